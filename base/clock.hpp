@@ -1,0 +1,15 @@
+// The only place that reads clocks. protocol/ gets time passed in.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+namespace rekindle {
+
+// Since boot, counting suspends (CLOCK_BOOTTIME).
+std::chrono::milliseconds boot_time();
+std::string utc_now();  // "2031-02-03T04:05:06Z"
+std::string host_name();
+std::string boot_id();  // changes at every boot of this host
+
+}  // namespace rekindle

@@ -1,0 +1,15 @@
+// Durations on the command line need a unit: "500ms", "30s", "10min", "2h", "1d".
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+
+namespace rekindle {
+
+Result<std::chrono::milliseconds> parse_duration(std::string_view text);
+std::string format_duration(std::chrono::milliseconds duration);  // "45s", "12min 5s", "3h 20min", "2d 4h"
+
+}  // namespace rekindle

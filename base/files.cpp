@@ -1,0 +1,157 @@
+#include "base/files.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/text.hpp"
+
+namespace rekindle {
+namespace fs = std::filesystem;
+namespace {
+
+fs::path parent_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
+
+fs::path temporary_beside(const fs::path& path) { return str(path.string(), ".tmp.", ::getpid()); }
+
+Result<Fd> open_file(const fs::path& path, int flags, unsigned mode = 0) {
+  const int fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
+  if (fd < 0) return forward_error(errno_error("cannot open", path));
+  return Fd(fd);
+}
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+// A whole durable file under a temporary name; the caller renames or links it.
+Status write_durable(const fs::path& path, std::string_view text, unsigned mode) {
+  auto fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC, mode);
+  Status status;
+  if (!fd) return forward_error(fd.error());
+  status = write_all(fd->get(), path, 0, bytes_of(text));
+  if (status) status = sync_file(fd->get(), path);
+  if (status) status = fd->close(path);
+  if (!status) ::unlink(path.c_str());
+  return status;
+}
+
+}  // namespace
+
+Error errno_error(std::string_view what, const fs::path& path) {
+  const int error = errno;
+  return Error{ExitCode::kGaveUp, str(what, " ", path.string(), ": ", std::strerror(error)), {}};
+}
+
+void Fd::reset() {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+}
+
+Status Fd::close(const fs::path& name) {
+  if (::close(release()) != 0) return forward_error(errno_error("cannot close", name));
+  return {};
+}
+
+Status read_into(int fd, const fs::path& path, std::size_t offset, std::span<std::byte> out) {
+  while (!out.empty()) {
+    const ssize_t n = ::pread(fd, out.data(), out.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return forward_error(errno_error("cannot read", path));
+    if (n == 0) return fail(str(path.string(), " ends too early"));
+    offset += static_cast<std::size_t>(n);
+    out = out.subspan(static_cast<std::size_t>(n));
+  }
+  return {};
+}
+
+Status write_all(int fd, const fs::path& path, std::size_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return forward_error(errno_error("cannot write", path));
+    offset += static_cast<std::size_t>(n);
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+  }
+  return {};
+}
+
+Result<std::vector<std::byte>> read_range(const fs::path& path, std::size_t offset, std::size_t bytes) {
+  REKINDLE_TRY(Fd fd, open_file(path, O_RDONLY));
+  std::vector<std::byte> out(bytes);
+  REKINDLE_CHECK(read_into(fd.get(), path, offset, out));
+  return out;
+}
+
+Result<std::vector<std::byte>> read_file(const fs::path& path) {
+  REKINDLE_TRY(Fd fd, open_file(path, O_RDONLY));
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return forward_error(errno_error("cannot stat", path));
+  if (S_ISDIR(info.st_mode)) return fail(str(path.string(), " is a directory"));
+  std::vector<std::byte> out(static_cast<std::size_t>(info.st_size));
+  REKINDLE_CHECK(read_into(fd.get(), path, 0, out));
+  return out;
+}
+
+Result<std::string> read_text(const fs::path& path) {
+  REKINDLE_TRY(auto bytes, read_file(path));
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+Status sync_file(int fd, const fs::path& path) {
+  if (::fsync(fd) != 0) return forward_error(errno_error("cannot fsync", path));
+  return {};
+}
+
+Status sync_directory(const fs::path& directory) {
+  REKINDLE_TRY(Fd fd, open_file(directory, O_RDONLY | O_DIRECTORY));
+  return sync_file(fd.get(), directory);
+}
+
+Status rename_durably(const fs::path& from, const fs::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) {
+    const bool already_there = errno == ENOENT && ::access(from.c_str(), F_OK) != 0 && ::access(to.c_str(), F_OK) == 0;
+    errno = already_there ? 0 : errno;
+    if (!already_there) return forward_error(errno_error("cannot rename to", to));
+  }
+  return sync_directory(parent_of(to));
+}
+
+Status replace_file(const fs::path& path, std::string_view text, unsigned mode) {
+  const fs::path temporary = temporary_beside(path);
+  REKINDLE_CHECK(write_durable(temporary, text, mode));
+  return rename_durably(temporary, path);
+}
+
+Result<bool> create_exclusively(const fs::path& path, std::string_view text, unsigned mode) {
+  const fs::path temporary = temporary_beside(path);
+  REKINDLE_CHECK(write_durable(temporary, text, mode));
+  const int linked = ::link(temporary.c_str(), path.c_str());
+  const int error = errno;
+  ::unlink(temporary.c_str());
+  if (linked != 0) {
+    if (error == EEXIST) return false;
+    errno = error;
+    return forward_error(errno_error("cannot create", path));
+  }
+  REKINDLE_CHECK(sync_directory(parent_of(path)));
+  return true;
+}
+
+Status make_directories(const fs::path& path, unsigned mode) {
+  if (path.empty()) return {};
+  std::error_code code;
+  if (fs::is_directory(path, code)) return {};
+  if (const fs::path parent = parent_of(path); parent != path && !fs::is_directory(parent, code)) {
+    REKINDLE_CHECK(make_directories(parent));
+  }
+  if (::mkdir(path.c_str(), mode) != 0 && errno != EEXIST) {
+    return forward_error(errno_error("cannot create directory", path));
+  }
+  return {};
+}
+
+}  // namespace rekindle

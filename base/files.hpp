@@ -1,0 +1,62 @@
+// Files that survive a crash: every return value is checked, close() included, and names change only
+// by rename after the bytes are durable.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace rekindle {
+
+// Owns a file descriptor.
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  ~Fd() { reset(); }
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
+    if (this != &other) {
+      reset();
+      fd_ = std::exchange(other.fd_, -1);
+    }
+    return *this;
+  }
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  int release() { return std::exchange(fd_, -1); }
+  void reset();
+  // Closes and says whether that failed (network file systems report lost writes here).
+  Status close(const std::filesystem::path& name);
+
+ private:
+  int fd_ = -1;
+};
+
+Result<std::vector<std::byte>> read_file(const std::filesystem::path& path);
+Result<std::string> read_text(const std::filesystem::path& path);
+Result<std::vector<std::byte>> read_range(const std::filesystem::path& path, std::size_t offset, std::size_t bytes);
+// Fills `out` from `offset`; a short file is an error.
+Status read_into(int fd, const std::filesystem::path& path, std::size_t offset, std::span<std::byte> out);
+Status write_all(int fd, const std::filesystem::path& path, std::size_t offset, std::span<const std::byte> bytes);
+
+Status sync_file(int fd, const std::filesystem::path& path);
+Status sync_directory(const std::filesystem::path& directory);
+// Writes a temporary file beside `path`, fsyncs it, renames it over `path` and fsyncs the folder.
+Status replace_file(const std::filesystem::path& path, std::string_view text, unsigned mode = 0644);
+// rename + fsync of the folder; ENOENT after a retried NFS rename that had succeeded is success.
+Status rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);
+// Creates `path` with `text` in it or fails: false if it exists already. Never half-written (link()).
+Result<bool> create_exclusively(const std::filesystem::path& path, std::string_view text, unsigned mode = 0644);
+Status make_directories(const std::filesystem::path& path, unsigned mode = 0755);
+
+// "what path: strerror", for errno right after a failed call
+Error errno_error(std::string_view what, const std::filesystem::path& path);
+
+}  // namespace rekindle

@@ -1,0 +1,59 @@
+// Expected failures are values: Result<T> holds a T or an Error that says what is wrong and what to do.
+#pragma once
+
+#include <string>
+#include <tl/expected.hpp>
+#include <utility>
+
+namespace rekindle {
+
+// What a process exits with. Fixed: scripts and Slurm settings depend on them.
+enum class ExitCode : int {
+  kFinished = 0,
+  kUsage = 64,        // wrong command line
+  kGaveUp = 70,       // crash loop, or an error that running again does not mend
+  kSaved = 75,        // state saved: run it again
+  kConfig = 78,       // wrong configuration or data
+  kInterrupted = 130  // saved after Ctrl-C
+};
+
+struct Error {
+  ExitCode code = ExitCode::kGaveUp;
+  std::string what;  // what is wrong, with the path or the value
+  std::string hint;  // what to do about it; may be empty
+
+  // "what: hint", as it stands on stderr after "rekindle: "
+  std::string line() const { return hint.empty() ? what : what + ": " + hint; }
+};
+
+template <class T>
+using Result = tl::expected<T, Error>;
+using Status = Result<void>;
+
+inline tl::unexpected<Error> fail(ExitCode code, std::string what, std::string hint = {}) {
+  return tl::unexpected<Error>(Error{code, std::move(what), std::move(hint)});
+}
+// An I/O or run-time failure that is neither the command line's nor the configuration's fault.
+inline tl::unexpected<Error> fail(std::string what, std::string hint = {}) {
+  return fail(ExitCode::kGaveUp, std::move(what), std::move(hint));
+}
+inline tl::unexpected<Error> forward_error(Error error) { return tl::unexpected<Error>(std::move(error)); }
+
+}  // namespace rekindle
+
+#define REKINDLE_CONCAT_INNER(a, b) a##b
+#define REKINDLE_CONCAT(a, b) REKINDLE_CONCAT_INNER(a, b)
+
+// REKINDLE_TRY(auto x, f()): x is f()'s value, or the enclosing function returns f()'s error.
+#define REKINDLE_TRY(declaration, ...) REKINDLE_TRY_INNER(declaration, REKINDLE_CONCAT(try_, __LINE__), __VA_ARGS__)
+#define REKINDLE_TRY_INNER(declaration, name, ...)                       \
+  auto name = (__VA_ARGS__);                                             \
+  if (!name) return ::rekindle::forward_error(std::move(name.error())); \
+  declaration = std::move(*name)
+
+// REKINDLE_CHECK(f()): returns f()'s error from the enclosing function, if there is one.
+#define REKINDLE_CHECK(...)                                                                              \
+  do {                                                                                                   \
+    if (auto check_result = (__VA_ARGS__); !check_result)                                                \
+      return ::rekindle::forward_error(std::move(check_result.error()));                                 \
+  } while (false)

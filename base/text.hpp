@@ -1,0 +1,17 @@
+// str(a, b, c): the arguments' text, one after the other. (g++ 12 has no <format>; LibTorch and
+// spdlog bring two different fmt libraries, so neither may show in a header.)
+#pragma once
+
+#include <sstream>
+#include <string>
+
+namespace rekindle {
+
+template <class... Parts>
+std::string str(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return out.str();
+}
+
+}  // namespace rekindle

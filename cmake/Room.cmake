@@ -1,0 +1,37 @@
+# A room is a folder with one library target. Its headers are reached as "room/file.hpp" through an
+# include folder that holds a link to this room alone, so a target sees just the rooms that it links
+# and a wrong import does not build.
+#
+#   rekindle_room(NAME SOURCES a.cpp ... LINK target ...)        library rekindle_NAME
+#   rekindle_test(NAME SOURCES a_test.cpp ... LINK target ... [LABELS all])
+function(rekindle_room name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
+  set(door ${CMAKE_BINARY_DIR}/rooms/${name})
+  file(MAKE_DIRECTORY ${door})
+  file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR} ${door}/${name} SYMBOLIC)
+  if(ARG_SOURCES)
+    add_library(rekindle_${name} STATIC ${ARG_SOURCES})
+    target_include_directories(rekindle_${name} PUBLIC ${door})
+    target_link_libraries(rekindle_${name} PUBLIC ${ARG_LINK} PRIVATE ${ARG_PRIVATE_LINK})
+  else()
+    add_library(rekindle_${name} INTERFACE)
+    target_include_directories(rekindle_${name} INTERFACE ${door})
+    target_link_libraries(rekindle_${name} INTERFACE ${ARG_LINK})
+  endif()
+endfunction()
+
+# One test program; every TEST in it becomes a ctest of its own. LABELS all marks what only
+# `./dev test --all` runs.
+function(rekindle_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINK;LABELS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS quick)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gtest GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
+    PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+endfunction()

@@ -1,0 +1,40 @@
+# Third-party libraries as imported targets. Debian's packages, except LibTorch: its wheel's own CMake
+# package stops without a CUDA toolkit, so its targets are written by hand.
+find_package(Threads REQUIRED)
+find_package(GTest REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(OpenSSL REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+
+# HDF5 (serial, C API)
+pkg_check_modules(HDF5 REQUIRED IMPORTED_TARGET hdf5)
+
+# CAF 0.17 with its io and openssl modules
+find_path(CAF_INCLUDE_DIR caf/all.hpp REQUIRED)
+find_library(CAF_CORE caf_core REQUIRED)
+find_library(CAF_IO caf_io REQUIRED)
+find_library(CAF_OPENSSL caf_openssl REQUIRED)
+add_library(rekindle_caf INTERFACE)
+target_include_directories(rekindle_caf SYSTEM INTERFACE ${CAF_INCLUDE_DIR})
+target_link_libraries(rekindle_caf INTERFACE ${CAF_OPENSSL} ${CAF_IO} ${CAF_CORE} OpenSSL::SSL OpenSSL::Crypto
+                      Threads::Threads)
+
+# LibTorch from the torch wheel, unpacked by ./dev setup
+set(REKINDLE_TORCH ${CMAKE_SOURCE_DIR}/build/torch/torch CACHE PATH "The torch folder of an unpacked torch wheel")
+if(NOT EXISTS ${REKINDLE_TORCH}/lib/libtorch_cpu.so)
+  message(FATAL_ERROR "no LibTorch in ${REKINDLE_TORCH}: run ./dev setup")
+endif()
+add_library(rekindle_torch INTERFACE)
+target_include_directories(rekindle_torch SYSTEM INTERFACE
+  ${REKINDLE_TORCH}/include ${REKINDLE_TORCH}/include/torch/csrc/api/include)
+target_link_directories(rekindle_torch INTERFACE ${REKINDLE_TORCH}/lib)
+target_link_libraries(rekindle_torch INTERFACE torch_cpu c10 Threads::Threads)
+target_link_options(rekindle_torch INTERFACE -Wl,-rpath,${REKINDLE_TORCH}/lib -Wl,--allow-shlib-undefined)
+if(REKINDLE_CUDA)
+  find_package(CUDAToolkit REQUIRED)
+  target_compile_definitions(rekindle_torch INTERFACE REKINDLE_CUDA=1)
+  target_link_libraries(rekindle_torch INTERFACE -Wl,--no-as-needed torch_cuda c10_cuda -Wl,--as-needed CUDA::cudart)
+endif()
