@@ -1,0 +1,92 @@
+// Writing, committing, listing and restoring checkpoints. docs/checkpoint-format.md is the format.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "checkpoint/state.hpp"
+
+namespace rekindle::checkpoint {
+
+namespace fs = std::filesystem;
+
+// checkpoints/step-0000000123.t1.g2: step, term and generation; never reused.
+struct CheckpointId {
+  std::uint64_t step = 0, term = 0, generation = 0;
+  std::string directory_name() const;
+  static std::optional<CheckpointId> parse(std::string_view directory_name);
+  friend auto operator<=>(const CheckpointId&, const CheckpointId&) = default;
+};
+
+// One hyperslab of rows of one tensor.
+struct Slice {
+  std::size_t tensor = 0;  // index in the StateSpec
+  std::int64_t first_row = 0, rows = 0;
+};
+// Shard k of n: nearly equal bytes, borders on rows.
+std::vector<Slice> shard_slices(const StateSpec& spec, int shards, int shard);
+
+struct DatasetEntry {
+  std::string name;
+  std::int64_t first_row = 0, rows = 0;
+  std::uint64_t offset = 0, bytes = 0;  // in the file
+};
+
+// What a writer reports when its shard is durable; travels to the coordinator, ends in the manifest.
+struct ShardEntry {
+  std::string file;  // "shard-00000-of-00004.h5"
+  std::uint64_t bytes = 0;
+  std::vector<std::uint64_t> block_hashes;  // XXH3-64 of each 4 MiB block, headers included
+  std::vector<DatasetEntry> datasets;
+};
+std::string to_json(const ShardEntry& entry);
+Result<ShardEntry> shard_entry_from_json(const std::string& text);
+
+struct Manifest {
+  CheckpointId id;
+  std::string digest;          // state_digest as hex, unanimous over the trainers
+  std::string identity;        // JSON object: what makes the run this run
+  std::string fingerprint;     // JSON object: what makes the bits
+  std::string created;         // UTC
+  StateSpec tensors;
+  std::vector<ShardEntry> shards;
+};
+
+// Writes shard `shard` of `shards` into run_dir/checkpoints/ID/, durable and under its final name on return.
+// Leaves nothing under the final name on failure.
+Result<ShardEntry> write_shard(const fs::path& run_dir, const CheckpointId& id, const State& state, int shards,
+                               int shard);
+
+// The commit: writes the manifest beside the shards, fsyncs, renames. Refuses when a shard is missing from the
+// list, the shards do not tile every tensor, or a file is not there with its size.
+Status commit(const fs::path& run_dir, const Manifest& manifest);
+
+Result<Manifest> read_manifest(const fs::path& checkpoint_dir);  // verifies its own checksum
+// Committed checkpoints (a manifest is there; not yet verified), newest (highest step, then term, generation) first.
+std::vector<CheckpointId> list_committed(const fs::path& run_dir);
+fs::path directory_of(const fs::path& run_dir, const CheckpointId& id);
+
+// Restore in parts: the blocks of all files, in order, are dealt out to `parts` readers in contiguous runs.
+// What reader `part` fills, as byte ranges of tensors; pure.
+struct ByteRange {
+  std::size_t tensor = 0;
+  std::uint64_t offset = 0, bytes = 0;
+};
+std::vector<ByteRange> part_ranges(const Manifest& manifest, int parts, int part);
+// Reads the blocks of one part, verifies each against its checksum, copies the ranges into `state` (whose specs
+// must equal the manifest's). Never calls libhdf5.
+Status read_part(const fs::path& checkpoint_dir, const Manifest& manifest, int parts, int part, const State& state);
+
+// Verifies every byte; error says which file and block is damaged.
+Status verify(const fs::path& checkpoint_dir, const Manifest& manifest);
+// Moves a damaged checkpoint out of the way: renames its directory to NAME.damaged.
+Status set_aside(const fs::path& run_dir, const CheckpointId& id);
+// Deletes committed checkpoints beyond the newest `keep`, and uncommitted directories older than `current_term`'s
+// writers; a manifest goes first. `keep` >= 1.
+Status sweep(const fs::path& run_dir, int keep, std::uint64_t current_term);
+
+}  // namespace rekindle::checkpoint

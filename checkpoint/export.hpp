@@ -1,0 +1,24 @@
+// Files that other programs read.
+#pragma once
+
+#include <filesystem>
+
+#include "base/result.hpp"
+#include "checkpoint/checkpoint.hpp"
+
+namespace rekindle::checkpoint {
+
+// A whole checkpoint in memory, verified.
+struct LoadedState {
+  Manifest manifest;
+  std::vector<std::vector<std::byte>> storage;
+  State state;
+};
+Result<LoadedState> load(const std::filesystem::path& checkpoint_dir);
+
+// By extension: .safetensors or .h5. Parameters and buffers under their state-dict keys, optimizer tensors
+// ("momentum.<name>") only if asked. Replaced atomically. Another extension is a usage error.
+Status export_file(const std::filesystem::path& checkpoint_dir, const std::filesystem::path& file,
+                   bool with_optimizer);
+
+}  // namespace rekindle::checkpoint

@@ -1,0 +1,47 @@
+// The state as checkpoint/ sees it: named tensors in canonical order, as spans of bytes. No torch here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/hash.hpp"
+
+namespace rekindle::checkpoint {
+
+enum class Dtype { kFloat32, kFloat64, kInt64, kInt32, kUint8, kBfloat16 };
+std::size_t bytes_of(Dtype dtype);
+const char* name_of(Dtype dtype);  // "float32", ...
+
+enum class Role { kParameter, kBuffer, kOptimizer };
+
+struct TensorSpec {
+  std::string name;  // the state-dict key ("features.0.weight"); optimizer: "momentum.features.0.weight"
+  Dtype dtype = Dtype::kFloat32;
+  std::vector<std::int64_t> shape;
+  Role role = Role::kParameter;
+
+  std::int64_t rows() const { return shape.empty() ? 1 : shape[0]; }
+  std::size_t bytes() const;      // of the whole tensor
+  std::size_t row_bytes() const;  // bytes() / rows()
+  friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
+};
+
+// Canonical order: parameters, buffers, optimizer tensors, each as the model lists them.
+struct Tensor {
+  TensorSpec spec;
+  std::span<std::byte> bytes;  // little-endian, row-major, contiguous
+};
+using State = std::vector<Tensor>;
+using StateSpec = std::vector<TensorSpec>;
+
+std::size_t total_bytes(const StateSpec& spec);
+
+// XXH3-128 over the step (u64) and, for each tensor in order: name length (u64), name, dtype name length (u64),
+// dtype name, number of dimensions (u64), dimensions (i64 each), bytes. All little-endian.
+// Nothing of trainers, attempts or files.
+Hash128 state_digest(std::uint64_t step, const State& state);
+
+}  // namespace rekindle::checkpoint

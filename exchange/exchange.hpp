@@ -1,0 +1,111 @@
+// The data plane of one generation: sums gradients over its trainers, in the fixed tree order, and copies state.
+//
+// One Hub lives as long as its trainer process and owns the memory that peers may read; one Exchange lives as long
+// as one generation. Calls of an Exchange come from one thread, the step loop, in the same order on every rank;
+// only abort() may come from any thread at any time, more than once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/hash.hpp"
+#include "base/result.hpp"
+#include "exchange/tree.hpp"
+
+namespace rekindle::exchange {
+
+enum class Backend { kAuto, kSharedMemory, kTcp };  // kAuto: shared memory if all members are on one host
+
+// Where peers find a trainer. Travels through the control plane.
+struct Endpoint {
+  std::string host;         // boot id and pid namespace: equal means that shared memory works
+  std::int64_t pid = 0;     // shared memory: /proc/PID/fd/CONTROL_FD is the control segment
+  int control_fd = -1;
+  std::string address;      // tcp: where the trainer listens
+  std::uint16_t port = 0;
+  std::string nonce;        // random, also in the control segment: a reused pid is not mistaken for the peer
+};
+
+// One generation's membership, the same on every rank but for `rank`.
+struct Plan {
+  std::uint64_t term = 0, generation = 0;
+  int rank = 0;
+  int leaves = 1;
+  std::vector<Endpoint> members;  // by rank
+  std::string secret;             // 32 random bytes (hex) per generation: proves a tcp peer is a member
+  Backend backend = Backend::kAuto;
+};
+
+// What every rank adds to each step's exchange; every rank reads all of them.
+struct StepHeader {
+  std::uint32_t flags = 0;       // OR-ed
+  std::uint32_t reserved = 0;
+  std::int64_t loss = 0;         // sum over the rank's leaves, fixed point (2^-32): its sum has no order
+  std::uint64_t correct = 0, count = 0;
+  Hash128 state_hash;            // zero: none this step
+  std::uint64_t compute_us = 0;
+};
+static_assert(sizeof(StepHeader) == 56);
+
+// A range of the summed (not yet scaled) gradient. All pieces together tile the arena in order.
+struct SumPiece {
+  std::size_t first = 0;
+  std::span<const float> sum;
+};
+
+struct Reduced {
+  std::vector<StepHeader> headers;  // by rank
+  std::vector<SumPiece> pieces;     // valid until release()
+};
+
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+
+  // Meets all members. Blocks until all are there, or abort().
+  virtual Status connect() = 0;
+
+  // Sums over all leaves. The caller has put its partial sums into the hub's slots 0.. as leaf_ops() says.
+  // When it returns a value, all sums are local (mapped or received) and stay readable whatever happens to peers:
+  // an update that starts now can ignore aborts. Slots are in use until release() returns.
+  virtual Result<Reduced> reduce(const StepHeader& mine) = 0;
+
+  // "I have read you": returns when every rank is done reading, so slots may be overwritten.
+  // Does nothing where nobody reads this rank's memory.
+  virtual Status release() = 0;
+
+  // Headers alone: evaluation chunks, barriers.
+  virtual Result<std::vector<StepHeader>> gather(const StepHeader& mine) = 0;
+
+  // pieces[r]: the local memory that rank r has filled (same count and sizes on every rank). On return all of
+  // it is filled everywhere. For restore and state copies. May use the slots as staging memory.
+  virtual Status all_gather(std::span<const std::vector<std::span<std::byte>>> pieces) = 0;
+
+  // Makes the current and every later call fail soon (within tens of ms), from any thread. Never blocks.
+  virtual void abort() noexcept = 0;
+
+  virtual Backend backend() const = 0;
+};
+
+// The error of a call that abort() ended, as told from a peer's failure.
+bool is_aborted(const Error& error);
+// The rank at fault, or -1: evidence for the coordinator.
+int failed_rank(const Error& error);
+
+class Hub {
+ public:
+  // `floats`: the gradient arena's size. Listens on `address` (tcp), a free port.
+  static Result<std::unique_ptr<Hub>> open(std::size_t floats, const std::string& address);
+  virtual ~Hub() = default;
+
+  virtual Endpoint endpoint() const = 0;
+  virtual std::size_t floats() const = 0;
+  // Gradient slot i, 64-byte aligned, zero at first; allocated (memfd) at the first call. Only from the step loop.
+  virtual Result<std::span<float>> slot(int i) = 0;
+  virtual std::unique_ptr<Exchange> make(const Plan& plan) = 0;
+};
+
+}  // namespace rekindle::exchange
