@@ -29,12 +29,10 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 
 // A whole durable file under a temporary name; the caller renames or links it.
 Status write_durable(const fs::path& path, std::string_view text, unsigned mode) {
-  auto fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC, mode);
-  Status status;
-  if (!fd) return forward_error(fd.error());
-  status = write_all(fd->get(), path, 0, bytes_of(text));
-  if (status) status = sync_file(fd->get(), path);
-  if (status) status = fd->close(path);
+  REKINDLE_TRY(Fd fd, open_file(path, O_WRONLY | O_CREAT | O_TRUNC, mode));
+  Status status = write_all(fd.get(), path, 0, bytes_of(text));
+  if (status) status = sync_file(fd.get(), path);
+  if (status) status = fd.close(path);
   if (!status) ::unlink(path.c_str());
   return status;
 }
@@ -124,6 +122,15 @@ Status replace_file(const fs::path& path, std::string_view text, unsigned mode) 
   const fs::path temporary = temporary_beside(path);
   REKINDLE_CHECK(write_durable(temporary, text, mode));
   return rename_durably(temporary, path);
+}
+
+Status replace_file_quickly(const fs::path& path, std::string_view text) {
+  const fs::path temporary = temporary_beside(path);
+  REKINDLE_TRY(Fd fd, open_file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0644));
+  REKINDLE_CHECK(write_all(fd.get(), temporary, 0, bytes_of(text)));
+  REKINDLE_CHECK(fd.close(temporary));
+  if (::rename(temporary.c_str(), path.c_str()) != 0) return forward_error(errno_error("cannot rename to", path));
+  return {};
 }
 
 Result<bool> create_exclusively(const fs::path& path, std::string_view text, unsigned mode) {

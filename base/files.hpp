@@ -50,6 +50,8 @@ Status sync_file(int fd, const std::filesystem::path& path);
 Status sync_directory(const std::filesystem::path& directory);
 // Writes a temporary file beside `path`, fsyncs it, renames it over `path` and fsyncs the folder.
 Status replace_file(const std::filesystem::path& path, std::string_view text, unsigned mode = 0644);
+// The same for readers, without any fsync: after a crash the old, the new or no text may be there.
+Status replace_file_quickly(const std::filesystem::path& path, std::string_view text);
 // rename + fsync of the folder; ENOENT after a retried NFS rename that had succeeded is success.
 Status rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);
 // Creates `path` with `text` in it or fails: false if it exists already. Never half-written (link()).

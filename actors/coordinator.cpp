@@ -1,0 +1,104 @@
+#include "actors/coordinator.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "actors/coordinator_host.hpp"
+#include "actors/system.hpp"
+#include "actors/tls_keys.hpp"
+#include "base/channel.hpp"
+#include "base/clock.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "protocol/wire.hpp"
+#include "run/terms.hpp"
+
+namespace rekindle::actors {
+
+using namespace protocol;
+
+namespace {
+
+// Whether the coordinator that coordinator.json names answers: a live holder on another host.
+bool port_answers(const run::Layout& layout, const run::Holder& holder) {
+  if (holder.host == host_name()) return true;  // same host, same boot, process alive: it is there
+  const auto text = read_text(layout.coordinator());
+  if (!text) return false;
+  const auto json = nlohmann::json::parse(*text, nullptr, false);
+  if (!json.is_object()) return false;
+  Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const timeval patience{2, 0};
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(json.value("port", std::uint16_t{0}));
+  if (::inet_pton(AF_INET, json.value("host", "").c_str(), &address.sin_addr) != 1) return false;
+  return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+Result<std::uint64_t> take_over(const run::Layout& layout) {
+  REKINDLE_CHECK(make_directories(layout.root()));
+  REKINDLE_CHECK(ensure_keys(layout));
+  return run::claim_term(layout, std::chrono::seconds(30),
+                         [&](const run::Holder& holder) { return port_answers(layout, holder); });
+}
+
+int report_end(Channel& supervisor, int exit_code, const std::string& line) {
+  if (auto sent = supervisor.send(encode(ToSupervisor(Ended{exit_code, line}))); !sent) log_error(line);
+  return exit_code;
+}
+
+}  // namespace
+
+int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
+  Channel supervisor(std::move(supervisor_socket));
+  const auto term = take_over(options.layout);
+  if (!term) return report_end(supervisor, static_cast<int>(term.error().code), term.error().line());
+
+  SystemConfig config(options.layout);
+  caf::actor_system system(config);
+  RunRecords records(options.layout, options.job, *term);
+  records.begin();
+  CoordinatorEnd end;
+  LocalCoordinator actor = spawn_coordinator(
+      system, {options, survey(options.layout, options.job, *term, options.expected_trainers), records, supervisor, end});
+  const auto port = caf::openssl::publish(caf::actor_cast<CoordinatorActor>(actor), 0, options.address.c_str());
+  Status published;
+  if (port) {
+    const nlohmann::json where = {{"term", *term}, {"host", options.address}, {"port", *port}};
+    published = replace_file(options.layout.coordinator(), where.dump() + "\n");
+  } else {
+    published = fail(str("the coordinator cannot listen on ", options.address, ": ", caf::to_string(port.error())));
+  }
+  if (!published) {
+    caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+    return report_end(supervisor, 70, published.error().line());
+  }
+  log_info(str("term ", *term, " on ", options.address, ":", *port));
+  if (auto sent = supervisor.send(encode(ToSupervisor(CoordinatorUp{*term}))); !sent) log_warning(sent.error().line());
+
+  // The supervisor's words go to the actor; its end ends the run, for nobody else would answer signals.
+  std::thread listener([&supervisor, actor] {
+    for (;;) {
+      auto text = supervisor.receive();
+      if (!text || !*text) break;
+      caf::anon_send(actor, SupervisorSaid{**text});
+    }
+    caf::anon_send(actor, SupervisorGone{});
+  });
+  end.wait();
+  records.end(end.exit_code(), end.line(), end.step());
+  if (auto ended = run::end_term(options.layout, *term); !ended) log_warning(ended.error().line());
+  report_end(supervisor, end.exit_code(), end.line());
+  ::shutdown(supervisor.fd(), SHUT_RD);
+  listener.join();
+  caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+  return end.exit_code();
+}
+
+}  // namespace rekindle::actors

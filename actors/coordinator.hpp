@@ -1,0 +1,22 @@
+// The coordinator process: hosts protocol::Coordinator.
+#pragma once
+
+#include "base/files.hpp"
+#include "base/result.hpp"
+#include "protocol/job.hpp"
+#include "run/layout.hpp"
+
+namespace rekindle::actors {
+
+struct CoordinatorOptions {
+  run::Layout layout;
+  protocol::Job job;
+  int expected_trainers = 1;
+  std::string build;                  // workers of another build are refused
+  std::string address = "127.0.0.1";  // where workers find it
+};
+
+// Claims a term, serves until the run (or this attempt) ends, and tells the supervisor how. Returns the exit code.
+int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket);
+
+}  // namespace rekindle::actors

@@ -1,0 +1,58 @@
+// The actor around protocol::Coordinator: messages in, effects out, nothing decided here.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "actors/coordinator.hpp"
+#include "actors/interfaces.hpp"
+#include "actors/run_records.hpp"
+#include "base/channel.hpp"
+#include "protocol/coordinator.hpp"
+
+namespace rekindle::actors {
+
+// How the run ended; the actor sets it, the process's main thread waits for it.
+class CoordinatorEnd {
+ public:
+  void set(int exit_code, std::string line, std::uint64_t step) {
+    const std::scoped_lock lock(mutex_);
+    if (set_) return;
+    set_ = true;
+    exit_code_ = exit_code;
+    line_ = std::move(line);
+    step_ = step;
+    changed_.notify_all();
+  }
+  void wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return set_; });
+  }
+  // After wait():
+  int exit_code() const { return exit_code_; }
+  const std::string& line() const { return line_; }
+  std::uint64_t step() const { return step_; }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool set_ = false;
+  int exit_code_ = 0;
+  std::string line_;
+  std::uint64_t step_ = 0;
+};
+
+struct CoordinatorParts {
+  const CoordinatorOptions& options;
+  protocol::CoordinatorConfig config;
+  RunRecords& records;
+  Channel& supervisor;
+  CoordinatorEnd& end;
+};
+
+// Detached: it appends to files, and must not hold up the network's threads.
+LocalCoordinator spawn_coordinator(caf::actor_system& system, CoordinatorParts parts);
+
+}  // namespace rekindle::actors

@@ -1,0 +1,154 @@
+#include "actors/run_records.hpp"
+
+#include <filesystem>
+
+#include "base/clock.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "checkpoint/checkpoint.hpp"
+#include "run/terms.hpp"
+
+namespace rekindle::actors {
+
+using namespace protocol;
+
+CoordinatorConfig survey(const run::Layout& layout, const Job& job, std::uint64_t term, int expected_trainers) {
+  CoordinatorConfig config;
+  config.job = job;
+  config.term = term;
+  config.expected_trainers = expected_trainers;
+  for (const checkpoint::CheckpointId& id : checkpoint::list_committed(layout.root())) {
+    if (id.step > job.steps) continue;  // --steps was lowered below it
+    Restorable restorable{id.directory_name(), id.step, ""};
+    // A manifest that cannot be read is found out by the trainers that try it.
+    if (auto manifest = checkpoint::read_manifest(checkpoint::directory_of(layout.root(), id))) {
+      restorable.fingerprint = manifest->fingerprint;
+    }
+    config.restorable.push_back(std::move(restorable));
+  }
+  config.evaluated = run::evaluated_steps(layout);
+  return config;
+}
+
+namespace {
+
+Status commit_and_sweep(const run::Layout& layout, const Job& job, const CommitOrder& order, CommitReply& reply) {
+  checkpoint::Manifest manifest;
+  manifest.id = {order.step, order.term, order.generation};
+  manifest.digest = order.digest;
+  manifest.identity = identity_of(job).dump();
+  manifest.fingerprint = order.fingerprint;
+  manifest.created = utc_now();
+  REKINDLE_TRY(manifest.tensors, checkpoint::state_spec_from_json(order.tensors));
+  for (const std::string& shard : order.shards) {
+    REKINDLE_TRY(checkpoint::ShardEntry entry, checkpoint::shard_entry_from_json(shard));
+    manifest.shards.push_back(std::move(entry));
+  }
+  REKINDLE_TRY(const auto newest, run::newest_term(layout));
+  if (newest && newest->term > order.term) {
+    reply.higher_term = newest->term;
+    return fail(str("term ", newest->term, " has taken over"));
+  }
+  REKINDLE_CHECK(checkpoint::commit(layout.root(), manifest));
+  if (auto swept = checkpoint::sweep(layout.root(), static_cast<int>(job.keep), order.term); !swept) {
+    log_warning(str("old checkpoints could not be removed: ", swept.error().line()));
+  }
+  return {};
+}
+
+}  // namespace
+
+CommitReply commit(const run::Layout& layout, const Job& job, const CommitOrder& order) {
+  CommitReply reply{order.term, order.generation, order.step, 0, "", ""};
+  reply.checkpoint = checkpoint::CheckpointId{order.step, order.term, order.generation}.directory_name();
+  if (auto status = commit_and_sweep(layout, job, order, reply); !status) reply.error = status.error().line();
+  return reply;
+}
+
+RunRecords::RunRecords(const run::Layout& layout, const Job& job, std::uint64_t term)
+    : layout_(layout), job_(job), metrics_(layout), term_(term), attempt_(run::next_attempt(layout)) {}
+
+void RunRecords::warn_once(const Status& status) {
+  if (status || warned_) return;
+  warned_ = true;  // records are for people: a full disk must not flood the log or stop the run
+  log_warning(str("records are not written: ", status.error().line()));
+}
+
+void RunRecords::begin() {
+  warn_once(run::record_attempt(layout_, {{"event", "begin"}, {"attempt", attempt_}, {"term", term_},
+                                          {"host", host_name()}, {"at", utc_now()}}));
+}
+
+void RunRecords::end(int exit_code, const std::string& why, std::uint64_t step) {
+  warn_once(run::record_attempt(layout_, {{"event", "end"}, {"attempt", attempt_}, {"term", term_}, {"step", step},
+                                          {"exit_code", exit_code}, {"why", why}, {"at", utc_now()}}));
+}
+
+void RunRecords::rewind(std::uint64_t step) { warn_once(metrics_.rewind(step)); }
+
+void RunRecords::record(const StepDone& done, int trainers) {
+  last_ = done;
+  trainers_ = trainers;
+  warn_once(metrics_.append({{"step", done.step},
+                             {"epoch", done.epoch},
+                             {"loss", done.loss},
+                             {"accuracy", done.accuracy},
+                             {"lr", done.lr},
+                             {"images_per_second", done.images_per_second},
+                             {"trainers", trainers},
+                             {"generation", to_text(done.generation)},
+                             {"attempt", attempt_},
+                             {"step_ms", done.step_ms},
+                             {"data_ms", done.data_ms},
+                             {"compute_ms", done.compute_ms},
+                             {"exchange_ms", done.exchange_ms},
+                             {"update_ms", done.update_ms}}));
+}
+
+void RunRecords::record(const Evaluated& evaluated) {
+  warn_once(metrics_.append({{"step", evaluated.step},
+                             {"epoch", evaluated.epoch},
+                             {"test_loss", evaluated.loss},
+                             {"test_accuracy", evaluated.accuracy},
+                             {"test_images", evaluated.count},
+                             {"attempt", attempt_}}));
+}
+
+void RunRecords::set_aside(const std::string& checkpoint) {
+  if (const auto id = checkpoint::CheckpointId::parse(checkpoint)) warn_once(checkpoint::set_aside(layout_.root(), *id));
+}
+
+void RunRecords::abandon(const GenerationId& generation, std::uint64_t step) {
+  std::error_code code;
+  std::filesystem::remove_all(
+      checkpoint::directory_of(layout_.root(), {step, generation.term, generation.number}), code);
+  if (code) log_warning(str("an abandoned checkpoint could not be removed: ", code.message()));
+}
+
+void RunRecords::show(const Coordinator& coordinator, const std::string& state) {
+  nlohmann::json trainers = nlohmann::json::array();
+  for (const auto& [name, trainer] : coordinator.trainers()) {
+    trainers.push_back({{"trainer", name},
+                        {"rank", trainer.rank},
+                        {"host", trainer.ready.host},
+                        {"device", trainer.ready.device},
+                        {"pid", trainer.ready.pid},
+                        {"phase", trainer.beat.phase},
+                        {"step", trainer.beat.step},
+                        {"peak_pss_bytes", trainer.peak_pss_bytes}});
+  }
+  const nlohmann::json status = {{"state", state},
+                                 {"term", term_},
+                                 {"attempt", attempt_},
+                                 {"generation", to_text(coordinator.generation())},
+                                 {"step", coordinator.step()},
+                                 {"steps", job_.steps},
+                                 {"epoch", last_.epoch},
+                                 {"loss", last_.loss},
+                                 {"images_per_second", last_.images_per_second},
+                                 {"trainers", trainers},
+                                 {"updated", utc_now()}};
+  warn_once(replace_file_quickly(layout_.status(), status.dump(2) + "\n"));
+}
+
+}  // namespace rekindle::actors

@@ -1,0 +1,47 @@
+// The coordinator's effects on files: metrics, attempts, status, checkpoints. No CAF, no decisions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "actors/interfaces.hpp"
+#include "protocol/coordinator.hpp"
+#include "run/layout.hpp"
+#include "run/records.hpp"
+
+namespace rekindle::actors {
+
+// What a coordinator has to know before it begins, from the run directory.
+protocol::CoordinatorConfig survey(const run::Layout& layout, const protocol::Job& job, std::uint64_t term,
+                                   int expected_trainers);
+
+// Commits a checkpoint and removes old ones; blocks on storage. Looks for higher terms right before the commit.
+CommitReply commit(const run::Layout& layout, const protocol::Job& job, const CommitOrder& order);
+
+class RunRecords {
+ public:
+  RunRecords(const run::Layout& layout, const protocol::Job& job, std::uint64_t term);
+
+  void begin();
+  void end(int exit_code, const std::string& why, std::uint64_t step);
+  void rewind(std::uint64_t step);
+  void record(const protocol::StepDone& done, int trainers);
+  void record(const protocol::Evaluated& evaluated);
+  void set_aside(const std::string& checkpoint);
+  void abandon(const protocol::GenerationId& generation, std::uint64_t step);
+  // status.json, for `rekindle status`.
+  void show(const protocol::Coordinator& coordinator, const std::string& state);
+
+ private:
+  void warn_once(const Status& status);
+
+  run::Layout layout_;
+  protocol::Job job_;
+  run::MetricsFile metrics_;
+  std::uint64_t term_, attempt_;
+  protocol::StepDone last_;
+  int trainers_ = 0;
+  bool warned_ = false;
+};
+
+}  // namespace rekindle::actors

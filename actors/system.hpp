@@ -1,0 +1,27 @@
+// The actor system of a control process: CAF with mutual TLS from the run's key pair.
+#pragma once
+
+#include <caf/all.hpp>
+#include <caf/io/all.hpp>
+#include <caf/openssl/all.hpp>
+
+#include "actors/interfaces.hpp"
+#include "run/layout.hpp"
+
+namespace rekindle::actors {
+
+class SystemConfig : public caf::actor_system_config {
+ public:
+  explicit SystemConfig(const run::Layout& layout) {
+    add_message_types<caf::id_block::rekindle>();
+    load<caf::io::middleman>();
+    load<caf::openssl::manager>();
+    openssl_cafile = layout.certificate();
+    openssl_certificate = layout.certificate();
+    openssl_key = layout.private_key();
+    // A control process does little: no thread per core.
+    set("scheduler.max-threads", 2);
+  }
+};
+
+}  // namespace rekindle::actors

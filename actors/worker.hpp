@@ -1,0 +1,24 @@
+// The worker process: starts and watches its node's trainers and carries words between them and the coordinator.
+#pragma once
+
+#include <string>
+
+#include "base/files.hpp"
+#include "protocol/job.hpp"
+#include "run/layout.hpp"
+
+namespace rekindle::actors {
+
+struct WorkerOptions {
+  run::Layout layout;
+  protocol::Job job;
+  std::string name;            // random, never reused
+  std::string build;
+  std::string trainer_program;
+  std::uint64_t term = 0;      // the least term to obey
+};
+
+// Returns when the run is over for this node; the exit code.
+int run_worker(const WorkerOptions& options, Fd supervisor_socket);
+
+}  // namespace rekindle::actors

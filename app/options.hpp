@@ -1,0 +1,40 @@
+// The job options of the command line and of --config files, checked and resolved.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "base/result.hpp"
+#include "protocol/job.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace rekindle::app {
+
+struct LocalOptions {
+  std::filesystem::path run_dir;
+  std::uint64_t workers = 1;
+  bool change_lr = false;  // a resumed run may have another learning rate
+  protocol::Job job;       // resolved, but for what the data set and the run directory add
+};
+
+// Collects the options of a subcommand; resolve() after CLI11 has parsed.
+class JobOptions {
+ public:
+  explicit JobOptions(CLI::App& command);
+  ~JobOptions();
+  Result<LocalOptions> resolve();
+
+ private:
+  struct Raw;
+  std::unique_ptr<Raw> raw_;
+  CLI::App& command_;
+};
+
+// "unknown option '--bacth-size': did you mean --batch-size?"
+Error unknown_option(const CLI::App& command, const std::string& word, bool in_file);
+
+}  // namespace rekindle::app

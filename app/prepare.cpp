@@ -1,0 +1,106 @@
+#include "app/prepare.hpp"
+
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "app/run_config.hpp"
+#include "base/clock.hpp"
+#include "base/files.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "checkpoint/checkpoint.hpp"
+#include "data/dataset.hpp"
+#include "run/layout.hpp"
+#include "run/records.hpp"
+#include "run/terms.hpp"
+
+namespace rekindle::app {
+
+using protocol::Job;
+
+namespace {
+
+Status complete_from_data(Job& job) {
+  REKINDLE_TRY(const auto dataset, data::open_dataset(job.dataset, job.data));
+  const data::DatasetInfo& info = dataset->info();
+  job.train_samples = info.train_count;
+  job.test_samples = info.test_count;
+  job.data_hash = info.content_hash;
+  if (job.classes == 0) job.classes = static_cast<std::uint64_t>(info.classes);
+  if (job.classes < static_cast<std::uint64_t>(info.classes)) {
+    return fail(ExitCode::kUsage, str("--classes ", job.classes, " is less than the data set's ", info.classes),
+                "leave --classes out");
+  }
+  if (job.epochs > 0) job.steps = protocol::steps_for_epochs(job, job.epochs);
+  return {};
+}
+
+std::string this_cpu() {
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl")) {
+    return "avx512";
+  }
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? "avx2" : "default";
+}
+
+Status check_directory(const run::Layout& layout) {
+  if (auto made = make_directories(layout.root()); !made) {
+    return fail(ExitCode::kConfig, made.error().what, "use a --run-dir that can be written");
+  }
+  // Root may write anywhere but on a read-only file system: try it.
+  const auto probe = layout.root() / str(".probe.", ::getpid());
+  const auto written = replace_file(probe, "");
+  std::error_code code;
+  std::filesystem::remove(probe, code);
+  if (!written) return fail(ExitCode::kConfig, written.error().what, "use a --run-dir that can be written");
+  return {};
+}
+
+Status check_identity(const Job& before, const LocalOptions& options, const run::Layout& layout) {
+  nlohmann::json old_identity = protocol::identity_of(before), identity = protocol::identity_of(options.job);
+  if (options.change_lr) {
+    for (const char* key : {"lr", "lr_step", "lr_gamma"}) old_identity[key] = identity[key];
+  }
+  const std::string key = protocol::first_difference(old_identity, identity);
+  if (key.empty()) return {};
+  const auto text = [&](const nlohmann::json& j) { return j.contains(key) ? j.at(key).dump() : "not set"; };
+  const bool rate = key.starts_with("lr");
+  return fail(ExitCode::kConfig,
+              str("the run directory ", layout.root().string(), " belongs to another run: ", key, " is ",
+                  text(old_identity), " there and ", text(identity), " here"),
+              rate ? "use the same options, or --change-lr if that is meant" : "use the same options, or another --run-dir");
+}
+
+}  // namespace
+
+Status prepare(LocalOptions& options) {
+  const run::Layout layout(options.run_dir);
+  REKINDLE_CHECK(complete_from_data(options.job));
+  REKINDLE_CHECK(check_directory(layout));
+  REKINDLE_TRY(const auto holder, run::newest_term(layout));
+  if (holder && holder->host == host_name() && !run::provably_gone(*holder)) {
+    return forward_error(run::held_error(layout, *holder));
+  }
+  options.job.cpu_capability = this_cpu();
+  std::error_code code;
+  if (!std::filesystem::exists(layout.config(), code)) return {};
+  REKINDLE_TRY(const Job before, read_job(layout.config()));
+  REKINDLE_CHECK(check_identity(before, options, layout));
+  // A newer CPU does what the first attempt's could; the other way round the trainers' fingerprint tells.
+  if (!before.cpu_capability.empty()) options.job.cpu_capability = before.cpu_capability;
+  return {};
+}
+
+std::string completed_line(const LocalOptions& options) {
+  const run::Layout layout(options.run_dir);
+  const auto committed = checkpoint::list_committed(layout.root());
+  if (committed.empty() || committed.front().step < options.job.steps) return "";
+  const std::uint64_t step = committed.front().step;
+  if (options.job.test_samples > 0 && !run::evaluated_steps(layout).contains(step) && step == options.job.steps) return "";
+  const auto manifest = checkpoint::read_manifest(checkpoint::directory_of(layout.root(), committed.front()));
+  if (!manifest) return "";
+  return str("the run is complete: ", step, " steps, digest ", manifest->digest);
+}
+
+}  // namespace rekindle::app

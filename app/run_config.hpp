@@ -1,0 +1,24 @@
+// run.toml: the job of a run, resolved, as every process of it reads it.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+#include "protocol/job.hpp"
+
+namespace rekindle::app {
+
+std::string to_toml(const protocol::Job& job);
+Result<protocol::Job> read_job(const std::filesystem::path& run_toml);
+
+// A user's --config file: keys are the long option names without dashes, values as text. Tables are errors.
+Result<std::vector<std::pair<std::string, std::string>>> read_config_file(const std::filesystem::path& file);
+
+// Which program this is: version and a hash of the executable.
+Result<std::string> own_build();
+
+}  // namespace rekindle::app

@@ -1,0 +1,11 @@
+// The supervisor: owns signals, starts coordinator and workers, tells the person. No CAF, no torch.
+#pragma once
+
+#include "app/options.hpp"
+
+namespace rekindle::app {
+
+// Runs a job on this machine until it ends; the exit code. `options` has been prepared.
+int run_local(const LocalOptions& options);
+
+}  // namespace rekindle::app

@@ -1,0 +1,34 @@
+// Frames of text over an inherited stream socket: u32 length (little-endian), then the bytes.
+// End of file means that the other process is gone.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/files.hpp"
+#include "base/result.hpp"
+
+namespace rekindle {
+
+class Channel {
+ public:
+  explicit Channel(Fd socket) : socket_(std::move(socket)) {}
+
+  // Both ends of a new socket, close-on-exec; spawn() passes one on.
+  static Result<std::pair<Fd, Fd>> pair();
+
+  // From any thread. Blocks while the peer does not read.
+  Status send(std::string_view text);
+  // One frame; nullopt at end of file. From one thread.
+  Result<std::optional<std::string>> receive();
+  int fd() const { return socket_.get(); }
+
+ private:
+  Fd socket_;
+  std::mutex sending_;
+};
+
+}  // namespace rekindle

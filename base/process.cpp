@@ -1,0 +1,88 @@
+#include "base/process.hpp"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/text.hpp"
+
+extern char** environ;
+
+namespace rekindle {
+
+Result<Child> spawn(const std::vector<std::string>& argv,
+                    const std::vector<std::pair<std::string, std::string>>& environment, int inherited) {
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    bool replaced = false;
+    for (const auto& [key, value] : environment) replaced = replaced || text.starts_with(key + "=");
+    if (!replaced) entries.push_back(text);
+  }
+  for (const auto& [key, value] : environment) entries.push_back(key + "=" + value);
+  std::vector<char*> envp, args;
+  for (std::string& entry : entries) envp.push_back(entry.data());
+  envp.push_back(nullptr);
+  std::vector<std::string> copies = argv;
+  for (std::string& arg : copies) args.push_back(arg.data());
+  args.push_back(nullptr);
+
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  // dup2 onto itself keeps close-on-exec set, so go by way of another number.
+  Fd elsewhere(::fcntl(inherited, F_DUPFD_CLOEXEC, 10));
+  posix_spawn_file_actions_adddup2(&actions, elsewhere.get(), kInheritedFd);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  Child child;
+  const int error = ::posix_spawn(&child.pid, args[0], &actions, &attributes, args.data(), envp.data());
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  if (error != 0) return fail(str("cannot start ", argv[0], ": ", std::strerror(error)));
+  child.pidfd = Fd(static_cast<int>(::syscall(SYS_pidfd_open, child.pid, 0)));
+  if (!child.pidfd) return fail(str("cannot watch a child process: ", std::strerror(errno)), "Linux 5.3 or newer is needed");
+  return child;
+}
+
+ExitStatus wait_for(const Child& child) {
+  int status = 0;
+  while (::waitpid(child.pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFSIGNALED(status)) return {true, WTERMSIG(status)};
+  return {false, WEXITSTATUS(status)};
+}
+
+void kill_child(const Child& child, int signal) { ::syscall(SYS_pidfd_send_signal, child.pidfd.get(), signal, nullptr, 0); }
+
+void ignore_group_signals() {
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGPIPE}) std::signal(signal, SIG_IGN);
+}
+
+std::filesystem::path own_executable() { return std::filesystem::read_symlink("/proc/self/exe"); }
+
+std::string random_hex(std::size_t bytes) {
+  std::string random(bytes, '\0');
+  if (::getrandom(random.data(), bytes, 0) != static_cast<ssize_t>(bytes)) std::abort();
+  std::string text;
+  for (const char c : random) {
+    char digits[3];
+    std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned char>(c));
+    text += digits;
+  }
+  return text;
+}
+
+}  // namespace rekindle

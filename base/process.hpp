@@ -1,0 +1,44 @@
+// Child processes.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/files.hpp"
+#include "base/result.hpp"
+
+namespace rekindle {
+
+// The descriptor under which a child finds what spawn() passes on.
+inline constexpr int kInheritedFd = 3;
+
+struct Child {
+  pid_t pid = -1;
+  Fd pidfd;  // readable when the child has ended
+};
+
+struct ExitStatus {
+  bool by_signal = false;
+  int code = 0;  // exit status, or the signal's number
+};
+
+// Starts argv[0] with `environment` added to this process's, `inherited` as descriptor 3 and nothing else above
+// stderr. The child starts with no signal blocked.
+Result<Child> spawn(const std::vector<std::string>& argv,
+                    const std::vector<std::pair<std::string, std::string>>& environment, int inherited);
+// Waits for the child's end; returns at once when its pidfd is readable.
+ExitStatus wait_for(const Child& child);
+void kill_child(const Child& child, int signal);
+
+// Signals that come to a whole process group (Ctrl-C, scancel) must not end coordinator, worker or trainer: only
+// the supervisor decides.
+void ignore_group_signals();
+
+std::filesystem::path own_executable();
+std::string random_hex(std::size_t bytes);  // from the kernel; for ids and secrets
+
+}  // namespace rekindle

@@ -1,0 +1,47 @@
+#include "protocol/job.hpp"
+
+#include <cmath>
+
+namespace rekindle::protocol {
+
+nlohmann::json identity_of(const Job& job) {
+  nlohmann::json identity = {{"model", job.model},           {"dataset", job.dataset},
+                             {"data_hash", job.data_hash},   {"classes", job.classes},
+                             {"seed", job.seed},             {"leaves", job.leaves},
+                             {"batch_size", job.batch_size}, {"optimizer", job.optimizer},
+                             {"lr", job.lr},                 {"weight_decay", job.weight_decay},
+                             {"lr_step", job.lr_step},       {"lr_gamma", job.lr_gamma},
+                             {"image_size", job.image_size}, {"augment", job.augment},
+                             {"dropout", job.dropout},       {"precision", job.precision}};
+  if (job.optimizer == "sgd") identity["momentum"] = job.momentum;
+  return identity;
+}
+
+std::string first_difference(const nlohmann::json& a, const nlohmann::json& b) {
+  for (const auto& [key, value] : a.items()) {
+    if (!b.contains(key) || b.at(key) != value) return key;
+  }
+  for (const auto& [key, value] : b.items()) {
+    if (!a.contains(key)) return key;
+  }
+  return "";
+}
+
+std::uint64_t epoch_of(const Job& job, std::uint64_t step) { return step * job.batch_size / job.train_samples; }
+
+double learning_rate(const Job& job, std::uint64_t step) {
+  double lr = job.lr;
+  for (std::uint64_t i = 0, n = epoch_of(job, step) / job.lr_step; i < n; ++i) lr *= job.lr_gamma;
+  return lr;
+}
+
+std::uint64_t steps_for_epochs(const Job& job, std::uint64_t epochs) {
+  return (epochs * job.train_samples + job.batch_size - 1) / job.batch_size;
+}
+
+bool evaluation_due(const Job& job, std::uint64_t step) {
+  if (step == 0 || job.test_samples == 0) return false;
+  return step == job.steps || epoch_of(job, step) != epoch_of(job, step - 1);
+}
+
+}  // namespace rekindle::protocol

@@ -1,0 +1,56 @@
+// What a run is asked to do: the job options of the command line, resolved. Written to run.toml.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace rekindle::protocol {
+
+struct Job {
+  std::string model = "vgg11", dataset = "cifar10", data;
+  std::uint64_t batch_size = 128, leaves = 8;
+  std::uint64_t steps = 0;   // total optimizer steps of the run, always resolved (from --steps or --epochs)
+  std::uint64_t epochs = 0;  // as asked; 0: --steps was given
+  std::uint64_t seed = 1;
+  std::string optimizer = "sgd";
+  double lr = 0.001, momentum = 0.9, weight_decay = 0.0005, lr_gamma = 0.1;
+  std::uint64_t lr_step = 30;  // epochs
+  std::uint64_t image_size = 224;
+  bool augment = true;
+  double dropout = 0.5;
+  std::string precision = "fp32";
+  std::string device = "cpu";  // resolved: "cpu" or "cuda"
+  std::uint64_t threads = 1, loader_threads = 2;
+  std::uint64_t trainers_per_worker = 1;
+  std::string exchange = "auto";  // "auto", "shm", "tcp"
+  std::uint64_t checkpoint_every = 0;  // steps; 0: only by time, at stops and at the end
+  std::uint64_t checkpoint_interval_ms = 600000, keep = 3;
+  std::uint64_t classes = 10;
+  bool strict = false;
+  // Resolved from the data set.
+  std::uint64_t train_samples = 0, test_samples = 0;
+  std::string data_hash;
+  // Pinned by the first attempt: what the CPU libraries may use.
+  std::string cpu_capability;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, model, dataset, data, batch_size, leaves, steps, epochs, seed, optimizer, lr,
+                                   momentum, weight_decay, lr_gamma, lr_step, image_size, augment, dropout, precision,
+                                   device, threads, loader_threads, trainers_per_worker, exchange, checkpoint_every,
+                                   checkpoint_interval_ms, keep, classes, strict, train_samples, test_samples,
+                                   data_hash, cpu_capability)
+
+// What makes the run this run: a resume with another identity is refused.
+nlohmann::json identity_of(const Job& job);
+
+// The first key in which two identities differ, or "".
+std::string first_difference(const nlohmann::json& a, const nlohmann::json& b);
+
+// Schedules: pure functions of the step.
+std::uint64_t epoch_of(const Job& job, std::uint64_t step);         // of the step's first sample
+double learning_rate(const Job& job, std::uint64_t step);           // lr * gamma^(epoch / lr_step)
+std::uint64_t steps_for_epochs(const Job& job, std::uint64_t epochs);  // ceil(E * N / batch)
+// True when the state after `step` updates ends an epoch (or the run): time to evaluate.
+bool evaluation_due(const Job& job, std::uint64_t step);
+
+}  // namespace rekindle::protocol

@@ -1,0 +1,34 @@
+// Every name in a run directory, in one place.
+//
+//   run.toml  coordinator.json  status.json  terms/NNNN  key/  checkpoints/  attempts.jsonl  metrics.jsonl  logs/
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace rekindle::run {
+
+namespace fs = std::filesystem;
+
+class Layout {
+ public:
+  explicit Layout(fs::path root) : root_(std::move(root)) {}
+  const fs::path& root() const { return root_; }
+  fs::path config() const { return root_ / "run.toml"; }
+  fs::path coordinator() const { return root_ / "coordinator.json"; }
+  fs::path status() const { return root_ / "status.json"; }
+  fs::path terms() const { return root_ / "terms"; }
+  fs::path keys() const { return root_ / "key"; }
+  fs::path private_key() const { return keys() / "run.key"; }
+  fs::path certificate() const { return keys() / "run.crt"; }
+  fs::path checkpoints() const { return root_ / "checkpoints"; }
+  fs::path attempts() const { return root_ / "attempts.jsonl"; }
+  fs::path metrics() const { return root_ / "metrics.jsonl"; }
+  fs::path logs() const { return root_ / "logs"; }
+  fs::path log(const std::string& process) const { return logs() / (process + ".log"); }
+
+ private:
+  fs::path root_;
+};
+
+}  // namespace rekindle::run

@@ -1,0 +1,40 @@
+// metrics.jsonl and attempts.jsonl: a JSON object a line, appended.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/files.hpp"
+#include "base/result.hpp"
+#include "run/layout.hpp"
+
+namespace rekindle::run {
+
+// The readable lines of a file; a torn last line is left out. No file: none.
+std::vector<nlohmann::json> read_lines(const fs::path& file);
+
+class MetricsFile {
+ public:
+  explicit MetricsFile(const Layout& layout) : path_(layout.metrics()) {}
+  // Drops the lines of steps after `step`, then appends from there.
+  Status rewind(std::uint64_t step);
+  Status append(const nlohmann::json& line);
+
+ private:
+  fs::path path_;
+  Fd file_;
+};
+
+// Steps whose evaluation is on record.
+std::set<std::uint64_t> evaluated_steps(const Layout& layout);
+std::optional<nlohmann::json> last_evaluation(const Layout& layout);
+
+// Attempts: one line when it begins and one when it ends.
+std::uint64_t next_attempt(const Layout& layout);
+Status record_attempt(const Layout& layout, const nlohmann::json& line);
+
+}  // namespace rekindle::run

@@ -1,0 +1,93 @@
+#include "run/terms.hpp"
+
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+#include <unistd.h>
+
+#include "base/clock.hpp"
+#include "base/files.hpp"
+#include "base/text.hpp"
+
+namespace rekindle::run {
+namespace {
+
+std::string term_name(std::uint64_t term) {
+  char name[24];
+  std::snprintf(name, sizeof name, "%04llu", static_cast<unsigned long long>(term));
+  return name;
+}
+
+// Field 22 of /proc/PID/stat; 0 if there is no such process. See proc(5).
+std::uint64_t start_ticks_of(std::int64_t pid) {
+  std::ifstream file(str("/proc/", pid, "/stat"));
+  std::string line;
+  if (!std::getline(file, line)) return 0;
+  std::istringstream rest(line.substr(line.rfind(')') + 1));
+  std::string field;
+  for (int i = 3; i <= 22; ++i) rest >> field;
+  return std::strtoull(field.c_str(), nullptr, 10);
+}
+
+}  // namespace
+
+Result<std::optional<Holder>> newest_term(const Layout& layout) {
+  std::uint64_t newest = 0;
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(layout.terms(), code)) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") == std::string::npos) newest = std::max<std::uint64_t>(newest, std::strtoull(name.c_str(), nullptr, 10));
+  }
+  if (newest == 0) return std::optional<Holder>();
+  const fs::path path = layout.terms() / term_name(newest);
+  REKINDLE_TRY(const std::string text, read_text(path));
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object()) return fail(ExitCode::kConfig, str(path.string(), " is damaged"), "remove it if no run uses this directory");
+  Holder holder;
+  holder.term = newest;
+  holder.host = json.value("host", "");
+  holder.boot_id = json.value("boot_id", "");
+  holder.pid = json.value("pid", std::int64_t{0});
+  holder.start_ticks = json.value("start_ticks", std::uint64_t{0});
+  holder.since = json.value("since", "");
+  holder.ended = fs::exists(path.string() + ".ended", code);
+  return std::optional(holder);
+}
+
+bool provably_gone(const Holder& holder) {
+  if (holder.ended) return true;
+  if (holder.host != host_name()) return false;
+  if (holder.boot_id != boot_id()) return true;
+  return start_ticks_of(holder.pid) != holder.start_ticks;
+}
+
+Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, bool holder_is_gone) {
+  REKINDLE_CHECK(make_directories(layout.terms()));
+  REKINDLE_TRY(const auto holder, newest_term(layout));
+  if (holder && !holder_is_gone && !provably_gone(*holder)) return std::optional<std::uint64_t>();
+  const std::uint64_t term = holder ? holder->term + 1 : 1;
+  const nlohmann::json json = {{"host", host_name()},         {"boot_id", boot_id()},
+                               {"pid", ::getpid()},           {"start_ticks", start_ticks_of(::getpid())},
+                               {"since", utc_now()}};
+  REKINDLE_TRY(const bool created, create_exclusively(layout.terms() / term_name(term), json.dump() + "\n"));
+  if (!created) return std::optional<std::uint64_t>();  // another claimant was faster: it is the holder now
+  return std::optional(term);
+}
+
+Error held_error(const Layout& layout, const Holder& holder) {
+  return Error{ExitCode::kConfig,
+               str("the run directory ", layout.root().string(), " is held by a live run (host ", holder.host, ", pid ",
+                   holder.pid, ", since ", holder.since, ")"),
+               "wait for it, stop it with SIGUSR1 or SIGTERM, or use another --run-dir"};
+}
+
+void wait_between_tries() { std::this_thread::sleep_for(std::chrono::milliseconds(500)); }
+
+Status end_term(const Layout& layout, std::uint64_t term) {
+  return replace_file(layout.terms() / (term_name(term) + ".ended"), utc_now() + "\n");
+}
+
+}  // namespace rekindle::run

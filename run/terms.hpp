@@ -1,0 +1,57 @@
+// Fencing: one coordinator at a time. A term is claimed by exclusive creation of terms/NNNN; whoever finds a higher
+// one than its own is history.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/result.hpp"
+#include "run/layout.hpp"
+
+namespace rekindle::run {
+
+struct Holder {
+  std::uint64_t term = 0;
+  std::string host, boot_id;
+  std::int64_t pid = 0;
+  std::uint64_t start_ticks = 0;  // of the process: tells a reused pid
+  std::string since;
+  bool ended = false;             // terms/NNNN.ended is there
+};
+
+// The newest term, if any was ever claimed.
+Result<std::optional<Holder>> newest_term(const Layout& layout);
+
+// Whether that holder is provably gone: ended by itself, or dead on this host, or this host was booted since.
+bool provably_gone(const Holder& holder);
+
+// Claims the next term for this process. A holder on another host that is not provably gone counts as gone when
+// `answers()` (does its coordinator's port answer?) has said no for `patience`.
+// A live holder is ExitCode::kConfig.
+template <class Answers>
+Result<std::uint64_t> claim_term(const Layout& layout, std::chrono::milliseconds patience, Answers&& answers);
+
+// Marks the term as ended, so that the next claimant need not wait.
+Status end_term(const Layout& layout, std::uint64_t term);
+
+// ---- implementation of the template ----
+Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, bool holder_is_gone);
+Error held_error(const Layout& layout, const Holder& holder);
+void wait_between_tries();
+
+template <class Answers>
+Result<std::uint64_t> claim_term(const Layout& layout, std::chrono::milliseconds patience, Answers&& answers) {
+  for (auto silent = std::chrono::milliseconds(0);;) {
+    REKINDLE_TRY(const auto claimed, try_claim(layout, silent >= patience));
+    if (claimed) return *claimed;
+    REKINDLE_TRY(const auto holder, newest_term(layout));
+    if (!holder || holder->ended) continue;
+    if (answers(*holder)) return forward_error(held_error(layout, *holder));
+    wait_between_tries();
+    silent += std::chrono::milliseconds(500);
+  }
+}
+
+}  // namespace rekindle::run

@@ -1,0 +1,227 @@
+#include "trainer/step_loop.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/log.hpp"
+#include "base/random.hpp"
+#include "base/text.hpp"
+#include "model/device.hpp"
+#include "trainer/replica_state.hpp"
+
+namespace rekindle::trainer {
+
+using exchange::StepHeader;
+using protocol::Parked;
+using protocol::ParkReason;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+// Losses travel as fixed point, so that their sum over leaves does not depend on who added what first.
+constexpr double kLossUnit = 4294967296.0;  // 2^32
+constexpr double kLossLimit = 1e6;          // a step's sum stays far inside an int64
+
+std::int64_t to_fixed(double loss) {
+  return std::llround(std::clamp(loss, -kLossLimit, kLossLimit) * kLossUnit);
+}
+
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+StepLoop::StepLoop(Parts parts, const protocol::Start& start, exchange::Exchange& exchange, Held& held)
+    : parts_(std::move(parts)),
+      job_(parts_.job),
+      start_(start),
+      exchange_(exchange),
+      held_(held),
+      ranks_(static_cast<int>(start.members.size())),
+      rank_(start.rank),
+      leaves_(exchange::leaves_of(static_cast<int>(job_.leaves), ranks_, rank_)),
+      saved_step_(start.restore.empty() ? ~std::uint64_t{0} : start.step),
+      last_checkpoint_(Clock::now()),
+      last_step_(Clock::now()) {}
+
+Parked StepLoop::run() {
+  bool evaluate_now = start_.evaluate, stop = false;
+  parts_.loader.start(held_.step, leaves_.first, leaves_.count);
+  for (;;) {
+    if (evaluate_now && !stop) {
+      if (auto status = evaluate(stop); !status) return park(status.error());
+    }
+    if (stop || held_.step == job_.steps) break;
+    auto agreed = step();
+    if (!agreed) return park(agreed.error());
+    if ((agreed->flags & kNonFiniteFlag) != 0) {
+      return park(ParkReason::kNonFinite, str("the loss of step ", held_.step, " is not finite"));
+    }
+    stop = (agreed->flags & kStopFlag) != 0;
+    const bool due = job_.checkpoint_every > 0 && held_.step % job_.checkpoint_every == 0;
+    if (stop || due || (agreed->flags & kCheckpointFlag) != 0 || held_.step == job_.steps) write_checkpoint();
+    evaluate_now = evaluation_due(job_, held_.step);
+  }
+  // A stop during an evaluation may come long after the last checkpoint.
+  if (saved_step_ != held_.step) write_checkpoint();
+  return park(stop ? ParkReason::kCut : ParkReason::kFinished);
+}
+
+std::uint32_t StepLoop::own_flags() {
+  std::uint32_t flags = 0;
+  if (parts_.link.stop_asked()) flags |= kStopFlag;
+  const auto interval = std::chrono::milliseconds(job_.checkpoint_interval_ms);
+  if (rank_ == 0 && interval.count() > 0 && Clock::now() - last_checkpoint_ >= interval) flags |= kCheckpointFlag;
+  return flags;
+}
+
+Status StepLoop::compute_leaves(StepHeader& header, Times& times) {
+  using Op = exchange::LeafOp;
+  for (const Op& op : exchange::leaf_ops(leaves_)) {
+    auto started = Clock::now();
+    REKINDLE_TRY(const std::span<float> to, parts_.hub.slot(op.to));
+    if (op.kind == Op::Kind::kAdd) {
+      REKINDLE_TRY(const std::span<float> from, parts_.hub.slot(op.from));
+      exchange::add_into(to.data(), from.data(), to.size());
+      times.compute_ms += ms_since(started);
+      continue;
+    }
+    REKINDLE_CHECK(model::pin_host_memory(to));
+    data::LeafBatch batch = parts_.loader.next();
+    times.data_ms += ms_since(started);
+    started = Clock::now();
+    const std::uint64_t key =
+        stream_key(job_.seed, Draws::kDropout, {held_.step, static_cast<std::uint64_t>(op.leaf)});
+    auto result = parts_.replica.train_leaf(batch.images, batch.labels, key, to, parts_.link.aborted());
+    parts_.loader.recycle(std::move(batch));
+    if (!result) return forward_error(result.error());
+    times.compute_ms += ms_since(started);
+    if (!std::isfinite(result->loss)) header.flags |= kNonFiniteFlag;
+    header.loss += to_fixed(std::isfinite(result->loss) ? result->loss : 0);
+    header.correct += static_cast<std::uint64_t>(result->correct);
+    header.count += static_cast<std::uint64_t>(result->count);
+  }
+  return {};
+}
+
+StepLoop::Totals StepLoop::total(const std::vector<StepHeader>& headers) {
+  Totals totals;
+  std::int64_t loss = 0;
+  for (const StepHeader& header : headers) {
+    totals.flags |= header.flags;
+    loss += header.loss;
+    totals.correct += header.correct;
+    totals.count += header.count;
+  }
+  totals.loss = static_cast<double>(loss) / kLossUnit;
+  return totals;
+}
+
+Result<StepLoop::Totals> StepLoop::step() {
+  Times times;
+  StepHeader header;
+  parts_.link.set_phase("computing", held_.step);
+  REKINDLE_CHECK(compute_leaves(header, times));
+  header.flags |= own_flags();
+  header.compute_us = static_cast<std::uint64_t>(times.compute_ms * 1000);
+
+  parts_.link.set_phase("exchanging", held_.step);
+  auto started = Clock::now();
+  REKINDLE_TRY(const exchange::Reduced reduced, exchange_.reduce(header));
+  times.exchange_ms = ms_since(started);
+  Totals totals = total(reduced.headers);
+  totals.loss /= static_cast<double>(job_.leaves);
+  if ((totals.flags & kNonFiniteFlag) != 0) return totals;
+
+  // From here on aborts are ignored until the whole update is in.
+  parts_.link.set_phase("applying", held_.step);
+  started = Clock::now();
+  const double lr = learning_rate(job_, held_.step);
+  const float scale = 1.0F / static_cast<float>(job_.leaves);
+  held_.whole = false;
+  for (const exchange::SumPiece& piece : reduced.pieces) parts_.replica.update(piece.first, piece.sum, scale, lr);
+  REKINDLE_CHECK(parts_.replica.finish_update());
+  const std::uint64_t epoch = epoch_of(job_, held_.step);
+  held_ = {true, held_.step + 1};
+  times.update_ms = ms_since(started);
+
+  if (rank_ == 0) {
+    const double step_ms = ms_since(last_step_);
+    parts_.link.send(protocol::StepDone{
+        start_.generation, held_.step, epoch, totals.loss,
+        static_cast<double>(totals.correct) / static_cast<double>(std::max<std::uint64_t>(totals.count, 1)), lr,
+        1000.0 * static_cast<double>(job_.batch_size) / step_ms, times.data_ms, times.compute_ms, times.exchange_ms,
+        times.update_ms, step_ms});
+  }
+  last_step_ = Clock::now();
+  REKINDLE_CHECK(exchange_.release());
+  return totals;
+}
+
+// Chunks of one global batch: leaf l of chunk c evaluates test images [(c*V + l)*b, + b).
+Status StepLoop::evaluate(bool& stopped) {
+  const std::uint64_t leaf_batch = job_.batch_size / job_.leaves, tests = job_.test_samples;
+  Totals sum;
+  for (std::uint64_t chunk = 0; chunk * job_.batch_size < tests; ++chunk) {
+    parts_.link.set_phase("evaluating", held_.step);
+    StepHeader header;
+    header.flags = own_flags() & kStopFlag;
+    for (int leaf = leaves_.first; leaf < leaves_.first + leaves_.count; ++leaf) {
+      const std::uint64_t first = chunk * job_.batch_size + static_cast<std::uint64_t>(leaf) * leaf_batch;
+      if (first >= tests) break;
+      const data::LeafBatch batch = data::test_batch(parts_.dataset, parts_.test_transform, first,
+                                                     std::min(leaf_batch, tests - first));
+      REKINDLE_TRY(const model::LeafResult result, parts_.replica.evaluate(batch.images, batch.labels));
+      header.loss += to_fixed(std::isfinite(result.loss) ? result.loss : kLossLimit);
+      header.correct += static_cast<std::uint64_t>(result.correct);
+      header.count += static_cast<std::uint64_t>(result.count);
+    }
+    REKINDLE_TRY(const auto headers, exchange_.gather(header));
+    const Totals part = total(headers);
+    sum.loss += part.loss;
+    sum.correct += part.correct;
+    sum.count += part.count;
+    if ((part.flags & kStopFlag) != 0) {
+      stopped = true;  // the evaluation is made up for at the next start
+      return {};
+    }
+  }
+  if (rank_ == 0) {
+    const auto count = static_cast<double>(sum.count);
+    parts_.link.send(protocol::Evaluated{start_.generation, held_.step, epoch_of(job_, held_.step - 1), sum.count,
+                                         sum.loss / count, static_cast<double>(sum.correct) / count});
+  }
+  last_step_ = Clock::now();
+  return {};
+}
+
+void StepLoop::write_checkpoint() {
+  parts_.link.set_phase("writing", held_.step);
+  const auto started = Clock::now();
+  auto saved = save(parts_.replica, parts_.run_dir,
+                    {held_.step, start_.generation.term, start_.generation.number}, ranks_, rank_);
+  saved_step_ = held_.step;
+  if (saved) {
+    parts_.link.send(protocol::ShardWritten{start_.generation, parts_.link.trainer(), held_.step, rank_, saved->shard,
+                                            saved->tensors, saved->digest, ms_since(started)});
+  } else {
+    log_warning(saved.error().line());
+    parts_.link.send(
+        protocol::ShardFailed{start_.generation, parts_.link.trainer(), held_.step, saved.error().line()});
+  }
+  last_checkpoint_ = last_step_ = Clock::now();
+}
+
+Parked StepLoop::park(ParkReason reason, const std::string& detail, int peer) {
+  parts_.loader.stop();
+  parts_.link.set_phase("parked", held_.step);
+  return Parked{start_.generation, parts_.link.trainer(), held_.whole, held_.step, reason, peer, detail};
+}
+
+Parked StepLoop::park(const Error& error) {
+  if (model::is_abandoned(error) || exchange::is_aborted(error)) return park(ParkReason::kAborted, error.line());
+  return park(ParkReason::kExchangeFailed, error.line(), exchange::failed_rank(error));
+}
+
+}  // namespace rekindle::trainer

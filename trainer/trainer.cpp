@@ -1,0 +1,176 @@
+#include "trainer/trainer.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "base/clock.hpp"
+#include "base/log.hpp"
+#include "base/process.hpp"
+#include "base/text.hpp"
+#include "data/loader.hpp"
+#include "exchange/exchange.hpp"
+#include "model/model.hpp"
+#include "run/layout.hpp"
+#include "trainer/link.hpp"
+#include "trainer/replica_state.hpp"
+#include "trainer/step_loop.hpp"
+
+#include <unistd.h>
+
+namespace rekindle::trainer {
+
+using namespace protocol;
+
+namespace {
+
+model::ModelConfig model_config(const Job& job, const data::DatasetInfo& info) {
+  model::ModelConfig config;
+  config.model = job.model;
+  config.classes = static_cast<int>(job.classes);
+  config.channels = info.channels;
+  config.image_size = static_cast<int>(job.image_size);
+  config.dropout = job.dropout;
+  config.seed = job.seed;
+  config.optimizer = job.optimizer;
+  config.momentum = job.momentum;
+  config.weight_decay = job.weight_decay;
+  config.device = job.device == "cuda" ? "cuda:0" : "cpu";
+  config.threads = static_cast<int>(job.threads);
+  return config;
+}
+
+Address to_address(const exchange::Endpoint& e) { return {e.host, e.address, e.nonce, e.pid, e.control_fd, e.port}; }
+
+exchange::Endpoint to_endpoint(const Address& a) {
+  exchange::Endpoint e;
+  e.host = a.host;
+  e.pid = a.pid;
+  e.control_fd = a.control_fd;
+  e.address = a.address;
+  e.port = a.port;
+  e.nonce = a.nonce;
+  return e;
+}
+
+exchange::Backend backend_of(const std::string& name) {
+  if (name == "shm") return exchange::Backend::kSharedMemory;
+  if (name == "tcp") return exchange::Backend::kTcp;
+  return exchange::Backend::kAuto;
+}
+
+exchange::Plan plan_of(const Job& job, const Start& start) {
+  exchange::Plan plan;
+  plan.term = start.generation.term;
+  plan.generation = start.generation.number;
+  plan.rank = start.rank;
+  plan.leaves = static_cast<int>(job.leaves);
+  for (const Address& member : start.members) plan.members.push_back(to_endpoint(member));
+  plan.secret = start.secret;
+  plan.backend = backend_of(job.exchange);
+  return plan;
+}
+
+// One trainer's parts, from its first warm-up to Quit.
+class Trainer {
+ public:
+  Trainer(const TrainerConfig& config, Link& link) : config_(config), link_(link) {}
+
+  Status warm_up() {
+    const Job& job = config_.job;
+    REKINDLE_TRY(dataset_, data::open_dataset(job.dataset, job.data));
+    model_config_ = model_config(job, dataset_->info());
+    REKINDLE_TRY(replica_, model::Replica::make(model_config_));
+    held_ = {true, 0};
+    REKINDLE_TRY(hub_, exchange::Hub::open(replica_->arena_floats(), config_.address));
+    data::LoaderConfig loading;
+    loading.seed = job.seed;
+    loading.leaves = static_cast<int>(job.leaves);
+    loading.leaf_batch = static_cast<int>(job.batch_size / job.leaves);
+    loading.transform = {static_cast<int>(job.image_size), job.augment};
+    loading.threads = static_cast<int>(job.loader_threads);
+    loader_ = std::make_unique<data::Loader>(*dataset_, loading);
+    nlohmann::json fingerprint = nlohmann::json::parse(model::numeric_fingerprint(model_config_));
+    fingerprint["build"] = config_.build;
+    link_.send(TrainerReady{link_.trainer(), host_name(), job.device, fingerprint.dump(),
+                            to_address(hub_->endpoint()), ::getpid()});
+    return {};
+  }
+
+  Parked run(const Start& start) {
+    std::unique_ptr<exchange::Exchange> exchange = hub_->make(plan_of(config_.job, start));
+    link_.enter(start.generation, *exchange);
+    Parked parked = run_in(start, *exchange);
+    link_.leave();
+    return parked;
+  }
+
+ private:
+  Parked run_in(const Start& start, exchange::Exchange& exchange) {
+    link_.set_phase("connecting", start.step);
+    if (auto status = exchange.connect(); !status) return parked(start, status.error(), ParkReason::kExchangeFailed);
+    if (auto status = reach(start, exchange); !status) return parked(start, status.error(), ParkReason::kRestoreFailed);
+    data::TransformConfig test_transform{static_cast<int>(config_.job.image_size), false};
+    StepLoop loop({config_.job, config_.run_dir, *dataset_, test_transform, *loader_, *hub_, *replica_, link_}, start,
+                  exchange, held_);
+    return loop.run();
+  }
+
+  // Brings the replica to the state that the generation starts from.
+  Status reach(const Start& start, exchange::Exchange& exchange) {
+    if (held_.whole && held_.step == start.step && start.restore.empty()) return {};
+    held_ = {false, 0};
+    if (start.restore.empty()) {
+      replica_.reset();
+      REKINDLE_TRY(replica_, model::Replica::make(model_config_));
+      held_ = {true, 0};
+      return {};
+    }
+    link_.set_phase("restoring", start.step);
+    const auto directory = run::Layout(config_.run_dir).checkpoints() / start.restore;
+    REKINDLE_TRY(const std::uint64_t step,
+                 restore(*replica_, exchange, directory, static_cast<int>(start.members.size()), start.rank));
+    if (step != start.step) return fail(str(directory.string(), " is of step ", step, ", not ", start.step));
+    held_ = {true, step};
+    return {};
+  }
+
+  Parked parked(const Start& start, const Error& error, ParkReason reason) {
+    link_.set_phase("parked", held_.step);
+    if (exchange::is_aborted(error)) reason = ParkReason::kAborted;
+    const int peer = exchange::failed_rank(error);
+    if (peer >= 0) reason = ParkReason::kExchangeFailed;
+    return {start.generation, link_.trainer(), held_.whole, held_.step, reason, peer, error.line()};
+  }
+
+  const TrainerConfig& config_;
+  Link& link_;
+  model::ModelConfig model_config_;
+  std::unique_ptr<data::Dataset> dataset_;
+  std::unique_ptr<model::Replica> replica_;
+  std::unique_ptr<exchange::Hub> hub_;
+  std::unique_ptr<data::Loader> loader_;
+  Held held_;
+};
+
+}  // namespace
+
+Status run_trainer(const TrainerConfig& config, Fd worker_socket) {
+  Link link(std::move(worker_socket), config.trainer);
+  Trainer trainer(config, link);
+  if (auto status = trainer.warm_up(); !status) {
+    link.send(TrainerFailed{config.trainer, static_cast<int>(status.error().code), status.error().what,
+                            status.error().hint});
+    return status;
+  }
+  for (;;) {
+    const auto message = link.wait();
+    if (std::holds_alternative<Quit>(message)) return {};
+    const Start& start = std::get<Start>(message);
+    log_info(str("generation ", to_text(start.generation), ": rank ", start.rank, " of ", start.members.size(),
+                 ", from step ", start.step));
+    const Parked parked = trainer.run(start);
+    log_info(str("parked at step ", parked.held_step, parked.detail.empty() ? "" : ": ", parked.detail));
+    link.send(parked);
+  }
+}
+
+}  // namespace rekindle::trainer
