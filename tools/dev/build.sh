@@ -1,0 +1,44 @@
+# ./dev build and ./dev test.
+
+# A precompiled header's object can be cached only so.
+export CCACHE_SLOPPINESS=pch_defines,time_macros
+
+# As many compilers at once as there are cores, and 2.5 GB of memory for each: LibTorch's headers are large.
+jobs() {
+  local cores memory_kb
+  cores=$(nproc)
+  memory_kb=$(awk '/^MemAvailable:/ {print $2}' /proc/meminfo)
+  local by_memory=$((memory_kb / 2500000))
+  echo $((by_memory < 1 ? 1 : by_memory < cores ? by_memory : cores))
+}
+
+# configure PRESET: only if there is a reason. ninja sees changed files by itself, but not a room that is new or gone.
+configure() {
+  local directory=build/$1 rooms=(*/CMakeLists.txt tests/*/CMakeLists.txt)
+  if [[ ! -e $directory/build.ninja || $(cat "$directory/rooms.list" 2>/dev/null) != "${rooms[*]}" ]]; then
+    say "configuring $directory"
+    quietly "configuring $directory failed" cmake --preset "$1"
+    echo "${rooms[*]}" >"$directory/rooms.list"
+  fi
+}
+
+# build PRESET [TARGET...]
+build() {
+  local preset=${1:-dev} directory
+  directory=build/$preset
+  shift || true
+  configure "$preset"
+  [[ $(ninja -C "$directory" -n "$@" 2>&1 | tail -n 1) == "ninja: no work to do." ]] && return 0
+  say "building $directory"
+  ninja -C "$directory" -j "$(jobs)" "$@" || die "the build failed"
+}
+
+# run_tests [--all] [CTEST ARGUMENT...]
+run_tests() {
+  local which=(-L '^quick$')
+  if [[ ${1:-} == --all ]]; then
+    which=()
+    shift
+  fi
+  exec ctest --test-dir build/dev -j 2 --output-on-failure --no-label-summary --no-tests=error "${which[@]}" "$@"
+}

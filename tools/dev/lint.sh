@@ -1,0 +1,21 @@
+# ./dev lint: formatting, the import rule, clang-tidy.
+
+# lint [--all]
+lint() {
+  install_packages tools/packages-lint.txt
+  local file files=() untidy failed=0
+  while read -r file; do
+    [[ ! -e $file ]] || files+=("$file") # git still lists files that were deleted but not committed
+  done < <(git ls-files -co --exclude-standard -- '*.cpp' '*.hpp' '*.cu' '*.cuh')
+  untidy=$(clang-format --dry-run "${files[@]}" 2>&1 | sed -n 's/:[0-9]*:[0-9]*: warning: .*//p' | sort -u)
+  if [[ $untidy ]]; then
+    failed=1
+    say "not formatted; to mend it: clang-format -i" $untidy
+  fi
+  tools/check-imports --self-test || die "tools/check-imports does not find planted errors"
+  tools/check-imports || failed=1
+  # A build folder of its own: clang cannot read g++'s precompiled headers.
+  configure lint
+  python3 tools/dev/tidy.py build/lint "$(jobs)" "$@" || failed=1
+  ((failed == 0)) || die "lint found the problems above"
+}

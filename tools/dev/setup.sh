@@ -1,0 +1,94 @@
+# ./dev setup: Debian packages and LibTorch, each only if it is missing.
+
+setup() {
+  install_packages tools/packages.txt
+  install_torch
+}
+
+install_packages() {
+  local list=$1 package missing=() as_root=()
+  command -v dpkg-query >/dev/null || die "this needs Debian 12 (its packages are listed in $list)"
+  local installed
+  installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' 2>/dev/null)
+  for package in $(entries "$list"); do
+    grep -qxF "installed $package" <<<"$installed" || missing+=("$package")
+  done
+  ((${#missing[@]})) || return 0
+
+  local command="apt-get install -y --no-install-recommends ${missing[*]}"
+  if ((EUID != 0)); then
+    # A password can be typed only at a terminal.
+    if command -v sudo >/dev/null && { [[ -t 0 ]] || sudo -n true 2>/dev/null; }; then
+      as_root=(sudo)
+    else
+      die "packages are missing, run as root: apt-get update && $command"
+    fi
+  fi
+  local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o Acquire::Retries=3
+    -o DPkg::Lock::Timeout=300)
+  say "installing Debian packages: ${missing[*]}"
+  quietly "apt-get update failed: is the network up?" "${apt[@]}" update
+  quietly "apt-get could not install the packages: try $command" \
+    "${apt[@]}" install -y --no-install-recommends "${missing[@]}"
+}
+
+# The three wheels unpacked into build/torch, which appears by a rename and so is whole if it is there.
+install_torch() {
+  local target=build/torch wheels=${XDG_CACHE_HOME:-$HOME/.cache}/rekindle/wheels
+  torch_is_in "$target" && return 0
+  mkdir -p build "$wheels"
+  (
+    flock 9 # two ./dev at once: the second finds the work done
+    torch_is_in "$target" && exit 0
+    have_wheels "$wheels" || download_wheels "$wheels"
+    say "unpacking LibTorch into $target"
+    rm -rf "$target.new"
+    python3 tools/dev/unpack_wheels.py "$target.new" $(wheel_files "$wheels") || die "unpacking LibTorch failed"
+    rm -rf "$target"
+    mv -T "$target.new" "$target"
+    torch_is_in "$target" || die "$target is not what tools/torch-requirements.txt asks for"
+  ) 9>build/.torch.lock
+}
+
+# Are the pinned versions there?
+torch_is_in() {
+  local pin
+  [[ -e $1/torch/lib/libtorch_cpu.so ]] || return 1
+  for pin in $(grep -o '^[^ ]*==[^ ]*' tools/torch-requirements.txt); do
+    pin=${pin/==/:}
+    pin=${pin//-/_}
+    [[ -d $1/${pin/:/-}.dist-info ]] || return 1
+  done
+}
+
+# The files among the kept wheels whose sha256 is pinned.
+wheel_files() {
+  local file hash
+  for file in "$1"/*.whl; do
+    [[ -e $file ]] || continue
+    hash=$(sha256sum "$file") && hash=${hash%% *}
+    if grep -qF "sha256:$hash" tools/torch-requirements.txt; then echo "$file"; fi
+  done
+}
+
+have_wheels() { (($(wheel_files "$1" | wc -l) == $(grep -c 'sha256:' tools/torch-requirements.txt))); }
+
+download_wheels() {
+  local python found=""
+  for python in python3 /usr/bin/python3; do
+    if "$python" -m pip --version >/dev/null 2>&1; then
+      found=$python
+      break
+    fi
+  done
+  [[ $found ]] || die "python3 has no pip: install the package python3-pip"
+  say "downloading LibTorch (545 MB, once; kept in $1)"
+  # Any Python's pip will do: what it fetches is for LibTorch, not for itself. -q only off a terminal: progress helps.
+  local quiet=(-q)
+  [[ ! -t 1 ]] || quiet=()
+  "$found" -m pip "${quiet[@]}" --no-cache-dir download --no-deps --require-hashes --only-binary=:all: \
+    --python-version 3.11 --platform manylinux_2_28_x86_64 --platform manylinux_2_25_x86_64 \
+    --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 \
+    -d "$1" -r tools/torch-requirements.txt ||
+    die "LibTorch could not be downloaded: look at pip's message above, then run ./dev setup again"
+}

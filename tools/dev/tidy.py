@@ -1,0 +1,73 @@
+"""Runs clang-tidy on the sources that changed since it last found them clean: tidy.py BUILD_DIRECTORY JOBS [--all]
+
+A source is unchanged while its text, the project headers that it reaches, its compile command and .clang-tidy are.
+"""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+QUOTED = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
+
+
+def reached(path, seen):
+    """Adds path and every project file that it includes, over any number of steps."""
+    if path in seen:
+        return
+    with open(path, encoding="utf-8") as file:
+        seen[path] = file.read()
+    for name in QUOTED.findall(seen[path]):
+        for candidate in (name, os.path.join(os.path.dirname(path), name)):
+            if os.path.isfile(candidate):
+                reached(os.path.normpath(candidate), seen)
+                break
+
+
+def fingerprint(entry, path):
+    texts = {}
+    reached(path, texts)
+    with open(".clang-tidy", encoding="utf-8") as file:
+        parts = [file.read(), entry["command"]] + [f"{name}\n{text}" for name, text in sorted(texts.items())]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def tidy(build, path):
+    done = subprocess.run(["clang-tidy", "-p", build, "--quiet", path], capture_output=True, text=True)
+    if done.returncode:
+        # Its errors are on stdout; stderr counts the warnings that it suppressed, or says why it could not start.
+        print(done.stdout or done.stderr, end="", flush=True)
+    return done.returncode == 0
+
+
+def main(build, jobs, everything):
+    record = os.path.join(build, "tidy-passed.json")
+    passed = {}
+    if os.path.exists(record) and not everything:
+        with open(record, encoding="utf-8") as file:
+            passed = json.load(file)
+    with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
+        entries = {os.path.relpath(entry["file"]): entry for entry in json.load(file)}
+    now = {path: fingerprint(entry, path) for path, entry in entries.items()
+           if path.endswith(".cpp") and not path.startswith("build/")}
+    changed = sorted(path for path in now if passed.get(path) != now[path])
+    if not changed:
+        return True
+    print(f"dev: clang-tidy on {len(changed)} of {len(now)} sources", flush=True)
+    clean = {}
+    try:
+        with ThreadPoolExecutor(jobs) as pool:
+            for path, good in zip(changed, pool.map(lambda path: tidy(build, path), changed)):
+                clean[path] = good
+    finally:  # what an interrupted run found clean stays so
+        passed = {path: now[path] for path in now if clean.get(path, path not in changed)}
+        with open(record + ".new", "w", encoding="utf-8") as file:
+            json.dump(passed, file, indent=0)
+        os.replace(record + ".new", record)
+    return all(clean.values())
+
+
+sys.exit(0 if main(sys.argv[1], int(sys.argv[2]), "--all" in sys.argv[3:]) else 1)
