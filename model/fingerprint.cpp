@@ -1,0 +1,52 @@
+#include <ATen/ATen.h>
+#include <ATen/Version.h>
+#include <torch/headeronly/version.h>
+
+#include <array>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/model.hpp"
+#include "model/open_device.hpp"
+
+namespace rekindle::model {
+namespace {
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+  }
+  return out + '"';
+}
+
+}  // namespace
+
+std::string numeric_fingerprint(const ModelConfig& config) {
+  std::vector<std::pair<std::string, std::string>> entries = {
+      {"torch", TORCH_VERSION},
+      {"mkl", at::get_mkl_version()},
+      {"onednn", at::get_mkldnn_version()},
+      {"cpu_capability", at::get_cpu_capability()},
+      {"threads", std::to_string(config.threads)},
+      {"device", config.device.substr(0, config.device.find(':'))},
+      {"compiler", __VERSION__},
+  };
+  if (const auto device = open_device(config.device); device && !device->is_cpu()) {
+    entries.emplace_back("gpu", describe_device(*device));
+    entries.emplace_back("cudnn", std::to_string(at::detail::getCUDAHooks().versionCuDNN()));
+  }
+  for (const char* name : std::array{"ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_CBWR"}) {
+    const char* value = std::getenv(name);
+    entries.emplace_back(name, value == nullptr ? "" : value);
+  }
+  std::string json = "{";
+  for (const auto& [key, value] : entries)
+    json += (json.size() > 1 ? ", " : "") + quoted(key) + ": " + quoted(value);
+  return json + "}";
+}
+
+}  // namespace rekindle::model
