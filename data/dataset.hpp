@@ -18,8 +18,9 @@ struct DatasetInfo {
   std::string kind;  // "cifar10", "mnist"
   int channels = 0, height = 0, width = 0, classes = 0;
   std::size_t train_count = 0, test_count = 0;
-  std::vector<std::string> class_names;
-  std::string content_hash;  // XXH3-128 over all labels and pixels, train then test: part of a run's identity
+  std::vector<std::string> class_names = {};
+  std::string content_hash =
+      {};  // XXH3-128 over all labels and pixels, train then test: part of a run's identity
 };
 
 // Immutable after opening; safe to read from several threads.
@@ -27,16 +28,21 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual const DatasetInfo& info() const = 0;
-  virtual std::span<const std::uint8_t> image(Split split, std::size_t index) const = 0;  // C x H x W, row-major
+  virtual std::span<const std::uint8_t> image(Split split,
+                                              std::size_t index) const = 0;  // C x H x W, row-major
   virtual int label(Split split, std::size_t index) const = 0;
 };
 
-// kind: "cifar10" (binary version: data_batch_1.bin ..., test_batch.bin, batches.meta.txt; in `directory` or its
-// cifar-10-batches-bin/) or "mnist" (IDX, plain or .gz; in `directory` or its MNIST/raw/ or raw/).
-// Every error is ExitCode::kConfig, names the file, and says what to do.
-Result<std::unique_ptr<Dataset>> open_dataset(const std::string& kind, const std::filesystem::path& directory);
+// kind: "cifar10" (binary version: data_batch_1.bin ..., test_batch.bin, batches.meta.txt; in `directory` or
+// its cifar-10-batches-bin/) or "mnist" (IDX, plain or .gz; in `directory` or its MNIST/raw/ or raw/). Every
+// error is ExitCode::kConfig, names the file, and says what to do; an unknown kind is kUsage and names the
+// nearest.
+Result<std::unique_ptr<Dataset>> open_dataset(const std::string& kind,
+                                              const std::filesystem::path& directory);
 
-// Writes a valid data set of `samples` training and samples/5 test images with learnable synthetic images.
+// Writes a valid data set of `samples` training and max(1, samples/5) test images with learnable synthetic
+// images: a pure function of the arguments. A data set that is there already is never overwritten: the same
+// one is left as it is, another one is an error.
 Status make_data(const std::string& kind, const std::filesystem::path& directory, std::size_t samples,
                  std::uint64_t seed);
 

@@ -1,0 +1,33 @@
+// The file formats by name: what each is called and who reads it. Internal to data/.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "data/dataset.hpp"
+
+namespace rekindle::data {
+
+inline constexpr int kCifarSide = 32;
+inline constexpr std::size_t kCifarPixels = 3 * 32 * 32;
+inline constexpr std::size_t kCifarRecord = 1 + kCifarPixels;
+inline constexpr int kMnistSide = 28;
+inline constexpr std::size_t kMnistPixels = 28 * 28;
+inline constexpr std::uint32_t kIdxLabels = 0x801, kIdxImages = 0x803;  // unsigned bytes; 1 or 3 dimensions
+inline constexpr int kClasses = 10;                                     // of either format
+
+const std::vector<std::string>& cifar_class_names();
+
+Result<std::unique_ptr<Dataset>> open_cifar10(const std::filesystem::path& directory);
+Result<std::unique_ptr<Dataset>> open_mnist(const std::filesystem::path& directory);
+
+// "cifar10", "mnist", or a usage error that names the nearest.
+Status check_kind(const std::string& kind);
+
+// A whole file; what goes wrong is the data's fault (ExitCode::kConfig).
+Result<std::vector<std::uint8_t>> read_data_file(const std::filesystem::path& path);
+
+}  // namespace rekindle::data

@@ -1,0 +1,147 @@
+#include "data/loader.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "base/random.hpp"
+
+namespace rekindle::data {
+
+// A course is what one start() asked for: an endless sequence of leaves, numbered from 0. Threads take
+// numbers in order; the window [handed, handed + ahead) bounds what is being made or waits.
+struct Loader::Impl {
+  const Dataset& dataset;
+  const LoaderConfig config;
+  const SampleOrder order;
+
+  std::mutex mutex;
+  std::condition_variable work, ready;
+  bool closing = false;
+  // Written under the mutex; read without it by a thread that looks whether its leaf is still wanted.
+  std::atomic<std::uint64_t> course = 0;
+  std::uint64_t first_step = 0;
+  int first_leaf = 0;
+  std::uint64_t leaf_count = 0;  // 0: parked
+  std::uint64_t ahead = 0;
+  std::uint64_t taken = 0, handed = 0;
+  std::map<std::uint64_t, LeafBatch> made;
+  std::vector<LeafBatch> spare;  // buffers to use again: fresh ones cost page faults
+
+  std::vector<std::jthread> threads;  // last: they use all of the above
+
+  Impl(const Dataset& source, const LoaderConfig& wanted)
+      : dataset(source), config(wanted), order(wanted.seed, source.info().train_count) {}
+
+  void begin_course() {  // under the mutex
+    ++course;
+    taken = handed = 0;
+    for (auto& [number, batch] : made) spare.push_back(std::move(batch));
+    made.clear();
+  }
+
+  LeafBatch take_spare() {  // under the mutex
+    if (spare.empty()) return {};
+    LeafBatch batch = std::move(spare.back());
+    spare.pop_back();
+    return batch;
+  }
+
+  // False: abandoned half-way because another course began.
+  bool fill(LeafBatch& batch, std::uint64_t my_course) const {
+    const DatasetInfo& info = dataset.info();
+    const auto b = static_cast<std::size_t>(config.leaf_batch);
+    const auto side = static_cast<std::size_t>(config.transform.image_size);
+    const std::size_t floats = static_cast<std::size_t>(info.channels) * side * side;
+    const auto leaf = static_cast<std::uint64_t>(batch.leaf);
+    const std::uint64_t position = (batch.step * static_cast<std::uint64_t>(config.leaves) + leaf) * b;
+    batch.images.resize(b * floats);
+    batch.labels.resize(b);
+    batch.samples.resize(b);
+    for (std::size_t i = 0; i < b; ++i) {
+      if (course.load(std::memory_order_relaxed) != my_course) return false;
+      const std::size_t sample = order.sample_at(position + i);
+      batch.samples[i] = sample;
+      batch.labels[i] = dataset.label(Split::kTrain, sample);
+      transform(info, config.transform, dataset.image(Split::kTrain, sample),
+                stream_key(config.seed, Draws::kAugment, {batch.step, leaf, i}),
+                std::span(batch.images).subspan(i * floats, floats));
+    }
+    return true;
+  }
+
+  void run() {
+    std::unique_lock lock(mutex);
+    while (true) {
+      work.wait(lock, [&] { return closing || (leaf_count > 0 && taken < handed + ahead); });
+      if (closing) return;
+      const std::uint64_t my_course = course, number = taken++;
+      LeafBatch batch = take_spare();
+      batch.step = first_step + number / leaf_count;
+      batch.leaf = first_leaf + static_cast<int>(number % leaf_count);
+      lock.unlock();
+      const bool whole = fill(batch, my_course);
+      lock.lock();
+      if (whole && my_course == course) {
+        made.emplace(number, std::move(batch));
+        ready.notify_all();
+      } else {
+        spare.push_back(std::move(batch));
+      }
+    }
+  }
+};
+
+Loader::Loader(const Dataset& dataset, const LoaderConfig& config)
+    : impl_(std::make_unique<Impl>(dataset, config)) {
+  const int threads = std::max(config.threads, 1);
+  for (int i = 0; i < threads; ++i) impl_->threads.emplace_back([impl = impl_.get()] { impl->run(); });
+}
+
+Loader::~Loader() {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->closing = true;
+    impl_->leaf_count = 0;
+    impl_->begin_course();
+  }
+  impl_->work.notify_all();
+  impl_->ready.notify_all();
+}
+
+void Loader::start(std::uint64_t step, int first_leaf, int leaf_count) {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->first_step = step;
+    impl_->first_leaf = first_leaf;
+    impl_->leaf_count = static_cast<std::uint64_t>(std::max(leaf_count, 0));
+    impl_->ahead = impl_->config.ahead > 0 ? static_cast<std::uint64_t>(impl_->config.ahead)
+                                           : std::max<std::uint64_t>(impl_->leaf_count, 2);
+    impl_->begin_course();
+  }
+  impl_->work.notify_all();
+  impl_->ready.notify_all();
+}
+
+LeafBatch Loader::next() {
+  std::unique_lock lock(impl_->mutex);
+  impl_->ready.wait(lock, [&] { return impl_->leaf_count == 0 || impl_->made.contains(impl_->handed); });
+  if (impl_->leaf_count == 0) return {};
+  LeafBatch batch = std::move(impl_->made.extract(impl_->handed++).mapped());
+  lock.unlock();
+  impl_->work.notify_one();
+  return batch;
+}
+
+void Loader::recycle(LeafBatch batch) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->spare.push_back(std::move(batch));
+}
+
+void Loader::stop() { start(0, 0, 0); }
+
+}  // namespace rekindle::data

@@ -1,0 +1,98 @@
+#include <array>
+
+#include "base/random.hpp"
+#include "data/loader.hpp"
+#include "data/resize.hpp"
+
+namespace rekindle::data {
+namespace {
+
+using Levels = std::array<float, 256>;  // the normalised value of each pixel value
+
+// torchvision's ToTensor and Normalize, in single precision as it does them.
+constexpr Levels normalised(float mean, float std) {
+  Levels levels{};
+  for (int v = 0; v < 256; ++v) levels[v] = (static_cast<float>(v) / 255.0F - mean) / std;
+  return levels;
+}
+
+constexpr std::array<Levels, 3> kImageNet = {normalised(0.485F, 0.229F), normalised(0.456F, 0.224F),
+                                             normalised(0.406F, 0.225F)};
+constexpr std::array<Levels, 1> kMnist = {normalised(0.1307F, 0.3081F)};
+
+// What of an image the model sees.
+struct View {
+  Size full;      // the image is resized to this
+  Window window;  // and cut to this
+  bool flip = false;
+};
+
+// Short side to `side`, the long one in proportion, rounded down (torchvision's Resize).
+Size resized(const DatasetInfo& info, int side) {
+  if (info.height <= info.width) return {side, side * info.width / info.height};
+  return {side * info.height / info.width, side};
+}
+
+// Half of an even or odd margin, ties to even (torchvision's CenterCrop, which uses Python's round()).
+int half_to_even(int margin) { return margin / 2 + (margin % 2 == 1 && margin / 2 % 2 == 1 ? 1 : 0); }
+
+View choose_view(const DatasetInfo& info, const TransformConfig& config, std::uint64_t key) {
+  const int size = config.image_size;
+  const bool mnist = info.kind == "mnist";
+  View view;
+  view.full = resized(info, mnist ? size : (size * 16 + 7) / 14);  // size * 256 / 224, rounded
+  const int spare_rows = view.full.height - size, spare_columns = view.full.width - size;
+  view.window = {half_to_even(spare_rows), half_to_even(spare_columns), size, size};
+  if (config.augment && !mnist) {
+    Rng rng(key);
+    view.window.top = static_cast<int>(rng.below(static_cast<std::uint64_t>(spare_rows) + 1));
+    view.window.left = static_cast<int>(rng.below(static_cast<std::uint64_t>(spare_columns) + 1));
+    view.flip = rng.below(2) == 1;
+  }
+  return view;
+}
+
+void normalise(std::span<const std::uint8_t> plane, std::size_t width, bool flip, const Levels& levels,
+               float* out) {
+  if (!flip) {
+    for (const std::uint8_t v : plane) *out++ = levels[v];
+    return;
+  }
+  for (std::size_t row = 0; row < plane.size(); row += width) {
+    for (std::size_t x = width; x > 0; --x) *out++ = levels[plane[row + x - 1]];
+  }
+}
+
+}  // namespace
+
+void transform(const DatasetInfo& info, const TransformConfig& config, std::span<const std::uint8_t> image,
+               std::uint64_t key, std::span<float> out) {
+  const View view = choose_view(info, config, key);
+  const auto size = static_cast<std::size_t>(config.image_size);
+  const std::size_t in_bytes = static_cast<std::size_t>(info.height) * info.width;
+  std::vector<std::uint8_t> plane(size * size);
+  for (std::size_t c = 0; c < static_cast<std::size_t>(info.channels); ++c) {
+    resize_crop(image.subspan(c * in_bytes, in_bytes), {info.height, info.width}, view.full, view.window,
+                plane);
+    normalise(plane, size, view.flip, info.kind == "mnist" ? kMnist[0] : kImageNet[c],
+              out.data() + c * plane.size());
+  }
+}
+
+LeafBatch test_batch(const Dataset& dataset, const TransformConfig& config, std::size_t first,
+                     std::size_t count) {
+  const DatasetInfo& info = dataset.info();
+  const std::size_t floats = static_cast<std::size_t>(info.channels) * config.image_size * config.image_size;
+  const TransformConfig still{config.image_size, false};
+  LeafBatch batch;
+  batch.images.resize(count * floats);
+  for (std::size_t i = 0; i < count; ++i) {
+    transform(info, still, dataset.image(Split::kTest, first + i), 0,
+              std::span(batch.images).subspan(i * floats, floats));
+    batch.labels.push_back(dataset.label(Split::kTest, first + i));
+    batch.samples.push_back(first + i);
+  }
+  return batch;
+}
+
+}  // namespace rekindle::data

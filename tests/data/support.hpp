@@ -1,0 +1,97 @@
+// What the tests of data/ share: a folder of their own, small files, and known images.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <span>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "data/dataset.hpp"
+
+namespace rekindle::data {
+
+namespace fs = std::filesystem;
+
+struct Scratch {
+  fs::path path;
+  Scratch() {
+    std::string name = (fs::temp_directory_path() / "rekindle-data-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary directory");
+    path = name;
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() { fs::remove_all(path); }
+};
+
+inline void put(const fs::path& path, const std::string& bytes) {
+  fs::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+inline std::string get(const fs::path& path) {
+  std::ostringstream bytes;
+  bytes << std::ifstream(path, std::ios::binary).rdbuf();
+  return bytes.str();
+}
+
+inline std::string gzipped(const std::string& plain) {
+  z_stream stream{};
+  deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY);
+  std::string out(deflateBound(&stream, plain.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(plain.data()));
+  stream.avail_in = static_cast<uInt>(plain.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  deflate(&stream, Z_FINISH);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+template <class T>
+std::uint32_t crc(std::span<const T> values) {
+  return static_cast<std::uint32_t>(
+      crc32(0, reinterpret_cast<const Bytef*>(values.data()), static_cast<uInt>(values.size_bytes())));
+}
+
+// known_image() of tests/oracle/pil_resize.py
+inline std::vector<std::uint8_t> known_image(std::size_t bytes) {
+  std::vector<std::uint8_t> out(bytes);
+  std::uint32_t state = 12345;
+  for (auto& byte : out) {
+    state = state * 1664525U + 1013904223U;
+    const std::uint32_t value = state >> 24;
+    byte = static_cast<std::uint8_t>(value > 230 ? 255 : value < 20 ? 0 : value);
+  }
+  return out;
+}
+
+// The golden file's lines that begin with `word`, without it.
+inline std::vector<std::istringstream> golden_lines(const std::string& word) {
+  std::ifstream file(REKINDLE_GOLDEN "/pil_resize.txt");
+  std::vector<std::istringstream> lines;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(word + " ")) lines.emplace_back(line.substr(word.size()));
+  }
+  return lines;
+}
+
+// A data set of make_data(), opened.
+inline std::unique_ptr<Dataset> made(const std::string& kind, std::size_t samples, std::uint64_t seed = 1) {
+  const Scratch scratch;
+  EXPECT_TRUE(make_data(kind, scratch.path, samples, seed));
+  auto dataset = open_dataset(kind, scratch.path);
+  EXPECT_TRUE(dataset) << dataset.error().line();
+  return dataset ? std::move(*dataset) : nullptr;
+}
+
+}  // namespace rekindle::data

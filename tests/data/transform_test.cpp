@@ -1,0 +1,94 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/random.hpp"
+#include "data/loader.hpp"
+#include "data/resize.hpp"
+#include "support.hpp"
+
+namespace rekindle::data {
+namespace {
+
+DatasetInfo shape(const std::string& kind, int height, int width) {
+  return {.kind = kind, .channels = kind == "mnist" ? 1 : 3, .height = height, .width = width, .classes = 10};
+}
+
+std::vector<float> transformed(const DatasetInfo& info, const TransformConfig& config,
+                               std::uint64_t key = 0) {
+  const auto image = known_image(static_cast<std::size_t>(info.channels) * info.height * info.width);
+  std::vector<float> out(static_cast<std::size_t>(info.channels) * config.image_size * config.image_size);
+  transform(info, config, image, key, out);
+  return out;
+}
+
+TEST(Transform, HasTorchvisionsBitsWhenNotAugmented) {
+  auto lines = golden_lines("view");
+  ASSERT_GE(lines.size(), 9U);
+  for (auto& line : lines) {
+    std::string kind;
+    int height = 0, width = 0, size = 0;
+    std::uint32_t expected = 0;
+    line >> kind >> height >> width >> size >> expected;
+    const auto out = transformed(shape(kind, height, width), {size, false});
+    EXPECT_EQ(crc(std::span(out)), expected) << line.str();
+    for (int i = 0; i < 3; ++i) {
+      float value = 0;
+      line >> value;
+      EXPECT_EQ(out[static_cast<std::size_t>(size / 2) * size + i], value) << line.str();
+    }
+  }
+}
+
+// Each augmented image must be one of the views that resize, crop and flip can give; all corners must come
+// up.
+TEST(Transform, AugmentationIsEveryCropAndFlipOfTheResizedImage) {
+  const DatasetInfo info = shape("cifar10", 32, 32);
+  const TransformConfig config{16, true};  // resized to 18: 3 x 3 places, 2 flips
+  const auto image = known_image(3 * 32 * 32);
+  std::map<std::vector<float>, int> views;
+  for (int top = 0; top < 3; ++top) {
+    for (int left = 0; left < 3; ++left) {
+      for (const bool flip : {false, true}) {
+        std::vector<float> view;
+        for (std::size_t c = 0; c < 3; ++c) {
+          std::vector<std::uint8_t> plane(16 * 16);
+          resize_crop(std::span(image).subspan(c * 1024, 1024), {32, 32}, {18, 18}, {top, left, 16, 16},
+                      plane);
+          constexpr std::array<float, 3> kMean = {0.485F, 0.456F, 0.406F}, kStd = {0.229F, 0.224F, 0.225F};
+          for (std::size_t at = 0; at < plane.size(); ++at) {
+            const std::size_t from = flip ? at / 16 * 16 + 15 - at % 16 : at;
+            view.push_back((static_cast<float>(plane[from]) / 255.0F - kMean[c]) / kStd[c]);
+          }
+        }
+        views[view] = 0;
+      }
+    }
+  }
+  ASSERT_EQ(views.size(), 18U);
+  constexpr int kDraws = 1800;
+  for (int i = 0; i < kDraws; ++i) {
+    const auto found =
+        views.find(transformed(info, config, stream_key(7, Draws::kAugment, {0, 0, std::uint64_t(i)})));
+    ASSERT_NE(found, views.end());
+    ++found->second;
+  }
+  for (const auto& [view, seen] : views) {
+    EXPECT_GT(seen, 50);
+    EXPECT_LT(seen, 160);
+  }
+}
+
+TEST(Transform, IsAFunctionOfTheKeyAlone) {
+  const DatasetInfo info = shape("cifar10", 32, 32);
+  EXPECT_EQ(transformed(info, {64, true}, 5), transformed(info, {64, true}, 5));
+  EXPECT_NE(transformed(info, {64, true}, 5), transformed(info, {64, true}, 6));
+}
+
+TEST(Transform, MnistIsNeverAugmented) {
+  const DatasetInfo info = shape("mnist", 28, 28);
+  EXPECT_EQ(transformed(info, {28, true}, 5), transformed(info, {28, false}, 6));
+}
+
+}  // namespace
+}  // namespace rekindle::data
