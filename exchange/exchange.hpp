@@ -1,8 +1,9 @@
-// The data plane of one generation: sums gradients over its trainers, in the fixed tree order, and copies state.
+// The data plane of one generation: sums gradients over its trainers, in the fixed tree order, and copies
+// state.
 //
-// One Hub lives as long as its trainer process and owns the memory that peers may read; one Exchange lives as long
-// as one generation. Calls of an Exchange come from one thread, the step loop, in the same order on every rank;
-// only abort() may come from any thread at any time, more than once.
+// One Hub lives as long as its trainer process and owns the memory that peers may read; one Exchange lives as
+// long as one generation. Calls of an Exchange come from one thread, the step loop, in the same order on
+// every rank; only abort() may come from any thread at any time, more than once.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +22,12 @@ enum class Backend { kAuto, kSharedMemory, kTcp };  // kAuto: shared memory if a
 
 // Where peers find a trainer. Travels through the control plane.
 struct Endpoint {
-  std::string host;         // boot id and pid namespace: equal means that shared memory works
-  std::int64_t pid = 0;     // shared memory: /proc/PID/fd/CONTROL_FD is the control segment
+  std::string host;      // boot id and pid namespace: equal means that shared memory works
+  std::int64_t pid = 0;  // shared memory: /proc/PID/fd/CONTROL_FD is the control segment
   int control_fd = -1;
-  std::string address;      // tcp: where the trainer listens
+  std::string address;  // tcp: where the trainer listens
   std::uint16_t port = 0;
-  std::string nonce;        // random, also in the control segment: a reused pid is not mistaken for the peer
+  std::string nonce;  // random, also in the control segment: a reused pid is not mistaken for the peer
 };
 
 // One generation's membership, the same on every rank but for `rank`.
@@ -41,11 +42,11 @@ struct Plan {
 
 // What every rank adds to each step's exchange; every rank reads all of them.
 struct StepHeader {
-  std::uint32_t flags = 0;       // OR-ed
+  std::uint32_t flags = 0;  // OR-ed
   std::uint32_t reserved = 0;
-  std::int64_t loss = 0;         // sum over the rank's leaves, fixed point (2^-32): its sum has no order
+  std::int64_t loss = 0;  // sum over the rank's leaves, fixed point (2^-32): its sum has no order
   std::uint64_t correct = 0, count = 0;
-  Hash128 state_hash;            // zero: none this step
+  Hash128 state_hash;  // zero: none this step
   std::uint64_t compute_us = 0;
 };
 static_assert(sizeof(StepHeader) == 56);
@@ -69,8 +70,8 @@ class Exchange {
   virtual Status connect() = 0;
 
   // Sums over all leaves. The caller has put its partial sums into the hub's slots 0.. as leaf_ops() says.
-  // When it returns a value, all sums are local (mapped or received) and stay readable whatever happens to peers:
-  // an update that starts now can ignore aborts. Slots are in use until release() returns.
+  // When it returns a value, all sums are local (mapped or received) and stay readable whatever happens to
+  // peers: an update that starts now can ignore aborts. Slots are in use until release() returns.
   virtual Result<Reduced> reduce(const StepHeader& mine) = 0;
 
   // "I have read you": returns when every rank is done reading, so slots may be overwritten.
@@ -103,7 +104,8 @@ class Hub {
 
   virtual Endpoint endpoint() const = 0;
   virtual std::size_t floats() const = 0;
-  // Gradient slot i, 64-byte aligned, zero at first; allocated (memfd) at the first call. Only from the step loop.
+  // Gradient slot i, 64-byte aligned, zero at first; allocated (memfd) at the first call. Only from the step
+  // loop.
   virtual Result<std::span<float>> slot(int i) = 0;
   virtual std::unique_ptr<Exchange> make(const Plan& plan) = 0;
 };

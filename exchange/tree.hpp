@@ -1,6 +1,6 @@
 // The fixed balanced binary tree over leaf numbers: who computes which leaves, in which order gradients are
-// added, who owns which shard. Everything here is a pure function of (V leaves, W ranks), and the value at the
-// root does not depend on W.
+// added, who owns which shard. Everything here is a pure function of (V leaves, W ranks), and the value at
+// the root does not depend on W.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ std::vector<LeafRange> subtrees_of(LeafRange range);
 // Partial sum i of subtrees_of() ends in slot i.
 struct LeafOp {
   enum class Kind { kCompute, kAdd } kind;
-  int leaf = 0;         // kCompute: the leaf whose gradient goes to slot `to`
-  int from = 0, to = 0; // kAdd: slot `to` = slot `to` + slot `from` (left operand: lower leaves)
+  int leaf = 0;          // kCompute: the leaf whose gradient goes to slot `to`
+  int from = 0, to = 0;  // kAdd: slot `to` = slot `to` + slot `from` (left operand: lower leaves)
 };
 std::vector<LeafOp> leaf_ops(LeafRange range);
 int slots_needed(LeafRange range);
@@ -36,11 +36,11 @@ struct Shard {
 };
 Shard shard_of(std::size_t floats, int ranks, int rank);
 
-// Finishes the tree for `count` elements. partials[i] points at the elements of the i-th subtree, the subtrees of
-// all ranks in leaf order; they must tile [0, leaves). `out` may be one of the partials. Plain float additions,
-// (lower leaves) + (higher leaves), never contracted.
-void finish_tree(int leaves, const std::vector<LeafRange>& subtrees, const std::vector<const float*>& partials,
-                 float* out, std::size_t count);
+// Finishes the tree for `count` elements. partials[i] points at the elements of the i-th subtree, the
+// subtrees of all ranks in leaf order; they must tile [0, leaves). `out` may be one of the partials. Plain
+// float additions, (lower leaves) + (higher leaves), never contracted.
+void finish_tree(int leaves, const std::vector<LeafRange>& subtrees,
+                 const std::vector<const float*>& partials, float* out, std::size_t count);
 
 void add_into(float* to, const float* from, std::size_t count);  // to[i] = to[i] + from[i]
 

@@ -1,0 +1,44 @@
+// The layout of a trainer's control segment. Its own process writes it, everybody else only reads.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "exchange/exchange.hpp"
+
+namespace rekindle::exchange {
+
+using Word = std::atomic<std::uint64_t>;
+
+inline constexpr std::uint64_t kControlMagic = 0x3158455f4c444e4bULL;
+inline constexpr int kMaxSlots = 64;
+inline constexpr int kPages = 4;
+inline constexpr std::size_t kNonceBytes = 32;                     // text, no terminator
+inline constexpr std::size_t kStagingHalf = std::size_t{4} << 20;  // bytes; staging has two halves
+
+// Where a rank stands within one generation. The five words only grow while the stamp stays the same.
+struct alignas(64) GenerationPage {
+  Word stamp;  // number of this hub's exchange; 0 while the page is rewritten for another generation
+  Word term, generation, rank, plan_hash;
+  std::atomic<std::uint32_t> left;  // aborted or over: publishes nothing any more
+
+  alignas(64) Word contributed;  // rounds whose header (and partial sums) are there
+  Word ready;                    // rounds whose shard is summed
+  Word read_done;                // rounds whose sums have been read
+  Word staged, copied;           // all_gather: chunks put into staging; chunks copied out everywhere
+  Word sizes_hash;               // of the all_gather under way
+  StepHeader headers[2];         // round r's in headers[r % 2]
+};
+
+struct Control {
+  std::uint64_t magic;
+  char nonce[kNonceBytes];
+  std::uint64_t floats;
+  std::atomic<std::int32_t> slot_fds[kMaxSlots];  // -1: not allocated yet
+  std::atomic<std::int32_t> staging_fd;
+  alignas(64) std::atomic<std::uint32_t> bell;  // futex: rung after every publication
+  GenerationPage pages[kPages];                 // exchange n of this hub uses pages[n % kPages]
+};
+static_assert(Word::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
+
+}  // namespace rekindle::exchange

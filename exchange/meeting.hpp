@@ -1,0 +1,31 @@
+// The beginning of a tcp generation: every rank ends up with one authenticated connection to every other
+// rank. Rank r dials the ranks below it and accepts those above.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "exchange/exchange.hpp"
+#include "exchange/socket.hpp"
+
+namespace rekindle::exchange {
+
+// A connection whose hello names a newer generation than ours; it waits for our own plan. (Most wait in the
+// listener's queue: this holds those that arrive while an older generation is still meeting.)
+struct HeldHello {
+  Fd fd;
+  std::string hello;
+};
+
+struct Door {
+  Listener listener;
+  std::vector<HeldHello> held;
+};
+
+// Sockets by rank (empty for one's own). Strangers, wrong secrets and half-open connections are dropped and
+// do not delay the others. `wake` becomes readable when `aborted` has become true.
+Result<std::vector<Fd>> meet_members(const Plan& plan, Door& door, int wake,
+                                     const std::function<bool()>& aborted);
+
+}  // namespace rekindle::exchange

@@ -1,0 +1,104 @@
+#include <gtest/gtest.h>
+
+#include "base/text.hpp"
+#include "cluster.hpp"
+#include "gradients.hpp"
+
+namespace rekindle::exchange::testing {
+namespace {
+
+std::vector<int> first_members(int n) {
+  std::vector<int> ids;
+  for (int i = 0; i < n; ++i) ids.push_back(i);
+  return ids;
+}
+
+struct Case {
+  Backend backend;
+  int ranks;
+  std::size_t floats;
+  int leaves;
+  int steps;
+};
+
+std::string name(const ::testing::TestParamInfo<Case>& info) {
+  const Case& c = info.param;
+  return str(c.backend == Backend::kTcp ? "Tcp" : "SharedMemory", "_", c.ranks, "Ranks_", c.leaves, "Leaves_",
+             c.floats, "Floats");
+}
+
+class Bits : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Bits, EveryRankReadsTheTreeSumOfEveryStep) {
+  const Case c = GetParam();
+  Cluster cluster(c.ranks, c.floats, [&](Member& me) {
+    const Plan plan = me.plan(1, first_members(c.ranks), c.leaves, c.backend);
+    const auto exchange = me.hub.make(plan);
+    me.say(me.outcome(exchange->connect()));
+    for (int step = 0; step < c.steps; ++step) {
+      const auto hash = run_step(me.hub, *exchange, plan, step);
+      me.say(hash ? hash->hex() : me.describe(hash.error()));
+    }
+  });
+  std::vector<std::string> expected{"ok"};
+  for (int step = 0; step < c.steps; ++step)
+    expected.push_back(reference_hash(step, c.leaves, c.floats).hex());
+  for (const auto& lines : cluster.finish()) EXPECT_EQ(lines, expected);
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const Backend backend : {Backend::kSharedMemory, Backend::kTcp}) {
+    for (const int ranks : {1, 2, 3, 4, 8}) all.push_back({backend, ranks, 10'007, 8, 5});
+    all.push_back({backend, 8, 37, 8, 3});  // ranks without a shard
+    all.push_back({backend, 3, 1, 4, 3});
+    all.push_back({backend, 5, 1'003, 32, 3});     // several partial sums a rank
+    all.push_back({backend, 3, 1'500'001, 8, 2});  // more chunks a shard than a tcp window holds
+    all.push_back({backend, 4, 999, 4, 300});      // many steps in a row
+  }
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Exchange, Bits, ::testing::ValuesIn(cases()), name);
+
+TEST(Backends, AutoIsSharedMemoryOnOneHostAndTcpBetweenHosts) {
+  auto hub = Hub::open(16, "127.0.0.1");
+  ASSERT_TRUE(hub) << hub.error().line();
+  Plan plan;
+  plan.leaves = 2;
+  plan.members = {(*hub)->endpoint(), (*hub)->endpoint()};
+  EXPECT_EQ((*hub)->make(plan)->backend(), Backend::kSharedMemory);
+  plan.members[1].host = "elsewhere";
+  EXPECT_EQ((*hub)->make(plan)->backend(), Backend::kTcp);
+}
+
+TEST(Backends, PlanWithMoreMembersThanLeavesIsRefused) {
+  auto hub = Hub::open(16, "127.0.0.1");
+  ASSERT_TRUE(hub);
+  for (const Backend backend : {Backend::kSharedMemory, Backend::kTcp}) {
+    Plan plan;
+    plan.leaves = 2;
+    plan.backend = backend;
+    plan.members.assign(3, (*hub)->endpoint());
+    EXPECT_FALSE((*hub)->make(plan)->connect());
+    plan.leaves = 6;
+    EXPECT_FALSE((*hub)->make(plan)->connect());
+  }
+}
+
+TEST(Slots, AreAlignedZeroAndStay) {
+  auto hub = Hub::open(1000, "127.0.0.1");
+  ASSERT_TRUE(hub);
+  for (int i = 0; i < 3; ++i) {
+    auto slot = (*hub)->slot(i);
+    ASSERT_TRUE(slot);
+    EXPECT_EQ(slot->size(), 1000U);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(slot->data()) % 64, 0U);
+    for (const float x : *slot) ASSERT_EQ(x, 0.0F);
+    (*slot)[7] = static_cast<float>(i);
+  }
+  for (int i = 0; i < 3; ++i) EXPECT_EQ((*(*hub)->slot(i))[7], static_cast<float>(i));
+  EXPECT_FALSE((*hub)->slot(1000));
+}
+
+}  // namespace
+}  // namespace rekindle::exchange::testing

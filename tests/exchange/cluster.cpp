@@ -1,0 +1,187 @@
+#include "cluster.hpp"
+
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+#include <stdexcept>
+
+#include "base/clock.hpp"
+#include "base/text.hpp"
+#include "exchange/futex.hpp"
+
+namespace rekindle::exchange::testing {
+namespace {
+
+constexpr int kMaxMembers = 16, kMaxMarks = 16;
+constexpr std::chrono::seconds kLimit{60};  // generous: a test that meets it has failed
+
+struct Place {
+  std::atomic<bool> there;
+  std::int64_t pid;
+  int control_fd;
+  std::uint16_t port;
+  char host[256], address[64], nonce[64];
+};
+
+}  // namespace
+
+struct Board {
+  Place places[kMaxMembers];
+  std::atomic<int> marks[kMaxMarks];
+  std::atomic<std::uint32_t> bell;
+
+  void ring() {
+    bell.fetch_add(1);
+    futex_wake_all(bell);
+  }
+  template <class Condition>
+  void wait(Condition condition) {
+    const auto end = boot_time() + kLimit;
+    for (;;) {
+      const std::uint32_t seen = bell.load();
+      if (condition()) return;
+      if (boot_time() > end) throw std::runtime_error("waited too long for a mark");
+      futex_wait(bell, seen, 1000);
+    }
+  }
+  Endpoint endpoint(int member) {
+    const Place& place = places[member];
+    wait([&] { return place.there.load(); });
+    return {place.host, place.pid, place.control_fd, place.address, place.port, place.nonce};
+  }
+};
+
+Plan Member::plan(std::uint64_t generation, const std::vector<int>& members, int leaves,
+                  Backend backend) const {
+  Plan plan;
+  plan.term = 7;
+  plan.generation = generation;
+  plan.leaves = leaves;
+  plan.backend = backend;
+  plan.secret = str("secret of generation ", generation);
+  for (const int member : members) plan.members.push_back(board_.endpoint(member));
+  plan.rank = static_cast<int>(std::find(members.begin(), members.end(), id) - members.begin());
+  return plan;
+}
+
+void Member::say(const std::string& line) const {
+  const std::string text = line + '\n';
+  if (::write(pipe_, text.data(), text.size()) != static_cast<ssize_t>(text.size())) std::abort();
+}
+
+std::string Member::describe(const Error& error) {
+  if (is_aborted(error)) return "aborted";
+  if (const int rank = failed_rank(error); rank >= 0) return str("rank ", rank);
+  return error.line();
+}
+
+void Member::mark(int mark) const {
+  board_.marks[mark].fetch_add(1);
+  board_.ring();
+}
+
+void Member::wait_for(int mark, int count) const {
+  board_.wait([&] { return board_.marks[mark].load() >= count; });
+}
+
+Cluster::Cluster(const std::vector<std::size_t>& floats, const Body& body) {
+  void* memory = ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::runtime_error("mmap");
+  board_ = new (memory) Board{};
+  for (int id = 0; id < static_cast<int>(floats.size()); ++id) {
+    int ends[2];
+    if (::pipe(ends) != 0) throw std::runtime_error("pipe");
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      ::close(ends[0]);
+      int status = 0;
+      try {
+        auto hub = Hub::open(floats[id], "127.0.0.1");
+        if (!hub) throw std::runtime_error(hub.error().line());
+        const Endpoint e = (*hub)->endpoint();
+        Place& place = board_->places[id];
+        place.pid = e.pid;
+        place.control_fd = e.control_fd;
+        place.port = e.port;
+        std::strncpy(place.host, e.host.c_str(), sizeof place.host - 1);
+        std::strncpy(place.address, e.address.c_str(), sizeof place.address - 1);
+        std::strncpy(place.nonce, e.nonce.c_str(), sizeof place.nonce - 1);
+        place.there.store(true);
+        board_->ring();
+        Member member(id, **hub, *board_, ends[1]);
+        body(member);
+      } catch (const std::exception& e) {
+        dprintf(ends[1], "exception: %s\n", e.what());
+        status = 1;
+      }
+      ::_exit(status);
+    }
+    ::close(ends[1]);
+    children_.push_back({pid, ends[0]});
+  }
+}
+
+Cluster::~Cluster() {
+  for (const Child& child : children_) {
+    if (child.pid > 0) {
+      ::kill(child.pid, SIGKILL);
+      ::waitpid(child.pid, nullptr, 0);
+    }
+    ::close(child.pipe);
+  }
+  ::munmap(board_, sizeof(Board));
+}
+
+std::vector<std::vector<std::string>> Cluster::finish() {
+  std::vector<std::vector<std::string>> lines;
+  const auto end = boot_time() + kLimit;
+  for (Child& child : children_) {
+    std::string text;
+    for (;;) {
+      pollfd ready{child.pipe, POLLIN, 0};
+      const auto left = std::max<long>(0, (end - boot_time()).count());
+      if (::poll(&ready, 1, static_cast<int>(left)) == 0) {
+        text += "hangs\n";
+        ::kill(child.pid, SIGKILL);
+        break;
+      }
+      char buffer[4096];
+      const ssize_t n = ::read(child.pipe, buffer, sizeof buffer);
+      if (n <= 0) break;
+      text.append(buffer, static_cast<std::size_t>(n));
+    }
+    int status = 0;
+    ::waitpid(child.pid, &status, 0);
+    child.pid = -1;
+    if (WIFSIGNALED(status)) text += WTERMSIG(status) == SIGKILL ? "killed\n" : "crashed\n";
+    lines.emplace_back();
+    std::istringstream stream(text);
+    for (std::string line; std::getline(stream, line);) lines.back().push_back(line);
+  }
+  return lines;
+}
+
+Endpoint Cluster::endpoint(int member) { return board_->endpoint(member); }
+
+void Cluster::mark(int mark) {
+  board_->marks[mark].fetch_add(1);
+  board_->ring();
+}
+
+void Cluster::wait_for(int mark, int count) {
+  board_->wait([&] { return board_->marks[mark].load() >= count; });
+}
+
+void Cluster::kill(int member) { ::kill(children_[member].pid, SIGKILL); }
+
+}  // namespace rekindle::exchange::testing

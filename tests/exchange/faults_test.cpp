@@ -1,0 +1,241 @@
+#include <gtest/gtest.h>
+
+#include <future>
+#include <thread>
+
+#include "cluster.hpp"
+#include "gradients.hpp"
+
+namespace rekindle::exchange::testing {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+class Faults : public ::testing::TestWithParam<Backend> {};
+INSTANTIATE_TEST_SUITE_P(Exchange, Faults, ::testing::Values(Backend::kSharedMemory, Backend::kTcp),
+                         [](const auto& info) {
+                           return info.param == Backend::kTcp ? "Tcp" : "SharedMemory";
+                         });
+
+// Runs `call` and aborts it from another thread once it has begun.
+template <class Call>
+std::string aborted_call(Exchange& exchange, Call call) {
+  std::promise<void> begun;
+  std::thread aborter([&] {
+    begun.get_future().wait();
+    exchange.abort();
+  });
+  begun.set_value();
+  const std::string outcome = Member::outcome(call());
+  aborter.join();
+  return outcome;
+}
+
+TEST_P(Faults, AbortEndsConnectWhenAMemberNeverComes) {
+  Cluster cluster(2, 100, [&](Member& me) {
+    const Plan plan = me.plan(1, {0, 1}, 2, GetParam());
+    const auto exchange = me.hub.make(plan);
+    me.say(aborted_call(*exchange, [&] { return exchange->connect(); }));
+    me.say(me.outcome(exchange->connect()));
+    me.mark(0);
+    me.wait_for(0, 2);
+  });
+  // Both come, but one of them may be aborted first: whatever happens, both end, and know why.
+  for (const Lines& lines : cluster.finish()) {
+    ASSERT_EQ(lines.size(), 2U);
+    EXPECT_EQ(lines[1], "aborted");
+  }
+}
+
+TEST_P(Faults, AbortEndsConnectToAMemberWhoDoesNotHaveThePlan) {
+  Cluster cluster(2, 100, [&](Member& me) {
+    const Plan plan = me.plan(1, {0, 1}, 2, GetParam());
+    if (me.id == 0) {
+      const auto exchange = me.hub.make(plan);
+      me.say(aborted_call(*exchange, [&] { return exchange->connect(); }));
+    }
+    me.mark(0);
+    me.wait_for(0, 2);
+  });
+  EXPECT_EQ(cluster.finish()[0], Lines{"aborted"});
+}
+
+TEST_P(Faults, AbortEndsReduceAndEveryLaterCall) {
+  Cluster cluster(2, 100'000, [&](Member& me) {
+    const Plan plan = me.plan(1, {0, 1}, 2, GetParam());
+    const auto exchange = me.hub.make(plan);
+    me.say(me.outcome(exchange->connect()));
+    if (me.id == 0) {
+      (void)compute_partials(me.hub, plan, 0);
+      me.say(aborted_call(*exchange, [&] { return exchange->reduce({}); }));
+      me.say(me.outcome(exchange->reduce({})));
+      me.say(me.outcome(exchange->release()));
+      me.say(me.outcome(exchange->gather({})));
+      me.say(me.outcome(exchange->all_gather({})));
+      exchange->abort();
+    }
+    me.mark(0);
+    me.wait_for(0, 2);
+  });
+  EXPECT_EQ(cluster.finish()[0], (Lines{"ok", "aborted", "aborted", "aborted", "aborted", "aborted"}));
+}
+
+TEST(SharedMemoryFaults, AbortEndsReleaseWhileAPeerIsStillReading) {
+  Cluster cluster(2, 100, [&](Member& me) {
+    const Plan plan = me.plan(1, {0, 1}, 2, Backend::kSharedMemory);
+    const auto exchange = me.hub.make(plan);
+    me.say(me.outcome(exchange->connect()));
+    (void)compute_partials(me.hub, plan, 0);
+    me.say(me.outcome(exchange->reduce({})));
+    if (me.id == 0) me.say(aborted_call(*exchange, [&] { return exchange->release(); }));
+    me.mark(0);
+    me.wait_for(0, 2);
+  });
+  EXPECT_EQ(cluster.finish()[0], (Lines{"ok", "ok", "aborted"}));
+}
+
+TEST_P(Faults, AbortFromManyThreadsAtAnyTimeIsHarmless) {
+  Cluster cluster(2, 1000, [&](Member& me) {
+    const Plan plan = me.plan(1, {0, 1}, 2, GetParam());
+    const auto exchange = me.hub.make(plan);
+    std::vector<std::thread> threads;
+    std::atomic<int> steps{0};
+    for (int i = 0; i < 4; ++i)
+      threads.emplace_back([&, i] {
+        while (steps.load() < i + 1) std::this_thread::yield();
+        if (i == 3) exchange->abort();
+        exchange->abort();
+      });
+    steps = 1;
+    Result<Hash128> last = Hash128{};
+    if (exchange->connect())
+      for (int step = 0; last && step < 100'000; ++step, ++steps)
+        last = run_step(me.hub, *exchange, plan, step);
+    steps = 4;
+    for (std::thread& thread : threads) thread.join();
+    me.say(me.outcome(exchange->gather({})));
+    me.mark(0);
+    me.wait_for(0, 2);
+  });
+  for (const Lines& lines : cluster.finish()) EXPECT_EQ(lines, Lines{"aborted"});
+}
+
+TEST_P(Faults, KilledRankIsNamedToTheSurvivorsInReduce) {
+  Cluster cluster(3, 100'000, [&](Member& me) {
+    const Plan plan = me.plan(1, {0, 1, 2}, 4, GetParam());
+    const auto exchange = me.hub.make(plan);
+    me.say(me.outcome(exchange->connect()));
+    me.say(me.outcome(run_step(me.hub, *exchange, plan, 0)));
+    me.mark(0);
+    if (me.id == 2) me.wait_for(9, 1);  // never comes: killed here
+    (void)compute_partials(me.hub, plan, 1);
+    me.say(me.outcome(exchange->reduce({})));
+    me.say(me.outcome(exchange->reduce({})));
+    me.mark(1);
+    me.wait_for(1, 2);
+  });
+  cluster.wait_for(0, 3);
+  cluster.kill(2);
+  const auto lines = cluster.finish();
+  EXPECT_EQ(lines[0], (Lines{"ok", "ok", "rank 2", "rank 2"}));
+  EXPECT_EQ(lines[1], (Lines{"ok", "ok", "rank 2", "rank 2"}));
+  EXPECT_EQ(lines[2], (Lines{"ok", "ok", "killed"}));
+}
+
+TEST_P(Faults, RankKilledAtAnyMomentLeavesNobodyHanging) {
+  Cluster cluster(3, 50'000, [&](Member& me) {
+    const Plan plan = me.plan(1, {0, 1, 2}, 4, GetParam());
+    const auto exchange = me.hub.make(plan);
+    if (auto met = exchange->connect(); !met) {
+      me.say(me.outcome(met));
+      return;
+    }
+    Result<Hash128> last = Hash128{};
+    for (int step = 0; last; ++step) {
+      last = run_step(me.hub, *exchange, plan, step);
+      if (step == 20) me.mark(0);
+      if (last && step < 3 && *last != reference_hash(step, 4, 50'000)) me.say("wrong bits");
+    }
+    me.say(me.outcome(last));
+    me.mark(1);
+    me.wait_for(1, 2);
+  });
+  cluster.wait_for(0, 3);
+  cluster.kill(1);
+  const auto lines = cluster.finish();
+  EXPECT_EQ(lines[0], Lines{"rank 1"});
+  EXPECT_EQ(lines[2], Lines{"rank 1"});
+}
+
+TEST_P(Faults, MemberWhoDiedBeforeConnectIsNamed) {
+  Cluster cluster(2, 100, [&](Member& me) {
+    const Plan plan = me.plan(1, {0, 1}, 2, GetParam());
+    me.mark(0);
+    if (me.id == 0) me.wait_for(9, 1);
+    me.wait_for(1, 1);
+    const auto exchange = me.hub.make(plan);
+    me.say(me.outcome(exchange->connect()));
+  });
+  cluster.wait_for(0, 2);
+  cluster.kill(0);
+  cluster.mark(1);
+  const auto lines = cluster.finish();
+  EXPECT_EQ(lines[1], Lines{"rank 0"});
+}
+
+// A peer may take its last step and leave while others still finish theirs.
+TEST_P(Faults, RankThatEndsAfterTheLastStepIsNoFailure) {
+  const auto expected = reference_hash(9, 4, 200'000).hex();
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    Cluster cluster(4, 200'000, [&](Member& me) {
+      const Plan plan = me.plan(1, {0, 1, 2, 3}, 4, GetParam());
+      const auto exchange = me.hub.make(plan);
+      me.say(me.outcome(exchange->connect()));
+      const auto hash = run_step(me.hub, *exchange, plan, 9);
+      me.say(hash ? hash->hex() : hash.error().line());
+    });
+    for (const Lines& lines : cluster.finish()) EXPECT_EQ(lines, (Lines{"ok", expected}));
+  }
+}
+
+TEST(SharedMemoryFaults, ProcessWithAReusedPidIsNotMistakenForThePeer) {
+  Cluster cluster(2, 100, [&](Member& me) {
+    Plan plan = me.plan(1, {0, 1}, 2, Backend::kSharedMemory);
+    plan.members[1 - me.id].nonce.back() ^= 1;
+    const auto exchange = me.hub.make(plan);
+    me.say(me.outcome(exchange->connect()));
+    me.mark(0);
+    me.wait_for(0, 2);
+  });
+  const auto lines = cluster.finish();
+  EXPECT_EQ(lines[0], Lines{"rank 1"});
+  EXPECT_EQ(lines[1], Lines{"rank 0"});
+}
+
+TEST(SharedMemoryFaults, PeerWithAnotherModelIsNamed) {
+  Cluster cluster(std::vector<std::size_t>{100, 101}, [&](Member& me) {
+    const auto exchange = me.hub.make(me.plan(1, {0, 1}, 2, Backend::kSharedMemory));
+    me.say(me.outcome(exchange->connect()));
+    me.mark(0);
+    me.wait_for(0, 2);
+  });
+  const auto lines = cluster.finish();
+  EXPECT_EQ(lines[0], Lines{"rank 1"});
+  EXPECT_EQ(lines[1], Lines{"rank 0"});
+}
+
+TEST(TcpFaults, PeerWithAnotherModelIsNamed) {
+  Cluster cluster(std::vector<std::size_t>{100, 164}, [&](Member& me) {
+    const Plan plan = me.plan(1, {0, 1}, 2, Backend::kTcp);
+    const auto exchange = me.hub.make(plan);
+    me.say(me.outcome(exchange->connect()));
+    (void)compute_partials(me.hub, plan, 0);
+    me.say(me.outcome(exchange->reduce({})));
+  });
+  const auto lines = cluster.finish();
+  EXPECT_EQ(lines[0], (Lines{"ok", "rank 1"}));
+  EXPECT_EQ(lines[1], (Lines{"ok", "rank 0"}));
+}
+
+}  // namespace
+}  // namespace rekindle::exchange::testing

@@ -1,0 +1,148 @@
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "base/text.hpp"
+#include "cluster.hpp"
+#include "gradients.hpp"
+
+namespace rekindle::exchange::testing {
+namespace {
+
+using Lines = std::vector<std::string>;
+constexpr std::size_t kFloats = 20'011;
+
+class Generations : public ::testing::TestWithParam<Backend> {};
+INSTANTIATE_TEST_SUITE_P(Exchange, Generations, ::testing::Values(Backend::kSharedMemory, Backend::kTcp),
+                         [](const auto& info) {
+                           return info.param == Backend::kTcp ? "Tcp" : "SharedMemory";
+                         });
+
+std::string step_outcome(Member& me, Exchange& exchange, const Plan& plan, std::uint64_t step) {
+  const auto hash = run_step(me.hub, exchange, plan, step);
+  return hash ? hash->hex() : Member::describe(hash.error());
+}
+
+TEST_P(Generations, AfterAnAbortFewerRanksOnTheSameHubsHaveTheRightBits) {
+  Cluster cluster(4, kFloats, [&](Member& me) {
+    {
+      const Plan plan = me.plan(1, {0, 1, 2, 3}, 8, GetParam());
+      const auto exchange = me.hub.make(plan);
+      me.say(me.outcome(exchange->connect()));
+      me.say(step_outcome(me, *exchange, plan, 0));
+      // Rank 3 is lost in the middle of step 1: the others are told by an abort while they wait for it.
+      if (me.id == 3) return;
+      (void)compute_partials(me.hub, plan, 1);
+      std::thread coordinator([&] { exchange->abort(); });
+      const auto reduced = exchange->reduce({});
+      coordinator.join();
+      // By the abort or, if that came later than a peer's, because the peer left.
+      me.say(reduced ? "went on" : "ended");
+    }
+    const Plan plan = me.plan(2, {2, 0, 1}, 8, GetParam());  // other ranks than before
+    const auto exchange = me.hub.make(plan);
+    me.say(me.outcome(exchange->connect()));
+    for (std::uint64_t step = 1; step < 4; ++step) me.say(step_outcome(me, *exchange, plan, step));
+  });
+  const auto lines = cluster.finish();
+  const auto hash = [](int step) { return reference_hash(step, 8, kFloats).hex(); };
+  for (int id = 0; id < 3; ++id)
+    EXPECT_EQ(lines[id], (Lines{"ok", hash(0), "ended", "ok", hash(1), hash(2), hash(3)}));
+  EXPECT_EQ(lines[3], (Lines{"ok", hash(0)}));
+}
+
+TEST_P(Generations, ManyInARowWithChangingMembersNeverMixUp) {
+  constexpr int kGenerations = 40;
+  const auto members_of = [](int generation) {
+    std::vector<int> members;
+    const int count = 1 + generation * 7 % 4;
+    for (int i = 0; i < count; ++i) members.push_back((generation + i) % 4);
+    return members;
+  };
+  Cluster cluster(4, 333, [&](Member& me) {
+    for (int generation = 1; generation <= kGenerations; ++generation) {
+      const Plan plan =
+          me.plan(static_cast<std::uint64_t>(generation), members_of(generation), 4, GetParam());
+      if (plan.rank == static_cast<int>(plan.members.size())) continue;
+      const auto exchange = me.hub.make(plan);
+      const std::string met = me.outcome(exchange->connect());
+      std::string text = step_outcome(me, *exchange, plan, static_cast<std::uint64_t>(generation));
+      if (text == reference_hash(generation, 4, 333).hex()) text = "right";
+      me.say(str(generation, " ", met, " ", text));
+    }
+  });
+  const auto lines = cluster.finish();
+  for (int id = 0; id < 4; ++id) {
+    Lines expected;
+    for (int generation = 1; generation <= kGenerations; ++generation) {
+      const auto members = members_of(generation);
+      if (std::find(members.begin(), members.end(), id) != members.end())
+        expected.push_back(str(generation, " ok right"));
+    }
+    EXPECT_EQ(lines[id], expected);
+  }
+}
+
+// Member 1 is ahead: it has the plan of generation 2 while member 0 still meets for generation 1.
+TEST_P(Generations, WhoComesTooEarlyIsHeldUntilTheOtherHasThePlan) {
+  Cluster cluster(3, kFloats, [&](Member& me) {
+    if (me.id == 0) {
+      const auto older = me.hub.make(me.plan(1, {0, 1, 2}, 8, GetParam()));
+      std::thread coordinator([&] {
+        me.wait_for(0, 1);
+        older->abort();
+      });
+      me.say(me.outcome(older->connect()));
+      coordinator.join();
+    }
+    if (me.id == 2) return;
+    const Plan plan = me.plan(2, {0, 1}, 8, GetParam());
+    const auto exchange = me.hub.make(plan);
+    if (me.id == 1) me.mark(0);
+    me.say(me.outcome(exchange->connect()));
+    me.say(step_outcome(me, *exchange, plan, 5));
+  });
+  const auto lines = cluster.finish();
+  const std::string hash = reference_hash(5, 8, kFloats).hex();
+  EXPECT_EQ(lines[1], (Lines{"ok", hash}));
+  ASSERT_EQ(lines[0].size(), 3U);
+  EXPECT_NE(lines[0][0], "ok");
+  EXPECT_EQ(lines[0][1], "ok");
+  EXPECT_EQ(lines[0][2], hash);
+}
+
+// The words of an older generation, however large, must not satisfy a newer one's wait.
+TEST(SharedMemoryGenerations, PeerThatIsStillInAnOlderGenerationIsWaitedFor) {
+  Cluster cluster(2, 100, [&](Member& me) {
+    const Plan old_plan = me.plan(1, {0, 1}, 2, Backend::kSharedMemory);
+    const auto old_exchange = me.hub.make(old_plan);
+    me.say(me.outcome(old_exchange->connect()));
+    for (int step = 0; step < 10; ++step) (void)run_step(me.hub, *old_exchange, old_plan, step);
+    me.mark(0);
+    me.wait_for(0, 2);
+    if (me.id == 0) {
+      const auto exchange = me.hub.make(me.plan(2, {0, 1}, 2, Backend::kSharedMemory));
+      std::thread coordinator([&] { exchange->abort(); });
+      me.say(me.outcome(exchange->connect()));
+      coordinator.join();
+    }
+    me.mark(1);
+    me.wait_for(1, 2);
+  });
+  EXPECT_EQ(cluster.finish()[0], (Lines{"ok", "aborted"}));
+}
+
+TEST(SharedMemoryGenerations, MembersWithDifferentPlansOfOneGenerationAreToldSo) {
+  Cluster cluster(2, 100, [&](Member& me) {
+    const auto exchange = me.hub.make(me.plan(1, {0, 1}, me.id == 0 ? 2 : 4, Backend::kSharedMemory));
+    me.say(me.outcome(exchange->connect()));
+    me.mark(0);
+    me.wait_for(0, 2);
+  });
+  const auto lines = cluster.finish();
+  EXPECT_EQ(lines[0], Lines{"rank 1"});
+  EXPECT_EQ(lines[1], Lines{"rank 0"});
+}
+
+}  // namespace
+}  // namespace rekindle::exchange::testing

@@ -1,0 +1,76 @@
+#include "exchange/handshake.hpp"
+
+#include <gtest/gtest.h>
+
+namespace rekindle::exchange {
+namespace {
+
+const Membership kDialer{3, 9, 1, 2, "the secret"};
+const Membership kAcceptor{3, 9, 0, 2, "the secret"};
+
+struct Ends {
+  Handshake dialer, acceptor;
+};
+Ends ends(const Membership& dialer, const Membership& acceptor) {
+  return {Handshake::dial(dialer, 0, random_nonce()), Handshake::accept(acceptor, random_nonce())};
+}
+
+TEST(Handshake, MembersMeet) {
+  Ends e = ends(kDialer, kAcceptor);
+  std::string frame = e.dialer.opening();
+  EXPECT_EQ(frame.size(), e.acceptor.wants());
+  while (!e.dialer.done() || !e.acceptor.done()) {
+    Handshake& next = e.acceptor.wants() == frame.size() && !e.acceptor.done() ? e.acceptor : e.dialer;
+    auto answer = next.take(frame);
+    ASSERT_TRUE(answer) << answer.error().line();
+    frame = *answer;
+  }
+  EXPECT_EQ(e.acceptor.peer(), 1);
+  EXPECT_EQ(e.dialer.peer(), 0);
+}
+
+TEST(Handshake, AcceptorWithAnotherSecretIsNotBelieved) {
+  Membership stranger = kAcceptor;
+  stranger.secret = "another";
+  Ends e = ends(kDialer, stranger);
+  const auto challenge = e.acceptor.take(e.dialer.opening());
+  ASSERT_TRUE(challenge);
+  EXPECT_FALSE(e.dialer.take(*challenge));
+}
+
+TEST(Handshake, DialerWithAnotherSecretIsNotBelieved) {
+  Ends e = ends(kDialer, kAcceptor);
+  ASSERT_TRUE(e.acceptor.take(e.dialer.opening()));
+  EXPECT_FALSE(e.acceptor.take(std::string(kProofBytes, 'x')));
+}
+
+TEST(Handshake, ReplayedProofIsRefused) {
+  Ends first = ends(kDialer, kAcceptor);
+  const std::string hello = first.dialer.opening();
+  const std::string proof = *first.dialer.take(*first.acceptor.take(hello));
+  ASSERT_TRUE(first.acceptor.take(proof));
+  Handshake second = Handshake::accept(kAcceptor, random_nonce());
+  ASSERT_TRUE(second.take(hello));
+  EXPECT_FALSE(second.take(proof));
+}
+
+TEST(Handshake, AcceptorsProofReflectedAsTheDialersIsRefused) {
+  Ends e = ends(kDialer, kAcceptor);
+  const std::string challenge = *e.acceptor.take(e.dialer.opening());
+  EXPECT_FALSE(e.acceptor.take(challenge.substr(32)));
+}
+
+TEST(Handshake, HelloForAnotherGenerationRankOrMeshIsRefused) {
+  for (const auto& change : std::vector<void (*)(Membership&)>{
+           [](Membership& m) { m.generation = 8; }, [](Membership& m) { m.term = 4; },
+           [](Membership& m) { m.rank = 2; }, [](Membership& m) { m.rank = 0; }}) {
+    Membership dialer = kDialer;
+    change(dialer);
+    Ends e = ends(dialer, kAcceptor);
+    EXPECT_FALSE(e.acceptor.take(e.dialer.opening()));
+  }
+  EXPECT_FALSE(parse_hello(std::string(kHelloBytes, 'x')));
+}
+
+}  // namespace
+}  // namespace rekindle::exchange
