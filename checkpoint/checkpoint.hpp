@@ -48,25 +48,26 @@ Result<ShardEntry> shard_entry_from_json(const std::string& text);
 
 struct Manifest {
   CheckpointId id;
-  std::string digest;          // state_digest as hex, unanimous over the trainers
-  std::string identity;        // JSON object: what makes the run this run
-  std::string fingerprint;     // JSON object: what makes the bits
-  std::string created;         // UTC
+  std::string digest;       // state_digest as hex, unanimous over the trainers
+  std::string identity;     // JSON object: what makes the run this run
+  std::string fingerprint;  // JSON object: what makes the bits
+  std::string created;      // UTC
   StateSpec tensors;
   std::vector<ShardEntry> shards;
 };
 
 // Writes shard `shard` of `shards` into run_dir/checkpoints/ID/, durable and under its final name on return.
 // Leaves nothing under the final name on failure.
-Result<ShardEntry> write_shard(const fs::path& run_dir, const CheckpointId& id, const State& state, int shards,
-                               int shard);
+Result<ShardEntry> write_shard(const fs::path& run_dir, const CheckpointId& id, const State& state,
+                               int shards, int shard);
 
-// The commit: writes the manifest beside the shards, fsyncs, renames. Refuses when a shard is missing from the
-// list, the shards do not tile every tensor, or a file is not there with its size.
+// The commit: writes the manifest beside the shards, fsyncs, renames. Refuses when a shard is missing from
+// the list, the shards do not tile every tensor, or a file is not there with its size.
 Status commit(const fs::path& run_dir, const Manifest& manifest);
 
 Result<Manifest> read_manifest(const fs::path& checkpoint_dir);  // verifies its own checksum
-// Committed checkpoints (a manifest is there; not yet verified), newest (highest step, then term, generation) first.
+// Committed checkpoints (a manifest is there; not yet verified), newest (highest step, then term, generation)
+// first.
 std::vector<CheckpointId> list_committed(const fs::path& run_dir);
 fs::path directory_of(const fs::path& run_dir, const CheckpointId& id);
 
@@ -77,16 +78,21 @@ struct ByteRange {
   std::uint64_t offset = 0, bytes = 0;
 };
 std::vector<ByteRange> part_ranges(const Manifest& manifest, int parts, int part);
-// Reads the blocks of one part, verifies each against its checksum, copies the ranges into `state` (whose specs
-// must equal the manifest's). Never calls libhdf5.
-Status read_part(const fs::path& checkpoint_dir, const Manifest& manifest, int parts, int part, const State& state);
+// Reads the blocks of one part, verifies each against its checksum, copies the ranges into `state` (whose
+// specs must equal the manifest's). Never calls libhdf5.
+Status read_part(const fs::path& checkpoint_dir, const Manifest& manifest, int parts, int part,
+                 const State& state);
 
 // Verifies every byte; error says which file and block is damaged.
 Status verify(const fs::path& checkpoint_dir, const Manifest& manifest);
 // Moves a damaged checkpoint out of the way: renames its directory to NAME.damaged.
 Status set_aside(const fs::path& run_dir, const CheckpointId& id);
-// Deletes committed checkpoints beyond the newest `keep`, and uncommitted directories older than `current_term`'s
-// writers; a manifest goes first. `keep` >= 1.
+// Deletes one checkpoint, committed or given up half-written; its manifest goes first. No error if it is not
+// there.
+Status discard(const fs::path& run_dir, const CheckpointId& id);
+// Deletes committed checkpoints beyond the newest `keep`, and uncommitted directories that nobody writes any
+// more: those of terms below `current_term`, and those of `current_term` below the newest committed step.
+// `keep` >= 1.
 Status sweep(const fs::path& run_dir, int keep, std::uint64_t current_term);
 
 }  // namespace rekindle::checkpoint

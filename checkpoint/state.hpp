@@ -39,9 +39,9 @@ using StateSpec = std::vector<TensorSpec>;
 
 std::size_t total_bytes(const StateSpec& spec);
 
-// XXH3-128 over the step (u64) and, for each tensor in order: name length (u64), name, dtype name length (u64),
-// dtype name, number of dimensions (u64), dimensions (i64 each), bytes. All little-endian.
-// Nothing of trainers, attempts or files.
+// XXH3-128 over the step (u64) and, for each tensor in order: name length (u64), name, dtype name length
+// (u64), dtype name, number of dimensions (u64), dimensions (i64 each), bytes. All little-endian. Nothing of
+// trainers, attempts or files.
 Hash128 state_digest(std::uint64_t step, const State& state);
 
 }  // namespace rekindle::checkpoint

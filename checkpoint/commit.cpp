@@ -1,0 +1,75 @@
+#include <algorithm>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "checkpoint/checkpoint.hpp"
+#include "checkpoint/manifest_check.hpp"
+#include "checkpoint/manifest_text.hpp"
+#include "checkpoint/names.hpp"
+
+namespace rekindle::checkpoint {
+namespace {
+
+tl::unexpected<Error> damaged(const fs::path& path, Error error) {
+  error.what = str(path.string(), " is damaged: ", error.what);
+  return forward_error(std::move(error));
+}
+
+// A directory with a checkpoint's name must hold that checkpoint: a manifest that was copied there is
+// refused.
+Status check_place(const fs::path& checkpoint_dir, const Manifest& manifest) {
+  std::error_code code;
+  const fs::path place = fs::weakly_canonical(checkpoint_dir, code);
+  const auto id = CheckpointId::parse(place.filename().string());
+  if (id && *id != manifest.id) return fail(str("it belongs to ", manifest.id.directory_name()));
+  return {};
+}
+
+}  // namespace
+
+Status commit(const fs::path& run_dir, const Manifest& manifest) {
+  Manifest ordered = manifest;
+  std::ranges::sort(ordered.shards, {}, &ShardEntry::file);
+  const fs::path directory = directory_of(run_dir, ordered.id);
+  const auto refused = [&directory](Error error) {
+    error.what = str("cannot commit ", directory.string(), ": ", error.what);
+    return forward_error(std::move(error));
+  };
+  if (Status status = check_manifest(ordered); !status) return refused(status.error());
+  if (Status status = check_files(directory, ordered); !status) return refused(status.error());
+  auto text = manifest_text(ordered);
+  if (!text) return refused(text.error());
+
+  const fs::path path = directory / kManifestFile;
+  std::error_code code;
+  if (fs::exists(path, code)) {
+    // Asked again because the answer to the first time got lost: the same checkpoint is fine.
+    auto there = read_manifest(directory);
+    if (!there) return refused(there.error());
+    there->created = ordered.created;
+    if (auto same = manifest_text(*there); !same || *same != *text) {
+      return refused({ExitCode::kGaveUp, "another checkpoint is committed there", {}});
+    }
+    return sync_directory(directory);
+  }
+  return replace_file(path, *text);
+}
+
+Result<Manifest> read_manifest(const fs::path& checkpoint_dir) {
+  const fs::path path = checkpoint_dir / kManifestFile;
+  std::error_code code;
+  if (!fs::is_regular_file(path, code)) {
+    return fail(str(checkpoint_dir.string(), " is not a committed checkpoint"), "it has no manifest.json");
+  }
+  if (const auto bytes = fs::file_size(path, code); code || bytes > kMaxManifestBytes) {
+    return damaged(path, {ExitCode::kGaveUp, str("it has ", bytes, " bytes"), {}});
+  }
+  REKINDLE_TRY(const std::string text, read_text(path));
+  auto manifest = parse_manifest(text);
+  if (!manifest) return damaged(path, manifest.error());
+  if (Status status = check_manifest(*manifest); !status) return damaged(path, status.error());
+  if (Status status = check_place(checkpoint_dir, *manifest); !status) return damaged(path, status.error());
+  return manifest;
+}
+
+}  // namespace rekindle::checkpoint

@@ -1,0 +1,71 @@
+#include "checkpoint/export.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "checkpoint/block_file.hpp"
+#include "checkpoint/layout.hpp"
+#include "checkpoint/manifest_check.hpp"
+#include "checkpoint/names.hpp"
+#include "checkpoint/safetensors.hpp"
+
+namespace rekindle::checkpoint {
+namespace {
+
+// Whole tensors as datasets of the same layout as shards have.
+Status write_h5(const fs::path& path, const State& state) {
+  std::vector<LayoutDataset> datasets;
+  for (const Tensor& tensor : state) {
+    datasets.push_back({tensor.spec.name, tensor.spec.dtype, tensor.spec.shape, {}});
+  }
+  REKINDLE_TRY(const Layout layout, lay_out(datasets, {}));
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i < state.size(); ++i) {
+    if (!state[i].bytes.empty()) pieces.push_back({layout.offsets[i], state[i].bytes});
+  }
+  std::ranges::sort(pieces, {}, &Piece::offset);
+  REKINDLE_CHECK(write_blocks(path, layout, pieces));
+  return {};
+}
+
+}  // namespace
+
+Result<LoadedState> load(const fs::path& checkpoint_dir) {
+  LoadedState loaded;
+  REKINDLE_TRY(loaded.manifest, read_manifest(checkpoint_dir));
+  // Before memory is taken: what the manifest says is bounded by files that exist.
+  REKINDLE_CHECK(check_files(checkpoint_dir, loaded.manifest));
+  for (const TensorSpec& spec : loaded.manifest.tensors) {
+    auto& storage = loaded.storage.emplace_back(spec.bytes());
+    loaded.state.push_back({spec, storage});
+  }
+  REKINDLE_CHECK(read_part(checkpoint_dir, loaded.manifest, 1, 0, loaded.state));
+  if (state_digest(loaded.manifest.id.step, loaded.state).hex() != loaded.manifest.digest) {
+    return fail(str(checkpoint_dir.string(), " holds another state than its manifest says"),
+                "its blocks are whole, so its writers disagreed: use the checkpoint before it");
+  }
+  return loaded;
+}
+
+Status export_file(const fs::path& checkpoint_dir, const fs::path& file, bool with_optimizer) {
+  const std::string extension = file.extension().string();
+  if (extension != ".safetensors" && extension != ".h5") {
+    return fail(ExitCode::kUsage, str("cannot export to ", file.string()),
+                "the name must end in .safetensors or .h5");
+  }
+  REKINDLE_TRY(const LoadedState loaded, load(checkpoint_dir));
+  State state;
+  for (const Tensor& tensor : loaded.state) {
+    if (with_optimizer || tensor.spec.role != Role::kOptimizer) state.push_back(tensor);
+  }
+  const fs::path temporary = temporary_name(file);
+  REKINDLE_CHECK(extension == ".h5" ? write_h5(temporary, state) : write_safetensors(temporary, state));
+  Status renamed = rename_durably(temporary, file);
+  if (!renamed) ::unlink(temporary.c_str());
+  return renamed;
+}
+
+}  // namespace rekindle::checkpoint

@@ -1,0 +1,130 @@
+#include "checkpoint/manifest_check.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "base/text.hpp"
+#include "checkpoint/block_file.hpp"
+#include "checkpoint/names.hpp"
+
+namespace rekindle::checkpoint {
+namespace {
+
+constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 62;  // of a tensor or a file
+constexpr std::size_t kMaxDimensions = 32;                   // HDF5's limit
+
+using TensorsByName = std::unordered_map<std::string, const TensorSpec*>;
+
+Status check_tensor(const TensorSpec& tensor) {
+  REKINDLE_CHECK(check_tensor_name(tensor.name));
+  if (tensor.shape.size() > kMaxDimensions)
+    return fail(str("tensor ", tensor.name, " has too many dimensions"));
+  // Largest possible product first: a zero further on must not hide an overflow of the ones before it.
+  std::uint64_t bytes = bytes_of(tensor.dtype);
+  for (const std::int64_t dimension : tensor.shape) {
+    if (dimension < 0 || (dimension > 0 && bytes > kMaxBytes / static_cast<std::uint64_t>(dimension))) {
+      return fail(str("tensor ", tensor.name, " has an impossible shape"));
+    }
+    bytes *= std::max<std::uint64_t>(1, static_cast<std::uint64_t>(dimension));
+  }
+  return {};
+}
+
+Status check_dataset(const DatasetEntry& dataset, const TensorsByName& tensors, std::uint64_t free_from,
+                     std::uint64_t file_bytes) {
+  const auto tensor = tensors.find(dataset.name);
+  if (tensor == tensors.end()) return fail(str("dataset ", dataset.name, " is of no tensor"));
+  const TensorSpec& spec = *tensor->second;
+  if (spec.bytes() == 0 || dataset.first_row < 0 || dataset.rows < 1 || dataset.first_row > spec.rows() ||
+      dataset.rows > spec.rows() - dataset.first_row) {
+    return fail(str("dataset ", dataset.name, " has rows that its tensor has not"));
+  }
+  if (dataset.bytes != spec.row_bytes() * static_cast<std::uint64_t>(dataset.rows)) {
+    return fail(str("dataset ", dataset.name, " has a wrong number of bytes"));
+  }
+  if (dataset.offset < free_from || dataset.offset > file_bytes ||
+      dataset.bytes > file_bytes - dataset.offset) {
+    return fail(str("dataset ", dataset.name, " overlaps another or leaves its file"));
+  }
+  return {};
+}
+
+// rows covered so far of each tensor: first row -> rows
+using Cover = std::unordered_map<std::string, std::map<std::int64_t, std::int64_t>>;
+
+Status check_shard(const ShardEntry& shard, const TensorsByName& tensors, Cover& cover) {
+  if (shard.bytes == 0 || shard.bytes > kMaxBytes || shard.block_hashes.size() != blocks_in(shard.bytes)) {
+    return fail(
+        str(shard.file, " has ", shard.bytes, " bytes and ", shard.block_hashes.size(), " block checksums"));
+  }
+  std::set<std::string> names;
+  std::uint64_t free_from = 0;
+  for (const DatasetEntry& dataset : shard.datasets) {
+    REKINDLE_CHECK(check_dataset(dataset, tensors, free_from, shard.bytes));
+    if (!names.insert(dataset.name).second)
+      return fail(str(shard.file, " has dataset ", dataset.name, " twice"));
+    if (!cover[dataset.name].emplace(dataset.first_row, dataset.rows).second) {
+      return fail(str("rows of tensor ", dataset.name, " are in two shards"));
+    }
+    free_from = dataset.offset + dataset.bytes;
+  }
+  return {};
+}
+
+Status check_tiling(const TensorSpec& tensor, const Cover& cover) {
+  std::int64_t next = 0;
+  if (const auto found = cover.find(tensor.name); found != cover.end()) {
+    for (const auto& [first_row, rows] : found->second) {
+      if (first_row != next) break;
+      next += rows;
+    }
+    if (const auto& [first_row, rows] = *found->second.rbegin(); first_row + rows != next) next = -1;
+  }
+  if (tensor.bytes() > 0 && next != tensor.rows()) {
+    return fail(str("the shards do not tile the rows of tensor ", tensor.name));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status check_manifest(const Manifest& manifest) {
+  TensorsByName tensors;
+  for (const TensorSpec& tensor : manifest.tensors) {
+    REKINDLE_CHECK(check_tensor(tensor));
+    if (!tensors.emplace(tensor.name, &tensor).second)
+      return fail(str("tensor ", tensor.name, " is listed twice"));
+  }
+  if (manifest.digest.size() != 32 ||
+      manifest.digest.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    return fail("the state digest is not 32 hex digits");
+  }
+  if (manifest.shards.empty()) return fail("no shards are listed");
+  Cover cover;
+  for (std::size_t i = 0; i < manifest.shards.size(); ++i) {
+    // This also keeps paths out: a shard has one possible name.
+    if (const std::string name = shard_file_name(manifest.shards.size(), i);
+        manifest.shards[i].file != name) {
+      return fail(str("shard ", name, " is not listed"));
+    }
+    REKINDLE_CHECK(check_shard(manifest.shards[i], tensors, cover));
+  }
+  for (const TensorSpec& tensor : manifest.tensors) REKINDLE_CHECK(check_tiling(tensor, cover));
+  return {};
+}
+
+Status check_files(const fs::path& checkpoint_dir, const Manifest& manifest) {
+  for (const ShardEntry& shard : manifest.shards) {
+    const fs::path path = checkpoint_dir / shard.file;
+    std::error_code code;
+    if (!fs::is_regular_file(path, code)) return fail(str(path.string(), " is missing"));
+    if (const auto bytes = fs::file_size(path, code); code || bytes != shard.bytes) {
+      return fail(str(path.string(), " has ", bytes, " bytes, the manifest says ", shard.bytes));
+    }
+  }
+  return {};
+}
+
+}  // namespace rekindle::checkpoint

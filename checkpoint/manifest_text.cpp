@@ -1,0 +1,219 @@
+#include "checkpoint/manifest_text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/text.hpp"
+#include "checkpoint/block_file.hpp"
+
+namespace rekindle::checkpoint {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kFormat = "rekindle-checkpoint";
+constexpr std::uint64_t kVersion = 1;
+constexpr int kMaxDepth = 64;  // nlohmann copies and dumps by recursion
+constexpr std::array kDtypes = {Dtype::kFloat32, Dtype::kFloat64, Dtype::kInt64,
+                                Dtype::kInt32,   Dtype::kUint8,   Dtype::kBfloat16};
+constexpr std::array<std::pair<Role, const char*>, 3> kRoles = {
+    {{Role::kParameter, "parameter"}, {Role::kBuffer, "buffer"}, {Role::kOptimizer, "optimizer"}}};
+// The end of the file: kTailBegin, 32 hex digits, kTailEnd.
+constexpr std::string_view kTailBegin = "  \"checksum\": \"";
+constexpr std::string_view kTailEnd = "\"\n}\n";
+constexpr std::size_t kChecksumDigits = 32;
+
+Result<Json> parse_json(const std::string& text) {
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (quoted && text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '"') {
+      quoted = !quoted;
+    } else if (!quoted) {
+      depth += (text[i] == '{' || text[i] == '[') - (text[i] == '}' || text[i] == ']');
+    }
+    if (depth > kMaxDepth) return fail("JSON is nested too deeply");
+  }
+  Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return fail("not a JSON object");
+  return json;
+}
+
+// The readers below look for one field of an object and refuse any other type.
+tl::unexpected<Error> bad_field(const char* key) {
+  return fail(str("field '", key, "' is missing or wrong"));
+}
+
+Result<const Json*> field(const Json& json, const char* key, bool (Json::*is_type)() const noexcept) {
+  if (!json.is_object()) return fail(str("an object with field '", key, "' is missing"));
+  const auto found = json.find(key);
+  if (found == json.end() || !((*found).*is_type)()) return bad_field(key);
+  return &*found;
+}
+
+Result<std::uint64_t> number_in(const Json& json, const char* key) {
+  REKINDLE_TRY(const Json* value, field(json, key, &Json::is_number_unsigned));
+  return value->get<std::uint64_t>();
+}
+
+Result<std::int64_t> signed_in(const Json& json, const char* key) {
+  REKINDLE_TRY(const std::uint64_t value, number_in(json, key));
+  if (value > std::numeric_limits<std::int64_t>::max()) return bad_field(key);
+  return static_cast<std::int64_t>(value);
+}
+
+Result<std::string> text_in(const Json& json, const char* key) {
+  REKINDLE_TRY(const Json* value, field(json, key, &Json::is_string));
+  return value->get<std::string>();
+}
+
+bool is_hex(std::string_view text, std::size_t digits) {
+  return text.size() == digits &&
+         std::ranges::all_of(text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
+Json shard_json(const ShardEntry& entry) {
+  Json datasets = Json::array(), blocks = Json::array();
+  for (const DatasetEntry& dataset : entry.datasets) {
+    datasets.push_back({{"name", dataset.name},
+                        {"first_row", dataset.first_row},
+                        {"rows", dataset.rows},
+                        {"offset", dataset.offset},
+                        {"bytes", dataset.bytes}});
+  }
+  for (const std::uint64_t hash : entry.block_hashes) blocks.push_back(hex64(hash));
+  return {{"file", entry.file}, {"bytes", entry.bytes}, {"datasets", datasets}, {"blocks", blocks}};
+}
+
+Result<ShardEntry> shard_from(const Json& json) {
+  ShardEntry entry;
+  REKINDLE_TRY(entry.file, text_in(json, "file"));
+  REKINDLE_TRY(entry.bytes, number_in(json, "bytes"));
+  REKINDLE_TRY(const Json* datasets, field(json, "datasets", &Json::is_array));
+  for (const Json& item : *datasets) {
+    DatasetEntry dataset;
+    REKINDLE_TRY(dataset.name, text_in(item, "name"));
+    REKINDLE_TRY(dataset.first_row, signed_in(item, "first_row"));
+    REKINDLE_TRY(dataset.rows, signed_in(item, "rows"));
+    REKINDLE_TRY(dataset.offset, number_in(item, "offset"));
+    REKINDLE_TRY(dataset.bytes, number_in(item, "bytes"));
+    entry.datasets.push_back(std::move(dataset));
+  }
+  REKINDLE_TRY(const Json* blocks, field(json, "blocks", &Json::is_array));
+  for (const Json& item : *blocks) {
+    if (!item.is_string() || !is_hex(item.get_ref<const std::string&>(), 16)) return bad_field("blocks");
+    entry.block_hashes.push_back(std::stoull(item.get_ref<const std::string&>(), nullptr, 16));
+  }
+  return entry;
+}
+
+Json tensor_json(const TensorSpec& tensor) {
+  const auto* role = std::ranges::find(kRoles, tensor.role, &std::pair<Role, const char*>::first);
+  return {{"name", tensor.name},
+          {"dtype", name_of(tensor.dtype)},
+          {"shape", Json(tensor.shape)},
+          {"role", role->second}};
+}
+
+Result<TensorSpec> tensor_from(const Json& json) {
+  TensorSpec tensor;
+  REKINDLE_TRY(tensor.name, text_in(json, "name"));
+  REKINDLE_TRY(const std::string dtype, text_in(json, "dtype"));
+  const auto* known =
+      std::ranges::find(kDtypes, dtype, [](Dtype each) { return std::string_view(name_of(each)); });
+  if (known == kDtypes.end()) return bad_field("dtype");
+  tensor.dtype = *known;
+  REKINDLE_TRY(const Json* shape, field(json, "shape", &Json::is_array));
+  for (const Json& item : *shape) {
+    if (!item.is_number_unsigned()) return bad_field("shape");
+    const auto dimension = item.get<std::uint64_t>();
+    if (dimension > std::numeric_limits<std::int64_t>::max()) return bad_field("shape");
+    tensor.shape.push_back(static_cast<std::int64_t>(dimension));
+  }
+  REKINDLE_TRY(const std::string role, text_in(json, "role"));
+  const auto* named = std::ranges::find_if(kRoles, [&role](const auto& each) { return role == each.second; });
+  if (named == kRoles.end()) return bad_field("role");
+  tensor.role = named->first;
+  return tensor;
+}
+
+// One entry a line: readable, and a diff of two manifests shows what differs.
+template <class Items, class ToJson>
+std::string lines(const Items& items, ToJson to_json) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    text += str(i == 0 ? "\n    " : ",\n    ", to_json(items[i]).dump());
+  }
+  return text + (items.empty() ? "]" : "\n  ]");
+}
+
+Result<Manifest> manifest_from(const Json& json) {
+  REKINDLE_TRY(const std::string format, text_in(json, "format"));
+  REKINDLE_TRY(const std::uint64_t version, number_in(json, "version"));
+  REKINDLE_TRY(const std::uint64_t block_bytes, number_in(json, "block_bytes"));
+  if (format != kFormat) return bad_field("format");
+  if (version != kVersion)
+    return fail(str("format version ", version, " is not known"), "use a newer rekindle");
+  if (block_bytes != kBlockBytes) return bad_field("block_bytes");
+  Manifest manifest;
+  REKINDLE_TRY(manifest.id.step, number_in(json, "step"));
+  REKINDLE_TRY(manifest.id.term, number_in(json, "term"));
+  REKINDLE_TRY(manifest.id.generation, number_in(json, "generation"));
+  REKINDLE_TRY(manifest.created, text_in(json, "created"));
+  REKINDLE_TRY(manifest.digest, text_in(json, "digest"));
+  REKINDLE_TRY(const Json* identity, field(json, "identity", &Json::is_object));
+  REKINDLE_TRY(const Json* fingerprint, field(json, "fingerprint", &Json::is_object));
+  manifest.identity = identity->dump();
+  manifest.fingerprint = fingerprint->dump();
+  REKINDLE_TRY(const Json* tensors, field(json, "tensors", &Json::is_array));
+  for (const Json& item : *tensors) {
+    REKINDLE_TRY(TensorSpec tensor, tensor_from(item));
+    manifest.tensors.push_back(std::move(tensor));
+  }
+  REKINDLE_TRY(const Json* shards, field(json, "shards", &Json::is_array));
+  for (const Json& item : *shards) {
+    REKINDLE_TRY(ShardEntry entry, shard_from(item));
+    manifest.shards.push_back(std::move(entry));
+  }
+  return manifest;
+}
+
+}  // namespace
+
+std::string to_json(const ShardEntry& entry) { return shard_json(entry).dump(); }
+
+Result<ShardEntry> shard_entry_from_json(const std::string& text) {
+  REKINDLE_TRY(const Json json, parse_json(text));
+  return shard_from(json);
+}
+
+Result<std::string> manifest_text(const Manifest& manifest) {
+  REKINDLE_TRY(const Json identity, parse_json(manifest.identity));
+  REKINDLE_TRY(const Json fingerprint, parse_json(manifest.fingerprint));
+  std::string text = str(
+      "{\n  \"format\": \"", kFormat, "\",\n  \"version\": ", kVersion, ",\n  \"step\": ", manifest.id.step,
+      ",\n  \"term\": ", manifest.id.term, ",\n  \"generation\": ", manifest.id.generation,
+      ",\n  \"created\": ", Json(manifest.created).dump(), ",\n  \"digest\": ", Json(manifest.digest).dump(),
+      ",\n  \"identity\": ", identity.dump(), ",\n  \"fingerprint\": ", fingerprint.dump(),
+      ",\n  \"block_bytes\": ", kBlockBytes, ",\n  \"tensors\": ", lines(manifest.tensors, tensor_json),
+      ",\n  \"shards\": ", lines(manifest.shards, shard_json), ",\n");
+  const Hash128 checksum = hash128(std::as_bytes(std::span(text)));
+  return str(text, kTailBegin, checksum.hex(), kTailEnd);
+}
+
+Result<Manifest> parse_manifest(const std::string& text) {
+  constexpr std::size_t kTail = kTailBegin.size() + kChecksumDigits + kTailEnd.size();
+  const std::string_view all = text;
+  if (all.size() < kTail) return fail("too short");
+  const std::string_view tail = all.substr(all.size() - kTail);
+  const Hash128 checksum = hash128(std::as_bytes(std::span(all.substr(0, all.size() - kTail))));
+  if (tail != str(kTailBegin, checksum.hex(), kTailEnd)) return fail("its checksum does not match");
+  REKINDLE_TRY(const Json json, parse_json(text));
+  return manifest_from(json);
+}
+
+}  // namespace rekindle::checkpoint

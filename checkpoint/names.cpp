@@ -1,0 +1,80 @@
+#include "checkpoint/names.hpp"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "base/text.hpp"
+#include "checkpoint/checkpoint.hpp"
+
+namespace rekindle::checkpoint {
+namespace {
+
+constexpr std::size_t kMaxNameBytes = 1024;
+
+// Reads `prefix` and a number off the front of `text`.
+bool take_number(std::string_view& text, std::string_view prefix, std::uint64_t& value) {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc()) return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return true;
+}
+
+bool is_utf8(std::string_view text) {
+  // nlohmann's strict serializer is the judge, for it is what would choke later.
+  try {
+    return !nlohmann::json(text).dump().empty();
+  } catch (const nlohmann::json::exception&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+std::string CheckpointId::directory_name() const {
+  char number[32];
+  std::snprintf(number, sizeof number, "%010llu", static_cast<unsigned long long>(step));
+  return str("step-", number, ".t", term, ".g", generation);
+}
+
+std::optional<CheckpointId> CheckpointId::parse(std::string_view directory_name) {
+  CheckpointId id;
+  std::string_view rest = directory_name;
+  if (!take_number(rest, "step-", id.step) || !take_number(rest, ".t", id.term) ||
+      !take_number(rest, ".g", id.generation)) {
+    return std::nullopt;
+  }
+  // One spelling only: "step-7.t01.g1" would be a second name of the same checkpoint.
+  if (!rest.empty() || id.directory_name() != directory_name) return std::nullopt;
+  return id;
+}
+
+fs::path checkpoints_of(const fs::path& run_dir) { return run_dir / "checkpoints"; }
+
+fs::path directory_of(const fs::path& run_dir, const CheckpointId& id) {
+  return checkpoints_of(run_dir) / id.directory_name();
+}
+
+std::string shard_file_name(std::size_t shards, std::size_t shard) {
+  char name[64];
+  std::snprintf(name, sizeof name, "shard-%05zu-of-%05zu.h5", shard, shards);
+  return name;
+}
+
+fs::path temporary_name(const fs::path& path) { return str(path.string(), ".tmp.", ::getpid()); }
+
+Status check_tensor_name(std::string_view name) {
+  if (name.empty() || name == "." || name.size() > kMaxNameBytes ||
+      name.find_first_of(std::string_view("/\0", 2)) != std::string_view::npos || !is_utf8(name)) {
+    return fail(str("a tensor cannot be named ",
+                    nlohmann::json(name).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)),
+                str("names are UTF-8 of 1 to ", kMaxNameBytes, " bytes, not '.', without '/' and NUL"));
+  }
+  return {};
+}
+
+}  // namespace rekindle::checkpoint

@@ -1,0 +1,22 @@
+// All names on disk are made here. Internal to checkpoint/.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+
+namespace rekindle::checkpoint {
+
+inline constexpr const char* kManifestFile = "manifest.json";
+
+std::filesystem::path checkpoints_of(const std::filesystem::path& run_dir);
+std::string shard_file_name(std::size_t shards, std::size_t shard);
+// Unfinished; `path` with ".tmp.PID" at its end.
+std::filesystem::path temporary_name(const std::filesystem::path& path);
+// A tensor's name must be one HDF5 link name and valid JSON text: UTF-8, not empty, not ".", no '/', no NUL.
+Status check_tensor_name(std::string_view name);
+
+}  // namespace rekindle::checkpoint

@@ -1,0 +1,77 @@
+#include "checkpoint/safetensors.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/files.hpp"
+
+namespace rekindle::checkpoint {
+namespace fs = std::filesystem;
+namespace {
+
+const char* safetensors_name(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kFloat32:
+      return "F32";
+    case Dtype::kFloat64:
+      return "F64";
+    case Dtype::kInt64:
+      return "I64";
+    case Dtype::kInt32:
+      return "I32";
+    case Dtype::kUint8:
+      return "U8";
+    case Dtype::kBfloat16:
+      return "BF16";
+  }
+  return "";
+}
+
+std::string header_of(const State& state) {
+  nlohmann::ordered_json json = {{"__metadata__", {{"format", "pt"}}}};
+  std::uint64_t offset = 0;
+  for (const Tensor& tensor : state) {
+    const std::uint64_t end = offset + tensor.bytes.size();
+    json[tensor.spec.name] = {{"dtype", safetensors_name(tensor.spec.dtype)},
+                              {"shape", tensor.spec.shape},
+                              {"data_offsets", {offset, end}}};
+    offset = end;
+  }
+  std::string header = json.dump();
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  return header;
+}
+
+Status write_open_file(Fd& fd, const fs::path& path, const State& state) {
+  const std::string header = header_of(state);
+  const std::uint64_t header_bytes = header.size();
+  std::uint64_t offset = 0;
+  const auto append = [&](std::span<const std::byte> bytes) -> Status {
+    REKINDLE_CHECK(write_all(fd.get(), path, offset, bytes));
+    offset += bytes.size();
+    return {};
+  };
+  REKINDLE_CHECK(append(std::as_bytes(std::span(&header_bytes, 1))));
+  REKINDLE_CHECK(append(std::as_bytes(std::span(header))));
+  for (const Tensor& tensor : state) REKINDLE_CHECK(append(tensor.bytes));
+  REKINDLE_CHECK(sync_file(fd.get(), path));
+  return fd.close(path);
+}
+
+}  // namespace
+
+Status write_safetensors(const fs::path& path, const State& state) {
+  State ordered = state;
+  std::ranges::stable_sort(ordered, std::greater{},
+                           [](const Tensor& each) { return bytes_of(each.spec.dtype); });
+  Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!fd) return forward_error(errno_error("cannot create", path));
+  Status status = write_open_file(fd, path, ordered);
+  if (!status) ::unlink(path.c_str());
+  return status;
+}
+
+}  // namespace rekindle::checkpoint

@@ -1,0 +1,148 @@
+#include <functional>
+
+#include "fixture.hpp"
+#include "resign.hpp"
+
+namespace rekindle::checkpoint {
+namespace {
+
+class Commit : public CheckpointTest {
+ protected:
+  CheckpointId id{5, 1, 1};
+  OwnedState owned{small_spec()};
+  Manifest manifest = write_shards(run_dir, id, owned.state, 2);
+  fs::path directory = directory_of(run_dir, id);
+};
+
+TEST_F(Commit, BadManifests_AreRefusedAndNothingIsCommitted) {
+  const std::vector<std::pair<const char*, std::function<void(Manifest&)>>> bad = {
+      {"a missing shard", [](Manifest& m) { m.shards.pop_back(); }},
+      {"no shard", [](Manifest& m) { m.shards.clear(); }},
+      {"a shard twice", [](Manifest& m) { m.shards[1] = m.shards[0]; }},
+      {"a shard of another count", [](Manifest& m) { m.shards[0].file = "shard-00000-of-00003.h5"; }},
+      {"a path", [](Manifest& m) { m.shards[0].file = "../shard-00000-of-00002.h5"; }},
+      {"another size", [](Manifest& m) { ++m.shards[0].bytes; }},
+      {"a huge size", [](Manifest& m) { m.shards[0].bytes = ~0ULL; }},
+      {"a missing block hash", [](Manifest& m) { m.shards[0].block_hashes.clear(); }},
+      {"a missing dataset", [](Manifest& m) { m.shards[0].datasets.pop_back(); }},
+      {"a dataset twice", [](Manifest& m) { m.shards[0].datasets.push_back(m.shards[0].datasets.back()); }},
+      {"a row too few", [](Manifest& m) { --m.shards[0].datasets[0].rows; }},
+      {"a row too many", [](Manifest& m) { ++m.shards[0].datasets[0].rows; }},
+      {"a huge row", [](Manifest& m) { m.shards[0].datasets[0].first_row = INT64_MAX; }},
+      {"a negative row", [](Manifest& m) { m.shards[0].datasets[0].first_row = -1; }},
+      {"rows that overflow", [](Manifest& m) { m.shards[0].datasets[0].rows = INT64_MAX; }},
+      {"an offset outside", [](Manifest& m) { m.shards[0].datasets.back().offset = m.shards[0].bytes - 1; }},
+      {"an offset that overflows", [](Manifest& m) { m.shards[0].datasets.back().offset = ~0ULL; }},
+      {"overlapping datasets", [](Manifest& m) { m.shards[0].datasets[1].offset -= 1; }},
+      {"an unknown dataset", [](Manifest& m) { m.shards[0].datasets[0].name = "other"; }},
+      {"a tensor without data",
+       [](Manifest& m) {
+         m.tensors.push_back({"x", Dtype::kInt64, {2}, Role::kBuffer});
+       }},
+      {"a tensor twice", [](Manifest& m) { m.tensors.push_back(m.tensors[0]); }},
+      {"a name with a slash", [](Manifest& m) { m.tensors[0].name = "a/b"; }},
+      {"a negative dimension",
+       [](Manifest& m) {
+         m.tensors[0].shape = {-5, -3};
+       }},
+      {"a shape that overflows to 0",
+       [](Manifest& m) {
+         m.tensors[0].shape = {1LL << 32, 1LL << 32};
+       }},
+      {"an overflow behind a zero",
+       [](Manifest& m) {
+         m.tensors[0].shape = {1LL << 40, 1LL << 40, 0};
+       }},
+      {"too many dimensions",
+       [](Manifest& m) { m.tensors[1].shape.insert(m.tensors[1].shape.end(), 40, 1); }},
+      {"no digest", [](Manifest& m) { m.digest.clear(); }},
+      {"a digest in capitals", [](Manifest& m) { m.digest = std::string(32, 'A'); }},
+      {"an identity that is no object", [](Manifest& m) { m.identity = "1"; }},
+      {"an identity that is no JSON", [](Manifest& m) { m.identity = "{"; }},
+      {"a deep fingerprint", [](Manifest& m) { m.fingerprint = "{\"a\":" + std::string(100000, '['); }},
+  };
+  for (const auto& [what, spoil] : bad) {
+    Manifest spoiled = manifest;
+    spoil(spoiled);
+    EXPECT_FALSE(commit(run_dir, spoiled)) << what;
+    EXPECT_TRUE(list_committed(run_dir).empty()) << what;
+  }
+  const Status status = commit(run_dir, manifest);
+  EXPECT_TRUE(status) << status.error().line();
+  EXPECT_EQ(list_committed(run_dir), std::vector{id});
+}
+
+TEST_F(Commit, AFileThatIsNotThereOrHasAnotherSize_IsRefused) {
+  const fs::path shard = directory / manifest.shards[1].file;
+  fs::resize_file(shard, manifest.shards[1].bytes - 1);
+  EXPECT_FALSE(commit(run_dir, manifest));
+  fs::remove(shard);
+  EXPECT_FALSE(commit(run_dir, manifest));
+  EXPECT_EQ(files_in(directory), std::vector<std::string>{manifest.shards[0].file});
+}
+
+TEST_F(Commit, AskedTwice_IsTheSameCheckpoint) {
+  ASSERT_TRUE(commit(run_dir, manifest));
+  const std::string before = *read_text(directory / "manifest.json");
+  manifest.created = "later";
+  EXPECT_TRUE(commit(run_dir, manifest));
+  manifest.digest = std::string(32, '0');
+  EXPECT_FALSE(commit(run_dir, manifest)) << "another checkpoint under the same name";
+  EXPECT_EQ(*read_text(directory / "manifest.json"), before);
+}
+
+TEST_F(Commit, ACommittedCheckpoint_IsNotWrittenAgain) {
+  ASSERT_TRUE(commit(run_dir, manifest));
+  EXPECT_FALSE(write_shard(run_dir, id, OwnedState(small_spec(), 2).state, 2, 0));
+  EXPECT_TRUE(verify(directory, manifest));
+}
+
+TEST_F(Commit, WrongFieldsBehindARightChecksum_AreRefused) {
+  ASSERT_TRUE(commit(run_dir, manifest));
+  const fs::path path = directory / "manifest.json";
+  const std::string whole = *read_text(path);
+  const std::vector<std::pair<std::string, std::string>> changes = {
+      {"\"rekindle-checkpoint\"", "\"other\""},
+      {"\"version\": 1", "\"version\": 2"},
+      {"\"block_bytes\": 4194304", "\"block_bytes\": 4096"},
+      {"\"step\": 5", "\"step\": 6"},
+      {"\"step\": 5", "\"step\": -5"},
+      {"\"step\": 5", "\"step\": 5.0"},
+      {"\"step\": 5", "\"step\": \"5\""},
+      {"\"step\": 5", "\"step\": 99999999999999999999999"},
+      {"\"step\": 5,\n", ""},
+      {"float32", "float31"},
+      {"parameter", "perimeter"},
+      {"\"shape\":[5,3]", "\"shape\":[5,-3]"},
+      {"\"shape\":[5,3]", "\"shape\":[5,3.0]"},
+      {"\"shape\":[5,3]", "\"shape\":[18446744073709551615,3]"},
+      {"\"shape\":[5,3]", "\"shape\":15"},
+      {"\"datasets\":[", "\"datasets\":[7,"},
+      {"\"blocks\":[\"", "\"blocks\":[\"g"},
+      {"\"shards\": [", "\"shards\": [null,"},
+      {"\"identity\": {", "\"identity\": 1, \"x\": {"},
+      {"\"tensors\": [", "\"tensors\": {}, \"x\": ["},
+  };
+  for (const auto& [from, to] : changes) {
+    std::string text = whole;
+    const auto place = text.find(from);
+    ASSERT_NE(place, std::string::npos) << from;
+    ASSERT_TRUE(replace_file(path, resigned(text.replace(place, from.size(), to))));
+    EXPECT_FALSE(read_manifest(directory)) << to;
+  }
+  ASSERT_TRUE(replace_file(path, resigned(std::string(100000, '[') + whole)));
+  EXPECT_FALSE(read_manifest(directory));
+  std::string text = whole;  // what a later version may add
+  ASSERT_TRUE(replace_file(path, resigned(text.insert(2, "  \"note\": 1,\n"))));
+  EXPECT_TRUE(read_manifest(directory));
+}
+
+TEST_F(Commit, GarbageInsteadOfAReport_IsAnError) {
+  for (const char* text :
+       {"", "{}", "[]", "null", "{\"file\":1}", "{\"file\":\"x\",\"bytes\":-1}", "\xff", "{"}) {
+    EXPECT_FALSE(shard_entry_from_json(text)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace rekindle::checkpoint

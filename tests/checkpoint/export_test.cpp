@@ -1,0 +1,89 @@
+#include "checkpoint/export.hpp"
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "fixture.hpp"
+
+namespace rekindle::checkpoint {
+namespace {
+
+class Export : public CheckpointTest {
+ protected:
+  OwnedState owned{mixed_spec()};
+  CheckpointId id{5, 1, 1};
+  fs::path directory = directory_of(run_dir, id);
+  void SetUp() override { write_checkpoint(run_dir, id, owned.state, 3); }
+};
+
+TEST_F(Export, Load_GivesTheStateAndItsManifest) {
+  const auto loaded = load(directory);
+  ASSERT_TRUE(loaded) << loaded.error().line();
+  EXPECT_EQ(loaded->storage, owned.storage);
+  EXPECT_EQ(loaded->manifest.id, id);
+  EXPECT_EQ(state_digest(5, loaded->state).hex(), loaded->manifest.digest);
+}
+
+// The rules of the format's own description, checked by hand; tests/oracle/check_safetensors.py asks the
+// library.
+TEST_F(Export, Safetensors_FollowTheFormat) {
+  for (const bool with_optimizer : {false, true}) {
+    const fs::path path = run_dir / "out.safetensors";
+    const Status status = export_file(directory, path, with_optimizer);
+    ASSERT_TRUE(status) << status.error().line();
+    const std::string text = *read_text(path);
+    std::uint64_t header_bytes = 0;
+    std::memcpy(&header_bytes, text.data(), 8);
+    EXPECT_EQ(header_bytes % 8, 0U);
+    const std::string header = text.substr(8, header_bytes);
+    EXPECT_EQ(header[0], '{');
+    const auto json = nlohmann::ordered_json::parse(header);
+    const std::string data = text.substr(8 + header_bytes);
+    EXPECT_EQ(json.at("__metadata__").dump(), R"({"format":"pt"})");
+    std::uint64_t next = 0;
+    std::size_t tensors = 0;
+    for (const auto& [name, entry] : json.items()) {
+      if (name == "__metadata__") continue;
+      ++tensors;
+      const auto& key = name;
+      const auto tensor =
+          std::ranges::find_if(owned.state, [&key](const Tensor& each) { return each.spec.name == key; });
+      ASSERT_NE(tensor, owned.state.end()) << name;
+      const std::uint64_t begin = entry.at("data_offsets").at(0), end = entry.at("data_offsets").at(1);
+      EXPECT_EQ(begin, next) << "tightly packed, in order";
+      EXPECT_EQ(begin % bytes_of(tensor->spec.dtype), 0U) << "aligned";
+      ASSERT_EQ(end - begin, tensor->bytes.size());
+      EXPECT_EQ(entry.at("shape").get<std::vector<std::int64_t>>(), tensor->spec.shape);
+      EXPECT_EQ(0, std::memcmp(data.data() + begin, tensor->bytes.data(), tensor->bytes.size())) << name;
+      next = end;
+    }
+    EXPECT_EQ(next, data.size());
+    EXPECT_EQ(tensors, owned.state.size() - (with_optimizer ? 0 : 2));
+    EXPECT_EQ(json.contains("momentum.features.0.weight"), with_optimizer);
+    EXPECT_EQ(json.at("bn.num_batches_tracked").at("dtype"), "I64");
+    EXPECT_EQ(json.at("half").at("dtype"), "BF16");
+  }
+}
+
+TEST_F(Export, AnotherExtension_IsAUsageErrorAndWritesNothing) {
+  for (const char* name : {"out.pt", "out", "out.h5.txt"}) {
+    const Status status = export_file(directory, run_dir / name, false);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, ExitCode::kUsage);
+    EXPECT_FALSE(fs::exists(run_dir / name));
+  }
+}
+
+TEST_F(Export, ADamagedCheckpoint_IsNotExportedAndAnOldFileStays) {
+  const fs::path path = run_dir / "out.h5";
+  std::ofstream(path) << "old";
+  const auto manifest = read_manifest(directory);
+  flip_bit(directory / manifest->shards[0].file, 100, 0);
+  EXPECT_FALSE(export_file(directory, path, false));
+  EXPECT_EQ(*read_text(path), "old");
+  EXPECT_FALSE(export_file(run_dir, path, false)) << "not a checkpoint";
+  EXPECT_FALSE(export_file(directory, run_dir / "no/such/folder/out.h5", false));
+}
+
+}  // namespace
+}  // namespace rekindle::checkpoint

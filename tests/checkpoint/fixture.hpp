@@ -1,0 +1,126 @@
+// A run directory of a test's own and a state with every kind of tensor in it.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "base/files.hpp"
+#include "base/random.hpp"
+#include "base/text.hpp"
+#include "checkpoint/checkpoint.hpp"
+
+namespace rekindle::checkpoint {
+
+class CheckpointTest : public testing::Test {
+ protected:
+  CheckpointTest() {
+    std::string name = (fs::temp_directory_path() / "rekindle-checkpoint-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) std::abort();
+    run_dir = name;
+  }
+  ~CheckpointTest() override {
+    std::error_code ignored;
+    fs::remove_all(run_dir, ignored);
+  }
+  fs::path run_dir;
+};
+
+// The memory of a state, filled from `seed`.
+struct OwnedState {
+  std::vector<std::vector<std::byte>> storage;
+  State state;
+
+  explicit OwnedState(const StateSpec& spec, std::uint64_t seed = 1) {
+    Rng rng(stream_key(seed, Draws::kInit));
+    for (const TensorSpec& tensor : spec) {
+      auto& bytes = storage.emplace_back(tensor.bytes());
+      for (std::byte& byte : bytes) byte = static_cast<std::byte>(rng.next());
+      state.push_back({tensor, bytes});
+    }
+  }
+  OwnedState(OwnedState&&) = default;
+};
+
+// Odd shapes, a scalar, integers, tensors without elements, one row larger than a block: about 12 MB.
+inline StateSpec mixed_spec() {
+  using enum Dtype;
+  return {{"features.0.weight", kFloat32, {7, 3, 3, 3}, Role::kParameter},
+          {"features.0.bias", kFloat32, {7}, Role::kParameter},
+          {"half", kBfloat16, {13, 5}, Role::kParameter},
+          {"classifier.weight", kFloat32, {1301, 1031}, Role::kParameter},
+          {"one_long_row", kUint8, {1, 5000011}, Role::kParameter},
+          {"bn.running_mean", kFloat64, {3}, Role::kBuffer},
+          {"bn.num_batches_tracked", kInt64, {}, Role::kBuffer},
+          {"nothing", kFloat32, {0, 4}, Role::kBuffer},
+          {"counts", kInt64, {11}, Role::kBuffer},
+          {"mask", kUint8, {3, 1}, Role::kBuffer},
+          {"momentum.features.0.weight", kFloat32, {7, 3, 3, 3}, Role::kOptimizer},
+          {"momentum.classifier.weight", kFloat32, {331, 1031}, Role::kOptimizer}};
+}
+
+inline StateSpec small_spec() {
+  return {{"weight", Dtype::kFloat32, {5, 3}, Role::kParameter},
+          {"bias", Dtype::kFloat32, {5}, Role::kParameter},
+          {"steps", Dtype::kInt64, {}, Role::kBuffer},
+          {"momentum.weight", Dtype::kFloat32, {5, 3}, Role::kOptimizer}};
+}
+
+// All shards written, not committed.
+inline Manifest write_shards(const fs::path& run_dir, const CheckpointId& id, const State& state,
+                             int shards) {
+  Manifest manifest;
+  manifest.id = id;
+  manifest.digest = state_digest(id.step, state).hex();
+  manifest.identity = R"({"model":"vgg11","seed":1})";
+  manifest.fingerprint = R"({"threads":1})";
+  manifest.created = "2031-02-03T04:05:06Z";
+  for (const Tensor& tensor : state) manifest.tensors.push_back(tensor.spec);
+  for (int shard = 0; shard < shards; ++shard) {
+    auto entry = write_shard(run_dir, id, state, shards, shard);
+    if (!entry) ADD_FAILURE() << entry.error().line();
+    if (entry) manifest.shards.push_back(*entry);
+  }
+  return manifest;
+}
+
+inline Manifest write_checkpoint(const fs::path& run_dir, const CheckpointId& id, const State& state,
+                                 int shards) {
+  Manifest manifest = write_shards(run_dir, id, state, shards);
+  if (Status status = commit(run_dir, manifest); !status) ADD_FAILURE() << status.error().line();
+  return manifest;
+}
+
+inline void flip_bit(const fs::path& path, std::uint64_t offset, int bit) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(offset));
+  const int byte = file.get();
+  file.seekp(static_cast<std::streamoff>(offset));
+  file.put(static_cast<char>(byte ^ (1 << bit)));
+  ASSERT_TRUE(file.good());
+}
+
+// Reads with `parts` readers into memory full of another pattern; the first error, if any.
+inline Status restore(const fs::path& directory, const Manifest& manifest, int parts, OwnedState& into) {
+  Status first;
+  for (int part = 0; part < parts; ++part) {
+    if (Status status = read_part(directory, manifest, parts, part, into.state); !status && first)
+      first = status;
+  }
+  return first;
+}
+
+inline std::vector<std::string> files_in(const fs::path& directory) {
+  std::vector<std::string> names;
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(directory, code)) names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace rekindle::checkpoint

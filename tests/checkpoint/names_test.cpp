@@ -1,0 +1,60 @@
+#include "checkpoint/checkpoint.hpp"
+#include "fixture.hpp"
+
+namespace rekindle::checkpoint {
+namespace {
+
+TEST(Names, CheckpointId_ReadsBackWhatItWrites) {
+  const CheckpointId id{123, 1, 2};
+  EXPECT_EQ(id.directory_name(), "step-0000000123.t1.g2");
+  for (const CheckpointId& each : {id, CheckpointId{}, CheckpointId{99999999999ULL, 12, ~0ULL}}) {
+    EXPECT_EQ(CheckpointId::parse(each.directory_name()), each);
+  }
+}
+
+TEST(Names, OtherSpellings_AreNoCheckpoints) {
+  for (const char* name :
+       {"", "step-", "step-123.t1.g2", "step-0000000123.t01.g2", "step-0000000123.t1.g2.damaged",
+        "step-0000000123.t1", "step-0000000123.t1.g", "step--000000123.t1.g2", "step-0000000123.t1.g+2",
+        "step-0000000123.t1.g99999999999999999999", " step-0000000123.t1.g2", "step-00000000123.t1.g2"}) {
+    EXPECT_FALSE(CheckpointId::parse(name)) << name;
+  }
+}
+
+TEST(Slices, AllShards_TileEveryTensorOnRowsAndAreNearlyEqual) {
+  const StateSpec spec = mixed_spec();
+  std::size_t largest_row = 0;
+  for (const TensorSpec& tensor : spec) largest_row = std::max(largest_row, tensor.row_bytes());
+  for (int shards : {1, 2, 3, 5, 17, 1000}) {
+    std::vector<std::int64_t> next(spec.size(), 0);
+    for (int shard = 0; shard < shards; ++shard) {
+      std::size_t bytes = 0;
+      for (const Slice& slice : shard_slices(spec, shards, shard)) {
+        EXPECT_EQ(slice.first_row, next[slice.tensor]);
+        EXPECT_GT(slice.rows, 0);
+        next[slice.tensor] += slice.rows;
+        bytes += spec[slice.tensor].row_bytes() * static_cast<std::size_t>(slice.rows);
+      }
+      EXPECT_LE(bytes, total_bytes(spec) / static_cast<std::size_t>(shards) + largest_row + 1);
+    }
+    for (std::size_t i = 0; i < spec.size(); ++i) {
+      EXPECT_EQ(next[i], spec[i].bytes() == 0 ? 0 : spec[i].rows()) << spec[i].name << " of " << shards;
+    }
+  }
+}
+
+TEST(Slices, HugeStates_DoNotOverflow) {
+  const StateSpec spec = {
+      {"w", Dtype::kUint8, {std::int64_t{1} << 40, std::int64_t{1} << 21}, Role::kParameter}};
+  std::int64_t rows = 0;
+  for (int shard = 0; shard < 1000; ++shard) {
+    const auto slices = shard_slices(spec, 1000, shard);
+    ASSERT_EQ(slices.size(), 1U);
+    EXPECT_EQ(slices[0].first_row, rows);
+    rows += slices[0].rows;
+  }
+  EXPECT_EQ(rows, std::int64_t{1} << 40);
+}
+
+}  // namespace
+}  // namespace rekindle::checkpoint

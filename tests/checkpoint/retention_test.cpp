@@ -1,0 +1,78 @@
+#include "checkpoint/export.hpp"
+#include "fixture.hpp"
+
+namespace rekindle::checkpoint {
+namespace {
+
+class Retention : public CheckpointTest {
+ protected:
+  OwnedState owned{small_spec()};
+  void committed(const CheckpointId& id) { write_checkpoint(run_dir, id, owned.state, 2); }
+  void uncommitted(const CheckpointId& id) { ASSERT_TRUE(write_shard(run_dir, id, owned.state, 2, 0)); }
+  bool exists(const CheckpointId& id) { return fs::exists(directory_of(run_dir, id)); }
+};
+
+TEST_F(Retention, List_IsNewestFirstAndShowsCommittedOnesOnly) {
+  EXPECT_TRUE(list_committed(run_dir).empty());
+  committed({20, 1, 1});
+  committed({100, 1, 1});
+  committed({20, 2, 1});
+  committed({20, 1, 3});
+  uncommitted({200, 1, 1});
+  fs::create_directory(run_dir / "checkpoints" / "other");
+  EXPECT_EQ(list_committed(run_dir),
+            (std::vector<CheckpointId>{{100, 1, 1}, {20, 2, 1}, {20, 1, 3}, {20, 1, 1}}));
+}
+
+TEST_F(Retention, Sweep_KeepsTheNewestAndWhatIsBeingWritten) {
+  for (std::uint64_t step : {10, 20, 30, 40}) committed({step, 2, 1});
+  uncommitted({35, 1, 9});  // an older term's
+  uncommitted({50, 1, 9});
+  uncommitted({25, 2, 1});  // given up: a later one of the same term is committed
+  uncommitted({50, 2, 1});  // in flight
+  uncommitted({15, 3, 1});  // of a newer term: none of our business
+  const Status status = sweep(run_dir, 2, 2);
+  ASSERT_TRUE(status) << status.error().line();
+  EXPECT_EQ(list_committed(run_dir), (std::vector<CheckpointId>{{40, 2, 1}, {30, 2, 1}}));
+  EXPECT_EQ(files_in(run_dir / "checkpoints"),
+            (std::vector<std::string>{"step-0000000015.t3.g1", "step-0000000030.t2.g1",
+                                      "step-0000000040.t2.g1", "step-0000000050.t2.g1"}));
+  for (const CheckpointId& id : list_committed(run_dir)) EXPECT_TRUE(load(directory_of(run_dir, id)));
+  EXPECT_TRUE(sweep(run_dir, 2, 2)) << "nothing left to do";
+}
+
+TEST_F(Retention, SweepOfAFreshRun_IsFine) { EXPECT_TRUE(sweep(run_dir, 1, 1)); }
+
+TEST_F(Retention, ASweepThatStoppedHalfWay_IsFinishedByTheNext) {
+  committed({10, 1, 1});
+  committed({20, 1, 1});
+  fs::remove(directory_of(run_dir, {10, 1, 1}) /
+             "manifest.json");  // what a crash after the first unlink leaves
+  EXPECT_EQ(list_committed(run_dir), (std::vector<CheckpointId>{{20, 1, 1}}));
+  ASSERT_TRUE(sweep(run_dir, 3, 1));
+  EXPECT_FALSE(exists({10, 1, 1}));
+  EXPECT_TRUE(exists({20, 1, 1}));
+}
+
+TEST_F(Retention, SetAside_HidesButKeepsTheBytes) {
+  committed({10, 1, 1});
+  committed({20, 1, 1});
+  ASSERT_TRUE(set_aside(run_dir, {20, 1, 1}));
+  EXPECT_TRUE(set_aside(run_dir, {20, 1, 1})) << "two nodes may ask";
+  EXPECT_EQ(list_committed(run_dir), (std::vector<CheckpointId>{{10, 1, 1}}));
+  ASSERT_TRUE(sweep(run_dir, 1, 9));
+  EXPECT_TRUE(fs::exists(run_dir / "checkpoints/step-0000000020.t1.g1.damaged/manifest.json"));
+  EXPECT_FALSE(set_aside(run_dir, {30, 1, 1})) << "there is none";
+}
+
+TEST_F(Retention, Discard_RemovesOneAndMindsNoAbsence) {
+  committed({10, 1, 1});
+  uncommitted({20, 1, 1});
+  EXPECT_TRUE(discard(run_dir, {20, 1, 1}));
+  EXPECT_TRUE(discard(run_dir, {20, 1, 1}));
+  EXPECT_FALSE(exists({20, 1, 1}));
+  EXPECT_TRUE(load(directory_of(run_dir, {10, 1, 1})));
+}
+
+}  // namespace
+}  // namespace rekindle::checkpoint
