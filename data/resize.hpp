@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace rekindle::data {
 
@@ -15,9 +16,41 @@ struct Window {
   int top = 0, left = 0, height = 0, width = 0;
 };
 
-// `plane` (in.height x in.width) resized to `full`, of which only `window` is computed and written to `out`
-// (window.height x window.width). The window must lie inside `full`.
-void resize_crop(std::span<const std::uint8_t> plane, Size in, Size full, Window window,
-                 std::span<std::uint8_t> out);
+// Planes of `in` resized to `full`, of which only `window` is computed. The window must lie inside `full`.
+class Resizer {
+ public:
+  Resizer(Size in, Size full, Window window);
+  // in.height x in.width bytes to window.height x window.width bytes
+  void resize(std::span<const std::uint8_t> plane, std::span<std::uint8_t> out) const;
+
+ private:
+  // Which inputs make one output, and with which weights, in 1/2^22 and about one in sum.
+  struct Taps {
+    int first = 0;
+    std::span<const std::int32_t> weights;
+  };
+  // The taps of the outputs [begin, begin + count) of one axis.
+  class Axis {
+   public:
+    Axis(int in, int out, int begin, int count);
+    Taps operator[](std::size_t i) const {
+      return {firsts_[i], std::span(weights_).subspan(i * stride_, sizes_[i])};
+    }
+    int first_input() const { return firsts_.front(); }  // firsts and ends never decrease
+    int end_input() const { return firsts_.back() + static_cast<int>(sizes_.back()); }
+
+   private:
+    std::size_t stride_;
+    std::vector<int> firsts_;
+    std::vector<std::size_t> sizes_;
+    std::vector<std::int32_t> weights_;
+  };
+
+  static void sum_rows(const std::uint8_t* rows, std::size_t width, std::span<const std::int32_t> weights,
+                       std::uint8_t* out);
+
+  std::size_t in_width_, width_, height_;
+  Axis across_, down_;
+};
 
 }  // namespace rekindle::data

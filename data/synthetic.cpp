@@ -16,7 +16,7 @@ float between(Rng& rng, float low, float high) { return low + (high - low) * rng
 float noise(Rng& rng) { return (rng.unit() + rng.unit() + rng.unit() + rng.unit() - 2.0F) * 1.7320508F; }
 
 std::uint8_t to_pixel(float value) {
-  return static_cast<std::uint8_t>(std::clamp(value, 0.0F, 255.0F) + 0.5F);
+  return static_cast<std::uint8_t>(std::clamp(value + 0.5F, 0.0F, 255.0F));
 }
 
 // A wave between -1 and 1 of period 1, made of straight lines.

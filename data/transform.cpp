@@ -70,10 +70,10 @@ void transform(const DatasetInfo& info, const TransformConfig& config, std::span
   const View view = choose_view(info, config, key);
   const auto size = static_cast<std::size_t>(config.image_size);
   const std::size_t in_bytes = static_cast<std::size_t>(info.height) * info.width;
+  const Resizer resizer({info.height, info.width}, view.full, view.window);
   std::vector<std::uint8_t> plane(size * size);
   for (std::size_t c = 0; c < static_cast<std::size_t>(info.channels); ++c) {
-    resize_crop(image.subspan(c * in_bytes, in_bytes), {info.height, info.width}, view.full, view.window,
-                plane);
+    resizer.resize(image.subspan(c * in_bytes, in_bytes), plane);
     normalise(plane, size, view.flip, info.kind == "mnist" ? kMnist[0] : kImageNet[c],
               out.data() + c * plane.size());
   }

@@ -7,7 +7,7 @@ namespace {
 
 std::vector<std::uint8_t> resized(std::span<const std::uint8_t> plane, Size in, Size full, Window window) {
   std::vector<std::uint8_t> out(static_cast<std::size_t>(window.height) * window.width);
-  resize_crop(plane, in, full, window, out);
+  Resizer(in, full, window).resize(plane, out);
   return out;
 }
 

@@ -40,8 +40,7 @@ TEST(Transform, HasTorchvisionsBitsWhenNotAugmented) {
   }
 }
 
-// Each augmented image must be one of the views that resize, crop and flip can give; all corners must come
-// up.
+// Each augmented image must be one of the views that resize, crop and flip can give; all must come up.
 TEST(Transform, AugmentationIsEveryCropAndFlipOfTheResizedImage) {
   const DatasetInfo info = shape("cifar10", 32, 32);
   const TransformConfig config{16, true};  // resized to 18: 3 x 3 places, 2 flips
@@ -53,8 +52,8 @@ TEST(Transform, AugmentationIsEveryCropAndFlipOfTheResizedImage) {
         std::vector<float> view;
         for (std::size_t c = 0; c < 3; ++c) {
           std::vector<std::uint8_t> plane(16 * 16);
-          resize_crop(std::span(image).subspan(c * 1024, 1024), {32, 32}, {18, 18}, {top, left, 16, 16},
-                      plane);
+          Resizer({32, 32}, {18, 18}, {top, left, 16, 16})
+              .resize(std::span(image).subspan(c * 1024, 1024), plane);
           constexpr std::array<float, 3> kMean = {0.485F, 0.456F, 0.406F}, kStd = {0.229F, 0.224F, 0.225F};
           for (std::size_t at = 0; at < plane.size(); ++at) {
             const std::size_t from = flip ? at / 16 * 16 + 15 - at % 16 : at;
