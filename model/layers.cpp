@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <tuple>
 #include <utility>
 
 namespace rekindle::model {
@@ -22,15 +23,29 @@ class Conv3x3 final : public Layer {
   }
 
   at::Tensor backward(at::Tensor dy, Saved saved, std::span<const at::Tensor> gradients) const override {
-    auto [dx, dw, db] =
-        at::convolution_backward(dy, saved.input, p_.weight, at::OptionalIntArrayRef(p_.bias.sizes()), kOne,
-                                 padding_, kOne, false, kNone, 1, {!first_, true, true});
-    gradients[p_.index].copy_(dw);
-    gradients[p_.index + 1].copy_(db);
+    // oneDNN finds the gradient of a large weight a third faster from NCHW activations; where they are fewer
+    // than the weights, copying them pays (measured: VGG11's 512-channel layers, 4 images).
+    if (saved.input.numel() > p_.weight.numel())
+      return keep(gradients_of(dy, saved.input, {!first_, true, true}), gradients);
+    at::Tensor dx = first_ ? at::Tensor() : std::get<0>(gradients_of(dy, saved.input, {true, false, false}));
+    keep(gradients_of(dy.contiguous(), saved.input.contiguous(), {false, true, true}), gradients);
     return dx;
   }
 
  private:
+  using Gradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;  // of input, weight and bias
+
+  Gradients gradients_of(const at::Tensor& dy, const at::Tensor& x, std::array<bool, 3> wanted) const {
+    return at::convolution_backward(dy, x, p_.weight, at::OptionalIntArrayRef(p_.bias.sizes()), kOne,
+                                    padding_, kOne, false, kNone, 1, wanted);
+  }
+
+  at::Tensor keep(Gradients computed, std::span<const at::Tensor> gradients) const {
+    gradients[p_.index].copy_(std::get<1>(computed));
+    gradients[p_.index + 1].copy_(std::get<2>(computed));
+    return std::get<0>(std::move(computed));
+  }
+
   LayerParameters p_;
   std::array<std::int64_t, 2> padding_;
   bool first_;
