@@ -13,7 +13,12 @@ namespace {
 float between(Rng& rng, float low, float high) { return low + (high - low) * rng.unit(); }
 
 // About normal, mean 0, standard deviation 1: the sum of four uniform numbers.
-float noise(Rng& rng) { return (rng.unit() + rng.unit() + rng.unit() + rng.unit() - 2.0F) * 1.7320508F; }
+float noise(Rng& rng) {
+  float sum = -2;
+  for (int i = 0; i < 4; ++i)
+    sum += rng.unit();  // a loop: the compiler may draw the terms of one sum in any order
+  return sum * 1.7320508F;
+}
 
 std::uint8_t to_pixel(float value) {
   return static_cast<std::uint8_t>(std::clamp(value + 0.5F, 0.0F, 255.0F));
