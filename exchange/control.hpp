@@ -36,8 +36,8 @@ struct Control {
   std::uint64_t floats;
   std::atomic<std::int32_t> slot_fds[kMaxSlots];  // -1: not allocated yet
   std::atomic<std::int32_t> staging_fd;
-  alignas(64) std::atomic<std::uint32_t> bell;  // futex: rung after every publication
-  GenerationPage pages[kPages];                 // exchange n of this hub uses pages[n % kPages]
+  std::atomic<std::uint32_t> bell;  // futex: rung after every publication
+  GenerationPage pages[kPages];     // exchange n of this hub uses pages[n % kPages]
 };
 static_assert(Word::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 

@@ -4,6 +4,9 @@
 // One Hub lives as long as its trainer process and owns the memory that peers may read; one Exchange lives as
 // long as one generation. Calls of an Exchange come from one thread, the step loop, in the same order on
 // every rank; only abort() may come from any thread at any time, more than once.
+//
+// A call that fails ends the Exchange: every later call fails too. Peers may then still be reading this
+// rank's slots, so nothing may be written to them until connect() of the next generation has succeeded.
 #pragma once
 
 #include <cstdint>
@@ -81,8 +84,8 @@ class Exchange {
   // Headers alone: evaluation chunks, barriers.
   virtual Result<std::vector<StepHeader>> gather(const StepHeader& mine) = 0;
 
-  // pieces[r]: the local memory that rank r has filled (same count and sizes on every rank). On return all of
-  // it is filled everywhere. For restore and state copies. May use the slots as staging memory.
+  // pieces[r]: the local memory that rank r has filled (same count and sizes on every rank). On return all
+  // of it is filled everywhere. For restore and state copies. Leaves the slots alone.
   virtual Status all_gather(std::span<const std::vector<std::span<std::byte>>> pieces) = 0;
 
   // Makes the current and every later call fail soon (within tens of ms), from any thread. Never blocks.
@@ -93,7 +96,7 @@ class Exchange {
 
 // The error of a call that abort() ended, as told from a peer's failure.
 bool is_aborted(const Error& error);
-// The rank at fault, or -1: evidence for the coordinator.
+// The rank that died, left (abort(), destructor) or broke the protocol, or -1: evidence for the coordinator.
 int failed_rank(const Error& error);
 
 class Hub {
@@ -104,8 +107,8 @@ class Hub {
 
   virtual Endpoint endpoint() const = 0;
   virtual std::size_t floats() const = 0;
-  // Gradient slot i, 64-byte aligned, zero at first; allocated (memfd) at the first call. Only from the step
-  // loop.
+  // Gradient slot i, 64-byte aligned, zero at first; allocated (memfd, its pages too) at the first call. Only
+  // from the step loop.
   virtual Result<std::span<float>> slot(int i) = 0;
   virtual std::unique_ptr<Exchange> make(const Plan& plan) = 0;
 };

@@ -46,6 +46,8 @@ Result<std::span<std::byte>> LocalMemory::staging() {
 
 GenerationPage& LocalMemory::claim_page(const Plan& plan, std::uint64_t plan_hash) {
   const std::uint64_t stamp = ++exchanges_;
+  // Whoever is still in the generation before must know it before this trainer may write to its slots again.
+  control().pages[(stamp - 1) % kPages].left.store(1, std::memory_order_release);
   GenerationPage& page = control().pages[stamp % kPages];
   // As in a seqlock: a reader that finds the same stamp before and after has read one generation's words.
   page.stamp.store(0, std::memory_order_relaxed);

@@ -47,8 +47,9 @@ class ShmExchange final : public Exchange {
     return fate_.guard([&] { return copy_around(pieces); });
   }
   void abort() noexcept override {
+    const std::lock_guard lock(page_mutex_);
+    leave();  // first: once the step loop sees the abort it may go on, and one day write to the slots
     fate_.abort();
-    leave();
   }
   Backend backend() const override { return Backend::kSharedMemory; }
 
@@ -246,15 +247,14 @@ class ShmExchange final : public Exchange {
     return fail_rank(first_owing, "it left the generation");
   }
 
-  // The page is handed over under a mutex because abort() may come before, during and after.
+  // Under a mutex because abort() may come before, during and after.
   void claim_page() {
     const std::lock_guard lock(page_mutex_);
     page_ = &memory_.claim_page(plan_, plan_hash(plan_));
     stamp_ = page_->stamp.load(std::memory_order_relaxed);
-    if (fate_.aborted()) page_->left.store(1, std::memory_order_release);
+    if (fate_.aborted()) leave();
   }
   void leave() noexcept {
-    const std::lock_guard lock(page_mutex_);
     // An exchange that outlives its generation by far finds its page in other hands.
     if (page_ == nullptr || page_->stamp.load(std::memory_order_relaxed) != stamp_) return;
     page_->left.store(1, std::memory_order_seq_cst);
