@@ -60,11 +60,11 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   const auto term = take_over(options.layout);
   if (!term) return report_end(supervisor, static_cast<int>(term.error().code), term.error().line());
 
-  SystemConfig config(options.layout);
-  caf::actor_system system(config);
   RunRecords records(options.layout, options.job, *term);
   records.begin();
   CoordinatorEnd end;
+  SystemConfig config(options.layout);
+  caf::actor_system system(config);  // last: its end waits for the actor, which uses all of the above
   LocalCoordinator actor = spawn_coordinator(
       system, {options, survey(options.layout, options.job, *term, options.expected_trainers), records, supervisor, end});
   const auto port = caf::openssl::publish(caf::actor_cast<CoordinatorActor>(actor), 0, options.address.c_str());
@@ -83,13 +83,13 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   if (auto sent = supervisor.send(encode(ToSupervisor(CoordinatorUp{*term}))); !sent) log_warning(sent.error().line());
 
   // The supervisor's words go to the actor; its end ends the run, for nobody else would answer signals.
-  std::thread listener([&supervisor, actor] {
+  std::thread listener([&supervisor, &end, actor] {
     for (;;) {
       auto text = supervisor.receive();
       if (!text || !*text) break;
       caf::anon_send(actor, SupervisorSaid{**text});
     }
-    caf::anon_send(actor, SupervisorGone{});
+    if (!end.is_set()) caf::anon_send(actor, SupervisorGone{});
   });
   end.wait();
   records.end(end.exit_code(), end.line(), end.step());

@@ -26,6 +26,10 @@ class CoordinatorEnd {
     step_ = step;
     changed_.notify_all();
   }
+  bool is_set() {
+    const std::scoped_lock lock(mutex_);
+    return set_;
+  }
   void wait() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return set_; });

@@ -137,6 +137,8 @@ void RunRecords::show(const Coordinator& coordinator, const std::string& state) 
                         {"step", trainer.beat.step},
                         {"peak_pss_bytes", trainer.peak_pss_bytes}});
   }
+  // At the end nobody is left; the last that were there still tell what the run took.
+  if (!trainers.empty()) shown_trainers_ = std::move(trainers);
   const nlohmann::json status = {{"state", state},
                                  {"term", term_},
                                  {"attempt", attempt_},
@@ -146,7 +148,7 @@ void RunRecords::show(const Coordinator& coordinator, const std::string& state) 
                                  {"epoch", last_.epoch},
                                  {"loss", last_.loss},
                                  {"images_per_second", last_.images_per_second},
-                                 {"trainers", trainers},
+                                 {"trainers", shown_trainers_},
                                  {"updated", utc_now()}};
   warn_once(replace_file_quickly(layout_.status(), status.dump(2) + "\n"));
 }

@@ -40,6 +40,7 @@ class RunRecords {
   run::MetricsFile metrics_;
   std::uint64_t term_, attempt_;
   protocol::StepDone last_;
+  nlohmann::json shown_trainers_ = nlohmann::json::array();
   int trainers_ = 0;
   bool warned_ = false;
 };

@@ -35,9 +35,15 @@ Status TrainerGroup::start() {
     REKINDLE_TRY(Child child, spawn({launch_.program, "--run-dir", launch_.run_dir, "--name", name},
                                     environment_of(launch_.job), ends.second.get()));
     const std::scoped_lock lock(mutex_);
+    started_ = true;
     members_.emplace(name, Member{std::move(child), std::make_shared<Channel>(std::move(ends.first)), true});
   }
   return {};
+}
+
+bool TrainerGroup::over() {
+  const std::scoped_lock lock(mutex_);
+  return started_ && members_.empty();
 }
 
 void TrainerGroup::send(const std::string& trainer, const std::string& message) {

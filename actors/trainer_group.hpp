@@ -31,6 +31,9 @@ class TrainerGroup {
   // To one trainer, if it is there. From any thread.
   void send(const std::string& trainer, const std::string& message);
 
+  // All trainers that were started have ended.
+  bool over();
+
   struct Ended {
     std::string trainer;
     ExitStatus status;
@@ -49,7 +52,8 @@ class TrainerGroup {
   void kill_all();
 
   TrainerLaunch launch_;
-  std::mutex mutex_;  // guards members_
+  bool started_ = false;
+  std::mutex mutex_;  // guards members_ and started_
   std::map<std::string, Member> members_;
 };
 

@@ -47,7 +47,8 @@ std::optional<Place> look_up(const run::Layout& layout, std::uint64_t least) {
 LocalWorker::behavior_type worker_actor(LocalWorker::pointer self, std::string name, std::uint64_t term,
                                         CoordinatorActor coordinator, TrainerGroup* trainers) {
   self->monitor(coordinator);
-  self->set_down_handler([](const caf::down_msg&) {
+  self->set_down_handler([trainers](const caf::down_msg&) {
+    if (trainers->over()) ::_exit(0);  // the run has ended
     // In this version nobody takes over: without a coordinator this node has nothing to do. The trainers see the
     // end of their sockets.
     log_error("the coordinator is gone: this worker and its trainers end");

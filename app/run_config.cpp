@@ -23,7 +23,8 @@ std::string parse_error_text(const toml::parse_error& error, const std::filesyst
 
 std::string to_toml(const Job& job) {
   toml::table table;
-  for (const auto& [key, value] : nlohmann::json(job).items()) {
+  const nlohmann::json json = job;
+  for (const auto& [key, value] : json.items()) {
     if (value.is_boolean()) table.insert(key, value.get<bool>());
     else if (value.is_number_float()) table.insert(key, value.get<double>());
     else if (value.is_number()) table.insert(key, value.get<std::int64_t>());

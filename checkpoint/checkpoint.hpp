@@ -19,6 +19,7 @@ struct CheckpointId {
   std::uint64_t step = 0, term = 0, generation = 0;
   std::string directory_name() const;
   static std::optional<CheckpointId> parse(std::string_view directory_name);
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy misreads defaulted comparisons
   friend auto operator<=>(const CheckpointId&, const CheckpointId&) = default;
 };
 
@@ -45,6 +46,8 @@ struct ShardEntry {
 };
 std::string to_json(const ShardEntry& entry);
 Result<ShardEntry> shard_entry_from_json(const std::string& text);
+std::string to_json(const StateSpec& spec);
+Result<StateSpec> state_spec_from_json(const std::string& text);
 
 struct Manifest {
   CheckpointId id;

@@ -191,6 +191,23 @@ Result<ShardEntry> shard_entry_from_json(const std::string& text) {
   return shard_from(json);
 }
 
+std::string to_json(const StateSpec& spec) {
+  Json tensors = Json::array();
+  for (const TensorSpec& tensor : spec) tensors.push_back(tensor_json(tensor));
+  return Json{{"tensors", tensors}}.dump();
+}
+
+Result<StateSpec> state_spec_from_json(const std::string& text) {
+  REKINDLE_TRY(const Json json, parse_json(text));
+  REKINDLE_TRY(const Json* tensors, field(json, "tensors", &Json::is_array));
+  StateSpec spec;
+  for (const Json& item : *tensors) {
+    REKINDLE_TRY(TensorSpec tensor, tensor_from(item));
+    spec.push_back(std::move(tensor));
+  }
+  return spec;
+}
+
 Result<std::string> manifest_text(const Manifest& manifest) {
   REKINDLE_TRY(const Json identity, parse_json(manifest.identity));
   REKINDLE_TRY(const Json fingerprint, parse_json(manifest.fingerprint));

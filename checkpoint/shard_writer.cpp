@@ -51,6 +51,7 @@ Result<ShardEntry> write_shard(const fs::path& run_dir, const CheckpointId& id, 
                                int shards, int shard) {
   REKINDLE_CHECK(check_state(state));
   StateSpec spec;
+  spec.reserve(state.size());
   for (const Tensor& tensor : state) spec.push_back(tensor.spec);
   const std::vector<Slice> slices = shard_slices(spec, shards, shard);
   std::vector<LayoutDataset> datasets;

@@ -25,8 +25,7 @@ struct Loader::Impl {
   // Written under the mutex; read without it by a thread that looks whether its leaf is still wanted.
   std::atomic<std::uint64_t> course = 0;
   std::uint64_t first_step = 0;
-  int first_leaf = 0;
-  std::uint64_t leaf_count = 0;  // 0: parked
+  std::vector<int> leaves;  // of each step, in the order asked for; empty: parked
   std::uint64_t ahead = 0;
   std::uint64_t taken = 0, handed = 0;
   std::map<std::uint64_t, LeafBatch> made;
@@ -77,12 +76,12 @@ struct Loader::Impl {
   void run() {
     std::unique_lock lock(mutex);
     while (true) {
-      work.wait(lock, [&] { return closing || (leaf_count > 0 && taken < handed + ahead); });
+      work.wait(lock, [&] { return closing || (!leaves.empty() && taken < handed + ahead); });
       if (closing) return;
       const std::uint64_t my_course = course, number = taken++;
       LeafBatch batch = take_spare();
-      batch.step = first_step + number / leaf_count;
-      batch.leaf = first_leaf + static_cast<int>(number % leaf_count);
+      batch.step = first_step + number / leaves.size();
+      batch.leaf = leaves[number % leaves.size()];
       lock.unlock();
       const bool whole = fill(batch, my_course);
       lock.lock();
@@ -106,21 +105,20 @@ Loader::~Loader() {
   {
     const std::lock_guard lock(impl_->mutex);
     impl_->closing = true;
-    impl_->leaf_count = 0;
+    impl_->leaves.clear();
     impl_->begin_course();
   }
   impl_->work.notify_all();
   impl_->ready.notify_all();
 }
 
-void Loader::start(std::uint64_t step, int first_leaf, int leaf_count) {
+void Loader::start(std::uint64_t step, std::vector<int> leaves) {
   {
     const std::lock_guard lock(impl_->mutex);
     impl_->first_step = step;
-    impl_->first_leaf = first_leaf;
-    impl_->leaf_count = static_cast<std::uint64_t>(std::max(leaf_count, 0));
+    impl_->leaves = std::move(leaves);
     impl_->ahead = impl_->config.ahead > 0 ? static_cast<std::uint64_t>(impl_->config.ahead)
-                                           : std::max<std::uint64_t>(impl_->leaf_count, 2);
+                                           : std::max<std::uint64_t>(impl_->leaves.size(), 2);
     impl_->begin_course();
   }
   impl_->work.notify_all();
@@ -129,8 +127,8 @@ void Loader::start(std::uint64_t step, int first_leaf, int leaf_count) {
 
 LeafBatch Loader::next() {
   std::unique_lock lock(impl_->mutex);
-  impl_->ready.wait(lock, [&] { return impl_->leaf_count == 0 || impl_->made.contains(impl_->handed); });
-  if (impl_->leaf_count == 0) return {};
+  impl_->ready.wait(lock, [&] { return impl_->leaves.empty() || impl_->made.contains(impl_->handed); });
+  if (impl_->leaves.empty()) return {};
   LeafBatch batch = std::move(impl_->made.extract(impl_->handed++).mapped());
   lock.unlock();
   impl_->work.notify_one();
@@ -142,6 +140,6 @@ void Loader::recycle(LeafBatch batch) {
   impl_->spare.push_back(std::move(batch));
 }
 
-void Loader::stop() { start(0, 0, 0); }
+void Loader::stop() { start(0, {}); }
 
 }  // namespace rekindle::data

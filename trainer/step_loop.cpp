@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 #include "base/log.hpp"
 #include "base/random.hpp"
@@ -47,7 +48,11 @@ StepLoop::StepLoop(Parts parts, const protocol::Start& start, exchange::Exchange
 
 Parked StepLoop::run() {
   bool evaluate_now = start_.evaluate, stop = false;
-  parts_.loader.start(held_.step, leaves_.first, leaves_.count);
+  std::vector<int> order;
+  for (const exchange::LeafOp& op : exchange::leaf_ops(leaves_)) {
+    if (op.kind == exchange::LeafOp::Kind::kCompute) order.push_back(op.leaf);
+  }
+  parts_.loader.start(held_.step, order);
   for (;;) {
     if (evaluate_now && !stop) {
       if (auto status = evaluate(stop); !status) return park(status.error());
@@ -89,6 +94,8 @@ Status StepLoop::compute_leaves(StepHeader& header, Times& times) {
     }
     REKINDLE_CHECK(model::pin_host_memory(to));
     data::LeafBatch batch = parts_.loader.next();
+    // Another leaf's samples would be a wrong state that nobody notices.
+    if (batch.leaf != op.leaf || batch.step != held_.step) throw std::logic_error("the loader is out of step");
     times.data_ms += ms_since(started);
     started = Clock::now();
     const std::uint64_t key =

@@ -10,6 +10,12 @@
 namespace rekindle::data {
 namespace {
 
+std::vector<int> range(int first, int count) {
+  std::vector<int> leaves(static_cast<std::size_t>(count));
+  std::iota(leaves.begin(), leaves.end(), first);
+  return leaves;
+}
+
 constexpr int kLeaves = 4, kLeafBatch = 3;
 
 LoaderConfig config(int threads, int ahead = 0) {
@@ -50,7 +56,7 @@ TEST(Loader, LeavesComeInOrderWithTheSameBitsForAnyThreadsAndAhead) {
   for (const int threads : {1, 2, 4}) {
     for (const int ahead : {0, 1, 7}) {
       Loader loader(dataset(), config(threads, ahead));
-      loader.start(0, 1, 2);
+      loader.start(0, range(1, 2));
       for (std::uint64_t step = 0; step < 8; ++step) {
         for (const int leaf : {1, 2}) {
           LeafBatch batch = loader.next();
@@ -67,7 +73,7 @@ TEST(Loader, ARestartInTheMiddleGivesTheNewRangeAndNothingOfTheOld) {
   Loader loader(dataset(), config(4));
   for (std::uint64_t round = 0; round < 50; ++round) {
     const int first = static_cast<int>(round % kLeaves), count = kLeaves - first;
-    loader.start(round * 3, first, count);
+    loader.start(round * 3, range(first, count));
     for (std::uint64_t n = 0; n < round % 6; ++n) {
       LeafBatch batch = loader.next();
       ASSERT_TRUE(same(batch, expected(round * 3 + n / count, first + static_cast<int>(n) % count))) << round;
@@ -80,7 +86,7 @@ TEST(Loader, ARestartInTheMiddleGivesTheNewRangeAndNothingOfTheOld) {
 TEST(Loader, StopReleasesABlockedNext_StartGoesOn) {
   Loader loader(dataset(), config(2));
   EXPECT_TRUE(loader.next().images.empty());  // never started
-  loader.start(0, 0, kLeaves);
+  loader.start(0, range(0, kLeaves));
   std::jthread reader([&] {
     while (!loader.next().images.empty()) {
     }
@@ -88,14 +94,14 @@ TEST(Loader, StopReleasesABlockedNext_StartGoesOn) {
   loader.stop();
   reader.join();
   EXPECT_TRUE(loader.next().images.empty());
-  loader.start(2, 3, 1);
+  loader.start(2, range(3, 1));
   EXPECT_TRUE(same(loader.next(), expected(2, 3)));
 }
 
 TEST(Loader, CanBeDestroyedAtAnyTime) {
   for (int round = 0; round < 40; ++round) {
     Loader loader(dataset(), config(1 + round % 4));
-    if (round % 4 != 0) loader.start(0, 0, kLeaves);
+    if (round % 4 != 0) loader.start(0, range(0, kLeaves));
     if (round % 4 == 2) loader.next();
     if (round % 4 == 3) loader.stop();
   }
@@ -103,7 +109,7 @@ TEST(Loader, CanBeDestroyedAtAnyTime) {
 
 TEST(Loader, EverySampleIsSeenOnceAnEpochAcrossStraddlingBatches) {
   Loader loader(dataset(), config(2));
-  loader.start(0, 0, kLeaves);
+  loader.start(0, range(0, kLeaves));
   std::vector<std::size_t> stream;
   while (stream.size() < 31 * 3) {
     const LeafBatch batch = loader.next();
@@ -118,8 +124,8 @@ TEST(Loader, EverySampleIsSeenOnceAnEpochAcrossStraddlingBatches) {
 
 TEST(Loader, WhoLoadsALeafDoesNotMatter) {
   Loader whole(dataset(), config(2)), upper(dataset(), config(1));
-  whole.start(0, 0, 4);
-  upper.start(0, 2, 2);
+  whole.start(0, range(0, 4));
+  upper.start(0, range(2, 2));
   for (int step = 0; step < 4; ++step) {
     whole.next();
     whole.next();

@@ -1,0 +1,71 @@
+// rekindle-control: the coordinator and worker processes (CAF lives here and nowhere else).
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "actors/coordinator.hpp"
+#include "actors/worker.hpp"
+#include "app/run_config.hpp"
+#include "base/log.hpp"
+#include "base/process.hpp"
+#include "base/text.hpp"
+
+namespace rekindle::app {
+namespace {
+
+int report(const Error& error) {
+  std::fprintf(stderr, "rekindle: %s\n", error.line().c_str());
+  return static_cast<int>(error.code);
+}
+
+// The job from the supervisor, or from run.toml when another launcher started this process.
+Result<protocol::Job> job_of(const run::Layout& layout, const std::string& json) {
+  if (json.empty()) return read_job(layout.config());
+  const auto parsed = nlohmann::json::parse(json, nullptr, false);
+  if (!parsed.is_object()) return fail(ExitCode::kUsage, "--job is not JSON");
+  return parsed.get<protocol::Job>();
+}
+
+int main(int argc, char** argv) {
+  ignore_group_signals();
+  CLI::App cli("Parts of a rekindle run", "rekindle");
+  cli.require_subcommand(1);
+  std::string run_dir, job_json, name;
+  std::uint64_t term = 0;
+  int trainers = 1;
+  CLI::App* coordinator = cli.add_subcommand("coordinator", "owns the membership of a run");
+  coordinator->add_option("--run-dir", run_dir)->required();
+  coordinator->add_option("--trainers", trainers, "how many to wait for");
+  coordinator->add_option("--job", job_json, "the resolved job as JSON (default: run.toml)");
+  CLI::App* worker = cli.add_subcommand("worker", "starts and watches this node's trainers");
+  worker->add_option("--run-dir", run_dir)->required();
+  worker->add_option("--name", name);
+  worker->add_option("--term", term, "the least term to obey");
+  try {
+    cli.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::printf("%s", cli.help().c_str());
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return report(Error{ExitCode::kUsage, error.what(), "these parts are started by rekindle local"});
+  }
+  const run::Layout layout{run_dir};
+  auto job = job_of(layout, job_json);
+  if (!job) return report(job.error());
+  auto build = own_build();
+  if (!build) return report(build.error());
+  Fd supervisor(kInheritedFd);
+  if (coordinator->parsed()) {
+    start_logging("coordinator", layout.log("coordinator"), LogLevel::kError);
+    return actors::run_coordinator({layout, *job, trainers, *build}, std::move(supervisor));
+  }
+  if (name.empty()) name = "w-" + random_hex(4);
+  start_logging("worker " + name, layout.log("worker-" + name.substr(0, name.find('-'))), LogLevel::kError);
+  const std::string trainer = own_executable().parent_path() / "rekindle-trainer";
+  return actors::run_worker({layout, *job, name, *build, trainer, term}, std::move(supervisor));
+}
+
+}  // namespace
+}  // namespace rekindle::app
+
+int main(int argc, char** argv) { return rekindle::app::main(argc, argv); }

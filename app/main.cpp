@@ -1,0 +1,115 @@
+// rekindle: the command line.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+#include <unistd.h>
+
+#include "app/options.hpp"
+#include "app/prepare.hpp"
+#include "app/supervisor.hpp"
+#include "app/tools.hpp"
+#include "base/log.hpp"
+#include "base/process.hpp"
+#include "base/text.hpp"
+#include "checkpoint/export.hpp"
+#include "data/dataset.hpp"
+#include "run/layout.hpp"
+
+namespace rekindle::app {
+namespace {
+
+int report(const Error& error) {
+  std::fprintf(stderr, "rekindle: %s\n", error.line().c_str());
+  return static_cast<int>(error.code);
+}
+
+int report(const Status& status) { return status ? 0 : report(status.error()); }
+
+// The parts live in programs of their own, so that only they load CAF or LibTorch.
+int become(const char* program, std::vector<std::string> arguments) {
+  const std::string path = own_executable().parent_path() / program;
+  arguments.insert(arguments.begin(), path);
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  ::execv(path.c_str(), argv.data());
+  return report(errno_error("cannot start", path));
+}
+
+int local(JobOptions& job_options) {
+  auto options = job_options.resolve();
+  if (!options) return report(options.error());
+  if (auto ready = prepare(*options); !ready) return report(ready.error());
+  if (const std::string line = completed_line(*options); !line.empty()) {
+    std::printf("%s\n", line.c_str());
+    return 0;
+  }
+  start_logging("rekindle", run::Layout(options->run_dir).log("supervisor"), LogLevel::kInfo);
+  return run_local(*options);
+}
+
+int main(int argc, char** argv) {
+  if (argc > 1) {
+    const std::string part = argv[1];
+    if (part == "coordinator" || part == "worker") return become("rekindle-control", {argv + 1, argv + argc});
+    if (part == "trainer") return become("rekindle-trainer", {argv + 2, argv + argc});
+  }
+  CLI::App cli("Rekindle trains image models with data parallelism and never loses work.", "rekindle");
+  cli.require_subcommand(1);
+  cli.footer("Parts for other launchers: rekindle coordinator | worker | trainer.  See docs/.");
+
+  CLI::App* local_command = cli.add_subcommand("local", "train on this machine: a supervisor, a coordinator and N workers");
+  JobOptions job_options(*local_command);
+
+  std::string run_dir, path, file, kind, directory;
+  bool json = false, with_optimizer = false;
+  std::optional<std::uint64_t> step;
+  std::uint64_t samples = 50000, seed = 1;
+  CLI::App* status_command = cli.add_subcommand("status", "what a run is doing, on one screen");
+  status_command->add_option("RUN_DIR", run_dir)->required();
+  status_command->add_flag("--json", json, "for programs");
+  CLI::App* inspect_command = cli.add_subcommand("inspect", "what is in a checkpoint or run, and whether it is whole");
+  inspect_command->add_option("RUN_DIR|CHECKPOINT_DIR", path)->required();
+  inspect_command->add_flag("--json", json, "for programs");
+  CLI::App* digest_command = cli.add_subcommand("digest", "one line: the hash of the whole state");
+  digest_command->add_option("RUN_DIR|CHECKPOINT_DIR", path)->required();
+  digest_command->add_option("--step", step, "default: the newest");
+  CLI::App* export_command = cli.add_subcommand("export", "a checkpoint as .safetensors or .h5, torchvision's names");
+  export_command->add_option("CHECKPOINT_DIR", path)->required();
+  export_command->add_option("FILE", file)->required();
+  export_command->add_flag("--with-optimizer", with_optimizer, "with the optimizer's tensors, as momentum.NAME");
+  CLI::App* data_command = cli.add_subcommand("make-data", "write a data set of synthetic images");
+  data_command->add_option("KIND", kind, "cifar10 or mnist")->required();
+  data_command->add_option("DIR", directory)->required();
+  data_command->add_option("--samples", samples, "training images; a fifth as many for testing")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{10000000}));
+  data_command->add_option("--seed", seed);
+
+  try {
+    cli.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    const auto chosen = cli.get_subcommands();
+    std::cout << (chosen.empty() ? cli.help() : chosen.front()->help());
+    return 0;
+  } catch (const CLI::ExtrasError&) {
+    const auto chosen = cli.get_subcommands();
+    const CLI::App& command = chosen.empty() ? cli : *chosen.front();
+    const auto extras = cli.remaining(true);
+    return report(unknown_option(command, extras.empty() ? "" : extras.front(), false));
+  } catch (const CLI::ParseError& error) {
+    std::string what = error.what();
+    std::replace(what.begin(), what.end(), '\n', ' ');
+    return report(Error{ExitCode::kUsage, what, "see rekindle --help"});
+  }
+  if (local_command->parsed()) return local(job_options);
+  if (status_command->parsed()) return report(show_status(run_dir, json));
+  if (inspect_command->parsed()) return report(inspect(path, json));
+  if (digest_command->parsed()) return report(digest(path, step));
+  if (export_command->parsed()) return report(checkpoint::export_file(path, file, with_optimizer));
+  return report(data::make_data(kind, directory, samples, seed));
+}
+
+}  // namespace
+}  // namespace rekindle::app
+
+int main(int argc, char** argv) { return rekindle::app::main(argc, argv); }

@@ -1,0 +1,56 @@
+// rekindle-trainer: one replica on one device (LibTorch lives here and nowhere else).
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "app/run_config.hpp"
+#include "base/log.hpp"
+#include "base/process.hpp"
+#include "model/allocator.hpp"
+#include "run/layout.hpp"
+#include "trainer/trainer.hpp"
+
+namespace rekindle::app {
+namespace {
+
+int report(const Error& error) {
+  std::fprintf(stderr, "rekindle: %s\n", error.line().c_str());
+  return static_cast<int>(error.code);
+}
+
+int main(int argc, char** argv) {
+  model::tune_allocator();  // before anything is allocated
+  ignore_group_signals();
+  CLI::App cli("A trainer of a rekindle run", "rekindle trainer");
+  trainer::TrainerConfig config;
+  std::string run_dir;
+  cli.add_option("--run-dir", run_dir)->required();
+  cli.add_option("--name", config.trainer)->required();
+  try {
+    cli.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::printf("%s", cli.help().c_str());
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return report(Error{ExitCode::kUsage, error.what(), "trainers are started by their worker"});
+  }
+  config.run_dir = run_dir;
+  const run::Layout layout{config.run_dir};
+  auto job = read_job(layout.config());
+  if (!job) return report(job.error());
+  config.job = *job;
+  auto build = own_build();
+  if (!build) return report(build.error());
+  config.build = *build;
+  start_logging("trainer " + config.trainer, layout.log("trainer-" + config.trainer.substr(0, config.trainer.find('-'))),
+                LogLevel::kError);
+  if (auto status = trainer::run_trainer(config, Fd(kInheritedFd)); !status) {
+    log_error(status.error().line());
+    return static_cast<int>(status.error().code);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace rekindle::app
+
+int main(int argc, char** argv) { return rekindle::app::main(argc, argv); }

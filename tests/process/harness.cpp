@@ -1,0 +1,157 @@
+#include "harness.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <thread>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "run/layout.hpp"
+#include "run/records.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+std::string slurp(const fs::path& path) {
+  auto text = read_text(path);
+  return text ? *text : "";
+}
+
+fs::path fresh_path(const std::string& what) {
+  static std::atomic<int> count = 0;
+  return fs::temp_directory_path() / str("rekindle-", what, "-", ::getpid(), "-", count++);
+}
+
+// A data set that lives as long as the test program.
+struct Data {
+  Data(const std::string& kind, int samples) : path(fresh_path("data")) {
+    const Outcome made = run({"make-data", kind, path, "--samples", std::to_string(samples)});
+    EXPECT_EQ(made.exit_code, 0) << made.err;
+  }
+  ~Data() { fs::remove_all(path); }
+  fs::path path;
+};
+
+}  // namespace
+
+Scratch::Scratch() : path_(fresh_path("test")) { fs::create_directories(path_); }
+Scratch::~Scratch() { fs::remove_all(path_); }
+
+Program::Program(const std::vector<std::string>& argv) : output_(fresh_path("out")), errors_(fresh_path("err")) {
+  std::vector<std::string> copies = argv;
+  std::vector<char*> args;
+  for (std::string& copy : copies) args.push_back(copy.data());
+  args.push_back(nullptr);
+  const pid_t parent = ::getpid();
+  pid_ = ::fork();
+  if (pid_ == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // nothing may outlive the test program
+    if (::getppid() != parent) ::_exit(127);
+    ::dup2(::open(output_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
+    ::dup2(::open(errors_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
+    ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
+    ::execv(args[0], args.data());
+    ::_exit(127);
+  }
+}
+
+Program::~Program() {
+  if (!reaped_) {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, &status_, 0);
+  }
+  fs::remove(output_);
+  fs::remove(errors_);
+}
+
+void Program::signal(int number) const { ::kill(pid_, number); }
+
+bool Program::running() {
+  if (!reaped_ && ::waitpid(pid_, &status_, WNOHANG) == pid_) reaped_ = true;
+  return !reaped_;
+}
+
+Outcome Program::wait() {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(10);
+  while (running() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_TRUE(reaped_) << "the program did not end";
+  Outcome outcome{-1, slurp(output_), slurp(errors_)};
+  if (reaped_) outcome.exit_code = WIFSIGNALED(status_) ? 128 + WTERMSIG(status_) : WEXITSTATUS(status_);
+  return outcome;
+}
+
+std::string rekindle() { return REKINDLE_PROGRAM; }
+
+Outcome run(const std::vector<std::string>& arguments) { return Program(Arguments{rekindle()} + arguments).wait(); }
+
+bool eventually(const std::function<bool()>& condition) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+std::uint64_t reached_step(const fs::path& run_dir) {
+  std::uint64_t step = 0;
+  for (const auto& line : run::read_lines(run::Layout(run_dir).metrics())) {
+    step = std::max(step, line.value("step", std::uint64_t{0}));
+  }
+  return step;
+}
+
+std::string digest_of(const fs::path& run_dir) {
+  const Outcome outcome = run({"digest", run_dir});
+  return outcome.exit_code == 0 ? outcome.out : "error: " + outcome.err;
+}
+
+std::vector<pid_t> processes_with(const std::string& word) {
+  std::vector<pid_t> found;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream file(entry.path() / "cmdline", std::ios::binary);
+    std::ostringstream text;
+    text << file.rdbuf();
+    if (text.str().find(word) != std::string::npos) found.push_back(static_cast<pid_t>(std::stol(name)));
+  }
+  return found;
+}
+
+Arguments operator+(Arguments a, const Arguments& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+fs::path mnist_data() {
+  static const Data data("mnist", 1000);
+  return data.path;
+}
+
+fs::path cifar_data() {
+  static const Data data("cifar10", 100);
+  return data.path;
+}
+
+Arguments mnist_run(const fs::path& run_dir, int workers, int steps) {
+  return {"local", "--run-dir", run_dir, "--workers", std::to_string(workers), "--model", "mnist-cnn", "--data",
+          mnist_data(), "--batch-size", "16", "--leaves", "8", "--steps", std::to_string(steps)};
+}
+
+Arguments vgg_run(const fs::path& run_dir, int workers, int steps) {
+  return {"local", "--run-dir", run_dir, "--workers", std::to_string(workers), "--model", "vgg11", "--data",
+          cifar_data(), "--image-size", "64", "--batch-size", "4", "--leaves", "4", "--steps", std::to_string(steps)};
+}
+
+}  // namespace rekindle::process_test

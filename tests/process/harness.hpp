@@ -1,0 +1,76 @@
+// Real runs of the real program, for tests.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace rekindle::process_test {
+
+namespace fs = std::filesystem;
+
+// A directory of its own for each test, removed at the end.
+class Scratch {
+ public:
+  Scratch();
+  ~Scratch();
+  fs::path operator/(const std::string& name) const { return path_ / name; }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+struct Outcome {
+  int exit_code = -1;  // 128 + n: ended by signal n
+  std::string out, err;
+};
+
+// A program that runs until wait(); killed with its children if the test ends before it does.
+class Program {
+ public:
+  explicit Program(const std::vector<std::string>& argv);
+  ~Program();
+  Program(const Program&) = delete;
+  void signal(int number) const;
+  pid_t pid() const { return pid_; }
+  bool running();
+  Outcome wait();  // fails the test after 10 minutes
+
+ private:
+  fs::path output_, errors_;
+  pid_t pid_ = -1;
+  int status_ = 0;
+  bool reaped_ = false;
+};
+
+std::string rekindle();  // the program under test
+Outcome run(const std::vector<std::string>& arguments);  // rekindle ARGUMENTS
+
+// Waits until `condition` holds or two minutes are over (false).
+bool eventually(const std::function<bool()>& condition);
+
+// The step that metrics.jsonl has reached; 0 before there is one.
+std::uint64_t reached_step(const fs::path& run_dir);
+
+// `rekindle digest RUN_DIR`, or "error: ..." so that comparisons fail with a reason.
+std::string digest_of(const fs::path& run_dir);
+
+// Pids of all processes that have `word` in their command line.
+std::vector<pid_t> processes_with(const std::string& word);
+
+using Arguments = std::vector<std::string>;
+Arguments operator+(Arguments a, const Arguments& b);
+
+// Small data sets, made once for a test program.
+fs::path mnist_data();
+fs::path cifar_data();
+
+// `local` on those data sets.
+Arguments mnist_run(const fs::path& run_dir, int workers, int steps);
+Arguments vgg_run(const fs::path& run_dir, int workers, int steps);
+
+}  // namespace rekindle::process_test

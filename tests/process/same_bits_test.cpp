@@ -1,0 +1,98 @@
+// Promise 1 on real processes: the final state is the same whatever happened on the way.
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "harness.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+constexpr int kSteps = 200;
+
+std::string finished(const Arguments& arguments, const fs::path& run_dir) {
+  const Outcome outcome = run(arguments);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  return digest_of(run_dir);
+}
+
+// Stops a run with `signal` once it has done `step` steps; false if it was over before that.
+void stop_at(const Arguments& arguments, const fs::path& run_dir, std::uint64_t step, int signal, int exit_code) {
+  Program program(Arguments{rekindle()} + arguments);
+  ASSERT_TRUE(eventually([&] { return reached_step(run_dir) >= step || !program.running(); }));
+  program.signal(signal);
+  const Outcome outcome = program.wait();
+  ASSERT_EQ(outcome.exit_code, exit_code) << outcome.out << outcome.err;
+}
+
+class MnistCnn : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Exchanges, MnistCnn, ::testing::Values("shm", "tcp"),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(MnistCnn, AnyNumberOfWorkers_SameDigest) {
+  const Scratch scratch;
+  const std::string expected = finished(mnist_run(scratch / "w1", 1, kSteps), scratch / "w1");
+  ASSERT_EQ(expected.size(), 33U) << expected;
+  for (const int workers : {2, 3, 4, 8}) {
+    const fs::path dir = scratch / ("w" + std::to_string(workers));
+    EXPECT_EQ(finished(mnist_run(dir, workers, kSteps) + Arguments{"--exchange", GetParam()}, dir), expected)
+        << workers << " workers";
+  }
+}
+
+TEST_P(MnistCnn, StoppedAndResumedOnOtherNumbersOfWorkers_SameDigest) {
+  const Scratch scratch;
+  const std::string expected = finished(mnist_run(scratch / "quiet", 1, kSteps), scratch / "quiet");
+  const fs::path dir = scratch / "stopped";
+  const Arguments exchange{"--exchange", GetParam()};
+  stop_at(mnist_run(dir, 2, kSteps) + exchange, dir, 20, SIGUSR1, 75);
+  stop_at(mnist_run(dir, 3, kSteps) + exchange, dir, 70, SIGTERM, 75);
+  stop_at(mnist_run(dir, 1, kSteps) + exchange, dir, 120, SIGINT, 130);
+  EXPECT_EQ(finished(mnist_run(dir, 4, kSteps) + exchange, dir), expected);
+}
+
+TEST(MnistCnn, OtherSeedOrBatch_OtherDigest) {
+  const Scratch scratch;
+  const auto digest = [&](const std::string& name, const Arguments& more) {
+    return finished(mnist_run(scratch / name, 1, 5) + more, scratch / name);
+  };
+  const std::string base = digest("base", {});
+  EXPECT_EQ(digest("again", {}), base);
+  EXPECT_NE(digest("seed", {"--seed", "2"}), base);
+  EXPECT_NE(digest("batch", {"--batch-size", "32"}), base);
+  EXPECT_NE(digest("rate", {"--lr", "0.5"}), base);
+}
+
+TEST(MnistCnn, MoreWorkersThanLeaves_SparesWaitAndTheDigestIsTheSame) {
+  const Scratch scratch;
+  const std::string expected = finished(mnist_run(scratch / "w1", 1, 5), scratch / "w1");
+  const Outcome outcome = run(mnist_run(scratch / "w10", 10, 5));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("2 trainers wait as spares"), std::string::npos) << outcome.out;
+  EXPECT_EQ(digest_of(scratch / "w10"), expected);
+}
+
+TEST(Vgg11, AnyNumberOfWorkersOnSharedMemoryAndTcp_SameDigest) {
+  const Scratch scratch;
+  const std::string expected = finished(vgg_run(scratch / "w1", 1, 4), scratch / "w1");
+  ASSERT_EQ(expected.size(), 33U) << expected;
+  for (const std::string exchange : {"shm", "tcp"}) {
+    for (const int workers : {2, 3, 4}) {
+      const fs::path dir = scratch / "run";
+      EXPECT_EQ(finished(vgg_run(dir, workers, 4) + Arguments{"--exchange", exchange}, dir), expected)
+          << workers << " workers, " << exchange;
+      fs::remove_all(dir);  // a gigabyte each
+    }
+  }
+}
+
+TEST(Vgg11, StoppedAndResumedOnOtherNumbersOfWorkers_SameDigest) {
+  const Scratch scratch;
+  const std::string expected = finished(vgg_run(scratch / "quiet", 1, 4), scratch / "quiet");
+  const fs::path dir = scratch / "stopped";
+  stop_at(vgg_run(dir, 2, 4), dir, 1, SIGUSR1, 75);
+  EXPECT_EQ(finished(vgg_run(dir, 3, 4), dir), expected);
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
