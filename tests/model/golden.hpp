@@ -50,7 +50,7 @@ inline std::vector<double> summary(std::span<const float> values, std::uint64_t 
         initial_bound == 0 ? element : static_cast<double>(element) - uniform(initial, initial_bound);
     const std::uint64_t bits = signs.next();
     out[0] += value * value;
-    for (std::size_t k = 0; k < 4; ++k) out[k + 1] += ((bits >> k) & 1) != 0 ? -value : value;
+    for (std::size_t k = 0; k < 4; ++k) out[k + 1] += value * (1 - 2 * static_cast<int>((bits >> k) & 1));
   }
   out[0] = std::sqrt(out[0]);
   return out;

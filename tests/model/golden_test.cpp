@@ -100,9 +100,9 @@ Recipe mnist_recipe() {
 }
 
 Recipe vgg11_recipe() {
-  return {.config = {.image_size = 64, .dropout = 0, .weight_decay = 5e-4},
+  return {.config = {.image_size = 32, .dropout = 0, .weight_decay = 5e-4},
           .leaves = 2,
-          .images = 2,
+          .images = 1,
           .lr = 0.00002};
 }
 

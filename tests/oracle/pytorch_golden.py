@@ -4,6 +4,10 @@
 Needs torch 2.11, torchvision 0.26 and numpy. Usage: pytorch_golden.py OUTPUT_DIRECTORY
 Initial values, images, labels and projections come from a hash, so nothing big has to be stored; golden.hpp has the same
 formulas in C++.
+
+Small images and few of them on purpose: a ReLU or a pool whose inputs lie within rounding of each other may decide
+differently here and there, which changes the gradients of its layer by far more than rounding. At 32 pixels the same golden
+file was met with oneDNN and LibTorch limited to SSE4.1, AVX2 and AVX-512; at 64 pixels one such flip was seen.
 """
 import json
 import pathlib
@@ -129,7 +133,7 @@ def main():
     adadelta = torch.optim.Adadelta(mnist.parameters(), lr=0.02, rho=0.9, eps=1e-6)
     for name, golden in (
         ("mnist-cnn", run(mnist, adadelta, {"square_avg": "square_avg", "acc_delta": "acc_delta"}, (1, 28, 28), 4, 2)),
-        ("vgg11", run(vgg, sgd, {"momentum_buffer": "momentum"}, (3, 64, 64), 2, 2)),
+        ("vgg11", run(vgg, sgd, {"momentum_buffer": "momentum"}, (3, 32, 32), 2, 1)),
     ):
         (out / f"{name}.json").write_text(json.dumps(golden, indent=1) + "\n")
         print(name, golden["losses"])
