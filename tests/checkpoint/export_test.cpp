@@ -54,7 +54,9 @@ TEST_F(Export, Safetensors_FollowTheFormat) {
       EXPECT_EQ(begin % bytes_of(tensor->spec.dtype), 0U) << "aligned";
       ASSERT_EQ(end - begin, tensor->bytes.size());
       EXPECT_EQ(entry.at("shape").get<std::vector<std::int64_t>>(), tensor->spec.shape);
-      EXPECT_EQ(0, std::memcmp(data.data() + begin, tensor->bytes.data(), tensor->bytes.size())) << name;
+      EXPECT_TRUE(
+          std::ranges::equal(std::as_bytes(std::span(data).subspan(begin, end - begin)), tensor->bytes))
+          << name;
       next = end;
     }
     EXPECT_EQ(next, data.size());

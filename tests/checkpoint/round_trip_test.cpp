@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <optional>
+#include <thread>
 
 #include "checkpoint/export.hpp"
 #include "fixture.hpp"
@@ -128,6 +130,38 @@ TEST_F(RoundTrip, NamesThatAreNoLinkNames_AreRefused) {
     spec[0].name = name;
     EXPECT_FALSE(write_shard(run_dir, {5, 1, 1}, OwnedState(spec).state, 1, 0)) << name;
   }
+}
+
+TEST_F(RoundTrip, TwoTensorsOfOneName_AreAnErrorAndTheNextWriteIsFine) {
+  StateSpec spec = small_spec();
+  spec[1].name = spec[0].name;
+  EXPECT_FALSE(write_shard(run_dir, {5, 1, 1}, OwnedState(spec).state, 1, 0));
+  write_checkpoint(run_dir, {6, 1, 1}, OwnedState(small_spec()).state, 1);
+}
+
+// What several trainers' threads in one process would do; libhdf5 itself is not thread-safe.
+TEST_F(RoundTrip, ShardsWrittenByThreadsAtOnce_AreRight) {
+  const OwnedState owned(small_spec());
+  const CheckpointId id{5, 1, 1};
+  constexpr int kShards = 8;
+  std::vector<std::optional<Result<ShardEntry>>> entries(kShards);
+  {
+    std::vector<std::jthread> writers;
+    for (int shard = 0; shard < kShards; ++shard) {
+      writers.emplace_back([&, shard] {
+        entries[static_cast<std::size_t>(shard)] = write_shard(run_dir, id, owned.state, kShards, shard);
+      });
+    }
+  }
+  Manifest manifest = write_shards(run_dir, {6, 1, 1}, owned.state, kShards);
+  manifest.id = id;
+  manifest.digest = state_digest(id.step, owned.state).hex();
+  for (std::size_t i = 0; i < kShards; ++i) {
+    ASSERT_TRUE(entries[i]->has_value()) << entries[i]->error().line();
+    manifest.shards[i] = **entries[i];
+  }
+  ASSERT_TRUE(commit(run_dir, manifest));
+  EXPECT_TRUE(load(directory_of(run_dir, id)));
 }
 
 }  // namespace
