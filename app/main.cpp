@@ -11,7 +11,6 @@
 #include "base/log.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
-#include "checkpoint/export.hpp"
 #include "data/dataset.hpp"
 #include "run/layout.hpp"
 
@@ -75,7 +74,7 @@ int main(int argc, char** argv) {
   digest_command->add_option("RUN_DIR|CHECKPOINT_DIR", path)->required();
   digest_command->add_option("--step", step, "default: the newest");
   CLI::App* export_command = cli.add_subcommand("export", "a checkpoint as .safetensors or .h5, torchvision's names");
-  export_command->add_option("CHECKPOINT_DIR", path)->required();
+  export_command->add_option("RUN_DIR|CHECKPOINT_DIR", path)->required();
   export_command->add_option("FILE", file)->required();
   export_command->add_flag("--with-optimizer", with_optimizer, "with the optimizer's tensors, as momentum.NAME");
   CLI::App* data_command = cli.add_subcommand("make-data", "write a data set of synthetic images");
@@ -105,7 +104,7 @@ int main(int argc, char** argv) {
   if (status_command->parsed()) return report(show_status(run_dir, json));
   if (inspect_command->parsed()) return report(inspect(path, json));
   if (digest_command->parsed()) return report(digest(path, step));
-  if (export_command->parsed()) return report(checkpoint::export_file(path, file, with_optimizer));
+  if (export_command->parsed()) return report(export_to(path, file, with_optimizer));
   return report(data::make_data(kind, directory, samples, seed));
 }
 

@@ -28,6 +28,7 @@ JobOptions::JobOptions(CLI::App& command) : raw_(std::make_unique<Raw>()), comma
   Raw& r = *raw_;
   const auto positive = CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40, "a whole number of at least 1");
   command.allow_extras();
+  command.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // as argparse does
   command.add_option("--run-dir", r.run_dir, "the run's directory, on storage that all nodes share");
   command.add_option("--config", r.config_file, "a TOML file with any of these options; the command line wins");
   command.add_option("--workers", r.workers, "workers on this machine")->check(positive);

@@ -54,6 +54,17 @@ std::string true_state(const run::Layout& layout, const nlohmann::json& status) 
   return holder && *holder && run::provably_gone(**holder) ? "ended without a word (killed?)" : state;
 }
 
+// A checkpoint directory itself, or the newest (or that of `step`) of a run directory.
+Result<fs::path> find_checkpoint(const fs::path& path, std::optional<std::uint64_t> step) {
+  if (is_checkpoint(path)) return path;
+  REKINDLE_CHECK(must_be_run(run::Layout(path)));
+  for (const CheckpointId& id : checkpoint::list_committed(path)) {
+    if (!step || id.step == *step) return checkpoint::directory_of(path, id);
+  }
+  return fail(ExitCode::kConfig, step ? str("there is no checkpoint of step ", *step) : "there is no committed checkpoint",
+              str("see rekindle inspect ", path.string()));
+}
+
 Result<nlohmann::json> describe_checkpoint(const fs::path& directory) {
   REKINDLE_TRY(const Manifest manifest, checkpoint::read_manifest(directory));
   std::uint64_t bytes = 0;
@@ -164,18 +175,7 @@ Status inspect(const fs::path& path, bool json) {
 }
 
 Status digest(const fs::path& path, std::optional<std::uint64_t> step) {
-  fs::path directory = path;
-  if (!is_checkpoint(path)) {
-    REKINDLE_CHECK(must_be_run(run::Layout(path)));
-    directory.clear();
-    for (const CheckpointId& id : checkpoint::list_committed(path)) {
-      if (directory.empty() && (!step || id.step == *step)) directory = checkpoint::directory_of(path, id);
-    }
-    if (directory.empty()) {
-      return fail(ExitCode::kConfig, step ? str("there is no checkpoint of step ", *step) : "there is no committed checkpoint",
-                  str("see rekindle inspect ", path.string()));
-    }
-  }
+  REKINDLE_TRY(const fs::path directory, find_checkpoint(path, step));
   REKINDLE_TRY(const checkpoint::LoadedState loaded, checkpoint::load(directory));
   const std::string computed = checkpoint::state_digest(loaded.manifest.id.step, loaded.state).hex();
   if (computed != loaded.manifest.digest) {
@@ -183,6 +183,11 @@ Status digest(const fs::path& path, std::optional<std::uint64_t> step) {
   }
   std::cout << computed << "\n";
   return {};
+}
+
+Status export_to(const fs::path& path, const fs::path& file, bool with_optimizer) {
+  REKINDLE_TRY(const fs::path directory, find_checkpoint(path, std::nullopt));
+  return checkpoint::export_file(directory, file, with_optimizer);
 }
 
 }  // namespace rekindle::app

@@ -20,4 +20,7 @@ Status inspect(const std::filesystem::path& path, bool json);
 // verified bytes. One line.
 Status digest(const std::filesystem::path& path, std::optional<std::uint64_t> step);
 
+// A checkpoint as .safetensors or .h5 (checkpoint/export.hpp); of a run directory, its newest.
+Status export_to(const std::filesystem::path& path, const std::filesystem::path& file, bool with_optimizer);
+
 }  // namespace rekindle::app

@@ -1,0 +1,144 @@
+// Bad input gets one line on stderr with what is wrong and what to do, the right exit code, nothing half-written and no
+// process left behind.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+
+#include "base/files.hpp"
+#include "harness.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+void refused(const Arguments& arguments, int exit_code, const std::string& what) {
+  const Outcome outcome = run(arguments);
+  std::string line;
+  for (const std::string& argument : arguments) line += argument + " ";
+  EXPECT_EQ(outcome.exit_code, exit_code) << line << outcome.err;
+  EXPECT_NE(outcome.err.find(what), std::string::npos) << line << "\nsaid: " << outcome.err;
+  EXPECT_TRUE(outcome.err.starts_with("rekindle: ")) << outcome.err;
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+}
+
+// A run that does not start leaves no run directory behind.
+class BadRun : public ::testing::Test {
+ protected:
+  void refuse(const Arguments& more, int exit_code, const std::string& what) {
+    refused(mnist_run(dir(), 1, 2) + more, exit_code, what);
+    EXPECT_FALSE(fs::exists(dir() / "run.toml"));
+    EXPECT_TRUE(processes_with(dir()).empty());
+  }
+  fs::path dir() const { return scratch_ / "run"; }
+  Scratch scratch_;
+};
+
+TEST_F(BadRun, WrongCommandLine_64) {
+  refuse({"--leaves", "6"}, 64, "--leaves 6 is not a power of two");
+  refuse({"--batch-size", "20"}, 64, "not a multiple of --leaves 8: use 24");
+  refuse({"--batch-size", "0"}, 64, "--batch-size");
+  refuse({"--batch-size", "-5"}, 64, "--batch-size");
+  refuse({"--workers", "0"}, 64, "--workers");
+  refuse({"--workers", "-1"}, 64, "--workers");
+  refuse({"--image-size", "0"}, 64, "--image-size");
+  refuse({"--threads", "0"}, 64, "--threads");
+  refuse({"--lr", "fast"}, 64, "--lr");
+  refuse({"--checkpoint-interval", "10"}, 64, "'10' is not a duration: give a number and a unit");
+  refuse({"--bacth-size", "16"}, 64, "unknown option '--bacth-size': did you mean --batch-size?");
+  refuse({"--model", "vgg1"}, 64, "did you mean vgg11?");
+  refuse({"--optimizer", "sdg"}, 64, "did you mean sgd?");
+  refuse({"--epochs", "2"}, 64, "--steps and --epochs are both given");
+  refused({"local", "--run-dir", dir(), "--data", mnist_data(), "--model", "mnist-cnn"}, 64, "no length");
+  refused({"local", "--data", mnist_data(), "--steps", "1"}, 64, "no run directory: add --run-dir DIR");
+  refused({"lokal"}, 64, "");
+  refused({"make-data", "cifra10", dir()}, 64, "cifar10");
+  refused({"make-data", "cifar10", dir(), "--samples", "0"}, 64, "--samples");
+}
+
+TEST_F(BadRun, WrongConfigurationFile_78) {
+  std::ofstream(scratch_ / "typo.toml") << "leafs = 8\n";
+  std::ofstream(scratch_ / "broken.toml") << "leaves = = 8\n";
+  refuse({"--config", scratch_ / "typo.toml"}, 78, "unknown key 'leafs' in the configuration file: did you mean leaves?");
+  refuse({"--config", scratch_ / "broken.toml"}, 78, "broken.toml line 1");
+  refuse({"--config", scratch_ / "missing.toml"}, 78, "missing.toml");
+}
+
+TEST_F(BadRun, NoGpu_78) { refuse({"--device", "cuda"}, 78, "use --device cpu"); }
+
+TEST_F(BadRun, UnwritableRunDirectory_78) {
+  refused(mnist_run("/proc/rekindle", 1, 2), 78, "use a --run-dir that can be written");
+  std::ofstream(scratch_ / "file") << "x";
+  refused(mnist_run(scratch_ / "file" / "run", 1, 2), 78, "use a --run-dir that can be written");
+}
+
+TEST_F(BadRun, BadData_78) {
+  const auto with_data = [&](const std::string& model, const fs::path& data, const std::string& what) {
+    refused({"local", "--run-dir", dir(), "--model", model, "--data", data, "--batch-size", "8", "--steps", "1"}, 78, what);
+    EXPECT_FALSE(fs::exists(dir()));
+  };
+  with_data("vgg11", scratch_ / "nowhere", "nowhere");
+  with_data("vgg11", mnist_data(), "data_batch_1.bin");
+
+  const fs::path cifar = scratch_ / "cifar";
+  fs::copy(cifar_data(), cifar);
+  fs::resize_file(cifar / "data_batch_2.bin", 3073 * 3 - 1);
+  with_data("vgg11", cifar, "data_batch_2.bin");
+  fs::copy(cifar_data() / "data_batch_2.bin", cifar / "data_batch_2.bin", fs::copy_options::overwrite_existing);
+  std::fstream(cifar / "test_batch.bin", std::ios::in | std::ios::out | std::ios::binary).put(10);
+  with_data("vgg11", cifar, "test_batch.bin");
+
+  const fs::path mnist = scratch_ / "mnist";
+  fs::copy(mnist_data(), mnist);
+  fs::resize_file(mnist / "train-images-idx3-ubyte", 1000);
+  with_data("mnist-cnn", mnist, "train-images-idx3-ubyte");
+  fs::copy(mnist_data() / "t10k-images-idx3-ubyte", mnist / "train-images-idx3-ubyte", fs::copy_options::overwrite_existing);
+  with_data("mnist-cnn", mnist, "train-");  // 200 images and 1000 labels
+}
+
+TEST_F(BadRun, AnotherRunsDirectory_78AndUntouched) {
+  ASSERT_EQ(run(mnist_run(dir(), 1, 2)).exit_code, 0);
+  const std::string before = *read_text(dir() / "run.toml"), digest = digest_of(dir());
+  refused(mnist_run(dir(), 1, 4) + Arguments{"--seed", "9"}, 78, "seed is 1 there and 9 here");
+  refused(mnist_run(dir(), 1, 4) + Arguments{"--batch-size", "32"}, 78, "batch_size is 16 there and 32 here");
+  refused(mnist_run(dir(), 1, 4) + Arguments{"--lr", "0.5"}, 78, "--change-lr");
+  refused({"local", "--run-dir", dir(), "--model", "vgg11", "--data", cifar_data(), "--batch-size", "16", "--steps", "4"}, 78,
+          "belongs to another run");
+  EXPECT_EQ(*read_text(dir() / "run.toml"), before);
+  EXPECT_EQ(digest_of(dir()), digest);
+}
+
+TEST_F(BadRun, CompleteRun_SaysSoAndDoesNothing) {
+  ASSERT_EQ(run(mnist_run(dir(), 2, 3)).exit_code, 0);
+  const Outcome again = run(mnist_run(dir(), 3, 3));
+  EXPECT_EQ(again.exit_code, 0);
+  EXPECT_NE(again.out.find("the run is complete: 3 steps, digest " + digest_of(dir()).substr(0, 32)), std::string::npos) << again.out;
+}
+
+TEST_F(BadRun, HeldByALiveRun_78AndTheHolderGoesOn) {
+  Program holder(Arguments{rekindle()} + mnist_run(dir(), 1, 100000));
+  ASSERT_TRUE(eventually([&] { return reached_step(dir()) >= 3; }));
+  refused(mnist_run(dir(), 1, 100000), 78, "is held by a live run");
+  const std::uint64_t step = reached_step(dir());
+  EXPECT_TRUE(eventually([&] { return reached_step(dir()) > step + 3; }));
+  holder.signal(SIGUSR1);
+  EXPECT_EQ(holder.wait().exit_code, 75);
+}
+
+TEST_F(BadRun, NonFiniteLoss_70WithoutACommitOfIt) {
+  const Outcome outcome = run(mnist_run(dir(), 2, 50) + Arguments{"--optimizer", "sgd", "--lr", "1e30"});
+  EXPECT_EQ(outcome.exit_code, 70) << outcome.err;
+  EXPECT_NE(outcome.err.find("is not finite"), std::string::npos) << outcome.err;
+  EXPECT_EQ(run({"digest", dir()}).exit_code, 78);  // nothing committed
+  EXPECT_TRUE(eventually([&] { return processes_with(dir()).empty(); }));
+}
+
+TEST(Tools, ThingsThatAreNotRuns_78) {
+  const Scratch scratch;
+  for (const char* command : {"status", "inspect", "digest"}) refused({command, scratch / "none"}, 78, "none");
+  refused({"export", scratch / "none", scratch / "out.safetensors"}, 78, "");
+  EXPECT_FALSE(fs::exists(scratch / "out.safetensors"));
+}
+
+}  // namespace
+}  // namespace rekindle::process_test

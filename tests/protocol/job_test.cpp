@@ -1,0 +1,64 @@
+#include <gtest/gtest.h>
+
+#include "protocol/job.hpp"
+
+namespace rekindle::protocol {
+namespace {
+
+Job job_of(std::uint64_t samples, std::uint64_t batch) {
+  Job job;
+  job.train_samples = samples;
+  job.test_samples = 10;
+  job.batch_size = batch;
+  job.steps = 1000;
+  return job;
+}
+
+TEST(Schedule, EpochIsThatOfTheStepsFirstSample) {
+  const Job job = job_of(100, 32);
+  EXPECT_EQ(epoch_of(job, 3), 0U);  // samples 96..127: straddles
+  EXPECT_EQ(epoch_of(job, 4), 1U);
+  EXPECT_EQ(steps_for_epochs(job, 1), 4U);
+  EXPECT_EQ(steps_for_epochs(job, 8), 25U);
+}
+
+TEST(Schedule, RateDecaysByEpochs) {
+  Job job = job_of(100, 50);
+  job.lr = 1;
+  job.lr_step = 2;
+  job.lr_gamma = 0.5;
+  EXPECT_EQ(learning_rate(job, 3), 1.0);
+  EXPECT_EQ(learning_rate(job, 4), 0.5);
+  EXPECT_EQ(learning_rate(job, 8), 0.25);
+}
+
+TEST(Schedule, EvaluatedAfterEachEpochAndAtTheEnd) {
+  Job job = job_of(100, 32);
+  job.steps = 6;
+  std::vector<std::uint64_t> due;
+  for (std::uint64_t step = 0; step <= job.steps; ++step) {
+    if (evaluation_due(job, step)) due.push_back(step);
+  }
+  EXPECT_EQ(due, (std::vector<std::uint64_t>{4, 6}));
+  job.test_samples = 0;
+  EXPECT_FALSE(evaluation_due(job, 6));
+}
+
+TEST(Identity, SeesWhatMakesTheBitsAndNothingElse) {
+  const Job job = job_of(100, 32);
+  Job other = job;
+  other.steps = 5;
+  other.keep = 9;
+  other.checkpoint_every = 1;
+  other.exchange = "tcp";
+  other.data = "/elsewhere";
+  EXPECT_EQ(first_difference(identity_of(job), identity_of(other)), "");
+  other.seed = 2;
+  EXPECT_EQ(first_difference(identity_of(job), identity_of(other)), "seed");
+  other = job;
+  other.optimizer = "adadelta";
+  EXPECT_NE(first_difference(identity_of(job), identity_of(other)), "");
+}
+
+}  // namespace
+}  // namespace rekindle::protocol

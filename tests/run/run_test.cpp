@@ -1,0 +1,100 @@
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "base/clock.hpp"
+#include "base/text.hpp"
+#include "run/records.hpp"
+#include "run/terms.hpp"
+
+namespace rekindle::run {
+namespace {
+
+class RunDirectory : public ::testing::Test {
+ protected:
+  RunDirectory() { fs::create_directories(path_); }
+  ~RunDirectory() override { fs::remove_all(path_); }
+  Result<std::uint64_t> claim(bool answers = true) {
+    return claim_term(layout_, std::chrono::milliseconds(1), [&](const Holder&) { return answers; });
+  }
+  void write_term(std::uint64_t term, const std::string& host, const std::string& boot, std::int64_t pid) {
+    fs::create_directories(layout_.terms());
+    std::ofstream(layout_.terms() / str("000", term)) << nlohmann::json{{"host", host}, {"boot_id", boot}, {"pid", pid}, {"start_ticks", 1}};
+  }
+  fs::path path_ = fs::temp_directory_path() / str("rekindle-run-", ::getpid());
+  Layout layout_{path_};
+};
+
+TEST_F(RunDirectory, FirstClaimIsTermOneAndALiveHolderKeepsIt) {
+  EXPECT_EQ(claim().value_or(0), 1U);
+  const auto second = claim();
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ExitCode::kConfig);
+}
+
+TEST_F(RunDirectory, EndedTerm_NextClaimIsImmediate) {
+  ASSERT_TRUE(claim());
+  ASSERT_TRUE(end_term(layout_, 1));
+  EXPECT_EQ(claim().value_or(0), 2U);
+}
+
+TEST_F(RunDirectory, DeadHolderOnThisHost_TakenOver) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(claim().value_or(0) == 1 ? 0 : 1);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(claim().value_or(0), 2U);
+}
+
+TEST_F(RunDirectory, ReusedPid_IsNotTheHolder) {
+  write_term(1, host_name(), boot_id(), ::getpid());  // this pid, but another start time
+  EXPECT_EQ(claim().value_or(0), 2U);
+}
+
+TEST_F(RunDirectory, HostBootedSince_TakenOver) {
+  write_term(1, host_name(), "another boot", 1);
+  EXPECT_EQ(claim().value_or(0), 2U);
+}
+
+TEST_F(RunDirectory, HolderOnAnotherHost_GoneOnlyWhenItsPortIsSilent) {
+  write_term(1, "elsewhere", "x", 1);
+  EXPECT_FALSE(claim(true));
+  EXPECT_EQ(claim(false).value_or(0), 2U);
+}
+
+TEST_F(RunDirectory, ClaimsAtOnce_OneWinner) {
+  std::vector<pid_t> children;
+  for (int i = 0; i < 8; ++i) {
+    children.push_back(::fork());
+    if (children.back() == 0) {
+      const bool won = claim().has_value();
+      if (won) ::sleep(1);  // hold it while the others try: a dead holder may be succeeded
+      ::_exit(won ? 0 : 1);
+    }
+  }
+  int winners = 0;
+  for (const pid_t child : children) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    winners += WEXITSTATUS(status) == 0;
+  }
+  EXPECT_EQ(winners, 1);
+}
+
+TEST_F(RunDirectory, MetricsOfLostStepsAreRewoundAndATornLineIsDropped) {
+  MetricsFile metrics(layout_);
+  ASSERT_TRUE(metrics.rewind(0));
+  for (int step = 1; step <= 5; ++step) ASSERT_TRUE(metrics.append({{"step", step}}));
+  std::ofstream(layout_.metrics(), std::ios::app) << "{\"step\": 6, \"lo";
+  MetricsFile again(layout_);
+  ASSERT_TRUE(again.rewind(3));
+  ASSERT_TRUE(again.append({{"step", 4}, {"test_loss", 1.0}}));
+  EXPECT_EQ(read_lines(layout_.metrics()).size(), 4U);
+  EXPECT_EQ(evaluated_steps(layout_), std::set<std::uint64_t>{4});
+}
+
+}  // namespace
+}  // namespace rekindle::run
