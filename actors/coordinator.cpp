@@ -66,21 +66,25 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   SystemConfig config(options.layout);
   caf::actor_system system(config);  // last: its end waits for the actor, which uses all of the above
   LocalCoordinator actor = spawn_coordinator(
-      system, {options, survey(options.layout, options.job, *term, options.expected_trainers), records, supervisor, end});
-  const auto port = caf::openssl::publish(caf::actor_cast<CoordinatorActor>(actor), 0, options.address.c_str());
+      system, {options, survey(options.layout, options.job, *term, options.expected_trainers), records,
+               supervisor, end});
+  const auto port =
+      caf::openssl::publish(caf::actor_cast<CoordinatorActor>(actor), 0, options.address.c_str());
   Status published;
   if (port) {
     const nlohmann::json where = {{"term", *term}, {"host", options.address}, {"port", *port}};
     published = replace_file(options.layout.coordinator(), where.dump() + "\n");
   } else {
-    published = fail(str("the coordinator cannot listen on ", options.address, ": ", caf::to_string(port.error())));
+    published =
+        fail(str("the coordinator cannot listen on ", options.address, ": ", caf::to_string(port.error())));
   }
   if (!published) {
     caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
     return report_end(supervisor, 70, published.error().line());
   }
   log_info(str("term ", *term, " on ", options.address, ":", *port));
-  if (auto sent = supervisor.send(encode(ToSupervisor(CoordinatorUp{*term}))); !sent) log_warning(sent.error().line());
+  if (auto sent = supervisor.send(encode(ToSupervisor(CoordinatorUp{*term}))); !sent)
+    log_warning(sent.error().line());
 
   // The supervisor's words go to the actor; its end ends the run, for nobody else would answer signals.
   std::thread listener([&supervisor, &end, actor] {

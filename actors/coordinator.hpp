@@ -16,7 +16,8 @@ struct CoordinatorOptions {
   std::string address = "127.0.0.1";  // where workers find it
 };
 
-// Claims a term, serves until the run (or this attempt) ends, and tells the supervisor how. Returns the exit code.
+// Claims a term, serves until the run (or this attempt) ends, and tells the supervisor how. Returns the exit
+// code.
 int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket);
 
 }  // namespace rekindle::actors

@@ -41,7 +41,8 @@ class Host {
   Welcome enter(const Register& message, const WorkerActor& worker) {
     const std::uint64_t term = parts_.config.term;
     if (message.term != term) return {term, str("term ", message.term, " is not this coordinator's")};
-    if (message.build != parts_.options.build) return {term, "another build of rekindle: use one for all nodes"};
+    if (message.build != parts_.options.build)
+      return {term, "another build of rekindle: use one for all nodes"};
     workers_[message.worker] = worker;
     self_->monitor(worker);
     log_info(str("worker ", message.worker, " on ", message.host, " registered"));
@@ -69,9 +70,11 @@ class Host {
   void supervisor_said(const SupervisorSaid& said) {
     auto message = decode<ToCoordinator>(said.message);
     if (!message) return log_error(message.error().line());
-    if (const auto* stop = std::get_if<StopRun>(&*message)) return feed(StopAsked{stop->exit_code, stop->why});
+    if (const auto* stop = std::get_if<StopRun>(&*message))
+      return feed(StopAsked{stop->exit_code, stop->why});
     const auto& died = std::get<WorkerDied>(*message);
-    feed(WorkerLost{died.worker, died.by_signal ? str("killed by signal ", died.code) : str("exit code ", died.code)});
+    feed(WorkerLost{died.worker,
+                    died.by_signal ? str("killed by signal ", died.code) : str("exit code ", died.code)});
   }
 
   void committed(const CommitReply& reply) {
@@ -100,7 +103,9 @@ class Host {
   }
 
   void finish(int exit_code, const std::string& line) {
-    parts_.records.show(machine_, exit_code == 0 ? "finished" : exit_code == 75 || exit_code == 130 ? "saved" : "failed");
+    parts_.records.show(machine_, exit_code == 0                        ? "finished"
+                                  : exit_code == 75 || exit_code == 130 ? "saved"
+                                                                        : "failed");
     parts_.end.set(exit_code, line, machine_.step());
   }
 
@@ -120,12 +125,15 @@ class Host {
     }
     const auto worker = worker_of_.find(effect.trainer);
     if (worker == worker_of_.end() || !workers_.contains(worker->second)) return;
-    self_->send(workers_.at(worker->second), TrainerOrder{parts_.config.term, effect.trainer, encode(message)});
+    self_->send(workers_.at(worker->second),
+                TrainerOrder{parts_.config.term, effect.trainer, encode(message)});
   }
   void apply(const Commit& effect) {
     const CommitOrder order{effect.generation.term, effect.generation.number, effect.step,  effect.digest,
                             effect.fingerprint,     effect.tensors,           effect.shards};
-    self_->request(committer_, caf::infinite, order).then([this](const CommitReply& reply) { committed(reply); });
+    self_->request(committer_, caf::infinite, order).then([this](const CommitReply& reply) {
+      committed(reply);
+    });
   }
   void apply(const Abandon& effect) { parts_.records.abandon(effect.generation, effect.step); }
   void apply(const SetAside& effect) { parts_.records.set_aside(effect.checkpoint); }

@@ -1,5 +1,6 @@
-// Every message and typed interface of the control plane. What trainers and coordinator say to each other travels
-// through workers as protocol messages in their JSON form (protocol/wire.hpp); a worker does not look inside.
+// Every message and typed interface of the control plane. What trainers and coordinator say to each other
+// travels through workers as protocol messages in their JSON form (protocol/wire.hpp); a worker does not look
+// inside.
 #pragma once
 
 #include <caf/all.hpp>
@@ -82,12 +83,13 @@ auto inspect(Inspector& f, SupervisorGone& x) {
 }
 template <class Inspector>
 auto inspect(Inspector& f, CommitOrder& x) {
-  return f(caf::meta::type_name("CommitOrder"), x.term, x.generation, x.step, x.digest, x.fingerprint, x.tensors,
-           x.shards);
+  return f(caf::meta::type_name("CommitOrder"), x.term, x.generation, x.step, x.digest, x.fingerprint,
+           x.tensors, x.shards);
 }
 template <class Inspector>
 auto inspect(Inspector& f, CommitReply& x) {
-  return f(caf::meta::type_name("CommitReply"), x.term, x.generation, x.step, x.higher_term, x.checkpoint, x.error);
+  return f(caf::meta::type_name("CommitReply"), x.term, x.generation, x.step, x.higher_term, x.checkpoint,
+           x.error);
 }
 template <class Inspector>
 auto inspect(Inspector& f, LocalReport& x) {
@@ -105,8 +107,8 @@ using CoordinatorActor = caf::typed_actor<caf::replies_to<Register, WorkerActor>
                                           caf::reacts_to<TrainerReport>, caf::reacts_to<WorkerBeat>>;
 // The same actors as their own processes see them.
 using LocalWorker = WorkerActor::extend<caf::reacts_to<LocalReport>, caf::reacts_to<TimerTick>>;
-using LocalCoordinator = CoordinatorActor::extend<caf::reacts_to<SupervisorSaid>, caf::reacts_to<SupervisorGone>,
-                                                  caf::reacts_to<TimerTick>>;
+using LocalCoordinator = CoordinatorActor::extend<caf::reacts_to<SupervisorSaid>,
+                                                  caf::reacts_to<SupervisorGone>, caf::reacts_to<TimerTick>>;
 using Committer = caf::typed_actor<caf::replies_to<CommitOrder>::with<CommitReply>>;
 
 }  // namespace rekindle::actors

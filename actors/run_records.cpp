@@ -1,7 +1,5 @@
 #include "actors/run_records.hpp"
 
-#include <filesystem>
-
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
@@ -12,7 +10,8 @@ namespace rekindle::actors {
 
 using namespace protocol;
 
-CoordinatorConfig survey(const run::Layout& layout, const Job& job, std::uint64_t term, int expected_trainers) {
+CoordinatorConfig survey(const run::Layout& layout, const Job& job, std::uint64_t term,
+                         int expected_trainers) {
   CoordinatorConfig config;
   config.job = job;
   config.term = term;
@@ -32,7 +31,8 @@ CoordinatorConfig survey(const run::Layout& layout, const Job& job, std::uint64_
 
 namespace {
 
-Status commit_and_sweep(const run::Layout& layout, const Job& job, const CommitOrder& order, CommitReply& reply) {
+Status commit_and_sweep(const run::Layout& layout, const Job& job, const CommitOrder& order,
+                        CommitReply& reply) {
   checkpoint::Manifest manifest;
   manifest.id = {order.step, order.term, order.generation};
   manifest.digest = order.digest;
@@ -75,13 +75,21 @@ void RunRecords::warn_once(const Status& status) {
 }
 
 void RunRecords::begin() {
-  warn_once(run::record_attempt(layout_, {{"event", "begin"}, {"attempt", attempt_}, {"term", term_},
-                                          {"host", host_name()}, {"at", utc_now()}}));
+  warn_once(run::record_attempt(layout_, {{"event", "begin"},
+                                          {"attempt", attempt_},
+                                          {"term", term_},
+                                          {"host", host_name()},
+                                          {"at", utc_now()}}));
 }
 
 void RunRecords::end(int exit_code, const std::string& why, std::uint64_t step) {
-  warn_once(run::record_attempt(layout_, {{"event", "end"}, {"attempt", attempt_}, {"term", term_}, {"step", step},
-                                          {"exit_code", exit_code}, {"why", why}, {"at", utc_now()}}));
+  warn_once(run::record_attempt(layout_, {{"event", "end"},
+                                          {"attempt", attempt_},
+                                          {"term", term_},
+                                          {"step", step},
+                                          {"exit_code", exit_code},
+                                          {"why", why},
+                                          {"at", utc_now()}}));
 }
 
 void RunRecords::rewind(std::uint64_t step) { warn_once(metrics_.rewind(step)); }
@@ -115,14 +123,12 @@ void RunRecords::record(const Evaluated& evaluated) {
 }
 
 void RunRecords::set_aside(const std::string& checkpoint) {
-  if (const auto id = checkpoint::CheckpointId::parse(checkpoint)) warn_once(checkpoint::set_aside(layout_.root(), *id));
+  if (const auto id = checkpoint::CheckpointId::parse(checkpoint))
+    warn_once(checkpoint::set_aside(layout_.root(), *id));
 }
 
 void RunRecords::abandon(const GenerationId& generation, std::uint64_t step) {
-  std::error_code code;
-  std::filesystem::remove_all(
-      checkpoint::directory_of(layout_.root(), {step, generation.term, generation.number}), code);
-  if (code) log_warning(str("an abandoned checkpoint could not be removed: ", code.message()));
+  warn_once(checkpoint::discard(layout_.root(), {step, generation.term, generation.number}));
 }
 
 void RunRecords::show(const Coordinator& coordinator, const std::string& state) {

@@ -15,7 +15,8 @@ namespace rekindle::actors {
 protocol::CoordinatorConfig survey(const run::Layout& layout, const protocol::Job& job, std::uint64_t term,
                                    int expected_trainers);
 
-// Commits a checkpoint and removes old ones; blocks on storage. Looks for higher terms right before the commit.
+// Commits a checkpoint and removes old ones; blocks on storage. Looks for higher terms right before the
+// commit.
 CommitReply commit(const run::Layout& layout, const protocol::Job& job, const CommitOrder& order);
 
 class RunRecords {

@@ -47,9 +47,11 @@ Certificate self_signed(EVP_PKEY* key) {
   X509_gmtime_adj(X509_getm_notAfter(x), 3650 * kDay);
   X509_set_pubkey(x, key);
   X509_NAME* name = X509_get_subject_name(x);
-  X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>("rekindle run"), -1, -1, 0);
+  X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>("rekindle run"),
+                             -1, -1, 0);
   X509_set_issuer_name(x, name);
-  if (X509_EXTENSION* extension = X509V3_EXT_conf_nid(nullptr, nullptr, NID_basic_constraints, "critical,CA:TRUE")) {
+  if (X509_EXTENSION* extension =
+          X509V3_EXT_conf_nid(nullptr, nullptr, NID_basic_constraints, "critical,CA:TRUE")) {
     X509_add_ext(x, extension, -1);
     X509_EXTENSION_free(extension);
   }

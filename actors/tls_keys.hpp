@@ -6,8 +6,8 @@
 
 namespace rekindle::actors {
 
-// Makes key/ (0700) with a P-256 key (0600) and a self-signed certificate that is valid from a day ago (clock skew
-// between nodes does no harm), unless they are there. Losing a race against another creator is fine.
+// Makes key/ (0700) with a P-256 key (0600) and a self-signed certificate that is valid from a day ago (clock
+// skew between nodes does no harm), unless they are there. Losing a race against another creator is fine.
 Status ensure_keys(const run::Layout& layout);
 
 }  // namespace rekindle::actors

@@ -11,12 +11,15 @@
 namespace rekindle::actors {
 namespace {
 
-// What the CPU libraries may use is pinned to what the run's first attempt had: other instructions, other bits.
+// What the CPU libraries may use is pinned to what the run's first attempt had: other instructions, other
+// bits.
 std::vector<std::pair<std::string, std::string>> environment_of(const protocol::Job& job) {
   const std::string threads = str(job.threads);
-  std::vector<std::pair<std::string, std::string>> environment = {
-      {"OMP_NUM_THREADS", threads}, {"MKL_NUM_THREADS", threads}, {"MKL_DYNAMIC", "FALSE"}, {"HDF5_USE_FILE_LOCKING", "FALSE"},
-      {"CUBLAS_WORKSPACE_CONFIG", ":4096:8"}};
+  std::vector<std::pair<std::string, std::string>> environment = {{"OMP_NUM_THREADS", threads},
+                                                                  {"MKL_NUM_THREADS", threads},
+                                                                  {"MKL_DYNAMIC", "FALSE"},
+                                                                  {"HDF5_USE_FILE_LOCKING", "FALSE"},
+                                                                  {"CUBLAS_WORKSPACE_CONFIG", ":4096:8"}};
   if (job.cpu_capability == "avx512" || job.cpu_capability == "avx2") {
     const bool wide = job.cpu_capability == "avx512";
     environment.emplace_back("ATEN_CPU_CAPABILITY", job.cpu_capability);

@@ -2,12 +2,12 @@
 
 #include <poll.h>
 
+#include <unistd.h>
 #include <atomic>
 #include <csignal>
 #include <future>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <unistd.h>
 
 #include "actors/system.hpp"
 #include "actors/trainer_group.hpp"
@@ -38,7 +38,8 @@ std::optional<Place> look_up(const run::Layout& layout, std::uint64_t least) {
   if (!text) return std::nullopt;
   const auto json = nlohmann::json::parse(*text, nullptr, false);
   if (!json.is_object()) return std::nullopt;
-  const Place place{json.value("term", std::uint64_t{0}), json.value("host", ""), json.value("port", std::uint16_t{0})};
+  const Place place{json.value("term", std::uint64_t{0}), json.value("host", ""),
+                    json.value("port", std::uint16_t{0})};
   if (place.term < least || place.port == 0) return std::nullopt;
   return place;
 }
@@ -49,8 +50,8 @@ LocalWorker::behavior_type worker_actor(LocalWorker::pointer self, std::string n
   self->monitor(coordinator);
   self->set_down_handler([trainers](const caf::down_msg&) {
     if (trainers->over()) ::_exit(0);  // the run has ended
-    // In this version nobody takes over: without a coordinator this node has nothing to do. The trainers see the
-    // end of their sockets.
+    // In this version nobody takes over: without a coordinator this node has nothing to do. The trainers see
+    // the end of their sockets.
     log_error("the coordinator is gone: this worker and its trainers end");
     ::_exit(static_cast<int>(ExitCode::kGaveUp));
   });
@@ -59,7 +60,9 @@ LocalWorker::behavior_type worker_actor(LocalWorker::pointer self, std::string n
       [trainers, term](const TrainerOrder& order) {
         if (order.term >= term) trainers->send(order.trainer, order.message);
       },
-      [=](const LocalReport& report) { self->send(coordinator, TrainerReport{term, name, report.message}); },
+      [=](const LocalReport& report) {
+        self->send(coordinator, TrainerReport{term, name, report.message});
+      },
       [=](const TimerTick&) {
         self->send(coordinator, WorkerBeat{term, name});
         self->delayed_send(self, kBeat, TimerTick{});
@@ -68,8 +71,8 @@ LocalWorker::behavior_type worker_actor(LocalWorker::pointer self, std::string n
 }
 
 // Waits for a coordinator and connects; a dead or slow one is looked up again.
-Result<std::pair<CoordinatorActor, Place>> find_coordinator(caf::actor_system& system, const WorkerOptions& options,
-                                                            int supervisor_fd) {
+Result<std::pair<CoordinatorActor, Place>> find_coordinator(caf::actor_system& system,
+                                                            const WorkerOptions& options, int supervisor_fd) {
   std::string last = "coordinator.json does not name one";
   const auto until = std::chrono::steady_clock::now() + kConnectPatience;
   while (std::chrono::steady_clock::now() < until) {
@@ -81,20 +84,25 @@ Result<std::pair<CoordinatorActor, Place>> find_coordinator(caf::actor_system& s
     pollfd gone{supervisor_fd, POLLIN, 0};
     if (::poll(&gone, 1, kPollPeriodMs) > 0) return fail("the supervisor is gone");
   }
-  return fail(str("no coordinator could be reached: ", last), "look at logs/coordinator.log in the run directory");
+  return fail(str("no coordinator could be reached: ", last),
+              "look at logs/coordinator.log in the run directory");
 }
 
 Status register_with(caf::actor_system& system, const CoordinatorActor& coordinator, const LocalWorker& actor,
                      const WorkerOptions& options, std::uint64_t term) {
   caf::scoped_actor self(system);
   Status status = fail("the coordinator did not answer");
-  self->request(coordinator, std::chrono::seconds(30), Register{options.name, host_name(), options.build, term},
-                caf::actor_cast<WorkerActor>(actor))
+  self->request(coordinator, std::chrono::seconds(30),
+                Register{options.name, host_name(), options.build, term}, caf::actor_cast<WorkerActor>(actor))
       .receive(
           [&](const Welcome& welcome) {
-            status = welcome.refused.empty() ? Status() : fail(str("the coordinator refused this worker: ", welcome.refused));
+            status = welcome.refused.empty()
+                         ? Status()
+                         : fail(str("the coordinator refused this worker: ", welcome.refused));
           },
-          [&](const caf::error& error) { status = fail(str("the coordinator did not answer: ", caf::to_string(error))); });
+          [&](const caf::error& error) {
+            status = fail(str("the coordinator did not answer: ", caf::to_string(error)));
+          });
   return status;
 }
 
@@ -108,7 +116,9 @@ Status serve(const WorkerOptions& options, int supervisor_fd) {
   LocalWorker actor = system.spawn(worker_actor, options.name, place.term, coordinator, &trainers);
   REKINDLE_CHECK(register_with(system, coordinator, actor, options, place.term));
   REKINDLE_CHECK(trainers.start());
-  const auto report = [&](const FromTrainer& message) { caf::anon_send(actor, LocalReport{encode(message)}); };
+  const auto report = [&](const FromTrainer& message) {
+    caf::anon_send(actor, LocalReport{encode(message)});
+  };
   trainers.serve(
       supervisor_fd, [&](std::string message) { caf::anon_send(actor, LocalReport{std::move(message)}); },
       [&](const TrainerGroup::Ended& ended) {

@@ -1,4 +1,5 @@
-// The worker process: starts and watches its node's trainers and carries words between them and the coordinator.
+// The worker process: starts and watches its node's trainers and carries words between them and the
+// coordinator.
 #pragma once
 
 #include <string>
@@ -12,10 +13,10 @@ namespace rekindle::actors {
 struct WorkerOptions {
   run::Layout layout;
   protocol::Job job;
-  std::string name;            // random, never reused
+  std::string name;  // random, never reused
   std::string build;
   std::string trainer_program;
-  std::uint64_t term = 0;      // the least term to obey
+  std::uint64_t term = 0;  // the least term to obey
 };
 
 // Returns when the run is over for this node; the exit code.

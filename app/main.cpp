@@ -1,8 +1,8 @@
 // rekindle: the command line.
+#include <unistd.h>
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <iostream>
-#include <unistd.h>
 
 #include "app/options.hpp"
 #include "app/prepare.hpp"
@@ -57,7 +57,8 @@ int main(int argc, char** argv) {
   cli.require_subcommand(1);
   cli.footer("Parts for other launchers: rekindle coordinator | worker | trainer.  See docs/.");
 
-  CLI::App* local_command = cli.add_subcommand("local", "train on this machine: a supervisor, a coordinator and N workers");
+  CLI::App* local_command =
+      cli.add_subcommand("local", "train on this machine: a supervisor, a coordinator and N workers");
   JobOptions job_options(*local_command);
 
   std::string run_dir, path, file, kind, directory;
@@ -67,16 +68,19 @@ int main(int argc, char** argv) {
   CLI::App* status_command = cli.add_subcommand("status", "what a run is doing, on one screen");
   status_command->add_option("RUN_DIR", run_dir)->required();
   status_command->add_flag("--json", json, "for programs");
-  CLI::App* inspect_command = cli.add_subcommand("inspect", "what is in a checkpoint or run, and whether it is whole");
+  CLI::App* inspect_command =
+      cli.add_subcommand("inspect", "what is in a checkpoint or run, and whether it is whole");
   inspect_command->add_option("RUN_DIR|CHECKPOINT_DIR", path)->required();
   inspect_command->add_flag("--json", json, "for programs");
   CLI::App* digest_command = cli.add_subcommand("digest", "one line: the hash of the whole state");
   digest_command->add_option("RUN_DIR|CHECKPOINT_DIR", path)->required();
   digest_command->add_option("--step", step, "default: the newest");
-  CLI::App* export_command = cli.add_subcommand("export", "a checkpoint as .safetensors or .h5, torchvision's names");
+  CLI::App* export_command =
+      cli.add_subcommand("export", "a checkpoint as .safetensors or .h5, torchvision's names");
   export_command->add_option("RUN_DIR|CHECKPOINT_DIR", path)->required();
   export_command->add_option("FILE", file)->required();
-  export_command->add_flag("--with-optimizer", with_optimizer, "with the optimizer's tensors, as momentum.NAME");
+  export_command->add_flag("--with-optimizer", with_optimizer,
+                           "with the optimizer's tensors, as momentum.NAME");
   CLI::App* data_command = cli.add_subcommand("make-data", "write a data set of synthetic images");
   data_command->add_option("KIND", kind, "cifar10 or mnist")->required();
   data_command->add_option("DIR", directory)->required();

@@ -16,9 +16,10 @@ using protocol::Job;
 // As given; what depends on the model or the optimizer is optional until resolve().
 struct JobOptions::Raw {
   std::string run_dir, config_file, model = "vgg11", optimizer, dataset, data, augment, precision = "fp32",
-      device = "auto", exchange = "auto", checkpoint_interval = "10min", trainers_per_worker = "auto";
-  std::uint64_t workers = 1, batch_size = 128, leaves = 8, seed = 1, threads = 1, loader_threads = 2, keep = 3,
-                checkpoint_every = 0, lr_step = 30;
+                                    device = "auto", exchange = "auto", checkpoint_interval = "10min",
+                                    trainers_per_worker = "auto";
+  std::uint64_t workers = 1, batch_size = 128, leaves = 8, seed = 1, threads = 1, loader_threads = 2,
+                keep = 3, checkpoint_every = 0, lr_step = 30;
   std::optional<std::uint64_t> steps, epochs, image_size, classes;
   std::optional<double> lr, momentum, weight_decay, lr_gamma, dropout;
   bool strict = false, change_lr = false;
@@ -30,37 +31,48 @@ JobOptions::JobOptions(CLI::App& command) : raw_(std::make_unique<Raw>()), comma
   command.allow_extras();
   command.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // as argparse does
   command.add_option("--run-dir", r.run_dir, "the run's directory, on storage that all nodes share");
-  command.add_option("--config", r.config_file, "a TOML file with any of these options; the command line wins");
+  command.add_option("--config", r.config_file,
+                     "a TOML file with any of these options; the command line wins");
   command.add_option("--workers", r.workers, "workers on this machine")->check(positive);
   command.add_option("--model", r.model, "vgg11 or mnist-cnn");
   command.add_option("--dataset", r.dataset, "cifar10 or mnist (default: the model's)");
   command.add_option("--data", r.data, "the folder with the data set's files");
   command.add_option("--classes", r.classes, "default: the data set's")->check(positive);
   command.add_option("--batch-size", r.batch_size, "images a step, over all trainers")->check(positive);
-  command.add_option("--leaves", r.leaves, "equal parts of the batch, a power of two; caps the useful trainers")->check(positive);
+  command
+      .add_option("--leaves", r.leaves, "equal parts of the batch, a power of two; caps the useful trainers")
+      ->check(positive);
   command.add_option("--steps", r.steps, "length of the run in steps")->check(positive);
   command.add_option("--epochs", r.epochs, "length of the run in epochs")->check(positive);
   command.add_option("--seed", r.seed, "of initial values, sample order and all draws");
   command.add_option("--optimizer", r.optimizer, "sgd or adadelta (default: the model's)");
   command.add_option("--lr", r.lr, "learning rate (sgd 0.001, adadelta 1.0)")->check(CLI::NonNegativeNumber);
   command.add_option("--momentum", r.momentum, "sgd, default 0.9")->check(CLI::Range(0.0, 1.0));
-  command.add_option("--weight-decay", r.weight_decay, "sgd 0.0005, adadelta 0")->check(CLI::NonNegativeNumber);
-  command.add_option("--lr-step", r.lr_step, "epochs after which the rate is multiplied by --lr-gamma")->check(positive);
+  command.add_option("--weight-decay", r.weight_decay, "sgd 0.0005, adadelta 0")
+      ->check(CLI::NonNegativeNumber);
+  command.add_option("--lr-step", r.lr_step, "epochs after which the rate is multiplied by --lr-gamma")
+      ->check(positive);
   command.add_option("--lr-gamma", r.lr_gamma, "default 0.1")->check(CLI::NonNegativeNumber);
-  command.add_option("--image-size", r.image_size, "pixels a side (vgg11 224, mnist-cnn 28)")->check(CLI::Range(8, 4096));
+  command.add_option("--image-size", r.image_size, "pixels a side (vgg11 224, mnist-cnn 28)")
+      ->check(CLI::Range(8, 4096));
   command.add_option("--augment", r.augment, "on or off: random crop and flip (cifar10: on)");
-  command.add_option("--dropout", r.dropout, "default 0.5; mnist-cnn has its own two unless 0")->check(CLI::Range(0.0, 0.999));
+  command.add_option("--dropout", r.dropout, "default 0.5; mnist-cnn has its own two unless 0")
+      ->check(CLI::Range(0.0, 0.999));
   command.add_option("--precision", r.precision, "fp32");
   command.add_option("--device", r.device, "auto, cpu or cuda");
-  command.add_option("--threads", r.threads, "compute threads a trainer; part of what makes the bits")->check(positive);
+  command.add_option("--threads", r.threads, "compute threads a trainer; part of what makes the bits")
+      ->check(positive);
   command.add_option("--trainers-per-worker", r.trainers_per_worker, "auto or a number");
-  command.add_option("--loader-threads,--num-workers", r.loader_threads, "data threads a trainer")->check(positive);
+  command.add_option("--loader-threads,--num-workers", r.loader_threads, "data threads a trainer")
+      ->check(positive);
   command.add_option("--exchange", r.exchange, "auto, shm or tcp");
-  command.add_option("--checkpoint-every", r.checkpoint_every, "steps; 0: by time only")->check(CLI::NonNegativeNumber);
+  command.add_option("--checkpoint-every", r.checkpoint_every, "steps; 0: by time only")
+      ->check(CLI::NonNegativeNumber);
   command.add_option("--checkpoint-interval", r.checkpoint_interval, "time between checkpoints, with a unit");
   command.add_option("--keep", r.keep, "checkpoints to keep")->check(positive);
   command.add_flag("--strict", r.strict, "refuse to resume where the bits may differ (another build or CPU)");
-  command.add_flag("--change-lr", r.change_lr, "resume with another --lr, --lr-step or --lr-gamma than before");
+  command.add_flag("--change-lr", r.change_lr,
+                   "resume with another --lr, --lr-step or --lr-gamma than before");
 }
 
 JobOptions::~JobOptions() = default;
@@ -73,8 +85,10 @@ Error unknown_option(const CLI::App& command, const std::string& word, bool in_f
   const std::size_t dashes = word.find_first_not_of('-');
   const std::string bare = dashes == std::string::npos ? word : word.substr(dashes, word.find('=') - dashes);
   const std::string near = nearest_name(bare, names);
-  return in_file ? Error{ExitCode::kConfig, str("unknown key '", word, "' in the configuration file"), str("did you mean ", near, "?")}
-                 : Error{ExitCode::kUsage, str("unknown option '", word, "'"), str("did you mean --", near, "?")};
+  return in_file
+             ? Error{ExitCode::kConfig, str("unknown key '", word, "' in the configuration file"),
+                     str("did you mean ", near, "?")}
+             : Error{ExitCode::kUsage, str("unknown option '", word, "'"), str("did you mean --", near, "?")};
 }
 
 namespace {
@@ -84,11 +98,13 @@ Status apply_file(CLI::App& command, const std::filesystem::path& file) {
   REKINDLE_TRY(const auto entries, read_config_file(file));
   for (const auto& [key, value] : entries) {
     CLI::Option* option = command.get_option_no_throw("--" + key);
-    if (option == nullptr || key == "config" || key == "help") return forward_error(unknown_option(command, key, true));
+    if (option == nullptr || key == "config" || key == "help")
+      return forward_error(unknown_option(command, key, true));
     if (option->count() > 0) continue;
     try {
       if (option->get_items_expected_max() == 0) {  // a flag
-        if (value != "true" && value != "false") return fail(ExitCode::kConfig, str("'", key, "' in ", file.string(), " is neither true nor false"));
+        if (value != "true" && value != "false")
+          return fail(ExitCode::kConfig, str("'", key, "' in ", file.string(), " is neither true nor false"));
         if (value == "false") continue;
         option->add_result("true");
       } else {
@@ -118,7 +134,8 @@ bool has_gpu() {
 }  // namespace
 
 Result<LocalOptions> JobOptions::resolve() {
-  for (const std::string& extra : command_.remaining()) return forward_error(unknown_option(command_, extra, false));
+  for (const std::string& extra : command_.remaining())
+    return forward_error(unknown_option(command_, extra, false));
   Raw& r = *raw_;
   if (!r.config_file.empty()) REKINDLE_CHECK(apply_file(command_, r.config_file));
   if (r.run_dir.empty()) return fail(ExitCode::kUsage, "no run directory", "add --run-dir DIR");
@@ -133,7 +150,9 @@ Result<LocalOptions> JobOptions::resolve() {
   job.model = r.model;
   job.dataset = !r.dataset.empty() ? r.dataset : mnist ? "mnist" : "cifar10";
   REKINDLE_CHECK(one_of("--dataset", job.dataset, {"cifar10", "mnist"}));
-  if (r.data.empty()) return fail(ExitCode::kUsage, "no data", "add --data DIR, or make some: rekindle make-data " + job.dataset + " DIR");
+  if (r.data.empty())
+    return fail(ExitCode::kUsage, "no data",
+                "add --data DIR, or make some: rekindle make-data " + job.dataset + " DIR");
   job.data = std::filesystem::absolute(r.data).lexically_normal();
   job.classes = r.classes.value_or(0);
   job.batch_size = r.batch_size;
@@ -143,15 +162,19 @@ Result<LocalOptions> JobOptions::resolve() {
                 str("use ", std::bit_floor(job.leaves), " or ", std::bit_ceil(job.leaves)));
   }
   if (job.batch_size % job.leaves != 0) {
-    return fail(ExitCode::kUsage, str("--batch-size ", job.batch_size, " is not a multiple of --leaves ", job.leaves),
+    return fail(ExitCode::kUsage,
+                str("--batch-size ", job.batch_size, " is not a multiple of --leaves ", job.leaves),
                 str("use ", (job.batch_size / job.leaves + 1) * job.leaves, ", or fewer leaves"));
   }
-  if (r.steps && r.epochs) return fail(ExitCode::kUsage, "--steps and --epochs are both given", "give one of them");
-  if (!r.steps && !r.epochs) return fail(ExitCode::kUsage, "the run has no length", "add --steps N or --epochs N");
+  if (r.steps && r.epochs)
+    return fail(ExitCode::kUsage, "--steps and --epochs are both given", "give one of them");
+  if (!r.steps && !r.epochs)
+    return fail(ExitCode::kUsage, "the run has no length", "add --steps N or --epochs N");
   job.steps = r.steps.value_or(0);
   job.epochs = r.epochs.value_or(0);
   job.seed = r.seed;
-  if (job.seed > static_cast<std::uint64_t>(INT64_MAX)) return fail(ExitCode::kUsage, "--seed is too large", "use at most 9223372036854775807");
+  if (job.seed > static_cast<std::uint64_t>(INT64_MAX))
+    return fail(ExitCode::kUsage, "--seed is too large", "use at most 9223372036854775807");
   job.optimizer = !r.optimizer.empty() ? r.optimizer : mnist ? "adadelta" : "sgd";
   REKINDLE_CHECK(one_of("--optimizer", job.optimizer, {"sgd", "adadelta"}));
   const bool sgd = job.optimizer == "sgd";
@@ -163,9 +186,11 @@ Result<LocalOptions> JobOptions::resolve() {
   job.image_size = r.image_size.value_or(mnist ? 28 : 224);
   if (!r.augment.empty()) REKINDLE_CHECK(one_of("--augment", r.augment, {"on", "off", "true", "false"}));
   job.augment = r.augment.empty() ? job.dataset == "cifar10" : r.augment == "on" || r.augment == "true";
-  if (job.augment && job.dataset == "mnist") return fail(ExitCode::kUsage, "mnist has no augmentation", "leave --augment out");
+  if (job.augment && job.dataset == "mnist")
+    return fail(ExitCode::kUsage, "mnist has no augmentation", "leave --augment out");
   job.dropout = r.dropout.value_or(0.5);
-  if (r.precision != "fp32") return fail(ExitCode::kUsage, str("--precision ", r.precision, " is not known"), "use fp32");
+  if (r.precision != "fp32")
+    return fail(ExitCode::kUsage, str("--precision ", r.precision, " is not known"), "use fp32");
   job.precision = r.precision;
   REKINDLE_CHECK(one_of("--device", r.device, {"auto", "cpu", "cuda"}));
 #ifdef REKINDLE_CUDA
@@ -177,7 +202,8 @@ Result<LocalOptions> JobOptions::resolve() {
   if (job.device == "cuda" && !kCudaBuild) {
     return fail(ExitCode::kConfig, "this build has no CUDA", "use --device cpu, or build the preset 'cuda'");
   }
-  if (job.device == "cuda" && !has_gpu()) return fail(ExitCode::kConfig, "this machine has no GPU", "use --device cpu");
+  if (job.device == "cuda" && !has_gpu())
+    return fail(ExitCode::kConfig, "this machine has no GPU", "use --device cpu");
   job.threads = r.threads;
   job.loader_threads = r.loader_threads;
   job.trainers_per_worker = 1;
@@ -185,7 +211,8 @@ Result<LocalOptions> JobOptions::resolve() {
     job.trainers_per_worker = std::strtoull(r.trainers_per_worker.c_str(), nullptr, 10);
     if (job.trainers_per_worker < 1 || job.trainers_per_worker > 1024 ||
         r.trainers_per_worker.find_first_not_of("0123456789") != std::string::npos) {
-      return fail(ExitCode::kUsage, str("--trainers-per-worker ", r.trainers_per_worker, " is no number"), "use auto, or 1 to 1024");
+      return fail(ExitCode::kUsage, str("--trainers-per-worker ", r.trainers_per_worker, " is no number"),
+                  "use auto, or 1 to 1024");
     }
   }
   REKINDLE_CHECK(one_of("--exchange", r.exchange, {"auto", "shm", "tcp"}));

@@ -1,7 +1,7 @@
 #include "app/prepare.hpp"
 
-#include <nlohmann/json.hpp>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include "app/run_config.hpp"
 #include "base/clock.hpp"
@@ -28,7 +28,8 @@ Status complete_from_data(Job& job) {
   job.data_hash = info.content_hash;
   if (job.classes == 0) job.classes = static_cast<std::uint64_t>(info.classes);
   if (job.classes < static_cast<std::uint64_t>(info.classes)) {
-    return fail(ExitCode::kUsage, str("--classes ", job.classes, " is less than the data set's ", info.classes),
+    return fail(ExitCode::kUsage,
+                str("--classes ", job.classes, " is less than the data set's ", info.classes),
                 "leave --classes out");
   }
   if (job.epochs > 0) job.steps = protocol::steps_for_epochs(job, job.epochs);
@@ -37,8 +38,8 @@ Status complete_from_data(Job& job) {
 
 std::string this_cpu() {
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl")) {
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
     return "avx512";
   }
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? "avx2" : "default";
@@ -69,7 +70,8 @@ Status check_identity(const Job& before, const LocalOptions& options, const run:
   return fail(ExitCode::kConfig,
               str("the run directory ", layout.root().string(), " belongs to another run: ", key, " is ",
                   text(old_identity), " there and ", text(identity), " here"),
-              rate ? "use the same options, or --change-lr if that is meant" : "use the same options, or another --run-dir");
+              rate ? "use the same options, or --change-lr if that is meant"
+                   : "use the same options, or another --run-dir");
 }
 
 }  // namespace
@@ -97,7 +99,9 @@ std::string completed_line(const LocalOptions& options) {
   const auto committed = checkpoint::list_committed(layout.root());
   if (committed.empty() || committed.front().step < options.job.steps) return "";
   const std::uint64_t step = committed.front().step;
-  if (options.job.test_samples > 0 && !run::evaluated_steps(layout).contains(step) && step == options.job.steps) return "";
+  if (options.job.test_samples > 0 && !run::evaluated_steps(layout).contains(step) &&
+      step == options.job.steps)
+    return "";
   const auto manifest = checkpoint::read_manifest(checkpoint::directory_of(layout.root(), committed.front()));
   if (!manifest) return "";
   return str("the run is complete: ", step, " steps, digest ", manifest->digest);

@@ -17,10 +17,11 @@ ProgressView::ProgressView() : terminal_(::isatty(STDOUT_FILENO) == 1), last_(Cl
 
 std::string describe(const protocol::Progress& p) {
   std::ostringstream line;
-  line << "step " << p.step << "/" << p.steps << "  epoch " << p.epoch << "  loss " << std::fixed << std::setprecision(4)
-       << p.loss << "  " << std::setprecision(1) << p.images_per_second << " images/s  " << p.trainers << " trainer"
-       << (p.trainers == 1 ? "" : "s") << "  "
-       << format_duration(std::chrono::milliseconds(static_cast<std::int64_t>(p.seconds_left * 1000))) << " left";
+  line << "step " << p.step << "/" << p.steps << "  epoch " << p.epoch << "  loss " << std::fixed
+       << std::setprecision(4) << p.loss << "  " << std::setprecision(1) << p.images_per_second
+       << " images/s  " << p.trainers << " trainer" << (p.trainers == 1 ? "" : "s") << "  "
+       << format_duration(std::chrono::milliseconds(static_cast<std::int64_t>(p.seconds_left * 1000)))
+       << " left";
   return line.str();
 }
 

@@ -1,8 +1,8 @@
 #include "app/run_config.hpp"
 
 #define TOML_EXCEPTIONS 0
-#include <sstream>
 #include <toml++/toml.h>
+#include <sstream>
 
 #include "base/files.hpp"
 #include "base/hash.hpp"
@@ -25,10 +25,14 @@ std::string to_toml(const Job& job) {
   toml::table table;
   const nlohmann::json json = job;
   for (const auto& [key, value] : json.items()) {
-    if (value.is_boolean()) table.insert(key, value.get<bool>());
-    else if (value.is_number_float()) table.insert(key, value.get<double>());
-    else if (value.is_number()) table.insert(key, value.get<std::int64_t>());
-    else table.insert(key, value.get<std::string>());
+    if (value.is_boolean())
+      table.insert(key, value.get<bool>());
+    else if (value.is_number_float())
+      table.insert(key, value.get<double>());
+    else if (value.is_number())
+      table.insert(key, value.get<std::int64_t>());
+    else
+      table.insert(key, value.get<std::string>());
   }
   std::ostringstream out;
   out << "# Written by rekindle: the resolved job of this run. Change a run by the options of its command.\n"
@@ -43,10 +47,14 @@ Result<Job> read_job(const std::filesystem::path& run_toml) {
   nlohmann::json json = Job{};
   for (const auto& [key, node] : parsed.table()) {
     const std::string name(key.str());
-    if (auto value = node.value_exact<bool>()) json[name] = *value;
-    else if (auto whole = node.value_exact<std::int64_t>()) json[name] = *whole;
-    else if (auto real = node.value_exact<double>()) json[name] = *real;
-    else if (auto words = node.value_exact<std::string>()) json[name] = *words;
+    if (auto value = node.value_exact<bool>())
+      json[name] = *value;
+    else if (auto whole = node.value_exact<std::int64_t>())
+      json[name] = *whole;
+    else if (auto real = node.value_exact<double>())
+      json[name] = *real;
+    else if (auto words = node.value_exact<std::string>())
+      json[name] = *words;
   }
   try {
     return json.get<Job>();

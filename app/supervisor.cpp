@@ -45,7 +45,9 @@ Result<Fd> take_signals() {
 class Supervisor {
  public:
   explicit Supervisor(const LocalOptions& options)
-      : options_(options), layout_(options.run_dir), control_(own_executable().parent_path() / "rekindle-control") {}
+      : options_(options),
+        layout_(options.run_dir),
+        control_(own_executable().parent_path() / "rekindle-control") {}
 
   Result<int> run() {
     REKINDLE_TRY(signals_, take_signals());
@@ -86,8 +88,8 @@ class Supervisor {
 
   Status start_coordinator() {
     const auto trainers = options_.workers * options_.job.trainers_per_worker;
-    REKINDLE_TRY(coordinator_, start({"coordinator", "--run-dir", options_.run_dir, "--trainers", str(trainers), "--job",
-                                      nlohmann::json(options_.job).dump()}));
+    REKINDLE_TRY(coordinator_, start({"coordinator", "--run-dir", options_.run_dir, "--trainers",
+                                      str(trainers), "--job", nlohmann::json(options_.job).dump()}));
     return {};
   }
 
@@ -96,7 +98,8 @@ class Supervisor {
     REKINDLE_CHECK(replace_file(layout_.config(), to_toml(options_.job)));
     for (std::uint64_t i = 0; i < options_.workers; ++i) {
       const std::string name = str("w", i, "-", random_hex(3));
-      REKINDLE_TRY(Process worker, start({"worker", "--run-dir", options_.run_dir, "--name", name, "--term", str(term)}));
+      REKINDLE_TRY(Process worker,
+                   start({"worker", "--run-dir", options_.run_dir, "--name", name, "--term", str(term)}));
       workers_.emplace(name, std::move(worker));
     }
     return {};
@@ -141,7 +144,8 @@ class Supervisor {
     const StopRun stop{static_cast<int>(interrupt ? ExitCode::kInterrupted : ExitCode::kSaved),
                        str("SIG", name != nullptr ? name : "?")};
     if (coordinator_ && coordinator_->channel) {
-      if (auto sent = coordinator_->channel->send(encode(ToCoordinator(stop))); !sent) log_warning(sent.error().line());
+      if (auto sent = coordinator_->channel->send(encode(ToCoordinator(stop))); !sent)
+        log_warning(sent.error().line());
     }
   }
 
@@ -166,7 +170,8 @@ class Supervisor {
     const bool good = end.exit_code == 0 || end.exit_code == 75 || end.exit_code == 130;
     if (good) {
       view_.say(end.line);
-      if (const std::string line = end.exit_code == 0 ? completed_line(options_) : ""; !line.empty()) view_.say(line);
+      if (const std::string line = end.exit_code == 0 ? completed_line(options_) : ""; !line.empty())
+        view_.say(line);
     } else {
       view_.say("");
       std::fprintf(stderr, "rekindle: %s\n", end.line.c_str());
@@ -177,8 +182,9 @@ class Supervisor {
     const ExitStatus status = wait_for(coordinator_->child);
     coordinator_.reset();
     if (!ended_) {
-      on_end({70, str("the coordinator ", status.by_signal ? "was killed by signal " : "ended with exit code ", status.code,
-                      ": run the same command again: it goes on from the last checkpoint")});
+      on_end(
+          {70, str("the coordinator ", status.by_signal ? "was killed by signal " : "ended with exit code ",
+                   status.code, ": run the same command again: it goes on from the last checkpoint")});
     }
   }
 
@@ -187,7 +193,8 @@ class Supervisor {
     workers_.erase(name);
     if (ended_ || !coordinator_ || !coordinator_->channel) return;
     const WorkerDied died{name, status.by_signal, status.code};
-    if (auto sent = coordinator_->channel->send(encode(ToCoordinator(died))); !sent) log_warning(sent.error().line());
+    if (auto sent = coordinator_->channel->send(encode(ToCoordinator(died))); !sent)
+      log_warning(sent.error().line());
   }
 
   const LocalOptions& options_;

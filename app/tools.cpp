@@ -61,7 +61,8 @@ Result<fs::path> find_checkpoint(const fs::path& path, std::optional<std::uint64
   for (const CheckpointId& id : checkpoint::list_committed(path)) {
     if (!step || id.step == *step) return checkpoint::directory_of(path, id);
   }
-  return fail(ExitCode::kConfig, step ? str("there is no checkpoint of step ", *step) : "there is no committed checkpoint",
+  return fail(ExitCode::kConfig,
+              step ? str("there is no checkpoint of step ", *step) : "there is no committed checkpoint",
               str("see rekindle inspect ", path.string()));
 }
 
@@ -93,11 +94,13 @@ void print_checkpoint(const nlohmann::json& c) {
   std::cout << c["checkpoint"].get<std::string>() << "\n"
             << "  step " << c["step"] << ", written " << c["created"].get<std::string>() << "\n"
             << "  digest      " << c["digest"].get<std::string>() << "\n"
-            << "  size        " << gigabytes(c["bytes"].get<std::uint64_t>()) << " in " << c["shards"].size() << " shards, "
-            << c["tensors"] << " tensors\n"
+            << "  size        " << gigabytes(c["bytes"].get<std::uint64_t>()) << " in " << c["shards"].size()
+            << " shards, " << c["tensors"] << " tensors\n"
             << "  identity    " << c["identity"].dump() << "\n"
             << "  fingerprint " << c["fingerprint"].dump() << "\n"
-            << "  " << (c["whole"].get<bool>() ? "whole: every byte verified" : "DAMAGED: " + c["damage"].get<std::string>())
+            << "  "
+            << (c["whole"].get<bool>() ? "whole: every byte verified"
+                                       : "DAMAGED: " + c["damage"].get<std::string>())
             << "\n";
 }
 
@@ -111,31 +114,37 @@ Status show_status(const fs::path& run_dir, bool json) {
   if (!status.is_object()) status = nlohmann::json::object();
   status["state"] = true_state(layout, status);
   std::uint64_t peak = 0;
-  for (const auto& trainer : status.value("trainers", nlohmann::json::array())) peak += trainer.value("peak_pss_bytes", std::uint64_t{0});
+  for (const auto& trainer : status.value("trainers", nlohmann::json::array()))
+    peak += trainer.value("peak_pss_bytes", std::uint64_t{0});
   status["peak_pss_bytes"] = peak > 0 ? peak : status.value("peak_pss_bytes", std::uint64_t{0});
   status["checkpoints"] = nlohmann::json::array();
-  for (const CheckpointId& id : checkpoint::list_committed(run_dir)) status["checkpoints"].push_back(id.directory_name());
+  for (const CheckpointId& id : checkpoint::list_committed(run_dir))
+    status["checkpoints"].push_back(id.directory_name());
   if (const auto evaluation = run::last_evaluation(layout)) status["evaluation"] = *evaluation;
   if (json) {
     std::cout << status.dump(2) << "\n";
     return {};
   }
   std::cout << "run      " << layout.root().string() << "\n"
-            << "state    " << status["state"].get<std::string>() << ", attempt " << status.value("attempt", 0) << ", term "
-            << status.value("term", 0) << ", generation " << status.value("generation", "none") << "\n"
+            << "state    " << status["state"].get<std::string>() << ", attempt " << status.value("attempt", 0)
+            << ", term " << status.value("term", 0) << ", generation " << status.value("generation", "none")
+            << "\n"
             << "step     " << status.value("step", 0) << " of " << status.value("steps", 0) << ", epoch "
             << status.value("epoch", 0) << "\n"
-            << "loss     " << status.value("loss", 0.0) << ", " << status.value("images_per_second", 0.0) << " images/s\n";
+            << "loss     " << status.value("loss", 0.0) << ", " << status.value("images_per_second", 0.0)
+            << " images/s\n";
   if (status.contains("evaluation")) {
     const auto& e = status["evaluation"];
-    std::cout << "test     loss " << e.value("test_loss", 0.0) << ", accuracy " << 100 * e.value("test_accuracy", 0.0)
-              << " % after step " << e.value("step", 0) << "\n";
+    std::cout << "test     loss " << e.value("test_loss", 0.0) << ", accuracy "
+              << 100 * e.value("test_accuracy", 0.0) << " % after step " << e.value("step", 0) << "\n";
   }
-  std::cout << "memory   " << gigabytes(status["peak_pss_bytes"].get<std::uint64_t>()) << " peak PSS over all trainers\n";
+  std::cout << "memory   " << gigabytes(status["peak_pss_bytes"].get<std::uint64_t>())
+            << " peak PSS over all trainers\n";
   for (const auto& t : status.value("trainers", nlohmann::json::array())) {
-    std::cout << "trainer  rank " << t.value("rank", -1) << "  " << t.value("host", "") << "  " << t.value("device", "")
-              << "  pid " << t.value("pid", 0) << "  " << t.value("phase", "") << " at step " << t.value("step", 0)
-              << "  peak PSS " << gigabytes(t.value("peak_pss_bytes", std::uint64_t{0})) << "\n";
+    std::cout << "trainer  rank " << t.value("rank", -1) << "  " << t.value("host", "") << "  "
+              << t.value("device", "") << "  pid " << t.value("pid", 0) << "  " << t.value("phase", "")
+              << " at step " << t.value("step", 0) << "  peak PSS "
+              << gigabytes(t.value("peak_pss_bytes", std::uint64_t{0})) << "\n";
   }
   std::cout << "saved    ";
   if (status["checkpoints"].empty()) std::cout << "nothing yet";
@@ -150,7 +159,8 @@ Status inspect(const fs::path& path, bool json) {
     directories.push_back(path);
   } else {
     REKINDLE_CHECK(must_be_run(run::Layout(path)));
-    for (const CheckpointId& id : checkpoint::list_committed(path)) directories.push_back(checkpoint::directory_of(path, id));
+    for (const CheckpointId& id : checkpoint::list_committed(path))
+      directories.push_back(checkpoint::directory_of(path, id));
   }
   nlohmann::json all = nlohmann::json::array();
   Status worst;
@@ -165,7 +175,8 @@ Status inspect(const fs::path& path, bool json) {
       print_checkpoint(*described);
     }
     if (!described->at("whole").get<bool>()) {
-      worst = fail(ExitCode::kConfig, str(directory.string(), " is damaged: ", described->at("damage").get<std::string>()));
+      worst = fail(ExitCode::kConfig,
+                   str(directory.string(), " is damaged: ", described->at("damage").get<std::string>()));
     }
     all.push_back(std::move(*described));
   }
@@ -179,7 +190,8 @@ Status digest(const fs::path& path, std::optional<std::uint64_t> step) {
   REKINDLE_TRY(const checkpoint::LoadedState loaded, checkpoint::load(directory));
   const std::string computed = checkpoint::state_digest(loaded.manifest.id.step, loaded.state).hex();
   if (computed != loaded.manifest.digest) {
-    return fail(str("the state in ", directory.string(), " has digest ", computed, ", its manifest says ", loaded.manifest.digest));
+    return fail(str("the state in ", directory.string(), " has digest ", computed, ", its manifest says ",
+                    loaded.manifest.digest));
   }
   std::cout << computed << "\n";
   return {};

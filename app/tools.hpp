@@ -12,12 +12,12 @@ namespace rekindle::app {
 // One screen of what a run is doing (from its run directory), or the same as JSON. Prints to stdout.
 Status show_status(const std::filesystem::path& run_dir, bool json);
 
-// What is in a checkpoint, or in every checkpoint of a run directory, and whether it is whole (every byte is read).
-// An error when one is damaged.
+// What is in a checkpoint, or in every checkpoint of a run directory, and whether it is whole (every byte is
+// read). An error when one is damaged.
 Status inspect(const std::filesystem::path& path, bool json);
 
-// The digest of a run's newest checkpoint (or of the one at `step`), or of a checkpoint directory: recomputed from
-// verified bytes. One line.
+// The digest of a run's newest checkpoint (or of the one at `step`), or of a checkpoint directory: recomputed
+// from verified bytes. One line.
 Status digest(const std::filesystem::path& path, std::optional<std::uint64_t> step);
 
 // A checkpoint as .safetensors or .h5 (checkpoint/export.hpp); of a run directory, its newest.

@@ -1,4 +1,5 @@
 // rekindle-trainer: one replica on one device (LibTorch lives here and nowhere else).
+#include <unistd.h>
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
@@ -41,13 +42,14 @@ int main(int argc, char** argv) {
   auto build = own_build();
   if (!build) return report(build.error());
   config.build = *build;
-  start_logging("trainer " + config.trainer, layout.log("trainer-" + config.trainer.substr(0, config.trainer.find('-'))),
+  start_logging("trainer " + config.trainer,
+                layout.log("trainer-" + config.trainer.substr(0, config.trainer.find('-'))),
                 LogLevel::kError);
   if (auto status = trainer::run_trainer(config, Fd(kInheritedFd)); !status) {
     log_error(status.error().line());
-    return static_cast<int>(status.error().code);
+    ::_exit(static_cast<int>(status.error().code));
   }
-  return 0;
+  ::_exit(0);  // LibTorch's own teardown takes most of a second and helps nobody
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
       if (unit == name) return std::chrono::milliseconds(static_cast<std::int64_t>(value * factor));
     }
   }
-  return fail(ExitCode::kUsage, str("'", text, "' is not a duration"), "give a number and a unit: ms, s, min, h or d");
+  return fail(ExitCode::kUsage, str("'", text, "' is not a duration"),
+              "give a number and a unit: ms, s, min, h or d");
 }
 
 std::string format_duration(std::chrono::milliseconds duration) {

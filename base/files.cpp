@@ -13,7 +13,9 @@ namespace rekindle {
 namespace fs = std::filesystem;
 namespace {
 
-fs::path parent_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
+fs::path parent_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
 
 fs::path temporary_beside(const fs::path& path) { return str(path.string(), ".tmp.", ::getpid()); }
 
@@ -111,7 +113,8 @@ Status sync_directory(const fs::path& directory) {
 
 Status rename_durably(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) {
-    const bool already_there = errno == ENOENT && ::access(from.c_str(), F_OK) != 0 && ::access(to.c_str(), F_OK) == 0;
+    const bool already_there =
+        errno == ENOENT && ::access(from.c_str(), F_OK) != 0 && ::access(to.c_str(), F_OK) == 0;
     errno = already_there ? 0 : errno;
     if (!already_there) return forward_error(errno_error("cannot rename to", to));
   }
@@ -129,7 +132,8 @@ Status replace_file_quickly(const fs::path& path, std::string_view text) {
   REKINDLE_TRY(Fd fd, open_file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0644));
   REKINDLE_CHECK(write_all(fd.get(), temporary, 0, bytes_of(text)));
   REKINDLE_CHECK(fd.close(temporary));
-  if (::rename(temporary.c_str(), path.c_str()) != 0) return forward_error(errno_error("cannot rename to", path));
+  if (::rename(temporary.c_str(), path.c_str()) != 0)
+    return forward_error(errno_error("cannot rename to", path));
   return {};
 }
 

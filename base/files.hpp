@@ -41,10 +41,12 @@ class Fd {
 
 Result<std::vector<std::byte>> read_file(const std::filesystem::path& path);
 Result<std::string> read_text(const std::filesystem::path& path);
-Result<std::vector<std::byte>> read_range(const std::filesystem::path& path, std::size_t offset, std::size_t bytes);
+Result<std::vector<std::byte>> read_range(const std::filesystem::path& path, std::size_t offset,
+                                          std::size_t bytes);
 // Fills `out` from `offset`; a short file is an error.
 Status read_into(int fd, const std::filesystem::path& path, std::size_t offset, std::span<std::byte> out);
-Status write_all(int fd, const std::filesystem::path& path, std::size_t offset, std::span<const std::byte> bytes);
+Status write_all(int fd, const std::filesystem::path& path, std::size_t offset,
+                 std::span<const std::byte> bytes);
 
 Status sync_file(int fd, const std::filesystem::path& path);
 Status sync_directory(const std::filesystem::path& directory);
@@ -55,7 +57,8 @@ Status replace_file_quickly(const std::filesystem::path& path, std::string_view 
 // rename + fsync of the folder; ENOENT after a retried NFS rename that had succeeded is success.
 Status rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);
 // Creates `path` with `text` in it or fails: false if it exists already. Never half-written (link()).
-Result<bool> create_exclusively(const std::filesystem::path& path, std::string_view text, unsigned mode = 0644);
+Result<bool> create_exclusively(const std::filesystem::path& path, std::string_view text,
+                                unsigned mode = 0644);
 Status make_directories(const std::filesystem::path& path, unsigned mode = 0755);
 
 // "what path: strerror", for errno right after a failed call

@@ -16,9 +16,9 @@ struct Hash128 {
   std::string hex() const;  // 32 lower-case digits, high word first
 };
 
-std::uint64_t hash64(std::span<const std::byte> bytes);   // XXH3-64, seed 0
-Hash128 hash128(std::span<const std::byte> bytes);        // XXH3-128, seed 0
-std::string hex64(std::uint64_t value);                   // 16 lower-case digits
+std::uint64_t hash64(std::span<const std::byte> bytes);  // XXH3-64, seed 0
+Hash128 hash128(std::span<const std::byte> bytes);       // XXH3-128, seed 0
+std::string hex64(std::uint64_t value);                  // 16 lower-case digits
 
 // XXH3-128 of a stream of pieces; the pieces' borders do not matter.
 class Hasher128 {

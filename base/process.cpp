@@ -53,7 +53,8 @@ Result<Child> spawn(const std::vector<std::string>& argv,
   posix_spawnattr_destroy(&attributes);
   if (error != 0) return fail(str("cannot start ", argv[0], ": ", std::strerror(error)));
   child.pidfd = Fd(static_cast<int>(::syscall(SYS_pidfd_open, child.pid, 0)));
-  if (!child.pidfd) return fail(str("cannot watch a child process: ", std::strerror(errno)), "Linux 5.3 or newer is needed");
+  if (!child.pidfd)
+    return fail(str("cannot watch a child process: ", std::strerror(errno)), "Linux 5.3 or newer is needed");
   return child;
 }
 
@@ -65,7 +66,9 @@ ExitStatus wait_for(const Child& child) {
   return {false, WEXITSTATUS(status)};
 }
 
-void kill_child(const Child& child, int signal) { ::syscall(SYS_pidfd_send_signal, child.pidfd.get(), signal, nullptr, 0); }
+void kill_child(const Child& child, int signal) {
+  ::syscall(SYS_pidfd_send_signal, child.pidfd.get(), signal, nullptr, 0);
+}
 
 void ignore_group_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGPIPE}) std::signal(signal, SIG_IGN);

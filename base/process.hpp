@@ -26,16 +26,16 @@ struct ExitStatus {
   int code = 0;  // exit status, or the signal's number
 };
 
-// Starts argv[0] with `environment` added to this process's, `inherited` as descriptor 3 and nothing else above
-// stderr. The child starts with no signal blocked.
+// Starts argv[0] with `environment` added to this process's, `inherited` as descriptor 3 and nothing else
+// above stderr. The child starts with no signal blocked.
 Result<Child> spawn(const std::vector<std::string>& argv,
                     const std::vector<std::pair<std::string, std::string>>& environment, int inherited);
 // Waits for the child's end; returns at once when its pidfd is readable.
 ExitStatus wait_for(const Child& child);
 void kill_child(const Child& child, int signal);
 
-// Signals that come to a whole process group (Ctrl-C, scancel) must not end coordinator, worker or trainer: only
-// the supervisor decides.
+// Signals that come to a whole process group (Ctrl-C, scancel) must not end coordinator, worker or trainer:
+// only the supervisor decides.
 void ignore_group_signals();
 
 std::filesystem::path own_executable();

@@ -17,7 +17,8 @@ constexpr std::uint64_t mix64(std::uint64_t z) {
 enum class Draws : std::uint64_t { kInit = 1, kOrder, kAugment, kDropout, kMakeData };
 
 // The key of one stream: (seed, purpose, e.g. step, leaf).
-constexpr std::uint64_t stream_key(std::uint64_t seed, Draws purpose, std::initializer_list<std::uint64_t> parts = {}) {
+constexpr std::uint64_t stream_key(std::uint64_t seed, Draws purpose,
+                                   std::initializer_list<std::uint64_t> parts = {}) {
   std::uint64_t key = mix64(seed + 0x9e3779b97f4a7c15ULL * static_cast<std::uint64_t>(purpose));
   for (const std::uint64_t part : parts) key = mix64(key + 0x9e3779b97f4a7c15ULL * (part + 1));
   return key;

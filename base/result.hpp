@@ -45,15 +45,16 @@ inline tl::unexpected<Error> forward_error(Error error) { return tl::unexpected<
 #define REKINDLE_CONCAT(a, b) REKINDLE_CONCAT_INNER(a, b)
 
 // REKINDLE_TRY(auto x, f()): x is f()'s value, or the enclosing function returns f()'s error.
-#define REKINDLE_TRY(declaration, ...) REKINDLE_TRY_INNER(declaration, REKINDLE_CONCAT(try_, __LINE__), __VA_ARGS__)
-#define REKINDLE_TRY_INNER(declaration, name, ...)                       \
-  auto name = (__VA_ARGS__);                                             \
+#define REKINDLE_TRY(declaration, ...) \
+  REKINDLE_TRY_INNER(declaration, REKINDLE_CONCAT(try_, __LINE__), __VA_ARGS__)
+#define REKINDLE_TRY_INNER(declaration, name, ...)                      \
+  auto name = (__VA_ARGS__);                                            \
   if (!name) return ::rekindle::forward_error(std::move(name.error())); \
   declaration = std::move(*name)
 
 // REKINDLE_CHECK(f()): returns f()'s error from the enclosing function, if there is one.
-#define REKINDLE_CHECK(...)                                                                              \
-  do {                                                                                                   \
-    if (auto check_result = (__VA_ARGS__); !check_result)                                                \
-      return ::rekindle::forward_error(std::move(check_result.error()));                                 \
+#define REKINDLE_CHECK(...)                                              \
+  do {                                                                   \
+    if (auto check_result = (__VA_ARGS__); !check_result)                \
+      return ::rekindle::forward_error(std::move(check_result.error())); \
   } while (false)

@@ -95,7 +95,8 @@ void Coordinator::handle(const Tick&) {
   }
 }
 
-// ---- what trainers say -------------------------------------------------------------------------------------------
+// ---- what trainers say
+// -------------------------------------------------------------------------------------------
 
 void Coordinator::heard(const std::string& worker, const TrainerReady& message) {
   trainers_[message.trainer] = Trainer{worker, message, -1, {}, {}, now_, 0};
@@ -103,8 +104,9 @@ void Coordinator::heard(const std::string& worker, const TrainerReady& message) 
   if (phase_ != Phase::kGathering) return;
   for (const auto& [name, trainer] : trainers_) {
     if (trainer.ready.fingerprint != message.fingerprint) {
-      return give_up(78, str("trainer ", message.trainer, " on ", message.host, " is not like ", name, " on ",
-                             trainer.ready.host, ": ", message.fingerprint, " and ", trainer.ready.fingerprint),
+      return give_up(78,
+                     str("trainer ", message.trainer, " on ", message.host, " is not like ", name, " on ",
+                         trainer.ready.host, ": ", message.fingerprint, " and ", trainer.ready.fingerprint),
                      "the same build, threads and kind of CPU are needed everywhere");
     }
   }
@@ -118,7 +120,8 @@ void Coordinator::heard(const std::string&, const StepDone& message) {
   emit(RecordStep{message, trainers});
   if (now_ - shown_ < Time(200) && message.step != config_.job.steps) return;
   shown_ = now_;
-  Progress progress{message.step, config_.job.steps, message.epoch, message.loss, message.images_per_second, 0, trainers};
+  Progress progress{
+      message.step, config_.job.steps, message.epoch, message.loss, message.images_per_second, 0, trainers};
   if (message.images_per_second > 0) {
     progress.seconds_left = static_cast<double>((config_.job.steps - message.step) * config_.job.batch_size) /
                             message.images_per_second;
@@ -131,8 +134,9 @@ void Coordinator::heard(const std::string&, const Evaluated& message) {
   emit(RecordEvaluation{message});
   std::ostringstream line;
   line.precision(4);
-  line << std::fixed << "after epoch " << message.epoch << " (step " << message.step << "): test loss " << message.loss
-       << ", test accuracy " << 100 * message.accuracy << " % of " << message.count << " images";
+  line << std::fixed << "after epoch " << message.epoch << " (step " << message.step << "): test loss "
+       << message.loss << ", test accuracy " << 100 * message.accuracy << " % of " << message.count
+       << " images";
   emit(Tell{line.str()});
 }
 
@@ -150,8 +154,8 @@ void Coordinator::heard(const std::string&, const ShardFailed& message) {
   try_commit(message.step);
 }
 
-// Once every writer has reported: commit, or give the whole checkpoint up. Not earlier, so that nobody writes into
-// a directory that is being removed.
+// Once every writer has reported: commit, or give the whole checkpoint up. Not earlier, so that nobody writes
+// into a directory that is being removed.
 void Coordinator::try_commit(std::uint64_t step) {
   const Pending& pending = pending_.at(step);
   if (pending.written.size() + pending.failed.size() < members_.size()) return;
@@ -164,12 +168,14 @@ void Coordinator::try_commit(std::uint64_t step) {
     return try_end();
   }
   const ShardWritten& first = pending.written.at(0);
-  Commit commit{generation_, step, first.digest, trainers_.at(members_[0]).ready.fingerprint, first.tensors, {}};
+  Commit commit{generation_,   step, first.digest, trainers_.at(members_[0]).ready.fingerprint,
+                first.tensors, {}};
   for (const auto& [rank, shard] : pending.written) {
     if (shard.digest != first.digest) {
       // Replicas that differ break promise 1: no checkpoint may hide it.
-      return give_up(70, str("the states of trainers ", first.trainer, " and ", shard.trainer, " differ at step ", step),
-                     str("suspect a hardware fault; ", resume_hint()));
+      return give_up(
+          70, str("the states of trainers ", first.trainer, " and ", shard.trainer, " differ at step ", step),
+          str("suspect a hardware fault; ", resume_hint()));
     }
     commit.shards.push_back(shard.shard);
   }
@@ -209,7 +215,8 @@ void Coordinator::heard(const std::string& worker, const TrainerExited& message)
   give_up(70, str("trainer ", message.trainer, " of ", worker, " ", how, " at step ", step_), resume_hint());
 }
 
-// ---- generations -------------------------------------------------------------------------------------------------
+// ---- generations
+// -------------------------------------------------------------------------------------------------
 
 void Coordinator::form() {
   members_.clear();
@@ -218,7 +225,8 @@ void Coordinator::form() {
     trainer.parked.reset();
     if (members_.size() < config_.job.leaves) members_.push_back(name);
   }
-  // A second try to restore deals the shards to other trainers: a bad node must not condemn a good checkpoint.
+  // A second try to restore deals the shards to other trainers: a bad node must not condemn a good
+  // checkpoint.
   if (restore_tries_ % 2 == 1) std::reverse(members_.begin(), members_.end());
   ++generation_.number;
   phase_ = Phase::kRunning;
@@ -228,7 +236,8 @@ void Coordinator::form() {
   failed_.clear();
   step_ = restores ? config_.restorable[restore_from_].step : 0;
   config_.evaluated.erase(config_.evaluated.upper_bound(step_), config_.evaluated.end());
-  Start start{generation_, 0, {}, {}, step_, restores ? config_.restorable[restore_from_].checkpoint : "", false};
+  Start start{generation_, 0, {}, {}, step_, restores ? config_.restorable[restore_from_].checkpoint : "",
+              false};
   start.evaluate = evaluation_due(config_.job, step_) && !config_.evaluated.contains(step_);
   for (const std::string& member : members_) start.members.push_back(trainers_.at(member).ready.address);
   emit(Rewind{step_});
@@ -243,14 +252,15 @@ void Coordinator::form() {
 
 void Coordinator::show_members() {
   const bool restores = restore_from_ < config_.restorable.size();
-  emit(Tell{restores ? str("generation ", to_text(generation_), " resumes from step ", step_, " (checkpoints/",
-                           config_.restorable[restore_from_].checkpoint, ")")
+  emit(Tell{restores ? str("generation ", to_text(generation_), " resumes from step ", step_,
+                           " (checkpoints/", config_.restorable[restore_from_].checkpoint, ")")
                      : str("generation ", to_text(generation_), " starts from initial values")});
   if (restores && !config_.restorable[restore_from_].fingerprint.empty() &&
       config_.restorable[restore_from_].fingerprint != trainers_.at(members_[0]).ready.fingerprint) {
-    emit(Warn{str("the checkpoint was written by another build or machine; from here on the bits may differ: ",
-                  config_.restorable[restore_from_].fingerprint, " then, ",
-                  trainers_.at(members_[0]).ready.fingerprint, " now")});
+    emit(
+        Warn{str("the checkpoint was written by another build or machine; from here on the bits may differ: ",
+                 config_.restorable[restore_from_].fingerprint, " then, ",
+                 trainers_.at(members_[0]).ready.fingerprint, " now")});
   }
   const auto ranks = members_.size();
   const std::uint64_t leaves = config_.job.leaves;
@@ -315,7 +325,8 @@ void Coordinator::retry_restore(const std::string& why) {
   form();
 }
 
-// ---- the end -----------------------------------------------------------------------------------------------------
+// ---- the end
+// -----------------------------------------------------------------------------------------------------
 
 // Ends the run when all members are parked at one step and that step is durable (or its checkpoint failed).
 void Coordinator::try_end() {
@@ -337,10 +348,12 @@ void Coordinator::try_end() {
     } else {
       ending_ = Finish{stop_ ? stop_->exit_code : 75,
                        str("stopped at step ", held, " of ", config_.job.steps,
-                           ", the state is saved: run the same command again to go on"), ""};
+                           ", the state is saved: run the same command again to go on"),
+                       ""};
     }
   } else if (failed_.contains(held)) {
-    ending_ = Finish{70, str("the state of step ", held, " could not be written: ", failed_.at(held)), resume_hint()};
+    ending_ = Finish{70, str("the state of step ", held, " could not be written: ", failed_.at(held)),
+                     resume_hint()};
   } else {
     return;  // the commit is under way
   }

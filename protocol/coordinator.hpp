@@ -1,5 +1,5 @@
-// The coordinator as a pure state machine: (state, time, event) -> effects. No CAF, no clock, no files, no threads;
-// its host (actors/coordinator_host) translates. docs/protocol.md shows the states.
+// The coordinator as a pure state machine: (state, time, event) -> effects. No CAF, no clock, no files, no
+// threads; its host (actors/coordinator_host) translates. docs/protocol.md shows the states.
 //
 // In this version membership is fixed within a generation: a lost trainer ends the run with an error. A new
 // generation forms only when a restore failed.
@@ -20,7 +20,8 @@ namespace rekindle::protocol {
 
 using Time = std::chrono::milliseconds;  // of the host's monotonic clock
 
-// ---- events ------------------------------------------------------------------------------------------------------
+// ---- events
+// ------------------------------------------------------------------------------------------------------
 
 struct WorkerJoined {
   std::string worker, host;
@@ -49,9 +50,11 @@ struct Fenced {  // a higher term exists: this coordinator is history
   std::uint64_t by_term = 0;
 };
 struct Tick {};
-using Event = std::variant<WorkerJoined, WorkerBeatSeen, WorkerLost, TrainerSaid, StopAsked, CommitDone, Fenced, Tick>;
+using Event =
+    std::variant<WorkerJoined, WorkerBeatSeen, WorkerLost, TrainerSaid, StopAsked, CommitDone, Fenced, Tick>;
 
-// ---- effects -----------------------------------------------------------------------------------------------------
+// ---- effects
+// -----------------------------------------------------------------------------------------------------
 
 struct SendTrainer {
   std::string trainer;
@@ -93,10 +96,11 @@ struct Finish {  // the run's processes may go: exit with this
   int exit_code = 0;
   std::string line, hint;
 };
-using Effect = std::variant<SendTrainer, Commit, Abandon, SetAside, Rewind, RecordStep, RecordEvaluation, ShowProgress, Tell,
-                            Warn, Finish>;
+using Effect = std::variant<SendTrainer, Commit, Abandon, SetAside, Rewind, RecordStep, RecordEvaluation,
+                            ShowProgress, Tell, Warn, Finish>;
 
-// ---- the machine -------------------------------------------------------------------------------------------------
+// ---- the machine
+// -------------------------------------------------------------------------------------------------
 
 struct Restorable {
   std::string checkpoint;  // directory name
@@ -109,8 +113,8 @@ struct CoordinatorConfig {
   std::uint64_t term = 1;
   int expected_trainers = 1;
   Time gather_time{300000}, lost_after{5000}, park_deadline{10000};
-  std::vector<Restorable> restorable;     // newest first
-  std::set<std::uint64_t> evaluated;      // steps whose evaluation is on record
+  std::vector<Restorable> restorable;  // newest first
+  std::set<std::uint64_t> evaluated;   // steps whose evaluation is on record
 };
 
 enum class Phase { kGathering, kRunning, kParking, kQuitting, kEnded };
@@ -173,7 +177,9 @@ class Coordinator {
   bool everyone_parked() const;  // of the members that are still there
   bool current(const GenerationId& id) const { return phase_ == Phase::kRunning && id == generation_; }
   template <class E>
-  void emit(E effect) { effects_.emplace_back(std::move(effect)); }
+  void emit(E effect) {
+    effects_.emplace_back(std::move(effect));
+  }
 
   CoordinatorConfig config_;
   Phase phase_ = Phase::kGathering;
@@ -184,13 +190,13 @@ class Coordinator {
   std::vector<std::string> members_;  // by rank
   std::uint64_t step_ = 0;
   std::optional<std::uint64_t> committed_step_;
-  struct Pending {  // a checkpoint whose writers have not all reported
+  struct Pending {                        // a checkpoint whose writers have not all reported
     std::map<int, ShardWritten> written;  // by rank
     std::set<std::string> failed;         // trainers that could not write
     std::string why;
   };
-  std::map<std::uint64_t, Pending> pending_;                      // by step
-  std::map<std::uint64_t, std::string> failed_;                   // checkpoints that could not be written, and why
+  std::map<std::uint64_t, Pending> pending_;     // by step
+  std::map<std::uint64_t, std::string> failed_;  // checkpoints that could not be written, and why
   std::size_t restore_from_ = 0;  // index into config_.restorable; its size: from initial values
   int restore_tries_ = 0;
   std::optional<StopAsked> stop_;

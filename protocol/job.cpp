@@ -5,14 +5,22 @@
 namespace rekindle::protocol {
 
 nlohmann::json identity_of(const Job& job) {
-  nlohmann::json identity = {{"model", job.model},           {"dataset", job.dataset},
-                             {"data_hash", job.data_hash},   {"classes", job.classes},
-                             {"seed", job.seed},             {"leaves", job.leaves},
-                             {"batch_size", job.batch_size}, {"optimizer", job.optimizer},
-                             {"lr", job.lr},                 {"weight_decay", job.weight_decay},
-                             {"lr_step", job.lr_step},       {"lr_gamma", job.lr_gamma},
-                             {"image_size", job.image_size}, {"augment", job.augment},
-                             {"dropout", job.dropout},       {"precision", job.precision}};
+  nlohmann::json identity = {{"model", job.model},
+                             {"dataset", job.dataset},
+                             {"data_hash", job.data_hash},
+                             {"classes", job.classes},
+                             {"seed", job.seed},
+                             {"leaves", job.leaves},
+                             {"batch_size", job.batch_size},
+                             {"optimizer", job.optimizer},
+                             {"lr", job.lr},
+                             {"weight_decay", job.weight_decay},
+                             {"lr_step", job.lr_step},
+                             {"lr_gamma", job.lr_gamma},
+                             {"image_size", job.image_size},
+                             {"augment", job.augment},
+                             {"dropout", job.dropout},
+                             {"precision", job.precision}};
   if (job.optimizer == "sgd") identity["momentum"] = job.momentum;
   return identity;
 }
@@ -27,7 +35,9 @@ std::string first_difference(const nlohmann::json& a, const nlohmann::json& b) {
   return "";
 }
 
-std::uint64_t epoch_of(const Job& job, std::uint64_t step) { return step * job.batch_size / job.train_samples; }
+std::uint64_t epoch_of(const Job& job, std::uint64_t step) {
+  return step * job.batch_size / job.train_samples;
+}
 
 double learning_rate(const Job& job, std::uint64_t step) {
   double lr = job.lr;

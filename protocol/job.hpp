@@ -23,7 +23,7 @@ struct Job {
   std::string device = "cpu";  // resolved: "cpu" or "cuda"
   std::uint64_t threads = 1, loader_threads = 2;
   std::uint64_t trainers_per_worker = 1;
-  std::string exchange = "auto";  // "auto", "shm", "tcp"
+  std::string exchange = "auto";       // "auto", "shm", "tcp"
   std::uint64_t checkpoint_every = 0;  // steps; 0: only by time, at stops and at the end
   std::uint64_t checkpoint_interval_ms = 600000, keep = 3;
   std::uint64_t classes = 10;
@@ -34,11 +34,12 @@ struct Job {
   // Pinned by the first attempt: what the CPU libraries may use.
   std::string cpu_capability;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, model, dataset, data, batch_size, leaves, steps, epochs, seed, optimizer, lr,
-                                   momentum, weight_decay, lr_gamma, lr_step, image_size, augment, dropout, precision,
-                                   device, threads, loader_threads, trainers_per_worker, exchange, checkpoint_every,
-                                   checkpoint_interval_ms, keep, classes, strict, train_samples, test_samples,
-                                   data_hash, cpu_capability)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, model, dataset, data, batch_size, leaves, steps, epochs, seed,
+                                   optimizer, lr, momentum, weight_decay, lr_gamma, lr_step, image_size,
+                                   augment, dropout, precision, device, threads, loader_threads,
+                                   trainers_per_worker, exchange, checkpoint_every, checkpoint_interval_ms,
+                                   keep, classes, strict, train_samples, test_samples, data_hash,
+                                   cpu_capability)
 
 // What makes the run this run: a resume with another identity is refused.
 nlohmann::json identity_of(const Job& job);
@@ -47,8 +48,8 @@ nlohmann::json identity_of(const Job& job);
 std::string first_difference(const nlohmann::json& a, const nlohmann::json& b);
 
 // Schedules: pure functions of the step.
-std::uint64_t epoch_of(const Job& job, std::uint64_t step);         // of the step's first sample
-double learning_rate(const Job& job, std::uint64_t step);           // lr * gamma^(epoch / lr_step)
+std::uint64_t epoch_of(const Job& job, std::uint64_t step);            // of the step's first sample
+double learning_rate(const Job& job, std::uint64_t step);              // lr * gamma^(epoch / lr_step)
 std::uint64_t steps_for_epochs(const Job& job, std::uint64_t epochs);  // ceil(E * N / batch)
 // True when the state after `step` updates ends an epoch (or the run): time to evaluate.
 bool evaluation_due(const Job& job, std::uint64_t step);

@@ -1,5 +1,5 @@
-// Every message between trainers and the coordinator (workers pass them on), and between the coordinator and its
-// supervisor. Named structs; what belongs to a generation carries its number.
+// Every message between trainers and the coordinator (workers pass them on), and between the coordinator and
+// its supervisor. Named structs; what belongs to a generation carries its number.
 #pragma once
 
 #include <compare>
@@ -31,7 +31,8 @@ struct Address {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Address, host, address, nonce, pid, control_fd, port)
 
-// ---- trainer to coordinator -------------------------------------------------------------------------------------
+// ---- trainer to coordinator
+// -------------------------------------------------------------------------------------
 
 struct TrainerReady {  // warmed up: model built, memory there, listening
   std::string trainer, host, device, fingerprint;
@@ -46,8 +47,8 @@ struct StepDone {  // from rank 0, one a step; `step` counts completed updates
   double loss = 0, accuracy = 0, lr = 0, images_per_second = 0;
   double data_ms = 0, compute_ms = 0, exchange_ms = 0, update_ms = 0, step_ms = 0;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepDone, generation, step, epoch, loss, accuracy, lr, images_per_second, data_ms,
-                                   compute_ms, exchange_ms, update_ms, step_ms)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepDone, generation, step, epoch, loss, accuracy, lr, images_per_second,
+                                   data_ms, compute_ms, exchange_ms, update_ms, step_ms)
 
 struct Evaluated {  // from rank 0
   GenerationId generation;
@@ -61,12 +62,13 @@ struct ShardWritten {  // durable under its final name
   std::string trainer;
   std::uint64_t step = 0;
   int rank = 0;
-  std::string shard;   // checkpoint::ShardEntry as JSON
-  std::string tensors; // rank 0: the state's tensor list as JSON; others: empty
+  std::string shard;    // checkpoint::ShardEntry as JSON
+  std::string tensors;  // rank 0: the state's tensor list as JSON; others: empty
   std::string digest;
   double write_ms = 0;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ShardWritten, generation, trainer, step, rank, shard, tensors, digest, write_ms)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ShardWritten, generation, trainer, step, rank, shard, tensors, digest,
+                                   write_ms)
 
 struct ShardFailed {
   GenerationId generation;
@@ -116,19 +118,20 @@ struct TrainerExited {  // from its worker
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainerExited, trainer, by_signal, code)
 
-using FromTrainer = std::variant<TrainerReady, StepDone, Evaluated, ShardWritten, ShardFailed, Parked, TrainerBeat,
-                                 TrainerFailed, TrainerExited>;
+using FromTrainer = std::variant<TrainerReady, StepDone, Evaluated, ShardWritten, ShardFailed, Parked,
+                                 TrainerBeat, TrainerFailed, TrainerExited>;
 
-// ---- coordinator to trainer -------------------------------------------------------------------------------------
+// ---- coordinator to trainer
+// -------------------------------------------------------------------------------------
 
 struct Start {
   GenerationId generation;
   int rank = 0;
   std::vector<Address> members;  // by rank
   std::string secret;
-  std::uint64_t step = 0;        // the state to start from
-  std::string restore;           // checkpoint directory name; empty: initial values (step 0)
-  bool evaluate = false;         // the evaluation of the state at `step` is still missing
+  std::uint64_t step = 0;  // the state to start from
+  std::string restore;     // checkpoint directory name; empty: initial values (step 0)
+  bool evaluate = false;   // the evaluation of the state at `step` is still missing
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Start, generation, rank, members, secret, step, restore, evaluate)
 
@@ -149,7 +152,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Quit, reserved)
 
 using ToTrainer = std::variant<Start, Stop, Abort, Quit>;
 
-// ---- coordinator and supervisor ---------------------------------------------------------------------------------
+// ---- coordinator and supervisor
+// ---------------------------------------------------------------------------------
 
 struct CoordinatorUp {
   std::uint64_t term = 0;
@@ -166,7 +170,8 @@ struct Progress {
   double loss = 0, images_per_second = 0, seconds_left = 0;
   int trainers = 0;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Progress, step, steps, epoch, loss, images_per_second, seconds_left, trainers)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Progress, step, steps, epoch, loss, images_per_second, seconds_left,
+                                   trainers)
 
 struct Ended {
   int exit_code = 0;

@@ -7,25 +7,44 @@ namespace {
 
 template <class T>
 constexpr std::string_view kTypeName = "";
-template <> constexpr std::string_view kTypeName<TrainerReady> = "trainer-ready";
-template <> constexpr std::string_view kTypeName<StepDone> = "step-done";
-template <> constexpr std::string_view kTypeName<Evaluated> = "evaluated";
-template <> constexpr std::string_view kTypeName<ShardWritten> = "shard-written";
-template <> constexpr std::string_view kTypeName<ShardFailed> = "shard-failed";
-template <> constexpr std::string_view kTypeName<Parked> = "parked";
-template <> constexpr std::string_view kTypeName<TrainerBeat> = "trainer-beat";
-template <> constexpr std::string_view kTypeName<TrainerFailed> = "trainer-failed";
-template <> constexpr std::string_view kTypeName<TrainerExited> = "trainer-exited";
-template <> constexpr std::string_view kTypeName<Start> = "start";
-template <> constexpr std::string_view kTypeName<Stop> = "stop";
-template <> constexpr std::string_view kTypeName<Abort> = "abort";
-template <> constexpr std::string_view kTypeName<Quit> = "quit";
-template <> constexpr std::string_view kTypeName<CoordinatorUp> = "coordinator-up";
-template <> constexpr std::string_view kTypeName<Say> = "say";
-template <> constexpr std::string_view kTypeName<Progress> = "progress";
-template <> constexpr std::string_view kTypeName<Ended> = "ended";
-template <> constexpr std::string_view kTypeName<StopRun> = "stop-run";
-template <> constexpr std::string_view kTypeName<WorkerDied> = "worker-died";
+template <>
+constexpr std::string_view kTypeName<TrainerReady> = "trainer-ready";
+template <>
+constexpr std::string_view kTypeName<StepDone> = "step-done";
+template <>
+constexpr std::string_view kTypeName<Evaluated> = "evaluated";
+template <>
+constexpr std::string_view kTypeName<ShardWritten> = "shard-written";
+template <>
+constexpr std::string_view kTypeName<ShardFailed> = "shard-failed";
+template <>
+constexpr std::string_view kTypeName<Parked> = "parked";
+template <>
+constexpr std::string_view kTypeName<TrainerBeat> = "trainer-beat";
+template <>
+constexpr std::string_view kTypeName<TrainerFailed> = "trainer-failed";
+template <>
+constexpr std::string_view kTypeName<TrainerExited> = "trainer-exited";
+template <>
+constexpr std::string_view kTypeName<Start> = "start";
+template <>
+constexpr std::string_view kTypeName<Stop> = "stop";
+template <>
+constexpr std::string_view kTypeName<Abort> = "abort";
+template <>
+constexpr std::string_view kTypeName<Quit> = "quit";
+template <>
+constexpr std::string_view kTypeName<CoordinatorUp> = "coordinator-up";
+template <>
+constexpr std::string_view kTypeName<Say> = "say";
+template <>
+constexpr std::string_view kTypeName<Progress> = "progress";
+template <>
+constexpr std::string_view kTypeName<Ended> = "ended";
+template <>
+constexpr std::string_view kTypeName<StopRun> = "stop-run";
+template <>
+constexpr std::string_view kTypeName<WorkerDied> = "worker-died";
 
 template <class Variant>
 std::string encode_any(const Variant& message) {

@@ -75,7 +75,8 @@ std::optional<nlohmann::json> last_evaluation(const Layout& layout) {
 
 std::uint64_t next_attempt(const Layout& layout) {
   std::uint64_t attempts = 0;
-  for (const nlohmann::json& line : read_lines(layout.attempts())) attempts += line.value("event", "") == "begin";
+  for (const nlohmann::json& line : read_lines(layout.attempts()))
+    attempts += line.value("event", "") == "begin";
   return attempts + 1;
 }
 

@@ -1,12 +1,12 @@
 #include "run/terms.hpp"
 
+#include <unistd.h>
 #include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
-#include <unistd.h>
 
 #include "base/clock.hpp"
 #include "base/files.hpp"
@@ -39,13 +39,16 @@ Result<std::optional<Holder>> newest_term(const Layout& layout) {
   std::error_code code;
   for (const auto& entry : fs::directory_iterator(layout.terms(), code)) {
     const std::string name = entry.path().filename();
-    if (name.find_first_not_of("0123456789") == std::string::npos) newest = std::max<std::uint64_t>(newest, std::strtoull(name.c_str(), nullptr, 10));
+    if (name.find_first_not_of("0123456789") == std::string::npos)
+      newest = std::max<std::uint64_t>(newest, std::strtoull(name.c_str(), nullptr, 10));
   }
   if (newest == 0) return std::optional<Holder>();
   const fs::path path = layout.terms() / term_name(newest);
   REKINDLE_TRY(const std::string text, read_text(path));
   const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object()) return fail(ExitCode::kConfig, str(path.string(), " is damaged"), "remove it if no run uses this directory");
+  if (!json.is_object())
+    return fail(ExitCode::kConfig, str(path.string(), " is damaged"),
+                "remove it if no run uses this directory");
   Holder holder;
   holder.term = newest;
   holder.host = json.value("host", "");
@@ -69,8 +72,10 @@ Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, bool holder
   REKINDLE_TRY(const auto holder, newest_term(layout));
   if (holder && !holder_is_gone && !provably_gone(*holder)) return std::optional<std::uint64_t>();
   const std::uint64_t term = holder ? holder->term + 1 : 1;
-  const nlohmann::json json = {{"host", host_name()},         {"boot_id", boot_id()},
-                               {"pid", ::getpid()},           {"start_ticks", start_ticks_of(::getpid())},
+  const nlohmann::json json = {{"host", host_name()},
+                               {"boot_id", boot_id()},
+                               {"pid", ::getpid()},
+                               {"start_ticks", start_ticks_of(::getpid())},
                                {"since", utc_now()}};
   REKINDLE_TRY(const bool created, create_exclusively(layout.terms() / term_name(term), json.dump() + "\n"));
   if (!created) return std::optional<std::uint64_t>();  // another claimant was faster: it is the holder now
@@ -79,8 +84,8 @@ Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, bool holder
 
 Error held_error(const Layout& layout, const Holder& holder) {
   return Error{ExitCode::kConfig,
-               str("the run directory ", layout.root().string(), " is held by a live run (host ", holder.host, ", pid ",
-                   holder.pid, ", since ", holder.since, ")"),
+               str("the run directory ", layout.root().string(), " is held by a live run (host ", holder.host,
+                   ", pid ", holder.pid, ", since ", holder.since, ")"),
                "wait for it, stop it with SIGUSR1 or SIGTERM, or use another --run-dir"};
 }
 

@@ -1,5 +1,5 @@
-// Fencing: one coordinator at a time. A term is claimed by exclusive creation of terms/NNNN; whoever finds a higher
-// one than its own is history.
+// Fencing: one coordinator at a time. A term is claimed by exclusive creation of terms/NNNN; whoever finds a
+// higher one than its own is history.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ struct Holder {
   std::int64_t pid = 0;
   std::uint64_t start_ticks = 0;  // of the process: tells a reused pid
   std::string since;
-  bool ended = false;             // terms/NNNN.ended is there
+  bool ended = false;  // terms/NNNN.ended is there
 };
 
 // The newest term, if any was ever claimed.
@@ -27,9 +27,9 @@ Result<std::optional<Holder>> newest_term(const Layout& layout);
 // Whether that holder is provably gone: ended by itself, or dead on this host, or this host was booted since.
 bool provably_gone(const Holder& holder);
 
-// Claims the next term for this process. A holder on another host that is not provably gone counts as gone when
-// `answers()` (does its coordinator's port answer?) has said no for `patience`.
-// A live holder is ExitCode::kConfig.
+// Claims the next term for this process. A holder on another host that is not provably gone counts as gone
+// when `answers()` (does its coordinator's port answer?) has said no for `patience`. A live holder is
+// ExitCode::kConfig.
 template <class Answers>
 Result<std::uint64_t> claim_term(const Layout& layout, std::chrono::milliseconds patience, Answers&& answers);
 
@@ -42,7 +42,8 @@ Error held_error(const Layout& layout, const Holder& holder);
 void wait_between_tries();
 
 template <class Answers>
-Result<std::uint64_t> claim_term(const Layout& layout, std::chrono::milliseconds patience, Answers&& answers) {
+Result<std::uint64_t> claim_term(const Layout& layout, std::chrono::milliseconds patience,
+                                 Answers&& answers) {
   for (auto silent = std::chrono::milliseconds(0);;) {
     REKINDLE_TRY(const auto claimed, try_claim(layout, silent >= patience));
     if (claimed) return *claimed;

@@ -103,7 +103,8 @@ void Link::listen() {
     if (waits[1].revents != 0) return;
     if (waits[0].revents != 0) {
       auto text = channel_.receive();
-      if (!text || !*text) ::_exit(static_cast<int>(ExitCode::kGaveUp));  // the worker is gone: nobody to train for
+      if (!text || !*text)
+        ::_exit(static_cast<int>(ExitCode::kGaveUp));  // the worker is gone: nobody to train for
       if (auto message = decode<ToTrainer>(**text)) {
         hear(*message);
       } else {

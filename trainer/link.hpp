@@ -1,5 +1,5 @@
-// A trainer's link to its worker: a thread of its own that hears the coordinator's words while the step loop computes,
-// and says twice a second what the step loop is doing. The worker's death ends this process.
+// A trainer's link to its worker: a thread of its own that hears the coordinator's words while the step loop
+// computes, and says twice a second what the step loop is doing. The worker's death ends this process.
 #pragma once
 
 #include <atomic>

@@ -22,7 +22,8 @@ Result<std::uint64_t> restore(model::Replica& replica, exchange::Exchange& excha
   std::vector<std::vector<std::span<std::byte>>> pieces(static_cast<std::size_t>(ranks));
   for (int r = 0; r < ranks; ++r) {
     for (const checkpoint::ByteRange& range : checkpoint::part_ranges(manifest, ranks, r)) {
-      pieces[static_cast<std::size_t>(r)].push_back(state[range.tensor].bytes.subspan(range.offset, range.bytes));
+      pieces[static_cast<std::size_t>(r)].push_back(
+          state[range.tensor].bytes.subspan(range.offset, range.bytes));
     }
   }
   REKINDLE_CHECK(exchange.all_gather(pieces));
@@ -35,8 +36,8 @@ Result<std::uint64_t> restore(model::Replica& replica, exchange::Exchange& excha
   return manifest.id.step;
 }
 
-Result<Saved> save(model::Replica& replica, const std::filesystem::path& run_dir, const checkpoint::CheckpointId& id,
-                   int ranks, int rank) {
+Result<Saved> save(model::Replica& replica, const std::filesystem::path& run_dir,
+                   const checkpoint::CheckpointId& id, int ranks, int rank) {
   REKINDLE_CHECK(replica.download());
   const State state = replica.state();
   Saved saved;

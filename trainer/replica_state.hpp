@@ -12,8 +12,9 @@
 
 namespace rekindle::trainer {
 
-// Fills the replica from a committed checkpoint: each rank reads and verifies its part, the exchange gathers the
-// rest, and the digest of the whole is compared with the manifest's. Collective. Returns the checkpoint's step.
+// Fills the replica from a committed checkpoint: each rank reads and verifies its part, the exchange gathers
+// the rest, and the digest of the whole is compared with the manifest's. Collective. Returns the checkpoint's
+// step.
 Result<std::uint64_t> restore(model::Replica& replica, exchange::Exchange& exchange,
                               const std::filesystem::path& checkpoint_dir, int ranks, int rank);
 
@@ -21,7 +22,7 @@ struct Saved {
   std::string shard, tensors, digest;  // as protocol::ShardWritten
 };
 // Writes this rank's shard of the state after `id.step` updates.
-Result<Saved> save(model::Replica& replica, const std::filesystem::path& run_dir, const checkpoint::CheckpointId& id,
-                   int ranks, int rank);
+Result<Saved> save(model::Replica& replica, const std::filesystem::path& run_dir,
+                   const checkpoint::CheckpointId& id, int ranks, int rank);
 
 }  // namespace rekindle::trainer

@@ -77,7 +77,8 @@ std::uint32_t StepLoop::own_flags() {
   std::uint32_t flags = 0;
   if (parts_.link.stop_asked()) flags |= kStopFlag;
   const auto interval = std::chrono::milliseconds(job_.checkpoint_interval_ms);
-  if (rank_ == 0 && interval.count() > 0 && Clock::now() - last_checkpoint_ >= interval) flags |= kCheckpointFlag;
+  if (rank_ == 0 && interval.count() > 0 && Clock::now() - last_checkpoint_ >= interval)
+    flags |= kCheckpointFlag;
   return flags;
 }
 
@@ -95,7 +96,8 @@ Status StepLoop::compute_leaves(StepHeader& header, Times& times) {
     REKINDLE_CHECK(model::pin_host_memory(to));
     data::LeafBatch batch = parts_.loader.next();
     // Another leaf's samples would be a wrong state that nobody notices.
-    if (batch.leaf != op.leaf || batch.step != held_.step) throw std::logic_error("the loader is out of step");
+    if (batch.leaf != op.leaf || batch.step != held_.step)
+      throw std::logic_error("the loader is out of step");
     times.data_ms += ms_since(started);
     started = Clock::now();
     const std::uint64_t key =
@@ -147,7 +149,8 @@ Result<StepLoop::Totals> StepLoop::step() {
   const double lr = learning_rate(job_, held_.step);
   const float scale = 1.0F / static_cast<float>(job_.leaves);
   held_.whole = false;
-  for (const exchange::SumPiece& piece : reduced.pieces) parts_.replica.update(piece.first, piece.sum, scale, lr);
+  for (const exchange::SumPiece& piece : reduced.pieces)
+    parts_.replica.update(piece.first, piece.sum, scale, lr);
   REKINDLE_CHECK(parts_.replica.finish_update());
   const std::uint64_t epoch = epoch_of(job_, held_.step);
   held_ = {true, held_.step + 1};
@@ -157,9 +160,9 @@ Result<StepLoop::Totals> StepLoop::step() {
     const double step_ms = ms_since(last_step_);
     parts_.link.send(protocol::StepDone{
         start_.generation, held_.step, epoch, totals.loss,
-        static_cast<double>(totals.correct) / static_cast<double>(std::max<std::uint64_t>(totals.count, 1)), lr,
-        1000.0 * static_cast<double>(job_.batch_size) / step_ms, times.data_ms, times.compute_ms, times.exchange_ms,
-        times.update_ms, step_ms});
+        static_cast<double>(totals.correct) / static_cast<double>(std::max<std::uint64_t>(totals.count, 1)),
+        lr, 1000.0 * static_cast<double>(job_.batch_size) / step_ms, times.data_ms, times.compute_ms,
+        times.exchange_ms, times.update_ms, step_ms});
   }
   last_step_ = Clock::now();
   REKINDLE_CHECK(exchange_.release());
@@ -177,8 +180,8 @@ Status StepLoop::evaluate(bool& stopped) {
     for (int leaf = leaves_.first; leaf < leaves_.first + leaves_.count; ++leaf) {
       const std::uint64_t first = chunk * job_.batch_size + static_cast<std::uint64_t>(leaf) * leaf_batch;
       if (first >= tests) break;
-      const data::LeafBatch batch = data::test_batch(parts_.dataset, parts_.test_transform, first,
-                                                     std::min(leaf_batch, tests - first));
+      const data::LeafBatch batch =
+          data::test_batch(parts_.dataset, parts_.test_transform, first, std::min(leaf_batch, tests - first));
       REKINDLE_TRY(const model::LeafResult result, parts_.replica.evaluate(batch.images, batch.labels));
       header.loss += to_fixed(std::isfinite(result.loss) ? result.loss : kLossLimit);
       header.correct += static_cast<std::uint64_t>(result.correct);
@@ -196,8 +199,9 @@ Status StepLoop::evaluate(bool& stopped) {
   }
   if (rank_ == 0) {
     const auto count = static_cast<double>(sum.count);
-    parts_.link.send(protocol::Evaluated{start_.generation, held_.step, epoch_of(job_, held_.step - 1), sum.count,
-                                         sum.loss / count, static_cast<double>(sum.correct) / count});
+    parts_.link.send(protocol::Evaluated{start_.generation, held_.step, epoch_of(job_, held_.step - 1),
+                                         sum.count, sum.loss / count,
+                                         static_cast<double>(sum.correct) / count});
   }
   last_step_ = Clock::now();
   return {};
@@ -210,8 +214,8 @@ void StepLoop::write_checkpoint() {
                     {held_.step, start_.generation.term, start_.generation.number}, ranks_, rank_);
   saved_step_ = held_.step;
   if (saved) {
-    parts_.link.send(protocol::ShardWritten{start_.generation, parts_.link.trainer(), held_.step, rank_, saved->shard,
-                                            saved->tensors, saved->digest, ms_since(started)});
+    parts_.link.send(protocol::ShardWritten{start_.generation, parts_.link.trainer(), held_.step, rank_,
+                                            saved->shard, saved->tensors, saved->digest, ms_since(started)});
   } else {
     log_warning(saved.error().line());
     parts_.link.send(
@@ -227,7 +231,8 @@ Parked StepLoop::park(ParkReason reason, const std::string& detail, int peer) {
 }
 
 Parked StepLoop::park(const Error& error) {
-  if (model::is_abandoned(error) || exchange::is_aborted(error)) return park(ParkReason::kAborted, error.line());
+  if (model::is_abandoned(error) || exchange::is_aborted(error))
+    return park(ParkReason::kAborted, error.line());
   return park(ParkReason::kExchangeFailed, error.line(), exchange::failed_rank(error));
 }
 

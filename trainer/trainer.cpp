@@ -38,7 +38,9 @@ model::ModelConfig model_config(const Job& job, const data::DatasetInfo& info) {
   return config;
 }
 
-Address to_address(const exchange::Endpoint& e) { return {e.host, e.address, e.nonce, e.pid, e.control_fd, e.port}; }
+Address to_address(const exchange::Endpoint& e) {
+  return {e.host, e.address, e.nonce, e.pid, e.control_fd, e.port};
+}
 
 exchange::Endpoint to_endpoint(const Address& a) {
   exchange::Endpoint e;
@@ -106,11 +108,14 @@ class Trainer {
  private:
   Parked run_in(const Start& start, exchange::Exchange& exchange) {
     link_.set_phase("connecting", start.step);
-    if (auto status = exchange.connect(); !status) return parked(start, status.error(), ParkReason::kExchangeFailed);
-    if (auto status = reach(start, exchange); !status) return parked(start, status.error(), ParkReason::kRestoreFailed);
+    if (auto status = exchange.connect(); !status)
+      return parked(start, status.error(), ParkReason::kExchangeFailed);
+    if (auto status = reach(start, exchange); !status)
+      return parked(start, status.error(), ParkReason::kRestoreFailed);
     data::TransformConfig test_transform{static_cast<int>(config_.job.image_size), false};
-    StepLoop loop({config_.job, config_.run_dir, *dataset_, test_transform, *loader_, *hub_, *replica_, link_}, start,
-                  exchange, held_);
+    StepLoop loop(
+        {config_.job, config_.run_dir, *dataset_, test_transform, *loader_, *hub_, *replica_, link_}, start,
+        exchange, held_);
     return loop.run();
   }
 
@@ -165,8 +170,8 @@ Status run_trainer(const TrainerConfig& config, Fd worker_socket) {
     const auto message = link.wait();
     if (std::holds_alternative<Quit>(message)) return {};
     const Start& start = std::get<Start>(message);
-    log_info(str("generation ", to_text(start.generation), ": rank ", start.rank, " of ", start.members.size(),
-                 ", from step ", start.step));
+    log_info(str("generation ", to_text(start.generation), ": rank ", start.rank, " of ",
+                 start.members.size(), ", from step ", start.step));
     const Parked parked = trainer.run(start);
     log_info(str("parked at step ", parked.held_step, parked.detail.empty() ? "" : ": ", parked.detail));
     link.send(parked);

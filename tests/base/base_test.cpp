@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <unistd.h>
 #include <filesystem>
 #include <numeric>
-#include <unistd.h>
 
 #include "base/duration.hpp"
 #include "base/files.hpp"

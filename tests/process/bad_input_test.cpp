@@ -1,5 +1,5 @@
-// Bad input gets one line on stderr with what is wrong and what to do, the right exit code, nothing half-written and no
-// process left behind.
+// Bad input gets one line on stderr with what is wrong and what to do, the right exit code, nothing
+// half-written and no process left behind.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -59,7 +59,8 @@ TEST_F(BadRun, WrongCommandLine_64) {
 TEST_F(BadRun, WrongConfigurationFile_78) {
   std::ofstream(scratch_ / "typo.toml") << "leafs = 8\n";
   std::ofstream(scratch_ / "broken.toml") << "leaves = = 8\n";
-  refuse({"--config", scratch_ / "typo.toml"}, 78, "unknown key 'leafs' in the configuration file: did you mean leaves?");
+  refuse({"--config", scratch_ / "typo.toml"}, 78,
+         "unknown key 'leafs' in the configuration file: did you mean leaves?");
   refuse({"--config", scratch_ / "broken.toml"}, 78, "broken.toml line 1");
   refuse({"--config", scratch_ / "missing.toml"}, 78, "missing.toml");
 }
@@ -74,7 +75,9 @@ TEST_F(BadRun, UnwritableRunDirectory_78) {
 
 TEST_F(BadRun, BadData_78) {
   const auto with_data = [&](const std::string& model, const fs::path& data, const std::string& what) {
-    refused({"local", "--run-dir", dir(), "--model", model, "--data", data, "--batch-size", "8", "--steps", "1"}, 78, what);
+    refused(
+        {"local", "--run-dir", dir(), "--model", model, "--data", data, "--batch-size", "8", "--steps", "1"},
+        78, what);
     EXPECT_FALSE(fs::exists(dir()));
   };
   with_data("vgg11", scratch_ / "nowhere", "nowhere");
@@ -84,7 +87,8 @@ TEST_F(BadRun, BadData_78) {
   fs::copy(cifar_data(), cifar);
   fs::resize_file(cifar / "data_batch_2.bin", 3073 * 3 - 1);
   with_data("vgg11", cifar, "data_batch_2.bin");
-  fs::copy(cifar_data() / "data_batch_2.bin", cifar / "data_batch_2.bin", fs::copy_options::overwrite_existing);
+  fs::copy(cifar_data() / "data_batch_2.bin", cifar / "data_batch_2.bin",
+           fs::copy_options::overwrite_existing);
   std::fstream(cifar / "test_batch.bin", std::ios::in | std::ios::out | std::ios::binary).put(10);
   with_data("vgg11", cifar, "test_batch.bin");
 
@@ -92,7 +96,8 @@ TEST_F(BadRun, BadData_78) {
   fs::copy(mnist_data(), mnist);
   fs::resize_file(mnist / "train-images-idx3-ubyte", 1000);
   with_data("mnist-cnn", mnist, "train-images-idx3-ubyte");
-  fs::copy(mnist_data() / "t10k-images-idx3-ubyte", mnist / "train-images-idx3-ubyte", fs::copy_options::overwrite_existing);
+  fs::copy(mnist_data() / "t10k-images-idx3-ubyte", mnist / "train-images-idx3-ubyte",
+           fs::copy_options::overwrite_existing);
   with_data("mnist-cnn", mnist, "train-");  // 200 images and 1000 labels
 }
 
@@ -102,8 +107,9 @@ TEST_F(BadRun, AnotherRunsDirectory_78AndUntouched) {
   refused(mnist_run(dir(), 1, 4) + Arguments{"--seed", "9"}, 78, "seed is 1 there and 9 here");
   refused(mnist_run(dir(), 1, 4) + Arguments{"--batch-size", "32"}, 78, "batch_size is 16 there and 32 here");
   refused(mnist_run(dir(), 1, 4) + Arguments{"--lr", "0.5"}, 78, "--change-lr");
-  refused({"local", "--run-dir", dir(), "--model", "vgg11", "--data", cifar_data(), "--batch-size", "16", "--steps", "4"}, 78,
-          "belongs to another run");
+  refused({"local", "--run-dir", dir(), "--model", "vgg11", "--data", cifar_data(), "--batch-size", "16",
+           "--steps", "4"},
+          78, "belongs to another run");
   EXPECT_EQ(*read_text(dir() / "run.toml"), before);
   EXPECT_EQ(digest_of(dir()), digest);
 }
@@ -112,7 +118,9 @@ TEST_F(BadRun, CompleteRun_SaysSoAndDoesNothing) {
   ASSERT_EQ(run(mnist_run(dir(), 2, 3)).exit_code, 0);
   const Outcome again = run(mnist_run(dir(), 3, 3));
   EXPECT_EQ(again.exit_code, 0);
-  EXPECT_NE(again.out.find("the run is complete: 3 steps, digest " + digest_of(dir()).substr(0, 32)), std::string::npos) << again.out;
+  EXPECT_NE(again.out.find("the run is complete: 3 steps, digest " + digest_of(dir()).substr(0, 32)),
+            std::string::npos)
+      << again.out;
 }
 
 TEST_F(BadRun, HeldByALiveRun_78AndTheHolderGoesOn) {
@@ -135,7 +143,8 @@ TEST_F(BadRun, NonFiniteLoss_70WithoutACommitOfIt) {
 
 TEST(Tools, ThingsThatAreNotRuns_78) {
   const Scratch scratch;
-  for (const char* command : {"status", "inspect", "digest"}) refused({command, scratch / "none"}, 78, "none");
+  for (const char* command : {"status", "inspect", "digest"})
+    refused({command, scratch / "none"}, 78, "none");
   refused({"export", scratch / "none", scratch / "out.safetensors"}, 78, "");
   EXPECT_FALSE(fs::exists(scratch / "out.safetensors"));
 }

@@ -47,7 +47,8 @@ struct Data {
 Scratch::Scratch() : path_(fresh_path("test")) { fs::create_directories(path_); }
 Scratch::~Scratch() { fs::remove_all(path_); }
 
-Program::Program(const std::vector<std::string>& argv) : output_(fresh_path("out")), errors_(fresh_path("err")) {
+Program::Program(const std::vector<std::string>& argv)
+    : output_(fresh_path("out")), errors_(fresh_path("err")) {
   std::vector<std::string> copies = argv;
   std::vector<char*> args;
   for (std::string& copy : copies) args.push_back(copy.data());
@@ -83,7 +84,8 @@ bool Program::running() {
 
 Outcome Program::wait() {
   const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(10);
-  while (running() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  while (running() && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_TRUE(reaped_) << "the program did not end";
   Outcome outcome{-1, slurp(output_), slurp(errors_)};
   if (reaped_) outcome.exit_code = WIFSIGNALED(status_) ? 128 + WTERMSIG(status_) : WEXITSTATUS(status_);
@@ -92,7 +94,9 @@ Outcome Program::wait() {
 
 std::string rekindle() { return REKINDLE_PROGRAM; }
 
-Outcome run(const std::vector<std::string>& arguments) { return Program(Arguments{rekindle()} + arguments).wait(); }
+Outcome run(const std::vector<std::string>& arguments) {
+  return Program(Arguments{rekindle()} + arguments).wait();
+}
 
 bool eventually(const std::function<bool()>& condition) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(2);
@@ -116,15 +120,20 @@ std::string digest_of(const fs::path& run_dir) {
   return outcome.exit_code == 0 ? outcome.out : "error: " + outcome.err;
 }
 
+std::string command_line(pid_t pid) {
+  std::ifstream file(str("/proc/", pid, "/cmdline"), std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
 std::vector<pid_t> processes_with(const std::string& word) {
   std::vector<pid_t> found;
   for (const auto& entry : fs::directory_iterator("/proc")) {
     const std::string name = entry.path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    std::ifstream file(entry.path() / "cmdline", std::ios::binary);
-    std::ostringstream text;
-    text << file.rdbuf();
-    if (text.str().find(word) != std::string::npos) found.push_back(static_cast<pid_t>(std::stol(name)));
+    const auto pid = static_cast<pid_t>(std::stol(name));
+    if (command_line(pid).find(word) != std::string::npos) found.push_back(pid);
   }
   return found;
 }
@@ -145,13 +154,29 @@ fs::path cifar_data() {
 }
 
 Arguments mnist_run(const fs::path& run_dir, int workers, int steps) {
-  return {"local", "--run-dir", run_dir, "--workers", std::to_string(workers), "--model", "mnist-cnn", "--data",
-          mnist_data(), "--batch-size", "16", "--leaves", "8", "--steps", std::to_string(steps)};
+  return {"local",   "--run-dir", run_dir,  "--workers",  std::to_string(workers),
+          "--model", "mnist-cnn", "--data", mnist_data(), "--batch-size",
+          "16",      "--leaves",  "8",      "--steps",    std::to_string(steps)};
 }
 
 Arguments vgg_run(const fs::path& run_dir, int workers, int steps) {
-  return {"local", "--run-dir", run_dir, "--workers", std::to_string(workers), "--model", "vgg11", "--data",
-          cifar_data(), "--image-size", "64", "--batch-size", "4", "--leaves", "4", "--steps", std::to_string(steps)};
+  return {"local",
+          "--run-dir",
+          run_dir,
+          "--workers",
+          std::to_string(workers),
+          "--model",
+          "vgg11",
+          "--data",
+          cifar_data(),
+          "--image-size",
+          "64",
+          "--batch-size",
+          "4",
+          "--leaves",
+          "4",
+          "--steps",
+          std::to_string(steps)};
 }
 
 }  // namespace rekindle::process_test

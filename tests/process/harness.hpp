@@ -47,7 +47,7 @@ class Program {
   bool reaped_ = false;
 };
 
-std::string rekindle();  // the program under test
+std::string rekindle();                                  // the program under test
 Outcome run(const std::vector<std::string>& arguments);  // rekindle ARGUMENTS
 
 // Waits until `condition` holds or two minutes are over (false).
@@ -61,6 +61,9 @@ std::string digest_of(const fs::path& run_dir);
 
 // Pids of all processes that have `word` in their command line.
 std::vector<pid_t> processes_with(const std::string& word);
+
+// The arguments of a process, each followed by a NUL; empty if it is gone.
+std::string command_line(pid_t pid);
 
 using Arguments = std::vector<std::string>;
 Arguments operator+(Arguments a, const Arguments& b);

@@ -17,7 +17,8 @@ std::string finished(const Arguments& arguments, const fs::path& run_dir) {
 }
 
 // Stops a run with `signal` once it has done `step` steps; false if it was over before that.
-void stop_at(const Arguments& arguments, const fs::path& run_dir, std::uint64_t step, int signal, int exit_code) {
+void stop_at(const Arguments& arguments, const fs::path& run_dir, std::uint64_t step, int signal,
+             int exit_code) {
   Program program(Arguments{rekindle()} + arguments);
   ASSERT_TRUE(eventually([&] { return reached_step(run_dir) >= step || !program.running(); }));
   program.signal(signal);

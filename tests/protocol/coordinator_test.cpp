@@ -39,7 +39,8 @@ class CoordinatorTest : public ::testing::Test {
     ready("b");
     generation_ = machine_->generation();
   }
-  std::vector<Effect> park(const std::string& trainer, std::uint64_t step, ParkReason reason, bool holds = true) {
+  std::vector<Effect> park(const std::string& trainer, std::uint64_t step, ParkReason reason,
+                           bool holds = true) {
     return say(Parked{machine_->generation(), trainer, holds, step, reason, -1, "why"});
   }
   std::vector<Effect> shard(int rank, std::uint64_t step, const std::string& digest = "d") {

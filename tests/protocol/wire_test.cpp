@@ -22,15 +22,17 @@ TEST(Wire, MessagesSurviveTheTrip) {
 }
 
 TEST(Wire, GarbageIsAnErrorNeverAnException) {
-  for (const char* text : {"", "{", "[]", "{\"type\":\"start\"}", "{\"type\":\"nobody\",\"body\":{}}",
-                           "{\"type\":\"start\",\"body\":{\"rank\":\"one\"}}", "{\"type\":3,\"body\":{}}", "\xff\xfe"}) {
+  for (const char* text :
+       {"", "{", "[]", "{\"type\":\"start\"}", "{\"type\":\"nobody\",\"body\":{}}",
+        "{\"type\":\"start\",\"body\":{\"rank\":\"one\"}}", "{\"type\":3,\"body\":{}}", "\xff\xfe"}) {
     EXPECT_FALSE(decode<ToTrainer>(text)) << text;
     EXPECT_FALSE(decode<FromTrainer>(text)) << text;
   }
 }
 
 TEST(Wire, BytesThatAreNotUtf8DoNotThrow) {
-  const auto back = decode<FromTrainer>(encode(FromTrainer(ShardFailed{{1, 1}, "t", 3, "cannot write \xff\xfe"})));
+  const auto back =
+      decode<FromTrainer>(encode(FromTrainer(ShardFailed{{1, 1}, "t", 3, "cannot write \xff\xfe"})));
   ASSERT_TRUE(back);
   EXPECT_EQ(std::get<ShardFailed>(*back).step, 3U);
 }
