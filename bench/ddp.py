@@ -1,0 +1,58 @@
+"""One process of PyTorch DistributedDataParallel over Gloo: the step that bench/compare.py compares Rekindle's with.
+
+Its input is ready tensors, drawn before the first step, so reading and augmenting images costs DDP nothing (Rekindle does
+both while it is timed). A step's time runs from update to update, as Rekindle's step_ms does. Rank 0 prints the times in ms
+as a JSON list.
+"""
+import argparse
+import json
+import time
+
+import torch
+import torch.distributed as dist
+import torchvision
+
+VARIANTS = {
+    "default": ({}, {}),
+    "tuned": ({"gradient_as_bucket_view": True, "static_graph": True}, {"fused": True}),
+}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--variant", choices=VARIANTS, required=True)
+    for name in ("rank", "processes", "threads", "images", "image-size", "steps"):
+        parser.add_argument(f"--{name}", type=int, required=True)
+    parser.add_argument("--store", required=True, help="a file that all processes see, and that does not exist yet")
+    args = parser.parse_args()
+    ddp_options, sgd_options = VARIANTS[args.variant]
+
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(1)
+    dist.init_process_group("gloo", f"file://{args.store}", rank=args.rank, world_size=args.processes)
+    model = torchvision.models.vgg11(num_classes=10, dropout=0.5)
+    model = torch.nn.parallel.DistributedDataParallel(model, **ddp_options)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9, weight_decay=5e-4, **sgd_options)
+    criterion = torch.nn.CrossEntropyLoss()
+    batches = [(torch.randn(args.images, 3, args.image_size, args.image_size), torch.randint(10, (args.images,)))
+               for _ in range(args.steps)]
+
+    times_ms = []
+    dist.barrier()
+    last = time.perf_counter()
+    for images, labels in batches:
+        optimizer.zero_grad()
+        loss = criterion(model(images), labels)
+        loss.backward()
+        optimizer.step()
+        loss.item()
+        now = time.perf_counter()
+        times_ms.append(1000 * (now - last))
+        last = now
+    if args.rank == 0:
+        print(json.dumps(times_ms))
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

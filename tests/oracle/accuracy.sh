@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Real handwriting: mnist-cnn learns the digits of digits.py to at least 97 % test accuracy within 20 epochs, for seeds 1 to 3.
+#
+#   tests/oracle/accuracy.sh PATH_TO_REKINDLE [OPTION OF rekindle local...]
+#
+# Needs scikit-learn (python3, or the Python that REKINDLE_ORACLE_PYTHON names). Options given here override the ones below.
+set -euo pipefail
+rekindle=$(readlink -f "${1:?usage: accuracy.sh PATH_TO_REKINDLE [OPTION...]}")
+shift
+python=${REKINDLE_ORACLE_PYTHON:-python3}
+epochs=20 wanted=97
+# The defaults of mnist-cnn: Adadelta, lr 1.0. No decay: gamma 0.7 an epoch is for 40 times as many steps an epoch.
+train=(--model mnist-cnn --batch-size 32 --leaves 4 --workers 2 --epochs "$epochs")
+
+"$python" -c 'import sklearn' 2>/dev/null || {
+  echo "accuracy: $python has no scikit-learn: pip install scikit-learn, or set REKINDLE_ORACLE_PYTHON" >&2
+  exit 78
+}
+work=$(mktemp -d "${TMPDIR:-/var/tmp}/rekindle-accuracy.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+"$python" "$(dirname "${BASH_SOURCE[0]}")/digits.py" "$work/data"
+echo "rekindle local ${train[*]} $*"
+
+bad=0
+for seed in 1 2 3; do
+  "$rekindle" local --run-dir "$work/$seed" --data "$work/data" "${train[@]}" --seed "$seed" "$@" >"$work/$seed.log" 2>&1 || {
+    tail -n 5 "$work/$seed.log" >&2
+    echo "accuracy: FAILED: the run with seed $seed did not finish" >&2
+    exit 1
+  }
+  "$python" - "$work/$seed/metrics.jsonl" "$seed" "$epochs" "$wanted" <<'PYTHON' || bad=1
+import json, sys
+path, seed, epochs, wanted = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
+tests = [line for line in map(json.loads, open(path)) if "test_accuracy" in line]
+percent = [100 * line["test_accuracy"] for line in tests]
+good = len(tests) == epochs and percent[-1] >= wanted
+print(f"seed {seed}: {percent[-1]:.2f} % of {tests[-1]['test_images']} after {len(tests)} epochs, "
+      f"best {max(percent):.2f} % after epoch {percent.index(max(percent)) + 1}: {'ok' if good else 'FAILED'}")
+sys.exit(not good)
+PYTHON
+done
+((bad == 0)) || {
+  echo "accuracy: FAILED: less than $wanted % (or an epoch was not evaluated)" >&2
+  exit 1
+}
+echo "accuracy: at least $wanted % for every seed"
