@@ -95,130 +95,16 @@ void Coordinator::handle(const Tick&) {
   }
 }
 
-// ---- what trainers say
-// -------------------------------------------------------------------------------------------
-
-void Coordinator::heard(const std::string& worker, const TrainerReady& message) {
-  trainers_[message.trainer] = Trainer{worker, message, -1, {}, {}, now_, 0};
-  if (phase_ == Phase::kQuitting) return emit(SendTrainer{message.trainer, Quit{}});
-  if (phase_ != Phase::kGathering) return;
-  for (const auto& [name, trainer] : trainers_) {
-    if (trainer.ready.fingerprint != message.fingerprint) {
-      return give_up(78,
-                     str("trainer ", message.trainer, " on ", message.host, " is not like ", name, " on ",
-                         trainer.ready.host, ": ", message.fingerprint, " and ", trainer.ready.fingerprint),
-                     "the same build, threads and kind of CPU are needed everywhere");
-    }
-  }
-  if (static_cast<int>(trainers_.size()) >= config_.expected_trainers) form();
-}
-
-void Coordinator::heard(const std::string&, const StepDone& message) {
-  if (!current(message.generation)) return;
-  step_ = message.step;
-  const auto trainers = static_cast<int>(members_.size());
-  emit(RecordStep{message, trainers});
-  if (now_ - shown_ < Time(200) && message.step != config_.job.steps) return;
-  shown_ = now_;
-  Progress progress{
-      message.step, config_.job.steps, message.epoch, message.loss, message.images_per_second, 0, trainers};
-  if (message.images_per_second > 0) {
-    progress.seconds_left = static_cast<double>((config_.job.steps - message.step) * config_.job.batch_size) /
-                            message.images_per_second;
-  }
-  emit(ShowProgress{progress});
-}
-
-void Coordinator::heard(const std::string&, const Evaluated& message) {
-  if (!current(message.generation) || !config_.evaluated.insert(message.step).second) return;
-  emit(RecordEvaluation{message});
-  std::ostringstream line;
-  line.precision(4);
-  line << std::fixed << "after epoch " << message.epoch << " (step " << message.step << "): test loss "
-       << message.loss << ", test accuracy " << 100 * message.accuracy << " % of " << message.count
-       << " images";
-  emit(Tell{line.str()});
-}
-
-void Coordinator::heard(const std::string&, const ShardWritten& message) {
-  if (!current(message.generation)) return;
-  pending_[message.step].written[message.rank] = message;
-  try_commit(message.step);
-}
-
-void Coordinator::heard(const std::string&, const ShardFailed& message) {
-  if (!current(message.generation)) return;
-  Pending& pending = pending_[message.step];
-  pending.failed.insert(message.trainer);
-  pending.why = message.why;
-  try_commit(message.step);
-}
-
-// Once every writer has reported: commit, or give the whole checkpoint up. Not earlier, so that nobody writes
-// into a directory that is being removed.
-void Coordinator::try_commit(std::uint64_t step) {
-  const Pending& pending = pending_.at(step);
-  if (pending.written.size() + pending.failed.size() < members_.size()) return;
-  if (!pending.failed.empty()) {
-    failed_[step] = pending.why;
-    emit(Warn{str("the checkpoint of step ", step, " could not be written: ", pending.why,
-                  "; training goes on and the next checkpoint tries again")});
-    emit(Abandon{generation_, step});
-    pending_.erase(step);
-    return try_end();
-  }
-  const ShardWritten& first = pending.written.at(0);
-  Commit commit{generation_,   step, first.digest, trainers_.at(members_[0]).ready.fingerprint,
-                first.tensors, {}};
-  for (const auto& [rank, shard] : pending.written) {
-    if (shard.digest != first.digest) {
-      // Replicas that differ break promise 1: no checkpoint may hide it.
-      return give_up(
-          70, str("the states of trainers ", first.trainer, " and ", shard.trainer, " differ at step ", step),
-          str("suspect a hardware fault; ", resume_hint()));
-    }
-    commit.shards.push_back(shard.shard);
-  }
-  emit(std::move(commit));
-}
-
-void Coordinator::heard(const std::string&, const Parked& message) {
-  const auto found = trainers_.find(message.trainer);
-  if (found == trainers_.end() || message.generation != generation_) return;
-  found->second.parked = message;
-  if (phase_ == Phase::kRunning && message.reason == ParkReason::kExchangeFailed && !evidence_until_) {
-    // Most often a peer died and its worker is about to say so; that is the better message.
-    evidence_until_ = now_ + config_.lost_after;
-    evidence_ = str("the exchange of trainer ", message.trainer, " failed: ", message.detail);
-  }
-  if (phase_ == Phase::kRunning && message.reason == ParkReason::kRestoreFailed) abort_members();
-  if (everyone_parked()) all_parked();
-}
-
-void Coordinator::heard(const std::string&, const TrainerBeat& message) {
-  const auto found = trainers_.find(message.trainer);
-  if (found == trainers_.end()) return;
-  found->second.heard = now_;
-  found->second.beat = message;
-  found->second.peak_pss_bytes = std::max(found->second.peak_pss_bytes, message.peak_pss_bytes);
-}
-
-void Coordinator::heard(const std::string&, const TrainerFailed& message) {
-  give_up(message.exit_code, message.what, message.hint);
-}
-
-void Coordinator::heard(const std::string& worker, const TrainerExited& message) {
-  trainers_.erase(message.trainer);
-  if (ending_) return finish_if_quiet();
-  const std::string how = message.by_signal ? str("was killed by signal ", message.code)
-                                            : str("ended with exit code ", message.code);
-  give_up(70, str("trainer ", message.trainer, " of ", worker, " ", how, " at step ", step_), resume_hint());
-}
-
-// ---- generations
-// -------------------------------------------------------------------------------------------------
+// ---- generations ----
 
 void Coordinator::form() {
+  const bool restores = restore_from_ < config_.restorable.size();
+  if (restores && other_fingerprint() && config_.job.strict) {
+    return give_up(78,
+                   str("checkpoint ", config_.restorable[restore_from_].checkpoint,
+                       " was written by another build or machine"),
+                   "leave --strict out to go on with bits that may differ");
+  }
   members_.clear();
   for (auto& [name, trainer] : trainers_) {
     trainer.rank = -1;
@@ -232,7 +118,6 @@ void Coordinator::form() {
   phase_ = Phase::kRunning;
   pending_.clear();
   evidence_until_.reset();
-  const bool restores = restore_from_ < config_.restorable.size();
   failed_.clear();
   step_ = restores ? config_.restorable[restore_from_].step : 0;
   config_.evaluated.erase(config_.evaluated.upper_bound(step_), config_.evaluated.end());
@@ -250,35 +135,17 @@ void Coordinator::form() {
   if (stop_) stop_members();
 }
 
+bool Coordinator::other_fingerprint() const {
+  const std::string& then = config_.restorable[restore_from_].fingerprint;
+  return !then.empty() && then != trainers_.begin()->second.ready.fingerprint;  // alike in all
+}
+
 void Coordinator::show_members() {
   const bool restores = restore_from_ < config_.restorable.size();
   emit(Tell{restores ? str("generation ", to_text(generation_), " resumes from step ", step_,
                            " (checkpoints/", config_.restorable[restore_from_].checkpoint, ")")
                      : str("generation ", to_text(generation_), " starts from initial values")});
-  if (restores && !config_.restorable[restore_from_].fingerprint.empty() &&
-      config_.restorable[restore_from_].fingerprint != trainers_.at(members_[0]).ready.fingerprint) {
-    emit(
-        Warn{str("the checkpoint was written by another build or machine; from here on the bits may differ: ",
-                 config_.restorable[restore_from_].fingerprint, " then, ",
-                 trainers_.at(members_[0]).ready.fingerprint, " now")});
-  }
-  const auto ranks = members_.size();
-  const std::uint64_t leaves = config_.job.leaves;
-  emit(Tell{"  rank  host             device  pid      leaves"});
-  for (std::size_t r = 0; r < ranks; ++r) {
-    const TrainerReady& ready = trainers_.at(members_[r]).ready;
-    std::ostringstream row;
-    row << "  " << std::left;
-    const std::pair<std::string, int> cells[] = {
-        {str(r), 6}, {ready.host, 17}, {ready.device, 8}, {str(ready.pid), 9}};
-    for (const auto& [text, width] : cells) {
-      row.width(width);
-      row << text;
-    }
-    row << r * leaves / ranks << "-" << (r + 1) * leaves / ranks - 1;
-    emit(Tell{row.str()});
-  }
-  if (trainers_.size() > ranks) {
+  if (restores && other_fingerprint()) {
     emit(Warn{str(trainers_.size() - ranks, " trainers wait as spares: --leaves ", leaves,
                   " caps how many can work at once")});
   }
@@ -325,8 +192,7 @@ void Coordinator::retry_restore(const std::string& why) {
   form();
 }
 
-// ---- the end
-// -----------------------------------------------------------------------------------------------------
+// ---- the end ----
 
 // Ends the run when all members are parked at one step and that step is durable (or its checkpoint failed).
 void Coordinator::try_end() {

@@ -20,8 +20,7 @@ namespace rekindle::protocol {
 
 using Time = std::chrono::milliseconds;  // of the host's monotonic clock
 
-// ---- events
-// ------------------------------------------------------------------------------------------------------
+// ---- events ----
 
 struct WorkerJoined {
   std::string worker, host;
@@ -53,8 +52,7 @@ struct Tick {};
 using Event =
     std::variant<WorkerJoined, WorkerBeatSeen, WorkerLost, TrainerSaid, StopAsked, CommitDone, Fenced, Tick>;
 
-// ---- effects
-// -----------------------------------------------------------------------------------------------------
+// ---- effects ----
 
 struct SendTrainer {
   std::string trainer;
@@ -99,8 +97,7 @@ struct Finish {  // the run's processes may go: exit with this
 using Effect = std::variant<SendTrainer, Commit, Abandon, SetAside, Rewind, RecordStep, RecordEvaluation,
                             ShowProgress, Tell, Warn, Finish>;
 
-// ---- the machine
-// -------------------------------------------------------------------------------------------------
+// ---- the machine ----
 
 struct Restorable {
   std::string checkpoint;  // directory name
@@ -165,6 +162,7 @@ class Coordinator {
   void try_commit(std::uint64_t step);
   void form();
   void show_members();
+  bool other_fingerprint() const;  // than the checkpoint that is being restored
   void stop_members();
   void all_parked();
   void try_end();

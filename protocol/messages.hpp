@@ -31,8 +31,7 @@ struct Address {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Address, host, address, nonce, pid, control_fd, port)
 
-// ---- trainer to coordinator
-// -------------------------------------------------------------------------------------
+// ---- trainer to coordinator ----
 
 struct TrainerReady {  // warmed up: model built, memory there, listening
   std::string trainer, host, device, fingerprint;
@@ -121,8 +120,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainerExited, trainer, by_signal, code)
 using FromTrainer = std::variant<TrainerReady, StepDone, Evaluated, ShardWritten, ShardFailed, Parked,
                                  TrainerBeat, TrainerFailed, TrainerExited>;
 
-// ---- coordinator to trainer
-// -------------------------------------------------------------------------------------
+// ---- coordinator to trainer ----
 
 struct Start {
   GenerationId generation;
@@ -152,8 +150,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Quit, reserved)
 
 using ToTrainer = std::variant<Start, Stop, Abort, Quit>;
 
-// ---- coordinator and supervisor
-// ---------------------------------------------------------------------------------
+// ---- coordinator and supervisor ----
 
 struct CoordinatorUp {
   std::uint64_t term = 0;

@@ -115,6 +115,23 @@ TEST_F(CoordinatorTest, AnotherFingerprint_Refused) {
   EXPECT_EQ(finish()->exit_code, 78);
 }
 
+TEST_F(CoordinatorTest, CheckpointOfAnotherFingerprint_OneWarningOrRefusedWhenStrict) {
+  config_.restorable = {{"c", 40, "{\"threads\":4}"}};
+  begin();
+  ready("a");
+  const auto effects = ready("b");
+  EXPECT_EQ(of<Warn>(effects).size(), 1U);
+  EXPECT_EQ(sent<Start>(effects).size(), 2U);
+
+  config_.job.strict = true;
+  begin();
+  ready("a");
+  EXPECT_TRUE(sent<Start>(ready("b")).empty());
+  exit_all();
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->exit_code, 78);
+}
+
 TEST_F(CoordinatorTest, MoreTrainersThanLeaves_TheRestAreSpares) {
   config_.expected_trainers = 6;
   begin();
