@@ -146,6 +146,28 @@ void Coordinator::show_members() {
                            " (checkpoints/", config_.restorable[restore_from_].checkpoint, ")")
                      : str("generation ", to_text(generation_), " starts from initial values")});
   if (restores && other_fingerprint()) {
+    emit(
+        Warn{str("the checkpoint was written by another build or machine; from here on the bits may differ: ",
+                 config_.restorable[restore_from_].fingerprint, " then, ",
+                 trainers_.at(members_[0]).ready.fingerprint, " now")});
+  }
+  const auto ranks = members_.size();
+  const std::uint64_t leaves = config_.job.leaves;
+  emit(Tell{"  rank  host             device  pid      leaves"});
+  for (std::size_t r = 0; r < ranks; ++r) {
+    const TrainerReady& ready = trainers_.at(members_[r]).ready;
+    std::ostringstream row;
+    row << "  " << std::left;
+    const std::pair<std::string, int> cells[] = {
+        {str(r), 6}, {ready.host, 17}, {ready.device, 8}, {str(ready.pid), 9}};
+    for (const auto& [text, width] : cells) {
+      row.width(width);
+      row << text;
+    }
+    row << r * leaves / ranks << "-" << (r + 1) * leaves / ranks - 1;
+    emit(Tell{row.str()});
+  }
+  if (trainers_.size() > ranks) {
     emit(Warn{str(trainers_.size() - ranks, " trainers wait as spares: --leaves ", leaves,
                   " caps how many can work at once")});
   }
