@@ -84,7 +84,7 @@ Network make_network(const ModelConfig& config, const std::vector<at::Tensor>& p
 
 void initialize(const ModelConfig& config, const Layout& layout, const std::vector<at::Tensor>& parameters) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    at::Tensor tensor = parameters[i];
+    const at::Tensor& tensor = parameters[i];
     at::Generator generator =
         at::make_generator<at::CPUGeneratorImpl>(stream_key(config.seed, Draws::kInit, {i}));
     // A bias is drawn with the fan-in of its layer's weight, which comes before it.

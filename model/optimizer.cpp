@@ -17,6 +17,7 @@ void Optimizer::update(const std::vector<at::Tensor>& arenas, std::size_t first,
                        float scale, double lr) const {
   if (arenas[0].is_cpu()) {
     std::vector<std::span<float>> pieces;
+    pieces.reserve(arenas.size());
     for (const at::Tensor& arena : arenas) pieces.emplace_back(arena.data_ptr<float>() + first, sum.size());
     update_on_cpu(pieces, sum, scale, lr);
     return;
@@ -24,6 +25,7 @@ void Optimizer::update(const std::vector<at::Tensor>& arenas, std::size_t first,
   for (std::size_t done = 0; done < sum.size(); done += kStagingFloats) {
     const auto count = static_cast<std::int64_t>(std::min(kStagingFloats, sum.size() - done));
     std::vector<at::Tensor> pieces;
+    pieces.reserve(arenas.size());
     for (const at::Tensor& arena : arenas)
       pieces.push_back(arena.narrow(0, static_cast<std::int64_t>(first + done), count));
     // from_blob wants a pointer to non-const; this only reads.
@@ -49,19 +51,19 @@ void Optimizer::update_on_cpu(const std::vector<std::span<float>>& pieces, std::
   }
 }
 
-void Optimizer::update_on_device(const std::vector<at::Tensor>& pieces, at::Tensor g, float scale,
+void Optimizer::update_on_device(const std::vector<at::Tensor>& pieces, const at::Tensor& g, float scale,
                                  double lr) const {
-  at::Tensor p = pieces[0];
+  const at::Tensor& p = pieces[0];
   g.mul_(scale);
   if (config_.weight_decay != 0) g.add_(p, config_.weight_decay);
   if (config_.optimizer == "adadelta") {
-    at::Tensor s = pieces[1], a = pieces[2];
+    const at::Tensor &s = pieces[1], &a = pieces[2];
     s.mul_(config_.rho).addcmul_(g, g, 1 - config_.rho);
     const at::Tensor d = a.add(config_.eps).sqrt_().div_(s.add(config_.eps).sqrt_()).mul_(g);
     a.mul_(config_.rho).addcmul_(d, d, 1 - config_.rho);
     p.sub_(d, lr);
   } else if (pieces.size() > 1) {
-    at::Tensor m = pieces[1];
+    const at::Tensor& m = pieces[1];
     m.mul_(config_.momentum).add_(g);
     p.sub_(m, lr);
   } else {

@@ -23,7 +23,9 @@ class Optimizer {
  private:
   void update_on_cpu(const std::vector<std::span<float>>& pieces, std::span<const float> sum, float scale,
                      double lr) const;
-  void update_on_device(const std::vector<at::Tensor>& pieces, at::Tensor g, float scale, double lr) const;
+  // `g` holds the summed gradient and is overwritten.
+  void update_on_device(const std::vector<at::Tensor>& pieces, const at::Tensor& g, float scale,
+                        double lr) const;
 
   ModelConfig config_;
 };

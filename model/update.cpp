@@ -8,8 +8,7 @@
 // all of them. Sanitizers run before ifuncs are resolved and crash there, so their builds have one plain
 // version.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define REKINDLE_EACH_WIDTH \
-  __attribute__((target_clones("arch=x86-64-v4", "avx2", "default"), optimize("O3")))
+#define REKINDLE_EACH_WIDTH __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
 #else
 #define REKINDLE_EACH_WIDTH
 #endif

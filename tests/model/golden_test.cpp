@@ -19,7 +19,7 @@ constexpr double kTolerance = 1e-4;
 
 struct Recipe {
   ModelConfig config;
-  int leaves = 1, images = 1;
+  std::uint64_t leaves = 1, images = 1;
   double lr = 0;
 };
 
@@ -41,27 +41,27 @@ int differences(const Recipe& recipe, const nlohmann::json& want) {
 
   int different = 0;
   const auto side = static_cast<std::size_t>(recipe.config.image_size);
-  std::vector<float> pixels(static_cast<std::size_t>(recipe.images * recipe.config.channels) * side * side);
+  std::vector<float> pixels(recipe.images * static_cast<std::size_t>(recipe.config.channels) * side * side);
   std::vector<float> gradient(replica->arena_floats()), sum(replica->arena_floats());
   const std::atomic<bool> aborted{false};
-  for (int step = 0; step < golden::kSteps; ++step) {
+  for (std::size_t step = 0; step < golden::kSteps; ++step) {
     double loss = 0;
-    for (int leaf = 0; leaf < recipe.leaves; ++leaf) {
-      const auto part = static_cast<std::uint64_t>(step % 2 * recipe.leaves + leaf);
+    for (std::uint64_t leaf = 0; leaf < recipe.leaves; ++leaf) {
+      const std::uint64_t part = step % 2 * recipe.leaves + leaf;
       golden::fill_uniform(pixels, golden::kImages, part, 2);
-      const auto labels = golden::labels(part, static_cast<std::size_t>(recipe.images));
+      const auto labels = golden::labels(part, recipe.images);
       const auto result = replica->train_leaf(pixels, labels, 0, leaf == 0 ? sum : gradient, aborted);
       EXPECT_TRUE(result) << result.error().line();
-      loss += result->loss / recipe.leaves;
+      loss += result->loss / static_cast<double>(recipe.leaves);
       if (leaf > 0)
         for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[i];
     }
     replica->update(0, sum, 1.0F / static_cast<float>(recipe.leaves), recipe.lr);
     EXPECT_TRUE(replica->finish_update());
-    const double expected = want["losses"][static_cast<std::size_t>(step)];
+    const double expected = want["losses"][step];
     if (!near(loss, expected, expected)) {
       ++different;
-      std::printf("step %d: loss %.8g, PyTorch %.8g\n", step, loss, expected);
+      std::printf("step %zu: loss %.8g, PyTorch %.8g\n", step, loss, expected);
     }
   }
 
