@@ -61,8 +61,8 @@ def run_rekindle(args, data, work):
     run_dir = work / "run"
     shutil.rmtree(run_dir, ignore_errors=True)
     must([args.rekindle, "local", "--run-dir", run_dir, "--model", "vgg11", "--dataset", "cifar10", "--data", data,
-          "--workers", str(args.processes), "--leaves", str(args.processes), "--batch-size", str(args.images * args.processes),
-          "--image-size", str(args.image_size), "--threads", str(args.threads), "--steps", str(args.steps),
+          "--workers", str(args.processes), "--leaves", str(args.processes),
+          "--batch-size", str(args.images * args.processes), "--image-size", str(args.image_size), "--threads", str(args.threads), "--steps", str(args.steps),
           "--optimizer", "sgd", "--momentum", "0.9", "--weight-decay", "0.0005", "--dropout", "0.5",
           "--device", "cpu", "--exchange", "shm", "--checkpoint-interval", "24h"])
     lines = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
@@ -81,9 +81,9 @@ def run_ddp(args, variant, environment, work):
     try:
         for rank in range(args.processes):
             ranks.append(subprocess.Popen(
-                [sys.executable, HERE / "ddp.py", "--variant", variant, "--rank", str(rank), "--processes", str(args.processes),
-                 "--threads", str(args.threads), "--images", str(args.images), "--image-size", str(args.image_size),
-                 "--steps", str(args.steps), "--store", store],
+                [sys.executable, HERE / "ddp.py", "--variant", variant, "--rank", str(rank),
+                 "--processes", str(args.processes), "--threads", str(args.threads), "--images", str(args.images),
+                 "--image-size", str(args.image_size), "--steps", str(args.steps), "--store", store],
                 env=environment, text=True, stdout=subprocess.PIPE, stderr=(work / f"rank{rank}.log").open("w")))
         output = [process.communicate()[0] for process in ranks]
     finally:
@@ -108,7 +108,8 @@ def show_times(times):
 def show_parts(steps):
     """Rank 0's parts of a step; waiting for slower ranks is in exchange_ms."""
     medians = {part: statistics.median(line[part] for line in steps) for part in PARTS}
-    print("\nA step of Rekindle, medians in ms: " + ", ".join(f"{part[:-3]} {value:.0f}" for part, value in medians.items()))
+    print("\nA step of Rekindle, medians in ms: "
+          + ", ".join(f"{part[:-3]} {value:.0f}" for part, value in medians.items()))
 
 
 def show_memory(args, statuses):
@@ -126,8 +127,8 @@ def show_memory(args, statuses):
 
 def main():
     args = options()
-    print(f"VGG11, {args.processes} processes of {args.threads} thread(s), {args.images} images of {args.image_size} pixels each; "
-          f"{args.rounds} rounds of {args.steps} steps, the first {args.drop} of each dropped; {os.cpu_count()} cores, "
+    print(f"VGG11, {args.processes} processes of {args.threads} thread(s), {args.images} images of {args.image_size} pixels "
+          f"each; {args.rounds} rounds of {args.steps} steps, the first {args.drop} of each dropped; {os.cpu_count()} cores, "
           f"load {os.getloadavg()[0]:.1f}")
     times = {name: [] for name in CONTENDERS}
     steps, statuses = [], []
