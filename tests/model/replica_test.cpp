@@ -39,7 +39,8 @@ TEST(Replica, InitialValuesHaveTorchvisionsSpread) {
   }
   for (const checkpoint::Tensor& tensor : mnist->state()) {
     if (tensor.spec.name != "fc1.weight" && tensor.spec.name != "conv2.weight") continue;
-    const double bound = 1 / std::sqrt(static_cast<double>(tensor.spec.row_bytes() / sizeof(float)));
+    const std::size_t fan_in = tensor.spec.row_bytes() / sizeof(float);
+    const double bound = 1 / std::sqrt(static_cast<double>(fan_in));
     EXPECT_NEAR(spread(tensor).second, bound / std::sqrt(3.0), 0.02 * bound) << tensor.spec.name;
   }
 }
