@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <ostream>
 #include <span>
 #include <vector>
 
@@ -50,6 +51,9 @@ inline bool same_bits(std::span<const float> a, std::span<const float> b) {
 }
 
 inline Hash128 digest(Replica& replica) { return checkpoint::state_digest(0, replica.state()); }
+
+// GoogleTest's own print has addresses in it, and would put them into the names that ctest shows.
+inline void PrintTo(const ModelConfig& config, std::ostream* out) { *out << config.model; }
 
 // Both models, at sizes for a quick test.
 inline const ModelConfig kMnist = {.model = "mnist-cnn", .channels = 1, .image_size = 28};
