@@ -64,11 +64,17 @@ TEST_P(Generations, ManyInARowWithChangingMembersNeverMixUp) {
       const Plan plan =
           me.plan(static_cast<std::uint64_t>(generation), members_of(generation), 4, GetParam());
       if (plan.rank == static_cast<int>(plan.members.size())) continue;
+      // As the coordinator does: a generation forms when the members of the one before have parked.
+      int parked = 0;
+      for (int before = 1; before < generation; ++before)
+        parked += static_cast<int>(members_of(before).size());
+      me.wait_for(0, parked);
       const auto exchange = me.hub.make(plan);
       const std::string met = me.outcome(exchange->connect());
       std::string text = step_outcome(me, *exchange, plan, static_cast<std::uint64_t>(generation));
       if (text == reference_hash(generation, 4, 333).hex()) text = "right";
       me.say(str(generation, " ", met, " ", text));
+      me.mark(0);
     }
   });
   const auto lines = cluster.finish();
