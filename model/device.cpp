@@ -77,6 +77,10 @@ Status pin_host_memory(std::span<float> memory) {
   if (gpu_count() <= 0) return {};
   const cudaError_t error = cudaHostRegister(memory.data(), memory.size_bytes(), cudaHostRegisterPortable);
   if (error == cudaSuccess) return {};
+  if (error == cudaErrorHostMemoryAlreadyRegistered) {
+    static_cast<void>(cudaGetLastError());  // or the next check of anything would find it
+    return {};
+  }
   return fail(str("cannot pin ", memory.size_bytes(), " bytes of host memory: ", cudaGetErrorString(error)),
               "raise the limit on locked memory (ulimit -l)");
 }

@@ -8,7 +8,7 @@
 namespace rekindle::model {
 
 // Locks host memory so that a GPU copies from and to it at full speed; does nothing in a build without CUDA
-// or on a machine without a GPU. To be undone before the memory is unmapped.
+// or on a machine without a GPU. Pinning again does no harm. To be undone before the memory is unmapped.
 Status pin_host_memory(std::span<float> memory);
 void unpin_host_memory(std::span<float> memory);
 

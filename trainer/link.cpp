@@ -17,7 +17,8 @@ using namespace protocol;
 
 namespace {
 constexpr int kBeatMs = 500;
-}
+constexpr std::uint64_t kBeatsOfWarmUp = 20, kBeatsPerSample = 20;
+}  // namespace
 
 Link::Link(Fd socket, std::string trainer)
     : trainer_(std::move(trainer)),
@@ -84,7 +85,11 @@ void Link::hear(const ToTrainer& message) {
 }
 
 void Link::beat() {
-  peak_pss_bytes_ = std::max(peak_pss_bytes_, pss_bytes());
+  // Walking the page tables of some gigabytes takes tens of ms: often while the peak builds up, then rarely.
+  if (beats_ < kBeatsOfWarmUp || beats_ % kBeatsPerSample == 0) {
+    peak_pss_bytes_ = std::max(peak_pss_bytes_, pss_bytes());
+  }
+  ++beats_;
   GenerationId generation;
   {
     const std::scoped_lock lock(mutex_);

@@ -52,8 +52,8 @@ class Link {
   std::atomic<bool> aborted_ = false, stop_asked_ = false;
   std::atomic<const char*> phase_ = "starting";
   std::atomic<std::uint64_t> step_ = 0;
-  std::uint64_t peak_pss_bytes_ = 0;  // of the listening thread
-  std::thread thread_;                // last: it uses all of the above
+  std::uint64_t peak_pss_bytes_ = 0, beats_ = 0;  // of the listening thread
+  std::thread thread_;                            // last: it uses all of the above
 };
 
 }  // namespace rekindle::trainer

@@ -93,7 +93,7 @@ Status StepLoop::compute_leaves(StepHeader& header, Times& times) {
       times.compute_ms += ms_since(started);
       continue;
     }
-    REKINDLE_CHECK(model::pin_host_memory(to));
+    if (job_.device == "cuda") REKINDLE_CHECK(model::pin_host_memory(to));
     data::LeafBatch batch = parts_.loader.next();
     // Another leaf's samples would be a wrong state that nobody notices.
     if (batch.leaf != op.leaf || batch.step != held_.step)
