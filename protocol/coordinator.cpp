@@ -7,7 +7,7 @@
 namespace rekindle::protocol {
 
 Coordinator::Coordinator(CoordinatorConfig config, Time now)
-    : config_(std::move(config)), now_(now), gather_until_(now + config_.gather_time) {
+    : config_(std::move(config)), now_(now), gather_until_(now + config_.gather_time), ticked_(now) {
   generation_.term = config_.term;
   if (!config_.restorable.empty()) {
     step_ = config_.restorable.front().step;
@@ -74,6 +74,12 @@ void Coordinator::handle(const Fenced& event) {
 }
 
 void Coordinator::handle(const Tick&) {
+  // A coordinator that was itself held up (suspended, or starved on an overloaded machine) has heard nobody
+  // meanwhile: that says nothing about the workers, whose beats still wait in its queue.
+  if (now_ - ticked_ > config_.lost_after / 4) {
+    for (auto& [worker, heard] : workers_) heard = now_;
+  }
+  ticked_ = now_;
   for (const auto& [worker, heard] : workers_) {
     if (now_ - heard > config_.lost_after) {
       const std::string name = worker;

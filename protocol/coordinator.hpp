@@ -181,7 +181,7 @@ class Coordinator {
 
   CoordinatorConfig config_;
   Phase phase_ = Phase::kGathering;
-  Time now_{0}, gather_until_{0}, park_until_{0}, shown_{-1000000};
+  Time now_{0}, gather_until_{0}, park_until_{0}, ticked_{0}, shown_{-1000000};
   GenerationId generation_;
   std::map<std::string, Time> workers_;  // when last heard
   std::map<std::string, Trainer> trainers_;

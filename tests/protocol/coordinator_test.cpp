@@ -242,9 +242,21 @@ TEST_F(CoordinatorTest, LostTrainer_SurvivorsParkThenTheRunEndsWithTheLastCommit
   EXPECT_NE(finish()->hint.find("step 10"), std::string::npos);
 }
 
+TEST_F(CoordinatorTest, CoordinatorThatWasSuspended_LosesNobody) {
+  run_two();
+  now_ += Time(3600000);
+  feed(Tick{});
+  feed(WorkerBeatSeen{"w"});
+  now_ += Time(200);
+  feed(Tick{});
+  EXPECT_FALSE(finish());
+  EXPECT_EQ(machine_->phase(), Phase::kRunning);
+}
+
 TEST_F(CoordinatorTest, SilentWorker_Lost) {
   run_two();
-  now_ += config_.lost_after + Time(1);
+  for (const Time end = now_ + config_.lost_after; now_ <= end; now_ += Time(200)) feed(Tick{});
+  EXPECT_FALSE(finish());
   feed(Tick{});
   ASSERT_TRUE(finish());
   EXPECT_EQ(finish()->exit_code, 70);
