@@ -60,14 +60,17 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   const auto term = take_over(options.layout);
   if (!term) return report_end(supervisor, static_cast<int>(term.error().code), term.error().line());
 
+  auto known = survey(options.layout, options.job, *term, options.expected_trainers);
+  if (!known) {
+    if (auto ended = run::end_term(options.layout, *term); !ended) log_warning(ended.error().line());
+    return report_end(supervisor, static_cast<int>(known.error().code), known.error().line());
+  }
   RunRecords records(options.layout, options.job, *term);
   records.begin();
   CoordinatorEnd end;
   SystemConfig config(options.layout);
   caf::actor_system system(config);  // last: its end waits for the actor, which uses all of the above
-  LocalCoordinator actor = spawn_coordinator(
-      system, {options, survey(options.layout, options.job, *term, options.expected_trainers), records,
-               supervisor, end});
+  LocalCoordinator actor = spawn_coordinator(system, {options, std::move(*known), records, supervisor, end});
   const auto port =
       caf::openssl::publish(caf::actor_cast<CoordinatorActor>(actor), 0, options.address.c_str());
   Status published;
@@ -79,8 +82,7 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
         fail(str("the coordinator cannot listen on ", options.address, ": ", caf::to_string(port.error())));
   }
   if (!published) {
-    caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
-    return report_end(supervisor, 70, published.error().line());
+    ::_exit(report_end(supervisor, 70, published.error().line()));
   }
   log_info(str("term ", *term, " on ", options.address, ":", *port));
   if (auto sent = supervisor.send(encode(ToSupervisor(CoordinatorUp{*term}))); !sent)
@@ -101,8 +103,9 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   report_end(supervisor, end.exit_code(), end.line());
   ::shutdown(supervisor.fd(), SHUT_RD);
   listener.join();
-  caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
-  return end.exit_code();
+  // No orderly teardown: CAF may wait for ever for a detached actor that somebody still refers to, and a
+  // process that stays behind would look like a live run.
+  ::_exit(end.exit_code());
 }
 
 }  // namespace rekindle::actors

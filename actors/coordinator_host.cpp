@@ -73,8 +73,8 @@ class Host {
     if (const auto* stop = std::get_if<StopRun>(&*message))
       return feed(StopAsked{stop->exit_code, stop->why});
     const auto& died = std::get<WorkerDied>(*message);
-    feed(WorkerLost{died.worker,
-                    died.by_signal ? str("killed by signal ", died.code) : str("exit code ", died.code)});
+    feed(WorkerLost{died.worker, died.by_signal ? str("killed by signal ", died.code)
+                                                : str("exit code ", died.code, ", see logs/worker-w*.log")});
   }
 
   void committed(const CommitReply& reply) {

@@ -10,8 +10,24 @@ namespace rekindle::actors {
 
 using namespace protocol;
 
-CoordinatorConfig survey(const run::Layout& layout, const Job& job, std::uint64_t term,
-                         int expected_trainers) {
+namespace {
+
+// The learning rate may have been changed on purpose since (--change-lr); nothing else may differ.
+Status check_identity(const Job& job, const std::string& checkpoint, const std::string& identity) {
+  nlohmann::json theirs = nlohmann::json::parse(identity, nullptr, false), ours = identity_of(job);
+  if (!theirs.is_object()) return {};
+  for (const char* key : {"lr", "lr_step", "lr_gamma"}) theirs[key] = ours[key];
+  const std::string key = first_difference(theirs, ours);
+  if (key.empty()) return {};
+  return fail(ExitCode::kConfig,
+              str("checkpoint ", checkpoint, " belongs to another run: its ", key, " differs"),
+              "use the same options, or another --run-dir");
+}
+
+}  // namespace
+
+Result<CoordinatorConfig> survey(const run::Layout& layout, const Job& job, std::uint64_t term,
+                                 int expected_trainers) {
   CoordinatorConfig config;
   config.job = job;
   config.term = term;
@@ -22,6 +38,7 @@ CoordinatorConfig survey(const run::Layout& layout, const Job& job, std::uint64_
     // A manifest that cannot be read is found out by the trainers that try it.
     if (auto manifest = checkpoint::read_manifest(checkpoint::directory_of(layout.root(), id))) {
       restorable.fingerprint = manifest->fingerprint;
+      REKINDLE_CHECK(check_identity(job, restorable.checkpoint, manifest->identity));
     }
     config.restorable.push_back(std::move(restorable));
   }

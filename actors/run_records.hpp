@@ -12,8 +12,9 @@
 namespace rekindle::actors {
 
 // What a coordinator has to know before it begins, from the run directory.
-protocol::CoordinatorConfig survey(const run::Layout& layout, const protocol::Job& job, std::uint64_t term,
-                                   int expected_trainers);
+// A checkpoint of another run is an error (ExitCode::kConfig).
+Result<protocol::CoordinatorConfig> survey(const run::Layout& layout, const protocol::Job& job,
+                                           std::uint64_t term, int expected_trainers);
 
 // Commits a checkpoint and removes old ones; blocks on storage. Looks for higher terms right before the
 // commit.

@@ -56,11 +56,11 @@ int main(int argc, char** argv) {
   if (!build) return report(build.error());
   Fd supervisor(kInheritedFd);
   if (coordinator->parsed()) {
-    start_logging("coordinator", layout.log("coordinator"), LogLevel::kError);
+    start_logging("coordinator", layout.log("coordinator"), LogLevel::kNone);
     return actors::run_coordinator({layout, *job, trainers, *build}, std::move(supervisor));
   }
   if (name.empty()) name = "w-" + random_hex(4);
-  start_logging("worker " + name, layout.log("worker-" + name.substr(0, name.find('-'))), LogLevel::kError);
+  start_logging("worker " + name, layout.log("worker-" + name.substr(0, name.find('-'))), LogLevel::kNone);
   const std::string trainer = own_executable().parent_path() / "rekindle-trainer";
   return actors::run_worker({layout, *job, name, *build, trainer, term}, std::move(supervisor));
 }

@@ -36,6 +36,7 @@ int become(const char* program, std::vector<std::string> arguments) {
 }
 
 int local(JobOptions& job_options) {
+  hold_signals();
   auto options = job_options.resolve();
   if (!options) return report(options.error());
   if (auto ready = prepare(*options); !ready) return report(ready.error());

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <bit>
+#include <cmath>
 #include <optional>
 
 #include "app/run_config.hpp"
@@ -204,6 +205,15 @@ Result<LocalOptions> JobOptions::resolve() {
   }
   if (job.device == "cuda" && !has_gpu())
     return fail(ExitCode::kConfig, "this machine has no GPU", "use --device cpu");
+  for (const double value : {job.lr, job.momentum, job.weight_decay, job.lr_gamma, job.dropout}) {
+    if (!std::isfinite(value))
+      return fail(ExitCode::kUsage, "an option is not a finite number", "check --lr and the like");
+  }
+  const std::uint64_t smallest = mnist ? 8 : 32;
+  if (job.image_size < smallest) {
+    return fail(ExitCode::kUsage, str("--image-size ", job.image_size, " is too small for ", job.model),
+                str("use at least ", smallest));
+  }
   job.threads = r.threads;
   job.loader_threads = r.loader_threads;
   job.trainers_per_worker = 1;
@@ -216,12 +226,23 @@ Result<LocalOptions> JobOptions::resolve() {
     }
   }
   REKINDLE_CHECK(one_of("--exchange", r.exchange, {"auto", "shm", "tcp"}));
+  constexpr std::uint64_t kMostTrainers = 1024;
+  if (options.workers > kMostTrainers || options.workers * job.trainers_per_worker > kMostTrainers) {
+    return fail(ExitCode::kUsage, str("--workers ", options.workers, " is too many"),
+                str("use at most ", kMostTrainers, " trainers on one machine"));
+  }
   job.exchange = r.exchange;
   job.checkpoint_every = r.checkpoint_every;
   REKINDLE_TRY(const auto interval, parse_duration(r.checkpoint_interval));
   job.checkpoint_interval_ms = static_cast<std::uint64_t>(interval.count());
   job.keep = r.keep;
   job.strict = r.strict;
+  try {
+    static_cast<void>(nlohmann::json(job).dump());
+  } catch (const nlohmann::json::exception&) {
+    return fail(ExitCode::kConfig, "a path or name is not valid UTF-8",
+                "rename it, or link to it by another name");
+  }
   return options;
 }
 

@@ -45,17 +45,34 @@ std::string this_cpu() {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? "avx2" : "default";
 }
 
+Status probe(const std::filesystem::path& directory) {
+  const auto file = directory / str(".probe.", ::getpid());
+  const auto written = replace_file(file, "");
+  std::error_code code;
+  std::filesystem::remove(file, code);
+  if (!written) return fail(ExitCode::kConfig, written.error().what, "use a --run-dir that can be written");
+  return {};
+}
+
 Status check_directory(const run::Layout& layout) {
   if (auto made = make_directories(layout.root()); !made) {
     return fail(ExitCode::kConfig, made.error().what, "use a --run-dir that can be written");
   }
   // Root may write anywhere but on a read-only file system: try it.
-  const auto probe = layout.root() / str(".probe.", ::getpid());
-  const auto written = replace_file(probe, "");
+  REKINDLE_CHECK(probe(layout.root()));
   std::error_code code;
-  std::filesystem::remove(probe, code);
-  if (!written) return fail(ExitCode::kConfig, written.error().what, "use a --run-dir that can be written");
+  if (std::filesystem::exists(layout.checkpoints(), code)) REKINDLE_CHECK(probe(layout.checkpoints()));
   return {};
+}
+
+// The processes of a supervisor that was just killed take a moment to notice.
+Status check_holder(const run::Layout& layout) {
+  for (int tries = 0;; ++tries) {
+    REKINDLE_TRY(const auto holder, run::newest_term(layout));
+    if (!holder || holder->host != host_name() || run::provably_gone(*holder)) return {};
+    if (tries == 20) return forward_error(run::held_error(layout, *holder));
+    ::usleep(100000);
+  }
 }
 
 Status check_identity(const Job& before, const LocalOptions& options, const run::Layout& layout) {
@@ -80,13 +97,12 @@ Status prepare(LocalOptions& options) {
   const run::Layout layout(options.run_dir);
   REKINDLE_CHECK(complete_from_data(options.job));
   REKINDLE_CHECK(check_directory(layout));
-  REKINDLE_TRY(const auto holder, run::newest_term(layout));
-  if (holder && holder->host == host_name() && !run::provably_gone(*holder)) {
-    return forward_error(run::held_error(layout, *holder));
-  }
+  REKINDLE_CHECK(check_holder(layout));
   options.job.cpu_capability = this_cpu();
   std::error_code code;
   if (!std::filesystem::exists(layout.config(), code)) return {};
+  // Without a checkpoint there is nothing that other options could spoil.
+  if (checkpoint::list_committed(layout.root()).empty()) return {};
   REKINDLE_TRY(const Job before, read_job(layout.config()));
   REKINDLE_CHECK(check_identity(before, options, layout));
   // A newer CPU does what the first attempt's could; the other way round the trainers' fingerprint tells.
@@ -103,7 +119,10 @@ std::string completed_line(const LocalOptions& options) {
       step == options.job.steps)
     return "";
   const auto manifest = checkpoint::read_manifest(checkpoint::directory_of(layout.root(), committed.front()));
-  if (!manifest) return "";
+  if (!manifest ||
+      !checkpoint::verify(checkpoint::directory_of(layout.root(), committed.front()), *manifest)) {
+    return "";  // damaged: the run sets it aside and computes it again
+  }
   return str("the run is complete: ", step, " steps, digest ", manifest->digest);
 }
 

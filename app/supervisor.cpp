@@ -31,12 +31,17 @@ namespace {
 
 constexpr auto kGrace = std::chrono::seconds(15);  // for processes to go after the run has ended
 
-// Signals as a file descriptor; blocked for this process, and not for its children (spawn() clears the mask).
-Result<Fd> take_signals() {
+sigset_t stop_signals() {
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) sigaddset(&set, signal);
-  sigprocmask(SIG_BLOCK, &set, nullptr);
+  return set;
+}
+
+// Signals as a file descriptor; blocked for this process, and not for its children (spawn() clears the mask).
+Result<Fd> take_signals() {
+  hold_signals();
+  const sigset_t set = stop_signals();
   Fd fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd) return fail(str("signalfd: ", std::strerror(errno)));
   return fd;
@@ -209,6 +214,11 @@ class Supervisor {
 };
 
 }  // namespace
+
+void hold_signals() {
+  const sigset_t set = stop_signals();
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+}
 
 int run_local(const LocalOptions& options) {
   Supervisor supervisor(options);

@@ -5,6 +5,9 @@
 
 namespace rekindle::app {
 
+// From now on signals wait until run_local() takes them: none may end this process raw.
+void hold_signals();
+
 // Runs a job on this machine until it ends; the exit code. `options` has been prepared.
 int run_local(const LocalOptions& options);
 

@@ -43,8 +43,7 @@ int main(int argc, char** argv) {
   if (!build) return report(build.error());
   config.build = *build;
   start_logging("trainer " + config.trainer,
-                layout.log("trainer-" + config.trainer.substr(0, config.trainer.find('-'))),
-                LogLevel::kError);
+                layout.log("trainer-" + config.trainer.substr(0, config.trainer.find('-'))), LogLevel::kNone);
   if (auto status = trainer::run_trainer(config, Fd(kInheritedFd)); !status) {
     log_error(status.error().line());
     ::_exit(static_cast<int>(status.error().code));

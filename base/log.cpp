@@ -21,6 +21,8 @@ spdlog::level::level_enum level_of(LogLevel level) {
       return spdlog::level::warn;
     case LogLevel::kError:
       return spdlog::level::err;
+    case LogLevel::kNone:
+      return spdlog::level::off;
   }
   return spdlog::level::info;
 }

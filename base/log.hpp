@@ -6,7 +6,7 @@
 
 namespace rekindle {
 
-enum class LogLevel { kDebug, kInfo, kWarning, kError };
+enum class LogLevel { kDebug, kInfo, kWarning, kError, kNone };
 
 // From now on lines go to `file` (appended; created with its folder) and, from `console` upward, to stderr.
 // `name` says which process speaks ("coordinator", "trainer 3"). Before the first call: stderr, kInfo.

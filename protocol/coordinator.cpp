@@ -78,6 +78,10 @@ void Coordinator::handle(const Tick&) {
   // meanwhile: that says nothing about the workers, whose beats still wait in its queue.
   if (now_ - ticked_ > config_.lost_after / 4) {
     for (auto& [worker, heard] : workers_) heard = now_;
+    const Time gap = now_ - ticked_;
+    gather_until_ += gap;
+    park_until_ += gap;
+    if (evidence_until_) *evidence_until_ += gap;
   }
   ticked_ = now_;
   for (const auto& [worker, heard] : workers_) {

@@ -45,6 +45,9 @@ TEST_F(BadRun, WrongCommandLine_64) {
   refuse({"--threads", "0"}, 64, "--threads");
   refuse({"--lr", "fast"}, 64, "--lr");
   refuse({"--checkpoint-interval", "10"}, 64, "'10' is not a duration: give a number and a unit");
+  refuse({"--lr", "nan"}, 64, "not a finite number");
+  refuse({"--workers", "100000"}, 64, "too many");
+  refuse({"--image-size", "4"}, 64, "--image-size");
   refuse({"--bacth-size", "16"}, 64, "unknown option '--bacth-size': did you mean --batch-size?");
   refuse({"--model", "vgg1"}, 64, "did you mean vgg11?");
   refuse({"--optimizer", "sdg"}, 64, "did you mean sgd?");
@@ -111,6 +114,14 @@ TEST_F(BadRun, AnotherRunsDirectory_78AndUntouched) {
            "--steps", "4"},
           78, "belongs to another run");
   EXPECT_EQ(*read_text(dir() / "run.toml"), before);
+  EXPECT_EQ(digest_of(dir()), digest);
+}
+
+TEST_F(BadRun, CheckpointsOfAnotherRunWithoutItsRunToml_78AndUntouched) {
+  ASSERT_EQ(run(mnist_run(dir(), 1, 2)).exit_code, 0);
+  const std::string digest = digest_of(dir());
+  fs::remove(dir() / "run.toml");
+  refused(mnist_run(dir(), 1, 4) + Arguments{"--seed", "9"}, 78, "belongs to another run: its seed differs");
   EXPECT_EQ(digest_of(dir()), digest);
 }
 

@@ -1,6 +1,7 @@
 // Stops, deaths and damage on real processes.
 #include <gtest/gtest.h>
 #include <sys/mount.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <fstream>
@@ -86,6 +87,29 @@ TEST_F(Faults, KilledWorkerOrCoordinatorOrSupervisor_NothingLeftAndTheRunGoesOnL
   EXPECT_EQ(run(mnist_run(dir(), 1, 60)).exit_code, 0);
   EXPECT_EQ(run(mnist_run(scratch_ / "quiet", 1, 60)).exit_code, 0);
   EXPECT_EQ(reached_step(dir()) >= 60, true);
+}
+
+TEST_F(Faults, EverythingSuspendedForLongerThanAHeartbeatMayBeLate_NobodyIsLost) {
+  Program program(Arguments{rekindle()} + mnist_run(dir(), 2, 100000));
+  reach(program, 5);
+  const auto all = processes_with(dir());
+  for (const pid_t pid : all) ::kill(pid, SIGSTOP);
+  ::sleep(7);  // not a wait for something: the suspension itself
+  for (const pid_t pid : all) ::kill(pid, SIGCONT);
+  const std::uint64_t step = reached_step(dir());
+  ASSERT_TRUE(eventually([&] { return reached_step(dir()) > step + 20 || !program.running(); }));
+  program.signal(SIGUSR1);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 75) << outcome.err;
+}
+
+TEST_F(Faults, DamagedFinalCheckpointOfACompleteRun_ComputedAgain) {
+  const Arguments job = mnist_run(dir(), 2, 20) + Arguments{"--checkpoint-every", "10"};
+  ASSERT_EQ(run(job).exit_code, 0);
+  const std::string expected = digest_of(dir());
+  fs::resize_file(newest_checkpoint(dir()) / "shard-00000-of-00002.h5", 100);
+  EXPECT_EQ(run(job).exit_code, 0);
+  EXPECT_EQ(digest_of(dir()), expected);
 }
 
 TEST_F(Faults, SecondInterrupt_LeavesAtOnce) {
