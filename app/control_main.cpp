@@ -5,6 +5,7 @@
 
 #include "actors/coordinator.hpp"
 #include "actors/worker.hpp"
+#include "app/report.hpp"
 #include "app/run_config.hpp"
 #include "base/log.hpp"
 #include "base/process.hpp"
@@ -12,11 +13,6 @@
 
 namespace rekindle::app {
 namespace {
-
-int report(const Error& error) {
-  std::fprintf(stderr, "rekindle: %s\n", error.line().c_str());
-  return static_cast<int>(error.code);
-}
 
 // The job from the supervisor, or from run.toml when another launcher started this process.
 Result<protocol::Job> job_of(const run::Layout& layout, const std::string& json) {

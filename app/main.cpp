@@ -6,6 +6,7 @@
 
 #include "app/options.hpp"
 #include "app/prepare.hpp"
+#include "app/report.hpp"
 #include "app/supervisor.hpp"
 #include "app/tools.hpp"
 #include "base/log.hpp"
@@ -17,12 +18,7 @@
 namespace rekindle::app {
 namespace {
 
-int report(const Error& error) {
-  std::fprintf(stderr, "rekindle: %s\n", error.line().c_str());
-  return static_cast<int>(error.code);
-}
-
-int report(const Status& status) { return status ? 0 : report(status.error()); }
+int report(const Status& status) { return status ? 0 : app::report(status.error()); }
 
 // The parts live in programs of their own, so that only they load CAF or LibTorch.
 int become(const char* program, std::vector<std::string> arguments) {
@@ -32,14 +28,14 @@ int become(const char* program, std::vector<std::string> arguments) {
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   ::execv(path.c_str(), argv.data());
-  return report(errno_error("cannot start", path));
+  return app::report(errno_error("cannot start", path));
 }
 
 int local(JobOptions& job_options) {
   hold_signals();
   auto options = job_options.resolve();
-  if (!options) return report(options.error());
-  if (auto ready = prepare(*options); !ready) return report(ready.error());
+  if (!options) return app::report(options.error());
+  if (auto ready = prepare(*options); !ready) return app::report(ready.error());
   if (const std::string line = completed_line(*options); !line.empty()) {
     std::printf("%s\n", line.c_str());
     return 0;
@@ -99,11 +95,11 @@ int main(int argc, char** argv) {
     const auto chosen = cli.get_subcommands();
     const CLI::App& command = chosen.empty() ? cli : *chosen.front();
     const auto extras = cli.remaining(true);
-    return report(unknown_option(command, extras.empty() ? "" : extras.front(), false));
+    return app::report(unknown_option(command, extras.empty() ? "" : extras.front(), false));
   } catch (const CLI::ParseError& error) {
     std::string what = error.what();
     std::replace(what.begin(), what.end(), '\n', ' ');
-    return report(Error{ExitCode::kUsage, what, "see rekindle --help"});
+    return app::report(Error{ExitCode::kUsage, what, "see rekindle --help"});
   }
   if (local_command->parsed()) return local(job_options);
   if (status_command->parsed()) return report(show_status(run_dir, json));

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "app/report.hpp"
 #include "app/run_config.hpp"
 #include "base/log.hpp"
 #include "base/process.hpp"
@@ -12,11 +13,6 @@
 
 namespace rekindle::app {
 namespace {
-
-int report(const Error& error) {
-  std::fprintf(stderr, "rekindle: %s\n", error.line().c_str());
-  return static_cast<int>(error.code);
-}
 
 int main(int argc, char** argv) {
   model::tune_allocator();  // before anything is allocated
