@@ -1,13 +1,14 @@
 #include "actors/coordinator.hpp"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
+#include <thread>
 #include <nlohmann/json.hpp>
 
+#include "actors/coordinator_finder.hpp"
 #include "actors/coordinator_host.hpp"
 #include "actors/system.hpp"
 #include "actors/tls_keys.hpp"
@@ -24,21 +25,13 @@ using namespace protocol;
 
 namespace {
 
+constexpr auto kLastWords = std::chrono::milliseconds(200);
+
 // Whether the coordinator that coordinator.json names answers: a live holder on another host.
 bool port_answers(const run::Layout& layout, const run::Holder& holder) {
   if (holder.host == host_name()) return true;  // same host, same boot, process alive: it is there
-  const auto text = read_text(layout.coordinator());
-  if (!text) return false;
-  const auto json = nlohmann::json::parse(*text, nullptr, false);
-  if (!json.is_object()) return false;
-  Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const timeval patience{2, 0};
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(json.value("port", std::uint16_t{0}));
-  if (::inet_pton(AF_INET, json.value("host", "").c_str(), &address.sin_addr) != 1) return false;
-  return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  const auto place = read_place(layout);
+  return place && reachable(place->host, place->port);
 }
 
 Result<std::uint64_t> take_over(const run::Layout& layout) {
@@ -60,13 +53,20 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   const auto term = take_over(options.layout);
   if (!term) return report_end(supervisor, static_cast<int>(term.error().code), term.error().line());
 
-  auto known = survey(options.layout, options.job, *term, options.expected_trainers);
+  const bool restarted = options.attempt > 0;
+  if (!restarted) {
+    std::error_code code;  // a stop that was asked of an older attempt
+    std::filesystem::remove(options.layout.stop_request(), code);
+  }
+  auto known = survey(options.layout, options.job, *term);
   if (!known) {
     if (auto ended = run::end_term(options.layout, *term); !ended) log_warning(ended.error().line());
     return report_end(supervisor, static_cast<int>(known.error().code), known.error().line());
   }
-  RunRecords records(options.layout, options.job, *term);
-  records.begin();
+  known->expected_trainers = options.expected_trainers;
+  known->restarted = restarted;
+  RunRecords records(options.layout, options.job, *term, options.attempt);
+  records.begin(restarted);
   CoordinatorEnd end;
   SystemConfig config(options.layout);
   caf::actor_system system(config);  // last: its end waits for the actor, which uses all of the above
@@ -85,7 +85,7 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
     ::_exit(report_end(supervisor, 70, published.error().line()));
   }
   log_info(str("term ", *term, " on ", options.address, ":", *port));
-  if (auto sent = supervisor.send(encode(ToSupervisor(CoordinatorUp{*term}))); !sent)
+  if (auto sent = supervisor.send(encode(ToSupervisor(CoordinatorUp{*term, records.attempt()}))); !sent)
     log_warning(sent.error().line());
 
   // The supervisor's words go to the actor; its end ends the run, for nobody else would answer signals.
@@ -98,6 +98,8 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
     if (!end.is_set()) caf::anon_send(actor, SupervisorGone{});
   });
   end.wait();
+  // The last orders have to reach the workers.
+  std::this_thread::sleep_for(kLastWords);
   records.end(end.exit_code(), end.line(), end.step());
   if (auto ended = run::end_term(options.layout, *term); !ended) log_warning(ended.error().line());
   report_end(supervisor, end.exit_code(), end.line());

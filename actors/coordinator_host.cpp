@@ -1,5 +1,6 @@
 #include "actors/coordinator_host.hpp"
 
+#include <filesystem>
 #include <map>
 #include <memory>
 
@@ -7,7 +8,9 @@
 #include "base/log.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
+#include "data/loader.hpp"
 #include "protocol/wire.hpp"
+#include "run/terms.hpp"
 
 namespace rekindle::actors {
 
@@ -16,12 +19,14 @@ using namespace protocol;
 namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(200);
-constexpr int kTicksPerStatus = 5;
+constexpr int kTicksPerStatus = 5, kTicksPerTermCheck = 25;
 
 Committer::behavior_type committer(Committer::pointer, run::Layout layout, Job job) {
-  return {[layout = std::move(layout), job = std::move(job)](const CommitOrder& order) {
-    return commit(layout, job, order);
-  }};
+  return {[layout, job = std::move(job)](const CommitOrder& order) { return commit(layout, job, order); },
+          [layout](const TermCheck& check) {
+            const auto newest = run::newest_term(layout);
+            return TermCheckReply{newest && *newest ? (*newest)->term : check.term};
+          }};
 }
 
 class Host {
@@ -29,6 +34,7 @@ class Host {
   Host(LocalCoordinator::pointer self, CoordinatorParts parts)
       : self_(self),
         parts_(std::move(parts)),
+        term_(parts_.config.term),
         machine_(parts_.config, boot_time()),
         committer_(self->spawn<caf::detached>(committer, parts_.options.layout, parts_.options.job)) {}
 
@@ -38,16 +44,21 @@ class Host {
     }
   }
 
-  Welcome enter(const Register& message, const WorkerActor& worker) {
-    const std::uint64_t term = parts_.config.term;
-    if (message.term != term) return {term, str("term ", message.term, " is not this coordinator's")};
-    if (message.build != parts_.options.build)
-      return {term, "another build of rekindle: use one for all nodes"};
+  void enter(const Register& message, const WorkerActor& worker) {
+    auto registration = decode<Registration>(message.message);
+    std::string refused;
+    if (message.term != term_) refused = str("term ", message.term, " is not this coordinator's");
+    if (!registration)
+      refused = registration.error().line();
+    else if (registration->build != parts_.options.build)
+      refused = "another build of rekindle: use one for all nodes";
+    // Before any order to it.
+    self_->send(worker, Welcome{term_, refused});
+    if (!refused.empty()) return log_warning(str("worker ", message.worker, " is refused: ", refused));
     workers_[message.worker] = worker;
     self_->monitor(worker);
-    log_info(str("worker ", message.worker, " on ", message.host, " registered"));
-    feed(WorkerJoined{message.worker, message.host});
-    return {term, ""};
+    log_info(str("worker ", message.worker, " on ", registration->host, " registered"));
+    feed(WorkerRegistered{std::move(*registration)});
   }
 
   void leave(const caf::actor_addr& gone) {
@@ -60,10 +71,9 @@ class Host {
   }
 
   void report(const TrainerReport& report) {
-    if (report.term != parts_.config.term) return;
+    if (report.term != term_) return;
     auto message = decode<FromTrainer>(report.message);
     if (!message) return log_error(message.error().line());
-    remember(report.worker, *message);
     feed(TrainerSaid{report.worker, std::move(*message)});
   }
 
@@ -71,7 +81,7 @@ class Host {
     auto message = decode<ToCoordinator>(said.message);
     if (!message) return log_error(message.error().line());
     if (const auto* stop = std::get_if<StopRun>(&*message))
-      return feed(StopAsked{stop->exit_code, stop->why});
+      return feed(StopAsked{stop->exit_code, stop->why, Time(stop->within_ms)});
     const auto& died = std::get<WorkerDied>(*message);
     feed(WorkerLost{died.worker, died.by_signal ? str("killed by signal ", died.code)
                                                 : str("exit code ", died.code, ", see logs/worker-w*.log")});
@@ -79,16 +89,23 @@ class Host {
 
   void committed(const CommitReply& reply) {
     if (reply.higher_term > 0) feed(Fenced{reply.higher_term});
-    feed(CommitDone{{reply.term, reply.generation}, reply.step, reply.checkpoint, reply.error});
+    feed(CommitDone{
+        {reply.term, reply.generation}, reply.step, reply.checkpoint, reply.fingerprint, reply.error});
   }
 
   void beat(const WorkerBeat& beat) {
-    if (beat.term == parts_.config.term) feed(WorkerBeatSeen{beat.worker});
+    if (beat.term == term_) feed(WorkerBeatSeen{beat.worker, beat.trainers});
   }
 
   void tick() {
     feed(Tick{});
-    if (++ticks_ % kTicksPerStatus == 0) parts_.records.show(machine_, "running");
+    ++ticks_;
+    if (ticks_ % kTicksPerStatus == 0) {
+      parts_.records.show(machine_, "running");
+      tell(CoordinatorBeat{term_});
+      look_for_stop();
+    }
+    if (ticks_ % kTicksPerTermCheck == 0) look_for_newer_term();
     self_->delayed_send(self_, kTick, TimerTick{});
   }
 
@@ -98,8 +115,19 @@ class Host {
   }
 
  private:
-  void remember(const std::string& worker, const FromTrainer& message) {
-    if (const auto* ready = std::get_if<TrainerReady>(&message)) worker_of_[ready->trainer] = worker;
+  // `rekindle stop` leaves a file: it outlives whichever coordinator is there.
+  void look_for_stop() {
+    std::error_code code;
+    if (stop_seen_ || !std::filesystem::exists(parts_.options.layout.stop_request(), code)) return;
+    stop_seen_ = true;
+    feed(StopAsked{static_cast<int>(ExitCode::kSaved), "rekindle stop",
+                   Time(static_cast<std::int64_t>(parts_.options.job.stop_within_ms))});
+  }
+
+  void look_for_newer_term() {
+    self_->request(committer_, caf::infinite, TermCheck{term_}).then([this](const TermCheckReply& reply) {
+      if (reply.newest > term_) feed(Fenced{reply.newest});
+    });
   }
 
   void finish(int exit_code, const std::string& line) {
@@ -123,14 +151,23 @@ class Host {
       }
       start->secret = secret_;
     }
-    const auto worker = worker_of_.find(effect.trainer);
-    if (worker == worker_of_.end() || !workers_.contains(worker->second)) return;
-    self_->send(workers_.at(worker->second),
-                TrainerOrder{parts_.config.term, effect.trainer, encode(message)});
+    send_to(effect.worker, TrainerOrder{term_, effect.trainer, encode(message)});
+  }
+  void apply(const OrderKill& effect) {
+    send_to(effect.worker, KillOrder{term_, effect.kill.trainer, effect.kill.why});
+  }
+  void apply(const DismissWorker& effect) {
+    send_to(effect.worker, DismissOrder{term_, effect.dismiss.exit_code, effect.dismiss.why});
+  }
+  template <class Order>
+  void send_to(const std::string& worker, Order order) {
+    const auto found = workers_.find(worker);
+    if (found != workers_.end()) self_->send(found->second, std::move(order));
   }
   void apply(const Commit& effect) {
-    const CommitOrder order{effect.generation.term, effect.generation.number, effect.step,  effect.digest,
-                            effect.fingerprint,     effect.tensors,           effect.shards};
+    const CommitOrder order{
+        term_,         effect.generation.term, effect.generation.number, effect.step,
+        effect.digest, effect.fingerprint,     effect.tensors,           effect.shards};
     self_->request(committer_, caf::infinite, order).then([this](const CommitReply& reply) {
       committed(reply);
     });
@@ -150,18 +187,32 @@ class Host {
     tell(Say{str("warning: ", effect.line)});
   }
   void apply(const Finish& effect) {
-    finish(effect.exit_code, effect.hint.empty() ? effect.line : str(effect.line, ": ", effect.hint));
+    std::string line = effect.line;
+    if (effect.stuck_at) line += str(" (", samples_of(*effect.stuck_at), ")");
+    finish(effect.exit_code, effect.hint.empty() ? line : str(line, ": ", effect.hint));
+  }
+
+  // The numbers of a step's samples in the data set, for whoever looks for a bad one.
+  std::string samples_of(std::uint64_t step) const {
+    const Job& job = parts_.options.job;
+    const data::SampleOrder order(job.seed, job.train_samples);
+    std::string list = "its samples are";
+    for (std::uint64_t i = 0; i < job.batch_size; ++i) {
+      list += str(i == 0 ? " " : ", ", order.sample_at(step * job.batch_size + i));
+    }
+    return list;
   }
 
   LocalCoordinator::pointer self_;
   CoordinatorParts parts_;
+  const std::uint64_t term_;
   Coordinator machine_;
   Committer committer_;
   std::map<std::string, WorkerActor> workers_;
-  std::map<std::string, std::string> worker_of_;  // by trainer
   GenerationId secret_of_;
   std::string secret_;
   int ticks_ = 0;
+  bool stop_seen_ = false;
 };
 
 LocalCoordinator::behavior_type coordinator(LocalCoordinator::pointer self, CoordinatorParts parts) {
@@ -170,7 +221,7 @@ LocalCoordinator::behavior_type coordinator(LocalCoordinator::pointer self, Coor
   self->set_down_handler([host](const caf::down_msg& down) { host->leave(down.source); });
   self->send(self, TimerTick{});
   return {
-      [host](const Register& message, const WorkerActor& worker) { return host->enter(message, worker); },
+      [host](const Register& message, const WorkerActor& worker) { host->enter(message, worker); },
       [host](const TrainerReport& report) { host->report(report); },
       [host](const WorkerBeat& beat) { host->beat(beat); },
       [host](const SupervisorSaid& said) { host->supervisor_said(said); },

@@ -6,14 +6,32 @@
 #include <caf/all.hpp>
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "protocol/messages.hpp"
+
+namespace rekindle::protocol {
+
+// Beats are many: they travel in CAF's binary form.
+template <class Inspector>
+auto inspect(Inspector& f, GenerationId& x) {
+  return f(caf::meta::type_name("GenerationId"), x.term, x.number);
+}
+template <class Inspector>
+auto inspect(Inspector& f, TrainerBeat& x) {
+  return f(caf::meta::type_name("TrainerBeat"), x.trainer, x.phase, x.generation, x.step, x.progress,
+           x.waiting_for, x.peak_pss_bytes);
+}
+
+}  // namespace rekindle::protocol
 
 namespace rekindle::actors {
 
-struct Register {  // worker to coordinator, first
-  std::string worker, host, build;
-  std::uint64_t term = 0;  // the term that the worker means to join
+struct Register {  // worker to coordinator, first on a connection
+  std::uint64_t term = 0;      // the term that the worker means to join
+  std::string worker, message;  // a protocol::Registration
 };
-struct Welcome {
+struct Welcome {  // the coordinator's answer, before any order
   std::uint64_t term = 0;
   std::string refused;  // empty: registered
 };
@@ -24,10 +42,20 @@ struct TrainerReport {  // worker to coordinator: a protocol::FromTrainer
 struct WorkerBeat {
   std::uint64_t term = 0;
   std::string worker;
+  std::vector<protocol::TrainerBeat> trainers;
 };
 struct TrainerOrder {  // coordinator to worker: a protocol::ToTrainer for one of its trainers
   std::uint64_t term = 0;
   std::string trainer, message;
+};
+struct KillOrder {
+  std::uint64_t term = 0;
+  std::string trainer, why;
+};
+struct DismissOrder {
+  std::uint64_t term = 0;
+  std::int32_t exit_code = 0;
+  std::string why;
 };
 
 // Inside one process.
@@ -38,16 +66,34 @@ struct SupervisorGone {
   std::uint8_t reserved = 0;
 };
 struct CommitOrder {
+  std::uint64_t own_term = 0;  // of the coordinator; the checkpoint's may be older
   std::uint64_t term = 0, generation = 0, step = 0;
   std::string digest, fingerprint, tensors;
   std::vector<std::string> shards;
 };
 struct CommitReply {
   std::uint64_t term = 0, generation = 0, step = 0, higher_term = 0;
-  std::string checkpoint, error;
+  std::string checkpoint, fingerprint, error;
 };
-struct LocalReport {  // a trainer of this worker said something
-  std::string message;
+struct TermCheck {  // is there a newer term than this?
+  std::uint64_t term = 0;
+};
+struct TermCheckReply {
+  std::uint64_t newest = 0;
+};
+struct LocalTerm {  // a coordinator of this term says where it is
+  std::uint64_t term = 0;
+};
+struct LocalConnection {
+  std::uint64_t term = 0;
+};
+struct LocalReport {  // a trainer of this worker said something: a protocol::FromTrainer
+  std::string trainer, message;
+};
+struct LocalEnd {  // a trainer of this worker ended
+  std::string trainer;
+  bool by_signal = false;
+  std::int32_t code = 0;
 };
 struct TimerTick {
   std::uint8_t reserved = 0;
@@ -55,7 +101,7 @@ struct TimerTick {
 
 template <class Inspector>
 auto inspect(Inspector& f, Register& x) {
-  return f(caf::meta::type_name("Register"), x.worker, x.host, x.build, x.term);
+  return f(caf::meta::type_name("Register"), x.term, x.worker, x.message);
 }
 template <class Inspector>
 auto inspect(Inspector& f, Welcome& x) {
@@ -67,11 +113,19 @@ auto inspect(Inspector& f, TrainerReport& x) {
 }
 template <class Inspector>
 auto inspect(Inspector& f, WorkerBeat& x) {
-  return f(caf::meta::type_name("WorkerBeat"), x.term, x.worker);
+  return f(caf::meta::type_name("WorkerBeat"), x.term, x.worker, x.trainers);
 }
 template <class Inspector>
 auto inspect(Inspector& f, TrainerOrder& x) {
   return f(caf::meta::type_name("TrainerOrder"), x.term, x.trainer, x.message);
+}
+template <class Inspector>
+auto inspect(Inspector& f, KillOrder& x) {
+  return f(caf::meta::type_name("KillOrder"), x.term, x.trainer, x.why);
+}
+template <class Inspector>
+auto inspect(Inspector& f, DismissOrder& x) {
+  return f(caf::meta::type_name("DismissOrder"), x.term, x.exit_code, x.why);
 }
 template <class Inspector>
 auto inspect(Inspector& f, SupervisorSaid& x) {
@@ -83,17 +137,35 @@ auto inspect(Inspector& f, SupervisorGone& x) {
 }
 template <class Inspector>
 auto inspect(Inspector& f, CommitOrder& x) {
-  return f(caf::meta::type_name("CommitOrder"), x.term, x.generation, x.step, x.digest, x.fingerprint,
-           x.tensors, x.shards);
+  return f(caf::meta::type_name("CommitOrder"), x.own_term, x.term, x.generation, x.step, x.digest, x.fingerprint, x.tensors, x.shards);
 }
 template <class Inspector>
 auto inspect(Inspector& f, CommitReply& x) {
-  return f(caf::meta::type_name("CommitReply"), x.term, x.generation, x.step, x.higher_term, x.checkpoint,
-           x.error);
+  return f(caf::meta::type_name("CommitReply"), x.term, x.generation, x.step, x.higher_term, x.checkpoint, x.fingerprint, x.error);
+}
+template <class Inspector>
+auto inspect(Inspector& f, TermCheck& x) {
+  return f(caf::meta::type_name("TermCheck"), x.term);
+}
+template <class Inspector>
+auto inspect(Inspector& f, TermCheckReply& x) {
+  return f(caf::meta::type_name("TermCheckReply"), x.newest);
+}
+template <class Inspector>
+auto inspect(Inspector& f, LocalTerm& x) {
+  return f(caf::meta::type_name("LocalTerm"), x.term);
+}
+template <class Inspector>
+auto inspect(Inspector& f, LocalConnection& x) {
+  return f(caf::meta::type_name("LocalConnection"), x.term);
 }
 template <class Inspector>
 auto inspect(Inspector& f, LocalReport& x) {
-  return f(caf::meta::type_name("LocalReport"), x.message);
+  return f(caf::meta::type_name("LocalReport"), x.trainer, x.message);
+}
+template <class Inspector>
+auto inspect(Inspector& f, LocalEnd& x) {
+  return f(caf::meta::type_name("LocalEnd"), x.trainer, x.by_signal, x.code);
 }
 template <class Inspector>
 auto inspect(Inspector& f, TimerTick& x) {
@@ -101,15 +173,21 @@ auto inspect(Inspector& f, TimerTick& x) {
 }
 
 // What the coordinator may ask of a worker, over the network.
-using WorkerActor = caf::typed_actor<caf::reacts_to<TrainerOrder>>;
+using WorkerActor = caf::typed_actor<caf::reacts_to<Welcome>, caf::reacts_to<TrainerOrder>,
+                                     caf::reacts_to<KillOrder>, caf::reacts_to<DismissOrder>>;
 // What a worker may ask of the coordinator, over the network.
-using CoordinatorActor = caf::typed_actor<caf::replies_to<Register, WorkerActor>::with<Welcome>,
-                                          caf::reacts_to<TrainerReport>, caf::reacts_to<WorkerBeat>>;
+using CoordinatorActor = caf::typed_actor<caf::reacts_to<Register, WorkerActor>, caf::reacts_to<TrainerReport>,
+                                          caf::reacts_to<WorkerBeat>>;
 // The same actors as their own processes see them.
-using LocalWorker = WorkerActor::extend<caf::reacts_to<LocalReport>, caf::reacts_to<TimerTick>>;
+using LocalWorker =
+    WorkerActor::extend<caf::reacts_to<LocalTerm>, caf::reacts_to<LocalConnection, CoordinatorActor>,
+                        caf::reacts_to<LocalConnection>, caf::reacts_to<LocalReport>,
+                        caf::reacts_to<LocalEnd>, caf::reacts_to<TimerTick>>;
 using LocalCoordinator = CoordinatorActor::extend<caf::reacts_to<SupervisorSaid>,
                                                   caf::reacts_to<SupervisorGone>, caf::reacts_to<TimerTick>>;
-using Committer = caf::typed_actor<caf::replies_to<CommitOrder>::with<CommitReply>>;
+// Whatever blocks on storage.
+using Committer = caf::typed_actor<caf::replies_to<CommitOrder>::with<CommitReply>,
+                                   caf::replies_to<TermCheck>::with<TermCheckReply>>;
 
 }  // namespace rekindle::actors
 
@@ -119,11 +197,23 @@ CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::Welcome))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::TrainerReport))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::WorkerBeat))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::TrainerOrder))
+CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::KillOrder))
+CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::DismissOrder))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::SupervisorSaid))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::SupervisorGone))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::CommitOrder))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::CommitReply))
+CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::TermCheck))
+CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::TermCheckReply))
+CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::LocalTerm))
+CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::LocalConnection))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::LocalReport))
+CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::LocalEnd))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::TimerTick))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::WorkerActor))
+CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::CoordinatorActor))
+CAF_ADD_TYPE_ID(rekindle, (rekindle::protocol::GenerationId))
+CAF_ADD_TYPE_ID(rekindle, (rekindle::protocol::TrainerPhase))
+CAF_ADD_TYPE_ID(rekindle, (rekindle::protocol::TrainerBeat))
+CAF_ADD_TYPE_ID(rekindle, (std::vector<rekindle::protocol::TrainerBeat>))
 CAF_END_TYPE_ID_BLOCK(rekindle)

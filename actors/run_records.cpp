@@ -26,12 +26,13 @@ Status check_identity(const Job& job, const std::string& checkpoint, const std::
 
 }  // namespace
 
-Result<CoordinatorConfig> survey(const run::Layout& layout, const Job& job, std::uint64_t term,
-                                 int expected_trainers) {
+Result<CoordinatorConfig> survey(const run::Layout& layout, const Job& job, std::uint64_t term) {
   CoordinatorConfig config;
   config.job = job;
   config.term = term;
-  config.expected_trainers = expected_trainers;
+  config.gather_time = Time(static_cast<std::int64_t>(job.gather_time_ms));
+  config.lost_after = Time(static_cast<std::int64_t>(job.lost_after_ms));
+  config.hang_after = Time(static_cast<std::int64_t>(job.hang_after_ms));
   for (const checkpoint::CheckpointId& id : checkpoint::list_committed(layout.root())) {
     if (id.step > job.steps) continue;  // --steps was lowered below it
     Restorable restorable{id.directory_name(), id.step, ""};
@@ -42,7 +43,13 @@ Result<CoordinatorConfig> survey(const run::Layout& layout, const Job& job, std:
     }
     config.restorable.push_back(std::move(restorable));
   }
-  config.evaluated = run::evaluated_steps(layout);
+  for (const nlohmann::json& line : run::read_lines(layout.metrics())) {
+    const std::uint64_t step = line.value("step", std::uint64_t{0});
+    if (line.contains("test_loss"))
+      config.evaluated.insert(step);
+    else
+      config.recorded_step = std::max(config.recorded_step, step);
+  }
   return config;
 }
 
@@ -62,7 +69,7 @@ Status commit_and_sweep(const run::Layout& layout, const Job& job, const CommitO
     manifest.shards.push_back(std::move(entry));
   }
   REKINDLE_TRY(const auto newest, run::newest_term(layout));
-  if (newest && newest->term > order.term) {
+  if (newest && newest->term > order.own_term) {
     reply.higher_term = newest->term;
     return fail(str("term ", newest->term, " has taken over"));
   }
@@ -76,14 +83,23 @@ Status commit_and_sweep(const run::Layout& layout, const Job& job, const CommitO
 }  // namespace
 
 CommitReply commit(const run::Layout& layout, const Job& job, const CommitOrder& order) {
-  CommitReply reply{order.term, order.generation, order.step, 0, "", ""};
+  CommitReply reply{order.term, order.generation, order.step, 0, "", order.fingerprint, ""};
   reply.checkpoint = checkpoint::CheckpointId{order.step, order.term, order.generation}.directory_name();
   if (auto status = commit_and_sweep(layout, job, order, reply); !status) reply.error = status.error().line();
   return reply;
 }
 
-RunRecords::RunRecords(const run::Layout& layout, const Job& job, std::uint64_t term)
-    : layout_(layout), job_(job), metrics_(layout), term_(term), attempt_(run::next_attempt(layout)) {}
+RunRecords::RunRecords(const run::Layout& layout, const Job& job, std::uint64_t term, std::uint64_t attempt)
+    : layout_(layout),
+      job_(job),
+      metrics_(layout),
+      term_(term),
+      attempt_(attempt > 0 ? attempt : run::next_attempt(layout)) {}
+
+bool RunRecords::history() const {
+  const auto newest = run::newest_term(layout_);
+  return !newest || (*newest && (*newest)->term > term_);
+}
 
 void RunRecords::warn_once(const Status& status) {
   if (status || warned_) return;
@@ -91,8 +107,8 @@ void RunRecords::warn_once(const Status& status) {
   log_warning(str("records are not written: ", status.error().line()));
 }
 
-void RunRecords::begin() {
-  warn_once(run::record_attempt(layout_, {{"event", "begin"},
+void RunRecords::begin(bool restarted) {
+  warn_once(run::record_attempt(layout_, {{"event", restarted ? "coordinator-restart" : "begin"},
                                           {"attempt", attempt_},
                                           {"term", term_},
                                           {"host", host_name()},
@@ -109,7 +125,10 @@ void RunRecords::end(int exit_code, const std::string& why, std::uint64_t step) 
                                           {"at", utc_now()}}));
 }
 
-void RunRecords::rewind(std::uint64_t step) { warn_once(metrics_.rewind(step)); }
+void RunRecords::rewind(std::uint64_t step) {
+  if (last_.step > step) last_ = {};
+  warn_once(metrics_.rewind(step));
+}
 
 void RunRecords::record(const StepDone& done, int trainers) {
   last_ = done;
@@ -140,11 +159,13 @@ void RunRecords::record(const Evaluated& evaluated) {
 }
 
 void RunRecords::set_aside(const std::string& checkpoint) {
+  if (history()) return;
   if (const auto id = checkpoint::CheckpointId::parse(checkpoint))
     warn_once(checkpoint::set_aside(layout_.root(), *id));
 }
 
 void RunRecords::abandon(const GenerationId& generation, std::uint64_t step) {
+  if (history()) return;
   warn_once(checkpoint::discard(layout_.root(), {step, generation.term, generation.number}));
 }
 
@@ -156,7 +177,7 @@ void RunRecords::show(const Coordinator& coordinator, const std::string& state) 
                         {"host", trainer.ready.host},
                         {"device", trainer.ready.device},
                         {"pid", trainer.ready.pid},
-                        {"phase", trainer.beat.phase},
+                        {"phase", to_text(trainer.beat.phase)},
                         {"step", trainer.beat.step},
                         {"peak_pss_bytes", trainer.peak_pss_bytes}});
   }
@@ -166,6 +187,7 @@ void RunRecords::show(const Coordinator& coordinator, const std::string& state) 
                                  {"term", term_},
                                  {"attempt", attempt_},
                                  {"generation", to_text(coordinator.generation())},
+                                 {"phase", to_text(coordinator.phase())},
                                  {"step", coordinator.step()},
                                  {"steps", job_.steps},
                                  {"epoch", last_.epoch},

@@ -14,7 +14,7 @@ namespace rekindle::actors {
 // What a coordinator has to know before it begins, from the run directory.
 // A checkpoint of another run is an error (ExitCode::kConfig).
 Result<protocol::CoordinatorConfig> survey(const run::Layout& layout, const protocol::Job& job,
-                                           std::uint64_t term, int expected_trainers);
+                                           std::uint64_t term);
 
 // Commits a checkpoint and removes old ones; blocks on storage. Looks for higher terms right before the
 // commit.
@@ -22,9 +22,11 @@ CommitReply commit(const run::Layout& layout, const protocol::Job& job, const Co
 
 class RunRecords {
  public:
-  RunRecords(const run::Layout& layout, const protocol::Job& job, std::uint64_t term);
+  // `attempt` 0: the next one; otherwise a restarted coordinator goes on with that one.
+  RunRecords(const run::Layout& layout, const protocol::Job& job, std::uint64_t term, std::uint64_t attempt);
 
-  void begin();
+  std::uint64_t attempt() const { return attempt_; }
+  void begin(bool restarted);
   void end(int exit_code, const std::string& why, std::uint64_t step);
   void rewind(std::uint64_t step);
   void record(const protocol::StepDone& done, int trainers);
@@ -36,6 +38,7 @@ class RunRecords {
 
  private:
   void warn_once(const Status& status);
+  bool history() const;  // a newer term exists: nothing may be deleted any more
 
   run::Layout layout_;
   protocol::Job job_;

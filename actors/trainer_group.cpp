@@ -1,6 +1,8 @@
 #include "actors/trainer_group.hpp"
 
 #include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -31,68 +33,83 @@ std::vector<std::pair<std::string, std::string>> environment_of(const protocol::
 
 }  // namespace
 
-Status TrainerGroup::start() {
-  for (int i = 0; i < launch_.count; ++i) {
-    const std::string name = str(launch_.worker, ".", i, "-", random_hex(3));
-    REKINDLE_TRY(auto ends, Channel::pair());
-    REKINDLE_TRY(Child child, spawn({launch_.program, "--run-dir", launch_.run_dir, "--name", name},
-                                    environment_of(launch_.job), ends.second.get()));
-    const std::scoped_lock lock(mutex_);
-    started_ = true;
-    members_.emplace(name, Member{std::move(child), std::make_shared<Channel>(std::move(ends.first)), true});
-  }
+TrainerGroup::TrainerGroup(TrainerLaunch launch)
+    : launch_(std::move(launch)), changed_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+Status TrainerGroup::start(const std::string& trainer) {
+  REKINDLE_TRY(auto ends, Channel::pair());
+  REKINDLE_TRY(Child child, spawn({launch_.program, "--run-dir", launch_.run_dir, "--name", trainer},
+                                  environment_of(launch_.job), ends.second.get()));
+  const std::scoped_lock lock(mutex_);
+  members_.emplace(trainer,
+                   Member{std::move(child), std::make_shared<Channel>(std::move(ends.first)), true});
+  const std::uint64_t one = 1;
+  if (::write(changed_.get(), &one, sizeof one) < 0) return fail("eventfd: a trainer cannot be watched");
   return {};
 }
 
-bool TrainerGroup::over() {
+std::shared_ptr<Channel> TrainerGroup::channel_of(const std::string& trainer) {
   const std::scoped_lock lock(mutex_);
-  return started_ && members_.empty();
+  const auto found = members_.find(trainer);
+  return found == members_.end() ? nullptr : found->second.channel;
 }
 
 void TrainerGroup::send(const std::string& trainer, const std::string& message) {
-  std::shared_ptr<Channel> channel;
-  {
-    const std::scoped_lock lock(mutex_);
-    const auto found = members_.find(trainer);
-    if (found == members_.end()) return;
-    channel = found->second.channel;
-  }
+  const auto channel = channel_of(trainer);
+  if (!channel) return;
   if (auto sent = channel->send(message); !sent) log_warning(str(trainer, ": ", sent.error().line()));
 }
 
-void TrainerGroup::drain(Member& member, const std::function<void(std::string)>& on_message) {
-  auto text = member.channel->receive();
-  if (text && *text) return on_message(std::move(**text));
-  member.open = false;  // its end follows on the pidfd
+void TrainerGroup::kill(const std::string& trainer) {
+  const std::scoped_lock lock(mutex_);
+  if (const auto found = members_.find(trainer); found != members_.end())
+    kill_child(found->second.child, SIGKILL);
 }
 
-void TrainerGroup::serve(int supervisor_fd, const std::function<void(std::string)>& on_message,
-                         const std::function<void(const Ended&)>& on_end) {
-  while (!members_.empty()) {
-    std::vector<pollfd> waits{{supervisor_fd, POLLIN, 0}};
-    std::vector<std::string> names;
-    for (const auto& [name, member] : members_) {
-      names.push_back(name);
-      waits.push_back({member.open ? member.channel->fd() : -1, POLLIN, 0});
-      waits.push_back({member.child.pidfd.get(), POLLIN, 0});
+std::vector<TrainerGroup::Watched> TrainerGroup::watched() {
+  const std::scoped_lock lock(mutex_);
+  std::vector<Watched> all;
+  for (const auto& [name, member] : members_)
+    all.push_back({name, member.channel, member.child.pidfd.get(), member.open});
+  return all;
+}
+
+void TrainerGroup::serve(int until_fd, const Listener& listener) {
+  for (;;) {
+    const std::vector<Watched> all = watched();
+    std::vector<pollfd> waits{{until_fd, POLLIN, 0}, {changed_.get(), POLLIN, 0}};
+    for (const Watched& one : all) {
+      waits.push_back({one.open ? one.channel->fd() : -1, POLLIN, 0});
+      waits.push_back({one.pidfd, POLLIN, 0});
     }
     if (::poll(waits.data(), waits.size(), -1) < 0) continue;
-    if (waits[0].revents != 0) return kill_all();
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      Member& member = members_.at(names[i]);
-      if (waits[1 + 2 * i].revents != 0) {
-        drain(member, on_message);
-      } else if (waits[2 + 2 * i].revents != 0) {
-        // Its last words have been read: the socket had nothing more.
-        const ExitStatus status = wait_for(member.child);
-        {
-          const std::scoped_lock lock(mutex_);
-          members_.erase(names[i]);
+    if (waits[0].revents != 0) return;
+    std::uint64_t starts = 0;
+    if (waits[1].revents != 0 && ::read(changed_.get(), &starts, sizeof starts) < 0) continue;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (waits[2 + 2 * i].revents != 0) {
+        auto text = all[i].channel->receive();
+        if (text && *text) {
+          listener.said(all[i].trainer, std::move(**text));
+          continue;
         }
-        on_end({names[i], status});
+        const std::scoped_lock lock(mutex_);
+        members_.at(all[i].trainer).open = false;  // its end follows on the pidfd
+      } else if (waits[3 + 2 * i].revents != 0) {
+        reap(all[i].trainer, listener);  // its last words have been read: the socket had nothing more
       }
     }
   }
+}
+
+void TrainerGroup::reap(const std::string& trainer, const Listener& listener) {
+  ExitStatus status;
+  {
+    const std::scoped_lock lock(mutex_);
+    status = wait_for(members_.at(trainer).child);
+    members_.erase(trainer);
+  }
+  listener.ended(trainer, status);
 }
 
 void TrainerGroup::kill_all() {

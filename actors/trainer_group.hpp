@@ -17,30 +17,26 @@ namespace rekindle::actors {
 struct TrainerLaunch {
   std::string program;  // the trainer executable
   std::string run_dir;
-  std::string worker;
-  int count = 1;
   protocol::Job job;
 };
 
 class TrainerGroup {
  public:
-  explicit TrainerGroup(TrainerLaunch launch) : launch_(std::move(launch)) {}
+  explicit TrainerGroup(TrainerLaunch launch);
   ~TrainerGroup() { kill_all(); }
 
-  Status start();
-  // To one trainer, if it is there. From any thread.
+  // From any thread. Orders to a trainer that is not there are dropped.
+  Status start(const std::string& trainer);
   void send(const std::string& trainer, const std::string& message);
+  void kill(const std::string& trainer);
+  void kill_all();
 
-  // All trainers that were started have ended.
-  bool over();
-
-  struct Ended {
-    std::string trainer;
-    ExitStatus status;
+  struct Listener {
+    std::function<void(const std::string& trainer, std::string message)> said;
+    std::function<void(const std::string& trainer, const ExitStatus& status)> ended;
   };
-  // Serves until all trainers have ended or `supervisor_fd` is at its end; then ends whoever is left.
-  void serve(int supervisor_fd, const std::function<void(std::string message)>& on_message,
-             const std::function<void(const Ended&)>& on_end);
+  // Tells what the trainers say and how they end until `until_fd` is readable.
+  void serve(int until_fd, const Listener& listener);
 
  private:
   struct Member {
@@ -48,13 +44,20 @@ class TrainerGroup {
     std::shared_ptr<Channel> channel;  // shared: an order may be on its way while the trainer ends
     bool open = true;
   };
-  void drain(Member& member, const std::function<void(std::string)>& on_message);
-  void kill_all();
+  struct Watched {
+    std::string trainer;
+    std::shared_ptr<Channel> channel;
+    int pidfd = -1;
+    bool open = true;
+  };
+  std::vector<Watched> watched();
+  std::shared_ptr<Channel> channel_of(const std::string& trainer);
+  void reap(const std::string& trainer, const Listener& listener);
 
   TrainerLaunch launch_;
-  bool started_ = false;
-  std::mutex mutex_;  // guards members_ and started_
-  std::map<std::string, Member> members_;
+  Fd changed_;  // eventfd: somebody was started
+  std::mutex mutex_;
+  std::map<std::string, Member> members_;  // guarded by mutex_
 };
 
 }  // namespace rekindle::actors

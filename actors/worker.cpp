@@ -1,20 +1,17 @@
 #include "actors/worker.hpp"
 
-#include <poll.h>
-
 #include <unistd.h>
-#include <atomic>
-#include <csignal>
-#include <future>
-#include <nlohmann/json.hpp>
-#include <optional>
 
+#include <memory>
+
+#include "actors/coordinator_finder.hpp"
 #include "actors/system.hpp"
 #include "actors/trainer_group.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "protocol/wire.hpp"
+#include "protocol/worker.hpp"
 
 namespace rekindle::actors {
 
@@ -22,125 +19,157 @@ using namespace protocol;
 
 namespace {
 
-constexpr auto kBeat = std::chrono::milliseconds(500);
-constexpr auto kConnectPatience = std::chrono::seconds(60);
-constexpr auto kPollPeriodMs = 100;
+constexpr auto kTick = std::chrono::milliseconds(100);
 
-struct Place {
-  std::uint64_t term = 0;
-  std::string host;
-  std::uint16_t port = 0;
+// The actor around protocol::Worker: events in, effects out, nothing decided here.
+class Host {
+ public:
+  Host(LocalWorker::pointer self, const WorkerConfig& config, TrainerGroup& trainers,
+       CoordinatorFinder*& finder)
+      : self_(self), name_(config.worker), machine_(config, boot_time()), trainers_(trainers), finder_(finder) {}
+
+  void feed(const WorkerEvent& event) {
+    for (const WorkerEffect& effect : machine_.on(boot_time(), event)) {
+      std::visit([this](const auto& e) { apply(e); }, effect);
+    }
+  }
+
+  void connected(std::uint64_t term, const CoordinatorActor& coordinator) {
+    if (term < machine_.term()) return;
+    coordinator_ = coordinator;
+    self_->monitor(coordinator);
+    finder_->set_connected(true);
+    feed(Connected{term});
+  }
+
+  void failed(std::uint64_t term) { feed(Disconnected{term}); }
+
+  void lost(const caf::actor_addr& gone) {
+    if (!coordinator_ || coordinator_.address() != gone) return;
+    log_warning("the connection to the coordinator broke; training goes on");
+    coordinator_ = nullptr;
+    finder_->set_connected(false);
+    feed(Disconnected{machine_.term()});
+  }
+
+  void said(const LocalReport& report) {
+    auto message = decode<FromTrainer>(report.message);
+    if (!message) return log_error(message.error().line());
+    feed(OwnTrainerSaid{report.trainer, std::move(*message)});
+  }
+
+  void order(const TrainerOrder& order) {
+    auto message = decode<ToTrainer>(order.message);
+    if (!message) return log_error(message.error().line());
+    feed(OrderedForTrainer{order.term, {order.trainer, std::move(*message)}});
+  }
+
+  void tick() {
+    feed(WorkerTick{});
+    self_->delayed_send(self_, kTick, TimerTick{});
+  }
+
+ private:
+  template <class Message>
+  void send(Message message) {
+    if (coordinator_) self_->send(coordinator_, std::move(message));
+  }
+
+  void apply(const Connect& effect) { finder_->connect(effect.term); }
+  void apply(const SendRegistration& effect) {
+    if (!coordinator_) return;
+    self_->send(coordinator_, Register{effect.term, name_, encode(effect.registration)},
+                caf::actor_cast<WorkerActor>(LocalWorker(self_)));
+  }
+  void apply(const SendReport& effect) {
+    send(TrainerReport{effect.term, name_, encode(effect.message)});
+  }
+  void apply(const SendBeat& effect) { send(WorkerBeat{effect.term, name_, effect.trainers}); }
+  void apply(const PassOn& effect) { trainers_.send(effect.trainer, encode(effect.message)); }
+  void apply(const StartTrainer& effect) {
+    const auto started = trainers_.start(effect.trainer);
+    if (started) return;
+    log_error(started.error().line());
+    feed(OwnTrainerEnded{effect.trainer, false, static_cast<int>(ExitCode::kGaveUp)});
+  }
+  void apply(const EndTrainer& effect) { trainers_.kill(effect.trainer); }
+  void apply(const LeaveRun& effect) {
+    log_info(str("this worker leaves: ", effect.why));
+    trainers_.kill_all();
+    // No orderly teardown: other threads may be anywhere.
+    ::_exit(effect.exit_code);
+  }
+  void apply(const Warn& effect) { log_warning(effect.line); }
+
+  LocalWorker::pointer self_;
+  const std::string name_;
+  Worker machine_;
+  TrainerGroup& trainers_;
+  CoordinatorFinder*& finder_;
+  CoordinatorActor coordinator_;
 };
 
-// coordinator.json, if it names a term that is not below `least`.
-std::optional<Place> look_up(const run::Layout& layout, std::uint64_t least) {
-  const auto text = read_text(layout.coordinator());
-  if (!text) return std::nullopt;
-  const auto json = nlohmann::json::parse(*text, nullptr, false);
-  if (!json.is_object()) return std::nullopt;
-  const Place place{json.value("term", std::uint64_t{0}), json.value("host", ""),
-                    json.value("port", std::uint16_t{0})};
-  if (place.term < least || place.port == 0) return std::nullopt;
-  return place;
-}
-
-// The worker's actor: orders down to the trainers, reports up to the coordinator, a beat twice a second.
-LocalWorker::behavior_type worker_actor(LocalWorker::pointer self, std::string name, std::uint64_t term,
-                                        CoordinatorActor coordinator, TrainerGroup* trainers) {
-  self->monitor(coordinator);
-  self->set_down_handler([trainers](const caf::down_msg&) {
-    if (trainers->over()) ::_exit(0);  // the run has ended
-    // In this version nobody takes over: without a coordinator this node has nothing to do. The trainers see
-    // the end of their sockets.
-    log_error("the coordinator is gone: this worker and its trainers end");
-    ::_exit(static_cast<int>(ExitCode::kGaveUp));
-  });
+LocalWorker::behavior_type worker_actor(LocalWorker::pointer self, WorkerConfig config, TrainerGroup* trainers,
+                                        CoordinatorFinder** finder) {
+  auto host = std::make_shared<Host>(self, config, *trainers, *finder);
+  self->set_down_handler([host](const caf::down_msg& down) { host->lost(down.source); });
   self->send(self, TimerTick{});
   return {
-      [trainers, term](const TrainerOrder& order) {
-        if (order.term >= term) trainers->send(order.trainer, order.message);
+      [host](const Welcome& welcome) { host->feed(Welcomed{welcome.term, welcome.refused}); },
+      [host](const TrainerOrder& order) { host->order(order); },
+      [host](const KillOrder& order) { host->feed(OrderedKill{order.term, {order.trainer, order.why}}); },
+      [host](const DismissOrder& order) {
+        host->feed(Dismissed{order.term, {order.exit_code, order.why}});
       },
-      [=](const LocalReport& report) {
-        self->send(coordinator, TrainerReport{term, name, report.message});
+      [host](const LocalTerm& seen) { host->feed(TermSeen{seen.term}); },
+      [host](const LocalConnection& made, const CoordinatorActor& coordinator) {
+        host->connected(made.term, coordinator);
       },
-      [=](const TimerTick&) {
-        self->send(coordinator, WorkerBeat{term, name});
-        self->delayed_send(self, kBeat, TimerTick{});
+      [host](const LocalConnection& none) { host->failed(none.term); },
+      [host](const LocalReport& report) { host->said(report); },
+      [host](const LocalEnd& end) {
+        log_info(
+            str("trainer ", end.trainer, " ended: ", end.by_signal ? "signal " : "exit code ", end.code));
+        host->feed(OwnTrainerEnded{end.trainer, end.by_signal, end.code});
       },
+      [host](const TimerTick&) { host->tick(); },
   };
-}
-
-// Waits for a coordinator and connects; a dead or slow one is looked up again.
-Result<std::pair<CoordinatorActor, Place>> find_coordinator(caf::actor_system& system,
-                                                            const WorkerOptions& options, int supervisor_fd) {
-  std::string last = "coordinator.json does not name one";
-  const auto until = std::chrono::steady_clock::now() + kConnectPatience;
-  while (std::chrono::steady_clock::now() < until) {
-    if (const auto place = look_up(options.layout, options.term)) {
-      auto handle = caf::openssl::remote_actor<CoordinatorActor>(system, place->host, place->port);
-      if (handle) return std::pair(*handle, *place);
-      last = caf::to_string(handle.error());
-    }
-    pollfd gone{supervisor_fd, POLLIN, 0};
-    if (::poll(&gone, 1, kPollPeriodMs) > 0) return fail("the supervisor is gone");
-  }
-  return fail(str("no coordinator could be reached: ", last),
-              "look at logs/coordinator.log in the run directory");
-}
-
-Status register_with(caf::actor_system& system, const CoordinatorActor& coordinator, const LocalWorker& actor,
-                     const WorkerOptions& options, std::uint64_t term) {
-  caf::scoped_actor self(system);
-  Status status = fail("the coordinator did not answer");
-  self->request(coordinator, std::chrono::seconds(30),
-                Register{options.name, host_name(), options.build, term}, caf::actor_cast<WorkerActor>(actor))
-      .receive(
-          [&](const Welcome& welcome) {
-            status = welcome.refused.empty()
-                         ? Status()
-                         : fail(str("the coordinator refused this worker: ", welcome.refused));
-          },
-          [&](const caf::error& error) {
-            status = fail(str("the coordinator did not answer: ", caf::to_string(error)));
-          });
-  return status;
-}
-
-Status serve(const WorkerOptions& options, int supervisor_fd) {
-  SystemConfig config(options.layout);
-  caf::actor_system system(config);
-  REKINDLE_TRY(const auto found, find_coordinator(system, options, supervisor_fd));
-  const auto& [coordinator, place] = found;
-  TrainerGroup trainers({options.trainer_program, options.layout.root(), options.name,
-                         static_cast<int>(options.job.trainers_per_worker), options.job});
-  LocalWorker actor = system.spawn(worker_actor, options.name, place.term, coordinator, &trainers);
-  REKINDLE_CHECK(register_with(system, coordinator, actor, options, place.term));
-  REKINDLE_CHECK(trainers.start());
-  const auto report = [&](const FromTrainer& message) {
-    caf::anon_send(actor, LocalReport{encode(message)});
-  };
-  trainers.serve(
-      supervisor_fd, [&](std::string message) { caf::anon_send(actor, LocalReport{std::move(message)}); },
-      [&](const TrainerGroup::Ended& ended) {
-        log_info(str("trainer ", ended.trainer, " ended: ", ended.status.by_signal ? "signal " : "exit code ",
-                     ended.status.code));
-        report(TrainerExited{ended.trainer, ended.status.by_signal, ended.status.code});
-      });
-  // The last reports must get through; the supervisor (or its end) says when this process may go.
-  pollfd gone{supervisor_fd, POLLIN, 0};
-  ::poll(&gone, 1, 10000);
-  // No orderly teardown: handlers refer to what this frame owns.
-  ::_exit(0);
 }
 
 }  // namespace
 
 int run_worker(const WorkerOptions& options, Fd supervisor_socket) {
-  if (auto status = serve(options, supervisor_socket.get()); !status) {
-    log_error(status.error().line());
-    return static_cast<int>(status.error().code);
-  }
-  return 0;
+  SystemConfig config(options.layout);
+  caf::actor_system system(config);
+  TrainerGroup trainers({options.trainer_program, options.layout.root(), options.job});
+  WorkerConfig worker;
+  worker.worker = options.name;
+  worker.host = host_name();
+  worker.build = options.build;
+  worker.slots = static_cast<int>(options.job.trainers_per_worker);
+  worker.least_term = options.term;
+  worker.alone_limit = options.alone_limit;
+  CoordinatorFinder* finder = nullptr;
+  const LocalWorker actor = system.spawn(worker_actor, worker, &trainers, &finder);
+  CoordinatorFinder found(
+      system, options.layout,
+      {[&](std::uint64_t term) { caf::anon_send(actor, LocalTerm{term}); },
+       [&](std::uint64_t term, CoordinatorActor coordinator) {
+         caf::anon_send(actor, LocalConnection{term}, std::move(coordinator));
+       },
+       [&](std::uint64_t term) { caf::anon_send(actor, LocalConnection{term}); }});
+  finder = &found;
+  found.start();
+  trainers.serve(supervisor_socket.get(),
+                 {[&](const std::string& trainer, std::string message) {
+                    caf::anon_send(actor, LocalReport{trainer, std::move(message)});
+                  },
+                  [&](const std::string& trainer, const ExitStatus& status) {
+                    caf::anon_send(actor, LocalEnd{trainer, status.by_signal, status.code});
+                  }});
+  // The supervisor is gone, or wants this worker to go.
+  trainers.kill_all();
+  ::_exit(0);  // no orderly teardown: other threads refer to what this frame owns
 }
 
 }  // namespace rekindle::actors

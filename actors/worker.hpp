@@ -2,6 +2,8 @@
 // coordinator.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <string>
 
 #include "base/files.hpp"
@@ -17,6 +19,7 @@ struct WorkerOptions {
   std::string build;
   std::string trainer_program;
   std::uint64_t term = 0;  // the least term to obey
+  std::chrono::milliseconds alone_limit{600000};  // without a coordinator; then it leaves with 75
 };
 
 // Returns when the run is over for this node; the exit code.

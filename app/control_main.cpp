@@ -27,16 +27,18 @@ int main(int argc, char** argv) {
   CLI::App cli("Parts of a rekindle run", "rekindle");
   cli.require_subcommand(1);
   std::string run_dir, job_json, name;
-  std::uint64_t term = 0;
+  std::uint64_t term = 0, attempt = 0, wait_ms = 86400000;
   int trainers = 1;
   CLI::App* coordinator = cli.add_subcommand("coordinator", "owns the membership of a run");
   coordinator->add_option("--run-dir", run_dir)->required();
   coordinator->add_option("--trainers", trainers, "how many to wait for");
+  coordinator->add_option("--attempt", attempt, "go on with that attempt: its coordinator has died");
   coordinator->add_option("--job", job_json, "the resolved job as JSON (default: run.toml)");
   CLI::App* worker = cli.add_subcommand("worker", "starts and watches this node's trainers");
   worker->add_option("--run-dir", run_dir)->required();
   worker->add_option("--name", name);
   worker->add_option("--term", term, "the least term to obey");
+  worker->add_option("--wait-ms", wait_ms, "how long to wait for a coordinator");
   try {
     cli.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -53,12 +55,13 @@ int main(int argc, char** argv) {
   Fd supervisor(kInheritedFd);
   if (coordinator->parsed()) {
     start_logging("coordinator", layout.log("coordinator"), LogLevel::kNone);
-    return actors::run_coordinator({layout, *job, trainers, *build}, std::move(supervisor));
+    return actors::run_coordinator({layout, *job, trainers, attempt, *build}, std::move(supervisor));
   }
   if (name.empty()) name = "w-" + random_hex(4);
   start_logging("worker " + name, layout.log("worker-" + name.substr(0, name.find('-'))), LogLevel::kNone);
   const std::string trainer = own_executable().parent_path() / "rekindle-trainer";
-  return actors::run_worker({layout, *job, name, *build, trainer, term}, std::move(supervisor));
+  return actors::run_worker({layout, *job, name, *build, trainer, term, std::chrono::milliseconds(wait_ms)},
+                            std::move(supervisor));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "app/report.hpp"
 #include "app/supervisor.hpp"
 #include "app/tools.hpp"
+#include "base/duration.hpp"
 #include "base/log.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
@@ -78,6 +79,15 @@ int main(int argc, char** argv) {
   export_command->add_option("FILE", file)->required();
   export_command->add_flag("--with-optimizer", with_optimizer,
                            "with the optimizer's tensors, as momentum.NAME");
+  JoinOptions join;
+  std::string wait = "10min";
+  CLI::App* join_command = cli.add_subcommand("join", "add workers on this machine to a run that is going on");
+  join_command->add_option("RUN_DIR", run_dir)->required();
+  join_command->add_option("--workers", join.workers)->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1024}));
+  join_command->add_option("--wait", wait, "for the run to come back when it is away, with a unit");
+  CLI::App* stop_command =
+      cli.add_subcommand("stop", "finish the step in flight, save the state and end the run");
+  stop_command->add_option("RUN_DIR", run_dir)->required();
   CLI::App* data_command = cli.add_subcommand("make-data", "write a data set of synthetic images");
   data_command->add_option("KIND", kind, "cifar10 or mnist")->required();
   data_command->add_option("DIR", directory)->required();
@@ -102,6 +112,15 @@ int main(int argc, char** argv) {
     return app::report(Error{ExitCode::kUsage, what, "see rekindle --help"});
   }
   if (local_command->parsed()) return local(job_options);
+  if (join_command->parsed()) {
+    const auto patience = parse_duration(wait);
+    if (!patience) return app::report(patience.error());
+    hold_signals();
+    join.run_dir = std::filesystem::absolute(run_dir).lexically_normal();
+    join.wait = *patience;
+    return run_join(join);
+  }
+  if (stop_command->parsed()) return report(request_stop(run_dir));
   if (status_command->parsed()) return report(show_status(run_dir, json));
   if (inspect_command->parsed()) return report(inspect(path, json));
   if (digest_command->parsed()) return report(digest(path, step));

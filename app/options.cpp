@@ -18,9 +18,10 @@ using protocol::Job;
 struct JobOptions::Raw {
   std::string run_dir, config_file, model = "vgg11", optimizer, dataset, data, augment, precision = "fp32",
                                     device = "auto", exchange = "auto", checkpoint_interval = "10min",
-                                    trainers_per_worker = "auto";
+                                    trainers_per_worker = "auto", gather_time = "5min", lost_after = "5s",
+                                    hang_after = "10min", stop_within;
   std::uint64_t workers = 1, batch_size = 128, leaves = 8, seed = 1, threads = 1, loader_threads = 2,
-                keep = 3, checkpoint_every = 0, lr_step = 30;
+                keep = 3, checkpoint_every = 0, lr_step = 30, min_trainers = 1, hash_every = 100;
   std::optional<std::uint64_t> steps, epochs, image_size, classes;
   std::optional<double> lr, momentum, weight_decay, lr_gamma, dropout;
   bool strict = false, change_lr = false;
@@ -71,6 +72,16 @@ JobOptions::JobOptions(CLI::App& command) : raw_(std::make_unique<Raw>()), comma
       ->check(CLI::NonNegativeNumber);
   command.add_option("--checkpoint-interval", r.checkpoint_interval, "time between checkpoints, with a unit");
   command.add_option("--keep", r.keep, "checkpoints to keep")->check(positive);
+  command.add_option("--min-trainers", r.min_trainers, "with fewer, training waits")->check(positive);
+  command.add_option("--gather-time", r.gather_time,
+                     "how long to wait for trainers: at the start, and when too few are left");
+  command.add_option("--lost-after", r.lost_after, "without a heartbeat, a worker or trainer is lost");
+  command.add_option("--hang-after", r.hang_after, "without progress, a trainer is replaced");
+  command.add_option("--hash-every", r.hash_every,
+                     "steps between two comparisons of the trainers' states; 0: at checkpoints only")
+      ->check(CLI::NonNegativeNumber);
+  command.add_option("--stop-within", r.stop_within,
+                     "a stop gives up the step in flight where it would take longer");
   command.add_flag("--strict", r.strict, "refuse to resume where the bits may differ (another build or CPU)");
   command.add_flag("--change-lr", r.change_lr,
                    "resume with another --lr, --lr-step or --lr-gamma than before");
@@ -125,6 +136,12 @@ Status one_of(const char* option, const std::string& value, const std::vector<st
   for (const std::string& name : allowed) list += (list.empty() ? "" : ", ") + name;
   return fail(ExitCode::kUsage, str(option, " ", value, " is not known"),
               str("did you mean ", nearest_name(value, allowed), "? There is: ", list));
+}
+
+Status set_duration(std::uint64_t& milliseconds, const std::string& text) {
+  REKINDLE_TRY(const auto duration, parse_duration(text));
+  milliseconds = static_cast<std::uint64_t>(duration.count());
+  return {};
 }
 
 bool has_gpu() {
@@ -233,9 +250,17 @@ Result<LocalOptions> JobOptions::resolve() {
   }
   job.exchange = r.exchange;
   job.checkpoint_every = r.checkpoint_every;
-  REKINDLE_TRY(const auto interval, parse_duration(r.checkpoint_interval));
-  job.checkpoint_interval_ms = static_cast<std::uint64_t>(interval.count());
+  REKINDLE_CHECK(set_duration(job.checkpoint_interval_ms, r.checkpoint_interval));
   job.keep = r.keep;
+  job.min_trainers = r.min_trainers;
+  if (job.min_trainers > job.leaves)
+    return fail(ExitCode::kUsage, str("--min-trainers ", job.min_trainers, " is more than --leaves ", job.leaves),
+                "at most as many trainers as leaves work at once");
+  job.hash_every = r.hash_every;
+  REKINDLE_CHECK(set_duration(job.gather_time_ms, r.gather_time));
+  REKINDLE_CHECK(set_duration(job.lost_after_ms, r.lost_after));
+  REKINDLE_CHECK(set_duration(job.hang_after_ms, r.hang_after));
+  if (!r.stop_within.empty()) REKINDLE_CHECK(set_duration(job.stop_within_ms, r.stop_within));
   job.strict = r.strict;
   try {
     static_cast<void>(nlohmann::json(job).dump());

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/clock.hpp"
 #include "base/duration.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
@@ -105,6 +106,20 @@ void print_checkpoint(const nlohmann::json& c) {
 }
 
 }  // namespace
+
+Status request_stop(const fs::path& run_dir) {
+  const run::Layout layout(run_dir);
+  REKINDLE_CHECK(must_be_run(layout));
+  REKINDLE_TRY(const auto holder, run::newest_term(layout));
+  if (!holder || holder->ended) {
+    return fail(ExitCode::kConfig, str("no run is going on in ", run_dir.string()),
+                str("see rekindle status ", run_dir.string()));
+  }
+  const nlohmann::json request = {{"asked", utc_now()}};
+  REKINDLE_CHECK(replace_file(layout.stop_request(), request.dump() + "\n"));
+  std::printf("the run was asked to stop: it saves its state and ends\n");
+  return {};
+}
 
 Status show_status(const fs::path& run_dir, bool json) {
   const run::Layout layout(run_dir);

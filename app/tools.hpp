@@ -12,6 +12,10 @@ namespace rekindle::app {
 // One screen of what a run is doing (from its run directory), or the same as JSON. Prints to stdout.
 Status show_status(const std::filesystem::path& run_dir, bool json);
 
+// Leaves the wish to stop in the run directory, where every coordinator of this attempt finds it. An error if
+// no run is going on there.
+Status request_stop(const std::filesystem::path& run_dir);
+
 // What is in a checkpoint, or in every checkpoint of a run directory, and whether it is whole (every byte is
 // read). An error when one is damaged.
 Status inspect(const std::filesystem::path& path, bool json);

@@ -13,8 +13,11 @@ using Word = std::atomic<std::uint64_t>;
 inline constexpr std::uint64_t kControlMagic = 0x3158455f4c444e4bULL;
 inline constexpr int kMaxSlots = 64;
 inline constexpr int kPages = 4;
-inline constexpr std::size_t kNonceBytes = 32;                     // text, no terminator
-inline constexpr std::size_t kStagingHalf = std::size_t{4} << 20;  // bytes; staging has two halves
+inline constexpr std::size_t kNonceBytes = 32;  // text, no terminator
+// Staging memory is a ring of blocks. Two of 4 MiB were as fast; these take half the memory.
+inline constexpr std::size_t kStagingBlock = std::size_t{512} << 10;  // bytes
+inline constexpr std::size_t kStagingBlocks = 8;
+inline constexpr std::size_t kStagingBytes = kStagingBlocks * kStagingBlock;
 
 // Where a rank stands within one generation. The five words only grow while the stamp stays the same.
 struct alignas(64) GenerationPage {
@@ -25,8 +28,8 @@ struct alignas(64) GenerationPage {
   alignas(64) Word contributed;  // rounds whose header (and partial sums) are there
   Word ready;                    // rounds whose shard is summed
   Word read_done;                // rounds whose sums have been read
-  Word staged, copied;           // all_gather: chunks put into staging; chunks copied out everywhere
-  Word sizes_hash;               // of the all_gather under way
+  Word staged, copied;           // all_gather: chunks that are in staging; chunks copied out of the others'
+  Word copy_hash;                // of the all_gather under way
   StepHeader headers[2];         // round r's in headers[r % 2]
 };
 

@@ -3,7 +3,7 @@
 //
 // One Hub lives as long as its trainer process and owns the memory that peers may read; one Exchange lives as
 // long as one generation. Calls of an Exchange come from one thread, the step loop, in the same order on
-// every rank; only abort() may come from any thread at any time, more than once.
+// every rank; only abort() (more than once) and waiting_for() may come from any thread at any time.
 //
 // A call that fails ends the Exchange: every later call fails too. Peers may then still be reading this
 // rank's slots, so nothing may be written to them until connect() of the next generation has succeeded.
@@ -65,6 +65,9 @@ struct Reduced {
   std::vector<SumPiece> pieces;     // valid until release()
 };
 
+// By rank: local memory, in pieces.
+using RankPieces = std::span<const std::vector<std::span<std::byte>>>;
+
 class Exchange {
  public:
   virtual ~Exchange() = default;
@@ -84,12 +87,20 @@ class Exchange {
   // Headers alone: evaluation chunks, barriers.
   virtual Result<std::vector<StepHeader>> gather(const StepHeader& mine) = 0;
 
-  // pieces[r]: the local memory that rank r has filled (same count and sizes on every rank). On return all
-  // of it is filled everywhere. For restore and state copies. Leaves the slots alone.
-  virtual Status all_gather(std::span<const std::vector<std::span<std::byte>>> pieces) = 0;
+  // For restore and state copies. pieces[r]: the local memory for the bytes that rank r gives; it has filled
+  // its own. receives[r]: whether rank r gets the others' bytes. Count, sizes and receives are the same on
+  // every rank. On return all of it is filled on every rank that receives; not a byte has been written on one
+  // that does not. After a failure what a receiving rank holds is worth nothing. Leaves the slots alone.
+  virtual Status all_gather(RankPieces pieces, const std::vector<bool>& receives) = 0;
+  // Everybody receives.
+  Status all_gather(RankPieces pieces) { return all_gather(pieces, std::vector<bool>(pieces.size(), true)); }
 
   // Makes the current and every later call fail soon (within tens of ms), from any thread. Never blocks.
   virtual void abort() noexcept = 0;
+
+  // The rank that the current call is waiting for right now, or -1: tells a trainer that hangs from one that
+  // waits for another. Asked from any thread.
+  virtual int waiting_for() const noexcept = 0;
 
   virtual Backend backend() const = 0;
 };

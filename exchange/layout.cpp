@@ -48,8 +48,16 @@ std::uint64_t plan_hash(const Plan& plan) {
   return hash_text(text);
 }
 
-std::uint64_t sizes_hash(std::span<const std::vector<std::span<std::byte>>> pieces) {
+Status check_copy(RankPieces pieces, const std::vector<bool>& receives, int ranks) {
+  const auto count = static_cast<std::size_t>(ranks);
+  if (pieces.size() == count && receives.size() == count) return {};
+  return fail(
+      str("all_gather of ", pieces.size(), " ranks' pieces to ", receives.size(), " ranks among ", ranks));
+}
+
+std::uint64_t copy_hash(RankPieces pieces, const std::vector<bool>& receives) {
   std::string text;
+  for (const bool receiver : receives) text += receiver ? 'r' : '-';
   for (const auto& of_rank : pieces) {
     for (const auto& piece : of_rank) text += str(piece.size(), ' ');
     text += '/';

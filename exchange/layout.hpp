@@ -1,6 +1,7 @@
 // Who contributes which partial sum, in the tree's order; the same on every rank.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "exchange/exchange.hpp"
@@ -26,7 +27,10 @@ Backend choose_backend(const Plan& plan);
 // XXH3 of the parts of a plan that must agree (not the secret, not the rank).
 std::uint64_t plan_hash(const Plan& plan);
 
-// XXH3 of the sizes: finds ranks that disagree about what an all_gather carries.
-std::uint64_t sizes_hash(std::span<const std::vector<std::span<std::byte>>> pieces);
+// Is this an all_gather among so many ranks?
+Status check_copy(RankPieces pieces, const std::vector<bool>& receives, int ranks);
+// XXH3 of the sizes and the receivers: finds ranks that disagree about what an all_gather carries to whom.
+std::uint64_t copy_hash(RankPieces pieces, const std::vector<bool>& receives);
+inline constexpr std::string_view kOtherCopy = "it copies other sizes, or to other ranks, than this rank";
 
 }  // namespace rekindle::exchange

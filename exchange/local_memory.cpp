@@ -38,10 +38,10 @@ Result<std::span<float>> LocalMemory::slot(int i) {
 
 Result<std::span<std::byte>> LocalMemory::staging() {
   if (!staging_.memory) {
-    REKINDLE_TRY(staging_, make_segment("rekindle-staging", 2 * kStagingHalf));
+    REKINDLE_TRY(staging_, make_segment("rekindle-staging", kStagingBytes));
     control().staging_fd.store(staging_.fd.get(), std::memory_order_release);
   }
-  return std::span(staging_.memory.data(), 2 * kStagingHalf);
+  return std::span(staging_.memory.data(), kStagingBytes);
 }
 
 GenerationPage& LocalMemory::claim_page(const Plan& plan, std::uint64_t plan_hash) {
@@ -53,7 +53,7 @@ GenerationPage& LocalMemory::claim_page(const Plan& plan, std::uint64_t plan_has
   page.stamp.store(0, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
   for (Word* word :
-       {&page.contributed, &page.ready, &page.read_done, &page.staged, &page.copied, &page.sizes_hash})
+       {&page.contributed, &page.ready, &page.read_done, &page.staged, &page.copied, &page.copy_hash})
     word->store(0, std::memory_order_relaxed);
   page.left.store(0, std::memory_order_relaxed);
   page.term.store(plan.term, std::memory_order_relaxed);

@@ -34,11 +34,12 @@ struct Greeting {
 
 class Meeting {
  public:
-  Meeting(const Plan& plan, Door& door, int wake, const std::function<bool()>& aborted)
+  Meeting(const Plan& plan, Door& door, int wake, const std::function<bool()>& aborted, WaitingFor& waiting)
       : plan_(plan),
         door_(door),
         wake_(wake),
         aborted_(aborted),
+        waiting_(waiting),
         me_{plan.term, plan.generation, plan.rank, static_cast<int>(plan.members.size()), plan.secret},
         sockets_(plan.members.size()),
         dials_(static_cast<std::size_t>(plan.rank)) {}
@@ -103,7 +104,14 @@ class Meeting {
     }
     for (const Greeting& guest : guests_) add(guest);
     const auto timeout = std::max<milliseconds::rep>(0, (until - now_).count());
-    ::poll(fds.data(), fds.size(), static_cast<int>(timeout));
+    waiting_.during(lowest_missing(),
+                    [&] { return ::poll(fds.data(), fds.size(), static_cast<int>(timeout)); });
+  }
+
+  int lowest_missing() const {
+    int rank = 0;
+    while (rank == plan_.rank || sockets_[rank]) ++rank;
+    return rank;
   }
 
   // A peer that cannot be reached at all is a failure: its trainer listens before its endpoint travels. A
@@ -198,6 +206,7 @@ class Meeting {
   Door& door_;
   const int wake_;
   const std::function<bool()>& aborted_;
+  WaitingFor& waiting_;
   const Membership me_;
   std::vector<Fd> sockets_;
   std::vector<Dial> dials_;
@@ -209,8 +218,8 @@ class Meeting {
 }  // namespace
 
 Result<std::vector<Fd>> meet_members(const Plan& plan, Door& door, int wake,
-                                     const std::function<bool()>& aborted) {
-  return Meeting(plan, door, wake, aborted).run();
+                                     const std::function<bool()>& aborted, WaitingFor& waiting) {
+  return Meeting(plan, door, wake, aborted, waiting).run();
 }
 
 }  // namespace rekindle::exchange

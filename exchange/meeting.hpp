@@ -8,6 +8,7 @@
 
 #include "exchange/exchange.hpp"
 #include "exchange/socket.hpp"
+#include "exchange/waiting.hpp"
 
 namespace rekindle::exchange {
 
@@ -24,8 +25,9 @@ struct Door {
 };
 
 // Sockets by rank (empty for one's own). Strangers, wrong secrets and half-open connections are dropped and
-// do not delay the others. `wake` becomes readable when `aborted` has become true.
+// do not delay the others. `wake` becomes readable when `aborted` has become true. `waiting` tells the lowest
+// rank that is missing.
 Result<std::vector<Fd>> meet_members(const Plan& plan, Door& door, int wake,
-                                     const std::function<bool()>& aborted);
+                                     const std::function<bool()>& aborted, WaitingFor& waiting);
 
 }  // namespace rekindle::exchange

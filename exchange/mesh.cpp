@@ -16,8 +16,8 @@ Status closed(int peer) { return fail_rank(peer, "it closed the connection"); }
 
 }  // namespace
 
-Mesh::Mesh(std::vector<Fd> sockets, int wake, std::function<bool()> aborted)
-    : wake_(wake), aborted_(std::move(aborted)) {
+Mesh::Mesh(std::vector<Fd> sockets, int wake, std::function<bool()> aborted, WaitingFor& waiting)
+    : wake_(wake), aborted_(std::move(aborted)), waiting_(waiting) {
   for (Fd& fd : sockets) {
     peers_.emplace_back();
     peers_.back().fd = std::move(fd);
@@ -27,6 +27,19 @@ Mesh::Mesh(std::vector<Fd> sockets, int wake, std::function<bool()> aborted)
 bool Mesh::done(const Transfer& transfer, int peer) const {
   const Peer& p = peers_[peer];
   return !p.fd || (!p.sending && !p.receiving && transfer.sent_all(peer) && transfer.received_all(peer));
+}
+
+// The lowest of the ranks that have the least excuse. Most peers are unfinished only because a third one is
+// late: ranks that named any of those would name each other, and nobody the one that hangs.
+int Mesh::whom_to_wait_for(const Transfer& transfer) const {
+  const auto lowest = [&](auto is_it) {
+    for (int i = 0; i < static_cast<int>(peers_.size()); ++i)
+      if (!done(transfer, i) && is_it(i)) return i;
+    return -1;
+  };
+  if (const int late = lowest([&](int i) { return transfer.is_late(i); }); late >= 0) return late;
+  if (const int full = lowest([&](int i) { return peers_[i].sending; }); full >= 0) return full;
+  return lowest([](int) { return true; });
 }
 
 Status Mesh::run(Transfer& transfer) {
@@ -53,7 +66,7 @@ Status Mesh::run(Transfer& transfer) {
     }
     if (all_done) return {};
     fds[ranks] = {wake_, POLLIN, 0};
-    ::poll(fds.data(), fds.size(), -1);
+    waiting_.during(whom_to_wait_for(transfer), [&] { return ::poll(fds.data(), fds.size(), -1); });
     for (int i = 0; i < ranks; ++i) {
       const auto events = fds[i].revents;
       if (fds[i].fd < 0 || events == 0) continue;

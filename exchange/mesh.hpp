@@ -11,10 +11,11 @@
 
 #include "base/files.hpp"
 #include "base/result.hpp"
+#include "exchange/waiting.hpp"
 
 namespace rekindle::exchange {
 
-enum class FrameKind : std::uint16_t { kHeader = 1, kPart, kSum, kBytes };
+enum class FrameKind : std::uint16_t { kHeader = 1, kPart, kSum, kBytes, kFinished };
 
 // Precedes every payload. Little-endian.
 struct FrameHead {
@@ -40,13 +41,15 @@ class Transfer {
   virtual bool sent_all(int peer) const = 0;
   virtual bool has_room(int peer) const = 0;  // for whatever frame comes next
   virtual bool received_all(int peer) const = 0;
+  // Has the peer not yet sent something that it can send whatever the other ranks do?
+  virtual bool is_late(int peer) const = 0;
   virtual Result<std::span<std::byte>> place(int peer, const FrameHead& head) = 0;
   virtual Status arrived(int peer, const FrameHead& head) = 0;
 };
 
 class Mesh {
  public:
-  Mesh(std::vector<Fd> sockets, int wake, std::function<bool()> aborted);
+  Mesh(std::vector<Fd> sockets, int wake, std::function<bool()> aborted, WaitingFor& waiting);
 
   // Until everything is sent and received, or a peer fails, or an abort.
   Status run(Transfer& transfer);
@@ -65,12 +68,14 @@ class Mesh {
   };
 
   bool done(const Transfer& transfer, int peer) const;
+  int whom_to_wait_for(const Transfer& transfer) const;
   Status send(Transfer& transfer, int peer);
   Status receive(Transfer& transfer, int peer);
 
   std::vector<Peer> peers_;
   int wake_;
   std::function<bool()> aborted_;
+  WaitingFor& waiting_;
 };
 
 }  // namespace rekindle::exchange

@@ -12,6 +12,7 @@
 #include "exchange/futex.hpp"
 #include "exchange/layout.hpp"
 #include "exchange/shm_peer.hpp"
+#include "exchange/waiting.hpp"
 
 namespace rekindle::exchange {
 namespace {
@@ -43,14 +44,15 @@ class ShmExchange final : public Exchange {
   Result<std::vector<StepHeader>> gather(const StepHeader& mine) override {
     return fate_.guard([&] { return contribute(mine); });
   }
-  Status all_gather(std::span<const std::vector<std::span<std::byte>>> pieces) override {
-    return fate_.guard([&] { return copy_around(pieces); });
+  Status all_gather(RankPieces pieces, const std::vector<bool>& receives) override {
+    return fate_.guard([&] { return copy_around(pieces, receives); });
   }
   void abort() noexcept override {
     const std::lock_guard lock(page_mutex_);
     leave();  // first: once the step loop sees the abort it may go on, and one day write to the slots
     fate_.abort();
   }
+  int waiting_for() const noexcept override { return waiting_.rank(); }
   Backend backend() const override { return Backend::kSharedMemory; }
 
  private:
@@ -137,50 +139,83 @@ class ShmExchange final : public Exchange {
     return wait_for_all(&GenerationPage::read_done, round_);
   }
 
-  // Every rank puts its bytes into its staging memory, half by half; chunk n of all calls goes to half n % 2,
-  // which is free when everybody has copied chunk n - 2 out.
-  Status copy_around(std::span<const std::vector<std::span<std::byte>>> pieces) {
-    if (pieces.size() != plan_.members.size())
-      return fail(str("all_gather of ", pieces.size(), " ranks' pieces among ", ranks()));
+  // Every rank puts its bytes into its staging memory, from where those that receive copy them. Chunk n of
+  // all calls goes to block n % kStagingBlocks, which is free when everybody has copied chunk n -
+  // kStagingBlocks out: so a source stages the next chunks while the last ones are being read.
+  Status copy_around(RankPieces pieces, const std::vector<bool>& receives) {
+    REKINDLE_CHECK(check_copy(pieces, receives, ranks()));
     if (peers_.empty()) return {};
-    REKINDLE_TRY(const std::span<std::byte> staging, memory_.staging());
+    REKINDLE_CHECK(agree_on_copy(copy_hash(pieces, receives)));
+    std::vector<Stream> streams;
     std::size_t longest = 0;
-    std::vector<ByteCursor> cursors;
     for (const auto& of_rank : pieces) {
-      longest = std::max(longest, total_bytes(of_rank));
-      cursors.emplace_back(of_rank);
+      streams.push_back({ByteCursor(of_rank), total_bytes(of_rank)});
+      longest = std::max(longest, streams.back().left);
     }
-    REKINDLE_CHECK(agree_on_sizes(sizes_hash(pieces)));
-    for (std::size_t first = 0; first < longest; first += kStagingHalf) {
-      const std::uint64_t chunk = ++chunks_;
-      const std::size_t half = chunk % 2 * kStagingHalf;
-      if (chunk > 2) REKINDLE_CHECK(wait_for_all(&GenerationPage::copied, chunk - 2));
-      cursors[plan_.rank].read(staging.subspan(half, kStagingHalf));
-      memory_.publish(page_->staged, chunk);
-      for (ShmPeer& peer : peers_) {
-        const std::size_t bytes = total_bytes(pieces[peer.rank()]);
-        if (bytes <= first) continue;
-        REKINDLE_CHECK(wait_for(peer, &GenerationPage::staged, chunk));
-        REKINDLE_TRY(const std::byte* theirs, peer.staging());
-        cursors[peer.rank()].write({theirs + half, std::min(kStagingHalf, bytes - first)});
-        if (!peer.still_here()) return fail_rank(peer.rank(), "it left the generation");
-      }
-      memory_.publish(page_->copied, chunk);
+    last_chunk_ = chunks_ + (longest + kStagingBlock - 1) / kStagingBlock;
+    while (chunks_ < last_chunk_) {
+      if (fate_.aborted()) return forward_error(aborted_error());
+      ++chunks_;
+      if (streams[plan_.rank].left > 0) REKINDLE_CHECK(stage(streams[plan_.rank]));
+      if (receives[plan_.rank]) REKINDLE_CHECK(copy_out(streams));
+      memory_.publish(page_->copied, chunks_);
     }
     return wait_for_all(&GenerationPage::copied, chunks_);
   }
 
+  // What one rank gives.
+  struct Stream {
+    ByteCursor cursor;
+    std::size_t left = 0;  // bytes
+    std::size_t take_chunk() {
+      const std::size_t bytes = std::min(kStagingBlock, left);
+      left -= bytes;
+      return bytes;
+    }
+  };
+  std::size_t block() const { return chunks_ % kStagingBlocks * kStagingBlock; }
+
+  Status stage(Stream& mine) {
+    REKINDLE_TRY(const std::span<std::byte> staging, memory_.staging());
+    for (ShmPeer& peer : peers_)
+      if (chunks_ > kStagingBlocks)
+        REKINDLE_CHECK(wait_in_copy(peer, &GenerationPage::copied, chunks_ - kStagingBlocks));
+    mine.cursor.read(staging.subspan(block(), mine.take_chunk()));
+    memory_.publish(page_->staged, chunks_);
+    return {};
+  }
+
+  Status copy_out(std::vector<Stream>& streams) {
+    for (ShmPeer& peer : peers_) {
+      Stream& theirs = streams[peer.rank()];
+      if (theirs.left == 0) continue;
+      REKINDLE_CHECK(wait_in_copy(peer, &GenerationPage::staged, chunks_));
+      REKINDLE_TRY(const std::byte* staging, peer.staging());
+      theirs.cursor.write({staging + block(), theirs.take_chunk()});
+      if (!peer.still_here()) return fail_rank(peer.rank(), "it left the generation");
+    }
+    return {};
+  }
+
+  // A third rank that is lost in mid-copy is a failure even if it is ahead of what is waited for here: those
+  // that copy from it stop.
+  Status wait_in_copy(ShmPeer& peer, const Word GenerationPage::*word, std::uint64_t chunk) {
+    return wait_until(
+        peer, [&](ShmPeer& p) { return p.reached(word, chunk); },
+        [&](ShmPeer& p) { return p.reached(&GenerationPage::copied, last_chunk_); });
+  }
+
   // Counts as a chunk without bytes.
-  Status agree_on_sizes(std::uint64_t hash) {
-    const std::uint64_t chunk = ++chunks_;
-    page_->sizes_hash.store(hash, std::memory_order_relaxed);
-    memory_.publish(page_->staged, chunk);
-    REKINDLE_CHECK(wait_for_all(&GenerationPage::staged, chunk));
+  Status agree_on_copy(std::uint64_t hash) {
+    ++chunks_;
+    page_->copy_hash.store(hash, std::memory_order_relaxed);
+    memory_.publish(page_->staged, chunks_);
+    REKINDLE_CHECK(wait_for_all(&GenerationPage::staged, chunks_));
     for (const ShmPeer& peer : peers_)
-      if (peer.sizes_hash() != hash) return fail_rank(peer.rank(), "it gathers other sizes than this rank");
-    memory_.publish(page_->copied, chunk);
+      if (peer.copy_hash() != hash) return fail_rank(peer.rank(), kOtherCopy);
+    memory_.publish(page_->copied, chunks_);
     // Nobody may change its hash (next call) before everybody has compared it.
-    return wait_for_all(&GenerationPage::copied, chunk);
+    return wait_for_all(&GenerationPage::copied, chunks_);
   }
 
   Result<const float*> slot_of(Contribution c) {
@@ -194,35 +229,38 @@ class ShmExchange final : public Exchange {
   Status wait_for_all(const Word GenerationPage::*word, std::uint64_t value) {
     return wait_for_all([&](ShmPeer& peer) { return peer.reached(word, value); });
   }
-  Status wait_for(ShmPeer& peer, const Word GenerationPage::*word, std::uint64_t value) {
-    return wait_until(peer, [&](ShmPeer& p) { return p.reached(word, value); });
-  }
   template <class Reached>
   Status wait_for_all(Reached reached) {
-    for (ShmPeer& peer : peers_) REKINDLE_CHECK(wait_until(peer, reached));
+    for (ShmPeer& peer : peers_) REKINDLE_CHECK(wait_until(peer, reached, reached));
     return {};
   }
 
-  // Spins briefly, then sleeps on the peer's bell.
-  template <class Reached>
-  Status wait_until(ShmPeer& peer, Reached reached) {
+  // Spins briefly, then sleeps. `given`: has a peer given all that it must, so that it may go?
+  template <class Reached, class Given>
+  Status wait_until(ShmPeer& peer, Reached reached, Given given) {
     for (int i = 0; i < kSpins; ++i) {
       if (reached(peer)) return {};
       pause_briefly();
     }
+    return waiting_.during(peer.rank(), [&] { return sleep_until(peer, reached, given); });
+  }
+
+  // Sleeps on the peer's bell.
+  template <class Reached, class Given>
+  Status sleep_until(ShmPeer& peer, Reached reached, Given given) {
     for (;;) {
       const std::uint32_t bell = peer.bell().load(std::memory_order_acquire);
       if (reached(peer)) return {};
       if (fate_.aborted()) return forward_error(aborted_error());
       futex_wait(peer.bell(), bell, kTickMs);
-      REKINDLE_CHECK(check_peers(reached));
+      REKINDLE_CHECK(check_peers(given));
     }
   }
 
   // Fails if somebody who still owes something can no longer give it. A peer that published everything and
   // then went its way is no failure; a dead one is the cause rather than one who left because of it.
-  template <class Reached>
-  Status check_peers(Reached reached) {
+  template <class Given>
+  Status check_peers(Given given) {
     std::vector<bool> left;
     std::vector<pollfd> deaths;
     for (const ShmPeer& peer : peers_) {
@@ -235,7 +273,7 @@ class ShmExchange final : public Exchange {
     for (std::size_t i = 0; i < peers_.size(); ++i) {
       const bool is_dead = deaths[i].revents != 0;
       if (!is_dead && !left[i]) continue;
-      const bool owes = !reached(peers_[i]);
+      const bool owes = !given(peers_[i]);
       if (is_dead && (dead < 0 || (owes && !owing_dead))) {
         dead = peers_[i].rank();
         owing_dead = owes;
@@ -264,14 +302,16 @@ class ShmExchange final : public Exchange {
   LocalMemory& memory_;
   const Plan plan_;
   Fate fate_;
+  WaitingFor waiting_;
   Layout layout_;
   std::mutex page_mutex_;
   GenerationPage* page_ = nullptr;
   std::uint64_t stamp_ = 0;
-  std::vector<ShmPeer> peers_;  // by rank, without this one
-  std::uint64_t round_ = 0;     // contributions so far
-  std::uint64_t chunks_ = 0;    // all_gather chunks so far
-  bool reading_ = false;        // between reduce() and release()
+  std::vector<ShmPeer> peers_;    // by rank, without this one
+  std::uint64_t round_ = 0;       // contributions so far
+  std::uint64_t chunks_ = 0;      // all_gather chunks so far
+  std::uint64_t last_chunk_ = 0;  // of the all_gather under way
+  bool reading_ = false;          // between reduce() and release()
 };
 
 }  // namespace

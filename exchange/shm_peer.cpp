@@ -61,7 +61,7 @@ Result<const float*> ShmPeer::slot(int i) {
 Result<const std::byte*> ShmPeer::staging() {
   if (!staging_) {
     const int fd = control().staging_fd.load(std::memory_order_acquire);
-    REKINDLE_TRY(staging_, map(fd, 2 * kStagingHalf));
+    REKINDLE_TRY(staging_, map(fd, kStagingBytes));
   }
   return staging_.data();
 }

@@ -40,7 +40,7 @@ class ShmPeer {
   }
 
   StepHeader header(std::uint64_t round) const { return page_->headers[round % 2]; }
-  std::uint64_t sizes_hash() const { return page_->sizes_hash.load(std::memory_order_acquire); }
+  std::uint64_t copy_hash() const { return page_->copy_hash.load(std::memory_order_acquire); }
   Result<const float*> slot(int i);
   Result<const std::byte*> staging();
 

@@ -38,8 +38,8 @@ class TcpExchange final : public Exchange {
       return std::move(transfer.headers);
     });
   }
-  Status all_gather(std::span<const std::vector<std::span<std::byte>>> pieces) override {
-    return fate_.guard([&] { return copy_around(pieces); });
+  Status all_gather(RankPieces pieces, const std::vector<bool>& receives) override {
+    return fate_.guard([&] { return copy_around(pieces, receives); });
   }
   void abort() noexcept override {
     fate_.abort();
@@ -48,6 +48,7 @@ class TcpExchange final : public Exchange {
     const std::lock_guard lock(mesh_mutex_);
     if (mesh_) mesh_->shut_down();
   }
+  int waiting_for() const noexcept override { return waiting_.rank(); }
   Backend backend() const override { return Backend::kTcp; }
 
  private:
@@ -59,9 +60,9 @@ class TcpExchange final : public Exchange {
     layout_ = make_layout(plan_.leaves, ranks());
     window_.emplace(layout_, plan_.rank);
     const std::function<bool()> aborted = [this] { return fate_.aborted(); };
-    REKINDLE_TRY(std::vector<Fd> sockets, meet_members(plan_, door_, wake_.get(), aborted));
+    REKINDLE_TRY(std::vector<Fd> sockets, meet_members(plan_, door_, wake_.get(), aborted, waiting_));
     const std::lock_guard lock(mesh_mutex_);  // abort() may come at any time
-    mesh_.emplace(std::move(sockets), wake_.get(), aborted);
+    mesh_.emplace(std::move(sockets), wake_.get(), aborted, waiting_);
     if (fate_.aborted()) mesh_->shut_down();
     return {};
   }
@@ -77,13 +78,10 @@ class TcpExchange final : public Exchange {
     return Reduced{std::move(transfer.headers), {{0, slots[0]}}};
   }
 
-  Status copy_around(std::span<const std::vector<std::span<std::byte>>> pieces) {
-    if (pieces.size() != plan_.members.size())
-      return fail(str("all_gather of ", pieces.size(), " ranks' pieces among ", ranks()));
-    BytesTransfer transfer(++call_, plan_.rank, pieces);
-    REKINDLE_CHECK(mesh_->run(transfer));
-    HeaderTransfer everybody_has_all(++call_, {}, plan_.rank, ranks());
-    return mesh_->run(everybody_has_all);
+  Status copy_around(RankPieces pieces, const std::vector<bool>& receives) {
+    REKINDLE_CHECK(check_copy(pieces, receives, ranks()));
+    BytesTransfer transfer(++call_, plan_.rank, pieces, receives);
+    return mesh_->run(transfer);
   }
 
   LocalMemory& memory_;
@@ -91,6 +89,7 @@ class TcpExchange final : public Exchange {
   const Plan plan_;
   const Fd wake_;  // eventfd: raised by abort()
   Fate fate_;
+  WaitingFor waiting_;
   Layout layout_;
   std::optional<PartWindow> window_;
   std::mutex mesh_mutex_;

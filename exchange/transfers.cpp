@@ -21,9 +21,9 @@ tl::unexpected<Error> out_of_step(int peer, const FrameHead& head) {
                        " bytes), which is not what was due: are all ranks the same program and model?"));
 }
 
-StepHeader sizes_header(const Hash128& sizes) {
+StepHeader hash_header(std::uint64_t hash) {
   StepHeader header;
-  header.state_hash = sizes;
+  header.state_hash = {0, hash};
   return header;
 }
 
@@ -118,6 +118,11 @@ bool ReduceTransfer::has_room(int peer) const {
   return p.parts_received == parts_due(peer) || p.parts_received / p.partials < summed_ + kWindow;
 }
 
+bool ReduceTransfer::is_late(int peer) const {
+  // Not its sums: they wait for everybody's parts.
+  return HeaderTransfer::is_late(peer) || (peers_[peer].parts_received < parts_due(peer) && has_room(peer));
+}
+
 bool ReduceTransfer::received_all(int peer) const {
   const Progress& p = peers_[peer];
   return HeaderTransfer::received_all(peer) && p.parts_received == parts_due(peer) &&
@@ -169,52 +174,66 @@ void ReduceTransfer::sum_what_is_there() {
   }
 }
 
-BytesTransfer::BytesTransfer(std::uint32_t call, int rank,
-                             std::span<const std::vector<std::span<std::byte>>> pieces)
-    : HeaderTransfer(call, sizes_header({0, sizes_hash(pieces)}), rank, static_cast<int>(pieces.size())),
-      sizes_{0, sizes_hash(pieces)} {
-  for (const auto& of_peer : pieces)
-    peers_.push_back(
-        {ByteCursor(pieces[rank]), ByteCursor(of_peer), total_bytes(pieces[rank]), total_bytes(of_peer)});
+BytesTransfer::BytesTransfer(std::uint32_t call, int rank, RankPieces pieces,
+                             const std::vector<bool>& receives)
+    : HeaderTransfer(call, hash_header(copy_hash(pieces, receives)), rank, static_cast<int>(pieces.size())),
+      hash_(headers[rank].state_hash) {
+  for (int peer = 0; peer < static_cast<int>(pieces.size()); ++peer) {
+    peers_.push_back({ByteCursor(pieces[rank]), ByteCursor(pieces[peer])});
+    if (peer != rank && receives[peer]) peers_.back().to_send = total_bytes(pieces[rank]);
+    if (peer != rank && receives[rank]) peers_.back().to_receive = total_bytes(pieces[peer]);
+  }
 }
 
 std::optional<Outgoing> BytesTransfer::next_out(int peer) {
   if (!HeaderTransfer::sent_all(peer)) return HeaderTransfer::next_out(peer);
   Progress& p = peers_[peer];
-  if (p.to_send == 0) return std::nullopt;
-  const std::span<std::byte> payload = p.out.next(kBytesFrame);
-  p.to_send -= payload.size();
-  return Outgoing{{FrameKind::kBytes, 0, call_, p.frames_sent++, static_cast<std::uint32_t>(payload.size())},
-                  payload};
+  if (p.to_send > 0) {
+    const std::span<std::byte> payload = p.out.next(kBytesFrame);
+    p.to_send -= payload.size();
+    return Outgoing{
+        {FrameKind::kBytes, 0, call_, p.frames_sent++, static_cast<std::uint32_t>(payload.size())}, payload};
+  }
+  if (!moved_all()) return std::nullopt;
+  p.told = true;
+  return Outgoing{{FrameKind::kFinished, 0, call_, 0, 0}, {}};
 }
 
-bool BytesTransfer::sent_all(int peer) const {
-  return HeaderTransfer::sent_all(peer) && peers_[peer].to_send == 0;
+bool BytesTransfer::moved_all() const {
+  return std::all_of(peers_.begin(), peers_.end(),
+                     [](const Progress& p) { return p.to_send == 0 && p.to_receive == 0; });
 }
 
-bool BytesTransfer::received_all(int peer) const {
-  return HeaderTransfer::received_all(peer) && peers_[peer].to_receive == 0;
+bool BytesTransfer::is_late(int peer) const {
+  return HeaderTransfer::is_late(peer) || peers_[peer].to_receive > 0;
 }
 
 Result<std::span<std::byte>> BytesTransfer::place(int peer, const FrameHead& head) {
   if (!HeaderTransfer::received_all(peer)) return HeaderTransfer::place(peer, head);
   Progress& p = peers_[peer];
-  const std::span<std::byte> to = p.in.next(kBytesFrame);
-  if (head !=
-      FrameHead{FrameKind::kBytes, 0, call_, p.frames_received, static_cast<std::uint32_t>(to.size())})
-    return out_of_step(peer, head);
+  FrameHead due{FrameKind::kFinished, 0, call_, 0, 0};
+  std::span<std::byte> to;
+  if (p.to_receive > 0) {
+    to = p.in.next(kBytesFrame);
+    due = {FrameKind::kBytes, 0, call_, p.frames_received, static_cast<std::uint32_t>(to.size())};
+  }
+  if (head != due) return out_of_step(peer, head);
   return to;
 }
 
 Status BytesTransfer::arrived(int peer, const FrameHead& head) {
-  if (head.kind != FrameKind::kHeader) {
-    Progress& p = peers_[peer];
+  Progress& p = peers_[peer];
+  if (head.kind == FrameKind::kHeader) {
+    if (headers[peer].state_hash != hash_) return fail_rank(peer, kOtherCopy);
+    return HeaderTransfer::arrived(peer, head);
+  }
+  if (head.kind == FrameKind::kFinished) {
+    p.finished = true;
+  } else {
     ++p.frames_received;
     p.to_receive -= head.bytes;
-    return {};
   }
-  if (headers[peer].state_hash != sizes_) return fail_rank(peer, "it gathers other sizes than this rank");
-  return HeaderTransfer::arrived(peer, head);
+  return {};
 }
 
 }  // namespace rekindle::exchange

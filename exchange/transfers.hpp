@@ -22,6 +22,7 @@ class HeaderTransfer : public Transfer {
   bool sent_all(int peer) const override { return header_sent_[peer]; }
   bool has_room(int) const override { return true; }
   bool received_all(int peer) const override { return header_received_[peer]; }
+  bool is_late(int peer) const override { return !header_received_[peer]; }
   Result<std::span<std::byte>> place(int peer, const FrameHead& head) override;
   Status arrived(int peer, const FrameHead& head) override;
 
@@ -65,6 +66,7 @@ class ReduceTransfer final : public HeaderTransfer {
   bool sent_all(int peer) const override;
   bool has_room(int peer) const override;
   bool received_all(int peer) const override;
+  bool is_late(int peer) const override;
   Result<std::span<std::byte>> place(int peer, const FrameHead& head) override;
   Status arrived(int peer, const FrameHead& head) override;
 
@@ -88,14 +90,17 @@ class ReduceTransfer final : public HeaderTransfer {
   std::uint32_t summed_ = 0;  // chunks of my shard
 };
 
-// Every rank's bytes to everybody. The header's state_hash carries the hash of the sizes.
+// Every rank's bytes to those that receive, then a frame from and to everybody: "I have sent and
+// received all". So every connection is watched to the end, also those on which no bytes go. The header's
+// state_hash carries copy_hash().
 class BytesTransfer final : public HeaderTransfer {
  public:
-  BytesTransfer(std::uint32_t call, int rank, std::span<const std::vector<std::span<std::byte>>> pieces);
+  BytesTransfer(std::uint32_t call, int rank, RankPieces pieces, const std::vector<bool>& receives);
 
   std::optional<Outgoing> next_out(int peer) override;
-  bool sent_all(int peer) const override;
-  bool received_all(int peer) const override;
+  bool sent_all(int peer) const override { return peers_[peer].told; }
+  bool received_all(int peer) const override { return peers_[peer].finished; }
+  bool is_late(int peer) const override;
   Result<std::span<std::byte>> place(int peer, const FrameHead& head) override;
   Status arrived(int peer, const FrameHead& head) override;
 
@@ -104,8 +109,12 @@ class BytesTransfer final : public HeaderTransfer {
     ByteCursor out, in;
     std::size_t to_send = 0, to_receive = 0;  // bytes
     std::uint32_t frames_sent = 0, frames_received = 0;
+    bool told = false;      // that this rank has moved all
+    bool finished = false;  // so the peer says
   };
-  const Hash128 sizes_;
+  bool moved_all() const;
+
+  const Hash128 hash_;
   std::vector<Progress> peers_;
 };
 

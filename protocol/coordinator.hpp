@@ -1,15 +1,14 @@
 // The coordinator as a pure state machine: (state, time, event) -> effects. No CAF, no clock, no files, no
 // threads; its host (actors/coordinator_host) translates. docs/protocol.md shows the states.
-//
-// In this version membership is fixed within a generation: a lost trainer ends the run with an error. A new
-// generation forms only when a restore failed.
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -22,11 +21,12 @@ using Time = std::chrono::milliseconds;  // of the host's monotonic clock
 
 // ---- events ----
 
-struct WorkerJoined {
-  std::string worker, host;
+struct WorkerRegistered {
+  Registration registration;
 };
 struct WorkerBeatSeen {
   std::string worker;
+  std::vector<TrainerBeat> trainers;  // the beats that its trainers gave since the worker's last one
 };
 struct WorkerLost {
   std::string worker, why;
@@ -38,25 +38,35 @@ struct TrainerSaid {
 struct StopAsked {
   int exit_code = 75;
   std::string why;
+  Time within{0};  // 0: no limit
 };
 struct CommitDone {
   GenerationId generation;
   std::uint64_t step = 0;
-  std::string checkpoint;  // directory name
-  std::string error;       // empty: committed
+  std::string checkpoint;   // directory name
+  std::string fingerprint;  // of its writers
+  std::string error;        // empty: committed
 };
 struct Fenced {  // a higher term exists: this coordinator is history
   std::uint64_t by_term = 0;
 };
-struct Tick {};
-using Event =
-    std::variant<WorkerJoined, WorkerBeatSeen, WorkerLost, TrainerSaid, StopAsked, CommitDone, Fenced, Tick>;
+struct Tick {};  // a few times a second
+using Event = std::variant<WorkerRegistered, WorkerBeatSeen, WorkerLost, TrainerSaid, StopAsked, CommitDone,
+                           Fenced, Tick>;
 
 // ---- effects ----
 
 struct SendTrainer {
-  std::string trainer;
+  std::string worker, trainer;
   ToTrainer message;
+};
+struct OrderKill {
+  std::string worker;
+  KillTrainer kill;
+};
+struct DismissWorker {
+  std::string worker;
+  Dismiss dismiss;
 };
 struct Commit {  // write the manifest of a checkpoint whose shards are all durable; answer with CommitDone
   GenerationId generation;
@@ -93,9 +103,10 @@ struct Warn {
 struct Finish {  // the run's processes may go: exit with this
   int exit_code = 0;
   std::string line, hint;
+  std::optional<std::uint64_t> stuck_at = {};  // the step that nobody gets past: name its samples
 };
-using Effect = std::variant<SendTrainer, Commit, Abandon, SetAside, Rewind, RecordStep, RecordEvaluation,
-                            ShowProgress, Tell, Warn, Finish>;
+using Effect = std::variant<SendTrainer, OrderKill, DismissWorker, Commit, Abandon, SetAside, Rewind,
+                            RecordStep, RecordEvaluation, ShowProgress, Tell, Warn, Finish>;
 
 // ---- the machine ----
 
@@ -108,13 +119,31 @@ struct Restorable {
 struct CoordinatorConfig {
   Job job;
   std::uint64_t term = 1;
-  int expected_trainers = 1;
-  Time gather_time{300000}, lost_after{5000}, park_deadline{10000};
-  std::vector<Restorable> restorable;  // newest first
+  int expected_trainers = 1;  // that the first generation of an attempt waits for
+  bool restarted = false;     // an older coordinator of this attempt may have left a generation running
+  Time gather_time{300000};   // for trainers to come, at first and when there are too few
+  Time regroup_time{30000};   // for trainers that are restarted, when nobody is left
+  Time adopt_time{60000};     // for the members of a running generation to register with a new coordinator
+  Time lost_after{5000};      // without a heartbeat
+  Time park_deadline{20000};  // for the members to park after an abort
+  Time hang_after{600000};    // without progress, waiting for nobody
+  Time stall_after{10000};    // everybody waits for somebody: their data links are broken
+  Time join_batch{500};       // for more newcomers, after the first
+  Time quit_deadline{10000};
+  std::vector<Restorable> restorable;  // committed checkpoints, newest first
   std::set<std::uint64_t> evaluated;   // steps whose evaluation is on record
+  std::uint64_t recorded_step = 0;     // the newest in the records
 };
 
-enum class Phase { kGathering, kRunning, kParking, kQuitting, kEnded };
+enum class Phase {
+  kGathering,  // no generation: too few trainers
+  kAdopting,   // a running generation was found, and not all of its members have registered
+  kRunning,
+  kParking,   // the generation is over; its members are coming to a halt
+  kQuitting,  // the run is over; its trainers are leaving
+  kEnded,
+};
+const char* to_text(Phase phase);
 
 class Coordinator {
  public:
@@ -128,19 +157,39 @@ class Coordinator {
   struct Trainer {
     std::string worker;
     TrainerReady ready;
-    int rank = -1;
-    std::optional<Parked> parked;
+    int rank = -1;                 // in generation(); -1: waits for the next one
+    std::optional<Parked> parked;  // for the end of generation()
     TrainerBeat beat;
-    Time heard{0};
+    Time heard{0}, progressed{0};
     std::uint64_t peak_pss_bytes = 0;
+    bool moving() const { return rank >= 0 && !parked; }
   };
   const std::map<std::string, Trainer>& trainers() const { return trainers_; }
   const std::vector<std::string>& members() const { return members_; }
   std::uint64_t step() const { return step_; }
-  std::optional<std::uint64_t> committed_step() const { return committed_step_; }
+  std::optional<std::uint64_t> committed_step() const;
 
  private:
-  void handle(const WorkerJoined& event);
+  struct Worker {
+    std::string host;
+    int slots = 1;
+    Time heard{0};
+  };
+  struct Checkpoint {  // being written
+    std::vector<std::string> writers;     // by rank
+    std::map<int, ShardWritten> written;  // by rank
+    std::map<std::string, std::string> failed;
+    bool committing = false;
+  };
+  using CheckpointKey = std::pair<std::uint64_t, GenerationId>;  // step first
+  struct Origin {                                                // what a generation starts from
+    std::uint64_t step = 0;
+    std::set<std::string> holders;
+    const Restorable* restore = nullptr;
+  };
+
+  // coordinator.cpp: events, time, the end
+  void handle(const WorkerRegistered& event);
   void handle(const WorkerBeatSeen& event);
   void handle(const WorkerLost& event);
   void handle(const TrainerSaid& event);
@@ -148,7 +197,63 @@ class Coordinator {
   void handle(const CommitDone& event);
   void handle(const Fenced& event);
   void handle(const Tick& event);
+  void forgive_own_delay();
+  void check_deadlines();
+  void gather_time_is_over();
+  void give_up_step_if_short();
+  void give_up(Finish finish);  // aborts what runs
+  void end(Finish finish);      // everybody stands still already
+  void quit_all();
+  void finish_if_quiet();
+  std::string resume_hint() const;
 
+  // coordinator_members.cpp: who is there, and who is not any more
+  void admit(const std::string& worker, const TrainerState& state);
+  bool belongs(const TrainerState& state);
+  void adopt(const Start& started);
+  void go_on_if_adopted();
+  bool fits(const std::string& worker, const TrainerReady& ready);
+  void lose(const std::vector<std::string>& trainers, const std::string& why);
+  void kill(const std::string& trainer, const std::string& why);
+  void judge_silence();
+  void judge_hangs();
+  void judge_stalls();
+  void blame(int rank, int other);
+  void crashed(const std::string& trainer, const std::string& how);
+  void judge_crashes();
+
+  // coordinator_generations.cpp
+  void abort_members();
+  bool everyone_parked() const;  // of the members that are still there
+  void regroup();
+  void judge_generation();
+  void form_if_possible();
+  bool enough_trainers() const;
+  void wait_for_trainers();
+  Origin origin() const;
+  bool nothing_to_save(const Origin& origin) const;
+  void form();
+  std::vector<std::string> choose_members(const Origin& origin) const;
+  void show_members(const Origin& origin);
+  void roll_back(const std::vector<std::string>& suspects);
+  void restore_failed(const std::string& why);
+  bool try_end();
+  Finish saved_finish(std::uint64_t step) const;
+  void stop_members();
+  void cut_for_newcomers();
+  bool other_fingerprint(const Restorable& restorable) const;
+
+  // coordinator_checkpoints.cpp
+  void shard_reported(const GenerationId& generation, std::uint64_t step, const std::string& trainer,
+                      const ShardWritten* written, const std::string& why);
+  void replay(const TrainerState& state);
+  void review_checkpoints();
+  bool settled(const Checkpoint& checkpoint) const;
+  void settle(const CheckpointKey& key);
+  void after_checkpoint();
+  std::optional<std::vector<std::string>> members_of(const GenerationId& generation) const;
+
+  // coordinator_reports.cpp
   void heard(const std::string& worker, const TrainerReady& message);
   void heard(const std::string& worker, const StepDone& message);
   void heard(const std::string& worker, const Evaluated& message);
@@ -159,21 +264,10 @@ class Coordinator {
   void heard(const std::string& worker, const TrainerFailed& message);
   void heard(const std::string& worker, const TrainerExited& message);
 
-  void try_commit(std::uint64_t step);
-  void form();
-  void show_members();
-  bool other_fingerprint() const;  // than the checkpoint that is being restored
-  void stop_members();
-  void all_parked();
-  void try_end();
-  void retry_restore(const std::string& why);
-  void give_up(int exit_code, std::string what, std::string hint);
-  void abort_members();
-  void quit_all();
-  void finish_if_quiet();
-  std::string resume_hint() const;
-  bool everyone_parked() const;  // of the members that are still there
-  bool current(const GenerationId& id) const { return phase_ == Phase::kRunning && id == generation_; }
+  void send(const std::string& trainer, ToTrainer message);
+  bool is_member(const std::string& trainer) const;
+  // A message of the generation that runs or is coming to a halt.
+  bool current(const GenerationId& id) const;
   template <class E>
   void emit(E effect) {
     effects_.emplace_back(std::move(effect));
@@ -181,26 +275,46 @@ class Coordinator {
 
   CoordinatorConfig config_;
   Phase phase_ = Phase::kGathering;
-  Time now_{0}, gather_until_{0}, park_until_{0}, ticked_{0}, shown_{-1000000};
-  GenerationId generation_;
-  std::map<std::string, Time> workers_;  // when last heard
+  Time now_{0}, ticked_{0}, shown_{-1000000};
+  Time wait_until_{0};     // of the gathering, adopting, parking or quitting under way
+  Time gather_until_{0};   // of a gathering: then the run ends
+  std::map<std::string, Worker> workers_;
   std::map<std::string, Trainer> trainers_;
+  std::string fingerprint_;  // of all trainers
+
+  // The generation that runs, is coming to a halt, or was the last.
+  GenerationId generation_;
   std::vector<std::string> members_;  // by rank
-  std::uint64_t step_ = 0;
-  std::optional<std::uint64_t> committed_step_;
-  struct Pending {                        // a checkpoint whose writers have not all reported
-    std::map<int, ShardWritten> written;  // by rank
-    std::set<std::string> failed;         // trainers that could not write
-    std::string why;
-  };
-  std::map<std::uint64_t, Pending> pending_;     // by step
-  std::map<std::uint64_t, std::string> failed_;  // checkpoints that could not be written, and why
-  std::size_t restore_from_ = 0;  // index into config_.restorable; its size: from initial values
+  std::set<std::string> gone_;        // adopting: members that will not come
+  std::uint64_t began_ = 0;           // its first step
+  std::uint64_t step_ = 0;            // completed, as far as known
+  std::uint64_t own_generations_ = 0;
+  bool any_formed_ = false;  // by this coordinator or, adopted, by an older one
+  std::deque<std::pair<GenerationId, std::vector<std::string>>> past_members_;
+
+  std::map<CheckpointKey, Checkpoint> checkpoints_;
+  std::map<std::uint64_t, std::string> failed_;  // steps whose checkpoint could not be written, and why
+  Time write_time_{0};                           // of the slowest shard seen
+  bool must_restore_ = false;                    // what is held in memory is not to be trusted
   int restore_tries_ = 0;
+
   std::optional<StopAsked> stop_;
+  Time stop_until_{0};
+  bool step_given_up_ = false;
   std::optional<Finish> ending_;
-  std::optional<Time> evidence_until_;  // an exchange failed: time for the coordinator to hear of a death
-  std::string evidence_;
+  bool fenced_ = false, regrouping_ = false;
+  std::optional<Time> newcomers_since_;
+  bool cut_asked_ = false;
+  Time step_time_{0}, last_step_at_{0};  // how long steps take, for a stop in a hurry
+
+  std::string crash_;  // a member crashed by itself in this generation: how
+  std::optional<std::uint64_t> crash_step_;
+  int crashes_ = 0;        // generations that came no further than crash_step_ because a trainer crashed
+  int early_crashes_ = 0;  // of trainers before there was any generation
+  std::map<std::string, int> host_crashes_;
+  std::optional<std::pair<int, int>> suspect_link_;  // ranks: the exchange between them failed first
+  std::map<std::pair<std::string, std::string>, int> broken_links_;  // between workers
+  std::map<std::string, int> differed_;                              // by trainer
   std::vector<Effect> effects_;
 };
 

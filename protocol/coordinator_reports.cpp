@@ -1,32 +1,38 @@
 // What trainers say, and what the coordinator makes of it.
 #include <algorithm>
+#include <csignal>
 #include <sstream>
 
 #include "base/text.hpp"
 #include "protocol/coordinator.hpp"
+#include "protocol/planted.hpp"
 
 namespace rekindle::protocol {
 
 void Coordinator::heard(const std::string& worker, const TrainerReady& message) {
-  trainers_[message.trainer] = Trainer{worker, message, -1, {}, {}, now_, 0};
-  if (phase_ == Phase::kQuitting) return emit(SendTrainer{message.trainer, Quit{}});
-  if (phase_ != Phase::kGathering) return;
-  for (const auto& [name, trainer] : trainers_) {
-    if (trainer.ready.fingerprint != message.fingerprint) {
-      return give_up(78,
-                     str("trainer ", message.trainer, " on ", message.host, " is not like ", name, " on ",
-                         trainer.ready.host, ": ", message.fingerprint, " and ", trainer.ready.fingerprint),
-                     "the same build, threads and kind of CPU are needed everywhere");
-    }
-  }
-  if (static_cast<int>(trainers_.size()) >= config_.expected_trainers) form();
+  if (!fits(worker, message)) return;
+  Trainer trainer;
+  trainer.worker = worker;
+  trainer.ready = message;
+  trainer.heard = trainer.progressed = now_;
+  trainers_[message.trainer] = std::move(trainer);
+  if (phase_ == Phase::kQuitting) return send(message.trainer, Quit{});
+  if (phase_ == Phase::kGathering) form_if_possible();
 }
 
 void Coordinator::heard(const std::string&, const StepDone& message) {
   if (!current(message.generation)) return;
-  step_ = message.step;
+  step_ = std::max(step_, message.step);
+  must_restore_ = false;
+  restore_tries_ = 0;
+  if (message.step > began_ + 1) broken_links_.clear();
+  step_time_ = Time(static_cast<std::int64_t>(message.step_ms));
+  last_step_at_ = now_;
+  if (message.step <= config_.recorded_step) return;  // told again after a connection broke
+  config_.recorded_step = message.step;
   const auto trainers = static_cast<int>(members_.size());
   emit(RecordStep{message, trainers});
+  if (phase_ == Phase::kRunning) cut_for_newcomers();
   if (now_ - shown_ < Time(200) && message.step != config_.job.steps) return;
   shown_ = now_;
   Progress progress{
@@ -50,78 +56,58 @@ void Coordinator::heard(const std::string&, const Evaluated& message) {
 }
 
 void Coordinator::heard(const std::string&, const ShardWritten& message) {
-  if (!current(message.generation)) return;
-  pending_[message.step].written[message.rank] = message;
-  try_commit(message.step);
+  shard_reported(message.generation, message.step, message.trainer, &message, "");
 }
 
 void Coordinator::heard(const std::string&, const ShardFailed& message) {
-  if (!current(message.generation)) return;
-  Pending& pending = pending_[message.step];
-  pending.failed.insert(message.trainer);
-  pending.why = message.why;
-  try_commit(message.step);
-}
-
-// Once every writer has reported: commit, or give the whole checkpoint up. Not earlier, so that nobody writes
-// into a directory that is being removed.
-void Coordinator::try_commit(std::uint64_t step) {
-  const Pending& pending = pending_.at(step);
-  if (pending.written.size() + pending.failed.size() < members_.size()) return;
-  if (!pending.failed.empty()) {
-    failed_[step] = pending.why;
-    emit(Warn{str("the checkpoint of step ", step, " could not be written: ", pending.why,
-                  "; training goes on and the next checkpoint tries again")});
-    emit(Abandon{generation_, step});
-    pending_.erase(step);
-    return try_end();
-  }
-  const ShardWritten& first = pending.written.at(0);
-  Commit commit{generation_,   step, first.digest, trainers_.at(members_[0]).ready.fingerprint,
-                first.tensors, {}};
-  for (const auto& [rank, shard] : pending.written) {
-    if (shard.digest != first.digest) {
-      // Replicas that differ break promise 1: no checkpoint may hide it.
-      return give_up(
-          70, str("the states of trainers ", first.trainer, " and ", shard.trainer, " differ at step ", step),
-          str("suspect a hardware fault; ", resume_hint()));
-    }
-    commit.shards.push_back(shard.shard);
-  }
-  emit(std::move(commit));
+  shard_reported(message.generation, message.step, message.trainer, nullptr, message.why);
 }
 
 void Coordinator::heard(const std::string&, const Parked& message) {
   const auto found = trainers_.find(message.trainer);
-  if (found == trainers_.end() || message.generation != generation_) return;
+  if (found == trainers_.end()) return;
+  const bool stale = message.generation != generation_ || found->second.rank < 0;
+  if (stale && !planted(Bug::kNoGenerationCheck)) return;
+  const bool first_evidence = phase_ == Phase::kRunning && message.reason == ParkReason::kExchangeFailed;
+  const bool known = found->second.parked.has_value();
   found->second.parked = message;
-  if (phase_ == Phase::kRunning && message.reason == ParkReason::kExchangeFailed && !evidence_until_) {
-    // Most often a peer died and its worker is about to say so; that is the better message.
-    evidence_until_ = now_ + config_.lost_after;
-    evidence_ = str("the exchange of trainer ", message.trainer, " failed: ", message.detail);
-  }
-  if (phase_ == Phase::kRunning && message.reason == ParkReason::kRestoreFailed) abort_members();
-  if (everyone_parked()) all_parked();
+  found->second.progressed = now_;
+  if (message.holds) step_ = std::max(step_, message.held_step);
+  if (phase_ == Phase::kAdopting) return go_on_if_adopted();
+  if (phase_ != Phase::kRunning && phase_ != Phase::kParking) return;
+  // As all of them agree about a cut, whoever parks for another reason ends the generation.
+  const bool agreed = message.reason == ParkReason::kCut || message.reason == ParkReason::kFinished;
+  if (phase_ == Phase::kRunning && !agreed) abort_members();
+  // Most often the peer has died, and its worker is about to say so: a death is not the link's fault.
+  if (first_evidence && !known && message.peer >= 0) suspect_link_ = {found->second.rank, message.peer};
+  if (everyone_parked()) regroup();
 }
 
 void Coordinator::heard(const std::string&, const TrainerBeat& message) {
   const auto found = trainers_.find(message.trainer);
   if (found == trainers_.end()) return;
-  found->second.heard = now_;
-  found->second.beat = message;
-  found->second.peak_pss_bytes = std::max(found->second.peak_pss_bytes, message.peak_pss_bytes);
+  Trainer& trainer = found->second;
+  trainer.heard = now_;
+  if (message.progress != trainer.beat.progress || message.phase != trainer.beat.phase ||
+      message.generation != trainer.beat.generation)
+    trainer.progressed = now_;
+  trainer.beat = message;
+  trainer.peak_pss_bytes = std::max(trainer.peak_pss_bytes, message.peak_pss_bytes);
+  if (planted(Bug::kHeldStepByControlThread) && trainer.parked) trainer.parked->held_step = message.step;
 }
 
 void Coordinator::heard(const std::string&, const TrainerFailed& message) {
-  give_up(message.exit_code, message.what, message.hint);
+  // Before training began it is most often the same for all of them: a wrong path, a full memory.
+  if (!any_formed_) return give_up({message.exit_code, message.what, message.hint});
+  emit(Warn{str("trainer ", message.trainer, ": ", message.what)});
 }
 
 void Coordinator::heard(const std::string& worker, const TrainerExited& message) {
-  trainers_.erase(message.trainer);
-  if (ending_) return finish_if_quiet();
-  const std::string how = message.by_signal ? str("was killed by signal ", message.code)
-                                            : str("ended with exit code ", message.code);
-  give_up(70, str("trainer ", message.trainer, " of ", worker, " ", how, " at step ", step_), resume_hint());
+  const std::string how = message.by_signal ? str("it was killed by signal ", message.code)
+                                            : str("it ended with exit code ", message.code);
+  const bool by_itself = message.by_signal ? message.code != SIGKILL : message.code != 0;
+  if (by_itself && !ending_) crashed(message.trainer, str("trainer ", message.trainer, " of ", worker, ": ", how));
+  lose({message.trainer}, how);
 }
 
 }  // namespace rekindle::protocol

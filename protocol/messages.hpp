@@ -12,6 +12,15 @@
 
 #include "base/result.hpp"
 
+// An absent value is null.
+template <class T>
+struct nlohmann::adl_serializer<std::optional<T>> {
+  static void to_json(json& j, const std::optional<T>& value) { j = value ? json(*value) : json(nullptr); }
+  static void from_json(const json& j, std::optional<T>& value) {
+    value = j.is_null() ? std::nullopt : std::optional<T>(j.get<T>());
+  }
+};
+
 namespace rekindle::protocol {
 
 // A membership of trainers: number n of term t. Newer compares greater.
@@ -77,13 +86,24 @@ struct ShardFailed {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ShardFailed, generation, trainer, step, why)
 
-enum class ParkReason { kCut, kFinished, kAborted, kRestoreFailed, kExchangeFailed, kNonFinite };
+enum class ParkReason {
+  kCut,             // as agreed with the other ranks
+  kFinished,        // the last step is done
+  kAborted,         // told to
+  kRestoreFailed,   // the checkpoint could not be read, or is not what it should be
+  kExchangeFailed,  // a peer died or broke off
+  kNonFinite,       // the loss is not a number
+  kStatesDiffer,    // the ranks' state hashes are not alike
+  kRefused,         // Start names another step than the one that is held
+};
 NLOHMANN_JSON_SERIALIZE_ENUM(ParkReason, {{ParkReason::kCut, "cut"},
                                           {ParkReason::kFinished, "finished"},
                                           {ParkReason::kAborted, "aborted"},
                                           {ParkReason::kRestoreFailed, "restore-failed"},
                                           {ParkReason::kExchangeFailed, "exchange-failed"},
-                                          {ParkReason::kNonFinite, "non-finite"}})
+                                          {ParkReason::kNonFinite, "non-finite"},
+                                          {ParkReason::kStatesDiffer, "states-differ"},
+                                          {ParkReason::kRefused, "refused"}})
 
 struct Parked {  // the step loop is at its park point, and nobody touches the state
   GenerationId generation;
@@ -91,17 +111,48 @@ struct Parked {  // the step loop is at its park point, and nobody touches the s
   bool holds = false;           // whether it holds a whole step
   std::uint64_t held_step = 0;  // which
   ParkReason reason = ParkReason::kAborted;
-  int peer = -1;  // exchange-failed: the rank at fault, if known
+  int peer = -1;                // exchange-failed: the rank at fault, if known
+  std::vector<int> differing;   // states-differ: the ranks in the minority; none if there is no majority
   std::string detail;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Parked, generation, trainer, holds, held_step, reason, peer, detail)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Parked, generation, trainer, holds, held_step, reason, peer, differing,
+                                   detail)
+
+enum class TrainerPhase : std::uint8_t {
+  kStarting,
+  kIdle,  // warmed up or parked
+  kConnecting,
+  kCopying,
+  kRestoring,
+  kComputing,
+  kExchanging,
+  kApplying,
+  kEvaluating,
+  kWriting,
+};
+NLOHMANN_JSON_SERIALIZE_ENUM(TrainerPhase, {{TrainerPhase::kStarting, "starting"},
+                                            {TrainerPhase::kIdle, "idle"},
+                                            {TrainerPhase::kConnecting, "connecting"},
+                                            {TrainerPhase::kCopying, "copying"},
+                                            {TrainerPhase::kRestoring, "restoring"},
+                                            {TrainerPhase::kComputing, "computing"},
+                                            {TrainerPhase::kExchanging, "exchanging"},
+                                            {TrainerPhase::kApplying, "applying"},
+                                            {TrainerPhase::kEvaluating, "evaluating"},
+                                            {TrainerPhase::kWriting, "writing"}})
+std::string to_text(TrainerPhase phase);
 
 struct TrainerBeat {  // every 500 ms, from the control thread
-  std::string trainer, phase;
-  GenerationId generation;
-  std::uint64_t step = 0, peak_pss_bytes = 0;
+  std::string trainer;
+  TrainerPhase phase = TrainerPhase::kStarting;
+  GenerationId generation;     // the newest that it was started in
+  std::uint64_t step = 0;      // for people; what is held is told by Parked alone
+  std::uint64_t progress = 0;  // grows whenever the step loop gets on (a phase, a leaf, a chunk)
+  int waiting_for = -1;        // the rank that it is waiting for
+  std::uint64_t peak_pss_bytes = 0;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainerBeat, trainer, phase, generation, step, peak_pss_bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainerBeat, trainer, phase, generation, step, progress, waiting_for,
+                                   peak_pss_bytes)
 
 struct TrainerFailed {  // it cannot go on and is about to exit: configuration, data, memory
   std::string trainer;
@@ -122,21 +173,36 @@ using FromTrainer = std::variant<TrainerReady, StepDone, Evaluated, ShardWritten
 
 // ---- coordinator to trainer ----
 
+struct Member {
+  std::string trainer;
+  Address address;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Member, trainer, address)
+
 struct Start {
   GenerationId generation;
   int rank = 0;
-  std::vector<Address> members;  // by rank
+  std::vector<Member> members;  // by rank
   std::string secret;
-  std::uint64_t step = 0;  // the state to start from
-  std::string restore;     // checkpoint directory name; empty: initial values (step 0)
-  bool evaluate = false;   // the evaluation of the state at `step` is still missing
+  std::uint64_t step = 0;    // the state to start from
+  std::vector<int> sources;  // ranks that hold it; the others copy it from them. None: all restore it
+  std::string restore;       // without sources: the checkpoint's directory name; empty: initial values
+  bool saved = false;        // a committed checkpoint holds the state at `step`
+  bool evaluate = false;     // the evaluation of the state at `step` is still missing
+  bool stop = false;         // do not train: write the state, unless it is saved, and park
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Start, generation, rank, members, secret, step, restore, evaluate)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Start, generation, rank, members, secret, step, sources, restore, saved,
+                                   evaluate, stop)
 
 struct Stop {  // cut after the step in flight, write a checkpoint, park
   GenerationId generation;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Stop, generation)
+
+struct Cut {  // cut after the step in flight and park: others want to join
+  GenerationId generation;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Cut, generation)
 
 struct Abort {  // give up the step in flight and park
   GenerationId generation;
@@ -148,14 +214,56 @@ struct Quit {  // exit; the run is over
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Quit, reserved)
 
-using ToTrainer = std::variant<Start, Stop, Abort, Quit>;
+using ToTrainer = std::variant<Start, Stop, Cut, Abort, Quit>;
+
+// ---- worker to coordinator ----
+
+// All that a coordinator that knows nothing needs to know of a trainer.
+struct TrainerState {
+  TrainerReady ready;
+  std::optional<Start> started;   // the newest generation that it was sent into
+  std::optional<Parked> parked;   // its last word about that generation
+  TrainerBeat beat;
+  std::vector<ShardWritten> written;  // of its newest checkpoint, which may not be committed yet
+  std::vector<ShardFailed> failed;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainerState, ready, started, parked, beat, written, failed)
+
+struct Registration {  // the first message on each connection
+  std::string worker, host, build;
+  int slots = 1;                       // how many trainers it keeps
+  std::vector<TrainerState> trainers;  // those that are warmed up
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Registration, worker, host, build, slots, trainers)
+
+// ---- coordinator to worker ----
+
+struct ForTrainer {
+  std::string trainer;
+  ToTrainer message;
+};
+struct KillTrainer {  // it hangs, or belongs to a generation that is gone; its worker starts another
+  std::string trainer, why;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KillTrainer, trainer, why)
+
+struct Dismiss {  // the run is over for this worker: it ends its trainers and exits
+  int exit_code = 0;
+  std::string why;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Dismiss, exit_code, why)
 
 // ---- coordinator and supervisor ----
 
 struct CoordinatorUp {
+  std::uint64_t term = 0, attempt = 0;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CoordinatorUp, term, attempt)
+
+struct CoordinatorBeat {  // once a second: it is alive and its queue moves
   std::uint64_t term = 0;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CoordinatorUp, term)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CoordinatorBeat, term)
 
 struct Say {  // a line for the person who started the run
   std::string line;
@@ -176,13 +284,15 @@ struct Ended {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ended, exit_code, line)
 
-using ToSupervisor = std::variant<CoordinatorUp, Say, Progress, Ended>;
+using ToSupervisor = std::variant<CoordinatorUp, CoordinatorBeat, Say, Progress, Ended>;
 
 struct StopRun {
   int exit_code = 75;
-  std::string why;  // "SIGUSR1"
+  std::string why;              // "SIGUSR1"
+  std::int64_t within_ms = 0;   // the state must be durable by then: a step that takes longer is given up.
+                                // 0: no limit
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StopRun, exit_code, why)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StopRun, exit_code, why, within_ms)
 
 struct WorkerDied {  // the supervisor saw a worker process end
   std::string worker;

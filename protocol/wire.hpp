@@ -14,6 +14,7 @@ std::string encode(const FromTrainer& message);
 std::string encode(const ToTrainer& message);
 std::string encode(const ToSupervisor& message);
 std::string encode(const ToCoordinator& message);
+std::string encode(const Registration& message);
 
 // Unknown types and missing fields are errors, never exceptions.
 template <class Message>
@@ -22,5 +23,7 @@ extern template Result<FromTrainer> decode<FromTrainer>(std::string_view);
 extern template Result<ToTrainer> decode<ToTrainer>(std::string_view);
 extern template Result<ToSupervisor> decode<ToSupervisor>(std::string_view);
 extern template Result<ToCoordinator> decode<ToCoordinator>(std::string_view);
+template <>
+Result<Registration> decode<Registration>(std::string_view text);
 
 }  // namespace rekindle::protocol

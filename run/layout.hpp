@@ -1,6 +1,6 @@
 // Every name in a run directory, in one place.
 //
-//   run.toml  coordinator.json  status.json  terms/NNNN  key/  checkpoints/  attempts.jsonl  metrics.jsonl
+//   run.toml  coordinator.json  status.json  stop.json  terms/NNNN  key/  checkpoints/  attempts.jsonl  metrics.jsonl
 //   logs/
 #pragma once
 
@@ -17,6 +17,7 @@ class Layout {
   const fs::path& root() const { return root_; }
   fs::path config() const { return root_ / "run.toml"; }
   fs::path coordinator() const { return root_ / "coordinator.json"; }
+  fs::path stop_request() const { return root_ / "stop.json"; }
   fs::path status() const { return root_ / "status.json"; }
   fs::path terms() const { return root_ / "terms"; }
   fs::path keys() const { return root_ / "key"; }

@@ -36,51 +36,44 @@ void Link::send(const FromTrainer& message) {
   if (auto sent = channel_.send(encode(message)); !sent) log_warning(sent.error().line());
 }
 
-std::variant<Start, Quit> Link::wait() {
+std::optional<Start> Link::wait() {
   std::unique_lock lock(mutex_);
-  arrived_.wait(lock, [this] { return !inbox_.empty(); });
-  auto message = std::move(inbox_.front());
-  inbox_.pop_front();
-  return message;
+  for (;;) {
+    if (auto start = control_.next_start()) return start;
+    if (control_.quit()) return std::nullopt;
+    arrived_.wait(lock);
+  }
 }
 
 void Link::enter(const GenerationId& generation, exchange::Exchange& exchange) {
   const std::scoped_lock lock(mutex_);
-  generation_ = generation;
+  control_.enter(generation);
   exchange_ = &exchange;
-  stop_asked_ = stop_generation_ == generation;
-  aborted_ = abort_generation_ >= generation;
+  aborted_ = control_.aborted();
   if (aborted_) exchange.abort();
 }
 
 void Link::leave() {
   const std::scoped_lock lock(mutex_);
+  control_.leave();
   exchange_ = nullptr;
 }
 
-void Link::set_phase(const char* phase, std::uint64_t step) {
+std::uint32_t Link::flags() {
+  const std::scoped_lock lock(mutex_);
+  return control_.flags();
+}
+
+void Link::set_phase(TrainerPhase phase, std::uint64_t step) {
   phase_ = phase;
   step_ = step;
+  ++progress_;
 }
 
 void Link::hear(const ToTrainer& message) {
   const std::scoped_lock lock(mutex_);
-  if (const auto* start = std::get_if<Start>(&message)) {
-    inbox_.emplace_back(*start);
-  } else if (const auto* stop = std::get_if<Stop>(&message)) {
-    stop_generation_ = std::max(stop_generation_, stop->generation);
-    if (exchange_ != nullptr && stop->generation == generation_) stop_asked_ = true;
-  } else {
-    // Quit ends whatever generation is running, too.
-    const bool quit = std::holds_alternative<Quit>(message);
-    const GenerationId id = quit ? generation_ : std::get<Abort>(message).generation;
-    abort_generation_ = std::max(abort_generation_, id);
-    if (exchange_ != nullptr && id >= generation_) {
-      aborted_ = true;
-      exchange_->abort();
-    }
-    if (quit) inbox_.emplace_back(std::get<Quit>(message));
-  }
+  control_.hear(message);
+  if (exchange_ != nullptr && control_.aborted() && !aborted_.exchange(true)) exchange_->abort();
   arrived_.notify_all();
 }
 
@@ -90,12 +83,13 @@ void Link::beat() {
     peak_pss_bytes_ = std::max(peak_pss_bytes_, pss_bytes());
   }
   ++beats_;
-  GenerationId generation;
+  TrainerBeat beat{trainer_, phase_, {}, step_, progress_, -1, peak_pss_bytes_};
   {
     const std::scoped_lock lock(mutex_);
-    generation = generation_;
+    beat.generation = control_.generation();
+    if (exchange_ != nullptr) beat.waiting_for = exchange_->waiting_for();
   }
-  send(TrainerBeat{trainer_, phase_.load(), generation, step_, peak_pss_bytes_});
+  send(beat);
 }
 
 void Link::listen() {

@@ -4,15 +4,15 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <deque>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
-#include <variant>
 
 #include "base/channel.hpp"
 #include "exchange/exchange.hpp"
 #include "protocol/messages.hpp"
+#include "protocol/trainer_control.hpp"
 
 namespace rekindle::trainer {
 
@@ -24,16 +24,18 @@ class Link {
   const std::string& trainer() const { return trainer_; }
   void send(const protocol::FromTrainer& message);
 
-  // The next Start, or Quit. Blocks.
-  std::variant<protocol::Start, protocol::Quit> wait();
+  // The next generation to enter, or nothing: quit. Blocks.
+  std::optional<protocol::Start> wait();
 
-  // From enter() to leave() an Abort of that generation (or a newer one) reaches `exchange` and aborted().
+  // From enter() to leave() whatever ends that generation reaches `exchange` and aborted().
   void enter(const protocol::GenerationId& generation, exchange::Exchange& exchange);
   void leave();
   const std::atomic<bool>& aborted() const { return aborted_; }
-  bool stop_asked() const { return stop_asked_; }
+  std::uint32_t flags();  // protocol::Flag: what the coordinator wants of this generation
 
-  void set_phase(const char* phase, std::uint64_t step);
+  // What the step loop is doing; each call counts as progress.
+  void set_phase(protocol::TrainerPhase phase, std::uint64_t step);
+  void progress() { ++progress_; }
 
  private:
   void listen();
@@ -46,12 +48,11 @@ class Link {
 
   std::mutex mutex_;
   std::condition_variable arrived_;
-  std::deque<std::variant<protocol::Start, protocol::Quit>> inbox_;
-  protocol::GenerationId generation_, stop_generation_, abort_generation_;
+  protocol::TrainerControl control_;
   exchange::Exchange* exchange_ = nullptr;  // of the generation that the step loop is in
-  std::atomic<bool> aborted_ = false, stop_asked_ = false;
-  std::atomic<const char*> phase_ = "starting";
-  std::atomic<std::uint64_t> step_ = 0;
+  std::atomic<bool> aborted_ = false;
+  std::atomic<protocol::TrainerPhase> phase_ = protocol::TrainerPhase::kStarting;
+  std::atomic<std::uint64_t> step_ = 0, progress_ = 0;
   std::uint64_t peak_pss_bytes_ = 0, beats_ = 0;  // of the listening thread
   std::thread thread_;                            // last: it uses all of the above
 };

@@ -1,5 +1,6 @@
 #include "trainer/replica_state.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include "base/text.hpp"
@@ -34,6 +35,51 @@ Result<std::uint64_t> restore(model::Replica& replica, exchange::Exchange& excha
   }
   REKINDLE_CHECK(replica.upload());
   return manifest.id.step;
+}
+
+namespace {
+
+// Part `part` of `parts` of the state, as runs of bytes: nearly equal, and the same on every rank.
+std::vector<std::span<std::byte>> part_of(const State& state, std::size_t parts, std::size_t part) {
+  std::size_t total = 0;
+  for (const checkpoint::Tensor& tensor : state) total += tensor.bytes.size();
+  const std::size_t first = total / parts * part, last = part + 1 == parts ? total : total / parts * (part + 1);
+  std::vector<std::span<std::byte>> pieces;
+  std::size_t begin = 0;
+  for (const checkpoint::Tensor& tensor : state) {
+    const std::size_t end = begin + tensor.bytes.size();
+    const std::size_t from = std::max(first, begin), to = std::min(last, end);
+    if (from < to) pieces.push_back(tensor.bytes.subspan(from - begin, to - from));
+    begin = end;
+  }
+  return pieces;
+}
+
+}  // namespace
+
+Result<protocol::Comparison> copy(model::Replica& replica, exchange::Exchange& exchange, const protocol::Start& start,
+            protocol::Held& held) {
+  const std::size_t ranks = start.members.size();
+  std::vector<bool> receives(ranks, true);
+  for (const int source : start.sources) receives[static_cast<std::size_t>(source)] = false;
+  const bool receiver = receives[static_cast<std::size_t>(start.rank)];
+  if (!receiver) REKINDLE_CHECK(replica.download());
+  const State state = replica.state();
+  std::vector<std::vector<std::span<std::byte>>> pieces(ranks);
+  for (std::size_t i = 0; i < start.sources.size(); ++i)
+    pieces[static_cast<std::size_t>(start.sources[i])] = part_of(state, start.sources.size(), i);
+  if (receiver) held = {false, 0};
+  REKINDLE_CHECK(exchange.all_gather(pieces, receives));
+  exchange::StepHeader mine;
+  mine.state_hash = checkpoint::state_digest(start.step, state);
+  REKINDLE_TRY(const auto headers, exchange.gather(mine));
+  std::vector<Hash128> hashes;
+  for (const exchange::StepHeader& header : headers) hashes.push_back(header.state_hash);
+  protocol::Comparison compared = protocol::compare_hashes(hashes);
+  if (!compared.alike || !receiver) return compared;
+  REKINDLE_CHECK(replica.upload());
+  held = {true, start.step};
+  return compared;
 }
 
 Result<Saved> save(model::Replica& replica, const std::filesystem::path& run_dir,

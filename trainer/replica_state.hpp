@@ -9,6 +9,8 @@
 #include "checkpoint/checkpoint.hpp"
 #include "exchange/exchange.hpp"
 #include "model/model.hpp"
+#include "protocol/messages.hpp"
+#include "protocol/trainer_control.hpp"
 
 namespace rekindle::trainer {
 
@@ -17,6 +19,12 @@ namespace rekindle::trainer {
 // step.
 Result<std::uint64_t> restore(model::Replica& replica, exchange::Exchange& exchange,
                               const std::filesystem::path& checkpoint_dir, int ranks, int rank);
+
+// The state at `start.step` from the ranks that hold it to those that do not. Collective. `held` is none from
+// the first byte that is overwritten until all ranks' hashes are alike, and stays as it is at a source.
+// Returns how the hashes compare.
+Result<protocol::Comparison> copy(model::Replica& replica, exchange::Exchange& exchange, const protocol::Start& start,
+            protocol::Held& held);
 
 struct Saved {
   std::string shard, tensors, digest;  // as protocol::ShardWritten

@@ -15,7 +15,7 @@ namespace rekindle::trainer {
 using exchange::StepHeader;
 using protocol::Parked;
 using protocol::ParkReason;
-using Clock = std::chrono::steady_clock;
+using protocol::TrainerPhase;
 
 namespace {
 
@@ -33,52 +33,58 @@ double ms_since(Clock::time_point start) {
 
 }  // namespace
 
-StepLoop::StepLoop(Parts parts, const protocol::Start& start, exchange::Exchange& exchange, Held& held)
+StepLoop::StepLoop(Parts parts, const protocol::Start& start, exchange::Exchange& exchange)
     : parts_(std::move(parts)),
       job_(parts_.job),
       start_(start),
       exchange_(exchange),
-      held_(held),
+      held_(parts_.held),
       ranks_(static_cast<int>(start.members.size())),
       rank_(start.rank),
       leaves_(exchange::leaves_of(static_cast<int>(job_.leaves), ranks_, rank_)),
-      saved_step_(start.restore.empty() ? ~std::uint64_t{0} : start.step),
-      last_checkpoint_(Clock::now()),
+      saved_(start.saved),
       last_step_(Clock::now()) {}
 
 Parked StepLoop::run() {
-  bool evaluate_now = start_.evaluate, stop = false;
-  std::vector<int> order;
-  for (const exchange::LeafOp& op : exchange::leaf_ops(leaves_)) {
-    if (op.kind == exchange::LeafOp::Kind::kCompute) order.push_back(op.leaf);
-  }
-  parts_.loader.start(held_.step, order);
-  for (;;) {
-    if (evaluate_now && !stop) {
-      if (auto status = evaluate(stop); !status) return park(status.error());
+  protocol::Next next = after_start(job_, start_);
+  if (!next.park) {
+    std::vector<int> order;
+    for (const exchange::LeafOp& op : exchange::leaf_ops(leaves_)) {
+      if (op.kind == exchange::LeafOp::Kind::kCompute) order.push_back(op.leaf);
     }
-    if (stop || held_.step == job_.steps) break;
+    parts_.loader.start(held_.step, order);
+  }
+  for (;;) {
+    if (next.write && !saved_) write_checkpoint();
+    bool stopped = false;
+    if (next.evaluate) {
+      if (auto status = evaluate(stopped); !status) return park(status.error());
+    }
+    if (stopped) {
+      // It may come long after the last checkpoint.
+      if (!saved_) write_checkpoint();
+      return park(ParkReason::kCut);
+    }
+    if (next.park) return park(next.reason);
     auto agreed = step();
     if (!agreed) return park(agreed.error());
-    if ((agreed->flags & kNonFiniteFlag) != 0) {
-      return park(ParkReason::kNonFinite, str("the loss of step ", held_.step, " is not finite"));
+    if (!agreed->states.alike) {
+      Parked parked = park(ParkReason::kStatesDiffer, "the replicas' states are not alike");
+      parked.differing = agreed->states.minority;
+      return parked;
     }
-    stop = (agreed->flags & kStopFlag) != 0;
-    const bool due = job_.checkpoint_every > 0 && held_.step % job_.checkpoint_every == 0;
-    if (stop || due || (agreed->flags & kCheckpointFlag) != 0 || held_.step == job_.steps) write_checkpoint();
-    evaluate_now = evaluation_due(job_, held_.step);
+    if ((agreed->flags & protocol::kNonFiniteFlag) != 0)
+      return park(ParkReason::kNonFinite, str("the loss of step ", held_.step, " is not finite"));
+    next = after_step(job_, held_.step, agreed->flags);
   }
-  // A stop during an evaluation may come long after the last checkpoint.
-  if (saved_step_ != held_.step) write_checkpoint();
-  return park(stop ? ParkReason::kCut : ParkReason::kFinished);
 }
 
 std::uint32_t StepLoop::own_flags() {
-  std::uint32_t flags = 0;
-  if (parts_.link.stop_asked()) flags |= kStopFlag;
+  std::uint32_t flags = parts_.link.flags();
   const auto interval = std::chrono::milliseconds(job_.checkpoint_interval_ms);
-  if (rank_ == 0 && interval.count() > 0 && Clock::now() - last_checkpoint_ >= interval)
-    flags |= kCheckpointFlag;
+  // Whoever has been here for so long says so: generations may be short, and ranks change.
+  if (interval.count() > 0 && Clock::now() - parts_.last_checkpoint >= interval)
+    flags |= protocol::kCheckpointFlag;
   return flags;
 }
 
@@ -104,9 +110,10 @@ Status StepLoop::compute_leaves(StepHeader& header, Times& times) {
         stream_key(job_.seed, Draws::kDropout, {held_.step, static_cast<std::uint64_t>(op.leaf)});
     auto result = parts_.replica.train_leaf(batch.images, batch.labels, key, to, parts_.link.aborted());
     parts_.loader.recycle(std::move(batch));
+    parts_.link.progress();
     if (!result) return forward_error(result.error());
     times.compute_ms += ms_since(started);
-    if (!std::isfinite(result->loss)) header.flags |= kNonFiniteFlag;
+    if (!std::isfinite(result->loss)) header.flags |= protocol::kNonFiniteFlag;
     header.loss += to_fixed(std::isfinite(result->loss) ? result->loss : 0);
     header.correct += static_cast<std::uint64_t>(result->correct);
     header.count += static_cast<std::uint64_t>(result->count);
@@ -117,34 +124,41 @@ Status StepLoop::compute_leaves(StepHeader& header, Times& times) {
 StepLoop::Totals StepLoop::total(const std::vector<StepHeader>& headers) {
   Totals totals;
   std::int64_t loss = 0;
+  std::vector<Hash128> states;
   for (const StepHeader& header : headers) {
+    states.push_back(header.state_hash);
     totals.flags |= header.flags;
     loss += header.loss;
     totals.correct += header.correct;
     totals.count += header.count;
   }
   totals.loss = static_cast<double>(loss) / kLossUnit;
+  totals.states = protocol::compare_hashes(states);
   return totals;
 }
 
 Result<StepLoop::Totals> StepLoop::step() {
   Times times;
   StepHeader header;
-  parts_.link.set_phase("computing", held_.step);
+  parts_.link.set_phase(TrainerPhase::kComputing, held_.step);
+  if (hash_due(job_, held_.step)) {
+    REKINDLE_CHECK(parts_.replica.download());
+    header.state_hash = checkpoint::state_digest(held_.step, parts_.replica.state());
+  }
   REKINDLE_CHECK(compute_leaves(header, times));
   header.flags |= own_flags();
   header.compute_us = static_cast<std::uint64_t>(times.compute_ms * 1000);
 
-  parts_.link.set_phase("exchanging", held_.step);
+  parts_.link.set_phase(TrainerPhase::kExchanging, held_.step);
   auto started = Clock::now();
   REKINDLE_TRY(const exchange::Reduced reduced, exchange_.reduce(header));
   times.exchange_ms = ms_since(started);
   Totals totals = total(reduced.headers);
   totals.loss /= static_cast<double>(job_.leaves);
-  if ((totals.flags & kNonFiniteFlag) != 0) return totals;
+  if ((totals.flags & protocol::kNonFiniteFlag) != 0 || !totals.states.alike) return totals;
 
   // From here on aborts are ignored until the whole update is in.
-  parts_.link.set_phase("applying", held_.step);
+  parts_.link.set_phase(TrainerPhase::kApplying, held_.step);
   started = Clock::now();
   const double lr = learning_rate(job_, held_.step);
   const float scale = 1.0F / static_cast<float>(job_.leaves);
@@ -154,6 +168,7 @@ Result<StepLoop::Totals> StepLoop::step() {
   REKINDLE_CHECK(parts_.replica.finish_update());
   const std::uint64_t epoch = epoch_of(job_, held_.step);
   held_ = {true, held_.step + 1};
+  saved_ = false;
   times.update_ms = ms_since(started);
 
   if (rank_ == 0) {
@@ -174,9 +189,9 @@ Status StepLoop::evaluate(bool& stopped) {
   const std::uint64_t leaf_batch = job_.batch_size / job_.leaves, tests = job_.test_samples;
   Totals sum;
   for (std::uint64_t chunk = 0; chunk * job_.batch_size < tests; ++chunk) {
-    parts_.link.set_phase("evaluating", held_.step);
+    parts_.link.set_phase(TrainerPhase::kEvaluating, held_.step);
     StepHeader header;
-    header.flags = own_flags() & kStopFlag;
+    header.flags = own_flags() & protocol::kStopFlag;
     for (int leaf = leaves_.first; leaf < leaves_.first + leaves_.count; ++leaf) {
       const std::uint64_t first = chunk * job_.batch_size + static_cast<std::uint64_t>(leaf) * leaf_batch;
       if (first >= tests) break;
@@ -192,7 +207,7 @@ Status StepLoop::evaluate(bool& stopped) {
     sum.loss += part.loss;
     sum.correct += part.correct;
     sum.count += part.count;
-    if ((part.flags & kStopFlag) != 0) {
+    if ((part.flags & protocol::kStopFlag) != 0) {
       stopped = true;  // the evaluation is made up for at the next start
       return {};
     }
@@ -208,11 +223,11 @@ Status StepLoop::evaluate(bool& stopped) {
 }
 
 void StepLoop::write_checkpoint() {
-  parts_.link.set_phase("writing", held_.step);
+  parts_.link.set_phase(TrainerPhase::kWriting, held_.step);
   const auto started = Clock::now();
   auto saved = save(parts_.replica, parts_.run_dir,
                     {held_.step, start_.generation.term, start_.generation.number}, ranks_, rank_);
-  saved_step_ = held_.step;
+  saved_ = true;
   if (saved) {
     parts_.link.send(protocol::ShardWritten{start_.generation, parts_.link.trainer(), held_.step, rank_,
                                             saved->shard, saved->tensors, saved->digest, ms_since(started)});
@@ -221,19 +236,21 @@ void StepLoop::write_checkpoint() {
     parts_.link.send(
         protocol::ShardFailed{start_.generation, parts_.link.trainer(), held_.step, saved.error().line()});
   }
-  last_checkpoint_ = last_step_ = Clock::now();
+  parts_.last_checkpoint = last_step_ = Clock::now();
 }
 
-Parked StepLoop::park(ParkReason reason, const std::string& detail, int peer) {
+Parked StepLoop::park(ParkReason reason, const std::string& detail) {
   parts_.loader.stop();
-  parts_.link.set_phase("parked", held_.step);
-  return Parked{start_.generation, parts_.link.trainer(), held_.whole, held_.step, reason, peer, detail};
+  parts_.link.set_phase(TrainerPhase::kIdle, held_.step);
+  return Parked{start_.generation, parts_.link.trainer(), held_.whole, held_.step, reason, -1, {}, detail};
 }
 
 Parked StepLoop::park(const Error& error) {
   if (model::is_abandoned(error) || exchange::is_aborted(error))
     return park(ParkReason::kAborted, error.line());
-  return park(ParkReason::kExchangeFailed, error.line(), exchange::failed_rank(error));
+  Parked parked = park(ParkReason::kExchangeFailed, error.line());
+  parked.peer = exchange::failed_rank(error);
+  return parked;
 }
 
 }  // namespace rekindle::trainer

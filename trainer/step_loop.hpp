@@ -10,12 +10,12 @@
 #include "model/model.hpp"
 #include "protocol/job.hpp"
 #include "protocol/messages.hpp"
+#include "protocol/trainer_control.hpp"
 #include "trainer/link.hpp"
 
 namespace rekindle::trainer {
 
-// Bits of exchange::StepHeader::flags. Every rank reads the same OR after the same step.
-enum Flag : std::uint32_t { kStopFlag = 1, kCheckpointFlag = 2, kNonFiniteFlag = 4 };
+using Clock = std::chrono::steady_clock;
 
 // What outlives generations.
 struct Parts {
@@ -27,18 +27,13 @@ struct Parts {
   exchange::Hub& hub;
   model::Replica& replica;
   Link& link;
-};
-
-// The step whose state the replica holds whole, or none.
-struct Held {
-  bool whole = false;
-  std::uint64_t step = 0;
+  protocol::Held& held;             // kept true at every moment that matters: only the update moves it on
+  Clock::time_point& last_checkpoint;
 };
 
 class StepLoop {
  public:
-  // `held` is kept true at every moment that matters: only the update moves it on.
-  StepLoop(Parts parts, const protocol::Start& start, exchange::Exchange& exchange, Held& held);
+  StepLoop(Parts parts, const protocol::Start& start, exchange::Exchange& exchange);
 
   // Trains until the end, a cut, an abort or a failure; says why it parked.
   protocol::Parked run();
@@ -51,6 +46,7 @@ class StepLoop {
     std::uint32_t flags = 0;
     double loss = 0;
     std::uint64_t correct = 0, count = 0;
+    protocol::Comparison states;
   };
 
   Status compute_leaves(exchange::StepHeader& header, Times& times);
@@ -60,18 +56,18 @@ class StepLoop {
   void write_checkpoint();
   std::uint32_t own_flags();
   static Totals total(const std::vector<exchange::StepHeader>& headers);
-  protocol::Parked park(protocol::ParkReason reason, const std::string& detail = {}, int peer = -1);
+  protocol::Parked park(protocol::ParkReason reason, const std::string& detail = {});
   protocol::Parked park(const Error& error);
 
   Parts parts_;
   const protocol::Job& job_;
   const protocol::Start& start_;
   exchange::Exchange& exchange_;
-  Held& held_;
+  protocol::Held& held_;
   const int ranks_, rank_;
   const exchange::LeafRange leaves_;
-  std::uint64_t saved_step_;  // the newest step that this generation knows to be in a checkpoint
-  std::chrono::steady_clock::time_point last_checkpoint_, last_step_;
+  bool saved_;  // this generation knows that the state is in a checkpoint
+  Clock::time_point last_step_;
 };
 
 }  // namespace rekindle::trainer

@@ -65,7 +65,7 @@ exchange::Plan plan_of(const Job& job, const Start& start) {
   plan.generation = start.generation.number;
   plan.rank = start.rank;
   plan.leaves = static_cast<int>(job.leaves);
-  for (const Address& member : start.members) plan.members.push_back(to_endpoint(member));
+  for (const Member& member : start.members) plan.members.push_back(to_endpoint(member.address));
   plan.secret = start.secret;
   plan.backend = backend_of(job.exchange);
   return plan;
@@ -81,7 +81,6 @@ class Trainer {
     REKINDLE_TRY(dataset_, data::open_dataset(job.dataset, job.data));
     model_config_ = model_config(job, dataset_->info());
     REKINDLE_TRY(replica_, model::Replica::make(model_config_));
-    held_ = {true, 0};
     REKINDLE_TRY(hub_, exchange::Hub::open(replica_->arena_floats(), config_.address));
     data::LoaderConfig loading;
     loading.seed = job.seed;
@@ -92,12 +91,20 @@ class Trainer {
     loader_ = std::make_unique<data::Loader>(*dataset_, loading);
     nlohmann::json fingerprint = nlohmann::json::parse(model::numeric_fingerprint(model_config_));
     fingerprint["build"] = config_.build;
+    link_.set_phase(TrainerPhase::kIdle, 0);
     link_.send(TrainerReady{link_.trainer(), host_name(), job.device, fingerprint.dump(),
                             to_address(hub_->endpoint()), ::getpid()});
     return {};
   }
 
   Parked run(const Start& start) {
+    const Parked parked = run_until_parked(start);
+    fresh_ = false;
+    return parked;
+  }
+
+ private:
+  Parked run_until_parked(const Start& start) {
     std::unique_ptr<exchange::Exchange> exchange = hub_->make(plan_of(config_.job, start));
     link_.enter(start.generation, *exchange);
     Parked parked = run_in(start, *exchange);
@@ -105,31 +112,45 @@ class Trainer {
     return parked;
   }
 
- private:
   Parked run_in(const Start& start, exchange::Exchange& exchange) {
-    link_.set_phase("connecting", start.step);
+    if (const auto why = refusal(start, held_)) return parked(start, ParkReason::kRefused, *why);
+    link_.set_phase(TrainerPhase::kConnecting, start.step);
     if (auto status = exchange.connect(); !status)
       return parked(start, status.error(), ParkReason::kExchangeFailed);
-    if (auto status = reach(start, exchange); !status)
-      return parked(start, status.error(), ParkReason::kRestoreFailed);
+    if (start.sources.empty()) {
+      if (auto status = reach(start, exchange); !status)
+        return parked(start, status.error(), ParkReason::kRestoreFailed);
+    } else if (start.sources.size() < start.members.size()) {
+      link_.set_phase(TrainerPhase::kCopying, start.step);
+      const auto compared = copy(*replica_, exchange, start, held_);
+      if (!compared) return parked(start, compared.error(), ParkReason::kExchangeFailed);
+      if (!compared->alike) {
+        Parked differs = parked(start, ParkReason::kStatesDiffer, "the copies of the state are not alike");
+        differs.differing = compared->minority;
+        return differs;
+      }
+    }
     data::TransformConfig test_transform{static_cast<int>(config_.job.image_size), false};
-    StepLoop loop(
-        {config_.job, config_.run_dir, *dataset_, test_transform, *loader_, *hub_, *replica_, link_}, start,
-        exchange, held_);
+    StepLoop loop({config_.job, config_.run_dir, *dataset_, test_transform, *loader_, *hub_, *replica_, link_,
+                   held_, last_checkpoint_},
+                  start, exchange);
     return loop.run();
   }
 
-  // Brings the replica to the state that the generation starts from.
+  // Brings the replica to the state of a checkpoint, or to its initial values.
   Status reach(const Start& start, exchange::Exchange& exchange) {
-    if (held_.whole && held_.step == start.step && start.restore.empty()) return {};
     held_ = {false, 0};
     if (start.restore.empty()) {
+      if (fresh_) {
+        held_ = {true, 0};
+        return {};
+      }
       replica_.reset();
       REKINDLE_TRY(replica_, model::Replica::make(model_config_));
       held_ = {true, 0};
       return {};
     }
-    link_.set_phase("restoring", start.step);
+    link_.set_phase(TrainerPhase::kRestoring, start.step);
     const auto directory = run::Layout(config_.run_dir).checkpoints() / start.restore;
     REKINDLE_TRY(const std::uint64_t step,
                  restore(*replica_, exchange, directory, static_cast<int>(start.members.size()), start.rank));
@@ -138,12 +159,18 @@ class Trainer {
     return {};
   }
 
+  Parked parked(const Start& start, ParkReason reason, const std::string& why) {
+    link_.set_phase(TrainerPhase::kIdle, held_.step);
+    return {start.generation, link_.trainer(), held_.whole, held_.step, reason, -1, {}, why};
+  }
+
   Parked parked(const Start& start, const Error& error, ParkReason reason) {
-    link_.set_phase("parked", held_.step);
     if (exchange::is_aborted(error)) reason = ParkReason::kAborted;
     const int peer = exchange::failed_rank(error);
     if (peer >= 0) reason = ParkReason::kExchangeFailed;
-    return {start.generation, link_.trainer(), held_.whole, held_.step, reason, peer, error.line()};
+    Parked parked = this->parked(start, reason, error.line());
+    parked.peer = peer;
+    return parked;
   }
 
   const TrainerConfig& config_;
@@ -154,6 +181,8 @@ class Trainer {
   std::unique_ptr<exchange::Hub> hub_;
   std::unique_ptr<data::Loader> loader_;
   Held held_;
+  bool fresh_ = true;  // the replica has its initial values
+  Clock::time_point last_checkpoint_ = Clock::now();
 };
 
 }  // namespace
@@ -166,16 +195,14 @@ Status run_trainer(const TrainerConfig& config, Fd worker_socket) {
                             status.error().hint});
     return status;
   }
-  for (;;) {
-    const auto message = link.wait();
-    if (std::holds_alternative<Quit>(message)) return {};
-    const Start& start = std::get<Start>(message);
-    log_info(str("generation ", to_text(start.generation), ": rank ", start.rank, " of ",
-                 start.members.size(), ", from step ", start.step));
-    const Parked parked = trainer.run(start);
+  while (const auto start = link.wait()) {
+    log_info(str("generation ", to_text(start->generation), ": rank ", start->rank, " of ",
+                 start->members.size(), ", from step ", start->step));
+    const Parked parked = trainer.run(*start);
     log_info(str("parked at step ", parked.held_step, parked.detail.empty() ? "" : ": ", parked.detail));
     link.send(parked);
   }
+  return {};
 }
 
 }  // namespace rekindle::trainer

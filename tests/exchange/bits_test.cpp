@@ -7,12 +7,6 @@
 namespace rekindle::exchange::testing {
 namespace {
 
-std::vector<int> first_members(int n) {
-  std::vector<int> ids;
-  for (int i = 0; i < n; ++i) ids.push_back(i);
-  return ids;
-}
-
 struct Case {
   Backend backend;
   int ranks;
@@ -32,15 +26,13 @@ class Bits : public ::testing::TestWithParam<Case> {};
 TEST_P(Bits, EveryRankReadsTheTreeSumOfEveryStep) {
   const Case c = GetParam();
   Cluster cluster(c.ranks, c.floats, [&](Member& me) {
-    const Plan plan = me.plan(1, first_members(c.ranks), c.leaves, c.backend);
-    const auto exchange = me.hub.make(plan);
-    me.say(me.outcome(exchange->connect()));
+    const auto [plan, exchange] = me.join(1, first_members(c.ranks), c.leaves, c.backend);
     for (int step = 0; step < c.steps; ++step) {
       const auto hash = run_step(me.hub, *exchange, plan, step);
       me.say(hash ? hash->hex() : me.describe(hash.error()));
     }
   });
-  std::vector<std::string> expected{"ok"};
+  Lines expected{"ok"};
   for (int step = 0; step < c.steps; ++step)
     expected.push_back(reference_hash(step, c.leaves, c.floats).hex());
   for (const auto& lines : cluster.finish()) EXPECT_EQ(lines, expected);

@@ -11,8 +11,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <sstream>
 #include <stdexcept>
+#include <thread>
 
 #include "base/clock.hpp"
 #include "base/text.hpp"
@@ -32,7 +34,24 @@ struct Place {
   char host[256], address[64], nonce[64];
 };
 
+std::chrono::nanoseconds cpu_time(pid_t process) {
+  clockid_t clock{};
+  timespec used{};
+  if (::clock_getcpuclockid(process, &clock) != 0 || ::clock_gettime(clock, &used) != 0) return {};
+  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+}
+
 }  // namespace
+
+std::string backend_name(const ::testing::TestParamInfo<Backend>& info) {
+  return info.param == Backend::kTcp ? "Tcp" : "SharedMemory";
+}
+
+std::vector<int> first_members(int n) {
+  std::vector<int> ids(static_cast<std::size_t>(n));
+  std::iota(ids.begin(), ids.end(), 0);
+  return ids;
+}
 
 struct Board {
   Place places[kMaxMembers];
@@ -73,6 +92,14 @@ Plan Member::plan(std::uint64_t generation, const std::vector<int>& members, int
   return plan;
 }
 
+Joined Member::join(std::uint64_t generation, const std::vector<int>& members, int leaves,
+                    Backend backend) const {
+  Joined joined{plan(generation, members, leaves, backend), nullptr};
+  joined.exchange = hub.make(joined.plan);
+  say(outcome(joined.exchange->connect()));
+  return joined;
+}
+
 void Member::say(const std::string& line) const {
   const std::string text = line + '\n';
   if (::write(pipe_, text.data(), text.size()) != static_cast<ssize_t>(text.size())) std::abort();
@@ -91,6 +118,11 @@ void Member::mark(int mark) const {
 
 void Member::wait_for(int mark, int count) const {
   board_.wait([&] { return board_.marks[mark].load() >= count; });
+}
+
+void Member::meet_at(int mark, int count) const {
+  this->mark(mark);
+  wait_for(mark, count);
 }
 
 Cluster::Cluster(const std::vector<std::size_t>& floats, const Body& body) {
@@ -142,8 +174,8 @@ Cluster::~Cluster() {
   ::munmap(board_, sizeof(Board));
 }
 
-std::vector<std::vector<std::string>> Cluster::finish() {
-  std::vector<std::vector<std::string>> lines;
+std::vector<Lines> Cluster::finish() {
+  std::vector<Lines> lines;
   const auto end = boot_time() + kLimit;
   for (Child& child : children_) {
     std::string text;
@@ -183,5 +215,17 @@ void Cluster::wait_for(int mark, int count) {
 }
 
 void Cluster::kill(int member) { ::kill(children_[member].pid, SIGKILL); }
+void Cluster::stop(int member) { ::kill(children_[member].pid, SIGSTOP); }
+void Cluster::go_on(int member) { ::kill(children_[member].pid, SIGCONT); }
+
+void Cluster::wait_until_busy(int member) {
+  const pid_t process = children_[member].pid;
+  const auto enough = cpu_time(process) + std::chrono::milliseconds(100);
+  const auto end = boot_time() + kLimit;
+  while (cpu_time(process) < enough) {
+    if (boot_time() > end) throw std::runtime_error("waited too long for a member to work");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
 
 }  // namespace rekindle::exchange::testing

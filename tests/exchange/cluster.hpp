@@ -2,6 +2,7 @@
 // test.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <sys/types.h>
 
 #include <atomic>
@@ -14,6 +15,21 @@
 
 namespace rekindle::exchange::testing {
 
+using Lines = std::vector<std::string>;
+
+// A suite that runs on shared memory and on tcp: INSTANTIATE_TEST_SUITE_P(Exchange, Suite, kBoth,
+// backend_name)
+using BackendTest = ::testing::TestWithParam<Backend>;
+inline const auto kBoth = ::testing::Values(Backend::kSharedMemory, Backend::kTcp);
+std::string backend_name(const ::testing::TestParamInfo<Backend>& info);
+
+std::vector<int> first_members(int n);  // 0, 1, .. n - 1
+
+struct Joined {
+  Plan plan;
+  std::unique_ptr<Exchange> exchange;
+};
+
 struct Board;  // memory shared by the test and all members
 
 // What a member's code sees.
@@ -23,6 +39,8 @@ class Member {
 
   // The plan of a generation of these members, ranks in this order; waits for their hubs.
   Plan plan(std::uint64_t generation, const std::vector<int>& members, int leaves, Backend backend) const;
+  // Connects with them, and says the outcome.
+  Joined join(std::uint64_t generation, const std::vector<int>& members, int leaves, Backend backend) const;
   void say(const std::string& line) const;
   // "rank 2" / "aborted" / the error's text, of a call that failed; "ok" of one that did not.
   template <class T>
@@ -34,6 +52,7 @@ class Member {
   // Marks: counters that everybody sees.
   void mark(int mark) const;
   void wait_for(int mark, int count) const;
+  void meet_at(int mark, int count) const;  // both
 
   const int id;
   Hub& hub;
@@ -52,12 +71,16 @@ class Cluster {
   ~Cluster();  // kills who is left
 
   // All lines of every member, once all have ended by themselves; "killed" as the last line of a killed one.
-  std::vector<std::vector<std::string>> finish();
+  std::vector<Lines> finish();
 
   Endpoint endpoint(int member);
   void mark(int mark);
   void wait_for(int mark, int count);
   void kill(int member);
+  void stop(int member);  // until go_on()
+  void go_on(int member);
+  // Waits until the member has used a good deal of CPU time from now on: it is in the middle of its work.
+  void wait_until_busy(int member);
 
  private:
   struct Child {

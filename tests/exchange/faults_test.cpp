@@ -9,13 +9,8 @@
 namespace rekindle::exchange::testing {
 namespace {
 
-using Lines = std::vector<std::string>;
-
-class Faults : public ::testing::TestWithParam<Backend> {};
-INSTANTIATE_TEST_SUITE_P(Exchange, Faults, ::testing::Values(Backend::kSharedMemory, Backend::kTcp),
-                         [](const auto& info) {
-                           return info.param == Backend::kTcp ? "Tcp" : "SharedMemory";
-                         });
+class Faults : public BackendTest {};
+INSTANTIATE_TEST_SUITE_P(Exchange, Faults, kBoth, backend_name);
 
 // Runs `call` and aborts it from another thread once it has begun.
 template <class Call>
@@ -37,8 +32,7 @@ TEST_P(Faults, AbortEndsConnectWhenAMemberNeverComes) {
     const auto exchange = me.hub.make(plan);
     me.say(aborted_call(*exchange, [&] { return exchange->connect(); }));
     me.say(me.outcome(exchange->connect()));
-    me.mark(0);
-    me.wait_for(0, 2);
+    me.meet_at(0, 2);
   });
   // Both come, but one of them may be aborted first: whatever happens, both end, and know why.
   for (const Lines& lines : cluster.finish()) {
@@ -54,8 +48,7 @@ TEST_P(Faults, AbortEndsConnectToAMemberWhoDoesNotHaveThePlan) {
       const auto exchange = me.hub.make(plan);
       me.say(aborted_call(*exchange, [&] { return exchange->connect(); }));
     }
-    me.mark(0);
-    me.wait_for(0, 2);
+    me.meet_at(0, 2);
   });
   EXPECT_EQ(cluster.finish()[0], Lines{"aborted"});
 }
@@ -74,8 +67,7 @@ TEST_P(Faults, AbortEndsReduceAndEveryLaterCall) {
       me.say(me.outcome(exchange->all_gather({})));
       exchange->abort();
     }
-    me.mark(0);
-    me.wait_for(0, 2);
+    me.meet_at(0, 2);
   });
   EXPECT_EQ(cluster.finish()[0], (Lines{"ok", "aborted", "aborted", "aborted", "aborted", "aborted"}));
 }
@@ -88,8 +80,7 @@ TEST(SharedMemoryFaults, AbortEndsReleaseWhileAPeerIsStillReading) {
     (void)compute_partials(me.hub, plan, 0);
     me.say(me.outcome(exchange->reduce({})));
     if (me.id == 0) me.say(aborted_call(*exchange, [&] { return exchange->release(); }));
-    me.mark(0);
-    me.wait_for(0, 2);
+    me.meet_at(0, 2);
   });
   EXPECT_EQ(cluster.finish()[0], (Lines{"ok", "ok", "aborted"}));
 }
@@ -114,25 +105,21 @@ TEST_P(Faults, AbortFromManyThreadsAtAnyTimeIsHarmless) {
     steps = 4;
     for (std::thread& thread : threads) thread.join();
     me.say(me.outcome(exchange->gather({})));
-    me.mark(0);
-    me.wait_for(0, 2);
+    me.meet_at(0, 2);
   });
   for (const Lines& lines : cluster.finish()) EXPECT_EQ(lines, Lines{"aborted"});
 }
 
 TEST_P(Faults, KilledRankIsNamedToTheSurvivorsInReduce) {
   Cluster cluster(3, 100'000, [&](Member& me) {
-    const Plan plan = me.plan(1, {0, 1, 2}, 4, GetParam());
-    const auto exchange = me.hub.make(plan);
-    me.say(me.outcome(exchange->connect()));
+    const auto [plan, exchange] = me.join(1, {0, 1, 2}, 4, GetParam());
     me.say(me.outcome(run_step(me.hub, *exchange, plan, 0)));
     me.mark(0);
     if (me.id == 2) me.wait_for(9, 1);  // never comes: killed here
     (void)compute_partials(me.hub, plan, 1);
     me.say(me.outcome(exchange->reduce({})));
     me.say(me.outcome(exchange->reduce({})));
-    me.mark(1);
-    me.wait_for(1, 2);
+    me.meet_at(1, 2);
   });
   cluster.wait_for(0, 3);
   cluster.kill(2);
@@ -157,8 +144,7 @@ TEST_P(Faults, RankKilledAtAnyMomentLeavesNobodyHanging) {
       if (last && step < 3 && *last != reference_hash(step, 4, 50'000)) me.say("wrong bits");
     }
     me.say(me.outcome(last));
-    me.mark(1);
-    me.wait_for(1, 2);
+    me.meet_at(1, 2);
   });
   cluster.wait_for(0, 3);
   cluster.kill(1);
@@ -188,9 +174,7 @@ TEST_P(Faults, RankThatEndsAfterTheLastStepIsNoFailure) {
   const auto expected = reference_hash(9, 4, 200'000).hex();
   for (int repeat = 0; repeat < 5; ++repeat) {
     Cluster cluster(4, 200'000, [&](Member& me) {
-      const Plan plan = me.plan(1, {0, 1, 2, 3}, 4, GetParam());
-      const auto exchange = me.hub.make(plan);
-      me.say(me.outcome(exchange->connect()));
+      const auto [plan, exchange] = me.join(1, {0, 1, 2, 3}, 4, GetParam());
       const auto hash = run_step(me.hub, *exchange, plan, 9);
       me.say(hash ? hash->hex() : hash.error().line());
     });
@@ -204,8 +188,7 @@ TEST(SharedMemoryFaults, ProcessWithAReusedPidIsNotMistakenForThePeer) {
     plan.members[1 - me.id].nonce.back() ^= 1;
     const auto exchange = me.hub.make(plan);
     me.say(me.outcome(exchange->connect()));
-    me.mark(0);
-    me.wait_for(0, 2);
+    me.meet_at(0, 2);
   });
   const auto lines = cluster.finish();
   EXPECT_EQ(lines[0], Lines{"rank 1"});
@@ -214,10 +197,8 @@ TEST(SharedMemoryFaults, ProcessWithAReusedPidIsNotMistakenForThePeer) {
 
 TEST(SharedMemoryFaults, PeerWithAnotherModelIsNamed) {
   Cluster cluster(std::vector<std::size_t>{100, 101}, [&](Member& me) {
-    const auto exchange = me.hub.make(me.plan(1, {0, 1}, 2, Backend::kSharedMemory));
-    me.say(me.outcome(exchange->connect()));
-    me.mark(0);
-    me.wait_for(0, 2);
+    const auto exchange = me.join(1, {0, 1}, 2, Backend::kSharedMemory).exchange;
+    me.meet_at(0, 2);
   });
   const auto lines = cluster.finish();
   EXPECT_EQ(lines[0], Lines{"rank 1"});
@@ -226,9 +207,7 @@ TEST(SharedMemoryFaults, PeerWithAnotherModelIsNamed) {
 
 TEST(TcpFaults, PeerWithAnotherModelIsNamed) {
   Cluster cluster(std::vector<std::size_t>{100, 164}, [&](Member& me) {
-    const Plan plan = me.plan(1, {0, 1}, 2, Backend::kTcp);
-    const auto exchange = me.hub.make(plan);
-    me.say(me.outcome(exchange->connect()));
+    const auto [plan, exchange] = me.join(1, {0, 1}, 2, Backend::kTcp);
     (void)compute_partials(me.hub, plan, 0);
     me.say(me.outcome(exchange->reduce({})));
   });

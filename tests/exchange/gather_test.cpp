@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
+
 #include "base/random.hpp"
 #include "base/text.hpp"
 #include "cluster.hpp"
@@ -8,17 +11,12 @@
 namespace rekindle::exchange::testing {
 namespace {
 
-class Gather : public ::testing::TestWithParam<Backend> {};
-INSTANTIATE_TEST_SUITE_P(Exchange, Gather, ::testing::Values(Backend::kSharedMemory, Backend::kTcp),
-                         [](const auto& info) {
-                           return info.param == Backend::kTcp ? "Tcp" : "SharedMemory";
-                         });
+class Gather : public BackendTest {};
+INSTANTIATE_TEST_SUITE_P(Exchange, Gather, kBoth, backend_name);
 
 TEST_P(Gather, HeadersReachEverybodyBetweenAndAfterSteps) {
   Cluster cluster(3, 100, [&](Member& me) {
-    const Plan plan = me.plan(1, {0, 1, 2}, 4, GetParam());
-    const auto exchange = me.hub.make(plan);
-    me.say(me.outcome(exchange->connect()));
+    const auto [plan, exchange] = me.join(1, {0, 1, 2}, 4, GetParam());
     for (int round = 0; round < 50; ++round) {
       StepHeader mine;
       mine.flags = 1U << me.id;
@@ -32,7 +30,7 @@ TEST_P(Gather, HeadersReachEverybodyBetweenAndAfterSteps) {
       if (round % 10 == 0) me.say(me.outcome(run_step(me.hub, *exchange, plan, round)));
     }
   });
-  for (const auto& lines : cluster.finish()) EXPECT_EQ(lines, std::vector<std::string>(6, "ok"));
+  for (const auto& lines : cluster.finish()) EXPECT_EQ(lines, Lines(6, "ok"));
 }
 
 std::vector<std::byte> content(int rank, std::size_t bytes) {
@@ -61,9 +59,7 @@ TEST_P(Gather, BytesOfAnySizesAndPiecesReachEverybody) {
   const std::vector<std::vector<std::size_t>> calls{
       {13'000'001, 5, 0, 4'194'304}, {0, 0, 0, 0}, {0, 9'000'000, 1, 4'194'305}, {7, 7, 7, 7}};
   Cluster cluster(4, 100, [&](Member& me) {
-    const Plan plan = me.plan(1, {0, 1, 2, 3}, 4, GetParam());
-    const auto exchange = me.hub.make(plan);
-    me.say(me.outcome(exchange->connect()));
+    const auto [plan, exchange] = me.join(1, {0, 1, 2, 3}, 4, GetParam());
     for (const auto& sizes : calls) {
       std::vector<std::vector<std::byte>> memory;
       std::vector<std::vector<std::span<std::byte>>> pieces;
@@ -78,22 +74,109 @@ TEST_P(Gather, BytesOfAnySizesAndPiecesReachEverybody) {
       me.say(hash && *hash == reference_hash(3, 4, 100) ? "step ok" : "step wrong");
     }
   });
-  std::vector<std::string> expected{"ok"};
+  Lines expected{"ok"};
   for (std::size_t i = 0; i < calls.size(); ++i) expected.insert(expected.end(), {"ok", "step ok"});
   for (const auto& lines : cluster.finish()) EXPECT_EQ(lines, expected);
 }
 
+// Rank r gives sizes[r] bytes of a state for which every rank has memory.
+struct Copy {
+  std::vector<std::size_t> sizes;
+  std::vector<bool> receives;
+};
+constexpr std::size_t kLargestCopy = 5'000'003;  // bytes: more than staging memory holds
+
+// Every choice of receivers; the state is split among the sources, or everybody gives a part of it.
+std::vector<Copy> copies_among(int ranks) {
+  std::vector<Copy> copies;
+  for (unsigned receivers = 0; receivers < 1U << ranks; ++receivers) {
+    for (const std::size_t bytes : {std::size_t{0}, std::size_t{3}, std::size_t{70'001}, kLargestCopy}) {
+      for (const bool all_give : {false, true}) {
+        Copy copy;
+        std::size_t left = bytes;
+        for (int rank = 0; rank < ranks; ++rank) {
+          copy.receives.push_back((receivers >> rank & 1U) != 0);
+          const std::size_t share = copy.receives.back() && !all_give ? 0 : (left + 1) / 2;
+          copy.sizes.push_back(share);
+          left -= share;
+        }
+        copies.push_back(copy);
+      }
+    }
+  }
+  return copies;
+}
+
+// The state has other bytes on every rank, though real sources hold the same, so that whatever is written
+// shows. contents[r]: what rank r's memory holds before the copy.
+std::string copy_outcome(Exchange& exchange, int me, const Copy& copy,
+                         const std::vector<std::vector<std::byte>>& contents) {
+  const auto bytes = std::accumulate(copy.sizes.begin(), copy.sizes.end(), std::size_t{0});
+  std::vector<std::byte> memory(contents[me].begin(),
+                                contents[me].begin() + static_cast<std::ptrdiff_t>(bytes));
+  std::vector<std::byte> expected = memory;
+  std::vector<std::vector<std::span<std::byte>>> pieces;
+  std::size_t first = 0;
+  for (std::size_t rank = 0; rank < copy.sizes.size(); ++rank) {
+    pieces.push_back(cut(std::span(memory).subspan(first, copy.sizes[rank]), rank * 100 + 3));
+    if (copy.receives[me]) std::copy_n(&contents[rank][first], copy.sizes[rank], &expected[first]);
+    first += copy.sizes[rank];
+  }
+  const std::string outcome = Member::outcome(exchange.all_gather(pieces, copy.receives));
+  return memory == expected ? outcome : outcome + ", wrong bytes";
+}
+
+TEST_P(Gather, ReceiversGetTheWholeStateAndNobodyElsesMemoryIsWritten) {
+  for (int ranks = 1; ranks <= 4; ++ranks) {
+    const std::vector<Copy> copies = copies_among(ranks);
+    Cluster cluster(ranks, 100, [&](Member& me) {
+      const auto [plan, exchange] = me.join(1, first_members(ranks), 4, GetParam());
+      std::vector<std::vector<std::byte>> contents;
+      contents.reserve(static_cast<std::size_t>(ranks));
+      for (int rank = 0; rank < ranks; ++rank) contents.push_back(content(rank, kLargestCopy));
+      for (std::size_t i = 0; i < copies.size(); ++i) {
+        const std::string outcome = copy_outcome(*exchange, me.id, copies[i], contents);
+        if (outcome != "ok") me.say(str("copy ", i, ": ", outcome));
+      }
+      me.say(me.outcome(run_step(me.hub, *exchange, plan, 0)));
+    });
+    for (const Lines& lines : cluster.finish()) EXPECT_EQ(lines, (Lines{"ok", "ok"}));
+  }
+}
+
+TEST_P(Gather, RanksThatDisagreeAboutWhoReceivesAreToldSo) {
+  Cluster cluster(2, 100, [&](Member& me) {
+    const auto exchange = me.join(1, {0, 1}, 2, GetParam()).exchange;
+    std::vector<std::byte> memory(100);
+    const std::vector<std::vector<std::span<std::byte>>> pieces{{std::span(memory)}, {}};
+    me.say(me.outcome(exchange->all_gather(pieces, {me.id == 0, true})));
+  });
+  const auto lines = cluster.finish();
+  EXPECT_EQ(lines[0], (Lines{"ok", "rank 1"}));
+  EXPECT_EQ(lines[1], (Lines{"ok", "rank 0"}));
+}
+
+TEST_P(Gather, CopyThatDoesNotNameEveryRankIsRefused) {
+  Cluster cluster(2, 100, [&](Member& me) {
+    const auto exchange = me.join(1, {0, 1}, 2, GetParam()).exchange;
+    const std::vector<std::vector<std::span<std::byte>>> pieces(2);
+    me.say(me.outcome(exchange->all_gather(pieces, {true})));
+    me.meet_at(0, 2);
+  });
+  for (const Lines& lines : cluster.finish())
+    EXPECT_EQ(lines, (Lines{"ok", "all_gather of 2 ranks' pieces to 1 ranks among 2"}));
+}
+
 TEST_P(Gather, RanksThatDisagreeAboutSizesAreToldSo) {
   Cluster cluster(2, 100, [&](Member& me) {
-    const auto exchange = me.hub.make(me.plan(1, {0, 1}, 2, GetParam()));
-    me.say(me.outcome(exchange->connect()));
+    const auto exchange = me.join(1, {0, 1}, 2, GetParam()).exchange;
     std::vector<std::byte> a(100), b(static_cast<std::size_t>(100 + me.id));
     const std::vector<std::vector<std::span<std::byte>>> pieces{{std::span(a)}, {std::span(b)}};
     me.say(me.outcome(exchange->all_gather(pieces)));
   });
   const auto lines = cluster.finish();
-  EXPECT_EQ(lines[0], (std::vector<std::string>{"ok", "rank 1"}));
-  EXPECT_EQ(lines[1], (std::vector<std::string>{"ok", "rank 0"}));
+  EXPECT_EQ(lines[0], (Lines{"ok", "rank 1"}));
+  EXPECT_EQ(lines[1], (Lines{"ok", "rank 0"}));
 }
 
 }  // namespace

@@ -12,8 +12,6 @@
 namespace rekindle::exchange::testing {
 namespace {
 
-using Lines = std::vector<std::string>;
-
 Fd call(const Endpoint& endpoint, const std::string& first_words) {
   auto fd = dial(endpoint.address, endpoint.port);
   EXPECT_TRUE(fd);
@@ -112,8 +110,7 @@ TEST(Strangers, MemberWithAWrongSecretWaitsAndDisturbsNobody) {
     }
     me.say(me.outcome(exchange->connect()));
     me.say(me.outcome(run_step(me.hub, *exchange, plan, 0)));
-    me.mark(1);
-    me.wait_for(1, 3);
+    me.meet_at(1, 3);
   });
   const auto lines = cluster.finish();
   EXPECT_EQ(lines[0], (Lines{"ok", "ok"}));

@@ -9,16 +9,30 @@ TEST(Wire, MessagesSurviveTheTrip) {
   Start start;
   start.generation = {3, 7};
   start.rank = 1;
-  start.members = {{"host", "127.0.0.1", "nonce", 42, 5, 1234}, {}};
+  start.members = {{"a", {"host", "127.0.0.1", "nonce", 42, 5, 1234}}, {}};
   start.restore = "step-0000000009.t2.g1";
   start.step = 9;
   const auto back = decode<ToTrainer>(encode(ToTrainer(start)));
   ASSERT_TRUE(back);
   const auto& copy = std::get<Start>(*back);
   EXPECT_EQ(copy.generation, start.generation);
-  EXPECT_EQ(copy.members[0].nonce, "nonce");
-  EXPECT_EQ(copy.members[0].port, 1234);
+  EXPECT_EQ(copy.members[0].address.nonce, "nonce");
+  EXPECT_EQ(copy.members[0].address.port, 1234);
   EXPECT_EQ(copy.restore, start.restore);
+}
+
+TEST(Wire, RegistrationsSurviveTheTripWithAndWithoutWhatIsOptional) {
+  Registration registration{"w", "h", "b", 2, {TrainerState{}, TrainerState{}}};
+  registration.trainers[1].started = Start{};
+  registration.trainers[1].started->step = 7;
+  registration.trainers[1].parked = Parked{};
+  const auto back = decode<Registration>(encode(registration));
+  ASSERT_TRUE(back);
+  ASSERT_EQ(back->trainers.size(), 2U);
+  EXPECT_FALSE(back->trainers[0].started);
+  EXPECT_EQ(back->trainers[1].started->step, 7U);
+  EXPECT_TRUE(back->trainers[1].parked);
+  EXPECT_FALSE(decode<Registration>("{\"worker\":3}"));
 }
 
 TEST(Wire, GarbageIsAnErrorNeverAnException) {

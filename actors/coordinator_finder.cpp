@@ -1,0 +1,73 @@
+#include "actors/coordinator_finder.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <thread>
+#include <nlohmann/json.hpp>
+
+#include "base/files.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+
+namespace rekindle::actors {
+
+namespace {
+constexpr auto kSeekPeriod = std::chrono::milliseconds(50);
+constexpr int kPeriodsWhenConnected = 40;  // a newer term may exist while the old coordinator still answers
+}  // namespace
+
+bool reachable(const std::string& address, std::uint16_t port) {
+  const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const timeval patience{2, 0};
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(port);
+  if (::inet_pton(AF_INET, address.c_str(), &to.sin_addr) != 1) return false;
+  return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0;
+}
+
+std::optional<CoordinatorPlace> read_place(const run::Layout& layout) {
+  const auto text = read_text(layout.coordinator());
+  if (!text) return std::nullopt;
+  const auto json = nlohmann::json::parse(*text, nullptr, false);
+  if (!json.is_object()) return std::nullopt;
+  CoordinatorPlace place{json.value("term", std::uint64_t{0}), json.value("host", ""),
+                         json.value("port", std::uint16_t{0})};
+  if (place.term == 0 || place.port == 0) return std::nullopt;
+  return place;
+}
+
+CoordinatorFinder::CoordinatorFinder(caf::actor_system& system, run::Layout layout, Listener listener)
+    : system_(system), layout_(std::move(layout)), listener_(std::move(listener)) {}
+
+void CoordinatorFinder::start() {
+  std::thread([this] { look(); }).detach();  // ends with the process
+}
+
+void CoordinatorFinder::look() {
+  for (int period = 0;; ++period) {
+    std::this_thread::sleep_for(kSeekPeriod);
+    if (connected_ && period % kPeriodsWhenConnected != 0) continue;
+    const auto place = read_place(layout_);
+    if (!place) continue;
+    listener_.seen(place->term);
+    if (wanted_ == place->term) try_connect(*place);
+  }
+}
+
+void CoordinatorFinder::try_connect(const CoordinatorPlace& place) {
+  wanted_ = 0;
+  // CAF's own connect has no limit: a host that is gone would hold it up for minutes.
+  if (!reachable(place.host, place.port)) return listener_.failed(place.term);
+  auto handle = caf::openssl::remote_actor<CoordinatorActor>(system_, place.host, place.port);
+  if (handle) return listener_.connected(place.term, *handle);
+  log_warning(str("cannot connect to the coordinator of term ", place.term, ": ",
+                  caf::to_string(handle.error())));
+  listener_.failed(place.term);
+}
+
+}  // namespace rekindle::actors

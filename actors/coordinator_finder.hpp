@@ -1,0 +1,53 @@
+// A thread of the worker process that looks for coordinators and connects to them: both may block for long,
+// on storage and on the network.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "actors/interfaces.hpp"
+#include "actors/system.hpp"
+#include "run/layout.hpp"
+
+namespace rekindle::actors {
+
+// Whether something accepts connections there. Waits 2 s at most.
+bool reachable(const std::string& address, std::uint16_t port);
+
+// coordinator.json: where the holder of a term listens.
+struct CoordinatorPlace {
+  std::uint64_t term = 0;
+  std::string host;
+  std::uint16_t port = 0;
+};
+std::optional<CoordinatorPlace> read_place(const run::Layout& layout);
+
+class CoordinatorFinder {
+ public:
+  struct Listener {
+    std::function<void(std::uint64_t term)> seen;
+    std::function<void(std::uint64_t term, CoordinatorActor coordinator)> connected;
+    std::function<void(std::uint64_t term)> failed;
+  };
+  CoordinatorFinder(caf::actor_system& system, run::Layout layout, Listener listener);
+  void start();
+
+  // From any thread: connects to the coordinator of that term, once it says where it is.
+  void connect(std::uint64_t term) { wanted_ = term; }
+  void set_connected(bool connected) { connected_ = connected; }
+
+ private:
+  void look();
+  void try_connect(const CoordinatorPlace& place);
+
+  caf::actor_system& system_;
+  const run::Layout layout_;
+  const Listener listener_;
+  std::atomic<std::uint64_t> wanted_ = 0;  // 0: none
+  std::atomic<bool> connected_ = false;
+};
+
+}  // namespace rekindle::actors

@@ -1,0 +1,350 @@
+// From the end of one generation to the start of the next.
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
+#include "base/text.hpp"
+#include "protocol/coordinator.hpp"
+#include "protocol/planted.hpp"
+
+namespace rekindle::protocol {
+
+namespace {
+constexpr std::size_t kRememberedGenerations = 16;  // whose late shard reports are still understood
+constexpr int kDifferLimit = 2;                     // times that a trainer's state may be unlike the others'
+}  // namespace
+
+// ---- the end of a generation ----
+
+void Coordinator::abort_members() {
+  phase_ = Phase::kParking;
+  wait_until_ = now_ + config_.park_deadline;
+  for (const std::string& member : members_) {
+    const auto found = trainers_.find(member);
+    if (found != trainers_.end() && found->second.moving()) send(member, Abort{generation_});
+  }
+}
+
+bool Coordinator::everyone_parked() const {
+  if (planted(Bug::kUnparkedSource)) {
+    return std::any_of(members_.begin(), members_.end(), [this](const std::string& member) {
+      const auto found = trainers_.find(member);
+      return found != trainers_.end() && found->second.parked;
+    });
+  }
+  return std::none_of(members_.begin(), members_.end(), [this](const std::string& member) {
+    const auto found = trainers_.find(member);
+    return found != trainers_.end() && found->second.moving();
+  });
+}
+
+// Nobody of the generation moves any more: what now?
+void Coordinator::regroup() {
+  if (phase_ == Phase::kEnded || phase_ == Phase::kQuitting) return;
+  if (ending_) return quit_all();
+  regrouping_ = true;
+  judge_generation();
+  judge_crashes();
+  regrouping_ = false;
+  if (ending_) return phase_ == Phase::kQuitting || phase_ == Phase::kEnded ? void() : quit_all();
+  if (!try_end()) form_if_possible();
+}
+
+// What its members said when they parked.
+void Coordinator::judge_generation() {
+  bool differ = false;
+  std::vector<std::string> suspects;
+  std::string restore_error;
+  for (const std::string& member : members_) {
+    const auto found = trainers_.find(member);
+    if (found == trainers_.end() || !found->second.parked) continue;
+    const Parked& parked = *found->second.parked;
+    if (parked.reason == ParkReason::kNonFinite)
+      return give_up({70, parked.detail, str("lower --lr or look at the data; ", resume_hint())});
+    if (parked.reason == ParkReason::kRestoreFailed) restore_error = parked.detail;
+    if (parked.reason == ParkReason::kStatesDiffer) {
+      differ = true;
+      suspects.clear();
+      for (const int rank : parked.differing) suspects.push_back(members_[static_cast<std::size_t>(rank)]);
+    }
+  }
+  // Both ends of the link are alive (or blame() does not find them): it is the link.
+  if (const auto link = std::exchange(suspect_link_, std::nullopt)) blame(link->first, link->second);
+  if (!restore_error.empty()) restore_failed(restore_error);
+  if (differ) roll_back(suspects);
+}
+
+void Coordinator::restore_failed(const std::string& why) {
+  if (config_.restorable.empty()) return;
+  std::set<std::string> hosts;
+  for (const std::string& member : members_) {
+    if (trainers_.contains(member)) hosts.insert(trainers_.at(member).ready.host);
+  }
+  const Restorable bad = config_.restorable.front();
+  if (hosts.size() > 1 && restore_tries_ % 2 == 0) {
+    emit(Warn{str("checkpoint ", bad.checkpoint, " could not be restored (", why, "); other nodes try")});
+    ++restore_tries_;
+    return;
+  }
+  emit(Warn{str("checkpoint ", bad.checkpoint, " is damaged (", why,
+                "); it is set aside and the one before is used")});
+  emit(SetAside{bad.checkpoint});
+  config_.restorable.erase(config_.restorable.begin());
+  restore_tries_ = 0;
+}
+
+// The replicas are not alike: nothing that anybody holds in memory can be trusted.
+void Coordinator::roll_back(const std::vector<std::string>& suspects) {
+  must_restore_ = true;
+  std::string who = suspects.empty() ? "no majority says which is wrong" : "";
+  std::vector<std::string> out;
+  for (const std::string& name : suspects) {
+    const auto found = trainers_.find(name);
+    if (found == trainers_.end()) continue;
+    who += str(who.empty() ? "" : ", ", name, " on host ", found->second.ready.host, " differs");
+    if (++differed_[name] >= kDifferLimit) out.push_back(name);
+  }
+  emit(Warn{str("the trainers' states are not alike at step ", step_, " (", who,
+                "); suspect a hardware fault. The run goes back to its newest checkpoint")});
+  for (const std::string& name : out) {
+    emit(Warn{str("trainer ", name, " has differed ", kDifferLimit, " times: it is replaced")});
+    emit(OrderKill{trainers_.at(name).worker, {name, "its state differed from the others' again and again"}});
+    trainers_.erase(name);
+  }
+}
+
+// ---- the next one ----
+
+Coordinator::Origin Coordinator::origin() const {
+  Origin origin;
+  bool held = false;
+  if (!must_restore_) {
+    for (const auto& [name, trainer] : trainers_) {
+      if (!trainer.parked || !trainer.parked->holds) continue;
+      const std::uint64_t step = trainer.parked->held_step;
+      if (held && step < origin.step) continue;
+      if (!held || step > origin.step) origin.holders.clear();
+      held = true;
+      origin.step = step;
+      origin.holders.insert(name);
+    }
+  }
+  const Restorable* newest = config_.restorable.empty() ? nullptr : &config_.restorable.front();
+  if (newest != nullptr && (!held || newest->step > origin.step))
+    return {newest->step, {}, newest};
+  if (planted(Bug::kHighestStepOffByOne) && held && origin.step > 0) --origin.step;
+  if (held) return origin;
+  return {};  // initial values, which every trainer makes for itself
+}
+
+bool Coordinator::nothing_to_save(const Origin& origin) const {
+  return origin.holders.empty() || origin.step == 0 || committed_step() == origin.step;
+}
+
+void Coordinator::form_if_possible() {
+  if (phase_ == Phase::kEnded || phase_ == Phase::kQuitting || ending_) return;
+  const bool may_adopt = config_.restarted && !any_formed_ && now_ < wait_until_;
+  if (stop_) {
+    const Origin from = origin();
+    if (may_adopt && !enough_trainers()) return;  // a generation may be running that has to be saved
+    const bool commit_under_way = std::any_of(checkpoints_.begin(), checkpoints_.end(), [&](const auto& entry) {
+      return entry.first.first == from.step;
+    });
+    if (nothing_to_save(from)) return end(saved_finish(from.step));
+    if (commit_under_way) return wait_for_trainers();
+    return form();
+  }
+  if (enough_trainers()) return form();
+  wait_for_trainers();
+}
+
+void Coordinator::wait_for_trainers() {
+  if (phase_ == Phase::kGathering) return;
+  phase_ = Phase::kGathering;
+  wait_until_ = now_ + config_.regroup_time;
+  gather_until_ = now_ + config_.gather_time;
+  emit(Tell{str("waiting for trainers: ", trainers_.size(), " are there")});
+}
+
+bool Coordinator::enough_trainers() const {
+  const std::size_t there = trainers_.size();
+  if (there == 0 || there < config_.job.min_trainers) return false;
+  if (!any_formed_)
+    return there >= static_cast<std::size_t>(std::max(config_.expected_trainers, 1)) || now_ >= wait_until_;
+  if (phase_ != Phase::kGathering || !origin().holders.empty()) return true;
+  // Nobody is left who holds anything: what is lost by waiting for those that are being restarted is nothing.
+  std::size_t slots = 0;
+  for (const auto& [name, worker] : workers_) slots += static_cast<std::size_t>(worker.slots);
+  return there >= slots || now_ >= wait_until_;
+}
+
+void Coordinator::form() {
+  const Origin from = origin();
+  if (from.restore != nullptr && other_fingerprint(*from.restore) && config_.job.strict) {
+    return give_up({78,
+                    str("checkpoint ", from.restore->checkpoint, " was written by another build or machine"),
+                    "leave --strict out to go on with bits that may differ"});
+  }
+  members_ = choose_members(from);
+  generation_ = {config_.term, ++own_generations_};
+  past_members_.emplace_back(generation_, members_);
+  if (past_members_.size() > kRememberedGenerations) past_members_.pop_front();
+  gone_.clear();
+  phase_ = Phase::kRunning;
+  any_formed_ = true;
+  began_ = step_ = from.step;
+  newcomers_since_.reset();
+  cut_asked_ = false;
+  crash_.clear();
+  last_step_at_ = now_;
+  if (config_.recorded_step > step_) {
+    config_.recorded_step = step_;
+    emit(Rewind{step_});
+  }
+  config_.evaluated.erase(config_.evaluated.upper_bound(step_), config_.evaluated.end());
+  show_members(from);
+
+  Start start;
+  start.generation = generation_;
+  start.step = step_;
+  start.restore = from.restore != nullptr ? from.restore->checkpoint : "";
+  start.saved = committed_step() == step_;
+  start.evaluate = evaluation_due(config_.job, step_) && !config_.evaluated.contains(step_);
+  start.stop = stop_.has_value();
+  if (planted(Bug::kStopLostWithCarrier)) start.stop = false;
+  for (std::size_t rank = 0; rank < members_.size(); ++rank) {
+    start.members.push_back({members_[rank], trainers_.at(members_[rank]).ready.address});
+    if (from.holders.contains(members_[rank])) start.sources.push_back(static_cast<int>(rank));
+  }
+  for (auto& [name, trainer] : trainers_) {
+    trainer.rank = -1;
+    trainer.parked.reset();
+  }
+  for (const std::string& member : members_) {
+    Trainer& trainer = trainers_.at(member);
+    trainer.rank = start.rank;
+    trainer.progressed = now_;
+    trainer.beat.waiting_for = -1;
+    send(member, start);
+    ++start.rank;
+  }
+}
+
+// Holders first, for somebody has to have the state; then whoever was a member before; ranks stay in order.
+std::vector<std::string> Coordinator::choose_members(const Origin& origin) const {
+  std::vector<std::string> all;
+  for (const auto& [name, trainer] : trainers_) all.push_back(name);
+  const auto old_rank = [this](const std::string& name) {
+    const int rank = trainers_.at(name).rank;
+    return rank < 0 ? static_cast<int>(members_.size()) : rank;
+  };
+  std::stable_sort(all.begin(), all.end(), [&](const std::string& a, const std::string& b) {
+    const bool a_holds = origin.holders.contains(a), b_holds = origin.holders.contains(b);
+    return a_holds != b_holds ? a_holds : old_rank(a) < old_rank(b);
+  });
+  if (all.size() > config_.job.leaves) all.resize(config_.job.leaves);
+  std::stable_sort(all.begin(), all.end(), [&](const std::string& a, const std::string& b) {
+    return old_rank(a) < old_rank(b);
+  });
+  // A second try to restore deals the shards to other trainers: a bad node must not condemn a good
+  // checkpoint.
+  if (restore_tries_ % 2 == 1) std::reverse(all.begin(), all.end());
+  return all;
+}
+
+bool Coordinator::other_fingerprint(const Restorable& restorable) const {
+  return !restorable.fingerprint.empty() && restorable.fingerprint != fingerprint_;
+}
+
+void Coordinator::show_members(const Origin& from) {
+  const auto ranks = members_.size();
+  std::string what = "starts from initial values";
+  if (from.restore != nullptr)
+    what = str("resumes from step ", from.step, " (checkpoints/", from.restore->checkpoint, ")");
+  if (!from.holders.empty())
+    what = str("goes on from step ", from.step, " with ", ranks, ranks == 1 ? " trainer" : " trainers",
+               from.holders.size() < ranks ? str(", ", ranks - from.holders.size(), " of them new") : "");
+  emit(Tell{str("generation ", to_text(generation_), " ", what)});
+  if (from.restore != nullptr && other_fingerprint(*from.restore)) {
+    emit(Warn{str("the checkpoint was written by another build or machine; from here on the bits may "
+                  "differ: ",
+                  from.restore->fingerprint, " then, ", fingerprint_, " now")});
+  }
+  const std::uint64_t leaves = config_.job.leaves;
+  emit(Tell{"  rank  host             device  pid      leaves"});
+  for (std::size_t r = 0; r < ranks; ++r) {
+    const TrainerReady& ready = trainers_.at(members_[r]).ready;
+    std::ostringstream row;
+    row << "  " << std::left;
+    const std::pair<std::string, int> cells[] = {
+        {str(r), 6}, {ready.host, 17}, {ready.device, 8}, {str(ready.pid), 9}};
+    for (const auto& [text, width] : cells) {
+      row.width(width);
+      row << text;
+    }
+    row << r * leaves / ranks << "-" << (r + 1) * leaves / ranks - 1;
+    emit(Tell{row.str()});
+  }
+  if (trainers_.size() > ranks) {
+    emit(Warn{str(trainers_.size() - ranks, " trainers wait as spares: --leaves ", leaves,
+                  " caps how many can work at once")});
+  }
+}
+
+// ---- stops, ends, joins ----
+
+void Coordinator::stop_members() {
+  for (const std::string& member : members_) send(member, Stop{generation_});
+}
+
+Finish Coordinator::saved_finish(std::uint64_t step) const {
+  const int exit_code = stop_ ? stop_->exit_code : 75;
+  if (!committed_step()) return {exit_code, str("stopped before anything was saved; ", resume_hint()), ""};
+  return {exit_code,
+          str("stopped at step ", step, " of ", config_.job.steps,
+              ", the state is saved: run the same command again to go on"),
+          ""};
+}
+
+// Ends the run when all members came to the end, or to a stop, and their state is durable. True: it has ended,
+// or its checkpoint is on its way.
+bool Coordinator::try_end() {
+  if (phase_ != Phase::kRunning) return false;
+  std::optional<std::uint64_t> held;
+  bool finished = true;
+  for (const std::string& member : members_) {
+    const auto found = trainers_.find(member);
+    if (found == trainers_.end() || !found->second.parked || !found->second.parked->holds) return false;
+    const Parked& parked = *found->second.parked;
+    if (parked.reason != ParkReason::kCut && parked.reason != ParkReason::kFinished) return false;
+    finished = finished && parked.reason == ParkReason::kFinished;
+    held = parked.held_step;
+  }
+  if (!held || (!finished && !stop_)) return false;
+  step_ = *held;
+  if (checkpoints_.contains({*held, generation_})) return true;
+  if (committed_step() == *held) {
+    end(finished ? Finish{0, str("finished: ", *held, " steps"), ""} : saved_finish(*held));
+    return true;
+  }
+  if (!failed_.contains(*held)) return false;  // nobody has written it yet
+  end({70, str("the state of step ", *held, " could not be written: ", failed_.at(*held)), resume_hint()});
+  return true;
+}
+
+// Newcomers are let in at a cut: everybody stops after one step, together.
+void Coordinator::cut_for_newcomers() {
+  const bool room = members_.size() < config_.job.leaves;
+  const bool any = std::any_of(trainers_.begin(), trainers_.end(),
+                               [](const auto& entry) { return entry.second.rank < 0; });
+  if (!any || !room || stop_ || ending_ || cut_asked_) return;
+  if (!newcomers_since_) newcomers_since_ = now_;
+  // A step in between, so that the run gets on however often somebody comes; and a checkpoint is never held
+  // up.
+  if (now_ - *newcomers_since_ < config_.join_batch || step_ == began_) return;
+  if (!checkpoints_.empty() && !planted(Bug::kJoinCutDuringCheckpoint)) return;
+  cut_asked_ = true;
+  for (const std::string& member : members_) send(member, Cut{generation_});
+}
+
+}  // namespace rekindle::protocol

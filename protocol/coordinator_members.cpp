@@ -1,0 +1,286 @@
+// Who is there, and who is not any more.
+#include <algorithm>
+#include <csignal>
+
+#include "base/text.hpp"
+#include "protocol/coordinator.hpp"
+#include "protocol/planted.hpp"
+
+namespace rekindle::protocol {
+
+namespace {
+constexpr int kCrashLimit = 3;       // generations in a row that crash at one step
+constexpr int kHostCrashLimit = 3;   // crashes on one host while no other host has any
+constexpr int kBrokenLinkLimit = 3;  // exchanges that fail between the same two workers
+}  // namespace
+
+// ---- coming ----
+
+void Coordinator::admit(const std::string& worker, const TrainerState& state) {
+  if (!fits(worker, state.ready)) return;
+  const std::string& name = state.ready.trainer;
+  const bool parked = state.parked && state.started && state.parked->generation == state.started->generation;
+  const bool member = state.started && belongs(state);
+  if (state.started && !member && !parked) {
+    // It is still in a generation that is over for the others. What it holds may never be a source, and its
+    // memory may be read by others that were cut off with it: the worker starts a new one instead.
+    trainers_.erase(name);
+    return emit(OrderKill{worker, {name, str("generation ", to_text(state.started->generation),
+                                             " has ended without it")}});
+  }
+  Trainer& trainer = trainers_[name];
+  trainer.worker = worker;
+  trainer.ready = state.ready;
+  trainer.heard = trainer.progressed = now_;
+  trainer.beat = state.beat;
+  trainer.peak_pss_bytes = std::max(trainer.peak_pss_bytes, state.beat.peak_pss_bytes);
+  trainer.rank = -1;
+  trainer.parked.reset();
+  if (member) {
+    trainer.rank = state.started->rank;
+    if (parked) trainer.parked = state.parked;
+    // What was on its way when the connection broke is lost.
+    if (!parked && stop_) send(name, Stop{generation_});
+    if (!parked && phase_ == Phase::kParking) send(name, Abort{generation_});
+  }
+  replay(state);
+}
+
+// Whether that trainer is in generation_; a coordinator without a generation of its own takes the newest that
+// it is told of.
+bool Coordinator::belongs(const TrainerState& state) {
+  const GenerationId& id = state.started->generation;
+  if (own_generations_ == 0 && id > generation_ &&
+      (phase_ == Phase::kGathering || phase_ == Phase::kAdopting))
+    adopt(*state.started);
+  if (id != generation_ || !is_member(state.ready.trainer)) return false;
+  return phase_ == Phase::kAdopting ? !gone_.contains(state.ready.trainer)
+                                    : trainers_.contains(state.ready.trainer);
+}
+
+void Coordinator::adopt(const Start& started) {
+  for (auto it = trainers_.begin(); it != trainers_.end();) {
+    auto& [name, trainer] = *it;
+    const bool moving = trainer.moving();
+    trainer.rank = -1;
+    trainer.parked.reset();
+    if (moving) emit(OrderKill{trainer.worker, {name, "it is in an older generation"}});
+    it = moving ? trainers_.erase(it) : std::next(it);
+  }
+  generation_ = started.generation;
+  members_.clear();
+  gone_.clear();
+  for (const Member& member : started.members) members_.push_back(member.trainer);
+  past_members_.emplace_back(generation_, members_);
+  began_ = started.step;
+  step_ = std::max(step_, started.step);
+  any_formed_ = true;
+  phase_ = Phase::kAdopting;
+  wait_until_ = now_ + config_.adopt_time;
+}
+
+// Takes the generation over once it is clear about every member whether it is there.
+void Coordinator::go_on_if_adopted() {
+  std::vector<std::string> absent;
+  bool stalled = false, whole = true;
+  for (const std::string& member : members_) {
+    const auto found = trainers_.find(member);
+    if (found == trainers_.end()) {
+      whole = false;
+      if (!gone_.contains(member)) absent.push_back(member);
+      stalled = stalled || gone_.contains(member);
+    } else if (found->second.rank < 0) {
+      whole = false;  // it never got the Start
+      stalled = true;
+    } else if (found->second.parked) {
+      const ParkReason reason = found->second.parked->reason;
+      whole = whole && (reason == ParkReason::kCut || reason == ParkReason::kFinished);
+      stalled = stalled || !whole;
+    }
+  }
+  if (!absent.empty() && !planted(Bug::kAdoptWithoutWaiting)) {
+    // Training may be going on without a word to anybody; only a stalled one is not worth the long wait.
+    if (stalled) wait_until_ = std::min(wait_until_, now_ + config_.lost_after);
+    return;
+  }
+  phase_ = Phase::kRunning;
+  emit(Tell{str("generation ", to_text(generation_), " is taken over with ", members_.size(), " trainers")});
+  if (stop_) stop_members();
+  if (!whole) abort_members();
+  if (everyone_parked()) regroup();
+}
+
+bool Coordinator::fits(const std::string& worker, const TrainerReady& ready) {
+  if (fingerprint_.empty() || (!any_formed_ && trainers_.empty())) fingerprint_ = ready.fingerprint;
+  if (ready.fingerprint == fingerprint_) return true;
+  const std::string what = str("trainer ", ready.trainer, " on ", ready.host,
+                               " is not like the others: ", ready.fingerprint, ", they have ", fingerprint_);
+  const std::string hint = "the same build, threads and kind of CPU are needed everywhere";
+  if (!any_formed_) {
+    give_up({78, what, hint});
+  } else {
+    emit(Warn{str(what, ": it is refused")});
+    emit(DismissWorker{worker, {78, str(what, ": ", hint)}});
+  }
+  return false;
+}
+
+// ---- going ----
+
+void Coordinator::lose(const std::vector<std::string>& trainers, const std::string& why) {
+  bool members = false;
+  for (const std::string& name : trainers) {
+    const auto found = trainers_.find(name);
+    if (found == trainers_.end()) continue;
+    const bool member = found->second.rank >= 0;
+    members = members || member;
+    if (member && phase_ == Phase::kAdopting) gone_.insert(name);
+    if (member && !ending_) emit(Warn{str("trainer ", name, " was lost at step ", step_, ": ", why)});
+    trainers_.erase(found);
+  }
+  if (phase_ == Phase::kQuitting) return finish_if_quiet();
+  if (members && phase_ == Phase::kRunning) abort_members();
+  review_checkpoints();
+  if (!members || regrouping_) return;
+  if (phase_ == Phase::kAdopting) return go_on_if_adopted();
+  if (phase_ == Phase::kParking && everyone_parked()) regroup();
+}
+
+void Coordinator::kill(const std::string& trainer, const std::string& why) {
+  const auto found = trainers_.find(trainer);
+  if (found == trainers_.end()) return;
+  emit(OrderKill{found->second.worker, {trainer, why}});
+  lose({trainer}, why);
+}
+
+void Coordinator::judge_silence() {
+  const std::string why = str("no heartbeat for ", config_.lost_after.count() / 1000, " s");
+  std::vector<std::string> workers, trainers;
+  for (const auto& [name, worker] : workers_) {
+    if (now_ - worker.heard > config_.lost_after) workers.push_back(name);
+  }
+  for (const std::string& worker : workers) handle(WorkerLost{worker, why});
+  for (const auto& [name, trainer] : trainers_) {
+    if (now_ - trainer.heard > config_.lost_after) trainers.push_back(name);
+  }
+  for (const std::string& trainer : trainers) kill(trainer, why);
+}
+
+void Coordinator::judge_hangs() {
+  std::vector<std::string> hung;
+  for (const auto& [name, trainer] : trainers_) {
+    const bool waits = trainer.beat.waiting_for >= 0 && !planted(Bug::kHangJudgesTheWaiting);
+    if (trainer.moving() && !waits && now_ - trainer.progressed > config_.hang_after) hung.push_back(name);
+  }
+  for (const std::string& name : hung) {
+    const auto found = trainers_.find(name);
+    if (found == trainers_.end()) continue;
+    kill(name, str("it hangs (", to_text(found->second.beat.phase), ") since ",
+                   config_.hang_after.count() / 1000, " s"));
+  }
+}
+
+// Everybody waits for somebody and nobody gets on: the fault is between them.
+void Coordinator::judge_stalls() {
+  std::vector<std::pair<int, int>> waits;
+  for (const std::string& member : members_) {
+    const auto found = trainers_.find(member);
+    if (found == trainers_.end() || !found->second.moving()) return;
+    const Trainer& trainer = found->second;
+    if (trainer.beat.waiting_for < 0 || trainer.beat.generation != generation_ ||
+        now_ - trainer.progressed <= config_.stall_after)
+      return;
+    waits.emplace_back(trainer.rank, trainer.beat.waiting_for);
+  }
+  if (waits.empty()) return;
+  emit(Warn{"every trainer waits for another one: their data links are broken"});
+  bool mutual = false;
+  for (const auto& [rank, other] : waits) {
+    if (rank < other && std::find(waits.begin(), waits.end(), std::pair(other, rank)) != waits.end()) {
+      mutual = true;
+      blame(rank, other);
+    }
+  }
+  if (!mutual) blame(waits.front().first, waits.front().second);
+  if (phase_ == Phase::kRunning) abort_members();
+}
+
+// Evidence that two members cannot reach each other, though both are alive: the third time one of them goes.
+void Coordinator::blame(int rank, int other) {
+  const auto worker_of = [&](int r) -> std::string {
+    if (r < 0 || r >= static_cast<int>(members_.size())) return "";
+    const auto found = trainers_.find(members_[static_cast<std::size_t>(r)]);
+    return found == trainers_.end() ? "" : found->second.worker;
+  };
+  const std::string a = worker_of(rank), b = worker_of(other);
+  if (a.empty() || b.empty() || a == b) return;
+  if (++broken_links_[std::minmax(a, b)] < kBrokenLinkLimit) return;
+  const auto faults = [&](const std::string& worker) {
+    int sum = 0;
+    for (const auto& [link, count] : broken_links_) {
+      if (link.first == worker || link.second == worker) sum += count;
+    }
+    return sum;
+  };
+  const std::string& out = faults(a) > faults(b) ? a : (faults(b) > faults(a) || rank < other ? b : a);
+  const std::string why = str("its data links fail again and again (", a, " and ", b, ")");
+  emit(Warn{str("worker ", out, " is left out: ", why)});
+  const std::string left_out = out;
+  std::erase_if(broken_links_, [&](const auto& entry) {
+    return entry.first.first == left_out || entry.first.second == left_out;
+  });
+  emit(DismissWorker{left_out, {70, why}});
+  handle(WorkerLost{left_out, why});
+}
+
+// ---- crashes ----
+
+// A trainer ended by itself: not killed from outside, not told to.
+void Coordinator::crashed(const std::string& trainer, const std::string& how) {
+  const auto found = trainers_.find(trainer);
+  const bool member = found != trainers_.end() && found->second.rank >= 0;
+  if (!any_formed_) {
+    if (++early_crashes_ >= kCrashLimit * std::max(config_.expected_trainers, 1))
+      give_up({70, str("trainers end before training begins: ", how), "look at logs/ in the run directory"});
+    return;
+  }
+  if (!member) return;
+  if (planted(Bug::kCrashesCountedPerTrainer) && crash_step_ && step_ <= *crash_step_) ++crashes_;
+  crash_ = how;
+  const std::string host = found->second.ready.host;
+  ++host_crashes_[host];
+  bool others_crash = false, others_there = false;
+  for (const auto& [name, count] : host_crashes_) others_crash = others_crash || name != host;
+  for (const auto& [name, worker] : workers_) others_there = others_there || worker.host != host;
+  if (host_crashes_[host] < kHostCrashLimit || others_crash || !others_there) return;
+  const std::string why = str("trainers crash on host ", host, " and nowhere else");
+  emit(Warn{str("host ", host, " is left out: ", why)});
+  std::vector<std::string> workers;
+  for (const auto& [name, worker] : workers_) {
+    if (worker.host == host) workers.push_back(name);
+  }
+  crash_.clear();  // the host's fault, not the step's
+  for (const std::string& worker : workers) {
+    emit(DismissWorker{worker, {70, why}});
+    handle(WorkerLost{worker, why});
+  }
+}
+
+// Called once for each generation that has ended.
+void Coordinator::judge_crashes() {
+  if (crash_.empty()) return;
+  const std::string how = std::exchange(crash_, "");
+  if (!crash_step_ || step_ > *crash_step_) {
+    // It got on since the last crash; only from here on it is stuck.
+    crash_step_ = step_;
+    crashes_ = began_ == step_ ? 1 : 0;
+  } else if (!planted(Bug::kCrashesCountedPerTrainer)) {
+    ++crashes_;
+  }
+  if (crashes_ < kCrashLimit) return;
+  Finish finish{70, str("trainers crash again and again at step ", *crash_step_, ": ", how), resume_hint()};
+  finish.stuck_at = crash_step_;
+  give_up(finish);
+}
+
+}  // namespace rekindle::protocol

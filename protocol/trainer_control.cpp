@@ -1,0 +1,114 @@
+#include "protocol/trainer_control.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "protocol/planted.hpp"
+
+namespace rekindle::protocol {
+
+bool TrainerControl::hear(const ToTrainer& message) {
+  if (const auto* start = std::get_if<Start>(&message)) {
+    // An older Start may have been overtaken by its own Abort, or by a newer coordinator's word.
+    if (start->generation <= newest_ && !planted(Bug::kNoGenerationCheck)) return false;
+    newest_ = start->generation;
+    start_ = *start;
+    return false;
+  }
+  if (const auto* stop = std::get_if<Stop>(&message)) {
+    stop_ = std::max(stop_, stop->generation);
+    return false;
+  }
+  if (const auto* cut = std::get_if<Cut>(&message)) {
+    cut_ = std::max(cut_, cut->generation);
+    return false;
+  }
+  if (std::holds_alternative<Quit>(message)) {
+    quit_ = true;
+    start_.reset();
+    return inside_;
+  }
+  const GenerationId id = std::get<Abort>(message).generation;
+  abort_ = std::max(abort_, id);
+  if (planted(Bug::kNoGenerationCheck)) return inside_;
+  return inside_ && id >= generation_;
+}
+
+std::optional<Start> TrainerControl::next_start() {
+  if (quit_) return std::nullopt;
+  return std::exchange(start_, std::nullopt);
+}
+
+void TrainerControl::enter(const GenerationId& generation) {
+  generation_ = generation;
+  inside_ = true;
+}
+
+void TrainerControl::leave() { inside_ = false; }
+
+bool TrainerControl::aborted() const {
+  // A newer Start means that the coordinator has gone on without this one.
+  return inside_ && (quit_ || abort_ >= generation_ || newest_ > generation_);
+}
+
+std::uint32_t TrainerControl::flags() const {
+  std::uint32_t flags = 0;
+  if (stop_ == generation_) flags |= kStopFlag;
+  if (cut_ == generation_) flags |= kCutFlag;
+  return flags;
+}
+
+Next after_start(const Job& job, const Start& start) {
+  Next next;
+  next.evaluate = start.evaluate && !start.stop;
+  next.write = !start.saved && (start.stop || start.step == job.steps);
+  next.park = start.stop || start.step == job.steps;
+  // A stop leaves an evaluation that is due for the next attempt, which therefore has not finished yet.
+  const bool complete = start.step == job.steps && !(start.stop && start.evaluate);
+  next.reason = complete ? ParkReason::kFinished : ParkReason::kCut;
+  return next;
+}
+
+Next after_step(const Job& job, std::uint64_t step, std::uint32_t flags) {
+  Next next;
+  const bool stop = (flags & kStopFlag) != 0, last = step == job.steps;
+  next.write = stop || last || (flags & kCheckpointFlag) != 0 ||
+               (job.checkpoint_every > 0 && step % job.checkpoint_every == 0);
+  next.evaluate = !stop && evaluation_due(job, step);
+  next.park = stop || last || (flags & kCutFlag) != 0;
+  next.reason = last && !stop ? ParkReason::kFinished : ParkReason::kCut;
+  return next;
+}
+
+std::optional<std::string> refusal(const Start& start, const Held& held) {
+  if (std::find(start.sources.begin(), start.sources.end(), start.rank) == start.sources.end())
+    return std::nullopt;
+  if (held.whole && held.step == start.step) return std::nullopt;
+  return held.whole ? str("told to start from step ", start.step, " but holds step ", held.step)
+                    : str("told to start from step ", start.step, " but holds no whole step");
+}
+
+bool hash_due(const Job& job, std::uint64_t step) {
+  return job.hash_every > 0 && step > 0 && step % job.hash_every == 0;
+}
+
+Comparison compare_hashes(const std::vector<Hash128>& hashes) {
+  Comparison result;
+  std::size_t best = 0;
+  const Hash128* majority = nullptr;
+  for (const Hash128& hash : hashes) {
+    const auto votes = static_cast<std::size_t>(std::count(hashes.begin(), hashes.end(), hash));
+    if (votes > best) {
+      best = votes;
+      majority = &hash;
+    }
+  }
+  result.alike = best == hashes.size();
+  if (result.alike || 2 * best <= hashes.size()) return result;
+  for (std::size_t rank = 0; rank < hashes.size(); ++rank) {
+    if (hashes[rank] != *majority) result.minority.push_back(static_cast<int>(rank));
+  }
+  return result;
+}
+
+}  // namespace rekindle::protocol

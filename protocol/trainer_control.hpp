@@ -1,0 +1,81 @@
+// What a trainer's control thread and step loop have to agree about, without threads: which Start counts,
+// whether the generation is aborted or to be cut, and what follows a step. Not thread-safe: the trainer's
+// link guards it with a mutex.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/hash.hpp"
+#include "protocol/job.hpp"
+#include "protocol/messages.hpp"
+
+namespace rekindle::protocol {
+
+// Bits of each step's header. Every rank reads the OR of all ranks' after the same step.
+enum Flag : std::uint32_t {
+  kStopFlag = 1,        // cut, and write a checkpoint
+  kCheckpointFlag = 2,  // write a checkpoint
+  kNonFiniteFlag = 4,   // a leaf's loss is not a number: the step is void
+  kCutFlag = 8,         // cut: others want to join
+};
+
+// The step whose state a trainer holds whole, or none. Only the step loop changes it.
+struct Held {
+  bool whole = false;
+  std::uint64_t step = 0;
+};
+
+class TrainerControl {
+ public:
+  // ---- control thread ----
+
+  // True: the exchange of the generation that the step loop is in must be aborted.
+  bool hear(const ToTrainer& message);
+
+  // ---- step loop ----
+
+  // The newest generation that it is to enter, once; older Starts are dropped. Nothing after quit().
+  std::optional<Start> next_start();
+  bool quit() const { return quit_; }
+  void enter(const GenerationId& generation);
+  void leave();
+  bool aborted() const;         // the generation that it is in
+  std::uint32_t flags() const;  // kStopFlag, kCutFlag as told by the coordinator
+  const GenerationId& generation() const { return generation_; }
+
+ private:
+  std::optional<Start> start_;
+  GenerationId generation_;  // entered last
+  GenerationId newest_;      // of any Start or Abort heard
+  bool inside_ = false, quit_ = false;
+  GenerationId stop_, cut_, abort_;
+};
+
+// What a generation does between two steps.
+struct Next {
+  bool park = false;
+  ParkReason reason = ParkReason::kCut;
+  bool write = false;     // a checkpoint, before anything else
+  bool evaluate = false;  // then
+};
+
+// At the beginning of a generation: `start` has been reached.
+Next after_start(const Job& job, const Start& start);
+// After step number `step` (steps completed), with the OR of all ranks' flags.
+Next after_step(const Job& job, std::uint64_t step, std::uint32_t flags);
+
+// Why a trainer that holds `held` must not enter, or nothing.
+std::optional<std::string> refusal(const Start& start, const Held& held);
+
+// Whether the state after `step` steps is hashed into the next header.
+bool hash_due(const Job& job, std::uint64_t step);
+struct Comparison {
+  bool alike = true;
+  std::vector<int> minority;  // ranks that differ from most; none if no hash has the majority
+};
+Comparison compare_hashes(const std::vector<Hash128>& hashes);
+
+}  // namespace rekindle::protocol

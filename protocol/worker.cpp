@@ -1,0 +1,197 @@
+#include "protocol/worker.hpp"
+
+#include <algorithm>
+#include <csignal>
+
+#include "base/text.hpp"
+#include "protocol/planted.hpp"
+
+namespace rekindle::protocol {
+
+namespace {
+constexpr std::size_t kMissedLimit = 100000;  // reports kept for the next coordinator: hours of steps
+constexpr std::size_t kRecentReports = 64;    // may have been on their way when the connection broke
+
+bool worth_keeping(const FromTrainer& message) {
+  return std::holds_alternative<StepDone>(message) || std::holds_alternative<Evaluated>(message);
+}
+}  // namespace
+
+Worker::Worker(WorkerConfig config, Time now)
+    : config_(std::move(config)), now_(now), next_beat_(now), alone_since_(now), term_(config_.least_term) {
+  slots_.resize(static_cast<std::size_t>(config_.slots));
+}
+
+std::vector<WorkerEffect> Worker::on(Time now, const WorkerEvent& event) {
+  now_ = now;
+  effects_.clear();
+  if (!leaving_) std::visit([this](const auto& e) { handle(e); }, event);
+  return std::move(effects_);
+}
+
+bool Worker::obeys(std::uint64_t term) const {
+  return planted(Bug::kNoTermCheck) || (term == term_ && registered_);
+}
+
+// ---- the coordinator ----
+
+void Worker::handle(const TermSeen& event) {
+  if (event.term < term_ || (event.term == term_ && (connecting_ || connected_))) return;
+  if (connected_) alone_since_ = now_;
+  term_ = event.term;
+  connecting_ = true;
+  connected_ = registered_ = false;
+  emit(Connect{term_});
+}
+
+void Worker::handle(const Connected& event) {
+  if (event.term != term_ || !connecting_) return;
+  connecting_ = false;
+  connected_ = true;
+  Registration registration{config_.worker, config_.host, config_.build, config_.slots, {}};
+  for (const auto& [name, trainer] : trainers_) {
+    if (trainer.ready) registration.trainers.push_back(trainer.state);
+  }
+  emit(SendRegistration{term_, std::move(registration)});
+}
+
+void Worker::handle(const Disconnected& event) {
+  if (event.term != term_) return;
+  if (connected_) alone_since_ = now_;
+  connecting_ = connected_ = registered_ = false;
+}
+
+void Worker::handle(const Welcomed& event) {
+  if (event.term != term_ || !connected_) return;
+  if (!event.refused.empty()) {
+    leaving_ = true;
+    return emit(LeaveRun{78, str("the coordinator refused this worker: ", event.refused)});
+  }
+  registered_ = true;
+  for (const FromTrainer& message : missed_) emit(SendReport{term_, message});
+  if (missed_.size() > kRecentReports)
+    missed_.erase(missed_.begin(), missed_.end() - static_cast<std::ptrdiff_t>(kRecentReports));
+  // Whoever became ready or ended between the registration and its answer has been reported with the rest.
+  fill_slots();
+}
+
+void Worker::handle(const OrderedForTrainer& event) {
+  if (!obeys(event.term)) return;
+  const auto found = trainers_.find(event.order.trainer);
+  if (found == trainers_.end()) return;
+  TrainerState& state = found->second.state;
+  if (const auto* start = std::get_if<Start>(&event.order.message)) {
+    state.started = *start;
+    state.parked.reset();
+  }
+  if (std::holds_alternative<Quit>(event.order.message)) slots_[found->second.slot].done = true;
+  emit(PassOn{event.order.trainer, event.order.message});
+}
+
+void Worker::handle(const OrderedKill& event) {
+  if (!obeys(event.term) || !trainers_.contains(event.order.trainer)) return;
+  emit(Warn{str("trainer ", event.order.trainer, " is killed: ", event.order.why)});
+  emit(EndTrainer{event.order.trainer});
+}
+
+void Worker::handle(const Dismissed& event) {
+  if (!obeys(event.term)) return;
+  leaving_ = true;
+  emit(LeaveRun{event.order.exit_code, event.order.why});
+}
+
+// ---- the trainers ----
+
+void Worker::handle(const OwnTrainerSaid& event) {
+  const auto found = trainers_.find(event.trainer);
+  if (found == trainers_.end()) return;
+  Trainer& trainer = found->second;
+  remember(trainer, event.message);
+  // Beats go up together, once in a while.
+  if (!std::holds_alternative<TrainerBeat>(event.message)) report(event.message);
+}
+
+void Worker::remember(Trainer& trainer, const FromTrainer& message) {
+  TrainerState& state = trainer.state;
+  if (const auto* ready = std::get_if<TrainerReady>(&message)) {
+    trainer.ready = true;
+    state.ready = *ready;
+  } else if (const auto* parked = std::get_if<Parked>(&message)) {
+    // Its word about an older generation says nothing about the one that it has been sent into since.
+    if (state.started && parked->generation == state.started->generation) state.parked = *parked;
+  } else if (const auto* beat = std::get_if<TrainerBeat>(&message)) {
+    state.beat = *beat;
+    trainer.fresh_beat = *beat;
+  } else if (const auto* written = std::get_if<ShardWritten>(&message)) {
+    state.written = {*written};
+    state.failed.clear();
+  } else if (const auto* failed = std::get_if<ShardFailed>(&message)) {
+    state.failed = {*failed};
+    state.written.clear();
+  }
+}
+
+void Worker::report(const FromTrainer& message) {
+  if (worth_keeping(message)) {
+    missed_.push_back(message);
+    const std::size_t limit = registered_ ? kRecentReports : kMissedLimit;
+    while (missed_.size() > limit) missed_.pop_front();
+  }
+  // Between the registration and its answer: the coordinator reads in order, so it is told now. Steps wait
+  // for the answer, for they are told again then.
+  if (registered_ || (connected_ && !worth_keeping(message))) emit(SendReport{term_, message});
+}
+
+void Worker::handle(const OwnTrainerEnded& event) {
+  const auto found = trainers_.find(event.trainer);
+  if (found == trainers_.end()) return;
+  Slot& slot = slots_[found->second.slot];
+  trainers_.erase(found);
+  slot.trainer.clear();
+  report(TrainerExited{event.trainer, event.by_signal, event.code});
+  const bool killed = event.by_signal && event.code == SIGKILL;
+  // 64 and 78: what it is asked to do is wrong, and will be the next time.
+  if (!event.by_signal && (event.code == 0 || event.code == 64 || event.code == 78)) slot.done = true;
+  if (slot.done) return;
+  if (killed) {
+    slot.start_at = now_ + config_.killed_restart;
+    return;
+  }
+  if (now_ - slot.started >= config_.steady) slot.crashes = 0;
+  slot.start_at = now_ + std::min(config_.last_restart, config_.first_restart * (1 << std::min(slot.crashes, 16)));
+  ++slot.crashes;
+}
+
+void Worker::fill_slots() {
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    if (!slot.trainer.empty() || slot.done || (slot.start_at && now_ < *slot.start_at)) continue;
+    // Without a coordinator nobody knows whether there is a run to train for.
+    if (!registered_) continue;
+    slot.trainer = str(config_.worker, ".", i, "-", ++started_);
+    slot.started = now_;
+    slot.start_at.reset();
+    Trainer trainer;
+    trainer.slot = i;
+    trainers_.emplace(slot.trainer, std::move(trainer));
+    emit(StartTrainer{slot.trainer});
+  }
+}
+
+void Worker::handle(const WorkerTick&) {
+  fill_slots();
+  if (!connected_ && now_ - alone_since_ > config_.alone_limit) {
+    leaving_ = true;
+    return emit(LeaveRun{75, "no coordinator came back"});
+  }
+  if (!registered_ || now_ < next_beat_) return;
+  next_beat_ = now_ + config_.beat;
+  SendBeat beat{term_, {}};
+  for (auto& [name, trainer] : trainers_) {
+    if (trainer.fresh_beat && trainer.ready) beat.trainers.push_back(*trainer.fresh_beat);
+    trainer.fresh_beat.reset();
+  }
+  emit(std::move(beat));
+}
+
+}  // namespace rekindle::protocol

@@ -1,0 +1,60 @@
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <thread>
+
+#include "base/text.hpp"
+#include "cluster.hpp"
+
+namespace rekindle::exchange::testing {
+namespace {
+
+class Waiting : public BackendTest {};
+INSTANTIATE_TEST_SUITE_P(Exchange, Waiting, kBoth, backend_name);
+
+void wait_until_named(const Exchange& exchange, int rank) {
+  while (exchange.waiting_for() != rank) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+// Two of three ranks begin the call; the last one begins it when both have named it.
+template <class Call>
+std::string late_call(Member& me, const Exchange& exchange, int late, int mark, Call call) {
+  std::optional<std::thread> witness;
+  if (me.id == late) {
+    me.wait_for(mark, 2);
+  } else {
+    witness.emplace([&] {
+      wait_until_named(exchange, late);
+      me.mark(mark);
+    });
+  }
+  const std::string outcome = Member::outcome(call());
+  if (witness) witness->join();
+  return str(outcome, ' ', exchange.waiting_for());
+}
+
+TEST_P(Waiting, LateRankIsNamedByAllOthersInEveryCall) {
+  constexpr std::size_t kFloats = 3'000'000;  // on tcp, ranks are ahead until their windows are full
+  for (int late = 0; late < 3; ++late) {
+    Cluster cluster(3, kFloats, [&](Member& me) {
+      const Plan plan = me.plan(1, {0, 1, 2}, 4, GetParam());
+      const auto exchange = me.hub.make(plan);
+      std::vector<std::byte> memory(30'000'000);
+      const std::vector<std::vector<std::span<std::byte>>> pieces(3, {std::span(memory)});
+      me.say(str("idle ", exchange->waiting_for()));
+      int mark = 0;
+      const auto call = [&](auto body) { me.say(late_call(me, *exchange, late, mark++, body)); };
+      call([&] { return exchange->connect(); });
+      call([&] { return exchange->gather({}); });
+      call([&] { return exchange->reduce({}); });
+      if (GetParam() == Backend::kSharedMemory) call([&] { return exchange->release(); });
+      call([&] { return exchange->all_gather(pieces, {true, false, true}); });
+    });
+    Lines expected(GetParam() == Backend::kSharedMemory ? 6 : 5, "ok -1");
+    expected[0] = "idle -1";
+    for (const Lines& lines : cluster.finish()) EXPECT_EQ(lines, expected);
+  }
+}
+
+}  // namespace
+}  // namespace rekindle::exchange::testing
