@@ -17,6 +17,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "protocol/wire.hpp"
+#include "run/privacy.hpp"
 #include "run/terms.hpp"
 
 namespace rekindle::actors {
@@ -35,8 +36,9 @@ bool port_answers(const run::Layout& layout, const run::Holder& holder) {
 }
 
 Result<std::uint64_t> take_over(const run::Layout& layout) {
-  REKINDLE_CHECK(make_directories(layout.root()));
+  REKINDLE_CHECK(make_directories(layout.root(), 0700));
   REKINDLE_CHECK(ensure_keys(layout));
+  REKINDLE_CHECK(run::check_private(layout));
   return run::claim_term(layout, std::chrono::seconds(30),
                          [&](const run::Holder& holder) { return port_answers(layout, holder); });
 }

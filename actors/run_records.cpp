@@ -16,7 +16,7 @@ namespace {
 Status check_identity(const Job& job, const std::string& checkpoint, const std::string& identity) {
   nlohmann::json theirs = nlohmann::json::parse(identity, nullptr, false), ours = identity_of(job);
   if (!theirs.is_object()) return {};
-  for (const char* key : {"lr", "lr_step", "lr_gamma"}) theirs[key] = ours[key];
+  for (const char* key : kRateKeys) theirs[key] = ours[key];
   const std::string key = first_difference(theirs, ours);
   if (key.empty()) return {};
   return fail(ExitCode::kConfig,

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <optional>
+#include <set>
 
 #include "app/run_config.hpp"
 #include "base/duration.hpp"
@@ -106,7 +107,7 @@ Error unknown_option(const CLI::App& command, const std::string& word, bool in_f
 namespace {
 
 // Values from the file for options that the command line leaves open.
-Status apply_file(CLI::App& command, const std::filesystem::path& file) {
+Status apply_file(CLI::App& command, const std::filesystem::path& file, std::set<std::string>& applied) {
   REKINDLE_TRY(const auto entries, read_config_file(file));
   for (const auto& [key, value] : entries) {
     CLI::Option* option = command.get_option_no_throw("--" + key);
@@ -123,6 +124,7 @@ Status apply_file(CLI::App& command, const std::filesystem::path& file) {
         option->add_result(value);
       }
       option->run_callback();
+      applied.insert(key);
     } catch (const CLI::Error& error) {
       return fail(ExitCode::kConfig, str(file.string(), ": ", error.what()));
     }
@@ -138,9 +140,11 @@ Status one_of(const char* option, const std::string& value, const std::vector<st
               str("did you mean ", nearest_name(value, allowed), "? There is: ", list));
 }
 
-Status set_duration(std::uint64_t& milliseconds, const std::string& text) {
-  REKINDLE_TRY(const auto duration, parse_duration(text));
-  milliseconds = static_cast<std::uint64_t>(duration.count());
+Status set_duration(std::uint64_t& milliseconds, const char* option, const std::string& text) {
+  const auto duration = parse_duration(text);
+  if (!duration)
+    return fail(ExitCode::kUsage, str(option, " ", duration.error().what), duration.error().hint);
+  milliseconds = static_cast<std::uint64_t>(duration->count());
   return {};
 }
 
@@ -149,13 +153,33 @@ bool has_gpu() {
   return std::filesystem::exists("/dev/nvidia0", code);
 }
 
+// What is wrong with a value from the configuration file is the file's fault, not the command line's.
+Error blame_file(Error error, const std::string& file, const std::set<std::string>& keys) {
+  for (const std::string& key : keys) {
+    if (error.code != ExitCode::kUsage || error.what.find("--" + key) == std::string::npos) continue;
+    return {ExitCode::kConfig, str(file, ": ", error.what), error.hint};
+  }
+  return error;
+}
+
 }  // namespace
 
 Result<LocalOptions> JobOptions::resolve() {
+  std::set<std::string> from_file;
+  if (!raw_->config_file.empty()) {
+    for (const std::string& extra : command_.remaining())
+      return forward_error(unknown_option(command_, extra, false));
+    REKINDLE_CHECK(apply_file(command_, raw_->config_file, from_file));
+  }
+  auto options = resolve_values();
+  if (!options) return forward_error(blame_file(options.error(), raw_->config_file, from_file));
+  return options;
+}
+
+Result<LocalOptions> JobOptions::resolve_values() {
   for (const std::string& extra : command_.remaining())
     return forward_error(unknown_option(command_, extra, false));
   Raw& r = *raw_;
-  if (!r.config_file.empty()) REKINDLE_CHECK(apply_file(command_, r.config_file));
   if (r.run_dir.empty()) return fail(ExitCode::kUsage, "no run directory", "add --run-dir DIR");
 
   LocalOptions options;
@@ -250,17 +274,17 @@ Result<LocalOptions> JobOptions::resolve() {
   }
   job.exchange = r.exchange;
   job.checkpoint_every = r.checkpoint_every;
-  REKINDLE_CHECK(set_duration(job.checkpoint_interval_ms, r.checkpoint_interval));
+  REKINDLE_CHECK(set_duration(job.checkpoint_interval_ms, "--checkpoint-interval", r.checkpoint_interval));
   job.keep = r.keep;
   job.min_trainers = r.min_trainers;
   if (job.min_trainers > job.leaves)
     return fail(ExitCode::kUsage, str("--min-trainers ", job.min_trainers, " is more than --leaves ", job.leaves),
                 "at most as many trainers as leaves work at once");
   job.hash_every = r.hash_every;
-  REKINDLE_CHECK(set_duration(job.gather_time_ms, r.gather_time));
-  REKINDLE_CHECK(set_duration(job.lost_after_ms, r.lost_after));
-  REKINDLE_CHECK(set_duration(job.hang_after_ms, r.hang_after));
-  if (!r.stop_within.empty()) REKINDLE_CHECK(set_duration(job.stop_within_ms, r.stop_within));
+  REKINDLE_CHECK(set_duration(job.gather_time_ms, "--gather-time", r.gather_time));
+  REKINDLE_CHECK(set_duration(job.lost_after_ms, "--lost-after", r.lost_after));
+  REKINDLE_CHECK(set_duration(job.hang_after_ms, "--hang-after", r.hang_after));
+  if (!r.stop_within.empty()) REKINDLE_CHECK(set_duration(job.stop_within_ms, "--stop-within", r.stop_within));
   job.strict = r.strict;
   try {
     static_cast<void>(nlohmann::json(job).dump());

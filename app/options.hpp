@@ -29,6 +29,8 @@ class JobOptions {
   Result<LocalOptions> resolve();
 
  private:
+  Result<LocalOptions> resolve_values();
+
   struct Raw;
   std::unique_ptr<Raw> raw_;
   CLI::App& command_;

@@ -11,6 +11,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "data/dataset.hpp"
 #include "run/layout.hpp"
+#include "run/privacy.hpp"
 #include "run/records.hpp"
 #include "run/terms.hpp"
 
@@ -55,9 +56,10 @@ Status probe(const std::filesystem::path& directory) {
 }
 
 Status check_directory(const run::Layout& layout) {
-  if (auto made = make_directories(layout.root()); !made) {
+  if (auto made = make_directories(layout.root(), 0700); !made) {
     return fail(ExitCode::kConfig, made.error().what, "use a --run-dir that can be written");
   }
+  REKINDLE_CHECK(run::check_private(layout));
   // Root may write anywhere but on a read-only file system: try it.
   REKINDLE_CHECK(probe(layout.root()));
   std::error_code code;
@@ -78,7 +80,7 @@ Status check_holder(const run::Layout& layout) {
 Status check_identity(const Job& before, const LocalOptions& options, const run::Layout& layout) {
   nlohmann::json old_identity = protocol::identity_of(before), identity = protocol::identity_of(options.job);
   if (options.change_lr) {
-    for (const char* key : {"lr", "lr_step", "lr_gamma"}) old_identity[key] = identity[key];
+    for (const char* key : protocol::kRateKeys) old_identity[key] = identity[key];
   }
   const std::string key = protocol::first_difference(old_identity, identity);
   if (key.empty()) return {};
@@ -102,9 +104,16 @@ Status prepare(LocalOptions& options) {
   std::error_code code;
   if (!std::filesystem::exists(layout.config(), code)) return {};
   // Without a checkpoint there is nothing that other options could spoil.
-  if (checkpoint::list_committed(layout.root()).empty()) return {};
+  const auto committed = checkpoint::list_committed(layout.root());
+  if (committed.empty()) return {};
   REKINDLE_TRY(const Job before, read_job(layout.config()));
   REKINDLE_CHECK(check_identity(before, options, layout));
+  if (committed.front().step > options.job.steps) {
+    return fail(ExitCode::kConfig,
+                str("the run is at step ", committed.front().step, " already, its end would be step ",
+                    options.job.steps),
+                str("use --steps ", committed.front().step, " or more"));
+  }
   // A newer CPU does what the first attempt's could; the other way round the trainers' fingerprint tells.
   if (!before.cpu_capability.empty()) options.job.cpu_capability = before.cpu_capability;
   return {};

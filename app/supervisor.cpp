@@ -22,6 +22,7 @@
 #include "base/text.hpp"
 #include "protocol/wire.hpp"
 #include "run/layout.hpp"
+#include "run/privacy.hpp"
 
 namespace rekindle::app {
 
@@ -384,6 +385,7 @@ Result<int> join(const JoinOptions& options) {
     return fail(ExitCode::kConfig, str(options.run_dir.string(), " holds no run that can be joined"),
                 "start one there with rekindle local");
   }
+  REKINDLE_CHECK(run::check_private(layout));
   REKINDLE_TRY(const Fd signals, take_signals());
   Workers workers({"worker", "--run-dir", options.run_dir, "--wait-ms", str(options.wait.count())});
   REKINDLE_CHECK(workers.start_all(options.workers, 0));

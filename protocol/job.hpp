@@ -53,6 +53,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, model, dataset, data, batch_size, leaves
 // What makes the run this run: a resume with another identity is refused.
 nlohmann::json identity_of(const Job& job);
 
+// What --change-lr may change of a run's identity.
+inline constexpr const char* kRateKeys[] = {"lr", "lr_step", "lr_gamma"};
+
 // The first key in which two identities differ, or "".
 std::string first_difference(const nlohmann::json& a, const nlohmann::json& b);
 

@@ -65,6 +65,10 @@ TEST_F(BadRun, WrongConfigurationFile_78) {
   refuse({"--config", scratch_ / "typo.toml"}, 78,
          "unknown key 'leafs' in the configuration file: did you mean leaves?");
   refuse({"--config", scratch_ / "broken.toml"}, 78, "broken.toml line 1");
+  std::ofstream(scratch_ / "value.toml") << "optimizer = \"sdg\"\n";
+  std::ofstream(scratch_ / "unit.toml") << "gather-time = \"5\"\n";
+  refuse({"--config", scratch_ / "value.toml"}, 78, "value.toml: --optimizer sdg is not known: did you mean sgd?");
+  refuse({"--config", scratch_ / "unit.toml"}, 78, "unit.toml: --gather-time '5' is not a duration");
   refuse({"--config", scratch_ / "missing.toml"}, 78, "missing.toml");
 }
 
@@ -123,6 +127,11 @@ TEST_F(BadRun, CheckpointsOfAnotherRunWithoutItsRunToml_78AndUntouched) {
   fs::remove(dir() / "run.toml");
   refused(mnist_run(dir(), 1, 4) + Arguments{"--seed", "9"}, 78, "belongs to another run: its seed differs");
   EXPECT_EQ(digest_of(dir()), digest);
+}
+
+TEST_F(BadRun, EndBeforeTheStepThatIsReached_78) {
+  ASSERT_EQ(run(mnist_run(dir(), 1, 4)).exit_code, 0);
+  refused(mnist_run(dir(), 1, 3), 78, "the run is at step 4 already, its end would be step 3: use --steps 4");
 }
 
 TEST_F(BadRun, CompleteRun_SaysSoAndDoesNothing) {

@@ -138,6 +138,20 @@ std::vector<pid_t> processes_with(const std::string& word) {
   return found;
 }
 
+std::vector<pid_t> parts_of(const fs::path& run_dir, const std::string& part) {
+  const std::string program =
+      part == "supervisor" ? "rekindle" : part == "trainer" ? "rekindle-trainer" : "rekindle-control";
+  std::vector<pid_t> found;
+  for (const pid_t pid : processes_with(run_dir)) {
+    std::error_code code;
+    if (fs::read_symlink(str("/proc/", pid, "/exe"), code).filename() != program) continue;
+    const bool control = program == "rekindle-control";
+    if (!control || command_line(pid).find(std::string(1, '\0') + part + '\0') != std::string::npos)
+      found.push_back(pid);
+  }
+  return found;
+}
+
 Arguments operator+(Arguments a, const Arguments& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;

@@ -65,6 +65,9 @@ std::vector<pid_t> processes_with(const std::string& word);
 // The arguments of a process, each followed by a NUL; empty if it is gone.
 std::string command_line(pid_t pid);
 
+// Pids of a run's processes of one kind: "supervisor", "coordinator", "worker" or "trainer".
+std::vector<pid_t> parts_of(const fs::path& run_dir, const std::string& part);
+
 using Arguments = std::vector<std::string>;
 Arguments operator+(Arguments a, const Arguments& b);
 

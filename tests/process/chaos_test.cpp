@@ -1,0 +1,88 @@
+// One run and many faults, from a seed: REKINDLE_SEED=N repeats their order (not their moments).
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+#include <list>
+#include <random>
+
+#include "base/text.hpp"
+#include "harness.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+constexpr int kFaults = 50;
+
+class Chaos : public ::testing::TestWithParam<const char*> {
+ protected:
+  fs::path dir() const { return scratch_ / "run"; }
+  int upto(int n) { return std::uniform_int_distribution(0, n - 1)(random_); }
+  void hit(const std::string& part, int signal) {
+    const auto pids = parts_of(dir(), part);
+    if (!pids.empty()) ::kill(pids[static_cast<std::size_t>(upto(static_cast<int>(pids.size())))], signal);
+  }
+  void fault() {
+    switch (upto(8)) {
+      case 0:
+      case 1:
+        return hit("trainer", SIGKILL);
+      case 2:
+        return hit("worker", SIGKILL);
+      case 3:
+        return hit("coordinator", SIGKILL);
+      case 4:
+        return hit("trainer", SIGSTOP);
+      case 5:
+        hit("trainer", SIGKILL);
+        return hit("trainer", SIGKILL);
+      case 6:
+        if (joiners_.size() < 3)
+          joiners_.emplace_back(Arguments{rekindle(), "join", dir()});
+        return;
+      default:
+        if (joiners_.empty()) return hit("coordinator", SIGKILL);
+        return joiners_.pop_front();  // killed, with all that it started
+    }
+  }
+
+  Scratch scratch_;
+  std::mt19937 random_;
+  std::list<Program> joiners_;
+};
+INSTANTIATE_TEST_SUITE_P(Exchanges, Chaos, ::testing::Values("shm", "tcp"),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(Chaos, FiftyFaults_SameBits) {
+  const char* given = std::getenv("REKINDLE_SEED");
+  const unsigned seed = given != nullptr ? static_cast<unsigned>(std::atoi(given)) : std::random_device{}();
+  std::cout << "REKINDLE_SEED=" << seed << std::endl;
+  random_.seed(seed);
+  Program program(Arguments{rekindle()} + mnist_run(dir(), 3, 1000000) +
+                  Arguments{"--exchange", GetParam(), "--checkpoint-every", "20", "--lost-after", "2s"});
+  ASSERT_TRUE(eventually([&] { return reached_step(dir()) >= 5; }));
+  for (int i = 0; i < kFaults; ++i) {
+    ::usleep(static_cast<useconds_t>(100000 + upto(1500000)));
+    ASSERT_TRUE(program.running()) << program.wait().out << program.wait().err;
+    fault();
+  }
+  const std::uint64_t step = reached_step(dir());
+  ASSERT_TRUE(eventually([&] { return reached_step(dir()) > step + 5 || !program.running(); }));
+  program.signal(SIGUSR1);
+  const Outcome outcome = program.wait();
+  ASSERT_EQ(outcome.exit_code, 75) << outcome.out << outcome.err;
+  const auto said = outcome.out.find("stopped at step ");
+  ASSERT_NE(said, std::string::npos) << outcome.out;
+  const int steps = std::stoi(outcome.out.substr(said + 16)) + 2;
+  std::cout << steps << " steps, " << kFaults << " faults" << std::endl;
+  ASSERT_EQ(run(mnist_run(dir(), 2, steps)).exit_code, 0);
+  ASSERT_EQ(run(mnist_run(scratch_ / "quiet", 2, steps)).exit_code, 0);
+  EXPECT_EQ(digest_of(dir()), digest_of(scratch_ / "quiet")) << outcome.out;
+  joiners_.clear();
+  EXPECT_TRUE(eventually([&] { return processes_with(dir()).empty(); }));
+}
+
+}  // namespace
+}  // namespace rekindle::process_test

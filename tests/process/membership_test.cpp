@@ -1,0 +1,195 @@
+// Who takes part in a run: joins, refusals, too few, crash loops, wrong bits.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "harness.hpp"
+#include "run/layout.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+class Membership : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    program_.reset();
+    EXPECT_TRUE(eventually([&] { return processes_with(dir()).empty(); }));
+  }
+  fs::path dir() const { return scratch_ / "run"; }
+  std::string log() const {
+    const auto text = read_text(run::Layout(dir()).log("coordinator"));
+    return text ? *text : "";
+  }
+  bool logged(const std::string& words) const { return log().find(words) != std::string::npos; }
+  void begin(int workers, int steps, const Arguments& more = {}) {
+    program_.emplace(Arguments{rekindle()} + mnist_run(dir(), workers, steps) + more);
+    wait_for_step(5);
+  }
+  void wait_for_step(std::uint64_t step) {
+    ASSERT_TRUE(eventually([&] { return reached_step(dir()) >= step || !program_->running(); }));
+    ASSERT_TRUE(program_->running()) << program_->wait().err;
+  }
+  void wait_for_log(const std::string& words) {
+    ASSERT_TRUE(eventually([&] { return logged(words) || !program_->running(); })) << words;
+    ASSERT_TRUE(logged(words)) << log();
+  }
+  std::string quiet_digest(int steps) {
+    EXPECT_EQ(run(mnist_run(scratch_ / "quiet", 1, steps)).exit_code, 0);
+    return digest_of(scratch_ / "quiet");
+  }
+  // Asks the run to stop, and finishes it at a step that it has not reached.
+  void stop_and_compare() {
+    EXPECT_EQ(run({"stop", dir()}).exit_code, 0);
+    const Outcome outcome = program_->wait();
+    EXPECT_EQ(outcome.exit_code, 75) << outcome.out << outcome.err;
+    const int steps = static_cast<int>(reached_step(dir())) + 3;
+    EXPECT_EQ(run(mnist_run(dir(), 2, steps)).exit_code, 0);
+    EXPECT_EQ(digest_of(dir()), quiet_digest(steps));
+  }
+
+  Scratch scratch_;
+  std::optional<Program> program_;
+};
+
+TEST_F(Membership, SeveralJoinWhileItRuns_ThenOneDies_SameBits) {
+  ASSERT_NO_FATAL_FAILURE(begin(1, 100000));
+  Program two(Arguments{rekindle(), "join", dir(), "--workers", "2"});
+  Program one(Arguments{rekindle(), "join", dir()});
+  ASSERT_TRUE(eventually([&] { return parts_of(dir(), "trainer").size() == 4; }));
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("with 4 trainers"));
+  one.signal(SIGKILL);  // with its worker and trainer
+  one.wait();
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("with 3 trainers"));
+  wait_for_step(reached_step(dir()) + 3);
+  stop_and_compare();
+  EXPECT_EQ(two.wait().exit_code, 0);  // the run's end is theirs
+}
+
+TEST_F(Membership, JoinWhereThereIsNoRun_Refused) {
+  const Outcome outcome = run({"join", scratch_ / "nothing"});
+  EXPECT_EQ(outcome.exit_code, 78);
+  EXPECT_NE(outcome.err.find("no run that can be joined"), std::string::npos) << outcome.err;
+}
+
+TEST_F(Membership, StopWhereThereIsNoRun_Refused) {
+  ASSERT_EQ(run(mnist_run(dir(), 1, 3)).exit_code, 0);
+  EXPECT_EQ(run({"stop", dir()}).exit_code, 78);
+}
+
+TEST_F(Membership, TooFew_WaitsAndGoesOnWhenSomebodyJoins) {
+  ASSERT_NO_FATAL_FAILURE(begin(2, 100000, {"--min-trainers", "2"}));
+  // The worker dies for good: what is started in its place is stopped at once.
+  const auto workers = parts_of(dir(), "worker");
+  ::kill(workers.at(1), SIGSTOP);
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("waiting for trainers"));
+  Program joiner(Arguments{rekindle(), "join", dir()});
+  ASSERT_TRUE(eventually([&] { return parts_of(dir(), "trainer").size() == 3; }));
+  wait_for_step(reached_step(dir()) + 3);
+  ::kill(workers.at(1), SIGCONT);
+  wait_for_step(reached_step(dir()) + 3);
+  stop_and_compare();
+  EXPECT_EQ(joiner.wait().exit_code, 0);
+}
+
+TEST_F(Membership, TooFewForTheGatherTime_SavedAndEnded75) {
+  ASSERT_NO_FATAL_FAILURE(
+      begin(2, 100000, {"--min-trainers", "2", "--gather-time", "3s", "--lost-after", "2s"}));
+  const auto workers = parts_of(dir(), "worker");
+  ::kill(workers.at(0), SIGSTOP);
+  const Outcome outcome = program_->wait();
+  EXPECT_EQ(outcome.exit_code, 75) << outcome.out << outcome.err;
+  // The reports of the stopped worker are lost, its trainer's steps are not: the records may be behind.
+  const auto said = outcome.out.find("stopped at step ");
+  ASSERT_NE(said, std::string::npos) << outcome.out;
+  const int steps = std::stoi(outcome.out.substr(said + 16)) + 3;
+  EXPECT_EQ(run(mnist_run(dir(), 2, steps)).exit_code, 0);
+  EXPECT_EQ(digest_of(dir()), quiet_digest(steps));
+}
+
+TEST_F(Membership, TrainersThatCrashAtOneStep_GivenUpWithItsSamples) {
+  // A step takes long enough to be hit each time.
+  program_.emplace(Arguments{rekindle()} + vgg_run(dir(), 1, 100));
+  for (int generation = 1; generation <= 4 && program_->running(); ++generation) {
+    if (!eventually([&] { return logged(str("generation t1.g", generation, " ")) || !program_->running(); }))
+      break;
+    for (const pid_t pid : parts_of(dir(), "trainer")) ::kill(pid, SIGSEGV);
+  }
+  const Outcome outcome = program_->wait();
+  EXPECT_EQ(outcome.exit_code, 70) << outcome.out;
+  EXPECT_NE(outcome.err.find("again and again at step"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("its samples are"), std::string::npos) << outcome.err;
+}
+
+std::string bytes_at(const fs::path& file, std::uintptr_t offset, std::size_t count) {
+  std::ifstream in(file, std::ios::binary);
+  std::string bytes(count, '\0');
+  in.seekg(static_cast<std::streamoff>(offset));
+  in.read(bytes.data(), static_cast<std::streamsize>(count));
+  return in ? bytes : "";
+}
+
+// Where `bytes` stand in the memory of a process; 0 if nowhere.
+std::uintptr_t find_in_memory(pid_t pid, const std::string& bytes) {
+  std::ifstream maps(str("/proc/", pid, "/maps"));
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long first = 0, last = 0;
+    char mode[8] = {};
+    if (std::sscanf(line.c_str(), "%lx-%lx %7s", &first, &last, mode) != 3) continue;
+    if (std::string(mode) != "rw-p" || last - first < (1U << 20)) continue;
+    const std::string memory = bytes_at(str("/proc/", pid, "/mem"), first, last - first);
+    if (const auto found = memory.find(bytes); found != std::string::npos) return first + found;
+  }
+  return 0;
+}
+
+// Flips one bit of the state of a suspended trainer, found by the bytes of its newest checkpoint. False: it
+// has gone on from there already.
+bool flip_a_bit(pid_t pid, const fs::path& run_dir) {
+  fs::path newest;
+  for (const auto& entry : fs::directory_iterator(run_dir / "checkpoints")) {
+    if (fs::exists(entry.path() / "manifest.json") && entry.path() > newest) newest = entry.path();
+  }
+  if (newest.empty()) return false;
+  const fs::path shard = newest / "shard-00000-of-00003.h5";
+  const std::string bytes = bytes_at(shard, fs::file_size(shard) / 2, 64);
+  if (bytes.find_first_not_of('\0') == std::string::npos) return false;
+  const std::uintptr_t at = find_in_memory(pid, bytes);
+  if (at == 0) return false;
+  std::fstream memory(str("/proc/", pid, "/mem"), std::ios::in | std::ios::out | std::ios::binary);
+  memory.seekp(static_cast<std::streamoff>(at));
+  memory.put(static_cast<char>(bytes[0] ^ 4));
+  return static_cast<bool>(memory.flush());
+}
+
+TEST_F(Membership, FlippedBitInOneReplica_FoundRolledBackAndTheSameEnd) {
+  ASSERT_NO_FATAL_FAILURE(begin(3, 100000, {"--checkpoint-every", "10", "--hash-every", "3"}));
+  bool flipped = false;
+  for (int tries = 0; tries < 100 && !flipped; ++tries) {
+    const std::string before = log();
+    ASSERT_TRUE(eventually([&] { return log().find("is committed", before.size()) != std::string::npos; }));
+    const auto trainers = parts_of(dir(), "trainer");
+    for (const pid_t pid : trainers) ::kill(pid, SIGSTOP);
+    flipped = flip_a_bit(trainers.at(1), dir());
+    for (const pid_t pid : trainers) ::kill(pid, SIGCONT);
+  }
+  ASSERT_TRUE(flipped);
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("are not alike"));
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("resumes from step"));
+  wait_for_step(reached_step(dir()) + 3);
+  stop_and_compare();
+}
+
+TEST_F(Membership, KeyReadableByOthers_RefusedWithTheCommandThatMendsIt) {
+  ASSERT_EQ(run(mnist_run(dir(), 1, 3)).exit_code, 0);
+  fs::permissions(dir() / "key/run.key", fs::perms::owner_read | fs::perms::group_read);
+  const Outcome outcome = run(mnist_run(dir(), 1, 6));
+  EXPECT_EQ(outcome.exit_code, 78);
+  EXPECT_NE(outcome.err.find("chmod"), std::string::npos) << outcome.err;
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
