@@ -159,6 +159,7 @@ class Host {
   void apply(const DismissWorker& effect) {
     send_to(effect.worker, DismissOrder{term_, effect.dismiss.exit_code, effect.dismiss.why});
   }
+  void apply(const AskToRegister& effect) { send_to(effect.worker, RegisterOrder{term_}); }
   template <class Order>
   void send_to(const std::string& worker, Order order) {
     const auto found = workers_.find(worker);

@@ -52,6 +52,9 @@ struct KillOrder {
   std::uint64_t term = 0;
   std::string trainer, why;
 };
+struct RegisterOrder {  // register again
+  std::uint64_t term = 0;
+};
 struct DismissOrder {
   std::uint64_t term = 0;
   std::int32_t exit_code = 0;
@@ -124,6 +127,10 @@ auto inspect(Inspector& f, KillOrder& x) {
   return f(caf::meta::type_name("KillOrder"), x.term, x.trainer, x.why);
 }
 template <class Inspector>
+auto inspect(Inspector& f, RegisterOrder& x) {
+  return f(caf::meta::type_name("RegisterOrder"), x.term);
+}
+template <class Inspector>
 auto inspect(Inspector& f, DismissOrder& x) {
   return f(caf::meta::type_name("DismissOrder"), x.term, x.exit_code, x.why);
 }
@@ -174,7 +181,8 @@ auto inspect(Inspector& f, TimerTick& x) {
 
 // What the coordinator may ask of a worker, over the network.
 using WorkerActor = caf::typed_actor<caf::reacts_to<Welcome>, caf::reacts_to<TrainerOrder>,
-                                     caf::reacts_to<KillOrder>, caf::reacts_to<DismissOrder>>;
+                                     caf::reacts_to<KillOrder>, caf::reacts_to<RegisterOrder>,
+                                     caf::reacts_to<DismissOrder>>;
 // What a worker may ask of the coordinator, over the network.
 using CoordinatorActor = caf::typed_actor<caf::reacts_to<Register, WorkerActor>, caf::reacts_to<TrainerReport>,
                                           caf::reacts_to<WorkerBeat>>;
@@ -198,6 +206,7 @@ CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::TrainerReport))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::WorkerBeat))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::TrainerOrder))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::KillOrder))
+CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::RegisterOrder))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::DismissOrder))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::SupervisorSaid))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::SupervisorGone))

@@ -118,6 +118,7 @@ LocalWorker::behavior_type worker_actor(LocalWorker::pointer self, WorkerConfig 
       [host](const Welcome& welcome) { host->feed(Welcomed{welcome.term, welcome.refused}); },
       [host](const TrainerOrder& order) { host->order(order); },
       [host](const KillOrder& order) { host->feed(OrderedKill{order.term, {order.trainer, order.why}}); },
+      [host](const RegisterOrder& order) { host->feed(AskedToRegister{order.term}); },
       [host](const DismissOrder& order) {
         host->feed(Dismissed{order.term, {order.exit_code, order.why}});
       },

@@ -56,6 +56,7 @@ void Coordinator::handle(const WorkerRegistered& event) {
                                    [&](const TrainerState& t) { return t.ready.trainer == name; });
     if (trainer.worker == r.worker && !there) missing.push_back(name);
   }
+  gone_.insert(missing.begin(), missing.end());
   if (!missing.empty()) lose(missing, "it is gone");
   for (const TrainerState& state : r.trainers) admit(r.worker, state);
   if (phase_ == Phase::kAdopting) return go_on_if_adopted();
@@ -64,7 +65,9 @@ void Coordinator::handle(const WorkerRegistered& event) {
 }
 
 void Coordinator::handle(const WorkerBeatSeen& event) {
-  if (const auto found = workers_.find(event.worker); found != workers_.end()) found->second.heard = now_;
+  const auto found = workers_.find(event.worker);
+  if (found == workers_.end()) return emit(AskToRegister{event.worker});
+  found->second.heard = now_;
   for (const TrainerBeat& beat : event.trainers) heard(event.worker, beat);
 }
 
@@ -80,7 +83,7 @@ void Coordinator::handle(const WorkerLost& event) {
 
 void Coordinator::handle(const TrainerSaid& event) {
   const auto found = workers_.find(event.worker);
-  if (found == workers_.end()) return;  // declared lost: it has to register again
+  if (found == workers_.end()) return;  // declared lost; its next beat makes it register again
   found->second.heard = now_;
   std::visit([&](const auto& message) { heard(event.worker, message); }, event.message);
 }
@@ -150,12 +153,17 @@ void Coordinator::forgive_own_delay() {
   for (auto& [name, trainer] : trainers_) trainer.heard = trainer.progressed = now_;
   wait_until_ += gap;
   gather_until_ += gap;
+  hold_until_ += gap;
 }
 
 void Coordinator::check_deadlines() {
-  if (phase_ == Phase::kGathering && now_ >= gather_until_) return gather_time_is_over();
+  if (phase_ == Phase::kGathering) {
+    // An older coordinator of this attempt died over its last words.
+    if (config_.restarted && !any_formed_ && run_is_complete())
+      return end({0, str("finished: ", config_.job.steps, " steps"), ""});
+    return now_ >= gather_until_ ? gather_time_is_over() : form_if_possible();
+  }
   if (now_ < wait_until_) return;
-  if (phase_ == Phase::kGathering) return form_if_possible();
   if (phase_ == Phase::kAdopting) {
     for (const std::string& member : members_) {
       if (!trainers_.contains(member)) gone_.insert(member);
@@ -179,8 +187,13 @@ void Coordinator::check_deadlines() {
   }
 }
 
+bool Coordinator::run_is_complete() const {
+  return committed_step() == config_.job.steps &&
+         (config_.job.test_samples == 0 || config_.evaluated.contains(config_.job.steps));
+}
+
 void Coordinator::gather_time_is_over() {
-  if (!any_formed_ && trainers_.empty())
+  if (!any_formed_ && trainers_.empty() && !config_.restarted)
     return give_up({70, "no trainer came up within the gather time", "look at logs/ in the run directory"});
   if (!any_formed_ && trainers_.size() >= config_.job.min_trainers) return form();
   if (!stop_) stop_ = StopAsked{75, "too few trainers", Time(0)};
@@ -191,7 +204,8 @@ void Coordinator::gather_time_is_over() {
     finish.line = str(few, ": ", finish.line);
     return end(finish);
   }
-  emit(Warn{str(few, ": the state is written and the run stops")});
+  if (!too_few_) emit(Warn{str(few, ": the state is written and the run stops")});
+  too_few_ = true;
   form_if_possible();
 }
 

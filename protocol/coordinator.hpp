@@ -68,6 +68,9 @@ struct DismissWorker {
   std::string worker;
   Dismiss dismiss;
 };
+struct AskToRegister {  // it speaks, but was declared lost: what it knows of its trainers has to be told again
+  std::string worker;
+};
 struct Commit {  // write the manifest of a checkpoint whose shards are all durable; answer with CommitDone
   GenerationId generation;
   std::uint64_t step = 0;
@@ -105,7 +108,7 @@ struct Finish {  // the run's processes may go: exit with this
   std::string line, hint;
   std::optional<std::uint64_t> stuck_at = {};  // the step that nobody gets past: name its samples
 };
-using Effect = std::variant<SendTrainer, OrderKill, DismissWorker, Commit, Abandon, SetAside, Rewind,
+using Effect = std::variant<SendTrainer, OrderKill, DismissWorker, AskToRegister, Commit, Abandon, SetAside, Rewind,
                             RecordStep, RecordEvaluation, ShowProgress, Tell, Warn, Finish>;
 
 // ---- the machine ----
@@ -127,7 +130,8 @@ struct CoordinatorConfig {
   Time lost_after{5000};      // without a heartbeat
   Time park_deadline{20000};  // for the members to park after an abort
   Time hang_after{600000};    // without progress, waiting for nobody
-  Time stall_after{10000};    // everybody waits for somebody: their data links are broken
+  Time stall_after{30000};    // everybody waits for somebody: their data links are broken
+  Time link_pause{1000};      // before the next try, after an exchange failed though nobody died
   Time join_batch{500};       // for more newcomers, after the first
   Time quit_deadline{10000};
   std::vector<Restorable> restorable;  // committed checkpoints, newest first
@@ -199,6 +203,7 @@ class Coordinator {
   void handle(const Tick& event);
   void forgive_own_delay();
   void check_deadlines();
+  bool run_is_complete() const;
   void gather_time_is_over();
   void give_up_step_if_short();
   void give_up(Finish finish);  // aborts what runs
@@ -211,6 +216,7 @@ class Coordinator {
   void admit(const std::string& worker, const TrainerState& state);
   bool belongs(const TrainerState& state);
   void adopt(const Start& started);
+  void wait_for_members();
   void go_on_if_adopted();
   bool fits(const std::string& worker, const TrainerReady& ready);
   void lose(const std::vector<std::string>& trainers, const std::string& why);
@@ -248,6 +254,7 @@ class Coordinator {
                       const ShardWritten* written, const std::string& why);
   void replay(const TrainerState& state);
   void review_checkpoints();
+  bool is_committed(std::uint64_t step) const;
   bool settled(const Checkpoint& checkpoint) const;
   void settle(const CheckpointKey& key);
   void after_checkpoint();
@@ -278,6 +285,7 @@ class Coordinator {
   Time now_{0}, ticked_{0}, shown_{-1000000};
   Time wait_until_{0};     // of the gathering, adopting, parking or quitting under way
   Time gather_until_{0};   // of a gathering: then the run ends
+  Time hold_until_{0};     // no generation before
   std::map<std::string, Worker> workers_;
   std::map<std::string, Trainer> trainers_;
   std::string fingerprint_;  // of all trainers
@@ -285,7 +293,7 @@ class Coordinator {
   // The generation that runs, is coming to a halt, or was the last.
   GenerationId generation_;
   std::vector<std::string> members_;  // by rank
-  std::set<std::string> gone_;        // adopting: members that will not come
+  std::set<std::string> gone_;        // trainers that are known to have ended
   std::uint64_t began_ = 0;           // its first step
   std::uint64_t step_ = 0;            // completed, as far as known
   std::uint64_t own_generations_ = 0;
@@ -302,7 +310,7 @@ class Coordinator {
   Time stop_until_{0};
   bool step_given_up_ = false;
   std::optional<Finish> ending_;
-  bool fenced_ = false, regrouping_ = false;
+  bool fenced_ = false, regrouping_ = false, too_few_ = false;
   std::optional<Time> newcomers_since_;
   bool cut_asked_ = false;
   Time step_time_{0}, last_step_at_{0};  // how long steps take, for a stop in a hurry

@@ -21,11 +21,9 @@ void Coordinator::shard_reported(const GenerationId& generation, std::uint64_t s
                                  const std::string& why) {
   const auto writers = members_of(generation);
   if (!writers) return;  // of a generation that nobody remembers: the next term's sweep removes it
-  for (const Restorable& done : config_.restorable) {
-    if (done.step == step) return;  // reported again, to a coordinator that found it committed
-  }
-  if (config_.job.steps < step) return;
   const CheckpointKey key{step, generation};
+  // Reported again, to a coordinator that found it committed.
+  if (config_.job.steps < step || (is_committed(step) && !checkpoints_.contains(key))) return;
   Checkpoint& checkpoint = checkpoints_[key];
   checkpoint.writers = *writers;
   if (written != nullptr) {
@@ -35,6 +33,11 @@ void Coordinator::shard_reported(const GenerationId& generation, std::uint64_t s
     checkpoint.failed[trainer] = why;
   }
   settle(key);
+}
+
+bool Coordinator::is_committed(std::uint64_t step) const {
+  return std::any_of(config_.restorable.begin(), config_.restorable.end(),
+                     [step](const Restorable& r) { return r.step == step; });
 }
 
 void Coordinator::replay(const TrainerState& state) {
@@ -68,6 +71,11 @@ void Coordinator::settle(const CheckpointKey& key) {
   const bool hasty = planted(Bug::kCommitWithMissingShard) && !checkpoint.written.empty();
   if (!settled(checkpoint) && !hasty) return;
   const auto& [step, generation] = key;
+  if (is_committed(step)) {  // by another generation, meanwhile
+    emit(Abandon{generation, step});
+    checkpoints_.erase(found);
+    return after_checkpoint();
+  }
   const bool whole = checkpoint.written.size() == checkpoint.writers.size();
   if (!whole && !hasty) {
     const bool failed = !checkpoint.failed.empty();

@@ -69,7 +69,10 @@ void Coordinator::judge_generation() {
     }
   }
   // Both ends of the link are alive (or blame() does not find them): it is the link.
-  if (const auto link = std::exchange(suspect_link_, std::nullopt)) blame(link->first, link->second);
+  if (const auto link = std::exchange(suspect_link_, std::nullopt)) {
+    blame(link->first, link->second);
+    hold_until_ = now_ + config_.link_pause;  // tells a blink from a broken link
+  }
   if (!restore_error.empty()) restore_failed(restore_error);
   if (differ) roll_back(suspects);
 }
@@ -109,8 +112,10 @@ void Coordinator::roll_back(const std::vector<std::string>& suspects) {
   for (const std::string& name : out) {
     emit(Warn{str("trainer ", name, " has differed ", kDifferLimit, " times: it is replaced")});
     emit(OrderKill{trainers_.at(name).worker, {name, "its state differed from the others' again and again"}});
+    gone_.insert(name);
     trainers_.erase(name);
   }
+  review_checkpoints();
 }
 
 // ---- the next one ----
@@ -154,7 +159,7 @@ void Coordinator::form_if_possible() {
     if (commit_under_way) return wait_for_trainers();
     return form();
   }
-  if (enough_trainers()) return form();
+  if (enough_trainers() && now_ >= hold_until_) return form();
   wait_for_trainers();
 }
 
@@ -322,11 +327,11 @@ bool Coordinator::try_end() {
   }
   if (!held || (!finished && !stop_)) return false;
   step_ = *held;
-  if (checkpoints_.contains({*held, generation_})) return true;
   if (committed_step() == *held) {
     end(finished ? Finish{0, str("finished: ", *held, " steps"), ""} : saved_finish(*held));
     return true;
   }
+  if (checkpoints_.contains({*held, generation_})) return true;
   if (!failed_.contains(*held)) return false;  // nobody has written it yet
   end({70, str("the state of step ", *held, " could not be written: ", failed_.at(*held)), resume_hint()});
   return true;

@@ -24,10 +24,13 @@ void Coordinator::admit(const std::string& worker, const TrainerState& state) {
   if (state.started && !member && !parked) {
     // It is still in a generation that is over for the others. What it holds may never be a source, and its
     // memory may be read by others that were cut off with it: the worker starts a new one instead.
-    trainers_.erase(name);
-    return emit(OrderKill{worker, {name, str("generation ", to_text(state.started->generation),
+    emit(OrderKill{worker, {name, str("generation ", to_text(state.started->generation),
                                              " has ended without it")}});
+    return lose({name}, "it was in an older generation");
   }
+  // It never got its Start, or not the newest: the generation cannot come about with it.
+  if (const auto known = trainers_.find(name); known != trainers_.end() && known->second.rank >= 0 && !member)
+    lose({name}, "the connection broke before it was told to start");
   Trainer& trainer = trainers_[name];
   trainer.worker = worker;
   trainer.ready = state.ready;
@@ -53,9 +56,16 @@ bool Coordinator::belongs(const TrainerState& state) {
   if (own_generations_ == 0 && id > generation_ &&
       (phase_ == Phase::kGathering || phase_ == Phase::kAdopting))
     adopt(*state.started);
-  if (id != generation_ || !is_member(state.ready.trainer)) return false;
-  return phase_ == Phase::kAdopting ? !gone_.contains(state.ready.trainer)
-                                    : trainers_.contains(state.ready.trainer);
+  if (id != generation_ || !is_member(state.ready.trainer) || gone_.contains(state.ready.trainer)) return false;
+  // The connections broke, and nothing has been formed since: it may still be running, and it holds what
+  // counts.
+  if (phase_ == Phase::kGathering) wait_for_members();
+  return phase_ == Phase::kAdopting || phase_ == Phase::kParking || trainers_.contains(state.ready.trainer);
+}
+
+void Coordinator::wait_for_members() {
+  phase_ = Phase::kAdopting;
+  wait_until_ = now_ + config_.adopt_time;
 }
 
 void Coordinator::adopt(const Start& started) {
@@ -75,8 +85,8 @@ void Coordinator::adopt(const Start& started) {
   began_ = started.step;
   step_ = std::max(step_, started.step);
   any_formed_ = true;
-  phase_ = Phase::kAdopting;
-  wait_until_ = now_ + config_.adopt_time;
+  wait_for_members();
+  review_checkpoints();
 }
 
 // Takes the generation over once it is clear about every member whether it is there.
@@ -105,6 +115,7 @@ void Coordinator::go_on_if_adopted() {
   }
   phase_ = Phase::kRunning;
   emit(Tell{str("generation ", to_text(generation_), " is taken over with ", members_.size(), " trainers")});
+  review_checkpoints();
   if (stop_) stop_members();
   if (!whole) abort_members();
   if (everyone_parked()) regroup();
@@ -134,7 +145,6 @@ void Coordinator::lose(const std::vector<std::string>& trainers, const std::stri
     if (found == trainers_.end()) continue;
     const bool member = found->second.rank >= 0;
     members = members || member;
-    if (member && phase_ == Phase::kAdopting) gone_.insert(name);
     if (member && !ending_) emit(Warn{str("trainer ", name, " was lost at step ", step_, ": ", why)});
     trainers_.erase(found);
   }
@@ -142,13 +152,18 @@ void Coordinator::lose(const std::vector<std::string>& trainers, const std::stri
   if (members && phase_ == Phase::kRunning) abort_members();
   review_checkpoints();
   if (!members || regrouping_) return;
-  if (phase_ == Phase::kAdopting) return go_on_if_adopted();
+  if (phase_ == Phase::kAdopting) {
+    // It may come again; but what it was in has hardly gone on without it.
+    wait_until_ = std::min(wait_until_, now_ + config_.lost_after);
+    return go_on_if_adopted();
+  }
   if (phase_ == Phase::kParking && everyone_parked()) regroup();
 }
 
 void Coordinator::kill(const std::string& trainer, const std::string& why) {
   const auto found = trainers_.find(trainer);
   if (found == trainers_.end()) return;
+  gone_.insert(trainer);
   emit(OrderKill{found->second.worker, {trainer, why}});
   lose({trainer}, why);
 }

@@ -107,7 +107,9 @@ void Coordinator::heard(const std::string& worker, const TrainerExited& message)
                                             : str("it ended with exit code ", message.code);
   const bool by_itself = message.by_signal ? message.code != SIGKILL : message.code != 0;
   if (by_itself && !ending_) crashed(message.trainer, str("trainer ", message.trainer, " of ", worker, ": ", how));
+  gone_.insert(message.trainer);
   lose({message.trainer}, how);
+  if (phase_ == Phase::kAdopting) go_on_if_adopted();
 }
 
 }  // namespace rekindle::protocol

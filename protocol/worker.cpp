@@ -48,6 +48,16 @@ void Worker::handle(const Connected& event) {
   if (event.term != term_ || !connecting_) return;
   connecting_ = false;
   connected_ = true;
+  register_again();
+}
+
+void Worker::handle(const AskedToRegister& event) {
+  if (event.term != term_ || !registered_) return;
+  registered_ = false;
+  register_again();
+}
+
+void Worker::register_again() {
   Registration registration{config_.worker, config_.host, config_.build, config_.slots, {}};
   for (const auto& [name, trainer] : trainers_) {
     if (trainer.ready) registration.trainers.push_back(trainer.state);

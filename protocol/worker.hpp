@@ -40,6 +40,9 @@ struct Welcomed {
   std::uint64_t term = 0;
   std::string refused;  // empty: registered
 };
+struct AskedToRegister {  // the coordinator declared this worker lost: it has to say again what it knows
+  std::uint64_t term = 0;
+};
 struct OrderedForTrainer {
   std::uint64_t term = 0;
   ForTrainer order;
@@ -62,7 +65,7 @@ struct OwnTrainerEnded {
   int code = 0;
 };
 struct WorkerTick {};
-using WorkerEvent = std::variant<TermSeen, Connected, Disconnected, Welcomed, OrderedForTrainer, OrderedKill,
+using WorkerEvent = std::variant<TermSeen, Connected, Disconnected, Welcomed, AskedToRegister, OrderedForTrainer, OrderedKill,
                                  Dismissed, OwnTrainerSaid, OwnTrainerEnded, WorkerTick>;
 
 // ---- effects ----
@@ -128,6 +131,7 @@ class Worker {
   void handle(const Connected& event);
   void handle(const Disconnected& event);
   void handle(const Welcomed& event);
+  void handle(const AskedToRegister& event);
   void handle(const OrderedForTrainer& event);
   void handle(const OrderedKill& event);
   void handle(const Dismissed& event);
@@ -137,6 +141,7 @@ class Worker {
 
   void remember(Trainer& trainer, const FromTrainer& message);
   void report(const FromTrainer& message);
+  void register_again();
   void fill_slots();
   bool obeys(std::uint64_t term) const;
   template <class E>

@@ -53,6 +53,7 @@ Parked StepLoop::run() {
       if (op.kind == exchange::LeafOp::Kind::kCompute) order.push_back(op.leaf);
     }
     parts_.loader.start(held_.step, order);
+    log_info(str("generation ", to_text(start_.generation), ": leaves of step ", held_.step, " begin"));
   }
   for (;;) {
     if (next.write && !saved_) write_checkpoint();

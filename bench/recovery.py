@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""How long survivors stand still when a trainer is killed, and when a newcomer is let in.
+
+  bench/recovery.py [--kills 30] [--image-size 224] [--workers 3] [--exchange shm|tcp]
+
+Starts VGG11 on this machine, kills a random trainer with SIGKILL in mid-step, waits until the one that replaces it
+has joined, and starts again. Prints, over all kills: from the kill to the first leaf of the new generation; from the
+kill to the next completed step, beside the step times; and from the cut that lets a newcomer in to the first leaf
+afterwards. Standard library only.
+"""
+import argparse
+import glob
+import json
+import os
+import random
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import datetime
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+LINE = re.compile(r"^\[?(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\.\d{3})\]?.*")
+GENERATION = re.compile(r"generation (t\d+\.g\d+)")
+
+
+def stamp(line):
+    """Seconds since the epoch of a log line, or None."""
+    match = LINE.match(line)
+    return datetime.fromisoformat(match.group(1)).timestamp() if match else None
+
+
+def events(run_dir, pattern, words):
+    """(time, generation) of the log lines that hold `words`, over all files that match `pattern`, in order."""
+    found = []
+    for name in glob.glob(str(run_dir / "logs" / pattern)):
+        for line in open(name, errors="replace"):
+            if words in line and stamp(line) is not None:
+                generation = GENERATION.search(line)
+                found.append((stamp(line), generation.group(1) if generation else ""))
+    return sorted(found)
+
+
+def steps(run_dir):
+    try:
+        lines = open(run_dir / "metrics.jsonl").read().splitlines()
+    except FileNotFoundError:
+        return []
+    return [json.loads(line) for line in lines if line.endswith("}") and "step_ms" in line]
+
+
+def wait_until(condition, run, seconds=300):
+    end = time.time() + seconds
+    while not condition():
+        if run.poll() is not None or time.time() > end:
+            sys.exit("recovery: the run ended or got stuck: see its logs")
+        time.sleep(0.01)
+
+
+def trainers(run_dir):
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            words = open(f"/proc/{entry}/cmdline").read().split("\0")
+        except OSError:
+            continue
+        if words[0].endswith("rekindle-trainer") and str(run_dir) in words:
+            found.append(int(entry))
+    return found
+
+
+def show(name, values, unit="s"):
+    if not values:
+        return
+    values = sorted(values)
+    p95 = values[min(len(values) - 1, int(0.95 * len(values)))]
+    print(f"{name}: median {statistics.median(values):.3f} {unit}, 95 % {p95:.3f} {unit}, "
+          f"worst {values[-1]:.3f} {unit}, n = {len(values)}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", default=str(HERE.parent / "build/release/bin/rekindle"))
+    parser.add_argument("--kills", type=int, default=30)
+    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--batch-size", type=int, default=8)
+    parser.add_argument("--leaves", type=int, default=8)
+    parser.add_argument("--image-size", type=int, default=224)
+    parser.add_argument("--exchange", default="shm")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    random.seed(options.seed)
+    with tempfile.TemporaryDirectory(prefix="rekindle-recovery.") as work:
+        measure(options, Path(work))
+
+
+def measure(options, work):
+    run_dir = work / "run"
+    subprocess.run([options.program, "make-data", "cifar10", str(work / "data"), "--samples", "500"], check=True,
+                   stdout=subprocess.DEVNULL)
+    run = subprocess.Popen(
+        [options.program, "local", "--run-dir", str(run_dir), "--workers", str(options.workers), "--model", "vgg11",
+         "--data", str(work / "data"), "--batch-size", str(options.batch_size), "--leaves", str(options.leaves),
+         "--image-size", str(options.image_size), "--steps", "100000", "--exchange", options.exchange,
+         "--checkpoint-interval", "10h"], stdout=subprocess.DEVNULL)
+    to_leaf, to_step, step_times, stand_still = [], [], [], []
+    for kill in range(options.kills):
+        # Everybody is there, and two steps have been made together.
+        def settled():
+            done = steps(run_dir)
+            return len(done) > 1 and done[-1]["trainers"] == done[-2]["trainers"] == options.workers
+        wait_until(settled, run)
+        before = steps(run_dir)
+        step_times.append(before[-1]["step_ms"] / 1000)
+        time.sleep(random.uniform(0.1, 0.9) * before[-1]["step_ms"] / 1000)
+        generations = {g for _, g in events(run_dir, "trainer*.log", "leaves of step")}
+        step_before = steps(run_dir)[-1]["step"]
+        victim = random.choice(trainers(run_dir))
+        killed = time.time()
+        os.kill(victim, signal.SIGKILL)
+        wait_until(lambda: steps(run_dir)[-1]["step"] > step_before, run)
+        done = time.time()
+        leaves = [t for t, g in events(run_dir, "trainer*.log", "leaves of step") if g not in generations]
+        if leaves:
+            to_leaf.append(min(leaves) - killed)
+        to_step.append(done - killed)
+        print(f"kill {kill + 1}: leaf after {to_leaf[-1] if leaves else -1:.3f} s, step after {to_step[-1]:.3f} s",
+              flush=True)
+    # A join: members park at the cut; the newcomer gets the state; the next leaves begin.
+    parks = events(run_dir, "trainer*.log", "parked at step")
+    begins = events(run_dir, "trainer*.log", "leaves of step")
+    first_leaf = {}
+    for t, generation in begins:
+        first_leaf.setdefault(generation, t)
+    joins = events(run_dir, "coordinator.log", "of them new")
+    for _, generation in joins:
+        if generation in first_leaf:
+            cut = [t for t, _ in parks if t <= first_leaf[generation]]
+            together = cut[-(options.workers - 1):]
+            if together:
+                stand_still.append(first_leaf[generation] - min(together))
+    run.send_signal(signal.SIGUSR1)
+    run.wait()
+    show("kill to first leaf of the next generation", to_leaf)
+    show("kill to next completed step", to_step)
+    show("a step, with everybody", step_times)
+    show("standing still for a newcomer (park to first leaf)", stand_still)
+
+
+if __name__ == "__main__":
+    main()
