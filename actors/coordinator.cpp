@@ -5,8 +5,8 @@
 
 #include <chrono>
 #include <filesystem>
-#include <thread>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "actors/coordinator_finder.hpp"
 #include "actors/coordinator_host.hpp"

@@ -5,8 +5,8 @@
 #include <sys/socket.h>
 
 #include <chrono>
-#include <thread>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "base/files.hpp"
 #include "base/log.hpp"
@@ -65,8 +65,8 @@ void CoordinatorFinder::try_connect(const CoordinatorPlace& place) {
   if (!reachable(place.host, place.port)) return listener_.failed(place.term);
   auto handle = caf::openssl::remote_actor<CoordinatorActor>(system_, place.host, place.port);
   if (handle) return listener_.connected(place.term, *handle);
-  log_warning(str("cannot connect to the coordinator of term ", place.term, ": ",
-                  caf::to_string(handle.error())));
+  log_warning(
+      str("cannot connect to the coordinator of term ", place.term, ": ", caf::to_string(handle.error())));
   listener_.failed(place.term);
 }
 

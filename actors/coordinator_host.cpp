@@ -166,9 +166,8 @@ class Host {
     if (found != workers_.end()) self_->send(found->second, std::move(order));
   }
   void apply(const Commit& effect) {
-    const CommitOrder order{
-        term_,         effect.generation.term, effect.generation.number, effect.step,
-        effect.digest, effect.fingerprint,     effect.tensors,           effect.shards};
+    const CommitOrder order{term_,         effect.generation.term, effect.generation.number, effect.step,
+                            effect.digest, effect.fingerprint,     effect.tensors,           effect.shards};
     self_->request(committer_, caf::infinite, order).then([this](const CommitReply& reply) {
       committed(reply);
     });

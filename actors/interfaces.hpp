@@ -27,8 +27,8 @@ auto inspect(Inspector& f, TrainerBeat& x) {
 
 namespace rekindle::actors {
 
-struct Register {  // worker to coordinator, first on a connection
-  std::uint64_t term = 0;      // the term that the worker means to join
+struct Register {               // worker to coordinator, first on a connection
+  std::uint64_t term = 0;       // the term that the worker means to join
   std::string worker, message;  // a protocol::Registration
 };
 struct Welcome {  // the coordinator's answer, before any order
@@ -144,11 +144,13 @@ auto inspect(Inspector& f, SupervisorGone& x) {
 }
 template <class Inspector>
 auto inspect(Inspector& f, CommitOrder& x) {
-  return f(caf::meta::type_name("CommitOrder"), x.own_term, x.term, x.generation, x.step, x.digest, x.fingerprint, x.tensors, x.shards);
+  return f(caf::meta::type_name("CommitOrder"), x.own_term, x.term, x.generation, x.step, x.digest,
+           x.fingerprint, x.tensors, x.shards);
 }
 template <class Inspector>
 auto inspect(Inspector& f, CommitReply& x) {
-  return f(caf::meta::type_name("CommitReply"), x.term, x.generation, x.step, x.higher_term, x.checkpoint, x.fingerprint, x.error);
+  return f(caf::meta::type_name("CommitReply"), x.term, x.generation, x.step, x.higher_term, x.checkpoint,
+           x.fingerprint, x.error);
 }
 template <class Inspector>
 auto inspect(Inspector& f, TermCheck& x) {
@@ -180,12 +182,12 @@ auto inspect(Inspector& f, TimerTick& x) {
 }
 
 // What the coordinator may ask of a worker, over the network.
-using WorkerActor = caf::typed_actor<caf::reacts_to<Welcome>, caf::reacts_to<TrainerOrder>,
-                                     caf::reacts_to<KillOrder>, caf::reacts_to<RegisterOrder>,
-                                     caf::reacts_to<DismissOrder>>;
+using WorkerActor =
+    caf::typed_actor<caf::reacts_to<Welcome>, caf::reacts_to<TrainerOrder>, caf::reacts_to<KillOrder>,
+                     caf::reacts_to<RegisterOrder>, caf::reacts_to<DismissOrder>>;
 // What a worker may ask of the coordinator, over the network.
-using CoordinatorActor = caf::typed_actor<caf::reacts_to<Register, WorkerActor>, caf::reacts_to<TrainerReport>,
-                                          caf::reacts_to<WorkerBeat>>;
+using CoordinatorActor = caf::typed_actor<caf::reacts_to<Register, WorkerActor>,
+                                          caf::reacts_to<TrainerReport>, caf::reacts_to<WorkerBeat>>;
 // The same actors as their own processes see them.
 using LocalWorker =
     WorkerActor::extend<caf::reacts_to<LocalTerm>, caf::reacts_to<LocalConnection, CoordinatorActor>,

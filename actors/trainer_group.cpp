@@ -41,8 +41,7 @@ Status TrainerGroup::start(const std::string& trainer) {
   REKINDLE_TRY(Child child, spawn({launch_.program, "--run-dir", launch_.run_dir, "--name", trainer},
                                   environment_of(launch_.job), ends.second.get()));
   const std::scoped_lock lock(mutex_);
-  members_.emplace(trainer,
-                   Member{std::move(child), std::make_shared<Channel>(std::move(ends.first)), true});
+  members_.emplace(trainer, Member{std::move(child), std::make_shared<Channel>(std::move(ends.first)), true});
   const std::uint64_t one = 1;
   if (::write(changed_.get(), &one, sizeof one) < 0) return fail("eventfd: a trainer cannot be watched");
   return {};

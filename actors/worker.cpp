@@ -26,7 +26,11 @@ class Host {
  public:
   Host(LocalWorker::pointer self, const WorkerConfig& config, TrainerGroup& trainers,
        CoordinatorFinder*& finder)
-      : self_(self), name_(config.worker), machine_(config, boot_time()), trainers_(trainers), finder_(finder) {}
+      : self_(self),
+        name_(config.worker),
+        machine_(config, boot_time()),
+        trainers_(trainers),
+        finder_(finder) {}
 
   void feed(const WorkerEvent& event) {
     for (const WorkerEffect& effect : machine_.on(boot_time(), event)) {
@@ -81,9 +85,7 @@ class Host {
     self_->send(coordinator_, Register{effect.term, name_, encode(effect.registration)},
                 caf::actor_cast<WorkerActor>(LocalWorker(self_)));
   }
-  void apply(const SendReport& effect) {
-    send(TrainerReport{effect.term, name_, encode(effect.message)});
-  }
+  void apply(const SendReport& effect) { send(TrainerReport{effect.term, name_, encode(effect.message)}); }
   void apply(const SendBeat& effect) { send(WorkerBeat{effect.term, name_, effect.trainers}); }
   void apply(const PassOn& effect) { trainers_.send(effect.trainer, encode(effect.message)); }
   void apply(const StartTrainer& effect) {
@@ -109,15 +111,19 @@ class Host {
   CoordinatorActor coordinator_;
 };
 
-LocalWorker::behavior_type worker_actor(LocalWorker::pointer self, WorkerConfig config, TrainerGroup* trainers,
-                                        CoordinatorFinder** finder) {
+LocalWorker::behavior_type worker_actor(LocalWorker::pointer self, WorkerConfig config,
+                                        TrainerGroup* trainers, CoordinatorFinder** finder) {
   auto host = std::make_shared<Host>(self, config, *trainers, *finder);
   self->set_down_handler([host](const caf::down_msg& down) { host->lost(down.source); });
   self->send(self, TimerTick{});
   return {
-      [host](const Welcome& welcome) { host->feed(Welcomed{welcome.term, welcome.refused}); },
+      [host](const Welcome& welcome) {
+        host->feed(Welcomed{welcome.term, welcome.refused});
+      },
       [host](const TrainerOrder& order) { host->order(order); },
-      [host](const KillOrder& order) { host->feed(OrderedKill{order.term, {order.trainer, order.why}}); },
+      [host](const KillOrder& order) {
+        host->feed(OrderedKill{order.term, {order.trainer, order.why}});
+      },
       [host](const RegisterOrder& order) { host->feed(AskedToRegister{order.term}); },
       [host](const DismissOrder& order) {
         host->feed(Dismissed{order.term, {order.exit_code, order.why}});
@@ -152,13 +158,12 @@ int run_worker(const WorkerOptions& options, Fd supervisor_socket) {
   worker.alone_limit = options.alone_limit;
   CoordinatorFinder* finder = nullptr;
   const LocalWorker actor = system.spawn(worker_actor, worker, &trainers, &finder);
-  CoordinatorFinder found(
-      system, options.layout,
-      {[&](std::uint64_t term) { caf::anon_send(actor, LocalTerm{term}); },
-       [&](std::uint64_t term, CoordinatorActor coordinator) {
-         caf::anon_send(actor, LocalConnection{term}, std::move(coordinator));
-       },
-       [&](std::uint64_t term) { caf::anon_send(actor, LocalConnection{term}); }});
+  CoordinatorFinder found(system, options.layout,
+                          {[&](std::uint64_t term) { caf::anon_send(actor, LocalTerm{term}); },
+                           [&](std::uint64_t term, CoordinatorActor coordinator) {
+                             caf::anon_send(actor, LocalConnection{term}, std::move(coordinator));
+                           },
+                           [&](std::uint64_t term) { caf::anon_send(actor, LocalConnection{term}); }});
   finder = &found;
   found.start();
   trainers.serve(supervisor_socket.get(),

@@ -18,7 +18,7 @@ struct WorkerOptions {
   std::string name;  // random, never reused
   std::string build;
   std::string trainer_program;
-  std::uint64_t term = 0;  // the least term to obey
+  std::uint64_t term = 0;                         // the least term to obey
   std::chrono::milliseconds alone_limit{600000};  // without a coordinator; then it leaves with 75
 };
 

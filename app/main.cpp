@@ -81,9 +81,11 @@ int main(int argc, char** argv) {
                            "with the optimizer's tensors, as momentum.NAME");
   JoinOptions join;
   std::string wait = "10min";
-  CLI::App* join_command = cli.add_subcommand("join", "add workers on this machine to a run that is going on");
+  CLI::App* join_command =
+      cli.add_subcommand("join", "add workers on this machine to a run that is going on");
   join_command->add_option("RUN_DIR", run_dir)->required();
-  join_command->add_option("--workers", join.workers)->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1024}));
+  join_command->add_option("--workers", join.workers)
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1024}));
   join_command->add_option("--wait", wait, "for the run to come back when it is away, with a unit");
   CLI::App* stop_command =
       cli.add_subcommand("stop", "finish the step in flight, save the state and end the run");

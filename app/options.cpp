@@ -78,8 +78,9 @@ JobOptions::JobOptions(CLI::App& command) : raw_(std::make_unique<Raw>()), comma
                      "how long to wait for trainers: at the start, and when too few are left");
   command.add_option("--lost-after", r.lost_after, "without a heartbeat, a worker or trainer is lost");
   command.add_option("--hang-after", r.hang_after, "without progress, a trainer is replaced");
-  command.add_option("--hash-every", r.hash_every,
-                     "steps between two comparisons of the trainers' states; 0: at checkpoints only")
+  command
+      .add_option("--hash-every", r.hash_every,
+                  "steps between two comparisons of the trainers' states; 0: at checkpoints only")
       ->check(CLI::NonNegativeNumber);
   command.add_option("--stop-within", r.stop_within,
                      "a stop gives up the step in flight where it would take longer");
@@ -278,13 +279,15 @@ Result<LocalOptions> JobOptions::resolve_values() {
   job.keep = r.keep;
   job.min_trainers = r.min_trainers;
   if (job.min_trainers > job.leaves)
-    return fail(ExitCode::kUsage, str("--min-trainers ", job.min_trainers, " is more than --leaves ", job.leaves),
+    return fail(ExitCode::kUsage,
+                str("--min-trainers ", job.min_trainers, " is more than --leaves ", job.leaves),
                 "at most as many trainers as leaves work at once");
   job.hash_every = r.hash_every;
   REKINDLE_CHECK(set_duration(job.gather_time_ms, "--gather-time", r.gather_time));
   REKINDLE_CHECK(set_duration(job.lost_after_ms, "--lost-after", r.lost_after));
   REKINDLE_CHECK(set_duration(job.hang_after_ms, "--hang-after", r.hang_after));
-  if (!r.stop_within.empty()) REKINDLE_CHECK(set_duration(job.stop_within_ms, "--stop-within", r.stop_within));
+  if (!r.stop_within.empty())
+    REKINDLE_CHECK(set_duration(job.stop_within_ms, "--stop-within", r.stop_within));
   job.strict = r.strict;
   try {
     static_cast<void>(nlohmann::json(job).dump());

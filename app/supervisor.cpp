@@ -112,7 +112,8 @@ class Workers {
   }
 
   void watch(std::vector<pollfd>& waits) const {
-    for (const Slot& slot : slots_) waits.push_back({slot.process ? slot.process->child.pidfd.get() : -1, POLLIN, 0});
+    for (const Slot& slot : slots_)
+      waits.push_back({slot.process ? slot.process->child.pidfd.get() : -1, POLLIN, 0});
   }
 
   struct End {
@@ -142,7 +143,8 @@ class Workers {
   }
 
   bool running() const {
-    return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.process.has_value(); });
+    return std::any_of(slots_.begin(), slots_.end(),
+                       [](const Slot& slot) { return slot.process.has_value(); });
   }
   bool done() const {
     return std::all_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.done; });
@@ -193,9 +195,7 @@ class Workers {
 class Supervisor {
  public:
   explicit Supervisor(const LocalOptions& options)
-      : options_(options),
-        layout_(options.run_dir),
-        workers_({"worker", "--run-dir", options.run_dir}) {}
+      : options_(options), layout_(options.run_dir), workers_({"worker", "--run-dir", options.run_dir}) {}
 
   Result<int> run() {
     REKINDLE_TRY(signals_, take_signals());
@@ -320,8 +320,9 @@ class Supervisor {
     const ExitStatus status = wait_for(coordinator_->child);
     coordinator_.reset();
     if (ended_) return;
-    const std::string how = str("the coordinator ",
-                                status.by_signal ? "was killed by signal " : "ended with exit code ", status.code);
+    const std::string how =
+        str("the coordinator ", status.by_signal ? "was killed by signal " : "ended with exit code ",
+            status.code);
     const auto pause = backoff_.next(coordinator_started_);
     if (attempt_ == 0 || backoff_.crashes() > kCoordinatorCrashes)
       return on_end({70, str(how, ": run the same command again: it goes on from the last checkpoint")});
@@ -381,7 +382,8 @@ namespace {
 Result<int> join(const JoinOptions& options) {
   const run::Layout layout(options.run_dir);
   std::error_code code;
-  if (!std::filesystem::exists(layout.config(), code) || !std::filesystem::exists(layout.private_key(), code)) {
+  if (!std::filesystem::exists(layout.config(), code) ||
+      !std::filesystem::exists(layout.private_key(), code)) {
     return fail(ExitCode::kConfig, str(options.run_dir.string(), " holds no run that can be joined"),
                 "start one there with rekindle local");
   }
@@ -400,8 +402,8 @@ Result<int> join(const JoinOptions& options) {
   }
   workers.kill_all();
   // The run's own end, stopped or finished, is a good end for whoever helped.
-  const bool refused = last.code == static_cast<int>(ExitCode::kConfig) ||
-                       last.code == static_cast<int>(ExitCode::kGaveUp);
+  const bool refused =
+      last.code == static_cast<int>(ExitCode::kConfig) || last.code == static_cast<int>(ExitCode::kGaveUp);
   if (refused) {
     return fail(static_cast<ExitCode>(last.code), "the run does not take these workers",
                 str("see ", layout.logs().string(), "/worker-w0.log"));

@@ -64,8 +64,8 @@ Status sweep(const fs::path& run_dir, int keep, std::uint64_t current_term) {
     if (is_committed(run_dir, id)) {
       if (!newest) newest = id;
       if (++kept > keep) old.push_back(id);
-    } else if (id.term < current_term || (id.term == current_term && newest && id.step < newest->step)) {
-      old.push_back(id);  // nobody writes it any more: writers of a term write one checkpoint after the other
+    } else if (id.term <= current_term && newest && id.step < newest->step) {
+      old.push_back(id);  // nobody writes it any more: the trainers have gone past it
     }
   }
   Status first_failure;

@@ -27,7 +27,11 @@ const char* to_text(Phase phase) {
 }
 
 Coordinator::Coordinator(CoordinatorConfig config, Time now)
-    : config_(std::move(config)), now_(now), ticked_(now), gather_until_(now + config_.gather_time) {
+    : config_(std::move(config)),
+      began_at_(now),
+      now_(now),
+      ticked_(now),
+      gather_until_(now + config_.gather_time) {
   wait_until_ = config_.restarted ? now + config_.adopt_time : gather_until_;
   if (!config_.restorable.empty()) step_ = config_.restorable.front().step;
 }
@@ -107,13 +111,13 @@ void Coordinator::handle(const StopAsked& event) {
 void Coordinator::handle(const CommitDone& event) {
   checkpoints_.erase({event.step, event.generation});
   if (!event.error.empty()) {
-    failed_[event.step] = event.error;
+    checkpoint_failed(event.step, event.error);
     if (!fenced_) emit(Abandon{event.generation, event.step});
     emit(Warn{str("checkpoint of step ", event.step, " was not committed: ", event.error)});
   } else {
     auto& all = config_.restorable;
-    const auto older = std::find_if(all.begin(), all.end(),
-                                    [&](const Restorable& r) { return r.step <= event.step; });
+    const auto older =
+        std::find_if(all.begin(), all.end(), [&](const Restorable& r) { return r.step <= event.step; });
     all.insert(older, {event.checkpoint, event.step, event.fingerprint});
     if (config_.job.keep > 0 && all.size() > config_.job.keep) all.resize(config_.job.keep);
     failed_.erase(event.step);
@@ -272,8 +276,8 @@ bool Coordinator::is_member(const std::string& trainer) const {
 
 bool Coordinator::current(const GenerationId& id) const {
   if (planted(Bug::kNoGenerationCheck)) return true;
-  return id == generation_ && (phase_ == Phase::kRunning || phase_ == Phase::kParking ||
-                               phase_ == Phase::kAdopting);
+  return id == generation_ &&
+         (phase_ == Phase::kRunning || phase_ == Phase::kParking || phase_ == Phase::kAdopting);
 }
 
 void Coordinator::send(const std::string& trainer, ToTrainer message) {

@@ -68,7 +68,8 @@ struct DismissWorker {
   std::string worker;
   Dismiss dismiss;
 };
-struct AskToRegister {  // it speaks, but was declared lost: what it knows of its trainers has to be told again
+struct AskToRegister {  // it speaks, but was declared lost: what it knows of its trainers has to be told
+                        // again
   std::string worker;
 };
 struct Commit {  // write the manifest of a checkpoint whose shards are all durable; answer with CommitDone
@@ -108,8 +109,8 @@ struct Finish {  // the run's processes may go: exit with this
   std::string line, hint;
   std::optional<std::uint64_t> stuck_at = {};  // the step that nobody gets past: name its samples
 };
-using Effect = std::variant<SendTrainer, OrderKill, DismissWorker, AskToRegister, Commit, Abandon, SetAside, Rewind,
-                            RecordStep, RecordEvaluation, ShowProgress, Tell, Warn, Finish>;
+using Effect = std::variant<SendTrainer, OrderKill, DismissWorker, AskToRegister, Commit, Abandon, SetAside,
+                            Rewind, RecordStep, RecordEvaluation, ShowProgress, Tell, Warn, Finish>;
 
 // ---- the machine ----
 
@@ -179,7 +180,7 @@ class Coordinator {
     int slots = 1;
     Time heard{0};
   };
-  struct Checkpoint {  // being written
+  struct Checkpoint {                     // being written
     std::vector<std::string> writers;     // by rank
     std::map<int, ShardWritten> written;  // by rank
     std::map<std::string, std::string> failed;
@@ -255,8 +256,9 @@ class Coordinator {
   void replay(const TrainerState& state);
   void review_checkpoints();
   bool is_committed(std::uint64_t step) const;
-  bool settled(const Checkpoint& checkpoint) const;
+  bool settled(const CheckpointKey& key, const Checkpoint& checkpoint) const;
   void settle(const CheckpointKey& key);
+  void checkpoint_failed(std::uint64_t step, const std::string& why);
   void after_checkpoint();
   std::optional<std::vector<std::string>> members_of(const GenerationId& generation) const;
 
@@ -282,10 +284,10 @@ class Coordinator {
 
   CoordinatorConfig config_;
   Phase phase_ = Phase::kGathering;
-  Time now_{0}, ticked_{0}, shown_{-1000000};
-  Time wait_until_{0};     // of the gathering, adopting, parking or quitting under way
-  Time gather_until_{0};   // of a gathering: then the run ends
-  Time hold_until_{0};     // no generation before
+  Time began_at_{0}, now_{0}, ticked_{0}, shown_{-1000000};
+  Time wait_until_{0};    // of the gathering, adopting, parking or quitting under way
+  Time gather_until_{0};  // of a gathering: then the run ends
+  Time hold_until_{0};    // no generation before
   std::map<std::string, Worker> workers_;
   std::map<std::string, Trainer> trainers_;
   std::string fingerprint_;  // of all trainers
@@ -301,9 +303,10 @@ class Coordinator {
   std::deque<std::pair<GenerationId, std::vector<std::string>>> past_members_;
 
   std::map<CheckpointKey, Checkpoint> checkpoints_;
-  std::map<std::uint64_t, std::string> failed_;  // steps whose checkpoint could not be written, and why
-  Time write_time_{0};                           // of the slowest shard seen
-  bool must_restore_ = false;                    // what is held in memory is not to be trusted
+  std::map<std::uint64_t, std::pair<int, std::string>> failed_;  // steps whose checkpoint could not be
+                                                                 // written: how often, and why
+  Time write_time_{0};                                           // of the slowest shard seen
+  bool must_restore_ = false;  // what is held in memory is not to be trusted
   int restore_tries_ = 0;
 
   std::optional<StopAsked> stop_;

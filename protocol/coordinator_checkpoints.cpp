@@ -1,5 +1,5 @@
-// Checkpoints that are being written. One belongs to its step, its generation and its writers, and outlives the
-// generation: it is given up only if a writer failed, or was lost before it had reported.
+// Checkpoints that are being written. One belongs to its step, its generation and its writers, and outlives
+// the generation: it is given up only if a writer failed, or was lost before it had reported.
 #include <algorithm>
 
 #include "base/text.hpp"
@@ -47,13 +47,16 @@ void Coordinator::replay(const TrainerState& state) {
     shard_reported(shard.generation, shard.step, shard.trainer, nullptr, shard.why);
 }
 
-// Whether nobody writes into it any more: only then it may be committed or removed.
-bool Coordinator::settled(const Checkpoint& checkpoint) const {
+// Whether nobody writes into it any more: only then it may be committed or removed. Members report their
+// shards before they park, so whoever has parked, or is in another generation, will not write any more.
+bool Coordinator::settled(const CheckpointKey& key, const Checkpoint& checkpoint) const {
   for (std::size_t rank = 0; rank < checkpoint.writers.size(); ++rank) {
     const std::string& writer = checkpoint.writers[rank];
     if (checkpoint.written.contains(static_cast<int>(rank)) || checkpoint.failed.contains(writer)) continue;
-    const bool may_come = phase_ == Phase::kAdopting && !gone_.contains(writer);
-    if (trainers_.contains(writer) || may_come) return false;
+    if (key.second != generation_) continue;
+    const auto found = trainers_.find(writer);
+    const bool absent = phase_ == Phase::kAdopting && found == trainers_.end() && !gone_.contains(writer);
+    if (absent || (found != trainers_.end() && found->second.moving())) return false;
   }
   return true;
 }
@@ -69,7 +72,7 @@ void Coordinator::settle(const CheckpointKey& key) {
   if (found == checkpoints_.end() || found->second.committing) return;
   Checkpoint& checkpoint = found->second;
   const bool hasty = planted(Bug::kCommitWithMissingShard) && !checkpoint.written.empty();
-  if (!settled(checkpoint) && !hasty) return;
+  if (!settled(key, checkpoint) && !hasty) return;
   const auto& [step, generation] = key;
   if (is_committed(step)) {  // by another generation, meanwhile
     emit(Abandon{generation, step});
@@ -80,11 +83,10 @@ void Coordinator::settle(const CheckpointKey& key) {
   if (!whole && !hasty) {
     const bool failed = !checkpoint.failed.empty();
     const std::string why = failed ? checkpoint.failed.begin()->second : "a trainer was lost while it wrote";
-    if (failed) failed_[step] = why;
-    emit(Warn{str("the checkpoint of step ", step, " could not be written: ", why,
-                  step < config_.job.steps && !stop_
-                      ? "; training goes on and the next checkpoint tries again"
-                      : "")});
+    if (failed) checkpoint_failed(step, why);
+    emit(Warn{str(
+        "the checkpoint of step ", step, " could not be written: ", why,
+        step < config_.job.steps && !stop_ ? "; training goes on and the next checkpoint tries again" : "")});
     emit(Abandon{generation, step});
     checkpoints_.erase(found);
     return after_checkpoint();
@@ -105,6 +107,12 @@ void Coordinator::settle(const CheckpointKey& key) {
   }
   checkpoint.committing = true;
   emit(std::move(commit));
+}
+
+void Coordinator::checkpoint_failed(std::uint64_t step, const std::string& why) {
+  auto& [times, last] = failed_[step];
+  ++times;
+  last = why;
 }
 
 // A run that waits for a checkpoint to end has to look again.

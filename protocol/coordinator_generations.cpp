@@ -11,6 +11,7 @@ namespace rekindle::protocol {
 
 namespace {
 constexpr std::size_t kRememberedGenerations = 16;  // whose late shard reports are still understood
+constexpr int kFinalTries = 2;                      // to write the state at the end of a run
 constexpr int kDifferLimit = 2;                     // times that a trainer's state may be unlike the others'
 }  // namespace
 
@@ -54,7 +55,7 @@ void Coordinator::regroup() {
 void Coordinator::judge_generation() {
   bool differ = false;
   std::vector<std::string> suspects;
-  std::string restore_error;
+  std::optional<std::string> restore_error;
   for (const std::string& member : members_) {
     const auto found = trainers_.find(member);
     if (found == trainers_.end() || !found->second.parked) continue;
@@ -73,7 +74,7 @@ void Coordinator::judge_generation() {
     blame(link->first, link->second);
     hold_until_ = now_ + config_.link_pause;  // tells a blink from a broken link
   }
-  if (!restore_error.empty()) restore_failed(restore_error);
+  if (restore_error) restore_failed(*restore_error);
   if (differ) roll_back(suspects);
 }
 
@@ -135,8 +136,7 @@ Coordinator::Origin Coordinator::origin() const {
     }
   }
   const Restorable* newest = config_.restorable.empty() ? nullptr : &config_.restorable.front();
-  if (newest != nullptr && (!held || newest->step > origin.step))
-    return {newest->step, {}, newest};
+  if (newest != nullptr && (!held || newest->step > origin.step)) return {newest->step, {}, newest};
   if (planted(Bug::kHighestStepOffByOne) && held && origin.step > 0) --origin.step;
   if (held) return origin;
   return {};  // initial values, which every trainer makes for itself
@@ -152,9 +152,9 @@ void Coordinator::form_if_possible() {
   if (stop_) {
     const Origin from = origin();
     if (may_adopt && !enough_trainers()) return;  // a generation may be running that has to be saved
-    const bool commit_under_way = std::any_of(checkpoints_.begin(), checkpoints_.end(), [&](const auto& entry) {
-      return entry.first.first == from.step;
-    });
+    const bool commit_under_way =
+        std::any_of(checkpoints_.begin(), checkpoints_.end(),
+                    [&](const auto& entry) { return entry.first.first == from.step; });
     if (nothing_to_save(from)) return end(saved_finish(from.step));
     if (commit_under_way) return wait_for_trainers();
     return form();
@@ -174,6 +174,8 @@ void Coordinator::wait_for_trainers() {
 bool Coordinator::enough_trainers() const {
   const std::size_t there = trainers_.size();
   if (there == 0 || there < config_.job.min_trainers) return false;
+  // Newcomers may be quicker to find a restarted coordinator than the members of a running generation.
+  if (!any_formed_ && config_.restarted && now_ < began_at_ + config_.lost_after) return false;
   if (!any_formed_)
     return there >= static_cast<std::size_t>(std::max(config_.expected_trainers, 1)) || now_ >= wait_until_;
   if (phase_ != Phase::kGathering || !origin().holders.empty()) return true;
@@ -248,9 +250,8 @@ std::vector<std::string> Coordinator::choose_members(const Origin& origin) const
     return a_holds != b_holds ? a_holds : old_rank(a) < old_rank(b);
   });
   if (all.size() > config_.job.leaves) all.resize(config_.job.leaves);
-  std::stable_sort(all.begin(), all.end(), [&](const std::string& a, const std::string& b) {
-    return old_rank(a) < old_rank(b);
-  });
+  std::stable_sort(all.begin(), all.end(),
+                   [&](const std::string& a, const std::string& b) { return old_rank(a) < old_rank(b); });
   // A second try to restore deals the shards to other trainers: a bad node must not condemn a good
   // checkpoint.
   if (restore_tries_ % 2 == 1) std::reverse(all.begin(), all.end());
@@ -271,9 +272,10 @@ void Coordinator::show_members(const Origin& from) {
                from.holders.size() < ranks ? str(", ", ranks - from.holders.size(), " of them new") : "");
   emit(Tell{str("generation ", to_text(generation_), " ", what)});
   if (from.restore != nullptr && other_fingerprint(*from.restore)) {
-    emit(Warn{str("the checkpoint was written by another build or machine; from here on the bits may "
-                  "differ: ",
-                  from.restore->fingerprint, " then, ", fingerprint_, " now")});
+    emit(
+        Warn{str("the checkpoint was written by another build or machine; from here on the bits may "
+                 "differ: ",
+                 from.restore->fingerprint, " then, ", fingerprint_, " now")});
   }
   const std::uint64_t leaves = config_.job.leaves;
   emit(Tell{"  rank  host             device  pid      leaves"});
@@ -311,8 +313,8 @@ Finish Coordinator::saved_finish(std::uint64_t step) const {
           ""};
 }
 
-// Ends the run when all members came to the end, or to a stop, and their state is durable. True: it has ended,
-// or its checkpoint is on its way.
+// Ends the run when all members came to the end, or to a stop, and their state is durable. True: it has
+// ended, or its checkpoint is on its way.
 bool Coordinator::try_end() {
   if (phase_ != Phase::kRunning) return false;
   std::optional<std::uint64_t> held;
@@ -332,8 +334,10 @@ bool Coordinator::try_end() {
     return true;
   }
   if (checkpoints_.contains({*held, generation_})) return true;
-  if (!failed_.contains(*held)) return false;  // nobody has written it yet
-  end({70, str("the state of step ", *held, " could not be written: ", failed_.at(*held)), resume_hint()});
+  const auto failure = failed_.find(*held);
+  if (failure == failed_.end() || failure->second.first < kFinalTries) return false;  // it is written (again)
+  end({70, str("the state of step ", *held, " could not be written: ", failure->second.second),
+       resume_hint()});
   return true;
 }
 

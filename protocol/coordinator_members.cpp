@@ -17,15 +17,19 @@ constexpr int kBrokenLinkLimit = 3;  // exchanges that fail between the same two
 // ---- coming ----
 
 void Coordinator::admit(const std::string& worker, const TrainerState& state) {
+  // What a running generation is like outranks a newcomer that was quicker to register.
+  if (own_generations_ == 0 && state.started && state.started->generation > generation_)
+    fingerprint_ = state.ready.fingerprint;
   if (!fits(worker, state.ready)) return;
   const std::string& name = state.ready.trainer;
+  gone_.erase(name);  // it was only silent
   const bool parked = state.parked && state.started && state.parked->generation == state.started->generation;
   const bool member = state.started && belongs(state);
   if (state.started && !member && !parked) {
     // It is still in a generation that is over for the others. What it holds may never be a source, and its
     // memory may be read by others that were cut off with it: the worker starts a new one instead.
-    emit(OrderKill{worker, {name, str("generation ", to_text(state.started->generation),
-                                             " has ended without it")}});
+    emit(OrderKill{worker,
+                   {name, str("generation ", to_text(state.started->generation), " has ended without it")}});
     return lose({name}, "it was in an older generation");
   }
   // It never got its Start, or not the newest: the generation cannot come about with it.
@@ -56,7 +60,8 @@ bool Coordinator::belongs(const TrainerState& state) {
   if (own_generations_ == 0 && id > generation_ &&
       (phase_ == Phase::kGathering || phase_ == Phase::kAdopting))
     adopt(*state.started);
-  if (id != generation_ || !is_member(state.ready.trainer) || gone_.contains(state.ready.trainer)) return false;
+  if (id != generation_ || !is_member(state.ready.trainer) || gone_.contains(state.ready.trainer))
+    return false;
   // The connections broke, and nothing has been formed since: it may still be running, and it holds what
   // counts.
   if (phase_ == Phase::kGathering) wait_for_members();
@@ -127,7 +132,7 @@ bool Coordinator::fits(const std::string& worker, const TrainerReady& ready) {
   const std::string what = str("trainer ", ready.trainer, " on ", ready.host,
                                " is not like the others: ", ready.fingerprint, ", they have ", fingerprint_);
   const std::string hint = "the same build, threads and kind of CPU are needed everywhere";
-  if (!any_formed_) {
+  if (!any_formed_ && !config_.restarted) {
     give_up({78, what, hint});
   } else {
     emit(Warn{str(what, ": it is refused")});
@@ -255,7 +260,7 @@ void Coordinator::crashed(const std::string& trainer, const std::string& how) {
   const auto found = trainers_.find(trainer);
   const bool member = found != trainers_.end() && found->second.rank >= 0;
   if (!any_formed_) {
-    if (++early_crashes_ >= kCrashLimit * std::max(config_.expected_trainers, 1))
+    if (++early_crashes_ >= kCrashLimit * std::max(config_.expected_trainers, 1) && !config_.restarted)
       give_up({70, str("trainers end before training begins: ", how), "look at logs/ in the run directory"});
     return;
   }

@@ -73,6 +73,7 @@ void Coordinator::heard(const std::string&, const Parked& message) {
   found->second.parked = message;
   found->second.progressed = now_;
   if (message.holds) step_ = std::max(step_, message.held_step);
+  review_checkpoints();
   if (phase_ == Phase::kAdopting) return go_on_if_adopted();
   if (phase_ != Phase::kRunning && phase_ != Phase::kParking) return;
   // As all of them agree about a cut, whoever parks for another reason ends the generation.
@@ -89,7 +90,7 @@ void Coordinator::heard(const std::string&, const TrainerBeat& message) {
   Trainer& trainer = found->second;
   trainer.heard = now_;
   if (message.progress != trainer.beat.progress || message.phase != trainer.beat.phase ||
-      message.generation != trainer.beat.generation)
+      message.generation != trainer.beat.generation || message.waiting_for != trainer.beat.waiting_for)
     trainer.progressed = now_;
   trainer.beat = message;
   trainer.peak_pss_bytes = std::max(trainer.peak_pss_bytes, message.peak_pss_bytes);
@@ -98,7 +99,7 @@ void Coordinator::heard(const std::string&, const TrainerBeat& message) {
 
 void Coordinator::heard(const std::string&, const TrainerFailed& message) {
   // Before training began it is most often the same for all of them: a wrong path, a full memory.
-  if (!any_formed_) return give_up({message.exit_code, message.what, message.hint});
+  if (!any_formed_ && !config_.restarted) return give_up({message.exit_code, message.what, message.hint});
   emit(Warn{str("trainer ", message.trainer, ": ", message.what)});
 }
 
@@ -106,7 +107,8 @@ void Coordinator::heard(const std::string& worker, const TrainerExited& message)
   const std::string how = message.by_signal ? str("it was killed by signal ", message.code)
                                             : str("it ended with exit code ", message.code);
   const bool by_itself = message.by_signal ? message.code != SIGKILL : message.code != 0;
-  if (by_itself && !ending_) crashed(message.trainer, str("trainer ", message.trainer, " of ", worker, ": ", how));
+  if (by_itself && !ending_)
+    crashed(message.trainer, str("trainer ", message.trainer, " of ", worker, ": ", how));
   gone_.insert(message.trainer);
   lose({message.trainer}, how);
   if (phase_ == Phase::kAdopting) go_on_if_adopted();

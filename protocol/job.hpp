@@ -29,7 +29,7 @@ struct Job {
   std::uint64_t classes = 10;
   bool strict = false;
   // How the run looks after itself; may change at every start.
-  std::uint64_t min_trainers = 1;        // fewer: training waits, at most the gather time
+  std::uint64_t min_trainers = 1;  // fewer: training waits, at most the gather time
   std::uint64_t gather_time_ms = 300000;
   std::uint64_t lost_after_ms = 5000;    // without a heartbeat
   std::uint64_t hang_after_ms = 600000;  // without progress, waiting for nobody
@@ -45,10 +45,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, model, dataset, data, batch_size, leaves
                                    optimizer, lr, momentum, weight_decay, lr_gamma, lr_step, image_size,
                                    augment, dropout, precision, device, threads, loader_threads,
                                    trainers_per_worker, exchange, checkpoint_every, checkpoint_interval_ms,
-                                   keep, classes, strict, min_trainers,
-                                   gather_time_ms, lost_after_ms, hang_after_ms, hash_every, stop_within_ms,
-                                   train_samples, test_samples, data_hash,
-                                   cpu_capability)
+                                   keep, classes, strict, min_trainers, gather_time_ms, lost_after_ms,
+                                   hang_after_ms, hash_every, stop_within_ms, train_samples, test_samples,
+                                   data_hash, cpu_capability)
 
 // What makes the run this run: a resume with another identity is refused.
 nlohmann::json identity_of(const Job& job);

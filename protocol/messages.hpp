@@ -111,8 +111,8 @@ struct Parked {  // the step loop is at its park point, and nobody touches the s
   bool holds = false;           // whether it holds a whole step
   std::uint64_t held_step = 0;  // which
   ParkReason reason = ParkReason::kAborted;
-  int peer = -1;                // exchange-failed: the rank at fault, if known
-  std::vector<int> differing;   // states-differ: the ranks in the minority; none if there is no majority
+  int peer = -1;               // exchange-failed: the rank at fault, if known
+  std::vector<int> differing;  // states-differ: the ranks in the minority; none if there is no majority
   std::string detail;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Parked, generation, trainer, holds, held_step, reason, peer, differing,
@@ -221,8 +221,8 @@ using ToTrainer = std::variant<Start, Stop, Cut, Abort, Quit>;
 // All that a coordinator that knows nothing needs to know of a trainer.
 struct TrainerState {
   TrainerReady ready;
-  std::optional<Start> started;   // the newest generation that it was sent into
-  std::optional<Parked> parked;   // its last word about that generation
+  std::optional<Start> started;  // the newest generation that it was sent into
+  std::optional<Parked> parked;  // its last word about that generation
   TrainerBeat beat;
   std::vector<ShardWritten> written;  // of its newest checkpoint, which may not be committed yet
   std::vector<ShardFailed> failed;
@@ -288,9 +288,9 @@ using ToSupervisor = std::variant<CoordinatorUp, CoordinatorBeat, Say, Progress,
 
 struct StopRun {
   int exit_code = 75;
-  std::string why;              // "SIGUSR1"
-  std::int64_t within_ms = 0;   // the state must be durable by then: a step that takes longer is given up.
-                                // 0: no limit
+  std::string why;             // "SIGUSR1"
+  std::int64_t within_ms = 0;  // the state must be durable by then: a step that takes longer is given up.
+                               // 0: no limit
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StopRun, exit_code, why, within_ms)
 

@@ -168,7 +168,8 @@ void Worker::handle(const OwnTrainerEnded& event) {
     return;
   }
   if (now_ - slot.started >= config_.steady) slot.crashes = 0;
-  slot.start_at = now_ + std::min(config_.last_restart, config_.first_restart * (1 << std::min(slot.crashes, 16)));
+  slot.start_at =
+      now_ + std::min(config_.last_restart, config_.first_restart * (1 << std::min(slot.crashes, 16)));
   ++slot.crashes;
 }
 

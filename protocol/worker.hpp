@@ -65,8 +65,9 @@ struct OwnTrainerEnded {
   int code = 0;
 };
 struct WorkerTick {};
-using WorkerEvent = std::variant<TermSeen, Connected, Disconnected, Welcomed, AskedToRegister, OrderedForTrainer, OrderedKill,
-                                 Dismissed, OwnTrainerSaid, OwnTrainerEnded, WorkerTick>;
+using WorkerEvent =
+    std::variant<TermSeen, Connected, Disconnected, Welcomed, AskedToRegister, OrderedForTrainer, OrderedKill,
+                 Dismissed, OwnTrainerSaid, OwnTrainerEnded, WorkerTick>;
 
 // ---- effects ----
 

@@ -1,7 +1,7 @@
 // Every name in a run directory, in one place.
 //
-//   run.toml  coordinator.json  status.json  stop.json  terms/NNNN  key/  checkpoints/  attempts.jsonl  metrics.jsonl
-//   logs/
+//   run.toml  coordinator.json  status.json  stop.json  terms/NNNN  key/  checkpoints/  attempts.jsonl
+//   metrics.jsonl logs/
 #pragma once
 
 #include <filesystem>

@@ -43,7 +43,8 @@ namespace {
 std::vector<std::span<std::byte>> part_of(const State& state, std::size_t parts, std::size_t part) {
   std::size_t total = 0;
   for (const checkpoint::Tensor& tensor : state) total += tensor.bytes.size();
-  const std::size_t first = total / parts * part, last = part + 1 == parts ? total : total / parts * (part + 1);
+  const std::size_t first = total / parts * part,
+                    last = part + 1 == parts ? total : total / parts * (part + 1);
   std::vector<std::span<std::byte>> pieces;
   std::size_t begin = 0;
   for (const checkpoint::Tensor& tensor : state) {
@@ -57,8 +58,8 @@ std::vector<std::span<std::byte>> part_of(const State& state, std::size_t parts,
 
 }  // namespace
 
-Result<protocol::Comparison> copy(model::Replica& replica, exchange::Exchange& exchange, const protocol::Start& start,
-            protocol::Held& held) {
+Result<protocol::Comparison> copy(model::Replica& replica, exchange::Exchange& exchange,
+                                  const protocol::Start& start, protocol::Held& held) {
   const std::size_t ranks = start.members.size();
   std::vector<bool> receives(ranks, true);
   for (const int source : start.sources) receives[static_cast<std::size_t>(source)] = false;

@@ -23,8 +23,8 @@ Result<std::uint64_t> restore(model::Replica& replica, exchange::Exchange& excha
 // The state at `start.step` from the ranks that hold it to those that do not. Collective. `held` is none from
 // the first byte that is overwritten until all ranks' hashes are alike, and stays as it is at a source.
 // Returns how the hashes compare.
-Result<protocol::Comparison> copy(model::Replica& replica, exchange::Exchange& exchange, const protocol::Start& start,
-            protocol::Held& held);
+Result<protocol::Comparison> copy(model::Replica& replica, exchange::Exchange& exchange,
+                                  const protocol::Start& start, protocol::Held& held);
 
 struct Saved {
   std::string shard, tensors, digest;  // as protocol::ShardWritten

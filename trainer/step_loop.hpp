@@ -27,7 +27,7 @@ struct Parts {
   exchange::Hub& hub;
   model::Replica& replica;
   Link& link;
-  protocol::Held& held;             // kept true at every moment that matters: only the update moves it on
+  protocol::Held& held;  // kept true at every moment that matters: only the update moves it on
   Clock::time_point& last_checkpoint;
 };
 

@@ -67,7 +67,8 @@ TEST_F(BadRun, WrongConfigurationFile_78) {
   refuse({"--config", scratch_ / "broken.toml"}, 78, "broken.toml line 1");
   std::ofstream(scratch_ / "value.toml") << "optimizer = \"sdg\"\n";
   std::ofstream(scratch_ / "unit.toml") << "gather-time = \"5\"\n";
-  refuse({"--config", scratch_ / "value.toml"}, 78, "value.toml: --optimizer sdg is not known: did you mean sgd?");
+  refuse({"--config", scratch_ / "value.toml"}, 78,
+         "value.toml: --optimizer sdg is not known: did you mean sgd?");
   refuse({"--config", scratch_ / "unit.toml"}, 78, "unit.toml: --gather-time '5' is not a duration");
   refuse({"--config", scratch_ / "missing.toml"}, 78, "missing.toml");
 }

@@ -39,8 +39,7 @@ class Chaos : public ::testing::TestWithParam<const char*> {
         hit("trainer", SIGKILL);
         return hit("trainer", SIGKILL);
       case 6:
-        if (joiners_.size() < 3)
-          joiners_.emplace_back(Arguments{rekindle(), "join", dir()});
+        if (joiners_.size() < 3) joiners_.emplace_back(Arguments{rekindle(), "join", dir()});
         return;
       default:
         if (joiners_.empty()) return hit("coordinator", SIGKILL);

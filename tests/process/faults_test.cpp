@@ -38,8 +38,7 @@ class Faults : public ::testing::Test {
 };
 
 TEST_F(Faults, KilledSupervisor_NothingLeftAndTheRunGoesOnLater) {
-  Program program(Arguments{rekindle()} + mnist_run(dir(), 2, 100000) +
-                  Arguments{"--checkpoint-every", "5"});
+  Program program(Arguments{rekindle()} + mnist_run(dir(), 2, 100000) + Arguments{"--checkpoint-every", "5"});
   ASSERT_NO_FATAL_FAILURE(reach(program, 12));
   program.signal(SIGKILL);
   EXPECT_EQ(program.wait().exit_code, 128 + SIGKILL);

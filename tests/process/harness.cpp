@@ -139,8 +139,9 @@ std::vector<pid_t> processes_with(const std::string& word) {
 }
 
 std::vector<pid_t> parts_of(const fs::path& run_dir, const std::string& part) {
-  const std::string program =
-      part == "supervisor" ? "rekindle" : part == "trainer" ? "rekindle-trainer" : "rekindle-control";
+  const std::string program = part == "supervisor" ? "rekindle"
+                              : part == "trainer"  ? "rekindle-trainer"
+                                                   : "rekindle-control";
   std::vector<pid_t> found;
   for (const pid_t pid : processes_with(run_dir)) {
     std::error_code code;

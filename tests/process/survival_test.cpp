@@ -1,4 +1,5 @@
-// Promise 3 on real processes: whoever dies, hangs or is stopped, the others go on and the bits stay the same.
+// Promise 3 on real processes: whoever dies, hangs or is stopped, the others go on and the bits stay the
+// same.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

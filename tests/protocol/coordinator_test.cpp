@@ -218,8 +218,8 @@ TEST_F(CoordinatorTest, Stop_CutCommitQuitThenExit75) {
   EXPECT_EQ(sent<Stop>(feed(StopAsked{75, "SIGUSR1", Time(0)})).size(), 2U);
   shard(0, 12);
   park("a", 12, ParkReason::kCut);
-  park("b", 12, ParkReason::kCut);
-  EXPECT_TRUE(sent<Quit>(shard(1, 12)).empty());  // not durable yet
+  shard(1, 12);
+  EXPECT_TRUE(sent<Quit>(park("b", 12, ParkReason::kCut)).empty());  // not durable yet
   EXPECT_EQ(sent<Quit>(feed(CommitDone{generation_, 12, "c", "", ""})).size(), 2U);
   EXPECT_FALSE(finish());
   exit_all();
@@ -227,16 +227,28 @@ TEST_F(CoordinatorTest, Stop_CutCommitQuitThenExit75) {
   EXPECT_EQ(finish()->exit_code, 75);
 }
 
-TEST_F(CoordinatorTest, StopWhoseCheckpointFails_SaysThatItIsNotSaved) {
+TEST_F(CoordinatorTest, StopWhoseCheckpointFails_TriedOnceMoreThenSaysThatItIsNotSaved) {
   run_two();
   feed(StopAsked{75, "SIGUSR1", Time(0)});
-  say(ShardFailed{generation_, "a", 12, "no space"});
-  shard(1, 12);
-  park("a", 12, ParkReason::kCut);
-  park("b", 12, ParkReason::kCut);
+  for (int tries = 0; tries < 2; ++tries) {
+    EXPECT_EQ(machine_->phase(), Phase::kRunning);
+    say(ShardFailed{machine_->generation(), "a", 12, "no space"});
+    shard(1, 12);
+    park("a", 12, ParkReason::kCut);
+    park("b", 12, ParkReason::kCut);
+  }
   exit_all();
   ASSERT_TRUE(finish());
   EXPECT_EQ(finish()->exit_code, 70);
+}
+
+TEST_F(CoordinatorTest, WriterThatParkedWithoutWriting_CheckpointIsGivenUp) {
+  run_two();
+  shard(0, 10);
+  const auto effects = park("b", 10, ParkReason::kExchangeFailed);
+  EXPECT_EQ(of<Abandon>(effects).size(), 1U);
+  EXPECT_EQ(sent<Start>(pass(Time(200))).size() + sent<Start>(park("a", 10, ParkReason::kAborted)).size(),
+            2U);
 }
 
 TEST_F(CoordinatorTest, StopWhileForming_EndsIt) {
@@ -319,6 +331,33 @@ TEST_F(CoordinatorTest, WriterThatReportedAndDied_CheckpointOutlivesIt) {
   shard(1, 10);
   EXPECT_TRUE(of<Abandon>(say(TrainerExited{"b", true, 9})).empty());
   EXPECT_EQ(of<Commit>(shard(0, 10)).size(), 1U);
+}
+
+TEST_F(CoordinatorTest, WorkerThatWasSilentAndSpeaksAgain_HasToRegister) {
+  run_two();
+  for (const Time end = now_ + config_.lost_after; now_ <= end; now_ += Time(200)) feed(Tick{});
+  feed(Tick{});
+  EXPECT_EQ(of<AskToRegister>(feed(WorkerBeatSeen{"w-h", {}})).size(), 1U);
+}
+
+TEST_F(CoordinatorTest, AllConnectionsBreakAndComeBack_TheGenerationRunsOn) {
+  run_two();
+  feed(WorkerLost{"w-h", "its connection broke"});
+  EXPECT_EQ(machine_->phase(), Phase::kGathering);
+  Registration again{"w-h", "h", "build", 2, {}};
+  Start start;
+  start.generation = generation_;
+  for (const char* name : {"a", "b"}) start.members.push_back({name, {}});
+  for (const char* name : {"a", "b"}) {
+    TrainerState state;
+    state.ready = TrainerReady{name, "h", "cpu", "{}", {}, 1};
+    state.started = start;
+    state.started->rank = name[0] - 'a';
+    again.trainers.push_back(state);
+  }
+  EXPECT_TRUE(of<SendTrainer>(feed(WorkerRegistered{again})).empty());
+  EXPECT_EQ(machine_->phase(), Phase::kRunning);
+  EXPECT_EQ(machine_->generation(), generation_);
 }
 
 TEST_F(CoordinatorTest, Newcomer_LetInAtACutAfterAStepAndNotWhileACheckpointIsWritten) {
