@@ -166,7 +166,10 @@ void RunRecords::set_aside(const std::string& checkpoint) {
 
 void RunRecords::abandon(const GenerationId& generation, std::uint64_t step) {
   if (history()) return;
-  warn_once(checkpoint::discard(layout_.root(), {step, generation.term, generation.number}));
+  const checkpoint::CheckpointId id{step, generation.term, generation.number};
+  // The coordinator before this one may have committed it over its last words.
+  if (checkpoint::read_manifest(checkpoint::directory_of(layout_.root(), id))) return;
+  warn_once(checkpoint::discard(layout_.root(), id));
 }
 
 void RunRecords::show(const Coordinator& coordinator, const std::string& state) {

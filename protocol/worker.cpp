@@ -189,8 +189,17 @@ void Worker::fill_slots() {
   }
 }
 
+void Worker::end_those_that_never_get_ready() {
+  for (const auto& [name, trainer] : trainers_) {
+    if (trainer.ready || now_ - slots_[trainer.slot].started <= config_.warm_up_limit) continue;
+    emit(Warn{str("trainer ", name, " did not warm up: it is killed")});
+    emit(EndTrainer{name});
+  }
+}
+
 void Worker::handle(const WorkerTick&) {
   fill_slots();
+  end_those_that_never_get_ready();
   if (!connected_ && now_ - alone_since_ > config_.alone_limit) {
     leaving_ = true;
     return emit(LeaveRun{75, "no coordinator came back"});

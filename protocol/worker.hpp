@@ -22,6 +22,7 @@ struct WorkerConfig {
   Time first_restart{1000}, last_restart{60000};  // of a trainer that crashed: doubled each time
   Time killed_restart{100};                       // of one that was killed from outside
   Time steady{60000};                             // alive so long: its earlier crashes are forgotten
+  Time warm_up_limit{600000};                     // of a trainer: then it is killed, and another one started
   Time alone_limit{600000};                       // without a coordinator
 };
 
@@ -144,6 +145,7 @@ class Worker {
   void report(const FromTrainer& message);
   void register_again();
   void fill_slots();
+  void end_those_that_never_get_ready();
   bool obeys(std::uint64_t term) const;
   template <class E>
   void emit(E effect) {

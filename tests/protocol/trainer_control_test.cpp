@@ -1,0 +1,91 @@
+// What the control thread and the step loop of a trainer agree about.
+#include <gtest/gtest.h>
+
+#include "protocol/trainer_control.hpp"
+
+namespace rekindle::protocol {
+namespace {
+
+Start start_of(const GenerationId& generation) {
+  Start start;
+  start.generation = generation;
+  return start;
+}
+
+TEST(TrainerControl, OlderStartsAreDropped) {
+  TrainerControl control;
+  control.hear(start_of({2, 1}));
+  control.hear(start_of({1, 9}));
+  EXPECT_EQ(control.next_start()->generation, (GenerationId{2, 1}));
+  EXPECT_FALSE(control.next_start());
+}
+
+TEST(TrainerControl, AbortThatOvertakesTheEntry_Counts) {
+  TrainerControl control;
+  control.hear(start_of({1, 1}));
+  const auto start = control.next_start();
+  control.hear(Abort{{1, 1}});
+  control.enter(start->generation);
+  EXPECT_TRUE(control.aborted());
+}
+
+TEST(TrainerControl, AbortOfAnOlderGeneration_DoesNotReachTheNewer) {
+  TrainerControl control;
+  control.enter({1, 2});
+  EXPECT_FALSE(control.hear(Abort{{1, 1}}));
+  EXPECT_FALSE(control.aborted());
+  EXPECT_TRUE(control.hear(Abort{{1, 2}}));
+}
+
+TEST(TrainerControl, StopAndCut_OfThisGenerationAlone) {
+  TrainerControl control;
+  control.enter({1, 2});
+  control.hear(Stop{{1, 1}});
+  EXPECT_EQ(control.flags(), 0U);
+  control.hear(Cut{{1, 2}});
+  control.hear(Stop{{1, 2}});
+  EXPECT_EQ(control.flags(), kStopFlag | kCutFlag);
+}
+
+TEST(TrainerControl, Quit_EndsWhateverRunsAndStartsNothing) {
+  TrainerControl control;
+  control.enter({1, 2});
+  control.hear(start_of({1, 3}));
+  EXPECT_TRUE(control.hear(Quit{}));
+  EXPECT_TRUE(control.aborted());
+  EXPECT_FALSE(control.next_start());
+}
+
+TEST(TrainerControl, SourceThatHoldsAnotherStep_Refuses) {
+  Start start = start_of({1, 1});
+  start.step = 7;
+  start.sources = {0};
+  EXPECT_FALSE(refusal(start, {true, 7}));
+  EXPECT_TRUE(refusal(start, {true, 6}));
+  EXPECT_TRUE(refusal(start, {false, 7}));
+  start.rank = 1;  // copies
+  EXPECT_FALSE(refusal(start, {false, 0}));
+}
+
+TEST(TrainerControl, CompareHashes_NamesTheMinorityIfThereIsOne) {
+  const Hash128 a{1, 1}, b{2, 2}, c{3, 3};
+  EXPECT_TRUE(compare_hashes({a, a, a}).alike);
+  EXPECT_EQ(compare_hashes({a, b, a}).minority, std::vector<int>{1});
+  const Comparison half = compare_hashes({a, b});
+  EXPECT_FALSE(half.alike);
+  EXPECT_TRUE(half.minority.empty());
+  EXPECT_TRUE(compare_hashes({a, b, c}).minority.empty());
+}
+
+TEST(TrainerControl, StopAtTheLastStep_IsACutForTheEvaluationIsStillDue) {
+  Job job;
+  job.steps = 10;
+  EXPECT_EQ(after_step(job, 10, 0).reason, ParkReason::kFinished);
+  EXPECT_EQ(after_step(job, 10, kStopFlag).reason, ParkReason::kCut);
+  EXPECT_TRUE(after_step(job, 10, 0).write);
+  EXPECT_FALSE(after_step(job, 5, kCutFlag).write);
+  EXPECT_TRUE(after_step(job, 5, kCutFlag).park);
+}
+
+}  // namespace
+}  // namespace rekindle::protocol

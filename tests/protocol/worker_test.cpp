@@ -1,0 +1,156 @@
+// The worker's decisions: whom it obeys, what it tells a new coordinator, how it keeps its slots filled.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <optional>
+
+#include "protocol/worker.hpp"
+
+namespace rekindle::protocol {
+namespace {
+
+class WorkerTest : public ::testing::Test {
+ protected:
+  WorkerTest() {
+    config_.worker = "w";
+    config_.slots = 1;
+    machine_.emplace(config_, now_);
+  }
+  std::vector<WorkerEffect> feed(const WorkerEvent& event) { return machine_->on(now_, event); }
+  template <class E>
+  static std::vector<E> of(const std::vector<WorkerEffect>& effects) {
+    std::vector<E> found;
+    for (const WorkerEffect& effect : effects) {
+      if (const auto* e = std::get_if<E>(&effect)) found.push_back(*e);
+    }
+    return found;
+  }
+  // Connected to and welcomed by the coordinator of `term`; what it was told of the trainers.
+  Registration meet(std::uint64_t term) {
+    feed(TermSeen{term});
+    const auto registrations = of<SendRegistration>(feed(Connected{term}));
+    EXPECT_EQ(registrations.size(), 1U);
+    for (const StartTrainer& start : of<StartTrainer>(feed(Welcomed{term, ""}))) trainer_ = start.trainer;
+    return registrations.empty() ? Registration{} : registrations[0].registration;
+  }
+  void ready() { feed(OwnTrainerSaid{trainer_, TrainerReady{trainer_, "h", "cpu", "{}", {}, 1}}); }
+  std::vector<WorkerEffect> order(std::uint64_t term, const ToTrainer& message) {
+    return feed(OrderedForTrainer{term, {trainer_, message}});
+  }
+  // How long until another trainer is started.
+  Time restarted_after() {
+    for (Time waited(0); waited < Time(200000); waited += Time(100), now_ += Time(100)) {
+      for (const StartTrainer& start : of<StartTrainer>(feed(WorkerTick{}))) {
+        trainer_ = start.trainer;
+        return waited;
+      }
+    }
+    return Time(-1);
+  }
+
+  WorkerConfig config_;
+  Time now_{1000};
+  std::optional<Worker> machine_;
+  std::string trainer_;
+};
+
+TEST_F(WorkerTest, StartsItsTrainersOnceItIsWelcome) {
+  EXPECT_TRUE(of<StartTrainer>(feed(WorkerTick{})).empty());
+  meet(1);
+  EXPECT_FALSE(trainer_.empty());
+}
+
+TEST_F(WorkerTest, ObeysTheHighestTermThatItHasSeenAndNoOther) {
+  meet(2);
+  ready();
+  EXPECT_EQ(of<PassOn>(order(2, Abort{{2, 1}})).size(), 1U);
+  EXPECT_TRUE(of<PassOn>(order(1, Abort{{1, 1}})).empty());
+  feed(TermSeen{3});
+  EXPECT_TRUE(of<PassOn>(order(2, Abort{{2, 1}})).empty());  // from that moment on
+  EXPECT_TRUE(of<Connect>(feed(TermSeen{2})).empty());
+}
+
+TEST_F(WorkerTest, NewCoordinator_ToldTheGenerationWhatWasParkedAndTheShards) {
+  meet(1);
+  ready();
+  Start start;
+  start.generation = {1, 4};
+  start.members = {{trainer_, {}}};
+  order(1, start);
+  feed(OwnTrainerSaid{trainer_, ShardWritten{{1, 4}, trainer_, 7, 0, "s", "t", "d", 1}});
+  feed(Disconnected{1});
+  feed(OwnTrainerSaid{trainer_, Parked{{1, 4}, trainer_, true, 9, ParkReason::kExchangeFailed, 1, {}, ""}});
+  const Registration told = meet(2);
+  ASSERT_EQ(told.trainers.size(), 1U);
+  EXPECT_EQ(told.trainers[0].started->generation, (GenerationId{1, 4}));
+  EXPECT_EQ(told.trainers[0].parked->held_step, 9U);
+  EXPECT_EQ(told.trainers[0].written.at(0).step, 7U);
+}
+
+TEST_F(WorkerTest, ParkedInAnOlderGeneration_IsNoWordAboutTheNewer) {
+  meet(1);
+  ready();
+  Start start;
+  start.generation = {1, 1};
+  order(1, start);
+  start.generation = {1, 2};
+  order(1, start);
+  feed(OwnTrainerSaid{trainer_, Parked{{1, 1}, trainer_, true, 9, ParkReason::kAborted, -1, {}, ""}});
+  feed(Disconnected{1});
+  EXPECT_FALSE(meet(2).trainers.at(0).parked);
+}
+
+TEST_F(WorkerTest, StepsWithoutACoordinator_ToldToTheNextOne) {
+  meet(1);
+  ready();
+  feed(Disconnected{1});
+  for (std::uint64_t step = 1; step <= 3; ++step)
+    feed(OwnTrainerSaid{trainer_, StepDone{{1, 1}, step, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}});
+  feed(TermSeen{2});
+  feed(Connected{2});
+  EXPECT_EQ(of<SendReport>(feed(Welcomed{2, ""})).size(), 3U);
+}
+
+TEST_F(WorkerTest, CrashedTrainer_StartedAgainLaterEachTimeButAKilledOneAtOnce) {
+  meet(1);
+  feed(OwnTrainerEnded{trainer_, true, SIGKILL});
+  EXPECT_LE(restarted_after(), Time(200));
+  std::vector<Time> waits;
+  for (int i = 0; i < 3; ++i) {
+    feed(OwnTrainerEnded{trainer_, true, SIGSEGV});
+    waits.push_back(restarted_after());
+  }
+  EXPECT_EQ(waits, (std::vector<Time>{Time(1000), Time(2000), Time(4000)}));
+}
+
+TEST_F(WorkerTest, TrainerThatWasToldToQuitOrCannotWorkHere_NotStartedAgain) {
+  meet(1);
+  ready();
+  order(1, Quit{});
+  feed(OwnTrainerEnded{trainer_, false, 0});
+  EXPECT_EQ(restarted_after(), Time(-1));
+}
+
+TEST_F(WorkerTest, TrainerThatNeverGetsReady_Killed) {
+  meet(1);
+  now_ += config_.warm_up_limit + Time(100);
+  EXPECT_EQ(of<EndTrainer>(feed(WorkerTick{})).size(), 1U);
+}
+
+TEST_F(WorkerTest, Refused_Leaves) {
+  feed(TermSeen{1});
+  feed(Connected{1});
+  const auto left = of<LeaveRun>(feed(Welcomed{1, "another build"}));
+  ASSERT_EQ(left.size(), 1U);
+  EXPECT_EQ(left[0].exit_code, 78);
+}
+
+TEST_F(WorkerTest, AloneForTooLong_Leaves) {
+  meet(1);
+  feed(Disconnected{1});
+  now_ += config_.alone_limit + Time(100);
+  EXPECT_EQ(of<LeaveRun>(feed(WorkerTick{})).size(), 1U);
+}
+
+}  // namespace
+}  // namespace rekindle::protocol
