@@ -1,0 +1,47 @@
+// A checker that finds nothing is worth nothing: each bug of protocol/planted.hpp has to be found.
+#include <gtest/gtest.h>
+
+#include <iostream>
+#include <string>
+
+#include "run.hpp"
+
+namespace rekindle::sim {
+namespace {
+
+constexpr std::uint64_t kBudget = 3000;  // schedules
+
+class PlantedBug : public testing::TestWithParam<NamedBug> {
+ protected:
+  void TearDown() override { protocol::planted_bug = protocol::Bug::kNone; }
+};
+
+// The same schedule has to be fine without the bug, or it is another one that was found.
+TEST_P(PlantedBug, IsFound) {
+  Coverage coverage;
+  for (std::uint64_t seed = 1; seed <= kBudget; ++seed) {
+    protocol::planted_bug = GetParam().bug;
+    const Outcome with_bug = run_schedule(seed, coverage);
+    if (with_bug.violation.empty()) continue;
+    protocol::planted_bug = protocol::Bug::kNone;
+    if (!run_schedule(seed, coverage).violation.empty()) continue;
+    std::cout << "seed " << seed << ": " << with_bug.violation << "\n";
+    return;
+  }
+  FAIL() << "nothing is found in " << kBudget << " schedules";
+}
+
+std::string test_name(const testing::TestParamInfo<NamedBug>& info) {
+  std::string name;
+  bool upper = true;
+  for (const char* c = info.param.name; *c != 0; ++c) {
+    if (*c != '-') name += upper ? static_cast<char>(std::toupper(*c)) : *c;
+    upper = *c == '-';
+  }
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Simulator, PlantedBug, testing::ValuesIn(kBugs), test_name);
+
+}  // namespace
+}  // namespace rekindle::sim

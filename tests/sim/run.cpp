@@ -1,0 +1,56 @@
+#include "run.hpp"
+
+namespace rekindle::protocol {
+Bug planted_bug = Bug::kNone;
+}
+
+namespace rekindle::sim {
+
+using protocol::Bug;
+
+const NamedBug kBugs[16] = {
+    {Bug::kNoGenerationCheck, "no-generation-check"},
+    {Bug::kNoTermCheck, "no-term-check"},
+    {Bug::kHighestStepOffByOne, "highest-step-off-by-one"},
+    {Bug::kUnparkedSource, "unparked-source"},
+    {Bug::kHeldStepByControlThread, "held-step-by-control-thread"},
+    {Bug::kUpdateBeforeAllShards, "update-before-all-shards"},
+    {Bug::kReportBeforeUpdate, "report-before-update"},
+    {Bug::kCutFlagNotOred, "cut-flag-not-ored"},
+    {Bug::kStopLostWithCarrier, "stop-lost-with-carrier"},
+    {Bug::kCommitWithMissingShard, "commit-with-missing-shard"},
+    {Bug::kReportBeforeFsync, "report-before-fsync"},
+    {Bug::kJoinCutDuringCheckpoint, "join-cut-during-checkpoint"},
+    {Bug::kAdoptWithoutWaiting, "adopt-without-waiting"},
+    {Bug::kHangJudgesTheWaiting, "hang-judges-the-waiting"},
+    {Bug::kCrashesCountedPerTrainer, "crashes-counted-per-trainer"},
+    {Bug::kSegmentReusedBeforeRead, "segment-reused-before-read"},
+};
+
+Outcome run_plan(const Plan& plan, Coverage& coverage, std::ostream* transcript) {
+  World world(plan, coverage, transcript);
+  return world.run();
+}
+
+Outcome run_schedule(std::uint64_t seed, Coverage& coverage, std::ostream* transcript) {
+  return run_plan(make_plan(seed), coverage, transcript);
+}
+
+Totals run_schedules(std::uint64_t first, std::uint64_t stride, std::uint64_t count, Coverage& coverage) {
+  Totals totals;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::uint64_t seed = first + i * stride;
+    const Outcome outcome = run_schedule(seed, coverage);
+    ++totals.schedules;
+    totals.steps += outcome.steps;
+    totals.faults += static_cast<std::uint64_t>(outcome.faults);
+    totals.events += outcome.events;
+    if (outcome.violation.empty()) continue;
+    totals.failed_seed = seed;
+    totals.violation = outcome.violation;
+    break;
+  }
+  return totals;
+}
+
+}  // namespace rekindle::sim

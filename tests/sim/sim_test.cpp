@@ -1,0 +1,55 @@
+// Twenty thousand schedules of the control plane.
+#include <gtest/gtest.h>
+
+#include <iostream>
+
+#include "base/text.hpp"
+#include "run.hpp"
+
+namespace rekindle::sim {
+namespace {
+
+constexpr std::uint64_t kSchedules = 20000;
+
+void report(const Coverage& coverage) {
+  const Coverage::Summary coordinator = coverage.coordinator_summary(), worker = coverage.worker_summary();
+  const std::size_t reached = coordinator.reached + worker.reached,
+                    possible = coordinator.possible + worker.possible;
+  std::cout << coordinator.table << worker.table << reached << " of " << possible
+            << " possible pairs were reached; not reached:" << coordinator.missing << worker.missing << "\n";
+  EXPECT_GE(100 * reached, 95 * possible);
+}
+
+TEST(Simulator, EverySchedule_KeepsEveryPromise) {
+  Coverage coverage;
+  const Totals totals = run_schedules(1, 1, kSchedules, coverage);
+  ASSERT_EQ(totals.violation, "") << "replay: build/dev/bin/sim --seed " << totals.failed_seed
+                                  << " --transcript";
+  const double n = static_cast<double>(totals.schedules);
+  std::cout << totals.schedules << " schedules; on average " << static_cast<double>(totals.steps) / n
+            << " steps, " << static_cast<double>(totals.faults) / n << " faults, "
+            << static_cast<double>(totals.events) / n << " events\n";
+  EXPECT_GE(totals.steps, 50 * totals.schedules);
+  EXPECT_GE(totals.faults, 3 * totals.schedules);
+  report(coverage);
+}
+
+// Only one kind of fault, after which nobody may be missed: one generation does the whole run.
+void expect_one_generation(Fault fault) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    Plan plan = make_plan(seed);
+    plan.poison = Poison::kNone;
+    plan.faults.clear();
+    for (Ms at = 3500; at < 9000; at += 2500) plan.faults.push_back({fault, at, {}, {}, 1});
+    Coverage coverage;
+    const Outcome outcome = run_plan(plan, coverage);
+    ASSERT_EQ(outcome.violation, "") << "seed " << seed;
+    EXPECT_EQ(outcome.generations, 1) << "seed " << seed;
+  }
+}
+
+TEST(Simulator, KilledCoordinators_NoTrainingStops) { expect_one_generation(Fault::kKillCoordinator); }
+TEST(Simulator, SuspendedJob_GoesOnWithNobodyLost) { expect_one_generation(Fault::kSuspendAll); }
+
+}  // namespace
+}  // namespace rekindle::sim

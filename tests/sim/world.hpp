@@ -1,0 +1,133 @@
+// Everything there is in one schedule, and who is told when what happens.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <ostream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "checks.hpp"
+#include "coverage.hpp"
+#include "disk.hpp"
+#include "engine.hpp"
+#include "exchange.hpp"
+#include "model.hpp"
+#include "network.hpp"
+#include "plan.hpp"
+
+namespace rekindle::sim {
+
+class Supervisor;
+
+std::string describe(const protocol::ToTrainer& message);
+std::string describe(const protocol::FromTrainer& message);
+
+struct Outcome {
+  std::string violation;  // empty: all is well
+  std::uint64_t steps = 0, events = 0;
+  int faults = 0, generations = 0;
+  Ms virtual_ms = 0;
+};
+
+class World {
+ public:
+  World(Plan plan, Coverage& coverage, std::ostream* transcript);
+  ~World();
+
+  Outcome run();
+
+  Engine& engine() { return engine_; }
+  const Plan& plan() const { return plan_; }
+  Disk& disk() { return disk_; }
+  Network& network() { return network_; }
+  DataLinks& links() { return links_; }
+  Checks& checks() { return checks_; }
+  Coverage& coverage() { return coverage_; }
+  RightStates& right() { return right_; }
+  Meeting& meeting(const protocol::GenerationId& generation, std::size_t ranks);
+  void meetings_look_again();
+
+  // ---- processes ----
+  TrainerProcess& start_trainer(const std::string& name, WorkerProcess& worker);
+  WorkerProcess& start_worker(const std::string& host, const std::string& fingerprint = "same");
+  CoordinatorProcess& start_coordinator(const std::string& host, Supervisor* supervisor, bool restarted);
+  void start_supervisor(const std::string& host, bool takes_over);
+  TrainerProcess* trainer(const std::string& name);
+  CoordinatorProcess* coordinator_of(std::uint64_t term);
+  Supervisor* supervisor() { return supervisor_; }
+  CoordinatorProcess* coordinator();  // of the supervisor that counts; null: none is up
+  std::vector<WorkerProcess*> workers();
+  std::vector<TrainerProcess*> trainers();
+  const std::vector<std::unique_ptr<Process>>& processes() const { return processes_; }
+
+  // ---- what happens ----
+  void worker_ended(WorkerProcess& worker, bool by_signal, int code);
+  void gave_way(Supervisor& supervisor);
+  void run_ended(Supervisor& supervisor, const protocol::Finish& finish);
+  void trainer_came_to(TrainerProcess& trainer, protocol::TrainerPhase phase);
+  void coordinator_came_to(CoordinatorProcess& coordinator, protocol::Phase phase);
+  bool poisoned(std::uint64_t step, int leaf) const;
+  bool not_finite(std::uint64_t step) const;
+
+  // ---- faults ----
+  void fault_lasts_until(Ms when) { last_fault_ = std::max(last_fault_, when); }
+  TrainerProcess* focus() const { return focus_; }  // the one whose phase set a fault off
+  void cut_off_head(const std::string& host, bool off);
+  bool head_is_cut_off(const std::string& host) const { return cut_off_.contains(host); }
+  void ask_stop(int exit_code, Ms within, bool by_file);
+  void crash_again(int generations) { crash_again_ = generations; }
+  void flipped() { ++flips_; }
+  int bits_flipped() const { return flips_; }
+  void crash_injected() { ++crashes_injected_; }
+  void stranger_came() { ++strangers_; }
+  int strangers() const { return strangers_; }
+  int crashes_injected() const { return crashes_injected_; }
+  bool was_full() const { return was_full_; }
+  void disk_is_full() { was_full_ = true; }
+
+  // ---- verdicts ----
+  void violated(const std::string& what);
+  void bits_are_void(const std::string& why);
+  void too_few();
+  void checks_stop(const protocol::Finish& finish);  // whether somebody asked for this end
+
+  // ---- the transcript ----
+  bool telling() const { return transcript_ != nullptr; }
+  void tell(const std::string& line);
+  void tell_event(CoordinatorProcess& coordinator, protocol::Phase before, const protocol::Event& event);
+
+ private:
+  void begin_attempt();
+  void set_off(const PlannedFault& fault);
+  void inject_now(Fault fault);
+  void crash_two(const protocol::GenerationId& generation);
+
+  Plan plan_;
+  Engine engine_;
+  Disk disk_;
+  Network network_;
+  DataLinks links_;
+  RightStates right_;
+  Coverage& coverage_;
+  std::ostream* transcript_;
+  Checks checks_;
+  std::vector<std::unique_ptr<Process>> processes_;
+  std::vector<TrainerProcess*> trainers_;
+  std::vector<WorkerProcess*> workers_;
+  std::vector<CoordinatorProcess*> coordinators_;
+  std::map<protocol::GenerationId, Meeting> meetings_;
+  Supervisor* supervisor_ = nullptr;
+  TrainerProcess* focus_ = nullptr;
+  std::set<std::string> cut_off_;
+  std::set<int> stop_codes_;
+  int attempt_ = 0, flips_ = 0, crashes_injected_ = 0, crash_again_ = 0, faults_ = 0, strangers_ = 0;
+  std::set<protocol::GenerationId> crashed_again_;
+  bool was_full_ = false, over_ = false, void_ = false;
+  Ms last_fault_ = 0;
+  std::string violation_;
+};
+
+}  // namespace rekindle::sim
