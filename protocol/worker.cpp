@@ -10,6 +10,7 @@ namespace rekindle::protocol {
 
 namespace {
 constexpr std::size_t kMissedLimit = 100000;  // reports kept for the next coordinator: hours of steps
+constexpr Time kHeldUp{1000};                 // between two ticks
 constexpr std::size_t kRecentReports = 64;    // may have been on their way when the connection broke
 
 bool worth_keeping(const FromTrainer& message) {
@@ -18,7 +19,7 @@ bool worth_keeping(const FromTrainer& message) {
 }  // namespace
 
 Worker::Worker(WorkerConfig config, Time now)
-    : config_(std::move(config)), now_(now), next_beat_(now), alone_since_(now), term_(config_.least_term) {
+    : config_(std::move(config)), now_(now), ticked_(now), next_beat_(now), alone_since_(now), term_(config_.least_term) {
   slots_.resize(static_cast<std::size_t>(config_.slots));
 }
 
@@ -198,6 +199,12 @@ void Worker::end_those_that_never_get_ready() {
 }
 
 void Worker::handle(const WorkerTick&) {
+  // A worker that was itself held up (the whole job was suspended) does not judge by that time.
+  if (const Time gap = now_ - ticked_; gap > kHeldUp) {
+    for (Slot& slot : slots_) slot.started += gap;
+    alone_since_ += gap;
+  }
+  ticked_ = now_;
   fill_slots();
   end_those_that_never_get_ready();
   if (!connected_ && now_ - alone_since_ > config_.alone_limit) {

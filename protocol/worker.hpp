@@ -153,7 +153,7 @@ class Worker {
   }
 
   WorkerConfig config_;
-  Time now_{0}, next_beat_{0}, alone_since_{0};
+  Time now_{0}, ticked_{0}, next_beat_{0}, alone_since_{0};
   std::uint64_t term_ = 0;  // the highest that it has seen; the only one that it obeys
   bool connecting_ = false, connected_ = false, registered_ = false, leaving_ = false;
   std::uint64_t started_ = 0;

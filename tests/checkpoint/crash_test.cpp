@@ -28,6 +28,9 @@ TEST_F(Crash, UnfinishedFiles_AreNoCheckpointAndAreSwept) {
   EXPECT_TRUE(load(directory));
   fs::remove(directory / "manifest.json");
   ASSERT_TRUE(sweep(run_dir, 1, 2));
+  EXPECT_TRUE(fs::exists(directory)) << "it may be under way";
+  ASSERT_TRUE(commit(run_dir, write_shards(run_dir, {6, 2, 1}, owned.state, 2)));
+  ASSERT_TRUE(sweep(run_dir, 1, 2));
   EXPECT_FALSE(fs::exists(directory));
 }
 

@@ -65,7 +65,6 @@ void Checks::holds(TrainerProcess& trainer) {
     world_.violated(str(trainer.name(), " holds a wrong state at step ", held.step));
   highest_done_ = std::max(highest_done_, held.step);
   Generation& generation = generations_[trainer.generation()];
-  generation.reached = std::max(generation.reached, held.step);
   if (generation.stop_known && held.step > generation.start.step)
     world_.violated(str(trainer.name(), " goes on training in ", to_text(trainer.generation()),
                         ", which was formed to stop"));
@@ -111,16 +110,28 @@ void Checks::coordinator_hears(CoordinatorProcess& coordinator, const Event& eve
   }
   if (const auto* done = std::get_if<CommitDone>(&event)) known.open.erase({done->step, done->generation});
   const auto* said = std::get_if<TrainerSaid>(&event);
-  const auto* exited = said == nullptr ? nullptr : std::get_if<TrainerExited>(&said->message);
-  const bool by_itself =
-      exited != nullptr && (exited->by_signal ? exited->code != SIGKILL : exited->code != 0);
-  if (by_itself && std::count(known.moved.begin(), known.moved.end(), exited->trainer) > 0)
-    generations_[machine.generation()].crashed = true;
+  if (said != nullptr) notes_progress(machine, said->message, known.moved);
   const auto* shard = said == nullptr ? nullptr : std::get_if<ShardWritten>(&said->message);
   const bool saved = shard != nullptr && machine.committed_step() && *machine.committed_step() >= shard->step;
   if (shard != nullptr && !saved && shard->generation == machine.generation() &&
       machine.trainers().contains(shard->trainer))
     known.open.insert({shard->step, shard->generation});
+}
+
+// How far the generation has come and whether it crashed, as far as its coordinator is told.
+void Checks::notes_progress(const Coordinator& machine, const FromTrainer& message,
+                            const std::vector<std::string>& members) {
+  const auto found = generations_.find(machine.generation());
+  if (found == generations_.end()) return;
+  Generation& generation = found->second;
+  generation.reported = std::max(generation.reported, machine.step());
+  const auto* parked = std::get_if<Parked>(&message);
+  if (parked != nullptr && parked->holds && parked->generation == machine.generation())
+    generation.reported = std::max(generation.reported, parked->held_step);
+  const auto* exited = std::get_if<TrainerExited>(&message);
+  const bool by_itself =
+      exited != nullptr && (exited->by_signal ? exited->code != SIGKILL : exited->code != 0);
+  if (by_itself && std::count(members.begin(), members.end(), exited->trainer) > 0) generation.crashed = true;
 }
 
 void Checks::coordinator_decides(CoordinatorProcess& coordinator, const std::vector<Effect>& effects) {
@@ -160,7 +171,7 @@ void Checks::forms(CoordinatorProcess& coordinator, const Start& start) {
   ++formed_;
   Generation& generation = generations_[start.generation];
   generation.start = start;
-  generation.reached = start.step;
+  generation.reported = start.step;
   generation.stop_known = coordinator.stop_known();
   if (world_.disk().newest_term()->term != coordinator.term()) return;  // nobody obeys it
   const Knowledge& known = known_[coordinator.term()];
@@ -227,18 +238,18 @@ void Checks::ignores(CoordinatorProcess& coordinator, const std::vector<Effect>&
 
 // ---- the end ----
 
-// Generations in a row that crashed and came no further than the one before; those that got on begin anew.
-// `term`: its coordinator may not know how far a generation got that it adopted and that crashed at once.
-int Checks::crashes_in_a_row(std::uint64_t term, bool knows_all) const {
+// Generations in a row that crashed and came no further than the one before. A coordinator may not have been
+// told how far the generations of older terms had come.
+int Checks::crashes_in_a_row(std::uint64_t term, bool knows_older) const {
   int crashes = 0;
   std::optional<std::uint64_t> stuck_at;
   for (const auto& [id, generation] : generations_) {
     if (!generation.crashed) continue;
-    const bool known = knows_all || id.term == term;
-    const std::uint64_t reached = known ? generation.reached : generation.start.step;
-    const bool got_on = !stuck_at || reached > *stuck_at;
-    if (got_on) stuck_at = reached;
-    crashes = !got_on ? crashes + 1 : generation.start.step == reached ? 1 : 0;
+    const std::uint64_t reported =
+        knows_older || id.term == term ? generation.reported : generation.start.step;
+    const bool got_on = !stuck_at || reported > *stuck_at;
+    if (got_on) stuck_at = reported;
+    crashes = !got_on ? crashes + 1 : generation.start.step == reported ? 1 : 0;
   }
   return crashes;
 }

@@ -54,7 +54,7 @@ class Checks {
     protocol::Start start;  // of rank 0
     bool stop_known = false, crashed = false;
     std::optional<std::uint64_t> cut;
-    std::uint64_t reached = 0;
+    std::uint64_t reported = 0;
   };
   struct Knowledge {  // what a coordinator was told
     std::set<std::string> registered;
@@ -72,7 +72,9 @@ class Checks {
   void quits(CoordinatorProcess& coordinator, const std::string& trainer);
   void adopts_patiently(CoordinatorProcess& coordinator, const protocol::GenerationId& adopted);
   void ignores(CoordinatorProcess& coordinator, const std::vector<protocol::Effect>& effects);
-  int crashes_in_a_row(std::uint64_t term, bool knows_all) const;
+  int crashes_in_a_row(std::uint64_t term, bool knows_older) const;
+  void notes_progress(const protocol::Coordinator& machine, const protocol::FromTrainer& message,
+                      const std::vector<std::string>& members);
   void gave_up(CoordinatorProcess& coordinator, const protocol::Finish& finish);
 
   World& world_;

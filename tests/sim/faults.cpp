@@ -95,7 +95,7 @@ class Injector {
 
   bool hang() {
     TrainerProcess* victim = trainer();
-    if (victim == nullptr || !victim->ready()) return false;  // nobody judges it while it warms up
+    if (victim == nullptr) return false;
     victim->hang(engine_.chance(0.5) ? engine_.between(1000, 5000) : kForEver);
     return true;
   }
@@ -156,7 +156,8 @@ class Injector {
     const std::string host = old->host();
     if (coordinator == nullptr || !coordinator->listening() || old->stop_asked() || host.size() > 7)
       return false;
-    const Ms back = engine_.between(31000, 60000);
+    // Most often when the workers are just about to leave it.
+    const Ms back = engine_.chance(0.6) ? engine_.between(29500, 32500) : engine_.between(31000, 60000);
     suspend(old, back, back);
     suspend(coordinator, back, back);
     world_.cut_off_head(host, true);

@@ -18,8 +18,9 @@ Ms Network::delay(const std::map<std::string, Ms>& held, const std::string& host
 
 void Network::connect(WorkerProcess& worker, std::uint64_t term) {
   const Ms wait = delay(up_held_, worker.host()) + delay(down_held_, worker.host());
+  const Ms slow = world_.engine().chance(0.2) ? world_.engine().between(0, 1500) : 0;
   constexpr Ms kPatience = 2000;
-  worker.after(std::min(wait, kPatience), [this, &worker, term, wait] {
+  worker.after(std::min(wait, kPatience) + slow, [this, &worker, term, wait] {
     CoordinatorProcess* coordinator = world_.coordinator_of(term);
     if (wait >= kPatience || coordinator == nullptr || !coordinator->listening())
       return worker.not_connected(term);

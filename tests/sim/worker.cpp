@@ -18,6 +18,7 @@ WorkerConfig worker_config(const std::string& name, const std::string& host, int
   config.host = host;
   config.slots = slots;
   config.last_restart = Time(4000);
+  config.warm_up_limit = Time(8000);
   return config;
 }
 
