@@ -44,6 +44,8 @@ std::optional<std::uint64_t> Coordinator::committed_step() const {
 std::vector<Effect> Coordinator::on(Time now, const Event& event) {
   now_ = now;
   effects_.clear();
+  forgive_own_delay();
+  if (std::holds_alternative<Tick>(event)) ticked_ = now_;
   if (phase_ != Phase::kEnded) std::visit([this](const auto& e) { handle(e); }, event);
   return std::move(effects_);
 }
@@ -136,7 +138,6 @@ void Coordinator::handle(const Fenced& event) {
 // ---- time ----
 
 void Coordinator::handle(const Tick&) {
-  forgive_own_delay();
   judge_silence();
   if (phase_ == Phase::kRunning || phase_ == Phase::kParking) judge_hangs();
   if (phase_ == Phase::kRunning) {
@@ -151,8 +152,8 @@ void Coordinator::handle(const Tick&) {
 // meanwhile: that says nothing about the others, whose words still wait in its queue.
 void Coordinator::forgive_own_delay() {
   const Time gap = now_ - ticked_;
-  ticked_ = now_;
   if (gap <= config_.lost_after / 4) return;
+  ticked_ = now_;
   for (auto& [name, worker] : workers_) worker.heard = now_;
   for (auto& [name, trainer] : trainers_) trainer.heard = trainer.progressed = now_;
   wait_until_ += gap;

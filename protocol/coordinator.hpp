@@ -218,6 +218,8 @@ class Coordinator {
   bool belongs(const TrainerState& state);
   void adopt(const Start& started);
   void wait_for_members();
+  std::optional<Parked> waiting_source(const std::string& trainer, const std::optional<Parked>& parked) const;
+  int rank_of(const std::string& trainer) const;  // a member's
   void go_on_if_adopted();
   bool fits(const std::string& worker, const TrainerReady& ready);
   void lose(const std::vector<std::string>& trainers, const std::string& why);
@@ -295,6 +297,7 @@ class Coordinator {
   // The generation that runs, is coming to a halt, or was the last.
   GenerationId generation_;
   std::vector<std::string> members_;  // by rank
+  std::set<std::string> sources_;     // those that held began_ when the generation was formed
   std::set<std::string> gone_;        // trainers that are known to have ended
   std::uint64_t began_ = 0;           // its first step
   std::uint64_t step_ = 0;            // completed, as far as known

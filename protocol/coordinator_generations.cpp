@@ -193,6 +193,7 @@ void Coordinator::form() {
                     "leave --strict out to go on with bits that may differ"});
   }
   members_ = choose_members(from);
+  sources_ = from.holders;
   generation_ = {config_.term, ++own_generations_};
   past_members_.emplace_back(generation_, members_);
   if (past_members_.size() > kRememberedGenerations) past_members_.pop_front();

@@ -32,8 +32,10 @@ void Coordinator::admit(const std::string& worker, const TrainerState& state) {
                    {name, str("generation ", to_text(state.started->generation), " has ended without it")}});
     return lose({name}, "it was in an older generation");
   }
+  const std::optional<Parked> source = member ? std::nullopt : waiting_source(name, state.parked);
   // It never got its Start, or not the newest: the generation cannot come about with it.
-  if (const auto known = trainers_.find(name); known != trainers_.end() && known->second.rank >= 0 && !member)
+  if (const auto known = trainers_.find(name);
+      known != trainers_.end() && known->second.rank >= 0 && !member && !source)
     lose({name}, "the connection broke before it was told to start");
   Trainer& trainer = trainers_[name];
   trainer.worker = worker;
@@ -49,8 +51,26 @@ void Coordinator::admit(const std::string& worker, const TrainerState& state) {
     // What was on its way when the connection broke is lost.
     if (!parked && stop_) send(name, Stop{generation_});
     if (!parked && phase_ == Phase::kParking) send(name, Abort{generation_});
+  } else if (source) {
+    trainer.rank = rank_of(name);
+    trainer.parked = source;
+    if (phase_ == Phase::kRunning) abort_members();
   }
   replay(state);
+}
+
+// A source whose Start never reached it: it still stands where it parked, with the step that the generation
+// began at, and nobody else may hold that step.
+std::optional<Parked> Coordinator::waiting_source(const std::string& trainer,
+                                                  const std::optional<Parked>& parked) const {
+  if (!parked || !parked->holds || parked->held_step != began_ || parked->generation >= generation_ ||
+      !sources_.contains(trainer))
+    return std::nullopt;
+  return Parked{generation_, trainer, true, began_, ParkReason::kAborted, -1, {}, "it was not told to start"};
+}
+
+int Coordinator::rank_of(const std::string& trainer) const {
+  return static_cast<int>(std::find(members_.begin(), members_.end(), trainer) - members_.begin());
 }
 
 // Whether that trainer is in generation_; a coordinator without a generation of its own takes the newest that
@@ -74,20 +94,22 @@ void Coordinator::wait_for_members() {
 }
 
 void Coordinator::adopt(const Start& started) {
+  generation_ = started.generation;
+  members_.clear();
+  sources_.clear();
+  gone_.clear();
+  for (const Member& member : started.members) members_.push_back(member.trainer);
+  for (const int rank : started.sources) sources_.insert(members_[static_cast<std::size_t>(rank)]);
+  past_members_.emplace_back(generation_, members_);
+  began_ = started.step;
   for (auto it = trainers_.begin(); it != trainers_.end();) {
     auto& [name, trainer] = *it;
     const bool moving = trainer.moving();
-    trainer.rank = -1;
-    trainer.parked.reset();
+    trainer.parked = waiting_source(name, trainer.parked);
+    trainer.rank = trainer.parked ? rank_of(name) : -1;
     if (moving) emit(OrderKill{trainer.worker, {name, "it is in an older generation"}});
     it = moving ? trainers_.erase(it) : std::next(it);
   }
-  generation_ = started.generation;
-  members_.clear();
-  gone_.clear();
-  for (const Member& member : started.members) members_.push_back(member.trainer);
-  past_members_.emplace_back(generation_, members_);
-  began_ = started.step;
   step_ = std::max(step_, started.step);
   any_formed_ = true;
   wait_for_members();
@@ -288,10 +310,13 @@ void Coordinator::crashed(const std::string& trainer, const std::string& how) {
 
 // Called once for each generation that has ended.
 void Coordinator::judge_crashes() {
+  if (crash_step_ && step_ > *crash_step_) {  // it got past that step: whatever ended it, that one is not cursed
+    crash_step_.reset();
+    crashes_ = 0;
+  }
   if (crash_.empty()) return;
   const std::string how = std::exchange(crash_, "");
-  if (!crash_step_ || step_ > *crash_step_) {
-    // It got on since the last crash; only from here on it is stuck.
+  if (!crash_step_) {
     crash_step_ = step_;
     crashes_ = began_ == step_ ? 1 : 0;
   } else if (!planted(Bug::kCrashesCountedPerTrainer)) {

@@ -480,6 +480,45 @@ class Adoption : public CoordinatorTest {
   Start start_;
 };
 
+// The old coordinator had told only the newcomer to start, and went; the source stands where it parked.
+TEST_F(Adoption, SourceThatWasNotToldToStart_ItsStepIsNotLost) {
+  for (const bool source_first : {true, false}) {
+    workers_.clear();
+    config_.restorable = {{"old", 4, ""}};
+    start_.sources = {0};
+    begin();
+    TrainerState source = state("a", 0), newcomer = state("b", 1);
+    source.started->generation = {2, 4};
+    source.parked = Parked{{2, 4}, "a", true, 10, ParkReason::kAborted, -1, {}, ""};
+    newcomer.parked = Parked{{2, 5}, "b", false, 0, ParkReason::kExchangeFailed, 0, {}, ""};
+    if (source_first) enters("w1", source);
+    enters("w2", newcomer);
+    if (!source_first) enters("w1", source);
+    pass(config_.lost_after + Time(2000));
+    const auto starts = sent<Start>(all_);
+    ASSERT_EQ(starts.size(), 2U) << source_first;
+    EXPECT_EQ(starts[0].second.step, 10U);
+    EXPECT_EQ(starts[0].second.sources, std::vector<int>{0});
+    all_.clear();
+  }
+}
+
+TEST_F(Adoption, TrainerThatParkedBeforeARollBack_IsNoSource) {
+  config_.restorable = {{"old", 10, ""}};
+  begin();
+  TrainerState tainted = state("a", 0);
+  tainted.started->generation = {2, 4};
+  tainted.parked = Parked{{2, 4}, "a", true, 19, ParkReason::kAborted, -1, {}, ""};
+  TrainerState other = state("b", 1);
+  other.parked = Parked{{2, 5}, "b", true, 10, ParkReason::kAborted, -1, {}, ""};
+  enters("w1", tainted);
+  enters("w2", other);
+  pass(config_.lost_after + Time(2000));
+  const auto starts = sent<Start>(all_);
+  ASSERT_EQ(starts.size(), 2U);
+  EXPECT_EQ(starts[0].second.step, 10U);
+}
+
 TEST_F(Adoption, RunningGeneration_TakenOverWithoutAWordToItsTrainers) {
   begin();
   EXPECT_TRUE(of<SendTrainer>(enters("w1", state("a", 0))).empty());

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "protocol/describe.hpp"
 #include "supervisor.hpp"
 #include "worker.hpp"
 #include "world.hpp"

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "protocol/describe.hpp"
 #include "worker.hpp"
 #include "world.hpp"
 

@@ -22,9 +22,6 @@ namespace rekindle::sim {
 
 class Supervisor;
 
-std::string describe(const protocol::ToTrainer& message);
-std::string describe(const protocol::FromTrainer& message);
-
 struct Outcome {
   std::string violation;  // empty: all is well
   std::uint64_t steps = 0, events = 0;
