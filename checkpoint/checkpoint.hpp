@@ -94,9 +94,8 @@ Status set_aside(const fs::path& run_dir, const CheckpointId& id);
 // there.
 Status discard(const fs::path& run_dir, const CheckpointId& id);
 // Deletes committed checkpoints beyond the newest `keep`, and uncommitted directories that nobody writes any
-// more: those below the newest committed step, of terms up to `current_term`. One of a later step may be under
-// way, whatever its term: a coordinator goes on with its predecessor's generation.
-// `keep` >= 1.
+// more: those below the newest committed step, of terms up to `current_term`. One of a later step may be
+// under way, whatever its term: a coordinator goes on with its predecessor's generation. `keep` >= 1.
 Status sweep(const fs::path& run_dir, int keep, std::uint64_t current_term);
 
 }  // namespace rekindle::checkpoint

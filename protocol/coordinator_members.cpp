@@ -310,7 +310,8 @@ void Coordinator::crashed(const std::string& trainer, const std::string& how) {
 
 // Called once for each generation that has ended.
 void Coordinator::judge_crashes() {
-  if (crash_step_ && step_ > *crash_step_) {  // it got past that step: whatever ended it, that one is not cursed
+  if (crash_step_ &&
+      step_ > *crash_step_) {  // it got past that step: whatever ended it, that one is not cursed
     crash_step_.reset();
     crashes_ = 0;
   }

@@ -36,8 +36,8 @@ std::string list(const std::vector<int>& ranks) {
 
 struct Describe {
   std::string operator()(const Start& m) const {
-    std::string text = str("start ", to_text(m.generation), ": rank ", m.rank, " of ", m.members.size(), ", step ",
-                           m.step, ", ");
+    std::string text = str("start ", to_text(m.generation), ": rank ", m.rank, " of ", m.members.size(),
+                           ", step ", m.step, ", ");
     if (!m.sources.empty()) {
       text += str("held by rank ", list(m.sources));
     } else {
@@ -61,8 +61,9 @@ struct Describe {
   }
   std::string operator()(const ShardFailed& m) const { return str("no shard of step ", m.step, ": ", m.why); }
   std::string operator()(const Parked& m) const {
-    return str("parked in ", to_text(m.generation), ", ", m.holds ? str("holds step ", m.held_step) : "holds none",
-               ": ", words(m.reason), m.peer < 0 ? "" : str(" with rank ", m.peer),
+    return str("parked in ", to_text(m.generation), ", ",
+               m.holds ? str("holds step ", m.held_step) : "holds none", ": ", words(m.reason),
+               m.peer < 0 ? "" : str(" with rank ", m.peer),
                m.differing.empty() ? "" : str(", rank ", list(m.differing)));
   }
   std::string operator()(const TrainerBeat&) const { return "beat"; }
@@ -71,7 +72,9 @@ struct Describe {
     return str("exited, ", m.by_signal ? "signal " : "code ", m.code);
   }
 
-  std::string operator()(const WorkerRegistered& e) const { return str("register, ", describe(e.registration)); }
+  std::string operator()(const WorkerRegistered& e) const {
+    return str("register, ", describe(e.registration));
+  }
   std::string operator()(const WorkerBeatSeen&) const { return ""; }
   std::string operator()(const WorkerLost& e) const { return str("worker ", e.worker, " is lost: ", e.why); }
   std::string operator()(const TrainerSaid& e) const { return describe(e.message); }

@@ -19,7 +19,12 @@ bool worth_keeping(const FromTrainer& message) {
 }  // namespace
 
 Worker::Worker(WorkerConfig config, Time now)
-    : config_(std::move(config)), now_(now), ticked_(now), next_beat_(now), alone_since_(now), term_(config_.least_term) {
+    : config_(std::move(config)),
+      now_(now),
+      ticked_(now),
+      next_beat_(now),
+      alone_since_(now),
+      term_(config_.least_term) {
   slots_.resize(static_cast<std::size_t>(config_.slots));
 }
 

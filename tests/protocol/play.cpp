@@ -217,6 +217,8 @@ void Play::apply(const std::string& worker, const WorkerEffect& effect) {
 }
 
 Play::Actor& Play::worker_of(const std::string& trainer) { return workers_.at(worker_name(trainer)); }
-std::string Play::worker_name(const std::string& trainer) const { return trainer.substr(0, trainer.find('.')); }
+std::string Play::worker_name(const std::string& trainer) const {
+  return trainer.substr(0, trainer.find('.'));
+}
 
 }  // namespace rekindle::protocol::play

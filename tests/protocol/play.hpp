@@ -1,5 +1,5 @@
-// A coordinator and its workers, as they are, on a stage: whoever reads the transcript sees every word that they
-// exchange. Trainers are spoken for by the test. Words arrive at once and in order.
+// A coordinator and its workers, as they are, on a stage: whoever reads the transcript sees every word that
+// they exchange. Trainers are spoken for by the test. Words arrive at once and in order.
 #pragma once
 
 #include <map>

@@ -47,8 +47,9 @@ void expect_one_generation(Fault fault) {
     if (outcome.violation.empty() && outcome.generations == 1) continue;
     std::ostringstream transcript;
     run_plan(plan, coverage, &transcript);
-    FAIL() << "seed " << seed << " of this test: " << outcome.generations << " generations " << outcome.violation
-           << "\n" << transcript.str();
+    FAIL() << "seed " << seed << " of this test: " << outcome.generations << " generations "
+           << outcome.violation << "\n"
+           << transcript.str();
   }
 }
 
