@@ -130,16 +130,15 @@ void RunRecords::rewind(std::uint64_t step) {
   warn_once(metrics_.rewind(step));
 }
 
-void RunRecords::record(const StepDone& done, int trainers) {
+void RunRecords::record(const StepDone& done) {
   last_ = done;
-  trainers_ = trainers;
   warn_once(metrics_.append({{"step", done.step},
                              {"epoch", done.epoch},
                              {"loss", done.loss},
                              {"accuracy", done.accuracy},
                              {"lr", done.lr},
                              {"images_per_second", done.images_per_second},
-                             {"trainers", trainers},
+                             {"trainers", done.trainers},
                              {"generation", to_text(done.generation)},
                              {"attempt", attempt_},
                              {"step_ms", done.step_ms},

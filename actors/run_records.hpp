@@ -29,7 +29,7 @@ class RunRecords {
   void begin(bool restarted);
   void end(int exit_code, const std::string& why, std::uint64_t step);
   void rewind(std::uint64_t step);
-  void record(const protocol::StepDone& done, int trainers);
+  void record(const protocol::StepDone& done);
   void record(const protocol::Evaluated& evaluated);
   void set_aside(const std::string& checkpoint);
   void abandon(const protocol::GenerationId& generation, std::uint64_t step);
@@ -46,7 +46,6 @@ class RunRecords {
   std::uint64_t term_, attempt_;
   protocol::StepDone last_;
   nlohmann::json shown_trainers_ = nlohmann::json::array();
-  int trainers_ = 0;
   bool warned_ = false;
 };
 

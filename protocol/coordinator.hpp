@@ -90,7 +90,6 @@ struct Rewind {  // the run goes on from `step`: records of later steps are void
 };
 struct RecordStep {
   StepDone done;
-  int trainers = 0;
 };
 struct RecordEvaluation {
   Evaluated evaluated;
@@ -267,6 +266,7 @@ class Coordinator {
   // coordinator_reports.cpp
   void heard(const std::string& worker, const TrainerReady& message);
   void heard(const std::string& worker, const StepDone& message);
+  void heard(const std::string& worker, const StepsDone& message);
   void heard(const std::string& worker, const Evaluated& message);
   void heard(const std::string& worker, const ShardWritten& message);
   void heard(const std::string& worker, const ShardFailed& message);

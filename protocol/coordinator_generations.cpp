@@ -215,6 +215,7 @@ void Coordinator::form() {
   Start start;
   start.generation = generation_;
   start.step = step_;
+  start.recorded = config_.recorded_step;
   start.restore = from.restore != nullptr ? from.restore->checkpoint : "";
   start.saved = committed_step() == step_;
   start.evaluate = evaluation_due(config_.job, step_) && !config_.evaluated.contains(step_);

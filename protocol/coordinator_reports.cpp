@@ -30,18 +30,28 @@ void Coordinator::heard(const std::string&, const StepDone& message) {
   last_step_at_ = now_;
   if (message.step <= config_.recorded_step) return;  // told again after a connection broke
   config_.recorded_step = message.step;
-  const auto trainers = static_cast<int>(members_.size());
-  emit(RecordStep{message, trainers});
+  emit(RecordStep{message});
   if (phase_ == Phase::kRunning) cut_for_newcomers();
   if (now_ - shown_ < Time(200) && message.step != config_.job.steps) return;
   shown_ = now_;
   Progress progress{
-      message.step, config_.job.steps, message.epoch, message.loss, message.images_per_second, 0, trainers};
+      message.step, config_.job.steps, message.epoch, message.loss, message.images_per_second, 0,
+      message.trainers};
   if (message.images_per_second > 0) {
     progress.seconds_left = static_cast<double>((config_.job.steps - message.step) * config_.job.batch_size) /
                             message.images_per_second;
   }
   emit(ShowProgress{progress});
+}
+
+// Rank 0 may have died, or its worker, before its reports arrived; the others have made the same steps.
+void Coordinator::heard(const std::string&, const StepsDone& message) {
+  if (!current(message.generation)) return;
+  for (const StepDone& done : message.steps) {
+    if (done.step <= config_.recorded_step || done.step > began_) continue;
+    config_.recorded_step = done.step;
+    emit(RecordStep{done});
+  }
 }
 
 void Coordinator::heard(const std::string&, const Evaluated& message) {

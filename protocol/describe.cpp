@@ -55,6 +55,9 @@ struct Describe {
   std::string operator()(const StepDone& m) const {
     return str("step ", m.step, " of ", to_text(m.generation), " is done");
   }
+  std::string operator()(const StepsDone& m) const {
+    return str(m.steps.size(), " steps before ", to_text(m.generation), " were done");
+  }
   std::string operator()(const Evaluated& m) const { return str("evaluated the state at step ", m.step); }
   std::string operator()(const ShardWritten& m) const {
     return str("shard ", m.rank, " of step ", m.step, " of ", to_text(m.generation), " is written");

@@ -54,9 +54,16 @@ struct StepDone {  // from rank 0, one a step; `step` counts completed updates
   std::uint64_t step = 0, epoch = 0;
   double loss = 0, accuracy = 0, lr = 0, images_per_second = 0;
   double data_ms = 0, compute_ms = 0, exchange_ms = 0, update_ms = 0, step_ms = 0;
+  int trainers = 0;  // that made it
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepDone, generation, step, epoch, loss, accuracy, lr, images_per_second,
-                                   data_ms, compute_ms, exchange_ms, update_ms, step_ms)
+                                   data_ms, compute_ms, exchange_ms, update_ms, step_ms, trainers)
+
+struct StepsDone {  // from the first source, first in a generation: steps of older ones that were never reported
+  GenerationId generation;
+  std::vector<StepDone> steps;  // in order
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepsDone, generation, steps)
 
 struct Evaluated {  // from rank 0
   GenerationId generation;
@@ -169,7 +176,7 @@ struct TrainerExited {  // from its worker
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainerExited, trainer, by_signal, code)
 
 using FromTrainer = std::variant<TrainerReady, StepDone, Evaluated, ShardWritten, ShardFailed, Parked,
-                                 TrainerBeat, TrainerFailed, TrainerExited>;
+                                 TrainerBeat, TrainerFailed, TrainerExited, StepsDone>;
 
 // ---- coordinator to trainer ----
 
@@ -185,14 +192,15 @@ struct Start {
   std::vector<Member> members;  // by rank
   std::string secret;
   std::uint64_t step = 0;    // the state to start from
+  std::uint64_t recorded = 0;  // the newest step that was reported to the coordinator
   std::vector<int> sources;  // ranks that hold it; the others copy it from them. None: all restore it
   std::string restore;       // without sources: the checkpoint's directory name; empty: initial values
   bool saved = false;        // a committed checkpoint holds the state at `step`
   bool evaluate = false;     // the evaluation of the state at `step` is still missing
   bool stop = false;         // do not train: write the state, unless it is saved, and park
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Start, generation, rank, members, secret, step, sources, restore, saved,
-                                   evaluate, stop)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Start, generation, rank, members, secret, step, recorded, sources, restore,
+                                   saved, evaluate, stop)
 
 struct Stop {  // cut after the step in flight, write a checkpoint, park
   GenerationId generation;

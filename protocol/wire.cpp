@@ -12,6 +12,8 @@ constexpr std::string_view kTypeName<TrainerReady> = "trainer-ready";
 template <>
 constexpr std::string_view kTypeName<StepDone> = "step-done";
 template <>
+constexpr std::string_view kTypeName<StepsDone> = "steps-done";
+template <>
 constexpr std::string_view kTypeName<Evaluated> = "evaluated";
 template <>
 constexpr std::string_view kTypeName<ShardWritten> = "shard-written";

@@ -14,7 +14,8 @@ constexpr Time kHeldUp{1000};                 // between two ticks
 constexpr std::size_t kRecentReports = 64;    // may have been on their way when the connection broke
 
 bool worth_keeping(const FromTrainer& message) {
-  return std::holds_alternative<StepDone>(message) || std::holds_alternative<Evaluated>(message);
+  return std::holds_alternative<StepDone>(message) || std::holds_alternative<StepsDone>(message) ||
+         std::holds_alternative<Evaluated>(message);
 }
 }  // namespace
 

@@ -23,6 +23,8 @@ namespace {
 constexpr double kLossUnit = 4294967296.0;  // 2^32
 constexpr double kLossLimit = 1e6;          // a step's sum stays far inside an int64
 
+constexpr std::size_t kRememberedSteps = 10000;
+
 std::int64_t to_fixed(double loss) {
   return std::llround(std::clamp(loss, -kLossLimit, kLossLimit) * kLossUnit);
 }
@@ -45,7 +47,26 @@ StepLoop::StepLoop(Parts parts, const protocol::Start& start, exchange::Exchange
       saved_(start.saved),
       last_step_(Clock::now()) {}
 
+// The steps that nobody reported, because rank 0 died or its worker did.
+void StepLoop::tell_what_was_missed() {
+  auto& history = parts_.history;
+  while (!history.empty() && history.back().step > start_.step) history.pop_back();  // the run went back
+  protocol::StepsDone missed{start_.generation, {}};
+  for (const protocol::StepDone& done : history) {
+    if (done.step > start_.recorded) missed.steps.push_back(done);
+  }
+  const bool first_source = !start_.sources.empty() && start_.sources.front() == rank_;
+  if (first_source && !missed.steps.empty()) parts_.link.send(missed);
+}
+
+void StepLoop::note(const protocol::StepDone& done) {
+  parts_.history.push_back(done);
+  if (parts_.history.size() > kRememberedSteps) parts_.history.pop_front();
+  if (rank_ == 0) parts_.link.send(done);
+}
+
 Parked StepLoop::run() {
+  tell_what_was_missed();
   protocol::Next next = after_start(job_, start_);
   if (!next.park) {
     std::vector<int> order;
@@ -172,14 +193,11 @@ Result<StepLoop::Totals> StepLoop::step() {
   saved_ = false;
   times.update_ms = ms_since(started);
 
-  if (rank_ == 0) {
-    const double step_ms = ms_since(last_step_);
-    parts_.link.send(protocol::StepDone{
-        start_.generation, held_.step, epoch, totals.loss,
-        static_cast<double>(totals.correct) / static_cast<double>(std::max<std::uint64_t>(totals.count, 1)),
-        lr, 1000.0 * static_cast<double>(job_.batch_size) / step_ms, times.data_ms, times.compute_ms,
-        times.exchange_ms, times.update_ms, step_ms});
-  }
+  const double step_ms = ms_since(last_step_);
+  note({start_.generation, held_.step, epoch, totals.loss,
+        static_cast<double>(totals.correct) / static_cast<double>(std::max<std::uint64_t>(totals.count, 1)), lr,
+        1000.0 * static_cast<double>(job_.batch_size) / step_ms, times.data_ms, times.compute_ms,
+        times.exchange_ms, times.update_ms, step_ms, ranks_});
   last_step_ = Clock::now();
   REKINDLE_CHECK(exchange_.release());
   return totals;

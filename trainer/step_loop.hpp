@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 
 #include "data/loader.hpp"
@@ -29,6 +30,7 @@ struct Parts {
   Link& link;
   protocol::Held& held;  // kept true at every moment that matters: only the update moves it on
   Clock::time_point& last_checkpoint;
+  std::deque<protocol::StepDone>& history;  // the last steps that this replica has made
 };
 
 class StepLoop {
@@ -53,6 +55,8 @@ class StepLoop {
   // One step; what all ranks agreed on.
   Result<Totals> step();
   Status evaluate(bool& stopped);
+  void tell_what_was_missed();
+  void note(const protocol::StepDone& done);
   void write_checkpoint();
   std::uint32_t own_flags();
   static Totals total(const std::vector<exchange::StepHeader>& headers);

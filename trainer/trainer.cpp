@@ -132,7 +132,7 @@ class Trainer {
     }
     data::TransformConfig test_transform{static_cast<int>(config_.job.image_size), false};
     StepLoop loop({config_.job, config_.run_dir, *dataset_, test_transform, *loader_, *hub_, *replica_, link_,
-                   held_, last_checkpoint_},
+                   held_, last_checkpoint_, history_},
                   start, exchange);
     return loop.run();
   }
@@ -183,6 +183,7 @@ class Trainer {
   Held held_;
   bool fresh_ = true;  // the replica has its initial values
   Clock::time_point last_checkpoint_ = Clock::now();
+  std::deque<StepDone> history_;
 };
 
 }  // namespace

@@ -115,6 +115,19 @@ std::uint64_t reached_step(const fs::path& run_dir) {
   return step;
 }
 
+std::vector<std::uint64_t> missing_steps(const fs::path& run_dir, std::uint64_t steps) {
+  std::vector<int> lines(steps + 1, 0);
+  for (const auto& line : run::read_lines(run::Layout(run_dir).metrics())) {
+    const auto step = line.value("step", std::uint64_t{0});
+    if (line.contains("loss") && step <= steps) ++lines[step];
+  }
+  std::vector<std::uint64_t> wrong;
+  for (std::uint64_t step = 1; step <= steps; ++step) {
+    if (lines[step] != 1) wrong.push_back(step);
+  }
+  return wrong;
+}
+
 std::string digest_of(const fs::path& run_dir) {
   const Outcome outcome = run({"digest", run_dir});
   return outcome.exit_code == 0 ? outcome.out : "error: " + outcome.err;

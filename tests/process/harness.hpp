@@ -56,6 +56,9 @@ bool eventually(const std::function<bool()>& condition);
 // The step that metrics.jsonl has reached; 0 before there is one.
 std::uint64_t reached_step(const fs::path& run_dir);
 
+// Steps up to `steps` that have no line of their own in metrics.jsonl, or more than one.
+std::vector<std::uint64_t> missing_steps(const fs::path& run_dir, std::uint64_t steps);
+
 // `rekindle digest RUN_DIR`, or "error: ..." so that comparisons fail with a reason.
 std::string digest_of(const fs::path& run_dir);
 

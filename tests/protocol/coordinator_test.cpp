@@ -289,7 +289,7 @@ TEST_F(CoordinatorTest, LostTrainer_SurvivorsGoOnFromTheHighestHeldStep) {
 
 TEST_F(CoordinatorTest, TrainerThatHoldsNothing_IsNoSource) {
   run_two();
-  say(StepDone{generation_, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+  say(StepDone{generation_, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2});
   park("a", 0, ParkReason::kExchangeFailed, false);  // lost its state in the middle of a copy
   const auto starts = sent<Start>(park("b", 6, ParkReason::kAborted));
   ASSERT_EQ(starts.size(), 2U);
@@ -365,7 +365,7 @@ TEST_F(CoordinatorTest, Newcomer_LetInAtACutAfterAStepAndNotWhileACheckpointIsWr
   EXPECT_TRUE(sent<Cut>(ready("c")).empty());
   EXPECT_TRUE(sent<Cut>(pass(config_.join_batch * 2)).empty());  // no step has been made yet
   shard(0, 1);
-  EXPECT_TRUE(sent<Cut>(say(StepDone{generation_, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})).empty());
+  EXPECT_TRUE(sent<Cut>(say(StepDone{generation_, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2})).empty());
   shard(1, 1);
   feed(CommitDone{generation_, 1, "one", "", ""});
   const auto cuts = sent<Cut>(pass(Time(400)));
@@ -380,7 +380,7 @@ TEST_F(CoordinatorTest, Newcomer_LetInAtACutAfterAStepAndNotWhileACheckpointIsWr
 TEST_F(CoordinatorTest, StopDuringAJoinCut_TheNextGenerationSavesAndEnds) {
   run_two();
   ready("c");
-  say(StepDone{generation_, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+  say(StepDone{generation_, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2});
   pass(config_.join_batch * 2);
   park("a", 2, ParkReason::kCut);
   feed(StopAsked{75, "SIGUSR1", Time(0)});
@@ -392,7 +392,7 @@ TEST_F(CoordinatorTest, StopDuringAJoinCut_TheNextGenerationSavesAndEnds) {
 
 TEST_F(CoordinatorTest, StopWithTooLittleTime_TheStepInFlightIsGivenUp) {
   run_two();
-  say(StepDone{generation_, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 60000});
+  say(StepDone{generation_, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 60000, 2});
   EXPECT_EQ(sent<Abort>(feed(StopAsked{75, "SIGTERM", Time(5000)})).size(), 2U);
   park("a", 6, ParkReason::kAborted);
   const auto starts = sent<Start>(park("b", 6, ParkReason::kAborted));
@@ -423,7 +423,7 @@ TEST_F(CoordinatorTest, DeathsByKill_NeverCountAsCrashes) {
     say(TrainerExited{"a", true, SIGKILL});
     park("b", 5, ParkReason::kAborted);
     ready("a");
-    say(StepDone{machine_->generation(), 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+    say(StepDone{machine_->generation(), 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2});
   }
   EXPECT_FALSE(finish());
 }

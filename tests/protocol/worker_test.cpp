@@ -105,7 +105,7 @@ TEST_F(WorkerTest, StepsWithoutACoordinator_ToldToTheNextOne) {
   ready();
   feed(Disconnected{1});
   for (std::uint64_t step = 1; step <= 3; ++step)
-    feed(OwnTrainerSaid{trainer_, StepDone{{1, 1}, step, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}});
+    feed(OwnTrainerSaid{trainer_, StepDone{{1, 1}, step, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}});
   feed(TermSeen{2});
   feed(Connected{2});
   EXPECT_EQ(of<SendReport>(feed(Welcomed{2, ""})).size(), 3U);

@@ -225,6 +225,10 @@ void Checks::adopts_patiently(CoordinatorProcess& coordinator, const GenerationI
 void Checks::records(const StepDone& done) {
   if (done.step > highest_done_)
     world_.violated(str("step ", done.step, " is recorded, but nobody has done it yet"));
+  // A report can be lost with its worker. Only after one fault the others are sure to make up for it.
+  const std::uint64_t recorded = world_.disk().recorded_step;
+  if (done.step > recorded + 1 && world_.faults() == 1 && !generations_[done.generation].start.sources.empty())
+    world_.violated(str("steps ", recorded + 1, " to ", done.step - 1, " are not on record"));
 }
 
 // A word about a generation that is over changes nothing.

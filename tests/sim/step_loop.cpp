@@ -51,10 +51,12 @@ Task<Parked> TrainerProcess::run(Start start) {
   } else {
     meeting_ = &world().meeting(start_.generation, start_.members.size());
     auto problem = co_await reach();
-    if (problem)
+    if (problem) {
       word = std::move(*problem);
-    else
+    } else {
+      tell_what_was_missed();
       word = co_await train();
+    }
     seat().left = seat().gone_on = true;
     meeting_->changed();
     meeting_ = nullptr;
@@ -63,6 +65,16 @@ Task<Parked> TrainerProcess::run(Start start) {
   inside_ = false;
   world().checks().parks(*this, word);
   co_return word;
+}
+
+void TrainerProcess::tell_what_was_missed() {
+  while (!history_.empty() && history_.back().step > start_.step) history_.pop_back();
+  StepsDone missed{start_.generation, {}};
+  for (const StepDone& done : history_) {
+    if (done.step > start_.recorded) missed.steps.push_back(done);
+  }
+  const bool first_source = !start_.sources.empty() && start_.sources.front() == start_.rank;
+  if (first_source && !missed.steps.empty()) say(missed);
 }
 
 Task<TrainerProcess::Woken> TrainerProcess::connect() {
@@ -281,7 +293,8 @@ Task<TrainerProcess::Agreed> TrainerProcess::step() {
 Task<bool> TrainerProcess::apply(std::uint64_t sum, bool tainted) {
   set_phase(TrainerPhase::kApplying);
   const std::uint64_t step = held_.step;
-  const StepDone done{start_.generation, step + 1, 0, 1.0, 0, 0, 100, 0, 0, 0, 0, 50};
+  const StepDone done{start_.generation, step + 1, 0, 1.0, 0, 0, 100, 0, 0, 0, 0, 50,
+                      static_cast<int>(start_.members.size())};
   if (planted(Bug::kReportBeforeUpdate) && start_.rank == 0) say(done);
   held_ = {false, step};
   co_await sleep(world().engine().between(1, world().plan().update_ms), false);
@@ -289,6 +302,7 @@ Task<bool> TrainerProcess::apply(std::uint64_t sum, bool tainted) {
   tainted_ = tainted_ || tainted;
   saved_ = false;
   set_held({true, step + 1});
+  history_.push_back(done);
   if (!planted(Bug::kReportBeforeUpdate) && start_.rank == 0) say(done);
   co_return true;
 }

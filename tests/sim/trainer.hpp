@@ -2,6 +2,7 @@
 #pragma once
 
 #include <coroutine>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
@@ -73,6 +74,7 @@ class TrainerProcess : public Process {
 
   // step_loop.cpp
   Task<protocol::Parked> run(protocol::Start start);
+  void tell_what_was_missed();
   Task<Woken> connect();
   Task<Woken> meet(Header mine, std::vector<Header>& all);
   Task<std::optional<protocol::Parked>> reach();
@@ -117,6 +119,7 @@ class TrainerProcess : public Process {
   protocol::Held held_;
   State state_ = 0;
   bool tainted_ = false;
+  std::deque<protocol::StepDone> history_;
   Slot slot_;
   protocol::Start start_;
   Meeting* meeting_ = nullptr;

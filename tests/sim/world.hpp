@@ -70,6 +70,7 @@ class World {
   bool not_finite(std::uint64_t step) const;
 
   // ---- faults ----
+  int faults() const { return faults_; }
   void fault_lasts_until(Ms when) { last_fault_ = std::max(last_fault_, when); }
   TrainerProcess* focus() const { return focus_; }  // the one whose phase set a fault off
   void cut_off_head(const std::string& host, bool off);
