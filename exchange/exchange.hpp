@@ -102,6 +102,10 @@ class Exchange {
   // waits for another. Asked from any thread.
   virtual int waiting_for() const noexcept = 0;
 
+  // Grows while bytes move, also inside one long call: tells a slow network from one that stands still. Asked
+  // from any thread.
+  virtual std::uint64_t activity() const noexcept = 0;
+
   virtual Backend backend() const = 0;
 };
 
