@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/hash.hpp"
+#include "base/network.hpp"
 #include "base/result.hpp"
 #include "exchange/tree.hpp"
 
@@ -116,8 +117,10 @@ int failed_rank(const Error& error);
 
 class Hub {
  public:
-  // `floats`: the gradient arena's size. Listens on `address` (tcp), a free port.
-  static Result<std::unique_ptr<Hub>> open(std::size_t floats, const std::string& address);
+  // `floats`: the gradient arena's size. Listens on `address` (tcp), a free port of these. No address: does
+  // not listen, for generations in shared memory alone.
+  static Result<std::unique_ptr<Hub>> open(std::size_t floats, const std::string& address,
+                                           PortRange ports = {});
   virtual ~Hub() = default;
 
   virtual Endpoint endpoint() const = 0;
