@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -15,6 +16,7 @@
 #include "base/channel.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
+#include "base/network.hpp"
 #include "base/text.hpp"
 #include "protocol/wire.hpp"
 #include "run/privacy.hpp"
@@ -44,8 +46,34 @@ Result<std::uint64_t> take_over(const run::Layout& layout) {
 }
 
 int report_end(Channel& supervisor, int exit_code, const std::string& line) {
-  if (auto sent = supervisor.send(encode(ToSupervisor(Ended{exit_code, line}))); !sent) log_error(line);
+  if (auto sent = supervisor.send(encode(ToSupervisor(Ended{exit_code, line}))); !sent) {
+    log_error(line);
+    std::fprintf(stderr, "rekindle: %s\n", line.c_str());  // started by hand
+  }
   return exit_code;
+}
+
+Result<std::uint16_t> listen(const CoordinatorActor& actor, const std::string& address, PortRange ports) {
+  for (int port = ports.first;; ++port) {
+    const auto listening =
+        caf::openssl::publish(actor, static_cast<std::uint16_t>(port), address.c_str(), ports.first != 0);
+    if (listening) return *listening;
+    if (port >= ports.last)
+      return fail(ExitCode::kConfig,
+                  str("the coordinator cannot listen on ", address, ": ", caf::to_string(listening.error())),
+                  ports.last == 0 ? "" : "is a port of --port-range free?");
+  }
+}
+
+// Workers find the coordinator in coordinator.json.
+Status publish(const CoordinatorOptions& options, std::uint64_t term, const CoordinatorActor& actor) {
+  REKINDLE_TRY(const PortRange ports, parse_port_range(options.job.port_range));
+  REKINDLE_TRY(const std::string address, choose_address(interfaces(), options.job.interface));
+  REKINDLE_TRY(const std::uint16_t port, listen(actor, address, ports));
+  const nlohmann::json where = {{"term", term}, {"host", address}, {"port", port}};
+  REKINDLE_CHECK(replace_file(options.layout.coordinator(), where.dump() + "\n"));
+  log_info(str("term ", term, " on ", address, ":", port));
+  return {};
 }
 
 }  // namespace
@@ -73,20 +101,8 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   SystemConfig config(options.layout);
   caf::actor_system system(config);  // last: its end waits for the actor, which uses all of the above
   LocalCoordinator actor = spawn_coordinator(system, {options, std::move(*known), records, supervisor, end});
-  const auto port =
-      caf::openssl::publish(caf::actor_cast<CoordinatorActor>(actor), 0, options.address.c_str());
-  Status published;
-  if (port) {
-    const nlohmann::json where = {{"term", *term}, {"host", options.address}, {"port", *port}};
-    published = replace_file(options.layout.coordinator(), where.dump() + "\n");
-  } else {
-    published =
-        fail(str("the coordinator cannot listen on ", options.address, ": ", caf::to_string(port.error())));
-  }
-  if (!published) {
-    ::_exit(report_end(supervisor, 70, published.error().line()));
-  }
-  log_info(str("term ", *term, " on ", options.address, ":", *port));
+  if (auto published = publish(options, *term, caf::actor_cast<CoordinatorActor>(actor)); !published)
+    ::_exit(report_end(supervisor, static_cast<int>(published.error().code), published.error().line()));
   if (auto sent = supervisor.send(encode(ToSupervisor(CoordinatorUp{*term, records.attempt()}))); !sent)
     log_warning(sent.error().line());
 

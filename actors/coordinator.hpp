@@ -12,9 +12,8 @@ struct CoordinatorOptions {
   run::Layout layout;
   protocol::Job job;
   int expected_trainers = 1;
-  std::uint64_t attempt = 0;          // 0: a new one; otherwise a coordinator of that attempt has died before
-  std::string build;                  // workers of another build are refused
-  std::string address = "127.0.0.1";  // where workers find it
+  std::uint64_t attempt = 0;  // 0: a new one; otherwise a coordinator of that attempt has died before
+  std::string build;          // workers of another build are refused
 };
 
 // Claims a term, serves until the run (or this attempt) ends, and tells the supervisor how. Returns the exit

@@ -19,6 +19,7 @@ using namespace protocol;
 namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(200);
+constexpr auto kHeldUp = std::chrono::seconds(2);
 constexpr int kTicksPerStatus = 5, kTicksPerTermCheck = 25;
 
 Committer::behavior_type committer(Committer::pointer, run::Layout layout, Job job) {
@@ -98,6 +99,10 @@ class Host {
   }
 
   void tick() {
+    // After a long sleep somebody else may have the run.
+    const auto now = boot_time();
+    if (ticks_ > 0 && now - ticked_ > kHeldUp) look_for_newer_term();
+    ticked_ = now;
     feed(Tick{});
     ++ticks_;
     if (ticks_ % kTicksPerStatus == 0) {
@@ -212,6 +217,7 @@ class Host {
   GenerationId secret_of_;
   std::string secret_;
   int ticks_ = 0;
+  std::chrono::milliseconds ticked_{0};
   bool stop_seen_ = false;
 };
 

@@ -38,8 +38,10 @@ TrainerGroup::TrainerGroup(TrainerLaunch launch)
 
 Status TrainerGroup::start(const std::string& trainer) {
   REKINDLE_TRY(auto ends, Channel::pair());
-  REKINDLE_TRY(Child child, spawn({launch_.program, "--run-dir", launch_.run_dir, "--name", trainer},
-                                  environment_of(launch_.job), ends.second.get()));
+  REKINDLE_TRY(Child child,
+               spawn({launch_.program, "--run-dir", launch_.run_dir, "--name", trainer, "--interface",
+                      launch_.job.interface, "--port-range", launch_.job.port_range},
+                     environment_of(launch_.job), ends.second.get()));
   const std::scoped_lock lock(mutex_);
   members_.emplace(trainer, Member{std::move(child), std::make_shared<Channel>(std::move(ends.first)), true});
   const std::uint64_t one = 1;

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "actors/coordinator.hpp"
 #include "actors/worker.hpp"
@@ -27,6 +28,7 @@ int main(int argc, char** argv) {
   CLI::App cli("Parts of a rekindle run", "rekindle");
   cli.require_subcommand(1);
   std::string run_dir, job_json, name;
+  std::optional<std::string> interface, port_range;
   std::uint64_t term = 0, attempt = 0, wait_ms = 86400000;
   int trainers = 1;
   CLI::App* coordinator = cli.add_subcommand("coordinator", "owns the membership of a run");
@@ -38,6 +40,8 @@ int main(int argc, char** argv) {
   worker->add_option("--run-dir", run_dir)->required();
   worker->add_option("--name", name);
   worker->add_option("--term", term, "the least term to obey");
+  worker->add_option("--interface", interface, "where its trainers listen (default: run.toml)");
+  worker->add_option("--port-range", port_range);
   worker->add_option("--wait-ms", wait_ms, "how long to wait for a coordinator");
   try {
     cli.parse(argc, argv);
@@ -52,6 +56,8 @@ int main(int argc, char** argv) {
   if (!job) return report(job.error());
   auto build = own_build();
   if (!build) return report(build.error());
+  if (interface) job->interface = *interface;
+  if (port_range) job->port_range = *port_range;
   Fd supervisor(kInheritedFd);
   if (coordinator->parsed()) {
     start_logging("coordinator", layout.log("coordinator"), LogLevel::kNone);

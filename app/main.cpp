@@ -87,6 +87,7 @@ int main(int argc, char** argv) {
   join_command->add_option("--workers", join.workers)
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1024}));
   join_command->add_option("--wait", wait, "for the run to come back when it is away, with a unit");
+  add_network_options(*join_command, join.interface, join.port_range);
   CLI::App* stop_command =
       cli.add_subcommand("stop", "finish the step in flight, save the state and end the run");
   stop_command->add_option("RUN_DIR", run_dir)->required();
@@ -120,6 +121,7 @@ int main(int argc, char** argv) {
     hold_signals();
     join.run_dir = std::filesystem::absolute(run_dir).lexically_normal();
     join.wait = *patience;
+    join.interface = or_from_environment(join.interface);
     return run_join(join);
   }
   if (stop_command->parsed()) return report(request_stop(run_dir));

@@ -3,12 +3,14 @@
 #include <CLI/CLI.hpp>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <optional>
 #include <set>
 
 #include "app/run_config.hpp"
 #include "base/duration.hpp"
 #include "base/nearest.hpp"
+#include "base/network.hpp"
 #include "base/text.hpp"
 
 namespace rekindle::app {
@@ -20,7 +22,7 @@ struct JobOptions::Raw {
   std::string run_dir, config_file, model = "vgg11", optimizer, dataset, data, augment, precision = "fp32",
                                     device = "auto", exchange = "auto", checkpoint_interval = "10min",
                                     trainers_per_worker = "auto", gather_time = "5min", lost_after = "5s",
-                                    hang_after = "10min", stop_within;
+                                    hang_after = "10min", stop_within, interface, port_range;
   std::uint64_t workers = 1, batch_size = 128, leaves = 8, seed = 1, threads = 1, loader_threads = 2,
                 keep = 3, checkpoint_every = 0, lr_step = 30, min_trainers = 1, hash_every = 100;
   std::optional<std::uint64_t> steps, epochs, image_size, classes;
@@ -84,12 +86,35 @@ JobOptions::JobOptions(CLI::App& command) : raw_(std::make_unique<Raw>()), comma
       ->check(CLI::NonNegativeNumber);
   command.add_option("--stop-within", r.stop_within,
                      "a stop gives up the step in flight where it would take longer");
+  add_network_options(command, r.interface, r.port_range);
   command.add_flag("--strict", r.strict, "refuse to resume where the bits may differ (another build or CPU)");
   command.add_flag("--change-lr", r.change_lr,
                    "resume with another --lr, --lr-step or --lr-gamma than before");
 }
 
 JobOptions::~JobOptions() = default;
+
+void add_network_options(CLI::App& command, std::string& interface, std::string& port_range) {
+  command.add_option("--interface", interface,
+                     "the network interface (or address) of this machine to listen on, as NCCL_SOCKET_IFNAME "
+                     "(default: that, GLOO_SOCKET_IFNAME, this machine alone)");
+  command.add_option("--port-range", port_range, "ports to listen on, as in 20000-20100 (default: any)");
+}
+
+std::string or_from_environment(const std::string& interface) {
+  if (!interface.empty()) return interface;
+  for (const char* name : {"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"}) {
+    const char* value = std::getenv(name);
+    if (value != nullptr && *value != '\0') return value;
+  }
+  return "";
+}
+
+Status check_network(const std::string& interface, const std::string& port_range) {
+  REKINDLE_CHECK(choose_address(interfaces(), interface));
+  REKINDLE_CHECK(parse_port_range(port_range));
+  return {};
+}
 
 Error unknown_option(const CLI::App& command, const std::string& word, bool in_file) {
   std::vector<std::string> names;
@@ -288,6 +313,9 @@ Result<LocalOptions> JobOptions::resolve_values() {
   REKINDLE_CHECK(set_duration(job.hang_after_ms, "--hang-after", r.hang_after));
   if (!r.stop_within.empty())
     REKINDLE_CHECK(set_duration(job.stop_within_ms, "--stop-within", r.stop_within));
+  job.interface = or_from_environment(r.interface);
+  job.port_range = r.port_range;
+  REKINDLE_CHECK(check_network(job.interface, job.port_range));
   job.strict = r.strict;
   try {
     static_cast<void>(nlohmann::json(job).dump());

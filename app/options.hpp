@@ -36,6 +36,12 @@ class JobOptions {
   CLI::App& command_;
 };
 
+// --interface and --port-range, for every command that starts workers; empty: not given.
+void add_network_options(CLI::App& command, std::string& interface, std::string& port_range);
+// Without --interface: NCCL_SOCKET_IFNAME, then GLOO_SOCKET_IFNAME.
+std::string or_from_environment(const std::string& interface);
+Status check_network(const std::string& interface, const std::string& port_range);
+
 // "unknown option '--bacth-size': did you mean --batch-size?"
 Error unknown_option(const CLI::App& command, const std::string& word, bool in_file);
 

@@ -389,7 +389,16 @@ Result<int> join(const JoinOptions& options) {
   }
   REKINDLE_CHECK(run::check_private(layout));
   REKINDLE_TRY(const Fd signals, take_signals());
-  Workers workers({"worker", "--run-dir", options.run_dir, "--wait-ms", str(options.wait.count())});
+  std::vector<std::string> arguments{"worker", "--run-dir", options.run_dir, "--wait-ms",
+                                     str(options.wait.count())};
+  REKINDLE_TRY(const Job job, read_job(layout.config()));
+  const std::string interface = options.interface.empty() ? job.interface : options.interface;
+  const std::string port_range = options.port_range.empty() ? job.port_range : options.port_range;
+  REKINDLE_CHECK(check_network(interface, port_range));
+  for (const std::string& word :
+       {std::string("--interface"), interface, std::string("--port-range"), port_range})
+    arguments.push_back(word);
+  Workers workers(arguments);
   REKINDLE_CHECK(workers.start_all(options.workers, 0));
   ExitStatus last;
   while (!workers.done()) {

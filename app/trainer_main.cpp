@@ -2,6 +2,7 @@
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <optional>
 
 #include "app/report.hpp"
 #include "app/run_config.hpp"
@@ -20,8 +21,11 @@ int main(int argc, char** argv) {
   CLI::App cli("A trainer of a rekindle run", "rekindle trainer");
   trainer::TrainerConfig config;
   std::string run_dir;
+  std::optional<std::string> interface, port_range;
   cli.add_option("--run-dir", run_dir)->required();
   cli.add_option("--name", config.trainer)->required();
+  cli.add_option("--interface", interface, "where to listen (default: run.toml)");
+  cli.add_option("--port-range", port_range);
   try {
     cli.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -35,6 +39,8 @@ int main(int argc, char** argv) {
   auto job = read_job(layout.config());
   if (!job) return report(job.error());
   config.job = *job;
+  if (interface) config.job.interface = *interface;
+  if (port_range) config.job.port_range = *port_range;
   auto build = own_build();
   if (!build) return report(build.error());
   config.build = *build;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/hash.hpp"
+#include "base/network.hpp"
 #include "base/result.hpp"
 #include "exchange/tree.hpp"
 
@@ -102,6 +103,10 @@ class Exchange {
   // waits for another. Asked from any thread.
   virtual int waiting_for() const noexcept = 0;
 
+  // Grows while bytes move, also inside one long call: tells a slow network from one that stands still. Asked
+  // from any thread.
+  virtual std::uint64_t activity() const noexcept = 0;
+
   virtual Backend backend() const = 0;
 };
 
@@ -112,8 +117,10 @@ int failed_rank(const Error& error);
 
 class Hub {
  public:
-  // `floats`: the gradient arena's size. Listens on `address` (tcp), a free port.
-  static Result<std::unique_ptr<Hub>> open(std::size_t floats, const std::string& address);
+  // `floats`: the gradient arena's size. Listens on `address` (tcp), a free port of these. No address: does
+  // not listen, for generations in shared memory alone.
+  static Result<std::unique_ptr<Hub>> open(std::size_t floats, const std::string& address,
+                                           PortRange ports = {});
   virtual ~Hub() = default;
 
   virtual Endpoint endpoint() const = 0;

@@ -90,6 +90,8 @@ Result<std::string> Handshake::take(std::string_view frame) {
       const bool expected = hello.term == me_->term && hello.generation == me_->generation &&
                             hello.to == static_cast<std::uint32_t>(me_->rank) && hello.from > hello.to &&
                             hello.from < static_cast<std::uint32_t>(me_->ranks);
+      if (hello.term != me_->term || hello.generation != me_->generation)
+        return fail(str("a hello of generation t", hello.term, ".g", hello.generation));
       if (!expected) return fail("a hello for somebody else");
       hello_ = frame;
       peer_ = static_cast<int>(hello.from);

@@ -28,7 +28,9 @@ std::string hub_nonce() {
 class LocalHub final : public Hub {
  public:
   LocalHub(LocalMemory memory, Listener listener, std::string nonce)
-      : memory_(std::move(memory)), door_{std::move(listener), {}}, nonce_(std::move(nonce)) {}
+      : memory_(std::move(memory)),
+        door_{std::move(listener), {}, StrangerLog("the data port")},
+        nonce_(std::move(nonce)) {}
 
   Endpoint endpoint() const override {
     return {host_identity(),        ::getpid(),          memory_.control_fd(),
@@ -49,10 +51,13 @@ class LocalHub final : public Hub {
 
 }  // namespace
 
-Result<std::unique_ptr<Hub>> Hub::open(std::size_t floats, const std::string& address) {
+Result<std::unique_ptr<Hub>> Hub::open(std::size_t floats, const std::string& address, PortRange ports) {
   const std::string nonce = hub_nonce();
   REKINDLE_TRY(LocalMemory memory, LocalMemory::open(floats, nonce));
-  REKINDLE_TRY(Listener listener, listen_on(address));
+  Listener listener;
+  if (!address.empty()) {
+    REKINDLE_TRY(listener, listen_on(address, ports));
+  }
   return std::make_unique<LocalHub>(std::move(memory), std::move(listener), nonce);
 }
 

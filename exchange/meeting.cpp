@@ -24,6 +24,8 @@ constexpr milliseconds kRedialPause{20};     // a peer that closed on us is stil
 constexpr std::size_t kMaxGuests = 256;      // accepted connections that have not proved themselves
 constexpr std::size_t kMaxHeld = 256;
 
+constexpr const char* kSilent = "it has not proved that it belongs to this generation";
+
 struct Greeting {
   Fd fd;
   Handshake shake;
@@ -58,6 +60,7 @@ class Meeting {
       for (auto guest = guests_.begin(); guest != guests_.end();)
         guest = advance_guest(*guest) ? std::next(guest) : guests_.erase(guest);
     }
+    for (const Greeting& guest : guests_) turn_away(guest, kSilent);
     return std::move(sockets_);
   }
 
@@ -140,7 +143,10 @@ class Meeting {
   }
 
   void add_guest(Fd fd) {
-    if (guests_.size() >= kMaxGuests) guests_.pop_front();
+    if (guests_.size() >= kMaxGuests) {
+      turn_away(guests_.front(), kSilent);
+      guests_.pop_front();
+    }
     guests_.push_back(
         Greeting{std::move(fd), Handshake::accept(me_, random_nonce()), false, {}, {}, now_ + kHelloLimit});
   }
@@ -164,7 +170,13 @@ class Meeting {
       place = std::move(g.fd);
       return false;
     }
-    return now_ < g.deadline;
+    if (now_ < g.deadline) return true;
+    turn_away(g, kSilent);
+    return false;
+  }
+
+  void turn_away(const Greeting& g, const std::string& why) {
+    door_.strangers.turned_away(peer_address(g.fd.get()), why);
   }
 
   // Sends and receives what can be without waiting; false: close the connection.
@@ -187,7 +199,11 @@ class Meeting {
       }
       if (hold_if_newer(g)) return false;
       auto answer = g.shake.take(g.in);
-      if (!answer) return false;
+      if (!answer) {
+        const bool guest = g.deadline != milliseconds::max();
+        if (guest) turn_away(g, answer.error().what);
+        return false;
+      }
       g.in.clear();
       g.out = std::move(*answer);
     }

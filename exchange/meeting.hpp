@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/strangers.hpp"
 #include "exchange/exchange.hpp"
 #include "exchange/socket.hpp"
 #include "exchange/waiting.hpp"
@@ -22,6 +23,7 @@ struct HeldHello {
 struct Door {
   Listener listener;
   std::vector<HeldHello> held;
+  StrangerLog strangers;
 };
 
 // Sockets by rank (empty for one's own). Strangers, wrong secrets and half-open connections are dropped and

@@ -92,6 +92,7 @@ Status Mesh::send(Transfer& transfer, int peer) {
     if (sent.io == Io::kWouldBlock) return {};
     if (sent.io == Io::kClosed) return closed(peer);
     p.out_done += sent.bytes;
+    waiting_.moved();
     if (p.out_done < kHeadBytes + p.out.payload.size()) continue;
     p.sending = false;
     ++frames;
@@ -123,6 +124,7 @@ Status Mesh::receive(Transfer& transfer, int peer) {
       return {};
     }
     p.in_done += got.bytes;
+    waiting_.moved();
     if (in_head && p.in_done == kHeadBytes) {
       REKINDLE_TRY(p.in_payload, transfer.place(peer, p.in));
     }

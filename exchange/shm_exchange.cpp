@@ -53,6 +53,7 @@ class ShmExchange final : public Exchange {
     fate_.abort();
   }
   int waiting_for() const noexcept override { return waiting_.rank(); }
+  std::uint64_t activity() const noexcept override { return waiting_.activity(); }
   Backend backend() const override { return Backend::kSharedMemory; }
 
  private:
@@ -114,6 +115,7 @@ class ShmExchange final : public Exchange {
       const std::size_t count = std::min(kSumChunk, shard.count - done);
       finish_tree(plan_.leaves, layout_.subtrees, partials, own.data() + shard.first + done, count);
       for (const float*& partial : partials) partial += count;
+      waiting_.moved();
     }
     // A peer that was aborted meanwhile may have begun to overwrite what was read here: such a sum must never
     // be declared ready, for a third rank would take it.
@@ -159,6 +161,7 @@ class ShmExchange final : public Exchange {
       if (streams[plan_.rank].left > 0) REKINDLE_CHECK(stage(streams[plan_.rank]));
       if (receives[plan_.rank]) REKINDLE_CHECK(copy_out(streams));
       memory_.publish(page_->copied, chunks_);
+      waiting_.moved();
     }
     return wait_for_all(&GenerationPage::copied, chunks_);
   }

@@ -46,14 +46,36 @@ IoResult outcome(ssize_t n) {
 
 }  // namespace
 
-Result<Listener> listen_on(const std::string& address) {
-  REKINDLE_TRY(const Addresses found, resolve(address, 0, AI_PASSIVE));
-  Listener listener;
-  listener.fd = open_socket(*found);
-  const int fd = listener.fd.get();
+namespace {
+
+Result<Fd> listen_at(const std::string& address, std::uint16_t port) {
+  REKINDLE_TRY(const Addresses found, resolve(address, port, AI_PASSIVE));
+  Fd fd = open_socket(*found);
+  // Connections of an older trainer that have just ended do not hold the port.
+  const int one = 1;
+  if (port != 0) ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
   // The longest queue there may be: hellos wait in it until this trainer gets its plan.
-  if (fd < 0 || ::bind(fd, found->ai_addr, found->ai_addrlen) != 0 || ::listen(fd, SOMAXCONN) != 0)
+  if (!fd || ::bind(fd.get(), found->ai_addr, found->ai_addrlen) != 0 || ::listen(fd.get(), SOMAXCONN) != 0)
     return fail(str("cannot listen on '", address, "': ", std::strerror(errno)));
+  return fd;
+}
+
+Result<Fd> listen_at(const std::string& address, PortRange ports) {
+  for (int port = ports.first; port < ports.last; ++port) {
+    if (auto fd = listen_at(address, static_cast<std::uint16_t>(port))) return fd;
+  }
+  auto fd = listen_at(address, ports.last);
+  if (fd || ports.last == 0) return fd;
+  return fail(str(fd.error().what, " (no port from ", ports.first, " to ", ports.last, " is free)"),
+              "give more with --port-range: one for the coordinator and one for each trainer of a machine");
+}
+
+}  // namespace
+
+Result<Listener> listen_on(const std::string& address, PortRange ports) {
+  Listener listener;
+  REKINDLE_TRY(listener.fd, listen_at(address, ports));
+  const int fd = listener.fd.get();
   sockaddr_storage bound{};
   socklen_t size = sizeof bound;
   ::getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size);

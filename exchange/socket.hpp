@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/files.hpp"
+#include "base/network.hpp"
 #include "base/result.hpp"
 
 namespace rekindle::exchange {
@@ -17,8 +18,8 @@ struct Listener {
   std::uint16_t port = 0;
 };
 
-// On a free port of `address` (a name or a number).
-Result<Listener> listen_on(const std::string& address);
+// On a free port of `address` (a name or a number), of these.
+Result<Listener> listen_on(const std::string& address, PortRange ports = {});
 // Begins to connect; the socket becomes writable when it is decided. `address` is numeric: no name service
 // can block.
 Result<Fd> dial(const std::string& address, std::uint16_t port);

@@ -49,6 +49,7 @@ class TcpExchange final : public Exchange {
     if (mesh_) mesh_->shut_down();
   }
   int waiting_for() const noexcept override { return waiting_.rank(); }
+  std::uint64_t activity() const noexcept override { return waiting_.activity(); }
   Backend backend() const override { return Backend::kTcp; }
 
  private:

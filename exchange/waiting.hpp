@@ -1,7 +1,8 @@
-// Whom a call is waiting for, for other threads to ask.
+// Whom a call is waiting for, and whether it gets on, for other threads to ask.
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
 namespace rekindle::exchange {
 
@@ -18,8 +19,13 @@ class WaitingFor {
     return result;
   }
 
+  // Bytes have moved.
+  void moved() noexcept { moved_.fetch_add(1, std::memory_order_relaxed); }
+  std::uint64_t activity() const noexcept { return moved_.load(std::memory_order_relaxed); }
+
  private:
   std::atomic<int> rank_{-1};
+  std::atomic<std::uint64_t> moved_{0};
 };
 
 }  // namespace rekindle::exchange

@@ -256,7 +256,13 @@ void Coordinator::blame(int rank, int other) {
   };
   const std::string a = worker_of(rank), b = worker_of(other);
   if (a.empty() || b.empty() || a == b) return;
-  if (++broken_links_[std::minmax(a, b)] < kBrokenLinkLimit) return;
+  const int times = ++broken_links_[std::minmax(a, b)];
+  const auto named = [&](const std::string& worker, int r) {
+    return str("worker ", worker, " on ", trainers_.at(members_[static_cast<std::size_t>(r)]).ready.host);
+  };
+  emit(Warn{str("the data link between ", named(a, rank), " and ", named(b, other),
+                " failed, though both are alive (", times, " of ", kBrokenLinkLimit, " times)")});
+  if (times < kBrokenLinkLimit) return;
   const auto faults = [&](const std::string& worker) {
     int sum = 0;
     for (const auto& [link, count] : broken_links_) {

@@ -35,6 +35,8 @@ struct Job {
   std::uint64_t hang_after_ms = 600000;  // without progress, waiting for nobody
   std::uint64_t hash_every = 100;        // steps between two comparisons of the replicas' states; 0: none
   std::uint64_t stop_within_ms = 0;      // a stop gives up a step that takes longer; 0: no limit
+  // Where coordinator and trainers listen (base/network.hpp); empty: this machine alone, any port.
+  std::string interface, port_range;
   // Resolved from the data set.
   std::uint64_t train_samples = 0, test_samples = 0;
   std::string data_hash;
@@ -46,8 +48,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, model, dataset, data, batch_size, leaves
                                    augment, dropout, precision, device, threads, loader_threads,
                                    trainers_per_worker, exchange, checkpoint_every, checkpoint_interval_ms,
                                    keep, classes, strict, min_trainers, gather_time_ms, lost_after_ms,
-                                   hang_after_ms, hash_every, stop_within_ms, train_samples, test_samples,
-                                   data_hash, cpu_capability)
+                                   hang_after_ms, hash_every, stop_within_ms, interface, port_range,
+                                   train_samples, test_samples, data_hash, cpu_capability)
 
 // What makes the run this run: a resume with another identity is refused.
 nlohmann::json identity_of(const Job& job);

@@ -2,11 +2,13 @@
 // higher one than its own is history.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 
+#include "base/clock.hpp"
 #include "base/result.hpp"
 #include "run/layout.hpp"
 
@@ -40,18 +42,21 @@ Status end_term(const Layout& layout, std::uint64_t term);
 Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, bool holder_is_gone);
 Error held_error(const Layout& layout, const Holder& holder);
 void wait_between_tries();
+inline constexpr std::chrono::milliseconds kLongestTry{3000};
 
 template <class Answers>
 Result<std::uint64_t> claim_term(const Layout& layout, std::chrono::milliseconds patience,
                                  Answers&& answers) {
   for (auto silent = std::chrono::milliseconds(0);;) {
+    const auto began = boot_time();
     REKINDLE_TRY(const auto claimed, try_claim(layout, silent >= patience));
     if (claimed) return *claimed;
     REKINDLE_TRY(const auto holder, newest_term(layout));
     if (!holder || holder->ended) continue;
     if (answers(*holder)) return forward_error(held_error(layout, *holder));
     wait_between_tries();
-    silent += std::chrono::milliseconds(500);
+    // A try may take long; but a claimant that was itself held up has not heard silence all that time.
+    silent += std::min(boot_time() - began, kLongestTry);
   }
 }
 

@@ -56,6 +56,7 @@ void Link::enter(const GenerationId& generation, exchange::Exchange& exchange) {
 void Link::leave() {
   const std::scoped_lock lock(mutex_);
   control_.leave();
+  progress_ += exchange_->activity();  // what is told never falls
   exchange_ = nullptr;
 }
 
@@ -87,7 +88,10 @@ void Link::beat() {
   {
     const std::scoped_lock lock(mutex_);
     beat.generation = control_.generation();
-    if (exchange_ != nullptr) beat.waiting_for = exchange_->waiting_for();
+    if (exchange_ != nullptr) {
+      beat.waiting_for = exchange_->waiting_for();
+      beat.progress += exchange_->activity();
+    }
   }
   send(beat);
 }

@@ -52,9 +52,9 @@ class Link {
   exchange::Exchange* exchange_ = nullptr;  // of the generation that the step loop is in
   std::atomic<bool> aborted_ = false;
   std::atomic<protocol::TrainerPhase> phase_ = protocol::TrainerPhase::kStarting;
-  std::atomic<std::uint64_t> step_ = 0, progress_ = 0;
-  std::uint64_t peak_pss_bytes_ = 0, beats_ = 0;  // of the listening thread
-  std::thread thread_;                            // last: it uses all of the above
+  std::atomic<std::uint64_t> step_ = 0, progress_ = 0;  // progress_: without that of exchange_
+  std::uint64_t peak_pss_bytes_ = 0, beats_ = 0;        // of the listening thread
+  std::thread thread_;                                  // last: it uses all of the above
 };
 
 }  // namespace rekindle::trainer

@@ -4,6 +4,7 @@
 
 #include "base/clock.hpp"
 #include "base/log.hpp"
+#include "base/network.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "data/loader.hpp"
@@ -81,7 +82,7 @@ class Trainer {
     REKINDLE_TRY(dataset_, data::open_dataset(job.dataset, job.data));
     model_config_ = model_config(job, dataset_->info());
     REKINDLE_TRY(replica_, model::Replica::make(model_config_));
-    REKINDLE_TRY(hub_, exchange::Hub::open(replica_->arena_floats(), config_.address));
+    REKINDLE_TRY(hub_, open_hub());
     data::LoaderConfig loading;
     loading.seed = job.seed;
     loading.leaves = static_cast<int>(job.leaves);
@@ -135,6 +136,14 @@ class Trainer {
                    held_, last_checkpoint_, history_},
                   start, exchange);
     return loop.run();
+  }
+
+  Result<std::unique_ptr<exchange::Hub>> open_hub() {
+    const Job& job = config_.job;
+    REKINDLE_TRY(const PortRange ports, parse_port_range(job.port_range));
+    REKINDLE_TRY(std::string address, choose_address(interfaces(), job.interface));
+    if (job.exchange == "shm") address.clear();  // nobody will call: no port
+    return exchange::Hub::open(replica_->arena_floats(), address, ports);
   }
 
   // Brings the replica to the state of a checkpoint, or to its initial values.

@@ -13,9 +13,8 @@ namespace rekindle::trainer {
 struct TrainerConfig {
   protocol::Job job;
   std::filesystem::path run_dir;
-  std::string trainer;                // its id: random, never reused
-  std::string address = "127.0.0.1";  // where to listen for tcp peers
-  std::string build;                  // identifies the program
+  std::string trainer;  // its id: random, never reused
+  std::string build;    // identifies the program
 };
 
 // Returns when the coordinator says Quit. An error has been told to the worker.

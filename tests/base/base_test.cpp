@@ -8,7 +8,9 @@
 #include "base/files.hpp"
 #include "base/hash.hpp"
 #include "base/nearest.hpp"
+#include "base/network.hpp"
 #include "base/random.hpp"
+#include "base/strangers.hpp"
 #include "base/text.hpp"
 
 namespace rekindle {
@@ -70,6 +72,54 @@ TEST(Random, StreamsOfOneSeedDiffer) {
   std::array<int, 3> seen{};
   for (int i = 0; i < 3000; ++i) ++seen[rng.below(3)];
   for (const int n : seen) EXPECT_NEAR(n, 1000, 150);
+}
+
+TEST(Network, InterfacesAreNamedAsNcclNamesThem) {
+  const std::vector<Interface> there{
+      {"lo", "127.0.0.1", true}, {"eth10", "10.0.0.10"}, {"eth1", "10.0.0.1"}, {"ib0", "10.1.0.1"}};
+  const auto choose = [&](const std::string& wanted) {
+    const auto address = choose_address(there, wanted);
+    return address ? *address : "none";
+  };
+  EXPECT_EQ(choose(""), "127.0.0.1");
+  EXPECT_EQ(choose("eth1"), "10.0.0.1");  // not eth10, which comes first
+  EXPECT_EQ(choose("eth"), "10.0.0.10");
+  EXPECT_EQ(choose("wlan,ib"), "10.1.0.1");
+  EXPECT_EQ(choose("=ib"), "none");
+  EXPECT_EQ(choose("=ib0"), "10.1.0.1");
+  EXPECT_EQ(choose("^eth,docker"), "10.1.0.1");  // never the loopback
+  EXPECT_EQ(choose("^eth,ib"), "none");
+  EXPECT_EQ(choose("10.1.0.1"), "10.1.0.1");
+  EXPECT_EQ(choose("10.1.0.2"), "none");
+}
+
+TEST(Network, PortRanges) {
+  EXPECT_EQ(parse_port_range("")->first, 0);
+  EXPECT_EQ(parse_port_range("7")->last, 7);
+  EXPECT_EQ(parse_port_range("20000-20100")->last, 20100);
+  for (const char* wrong : {"0", "9-8", "1-65536", "x", "1-", "-1", "1-2-3"})
+    EXPECT_FALSE(parse_port_range(wrong)) << wrong;
+}
+
+TEST(Strangers, OneLineASourceAndReasonInTenSeconds) {
+  StrangerLog log("the door");
+  using std::chrono::milliseconds;
+  const auto first = log.line("10.0.0.7", "rubbish", milliseconds(0));
+  ASSERT_TRUE(first);
+  EXPECT_EQ(*first, "a connection from 10.0.0.7 to the door was turned away: rubbish");
+  EXPECT_FALSE(log.line("10.0.0.7", "rubbish", milliseconds(5000)));
+  EXPECT_FALSE(log.line("10.0.0.7", "rubbish", milliseconds(9999)));
+  EXPECT_TRUE(log.line("10.0.0.7", "silence", milliseconds(9999)));
+  EXPECT_TRUE(log.line("10.0.0.8", "rubbish", milliseconds(9999)));
+  EXPECT_EQ(*log.line("10.0.0.7", "rubbish", milliseconds(10000)), *first + " (2 more times before)");
+}
+
+TEST(Strangers, ManyAddressesShareALine) {
+  StrangerLog log("the door");
+  int lines = 0;
+  for (int i = 0; i < 10000; ++i)
+    lines += log.line(str(i), "rubbish", std::chrono::milliseconds(i / 100)) ? 1 : 0;
+  EXPECT_LT(lines, 300);
 }
 
 TEST(Nearest, FindsTheTypo) {

@@ -56,5 +56,18 @@ TEST_P(Waiting, LateRankIsNamedByAllOthersInEveryCall) {
   }
 }
 
+// What tells a slow network from a dead one: not the calls, but the bytes inside one call.
+TEST_P(Waiting, ActivityGrowsInsideOneCall) {
+  Cluster cluster(2, 1000, [&](Member& me) {
+    const Joined joined = me.join(1, {0, 1}, 2, GetParam());
+    std::vector<std::byte> memory(64 << 20);
+    const std::vector<std::vector<std::span<std::byte>>> pieces{{std::span(memory)}, {}};
+    const std::uint64_t before = joined.exchange->activity();
+    me.say(me.outcome(joined.exchange->all_gather(pieces, {false, true})));
+    me.say(joined.exchange->activity() - before > 20 ? "grows" : "stands still");
+  });
+  for (const Lines& lines : cluster.finish()) EXPECT_EQ(lines, (Lines{"ok", "ok", "grows"}));
+}
+
 }  // namespace
 }  // namespace rekindle::exchange::testing

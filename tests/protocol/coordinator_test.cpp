@@ -626,6 +626,7 @@ TEST_F(CoordinatorTest, EverybodyWaitsForSomebody_TheirLinkIsSuspectedAndTheThir
   ready("a", "{}", "h1");
   ready("b", "{}", "h2");
   std::vector<DismissWorker> dismissed;
+  std::string warned;
   for (int round = 0; round < 3; ++round) {
     const GenerationId generation = machine_->generation();
     TrainerBeat a{"a", TrainerPhase::kExchanging, generation, 3, 7, 1, 0};
@@ -637,6 +638,7 @@ TEST_F(CoordinatorTest, EverybodyWaitsForSomebody_TheirLinkIsSuspectedAndTheThir
       const auto effects = feed(Tick{});
       aborted = !sent<Abort>(effects).empty();
       for (const DismissWorker& d : of<DismissWorker>(effects)) dismissed.push_back(d);
+      for (const Warn& w : of<Warn>(effects)) warned += w.line + "\n";
     }
     ASSERT_TRUE(aborted);
     say(Parked{generation, "a", true, 3, ParkReason::kAborted, -1, {}, ""}, "w-h1");
@@ -644,6 +646,26 @@ TEST_F(CoordinatorTest, EverybodyWaitsForSomebody_TheirLinkIsSuspectedAndTheThir
   }
   ASSERT_EQ(dismissed.size(), 1U);
   EXPECT_EQ(machine_->members(), std::vector<std::string>{"a"});
+  for (const char* times : {"1 of 3", "2 of 3", "3 of 3"}) {
+    EXPECT_NE(warned.find(str(
+                  "between worker w-h1 on h1 and worker w-h2 on h2 failed, though both are alive (", times)),
+              std::string::npos)
+        << warned;
+  }
+}
+
+TEST_F(CoordinatorTest, EverybodyWaitsButBytesMove_NobodyIsBlamed) {
+  begin();
+  ready("a", "{}", "h1");
+  ready("b", "{}", "h2");
+  TrainerBeat a{"a", TrainerPhase::kCopying, machine_->generation(), 3, 7, 1, 0};
+  TrainerBeat b{"b", TrainerPhase::kCopying, machine_->generation(), 3, 7, 0, 0};
+  for (const Time end = now_ + config_.stall_after * 4; now_ < end; now_ += Time(400)) {
+    ++a.progress;  // a slow network: the other one's bytes arrive, now and then
+    feed(WorkerBeatSeen{"w-h1", {a}});
+    feed(WorkerBeatSeen{"w-h2", {b}});
+    EXPECT_TRUE(sent<Abort>(feed(Tick{})).empty());
+  }
 }
 
 TEST_F(CoordinatorTest, DamagedCheckpoint_SetAsideAndANewGenerationFromTheOneBefore) {

@@ -1,0 +1,62 @@
+#include "actors/handshake_watch.hpp"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "base/network.hpp"
+
+namespace rekindle::actors {
+namespace {
+constexpr std::chrono::milliseconds kLimit{10'000}, kSweepPeriod{1000};
+constexpr std::size_t kMostPending =
+    256;  // then the oldest one goes; a worker whose turn that was tries again
+}  // namespace
+
+void HandshakeWatch::began(const void* connection, int fd) {
+  const std::scoped_lock lock(mutex_);
+  const auto [entry, is_new] = pending_.try_emplace(connection);
+  if (!is_new) return;
+  entry->second = {fd, boot_time(), peer_address(fd), false};
+  if (pending_.size() <= kMostPending) return;
+  const auto oldest = std::min_element(pending_.begin(), pending_.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.second.told, a.second.since) < std::tie(b.second.told, b.second.since);
+  });
+  hang_up(oldest->second, "too many connections that have not proved themselves");
+}
+
+void HandshakeWatch::turn_away(Pending& pending, const std::string& why) {
+  if (!std::exchange(pending.told, true)) strangers_.turned_away(pending.from, why);
+}
+
+// The network's thread sees the end of the connection and closes it. The descriptor cannot belong to anybody
+// else by now: it is closed by the very thread that calls this, and SSL_free follows at once.
+void HandshakeWatch::hang_up(Pending& pending, const std::string& why) {
+  if (!pending.told) ::shutdown(pending.fd, SHUT_RDWR);
+  turn_away(pending, why);
+}
+
+void HandshakeWatch::failed(const void* connection, const std::string& why) {
+  const std::scoped_lock lock(mutex_);
+  if (const auto found = pending_.find(connection); found != pending_.end()) turn_away(found->second, why);
+}
+
+void HandshakeWatch::ended(const void* connection) {
+  const std::scoped_lock lock(mutex_);
+  pending_.erase(connection);
+}
+
+void HandshakeWatch::sweep() {
+  const std::scoped_lock lock(mutex_);
+  const Time now = boot_time();
+  if (now - swept_ < kSweepPeriod) return;
+  swept_ = now;
+  for (auto& [connection, pending] : pending_) {
+    if (now - pending.since >= kLimit) hang_up(pending, "it said nothing that proves it belongs to the run");
+  }
+}
+
+}  // namespace rekindle::actors

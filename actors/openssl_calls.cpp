@@ -1,0 +1,84 @@
+// What CAF 0.17 leaves undone around OpenSSL. These definitions stand before the library's.
+//
+// - OpenSSL keeps errors in a queue of the thread, and SSL_get_error(3) is only right if that queue was empty
+//   before the call. CAF does not empty it, and all connections of a process share one thread: after one peer
+//   died without a goodbye, or a stranger sent rubbish, the next read of every other connection looked
+//   broken, too.
+// - An accepted connection that proves nothing stays for ever, and CAF says nothing of one that fails.
+#include <dlfcn.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+
+#include "actors/handshake_watch.hpp"
+
+namespace {
+
+using rekindle::actors::HandshakeWatch;
+
+template <class Function>
+Function* next(const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
+}
+
+// Of the process, for OpenSSL's functions have no place to keep one.
+HandshakeWatch& watch() {
+  static auto* const one = new HandshakeWatch;  // never destroyed: CAF's threads may outlive main's statics
+  return *one;
+}
+
+std::string reason_of(int error) {
+  // Only looked at: CAF reads the queue, too.
+  const unsigned long code = ERR_peek_last_error();
+  const char* reason = code != 0 ? ERR_reason_error_string(code) : nullptr;
+  if (reason != nullptr) return std::string("TLS: ") + reason;
+  return error == SSL_ERROR_SYSCALL || error == SSL_ERROR_ZERO_RETURN ? "it hung up before it proved itself"
+                                                                      : "TLS failed";
+}
+
+}  // namespace
+
+extern "C" {
+
+int SSL_read(SSL* ssl, void* to, int bytes) {
+  static auto* const real = next<int(SSL*, void*, int)>("SSL_read");
+  watch().sweep();
+  ERR_clear_error();
+  return real(ssl, to, bytes);
+}
+
+int SSL_write(SSL* ssl, const void* from, int bytes) {
+  static auto* const real = next<int(SSL*, const void*, int)>("SSL_write");
+  ERR_clear_error();
+  return real(ssl, from, bytes);
+}
+
+int SSL_connect(SSL* ssl) {
+  static auto* const real = next<int(SSL*)>("SSL_connect");
+  ERR_clear_error();
+  return real(ssl);
+}
+
+int SSL_accept(SSL* ssl) {
+  static auto* const real = next<int(SSL*)>("SSL_accept");
+  watch().began(ssl, SSL_get_fd(ssl));
+  ERR_clear_error();
+  const int result = real(ssl);
+  const int error = result == 1 ? SSL_ERROR_NONE : SSL_get_error(ssl, result);
+  if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return result;
+  // Who hangs up without a word only looked whether somebody is there, as the run's own workers do.
+  const bool spoke = BIO_number_read(SSL_get_rbio(ssl)) > 0;
+  if (result == 1) {
+    watch().ended(ssl);
+  } else if (spoke) {
+    watch().failed(ssl, reason_of(error));
+  }
+  return result;
+}
+
+void SSL_free(SSL* ssl) {
+  static auto* const real = next<void(SSL*)>("SSL_free");
+  watch().ended(ssl);
+  real(ssl);
+}
+}

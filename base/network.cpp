@@ -1,0 +1,116 @@
+#include "base/network.hpp"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <sstream>
+
+#include "base/text.hpp"
+
+namespace rekindle {
+namespace {
+
+constexpr const char* kLoopback = "127.0.0.1";
+
+std::string to_text(const in_addr& address) {
+  char text[INET_ADDRSTRLEN] = {};
+  ::inet_ntop(AF_INET, &address, text, sizeof text);
+  return text;
+}
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> words;
+  std::istringstream in(list);
+  for (std::string word; std::getline(in, word, ',');) {
+    if (!word.empty()) words.push_back(word);
+  }
+  return words;
+}
+
+std::string names_of(const std::vector<Interface>& there) {
+  std::string text;
+  for (const Interface& i : there) text += str(text.empty() ? "" : ", ", i.name, " (", i.address, ")");
+  return text.empty() ? "none" : text;
+}
+
+const Interface* find(const std::vector<Interface>& there, const std::vector<std::string>& words,
+                      bool exact) {
+  for (const std::string& word : words) {
+    for (const Interface& i : there) {
+      if (i.name == word || i.address == word || (!exact && i.name.starts_with(word))) return &i;
+    }
+  }
+  return nullptr;
+}
+
+const Interface* find_other_than(const std::vector<Interface>& there, const std::vector<std::string>& words) {
+  for (const Interface& i : there) {
+    const bool excluded = std::any_of(words.begin(), words.end(),
+                                      [&](const std::string& word) { return i.name.starts_with(word); });
+    if (!i.loopback && !excluded) return &i;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::vector<Interface> interfaces() {
+  std::vector<Interface> found;
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return found;
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
+  for (const ifaddrs* i = list; i != nullptr; i = i->ifa_next) {
+    if (i->ifa_addr == nullptr || i->ifa_addr->sa_family != AF_INET || (i->ifa_flags & IFF_UP) == 0) continue;
+    const auto* address = reinterpret_cast<const sockaddr_in*>(i->ifa_addr);
+    found.push_back({i->ifa_name, to_text(address->sin_addr), (i->ifa_flags & IFF_LOOPBACK) != 0});
+  }
+  return found;
+}
+
+Result<std::string> choose_address(const std::vector<Interface>& there, const std::string& wanted) {
+  if (wanted.empty()) return std::string(kLoopback);
+  const bool marked = wanted[0] == '=' || wanted[0] == '^';
+  const std::vector<std::string> words = split(marked ? wanted.substr(1) : wanted);
+  const Interface* chosen = nullptr;
+  if (wanted[0] == '^') {
+    chosen = find_other_than(there, words);
+  } else {
+    chosen = find(there, words, true);  // "eth1" is eth1 even where there is an eth10
+    if (chosen == nullptr && wanted[0] != '=') chosen = find(there, words, false);
+  }
+  if (chosen != nullptr) return chosen->address;
+  return fail(ExitCode::kConfig, str("this host has no network interface '", wanted, "' that is up"),
+              str("there is: ", names_of(there), "; see --interface"));
+}
+
+Result<PortRange> parse_port_range(const std::string& text) {
+  if (text.empty()) return PortRange{};
+  const auto number = [](std::string_view word) {
+    std::uint16_t port = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), port);
+    return error == std::errc{} && end == word.data() + word.size() ? port : std::uint16_t{0};
+  };
+  const std::size_t dash = text.find('-');
+  const std::string_view all = text;
+  PortRange range;
+  range.first = number(all.substr(0, dash));
+  range.last = dash == std::string::npos ? range.first : number(all.substr(dash + 1));
+  if (range.first == 0 || range.last < range.first)
+    return fail(ExitCode::kUsage, str("--port-range ", text, " is no range of ports"), "as in 20000-20100");
+  return range;
+}
+
+std::string peer_address(int fd) {
+  sockaddr_in peer{};
+  socklen_t size = sizeof peer;
+  const bool known = ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0;
+  return known && peer.sin_family == AF_INET ? to_text(peer.sin_addr) : "an unknown address";
+}
+
+}  // namespace rekindle

@@ -1,0 +1,59 @@
+// A network that fails without telling anybody. Each host is a network namespace of the test's own.
+#include <gtest/gtest.h>
+
+#include "base/text.hpp"
+#include "live_run.hpp"
+#include "namespaces.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+const Arguments kOnTheNetwork{"--interface", "eth0", "--exchange", "tcp"};
+
+class NetworkFaults : public LiveRun {
+ protected:
+  void SetUp() override {
+    if (const auto why = Network::unavailable()) GTEST_SKIP() << *why;
+  }
+  Arguments join() const { return {rekindle(), "join", dir(), "--interface", "eth0"}; }
+};
+
+TEST_F(NetworkFaults, WorkerCutOffWithoutAFin_DeclaredLostAndDoesNoHarmWhenItIsBack) {
+  Network network(2);
+  ASSERT_NO_FATAL_FAILURE(begin(2, kOnTheNetwork + Arguments{"--lost-after", "2s"}, network.on(0)));
+  Program other(network.on(1) + join());
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("with 3 trainers"));
+  ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));
+  network.cut_off(1);
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("no heartbeat for 2 s"));
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("with 2 trainers"));
+  ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));
+  network.reconnect(1);
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("with 3 trainers", 2));
+  ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));
+  stop_and_compare();
+  EXPECT_EQ(other.wait().exit_code, 0);
+}
+
+// The link between two trainers is dead, and both reach the coordinator: three times the members wait for
+// each other until that is noticed (30 s), then one of the two has to go.
+TEST_F(NetworkFaults, DataLinkOfTwoTrainersBlocked_NamedAndTheRunGoesOnWithoutOneOfThem) {
+  Network network(3);
+  ASSERT_NO_FATAL_FAILURE(begin(1, kOnTheNetwork, network.on(0)));
+  Program one(network.on(1) + join());
+  Program two(network.on(2) + join());
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("with 3 trainers"));
+  ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));
+  network.block(1, 2);
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("the data link between worker w0-"));
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("is left out: its data links fail again and again"));
+  ASSERT_NO_FATAL_FAILURE(wait_for_steps(20));
+  EXPECT_TRUE(one.running() != two.running());
+  const Outcome left = one.running() ? two.wait() : one.wait();
+  EXPECT_EQ(left.exit_code, 70) << left.err;
+  EXPECT_EQ(times_logged("no heartbeat"), 0) << log();  // everybody was there all the time
+  stop_and_compare();
+}
+
+}  // namespace
+}  // namespace rekindle::process_test

@@ -1,0 +1,116 @@
+// Deaths in the middle of what does not take long: a state copy, a checkpoint.
+#include <algorithm>
+#include <csignal>
+#include <optional>
+#include <sstream>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "live_run.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+class PhaseDeaths : public LiveRun {
+ protected:
+  fs::path checkpoints() const { return dir() / "checkpoints"; }
+  // A checkpoint that is being written.
+  std::optional<fs::path> unfinished_checkpoint() const {
+    std::error_code code;
+    for (const auto& entry : fs::directory_iterator(checkpoints(), code)) {
+      if (!fs::exists(entry.path() / "manifest.json")) return entry.path();
+    }
+    return std::nullopt;
+  }
+};
+
+TEST_F(PhaseDeaths, TrainerKilledDuringACheckpoint_TheRunGoesOnAndTheOneBeforeStays) {
+  ASSERT_NO_FATAL_FAILURE(begin(3, {"--checkpoint-every", "8"}));
+  bool hit = false;
+  for (int tries = 0; tries < 10 && !hit; ++tries) {
+    const auto trainers = parts_of(dir(), "trainer");
+    std::optional<fs::path> caught;
+    ASSERT_TRUE(eventually([&] {
+      // Written within some ms: looks without a pause.
+      for (int i = 0; i < 1000 && !caught; ++i) caught = unfinished_checkpoint();
+      return caught.has_value();
+    }));
+    ::kill(trainers.back(), SIGKILL);
+    hit = !fs::exists(*caught / "manifest.json");
+    ASSERT_NO_FATAL_FAILURE(wait_for_log("of them new", tries + 1));  // another one is in its place
+  }
+  EXPECT_TRUE(hit);
+  const int committed = times_logged("is committed");
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("is committed", committed + 2));
+  EXPECT_EQ(run({"inspect", dir()}).exit_code, 0);
+  stop_and_compare();
+}
+
+struct Copy {
+  const char* exchange;
+  bool source_dies;  // or the receiver
+};
+
+// VGG11: a gigabyte takes long enough to be hit.
+class StateCopy : public LiveRun, public ::testing::WithParamInterface<Copy> {
+ protected:
+  Arguments job(const fs::path& run_dir, int workers, int steps) const {
+    return vgg_run(run_dir, workers, steps) +
+           Arguments{"--image-size", "32", "--exchange", GetParam().exchange};
+  }
+  static std::string name_of(pid_t trainer) {
+    const std::string words = command_line(trainer), option = std::string("--name") + '\0';
+    const std::size_t at = words.find(option);
+    if (at == std::string::npos) return "";
+    return words.substr(at + option.size(), words.find('\0', at + option.size()) - at - option.size());
+  }
+  // What one trainer has said.
+  std::string lines_of(const std::string& trainer) const {
+    std::istringstream all(trainer_logs());
+    std::string lines;
+    for (std::string line; std::getline(all, line);) {
+      if (line.find(str("trainer ", trainer, ": ")) != std::string::npos) lines += line + "\n";
+    }
+    return lines;
+  }
+};
+
+TEST_P(StateCopy, SourceOrReceiverKilled_TheOthersGoOn) {
+  program_.emplace(Arguments{rekindle()} + job(dir(), 3, 1000));
+  ASSERT_NO_FATAL_FAILURE(wait_for_step(2));
+  const auto first = parts_of(dir(), "trainer");
+  ASSERT_EQ(first.size(), 3U);
+  ::kill(first.at(2), SIGKILL);
+  pid_t newcomer = 0;
+  std::string name;
+  ASSERT_TRUE(eventually([&] {
+    for (const pid_t pid : parts_of(dir(), "trainer")) {
+      if (std::find(first.begin(), first.end(), pid) == first.end()) newcomer = pid;
+    }
+    name = name_of(newcomer);
+    return !name.empty();
+  }));
+  ASSERT_TRUE(eventually([&] { return lines_of(name).find("of 3, from step") != std::string::npos; }));
+  ::kill(newcomer, SIGSTOP);
+  ASSERT_EQ(lines_of(name).find("leaves of step"), std::string::npos) << "the copy was over already";
+  ::kill(GetParam().source_dies ? first.at(0) : newcomer, SIGKILL);
+  ::kill(newcomer, SIGCONT);
+  const std::uint64_t reached = reached_step(dir());
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("with 3 trainers", 2));
+  ASSERT_NO_FATAL_FAILURE(wait_for_step(reached + 3));
+  EXPECT_EQ(run({"stop", dir()}).exit_code, 0);
+  EXPECT_EQ(program_->wait().exit_code, 75);
+  const int steps = static_cast<int>(reached_step(dir())) + 1;
+  EXPECT_EQ(run(job(dir(), 2, steps)).exit_code, 0);
+  EXPECT_EQ(run(job(scratch_ / "quiet", 2, steps)).exit_code, 0);
+  EXPECT_EQ(digest_of(dir()), digest_of(scratch_ / "quiet"));
+}
+INSTANTIATE_TEST_SUITE_P(Deaths, StateCopy,
+                         ::testing::Values(Copy{"shm", true}, Copy{"shm", false}, Copy{"tcp", true},
+                                           Copy{"tcp", false}),
+                         [](const auto& info) {
+                           return str(info.param.source_dies ? "Source_" : "Receiver_", info.param.exchange);
+                         });
+
+}  // namespace
+}  // namespace rekindle::process_test
