@@ -17,6 +17,7 @@
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "base/network.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
 #include "protocol/wire.hpp"
 #include "run/privacy.hpp"
@@ -79,6 +80,7 @@ Status publish(const CoordinatorOptions& options, std::uint64_t term, const Coor
 }  // namespace
 
 int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
+  allow_many_files();  // one for each worker
   Channel supervisor(std::move(supervisor_socket));
   const auto term = take_over(options.layout);
   if (!term) return report_end(supervisor, static_cast<int>(term.error().code), term.error().line());

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 
+#include "actors/outbox.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "base/process.hpp"
@@ -20,6 +21,7 @@ namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(200);
 constexpr auto kHeldUp = std::chrono::seconds(2);
+constexpr std::size_t kShownASecond = 1024;  // trainers
 constexpr int kTicksPerStatus = 5, kTicksPerTermCheck = 25;
 
 Committer::behavior_type committer(Committer::pointer, run::Layout layout, Job job) {
@@ -43,6 +45,7 @@ class Host {
     for (const Effect& effect : machine_.on(boot_time(), event)) {
       std::visit([this](const auto& e) { apply(e); }, effect);
     }
+    flush();
   }
 
   void enter(const Register& message, const WorkerActor& worker) {
@@ -105,8 +108,11 @@ class Host {
     ticked_ = now;
     feed(Tick{});
     ++ticks_;
+    // With thousands of trainers the status is a megabyte: every second would be most of this process's work.
+    const auto per_show =
+        kTicksPerStatus * (1 + static_cast<int>(machine_.trainers().size() / kShownASecond));
+    if (ticks_ % per_show == 0) parts_.records.show(machine_, "running");
     if (ticks_ % kTicksPerStatus == 0) {
-      parts_.records.show(machine_, "running");
       tell(CoordinatorBeat{term_});
       look_for_stop();
     }
@@ -146,17 +152,22 @@ class Host {
     if (auto sent = parts_.supervisor.send(encode(message)); !sent) log_warning(sent.error().line());
   }
 
-  void apply(const SendTrainer& effect) {
-    ToTrainer message = effect.message;
-    if (auto* start = std::get_if<Start>(&message)) {
-      // One secret a generation, known only to its members.
-      if (secret_of_ != start->generation) {
-        secret_of_ = start->generation;
-        secret_ = random_hex(32);
-      }
-      start->secret = secret_;
-    }
-    send_to(effect.worker, TrainerOrder{term_, effect.trainer, encode(message)});
+  void apply(const SendTrainer& effect) { outbox_.put(effect); }
+  void flush() {
+    outbox_.flush(
+        [this](ToTrainer& message) {
+          auto* start = std::get_if<Start>(&message);
+          if (start == nullptr) return;
+          // One secret a generation, known only to its members.
+          if (secret_of_ != start->generation) {
+            secret_of_ = start->generation;
+            secret_ = random_hex(32);
+          }
+          start->secret = secret_;
+        },
+        [this](const std::string& worker, std::vector<Recipient> to, const std::string& message) {
+          deliver(worker, TrainerOrder{term_, std::move(to), message});
+        });
   }
   void apply(const OrderKill& effect) {
     send_to(effect.worker, KillOrder{term_, effect.kill.trainer, effect.kill.why});
@@ -165,8 +176,14 @@ class Host {
     send_to(effect.worker, DismissOrder{term_, effect.dismiss.exit_code, effect.dismiss.why});
   }
   void apply(const AskToRegister& effect) { send_to(effect.worker, RegisterOrder{term_}); }
+  // What its trainers were to be told first, first.
   template <class Order>
   void send_to(const std::string& worker, Order order) {
+    flush();
+    deliver(worker, std::move(order));
+  }
+  template <class Order>
+  void deliver(const std::string& worker, Order order) {
     const auto found = workers_.find(worker);
     if (found != workers_.end()) self_->send(found->second, std::move(order));
   }
@@ -214,6 +231,7 @@ class Host {
   Coordinator machine_;
   Committer committer_;
   std::map<std::string, WorkerActor> workers_;
+  Outbox outbox_;
   GenerationId secret_of_;
   std::string secret_;
   int ticks_ = 0;

@@ -12,8 +12,9 @@
 namespace rekindle::actors {
 namespace {
 constexpr std::chrono::milliseconds kLimit{10'000}, kSweepPeriod{1000};
-constexpr std::size_t kMostPending =
-    256;  // then the oldest one goes; a worker whose turn that was tries again
+// Then the oldest one goes. A worker whose turn that was tries again; so that few must, more than the nodes
+// that come at once.
+constexpr std::size_t kMostPending = 1024;
 }  // namespace
 
 void HandshakeWatch::began(const void* connection, int fd) {

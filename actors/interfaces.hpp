@@ -44,9 +44,14 @@ struct WorkerBeat {
   std::string worker;
   std::vector<protocol::TrainerBeat> trainers;
 };
-struct TrainerOrder {  // coordinator to worker: a protocol::ToTrainer for one of its trainers
+struct Recipient {
+  std::string trainer;
+  std::int32_t rank = -1;  // in the generation that a Start begins
+};
+struct TrainerOrder {  // coordinator to worker: a protocol::ToTrainer for some or all of its trainers
   std::uint64_t term = 0;
-  std::string trainer, message;
+  std::vector<Recipient> to;
+  std::string message;  // alike for all of them, but for the rank
 };
 struct KillOrder {
   std::uint64_t term = 0;
@@ -119,8 +124,12 @@ auto inspect(Inspector& f, WorkerBeat& x) {
   return f(caf::meta::type_name("WorkerBeat"), x.term, x.worker, x.trainers);
 }
 template <class Inspector>
+auto inspect(Inspector& f, Recipient& x) {
+  return f(caf::meta::type_name("Recipient"), x.trainer, x.rank);
+}
+template <class Inspector>
 auto inspect(Inspector& f, TrainerOrder& x) {
-  return f(caf::meta::type_name("TrainerOrder"), x.term, x.trainer, x.message);
+  return f(caf::meta::type_name("TrainerOrder"), x.term, x.to, x.message);
 }
 template <class Inspector>
 auto inspect(Inspector& f, KillOrder& x) {
@@ -206,6 +215,8 @@ CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::Register))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::Welcome))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::TrainerReport))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::WorkerBeat))
+CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::Recipient))
+CAF_ADD_TYPE_ID(rekindle, (std::vector<rekindle::actors::Recipient>))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::TrainerOrder))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::KillOrder))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::RegisterOrder))

@@ -4,10 +4,15 @@
 //   before the call. CAF does not empty it, and all connections of a process share one thread: after one peer
 //   died without a goodbye, or a stranger sent rubbish, the next read of every other connection looked
 //   broken, too.
+// - While CAF connects, it asks OpenSSL again and again whether the handshake is over, without sleeping: it
+// has
+//   words to send, and the socket would take them at any time. A few hundred workers of one machine that do
+//   so beside each other leave no time to the coordinator whom they wait for.
 // - An accepted connection that proves nothing stays for ever, and CAF says nothing of one that fails.
 #include <dlfcn.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include "actors/handshake_watch.hpp"
@@ -26,6 +31,10 @@ HandshakeWatch& watch() {
   static auto* const one = new HandshakeWatch;  // never destroyed: CAF's threads may outlive main's statics
   return *one;
 }
+
+// How long a connect waits for a word of the other side before it asks again. Short: the thread has nothing
+// else to do, but must notice when the attempt is given up.
+constexpr int kAnswerMs = 20;
 
 std::string reason_of(int error) {
   // Only looked at: CAF reads the queue, too.
@@ -55,6 +64,11 @@ int SSL_write(SSL* ssl, const void* from, int bytes) {
 
 int SSL_connect(SSL* ssl) {
   static auto* const real = next<int(SSL*)>("SSL_connect");
+  ERR_clear_error();
+  const int done = real(ssl);
+  if (done == 1 || SSL_get_error(ssl, done) != SSL_ERROR_WANT_READ) return done;
+  pollfd answer{SSL_get_fd(ssl), POLLIN, 0};
+  if (::poll(&answer, 1, kAnswerMs) <= 0) return done;
   ERR_clear_error();
   return real(ssl);
 }

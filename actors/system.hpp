@@ -19,8 +19,13 @@ class SystemConfig : public caf::actor_system_config {
     openssl_cafile = layout.certificate();
     openssl_certificate = layout.certificate();
     openssl_key = layout.private_key();
-    // A control process does little: no thread per core.
+    // A control process does little: no thread per core, and threads that have nothing to do sleep. (The
+    // default policy looks for work a hundred times a second and more, at some percent of a core in each
+    // process.)
     set("scheduler.max-threads", 2);
+    set("scheduler.policy", caf::atom("sharing"));
+    // Messages are small: handing each to another thread to be unpacked costs more than unpacking it.
+    set("middleman.workers", 0);
   }
 };
 

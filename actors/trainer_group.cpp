@@ -17,11 +17,16 @@ namespace {
 // bits.
 std::vector<std::pair<std::string, std::string>> environment_of(const protocol::Job& job) {
   const std::string threads = str(job.threads);
-  std::vector<std::pair<std::string, std::string>> environment = {{"OMP_NUM_THREADS", threads},
-                                                                  {"MKL_NUM_THREADS", threads},
-                                                                  {"MKL_DYNAMIC", "FALSE"},
-                                                                  {"HDF5_USE_FILE_LOCKING", "FALSE"},
-                                                                  {"CUBLAS_WORKSPACE_CONFIG", ":4096:8"}};
+  std::vector<std::pair<std::string, std::string>> environment = {
+      {"OMP_NUM_THREADS", threads},
+      {"MKL_NUM_THREADS", threads},
+      {"MKL_DYNAMIC", "FALSE"},
+      {"HDF5_USE_FILE_LOCKING", "FALSE"},
+      // Huge pages for the heap (glibc 2.35): a
+      // killed trainer is seen to be dead when its
+      // memory has been taken apart, page by page.
+      {"GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"},
+      {"CUBLAS_WORKSPACE_CONFIG", ":4096:8"}};
   if (job.cpu_capability == "avx512" || job.cpu_capability == "avx2") {
     const bool wide = job.cpu_capability == "avx512";
     environment.emplace_back("ATEN_CPU_CAPABILITY", job.cpu_capability);
@@ -111,6 +116,11 @@ void TrainerGroup::reap(const std::string& trainer, const Listener& listener) {
     members_.erase(trainer);
   }
   listener.ended(trainer, status);
+}
+
+void TrainerGroup::leave(int exit_code) {
+  kill_all();
+  ::_exit(exit_code);  // no orderly teardown: other threads may be anywhere
 }
 
 void TrainerGroup::kill_all() {

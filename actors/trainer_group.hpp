@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/worker_host.hpp"
 #include "base/channel.hpp"
 #include "base/process.hpp"
 #include "protocol/job.hpp"
@@ -20,16 +21,17 @@ struct TrainerLaunch {
   protocol::Job job;
 };
 
-class TrainerGroup {
+class TrainerGroup final : public Trainers {
  public:
   explicit TrainerGroup(TrainerLaunch launch);
-  ~TrainerGroup() { kill_all(); }
+  ~TrainerGroup() override { kill_all(); }
 
-  // From any thread. Orders to a trainer that is not there are dropped.
-  Status start(const std::string& trainer);
-  void send(const std::string& trainer, const std::string& message);
-  void kill(const std::string& trainer);
-  void kill_all();
+  // From any thread.
+  Status start(const std::string& trainer) override;
+  void send(const std::string& trainer, const std::string& message) override;
+  void kill(const std::string& trainer) override;
+  // Ends them all, and this process.
+  [[noreturn]] void leave(int exit_code) override;
 
   struct Listener {
     std::function<void(const std::string& trainer, std::string message)> said;
@@ -50,6 +52,7 @@ class TrainerGroup {
     int pidfd = -1;
     bool open = true;
   };
+  void kill_all();
   std::vector<Watched> watched();
   std::shared_ptr<Channel> channel_of(const std::string& trainer);
   void reap(const std::string& trainer, const Listener& listener);

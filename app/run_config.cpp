@@ -86,8 +86,10 @@ Result<std::vector<std::pair<std::string, std::string>>> read_config_file(const 
   return entries;
 }
 
-Result<std::string> own_build() {
-  REKINDLE_TRY(const auto program, read_file(own_executable()));
+Result<std::string> own_build() { return build_of(own_executable()); }
+
+Result<std::string> build_of(const std::filesystem::path& executable) {
+  REKINDLE_TRY(const auto program, read_file(executable));
   return str("0.1.0-", hex64(hash64(program)));
 }
 

@@ -20,5 +20,6 @@ Result<std::vector<std::pair<std::string, std::string>>> read_config_file(const 
 
 // Which program this is: version and a hash of the executable.
 Result<std::string> own_build();
+Result<std::string> build_of(const std::filesystem::path& executable);
 
 }  // namespace rekindle::app

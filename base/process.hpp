@@ -38,6 +38,9 @@ void kill_child(const Child& child, int signal);
 // only the supervisor decides.
 void ignore_group_signals();
 
+// As many open files as the system allows this process (the default of 1024 is for programs that use select).
+void allow_many_files();
+
 std::filesystem::path own_executable();
 std::string random_hex(std::size_t bytes);  // from the kernel; for ids and secrets
 

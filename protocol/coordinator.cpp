@@ -58,9 +58,10 @@ void Coordinator::handle(const WorkerRegistered& event) {
   // A trainer that it does not have any more died while nobody listened.
   std::vector<std::string> missing;
   for (const auto& [name, trainer] : trainers_) {
+    if (trainer.worker != r.worker) continue;
     const bool there = std::any_of(r.trainers.begin(), r.trainers.end(),
                                    [&](const TrainerState& t) { return t.ready.trainer == name; });
-    if (trainer.worker == r.worker && !there) missing.push_back(name);
+    if (!there) missing.push_back(name);
   }
   gone_.insert(missing.begin(), missing.end());
   if (!missing.empty()) lose(missing, "it is gone");

@@ -14,6 +14,7 @@
 
 #include "protocol/job.hpp"
 #include "protocol/messages.hpp"
+#include "protocol/witness.hpp"
 
 namespace rekindle::protocol {
 
@@ -184,6 +185,7 @@ class Coordinator {
     std::map<int, ShardWritten> written;  // by rank
     std::map<std::string, std::string> failed;
     bool committing = false;
+    Witness unsettled;
   };
   using CheckpointKey = std::pair<std::uint64_t, GenerationId>;  // step first
   struct Origin {                                                // what a generation starts from
@@ -261,7 +263,7 @@ class Coordinator {
   void settle(const CheckpointKey& key);
   void checkpoint_failed(std::uint64_t step, const std::string& why);
   void after_checkpoint();
-  std::optional<std::vector<std::string>> members_of(const GenerationId& generation) const;
+  const std::vector<std::string>* members_of(const GenerationId& generation) const;
 
   // coordinator_reports.cpp
   void heard(const std::string& worker, const TrainerReady& message);
@@ -298,6 +300,7 @@ class Coordinator {
   GenerationId generation_;
   std::vector<std::string> members_;  // by rank
   std::set<std::string> sources_;     // those that held began_ when the generation was formed
+  Witness moving_;                    // of members_
   std::set<std::string> gone_;        // trainers that are known to have ended
   std::uint64_t began_ = 0;           // its first step
   std::uint64_t step_ = 0;            // completed, as far as known

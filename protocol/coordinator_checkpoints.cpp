@@ -8,24 +8,24 @@
 
 namespace rekindle::protocol {
 
-std::optional<std::vector<std::string>> Coordinator::members_of(const GenerationId& generation) const {
+const std::vector<std::string>* Coordinator::members_of(const GenerationId& generation) const {
   for (const auto& [id, members] : past_members_) {
-    if (id == generation) return members;
+    if (id == generation) return &members;
   }
-  return std::nullopt;
+  return nullptr;
 }
 
 // `written`, or why it could not be written.
 void Coordinator::shard_reported(const GenerationId& generation, std::uint64_t step,
                                  const std::string& trainer, const ShardWritten* written,
                                  const std::string& why) {
-  const auto writers = members_of(generation);
-  if (!writers) return;  // of a generation that nobody remembers: the next term's sweep removes it
+  const std::vector<std::string>* writers = members_of(generation);
+  if (writers == nullptr) return;  // of a generation that nobody remembers: the next term's sweep removes it
   const CheckpointKey key{step, generation};
   // Reported again, to a coordinator that found it committed.
   if (config_.job.steps < step || (is_committed(step) && !checkpoints_.contains(key))) return;
   Checkpoint& checkpoint = checkpoints_[key];
-  checkpoint.writers = *writers;
+  if (checkpoint.writers.empty()) checkpoint.writers = *writers;
   if (written != nullptr) {
     checkpoint.written[written->rank] = *written;
     write_time_ = std::max(write_time_, Time(static_cast<std::int64_t>(written->write_ms)));
@@ -50,15 +50,15 @@ void Coordinator::replay(const TrainerState& state) {
 // Whether nobody writes into it any more: only then it may be committed or removed. Members report their
 // shards before they park, so whoever has parked, or is in another generation, will not write any more.
 bool Coordinator::settled(const CheckpointKey& key, const Checkpoint& checkpoint) const {
-  for (std::size_t rank = 0; rank < checkpoint.writers.size(); ++rank) {
+  if (key.second != generation_) return true;
+  return !checkpoint.unsettled.any(checkpoint.writers.size(), [&](std::size_t rank) {
     const std::string& writer = checkpoint.writers[rank];
-    if (checkpoint.written.contains(static_cast<int>(rank)) || checkpoint.failed.contains(writer)) continue;
-    if (key.second != generation_) continue;
+    if (checkpoint.written.contains(static_cast<int>(rank)) || checkpoint.failed.contains(writer))
+      return false;
     const auto found = trainers_.find(writer);
-    const bool absent = phase_ == Phase::kAdopting && found == trainers_.end() && !gone_.contains(writer);
-    if (absent || (found != trainers_.end() && found->second.moving())) return false;
-  }
-  return true;
+    if (found != trainers_.end()) return found->second.moving();
+    return phase_ == Phase::kAdopting && !gone_.contains(writer);
+  });
 }
 
 void Coordinator::review_checkpoints() {

@@ -11,6 +11,7 @@ namespace rekindle::protocol {
 
 namespace {
 constexpr std::size_t kRememberedGenerations = 16;  // whose late shard reports are still understood
+constexpr std::size_t kShownMembers = 64;           // when a generation begins; `rekindle status` shows all
 constexpr int kFinalTries = 2;                      // to write the state at the end of a run
 constexpr int kDifferLimit = 2;                     // times that a trainer's state may be unlike the others'
 }  // namespace
@@ -33,8 +34,8 @@ bool Coordinator::everyone_parked() const {
       return found != trainers_.end() && found->second.parked;
     });
   }
-  return std::none_of(members_.begin(), members_.end(), [this](const std::string& member) {
-    const auto found = trainers_.find(member);
+  return !moving_.any(members_.size(), [this](std::size_t rank) {
+    const auto found = trainers_.find(members_[rank]);
     return found != trainers_.end() && found->second.moving();
   });
 }
@@ -221,10 +222,12 @@ void Coordinator::form() {
   start.evaluate = evaluation_due(config_.job, step_) && !config_.evaluated.contains(step_);
   start.stop = stop_.has_value();
   if (planted(Bug::kStopLostWithCarrier)) start.stop = false;
+  std::vector<Member> list;
   for (std::size_t rank = 0; rank < members_.size(); ++rank) {
-    start.members.push_back({members_[rank], trainers_.at(members_[rank]).ready.address});
+    list.push_back({members_[rank], trainers_.at(members_[rank]).ready.address});
     if (from.holders.contains(members_[rank])) start.sources.push_back(static_cast<int>(rank));
   }
+  start.members = std::move(list);
   for (auto& [name, trainer] : trainers_) {
     trainer.rank = -1;
     trainer.parked.reset();
@@ -241,23 +244,28 @@ void Coordinator::form() {
 
 // Holders first, for somebody has to have the state; then whoever was a member before; ranks stay in order.
 std::vector<std::string> Coordinator::choose_members(const Origin& origin) const {
-  std::vector<std::string> all;
-  for (const auto& [name, trainer] : trainers_) all.push_back(name);
-  const auto old_rank = [this](const std::string& name) {
-    const int rank = trainers_.at(name).rank;
-    return rank < 0 ? static_cast<int>(members_.size()) : rank;
+  struct Candidate {
+    std::string name;
+    int old_rank = 0;
+    bool holds = false;
   };
-  std::stable_sort(all.begin(), all.end(), [&](const std::string& a, const std::string& b) {
-    const bool a_holds = origin.holders.contains(a), b_holds = origin.holders.contains(b);
-    return a_holds != b_holds ? a_holds : old_rank(a) < old_rank(b);
+  std::vector<Candidate> all;
+  for (const auto& [name, trainer] : trainers_) {
+    const int last = static_cast<int>(members_.size());
+    all.push_back({name, trainer.rank < 0 ? last : trainer.rank, origin.holders.contains(name)});
+  }
+  const auto by_rank = [](const Candidate& a, const Candidate& b) { return a.old_rank < b.old_rank; };
+  std::stable_sort(all.begin(), all.end(), [&](const Candidate& a, const Candidate& b) {
+    return a.holds != b.holds ? a.holds : by_rank(a, b);
   });
   if (all.size() > config_.job.leaves) all.resize(config_.job.leaves);
-  std::stable_sort(all.begin(), all.end(),
-                   [&](const std::string& a, const std::string& b) { return old_rank(a) < old_rank(b); });
+  std::stable_sort(all.begin(), all.end(), by_rank);
+  std::vector<std::string> members;
+  for (Candidate& candidate : all) members.push_back(std::move(candidate.name));
   // A second try to restore deals the shards to other trainers: a bad node must not condemn a good
   // checkpoint.
-  if (restore_tries_ % 2 == 1) std::reverse(all.begin(), all.end());
-  return all;
+  if (restore_tries_ % 2 == 1) std::reverse(members.begin(), members.end());
+  return members;
 }
 
 bool Coordinator::other_fingerprint(const Restorable& restorable) const {
@@ -281,7 +289,8 @@ void Coordinator::show_members(const Origin& from) {
   }
   const std::uint64_t leaves = config_.job.leaves;
   emit(Tell{"  rank  host             device  pid      leaves"});
-  for (std::size_t r = 0; r < ranks; ++r) {
+  const std::size_t shown = std::min(ranks, kShownMembers);
+  for (std::size_t r = 0; r < shown; ++r) {
     const TrainerReady& ready = trainers_.at(members_[r]).ready;
     std::ostringstream row;
     row << "  " << std::left;
@@ -294,6 +303,7 @@ void Coordinator::show_members(const Origin& from) {
     row << r * leaves / ranks << "-" << (r + 1) * leaves / ranks - 1;
     emit(Tell{row.str()});
   }
+  if (shown < ranks) emit(Tell{str("  and ", ranks - shown, " more: rekindle status shows them")});
   if (trainers_.size() > ranks) {
     emit(Warn{str(trainers_.size() - ranks, " trainers wait as spares: --leaves ", leaves,
                   " caps how many can work at once")});

@@ -34,9 +34,9 @@ void Coordinator::heard(const std::string&, const StepDone& message) {
   if (phase_ == Phase::kRunning) cut_for_newcomers();
   if (now_ - shown_ < Time(200) && message.step != config_.job.steps) return;
   shown_ = now_;
-  Progress progress{
-      message.step, config_.job.steps, message.epoch, message.loss, message.images_per_second, 0,
-      message.trainers};
+  Progress progress{message.step,    config_.job.steps,         message.epoch,
+                    message.loss,    message.images_per_second, 0,
+                    message.trainers};
   if (message.images_per_second > 0) {
     progress.seconds_left = static_cast<double>((config_.job.steps - message.step) * config_.job.batch_size) /
                             message.images_per_second;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "protocol/member_list.hpp"
 
 // An absent value is null.
 template <class T>
@@ -31,15 +32,6 @@ struct GenerationId {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GenerationId, term, number)
 std::string to_text(const GenerationId& id);  // "t1.g2"
 
-// Where peers reach a trainer; the exchange's endpoint as plain data.
-struct Address {
-  std::string host, address, nonce;
-  std::int64_t pid = 0;
-  int control_fd = -1;
-  std::uint16_t port = 0;
-};
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Address, host, address, nonce, pid, control_fd, port)
-
 // ---- trainer to coordinator ----
 
 struct TrainerReady {  // warmed up: model built, memory there, listening
@@ -59,7 +51,8 @@ struct StepDone {  // from rank 0, one a step; `step` counts completed updates
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepDone, generation, step, epoch, loss, accuracy, lr, images_per_second,
                                    data_ms, compute_ms, exchange_ms, update_ms, step_ms, trainers)
 
-struct StepsDone {  // from the first source, first in a generation: steps of older ones that were never reported
+struct StepsDone {  // from the first source, first in a generation: steps of older ones that were never
+                    // reported
   GenerationId generation;
   std::vector<StepDone> steps;  // in order
 };
@@ -180,27 +173,21 @@ using FromTrainer = std::variant<TrainerReady, StepDone, Evaluated, ShardWritten
 
 // ---- coordinator to trainer ----
 
-struct Member {
-  std::string trainer;
-  Address address;
-};
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Member, trainer, address)
-
 struct Start {
   GenerationId generation;
   int rank = 0;
-  std::vector<Member> members;  // by rank
+  MemberList members;  // by rank; travels beside the rest (protocol/wire.cpp)
   std::string secret;
-  std::uint64_t step = 0;    // the state to start from
+  std::uint64_t step = 0;      // the state to start from
   std::uint64_t recorded = 0;  // the newest step that was reported to the coordinator
-  std::vector<int> sources;  // ranks that hold it; the others copy it from them. None: all restore it
-  std::string restore;       // without sources: the checkpoint's directory name; empty: initial values
-  bool saved = false;        // a committed checkpoint holds the state at `step`
-  bool evaluate = false;     // the evaluation of the state at `step` is still missing
-  bool stop = false;         // do not train: write the state, unless it is saved, and park
+  std::vector<int> sources;    // ranks that hold it; the others copy it from them. None: all restore it
+  std::string restore;         // without sources: the checkpoint's directory name; empty: initial values
+  bool saved = false;          // a committed checkpoint holds the state at `step`
+  bool evaluate = false;       // the evaluation of the state at `step` is still missing
+  bool stop = false;           // do not train: write the state, unless it is saved, and park
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Start, generation, rank, members, secret, step, recorded, sources, restore,
-                                   saved, evaluate, stop)
+void to_json(nlohmann::json& json, const Start& start);  // without the members
+void from_json(const nlohmann::json& json, Start& start);
 
 struct Stop {  // cut after the step in flight, write a checkpoint, park
   GenerationId generation;

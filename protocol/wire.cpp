@@ -1,5 +1,7 @@
 #include "protocol/wire.hpp"
 
+#include <algorithm>
+
 #include "base/text.hpp"
 
 namespace rekindle::protocol {
@@ -62,6 +64,47 @@ Error unreadable(const nlohmann::json::exception& error) {
           "are all processes of one build?"};
 }
 
+// Ranks as runs [first, how many]: most often all trainers of a generation hold the state.
+nlohmann::json runs_of(const std::vector<int>& ranks) {
+  nlohmann::json runs = nlohmann::json::array();
+  for (std::size_t i = 0, j = 0; i < ranks.size(); i = j) {
+    while (j < ranks.size() && ranks[j] - ranks[i] == static_cast<int>(j - i)) ++j;
+    runs.push_back({ranks[i], j - i});
+  }
+  return runs;
+}
+
+std::vector<int> ranks_of(const nlohmann::json& runs) {
+  std::vector<int> ranks;
+  for (const auto& run : runs) {
+    const int first = run.at(0).get<int>(), count = run.at(1).get<int>();
+    for (int i = 0; i < count; ++i) ranks.push_back(first + i);
+  }
+  return ranks;
+}
+
+// The members of a Start follow its first line.
+void append_members(std::string& text, const ToTrainer& message) {
+  const auto* start = std::get_if<Start>(&message);
+  if (start != nullptr) text.append("\n").append(start->members.text());
+}
+
+template <class Message>
+Status take_members(Message&, std::string_view) {
+  return {};
+}
+Status take_members(ToTrainer& message, std::string_view text) {
+  auto* start = std::get_if<Start>(&message);
+  const std::size_t line = first_line(text).size();
+  if (start == nullptr || line == text.size()) return {};
+  REKINDLE_TRY(start->members, MemberList::parse(text.substr(line + 1)));
+  return {};
+}
+
+Error cut_short() {
+  return {ExitCode::kGaveUp, "a registration is cut short", "are all processes of one build?"};
+}
+
 template <class Variant>
 std::string encode_any(const Variant& message) {
   return std::visit(
@@ -87,16 +130,63 @@ Result<Variant> decode_as(std::string_view type, const nlohmann::json& body) {
 }  // namespace
 
 std::string encode(const FromTrainer& message) { return encode_any(message); }
-std::string encode(const ToTrainer& message) { return encode_any(message); }
+std::string encode(const ToTrainer& message) {
+  std::string text = encode_any(message);
+  append_members(text, message);
+  return text;
+}
 std::string encode(const ToSupervisor& message) { return encode_any(message); }
 std::string encode(const ToCoordinator& message) { return encode_any(message); }
-std::string encode(const Registration& message) { return dump(message); }
+
+// {"registration": {...}, "lists": [bytes, ...], "list_of": [which, or -1; by trainer]}, then the lists.
+std::string encode(const Registration& message) {
+  std::vector<std::string_view> lists;
+  std::vector<int> list_of;
+  for (const TrainerState& state : message.trainers) {
+    list_of.push_back(-1);
+    if (!state.started || state.started->members.size() == 0) continue;
+    const std::string_view text = state.started->members.text();
+    const auto found = std::find(lists.begin(), lists.end(), text);
+    list_of.back() = static_cast<int>(found - lists.begin());
+    if (found == lists.end()) lists.push_back(text);
+  }
+  std::vector<std::size_t> sizes;
+  for (const std::string_view list : lists) sizes.push_back(list.size());
+  std::string text = dump({{"registration", message}, {"lists", sizes}, {"list_of", list_of}}) + "\n";
+  for (const std::string_view list : lists) text.append(list);
+  return text;
+}
+
+std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }
+
+void to_json(nlohmann::json& json, const Start& start) {
+  json = {{"generation", start.generation}, {"rank", start.rank},
+          {"secret", start.secret},         {"step", start.step},
+          {"recorded", start.recorded},     {"sources", runs_of(start.sources)},
+          {"restore", start.restore},       {"saved", start.saved},
+          {"evaluate", start.evaluate},     {"stop", start.stop}};
+}
+
+void from_json(const nlohmann::json& json, Start& start) {
+  json.at("generation").get_to(start.generation);
+  json.at("rank").get_to(start.rank);
+  json.at("secret").get_to(start.secret);
+  json.at("step").get_to(start.step);
+  json.at("recorded").get_to(start.recorded);
+  start.sources = ranks_of(json.at("sources"));
+  json.at("restore").get_to(start.restore);
+  json.at("saved").get_to(start.saved);
+  json.at("evaluate").get_to(start.evaluate);
+  json.at("stop").get_to(start.stop);
+}
 
 template <class Message>
 Result<Message> decode(std::string_view text) {
   try {
-    const auto json = nlohmann::json::parse(text);
-    return decode_as<Message>(json.at("type").get<std::string>(), json.at("body"));
+    const auto json = nlohmann::json::parse(first_line(text));
+    REKINDLE_TRY(Message message, decode_as<Message>(json.at("type").get<std::string>(), json.at("body")));
+    REKINDLE_CHECK(take_members(message, text));
+    return message;
   } catch (const nlohmann::json::exception& error) {
     return forward_error(unreadable(error));
   }
@@ -104,7 +194,23 @@ Result<Message> decode(std::string_view text) {
 template <>
 Result<Registration> decode<Registration>(std::string_view text) {
   try {
-    return nlohmann::json::parse(text).get<Registration>();
+    const std::string_view line = first_line(text);
+    const auto json = nlohmann::json::parse(line);
+    auto registration = json.at("registration").get<Registration>();
+    std::vector<MemberList> lists;
+    for (std::size_t at = line.size() + 1; const auto& bytes : json.at("lists")) {
+      if (at > text.size()) return forward_error(cut_short());
+      REKINDLE_TRY(MemberList list, MemberList::parse(text.substr(at, bytes.get<std::size_t>())));
+      lists.push_back(std::move(list));
+      at += bytes.get<std::size_t>();
+    }
+    for (std::size_t i = 0; TrainerState & state : registration.trainers) {
+      const int list = json.at("list_of").at(i++).get<int>();
+      if (!state.started || list < 0) continue;
+      if (static_cast<std::size_t>(list) >= lists.size()) return forward_error(cut_short());
+      state.started->members = lists[static_cast<std::size_t>(list)];
+    }
+    return registration;
   } catch (const nlohmann::json::exception& error) {
     return forward_error(unreadable(error));
   }

@@ -347,7 +347,7 @@ TEST_F(CoordinatorTest, AllConnectionsBreakAndComeBack_TheGenerationRunsOn) {
   Registration again{"w-h", "h", "build", 2, {}};
   Start start;
   start.generation = generation_;
-  for (const char* name : {"a", "b"}) start.members.push_back({name, {}});
+  start.members = std::vector<Member>{{"a", {}}, {"b", {}}};
   for (const char* name : {"a", "b"}) {
     TrainerState state;
     state.ready = TrainerReady{name, "h", "cpu", "{}", {}, 1};
@@ -464,7 +464,7 @@ class Adoption : public CoordinatorTest {
     config_.restarted = true;
     start_.generation = {2, 5};
     start_.step = 10;
-    for (const char* name : {"a", "b"}) start_.members.push_back({name, {}});
+    start_.members = std::vector<Member>{{"a", {}}, {"b", {}}};
   }
   TrainerState state(const std::string& trainer, int rank) {
     TrainerState state;

@@ -9,13 +9,16 @@ TEST(Wire, MessagesSurviveTheTrip) {
   Start start;
   start.generation = {3, 7};
   start.rank = 1;
-  start.members = {{"a", {"host", "127.0.0.1", "nonce", 42, 5, 1234}}, {}};
+  start.members = std::vector<Member>{{"a", {"host", "127.0.0.1", "nonce", 42, 5, 1234}}, {}};
+  start.sources = {0, 1, 2, 7, 9, 10};
   start.restore = "step-0000000009.t2.g1";
   start.step = 9;
   const auto back = decode<ToTrainer>(encode(ToTrainer(start)));
   ASSERT_TRUE(back);
   const auto& copy = std::get<Start>(*back);
   EXPECT_EQ(copy.generation, start.generation);
+  EXPECT_EQ(copy.sources, start.sources);
+  ASSERT_EQ(copy.members.size(), 2U);
   EXPECT_EQ(copy.members[0].address.nonce, "nonce");
   EXPECT_EQ(copy.members[0].address.port, 1234);
   EXPECT_EQ(copy.restore, start.restore);
@@ -33,6 +36,67 @@ TEST(Wire, RegistrationsSurviveTheTripWithAndWithoutWhatIsOptional) {
   EXPECT_EQ(back->trainers[1].started->step, 7U);
   EXPECT_TRUE(back->trainers[1].parked);
   EXPECT_FALSE(decode<Registration>("{\"worker\":3}"));
+}
+
+std::vector<Member> cluster(int workers, int trainers) {
+  std::vector<Member> members;
+  for (int w = 0; w < workers; ++w) {
+    for (int t = 0; t < trainers; ++t) {
+      const std::string host = "node" + std::to_string(w), port = std::to_string(100 * w + t);
+      members.push_back({"w" + std::to_string(w) + "-ab." + std::to_string(t) + "-1",
+                         {host, "10.0.0." + std::to_string(w), "nonce" + port, 70000 + w, t == 0 ? -1 : t,
+                          static_cast<std::uint16_t>(40000 + t)}});
+    }
+  }
+  return members;
+}
+
+TEST(MemberLists, SurviveTheTripInTheTextThatTheyCameIn) {
+  const std::vector<Member> members = cluster(5, 3);
+  const MemberList sent(members);
+  const auto got = MemberList::parse(sent.text());
+  ASSERT_TRUE(got);
+  EXPECT_EQ(got->text(), sent.text());
+  ASSERT_EQ(got->size(), members.size());
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    EXPECT_EQ((*got)[i].trainer, members[i].trainer);
+    EXPECT_EQ(nlohmann::json((*got)[i].address), nlohmann::json(members[i].address));
+  }
+  EXPECT_EQ(MemberList::parse("")->size(), 0U);
+}
+
+TEST(MemberLists, CutAnywhereOrWithABitFlipped_AnErrorOrAnotherListNeverACrash) {
+  const MemberList sent(cluster(2, 2));
+  const std::string text(sent.text());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto cut = MemberList::parse(text.substr(0, i));
+    EXPECT_TRUE(!cut || cut->size() < sent.size());
+    std::string flipped = text;
+    flipped[i] = static_cast<char>(flipped[i] ^ 0x80);
+    const auto other = MemberList::parse(flipped);
+    EXPECT_TRUE(!other || other->text() == flipped);
+  }
+}
+
+TEST(Wire, RegistrationOfManyTrainersOfAGeneration_HasItsMembersOnce) {
+  Registration registration{"w", "h", "b", 8, std::vector<TrainerState>(8)};
+  Start start;
+  start.members = cluster(64, 8);
+  for (int i = 0; i < 7; ++i) {
+    start.rank = i;
+    registration.trainers[static_cast<std::size_t>(i)].started = start;
+  }
+  registration.trainers[7].started = Start{};
+  registration.trainers[7].started->members = cluster(1, 2);
+  const std::string text = encode(registration);
+  EXPECT_LT(text.size(), start.members.text().size() + 16384);
+  const auto back = decode<Registration>(text);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->trainers[6].started->rank, 6);
+  EXPECT_EQ(back->trainers[6].started->members.text(), start.members.text());
+  EXPECT_EQ(back->trainers[7].started->members.size(), 2U);
+  EXPECT_FALSE(decode<Registration>(text.substr(0, text.size() - 1)));
+  EXPECT_FALSE(decode<Registration>(first_line(text)));
 }
 
 TEST(Wire, GarbageIsAnErrorNeverAnException) {

@@ -75,7 +75,7 @@ TEST_F(WorkerTest, NewCoordinator_ToldTheGenerationWhatWasParkedAndTheShards) {
   ready();
   Start start;
   start.generation = {1, 4};
-  start.members = {{trainer_, {}}};
+  start.members = std::vector<Member>{{trainer_, {}}};
   order(1, start);
   feed(OwnTrainerSaid{trainer_, ShardWritten{{1, 4}, trainer_, 7, 0, "s", "t", "d", 1}});
   feed(Disconnected{1});
