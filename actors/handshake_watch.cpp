@@ -18,6 +18,7 @@ constexpr std::size_t kMostPending = 1024;
 }  // namespace
 
 void HandshakeWatch::began(const void* connection, int fd) {
+  sweep();  // while no worker is connected, nobody reads
   const std::scoped_lock lock(mutex_);
   const auto [entry, is_new] = pending_.try_emplace(connection);
   if (!is_new) return;

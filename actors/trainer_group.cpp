@@ -100,7 +100,8 @@ void TrainerGroup::serve(int until_fd, const Listener& listener) {
           continue;
         }
         const std::scoped_lock lock(mutex_);
-        members_.at(all[i].trainer).open = false;  // its end follows on the pidfd
+        const auto found = members_.find(all[i].trainer);
+        if (found != members_.end()) found->second.open = false;  // its end follows on the pidfd
       } else if (waits[3 + 2 * i].revents != 0) {
         reap(all[i].trainer, listener);  // its last words have been read: the socket had nothing more
       }
@@ -112,8 +113,10 @@ void TrainerGroup::reap(const std::string& trainer, const Listener& listener) {
   ExitStatus status;
   {
     const std::scoped_lock lock(mutex_);
-    status = wait_for(members_.at(trainer).child);
-    members_.erase(trainer);
+    const auto found = members_.find(trainer);
+    if (found == members_.end()) return;  // this process is leaving
+    status = wait_for(found->second.child);
+    members_.erase(found);
   }
   listener.ended(trainer, status);
 }

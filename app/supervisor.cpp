@@ -77,6 +77,7 @@ bool deliberate(const ExitStatus& status) {
     case ExitCode::kUsage:
     case ExitCode::kGaveUp:
     case ExitCode::kSaved:
+    case ExitCode::kInterrupted:
     case ExitCode::kConfig:
       return true;
     default:
@@ -235,6 +236,7 @@ class Supervisor {
     workers_.watch(waits);
     if (::poll(waits.data(), waits.size(), static_cast<int>(kTurn.count())) < 0) return {};
     if (waits[0].revents != 0) on_signal();
+    if (ended_) return {};
     if (waits[1].revents != 0) {
       REKINDLE_CHECK(hear_coordinator());
     } else if (waits[2].revents != 0) {

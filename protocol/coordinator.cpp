@@ -156,7 +156,11 @@ void Coordinator::forgive_own_delay() {
   if (gap <= config_.lost_after / 4) return;
   ticked_ = now_;
   for (auto& [name, worker] : workers_) worker.heard = now_;
-  for (auto& [name, trainer] : trainers_) trainer.heard = trainer.progressed = now_;
+  for (auto& [name, trainer] : trainers_) {
+    trainer.heard = now_;
+    // Not now_: small delays, again and again, would hide every hang.
+    trainer.progressed = std::min(now_, trainer.progressed + gap);
+  }
   wait_until_ += gap;
   gather_until_ += gap;
   hold_until_ += gap;

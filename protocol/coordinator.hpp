@@ -313,6 +313,7 @@ class Coordinator {
                                                                  // written: how often, and why
   Time write_time_{0};                                           // of the slowest shard seen
   bool must_restore_ = false;  // what is held in memory is not to be trusted
+  GenerationId doubted_;       // whose states those were
   int restore_tries_ = 0;
 
   std::optional<StopAsked> stop_;

@@ -101,6 +101,7 @@ void Coordinator::restore_failed(const std::string& why) {
 // The replicas are not alike: nothing that anybody holds in memory can be trusted.
 void Coordinator::roll_back(const std::vector<std::string>& suspects) {
   must_restore_ = true;
+  doubted_ = generation_;
   std::string who = suspects.empty() ? "no majority says which is wrong" : "";
   std::vector<std::string> out;
   for (const std::string& name : suspects) {
@@ -189,9 +190,8 @@ bool Coordinator::enough_trainers() const {
 void Coordinator::form() {
   const Origin from = origin();
   if (from.restore != nullptr && other_fingerprint(*from.restore) && config_.job.strict) {
-    return give_up({78,
-                    str("checkpoint ", from.restore->checkpoint, " was written by another build or machine"),
-                    "leave --strict out to go on with bits that may differ"});
+    return end({78, str("checkpoint ", from.restore->checkpoint, " was written by another build or machine"),
+                "leave --strict out to go on with bits that may differ"});
   }
   members_ = choose_members(from);
   sources_ = from.holders;

@@ -222,13 +222,15 @@ void Coordinator::judge_hangs() {
   }
 }
 
-// Everybody waits for somebody and nobody gets on: the fault is between them.
+// Everybody who has not parked waits for somebody and nobody gets on: the fault is between them. Whoever
+// agreed to a cut may have parked before its last words reached the others.
 void Coordinator::judge_stalls() {
   std::vector<std::pair<int, int>> waits;
   for (const std::string& member : members_) {
     const auto found = trainers_.find(member);
-    if (found == trainers_.end() || !found->second.moving()) return;
+    if (found == trainers_.end()) return;
     const Trainer& trainer = found->second;
+    if (!trainer.moving()) continue;
     if (trainer.beat.waiting_for < 0 || trainer.beat.generation != generation_ ||
         now_ - trainer.progressed <= config_.stall_after)
       return;

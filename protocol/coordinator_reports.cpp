@@ -23,7 +23,8 @@ void Coordinator::heard(const std::string& worker, const TrainerReady& message) 
 void Coordinator::heard(const std::string&, const StepDone& message) {
   if (!current(message.generation)) return;
   step_ = std::max(step_, message.step);
-  must_restore_ = false;
+  // The doubted ones may still make a step before they hear of it.
+  if (message.generation > doubted_) must_restore_ = false;
   restore_tries_ = 0;
   if (message.step > began_ + 1) broken_links_.clear();
   step_time_ = Time(static_cast<std::int64_t>(message.step_ms));

@@ -11,7 +11,9 @@ namespace rekindle::protocol {
 namespace {
 constexpr std::size_t kMissedLimit = 100000;  // reports kept for the next coordinator: hours of steps
 constexpr Time kHeldUp{1000};                 // between two ticks
-constexpr std::size_t kRecentReports = 64;    // may have been on their way when the connection broke
+// May have been on their way when the connection broke, or with a coordinator that stood still until it was
+// replaced.
+constexpr std::size_t kRecentReports = 10000;
 
 bool worth_keeping(const FromTrainer& message) {
   return std::holds_alternative<StepDone>(message) || std::holds_alternative<StepsDone>(message) ||

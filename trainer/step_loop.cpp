@@ -213,7 +213,7 @@ Status StepLoop::evaluate(bool& stopped) {
     header.flags = own_flags() & protocol::kStopFlag;
     for (int leaf = leaves_.first; leaf < leaves_.first + leaves_.count; ++leaf) {
       const std::uint64_t first = chunk * job_.batch_size + static_cast<std::uint64_t>(leaf) * leaf_batch;
-      if (first >= tests) break;
+      if (first >= tests || parts_.link.aborted()) break;  // aborted: so is the exchange, which says so below
       const data::LeafBatch batch =
           data::test_batch(parts_.dataset, parts_.test_transform, first, std::min(leaf_batch, tests - first));
       REKINDLE_TRY(const model::LeafResult result, parts_.replica.evaluate(batch.images, batch.labels));

@@ -197,8 +197,9 @@ TEST_F(CoordinatorTest, StatesThatDifferInACheckpoint_NeverCommittedAndRolledBac
   EXPECT_TRUE(of<Commit>(effects).empty());
   EXPECT_EQ(of<Abandon>(effects).size(), 1U);
   EXPECT_EQ(sent<Abort>(effects).size(), 2U);
-  park("a", 10, ParkReason::kAborted);
-  const auto starts = sent<Start>(park("b", 10, ParkReason::kAborted));
+  say(StepDone{generation_, 11, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2});  // made before they heard of it
+  park("a", 11, ParkReason::kAborted);
+  const auto starts = sent<Start>(park("b", 11, ParkReason::kAborted));
   ASSERT_EQ(starts.size(), 2U);
   EXPECT_EQ(starts[0].second.restore, "old");  // what they hold is not to be trusted
   EXPECT_TRUE(starts[0].second.sources.empty());
@@ -652,6 +653,31 @@ TEST_F(CoordinatorTest, EverybodyWaitsForSomebody_TheirLinkIsSuspectedAndTheThir
               std::string::npos)
         << warned;
   }
+}
+
+// B's last words before the cut never reach A, and B has parked.
+TEST_F(CoordinatorTest, LinkGoesDarkAtACut_TheOneThatWaitsIsCalledBack) {
+  begin();
+  ready("a", "{}", "h1");
+  ready("b", "{}", "h2");
+  const GenerationId generation = machine_->generation();
+  feed(StopAsked{75, "SIGUSR1", Time(0)});
+  TrainerBeat a{"a", TrainerPhase::kExchanging, generation, 3, 7, 1, 0};
+  TrainerBeat b{"b", TrainerPhase::kIdle, generation, 4, 9, -1, 0};
+  say(Parked{generation, "b", true, 4, ParkReason::kCut, -1, {}, ""}, "w-h2");
+  bool aborted = false;
+  for (const Time end = now_ + config_.stall_after * 2; now_ < end && !aborted; now_ += Time(400)) {
+    feed(WorkerBeatSeen{"w-h1", {a}});
+    feed(WorkerBeatSeen{"w-h2", {b}});
+    aborted = !sent<Abort>(feed(Tick{})).empty();
+  }
+  ASSERT_TRUE(aborted);
+  say(Parked{generation, "a", true, 3, ParkReason::kAborted, -1, {}, ""}, "w-h1");
+  pass(Time(2000));
+  const auto starts = sent<Start>(all_);
+  ASSERT_EQ(starts.size(), 4U);
+  EXPECT_EQ(starts[3].second.step, 4U);
+  EXPECT_TRUE(starts[3].second.stop);
 }
 
 TEST_F(CoordinatorTest, EverybodyWaitsButBytesMove_NobodyIsBlamed) {
