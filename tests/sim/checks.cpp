@@ -70,6 +70,14 @@ void Checks::holds(TrainerProcess& trainer) {
                         ", which was formed to stop"));
 }
 
+void Checks::agrees(TrainerProcess& trainer, std::uint32_t flags) {
+  const std::uint64_t step = trainer.held().step;
+  const auto [entry, first] = generations_[trainer.generation()].flags.try_emplace(step, flags);
+  if (!first && entry->second != flags)
+    world_.violated(str(trainer.name(), " reads other flags than the others after step ", step, " of ",
+                        to_text(trainer.generation())));
+}
+
 void Checks::parks(TrainerProcess& trainer, const Parked& word) {
   if (word.reason != ParkReason::kCut && word.reason != ParkReason::kFinished) return;
   auto& cut = generations_[word.generation].cut;
@@ -227,7 +235,8 @@ void Checks::records(const StepDone& done) {
     world_.violated(str("step ", done.step, " is recorded, but nobody has done it yet"));
   // A report can be lost with its worker. Only after one fault the others are sure to make up for it.
   const std::uint64_t recorded = world_.disk().recorded_step;
-  if (done.step > recorded + 1 && world_.faults() == 1 && !generations_[done.generation].start.sources.empty())
+  if (done.step > recorded + 1 && world_.faults() == 1 &&
+      !generations_[done.generation].start.sources.empty())
     world_.violated(str("steps ", recorded + 1, " to ", done.step - 1, " are not on record"));
 }
 

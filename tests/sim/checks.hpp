@@ -28,6 +28,7 @@ class Checks {
                      const protocol::GenerationId& in, bool aborts);
   void enters(TrainerProcess& trainer, const protocol::Start& start);
   void holds(TrainerProcess& trainer);
+  void agrees(TrainerProcess& trainer, std::uint32_t flags);  // after a step
   void parks(TrainerProcess& trainer, const protocol::Parked& word);
 
   // ---- workers ----
@@ -54,6 +55,7 @@ class Checks {
     protocol::Start start;  // of rank 0
     bool stop_known = false, crashed = false;
     std::optional<std::uint64_t> cut;
+    std::map<std::uint64_t, std::uint32_t> flags;  // that were agreed, by step
     std::uint64_t reported = 0;
   };
   struct Knowledge {  // what a coordinator was told

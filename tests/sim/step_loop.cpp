@@ -212,6 +212,7 @@ Task<Parked> TrainerProcess::train() {
       word.detail = "the loss is not finite";
       co_return word;
     }
+    world().checks().agrees(*this, agreed.flags);
     next = after_step(job, held_.step, agreed.flags);
   }
 }
@@ -293,7 +294,18 @@ Task<TrainerProcess::Agreed> TrainerProcess::step() {
 Task<bool> TrainerProcess::apply(std::uint64_t sum, bool tainted) {
   set_phase(TrainerPhase::kApplying);
   const std::uint64_t step = held_.step;
-  const StepDone done{start_.generation, step + 1, 0, 1.0, 0, 0, 100, 0, 0, 0, 0, 50,
+  const StepDone done{start_.generation,
+                      step + 1,
+                      0,
+                      1.0,
+                      0,
+                      0,
+                      100,
+                      0,
+                      0,
+                      0,
+                      0,
+                      50,
                       static_cast<int>(start_.members.size())};
   if (planted(Bug::kReportBeforeUpdate) && start_.rank == 0) say(done);
   held_ = {false, step};
