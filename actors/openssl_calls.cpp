@@ -5,9 +5,8 @@
 //   died without a goodbye, or a stranger sent rubbish, the next read of every other connection looked
 //   broken, too.
 // - While CAF connects, it asks OpenSSL again and again whether the handshake is over, without sleeping: it
-// has
-//   words to send, and the socket would take them at any time. A few hundred workers of one machine that do
-//   so beside each other leave no time to the coordinator whom they wait for.
+//   has words to send, and the socket would take them at any time. A few hundred workers of one machine that
+//   do so beside each other leave no time to the coordinator whom they wait for.
 // - An accepted connection that proves nothing stays for ever, and CAF says nothing of one that fails.
 #include <dlfcn.h>
 #include <openssl/err.h>

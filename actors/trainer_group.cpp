@@ -22,6 +22,8 @@ std::vector<std::pair<std::string, std::string>> environment_of(const protocol::
       {"MKL_NUM_THREADS", threads},
       {"MKL_DYNAMIC", "FALSE"},
       {"HDF5_USE_FILE_LOCKING", "FALSE"},
+      // Huge pages for the heap: a killed trainer counts as dead once its memory is taken apart, page by page.
+      {"GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"},
       {"CUBLAS_WORKSPACE_CONFIG", ":4096:8"}};
   if (job.cpu_capability == "avx512" || job.cpu_capability == "avx2") {
     const bool wide = job.cpu_capability == "avx512";

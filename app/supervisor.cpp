@@ -182,8 +182,7 @@ class Workers {
     slot.name = str("w", i, "-", random_hex(4));
     slot.started = Clock::now();
     std::vector<std::string> arguments = arguments_;
-    for (const std::string& word : {std::string("--name"), slot.name, std::string("--term"), str(term_)})
-      arguments.push_back(word);
+    arguments.insert(arguments.end(), {"--name", slot.name, "--term", str(term_)});
     REKINDLE_TRY(slot.process, start(arguments));
     return {};
   }
@@ -206,6 +205,10 @@ class Supervisor {
     const auto until = Clock::now() + kGrace;
     while ((coordinator_ || workers_.running()) && Clock::now() < until) {
       if (auto status = turn(); !status) break;
+    }
+    if (coordinator_ || workers_.running()) {
+      view_.say(str("warning: ", coordinator_ ? "the coordinator" : "a worker",
+                    " did not leave at the end: it is killed"));
     }
     kill_all();
     return *exit_code_;
@@ -235,11 +238,10 @@ class Supervisor {
     waits.push_back({coordinator_ ? coordinator_->child.pidfd.get() : -1, POLLIN, 0});
     workers_.watch(waits);
     if (::poll(waits.data(), waits.size(), static_cast<int>(kTurn.count())) < 0) return {};
-    if (waits[0].revents != 0) on_signal();
-    if (ended_) return {};
-    if (waits[1].revents != 0) {
+    if (waits[0].revents != 0) on_signal();  // a second Ctrl-C kills all: nobody is left to look at
+    if (coordinator_ && waits[1].revents != 0) {
       REKINDLE_CHECK(hear_coordinator());
-    } else if (waits[2].revents != 0) {
+    } else if (coordinator_ && waits[2].revents != 0) {
       on_coordinator_end();
     }
     for (const Workers::End& end : workers_.reap(std::span(waits).subspan(3))) on_worker_end(end);
@@ -391,16 +393,12 @@ Result<int> join(const JoinOptions& options) {
   }
   REKINDLE_CHECK(run::check_private(layout));
   REKINDLE_TRY(const Fd signals, take_signals());
-  std::vector<std::string> arguments{"worker", "--run-dir", options.run_dir, "--wait-ms",
-                                     str(options.wait.count())};
   REKINDLE_TRY(const Job job, read_job(layout.config()));
   const std::string interface = options.interface.empty() ? job.interface : options.interface;
   const std::string port_range = options.port_range.empty() ? job.port_range : options.port_range;
   REKINDLE_CHECK(check_network(interface, port_range));
-  for (const std::string& word :
-       {std::string("--interface"), interface, std::string("--port-range"), port_range})
-    arguments.push_back(word);
-  Workers workers(arguments);
+  Workers workers({"worker", "--run-dir", options.run_dir, "--wait-ms", str(options.wait.count()),
+                   "--interface", interface, "--port-range", port_range});
   REKINDLE_CHECK(workers.start_all(options.workers, 0));
   ExitStatus last;
   while (!workers.done()) {
