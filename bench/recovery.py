@@ -109,7 +109,7 @@ def measure(options, work):
          "--data", str(work / "data"), "--batch-size", str(options.batch_size), "--leaves", str(options.leaves),
          "--image-size", str(options.image_size), "--steps", "100000", "--exchange", options.exchange,
          "--checkpoint-interval", "10h"], stdout=subprocess.DEVNULL)
-    to_leaf, to_step, step_times, stand_still = [], [], [], []
+    to_loss, to_park, to_leaf, to_step, step_times, stand_still = [], [], [], [], [], []
     for kill in range(options.kills):
         # Everybody is there, and two steps have been made together.
         def settled():
@@ -130,8 +130,14 @@ def measure(options, work):
         if leaves:
             to_leaf.append(min(leaves) - killed)
         to_step.append(done - killed)
-        print(f"kill {kill + 1}: leaf after {to_leaf[-1] if leaves else -1:.3f} s, step after {to_step[-1]:.3f} s",
-              flush=True)
+        losses = [t for t, _ in events(run_dir, "coordinator.log", "was lost") if t >= killed - 0.001]
+        parks = [t for t, _ in events(run_dir, "trainer*.log", "parked at step") if t >= killed - 0.001]
+        if losses and parks and leaves:
+            to_loss.append(min(losses) - killed)
+            to_park.append(max(t for t in parks if t <= min(leaves) + 0.001) - killed)
+        print(f"kill {kill + 1}: loss known after {to_loss[-1] if losses else -1:.3f} s, parked after "
+              f"{to_park[-1] if parks else -1:.3f} s, leaf after {to_leaf[-1] if leaves else -1:.3f} s, "
+              f"step after {to_step[-1]:.3f} s", flush=True)
     # A join: members park at the cut; the newcomer gets the state; the next leaves begin.
     parks = events(run_dir, "trainer*.log", "parked at step")
     begins = events(run_dir, "trainer*.log", "leaves of step")
@@ -147,6 +153,8 @@ def measure(options, work):
                 stand_still.append(first_leaf[generation] - min(together))
     run.send_signal(signal.SIGUSR1)
     run.wait()
+    show("kill to the coordinator's word of it", to_loss)
+    show("kill to the last survivor parked", to_park)
     show("kill to first leaf of the next generation", to_leaf)
     show("kill to next completed step", to_step)
     show("a step, with everybody", step_times)
