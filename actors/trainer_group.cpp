@@ -34,21 +34,42 @@ std::vector<std::pair<std::string, std::string>> environment_of(const protocol::
   return environment;
 }
 
+bool poke(const Fd& eventfd) {
+  const std::uint64_t one = 1;
+  return ::write(eventfd.get(), &one, sizeof one) == sizeof one;
+}
+
 }  // namespace
 
 TrainerGroup::TrainerGroup(TrainerLaunch launch)
     : launch_(std::move(launch)), changed_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 Status TrainerGroup::start(const std::string& trainer) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (anybody_dying()) {
+      starts_.push_back(trainer);
+      return {};
+    }
+  }
+  return launch(trainer);
+}
+
+bool TrainerGroup::anybody_dying() const {
+  return std::any_of(members_.begin(), members_.end(), [](const auto& one) { return one.second.told; });
+}
+
+Status TrainerGroup::launch(const std::string& trainer) {
   REKINDLE_TRY(auto ends, Channel::pair());
+  REKINDLE_TRY(Lifeline line, Lifeline::make());
   REKINDLE_TRY(Child child,
                spawn({launch_.program, "--run-dir", launch_.run_dir, "--name", trainer, "--interface",
                       launch_.job.interface, "--port-range", launch_.job.port_range},
-                     environment_of(launch_.job), ends.second.get()));
+                     environment_of(launch_.job), {{ends.second.get(), line.fd()}}));
   const std::scoped_lock lock(mutex_);
-  members_.emplace(trainer, Member{std::move(child), std::make_shared<Channel>(std::move(ends.first)), true});
-  const std::uint64_t one = 1;
-  if (::write(changed_.get(), &one, sizeof one) < 0) return fail("eventfd: a trainer cannot be watched");
+  members_.emplace(trainer, Member{std::move(child), std::make_shared<Channel>(std::move(ends.first)),
+                                   std::make_unique<Watch>(std::move(line))});
+  if (!poke(changed_)) return fail("eventfd: a trainer cannot be watched");
   return {};
 }
 
@@ -74,7 +95,8 @@ std::vector<TrainerGroup::Watched> TrainerGroup::watched() {
   const std::scoped_lock lock(mutex_);
   std::vector<Watched> all;
   for (const auto& [name, member] : members_)
-    all.push_back({name, member.channel, member.child.pidfd.get(), member.open});
+    all.push_back({name, member.channel, member.child.pidfd.get(), member.open,
+                   member.watch->cut && !member.told});
   return all;
 }
 
@@ -86,7 +108,8 @@ void TrainerGroup::serve(int until_fd, const Listener& listener) {
       waits.push_back({one.open ? one.channel->fd() : -1, POLLIN, 0});
       waits.push_back({one.pidfd, POLLIN, 0});
     }
-    if (::poll(waits.data(), waits.size(), -1) < 0) continue;
+    const bool dying = std::any_of(all.begin(), all.end(), [](const Watched& one) { return one.dying; });
+    if (::poll(waits.data(), waits.size(), dying ? 0 : -1) < 0) continue;
     if (waits[0].revents != 0) return;
     std::uint64_t starts = 0;
     if (waits[1].revents != 0 && ::read(changed_.get(), &starts, sizeof starts) < 0) continue;
@@ -94,6 +117,7 @@ void TrainerGroup::serve(int until_fd, const Listener& listener) {
       if (waits[2 + 2 * i].revents != 0) {
         auto text = all[i].channel->receive();
         if (text && *text) {
+          watch(all[i].trainer);
           listener.said(all[i].trainer, std::move(**text));
           continue;
         }
@@ -102,21 +126,58 @@ void TrainerGroup::serve(int until_fd, const Listener& listener) {
         if (found != members_.end()) found->second.open = false;  // its end follows on the pidfd
       } else if (waits[3 + 2 * i].revents != 0) {
         reap(all[i].trainer, listener);  // its last words have been read: the socket had nothing more
+      } else if (all[i].dying) {
+        tell_of_death(all[i].trainer, listener);  // the same holds
       }
     }
   }
 }
 
+void TrainerGroup::watch(const std::string& trainer) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = members_.find(trainer);
+  if (found == members_.end() || found->second.watch->waiting.joinable()) return;
+  Watch& watch = *found->second.watch;
+  watch.waiting = std::jthread([this, &watch] {
+    watch.line.wait_until_cut();
+    watch.cut = true;
+    poke(changed_);
+  });
+}
+
+void TrainerGroup::tell_of_death(const std::string& trainer, const Listener& listener) {
+  std::optional<ExitStatus> status;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto found = members_.find(trainer);
+    if (found == members_.end()) return;
+    status = status_of_dying(found->second.child);
+    found->second.told = status.has_value();
+    if (!status) found->second.watch->cut = false;  // its pidfd will tell
+  }
+  if (status) listener.ended(trainer, *status);
+}
+
 void TrainerGroup::reap(const std::string& trainer, const Listener& listener) {
   ExitStatus status;
+  bool told = false;
+  std::vector<std::string> starts;
   {
     const std::scoped_lock lock(mutex_);
     const auto found = members_.find(trainer);
     if (found == members_.end()) return;  // this process is leaving
     status = wait_for(found->second.child);
+    told = found->second.told;
     members_.erase(found);
+    if (!anybody_dying()) starts.swap(starts_);
   }
-  listener.ended(trainer, status);
+  if (!told) listener.ended(trainer, status);
+  for (const std::string& next : starts) {
+    const Status launched = launch(next);
+    if (launched) continue;
+    log_error(launched.error().line());
+    listener.ended(next, {false, static_cast<int>(launched.error().code)});
+  }
 }
 
 void TrainerGroup::leave(int exit_code) {

@@ -1,15 +1,18 @@
 // A worker's trainers: child processes, their sockets, their ends. No CAF.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "actors/worker_host.hpp"
 #include "base/channel.hpp"
+#include "base/lifeline.hpp"
 #include "base/process.hpp"
 #include "protocol/job.hpp"
 
@@ -41,26 +44,41 @@ class TrainerGroup final : public Trainers {
   void serve(int until_fd, const Listener& listener);
 
  private:
+  // A thread of its own waits for the lifeline's cut, for nothing else can be waited for beside a mutex.
+  struct Watch {
+    explicit Watch(Lifeline its) : line(std::move(its)) {}
+    Lifeline line;
+    std::atomic<bool> cut = false;
+    std::jthread waiting;  // since the trainer's first word
+  };
   struct Member {
     Child child;
     std::shared_ptr<Channel> channel;  // shared: an order may be on its way while the trainer ends
+    std::unique_ptr<Watch> watch;
     bool open = true;
+    bool told = false;  // the listener knows that it ended
   };
   struct Watched {
     std::string trainer;
     std::shared_ptr<Channel> channel;
     int pidfd = -1;
-    bool open = true;
+    bool open = true, dying = false;
   };
+  Status launch(const std::string& trainer);
+  bool anybody_dying() const;  // with mutex_ held
   void kill_all();
   std::vector<Watched> watched();
   std::shared_ptr<Channel> channel_of(const std::string& trainer);
+  void watch(const std::string& trainer);
+  void tell_of_death(const std::string& trainer, const Listener& listener);
   void reap(const std::string& trainer, const Listener& listener);
 
   TrainerLaunch launch_;
-  Fd changed_;  // eventfd: somebody was started
+  Fd changed_;  // eventfd: somebody was started, or is dying
   std::mutex mutex_;
   std::map<std::string, Member> members_;  // guarded by mutex_
+  // To be started when nobody is dying any more, for until then ports and memory are taken; guarded by mutex_.
+  std::vector<std::string> starts_;
 };
 
 }  // namespace rekindle::actors

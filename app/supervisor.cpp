@@ -64,7 +64,7 @@ Result<Process> start(const std::vector<std::string>& arguments) {
   REKINDLE_TRY(auto ends, Channel::pair());
   std::vector<std::string> argv{control};
   argv.insert(argv.end(), arguments.begin(), arguments.end());
-  REKINDLE_TRY(Child child, spawn(argv, {}, ends.second.get()));
+  REKINDLE_TRY(Child child, spawn(argv, {}, {{ends.second.get()}}));
   return Process{std::move(child), std::make_unique<Channel>(std::move(ends.first))};
 }
 

@@ -6,6 +6,7 @@
 
 #include "app/report.hpp"
 #include "app/run_config.hpp"
+#include "base/lifeline.hpp"
 #include "base/log.hpp"
 #include "base/process.hpp"
 #include "model/allocator.hpp"
@@ -35,6 +36,10 @@ int main(int argc, char** argv) {
     return report(Error{ExitCode::kUsage, error.what(), "trainers are started by their worker"});
   }
   config.run_dir = run_dir;
+  // Before the first word to the worker, which then watches it.
+  auto lifeline = Lifeline::take(Fd(kInheritedFd + 1));
+  if (!lifeline) return report(lifeline.error());
+  if (auto held = lifeline->hold(); !held) return report(held.error());
   const run::Layout layout{config.run_dir};
   auto job = read_job(layout.config());
   if (!job) return report(job.error());

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 #include "base/text.hpp"
 
@@ -21,7 +22,8 @@ extern char** environ;
 namespace rekindle {
 
 Result<Child> spawn(const std::vector<std::string>& argv,
-                    const std::vector<std::pair<std::string, std::string>>& environment, int inherited) {
+                    const std::vector<std::pair<std::string, std::string>>& environment,
+                    std::span<const int> inherited) {
   std::vector<std::string> entries;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
@@ -39,9 +41,13 @@ Result<Child> spawn(const std::vector<std::string>& argv,
 
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  // dup2 onto itself keeps close-on-exec set, so go by way of another number.
-  Fd elsewhere(::fcntl(inherited, F_DUPFD_CLOEXEC, 10));
-  posix_spawn_file_actions_adddup2(&actions, elsewhere.get(), kInheritedFd);
+  // dup2 onto itself keeps close-on-exec set, so go by way of other numbers.
+  std::vector<Fd> elsewhere;
+  for (const int fd : inherited) {
+    const int number = kInheritedFd + static_cast<int>(elsewhere.size());
+    elsewhere.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 10));
+    posix_spawn_file_actions_adddup2(&actions, elsewhere.back().get(), number);
+  }
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t none;
@@ -59,12 +65,27 @@ Result<Child> spawn(const std::vector<std::string>& argv,
   return child;
 }
 
+namespace {
+ExitStatus decoded(int status) {
+  if (WIFSIGNALED(status)) return {true, WTERMSIG(status)};
+  return {false, WEXITSTATUS(status)};
+}
+}  // namespace
+
 ExitStatus wait_for(const Child& child) {
   int status = 0;
   while (::waitpid(child.pid, &status, 0) < 0 && errno == EINTR) {
   }
-  if (WIFSIGNALED(status)) return {true, WTERMSIG(status)};
-  return {false, WEXITSTATUS(status)};
+  return decoded(status);
+}
+
+std::optional<ExitStatus> status_of_dying(const Child& child) {
+  std::ifstream file(str("/proc/", child.pid, "/stat"));
+  std::string line;
+  if (!std::getline(file, line)) return std::nullopt;
+  const int status = std::atoi(line.c_str() + line.find_last_of(' ') + 1);  // the last field
+  if (status == 0) return std::nullopt;  // a good end, or none of our business
+  return decoded(status);
 }
 
 void kill_child(const Child& child, int signal) {

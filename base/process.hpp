@@ -4,6 +4,8 @@
 #include <sys/types.h>
 
 #include <filesystem>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,7 +15,7 @@
 
 namespace rekindle {
 
-// The descriptor under which a child finds what spawn() passes on.
+// The first of the descriptors under which a child finds what spawn() passes on.
 inline constexpr int kInheritedFd = 3;
 
 struct Child {
@@ -26,12 +28,16 @@ struct ExitStatus {
   int code = 0;  // exit status, or the signal's number
 };
 
-// Starts argv[0] with `environment` added to this process's, `inherited` as descriptor 3 and nothing else
-// above stderr. The child starts with no signal blocked.
+// Starts argv[0] with `environment` added to this process's, `inherited` as descriptors 3, 4 and so on,
+// and nothing else above stderr. The child starts with no signal blocked.
 Result<Child> spawn(const std::vector<std::string>& argv,
-                    const std::vector<std::pair<std::string, std::string>>& environment, int inherited);
+                    const std::vector<std::pair<std::string, std::string>>& environment,
+                    std::span<const int> inherited);
 // Waits for the child's end; returns at once when its pidfd is readable.
 ExitStatus wait_for(const Child& child);
+// How a child ends whose lifeline was cut; nullopt if that is not known before it has ended. Source: proc(5),
+// exit_code in /proc/PID/stat.
+std::optional<ExitStatus> status_of_dying(const Child& child);
 void kill_child(const Child& child, int signal);
 
 // Signals that come to a whole process group (Ctrl-C, scancel) must not end coordinator, worker or trainer:

@@ -81,7 +81,7 @@ Stage::~Stage() {
 
 Stage::Process Stage::start(const std::vector<std::string>& argv) {
   auto ends = need(Channel::pair());
-  Child child = need(spawn(argv, {}, ends.second.get()));
+  Child child = need(spawn(argv, {}, {{ends.second.get()}}));
   return {std::move(child), std::make_unique<Channel>(std::move(ends.first)), {}};
 }
 

@@ -1,0 +1,61 @@
+#include "base/lifeline.hpp"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/text.hpp"
+
+namespace rekindle {
+
+struct Lifeline::Shared {
+  pthread_mutex_t mutex;
+};
+
+Result<Lifeline> Lifeline::make() {
+  Fd fd(::memfd_create("rekindle-lifeline", MFD_CLOEXEC));
+  if (!fd || ::ftruncate(fd.get(), sizeof(Shared)) != 0)
+    return fail(str("shared memory for a child process: ", std::strerror(errno)));
+  REKINDLE_TRY(Lifeline line, map(std::move(fd)));
+  pthread_mutexattr_t attributes;
+  pthread_mutexattr_init(&attributes);
+  pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  const int error = pthread_mutex_init(&line.shared_->mutex, &attributes);
+  pthread_mutexattr_destroy(&attributes);
+  if (error != 0) return fail(str("a mutex between processes: ", std::strerror(error)));
+  return line;
+}
+
+Result<Lifeline> Lifeline::take(Fd fd) { return map(std::move(fd)); }
+
+Result<Lifeline> Lifeline::map(Fd fd) {
+  void* data = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (data == MAP_FAILED) return fail(str("cannot map a lifeline: ", std::strerror(errno)));
+  return Lifeline(std::move(fd), static_cast<Shared*>(data));
+}
+
+Lifeline::Lifeline(Lifeline&& other) noexcept
+    : fd_(std::move(other.fd_)), shared_(std::exchange(other.shared_, nullptr)) {}
+
+Lifeline::~Lifeline() {
+  if (shared_ != nullptr) ::munmap(shared_, sizeof(Shared));
+}
+
+Status Lifeline::hold() {
+  const int error = pthread_mutex_lock(&shared_->mutex);
+  if (error != 0) return fail(str("cannot hold a lifeline: ", std::strerror(error)));
+  return {};
+}
+
+void Lifeline::wait_until_cut() {
+  const int error = pthread_mutex_lock(&shared_->mutex);
+  // Either way it is over. Unlocked again, for a thread must not leave with it, nor its memory be unmapped.
+  if (error == EOWNERDEAD) pthread_mutex_consistent(&shared_->mutex);
+  if (error == 0 || error == EOWNERDEAD) pthread_mutex_unlock(&shared_->mutex);
+}
+
+}  // namespace rekindle
