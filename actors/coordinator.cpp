@@ -33,7 +33,7 @@ constexpr auto kLastWords = std::chrono::milliseconds(200);
 
 // Whether the coordinator that coordinator.json names answers: a live holder on another host.
 bool port_answers(const run::Layout& layout, const run::Holder& holder) {
-  if (holder.host == host_name()) return true;  // same host, same boot, process alive: it is there
+  if (run::visible(holder)) return true;  // its process is alive: it is there
   const auto place = read_place(layout);
   return place && reachable(place->host, place->port);
 }
@@ -44,6 +44,12 @@ Result<std::uint64_t> take_over(const run::Layout& layout) {
   REKINDLE_CHECK(run::check_private(layout));
   return run::claim_term(layout, std::chrono::seconds(30),
                          [&](const run::Holder& holder) { return port_answers(layout, holder); });
+}
+
+// The text of stop.json, which says when it was asked; empty if there is none.
+std::string stop_request(const run::Layout& layout) {
+  auto text = read_text(layout.stop_request());
+  return text ? std::move(*text) : "";
 }
 
 int report_end(Channel& supervisor, int exit_code, const std::string& line) {
@@ -82,13 +88,16 @@ Status publish(const CoordinatorOptions& options, std::uint64_t term, const Coor
 int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   allow_many_files();  // one for each worker
   Channel supervisor(std::move(supervisor_socket));
+  const std::string old_request = stop_request(options.layout);
   const auto term = take_over(options.layout);
   if (!term) return report_end(supervisor, static_cast<int>(term.error().code), term.error().line());
 
   const bool restarted = options.attempt > 0;
   if (!restarted) {
-    std::error_code code;  // a stop that was asked of an older attempt
-    std::filesystem::remove(options.layout.stop_request(), code);
+    // A stop that was asked of an older attempt; one that was asked while this one waited for its term counts.
+    std::error_code code;
+    if (stop_request(options.layout) == old_request)
+      std::filesystem::remove(options.layout.stop_request(), code);
   }
   auto known = survey(options.layout, options.job, *term);
   if (!known) {

@@ -148,7 +148,9 @@ class Host {
     parts_.end.set(exit_code, line, machine_.step());
   }
 
+  // A supervisor that stands still (somebody stopped it) must not stop the coordinator: it misses some words.
   void tell(const ToSupervisor& message) {
+    if (parts_.supervisor.congested()) return;
     if (auto sent = parts_.supervisor.send(encode(message)); !sent) log_warning(sent.error().line());
   }
 

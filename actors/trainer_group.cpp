@@ -2,6 +2,8 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,6 +36,9 @@ std::vector<std::pair<std::string, std::string>> environment_of(const protocol::
   return environment;
 }
 
+// A trainer reads its orders at once, whatever it does. One that somebody stopped must not stop its worker.
+constexpr timeval kOrderLimit{3, 0};
+
 bool poke(const Fd& eventfd) {
   const std::uint64_t one = 1;
   return ::write(eventfd.get(), &one, sizeof one) == sizeof one;
@@ -61,6 +66,7 @@ bool TrainerGroup::anybody_dying() const {
 
 Status TrainerGroup::launch(const std::string& trainer) {
   REKINDLE_TRY(auto ends, Channel::pair());
+  ::setsockopt(ends.first.get(), SOL_SOCKET, SO_SNDTIMEO, &kOrderLimit, sizeof kOrderLimit);
   REKINDLE_TRY(Lifeline line, Lifeline::make());
   REKINDLE_TRY(Child child,
                spawn({launch_.program, "--run-dir", launch_.run_dir, "--name", trainer, "--interface",
@@ -82,7 +88,10 @@ std::shared_ptr<Channel> TrainerGroup::channel_of(const std::string& trainer) {
 void TrainerGroup::send(const std::string& trainer, const std::string& message) {
   const auto channel = channel_of(trainer);
   if (!channel) return;
-  if (auto sent = channel->send(message); !sent) log_warning(str(trainer, ": ", sent.error().line()));
+  if (auto sent = channel->send(message); !sent) {
+    log_warning(str(trainer, ": ", sent.error().line()));
+    kill(trainer);  // it has gone anyway, or stands still with half an order
+  }
 }
 
 void TrainerGroup::kill(const std::string& trainer) {

@@ -35,6 +35,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kGrace = std::chrono::seconds(15);  // for processes to go after the run has ended
 constexpr auto kTurn = std::chrono::milliseconds(100);
 constexpr auto kSilence = std::chrono::seconds(15);  // of a coordinator
+constexpr auto kTakeover = std::chrono::minutes(2);  // until one that replaces another has said a word
 constexpr auto kHeldUp = std::chrono::seconds(3);    // a turn that took longer: this process was suspended
 constexpr int kCoordinatorCrashes = 8;               // in a row
 
@@ -135,12 +136,15 @@ class Workers {
     return ends;
   }
 
-  Status restart_due() {
+  void restart_due() {
     for (std::size_t i = 0; i < slots_.size(); ++i) {
-      const Slot& slot = slots_[i];
-      if (!slot.process && !slot.done && Clock::now() >= slot.restart_at) REKINDLE_CHECK(start_one(i));
+      Slot& slot = slots_[i];
+      if (slot.process || slot.done || Clock::now() < slot.restart_at) continue;
+      if (const Status started = start_one(i); !started) {
+        log_warning(started.error().line());
+        slot.restart_at = Clock::now() + slot.backoff.next(slot.started);
+      }
     }
-    return {};
   }
 
   bool running() const {
@@ -223,12 +227,20 @@ class Supervisor {
  private:
   Status start_coordinator() {
     const auto trainers = options_.workers * options_.job.trainers_per_worker;
-    coordinator_started_ = Clock::now();
+    coordinator_started_ = heard_at_ = Clock::now();
     up_ = false;
     REKINDLE_TRY(coordinator_,
                  start({"coordinator", "--run-dir", options_.run_dir, "--trainers", str(trainers),
                         "--attempt", str(attempt_), "--job", nlohmann::json(options_.job).dump()}));
     return {};
+  }
+
+  // This machine may be short of processes or memory for a while.
+  void restart_coordinator() {
+    if (const Status started = start_coordinator(); !started) {
+      view_.say(str("warning: ", started.error().line()));
+      coordinator_restart_at_ = Clock::now() + backoff_.next(coordinator_started_);
+    }
   }
 
   // Waits for something to happen and handles it.
@@ -247,8 +259,9 @@ class Supervisor {
     for (const Workers::End& end : workers_.reap(std::span(waits).subspan(3))) on_worker_end(end);
     if (ended_) return {};
     judge_coordinator();
-    if (!coordinator_ && Clock::now() >= coordinator_restart_at_) REKINDLE_CHECK(start_coordinator());
-    return workers_.restart_due();
+    if (!coordinator_ && Clock::now() >= coordinator_restart_at_) restart_coordinator();
+    workers_.restart_due();
+    return {};
   }
 
   void on_signal() {
@@ -339,7 +352,9 @@ class Supervisor {
     const auto now = Clock::now();
     if (now - turned_at_ > kHeldUp) heard_at_ = now;
     turned_at_ = now;
-    if (!coordinator_ || !up_ || now - heard_at_ < kSilence) return;
+    // The first one may wait long for its term; one that replaces another is known to hold it.
+    const auto limit = up_ ? kSilence : kTakeover;
+    if (!coordinator_ || attempt_ == 0 || now - heard_at_ < limit) return;
     view_.say("warning: the coordinator hangs: it is killed");
     kill_child(coordinator_->child, SIGKILL);
     heard_at_ = now;
@@ -407,7 +422,7 @@ Result<int> join(const JoinOptions& options) {
     if (::poll(waits.data(), waits.size(), static_cast<int>(kTurn.count())) < 0) continue;
     for (const Workers::End& end : workers.reap(std::span(waits).subspan(1))) last = end.status;
     if (waits[0].revents != 0) break;  // the run goes on without these workers
-    REKINDLE_CHECK(workers.restart_due());
+    workers.restart_due();
   }
   workers.kill_all();
   // The run's own end, stopped or finished, is a good end for whoever helped.

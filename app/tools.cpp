@@ -117,7 +117,9 @@ Status request_stop(const fs::path& run_dir) {
   }
   const nlohmann::json request = {{"asked", utc_now()}};
   REKINDLE_CHECK(replace_file(layout.stop_request(), request.dump() + "\n"));
-  std::printf("the run was asked to stop: it saves its state and ends\n");
+  std::printf("%s\n", run::provably_gone(*holder)
+                           ? "the run's coordinator is dead: the run stops if its supervisor starts another one"
+                           : "the run was asked to stop: it saves its state and ends");
   return {};
 }
 

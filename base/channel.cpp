@@ -1,5 +1,7 @@
 #include "base/channel.hpp"
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -12,6 +14,7 @@ namespace rekindle {
 namespace {
 
 constexpr std::size_t kMaxFrame = 256u << 20;
+constexpr int kMuch = 64 << 10;  // bytes unread; a socket holds about 200 KiB
 
 // False at end of file before the first byte.
 Result<bool> read_exactly(int fd, char* out, std::size_t bytes) {
@@ -49,6 +52,11 @@ Status Channel::send(std::string_view text) {
     done += static_cast<std::size_t>(n);
   }
   return {};
+}
+
+bool Channel::congested() const {
+  int unread = 0;
+  return ::ioctl(socket_.get(), SIOCOUTQ, &unread) == 0 && unread > kMuch;
 }
 
 Result<std::optional<std::string>> Channel::receive() {

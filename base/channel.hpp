@@ -22,6 +22,8 @@ class Channel {
 
   // From any thread. Blocks while the peer does not read.
   Status send(std::string_view text);
+  // Whether the peer has left so much unread that send() may soon block: it stands still.
+  bool congested() const;
   // One frame; nullopt at end of file. From one thread.
   Result<std::optional<std::string>> receive();
   int fd() const { return socket_.get(); }

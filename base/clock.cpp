@@ -35,4 +35,10 @@ std::string boot_id() {
   return id;
 }
 
+std::string pid_namespace() {
+  char name[64] = {};
+  if (::readlink("/proc/self/ns/pid", name, sizeof name - 1) < 0) return "";
+  return name;
+}
+
 }  // namespace rekindle

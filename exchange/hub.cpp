@@ -15,9 +15,8 @@ namespace {
 
 // Shared memory works between processes that see each other's /proc entry: same boot, same pid namespace.
 std::string host_identity() {
-  char name[64] = {};
-  if (::readlink("/proc/self/ns/pid", name, sizeof name - 1) < 0) return str(boot_id(), ' ', host_name());
-  return str(boot_id(), ' ', name);
+  const std::string name = pid_namespace();
+  return str(boot_id(), ' ', name.empty() ? host_name() : name);
 }
 
 std::string hub_nonce() {

@@ -53,6 +53,7 @@ Result<std::optional<Holder>> newest_term(const Layout& layout) {
   holder.term = newest;
   holder.host = json.value("host", "");
   holder.boot_id = json.value("boot_id", "");
+  holder.pid_namespace = json.value("pid_namespace", "");
   holder.pid = json.value("pid", std::int64_t{0});
   holder.start_ticks = json.value("start_ticks", std::uint64_t{0});
   holder.since = json.value("since", "");
@@ -60,11 +61,17 @@ Result<std::optional<Holder>> newest_term(const Layout& layout) {
   return std::optional(holder);
 }
 
+bool visible(const Holder& holder) {
+  return holder.host == host_name() && holder.boot_id == boot_id() &&
+         holder.pid_namespace == pid_namespace();
+}
+
 bool provably_gone(const Holder& holder) {
   if (holder.ended) return true;
   if (holder.host != host_name()) return false;
   if (holder.boot_id != boot_id()) return true;
-  return start_ticks_of(holder.pid) != holder.start_ticks;
+  // In another container of this host it may be alive and out of sight.
+  return visible(holder) && start_ticks_of(holder.pid) != holder.start_ticks;
 }
 
 Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, bool holder_is_gone) {
@@ -74,6 +81,7 @@ Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, bool holder
   const std::uint64_t term = holder ? holder->term + 1 : 1;
   const nlohmann::json json = {{"host", host_name()},
                                {"boot_id", boot_id()},
+                               {"pid_namespace", pid_namespace()},
                                {"pid", ::getpid()},
                                {"start_ticks", start_ticks_of(::getpid())},
                                {"since", utc_now()}};

@@ -17,6 +17,7 @@ namespace rekindle::run {
 struct Holder {
   std::uint64_t term = 0;
   std::string host, boot_id;
+  std::string pid_namespace;  // pid's
   std::int64_t pid = 0;
   std::uint64_t start_ticks = 0;  // of the process: tells a reused pid
   std::string since;
@@ -25,6 +26,9 @@ struct Holder {
 
 // The newest term, if any was ever claimed.
 Result<std::optional<Holder>> newest_term(const Layout& layout);
+
+// Whether this process would see the holder's process if that were alive.
+bool visible(const Holder& holder);
 
 // Whether that holder is provably gone: ended by itself, or dead on this host, or this host was booted since.
 bool provably_gone(const Holder& holder);

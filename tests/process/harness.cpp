@@ -89,7 +89,7 @@ Outcome Program::wait() {
   EXPECT_TRUE(reaped_) << "the program did not end";
   Outcome outcome{-1, slurp(output_), slurp(errors_)};
   if (reaped_) outcome.exit_code = WIFSIGNALED(status_) ? 128 + WTERMSIG(status_) : WEXITSTATUS(status_);
-  EXPECT_EQ(outcome.out.find("did not leave"), std::string::npos) << outcome.out;
+  EXPECT_EQ(outcome.out.find("the coordinator did not leave"), std::string::npos) << outcome.out;
   return outcome;
 }
 

@@ -19,10 +19,15 @@ class RunDirectory : public ::testing::Test {
   Result<std::uint64_t> claim(bool answers = true) {
     return claim_term(layout_, std::chrono::milliseconds(1), [&](const Holder&) { return answers; });
   }
-  void write_term(std::uint64_t term, const std::string& host, const std::string& boot, std::int64_t pid) {
+  void write_term(std::uint64_t term, const std::string& host, const std::string& boot, std::int64_t pid,
+                  const std::string& container = pid_namespace()) {
     fs::create_directories(layout_.terms());
     std::ofstream(layout_.terms() / str("000", term))
-        << nlohmann::json{{"host", host}, {"boot_id", boot}, {"pid", pid}, {"start_ticks", 1}};
+        << nlohmann::json{{"host", host},
+                          {"boot_id", boot},
+                          {"pid_namespace", container},
+                          {"pid", pid},
+                          {"start_ticks", 1}};
   }
   fs::path path_ = fs::temp_directory_path() / str("rekindle-run-", ::getpid());
   Layout layout_{path_};
@@ -53,6 +58,12 @@ TEST_F(RunDirectory, DeadHolderOnThisHost_TakenOver) {
 TEST_F(RunDirectory, ReusedPid_IsNotTheHolder) {
   write_term(1, host_name(), boot_id(), ::getpid());  // this pid, but another start time
   EXPECT_EQ(claim().value_or(0), 2U);
+}
+
+TEST_F(RunDirectory, HolderInAnotherContainerOfThisHost_GoneOnlyWhenItsPortIsSilent) {
+  write_term(1, host_name(), boot_id(), 1 << 22, "pid:[1]");  // no such process here
+  EXPECT_FALSE(claim(true));
+  EXPECT_EQ(claim(false).value_or(0), 2U);
 }
 
 TEST_F(RunDirectory, HostBootedSince_TakenOver) {
