@@ -131,6 +131,7 @@ class Workers {
       ends.push_back({slot.name, wait_for(slot.process->child)});
       slot.process.reset();
       slot.done = deliberate(ends.back().status);
+      slot.exit_code = ends.back().status.code;
       if (!slot.done) slot.restart_at = Clock::now() + slot.backoff.next(slot.started);
     }
     return ends;
@@ -152,7 +153,13 @@ class Workers {
                        [](const Slot& slot) { return slot.process.has_value(); });
   }
   bool done() const {
-    return std::all_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.done; });
+    return !slots_.empty() && std::all_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.done; });
+  }
+  // Of the one that fared worst.
+  int exit_code() const {
+    int worst = 0;
+    for (const Slot& slot : slots_) worst = std::max(worst, slot.exit_code);
+    return worst;
   }
 
   // End of file on their sockets tells them to go.
@@ -179,6 +186,7 @@ class Workers {
     Clock::time_point started, restart_at;
     Backoff backoff;
     bool done = false;
+    int exit_code = 0;  // if done
   };
 
   Status start_one(std::size_t i) {
@@ -237,6 +245,9 @@ class Supervisor {
 
   // This machine may be short of processes or memory for a while.
   void restart_coordinator() {
+    // They were dismissed: it died when all was done but its own end.
+    if (workers_.done())
+      return on_end({workers_.exit_code(), "the run ended, and its coordinator died: see logs/coordinator.log"});
     if (const Status started = start_coordinator(); !started) {
       view_.say(str("warning: ", started.error().line()));
       coordinator_restart_at_ = Clock::now() + backoff_.next(coordinator_started_);
@@ -341,7 +352,9 @@ class Supervisor {
         str("the coordinator ", status.by_signal ? "was killed by signal " : "ended with exit code ",
             status.code);
     const auto pause = backoff_.next(coordinator_started_);
-    if (attempt_ == 0 || backoff_.crashes() > kCoordinatorCrashes)
+    // One that never came up and says why has something to mend.
+    const bool refused = attempt_ == 0 && !status.by_signal;
+    if (refused || backoff_.crashes() > kCoordinatorCrashes)
       return on_end({70, str(how, ": run the same command again: it goes on from the last checkpoint")});
     view_.say(str("warning: ", how, ": it is started again, training goes on"));
     coordinator_restart_at_ = Clock::now() + pause;
