@@ -46,12 +46,6 @@ Result<std::uint64_t> take_over(const run::Layout& layout) {
                          [&](const run::Holder& holder) { return port_answers(layout, holder); });
 }
 
-// The text of stop.json, which says when it was asked; empty if there is none.
-std::string stop_request(const run::Layout& layout) {
-  auto text = read_text(layout.stop_request());
-  return text ? std::move(*text) : "";
-}
-
 int report_end(Channel& supervisor, int exit_code, const std::string& line) {
   if (auto sent = supervisor.send(encode(ToSupervisor(Ended{exit_code, line}))); !sent) {
     log_error(line);
@@ -88,15 +82,15 @@ Status publish(const CoordinatorOptions& options, std::uint64_t term, const Coor
 int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   allow_many_files();  // one for each worker
   Channel supervisor(std::move(supervisor_socket));
-  const std::string old_request = stop_request(options.layout);
   const auto term = take_over(options.layout);
   if (!term) return report_end(supervisor, static_cast<int>(term.error().code), term.error().line());
 
   const bool restarted = options.attempt > 0;
   if (!restarted) {
-    // A stop that was asked of an older attempt; one that was asked while this one waited for its term counts.
+    // A stop that was asked of an older attempt; one that was asked while this one waited for its term
+    // counts.
     std::error_code code;
-    if (stop_request(options.layout) == old_request)
+    if (auto request = read_text(options.layout.stop_request()); request && *request == options.old_stop)
       std::filesystem::remove(options.layout.stop_request(), code);
   }
   auto known = survey(options.layout, options.job, *term);

@@ -13,6 +13,7 @@ struct CoordinatorOptions {
   protocol::Job job;
   int expected_trainers = 1;
   std::uint64_t attempt = 0;  // 0: a new one; otherwise a coordinator of that attempt has died before
+  std::string old_stop;       // the text of a stop.json that is none of this attempt's business
   std::string build;          // workers of another build are refused
 };
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <system_error>
 
 #include "base/log.hpp"
 #include "base/text.hpp"
@@ -24,7 +25,8 @@ std::vector<std::pair<std::string, std::string>> environment_of(const protocol::
       {"MKL_NUM_THREADS", threads},
       {"MKL_DYNAMIC", "FALSE"},
       {"HDF5_USE_FILE_LOCKING", "FALSE"},
-      // Huge pages for the heap: a killed trainer counts as dead once its memory is taken apart, page by page.
+      // Huge pages for the heap: a killed trainer counts as dead once its memory is taken apart, page by
+      // page.
       {"GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"},
       {"CUBLAS_WORKSPACE_CONFIG", ":4096:8"}};
   if (job.cpu_capability == "avx512" || job.cpu_capability == "avx2") {
@@ -35,6 +37,9 @@ std::vector<std::pair<std::string, std::string>> environment_of(const protocol::
   }
   return environment;
 }
+
+// How soon a watch is given up that has become needless.
+constexpr std::chrono::milliseconds kLook{200};
 
 // A trainer reads its orders at once, whatever it does. One that somebody stopped must not stop its worker.
 constexpr timeval kOrderLimit{3, 0};
@@ -52,7 +57,7 @@ TrainerGroup::TrainerGroup(TrainerLaunch launch)
 Status TrainerGroup::start(const std::string& trainer) {
   {
     const std::scoped_lock lock(mutex_);
-    if (anybody_dying()) {
+    if (dying_in_place_of(trainer)) {
       starts_.push_back(trainer);
       return {};
     }
@@ -60,8 +65,11 @@ Status TrainerGroup::start(const std::string& trainer) {
   return launch(trainer);
 }
 
-bool TrainerGroup::anybody_dying() const {
-  return std::any_of(members_.begin(), members_.end(), [](const auto& one) { return one.second.told; });
+bool TrainerGroup::dying_in_place_of(const std::string& trainer) const {
+  const auto place_of = [](const std::string& name) { return name.substr(0, name.rfind('-')); };
+  return std::any_of(members_.begin(), members_.end(), [&](const auto& one) {
+    return one.second.told && place_of(one.first) == place_of(trainer);
+  });
 }
 
 Status TrainerGroup::launch(const std::string& trainer) {
@@ -98,14 +106,18 @@ void TrainerGroup::kill(const std::string& trainer) {
   const std::scoped_lock lock(mutex_);
   if (const auto found = members_.find(trainer); found != members_.end())
     kill_child(found->second.child, SIGKILL);
+  if (std::erase(starts_, trainer) > 0) {
+    never_started_.push_back(trainer);
+    poke(changed_);
+  }
 }
 
 std::vector<TrainerGroup::Watched> TrainerGroup::watched() {
   const std::scoped_lock lock(mutex_);
   std::vector<Watched> all;
   for (const auto& [name, member] : members_)
-    all.push_back({name, member.channel, member.child.pidfd.get(), member.open,
-                   member.watch->cut && !member.told});
+    all.push_back(
+        {name, member.channel, member.child.pidfd.get(), member.open, member.watch->cut && !member.told});
   return all;
 }
 
@@ -122,6 +134,7 @@ void TrainerGroup::serve(int until_fd, const Listener& listener) {
     if (waits[0].revents != 0) return;
     std::uint64_t starts = 0;
     if (waits[1].revents != 0 && ::read(changed_.get(), &starts, sizeof starts) < 0) continue;
+    tell_of_the_never_started(listener);
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (waits[2 + 2 * i].revents != 0) {
         auto text = all[i].channel->receive();
@@ -147,11 +160,14 @@ void TrainerGroup::watch(const std::string& trainer) {
   const auto found = members_.find(trainer);
   if (found == members_.end() || found->second.watch->waiting.joinable()) return;
   Watch& watch = *found->second.watch;
-  watch.waiting = std::jthread([this, &watch] {
-    watch.line.wait_until_cut();
-    watch.cut = true;
-    poke(changed_);
-  });
+  try {
+    watch.waiting = std::jthread([this, &watch](const std::stop_token& stop) {
+      while (!stop.stop_requested() && !watch.cut) watch.cut = watch.line.wait_until_cut(kLook);
+      poke(changed_);
+    });
+  } catch (const std::system_error& error) {
+    log_warning(str(trainer, ": no thread to watch it with: ", error.what()));  // its pidfd will tell
+  }
 }
 
 void TrainerGroup::tell_of_death(const std::string& trainer, const Listener& listener) {
@@ -169,24 +185,36 @@ void TrainerGroup::tell_of_death(const std::string& trainer, const Listener& lis
 
 void TrainerGroup::reap(const std::string& trainer, const Listener& listener) {
   ExitStatus status;
-  bool told = false;
+  std::map<std::string, Member>::node_type gone;  // its watch may have to be waited for
   std::vector<std::string> starts;
   {
     const std::scoped_lock lock(mutex_);
     const auto found = members_.find(trainer);
     if (found == members_.end()) return;  // this process is leaving
     status = wait_for(found->second.child);
-    told = found->second.told;
-    members_.erase(found);
-    if (!anybody_dying()) starts.swap(starts_);
+    gone = members_.extract(found);
+    std::erase_if(starts_, [&](const std::string& next) {
+      if (dying_in_place_of(next)) return false;
+      starts.push_back(next);
+      return true;
+    });
   }
-  if (!told) listener.ended(trainer, status);
+  if (!gone.mapped().told) listener.ended(trainer, status);
   for (const std::string& next : starts) {
     const Status launched = launch(next);
     if (launched) continue;
     log_error(launched.error().line());
     listener.ended(next, {false, static_cast<int>(launched.error().code)});
   }
+}
+
+void TrainerGroup::tell_of_the_never_started(const Listener& listener) {
+  std::vector<std::string> names;
+  {
+    const std::scoped_lock lock(mutex_);
+    names.swap(never_started_);
+  }
+  for (const std::string& name : names) listener.ended(name, {true, SIGKILL});
 }
 
 void TrainerGroup::leave(int exit_code) {

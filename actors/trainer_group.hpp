@@ -65,7 +65,8 @@ class TrainerGroup final : public Trainers {
     bool open = true, dying = false;
   };
   Status launch(const std::string& trainer);
-  bool anybody_dying() const;  // with mutex_ held
+  bool dying_in_place_of(const std::string& trainer) const;  // with mutex_ held
+  void tell_of_the_never_started(const Listener& listener);
   void kill_all();
   std::vector<Watched> watched();
   std::shared_ptr<Channel> channel_of(const std::string& trainer);
@@ -77,8 +78,9 @@ class TrainerGroup final : public Trainers {
   Fd changed_;  // eventfd: somebody was started, or is dying
   std::mutex mutex_;
   std::map<std::string, Member> members_;  // guarded by mutex_
-  // To be started when nobody is dying any more, for until then ports and memory are taken; guarded by mutex_.
-  std::vector<std::string> starts_;
+  // To be started when the one before has gone altogether, for until then ports and memory are taken; and
+  // those that were killed before. Guarded by mutex_.
+  std::vector<std::string> starts_, never_started_;
 };
 
 }  // namespace rekindle::actors

@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
   ignore_group_signals();
   CLI::App cli("Parts of a rekindle run", "rekindle");
   cli.require_subcommand(1);
-  std::string run_dir, job_json, name;
+  std::string run_dir, job_json, old_stop, name;
   std::optional<std::string> interface, port_range;
   std::uint64_t term = 0, attempt = 0, wait_ms = 86400000;
   int trainers = 1;
@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
   coordinator->add_option("--run-dir", run_dir)->required();
   coordinator->add_option("--trainers", trainers, "how many to wait for");
   coordinator->add_option("--attempt", attempt, "go on with that attempt: its coordinator has died");
+  coordinator->add_option("--old-stop", old_stop, "the text of a stop.json that does not count");
   coordinator->add_option("--job", job_json, "the resolved job as JSON (default: run.toml)");
   CLI::App* worker = cli.add_subcommand("worker", "starts and watches this node's trainers");
   worker->add_option("--run-dir", run_dir)->required();
@@ -61,7 +62,8 @@ int main(int argc, char** argv) {
   Fd supervisor(kInheritedFd);
   if (coordinator->parsed()) {
     start_logging("coordinator", layout.log("coordinator"), LogLevel::kNone);
-    return actors::run_coordinator({layout, *job, trainers, attempt, *build}, std::move(supervisor));
+    return actors::run_coordinator({layout, *job, trainers, attempt, old_stop, *build},
+                                   std::move(supervisor));
   }
   if (name.empty()) name = "w-" + random_hex(4);
   start_logging("worker " + name, layout.log("worker-" + name.substr(0, name.find('-'))), LogLevel::kNone);

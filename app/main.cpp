@@ -4,9 +4,11 @@
 #include <cstdio>
 #include <iostream>
 
+#include "app/join.hpp"
 #include "app/options.hpp"
 #include "app/prepare.hpp"
 #include "app/report.hpp"
+#include "app/signals.hpp"
 #include "app/supervisor.hpp"
 #include "app/tools.hpp"
 #include "base/duration.hpp"

@@ -9,6 +9,7 @@
 #include "base/clock.hpp"
 #include "base/duration.hpp"
 #include "base/files.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/export.hpp"
@@ -115,11 +116,12 @@ Status request_stop(const fs::path& run_dir) {
     return fail(ExitCode::kConfig, str("no run is going on in ", run_dir.string()),
                 str("see rekindle status ", run_dir.string()));
   }
-  const nlohmann::json request = {{"asked", utc_now()}};
+  const nlohmann::json request = {{"asked", utc_now()}, {"id", random_hex(8)}};
   REKINDLE_CHECK(replace_file(layout.stop_request(), request.dump() + "\n"));
-  std::printf("%s\n", run::provably_gone(*holder)
-                           ? "the run's coordinator is dead: the run stops if its supervisor starts another one"
-                           : "the run was asked to stop: it saves its state and ends");
+  std::printf("%s\n",
+              run::provably_gone(*holder)
+                  ? "the run's coordinator is dead: the run stops if its supervisor starts another one"
+                  : "the run was asked to stop: it saves its state and ends");
   return {};
 }
 

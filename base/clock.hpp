@@ -11,7 +11,8 @@ std::chrono::milliseconds boot_time();
 std::string utc_now();  // "2031-02-03T04:05:06Z"
 std::string host_name();
 std::string boot_id();  // changes at every boot of this host
-// Processes of one namespace see each other in /proc; of two containers they need not. Source: pid_namespaces(7).
+// Processes of one namespace see each other in /proc; of two containers they need not. Source:
+// pid_namespaces(7).
 std::string pid_namespace();
 
 }  // namespace rekindle

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 
 #include "base/text.hpp"
 
@@ -51,11 +52,18 @@ Status Lifeline::hold() {
   return {};
 }
 
-void Lifeline::wait_until_cut() {
-  const int error = pthread_mutex_lock(&shared_->mutex);
-  // Either way it is over. Unlocked again, for a thread must not leave with it, nor its memory be unmapped.
+bool Lifeline::wait_until_cut(std::chrono::milliseconds limit) {
+  timespec until{};
+  ::clock_gettime(CLOCK_MONOTONIC, &until);
+  const auto ns = std::chrono::nanoseconds(limit).count() + until.tv_nsec;
+  until.tv_sec += ns / 1'000'000'000;
+  until.tv_nsec = ns % 1'000'000'000;
+  const int error = pthread_mutex_clocklock(&shared_->mutex, CLOCK_MONOTONIC, &until);
+  if (error == ETIMEDOUT) return false;
+  // Any other way it is over. Unlocked again: a thread must not leave with it, nor its memory be unmapped.
   if (error == EOWNERDEAD) pthread_mutex_consistent(&shared_->mutex);
   if (error == 0 || error == EOWNERDEAD) pthread_mutex_unlock(&shared_->mutex);
+  return true;
 }
 
 }  // namespace rekindle

@@ -2,6 +2,8 @@
 // apart, which takes a large process under load half a second, and only after which its pidfd is readable.
 #pragma once
 
+#include <chrono>
+
 #include "base/files.hpp"
 #include "base/result.hpp"
 
@@ -20,8 +22,9 @@ class Lifeline {
   int fd() const { return fd_.get(); }
   // By the one who is watched, from a thread that lives as long as the process.
   Status hold();
-  // By the one who watches, once the other side has said that it holds: returns when that one is dying.
-  void wait_until_cut();
+  // By the one who watches, once the other side has said that it holds: true when that one is dying, false
+  // after `limit`. It may never come: a kernel that is out of memory frees the process's first, its mark too.
+  bool wait_until_cut(std::chrono::milliseconds limit);
 
  private:
   struct Shared;

@@ -100,6 +100,33 @@ def main():
         measure(options, Path(work))
 
 
+def kill_one(options, run_dir, run):
+    """Kills a trainer in mid-step; seconds from the kill to each thing that followed."""
+    # Everybody is there, and two steps have been made together.
+    def settled():
+        done = steps(run_dir)
+        return len(done) > 1 and done[-1]["trainers"] == done[-2]["trainers"] == options.workers
+    wait_until(settled, run)
+    step = steps(run_dir)[-1]["step_ms"] / 1000
+    time.sleep(random.uniform(0.1, 0.9) * step)
+    generations = {g for _, g in events(run_dir, "trainer*.log", "leaves of step")}
+    victim = random.choice(trainers(run_dir))
+    killed = time.time()
+    os.kill(victim, signal.SIGKILL)
+    # The step in flight may still be finished by the generation that the victim was in.
+    wait_until(lambda: steps(run_dir)[-1]["generation"] not in generations, run)
+    found = {"step": step, "to_step": time.time() - killed}
+    soon = killed - 0.001  # logs have milliseconds
+    losses = [t for t, _ in events(run_dir, "coordinator.log", "was lost") if t >= soon]
+    parks = [t for t, _ in events(run_dir, "trainer*.log", "parked at step") if t >= soon]
+    leaves = [t for t, g in events(run_dir, "trainer*.log", "leaves of step") if g not in generations]
+    if losses and parks and leaves:
+        found["to_loss"] = min(losses) - killed
+        found["to_park"] = max((t for t in parks if t <= min(leaves) + 0.001), default=min(parks)) - killed
+        found["to_leaf"] = min(leaves) - killed
+    return found
+
+
 def measure(options, work):
     run_dir = work / "run"
     subprocess.run([options.program, "make-data", "cifar10", str(work / "data"), "--samples", "500"], check=True,
@@ -110,34 +137,19 @@ def measure(options, work):
          "--image-size", str(options.image_size), "--steps", "100000", "--exchange", options.exchange,
          "--checkpoint-interval", "10h"], stdout=subprocess.DEVNULL)
     to_loss, to_park, to_leaf, to_step, step_times, stand_still = [], [], [], [], [], []
-    for kill in range(options.kills):
-        # Everybody is there, and two steps have been made together.
-        def settled():
-            done = steps(run_dir)
-            return len(done) > 1 and done[-1]["trainers"] == done[-2]["trainers"] == options.workers
-        wait_until(settled, run)
-        before = steps(run_dir)
-        step_times.append(before[-1]["step_ms"] / 1000)
-        time.sleep(random.uniform(0.1, 0.9) * before[-1]["step_ms"] / 1000)
-        generations = {g for _, g in events(run_dir, "trainer*.log", "leaves of step")}
-        step_before = steps(run_dir)[-1]["step"]
-        victim = random.choice(trainers(run_dir))
-        killed = time.time()
-        os.kill(victim, signal.SIGKILL)
-        wait_until(lambda: steps(run_dir)[-1]["step"] > step_before, run)
-        done = time.time()
-        leaves = [t for t, g in events(run_dir, "trainer*.log", "leaves of step") if g not in generations]
-        if leaves:
-            to_leaf.append(min(leaves) - killed)
-        to_step.append(done - killed)
-        losses = [t for t, _ in events(run_dir, "coordinator.log", "was lost") if t >= killed - 0.001]
-        parks = [t for t, _ in events(run_dir, "trainer*.log", "parked at step") if t >= killed - 0.001]
-        if losses and parks and leaves:
-            to_loss.append(min(losses) - killed)
-            to_park.append(max(t for t in parks if t <= min(leaves) + 0.001) - killed)
-        print(f"kill {kill + 1}: loss known after {to_loss[-1] if losses else -1:.3f} s, parked after "
-              f"{to_park[-1] if parks else -1:.3f} s, leaf after {to_leaf[-1] if leaves else -1:.3f} s, "
-              f"step after {to_step[-1]:.3f} s", flush=True)
+    try:
+        for kill in range(options.kills):
+            found = kill_one(options, run_dir, run)
+            step_times.append(found["step"])
+            to_step.append(found["to_step"])
+            if "to_leaf" in found:
+                to_loss.append(found["to_loss"])
+                to_park.append(found["to_park"])
+                to_leaf.append(found["to_leaf"])
+            print(f"kill {kill + 1}: " + ", ".join(f"{name} {value:.3f} s" for name, value in found.items()), flush=True)
+    finally:
+        run.send_signal(signal.SIGUSR1)
+        run.wait()
     # A join: members park at the cut; the newcomer gets the state; the next leaves begin.
     parks = events(run_dir, "trainer*.log", "parked at step")
     begins = events(run_dir, "trainer*.log", "leaves of step")
@@ -151,8 +163,6 @@ def measure(options, work):
             together = cut[-(options.workers - 1):]
             if together:
                 stand_still.append(first_leaf[generation] - min(together))
-    run.send_signal(signal.SIGUSR1)
-    run.wait()
     show("kill to the coordinator's word of it", to_loss)
     show("kill to the last survivor parked", to_park)
     show("kill to first leaf of the next generation", to_leaf)

@@ -65,7 +65,7 @@ def measure(options, log):
     python = os.environ.get("REKINDLE_BENCH_PYTHON", sys.executable)
     run = subprocess.Popen(
         [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(options.workers),
-         "--max-restarts", str(options.kills), __file__, "--log", str(log), "--images", str(options.images),
+         "--max-restarts", str(options.kills), "--monitor-interval", "0.1", __file__, "--log", str(log), "--images", str(options.images),
          "--image-size", str(options.image_size)],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
     to_forward, to_step = [], []

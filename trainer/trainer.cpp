@@ -99,7 +99,7 @@ class Trainer {
   }
 
   Parked run(const Start& start) {
-    const Parked parked = run_until_parked(start);
+    Parked parked = run_until_parked(start);
     fresh_ = false;
     return parked;
   }

@@ -12,6 +12,8 @@
 namespace rekindle {
 namespace {
 
+constexpr std::chrono::minutes kLong{2};
+
 // A child that holds `line`, says so and does `then`.
 Child child_that_holds(Lifeline& line, const std::function<void()>& then) {
   int ends[2] = {-1, -1};
@@ -41,7 +43,7 @@ TEST(Lifeline, IsCutByAKillWhoseSignalIsKnown) {
   Lifeline line = make();
   const Child child = child_that_holds(line, [] { ::pause(); });
   kill_child(child, SIGKILL);
-  line.wait_until_cut();
+  ASSERT_TRUE(line.wait_until_cut(kLong));
   const auto status = status_of_dying(child);
   ASSERT_TRUE(status);
   EXPECT_TRUE(status->by_signal);
@@ -52,22 +54,30 @@ TEST(Lifeline, IsCutByAKillWhoseSignalIsKnown) {
 TEST(Lifeline, IsCutByACrashAndByAnExit) {
   Lifeline line = make();
   const Child crashed = child_that_holds(line, [] { ::raise(SIGSYS); });
-  line.wait_until_cut();
+  ASSERT_TRUE(line.wait_until_cut(kLong));
   EXPECT_EQ(status_of_dying(crashed)->code, SIGSYS);
   wait_for(crashed);
   Lifeline other = make();
   const Child left = child_that_holds(other, [] { ::_exit(70); });
-  other.wait_until_cut();
+  ASSERT_TRUE(other.wait_until_cut(kLong));
   EXPECT_FALSE(status_of_dying(left)->by_signal);
   EXPECT_EQ(status_of_dying(left)->code, 70);
   wait_for(left);
+}
+
+TEST(Lifeline, IsWholeWhileItsHolderLives) {
+  Lifeline line = make();
+  const Child child = child_that_holds(line, [] { ::pause(); });
+  EXPECT_FALSE(line.wait_until_cut(std::chrono::milliseconds(10)));
+  kill_child(child, SIGKILL);
+  wait_for(child);
 }
 
 // 0 may also mean that /proc does not tell.
 TEST(Lifeline, AGoodEndIsKnownAtTheEnd) {
   Lifeline line = make();
   const Child child = child_that_holds(line, [] { ::_exit(0); });
-  line.wait_until_cut();
+  ASSERT_TRUE(line.wait_until_cut(kLong));
   EXPECT_FALSE(status_of_dying(child));
   EXPECT_EQ(wait_for(child).code, 0);
 }

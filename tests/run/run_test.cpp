@@ -22,12 +22,8 @@ class RunDirectory : public ::testing::Test {
   void write_term(std::uint64_t term, const std::string& host, const std::string& boot, std::int64_t pid,
                   const std::string& container = pid_namespace()) {
     fs::create_directories(layout_.terms());
-    std::ofstream(layout_.terms() / str("000", term))
-        << nlohmann::json{{"host", host},
-                          {"boot_id", boot},
-                          {"pid_namespace", container},
-                          {"pid", pid},
-                          {"start_ticks", 1}};
+    std::ofstream(layout_.terms() / str("000", term)) << nlohmann::json{
+        {"host", host}, {"boot_id", boot}, {"pid_namespace", container}, {"pid", pid}, {"start_ticks", 1}};
   }
   fs::path path_ = fs::temp_directory_path() / str("rekindle-run-", ::getpid());
   Layout layout_{path_};

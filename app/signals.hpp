@@ -1,0 +1,16 @@
+// The signals by which a person or Slurm ends a run, as a file descriptor.
+#pragma once
+
+#include "base/files.hpp"
+#include "base/result.hpp"
+
+namespace rekindle::app {
+
+// From now on SIGINT, SIGTERM, SIGUSR1 and SIGHUP wait until somebody reads them: none may end this process
+// raw. Children are not affected (spawn() clears the mask).
+void hold_signals();
+
+// Holds them, and gives the descriptor to read signalfd_siginfo from. Source: signalfd(2).
+Result<Fd> take_signals();
+
+}  // namespace rekindle::app
