@@ -71,6 +71,14 @@ TEST_F(Faults, DamagedFinalCheckpointOfACompleteRun_ComputedAgain) {
   EXPECT_EQ(digest_of(dir()), expected);
 }
 
+TEST_F(Faults, CoordinatorKilledBeforeItCameUp_AnotherOneBegins) {
+  Program program(Arguments{rekindle()} + mnist_run(dir(), 2, 20));
+  ASSERT_TRUE(eventually([&] { return !parts_of(dir(), "coordinator").empty(); }));
+  for (const pid_t pid : parts_of(dir(), "coordinator")) ::kill(pid, SIGKILL);
+  EXPECT_EQ(program.wait().exit_code, 0);
+  EXPECT_EQ(reached_step(dir()), 20U);
+}
+
 TEST_F(Faults, SecondInterrupt_LeavesAtOnce) {
   Program program(Arguments{rekindle()} + vgg_run(dir(), 1, 100));
   ASSERT_TRUE(eventually([&] { return !parts_of(dir(), "trainer").empty(); }));
