@@ -80,6 +80,17 @@ Next after_step(const Job& job, std::uint64_t step, std::uint32_t flags) {
   return next;
 }
 
+std::optional<StepsDone> missed_steps(const Start& start, std::deque<StepDone>& history) {
+  while (!history.empty() && history.back().step > start.step) history.pop_back();
+  StepsDone missed{start.generation, {}};
+  for (const StepDone& done : history) {
+    if (done.step > start.recorded) missed.steps.push_back(done);
+  }
+  const bool first_source = !start.sources.empty() && start.sources.front() == start.rank;
+  if (!first_source || missed.steps.empty()) return std::nullopt;
+  return missed;
+}
+
 std::optional<std::string> refusal(const Start& start, const Held& held) {
   if (std::find(start.sources.begin(), start.sources.end(), start.rank) == start.sources.end())
     return std::nullopt;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
@@ -66,6 +67,10 @@ struct Next {
 Next after_start(const Job& job, const Start& start);
 // After step number `step` (steps completed), with the OR of all ranks' flags.
 Next after_step(const Job& job, std::uint64_t step, std::uint32_t flags);
+
+// The steps that nobody reported, because rank 0 died or its worker did: told by the first of those that hold
+// the state, so nothing for the others. Drops from `history` (own steps, in order) what the run went back behind.
+std::optional<StepsDone> missed_steps(const Start& start, std::deque<StepDone>& history);
 
 // Why a trainer that holds `held` must not enter, or nothing.
 std::optional<std::string> refusal(const Start& start, const Held& held);

@@ -62,8 +62,7 @@ Result<std::optional<Holder>> newest_term(const Layout& layout) {
 }
 
 bool visible(const Holder& holder) {
-  return holder.host == host_name() && holder.boot_id == boot_id() &&
-         holder.pid_namespace == pid_namespace();
+  return holder.host == host_name() && holder.boot_id == boot_id() && holder.pid_namespace == pid_namespace();
 }
 
 bool provably_gone(const Holder& holder) {

@@ -47,18 +47,6 @@ StepLoop::StepLoop(Parts parts, const protocol::Start& start, exchange::Exchange
       saved_(start.saved),
       last_step_(Clock::now()) {}
 
-// The steps that nobody reported, because rank 0 died or its worker did.
-void StepLoop::tell_what_was_missed() {
-  auto& history = parts_.history;
-  while (!history.empty() && history.back().step > start_.step) history.pop_back();  // the run went back
-  protocol::StepsDone missed{start_.generation, {}};
-  for (const protocol::StepDone& done : history) {
-    if (done.step > start_.recorded) missed.steps.push_back(done);
-  }
-  const bool first_source = !start_.sources.empty() && start_.sources.front() == rank_;
-  if (first_source && !missed.steps.empty()) parts_.link.send(missed);
-}
-
 void StepLoop::note(const protocol::StepDone& done) {
   parts_.history.push_back(done);
   if (parts_.history.size() > kRememberedSteps) parts_.history.pop_front();
@@ -66,7 +54,7 @@ void StepLoop::note(const protocol::StepDone& done) {
 }
 
 Parked StepLoop::run() {
-  tell_what_was_missed();
+  if (const auto missed = protocol::missed_steps(start_, parts_.history)) parts_.link.send(*missed);
   protocol::Next next = after_start(job_, start_);
   if (!next.park) {
     std::vector<int> order;

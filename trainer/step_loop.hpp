@@ -55,7 +55,6 @@ class StepLoop {
   // One step; what all ranks agreed on.
   Result<Totals> step();
   Status evaluate(bool& stopped);
-  void tell_what_was_missed();
   void note(const protocol::StepDone& done);
   void write_checkpoint();
   std::uint32_t own_flags();

@@ -73,6 +73,14 @@ class Transcript : public ::testing::Test {
     for (std::uint64_t step = 1; step <= 10; ++step) play_.completes_step("w1.0-1", step);
     quiet_ = play_.transcript().size();
   }
+  // And the others have parked for it.
+  void third_joins() {
+    play_.worker_starts("w3");
+    play_.trainer_warms_up("w3.0-1");
+    play_.wait(Time(600));
+    play_.parks("w1.0-1", 12, ParkReason::kCut);
+    play_.parks("w2.0-1", 12, ParkReason::kCut);
+  }
 
   void is(const std::string& name) {
     const std::string seen = play_.transcript().substr(quiet_);
@@ -107,11 +115,7 @@ TEST_F(Transcript, TrainerDies) {
 
 TEST_F(Transcript, SurvivorsAreAStepApart) {
   after_ten_steps();
-  play_.worker_starts("w3");
-  play_.trainer_warms_up("w3.0-1");
-  play_.wait(Time(600));
-  play_.parks("w1.0-1", 12, ParkReason::kCut);
-  play_.parks("w2.0-1", 12, ParkReason::kCut);
+  third_joins();
   play_.worker_dies("w3");
   play_.parks("w1.0-1", 13, ParkReason::kAborted);
   play_.parks("w2.0-1", 12, ParkReason::kExchangeFailed, 2);
@@ -176,11 +180,7 @@ TEST_F(Transcript, NobodyHoldsAState) {
 
 TEST_F(Transcript, StatesDiffer) {
   after_ten_steps();
-  play_.worker_starts("w3");
-  play_.trainer_warms_up("w3.0-1");
-  play_.wait(Time(600));
-  play_.parks("w1.0-1", 12, ParkReason::kCut);
-  play_.parks("w2.0-1", 12, ParkReason::kCut);
+  third_joins();
   for (const char* trainer : {"w1.0-1", "w2.0-1", "w3.0-1"})
     play_.parks(trainer, 20, ParkReason::kStatesDiffer, -1, {1});
   is("a replica's memory is wrong");

@@ -54,7 +54,7 @@ Task<Parked> TrainerProcess::run(Start start) {
     if (problem) {
       word = std::move(*problem);
     } else {
-      tell_what_was_missed();
+      if (const auto missed = missed_steps(start_, history_)) say(*missed);
       word = co_await train();
     }
     seat().left = seat().gone_on = true;
@@ -65,16 +65,6 @@ Task<Parked> TrainerProcess::run(Start start) {
   inside_ = false;
   world().checks().parks(*this, word);
   co_return word;
-}
-
-void TrainerProcess::tell_what_was_missed() {
-  while (!history_.empty() && history_.back().step > start_.step) history_.pop_back();
-  StepsDone missed{start_.generation, {}};
-  for (const StepDone& done : history_) {
-    if (done.step > start_.recorded) missed.steps.push_back(done);
-  }
-  const bool first_source = !start_.sources.empty() && start_.sources.front() == start_.rank;
-  if (first_source && !missed.steps.empty()) say(missed);
 }
 
 Task<TrainerProcess::Woken> TrainerProcess::connect() {

@@ -74,7 +74,6 @@ class TrainerProcess : public Process {
 
   // step_loop.cpp
   Task<protocol::Parked> run(protocol::Start start);
-  void tell_what_was_missed();
   Task<Woken> connect();
   Task<Woken> meet(Header mine, std::vector<Header>& all);
   Task<std::optional<protocol::Parked>> reach();
