@@ -24,8 +24,8 @@ constexpr auto kHeldUp = std::chrono::seconds(2);
 constexpr std::size_t kShownASecond = 1024;  // trainers
 constexpr int kTicksPerStatus = 5, kTicksPerTermCheck = 25;
 
-Committer::behavior_type committer(Committer::pointer, run::Layout layout, Job job) {
-  return {[layout, job = std::move(job)](const CommitOrder& order) { return commit(layout, job, order); },
+Committer::behavior_type committer(Committer::pointer, const run::Layout& layout, const Job& job) {
+  return {[layout, job](const CommitOrder& order) { return commit(layout, job, order); },
           [layout](const TermCheck& check) {
             const auto newest = run::newest_term(layout);
             return TermCheckReply{newest && *newest ? (*newest)->term : check.term};

@@ -28,6 +28,7 @@ int become(const char* program, std::vector<std::string> arguments) {
   const std::string path = own_executable().parent_path() / program;
   arguments.insert(arguments.begin(), path);
   std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   ::execv(path.c_str(), argv.data());
