@@ -32,21 +32,19 @@ Result<int> join(const JoinOptions& options) {
   LocalWorkers workers({"worker", "--run-dir", options.run_dir, "--wait-ms", str(options.wait.count()),
                         "--interface", interface, "--port-range", port_range});
   REKINDLE_CHECK(workers.start_all(options.workers, 0));
-  ExitStatus last;
   while (!workers.done()) {
     std::vector<pollfd> waits{{signals.get(), POLLIN, 0}};
     workers.watch(waits);
     if (::poll(waits.data(), waits.size(), static_cast<int>(kTurn.count())) < 0) continue;
-    for (const LocalWorkers::End& end : workers.reap(std::span(waits).subspan(1))) last = end.status;
+    workers.reap(std::span(waits).subspan(1));
     if (waits[0].revents != 0) break;  // the run goes on without these workers
     workers.restart_due();
   }
   workers.kill_all();
   // The run's own end, stopped or finished, is a good end for whoever helped.
-  const bool refused =
-      last.code == static_cast<int>(ExitCode::kConfig) || last.code == static_cast<int>(ExitCode::kGaveUp);
-  if (refused) {
-    return fail(static_cast<ExitCode>(last.code), "the run does not take these workers",
+  const auto last = static_cast<ExitCode>(workers.exit_code());
+  if (last == ExitCode::kConfig || last == ExitCode::kGaveUp) {
+    return fail(last, "the run does not take these workers",
                 str("see ", layout.logs().string(), "/worker-w0.log"));
   }
   return 0;

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 
 #include "base/text.hpp"
 
@@ -79,11 +80,19 @@ ExitStatus wait_for(const Child& child) {
   return decoded(status);
 }
 
-std::optional<ExitStatus> status_of_dying(const Child& child) {
-  std::ifstream file(str("/proc/", child.pid, "/stat"));
+std::uint64_t stat_field(std::int64_t pid, int number) {
+  std::ifstream file(str("/proc/", pid, "/stat"));
   std::string line;
-  if (!std::getline(file, line)) return std::nullopt;
-  const int status = std::atoi(line.c_str() + line.find_last_of(' ') + 1);  // the last field
+  if (!std::getline(file, line)) return 0;
+  // The second field is the program's name in brackets, which may hold anything.
+  std::istringstream rest(line.substr(line.rfind(')') + 1));
+  std::string field;
+  for (int i = 3; i <= number; ++i) rest >> field;
+  return std::strtoull(field.c_str(), nullptr, 10);
+}
+
+std::optional<ExitStatus> status_of_dying(const Child& child) {
+  const auto status = static_cast<int>(stat_field(child.pid, 52));
   if (status == 0) return std::nullopt;  // a good end, or none of our business
   return decoded(status);
 }

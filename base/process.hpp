@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -38,6 +39,8 @@ ExitStatus wait_for(const Child& child);
 // How a child ends whose lifeline was cut; nullopt if that is not known before it has ended. Source: proc(5),
 // exit_code in /proc/PID/stat.
 std::optional<ExitStatus> status_of_dying(const Child& child);
+// Field `number` (from 1) of /proc/PID/stat, see proc(5); 0 if there is no such process.
+std::uint64_t stat_field(std::int64_t pid, int number);
 void kill_child(const Child& child, int signal);
 
 // Signals that come to a whole process group (Ctrl-C, scancel) must not end coordinator, worker or trainer:

@@ -3,13 +3,12 @@
 #include <unistd.h>
 #include <csignal>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <thread>
 
 #include "base/clock.hpp"
 #include "base/files.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
 
 namespace rekindle::run {
@@ -21,16 +20,7 @@ std::string term_name(std::uint64_t term) {
   return name;
 }
 
-// Field 22 of /proc/PID/stat; 0 if there is no such process. See proc(5).
-std::uint64_t start_ticks_of(std::int64_t pid) {
-  std::ifstream file(str("/proc/", pid, "/stat"));
-  std::string line;
-  if (!std::getline(file, line)) return 0;
-  std::istringstream rest(line.substr(line.rfind(')') + 1));
-  std::string field;
-  for (int i = 3; i <= 22; ++i) rest >> field;
-  return std::strtoull(field.c_str(), nullptr, 10);
-}
+std::uint64_t start_ticks_of(std::int64_t pid) { return stat_field(pid, 22); }
 
 }  // namespace
 

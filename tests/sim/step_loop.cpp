@@ -284,19 +284,13 @@ Task<TrainerProcess::Agreed> TrainerProcess::step() {
 Task<bool> TrainerProcess::apply(std::uint64_t sum, bool tainted) {
   set_phase(TrainerPhase::kApplying);
   const std::uint64_t step = held_.step;
-  const StepDone done{start_.generation,
-                      step + 1,
-                      0,
-                      1.0,
-                      0,
-                      0,
-                      100,
-                      0,
-                      0,
-                      0,
-                      0,
-                      50,
-                      static_cast<int>(start_.members.size())};
+  StepDone done;
+  done.generation = start_.generation;
+  done.step = step + 1;
+  done.loss = 1;
+  done.images_per_second = 100;
+  done.step_ms = 50;
+  done.trainers = static_cast<int>(start_.members.size());
   if (planted(Bug::kReportBeforeUpdate) && start_.rank == 0) say(done);
   held_ = {false, step};
   co_await sleep(world().engine().between(1, world().plan().update_ms), false);
