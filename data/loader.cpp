@@ -26,6 +26,7 @@ struct Loader::Impl {
   std::atomic<std::uint64_t> course = 0;
   std::uint64_t first_step = 0;
   std::vector<int> leaves;  // of each step, in the order asked for; empty: parked
+  std::vector<int> first;   // of the first step
   std::uint64_t ahead = 0;
   std::uint64_t taken = 0, handed = 0;
   std::map<std::uint64_t, LeafBatch> made;
@@ -41,6 +42,17 @@ struct Loader::Impl {
     taken = handed = 0;
     for (auto& [number, batch] : made) spare.push_back(std::move(batch));
     made.clear();
+  }
+
+  void name(LeafBatch& batch, std::uint64_t number) const {  // under the mutex
+    if (number < first.size()) {
+      batch.step = first_step;
+      batch.leaf = first[number];
+    } else {
+      number -= first.size();
+      batch.step = first_step + 1 + number / leaves.size();
+      batch.leaf = leaves[number % leaves.size()];
+    }
   }
 
   LeafBatch take_spare() {  // under the mutex
@@ -80,8 +92,7 @@ struct Loader::Impl {
       if (closing) return;
       const std::uint64_t my_course = course, number = taken++;
       LeafBatch batch = take_spare();
-      batch.step = first_step + number / leaves.size();
-      batch.leaf = leaves[number % leaves.size()];
+      name(batch, number);
       lock.unlock();
       const bool whole = fill(batch, my_course);
       lock.lock();
@@ -112,11 +123,12 @@ Loader::~Loader() {
   impl_->ready.notify_all();
 }
 
-void Loader::start(std::uint64_t step, std::vector<int> leaves) {
+void Loader::start(std::uint64_t step, std::vector<int> leaves, std::vector<int> first) {
   {
     const std::lock_guard lock(impl_->mutex);
     impl_->first_step = step;
     impl_->leaves = std::move(leaves);
+    impl_->first = std::move(first);
     impl_->ahead = impl_->config.ahead > 0 ? static_cast<std::uint64_t>(impl_->config.ahead)
                                            : std::max<std::uint64_t>(impl_->leaves.size(), 2);
     impl_->begin_course();
@@ -140,6 +152,6 @@ void Loader::recycle(LeafBatch batch) {
   impl_->spare.push_back(std::move(batch));
 }
 
-void Loader::stop() { start(0, {}); }
+void Loader::stop() { start(0, {}, {}); }
 
 }  // namespace rekindle::data

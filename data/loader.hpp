@@ -49,13 +49,14 @@ struct LoaderConfig {
   int ahead = 0;  // leaves prepared ahead; 0: one step's worth of this rank's leaves, at least 2
 };
 
-// Prepares leaves ahead of the step. next() hands them out in order: the given leaves of `step`, then the
-// same of step+1, ... A new start() (another generation) throws away what is no longer wanted.
+// Prepares leaves ahead of the step. next() hands them out in order: `first` of `step`, then `leaves` of
+// step+1, of step+2, ... A new start() (another generation) throws away what is no longer wanted.
 class Loader {
  public:
   Loader(const Dataset& dataset, const LoaderConfig& config);
   ~Loader();
-  void start(std::uint64_t step, std::vector<int> leaves);
+  void start(std::uint64_t step, std::vector<int> leaves, std::vector<int> first);
+  void start(std::uint64_t step, const std::vector<int>& leaves) { start(step, leaves, leaves); }
   // The next leaf; blocks until it is ready. The buffer is the caller's; give it back to recycle(). Empty (no
   // images) when stopped or not started, also for a caller that was blocked when another thread stopped.
   LeafBatch next();

@@ -81,6 +81,10 @@ class Exchange {
   // peers: an update that starts now can ignore aborts. Slots are in use until release() returns.
   virtual Result<Reduced> reduce(const StepHeader& mine) = 0;
 
+  // Whether the last reduce() got so far that slot 0 may hold sums in the place of what the caller put there.
+  // Until then, and in the other slots always, the caller's partial sums stay.
+  virtual bool slot_0_spoilt() const = 0;
+
   // "I have read you": returns when every rank is done reading, so slots may be overwritten.
   // Does nothing where nobody reads this rank's memory.
   virtual Status release() = 0;

@@ -36,8 +36,10 @@ class ShmExchange final : public Exchange {
     return fate_.guard([&] { return meet(); });
   }
   Result<Reduced> reduce(const StepHeader& mine) override {
+    spoilt_ = false;
     return fate_.guard([&] { return sum(mine); });
   }
+  bool slot_0_spoilt() const override { return spoilt_; }
   Status release() override {
     return fate_.guard([&] { return finish_reading(); });
   }
@@ -110,6 +112,7 @@ class ShmExchange final : public Exchange {
       REKINDLE_TRY(const float* slot, slot_of(c));
       partials.push_back(slot + shard.first);
     }
+    spoilt_ = true;
     for (std::size_t done = 0; done < shard.count; done += kSumChunk) {
       if (fate_.aborted()) return forward_error(aborted_error());
       const std::size_t count = std::min(kSumChunk, shard.count - done);
@@ -315,6 +318,7 @@ class ShmExchange final : public Exchange {
   std::uint64_t chunks_ = 0;      // all_gather chunks so far
   std::uint64_t last_chunk_ = 0;  // of the all_gather under way
   bool reading_ = false;          // between reduce() and release()
+  bool spoilt_ = false;           // slot 0, by this rank's sums
 };
 
 }  // namespace

@@ -25,8 +25,10 @@ class TcpExchange final : public Exchange {
     return fate_.guard([&] { return meet(); });
   }
   Result<Reduced> reduce(const StepHeader& mine) override {
+    spoilt_ = false;
     return fate_.guard([&] { return sum(mine); });
   }
+  bool slot_0_spoilt() const override { return spoilt_; }
   // Nobody reads this rank's memory: what peers need has been sent when reduce() returns.
   Status release() override {
     return fate_.guard([] { return Status(); });
@@ -75,7 +77,9 @@ class TcpExchange final : public Exchange {
       slots.push_back(slot);
     }
     ReduceTransfer transfer(++call_, mine, plan_, layout_, slots, *window_);
-    REKINDLE_CHECK(mesh_->run(transfer));
+    const Status moved = mesh_->run(transfer);
+    spoilt_ = transfer.spoilt();
+    REKINDLE_CHECK(moved);
     return Reduced{std::move(transfer.headers), {{0, slots[0]}}};
   }
 
@@ -96,6 +100,7 @@ class TcpExchange final : public Exchange {
   std::mutex mesh_mutex_;
   std::optional<Mesh> mesh_;
   std::uint32_t call_ = 0;
+  bool spoilt_ = false;  // slot 0, by sums
 };
 
 }  // namespace

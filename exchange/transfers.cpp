@@ -142,6 +142,7 @@ Result<std::span<std::byte>> ReduceTransfer::place(int peer, const FrameHead& he
   } else if (head.kind == FrameKind::kSum && p.sums_received < p.chunks) {
     due.chunk = static_cast<std::uint32_t>(p.sums_received);
     to = chunk_of(p.shard, due.chunk, 0);
+    spoilt_ = true;
   }
   due.bytes = static_cast<std::uint32_t>(to.size_bytes());
   if (to.empty() || head != due) return out_of_step(peer, head);
@@ -170,6 +171,7 @@ void ReduceTransfer::sum_what_is_there() {
       partials.push_back(c.rank == rank_ ? chunk_of(shard, summed_, c.slot).data()
                                          : window_.at(c.rank, summed_, c.slot).data());
     const std::span<float> out = chunk_of(shard, summed_, 0);
+    spoilt_ = true;
     finish_tree(leaves_, layout_.subtrees, partials, out.data(), out.size());
   }
 }

@@ -69,6 +69,7 @@ class ReduceTransfer final : public HeaderTransfer {
   bool is_late(int peer) const override;
   Result<std::span<std::byte>> place(int peer, const FrameHead& head) override;
   Status arrived(int peer, const FrameHead& head) override;
+  bool spoilt() const { return spoilt_; }  // a sum has been written over a partial sum, or begun to be
 
  private:
   struct Progress {
@@ -88,6 +89,7 @@ class ReduceTransfer final : public HeaderTransfer {
   PartWindow& window_;
   std::vector<Progress> peers_;
   std::uint32_t summed_ = 0;  // chunks of my shard
+  bool spoilt_ = false;
 };
 
 // Every rank's bytes to those that receive, then a frame from and to everybody: "I have sent and

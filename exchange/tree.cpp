@@ -3,21 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <utility>
 
 namespace rekindle::exchange {
 namespace {
-
-// The recursion of one aligned subtree; its sum ends in free[depth], temporaries are in free[depth + 1..].
-void sum_subtree(LeafRange tree, const std::vector<int>& free, std::size_t depth, std::vector<LeafOp>& ops) {
-  if (tree.count == 1) {
-    ops.push_back({.kind = LeafOp::Kind::kCompute, .leaf = tree.first, .to = free[depth]});
-    return;
-  }
-  const int half = tree.count / 2;
-  sum_subtree({tree.first, half}, free, depth, ops);
-  sum_subtree({tree.first + half, half}, free, depth + 1, ops);
-  ops.push_back({.kind = LeafOp::Kind::kAdd, .from = free[depth + 1], .to = free[depth]});
-}
 
 // Slots that a subtree of `count` leaves takes while it is summed: one, and one more a level.
 int levels(int count) { return std::bit_width(static_cast<unsigned>(count)); }
@@ -30,6 +19,115 @@ std::vector<int> summing_order(const std::vector<LeafRange>& trees) {
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return trees[a].count > trees[b].count; });
   return order;
 }
+
+bool is_inside(const LeafRange& inner, const LeafRange& outer) {
+  return inner.count > 0 && inner.first >= outer.first &&
+         inner.first + inner.count <= outer.first + outer.count;
+}
+
+// Writes the operations down while it keeps track of what each slot would hold by then.
+class Summing {
+ public:
+  Summing(LeafRange range, const std::vector<LeafRange>& held) : trees_(subtrees_of(range)) {
+    slots_.resize(std::max(held.size(), static_cast<std::size_t>(slots_needed(range))));
+    for (std::size_t slot = 0; slot < held.size(); ++slot) slots_[slot].holds = held[slot];
+    for (const LeafRange& tree : trees_) want(tree);
+  }
+
+  std::vector<LeafOp> run() {
+    for (const int i : summing_order(trees_)) {
+      sum_into(trees_[i], i);
+      slots_[i].busy = true;
+    }
+    return std::move(ops_);
+  }
+
+ private:
+  struct Slot {
+    LeafRange holds;      // count 0: nothing
+    bool wanted = false;  // held from before, and still to be used
+    bool busy = false;    // a finished partial sum, or one that is being made
+  };
+
+  // The largest subtrees that are there.
+  void want(LeafRange tree) {
+    if (const int slot = find(tree); slot >= 0) {
+      slots_[slot].wanted = true;
+    } else if (tree.count > 1) {
+      want(left_of(tree));
+      want(right_of(tree));
+    }
+  }
+
+  void sum_into(LeafRange tree, int to) {
+    const int found = find(tree);
+    if (found >= 0) {
+      slots_[found].wanted = false;
+      if (found == to) return;
+      clear(to);
+      ops_.push_back({.kind = LeafOp::Kind::kCopy, .from = found, .to = to});
+    } else if (tree.count == 1) {
+      clear(to);
+      ops_.push_back({.kind = LeafOp::Kind::kCompute, .leaf = tree.first, .to = to});
+    } else {
+      // Either operand may be the one that is added to: a + b has the bits of b + a.
+      LeafRange here = left_of(tree), other = right_of(tree);
+      if (slots_[to].wanted && is_inside(slots_[to].holds, other)) std::swap(here, other);
+      sum_into(here, to);
+      slots_[to].busy = true;
+      const int from = sum_somewhere(other);
+      slots_[from].busy = false;
+      ops_.push_back({.kind = LeafOp::Kind::kAdd, .from = from, .to = to});
+    }
+    slots_[to].holds = tree;
+  }
+
+  int sum_somewhere(LeafRange tree) {
+    int slot = find(tree);
+    if (slot < 0) slot = best_slot(tree);
+    sum_into(tree, slot);
+    return slot;
+  }
+
+  // Best one that holds a part of `tree`, else one that holds nothing of worth, else the least.
+  int best_slot(LeafRange tree) const {
+    int best = -1, best_cost = 0;
+    for (int slot = 0; slot < static_cast<int>(slots_.size()); ++slot) {
+      const Slot& s = slots_[slot];
+      if (s.busy) continue;
+      const int cost = !s.wanted ? 0 : is_inside(s.holds, tree) ? -1 : s.holds.count;
+      if (best < 0 || cost < best_cost) {
+        best = slot;
+        best_cost = cost;
+      }
+    }
+    return best;
+  }
+
+  // `slot` is about to be overwritten: what is wanted of it moves where nothing is, or is lost.
+  void clear(int slot) {
+    if (!std::exchange(slots_[slot].wanted, false)) return;
+    for (int to = static_cast<int>(slots_.size()) - 1; to >= 0; --to) {
+      if (to == slot || slots_[to].busy || slots_[to].wanted) continue;
+      ops_.push_back({.kind = LeafOp::Kind::kCopy, .from = slot, .to = to});
+      slots_[to].holds = slots_[slot].holds;
+      slots_[to].wanted = true;
+      return;
+    }
+  }
+
+  int find(LeafRange tree) const {
+    const auto at = std::ranges::find(slots_, tree, &Slot::holds);
+    return at == slots_.end() ? -1 : static_cast<int>(at - slots_.begin());
+  }
+
+  static LeafRange left_of(LeafRange tree) { return {tree.first, tree.count / 2}; }
+  static LeafRange right_of(LeafRange tree) { return {tree.first + tree.count / 2, tree.count / 2}; }
+
+  const std::vector<LeafRange> trees_;
+  std::vector<Slot> slots_;
+  std::vector<LeafOp> ops_;
+};
 
 }  // namespace
 
@@ -50,20 +148,8 @@ std::vector<LeafRange> subtrees_of(LeafRange range) {
   return trees;
 }
 
-std::vector<LeafOp> leaf_ops(LeafRange range) {
-  const std::vector<LeafRange> trees = subtrees_of(range);
-  const int slots = slots_needed(range);
-  std::vector<bool> finished(static_cast<std::size_t>(slots));
-  std::vector<LeafOp> ops;
-  for (const int i : summing_order(trees)) {
-    // Slots of partials that are still to come serve as temporaries.
-    std::vector<int> free{i};
-    for (int slot = 0; slot < slots; ++slot)
-      if (slot != i && !finished[slot]) free.push_back(slot);
-    sum_subtree(trees[i], free, 0, ops);
-    finished[i] = true;
-  }
-  return ops;
+std::vector<LeafOp> leaf_ops(LeafRange range, const std::vector<LeafRange>& held) {
+  return Summing(range, held).run();
 }
 
 int slots_needed(LeafRange range) {

@@ -23,11 +23,13 @@ std::vector<LeafRange> subtrees_of(LeafRange range);
 // A rank's own part of a step: compute leaves and add partial sums, with as few gradient slots as it takes.
 // Partial sum i of subtrees_of() ends in slot i.
 struct LeafOp {
-  enum class Kind { kCompute, kAdd } kind;
+  enum class Kind { kCompute, kAdd, kCopy } kind;
   int leaf = 0;          // kCompute: the leaf whose gradient goes to slot `to`
-  int from = 0, to = 0;  // kAdd: slot `to` = slot `to` + slot `from` (left operand: lower leaves)
+  int from = 0, to = 0;  // kAdd: slot `to` = slot `to` + slot `from`; kCopy: slot `to` = slot `from`
 };
-std::vector<LeafOp> leaf_ops(LeafRange range);
+// `held`: by slot, the subtree whose sum it holds already (count 0: nothing); what can be used of it is not
+// computed again. Works in slots [0, max(slots_needed(range), held.size())).
+std::vector<LeafOp> leaf_ops(LeafRange range, const std::vector<LeafRange>& held = {});
 int slots_needed(LeafRange range);
 
 // Shard `rank` of an arena of `floats`, borders at multiples of 16 floats.

@@ -27,6 +27,7 @@ Worker::Worker(WorkerConfig config, Time now)
       ticked_(now),
       next_beat_(now),
       alone_since_(now),
+      beat_(config_.beat),
       term_(config_.least_term) {
   slots_.resize(static_cast<std::size_t>(config_.slots));
 }
@@ -101,10 +102,18 @@ void Worker::handle(const OrderedForTrainer& event) {
   TrainerState& state = found->second.state;
   if (const auto* start = std::get_if<Start>(&event.order.message)) {
     state.started = *start;
+    beat_ = beat_among(start->members.size());
     state.parked.reset();
   }
   if (std::holds_alternative<Quit>(event.order.message)) slots_[found->second.slot].done = true;
   emit(PassOn{event.order.trainer, event.order.message});
+}
+
+// One coordinator hears them all: from some size on, each says less often that it is there.
+Time Worker::beat_among(std::size_t trainers) const {
+  constexpr std::size_t kTrainersPerMs = 4;
+  const Time wanted(static_cast<Time::rep>(trainers / kTrainersPerMs));
+  return std::clamp(wanted, config_.beat, std::max(config_.beat, config_.slowest_beat));
 }
 
 void Worker::handle(const OrderedKill& event) {
@@ -220,7 +229,7 @@ void Worker::handle(const WorkerTick&) {
     return emit(LeaveRun{75, "no coordinator came back"});
   }
   if (!registered_ || now_ < next_beat_) return;
-  next_beat_ = now_ + config_.beat;
+  next_beat_ = now_ + beat_;
   SendBeat beat{term_, {}};
   for (auto& [name, trainer] : trainers_) {
     if (trainer.fresh_beat && trainer.ready) beat.trainers.push_back(*trainer.fresh_beat);

@@ -18,7 +18,7 @@ struct WorkerConfig {
   std::string worker, host, build;  // worker: random, never reused
   int slots = 1;
   std::uint64_t least_term = 0;
-  Time beat{500};
+  Time beat{500}, slowest_beat{1000};  // between two heartbeats; more in generations of many trainers
   Time first_restart{1000}, last_restart{60000};  // of a trainer that crashed: doubled each time
   Time killed_restart{100};                       // of one that was killed from outside
   Time steady{60000};                             // alive so long: its earlier crashes are forgotten
@@ -141,6 +141,7 @@ class Worker {
   void handle(const OwnTrainerEnded& event);
   void handle(const WorkerTick& event);
 
+  Time beat_among(std::size_t trainers) const;
   void remember(Trainer& trainer, const FromTrainer& message);
   void report(const FromTrainer& message);
   void register_again();
@@ -154,6 +155,7 @@ class Worker {
 
   WorkerConfig config_;
   Time now_{0}, ticked_{0}, next_beat_{0}, alone_since_{0};
+  Time beat_{0};
   std::uint64_t term_ = 0;  // the highest that it has seen; the only one that it obeys
   bool connecting_ = false, connected_ = false, registered_ = false, leaving_ = false;
   std::uint64_t started_ = 0;

@@ -29,6 +29,13 @@ std::int64_t to_fixed(double loss) {
   return std::llround(std::clamp(loss, -kLossLimit, kLossLimit) * kLossUnit);
 }
 
+std::vector<int> computed_leaves(const std::vector<exchange::LeafOp>& ops) {
+  std::vector<int> leaves;
+  for (const exchange::LeafOp& op : ops)
+    if (op.kind == exchange::LeafOp::Kind::kCompute) leaves.push_back(op.leaf);
+  return leaves;
+}
+
 double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
@@ -57,12 +64,7 @@ Parked StepLoop::run() {
   if (const auto missed = protocol::missed_steps(start_, parts_.history)) parts_.link.send(*missed);
   protocol::Next next = after_start(job_, start_);
   if (!next.park) {
-    std::vector<int> order;
-    for (const exchange::LeafOp& op : exchange::leaf_ops(leaves_)) {
-      if (op.kind == exchange::LeafOp::Kind::kCompute) order.push_back(op.leaf);
-    }
-    parts_.loader.start(held_.step, order);
-    log_info(str("generation ", to_text(start_.generation), ": leaves of step ", held_.step, " begin"));
+    begin_leaves();
   }
   for (;;) {
     if (next.write && !saved_) write_checkpoint();
@@ -98,35 +100,62 @@ std::uint32_t StepLoop::own_flags() {
   return flags;
 }
 
-Status StepLoop::compute_leaves(StepHeader& header, Times& times) {
-  using Op = exchange::LeafOp;
-  for (const Op& op : exchange::leaf_ops(leaves_)) {
-    auto started = Clock::now();
-    REKINDLE_TRY(const std::span<float> to, parts_.hub.slot(op.to));
-    if (op.kind == Op::Kind::kAdd) {
-      REKINDLE_TRY(const std::span<float> from, parts_.hub.slot(op.from));
-      exchange::add_into(to.data(), from.data(), to.size());
-      times.compute_ms += ms_since(started);
+void StepLoop::begin_leaves() {
+  ops_ = exchange::leaf_ops(leaves_, parts_.sums.held(held_.step));
+  const std::vector<int> missing = computed_leaves(ops_), all = computed_leaves(exchange::leaf_ops(leaves_));
+  parts_.loader.start(held_.step, all, missing);
+  const std::size_t kept = all.size() - missing.size();
+  log_info(str("generation ", to_text(start_.generation), ": leaves of step ", held_.step, " begin",
+               kept == 0 ? std::string() : str(", ", kept, " of ", all.size(), " are there already")));
+}
+
+Status StepLoop::compute_leaf(int leaf, int slot, Times& times) {
+  auto started = Clock::now();
+  REKINDLE_TRY(const std::span<float> to, parts_.hub.slot(slot));
+  if (job_.device == "cuda") REKINDLE_CHECK(model::pin_host_memory(to));
+  data::LeafBatch batch = parts_.loader.next();
+  // Another leaf's samples would be a wrong state that nobody notices.
+  if (batch.leaf != leaf || batch.step != held_.step) throw std::logic_error("the loader is out of step");
+  times.data_ms += ms_since(started);
+  started = Clock::now();
+  const std::uint64_t key =
+      stream_key(job_.seed, Draws::kDropout, {held_.step, static_cast<std::uint64_t>(leaf)});
+  parts_.sums.spoil(slot);
+  auto result = parts_.replica.train_leaf(batch.images, batch.labels, key, to, parts_.link.aborted());
+  parts_.loader.recycle(std::move(batch));
+  parts_.link.progress();
+  if (!result) return forward_error(result.error());
+  times.compute_ms += ms_since(started);
+  PartialSums::Numbers numbers;
+  if (!std::isfinite(result->loss)) {
+    numbers.flags = protocol::kNonFiniteFlag;
+  } else {
+    numbers.loss = to_fixed(result->loss);
+  }
+  numbers.correct = static_cast<std::uint64_t>(result->correct);
+  numbers.count = static_cast<std::uint64_t>(result->count);
+  parts_.sums.computed(slot, leaf, numbers);
+  return {};
+}
+
+Status StepLoop::compute_leaves(Times& times) {
+  using Kind = exchange::LeafOp::Kind;
+  for (const exchange::LeafOp& op : ops_) {
+    if (op.kind == Kind::kCompute) {
+      REKINDLE_CHECK(compute_leaf(op.leaf, op.to, times));
       continue;
     }
-    if (job_.device == "cuda") REKINDLE_CHECK(model::pin_host_memory(to));
-    data::LeafBatch batch = parts_.loader.next();
-    // Another leaf's samples would be a wrong state that nobody notices.
-    if (batch.leaf != op.leaf || batch.step != held_.step)
-      throw std::logic_error("the loader is out of step");
-    times.data_ms += ms_since(started);
-    started = Clock::now();
-    const std::uint64_t key =
-        stream_key(job_.seed, Draws::kDropout, {held_.step, static_cast<std::uint64_t>(op.leaf)});
-    auto result = parts_.replica.train_leaf(batch.images, batch.labels, key, to, parts_.link.aborted());
-    parts_.loader.recycle(std::move(batch));
-    parts_.link.progress();
-    if (!result) return forward_error(result.error());
+    const auto started = Clock::now();
+    REKINDLE_TRY(const std::span<float> to, parts_.hub.slot(op.to));
+    REKINDLE_TRY(const std::span<float> from, parts_.hub.slot(op.from));
+    if (op.kind == Kind::kAdd) {
+      exchange::add_into(to.data(), from.data(), to.size());
+      parts_.sums.added(op.to, op.from);
+    } else {
+      std::ranges::copy(from, to.begin());
+      parts_.sums.copied(op.to, op.from);
+    }
     times.compute_ms += ms_since(started);
-    if (!std::isfinite(result->loss)) header.flags |= protocol::kNonFiniteFlag;
-    header.loss += to_fixed(std::isfinite(result->loss) ? result->loss : 0);
-    header.correct += static_cast<std::uint64_t>(result->correct);
-    header.count += static_cast<std::uint64_t>(result->count);
   }
   return {};
 }
@@ -155,15 +184,18 @@ Result<StepLoop::Totals> StepLoop::step() {
     REKINDLE_CHECK(parts_.replica.download());
     header.state_hash = checkpoint::state_digest(held_.step, parts_.replica.state());
   }
-  REKINDLE_CHECK(compute_leaves(header, times));
+  REKINDLE_CHECK(compute_leaves(times));
+  parts_.sums.add_to(header, static_cast<int>(exchange::subtrees_of(leaves_).size()));
   header.flags |= own_flags();
   header.compute_us = static_cast<std::uint64_t>(times.compute_ms * 1000);
 
   parts_.link.set_phase(TrainerPhase::kExchanging, held_.step);
   auto started = Clock::now();
-  REKINDLE_TRY(const exchange::Reduced reduced, exchange_.reduce(header));
+  const auto reduced = exchange_.reduce(header);
+  if (exchange_.slot_0_spoilt()) parts_.sums.spoil(0);
+  if (!reduced) return forward_error(reduced.error());
   times.exchange_ms = ms_since(started);
-  Totals totals = total(reduced.headers);
+  Totals totals = total(reduced->headers);
   totals.loss /= static_cast<double>(job_.leaves);
   if ((totals.flags & protocol::kNonFiniteFlag) != 0 || !totals.states.alike) return totals;
 
@@ -173,18 +205,20 @@ Result<StepLoop::Totals> StepLoop::step() {
   const double lr = learning_rate(job_, held_.step);
   const float scale = 1.0F / static_cast<float>(job_.leaves);
   held_.whole = false;
-  for (const exchange::SumPiece& piece : reduced.pieces)
+  parts_.sums.forget();
+  for (const exchange::SumPiece& piece : reduced->pieces)
     parts_.replica.update(piece.first, piece.sum, scale, lr);
   REKINDLE_CHECK(parts_.replica.finish_update());
   const std::uint64_t epoch = epoch_of(job_, held_.step);
   held_ = {true, held_.step + 1};
   saved_ = false;
+  ops_ = exchange::leaf_ops(leaves_, parts_.sums.held(held_.step));
   times.update_ms = ms_since(started);
 
   const double step_ms = ms_since(last_step_);
   note({start_.generation, held_.step, epoch, totals.loss,
-        static_cast<double>(totals.correct) / static_cast<double>(std::max<std::uint64_t>(totals.count, 1)), lr,
-        1000.0 * static_cast<double>(job_.batch_size) / step_ms, times.data_ms, times.compute_ms,
+        static_cast<double>(totals.correct) / static_cast<double>(std::max<std::uint64_t>(totals.count, 1)),
+        lr, 1000.0 * static_cast<double>(job_.batch_size) / step_ms, times.data_ms, times.compute_ms,
         times.exchange_ms, times.update_ms, step_ms, ranks_});
   last_step_ = Clock::now();
   REKINDLE_CHECK(exchange_.release());

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <vector>
 
 #include "data/loader.hpp"
 #include "exchange/exchange.hpp"
@@ -13,6 +14,7 @@
 #include "protocol/messages.hpp"
 #include "protocol/trainer_control.hpp"
 #include "trainer/link.hpp"
+#include "trainer/partial_sums.hpp"
 
 namespace rekindle::trainer {
 
@@ -29,6 +31,7 @@ struct Parts {
   model::Replica& replica;
   Link& link;
   protocol::Held& held;  // kept true at every moment that matters: only the update moves it on
+  PartialSums& sums;     // of the step under way
   Clock::time_point& last_checkpoint;
   std::deque<protocol::StepDone>& history;  // the last steps that this replica has made
 };
@@ -51,7 +54,10 @@ class StepLoop {
     protocol::Comparison states;
   };
 
-  Status compute_leaves(exchange::StepHeader& header, Times& times);
+  // Starts the loader for what is left to compute of the step under way, and for whole steps after it.
+  void begin_leaves();
+  Status compute_leaf(int leaf, int slot, Times& times);
+  Status compute_leaves(Times& times);
   // One step; what all ranks agreed on.
   Result<Totals> step();
   Status evaluate(bool& stopped);
@@ -69,7 +75,8 @@ class StepLoop {
   protocol::Held& held_;
   const int ranks_, rank_;
   const exchange::LeafRange leaves_;
-  bool saved_;  // this generation knows that the state is in a checkpoint
+  std::vector<exchange::LeafOp> ops_;  // of the step under way
+  bool saved_;                         // this generation knows that the state is in a checkpoint
   Clock::time_point last_step_;
 };
 

@@ -1,5 +1,6 @@
 #include "trainer/trainer.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/clock.hpp"
@@ -118,6 +119,8 @@ class Trainer {
     link_.set_phase(TrainerPhase::kConnecting, start.step);
     if (auto status = exchange.connect(); !status)
       return parked(start, status.error(), ParkReason::kExchangeFailed);
+    // Whoever is no source gets another state.
+    if (std::ranges::find(start.sources, start.rank) == start.sources.end()) sums_.forget();
     if (start.sources.empty()) {
       if (auto status = reach(start, exchange); !status)
         return parked(start, status.error(), ParkReason::kRestoreFailed);
@@ -133,7 +136,7 @@ class Trainer {
     }
     data::TransformConfig test_transform{static_cast<int>(config_.job.image_size), false};
     StepLoop loop({config_.job, config_.run_dir, *dataset_, test_transform, *loader_, *hub_, *replica_, link_,
-                   held_, last_checkpoint_, history_},
+                   held_, sums_, last_checkpoint_, history_},
                   start, exchange);
     return loop.run();
   }
@@ -190,6 +193,7 @@ class Trainer {
   std::unique_ptr<exchange::Hub> hub_;
   std::unique_ptr<data::Loader> loader_;
   Held held_;
+  PartialSums sums_;
   bool fresh_ = true;  // the replica has its initial values
   Clock::time_point last_checkpoint_ = Clock::now();
   std::deque<StepDone> history_;

@@ -58,7 +58,7 @@ void measure(Stage& stage, const Sizes& sizes) {
   const std::int64_t from = now_ns();
   stage.pass(sizes.seconds);
   const Usage after = stage.coordinator();
-  print("heartbeats, 2 a second from each trainer: share of a core",
+  print("heartbeats of all workers and trainers: share of a core",
         100 * (after.cpu_seconds - before.cpu_seconds) / seconds(from, now_ns()), "%", "< 10 %");
   print("memory, steady", after.rss_mib, "MiB", "< 1024 MiB");
   print("  threads", after.threads, "");

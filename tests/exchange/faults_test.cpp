@@ -72,6 +72,31 @@ TEST_P(Faults, AbortEndsReduceAndEveryLaterCall) {
   EXPECT_EQ(cluster.finish()[0], (Lines{"ok", "aborted", "aborted", "aborted", "aborted", "aborted"}));
 }
 
+// Whoever waits in vain keeps its partial sums for the next generation, unless sums have begun to come in.
+TEST_P(Faults, PartialSumsStayUntilSumsTakeTheirPlace) {
+  constexpr int kLost = 2;
+  Cluster cluster(3, 100'000, [&](Member& me) {
+    const Joined first = me.join(1, {0, 1, kLost}, 4, GetParam());
+    const Plan& plan = first.plan;
+    const auto slot_is_partial = [&](std::uint64_t step) {
+      const auto tree = subtrees_of(leaves_of(plan.leaves, 3, plan.rank)).front();
+      const auto slot = me.hub.slot(0);
+      return slot && hash_floats(*slot) == hash_floats(reference_sum(step, tree, me.hub.floats()));
+    };
+    const auto spoilt = [&] { return first.exchange->slot_0_spoilt() ? "spoilt" : "kept"; };
+    me.say(me.outcome(run_step(me.hub, *first.exchange, plan, 0)));
+    me.say(spoilt());
+    if (me.id == kLost) return;  // leaves before its next contribution
+    (void)compute_partials(me.hub, plan, 1);
+    me.say(me.outcome(first.exchange->reduce({})));
+    me.say(spoilt());
+    me.say(slot_is_partial(1) ? "as it was" : "overwritten");
+    me.meet_at(0, 2);
+  });
+  const auto lines = cluster.finish();
+  for (int id : {0, 1}) EXPECT_EQ(lines[id], (Lines{"ok", "ok", "spoilt", "rank 2", "kept", "as it was"}));
+}
+
 TEST(SharedMemoryFaults, AbortEndsReleaseWhileAPeerIsStillReading) {
   Cluster cluster(2, 100, [&](Member& me) {
     const Plan plan = me.plan(1, {0, 1}, 2, Backend::kSharedMemory);

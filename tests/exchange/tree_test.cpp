@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
+#include <span>
 
 #include "gradients.hpp"
 
@@ -25,17 +27,32 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-// What a rank's slots hold after its leaf_ops, and how many slots it touched.
-std::map<int, std::vector<float>> run_ops(LeafRange range, std::size_t floats = kFloats) {
-  std::map<int, std::vector<float>> slots;
-  for (const LeafOp& op : leaf_ops(range)) {
-    if (op.kind == LeafOp::Kind::kCompute) {
+using Slots = std::map<int, std::vector<float>>;
+
+void run_op(const LeafOp& op, Slots& slots, std::size_t floats) {
+  switch (op.kind) {
+    case LeafOp::Kind::kCompute:
       slots[op.to] = leaf_gradient(op.leaf, floats);
-    } else {
+      break;
+    case LeafOp::Kind::kAdd:
       add_into(slots.at(op.to).data(), slots.at(op.from).data(), floats);
-    }
+      break;
+    case LeafOp::Kind::kCopy:
+      slots[op.to] = slots.at(op.from);
+      break;
   }
+}
+
+// What a rank's slots hold after its leaf_ops, and how many slots it touched.
+Slots run_ops(LeafRange range, std::size_t floats = kFloats) {
+  Slots slots;
+  for (const LeafOp& op : leaf_ops(range)) run_op(op, slots, floats);
   return slots;
+}
+
+int computed(const std::vector<LeafOp>& ops) {
+  return static_cast<int>(
+      std::ranges::count_if(ops, [](const LeafOp& op) { return op.kind == LeafOp::Kind::kCompute; }));
 }
 
 template <class Check>
@@ -99,6 +116,51 @@ TEST(Tree, SlotsAreAsFewAsALevelEach) {
   EXPECT_EQ(slots_needed({2, 3}), 2);  // 2 + 1
   EXPECT_EQ(slots_needed({3, 7}), 3);  // 1 + 4 + 2: the four first (3 slots), then 1 + 2, then 2 + 1
   EXPECT_EQ(slots_needed({7, 5}), 3);  // 1 + 4
+}
+
+// A rank is stopped after any of its operations and goes on with another range.
+TEST(Tree, WhatASlotHoldsAlreadyIsUsedAndTheBitsAreTheSame) {
+  constexpr std::size_t kFew = 3;
+  constexpr int kLeaves = 16;
+  for (int first_rank = 0; first_rank < 5; ++first_rank) {
+    const LeafRange before = leaves_of(kLeaves, 5, first_rank);
+    const std::vector<LeafOp> first_ops = leaf_ops(before);
+    for (std::size_t done = 0; done <= first_ops.size(); ++done) {
+      for (int ranks = 1; ranks <= 5; ++ranks) {
+        for (int rank = 0; rank < ranks; ++rank) {
+          const LeafRange after = leaves_of(kLeaves, ranks, rank);
+          Slots slots;
+          std::vector<LeafRange> held(static_cast<std::size_t>(slots_needed(before)));
+          for (const LeafOp& op : std::span(first_ops).first(done)) {
+            run_op(op, slots, kFew);
+            LeafRange& to = held[op.to];
+            if (op.kind == LeafOp::Kind::kCompute) to = {op.leaf, 1};
+            if (op.kind == LeafOp::Kind::kAdd) to.count *= 2;
+          }
+          const std::vector<LeafOp> ops = leaf_ops(after, held);
+          for (const LeafOp& op : ops) {
+            run_op(op, slots, kFew);
+            ASSERT_LT(op.to, std::max(slots_needed(after), slots_needed(before)));
+          }
+          const auto trees = subtrees_of(after);
+          for (int i = 0; i < static_cast<int>(trees.size()); ++i)
+            ASSERT_TRUE(same_bits(slots.at(i), reference_sum(1, trees[i], kFew)));
+          if (after == before) {
+            ASSERT_EQ(computed(ops), before.count - computed({first_ops.begin(), first_ops.begin() + done}));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Tree, OnlyWhatIsMissingIsComputed) {
+  EXPECT_EQ(computed(leaf_ops({0, 4}, {{0, 2}, {1, 1}})), 2);
+  EXPECT_EQ(computed(leaf_ops({4, 4}, {{5, 1}, {6, 2}})), 1);  // where its own partial sum will end is 5
+  EXPECT_EQ(computed(leaf_ops({0, 4}, {{2, 2}, {4, 1}})), 2);  // the right half lies where the sum ends
+  EXPECT_EQ(computed(leaf_ops({2, 2}, {{0, 2}, {2, 1}})), 1);
+  EXPECT_EQ(leaf_ops({2, 2}, {{2, 2}}).size(), 0U);
+  EXPECT_EQ(computed(leaf_ops({0, 2}, {{2, 2}, {4, 1}})), 2);  // nothing of use
 }
 
 TEST(Tree, RootHasTheSameBitsForEveryNumberOfRanks) {

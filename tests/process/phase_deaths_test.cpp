@@ -1,4 +1,6 @@
 // Deaths in the middle of what does not take long: a state copy, a checkpoint.
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 #include <optional>
@@ -43,6 +45,31 @@ TEST_F(PhaseDeaths, TrainerKilledDuringACheckpoint_TheRunGoesOnAndTheOneBeforeSt
   const int committed = times_logged("is committed");
   ASSERT_NO_FATAL_FAILURE(wait_for_log("is committed", committed + 2));
   EXPECT_EQ(run({"inspect", dir()}).exit_code, 0);
+  stop_and_compare();
+}
+
+class KeptLeaves : public LiveRun, public ::testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Deaths, KeptLeaves, ::testing::Values("shm", "tcp"),
+                         [](const auto& info) { return info.param; });
+
+// One trainer stands still until the others have finished their leaves and wait for it. When it is killed,
+// they take its leaves over and do not make their own once more.
+TEST_P(KeptLeaves, OfTheStepThatADeathBrokeOff) {
+  ASSERT_NO_FATAL_FAILURE(begin(3, {"--exchange", GetParam()}));
+  bool kept = false;
+  for (int tries = 1; tries <= 10 && !kept; ++tries) {
+    const pid_t trainer = parts_of(dir(), "trainer").back();
+    ::kill(trainer, SIGSTOP);
+    std::uint64_t reached = 0;
+    do {
+      reached = reached_step(dir());
+      ::usleep(300000);
+    } while (reached_step(dir()) != reached);
+    ::kill(trainer, SIGKILL);
+    ASSERT_NO_FATAL_FAILURE(wait_for_log("of them new", tries));  // another one is in its place
+    kept = trainer_logs().find("are there already") != std::string::npos;
+  }
+  EXPECT_TRUE(kept);
   stop_and_compare();
 }
 

@@ -70,6 +70,30 @@ TEST_F(WorkerTest, ObeysTheHighestTermThatItHasSeenAndNoOther) {
   EXPECT_TRUE(of<Connect>(feed(TermSeen{2})).empty());
 }
 
+TEST_F(WorkerTest, AmongManyTrainersItsHeartbeatsComeLessOften) {
+  meet(1);
+  ready();
+  const auto beats_in_10_s = [&] {
+    int beats = 0;
+    for (const Time end = now_ + Time(10000); now_ < end; now_ += Time(100))
+      beats += static_cast<int>(of<SendBeat>(feed(WorkerTick{})).size());
+    return beats;
+  };
+  const auto start_among = [&](std::size_t trainers) {
+    Start start;
+    start.generation = {1, 1};
+    start.members = std::vector<Member>(trainers);
+    order(1, start);
+  };
+  EXPECT_EQ(beats_in_10_s(), 20);
+  start_among(1000);
+  EXPECT_EQ(beats_in_10_s(), 20);
+  start_among(4096);
+  EXPECT_EQ(beats_in_10_s(), 10);
+  start_among(2);
+  EXPECT_EQ(beats_in_10_s(), 20);
+}
+
 TEST_F(WorkerTest, NewCoordinator_ToldTheGenerationWhatWasParkedAndTheShards) {
   meet(1);
   ready();

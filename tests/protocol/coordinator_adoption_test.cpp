@@ -1,0 +1,122 @@
+// A coordinator that finds a generation which another one formed.
+#include <csignal>
+
+#include "coordinator_fixture.hpp"
+
+namespace rekindle::protocol {
+namespace {
+
+class Adoption : public CoordinatorTest {
+ protected:
+  Adoption() {
+    config_.restarted = true;
+    start_.generation = {2, 5};
+    start_.step = 10;
+    start_.members = std::vector<Member>{{"a", {}}, {"b", {}}};
+  }
+  TrainerState state(const std::string& trainer, int rank) {
+    TrainerState state;
+    state.ready = TrainerReady{trainer, "h", "cpu", "{}", {}, 1};
+    state.started = start_;
+    state.started->rank = rank;
+    return state;
+  }
+  std::vector<Effect> enters(const std::string& worker, const TrainerState& state) {
+    workers_.insert(worker);
+    return feed(WorkerRegistered{{worker, "h", "build", 1, {state}}});
+  }
+  Start start_;
+};
+
+// The old coordinator had told only the newcomer to start, and went; the source stands where it parked.
+TEST_F(Adoption, SourceThatWasNotToldToStart_ItsStepIsNotLost) {
+  for (const bool source_first : {true, false}) {
+    workers_.clear();
+    config_.restorable = {{"old", 4, ""}};
+    start_.sources = {0};
+    begin();
+    TrainerState source = state("a", 0), newcomer = state("b", 1);
+    source.started->generation = {2, 4};
+    source.parked = Parked{{2, 4}, "a", true, 10, ParkReason::kAborted, -1, {}, ""};
+    newcomer.parked = Parked{{2, 5}, "b", false, 0, ParkReason::kExchangeFailed, 0, {}, ""};
+    if (source_first) enters("w1", source);
+    enters("w2", newcomer);
+    if (!source_first) enters("w1", source);
+    pass(config_.lost_after + Time(2000));
+    const auto starts = sent<Start>(all_);
+    ASSERT_EQ(starts.size(), 2U) << source_first;
+    EXPECT_EQ(starts[0].second.step, 10U);
+    EXPECT_EQ(starts[0].second.sources, std::vector<int>{0});
+    all_.clear();
+  }
+}
+
+TEST_F(Adoption, TrainerThatParkedBeforeARollBack_IsNoSource) {
+  config_.restorable = {{"old", 10, ""}};
+  begin();
+  TrainerState tainted = state("a", 0);
+  tainted.started->generation = {2, 4};
+  tainted.parked = Parked{{2, 4}, "a", true, 19, ParkReason::kAborted, -1, {}, ""};
+  TrainerState other = state("b", 1);
+  other.parked = Parked{{2, 5}, "b", true, 10, ParkReason::kAborted, -1, {}, ""};
+  enters("w1", tainted);
+  enters("w2", other);
+  pass(config_.lost_after + Time(2000));
+  const auto starts = sent<Start>(all_);
+  ASSERT_EQ(starts.size(), 2U);
+  EXPECT_EQ(starts[0].second.step, 10U);
+}
+
+TEST_F(Adoption, RunningGeneration_TakenOverWithoutAWordToItsTrainers) {
+  begin();
+  EXPECT_TRUE(of<SendTrainer>(enters("w1", state("a", 0))).empty());
+  EXPECT_EQ(machine_->phase(), Phase::kAdopting);
+  EXPECT_TRUE(of<SendTrainer>(enters("w2", state("b", 1))).empty());
+  EXPECT_EQ(machine_->phase(), Phase::kRunning);
+  EXPECT_EQ(machine_->generation(), (GenerationId{2, 5}));
+  // Its checkpoints are committed as if nothing had happened.
+  say(ShardWritten{{2, 5}, "a", 20, 0, "s", "t", "d", 1}, "w1");
+  EXPECT_EQ(of<Commit>(say(ShardWritten{{2, 5}, "b", 20, 1, "s", "t", "d", 1}, "w2")).size(), 1U);
+}
+
+TEST_F(Adoption, AbsentMember_WaitedForThenLost) {
+  begin();
+  enters("w1", state("a", 0));
+  EXPECT_TRUE(sent<Abort>(pass(config_.adopt_time - Time(1000))).empty());
+  EXPECT_EQ(sent<Abort>(pass(Time(1200))).size(), 1U);
+  Parked parked{{2, 5}, "a", true, 17, ParkReason::kAborted, -1, {}, ""};
+  const auto starts = sent<Start>(say(parked, "w1"));
+  ASSERT_EQ(starts.size(), 1U);
+  EXPECT_EQ(starts[0].second.generation, (GenerationId{3, 1}));
+  EXPECT_EQ(starts[0].second.step, 17U);
+  // The absentee comes after all: what it is in is over.
+  const auto late = enters("w2", state("b", 1));
+  ASSERT_EQ(of<OrderKill>(late).size(), 1U);
+}
+
+TEST_F(Adoption, StalledGeneration_TheAbsenteeIsNotWaitedForLong) {
+  begin();
+  TrainerState stalled = state("a", 0);
+  stalled.parked = Parked{{2, 5}, "a", true, 17, ParkReason::kExchangeFailed, 1, {}, ""};
+  enters("w1", stalled);
+  EXPECT_EQ(sent<Start>(pass(config_.lost_after + Time(400))).size(), 1U);
+}
+
+TEST_F(Adoption, StopBeforeEverybodyRegistered_ReachesThem) {
+  begin();
+  enters("w1", state("a", 0));
+  EXPECT_EQ(sent<Stop>(feed(StopAsked{75, "SIGUSR1", Time(0)})).size(), 1U);
+  EXPECT_EQ(sent<Stop>(enters("w2", state("b", 1))).size(), 3U);  // once more does no harm
+}
+
+TEST_F(Adoption, ShardsReportedToTheOldCoordinator_Committed) {
+  begin();
+  TrainerState a = state("a", 0), b = state("b", 1);
+  a.written = {ShardWritten{{2, 5}, "a", 20, 0, "s", "t", "d", 1}};
+  b.written = {ShardWritten{{2, 5}, "b", 20, 1, "s", "t", "d", 1}};
+  EXPECT_TRUE(of<Commit>(enters("w1", a)).empty());
+  EXPECT_EQ(of<Commit>(enters("w2", b)).size(), 1U);
+}
+
+}  // namespace
+}  // namespace rekindle::protocol

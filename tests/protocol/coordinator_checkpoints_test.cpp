@@ -1,0 +1,218 @@
+// Checkpoints, stops and the end of a run; states that are not as they should be.
+#include <csignal>
+
+#include "coordinator_fixture.hpp"
+
+namespace rekindle::protocol {
+namespace {
+
+TEST_F(CoordinatorTest, CommitsOnlyWhenEveryShardIsIn) {
+  run_two();
+  EXPECT_TRUE(of<Commit>(shard(0, 10)).empty());
+  EXPECT_TRUE(of<Commit>(shard(0, 10)).empty());  // the same shard again is not another one
+  const auto commits = of<Commit>(shard(1, 10));
+  ASSERT_EQ(commits.size(), 1U);
+  EXPECT_EQ(commits[0].shards.size(), 2U);
+}
+
+TEST_F(CoordinatorTest, ShardOfAnOlderGenerationOrTerm_Ignored) {
+  run_two();
+  for (const GenerationId old : {GenerationId{3, 0}, GenerationId{2, 1}, GenerationId{3, 2}}) {
+    say(ShardWritten{old, "a", 10, 0, "s", "t", "d", 1});
+    EXPECT_TRUE(of<Commit>(say(ShardWritten{old, "b", 10, 1, "s", "t", "d", 1})).empty());
+  }
+}
+
+TEST_F(CoordinatorTest, StatesThatDifferInACheckpoint_NeverCommittedAndRolledBack) {
+  config_.restorable = {{"old", 4, ""}};
+  run_two();
+  shard(0, 10, "x");
+  const auto effects = shard(1, 10, "y");
+  EXPECT_TRUE(of<Commit>(effects).empty());
+  EXPECT_EQ(of<Abandon>(effects).size(), 1U);
+  EXPECT_EQ(sent<Abort>(effects).size(), 2U);
+  say(StepDone{generation_, 11, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2});  // made before they heard of it
+  park("a", 11, ParkReason::kAborted);
+  const auto starts = sent<Start>(park("b", 11, ParkReason::kAborted));
+  ASSERT_EQ(starts.size(), 2U);
+  EXPECT_EQ(starts[0].second.restore, "old");  // what they hold is not to be trusted
+  EXPECT_TRUE(starts[0].second.sources.empty());
+}
+
+TEST_F(CoordinatorTest, FailedShard_GivenUpOnceEverybodyReportedAndTrainingGoesOn) {
+  run_two();
+  EXPECT_TRUE(of<Abandon>(say(ShardFailed{generation_, "a", 10, "no space"})).empty());
+  EXPECT_EQ(of<Abandon>(shard(1, 10)).size(), 1U);
+  EXPECT_EQ(machine_->phase(), Phase::kRunning);
+  shard(0, 20);
+  EXPECT_EQ(of<Commit>(shard(1, 20)).size(), 1U);
+}
+
+TEST_F(CoordinatorTest, Stop_CutCommitQuitThenExit75) {
+  run_two();
+  EXPECT_EQ(sent<Stop>(feed(StopAsked{75, "SIGUSR1", Time(0)})).size(), 2U);
+  shard(0, 12);
+  park("a", 12, ParkReason::kCut);
+  shard(1, 12);
+  EXPECT_TRUE(sent<Quit>(park("b", 12, ParkReason::kCut)).empty());  // not durable yet
+  EXPECT_EQ(sent<Quit>(feed(CommitDone{generation_, 12, "c", "", ""})).size(), 2U);
+  EXPECT_FALSE(finish());
+  exit_all();
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->exit_code, 75);
+}
+
+TEST_F(CoordinatorTest, StopWhoseCheckpointFails_TriedOnceMoreThenSaysThatItIsNotSaved) {
+  run_two();
+  feed(StopAsked{75, "SIGUSR1", Time(0)});
+  for (int tries = 0; tries < 2; ++tries) {
+    EXPECT_EQ(machine_->phase(), Phase::kRunning);
+    say(ShardFailed{machine_->generation(), "a", 12, "no space"});
+    shard(1, 12);
+    park("a", 12, ParkReason::kCut);
+    park("b", 12, ParkReason::kCut);
+  }
+  exit_all();
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->exit_code, 70);
+}
+
+TEST_F(CoordinatorTest, WriterThatParkedWithoutWriting_CheckpointIsGivenUp) {
+  run_two();
+  shard(0, 10);
+  const auto effects = park("b", 10, ParkReason::kExchangeFailed);
+  EXPECT_EQ(of<Abandon>(effects).size(), 1U);
+  EXPECT_EQ(sent<Start>(pass(Time(200))).size() + sent<Start>(park("a", 10, ParkReason::kAborted)).size(),
+            2U);
+}
+
+TEST_F(CoordinatorTest, Finished_AfterTheLastCommit) {
+  run_two();
+  shard(0, 100);
+  shard(1, 100);
+  park("a", 100, ParkReason::kFinished);
+  park("b", 100, ParkReason::kFinished);
+  feed(CommitDone{generation_, 100, "c", "", ""});
+  exit_all();
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->exit_code, 0);
+}
+
+TEST_F(CoordinatorTest, CommittedStepAheadOfWhatIsHeld_Restored) {
+  run_two();
+  shard(0, 10);
+  shard(1, 10);
+  feed(CommitDone{generation_, 10, "ten", "", ""});
+  say(TrainerExited{"b", true, 9});
+  const auto starts = sent<Start>(park("a", 0, ParkReason::kAborted, false));
+  ASSERT_EQ(starts.size(), 1U);
+  EXPECT_EQ(starts[0].second.restore, "ten");
+}
+
+TEST_F(CoordinatorTest, LostWriter_CheckpointAbandonedAndTheRestGoesOn) {
+  run_two();
+  shard(0, 10);
+  const auto effects = say(TrainerExited{"b", true, 9});
+  EXPECT_EQ(of<Abandon>(effects).size(), 1U);
+  EXPECT_EQ(sent<Start>(park("a", 10, ParkReason::kAborted)).size(), 1U);
+}
+
+TEST_F(CoordinatorTest, WriterThatReportedAndDied_CheckpointOutlivesIt) {
+  run_two();
+  shard(1, 10);
+  EXPECT_TRUE(of<Abandon>(say(TrainerExited{"b", true, 9})).empty());
+  EXPECT_EQ(of<Commit>(shard(0, 10)).size(), 1U);
+}
+
+TEST_F(CoordinatorTest, StopDuringAJoinCut_TheNextGenerationSavesAndEnds) {
+  run_two();
+  ready("c");
+  say(StepDone{generation_, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2});
+  pass(config_.join_batch * 2);
+  park("a", 2, ParkReason::kCut);
+  feed(StopAsked{75, "SIGUSR1", Time(0)});
+  const auto starts = sent<Start>(park("b", 2, ParkReason::kCut));
+  ASSERT_FALSE(starts.empty());
+  EXPECT_TRUE(starts[0].second.stop);
+  EXPECT_FALSE(starts[0].second.saved);
+}
+
+TEST_F(CoordinatorTest, StopWithTooLittleTime_TheStepInFlightIsGivenUp) {
+  run_two();
+  say(StepDone{generation_, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 60000, 2});
+  EXPECT_EQ(sent<Abort>(feed(StopAsked{75, "SIGTERM", Time(5000)})).size(), 2U);
+  park("a", 6, ParkReason::kAborted);
+  const auto starts = sent<Start>(park("b", 6, ParkReason::kAborted));
+  ASSERT_EQ(starts.size(), 2U);
+  EXPECT_TRUE(starts[0].second.stop);
+  EXPECT_EQ(starts[0].second.step, 6U);
+}
+
+TEST_F(CoordinatorTest, DamagedCheckpoint_SetAsideAndANewGenerationFromTheOneBefore) {
+  config_.restorable = {{"new", 40, ""}, {"old", 20, ""}};
+  run_two();
+  const auto aborts = sent<Abort>(park("a", 0, ParkReason::kRestoreFailed, false));
+  ASSERT_EQ(aborts.size(), 1U);  // the other one waits in the exchange
+  const auto effects = park("b", 0, ParkReason::kAborted, false);
+  ASSERT_EQ(of<SetAside>(effects).size(), 1U);
+  EXPECT_EQ(of<SetAside>(effects)[0].checkpoint, "new");
+  const auto starts = sent<Start>(effects);
+  ASSERT_EQ(starts.size(), 2U);
+  EXPECT_EQ(starts[0].second.restore, "old");
+  EXPECT_EQ(starts[0].second.generation, (GenerationId{3, 2}));
+}
+
+TEST_F(CoordinatorTest, RestoreFailsOnOneNode_AnotherNodeTriesBeforeTheCheckpointIsCondemned) {
+  config_.restorable = {{"new", 40, ""}};
+  begin();
+  ready("a", "{}", "h1");
+  ready("b", "{}", "h2");
+  park("a", 0, ParkReason::kRestoreFailed, false);
+  const auto retry = park("b", 0, ParkReason::kAborted, false);
+  EXPECT_TRUE(of<SetAside>(retry).empty());
+  const auto starts = sent<Start>(retry);
+  ASSERT_EQ(starts.size(), 2U);
+  EXPECT_EQ(starts[0].second.restore, "new");
+  EXPECT_EQ(starts[0].first, "b");  // ranks are dealt the other way round: b reads what a read
+  park("b", 0, ParkReason::kRestoreFailed, false);
+  const auto second = park("a", 0, ParkReason::kAborted, false);
+  EXPECT_EQ(of<SetAside>(second).size(), 1U);
+  EXPECT_EQ(sent<Start>(second).at(0).second.restore, "");  // nothing older: from initial values
+}
+
+TEST_F(CoordinatorTest, NonFiniteLoss_EndsWithoutACommit) {
+  run_two();
+  park("a", 5, ParkReason::kNonFinite);
+  const auto effects = park("b", 5, ParkReason::kNonFinite);
+  EXPECT_TRUE(of<Commit>(effects).empty());
+  exit_all();
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->exit_code, 70);
+}
+
+TEST_F(CoordinatorTest, ReplicasDiffer_TheMinorityIsNamedAndReplacedTheSecondTime) {
+  config_.expected_trainers = 3;
+  config_.restorable = {{"old", 4, ""}};
+  begin();
+  for (const char* name : {"a", "b", "c"}) ready(name);
+  for (int round = 0; round < 2; ++round) {
+    for (const char* name : {"a", "b", "c"}) {
+      Parked differs = parked(name, 8, ParkReason::kStatesDiffer);
+      differs.differing = {1};
+      say(differs);
+    }
+    EXPECT_EQ(machine_->step(), 4U);
+  }
+  EXPECT_FALSE(machine_->trainers().contains("b"));
+  EXPECT_EQ(machine_->members().size(), 2U);
+}
+
+TEST_F(CoordinatorTest, EvaluationIsRecordedOnce) {
+  run_two();
+  const Evaluated evaluated{generation_, 10, 0, 16, 0.5, 0.9};
+  EXPECT_EQ(of<RecordEvaluation>(say(evaluated)).size(), 1U);
+  EXPECT_TRUE(of<RecordEvaluation>(say(evaluated)).empty());
+}
+
+}  // namespace
+}  // namespace rekindle::protocol

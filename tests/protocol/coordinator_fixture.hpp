@@ -1,0 +1,123 @@
+// A coordinator that is fed events and asked what it wants done, without a process.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/text.hpp"
+#include "protocol/coordinator.hpp"
+
+namespace rekindle::protocol {
+
+class CoordinatorTest : public ::testing::Test {
+ protected:
+  CoordinatorTest() {
+    config_.job.steps = 100;
+    config_.job.leaves = 4;
+    config_.job.batch_size = 8;
+    config_.job.train_samples = 80;
+    config_.job.test_samples = 16;
+    config_.expected_trainers = 2;
+    config_.term = 3;
+  }
+
+  void begin() {
+    machine_.emplace(config_, now_);
+    workers_.clear();
+    all_.clear();
+  }
+  std::vector<Effect> feed(const Event& event) {
+    auto effects = machine_->on(now_, event);
+    all_.insert(all_.end(), effects.begin(), effects.end());
+    return effects;
+  }
+  std::vector<Effect> say(const FromTrainer& message, const std::string& worker = "w-h") {
+    return feed(TrainerSaid{worker, message});
+  }
+  std::vector<Effect> ready(const std::string& trainer, const std::string& fingerprint = "{}",
+                            const std::string& host = "h") {
+    return say(TrainerReady{trainer, host, "cpu", fingerprint, {}, 1}, enter("w-" + host, host));
+  }
+  // A worker without trainers registers, once.
+  std::string enter(const std::string& worker, const std::string& host = "h") {
+    if (workers_.insert(worker).second) feed(WorkerRegistered{{worker, host, "build", 2, {}}});
+    return worker;
+  }
+  void run_two() {
+    begin();
+    ready("a");
+    ready("b");
+    generation_ = machine_->generation();
+  }
+  Parked parked(const std::string& trainer, std::uint64_t step, ParkReason reason, bool holds = true) {
+    return Parked{machine_->generation(), trainer, holds, step, reason, -1, {}, "why"};
+  }
+  std::vector<Effect> park(const std::string& trainer, std::uint64_t step, ParkReason reason,
+                           bool holds = true) {
+    return say(parked(trainer, step, reason, holds), machine_->trainers().at(trainer).worker);
+  }
+  std::vector<Effect> shard(int rank, std::uint64_t step, const std::string& digest = "d") {
+    return say(ShardWritten{machine_->generation(), rank == 0 ? "a" : "b", step, rank, "s", "t", digest, 1});
+  }
+  void exit_all() {
+    say(TrainerExited{"a", false, 0});
+    say(TrainerExited{"b", false, 0});
+  }
+
+  // Time goes by with the worker's beats and the coordinator's ticks, as it does when nothing is held up.
+  std::vector<Effect> pass(Time time) {
+    std::vector<Effect> effects;
+    for (const Time end = now_ + time; now_ < end;) {
+      now_ = std::min(now_ + Time(200), end);
+      for (const std::string& worker : workers_) {
+        std::vector<TrainerBeat> beats;
+        for (const auto& [name, trainer] : machine_->trainers()) {
+          if (trainer.worker != worker || silent_.contains(name)) continue;
+          beats.push_back({name, TrainerPhase::kComputing, machine_->generation(), 0, ++progress_, -1, 0});
+        }
+        feed(WorkerBeatSeen{worker, beats});
+      }
+      const auto more = feed(Tick{});
+      effects.insert(effects.end(), more.begin(), more.end());
+    }
+    return effects;
+  }
+
+  template <class E>
+  static std::vector<E> of(const std::vector<Effect>& effects) {
+    std::vector<E> found;
+    for (const Effect& effect : effects) {
+      if (const auto* e = std::get_if<E>(&effect)) found.push_back(*e);
+    }
+    return found;
+  }
+  template <class M>
+  static std::vector<std::pair<std::string, M>> sent(const std::vector<Effect>& effects) {
+    std::vector<std::pair<std::string, M>> found;
+    for (const SendTrainer& send : of<SendTrainer>(effects)) {
+      if (const auto* m = std::get_if<M>(&send.message)) found.emplace_back(send.trainer, *m);
+    }
+    return found;
+  }
+  std::optional<Finish> finish() const {
+    const auto ends = of<Finish>(all_);
+    EXPECT_LE(ends.size(), 1U);
+    return ends.empty() ? std::nullopt : std::optional(ends.front());
+  }
+
+  CoordinatorConfig config_;
+  std::optional<Coordinator> machine_;
+  Time now_{1000};
+  GenerationId generation_;
+  std::set<std::string> workers_, silent_;
+  std::uint64_t progress_ = 0;
+  std::vector<Effect> all_;
+};
+
+}  // namespace rekindle::protocol

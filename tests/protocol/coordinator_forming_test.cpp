@@ -1,0 +1,130 @@
+// Who is let into a generation, and when it begins.
+#include <csignal>
+
+#include "coordinator_fixture.hpp"
+
+namespace rekindle::protocol {
+namespace {
+
+TEST_F(CoordinatorTest, WaitsForAllTrainersThenStartsThemAtOneStep) {
+  config_.restorable = {{"step-0000000040.t2.g1", 40, ""}};
+  begin();
+  EXPECT_TRUE(sent<Start>(ready("a")).empty());
+  const auto starts = sent<Start>(ready("b"));
+  ASSERT_EQ(starts.size(), 2U);
+  for (int rank : {0, 1}) {
+    EXPECT_EQ(starts[rank].second.rank, rank);
+    EXPECT_EQ(starts[rank].second.step, 40U);
+    EXPECT_EQ(starts[rank].second.restore, "step-0000000040.t2.g1");
+    EXPECT_EQ(starts[rank].second.members.size(), 2U);
+    EXPECT_EQ(starts[rank].second.generation, (GenerationId{3, 1}));
+    EXPECT_TRUE(starts[rank].second.evaluate);  // step 40 ends an epoch and no evaluation is on record
+  }
+}
+
+TEST_F(CoordinatorTest, GatherTimeOver_StartsWithWhoeverIsThere) {
+  begin();
+  ready("a");
+  EXPECT_TRUE(sent<Start>(pass(config_.gather_time - Time(1))).empty());
+  EXPECT_EQ(sent<Start>(pass(Time(1))).size(), 1U);
+}
+
+TEST_F(CoordinatorTest, AnotherFingerprint_Refused) {
+  begin();
+  ready("a", "{\"threads\":1}");
+  ready("b", "{\"threads\":2}");
+  exit_all();
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->exit_code, 78);
+}
+
+TEST_F(CoordinatorTest, CheckpointOfAnotherFingerprint_OneWarningOrRefusedWhenStrict) {
+  config_.restorable = {{"c", 40, "{\"threads\":4}"}};
+  begin();
+  ready("a");
+  const auto effects = ready("b");
+  EXPECT_EQ(of<Warn>(effects).size(), 1U);
+  EXPECT_EQ(sent<Start>(effects).size(), 2U);
+
+  config_.job.strict = true;
+  begin();
+  ready("a");
+  EXPECT_TRUE(sent<Start>(ready("b")).empty());
+  exit_all();
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->exit_code, 78);
+}
+
+TEST_F(CoordinatorTest, MoreTrainersThanLeaves_TheRestAreSpares) {
+  config_.expected_trainers = 6;
+  begin();
+  std::vector<Effect> last;
+  for (const char* name : {"a", "b", "c", "d", "e", "f"}) last = ready(name);
+  EXPECT_EQ(sent<Start>(last).size(), 4U);
+  EXPECT_EQ(of<Warn>(last).size(), 1U);
+}
+
+TEST_F(CoordinatorTest, StopWhileForming_EndsIt) {
+  begin();
+  ready("a");
+  EXPECT_EQ(sent<Quit>(feed(StopAsked{75, "SIGUSR1", Time(0)})).size(), 1U);
+  say(TrainerExited{"a", false, 0});
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->exit_code, 75);
+}
+
+TEST_F(CoordinatorTest, Newcomer_LetInAtACutAfterAStepAndNotWhileACheckpointIsWritten) {
+  run_two();
+  EXPECT_TRUE(sent<Cut>(ready("c")).empty());
+  EXPECT_TRUE(sent<Cut>(pass(config_.join_batch * 2)).empty());  // no step has been made yet
+  shard(0, 1);
+  EXPECT_TRUE(sent<Cut>(say(StepDone{generation_, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2})).empty());
+  shard(1, 1);
+  feed(CommitDone{generation_, 1, "one", "", ""});
+  const auto cuts = sent<Cut>(pass(Time(400)));
+  ASSERT_EQ(cuts.size(), 2U);
+  park("a", 2, ParkReason::kCut);
+  const auto starts = sent<Start>(park("b", 2, ParkReason::kCut));
+  ASSERT_EQ(starts.size(), 3U);
+  EXPECT_EQ(starts[0].second.sources, (std::vector<int>{0, 1}));
+  EXPECT_EQ(starts[2].first, "c");
+}
+
+TEST_F(CoordinatorTest, FewerThanTheMinimum_WaitsThenSavesAndEnds75) {
+  config_.job.min_trainers = 2;
+  config_.gather_time = Time(3000);
+  run_two();
+  say(TrainerExited{"b", true, 9});
+  EXPECT_TRUE(sent<Start>(park("a", 7, ParkReason::kAborted)).empty());
+  EXPECT_EQ(machine_->phase(), Phase::kGathering);
+  const auto starts = sent<Start>(pass(config_.gather_time + Time(200)));
+  ASSERT_EQ(starts.size(), 1U);
+  EXPECT_TRUE(starts[0].second.stop);
+  say(ShardWritten{machine_->generation(), "a", 7, 0, "s", "t", "d", 1});
+  park("a", 7, ParkReason::kCut);
+  feed(CommitDone{machine_->generation(), 7, "seven", "", ""});
+  say(TrainerExited{"a", false, 0});
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->exit_code, 75);
+}
+
+TEST_F(CoordinatorTest, FewerThanTheMinimum_GoesOnWhenSomebodyJoins) {
+  config_.job.min_trainers = 2;
+  run_two();
+  say(TrainerExited{"b", true, 9});
+  park("a", 7, ParkReason::kAborted);
+  const auto starts = sent<Start>(ready("c"));
+  ASSERT_EQ(starts.size(), 2U);
+  EXPECT_EQ(starts[0].second.step, 7U);
+}
+
+TEST_F(CoordinatorTest, JoinerOfAnotherBuild_RefusedAndNobodyIsDisturbed) {
+  run_two();
+  const auto effects = ready("c", "{\"threads\":2}", "h2");
+  EXPECT_EQ(of<DismissWorker>(effects).size(), 1U);
+  EXPECT_FALSE(machine_->trainers().contains("c"));
+  EXPECT_EQ(machine_->phase(), Phase::kRunning);
+}
+
+}  // namespace
+}  // namespace rekindle::protocol

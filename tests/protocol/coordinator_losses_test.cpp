@@ -1,0 +1,231 @@
+// Trainers and workers that are lost, silent, hang or crash.
+#include <csignal>
+
+#include "coordinator_fixture.hpp"
+
+namespace rekindle::protocol {
+namespace {
+
+TEST_F(CoordinatorTest, LostTrainer_SurvivorsGoOnFromTheHighestHeldStep) {
+  config_.expected_trainers = 3;
+  begin();
+  for (const char* name : {"a", "b", "c"}) ready(name);
+  const auto aborts = sent<Abort>(say(TrainerExited{"b", true, 9}));
+  ASSERT_EQ(aborts.size(), 2U);
+  EXPECT_TRUE(sent<Start>(park("a", 11, ParkReason::kAborted)).empty());  // c still moves
+  const auto starts = sent<Start>(park("c", 12, ParkReason::kAborted));
+  ASSERT_EQ(starts.size(), 2U);
+  EXPECT_EQ(starts[0].second.generation, (GenerationId{3, 2}));
+  EXPECT_EQ(starts[0].second.step, 12U);
+  EXPECT_EQ(starts[0].second.sources, std::vector<int>{1});  // a copies from c
+  EXPECT_FALSE(finish());
+}
+
+TEST_F(CoordinatorTest, TrainerThatHoldsNothing_IsNoSource) {
+  run_two();
+  say(StepDone{generation_, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2});
+  park("a", 0, ParkReason::kExchangeFailed, false);  // lost its state in the middle of a copy
+  const auto starts = sent<Start>(park("b", 6, ParkReason::kAborted));
+  ASSERT_EQ(starts.size(), 2U);
+  EXPECT_EQ(starts[0].second.step, 6U);
+  EXPECT_EQ(starts[0].second.sources, std::vector<int>{1});
+}
+
+TEST_F(CoordinatorTest, NobodyHoldsAnything_RestoredInProcess) {
+  config_.restorable = {{"old", 4, ""}};
+  run_two();
+  park("a", 0, ParkReason::kExchangeFailed, false);
+  const auto starts = sent<Start>(park("b", 0, ParkReason::kAborted, false));
+  ASSERT_EQ(starts.size(), 2U);
+  EXPECT_EQ(starts[0].second.restore, "old");
+  EXPECT_EQ(starts[0].second.step, 4U);
+}
+
+TEST_F(CoordinatorTest, WorkerThatWasSilentAndSpeaksAgain_HasToRegister) {
+  run_two();
+  for (const Time end = now_ + config_.lost_after; now_ <= end; now_ += Time(200)) feed(Tick{});
+  feed(Tick{});
+  EXPECT_EQ(of<AskToRegister>(feed(WorkerBeatSeen{"w-h", {}})).size(), 1U);
+}
+
+TEST_F(CoordinatorTest, AllConnectionsBreakAndComeBack_TheGenerationRunsOn) {
+  run_two();
+  feed(WorkerLost{"w-h", "its connection broke"});
+  EXPECT_EQ(machine_->phase(), Phase::kGathering);
+  Registration again{"w-h", "h", "build", 2, {}};
+  Start start;
+  start.generation = generation_;
+  start.members = std::vector<Member>{{"a", {}}, {"b", {}}};
+  for (const char* name : {"a", "b"}) {
+    TrainerState state;
+    state.ready = TrainerReady{name, "h", "cpu", "{}", {}, 1};
+    state.started = start;
+    state.started->rank = name[0] - 'a';
+    again.trainers.push_back(state);
+  }
+  EXPECT_TRUE(of<SendTrainer>(feed(WorkerRegistered{again})).empty());
+  EXPECT_EQ(machine_->phase(), Phase::kRunning);
+  EXPECT_EQ(machine_->generation(), generation_);
+}
+
+TEST_F(CoordinatorTest, CrashesAtOneStep_CountedOncePerGenerationAndTheThirdEndsTheRun) {
+  config_.restorable = {{"five", 5, ""}};
+  run_two();
+  for (int generation = 0; generation < 3; ++generation) {
+    EXPECT_FALSE(finish());
+    say(TrainerExited{"a", true, SIGSEGV});
+    say(TrainerExited{"b", true, SIGSEGV});
+    if (generation == 2) break;
+    ready("a");
+    ready("b");
+  }
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->exit_code, 70);
+  EXPECT_EQ(finish()->stuck_at, 5U);
+}
+
+TEST_F(CoordinatorTest, DeathsByKill_NeverCountAsCrashes) {
+  run_two();
+  for (int generation = 0; generation < 6; ++generation) {
+    say(TrainerExited{"a", true, SIGKILL});
+    park("b", 5, ParkReason::kAborted);
+    ready("a");
+    say(StepDone{machine_->generation(), 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2});
+  }
+  EXPECT_FALSE(finish());
+}
+
+TEST_F(CoordinatorTest, CoordinatorThatWasSuspended_LosesNobody) {
+  run_two();
+  now_ += Time(3600000);
+  feed(Tick{});
+  now_ += Time(200);
+  feed(Tick{});
+  EXPECT_EQ(machine_->phase(), Phase::kRunning);
+  EXPECT_EQ(machine_->trainers().size(), 2U);
+}
+
+TEST_F(CoordinatorTest, SilentWorker_LostAndTheRunWaitsForAnother) {
+  run_two();
+  for (const Time end = now_ + config_.lost_after; now_ <= end; now_ += Time(200)) feed(Tick{});
+  feed(Tick{});
+  EXPECT_TRUE(machine_->trainers().empty());
+  EXPECT_EQ(machine_->phase(), Phase::kGathering);
+  EXPECT_FALSE(finish());
+}
+
+TEST_F(CoordinatorTest, SilentTrainerOfALivingWorker_Killed) {
+  run_two();
+  silent_ = {"b"};
+  const auto kills = of<OrderKill>(pass(config_.lost_after + Time(400)));
+  ASSERT_EQ(kills.size(), 1U);
+  EXPECT_EQ(kills[0].kill.trainer, "b");
+}
+
+TEST_F(CoordinatorTest, TrainerThatNeverParks_KilledAndTheOthersGoOn) {
+  config_.expected_trainers = 3;
+  begin();
+  for (const char* name : {"a", "b", "c"}) ready(name);
+  say(TrainerExited{"b", true, 9});
+  park("a", 5, ParkReason::kAborted);
+  const auto effects = pass(config_.park_deadline + Time(200));
+  EXPECT_EQ(of<OrderKill>(effects).size(), 1U);
+  EXPECT_EQ(sent<Start>(effects).size(), 1U);
+}
+
+TEST_F(CoordinatorTest, HangingTrainer_KilledButNotOneThatWaits) {
+  run_two();
+  TrainerBeat hung{"a", TrainerPhase::kComputing, generation_, 3, 7, -1, 0};
+  TrainerBeat waits{"b", TrainerPhase::kExchanging, generation_, 3, 7, 0, 0};
+  std::vector<OrderKill> kills;
+  for (const Time end = now_ + config_.hang_after + Time(1000); now_ < end; now_ += Time(400)) {
+    feed(WorkerBeatSeen{"w-h", {hung, waits}});
+    for (const OrderKill& kill : of<OrderKill>(feed(Tick{}))) kills.push_back(kill);
+  }
+  ASSERT_EQ(kills.size(), 1U);
+  EXPECT_EQ(kills[0].kill.trainer, "a");
+}
+
+TEST_F(CoordinatorTest, EverybodyWaitsForSomebody_TheirLinkIsSuspectedAndTheThirdTimeOneWorkerGoes) {
+  begin();
+  ready("a", "{}", "h1");
+  ready("b", "{}", "h2");
+  std::vector<DismissWorker> dismissed;
+  std::string warned;
+  for (int round = 0; round < 3; ++round) {
+    const GenerationId generation = machine_->generation();
+    TrainerBeat a{"a", TrainerPhase::kExchanging, generation, 3, 7, 1, 0};
+    TrainerBeat b{"b", TrainerPhase::kExchanging, generation, 3, 7, 0, 0};
+    bool aborted = false;
+    for (const Time end = now_ + config_.stall_after * 2; now_ < end && !aborted; now_ += Time(400)) {
+      feed(WorkerBeatSeen{"w-h1", {a}});
+      feed(WorkerBeatSeen{"w-h2", {b}});
+      const auto effects = feed(Tick{});
+      aborted = !sent<Abort>(effects).empty();
+      for (const DismissWorker& d : of<DismissWorker>(effects)) dismissed.push_back(d);
+      for (const Warn& w : of<Warn>(effects)) warned += w.line + "\n";
+    }
+    ASSERT_TRUE(aborted);
+    say(Parked{generation, "a", true, 3, ParkReason::kAborted, -1, {}, ""}, "w-h1");
+    say(Parked{generation, "b", true, 3, ParkReason::kAborted, -1, {}, ""}, "w-h2");
+  }
+  ASSERT_EQ(dismissed.size(), 1U);
+  EXPECT_EQ(machine_->members(), std::vector<std::string>{"a"});
+  for (const char* times : {"1 of 3", "2 of 3", "3 of 3"}) {
+    EXPECT_NE(warned.find(str(
+                  "between worker w-h1 on h1 and worker w-h2 on h2 failed, though both are alive (", times)),
+              std::string::npos)
+        << warned;
+  }
+}
+
+// B's last words before the cut never reach A, and B has parked.
+TEST_F(CoordinatorTest, LinkGoesDarkAtACut_TheOneThatWaitsIsCalledBack) {
+  begin();
+  ready("a", "{}", "h1");
+  ready("b", "{}", "h2");
+  const GenerationId generation = machine_->generation();
+  feed(StopAsked{75, "SIGUSR1", Time(0)});
+  TrainerBeat a{"a", TrainerPhase::kExchanging, generation, 3, 7, 1, 0};
+  TrainerBeat b{"b", TrainerPhase::kIdle, generation, 4, 9, -1, 0};
+  say(Parked{generation, "b", true, 4, ParkReason::kCut, -1, {}, ""}, "w-h2");
+  bool aborted = false;
+  for (const Time end = now_ + config_.stall_after * 2; now_ < end && !aborted; now_ += Time(400)) {
+    feed(WorkerBeatSeen{"w-h1", {a}});
+    feed(WorkerBeatSeen{"w-h2", {b}});
+    aborted = !sent<Abort>(feed(Tick{})).empty();
+  }
+  ASSERT_TRUE(aborted);
+  say(Parked{generation, "a", true, 3, ParkReason::kAborted, -1, {}, ""}, "w-h1");
+  pass(Time(2000));
+  const auto starts = sent<Start>(all_);
+  ASSERT_EQ(starts.size(), 4U);
+  EXPECT_EQ(starts[3].second.step, 4U);
+  EXPECT_TRUE(starts[3].second.stop);
+}
+
+TEST_F(CoordinatorTest, EverybodyWaitsButBytesMove_NobodyIsBlamed) {
+  begin();
+  ready("a", "{}", "h1");
+  ready("b", "{}", "h2");
+  TrainerBeat a{"a", TrainerPhase::kCopying, machine_->generation(), 3, 7, 1, 0};
+  TrainerBeat b{"b", TrainerPhase::kCopying, machine_->generation(), 3, 7, 0, 0};
+  for (const Time end = now_ + config_.stall_after * 4; now_ < end; now_ += Time(400)) {
+    ++a.progress;  // a slow network: the other one's bytes arrive, now and then
+    feed(WorkerBeatSeen{"w-h1", {a}});
+    feed(WorkerBeatSeen{"w-h2", {b}});
+    EXPECT_TRUE(sent<Abort>(feed(Tick{})).empty());
+  }
+}
+
+TEST_F(CoordinatorTest, Fenced_EndsAtOnceAndOrdersNothing) {
+  run_two();
+  const auto effects = feed(Fenced{4});
+  EXPECT_TRUE(of<SendTrainer>(effects).empty());
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->exit_code, 70);
+  EXPECT_TRUE(of<Abandon>(feed(CommitDone{generation_, 3, "c", "", "fenced"})).empty());
+}
+
+}  // namespace
+}  // namespace rekindle::protocol

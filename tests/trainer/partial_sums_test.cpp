@@ -1,0 +1,113 @@
+#include "trainer/partial_sums.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <string>
+
+#include "base/text.hpp"
+
+namespace rekindle::trainer {
+namespace {
+
+using exchange::LeafOp;
+using exchange::LeafRange;
+
+constexpr int kLeaves = 16;
+
+// Stands for a gradient: how it came about, so that another order of additions is another text.
+std::string sum_of(LeafRange tree) {
+  if (tree.count == 1) return str(tree.first);
+  const int half = tree.count / 2;
+  return str("(", sum_of({tree.first, half}), "+", sum_of({tree.first + half, half}), ")");
+}
+
+// Additions commute: whichever operand is there is added to.
+std::string add(const std::string& a, const std::string& b) {
+  const auto first_leaf = [](const std::string& sum) {
+    return std::stoi(sum.substr(sum.find_first_not_of('(')));
+  };
+  return first_leaf(a) < first_leaf(b) ? str("(", a, "+", b, ")") : str("(", b, "+", a, ")");
+}
+
+struct Rank {
+  PartialSums sums;
+  std::map<int, std::string> slots;
+  int computed = 0;
+
+  void run(const LeafOp& op, std::uint64_t step) {
+    switch (op.kind) {
+      case LeafOp::Kind::kCompute:
+        sums.spoil(op.to);
+        slots[op.to] = str(op.leaf);
+        sums.computed(op.to, op.leaf, {op.leaf == 3 ? 4U : 0U, op.leaf + 1000 * std::int64_t(step), 1, 2});
+        ++computed;
+        break;
+      case LeafOp::Kind::kAdd:
+        slots[op.to] = add(slots.at(op.to), slots.at(op.from));
+        sums.added(op.to, op.from);
+        break;
+      case LeafOp::Kind::kCopy:
+        slots[op.to] = slots.at(op.from);
+        sums.copied(op.to, op.from);
+        break;
+    }
+  }
+
+  // False: stopped after `limit` operations.
+  bool run(LeafRange range, std::uint64_t step, std::size_t limit) {
+    const auto ops = leaf_ops(range, sums.held(step));
+    for (const LeafOp& op : ops) {
+      if (limit-- == 0) return false;
+      run(op, step);
+    }
+    return true;
+  }
+};
+
+TEST(PartialSums, AStepThatIsBrokenOffAgainAndAgainEndsWithTheSameSumsAndNumbers) {
+  std::mt19937 random(7);
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  for (int round = 0; round < 2000; ++round) {
+    Rank rank;
+    const auto step = static_cast<std::uint64_t>(1 + below(3));
+    LeafRange range;
+    do {
+      const int ranks = 1 + below(6);
+      range = exchange::leaves_of(kLeaves, ranks, below(ranks));
+      if (below(8) == 0) rank.sums.spoil(0);
+    } while (!rank.run(range, step, static_cast<std::size_t>(below(40))));
+    exchange::StepHeader header;
+    const auto trees = exchange::subtrees_of(range);
+    for (int i = 0; i < static_cast<int>(trees.size()); ++i) ASSERT_EQ(rank.slots.at(i), sum_of(trees[i]));
+    rank.sums.add_to(header, static_cast<int>(trees.size()));
+    std::int64_t loss = 0;
+    for (int leaf = range.first; leaf < range.first + range.count; ++leaf)
+      loss += leaf + 1000 * std::int64_t(step);
+    EXPECT_EQ(header.loss, loss);
+    EXPECT_EQ(header.correct, static_cast<std::uint64_t>(range.count));
+    EXPECT_EQ(header.count, static_cast<std::uint64_t>(2 * range.count));
+    EXPECT_EQ(header.flags, range.first <= 3 && 3 < range.first + range.count ? 4U : 0U);
+  }
+}
+
+TEST(PartialSums, AnotherStepOrStateOrASpoiltSlotKeepsNothing) {
+  Rank rank;
+  const LeafRange range{0, 4};
+  ASSERT_TRUE(rank.run(range, 5, 100));
+  EXPECT_EQ(rank.computed, 4);
+  ASSERT_TRUE(rank.run(range, 5, 100));
+  EXPECT_EQ(rank.computed, 4) << "all of it was there";
+  ASSERT_TRUE(rank.run(range, 6, 100));
+  EXPECT_EQ(rank.computed, 8) << "another step";
+  rank.sums.forget();
+  ASSERT_TRUE(rank.run(range, 6, 100));
+  EXPECT_EQ(rank.computed, 12) << "another state";
+  rank.sums.spoil(0);
+  ASSERT_TRUE(rank.run(range, 6, 100));
+  EXPECT_EQ(rank.computed, 14) << "leaves 2 and 3 are still in the second slot";
+}
+
+}  // namespace
+}  // namespace rekindle::trainer
