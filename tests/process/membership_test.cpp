@@ -139,7 +139,8 @@ std::uintptr_t find_in_memory(pid_t pid, const std::string& bytes) {
     unsigned long first = 0, last = 0;
     char mode[8] = {};
     if (std::sscanf(line.c_str(), "%lx-%lx %7s", &first, &last, mode) != 3) continue;
-    if (std::string(mode) != "rw-p" || last - first < (1U << 20)) continue;
+    // Nothing small, and not the terabytes that sanitizers reserve.
+    if (std::string(mode) != "rw-p" || last - first < (1UL << 20) || last - first > (1UL << 36)) continue;
     const std::string memory = bytes_at(str("/proc/", pid, "/mem"), first, last - first);
     if (const auto found = memory.find(bytes); found != std::string::npos) return first + found;
   }
