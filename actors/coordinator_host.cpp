@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "actors/outbox.hpp"
 #include "base/clock.hpp"
@@ -42,6 +43,18 @@ class Host {
         committer_(self->spawn<caf::detached>(committer, parts_.options.layout, parts_.options.job)) {}
 
   void feed(const Event& event) {
+    // After a long sleep somebody else may have the run: nothing is decided, and no other message read,
+    // before that is known.
+    const auto now = boot_time();
+    if (const auto gap = now - std::exchange(fed_, now); gap <= kHeldUp) return decide(event);
+    self_->request(committer_, caf::infinite, TermCheck{term_})
+        .await([this, event](const TermCheckReply& reply) {
+          if (reply.newest > term_) decide(Fenced{reply.newest});
+          decide(event);
+        });
+  }
+
+  void decide(const Event& event) {
     for (const Effect& effect : machine_.on(boot_time(), event)) {
       std::visit([this](const auto& e) { apply(e); }, effect);
     }
@@ -102,10 +115,6 @@ class Host {
   }
 
   void tick() {
-    // After a long sleep somebody else may have the run.
-    const auto now = boot_time();
-    if (ticks_ > 0 && now - ticked_ > kHeldUp) look_for_newer_term();
-    ticked_ = now;
     feed(Tick{});
     ++ticks_;
     // With thousands of trainers the status is a megabyte: every second would be most of this process's work.
@@ -237,7 +246,7 @@ class Host {
   GenerationId secret_of_;
   std::string secret_;
   int ticks_ = 0;
-  std::chrono::milliseconds ticked_{0};
+  std::chrono::milliseconds fed_ = boot_time();
   bool stop_seen_ = false;
 };
 

@@ -3,8 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstring>
+#include <span>
+#include <utility>
 
 #include "base/files.hpp"
 #include "base/hash.hpp"
@@ -13,55 +13,73 @@ namespace rekindle::checkpoint {
 namespace fs = std::filesystem;
 namespace {
 
-// Fills `block`, which lies at `begin` of the file, from the pieces and, around them, from the layout's
-// image. `next` is the first piece that does not end before this block.
-void fill_block(const Layout& layout, const std::vector<Piece>& pieces, std::size_t& next,
-                std::uint64_t begin, std::span<std::byte> block) {
-  const std::uint64_t end = begin + block.size();
-  const auto headers = [&](std::uint64_t from, std::uint64_t to) {
-    if (from < to) layout.headers.read(from, block.subspan(from - begin, to - from));
-  };
-  std::uint64_t done = begin;
-  for (; next < pieces.size() && pieces[next].offset < end; ++next) {
-    const Piece& piece = pieces[next];
-    const std::uint64_t from = std::max(piece.offset, begin);
-    const std::uint64_t to = std::min(piece.offset + piece.bytes.size(), end);
-    headers(done, from);
-    std::memcpy(block.data() + (from - begin), piece.bytes.data() + (from - piece.offset), to - from);
-    done = to;
-    if (piece.offset + piece.bytes.size() > end) break;  // goes on in the next block
+// Written past the page cache for as long as that works: the data is used no more, and copying it there costs
+// the processor what training needs.
+class DirectFile {
+ public:
+  static Result<DirectFile> create(const fs::path& path) {
+    constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
+    Fd fd(::open(path.c_str(), kFlags | O_DIRECT, 0644));
+    const bool direct = static_cast<bool>(fd);
+    if (!direct) fd = Fd(::open(path.c_str(), kFlags, 0644));
+    if (!fd) return forward_error(errno_error("cannot create", path));
+    return DirectFile(std::move(fd), path, direct);
   }
-  headers(done, end);
-}
 
-Result<std::vector<std::uint64_t>> write_open_file(Fd& fd, const fs::path& path, const Layout& layout,
-                                                   const std::vector<Piece>& pieces) {
-  std::vector<std::uint64_t> hashes;
-  hashes.reserve(blocks_in(layout.bytes));
-  std::vector<std::byte> buffer(kBlockBytes);
-  std::size_t next = 0;
-  for (std::uint64_t begin = 0; begin < layout.bytes; begin += kBlockBytes) {
-    const auto block = std::span(buffer).first(std::min<std::uint64_t>(kBlockBytes, layout.bytes - begin));
-    fill_block(layout, pieces, next, begin, block);
-    hashes.push_back(hash64(block));
-    REKINDLE_CHECK(write_all(fd.get(), path, begin, block));
-    // Starts the disk now, so that the fsync below finds little left to do. Only a hint: errors show in
-    // fsync.
-    ::sync_file_range(fd.get(), static_cast<off64_t>(begin), static_cast<off64_t>(block.size()),
-                      SYNC_FILE_RANGE_WRITE);
+  Status write(std::uint64_t offset, std::span<const std::byte> bytes) {
+    if (direct_ && bytes.size() % kSector != 0) REKINDLE_CHECK(use_page_cache());  // the end of the file
+    Status status = write_all(fd_.get(), path_, offset, bytes);
+    if (status || !direct_) return status;
+    REKINDLE_CHECK(use_page_cache());  // open() took O_DIRECT; perhaps the storage below does not
+    return write_all(fd_.get(), path_, offset, bytes);
   }
-  REKINDLE_CHECK(sync_file(fd.get(), path));
-  REKINDLE_CHECK(fd.close(path));
+
+  Status finish() {
+    REKINDLE_CHECK(sync_file(fd_.get(), path_));
+    return fd_.close(path_);
+  }
+
+ private:
+  static constexpr std::size_t kSector = 4096;  // at most, of any storage
+
+  DirectFile(Fd fd, fs::path path, bool direct)
+      : fd_(std::move(fd)), path_(std::move(path)), direct_(direct) {}
+
+  Status use_page_cache() {
+    direct_ = false;
+    const int flags = ::fcntl(fd_.get(), F_GETFL);
+    if (flags < 0 || ::fcntl(fd_.get(), F_SETFL, flags & ~O_DIRECT) < 0)
+      return forward_error(errno_error("cannot turn O_DIRECT off for", path_));
+    return {};
+  }
+
+  Fd fd_;
+  fs::path path_;
+  bool direct_;
+};
+
+Result<std::vector<std::uint64_t>> write_open_file(DirectFile& file, const Layout& layout, ReadAhead& ahead) {
+  std::vector<std::uint64_t> hashes;
+  const std::uint64_t blocks = blocks_in(layout.bytes);
+  hashes.reserve(blocks);
+  for (std::uint64_t i = 0; i < blocks; ++i) {
+    ReadAhead::Block block = ahead.next();
+    hashes.push_back(hash64(block.bytes()));
+    REKINDLE_CHECK(file.write(block.begin, block.bytes()));
+    ahead.recycle(std::move(block));
+  }
+  REKINDLE_CHECK(file.finish());
   return hashes;
 }
 
 }  // namespace
 
 Result<std::vector<std::uint64_t>> write_blocks(const fs::path& path, const Layout& layout,
-                                                const std::vector<Piece>& pieces) {
-  Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!fd) return forward_error(errno_error("cannot create", path));
-  auto hashes = write_open_file(fd, path, layout, pieces);
+                                                const std::vector<Piece>& pieces,
+                                                const std::function<void()>& all_read) {
+  ReadAhead ahead(layout, pieces, all_read);
+  REKINDLE_TRY(DirectFile file, DirectFile::create(path));
+  auto hashes = write_open_file(file, layout, ahead);
   if (!hashes) ::unlink(path.c_str());
   return hashes;
 }

@@ -4,10 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <span>
+#include <functional>
 #include <vector>
 
 #include "checkpoint/layout.hpp"
+#include "checkpoint/read_ahead.hpp"
 
 namespace rekindle::checkpoint {
 
@@ -15,16 +16,11 @@ inline constexpr std::size_t kBlockBytes = std::size_t{4} << 20;
 
 constexpr std::uint64_t blocks_in(std::uint64_t bytes) { return (bytes + kBlockBytes - 1) / kBlockBytes; }
 
-// Some bytes at some place of the file.
-struct Piece {
-  std::uint64_t offset = 0;
-  std::span<const std::byte> bytes;
-};
-
 // Writes the file durably under `path` (a temporary name) and returns the XXH3-64 of each block, taken from
-// the very buffer that was written. `pieces` in order of offset, without overlaps. Removes the file on
-// failure.
+// the very buffer that was written. Past the page cache where the file system allows it. `pieces` and
+// `all_read`: as ReadAhead. Removes the file on failure.
 Result<std::vector<std::uint64_t>> write_blocks(const std::filesystem::path& path, const Layout& layout,
-                                                const std::vector<Piece>& pieces);
+                                                const std::vector<Piece>& pieces,
+                                                const std::function<void()>& all_read = {});
 
 }  // namespace rekindle::checkpoint

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -60,9 +61,10 @@ struct Manifest {
 };
 
 // Writes shard `shard` of `shards` into run_dir/checkpoints/ID/, durable and under its final name on return.
-// Leaves nothing under the final name on failure.
+// Leaves nothing under the final name on failure. `all_read` is called once, from any thread, when the state
+// may change again, which is long before all of it is durable where storage is slow.
 Result<ShardEntry> write_shard(const fs::path& run_dir, const CheckpointId& id, const State& state,
-                               int shards, int shard);
+                               int shards, int shard, const std::function<void()>& all_read = {});
 
 // The commit: writes the manifest beside the shards, fsyncs, renames. Refuses when a shard is missing from
 // the list, the shards do not tile every tensor, or a file is not there with its size.

@@ -48,7 +48,7 @@ Result<fs::path> prepare_directory(const fs::path& run_dir, const CheckpointId& 
 }  // namespace
 
 Result<ShardEntry> write_shard(const fs::path& run_dir, const CheckpointId& id, const State& state,
-                               int shards, int shard) {
+                               int shards, int shard, const std::function<void()>& all_read) {
   REKINDLE_CHECK(check_state(state));
   StateSpec spec;
   spec.reserve(state.size());
@@ -82,7 +82,7 @@ Result<ShardEntry> write_shard(const fs::path& run_dir, const CheckpointId& id, 
   REKINDLE_TRY(const fs::path directory, prepare_directory(run_dir, id));
   const fs::path final_name = directory / entry.file;
   const fs::path temporary = temporary_name(final_name);
-  REKINDLE_TRY(entry.block_hashes, write_blocks(temporary, layout, pieces));
+  REKINDLE_TRY(entry.block_hashes, write_blocks(temporary, layout, pieces, all_read));
   if (Status renamed = rename_durably(temporary, final_name); !renamed) {
     ::unlink(temporary.c_str());
     ::unlink(final_name.c_str());  // the rename itself may have worked

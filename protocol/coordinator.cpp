@@ -124,6 +124,7 @@ void Coordinator::handle(const CommitDone& event) {
     all.insert(older, {event.checkpoint, event.step, event.fingerprint});
     if (config_.job.keep > 0 && all.size() > config_.job.keep) all.resize(config_.job.keep);
     failed_.erase(event.step);
+    checkpoint_lost_ = false;
     emit(Tell{str("checkpoint of step ", event.step, " is committed: checkpoints/", event.checkpoint)});
   }
   after_checkpoint();
@@ -145,7 +146,9 @@ void Coordinator::handle(const Tick&) {
     judge_stalls();
     give_up_step_if_short();
     cut_for_newcomers();
+    save_again_if_lost();
   }
+  judge_writers();
   check_deadlines();
 }
 
@@ -156,6 +159,7 @@ void Coordinator::forgive_own_delay() {
   if (gap <= config_.lost_after / 4) return;
   ticked_ = now_;
   for (auto& [name, worker] : workers_) worker.heard = now_;
+  for (auto& [key, checkpoint] : checkpoints_) checkpoint.begun += gap;
   for (auto& [name, trainer] : trainers_) {
     trainer.heard = now_;
     // Not now_: small delays, again and again, would hide every hang.
@@ -226,7 +230,8 @@ void Coordinator::give_up_step_if_short() {
   for (const auto& [name, trainer] : trainers_) {
     writing = writing || trainer.parked || trainer.beat.phase == TrainerPhase::kWriting;
   }
-  if (writing || !checkpoints_.empty()) return;  // the cut has been
+  for (const auto& [key, checkpoint] : checkpoints_) writing = writing || checkpoint.parks;
+  if (writing) return;  // the cut has been
   const Time must_write_by = stop_until_ - write_time_;
   const bool known = step_time_ > Time(0);
   if (now_ < must_write_by && !(known && last_step_at_ + step_time_ > must_write_by)) return;

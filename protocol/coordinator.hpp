@@ -167,6 +167,8 @@ class Coordinator {
     TrainerBeat beat;
     Time heard{0}, progressed{0};
     std::uint64_t peak_pss_bytes = 0;
+    std::optional<std::pair<std::uint64_t, GenerationId>>
+        writing;  // the checkpoint that it writes a shard of
     bool moving() const { return rank >= 0 && !parked; }
   };
   const std::map<std::string, Trainer>& trainers() const { return trainers_; }
@@ -185,6 +187,8 @@ class Coordinator {
     std::map<int, ShardWritten> written;  // by rank
     std::map<std::string, std::string> failed;
     bool committing = false;
+    bool parks = false;  // its writers do nothing else
+    Time begun{0};
     Witness unsettled;
   };
   using CheckpointKey = std::pair<std::uint64_t, GenerationId>;  // step first
@@ -254,6 +258,10 @@ class Coordinator {
   bool other_fingerprint(const Restorable& restorable) const;
 
   // coordinator_checkpoints.cpp
+  void shard_begun(const ShardBegun& begun);
+  Checkpoint* checkpoint_of(const GenerationId& generation, std::uint64_t step);
+  void judge_writers();
+  void save_again_if_lost();
   void shard_reported(const GenerationId& generation, std::uint64_t step, const std::string& trainer,
                       const ShardWritten* written, const std::string& why);
   void replay(const TrainerState& state);
@@ -270,6 +278,7 @@ class Coordinator {
   void heard(const std::string& worker, const StepDone& message);
   void heard(const std::string& worker, const StepsDone& message);
   void heard(const std::string& worker, const Evaluated& message);
+  void heard(const std::string& worker, const ShardBegun& message);
   void heard(const std::string& worker, const ShardWritten& message);
   void heard(const std::string& worker, const ShardFailed& message);
   void heard(const std::string& worker, const Parked& message);
@@ -311,6 +320,7 @@ class Coordinator {
   std::map<CheckpointKey, Checkpoint> checkpoints_;
   std::map<std::uint64_t, std::pair<int, std::string>> failed_;  // steps whose checkpoint could not be
                                                                  // written: how often, and why
+  bool checkpoint_lost_ = false;                                 // the last one, with one of its writers
   Time write_time_{0};                                           // of the slowest shard seen
   bool must_restore_ = false;  // what is held in memory is not to be trusted
   GenerationId doubted_;       // whose states those were

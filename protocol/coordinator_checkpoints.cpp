@@ -15,17 +15,36 @@ const std::vector<std::string>* Coordinator::members_of(const GenerationId& gene
   return nullptr;
 }
 
+// The entry of a checkpoint that somebody writes or has written, or nothing: of a generation that nobody
+// remembers (the next term's sweep removes it), or told again, of one that is committed.
+Coordinator::Checkpoint* Coordinator::checkpoint_of(const GenerationId& generation, std::uint64_t step) {
+  const CheckpointKey key{step, generation};
+  if (const auto found = checkpoints_.find(key); found != checkpoints_.end()) return &found->second;
+  const std::vector<std::string>* writers = members_of(generation);
+  if (writers == nullptr || config_.job.steps < step || is_committed(step)) return nullptr;
+  Checkpoint& checkpoint = checkpoints_[key];
+  checkpoint.writers = *writers;
+  checkpoint.begun = now_;
+  return &checkpoint;
+}
+
+void Coordinator::shard_begun(const ShardBegun& begun) {
+  const auto found = trainers_.find(begun.trainer);
+  if (found == trainers_.end()) return;
+  found->second.writing = {begun.step, begun.generation};
+  if (Checkpoint* checkpoint = checkpoint_of(begun.generation, begun.step)) checkpoint->parks |= begun.parks;
+}
+
 // `written`, or why it could not be written.
 void Coordinator::shard_reported(const GenerationId& generation, std::uint64_t step,
                                  const std::string& trainer, const ShardWritten* written,
                                  const std::string& why) {
-  const std::vector<std::string>* writers = members_of(generation);
-  if (writers == nullptr) return;  // of a generation that nobody remembers: the next term's sweep removes it
   const CheckpointKey key{step, generation};
-  // Reported again, to a coordinator that found it committed.
-  if (config_.job.steps < step || (is_committed(step) && !checkpoints_.contains(key))) return;
-  Checkpoint& checkpoint = checkpoints_[key];
-  if (checkpoint.writers.empty()) checkpoint.writers = *writers;
+  if (const auto found = trainers_.find(trainer); found != trainers_.end() && found->second.writing == key)
+    found->second.writing.reset();
+  Checkpoint* const entry = checkpoint_of(generation, step);
+  if (entry == nullptr) return;
+  Checkpoint& checkpoint = *entry;
   if (written != nullptr) {
     checkpoint.written[written->rank] = *written;
     write_time_ = std::max(write_time_, Time(static_cast<std::int64_t>(written->write_ms)));
@@ -41,23 +60,24 @@ bool Coordinator::is_committed(std::uint64_t step) const {
 }
 
 void Coordinator::replay(const TrainerState& state) {
+  if (state.writing) shard_begun(*state.writing);
   for (const ShardWritten& shard : state.written)
     shard_reported(shard.generation, shard.step, shard.trainer, &shard, "");
   for (const ShardFailed& shard : state.failed)
     shard_reported(shard.generation, shard.step, shard.trainer, nullptr, shard.why);
 }
 
-// Whether nobody writes into it any more: only then it may be committed or removed. Members report their
-// shards before they park, so whoever has parked, or is in another generation, will not write any more.
+// Whether nobody writes into it any more: only then it may be committed or removed. Whoever has parked, or is
+// in another generation, and has not said that it began, will not begin any more.
 bool Coordinator::settled(const CheckpointKey& key, const Checkpoint& checkpoint) const {
-  if (key.second != generation_) return true;
+  const bool current = key.second == generation_;
   return !checkpoint.unsettled.any(checkpoint.writers.size(), [&](std::size_t rank) {
     const std::string& writer = checkpoint.writers[rank];
     if (checkpoint.written.contains(static_cast<int>(rank)) || checkpoint.failed.contains(writer))
       return false;
     const auto found = trainers_.find(writer);
-    if (found != trainers_.end()) return found->second.moving();
-    return phase_ == Phase::kAdopting && !gone_.contains(writer);
+    if (found != trainers_.end()) return found->second.writing == key || (current && found->second.moving());
+    return current && phase_ == Phase::kAdopting && !gone_.contains(writer);
   });
 }
 
@@ -84,6 +104,7 @@ void Coordinator::settle(const CheckpointKey& key) {
     const bool failed = !checkpoint.failed.empty();
     const std::string why = failed ? checkpoint.failed.begin()->second : "a trainer was lost while it wrote";
     if (failed) checkpoint_failed(step, why);
+    checkpoint_lost_ = !failed;
     emit(Warn{str(
         "the checkpoint of step ", step, " could not be written: ", why,
         step < config_.job.steps && !stop_ ? "; training goes on and the next checkpoint tries again" : "")});
@@ -115,9 +136,30 @@ void Coordinator::checkpoint_failed(std::uint64_t step, const std::string& why) 
   last = why;
 }
 
+// Storage that never answers must not end all checkpoints for good.
+void Coordinator::judge_writers() {
+  std::vector<std::string> stuck;
+  for (const auto& [name, trainer] : trainers_) {
+    if (!trainer.writing) continue;
+    const auto found = checkpoints_.find(*trainer.writing);
+    if (found != checkpoints_.end() && now_ - found->second.begun > config_.hang_after) stuck.push_back(name);
+  }
+  for (const std::string& name : stuck)
+    kill(name, str("it has been writing its shard for ", config_.hang_after.count() / 1000, " s"));
+}
+
+// Whoever is lost while it writes takes the checkpoint with it: the others do not wait until the next one is
+// due, for losses may come faster than that.
+void Coordinator::save_again_if_lost() {
+  if (!checkpoint_lost_ || phase_ != Phase::kRunning || stop_ || ending_ || !checkpoints_.empty()) return;
+  checkpoint_lost_ = false;
+  for (const std::string& member : members_) send(member, Save{generation_});
+}
+
 // A run that waits for a checkpoint to end has to look again.
 void Coordinator::after_checkpoint() {
   if (phase_ == Phase::kRunning && !members_.empty() && everyone_parked()) return regroup();
+  if (phase_ == Phase::kRunning) cut_for_newcomers();
   if (phase_ == Phase::kGathering && stop_) form_if_possible();
 }
 

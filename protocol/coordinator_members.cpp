@@ -45,6 +45,7 @@ void Coordinator::admit(const std::string& worker, const TrainerState& state) {
   trainer.peak_pss_bytes = std::max(trainer.peak_pss_bytes, state.beat.peak_pss_bytes);
   trainer.rank = -1;
   trainer.parked.reset();
+  trainer.writing.reset();
   if (member) {
     trainer.rank = state.started->rank;
     if (parked) trainer.parked = state.parked;

@@ -66,6 +66,8 @@ void Coordinator::heard(const std::string&, const Evaluated& message) {
   emit(Tell{line.str()});
 }
 
+void Coordinator::heard(const std::string&, const ShardBegun& message) { shard_begun(message); }
+
 void Coordinator::heard(const std::string&, const ShardWritten& message) {
   shard_reported(message.generation, message.step, message.trainer, &message, "");
 }

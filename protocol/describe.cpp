@@ -48,6 +48,7 @@ struct Describe {
   }
   std::string operator()(const Stop& m) const { return str("stop ", to_text(m.generation)); }
   std::string operator()(const Cut& m) const { return str("cut ", to_text(m.generation)); }
+  std::string operator()(const Save& m) const { return str("save ", to_text(m.generation)); }
   std::string operator()(const Abort& m) const { return str("abort ", to_text(m.generation)); }
   std::string operator()(const Quit&) const { return "quit"; }
 
@@ -59,6 +60,10 @@ struct Describe {
     return str(m.steps.size(), " steps before ", to_text(m.generation), " were done");
   }
   std::string operator()(const Evaluated& m) const { return str("evaluated the state at step ", m.step); }
+  std::string operator()(const ShardBegun& m) const {
+    return str("begins its shard of step ", m.step, " of ", to_text(m.generation),
+               m.parks ? ", then parks" : "");
+  }
   std::string operator()(const ShardWritten& m) const {
     return str("shard ", m.rank, " of step ", m.step, " of ", to_text(m.generation), " is written");
   }

@@ -65,6 +65,15 @@ struct Evaluated {  // from rank 0
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Evaluated, generation, step, epoch, count, loss, accuracy)
 
+struct ShardBegun {  // from now on it writes its shard, beside whatever else it does; one of the next two
+                     // follows
+  GenerationId generation;
+  std::string trainer;
+  std::uint64_t step = 0;
+  bool parks = false;  // it does nothing else meanwhile, and parks then
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ShardBegun, generation, trainer, step, parks)
+
 struct ShardWritten {  // durable under its final name
   GenerationId generation;
   std::string trainer;
@@ -169,7 +178,7 @@ struct TrainerExited {  // from its worker
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainerExited, trainer, by_signal, code)
 
 using FromTrainer = std::variant<TrainerReady, StepDone, Evaluated, ShardWritten, ShardFailed, Parked,
-                                 TrainerBeat, TrainerFailed, TrainerExited, StepsDone>;
+                                 TrainerBeat, TrainerFailed, TrainerExited, StepsDone, ShardBegun>;
 
 // ---- coordinator to trainer ----
 
@@ -199,6 +208,11 @@ struct Cut {  // cut after the step in flight and park: others want to join
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Cut, generation)
 
+struct Save {  // write a checkpoint when the step in flight is done: the last one was lost with a writer
+  GenerationId generation;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Save, generation)
+
 struct Abort {  // give up the step in flight and park
   GenerationId generation;
 };
@@ -209,7 +223,7 @@ struct Quit {  // exit; the run is over
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Quit, reserved)
 
-using ToTrainer = std::variant<Start, Stop, Cut, Abort, Quit>;
+using ToTrainer = std::variant<Start, Stop, Cut, Abort, Quit, Save>;
 
 // ---- worker to coordinator ----
 
@@ -221,8 +235,9 @@ struct TrainerState {
   TrainerBeat beat;
   std::vector<ShardWritten> written;  // of its newest checkpoint, which may not be committed yet
   std::vector<ShardFailed> failed;
+  std::optional<ShardBegun> writing;  // begun, and not finished
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainerState, ready, started, parked, beat, written, failed)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainerState, ready, started, parked, beat, written, failed, writing)
 
 struct Registration {  // the first message on each connection
   std::string worker, host, build;

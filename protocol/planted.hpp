@@ -22,6 +22,7 @@ enum class Bug {
   kHangJudgesTheWaiting,
   kCrashesCountedPerTrainer,
   kSegmentReusedBeforeRead,
+  kUpdateBeforeSnapshot,  // a shard is read from a state that has moved on
 };
 
 #ifdef REKINDLE_PLANTED_BUGS

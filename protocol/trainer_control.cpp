@@ -23,6 +23,10 @@ bool TrainerControl::hear(const ToTrainer& message) {
     cut_ = std::max(cut_, cut->generation);
     return false;
   }
+  if (const auto* save = std::get_if<Save>(&message)) {
+    save_ = std::max(save_, save->generation);
+    return false;
+  }
   if (std::holds_alternative<Quit>(message)) {
     quit_ = true;
     start_.reset();
@@ -55,6 +59,7 @@ std::uint32_t TrainerControl::flags() const {
   std::uint32_t flags = 0;
   if (stop_ == generation_) flags |= kStopFlag;
   if (cut_ == generation_) flags |= kCutFlag;
+  if (save_ == generation_) flags |= kCheckpointFlag;
   return flags;
 }
 
@@ -72,8 +77,10 @@ Next after_start(const Job& job, const Start& start) {
 Next after_step(const Job& job, std::uint64_t step, std::uint32_t flags) {
   Next next;
   const bool stop = (flags & kStopFlag) != 0, last = step == job.steps;
-  next.write = stop || last || (flags & kCheckpointFlag) != 0 ||
-               (job.checkpoint_every > 0 && step % job.checkpoint_every == 0);
+  const bool due =
+      (flags & kCheckpointFlag) != 0 || (job.checkpoint_every > 0 && step % job.checkpoint_every == 0);
+  next.write = stop || last || (due && (flags & kWritingFlag) == 0);
+  next.postponed = due && !next.write;
   next.evaluate = !stop && evaluation_due(job, step);
   next.park = stop || last || (flags & kCutFlag) != 0;
   next.reason = last && !stop ? ParkReason::kFinished : ParkReason::kCut;

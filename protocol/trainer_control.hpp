@@ -21,6 +21,7 @@ enum Flag : std::uint32_t {
   kCheckpointFlag = 2,  // write a checkpoint
   kNonFiniteFlag = 4,   // a leaf's loss is not a number: the step is void
   kCutFlag = 8,         // cut: others want to join
+  kWritingFlag = 16,    // the last checkpoint is still being written: no other one begins
 };
 
 // The step whose state a trainer holds whole, or none. Only the step loop changes it.
@@ -44,7 +45,8 @@ class TrainerControl {
   void enter(const GenerationId& generation);
   void leave();
   bool aborted() const;         // the generation that it is in
-  std::uint32_t flags() const;  // kStopFlag, kCutFlag as told by the coordinator
+  std::uint32_t flags() const;  // kStopFlag, kCutFlag, kCheckpointFlag as told by the coordinator
+  void checkpoint_begins() { save_ = {}; }
   const GenerationId& generation() const { return generation_; }
 
  private:
@@ -52,15 +54,16 @@ class TrainerControl {
   GenerationId generation_;  // entered last
   GenerationId newest_;      // of any Start or Abort heard
   bool inside_ = false, quit_ = false;
-  GenerationId stop_, cut_, abort_;
+  GenerationId stop_, cut_, abort_, save_;
 };
 
 // What a generation does between two steps.
 struct Next {
   bool park = false;
   ParkReason reason = ParkReason::kCut;
-  bool write = false;     // a checkpoint, before anything else
-  bool evaluate = false;  // then
+  bool write = false;  // a checkpoint, before anything else; one after which it parks must be done by then
+  bool postponed = false;  // one is due, but the last one is still being written
+  bool evaluate = false;   // then
 };
 
 // At the beginning of a generation: `start` has been reached.
@@ -69,7 +72,8 @@ Next after_start(const Job& job, const Start& start);
 Next after_step(const Job& job, std::uint64_t step, std::uint32_t flags);
 
 // The steps that nobody reported, because rank 0 died or its worker did: told by the first of those that hold
-// the state, so nothing for the others. Drops from `history` (own steps, in order) what the run went back behind.
+// the state, so nothing for the others. Drops from `history` (own steps, in order) what the run went back
+// behind.
 std::optional<StepsDone> missed_steps(const Start& start, std::deque<StepDone>& history);
 
 // Why a trainer that holds `held` must not enter, or nothing.

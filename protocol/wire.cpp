@@ -18,6 +18,8 @@ constexpr std::string_view kTypeName<StepsDone> = "steps-done";
 template <>
 constexpr std::string_view kTypeName<Evaluated> = "evaluated";
 template <>
+constexpr std::string_view kTypeName<ShardBegun> = "shard-begun";
+template <>
 constexpr std::string_view kTypeName<ShardWritten> = "shard-written";
 template <>
 constexpr std::string_view kTypeName<ShardFailed> = "shard-failed";
@@ -35,6 +37,8 @@ template <>
 constexpr std::string_view kTypeName<Stop> = "stop";
 template <>
 constexpr std::string_view kTypeName<Cut> = "cut";
+template <>
+constexpr std::string_view kTypeName<Save> = "save";
 template <>
 constexpr std::string_view kTypeName<Abort> = "abort";
 template <>

@@ -150,10 +150,14 @@ void Worker::remember(Trainer& trainer, const FromTrainer& message) {
   } else if (const auto* beat = std::get_if<TrainerBeat>(&message)) {
     state.beat = *beat;
     trainer.fresh_beat = *beat;
+  } else if (const auto* begun = std::get_if<ShardBegun>(&message)) {
+    state.writing = *begun;
   } else if (const auto* written = std::get_if<ShardWritten>(&message)) {
+    state.writing.reset();
     state.written = {*written};
     state.failed.clear();
   } else if (const auto* failed = std::get_if<ShardFailed>(&message)) {
+    state.writing.reset();
     state.failed = {*failed};
     state.written.clear();
   }

@@ -83,20 +83,4 @@ Result<protocol::Comparison> copy(model::Replica& replica, exchange::Exchange& e
   return compared;
 }
 
-Result<Saved> save(model::Replica& replica, const std::filesystem::path& run_dir,
-                   const checkpoint::CheckpointId& id, int ranks, int rank) {
-  REKINDLE_CHECK(replica.download());
-  const State state = replica.state();
-  Saved saved;
-  saved.digest = checkpoint::state_digest(id.step, state).hex();
-  REKINDLE_TRY(const checkpoint::ShardEntry shard, checkpoint::write_shard(run_dir, id, state, ranks, rank));
-  saved.shard = checkpoint::to_json(shard);
-  if (rank == 0) {
-    checkpoint::StateSpec spec;
-    for (const checkpoint::Tensor& tensor : state) spec.push_back(tensor.spec);
-    saved.tensors = checkpoint::to_json(spec);
-  }
-  return saved;
-}
-
 }  // namespace rekindle::trainer

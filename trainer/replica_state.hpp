@@ -1,4 +1,4 @@
-// A replica's state between memory, peers and checkpoint files.
+// A replica's state from peers and checkpoint files.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,5 @@ Result<std::uint64_t> restore(model::Replica& replica, exchange::Exchange& excha
 // Returns how the hashes compare.
 Result<protocol::Comparison> copy(model::Replica& replica, exchange::Exchange& exchange,
                                   const protocol::Start& start, protocol::Held& held);
-
-struct Saved {
-  std::string shard, tensors, digest;  // as protocol::ShardWritten
-};
-// Writes this rank's shard of the state after `id.step` updates.
-Result<Saved> save(model::Replica& replica, const std::filesystem::path& run_dir,
-                   const checkpoint::CheckpointId& id, int ranks, int rank);
 
 }  // namespace rekindle::trainer

@@ -67,14 +67,19 @@ Parked StepLoop::run() {
     begin_leaves();
   }
   for (;;) {
-    if (next.write && !saved_) write_checkpoint();
+    parts_.overdue = parts_.overdue || next.postponed;
+    if (next.write && !saved_) {
+      if (auto status = write_checkpoint(next.park); !status) return park(status.error());
+    }
     bool stopped = false;
     if (next.evaluate) {
       if (auto status = evaluate(stopped); !status) return park(status.error());
     }
     if (stopped) {
       // It may come long after the last checkpoint.
-      if (!saved_) write_checkpoint();
+      if (!saved_) {
+        if (auto status = write_checkpoint(true); !status) return park(status.error());
+      }
       return park(ParkReason::kCut);
     }
     if (next.park) return park(next.reason);
@@ -93,6 +98,8 @@ Parked StepLoop::run() {
 
 std::uint32_t StepLoop::own_flags() {
   std::uint32_t flags = parts_.link.flags();
+  if (parts_.writer.busy()) flags |= protocol::kWritingFlag;
+  if (parts_.overdue) flags |= protocol::kCheckpointFlag;
   const auto interval = std::chrono::milliseconds(job_.checkpoint_interval_ms);
   // Whoever has been here for so long says so: generations may be short, and ranks change.
   if (interval.count() > 0 && Clock::now() - parts_.last_checkpoint >= interval)
@@ -181,6 +188,7 @@ Result<StepLoop::Totals> StepLoop::step() {
   StepHeader header;
   parts_.link.set_phase(TrainerPhase::kComputing, held_.step);
   if (hash_due(job_, held_.step)) {
+    parts_.writer.release();
     REKINDLE_CHECK(parts_.replica.download());
     header.state_hash = checkpoint::state_digest(held_.step, parts_.replica.state());
   }
@@ -199,6 +207,7 @@ Result<StepLoop::Totals> StepLoop::step() {
   totals.loss /= static_cast<double>(job_.leaves);
   if ((totals.flags & protocol::kNonFiniteFlag) != 0 || !totals.states.alike) return totals;
 
+  parts_.writer.release();
   // From here on aborts are ignored until the whole update is in.
   parts_.link.set_phase(TrainerPhase::kApplying, held_.step);
   started = Clock::now();
@@ -263,21 +272,19 @@ Status StepLoop::evaluate(bool& stopped) {
   return {};
 }
 
-void StepLoop::write_checkpoint() {
-  parts_.link.set_phase(TrainerPhase::kWriting, held_.step);
-  const auto started = Clock::now();
-  auto saved = save(parts_.replica, parts_.run_dir,
-                    {held_.step, start_.generation.term, start_.generation.number}, ranks_, rank_);
-  saved_ = true;
-  if (saved) {
-    parts_.link.send(protocol::ShardWritten{start_.generation, parts_.link.trainer(), held_.step, rank_,
-                                            saved->shard, saved->tensors, saved->digest, ms_since(started)});
-  } else {
-    log_warning(saved.error().line());
-    parts_.link.send(
-        protocol::ShardFailed{start_.generation, parts_.link.trainer(), held_.step, saved.error().line()});
+Status StepLoop::write_checkpoint(bool parks) {
+  if (parks) {
+    parts_.link.set_phase(TrainerPhase::kWriting, held_.step);
+    parts_.writer.finish();
   }
-  parts_.last_checkpoint = last_step_ = Clock::now();
+  REKINDLE_CHECK(parts_.replica.download());
+  parts_.link.checkpoint_begins();
+  parts_.overdue = false;
+  parts_.writer.begin({start_.generation, held_.step, ranks_, rank_}, parts_.replica.state(), parks);
+  saved_ = true;
+  if (parks) parts_.writer.finish();
+  parts_.last_checkpoint = Clock::now();
+  return {};
 }
 
 Parked StepLoop::park(ParkReason reason, const std::string& detail) {

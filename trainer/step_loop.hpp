@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
-#include <filesystem>
 #include <vector>
 
 #include "data/loader.hpp"
@@ -13,6 +12,7 @@
 #include "protocol/job.hpp"
 #include "protocol/messages.hpp"
 #include "protocol/trainer_control.hpp"
+#include "trainer/checkpoint_writer.hpp"
 #include "trainer/link.hpp"
 #include "trainer/partial_sums.hpp"
 
@@ -23,7 +23,6 @@ using Clock = std::chrono::steady_clock;
 // What outlives generations.
 struct Parts {
   const protocol::Job& job;
-  std::filesystem::path run_dir;
   const data::Dataset& dataset;
   data::TransformConfig test_transform;
   data::Loader& loader;
@@ -32,6 +31,8 @@ struct Parts {
   Link& link;
   protocol::Held& held;  // kept true at every moment that matters: only the update moves it on
   PartialSums& sums;     // of the step under way
+  CheckpointWriter& writer;
+  bool& overdue;  // a checkpoint was due while the last one was still being written
   Clock::time_point& last_checkpoint;
   std::deque<protocol::StepDone>& history;  // the last steps that this replica has made
 };
@@ -62,7 +63,8 @@ class StepLoop {
   Result<Totals> step();
   Status evaluate(bool& stopped);
   void note(const protocol::StepDone& done);
-  void write_checkpoint();
+  // Begins a checkpoint; before the trainer parks, nothing may be left to write.
+  Status write_checkpoint(bool parks);
   std::uint32_t own_flags();
   static Totals total(const std::vector<exchange::StepHeader>& headers);
   protocol::Parked park(protocol::ParkReason reason, const std::string& detail = {});

@@ -76,7 +76,8 @@ exchange::Plan plan_of(const Job& job, const Start& start) {
 // One trainer's parts, from its first warm-up to Quit.
 class Trainer {
  public:
-  Trainer(const TrainerConfig& config, Link& link) : config_(config), link_(link) {}
+  Trainer(const TrainerConfig& config, Link& link)
+      : config_(config), link_(link), writer_(link, config.run_dir) {}
 
   Status warm_up() {
     const Job& job = config_.job;
@@ -121,6 +122,7 @@ class Trainer {
       return parked(start, status.error(), ParkReason::kExchangeFailed);
     // Whoever is no source gets another state.
     if (std::ranges::find(start.sources, start.rank) == start.sources.end()) sums_.forget();
+    if (start.sources.size() < start.members.size()) writer_.release();
     if (start.sources.empty()) {
       if (auto status = reach(start, exchange); !status)
         return parked(start, status.error(), ParkReason::kRestoreFailed);
@@ -135,8 +137,8 @@ class Trainer {
       }
     }
     data::TransformConfig test_transform{static_cast<int>(config_.job.image_size), false};
-    StepLoop loop({config_.job, config_.run_dir, *dataset_, test_transform, *loader_, *hub_, *replica_, link_,
-                   held_, sums_, last_checkpoint_, history_},
+    StepLoop loop({config_.job, *dataset_, test_transform, *loader_, *hub_, *replica_, link_, held_, sums_,
+                   writer_, overdue_, last_checkpoint_, history_},
                   start, exchange);
     return loop.run();
   }
@@ -194,9 +196,11 @@ class Trainer {
   std::unique_ptr<data::Loader> loader_;
   Held held_;
   PartialSums sums_;
+  bool overdue_ = false;
   bool fresh_ = true;  // the replica has its initial values
   Clock::time_point last_checkpoint_ = Clock::now();
   std::deque<StepDone> history_;
+  CheckpointWriter writer_;  // last: it may still read the replica
 };
 
 }  // namespace

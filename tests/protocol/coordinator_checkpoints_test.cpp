@@ -86,6 +86,55 @@ TEST_F(CoordinatorTest, WriterThatParkedWithoutWriting_CheckpointIsGivenUp) {
             2U);
 }
 
+TEST_F(CoordinatorTest, WriterThatParkedWhileItWrites_WaitedForWhileTheOthersGoOn) {
+  run_two();
+  const GenerationId first = generation_;
+  begin_shard("a", 10);
+  begin_shard("b", 10);
+  shard(0, 10);
+  EXPECT_TRUE(of<Abandon>(park("b", 10, ParkReason::kExchangeFailed)).empty());
+  park("a", 10, ParkReason::kAborted);
+  pass(config_.link_pause);
+  ASSERT_EQ(machine_->phase(), Phase::kRunning);
+  ASSERT_GT(machine_->generation(), first);
+  const auto effects = say(ShardWritten{first, "b", 10, 1, "s", "t", "d", 1});
+  ASSERT_EQ(of<Commit>(effects).size(), 1U);
+  EXPECT_EQ(of<Commit>(effects)[0].generation, first);
+}
+
+TEST_F(CoordinatorTest, LostWriter_TheNextGenerationSavesAtOnce) {
+  run_two();
+  begin_shard("a", 10);
+  begin_shard("b", 10);
+  shard(0, 10);
+  EXPECT_EQ(of<Abandon>(say(TrainerExited{"b", true, SIGKILL})).size(), 1U);
+  park("a", 11, ParkReason::kAborted);
+  ASSERT_EQ(machine_->phase(), Phase::kRunning);
+  const auto saves = sent<Save>(pass(Time(200)));
+  ASSERT_EQ(saves.size(), 1U);
+  EXPECT_EQ(saves[0].second.generation, machine_->generation());
+  EXPECT_TRUE(sent<Save>(pass(Time(1000))).empty());  // once
+}
+
+TEST_F(CoordinatorTest, WriterThatNeverFinishes_Killed) {
+  run_two();
+  begin_shard("a", 10);
+  begin_shard("b", 10);
+  shard(0, 10);
+  EXPECT_TRUE(of<OrderKill>(pass(config_.hang_after)).empty());
+  const auto kills = of<OrderKill>(pass(Time(400)));
+  ASSERT_EQ(kills.size(), 1U);
+  EXPECT_EQ(kills[0].kill.trainer, "b");
+}
+
+TEST_F(CoordinatorTest, StopWithTooLittleTimeWhileACheckpointIsWritten_TheStepIsGivenUpAllTheSame) {
+  run_two();
+  say(StepDone{generation_, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5000, 2});
+  begin_shard("a", 10);
+  begin_shard("b", 10);
+  EXPECT_EQ(sent<Abort>(feed(StopAsked{75, "SIGUSR1", Time(1000)})).size(), 2U);
+}
+
 TEST_F(CoordinatorTest, Finished_AfterTheLastCommit) {
   run_two();
   shard(0, 100);

@@ -65,6 +65,9 @@ class CoordinatorTest : public ::testing::Test {
   std::vector<Effect> shard(int rank, std::uint64_t step, const std::string& digest = "d") {
     return say(ShardWritten{machine_->generation(), rank == 0 ? "a" : "b", step, rank, "s", "t", digest, 1});
   }
+  void begin_shard(const std::string& trainer, std::uint64_t step) {
+    say(ShardBegun{machine_->generation(), trainer, step});
+  }
   void exit_all() {
     say(TrainerExited{"a", false, 0});
     say(TrainerExited{"b", false, 0});

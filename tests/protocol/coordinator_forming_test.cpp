@@ -80,8 +80,7 @@ TEST_F(CoordinatorTest, Newcomer_LetInAtACutAfterAStepAndNotWhileACheckpointIsWr
   shard(0, 1);
   EXPECT_TRUE(sent<Cut>(say(StepDone{generation_, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2})).empty());
   shard(1, 1);
-  feed(CommitDone{generation_, 1, "one", "", ""});
-  const auto cuts = sent<Cut>(pass(Time(400)));
+  const auto cuts = sent<Cut>(feed(CommitDone{generation_, 1, "one", "", ""}));
   ASSERT_EQ(cuts.size(), 2U);
   park("a", 2, ParkReason::kCut);
   const auto starts = sent<Start>(park("b", 2, ParkReason::kCut));

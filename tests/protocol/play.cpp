@@ -97,6 +97,7 @@ void Play::parks(const std::string& trainer, std::optional<std::uint64_t> held, 
 
 void Play::writes(const std::string& trainer, std::uint64_t step, const std::string& digest) {
   const Start& start = worker_of(trainer).trainers.at(trainer);
+  say(trainer, ShardBegun{start.generation, trainer, step});
   say(trainer, ShardWritten{start.generation, trainer, step, start.rank, "s", "t", digest, 1});
 }
 

@@ -47,6 +47,31 @@ TEST(TrainerControl, StopAndCut_OfThisGenerationAlone) {
   EXPECT_EQ(control.flags(), kStopFlag | kCutFlag);
 }
 
+TEST(TrainerControl, Save_FlaggedUntilACheckpointBegins) {
+  TrainerControl control;
+  control.enter({1, 2});
+  control.hear(Save{{1, 1}});
+  EXPECT_EQ(control.flags(), 0U);
+  control.hear(Save{{1, 2}});
+  EXPECT_EQ(control.flags(), kCheckpointFlag);
+  control.checkpoint_begins();
+  EXPECT_EQ(control.flags(), 0U);
+}
+
+TEST(TrainerControl, CheckpointDueWhileOneIsWritten_PostponedUnlessItParks) {
+  Job job;
+  job.steps = 100;
+  job.checkpoint_every = 5;
+  EXPECT_TRUE(after_step(job, 5, 0).write);
+  const Next busy = after_step(job, 5, kWritingFlag);
+  EXPECT_FALSE(busy.write);
+  EXPECT_TRUE(busy.postponed);
+  EXPECT_FALSE(after_step(job, 6, kWritingFlag).postponed);
+  EXPECT_TRUE(after_step(job, 6, kWritingFlag | kCheckpointFlag).postponed);
+  EXPECT_TRUE(after_step(job, 6, kWritingFlag | kStopFlag).write);
+  EXPECT_TRUE(after_step(job, 100, kWritingFlag).write);
+}
+
 TEST(TrainerControl, Quit_EndsWhateverRunsAndStartsNothing) {
   TrainerControl control;
   control.enter({1, 2});

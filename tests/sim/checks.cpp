@@ -119,7 +119,7 @@ void Checks::coordinator_hears(CoordinatorProcess& coordinator, const Event& eve
   if (const auto* done = std::get_if<CommitDone>(&event)) known.open.erase({done->step, done->generation});
   const auto* said = std::get_if<TrainerSaid>(&event);
   if (said != nullptr) notes_progress(machine, said->message, known.moved);
-  const auto* shard = said == nullptr ? nullptr : std::get_if<ShardWritten>(&said->message);
+  const auto* shard = said == nullptr ? nullptr : std::get_if<ShardBegun>(&said->message);
   const bool saved = shard != nullptr && machine.committed_step() && *machine.committed_step() >= shard->step;
   if (shard != nullptr && !saved && shard->generation == machine.generation() &&
       machine.trainers().contains(shard->trainer))
@@ -333,6 +333,11 @@ void Checks::deletes(CoordinatorProcess& coordinator, const CheckpointId& id, bo
     world_.violated(str(id.name(), " is deleted, and it is the newest checkpoint"));
   if (abandoned && world_.disk().checkpoints()[id].committed)
     world_.violated(str(id.name(), " is abandoned, and it is committed"));
+  for (const auto& [name, known] : coordinator.machine()->trainers()) {
+    const TrainerProcess* trainer = world_.trainer(name);
+    if (abandoned && trainer != nullptr && trainer->alive() && trainer->writes(id))
+      world_.violated(str(id.name(), " is abandoned while ", name, " writes into it"));
+  }
 }
 
 void Checks::sets_aside(const std::string& name, const StoredCheckpoint& stored) {

@@ -14,6 +14,7 @@ using namespace protocol;
 
 namespace {
 constexpr Ms kTick = 200, kPatience = 30000, kLastWords = 200;
+constexpr Ms kHeldUp = 1000;  // between two events
 constexpr int kTicksPerBeat = 5, kTicksPerTermCheck = 25;
 }  // namespace
 
@@ -113,6 +114,9 @@ void CoordinatorProcess::lost(Connection& connection) {
 }
 
 void CoordinatorProcess::feed(const Event& event) {
+  if (!alive() || !machine_) return;
+  const Ms now = world().engine().now();
+  if (now - std::exchange(fed_, now) > kHeldUp) look_for_newer_term();
   if (!alive() || !machine_) return;
   if (std::holds_alternative<StopAsked>(event)) stop_known_ = true;
   world().coverage().coordinator(machine_->phase(), event);

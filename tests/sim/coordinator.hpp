@@ -66,6 +66,7 @@ class CoordinatorProcess : public Process {
   std::map<std::string, Connection*> workers_;
   Fifo committer_, to_supervisor_;
   int ticks_ = 0;
+  Ms fed_ = 0;
   bool stop_seen_ = false, stop_known_ = false;
 };
 

@@ -9,10 +9,10 @@ using namespace protocol;
 
 namespace {
 
-constexpr std::array kEventNames = {"registered", "beat seen", "worker lost", "stop asked", "commit done",
-                                    "fenced",     "tick",      "ready",       "step done",  "evaluated",
-                                    "shard",      "no shard",  "parked",      "beat",       "failed",
-                                    "exited",     "steps done"};
+constexpr std::array kEventNames = {"registered", "beat seen",  "worker lost", "stop asked", "commit done",
+                                    "fenced",     "tick",       "ready",       "step done",  "evaluated",
+                                    "shard",      "no shard",   "parked",      "beat",       "failed",
+                                    "exited",     "steps done", "begun"};
 constexpr std::array kStateNames = {"alone", "connecting", "registering", "registered"};
 constexpr std::array kWorkerEventNames = {"term seen",    "connected",     "disconnected", "welcomed",
                                           "asked again",  "for trainer",   "kill order",   "dismissed",

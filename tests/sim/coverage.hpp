@@ -13,7 +13,7 @@ namespace rekindle::sim {
 
 class Coverage {
  public:
-  static constexpr std::size_t kPhases = 6, kEvents = 17, kWorkerStates = 4, kWorkerEvents = 11;
+  static constexpr std::size_t kPhases = 6, kEvents = 18, kWorkerStates = 4, kWorkerEvents = 11;
 
   void coordinator(protocol::Phase phase, const protocol::Event& event);
   void worker(int state, std::size_t event) { ++worker_[static_cast<std::size_t>(state)][event]; }

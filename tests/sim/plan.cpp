@@ -81,6 +81,7 @@ Plan make_plan(std::uint64_t seed) {
   plan.hosts = static_cast<int>(dice.between(1, plan.workers));
   plan.peers_see_deaths = dice.chance(0.5);
   plan.leaf_ms = dice.between(3, 30);
+  plan.write_ms = dice.chance(0.5) ? dice.between(5, 40) : dice.between(40, 600);
   plan.network_ms = dice.between(1, 20);
   plan.lag_ms = dice.chance(0.5) ? dice.between(0, 50) : dice.between(0, 2000);
   plan.timings = make_timings();

@@ -8,7 +8,7 @@ namespace rekindle::sim {
 
 using protocol::Bug;
 
-const NamedBug kBugs[16] = {
+const NamedBug kBugs[17] = {
     {Bug::kNoGenerationCheck, "no-generation-check"},
     {Bug::kNoTermCheck, "no-term-check"},
     {Bug::kHighestStepOffByOne, "highest-step-off-by-one"},
@@ -25,6 +25,7 @@ const NamedBug kBugs[16] = {
     {Bug::kHangJudgesTheWaiting, "hang-judges-the-waiting"},
     {Bug::kCrashesCountedPerTrainer, "crashes-counted-per-trainer"},
     {Bug::kSegmentReusedBeforeRead, "segment-reused-before-read"},
+    {Bug::kUpdateBeforeSnapshot, "update-before-snapshot"},
 };
 
 Outcome run_plan(const Plan& plan, Coverage& coverage, std::ostream* transcript) {

@@ -25,6 +25,6 @@ struct NamedBug {
   protocol::Bug bug;
   const char* name;
 };
-extern const NamedBug kBugs[16];
+extern const NamedBug kBugs[17];
 
 }  // namespace rekindle::sim

@@ -179,14 +179,15 @@ Task<Parked> TrainerProcess::train() {
   const Job& job = world().plan().job;
   Next next = after_start(job, start_);
   for (;;) {
-    if (next.write && !saved_) co_await write_checkpoint();
+    overdue_ = overdue_ || next.postponed;
+    if (next.write && !saved_) co_await write_checkpoint(next.park);
     bool stopped = false;
     if (next.evaluate) {
       const Woken woken = co_await evaluate(stopped);
       if (woken != Woken::kReady) co_return failed(woken);
     }
     if (stopped) {
-      if (!saved_) co_await write_checkpoint();
+      if (!saved_) co_await write_checkpoint(true);
       co_return parked(ParkReason::kCut);
     }
     if (next.park) co_return parked(next.reason);
@@ -250,7 +251,7 @@ Task<TrainerProcess::Agreed> TrainerProcess::step() {
   if (hash_due(world().plan().job, held_.step)) mine.hash = state_hash();
   agreed.woken = co_await compute();
   if (agreed.woken != Woken::kReady) co_return agreed;
-  mine.flags = control_.flags();
+  mine.flags = own_flags();
   if (world().not_finite(held_.step)) mine.flags |= kNonFiniteFlag;
 
   set_phase(TrainerPhase::kExchanging);
@@ -318,30 +319,66 @@ Task<TrainerProcess::Woken> TrainerProcess::evaluate(bool& stopped) {
   co_return Woken::kReady;
 }
 
-Task<bool> TrainerProcess::write_checkpoint() {
-  set_phase(TrainerPhase::kWriting);
-  saved_ = true;
-  Disk& disk = world().disk();
-  const CheckpointId id{held_.step, start_.generation};
-  co_await sleep(world().plan().write_ms * (disk.slow() ? 200 : 1) + world().engine().between(0, 20), false);
-  if (disk.full()) {
-    say(ShardFailed{start_.generation, name(), held_.step, "no space left on device"});
-    co_return false;
+std::uint32_t TrainerProcess::own_flags() const {
+  return control_.flags() | (writing_ ? kWritingFlag : 0U) | (overdue_ ? kCheckpointFlag : 0U);
+}
+
+// Beside the steps that follow; before it parks, all of it.
+Task<bool> TrainerProcess::write_checkpoint(bool parks) {
+  constexpr Ms kLook = 20;
+  if (parks) {
+    set_phase(TrainerPhase::kWriting);
+    while (writing_) co_await sleep(kLook, false);
   }
-  StoredShard& shard = disk.checkpoints()[id].shards[start_.rank];
-  shard = {state_, tainted_, false, false, name()};
-  const ShardWritten written{start_.generation, name(), held_.step,         start_.rank,
-                             str(start_.rank),  "",     state_hash().hex(), 20};
-  if (planted(Bug::kReportBeforeFsync)) say(written);
-  co_await sleep(world().engine().between(1, 10), false);
-  const auto stored = disk.checkpoints().find(id);
-  if (stored == disk.checkpoints().end() || !stored->second.shards.contains(written.rank)) {
-    say(ShardFailed{start_.generation, name(), held_.step, "its directory is gone"});
-    co_return false;
-  }
-  stored->second.shards[written.rank].durable = true;
-  if (!planted(Bug::kReportBeforeFsync)) say(written);
+  begin_shard(parks);
+  while (parks && writing_) co_await sleep(kLook, false);
   co_return true;
+}
+
+void TrainerProcess::begin_shard(bool parks) {
+  saved_ = true;
+  overdue_ = false;
+  control_.checkpoint_begins();
+  Disk& disk = world().disk();
+  if (writing_) world().violated(str(name(), " begins a shard before its last one is written"));
+  writing_ = {{held_.step, start_.generation}, start_.rank, state_, tainted_, world().engine().now()};
+  say(ShardBegun{start_.generation, name(), held_.step, parks});
+  world().trainer_came_to(*this, TrainerPhase::kWriting);
+  after(world().plan().write_ms + (disk.slow() ? 4000 : 0) + world().engine().between(0, 20),
+        [this] { write_shard(); });
+}
+
+void TrainerProcess::write_shard() {
+  Disk& disk = world().disk();
+  const CheckpointId id = writing_->id;
+  if (disk.full()) {
+    writing_.reset();
+    return say(ShardFailed{id.generation, name(), id.step, "no space left on device"});
+  }
+  // The real one reads a state that the step loop does not touch before all of it has been read.
+  if (planted(Bug::kUpdateBeforeSnapshot)) writing_->state = state_;
+  disk.checkpoints()[id].shards[writing_->rank] = {writing_->state, writing_->tainted, false, false, name()};
+  if (planted(Bug::kReportBeforeFsync)) say(shard_written());
+  after(world().engine().between(1, 10), [this] { finish_shard(); });
+}
+
+ShardWritten TrainerProcess::shard_written() const {
+  const auto& [id, rank, state, tainted, began] = *writing_;
+  return {id.generation, name(), id.step, rank, str(rank), "", Hash128{state, id.step}.hex(), 20};
+}
+
+void TrainerProcess::finish_shard() {
+  Disk& disk = world().disk();
+  const CheckpointId id = writing_->id;
+  const auto stored = disk.checkpoints().find(id);
+  if (stored == disk.checkpoints().end() || !stored->second.shards.contains(writing_->rank)) {
+    writing_.reset();
+    return say(ShardFailed{id.generation, name(), id.step, "its directory is gone"});
+  }
+  stored->second.shards[writing_->rank].durable = true;
+  const ShardWritten written = shard_written();
+  writing_.reset();
+  if (!planted(Bug::kReportBeforeFsync)) say(written);
 }
 
 }  // namespace rekindle::sim

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "disk.hpp"
 #include "exchange.hpp"
 #include "process.hpp"
 #include "protocol/trainer_control.hpp"
@@ -41,6 +42,7 @@ class TrainerProcess : public Process {
   protocol::TrainerPhase phase() const { return phase_; }
   const protocol::GenerationId& generation() const { return control_.generation(); }
   const Slot& slot() const { return slot_; }
+  bool writes(const CheckpointId& id) const { return writing_ && writing_->id == id; }
   // Since when it has been waiting for a peer, or nothing.
   std::optional<Ms> waiting_since() const;
 
@@ -90,7 +92,12 @@ class TrainerProcess : public Process {
   Task<Woken> read_sums(std::uint64_t& sum, bool& tainted);
   Task<bool> apply(std::uint64_t sum, bool tainted);
   Task<Woken> evaluate(bool& stopped);
-  Task<bool> write_checkpoint();
+  Task<bool> write_checkpoint(bool parks);
+  void begin_shard(bool parks);
+  void write_shard();
+  void finish_shard();
+  protocol::ShardWritten shard_written() const;
+  std::uint32_t own_flags() const;
   Hash128 state_hash() const;
   int wait_for(const std::function<bool(const Seat&)>& there) const;
   Seat& seat() { return meeting_->seats[static_cast<std::size_t>(start_.rank)]; }
@@ -123,6 +130,17 @@ class TrainerProcess : public Process {
   protocol::Start start_;
   Meeting* meeting_ = nullptr;
   bool saved_ = false;
+
+  // What is being written beside the steps.
+  struct Writing {
+    CheckpointId id;
+    int rank = 0;
+    State state = 0;
+    bool tainted = false;
+    Ms began = 0;
+  };
+  std::optional<Writing> writing_;
+  bool overdue_ = false;  // another checkpoint, as soon as that one is done
 };
 
 }  // namespace rekindle::sim
