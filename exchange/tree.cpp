@@ -64,7 +64,7 @@ class Summing {
     if (found >= 0) {
       slots_[found].wanted = false;
       if (found == to) return;
-      clear(to);
+      clear(to, found);
       ops_.push_back({.kind = LeafOp::Kind::kCopy, .from = found, .to = to});
     } else if (tree.count == 1) {
       clear(to);
@@ -104,11 +104,12 @@ class Summing {
     return best;
   }
 
-  // `slot` is about to be overwritten: what is wanted of it moves where nothing is, or is lost.
-  void clear(int slot) {
+  // `slot` is about to be overwritten: what is wanted of it moves where nothing is (and not to `source`,
+  // whose contents are about to be copied), or is lost.
+  void clear(int slot, int source = -1) {
     if (!std::exchange(slots_[slot].wanted, false)) return;
     for (int to = static_cast<int>(slots_.size()) - 1; to >= 0; --to) {
-      if (to == slot || slots_[to].busy || slots_[to].wanted) continue;
+      if (to == slot || to == source || slots_[to].busy || slots_[to].wanted) continue;
       ops_.push_back({.kind = LeafOp::Kind::kCopy, .from = slot, .to = to});
       slots_[to].holds = slots_[slot].holds;
       slots_[to].wanted = true;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <random>
 #include <span>
 
 #include "gradients.hpp"
@@ -152,6 +153,45 @@ TEST(Tree, WhatASlotHoldsAlreadyIsUsedAndTheBitsAreTheSame) {
       }
     }
   }
+}
+
+// Whatever slots may hold, of which ranges ever.
+TEST(Tree, AnythingHeldAnywhereGivesTheSameBits) {
+  constexpr std::size_t kFew = 2;
+  std::mt19937 random(11);
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  for (int round = 0; round < 30'000; ++round) {
+    const int leaves = 1 << below(6), ranks = 1 + below(leaves);
+    const LeafRange range = leaves_of(leaves, ranks, below(ranks));
+    std::vector<LeafRange> held(static_cast<std::size_t>(below(8)));
+    Slots slots;
+    for (std::size_t slot = 0; slot < held.size(); ++slot) {
+      if (below(5) == 0) continue;
+      int count = 1;
+      while (count < leaves && below(2) == 0) count *= 2;
+      // Mostly of use.
+      const int near = below(4) == 0 ? below(leaves) : range.first + below(range.count);
+      held[slot] = {near / count * count, count};
+      slots[static_cast<int>(slot)] = reference_sum(1, held[slot], kFew);
+    }
+    const std::vector<LeafOp> ops = leaf_ops(range, held);
+    for (const LeafOp& op : ops) run_op(op, slots, kFew);
+    ASSERT_LE(computed(ops), range.count);
+    const auto trees = subtrees_of(range);
+    for (int i = 0; i < static_cast<int>(trees.size()); ++i)
+      ASSERT_TRUE(same_bits(slots.at(i), reference_sum(1, trees[i], kFew))) << "round " << round;
+  }
+}
+
+// Where a sum that is to be moved out of the way must not land on the one that takes its place.
+TEST(Tree, ASumMovedOutOfTheWaySparesTheOneThatIsMovedIn) {
+  Slots slots;
+  const std::vector<LeafRange> held{{7, 1}, {6, 2}, {8, 1}};
+  for (int slot = 0; slot < 3; ++slot)
+    slots[slot] = reference_sum(1, held[static_cast<std::size_t>(slot)], 3);
+  for (const LeafOp& op : leaf_ops({6, 6}, held)) run_op(op, slots, 3);
+  EXPECT_TRUE(same_bits(slots.at(0), reference_sum(1, {6, 2}, 3)));
+  EXPECT_TRUE(same_bits(slots.at(1), reference_sum(1, {8, 4}, 3)));
 }
 
 TEST(Tree, OnlyWhatIsMissingIsComputed) {

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""What a checkpoint costs the steps beside it.
+
+  bench/checkpoint.py [--rounds 3] [--steps 21] [--every 5]
+
+VGG11 on this machine, in turns without and with a checkpoint every few steps. Prints the mean step of both, and the
+steps that follow a checkpoint beside the others; how long a checkpoint took to be durable; and the peak of a trainer's memory.
+Standard library only.
+"""
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+def must(command):
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        sys.exit(f"checkpoint: {' '.join(map(str, command))}\nended with {done.returncode}:\n{done.stdout[-2000:]}")
+    return done.stdout
+
+
+def run(options, work, every):
+    """Step times in ms by step, the first ones left out, and the highest memory peak of a trainer in bytes."""
+    with tempfile.TemporaryDirectory(dir=work) as directory:
+        run_dir = Path(directory) / "run"
+        must([options.program, "local", "--run-dir", run_dir, "--model", "vgg11", "--data", work / "data",
+              "--workers", options.workers, "--leaves", options.workers,
+              "--batch-size", options.images * options.workers, "--image-size", options.image_size,
+              "--steps", options.steps, "--exchange", "shm", "--checkpoint-interval", "24h",
+              "--checkpoint-every", every, "--keep", 2])
+        lines = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
+        status = json.loads(must([options.program, "status", run_dir, "--json"]))
+    steps = {line["step"]: line["step_ms"] for line in lines if "step_ms" in line and line["step"] > options.drop}
+    return steps, max(trainer["peak_pss_bytes"] for trainer in status["trainers"])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", default=str(HERE.parent / "build/release/bin/rekindle"))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=21)
+    parser.add_argument("--drop", type=int, default=1, help="first steps of a turn that do not count")
+    parser.add_argument("--every", type=int, default=5)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--images", type=int, default=4, help="images a trainer and step")
+    parser.add_argument("--image-size", type=int, default=224)
+    options = parser.parse_args()
+    without, beside, after = [], [], []
+    peaks = {False: 0, True: 0}
+    with tempfile.TemporaryDirectory(prefix="rekindle-bench.", dir="/var/tmp") as directory:
+        work = Path(directory)
+        # More images than the run uses: no evaluation falls between two timed steps.
+        images = options.images * options.workers * (options.steps + 1)
+        must([options.program, "make-data", "cifar10", work / "data", "--samples", 5 * (images // 5 + 1)])
+        for turn in range(1, options.rounds + 1):
+            quiet, peak = run(options, work, 0)
+            peaks[False] = max(peaks[False], peak)
+            busy, peak = run(options, work, options.every)
+            peaks[True] = max(peaks[True], peak)
+            without += quiet.values()
+            # A checkpoint of step s is read and written during step s + 1; the last step's is not measured.
+            after += [ms for step, ms in busy.items() if (step - 1) % options.every == 0]
+            beside += busy.values()
+            print(f"round {turn}: without {statistics.mean(quiet.values()) / 1000:.3f} s, "
+                  f"with {statistics.mean(busy.values()) / 1000:.3f} s", flush=True)
+    mean, median = statistics.mean(without), statistics.median(without)
+    print(f"mean step without {mean / 1000:.3f} s, with one every {options.every} steps "
+          f"{statistics.mean(beside) / 1000:.3f} s: {100 * (statistics.mean(beside) / mean - 1):+.1f} %")
+    print(f"median step without {median / 1000:.3f} s, of those that follow a checkpoint "
+          f"{statistics.median(after) / 1000:.3f} s: {100 * (statistics.median(after) / median - 1):+.1f} %")
+    print(f"peak memory of a trainer, GB: without {peaks[False] / 1e9:.2f}, with {peaks[True] / 1e9:.2f}")
+
+
+if __name__ == "__main__":
+    main()
