@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "actors/outbox.hpp"
 #include "base/clock.hpp"
@@ -40,18 +41,21 @@ class Host {
         parts_(std::move(parts)),
         term_(parts_.config.term),
         machine_(parts_.config, boot_time()),
-        committer_(self->spawn<caf::detached>(committer, parts_.options.layout, parts_.options.job)) {}
+        committer_(self->spawn<caf::detached>(committer, parts_.options.layout, parts_.options.job)),
+        term_reader_(self->spawn<caf::detached>(committer, parts_.options.layout, parts_.options.job)) {}
 
   void feed(const Event& event) {
-    // After a long sleep somebody else may have the run: nothing is decided, and no other message read,
-    // before that is known.
+    // After a long sleep somebody else may have the run: nothing is decided before that is known.
     const auto now = boot_time();
-    if (const auto gap = now - std::exchange(fed_, now); gap <= kHeldUp) return decide(event);
-    self_->request(committer_, caf::infinite, TermCheck{term_})
-        .await([this, event](const TermCheckReply& reply) {
-          if (reply.newest > term_) decide(Fenced{reply.newest});
-          decide(event);
-        });
+    const bool slept = now - std::exchange(fed_, now) > kHeldUp;
+    if (!slept && held_back_.empty()) return decide(event);
+    held_back_.push_back(event);
+    if (held_back_.size() > 1) return;  // it is being found out
+    self_->request(term_reader_, caf::infinite, TermCheck{term_}).then([this](const TermCheckReply& reply) {
+      fed_ = boot_time();
+      if (reply.newest > term_) decide(Fenced{reply.newest});
+      for (const Event& each : std::exchange(held_back_, {})) decide(each);
+    });
   }
 
   void decide(const Event& event) {
@@ -145,7 +149,7 @@ class Host {
   }
 
   void look_for_newer_term() {
-    self_->request(committer_, caf::infinite, TermCheck{term_}).then([this](const TermCheckReply& reply) {
+    self_->request(term_reader_, caf::infinite, TermCheck{term_}).then([this](const TermCheckReply& reply) {
       if (reply.newest > term_) feed(Fenced{reply.newest});
     });
   }
@@ -240,13 +244,14 @@ class Host {
   CoordinatorParts parts_;
   const std::uint64_t term_;
   Coordinator machine_;
-  Committer committer_;
+  Committer committer_, term_reader_;  // commits may take long, and terms must be read meanwhile
   std::map<std::string, WorkerActor> workers_;
   Outbox outbox_;
   GenerationId secret_of_;
   std::string secret_;
   int ticks_ = 0;
   std::chrono::milliseconds fed_ = boot_time();
+  std::vector<Event> held_back_;  // while the newest term is read
   bool stop_seen_ = false;
 };
 

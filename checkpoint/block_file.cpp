@@ -58,12 +58,12 @@ class DirectFile {
   bool direct_;
 };
 
-Result<std::vector<std::uint64_t>> write_open_file(DirectFile& file, const Layout& layout, ReadAhead& ahead) {
+Result<std::vector<std::uint64_t>> write_open_file(DirectFile& file, ReadAhead& ahead) {
   std::vector<std::uint64_t> hashes;
-  const std::uint64_t blocks = blocks_in(layout.bytes);
+  const std::uint64_t blocks = blocks_in(ahead.bytes());
   hashes.reserve(blocks);
   for (std::uint64_t i = 0; i < blocks; ++i) {
-    ReadAhead::Block block = ahead.next();
+    REKINDLE_TRY(ReadAhead::Block block, ahead.next());
     hashes.push_back(hash64(block.bytes()));
     REKINDLE_CHECK(file.write(block.begin, block.bytes()));
     ahead.recycle(std::move(block));
@@ -74,12 +74,9 @@ Result<std::vector<std::uint64_t>> write_open_file(DirectFile& file, const Layou
 
 }  // namespace
 
-Result<std::vector<std::uint64_t>> write_blocks(const fs::path& path, const Layout& layout,
-                                                const std::vector<Piece>& pieces,
-                                                const std::function<void()>& all_read) {
-  ReadAhead ahead(layout, pieces, all_read);
+Result<std::vector<std::uint64_t>> write_blocks(const fs::path& path, ReadAhead& ahead) {
   REKINDLE_TRY(DirectFile file, DirectFile::create(path));
-  auto hashes = write_open_file(file, layout, ahead);
+  auto hashes = write_open_file(file, ahead);
   if (!hashes) ::unlink(path.c_str());
   return hashes;
 }

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <vector>
 
 #include "checkpoint/layout.hpp"
@@ -17,10 +16,8 @@ inline constexpr std::size_t kBlockBytes = std::size_t{4} << 20;
 constexpr std::uint64_t blocks_in(std::uint64_t bytes) { return (bytes + kBlockBytes - 1) / kBlockBytes; }
 
 // Writes the file durably under `path` (a temporary name) and returns the XXH3-64 of each block, taken from
-// the very buffer that was written. Past the page cache where the file system allows it. `pieces` and
-// `all_read`: as ReadAhead. Removes the file on failure.
-Result<std::vector<std::uint64_t>> write_blocks(const std::filesystem::path& path, const Layout& layout,
-                                                const std::vector<Piece>& pieces,
-                                                const std::function<void()>& all_read = {});
+// the very buffer that was written. Past the page cache where the file system allows it. Removes the file on
+// failure.
+Result<std::vector<std::uint64_t>> write_blocks(const std::filesystem::path& path, ReadAhead& ahead);
 
 }  // namespace rekindle::checkpoint

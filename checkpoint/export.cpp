@@ -27,7 +27,8 @@ Status write_h5(const fs::path& path, const State& state) {
     if (!state[i].bytes.empty()) pieces.push_back({layout.offsets[i], state[i].bytes});
   }
   std::ranges::sort(pieces, {}, &Piece::offset);
-  REKINDLE_CHECK(write_blocks(path, layout, pieces));
+  ReadAhead ahead(layout, pieces, {});
+  REKINDLE_CHECK(write_blocks(path, ahead));
   return {};
 }
 

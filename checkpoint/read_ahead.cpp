@@ -18,13 +18,16 @@ ReadAhead::~ReadAhead() {
     const std::lock_guard lock(mutex_);
     given_up_ = true;
   }
+  recycled_.notify_all();
   thread_.join();
 }
 
 void ReadAhead::run() {
   std::size_t next_piece = 0;
   for (std::uint64_t begin = 0; begin < layout_.bytes; begin += kBlockBytes) {
-    Block block{take_buffer(), begin, std::min<std::uint64_t>(kBlockBytes, layout_.bytes - begin)};
+    auto buffer = take_buffer();
+    if (!buffer) break;
+    Block block{std::move(*buffer), begin, std::min<std::uint64_t>(kBlockBytes, layout_.bytes - begin)};
     fill(next_piece, begin, {block.buffer.data(), block.size});
     const std::lock_guard lock(mutex_);
     if (given_up_) break;
@@ -54,17 +57,33 @@ void ReadAhead::fill(std::size_t& next_piece, std::uint64_t begin, std::span<std
   headers(done, end);
 }
 
-BlockBuffer ReadAhead::take_buffer() {
-  const std::lock_guard lock(mutex_);
-  if (buffers_.empty()) return {};
+// Where memory is short, one that has been written; none at all if there is none to wait for.
+std::optional<BlockBuffer> ReadAhead::take_buffer() {
+  std::unique_lock lock(mutex_);
+  if (buffers_.empty()) {
+    try {
+      BlockBuffer buffer;
+      ++in_use_;
+      return buffer;
+    } catch (const std::bad_alloc&) {
+      recycled_.wait(lock, [this] { return given_up_ || !buffers_.empty() || in_use_ == 0; });
+    }
+  }
+  if (buffers_.empty()) {
+    no_memory_ = true;
+    filled_.notify_one();
+    return std::nullopt;
+  }
   BlockBuffer buffer = std::move(buffers_.back());
   buffers_.pop_back();
+  ++in_use_;
   return buffer;
 }
 
-ReadAhead::Block ReadAhead::next() {
+Result<ReadAhead::Block> ReadAhead::next() {
   std::unique_lock lock(mutex_);
-  filled_.wait(lock, [this] { return !blocks_.empty(); });
+  filled_.wait(lock, [this] { return !blocks_.empty() || no_memory_; });
+  if (blocks_.empty()) return fail("no memory for a copy of the state");
   Block block = std::move(blocks_.front());
   blocks_.pop_front();
   return block;
@@ -73,6 +92,8 @@ ReadAhead::Block ReadAhead::next() {
 void ReadAhead::recycle(Block block) {
   const std::lock_guard lock(mutex_);
   buffers_.push_back(std::move(block.buffer));
+  --in_use_;
+  recycled_.notify_one();
 }
 
 }  // namespace rekindle::checkpoint

@@ -10,10 +10,12 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
 
+#include "base/result.hpp"
 #include "checkpoint/layout.hpp"
 
 namespace rekindle::checkpoint {
@@ -53,23 +55,26 @@ class ReadAhead {
     std::size_t size = 0;
     std::span<const std::byte> bytes() { return {buffer.data(), size}; }
   };
-  Block next();  // in order of the file; as many as there are blocks, no more
+  // In order of the file; as many as there are blocks, no more. Fails when there is no memory for it.
+  Result<Block> next();
   void recycle(Block block);
+  std::uint64_t bytes() const { return layout_.bytes; }  // of the file
 
  private:
   void run();
   void fill(std::size_t& next_piece, std::uint64_t begin, std::span<std::byte> block) const;
-  BlockBuffer take_buffer();
+  std::optional<BlockBuffer> take_buffer();
 
   const Layout& layout_;
   const std::vector<Piece>& pieces_;
   const std::function<void()> all_read_;
   std::mutex mutex_;
-  std::condition_variable filled_;
-  std::deque<Block> blocks_;          // guarded by mutex_
-  std::vector<BlockBuffer> buffers_;  // guarded by mutex_
-  bool given_up_ = false;             // guarded by mutex_
-  std::thread thread_;                // last: it uses all of the above
+  std::condition_variable filled_, recycled_;
+  std::deque<Block> blocks_;                   // guarded by mutex_
+  std::vector<BlockBuffer> buffers_;           // guarded by mutex_
+  std::uint64_t in_use_ = 0;                   // buffers that are filled, or being written; guarded by mutex_
+  bool given_up_ = false, no_memory_ = false;  // guarded by mutex_
+  std::thread thread_;                         // last: it uses all of the above
 };
 
 }  // namespace rekindle::checkpoint

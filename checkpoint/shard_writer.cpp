@@ -79,10 +79,12 @@ Result<ShardEntry> write_shard(const fs::path& run_dir, const CheckpointId& id, 
   std::ranges::sort(pieces, {}, &Piece::offset);
   std::ranges::sort(entry.datasets, {}, &DatasetEntry::offset);
 
+  // First: storage may take its time over the directory.
+  ReadAhead ahead(layout, pieces, all_read);
   REKINDLE_TRY(const fs::path directory, prepare_directory(run_dir, id));
   const fs::path final_name = directory / entry.file;
   const fs::path temporary = temporary_name(final_name);
-  REKINDLE_TRY(entry.block_hashes, write_blocks(temporary, layout, pieces, all_read));
+  REKINDLE_TRY(entry.block_hashes, write_blocks(temporary, ahead));
   if (Status renamed = rename_durably(temporary, final_name); !renamed) {
     ::unlink(temporary.c_str());
     ::unlink(final_name.c_str());  // the rename itself may have worked

@@ -159,9 +159,9 @@ void Coordinator::forgive_own_delay() {
   if (gap <= config_.lost_after / 4) return;
   ticked_ = now_;
   for (auto& [name, worker] : workers_) worker.heard = now_;
-  for (auto& [key, checkpoint] : checkpoints_) checkpoint.begun += gap;
   for (auto& [name, trainer] : trainers_) {
     trainer.heard = now_;
+    trainer.writing_since += gap;
     // Not now_: small delays, again and again, would hide every hang.
     trainer.progressed = std::min(now_, trainer.progressed + gap);
   }

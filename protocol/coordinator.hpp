@@ -167,8 +167,10 @@ class Coordinator {
     TrainerBeat beat;
     Time heard{0}, progressed{0};
     std::uint64_t peak_pss_bytes = 0;
-    std::optional<std::pair<std::uint64_t, GenerationId>>
-        writing;  // the checkpoint that it writes a shard of
+    using Key = std::pair<std::uint64_t, GenerationId>;  // of a checkpoint: step first
+    std::optional<Key> writing;                          // a shard of it
+    std::optional<Key> wrote;                            // the last one that it reported
+    Time writing_since{0};
     bool moving() const { return rank >= 0 && !parked; }
   };
   const std::map<std::string, Trainer>& trainers() const { return trainers_; }
@@ -188,7 +190,6 @@ class Coordinator {
     std::map<std::string, std::string> failed;
     bool committing = false;
     bool parks = false;  // its writers do nothing else
-    Time begun{0};
     Witness unsettled;
   };
   using CheckpointKey = std::pair<std::uint64_t, GenerationId>;  // step first
@@ -320,10 +321,11 @@ class Coordinator {
   std::map<CheckpointKey, Checkpoint> checkpoints_;
   std::map<std::uint64_t, std::pair<int, std::string>> failed_;  // steps whose checkpoint could not be
                                                                  // written: how often, and why
-  bool checkpoint_lost_ = false;                                 // the last one, with one of its writers
-  Time write_time_{0};                                           // of the slowest shard seen
-  bool must_restore_ = false;  // what is held in memory is not to be trusted
-  GenerationId doubted_;       // whose states those were
+  bool checkpoint_lost_ = false;  // the last one, with one of its writers; none has begun since
+  GenerationId save_asked_;       // of that generation
+  Time write_time_{0};            // of the slowest shard seen
+  bool must_restore_ = false;     // what is held in memory is not to be trusted
+  GenerationId doubted_;          // whose states those were
   int restore_tries_ = 0;
 
   std::optional<StopAsked> stop_;

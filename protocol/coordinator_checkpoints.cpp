@@ -24,7 +24,6 @@ Coordinator::Checkpoint* Coordinator::checkpoint_of(const GenerationId& generati
   if (writers == nullptr || config_.job.steps < step || is_committed(step)) return nullptr;
   Checkpoint& checkpoint = checkpoints_[key];
   checkpoint.writers = *writers;
-  checkpoint.begun = now_;
   return &checkpoint;
 }
 
@@ -32,7 +31,12 @@ void Coordinator::shard_begun(const ShardBegun& begun) {
   const auto found = trainers_.find(begun.trainer);
   if (found == trainers_.end()) return;
   found->second.writing = {begun.step, begun.generation};
-  if (Checkpoint* checkpoint = checkpoint_of(begun.generation, begun.step)) checkpoint->parks |= begun.parks;
+  found->second.writing_since = now_;
+  Checkpoint* checkpoint = checkpoint_of(begun.generation, begun.step);
+  if (checkpoint == nullptr) return;
+  checkpoint->parks |= begun.parks;
+  checkpoint_lost_ = false;
+  review_checkpoints();  // it will not write an earlier one any more
 }
 
 // `written`, or why it could not be written.
@@ -40,8 +44,10 @@ void Coordinator::shard_reported(const GenerationId& generation, std::uint64_t s
                                  const std::string& trainer, const ShardWritten* written,
                                  const std::string& why) {
   const CheckpointKey key{step, generation};
-  if (const auto found = trainers_.find(trainer); found != trainers_.end() && found->second.writing == key)
-    found->second.writing.reset();
+  if (const auto found = trainers_.find(trainer); found != trainers_.end()) {
+    if (found->second.writing == key) found->second.writing.reset();
+    found->second.wrote = key;
+  }
   Checkpoint* const entry = checkpoint_of(generation, step);
   if (entry == nullptr) return;
   Checkpoint& checkpoint = *entry;
@@ -51,7 +57,7 @@ void Coordinator::shard_reported(const GenerationId& generation, std::uint64_t s
   } else {
     checkpoint.failed[trainer] = why;
   }
-  settle(key);
+  review_checkpoints();
 }
 
 bool Coordinator::is_committed(std::uint64_t step) const {
@@ -68,7 +74,8 @@ void Coordinator::replay(const TrainerState& state) {
 }
 
 // Whether nobody writes into it any more: only then it may be committed or removed. Whoever has parked, or is
-// in another generation, and has not said that it began, will not begin any more.
+// in another generation, or has begun a later one, and has not said that it began this one, will not begin
+// any more.
 bool Coordinator::settled(const CheckpointKey& key, const Checkpoint& checkpoint) const {
   const bool current = key.second == generation_;
   return !checkpoint.unsettled.any(checkpoint.writers.size(), [&](std::size_t rank) {
@@ -76,8 +83,15 @@ bool Coordinator::settled(const CheckpointKey& key, const Checkpoint& checkpoint
     if (checkpoint.written.contains(static_cast<int>(rank)) || checkpoint.failed.contains(writer))
       return false;
     const auto found = trainers_.find(writer);
-    if (found != trainers_.end()) return found->second.writing == key || (current && found->second.moving());
-    return current && phase_ == Phase::kAdopting && !gone_.contains(writer);
+    if (found != trainers_.end()) {
+      const Trainer& trainer = found->second;
+      const auto later = [&key](const auto& other) {
+        return other && other->second == key.second && other->first > key.first;
+      };
+      const bool past = later(trainer.writing) || later(trainer.wrote);
+      return trainer.writing == key || (current && trainer.moving() && !past);
+    }
+    return phase_ == Phase::kAdopting && !gone_.contains(writer);
   });
 }
 
@@ -140,9 +154,7 @@ void Coordinator::checkpoint_failed(std::uint64_t step, const std::string& why) 
 void Coordinator::judge_writers() {
   std::vector<std::string> stuck;
   for (const auto& [name, trainer] : trainers_) {
-    if (!trainer.writing) continue;
-    const auto found = checkpoints_.find(*trainer.writing);
-    if (found != checkpoints_.end() && now_ - found->second.begun > config_.hang_after) stuck.push_back(name);
+    if (trainer.writing && now_ - trainer.writing_since > config_.hang_after) stuck.push_back(name);
   }
   for (const std::string& name : stuck)
     kill(name, str("it has been writing its shard for ", config_.hang_after.count() / 1000, " s"));
@@ -151,8 +163,10 @@ void Coordinator::judge_writers() {
 // Whoever is lost while it writes takes the checkpoint with it: the others do not wait until the next one is
 // due, for losses may come faster than that.
 void Coordinator::save_again_if_lost() {
-  if (!checkpoint_lost_ || phase_ != Phase::kRunning || stop_ || ending_ || !checkpoints_.empty()) return;
-  checkpoint_lost_ = false;
+  if (!checkpoint_lost_ || phase_ != Phase::kRunning || stop_ || ending_ || !checkpoints_.empty() ||
+      save_asked_ == generation_)
+    return;
+  save_asked_ = generation_;
   for (const std::string& member : members_) send(member, Save{generation_});
 }
 

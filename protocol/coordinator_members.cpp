@@ -46,6 +46,7 @@ void Coordinator::admit(const std::string& worker, const TrainerState& state) {
   trainer.rank = -1;
   trainer.parked.reset();
   trainer.writing.reset();
+  trainer.wrote.reset();
   if (member) {
     trainer.rank = state.started->rank;
     if (parked) trainer.parked = state.parked;

@@ -1,21 +1,22 @@
 #include "trainer/checkpoint_writer.hpp"
 
-#include <chrono>
+#include <exception>
+#include <system_error>
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/text.hpp"
 
 namespace rekindle::trainer {
 
-namespace {
-
-struct Saved {
+struct CheckpointWriter::Saved {
   checkpoint::ShardEntry shard;
   std::string tensors, digest;  // as protocol::ShardWritten
 };
 
-Result<Saved> save(const std::filesystem::path& run_dir, const CheckpointWriter::Shard& shard,
-                   const checkpoint::State& state, const std::function<void()>& all_read) {
+Result<CheckpointWriter::Saved> CheckpointWriter::save(const std::filesystem::path& run_dir,
+                                                       const Shard& shard, const checkpoint::State& state,
+                                                       const std::function<void()>& all_read) {
   const checkpoint::CheckpointId id{shard.step, shard.generation.term, shard.generation.number};
   Saved saved;
   saved.digest = checkpoint::state_digest(shard.step, state).hex();
@@ -28,8 +29,6 @@ Result<Saved> save(const std::filesystem::path& run_dir, const CheckpointWriter:
   return saved;
 }
 
-}  // namespace
-
 void CheckpointWriter::begin(const Shard& shard, checkpoint::State state, bool parks) {
   finish();
   link_.send(protocol::ShardBegun{shard.generation, link_.trainer(), shard.step, parks});
@@ -37,14 +36,27 @@ void CheckpointWriter::begin(const Shard& shard, checkpoint::State state, bool p
     const std::scoped_lock lock(mutex_);
     busy_ = reads_ = true;
   }
-  thread_ = std::jthread([this, shard, state = std::move(state)] { write(shard, state); });
+  try {
+    thread_ = std::jthread([this, shard, state = std::move(state)] { write(shard, state); });
+  } catch (const std::system_error& error) {
+    report(shard, fail(str("no thread to write a checkpoint with: ", error.what())), {});
+  }
 }
 
 void CheckpointWriter::write(const Shard& shard, const checkpoint::State& state) {
   const auto began = std::chrono::steady_clock::now();
-  const auto saved = save(run_dir_, shard, state, [this] { no_longer_reads(); });
+  Result<Saved> saved = fail("");
+  try {
+    saved = save(run_dir_, shard, state, [this] { no_longer_reads(); });
+  } catch (const std::exception& error) {  // no memory, no thread: training can go on
+    saved = fail(str("the shard of step ", shard.step, " could not be written: ", error.what()));
+  }
+  report(shard, saved, std::chrono::steady_clock::now() - began);
+}
+
+void CheckpointWriter::report(const Shard& shard, const Result<Saved>& saved,
+                              std::chrono::duration<double, std::milli> took) {
   if (saved) {
-    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - began;
     link_.send(protocol::ShardWritten{shard.generation, link_.trainer(), shard.step, shard.rank,
                                       checkpoint::to_json(saved->shard), saved->tensors, saved->digest,
                                       took.count()});
@@ -62,6 +74,11 @@ void CheckpointWriter::no_longer_reads() {
   const std::scoped_lock lock(mutex_);
   reads_ = false;
   changed_.notify_all();
+}
+
+bool CheckpointWriter::reads() const {
+  const std::scoped_lock lock(mutex_);
+  return reads_;
 }
 
 bool CheckpointWriter::busy() const {

@@ -1,8 +1,10 @@
 // Writes this trainer's shards behind the step loop's back: one at a time, in a thread of its own.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -27,11 +29,16 @@ class CheckpointWriter {
   // change before release() or finish() has returned. `parks`: as ShardBegun.
   void begin(const Shard& shard, checkpoint::State state, bool parks);
   bool busy() const;
+  bool reads() const;  // release() would have to wait
   void release();
   void finish();
 
  private:
+  struct Saved;
+  static Result<Saved> save(const std::filesystem::path& run_dir, const Shard& shard,
+                            const checkpoint::State& state, const std::function<void()>& all_read);
   void write(const Shard& shard, const checkpoint::State& state);
+  void report(const Shard& shard, const Result<Saved>& saved, std::chrono::duration<double, std::milli> took);
   void no_longer_reads();
 
   Link& link_;

@@ -186,9 +186,9 @@ StepLoop::Totals StepLoop::total(const std::vector<StepHeader>& headers) {
 Result<StepLoop::Totals> StepLoop::step() {
   Times times;
   StepHeader header;
+  if (hash_due(job_, held_.step)) release_state();
   parts_.link.set_phase(TrainerPhase::kComputing, held_.step);
   if (hash_due(job_, held_.step)) {
-    parts_.writer.release();
     REKINDLE_CHECK(parts_.replica.download());
     header.state_hash = checkpoint::state_digest(held_.step, parts_.replica.state());
   }
@@ -207,7 +207,7 @@ Result<StepLoop::Totals> StepLoop::step() {
   totals.loss /= static_cast<double>(job_.leaves);
   if ((totals.flags & protocol::kNonFiniteFlag) != 0 || !totals.states.alike) return totals;
 
-  parts_.writer.release();
+  release_state();
   // From here on aborts are ignored until the whole update is in.
   parts_.link.set_phase(TrainerPhase::kApplying, held_.step);
   started = Clock::now();
@@ -270,6 +270,13 @@ Status StepLoop::evaluate(bool& stopped) {
   }
   last_step_ = Clock::now();
   return {};
+}
+
+// As long as it takes to copy the rest, which nothing can cut short.
+void StepLoop::release_state() {
+  if (!parts_.writer.reads()) return;
+  parts_.link.set_phase(TrainerPhase::kWriting, held_.step);
+  parts_.writer.release();
 }
 
 Status StepLoop::write_checkpoint(bool parks) {

@@ -65,6 +65,7 @@ class StepLoop {
   void note(const protocol::StepDone& done);
   // Begins a checkpoint; before the trainer parks, nothing may be left to write.
   Status write_checkpoint(bool parks);
+  void release_state();
   std::uint32_t own_flags();
   static Totals total(const std::vector<exchange::StepHeader>& headers);
   protocol::Parked park(protocol::ParkReason reason, const std::string& detail = {});

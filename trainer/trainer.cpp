@@ -122,7 +122,10 @@ class Trainer {
       return parked(start, status.error(), ParkReason::kExchangeFailed);
     // Whoever is no source gets another state.
     if (std::ranges::find(start.sources, start.rank) == start.sources.end()) sums_.forget();
-    if (start.sources.size() < start.members.size()) writer_.release();
+    if (start.sources.size() < start.members.size()) {
+      link_.set_phase(TrainerPhase::kWriting, start.step);
+      writer_.release();
+    }
     if (start.sources.empty()) {
       if (auto status = reach(start, exchange); !status)
         return parked(start, status.error(), ParkReason::kRestoreFailed);

@@ -116,6 +116,32 @@ TEST_F(CoordinatorTest, LostWriter_TheNextGenerationSavesAtOnce) {
   EXPECT_TRUE(sent<Save>(pass(Time(1000))).empty());  // once
 }
 
+TEST_F(CoordinatorTest, SaveWhoseGenerationBreaks_AskedOfTheNext) {
+  run_two();
+  begin_shard("a", 10);
+  begin_shard("b", 10);
+  shard(0, 10);
+  say(TrainerExited{"b", true, SIGKILL});
+  ready("c");
+  park("a", 10, ParkReason::kAborted);
+  EXPECT_EQ(sent<Save>(pass(Time(200))).size(), 2U);
+  say(TrainerExited{"c", true, SIGKILL});
+  park("a", 10, ParkReason::kAborted);
+  EXPECT_EQ(sent<Save>(pass(Time(200))).size(), 1U);
+  begin_shard("a", 11);
+  EXPECT_TRUE(sent<Save>(pass(Time(1000))).empty());
+}
+
+// Its report about the first one never came: its worker keeps the last one alone.
+TEST_F(CoordinatorTest, WriterThatBeganALaterOne_DoesNotHoldTheEarlierOpen) {
+  run_two();
+  shard(0, 10);
+  EXPECT_TRUE(of<Abandon>(all_).empty());
+  begin_shard("b", 20);
+  ASSERT_EQ(of<Abandon>(all_).size(), 1U);
+  EXPECT_EQ(of<Abandon>(all_)[0].step, 10U);
+}
+
 TEST_F(CoordinatorTest, WriterThatNeverFinishes_Killed) {
   run_two();
   begin_shard("a", 10);
