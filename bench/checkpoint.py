@@ -10,19 +10,12 @@ Standard library only.
 import argparse
 import json
 import statistics
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
+from compare import must
+
 HERE = Path(__file__).resolve().parent
-
-
-def must(command):
-    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if done.returncode != 0:
-        sys.exit(f"checkpoint: {' '.join(map(str, command))}\nended with {done.returncode}:\n{done.stdout[-2000:]}")
-    return done.stdout
 
 
 def run(options, work, every):
@@ -30,10 +23,10 @@ def run(options, work, every):
     with tempfile.TemporaryDirectory(dir=work) as directory:
         run_dir = Path(directory) / "run"
         must([options.program, "local", "--run-dir", run_dir, "--model", "vgg11", "--data", work / "data",
-              "--workers", options.workers, "--leaves", options.workers,
-              "--batch-size", options.images * options.workers, "--image-size", options.image_size,
-              "--steps", options.steps, "--exchange", "shm", "--checkpoint-interval", "24h",
-              "--checkpoint-every", every, "--keep", 2])
+              "--workers", str(options.workers), "--leaves", str(options.workers),
+              "--batch-size", str(options.images * options.workers), "--image-size", str(options.image_size),
+              "--steps", str(options.steps), "--exchange", "shm", "--checkpoint-interval", "24h",
+              "--checkpoint-every", str(every), "--keep", "2"])
         lines = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
         status = json.loads(must([options.program, "status", run_dir, "--json"]))
     steps = {line["step"]: line["step_ms"] for line in lines if "step_ms" in line and line["step"] > options.drop}
@@ -57,7 +50,7 @@ def main():
         work = Path(directory)
         # More images than the run uses: no evaluation falls between two timed steps.
         images = options.images * options.workers * (options.steps + 1)
-        must([options.program, "make-data", "cifar10", work / "data", "--samples", 5 * (images // 5 + 1)])
+        must([options.program, "make-data", "cifar10", work / "data", "--samples", str(5 * (images // 5 + 1))])
         for turn in range(1, options.rounds + 1):
             quiet, peak = run(options, work, 0)
             peaks[False] = max(peaks[False], peak)

@@ -50,9 +50,7 @@ Result<fs::path> prepare_directory(const fs::path& run_dir, const CheckpointId& 
 Result<ShardEntry> write_shard(const fs::path& run_dir, const CheckpointId& id, const State& state,
                                int shards, int shard, const std::function<void()>& all_read) {
   REKINDLE_CHECK(check_state(state));
-  StateSpec spec;
-  spec.reserve(state.size());
-  for (const Tensor& tensor : state) spec.push_back(tensor.spec);
+  const StateSpec spec = spec_of(state);
   const std::vector<Slice> slices = shard_slices(spec, shards, shard);
   std::vector<LayoutDataset> datasets;
   for (const Slice& slice : slices) datasets.push_back(dataset_of(spec[slice.tensor], slice));

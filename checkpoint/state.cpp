@@ -52,6 +52,13 @@ std::size_t TensorSpec::row_bytes() const {
   return rows() == 0 ? 0 : bytes() / static_cast<std::size_t>(rows());
 }
 
+StateSpec spec_of(const State& state) {
+  StateSpec spec;
+  spec.reserve(state.size());
+  for (const Tensor& tensor : state) spec.push_back(tensor.spec);
+  return spec;
+}
+
 std::size_t total_bytes(const StateSpec& spec) {
   std::size_t total = 0;
   for (const TensorSpec& tensor : spec) total += tensor.bytes();

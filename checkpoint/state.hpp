@@ -37,6 +37,7 @@ struct Tensor {
 using State = std::vector<Tensor>;
 using StateSpec = std::vector<TensorSpec>;
 
+StateSpec spec_of(const State& state);
 std::size_t total_bytes(const StateSpec& spec);
 
 // XXH3-128 over the step (u64) and, for each tensor in order: name length (u64), name, dtype name length

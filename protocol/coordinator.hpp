@@ -159,6 +159,7 @@ class Coordinator {
   Phase phase() const { return phase_; }
   GenerationId generation() const { return generation_; }
 
+  using CheckpointKey = std::pair<std::uint64_t, GenerationId>;  // step first
   struct Trainer {
     std::string worker;
     TrainerReady ready;
@@ -167,9 +168,8 @@ class Coordinator {
     TrainerBeat beat;
     Time heard{0}, progressed{0};
     std::uint64_t peak_pss_bytes = 0;
-    using Key = std::pair<std::uint64_t, GenerationId>;  // of a checkpoint: step first
-    std::optional<Key> writing;                          // a shard of it
-    std::optional<Key> wrote;                            // the last one that it reported
+    std::optional<CheckpointKey> writing;  // a shard of it
+    std::optional<CheckpointKey> wrote;    // the last one that it reported
     Time writing_since{0};
     bool moving() const { return rank >= 0 && !parked; }
   };
@@ -192,8 +192,7 @@ class Coordinator {
     bool parks = false;  // its writers do nothing else
     Witness unsettled;
   };
-  using CheckpointKey = std::pair<std::uint64_t, GenerationId>;  // step first
-  struct Origin {                                                // what a generation starts from
+  struct Origin {  // what a generation starts from
     std::uint64_t step = 0;
     std::set<std::string> holders;
     const Restorable* restore = nullptr;

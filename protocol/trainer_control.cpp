@@ -59,7 +59,7 @@ std::uint32_t TrainerControl::flags() const {
   std::uint32_t flags = 0;
   if (stop_ == generation_) flags |= kStopFlag;
   if (cut_ == generation_) flags |= kCutFlag;
-  if (save_ == generation_) flags |= kCheckpointFlag;
+  if (postponed_ || save_ == generation_) flags |= kCheckpointFlag;
   return flags;
 }
 

@@ -44,16 +44,22 @@ class TrainerControl {
   bool quit() const { return quit_; }
   void enter(const GenerationId& generation);
   void leave();
-  bool aborted() const;         // the generation that it is in
-  std::uint32_t flags() const;  // kStopFlag, kCutFlag, kCheckpointFlag as told by the coordinator
-  void checkpoint_begins() { save_ = {}; }
+  bool aborted() const;  // the generation that it is in
+  // kStopFlag, kCutFlag, kCheckpointFlag as told by the coordinator; kCheckpointFlag also for a postponed
+  // one.
+  std::uint32_t flags() const;
+  void checkpoint_postponed() { postponed_ = true; }  // in whichever generation it can be made
+  void checkpoint_begins() {
+    save_ = {};
+    postponed_ = false;
+  }
   const GenerationId& generation() const { return generation_; }
 
  private:
   std::optional<Start> start_;
   GenerationId generation_;  // entered last
   GenerationId newest_;      // of any Start or Abort heard
-  bool inside_ = false, quit_ = false;
+  bool inside_ = false, quit_ = false, postponed_ = false;
   GenerationId stop_, cut_, abort_, save_;
 };
 

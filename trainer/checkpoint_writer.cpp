@@ -1,5 +1,6 @@
 #include "trainer/checkpoint_writer.hpp"
 
+#include <chrono>
 #include <exception>
 #include <system_error>
 #include <utility>
@@ -9,25 +10,7 @@
 
 namespace rekindle::trainer {
 
-struct CheckpointWriter::Saved {
-  checkpoint::ShardEntry shard;
-  std::string tensors, digest;  // as protocol::ShardWritten
-};
-
-Result<CheckpointWriter::Saved> CheckpointWriter::save(const std::filesystem::path& run_dir,
-                                                       const Shard& shard, const checkpoint::State& state,
-                                                       const std::function<void()>& all_read) {
-  const checkpoint::CheckpointId id{shard.step, shard.generation.term, shard.generation.number};
-  Saved saved;
-  saved.digest = checkpoint::state_digest(shard.step, state).hex();
-  REKINDLE_TRY(saved.shard, checkpoint::write_shard(run_dir, id, state, shard.ranks, shard.rank, all_read));
-  if (shard.rank == 0) {
-    checkpoint::StateSpec spec;
-    for (const checkpoint::Tensor& tensor : state) spec.push_back(tensor.spec);
-    saved.tensors = checkpoint::to_json(spec);
-  }
-  return saved;
-}
+using protocol::ShardWritten;
 
 void CheckpointWriter::begin(const Shard& shard, checkpoint::State state, bool parks) {
   finish();
@@ -39,34 +22,40 @@ void CheckpointWriter::begin(const Shard& shard, checkpoint::State state, bool p
   try {
     thread_ = std::jthread([this, shard, state = std::move(state)] { write(shard, state); });
   } catch (const std::system_error& error) {
-    report(shard, fail(str("no thread to write a checkpoint with: ", error.what())), {});
+    report(shard, fail(str("no thread to write a checkpoint with: ", error.what())));
   }
 }
 
 void CheckpointWriter::write(const Shard& shard, const checkpoint::State& state) {
-  const auto began = std::chrono::steady_clock::now();
-  Result<Saved> saved = fail("");
   try {
-    saved = save(run_dir_, shard, state, [this] { no_longer_reads(); });
+    report(shard, save(shard, state));
   } catch (const std::exception& error) {  // no memory, no thread: training can go on
-    saved = fail(str("the shard of step ", shard.step, " could not be written: ", error.what()));
+    report(shard, fail(str("the shard of step ", shard.step, " could not be written: ", error.what())));
   }
-  report(shard, saved, std::chrono::steady_clock::now() - began);
 }
 
-void CheckpointWriter::report(const Shard& shard, const Result<Saved>& saved,
-                              std::chrono::duration<double, std::milli> took) {
+Result<ShardWritten> CheckpointWriter::save(const Shard& shard, const checkpoint::State& state) {
+  const auto began = std::chrono::steady_clock::now();
+  const checkpoint::CheckpointId id{shard.step, shard.generation.term, shard.generation.number};
+  const std::string digest = checkpoint::state_digest(shard.step, state).hex();
+  REKINDLE_TRY(
+      const checkpoint::ShardEntry entry,
+      checkpoint::write_shard(run_dir_, id, state, shard.ranks, shard.rank, [this] { no_longer_reads(); }));
+  const std::string tensors = shard.rank == 0 ? checkpoint::to_json(checkpoint::spec_of(state)) : "";
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - began;
+  return ShardWritten{shard.generation,           link_.trainer(), shard.step, shard.rank,
+                      checkpoint::to_json(entry), tensors,         digest,     took.count()};
+}
+
+void CheckpointWriter::report(const Shard& shard, const Result<ShardWritten>& saved) {
   if (saved) {
-    link_.send(protocol::ShardWritten{shard.generation, link_.trainer(), shard.step, shard.rank,
-                                      checkpoint::to_json(saved->shard), saved->tensors, saved->digest,
-                                      took.count()});
+    link_.send(*saved);
   } else {
     log_warning(saved.error().line());
     link_.send(protocol::ShardFailed{shard.generation, link_.trainer(), shard.step, saved.error().line()});
   }
-  no_longer_reads();
   const std::scoped_lock lock(mutex_);
-  busy_ = false;
+  busy_ = reads_ = false;
   changed_.notify_all();
 }
 
@@ -76,18 +65,14 @@ void CheckpointWriter::no_longer_reads() {
   changed_.notify_all();
 }
 
-bool CheckpointWriter::reads() const {
-  const std::scoped_lock lock(mutex_);
-  return reads_;
-}
-
 bool CheckpointWriter::busy() const {
   const std::scoped_lock lock(mutex_);
   return busy_;
 }
 
-void CheckpointWriter::release() {
+void CheckpointWriter::release(std::uint64_t step) {
   std::unique_lock lock(mutex_);
+  if (reads_) link_.set_phase(protocol::TrainerPhase::kWriting, step);
   changed_.wait(lock, [this] { return !reads_; });
 }
 

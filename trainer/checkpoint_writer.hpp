@@ -1,10 +1,8 @@
 // Writes this trainer's shards behind the step loop's back: one at a time, in a thread of its own.
 #pragma once
 
-#include <chrono>
 #include <condition_variable>
 #include <filesystem>
-#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -25,20 +23,19 @@ class CheckpointWriter {
     std::uint64_t step = 0;
     int ranks = 1, rank = 0;
   };
-  // Says ShardBegun, and later ShardWritten or ShardFailed. Nothing may be under way, and `state` must not
+  // Says ShardBegun, and later ShardWritten or ShardFailed. Waits for the last one first. `state` must not
   // change before release() or finish() has returned. `parks`: as ShardBegun.
   void begin(const Shard& shard, checkpoint::State state, bool parks);
   bool busy() const;
-  bool reads() const;  // release() would have to wait
-  void release();
+  // As long as it takes to copy what has not been read, which nothing can cut short: meanwhile a trainer
+  // that holds `step` says that it writes.
+  void release(std::uint64_t step);
   void finish();
 
  private:
-  struct Saved;
-  static Result<Saved> save(const std::filesystem::path& run_dir, const Shard& shard,
-                            const checkpoint::State& state, const std::function<void()>& all_read);
   void write(const Shard& shard, const checkpoint::State& state);
-  void report(const Shard& shard, const Result<Saved>& saved, std::chrono::duration<double, std::milli> took);
+  Result<protocol::ShardWritten> save(const Shard& shard, const checkpoint::State& state);
+  void report(const Shard& shard, const Result<protocol::ShardWritten>& saved);
   void no_longer_reads();
 
   Link& link_;

@@ -65,6 +65,11 @@ std::uint32_t Link::flags() {
   return control_.flags();
 }
 
+void Link::checkpoint_postponed() {
+  const std::scoped_lock lock(mutex_);
+  control_.checkpoint_postponed();
+}
+
 void Link::checkpoint_begins() {
   const std::scoped_lock lock(mutex_);
   control_.checkpoint_begins();

@@ -32,6 +32,7 @@ class Link {
   void leave();
   const std::atomic<bool>& aborted() const { return aborted_; }
   std::uint32_t flags();  // protocol::Flag: what the coordinator wants of this generation
+  void checkpoint_postponed();
   void checkpoint_begins();
 
   // What the step loop is doing; each call counts as progress.

@@ -14,9 +14,7 @@ Result<std::uint64_t> restore(model::Replica& replica, exchange::Exchange& excha
                               const std::filesystem::path& checkpoint_dir, int ranks, int rank) {
   REKINDLE_TRY(const Manifest manifest, checkpoint::read_manifest(checkpoint_dir));
   const State state = replica.state();
-  checkpoint::StateSpec spec;
-  for (const checkpoint::Tensor& tensor : state) spec.push_back(tensor.spec);
-  if (spec != manifest.tensors) {
+  if (checkpoint::spec_of(state) != manifest.tensors) {
     return fail(ExitCode::kConfig, str(checkpoint_dir.string(), " holds another model's tensors"));
   }
   REKINDLE_CHECK(checkpoint::read_part(checkpoint_dir, manifest, ranks, rank, state));

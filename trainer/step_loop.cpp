@@ -63,11 +63,9 @@ void StepLoop::note(const protocol::StepDone& done) {
 Parked StepLoop::run() {
   if (const auto missed = protocol::missed_steps(start_, parts_.history)) parts_.link.send(*missed);
   protocol::Next next = after_start(job_, start_);
-  if (!next.park) {
-    begin_leaves();
-  }
+  if (!next.park) begin_leaves();
   for (;;) {
-    parts_.overdue = parts_.overdue || next.postponed;
+    if (next.postponed) parts_.link.checkpoint_postponed();
     if (next.write && !saved_) {
       if (auto status = write_checkpoint(next.park); !status) return park(status.error());
     }
@@ -99,7 +97,6 @@ Parked StepLoop::run() {
 std::uint32_t StepLoop::own_flags() {
   std::uint32_t flags = parts_.link.flags();
   if (parts_.writer.busy()) flags |= protocol::kWritingFlag;
-  if (parts_.overdue) flags |= protocol::kCheckpointFlag;
   const auto interval = std::chrono::milliseconds(job_.checkpoint_interval_ms);
   // Whoever has been here for so long says so: generations may be short, and ranks change.
   if (interval.count() > 0 && Clock::now() - parts_.last_checkpoint >= interval)
@@ -186,9 +183,10 @@ StepLoop::Totals StepLoop::total(const std::vector<StepHeader>& headers) {
 Result<StepLoop::Totals> StepLoop::step() {
   Times times;
   StepHeader header;
-  if (hash_due(job_, held_.step)) release_state();
+  const bool hashes = hash_due(job_, held_.step);
+  if (hashes) parts_.writer.release(held_.step);
   parts_.link.set_phase(TrainerPhase::kComputing, held_.step);
-  if (hash_due(job_, held_.step)) {
+  if (hashes) {
     REKINDLE_CHECK(parts_.replica.download());
     header.state_hash = checkpoint::state_digest(held_.step, parts_.replica.state());
   }
@@ -207,7 +205,7 @@ Result<StepLoop::Totals> StepLoop::step() {
   totals.loss /= static_cast<double>(job_.leaves);
   if ((totals.flags & protocol::kNonFiniteFlag) != 0 || !totals.states.alike) return totals;
 
-  release_state();
+  parts_.writer.release(held_.step);
   // From here on aborts are ignored until the whole update is in.
   parts_.link.set_phase(TrainerPhase::kApplying, held_.step);
   started = Clock::now();
@@ -272,13 +270,6 @@ Status StepLoop::evaluate(bool& stopped) {
   return {};
 }
 
-// As long as it takes to copy the rest, which nothing can cut short.
-void StepLoop::release_state() {
-  if (!parts_.writer.reads()) return;
-  parts_.link.set_phase(TrainerPhase::kWriting, held_.step);
-  parts_.writer.release();
-}
-
 Status StepLoop::write_checkpoint(bool parks) {
   if (parks) {
     parts_.link.set_phase(TrainerPhase::kWriting, held_.step);
@@ -286,7 +277,6 @@ Status StepLoop::write_checkpoint(bool parks) {
   }
   REKINDLE_CHECK(parts_.replica.download());
   parts_.link.checkpoint_begins();
-  parts_.overdue = false;
   parts_.writer.begin({start_.generation, held_.step, ranks_, rank_}, parts_.replica.state(), parks);
   saved_ = true;
   if (parks) parts_.writer.finish();

@@ -32,7 +32,6 @@ struct Parts {
   protocol::Held& held;  // kept true at every moment that matters: only the update moves it on
   PartialSums& sums;     // of the step under way
   CheckpointWriter& writer;
-  bool& overdue;  // a checkpoint was due while the last one was still being written
   Clock::time_point& last_checkpoint;
   std::deque<protocol::StepDone>& history;  // the last steps that this replica has made
 };
@@ -65,7 +64,6 @@ class StepLoop {
   void note(const protocol::StepDone& done);
   // Begins a checkpoint; before the trainer parks, nothing may be left to write.
   Status write_checkpoint(bool parks);
-  void release_state();
   std::uint32_t own_flags();
   static Totals total(const std::vector<exchange::StepHeader>& headers);
   protocol::Parked park(protocol::ParkReason reason, const std::string& detail = {});

@@ -122,10 +122,7 @@ class Trainer {
       return parked(start, status.error(), ParkReason::kExchangeFailed);
     // Whoever is no source gets another state.
     if (std::ranges::find(start.sources, start.rank) == start.sources.end()) sums_.forget();
-    if (start.sources.size() < start.members.size()) {
-      link_.set_phase(TrainerPhase::kWriting, start.step);
-      writer_.release();
-    }
+    if (start.sources.size() < start.members.size()) writer_.release(start.step);
     if (start.sources.empty()) {
       if (auto status = reach(start, exchange); !status)
         return parked(start, status.error(), ParkReason::kRestoreFailed);
@@ -141,7 +138,7 @@ class Trainer {
     }
     data::TransformConfig test_transform{static_cast<int>(config_.job.image_size), false};
     StepLoop loop({config_.job, *dataset_, test_transform, *loader_, *hub_, *replica_, link_, held_, sums_,
-                   writer_, overdue_, last_checkpoint_, history_},
+                   writer_, last_checkpoint_, history_},
                   start, exchange);
     return loop.run();
   }
@@ -199,7 +196,6 @@ class Trainer {
   std::unique_ptr<data::Loader> loader_;
   Held held_;
   PartialSums sums_;
-  bool overdue_ = false;
   bool fresh_ = true;  // the replica has its initial values
   Clock::time_point last_checkpoint_ = Clock::now();
   std::deque<StepDone> history_;

@@ -80,7 +80,7 @@ inline Manifest write_shards(const fs::path& run_dir, const CheckpointId& id, co
   manifest.identity = R"({"model":"vgg11","seed":1})";
   manifest.fingerprint = R"({"threads":1})";
   manifest.created = "2031-02-03T04:05:06Z";
-  for (const Tensor& tensor : state) manifest.tensors.push_back(tensor.spec);
+  manifest.tensors = spec_of(state);
   for (int shard = 0; shard < shards; ++shard) {
     auto entry = write_shard(run_dir, id, state, shards, shard);
     if (!entry) ADD_FAILURE() << entry.error().line();

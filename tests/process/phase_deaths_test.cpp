@@ -63,7 +63,7 @@ TEST_P(KeptLeaves, OfTheStepThatADeathBrokeOff) {
     std::uint64_t reached = 0;
     do {
       reached = reached_step(dir());
-      ::usleep(300000);
+      ::usleep(300000);  // many steps' time: whoever has made none waits for the stopped one
     } while (reached_step(dir()) != reached);
     ::kill(trainer, SIGKILL);
     ASSERT_NO_FATAL_FAILURE(wait_for_log("of them new", tries));  // another one is in its place

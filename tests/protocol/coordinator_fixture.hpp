@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "effects.hpp"
+#include "play.hpp"
 #include "protocol/coordinator.hpp"
 
 namespace rekindle::protocol {
@@ -18,12 +20,7 @@ namespace rekindle::protocol {
 class CoordinatorTest : public ::testing::Test {
  protected:
   CoordinatorTest() {
-    config_.job.steps = 100;
-    config_.job.leaves = 4;
-    config_.job.batch_size = 8;
-    config_.job.train_samples = 80;
-    config_.job.test_samples = 16;
-    config_.expected_trainers = 2;
+    config_ = play::small_run(80);
     config_.term = 3;
   }
 
@@ -92,14 +89,6 @@ class CoordinatorTest : public ::testing::Test {
     return effects;
   }
 
-  template <class E>
-  static std::vector<E> of(const std::vector<Effect>& effects) {
-    std::vector<E> found;
-    for (const Effect& effect : effects) {
-      if (const auto* e = std::get_if<E>(&effect)) found.push_back(*e);
-    }
-    return found;
-  }
   template <class M>
   static std::vector<std::pair<std::string, M>> sent(const std::vector<Effect>& effects) {
     std::vector<std::pair<std::string, M>> found;

@@ -12,6 +12,9 @@
 
 namespace rekindle::protocol::play {
 
+// 100 steps in batches of 8 images, for two trainers.
+CoordinatorConfig small_run(std::uint64_t train_samples);
+
 class Play {
  public:
   explicit Play(CoordinatorConfig config) : config_(std::move(config)) {}

@@ -44,18 +44,7 @@ class Document {
 
 class Transcript : public ::testing::Test {
  protected:
-  Transcript() : play_(config()) {}
-
-  static CoordinatorConfig config() {
-    CoordinatorConfig config;
-    config.job.steps = 100;
-    config.job.leaves = 4;
-    config.job.batch_size = 8;
-    config.job.train_samples = 8000;
-    config.job.test_samples = 16;
-    config.expected_trainers = 2;
-    return config;
-  }
+  Transcript() : play_(small_run(8000)) {}
 
   // Two workers of one trainer each, and their generation.
   void run_two() {

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <optional>
 
+#include "effects.hpp"
 #include "protocol/worker.hpp"
 
 namespace rekindle::protocol {
@@ -17,14 +18,6 @@ class WorkerTest : public ::testing::Test {
     machine_.emplace(config_, now_);
   }
   std::vector<WorkerEffect> feed(const WorkerEvent& event) { return machine_->on(now_, event); }
-  template <class E>
-  static std::vector<E> of(const std::vector<WorkerEffect>& effects) {
-    std::vector<E> found;
-    for (const WorkerEffect& effect : effects) {
-      if (const auto* e = std::get_if<E>(&effect)) found.push_back(*e);
-    }
-    return found;
-  }
   // Connected to and welcomed by the coordinator of `term`; what it was told of the trainers.
   Registration meet(std::uint64_t term) {
     feed(TermSeen{term});

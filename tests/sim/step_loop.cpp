@@ -179,7 +179,7 @@ Task<Parked> TrainerProcess::train() {
   const Job& job = world().plan().job;
   Next next = after_start(job, start_);
   for (;;) {
-    overdue_ = overdue_ || next.postponed;
+    if (next.postponed) control_.checkpoint_postponed();
     if (next.write && !saved_) co_await write_checkpoint(next.park);
     bool stopped = false;
     if (next.evaluate) {
@@ -319,9 +319,7 @@ Task<TrainerProcess::Woken> TrainerProcess::evaluate(bool& stopped) {
   co_return Woken::kReady;
 }
 
-std::uint32_t TrainerProcess::own_flags() const {
-  return control_.flags() | (writing_ ? kWritingFlag : 0U) | (overdue_ ? kCheckpointFlag : 0U);
-}
+std::uint32_t TrainerProcess::own_flags() const { return control_.flags() | (writing_ ? kWritingFlag : 0U); }
 
 // Beside the steps that follow; before it parks, all of it.
 Task<bool> TrainerProcess::write_checkpoint(bool parks) {
@@ -337,11 +335,10 @@ Task<bool> TrainerProcess::write_checkpoint(bool parks) {
 
 void TrainerProcess::begin_shard(bool parks) {
   saved_ = true;
-  overdue_ = false;
   control_.checkpoint_begins();
   Disk& disk = world().disk();
   if (writing_) world().violated(str(name(), " begins a shard before its last one is written"));
-  writing_ = {{held_.step, start_.generation}, start_.rank, state_, tainted_, world().engine().now()};
+  writing_ = {{held_.step, start_.generation}, start_.rank, state_, tainted_};
   say(ShardBegun{start_.generation, name(), held_.step, parks});
   world().trainer_came_to(*this, TrainerPhase::kWriting);
   after(world().plan().write_ms + (disk.slow() ? 4000 : 0) + world().engine().between(0, 20),
@@ -363,7 +360,7 @@ void TrainerProcess::write_shard() {
 }
 
 ShardWritten TrainerProcess::shard_written() const {
-  const auto& [id, rank, state, tainted, began] = *writing_;
+  const auto& [id, rank, state, tainted] = *writing_;
   return {id.generation, name(), id.step, rank, str(rank), "", Hash128{state, id.step}.hex(), 20};
 }
 

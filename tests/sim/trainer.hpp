@@ -137,10 +137,8 @@ class TrainerProcess : public Process {
     int rank = 0;
     State state = 0;
     bool tainted = false;
-    Ms began = 0;
   };
   std::optional<Writing> writing_;
-  bool overdue_ = false;  // another checkpoint, as soon as that one is done
 };
 
 }  // namespace rekindle::sim

@@ -76,7 +76,7 @@ TEST_F(CheckpointWriterTest, StateThatChangesAfterItsRelease_IsWrittenAsItWas) {
   for (int half = 0; half < 2; ++half) {
     fill(1);
     writer_->begin({{1, 2}, 7, 2, half}, state(), false);
-    writer_->release();
+    writer_->release(7);
     fill(2);
     writer_->finish();
     EXPECT_FALSE(writer_->busy());
@@ -96,7 +96,7 @@ TEST_F(CheckpointWriterTest, ShardThatCannotBeWritten_SaidAndTheStateIsFree) {
   ASSERT_TRUE(make_directories(run_dir()));
   ASSERT_TRUE(replace_file(run_dir() / "checkpoints", "in the way"));
   writer_->begin({{1, 2}, 7, 1, 0}, state(), true);
-  writer_->release();
+  writer_->release(7);
   writer_->finish();
   const FromTrainer first = heard();
   ASSERT_TRUE(std::holds_alternative<protocol::ShardBegun>(first));

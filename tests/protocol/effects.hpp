@@ -1,0 +1,19 @@
+// What the machines answered, sorted out.
+#pragma once
+
+#include <variant>
+#include <vector>
+
+namespace rekindle::protocol {
+
+// Those of one kind, in order.
+template <class E, class... Kinds>
+std::vector<E> of(const std::vector<std::variant<Kinds...>>& effects) {
+  std::vector<E> found;
+  for (const auto& effect : effects) {
+    if (const auto* e = std::get_if<E>(&effect)) found.push_back(*e);
+  }
+  return found;
+}
+
+}  // namespace rekindle::protocol
