@@ -17,7 +17,7 @@ int run_worker(const WorkerOptions& options, Fd supervisor_socket) {
   worker.slots = static_cast<int>(options.job.trainers_per_worker);
   worker.least_term = options.term;
   worker.alone_limit = options.alone_limit;
-  worker.slowest_beat = protocol::Time(options.job.lost_after_ms / 5);
+  worker.slowest_beat = protocol::Time(options.job.lost_after_ms / 4);
   WorkerHost host(options.layout, worker, trainers);
   trainers.serve(
       supervisor_socket.get(),

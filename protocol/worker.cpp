@@ -111,7 +111,7 @@ void Worker::handle(const OrderedForTrainer& event) {
 
 // One coordinator hears them all: from some size on, each says less often that it is there.
 Time Worker::beat_among(std::size_t trainers) const {
-  constexpr std::size_t kTrainersPerMs = 4;
+  constexpr std::size_t kTrainersPerMs = 3;
   const Time wanted(static_cast<Time::rep>(trainers / kTrainersPerMs));
   return std::clamp(wanted, config_.beat, std::max(config_.beat, config_.slowest_beat));
 }

@@ -18,7 +18,7 @@ struct WorkerConfig {
   std::string worker, host, build;  // worker: random, never reused
   int slots = 1;
   std::uint64_t least_term = 0;
-  Time beat{500}, slowest_beat{1000};  // between two heartbeats; more in generations of many trainers
+  Time beat{500}, slowest_beat{1250};  // between two heartbeats; more in generations of many trainers
   Time first_restart{1000}, last_restart{60000};  // of a trainer that crashed: doubled each time
   Time killed_restart{100};                       // of one that was killed from outside
   Time steady{60000};                             // alive so long: its earlier crashes are forgotten
