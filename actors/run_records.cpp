@@ -63,7 +63,7 @@ Status commit_and_sweep(const run::Layout& layout, const Job& job, const CommitO
   manifest.identity = identity_of(job).dump();
   manifest.fingerprint = order.fingerprint;
   manifest.created = utc_now();
-  REKINDLE_TRY(manifest.tensors, checkpoint::state_spec_from_json(order.tensors));
+  REKINDLE_TRY(manifest.contents, checkpoint::contents_from_json(order.tensors));
   for (const std::string& shard : order.shards) {
     REKINDLE_TRY(checkpoint::ShardEntry entry, checkpoint::shard_entry_from_json(shard));
     manifest.shards.push_back(std::move(entry));

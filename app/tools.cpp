@@ -84,7 +84,7 @@ Result<nlohmann::json> describe_checkpoint(const fs::path& directory) {
                         {"digest", manifest.digest},
                         {"created", manifest.created},
                         {"bytes", bytes},
-                        {"tensors", manifest.tensors.size()},
+                        {"tensors", manifest.contents.tensors.size()},
                         {"shards", shards},
                         {"identity", nlohmann::json::parse(manifest.identity, nullptr, false)},
                         {"fingerprint", nlohmann::json::parse(manifest.fingerprint, nullptr, false)},
@@ -207,12 +207,7 @@ Status inspect(const fs::path& path, bool json) {
 Status digest(const fs::path& path, std::optional<std::uint64_t> step) {
   REKINDLE_TRY(const fs::path directory, find_checkpoint(path, step));
   REKINDLE_TRY(const checkpoint::LoadedState loaded, checkpoint::load(directory));
-  const std::string computed = checkpoint::state_digest(loaded.manifest.id.step, loaded.state).hex();
-  if (computed != loaded.manifest.digest) {
-    return fail(str("the state in ", directory.string(), " has digest ", computed, ", its manifest says ",
-                    loaded.manifest.digest));
-  }
-  std::cout << computed << "\n";
+  std::cout << loaded.manifest.digest << "\n";
   return {};
 }
 

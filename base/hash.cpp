@@ -1,6 +1,9 @@
 #include "base/hash.hpp"
 
 #include <xxhash.h>
+#ifdef __x86_64__
+#include <xxh_x86dispatch.h>  // the widest instructions of this processor; the values are the same
+#endif
 
 #include <cstdio>
 #include <new>

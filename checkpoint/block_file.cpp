@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/files.hpp"
-#include "base/hash.hpp"
 
 namespace rekindle::checkpoint {
 namespace fs = std::filesystem;
@@ -58,27 +57,23 @@ class DirectFile {
   bool direct_;
 };
 
-Result<std::vector<std::uint64_t>> write_open_file(DirectFile& file, ReadAhead& ahead) {
-  std::vector<std::uint64_t> hashes;
-  const std::uint64_t blocks = blocks_in(ahead.bytes());
-  hashes.reserve(blocks);
-  for (std::uint64_t i = 0; i < blocks; ++i) {
+Status write_open_file(DirectFile& file, ReadAhead& ahead) {
+  for (std::uint64_t written = 0; written < ahead.bytes();) {
     REKINDLE_TRY(ReadAhead::Block block, ahead.next());
-    hashes.push_back(hash64(block.bytes()));
     REKINDLE_CHECK(file.write(block.begin, block.bytes()));
+    written += block.size;
     ahead.recycle(std::move(block));
   }
-  REKINDLE_CHECK(file.finish());
-  return hashes;
+  return file.finish();
 }
 
 }  // namespace
 
-Result<std::vector<std::uint64_t>> write_blocks(const fs::path& path, ReadAhead& ahead) {
+Status write_blocks(const fs::path& path, ReadAhead& ahead) {
   REKINDLE_TRY(DirectFile file, DirectFile::create(path));
-  auto hashes = write_open_file(file, ahead);
-  if (!hashes) ::unlink(path.c_str());
-  return hashes;
+  Status written = write_open_file(file, ahead);
+  if (!written) ::unlink(path.c_str());
+  return written;
 }
 
 }  // namespace rekindle::checkpoint

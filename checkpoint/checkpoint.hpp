@@ -5,10 +5,13 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "base/result.hpp"
+#include "checkpoint/chunks.hpp"
 #include "checkpoint/state.hpp"
 
 namespace rekindle::checkpoint {
@@ -24,14 +27,6 @@ struct CheckpointId {
   friend auto operator<=>(const CheckpointId&, const CheckpointId&) = default;
 };
 
-// One hyperslab of rows of one tensor.
-struct Slice {
-  std::size_t tensor = 0;  // index in the StateSpec
-  std::int64_t first_row = 0, rows = 0;
-};
-// Shard k of n: nearly equal bytes, borders on rows.
-std::vector<Slice> shard_slices(const StateSpec& spec, int shards, int shard);
-
 struct DatasetEntry {
   std::string name;
   std::int64_t first_row = 0, rows = 0;
@@ -42,13 +37,20 @@ struct DatasetEntry {
 struct ShardEntry {
   std::string file;  // "shard-00000-of-00004.h5"
   std::uint64_t bytes = 0;
-  std::vector<std::uint64_t> block_hashes;  // XXH3-64 of each 4 MiB block, headers included
+  Hash128 frame;  // XXH3-128 of all bytes that are in no dataset
   std::vector<DatasetEntry> datasets;
 };
 std::string to_json(const ShardEntry& entry);
 Result<ShardEntry> shard_entry_from_json(const std::string& text);
-std::string to_json(const StateSpec& spec);
-Result<StateSpec> state_spec_from_json(const std::string& text);
+
+// What a state is: the tensors, and the hashes of their chunks.
+struct Contents {
+  StateSpec tensors;
+  ChunkHashes chunks;
+  friend bool operator==(const Contents&, const Contents&) = default;
+};
+std::string to_json(const Contents& contents);
+Result<Contents> contents_from_json(const std::string& text);
 
 struct Manifest {
   CheckpointId id;
@@ -56,15 +58,22 @@ struct Manifest {
   std::string identity;     // JSON object: what makes the run this run
   std::string fingerprint;  // JSON object: what makes the bits
   std::string created;      // UTC
-  StateSpec tensors;
+  Contents contents;
   std::vector<ShardEntry> shards;
 };
 
+// Between a writer and whoever wants to change the state that it reads.
+struct Reading {
+  std::function<void()> all_read;  // called once, from any thread, when the state may change again
+  std::stop_token hurry;           // a stop is requested when somebody waits for that
+};
+
 // Writes shard `shard` of `shards` into run_dir/checkpoints/ID/, durable and under its final name on return.
-// Leaves nothing under the final name on failure. `all_read` is called once, from any thread, when the state
-// may change again, which is long before all of it is durable where storage is slow.
+// Leaves nothing under the final name on failure. Fails when the bytes that it writes are not those that
+// `chunks` are the hashes of. Once hurried, it has read the state in the time of a copy, however slow the
+// storage is.
 Result<ShardEntry> write_shard(const fs::path& run_dir, const CheckpointId& id, const State& state,
-                               int shards, int shard, const std::function<void()>& all_read = {});
+                               const ChunkHashes& chunks, int shards, int shard, const Reading& reading = {});
 
 // The commit: writes the manifest beside the shards, fsyncs, renames. Refuses when a shard is missing from
 // the list, the shards do not tile every tensor, or a file is not there with its size.
@@ -76,19 +85,12 @@ Result<Manifest> read_manifest(const fs::path& checkpoint_dir);  // verifies its
 std::vector<CheckpointId> list_committed(const fs::path& run_dir);
 fs::path directory_of(const fs::path& run_dir, const CheckpointId& id);
 
-// Restore in parts: the blocks of all files, in order, are dealt out to `parts` readers in contiguous runs.
-// What reader `part` fills, as byte ranges of tensors; pure.
-struct ByteRange {
-  std::size_t tensor = 0;
-  std::uint64_t offset = 0, bytes = 0;
-};
-std::vector<ByteRange> part_ranges(const Manifest& manifest, int parts, int part);
-// Reads the blocks of one part, verifies each against its checksum, copies the ranges into `state` (whose
-// specs must equal the manifest's). Never calls libhdf5.
+// Reads part_of(tensors, parts, part) into `state` (whose specs must equal the manifest's) and checks it
+// against its checksums; what it has read is rubbish if it fails. Never calls libhdf5.
 Status read_part(const fs::path& checkpoint_dir, const Manifest& manifest, int parts, int part,
                  const State& state);
 
-// Verifies every byte; error says which file and block is damaged.
+// Verifies every byte; error says which file is damaged, and where.
 Status verify(const fs::path& checkpoint_dir, const Manifest& manifest);
 // Moves a damaged checkpoint out of the way: renames its directory to NAME.damaged.
 Status set_aside(const fs::path& run_dir, const CheckpointId& id);

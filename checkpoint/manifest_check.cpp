@@ -6,7 +6,6 @@
 #include <unordered_map>
 
 #include "base/text.hpp"
-#include "checkpoint/block_file.hpp"
 #include "checkpoint/names.hpp"
 
 namespace rekindle::checkpoint {
@@ -17,21 +16,6 @@ constexpr std::size_t kMaxDimensions = 32;                   // HDF5's limit
 
 using TensorsByName = std::unordered_map<std::string, const TensorSpec*>;
 
-Status check_tensor(const TensorSpec& tensor) {
-  REKINDLE_CHECK(check_tensor_name(tensor.name));
-  if (tensor.shape.size() > kMaxDimensions)
-    return fail(str("tensor ", tensor.name, " has too many dimensions"));
-  // Largest possible product first: a zero further on must not hide an overflow of the ones before it.
-  std::uint64_t bytes = bytes_of(tensor.dtype);
-  for (const std::int64_t dimension : tensor.shape) {
-    if (dimension < 0 || (dimension > 0 && bytes > kMaxBytes / static_cast<std::uint64_t>(dimension))) {
-      return fail(str("tensor ", tensor.name, " has an impossible shape"));
-    }
-    bytes *= std::max<std::uint64_t>(1, static_cast<std::uint64_t>(dimension));
-  }
-  return {};
-}
-
 Status check_dataset(const DatasetEntry& dataset, const TensorsByName& tensors, std::uint64_t free_from,
                      std::uint64_t file_bytes) {
   const auto tensor = tensors.find(dataset.name);
@@ -41,6 +25,9 @@ Status check_dataset(const DatasetEntry& dataset, const TensorsByName& tensors, 
       dataset.rows > spec.rows() - dataset.first_row) {
     return fail(str("dataset ", dataset.name, " has rows that its tensor has not"));
   }
+  const std::int64_t rows = rows_in_chunk(spec), end = dataset.first_row + dataset.rows;
+  if (dataset.first_row % rows != 0 || (end % rows != 0 && end != spec.rows()))
+    return fail(str("dataset ", dataset.name, " begins or ends within a chunk"));
   if (dataset.bytes != spec.row_bytes() * static_cast<std::uint64_t>(dataset.rows)) {
     return fail(str("dataset ", dataset.name, " has a wrong number of bytes"));
   }
@@ -55,10 +42,8 @@ Status check_dataset(const DatasetEntry& dataset, const TensorsByName& tensors, 
 using Cover = std::unordered_map<std::string, std::map<std::int64_t, std::int64_t>>;
 
 Status check_shard(const ShardEntry& shard, const TensorsByName& tensors, Cover& cover) {
-  if (shard.bytes == 0 || shard.bytes > kMaxBytes || shard.block_hashes.size() != blocks_in(shard.bytes)) {
-    return fail(
-        str(shard.file, " has ", shard.bytes, " bytes and ", shard.block_hashes.size(), " block checksums"));
-  }
+  if (shard.bytes == 0 || shard.bytes > kMaxBytes)
+    return fail(str(shard.file, " has ", shard.bytes, " bytes"));
   std::set<std::string> names;
   std::uint64_t free_from = 0;
   for (const DatasetEntry& dataset : shard.datasets) {
@@ -90,17 +75,33 @@ Status check_tiling(const TensorSpec& tensor, const Cover& cover) {
 
 }  // namespace
 
+Status check_tensor(const TensorSpec& tensor) {
+  REKINDLE_CHECK(check_tensor_name(tensor.name));
+  if (tensor.shape.size() > kMaxDimensions)
+    return fail(str("tensor ", tensor.name, " has too many dimensions"));
+  // Largest possible product first: a zero further on must not hide an overflow of the ones before it.
+  std::uint64_t bytes = bytes_of(tensor.dtype);
+  for (const std::int64_t dimension : tensor.shape) {
+    if (dimension < 0 || (dimension > 0 && bytes > kMaxBytes / static_cast<std::uint64_t>(dimension))) {
+      return fail(str("tensor ", tensor.name, " has an impossible shape"));
+    }
+    bytes *= std::max<std::uint64_t>(1, static_cast<std::uint64_t>(dimension));
+  }
+  return {};
+}
+
 Status check_manifest(const Manifest& manifest) {
   TensorsByName tensors;
-  for (const TensorSpec& tensor : manifest.tensors) {
+  for (const TensorSpec& tensor : manifest.contents.tensors) {
     REKINDLE_CHECK(check_tensor(tensor));
     if (!tensors.emplace(tensor.name, &tensor).second)
       return fail(str("tensor ", tensor.name, " is listed twice"));
   }
-  if (manifest.digest.size() != 32 ||
-      manifest.digest.find_first_not_of("0123456789abcdef") != std::string::npos) {
-    return fail("the state digest is not 32 hex digits");
-  }
+  if (manifest.contents.chunks.size() != chunks_in(manifest.contents.tensors))
+    return fail("there are not as many chunk hashes as chunks");
+  if (state_digest(manifest.id.step, manifest.contents.tensors, manifest.contents.chunks).hex() !=
+      manifest.digest)
+    return fail("the state digest is not that of the chunks");
   if (manifest.shards.empty()) return fail("no shards are listed");
   Cover cover;
   for (std::size_t i = 0; i < manifest.shards.size(); ++i) {
@@ -111,7 +112,7 @@ Status check_manifest(const Manifest& manifest) {
     }
     REKINDLE_CHECK(check_shard(manifest.shards[i], tensors, cover));
   }
-  for (const TensorSpec& tensor : manifest.tensors) REKINDLE_CHECK(check_tiling(tensor, cover));
+  for (const TensorSpec& tensor : manifest.contents.tensors) REKINDLE_CHECK(check_tiling(tensor, cover));
   return {};
 }
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
-#include "checkpoint/block_file.hpp"
+#include "checkpoint/manifest_check.hpp"
 
 namespace rekindle::checkpoint {
 namespace {
@@ -14,7 +14,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "rekindle-checkpoint";
-constexpr std::uint64_t kVersion = 1;
 constexpr int kMaxDepth = 64;  // nlohmann copies and dumps by recursion
 constexpr std::array kDtypes = {Dtype::kFloat32, Dtype::kFloat64, Dtype::kInt64,
                                 Dtype::kInt32,   Dtype::kUint8,   Dtype::kBfloat16};
@@ -23,7 +22,7 @@ constexpr std::array<std::pair<Role, const char*>, 3> kRoles = {
 // The end of the file: kTailBegin, 32 hex digits, kTailEnd.
 constexpr std::string_view kTailBegin = "  \"checksum\": \"";
 constexpr std::string_view kTailEnd = "\"\n}\n";
-constexpr std::size_t kChecksumDigits = 32;
+constexpr std::size_t kHashDigits = 32;
 
 Result<Json> parse_json(const std::string& text) {
   int depth = 0;
@@ -71,13 +70,17 @@ Result<std::string> text_in(const Json& json, const char* key) {
   return value->get<std::string>();
 }
 
-bool is_hex(std::string_view text, std::size_t digits) {
-  return text.size() == digits &&
-         std::ranges::all_of(text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+Result<Hash128> hash_from(const Json& json, const char* key) {
+  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  if (!json.is_string()) return bad_field(key);
+  const auto& text = json.get_ref<const std::string&>();
+  if (text.size() != kHashDigits || !std::ranges::all_of(text, is_digit)) return bad_field(key);
+  return Hash128{std::stoull(text.substr(0, kHashDigits / 2), nullptr, 16),
+                 std::stoull(text.substr(kHashDigits / 2), nullptr, 16)};
 }
 
 Json shard_json(const ShardEntry& entry) {
-  Json datasets = Json::array(), blocks = Json::array();
+  Json datasets = Json::array();
   for (const DatasetEntry& dataset : entry.datasets) {
     datasets.push_back({{"name", dataset.name},
                         {"first_row", dataset.first_row},
@@ -85,14 +88,15 @@ Json shard_json(const ShardEntry& entry) {
                         {"offset", dataset.offset},
                         {"bytes", dataset.bytes}});
   }
-  for (const std::uint64_t hash : entry.block_hashes) blocks.push_back(hex64(hash));
-  return {{"file", entry.file}, {"bytes", entry.bytes}, {"datasets", datasets}, {"blocks", blocks}};
+  return {{"file", entry.file}, {"bytes", entry.bytes}, {"frame", entry.frame.hex()}, {"datasets", datasets}};
 }
 
 Result<ShardEntry> shard_from(const Json& json) {
   ShardEntry entry;
   REKINDLE_TRY(entry.file, text_in(json, "file"));
   REKINDLE_TRY(entry.bytes, number_in(json, "bytes"));
+  REKINDLE_TRY(const Json* frame, field(json, "frame", &Json::is_string));
+  REKINDLE_TRY(entry.frame, hash_from(*frame, "frame"));
   REKINDLE_TRY(const Json* datasets, field(json, "datasets", &Json::is_array));
   for (const Json& item : *datasets) {
     DatasetEntry dataset;
@@ -103,11 +107,6 @@ Result<ShardEntry> shard_from(const Json& json) {
     REKINDLE_TRY(dataset.bytes, number_in(item, "bytes"));
     entry.datasets.push_back(std::move(dataset));
   }
-  REKINDLE_TRY(const Json* blocks, field(json, "blocks", &Json::is_array));
-  for (const Json& item : *blocks) {
-    if (!item.is_string() || !is_hex(item.get_ref<const std::string&>(), 16)) return bad_field("blocks");
-    entry.block_hashes.push_back(std::stoull(item.get_ref<const std::string&>(), nullptr, 16));
-  }
   return entry;
 }
 
@@ -117,6 +116,18 @@ Json tensor_json(const TensorSpec& tensor) {
           {"dtype", name_of(tensor.dtype)},
           {"shape", Json(tensor.shape)},
           {"role", role->second}};
+}
+
+std::vector<Json> contents_json(const Contents& contents) {
+  std::vector<Json> tensors;
+  auto chunk = contents.chunks.begin();
+  for (const TensorSpec& tensor : contents.tensors) {
+    Json chunks = Json::array();
+    for (std::uint64_t i = chunks_in(tensor); i > 0; --i) chunks.push_back((chunk++)->hex());
+    tensors.push_back(tensor_json(tensor));
+    tensors.back()["chunks"] = std::move(chunks);
+  }
+  return tensors;
 }
 
 Result<TensorSpec> tensor_from(const Json& json) {
@@ -141,24 +152,37 @@ Result<TensorSpec> tensor_from(const Json& json) {
   return tensor;
 }
 
-// One entry a line: readable, and a diff of two manifests shows what differs.
-template <class Items, class ToJson>
-std::string lines(const Items& items, ToJson to_json) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    text += str(i == 0 ? "\n    " : ",\n    ", to_json(items[i]).dump());
+// The tensors of one object, each with as many hashes as it has chunks.
+Result<Contents> contents_from(const Json& json) {
+  REKINDLE_TRY(const Json* tensors, field(json, "tensors", &Json::is_array));
+  Contents contents;
+  for (const Json& item : *tensors) {
+    REKINDLE_TRY(TensorSpec tensor, tensor_from(item));
+    REKINDLE_CHECK(check_tensor(tensor));  // first: a shape may be anything
+    REKINDLE_TRY(const Json* chunks, field(item, "chunks", &Json::is_array));
+    if (chunks->size() != chunks_in(tensor)) return bad_field("chunks");
+    for (const Json& chunk : *chunks) {
+      REKINDLE_TRY(const Hash128 hash, hash_from(chunk, "chunks"));
+      contents.chunks.push_back(hash);
+    }
+    contents.tensors.push_back(std::move(tensor));
   }
+  return contents;
+}
+
+// One entry a line: readable, and a diff of two manifests shows what differs.
+std::string lines(const std::vector<Json>& items) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < items.size(); ++i) text += str(i == 0 ? "\n    " : ",\n    ", items[i].dump());
   return text + (items.empty() ? "]" : "\n  ]");
 }
 
 Result<Manifest> manifest_from(const Json& json) {
   REKINDLE_TRY(const std::string format, text_in(json, "format"));
   REKINDLE_TRY(const std::uint64_t version, number_in(json, "version"));
-  REKINDLE_TRY(const std::uint64_t block_bytes, number_in(json, "block_bytes"));
   if (format != kFormat) return bad_field("format");
-  if (version != kVersion)
-    return fail(str("format version ", version, " is not known"), "use a newer rekindle");
-  if (block_bytes != kBlockBytes) return bad_field("block_bytes");
+  if (version != kFormatVersion)
+    return fail(str("format version ", version, " is not known"), "use the rekindle that wrote it");
   Manifest manifest;
   REKINDLE_TRY(manifest.id.step, number_in(json, "step"));
   REKINDLE_TRY(manifest.id.term, number_in(json, "term"));
@@ -169,11 +193,7 @@ Result<Manifest> manifest_from(const Json& json) {
   REKINDLE_TRY(const Json* fingerprint, field(json, "fingerprint", &Json::is_object));
   manifest.identity = identity->dump();
   manifest.fingerprint = fingerprint->dump();
-  REKINDLE_TRY(const Json* tensors, field(json, "tensors", &Json::is_array));
-  for (const Json& item : *tensors) {
-    REKINDLE_TRY(TensorSpec tensor, tensor_from(item));
-    manifest.tensors.push_back(std::move(tensor));
-  }
+  REKINDLE_TRY(manifest.contents, contents_from(json));
   REKINDLE_TRY(const Json* shards, field(json, "shards", &Json::is_array));
   for (const Json& item : *shards) {
     REKINDLE_TRY(ShardEntry entry, shard_from(item));
@@ -191,39 +211,32 @@ Result<ShardEntry> shard_entry_from_json(const std::string& text) {
   return shard_from(json);
 }
 
-std::string to_json(const StateSpec& spec) {
-  Json tensors = Json::array();
-  for (const TensorSpec& tensor : spec) tensors.push_back(tensor_json(tensor));
-  return Json{{"tensors", tensors}}.dump();
-}
+std::string to_json(const Contents& contents) { return Json{{"tensors", contents_json(contents)}}.dump(); }
 
-Result<StateSpec> state_spec_from_json(const std::string& text) {
+Result<Contents> contents_from_json(const std::string& text) {
   REKINDLE_TRY(const Json json, parse_json(text));
-  REKINDLE_TRY(const Json* tensors, field(json, "tensors", &Json::is_array));
-  StateSpec spec;
-  for (const Json& item : *tensors) {
-    REKINDLE_TRY(TensorSpec tensor, tensor_from(item));
-    spec.push_back(std::move(tensor));
-  }
-  return spec;
+  return contents_from(json);
 }
 
 Result<std::string> manifest_text(const Manifest& manifest) {
   REKINDLE_TRY(const Json identity, parse_json(manifest.identity));
   REKINDLE_TRY(const Json fingerprint, parse_json(manifest.fingerprint));
-  std::string text = str(
-      "{\n  \"format\": \"", kFormat, "\",\n  \"version\": ", kVersion, ",\n  \"step\": ", manifest.id.step,
-      ",\n  \"term\": ", manifest.id.term, ",\n  \"generation\": ", manifest.id.generation,
-      ",\n  \"created\": ", Json(manifest.created).dump(), ",\n  \"digest\": ", Json(manifest.digest).dump(),
-      ",\n  \"identity\": ", identity.dump(), ",\n  \"fingerprint\": ", fingerprint.dump(),
-      ",\n  \"block_bytes\": ", kBlockBytes, ",\n  \"tensors\": ", lines(manifest.tensors, tensor_json),
-      ",\n  \"shards\": ", lines(manifest.shards, shard_json), ",\n");
+  std::vector<Json> shards;
+  for (const ShardEntry& entry : manifest.shards) shards.push_back(shard_json(entry));
+  std::string text = str("{\n  \"format\": \"", kFormat, "\",\n  \"version\": ", kFormatVersion,
+                         ",\n  \"step\": ", manifest.id.step, ",\n  \"term\": ", manifest.id.term,
+                         ",\n  \"generation\": ", manifest.id.generation,
+                         ",\n  \"created\": ", Json(manifest.created).dump(),
+                         ",\n  \"digest\": ", Json(manifest.digest).dump(),
+                         ",\n  \"identity\": ", identity.dump(), ",\n  \"fingerprint\": ", fingerprint.dump(),
+                         ",\n  \"tensors\": ", lines(contents_json(manifest.contents)),
+                         ",\n  \"shards\": ", lines(shards), ",\n");
   const Hash128 checksum = hash128(std::as_bytes(std::span(text)));
   return str(text, kTailBegin, checksum.hex(), kTailEnd);
 }
 
 Result<Manifest> parse_manifest(const std::string& text) {
-  constexpr std::size_t kTail = kTailBegin.size() + kChecksumDigits + kTailEnd.size();
+  constexpr std::size_t kTail = kTailBegin.size() + kHashDigits + kTailEnd.size();
   const std::string_view all = text;
   if (all.size() < kTail) return fail("too short");
   const std::string_view tail = all.substr(all.size() - kTail);

@@ -8,7 +8,8 @@
 
 namespace rekindle::checkpoint {
 
-// No manifest is larger: 20 bytes a block make this room for checkpoints of 50 TB.
+inline constexpr std::uint64_t kFormatVersion = 2;
+// No manifest is larger: 35 bytes a chunk make this room for states of 7 TB.
 inline constexpr std::uint64_t kMaxManifestBytes = std::uint64_t{256} << 20;
 
 // `identity` and `fingerprint` must be JSON objects.

@@ -8,10 +8,33 @@
 
 namespace rekindle::checkpoint {
 
+namespace {
+
+// Before anybody hurries: enough that reading and writing overlap, few enough to stay in a processor's cache.
+constexpr std::uint64_t kBuffersAhead = 3;
+
+}  // namespace
+
 BlockBuffer::BlockBuffer() : bytes_(static_cast<std::byte*>(::operator new(kBlockBytes, kAlignment))) {}
 
-ReadAhead::ReadAhead(const Layout& layout, const std::vector<Piece>& pieces, std::function<void()> all_read)
-    : layout_(layout), pieces_(pieces), all_read_(std::move(all_read)), thread_([this] { run(); }) {}
+bool ChunkCheck::matches(const Piece& piece, std::span<const std::byte> bytes) {
+  if (piece.chunks.empty()) return true;
+  while (!bytes.empty()) {
+    const std::uint64_t chunk = hashed_ / piece.chunk_bytes;
+    const std::uint64_t end = std::min<std::uint64_t>((chunk + 1) * piece.chunk_bytes, piece.bytes.size());
+    const std::size_t count = std::min<std::uint64_t>(bytes.size(), end - hashed_);
+    hasher_.update(bytes.first(count));
+    hashed_ += count;
+    bytes = bytes.subspan(count);
+    if (hashed_ < end) break;
+    if (std::exchange(hasher_, Hasher128()).digest() != piece.chunks[chunk]) return false;
+    if (hashed_ == piece.bytes.size()) hashed_ = 0;
+  }
+  return true;
+}
+
+ReadAhead::ReadAhead(const Layout& layout, const std::vector<Piece>& pieces, const Reading& reading)
+    : layout_(layout), pieces_(pieces), reading_(reading), thread_([this] { run(); }) {}
 
 ReadAhead::~ReadAhead() {
   {
@@ -28,21 +51,27 @@ void ReadAhead::run() {
     auto buffer = take_buffer();
     if (!buffer) break;
     Block block{std::move(*buffer), begin, std::min<std::uint64_t>(kBlockBytes, layout_.bytes - begin)};
-    fill(next_piece, begin, {block.buffer.data(), block.size});
+    if (!fill(next_piece, begin, {block.buffer.data(), block.size})) {
+      fail_with("the state has changed since it was hashed: a program's or the memory's fault");
+      break;
+    }
     const std::lock_guard lock(mutex_);
     if (given_up_) break;
     blocks_.push_back(std::move(block));
     filled_.notify_one();
   }
-  if (all_read_) all_read_();
+  if (reading_.all_read) reading_.all_read();
 }
 
 // A block that lies at `begin` of the file, from the pieces and, around them, from the layout's image.
 // `next_piece`: the first that does not end before this block.
-void ReadAhead::fill(std::size_t& next_piece, std::uint64_t begin, std::span<std::byte> block) const {
+bool ReadAhead::fill(std::size_t& next_piece, std::uint64_t begin, std::span<std::byte> block) {
   const std::uint64_t end = begin + block.size();
   const auto headers = [&](std::uint64_t from, std::uint64_t to) {
-    if (from < to) layout_.headers.read(from, block.subspan(from - begin, to - from));
+    if (from >= to) return;
+    const std::span<std::byte> bytes = block.subspan(from - begin, to - from);
+    layout_.headers.read(from, bytes);
+    frame_.update(bytes);
   };
   std::uint64_t done = begin;
   for (; next_piece < pieces_.size() && pieces_[next_piece].offset < end; ++next_piece) {
@@ -50,27 +79,41 @@ void ReadAhead::fill(std::size_t& next_piece, std::uint64_t begin, std::span<std
     const std::uint64_t from = std::max(piece.offset, begin);
     const std::uint64_t to = std::min(piece.offset + piece.bytes.size(), end);
     headers(done, from);
-    std::memcpy(block.data() + (from - begin), piece.bytes.data() + (from - piece.offset), to - from);
+    const std::span<std::byte> bytes = block.subspan(from - begin, to - from);
+    std::memcpy(bytes.data(), piece.bytes.data() + (from - piece.offset), bytes.size());
+    // Of the copy, which is what will be written, and is in the cache.
+    if (!check_.matches(piece, bytes)) return false;
     done = to;
     if (piece.offset + piece.bytes.size() > end) break;  // goes on in the next block
   }
   headers(done, end);
+  return true;
 }
 
-// Where memory is short, one that has been written; none at all if there is none to wait for.
+void ReadAhead::fail_with(const char* why) {
+  const std::lock_guard lock(mutex_);
+  failed_ = why;
+  filled_.notify_one();
+}
+
+// A new one at first, and whenever somebody hurries; else, and where memory is short, one that has been
+// written.
 std::optional<BlockBuffer> ReadAhead::take_buffer() {
   std::unique_lock lock(mutex_);
+  const auto wait = [&](std::stop_token until) {
+    recycled_.wait(lock, std::move(until), [this] { return given_up_ || !buffers_.empty() || in_use_ == 0; });
+  };
+  if (buffers_.empty() && in_use_ >= kBuffersAhead) wait(reading_.hurry);
+  if (given_up_) return std::nullopt;
   if (buffers_.empty()) {
     try {
-      BlockBuffer buffer;
-      ++in_use_;
-      return buffer;
+      buffers_.emplace_back();
     } catch (const std::bad_alloc&) {
-      recycled_.wait(lock, [this] { return given_up_ || !buffers_.empty() || in_use_ == 0; });
+      wait({});
     }
   }
   if (buffers_.empty()) {
-    no_memory_ = true;
+    failed_ = "no memory for a copy of the state";
     filled_.notify_one();
     return std::nullopt;
   }
@@ -82,12 +125,14 @@ std::optional<BlockBuffer> ReadAhead::take_buffer() {
 
 Result<ReadAhead::Block> ReadAhead::next() {
   std::unique_lock lock(mutex_);
-  filled_.wait(lock, [this] { return !blocks_.empty() || no_memory_; });
-  if (blocks_.empty()) return fail("no memory for a copy of the state");
+  filled_.wait(lock, [this] { return !blocks_.empty() || failed_ != nullptr; });
+  if (blocks_.empty()) return fail(failed_);
   Block block = std::move(blocks_.front());
   blocks_.pop_front();
   return block;
 }
+
+Hash128 ReadAhead::frame() { return frame_.digest(); }
 
 void ReadAhead::recycle(Block block) {
   const std::lock_guard lock(mutex_);

@@ -1,12 +1,11 @@
-// Turns a laid-out file into blocks, ahead of whoever writes them: so memory that others want to change is
-// read in the time of a copy, however slow the storage is. Internal to checkpoint/.
+// Turns a laid-out file into blocks, ahead of whoever writes them: a few of them, and all the rest at once
+// when somebody wants to change the memory that they come from. Internal to checkpoint/.
 #pragma once
 
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -15,15 +14,31 @@
 #include <thread>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "base/result.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "checkpoint/layout.hpp"
 
 namespace rekindle::checkpoint {
 
-// Some bytes at some place of the file.
+// Some bytes at some place of the file, and what they should be: the hash of each `chunk_bytes` of them (the
+// last may be shorter), or none.
 struct Piece {
   std::uint64_t offset = 0;
   std::span<const std::byte> bytes;
+  std::span<const Hash128> chunks = {};
+  std::size_t chunk_bytes = 0;
+};
+
+// Hashes bytes as they come, and tells whether each chunk is what it should be.
+class ChunkCheck {
+ public:
+  // `bytes` go on where the last ones ended, from the first chunk of `piece` to its last.
+  bool matches(const Piece& piece, std::span<const std::byte> bytes);
+
+ private:
+  Hasher128 hasher_;
+  std::uint64_t hashed_ = 0;  // of the piece
 };
 
 // Memory for one block, aligned as O_DIRECT wants it.
@@ -42,9 +57,8 @@ class BlockBuffer {
 
 class ReadAhead {
  public:
-  // `pieces` in order of offset, without overlaps. `all_read` is called once, from any thread, when no piece
-  // will be read any more; the destructor sees to it in any case.
-  ReadAhead(const Layout& layout, const std::vector<Piece>& pieces, std::function<void()> all_read);
+  // `pieces` in order of offset, without overlaps.
+  ReadAhead(const Layout& layout, const std::vector<Piece>& pieces, const Reading& reading);
   ~ReadAhead();
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
@@ -55,26 +69,34 @@ class ReadAhead {
     std::size_t size = 0;
     std::span<const std::byte> bytes() { return {buffer.data(), size}; }
   };
-  // In order of the file; as many as there are blocks, no more. Fails when there is no memory for it.
+  // In order of the file; as many as there are blocks, no more. Fails when there is no memory for it, or a
+  // chunk is not what it should be.
   Result<Block> next();
+  Hash128 frame();  // of all bytes outside of the pieces; after the last block has come
   void recycle(Block block);
   std::uint64_t bytes() const { return layout_.bytes; }  // of the file
 
  private:
   void run();
-  void fill(std::size_t& next_piece, std::uint64_t begin, std::span<std::byte> block) const;
+  // False if a chunk is not what it should be.
+  bool fill(std::size_t& next_piece, std::uint64_t begin, std::span<std::byte> block);
   std::optional<BlockBuffer> take_buffer();
+  void fail_with(const char* why);
 
   const Layout& layout_;
   const std::vector<Piece>& pieces_;
-  const std::function<void()> all_read_;
+  const Reading& reading_;
+  ChunkCheck check_;  // these two: only of the thread, until it has filled the last block
+  Hasher128 frame_;
   std::mutex mutex_;
-  std::condition_variable filled_, recycled_;
-  std::deque<Block> blocks_;                   // guarded by mutex_
-  std::vector<BlockBuffer> buffers_;           // guarded by mutex_
-  std::uint64_t in_use_ = 0;                   // buffers that are filled, or being written; guarded by mutex_
-  bool given_up_ = false, no_memory_ = false;  // guarded by mutex_
-  std::thread thread_;                         // last: it uses all of the above
+  std::condition_variable filled_;
+  std::condition_variable_any recycled_;
+  std::deque<Block> blocks_;          // guarded by mutex_, as all below
+  std::vector<BlockBuffer> buffers_;  // that nobody uses
+  std::uint64_t in_use_ = 0;          // buffers that are filled, or being written
+  bool given_up_ = false;
+  const char* failed_ = nullptr;
+  std::thread thread_;  // last: it uses all of the above
 };
 
 }  // namespace rekindle::checkpoint

@@ -2,109 +2,144 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 #include <functional>
 #include <unordered_map>
 
 #include "base/files.hpp"
 #include "base/text.hpp"
-#include "checkpoint/block_file.hpp"
 #include "checkpoint/checkpoint.hpp"
 
 namespace rekindle::checkpoint {
 namespace {
 
-// A run of blocks of one shard.
-struct BlockRun {
-  const ShardEntry* shard = nullptr;
-  std::uint64_t first = 0, last = 0;  // [first, last)
-  std::uint64_t begin() const { return first * kBlockBytes; }
-  std::uint64_t end() const { return std::min(last * kBlockBytes, shard->bytes); }
+// Reads the shards of one checkpoint, whose sizes must be right.
+class ShardReader {
+ public:
+  explicit ShardReader(fs::path checkpoint_dir) : directory_(std::move(checkpoint_dir)) {}
+
+  Status read(const ShardEntry& shard, std::uint64_t offset, std::span<std::byte> out) {
+    if (&shard != open_) REKINDLE_CHECK(open(shard));
+    return read_into(fd_.get(), path_, offset, out);
+  }
+  const fs::path& path() const { return path_; }  // of the shard that was read last
+
+ private:
+  Status open(const ShardEntry& shard) {
+    open_ = nullptr;
+    path_ = directory_ / shard.file;
+    fd_ = Fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // nonblocking: it might be a pipe
+    if (!fd_) return forward_error(errno_error("cannot open", path_));
+    struct stat info {};
+    if (::fstat(fd_.get(), &info) != 0) return forward_error(errno_error("cannot stat", path_));
+    if (!S_ISREG(info.st_mode) || static_cast<std::uint64_t>(info.st_size) != shard.bytes) {
+      return fail(str(path_.string(), " is damaged: it has ", info.st_size, " bytes, the manifest says ",
+                      shard.bytes));
+    }
+    ::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
+    open_ = &shard;
+    return {};
+  }
+
+  const fs::path directory_;
+  fs::path path_;
+  Fd fd_;
+  const ShardEntry* open_ = nullptr;
 };
 
-std::vector<BlockRun> runs_of(const Manifest& manifest, int parts, int part) {
-  std::uint64_t total = 0;
-  for (const ShardEntry& shard : manifest.shards) total += shard.block_hashes.size();
-  const auto share = [&](int p) {
-    return total * static_cast<std::uint64_t>(p) / static_cast<std::uint64_t>(parts);
-  };
-  const std::uint64_t from = share(part), to = share(part + 1);
-  std::vector<BlockRun> runs;
-  std::uint64_t base = 0;
+// One chunk of the state, and where it lies.
+struct StoredChunk {
+  Slice slice;
+  Hash128 hash;
+  const ShardEntry* shard = nullptr;
+  std::uint64_t offset = 0;  // in the shard
+  std::size_t bytes = 0;
+};
+
+struct Place {
+  const ShardEntry* shard = nullptr;
+  const DatasetEntry* dataset = nullptr;
+};
+
+// Of each tensor's rows, in order. The manifest has been checked: they tile the tensors, on chunk borders.
+std::unordered_map<std::string, std::vector<Place>> places_of(const Manifest& manifest) {
+  std::unordered_map<std::string, std::vector<Place>> places;
   for (const ShardEntry& shard : manifest.shards) {
-    const std::uint64_t count = shard.block_hashes.size();
-    const std::uint64_t first = std::clamp(from, base, base + count) - base;
-    const std::uint64_t last = std::clamp(to, base, base + count) - base;
-    if (first < last) runs.push_back({&shard, first, last});
-    base += count;
+    for (const DatasetEntry& dataset : shard.datasets) places[dataset.name].push_back({&shard, &dataset});
   }
-  return runs;
+  for (auto& [name, of_tensor] : places)
+    std::ranges::sort(of_tensor, {}, [](const Place& place) { return place.dataset->first_row; });
+  return places;
 }
 
-using TensorIndex = std::unordered_map<std::string, std::size_t>;
-
-TensorIndex index_of(const StateSpec& spec) {
-  TensorIndex index;
-  for (std::size_t i = 0; i < spec.size(); ++i) index.emplace(spec[i].name, i);
-  return index;
-}
-
-// Calls `use` with each byte range of a tensor that lies in [begin, end) of the file, and its place in the
-// file.
-void for_each_range(const StateSpec& spec, const TensorIndex& index, const ShardEntry& shard,
-                    std::uint64_t begin, std::uint64_t end,
-                    const std::function<void(const ByteRange&, std::uint64_t)>& use) {
-  // Datasets are in order of offset and do not overlap.
-  auto dataset = std::ranges::upper_bound(shard.datasets, begin, {},
-                                          [](const DatasetEntry& each) { return each.offset + each.bytes; });
-  for (; dataset != shard.datasets.end() && dataset->offset < end; ++dataset) {
-    const std::uint64_t from = std::max(dataset->offset, begin);
-    const std::uint64_t to = std::min(dataset->offset + dataset->bytes, end);
-    const std::size_t tensor = index.at(dataset->name);
-    const std::uint64_t first_byte =
-        static_cast<std::uint64_t>(dataset->first_row) * spec[tensor].row_bytes();
-    use({tensor, first_byte + (from - dataset->offset), to - from}, from);
-  }
-}
-
-using UseBlock = std::function<void(std::uint64_t begin, std::span<const std::byte> block)>;
-
-// Reads and verifies the blocks of one run, one after the other.
-Status read_run(const fs::path& checkpoint_dir, const BlockRun& run, std::span<std::byte> buffer,
-                const UseBlock& use) {
-  const fs::path path = checkpoint_dir / run.shard->file;
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // nonblocking: it might be a pipe
-  if (!fd) return forward_error(errno_error("cannot open", path));
-  struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) return forward_error(errno_error("cannot stat", path));
-  if (!S_ISREG(info.st_mode) || static_cast<std::uint64_t>(info.st_size) != run.shard->bytes) {
-    return fail(str(path.string(), " is damaged: it has ", info.st_size, " bytes, the manifest says ",
-                    run.shard->bytes));
-  }
-  ::posix_fadvise(fd.get(), static_cast<off_t>(run.begin()), static_cast<off_t>(run.end() - run.begin()),
-                  POSIX_FADV_SEQUENTIAL);
-  for (std::uint64_t i = run.first; i < run.last; ++i) {
-    const std::uint64_t begin = i * kBlockBytes;
-    const auto block = buffer.first(std::min<std::uint64_t>(kBlockBytes, run.shard->bytes - begin));
-    REKINDLE_CHECK(read_into(fd.get(), path, begin, block));
-    if (hash64(block) != run.shard->block_hashes[i]) {
-      return fail(str(path.string(), " is damaged: block ", i, " (bytes ", begin, " to ",
-                      begin + block.size() - 1, ") does not match its checksum"));
+// The chunks of one part, in canonical order.
+std::vector<StoredChunk> stored_chunks(const Manifest& manifest, int parts, int part) {
+  const auto& [tensors, hashes] = manifest.contents;
+  const auto places = places_of(manifest);
+  std::vector<StoredChunk> chunks;
+  std::size_t tensor = 0, first_hash = 0;  // of that tensor
+  for (const Slice& slice : part_of(tensors, parts, part)) {
+    for (; tensor < slice.tensor; ++tensor) first_hash += chunks_in(tensors[tensor]);
+    const TensorSpec& spec = tensors[tensor];
+    const std::int64_t rows = rows_in_chunk(spec), end = slice.first_row + slice.rows;
+    auto place = places.at(spec.name).begin();
+    for (std::int64_t row = slice.first_row; row < end; row += rows) {
+      while (place->dataset->first_row + place->dataset->rows <= row) ++place;
+      const std::int64_t count = std::min(rows, end - row);
+      const auto in_dataset = static_cast<std::uint64_t>(row - place->dataset->first_row);
+      chunks.push_back({{tensor, row, count},
+                        hashes[first_hash + static_cast<std::size_t>(row / rows)],
+                        place->shard,
+                        place->dataset->offset + in_dataset * spec.row_bytes(),
+                        static_cast<std::size_t>(count) * spec.row_bytes()});
     }
-    use(begin, block);
   }
-  return {};
+  return chunks;
+}
+
+Status read_chunk(ShardReader& reader, const Manifest& manifest, const StoredChunk& chunk,
+                  std::span<std::byte> out) {
+  REKINDLE_CHECK(reader.read(*chunk.shard, chunk.offset, out));
+  if (hash128(out) == chunk.hash) return {};
+  return fail(str(reader.path().string(), " is damaged: rows ", chunk.slice.first_row, " to ",
+                  chunk.slice.first_row + chunk.slice.rows - 1, " of ",
+                  manifest.contents.tensors[chunk.slice.tensor].name, " (bytes ", chunk.offset, " to ",
+                  chunk.offset + chunk.bytes - 1, ") do not match their checksum"));
+}
+
+// Everything in a shard that is in no dataset.
+Status verify_frame(ShardReader& reader, const ShardEntry& shard) {
+  std::array<std::byte, 65536> buffer;
+  Hasher128 hasher;
+  std::uint64_t begin = 0;
+  const auto hash_until = [&](std::uint64_t end) -> Status {
+    while (begin < end) {
+      const auto bytes = std::span(buffer).first(std::min<std::uint64_t>(buffer.size(), end - begin));
+      REKINDLE_CHECK(reader.read(shard, begin, bytes));
+      hasher.update(bytes);
+      begin += bytes.size();
+    }
+    return {};
+  };
+  for (const DatasetEntry& dataset : shard.datasets) {
+    REKINDLE_CHECK(hash_until(dataset.offset));
+    begin = dataset.offset + dataset.bytes;
+  }
+  REKINDLE_CHECK(hash_until(shard.bytes));
+  if (hasher.digest() == shard.frame) return {};
+  return fail(str(reader.path().string(), " is damaged: its headers do not match their checksum"));
 }
 
 Status check_specs(const Manifest& manifest, const State& state) {
-  if (state.size() != manifest.tensors.size()) {
-    return fail(str("the checkpoint has ", manifest.tensors.size(), " tensors, the model has ", state.size()),
+  const StateSpec& tensors = manifest.contents.tensors;
+  if (state.size() != tensors.size()) {
+    return fail(str("the checkpoint has ", tensors.size(), " tensors, the model has ", state.size()),
                 "restore with the model and optimizer that wrote it");
   }
   for (std::size_t i = 0; i < state.size(); ++i) {
-    if (state[i].spec != manifest.tensors[i] || state[i].bytes.size() != state[i].spec.bytes()) {
-      return fail(str("tensor ", state[i].spec.name, " differs from the checkpoint's ",
-                      manifest.tensors[i].name, " in name, type, shape or role"),
+    if (state[i].spec != tensors[i] || state[i].bytes.size() != state[i].spec.bytes()) {
+      return fail(str("tensor ", state[i].spec.name, " differs from the checkpoint's ", tensors[i].name,
+                      " in name, type, shape or role"),
                   "restore with the model and optimizer that wrote it");
     }
   }
@@ -113,39 +148,23 @@ Status check_specs(const Manifest& manifest, const State& state) {
 
 }  // namespace
 
-std::vector<ByteRange> part_ranges(const Manifest& manifest, int parts, int part) {
-  std::vector<ByteRange> ranges;
-  const TensorIndex index = index_of(manifest.tensors);
-  for (const BlockRun& run : runs_of(manifest, parts, part)) {
-    for_each_range(manifest.tensors, index, *run.shard, run.begin(), run.end(),
-                   [&ranges](const ByteRange& range, std::uint64_t) { ranges.push_back(range); });
-  }
-  return ranges;
-}
-
 Status read_part(const fs::path& checkpoint_dir, const Manifest& manifest, int parts, int part,
                  const State& state) {
   REKINDLE_CHECK(check_specs(manifest, state));
-  const TensorIndex index = index_of(manifest.tensors);
-  std::vector<std::byte> buffer(kBlockBytes);
-  for (const BlockRun& run : runs_of(manifest, parts, part)) {
-    REKINDLE_CHECK(
-        read_run(checkpoint_dir, run, buffer, [&](std::uint64_t begin, std::span<const std::byte> block) {
-          for_each_range(manifest.tensors, index, *run.shard, begin, begin + block.size(),
-                         [&](const ByteRange& range, std::uint64_t place) {
-                           std::memcpy(state[range.tensor].bytes.data() + range.offset,
-                                       block.data() + (place - begin), range.bytes);
-                         });
-        }));
-  }
+  ShardReader reader(checkpoint_dir);
+  for (const StoredChunk& chunk : stored_chunks(manifest, parts, part))
+    REKINDLE_CHECK(read_chunk(reader, manifest, chunk, bytes_of(state, chunk.slice)));
   return {};
 }
 
 Status verify(const fs::path& checkpoint_dir, const Manifest& manifest) {
-  std::vector<std::byte> buffer(kBlockBytes);
-  for (const BlockRun& run : runs_of(manifest, 1, 0)) {
-    REKINDLE_CHECK(read_run(checkpoint_dir, run, buffer, [](std::uint64_t, std::span<const std::byte>) {}));
+  ShardReader reader(checkpoint_dir);
+  std::vector<std::byte> buffer;
+  for (const StoredChunk& chunk : stored_chunks(manifest, 1, 0)) {
+    buffer.resize(std::max(buffer.size(), chunk.bytes));
+    REKINDLE_CHECK(read_chunk(reader, manifest, chunk, std::span(buffer).first(chunk.bytes)));
   }
+  for (const ShardEntry& shard : manifest.shards) REKINDLE_CHECK(verify_frame(reader, shard));
   return {};
 }
 

@@ -1,18 +1,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "checkpoint/block_file.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/layout.hpp"
+#include "checkpoint/manifest_text.hpp"
 #include "checkpoint/names.hpp"
 
 namespace rekindle::checkpoint {
 namespace {
-
-constexpr std::int64_t kFormatVersion = 1;
 
 LayoutDataset dataset_of(const TensorSpec& tensor, const Slice& slice) {
   LayoutDataset dataset{tensor.name, tensor.dtype, tensor.shape, {}};
@@ -45,17 +45,44 @@ Result<fs::path> prepare_directory(const fs::path& run_dir, const CheckpointId& 
   return directory;
 }
 
+// The slices of a state as datasets of one file, with their bytes and what these should be.
+struct Content {
+  std::vector<LayoutDataset> datasets;
+  std::vector<Piece> pieces;  // their offsets are not known yet
+};
+
+Content content_of(const State& state, const StateSpec& spec, const ChunkHashes& chunks,
+                   const std::vector<Slice>& slices) {
+  std::vector<std::size_t> first_chunk;  // of each tensor
+  std::size_t count = 0;
+  for (const TensorSpec& tensor : spec) {
+    first_chunk.push_back(count);
+    count += chunks_in(tensor);
+  }
+  Content content;
+  for (const Slice& slice : slices) {
+    const TensorSpec& tensor = spec[slice.tensor];
+    const std::int64_t rows = rows_in_chunk(tensor);
+    const std::size_t first = first_chunk[slice.tensor] + static_cast<std::size_t>(slice.first_row / rows);
+    const auto size = static_cast<std::size_t>((slice.rows + rows - 1) / rows);
+    content.datasets.push_back(dataset_of(tensor, slice));
+    content.pieces.push_back({0, bytes_of(state, slice), std::span(chunks).subspan(first, size),
+                              static_cast<std::size_t>(rows) * tensor.row_bytes()});
+  }
+  return content;
+}
+
 }  // namespace
 
 Result<ShardEntry> write_shard(const fs::path& run_dir, const CheckpointId& id, const State& state,
-                               int shards, int shard, const std::function<void()>& all_read) {
+                               const ChunkHashes& chunks, int shards, int shard, const Reading& reading) {
   REKINDLE_CHECK(check_state(state));
   const StateSpec spec = spec_of(state);
-  const std::vector<Slice> slices = shard_slices(spec, shards, shard);
-  std::vector<LayoutDataset> datasets;
-  for (const Slice& slice : slices) datasets.push_back(dataset_of(spec[slice.tensor], slice));
+  if (chunks.size() != chunks_in(spec)) throw std::logic_error("the chunk hashes are of another state");
+  const std::vector<Slice> slices = part_of(spec, shards, shard);
+  auto [datasets, pieces] = content_of(state, spec, chunks, slices);
   REKINDLE_TRY(const Layout layout,
-               lay_out(datasets, {{"rekindle_format", {kFormatVersion}, true},
+               lay_out(datasets, {{"rekindle_format", {static_cast<std::int64_t>(kFormatVersion)}, true},
                                   {"shard", {shard}, true},
                                   {"shards", {shards}, true},
                                   {"step", {static_cast<std::int64_t>(id.step)}, true}}));
@@ -63,26 +90,22 @@ Result<ShardEntry> write_shard(const fs::path& run_dir, const CheckpointId& id, 
   ShardEntry entry;
   entry.file = shard_file_name(static_cast<std::size_t>(shards), static_cast<std::size_t>(shard));
   entry.bytes = layout.bytes;
-  std::vector<Piece> pieces;
   for (std::size_t i = 0; i < slices.size(); ++i) {
-    const Slice& slice = slices[i];
-    const std::uint64_t row = spec[slice.tensor].row_bytes();
-    const std::uint64_t bytes = row * static_cast<std::uint64_t>(slice.rows);
-    const std::uint64_t from = row * static_cast<std::uint64_t>(slice.first_row);
-    entry.datasets.push_back(
-        {spec[slice.tensor].name, slice.first_row, slice.rows, layout.offsets[i], bytes});
-    pieces.push_back({layout.offsets[i], state[slice.tensor].bytes.subspan(from, bytes)});
+    pieces[i].offset = layout.offsets[i];
+    entry.datasets.push_back({spec[slices[i].tensor].name, slices[i].first_row, slices[i].rows,
+                              layout.offsets[i], pieces[i].bytes.size()});
   }
   // libhdf5 packs small datasets into gaps, so file order need not be canonical order.
   std::ranges::sort(pieces, {}, &Piece::offset);
   std::ranges::sort(entry.datasets, {}, &DatasetEntry::offset);
 
   // First: storage may take its time over the directory.
-  ReadAhead ahead(layout, pieces, all_read);
+  ReadAhead ahead(layout, pieces, reading);
   REKINDLE_TRY(const fs::path directory, prepare_directory(run_dir, id));
   const fs::path final_name = directory / entry.file;
   const fs::path temporary = temporary_name(final_name);
-  REKINDLE_TRY(entry.block_hashes, write_blocks(temporary, ahead));
+  REKINDLE_CHECK(write_blocks(temporary, ahead));
+  entry.frame = ahead.frame();
   if (Status renamed = rename_durably(temporary, final_name); !renamed) {
     ::unlink(temporary.c_str());
     ::unlink(final_name.c_str());  // the rename itself may have worked

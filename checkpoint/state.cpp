@@ -1,8 +1,6 @@
 #include "checkpoint/state.hpp"
 
 #include <bit>
-#include <cstring>
-#include <string_view>
 
 namespace rekindle::checkpoint {
 
@@ -63,24 +61,6 @@ std::size_t total_bytes(const StateSpec& spec) {
   std::size_t total = 0;
   for (const TensorSpec& tensor : spec) total += tensor.bytes();
   return total;
-}
-
-Hash128 state_digest(std::uint64_t step, const State& state) {
-  Hasher128 hasher;
-  const auto number = [&hasher](auto value) { hasher.update(std::as_bytes(std::span(&value, 1))); };
-  const auto text = [&hasher, &number](std::string_view value) {
-    number(std::uint64_t{value.size()});
-    hasher.update(std::as_bytes(std::span(value)));
-  };
-  number(step);
-  for (const Tensor& tensor : state) {
-    text(tensor.spec.name);
-    text(name_of(tensor.spec.dtype));
-    number(std::uint64_t{tensor.spec.shape.size()});
-    for (const std::int64_t dimension : tensor.spec.shape) number(dimension);
-    hasher.update(tensor.bytes);
-  }
-  return hasher.digest();
 }
 
 }  // namespace rekindle::checkpoint

@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "base/hash.hpp"
-
 namespace rekindle::checkpoint {
 
 enum class Dtype { kFloat32, kFloat64, kInt64, kInt32, kUint8, kBfloat16 };
@@ -39,10 +37,5 @@ using StateSpec = std::vector<TensorSpec>;
 
 StateSpec spec_of(const State& state);
 std::size_t total_bytes(const StateSpec& spec);
-
-// XXH3-128 over the step (u64) and, for each tensor in order: name length (u64), name, dtype name length
-// (u64), dtype name, number of dimensions (u64), dimensions (i64 each), bytes. All little-endian. Nothing of
-// trainers, attempts or files.
-Hash128 state_digest(std::uint64_t step, const State& state);
 
 }  // namespace rekindle::checkpoint

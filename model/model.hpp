@@ -43,6 +43,9 @@ class Replica {
   virtual checkpoint::State state() = 0;
   virtual Status download() = 0;
   virtual Status upload() = 0;
+  // The memory that update() changes, parameters first: arenas of arena_floats() floats that the state's
+  // spans lie in. None on a GPU, where it is not the host's.
+  virtual std::vector<std::span<const std::byte>> arenas() = 0;
 
   // Floats in the gradient arena (every tensor starts at a multiple of 16 floats; the padding is part of it).
   virtual std::size_t arena_floats() const = 0;

@@ -68,6 +68,13 @@ class TorchReplica final : public Replica {
   Status download() override { return copy_arenas(arenas_, mirrors_, "copying the state from the device"); }
   Status upload() override { return copy_arenas(mirrors_, arenas_, "copying the state to the device"); }
 
+  std::vector<std::span<const std::byte>> arenas() override {
+    std::vector<std::span<const std::byte>> arenas;
+    if (!device_.is_cpu()) return arenas;
+    for (const at::Tensor& arena : arenas_) arenas.push_back(std::as_bytes(floats_of(arena)));
+    return arenas;
+  }
+
   std::size_t arena_floats() const override { return layout_.arena_floats; }
 
   Result<LeafResult> train_leaf(std::span<const float> images, std::span<const std::int64_t> labels,

@@ -12,36 +12,40 @@ namespace rekindle::trainer {
 
 using protocol::ShardWritten;
 
-void CheckpointWriter::begin(const Shard& shard, checkpoint::State state, bool parks) {
+void CheckpointWriter::begin(const Shard& shard, checkpoint::State state, checkpoint::ChunkHashes chunks,
+                             bool parks) {
   finish();
   link_.send(protocol::ShardBegun{shard.generation, link_.trainer(), shard.step, parks});
   {
     const std::scoped_lock lock(mutex_);
     busy_ = reads_ = true;
+    hurry_ = std::stop_source();
   }
+  Source source{std::move(state), std::move(chunks), hurry_.get_token()};
   try {
-    thread_ = std::jthread([this, shard, state = std::move(state)] { write(shard, state); });
+    thread_ = std::jthread([this, shard, source = std::move(source)] { write(shard, source); });
   } catch (const std::system_error& error) {
     report(shard, fail(str("no thread to write a checkpoint with: ", error.what())));
   }
 }
 
-void CheckpointWriter::write(const Shard& shard, const checkpoint::State& state) {
+void CheckpointWriter::write(const Shard& shard, const Source& source) {
   try {
-    report(shard, save(shard, state));
+    report(shard, save(shard, source));
   } catch (const std::exception& error) {  // no memory, no thread: training can go on
     report(shard, fail(str("the shard of step ", shard.step, " could not be written: ", error.what())));
   }
 }
 
-Result<ShardWritten> CheckpointWriter::save(const Shard& shard, const checkpoint::State& state) {
+Result<ShardWritten> CheckpointWriter::save(const Shard& shard, const Source& source) {
   const auto began = std::chrono::steady_clock::now();
   const checkpoint::CheckpointId id{shard.step, shard.generation.term, shard.generation.number};
-  const std::string digest = checkpoint::state_digest(shard.step, state).hex();
-  REKINDLE_TRY(
-      const checkpoint::ShardEntry entry,
-      checkpoint::write_shard(run_dir_, id, state, shard.ranks, shard.rank, [this] { no_longer_reads(); }));
-  const std::string tensors = shard.rank == 0 ? checkpoint::to_json(checkpoint::spec_of(state)) : "";
+  REKINDLE_TRY(const checkpoint::ShardEntry entry,
+               checkpoint::write_shard(run_dir_, id, source.state, source.chunks, shard.ranks, shard.rank,
+                                       {[this] { no_longer_reads(); }, source.hurry}));
+  const checkpoint::Contents contents{checkpoint::spec_of(source.state), source.chunks};
+  const std::string digest = checkpoint::state_digest(shard.step, contents.tensors, contents.chunks).hex();
+  const std::string tensors = shard.rank == 0 ? checkpoint::to_json(contents) : "";
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - began;
   return ShardWritten{shard.generation,           link_.trainer(), shard.step, shard.rank,
                       checkpoint::to_json(entry), tensors,         digest,     took.count()};
@@ -72,7 +76,10 @@ bool CheckpointWriter::busy() const {
 
 void CheckpointWriter::release(std::uint64_t step) {
   std::unique_lock lock(mutex_);
-  if (reads_) link_.set_phase(protocol::TrainerPhase::kWriting, step);
+  if (reads_) {
+    link_.set_phase(protocol::TrainerPhase::kWriting, step);
+    hurry_.request_stop();
+  }
   changed_.wait(lock, [this] { return !reads_; });
 }
 

@@ -10,21 +10,28 @@ namespace rekindle::trainer {
 using checkpoint::Manifest;
 using checkpoint::State;
 
+namespace {
+
+// Part `part` of `parts` of the state, as runs of bytes: nearly equal, and the same on every rank.
+std::vector<std::span<std::byte>> part_of(const State& state, int parts, int part) {
+  std::vector<std::span<std::byte>> pieces;
+  for (const checkpoint::Slice& slice : checkpoint::part_of(checkpoint::spec_of(state), parts, part))
+    pieces.push_back(checkpoint::bytes_of(state, slice));
+  return pieces;
+}
+
+}  // namespace
+
 Result<std::uint64_t> restore(model::Replica& replica, exchange::Exchange& exchange,
                               const std::filesystem::path& checkpoint_dir, int ranks, int rank) {
   REKINDLE_TRY(const Manifest manifest, checkpoint::read_manifest(checkpoint_dir));
   const State state = replica.state();
-  if (checkpoint::spec_of(state) != manifest.tensors) {
+  if (checkpoint::spec_of(state) != manifest.contents.tensors) {
     return fail(ExitCode::kConfig, str(checkpoint_dir.string(), " holds another model's tensors"));
   }
   REKINDLE_CHECK(checkpoint::read_part(checkpoint_dir, manifest, ranks, rank, state));
   std::vector<std::vector<std::span<std::byte>>> pieces(static_cast<std::size_t>(ranks));
-  for (int r = 0; r < ranks; ++r) {
-    for (const checkpoint::ByteRange& range : checkpoint::part_ranges(manifest, ranks, r)) {
-      pieces[static_cast<std::size_t>(r)].push_back(
-          state[range.tensor].bytes.subspan(range.offset, range.bytes));
-    }
-  }
+  for (int r = 0; r < ranks; ++r) pieces[static_cast<std::size_t>(r)] = part_of(state, ranks, r);
   REKINDLE_CHECK(exchange.all_gather(pieces));
   const std::string digest = checkpoint::state_digest(manifest.id.step, state).hex();
   if (digest != manifest.digest) {
@@ -34,27 +41,6 @@ Result<std::uint64_t> restore(model::Replica& replica, exchange::Exchange& excha
   REKINDLE_CHECK(replica.upload());
   return manifest.id.step;
 }
-
-namespace {
-
-// Part `part` of `parts` of the state, as runs of bytes: nearly equal, and the same on every rank.
-std::vector<std::span<std::byte>> part_of(const State& state, std::size_t parts, std::size_t part) {
-  std::size_t total = 0;
-  for (const checkpoint::Tensor& tensor : state) total += tensor.bytes.size();
-  const std::size_t first = total / parts * part,
-                    last = part + 1 == parts ? total : total / parts * (part + 1);
-  std::vector<std::span<std::byte>> pieces;
-  std::size_t begin = 0;
-  for (const checkpoint::Tensor& tensor : state) {
-    const std::size_t end = begin + tensor.bytes.size();
-    const std::size_t from = std::max(first, begin), to = std::min(last, end);
-    if (from < to) pieces.push_back(tensor.bytes.subspan(from - begin, to - from));
-    begin = end;
-  }
-  return pieces;
-}
-
-}  // namespace
 
 Result<protocol::Comparison> copy(model::Replica& replica, exchange::Exchange& exchange,
                                   const protocol::Start& start, protocol::Held& held) {
@@ -66,7 +52,8 @@ Result<protocol::Comparison> copy(model::Replica& replica, exchange::Exchange& e
   const State state = replica.state();
   std::vector<std::vector<std::span<std::byte>>> pieces(ranks);
   for (std::size_t i = 0; i < start.sources.size(); ++i)
-    pieces[static_cast<std::size_t>(start.sources[i])] = part_of(state, start.sources.size(), i);
+    pieces[static_cast<std::size_t>(start.sources[i])] =
+        part_of(state, static_cast<int>(start.sources.size()), static_cast<int>(i));
   if (receiver) held = {false, 0};
   REKINDLE_CHECK(exchange.all_gather(pieces, receives));
   exchange::StepHeader mine;

@@ -51,6 +51,7 @@ StepLoop::StepLoop(Parts parts, const protocol::Start& start, exchange::Exchange
       ranks_(static_cast<int>(start.members.size())),
       rank_(start.rank),
       leaves_(exchange::leaves_of(static_cast<int>(job_.leaves), ranks_, rank_)),
+      hashes_(parts_.replica.state(), parts_.replica.arenas()),
       saved_(start.saved),
       last_step_(Clock::now()) {}
 
@@ -183,12 +184,11 @@ StepLoop::Totals StepLoop::total(const std::vector<StepHeader>& headers) {
 Result<StepLoop::Totals> StepLoop::step() {
   Times times;
   StepHeader header;
-  const bool hashes = hash_due(job_, held_.step);
-  if (hashes) parts_.writer.release(held_.step);
   parts_.link.set_phase(TrainerPhase::kComputing, held_.step);
-  if (hashes) {
-    REKINDLE_CHECK(parts_.replica.download());
-    header.state_hash = checkpoint::state_digest(held_.step, parts_.replica.state());
+  if (hash_due(job_, held_.step)) {
+    REKINDLE_CHECK(hash_state());
+    parts_.link.set_phase(TrainerPhase::kComputing, held_.step);
+    header.state_hash = hashes_.digest(held_.step);
   }
   REKINDLE_CHECK(compute_leaves(times));
   parts_.sums.add_to(header, static_cast<int>(exchange::subtrees_of(leaves_).size()));
@@ -211,13 +211,15 @@ Result<StepLoop::Totals> StepLoop::step() {
   started = Clock::now();
   const double lr = learning_rate(job_, held_.step);
   const float scale = 1.0F / static_cast<float>(job_.leaves);
+  const std::uint64_t made = held_.step + 1;
+  const bool hashes = hash_due(job_, made) || after_step(job_, made, totals.flags).write;
   held_.whole = false;
   parts_.sums.forget();
-  for (const exchange::SumPiece& piece : reduced->pieces)
-    parts_.replica.update(piece.first, piece.sum, scale, lr);
+  hashes_.forget();
+  for (const exchange::SumPiece& piece : reduced->pieces) update(piece, scale, lr, hashes);
   REKINDLE_CHECK(parts_.replica.finish_update());
   const std::uint64_t epoch = epoch_of(job_, held_.step);
-  held_ = {true, held_.step + 1};
+  held_ = {true, made};
   saved_ = false;
   ops_ = exchange::leaf_ops(leaves_, parts_.sums.held(held_.step));
   times.update_ms = ms_since(started);
@@ -230,6 +232,26 @@ Result<StepLoop::Totals> StepLoop::step() {
   last_step_ = Clock::now();
   REKINDLE_CHECK(exchange_.release());
   return totals;
+}
+
+// What is to be hashed goes in bits that are in the processor's cache when they are.
+void StepLoop::update(const exchange::SumPiece& piece, float scale, double lr, bool hashes) {
+  constexpr std::size_t kFloats = std::size_t{1} << 16;
+  const std::size_t most = hashes && hashes_.on_the_way() ? kFloats : piece.sum.size();
+  for (std::size_t begin = 0; begin < piece.sum.size(); begin += most) {
+    const std::span<const float> sum = piece.sum.subspan(begin, std::min(most, piece.sum.size() - begin));
+    parts_.replica.update(piece.first + begin, sum, scale, lr);
+    if (hashes && hashes_.on_the_way())
+      hashes_.updated((piece.first + begin) * sizeof(float), sum.size_bytes());
+  }
+}
+
+Status StepLoop::hash_state() {
+  if (hashes_.complete()) return {};
+  parts_.writer.release(held_.step);  // a device's state is copied to where it reads
+  REKINDLE_CHECK(parts_.replica.download());
+  hashes_.all();
+  return {};
 }
 
 // Chunks of one global batch: leaf l of chunk c evaluates test images [(c*V + l)*b, + b).
@@ -275,9 +297,10 @@ Status StepLoop::write_checkpoint(bool parks) {
     parts_.link.set_phase(TrainerPhase::kWriting, held_.step);
     parts_.writer.finish();
   }
-  REKINDLE_CHECK(parts_.replica.download());
+  REKINDLE_CHECK(hash_state());
   parts_.link.checkpoint_begins();
-  parts_.writer.begin({start_.generation, held_.step, ranks_, rank_}, parts_.replica.state(), parks);
+  parts_.writer.begin({start_.generation, held_.step, ranks_, rank_}, parts_.replica.state(), hashes_.all(),
+                      parks);
   saved_ = true;
   if (parks) parts_.writer.finish();
   parts_.last_checkpoint = Clock::now();

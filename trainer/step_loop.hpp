@@ -15,6 +15,7 @@
 #include "trainer/checkpoint_writer.hpp"
 #include "trainer/link.hpp"
 #include "trainer/partial_sums.hpp"
+#include "trainer/state_hashes.hpp"
 
 namespace rekindle::trainer {
 
@@ -60,6 +61,8 @@ class StepLoop {
   Status compute_leaves(Times& times);
   // One step; what all ranks agreed on.
   Result<Totals> step();
+  void update(const exchange::SumPiece& piece, float scale, double lr, bool hashes);
+  Status hash_state();  // hashes_ is complete, and the state in host memory
   Status evaluate(bool& stopped);
   void note(const protocol::StepDone& done);
   // Begins a checkpoint; before the trainer parks, nothing may be left to write.
@@ -77,6 +80,7 @@ class StepLoop {
   const int ranks_, rank_;
   const exchange::LeafRange leaves_;
   std::vector<exchange::LeafOp> ops_;  // of the step under way
+  StateHashes hashes_;                 // of the state held
   bool saved_;                         // this generation knows that the state is in a checkpoint
   Clock::time_point last_step_;
 };

@@ -23,7 +23,9 @@ TEST_F(Commit, BadManifests_AreRefusedAndNothingIsCommitted) {
       {"a path", [](Manifest& m) { m.shards[0].file = "../shard-00000-of-00002.h5"; }},
       {"another size", [](Manifest& m) { ++m.shards[0].bytes; }},
       {"a huge size", [](Manifest& m) { m.shards[0].bytes = ~0ULL; }},
-      {"a missing block hash", [](Manifest& m) { m.shards[0].block_hashes.clear(); }},
+      {"a missing chunk hash", [](Manifest& m) { m.contents.chunks.pop_back(); }},
+      {"a chunk hash too many", [](Manifest& m) { m.contents.chunks.emplace_back(); }},
+      {"another chunk hash", [](Manifest& m) { ++m.contents.chunks[0].low; }},
       {"a missing dataset", [](Manifest& m) { m.shards[0].datasets.pop_back(); }},
       {"a dataset twice", [](Manifest& m) { m.shards[0].datasets.push_back(m.shards[0].datasets.back()); }},
       {"a row too few", [](Manifest& m) { --m.shards[0].datasets[0].rows; }},
@@ -37,24 +39,24 @@ TEST_F(Commit, BadManifests_AreRefusedAndNothingIsCommitted) {
       {"an unknown dataset", [](Manifest& m) { m.shards[0].datasets[0].name = "other"; }},
       {"a tensor without data",
        [](Manifest& m) {
-         m.tensors.push_back({"x", Dtype::kInt64, {2}, Role::kBuffer});
+         m.contents.tensors.push_back({"x", Dtype::kInt64, {2}, Role::kBuffer});
        }},
-      {"a tensor twice", [](Manifest& m) { m.tensors.push_back(m.tensors[0]); }},
-      {"a name with a slash", [](Manifest& m) { m.tensors[0].name = "a/b"; }},
+      {"a tensor twice", [](Manifest& m) { m.contents.tensors.push_back(m.contents.tensors[0]); }},
+      {"a name with a slash", [](Manifest& m) { m.contents.tensors[0].name = "a/b"; }},
       {"a negative dimension",
        [](Manifest& m) {
-         m.tensors[0].shape = {-5, -3};
+         m.contents.tensors[0].shape = {-5, -3};
        }},
       {"a shape that overflows to 0",
        [](Manifest& m) {
-         m.tensors[0].shape = {1LL << 32, 1LL << 32};
+         m.contents.tensors[0].shape = {1LL << 32, 1LL << 32};
        }},
       {"an overflow behind a zero",
        [](Manifest& m) {
-         m.tensors[0].shape = {1LL << 40, 1LL << 40, 0};
+         m.contents.tensors[0].shape = {1LL << 40, 1LL << 40, 0};
        }},
       {"too many dimensions",
-       [](Manifest& m) { m.tensors[1].shape.insert(m.tensors[1].shape.end(), 40, 1); }},
+       [](Manifest& m) { m.contents.tensors[1].shape.insert(m.contents.tensors[1].shape.end(), 40, 1); }},
       {"no digest", [](Manifest& m) { m.digest.clear(); }},
       {"a digest in capitals", [](Manifest& m) { m.digest = std::string(32, 'A'); }},
       {"an identity that is no object", [](Manifest& m) { m.identity = "1"; }},
@@ -103,8 +105,7 @@ TEST_F(Commit, WrongFieldsBehindARightChecksum_AreRefused) {
   const std::string whole = *read_text(path);
   const std::vector<std::pair<std::string, std::string>> changes = {
       {"\"rekindle-checkpoint\"", "\"other\""},
-      {"\"version\": 1", "\"version\": 2"},
-      {"\"block_bytes\": 4194304", "\"block_bytes\": 4096"},
+      {"\"version\": 2", "\"version\": 1"},
       {"\"step\": 5", "\"step\": 6"},
       {"\"step\": 5", "\"step\": -5"},
       {"\"step\": 5", "\"step\": 5.0"},
@@ -118,7 +119,10 @@ TEST_F(Commit, WrongFieldsBehindARightChecksum_AreRefused) {
       {"\"shape\":[5,3]", "\"shape\":[18446744073709551615,3]"},
       {"\"shape\":[5,3]", "\"shape\":15"},
       {"\"datasets\":[", "\"datasets\":[7,"},
-      {"\"blocks\":[\"", "\"blocks\":[\"g"},
+      {"\"chunks\":[\"", "\"chunks\":[\"g"},
+      {"\"chunks\":[\"", "\"chunks\":[\"00000000000000000000000000000000\",\""},
+      {"\"chunks\":[", "\"chunks\":[],\"x\":["},
+      {"\"frame\":\"", "\"frame\":\"0"},
       {"\"shards\": [", "\"shards\": [null,"},
       {"\"identity\": {", "\"identity\": 1, \"x\": {"},
       {"\"tensors\": [", "\"tensors\": {}, \"x\": ["},

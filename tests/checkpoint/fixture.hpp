@@ -71,6 +71,12 @@ inline StateSpec small_spec() {
           {"momentum.weight", Dtype::kFloat32, {5, 3}, Role::kOptimizer}};
 }
 
+// With the hashes that belong to the state.
+inline Result<ShardEntry> write_shard(const fs::path& run_dir, const CheckpointId& id, const State& state,
+                                      int shards, int shard) {
+  return write_shard(run_dir, id, state, hash_chunks(state), shards, shard);
+}
+
 // All shards written, not committed.
 inline Manifest write_shards(const fs::path& run_dir, const CheckpointId& id, const State& state,
                              int shards) {
@@ -80,7 +86,7 @@ inline Manifest write_shards(const fs::path& run_dir, const CheckpointId& id, co
   manifest.identity = R"({"model":"vgg11","seed":1})";
   manifest.fingerprint = R"({"threads":1})";
   manifest.created = "2031-02-03T04:05:06Z";
-  manifest.tensors = spec_of(state);
+  manifest.contents = {spec_of(state), hash_chunks(state)};
   for (int shard = 0; shard < shards; ++shard) {
     auto entry = write_shard(run_dir, id, state, shards, shard);
     if (!entry) ADD_FAILURE() << entry.error().line();

@@ -89,12 +89,12 @@ TEST_F(H5, LibHdf5_SeesNamesShapesAttributesAndValuesOfEveryShard) {
     const fs::path path = directory_of(run_dir, id) / entry.file;
     const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
     ASSERT_GE(file, 0);
-    EXPECT_EQ(attribute(file, "rekindle_format"), std::vector<std::int64_t>{1});
+    EXPECT_EQ(attribute(file, "rekindle_format"), std::vector<std::int64_t>{2});
     EXPECT_EQ(attribute(file, "shard"), std::vector<std::int64_t>{shard});
     EXPECT_EQ(attribute(file, "shards"), std::vector<std::int64_t>{kShards});
     EXPECT_EQ(attribute(file, "step"), std::vector<std::int64_t>{123});
     std::vector<std::string> expected;
-    for (const Slice& slice : shard_slices(spec, kShards, shard)) {
+    for (const Slice& slice : part_of(spec, kShards, shard)) {
       const TensorSpec& tensor = spec[slice.tensor];
       expected.push_back(tensor.name);
       const Dataset dataset = read_dataset(file, tensor);

@@ -21,21 +21,22 @@ TEST(Names, OtherSpellings_AreNoCheckpoints) {
   }
 }
 
-TEST(Slices, AllShards_TileEveryTensorOnRowsAndAreNearlyEqual) {
+TEST(Parts, All_TileEveryTensorOnChunksAndAreNearlyEqual) {
   const StateSpec spec = mixed_spec();
-  std::size_t largest_row = 0;
-  for (const TensorSpec& tensor : spec) largest_row = std::max(largest_row, tensor.row_bytes());
+  std::size_t largest_chunk = kChunkBytes;
+  for (const TensorSpec& tensor : spec) largest_chunk = std::max(largest_chunk, tensor.row_bytes());
   for (int shards : {1, 2, 3, 5, 17, 1000}) {
     std::vector<std::int64_t> next(spec.size(), 0);
     for (int shard = 0; shard < shards; ++shard) {
       std::size_t bytes = 0;
-      for (const Slice& slice : shard_slices(spec, shards, shard)) {
+      for (const Slice& slice : part_of(spec, shards, shard)) {
         EXPECT_EQ(slice.first_row, next[slice.tensor]);
+        EXPECT_EQ(slice.first_row % rows_in_chunk(spec[slice.tensor]), 0);
         EXPECT_GT(slice.rows, 0);
         next[slice.tensor] += slice.rows;
         bytes += spec[slice.tensor].row_bytes() * static_cast<std::size_t>(slice.rows);
       }
-      EXPECT_LE(bytes, total_bytes(spec) / static_cast<std::size_t>(shards) + largest_row + 1);
+      EXPECT_LE(bytes, total_bytes(spec) / static_cast<std::size_t>(shards) + largest_chunk);
     }
     for (std::size_t i = 0; i < spec.size(); ++i) {
       EXPECT_EQ(next[i], spec[i].bytes() == 0 ? 0 : spec[i].rows()) << spec[i].name << " of " << shards;
@@ -43,12 +44,12 @@ TEST(Slices, AllShards_TileEveryTensorOnRowsAndAreNearlyEqual) {
   }
 }
 
-TEST(Slices, HugeStates_DoNotOverflow) {
+TEST(Parts, OfHugeStates_DoNotOverflow) {
   const StateSpec spec = {
       {"w", Dtype::kUint8, {std::int64_t{1} << 40, std::int64_t{1} << 21}, Role::kParameter}};
   std::int64_t rows = 0;
   for (int shard = 0; shard < 1000; ++shard) {
-    const auto slices = shard_slices(spec, 1000, shard);
+    const auto slices = part_of(spec, 1000, shard);
     ASSERT_EQ(slices.size(), 1U);
     EXPECT_EQ(slices[0].first_row, rows);
     rows += slices[0].rows;

@@ -28,32 +28,35 @@ TEST_F(RoundTrip, AnyNumberOfWriters_AnyNumberOfReaders_SameBits) {
   }
 }
 
-TEST_F(RoundTrip, PartRanges_CoverEveryByteOnceAndAreWhatAPartFills) {
+TEST_F(RoundTrip, APart_FillsItsRowsAndNothingElse) {
   const OwnedState owned(mixed_spec());
   const CheckpointId id{5, 1, 1};
   const Manifest manifest = write_checkpoint(run_dir, id, owned.state, 3);
-  const OwnedState untouched(mixed_spec(), 99);
-  for (int parts : {1, 3, 7, 100}) {
-    std::vector<std::vector<char>> filled;
-    for (const Tensor& tensor : owned.state) filled.emplace_back(tensor.bytes.size());
+  for (int parts : {1, 3, 7}) {
     for (int part = 0; part < parts; ++part) {
-      auto expected = untouched.storage;
-      for (const ByteRange& range : part_ranges(manifest, parts, part)) {
-        ASSERT_LE(range.offset + range.bytes, owned.storage[range.tensor].size());
-        const auto from = static_cast<std::ptrdiff_t>(range.offset),
-                   count = static_cast<std::ptrdiff_t>(range.bytes);
-        std::for_each_n(filled[range.tensor].begin() + from, count, [](char& times) { ++times; });
-        std::copy_n(owned.storage[range.tensor].begin() + from, count, expected[range.tensor].begin() + from);
-      }
-      if (parts == 100) continue;  // the large number is for empty parts
-      OwnedState back(mixed_spec(), 99);
+      OwnedState expected(mixed_spec(), 99), back(mixed_spec(), 99);
+      for (const Slice& slice : part_of(mixed_spec(), parts, part))
+        std::ranges::copy(bytes_of(owned.state, slice), bytes_of(expected.state, slice).begin());
       ASSERT_TRUE(read_part(directory_of(run_dir, id), manifest, parts, part, back.state));
-      EXPECT_EQ(back.storage, expected);
-    }
-    for (const auto& counts : filled) {
-      EXPECT_EQ(std::count(counts.begin(), counts.end(), 1), static_cast<std::ptrdiff_t>(counts.size()));
+      EXPECT_EQ(back.storage, expected.storage);
     }
   }
+}
+
+// A bit that flips in memory, or a state that moved on while it was read, never becomes a checkpoint.
+TEST_F(RoundTrip, AStateThatIsNotWhatWasHashed_IsNotWritten) {
+  OwnedState owned(mixed_spec());
+  const ChunkHashes chunks = hash_chunks(owned.state);
+  for (std::size_t i = 0; i < owned.state.size(); ++i) {
+    if (owned.storage[i].empty()) continue;
+    owned.storage[i].back() ^= std::byte{1};
+    const auto entry = write_shard(run_dir, {5, 1, 1}, owned.state, chunks, 1, 0);
+    ASSERT_FALSE(entry) << owned.state[i].spec.name;
+    EXPECT_NE(entry.error().what.find("changed since it was hashed"), std::string::npos);
+    owned.storage[i].back() ^= std::byte{1};
+  }
+  EXPECT_TRUE(files_in(directory_of(run_dir, {5, 1, 1})).empty());
+  EXPECT_TRUE(write_shard(run_dir, {5, 1, 1}, owned.state, chunks, 1, 0));
 }
 
 TEST_F(RoundTrip, MoreShardsThanRows_EmptyShardsWork) {
@@ -96,7 +99,7 @@ TEST_F(RoundTrip, Manifest_ReadsBackAsCommittedWhateverTheOrderOfReports) {
   EXPECT_EQ(read->identity, manifest.identity);
   EXPECT_EQ(read->fingerprint, manifest.fingerprint);
   EXPECT_EQ(read->created, manifest.created);
-  EXPECT_EQ(read->tensors, manifest.tensors);
+  EXPECT_EQ(read->contents, manifest.contents);
   ASSERT_EQ(read->shards.size(), 3U);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(to_json(read->shards[i]), to_json(manifest.shards[2 - i]));
 }
@@ -106,7 +109,7 @@ TEST_F(RoundTrip, EqualStates_MakeEqualFiles) {
   const auto first = write_shard(run_dir, {5, 1, 1}, owned.state, 2, 1);
   const auto second = write_shard(run_dir, {5, 1, 2}, owned.state, 2, 1);
   ASSERT_TRUE(first && second);
-  EXPECT_EQ(first->block_hashes, second->block_hashes);
+  EXPECT_EQ(to_json(*first), to_json(*second));
 }
 
 TEST_F(RoundTrip, AnotherModel_IsRefused) {

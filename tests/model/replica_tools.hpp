@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/random.hpp"
+#include "checkpoint/chunks.hpp"
 #include "model/model.hpp"
 
 namespace rekindle::model {

@@ -72,10 +72,10 @@ class CheckpointWriterTest : public ::testing::Test {
 TEST_F(CheckpointWriterTest, StateThatChangesAfterItsRelease_IsWrittenAsItWas) {
   const checkpoint::CheckpointId id{7, 1, 2};
   for (int half = 0; half < 2; ++half)
-    ASSERT_TRUE(checkpoint::write_shard(directory_ / "expected", id, state(), 2, half));
+    ASSERT_TRUE(checkpoint::write_shard(directory_ / "expected", id, state(), hash_chunks(state()), 2, half));
   for (int half = 0; half < 2; ++half) {
     fill(1);
-    writer_->begin({{1, 2}, 7, 2, half}, state(), false);
+    writer_->begin({{1, 2}, 7, 2, half}, state(), hash_chunks(state()), false);
     writer_->release(7);
     fill(2);
     writer_->finish();
@@ -95,7 +95,7 @@ TEST_F(CheckpointWriterTest, StateThatChangesAfterItsRelease_IsWrittenAsItWas) {
 TEST_F(CheckpointWriterTest, ShardThatCannotBeWritten_SaidAndTheStateIsFree) {
   ASSERT_TRUE(make_directories(run_dir()));
   ASSERT_TRUE(replace_file(run_dir() / "checkpoints", "in the way"));
-  writer_->begin({{1, 2}, 7, 1, 0}, state(), true);
+  writer_->begin({{1, 2}, 7, 1, 0}, state(), hash_chunks(state()), true);
   writer_->release(7);
   writer_->finish();
   const FromTrainer first = heard();

@@ -1,0 +1,187 @@
+// bench_storage: writing and reading a checkpoint beside the same bytes raw, in turns. docs/performance.md
+// has results.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "checkpoint/block_file.hpp"
+#include "checkpoint/checkpoint.hpp"
+
+namespace rekindle::bench {
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoint::State;
+
+struct Sizes {
+  std::string directory;
+  int threads = 2, rounds = 5;
+  double gigabytes = 1.06;
+};
+
+void need(const Status& status) {
+  if (status) return;
+  std::fprintf(stderr, "bench_storage: %s\n", status.error().line().c_str());
+  std::exit(70);
+}
+
+// Seconds until all threads are done.
+double timed(int threads, const std::function<Status(int)>& work) {
+  const auto began = std::chrono::steady_clock::now();
+  {
+    std::vector<std::jthread> all;
+    for (int i = 0; i < threads; ++i) all.emplace_back([&work, i] { need(work(i)); });
+  }
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+}
+
+// As VGG11's: two large layers, twice.
+struct OwnedState {
+  std::vector<std::vector<float>> storage;
+  State state;
+
+  explicit OwnedState(double gigabytes) {
+    const auto rows = static_cast<std::int64_t>(gigabytes * 1e9 / 2 / (25088 + 4096) / sizeof(float));
+    for (const char* prefix : {"", "momentum."}) {
+      add(str(prefix, "classifier.0.weight"), {rows, 25088});
+      add(str(prefix, "classifier.3.weight"), {rows, 4096});
+    }
+    for (std::size_t i = 0; i < storage.size(); ++i)
+      state[i].bytes = std::as_writable_bytes(std::span(storage[i]));
+  }
+  void add(const std::string& name, std::vector<std::int64_t> shape) {
+    checkpoint::TensorSpec spec{name, checkpoint::Dtype::kFloat32, std::move(shape), {}};
+    auto& floats = storage.emplace_back(spec.bytes() / sizeof(float));
+    for (std::size_t i = 0; i < floats.size(); ++i) floats[i] = static_cast<float>(i * 2654435761U >> 8);
+    state.push_back({std::move(spec), {}});
+  }
+};
+
+constexpr int kDirect = O_DIRECT | O_CLOEXEC;
+
+Fd open_file(const fs::path& path, int flags) {
+  Fd fd(::open(path.c_str(), flags, 0644));
+  if (!fd) need(forward_error(errno_error("cannot open", path)));
+  return fd;
+}
+
+Status write_raw(const fs::path& path, std::size_t bytes) {
+  checkpoint::BlockBuffer buffer;
+  std::fill_n(buffer.data(), checkpoint::kBlockBytes, std::byte{0x5a});
+  Fd fd = open_file(path, kDirect | O_WRONLY | O_CREAT | O_TRUNC);
+  for (std::size_t at = 0; at < bytes; at += checkpoint::kBlockBytes)
+    REKINDLE_CHECK(write_all(fd.get(), path, at, {buffer.data(), checkpoint::kBlockBytes}));
+  REKINDLE_CHECK(sync_file(fd.get(), path));
+  return fd.close(path);
+}
+
+Status read_raw(const fs::path& path, std::size_t bytes) {
+  checkpoint::BlockBuffer buffer;
+  const Fd fd = open_file(path, kDirect | O_RDONLY);
+  for (std::size_t at = 0; at + checkpoint::kBlockBytes <= bytes; at += checkpoint::kBlockBytes)
+    REKINDLE_CHECK(read_into(fd.get(), path, at, {buffer.data(), checkpoint::kBlockBytes}));
+  return {};
+}
+
+void drop_from_cache(const fs::path& directory) {
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    const Fd fd = open_file(entry.path(), O_RDONLY | O_CLOEXEC);
+    ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED);
+  }
+}
+
+class Bench {
+ public:
+  explicit Bench(const Sizes& sizes)
+      : sizes_(sizes), owned_(sizes.gigabytes), bytes_(total_bytes(spec_of(owned_.state))) {}
+
+  void run(const fs::path& root) {
+    const fs::path raw = root / "raw";
+    fs::create_directories(raw);
+    const auto raw_file = [&raw](int i) { return raw / std::to_string(i); };
+    const std::size_t each = bytes_ / static_cast<std::size_t>(sizes_.threads);
+    for (int round = 1; round <= sizes_.rounds; ++round) {
+      const double raw_write = timed(sizes_.threads, [&](int i) { return write_raw(raw_file(i), each); });
+      const checkpoint::CheckpointId id{static_cast<std::uint64_t>(round), 1, 1};
+      const double write = this->write(root, id);
+      const double raw_read = timed(sizes_.threads, [&](int i) { return read_raw(raw_file(i), each); });
+      const double read = this->read(checkpoint::directory_of(root, id));
+      std::printf(
+          "round %d: write %.2f GB/s, raw %.2f GB/s: %.0f %%; read %.2f GB/s, raw %.2f GB/s: %.0f %%\n",
+          round, rate(write), rate(raw_write), 100 * raw_write / write, rate(read), rate(raw_read),
+          100 * raw_read / read);
+      std::fflush(stdout);
+      need(checkpoint::discard(root, id));
+    }
+  }
+
+ private:
+  double rate(double seconds) const { return static_cast<double>(bytes_) / 1e9 / seconds; }
+
+  // The commit too; the hashes are there already, as in training.
+  double write(const fs::path& root, const checkpoint::CheckpointId& id) {
+    checkpoint::Manifest manifest;
+    manifest.id = id;
+    manifest.identity = manifest.fingerprint = "{}";
+    manifest.contents = {spec_of(owned_.state), hash_chunks(owned_.state)};
+    manifest.digest = state_digest(id.step, manifest.contents.tensors, manifest.contents.chunks).hex();
+    manifest.shards.resize(static_cast<std::size_t>(sizes_.threads));
+    const auto began = std::chrono::steady_clock::now();
+    timed(sizes_.threads, [&](int i) -> Status {
+      REKINDLE_TRY(
+          manifest.shards[static_cast<std::size_t>(i)],
+          checkpoint::write_shard(root, id, owned_.state, manifest.contents.chunks, sizes_.threads, i));
+      return {};
+    });
+    need(checkpoint::commit(root, manifest));
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  }
+
+  double read(const fs::path& directory) {
+    drop_from_cache(directory);
+    const auto manifest = checkpoint::read_manifest(directory);
+    if (!manifest) need(forward_error(manifest.error()));
+    return timed(sizes_.threads, [&](int i) {
+      return checkpoint::read_part(directory, *manifest, sizes_.threads, i, owned_.state);
+    });
+  }
+
+  const Sizes sizes_;
+  OwnedState owned_;
+  const std::size_t bytes_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App cli("A checkpoint written and read, beside the same bytes raw", "bench_storage");
+  Sizes sizes;
+  cli.add_option("DIRECTORY", sizes.directory, "on the storage to measure")->required();
+  cli.add_option("--threads", sizes.threads, "that write, and that read")->capture_default_str();
+  cli.add_option("--gigabytes", sizes.gigabytes, "of state")->capture_default_str();
+  cli.add_option("--rounds", sizes.rounds)->capture_default_str();
+  CLI11_PARSE(cli, argc, argv);
+  std::string root = fs::path(sizes.directory) / "rekindle-storage-XXXXXX";
+  if (::mkdtemp(root.data()) == nullptr) {
+    std::fprintf(stderr, "bench_storage: no directory in %s\n", sizes.directory.c_str());
+    return 70;
+  }
+  Bench(sizes).run(root);
+  fs::remove_all(root);
+  return 0;
+}
+
+}  // namespace rekindle::bench
+
+int main(int argc, char** argv) { return rekindle::bench::main(argc, argv); }
