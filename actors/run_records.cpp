@@ -55,6 +55,12 @@ Result<CoordinatorConfig> survey(const run::Layout& layout, const Job& job, std:
 
 namespace {
 
+std::optional<std::uint64_t> best_checkpoint(const run::Layout& layout) {
+  std::set<std::uint64_t> steps;
+  for (const checkpoint::CheckpointId& id : checkpoint::list_committed(layout.root())) steps.insert(id.step);
+  return run::best_evaluated(layout, steps);
+}
+
 Status commit_and_sweep(const run::Layout& layout, const Job& job, const CommitOrder& order,
                         CommitReply& reply) {
   checkpoint::Manifest manifest;
@@ -74,7 +80,8 @@ Status commit_and_sweep(const run::Layout& layout, const Job& job, const CommitO
     return fail(str("term ", newest->term, " has taken over"));
   }
   REKINDLE_CHECK(checkpoint::commit(layout.root(), manifest));
-  if (auto swept = checkpoint::sweep(layout.root(), static_cast<int>(job.keep), order.term); !swept) {
+  const auto best = job.keep_best ? best_checkpoint(layout) : std::nullopt;
+  if (auto swept = checkpoint::sweep(layout.root(), static_cast<int>(job.keep), order.term, best); !swept) {
     log_warning(str("old checkpoints could not be removed: ", swept.error().line()));
   }
   return {};

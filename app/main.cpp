@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <iostream>
 
+#include "app/audit.hpp"
 #include "app/join.hpp"
 #include "app/options.hpp"
 #include "app/prepare.hpp"
@@ -94,6 +95,16 @@ int main(int argc, char** argv) {
   CLI::App* stop_command =
       cli.add_subcommand("stop", "finish the step in flight, save the state and end the run");
   stop_command->add_option("RUN_DIR", run_dir)->required();
+  AuditOptions audit;
+  CLI::App* audit_command = cli.add_subcommand(
+      "audit", "make the steps between two kept checkpoints once more, and compare the bits");
+  audit_command->add_option("RUN_DIR", run_dir)->required();
+  audit_command->add_option("--from", audit.from, "step of a kept checkpoint; 0: the initial values")
+      ->required();
+  audit_command->add_option("--to", audit.to, "step of a later one")->required();
+  audit_command->add_option("--workers", audit.workers)
+      ->capture_default_str()
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1024}));
   CLI::App* data_command = cli.add_subcommand("make-data", "write a data set of synthetic images");
   data_command->add_option("KIND", kind, "cifar10 or mnist")->required();
   data_command->add_option("DIR", directory)->required();
@@ -126,6 +137,10 @@ int main(int argc, char** argv) {
     join.wait = *patience;
     join.interface = or_from_environment(join.interface);
     return run_join(join);
+  }
+  if (audit_command->parsed()) {
+    audit.run_dir = std::filesystem::absolute(run_dir).lexically_normal();
+    return run_audit(audit);
   }
   if (stop_command->parsed()) return report(request_stop(run_dir));
   if (status_command->parsed()) return report(show_status(run_dir, json));

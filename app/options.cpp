@@ -27,7 +27,7 @@ struct JobOptions::Raw {
                 keep = 3, checkpoint_every = 0, lr_step = 30, min_trainers = 1, hash_every = 100;
   std::optional<std::uint64_t> steps, epochs, image_size, classes;
   std::optional<double> lr, momentum, weight_decay, lr_gamma, dropout;
-  bool strict = false, change_lr = false;
+  bool strict = false, change_lr = false, keep_best = false;
 };
 
 JobOptions::JobOptions(CLI::App& command) : raw_(std::make_unique<Raw>()), command_(command) {
@@ -75,6 +75,8 @@ JobOptions::JobOptions(CLI::App& command) : raw_(std::make_unique<Raw>()), comma
       ->check(CLI::NonNegativeNumber);
   command.add_option("--checkpoint-interval", r.checkpoint_interval, "time between checkpoints, with a unit");
   command.add_option("--keep", r.keep, "checkpoints to keep")->check(positive);
+  command.add_flag("--keep-best", r.keep_best,
+                   "a checkpoint at each evaluation; the one with the best test accuracy is kept besides");
   command.add_option("--min-trainers", r.min_trainers, "with fewer, training waits")->check(positive);
   command.add_option("--gather-time", r.gather_time,
                      "how long to wait for trainers: at the start, and when too few are left");
@@ -302,6 +304,7 @@ Result<LocalOptions> JobOptions::resolve_values() {
   job.checkpoint_every = r.checkpoint_every;
   REKINDLE_CHECK(set_duration(job.checkpoint_interval_ms, "--checkpoint-interval", r.checkpoint_interval));
   job.keep = r.keep;
+  job.keep_best = r.keep_best;
   job.min_trainers = r.min_trainers;
   if (job.min_trainers > job.leaves)
     return fail(ExitCode::kUsage,

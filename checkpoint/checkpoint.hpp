@@ -99,7 +99,9 @@ Status set_aside(const fs::path& run_dir, const CheckpointId& id);
 Status discard(const fs::path& run_dir, const CheckpointId& id);
 // Deletes committed checkpoints beyond the newest `keep`, and uncommitted directories that nobody writes any
 // more: those below the newest committed step, of terms up to `current_term`. One of a later step may be
-// under way, whatever its term: a coordinator goes on with its predecessor's generation. `keep` >= 1.
-Status sweep(const fs::path& run_dir, int keep, std::uint64_t current_term);
+// under way, whatever its term: a coordinator goes on with its predecessor's generation. `keep` >= 1; the
+// newest of step `best` is kept besides.
+Status sweep(const fs::path& run_dir, int keep, std::uint64_t current_term,
+             std::optional<std::uint64_t> best = std::nullopt);
 
 }  // namespace rekindle::checkpoint

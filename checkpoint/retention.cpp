@@ -56,14 +56,17 @@ Status discard(const fs::path& run_dir, const CheckpointId& id) {
   return sync_directory(checkpoints_of(run_dir));
 }
 
-Status sweep(const fs::path& run_dir, int keep, std::uint64_t current_term) {
+Status sweep(const fs::path& run_dir, int keep, std::uint64_t current_term,
+             std::optional<std::uint64_t> best) {
   std::vector<CheckpointId> old;
   std::optional<CheckpointId> newest;
   int kept = 0;
   for (const CheckpointId& id : list_all(run_dir)) {
     if (is_committed(run_dir, id)) {
       if (!newest) newest = id;
-      if (++kept > keep) old.push_back(id);
+      const bool is_best = id.step == best;
+      if (is_best) best.reset();
+      if (++kept > keep && !is_best) old.push_back(id);
     } else if (id.term <= current_term && newest && id.step < newest->step) {
       old.push_back(id);  // nobody writes it any more: the trainers have gone past it
     }

@@ -26,6 +26,7 @@ struct Job {
   std::string exchange = "auto";       // "auto", "shm", "tcp"
   std::uint64_t checkpoint_every = 0;  // steps; 0: only by time, at stops and at the end
   std::uint64_t checkpoint_interval_ms = 600000, keep = 3;
+  bool keep_best = false;  // a checkpoint at each evaluation, and the best of them is kept
   std::uint64_t classes = 10;
   bool strict = false;
   // How the run looks after itself; may change at every start.
@@ -47,9 +48,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, model, dataset, data, batch_size, leaves
                                    optimizer, lr, momentum, weight_decay, lr_gamma, lr_step, image_size,
                                    augment, dropout, precision, device, threads, loader_threads,
                                    trainers_per_worker, exchange, checkpoint_every, checkpoint_interval_ms,
-                                   keep, classes, strict, min_trainers, gather_time_ms, lost_after_ms,
-                                   hang_after_ms, hash_every, stop_within_ms, interface, port_range,
-                                   train_samples, test_samples, data_hash, cpu_capability)
+                                   keep, keep_best, classes, strict, min_trainers, gather_time_ms,
+                                   lost_after_ms, hang_after_ms, hash_every, stop_within_ms, interface,
+                                   port_range, train_samples, test_samples, data_hash, cpu_capability)
 
 // What makes the run this run: a resume with another identity is refused.
 nlohmann::json identity_of(const Job& job);

@@ -77,8 +77,9 @@ Next after_start(const Job& job, const Start& start) {
 Next after_step(const Job& job, std::uint64_t step, std::uint32_t flags) {
   Next next;
   const bool stop = (flags & kStopFlag) != 0, last = step == job.steps;
-  const bool due =
-      (flags & kCheckpointFlag) != 0 || (job.checkpoint_every > 0 && step % job.checkpoint_every == 0);
+  const bool due = (flags & kCheckpointFlag) != 0 ||
+                   (job.checkpoint_every > 0 && step % job.checkpoint_every == 0) ||
+                   (job.keep_best && evaluation_due(job, step));
   next.write = stop || last || (due && (flags & kWritingFlag) == 0);
   next.postponed = due && !next.write;
   next.evaluate = !stop && evaluation_due(job, step);

@@ -65,6 +65,19 @@ std::set<std::uint64_t> evaluated_steps(const Layout& layout) {
   return steps;
 }
 
+std::optional<std::uint64_t> best_evaluated(const Layout& layout, const std::set<std::uint64_t>& steps) {
+  std::optional<std::uint64_t> best;
+  double highest = -1;
+  for (const nlohmann::json& line : read_lines(layout.metrics())) {
+    const double accuracy = line.value("test_accuracy", -1.0);
+    const auto step = line.value("step", std::uint64_t{0});
+    if (accuracy <= highest || !steps.contains(step)) continue;
+    highest = accuracy;
+    best = step;
+  }
+  return best;
+}
+
 std::optional<nlohmann::json> last_evaluation(const Layout& layout) {
   std::optional<nlohmann::json> last;
   for (nlohmann::json& line : read_lines(layout.metrics())) {

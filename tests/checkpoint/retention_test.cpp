@@ -42,6 +42,17 @@ TEST_F(Retention, Sweep_KeepsTheNewestAndWhatIsBeingWritten) {
   EXPECT_TRUE(sweep(run_dir, 2, 2)) << "nothing left to do";
 }
 
+TEST_F(Retention, TheBest_IsKeptBesideTheNewest) {
+  for (std::uint64_t step : {10, 20, 30, 40}) committed({step, 1, 1});
+  committed({10, 2, 1});
+  ASSERT_TRUE(sweep(run_dir, 1, 2, 10));
+  EXPECT_EQ(list_committed(run_dir), (std::vector<CheckpointId>{{40, 1, 1}, {10, 2, 1}}));
+  ASSERT_TRUE(sweep(run_dir, 2, 2, 40)) << "among the newest";
+  EXPECT_EQ(list_committed(run_dir).size(), 2U);
+  ASSERT_TRUE(sweep(run_dir, 1, 2, 40));
+  EXPECT_EQ(list_committed(run_dir), (std::vector<CheckpointId>{{40, 1, 1}}));
+}
+
 TEST_F(Retention, SweepOfAFreshRun_IsFine) { EXPECT_TRUE(sweep(run_dir, 1, 1)); }
 
 TEST_F(Retention, ASweepThatStoppedHalfWay_IsFinishedByTheNext) {

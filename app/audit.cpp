@@ -1,0 +1,182 @@
+#include "app/audit.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "app/options.hpp"
+#include "app/prepare.hpp"
+#include "app/report.hpp"
+#include "app/run_config.hpp"
+#include "app/signals.hpp"
+#include "app/supervisor.hpp"
+#include "base/files.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "checkpoint/checkpoint.hpp"
+#include "run/layout.hpp"
+
+namespace rekindle::app {
+
+using checkpoint::CheckpointId;
+using checkpoint::Contents;
+using checkpoint::Manifest;
+namespace fs = std::filesystem;
+
+namespace {
+
+Result<Manifest> manifest_of(const fs::path& run_dir, std::uint64_t step) {
+  for (const CheckpointId& id : checkpoint::list_committed(run_dir)) {
+    if (id.step == step) return checkpoint::read_manifest(checkpoint::directory_of(run_dir, id));
+  }
+  return fail(ExitCode::kConfig,
+              str("there is no committed checkpoint of step ", step, " in ", run_dir.string()),
+              str("see rekindle inspect ", run_dir.string(), "; --keep says how many a run keeps"));
+}
+
+// A learning rate that was changed on the way is that of the checkpoint, not that of the run's last start.
+Status take_rates(protocol::Job& job, const nlohmann::json& identity) {
+  nlohmann::json changed = job;
+  for (const char* key : protocol::kRateKeys) {
+    if (identity.contains(key)) changed[key] = identity.at(key);
+  }
+  job = changed.get<protocol::Job>();
+  const std::string other = protocol::first_difference(protocol::identity_of(job), identity);
+  if (other.empty()) return {};
+  return fail(ExitCode::kConfig,
+              str("the checkpoint is of another run: its ", other, " is not that of run.toml"));
+}
+
+Status check_same_run(const Manifest& from, const Manifest& to) {
+  const std::string key = protocol::first_difference(nlohmann::json::parse(from.identity, nullptr, false),
+                                                     nlohmann::json::parse(to.identity, nullptr, false));
+  if (key.empty()) return {};
+  return fail(ExitCode::kConfig, str(key, " changed between steps ", from.id.step, " and ", to.id.step),
+              "audit from or to a checkpoint beside the change");
+}
+
+// The files of a checkpoint under the same name in another run directory, as links: nothing that happens
+// there can touch them.
+Status link_checkpoint(const fs::path& run_dir, const CheckpointId& id, const fs::path& audit_dir) {
+  const fs::path from = fs::absolute(checkpoint::directory_of(run_dir, id));
+  const fs::path to = checkpoint::directory_of(audit_dir, id);
+  REKINDLE_CHECK(make_directories(to));
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(from, code)) {
+    fs::create_symlink(entry.path(), to / entry.path().filename(), code);
+    if (code) break;
+  }
+  if (code) return fail(str("cannot link to ", from.string(), ": ", code.message()));
+  return {};
+}
+
+// "rows 0 to 9 of classifier.0.weight", the first that differ.
+std::string first_difference(const Contents& a, const Contents& b) {
+  if (a.tensors != b.tensors) return "the tensors themselves";
+  const auto chunks = checkpoint::chunks_of(a.tensors);
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    if (a.chunks[i] == b.chunks[i]) continue;
+    const std::int64_t last = chunks[i].first_row + chunks[i].rows - 1;
+    return str("rows ", chunks[i].first_row, " to ", last, " of ", a.tensors[chunks[i].tensor].name);
+  }
+  return "";
+}
+
+// What the bits may depend on besides: another processor, another build.
+std::string other_circumstances(const Manifest& then, const Manifest& now) {
+  const auto before = nlohmann::json::parse(then.fingerprint, nullptr, false);
+  const auto after = nlohmann::json::parse(now.fingerprint, nullptr, false);
+  const std::string key = protocol::first_difference(before, after);
+  if (key.empty()) return "";
+  const auto text = [&key](const nlohmann::json& j) {
+    return j.contains(key) ? j.at(key).dump() : "not set";
+  };
+  return str("; ", key, " was ", text(before), " then and is ", text(after), " now");
+}
+
+class Audit {
+ public:
+  explicit Audit(const AuditOptions& options)
+      : options_(options), directory_(options.run_dir / str("audit-", options.from, "-", options.to)) {}
+  ~Audit() {
+    std::error_code ignored;
+    if (made_) fs::remove_all(directory_, ignored);
+  }
+  Audit(const Audit&) = delete;
+  Audit& operator=(const Audit&) = delete;
+
+  Result<int> run() {
+    REKINDLE_TRY(const Manifest expected, manifest_of(options_.run_dir, options_.to));
+    REKINDLE_TRY(LocalOptions local, prepare_run(expected));
+    const int exit_code = run_local(local);
+    if (exit_code != 0) return exit_code;
+    REKINDLE_TRY(const Manifest made, manifest_of(directory_, options_.to));
+    const std::string what = str("steps ", options_.from, " to ", options_.to, " made once more by ",
+                                 options_.workers, options_.workers == 1 ? " trainer" : " trainers");
+    if (made.digest == expected.digest) {
+      std::printf("%s: bit-identical, digest %s\n", what.c_str(), made.digest.c_str());
+      return 0;
+    }
+    return fail(str(what, " DIFFER, first in ", first_difference(expected.contents, made.contents),
+                    ": the digest is ", made.digest, ", not ", expected.digest,
+                    other_circumstances(expected, made)));
+  }
+
+ private:
+  Result<LocalOptions> prepare_run(const Manifest& expected) {
+    if (options_.from >= options_.to)
+      return fail(ExitCode::kUsage, str("--from ", options_.from, " is not before --to ", options_.to));
+    const run::Layout layout(options_.run_dir);
+    LocalOptions local;
+    REKINDLE_TRY(local.job, read_job(layout.config()));
+    std::optional<CheckpointId> start;
+    if (options_.from > 0) {
+      REKINDLE_TRY(const Manifest from, manifest_of(options_.run_dir, options_.from));
+      REKINDLE_CHECK(check_same_run(from, expected));
+      start = from.id;
+    }
+    REKINDLE_CHECK(take_rates(local.job, nlohmann::json::parse(expected.identity, nullptr, false)));
+    std::error_code code;
+    fs::remove_all(directory_, code);  // of an audit that was killed
+    made_ = true;
+    REKINDLE_CHECK(make_directories(directory_, 0700));
+    start_logging("rekindle", run::Layout(directory_).log("supervisor"), LogLevel::kInfo);
+    if (start) REKINDLE_CHECK(link_checkpoint(options_.run_dir, *start, directory_));
+    local.run_dir = directory_;
+    local.workers = options_.workers;
+    alter(local.job);
+    const std::string cpu = local.job.cpu_capability;
+    REKINDLE_CHECK(prepare(local));
+    local.job.cpu_capability = cpu;
+    local.job.test_samples = 0;  // no evaluation: it changes no bit of the state
+    return local;
+  }
+
+  // What a run may change without changing its bits.
+  void alter(protocol::Job& job) const {
+    job.steps = options_.to;
+    job.epochs = 0;
+    job.trainers_per_worker = job.min_trainers = 1;
+    job.checkpoint_every = job.checkpoint_interval_ms = 0;
+    job.keep = 2;
+    job.keep_best = false;
+    job.interface.clear();
+    job.port_range.clear();
+  }
+
+  const AuditOptions options_;
+  const fs::path directory_;
+  bool made_ = false;
+};
+
+}  // namespace
+
+int run_audit(const AuditOptions& options) {
+  hold_signals();
+  Audit audit(options);
+  const auto exit_code = audit.run();
+  return exit_code ? *exit_code : report(exit_code.error());
+}
+
+}  // namespace rekindle::app

@@ -1,0 +1,100 @@
+// `rekindle audit` on real runs: what was trained, made once more.
+#include <gtest/gtest.h>
+
+#include "checkpoint/checkpoint.hpp"
+#include "checkpoint/export.hpp"
+#include "harness.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+using checkpoint::CheckpointId;
+
+class Audit : public ::testing::Test {
+ protected:
+  void train(const Arguments& more = {}) {
+    const Outcome outcome =
+        run(mnist_run(dir(), 2, 30) + Arguments{"--checkpoint-every", "10", "--keep", "10"} + more);
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  }
+  fs::path dir() const { return scratch_ / "run"; }
+  Outcome audit(int from, int to, int workers) const {
+    return run({"audit", dir(), "--from", std::to_string(from), "--to", std::to_string(to), "--workers",
+                std::to_string(workers)});
+  }
+  // Whole in itself, and newer than what the run has written of that step; one bit is another one.
+  void plant_checkpoint(std::uint64_t step, const std::string& tensor) const {
+    for (const CheckpointId& id : checkpoint::list_committed(dir())) {
+      if (id.step != step) continue;
+      auto loaded = checkpoint::load(checkpoint::directory_of(dir(), id));
+      ASSERT_TRUE(loaded) << loaded.error().line();
+      for (const checkpoint::Tensor& each : loaded->state) {
+        if (each.spec.name == tensor) each.bytes.back() ^= std::byte{1};
+      }
+      checkpoint::Manifest manifest = loaded->manifest;
+      manifest.id = {step, id.term + 1, 1};
+      manifest.contents.chunks = hash_chunks(loaded->state);
+      manifest.digest = state_digest(step, loaded->state).hex();
+      manifest.shards.clear();
+      auto entry = write_shard(dir(), manifest.id, loaded->state, manifest.contents.chunks, 1, 0);
+      ASSERT_TRUE(entry) << entry.error().line();
+      manifest.shards.push_back(*entry);
+      const Status committed = commit(dir(), manifest);
+      ASSERT_TRUE(committed) << committed.error().line();
+      return;
+    }
+    FAIL() << "no checkpoint of step " << step;
+  }
+  static std::vector<std::string> names_in(const fs::path& directory) {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::recursive_directory_iterator(directory)) names.push_back(entry.path());
+    std::ranges::sort(names);
+    return names;
+  }
+
+  Scratch scratch_;
+};
+
+TEST_F(Audit, OfAnHonestRun_BitIdenticalWithAnyNumberOfWorkersAndTheRunIsAsItWas) {
+  ASSERT_NO_FATAL_FAILURE(train());
+  const auto before = names_in(dir());
+  for (const auto& [from, to, workers] : {std::tuple{10, 30, 1}, {0, 20, 3}, {20, 30, 4}}) {
+    const Outcome outcome = audit(from, to, workers);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+    EXPECT_NE(outcome.out.find("bit-identical"), std::string::npos) << outcome.out;
+  }
+  EXPECT_EQ(names_in(dir()), before);
+}
+
+TEST_F(Audit, OneBitThatNobodyTrained_FoundAndNamed) {
+  ASSERT_NO_FATAL_FAILURE(train());
+  ASSERT_NO_FATAL_FAILURE(plant_checkpoint(20, "fc1.weight"));
+  const Outcome end = audit(10, 20, 1), start = audit(20, 30, 2);
+  for (const Outcome& outcome : {end, start}) EXPECT_EQ(outcome.exit_code, 70) << outcome.out << outcome.err;
+  EXPECT_NE(end.err.find("of fc1.weight"), std::string::npos) << end.err;
+  EXPECT_EQ(audit(10, 30, 2).exit_code, 0) << "around it";
+}
+
+TEST_F(Audit, OfALearningRateThatChanged_EachSideForItself) {
+  ASSERT_NO_FATAL_FAILURE(train());
+  const Outcome more = run(mnist_run(dir(), 2, 50) + Arguments{"--checkpoint-every", "10", "--keep", "10",
+                                                               "--lr", "0.5", "--change-lr"});
+  ASSERT_EQ(more.exit_code, 0) << more.err;
+  EXPECT_EQ(audit(10, 20, 1).exit_code, 0);
+  EXPECT_EQ(audit(40, 50, 1).exit_code, 0);
+  const Outcome across = audit(20, 50, 1);
+  EXPECT_EQ(across.exit_code, 78);
+  EXPECT_NE(across.err.find("lr changed between steps 20 and 50"), std::string::npos) << across.err;
+}
+
+TEST_F(Audit, OfStepsThatAreNotThere_SaysSo) {
+  ASSERT_NO_FATAL_FAILURE(train());
+  EXPECT_EQ(audit(10, 25, 1).exit_code, 78);
+  EXPECT_EQ(audit(15, 20, 1).exit_code, 78);
+  EXPECT_EQ(audit(20, 20, 1).exit_code, 64);
+  EXPECT_EQ(audit(20, 10, 1).exit_code, 64);
+  EXPECT_EQ(run({"audit", scratch_ / "nothing", "--from", "1", "--to", "2"}).exit_code, 78);
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
