@@ -73,8 +73,7 @@ using UseBlock = std::function<void(std::uint64_t begin, std::span<const std::by
 Status read_run(const fs::path& checkpoint_dir, const BlockRun& run, std::span<std::byte> buffer,
                 const UseBlock& use) {
   const fs::path path = checkpoint_dir / run.shard->file;
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // nonblocking: it might be a pipe
-  if (!fd) return forward_error(errno_error("cannot open", path));
+  REKINDLE_TRY(const Fd fd, open_file(path, O_RDONLY | O_NONBLOCK));  // nonblocking: it might be a pipe
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return forward_error(errno_error("cannot stat", path));
   if (!S_ISREG(info.st_mode) || static_cast<std::uint64_t>(info.st_size) != run.shard->bytes) {
