@@ -19,10 +19,12 @@ fs::path parent_of(const fs::path& path) {
 
 fs::path temporary_beside(const fs::path& path) { return str(path.string(), ".tmp.", ::getpid()); }
 
-Result<Fd> open_file(const fs::path& path, int flags, unsigned mode = 0) {
-  const int fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
-  if (fd < 0) return forward_error(errno_error("cannot open", path));
-  return Fd(fd);
+// Trainers are told much by signals, and network file systems let those interrupt more than read and write.
+template <class Call>
+auto uninterrupted(const Call& call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
 }
 
 std::span<const std::byte> bytes_of(std::string_view text) {
@@ -58,8 +60,8 @@ Status Fd::close(const fs::path& name) {
 
 Status read_into(int fd, const fs::path& path, std::size_t offset, std::span<std::byte> out) {
   while (!out.empty()) {
-    const ssize_t n = ::pread(fd, out.data(), out.size(), static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n =
+        uninterrupted([&] { return ::pread(fd, out.data(), out.size(), static_cast<off_t>(offset)); });
     if (n < 0) return forward_error(errno_error("cannot read", path));
     if (n == 0) return fail(str(path.string(), " ends too early"));
     offset += static_cast<std::size_t>(n);
@@ -70,13 +72,20 @@ Status read_into(int fd, const fs::path& path, std::size_t offset, std::span<std
 
 Status write_all(int fd, const fs::path& path, std::size_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n =
+        uninterrupted([&] { return ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
     if (n < 0) return forward_error(errno_error("cannot write", path));
+    if (n == 0) return fail(str("cannot write ", path.string(), ": no byte was taken"));  // else for ever
     offset += static_cast<std::size_t>(n);
     bytes = bytes.subspan(static_cast<std::size_t>(n));
   }
   return {};
+}
+
+Result<Fd> open_file(const fs::path& path, int flags, unsigned mode) {
+  const int fd = uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, mode); });
+  if (fd < 0) return forward_error(errno_error("cannot open", path));
+  return Fd(fd);
 }
 
 Result<std::vector<std::byte>> read_range(const fs::path& path, std::size_t offset, std::size_t bytes) {
@@ -102,7 +111,8 @@ Result<std::string> read_text(const fs::path& path) {
 }
 
 Status sync_file(int fd, const fs::path& path) {
-  if (::fsync(fd) != 0) return forward_error(errno_error("cannot fsync", path));
+  if (uninterrupted([&] { return ::fsync(fd); }) != 0)
+    return forward_error(errno_error("cannot fsync", path));
   return {};
 }
 
@@ -124,7 +134,9 @@ Status rename_durably(const fs::path& from, const fs::path& to) {
 Status replace_file(const fs::path& path, std::string_view text, unsigned mode) {
   const fs::path temporary = temporary_beside(path);
   REKINDLE_CHECK(write_durable(temporary, text, mode));
-  return rename_durably(temporary, path);
+  Status status = rename_durably(temporary, path);
+  if (!status) ::unlink(temporary.c_str());
+  return status;
 }
 
 Status replace_file_quickly(const fs::path& path, std::string_view text) {

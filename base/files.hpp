@@ -39,6 +39,8 @@ class Fd {
   int fd_ = -1;
 };
 
+// As open(2), also when a signal comes; O_CLOEXEC is added.
+Result<Fd> open_file(const std::filesystem::path& path, int flags, unsigned mode = 0);
 Result<std::vector<std::byte>> read_file(const std::filesystem::path& path);
 Result<std::string> read_text(const std::filesystem::path& path);
 Result<std::vector<std::byte>> read_range(const std::filesystem::path& path, std::size_t offset,

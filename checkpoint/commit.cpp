@@ -42,7 +42,9 @@ Status commit(const fs::path& run_dir, const Manifest& manifest) {
 
   const fs::path path = directory / kManifestFile;
   std::error_code code;
-  if (fs::exists(path, code)) {
+  const bool committed = fs::exists(path, code);
+  if (code) return refused({ExitCode::kGaveUp, str("cannot look for its manifest: ", code.message()), {}});
+  if (committed) {
     // Asked again because the answer to the first time got lost: the same checkpoint is fine.
     auto there = read_manifest(directory);
     if (!there) return refused(there.error());

@@ -28,8 +28,7 @@ class ShardReader {
   Status open(const ShardEntry& shard) {
     open_ = nullptr;
     path_ = directory_ / shard.file;
-    fd_ = Fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // nonblocking: it might be a pipe
-    if (!fd_) return forward_error(errno_error("cannot open", path_));
+    REKINDLE_TRY(fd_, open_file(path_, O_RDONLY | O_NONBLOCK));  // nonblocking: it might be a pipe
     struct stat info {};
     if (::fstat(fd_.get(), &info) != 0) return forward_error(errno_error("cannot stat", path_));
     if (!S_ISREG(info.st_mode) || static_cast<std::uint64_t>(info.st_size) != shard.bytes) {

@@ -10,7 +10,7 @@
 namespace rekindle::checkpoint {
 namespace {
 
-// Every directory with a checkpoint's name, newest first.
+// Every directory with a checkpoint's name, newest first; of a directory that cannot be read, what can.
 std::vector<CheckpointId> list_all(const fs::path& run_dir) {
   std::vector<CheckpointId> ids;
   std::error_code code;
@@ -23,16 +23,21 @@ std::vector<CheckpointId> list_all(const fs::path& run_dir) {
   return ids;
 }
 
-bool is_committed(const fs::path& run_dir, const CheckpointId& id) {
+Result<bool> is_committed(const fs::path& run_dir, const CheckpointId& id) {
+  const fs::path path = directory_of(run_dir, id) / kManifestFile;
   std::error_code code;
-  return fs::is_regular_file(directory_of(run_dir, id) / kManifestFile, code);
+  const fs::file_type type = fs::status(path, code).type();
+  if (type == fs::file_type::none) return fail(str("cannot look at ", path.string(), ": ", code.message()));
+  return type == fs::file_type::regular;
 }
 
 }  // namespace
 
 std::vector<CheckpointId> list_committed(const fs::path& run_dir) {
   std::vector<CheckpointId> ids = list_all(run_dir);
-  std::erase_if(ids, [&run_dir](const CheckpointId& id) { return !is_committed(run_dir, id); });
+  // One of which nothing can be said is for its reader to refuse: an older one must not be used in silence.
+  std::erase_if(ids,
+                [&run_dir](const CheckpointId& id) { return !is_committed(run_dir, id).value_or(true); });
   return ids;
 }
 
@@ -44,13 +49,15 @@ Status set_aside(const fs::path& run_dir, const CheckpointId& id) {
 Status discard(const fs::path& run_dir, const CheckpointId& id) {
   const fs::path directory = directory_of(run_dir, id);
   const fs::path manifest = directory / kManifestFile;
-  if (::unlink(manifest.c_str()) == 0) {
-    // Durable before the first shard goes: no crash may show a committed checkpoint that lacks files.
-    REKINDLE_CHECK(sync_directory(directory));
-  } else if (errno != ENOENT) {
+  if (::unlink(manifest.c_str()) != 0 && errno != ENOENT) {
     return forward_error(errno_error("cannot remove", manifest));
   }
+  // Durable before the first shard goes: no crash may show a committed checkpoint that lacks files. Also
+  // where there is no manifest: whoever removed it may have died before this.
   std::error_code code;
+  if (const bool there = fs::exists(directory, code); there || code) {
+    REKINDLE_CHECK(sync_directory(directory));
+  }
   fs::remove_all(directory, code);
   if (code) return fail(str("cannot remove ", directory.string(), ": ", code.message()));
   return sync_directory(checkpoints_of(run_dir));
@@ -58,19 +65,21 @@ Status discard(const fs::path& run_dir, const CheckpointId& id) {
 
 Status sweep(const fs::path& run_dir, int keep, std::uint64_t current_term,
              std::optional<std::uint64_t> best) {
-  std::vector<CheckpointId> old;
-  std::optional<CheckpointId> newest;
-  int kept = 0;
+  std::vector<CheckpointId> kept, old;
   for (const CheckpointId& id : list_all(run_dir)) {
-    if (is_committed(run_dir, id)) {
-      if (!newest) newest = id;
+    REKINDLE_TRY(const bool committed, is_committed(run_dir, id));
+    if (committed) {
       const bool is_best = id.step == best;
       if (is_best) best.reset();
-      if (++kept > keep && !is_best) old.push_back(id);
-    } else if (id.term <= current_term && newest && id.step < newest->step) {
+      const bool is_new = keep-- > 0;
+      (is_new || is_best ? kept : old).push_back(id);
+    } else if (id.term <= current_term && !kept.empty() && id.step < kept.front().step) {
       old.push_back(id);  // nobody writes it any more: the trainers have gone past it
     }
   }
+  if (old.empty()) return {};
+  // Whoever committed them may have died just before its fsync: then the power could still take them, too.
+  for (const CheckpointId& id : kept) REKINDLE_CHECK(sync_directory(directory_of(run_dir, id)));
   Status first_failure;
   for (const CheckpointId& id : old) {
     if (Status status = discard(run_dir, id); !status && first_failure) first_failure = std::move(status);

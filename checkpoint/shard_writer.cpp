@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <stdexcept>
 
 #include "base/files.hpp"
@@ -39,9 +40,11 @@ Result<fs::path> prepare_directory(const fs::path& run_dir, const CheckpointId& 
   REKINDLE_CHECK(make_directories(directory));
   REKINDLE_CHECK(sync_directory(run_dir));
   REKINDLE_CHECK(sync_directory(checkpoints_of(run_dir)));
-  if (::access((directory / kManifestFile).c_str(), F_OK) == 0) {
+  const fs::path manifest = directory / kManifestFile;
+  if (::access(manifest.c_str(), F_OK) == 0) {
     return fail(str(directory.string(), " is committed already"), "checkpoint names are never reused");
   }
+  if (errno != ENOENT) return forward_error(errno_error("cannot look for", manifest));
   return directory;
 }
 

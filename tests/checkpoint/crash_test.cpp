@@ -38,7 +38,8 @@ TEST_F(Crash, UnfinishedFiles_AreNoCheckpointAndAreSwept) {
 TEST_F(Crash, KilledWriter_WhatIsListedIsWhole) {
   const OwnedState owned(mixed_spec());
   std::uint64_t step = 0;
-  for (std::size_t round = 0; round < 6; ++round) {
+  Rng rng(stream_key(static_cast<std::uint64_t>(::getpid()), Draws::kOrder));
+  for (std::size_t round = 0; round < 10; ++round) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
@@ -47,14 +48,14 @@ TEST_F(Crash, KilledWriter_WhatIsListedIsWhole) {
         if (!sweep(run_dir, 2, 1)) ::_exit(1);
       }
     }
-    // Another moment each round: the n-th shard file or temporary file after one more commit.
+    // Another moment each round, some time after one more commit.
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     const auto committed_in_this_round = [&] {
       const auto ids = list_committed(run_dir);
       return !ids.empty() && ids.front().generation == round;
     };
     while (!committed_in_this_round() && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
-    for (std::size_t looks = 0; looks < round * 50; ++looks) list_committed(run_dir);
+    for (std::uint64_t looks = rng.below(400); looks > 0; --looks) list_committed(run_dir);
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
     const auto ids = list_committed(run_dir);

@@ -1,0 +1,158 @@
+// Any damage to any file of a checkpoint: found, or without effect on the state. Never other bits.
+#include "checkpoint/export.hpp"
+#include "fixture.hpp"
+
+namespace rekindle::checkpoint {
+namespace {
+
+class DamageAnywhere : public CheckpointTest {
+ protected:
+  CheckpointId id{5, 1, 1};
+  OwnedState owned{small_spec()};
+  Manifest manifest = write_checkpoint(run_dir, id, owned.state, 3);
+  fs::path directory = directory_of(run_dir, id);
+  std::vector<std::string> files = files_in(directory);
+  Rng rng{stream_key(17, Draws::kOrder)};
+
+  // Through every way to read. True if the damage was found.
+  bool is_found(const fs::path& place, const OwnedState& right) {
+    const auto loaded = load(place);
+    if (loaded) {
+      EXPECT_EQ(loaded->storage, right.storage);
+    }
+    const auto read = read_manifest(place);
+    OwnedState back(small_spec(), 99);
+    const bool restored = read && restore(place, *read, 2, back);
+    if (restored && state_digest(read->id.step, back.state).hex() == read->digest) {
+      EXPECT_EQ(back.storage, right.storage);
+    }
+    return !loaded;
+  }
+  bool is_found() { return is_found(directory, owned); }
+
+  // Runs `damage` on each file, `times` times, each time on a whole one.
+  template <class Change>
+  void damage_each_file(int times, const Change& damage) {
+    ASSERT_EQ(files.size(), 4U);
+    ASSERT_FALSE(is_found());
+    for (const std::string& file : files) {
+      const fs::path path = directory / file;
+      const std::string whole = *read_text(path);
+      for (int i = 0; i < times; ++i) {
+        std::string text = whole;
+        SCOPED_TRACE(str(file, ": ", damage(text)));
+        if (text == whole) continue;
+        write(path, text);
+        const bool found = is_found();
+        ASSERT_FALSE(HasFailure());
+        if (file == "manifest.json" || text.size() != whole.size()) {
+          ASSERT_TRUE(found);
+        }
+      }
+      write(path, whole);
+    }
+    EXPECT_FALSE(is_found());
+  }
+
+  static void write(const fs::path& path, const std::string& text) {
+    fs::remove(path);  // ext4 flushes a file that is truncated and written again
+    std::ofstream(path, std::ios::binary) << text;
+  }
+};
+
+TEST_F(DamageAnywhere, ABitFlippedAtAThousandPlacesOfEachFile_IsFoundOrHarmless) {
+  damage_each_file(1000, [this](std::string& text) {
+    const std::size_t place = rng.below(text.size());
+    const std::uint64_t bit = rng.below(8);
+    text[place] = static_cast<char>(static_cast<unsigned char>(text[place]) ^ (1U << bit));
+    return str("byte ", place, " bit ", bit);
+  });
+}
+
+// What storage does beside flipping bits: lost and misdirected writes, remains of other files.
+TEST_F(DamageAnywhere, APieceOfAFileThatIsZerosGarbageOrFromElsewhere_IsFoundOrHarmless) {
+  damage_each_file(500, [this](std::string& text) {
+    const std::size_t bytes = std::min<std::size_t>(text.size(), std::size_t{1} << rng.below(13));
+    const std::size_t to = rng.below(text.size() - bytes + 1), from = rng.below(text.size() - bytes + 1);
+    std::string piece = text.substr(from, bytes);
+    const std::uint64_t kind = rng.below(3);
+    if (kind == 0) piece.assign(bytes, '\0');
+    if (kind == 1) std::ranges::generate(piece, [this] { return static_cast<char>(rng.next()); });
+    text.replace(to, bytes, piece);
+    return str(bytes, " bytes from ", from, " at ", to, ", kind ", kind);
+  });
+}
+
+TEST_F(DamageAnywhere, ATruncatedOrLongerFile_IsFound) {
+  damage_each_file(300, [this](std::string& text) {
+    const std::size_t before = text.size();
+    text.resize(rng.below(2 * before), 'x');
+    return str(text.size(), " instead of ", before, " bytes");
+  });
+}
+
+TEST_F(DamageAnywhere, ADeletedFile_IsFound) {
+  for (const std::string& file : files) {
+    fs::rename(directory / file, run_dir / "away");
+    EXPECT_TRUE(is_found()) << file;
+    fs::rename(run_dir / "away", directory / file);
+  }
+  EXPECT_FALSE(is_found());
+}
+
+TEST_F(DamageAnywhere, TwoFilesSwapped_AreFound) {
+  const auto swap = [this](const std::string& one, const std::string& other) {
+    fs::rename(directory / one, run_dir / "away");
+    fs::rename(directory / other, directory / one);
+    fs::rename(run_dir / "away", directory / other);
+  };
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      swap(files[i], files[j]);
+      EXPECT_TRUE(is_found()) << files[i] << " and " << files[j];
+      swap(files[i], files[j]);
+    }
+  }
+  EXPECT_FALSE(is_found());
+}
+
+// Every mixture of the files of two checkpoints: of another step, and of the same step by another generation.
+TEST_F(DamageAnywhere, AMixtureOfTwoCheckpoints_IsFoundOrHasTheBitsOfOne) {
+  for (const CheckpointId& other_id : {CheckpointId{6, 1, 1}, CheckpointId{5, 1, 2}}) {
+    const OwnedState other(small_spec(), 2);
+    write_checkpoint(run_dir, other_id, other.state, 3);
+    for (unsigned mixture = 1; mixture < (1U << files.size()); ++mixture) {
+      for (const bool in_place : {true, false}) {
+        const fs::path mixed = run_dir / "mixed" / (in_place ? id.directory_name() : "any");
+        fs::create_directories(mixed);
+        for (std::size_t i = 0; i < files.size(); ++i) {
+          const bool from_other = (mixture >> i & 1U) != 0;
+          fs::copy_file((from_other ? directory_of(run_dir, other_id) : directory) / files[i],
+                        mixed / files[i]);
+        }
+        const bool all_of_other = mixture + 1 == 1U << files.size();
+        const bool others_manifest = (mixture & 1U) != 0;
+        EXPECT_EQ(is_found(mixed, others_manifest ? other : owned), !(all_of_other && !in_place)) << mixture;
+        fs::remove_all(run_dir / "mixed");
+      }
+    }
+  }
+  ASSERT_EQ(files[0], "manifest.json");
+}
+
+// The same bits at another step or in another cut are the same tensors, but not the same files.
+TEST_F(DamageAnywhere, AShardOfAnotherCut_IsFound) {
+  const CheckpointId other_id{5, 1, 2};
+  write_checkpoint(run_dir, other_id, owned.state, 2);
+  for (int shard = 0; shard < 2; ++shard) {
+    const std::string theirs = str("shard-0000", shard, "-of-00002.h5"), ours = files[1 + shard];
+    fs::rename(directory / ours, run_dir / "away");
+    fs::copy_file(directory_of(run_dir, other_id) / theirs, directory / ours);
+    EXPECT_TRUE(is_found()) << theirs;
+    fs::rename(run_dir / "away", directory / ours);
+  }
+  EXPECT_FALSE(is_found());
+}
+
+}  // namespace
+}  // namespace rekindle::checkpoint

@@ -1,0 +1,82 @@
+// Stands between this program and libc: sees every call on the files below one directory, lets the n-th of
+// them fail, and keeps a journal. One thread at a time.
+#pragma once
+
+#include <cerrno>
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "journal.hpp"
+
+namespace rekindle::checkpoint {
+
+struct Fault {
+  enum class Kind {
+    kNone,
+    kRefused,          // not done, and reported
+    kDoneButReported,  // done all the same: a network file system lost the answer
+    kShort,            // half of the bytes are written or read
+    kNothing,          // no byte is written, and no error reported
+    kStopped           // neither this nor any later call has an effect: the process is gone
+  };
+  Kind kind = Kind::kNone;
+  int error = EIO;
+  bool lasting = false;  // from the n-th on; then of calls that change something only
+};
+std::string to_text(const Fault& fault);
+
+class Shim {
+ public:
+  enum class Call { kLook, kOpen, kRead, kCreate, kMakeDirectory, kWrite, kSync, kClose, kRename, kRemove };
+
+  explicit Shim(const std::filesystem::path& directory);
+  ~Shim();
+  Shim(const Shim&) = delete;
+  Shim& operator=(const Shim&) = delete;
+  static Shim* active();
+
+  // The n-th call from now on that `fault` can concern, 0 being the next, meets it.
+  void arm(const Fault& fault, std::size_t n);
+  void disarm() { fault_ = {}; }
+  bool struck() const { return !struck_call_.empty(); }
+  const std::string& struck_call() const { return struck_call_; }  // the first
+  const Journal& journal() const { return journal_; }
+
+  // What libc's functions do while a shim is there. `real` is libc's; each returns -1 on failure.
+  using Real = std::function<long()>;
+  int open(int directory, const char* path, int flags, const Real& real);
+  int close(int fd, const Real& real);
+  void forget(int fd) { files_.erase(fd); }
+  long transfer(Call call, int fd, std::uint64_t offset, void* bytes, std::size_t size,
+                const std::function<long(std::size_t size)>& real);
+  int sync(int fd, const Real& real);
+  int rename(const char* from, const char* to, const Real& real);
+  int make_directory(const char* path, const Real& real);
+  int remove(int directory, const char* path, const Real& real);
+  int look(int directory, const char* path, const Real& real);
+  bool refuses_look(int fd);  // errno says why
+
+ private:
+  struct File {
+    Journal::Inode inode;
+    std::filesystem::path name;
+  };
+  std::optional<std::filesystem::path> inside(int directory, const char* path) const;
+  const File* file(int fd) const;
+  Fault::Kind next(Call call, const std::filesystem::path& name);
+  long pass(Call call, const std::filesystem::path& name, const Real& real,
+            const std::function<void()>& note);
+
+  const std::filesystem::path directory_;
+  Journal journal_;
+  std::map<int, File> files_;  // open, below the directory
+  Fault fault_;
+  std::size_t until_fault_ = 0, calls_ = 0;
+  std::string struck_call_;
+};
+
+}  // namespace rekindle::checkpoint
