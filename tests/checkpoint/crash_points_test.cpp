@@ -278,8 +278,8 @@ TEST_F(CrashPoints, AnyCallOfALargeShardFails_ItIsReportedOrMendedAndNothingIsLe
         ASSERT_TRUE(entry) << entry.error().line();
       }
       if (entry) {
-        Manifest manifest{
-            id, state_digest(id.step, owned.state).hex(), "{}", "{}", "", spec_of(owned.state), {*entry}};
+        Manifest manifest{id, state_digest(id.step, owned.state).hex(),         "{}",    "{}",
+                          "", {spec_of(owned.state), hash_chunks(owned.state)}, {*entry}};
         ASSERT_TRUE(commit(run_dir, manifest));
         const auto loaded = load(directory_of(run_dir, id));
         ASSERT_TRUE(loaded) << loaded.error().line();

@@ -26,7 +26,7 @@ class DamageAnywhere : public CheckpointTest {
     if (restored && state_digest(read->id.step, back.state).hex() == read->digest) {
       EXPECT_EQ(back.storage, right.storage);
     }
-    return !loaded;
+    return !loaded || !verify(place, *read);
   }
   bool is_found() { return is_found(directory, owned); }
 
