@@ -130,6 +130,18 @@ TEST_F(CrashPoints, PowerLostAtAnyMoment_CommittedCheckpointsAreWholeAndTheRunGo
   }
 }
 
+TEST_F(CrashPoints, PowerLostAroundTheFirstCheckpoint_ItIsThereOnceItWasPromised) {
+  fs::create_directory(run);
+  std::optional<Shim> shim(run);
+  ASSERT_TRUE(write_and_commit(run, kNew));
+  const Journal journal = shim->journal();
+  shim.reset();
+  for (std::size_t operations = 0; operations <= journal.size(); ++operations) {
+    ASSERT_EQ(flaw_of_disks(journal, operations, operations < journal.size() ? Ids{} : Ids{kNew}, 6, false),
+              "");
+  }
+}
+
 // The check above must be able to fail.
 TEST_F(CrashPoints, Planted_AnFsyncThatDoesNothingIsFound) {
   const Recording recording = record();
