@@ -88,6 +88,8 @@ std::vector<ByteRange> part_ranges(const Manifest& manifest, int parts, int part
 Status read_part(const fs::path& checkpoint_dir, const Manifest& manifest, int parts, int part,
                  const State& state);
 
+// Every shard is there as a plain file with its size.
+Status check_files(const fs::path& checkpoint_dir, const Manifest& manifest);
 // Verifies every byte; error says which file and block is damaged.
 Status verify(const fs::path& checkpoint_dir, const Manifest& manifest);
 // Moves a damaged checkpoint out of the way: renames its directory to NAME.damaged.

@@ -17,6 +17,8 @@ constexpr std::size_t kMaxDimensions = 32;                   // HDF5's limit
 
 using TensorsByName = std::unordered_map<std::string, const TensorSpec*>;
 
+}  // namespace
+
 Status check_tensor(const TensorSpec& tensor) {
   REKINDLE_CHECK(check_tensor_name(tensor.name));
   if (tensor.shape.size() > kMaxDimensions)
@@ -31,6 +33,8 @@ Status check_tensor(const TensorSpec& tensor) {
   }
   return {};
 }
+
+namespace {
 
 Status check_dataset(const DatasetEntry& dataset, const TensorsByName& tensors, std::uint64_t free_from,
                      std::uint64_t file_bytes) {

@@ -5,10 +5,10 @@
 
 namespace rekindle::checkpoint {
 
+// A name that a file can have, and a shape whose bytes can be counted.
+Status check_tensor(const TensorSpec& tensor);
 // Nothing in a manifest that passes can make a reader leave a file or a tensor, or fill a byte twice or
 // never.
 Status check_manifest(const Manifest& manifest);
-// Every shard is there as a plain file with its size.
-Status check_files(const fs::path& checkpoint_dir, const Manifest& manifest);
 
 }  // namespace rekindle::checkpoint
