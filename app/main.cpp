@@ -5,6 +5,8 @@
 #include <iostream>
 
 #include "app/audit.hpp"
+#include "app/foreign_file.hpp"
+#include "app/inspect.hpp"
 #include "app/join.hpp"
 #include "app/options.hpp"
 #include "app/prepare.hpp"
@@ -54,6 +56,7 @@ int main(int argc, char** argv) {
     const std::string part = argv[1];
     if (part == "coordinator" || part == "worker") return become("rekindle-control", {argv + 1, argv + argc});
     if (part == "trainer") return become("rekindle-trainer", {argv + 2, argv + argc});
+    if (part == kReadH5 && argc == 3) return run_read_h5(argv[2]);
   }
   CLI::App cli("Rekindle trains image models with data parallelism and never loses work.", "rekindle");
   cli.require_subcommand(1);
@@ -65,6 +68,7 @@ int main(int argc, char** argv) {
 
   std::string run_dir, path, file, kind, directory;
   bool json = false, with_optimizer = false;
+  InspectOptions inspecting;
   std::optional<std::uint64_t> step;
   std::uint64_t samples = 50000, seed = 1;
   CLI::App* status_command = cli.add_subcommand("status", "what a run is doing, on one screen");
@@ -73,16 +77,22 @@ int main(int argc, char** argv) {
   CLI::App* inspect_command =
       cli.add_subcommand("inspect", "what is in a checkpoint or run, and whether it is whole");
   inspect_command->add_option("RUN_DIR|CHECKPOINT_DIR", path)->required();
-  inspect_command->add_flag("--json", json, "for programs");
+  inspect_command->add_flag("--json", inspecting.json, "for programs");
+  inspect_command->add_flag("--verify,!--no-verify", inspecting.verify,
+                            "read every byte (default), or only look for the files");
   CLI::App* digest_command = cli.add_subcommand("digest", "one line: the hash of the whole state");
   digest_command->add_option("RUN_DIR|CHECKPOINT_DIR", path)->required();
   digest_command->add_option("--step", step, "default: the newest");
   CLI::App* export_command =
-      cli.add_subcommand("export", "a checkpoint as .safetensors or .h5, torchvision's names");
+      cli.add_subcommand("export", "a checkpoint as .safetensors, .h5 or .pt, torchvision's names");
   export_command->add_option("RUN_DIR|CHECKPOINT_DIR", path)->required();
   export_command->add_option("FILE", file)->required();
   export_command->add_flag("--with-optimizer", with_optimizer,
                            "with the optimizer's tensors, as momentum.NAME");
+  CLI::App* import_command = cli.add_subcommand(
+      "import", "a .safetensors or .h5 file of another program, checked, as .safetensors, .h5 or .pt");
+  import_command->add_option("FILE", path)->required();
+  import_command->add_option("OUT", file)->required();
   JoinOptions join;
   std::string wait = "10min";
   CLI::App* join_command =
@@ -144,8 +154,9 @@ int main(int argc, char** argv) {
   }
   if (stop_command->parsed()) return report(request_stop(run_dir));
   if (status_command->parsed()) return report(show_status(run_dir, json));
-  if (inspect_command->parsed()) return report(inspect(path, json));
+  if (inspect_command->parsed()) return report(inspect(path, inspecting));
   if (digest_command->parsed()) return report(digest(path, step));
+  if (import_command->parsed()) return report(import_file(path, file));
   if (export_command->parsed()) return report(export_to(path, file, with_optimizer));
   return report(data::make_data(kind, directory, samples, seed));
 }

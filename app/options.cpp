@@ -22,12 +22,12 @@ struct JobOptions::Raw {
   std::string run_dir, config_file, model = "vgg11", optimizer, dataset, data, augment, precision = "fp32",
                                     device = "auto", exchange = "auto", checkpoint_interval = "10min",
                                     trainers_per_worker = "auto", gather_time = "5min", lost_after = "5s",
-                                    hang_after = "10min", stop_within, interface, port_range;
+                                    hang_after = "10min", stop_within, interface, port_range, init;
   std::uint64_t workers = 1, batch_size = 128, leaves = 8, seed = 1, threads = 1, loader_threads = 2,
                 keep = 3, checkpoint_every = 0, lr_step = 30, min_trainers = 1, hash_every = 100;
   std::optional<std::uint64_t> steps, epochs, image_size, classes;
   std::optional<double> lr, momentum, weight_decay, lr_gamma, dropout;
-  bool strict = false, change_lr = false, keep_best = false;
+  bool strict = false, change_lr = false, keep_best = false, reset_head = false;
 };
 
 JobOptions::JobOptions(CLI::App& command) : raw_(std::make_unique<Raw>()), command_(command) {
@@ -50,6 +50,10 @@ JobOptions::JobOptions(CLI::App& command) : raw_(std::make_unique<Raw>()), comma
   command.add_option("--steps", r.steps, "length of the run in steps")->check(positive);
   command.add_option("--epochs", r.epochs, "length of the run in epochs")->check(positive);
   command.add_option("--seed", r.seed, "of initial values, sample order and all draws");
+  command.add_option("--init", r.init,
+                     "start from these values: a .safetensors or .h5 file, a checkpoint or a run directory");
+  command.add_flag("--reset-head", r.reset_head,
+                   "with --init: the last layer starts anew, for another number of classes");
   command.add_option("--optimizer", r.optimizer, "sgd or adadelta (default: the model's)");
   command.add_option("--lr", r.lr, "learning rate (sgd 0.001, adadelta 1.0)")->check(CLI::NonNegativeNumber);
   command.add_option("--momentum", r.momentum, "sgd, default 0.9")->check(CLI::Range(0.0, 1.0));
@@ -214,6 +218,10 @@ Result<LocalOptions> JobOptions::resolve_values() {
   options.run_dir = std::filesystem::absolute(r.run_dir).lexically_normal();
   options.workers = r.workers;
   options.change_lr = r.change_lr;
+  if (!r.init.empty()) options.init = std::filesystem::absolute(r.init).lexically_normal();
+  options.reset_head = r.reset_head;
+  if (r.reset_head && r.init.empty())
+    return fail(ExitCode::kUsage, "--reset-head without --init", "add --init FILE, or leave it out");
   Job& job = options.job;
   REKINDLE_CHECK(one_of("--model", r.model, {"vgg11", "mnist-cnn"}));
   const bool mnist = r.model == "mnist-cnn";

@@ -17,8 +17,10 @@ namespace rekindle::app {
 struct LocalOptions {
   std::filesystem::path run_dir;
   std::uint64_t workers = 1;
-  bool change_lr = false;  // a resumed run may have another learning rate
-  protocol::Job job;       // resolved, but for what the data set and the run directory add
+  bool change_lr = false;      // a resumed run may have another learning rate
+  std::filesystem::path init;  // where its initial values come from; empty: they are drawn
+  bool reset_head = false;     // but for the last layer's
+  protocol::Job job;           // resolved, but for what the data set and the run directory add
 };
 
 // Collects the options of a subcommand; resolve() after CLI11 has parsed.

@@ -1,8 +1,11 @@
 #include "app/prepare.hpp"
 
 #include <unistd.h>
+#include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "app/initial_state.hpp"
 #include "app/run_config.hpp"
 #include "base/clock.hpp"
 #include "base/files.hpp"
@@ -21,7 +24,8 @@ using protocol::Job;
 
 namespace {
 
-Status complete_from_data(Job& job) {
+// Returns the images' channels.
+Result<int> complete_from_data(Job& job) {
   REKINDLE_TRY(const auto dataset, data::open_dataset(job.dataset, job.data));
   const data::DatasetInfo& info = dataset->info();
   job.train_samples = info.train_count;
@@ -34,7 +38,7 @@ Status complete_from_data(Job& job) {
                 "leave --classes out");
   }
   if (job.epochs > 0) job.steps = protocol::steps_for_epochs(job, job.epochs);
-  return {};
+  return info.channels;
 }
 
 std::string this_cpu() {
@@ -85,38 +89,54 @@ Status check_identity(const Job& before, const LocalOptions& options, const run:
   const std::string key = protocol::first_difference(old_identity, identity);
   if (key.empty()) return {};
   const auto text = [&](const nlohmann::json& j) { return j.contains(key) ? j.at(key).dump() : "not set"; };
-  const bool rate = key.starts_with("lr");
   return fail(ExitCode::kConfig,
               str("the run directory ", layout.root().string(), " belongs to another run: ", key, " is ",
                   text(old_identity), " there and ", text(identity), " here"),
-              rate ? "use the same options, or --change-lr if that is meant"
-                   : "use the same options, or another --run-dir");
+              key.starts_with("lr") ? "use the same options, or --change-lr if that is meant"
+              : key == "init"       ? "give the same --init (and --reset-head) as at its start, or neither"
+                                    : "use the same options, or another --run-dir");
+}
+
+// What the options must agree with; nullopt: without a checkpoint there is nothing that others could spoil.
+Result<std::optional<Job>> earlier_job(const run::Layout& layout) {
+  std::error_code code;
+  if (!std::filesystem::exists(layout.config(), code)) return std::nullopt;
+  if (checkpoint::list_committed(layout.root()).empty()) return std::nullopt;
+  REKINDLE_TRY(Job before, read_job(layout.config()));
+  return before;
+}
+
+Status check_resume(const Job& before, LocalOptions& options, const run::Layout& layout) {
+  // What a run was started from is needed no more.
+  if (options.init.empty()) options.job.init = before.init;
+  REKINDLE_CHECK(check_identity(before, options, layout));
+  const std::uint64_t step = checkpoint::list_committed(layout.root()).front().step;
+  if (step > options.job.steps) {
+    return fail(ExitCode::kConfig,
+                str("the run is at step ", step, " already, its end would be step ", options.job.steps),
+                str("use --steps ", step, " or more"));
+  }
+  // A newer CPU does what the first attempt's could; the other way round the trainers' fingerprint tells.
+  if (!before.cpu_capability.empty()) options.job.cpu_capability = before.cpu_capability;
+  return {};
 }
 
 }  // namespace
 
 Status prepare(LocalOptions& options) {
   const run::Layout layout(options.run_dir);
-  REKINDLE_CHECK(complete_from_data(options.job));
+  REKINDLE_TRY(const int channels, complete_from_data(options.job));
+  REKINDLE_TRY(const InitialState initial, read_initial_state(options, channels));
   REKINDLE_CHECK(check_directory(layout));
   REKINDLE_CHECK(check_holder(layout));
   options.job.cpu_capability = this_cpu();
-  std::error_code code;
-  if (!std::filesystem::exists(layout.config(), code)) return {};
-  // Without a checkpoint there is nothing that other options could spoil.
-  const auto committed = checkpoint::list_committed(layout.root());
-  if (committed.empty()) return {};
-  REKINDLE_TRY(const Job before, read_job(layout.config()));
-  REKINDLE_CHECK(check_identity(before, options, layout));
-  if (committed.front().step > options.job.steps) {
-    return fail(ExitCode::kConfig,
-                str("the run is at step ", committed.front().step, " already, its end would be step ",
-                    options.job.steps),
-                str("use --steps ", committed.front().step, " or more"));
-  }
-  // A newer CPU does what the first attempt's could; the other way round the trainers' fingerprint tells.
-  if (!before.cpu_capability.empty()) options.job.cpu_capability = before.cpu_capability;
-  return {};
+  REKINDLE_TRY(const std::optional<Job> before, earlier_job(layout));
+  if (before)
+    REKINDLE_CHECK(check_resume(*before, options, layout));
+  else if (!options.init.empty())
+    std::printf("starts from %s: %zu of its %zu tensors\n", options.init.c_str(), initial.chosen.size(),
+                initial.tensors.state.size());
+  return keep_initial_state(initial, options, layout);
 }
 
 std::string completed_line(const LocalOptions& options) {

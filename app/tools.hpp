@@ -16,15 +16,14 @@ Status show_status(const std::filesystem::path& run_dir, bool json);
 // no run is going on there.
 Status request_stop(const std::filesystem::path& run_dir);
 
-// What is in a checkpoint, or in every checkpoint of a run directory, and whether it is whole (every byte is
-// read). An error when one is damaged.
-Status inspect(const std::filesystem::path& path, bool json);
-
 // The digest of a run's newest checkpoint (or of the one at `step`), or of a checkpoint directory: recomputed
 // from verified bytes. One line.
 Status digest(const std::filesystem::path& path, std::optional<std::uint64_t> step);
 
-// A checkpoint as .safetensors or .h5 (checkpoint/export.hpp); of a run directory, its newest.
+// A .safetensors or .h5 file of another program, checked, as .safetensors, .h5 or .pt.
+Status import_file(const std::filesystem::path& file, const std::filesystem::path& out);
+
+// A checkpoint as .safetensors, .h5 or .pt (checkpoint/export.hpp); of a run directory, its newest.
 Status export_to(const std::filesystem::path& path, const std::filesystem::path& file, bool with_optimizer);
 
 }  // namespace rekindle::app

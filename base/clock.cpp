@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <ctime>
 #include <fstream>
 
@@ -20,6 +21,13 @@ std::string utc_now() {
   char text[32];
   std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
   return text;
+}
+
+std::optional<std::chrono::seconds> age_of(const std::string& utc) {
+  std::tm parts{};
+  const char* end = ::strptime(utc.c_str(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  if (end == nullptr || *end != '\0') return std::nullopt;
+  return std::chrono::seconds(std::max<std::time_t>(0, std::time(nullptr) - ::timegm(&parts)));
 }
 
 std::string host_name() {

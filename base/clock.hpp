@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 namespace rekindle {
@@ -9,6 +10,8 @@ namespace rekindle {
 // Since boot, counting suspends (CLOCK_BOOTTIME).
 std::chrono::milliseconds boot_time();
 std::string utc_now();  // "2031-02-03T04:05:06Z"
+// How long ago that was; not below zero, whatever the clocks of two hosts say. nullopt: no such text.
+std::optional<std::chrono::seconds> age_of(const std::string& utc);
 std::string host_name();
 std::string boot_id();  // changes at every boot of this host
 // Processes of one namespace see each other in /proc; of two containers they need not. Source:

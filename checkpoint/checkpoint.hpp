@@ -90,6 +90,8 @@ fs::path directory_of(const fs::path& run_dir, const CheckpointId& id);
 Status read_part(const fs::path& checkpoint_dir, const Manifest& manifest, int parts, int part,
                  const State& state);
 
+// Every shard is there as a plain file with its size.
+Status check_files(const fs::path& checkpoint_dir, const Manifest& manifest);
 // Verifies every byte; error says which file is damaged, and where.
 Status verify(const fs::path& checkpoint_dir, const Manifest& manifest);
 // Moves a damaged checkpoint out of the way: renames its directory to NAME.damaged.

@@ -1,11 +1,15 @@
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "base/files.hpp"
+#include "base/log.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/manifest_check.hpp"
 #include "checkpoint/manifest_text.hpp"
 #include "checkpoint/names.hpp"
+#include "checkpoint/virtual_file.hpp"
 
 namespace rekindle::checkpoint {
 namespace {
@@ -54,7 +58,12 @@ Status commit(const fs::path& run_dir, const Manifest& manifest) {
     }
     return sync_directory(directory);
   }
-  return replace_file(path, *text);
+  if (Status shown = write_virtual_file(directory, ordered); !shown)
+    log_warning(str("no ", kVirtualFile, " in ", directory.string(), ": ", shown.error().line()));
+  Status committed = replace_file(path, *text);
+  // Where there is no room for the manifest, that file may be what was in its way next time.
+  if (!committed) ::unlink((directory / kVirtualFile).c_str());
+  return committed;
 }
 
 Result<Manifest> read_manifest(const fs::path& checkpoint_dir) {

@@ -11,6 +11,8 @@
 #include "checkpoint/manifest_check.hpp"
 #include "checkpoint/names.hpp"
 #include "checkpoint/safetensors.hpp"
+#include "checkpoint/tensor_file.hpp"
+#include "checkpoint/torch_file.hpp"
 
 namespace rekindle::checkpoint {
 namespace {
@@ -47,22 +49,35 @@ Result<LoadedState> load(const fs::path& checkpoint_dir) {
   return loaded;
 }
 
-Status export_file(const fs::path& checkpoint_dir, const fs::path& file, bool with_optimizer) {
+Status check_writable_extension(const fs::path& file) {
   const std::string extension = file.extension().string();
-  if (extension != ".safetensors" && extension != ".h5") {
-    return fail(ExitCode::kUsage, str("cannot export to ", file.string()),
-                "the name must end in .safetensors or .h5");
+  for (const char* known : {".safetensors", ".h5", ".pt"}) {
+    if (extension == known) return {};
   }
+  return fail(ExitCode::kUsage, str("cannot export to ", file.string()),
+              "the name must end in .safetensors, .h5 or .pt");
+}
+
+Status write_tensors(const fs::path& file, const State& state) {
+  REKINDLE_CHECK(check_writable_extension(file));
+  const std::string extension = file.extension().string();
+  const fs::path temporary = temporary_name(file);
+  REKINDLE_CHECK(extension == ".h5"   ? write_h5(temporary, state)
+                 : extension == ".pt" ? write_torch(temporary, state)
+                                      : write_safetensors(temporary, state));
+  Status renamed = rename_durably(temporary, file);
+  if (!renamed) ::unlink(temporary.c_str());
+  return renamed;
+}
+
+Status export_file(const fs::path& checkpoint_dir, const fs::path& file, bool with_optimizer) {
+  REKINDLE_CHECK(check_writable_extension(file));
   REKINDLE_TRY(const LoadedState loaded, load(checkpoint_dir));
   State state;
   for (const Tensor& tensor : loaded.state) {
     if (with_optimizer || tensor.spec.role != Role::kOptimizer) state.push_back(tensor);
   }
-  const fs::path temporary = temporary_name(file);
-  REKINDLE_CHECK(extension == ".h5" ? write_h5(temporary, state) : write_safetensors(temporary, state));
-  Status renamed = rename_durably(temporary, file);
-  if (!renamed) ::unlink(temporary.c_str());
-  return renamed;
+  return write_tensors(file, state);
 }
 
 }  // namespace rekindle::checkpoint

@@ -16,7 +16,8 @@ struct LoadedState {
 };
 Result<LoadedState> load(const std::filesystem::path& checkpoint_dir);
 
-// By extension: .safetensors or .h5. Parameters and buffers under their state-dict keys, optimizer tensors
+// By extension: .safetensors, .h5 or .pt (a state dict for torch.load). Parameters and buffers under their
+// state-dict keys, optimizer tensors
 // ("momentum.<name>") only if asked. Replaced atomically. Another extension is a usage error.
 Status export_file(const std::filesystem::path& checkpoint_dir, const std::filesystem::path& file,
                    bool with_optimizer);

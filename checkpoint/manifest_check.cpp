@@ -16,6 +16,25 @@ constexpr std::size_t kMaxDimensions = 32;                   // HDF5's limit
 
 using TensorsByName = std::unordered_map<std::string, const TensorSpec*>;
 
+}  // namespace
+
+Status check_tensor(const TensorSpec& tensor) {
+  REKINDLE_CHECK(check_tensor_name(tensor.name));
+  if (tensor.shape.size() > kMaxDimensions)
+    return fail(str("tensor ", tensor.name, " has too many dimensions"));
+  // Largest possible product first: a zero further on must not hide an overflow of the ones before it.
+  std::uint64_t bytes = bytes_of(tensor.dtype);
+  for (const std::int64_t dimension : tensor.shape) {
+    if (dimension < 0 || (dimension > 0 && bytes > kMaxBytes / static_cast<std::uint64_t>(dimension))) {
+      return fail(str("tensor ", tensor.name, " has an impossible shape"));
+    }
+    bytes *= std::max<std::uint64_t>(1, static_cast<std::uint64_t>(dimension));
+  }
+  return {};
+}
+
+namespace {
+
 Status check_dataset(const DatasetEntry& dataset, const TensorsByName& tensors, std::uint64_t free_from,
                      std::uint64_t file_bytes) {
   const auto tensor = tensors.find(dataset.name);
@@ -74,21 +93,6 @@ Status check_tiling(const TensorSpec& tensor, const Cover& cover) {
 }
 
 }  // namespace
-
-Status check_tensor(const TensorSpec& tensor) {
-  REKINDLE_CHECK(check_tensor_name(tensor.name));
-  if (tensor.shape.size() > kMaxDimensions)
-    return fail(str("tensor ", tensor.name, " has too many dimensions"));
-  // Largest possible product first: a zero further on must not hide an overflow of the ones before it.
-  std::uint64_t bytes = bytes_of(tensor.dtype);
-  for (const std::int64_t dimension : tensor.shape) {
-    if (dimension < 0 || (dimension > 0 && bytes > kMaxBytes / static_cast<std::uint64_t>(dimension))) {
-      return fail(str("tensor ", tensor.name, " has an impossible shape"));
-    }
-    bytes *= std::max<std::uint64_t>(1, static_cast<std::uint64_t>(dimension));
-  }
-  return {};
-}
 
 Status check_manifest(const Manifest& manifest) {
   TensorsByName tensors;

@@ -10,7 +10,5 @@ Status check_tensor(const TensorSpec& tensor);
 // Nothing in a manifest that passes can make a reader leave a file or a tensor, or fill a byte twice or
 // never.
 Status check_manifest(const Manifest& manifest);
-// Every shard is there as a plain file with its size.
-Status check_files(const fs::path& checkpoint_dir, const Manifest& manifest);
 
 }  // namespace rekindle::checkpoint

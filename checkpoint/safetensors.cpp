@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.hpp"
+#include "checkpoint/tensor_file.hpp"
 
 namespace rekindle::checkpoint {
 namespace fs = std::filesystem;
-namespace {
 
 const char* safetensors_name(Dtype dtype) {
   switch (dtype) {
@@ -29,6 +29,8 @@ const char* safetensors_name(Dtype dtype) {
   }
   return "";
 }
+
+namespace {
 
 std::string header_of(const State& state) {
   nlohmann::ordered_json json = {{"__metadata__", {{"format", "pt"}}}};

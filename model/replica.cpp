@@ -14,6 +14,7 @@
 #include "model/networks.hpp"
 #include "model/open_device.hpp"
 #include "model/optimizer.hpp"
+#include "model/state_spec.hpp"
 
 namespace rekindle::model {
 namespace {
@@ -52,15 +53,13 @@ class TorchReplica final : public Replica {
   }
 
   checkpoint::State state() override {
-    std::vector<std::string> prefixes = {""};
-    for (const std::string& arena : optimizer_arenas(config_)) prefixes.push_back(arena + ".");
+    const checkpoint::StateSpec spec = state_spec(config_).value();
     checkpoint::State state;
-    for (std::size_t a = 0; a < prefixes.size(); ++a) {
-      float* floats = host_arenas()[a].data_ptr<float>();
-      const auto role = a == 0 ? checkpoint::Role::kParameter : checkpoint::Role::kOptimizer;
+    for (const at::Tensor& arena : host_arenas()) {
+      float* floats = arena.data_ptr<float>();
       for (const TensorPlace& place : layout_.tensors)
-        state.push_back({{prefixes[a] + place.name, checkpoint::Dtype::kFloat32, place.shape, role},
-                         std::as_writable_bytes(std::span(floats + place.offset, place.floats))});
+        state.push_back(
+            {spec[state.size()], std::as_writable_bytes(std::span(floats + place.offset, place.floats))});
     }
     return state;
   }

@@ -22,6 +22,7 @@ nlohmann::json identity_of(const Job& job) {
                              {"dropout", job.dropout},
                              {"precision", job.precision}};
   if (job.optimizer == "sgd") identity["momentum"] = job.momentum;
+  if (!job.init.empty()) identity["init"] = job.init;
   return identity;
 }
 

@@ -41,6 +41,8 @@ struct Job {
   // Resolved from the data set.
   std::uint64_t train_samples = 0, test_samples = 0;
   std::string data_hash;
+  // Of the tensors that the run starts from, in init.safetensors; empty: it draws its initial values.
+  std::string init;
   // Pinned by the first attempt: what the CPU libraries may use.
   std::string cpu_capability;
 };
@@ -50,7 +52,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, model, dataset, data, batch_size, leaves
                                    trainers_per_worker, exchange, checkpoint_every, checkpoint_interval_ms,
                                    keep, keep_best, classes, strict, min_trainers, gather_time_ms,
                                    lost_after_ms, hang_after_ms, hash_every, stop_within_ms, interface,
-                                   port_range, train_samples, test_samples, data_hash, cpu_capability)
+                                   port_range, train_samples, test_samples, data_hash, init, cpu_capability)
 
 // What makes the run this run: a resume with another identity is refused.
 nlohmann::json identity_of(const Job& job);

@@ -1,7 +1,7 @@
 // Every name in a run directory, in one place.
 //
 //   run.toml  coordinator.json  status.json  stop.json  terms/NNNN  key/  checkpoints/  attempts.jsonl
-//   metrics.jsonl logs/
+//   metrics.jsonl logs/ init.safetensors
 #pragma once
 
 #include <filesystem>
@@ -24,6 +24,7 @@ class Layout {
   fs::path private_key() const { return keys() / "run.key"; }
   fs::path certificate() const { return keys() / "run.crt"; }
   fs::path checkpoints() const { return root_ / "checkpoints"; }
+  fs::path initial_state() const { return root_ / "init.safetensors"; }
   fs::path attempts() const { return root_ / "attempts.jsonl"; }
   fs::path metrics() const { return root_ / "metrics.jsonl"; }
   fs::path logs() const { return root_ / "logs"; }

@@ -8,6 +8,7 @@
 #include "base/network.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
+#include "checkpoint/initial_state.hpp"
 #include "data/loader.hpp"
 #include "exchange/exchange.hpp"
 #include "model/model.hpp"
@@ -83,7 +84,9 @@ class Trainer {
     const Job& job = config_.job;
     REKINDLE_TRY(dataset_, data::open_dataset(job.dataset, job.data));
     model_config_ = model_config(job, dataset_->info());
-    REKINDLE_TRY(replica_, model::Replica::make(model_config_));
+    REKINDLE_CHECK(make_replica());
+    // Here an error ends a run that has not begun; with a checkpoint nobody may ever need the file.
+    if (checkpoint::list_committed(config_.run_dir).empty()) REKINDLE_CHECK(initialize());
     REKINDLE_TRY(hub_, open_hub());
     data::LoaderConfig loading;
     loading.seed = job.seed;
@@ -100,9 +103,11 @@ class Trainer {
     return {};
   }
 
-  Parked run(const Start& start) {
+  // An error when this trainer can be of no use any more.
+  Result<Parked> run(const Start& start) {
     Parked parked = run_until_parked(start);
-    fresh_ = false;
+    fresh_ = initialized_ = false;
+    REKINDLE_CHECK(failure_);
     return parked;
   }
 
@@ -155,14 +160,9 @@ class Trainer {
   Status reach(const Start& start, exchange::Exchange& exchange) {
     held_ = {false, 0};
     if (start.restore.empty()) {
-      if (fresh_) {
-        held_ = {true, 0};
-        return {};
-      }
-      replica_.reset();
-      REKINDLE_TRY(replica_, model::Replica::make(model_config_));
-      held_ = {true, 0};
-      return {};
+      failure_ = begin();
+      held_ = {failure_.has_value(), 0};
+      return failure_;
     }
     link_.set_phase(TrainerPhase::kRestoring, start.step);
     const auto directory = run::Layout(config_.run_dir).checkpoints() / start.restore;
@@ -171,6 +171,27 @@ class Trainer {
     if (step != start.step) return fail(str(directory.string(), " is of step ", step, ", not ", start.step));
     held_ = {true, step};
     return {};
+  }
+
+  Status make_replica() {
+    replica_.reset();
+    REKINDLE_TRY(replica_, model::Replica::make(model_config_));
+    return {};
+  }
+
+  // What the run starts from, where that is not what its model draws.
+  Status initialize() {
+    if (config_.job.init.empty()) return {};
+    const auto file = run::Layout(config_.run_dir).initial_state();
+    REKINDLE_CHECK(checkpoint::load_initial(file, config_.job.init, replica_->state()));
+    REKINDLE_CHECK(replica_->upload());
+    initialized_ = true;
+    return {};
+  }
+
+  Status begin() {
+    if (!fresh_) REKINDLE_CHECK(make_replica());
+    return initialized_ ? Status{} : initialize();
   }
 
   Parked parked(const Start& start, ParkReason reason, const std::string& why) {
@@ -196,7 +217,9 @@ class Trainer {
   std::unique_ptr<data::Loader> loader_;
   Held held_;
   PartialSums sums_;
-  bool fresh_ = true;  // the replica has its initial values
+  bool fresh_ = true;         // the replica has its initial values
+  bool initialized_ = false;  // those of the file that the run starts from
+  Status failure_;            // there is nothing to start from
   Clock::time_point last_checkpoint_ = Clock::now();
   std::deque<StepDone> history_;
   CheckpointWriter writer_;  // last: it may still read the replica
@@ -207,17 +230,18 @@ class Trainer {
 Status run_trainer(const TrainerConfig& config, Fd worker_socket) {
   Link link(std::move(worker_socket), config.trainer);
   Trainer trainer(config, link);
-  if (auto status = trainer.warm_up(); !status) {
-    link.send(TrainerFailed{config.trainer, static_cast<int>(status.error().code), status.error().what,
-                            status.error().hint});
-    return status;
-  }
+  const auto failed = [&](const Error& error) {
+    link.send(TrainerFailed{config.trainer, static_cast<int>(error.code), error.what, error.hint});
+    return forward_error(error);
+  };
+  if (auto status = trainer.warm_up(); !status) return failed(status.error());
   while (const auto start = link.wait()) {
     log_info(str("generation ", to_text(start->generation), ": rank ", start->rank, " of ",
                  start->members.size(), ", from step ", start->step));
-    const Parked parked = trainer.run(*start);
-    log_info(str("parked at step ", parked.held_step, parked.detail.empty() ? "" : ": ", parked.detail));
-    link.send(parked);
+    const auto parked = trainer.run(*start);
+    if (!parked) return failed(parked.error());
+    log_info(str("parked at step ", parked->held_step, parked->detail.empty() ? "" : ": ", parked->detail));
+    link.send(*parked);
   }
   return {};
 }

@@ -27,7 +27,8 @@ const OwnedState& state_of(const CheckpointId& id) {
 
 Status write_and_commit(const fs::path& run, const CheckpointId& id) {
   const State& state = state_of(id).state;
-  Manifest manifest{id, state_digest(id.step, state).hex(), "{}", "{}", "", spec_of(state), {}};
+  Manifest manifest{id, state_digest(id.step, state).hex(),   "{}", "{}",
+                    "", {spec_of(state), hash_chunks(state)}, {}};
   for (int shard = 0; shard < kShards; ++shard) {
     REKINDLE_TRY(ShardEntry entry, write_shard(run, id, state, kShards, shard));
     manifest.shards.push_back(std::move(entry));

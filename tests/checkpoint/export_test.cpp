@@ -68,7 +68,7 @@ TEST_F(Export, Safetensors_FollowTheFormat) {
 }
 
 TEST_F(Export, AnotherExtension_IsAUsageErrorAndWritesNothing) {
-  for (const char* name : {"out.pt", "out", "out.h5.txt"}) {
+  for (const char* name : {"out.pth.tar", "out", "out.h5.txt"}) {
     const Status status = export_file(directory, run_dir / name, false);
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().code, ExitCode::kUsage);

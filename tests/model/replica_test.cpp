@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "model/state_spec.hpp"
 #include "replica_tools.hpp"
 
 namespace rekindle::model {
@@ -43,6 +44,20 @@ TEST(Replica, InitialValuesHaveTorchvisionsSpread) {
     const double bound = 1 / std::sqrt(static_cast<double>(fan_in));
     EXPECT_NEAR(spread(tensor).second, bound / std::sqrt(3.0), 0.02 * bound) << tensor.spec.name;
   }
+}
+
+// The front-end checks files against it without LibTorch.
+TEST(Replica, StateIsWhatItsSpecSays) {
+  for (const char* model : {"vgg11", "mnist-cnn"}) {
+    for (const char* optimizer : {"sgd", "adadelta"}) {
+      ModelConfig config = std::string(model) == "vgg11" ? kVgg : kMnist;
+      config.optimizer = optimizer;
+      EXPECT_EQ(checkpoint::spec_of(make(config)->state()), state_spec(config).value());
+    }
+  }
+  ModelConfig unknown = kMnist;
+  unknown.model = "mnist";
+  EXPECT_FALSE(state_spec(unknown));
 }
 
 TEST(Replica, StateIsTheLiveStateInCanonicalOrder) {

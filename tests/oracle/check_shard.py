@@ -2,12 +2,13 @@
 """What h5py sees in a checkpoint must be what its manifest says: needs `pip install h5py numpy xxhash`.
 
 check_shard.py SHARD.h5         prints the names, shapes and rows in one shard
-check_shard.py CHECKPOINT_DIR   checks every shard against the manifest, and all checksums
+check_shard.py CHECKPOINT_DIR   checks every shard and whole.h5 against the manifest, and all checksums
 """
 import pathlib
 import sys
 
 import h5py
+import numpy as np
 import xxhash
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples"))
@@ -30,6 +31,17 @@ def show(path):
     return found
 
 
+def check_whole(directory, state):
+    """The virtual file shows the same bytes; returns in how many datasets."""
+    with h5py.File(directory / "whole.h5", "r") as file:
+        assert set(file) == set(state)
+        for name, dataset in file.items():
+            assert dataset.shape == state[name].shape, name
+            if state[name].dtype != np.uint16:  # bfloat16
+                assert np.asarray(dataset[()]).tobytes() == state[name].tobytes(), name
+        return len(file)
+
+
 def check_checkpoint(directory):
     manifest, state = load(directory)
     shapes = {tensor["name"]: tensor["shape"] for tensor in manifest["tensors"]}
@@ -45,7 +57,8 @@ def check_checkpoint(directory):
             begin = entry["offset"] + entry["bytes"]
         frame.update(data[begin:])
         assert frame.hexdigest() == shard["frame"], f"{shard['file']}: the frame's checksum does not match"
-    print(f"ok: step {manifest['step']}, {len(state)} tensors, digest {manifest['digest']}")
+    seen = check_whole(directory, state) if (directory / "whole.h5").exists() else "no"
+    print(f"ok: step {manifest['step']}, {len(state)} tensors, digest {manifest['digest']}, {seen} in whole.h5")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 // `rekindle audit` on real runs: what was trained, made once more.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/export.hpp"
 #include "harness.hpp"

@@ -58,6 +58,10 @@ TEST(Identity, SeesWhatMakesTheBitsAndNothingElse) {
   other = job;
   other.optimizer = "adadelta";
   EXPECT_NE(first_difference(identity_of(job), identity_of(other)), "");
+  other = job;
+  other.init = "00112233445566778899aabbccddeeff";
+  EXPECT_EQ(first_difference(identity_of(job), identity_of(other)), "init");
+  EXPECT_EQ(first_difference(identity_of(other), identity_of(job)), "init");
 }
 
 }  // namespace

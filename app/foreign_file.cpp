@@ -1,0 +1,80 @@
+#include "app/foreign_file.hpp"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "base/process.hpp"
+#include "base/text.hpp"
+
+namespace rekindle::app {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// What the child inherits: memory for the tensors, as a .safetensors file, and for its error.
+constexpr int kTensorsFd = kInheritedFd, kErrorFd = kInheritedFd + 1;
+constexpr rlim_t kMaxSeconds = 600;  // of processor time: rubbish can make libhdf5 loop
+
+fs::path path_of(int fd) { return str("/proc/self/fd/", fd); }
+
+Result<Fd> memory_file(const char* name) {
+  Fd fd(::memfd_create(name, MFD_CLOEXEC));
+  if (!fd) return forward_error(errno_error("cannot make memory for", name));
+  return fd;
+}
+
+Error error_from(const std::string& text) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object()) return {ExitCode::kGaveUp, "its reader ended without a word", {}};
+  return {static_cast<ExitCode>(json.value("code", 70)), json.value("what", ""), json.value("hint", "")};
+}
+
+Status tell(const Error& error) {
+  const nlohmann::json json = {
+      {"code", static_cast<int>(error.code)}, {"what", error.what}, {"hint", error.hint}};
+  const std::string text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return write_all(kErrorFd, "the error", 0, std::as_bytes(std::span(text)));
+}
+
+Result<checkpoint::Tensors> read_in_child(const fs::path& file) {
+  REKINDLE_TRY(const Fd tensors, memory_file("tensors"));
+  REKINDLE_TRY(const Fd error, memory_file("error"));
+  const std::array inherited = {tensors.get(), error.get()};
+  REKINDLE_TRY(const Child child, spawn({own_executable(), kReadH5, file}, {}, inherited));
+  const ExitStatus end = wait_for(child);
+  if (end.by_signal) {
+    return fail(ExitCode::kConfig,
+                str(file.string(), " cannot be read: its reader was ended by signal ", end.code),
+                "the file is damaged, or no HDF5 file at all");
+  }
+  if (end.code == 0) return checkpoint::read_safetensors(path_of(tensors.get()));
+  REKINDLE_TRY(const std::string text, read_text(path_of(error.get())));
+  return forward_error(error_from(text));
+}
+
+}  // namespace
+
+Result<checkpoint::Tensors> read_foreign_file(const fs::path& file) {
+  if (file.extension() == ".safetensors") return checkpoint::read_safetensors(file);
+  if (file.extension() == ".h5" || file.extension() == ".hdf5") return read_in_child(file);
+  return fail(ExitCode::kUsage, str("cannot read ", file.string()),
+              "give a .safetensors or .h5 file, a checkpoint or a run directory");
+}
+
+int run_read_h5(const fs::path& file) {
+  const rlimit no_core{0, 0}, time{kMaxSeconds, kMaxSeconds};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  ::setrlimit(RLIMIT_CPU, &time);
+  const auto tensors = checkpoint::read_h5(file);
+  const Status status = !tensors ? Status(forward_error(tensors.error()))
+                                 : checkpoint::write_safetensors(path_of(kTensorsFd), tensors->state);
+  if (status) return 0;
+  return tell(status.error()) ? static_cast<int>(status.error().code) : EXIT_FAILURE;
+}
+
+}  // namespace rekindle::app

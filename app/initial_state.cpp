@@ -1,0 +1,56 @@
+#include "app/initial_state.hpp"
+
+#include "app/foreign_file.hpp"
+#include "app/places.hpp"
+#include "checkpoint/export.hpp"
+#include "checkpoint/initial_state.hpp"
+#include "model/state_spec.hpp"
+
+namespace rekindle::app {
+
+namespace fs = std::filesystem;
+using protocol::Job;
+
+namespace {
+
+model::ModelConfig model_config(const Job& job, int channels) {
+  model::ModelConfig config;
+  config.model = job.model;
+  config.classes = static_cast<int>(job.classes);
+  config.channels = channels;
+  config.image_size = static_cast<int>(job.image_size);
+  config.optimizer = job.optimizer;
+  config.momentum = job.momentum;
+  return config;
+}
+
+Result<checkpoint::Tensors> read_source(const fs::path& source) {
+  std::error_code code;
+  if (!fs::is_directory(source, code)) return read_foreign_file(source);
+  REKINDLE_TRY(const fs::path directory, find_checkpoint(source, std::nullopt));
+  REKINDLE_TRY(checkpoint::LoadedState loaded, checkpoint::load(directory));
+  return checkpoint::Tensors{std::move(loaded.storage), std::move(loaded.state)};
+}
+
+}  // namespace
+
+Result<InitialState> read_initial_state(LocalOptions& options, int channels) {
+  InitialState initial;
+  if (options.init.empty()) return initial;
+  REKINDLE_TRY(const checkpoint::StateSpec spec, model::state_spec(model_config(options.job, channels)));
+  REKINDLE_TRY(initial.tensors, read_source(options.init));
+  REKINDLE_TRY(initial.chosen, checkpoint::choose_initial(initial.tensors.state, spec, options.reset_head,
+                                                          options.init.string()));
+  options.job.init = checkpoint::initial_hash(initial.chosen);
+  return initial;
+}
+
+Status keep_initial_state(const InitialState& initial, const LocalOptions& options,
+                          const run::Layout& layout) {
+  if (!initial.chosen.empty()) return checkpoint::keep_initial(layout.initial_state(), initial.chosen);
+  std::error_code ignored;  // what stays takes space and is not read
+  if (options.job.init.empty()) fs::remove(layout.initial_state(), ignored);
+  return {};
+}
+
+}  // namespace rekindle::app

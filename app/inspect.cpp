@@ -1,0 +1,174 @@
+#include "app/inspect.hpp"
+
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "app/places.hpp"
+#include "app/run_config.hpp"
+#include "base/clock.hpp"
+#include "base/duration.hpp"
+#include "base/text.hpp"
+#include "checkpoint/checkpoint.hpp"
+#include "run/layout.hpp"
+
+namespace rekindle::app {
+
+using checkpoint::Manifest;
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+// The run that a checkpoint lies in, if it still does.
+std::optional<protocol::Job> job_around(const fs::path& directory) {
+  const run::Layout layout(without_slash(directory).parent_path().parent_path());
+  auto job = read_job(layout.config());
+  return job && job->train_samples > 0 ? std::optional(*job) : std::nullopt;
+}
+
+json describe_shards(const Manifest& manifest) {
+  json shards = json::array();
+  for (const checkpoint::ShardEntry& shard : manifest.shards)
+    shards.push_back({{"file", shard.file}, {"bytes", shard.bytes}, {"datasets", shard.datasets.size()}});
+  return shards;
+}
+
+std::uint64_t file_bytes(const Manifest& manifest) {
+  std::uint64_t bytes = 0;
+  for (const checkpoint::ShardEntry& shard : manifest.shards) bytes += shard.bytes;
+  return bytes;
+}
+
+json describe_state(const Manifest& manifest) {
+  std::uint64_t weights = 0, optimizer = 0;
+  for (const checkpoint::TensorSpec& tensor : manifest.contents.tensors)
+    (tensor.role == checkpoint::Role::kOptimizer ? optimizer : weights) += tensor.bytes();
+  return {{"tensors", manifest.contents.tensors.size()},
+          {"weight_bytes", weights},
+          {"optimizer_bytes", optimizer}};
+}
+
+// "whole" is null where nobody looked at the bytes.
+json describe_damage(const fs::path& directory, const Manifest& manifest, bool verify) {
+  const Status found =
+      verify ? checkpoint::verify(directory, manifest) : checkpoint::check_files(directory, manifest);
+  json whole = false;
+  if (found) whole = verify ? json(true) : json(nullptr);
+  return {{"verified", verify}, {"whole", whole}, {"damage", found ? "" : found.error().line()}};
+}
+
+json describe_checkpoint(const fs::path& directory, bool verify) {
+  json described = {{"checkpoint", without_slash(directory).filename().string()},
+                    {"path", without_slash(directory).string()}};
+  const auto manifest = checkpoint::read_manifest(directory);
+  if (!manifest) {
+    described.update({{"verified", verify}, {"whole", false}, {"damage", manifest.error().line()}});
+    return described;
+  }
+  const auto job = job_around(directory);
+  const auto age = age_of(manifest->created);
+  described.update({{"step", manifest->id.step},
+                    {"epoch", job ? json(protocol::epoch_of(*job, manifest->id.step)) : json(nullptr)},
+                    {"term", manifest->id.term},
+                    {"generation", manifest->id.generation},
+                    {"digest", manifest->digest},
+                    {"created", manifest->created},
+                    {"age_seconds", age ? json(age->count()) : json(nullptr)},
+                    {"bytes", file_bytes(*manifest)},
+                    {"shards", describe_shards(*manifest)},
+                    {"identity", json::parse(manifest->identity, nullptr, false)},
+                    {"fingerprint", json::parse(manifest->fingerprint, nullptr, false)}});
+  described.update(describe_state(*manifest));
+  described.update(describe_damage(directory, *manifest, verify));
+  return described;
+}
+
+std::string verdict(const json& c) {
+  if (!c["damage"].get<std::string>().empty()) return "DAMAGED: " + c["damage"].get<std::string>();
+  return c["verified"].get<bool>() ? "whole: every byte verified"
+                                   : "every file is there with its size; its bytes were not looked at";
+}
+
+std::string when(const json& c) {
+  const std::string created = c["created"];
+  if (c["age_seconds"].is_null()) return created;
+  return str(created, ", ", format_duration(std::chrono::seconds(c["age_seconds"].get<std::int64_t>())),
+             " ago");
+}
+
+void print_checkpoint(const json& c) {
+  std::cout << c["checkpoint"].get<std::string>() << "\n";
+  if (c.contains("step")) {
+    std::cout << "  step " << c["step"];
+    if (!c["epoch"].is_null()) std::cout << ", epoch " << c["epoch"];
+    std::cout << ", written " << when(c) << "\n"
+              << "  digest      " << c["digest"].get<std::string>() << "\n"
+              << "  size        " << gigabytes(c["bytes"]) << ": weights " << gigabytes(c["weight_bytes"])
+              << ", optimizer " << gigabytes(c["optimizer_bytes"]) << ", " << c["tensors"] << " tensors\n"
+              << "  identity    " << c["identity"].dump() << "\n"
+              << "  fingerprint " << c["fingerprint"].dump() << "\n";
+    for (const json& shard : c["shards"])
+      std::cout << "  shard       " << shard["file"].get<std::string>() << "  " << gigabytes(shard["bytes"])
+                << ", " << shard["datasets"] << " tensors\n";
+  }
+  std::cout << "  " << verdict(c) << "\n";
+}
+
+Result<std::vector<fs::path>> checkpoints_at(const fs::path& path) {
+  if (is_checkpoint(path)) return std::vector{path};
+  REKINDLE_CHECK(must_be_run(run::Layout(path)));
+  std::vector<fs::path> directories;
+  for (const checkpoint::CheckpointId& id : checkpoint::list_committed(path))
+    directories.push_back(checkpoint::directory_of(path, id));
+  return directories;
+}
+
+// Directories that are no checkpoints of the run: set aside as damaged, under way or left half-written.
+json others_at(const fs::path& path) {
+  json others = json::array();
+  std::error_code code;
+  for (fs::directory_iterator entry(run::Layout(path).checkpoints(), code), end; !code && entry != end;
+       entry.increment(code)) {
+    const std::string name = entry->path().filename();
+    if (!checkpoint::CheckpointId::parse(name) || !is_checkpoint(entry->path())) others.push_back(name);
+  }
+  return others;
+}
+
+void print_others(const json& others) {
+  for (const json& name : others)
+    std::cout << name.get<std::string>() << "\n  not a checkpoint: "
+              << (name.get<std::string>().ends_with(".damaged") ? "set aside as damaged"
+                                                                : "under way, or left half-written")
+              << "\n";
+}
+
+}  // namespace
+
+Status inspect(const fs::path& path, const InspectOptions& options) {
+  REKINDLE_TRY(const std::vector<fs::path> directories, checkpoints_at(path));
+  json checkpoints = json::array();
+  Status worst;
+  for (const fs::path& directory : directories) {
+    const json& described = checkpoints.emplace_back(describe_checkpoint(directory, options.verify));
+    if (!options.json) print_checkpoint(described);
+    const std::string damage = described["damage"];
+    if (!damage.empty()) worst = fail(ExitCode::kConfig, str(directory.string(), " is damaged: ", damage));
+  }
+  const json others = is_checkpoint(path) ? json::array() : others_at(path);
+  if (options.json) {
+    std::cout << json{{"path", without_slash(path).string()},
+                      {"checkpoints", checkpoints},
+                      {"others", others}}
+                     .dump(2)
+              << "\n";
+    return worst;
+  }
+  if (checkpoints.empty()) std::cout << "no committed checkpoint\n";
+  print_others(others);
+  return worst;
+}
+
+}  // namespace rekindle::app

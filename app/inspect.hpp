@@ -1,0 +1,18 @@
+// What is in a checkpoint, or in every checkpoint of a run directory.
+#pragma once
+
+#include <filesystem>
+
+#include "base/result.hpp"
+
+namespace rekindle::app {
+
+struct InspectOptions {
+  bool verify = true;  // read every byte; else only look whether every file is there with its size
+  bool json = false;   // one object
+};
+
+// Prints to stdout. An error when a checkpoint is damaged.
+Status inspect(const std::filesystem::path& path, const InspectOptions& options);
+
+}  // namespace rekindle::app

@@ -1,0 +1,47 @@
+#include "app/places.hpp"
+
+#include <iomanip>
+#include <sstream>
+
+#include "base/text.hpp"
+#include "checkpoint/checkpoint.hpp"
+
+namespace rekindle::app {
+
+namespace fs = std::filesystem;
+
+bool is_checkpoint(const fs::path& path) {
+  std::error_code code;
+  return fs::exists(path / "manifest.json", code);
+}
+
+fs::path without_slash(const fs::path& path) {
+  const fs::path absolute = fs::absolute(path).lexically_normal();
+  return absolute.has_filename() ? absolute : absolute.parent_path();
+}
+
+Status must_be_run(const run::Layout& layout) {
+  std::error_code code;
+  if (fs::exists(layout.config(), code) || fs::exists(layout.checkpoints(), code)) return {};
+  return fail(ExitCode::kConfig, str(layout.root().string(), " is neither a run directory nor a checkpoint"),
+              "give the --run-dir of a run, or one of its checkpoints/step-...");
+}
+
+Result<fs::path> find_checkpoint(const fs::path& path, std::optional<std::uint64_t> step) {
+  if (is_checkpoint(path)) return path;
+  REKINDLE_CHECK(must_be_run(run::Layout(path)));
+  for (const checkpoint::CheckpointId& id : checkpoint::list_committed(path)) {
+    if (!step || id.step == *step) return checkpoint::directory_of(path, id);
+  }
+  return fail(ExitCode::kConfig,
+              step ? str("there is no checkpoint of step ", *step) : "there is no committed checkpoint",
+              str("see rekindle inspect ", path.string()));
+}
+
+std::string gigabytes(std::uint64_t bytes) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(2) << static_cast<double>(bytes) / 1e9 << " GB";
+  return text.str();
+}
+
+}  // namespace rekindle::app

@@ -1,0 +1,22 @@
+// Run directories and checkpoints as the command line names them.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+#include "base/result.hpp"
+#include "run/layout.hpp"
+
+namespace rekindle::app {
+
+bool is_checkpoint(const std::filesystem::path& path);  // it has a manifest
+// An error for a directory that is neither.
+Status must_be_run(const run::Layout& layout);
+// A checkpoint directory itself, or the newest (or that of `step`) of a run directory.
+Result<std::filesystem::path> find_checkpoint(const std::filesystem::path& path,
+                                              std::optional<std::uint64_t> step);
+std::filesystem::path without_slash(const std::filesystem::path& path);
+std::string gigabytes(std::uint64_t bytes);  // "1.06 GB"
+
+}  // namespace rekindle::app

@@ -1,0 +1,56 @@
+#include "checkpoint/h5_handle.hpp"
+
+namespace rekindle::checkpoint {
+namespace {
+
+// Brain float: the upper half of a float32. HDF5 converts it, h5py shows it as a float.
+hid_t make_bfloat16() {
+  const hid_t type = H5Tcopy(H5T_IEEE_F32LE);
+  if (type < 0) return type;
+  if (H5Tset_fields(type, 15, 7, 8, 0, 7) < 0 || H5Tset_size(type, 2) < 0 || H5Tset_ebias(type, 127) < 0) {
+    H5Tclose(type);
+    return -1;
+  }
+  return type;
+}
+
+}  // namespace
+
+std::unique_lock<std::mutex> lock_hdf5() {
+  static std::mutex mutex;
+  std::unique_lock lock(mutex);
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  return lock;
+}
+
+std::string hdf5_detail() {
+  std::string detail;
+  H5Ewalk2(
+      H5E_DEFAULT, H5E_WALK_DOWNWARD,
+      [](unsigned, const H5E_error2_t* error, void* out) -> herr_t {
+        if (error->desc != nullptr) *static_cast<std::string*>(out) = error->desc;  // the innermost stays
+        return 0;
+      },
+      &detail);
+  return detail;
+}
+
+hid_t make_type(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kFloat32:
+      return H5Tcopy(H5T_IEEE_F32LE);
+    case Dtype::kFloat64:
+      return H5Tcopy(H5T_IEEE_F64LE);
+    case Dtype::kInt64:
+      return H5Tcopy(H5T_STD_I64LE);
+    case Dtype::kInt32:
+      return H5Tcopy(H5T_STD_I32LE);
+    case Dtype::kUint8:
+      return H5Tcopy(H5T_STD_U8LE);
+    case Dtype::kBfloat16:
+      return make_bfloat16();
+  }
+  return -1;
+}
+
+}  // namespace rekindle::checkpoint

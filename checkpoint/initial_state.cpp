@@ -1,0 +1,162 @@
+#include "checkpoint/initial_state.hpp"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/text.hpp"
+#include "checkpoint/tensor_file.hpp"
+
+namespace rekindle::checkpoint {
+namespace {
+
+std::string text_of(const TensorSpec& tensor) {
+  std::string text = str(name_of(tensor.dtype), " [");
+  for (std::size_t i = 0; i < tensor.shape.size(); ++i) text += str(i == 0 ? "" : ", ", tensor.shape[i]);
+  return text + "]";
+}
+
+// "classifier.6.weight" -> "classifier.6."
+std::string layer_of(const std::string& name) { return name.substr(0, name.rfind('.') + 1); }
+
+// "momentum.classifier.6.weight" -> "classifier.6.weight"
+std::string without_prefix(const std::string& name) { return name.substr(name.find('.') + 1); }
+
+class Chooser {
+ public:
+  Chooser(const State& available, const StateSpec& model, bool reset_head, const std::string& source)
+      : available_(available), model_(model), reset_head_(reset_head), source_(source) {
+    for (const Tensor& tensor : available) by_name_.emplace(tensor.spec.name, &tensor);
+    for (const TensorSpec& tensor : model) {
+      if (tensor.role == Role::kOptimizer) continue;
+      weights_.insert(tensor.name);
+      if (tensor.role == Role::kParameter) head_ = layer_of(tensor.name);
+    }
+  }
+
+  Result<State> choose() const {
+    if (!reset_head_) REKINDLE_CHECK(check_classes());
+    State chosen;
+    REKINDLE_CHECK(take(false, chosen));
+    const bool with_optimizer = std::ranges::any_of(model_, [this](const TensorSpec& tensor) {
+      return tensor.role == Role::kOptimizer && wanted(tensor) && by_name_.contains(tensor.name);
+    });
+    if (with_optimizer) REKINDLE_CHECK(take(true, chosen));
+    REKINDLE_CHECK(check_extra(chosen));
+    return chosen;
+  }
+
+ private:
+  bool in_head(const TensorSpec& tensor) const {
+    const std::string name = tensor.role == Role::kOptimizer ? without_prefix(tensor.name) : tensor.name;
+    return layer_of(name) == head_;
+  }
+  bool wanted(const TensorSpec& tensor) const { return !reset_head_ || !in_head(tensor); }
+
+  // The head's rows are the classes.
+  Status check_classes() const {
+    for (const TensorSpec& tensor : model_) {
+      const auto found = by_name_.find(tensor.name);
+      if (tensor.role != Role::kParameter || !in_head(tensor) || found == by_name_.end()) continue;
+      const TensorSpec& theirs = found->second->spec;
+      const bool same_rest =
+          !theirs.shape.empty() && theirs.shape.size() == tensor.shape.size() &&
+          std::equal(theirs.shape.begin() + 1, theirs.shape.end(), tensor.shape.begin() + 1);
+      if (same_rest && theirs.rows() != tensor.rows()) {
+        return fail(ExitCode::kConfig,
+                    str(source_, " is for ", theirs.rows(), " classes, this run has ", tensor.rows()),
+                    str("add --reset-head to start the last layer (", head_, "*) anew"));
+      }
+    }
+    return {};
+  }
+
+  Status take(bool optimizer, State& chosen) const {
+    for (const TensorSpec& tensor : model_) {
+      if ((tensor.role == Role::kOptimizer) != optimizer || !wanted(tensor)) continue;
+      const auto found = by_name_.find(tensor.name);
+      if (found == by_name_.end()) {
+        return fail(ExitCode::kConfig, str(source_, " lacks tensor ", tensor.name),
+                    "it must be of the same model, under torchvision's names");
+      }
+      const Tensor& theirs = *found->second;
+      if (theirs.spec.dtype != tensor.dtype || theirs.spec.shape != tensor.shape) {
+        return fail(ExitCode::kConfig,
+                    str("tensor ", tensor.name, " is ", text_of(theirs.spec), " in ", source_,
+                        ", the model's is ", text_of(tensor)),
+                    "it must be of the same model, in the same precision");
+      }
+      chosen.push_back({tensor, theirs.bytes});
+    }
+    return {};
+  }
+
+  // Whatever is not used must be known not to matter.
+  Status check_extra(const State& chosen) const {
+    std::set<std::string_view> used;
+    for (const Tensor& tensor : chosen) used.insert(tensor.spec.name);
+    for (const Tensor& tensor : available_) {
+      const std::string& name = tensor.spec.name;
+      if (used.contains(name) || is_reset(name) || is_of_an_optimizer(name)) continue;
+      return fail(ExitCode::kConfig, str(source_, " has a tensor ", name, ", which the model has not"),
+                  "it must be of the same model, under torchvision's names");
+    }
+    return {};
+  }
+  bool is_reset(const std::string& name) const { return reset_head_ && layer_of(name) == head_; }
+  // The model's own that are left out belong to the head, or the others were not there either.
+  bool is_of_an_optimizer(const std::string& name) const {
+    constexpr std::string_view kKnown[] = {"momentum", "square_avg", "acc_delta"};
+    const std::string_view prefix = std::string_view(name).substr(0, name.find('.'));
+    return std::ranges::find(kKnown, prefix) != std::end(kKnown) && weights_.contains(without_prefix(name));
+  }
+
+  const State& available_;
+  const StateSpec& model_;
+  const bool reset_head_;
+  const std::string& source_;
+  std::unordered_map<std::string, const Tensor*> by_name_;
+  std::set<std::string> weights_;  // parameters and buffers
+  std::string head_;               // the last parameter's layer
+};
+
+}  // namespace
+
+Result<State> choose_initial(const State& available, const StateSpec& model, bool reset_head,
+                             const std::string& source) {
+  return Chooser(available, model, reset_head, source).choose();
+}
+
+std::string initial_hash(const State& chosen) { return state_digest(0, chosen).hex(); }
+
+Status keep_initial(const std::filesystem::path& file, const State& chosen) {
+  if (auto there = read_safetensors(file)) {
+    if (auto same = choose_initial(there->state, spec_of(chosen), false, file.string());
+        same && initial_hash(*same) == initial_hash(chosen))
+      return {};
+  }
+  return write_tensors(file, chosen);
+}
+
+Status load_initial(const std::filesystem::path& file, const std::string& hash, const State& state) {
+  REKINDLE_TRY(const SafetensorsFile source, SafetensorsFile::open(file));
+  std::unordered_map<std::string, std::size_t> by_name;
+  for (std::size_t i = 0; i < source.tensors().size(); ++i) by_name.emplace(source.tensors()[i].name, i);
+  State loaded;
+  for (const Tensor& tensor : state) {
+    const auto found = by_name.find(tensor.spec.name);
+    if (found == by_name.end()) continue;
+    const TensorSpec& theirs = source.tensors()[found->second];
+    if (theirs.dtype != tensor.spec.dtype || theirs.shape != tensor.spec.shape) break;
+    REKINDLE_CHECK(source.read(found->second, tensor.bytes));
+    loaded.push_back(tensor);
+  }
+  if (loaded.size() != by_name.size() || initial_hash(loaded) != hash) {
+    return fail(ExitCode::kConfig, str(file.string(), " is not what the run was started from"),
+                "give the same --init again to write it anew");
+  }
+  return {};
+}
+
+}  // namespace rekindle::checkpoint

@@ -1,0 +1,51 @@
+// A zip file of uncompressed entries whose data start at multiples of 64 bytes, so that readers may map them.
+// https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT. Internal to checkpoint/.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/files.hpp"
+#include "base/result.hpp"
+
+namespace rekindle::checkpoint {
+
+class StoredZip {
+ public:
+  // Sizes and offsets from `zip64_from` on are written in the form for large files; a test lowers it.
+  static Result<StoredZip> create(const std::filesystem::path& path,
+                                  std::uint64_t zip64_from = std::numeric_limits<std::uint32_t>::max());
+  Status add(const std::string& name, std::span<const std::byte> bytes);
+  // Writes the directory; fsyncs and closes.
+  Status finish();
+
+ private:
+  struct Entry {
+    std::string name;
+    std::uint64_t bytes = 0, offset = 0;
+    std::uint32_t crc = 0;
+  };
+
+  StoredZip(Fd fd, std::filesystem::path path, std::uint64_t zip64_from)
+      : fd_(std::move(fd)), path_(std::move(path)), zip64_from_(zip64_from) {}
+  Status append(std::span<const std::byte> bytes);
+  Status append(const std::string& text);
+  bool large(std::uint64_t value) const { return value >= zip64_from_; }
+  std::uint64_t narrow(std::uint64_t value) const;
+  std::string local_header(const Entry& entry) const;
+  std::string directory_entry(const Entry& entry) const;
+  std::string end_of_directory(std::uint64_t begin, std::uint64_t bytes) const;
+
+  Fd fd_;
+  std::filesystem::path path_;
+  std::uint64_t zip64_from_, end_ = 0;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace rekindle::checkpoint

@@ -1,0 +1,150 @@
+#include "checkpoint/initial_state.hpp"
+
+#include "checkpoint/tensor_file.hpp"
+#include "fixture.hpp"
+
+namespace rekindle::checkpoint {
+namespace {
+
+StateSpec model_of(std::int64_t classes, const std::vector<std::string>& optimizer = {"momentum."}) {
+  const StateSpec weights = {{"conv.weight", Dtype::kFloat32, {4, 3}, Role::kParameter},
+                             {"conv.bias", Dtype::kFloat32, {4}, Role::kParameter},
+                             {"fc.weight", Dtype::kFloat32, {classes, 4}, Role::kParameter},
+                             {"fc.bias", Dtype::kFloat32, {classes}, Role::kParameter}};
+  StateSpec spec = weights;
+  for (const std::string& prefix : optimizer) {
+    for (const TensorSpec& tensor : weights)
+      spec.push_back({prefix + tensor.name, tensor.dtype, tensor.shape, Role::kOptimizer});
+  }
+  return spec;
+}
+
+// As a file has it: in another order, and without roles.
+State as_file(const OwnedState& owned, bool with_optimizer) {
+  State state;
+  for (const Tensor& tensor : owned.state) {
+    if (!with_optimizer && tensor.spec.role == Role::kOptimizer) continue;
+    state.push_back(tensor);
+    state.back().spec.role = Role::kParameter;
+  }
+  std::ranges::reverse(state);
+  return state;
+}
+
+std::vector<std::string> names(const State& state) {
+  std::vector<std::string> names;
+  for (const Tensor& tensor : state) names.push_back(tensor.spec.name);
+  return names;
+}
+
+void refused(const State& file, const StateSpec& model, bool reset_head, const std::string& why) {
+  const auto chosen = choose_initial(file, model, reset_head, "FILE");
+  ASSERT_FALSE(chosen) << why;
+  EXPECT_EQ(chosen.error().code, ExitCode::kConfig);
+  EXPECT_NE(chosen.error().line().find(why), std::string::npos) << chosen.error().line();
+}
+
+TEST(Initial, TheWholeState_InTheModelsOrderAndRoles) {
+  const OwnedState owned(model_of(10));
+  const auto chosen = choose_initial(as_file(owned, true), model_of(10), false, "FILE");
+  ASSERT_TRUE(chosen) << chosen.error().line();
+  EXPECT_EQ(spec_of(*chosen), model_of(10));
+  EXPECT_EQ(initial_hash(*chosen), state_digest(0, owned.state).hex());
+}
+
+TEST(Initial, WithoutMomentum_TheWeightsAlone) {
+  const OwnedState owned(model_of(10));
+  const auto chosen = choose_initial(as_file(owned, false), model_of(10), false, "FILE");
+  ASSERT_TRUE(chosen) << chosen.error().line();
+  EXPECT_EQ(spec_of(*chosen), model_of(10, {}));
+}
+
+TEST(Initial, TheStateOfAnotherOptimizer_IsLeftOut) {
+  const OwnedState owned(model_of(10, {"square_avg.", "acc_delta."}));
+  const auto chosen = choose_initial(as_file(owned, true), model_of(10), false, "FILE");
+  ASSERT_TRUE(chosen) << chosen.error().line();
+  EXPECT_EQ(spec_of(*chosen), model_of(10, {}));
+}
+
+TEST(Initial, AnotherNumberOfClasses_IsRefusedUnlessTheHeadIsReset) {
+  const OwnedState owned(model_of(1000));
+  const State file = as_file(owned, true);
+  refused(file, model_of(10), false, "FILE is for 1000 classes, this run has 10: add --reset-head");
+  const auto chosen = choose_initial(file, model_of(10), true, "FILE");
+  ASSERT_TRUE(chosen) << chosen.error().line();
+  EXPECT_EQ(names(*chosen), (std::vector<std::string>{"conv.weight", "conv.bias", "momentum.conv.weight",
+                                                      "momentum.conv.bias"}));
+  // The head is reset where it would fit, too, and need not be there.
+  EXPECT_EQ(choose_initial(file, model_of(1000), true, "FILE")->size(), 4U);
+  State headless = as_file(owned, false);
+  std::erase_if(headless, [](const Tensor& tensor) { return tensor.spec.name.starts_with("fc."); });
+  EXPECT_EQ(choose_initial(headless, model_of(10), true, "FILE")->size(), 2U);
+  refused(headless, model_of(10), false, "FILE lacks tensor fc.weight");
+}
+
+TEST(Initial, TensorsThatDoNotFit_AreNamed) {
+  const OwnedState owned(model_of(10));
+  State file = as_file(owned, false);
+  refused({file.begin(), file.end() - 1}, model_of(10), false, "FILE lacks tensor conv.weight");
+  State wrong = file;
+  wrong.back().spec.shape = {3, 4};
+  refused(wrong, model_of(10), false,
+          "tensor conv.weight is float32 [3, 4] in FILE, the model's is float32 [4, 3]");
+  wrong = file;
+  wrong.back().spec.dtype = Dtype::kBfloat16;
+  refused(wrong, model_of(10), false, "tensor conv.weight is bfloat16 [4, 3] in FILE");
+  wrong = file;
+  wrong.push_back(file.back());
+  wrong.back().spec.name = "conv.scale";
+  refused(wrong, model_of(10), false, "FILE has a tensor conv.scale");
+  wrong.back().spec.name = "momentum.conv.scale";
+  refused(wrong, model_of(10), false, "FILE has a tensor momentum.conv.scale");
+  wrong = as_file(owned, true);
+  std::erase_if(wrong, [](const Tensor& tensor) { return tensor.spec.name == "momentum.fc.bias"; });
+  refused(wrong, model_of(10), false, "FILE lacks tensor momentum.fc.bias");
+}
+
+class InitialFile : public CheckpointTest {
+ protected:
+  fs::path file = run_dir / "init.safetensors";
+};
+
+TEST_F(InitialFile, IsLoadedBitForBit_AndWhatItLacksStays) {
+  const OwnedState owned(model_of(10), 1);
+  const auto chosen = choose_initial(as_file(owned, false), model_of(10), true, "FILE");
+  ASSERT_TRUE(keep_initial(file, *chosen));
+  OwnedState replica(model_of(10), 2);
+  const OwnedState fresh(model_of(10), 2);
+  const Status loaded = load_initial(file, initial_hash(*chosen), replica.state);
+  ASSERT_TRUE(loaded) << loaded.error().line();
+  EXPECT_EQ(replica.storage[0], owned.storage[0]);
+  EXPECT_EQ(replica.storage[1], owned.storage[1]);
+  for (std::size_t i = 2; i < replica.storage.size(); ++i) EXPECT_EQ(replica.storage[i], fresh.storage[i]);
+}
+
+TEST_F(InitialFile, IsWrittenOnce_AndAgainWhenItIsDamaged) {
+  const OwnedState owned(model_of(10, {}));
+  ASSERT_TRUE(keep_initial(file, owned.state));
+  const auto written = fs::last_write_time(file);
+  ASSERT_TRUE(keep_initial(file, owned.state));
+  EXPECT_EQ(fs::last_write_time(file), written);
+  flip_bit(file, fs::file_size(file) - 1, 3);
+  OwnedState replica(model_of(10));
+  const std::string hash = initial_hash(owned.state);
+  const Status loaded = load_initial(file, hash, replica.state);
+  ASSERT_FALSE(loaded);
+  EXPECT_NE(loaded.error().what.find("is not what the run was started from"), std::string::npos);
+  ASSERT_TRUE(keep_initial(file, owned.state));
+  EXPECT_TRUE(load_initial(file, hash, replica.state));
+  EXPECT_FALSE(load_initial(run_dir / "none.safetensors", hash, replica.state));
+}
+
+TEST_F(InitialFile, OfAnotherModel_IsRefused) {
+  const OwnedState owned(model_of(10, {}));
+  ASSERT_TRUE(keep_initial(file, owned.state));
+  OwnedState replica(model_of(11));
+  EXPECT_FALSE(load_initial(file, initial_hash(owned.state), replica.state));
+}
+
+}  // namespace
+}  // namespace rekindle::checkpoint

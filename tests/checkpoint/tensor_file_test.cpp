@@ -1,0 +1,214 @@
+// Files of other programs: read bit for bit, or refused with a reason; never a crash.
+#include "checkpoint/tensor_file.hpp"
+
+#include <sys/stat.h>
+
+#include <cstring>
+
+#include "fixture.hpp"
+
+namespace rekindle::checkpoint {
+namespace {
+
+// What a conversion or a comparison of numbers would lose.
+constexpr std::uint32_t kOddBits[] = {
+    0x7fc00000,  // a quiet NaN
+    0x7f800001,  // a signalling one
+    0xffc12345,  // a negative one with a payload
+    0x80000000,  // -0
+    0x00000001,  // the smallest denormal
+    0x807fffff,  // a large denormal
+    0x7f800000,  // infinity
+    0xff7fffff,  // the largest negative number
+};
+
+StateSpec odd_spec() {
+  StateSpec spec = mixed_spec();
+  spec.push_back({"odd", Dtype::kFloat32, {2, 4}, Role::kParameter});
+  return spec;
+}
+
+OwnedState odd_state() {
+  OwnedState owned(odd_spec());
+  std::memcpy(owned.storage.back().data(), kOddBits, sizeof kOddBits);
+  return owned;
+}
+
+void expect_same(const Tensors& read, const State& state) {
+  ASSERT_EQ(read.state.size(), state.size());
+  for (const Tensor& tensor : state) {
+    const auto found = std::ranges::find_if(
+        read.state, [&tensor](const Tensor& each) { return each.spec.name == tensor.spec.name; });
+    ASSERT_NE(found, read.state.end()) << tensor.spec.name;
+    EXPECT_EQ(found->spec.dtype, tensor.spec.dtype);
+    EXPECT_EQ(found->spec.shape, tensor.spec.shape);
+    EXPECT_TRUE(std::ranges::equal(found->bytes, tensor.bytes)) << tensor.spec.name;
+  }
+}
+
+class TensorFile : public CheckpointTest {
+ protected:
+  fs::path path = run_dir / "file.safetensors";
+
+  void write(const std::string& bytes) const { std::ofstream(path, std::ios::binary) << bytes; }
+  void write(const std::string& header, const std::string& data) const {
+    const std::uint64_t size = header.size();
+    write(std::string(reinterpret_cast<const char*>(&size), sizeof size) + header + data);
+  }
+  void refused(const std::string& why) const {
+    const auto read = read_safetensors(path);
+    ASSERT_FALSE(read) << why;
+    EXPECT_EQ(read.error().code, ExitCode::kConfig);
+    EXPECT_NE(read.error().what.find(why), std::string::npos) << why << "\nsaid: " << read.error().line();
+    EXPECT_NE(read.error().what.find(path.string()), std::string::npos) << read.error().line();
+  }
+};
+
+TEST_F(TensorFile, Safetensors_ComeBackBitForBit) {
+  const OwnedState owned = odd_state();
+  ASSERT_TRUE(write_tensors(path, owned.state));
+  const auto read = read_safetensors(path);
+  ASSERT_TRUE(read) << read.error().line();
+  expect_same(*read, owned.state);
+}
+
+TEST_F(TensorFile, H5_ComesBackBitForBit) {
+  const OwnedState owned = odd_state();
+  const fs::path file = run_dir / "file.h5";
+  ASSERT_TRUE(write_tensors(file, owned.state));
+  const auto read = read_h5(file);
+  ASSERT_TRUE(read) << read.error().line();
+  expect_same(*read, owned.state);
+}
+
+TEST_F(TensorFile, OtherOrderMetadataAndEmptyTensors_AreRead) {
+  write(R"({"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]},"__metadata__":{"by":"somebody"},)"
+        R"("a":{"dtype":"U8","shape":[],"data_offsets":[0,1]},)"
+        R"("none":{"dtype":"F32","shape":[0,9],"data_offsets":[1,1]}}   )",
+        "xyz");
+  const auto read = read_safetensors(path);
+  ASSERT_TRUE(read) << read.error().line();
+  ASSERT_EQ(read->state.size(), 3U);
+  EXPECT_EQ(read->state[0].spec.name, "a");
+  EXPECT_EQ(read->state[2].spec.name, "b");
+  EXPECT_EQ(read->state[2].bytes[1], std::byte{'z'});
+}
+
+TEST_F(TensorFile, Rubbish_IsRefused) {
+  refused("cannot open");
+  for (const std::string text : {"", "short", "\x89HDF\r\n\x1a\n and more than that of rubbish"}) {
+    write(text);
+    refused("cannot be used: ");
+  }
+  write("[]", "");
+  refused("not a JSON object");
+  write("{\"a\":", "");
+  refused("not a JSON object");
+  write(std::string("{\"\xff\":1}"), "");
+  refused("not a JSON object");
+  write("{} trailing", "");
+  refused("not a JSON object");
+}
+
+TEST_F(TensorFile, AHeaderThatIsTooLargeOrTooDeep_IsRefused) {
+  for (const std::uint64_t size : {std::uint64_t{3}, std::uint64_t{1} << 30, UINT64_MAX, UINT64_MAX - 7}) {
+    write(std::string(reinterpret_cast<const char*>(&size), sizeof size) + "{}");
+    refused("its header would have");
+  }
+  write(std::string(1000000, '['), "");
+  refused("not a JSON object");
+  write(R"({"a":)" + std::string(100000, '[') + std::string(100000, ']') + "}", "");
+  refused("not a JSON object");
+}
+
+TEST_F(TensorFile, ATruncatedFile_IsRefusedWhereverItEnds) {
+  const OwnedState owned(small_spec());
+  ASSERT_TRUE(write_tensors(path, owned.state));
+  const std::string whole = *read_text(path);
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    write(whole.substr(0, size));
+    EXPECT_FALSE(read_safetensors(path)) << size;
+  }
+  write(whole + "x");
+  refused("bytes of data");
+}
+
+TEST_F(TensorFile, OffsetsThatOverlapOrLeaveTheFile_AreRefused) {
+  const auto tensor = [](const std::string& name, int begin, int end) {
+    return str("\"", name, R"(":{"dtype":"U8","shape":[)", end - begin, R"(],"data_offsets":[)", begin, ",",
+               end, "]}");
+  };
+  write("{" + tensor("a", 0, 2) + "," + tensor("b", 1, 3) + "}", "xyz");
+  refused("tensor b overlaps another, or there is a gap");
+  write("{" + tensor("a", 0, 1) + "," + tensor("b", 2, 3) + "}", "xyz");
+  refused("there is a gap");
+  write("{" + tensor("a", 0, 4) + "}", "xyz");
+  refused("it has 3 bytes of data, its header says 4");
+  write("{" + tensor("a", 0, 3) + "," + tensor("a", 0, 3) + "}", "xyz");
+  refused("tensor a is in it twice");
+  for (const char* entry :
+       {R"("dtype":"U8","shape":[3],"data_offsets":[0,2])",
+        R"("dtype":"U8","shape":[3],"data_offsets":[3,0])",
+        R"("dtype":"U8","shape":[-3],"data_offsets":[0,3])",
+        R"("dtype":"U8","shape":[3.0],"data_offsets":[0,3])",
+        R"("dtype":"U8","shape":[3],"data_offsets":[0,3,3])", R"("dtype":"U8","shape":[3])",
+        R"("dtype":"U8","shape":3,"data_offsets":[0,3])", R"("shape":[3],"data_offsets":[0,3])",
+        R"("dtype":"F16","shape":[1],"data_offsets":[0,2])",
+        R"("dtype":"F32","shape":[4611686018427387904,4,3],"data_offsets":[0,3])",
+        R"("dtype":"U8","shape":[18446744073709551615],"data_offsets":[0,3])",
+        R"("dtype":"U8","shape":[0,18446744073709551615],"data_offsets":[0,0])",
+        R"("dtype":"F32","shape":[0,4611686018427387905],"data_offsets":[0,0])"}) {
+    write(str(R"({"a":{)", entry, "}}"), "xyz");
+    refused("tensor a: ");
+  }
+  write(R"({"a/b":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}})", "xyz");
+  refused("tensor a/b: ");
+}
+
+TEST_F(TensorFile, AnyFlippedBitOfAHeader_IsReadOrRefused) {
+  const OwnedState owned(small_spec());
+  ASSERT_TRUE(write_tensors(path, owned.state));
+  const std::string good = *read_text(path);
+  std::uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, good.data(), sizeof header_bytes);
+  int refusals = 0;
+  for (std::size_t i = 0; i < sizeof header_bytes + header_bytes; ++i) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string bad = good;
+      bad[i] = static_cast<char>(bad[i] ^ (1 << bit));
+      write(bad);
+      if (!read_safetensors(path)) ++refusals;
+    }
+  }
+  EXPECT_GT(refusals, 1000);
+}
+
+TEST_F(TensorFile, NeitherDirectoriesNorPipes_AreWaitedFor) {
+  path = run_dir / "pipe.safetensors";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  refused("it is no plain file");
+  path = run_dir;
+  refused("it is no plain file");
+}
+
+TEST_F(TensorFile, AnH5FileOfOtherThings_IsRefused) {
+  const auto refused_h5 = [](const fs::path& file, const std::string& why) {
+    const auto read = read_h5(file);
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.error().code, ExitCode::kConfig);
+    EXPECT_NE(read.error().what.find(why), std::string::npos) << read.error().line();
+  };
+  refused_h5(run_dir / "none.h5", "there is no file");
+  std::ofstream(run_dir / "rubbish.h5") << std::string(5000, 'x');
+  refused_h5(run_dir / "rubbish.h5", "it is no HDF5 file");
+  // What is in another file may be missing there, or be none of the reader's business.
+  const CheckpointId id{1, 1, 1};
+  write_checkpoint(run_dir, id, OwnedState(small_spec()).state, 2);
+  refused_h5(directory_of(run_dir, id) / "whole.h5", "'steps' is a link to somewhere else");
+  const StateSpec weights = {{"weight", Dtype::kFloat32, {5, 3}, Role::kParameter}};
+  write_checkpoint(run_dir, {2, 1, 1}, OwnedState(weights).state, 2);
+  refused_h5(directory_of(run_dir, {2, 1, 1}) / "whole.h5", "dataset 'weight': its data are in another file");
+}
+
+}  // namespace
+}  // namespace rekindle::checkpoint

@@ -1,0 +1,105 @@
+// What `rekindle inspect` says of a run and of a checkpoint.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "harness.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+class Inspect : public ::testing::Test {
+ protected:
+  // One run for all tests, which work on copies. 1000 samples and batches of 16: the second epoch begins with
+  // step 63.
+  static void SetUpTestSuite() {
+    whole_run = new Scratch;
+    const Outcome outcome = run(mnist_run(*whole_run / "run", 2, 70) + Arguments{"--checkpoint-every", "35"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  }
+  static void TearDownTestSuite() { delete whole_run; }
+  void SetUp() override {
+    fs::copy(*whole_run / "run", dir, fs::copy_options::recursive);
+    json = inspect({});
+    ASSERT_EQ(json["checkpoints"].size(), 2U);
+    newest = json["checkpoints"][0]["path"].get<std::string>();
+  }
+  nlohmann::json inspect(const Arguments& more, int exit_code = 0) const {
+    const Outcome outcome = run(Arguments{"inspect", dir, "--json"} + more);
+    EXPECT_EQ(outcome.exit_code, exit_code) << outcome.err;
+    return nlohmann::json::parse(outcome.out, nullptr, false);
+  }
+  // The same size, other bytes.
+  void damage(const fs::path& file) const {
+    std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+    stream.seekp(100000);
+    stream << "rubbish";
+  }
+
+  inline static Scratch* whole_run = nullptr;
+  Scratch scratch_;
+  fs::path dir = scratch_ / "run", newest;
+  nlohmann::json json;
+};
+
+TEST_F(Inspect, OneObjectWithAllThatIsKnown) {
+  ASSERT_TRUE(json.is_object());
+  EXPECT_EQ(json["others"], nlohmann::json::array());
+  const nlohmann::json& c = json["checkpoints"][0];
+  EXPECT_EQ(c["step"], 70);
+  EXPECT_EQ(c["epoch"], 1);
+  EXPECT_EQ(json["checkpoints"][1]["epoch"], 0);
+  EXPECT_EQ(c["digest"].get<std::string>() + "\n", digest_of(dir));
+  EXPECT_EQ(c["identity"]["model"], "mnist-cnn");
+  EXPECT_EQ(c["fingerprint"]["threads"], "1");
+  EXPECT_EQ(c["shards"].size(), 2U);
+  EXPECT_EQ(c["shards"][1]["file"], "shard-00001-of-00002.h5");
+  EXPECT_EQ(c["tensors"], 24);
+  EXPECT_EQ(c["optimizer_bytes"], 2 * c["weight_bytes"].get<std::uint64_t>());
+  EXPECT_GE(c["bytes"], 3 * c["weight_bytes"].get<std::uint64_t>());
+  EXPECT_LT(c["age_seconds"], 600);
+  EXPECT_EQ(c["verified"], true);
+  EXPECT_EQ(c["whole"], true);
+  const Outcome one = run({"inspect", newest, "--json"});
+  EXPECT_EQ(nlohmann::json::parse(one.out)["checkpoints"][0]["step"], 70);
+}
+
+TEST_F(Inspect, TextForPeopleSaysTheSame) {
+  const std::string text = run({"inspect", dir}).out;
+  for (const std::string& part :
+       {std::string("step 70, epoch 1, written "), json["checkpoints"][0]["digest"].get<std::string>(),
+        std::string("shard-00001-of-00002.h5"), std::string("whole: every byte verified")})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+}
+
+TEST_F(Inspect, WithoutVerifying_DamageInsideAFileIsNotSeenAndItSaysSo) {
+  damage(newest / "shard-00000-of-00002.h5");
+  const auto quick = inspect({"--no-verify"})["checkpoints"][0];
+  EXPECT_EQ(quick["verified"], false);
+  EXPECT_TRUE(quick["whole"].is_null());
+  const auto thorough = inspect({"--verify"}, 78)["checkpoints"][0];
+  EXPECT_EQ(thorough["whole"], false);
+  EXPECT_NE(thorough["damage"].get<std::string>().find("shard-00000-of-00002.h5"), std::string::npos);
+  fs::remove(newest / "shard-00001-of-00002.h5");
+  EXPECT_EQ(inspect({"--no-verify"}, 78)["checkpoints"][0]["whole"], false);
+}
+
+TEST_F(Inspect, NamesWhatIsNoCheckpoint) {
+  fs::create_directory(dir / "checkpoints" / "step-0000000099.t1.g1");
+  fs::rename(newest, newest.string() + ".damaged");
+  EXPECT_EQ(inspect({})["others"].size(), 2U);
+  EXPECT_NE(run({"inspect", dir}).out.find("set aside as damaged"), std::string::npos);
+}
+
+TEST_F(Inspect, ACheckpointThatWasMovedOutOfItsRun_HasNoEpoch) {
+  fs::rename(newest, scratch_ / "moved");
+  const Outcome outcome = run({"inspect", scratch_ / "moved", "--json"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto c = nlohmann::json::parse(outcome.out)["checkpoints"][0];
+  EXPECT_EQ(c["step"], 70);
+  EXPECT_TRUE(c["epoch"].is_null());
+}
+
+}  // namespace
+}  // namespace rekindle::process_test

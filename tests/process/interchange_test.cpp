@@ -1,0 +1,206 @@
+// Weights go out of a run and into another one without losing a bit; what does not fit is refused in one
+// line.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstring>
+#include <fstream>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "checkpoint/tensor_file.hpp"
+#include "harness.hpp"
+#include "run/layout.hpp"
+#include "run/records.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+using checkpoint::Tensors;
+
+// With a rate of 0 the state after a step is the state before it, but for the optimizer's.
+const Arguments kStill = {"--optimizer", "sgd", "--lr", "0", "--weight-decay", "0"};
+
+double first_loss(const fs::path& run_dir) {
+  for (const auto& line : run::read_lines(run::Layout(run_dir).metrics())) {
+    if (line.contains("loss") && line.value("step", 0) == 1) return line.at("loss");
+  }
+  ADD_FAILURE() << "no first step in " << run_dir;
+  return 0;
+}
+
+std::span<const std::byte> bytes_of(const Tensors& tensors, const std::string& name) {
+  for (const auto& tensor : tensors.state) {
+    if (tensor.spec.name == name) return tensor.bytes;
+  }
+  ADD_FAILURE() << "no tensor " << name;
+  return {};
+}
+
+class Interchange : public ::testing::Test {
+ protected:
+  fs::path at(const std::string& name) const { return scratch_ / name; }
+
+  void finish(const fs::path& dir, int steps, const Arguments& more) const {
+    const Outcome outcome = run(mnist_run(dir, 1, steps) + more);
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  }
+  // The weights that a run with `seed` draws, as a file.
+  fs::path initial_weights(const std::string& seed, const std::string& file) const {
+    const fs::path dir = scratch_ / ("still-" + seed), path = scratch_ / file;
+    if (!fs::exists(dir)) finish(dir, 1, kStill + Arguments{"--seed", seed});
+    const Outcome exported = run({"export", dir, path});
+    EXPECT_EQ(exported.exit_code, 0) << exported.err;
+    return path;
+  }
+  void refused(const fs::path& dir, const Arguments& more, int exit_code, const std::string& what) const {
+    const Outcome outcome = run(mnist_run(dir, 1, 4) + more);
+    EXPECT_EQ(outcome.exit_code, exit_code) << outcome.err;
+    EXPECT_NE(outcome.err.find(what), std::string::npos) << what << "\nsaid: " << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+
+  Scratch scratch_;
+};
+
+TEST_F(Interchange, FromTheWeightsThatASeedDraws_TheBitsThatTheSeedGives) {
+  finish(at("drawn"), 4, {});
+  const fs::path weights = initial_weights("1", "weights.safetensors");
+  for (const fs::path& source : {weights, initial_weights("1", "weights.h5")}) {
+    const fs::path dir = at("from-" + source.extension().string());
+    finish(dir, 4, {"--init", source});
+    EXPECT_EQ(first_loss(dir), first_loss(at("drawn"))) << source;
+    EXPECT_EQ(digest_of(dir), digest_of(at("drawn"))) << source;
+  }
+  // The weights count, not the seed that drew them.
+  const fs::path others = initial_weights("2", "others.safetensors");
+  finish(at("others"), 4, {"--init", others});
+  EXPECT_NE(first_loss(at("others")), first_loss(at("drawn")));
+}
+
+TEST_F(Interchange, FromACheckpointOrARun_WithItsOptimizerState) {
+  const Arguments sgd = {"--optimizer", "sgd", "--lr", "0.01"};
+  finish(at("first"), 3, sgd);
+  const fs::path weights = at("weights.safetensors"), all = at("all.safetensors");
+  ASSERT_EQ(run({"export", at("first"), weights}).exit_code, 0);
+  ASSERT_EQ(run({"export", at("first"), all, "--with-optimizer"}).exit_code, 0);
+  finish(at("from run"), 2, sgd + Arguments{"--init", at("first")});
+  finish(at("from all"), 2, sgd + Arguments{"--init", all});
+  finish(at("from weights"), 2, sgd + Arguments{"--init", weights});
+  EXPECT_EQ(digest_of(at("from run")), digest_of(at("from all")));
+  EXPECT_NE(digest_of(at("from run")), digest_of(at("from weights")));
+  EXPECT_EQ(first_loss(at("from run")), first_loss(at("from weights")));
+  // Another optimizer starts with a state of its own.
+  finish(at("adadelta from run"), 2, {"--init", at("first")});
+  finish(at("adadelta from weights"), 2, {"--init", weights});
+  EXPECT_EQ(digest_of(at("adadelta from run")), digest_of(at("adadelta from weights")));
+}
+
+TEST_F(Interchange, AnotherNumberOfClasses_RefusedWithBothNumbersUnlessTheHeadIsReset) {
+  const fs::path weights = initial_weights("1", "weights.safetensors");
+  refused(at("no"), {"--classes", "12", "--init", weights}, 78,
+          "is for 10 classes, this run has 12: add --reset-head");
+  EXPECT_FALSE(fs::exists(at("no")));
+  // What is not reset comes from the file; the head is what this run's seed draws.
+  const Arguments twelve = kStill + Arguments{"--classes", "12", "--seed", "2"};
+  finish(at("drawn"), 1, twelve);
+  finish(at("reset"), 1, twelve + Arguments{"--init", weights, "--reset-head"});
+  for (const char* name : {"drawn", "reset"})
+    ASSERT_EQ(run({"export", at(name), at(str(name, ".safetensors"))}).exit_code, 0);
+  const auto from = checkpoint::read_safetensors(weights),
+             drawn = checkpoint::read_safetensors(at("drawn.safetensors")),
+             reset = checkpoint::read_safetensors(at("reset.safetensors"));
+  ASSERT_TRUE(from && drawn && reset);
+  for (const char* name : {"conv1.weight", "fc1.weight", "fc1.bias"})
+    EXPECT_TRUE(std::ranges::equal(bytes_of(*reset, name), bytes_of(*from, name))) << name;
+  for (const char* name : {"fc2.weight", "fc2.bias"})
+    EXPECT_TRUE(std::ranges::equal(bytes_of(*reset, name), bytes_of(*drawn, name))) << name;
+}
+
+TEST_F(Interchange, AResumeFromOtherWeights_Refused) {
+  const fs::path weights = initial_weights("1", "weights.safetensors"),
+                 others = initial_weights("2", "others.safetensors");
+  finish(at("run"), 2, {"--init", weights});
+  const std::string digest = digest_of(at("run"));
+  refused(at("run"), {"--init", others}, 78, "belongs to another run: init is ");
+  refused(at("run"), {"--init", weights, "--reset-head"}, 78, "belongs to another run: init is ");
+  EXPECT_EQ(digest_of(at("run")), digest);
+  finish(at("drawn"), 2, {});
+  refused(at("drawn"), {"--init", weights}, 78, "init is not set there and ");
+  // The same weights under another name are the same; and they are not needed any more.
+  fs::rename(weights, at("moved.safetensors"));
+  finish(at("run"), 3, {"--init", at("moved.safetensors")});
+  finish(at("run"), 4, {});
+  finish(at("straight"), 4, {"--init", at("moved.safetensors")});
+  EXPECT_EQ(digest_of(at("run")), digest_of(at("straight")));
+}
+
+TEST_F(Interchange, AllTrainersKilledBeforeTheFirstCheckpoint_BeginFromTheSameWeights) {
+  const fs::path weights = initial_weights("2", "weights.safetensors");
+  finish(at("quiet"), 120, {"--init", weights});
+  Program killed(Arguments{rekindle()} + mnist_run(at("killed"), 2, 120) + Arguments{"--init", weights});
+  ASSERT_TRUE(eventually([&] { return reached_step(at("killed")) >= 3; }));
+  fs::remove(weights);
+  for (const pid_t trainer : parts_of(at("killed"), "trainer")) ::kill(trainer, SIGKILL);
+  const Outcome outcome = killed.wait();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(digest_of(at("killed")), digest_of(at("quiet")));
+}
+
+TEST_F(Interchange, FilesThatCannotBeRead_RefusedInOneLine) {
+  const auto file = [&](const std::string& name, const std::string& content) {
+    std::ofstream(at(name), std::ios::binary) << content;
+    return at(name);
+  };
+  refused(at("no"), {"--reset-head"}, 64, "--reset-head without --init");
+  refused(at("no"), {"--init", at("none.safetensors")}, 78, "none.safetensors");
+  refused(at("no"), {"--init", at("none.h5")}, 78, "there is no file");
+  refused(at("no"), {"--init", file("weights.pt", "PK")}, 64, "give a .safetensors or .h5 file");
+  refused(at("no"), {"--init", scratch_.path()}, 78, "neither a run directory nor a checkpoint");
+  refused(at("no"), {"--init", file("x.safetensors", std::string(100, '\xff'))}, 78,
+          "x.safetensors cannot be used: ");
+  refused(at("no"), {"--init", file("x.h5", std::string(100, '\xff'))}, 78, "x.h5 cannot be read");
+  EXPECT_FALSE(fs::exists(at("no")));
+
+  const fs::path weights = initial_weights("1", "weights.h5");
+  const std::string good = *read_text(weights);
+  for (std::size_t i = 0; i < 2000; i += 17) {
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ 0x55);
+    const Outcome outcome = run({"import", file("bad.h5", bad), at("out.safetensors")});
+    EXPECT_TRUE(outcome.exit_code == 0 || outcome.exit_code == 78) << i << ": " << outcome.exit_code;
+    EXPECT_LE(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+}
+
+// As libhdf5 may crash on a file that means harm.
+TEST_F(Interchange, AReaderThatIsKilled_IsOneLineAndNothingIsWritten) {
+  const fs::path weights = initial_weights("1", "weights.h5");
+  // SIGXFSZ comes to the first that writes more than a few bytes: the reader.
+  Program program({"/usr/bin/prlimit", "--fsize=4000", rekindle(), "import", weights, at("out.safetensors")});
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 78);
+  EXPECT_NE(outcome.err.find("weights.h5 cannot be read: its reader was ended by signal"), std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  EXPECT_FALSE(fs::exists(at("out.safetensors")));
+}
+
+TEST_F(Interchange, ImportTurnsOneKindOfFileIntoAnother) {
+  const fs::path h5 = initial_weights("1", "weights.h5"),
+                 safetensors = initial_weights("1", "weights.safetensors");
+  ASSERT_EQ(run({"import", h5, at("imported.safetensors")}).exit_code, 0);
+  const auto a = checkpoint::read_safetensors(safetensors),
+             b = checkpoint::read_safetensors(at("imported.safetensors"));
+  ASSERT_TRUE(a && b);
+  ASSERT_EQ(a->state.size(), b->state.size());
+  for (const auto& tensor : a->state)
+    EXPECT_TRUE(std::ranges::equal(tensor.bytes, bytes_of(*b, tensor.spec.name))) << tensor.spec.name;
+  ASSERT_EQ(run({"import", safetensors, at("again.h5")}).exit_code, 0);
+  ASSERT_EQ(run({"import", safetensors, at("again.pt")}).exit_code, 0);
+  ASSERT_EQ(run({"import", safetensors, at("again.npz")}).exit_code, 64);
+  EXPECT_FALSE(fs::exists(at("again.npz")));
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
