@@ -60,10 +60,10 @@ Status commit(const fs::path& run_dir, const Manifest& manifest) {
   }
   if (Status shown = write_virtual_file(directory, ordered); !shown)
     log_warning(str("no ", kVirtualFile, " in ", directory.string(), ": ", shown.error().line()));
-  Status committed = replace_file(path, *text);
+  Status renamed = replace_file(path, *text);
   // Where there is no room for the manifest, that file may be what was in its way next time.
-  if (!committed) ::unlink((directory / kVirtualFile).c_str());
-  return committed;
+  if (!renamed) ::unlink((directory / kVirtualFile).c_str());
+  return renamed;
 }
 
 Result<Manifest> read_manifest(const fs::path& checkpoint_dir) {

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/text.hpp"
+#include "checkpoint/chunks.hpp"
 #include "checkpoint/tensor_file.hpp"
 
 namespace rekindle::checkpoint {
