@@ -11,9 +11,15 @@ class DamageAnywhere : public CheckpointTest {
   OwnedState owned{small_spec()};
   Manifest manifest = write_checkpoint(run_dir, id, owned.state, 3);
   fs::path directory = directory_of(run_dir, id);
-  std::vector<std::string> files = files_in(directory);
+  std::vector<std::string> files = files_that_count(directory);
   Rng rng{stream_key(17, Draws::kOrder)};
 
+  // Nothing restores through the other one.
+  static std::vector<std::string> files_that_count(const fs::path& directory) {
+    std::vector<std::string> files = files_in(directory);
+    std::erase(files, "whole.h5");
+    return files;
+  }
   // Through every way to read. True if the damage was found.
   bool is_found(const fs::path& place, const OwnedState& right) {
     const auto loaded = load(place);
@@ -130,9 +136,14 @@ TEST_F(DamageAnywhere, AMixtureOfTwoCheckpoints_IsFoundOrHasTheBitsOfOne) {
           fs::copy_file((from_other ? directory_of(run_dir, other_id) : directory) / files[i],
                         mixed / files[i]);
         }
-        const bool all_of_other = mixture + 1 == 1U << files.size();
         const bool others_manifest = (mixture & 1U) != 0;
-        EXPECT_EQ(is_found(mixed, others_manifest ? other : owned), !(all_of_other && !in_place)) << mixture;
+        const fs::path whole = others_manifest ? directory_of(run_dir, other_id) : directory;
+        // Shards without tensors may be the same in both.
+        const bool same = std::ranges::all_of(files, [&](const std::string& file) {
+          return *read_text(mixed / file) == *read_text(whole / file);
+        });
+        EXPECT_EQ(is_found(mixed, others_manifest ? other : owned), !same || (others_manifest && in_place))
+            << mixture;
         fs::remove_all(run_dir / "mixed");
       }
     }
