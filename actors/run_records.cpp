@@ -33,7 +33,8 @@ Result<CoordinatorConfig> survey(const run::Layout& layout, const Job& job, std:
   config.gather_time = Time(static_cast<std::int64_t>(job.gather_time_ms));
   config.lost_after = Time(static_cast<std::int64_t>(job.lost_after_ms));
   config.hang_after = Time(static_cast<std::int64_t>(job.hang_after_ms));
-  for (const checkpoint::CheckpointId& id : checkpoint::list_committed(layout.root())) {
+  REKINDLE_TRY(const auto committed, checkpoint::find_committed(layout.root()));
+  for (const checkpoint::CheckpointId& id : committed) {
     if (id.step > job.steps) continue;  // --steps was lowered below it
     Restorable restorable{id.directory_name(), id.step, ""};
     // A manifest that cannot be read is found out by the trainers that try it.
@@ -174,7 +175,7 @@ void RunRecords::abandon(const GenerationId& generation, std::uint64_t step) {
   if (history()) return;
   const checkpoint::CheckpointId id{step, generation.term, generation.number};
   // The coordinator before this one may have committed it over its last words.
-  if (checkpoint::read_manifest(checkpoint::directory_of(layout_.root(), id))) return;
+  if (checkpoint::is_committed(layout_.root(), id).value_or(true)) return;
   warn_once(checkpoint::discard(layout_.root(), id));
 }
 

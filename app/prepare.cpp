@@ -101,7 +101,8 @@ Status check_identity(const Job& before, const LocalOptions& options, const run:
 Result<std::optional<Job>> earlier_job(const run::Layout& layout) {
   std::error_code code;
   if (!std::filesystem::exists(layout.config(), code)) return std::nullopt;
-  if (checkpoint::list_committed(layout.root()).empty()) return std::nullopt;
+  REKINDLE_TRY(const auto committed, checkpoint::find_committed(layout.root()));
+  if (committed.empty()) return std::nullopt;
   REKINDLE_TRY(Job before, read_job(layout.config()));
   return before;
 }

@@ -82,7 +82,10 @@ Status commit(const fs::path& run_dir, const Manifest& manifest);
 Result<Manifest> read_manifest(const fs::path& checkpoint_dir);  // verifies its own checksum
 // Committed checkpoints (a manifest is there; not yet verified), newest (highest step, then term, generation)
 // first.
+Result<std::vector<CheckpointId>> find_committed(const fs::path& run_dir);
+// The same for those who only show it: none if they cannot be listed.
 std::vector<CheckpointId> list_committed(const fs::path& run_dir);
+Result<bool> is_committed(const fs::path& run_dir, const CheckpointId& id);
 fs::path directory_of(const fs::path& run_dir, const CheckpointId& id);
 
 // Reads part_of(tensors, parts, part) into `state` (whose specs must equal the manifest's) and checks it

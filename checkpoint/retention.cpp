@@ -10,18 +10,24 @@
 namespace rekindle::checkpoint {
 namespace {
 
-// Every directory with a checkpoint's name, newest first; of a directory that cannot be read, what can.
-std::vector<CheckpointId> list_all(const fs::path& run_dir) {
+// Every directory with a checkpoint's name, newest first.
+Result<std::vector<CheckpointId>> list_all(const fs::path& run_dir) {
   std::vector<CheckpointId> ids;
   std::error_code code;
-  for (fs::directory_iterator entry(checkpoints_of(run_dir), code), end; !code && entry != end;
-       entry.increment(code)) {
+  fs::directory_iterator entry(checkpoints_of(run_dir), code);
+  if (code == std::errc::no_such_file_or_directory) return ids;
+  for (; !code && entry != fs::directory_iterator(); entry.increment(code)) {
     const auto id = CheckpointId::parse(entry->path().filename().string());
-    if (std::error_code ignored; id && entry->is_directory(ignored)) ids.push_back(*id);
+    if (id && entry->is_directory(code)) ids.push_back(*id);
+    if (code == std::errc::no_such_file_or_directory) code.clear();  // deleted meanwhile
+    if (code) break;
   }
+  if (code) return fail(str("cannot list ", checkpoints_of(run_dir).string(), ": ", code.message()));
   std::ranges::sort(ids, std::greater{});
   return ids;
 }
+
+}  // namespace
 
 Result<bool> is_committed(const fs::path& run_dir, const CheckpointId& id) {
   const fs::path path = directory_of(run_dir, id) / kManifestFile;
@@ -31,14 +37,16 @@ Result<bool> is_committed(const fs::path& run_dir, const CheckpointId& id) {
   return type == fs::file_type::regular;
 }
 
-}  // namespace
-
-std::vector<CheckpointId> list_committed(const fs::path& run_dir) {
-  std::vector<CheckpointId> ids = list_all(run_dir);
+Result<std::vector<CheckpointId>> find_committed(const fs::path& run_dir) {
+  REKINDLE_TRY(std::vector<CheckpointId> ids, list_all(run_dir));
   // One of which nothing can be said is for its reader to refuse: an older one must not be used in silence.
   std::erase_if(ids,
                 [&run_dir](const CheckpointId& id) { return !is_committed(run_dir, id).value_or(true); });
   return ids;
+}
+
+std::vector<CheckpointId> list_committed(const fs::path& run_dir) {
+  return find_committed(run_dir).value_or(std::vector<CheckpointId>());
 }
 
 Status set_aside(const fs::path& run_dir, const CheckpointId& id) {
@@ -66,7 +74,8 @@ Status discard(const fs::path& run_dir, const CheckpointId& id) {
 Status sweep(const fs::path& run_dir, int keep, std::uint64_t current_term,
              std::optional<std::uint64_t> best) {
   std::vector<CheckpointId> kept, old;
-  for (const CheckpointId& id : list_all(run_dir)) {
+  REKINDLE_TRY(const std::vector<CheckpointId> all, list_all(run_dir));
+  for (const CheckpointId& id : all) {
     REKINDLE_TRY(const bool committed, is_committed(run_dir, id));
     if (committed) {
       const bool is_best = id.step == best;

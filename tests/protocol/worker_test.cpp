@@ -82,7 +82,7 @@ TEST_F(WorkerTest, AmongManyTrainersItsHeartbeatsComeLessOften) {
   start_among(1000);
   EXPECT_EQ(beats_in_10_s(), 20);
   start_among(4096);
-  EXPECT_EQ(beats_in_10_s(), 10);
+  EXPECT_EQ(beats_in_10_s(), 8);
   start_among(2);
   EXPECT_EQ(beats_in_10_s(), 20);
 }
