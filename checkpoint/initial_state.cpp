@@ -141,7 +141,11 @@ Status keep_initial(const std::filesystem::path& file, const State& chosen) {
 }
 
 Status load_initial(const std::filesystem::path& file, const std::string& hash, const State& state) {
-  REKINDLE_TRY(const SafetensorsFile source, SafetensorsFile::open(file));
+  // Nobody's configuration is wrong, and shared storage may do better next time: no ExitCode::kConfig here.
+  const char* const hint = "give the same --init again to write it anew";
+  auto opened = SafetensorsFile::open(file);
+  if (!opened) return fail(opened.error().what, hint);
+  const SafetensorsFile& source = *opened;
   std::unordered_map<std::string, std::size_t> by_name;
   for (std::size_t i = 0; i < source.tensors().size(); ++i) by_name.emplace(source.tensors()[i].name, i);
   State loaded;
@@ -154,8 +158,7 @@ Status load_initial(const std::filesystem::path& file, const std::string& hash, 
     loaded.push_back(tensor);
   }
   if (loaded.size() != by_name.size() || initial_hash(loaded) != hash) {
-    return fail(ExitCode::kConfig, str(file.string(), " is not what the run was started from"),
-                "give the same --init again to write it anew");
+    return fail(str(file.string(), " is not what the run was started from"), hint);
   }
   return {};
 }
