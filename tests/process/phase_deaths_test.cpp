@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(Deaths, KeptLeaves, ::testing::Values("shm", "tcp"),
 TEST_P(KeptLeaves, OfTheStepThatADeathBrokeOff) {
   ASSERT_NO_FATAL_FAILURE(begin(3, {"--exchange", GetParam()}));
   bool kept = false;
-  for (int tries = 1; tries <= 10 && !kept; ++tries) {
+  for (int tries = 1; tries <= 40 && !kept; ++tries) {
     const pid_t trainer = parts_of(dir(), "trainer").back();
     ::kill(trainer, SIGSTOP);
     std::uint64_t reached = 0;
