@@ -28,8 +28,8 @@ class Stops : public ::testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(Exchanges, Stops, ::testing::Values("shm", "tcp"),
                          [](const auto& info) { return info.param; });
 
-// Attempts are stopped after 0 to 3 seconds: while they start, gather, restore, compute, evaluate (an epoch has 6
-// steps), write (every 10 steps), form anew after a loss. Every other stop is followed by a death.
+// Attempts are stopped after 0 to 3 seconds: while they start, gather, restore, compute, evaluate (an epoch
+// has 6 steps), write (every 10 steps), form anew after a loss. Every other stop is followed by a death.
 TEST_P(Stops, AtRandomMomentsOfManyAttempts_SameBits) {
   const fs::path dir = scratch_ / "run";
   const auto arguments = [&](int workers) {
@@ -52,7 +52,8 @@ TEST_P(Stops, AtRandomMomentsOfManyAttempts_SameBits) {
         wait_at_most(100);
         const char* const kinds[] = {"trainer", "worker", "coordinator"};
         const auto pids = parts_of(dir, kinds[upto(3)]);
-        if (!pids.empty()) ::kill(pids[static_cast<std::size_t>(upto(static_cast<int>(pids.size())))], SIGKILL);
+        if (!pids.empty())
+          ::kill(pids[static_cast<std::size_t>(upto(static_cast<int>(pids.size())))], SIGKILL);
       }
     }
     const Outcome outcome = program.wait();
