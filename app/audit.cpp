@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "app/options.hpp"
+#include "app/places.hpp"
 #include "app/prepare.hpp"
 #include "app/report.hpp"
 #include "app/run_config.hpp"
@@ -27,12 +28,8 @@ namespace fs = std::filesystem;
 namespace {
 
 Result<Manifest> manifest_of(const fs::path& run_dir, std::uint64_t step) {
-  for (const CheckpointId& id : checkpoint::list_committed(run_dir)) {
-    if (id.step == step) return checkpoint::read_manifest(checkpoint::directory_of(run_dir, id));
-  }
-  return fail(ExitCode::kConfig,
-              str("there is no committed checkpoint of step ", step, " in ", run_dir.string()),
-              str("see rekindle inspect ", run_dir.string(), "; --keep says how many a run keeps"));
+  REKINDLE_TRY(const fs::path directory, checkpoint_of(run_dir, step));
+  return checkpoint::read_manifest(directory);
 }
 
 // A learning rate that was changed on the way is that of the checkpoint, not that of the run's last start.

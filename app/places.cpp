@@ -27,15 +27,19 @@ Status must_be_run(const run::Layout& layout) {
               "give the --run-dir of a run, or one of its checkpoints/step-...");
 }
 
-Result<fs::path> find_checkpoint(const fs::path& path, std::optional<std::uint64_t> step) {
-  if (is_checkpoint(path)) return path;
-  REKINDLE_CHECK(must_be_run(run::Layout(path)));
-  for (const checkpoint::CheckpointId& id : checkpoint::list_committed(path)) {
-    if (!step || id.step == *step) return checkpoint::directory_of(path, id);
+Result<fs::path> checkpoint_of(const fs::path& run_dir, std::optional<std::uint64_t> step) {
+  for (const checkpoint::CheckpointId& id : checkpoint::list_committed(run_dir)) {
+    if (!step || id.step == *step) return checkpoint::directory_of(run_dir, id);
   }
   return fail(ExitCode::kConfig,
               step ? str("there is no checkpoint of step ", *step) : "there is no committed checkpoint",
-              str("see rekindle inspect ", path.string()));
+              str("see rekindle inspect ", run_dir.string()));
+}
+
+Result<fs::path> find_checkpoint(const fs::path& path, std::optional<std::uint64_t> step) {
+  if (is_checkpoint(path)) return path;
+  REKINDLE_CHECK(must_be_run(run::Layout(path)));
+  return checkpoint_of(path, step);
 }
 
 std::string gigabytes(std::uint64_t bytes) {

@@ -13,6 +13,9 @@ namespace rekindle::app {
 bool is_checkpoint(const std::filesystem::path& path);  // it has a manifest
 // An error for a directory that is neither.
 Status must_be_run(const run::Layout& layout);
+// The newest (or that of `step`) of a run directory.
+Result<std::filesystem::path> checkpoint_of(const std::filesystem::path& run_dir,
+                                            std::optional<std::uint64_t> step);
 // A checkpoint directory itself, or the newest (or that of `step`) of a run directory.
 Result<std::filesystem::path> find_checkpoint(const std::filesystem::path& path,
                                               std::optional<std::uint64_t> step);

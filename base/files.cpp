@@ -142,11 +142,12 @@ Status replace_file(const fs::path& path, std::string_view text, unsigned mode) 
 Status replace_file_quickly(const fs::path& path, std::string_view text) {
   const fs::path temporary = temporary_beside(path);
   REKINDLE_TRY(Fd fd, open_file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0644));
-  REKINDLE_CHECK(write_all(fd.get(), temporary, 0, bytes_of(text)));
-  REKINDLE_CHECK(fd.close(temporary));
-  if (::rename(temporary.c_str(), path.c_str()) != 0)
-    return forward_error(errno_error("cannot rename to", path));
-  return {};
+  Status status = write_all(fd.get(), temporary, 0, bytes_of(text));
+  if (status) status = fd.close(temporary);
+  if (status && ::rename(temporary.c_str(), path.c_str()) != 0)
+    status = forward_error(errno_error("cannot rename to", path));
+  if (!status) ::unlink(temporary.c_str());
+  return status;
 }
 
 Result<bool> create_exclusively(const fs::path& path, std::string_view text, unsigned mode) {

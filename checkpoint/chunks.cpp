@@ -63,6 +63,16 @@ std::vector<Slice> chunks_of(const StateSpec& spec) {
   return chunks;
 }
 
+std::vector<std::size_t> first_chunks(const StateSpec& spec) {
+  std::vector<std::size_t> first;
+  std::size_t chunks = 0;
+  for (const TensorSpec& tensor : spec) {
+    first.push_back(chunks);
+    chunks += chunks_in(tensor);
+  }
+  return first;
+}
+
 std::vector<Slice> part_of(const StateSpec& spec, int parts, int part) {
   const std::uint64_t total = total_bytes(spec);
   const auto n = static_cast<std::uint64_t>(parts);

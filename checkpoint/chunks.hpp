@@ -26,7 +26,8 @@ std::int64_t rows_in_chunk(const TensorSpec& tensor);
 std::uint64_t chunks_in(const TensorSpec& tensor);  // none without elements
 std::uint64_t chunks_in(const StateSpec& spec);
 
-std::vector<Slice> chunks_of(const StateSpec& spec);  // one each
+std::vector<Slice> chunks_of(const StateSpec& spec);           // one each
+std::vector<std::size_t> first_chunks(const StateSpec& spec);  // of each tensor, its place among all
 
 // Part `part` of `parts`: whole chunks, in canonical order, of nearly equal bytes.
 std::vector<Slice> part_of(const StateSpec& spec, int parts, int part);

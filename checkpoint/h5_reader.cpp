@@ -11,8 +11,6 @@ namespace {
 
 constexpr std::size_t kMaxDatasets = 100000;
 constexpr std::uint64_t kMaxDeflation = 1100;  // zlib's best is 1032:1; the rest is rubbish or never written
-constexpr std::array kDtypes = {Dtype::kFloat32, Dtype::kFloat64, Dtype::kInt64,
-                                Dtype::kInt32,   Dtype::kUint8,   Dtype::kBfloat16};
 
 tl::unexpected<Error> hdf5_error(const std::string& what) {
   const std::string detail = hdf5_detail();

@@ -15,8 +15,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "rekindle-checkpoint";
 constexpr int kMaxDepth = 64;  // nlohmann copies and dumps by recursion
-constexpr std::array kDtypes = {Dtype::kFloat32, Dtype::kFloat64, Dtype::kInt64,
-                                Dtype::kInt32,   Dtype::kUint8,   Dtype::kBfloat16};
 constexpr std::array<std::pair<Role, const char*>, 3> kRoles = {
     {{Role::kParameter, "parameter"}, {Role::kBuffer, "buffer"}, {Role::kOptimizer, "optimizer"}}};
 // The end of the file: kTailBegin, 32 hex digits, kTailEnd.

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <unordered_map>
 
 #include "base/files.hpp"
@@ -76,18 +75,17 @@ std::vector<StoredChunk> stored_chunks(const Manifest& manifest, int parts, int 
   const auto& [tensors, hashes] = manifest.contents;
   const auto places = places_of(manifest);
   std::vector<StoredChunk> chunks;
-  std::size_t tensor = 0, first_hash = 0;  // of that tensor
+  const std::vector<std::size_t> first_chunk = first_chunks(tensors);
   for (const Slice& slice : part_of(tensors, parts, part)) {
-    for (; tensor < slice.tensor; ++tensor) first_hash += chunks_in(tensors[tensor]);
-    const TensorSpec& spec = tensors[tensor];
+    const TensorSpec& spec = tensors[slice.tensor];
     const std::int64_t rows = rows_in_chunk(spec), end = slice.first_row + slice.rows;
     auto place = places.at(spec.name).begin();
     for (std::int64_t row = slice.first_row; row < end; row += rows) {
       while (place->dataset->first_row + place->dataset->rows <= row) ++place;
       const std::int64_t count = std::min(rows, end - row);
       const auto in_dataset = static_cast<std::uint64_t>(row - place->dataset->first_row);
-      chunks.push_back({{tensor, row, count},
-                        hashes[first_hash + static_cast<std::size_t>(row / rows)],
+      chunks.push_back({{slice.tensor, row, count},
+                        hashes[first_chunk[slice.tensor] + static_cast<std::size_t>(row / rows)],
                         place->shard,
                         place->dataset->offset + in_dataset * spec.row_bytes(),
                         static_cast<std::size_t>(count) * spec.row_bytes()});

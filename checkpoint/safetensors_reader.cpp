@@ -21,8 +21,6 @@ using Json = nlohmann::json;
 
 constexpr std::uint64_t kMaxHeaderBytes = std::uint64_t{16} << 20;  // a hundred thousand tensors
 constexpr int kMaxDepth = 3;                                        // header, tensor, shape
-constexpr std::array kDtypes = {Dtype::kFloat32, Dtype::kFloat64, Dtype::kInt64,
-                                Dtype::kInt32,   Dtype::kUint8,   Dtype::kBfloat16};
 
 struct Entry {
   TensorSpec spec;

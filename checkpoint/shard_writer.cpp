@@ -56,12 +56,7 @@ struct Content {
 
 Content content_of(const State& state, const StateSpec& spec, const ChunkHashes& chunks,
                    const std::vector<Slice>& slices) {
-  std::vector<std::size_t> first_chunk;  // of each tensor
-  std::size_t count = 0;
-  for (const TensorSpec& tensor : spec) {
-    first_chunk.push_back(count);
-    count += chunks_in(tensor);
-  }
+  const std::vector<std::size_t> first_chunk = first_chunks(spec);
   Content content;
   for (const Slice& slice : slices) {
     const TensorSpec& tensor = spec[slice.tensor];

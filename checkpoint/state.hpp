@@ -1,6 +1,7 @@
 // The state as checkpoint/ sees it: named tensors in canonical order, as spans of bytes. No torch here.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -10,6 +11,8 @@
 namespace rekindle::checkpoint {
 
 enum class Dtype { kFloat32, kFloat64, kInt64, kInt32, kUint8, kBfloat16 };
+inline constexpr std::array kDtypes = {Dtype::kFloat32, Dtype::kFloat64, Dtype::kInt64,
+                                       Dtype::kInt32,   Dtype::kUint8,   Dtype::kBfloat16};
 std::size_t bytes_of(Dtype dtype);
 const char* name_of(Dtype dtype);  // "float32", ...
 

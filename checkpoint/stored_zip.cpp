@@ -60,6 +60,20 @@ Status StoredZip::append(const std::string& text) { return append(std::as_bytes(
 // What stands in a 32-bit field: all ones send the reader to the zip64 field.
 std::uint64_t StoredZip::narrow(std::uint64_t value) const { return large(value) ? kNarrowBytes : value; }
 
+std::string StoredZip::description(const Entry& entry, const std::string& extra) const {
+  return Record()
+      .u16(0)  // flags
+      .u16(0)  // stored
+      .u16(0)
+      .u16(kFirstDay)
+      .u32(entry.crc)
+      .u32(narrow(entry.bytes))
+      .u32(narrow(entry.bytes))
+      .u16(entry.name.size())
+      .u16(extra.size())
+      .bytes();
+}
+
 std::string StoredZip::local_header(const Entry& entry) const {
   std::string extra =
       zip64_field(large(entry.bytes) ? Record().u64(entry.bytes).u64(entry.bytes).bytes() : "");
@@ -71,15 +85,7 @@ std::string StoredZip::local_header(const Entry& entry) const {
   return Record()
       .u32(0x04034b50)
       .u16(large(entry.bytes) ? kZip64 : kPlain)
-      .u16(0)  // flags
-      .u16(0)  // stored
-      .u16(0)
-      .u16(kFirstDay)
-      .u32(entry.crc)
-      .u32(narrow(entry.bytes))
-      .u32(narrow(entry.bytes))
-      .u16(entry.name.size())
-      .u16(extra.size())
+      .text(description(entry, extra))
       .text(entry.name)
       .text(extra)
       .bytes();
@@ -95,15 +101,7 @@ std::string StoredZip::directory_entry(const Entry& entry) const {
       .u32(0x02014b50)
       .u16(version)
       .u16(version)
-      .u16(0)  // flags
-      .u16(0)  // stored
-      .u16(0)
-      .u16(kFirstDay)
-      .u32(entry.crc)
-      .u32(narrow(entry.bytes))
-      .u32(narrow(entry.bytes))
-      .u16(entry.name.size())
-      .u16(extra.size())
+      .text(description(entry, extra))
       .u16(0)  // comment
       .u16(0)  // disk
       .u16(0)

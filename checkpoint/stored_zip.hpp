@@ -38,6 +38,8 @@ class StoredZip {
   Status append(const std::string& text);
   bool large(std::uint64_t value) const { return value >= zip64_from_; }
   std::uint64_t narrow(std::uint64_t value) const;
+  // What both records of an entry have in common: from its flags to the size of `extra`.
+  std::string description(const Entry& entry, const std::string& extra) const;
   std::string local_header(const Entry& entry) const;
   std::string directory_entry(const Entry& entry) const;
   std::string end_of_directory(std::uint64_t begin, std::uint64_t bytes) const;

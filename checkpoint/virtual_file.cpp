@@ -1,8 +1,5 @@
 #include "checkpoint/virtual_file.hpp"
 
-#include <unistd.h>
-
-#include <algorithm>
 #include <unordered_map>
 
 #include "base/files.hpp"
@@ -43,10 +40,7 @@ Status write_virtual_file(const fs::path& checkpoint_dir, const Manifest& manife
   REKINDLE_TRY(const Layout layout, lay_out_whole(manifest));
   std::string text(layout.bytes, '\0');
   layout.headers.read(0, std::as_writable_bytes(std::span(text)));
-  const fs::path path = checkpoint_dir / kVirtualFile;
-  Status written = replace_file_quickly(path, text);
-  if (!written) ::unlink(temporary_name(path).c_str());
-  return written;
+  return replace_file_quickly(checkpoint_dir / kVirtualFile, text);
 }
 
 }  // namespace rekindle::checkpoint

@@ -1,6 +1,5 @@
 #include "trainer/replica_state.hpp"
 
-#include <algorithm>
 #include <vector>
 
 #include "base/text.hpp"

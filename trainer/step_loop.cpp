@@ -212,7 +212,8 @@ Result<StepLoop::Totals> StepLoop::step() {
   const double lr = learning_rate(job_, held_.step);
   const float scale = 1.0F / static_cast<float>(job_.leaves);
   const std::uint64_t made = held_.step + 1;
-  const bool hashes = hash_due(job_, made) || after_step(job_, made, totals.flags).write;
+  const bool hashes =
+      hashes_.on_the_way() && (hash_due(job_, made) || after_step(job_, made, totals.flags).write);
   held_.whole = false;
   parts_.sums.forget();
   hashes_.forget();
@@ -237,12 +238,11 @@ Result<StepLoop::Totals> StepLoop::step() {
 // What is to be hashed goes in bits that are in the processor's cache when they are.
 void StepLoop::update(const exchange::SumPiece& piece, float scale, double lr, bool hashes) {
   constexpr std::size_t kFloats = std::size_t{1} << 16;
-  const std::size_t most = hashes && hashes_.on_the_way() ? kFloats : piece.sum.size();
+  const std::size_t most = hashes ? kFloats : piece.sum.size();
   for (std::size_t begin = 0; begin < piece.sum.size(); begin += most) {
     const std::span<const float> sum = piece.sum.subspan(begin, std::min(most, piece.sum.size() - begin));
     parts_.replica.update(piece.first + begin, sum, scale, lr);
-    if (hashes && hashes_.on_the_way())
-      hashes_.updated((piece.first + begin) * sizeof(float), sum.size_bytes());
+    if (hashes) hashes_.updated((piece.first + begin) * sizeof(float), sum.size_bytes());
   }
 }
 

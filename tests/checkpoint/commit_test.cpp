@@ -40,6 +40,8 @@ TEST_F(Commit, BadManifests_AreRefusedAndNothingIsCommitted) {
       {"a tensor without data",
        [](Manifest& m) {
          m.contents.tensors.push_back({"x", Dtype::kInt64, {2}, Role::kBuffer});
+         m.contents.chunks.emplace_back();
+         m.digest = state_digest(m.id.step, m.contents.tensors, m.contents.chunks).hex();
        }},
       {"a tensor twice", [](Manifest& m) { m.contents.tensors.push_back(m.contents.tensors[0]); }},
       {"a name with a slash", [](Manifest& m) { m.contents.tensors[0].name = "a/b"; }},
@@ -88,8 +90,12 @@ TEST_F(Commit, AskedTwice_IsTheSameCheckpoint) {
   const std::string before = *read_text(directory / "manifest.json");
   manifest.created = "later";
   EXPECT_TRUE(commit(run_dir, manifest));
-  manifest.digest = std::string(32, '0');
-  EXPECT_FALSE(commit(run_dir, manifest)) << "another checkpoint under the same name";
+  ++manifest.contents.chunks[0].low;
+  manifest.digest = state_digest(id.step, manifest.contents.tensors, manifest.contents.chunks).hex();
+  const Status other = commit(run_dir, manifest);
+  ASSERT_FALSE(other) << "another checkpoint under the same name";
+  EXPECT_NE(other.error().what.find("another checkpoint is committed there"), std::string::npos)
+      << other.error().line();
   EXPECT_EQ(*read_text(directory / "manifest.json"), before);
 }
 

@@ -253,6 +253,7 @@ TEST_F(CrashPoints, AnyCallFailsInAnyWay_TheErrorIsReportedAndTheRunGoesOn) {
 TEST_F(CrashPoints, AnyCallFailsWhereACheckpointIsCommittedAlready_ItIsNotOverwritten) {
   const OwnedState other(small_spec(), 77);
   Manifest others = *read_manifest(directory_of(prepared, kOld));
+  others.contents.chunks = hash_chunks(other.state);
   others.digest = state_digest(kOld.step, other.state).hex();
   for (const Fault& fault : kFaults) {
     bool struck = true;
