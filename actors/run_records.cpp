@@ -1,6 +1,7 @@
 #include "actors/run_records.hpp"
 
 #include "base/clock.hpp"
+#include "base/files.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
@@ -80,7 +81,7 @@ Status commit_and_sweep(const run::Layout& layout, const Job& job, const CommitO
     reply.higher_term = newest->term;
     return fail(str("term ", newest->term, " has taken over"));
   }
-  REKINDLE_CHECK(checkpoint::commit(layout.root(), manifest));
+  REKINDLE_CHECK(checkpoint::commit(layout.root(), manifest, kNamesAreSeenWithin));
   const auto best = job.keep_best ? best_checkpoint(layout) : std::nullopt;
   if (auto swept = checkpoint::sweep(layout.root(), static_cast<int>(job.keep), order.term, best); !swept) {
     log_warning(str("old checkpoints could not be removed: ", swept.error().line()));

@@ -53,18 +53,21 @@ Status check_same_run(const Manifest& from, const Manifest& to) {
               "audit from or to a checkpoint beside the change");
 }
 
+Status link_file(const fs::path& from, const fs::path& link) {
+  std::error_code code;
+  fs::create_symlink(fs::absolute(from), link, code);
+  if (code) return fail(str("cannot link to ", from.string(), ": ", code.message()));
+  return {};
+}
+
 // The files of a checkpoint under the same name in another run directory, as links: nothing that happens
 // there can touch them.
 Status link_checkpoint(const fs::path& run_dir, const CheckpointId& id, const fs::path& audit_dir) {
-  const fs::path from = fs::absolute(checkpoint::directory_of(run_dir, id));
+  const fs::path from = checkpoint::directory_of(run_dir, id);
   const fs::path to = checkpoint::directory_of(audit_dir, id);
   REKINDLE_CHECK(make_directories(to));
-  std::error_code code;
-  for (const auto& entry : fs::directory_iterator(from, code)) {
-    fs::create_symlink(entry.path(), to / entry.path().filename(), code);
-    if (code) break;
-  }
-  if (code) return fail(str("cannot link to ", from.string(), ": ", code.message()));
+  REKINDLE_TRY(const auto names, names_in(from));
+  for (const std::string& name : names) REKINDLE_CHECK(link_file(from / name, to / name));
   return {};
 }
 
@@ -139,7 +142,11 @@ class Audit {
     made_ = true;
     REKINDLE_CHECK(make_directories(directory_, 0700));
     start_logging("rekindle", run::Layout(directory_).log("supervisor"), LogLevel::kInfo);
-    if (start) REKINDLE_CHECK(link_checkpoint(options_.run_dir, *start, directory_));
+    if (start) {
+      REKINDLE_CHECK(link_checkpoint(options_.run_dir, *start, directory_));
+    } else if (!local.job.init.empty()) {
+      REKINDLE_CHECK(link_file(layout.initial_state(), run::Layout(directory_).initial_state()));
+    }
     local.run_dir = directory_;
     local.workers = options_.workers;
     alter(local.job);

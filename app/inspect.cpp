@@ -9,6 +9,7 @@
 #include "app/run_config.hpp"
 #include "base/clock.hpp"
 #include "base/duration.hpp"
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "run/layout.hpp"
@@ -128,11 +129,9 @@ Result<std::vector<fs::path>> checkpoints_at(const fs::path& path) {
 // Directories that are no checkpoints of the run: set aside as damaged, under way or left half-written.
 json others_at(const fs::path& path) {
   json others = json::array();
-  std::error_code code;
-  for (fs::directory_iterator entry(run::Layout(path).checkpoints(), code), end; !code && entry != end;
-       entry.increment(code)) {
-    const std::string name = entry->path().filename();
-    if (!checkpoint::CheckpointId::parse(name) || !is_checkpoint(entry->path())) others.push_back(name);
+  const fs::path directory = run::Layout(path).checkpoints();
+  for (const std::string& name : names_in(directory).value_or(std::vector<std::string>())) {
+    if (!checkpoint::CheckpointId::parse(name) || !is_checkpoint(directory / name)) others.push_back(name);
   }
   return others;
 }

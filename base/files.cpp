@@ -4,8 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <random>
+#include <thread>
 
 #include "base/text.hpp"
 
@@ -16,8 +19,6 @@ namespace {
 fs::path parent_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
-
-fs::path temporary_beside(const fs::path& path) { return str(path.string(), ".tmp.", ::getpid()); }
 
 // Trainers are told much by signals, and network file systems let those interrupt more than read and write.
 template <class Call>
@@ -42,6 +43,12 @@ Status write_durable(const fs::path& path, std::string_view text, unsigned mode)
 }
 
 }  // namespace
+
+// The number that is drawn tells processes of several nodes apart that have the same pid.
+fs::path temporary_beside(const fs::path& path) {
+  static const std::uint32_t drawn = std::random_device()();
+  return str(path.string(), ".tmp.", ::getpid(), ".", drawn);
+}
 
 Error errno_error(std::string_view what, const fs::path& path) {
   const int error = errno;
@@ -155,14 +162,40 @@ Result<bool> create_exclusively(const fs::path& path, std::string_view text, uns
   REKINDLE_CHECK(write_durable(temporary, text, mode));
   const int linked = ::link(temporary.c_str(), path.c_str());
   const int error = errno;
+  struct stat info {};
+  // A call that network storage has done twice finds its own file.
+  const bool done_twice =
+      linked != 0 && error == EEXIST && ::stat(temporary.c_str(), &info) == 0 && info.st_nlink == 2;
   ::unlink(temporary.c_str());
-  if (linked != 0) {
+  if (linked != 0 && !done_twice) {
     if (error == EEXIST) return false;
     errno = error;
     return forward_error(errno_error("cannot create", path));
   }
   REKINDLE_CHECK(sync_directory(parent_of(path)));
   return true;
+}
+
+Result<std::vector<std::string>> names_in(const fs::path& directory) {
+  std::vector<std::string> names;
+  std::error_code code;
+  fs::directory_iterator entry(directory, code);
+  if (is_gone(code.value())) return names;
+  for (; !code && entry != fs::directory_iterator(); entry.increment(code))
+    names.push_back(entry->path().filename());
+  if (code) return fail(str("cannot list ", directory.string(), ": ", code.message()));
+  std::ranges::sort(names);
+  return names;
+}
+
+bool await_file(const fs::path& path, std::chrono::milliseconds patience) {
+  constexpr std::chrono::milliseconds kPause{50};
+  for (auto waited = std::chrono::milliseconds(0);; waited += kPause) {
+    if (::access(path.c_str(), F_OK) == 0) return true;
+    if (waited >= patience) return false;
+    std::this_thread::sleep_for(kPause);
+    std::ignore = names_in(parent_of(path));  // what a node remembers of a folder is renewed by listing it
+  }
 }
 
 Status make_directories(const fs::path& path, unsigned mode) {

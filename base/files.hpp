@@ -2,6 +2,8 @@
 // by rename after the bytes are durable.
 #pragma once
 
+#include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <span>
@@ -61,6 +63,18 @@ Status rename_durably(const std::filesystem::path& from, const std::filesystem::
 // Creates `path` with `text` in it or fails: false if it exists already. Never half-written (link()).
 Result<bool> create_exclusively(const std::filesystem::path& path, std::string_view text,
                                 unsigned mode = 0644);
+// The name of an unfinished file that will be `path`: no other process of any node uses it.
+std::filesystem::path temporary_beside(const std::filesystem::path& path);
+
+// Whether an errno says that a file is not there (any more). Network storage lists names for a while that
+// another node has removed, and answers ESTALE when they are used.
+inline bool is_gone(int error) { return error == ENOENT || error == ESTALE; }
+// What is in a directory, in lexical order; nothing if there is no such directory.
+Result<std::vector<std::string>> names_in(const std::filesystem::path& directory);
+// Waits for a file that another node has made: network storage shows new names late. False if it is not seen.
+bool await_file(const std::filesystem::path& path, std::chrono::milliseconds patience);
+inline constexpr std::chrono::milliseconds kNamesAreSeenWithin{20000};
+
 Status make_directories(const std::filesystem::path& path, unsigned mode = 0755);
 
 // "what path: strerror", for errno right after a failed call

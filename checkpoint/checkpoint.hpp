@@ -1,6 +1,7 @@
 // Writing, committing, listing and restoring checkpoints. docs/checkpoint-format.md is the format.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -76,10 +77,12 @@ Result<ShardEntry> write_shard(const fs::path& run_dir, const CheckpointId& id, 
                                const ChunkHashes& chunks, int shards, int shard, const Reading& reading = {});
 
 // The commit: writes the manifest beside the shards, fsyncs, renames. Refuses when a shard is missing from
-// the list, the shards do not tile every tensor, or a file is not there with its size.
-Status commit(const fs::path& run_dir, const Manifest& manifest);
+// the list, the shards do not tile every tensor, or a file is not there with its size. Files of other nodes may
+// be seen late: it waits for each up to `patience`.
+Status commit(const fs::path& run_dir, const Manifest& manifest, std::chrono::milliseconds patience = {});
 
-Result<Manifest> read_manifest(const fs::path& checkpoint_dir);  // verifies its own checksum
+// Verifies its own checksum. Waits up to `patience` for a manifest that another node has written.
+Result<Manifest> read_manifest(const fs::path& checkpoint_dir, std::chrono::milliseconds patience = {});
 // Committed checkpoints (a manifest is there; not yet verified), newest (highest step, then term, generation)
 // first.
 Result<std::vector<CheckpointId>> find_committed(const fs::path& run_dir);

@@ -31,7 +31,7 @@ Status check_place(const fs::path& checkpoint_dir, const Manifest& manifest) {
 
 }  // namespace
 
-Status commit(const fs::path& run_dir, const Manifest& manifest) {
+Status commit(const fs::path& run_dir, const Manifest& manifest, std::chrono::milliseconds patience) {
   Manifest ordered = manifest;
   std::ranges::sort(ordered.shards, {}, &ShardEntry::file);
   const fs::path directory = directory_of(run_dir, ordered.id);
@@ -40,6 +40,9 @@ Status commit(const fs::path& run_dir, const Manifest& manifest) {
     return forward_error(std::move(error));
   };
   if (Status status = check_manifest(ordered); !status) return refused(status.error());
+  for (const ShardEntry& shard : ordered.shards) {
+    if (!await_file(directory / shard.file, patience)) break;
+  }
   if (Status status = check_files(directory, ordered); !status) return refused(status.error());
   auto text = manifest_text(ordered);
   if (!text) return refused(text.error());
@@ -66,10 +69,10 @@ Status commit(const fs::path& run_dir, const Manifest& manifest) {
   return renamed;
 }
 
-Result<Manifest> read_manifest(const fs::path& checkpoint_dir) {
+Result<Manifest> read_manifest(const fs::path& checkpoint_dir, std::chrono::milliseconds patience) {
   const fs::path path = checkpoint_dir / kManifestFile;
   std::error_code code;
-  if (!fs::is_regular_file(path, code)) {
+  if (!await_file(path, patience) || !fs::is_regular_file(path, code)) {
     return fail(str(checkpoint_dir.string(), " is not a committed checkpoint"), "it has no manifest.json");
   }
   if (const auto bytes = fs::file_size(path, code); code || bytes > kMaxManifestBytes) {

@@ -61,7 +61,7 @@ Status check_writable_extension(const fs::path& file) {
 Status write_tensors(const fs::path& file, const State& state) {
   REKINDLE_CHECK(check_writable_extension(file));
   const std::string extension = file.extension().string();
-  const fs::path temporary = temporary_name(file);
+  const fs::path temporary = temporary_beside(file);
   REKINDLE_CHECK(extension == ".h5"   ? write_h5(temporary, state)
                  : extension == ".pt" ? write_torch(temporary, state)
                                       : write_safetensors(temporary, state));

@@ -1,7 +1,5 @@
 #include "checkpoint/names.hpp"
 
-#include <unistd.h>
-
 #include <charconv>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -64,8 +62,6 @@ std::string shard_file_name(std::size_t shards, std::size_t shard) {
   std::snprintf(name, sizeof name, "shard-%05zu-of-%05zu.h5", shard, shards);
   return name;
 }
-
-fs::path temporary_name(const fs::path& path) { return str(path.string(), ".tmp.", ::getpid()); }
 
 Status check_tensor_name(std::string_view name) {
   if (name.empty() || name == "." || name.size() > kMaxNameBytes ||

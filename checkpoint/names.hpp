@@ -15,8 +15,6 @@ inline constexpr const char* kVirtualFile = "whole.h5";
 
 std::filesystem::path checkpoints_of(const std::filesystem::path& run_dir);
 std::string shard_file_name(std::size_t shards, std::size_t shard);
-// Unfinished; `path` with ".tmp.PID" at its end.
-std::filesystem::path temporary_name(const std::filesystem::path& path);
 // A tensor's name must be one HDF5 link name and valid JSON text: UTF-8, not empty, not ".", no '/', no NUL.
 Status check_tensor_name(std::string_view name);
 

@@ -13,16 +13,18 @@ namespace {
 // Every directory with a checkpoint's name, newest first.
 Result<std::vector<CheckpointId>> list_all(const fs::path& run_dir) {
   std::vector<CheckpointId> ids;
-  std::error_code code;
-  fs::directory_iterator entry(checkpoints_of(run_dir), code);
-  if (code == std::errc::no_such_file_or_directory) return ids;
-  for (; !code && entry != fs::directory_iterator(); entry.increment(code)) {
-    const auto id = CheckpointId::parse(entry->path().filename().string());
-    if (id && entry->is_directory(code)) ids.push_back(*id);
-    if (code == std::errc::no_such_file_or_directory) code.clear();  // deleted meanwhile
-    if (code) break;
+  REKINDLE_TRY(const auto names, names_in(checkpoints_of(run_dir)));
+  for (const std::string& name : names) {
+    const auto id = CheckpointId::parse(name);
+    if (!id) continue;
+    const fs::path directory = checkpoints_of(run_dir) / name;
+    std::error_code code;
+    const fs::file_type type = fs::status(directory, code).type();
+    if (is_gone(code.value())) continue;  // deleted meanwhile
+    if (type == fs::file_type::none)
+      return fail(str("cannot look at ", directory.string(), ": ", code.message()));
+    if (type == fs::file_type::directory) ids.push_back(*id);
   }
-  if (code) return fail(str("cannot list ", checkpoints_of(run_dir).string(), ": ", code.message()));
   std::ranges::sort(ids, std::greater{});
   return ids;
 }
@@ -33,6 +35,7 @@ Result<bool> is_committed(const fs::path& run_dir, const CheckpointId& id) {
   const fs::path path = directory_of(run_dir, id) / kManifestFile;
   std::error_code code;
   const fs::file_type type = fs::status(path, code).type();
+  if (is_gone(code.value())) return false;
   if (type == fs::file_type::none) return fail(str("cannot look at ", path.string(), ": ", code.message()));
   return type == fs::file_type::regular;
 }
@@ -57,17 +60,17 @@ Status set_aside(const fs::path& run_dir, const CheckpointId& id) {
 Status discard(const fs::path& run_dir, const CheckpointId& id) {
   const fs::path directory = directory_of(run_dir, id);
   const fs::path manifest = directory / kManifestFile;
-  if (::unlink(manifest.c_str()) != 0 && errno != ENOENT) {
+  if (::unlink(manifest.c_str()) != 0 && !is_gone(errno)) {
     return forward_error(errno_error("cannot remove", manifest));
   }
   // Durable before the first shard goes: no crash may show a committed checkpoint that lacks files. Also
   // where there is no manifest: whoever removed it may have died before this.
   std::error_code code;
-  if (const bool there = fs::exists(directory, code); there || code) {
-    REKINDLE_CHECK(sync_directory(directory));
-  }
+  const bool there = fs::exists(directory, code);
+  if (is_gone(code.value())) return {};
+  if (there || code) REKINDLE_CHECK(sync_directory(directory));
   fs::remove_all(directory, code);
-  if (code) return fail(str("cannot remove ", directory.string(), ": ", code.message()));
+  if (code && !is_gone(code.value())) return fail(str("cannot remove ", directory.string(), ": ", code.message()));
   return sync_directory(checkpoints_of(run_dir));
 }
 

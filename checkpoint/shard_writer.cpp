@@ -44,7 +44,7 @@ Result<fs::path> prepare_directory(const fs::path& run_dir, const CheckpointId& 
   if (::access(manifest.c_str(), F_OK) == 0) {
     return fail(str(directory.string(), " is committed already"), "checkpoint names are never reused");
   }
-  if (errno != ENOENT) return forward_error(errno_error("cannot look for", manifest));
+  if (!is_gone(errno)) return forward_error(errno_error("cannot look for", manifest));
   return directory;
 }
 
@@ -101,7 +101,7 @@ Result<ShardEntry> write_shard(const fs::path& run_dir, const CheckpointId& id, 
   ReadAhead ahead(layout, pieces, reading);
   REKINDLE_TRY(const fs::path directory, prepare_directory(run_dir, id));
   const fs::path final_name = directory / entry.file;
-  const fs::path temporary = temporary_name(final_name);
+  const fs::path temporary = temporary_beside(final_name);
   REKINDLE_CHECK(write_blocks(temporary, ahead));
   entry.frame = ahead.frame();
   if (Status renamed = rename_durably(temporary, final_name); !renamed) {

@@ -26,9 +26,8 @@ std::uint64_t start_ticks_of(std::int64_t pid) { return stat_field(pid, 22); }
 
 Result<std::optional<Holder>> newest_term(const Layout& layout) {
   std::uint64_t newest = 0;
-  std::error_code code;
-  for (const auto& entry : fs::directory_iterator(layout.terms(), code)) {
-    const std::string name = entry.path().filename();
+  REKINDLE_TRY(const auto names, names_in(layout.terms()));
+  for (const std::string& name : names) {
     if (name.find_first_not_of("0123456789") == std::string::npos)
       newest = std::max<std::uint64_t>(newest, std::strtoull(name.c_str(), nullptr, 10));
   }
@@ -47,6 +46,7 @@ Result<std::optional<Holder>> newest_term(const Layout& layout) {
   holder.pid = json.value("pid", std::int64_t{0});
   holder.start_ticks = json.value("start_ticks", std::uint64_t{0});
   holder.since = json.value("since", "");
+  std::error_code code;
   holder.ended = fs::exists(path.string() + ".ended", code);
   return std::optional(holder);
 }

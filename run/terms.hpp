@@ -34,8 +34,8 @@ bool visible(const Holder& holder);
 bool provably_gone(const Holder& holder);
 
 // Claims the next term for this process. A holder on another host that is not provably gone counts as gone
-// when `answers()` (does its coordinator's port answer?) has said no for `patience`. A live holder is
-// ExitCode::kConfig.
+// when `answers()` (does its coordinator's port answer?) has said no for `patience`. A live holder, one that
+// answers for longer than a job's processes take to die when they are killed, is ExitCode::kConfig.
 template <class Answers>
 Result<std::uint64_t> claim_term(const Layout& layout, std::chrono::milliseconds patience, Answers&& answers);
 
@@ -47,20 +47,23 @@ Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, bool holder
 Error held_error(const Layout& layout, const Holder& holder);
 void wait_between_tries();
 inline constexpr std::chrono::milliseconds kLongestTry{3000};
+inline constexpr int kAnswersOfTheDying = 6;
 
 template <class Answers>
 Result<std::uint64_t> claim_term(const Layout& layout, std::chrono::milliseconds patience,
                                  Answers&& answers) {
+  int answered = 0;
   for (auto silent = std::chrono::milliseconds(0);;) {
     const auto began = boot_time();
     REKINDLE_TRY(const auto claimed, try_claim(layout, silent >= patience));
     if (claimed) return *claimed;
     REKINDLE_TRY(const auto holder, newest_term(layout));
-    if (!holder || holder->ended) continue;
-    if (answers(*holder)) return forward_error(held_error(layout, *holder));
+    const bool lost_race = !holder || holder->ended;  // to one whose term may not be seen yet
+    const bool alive = !lost_race && answers(*holder);
+    if (alive && ++answered == kAnswersOfTheDying) return forward_error(held_error(layout, *holder));
     wait_between_tries();
     // A try may take long; but a claimant that was itself held up has not heard silence all that time.
-    silent += std::min(boot_time() - began, kLongestTry);
+    if (!lost_race && !alive) silent += std::min(boot_time() - began, kLongestTry);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "base/files.hpp"
 #include "base/text.hpp"
 
 namespace rekindle::trainer {
@@ -23,7 +24,7 @@ std::vector<std::span<std::byte>> part_of(const State& state, int parts, int par
 
 Result<std::uint64_t> restore(model::Replica& replica, exchange::Exchange& exchange,
                               const std::filesystem::path& checkpoint_dir, int ranks, int rank) {
-  REKINDLE_TRY(const Manifest manifest, checkpoint::read_manifest(checkpoint_dir));
+  REKINDLE_TRY(const Manifest manifest, checkpoint::read_manifest(checkpoint_dir, kNamesAreSeenWithin));
   const State state = replica.state();
   if (checkpoint::spec_of(state) != manifest.contents.tensors) {
     return fail(ExitCode::kConfig, str(checkpoint_dir.string(), " holds another model's tensors"));

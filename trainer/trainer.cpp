@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.hpp"
+#include "base/files.hpp"
 #include "base/log.hpp"
 #include "base/network.hpp"
 #include "base/process.hpp"
@@ -183,6 +184,7 @@ class Trainer {
   Status initialize() {
     if (config_.job.init.empty()) return {};
     const auto file = run::Layout(config_.run_dir).initial_state();
+    std::ignore = await_file(file, kNamesAreSeenWithin);
     REKINDLE_CHECK(checkpoint::load_initial(file, config_.job.init, replica_->state()));
     REKINDLE_CHECK(replica_->upload());
     initialized_ = true;

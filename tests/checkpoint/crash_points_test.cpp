@@ -1,6 +1,7 @@
 // Every call that writing, committing and sweeping make of the file system is a place where the process may
 // die, the power may fail, or the call may. See docs/checkpoint-format.md, "Writing, and what a crash
 // leaves".
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -119,8 +120,11 @@ class CrashPoints : public CheckpointTest {
     return {shim.journal(), committed_at};
   }
 
-  // Thousands of small disks are made: in memory, where there is a file system for that.
-  const fs::path memory = (fs::is_directory("/dev/shm") ? "/dev/shm" : run_dir) / run_dir.filename();
+  // Thousands of small disks are made: in memory, where there is a file system for that and no other is
+  // asked for.
+  const fs::path memory =
+      (fs::is_directory("/dev/shm") && std::getenv("TMPDIR") == nullptr ? "/dev/shm" : run_dir) /
+      run_dir.filename();
   const fs::path prepared = memory / "prepared", run = memory / "run", disk = memory / "disk";
 };
 

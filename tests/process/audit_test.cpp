@@ -77,6 +77,17 @@ TEST_F(Audit, OneBitThatNobodyTrained_FoundAndNamed) {
   EXPECT_EQ(audit(10, 30, 2).exit_code, 0) << "around it";
 }
 
+TEST_F(Audit, FromTheStartOfARunWithInit_BitIdenticalAndTheWeightsStay) {
+  const fs::path weights = scratch_ / "weights.safetensors";
+  ASSERT_EQ(run(mnist_run(scratch_ / "first", 1, 2) + Arguments{"--seed", "2"}).exit_code, 0);
+  ASSERT_EQ(run({"export", scratch_ / "first", weights}).exit_code, 0);
+  ASSERT_NO_FATAL_FAILURE(train({"--init", weights}));
+  const auto before = names_in(dir());
+  const Outcome outcome = audit(0, 10, 1);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  EXPECT_EQ(names_in(dir()), before);
+}
+
 TEST_F(Audit, OfALearningRateThatChanged_EachSideForItself) {
   ASSERT_NO_FATAL_FAILURE(train());
   const Outcome more = run(mnist_run(dir(), 2, 50) + Arguments{"--checkpoint-every", "10", "--keep", "10",

@@ -1,0 +1,75 @@
+// One run directory as two nodes see it through network storage. CTest runs these under network_disk
+// (tests/network_disk), which makes that storage and names the nodes' views of it.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdlib>
+
+#include "live_run.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+constexpr int kSteps = 200, kAttempts = 4;
+
+class TwoNodes : public LiveRun {
+ protected:
+  void SetUp() override {
+    const char* nodes = std::getenv("REKINDLE_TEST_NODES");
+    const std::string both(nodes == nullptr ? "" : nodes);
+    const auto colon = both.find(':');
+    if (colon == std::string::npos) GTEST_SKIP() << "needs network_disk --nodes 2";
+    home_ = both.substr(0, colon);
+    away_ = both.substr(colon + 1);
+  }
+
+  // The run directory, as the other node sees it.
+  fs::path dir_from_away() const { return away_ / fs::relative(dir(), home_); }
+
+  // The beginning of the command line of a program that runs on the other node.
+  static Arguments on_away() {
+    return {"/usr/bin/unshare", "--uts", "/bin/sh", "-c", "hostname away && exec \"$@\"", "sh"};
+  }
+
+  // Attempts that are ended by `signal`, each on the other node than the one before and at once.
+  void take_turns(int signal, const Arguments& more) {
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      const bool at_home = attempt % 2 == 0;
+      const fs::path here = at_home ? dir() : dir_from_away();
+      Program program((at_home ? Arguments() : on_away()) + Arguments{rekindle()} +
+                      mnist_run(here, 2, kSteps) + more);
+      const auto enough = static_cast<std::uint64_t>(kSteps / (kAttempts + 1) * (attempt + 1));
+      ASSERT_TRUE(eventually([&] { return reached_step(here) >= enough || !program.running(); }));
+      program.signal(signal);
+      const Outcome outcome = program.wait();
+      const int expected = signal == SIGKILL ? 128 + SIGKILL : 75;
+      ASSERT_EQ(outcome.exit_code, expected) << "attempt " << attempt << ": " << outcome.out << outcome.err;
+    }
+    const Outcome last = run(mnist_run(dir(), 3, kSteps));
+    ASSERT_EQ(last.exit_code, 0) << last.err;
+    const fs::path quiet = scratch_ / "quiet";
+    ASSERT_EQ(run(mnist_run(quiet, 1, kSteps)).exit_code, 0);
+    EXPECT_EQ(digest_of(dir()), digest_of(quiet));
+  }
+
+  fs::path home_, away_;
+};
+
+TEST_F(TwoNodes, StoppedAndResumedOnTheOther_SameBits) { take_turns(SIGUSR1, {}); }
+
+TEST_F(TwoNodes, KilledAndResumedOnTheOther_SameBits) { take_turns(SIGKILL, {"--checkpoint-every", "7"}); }
+
+TEST_F(TwoNodes, JoinedFromTheOtherAndTheCoordinatorKilled_SameBits) {
+  ASSERT_NO_FATAL_FAILURE(begin(1, {"--checkpoint-every", "20"}));
+  Program guest(on_away() + Arguments{rekindle(), "join", dir_from_away(), "--workers", "2"});
+  wait_for_log("with 3 trainers");
+  const auto coordinators = parts_of(dir(), "coordinator");
+  ASSERT_EQ(coordinators.size(), 1U);
+  ::kill(coordinators.front(), SIGKILL);
+  wait_for_steps(60);
+  stop_and_compare();
+  EXPECT_EQ(guest.wait().exit_code, 0);  // the run's end is theirs
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
