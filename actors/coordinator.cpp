@@ -54,6 +54,15 @@ int report_end(Channel& supervisor, int exit_code, const std::string& line) {
   return exit_code;
 }
 
+// One that was started in place of another can be started again, while training goes on: only that the run
+// directory is another run's by now ends the run.
+int come_back_later(Channel& supervisor, const Error& error) {
+  log_error(error.line());
+  const std::string line = str("warning: the coordinator cannot come up: ", error.line());
+  if (auto sent = supervisor.send(encode(ToSupervisor(Say{line}))); !sent) log_error(sent.error().line());
+  return static_cast<int>(ExitCode::kGaveUp);
+}
+
 Result<std::uint16_t> listen(const CoordinatorActor& actor, const std::string& address, PortRange ports) {
   for (int port = ports.first;; ++port) {
     const auto listening =
@@ -82,10 +91,12 @@ Status publish(const CoordinatorOptions& options, std::uint64_t term, const Coor
 int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   allow_many_files();  // one for each worker
   Channel supervisor(std::move(supervisor_socket));
+  const bool restarted = options.attempt > 0;
   const auto term = take_over(options.layout);
+  if (!term && restarted && term.error().code != ExitCode::kConfig)
+    return come_back_later(supervisor, term.error());
   if (!term) return report_end(supervisor, static_cast<int>(term.error().code), term.error().line());
 
-  const bool restarted = options.attempt > 0;
   if (!restarted) {
     // A stop that was asked of an older attempt; one that was asked while this one waited for its term
     // counts.
@@ -96,6 +107,7 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   auto known = survey(options.layout, options.job, *term);
   if (!known) {
     if (auto ended = run::end_term(options.layout, *term); !ended) log_warning(ended.error().line());
+    if (restarted) return come_back_later(supervisor, known.error());
     return report_end(supervisor, static_cast<int>(known.error().code), known.error().line());
   }
   known->expected_trainers = options.expected_trainers;
@@ -106,8 +118,10 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   SystemConfig config(options.layout);
   caf::actor_system system(config);  // last: its end waits for the actor, which uses all of the above
   LocalCoordinator actor = spawn_coordinator(system, {options, std::move(*known), records, supervisor, end});
-  if (auto published = publish(options, *term, caf::actor_cast<CoordinatorActor>(actor)); !published)
+  if (auto published = publish(options, *term, caf::actor_cast<CoordinatorActor>(actor)); !published) {
+    if (restarted) ::_exit(come_back_later(supervisor, published.error()));
     ::_exit(report_end(supervisor, static_cast<int>(published.error().code), published.error().line()));
+  }
   if (auto sent = supervisor.send(encode(ToSupervisor(CoordinatorUp{*term, records.attempt()}))); !sent)
     log_warning(sent.error().line());
 

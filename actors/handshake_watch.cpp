@@ -1,5 +1,6 @@
 #include "actors/handshake_watch.hpp"
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -15,6 +16,13 @@ constexpr std::chrono::milliseconds kLimit{10'000}, kSweepPeriod{1000};
 // Then the oldest one goes. A worker whose turn that was tries again; so that few must, more than the nodes
 // that come at once.
 constexpr std::size_t kMostPending = 1024;
+
+// Those that have not proved themselves leave enough descriptors to those that have.
+std::size_t most_pending() {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY) return kMostPending;
+  return std::clamp<std::size_t>(files.rlim_cur / 4, 1, kMostPending);
+}
 }  // namespace
 
 void HandshakeWatch::began(const void* connection, int fd) {
@@ -23,7 +31,8 @@ void HandshakeWatch::began(const void* connection, int fd) {
   const auto [entry, is_new] = pending_.try_emplace(connection);
   if (!is_new) return;
   entry->second = {fd, boot_time(), peer_address(fd), false};
-  if (pending_.size() <= kMostPending) return;
+  static const std::size_t most = most_pending();
+  if (pending_.size() <= most) return;
   const auto oldest = std::min_element(pending_.begin(), pending_.end(), [](const auto& a, const auto& b) {
     return std::tie(a.second.told, a.second.since) < std::tie(b.second.told, b.second.since);
   });

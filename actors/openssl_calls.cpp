@@ -8,11 +8,18 @@
 //   has words to send, and the socket would take them at any time. A few hundred workers of one machine that
 //   do so beside each other leave no time to the coordinator whom they wait for.
 // - An accepted connection that proves nothing stays for ever, and CAF says nothing of one that fails.
+// - CAF reads the certificate and the key again for every connection, and ends the process where that fails:
+//   one connection of a stranger at a moment without a free descriptor, or while the storage is away, would be
+//   enough. They are read once.
 #include <dlfcn.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <poll.h>
 #include <sys/socket.h>
+
+#include <map>
+#include <mutex>
+#include <string>
 
 #include "actors/handshake_watch.hpp"
 
@@ -29,6 +36,40 @@ Function* next(const char* name) {
 HandshakeWatch& watch() {
   static auto* const one = new HandshakeWatch;  // never destroyed: CAF's threads may outlive main's statics
   return *one;
+}
+
+// What a PEM file holds, read when it is first asked for; null if it cannot be read.
+template <class Object>
+class PemFiles {
+ public:
+  using Read = Object*(BIO*, Object**, pem_password_cb*, void*);
+  explicit PemFiles(Read* read) : read_(read) {}
+  Object* in(const char* file) {
+    const std::scoped_lock lock(mutex_);
+    Object*& object = objects_[file];
+    if (object == nullptr) {
+      BIO* bio = BIO_new_file(file, "r");
+      if (bio == nullptr) return nullptr;
+      object = read_(bio, nullptr, nullptr, nullptr);
+      BIO_free(bio);
+    }
+    return object;
+  }
+
+ private:
+  Read* const read_;
+  std::mutex mutex_;
+  std::map<std::string, Object*> objects_;  // for as long as the process lives
+};
+
+PemFiles<X509>& certificates() {
+  static auto* const all = new PemFiles<X509>(PEM_read_bio_X509);
+  return *all;
+}
+
+PemFiles<EVP_PKEY>& private_keys() {
+  static auto* const all = new PemFiles<EVP_PKEY>(PEM_read_bio_PrivateKey);
+  return *all;
 }
 
 // How long a connect waits for a word of the other side before it asks again. Short: the thread has nothing
@@ -87,6 +128,21 @@ int SSL_accept(SSL* ssl) {
     watch().failed(ssl, reason_of(error));
   }
   return result;
+}
+
+int SSL_CTX_use_certificate_chain_file(SSL_CTX* context, const char* file) {
+  X509* const certificate = certificates().in(file);
+  return certificate != nullptr ? SSL_CTX_use_certificate(context, certificate) : 0;
+}
+
+int SSL_CTX_use_PrivateKey_file(SSL_CTX* context, const char* file, int /*type*/) {
+  EVP_PKEY* const key = private_keys().in(file);
+  return key != nullptr ? SSL_CTX_use_PrivateKey(context, key) : 0;
+}
+
+int SSL_CTX_load_verify_locations(SSL_CTX* context, const char* file, const char* /*directory*/) {
+  X509* const certificate = file != nullptr ? certificates().in(file) : nullptr;
+  return certificate != nullptr ? X509_STORE_add_cert(SSL_CTX_get_cert_store(context), certificate) : 0;
 }
 
 void SSL_free(SSL* ssl) {

@@ -45,13 +45,9 @@ Result<CoordinatorConfig> survey(const run::Layout& layout, const Job& job, std:
     }
     config.restorable.push_back(std::move(restorable));
   }
-  for (const nlohmann::json& line : run::read_lines(layout.metrics())) {
-    const std::uint64_t step = line.value("step", std::uint64_t{0});
-    if (line.contains("test_loss"))
-      config.evaluated.insert(step);
-    else
-      config.recorded_step = std::max(config.recorded_step, step);
-  }
+  run::Recorded recorded = run::recorded(layout);
+  config.evaluated = std::move(recorded.evaluated);
+  config.recorded_step = recorded.step;
   return config;
 }
 
@@ -83,7 +79,7 @@ Status commit_and_sweep(const run::Layout& layout, const Job& job, const CommitO
   }
   REKINDLE_CHECK(checkpoint::commit(layout.root(), manifest, kNamesAreSeenWithin));
   const auto best = job.keep_best ? best_checkpoint(layout) : std::nullopt;
-  if (auto swept = checkpoint::sweep(layout.root(), static_cast<int>(job.keep), order.term, best); !swept) {
+  if (auto swept = checkpoint::sweep(layout.root(), static_cast<int>(job.keep), manifest.id, best); !swept) {
     log_warning(str("old checkpoints could not be removed: ", swept.error().line()));
   }
   return {};

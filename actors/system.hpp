@@ -6,6 +6,8 @@
 #include <caf/openssl/all.hpp>
 
 #include "actors/interfaces.hpp"
+#include "actors/tls_keys.hpp"
+#include "base/log.hpp"
 #include "run/layout.hpp"
 
 namespace rekindle::actors {
@@ -16,6 +18,7 @@ class SystemConfig : public caf::actor_system_config {
     add_message_types<caf::id_block::rekindle>();
     load<caf::io::middleman>();
     load<caf::openssl::manager>();
+    if (const Status known = remember_keys(layout); !known) log_warning(known.error().line());
     openssl_cafile = layout.certificate();
     openssl_certificate = layout.certificate();
     openssl_key = layout.private_key();

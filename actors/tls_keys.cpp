@@ -5,6 +5,7 @@
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
+#include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
@@ -86,6 +87,15 @@ Status ensure_keys(const run::Layout& layout) {
     REKINDLE_CHECK(replace_file(layout.private_key(), std::string_view(pem).substr(border), 0600));
   }
   return {};
+}
+
+Status remember_keys(const run::Layout& layout) {
+  const std::unique_ptr<SSL_CTX, Deleter<SSL_CTX_free>> context(SSL_CTX_new(TLS_method()));
+  const std::string certificate = layout.certificate(), key = layout.private_key();
+  if (context && SSL_CTX_use_certificate_chain_file(context.get(), certificate.c_str()) == 1 &&
+      SSL_CTX_use_PrivateKey_file(context.get(), key.c_str(), SSL_FILETYPE_PEM) == 1)
+    return {};
+  return fail(str("cannot read the run's key pair in ", layout.keys().string()));
 }
 
 }  // namespace rekindle::actors

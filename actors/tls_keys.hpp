@@ -10,4 +10,7 @@ namespace rekindle::actors {
 // skew between nodes does no harm), unless they are there. Losing a race against another creator is fine.
 Status ensure_keys(const run::Layout& layout);
 
+// Reads the pair, so that no later connection of this process needs the files (openssl_calls.cpp).
+Status remember_keys(const run::Layout& layout);
+
 }  // namespace rekindle::actors

@@ -1,6 +1,10 @@
 #include "app/audit.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -12,11 +16,14 @@
 #include "app/run_config.hpp"
 #include "app/signals.hpp"
 #include "app/supervisor.hpp"
+#include "base/clock.hpp"
 #include "base/files.hpp"
 #include "base/log.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "run/layout.hpp"
+#include "run/records.hpp"
 
 namespace rekindle::app {
 
@@ -27,9 +34,23 @@ namespace fs = std::filesystem;
 
 namespace {
 
-Result<Manifest> manifest_of(const fs::path& run_dir, std::uint64_t step) {
+// Of a checkpoint of which every byte is right: an audit of another one would prove nothing.
+Result<Manifest> verified_manifest(const fs::path& run_dir, std::uint64_t step) {
   REKINDLE_TRY(const fs::path directory, checkpoint_of(run_dir, step));
-  return checkpoint::read_manifest(directory);
+  REKINDLE_TRY(Manifest manifest, checkpoint::read_manifest(directory));
+  if (Status status = checkpoint::verify(directory, manifest); !status)
+    return fail(ExitCode::kConfig, status.error().what, "audit between checkpoints that are whole");
+  return manifest;
+}
+
+// The number of directories named for the process that uses them: a process of this host that is gone has left
+// its own.
+bool is_left(const std::string& name) {
+  const std::string mine = str(".", host_name(), ".");
+  const auto at = name.rfind(mine);
+  if (!name.starts_with("audit-") || at == std::string::npos) return false;
+  const auto pid = std::strtol(name.c_str() + at + mine.size(), nullptr, 10);
+  return pid > 0 && ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
 }
 
 // A learning rate that was changed on the way is that of the checkpoint, not that of the run's last start.
@@ -38,6 +59,7 @@ Status take_rates(protocol::Job& job, const nlohmann::json& identity) {
   for (const char* key : protocol::kRateKeys) {
     if (identity.contains(key)) changed[key] = identity.at(key);
   }
+  changed["rates_since"] = identity.value("rates_since", std::uint64_t{0});
   job = changed.get<protocol::Job>();
   const std::string other = protocol::first_difference(protocol::identity_of(job), identity);
   if (other.empty()) return {};
@@ -45,9 +67,21 @@ Status take_rates(protocol::Job& job, const nlohmann::json& identity) {
               str("the checkpoint is of another run: its ", other, " is not that of run.toml"));
 }
 
+// One learning rate (its options) must have made all the steps after `from`.
+Status check_rates(std::uint64_t from, const nlohmann::json& identity) {
+  const auto since = identity.value("rates_since", std::uint64_t{0});
+  if (since <= from) return {};
+  return fail(ExitCode::kConfig, str("the learning rate was changed at step ", since, ", after step ", from),
+              str("audit from a checkpoint of step ", since, " or later, or to one of that step or earlier"));
+}
+
 Status check_same_run(const Manifest& from, const Manifest& to) {
-  const std::string key = protocol::first_difference(nlohmann::json::parse(from.identity, nullptr, false),
-                                                     nlohmann::json::parse(to.identity, nullptr, false));
+  nlohmann::json theirs = nlohmann::json::parse(from.identity, nullptr, false);
+  const nlohmann::json ours = nlohmann::json::parse(to.identity, nullptr, false);
+  if (ours.contains("rates_since")) {
+    for (const char* key : protocol::kRateKeys) theirs[key] = ours.value(key, nlohmann::json());
+  }
+  const std::string key = protocol::first_difference(theirs, ours);
   if (key.empty()) return {};
   return fail(ExitCode::kConfig, str(key, " changed between steps ", from.id.step, " and ", to.id.step),
               "audit from or to a checkpoint beside the change");
@@ -98,7 +132,9 @@ std::string other_circumstances(const Manifest& then, const Manifest& now) {
 class Audit {
  public:
   explicit Audit(const AuditOptions& options)
-      : options_(options), directory_(options.run_dir / str("audit-", options.from, "-", options.to)) {}
+      : options_(options),
+        directory_(options.run_dir /
+                   str("audit-", options.from, "-", options.to, ".", host_name(), ".", ::getpid())) {}
   ~Audit() {
     std::error_code ignored;
     if (made_) fs::remove_all(directory_, ignored);
@@ -107,11 +143,15 @@ class Audit {
   Audit& operator=(const Audit&) = delete;
 
   Result<int> run() {
-    REKINDLE_TRY(const Manifest expected, manifest_of(options_.run_dir, options_.to));
+    REKINDLE_TRY(const Manifest expected, verified_manifest(options_.run_dir, options_.to));
     REKINDLE_TRY(LocalOptions local, prepare_run(expected));
-    const int exit_code = run_local(local);
-    if (exit_code != 0) return exit_code;
-    REKINDLE_TRY(const Manifest made, manifest_of(directory_, options_.to));
+    const int exit_code = run_local(local, {});
+    if (exit_code != 0) {
+      std::fprintf(stderr, "rekindle: the audit did not come to its end: nothing was compared or kept\n");
+      return exit_code;
+    }
+    REKINDLE_TRY(const Manifest made, verified_manifest(directory_, options_.to));
+    REKINDLE_CHECK(check_made());
     const std::string what = str("steps ", options_.from, " to ", options_.to, " made once more by ",
                                  options_.workers, options_.workers == 1 ? " trainer" : " trainers");
     if (made.digest == expected.digest) {
@@ -132,13 +172,14 @@ class Audit {
     REKINDLE_TRY(local.job, read_job(layout.config()));
     std::optional<CheckpointId> start;
     if (options_.from > 0) {
-      REKINDLE_TRY(const Manifest from, manifest_of(options_.run_dir, options_.from));
+      REKINDLE_TRY(const Manifest from, verified_manifest(options_.run_dir, options_.from));
       REKINDLE_CHECK(check_same_run(from, expected));
       start = from.id;
     }
-    REKINDLE_CHECK(take_rates(local.job, nlohmann::json::parse(expected.identity, nullptr, false)));
-    std::error_code code;
-    fs::remove_all(directory_, code);  // of an audit that was killed
+    const auto identity = nlohmann::json::parse(expected.identity, nullptr, false);
+    REKINDLE_CHECK(check_rates(options_.from, identity));
+    REKINDLE_CHECK(take_rates(local.job, identity));
+    REKINDLE_CHECK(remove_what_is_left());
     made_ = true;
     REKINDLE_CHECK(make_directories(directory_, 0700));
     start_logging("rekindle", run::Layout(directory_).log("supervisor"), LogLevel::kInfo);
@@ -155,6 +196,31 @@ class Audit {
     local.job.cpu_capability = cpu;
     local.job.test_samples = 0;  // no evaluation: it changes no bit of the state
     return local;
+  }
+
+  // Of audits that were killed.
+  Status remove_what_is_left() const {
+    std::error_code ignored;
+    REKINDLE_TRY(const auto names, names_in(options_.run_dir));
+    for (const std::string& name : names) {
+      if (is_left(name)) fs::remove_all(options_.run_dir / name, ignored);
+    }
+    return {};
+  }
+
+  // Each step between the two was made here, and no other: a run that cannot read what it is to start from
+  // starts from something else.
+  Status check_made() const {
+    std::uint64_t steps = 0, first = options_.to;
+    for (const nlohmann::json& line : run::read_lines(run::Layout(directory_).metrics())) {
+      if (!line.contains("loss")) continue;
+      ++steps;
+      first = std::min(first, line.value("step", std::uint64_t{0}));
+    }
+    if (first == options_.from + 1 && steps == options_.to - options_.from) return {};
+    return fail(str("the audit made ", steps, " steps from step ", first, " on, not those after step ",
+                    options_.from, ": its checkpoint could not be used"),
+                "nothing was compared");
   }
 
   // What a run may change without changing its bits.

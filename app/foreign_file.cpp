@@ -1,10 +1,12 @@
 #include "app/foreign_file.hpp"
 
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "base/process.hpp"
@@ -70,6 +72,7 @@ int run_read_h5(const fs::path& file) {
   const rlimit no_core{0, 0}, time{kMaxSeconds, kMaxSeconds};
   ::setrlimit(RLIMIT_CORE, &no_core);
   ::setrlimit(RLIMIT_CPU, &time);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const auto tensors = checkpoint::read_h5(file);
   const Status status = !tensors ? Status(forward_error(tensors.error()))
                                  : checkpoint::write_safetensors(path_of(kTensorsFd), tensors->state);

@@ -19,7 +19,8 @@ struct InitialState {
 // options.job.init. `channels` are the data set's.
 Result<InitialState> read_initial_state(LocalOptions& options, int channels);
 
-// Puts it where trainers find it; removes what an earlier attempt that has left no checkpoint put there.
+// Puts it where trainers find it; removes what an earlier attempt that has left no checkpoint put there. Only
+// for the holder of the run directory's term.
 Status keep_initial_state(const InitialState& initial, const LocalOptions& options,
                           const run::Layout& layout);
 

@@ -121,7 +121,8 @@ Result<std::vector<fs::path>> checkpoints_at(const fs::path& path) {
   if (is_checkpoint(path)) return std::vector{path};
   REKINDLE_CHECK(must_be_run(run::Layout(path)));
   std::vector<fs::path> directories;
-  for (const checkpoint::CheckpointId& id : checkpoint::list_committed(path))
+  REKINDLE_TRY(const auto committed, checkpoint::find_committed(path));
+  for (const checkpoint::CheckpointId& id : committed)
     directories.push_back(checkpoint::directory_of(path, id));
   return directories;
 }

@@ -42,13 +42,14 @@ int local(JobOptions& job_options) {
   hold_signals();
   auto options = job_options.resolve();
   if (!options) return app::report(options.error());
-  if (auto ready = prepare(*options); !ready) return app::report(ready.error());
+  auto initial = prepare(*options);
+  if (!initial) return app::report(initial.error());
   if (const std::string line = completed_line(*options); !line.empty()) {
     std::printf("%s\n", line.c_str());
     return 0;
   }
   start_logging("rekindle", run::Layout(options->run_dir).log("supervisor"), LogLevel::kInfo);
-  return run_local(*options);
+  return run_local(*options, std::move(*initial));
 }
 
 int main(int argc, char** argv) {

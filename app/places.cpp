@@ -28,7 +28,8 @@ Status must_be_run(const run::Layout& layout) {
 }
 
 Result<fs::path> checkpoint_of(const fs::path& run_dir, std::optional<std::uint64_t> step) {
-  for (const checkpoint::CheckpointId& id : checkpoint::list_committed(run_dir)) {
+  REKINDLE_TRY(const auto committed, checkpoint::find_committed(run_dir));
+  for (const checkpoint::CheckpointId& id : committed) {
     if (!step || id.step == *step) return checkpoint::directory_of(run_dir, id);
   }
   return fail(ExitCode::kConfig,

@@ -97,21 +97,29 @@ Status check_identity(const Job& before, const LocalOptions& options, const run:
                                     : "use the same options, or another --run-dir");
 }
 
-// What the options must agree with; nullopt: without a checkpoint there is nothing that others could spoil.
-Result<std::optional<Job>> earlier_job(const run::Layout& layout) {
+// What the options must agree with; nullopt: without a checkpoint, or given values to start from, there is
+// nothing that others could spoil.
+Result<std::optional<Job>> earlier_job(const LocalOptions& options, const run::Layout& layout) {
   std::error_code code;
   if (!std::filesystem::exists(layout.config(), code)) return std::nullopt;
-  REKINDLE_TRY(const auto committed, checkpoint::find_committed(layout.root()));
-  if (committed.empty()) return std::nullopt;
+  REKINDLE_TRY(const bool saved, checkpoint::has_saved(layout.root()));
   REKINDLE_TRY(Job before, read_job(layout.config()));
+  const bool goes_on_from_init = options.init.empty() && !before.init.empty();
+  if (!saved && !goes_on_from_init) return std::nullopt;
   return before;
 }
 
+bool same_rates(const Job& a, const Job& b) {
+  return a.lr == b.lr && a.lr_step == b.lr_step && a.lr_gamma == b.lr_gamma;
+}
+
 Status check_resume(const Job& before, LocalOptions& options, const run::Layout& layout) {
-  // What a run was started from is needed no more.
+  REKINDLE_TRY(const auto committed, checkpoint::find_committed(layout.root()));
+  const std::uint64_t step = committed.empty() ? 0 : committed.front().step;
+  // What a run was started from is not asked for again.
   if (options.init.empty()) options.job.init = before.init;
+  options.job.rates_since = same_rates(before, options.job) ? before.rates_since : step;
   REKINDLE_CHECK(check_identity(before, options, layout));
-  const std::uint64_t step = checkpoint::list_committed(layout.root()).front().step;
   if (step > options.job.steps) {
     return fail(ExitCode::kConfig,
                 str("the run is at step ", step, " already, its end would be step ", options.job.steps),
@@ -124,20 +132,20 @@ Status check_resume(const Job& before, LocalOptions& options, const run::Layout&
 
 }  // namespace
 
-Status prepare(LocalOptions& options) {
+Result<InitialState> prepare(LocalOptions& options) {
   const run::Layout layout(options.run_dir);
   REKINDLE_TRY(const int channels, complete_from_data(options.job));
-  REKINDLE_TRY(const InitialState initial, read_initial_state(options, channels));
+  REKINDLE_TRY(InitialState initial, read_initial_state(options, channels));
   REKINDLE_CHECK(check_directory(layout));
   REKINDLE_CHECK(check_holder(layout));
   options.job.cpu_capability = this_cpu();
-  REKINDLE_TRY(const std::optional<Job> before, earlier_job(layout));
+  REKINDLE_TRY(const std::optional<Job> before, earlier_job(options, layout));
   if (before)
     REKINDLE_CHECK(check_resume(*before, options, layout));
   else if (!options.init.empty())
     std::printf("starts from %s: %zu of its %zu tensors\n", options.init.c_str(), initial.chosen.size(),
                 initial.tensors.state.size());
-  return keep_initial_state(initial, options, layout);
+  return initial;
 }
 
 std::string completed_line(const LocalOptions& options) {

@@ -3,14 +3,15 @@
 
 #include <filesystem>
 
+#include "app/initial_state.hpp"
 #include "app/options.hpp"
 #include "base/result.hpp"
 
 namespace rekindle::app {
 
-// Completes the job with what the data set and an earlier attempt say. Errors: no or bad data, an unwritable
+// Completes the job with what the data set and an earlier attempt say, and returns what --init gives. Errors: no or bad data, an unwritable
 // run directory, one that belongs to another run or that a live run holds (all ExitCode::kConfig).
-Status prepare(LocalOptions& options);
+Result<InitialState> prepare(LocalOptions& options);
 
 // The line that says that a run is complete, or "" when there is work left.
 std::string completed_line(const LocalOptions& options);

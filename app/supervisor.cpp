@@ -37,8 +37,8 @@ bool good_end(int exit_code) { return exit_code == 0 || exit_code == 75 || exit_
 
 class Supervisor {
  public:
-  explicit Supervisor(const LocalOptions& options)
-      : options_(options), layout_(options.run_dir), workers_({"worker", "--run-dir", options.run_dir}) {}
+  Supervisor(const LocalOptions& options, InitialState initial)
+      : options_(options), initial_(std::move(initial)), layout_(options.run_dir), workers_({"worker", "--run-dir", options.run_dir}) {}
 
   Result<int> run() {
     REKINDLE_TRY(signals_, take_signals());
@@ -159,6 +159,8 @@ class Supervisor {
     if (stop_) tell(*stop_);
     if (!first) return {};
     // Only the holder of a term may say what the run is.
+    REKINDLE_CHECK(keep_initial_state(initial_, options_, layout_));
+    initial_ = {};
     REKINDLE_CHECK(replace_file(layout_.config(), to_toml(options_.job)));
     return workers_.start_all(options_.workers, up.term);
   }
@@ -185,9 +187,11 @@ class Supervisor {
     const std::string how =
         str("the coordinator ", status.by_signal ? "was killed by signal " : "ended with exit code ",
             status.code);
-    const auto pause = backoff_.next(coordinator_started_);
-    // One that never came up and says why has something to mend.
+    // One that never came up and says why has something to mend. One that is started again and cannot come up
+    // waits for a disk or a port, and one that somebody killed was well: trainers do without meanwhile.
     const bool refused = attempt_ == 0 && !status.by_signal;
+    const bool well = !status.by_signal || (status.code == SIGKILL && !std::exchange(hung_, false));
+    const auto pause = (well ? start_backoff_ : backoff_).next(coordinator_started_);
     if (refused || backoff_.crashes() > kCoordinatorCrashes)
       return on_end({70, str(how, ": run the same command again: it goes on from the last checkpoint")});
     view_.say(str("warning: ", how, ": it is started again, training goes on"));
@@ -204,6 +208,7 @@ class Supervisor {
     if (!coordinator_ || attempt_ == 0 || now - heard_at_ < limit) return;
     view_.say("warning: the coordinator hangs: it is killed");
     kill_child(coordinator_->child, SIGKILL);
+    hung_ = true;
     heard_at_ = now;
   }
 
@@ -213,6 +218,7 @@ class Supervisor {
   }
 
   const LocalOptions& options_;
+  InitialState initial_;  // until it is on disk
   run::Layout layout_;
   ProgressView view_;
   Fd signals_;
@@ -220,7 +226,7 @@ class Supervisor {
   LocalWorkers workers_;
   Backoff backoff_, start_backoff_;
   std::uint64_t attempt_ = 0;  // 0: no coordinator has been up yet
-  bool up_ = false, ended_ = false, interrupted_ = false;
+  bool up_ = false, ended_ = false, interrupted_ = false, hung_ = false;
   Clock::time_point coordinator_started_, coordinator_restart_at_, heard_at_ = Clock::now(),
                                                                    turned_at_ = Clock::now();
   std::string old_stop_;  // stop.json, if it was there before this attempt
@@ -230,8 +236,8 @@ class Supervisor {
 
 }  // namespace
 
-int run_local(const LocalOptions& options) {
-  Supervisor supervisor(options);
+int run_local(const LocalOptions& options, InitialState initial) {
+  Supervisor supervisor(options, std::move(initial));
   auto exit_code = supervisor.run();
   if (exit_code) return *exit_code;
   supervisor.kill_all();

@@ -1,11 +1,12 @@
 // The supervisor: owns signals, starts coordinator and workers, tells the person. No CAF, no torch.
 #pragma once
 
+#include "app/initial_state.hpp"
 #include "app/options.hpp"
 
 namespace rekindle::app {
 
 // Runs a job on this machine until it ends; the exit code. `options` has been prepared.
-int run_local(const LocalOptions& options);
+int run_local(const LocalOptions& options, InitialState initial);
 
 }  // namespace rekindle::app

@@ -52,7 +52,8 @@ fs::path temporary_beside(const fs::path& path) {
 
 Error errno_error(std::string_view what, const fs::path& path) {
   const int error = errno;
-  return Error{ExitCode::kGaveUp, str(what, " ", path.string(), ": ", std::strerror(error)), {}};
+  return Error{
+      ExitCode::kGaveUp, str(what, " ", path.string(), ": ", std::strerror(error)), {}, !is_gone(error)};
 }
 
 void Fd::reset() {
@@ -205,7 +206,9 @@ Status make_directories(const fs::path& path, unsigned mode) {
   if (const fs::path parent = parent_of(path); parent != path && !fs::is_directory(parent, code)) {
     REKINDLE_CHECK(make_directories(parent));
   }
-  if (::mkdir(path.c_str(), mode) != 0 && errno != EEXIST) {
+  if (::mkdir(path.c_str(), mode) == 0) {
+    std::ignore = sync_directory(parent_of(path));  // may be another user's
+  } else if (errno != EEXIST) {
     return forward_error(errno_error("cannot create directory", path));
   }
   return {};

@@ -75,6 +75,7 @@ Result<std::vector<std::string>> names_in(const std::filesystem::path& directory
 bool await_file(const std::filesystem::path& path, std::chrono::milliseconds patience);
 inline constexpr std::chrono::milliseconds kNamesAreSeenWithin{20000};
 
+// Durable names, where the folder above may be opened.
 Status make_directories(const std::filesystem::path& path, unsigned mode = 0755);
 
 // "what path: strerror", for errno right after a failed call

@@ -21,6 +21,8 @@ struct Error {
   ExitCode code = ExitCode::kGaveUp;
   std::string what;  // what is wrong, with the path or the value
   std::string hint;  // what to do about it; may be empty
+  // A call of the system failed on something that is there: the same may work later, or elsewhere.
+  bool by_system = false;
 
   // "what: hint", as it stands on stderr after "rekindle: "
   std::string line() const { return hint.empty() ? what : what + ": " + hint; }

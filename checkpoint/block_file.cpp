@@ -17,12 +17,10 @@ namespace {
 class DirectFile {
  public:
   static Result<DirectFile> create(const fs::path& path) {
-    constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
-    Fd fd(::open(path.c_str(), kFlags | O_DIRECT, 0644));
-    const bool direct = static_cast<bool>(fd);
-    if (!direct) fd = Fd(::open(path.c_str(), kFlags, 0644));
-    if (!fd) return forward_error(errno_error("cannot create", path));
-    return DirectFile(std::move(fd), path, direct);
+    constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC;
+    if (auto fd = open_file(path, kFlags | O_DIRECT, 0644)) return DirectFile(std::move(*fd), path, true);
+    REKINDLE_TRY(Fd fd, open_file(path, kFlags, 0644));
+    return DirectFile(std::move(fd), path, false);
   }
 
   Status write(std::uint64_t offset, std::span<const std::byte> bytes) {

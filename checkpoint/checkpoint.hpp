@@ -100,16 +100,20 @@ Status read_part(const fs::path& checkpoint_dir, const Manifest& manifest, int p
 Status check_files(const fs::path& checkpoint_dir, const Manifest& manifest);
 // Verifies every byte; error says which file is damaged, and where.
 Status verify(const fs::path& checkpoint_dir, const Manifest& manifest);
-// Moves a damaged checkpoint out of the way: renames its directory to NAME.damaged.
+// Whether a run has checkpoints, or had some that were set aside.
+Result<bool> has_saved(const fs::path& run_dir);
+// Moves a damaged checkpoint out of the way: renames its directory to NAME.damaged, or to NAME.damaged.2 where
+// that name is taken.
 Status set_aside(const fs::path& run_dir, const CheckpointId& id);
 // Deletes one checkpoint, committed or given up half-written; its manifest goes first. No error if it is not
 // there.
 Status discard(const fs::path& run_dir, const CheckpointId& id);
-// Deletes committed checkpoints beyond the newest `keep`, and uncommitted directories that nobody writes any
-// more: those below the newest committed step, of terms up to `current_term`. One of a later step may be
-// under way, whatever its term: a coordinator goes on with its predecessor's generation. `keep` >= 1; the
+// Deletes committed checkpoints but for `newest`, which the caller has just committed, and the `keep` - 1 before
+// it, and uncommitted directories that nobody writes any more: those of earlier steps, of terms up to its own.
+// What is of later steps stays and counts for nothing: it may be under way, whatever its term (a coordinator
+// goes on with its predecessor's generation), or be what the run could not be restored from. `keep` >= 1; the
 // newest of step `best` is kept besides.
-Status sweep(const fs::path& run_dir, int keep, std::uint64_t current_term,
+Status sweep(const fs::path& run_dir, int keep, const CheckpointId& newest,
              std::optional<std::uint64_t> best = std::nullopt);
 
 }  // namespace rekindle::checkpoint

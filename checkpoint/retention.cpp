@@ -10,6 +10,8 @@
 namespace rekindle::checkpoint {
 namespace {
 
+constexpr const char* kDamagedSuffix = ".damaged";
+
 // Every directory with a checkpoint's name, newest first.
 Result<std::vector<CheckpointId>> list_all(const fs::path& run_dir) {
   std::vector<CheckpointId> ids;
@@ -52,9 +54,22 @@ std::vector<CheckpointId> list_committed(const fs::path& run_dir) {
   return find_committed(run_dir).value_or(std::vector<CheckpointId>());
 }
 
+Result<bool> has_saved(const fs::path& run_dir) {
+  REKINDLE_TRY(const auto committed, find_committed(run_dir));
+  REKINDLE_TRY(const auto names, names_in(checkpoints_of(run_dir)));
+  return !committed.empty() || std::ranges::any_of(names, [](const std::string& name) {
+    return name.find(kDamagedSuffix) != std::string::npos;
+  });
+}
+
 Status set_aside(const fs::path& run_dir, const CheckpointId& id) {
+  constexpr int kMostOfOneName = 9;  // the same checkpoint may be written, and damaged, again
   const fs::path directory = directory_of(run_dir, id);
-  return rename_durably(directory, str(directory.string(), ".damaged"));
+  fs::path to = str(directory.string(), kDamagedSuffix);
+  std::error_code code;
+  for (int i = 2; i <= kMostOfOneName && fs::exists(directory, code) && fs::exists(to, code); ++i)
+    to = str(directory.string(), kDamagedSuffix, ".", i);
+  return rename_durably(directory, to);
 }
 
 Status discard(const fs::path& run_dir, const CheckpointId& id) {
@@ -74,18 +89,20 @@ Status discard(const fs::path& run_dir, const CheckpointId& id) {
   return sync_directory(checkpoints_of(run_dir));
 }
 
-Status sweep(const fs::path& run_dir, int keep, std::uint64_t current_term,
+Status sweep(const fs::path& run_dir, int keep, const CheckpointId& newest,
              std::optional<std::uint64_t> best) {
   std::vector<CheckpointId> kept, old;
   REKINDLE_TRY(const std::vector<CheckpointId> all, list_all(run_dir));
   for (const CheckpointId& id : all) {
     REKINDLE_TRY(const bool committed, is_committed(run_dir, id));
+    if (id.step > newest.step) continue;
     if (committed) {
       const bool is_best = id.step == best;
       if (is_best) best.reset();
-      const bool is_new = keep-- > 0;
+      const bool is_new = keep > 0;
+      if (id <= newest) --keep;
       (is_new || is_best ? kept : old).push_back(id);
-    } else if (id.term <= current_term && !kept.empty() && id.step < kept.front().step) {
+    } else if (id.term <= newest.term && id.step < newest.step) {
       old.push_back(id);  // nobody writes it any more: the trainers have gone past it
     }
   }

@@ -158,11 +158,13 @@ void Coordinator::forgive_own_delay() {
   const Time gap = now_ - ticked_;
   if (gap <= config_.lost_after / 4) return;
   ticked_ = now_;
-  for (auto& [name, worker] : workers_) worker.heard = now_;
+  // Everybody may have been suspended with it. After less, only the time in which nothing could be heard does
+  // not count: small delays, again and again, would hide every silence and every hang.
+  const Time forgiven = gap >= config_.lost_after ? now_ : gap;
+  for (auto& [name, worker] : workers_) worker.heard = std::min(now_, worker.heard + forgiven);
   for (auto& [name, trainer] : trainers_) {
-    trainer.heard = now_;
+    trainer.heard = std::min(now_, trainer.heard + forgiven);
     trainer.writing_since += gap;
-    // Not now_: small delays, again and again, would hide every hang.
     trainer.progressed = std::min(now_, trainer.progressed + gap);
   }
   wait_until_ += gap;
@@ -209,12 +211,12 @@ bool Coordinator::run_is_complete() const {
 void Coordinator::gather_time_is_over() {
   if (!any_formed_ && trainers_.empty() && !config_.restarted)
     return give_up({70, "no trainer came up within the gather time", "look at logs/ in the run directory"});
-  if (!any_formed_ && trainers_.size() >= config_.job.min_trainers) return form();
+  if (!trainers_.empty() && trainers_.size() >= config_.job.min_trainers) return form();
   if (!stop_) stop_ = StopAsked{75, "too few trainers", Time(0)};
   const std::string few = str("fewer than ", config_.job.min_trainers, " trainers for ",
                               config_.gather_time.count() / 1000, " s");
   if (nothing_to_save(origin())) {
-    Finish finish = saved_finish(step_);
+    Finish finish = saved_finish(committed_step().value_or(0));
     finish.line = str(few, ": ", finish.line);
     return end(finish);
   }

@@ -250,6 +250,7 @@ class Coordinator {
   std::vector<std::string> choose_members(const Origin& origin) const;
   void show_members(const Origin& origin);
   void roll_back(const std::vector<std::string>& suspects);
+  void restore_unreadable(const std::string& why);
   void restore_failed(const std::string& why);
   bool try_end();
   Finish saved_finish(std::uint64_t step) const;
@@ -325,7 +326,9 @@ class Coordinator {
   Time write_time_{0};            // of the slowest shard seen
   bool must_restore_ = false;     // what is held in memory is not to be trusted
   GenerationId doubted_;          // whose states those were
-  int restore_tries_ = 0;
+  int restore_tries_ = 0, read_tries_ = 0;
+  static constexpr int kReadTries = 5;
+  static constexpr Time kReadPause{1000};  // then twice as long each time
 
   std::optional<StopAsked> stop_;
   Time stop_until_{0};

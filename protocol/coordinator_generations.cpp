@@ -56,7 +56,7 @@ void Coordinator::regroup() {
 void Coordinator::judge_generation() {
   bool differ = false;
   std::vector<std::string> suspects;
-  std::optional<std::string> restore_error;
+  std::optional<std::string> restore_error, read_error;
   for (const std::string& member : members_) {
     const auto found = trainers_.find(member);
     if (found == trainers_.end() || !found->second.parked) continue;
@@ -64,6 +64,7 @@ void Coordinator::judge_generation() {
     if (parked.reason == ParkReason::kNonFinite)
       return give_up({70, parked.detail, str("lower --lr or look at the data; ", resume_hint())});
     if (parked.reason == ParkReason::kRestoreFailed) restore_error = parked.detail;
+    if (parked.reason == ParkReason::kUnreadable) read_error = parked.detail;
     if (parked.reason == ParkReason::kStatesDiffer) {
       differ = true;
       suspects.clear();
@@ -75,8 +76,29 @@ void Coordinator::judge_generation() {
     blame(link->first, link->second);
     hold_until_ = now_ + config_.link_pause;  // tells a blink from a broken link
   }
-  if (restore_error) restore_failed(*restore_error);
+  if (read_error)
+    restore_unreadable(*read_error);
+  else if (restore_error)
+    restore_failed(*restore_error);
   if (differ) roll_back(suspects);
+}
+
+// Storage that is away for a while must not cost checkpoints: it is tried again, and what cannot be read stays
+// where it is.
+void Coordinator::restore_unreadable(const std::string& why) {
+  if (config_.restorable.empty()) return;
+  const Restorable bad = config_.restorable.front();
+  if (read_tries_ < kReadTries) {
+    hold_until_ = now_ + kReadPause * (1 << read_tries_++);
+    return emit(Warn{str("checkpoint ", bad.checkpoint, " could not be read (", why, "); it is tried again")});
+  }
+  read_tries_ = 0;
+  if (config_.restorable.size() == 1)
+    return give_up({70, str("checkpoint ", bad.checkpoint, " cannot be read: ", why),
+                    "mend the storage, then run the same command again: no checkpoint was touched"});
+  emit(Warn{str("checkpoint ", bad.checkpoint, " cannot be read (", why,
+                "); it stays where it is, and the one before is used")});
+  config_.restorable.erase(config_.restorable.begin());
 }
 
 void Coordinator::restore_failed(const std::string& why) {

@@ -20,12 +20,16 @@ void Coordinator::heard(const std::string& worker, const TrainerReady& message) 
   if (phase_ == Phase::kGathering) form_if_possible();
 }
 
-void Coordinator::heard(const std::string&, const StepDone& message) {
+void Coordinator::heard(const std::string& worker, const StepDone& message) {
+  // Old steps that a worker tells after it was cut off stand before its trainers' beats, and may take long.
+  for (auto& [name, trainer] : trainers_) {
+    if (trainer.worker == worker) trainer.heard = now_;
+  }
   if (!current(message.generation)) return;
   step_ = std::max(step_, message.step);
   // The doubted ones may still make a step before they hear of it.
   if (message.generation > doubted_) must_restore_ = false;
-  restore_tries_ = 0;
+  restore_tries_ = read_tries_ = 0;
   if (message.step > began_ + 1) broken_links_.clear();
   step_time_ = Time(static_cast<std::int64_t>(message.step_ms));
   last_step_at_ = now_;
@@ -112,8 +116,9 @@ void Coordinator::heard(const std::string&, const TrainerBeat& message) {
 
 void Coordinator::heard(const std::string&, const TrainerFailed& message) {
   // Before training began it is most often the same for all of them: a wrong path, a full memory.
-  if (!any_formed_ && !config_.restarted) return give_up({message.exit_code, message.what, message.hint});
-  emit(Warn{str("trainer ", message.trainer, ": ", message.what)});
+  if (!any_formed_ && !config_.restarted && trainers_.empty()) return give_up({message.exit_code, message.what, message.hint});
+  emit(Warn{str("trainer ", message.trainer, ": ", message.what,
+                message.hint.empty() ? "" : str(": ", message.hint))});
 }
 
 void Coordinator::heard(const std::string& worker, const TrainerExited& message) {

@@ -16,6 +16,8 @@ const char* words(ParkReason reason) {
       return "aborted";
     case ParkReason::kRestoreFailed:
       return "restore failed";
+    case ParkReason::kUnreadable:
+      return "checkpoint unreadable";
     case ParkReason::kExchangeFailed:
       return "exchange failed";
     case ParkReason::kNonFinite:

@@ -23,6 +23,7 @@ nlohmann::json identity_of(const Job& job) {
                              {"precision", job.precision}};
   if (job.optimizer == "sgd") identity["momentum"] = job.momentum;
   if (!job.init.empty()) identity["init"] = job.init;
+  if (job.rates_since > 0) identity["rates_since"] = job.rates_since;
   return identity;
 }
 

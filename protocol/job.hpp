@@ -43,6 +43,8 @@ struct Job {
   std::string data_hash;
   // Of the tensors that the run starts from, in init.safetensors; empty: it draws its initial values.
   std::string init;
+  // The step from which on the learning rate's options have been what they are: later than 0 after --change-lr.
+  std::uint64_t rates_since = 0;
   // Pinned by the first attempt: what the CPU libraries may use.
   std::string cpu_capability;
 };
@@ -52,13 +54,14 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, model, dataset, data, batch_size, leaves
                                    trainers_per_worker, exchange, checkpoint_every, checkpoint_interval_ms,
                                    keep, keep_best, classes, strict, min_trainers, gather_time_ms,
                                    lost_after_ms, hang_after_ms, hash_every, stop_within_ms, interface,
-                                   port_range, train_samples, test_samples, data_hash, init, cpu_capability)
+                                   port_range, train_samples, test_samples, data_hash, init, rates_since,
+                                   cpu_capability)
 
 // What makes the run this run: a resume with another identity is refused.
 nlohmann::json identity_of(const Job& job);
 
 // What --change-lr may change of a run's identity.
-inline constexpr const char* kRateKeys[] = {"lr", "lr_step", "lr_gamma"};
+inline constexpr const char* kRateKeys[] = {"lr", "lr_step", "lr_gamma", "rates_since"};
 
 // The first key in which two identities differ, or "".
 std::string first_difference(const nlohmann::json& a, const nlohmann::json& b);

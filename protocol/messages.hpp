@@ -99,7 +99,8 @@ enum class ParkReason {
   kCut,             // as agreed with the other ranks
   kFinished,        // the last step is done
   kAborted,         // told to
-  kRestoreFailed,   // the checkpoint could not be read, or is not what it should be
+  kRestoreFailed,   // the checkpoint is not what it should be
+  kUnreadable,      // the checkpoint could not be read: that says nothing of it
   kExchangeFailed,  // a peer died or broke off
   kNonFinite,       // the loss is not a number
   kStatesDiffer,    // the ranks' state hashes are not alike
@@ -109,6 +110,7 @@ NLOHMANN_JSON_SERIALIZE_ENUM(ParkReason, {{ParkReason::kCut, "cut"},
                                           {ParkReason::kFinished, "finished"},
                                           {ParkReason::kAborted, "aborted"},
                                           {ParkReason::kRestoreFailed, "restore-failed"},
+                                          {ParkReason::kUnreadable, "unreadable"},
                                           {ParkReason::kExchangeFailed, "exchange-failed"},
                                           {ParkReason::kNonFinite, "non-finite"},
                                           {ParkReason::kStatesDiffer, "states-differ"},

@@ -3,8 +3,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <charconv>
 #include <fstream>
-#include <sstream>
+#include <string_view>
+
+#include "base/text.hpp"
 
 namespace rekindle::run {
 namespace {
@@ -12,10 +16,11 @@ namespace {
 Status append_line(const Fd& file, const fs::path& path, const nlohmann::json& json) {
   const std::string line = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   // One write, so that a line is never interleaved; O_APPEND places it at the end.
-  if (::write(file.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
-    return forward_error(errno_error("cannot append to", path));
-  }
-  return {};
+  const ssize_t written = ::write(file.get(), line.data(), line.size());
+  if (written < 0) return forward_error(errno_error("cannot append to", path));
+  if (written == static_cast<ssize_t>(line.size())) return {};
+  std::ignore = ::write(file.get(), "\n", 1);  // the next line stands alone
+  return fail(str("cannot append to ", path.string(), ": ", written, " of ", line.size(), " bytes were written"));
 }
 
 Result<Fd> open_for_append(const fs::path& path) {
@@ -24,27 +29,106 @@ Result<Fd> open_for_append(const fs::path& path) {
   return file;
 }
 
+// A damaged line may still be JSON.
+bool is_usable(const nlohmann::json& line) {
+  const auto is_number = [&line](const char* key) { return !line.contains(key) || line.at(key).is_number(); };
+  const auto is_loss = [&](const char* key) { return is_number(key) || line.at(key).is_null(); };  // not finite
+  return is_number("step") && is_number("test_accuracy") && is_loss("loss") && is_loss("test_loss");
+}
+
+}  // namespace
+
+namespace {
+
+std::optional<nlohmann::json> parse_line(const std::string& line) {
+  auto json = nlohmann::json::parse(line, nullptr, false);
+  if (!json.is_object() || !is_usable(json)) return std::nullopt;
+  return json;
+}
+
+bool is_evaluation(const std::string& line) { return line.find("\"test_loss\"") != std::string::npos; }
+
+// A run of weeks has millions of lines, and few of them are evaluations: only those are parsed.
+template <class Visit>
+void each_evaluation(const Layout& layout, const Visit& visit) {
+  std::ifstream in(layout.metrics());
+  for (std::string line; std::getline(in, line);) {
+    if (!is_evaluation(line)) continue;
+    if (const auto json = parse_line(line)) visit(*json);
+  }
+}
+
+// Without parsing all of it; none for what no coordinator has written.
+std::optional<std::uint64_t> step_in(const std::string& line) {
+  constexpr std::string_view kKey = "\"step\":";
+  const auto at = line.find(kKey);
+  if (at == std::string::npos || !line.ends_with('}')) return std::nullopt;
+  std::uint64_t step = 0;
+  const char* begin = line.data() + at + kKey.size();
+  return std::from_chars(begin, line.data() + line.size(), step).ec == std::errc()
+             ? std::optional(step)
+             : std::nullopt;
+}
+
 }  // namespace
 
 std::vector<nlohmann::json> read_lines(const fs::path& file) {
   std::vector<nlohmann::json> lines;
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
-    auto json = nlohmann::json::parse(line, nullptr, false);
-    if (json.is_object()) lines.push_back(std::move(json));
+    if (auto json = parse_line(line)) lines.push_back(std::move(*json));
   }
   return lines;
 }
+
+Recorded recorded(const Layout& layout) {
+  Recorded all;
+  std::ifstream in(layout.metrics());
+  for (std::string line; std::getline(in, line);) {
+    const auto step = step_in(line);
+    if (!step) continue;
+    if (!is_evaluation(line))
+      all.step = std::max(all.step, *step);
+    else if (parse_line(line))
+      all.evaluated.insert(*step);
+  }
+  return all;
+}
+
+namespace {
+
+std::string lines_up_to(const fs::path& path, std::uint64_t step) {
+  std::string kept;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    const auto at = step_in(line);
+    if (at && *at <= step && !in.eof()) kept += line + "\n";
+  }
+  return kept;
+}
+
+}  // namespace
 
 Status MetricsFile::rewind(std::uint64_t step) {
   file_.reset();
   std::error_code code;
   if (fs::exists(path_, code)) {
-    std::ostringstream kept;
-    for (const nlohmann::json& line : read_lines(path_)) {
-      if (line.value("step", std::uint64_t{0}) <= step) kept << line.dump() << "\n";
+    std::ifstream in(path_);
+    std::uint64_t kept = 0, place = 0;  // bytes, up to the end of the last line that stays
+    bool in_order = true;               // what goes is all behind what stays
+    for (std::string line; std::getline(in, line);) {
+      const auto at = step_in(line);
+      const bool stays = at && *at <= step && !in.eof();  // a line that is not ended is torn
+      in_order = in_order && (!stays || kept == place);
+      place += line.size() + 1;
+      if (stays) kept = place;
     }
-    REKINDLE_CHECK(replace_file(path_, kept.str()));
+    if (in_order) {
+      fs::resize_file(path_, kept, code);
+      if (code) return fail(str("cannot shorten ", path_.string(), ": ", code.message()));
+    } else {
+      REKINDLE_CHECK(replace_file(path_, lines_up_to(path_, step)));
+    }
   }
   REKINDLE_TRY(file_, open_for_append(path_));
   return {};
@@ -59,30 +143,26 @@ Status MetricsFile::append(const nlohmann::json& line) {
 
 std::set<std::uint64_t> evaluated_steps(const Layout& layout) {
   std::set<std::uint64_t> steps;
-  for (const nlohmann::json& line : read_lines(layout.metrics())) {
-    if (line.contains("test_loss")) steps.insert(line.value("step", std::uint64_t{0}));
-  }
+  each_evaluation(layout, [&](const nlohmann::json& line) { steps.insert(line.value("step", std::uint64_t{0})); });
   return steps;
 }
 
 std::optional<std::uint64_t> best_evaluated(const Layout& layout, const std::set<std::uint64_t>& steps) {
   std::optional<std::uint64_t> best;
   double highest = -1;
-  for (const nlohmann::json& line : read_lines(layout.metrics())) {
+  each_evaluation(layout, [&](const nlohmann::json& line) {
     const double accuracy = line.value("test_accuracy", -1.0);
     const auto step = line.value("step", std::uint64_t{0});
-    if (accuracy <= highest || !steps.contains(step)) continue;
+    if (accuracy <= highest || !steps.contains(step)) return;
     highest = accuracy;
     best = step;
-  }
+  });
   return best;
 }
 
 std::optional<nlohmann::json> last_evaluation(const Layout& layout) {
   std::optional<nlohmann::json> last;
-  for (nlohmann::json& line : read_lines(layout.metrics())) {
-    if (line.contains("test_loss")) last = std::move(line);
-  }
+  each_evaluation(layout, [&](const nlohmann::json& line) { last = line; });
   return last;
 }
 

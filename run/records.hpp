@@ -17,6 +17,13 @@ namespace rekindle::run {
 // The readable lines of a file; a torn last line is left out. No file: none.
 std::vector<nlohmann::json> read_lines(const fs::path& file);
 
+// What metrics.jsonl has, as far as it can be read.
+struct Recorded {
+  std::uint64_t step = 0;             // the highest with a line of its own
+  std::set<std::uint64_t> evaluated;  // steps
+};
+Recorded recorded(const Layout& layout);
+
 class MetricsFile {
  public:
   explicit MetricsFile(const Layout& layout) : path_(layout.metrics()) {}

@@ -202,6 +202,7 @@ class Trainer {
   }
 
   Parked parked(const Start& start, const Error& error, ParkReason reason) {
+    if (reason == ParkReason::kRestoreFailed && error.by_system) reason = ParkReason::kUnreadable;
     if (exchange::is_aborted(error)) reason = ParkReason::kAborted;
     const int peer = exchange::failed_rank(error);
     if (peer >= 0) reason = ParkReason::kExchangeFailed;

@@ -51,11 +51,8 @@ class DamageAnywhere : public CheckpointTest {
         SCOPED_TRACE(str(file, ": ", damage(text)));
         if (text == whole) continue;
         write(path, text);
-        const bool found = is_found();
+        ASSERT_TRUE(is_found());
         ASSERT_FALSE(HasFailure());
-        if (file == "manifest.json" || text.size() != whole.size()) {
-          ASSERT_TRUE(found);
-        }
       }
       write(path, whole);
     }
@@ -68,7 +65,7 @@ class DamageAnywhere : public CheckpointTest {
   }
 };
 
-TEST_F(DamageAnywhere, ABitFlippedAtAThousandPlacesOfEachFile_IsFoundOrHarmless) {
+TEST_F(DamageAnywhere, ABitFlippedAtAThousandPlacesOfEachFile_IsFound) {
   damage_each_file(1000, [this](std::string& text) {
     const std::size_t place = rng.below(text.size());
     const std::uint64_t bit = rng.below(8);
@@ -78,7 +75,7 @@ TEST_F(DamageAnywhere, ABitFlippedAtAThousandPlacesOfEachFile_IsFoundOrHarmless)
 }
 
 // What storage does beside flipping bits: lost and misdirected writes, remains of other files.
-TEST_F(DamageAnywhere, APieceOfAFileThatIsZerosGarbageOrFromElsewhere_IsFoundOrHarmless) {
+TEST_F(DamageAnywhere, APieceOfAFileThatIsZerosGarbageOrFromElsewhere_IsFound) {
   damage_each_file(500, [this](std::string& text) {
     const std::size_t bytes = std::min<std::size_t>(text.size(), std::size_t{1} << rng.below(13));
     const std::size_t to = rng.below(text.size() - bytes + 1), from = rng.below(text.size() - bytes + 1);

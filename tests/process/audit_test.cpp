@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
+#include <fstream>
 
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/export.hpp"
@@ -46,6 +48,11 @@ class Audit : public ::testing::Test {
       return;
     }
     FAIL() << "no checkpoint of step " << step;
+  }
+  static std::vector<std::string> files_in(const fs::path& directory) {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(directory)) names.push_back(entry.path().filename());
+    return names;
   }
   static std::vector<std::string> names_in(const fs::path& directory) {
     std::vector<std::string> names;
@@ -95,9 +102,46 @@ TEST_F(Audit, OfALearningRateThatChanged_EachSideForItself) {
   ASSERT_EQ(more.exit_code, 0) << more.err;
   EXPECT_EQ(audit(10, 20, 1).exit_code, 0);
   EXPECT_EQ(audit(40, 50, 1).exit_code, 0);
-  const Outcome across = audit(20, 50, 1);
-  EXPECT_EQ(across.exit_code, 78);
-  EXPECT_NE(across.err.find("lr changed between steps 20 and 50"), std::string::npos) << across.err;
+  EXPECT_EQ(audit(30, 50, 2).exit_code, 0) << "all of it with the new one";
+  for (const int from : {0, 20}) {
+    const Outcome across = audit(from, 50, 1);
+    EXPECT_EQ(across.exit_code, 78);
+    EXPECT_NE(across.err.find("the learning rate was changed at step 30"), std::string::npos) << across.err;
+  }
+}
+
+TEST_F(Audit, OfDamagedCheckpoints_ProvesNothing) {
+  ASSERT_NO_FATAL_FAILURE(train());
+  for (const CheckpointId& id : checkpoint::list_committed(dir())) {
+    if (id.step != 20) continue;
+    std::fstream shard(checkpoint::directory_of(dir(), id) / "shard-00000-of-00002.h5",
+                       std::ios::in | std::ios::out | std::ios::binary);
+    shard.seekp(1000000);
+    shard << "other bytes";
+  }
+  for (const auto& [from, to] : {std::pair{10, 20}, {20, 30}}) {
+    const Outcome outcome = audit(from, to, 1);
+    EXPECT_EQ(outcome.exit_code, 78) << outcome.out;
+    EXPECT_NE(outcome.err.find("is damaged"), std::string::npos) << outcome.err;
+  }
+  EXPECT_EQ(audit(10, 30, 1).exit_code, 0);
+}
+
+TEST_F(Audit, TwoAtOnceAndOneInterrupted_DoNotDisturbEachOther) {
+  ASSERT_NO_FATAL_FAILURE(train());
+  const auto before = names_in(dir());
+  const Arguments steps{rekindle(), "audit", dir(), "--from", "0", "--to", "30"};
+  const auto audits = [&] {
+    return std::ranges::count_if(files_in(dir()), [](const auto& name) { return name.starts_with("audit-"); });
+  };
+  Program killed(steps);
+  ASSERT_TRUE(eventually([&] { return audits() == 1; }));
+  killed.signal(SIGKILL);
+  killed.wait();
+  Program one(steps), other(steps);
+  EXPECT_EQ(one.wait().exit_code, 0);
+  EXPECT_EQ(other.wait().exit_code, 0);
+  EXPECT_EQ(names_in(dir()), before);
 }
 
 TEST_F(Audit, OfStepsThatAreNotThere_SaysSo) {

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/files.hpp"
 #include "harness.hpp"
@@ -189,6 +190,38 @@ TEST_F(Faults, FullDisk_TheRunGoesOnAndTheNextCheckpointSucceeds) {
   const Outcome outcome = program.wait();
   EXPECT_EQ(outcome.exit_code, 75) << outcome.out << outcome.err;
   EXPECT_NE(outcome.out.find("training goes on"), std::string::npos) << outcome.out;
+}
+
+// It cannot claim a term until there is room; training does without it.
+TEST_F(Faults, FullDiskAndTheCoordinatorKilled_AnotherComesUpWhenThereIsRoom) {
+  const fs::path small = scratch_ / "small", run_dir = small / "run", ballast = small / "ballast";
+  fs::create_directories(small);
+  if (::mount("tmpfs", small.c_str(), "tmpfs", 0, "size=64m") != 0)
+    GTEST_SKIP() << "needs the right to mount a tmpfs";
+  struct Unmount {
+    fs::path path;
+    ~Unmount() { ::umount2(path.c_str(), MNT_DETACH); }
+  } const unmount{small};
+  Program program(Arguments{rekindle()} + mnist_run(run_dir, 2, 100000));
+  ASSERT_TRUE(eventually([&] { return reached_step(run_dir) >= 5 || !program.running(); }));
+  const auto coordinator = [&] { return parts_of(run_dir, "coordinator"); };
+  const std::vector<pid_t> first = coordinator();
+  ASSERT_EQ(first.size(), 1U);
+  { std::ofstream(ballast) << std::string(80 << 20, 'x'); }  // all that there is
+  ::kill(first.front(), SIGKILL);
+  std::set<pid_t> tried;
+  ASSERT_TRUE(eventually([&] {
+    for (const pid_t pid : coordinator()) tried.insert(pid);
+    return tried.size() >= 5 || !program.running();
+  }));
+  ASSERT_TRUE(program.running()) << program.wait().err;
+  fs::remove(ballast);
+  const std::uint64_t then = reached_step(run_dir);
+  ASSERT_TRUE(eventually([&] { return reached_step(run_dir) > then + 5 || !program.running(); }));
+  program.signal(SIGUSR1);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 75) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.out.find("the coordinator cannot come up"), std::string::npos) << outcome.out;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "live_run.hpp"
 #include "namespaces.hpp"
 #include "ports.hpp"
+#include "run/layout.hpp"
 #include "strangers.hpp"
 
 namespace rekindle::process_test {
@@ -58,9 +59,14 @@ TEST_F(PortStrangers, AtTheControlPort_GetNothingAndTheRunDoesNotNotice) {
   EXPECT_TRUE(let_in_with_tls(port, dir()));  // this test can tell
   EXPECT_FALSE(let_in_with_tls(port, scratch_ / "other"));
   EXPECT_FALSE(let_in_with_tls(port, {}));
+  // Also at a moment when the key pair cannot be read.
+  const fs::path keys = run::Layout(dir()).keys();
+  fs::rename(keys, keys.string() + ".away");
   for (const std::string& words : rubbish()) {
     for (int i = 0; i < 10; ++i) call(port, words);  // and hangs up
   }
+  EXPECT_LT(until_hung_up(call(port, rubbish().front())).size(), 100U);
+  fs::rename(keys.string() + ".away", keys);
   for (const std::string& words : rubbish()) {
     if (words.size() == 1) continue;  // may be the beginning of something
     const std::string answer = until_hung_up(call(port, words));

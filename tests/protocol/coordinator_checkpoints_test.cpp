@@ -237,6 +237,29 @@ TEST_F(CoordinatorTest, DamagedCheckpoint_SetAsideAndANewGenerationFromTheOneBef
   EXPECT_EQ(starts[0].second.generation, (GenerationId{3, 2}));
 }
 
+// Storage that is away says nothing of what is on it.
+TEST_F(CoordinatorTest, CheckpointThatCannotBeRead_TriedAgainThenPassedOverAndNeverSetAside) {
+  config_.restorable = {{"new", 40, ""}, {"old", 20, ""}};
+  run_two();
+  const auto fail_to_read = [this] {
+    park("a", 0, ParkReason::kUnreadable, false);
+    std::vector<Effect> effects = park("b", 0, ParkReason::kAborted, false);
+    const auto later = pass(Time(40000));
+    effects.insert(effects.end(), later.begin(), later.end());
+    return sent<Start>(effects);
+  };
+  for (const char* expected : {"new", "new", "new", "new", "new", "old", "old", "old", "old", "old", "old"}) {
+    const auto starts = fail_to_read();
+    ASSERT_EQ(starts.size(), 2U) << expected;
+    EXPECT_EQ(starts[0].second.restore, expected);
+  }
+  EXPECT_TRUE(fail_to_read().empty());
+  exit_all();
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->exit_code, 70);
+  EXPECT_TRUE(of<SetAside>(all_).empty());
+}
+
 TEST_F(CoordinatorTest, RestoreFailsOnOneNode_AnotherNodeTriesBeforeTheCheckpointIsCondemned) {
   config_.restorable = {{"new", 40, ""}};
   begin();

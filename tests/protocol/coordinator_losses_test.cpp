@@ -21,6 +21,27 @@ TEST_F(CoordinatorTest, LostTrainer_SurvivorsGoOnFromTheHighestHeldStep) {
   EXPECT_FALSE(finish());
 }
 
+TEST_F(CoordinatorTest, CoordinatorThatIsHeldUpAgainAndAgain_StillFindsTheSilentOne) {
+  run_two();
+  silent_ = {"b"};
+  for (int i = 0; i < 20 && of<OrderKill>(all_).empty(); ++i) {
+    now_ += config_.lost_after / 2;
+    feed(Tick{});
+    pass(Time(1000));
+  }
+  ASSERT_EQ(of<OrderKill>(all_).size(), 1U);
+  EXPECT_EQ(of<OrderKill>(all_)[0].kill.trainer, "b");
+}
+
+TEST_F(CoordinatorTest, OneThatCannotBeginWhileOthersAreReady_DoesNotEndTheRun) {
+  config_.expected_trainers = 2;
+  begin();
+  ready("a");
+  say(TrainerFailed{"joiner", 78, "no data", ""});
+  EXPECT_FALSE(finish());
+  EXPECT_EQ(sent<Start>(ready("b")).size(), 2U);
+}
+
 TEST_F(CoordinatorTest, TrainerThatHoldsNothing_IsNoSource) {
   run_two();
   say(StepDone{generation_, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2});

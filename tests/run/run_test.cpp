@@ -104,5 +104,29 @@ TEST_F(RunDirectory, MetricsOfLostStepsAreRewoundAndATornLineIsDropped) {
   EXPECT_EQ(evaluated_steps(layout_), std::set<std::uint64_t>{4});
 }
 
+TEST_F(RunDirectory, MetricsOutOfOrder_RewoundAllTheSame) {
+  MetricsFile metrics(layout_);
+  for (const int step : {1, 5, 2, 3, 6}) ASSERT_TRUE(metrics.append({{"loss", 1.0}, {"step", step}}));
+  ASSERT_TRUE(metrics.rewind(3));
+  std::vector<int> steps;
+  for (const nlohmann::json& line : read_lines(layout_.metrics())) steps.push_back(line.at("step"));
+  EXPECT_EQ(steps, (std::vector{1, 2, 3}));
+}
+
+TEST_F(RunDirectory, DamagedLinesOfTheMetrics_CountForNothing) {
+  MetricsFile metrics(layout_);
+  ASSERT_TRUE(metrics.append({{"loss", 1.0}, {"step", 3}}));
+  ASSERT_TRUE(metrics.append({{"step", 3}, {"test_accuracy", 0.5}, {"test_loss", nullptr}}));  // not finite
+  std::ofstream(layout_.metrics(), std::ios::app)
+      << R"({"loss":1,"step":"7"})" << "\n"
+      << R"({"step":9,"test_accuracy":"x","test_loss":1})" << "\n"
+      << R"(["step":9])" << "\n"
+      << R"({"step":8,"lo)";
+  EXPECT_EQ(recorded(layout_).step, 3U);
+  EXPECT_EQ(recorded(layout_).evaluated, std::set<std::uint64_t>{3});
+  EXPECT_EQ(best_evaluated(layout_, {3, 9}), 3U);
+  EXPECT_TRUE(last_evaluation(layout_));
+}
+
 }  // namespace
 }  // namespace rekindle::run
