@@ -26,8 +26,12 @@ constexpr auto kHeldUp = std::chrono::seconds(2);
 constexpr std::size_t kShownASecond = 1024;  // trainers
 constexpr int kTicksPerStatus = 5, kTicksPerTermCheck = 25;
 
-Committer::behavior_type committer(Committer::pointer, const run::Layout& layout, const Job& job) {
-  return {[layout, job](const CommitOrder& order) { return commit(layout, job, order); },
+Committer::behavior_type committer(Committer::pointer, const run::Layout& layout, const Job& job,
+                                   RunRecords* records) {
+  return {[layout, job, records](const CommitOrder& order) {
+            records->flush();  // the evaluations say which checkpoint is the best
+            return commit(layout, job, order);
+          },
           [layout](const TermCheck& check) {
             const auto newest = run::newest_term(layout);
             return TermCheckReply{newest && *newest ? (*newest)->term : check.term};
@@ -41,8 +45,8 @@ class Host {
         parts_(std::move(parts)),
         term_(parts_.config.term),
         machine_(parts_.config, boot_time()),
-        committer_(self->spawn<caf::detached>(committer, parts_.options.layout, parts_.options.job)),
-        term_reader_(self->spawn<caf::detached>(committer, parts_.options.layout, parts_.options.job)) {}
+        committer_(new_committer()),
+        term_reader_(new_committer()) {}
 
   void feed(const Event& event) {
     // After a long sleep somebody else may have the run: nothing is decided before that is known.
@@ -244,6 +248,10 @@ class Host {
   CoordinatorParts parts_;
   const std::uint64_t term_;
   Coordinator machine_;
+  Committer new_committer() {
+    return self_->spawn<caf::detached>(committer, parts_.options.layout, parts_.options.job, &parts_.records);
+  }
+
   Committer committer_, term_reader_;  // commits may take long, and terms must be read meanwhile
   std::map<std::string, WorkerActor> workers_;
   Outbox outbox_;

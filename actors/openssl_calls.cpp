@@ -9,8 +9,8 @@
 //   do so beside each other leave no time to the coordinator whom they wait for.
 // - An accepted connection that proves nothing stays for ever, and CAF says nothing of one that fails.
 // - CAF reads the certificate and the key again for every connection, and ends the process where that fails:
-//   one connection of a stranger at a moment without a free descriptor, or while the storage is away, would be
-//   enough. They are read once.
+//   one connection of a stranger at a moment without a free descriptor, or while the storage is away, would
+//   be enough. They are read once.
 #include <dlfcn.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>

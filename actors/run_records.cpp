@@ -113,67 +113,82 @@ void RunRecords::warn_once(const Status& status) {
 }
 
 void RunRecords::begin(bool restarted) {
-  warn_once(run::record_attempt(layout_, {{"event", restarted ? "coordinator-restart" : "begin"},
-                                          {"attempt", attempt_},
-                                          {"term", term_},
-                                          {"host", host_name()},
-                                          {"at", utc_now()}}));
+  later_.add([this, restarted] {
+    warn_once(run::record_attempt(layout_, {{"event", restarted ? "coordinator-restart" : "begin"},
+                                            {"attempt", attempt_},
+                                            {"term", term_},
+                                            {"host", host_name()},
+                                            {"at", utc_now()}}));
+  });
+  flush();
 }
 
 void RunRecords::end(int exit_code, const std::string& why, std::uint64_t step) {
-  warn_once(run::record_attempt(layout_, {{"event", "end"},
-                                          {"attempt", attempt_},
-                                          {"term", term_},
-                                          {"step", step},
-                                          {"exit_code", exit_code},
-                                          {"why", why},
-                                          {"at", utc_now()}}));
+  later_.add([this, exit_code, why, step] {
+    warn_once(run::record_attempt(layout_, {{"event", "end"},
+                                            {"attempt", attempt_},
+                                            {"term", term_},
+                                            {"step", step},
+                                            {"exit_code", exit_code},
+                                            {"why", why},
+                                            {"at", utc_now()}}));
+  });
+  flush();
+}
+
+void RunRecords::append(const nlohmann::json& line) {
+  later_.add([this, line] { warn_once(metrics_.append(line)); });
 }
 
 void RunRecords::rewind(std::uint64_t step) {
   if (last_.step > step) last_ = {};
-  warn_once(metrics_.rewind(step));
+  later_.add([this, step] { warn_once(metrics_.rewind(step)); });
 }
 
 void RunRecords::record(const StepDone& done) {
   last_ = done;
-  warn_once(metrics_.append({{"step", done.step},
-                             {"epoch", done.epoch},
-                             {"loss", done.loss},
-                             {"accuracy", done.accuracy},
-                             {"lr", done.lr},
-                             {"images_per_second", done.images_per_second},
-                             {"trainers", done.trainers},
-                             {"generation", to_text(done.generation)},
-                             {"attempt", attempt_},
-                             {"step_ms", done.step_ms},
-                             {"data_ms", done.data_ms},
-                             {"compute_ms", done.compute_ms},
-                             {"exchange_ms", done.exchange_ms},
-                             {"update_ms", done.update_ms}}));
+  append({{"step", done.step},
+          {"epoch", done.epoch},
+          {"loss", done.loss},
+          {"accuracy", done.accuracy},
+          {"lr", done.lr},
+          {"images_per_second", done.images_per_second},
+          {"trainers", done.trainers},
+          {"generation", to_text(done.generation)},
+          {"attempt", attempt_},
+          {"step_ms", done.step_ms},
+          {"data_ms", done.data_ms},
+          {"compute_ms", done.compute_ms},
+          {"exchange_ms", done.exchange_ms},
+          {"update_ms", done.update_ms}});
 }
 
 void RunRecords::record(const Evaluated& evaluated) {
-  warn_once(metrics_.append({{"step", evaluated.step},
-                             {"epoch", evaluated.epoch},
-                             {"test_loss", evaluated.loss},
-                             {"test_accuracy", evaluated.accuracy},
-                             {"test_images", evaluated.count},
-                             {"attempt", attempt_}}));
+  append({{"step", evaluated.step},
+          {"epoch", evaluated.epoch},
+          {"test_loss", evaluated.loss},
+          {"test_accuracy", evaluated.accuracy},
+          {"test_images", evaluated.count},
+          {"attempt", attempt_}});
 }
 
 void RunRecords::set_aside(const std::string& checkpoint) {
-  if (history()) return;
-  if (const auto id = checkpoint::CheckpointId::parse(checkpoint))
-    warn_once(checkpoint::set_aside(layout_.root(), *id));
+  const auto id = checkpoint::CheckpointId::parse(checkpoint);
+  if (!id) return;
+  later_.add([this, id = *id] {
+    if (history()) return;
+    if (const Status status = checkpoint::set_aside(layout_.root(), id); !status)
+      log_error(str(id.directory_name(), " could not be set aside: ", status.error().line()));
+  });
 }
 
 void RunRecords::abandon(const GenerationId& generation, std::uint64_t step) {
-  if (history()) return;
-  const checkpoint::CheckpointId id{step, generation.term, generation.number};
-  // The coordinator before this one may have committed it over its last words.
-  if (checkpoint::is_committed(layout_.root(), id).value_or(true)) return;
-  warn_once(checkpoint::discard(layout_.root(), id));
+  later_.add([this, id = checkpoint::CheckpointId{step, generation.term, generation.number}] {
+    if (history()) return;
+    // The coordinator before this one may have committed it over its last words.
+    if (checkpoint::is_committed(layout_.root(), id).value_or(true)) return;
+    warn_once(checkpoint::discard(layout_.root(), id));
+  });
 }
 
 void RunRecords::show(const Coordinator& coordinator, const std::string& state) {
@@ -202,7 +217,17 @@ void RunRecords::show(const Coordinator& coordinator, const std::string& state) 
                                  {"images_per_second", last_.images_per_second},
                                  {"trainers", shown_trainers_},
                                  {"updated", utc_now()}};
-  warn_once(replace_file_quickly(layout_.status(), status.dump(2) + "\n"));
+  const std::scoped_lock lock(shown_mutex_);
+  const bool waits = !std::exchange(to_show_, status.dump(2) + "\n").empty();
+  if (waits) return;
+  later_.add([this] {
+    std::string text;
+    {
+      const std::scoped_lock newest(shown_mutex_);
+      text = std::exchange(to_show_, "");
+    }
+    warn_once(replace_file_quickly(layout_.status(), text));
+  });
 }
 
 }  // namespace rekindle::actors

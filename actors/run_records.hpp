@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <string>
 
 #include "actors/interfaces.hpp"
+#include "base/background.hpp"
 #include "protocol/coordinator.hpp"
 #include "run/layout.hpp"
 #include "run/records.hpp"
@@ -20,6 +22,8 @@ Result<protocol::CoordinatorConfig> survey(const run::Layout& layout, const prot
 // commit.
 CommitReply commit(const run::Layout& layout, const protocol::Job& job, const CommitOrder& order);
 
+// Storage may be slow, and who decides must not wait for it: but for begin() and end(), everything is done
+// later, in order.
 class RunRecords {
  public:
   // `attempt` 0: the next one; otherwise a restarted coordinator goes on with that one.
@@ -35,8 +39,11 @@ class RunRecords {
   void abandon(const protocol::GenerationId& generation, std::uint64_t step);
   // status.json, for `rekindle status`.
   void show(const protocol::Coordinator& coordinator, const std::string& state);
+  // Returns when all of that is on storage, or has failed.
+  void flush() { later_.flush(); }
 
  private:
+  void append(const nlohmann::json& line);
   void warn_once(const Status& status);
   bool history() const;  // a newer term exists: nothing may be deleted any more
 
@@ -46,7 +53,10 @@ class RunRecords {
   std::uint64_t term_, attempt_;
   protocol::StepDone last_;
   nlohmann::json shown_trainers_ = nlohmann::json::array();
-  bool warned_ = false;
+  bool warned_ = false;  // of the thread of later_
+  std::mutex shown_mutex_;
+  std::string to_show_;  // the newest status; empty: written
+  Background later_;     // last: it uses all of the above
 };
 
 }  // namespace rekindle::actors

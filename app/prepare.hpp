@@ -9,8 +9,9 @@
 
 namespace rekindle::app {
 
-// Completes the job with what the data set and an earlier attempt say, and returns what --init gives. Errors: no or bad data, an unwritable
-// run directory, one that belongs to another run or that a live run holds (all ExitCode::kConfig).
+// Completes the job with what the data set and an earlier attempt say, and returns what --init gives. Errors:
+// no or bad data, an unwritable run directory, one that belongs to another run or that a live run holds (all
+// ExitCode::kConfig).
 Result<InitialState> prepare(LocalOptions& options);
 
 // The line that says that a run is complete, or "" when there is work left.

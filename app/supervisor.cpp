@@ -38,7 +38,10 @@ bool good_end(int exit_code) { return exit_code == 0 || exit_code == 75 || exit_
 class Supervisor {
  public:
   Supervisor(const LocalOptions& options, InitialState initial)
-      : options_(options), initial_(std::move(initial)), layout_(options.run_dir), workers_({"worker", "--run-dir", options.run_dir}) {}
+      : options_(options),
+        initial_(std::move(initial)),
+        layout_(options.run_dir),
+        workers_({"worker", "--run-dir", options.run_dir}) {}
 
   Result<int> run() {
     REKINDLE_TRY(signals_, take_signals());

@@ -77,8 +77,8 @@ Result<ShardEntry> write_shard(const fs::path& run_dir, const CheckpointId& id, 
                                const ChunkHashes& chunks, int shards, int shard, const Reading& reading = {});
 
 // The commit: writes the manifest beside the shards, fsyncs, renames. Refuses when a shard is missing from
-// the list, the shards do not tile every tensor, or a file is not there with its size. Files of other nodes may
-// be seen late: it waits for each up to `patience`.
+// the list, the shards do not tile every tensor, or a file is not there with its size. Files of other nodes
+// may be seen late: it waits for each up to `patience`.
 Status commit(const fs::path& run_dir, const Manifest& manifest, std::chrono::milliseconds patience = {});
 
 // Verifies its own checksum. Waits up to `patience` for a manifest that another node has written.
@@ -102,17 +102,17 @@ Status check_files(const fs::path& checkpoint_dir, const Manifest& manifest);
 Status verify(const fs::path& checkpoint_dir, const Manifest& manifest);
 // Whether a run has checkpoints, or had some that were set aside.
 Result<bool> has_saved(const fs::path& run_dir);
-// Moves a damaged checkpoint out of the way: renames its directory to NAME.damaged, or to NAME.damaged.2 where
-// that name is taken.
+// Moves a damaged checkpoint out of the way: renames its directory to NAME.damaged, or to NAME.damaged.2
+// where that name is taken.
 Status set_aside(const fs::path& run_dir, const CheckpointId& id);
 // Deletes one checkpoint, committed or given up half-written; its manifest goes first. No error if it is not
 // there.
 Status discard(const fs::path& run_dir, const CheckpointId& id);
-// Deletes committed checkpoints but for `newest`, which the caller has just committed, and the `keep` - 1 before
-// it, and uncommitted directories that nobody writes any more: those of earlier steps, of terms up to its own.
-// What is of later steps stays and counts for nothing: it may be under way, whatever its term (a coordinator
-// goes on with its predecessor's generation), or be what the run could not be restored from. `keep` >= 1; the
-// newest of step `best` is kept besides.
+// Deletes committed checkpoints but for `newest`, which the caller has just committed, and the `keep` - 1
+// before it, and uncommitted directories that nobody writes any more: those of earlier steps, of terms up to
+// its own. What is of later steps stays and counts for nothing: it may be under way, whatever its term (a
+// coordinator goes on with its predecessor's generation), or be what the run could not be restored from.
+// `keep` >= 1; the newest of step `best` is kept besides.
 Status sweep(const fs::path& run_dir, int keep, const CheckpointId& newest,
              std::optional<std::uint64_t> best = std::nullopt);
 

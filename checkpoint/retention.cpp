@@ -85,7 +85,8 @@ Status discard(const fs::path& run_dir, const CheckpointId& id) {
   if (is_gone(code.value())) return {};
   if (there || code) REKINDLE_CHECK(sync_directory(directory));
   fs::remove_all(directory, code);
-  if (code && !is_gone(code.value())) return fail(str("cannot remove ", directory.string(), ": ", code.message()));
+  if (code && !is_gone(code.value()))
+    return fail(str("cannot remove ", directory.string(), ": ", code.message()));
   return sync_directory(checkpoints_of(run_dir));
 }
 

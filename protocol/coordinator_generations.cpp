@@ -83,14 +83,15 @@ void Coordinator::judge_generation() {
   if (differ) roll_back(suspects);
 }
 
-// Storage that is away for a while must not cost checkpoints: it is tried again, and what cannot be read stays
-// where it is.
+// Storage that is away for a while must not cost checkpoints: it is tried again, and what cannot be read
+// stays where it is.
 void Coordinator::restore_unreadable(const std::string& why) {
   if (config_.restorable.empty()) return;
   const Restorable bad = config_.restorable.front();
   if (read_tries_ < kReadTries) {
     hold_until_ = now_ + kReadPause * (1 << read_tries_++);
-    return emit(Warn{str("checkpoint ", bad.checkpoint, " could not be read (", why, "); it is tried again")});
+    return emit(
+        Warn{str("checkpoint ", bad.checkpoint, " could not be read (", why, "); it is tried again")});
   }
   read_tries_ = 0;
   if (config_.restorable.size() == 1)

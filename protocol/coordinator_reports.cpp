@@ -116,7 +116,8 @@ void Coordinator::heard(const std::string&, const TrainerBeat& message) {
 
 void Coordinator::heard(const std::string&, const TrainerFailed& message) {
   // Before training began it is most often the same for all of them: a wrong path, a full memory.
-  if (!any_formed_ && !config_.restarted && trainers_.empty()) return give_up({message.exit_code, message.what, message.hint});
+  if (!any_formed_ && !config_.restarted && trainers_.empty())
+    return give_up({message.exit_code, message.what, message.hint});
   emit(Warn{str("trainer ", message.trainer, ": ", message.what,
                 message.hint.empty() ? "" : str(": ", message.hint))});
 }

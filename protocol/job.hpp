@@ -43,7 +43,8 @@ struct Job {
   std::string data_hash;
   // Of the tensors that the run starts from, in init.safetensors; empty: it draws its initial values.
   std::string init;
-  // The step from which on the learning rate's options have been what they are: later than 0 after --change-lr.
+  // The step from which on the learning rate's options have been what they are: later than 0 after
+  // --change-lr.
   std::uint64_t rates_since = 0;
   // Pinned by the first attempt: what the CPU libraries may use.
   std::string cpu_capability;

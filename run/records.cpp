@@ -20,7 +20,8 @@ Status append_line(const Fd& file, const fs::path& path, const nlohmann::json& j
   if (written < 0) return forward_error(errno_error("cannot append to", path));
   if (written == static_cast<ssize_t>(line.size())) return {};
   std::ignore = ::write(file.get(), "\n", 1);  // the next line stands alone
-  return fail(str("cannot append to ", path.string(), ": ", written, " of ", line.size(), " bytes were written"));
+  return fail(
+      str("cannot append to ", path.string(), ": ", written, " of ", line.size(), " bytes were written"));
 }
 
 Result<Fd> open_for_append(const fs::path& path) {
@@ -32,7 +33,9 @@ Result<Fd> open_for_append(const fs::path& path) {
 // A damaged line may still be JSON.
 bool is_usable(const nlohmann::json& line) {
   const auto is_number = [&line](const char* key) { return !line.contains(key) || line.at(key).is_number(); };
-  const auto is_loss = [&](const char* key) { return is_number(key) || line.at(key).is_null(); };  // not finite
+  const auto is_loss = [&](const char* key) {
+    return is_number(key) || line.at(key).is_null();
+  };  // not finite
   return is_number("step") && is_number("test_accuracy") && is_loss("loss") && is_loss("test_loss");
 }
 
@@ -65,9 +68,8 @@ std::optional<std::uint64_t> step_in(const std::string& line) {
   if (at == std::string::npos || !line.ends_with('}')) return std::nullopt;
   std::uint64_t step = 0;
   const char* begin = line.data() + at + kKey.size();
-  return std::from_chars(begin, line.data() + line.size(), step).ec == std::errc()
-             ? std::optional(step)
-             : std::nullopt;
+  return std::from_chars(begin, line.data() + line.size(), step).ec == std::errc() ? std::optional(step)
+                                                                                   : std::nullopt;
 }
 
 }  // namespace
@@ -143,7 +145,8 @@ Status MetricsFile::append(const nlohmann::json& line) {
 
 std::set<std::uint64_t> evaluated_steps(const Layout& layout) {
   std::set<std::uint64_t> steps;
-  each_evaluation(layout, [&](const nlohmann::json& line) { steps.insert(line.value("step", std::uint64_t{0})); });
+  each_evaluation(layout,
+                  [&](const nlohmann::json& line) { steps.insert(line.value("step", std::uint64_t{0})); });
   return steps;
 }
 

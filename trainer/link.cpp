@@ -1,7 +1,9 @@
 #include "trainer/link.hpp"
 
+#include <linux/sockios.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +20,8 @@ using namespace protocol;
 namespace {
 constexpr int kBeatMs = 500;
 constexpr std::uint64_t kBeatsOfWarmUp = 20, kBeatsPerSample = 20;
+// A minute of this process' own time. A worker is lost to the others long before.
+constexpr int kMostBeatsUnread = 120;
 }  // namespace
 
 Link::Link(Fd socket, std::string trainer)
@@ -103,7 +107,19 @@ void Link::beat() {
       beat.progress += exchange_->activity();
     }
   }
+  leave_if_nobody_reads();
   send(beat);
+}
+
+// A worker that was stopped for good, and its run may be long over: what this process holds is wanted
+// elsewhere.
+void Link::leave_if_nobody_reads() {
+  int unread = 0;
+  const bool has_read = ::ioctl(channel_.fd(), SIOCOUTQ, &unread) != 0 || unread == 0;
+  beats_unread_ = has_read ? 0 : beats_unread_ + 1;
+  if (beats_unread_ < kMostBeatsUnread) return;
+  log_error("the worker has stood still for a minute: this trainer leaves");
+  ::_exit(static_cast<int>(ExitCode::kGaveUp));
 }
 
 void Link::listen() {

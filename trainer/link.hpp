@@ -43,6 +43,7 @@ class Link {
   void listen();
   void hear(const protocol::ToTrainer& message);
   void beat();
+  void leave_if_nobody_reads();
 
   const std::string trainer_;
   Channel channel_;
@@ -55,8 +56,10 @@ class Link {
   std::atomic<bool> aborted_ = false;
   std::atomic<protocol::TrainerPhase> phase_ = protocol::TrainerPhase::kStarting;
   std::atomic<std::uint64_t> step_ = 0, progress_ = 0;  // progress_: without that of exchange_
-  std::uint64_t peak_pss_bytes_ = 0, beats_ = 0;        // of the listening thread
-  std::thread thread_;                                  // last: it uses all of the above
+  // Of the listening thread:
+  std::uint64_t peak_pss_bytes_ = 0, beats_ = 0;
+  int beats_unread_ = 0;  // in a row, at which the worker had not read the one before
+  std::thread thread_;    // last: it uses all of the above
 };
 
 }  // namespace rekindle::trainer

@@ -1,9 +1,12 @@
 #include <gtest/gtest.h>
 
 #include <unistd.h>
+#include <algorithm>
 #include <filesystem>
 #include <numeric>
+#include <vector>
 
+#include "base/background.hpp"
 #include "base/duration.hpp"
 #include "base/files.hpp"
 #include "base/hash.hpp"
@@ -126,6 +129,19 @@ TEST(Nearest, FindsTheTypo) {
   const std::vector<std::string> names{"batch-size", "leaves", "steps"};
   EXPECT_EQ(nearest_name("bacth-size", names), "batch-size");
   EXPECT_EQ(nearest_name("leafs", names), "leaves");
+}
+
+TEST(Background, DoesEverythingInOrderAndFlushWaitsForIt) {
+  std::vector<int> done;
+  {
+    Background later;
+    for (int i = 0; i < 100; ++i) later.add([&done, i] { done.push_back(i); });
+    later.flush();
+    EXPECT_EQ(done.size(), 100U);
+    later.add([&done] { done.push_back(100); });
+  }
+  EXPECT_EQ(done.size(), 101U);
+  EXPECT_TRUE(std::ranges::is_sorted(done));
 }
 
 }  // namespace

@@ -132,12 +132,14 @@ TEST_F(Audit, TwoAtOnceAndOneInterrupted_DoNotDisturbEachOther) {
   const auto before = names_in(dir());
   const Arguments steps{rekindle(), "audit", dir(), "--from", "0", "--to", "30"};
   const auto audits = [&] {
-    return std::ranges::count_if(files_in(dir()), [](const auto& name) { return name.starts_with("audit-"); });
+    return std::ranges::count_if(files_in(dir()),
+                                 [](const auto& name) { return name.starts_with("audit-"); });
   };
   Program killed(steps);
   ASSERT_TRUE(eventually([&] { return audits() == 1; }));
   killed.signal(SIGKILL);
   killed.wait();
+  ASSERT_TRUE(eventually([&] { return processes_with(dir()).empty(); }));
   Program one(steps), other(steps);
   EXPECT_EQ(one.wait().exit_code, 0);
   EXPECT_EQ(other.wait().exit_code, 0);

@@ -153,7 +153,8 @@ TEST_F(Interchange, KilledBeforeTheFirstCheckpoint_ResumedWithoutInitFromTheSame
   Program killed(Arguments{rekindle()} + mnist_run(dir, 1, 120) + Arguments{"--init", weights});
   ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 3; }));
   // Who is refused spoils nothing: neither another run, nor this one from another host.
-  refused(dir, {"--seed", "5", "--init", initial_weights("1", "others.safetensors")}, 78, "is held by a live run");
+  refused(dir, {"--seed", "5", "--init", initial_weights("1", "others.safetensors")}, 78,
+          "is held by a live run");
   killed.signal(SIGKILL);
   killed.wait();
   ASSERT_TRUE(eventually([&] { return processes_with(dir).empty(); }));

@@ -48,6 +48,17 @@ TEST_F(Suspension, CoordinatorStandsStillForGood_ReplacedAndNoStepIsLost) {
   stop_and_compare();
 }
 
+TEST_F(Suspension, WorkerStandsStillForGood_ItsTrainerLeavesAndTheRunGoesOn) {
+  ASSERT_NO_FATAL_FAILURE(begin(2));
+  const pid_t stopped = parts_of(dir(), "worker").at(1);
+  ::kill(stopped, SIGSTOP);
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("with 1 trainer"));
+  ASSERT_TRUE(eventually([&] { return parts_of(dir(), "trainer").size() == 1; }));
+  ::kill(stopped, SIGCONT);
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("with 2 trainers", 2));  // its next trainer is welcome
+  stop_and_compare();
+}
+
 TEST_F(Suspension, EverythingStandsStillForAMinute_NobodyIsLost) {
   ASSERT_NO_FATAL_FAILURE(begin(2));
   const auto all = processes_with(dir());

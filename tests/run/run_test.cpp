@@ -79,7 +79,7 @@ TEST_F(RunDirectory, ClaimsAtOnce_OneWinner) {
     children.push_back(::fork());
     if (children.back() == 0) {
       const bool won = claim().has_value();
-      if (won) ::sleep(1);  // hold it while the others try: a dead holder may be succeeded
+      if (won) ::sleep(5);  // hold it while the others try: a dead holder may be succeeded
       ::_exit(won ? 0 : 1);
     }
   }
@@ -117,11 +117,13 @@ TEST_F(RunDirectory, DamagedLinesOfTheMetrics_CountForNothing) {
   MetricsFile metrics(layout_);
   ASSERT_TRUE(metrics.append({{"loss", 1.0}, {"step", 3}}));
   ASSERT_TRUE(metrics.append({{"step", 3}, {"test_accuracy", 0.5}, {"test_loss", nullptr}}));  // not finite
-  std::ofstream(layout_.metrics(), std::ios::app)
-      << R"({"loss":1,"step":"7"})" << "\n"
-      << R"({"step":9,"test_accuracy":"x","test_loss":1})" << "\n"
-      << R"(["step":9])" << "\n"
-      << R"({"step":8,"lo)";
+  std::ofstream(layout_.metrics(), std::ios::app) << R"({"loss":1,"step":"7"})"
+                                                  << "\n"
+                                                  << R"({"step":9,"test_accuracy":"x","test_loss":1})"
+                                                  << "\n"
+                                                  << R"(["step":9])"
+                                                  << "\n"
+                                                  << R"({"step":8,"lo)";
   EXPECT_EQ(recorded(layout_).step, 3U);
   EXPECT_EQ(recorded(layout_).evaluated, std::set<std::uint64_t>{3});
   EXPECT_EQ(best_evaluated(layout_, {3, 9}), 3U);

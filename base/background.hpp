@@ -1,0 +1,34 @@
+// Work that may block on storage, done in order in a thread of its own.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace rekindle {
+
+class Background {
+ public:
+  Background() : thread_([this] { serve(); }) {}
+  ~Background();  // when everything is done
+  Background(const Background&) = delete;
+  Background& operator=(const Background&) = delete;
+
+  void add(std::function<void()> work);
+  void flush();  // returns when everything that was added before is done
+
+ private:
+  void serve();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> waiting_;
+  std::uint64_t added_ = 0, done_ = 0;
+  bool closing_ = false;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace rekindle
