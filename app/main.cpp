@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <iostream>
+#include <new>
+#include <stdexcept>
 
 #include "app/audit.hpp"
 #include "app/foreign_file.hpp"
@@ -165,4 +167,15 @@ int main(int argc, char** argv) {
 }  // namespace
 }  // namespace rekindle::app
 
-int main(int argc, char** argv) { return rekindle::app::main(argc, argv); }
+int main(int argc, char** argv) {
+  using rekindle::Error;
+  const Error no_memory{rekindle::ExitCode::kGaveUp, "there is not enough memory for this",
+                        "a file may claim more than it holds"};
+  try {
+    return rekindle::app::main(argc, argv);
+  } catch (const std::bad_alloc&) {
+    return rekindle::app::report(no_memory);
+  } catch (const std::length_error&) {
+    return rekindle::app::report(no_memory);
+  }
+}

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -62,7 +63,9 @@ int main(int argc, char** argv) {
   if (command.empty()) return app.exit(CLI::CallForHelp());
 
   if (::unshare(CLONE_NEWNS) != 0) return skipped("no mount namespace");
-  if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return skipped("no private mounts");
+  // In a chroot "/" is no mount (EINVAL); then others may see the mounts for as long as they are there.
+  if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 && errno != EINVAL)
+    return skipped("no private mounts");
   std::string base = (fs::temp_directory_path() / "rekindle-network-disk-XXXXXX").string();
   if (::mkdtemp(base.data()) == nullptr) return skipped(base);
   if (::mount("none", base.c_str(), "tmpfs", 0, str("mode=0700,size=", room_mib, "m").c_str()) != 0)
