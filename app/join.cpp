@@ -1,13 +1,14 @@
 #include "app/join.hpp"
 
+#include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <span>
 
 #include "app/local_workers.hpp"
 #include "app/prepare.hpp"
 #include "app/run_config.hpp"
 #include "app/signals.hpp"
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "run/layout.hpp"
 #include "run/privacy.hpp"
@@ -17,9 +18,9 @@ namespace {
 
 Result<int> join(const JoinOptions& options) {
   const run::Layout layout(options.run_dir);
-  std::error_code code;
-  if (!std::filesystem::exists(layout.config(), code) ||
-      !std::filesystem::exists(layout.private_key(), code)) {
+  // A run that has just begun on another node.
+  constexpr std::chrono::seconds kSeenWithin{5};
+  if (!await_file(layout.config(), kSeenWithin) || !await_file(layout.private_key(), kSeenWithin)) {
     return fail(ExitCode::kConfig, str(options.run_dir.string(), " holds no run that can be joined"),
                 "start one there with rekindle local");
   }
