@@ -54,9 +54,10 @@ int report_end(Channel& supervisor, int exit_code, const std::string& line) {
   return exit_code;
 }
 
-// One that was started in place of another can be started again, while training goes on: only that the run
-// directory is another run's by now ends the run.
-int come_back_later(Channel& supervisor, const Error& error) {
+// The exit code of one that cannot come up. Was it started in place of another (`restarted`), the supervisor
+// starts it again later, while training goes on; else the run ends.
+int not_up(Channel& supervisor, bool restarted, const Error& error) {
+  if (!restarted) return report_end(supervisor, static_cast<int>(error.code), error.line());
   log_error(error.line());
   const std::string line = str("warning: the coordinator cannot come up: ", error.line());
   if (auto sent = supervisor.send(encode(ToSupervisor(Say{line}))); !sent) log_error(sent.error().line());
@@ -93,9 +94,10 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   Channel supervisor(std::move(supervisor_socket));
   const bool restarted = options.attempt > 0;
   const auto term = take_over(options.layout);
-  if (!term && restarted && term.error().code != ExitCode::kConfig)
-    return come_back_later(supervisor, term.error());
-  if (!term) return report_end(supervisor, static_cast<int>(term.error().code), term.error().line());
+  if (!term) {
+    // Is the run directory another run's by now, no later try will help.
+    return not_up(supervisor, restarted && term.error().code != ExitCode::kConfig, term.error());
+  }
 
   if (!restarted) {
     // A stop that was asked of an older attempt; one that was asked while this one waited for its term
@@ -107,8 +109,7 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   auto known = survey(options.layout, options.job, *term);
   if (!known) {
     if (auto ended = run::end_term(options.layout, *term); !ended) log_warning(ended.error().line());
-    if (restarted) return come_back_later(supervisor, known.error());
-    return report_end(supervisor, static_cast<int>(known.error().code), known.error().line());
+    return not_up(supervisor, restarted, known.error());
   }
   known->expected_trainers = options.expected_trainers;
   known->restarted = restarted;
@@ -118,10 +119,8 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   SystemConfig config(options.layout);
   caf::actor_system system(config);  // last: its end waits for the actor, which uses all of the above
   LocalCoordinator actor = spawn_coordinator(system, {options, std::move(*known), records, supervisor, end});
-  if (auto published = publish(options, *term, caf::actor_cast<CoordinatorActor>(actor)); !published) {
-    if (restarted) ::_exit(come_back_later(supervisor, published.error()));
-    ::_exit(report_end(supervisor, static_cast<int>(published.error().code), published.error().line()));
-  }
+  if (auto published = publish(options, *term, caf::actor_cast<CoordinatorActor>(actor)); !published)
+    ::_exit(not_up(supervisor, restarted, published.error()));
   if (auto sent = supervisor.send(encode(ToSupervisor(CoordinatorUp{*term, records.attempt()}))); !sent)
     log_warning(sent.error().line());
 

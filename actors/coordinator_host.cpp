@@ -244,14 +244,14 @@ class Host {
     return list;
   }
 
-  LocalCoordinator::pointer self_;
-  CoordinatorParts parts_;
-  const std::uint64_t term_;
-  Coordinator machine_;
   Committer new_committer() {
     return self_->spawn<caf::detached>(committer, parts_.options.layout, parts_.options.job, &parts_.records);
   }
 
+  LocalCoordinator::pointer self_;
+  CoordinatorParts parts_;
+  const std::uint64_t term_;
+  Coordinator machine_;
   Committer committer_, term_reader_;  // commits may take long, and terms must be read meanwhile
   std::map<std::string, WorkerActor> workers_;
   Outbox outbox_;

@@ -43,8 +43,8 @@ Result<Manifest> verified_manifest(const fs::path& run_dir, std::uint64_t step) 
   return manifest;
 }
 
-// The number of directories named for the process that uses them: a process of this host that is gone has
-// left its own.
+// Whether an entry of a run directory is that of an audit by a process of this host that is gone (its name
+// ends with host and process id).
 bool is_left(const std::string& name) {
   const std::string mine = str(".", host_name(), ".");
   const auto at = name.rfind(mine);

@@ -153,7 +153,7 @@ std::string completed_line(const LocalOptions& options) {
   const auto committed = checkpoint::list_committed(layout.root());
   if (committed.empty() || committed.front().step < options.job.steps) return "";
   const std::uint64_t step = committed.front().step;
-  if (options.job.test_samples > 0 && !run::evaluated_steps(layout).contains(step) &&
+  if (options.job.test_samples > 0 && !run::recorded(layout).evaluated.contains(step) &&
       step == options.job.steps)
     return "";
   const auto manifest = checkpoint::read_manifest(checkpoint::directory_of(layout.root(), committed.front()));

@@ -158,12 +158,14 @@ void Coordinator::forgive_own_delay() {
   const Time gap = now_ - ticked_;
   if (gap <= config_.lost_after / 4) return;
   ticked_ = now_;
-  // Everybody may have been suspended with it. After less, only the time in which nothing could be heard does
-  // not count: small delays, again and again, would hide every silence and every hang.
-  const Time forgiven = gap >= config_.lost_after ? now_ : gap;
-  for (auto& [name, worker] : workers_) worker.heard = std::min(now_, worker.heard + forgiven);
+  // After a long one everybody may have been suspended too: all silence is forgiven. After a short one only
+  // the time in which nothing could be heard: small delays, again and again, would hide every silence and
+  // every hang.
+  const bool is_long = gap >= config_.lost_after;
+  const auto forgiven = [&](Time since) { return is_long ? now_ : std::min(now_, since + gap); };
+  for (auto& [name, worker] : workers_) worker.heard = forgiven(worker.heard);
   for (auto& [name, trainer] : trainers_) {
-    trainer.heard = std::min(now_, trainer.heard + forgiven);
+    trainer.heard = forgiven(trainer.heard);
     trainer.writing_since += gap;
     trainer.progressed = std::min(now_, trainer.progressed + gap);
   }

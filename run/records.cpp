@@ -39,10 +39,6 @@ bool is_usable(const nlohmann::json& line) {
   return is_number("step") && is_number("test_accuracy") && is_loss("loss") && is_loss("test_loss");
 }
 
-}  // namespace
-
-namespace {
-
 std::optional<nlohmann::json> parse_line(const std::string& line) {
   auto json = nlohmann::json::parse(line, nullptr, false);
   if (!json.is_object() || !is_usable(json)) return std::nullopt;
@@ -72,6 +68,16 @@ std::optional<std::uint64_t> step_in(const std::string& line) {
                                                                                    : std::nullopt;
 }
 
+// Tells for each line whether it stays when `step` is the last one: visit(line, stays).
+template <class Visit>
+void each_line_up_to(const fs::path& path, std::uint64_t step, const Visit& visit) {
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    const auto at = step_in(line);
+    visit(line, at && *at <= step && !in.eof());  // a line that is not ended is torn
+  }
+}
+
 }  // namespace
 
 std::vector<nlohmann::json> read_lines(const fs::path& file) {
@@ -97,39 +103,26 @@ Recorded recorded(const Layout& layout) {
   return all;
 }
 
-namespace {
-
-std::string lines_up_to(const fs::path& path, std::uint64_t step) {
-  std::string kept;
-  std::ifstream in(path);
-  for (std::string line; std::getline(in, line);) {
-    const auto at = step_in(line);
-    if (at && *at <= step && !in.eof()) kept += line + "\n";
-  }
-  return kept;
-}
-
-}  // namespace
-
 Status MetricsFile::rewind(std::uint64_t step) {
   file_.reset();
   std::error_code code;
   if (fs::exists(path_, code)) {
-    std::ifstream in(path_);
     std::uint64_t kept = 0, place = 0;  // bytes, up to the end of the last line that stays
     bool in_order = true;               // what goes is all behind what stays
-    for (std::string line; std::getline(in, line);) {
-      const auto at = step_in(line);
-      const bool stays = at && *at <= step && !in.eof();  // a line that is not ended is torn
+    each_line_up_to(path_, step, [&](const std::string& line, bool stays) {
       in_order = in_order && (!stays || kept == place);
       place += line.size() + 1;
       if (stays) kept = place;
-    }
+    });
     if (in_order) {
       fs::resize_file(path_, kept, code);
       if (code) return fail(str("cannot shorten ", path_.string(), ": ", code.message()));
     } else {
-      REKINDLE_CHECK(replace_file(path_, lines_up_to(path_, step)));
+      std::string lines;
+      each_line_up_to(path_, step, [&](const std::string& line, bool stays) {
+        if (stays) lines += line + "\n";
+      });
+      REKINDLE_CHECK(replace_file(path_, lines));
     }
   }
   REKINDLE_TRY(file_, open_for_append(path_));
@@ -141,13 +134,6 @@ Status MetricsFile::append(const nlohmann::json& line) {
     REKINDLE_TRY(file_, open_for_append(path_));
   }
   return append_line(file_, path_, line);
-}
-
-std::set<std::uint64_t> evaluated_steps(const Layout& layout) {
-  std::set<std::uint64_t> steps;
-  each_evaluation(layout,
-                  [&](const nlohmann::json& line) { steps.insert(line.value("step", std::uint64_t{0})); });
-  return steps;
 }
 
 std::optional<std::uint64_t> best_evaluated(const Layout& layout, const std::set<std::uint64_t>& steps) {

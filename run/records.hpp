@@ -20,7 +20,7 @@ std::vector<nlohmann::json> read_lines(const fs::path& file);
 // What metrics.jsonl has, as far as it can be read.
 struct Recorded {
   std::uint64_t step = 0;             // the highest with a line of its own
-  std::set<std::uint64_t> evaluated;  // steps
+  std::set<std::uint64_t> evaluated;  // steps whose evaluation is on record
 };
 Recorded recorded(const Layout& layout);
 
@@ -36,8 +36,6 @@ class MetricsFile {
   Fd file_;
 };
 
-// Steps whose evaluation is on record.
-std::set<std::uint64_t> evaluated_steps(const Layout& layout);
 // The one of `steps` with the highest test accuracy, the earliest of equals; none if none was evaluated.
 std::optional<std::uint64_t> best_evaluated(const Layout& layout, const std::set<std::uint64_t>& steps);
 std::optional<nlohmann::json> last_evaluation(const Layout& layout);

@@ -1,4 +1,3 @@
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -7,6 +6,7 @@
 #include <csignal>
 #include <thread>
 
+#include "../small_disk.hpp"
 #include "checkpoint/export.hpp"
 #include "fixture.hpp"
 
@@ -76,15 +76,11 @@ TEST_F(Crash, KilledWriter_WhatIsListedIsWhole) {
 // Writes on a file system of 8 MiB; the 12 MB state does not fit.
 class FullDisk : public CheckpointTest {
  protected:
-  FullDisk() : mounted(::mount("none", run_dir.c_str(), "tmpfs", 0, "size=8m") == 0) {}
-  ~FullDisk() override {
-    if (mounted) ::umount(run_dir.c_str());
-  }
-  bool mounted;
+  SmallDisk disk{run_dir, 8};
 };
 
 TEST_F(FullDisk, AShardThatDoesNotFit_IsAnErrorAndLeavesNothing) {
-  if (!mounted) GTEST_SKIP() << "needs the right to mount";
+  if (!disk.mounted()) GTEST_SKIP() << "needs the right to mount";
   const OwnedState owned(mixed_spec());
   const CheckpointId id{5, 1, 1};
   const auto entry = write_shard(run_dir, id, owned.state, 1, 0);
@@ -97,7 +93,7 @@ TEST_F(FullDisk, AShardThatDoesNotFit_IsAnErrorAndLeavesNothing) {
 }
 
 TEST_F(FullDisk, ACommitOrExportThatDoesNotFit_IsAnErrorAndLeavesNothing) {
-  if (!mounted) GTEST_SKIP() << "needs the right to mount";
+  if (!disk.mounted()) GTEST_SKIP() << "needs the right to mount";
   const CheckpointId id{5, 1, 1};
   const OwnedState owned(small_spec());
   const Manifest manifest = write_shards(run_dir, id, owned.state, 2);

@@ -122,11 +122,7 @@ inline Status restore(const fs::path& directory, const Manifest& manifest, int p
 }
 
 inline std::vector<std::string> files_in(const fs::path& directory) {
-  std::vector<std::string> names;
-  std::error_code code;
-  for (const auto& entry : fs::directory_iterator(directory, code)) names.push_back(entry.path().filename());
-  std::sort(names.begin(), names.end());
-  return names;
+  return names_in(directory).value_or(std::vector<std::string>());
 }
 
 }  // namespace rekindle::checkpoint

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <fstream>
 
+#include "base/files.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/export.hpp"
 #include "harness.hpp"
@@ -49,12 +50,7 @@ class Audit : public ::testing::Test {
     }
     FAIL() << "no checkpoint of step " << step;
   }
-  static std::vector<std::string> files_in(const fs::path& directory) {
-    std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(directory)) names.push_back(entry.path().filename());
-    return names;
-  }
-  static std::vector<std::string> names_in(const fs::path& directory) {
+  static std::vector<std::string> paths_under(const fs::path& directory) {
     std::vector<std::string> names;
     for (const auto& entry : fs::recursive_directory_iterator(directory)) names.push_back(entry.path());
     std::ranges::sort(names);
@@ -66,13 +62,13 @@ class Audit : public ::testing::Test {
 
 TEST_F(Audit, OfAnHonestRun_BitIdenticalWithAnyNumberOfWorkersAndTheRunIsAsItWas) {
   ASSERT_NO_FATAL_FAILURE(train());
-  const auto before = names_in(dir());
+  const auto before = paths_under(dir());
   for (const auto& [from, to, workers] : {std::tuple{10, 30, 1}, {0, 20, 3}, {20, 30, 4}}) {
     const Outcome outcome = audit(from, to, workers);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
     EXPECT_NE(outcome.out.find("bit-identical"), std::string::npos) << outcome.out;
   }
-  EXPECT_EQ(names_in(dir()), before);
+  EXPECT_EQ(paths_under(dir()), before);
 }
 
 TEST_F(Audit, OneBitThatNobodyTrained_FoundAndNamed) {
@@ -89,10 +85,10 @@ TEST_F(Audit, FromTheStartOfARunWithInit_BitIdenticalAndTheWeightsStay) {
   ASSERT_EQ(run(mnist_run(scratch_ / "first", 1, 2) + Arguments{"--seed", "2"}).exit_code, 0);
   ASSERT_EQ(run({"export", scratch_ / "first", weights}).exit_code, 0);
   ASSERT_NO_FATAL_FAILURE(train({"--init", weights}));
-  const auto before = names_in(dir());
+  const auto before = paths_under(dir());
   const Outcome outcome = audit(0, 10, 1);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
-  EXPECT_EQ(names_in(dir()), before);
+  EXPECT_EQ(paths_under(dir()), before);
 }
 
 TEST_F(Audit, OfALearningRateThatChanged_EachSideForItself) {
@@ -129,10 +125,10 @@ TEST_F(Audit, OfDamagedCheckpoints_ProvesNothing) {
 
 TEST_F(Audit, TwoAtOnceAndOneInterrupted_DoNotDisturbEachOther) {
   ASSERT_NO_FATAL_FAILURE(train());
-  const auto before = names_in(dir());
+  const auto before = paths_under(dir());
   const Arguments steps{rekindle(), "audit", dir(), "--from", "0", "--to", "30"};
   const auto audits = [&] {
-    return std::ranges::count_if(files_in(dir()),
+    return std::ranges::count_if(names_in(dir()).value(),
                                  [](const auto& name) { return name.starts_with("audit-"); });
   };
   Program killed(steps);
@@ -143,7 +139,7 @@ TEST_F(Audit, TwoAtOnceAndOneInterrupted_DoNotDisturbEachOther) {
   Program one(steps), other(steps);
   EXPECT_EQ(one.wait().exit_code, 0);
   EXPECT_EQ(other.wait().exit_code, 0);
-  EXPECT_EQ(names_in(dir()), before);
+  EXPECT_EQ(paths_under(dir()), before);
 }
 
 TEST_F(Audit, OfStepsThatAreNotThere_SaysSo) {

@@ -24,7 +24,7 @@ TEST(Checkpoints, KeepBest_TheOneOfTheBestEvaluationStays) {
                               Arguments{"--keep", "1", "--keep-best", "--lr-step", "1", "--lr-gamma", "8"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const run::Layout layout(dir);
-  const std::set<std::uint64_t> evaluated = run::evaluated_steps(layout);
+  const std::set<std::uint64_t> evaluated = run::recorded(layout).evaluated;
   ASSERT_GE(evaluated.size(), 3U);
   const auto best = run::best_evaluated(layout, evaluated);
   ASSERT_TRUE(best);

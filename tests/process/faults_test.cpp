@@ -1,6 +1,5 @@
 // Stops, deaths and damage on real processes.
 #include <gtest/gtest.h>
-#include <sys/mount.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -8,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "../small_disk.hpp"
 #include "base/files.hpp"
 #include "harness.hpp"
 #include "run/layout.hpp"
@@ -164,17 +164,11 @@ TEST_F(Faults, ChangedSingleWeight_OtherDigest) {
 }
 
 TEST_F(Faults, FullDisk_TheRunGoesOnAndTheNextCheckpointSucceeds) {
-  const fs::path small = scratch_ / "small";
-  fs::create_directories(small);
-  // 64 MB: no checkpoint (15 MB) fits beside a ballast, which goes away in the middle of the run.
-  if (::mount("tmpfs", small.c_str(), "tmpfs", 0, "size=64m") != 0)
-    GTEST_SKIP() << "needs the right to mount a tmpfs";
-  struct Unmount {
-    fs::path path;
-    ~Unmount() { ::umount2(path.c_str(), MNT_DETACH); }
-  } const unmount{small};
-  const fs::path run_dir = small / "run";
-  { std::ofstream(small / "ballast") << std::string(60 << 20, 'x'); }
+  // No checkpoint (15 MB) fits beside a ballast, which goes away in the middle of the run.
+  const SmallDisk small(scratch_ / "small", 64);
+  if (!small.mounted()) GTEST_SKIP() << "needs the right to mount a tmpfs";
+  const fs::path run_dir = small.path() / "run", ballast = small.path() / "ballast";
+  { std::ofstream(ballast) << std::string(60 << 20, 'x'); }
   Program program(Arguments{rekindle()} + mnist_run(run_dir, 2, 100000) +
                   Arguments{"--checkpoint-every", "20", "--keep", "1"});
   const auto log = run_dir / "logs/coordinator.log";
@@ -183,7 +177,7 @@ TEST_F(Faults, FullDisk_TheRunGoesOnAndTheNextCheckpointSucceeds) {
     return (text && text->find("could not be written") != std::string::npos) || !program.running();
   }));
   ASSERT_TRUE(program.running());
-  fs::remove(small / "ballast");
+  fs::remove(ballast);
   ASSERT_TRUE(eventually(
       [&] { return read_text(log)->find("is committed") != std::string::npos || !program.running(); }));
   program.signal(SIGUSR1);
@@ -194,14 +188,9 @@ TEST_F(Faults, FullDisk_TheRunGoesOnAndTheNextCheckpointSucceeds) {
 
 // It cannot claim a term until there is room; training does without it.
 TEST_F(Faults, FullDiskAndTheCoordinatorKilled_AnotherComesUpWhenThereIsRoom) {
-  const fs::path small = scratch_ / "small", run_dir = small / "run", ballast = small / "ballast";
-  fs::create_directories(small);
-  if (::mount("tmpfs", small.c_str(), "tmpfs", 0, "size=64m") != 0)
-    GTEST_SKIP() << "needs the right to mount a tmpfs";
-  struct Unmount {
-    fs::path path;
-    ~Unmount() { ::umount2(path.c_str(), MNT_DETACH); }
-  } const unmount{small};
+  const SmallDisk small(scratch_ / "small", 64);
+  if (!small.mounted()) GTEST_SKIP() << "needs the right to mount a tmpfs";
+  const fs::path run_dir = small.path() / "run", ballast = small.path() / "ballast";
   Program program(Arguments{rekindle()} + mnist_run(run_dir, 2, 100000));
   ASSERT_TRUE(eventually([&] { return reached_step(run_dir) >= 5 || !program.running(); }));
   const auto coordinator = [&] { return parts_of(run_dir, "coordinator"); };

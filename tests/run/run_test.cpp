@@ -101,7 +101,7 @@ TEST_F(RunDirectory, MetricsOfLostStepsAreRewoundAndATornLineIsDropped) {
   ASSERT_TRUE(again.rewind(3));
   ASSERT_TRUE(again.append({{"step", 4}, {"test_loss", 1.0}}));
   EXPECT_EQ(read_lines(layout_.metrics()).size(), 4U);
-  EXPECT_EQ(evaluated_steps(layout_), std::set<std::uint64_t>{4});
+  EXPECT_EQ(recorded(layout_).evaluated, std::set<std::uint64_t>{4});
 }
 
 TEST_F(RunDirectory, MetricsOutOfOrder_RewoundAllTheSame) {

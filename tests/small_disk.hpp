@@ -1,0 +1,33 @@
+// A file system that is soon full.
+#pragma once
+
+#include <sys/mount.h>
+
+#include <filesystem>
+#include <string>
+
+namespace rekindle {
+
+// Of `mib` MiB, at `path` until the end of the test. Not there where this process may not mount.
+class SmallDisk {
+ public:
+  SmallDisk(std::filesystem::path path, int mib) : path_(std::move(path)) {
+    std::filesystem::create_directories(path_);
+    const std::string size = "size=" + std::to_string(mib) + "m";
+    mounted_ = ::mount("none", path_.c_str(), "tmpfs", 0, size.c_str()) == 0;
+  }
+  ~SmallDisk() {
+    if (mounted_) ::umount2(path_.c_str(), MNT_DETACH);
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+
+  bool mounted() const { return mounted_; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  bool mounted_ = false;
+};
+
+}  // namespace rekindle
