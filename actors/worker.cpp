@@ -15,6 +15,7 @@ int run_worker(const WorkerOptions& options, Fd supervisor_socket) {
   worker.host = host_name();
   worker.build = options.build;
   worker.slots = static_cast<int>(options.job.trainers_per_worker);
+  worker.joined = options.joined;
   worker.least_term = options.term;
   worker.alone_limit = options.alone_limit;
   worker.slowest_beat = protocol::Time(options.job.lost_after_ms / 4);

@@ -18,6 +18,7 @@ struct WorkerOptions {
   std::string name;  // random, never reused
   std::string build;
   std::string trainer_program;
+  bool joined = false;                            // by rekindle join: the run does not need it
   std::uint64_t term = 0;                         // the least term to obey
   std::chrono::milliseconds alone_limit{600000};  // without a coordinator; then it leaves with 75
 };

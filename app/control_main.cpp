@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
   std::optional<std::string> interface, port_range;
   std::uint64_t term = 0, attempt = 0, wait_ms = 86400000;
   int trainers = 1;
+  bool joined = false;
   CLI::App* coordinator = cli.add_subcommand("coordinator", "owns the membership of a run");
   coordinator->add_option("--run-dir", run_dir)->required();
   coordinator->add_option("--trainers", trainers, "how many to wait for");
@@ -43,6 +44,7 @@ int main(int argc, char** argv) {
   worker->add_option("--term", term, "the least term to obey");
   worker->add_option("--interface", interface, "where its trainers listen (default: run.toml)");
   worker->add_option("--port-range", port_range);
+  worker->add_flag("--joined", joined, "it helps a run that does not need it");
   worker->add_option("--wait-ms", wait_ms, "how long to wait for a coordinator");
   try {
     cli.parse(argc, argv);
@@ -68,8 +70,9 @@ int main(int argc, char** argv) {
   if (name.empty()) name = "w-" + random_hex(4);
   start_logging("worker " + name, layout.log("worker-" + name.substr(0, name.find('-'))), LogLevel::kNone);
   const std::string trainer = own_executable().parent_path() / "rekindle-trainer";
-  return actors::run_worker({layout, *job, name, *build, trainer, term, std::chrono::milliseconds(wait_ms)},
-                            std::move(supervisor));
+  return actors::run_worker(
+      {layout, *job, name, *build, trainer, joined, term, std::chrono::milliseconds(wait_ms)},
+      std::move(supervisor));
 }
 
 }  // namespace

@@ -30,8 +30,8 @@ Result<int> join(const JoinOptions& options) {
   const std::string interface = options.interface.empty() ? job.interface : options.interface;
   const std::string port_range = options.port_range.empty() ? job.port_range : options.port_range;
   REKINDLE_CHECK(check_network(interface, port_range));
-  LocalWorkers workers({"worker", "--run-dir", options.run_dir, "--wait-ms", str(options.wait.count()),
-                        "--interface", interface, "--port-range", port_range});
+  LocalWorkers workers({"worker", "--run-dir", options.run_dir, "--joined", "--wait-ms",
+                        str(options.wait.count()), "--interface", interface, "--port-range", port_range});
   REKINDLE_CHECK(workers.start_all(options.workers, 0));
   while (!workers.done()) {
     std::vector<pollfd> waits{{signals.get(), POLLIN, 0}};

@@ -52,7 +52,7 @@ std::vector<Effect> Coordinator::on(Time now, const Event& event) {
 
 void Coordinator::handle(const WorkerRegistered& event) {
   const Registration& r = event.registration;
-  workers_[r.worker] = {r.host, r.slots, now_};
+  workers_[r.worker] = {r.host, r.slots, r.joined, now_};
   if (phase_ == Phase::kQuitting)
     return emit(DismissWorker{r.worker, {ending_->exit_code, "the run is over"}});
   // A trainer that it does not have any more died while nobody listened.

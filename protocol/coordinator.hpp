@@ -182,6 +182,7 @@ class Coordinator {
   struct Worker {
     std::string host;
     int slots = 1;
+    bool joined = false;
     Time heard{0};
   };
   struct Checkpoint {                     // being written
@@ -227,6 +228,10 @@ class Coordinator {
   int rank_of(const std::string& trainer) const;  // a member's
   void go_on_if_adopted();
   bool fits(const std::string& worker, const TrainerReady& ready);
+  void take_fingerprint(const std::string& fingerprint);
+  void refuse(const std::string& worker, const TrainerReady& ready);
+  bool joined(const std::string& worker) const;
+  bool own_trainer_there() const;
   void lose(const std::vector<std::string>& trainers, const std::string& why);
   void kill(const std::string& trainer, const std::string& why);
   void judge_silence();

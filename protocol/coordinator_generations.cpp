@@ -201,8 +201,10 @@ bool Coordinator::enough_trainers() const {
   if (there == 0 || there < config_.job.min_trainers) return false;
   // Newcomers may be quicker to find a restarted coordinator than the members of a running generation.
   if (!any_formed_ && config_.restarted && now_ < began_at_ + config_.lost_after) return false;
-  if (!any_formed_)
-    return there >= static_cast<std::size_t>(std::max(config_.expected_trainers, 1)) || now_ >= wait_until_;
+  if (!any_formed_) {
+    const auto expected = static_cast<std::size_t>(std::max(config_.expected_trainers, 1));
+    return (there >= expected && own_trainer_there()) || now_ >= wait_until_;
+  }
   if (phase_ != Phase::kGathering || !origin().holders.empty()) return true;
   // Nobody is left who holds anything: what is lost by waiting for those that are being restarted is nothing.
   std::size_t slots = 0;

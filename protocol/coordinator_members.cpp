@@ -12,6 +12,12 @@ namespace {
 constexpr int kCrashLimit = 3;       // generations in a row that crash at one step
 constexpr int kHostCrashLimit = 3;   // crashes on one host while no other host has any
 constexpr int kBrokenLinkLimit = 3;  // exchanges that fail between the same two workers
+constexpr auto kAllAlike = "the same build, threads and kind of CPU are needed everywhere";
+
+std::string unlike(const TrainerReady& ready, const std::string& fingerprint) {
+  return str("trainer ", ready.trainer, " on ", ready.host, " is not like the others: ", ready.fingerprint,
+             ", they have ", fingerprint);
+}
 }  // namespace
 
 // ---- coming ----
@@ -19,7 +25,7 @@ constexpr int kBrokenLinkLimit = 3;  // exchanges that fail between the same two
 void Coordinator::admit(const std::string& worker, const TrainerState& state) {
   // What a running generation is like outranks a newcomer that was quicker to register.
   if (own_generations_ == 0 && state.started && state.started->generation > generation_)
-    fingerprint_ = state.ready.fingerprint;
+    take_fingerprint(state.ready.fingerprint);
   if (!fits(worker, state.ready)) return;
   const std::string& name = state.ready.trainer;
   gone_.erase(name);  // it was only silent
@@ -152,17 +158,41 @@ void Coordinator::go_on_if_adopted() {
 
 bool Coordinator::fits(const std::string& worker, const TrainerReady& ready) {
   if (fingerprint_.empty() || (!any_formed_ && trainers_.empty())) fingerprint_ = ready.fingerprint;
+  // Helpers that were quicker do not say what the run is like.
+  if (!any_formed_ && !joined(worker) && !own_trainer_there()) take_fingerprint(ready.fingerprint);
   if (ready.fingerprint == fingerprint_) return true;
-  const std::string what = str("trainer ", ready.trainer, " on ", ready.host,
-                               " is not like the others: ", ready.fingerprint, ", they have ", fingerprint_);
-  const std::string hint = "the same build, threads and kind of CPU are needed everywhere";
-  if (!any_formed_ && !config_.restarted) {
-    give_up({78, what, hint});
-  } else {
-    emit(Warn{str(what, ": it is refused")});
-    emit(DismissWorker{worker, {78, str(what, ": ", hint)}});
-  }
+  if (!any_formed_ && !config_.restarted && !joined(worker))
+    give_up({78, unlike(ready, fingerprint_), kAllAlike});
+  else
+    refuse(worker, ready);
   return false;
+}
+
+void Coordinator::take_fingerprint(const std::string& fingerprint) {
+  fingerprint_ = fingerprint;
+  std::vector<std::string> others;
+  for (const auto& [name, trainer] : trainers_) {
+    if (trainer.ready.fingerprint == fingerprint) continue;
+    refuse(trainer.worker, trainer.ready);
+    others.push_back(name);
+  }
+  lose(others, "it is not like the others");
+}
+
+void Coordinator::refuse(const std::string& worker, const TrainerReady& ready) {
+  const std::string what = unlike(ready, fingerprint_);
+  emit(Warn{str(what, ": it is refused")});
+  emit(DismissWorker{worker, {78, str(what, ": ", kAllAlike)}});
+}
+
+bool Coordinator::joined(const std::string& worker) const {
+  const auto found = workers_.find(worker);
+  return found != workers_.end() && found->second.joined;
+}
+
+bool Coordinator::own_trainer_there() const {
+  return std::any_of(trainers_.begin(), trainers_.end(),
+                     [this](const auto& entry) { return !joined(entry.second.worker); });
 }
 
 // ---- going ----

@@ -245,8 +245,9 @@ struct Registration {  // the first message on each connection
   std::string worker, host, build;
   int slots = 1;                       // how many trainers it keeps
   std::vector<TrainerState> trainers;  // those that are warmed up
+  bool joined = false;                 // a helper from outside: it may be refused, and the run goes on
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Registration, worker, host, build, slots, trainers)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Registration, worker, host, build, slots, trainers, joined)
 
 // ---- coordinator to worker ----
 

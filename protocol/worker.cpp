@@ -68,7 +68,7 @@ void Worker::handle(const AskedToRegister& event) {
 }
 
 void Worker::register_again() {
-  Registration registration{config_.worker, config_.host, config_.build, config_.slots, {}};
+  Registration registration{config_.worker, config_.host, config_.build, config_.slots, {}, config_.joined};
   for (const auto& [name, trainer] : trainers_) {
     if (trainer.ready) registration.trainers.push_back(trainer.state);
   }

@@ -17,6 +17,7 @@ namespace rekindle::protocol {
 struct WorkerConfig {
   std::string worker, host, build;  // worker: random, never reused
   int slots = 1;
+  bool joined = false;  // to help a run that is not its own
   std::uint64_t least_term = 0;
   Time beat{500}, slowest_beat{1250};  // between two heartbeats; more in generations of many trainers
   Time first_restart{1000}, last_restart{60000};  // of a trainer that crashed: doubled each time

@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "base/files.hpp"
 #include "base/text.hpp"
@@ -41,6 +42,20 @@ class Membership : public ::testing::Test {
     EXPECT_EQ(run(mnist_run(scratch_ / "quiet", 1, steps)).exit_code, 0);
     return digest_of(scratch_ / "quiet");
   }
+  // The same program to all intents, but one part of it is of another build.
+  std::string other_build(const std::string& part) const {
+    const fs::path bin = scratch_ / str("other-", part);
+    fs::create_directories(bin);
+    for (const char* name : {"rekindle", "rekindle-control", "rekindle-trainer"})
+      fs::copy_file(fs::path(rekindle()).parent_path() / name, bin / name);
+    std::ofstream(bin / part, std::ios::app) << "other";
+    return bin / "rekindle";
+  }
+  std::size_t trainers_there() const {
+    const auto text = read_text(run::Layout(dir()).status());
+    const auto status = nlohmann::json::parse(text.value_or(""), nullptr, false);
+    return status.is_object() ? status.value("trainers", nlohmann::json::array()).size() : 0;
+  }
   // Asks the run to stop, and finishes it at a step that it has not reached.
   void stop_and_compare() {
     EXPECT_EQ(run({"stop", dir()}).exit_code, 0);
@@ -67,6 +82,30 @@ TEST_F(Membership, SeveralJoinWhileItRuns_ThenOneDies_SameBits) {
   wait_for_step(reached_step(dir()) + 3);
   stop_and_compare();
   EXPECT_EQ(two.wait().exit_code, 0);  // the run's end is theirs
+}
+
+TEST_F(Membership, JoinerOfAnotherBuild_RefusedAndTheRunGoesOn) {
+  ASSERT_NO_FATAL_FAILURE(begin(1, 100000));
+  for (const char* part : {"rekindle-control", "rekindle-trainer"}) {
+    const Outcome outcome = Program({other_build(part), "join", dir()}).wait();
+    EXPECT_EQ(outcome.exit_code, 78) << part << outcome.err;
+    EXPECT_NE(outcome.err.find("does not take these workers"), std::string::npos) << outcome.err;
+  }
+  wait_for_step(reached_step(dir()) + 3);
+  stop_and_compare();
+}
+
+TEST_F(Membership, JoinerOfAnotherBuildIsThereFirst_SentAwayWhenTheRunsOwnTrainersCome) {
+  program_.emplace(Arguments{rekindle()} + mnist_run(dir(), 1, 100000));
+  std::vector<pid_t> own;
+  ASSERT_TRUE(eventually([&] { return (own = parts_of(dir(), "trainer")).size() == 1; }));
+  ::kill(own.front(), SIGSTOP);
+  Program joiner({other_build("rekindle-trainer"), "join", dir()});
+  EXPECT_TRUE(eventually([&] { return trainers_there() == 1; }));
+  ::kill(own.front(), SIGCONT);
+  EXPECT_EQ(joiner.wait().exit_code, 78);
+  wait_for_step(5);
+  stop_and_compare();
 }
 
 TEST_F(Membership, JoinWhereThereIsNoRun_Refused) {

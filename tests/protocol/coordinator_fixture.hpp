@@ -46,6 +46,12 @@ class CoordinatorTest : public ::testing::Test {
     if (workers_.insert(worker).second) feed(WorkerRegistered{{worker, host, "build", 2, {}}});
     return worker;
   }
+  // A trainer of `rekindle join`, with a worker of its own.
+  std::vector<Effect> help(const std::string& trainer, const std::string& fingerprint) {
+    const std::string worker = str("w-", trainer);
+    feed(WorkerRegistered{{worker, worker, "build", 1, {}, true}});
+    return say(TrainerReady{trainer, worker, "cpu", fingerprint, {}, 1}, worker);
+  }
   void run_two() {
     begin();
     ready("a");

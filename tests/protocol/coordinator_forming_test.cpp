@@ -38,6 +38,30 @@ TEST_F(CoordinatorTest, AnotherFingerprint_Refused) {
   EXPECT_EQ(finish()->exit_code, 78);
 }
 
+TEST_F(CoordinatorTest, HelperOfAnotherFingerprint_IsSentAwayAndTheRunGoesOn) {
+  begin();
+  ready("a", "{\"threads\":1}");
+  help("c", "{\"threads\":2}");
+  EXPECT_EQ(of<DismissWorker>(all_).size(), 1U);
+  EXPECT_EQ(sent<Start>(ready("b", "{\"threads\":1}")).size(), 2U);
+  EXPECT_FALSE(finish());
+}
+
+TEST_F(CoordinatorTest, HelpersOfAnotherFingerprintCameFirst_TheRunsOwnTrainersCount) {
+  for (const bool restarted : {false, true}) {
+    config_.restarted = restarted;
+    begin();
+    help("c", "{\"threads\":2}");
+    EXPECT_TRUE(sent<Start>(help("d", "{\"threads\":2}")).empty()) << "two are expected, but not these";
+    const auto effects = ready("a", "{\"threads\":1}");
+    EXPECT_EQ(of<DismissWorker>(effects).size(), 2U);
+    auto starts = sent<Start>(ready("b", "{\"threads\":1}"));
+    if (restarted) starts = sent<Start>(pass(config_.lost_after));
+    EXPECT_EQ(starts.size(), 2U);
+    EXPECT_FALSE(finish());
+  }
+}
+
 TEST_F(CoordinatorTest, CheckpointOfAnotherFingerprint_OneWarningOrRefusedWhenStrict) {
   config_.restorable = {{"c", 40, "{\"threads\":4}"}};
   begin();

@@ -290,7 +290,7 @@ void Checks::gave_up(CoordinatorProcess& coordinator, const Finish& finish) {
 void Checks::finishes(CoordinatorProcess& coordinator, const Finish& finish) {
   if (world_.disk().newest_term()->term > coordinator.term()) return;  // it is history, and so are its words
   if (finish.exit_code == 70) return gave_up(coordinator, finish);
-  if (finish.exit_code == 78 && world_.strangers() > 0 && formed_ == 0) return;
+  if (finish.exit_code == 78) return world_.violated(str("the run is refused: ", finish.line));
   const Knowledge& known = known_[coordinator.term()];
   const auto committed = world_.disk().committed();
   const std::uint64_t saved = committed.empty() ? 0 : committed.front().first.step;

@@ -58,8 +58,7 @@ class Injector {
   }
 
   bool join_other() {
-    world_.start_worker(str("other", engine_.below(100)), "other");
-    world_.stranger_came();
+    world_.start_worker(str("other", engine_.below(100)), true, "other");
     world_.fault_lasts_until(engine_.now() + 3000);
     return true;
   }
@@ -136,7 +135,7 @@ class Injector {
   }
 
   bool join(bool dies) {
-    WorkerProcess& newcomer = world_.start_worker(str("joined", engine_.below(100)));
+    WorkerProcess& newcomer = world_.start_worker(str("joined", engine_.below(100)), true);
     if (dies) newcomer.after(engine_.between(100, 3000), [&newcomer] { newcomer.kill(); });
     world_.fault_lasts_until(engine_.now() + 3000);
     return true;

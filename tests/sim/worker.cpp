@@ -12,11 +12,12 @@ namespace {
 
 constexpr Ms kTick = 200, kPoll = 500;
 
-WorkerConfig worker_config(const std::string& name, const std::string& host, int slots) {
+WorkerConfig worker_config(const std::string& name, const std::string& host, int slots, bool joined) {
   WorkerConfig config;
   config.worker = name;
   config.host = host;
   config.slots = slots;
+  config.joined = joined;
   config.last_restart = Time(4000);
   config.warm_up_limit = Time(8000);
   return config;
@@ -24,10 +25,11 @@ WorkerConfig worker_config(const std::string& name, const std::string& host, int
 
 }  // namespace
 
-WorkerProcess::WorkerProcess(World& world, std::string name, std::string host, std::string fingerprint)
+WorkerProcess::WorkerProcess(World& world, std::string name, std::string host, bool joined,
+                             std::string fingerprint)
     : Process(world, name, host),
       fingerprint_(std::move(fingerprint)),
-      machine_(worker_config(name, host, world.plan().slots), Time(world.engine().now())) {}
+      machine_(worker_config(name, host, world.plan().slots, joined), Time(world.engine().now())) {}
 
 void WorkerProcess::begin() {
   after(world().engine().between(0, kTick), [this] { tick(); });

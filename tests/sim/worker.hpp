@@ -13,7 +13,7 @@ namespace rekindle::sim {
 
 class WorkerProcess : public Process {
  public:
-  WorkerProcess(World& world, std::string name, std::string host, std::string fingerprint);
+  WorkerProcess(World& world, std::string name, std::string host, bool joined, std::string fingerprint);
   void begin();
 
   void feed(const protocol::WorkerEvent& event);

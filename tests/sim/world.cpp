@@ -78,8 +78,8 @@ TrainerProcess& World::start_trainer(const std::string& name, WorkerProcess& wor
   return trainer;
 }
 
-WorkerProcess& World::start_worker(const std::string& host, const std::string& fingerprint) {
-  auto process = std::make_unique<WorkerProcess>(*this, str("w", workers_.size()), host, fingerprint);
+WorkerProcess& World::start_worker(const std::string& host, bool joined, const std::string& fingerprint) {
+  auto process = std::make_unique<WorkerProcess>(*this, str("w", workers_.size()), host, joined, fingerprint);
   WorkerProcess& worker = *process;
   processes_.push_back(std::move(process));
   workers_.push_back(&worker);

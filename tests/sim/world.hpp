@@ -49,7 +49,8 @@ class World {
 
   // ---- processes ----
   TrainerProcess& start_trainer(const std::string& name, WorkerProcess& worker);
-  WorkerProcess& start_worker(const std::string& host, const std::string& fingerprint = "same");
+  WorkerProcess& start_worker(const std::string& host, bool joined = false,
+                              const std::string& fingerprint = "same");
   CoordinatorProcess& start_coordinator(const std::string& host, Supervisor* supervisor, bool restarted);
   void start_supervisor(const std::string& host, bool takes_over);
   TrainerProcess* trainer(const std::string& name);
@@ -80,8 +81,6 @@ class World {
   void flipped() { ++flips_; }
   int bits_flipped() const { return flips_; }
   void crash_injected() { ++crashes_injected_; }
-  void stranger_came() { ++strangers_; }
-  int strangers() const { return strangers_; }
   int crashes_injected() const { return crashes_injected_; }
   bool was_full() const { return was_full_; }
   void disk_is_full() { was_full_ = true; }
@@ -121,7 +120,7 @@ class World {
   TrainerProcess* focus_ = nullptr;
   std::set<std::string> cut_off_;
   std::set<int> stop_codes_;
-  int attempt_ = 0, flips_ = 0, crashes_injected_ = 0, crash_again_ = 0, faults_ = 0, strangers_ = 0;
+  int attempt_ = 0, flips_ = 0, crashes_injected_ = 0, crash_again_ = 0, faults_ = 0;
   std::set<protocol::GenerationId> crashed_again_;
   bool was_full_ = false, over_ = false, void_ = false;
   Ms last_fault_ = 0;
