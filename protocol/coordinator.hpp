@@ -256,6 +256,7 @@ class Coordinator {
   void show_members(const Origin& origin);
   void roll_back(const std::vector<std::string>& suspects);
   void restore_unreadable(const std::string& why);
+  std::vector<Restorable>::iterator restored();
   void restore_failed(const std::string& why);
   bool try_end();
   Finish saved_finish(std::uint64_t step) const;
@@ -332,6 +333,7 @@ class Coordinator {
   bool must_restore_ = false;     // what is held in memory is not to be trusted
   GenerationId doubted_;          // whose states those were
   int restore_tries_ = 0, read_tries_ = 0;
+  std::string restored_;  // the checkpoint that generation_ began with, if any
   static constexpr int kReadTries = 5;
   static constexpr Time kReadPause{1000};  // then twice as long each time
 

@@ -83,11 +83,18 @@ void Coordinator::judge_generation() {
   if (differ) roll_back(suspects);
 }
 
+// What the generation was to begin with; a newer one may have been committed since.
+std::vector<Restorable>::iterator Coordinator::restored() {
+  return std::find_if(config_.restorable.begin(), config_.restorable.end(),
+                      [this](const Restorable& each) { return each.checkpoint == restored_; });
+}
+
 // Storage that is away for a while must not cost checkpoints: it is tried again, and what cannot be read
 // stays where it is.
 void Coordinator::restore_unreadable(const std::string& why) {
-  if (config_.restorable.empty()) return;
-  const Restorable bad = config_.restorable.front();
+  const auto found = restored();
+  if (found == config_.restorable.end()) return;
+  const Restorable bad = *found;
   if (read_tries_ < kReadTries) {
     hold_until_ = now_ + kReadPause * (1 << read_tries_++);
     return emit(
@@ -99,16 +106,17 @@ void Coordinator::restore_unreadable(const std::string& why) {
                     "mend the storage, then run the same command again: no checkpoint was touched"});
   emit(Warn{str("checkpoint ", bad.checkpoint, " cannot be read (", why,
                 "); it stays where it is, and the one before is used")});
-  config_.restorable.erase(config_.restorable.begin());
+  config_.restorable.erase(found);
 }
 
 void Coordinator::restore_failed(const std::string& why) {
-  if (config_.restorable.empty()) return;
+  const auto found = restored();
+  if (found == config_.restorable.end()) return;
   std::set<std::string> hosts;
   for (const std::string& member : members_) {
     if (trainers_.contains(member)) hosts.insert(trainers_.at(member).ready.host);
   }
-  const Restorable bad = config_.restorable.front();
+  const Restorable bad = *found;
   if (hosts.size() > 1 && restore_tries_ % 2 == 0) {
     emit(Warn{str("checkpoint ", bad.checkpoint, " could not be restored (", why, "); other nodes try")});
     ++restore_tries_;
@@ -117,7 +125,7 @@ void Coordinator::restore_failed(const std::string& why) {
   emit(Warn{str("checkpoint ", bad.checkpoint, " is damaged (", why,
                 "); it is set aside and the one before is used")});
   emit(SetAside{bad.checkpoint});
-  config_.restorable.erase(config_.restorable.begin());
+  config_.restorable.erase(found);
   restore_tries_ = 0;
 }
 
@@ -218,6 +226,8 @@ void Coordinator::form() {
     return end({78, str("checkpoint ", from.restore->checkpoint, " was written by another build or machine"),
                 "leave --strict out to go on with bits that may differ"});
   }
+  const std::string restore = from.restore != nullptr ? from.restore->checkpoint : "";
+  if (std::exchange(restored_, restore) != restore) restore_tries_ = read_tries_ = 0;
   members_ = choose_members(from);
   sources_ = from.holders;
   generation_ = {config_.term, ++own_generations_};
@@ -242,7 +252,7 @@ void Coordinator::form() {
   start.generation = generation_;
   start.step = step_;
   start.recorded = config_.recorded_step;
-  start.restore = from.restore != nullptr ? from.restore->checkpoint : "";
+  start.restore = restored_;
   start.saved = committed_step() == step_;
   start.evaluate = evaluation_due(config_.job, step_) && !config_.evaluated.contains(step_);
   start.stop = stop_.has_value();

@@ -110,6 +110,7 @@ void Coordinator::adopt(const Start& started) {
   for (const int rank : started.sources) sources_.insert(members_[static_cast<std::size_t>(rank)]);
   past_members_.emplace_back(generation_, members_);
   began_ = started.step;
+  restored_ = started.restore;
   for (auto it = trainers_.begin(); it != trainers_.end();) {
     auto& [name, trainer] = *it;
     const bool moving = trainer.moving();

@@ -237,6 +237,26 @@ TEST_F(CoordinatorTest, DamagedCheckpoint_SetAsideAndANewGenerationFromTheOneBef
   EXPECT_EQ(starts[0].second.generation, (GenerationId{3, 2}));
 }
 
+// While a generation goes back to an older checkpoint, one that was under way is committed.
+TEST_F(CoordinatorTest, OlderCheckpointIsDamaged_ANewerOneIsNotSetAsideInItsPlace) {
+  config_.restorable = {{"old", 20, ""}};
+  run_two();
+  shard(0, 40);
+  ASSERT_EQ(of<Commit>(shard(1, 40)).size(), 1U);
+  const GenerationId writers = generation_;
+  park("a", 41, ParkReason::kStatesDiffer);
+  const auto back = sent<Start>(park("b", 41, ParkReason::kAborted));
+  ASSERT_EQ(back.size(), 2U);
+  EXPECT_EQ(back[0].second.restore, "old");
+  feed(CommitDone{writers, 40, "new", "{}", ""});
+  park("a", 0, ParkReason::kRestoreFailed, false);
+  const auto effects = park("b", 0, ParkReason::kAborted, false);
+  ASSERT_EQ(of<SetAside>(effects).size(), 1U);
+  EXPECT_EQ(of<SetAside>(effects)[0].checkpoint, "old");
+  ASSERT_EQ(sent<Start>(effects).size(), 2U);
+  EXPECT_EQ(sent<Start>(effects)[0].second.restore, "new");
+}
+
 // Storage that is away says nothing of what is on it.
 TEST_F(CoordinatorTest, CheckpointThatCannotBeRead_TriedAgainThenPassedOverAndNeverSetAside) {
   config_.restorable = {{"new", 40, ""}, {"old", 20, ""}};

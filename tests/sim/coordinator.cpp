@@ -26,7 +26,19 @@ void CoordinatorProcess::begin() {
   after(world().engine().between(20, 200), [this] { claim(0); });
 }
 
+// Without the storage it cannot come up: its supervisor starts another one, or (the first one) a person.
+template <class TryAgain>
+bool CoordinatorProcess::storage_is_away(TryAgain again) {
+  if (!world().disk().away()) return false;
+  if (restarted_)
+    exit(70);
+  else
+    after(500, again);
+  return true;
+}
+
 void CoordinatorProcess::claim(Ms silent) {
+  if (storage_is_away([this, silent] { claim(silent); })) return;
   const TermHolder* newest = world().disk().newest_term();
   const bool free = newest == nullptr || newest->ended;
   const bool dead_here = !free && newest->holder->host() == host() && !newest->holder->alive();
@@ -60,6 +72,7 @@ CoordinatorConfig CoordinatorProcess::survey() const {
 }
 
 void CoordinatorProcess::come_up() {
+  if (storage_is_away([this] { come_up(); })) return;
   machine_.emplace(survey(), Time(world().engine().now()));
   world().disk().publish(term_, host());
   if (world().telling()) world().tell(str(name(), " holds term ", term_));
@@ -73,7 +86,7 @@ void CoordinatorProcess::tick() {
   if (ticks_ % kTicksPerBeat == 0) {
     if (supervisor_ != nullptr)
       to_supervisor_.send(*supervisor_, 1, [this] { supervisor_->beat_from(*this); });
-    if (world().disk().stop_requested && !std::exchange(stop_seen_, true))
+    if (world().disk().stop_requested && !world().disk().away() && !std::exchange(stop_seen_, true))
       feed(StopAsked{75, "rekindle stop", Time(0)});
   }
   if (ticks_ % kTicksPerTermCheck == 0) look_for_newer_term();
@@ -82,7 +95,7 @@ void CoordinatorProcess::tick() {
 
 std::optional<std::uint64_t> CoordinatorProcess::newer_term() const {
   const TermHolder* newest = world().disk().newest_term();
-  if (newest->term > term_) return newest->term;
+  if (newest->term > term_ && !world().disk().away()) return newest->term;
   return std::nullopt;
 }
 
@@ -202,6 +215,8 @@ void CoordinatorProcess::commit(const Commit& effect) {
     feed(Fenced{*newer});
   } else if (world().disk().full()) {
     done.error = "no space left on device";
+  } else if (world().disk().away()) {
+    done.error = "the storage is away";
   } else if (!all_there(id, effect.shards)) {
     done.error = "a shard is gone";
   } else {
@@ -242,7 +257,7 @@ void CoordinatorProcess::sweep() {
 }
 
 void CoordinatorProcess::apply(const Abandon& effect) {
-  if (newer_term()) return;
+  if (newer_term() || world().disk().away()) return;
   const CheckpointId id{effect.step, effect.generation};
   const auto found = world().disk().checkpoints().find(id);
   if (found == world().disk().checkpoints().end()) return;
@@ -255,7 +270,7 @@ void CoordinatorProcess::apply(const Abandon& effect) {
 }
 
 void CoordinatorProcess::apply(const SetAside& effect) {
-  if (newer_term()) return;
+  if (newer_term() || world().disk().away()) return;
   if (StoredCheckpoint* stored = world().disk().find(effect.checkpoint)) {
     world().checks().sets_aside(effect.checkpoint, *stored);
     stored->set_aside = true;
@@ -290,7 +305,7 @@ void CoordinatorProcess::apply(const Finish& effect) {
   if (world().telling()) world().tell(str(name(), " ends (", effect.exit_code, "): ", effect.line));
   world().checks().finishes(*this, effect);
   after(kLastWords, [this, effect] {
-    world().disk().end_term(term_);
+    if (!world().disk().away()) world().disk().end_term(term_);
     if (supervisor_ != nullptr) {
       Supervisor* supervisor = supervisor_;
       to_supervisor_.send(*supervisor, 1,

@@ -36,6 +36,8 @@ class CoordinatorProcess : public Process {
  private:
   void claim(Ms silent);
   void come_up();
+  template <class TryAgain>
+  bool storage_is_away(TryAgain again);
   protocol::CoordinatorConfig survey() const;
   void tick();
   void look_for_newer_term();

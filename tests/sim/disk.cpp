@@ -21,6 +21,7 @@ void Disk::end_term(std::uint64_t term) {
 }
 
 const Disk::Place* Disk::place(const std::string& here) const {
+  if (away()) return nullptr;
   for (auto it = places_.rbegin(); it != places_.rend(); ++it) {
     if (shows(it->written, it->host, here)) return &*it;
   }

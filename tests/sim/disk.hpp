@@ -71,8 +71,10 @@ class Disk {
   StoredCheckpoint* find(const std::string& name);
   std::vector<std::pair<CheckpointId, StoredCheckpoint*>> committed();  // newest first
   bool full() const { return engine_.now() < full_until_; }
+  bool away() const { return engine_.now() < away_until_; }
   bool slow() const { return engine_.now() < slow_until_; }
   void fill_until(Ms when) { full_until_ = std::max(full_until_, when); }
+  void away_until(Ms when) { away_until_ = std::max(away_until_, when); }
   void slow_until(Ms when) { slow_until_ = std::max(slow_until_, when); }
 
   // ---- records and requests ----
@@ -82,7 +84,7 @@ class Disk {
 
  private:
   Engine& engine_;
-  Ms lag_, full_until_ = 0, slow_until_ = 0;
+  Ms lag_, full_until_ = 0, slow_until_ = 0, away_until_ = 0;
   std::vector<TermHolder> terms_;
   std::vector<Place> places_;
   std::map<CheckpointId, StoredCheckpoint> checkpoints_;

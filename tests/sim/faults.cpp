@@ -224,6 +224,14 @@ class Injector {
     return true;
   }
 
+  bool storage_away() {
+    const Ms ms = engine_.between(300, 20000);
+    world_.disk().away_until(engine_.now() + ms);
+    world_.storage_is_away(ms);
+    world_.fault_lasts_until(engine_.now() + ms);
+    return true;
+  }
+
   bool stop(bool by_file) {
     world_.ask_stop(engine_.chance(0.5) ? 75 : 130, engine_.chance(0.3) ? engine_.between(20, 2000) : 0,
                     by_file);
@@ -277,6 +285,7 @@ const char* to_text(Fault fault) {
                                     "break a data link",
                                     "disk full",
                                     "slow disk",
+                                    "storage away",
                                     "damage a checkpoint",
                                     "stop",
                                     "stop file",
@@ -358,6 +367,8 @@ bool inject(World& world, Fault fault) {
       return injector.disk_full();
     case Fault::kSlowDisk:
       return injector.slow_disk();
+    case Fault::kStorageAway:
+      return injector.storage_away();
     case Fault::kDamageCheckpoint:
       return injector.damage();
     case Fault::kStop:

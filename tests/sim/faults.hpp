@@ -44,6 +44,7 @@ enum class Fault {
   kBreakDataLink,
   kDiskFull,
   kSlowDisk,
+  kStorageAway,  // every call fails for a while
   kDamageCheckpoint,
   kStop,
   kStopFile,

@@ -161,6 +161,11 @@ Task<std::optional<Parked>> TrainerProcess::restore() {
   }
   Woken woken = co_await sleep(world().engine().between(5, 60));
   if (woken != Woken::kReady) co_return failed(woken);
+  if (world().disk().away()) {
+    Parked word = parked(ParkReason::kUnreadable);
+    word.detail = "the storage is away";
+    co_return word;
+  }
   if (stored == nullptr || stored->damaged || stored->set_aside) {
     Parked word = parked(ParkReason::kRestoreFailed);
     word.detail = str(start_.restore, stored == nullptr ? " is not there" : " is damaged");
@@ -348,9 +353,9 @@ void TrainerProcess::begin_shard(bool parks) {
 void TrainerProcess::write_shard() {
   Disk& disk = world().disk();
   const CheckpointId id = writing_->id;
-  if (disk.full()) {
+  if (disk.full() || disk.away()) {
     writing_.reset();
-    return say(ShardFailed{id.generation, name(), id.step, "no space left on device"});
+    return say(ShardFailed{id.generation, name(), id.step, "it cannot be written"});
   }
   // The real one reads a state that the step loop does not touch before all of it has been read.
   if (planted(Bug::kUpdateBeforeSnapshot)) writing_->state = state_;
@@ -368,9 +373,9 @@ void TrainerProcess::finish_shard() {
   Disk& disk = world().disk();
   const CheckpointId id = writing_->id;
   const auto stored = disk.checkpoints().find(id);
-  if (stored == disk.checkpoints().end() || !stored->second.shards.contains(writing_->rank)) {
+  if (disk.away() || stored == disk.checkpoints().end() || !stored->second.shards.contains(writing_->rank)) {
     writing_.reset();
-    return say(ShardFailed{id.generation, name(), id.step, "its directory is gone"});
+    return say(ShardFailed{id.generation, name(), id.step, "its directory cannot be found"});
   }
   stored->second.shards[writing_->rank].durable = true;
   const ShardWritten written = shard_written();

@@ -84,6 +84,8 @@ class World {
   int crashes_injected() const { return crashes_injected_; }
   bool was_full() const { return was_full_; }
   void disk_is_full() { was_full_ = true; }
+  void storage_is_away(Ms ms) { away_ms_ += ms; }
+  Ms was_away() const { return away_ms_; }
 
   // ---- verdicts ----
   void violated(const std::string& what);
@@ -123,7 +125,7 @@ class World {
   int attempt_ = 0, flips_ = 0, crashes_injected_ = 0, crash_again_ = 0, faults_ = 0;
   std::set<protocol::GenerationId> crashed_again_;
   bool was_full_ = false, over_ = false, void_ = false;
-  Ms last_fault_ = 0;
+  Ms last_fault_ = 0, away_ms_ = 0;
   std::string violation_;
 };
 
