@@ -188,30 +188,40 @@ fs::path cifar_data() {
   return data.path;
 }
 
+namespace {
+// What CTest asks for; else the run chooses.
+Arguments asked_exchange() {
+  const char* exchange = std::getenv("REKINDLE_TEST_EXCHANGE");
+  return exchange == nullptr ? Arguments{} : Arguments{"--exchange", exchange};
+}
+}  // namespace
+
 Arguments mnist_run(const fs::path& run_dir, int workers, int steps) {
-  return {"local",   "--run-dir", run_dir,  "--workers",  std::to_string(workers),
-          "--model", "mnist-cnn", "--data", mnist_data(), "--batch-size",
-          "16",      "--leaves",  "8",      "--steps",    std::to_string(steps)};
+  return Arguments{"local",   "--run-dir", run_dir,  "--workers",  std::to_string(workers),
+                   "--model", "mnist-cnn", "--data", mnist_data(), "--batch-size",
+                   "16",      "--leaves",  "8",      "--steps",    std::to_string(steps)} +
+         asked_exchange();
 }
 
 Arguments vgg_run(const fs::path& run_dir, int workers, int steps) {
-  return {"local",
-          "--run-dir",
-          run_dir,
-          "--workers",
-          std::to_string(workers),
-          "--model",
-          "vgg11",
-          "--data",
-          cifar_data(),
-          "--image-size",
-          "64",
-          "--batch-size",
-          "4",
-          "--leaves",
-          "4",
-          "--steps",
-          std::to_string(steps)};
+  return Arguments{"local",
+                   "--run-dir",
+                   run_dir,
+                   "--workers",
+                   std::to_string(workers),
+                   "--model",
+                   "vgg11",
+                   "--data",
+                   cifar_data(),
+                   "--image-size",
+                   "64",
+                   "--batch-size",
+                   "4",
+                   "--leaves",
+                   "4",
+                   "--steps",
+                   std::to_string(steps)} +
+         asked_exchange();
 }
 
 }  // namespace rekindle::process_test

@@ -171,8 +171,9 @@ std::string bytes_at(const fs::path& file, std::uintptr_t offset, std::size_t co
   return in ? bytes : "";
 }
 
-// Where `bytes` stand in the memory of a process; 0 if nowhere.
-std::uintptr_t find_in_memory(pid_t pid, const std::string& bytes) {
+// Where `bytes` stand in the memory of a process: the state, and copies of it that were let go.
+std::vector<std::uintptr_t> find_in_memory(pid_t pid, const std::string& bytes) {
+  std::vector<std::uintptr_t> places;
   std::ifstream maps(str("/proc/", pid, "/maps"));
   for (std::string line; std::getline(maps, line);) {
     unsigned long first = 0, last = 0;
@@ -181,9 +182,10 @@ std::uintptr_t find_in_memory(pid_t pid, const std::string& bytes) {
     // Nothing small, and not the terabytes that sanitizers reserve.
     if (std::string(mode) != "rw-p" || last - first < (1UL << 20) || last - first > (1UL << 36)) continue;
     const std::string memory = bytes_at(str("/proc/", pid, "/mem"), first, last - first);
-    if (const auto found = memory.find(bytes); found != std::string::npos) return first + found;
+    for (auto at = memory.find(bytes); at != std::string::npos; at = memory.find(bytes, at + 1))
+      places.push_back(first + at);
   }
-  return 0;
+  return places;
 }
 
 // Flips one bit of the state of a suspended trainer, found by the bytes of its newest checkpoint. False: it
@@ -197,12 +199,13 @@ bool flip_a_bit(pid_t pid, const fs::path& run_dir) {
   const fs::path shard = newest / "shard-00000-of-00003.h5";
   const std::string bytes = bytes_at(shard, fs::file_size(shard) / 2, 64);
   if (bytes.find_first_not_of('\0') == std::string::npos) return false;
-  const std::uintptr_t at = find_in_memory(pid, bytes);
-  if (at == 0) return false;
+  const auto places = find_in_memory(pid, bytes);
   std::fstream memory(str("/proc/", pid, "/mem"), std::ios::in | std::ios::out | std::ios::binary);
-  memory.seekp(static_cast<std::streamoff>(at));
-  memory.put(static_cast<char>(bytes[0] ^ 4));
-  return static_cast<bool>(memory.flush());
+  for (const std::uintptr_t at : places) {
+    memory.seekp(static_cast<std::streamoff>(at));
+    memory.put(static_cast<char>(bytes[0] ^ 4));
+  }
+  return !places.empty() && memory.flush();
 }
 
 TEST_F(Membership, FlippedBitInOneReplica_FoundRolledBackAndTheSameEnd) {
