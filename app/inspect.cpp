@@ -93,7 +93,7 @@ std::string verdict(const json& c) {
 }
 
 std::string when(const json& c) {
-  const std::string created = c["created"];
+  std::string created = c["created"];
   if (c["age_seconds"].is_null()) return created;
   return str(created, ", ", format_duration(std::chrono::seconds(c["age_seconds"].get<std::int64_t>())),
              " ago");

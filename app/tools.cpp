@@ -25,7 +25,7 @@ namespace {
 
 // "running" in a file that its writer left behind is not the truth.
 std::string true_state(const run::Layout& layout, const nlohmann::json& status) {
-  const std::string state = status.value("state", "unknown");
+  std::string state = status.value("state", "unknown");
   if (state != "running") return state;
   const auto holder = run::newest_term(layout);
   return holder && *holder && run::provably_gone(**holder) ? "ended without a word (killed?)" : state;

@@ -281,6 +281,8 @@ void Checks::gave_up(CoordinatorProcess& coordinator, const Finish& finish) {
     if (world_.was_away() > 30000) return;  // that long it is tried again
   } else if (says("before training begins")) {
     if (world_.crashes_injected() >= 3 && formed_ == 0) return;
+  } else if (says("no trainer came up")) {
+    if (world_.workers().empty()) return;  // they died while their supervisor stood still
   } else if (says("no memory is left")) {
     if (formed_ == 0) return;  // most often it is the same for all of them
   } else if (says("not finite")) {
