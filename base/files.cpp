@@ -53,7 +53,7 @@ fs::path temporary_beside(const fs::path& path) {
 Error errno_error(std::string_view what, const fs::path& path) {
   const int error = errno;
   return Error{
-      ExitCode::kGaveUp, str(what, " ", path.string(), ": ", std::strerror(error)), {}, !is_gone(error)};
+      ExitCode::kGaveUp, str(what, " ", path.string(), ": ", std::strerror(error)), {}, error != ENOENT};
 }
 
 void Fd::reset() {

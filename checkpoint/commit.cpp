@@ -69,15 +69,32 @@ Status commit(const fs::path& run_dir, const Manifest& manifest, std::chrono::mi
   return renamed;
 }
 
+namespace {
+
+// Missing is only what is missing from a folder that is there: else the storage is away.
+Error no_manifest(const fs::path& checkpoint_dir, const fs::path& manifest) {
+  std::error_code seen, around;
+  fs::status(manifest, seen);
+  const bool there = fs::is_directory(checkpoint_dir.parent_path(), around);
+  const bool away =
+      (seen && seen != std::errc::no_such_file_or_directory && seen != std::errc::not_a_directory) || !there;
+  const std::string why = !away   ? "it has no manifest.json"
+                          : there ? seen.message()
+                                  : "its folder is not there: is the storage?";
+  return {ExitCode::kGaveUp, str(checkpoint_dir.string(), " is not a committed checkpoint"), why, away};
+}
+
+}  // namespace
+
 Result<Manifest> read_manifest(const fs::path& checkpoint_dir, std::chrono::milliseconds patience) {
   const fs::path path = checkpoint_dir / kManifestFile;
   std::error_code code;
-  if (!await_file(path, patience) || !fs::is_regular_file(path, code)) {
-    return fail(str(checkpoint_dir.string(), " is not a committed checkpoint"), "it has no manifest.json");
-  }
-  if (const auto bytes = fs::file_size(path, code); code || bytes > kMaxManifestBytes) {
+  if (!await_file(path, patience) || !fs::is_regular_file(path, code))
+    return forward_error(no_manifest(checkpoint_dir, path));
+  const auto bytes = fs::file_size(path, code);
+  if (code) return forward_error(no_manifest(checkpoint_dir, path));
+  if (bytes > kMaxManifestBytes)
     return damaged(path, {ExitCode::kGaveUp, str("it has ", bytes, " bytes"), {}});
-  }
   REKINDLE_TRY(const std::string text, read_text(path));
   auto manifest = parse_manifest(text);
   if (!manifest) return damaged(path, manifest.error());

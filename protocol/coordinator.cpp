@@ -78,15 +78,7 @@ void Coordinator::handle(const WorkerBeatSeen& event) {
   for (const TrainerBeat& beat : event.trainers) heard(event.worker, beat);
 }
 
-void Coordinator::handle(const WorkerLost& event) {
-  if (workers_.erase(event.worker) == 0) return;
-  std::vector<std::string> lost;
-  for (const auto& [name, trainer] : trainers_) {
-    if (trainer.worker == event.worker) lost.push_back(name);
-  }
-  emit(Warn{str("worker ", event.worker, " was lost: ", event.why)});
-  lose(lost, "its worker was lost");
-}
+void Coordinator::handle(const WorkerLost& event) { lose_workers({event.worker}, event.why); }
 
 void Coordinator::handle(const TrainerSaid& event) {
   const auto found = workers_.find(event.worker);
@@ -229,7 +221,7 @@ void Coordinator::gather_time_is_over() {
 
 // A stop that must be over soon cannot wait for a step that takes longer: the state before it is written.
 void Coordinator::give_up_step_if_short() {
-  if (!stop_ || stop_until_ == Time(0) || step_given_up_ || phase_ != Phase::kRunning) return;
+  if (!stop_ || stop_until_ == Time(0) || step_given_up_ || saves_ || phase_ != Phase::kRunning) return;
   bool writing = false;
   for (const auto& [name, trainer] : trainers_) {
     writing = writing || trainer.parked || trainer.beat.phase == TrainerPhase::kWriting;

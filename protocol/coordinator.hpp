@@ -228,17 +228,18 @@ class Coordinator {
   int rank_of(const std::string& trainer) const;  // a member's
   void go_on_if_adopted();
   bool fits(const std::string& worker, const TrainerReady& ready);
-  void take_fingerprint(const std::string& fingerprint);
+  void take_fingerprint(std::string fingerprint);
   void refuse(const std::string& worker, const TrainerReady& ready);
   bool joined(const std::string& worker) const;
   bool own_trainer_there() const;
   void lose(const std::vector<std::string>& trainers, const std::string& why);
+  void lose_workers(const std::vector<std::string>& workers, const std::string& why);
   void kill(const std::string& trainer, const std::string& why);
   void judge_silence();
   void judge_hangs();
   void judge_stalls();
   void blame(int rank, int other);
-  void crashed(const std::string& trainer, const std::string& how);
+  void crashed(const std::string& worker, const std::string& trainer, const std::string& how);
   void judge_crashes();
 
   // coordinator_generations.cpp
@@ -256,6 +257,7 @@ class Coordinator {
   void show_members(const Origin& origin);
   void roll_back(const std::vector<std::string>& suspects);
   void restore_unreadable(const std::string& why);
+  bool left_by_itself(int rank) const;
   std::vector<Restorable>::iterator restored();
   void restore_failed(const std::string& why);
   bool try_end();
@@ -333,13 +335,16 @@ class Coordinator {
   bool must_restore_ = false;     // what is held in memory is not to be trusted
   GenerationId doubted_;          // whose states those were
   int restore_tries_ = 0, read_tries_ = 0;
-  std::string restored_;  // the checkpoint that generation_ began with, if any
+  GenerationId restore_judged_;  // whose failure to restore has been dealt with
+  std::string restored_;         // the checkpoint that generation_ began with, if any
   static constexpr int kReadTries = 5;
   static constexpr Time kReadPause{1000};  // then twice as long each time
 
   std::optional<StopAsked> stop_;
   Time stop_until_{0};
   bool step_given_up_ = false;
+  bool saves_ = false;            // generation_ began when the stop was known: it makes no step
+  bool still_gathering_ = false;  // while adopting: where nothing comes of it, no new gather time begins
   std::optional<Finish> ending_;
   bool fenced_ = false, regrouping_ = false, too_few_ = false;
   std::optional<Time> newcomers_since_;

@@ -52,6 +52,22 @@ void Coordinator::regroup() {
   if (!try_end()) form_if_possible();
 }
 
+// Whether a member parked for a reason of its own: its links end with that, and are well.
+bool Coordinator::left_by_itself(int rank) const {
+  if (rank < 0 || rank >= static_cast<int>(members_.size())) return false;
+  const auto found = trainers_.find(members_[static_cast<std::size_t>(rank)]);
+  if (found == trainers_.end() || !found->second.parked) return false;
+  switch (found->second.parked->reason) {
+    case ParkReason::kCut:  // its last words may not have reached the others
+    case ParkReason::kFinished:
+    case ParkReason::kAborted:
+    case ParkReason::kExchangeFailed:
+      return false;
+    default:
+      return true;
+  }
+}
+
 // What its members said when they parked.
 void Coordinator::judge_generation() {
   bool differ = false;
@@ -72,15 +88,17 @@ void Coordinator::judge_generation() {
     }
   }
   // Both ends of the link are alive (or blame() does not find them): it is the link.
-  if (const auto link = std::exchange(suspect_link_, std::nullopt)) {
+  if (const auto link = std::exchange(suspect_link_, std::nullopt); link && !left_by_itself(link->second)) {
     blame(link->first, link->second);
     hold_until_ = now_ + config_.link_pause;  // tells a blink from a broken link
   }
-  if (read_error)
-    restore_unreadable(*read_error);
-  else if (restore_error)
-    restore_failed(*restore_error);
-  if (differ) roll_back(suspects);
+  // Those that come back while nothing has been formed since say it again: no further try, nor another fault.
+  const bool restore_was_judged = restore_judged_ == generation_, states_were = doubted_ == generation_;
+  if ((read_error || restore_error) && !restore_was_judged) {
+    restore_judged_ = generation_;
+    read_error ? restore_unreadable(*read_error) : restore_failed(*restore_error);
+  }
+  if (differ && !states_were) roll_back(suspects);
 }
 
 // What the generation was to begin with; a newer one may have been committed since.
@@ -200,7 +218,7 @@ void Coordinator::wait_for_trainers() {
   if (phase_ == Phase::kGathering) return;
   phase_ = Phase::kGathering;
   wait_until_ = now_ + config_.regroup_time;
-  gather_until_ = now_ + config_.gather_time;
+  if (!std::exchange(still_gathering_, false)) gather_until_ = now_ + config_.gather_time;
   emit(Tell{str("waiting for trainers: ", trainers_.size(), " are there")});
 }
 
@@ -221,6 +239,10 @@ bool Coordinator::enough_trainers() const {
 }
 
 void Coordinator::form() {
+  if (fingerprint_.empty() && !trainers_.empty()) {  // none of the run's own came
+    take_fingerprint(trainers_.begin()->second.ready.fingerprint);
+    if (trainers_.size() < config_.job.min_trainers) return wait_for_trainers();
+  }
   const Origin from = origin();
   if (from.restore != nullptr && other_fingerprint(*from.restore) && config_.job.strict) {
     return end({78, str("checkpoint ", from.restore->checkpoint, " was written by another build or machine"),
@@ -234,6 +256,8 @@ void Coordinator::form() {
   past_members_.emplace_back(generation_, members_);
   if (past_members_.size() > kRememberedGenerations) past_members_.pop_front();
   gone_.clear();
+  still_gathering_ = false;
+  saves_ = stop_.has_value();
   phase_ = Phase::kRunning;
   any_formed_ = true;
   began_ = step_ = from.step;

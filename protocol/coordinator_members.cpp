@@ -1,6 +1,7 @@
 // Who is there, and who is not any more.
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 #include "base/text.hpp"
 #include "protocol/coordinator.hpp"
@@ -92,7 +93,10 @@ bool Coordinator::belongs(const TrainerState& state) {
     return false;
   // The connections broke, and nothing has been formed since: it may still be running, and it holds what
   // counts.
-  if (phase_ == Phase::kGathering) wait_for_members();
+  if (phase_ == Phase::kGathering) {
+    still_gathering_ = true;
+    wait_for_members();
+  }
   return phase_ == Phase::kAdopting || phase_ == Phase::kParking || trainers_.contains(state.ready.trainer);
 }
 
@@ -111,6 +115,7 @@ void Coordinator::adopt(const Start& started) {
   past_members_.emplace_back(generation_, members_);
   began_ = started.step;
   restored_ = started.restore;
+  saves_ = started.stop;
   for (auto it = trainers_.begin(); it != trainers_.end();) {
     auto& [name, trainer] = *it;
     const bool moving = trainer.moving();
@@ -151,16 +156,20 @@ void Coordinator::go_on_if_adopted() {
   }
   phase_ = Phase::kRunning;
   emit(Tell{str("generation ", to_text(generation_), " is taken over with ", members_.size(), " trainers")});
+  const GenerationId taken_over = generation_;
   review_checkpoints();
+  if (generation_ != taken_over || phase_ != Phase::kRunning) return;  // what was missing was a commit
   if (stop_) stop_members();
   if (!whole) abort_members();
   if (everyone_parked()) regroup();
 }
 
 bool Coordinator::fits(const std::string& worker, const TrainerReady& ready) {
-  if (fingerprint_.empty() || (!any_formed_ && trainers_.empty())) fingerprint_ = ready.fingerprint;
-  // Helpers that were quicker do not say what the run is like.
-  if (!any_formed_ && !joined(worker) && !own_trainer_there()) take_fingerprint(ready.fingerprint);
+  if (!any_formed_ && !own_trainer_there()) {
+    // Helpers that were quicker do not say what the run is like.
+    if (joined(worker)) return true;
+    take_fingerprint(ready.fingerprint);
+  }
   if (ready.fingerprint == fingerprint_) return true;
   if (!any_formed_ && !config_.restarted && !joined(worker))
     give_up({78, unlike(ready, fingerprint_), kAllAlike});
@@ -169,11 +178,11 @@ bool Coordinator::fits(const std::string& worker, const TrainerReady& ready) {
   return false;
 }
 
-void Coordinator::take_fingerprint(const std::string& fingerprint) {
-  fingerprint_ = fingerprint;
+void Coordinator::take_fingerprint(std::string fingerprint) {
+  fingerprint_ = std::move(fingerprint);
   std::vector<std::string> others;
   for (const auto& [name, trainer] : trainers_) {
-    if (trainer.ready.fingerprint == fingerprint) continue;
+    if (trainer.ready.fingerprint == fingerprint_) continue;
     refuse(trainer.worker, trainer.ready);
     others.push_back(name);
   }
@@ -220,6 +229,21 @@ void Coordinator::lose(const std::vector<std::string>& trainers, const std::stri
   if (phase_ == Phase::kParking && everyone_parked()) regroup();
 }
 
+// All at once: a generation that forms meanwhile must not have trainers of the next one in it.
+void Coordinator::lose_workers(const std::vector<std::string>& workers, const std::string& why) {
+  std::vector<std::string> lost;
+  bool any = false;
+  for (const std::string& worker : workers) {
+    if (workers_.erase(worker) == 0) continue;
+    any = true;
+    for (const auto& [name, trainer] : trainers_) {
+      if (trainer.worker == worker) lost.push_back(name);
+    }
+    emit(Warn{str("worker ", worker, " was lost: ", why)});
+  }
+  if (any) lose(lost, "its worker was lost");
+}
+
 void Coordinator::kill(const std::string& trainer, const std::string& why) {
   const auto found = trainers_.find(trainer);
   if (found == trainers_.end()) return;
@@ -234,7 +258,7 @@ void Coordinator::judge_silence() {
   for (const auto& [name, worker] : workers_) {
     if (now_ - worker.heard > config_.lost_after) workers.push_back(name);
   }
-  for (const std::string& worker : workers) handle(WorkerLost{worker, why});
+  lose_workers(workers, why);
   for (const auto& [name, trainer] : trainers_) {
     if (now_ - trainer.heard > config_.lost_after) trainers.push_back(name);
   }
@@ -319,10 +343,11 @@ void Coordinator::blame(int rank, int other) {
 // ---- crashes ----
 
 // A trainer ended by itself: not killed from outside, not told to.
-void Coordinator::crashed(const std::string& trainer, const std::string& how) {
+void Coordinator::crashed(const std::string& worker, const std::string& trainer, const std::string& how) {
   const auto found = trainers_.find(trainer);
   const bool member = found != trainers_.end() && found->second.rank >= 0;
   if (!any_formed_) {
+    if (joined(worker)) return;
     if (++early_crashes_ >= kCrashLimit * std::max(config_.expected_trainers, 1) && !config_.restarted)
       give_up({70, str("trainers end before training begins: ", how), "look at logs/ in the run directory"});
     return;

@@ -91,6 +91,7 @@ void Coordinator::heard(const std::string&, const Parked& message) {
   found->second.progressed = now_;
   if (message.holds) step_ = std::max(step_, message.held_step);
   review_checkpoints();
+  if (message.generation != generation_) return;  // all is written, and the next one has begun
   if (phase_ == Phase::kAdopting) return go_on_if_adopted();
   if (phase_ != Phase::kRunning && phase_ != Phase::kParking) return;
   // As all of them agree about a cut, whoever parks for another reason ends the generation.
@@ -114,9 +115,9 @@ void Coordinator::heard(const std::string&, const TrainerBeat& message) {
   if (planted(Bug::kHeldStepByControlThread) && trainer.parked) trainer.parked->held_step = message.step;
 }
 
-void Coordinator::heard(const std::string&, const TrainerFailed& message) {
+void Coordinator::heard(const std::string& worker, const TrainerFailed& message) {
   // Before training began it is most often the same for all of them: a wrong path, a full memory.
-  if (!any_formed_ && !config_.restarted && trainers_.empty())
+  if (!any_formed_ && !config_.restarted && trainers_.empty() && !joined(worker))
     return give_up({message.exit_code, message.what, message.hint});
   emit(Warn{str("trainer ", message.trainer, ": ", message.what,
                 message.hint.empty() ? "" : str(": ", message.hint))});
@@ -127,7 +128,7 @@ void Coordinator::heard(const std::string& worker, const TrainerExited& message)
                                             : str("it ended with exit code ", message.code);
   const bool by_itself = message.by_signal ? message.code != SIGKILL : message.code != 0;
   if (by_itself && !ending_)
-    crashed(message.trainer, str("trainer ", message.trainer, " of ", worker, ": ", how));
+    crashed(worker, message.trainer, str("trainer ", message.trainer, " of ", worker, ": ", how));
   gone_.insert(message.trainer);
   lose({message.trainer}, how);
   if (phase_ == Phase::kAdopting) go_on_if_adopted();

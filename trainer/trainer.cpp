@@ -124,6 +124,8 @@ class Trainer {
   Parked run_in(const Start& start, exchange::Exchange& exchange) {
     if (const auto why = refusal(start, held_)) return parked(start, ParkReason::kRefused, *why);
     link_.set_phase(TrainerPhase::kConnecting, start.step);
+    // What is held counts for nothing any more, whether this generation comes about or not.
+    if (start.sources.empty()) held_ = {false, 0};
     if (auto status = exchange.connect(); !status)
       return parked(start, status.error(), ParkReason::kExchangeFailed);
     // Whoever is no source gets another state.
@@ -159,7 +161,6 @@ class Trainer {
 
   // Brings the replica to the state of a checkpoint, or to its initial values.
   Status reach(const Start& start, exchange::Exchange& exchange) {
-    held_ = {false, 0};
     if (start.restore.empty()) {
       failure_ = begin();
       held_ = {failure_.has_value(), 0};

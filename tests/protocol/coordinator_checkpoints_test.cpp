@@ -237,6 +237,57 @@ TEST_F(CoordinatorTest, DamagedCheckpoint_SetAsideAndANewGenerationFromTheOneBef
   EXPECT_EQ(starts[0].second.generation, (GenerationId{3, 2}));
 }
 
+TEST_F(CoordinatorTest, WorkerThatReconnectsWhileACheckpointCannotBeRead_IsNoFurtherTry) {
+  config_.restorable = {{"only", 40, ""}};
+  run_two();
+  park("a", 0, ParkReason::kUnreadable, false);
+  park("b", 0, ParkReason::kAborted, false);
+  Start start;
+  start.generation = generation_;
+  start.step = 40;
+  start.restore = "only";
+  start.members = std::vector<Member>{{"a", {}}, {"b", {}}};
+  for (int i = 0; i < 6; ++i) {
+    feed(WorkerLost{"w-h", "its connection broke"});
+    Registration again{"w-h", "h", "build", 2, {}};
+    for (const char* name : {"a", "b"}) {
+      const bool is_a = name[0] == 'a';
+      TrainerState state;
+      state.ready = TrainerReady{name, "h", "cpu", "{}", {}, 1};
+      state.started = start;
+      state.started->rank = is_a ? 0 : 1;
+      state.parked = Parked{
+          generation_, name, false, 0, is_a ? ParkReason::kUnreadable : ParkReason::kAborted, -1, {}, "why"};
+      again.trainers.push_back(state);
+    }
+    feed(WorkerRegistered{again});
+  }
+  EXPECT_EQ(machine_->phase(), Phase::kGathering);
+  EXPECT_EQ(sent<Start>(pass(Time(5000))).size(), 2U);
+}
+
+TEST_F(CoordinatorTest, TheLastWordOfACommit_TheGenerationThatItLetsBeginIsNotAborted) {
+  run_two();
+  shard(0, 10);
+  park("a", 10, ParkReason::kCut);
+  Parked late = parked("b", 9, ParkReason::kExchangeFailed);
+  late.peer = 0;
+  const auto effects = say(late);
+  ASSERT_EQ(sent<Start>(effects).size(), 2U);
+  EXPECT_TRUE(sent<Abort>(effects).empty());
+}
+
+TEST_F(CoordinatorTest, StopWithin_TheGenerationThatSavesIsNotGivenUp) {
+  run_two();
+  say(StepDone{generation_, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3000, 2});
+  feed(StopAsked{75, "SIGTERM", Time(5000)});
+  pass(Time(1000));
+  say(TrainerExited{"b", true, 9});
+  now_ += Time(100);
+  ASSERT_EQ(sent<Start>(park("a", 7, ParkReason::kAborted)).size(), 1U);
+  EXPECT_TRUE(sent<Abort>(pass(Time(4500))).empty());
+}
+
 // While a generation goes back to an older checkpoint, one that was under way is committed.
 TEST_F(CoordinatorTest, OlderCheckpointIsDamaged_ANewerOneIsNotSetAsideInItsPlace) {
   config_.restorable = {{"old", 20, ""}};

@@ -49,6 +49,7 @@ class CoordinatorTest : public ::testing::Test {
   // A trainer of `rekindle join`, with a worker of its own.
   std::vector<Effect> help(const std::string& trainer, const std::string& fingerprint) {
     const std::string worker = str("w-", trainer);
+    workers_.insert(worker);
     feed(WorkerRegistered{{worker, worker, "build", 1, {}, true}});
     return say(TrainerReady{trainer, worker, "cpu", fingerprint, {}, 1}, worker);
   }

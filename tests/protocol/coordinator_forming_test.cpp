@@ -62,6 +62,35 @@ TEST_F(CoordinatorTest, HelpersOfAnotherFingerprintCameFirst_TheRunsOwnTrainersC
   }
 }
 
+TEST_F(CoordinatorTest, HelperUnlikeTheRunCameFirst_TheOneThatIsLikeItIsKept) {
+  begin();
+  help("c", "{\"threads\":2}");
+  EXPECT_TRUE(of<DismissWorker>(help("d", "{\"threads\":1}")).empty());
+  EXPECT_EQ(of<DismissWorker>(ready("a", "{\"threads\":1}")).size(), 1U);
+  EXPECT_TRUE(machine_->trainers().contains("d"));
+}
+
+TEST_F(CoordinatorTest, HelpersAloneWhenTheGatherTimeIsOver_ThoseThatAreAlikeBegin) {
+  begin();
+  help("c", "{\"threads\":2}");
+  help("d", "{\"threads\":1}");
+  help("e", "{\"threads\":2}");
+  const auto effects = pass(config_.gather_time);
+  EXPECT_EQ(sent<Start>(effects).size(), 2U);
+  EXPECT_EQ(of<DismissWorker>(effects).size(), 1U);
+}
+
+TEST_F(CoordinatorTest, HelperThatFailsOrCrashesBeforeTrainingBegins_DoesNotEndTheRun) {
+  begin();
+  feed(WorkerRegistered{{"w-c", "hc", "build", 1, {}, true}});
+  say(TrainerFailed{"c", 78, "no data", ""}, "w-c");
+  EXPECT_FALSE(finish());
+  for (int i = 0; i < 20; ++i) say(TrainerExited{str("c", i), true, SIGILL}, "w-c");
+  EXPECT_FALSE(finish());
+  ready("a");
+  EXPECT_EQ(sent<Start>(ready("b")).size(), 2U);
+}
+
 TEST_F(CoordinatorTest, CheckpointOfAnotherFingerprint_OneWarningOrRefusedWhenStrict) {
   config_.restorable = {{"c", 40, "{\"threads\":4}"}};
   begin();

@@ -155,6 +155,11 @@ void Checks::coordinator_decides(CoordinatorProcess& coordinator, const std::vec
     if (const auto* abandon = std::get_if<Abandon>(&effect))
       known.open.erase({abandon->step, abandon->generation});
     if (const auto* order = std::get_if<OrderKill>(&effect)) kills(coordinator, order->kill);
+    const auto* warn = std::get_if<Warn>(&effect);
+    if (warn != nullptr && warn->line.find("states are not alike") != std::string::npos) {
+      flips_noticed_ = world_.bits_flipped();
+      noticed_in_ = std::max(known.generation, known.adopted);
+    }
     const auto* send = std::get_if<SendTrainer>(&effect);
     if (send == nullptr) continue;
     if (const auto* start = std::get_if<Start>(&send->message)) {
@@ -322,6 +327,9 @@ void Checks::commits(CoordinatorProcess& coordinator, const Commit& commit) {
     if (!shard.durable) world_.violated(str(id.name(), " is committed before shard ", rank, " is durable"));
     if (shard.state != stored.shards.at(0).state)
       world_.violated(str(id.name(), " is committed though its writers' states differ"));
+    const bool noticed = world_.bits_flipped() == flips_noticed_ && noticed_in_ < commit.generation;
+    if (shard.tainted && noticed)
+      world_.violated(str(id.name(), " holds a flipped state that was noticed in ", to_text(noticed_in_)));
     if (shard.tainted)
       world_.bits_are_void(str(id.name(), " holds a flipped state that nobody could notice"));
     if (!shard.tainted && shard.state != world_.right().at(commit.step))

@@ -84,7 +84,9 @@ class Checks {
   std::map<std::string, protocol::GenerationId> entered_;  // by trainer
   std::map<std::uint64_t, Knowledge> known_;               // by term
   std::uint64_t highest_done_ = 0;
-  int formed_ = 0;  // generations of this attempt
+  int flips_noticed_ = 0;              // how many there had been when states were last found unlike
+  protocol::GenerationId noticed_in_;  // those of that generation
+  int formed_ = 0;                     // generations of this attempt
 };
 
 }  // namespace rekindle::sim

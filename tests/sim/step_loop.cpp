@@ -98,6 +98,7 @@ Task<TrainerProcess::Woken> TrainerProcess::meet(Header mine, std::vector<Header
 }
 
 Task<std::optional<Parked>> TrainerProcess::reach() {
+  if (start_.sources.empty()) set_held({false, 0});
   const Woken met = co_await connect();
   if (met != Woken::kReady) co_return failed(met);
   saved_ = start_.saved;
@@ -139,7 +140,6 @@ Task<std::optional<Parked>> TrainerProcess::copy() {
 }
 
 Task<std::optional<Parked>> TrainerProcess::restore() {
-  set_held({false, 0});
   if (start_.restore.empty()) {
     state_ = world().right().at(0);
     tainted_ = false;
