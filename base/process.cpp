@@ -29,7 +29,7 @@ Result<Child> spawn(const std::vector<std::string>& argv,
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
     bool replaced = false;
-    for (const auto& [key, value] : environment) replaced = replaced || text.starts_with(key + "=");
+    for (const auto& [key, value] : environment) replaced = replaced || text.starts_with(str(key, "="));
     if (!replaced) entries.push_back(text);
   }
   for (const auto& [key, value] : environment) entries.push_back(key + "=" + value);

@@ -60,7 +60,7 @@ void Coordinator::handle(const WorkerRegistered& event) {
   for (const auto& [name, trainer] : trainers_) {
     if (trainer.worker != r.worker) continue;
     const bool there = std::any_of(r.trainers.begin(), r.trainers.end(),
-                                   [&](const TrainerState& t) { return t.ready.trainer == name; });
+                                   [&name = name](const TrainerState& t) { return t.ready.trainer == name; });
     if (!there) missing.push_back(name);
   }
   gone_.insert(missing.begin(), missing.end());

@@ -282,6 +282,7 @@ void Coordinator::form() {
   start.stop = stop_.has_value();
   if (planted(Bug::kStopLostWithCarrier)) start.stop = false;
   std::vector<Member> list;
+  list.reserve(members_.size());
   for (std::size_t rank = 0; rank < members_.size(); ++rank) {
     list.push_back({members_[rank], trainers_.at(members_[rank]).ready.address});
     if (from.holders.contains(members_[rank])) start.sources.push_back(static_cast<int>(rank));
@@ -320,6 +321,7 @@ std::vector<std::string> Coordinator::choose_members(const Origin& origin) const
   if (all.size() > config_.job.leaves) all.resize(config_.job.leaves);
   std::stable_sort(all.begin(), all.end(), by_rank);
   std::vector<std::string> members;
+  members.reserve(all.size());
   for (Candidate& candidate : all) members.push_back(std::move(candidate.name));
   // A second try to restore deals the shards to other trainers: a bad node must not condemn a good
   // checkpoint.

@@ -40,7 +40,7 @@ void measure(Stage& stage, const Sizes& sizes) {
   const std::int64_t all_ready = stage.wait_for("ready", began);
   print("all workers but one, at once: from the start of their processes to welcome",
         seconds(began, all_ready), "s");
-  stage.wait_for_trainers(static_cast<std::size_t>(many * sizes.trainers));
+  stage.wait_for_trainers(static_cast<std::size_t>(many) * static_cast<std::size_t>(sizes.trainers));
   print("  processor time of the coordinator until then", stage.coordinator().cpu_seconds - empty.cpu_seconds,
         "s");
 

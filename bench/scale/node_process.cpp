@@ -64,6 +64,7 @@ void run_nodes(const NodeOptions& options, Fd main_socket) {
   Channel main(std::move(main_socket));
   Milestones milestones(options.nodes * options.trainers, main);
   std::vector<std::unique_ptr<Node>> nodes;
+  nodes.reserve(static_cast<std::size_t>(options.nodes));
   for (int i = 0; i < options.nodes; ++i) {
     nodes.push_back(std::make_unique<Node>(
         options.layout, config_of(options, options.first + i), options.first + i,

@@ -41,6 +41,7 @@ double timed(int threads, const std::function<Status(int)>& work) {
   const auto began = std::chrono::steady_clock::now();
   {
     std::vector<std::jthread> all;
+    all.reserve(static_cast<std::size_t>(threads));
     for (int i = 0; i < threads; ++i) all.emplace_back([&work, i] { need(work(i)); });
   }
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();

@@ -159,7 +159,7 @@ TEST_F(Commit, ManifestThatIsNotThere_MissingOnlyWhereItsFolderCanBeRead) {
   const auto missing = read_manifest(directory_of(run_dir, {5, 1, 1}));
   ASSERT_FALSE(missing);
   EXPECT_FALSE(missing.error().by_system);
-  fs::remove(run_dir / "checkpoints");
+  fs::remove_all(run_dir / "checkpoints");
   const auto away = read_manifest(directory_of(run_dir, {5, 1, 1}));
   ASSERT_FALSE(away);
   EXPECT_TRUE(away.error().by_system) << "the storage may come back";
