@@ -258,6 +258,7 @@ class Coordinator {
   void roll_back(const std::vector<std::string>& suspects);
   void restore_unreadable(const std::string& why);
   bool left_by_itself(int rank) const;
+  bool better_commit_under_way() const;
   std::vector<Restorable>::iterator restored();
   void restore_failed(const std::string& why);
   bool try_end();

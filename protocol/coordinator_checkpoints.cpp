@@ -174,7 +174,7 @@ void Coordinator::save_again_if_lost() {
 void Coordinator::after_checkpoint() {
   if (phase_ == Phase::kRunning && !members_.empty() && everyone_parked()) return regroup();
   if (phase_ == Phase::kRunning) cut_for_newcomers();
-  if (phase_ == Phase::kGathering && stop_) form_if_possible();
+  if (phase_ == Phase::kGathering) form_if_possible();
 }
 
 }  // namespace rekindle::protocol

@@ -210,8 +210,17 @@ void Coordinator::form_if_possible() {
     if (commit_under_way) return wait_for_trainers();
     return form();
   }
-  if (enough_trainers() && now_ >= hold_until_) return form();
+  if (enough_trainers() && now_ >= hold_until_ && !better_commit_under_way()) return form();
   wait_for_trainers();
+}
+
+// What nobody holds any more may be about to be on disk: going back further would make its steps twice.
+bool Coordinator::better_commit_under_way() const {
+  const Origin from = origin();
+  return from.holders.empty() &&
+         std::any_of(checkpoints_.begin(), checkpoints_.end(), [&](const auto& entry) {
+           return entry.second.committing && entry.first.first > from.step;
+         });
 }
 
 void Coordinator::wait_for_trainers() {

@@ -288,17 +288,42 @@ TEST_F(CoordinatorTest, StopWithin_TheGenerationThatSavesIsNotGivenUp) {
   EXPECT_TRUE(sent<Abort>(pass(Time(4500))).empty());
 }
 
-// While a generation goes back to an older checkpoint, one that was under way is committed.
-TEST_F(CoordinatorTest, OlderCheckpointIsDamaged_ANewerOneIsNotSetAsideInItsPlace) {
+TEST_F(CoordinatorTest, CommitUnderWayWhenAllIsLost_IsWaitedFor) {
   config_.restorable = {{"old", 20, ""}};
   run_two();
   shard(0, 40);
   ASSERT_EQ(of<Commit>(shard(1, 40)).size(), 1U);
+  park("a", 41, ParkReason::kStatesDiffer);
+  EXPECT_TRUE(sent<Start>(park("b", 41, ParkReason::kAborted)).empty());
+  const auto starts = sent<Start>(feed(CommitDone{generation_, 40, "new", "{}", ""}));
+  ASSERT_EQ(starts.size(), 2U);
+  EXPECT_EQ(starts[0].second.restore, "new");
+}
+
+TEST_F(CoordinatorTest, CommitUnderWayWhenAllIsLostFails_TheOlderCheckpointIsUsed) {
+  config_.restorable = {{"old", 20, ""}};
+  run_two();
+  shard(0, 40);
+  shard(1, 40);
+  park("a", 41, ParkReason::kStatesDiffer);
+  park("b", 41, ParkReason::kAborted);
+  const auto starts = sent<Start>(feed(CommitDone{generation_, 40, "", "", "no space"}));
+  ASSERT_EQ(starts.size(), 2U);
+  EXPECT_EQ(starts[0].second.restore, "old");
+}
+
+// While a generation goes back to an older checkpoint, one that was still being written is committed.
+TEST_F(CoordinatorTest, OlderCheckpointIsDamaged_ANewerOneIsNotSetAsideInItsPlace) {
+  config_.restorable = {{"old", 20, ""}};
+  run_two();
   const GenerationId writers = generation_;
+  begin_shard("b", 40);
+  shard(0, 40);
   park("a", 41, ParkReason::kStatesDiffer);
   const auto back = sent<Start>(park("b", 41, ParkReason::kAborted));
   ASSERT_EQ(back.size(), 2U);
   EXPECT_EQ(back[0].second.restore, "old");
+  ASSERT_EQ(of<Commit>(say(ShardWritten{writers, "b", 40, 1, "s", "t", "d", 1})).size(), 1U);
   feed(CommitDone{writers, 40, "new", "{}", ""});
   park("a", 0, ParkReason::kRestoreFailed, false);
   const auto effects = park("b", 0, ParkReason::kAborted, false);
