@@ -158,7 +158,9 @@ void Checks::coordinator_decides(CoordinatorProcess& coordinator, const std::vec
     const auto* warn = std::get_if<Warn>(&effect);
     if (warn != nullptr && warn->line.find("states are not alike") != std::string::npos) {
       flips_noticed_ = world_.bits_flipped();
+      doubted_.clear();
       noticed_in_ = std::max(known.generation, known.adopted);
+      for (const Member& member : generations_[noticed_in_].start.members) doubted_.insert(member.trainer);
     }
     const auto* send = std::get_if<SendTrainer>(&effect);
     if (send == nullptr) continue;
@@ -178,7 +180,25 @@ void Checks::coordinator_decides(CoordinatorProcess& coordinator, const std::vec
   }
 }
 
+// A state in which somebody has seen a flipped bit is never a source again, whoever coordinates. Where all
+// who had seen it died before they could tell, nobody can know.
+void Checks::trusts(const Start& start) {
+  if (start.sources.empty()) return;
+  for (std::size_t rank = 0; rank < start.members.size(); ++rank) {
+    const std::string& name = start.members[rank].trainer;
+    if (!doubted_.contains(name)) continue;
+    const bool source = std::count(start.sources.begin(), start.sources.end(), static_cast<int>(rank)) > 0;
+    if (!source) doubted_.erase(name);
+    const TrainerProcess* trainer = world_.trainer(name);
+    const bool was_told = trainer->generation() > noticed_in_;
+    if (source && was_told && trainer->tainted() && world_.bits_flipped() == flips_noticed_)
+      world_.violated(
+          str(to_text(start.generation), " goes on from what ", name, " holds, which was found flipped"));
+  }
+}
+
 void Checks::forms(CoordinatorProcess& coordinator, const Start& start) {
+  trusts(start);
   if (generations_.contains(start.generation))
     world_.violated(str(to_text(start.generation), " is formed twice"));
   ++formed_;
@@ -327,9 +347,6 @@ void Checks::commits(CoordinatorProcess& coordinator, const Commit& commit) {
     if (!shard.durable) world_.violated(str(id.name(), " is committed before shard ", rank, " is durable"));
     if (shard.state != stored.shards.at(0).state)
       world_.violated(str(id.name(), " is committed though its writers' states differ"));
-    const bool noticed = world_.bits_flipped() == flips_noticed_ && noticed_in_ < commit.generation;
-    if (shard.tainted && noticed)
-      world_.violated(str(id.name(), " holds a flipped state that was noticed in ", to_text(noticed_in_)));
     if (shard.tainted)
       world_.bits_are_void(str(id.name(), " holds a flipped state that nobody could notice"));
     if (!shard.tainted && shard.state != world_.right().at(commit.step))

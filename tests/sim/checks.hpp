@@ -70,6 +70,7 @@ class Checks {
     std::uint64_t newest_held = 0;  // by the trainers that it told to quit
   };
   void forms(CoordinatorProcess& coordinator, const protocol::Start& start);
+  void trusts(const protocol::Start& start);
   void kills(CoordinatorProcess& coordinator, const protocol::KillTrainer& kill);
   void quits(CoordinatorProcess& coordinator, const std::string& trainer);
   void adopts_patiently(CoordinatorProcess& coordinator, const protocol::GenerationId& adopted);
@@ -84,9 +85,10 @@ class Checks {
   std::map<std::string, protocol::GenerationId> entered_;  // by trainer
   std::map<std::uint64_t, Knowledge> known_;               // by term
   std::uint64_t highest_done_ = 0;
-  int flips_noticed_ = 0;              // how many there had been when states were last found unlike
-  protocol::GenerationId noticed_in_;  // those of that generation
-  int formed_ = 0;                     // generations of this attempt
+  int flips_noticed_ = 0;          // how many there had been when states were last found unlike
+  std::set<std::string> doubted_;  // whose states those were, until they get others
+  protocol::GenerationId noticed_in_;
+  int formed_ = 0;  // generations of this attempt
 };
 
 }  // namespace rekindle::sim
