@@ -226,6 +226,7 @@ class Coordinator {
   void wait_for_members();
   std::optional<Parked> waiting_source(const std::string& trainer, const std::optional<Parked>& parked) const;
   int rank_of(const std::string& trainer) const;  // a member's
+  const Trainer* member(int rank) const;          // nullptr: no such rank, or it is not there any more
   void go_on_if_adopted();
   bool fits(const std::string& worker, const TrainerReady& ready);
   void take_fingerprint(std::string fingerprint);

@@ -54,10 +54,9 @@ void Coordinator::regroup() {
 
 // Whether a member parked for a reason of its own: its links end with that, and are well.
 bool Coordinator::left_by_itself(int rank) const {
-  if (rank < 0 || rank >= static_cast<int>(members_.size())) return false;
-  const auto found = trainers_.find(members_[static_cast<std::size_t>(rank)]);
-  if (found == trainers_.end() || !found->second.parked) return false;
-  switch (found->second.parked->reason) {
+  const Trainer* const trainer = member(rank);
+  if (trainer == nullptr || !trainer->parked) return false;
+  switch (trainer->parked->reason) {
     case ParkReason::kCut:  // its last words may not have reached the others
     case ParkReason::kFinished:
     case ParkReason::kAborted:

@@ -82,6 +82,12 @@ int Coordinator::rank_of(const std::string& trainer) const {
   return static_cast<int>(std::find(members_.begin(), members_.end(), trainer) - members_.begin());
 }
 
+const Coordinator::Trainer* Coordinator::member(int rank) const {
+  if (rank < 0 || rank >= static_cast<int>(members_.size())) return nullptr;
+  const auto found = trainers_.find(members_[static_cast<std::size_t>(rank)]);
+  return found == trainers_.end() ? nullptr : &found->second;
+}
+
 // Whether that trainer is in generation_; a coordinator without a generation of its own takes the newest that
 // it is told of.
 bool Coordinator::belongs(const TrainerState& state) {
@@ -308,16 +314,12 @@ void Coordinator::judge_stalls() {
 
 // Evidence that two members cannot reach each other, though both are alive: the third time one of them goes.
 void Coordinator::blame(int rank, int other) {
-  const auto worker_of = [&](int r) -> std::string {
-    if (r < 0 || r >= static_cast<int>(members_.size())) return "";
-    const auto found = trainers_.find(members_[static_cast<std::size_t>(r)]);
-    return found == trainers_.end() ? "" : found->second.worker;
-  };
-  const std::string a = worker_of(rank), b = worker_of(other);
-  if (a.empty() || b.empty() || a == b) return;
+  if (member(rank) == nullptr || member(other) == nullptr) return;
+  const std::string a = member(rank)->worker, b = member(other)->worker;
+  if (a == b) return;
   const int times = ++broken_links_[std::minmax(a, b)];
   const auto named = [&](const std::string& worker, int r) {
-    return str("worker ", worker, " on ", trainers_.at(members_[static_cast<std::size_t>(r)]).ready.host);
+    return str("worker ", worker, " on ", member(r)->ready.host);
   };
   emit(Warn{str("the data link between ", named(a, rank), " and ", named(b, other),
                 " failed, though both are alive (", times, " of ", kBrokenLinkLimit, " times)")});

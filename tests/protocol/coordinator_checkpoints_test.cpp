@@ -288,25 +288,26 @@ TEST_F(CoordinatorTest, StopWithin_TheGenerationThatSavesIsNotGivenUp) {
   EXPECT_TRUE(sent<Abort>(pass(Time(4500))).empty());
 }
 
-TEST_F(CoordinatorTest, CommitUnderWayWhenAllIsLost_IsWaitedFor) {
-  config_.restorable = {{"old", 20, ""}};
-  run_two();
-  shard(0, 40);
-  ASSERT_EQ(of<Commit>(shard(1, 40)).size(), 1U);
-  park("a", 41, ParkReason::kStatesDiffer);
-  EXPECT_TRUE(sent<Start>(park("b", 41, ParkReason::kAborted)).empty());
+// Step 40 is being committed when the states of step 41 are found unlike.
+class CommitUnderWay : public CoordinatorTest {
+ protected:
+  void SetUp() override {
+    config_.restorable = {{"old", 20, ""}};
+    run_two();
+    shard(0, 40);
+    ASSERT_EQ(of<Commit>(shard(1, 40)).size(), 1U);
+    park("a", 41, ParkReason::kStatesDiffer);
+    EXPECT_TRUE(sent<Start>(park("b", 41, ParkReason::kAborted)).empty());
+  }
+};
+
+TEST_F(CommitUnderWay, IsWaitedFor) {
   const auto starts = sent<Start>(feed(CommitDone{generation_, 40, "new", "{}", ""}));
   ASSERT_EQ(starts.size(), 2U);
   EXPECT_EQ(starts[0].second.restore, "new");
 }
 
-TEST_F(CoordinatorTest, CommitUnderWayWhenAllIsLostFails_TheOlderCheckpointIsUsed) {
-  config_.restorable = {{"old", 20, ""}};
-  run_two();
-  shard(0, 40);
-  shard(1, 40);
-  park("a", 41, ParkReason::kStatesDiffer);
-  park("b", 41, ParkReason::kAborted);
+TEST_F(CommitUnderWay, Fails_TheOlderCheckpointIsUsed) {
   const auto starts = sent<Start>(feed(CommitDone{generation_, 40, "", "", "no space"}));
   ASSERT_EQ(starts.size(), 2U);
   EXPECT_EQ(starts[0].second.restore, "old");
