@@ -1,4 +1,5 @@
 // rekindle-control: the coordinator and worker processes (CAF lives here and nowhere else).
+#include <unistd.h>
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -8,6 +9,7 @@
 #include "actors/worker.hpp"
 #include "app/report.hpp"
 #include "app/run_config.hpp"
+#include "app/signals.hpp"
 #include "base/log.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
@@ -31,7 +33,7 @@ int main(int argc, char** argv) {
   std::optional<std::string> interface, port_range;
   std::uint64_t term = 0, attempt = 0, wait_ms = 86400000;
   int trainers = 1;
-  bool joined = false;
+  bool joined = false, stdio = false;
   CLI::App* coordinator = cli.add_subcommand("coordinator", "owns the membership of a run");
   coordinator->add_option("--run-dir", run_dir)->required();
   coordinator->add_option("--trainers", trainers, "how many to wait for");
@@ -45,6 +47,8 @@ int main(int argc, char** argv) {
   worker->add_option("--interface", interface, "where its trainers listen (default: run.toml)");
   worker->add_option("--port-range", port_range);
   worker->add_flag("--joined", joined, "it helps a run that does not need it");
+  worker->add_flag("--supervised-by-stdio", stdio,
+                   "the end of stdin ends it; signals are told on stdout, for another node");
   worker->add_option("--wait-ms", wait_ms, "how long to wait for a coordinator");
   try {
     cli.parse(argc, argv);
@@ -61,14 +65,15 @@ int main(int argc, char** argv) {
   if (!build) return report(build.error());
   if (interface) job->interface = *interface;
   if (port_range) job->port_range = *port_range;
-  Fd supervisor(kInheritedFd);
+  if (stdio) report_signals();  // before there are other threads
+  Fd supervisor(stdio ? STDIN_FILENO : kInheritedFd);
   if (coordinator->parsed()) {
     start_logging("coordinator", layout.log("coordinator"), LogLevel::kNone);
     return actors::run_coordinator({layout, *job, trainers, attempt, old_stop, *build},
                                    std::move(supervisor));
   }
   if (name.empty()) name = "w-" + random_hex(4);
-  start_logging("worker " + name, layout.log("worker-" + name.substr(0, name.find('-'))), LogLevel::kNone);
+  start_logging("worker " + name, layout.log("worker-" + name.substr(0, name.rfind('-'))), LogLevel::kNone);
   const std::string trainer = own_executable().parent_path() / "rekindle-trainer";
   return actors::run_worker(
       {layout, *job, name, *build, trainer, joined, term, std::chrono::milliseconds(wait_ms)},

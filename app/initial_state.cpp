@@ -45,6 +45,12 @@ Result<InitialState> read_initial_state(LocalOptions& options, int channels) {
   return initial;
 }
 
+Status measure_state(LocalOptions& options, int channels) {
+  REKINDLE_TRY(const checkpoint::StateSpec spec, model::state_spec(model_config(options.job, channels)));
+  options.state_bytes = checkpoint::total_bytes(spec);
+  return {};
+}
+
 Status keep_initial_state(const InitialState& initial, const LocalOptions& options,
                           const run::Layout& layout) {
   if (!initial.chosen.empty()) return checkpoint::keep_initial(layout.initial_state(), initial.chosen);

@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <span>
 
-#include "app/local_workers.hpp"
 #include "app/prepare.hpp"
 #include "app/run_config.hpp"
 #include "app/signals.hpp"
+#include "app/workers.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "run/layout.hpp"
@@ -30,9 +30,10 @@ Result<int> join(const JoinOptions& options) {
   const std::string interface = options.interface.empty() ? job.interface : options.interface;
   const std::string port_range = options.port_range.empty() ? job.port_range : options.port_range;
   REKINDLE_CHECK(check_network(interface, port_range));
-  LocalWorkers workers({"worker", "--run-dir", options.run_dir, "--joined", "--wait-ms",
+  ThisMachine machine(options.workers);
+  Workers workers(machine, {"worker", "--run-dir", options.run_dir, "--joined", "--wait-ms",
                         str(options.wait.count()), "--interface", interface, "--port-range", port_range});
-  REKINDLE_CHECK(workers.start_all(options.workers, 0));
+  REKINDLE_CHECK(workers.start_all(0));
   while (!workers.done()) {
     std::vector<pollfd> waits{{signals.get(), POLLIN, 0}};
     workers.watch(waits);

@@ -10,10 +10,13 @@
 #include "app/foreign_file.hpp"
 #include "app/inspect.hpp"
 #include "app/join.hpp"
+#include "app/kept_program.hpp"
 #include "app/options.hpp"
 #include "app/prepare.hpp"
 #include "app/report.hpp"
 #include "app/signals.hpp"
+#include "app/slurm.hpp"
+#include "app/submit.hpp"
 #include "app/supervisor.hpp"
 #include "app/tools.hpp"
 #include "base/duration.hpp"
@@ -22,6 +25,7 @@
 #include "base/text.hpp"
 #include "data/dataset.hpp"
 #include "run/layout.hpp"
+#include "slurm/environment.hpp"
 
 namespace rekindle::app {
 namespace {
@@ -29,9 +33,7 @@ namespace {
 int report(const Status& status) { return status ? 0 : app::report(status.error()); }
 
 // The parts live in programs of their own, so that only they load CAF or LibTorch.
-int become(const char* program, std::vector<std::string> arguments) {
-  const std::string path = own_executable().parent_path() / program;
-  arguments.insert(arguments.begin(), path);
+int become(const std::filesystem::path& path, std::vector<std::string> arguments) {
   std::vector<char*> argv;
   argv.reserve(arguments.size() + 1);
   for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -54,11 +56,74 @@ int local(JobOptions& job_options) {
   return run_local(*options, std::move(*initial));
 }
 
+// What a rebuild may not change: the run's own programs go on.
+int slurm(JobOptions& job_options, const SlurmOptions& how, const std::vector<std::string>& arguments) {
+  hold_signals();
+  auto options = job_options.resolve();
+  if (!options) return app::report(options.error());
+  auto job = prepare_slurm(*options, how);
+  if (!job) return app::report(job.error());
+  auto initial = prepare(*options);
+  if (!initial) return app::report(initial.error());
+  const auto kept = keep_program(run::Layout(options->run_dir));
+  if (!kept) return app::report(kept.error());
+  if (own_executable().parent_path() != *kept) return become(*kept / "rekindle", arguments);
+  if (const std::string line = completed_line(*options); !line.empty()) {
+    std::printf("%s\n", line.c_str());
+    return 0;
+  }
+  start_logging("rekindle", run::Layout(options->run_dir).log("supervisor"), LogLevel::kInfo);
+  look_around(*job, *options);
+  return run_slurm(*job, *options, std::move(*initial));
+}
+
+// %A, %a and %j are this job's.
+std::vector<std::string> expand_patterns(int argc, char** argv) {
+  std::vector<std::string> arguments(argv, argv + argc);
+  const auto environment = slurm::read_environment();
+  if (!environment) return arguments;
+  for (std::string& argument : arguments) argument = slurm::expand_pattern(argument, *environment);
+  return arguments;
+}
+
+// Takes submit's own arguments out of the command line; what is left can be parsed as a job's.
+SubmitOptions take_submit_options(std::vector<std::string>& arguments) {
+  SubmitOptions submit;
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  if (dashes != arguments.end()) {
+    submit.sbatch_arguments.assign(dashes + 1, arguments.end());
+    arguments.erase(dashes, arguments.end());
+  }
+  submit.print = std::erase(arguments, "--print") > 0;
+  submit.job_arguments.assign(arguments.begin() + 2, arguments.end());
+  constexpr std::string_view kRunDir = "--run-dir";
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    if (word.starts_with(std::string(kRunDir) + "=")) submit.run_dir = word.substr(kRunDir.size() + 1);
+    if (word == kRunDir && i + 1 < arguments.size()) submit.run_dir = arguments[i + 1];
+  }
+  for (std::string& argument : arguments) argument = without_job(argument);
+  return submit;
+}
+
+int submit(JobOptions& job_options, SubmitOptions& submit_options) {
+  auto options = job_options.resolve();
+  if (!options) return app::report(options.error());
+  return run_submit(*options, submit_options);
+}
+
 int main(int argc, char** argv) {
+  std::vector<std::string> arguments(argv, argv + argc);
+  SubmitOptions submit_options;
+  if (argc > 1 && arguments[1] == "slurm") arguments = expand_patterns(argc, argv);
+  if (argc > 1 && arguments[1] == "submit") submit_options = take_submit_options(arguments);
   if (argc > 1) {
     const std::string part = argv[1];
-    if (part == "coordinator" || part == "worker") return become("rekindle-control", {argv + 1, argv + argc});
-    if (part == "trainer") return become("rekindle-trainer", {argv + 2, argv + argc});
+    if (part == "coordinator" || part == "worker") return become(program_path("rekindle-control"), arguments);
+    if (part == "trainer") {
+      arguments.erase(arguments.begin());
+      return become(program_path("rekindle-trainer"), arguments);
+    }
     if (part == kReadH5 && argc == 3) return run_read_h5(argv[2]);
   }
   CLI::App cli("Rekindle trains image models with data parallelism and never loses work.", "rekindle");
@@ -68,6 +133,20 @@ int main(int argc, char** argv) {
   CLI::App* local_command =
       cli.add_subcommand("local", "train on this machine: a supervisor, a coordinator and N workers");
   JobOptions job_options(*local_command);
+
+  CLI::App* slurm_command = cli.add_subcommand("slurm", "train in a Slurm batch job: the batch script execs it");
+  JobOptions slurm_job_options(*slurm_command);
+  SlurmOptions slurm_options;
+  slurm_command
+      ->add_option("--on-limit", slurm_options.on_limit, "at the time limit and when preempted: requeue or exit")
+      ->check(CLI::IsMember({"requeue", "exit"}));
+  slurm_command->add_option("--requeue-within", slurm_options.requeue_within,
+                            "how long to ask a Slurm that does not answer, with a unit");
+  CLI::App* submit_command = cli.add_subcommand(
+      "submit", "write the batch script of a run and hand it to sbatch: submit [OPTIONS] -- [SBATCH OPTIONS]");
+  JobOptions submit_job_options(*submit_command);
+  bool print = false;  // for --help: it has been taken out of the arguments
+  submit_command->add_flag("--print", print, "show the batch script, and submit nothing");
 
   std::string run_dir, path, file, kind, directory;
   bool json = false, with_optimizer = false;
@@ -126,7 +205,9 @@ int main(int argc, char** argv) {
   data_command->add_option("--seed", seed);
 
   try {
-    cli.parse(argc, argv);
+    std::vector<const char*> words;
+    for (const std::string& argument : arguments) words.push_back(argument.c_str());
+    cli.parse(static_cast<int>(words.size()), words.data());
   } catch (const CLI::CallForHelp&) {
     const auto chosen = cli.get_subcommands();
     std::cout << (chosen.empty() ? cli.help() : chosen.front()->help());
@@ -142,6 +223,8 @@ int main(int argc, char** argv) {
     return app::report(Error{ExitCode::kUsage, what, "see rekindle --help"});
   }
   if (local_command->parsed()) return local(job_options);
+  if (submit_command->parsed()) return submit(submit_job_options, submit_options);
+  if (slurm_command->parsed()) return slurm(slurm_job_options, slurm_options, arguments);
   if (join_command->parsed()) {
     const auto patience = parse_duration(wait);
     if (!patience) return app::report(patience.error());

@@ -21,8 +21,8 @@ using protocol::Job;
 struct JobOptions::Raw {
   std::string run_dir, config_file, model = "vgg11", optimizer, dataset, data, augment, precision = "fp32",
                                     device = "auto", exchange = "auto", checkpoint_interval = "10min",
-                                    trainers_per_worker = "auto", gather_time = "5min", lost_after = "5s",
-                                    hang_after = "10min", stop_within, interface, port_range, init;
+                                    trainers_per_worker = "auto", lost_after = "5s",
+                                    hang_after = "10min", stop_within, interface, port_range, init, gather_time;
   std::uint64_t workers = 1, batch_size = 128, leaves = 8, seed = 1, threads = 1, loader_threads = 2,
                 keep = 3, checkpoint_every = 0, lr_step = 30, min_trainers = 1, hash_every = 100;
   std::optional<std::uint64_t> steps, epochs, image_size, classes;
@@ -295,6 +295,7 @@ Result<LocalOptions> JobOptions::resolve_values() {
   job.loader_threads = r.loader_threads;
   job.trainers_per_worker = 1;
   if (r.trainers_per_worker != "auto") {
+    options.own_trainers = true;
     job.trainers_per_worker = std::strtoull(r.trainers_per_worker.c_str(), nullptr, 10);
     if (job.trainers_per_worker < 1 || job.trainers_per_worker > 1024 ||
         r.trainers_per_worker.find_first_not_of("0123456789") != std::string::npos) {
@@ -319,7 +320,9 @@ Result<LocalOptions> JobOptions::resolve_values() {
                 str("--min-trainers ", job.min_trainers, " is more than --leaves ", job.leaves),
                 "at most as many trainers as leaves work at once");
   job.hash_every = r.hash_every;
-  REKINDLE_CHECK(set_duration(job.gather_time_ms, "--gather-time", r.gather_time));
+  options.own_gather_time = !r.gather_time.empty();
+  if (options.own_gather_time)
+    REKINDLE_CHECK(set_duration(job.gather_time_ms, "--gather-time", r.gather_time));
   REKINDLE_CHECK(set_duration(job.lost_after_ms, "--lost-after", r.lost_after));
   REKINDLE_CHECK(set_duration(job.hang_after_ms, "--hang-after", r.hang_after));
   if (!r.stop_within.empty())

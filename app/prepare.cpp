@@ -132,12 +132,15 @@ Status check_resume(const Job& before, LocalOptions& options, const run::Layout&
 
 }  // namespace
 
-Result<InitialState> prepare(LocalOptions& options) {
+namespace {
+
+Result<InitialState> prepare_run(LocalOptions& options, bool begins_now) {
   const run::Layout layout(options.run_dir);
   REKINDLE_TRY(const int channels, complete_from_data(options.job));
+  REKINDLE_CHECK(measure_state(options, channels));
   REKINDLE_TRY(InitialState initial, read_initial_state(options, channels));
   REKINDLE_CHECK(check_directory(layout));
-  REKINDLE_CHECK(check_holder(layout));
+  if (begins_now) REKINDLE_CHECK(check_holder(layout));
   options.job.cpu_capability = this_cpu();
   REKINDLE_TRY(const std::optional<Job> before, earlier_job(options, layout));
   if (before)
@@ -146,6 +149,15 @@ Result<InitialState> prepare(LocalOptions& options) {
     std::printf("starts from %s: %zu of its %zu tensors\n", options.init.c_str(), initial.chosen.size(),
                 initial.tensors.state.size());
   return initial;
+}
+
+}  // namespace
+
+Result<InitialState> prepare(LocalOptions& options) { return prepare_run(options, true); }
+
+Status check_for_later(LocalOptions& options) {
+  REKINDLE_TRY(const InitialState initial, prepare_run(options, false));
+  return {};
 }
 
 std::string completed_line(const LocalOptions& options) {

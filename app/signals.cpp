@@ -1,10 +1,13 @@
 #include "app/signals.hpp"
 
 #include <sys/signalfd.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "base/text.hpp"
 
@@ -17,6 +20,8 @@ sigset_t stop_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) sigaddset(&set, signal);
   return set;
 }
+
+constexpr const char* kPrefix = "rekindle: signal ";
 
 }  // namespace
 
@@ -31,6 +36,24 @@ Result<Fd> take_signals() {
   Fd fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd) return fail(str("signalfd: ", std::strerror(errno)));
   return fd;
+}
+
+void report_signals() {
+  hold_signals();
+  std::thread([] {
+    const sigset_t set = stop_signals();
+    for (int signal = 0; ::sigwait(&set, &signal) == 0;) {
+      const std::string line = str(kPrefix, signal, "\n");
+      if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) continue;  // nobody listens any more
+    }
+  }).detach();
+}
+
+std::optional<int> signal_in(const std::string& line) {
+  if (!line.starts_with(kPrefix)) return std::nullopt;
+  const int signal = std::atoi(line.c_str() + std::strlen(kPrefix));
+  const sigset_t set = stop_signals();
+  return signal > 0 && signal < NSIG && sigismember(&set, signal) == 1 ? std::optional(signal) : std::nullopt;
 }
 
 }  // namespace rekindle::app

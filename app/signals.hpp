@@ -1,6 +1,9 @@
 // The signals by which a person or Slurm ends a run, as a file descriptor.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "base/files.hpp"
 #include "base/result.hpp"
 
@@ -12,5 +15,10 @@ void hold_signals();
 
 // Holds them, and gives the descriptor to read signalfd_siginfo from. Source: signalfd(2).
 Result<Fd> take_signals();
+
+// A worker on another node has no say in what a signal means: from now on it prints each one as a line, which
+// signal_in() knows at the other end. Before there are other threads.
+void report_signals();
+std::optional<int> signal_in(const std::string& line);
 
 }  // namespace rekindle::app

@@ -11,7 +11,6 @@
 #include <optional>
 #include <span>
 
-#include "app/local_workers.hpp"
 #include "app/prepare.hpp"
 #include "app/progress.hpp"
 #include "app/run_config.hpp"
@@ -37,11 +36,12 @@ bool good_end(int exit_code) { return exit_code == 0 || exit_code == 75 || exit_
 
 class Supervisor {
  public:
-  Supervisor(const LocalOptions& options, InitialState initial)
-      : options_(options),
+  Supervisor(Site& site, const LocalOptions& options, InitialState initial)
+      : site_(site),
+        options_(options),
         initial_(std::move(initial)),
         layout_(options.run_dir),
-        workers_({"worker", "--run-dir", options.run_dir}) {}
+        workers_(site.machines(), site.worker_arguments()) {}
 
   Result<int> run() {
     REKINDLE_TRY(signals_, take_signals());
@@ -69,11 +69,10 @@ class Supervisor {
 
  private:
   Status start_coordinator() {
-    const auto trainers = options_.workers * options_.job.trainers_per_worker;
     coordinator_started_ = heard_at_ = Clock::now();
     up_ = false;
     REKINDLE_TRY(coordinator_, start_control({"coordinator", "--run-dir", options_.run_dir, "--trainers",
-                                              str(trainers), "--attempt", str(attempt_), "--old-stop",
+                                              str(site_.trainers()), "--attempt", str(attempt_), "--old-stop",
                                               old_stop_, "--job", nlohmann::json(options_.job).dump()}));
     return {};
   }
@@ -97,6 +96,7 @@ class Supervisor {
     std::vector<pollfd> waits{{signals_.get(), POLLIN, 0}};
     waits.push_back({coordinator_ && coordinator_->channel ? coordinator_->channel->fd() : -1, POLLIN, 0});
     waits.push_back({coordinator_ ? coordinator_->child.pidfd.get() : -1, POLLIN, 0});
+    waits.push_back({site_.fd(), POLLIN, 0});
     workers_.watch(waits);
     if (::poll(waits.data(), waits.size(), static_cast<int>(kTurn.count())) < 0) return {};
     if (waits[0].revents != 0) on_signal();  // a second Ctrl-C kills all: nobody is left to look at
@@ -105,8 +105,12 @@ class Supervisor {
     } else if (coordinator_ && waits[2].revents != 0) {
       on_coordinator_end();
     }
-    for (const LocalWorkers::End& end : workers_.reap(std::span(waits).subspan(3))) on_worker_end(end);
+    if (waits[3].revents != 0) site_.heard();
+    const auto of_workers = std::span(waits).subspan(4);
+    for (const std::string& line : workers_.read(of_workers)) on_worker_line(line);
+    for (const Workers::End& end : workers_.reap(of_workers)) on_worker_end(end);
     if (ended_) return {};
+    if (stop_) tell_if_sooner();
     judge_coordinator();
     if (!coordinator_ && Clock::now() >= coordinator_restart_at_) restart_coordinator();
     workers_.restart_due();
@@ -125,14 +129,34 @@ class Supervisor {
       return;
     }
     interrupted_ = interrupted_ || interrupt;
-    const char* name = ::sigabbrev_np(static_cast<int>(info.ssi_signo));
+    stop(static_cast<int>(info.ssi_signo), "");
+  }
+
+  // `where`: on another node, for people.
+  void stop(int signal, const std::string& where) {
+    site_.on_signal(signal);
+    const char* name = ::sigabbrev_np(signal);
     // Kept until the run ends: a coordinator that is started again has to hear of it, too.
     if (!stop_) {
-      stop_ = StopRun{static_cast<int>(interrupt ? ExitCode::kInterrupted : ExitCode::kSaved),
-                      str("SIG", name != nullptr ? name : "?"),
-                      static_cast<std::int64_t>(options_.job.stop_within_ms)};
+      stop_ = StopRun{static_cast<int>(signal == SIGINT ? ExitCode::kInterrupted : ExitCode::kSaved),
+                      str("SIG", name != nullptr ? name : "?", where), 0};
+    }
+    tell_stop();
+  }
+
+  void tell_stop() {
+    limit_ = site_.limit();
+    if (limit_) {
+      const auto left = std::chrono::floor<std::chrono::milliseconds>(*limit_ - Clock::now()).count();
+      stop_->within_ms = std::max<std::int64_t>(1, left);
     }
     tell(*stop_);
+  }
+
+  void tell_if_sooner() {
+    constexpr std::chrono::milliseconds kWorthIt{300};
+    const auto limit = site_.limit();
+    if (limit && (!limit_ || *limit < *limit_ - kWorthIt)) tell_stop();
   }
 
   void tell(const ToCoordinator& message) {
@@ -159,13 +183,14 @@ class Supervisor {
     up_ = true;
     const bool first = attempt_ == 0;
     attempt_ = up.attempt;
-    if (stop_) tell(*stop_);
+    if (stop_) tell_stop();
     if (!first) return {};
+    site_.begun(attempt_);
     // Only the holder of a term may say what the run is.
     REKINDLE_CHECK(keep_initial_state(initial_, options_, layout_));
     initial_ = {};
     REKINDLE_CHECK(replace_file(layout_.config(), to_toml(options_.job)));
-    return workers_.start_all(options_.workers, up.term);
+    return workers_.start_all(up.term);
   }
 
   void on_end(const Ended& end) {
@@ -215,18 +240,29 @@ class Supervisor {
     heard_at_ = now;
   }
 
-  void on_worker_end(const LocalWorkers::End& end) {
+  void on_worker_end(const Workers::End& end) {
     if (ended_) return;
+    site_.lost_worker();
     tell(WorkerDied{end.worker, end.status.by_signal, end.status.code});
   }
 
+  // Slurm may signal the nodes alone, or long before this process.
+  void on_worker_line(const std::string& line) {
+    if (ended_) return;
+    if (const auto signal = signal_in(line))
+      stop(*signal, " on a node");
+    else
+      view_.say(line);
+  }
+
+  Site& site_;
   const LocalOptions& options_;
   InitialState initial_;  // until it is on disk
   run::Layout layout_;
   ProgressView view_;
   Fd signals_;
   std::optional<Process> coordinator_;
-  LocalWorkers workers_;
+  Workers workers_;
   Backoff backoff_, start_backoff_;
   std::uint64_t attempt_ = 0;  // 0: no coordinator has been up yet
   bool up_ = false, ended_ = false, interrupted_ = false, hung_ = false;
@@ -234,18 +270,45 @@ class Supervisor {
                                                                    turned_at_ = Clock::now();
   std::string old_stop_;  // stop.json, if it was there before this attempt
   std::optional<StopRun> stop_;
+  std::optional<Clock::time_point> limit_;  // of the stop, as told last
   std::optional<int> exit_code_;
+};
+
+class Local : public Site {
+ public:
+  explicit Local(const LocalOptions& options) : options_(options), machine_(options.workers) {}
+
+  Machines& machines() override { return machine_; }
+  std::uint64_t trainers() const override { return options_.workers * options_.job.trainers_per_worker; }
+  std::vector<std::string> worker_arguments() const override {
+    return {"worker", "--run-dir", options_.run_dir};
+  }
+  void on_signal(int) override {
+    const std::chrono::milliseconds within(options_.job.stop_within_ms);
+    if (!limit_ && within.count() > 0) limit_ = Clock::now() + within;
+  }
+  std::optional<Clock::time_point> limit() override { return limit_; }
+
+ private:
+  const LocalOptions& options_;
+  ThisMachine machine_;
+  std::optional<Clock::time_point> limit_;
 };
 
 }  // namespace
 
-int run_local(const LocalOptions& options, InitialState initial) {
-  Supervisor supervisor(options, std::move(initial));
+int run_at(Site& site, const LocalOptions& options, InitialState initial) {
+  Supervisor supervisor(site, options, std::move(initial));
   auto exit_code = supervisor.run();
-  if (exit_code) return *exit_code;
+  if (exit_code) return site.after(*exit_code);
   supervisor.kill_all();
   std::fprintf(stderr, "rekindle: %s\n", exit_code.error().line().c_str());
-  return static_cast<int>(exit_code.error().code);
+  return site.after(static_cast<int>(exit_code.error().code));
+}
+
+int run_local(const LocalOptions& options, InitialState initial) {
+  Local site(options);
+  return run_at(site, options, std::move(initial));
 }
 
 }  // namespace rekindle::app

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <netdb.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <sstream>
 
+#include "base/files.hpp"
 #include "base/text.hpp"
 
 namespace rekindle {
@@ -105,6 +107,32 @@ Result<PortRange> parse_port_range(const std::string& text) {
     return fail(ExitCode::kUsage, str("--port-range ", text, " is no range of ports"), "as in 20000-20100");
   return range;
 }
+
+Result<std::string> resolve(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_family = AF_INET;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  if (const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &list); error != 0)
+    return fail(ExitCode::kConfig, str("cannot resolve ", host, ": ", ::gai_strerror(error)));
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, &::freeaddrinfo);
+  return to_text(reinterpret_cast<const sockaddr_in*>(list->ai_addr)->sin_addr);
+}
+
+Result<std::string> address_towards(const std::string& address) {
+  const Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_in there{}, here{};
+  there.sin_family = AF_INET;
+  there.sin_port = htons(9);  // nothing is sent
+  socklen_t size = sizeof here;
+  if (!socket || ::inet_pton(AF_INET, address.c_str(), &there.sin_addr) != 1 ||
+      ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&there), sizeof there) != 0 ||
+      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&here), &size) != 0)
+    return fail(ExitCode::kConfig, str("there is no way to ", address));
+  return to_text(here.sin_addr);
+}
+
+bool is_loopback(const std::string& address) { return address.starts_with("127."); }
 
 std::string peer_address(int fd) {
   sockaddr_in peer{};

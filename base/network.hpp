@@ -30,6 +30,12 @@ struct PortRange {
 // "20000-20100" or "20000"; empty: any. (ExitCode::kUsage)
 Result<PortRange> parse_port_range(const std::string& text);
 
+// The numeric IPv4 address of a host's name, or of an address.
+Result<std::string> resolve(const std::string& host);
+// This host's address on the way to another one.
+Result<std::string> address_towards(const std::string& address);
+bool is_loopback(const std::string& address);
+
 // The numeric address of a socket's other end; "an unknown address" where there is none.
 std::string peer_address(int fd);
 

@@ -24,7 +24,7 @@ namespace rekindle {
 
 Result<Child> spawn(const std::vector<std::string>& argv,
                     const std::vector<std::pair<std::string, std::string>>& environment,
-                    std::span<const int> inherited) {
+                    std::span<const int> inherited, const Streams& streams) {
   std::vector<std::string> entries;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
@@ -44,11 +44,16 @@ Result<Child> spawn(const std::vector<std::string>& argv,
   posix_spawn_file_actions_init(&actions);
   // dup2 onto itself keeps close-on-exec set, so go by way of other numbers.
   std::vector<Fd> elsewhere;
-  for (const int fd : inherited) {
-    const int number = kInheritedFd + static_cast<int>(elsewhere.size());
+  const auto pass = [&](int fd, int number) {
+    if (fd < 0) return;
     elsewhere.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 10));
     posix_spawn_file_actions_adddup2(&actions, elsewhere.back().get(), number);
-  }
+  };
+  int number = kInheritedFd;
+  for (const int fd : inherited) pass(fd, number++);
+  pass(streams.in, STDIN_FILENO);
+  pass(streams.out, STDOUT_FILENO);
+  pass(streams.err, STDERR_FILENO);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t none;
@@ -56,7 +61,7 @@ Result<Child> spawn(const std::vector<std::string>& argv,
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   Child child;
-  const int error = ::posix_spawn(&child.pid, args[0], &actions, &attributes, args.data(), envp.data());
+  const int error = ::posix_spawnp(&child.pid, args[0], &actions, &attributes, args.data(), envp.data());
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (error != 0) return fail(str("cannot start ", argv[0], ": ", std::strerror(error)));

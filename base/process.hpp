@@ -29,11 +29,17 @@ struct ExitStatus {
   int code = 0;  // exit status, or the signal's number
 };
 
-// Starts argv[0] with `environment` added to this process's, `inherited` as descriptors 3, 4 and so on,
-// and nothing else above stderr. The child starts with no signal blocked.
+// What a child has instead of this process's; -1: this process's.
+struct Streams {
+  int in = -1, out = -1, err = -1;
+};
+
+// Starts argv[0] (looked for in PATH if it has no slash) with `environment` added to this process's,
+// `inherited` as descriptors 3, 4 and so on, and nothing else above stderr. The child starts with no signal
+// blocked.
 Result<Child> spawn(const std::vector<std::string>& argv,
                     const std::vector<std::pair<std::string, std::string>>& environment,
-                    std::span<const int> inherited);
+                    std::span<const int> inherited, const Streams& streams = {});
 // Waits for the child's end; returns at once when its pidfd is readable.
 ExitStatus wait_for(const Child& child);
 // How a child ends whose lifeline was cut; nullopt if that is not known before it has ended. Source: proc(5),

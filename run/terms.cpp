@@ -3,6 +3,7 @@
 #include <unistd.h>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -21,6 +22,16 @@ std::string term_name(std::uint64_t term) {
 }
 
 std::uint64_t start_ticks_of(std::int64_t pid) { return stat_field(pid, 22); }
+
+// Source: sbatch(1), output environment variables.
+std::string slurm_job() {
+  const char* job = std::getenv("SLURM_JOB_ID");
+  return job == nullptr ? "" : job;
+}
+std::uint64_t slurm_restarts() {
+  const char* count = std::getenv("SLURM_RESTART_COUNT");
+  return count == nullptr ? 0 : std::strtoull(count, nullptr, 10);
+}
 
 }  // namespace
 
@@ -46,6 +57,8 @@ Result<std::optional<Holder>> newest_term(const Layout& layout) {
   holder.pid = json.value("pid", std::int64_t{0});
   holder.start_ticks = json.value("start_ticks", std::uint64_t{0});
   holder.since = json.value("since", "");
+  holder.slurm_job = json.value("slurm_job", "");
+  holder.slurm_restarts = json.value("slurm_restarts", std::uint64_t{0});
   std::error_code code;
   holder.ended = fs::exists(path.string() + ".ended", code);
   return std::optional(holder);
@@ -57,6 +70,8 @@ bool visible(const Holder& holder) {
 
 bool provably_gone(const Holder& holder) {
   if (holder.ended) return true;
+  if (!holder.slurm_job.empty() && holder.slurm_job == slurm_job() && holder.slurm_restarts < slurm_restarts())
+    return true;
   if (holder.host != host_name()) return false;
   if (holder.boot_id != boot_id()) return true;
   // In another container of this host it may be alive and out of sight.
@@ -68,12 +83,16 @@ Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, bool holder
   REKINDLE_TRY(const auto holder, newest_term(layout));
   if (holder && !holder_is_gone && !provably_gone(*holder)) return std::optional<std::uint64_t>();
   const std::uint64_t term = holder ? holder->term + 1 : 1;
-  const nlohmann::json json = {{"host", host_name()},
+  nlohmann::json json = {{"host", host_name()},
                                {"boot_id", boot_id()},
                                {"pid_namespace", pid_namespace()},
                                {"pid", ::getpid()},
                                {"start_ticks", start_ticks_of(::getpid())},
                                {"since", utc_now()}};
+  if (const std::string job = slurm_job(); !job.empty()) {
+    json["slurm_job"] = job;
+    json["slurm_restarts"] = slurm_restarts();
+  }
   REKINDLE_TRY(const bool created, create_exclusively(layout.terms() / term_name(term), json.dump() + "\n"));
   if (!created) return std::optional<std::uint64_t>();  // another claimant was faster: it is the holder now
   return std::optional(term);

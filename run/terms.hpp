@@ -20,6 +20,8 @@ struct Holder {
   std::string pid_namespace;  // pid's
   std::int64_t pid = 0;
   std::uint64_t start_ticks = 0;  // of the process: tells a reused pid
+  std::string slurm_job;          // and how often it had been requeued; empty: none
+  std::uint64_t slurm_restarts = 0;
   std::string since;
   bool ended = false;  // terms/NNNN.ended is there
 };
@@ -30,7 +32,9 @@ Result<std::optional<Holder>> newest_term(const Layout& layout);
 // Whether this process would see the holder's process if that were alive.
 bool visible(const Holder& holder);
 
-// Whether that holder is provably gone: ended by itself, or dead on this host, or this host was booted since.
+// Whether that holder is provably gone: ended by itself, dead on this host, or this host was booted since. An
+// earlier attempt of this process's own Slurm job counts as gone: it was requeued, and whatever is left of it
+// has lost.
 bool provably_gone(const Holder& holder);
 
 // Claims the next term for this process. A holder on another host that is not provably gone counts as gone

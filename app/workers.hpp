@@ -1,4 +1,4 @@
-// This machine's processes of a run: how they are started, and again when they crash.
+// A run's worker processes: how they are started, and again when they crash.
 #pragma once
 
 #include <poll.h>
@@ -24,10 +24,37 @@ inline constexpr std::chrono::milliseconds kTurn{100};
 struct Process {
   Child child;
   std::unique_ptr<Channel> channel;  // its end of file tells the child to go
+  Fd output;                         // its stdout, where that is not this process's
 };
 
+// A program of this project, beside this one.
+std::string program_path(const std::string& name);
 // Starts rekindle-control with `arguments`.
 Result<Process> start_control(const std::vector<std::string>& arguments);
+
+// Where workers are, and how one is started there.
+class Machines {
+ public:
+  virtual ~Machines() = default;
+  virtual std::size_t count() const = 0;
+  virtual std::string name(std::size_t machine) const = 0;
+  // Starts `rekindle-control worker` with `arguments`.
+  virtual Result<Process> start(std::size_t machine, const std::vector<std::string>& arguments) = 0;
+  // The machine is gone, and will not be back.
+  virtual bool gone(std::size_t) const { return false; }
+};
+
+// This machine, with some workers.
+class ThisMachine : public Machines {
+ public:
+  explicit ThisMachine(std::size_t workers) : workers_(workers) {}
+  std::size_t count() const override { return workers_; }
+  std::string name(std::size_t machine) const override;
+  Result<Process> start(std::size_t machine, const std::vector<std::string>& arguments) override;
+
+ private:
+  const std::size_t workers_;
+};
 
 // How long to wait before a crashed process is started again: longer each time, unless it lasted.
 class Backoff {
@@ -39,13 +66,15 @@ class Backoff {
   int crashes_ = 0;
 };
 
-// The workers of this machine: started again, under new names, when they crash.
-class LocalWorkers {
+// One worker on each machine: started again, under new names, when they crash.
+class Workers {
  public:
-  explicit LocalWorkers(std::vector<std::string> arguments) : arguments_(std::move(arguments)) {}
+  Workers(Machines& machines, std::vector<std::string> arguments)
+      : machines_(machines), arguments_(std::move(arguments)) {}
 
-  Status start_all(std::uint64_t count, std::uint64_t term);
+  Status start_all(std::uint64_t term);
   void watch(std::vector<pollfd>& waits) const;
+  std::size_t watched() const { return 2 * slots_.size(); }  // entries that watch() adds
 
   struct End {
     std::string worker;
@@ -53,6 +82,8 @@ class LocalWorkers {
   };
   // Those that have ended, as `waits` (filled by watch()) says.
   std::vector<End> reap(std::span<const pollfd> waits);
+  // Whole lines that they have printed.
+  std::vector<std::string> read(std::span<const pollfd> waits);
   void restart_due();
 
   bool running() const;
@@ -67,12 +98,14 @@ class LocalWorkers {
   struct Slot {
     std::string name;
     std::optional<Process> process;
+    std::string output;  // a line's beginning
     Clock::time_point started, restart_at;
     Backoff backoff;
     bool done = false;
   };
-  Status start_one(Slot& slot, std::size_t number);
+  Status start_one(std::size_t machine);
 
+  Machines& machines_;
   const std::vector<std::string> arguments_;
   std::uint64_t term_ = 0;
   int exit_code_ = 0;

@@ -1,6 +1,9 @@
-#include "app/local_workers.hpp"
+#include "app/workers.hpp"
+
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 
 #include "base/log.hpp"
@@ -31,13 +34,23 @@ bool deliberate(const ExitStatus& status) {
 
 }  // namespace
 
+std::string program_path(const std::string& name) {
+  static const std::filesystem::path here = own_executable().parent_path();
+  return here / name;
+}
+
 Result<Process> start_control(const std::vector<std::string>& arguments) {
-  static const std::string control = own_executable().parent_path() / "rekindle-control";
   REKINDLE_TRY(auto ends, Channel::pair());
-  std::vector<std::string> argv{control};
+  std::vector<std::string> argv{program_path("rekindle-control")};
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   REKINDLE_TRY(Child child, spawn(argv, {}, {{ends.second.get()}}));
-  return Process{std::move(child), std::make_unique<Channel>(std::move(ends.first))};
+  return Process{std::move(child), std::make_unique<Channel>(std::move(ends.first)), Fd()};
+}
+
+std::string ThisMachine::name(std::size_t machine) const { return str("w", machine); }
+
+Result<Process> ThisMachine::start(std::size_t, const std::vector<std::string>& arguments) {
+  return start_control(arguments);
 }
 
 Clock::duration Backoff::next(Clock::time_point started) {
@@ -45,32 +58,36 @@ Clock::duration Backoff::next(Clock::time_point started) {
   return std::min<Clock::duration>(kFirst * (1 << std::min(crashes_++, 16)), kLongest);
 }
 
-Status LocalWorkers::start_all(std::uint64_t count, std::uint64_t term) {
+Status Workers::start_all(std::uint64_t term) {
   term_ = term;
-  slots_.resize(count);
-  for (std::size_t i = 0; i < slots_.size(); ++i) REKINDLE_CHECK(start_one(slots_[i], i));
+  slots_.resize(machines_.count());
+  for (std::size_t i = 0; i < slots_.size(); ++i) REKINDLE_CHECK(start_one(i));
   return {};
 }
 
-Status LocalWorkers::start_one(Slot& slot, std::size_t number) {
-  slot.name = str("w", number, "-", random_hex(4));
+Status Workers::start_one(std::size_t machine) {
+  Slot& slot = slots_[machine];
+  slot.name = str(machines_.name(machine), "-", random_hex(4));
   slot.started = Clock::now();
+  slot.output.clear();
   std::vector<std::string> arguments = arguments_;
   arguments.insert(arguments.end(), {"--name", slot.name, "--term", str(term_)});
-  REKINDLE_TRY(slot.process, start_control(arguments));
+  REKINDLE_TRY(slot.process, machines_.start(machine, arguments));
   return {};
 }
 
-void LocalWorkers::watch(std::vector<pollfd>& waits) const {
-  for (const Slot& slot : slots_)
+void Workers::watch(std::vector<pollfd>& waits) const {
+  for (const Slot& slot : slots_) {
     waits.push_back({slot.process ? slot.process->child.pidfd.get() : -1, POLLIN, 0});
+    waits.push_back({slot.process ? slot.process->output.get() : -1, POLLIN, 0});
+  }
 }
 
-std::vector<LocalWorkers::End> LocalWorkers::reap(std::span<const pollfd> waits) {
+std::vector<Workers::End> Workers::reap(std::span<const pollfd> waits) {
   std::vector<End> ends;
-  for (std::size_t i = 0; i < std::min(slots_.size(), waits.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(slots_.size(), waits.size() / 2); ++i) {
     Slot& slot = slots_[i];
-    if (waits[i].revents == 0 || !slot.process) continue;
+    if (waits[2 * i].revents == 0 || !slot.process) continue;
     ends.push_back({slot.name, wait_for(slot.process->child)});
     slot.process.reset();
     slot.done = deliberate(ends.back().status);
@@ -80,34 +97,54 @@ std::vector<LocalWorkers::End> LocalWorkers::reap(std::span<const pollfd> waits)
   return ends;
 }
 
-void LocalWorkers::restart_due() {
+std::vector<std::string> Workers::read(std::span<const pollfd> waits) {
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < std::min(slots_.size(), waits.size() / 2); ++i) {
+    Slot& slot = slots_[i];
+    if (waits[2 * i + 1].revents == 0 || !slot.process || !slot.process->output) continue;
+    std::array<char, 4096> bytes;
+    const ssize_t count = ::read(slot.process->output.get(), bytes.data(), bytes.size());
+    if (count <= 0) {
+      slot.process->output.reset();
+      continue;
+    }
+    slot.output.append(bytes.data(), static_cast<std::size_t>(count));
+    for (std::size_t end; (end = slot.output.find('\n')) != std::string::npos;) {
+      lines.push_back(slot.output.substr(0, end));
+      slot.output.erase(0, end + 1);
+    }
+  }
+  return lines;
+}
+
+void Workers::restart_due() {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
-    if (slot.process || slot.done || Clock::now() < slot.restart_at) continue;
-    if (const Status started = start_one(slot, i); !started) {
+    if (slot.process || slot.done || Clock::now() < slot.restart_at || machines_.gone(i)) continue;
+    if (const Status started = start_one(i); !started) {
       log_warning(started.error().line());
       slot.restart_at = Clock::now() + slot.backoff.next(slot.started);
     }
   }
 }
 
-bool LocalWorkers::running() const {
+bool Workers::running() const {
   return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.process.has_value(); });
 }
 
-bool LocalWorkers::done() const {
+bool Workers::done() const {
   return !slots_.empty() &&
          std::all_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.done; });
 }
 
-void LocalWorkers::dismiss() {
+void Workers::dismiss() {
   for (Slot& slot : slots_) {
     slot.done = true;
     if (slot.process) slot.process->channel.reset();
   }
 }
 
-void LocalWorkers::kill_all() {
+void Workers::kill_all() {
   dismiss();
   for (Slot& slot : slots_) {
     if (!slot.process) continue;

@@ -1,0 +1,15 @@
+// The programs that a run was begun with, kept in its run directory: a rebuild between two attempts changes
+// nothing.
+#pragma once
+
+#include <filesystem>
+
+#include "base/result.hpp"
+#include "run/layout.hpp"
+
+namespace rekindle::app {
+
+// Where they are; copies this build's if there are none yet.
+Result<std::filesystem::path> keep_program(const run::Layout& layout);
+
+}  // namespace rekindle::app

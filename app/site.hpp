@@ -1,0 +1,34 @@
+// The surroundings of a run: where its workers are, what a signal means there, and what comes after its end.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/workers.hpp"
+
+namespace rekindle::app {
+
+class Site {
+ public:
+  virtual ~Site() = default;
+  virtual Machines& machines() = 0;
+  virtual std::uint64_t trainers() const = 0;  // to wait for at the start
+  virtual std::vector<std::string> worker_arguments() const = 0;
+  // A coordinator is up: this is the run's attempt `number`.
+  virtual void begun(std::uint64_t number) { std::ignore = number; }
+  // A signal that asks the run to stop has come.
+  virtual void on_signal(int signal) = 0;
+  // When the state must be durable, once one has come; it may become sooner.
+  virtual std::optional<Clock::time_point> limit() = 0;
+  virtual int fd() const { return -1; }  // readable: limit() or machines() has changed...
+  virtual void heard() {}                // ... which this takes note of
+  // A worker has ended, and was not told to.
+  virtual void lost_worker() {}
+  // Everything has ended. Returns what this process exits with.
+  virtual int after(int exit_code) { return exit_code; }
+};
+
+}  // namespace rekindle::app

@@ -1,0 +1,41 @@
+// rekindle slurm: the supervisor of a batch job.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "app/initial_state.hpp"
+#include "app/options.hpp"
+#include "slurm/environment.hpp"
+
+namespace rekindle::app {
+
+enum class OnLimit { kRequeue, kExit };
+
+struct SlurmOptions {
+  std::string on_limit = "requeue";  // or "exit": saved, and somebody submits it again
+  std::string requeue_within = "5min";
+};
+
+// What the job's nodes add to `options`: trainers a worker, gather time, where to listen.
+struct SlurmJob {
+  slurm::Environment environment;
+  std::vector<std::string> nodes;
+  std::vector<std::string> addresses;  // by node; empty: --interface was given, or there is one node
+  std::chrono::seconds kill_wait{30};
+  OnLimit on_limit = OnLimit::kRequeue;
+  std::chrono::milliseconds requeue_within{0};
+};
+Result<SlurmJob> prepare_slurm(LocalOptions& options, const SlurmOptions& how);
+
+// How long before a time limit the run must know of it: its state's bytes at the speed of its directory's
+// storage, which is measured.
+std::uint64_t signal_lead_of(const LocalOptions& options);
+
+// Asks Slurm how it is set up, and warns of what would make a requeue fail.
+void look_around(SlurmJob& job, LocalOptions& options);
+
+// Runs the job's attempt; the exit code.
+int run_slurm(const SlurmJob& job, const LocalOptions& options, InitialState initial);
+
+}  // namespace rekindle::app

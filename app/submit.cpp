@@ -1,0 +1,106 @@
+#include "app/submit.hpp"
+
+#include <chrono>
+#include <cstdio>
+
+#include "app/kept_program.hpp"
+#include "app/prepare.hpp"
+#include "app/report.hpp"
+#include "app/slurm.hpp"
+#include "base/command.hpp"
+#include "base/files.hpp"
+#include "base/process.hpp"
+#include "base/text.hpp"
+#include "run/layout.hpp"
+#include "slurm/commands.hpp"
+#include "slurm/environment.hpp"
+#include "slurm/preflight.hpp"
+#include "slurm/script.hpp"
+
+namespace rekindle::app {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// Where sbatch writes the job's output: without that folder the job fails, and nobody is told.
+Status make_output_folders(const std::vector<std::string>& sbatch_arguments) {
+  for (std::size_t i = 0; i < sbatch_arguments.size(); ++i) {
+    const std::string& word = sbatch_arguments[i];
+    for (const std::string name : {"--output", "--error", "-o", "-e"}) {
+      std::string file;
+      if (word.starts_with(name + "=")) file = word.substr(name.size() + 1);
+      else if (word == name && i + 1 < sbatch_arguments.size()) file = sbatch_arguments[i + 1];
+      const fs::path folder = slurm::without_patterns(fs::path(file).parent_path());
+      if (!folder.empty()) REKINDLE_CHECK(make_directories(folder));
+    }
+  }
+  return {};
+}
+
+Result<int> submit_run(LocalOptions& options, const SubmitOptions& submit) {
+  slurm::JobScript script;
+  const fs::path pattern = submit.run_dir.empty() ? options.run_dir : fs::absolute(submit.run_dir).lexically_normal();
+  const bool many = slurm::without_patterns(pattern) != pattern;
+  // Of a run directory that each job of an array has for itself: the one above.
+  const fs::path home = many ? slurm::without_patterns(pattern) : pattern;
+  options.run_dir = home;
+  script.name = many ? home.filename() : pattern.filename();
+  script.directory = fs::current_path();
+  script.options = submit.sbatch_arguments;
+  fs::path program = own_executable();
+  if (many) {
+    REKINDLE_CHECK(make_directories(home));
+    script.output = home / "slurm-%A_%a.out";
+  } else {
+    REKINDLE_CHECK(check_for_later(options));
+    if (!submit.print) {
+      REKINDLE_TRY(const fs::path kept, keep_program(run::Layout(pattern)));
+      program = kept / "rekindle";
+    }
+    script.lead_seconds = signal_lead_of(options);
+    script.output = run::Layout(pattern).logs() / "slurm-%j.out";
+    REKINDLE_CHECK(make_directories(script.output.parent_path()));
+  }
+  script.command = {program, "slurm"};
+  script.command.insert(script.command.end(), submit.job_arguments.begin(), submit.job_arguments.end());
+  const std::string text = to_text(script);
+  if (submit.print) {
+    std::fputs(text.c_str(), stdout);
+    return 0;
+  }
+
+  slurm::Preflight known;
+  REKINDLE_TRY(known.config, slurm::show_config());
+  known.script = text;
+  known.lead_seconds = script.lead_seconds;
+  slurm::JobFacts job;
+  job.may_requeue = !slurm::parse_script(text).no_requeue;
+  known.job = job;
+  known.trainers_per_node = options.job.trainers_per_worker;
+  known.threads = options.job.threads;
+  for (const std::string& line : slurm::preflight(known)) std::printf("warning: %s\n", line.c_str());
+  REKINDLE_CHECK(make_output_folders(submit.sbatch_arguments));
+  const fs::path path = home / "job.sh";
+  REKINDLE_CHECK(replace_file(path, text, 0700));
+  REKINDLE_TRY(const CommandOutput said, run_command({"sbatch", "--parsable", path}, std::chrono::minutes(1)));
+  if (!said.ok()) return fail(ExitCode::kConfig, "sbatch refuses the job: " + said.err.substr(0, said.err.find('\n')));
+  const std::string id = said.out.substr(0, said.out.find_first_of(";\n"));
+  std::printf("job %s: %s\n", id.c_str(), script.output.c_str());
+  return 0;
+}
+
+}  // namespace
+
+std::string without_job(const std::string& argument) {
+  slurm::Environment none;
+  none.job = none.array_job = none.array_task = "0";
+  return slurm::expand_pattern(argument, none);
+}
+
+int run_submit(LocalOptions& options, const SubmitOptions& submit) {
+  const auto done = submit_run(options, submit);
+  return done ? *done : report(done.error());
+}
+
+}  // namespace rekindle::app

@@ -1,0 +1,75 @@
+#include "base/command.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+
+#include "base/text.hpp"
+
+namespace rekindle {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kMostBytes = std::size_t{8} << 20;
+
+struct Pipe {
+  Fd read, write;
+};
+
+Result<Pipe> make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return forward_error(errno_error("cannot make", "a pipe"));
+  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  return Pipe{Fd(ends[0]), Fd(ends[1])};
+}
+
+// Takes what is there; the pipe is closed at its end.
+void take(Fd& from, std::string& text) {
+  std::array<char, 65536> bytes;
+  for (;;) {
+    const ssize_t count = ::read(from.get(), bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) return;
+    if (count <= 0) return from.reset();
+    text.append(bytes.data(), std::min(static_cast<std::size_t>(count), kMostBytes - text.size()));
+  }
+}
+
+}  // namespace
+
+Result<CommandOutput> run_command(const std::vector<std::string>& argv, std::chrono::milliseconds limit) {
+  REKINDLE_TRY(const Fd nothing, open_file("/dev/null", O_RDONLY));
+  REKINDLE_TRY(Pipe out, make_pipe());
+  REKINDLE_TRY(Pipe err, make_pipe());
+  REKINDLE_TRY(const Child child, spawn(argv, {}, {}, {nothing.get(), out.write.get(), err.write.get()}));
+  out.write.reset();
+  err.write.reset();
+  CommandOutput output;
+  const auto until = Clock::now() + limit;
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
+    std::array<pollfd, 3> waits{
+        {{child.pidfd.get(), POLLIN, 0}, {out.read.get(), POLLIN, 0}, {err.read.get(), POLLIN, 0}}};
+    const int ready = left > 0 ? ::poll(waits.data(), waits.size(), static_cast<int>(left)) : 0;
+    if (ready < 0) continue;
+    if (ready == 0) {
+      kill_child(child, SIGKILL);
+      wait_for(child);
+      return fail(str(argv[0], " did not answer within ", limit.count() / 1000.0, " s"));
+    }
+    if (waits[1].revents != 0) take(out.read, output.out);
+    if (waits[2].revents != 0) take(err.read, output.err);
+    if (waits[0].revents == 0) continue;
+    output.status = wait_for(child);
+    if (out.read) take(out.read, output.out);
+    if (err.read) take(err.read, output.err);
+    return output;
+  }
+}
+
+}  // namespace rekindle

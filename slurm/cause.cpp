@@ -1,0 +1,65 @@
+#include "slurm/cause.hpp"
+
+#include <csignal>
+
+#include "base/result.hpp"
+
+namespace rekindle::slurm {
+namespace {
+
+// --signal may come a minute before it is due (sbatch(1)), and may be asked for long before the end.
+constexpr std::chrono::minutes kNearTheEnd{15};
+
+bool near(const std::optional<SystemTime>& end, SystemTime when) {
+  return end && *end - when < kNearTheEnd;
+}
+
+bool is_over(const JobFacts& facts) { return facts.state != "RUNNING" && facts.state != "SUSPENDED"; }
+
+}  // namespace
+
+std::string to_text(Cause cause) {
+  switch (cause) {
+    case Cause::kFinished: return "finished";
+    case Cause::kTimeLimit: return "time limit";
+    case Cause::kPreemption: return "preemption";
+    case Cause::kRequeued: return "requeued by Slurm or an operator";
+    case Cause::kCancelled: return "cancelled";
+    case Cause::kOperator: return "asked to stop";
+    case Cause::kOwnFault: return "own fault";
+    case Cause::kGaveUp: return "gave up";
+    case Cause::kUnknown: return "unknown";
+  }
+  return "unknown";
+}
+
+Cause judge(const Seen& seen) {
+  if (seen.exit_code == static_cast<int>(ExitCode::kFinished)) return Cause::kFinished;
+  if (seen.signal == 0) {
+    if (seen.exit_code != static_cast<int>(ExitCode::kSaved)) return Cause::kGaveUp;
+    return seen.stop_asked ? Cause::kOperator : Cause::kOwnFault;
+  }
+  if (seen.preempting) return Cause::kPreemption;
+  if (seen.facts && seen.facts->restarts > seen.restarts) return Cause::kRequeued;
+  if (seen.facts && is_over(*seen.facts))
+    return seen.facts->reason == "TimeLimit" ? Cause::kTimeLimit : Cause::kCancelled;
+  if (near(seen.limit, seen.signalled_at) || (seen.facts && near(seen.facts->end, seen.signalled_at)))
+    return Cause::kTimeLimit;
+  return seen.facts ? Cause::kOperator : Cause::kUnknown;
+}
+
+bool wants_requeue(Cause cause, int signal) {
+  switch (cause) {
+    case Cause::kTimeLimit:
+    case Cause::kPreemption:
+    case Cause::kOwnFault:
+      return true;
+    case Cause::kOperator:
+    case Cause::kUnknown:
+      return signal == SIGUSR1;  // that is what it is for
+    default:
+      return false;
+  }
+}
+
+}  // namespace rekindle::slurm

@@ -1,0 +1,145 @@
+#include "slurm/commands.hpp"
+
+#include <charconv>
+#include <ctime>
+#include <sstream>
+
+#include "base/command.hpp"
+#include "base/text.hpp"
+
+namespace rekindle::slurm {
+namespace {
+
+// A busy controller answers after its MessageTimeout of 10 s; its commands try again by themselves.
+constexpr std::chrono::seconds kAnswer{30};
+
+std::string first_line(const std::string& text) {
+  const std::size_t begin = text.find_first_not_of("\n ");
+  return begin == std::string::npos ? "" : text.substr(begin, text.find('\n', begin) - begin);
+}
+
+Result<std::string> ask(const std::vector<std::string>& argv) {
+  REKINDLE_TRY(CommandOutput output, run_command(argv, kAnswer));
+  if (output.ok()) return std::move(output.out);
+  std::string said = first_line(output.err);
+  if (said.empty()) said = first_line(output.out);
+  std::string command;
+  for (const std::string& word : argv) command += (command.empty() ? "" : " ") + word;
+  if (said.empty())
+    said = output.status.by_signal ? str("killed by signal ", output.status.code) : str("exit code ", output.status.code);
+  return fail(str(command, ": ", said));
+}
+
+// KEY=VALUE words, of a line or an answer; of equal keys the first.
+std::map<std::string, std::string> words_of(const std::string& text) {
+  std::map<std::string, std::string> words;
+  std::istringstream in(text);
+  for (std::string word; in >> word;) {
+    const std::size_t equals = word.find('=');
+    if (equals != std::string::npos) words.emplace(word.substr(0, equals), word.substr(equals + 1));
+  }
+  return words;
+}
+
+// Local time, as Slurm prints it; nullopt for Unknown and the like.
+std::optional<SystemTime> parse_time(const std::string& text) {
+  std::tm parts{};
+  const char* end = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
+  if (end == nullptr || *end != '\0') return std::nullopt;
+  parts.tm_isdst = -1;
+  const std::time_t seconds = std::mktime(&parts);
+  if (seconds == -1) return std::nullopt;
+  return std::chrono::system_clock::from_time_t(seconds);
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> leading_number(const std::string& value) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  return error == std::errc() ? std::optional(number) : std::nullopt;
+}
+
+Result<JobFacts> parse_job(const std::string& text) {
+  // A job's name and command may hold anything, but none of them begins a line.
+  std::map<std::string, std::string> words;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t begin = line.find_first_not_of(' ');
+    const std::string key = begin == std::string::npos ? "" : line.substr(begin, line.find('=') - begin);
+    if (key == "JobState" || key == "Requeue" || key == "StartTime" || key == "NodeList" ||
+        key == "PreemptEligibleTime")
+      words.merge(words_of(line));
+  }
+  const auto restarts = leading_number(words["Restarts"]);
+  if (words["JobState"].empty() || !restarts) return fail("scontrol show job gave no answer that can be understood");
+  JobFacts facts;
+  facts.state = words["JobState"];
+  facts.reason = words["Reason"];
+  facts.restarts = *restarts;
+  facts.may_requeue = words["Requeue"] != "0";
+  facts.preempting = parse_time(words["PreemptTime"]).has_value();
+  facts.end = parse_time(words["EndTime"]);
+  facts.node_list = words["NodeList"];
+  return facts;
+}
+
+Result<JobFacts> show_job(const std::string& id) {
+  REKINDLE_TRY(const std::string text, ask({"scontrol", "show", "job", id}));
+  return parse_job(text);
+}
+
+std::map<std::string, std::string> parse_config(const std::string& text) {
+  std::map<std::string, std::string> config;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t equals = line.find(" = ");
+    if (equals == std::string::npos) continue;
+    const std::string key = line.substr(0, line.find(' '));
+    const std::string value = line.substr(equals + 3);
+    if (!key.empty()) config.emplace(key, value == "(null)" ? "" : value);
+  }
+  return config;
+}
+
+Result<std::map<std::string, std::string>> show_config() {
+  REKINDLE_TRY(const std::string text, ask({"scontrol", "show", "config"}));
+  auto config = parse_config(text);
+  if (config.empty()) return fail("scontrol show config gave no answer that can be understood");
+  return config;
+}
+
+Result<std::vector<std::string>> expand_nodes(const std::string& node_list) {
+  REKINDLE_TRY(const std::string text, ask({"scontrol", "show", "hostnames", node_list}));
+  std::vector<std::string> nodes;
+  std::istringstream in(text);
+  for (std::string node; in >> node;) nodes.push_back(node);
+  if (nodes.empty()) return fail(str("scontrol show hostnames ", node_list, " gave no names"));
+  return nodes;
+}
+
+std::map<std::string, std::string> parse_addresses(const std::string& text) {
+  std::map<std::string, std::string> addresses;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    auto words = words_of(line);
+    if (!words["NodeName"].empty() && !words["NodeAddr"].empty()) addresses[words["NodeName"]] = words["NodeAddr"];
+  }
+  return addresses;
+}
+
+Result<std::map<std::string, std::string>> node_addresses(const std::string& node_list) {
+  REKINDLE_TRY(const std::string text, ask({"scontrol", "--oneliner", "show", "node", node_list}));
+  return parse_addresses(text);
+}
+
+Result<std::string> batch_script(const std::string& id) {
+  return ask({"scontrol", "write", "batch_script", id, "-"});
+}
+
+Status requeue(const std::string& id) {
+  REKINDLE_TRY(const std::string said, ask({"scontrol", "requeue", id}));
+  return {};
+}
+
+}  // namespace rekindle::slurm

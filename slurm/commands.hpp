@@ -1,0 +1,50 @@
+// What Slurm's commands say, and what they are asked. Each call starts a program, which asks the controller
+// and may take long: not for a thread that others wait for.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace rekindle::slurm {
+
+using SystemTime = std::chrono::system_clock::time_point;
+
+// What the controller knows of a job. Source: scontrol(1), show job.
+struct JobFacts {
+  std::string state, reason;   // RUNNING, COMPLETING, ...; None, TimeLimit, ...
+  std::uint64_t restarts = 0;  // counts a requeue from the moment that it is accepted
+  bool may_requeue = true;     // not --no-requeue, and the site allows it
+  bool preempting = false;     // its nodes are wanted; it has its partition's GraceTime to leave
+  std::optional<SystemTime> end;
+  std::string node_list;  // compressed
+};
+
+// The answer of `scontrol show job`; an error for anything else.
+Result<JobFacts> parse_job(const std::string& text);
+Result<JobFacts> show_job(const std::string& id);
+
+// slurm.conf as the controller has it, by key. Source: scontrol(1), show config.
+std::map<std::string, std::string> parse_config(const std::string& text);
+Result<std::map<std::string, std::string>> show_config();
+// The number that a value begins with ("30 sec").
+std::optional<std::uint64_t> leading_number(const std::string& value);
+
+// n[1-3] is n1, n2, n3.
+Result<std::vector<std::string>> expand_nodes(const std::string& node_list);
+
+// The names or addresses under which Slurm reaches nodes, by node. Source: slurm.conf(5), NodeAddr.
+std::map<std::string, std::string> parse_addresses(const std::string& text);
+Result<std::map<std::string, std::string>> node_addresses(const std::string& node_list);
+
+// The text of the job's batch script.
+Result<std::string> batch_script(const std::string& id);
+
+Status requeue(const std::string& id);
+
+}  // namespace rekindle::slurm

@@ -1,0 +1,79 @@
+#include "slurm/job_watch.hpp"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "base/log.hpp"
+
+namespace rekindle::slurm {
+
+namespace {
+// Administrators extend jobs, nodes are lost.
+constexpr std::chrono::minutes kNowAndThen{5};
+}  // namespace
+
+struct JobWatch::Shared {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::uint64_t asked = 0, answered = 0;
+  bool closing = false;
+  std::optional<Look> latest;
+  Fd news{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+
+  // The number of the next question; nullopt: there will be none.
+  std::optional<std::uint64_t> next_question() {
+    std::unique_lock lock(mutex);
+    changed.wait_for(lock, kNowAndThen, [this] { return closing || asked > answered; });
+    answered = asked;
+    return closing ? std::nullopt : std::optional(asked);
+  }
+
+  void answer(std::uint64_t number, const std::string& id) {
+    auto facts = show_job(id);
+    if (!facts) return log_warning(facts.error().line());
+    Look look{number, std::move(*facts), {}};
+    if (const auto nodes = expand_nodes(look.facts.node_list)) look.nodes = {nodes->begin(), nodes->end()};
+    const std::scoped_lock lock(mutex);
+    latest = std::move(look);
+    const std::uint64_t one = 1;
+    if (::write(news.get(), &one, sizeof one) != sizeof one) log_warning("eventfd: an answer is heard late");
+  }
+};
+
+JobWatch::JobWatch(const Environment& environment) : shared_(std::make_shared<Shared>()) {
+  std::thread([shared = shared_, id = environment.id()] {
+    shared->answer(0, id);
+    while (const auto number = shared->next_question()) shared->answer(*number, id);
+  }).detach();
+}
+
+JobWatch::~JobWatch() {
+  const std::scoped_lock lock(shared_->mutex);
+  shared_->closing = true;
+  shared_->changed.notify_all();
+}
+
+std::uint64_t JobWatch::look() {
+  const std::scoped_lock lock(shared_->mutex);
+  shared_->changed.notify_all();
+  return ++shared_->asked;
+}
+
+std::optional<Look> JobWatch::latest() const {
+  const std::scoped_lock lock(shared_->mutex);
+  return shared_->latest;
+}
+
+int JobWatch::fd() const { return shared_->news.get(); }
+
+void JobWatch::heard() {
+  std::uint64_t count = 0;
+  if (::read(shared_->news.get(), &count, sizeof count) < 0) return;
+}
+
+}  // namespace rekindle::slurm

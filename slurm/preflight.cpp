@@ -1,0 +1,133 @@
+#include "slurm/preflight.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "base/result.hpp"
+#include "base/text.hpp"
+
+namespace rekindle::slurm {
+namespace {
+
+// The words of the #SBATCH lines, up to the script's first command.
+std::vector<std::string> directives(const std::string& script) {
+  std::vector<std::string> words;
+  std::istringstream in(script);
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with("#")) {
+      if (line.find_first_not_of(" \t") == std::string::npos) continue;
+      break;
+    }
+    if (!line.starts_with("#SBATCH")) continue;
+    std::istringstream rest(line.substr(7));
+    for (std::string word; rest >> word && word != "#";) {
+      std::erase_if(word, [](char c) { return c == '"' || c == '\''; });
+      words.push_back(word);
+    }
+  }
+  return words;
+}
+
+// Exit codes and ranges: "1-3,75".
+bool lists(const std::string& codes, std::uint64_t code) {
+  std::istringstream in(codes);
+  for (std::string part; std::getline(in, part, ',');) {
+    const auto first = leading_number(part);
+    const std::size_t dash = part.find('-');
+    const auto last = dash == std::string::npos ? first : leading_number(part.substr(dash + 1));
+    if (first && last && *first <= code && code <= *last) return true;
+  }
+  return false;
+}
+
+void check_exit_codes(const Preflight& known, std::vector<std::string>& lines) {
+  for (const char* key : {"RequeueExit", "RequeueExitHold"}) {
+    const auto found = known.config.find(key);
+    if (found == known.config.end()) continue;
+    for (const ExitCode code : {ExitCode::kGaveUp, ExitCode::kSaved, ExitCode::kConfig, ExitCode::kUsage}) {
+      const auto number = static_cast<std::uint64_t>(code);
+      if (lists(found->second, number))
+        lines.push_back(str("slurm.conf has ", key, "=", found->second, ", which lists ", number,
+                            ": Slurm requeues jobs that end with it, whatever rekindle means by it; see docs/slurm.md"));
+    }
+  }
+}
+
+void check_script(const Preflight& known, std::vector<std::string>& lines) {
+  if (!known.script) return;
+  const ScriptOptions options = parse_script(*known.script);
+  if (options.open_mode != "append")
+    lines.push_back("the batch script has no --open-mode=append: a requeue empties the job's output file");
+  if (!known.has_time_limit) return;
+  if (!options.signal) {
+    lines.push_back(str("the batch script has no --signal: without it the job is not saved before its time limit; add #SBATCH --signal=B:USR1@",
+                        known.lead_seconds, " (or ignore this if sbatch had it on its command line)"));
+    return;
+  }
+  const SignalLead lead = parse_signal(*options.signal);
+  if (!lead.wrong.empty())
+    lines.push_back(str("--signal=", *options.signal, ": ", lead.wrong, "; use --signal=B:USR1@", known.lead_seconds));
+  else if (lead.seconds < known.lead_seconds)
+    lines.push_back(str("--signal=", *options.signal, " is too late for the size of the state: use --signal=B:USR1@",
+                        known.lead_seconds, " or more"));
+}
+
+}  // namespace
+
+ScriptOptions parse_script(const std::string& script) {
+  ScriptOptions options;
+  const std::vector<std::string> words = directives(script);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    const auto value_of = [&](const std::string& name) -> std::optional<std::string> {
+      if (word.starts_with(name + "=")) return word.substr(name.size() + 1);
+      if (word == name && i + 1 < words.size()) return words[i + 1];
+      return std::nullopt;
+    };
+    if (const auto signal = value_of("--signal")) options.signal = signal;
+    if (const auto mode = value_of("--open-mode")) options.open_mode = mode;
+    if (word == "--no-requeue") options.no_requeue = true;
+    if (word == "--requeue") options.no_requeue = false;
+  }
+  return options;
+}
+
+SignalLead parse_signal(const std::string& value) {
+  constexpr std::uint64_t kDefaultLead = 60;
+  const std::size_t colon = value.find(':');
+  const std::string who = colon == std::string::npos ? "" : value.substr(0, colon);
+  const std::string rest = colon == std::string::npos ? value : value.substr(colon + 1);
+  const std::string name = rest.substr(0, rest.find('@'));
+  if (who.find('B') == std::string::npos) return {0, "it goes to the job's steps, not to the batch script"};
+  if (name != "USR1" && name != "SIGUSR1" && name != "10") return {0, str(name, " is not the signal that asks for a requeue")};
+  const std::size_t at = rest.find('@');
+  return {at == std::string::npos ? kDefaultLead : leading_number(rest.substr(at + 1)).value_or(0), ""};
+}
+
+std::vector<std::string> preflight(const Preflight& known) {
+  std::vector<std::string> lines;
+  const auto site = known.config.find("JobRequeue");
+  if (known.job && !known.job->may_requeue) {
+    const bool by_site = site != known.config.end() && site->second == "0";
+    lines.push_back(str("this job may not be requeued (", by_site ? "slurm.conf has JobRequeue=0" : "--no-requeue",
+                        "): when its time is over it is saved and ends, and has to be submitted again; use sbatch --requeue"));
+  }
+  check_exit_codes(known, lines);
+  check_script(known, lines);
+  const std::uint64_t wanted = known.trainers_per_node * known.threads;
+  if (known.least_cpus > 0 && known.least_cpus < wanted)
+    lines.push_back(str("a node has ", known.least_cpus, " CPUs for ", known.trainers_per_node, " trainers of ",
+                        known.threads, " threads: ask for --cpus-per-task=", known.threads,
+                        " and as many tasks a node as trainers"));
+  return lines;
+}
+
+std::uint64_t signal_lead(std::uint64_t state_bytes, double bytes_per_second) {
+  constexpr double kLeast = 30, kMargin = 2, kRest = 10;  // seconds, but for the factor
+  if (bytes_per_second <= 0) return static_cast<std::uint64_t>(kLeast);
+  return static_cast<std::uint64_t>(
+      std::ceil(std::max(kLeast, kRest + kMargin * static_cast<double>(state_bytes) / bytes_per_second)));
+}
+
+}  // namespace rekindle::slurm

@@ -1,0 +1,55 @@
+#include "slurm/script.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <sstream>
+#include <string_view>
+
+namespace rekindle::slurm {
+
+std::string quoted(const std::string& word) {
+  constexpr std::string_view kPlain = "@%+=:,./-_";
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [&](unsigned char c) {
+    return std::isalnum(c) != 0 || kPlain.find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (plain) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+std::string to_text(const JobScript& script) {
+  std::ostringstream out;
+  out << "#!/bin/bash\n"
+         "# Written by rekindle submit. `sbatch` with this file submits the run again: it goes on.\n";
+  const auto directive = [&out](const std::string& option) { out << "#SBATCH " << option << "\n"; };
+  directive("--job-name=" + quoted(script.name));
+  directive("--chdir=" + quoted(script.directory));
+  directive("--output=" + quoted(script.output));
+  directive("--open-mode=append");
+  directive("--requeue");
+  directive("--no-kill");
+  directive("--signal=B:USR1@" + std::to_string(script.lead_seconds));
+  // An option may have its value as a word of its own.
+  for (std::size_t i = 0; i < script.options.size(); ++i) {
+    std::string option = quoted(script.options[i]);
+    const bool has_value = i + 1 < script.options.size() && !script.options[i + 1].starts_with("-");
+    if (has_value) option += " " + quoted(script.options[++i]);
+    directive(option);
+  }
+  out << "\nexec";
+  for (const std::string& word : script.command) out << " " << quoted(word);
+  out << "\n";
+  return out.str();
+}
+
+std::filesystem::path without_patterns(const std::filesystem::path& path) {
+  std::filesystem::path plain;
+  for (const auto& part : path) {
+    if (part.string().find('%') != std::string::npos) break;
+    plain /= part;
+  }
+  return plain;
+}
+
+}  // namespace rekindle::slurm

@@ -1,0 +1,27 @@
+// The batch script that rekindle submit writes. Pure.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace rekindle::slurm {
+
+struct JobScript {
+  std::string name;
+  std::filesystem::path output;       // sbatch's patterns in it
+  std::filesystem::path directory;    // that relative paths in `command` start from
+  std::uint64_t lead_seconds = 30;    // of the signal, before the time limit
+  std::vector<std::string> options;   // of sbatch, as the user gave them: they win
+  std::vector<std::string> command;   // what the job execs
+};
+std::string to_text(const JobScript& script);
+
+// One word of a shell's command line.
+std::string quoted(const std::string& word);
+
+// What is before the first name with one of sbatch's patterns in it.
+std::filesystem::path without_patterns(const std::filesystem::path& path);
+
+}  // namespace rekindle::slurm

@@ -1,0 +1,192 @@
+#include "cluster.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <set>
+#include <thread>
+
+#include "base/command.hpp"
+#include "base/files.hpp"
+#include "base/process.hpp"
+#include "base/text.hpp"
+#include "run/layout.hpp"
+#include "run/records.hpp"
+
+namespace rekindle::process_test {
+
+namespace {
+
+constexpr std::chrono::minutes kLongest{5};
+constexpr const char* kTool = REKINDLE_SOURCE "/tools/slurm-cluster";
+
+std::string text_of(const fs::path& path) {
+  auto text = read_text(path);
+  return text ? *text : "";
+}
+
+bool within(std::chrono::milliseconds limit, const std::function<bool()>& condition) {
+  const auto until = std::chrono::steady_clock::now() + limit;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string why_no_cluster() {
+  if (::getuid() != 0) return "the throw-away Slurm starts its daemons as root";
+  for (const char* program : {"munged", "slurmctld", "slurmd", "sbatch"}) {
+    const auto found = run_command({"sh", "-c", str("command -v ", program)}, std::chrono::seconds(5));
+    if (!found || !found->ok()) return str(program, " is not installed: ./dev slurm up installs it");
+  }
+  return "";
+}
+
+Cluster::Cluster(const std::string& conf) {
+  ::setenv("SLURM_EXTRA", conf.c_str(), 1);
+  const auto up = run_command({kTool, "up", scratch_ / "slurm"}, std::chrono::minutes(2));
+  EXPECT_TRUE(up && up->ok()) << (up ? up->err : up.error().line());
+  ::setenv("SLURM_CONF", (scratch_ / "slurm" / "slurm.conf").c_str(), 1);
+}
+
+Cluster::~Cluster() {
+  const auto down = run_command({kTool, "down", scratch_ / "slurm"}, std::chrono::minutes(2));
+  EXPECT_TRUE(down && down->ok());
+}
+
+std::string Cluster::command(const Arguments& argv) const {
+  const auto said = run_command(argv, std::chrono::minutes(1));
+  if (!said) return "error: " + said.error().line();
+  return said->ok() ? said->out : "error: " + said->err;
+}
+
+std::string Cluster::submit(const Arguments& options, const fs::path& script) const {
+  std::string id = command(Arguments{"sbatch", "--parsable"} + options + Arguments{script});
+  while (!id.empty() && id.back() == '\n') id.pop_back();
+  EXPECT_EQ(id.find_first_not_of("0123456789"), std::string::npos) << id;
+  return id;
+}
+
+std::string Cluster::state(const std::string& job) const {
+  const auto facts = slurm::show_job(job);
+  return facts ? facts->state : "";
+}
+
+std::uint64_t Cluster::restarts(const std::string& job) const {
+  const auto facts = slurm::show_job(job);
+  return facts ? facts->restarts : 0;
+}
+
+std::vector<pid_t> Cluster::tasks_on(const std::string& node) const {
+  std::vector<pid_t> pids;
+  const std::string conf = str("SLURM_CONF=", (scratch_ / "slurm" / "slurm.conf").string());
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const std::string environment = '\0' + text_of(entry.path() / "environ");
+    const auto has = [&](const std::string& word) {
+      return environment.find('\0' + word + '\0') != std::string::npos;
+    };
+    if (has("SLURMD_NODENAME=" + node) && has(conf)) pids.push_back(std::stoi(name));
+  }
+  return pids;
+}
+
+std::vector<pid_t> Cluster::daemons_on(const std::string& node) const {
+  std::set<pid_t> pids;
+  for (const pid_t task : tasks_on(node)) {
+    const auto parent = static_cast<pid_t>(stat_field(task, 4));
+    if (text_of(str("/proc/", parent, "/comm")) == "slurmstepd\n") pids.insert(parent);
+  }
+  for (const pid_t pid : processes_with("slurmd")) {
+    const std::string environment = text_of(str("/proc/", pid, "/environ"));
+    if (command_line(pid).find(str("-N", '\0', node, '\0')) != std::string::npos &&
+        environment.find((scratch_ / "slurm").string()) != std::string::npos)
+      pids.insert(pid);
+  }
+  return {pids.begin(), pids.end()};
+}
+
+void SlurmRun::SetUp() {
+  if (const std::string why = why_no_cluster(); !why.empty()) GTEST_SKIP() << why;
+  cluster_.emplace(conf());
+}
+
+void SlurmRun::TearDown() {
+  if (HasFailure()) std::cout << output() << text_of(run::Layout(dir()).log("coordinator")) << std::endl;
+  cluster_.reset();
+  EXPECT_TRUE(eventually([&] { return processes_with(dir()).empty(); }));
+}
+
+std::string SlurmRun::output() const { return text_of(scratch_ / "out"); }
+
+fs::path SlurmRun::script(const Arguments& more, const std::string& before) const {
+  Arguments arguments = mnist_run(dir(), 1, 1000000);
+  arguments[0] = "slurm";
+  arguments.erase(arguments.begin() + 3, arguments.begin() + 5);  // --workers
+  const fs::path path = scratch_ / "job.sh";
+  std::ofstream out(path);
+  out << "#!/bin/bash\n#SBATCH --exclusive --requeue --open-mode=append --signal=B:USR1@30 --no-kill\n"
+      << "#SBATCH --output=" << (scratch_ / "out").string() << "\n"
+      << before << "\nexec " << rekindle();
+  for (const std::string& argument : arguments + more) out << " '" << argument << "'";
+  out << "\n";
+  return path;
+}
+
+void SlurmRun::begin(const Arguments& sbatch_options, const Arguments& more, const std::string& before) {
+  job_ = cluster_->submit(sbatch_options, script(more, before));
+  wait_for_step(5);
+}
+
+void SlurmRun::wait_for_step(std::uint64_t step) {
+  ASSERT_TRUE(within(kLongest, [&] { return reached_step(dir()) >= step; }));
+}
+
+void SlurmRun::wait_until_printed(const std::string& words) {
+  ASSERT_TRUE(within(kLongest, [&] { return printed(words); })) << words;
+}
+
+void SlurmRun::wait_for_restart(std::uint64_t restarts) {
+  ASSERT_TRUE(within(kLongest, [&] {
+    return cluster_->restarts(job_) >= restarts && cluster_->state(job_) == "RUNNING";
+  })) << cluster_->command({"scontrol", "show", "job", job_});
+  ASSERT_TRUE(within(kLongest, [&] { return attempts("slurm-begin").size() > restarts; }));
+  wait_for_steps(3);
+}
+
+void SlurmRun::wait_until_over() {
+  ASSERT_TRUE(within(kLongest, [&] {
+    const std::string state = cluster_->state(job_);
+    return state != "RUNNING" && state != "COMPLETING" && state != "PENDING" && processes_with(dir()).empty();
+  })) << cluster_->command({"scontrol", "show", "job", job_});
+}
+
+std::vector<nlohmann::json> SlurmRun::attempts(const std::string& event) const {
+  std::vector<nlohmann::json> all = run::read_lines(run::Layout(dir()).attempts());
+  std::erase_if(all, [&](const nlohmann::json& line) { return line.value("event", "") != event; });
+  return all;
+}
+
+void SlurmRun::stop_and_compare() {
+  ASSERT_EQ(run({"stop", dir()}).exit_code, 0);
+  wait_until_over();
+  finish_and_compare();
+}
+
+void SlurmRun::finish_and_compare() {
+  const int steps = static_cast<int>(reached_step(dir())) + 5;
+  const Outcome finished = run(mnist_run(dir(), 2, steps));
+  ASSERT_EQ(finished.exit_code, 0) << finished.out << finished.err;
+  ASSERT_EQ(run(mnist_run(scratch_ / "quiet", 2, steps)).exit_code, 0);
+  EXPECT_EQ(digest_of(dir()), digest_of(scratch_ / "quiet"));
+  EXPECT_TRUE(missing_steps(dir(), static_cast<std::uint64_t>(steps)).empty());
+}
+
+}  // namespace rekindle::process_test

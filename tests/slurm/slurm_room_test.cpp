@@ -1,0 +1,299 @@
+// The slurm room without Slurm: what is parsed, judged and decided.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <map>
+
+#include "slurm/cause.hpp"
+#include "slurm/commands.hpp"
+#include "slurm/environment.hpp"
+#include "slurm/preflight.hpp"
+#include "slurm/requeue.hpp"
+
+namespace rekindle::slurm {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+Getenv environment(std::map<std::string, std::string> values) {
+  return [values = std::move(values)](const char* name) {
+    const auto found = values.find(name);
+    return found == values.end() ? "" : found->second;
+  };
+}
+
+// ---- environment ----
+
+TEST(SlurmEnvironment, CountsOfNodes) {
+  EXPECT_THAT(expand_counts("4(x3),2"), ElementsAre(4, 4, 4, 2));
+  EXPECT_THAT(expand_counts("8"), ElementsAre(8));
+  for (const char* rubbish : {"", "x", "4(x", "4(x3", "4(y3)", "-1", "4(x99999999999)", "4,,2", "4(x3)5"})
+    EXPECT_THAT(expand_counts(rubbish), IsEmpty()) << rubbish;
+}
+
+TEST(SlurmEnvironment, TasksThatNobodyAskedForAreNotTrainers) {
+  const auto read = [](std::map<std::string, std::string> more) {
+    more["SLURM_JOB_ID"] = "7";
+    return read_environment(environment(more))->tasks_per_node;
+  };
+  EXPECT_EQ(read({{"SLURM_TASKS_PER_NODE", "32(x2)"}}), 0U);
+  EXPECT_EQ(read({{"SLURM_TASKS_PER_NODE", "2(x2),1"}, {"SLURM_NTASKS", "5"}}), 1U);
+  EXPECT_EQ(read({{"SLURM_NTASKS_PER_NODE", "4"}}), 4U);
+}
+
+TEST(SlurmEnvironment, OutsideOfAJobOrInsideOfAStep_Refused) {
+  const auto outside = read_environment(environment({}));
+  ASSERT_FALSE(outside);
+  EXPECT_THAT(outside.error().line(), HasSubstr("this is not a Slurm job"));
+  const auto step = read_environment(environment({{"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "0"}}));
+  ASSERT_FALSE(step);
+  EXPECT_EQ(step.error().code, ExitCode::kUsage);
+}
+
+TEST(SlurmEnvironment, AnArrayTaskIsNotItsArray) {
+  const auto task = read_environment(
+      environment({{"SLURM_JOB_ID", "9"}, {"SLURM_ARRAY_JOB_ID", "7"}, {"SLURM_ARRAY_TASK_ID", "2"}}));
+  EXPECT_EQ(task->id(), "7_2");
+  EXPECT_EQ(expand_pattern("runs/%A-%a-%j-%%-%x-%", *task), "runs/7-2-9-%-%x-%");
+}
+
+// ---- what scontrol says ----
+
+constexpr const char* kJob =
+    "JobId=4 JobName=a Restarts=9 JobState=FAILED\n"
+    "   UserId=root(0) GroupId=root(0) MCS_label=N/A\n"
+    "   JobState=RUNNING Reason=None Dependency=(null)\n"
+    "   Requeue=1 Restarts=2 BatchFlag=1 Reboot=0 ExitCode=0:0\n"
+    "   RunTime=00:00:10 TimeLimit=00:01:00 TimeMin=N/A\n"
+    "   StartTime=2026-11-22T08:00:00 EndTime=2026-11-22T08:01:00 Deadline=N/A\n"
+    "   PreemptEligibleTime=2026-11-22T08:00:00 PreemptTime=None\n"
+    "   NodeList=n[1-3]\n"
+    "   Command=/x/JobState=NONE\n";
+
+TEST(SlurmCommands, JobIsReadWhateverItsNameIs) {
+  const auto facts = parse_job(kJob);
+  ASSERT_TRUE(facts);
+  EXPECT_EQ(facts->state, "RUNNING");
+  EXPECT_EQ(facts->restarts, 2U);
+  EXPECT_TRUE(facts->may_requeue);
+  EXPECT_FALSE(facts->preempting);
+  EXPECT_TRUE(facts->end);
+  EXPECT_EQ(facts->node_list, "n[1-3]");
+}
+
+TEST(SlurmCommands, RubbishIsNoAnswer) {
+  for (const char* rubbish : {"", "slurm_load_jobs error: Unable to contact slurm controller", "JobState=RUNNING",
+                              "   Restarts=1", "   Requeue=1 Restarts=x\n   JobState=RUNNING"})
+    EXPECT_FALSE(parse_job(rubbish)) << rubbish;
+}
+
+TEST(SlurmCommands, ConfigAndAddresses) {
+  const auto config = parse_config("Configuration data as of today\nKillWait                = 30 sec\nRequeueExit = (null)\n");
+  EXPECT_EQ(leading_number(config.at("KillWait")), 30U);
+  EXPECT_EQ(config.at("RequeueExit"), "");
+  const auto addresses = parse_addresses("NodeName=n1 Arch=x NodeAddr=10.0.0.1 Port=1\nNodeName=n2 NodeAddr=b\n");
+  EXPECT_EQ(addresses.at("n1"), "10.0.0.1");
+  EXPECT_EQ(addresses.at("n2"), "b");
+}
+
+// ---- why an attempt ends ----
+
+JobFacts facts(const std::string& state, const std::string& reason = "None", std::uint64_t restarts = 0) {
+  JobFacts job;
+  job.state = state;
+  job.reason = reason;
+  job.restarts = restarts;
+  return job;
+}
+
+Seen saved(int signal, std::optional<JobFacts> job = std::nullopt) {
+  Seen seen;
+  seen.exit_code = 75;
+  seen.signal = signal;
+  seen.facts = std::move(job);
+  return seen;
+}
+
+TEST(SlurmCause, EachIsToldFromTheOthers) {
+  Seen finished = saved(SIGTERM, facts("COMPLETING"));
+  finished.exit_code = 0;
+  EXPECT_EQ(judge(finished), Cause::kFinished);
+  EXPECT_EQ(judge(saved(SIGTERM, facts("COMPLETING"))), Cause::kCancelled);
+  EXPECT_EQ(judge(saved(SIGTERM, facts("COMPLETING", "TimeLimit"))), Cause::kTimeLimit);
+  EXPECT_EQ(judge(saved(SIGTERM, facts("COMPLETING", "None", 1))), Cause::kRequeued);
+  EXPECT_EQ(judge(saved(SIGTERM, facts("RUNNING"))), Cause::kOperator);
+  EXPECT_EQ(judge(saved(SIGTERM)), Cause::kUnknown);
+  EXPECT_EQ(judge(saved(SIGUSR1, facts("RUNNING"))), Cause::kOperator);
+  Seen preempted = saved(SIGTERM, facts("COMPLETING", "None", 1));
+  preempted.preempting = true;
+  EXPECT_EQ(judge(preempted), Cause::kPreemption);
+  Seen late = saved(SIGUSR1);
+  late.signalled_at = std::chrono::system_clock::now();
+  late.limit = late.signalled_at + std::chrono::seconds(50);
+  EXPECT_EQ(judge(late), Cause::kTimeLimit);
+  EXPECT_EQ(judge(saved(0)), Cause::kOwnFault);
+  Seen stopped = saved(0);
+  stopped.stop_asked = true;
+  EXPECT_EQ(judge(stopped), Cause::kOperator);
+  Seen crashed = saved(0);
+  crashed.exit_code = 70;
+  EXPECT_EQ(judge(crashed), Cause::kGaveUp);
+}
+
+TEST(SlurmCause, WhatAPersonEndedIsNotRequeuedButForUsr1) {
+  EXPECT_TRUE(wants_requeue(Cause::kOperator, SIGUSR1));
+  EXPECT_FALSE(wants_requeue(Cause::kOperator, SIGTERM));
+  EXPECT_FALSE(wants_requeue(Cause::kOperator, 0));
+  EXPECT_FALSE(wants_requeue(Cause::kCancelled, SIGUSR1));
+  EXPECT_FALSE(wants_requeue(Cause::kRequeued, SIGTERM));
+  EXPECT_FALSE(wants_requeue(Cause::kGaveUp, 0));
+}
+
+// ---- requeue, once ----
+
+struct FakeSlurm {
+  std::uint64_t restarts = 0;
+  int calls = 0, looks = 0;
+  std::function<Result<JobFacts>(FakeSlurm&)> show = [](FakeSlurm& self) { return facts("RUNNING", "None", self.restarts); };
+  std::function<Status(FakeSlurm&)> ask = [](FakeSlurm& self) {
+    ++self.restarts;
+    return Status();
+  };
+  std::chrono::steady_clock::time_point now;
+
+  Requeued requeue() {
+    const Queue queue{[this] { return ++looks, show(*this); }, [this] { return ++calls, ask(*this); },
+                      [this](milliseconds pause) { now += pause; }, [this] { return now; }};
+    return requeue_once(queue, 0, milliseconds(60000));
+  }
+};
+
+TEST(SlurmRequeue, AcceptedAtOnce) {
+  FakeSlurm slurm;
+  EXPECT_TRUE(slurm.requeue().accepted);
+  EXPECT_EQ(slurm.calls, 1);
+}
+
+TEST(SlurmRequeue, AnswerLost_NotAskedAgain) {
+  FakeSlurm slurm;
+  slurm.ask = [](FakeSlurm& self) {
+    ++self.restarts;
+    return Status(fail("timed out"));
+  };
+  EXPECT_TRUE(slurm.requeue().accepted);
+  EXPECT_EQ(slurm.calls, 1);
+}
+
+TEST(SlurmRequeue, AlreadyRequeued_NotAsked) {
+  FakeSlurm slurm;
+  slurm.restarts = 1;
+  EXPECT_TRUE(slurm.requeue().accepted);
+  EXPECT_EQ(slurm.calls, 0);
+}
+
+TEST(SlurmRequeue, JobThatCannotBeSeen_NeverAsked) {
+  FakeSlurm slurm;
+  slurm.show = [](FakeSlurm&) -> Result<JobFacts> { return fail("no answer"); };
+  const Requeued done = slurm.requeue();
+  EXPECT_FALSE(done.accepted);
+  EXPECT_EQ(done.detail, "no answer");
+  EXPECT_EQ(slurm.calls, 0);
+  EXPECT_GT(slurm.looks, 5);
+}
+
+TEST(SlurmRequeue, SeenLate_Asked) {
+  FakeSlurm slurm;
+  slurm.show = [](FakeSlurm& self) -> Result<JobFacts> {
+    if (self.looks < 4) return fail("no answer");
+    return facts("RUNNING", "None", self.restarts);
+  };
+  EXPECT_TRUE(slurm.requeue().accepted);
+  EXPECT_EQ(slurm.calls, 1);
+}
+
+TEST(SlurmRequeue, RefusedForGood_GivenUp) {
+  FakeSlurm slurm;
+  slurm.ask = [](FakeSlurm&) { return Status(fail("Access denied")); };
+  const Requeued done = slurm.requeue();
+  EXPECT_FALSE(done.accepted);
+  EXPECT_EQ(done.detail, "Access denied");
+}
+
+TEST(SlurmRequeue, CancelledOrNotRequeuable_NotAsked) {
+  FakeSlurm cancelled, fixed;
+  cancelled.show = [](FakeSlurm&) -> Result<JobFacts> { return facts("COMPLETING"); };
+  fixed.show = [](FakeSlurm&) -> Result<JobFacts> {
+    JobFacts job = facts("RUNNING");
+    job.may_requeue = false;
+    return job;
+  };
+  for (FakeSlurm* slurm : {&cancelled, &fixed}) {
+    EXPECT_FALSE(slurm->requeue().accepted);
+    EXPECT_EQ(slurm->calls, 0);
+  }
+}
+
+// Its time is over, and it may still be requeued.
+TEST(SlurmRequeue, TimeIsOver_Asked) {
+  FakeSlurm slurm;
+  slurm.show = [](FakeSlurm& self) -> Result<JobFacts> { return facts("COMPLETING", "TimeLimit", self.restarts); };
+  EXPECT_TRUE(slurm.requeue().accepted);
+}
+
+// ---- preflight ----
+
+Preflight sound() {
+  Preflight known;
+  known.job = facts("RUNNING");
+  known.script = "#!/bin/bash\n#SBATCH --signal=B:USR1@60 --open-mode=append\nexec rekindle\n";
+  known.lead_seconds = 30;
+  return known;
+}
+
+std::string lines_of(const Preflight& known) {
+  std::string all;
+  for (const std::string& line : preflight(known)) all += line + "\n";
+  return all;
+}
+
+TEST(SlurmPreflight, SoundJob_NothingSaid) { EXPECT_EQ(lines_of(sound()), ""); }
+
+TEST(SlurmPreflight, EachFaultHasItsLine) {
+  Preflight known = sound();
+  known.job->may_requeue = false;
+  EXPECT_THAT(lines_of(known), HasSubstr("--no-requeue"));
+  known.config["JobRequeue"] = "0";
+  EXPECT_THAT(lines_of(known), HasSubstr("slurm.conf has JobRequeue=0"));
+  known = sound();
+  known.config["RequeueExit"] = "1-3,70-75";
+  EXPECT_THAT(lines_of(known), testing::AllOf(HasSubstr("lists 75"), HasSubstr("lists 70"), Not(HasSubstr("lists 78"))));
+  known = sound();
+  known.script = "#!/bin/bash\n#SBATCH --open-mode=append\nexec rekindle\n#SBATCH --signal=B:USR1\n";
+  EXPECT_THAT(lines_of(known), HasSubstr("has no --signal"));
+  known.has_time_limit = false;
+  EXPECT_EQ(lines_of(known), "");
+  known = sound();
+  known.script = "#!/bin/bash\n#SBATCH --signal USR1@60 # soon\nexec rekindle\n";
+  EXPECT_THAT(lines_of(known), testing::AllOf(HasSubstr("not to the batch script"), HasSubstr("--open-mode=append")));
+  known = sound();
+  known.lead_seconds = 90;
+  EXPECT_THAT(lines_of(known), HasSubstr("too late"));
+  known = sound();
+  known.least_cpus = 4;
+  known.trainers_per_node = 2;
+  known.threads = 3;
+  EXPECT_THAT(lines_of(known), HasSubstr("a node has 4 CPUs"));
+}
+
+TEST(SlurmPreflight, LeadGrowsWithTheState) {
+  EXPECT_EQ(signal_lead(0, 0), 30U);
+  EXPECT_EQ(signal_lead(1'000'000'000, 1e9), 30U);
+  EXPECT_EQ(signal_lead(100'000'000'000, 1e9), 210U);
+}
+
+}  // namespace
+}  // namespace rekindle::slurm

@@ -1,0 +1,269 @@
+// Jobs on real Slurm daemons: whatever ends an attempt, the next one goes on, and the bits are those of a quiet
+// run.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <fstream>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "cluster.hpp"
+#include "run/layout.hpp"
+#include "run/records.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+using Slurm = SlurmRun;
+
+// One requeue for each attempt, and each goes on exactly where the one before ended.
+TEST_F(Slurm, ThreeTimeLimits_OneRequeueEachAndSameBits) {
+  begin({"--nodes=1", "--time=1"});
+  wait_for_restart(3);
+  stop_and_compare();
+  const auto begins = attempts("slurm-begin"), ends = attempts("slurm-end");
+  ASSERT_EQ(begins.size(), ends.size());
+  ASSERT_GE(ends.size(), 4U);
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    EXPECT_EQ(begins[i]["restarts"], i);
+    EXPECT_EQ(begins[i]["why"], i == 0 ? "submitted" : "requeued after time limit");
+    EXPECT_EQ(ends[i]["cause"], i + 1 < ends.size() ? "time limit" : "asked to stop");
+    if (i > 0) {
+      EXPECT_EQ(begins[i]["step"], ends[i - 1]["step"]);
+    }
+  }
+}
+
+TEST_F(Slurm, PreemptedWithoutGrace_GoesOnWhenNodesAreFree) {
+  begin({"--nodes=2", "--partition=low-now", "--nodelist=n[1-2]"});
+  const std::uint64_t before = reached_step(dir());
+  const std::string other =
+      cluster_->submit({"--nodes=2", "--exclusive", "--nodelist=n[1-2]", "--output=/dev/null", "--wrap=sleep 3"}, "");
+  wait_for_restart(1);
+  EXPECT_GE(attempts("slurm-begin").back()["step"], before);
+  EXPECT_TRUE(attempts("slurm-end").front()["requeued"].is_null());  // Slurm had done it
+  stop_and_compare();
+}
+
+TEST_F(Slurm, OperatorRequeues_GoesOnOnce) {
+  begin({"--nodes=2"});
+  cluster_->command({"scontrol", "requeue", job_});
+  wait_for_restart(1);
+  EXPECT_EQ(attempts("slurm-end").front()["cause"], "requeued by Slurm or an operator");
+  stop_and_compare();
+  EXPECT_EQ(cluster_->restarts(job_), 1U);
+}
+
+TEST_F(Slurm, Cancelled_SavedWithinKillWaitAndNotRequeued) {
+  begin({"--nodes=2"});
+  const std::uint64_t before = reached_step(dir());
+  cluster_->command({"scancel", job_});
+  wait_until_over();
+  EXPECT_EQ(cluster_->restarts(job_), 0U);
+  ASSERT_EQ(attempts("slurm-end").size(), 1U);
+  EXPECT_EQ(attempts("slurm-end")[0]["cause"], "cancelled");
+  EXPECT_GE(attempts("slurm-end")[0]["step"], before);
+  EXPECT_TRUE(printed("it is not requeued"));
+  finish_and_compare();
+}
+
+// To the batch script, twice; and to the tasks alone.
+TEST_F(Slurm, SignalledByHand_SavedAndRequeuedOnceEach) {
+  begin({"--nodes=2"});
+  cluster_->command({"scancel", "--signal=USR1", "--batch", job_});
+  cluster_->command({"scancel", "--signal=USR1", "--batch", job_});
+  wait_for_restart(1);
+  const std::uint64_t before = reached_step(dir());
+  cluster_->command({"scancel", "--signal=USR1", job_});
+  wait_for_restart(2);
+  EXPECT_GE(attempts("slurm-begin").back()["step"], before);
+  stop_and_compare();
+  EXPECT_EQ(cluster_->restarts(job_), 2U);
+}
+
+TEST_F(Slurm, NodeThenCoordinatorThenWorkerKilled_SameAttemptGoesOn) {
+  begin({"--nodes=3"});
+  const std::string head = attempts("slurm-begin")[0].value("node", "n1");
+  const std::string lost = head == "n3" ? "n2" : "n3";
+  const auto daemons = cluster_->daemons_on(lost), tasks = cluster_->tasks_on(lost);
+  ASSERT_GE(daemons.size(), 2U);
+  ASSERT_FALSE(tasks.empty());
+  for (const auto& pids : {daemons, tasks}) {
+    for (const pid_t pid : pids) ::kill(pid, SIGKILL);
+  }
+  wait_for_steps(20);
+  for (const pid_t pid : parts_of(dir(), "coordinator")) ::kill(pid, SIGKILL);
+  wait_for_steps(20);
+  EXPECT_EQ(parts_of(dir(), "trainer").size(), 2U);
+  const auto workers = parts_of(dir(), "worker");
+  ASSERT_FALSE(workers.empty());
+  for (const pid_t pid : workers) {
+    if (command_line(pid).find("srun") == std::string::npos) {
+      ::kill(pid, SIGKILL);
+      break;
+    }
+  }
+  ASSERT_TRUE(eventually([&] { return parts_of(dir(), "trainer").size() == 1; }));
+  ASSERT_TRUE(eventually([&] { return parts_of(dir(), "trainer").size() == 2; }));
+  wait_for_steps(20);
+  EXPECT_EQ(cluster_->restarts(job_), 0U);
+  EXPECT_EQ(attempts("slurm-begin").size(), 1U);
+  stop_and_compare();
+}
+
+TEST_F(Slurm, JobThatMayNotBeRequeued_SaysSoAndIsSaved) {
+  begin({"--nodes=1", "--no-requeue"});
+  EXPECT_TRUE(printed("warning: this job may not be requeued"));
+  cluster_->command({"scancel", "--signal=USR1", "--batch", job_});
+  wait_until_over();
+  EXPECT_TRUE(printed("is saved, but job " + job_ + " is not requeued"));
+  EXPECT_EQ(cluster_->restarts(job_), 0U);
+  finish_and_compare();
+}
+
+TEST_F(Slurm, Suspended_NobodyIsLost) {
+  begin({"--nodes=2"});
+  cluster_->command({"scontrol", "suspend", job_});
+  ::sleep(12);  // more than --lost-after
+  const std::uint64_t before = reached_step(dir());
+  cluster_->command({"scontrol", "resume", job_});
+  wait_for_step(before + 20);
+  const auto log = read_text(run::Layout(dir()).log("coordinator"));
+  EXPECT_EQ(log->find("is lost"), std::string::npos) << *log;
+  stop_and_compare();
+}
+
+// The next attempt is another job: nothing of the old one may be in its way.
+TEST_F(Slurm, BatchScriptKilled_TheNextJobGoesOnFromTheLastCommit) {
+  begin({"--nodes=2"}, {"--checkpoint-every", "10"});
+  wait_for_steps(20);
+  for (const pid_t pid : parts_of(dir(), "supervisor")) ::kill(pid, SIGKILL);
+  wait_until_over();
+  const std::string first = job_;
+  const std::uint64_t before = reached_step(dir());
+  job_ = cluster_->submit({"--nodes=2"}, script({"--checkpoint-every", "10"}));
+  wait_for_step(before + 20);
+  EXPECT_GE(attempts("slurm-begin").back()["step"].get<std::uint64_t>() + 20, before);
+  stop_and_compare();
+}
+
+// ---- a Slurm that does not answer ----
+
+// Before the batch script's rekindle, something else called scontrol.
+std::string with_scontrol(const fs::path& bin, const std::string& body) {
+  fs::create_directories(bin);
+  std::ofstream(bin / "scontrol") << "#!/bin/bash\n" << body << "\nexec /usr/bin/scontrol \"$@\"\n";
+  fs::permissions(bin / "scontrol", fs::perms::owner_all);
+  return str("export PATH=", bin.string(), ":$PATH");
+}
+
+struct Trouble {
+  const char* name;
+  const char* body;
+  bool requeued;
+};
+class SlurmTrouble : public SlurmRun, public ::testing::WithParamInterface<Trouble> {};
+INSTANTIATE_TEST_SUITE_P(
+    Commands, SlurmTrouble,
+    ::testing::Values(
+        Trouble{"Slow", R"([[ $1 == requeue ]] && sleep 10)", true},
+        Trouble{"AcceptsAndTimesOut", R"([[ $1 == requeue ]] && { /usr/bin/scontrol "$@"; trap '' TERM; sleep 60; exit 1; })",
+                true},
+        Trouble{"AcceptsAndFails", R"([[ $1 == requeue ]] && { /usr/bin/scontrol "$@"; echo lost >&2; exit 1; })", true},
+        Trouble{"FailsAtFirst",
+                R"([[ $1 == requeue && $(echo >>$0.calls; wc -l <$0.calls) -lt 3 ]] && { echo busy >&2; exit 1; })", true},
+        Trouble{"AlwaysFails", R"([[ $1 == requeue ]] && { echo busy >&2; exit 1; })", false},
+        Trouble{"Rubbish", R"([[ $2 == job ]] && { head -c 1000 /dev/urandom; exit 0; })", false},
+        Trouble{"Gone", R"([[ $2 == job || $1 == requeue ]] && exit 127)", false}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(SlurmTrouble, SavedAndRequeuedOnceOrNotAtAll) {
+  begin({"--nodes=1"}, {"--requeue-within", "20s"}, with_scontrol(scratch_ / "bin", GetParam().body));
+  const std::uint64_t before = reached_step(dir());
+  cluster_->command({"scancel", "--signal=USR1", "--batch", job_});
+  if (GetParam().requeued) {
+    wait_for_restart(1);
+    EXPECT_GE(attempts("slurm-begin").back()["step"], before);
+    stop_and_compare();
+    EXPECT_EQ(cluster_->restarts(job_), 1U);
+  } else {
+    wait_until_over();
+    EXPECT_EQ(cluster_->restarts(job_), 0U);
+    EXPECT_TRUE(printed("is not requeued"));
+    finish_and_compare();
+  }
+}
+
+// ---- preemption that gives time ----
+
+TEST_F(Slurm, PreemptedWithGrace_SavedBeforeTheGraceIsOver) {
+  begin({"--nodes=2", "--partition=low", "--nodelist=n[1-2]"});
+  cluster_->submit({"--nodes=2", "--exclusive", "--nodelist=n[1-2]", "--output=/dev/null", "--wrap=sleep 3"}, "");
+  wait_for_restart(1);
+  EXPECT_EQ(attempts("slurm-end").front()["cause"], "preemption");
+  stop_and_compare();
+  EXPECT_EQ(cluster_->restarts(job_), 1U);
+}
+
+class SlurmUserSignal : public SlurmRun {
+  std::string conf() const override { return "SlurmctldParameters=preempt_send_user_signal"; }
+};
+TEST_F(SlurmUserSignal, PreemptedWithGrace_SavedAtTheSignal) {
+  begin({"--nodes=2", "--partition=low", "--nodelist=n[1-2]"});
+  cluster_->submit({"--nodes=2", "--exclusive", "--nodelist=n[1-2]", "--output=/dev/null", "--wrap=sleep 3"}, "");
+  wait_for_restart(1);
+  EXPECT_EQ(attempts("slurm-end").front()["cause"], "preemption");
+  stop_and_compare();
+  EXPECT_EQ(cluster_->restarts(job_), 1U);
+}
+
+// ---- an attempt that does not know that it is over ----
+
+// The node's daemons die, its processes live on: Slurm takes the node for dead and starts the job elsewhere.
+TEST_F(Slurm, OldAttemptCutOffButAlive_DoesNoHarm) {
+  begin({"--nodes=1", "--nodelist=n1"}, {"--checkpoint-every", "10"});
+  const auto old = parts_of(dir(), "supervisor");
+  ASSERT_EQ(old.size(), 1U);
+  for (const pid_t pid : cluster_->daemons_on("n1")) ::kill(pid, SIGKILL);
+  cluster_->command({"scontrol", "update", str("jobid=", job_), "reqnodelist="});
+  wait_for_restart(1);
+  wait_for_steps(20);
+  EXPECT_TRUE(eventually([&] { return ::kill(old[0], 0) != 0; }));
+  stop_and_compare();
+}
+
+// ---- arrays ----
+
+TEST_F(Slurm, EachArrayTaskRequeuesOnlyItself) {
+  const fs::path root = scratch_ / "seed-%a";
+  Arguments arguments = mnist_run(root, 1, 1000000);
+  const fs::path path = scratch_ / "array.sh";
+  std::ofstream out(path);
+  out << "#!/bin/bash\n#SBATCH --requeue --open-mode=append --signal=B:USR1@30 --exclusive --nodes=1 --array=0-1\n"
+      << "#SBATCH --output=" << (scratch_ / "out-%a").string() << "\nexec " << rekindle()
+      << " slurm --seed $SLURM_ARRAY_TASK_ID";
+  for (std::size_t i = 1; i < arguments.size(); ++i) {
+    if (i < 3 || i > 4) out << " '" << arguments[i] << "'";
+  }
+  out << "\n";
+  out.close();
+  job_ = cluster_->submit({}, path);
+  const fs::path first = scratch_ / "seed-0", second = scratch_ / "seed-1";
+  ASSERT_TRUE(eventually([&] { return reached_step(first) > 5 && reached_step(second) > 5; }));
+  for (const std::string task : {"_0", "_1"}) {
+    cluster_->command({"scancel", "--signal=USR1", "--batch", job_ + task});
+    ASSERT_TRUE(eventually([&] { return cluster_->restarts(job_ + task) == 1; }));
+    EXPECT_EQ(cluster_->restarts(job_ + "_1"), task == "_1" ? 1U : 0U);
+  }
+  for (const fs::path& run_dir : {first, second}) {
+    ASSERT_TRUE(eventually([&] {
+      return run::read_lines(run::Layout(run_dir).attempts()).back().value("restarts", 0) == 1;
+    }));
+  }
+  EXPECT_EQ(cluster_->restarts(job_ + "_0"), 1U);
+  cluster_->command({"scancel", job_});
+  ASSERT_TRUE(eventually([&] { return processes_with(scratch_.path()).empty(); }));
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
