@@ -20,6 +20,7 @@
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "protocol/wire.hpp"
+#include "run/place.hpp"
 #include "run/privacy.hpp"
 #include "run/terms.hpp"
 
@@ -34,7 +35,7 @@ constexpr auto kLastWords = std::chrono::milliseconds(200);
 // Whether the coordinator that coordinator.json names answers: a live holder on another host.
 bool port_answers(const run::Layout& layout, const run::Holder& holder) {
   if (run::visible(holder)) return true;  // its process is alive: it is there
-  const auto place = read_place(layout);
+  const auto place = run::read_place(layout);
   return place && reachable(place->host, place->port);
 }
 

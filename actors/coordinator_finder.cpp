@@ -30,17 +30,6 @@ bool reachable(const std::string& address, std::uint16_t port) {
   return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0;
 }
 
-std::optional<CoordinatorPlace> read_place(const run::Layout& layout) {
-  const auto text = read_text(layout.coordinator());
-  if (!text) return std::nullopt;
-  const auto json = nlohmann::json::parse(*text, nullptr, false);
-  if (!json.is_object()) return std::nullopt;
-  CoordinatorPlace place{json.value("term", std::uint64_t{0}), json.value("host", ""),
-                         json.value("port", std::uint16_t{0})};
-  if (place.term == 0 || place.port == 0) return std::nullopt;
-  return place;
-}
-
 CoordinatorFinder::CoordinatorFinder(caf::actor_system& system, run::Layout layout, Listener listener)
     : system_(system), layout_(std::move(layout)), listener_(std::move(listener)) {}
 
@@ -52,14 +41,14 @@ void CoordinatorFinder::look() {
   for (int period = 0;; ++period) {
     std::this_thread::sleep_for(kSeekPeriod);
     if (connected_ && period % kPeriodsWhenConnected != 0) continue;
-    const auto place = read_place(layout_);
+    const auto place = run::read_place(layout_);
     if (!place) continue;
     listener_.seen(place->term);
     if (wanted_ == place->term) try_connect(*place);
   }
 }
 
-void CoordinatorFinder::try_connect(const CoordinatorPlace& place) {
+void CoordinatorFinder::try_connect(const run::CoordinatorPlace& place) {
   wanted_ = 0;
   // CAF's own connect has no limit: a host that is gone would hold it up for minutes.
   if (!reachable(place.host, place.port)) return listener_.failed(place.term);

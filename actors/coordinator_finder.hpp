@@ -5,25 +5,17 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 
 #include "actors/interfaces.hpp"
 #include "actors/system.hpp"
 #include "run/layout.hpp"
+#include "run/place.hpp"
 
 namespace rekindle::actors {
 
 // Whether something accepts connections there. Waits 2 s at most.
 bool reachable(const std::string& address, std::uint16_t port);
-
-// coordinator.json: where the holder of a term listens.
-struct CoordinatorPlace {
-  std::uint64_t term = 0;
-  std::string host;
-  std::uint16_t port = 0;
-};
-std::optional<CoordinatorPlace> read_place(const run::Layout& layout);
 
 class CoordinatorFinder {
  public:
@@ -41,7 +33,7 @@ class CoordinatorFinder {
 
  private:
   void look();
-  void try_connect(const CoordinatorPlace& place);
+  void try_connect(const run::CoordinatorPlace& place);
 
   caf::actor_system& system_;
   const run::Layout layout_;

@@ -1,6 +1,10 @@
 #include "app/join.hpp"
 
+#include <sys/signalfd.h>
+#include <unistd.h>
+
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <span>
 
@@ -9,12 +13,35 @@
 #include "app/signals.hpp"
 #include "app/workers.hpp"
 #include "base/files.hpp"
+#include "base/network.hpp"
 #include "base/text.hpp"
 #include "run/layout.hpp"
+#include "run/place.hpp"
 #include "run/privacy.hpp"
+#include "slurm/environment.hpp"
+#include "slurm/requeue.hpp"
 
 namespace rekindle::app {
 namespace {
+
+// Where this machine's trainers listen: where the run's do, if this machine has such an interface; else on the
+// way to its coordinator.
+std::string interface_for(const run::Layout& layout, const protocol::Job& job) {
+  if (choose_address(interfaces(), job.interface)) return job.interface;
+  const auto place = run::read_place(layout);
+  const auto address = place ? address_towards(place->host) : Result<std::string>(job.interface);
+  return address ? *address : job.interface;
+}
+
+// In a Slurm job whose time is over, or whose nodes are wanted: it helps again when there is room.
+void come_back(int signal) {
+  const auto environment = slurm::read_environment();
+  if (signal != SIGUSR1 || !environment) return;
+  constexpr std::chrono::minutes kPatience{5};
+  const slurm::Requeued done =
+      slurm::requeue_once(slurm::queue_of(*environment), environment->restarts, kPatience);
+  std::printf("%s\n", done.accepted ? "requeued" : ("not requeued: " + done.detail).c_str());
+}
 
 Result<int> join(const JoinOptions& options) {
   const run::Layout layout(options.run_dir);
@@ -22,27 +49,34 @@ Result<int> join(const JoinOptions& options) {
   constexpr std::chrono::seconds kSeenWithin{5};
   if (!await_file(layout.config(), kSeenWithin) || !await_file(layout.private_key(), kSeenWithin)) {
     return fail(ExitCode::kConfig, str(options.run_dir.string(), " holds no run that can be joined"),
-                "start one there with rekindle local");
+                "start one there with rekindle local, slurm or submit");
   }
   REKINDLE_CHECK(run::check_private(layout));
   REKINDLE_TRY(const Fd signals, take_signals());
   REKINDLE_TRY(const protocol::Job job, read_job(layout.config()));
-  const std::string interface = options.interface.empty() ? job.interface : options.interface;
+  const std::string interface = options.interface.empty() ? interface_for(layout, job) : options.interface;
   const std::string port_range = options.port_range.empty() ? job.port_range : options.port_range;
   REKINDLE_CHECK(check_network(interface, port_range));
   ThisMachine machine(options.workers);
   Workers workers(machine, {"worker", "--run-dir", options.run_dir, "--joined", "--wait-ms",
-                        str(options.wait.count()), "--interface", interface, "--port-range", port_range});
+                            str(options.wait.count()), "--interface", interface, "--port-range", port_range});
   REKINDLE_CHECK(workers.start_all(0));
-  while (!workers.done()) {
+  int signal = 0;
+  while (signal == 0 && !workers.done()) {
     std::vector<pollfd> waits{{signals.get(), POLLIN, 0}};
     workers.watch(waits);
     if (::poll(waits.data(), waits.size(), static_cast<int>(kTurn.count())) < 0) continue;
     workers.reap(std::span(waits).subspan(1));
-    if (waits[0].revents != 0) break;  // the run goes on without these workers
+    signalfd_siginfo info{};
+    if (waits[0].revents != 0 && ::read(signals.get(), &info, sizeof info) == sizeof info)
+      signal = static_cast<int>(info.ssi_signo);  // the run goes on without these workers
     workers.restart_due();
   }
   workers.kill_all();
+  if (signal != 0) {
+    come_back(signal);
+    return 0;
+  }
   // The run's own end, stopped or finished, is a good end for whoever helped.
   const auto last = static_cast<ExitCode>(workers.exit_code());
   if (last == ExitCode::kConfig || last == ExitCode::kGaveUp) {

@@ -17,7 +17,9 @@ constexpr const char* kPrograms[] = {"rekindle", "rekindle-control", "rekindle-t
 Status copy_durably(const fs::path& from, const fs::path& to) {
   std::error_code code;
   fs::copy_file(from, to, code);
-  if (code) return fail(ExitCode::kConfig, str("cannot copy ", from.string(), " to ", to.string(), ": ", code.message()));
+  if (code)
+    return fail(ExitCode::kConfig,
+                str("cannot copy ", from.string(), " to ", to.string(), ": ", code.message()));
   REKINDLE_TRY(const Fd file, open_file(to, O_RDONLY));
   return sync_file(file.get(), to);
 }

@@ -115,7 +115,8 @@ int submit(JobOptions& job_options, SubmitOptions& submit_options) {
 int main(int argc, char** argv) {
   std::vector<std::string> arguments(argv, argv + argc);
   SubmitOptions submit_options;
-  if (argc > 1 && arguments[1] == "slurm") arguments = expand_patterns(argc, argv);
+  if (argc > 1 && (arguments[1] == "slurm" || arguments[1] == "join"))
+    arguments = expand_patterns(argc, argv);
   if (argc > 1 && arguments[1] == "submit") submit_options = take_submit_options(arguments);
   if (argc > 1) {
     const std::string part = argv[1];
@@ -134,16 +135,19 @@ int main(int argc, char** argv) {
       cli.add_subcommand("local", "train on this machine: a supervisor, a coordinator and N workers");
   JobOptions job_options(*local_command);
 
-  CLI::App* slurm_command = cli.add_subcommand("slurm", "train in a Slurm batch job: the batch script execs it");
+  CLI::App* slurm_command =
+      cli.add_subcommand("slurm", "train in a Slurm batch job: the batch script execs it");
   JobOptions slurm_job_options(*slurm_command);
   SlurmOptions slurm_options;
   slurm_command
-      ->add_option("--on-limit", slurm_options.on_limit, "at the time limit and when preempted: requeue or exit")
+      ->add_option("--on-limit", slurm_options.on_limit,
+                   "at the time limit and when preempted: requeue or exit")
       ->check(CLI::IsMember({"requeue", "exit"}));
   slurm_command->add_option("--requeue-within", slurm_options.requeue_within,
                             "how long to ask a Slurm that does not answer, with a unit");
   CLI::App* submit_command = cli.add_subcommand(
-      "submit", "write the batch script of a run and hand it to sbatch: submit [OPTIONS] -- [SBATCH OPTIONS]");
+      "submit",
+      "write the batch script of a run and hand it to sbatch: submit [OPTIONS] -- [SBATCH OPTIONS]");
   JobOptions submit_job_options(*submit_command);
   bool print = false;  // for --help: it has been taken out of the arguments
   submit_command->add_flag("--print", print, "show the batch script, and submit nothing");
@@ -232,6 +236,11 @@ int main(int argc, char** argv) {
     join.run_dir = std::filesystem::absolute(run_dir).lexically_normal();
     join.wait = *patience;
     join.interface = or_from_environment(join.interface);
+    // The run's own programs, if it has kept them: it takes no workers of another build.
+    const std::filesystem::path kept = run::Layout(join.run_dir).programs();
+    std::error_code code;
+    if (std::filesystem::exists(kept / "rekindle", code) && own_executable().parent_path() != kept)
+      return become(kept / "rekindle", arguments);
     return run_join(join);
   }
   if (audit_command->parsed()) {

@@ -21,8 +21,8 @@ using protocol::Job;
 struct JobOptions::Raw {
   std::string run_dir, config_file, model = "vgg11", optimizer, dataset, data, augment, precision = "fp32",
                                     device = "auto", exchange = "auto", checkpoint_interval = "10min",
-                                    trainers_per_worker = "auto", lost_after = "5s",
-                                    hang_after = "10min", stop_within, interface, port_range, init, gather_time;
+                                    trainers_per_worker = "auto", lost_after = "5s", hang_after = "10min",
+                                    stop_within, interface, port_range, init, gather_time;
   std::uint64_t workers = 1, batch_size = 128, leaves = 8, seed = 1, threads = 1, loader_threads = 2,
                 keep = 3, checkpoint_every = 0, lr_step = 30, min_trainers = 1, hash_every = 100;
   std::optional<std::uint64_t> steps, epochs, image_size, classes;

@@ -33,11 +33,11 @@ using std::chrono::system_clock;
 
 namespace {
 
-constexpr seconds kMargin{2};      // before Slurm kills
+constexpr seconds kMargin{2};          // before Slurm kills
 constexpr milliseconds kAnswer{2000};  // of Slurm to why a signal came; then what is known counts
-constexpr seconds kLastLook{12};   // the same, when everything is saved
-constexpr seconds kTearDown{30};   // until Slurm ends a job that it has requeued
-constexpr int kOwnFaults = 3;      // attempts that ended by themselves, and saved nothing new
+constexpr seconds kLastLook{12};       // the same, when everything is saved
+constexpr seconds kTearDown{30};       // until Slurm ends a job that it has requeued
+constexpr int kOwnFaults = 3;          // attempts that ended by themselves, and saved nothing new
 
 void say(const std::string& line) {
   std::printf("%s\n", line.c_str());
@@ -53,11 +53,21 @@ std::uint64_t committed_step(const run::Layout& layout) {
 
 // Options of the job that would shape a step, too: a worker is one task, and has all that the job has of its
 // node. Source: srun(1), INPUT ENVIRONMENT VARIABLES.
-constexpr const char* kShapes[] = {
-    "SLURM_NTASKS",        "SLURM_NPROCS",        "SLURM_NTASKS_PER_NODE", "SLURM_NTASKS_PER_CORE",
-    "SLURM_NTASKS_PER_GPU", "SLURM_NTASKS_PER_SOCKET", "SLURM_CPUS_PER_TASK", "SLURM_GPUS_PER_TASK",
-    "SLURM_TRES_PER_TASK", "SLURM_CPU_BIND",      "SLURM_GPU_BIND",        "SLURM_DISTRIBUTION",
-    "SLURM_HINT",          "SLURM_EXACT",         "SLURM_STEPMGR"};
+constexpr const char* kShapes[] = {"SLURM_NTASKS",
+                                   "SLURM_NPROCS",
+                                   "SLURM_NTASKS_PER_NODE",
+                                   "SLURM_NTASKS_PER_CORE",
+                                   "SLURM_NTASKS_PER_GPU",
+                                   "SLURM_NTASKS_PER_SOCKET",
+                                   "SLURM_CPUS_PER_TASK",
+                                   "SLURM_GPUS_PER_TASK",
+                                   "SLURM_TRES_PER_TASK",
+                                   "SLURM_CPU_BIND",
+                                   "SLURM_GPU_BIND",
+                                   "SLURM_DISTRIBUTION",
+                                   "SLURM_HINT",
+                                   "SLURM_EXACT",
+                                   "SLURM_STEPMGR"};
 
 class JobNodes : public Machines {
  public:
@@ -86,7 +96,8 @@ class JobNodes : public Machines {
     REKINDLE_TRY(auto ends, Channel::pair());
     REKINDLE_TRY(auto output, Channel::pair());
     REKINDLE_TRY(Child child, spawn(argv, {}, {}, {ends.second.get(), output.second.get(), -1}));
-    return Process{std::move(child), std::make_unique<Channel>(std::move(ends.first)), std::move(output.first)};
+    return Process{std::move(child), std::make_unique<Channel>(std::move(ends.first)),
+                   std::move(output.first)};
   }
 
  private:
@@ -116,8 +127,10 @@ class SlurmSite : public Site {
     watch_.heard();
     const auto look = watch_.latest();
     if (!look) return;
-    if (signal_ == 0) end_ = look->facts.end;
-    else if (look->facts.preempting && look->number >= asked_) preempting_ = true;
+    if (signal_ == 0)
+      end_ = look->facts.end;
+    else if (look->facts.preempting && look->number >= asked_)
+      preempting_ = true;
   }
   void lost_worker() override { watch_.look(); }
 
@@ -169,14 +182,16 @@ class SlurmSite : public Site {
     if (cause == slurm::Cause::kOwnFault && own_faults_at(step) + 1 >= kOwnFaults) {
       line["requeued"] = false;
       record(line);
-      std::fprintf(stderr, "rekindle: %d attempts in a row ended by themselves at step %llu: see %s\n", kOwnFaults,
-                   static_cast<unsigned long long>(step), layout_.attempts().c_str());
+      std::fprintf(stderr, "rekindle: %d attempts in a row ended by themselves at step %llu: see %s\n",
+                   kOwnFaults, static_cast<unsigned long long>(step), layout_.attempts().c_str());
       return static_cast<int>(ExitCode::kGaveUp);
     }
     if (cause == slurm::Cause::kRequeued) say("Slurm has requeued this job");
-    if (cause == slurm::Cause::kCancelled) say("this job was cancelled: it is not requeued; submit it again to go on");
+    if (cause == slurm::Cause::kCancelled)
+      say("this job was cancelled: it is not requeued; submit it again to go on");
     const bool wanted = slurm::wants_requeue(cause, signal_);
-    if (wanted && job_.on_limit == OnLimit::kExit) say("not requeued (--on-limit exit): submit it again to go on");
+    if (wanted && job_.on_limit == OnLimit::kExit)
+      say("not requeued (--on-limit exit): submit it again to go on");
     bool leaves = cause == slurm::Cause::kRequeued;
     if (wanted && job_.on_limit == OnLimit::kRequeue) {
       leaves = requeue(cause, step);
@@ -188,7 +203,9 @@ class SlurmSite : public Site {
   }
 
  private:
-  static bool is_over(const slurm::JobFacts& facts) { return facts.state != "RUNNING" && facts.state != "SUSPENDED"; }
+  static bool is_over(const slurm::JobFacts& facts) {
+    return facts.state != "RUNNING" && facts.state != "SUSPENDED";
+  }
   static Clock::time_point steady(slurm::SystemTime when) {
     return Clock::now() + std::chrono::duration_cast<Clock::duration>(when - system_clock::now());
   }
@@ -261,7 +278,9 @@ class SlurmSite : public Site {
       say(str("requeued (", slurm::to_text(cause), "): the next attempt goes on from step ", step));
       return true;
     }
-    std::fprintf(stderr, "rekindle: the state of step %llu is saved, but job %s is not requeued: %s: type scontrol requeue %s, or submit it again\n",
+    std::fprintf(stderr,
+                 "rekindle: the state of step %llu is saved, but job %s is not requeued: %s: type scontrol "
+                 "requeue %s, or submit it again\n",
                  static_cast<unsigned long long>(step), environment.id().c_str(), done.detail.c_str(),
                  environment.id().c_str());
     return false;
@@ -306,7 +325,8 @@ Result<std::vector<std::string>> listen_addresses(const SlurmJob& job) {
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     if (!is_loopback(addresses[i])) continue;
     if (job.nodes[i] != job.environment.node)
-      return fail(ExitCode::kConfig, str("the address of node ", job.nodes[i], " is ", addresses[i], " here"), "add --interface NAME");
+      return fail(ExitCode::kConfig, str("the address of node ", job.nodes[i], " is ", addresses[i], " here"),
+                  "add --interface NAME");
     REKINDLE_TRY(addresses[i], address_towards(*other));
   }
   return addresses;
@@ -355,12 +375,15 @@ Result<SlurmJob> prepare_slurm(LocalOptions& options, const SlurmOptions& how) {
 
 void look_around(SlurmJob& job, LocalOptions& options) {
   slurm::Preflight known;
-  if (auto config = slurm::show_config()) known.config = std::move(*config);
-  else say(str("warning: ", config.error().line()));
+  if (auto config = slurm::show_config())
+    known.config = std::move(*config);
+  else
+    say(str("warning: ", config.error().line()));
   if (const auto wait = slurm::leading_number(known.config["KillWait"])) job.kill_wait = seconds(*wait);
   // Nodes of a cloud may have to be started first.
   constexpr std::uint64_t kBeyond = 60;
-  if (const auto resume = slurm::leading_number(known.config["ResumeTimeout"]); resume && !options.own_gather_time)
+  if (const auto resume = slurm::leading_number(known.config["ResumeTimeout"]);
+      resume && !options.own_gather_time)
     options.job.gather_time_ms = std::max(options.job.gather_time_ms, 1000 * (*resume + kBeyond));
   if (auto facts = slurm::show_job(job.environment.id())) known.job = std::move(*facts);
   if (auto script = slurm::batch_script(job.environment.id())) known.script = std::move(*script);
@@ -369,7 +392,8 @@ void look_around(SlurmJob& job, LocalOptions& options) {
   known.trainers_per_node = options.job.trainers_per_worker;
   known.threads = options.job.threads;
   known.lead_seconds = signal_lead_of(options);
-  known.has_time_limit = !known.job || (known.job->end && *known.job->end - system_clock::now() < std::chrono::hours(24 * 300));
+  known.has_time_limit =
+      !known.job || (known.job->end && *known.job->end - system_clock::now() < std::chrono::hours(24 * 300));
   for (const std::string& line : slurm::preflight(known)) say("warning: " + line);
 }
 

@@ -29,8 +29,10 @@ Status make_output_folders(const std::vector<std::string>& sbatch_arguments) {
     const std::string& word = sbatch_arguments[i];
     for (const std::string name : {"--output", "--error", "-o", "-e"}) {
       std::string file;
-      if (word.starts_with(name + "=")) file = word.substr(name.size() + 1);
-      else if (word == name && i + 1 < sbatch_arguments.size()) file = sbatch_arguments[i + 1];
+      if (word.starts_with(name + "="))
+        file = word.substr(name.size() + 1);
+      else if (word == name && i + 1 < sbatch_arguments.size())
+        file = sbatch_arguments[i + 1];
       const fs::path folder = slurm::without_patterns(fs::path(file).parent_path());
       if (!folder.empty()) REKINDLE_CHECK(make_directories(folder));
     }
@@ -40,7 +42,8 @@ Status make_output_folders(const std::vector<std::string>& sbatch_arguments) {
 
 Result<int> submit_run(LocalOptions& options, const SubmitOptions& submit) {
   slurm::JobScript script;
-  const fs::path pattern = submit.run_dir.empty() ? options.run_dir : fs::absolute(submit.run_dir).lexically_normal();
+  const fs::path pattern =
+      submit.run_dir.empty() ? options.run_dir : fs::absolute(submit.run_dir).lexically_normal();
   const bool many = slurm::without_patterns(pattern) != pattern;
   // Of a run directory that each job of an array has for itself: the one above.
   const fs::path home = many ? slurm::without_patterns(pattern) : pattern;
@@ -83,8 +86,10 @@ Result<int> submit_run(LocalOptions& options, const SubmitOptions& submit) {
   REKINDLE_CHECK(make_output_folders(submit.sbatch_arguments));
   const fs::path path = home / "job.sh";
   REKINDLE_CHECK(replace_file(path, text, 0700));
-  REKINDLE_TRY(const CommandOutput said, run_command({"sbatch", "--parsable", path}, std::chrono::minutes(1)));
-  if (!said.ok()) return fail(ExitCode::kConfig, "sbatch refuses the job: " + said.err.substr(0, said.err.find('\n')));
+  REKINDLE_TRY(const CommandOutput said,
+               run_command({"sbatch", "--parsable", path}, std::chrono::minutes(1)));
+  if (!said.ok())
+    return fail(ExitCode::kConfig, "sbatch refuses the job: " + said.err.substr(0, said.err.find('\n')));
   const std::string id = said.out.substr(0, said.out.find_first_of(";\n"));
   std::printf("job %s: %s\n", id.c_str(), script.output.c_str());
   return 0;

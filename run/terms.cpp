@@ -70,7 +70,8 @@ bool visible(const Holder& holder) {
 
 bool provably_gone(const Holder& holder) {
   if (holder.ended) return true;
-  if (!holder.slurm_job.empty() && holder.slurm_job == slurm_job() && holder.slurm_restarts < slurm_restarts())
+  if (!holder.slurm_job.empty() && holder.slurm_job == slurm_job() &&
+      holder.slurm_restarts < slurm_restarts())
     return true;
   if (holder.host != host_name()) return false;
   if (holder.boot_id != boot_id()) return true;
@@ -84,11 +85,11 @@ Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, bool holder
   if (holder && !holder_is_gone && !provably_gone(*holder)) return std::optional<std::uint64_t>();
   const std::uint64_t term = holder ? holder->term + 1 : 1;
   nlohmann::json json = {{"host", host_name()},
-                               {"boot_id", boot_id()},
-                               {"pid_namespace", pid_namespace()},
-                               {"pid", ::getpid()},
-                               {"start_ticks", start_ticks_of(::getpid())},
-                               {"since", utc_now()}};
+                         {"boot_id", boot_id()},
+                         {"pid_namespace", pid_namespace()},
+                         {"pid", ::getpid()},
+                         {"start_ticks", start_ticks_of(::getpid())},
+                         {"since", utc_now()}};
   if (const std::string job = slurm_job(); !job.empty()) {
     json["slurm_job"] = job;
     json["slurm_restarts"] = slurm_restarts();

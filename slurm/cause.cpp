@@ -10,9 +10,7 @@ namespace {
 // --signal may come a minute before it is due (sbatch(1)), and may be asked for long before the end.
 constexpr std::chrono::minutes kNearTheEnd{15};
 
-bool near(const std::optional<SystemTime>& end, SystemTime when) {
-  return end && *end - when < kNearTheEnd;
-}
+bool near(const std::optional<SystemTime>& end, SystemTime when) { return end && *end - when < kNearTheEnd; }
 
 bool is_over(const JobFacts& facts) { return facts.state != "RUNNING" && facts.state != "SUSPENDED"; }
 
@@ -20,15 +18,24 @@ bool is_over(const JobFacts& facts) { return facts.state != "RUNNING" && facts.s
 
 std::string to_text(Cause cause) {
   switch (cause) {
-    case Cause::kFinished: return "finished";
-    case Cause::kTimeLimit: return "time limit";
-    case Cause::kPreemption: return "preemption";
-    case Cause::kRequeued: return "requeued by Slurm or an operator";
-    case Cause::kCancelled: return "cancelled";
-    case Cause::kOperator: return "asked to stop";
-    case Cause::kOwnFault: return "own fault";
-    case Cause::kGaveUp: return "gave up";
-    case Cause::kUnknown: return "unknown";
+    case Cause::kFinished:
+      return "finished";
+    case Cause::kTimeLimit:
+      return "time limit";
+    case Cause::kPreemption:
+      return "preemption";
+    case Cause::kRequeued:
+      return "requeued by Slurm or an operator";
+    case Cause::kCancelled:
+      return "cancelled";
+    case Cause::kOperator:
+      return "asked to stop";
+    case Cause::kOwnFault:
+      return "own fault";
+    case Cause::kGaveUp:
+      return "gave up";
+    case Cause::kUnknown:
+      return "unknown";
   }
   return "unknown";
 }

@@ -26,7 +26,8 @@ Result<std::string> ask(const std::vector<std::string>& argv) {
   std::string command;
   for (const std::string& word : argv) command += (command.empty() ? "" : " ") + word;
   if (said.empty())
-    said = output.status.by_signal ? str("killed by signal ", output.status.code) : str("exit code ", output.status.code);
+    said = output.status.by_signal ? str("killed by signal ", output.status.code)
+                                   : str("exit code ", output.status.code);
   return fail(str(command, ": ", said));
 }
 
@@ -72,7 +73,8 @@ Result<JobFacts> parse_job(const std::string& text) {
       words.merge(words_of(line));
   }
   const auto restarts = leading_number(words["Restarts"]);
-  if (words["JobState"].empty() || !restarts) return fail("scontrol show job gave no answer that can be understood");
+  if (words["JobState"].empty() || !restarts)
+    return fail("scontrol show job gave no answer that can be understood");
   JobFacts facts;
   facts.state = words["JobState"];
   facts.reason = words["Reason"];
@@ -123,7 +125,8 @@ std::map<std::string, std::string> parse_addresses(const std::string& text) {
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) {
     auto words = words_of(line);
-    if (!words["NodeName"].empty() && !words["NodeAddr"].empty()) addresses[words["NodeName"]] = words["NodeAddr"];
+    if (!words["NodeName"].empty() && !words["NodeAddr"].empty())
+      addresses[words["NodeName"]] = words["NodeAddr"];
   }
   return addresses;
 }

@@ -16,7 +16,8 @@ std::optional<std::uint64_t> number(std::string_view text) {
   return value;
 }
 
-// What was asked for a node. SLURM_TASKS_PER_NODE is always set, and may be one task a CPU where nobody asked.
+// What was asked for a node. SLURM_TASKS_PER_NODE is always set, and may be one task a CPU where nobody
+// asked.
 std::uint64_t tasks_asked(const Getenv& get) {
   if (const auto tasks = number(get("SLURM_NTASKS_PER_NODE"))) return *tasks;
   if (get("SLURM_NTASKS").empty()) return 0;
@@ -39,7 +40,8 @@ Result<Environment> read_environment(const Getenv& get) {
                 "submit one with rekindle submit, or train on this machine with rekindle local");
   }
   if (!get("SLURM_STEP_ID").empty()) {
-    return fail(ExitCode::kUsage, "rekindle slurm runs inside a job step, which the batch script's signal does not reach",
+    return fail(ExitCode::kUsage,
+                "rekindle slurm runs inside a job step, which the batch script's signal does not reach",
                 "let the batch script exec it, without srun: it starts its own steps");
   }
   Environment environment;
@@ -81,11 +83,21 @@ std::string expand_pattern(const std::string& text, const Environment& environme
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char next = text[i] == '%' && i + 1 < text.size() ? text[i + 1] : '\0';
     switch (next) {
-      case 'A': out += environment.array_job.empty() ? environment.job : environment.array_job; break;
-      case 'a': out += environment.array_task; break;
-      case 'j': out += environment.job; break;
-      case '%': out += '%'; break;
-      default: out += text[i]; continue;
+      case 'A':
+        out += environment.array_job.empty() ? environment.job : environment.array_job;
+        break;
+      case 'a':
+        out += environment.array_task;
+        break;
+      case 'j':
+        out += environment.job;
+        break;
+      case '%':
+        out += '%';
+        break;
+      default:
+        out += text[i];
+        continue;
     }
     ++i;
   }

@@ -11,14 +11,14 @@
 namespace rekindle::slurm {
 
 struct Environment {
-  std::string job;                     // SLURM_JOB_ID
-  std::string array_job, array_task;   // of one task of a job array; else empty
-  std::string node;                    // this node's name
-  std::string node_list;               // of the job, compressed: n[1-3,7]
-  std::uint64_t restarts = 0;          // how often the job was requeued before this attempt
-  std::vector<std::uint64_t> cpus;     // the job's CPUs on each of its nodes
-  std::uint64_t tasks_per_node = 0;    // as asked for; 0: not asked for
-  std::uint64_t gpus = 0;              // the job's GPUs on this node
+  std::string job;                    // SLURM_JOB_ID
+  std::string array_job, array_task;  // of one task of a job array; else empty
+  std::string node;                   // this node's name
+  std::string node_list;              // of the job, compressed: n[1-3,7]
+  std::uint64_t restarts = 0;         // how often the job was requeued before this attempt
+  std::vector<std::uint64_t> cpus;    // the job's CPUs on each of its nodes
+  std::uint64_t tasks_per_node = 0;   // as asked for; 0: not asked for
+  std::uint64_t gpus = 0;             // the job's GPUs on this node
 
   // How commands name this job: one task of an array is not its array.
   std::string id() const { return array_task.empty() ? job : array_job + "_" + array_task; }
@@ -29,8 +29,8 @@ std::string from_process(const char* name);
 
 // Whether this process belongs to a Slurm job at all.
 bool in_job(const Getenv& get = from_process);
-// Errors (ExitCode::kUsage): outside of a job; inside of a step, where Slurm's signal for the batch script does
-// not come.
+// Errors (ExitCode::kUsage): outside of a job; inside of a step, where Slurm's signal for the batch script
+// does not come.
 Result<Environment> read_environment(const Getenv& get = from_process);
 
 // "4(x3),2" is 4, 4, 4, 2; nothing if it is not of that form.

@@ -28,8 +28,8 @@ class JobWatch {
   std::uint64_t look();
   // The newest answer, if there was one.
   std::optional<Look> latest() const;
-  int fd() const;   // readable when there is a new answer...
-  void heard();     // ... until this
+  int fd() const;  // readable when there is a new answer...
+  void heard();    // ... until this
 
  private:
   struct Shared;

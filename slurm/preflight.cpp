@@ -48,8 +48,9 @@ void check_exit_codes(const Preflight& known, std::vector<std::string>& lines) {
     for (const ExitCode code : {ExitCode::kGaveUp, ExitCode::kSaved, ExitCode::kConfig, ExitCode::kUsage}) {
       const auto number = static_cast<std::uint64_t>(code);
       if (lists(found->second, number))
-        lines.push_back(str("slurm.conf has ", key, "=", found->second, ", which lists ", number,
-                            ": Slurm requeues jobs that end with it, whatever rekindle means by it; see docs/slurm.md"));
+        lines.push_back(
+            str("slurm.conf has ", key, "=", found->second, ", which lists ", number,
+                ": Slurm requeues jobs that end with it, whatever rekindle means by it; see docs/slurm.md"));
     }
   }
 }
@@ -61,16 +62,20 @@ void check_script(const Preflight& known, std::vector<std::string>& lines) {
     lines.push_back("the batch script has no --open-mode=append: a requeue empties the job's output file");
   if (!known.has_time_limit) return;
   if (!options.signal) {
-    lines.push_back(str("the batch script has no --signal: without it the job is not saved before its time limit; add #SBATCH --signal=B:USR1@",
-                        known.lead_seconds, " (or ignore this if sbatch had it on its command line)"));
+    lines.push_back(
+        str("the batch script has no --signal: without it the job is not saved before its time limit; add "
+            "#SBATCH --signal=B:USR1@",
+            known.lead_seconds, " (or ignore this if sbatch had it on its command line)"));
     return;
   }
   const SignalLead lead = parse_signal(*options.signal);
   if (!lead.wrong.empty())
-    lines.push_back(str("--signal=", *options.signal, ": ", lead.wrong, "; use --signal=B:USR1@", known.lead_seconds));
+    lines.push_back(
+        str("--signal=", *options.signal, ": ", lead.wrong, "; use --signal=B:USR1@", known.lead_seconds));
   else if (lead.seconds < known.lead_seconds)
-    lines.push_back(str("--signal=", *options.signal, " is too late for the size of the state: use --signal=B:USR1@",
-                        known.lead_seconds, " or more"));
+    lines.push_back(str("--signal=", *options.signal,
+                        " is too late for the size of the state: use --signal=B:USR1@", known.lead_seconds,
+                        " or more"));
 }
 
 }  // namespace
@@ -100,7 +105,8 @@ SignalLead parse_signal(const std::string& value) {
   const std::string rest = colon == std::string::npos ? value : value.substr(colon + 1);
   const std::string name = rest.substr(0, rest.find('@'));
   if (who.find('B') == std::string::npos) return {0, "it goes to the job's steps, not to the batch script"};
-  if (name != "USR1" && name != "SIGUSR1" && name != "10") return {0, str(name, " is not the signal that asks for a requeue")};
+  if (name != "USR1" && name != "SIGUSR1" && name != "10")
+    return {0, str(name, " is not the signal that asks for a requeue")};
   const std::size_t at = rest.find('@');
   return {at == std::string::npos ? kDefaultLead : leading_number(rest.substr(at + 1)).value_or(0), ""};
 }
@@ -110,15 +116,17 @@ std::vector<std::string> preflight(const Preflight& known) {
   const auto site = known.config.find("JobRequeue");
   if (known.job && !known.job->may_requeue) {
     const bool by_site = site != known.config.end() && site->second == "0";
-    lines.push_back(str("this job may not be requeued (", by_site ? "slurm.conf has JobRequeue=0" : "--no-requeue",
-                        "): when its time is over it is saved and ends, and has to be submitted again; use sbatch --requeue"));
+    lines.push_back(str("this job may not be requeued (",
+                        by_site ? "slurm.conf has JobRequeue=0" : "--no-requeue",
+                        "): when its time is over it is saved and ends, and has to be submitted again; use "
+                        "sbatch --requeue"));
   }
   check_exit_codes(known, lines);
   check_script(known, lines);
   const std::uint64_t wanted = known.trainers_per_node * known.threads;
   if (known.least_cpus > 0 && known.least_cpus < wanted)
-    lines.push_back(str("a node has ", known.least_cpus, " CPUs for ", known.trainers_per_node, " trainers of ",
-                        known.threads, " threads: ask for --cpus-per-task=", known.threads,
+    lines.push_back(str("a node has ", known.least_cpus, " CPUs for ", known.trainers_per_node,
+                        " trainers of ", known.threads, " threads: ask for --cpus-per-task=", known.threads,
                         " and as many tasks a node as trainers"));
   return lines;
 }

@@ -10,11 +10,11 @@ namespace rekindle::slurm {
 
 struct JobScript {
   std::string name;
-  std::filesystem::path output;       // sbatch's patterns in it
-  std::filesystem::path directory;    // that relative paths in `command` start from
-  std::uint64_t lead_seconds = 30;    // of the signal, before the time limit
-  std::vector<std::string> options;   // of sbatch, as the user gave them: they win
-  std::vector<std::string> command;   // what the job execs
+  std::filesystem::path output;      // sbatch's patterns in it
+  std::filesystem::path directory;   // that relative paths in `command` start from
+  std::uint64_t lead_seconds = 30;   // of the signal, before the time limit
+  std::vector<std::string> options;  // of sbatch, as the user gave them: they win
+  std::vector<std::string> command;  // what the job execs
 };
 std::string to_text(const JobScript& script);
 

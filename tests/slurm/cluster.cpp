@@ -7,10 +7,10 @@
 #include <fstream>
 #include <iostream>
 #include <set>
+#include <stdexcept>
 #include <thread>
 
 #include "base/command.hpp"
-#include "base/files.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "run/layout.hpp"
@@ -23,9 +23,15 @@ namespace {
 constexpr std::chrono::minutes kLongest{5};
 constexpr const char* kTool = REKINDLE_SOURCE "/tools/slurm-cluster";
 
+// Also of files in /proc, which have no size.
 std::string text_of(const fs::path& path) {
-  auto text = read_text(path);
-  return text ? *text : "";
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+// Ends the test: without this, what follows would wait for what never comes.
+void require(bool holds, const std::string& what) {
+  if (!holds) throw std::runtime_error(what);
 }
 
 bool within(std::chrono::milliseconds limit, const std::function<bool()>& condition) {
@@ -71,6 +77,12 @@ std::string Cluster::submit(const Arguments& options, const fs::path& script) co
   while (!id.empty() && id.back() == '\n') id.pop_back();
   EXPECT_EQ(id.find_first_not_of("0123456789"), std::string::npos) << id;
   return id;
+}
+
+void Cluster::take(const std::string& nodes) const {
+  const std::string said =
+      command({"sbatch", "--exclusive", "--nodelist=" + nodes, "--output=/dev/null", "--wrap=sleep 3"});
+  EXPECT_TRUE(said.starts_with("Submitted")) << said;
 }
 
 std::string Cluster::state(const std::string& job) const {
@@ -146,26 +158,28 @@ void SlurmRun::begin(const Arguments& sbatch_options, const Arguments& more, con
 }
 
 void SlurmRun::wait_for_step(std::uint64_t step) {
-  ASSERT_TRUE(within(kLongest, [&] { return reached_step(dir()) >= step; }));
+  require(within(kLongest, [&] { return reached_step(dir()) >= step; }), str("step ", step, " was not reached"));
 }
 
 void SlurmRun::wait_until_printed(const std::string& words) {
-  ASSERT_TRUE(within(kLongest, [&] { return printed(words); })) << words;
+  require(within(kLongest, [&] { return printed(words); }), words);
 }
 
 void SlurmRun::wait_for_restart(std::uint64_t restarts) {
-  ASSERT_TRUE(within(kLongest, [&] {
+  const auto running = [&] {
     return cluster_->restarts(job_) >= restarts && cluster_->state(job_) == "RUNNING";
-  })) << cluster_->command({"scontrol", "show", "job", job_});
-  ASSERT_TRUE(within(kLongest, [&] { return attempts("slurm-begin").size() > restarts; }));
+  };
+  require(within(kLongest, running), cluster_->command({"scontrol", "show", "job", job_}));
+  require(within(kLongest, [&] { return attempts("slurm-begin").size() > restarts; }), "no attempt began");
   wait_for_steps(3);
 }
 
 void SlurmRun::wait_until_over() {
-  ASSERT_TRUE(within(kLongest, [&] {
+  const auto over = [&] {
     const std::string state = cluster_->state(job_);
     return state != "RUNNING" && state != "COMPLETING" && state != "PENDING" && processes_with(dir()).empty();
-  })) << cluster_->command({"scontrol", "show", "job", job_});
+  };
+  require(within(kLongest, over), cluster_->command({"scontrol", "show", "job", job_}));
 }
 
 std::vector<nlohmann::json> SlurmRun::attempts(const std::string& event) const {

@@ -25,6 +25,8 @@ class Cluster {
 
   // sbatch with these options; the job's id.
   std::string submit(const Arguments& options, const fs::path& script) const;
+  // A job of the highest partition that wants these nodes, for three seconds.
+  void take(const std::string& nodes) const;
   // "" where Slurm does not know it any more.
   std::string state(const std::string& job) const;
   std::uint64_t restarts(const std::string& job) const;
@@ -38,8 +40,8 @@ class Cluster {
   Scratch scratch_;
 };
 
-// One run of a job that goes on until it is asked to stop, and is then finished here and compared with a quiet
-// one.
+// One run of a job that goes on until it is asked to stop, and is then finished here and compared with a
+// quiet one.
 class SlurmRun : public ::testing::Test {
  protected:
   void SetUp() override;

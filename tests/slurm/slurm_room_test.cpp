@@ -86,16 +86,19 @@ TEST(SlurmCommands, JobIsReadWhateverItsNameIs) {
 }
 
 TEST(SlurmCommands, RubbishIsNoAnswer) {
-  for (const char* rubbish : {"", "slurm_load_jobs error: Unable to contact slurm controller", "JobState=RUNNING",
-                              "   Restarts=1", "   Requeue=1 Restarts=x\n   JobState=RUNNING"})
+  for (const char* rubbish :
+       {"", "slurm_load_jobs error: Unable to contact slurm controller", "JobState=RUNNING", "   Restarts=1",
+        "   Requeue=1 Restarts=x\n   JobState=RUNNING"})
     EXPECT_FALSE(parse_job(rubbish)) << rubbish;
 }
 
 TEST(SlurmCommands, ConfigAndAddresses) {
-  const auto config = parse_config("Configuration data as of today\nKillWait                = 30 sec\nRequeueExit = (null)\n");
+  const auto config = parse_config(
+      "Configuration data as of today\nKillWait                = 30 sec\nRequeueExit = (null)\n");
   EXPECT_EQ(leading_number(config.at("KillWait")), 30U);
   EXPECT_EQ(config.at("RequeueExit"), "");
-  const auto addresses = parse_addresses("NodeName=n1 Arch=x NodeAddr=10.0.0.1 Port=1\nNodeName=n2 NodeAddr=b\n");
+  const auto addresses =
+      parse_addresses("NodeName=n1 Arch=x NodeAddr=10.0.0.1 Port=1\nNodeName=n2 NodeAddr=b\n");
   EXPECT_EQ(addresses.at("n1"), "10.0.0.1");
   EXPECT_EQ(addresses.at("n2"), "b");
 }
@@ -158,7 +161,9 @@ TEST(SlurmCause, WhatAPersonEndedIsNotRequeuedButForUsr1) {
 struct FakeSlurm {
   std::uint64_t restarts = 0;
   int calls = 0, looks = 0;
-  std::function<Result<JobFacts>(FakeSlurm&)> show = [](FakeSlurm& self) { return facts("RUNNING", "None", self.restarts); };
+  std::function<Result<JobFacts>(FakeSlurm&)> show = [](FakeSlurm& self) {
+    return facts("RUNNING", "None", self.restarts);
+  };
   std::function<Status(FakeSlurm&)> ask = [](FakeSlurm& self) {
     ++self.restarts;
     return Status();
@@ -240,7 +245,9 @@ TEST(SlurmRequeue, CancelledOrNotRequeuable_NotAsked) {
 // Its time is over, and it may still be requeued.
 TEST(SlurmRequeue, TimeIsOver_Asked) {
   FakeSlurm slurm;
-  slurm.show = [](FakeSlurm& self) -> Result<JobFacts> { return facts("COMPLETING", "TimeLimit", self.restarts); };
+  slurm.show = [](FakeSlurm& self) -> Result<JobFacts> {
+    return facts("COMPLETING", "TimeLimit", self.restarts);
+  };
   EXPECT_TRUE(slurm.requeue().accepted);
 }
 
@@ -270,7 +277,8 @@ TEST(SlurmPreflight, EachFaultHasItsLine) {
   EXPECT_THAT(lines_of(known), HasSubstr("slurm.conf has JobRequeue=0"));
   known = sound();
   known.config["RequeueExit"] = "1-3,70-75";
-  EXPECT_THAT(lines_of(known), testing::AllOf(HasSubstr("lists 75"), HasSubstr("lists 70"), Not(HasSubstr("lists 78"))));
+  EXPECT_THAT(lines_of(known),
+              testing::AllOf(HasSubstr("lists 75"), HasSubstr("lists 70"), Not(HasSubstr("lists 78"))));
   known = sound();
   known.script = "#!/bin/bash\n#SBATCH --open-mode=append\nexec rekindle\n#SBATCH --signal=B:USR1\n";
   EXPECT_THAT(lines_of(known), HasSubstr("has no --signal"));
@@ -278,7 +286,8 @@ TEST(SlurmPreflight, EachFaultHasItsLine) {
   EXPECT_EQ(lines_of(known), "");
   known = sound();
   known.script = "#!/bin/bash\n#SBATCH --signal USR1@60 # soon\nexec rekindle\n";
-  EXPECT_THAT(lines_of(known), testing::AllOf(HasSubstr("not to the batch script"), HasSubstr("--open-mode=append")));
+  EXPECT_THAT(lines_of(known),
+              testing::AllOf(HasSubstr("not to the batch script"), HasSubstr("--open-mode=append")));
   known = sound();
   known.lead_seconds = 90;
   EXPECT_THAT(lines_of(known), HasSubstr("too late"));

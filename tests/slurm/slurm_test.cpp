@@ -1,5 +1,5 @@
-// Jobs on real Slurm daemons: whatever ends an attempt, the next one goes on, and the bits are those of a quiet
-// run.
+// Jobs on real Slurm daemons: whatever ends an attempt, the next one goes on, and the bits are those of a
+// quiet run.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -37,8 +37,7 @@ TEST_F(Slurm, ThreeTimeLimits_OneRequeueEachAndSameBits) {
 TEST_F(Slurm, PreemptedWithoutGrace_GoesOnWhenNodesAreFree) {
   begin({"--nodes=2", "--partition=low-now", "--nodelist=n[1-2]"});
   const std::uint64_t before = reached_step(dir());
-  const std::string other =
-      cluster_->submit({"--nodes=2", "--exclusive", "--nodelist=n[1-2]", "--output=/dev/null", "--wrap=sleep 3"}, "");
+  cluster_->take("n[1-2]");
   wait_for_restart(1);
   EXPECT_GE(attempts("slurm-begin").back()["step"], before);
   EXPECT_TRUE(attempts("slurm-end").front()["requeued"].is_null());  // Slurm had done it
@@ -162,16 +161,21 @@ struct Trouble {
   const char* body;
   bool requeued;
 };
+void PrintTo(const Trouble& trouble, std::ostream* out) { *out << trouble.name; }
 class SlurmTrouble : public SlurmRun, public ::testing::WithParamInterface<Trouble> {};
 INSTANTIATE_TEST_SUITE_P(
     Commands, SlurmTrouble,
     ::testing::Values(
         Trouble{"Slow", R"([[ $1 == requeue ]] && sleep 10)", true},
-        Trouble{"AcceptsAndTimesOut", R"([[ $1 == requeue ]] && { /usr/bin/scontrol "$@"; trap '' TERM; sleep 60; exit 1; })",
+        Trouble{"AcceptsAndTimesOut",
+                R"([[ $1 == requeue ]] && { /usr/bin/scontrol "$@"; trap '' TERM; sleep 60; exit 1; })",
                 true},
-        Trouble{"AcceptsAndFails", R"([[ $1 == requeue ]] && { /usr/bin/scontrol "$@"; echo lost >&2; exit 1; })", true},
-        Trouble{"FailsAtFirst",
-                R"([[ $1 == requeue && $(echo >>$0.calls; wc -l <$0.calls) -lt 3 ]] && { echo busy >&2; exit 1; })", true},
+        Trouble{"AcceptsAndFails",
+                R"([[ $1 == requeue ]] && { /usr/bin/scontrol "$@"; echo lost >&2; exit 1; })", true},
+        Trouble{
+            "FailsAtFirst",
+            R"([[ $1 == requeue && $(echo >>$0.calls; wc -l <$0.calls) -lt 3 ]] && { echo busy >&2; exit 1; })",
+            true},
         Trouble{"AlwaysFails", R"([[ $1 == requeue ]] && { echo busy >&2; exit 1; })", false},
         Trouble{"Rubbish", R"([[ $2 == job ]] && { head -c 1000 /dev/urandom; exit 0; })", false},
         Trouble{"Gone", R"([[ $2 == job || $1 == requeue ]] && exit 127)", false}),
@@ -198,7 +202,7 @@ TEST_P(SlurmTrouble, SavedAndRequeuedOnceOrNotAtAll) {
 
 TEST_F(Slurm, PreemptedWithGrace_SavedBeforeTheGraceIsOver) {
   begin({"--nodes=2", "--partition=low", "--nodelist=n[1-2]"});
-  cluster_->submit({"--nodes=2", "--exclusive", "--nodelist=n[1-2]", "--output=/dev/null", "--wrap=sleep 3"}, "");
+  cluster_->take("n[1-2]");
   wait_for_restart(1);
   EXPECT_EQ(attempts("slurm-end").front()["cause"], "preemption");
   stop_and_compare();
@@ -210,7 +214,7 @@ class SlurmUserSignal : public SlurmRun {
 };
 TEST_F(SlurmUserSignal, PreemptedWithGrace_SavedAtTheSignal) {
   begin({"--nodes=2", "--partition=low", "--nodelist=n[1-2]"});
-  cluster_->submit({"--nodes=2", "--exclusive", "--nodelist=n[1-2]", "--output=/dev/null", "--wrap=sleep 3"}, "");
+  cluster_->take("n[1-2]");
   wait_for_restart(1);
   EXPECT_EQ(attempts("slurm-end").front()["cause"], "preemption");
   stop_and_compare();
@@ -232,6 +236,36 @@ TEST_F(Slurm, OldAttemptCutOffButAlive_DoesNoHarm) {
   stop_and_compare();
 }
 
+// ---- helpers that come and go ----
+
+// One base node, and two preemptible jobs that help it: the more there are, the fewer leaves each has.
+TEST_F(Slurm, FillersComeAndArePreemptedAndComeBack_SameBits) {
+  begin({"--nodes=1", "--nodelist=n1"});
+  const fs::path filler = scratch_ / "filler.sh";
+  std::ofstream(filler) << "#!/bin/bash\n#SBATCH --partition=low-now --nodes=1 --exclusive --requeue --open-mode=append\n"
+                        << "#SBATCH --signal=B:USR1@30 --output=" << (scratch_ / "out-%j").string() << "\nexec " << rekindle()
+                        << " join " << dir().string() << "\n";
+  const std::string first = cluster_->submit({"--nodelist=n2"}, filler);
+  const std::string second = cluster_->submit({"--nodelist=n3"}, filler);
+  const auto trainers = [&] {
+    const auto lines = run::read_lines(run::Layout(dir()).metrics());
+    return lines.empty() ? 0 : lines.back().value("trainers", 0);
+  };
+  ASSERT_TRUE(eventually([&] { return trainers() == 3; }));
+  cluster_->take("n[2-3]");
+  ASSERT_TRUE(eventually([&] { return trainers() == 1; }));
+  ASSERT_TRUE(eventually([&] { return trainers() == 3; }));
+  EXPECT_EQ(cluster_->restarts(first), 1U);
+  // Its time is over: it asks for its own return.
+  cluster_->command({"scancel", "--signal=USR1", "--batch", second});
+  ASSERT_TRUE(eventually([&] { return trainers() == 2; }));
+  ASSERT_TRUE(eventually([&] { return trainers() == 3; }));
+  EXPECT_EQ(cluster_->restarts(second), 2U);
+  EXPECT_EQ(cluster_->restarts(job_), 0U);
+  stop_and_compare();
+  EXPECT_TRUE(eventually([&] { return cluster_->state(first) == "COMPLETED"; }));
+}
+
 // ---- arrays ----
 
 TEST_F(Slurm, EachArrayTaskRequeuesOnlyItself) {
@@ -239,7 +273,8 @@ TEST_F(Slurm, EachArrayTaskRequeuesOnlyItself) {
   Arguments arguments = mnist_run(root, 1, 1000000);
   const fs::path path = scratch_ / "array.sh";
   std::ofstream out(path);
-  out << "#!/bin/bash\n#SBATCH --requeue --open-mode=append --signal=B:USR1@30 --exclusive --nodes=1 --array=0-1\n"
+  out << "#!/bin/bash\n#SBATCH --requeue --open-mode=append --signal=B:USR1@30 --exclusive --nodes=1 "
+         "--array=0-1\n"
       << "#SBATCH --output=" << (scratch_ / "out-%a").string() << "\nexec " << rekindle()
       << " slurm --seed $SLURM_ARRAY_TASK_ID";
   for (std::size_t i = 1; i < arguments.size(); ++i) {
@@ -256,9 +291,8 @@ TEST_F(Slurm, EachArrayTaskRequeuesOnlyItself) {
     EXPECT_EQ(cluster_->restarts(job_ + "_1"), task == "_1" ? 1U : 0U);
   }
   for (const fs::path& run_dir : {first, second}) {
-    ASSERT_TRUE(eventually([&] {
-      return run::read_lines(run::Layout(run_dir).attempts()).back().value("restarts", 0) == 1;
-    }));
+    ASSERT_TRUE(eventually(
+        [&] { return run::read_lines(run::Layout(run_dir).attempts()).back().value("restarts", 0) == 1; }));
   }
   EXPECT_EQ(cluster_->restarts(job_ + "_0"), 1U);
   cluster_->command({"scancel", job_});

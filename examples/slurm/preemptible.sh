@@ -1,0 +1,13 @@
+#!/bin/bash
+# A run on nodes that others may take: a partition with PreemptMode=REQUEUE. No time limit of its own is needed.
+#   RUN_DIR=... DATA=... sbatch --partition=LOW preemptible.sh [JOB OPTIONS]
+#SBATCH --job-name=rekindle-low
+#SBATCH --nodes=1-4
+#SBATCH --exclusive
+#SBATCH --requeue
+#SBATCH --signal=B:USR1@60
+#SBATCH --open-mode=append
+#SBATCH --no-kill
+
+# What had not been saved when the nodes went is computed again: a checkpoint every few minutes.
+exec "${REKINDLE:-rekindle}" slurm --run-dir "${RUN_DIR:?}" --data "${DATA:?}" --checkpoint-interval 5min "$@"

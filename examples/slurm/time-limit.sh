@@ -1,0 +1,13 @@
+#!/bin/bash
+# A run that is longer than the partition's time limit: saved before the limit, requeued, and on it goes.
+#   RUN_DIR=... DATA=... sbatch time-limit.sh [JOB OPTIONS]
+#SBATCH --job-name=rekindle
+#SBATCH --nodes=2
+#SBATCH --exclusive
+#SBATCH --time=12:00:00
+#SBATCH --requeue
+#SBATCH --signal=B:USR1@60
+#SBATCH --open-mode=append
+#SBATCH --no-kill
+
+exec "${REKINDLE:-rekindle}" slurm --run-dir "${RUN_DIR:?}" --data "${DATA:?}" "$@"
