@@ -14,10 +14,12 @@
 namespace rekindle::app {
 namespace {
 
+constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
+
 sigset_t stop_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) sigaddset(&set, signal);
+  for (const int signal : kStopSignals) sigaddset(&set, signal);
   return set;
 }
 
@@ -26,6 +28,9 @@ constexpr const char* kPrefix = "rekindle: signal ";
 }  // namespace
 
 void hold_signals() {
+  // Who is asked to stop is this process: Slurm signals its children, too, and scontrol has to finish. What is
+  // ignored is kept for signalfd(2) all the same while it is blocked.
+  for (const int signal : kStopSignals) std::signal(signal, SIG_IGN);
   const sigset_t set = stop_signals();
   sigprocmask(SIG_BLOCK, &set, nullptr);
 }

@@ -89,6 +89,8 @@ class JobNodes : public Machines {
                  "--no-kill", "--kill-on-bad-exit=0", "--wait=0", "--job-name=worker"});
     if (machine < job_.environment.cpus.size())
       argv.push_back(str("--cpus-per-task=", job_.environment.cpus[machine]));
+    // A job of one GPU a task would give this task one.
+    if (job_.environment.gpus > 0) argv.push_back(str("--gpus-per-node=", job_.environment.gpus));
     argv.push_back(program_path("rekindle-control"));
     argv.insert(argv.end(), arguments.begin(), arguments.end());
     argv.push_back("--supervised-by-stdio");

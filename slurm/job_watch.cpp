@@ -15,6 +15,7 @@ namespace rekindle::slurm {
 namespace {
 // Administrators extend jobs, nodes are lost.
 constexpr std::chrono::minutes kNowAndThen{5};
+constexpr std::chrono::seconds kAgain{1};  // after none
 }  // namespace
 
 struct JobWatch::Shared {
@@ -26,29 +27,35 @@ struct JobWatch::Shared {
   Fd news{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 
   // The number of the next question; nullopt: there will be none.
-  std::optional<std::uint64_t> next_question() {
+  std::optional<std::uint64_t> next_question(bool again) {
     std::unique_lock lock(mutex);
-    changed.wait_for(lock, kNowAndThen, [this] { return closing || asked > answered; });
+    const std::chrono::milliseconds pause = again ? kAgain : kNowAndThen;
+    changed.wait_for(lock, pause, [this] { return closing || asked > answered; });
     answered = asked;
     return closing ? std::nullopt : std::optional(asked);
   }
 
-  void answer(std::uint64_t number, const std::string& id) {
+  // Whether there was an answer.
+  bool answer(std::uint64_t number, const std::string& id) {
     auto facts = show_job(id);
-    if (!facts) return log_warning(facts.error().line());
+    if (!facts) {
+      log_warning(facts.error().line());
+      return false;
+    }
     Look look{number, std::move(*facts), {}};
     if (const auto nodes = expand_nodes(look.facts.node_list)) look.nodes = {nodes->begin(), nodes->end()};
     const std::scoped_lock lock(mutex);
     latest = std::move(look);
     const std::uint64_t one = 1;
     if (::write(news.get(), &one, sizeof one) != sizeof one) log_warning("eventfd: an answer is heard late");
+    return true;
   }
 };
 
 JobWatch::JobWatch(const Environment& environment) : shared_(std::make_shared<Shared>()) {
   std::thread([shared = shared_, id = environment.id()] {
-    shared->answer(0, id);
-    while (const auto number = shared->next_question()) shared->answer(*number, id);
+    bool answered = shared->answer(0, id);
+    while (const auto number = shared->next_question(!answered)) answered = shared->answer(*number, id);
   }).detach();
 }
 

@@ -72,8 +72,9 @@ std::string Cluster::command(const Arguments& argv) const {
   return said->ok() ? said->out : "error: " + said->err;
 }
 
-std::string Cluster::submit(const Arguments& options, const fs::path& script) const {
-  std::string id = command(Arguments{"sbatch", "--parsable"} + options + Arguments{script});
+std::string Cluster::submit(const Arguments& options, const fs::path& script,
+                            const Arguments& arguments) const {
+  std::string id = command(Arguments{"sbatch", "--parsable"} + options + Arguments{script} + arguments);
   while (!id.empty() && id.back() == '\n') id.pop_back();
   EXPECT_EQ(id.find_first_not_of("0123456789"), std::string::npos) << id;
   return id;
@@ -94,6 +95,8 @@ std::uint64_t Cluster::restarts(const std::string& job) const {
   const auto facts = slurm::show_job(job);
   return facts ? facts->restarts : 0;
 }
+
+std::string Cluster::log() const { return text_of(scratch_ / "slurm" / "log" / "slurmctld.log"); }
 
 std::vector<pid_t> Cluster::tasks_on(const std::string& node) const {
   std::vector<pid_t> pids;
@@ -131,20 +134,21 @@ void SlurmRun::SetUp() {
 }
 
 void SlurmRun::TearDown() {
-  if (HasFailure()) std::cout << output() << text_of(run::Layout(dir()).log("coordinator")) << std::endl;
+  if (HasFailure() && cluster_)
+    std::cout << output() << text_of(run::Layout(dir()).log("coordinator")) << cluster_->log() << std::endl;
   cluster_.reset();
   EXPECT_TRUE(eventually([&] { return processes_with(dir()).empty(); }));
 }
 
 std::string SlurmRun::output() const { return text_of(scratch_ / "out"); }
 
-fs::path SlurmRun::script(const Arguments& more, const std::string& before) const {
+fs::path SlurmRun::script(const Arguments& more, const std::string& before, const std::string& signal) const {
   Arguments arguments = mnist_run(dir(), 1, 1000000);
   arguments[0] = "slurm";
   arguments.erase(arguments.begin() + 3, arguments.begin() + 5);  // --workers
   const fs::path path = scratch_ / "job.sh";
   std::ofstream out(path);
-  out << "#!/bin/bash\n#SBATCH --exclusive --requeue --open-mode=append --signal=B:USR1@30 --no-kill\n"
+  out << "#!/bin/bash\n#SBATCH --exclusive --requeue --open-mode=append --no-kill " << signal << "\n"
       << "#SBATCH --output=" << (scratch_ / "out").string() << "\n"
       << before << "\nexec " << rekindle();
   for (const std::string& argument : arguments + more) out << " '" << argument << "'";

@@ -24,7 +24,7 @@ class Cluster {
   Cluster(const Cluster&) = delete;
 
   // sbatch with these options; the job's id.
-  std::string submit(const Arguments& options, const fs::path& script) const;
+  std::string submit(const Arguments& options, const fs::path& script, const Arguments& arguments = {}) const;
   // A job of the highest partition that wants these nodes, for three seconds.
   void take(const std::string& nodes) const;
   // "" where Slurm does not know it any more.
@@ -32,6 +32,7 @@ class Cluster {
   std::uint64_t restarts(const std::string& job) const;
   // Runs scontrol, scancel, ...: what it printed.
   std::string command(const Arguments& argv) const;
+  std::string log() const;  // the controller's
   // What jobs run on a node; its slurmd and the slurmstepd of those.
   std::vector<pid_t> tasks_on(const std::string& node) const;
   std::vector<pid_t> daemons_on(const std::string& node) const;
@@ -48,12 +49,13 @@ class SlurmRun : public ::testing::Test {
   void TearDown() override;
   virtual std::string conf() const { return ""; }
 
-  fs::path dir() const { return scratch_ / "run"; }
+  fs::path dir() const { return run_dir_; }
   std::string output() const;  // of the job
   bool printed(const std::string& words) const { return output().find(words) != std::string::npos; }
 
   // A batch script that execs `rekindle slurm` with `more`; `before` is what it does first.
-  fs::path script(const Arguments& more = {}, const std::string& before = "") const;
+  fs::path script(const Arguments& more = {}, const std::string& before = "",
+                  const std::string& signal = "--signal=B:USR1@30") const;
   // Submits it and waits for its fifth step.
   void begin(const Arguments& sbatch_options, const Arguments& more = {}, const std::string& before = "");
   void wait_for_step(std::uint64_t step);
@@ -68,6 +70,7 @@ class SlurmRun : public ::testing::Test {
   void finish_and_compare();
 
   Scratch scratch_;
+  fs::path run_dir_ = scratch_ / "run";
   std::optional<Cluster> cluster_;
   std::string job_;
 };

@@ -4,12 +4,15 @@
 
 #include <csignal>
 #include <fstream>
+#include <random>
 
 #include "base/files.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
 #include "cluster.hpp"
 #include "run/layout.hpp"
 #include "run/records.hpp"
+#include "../small_disk.hpp"
 
 namespace rekindle::process_test {
 namespace {
@@ -132,6 +135,159 @@ TEST_F(Slurm, Suspended_NobodyIsLost) {
   stop_and_compare();
 }
 
+// SIGTERM is the first that it hears of it.
+TEST_F(Slurm, TimeLimitWithoutSignal_SavedWithinKillWaitAndRequeued) {
+  job_ = cluster_->submit({"--nodes=1", "--time=1"}, script({}, "", "--signal=B:CONT@1"));
+  wait_for_step(5);
+  EXPECT_TRUE(printed("CONT is not the signal that asks for a requeue"));
+  wait_for_restart(1);
+  EXPECT_EQ(attempts("slurm-end").front()["cause"], "time limit");
+  EXPECT_EQ(attempts("slurm-begin").back()["step"], attempts("slurm-end").front()["step"]);
+  stop_and_compare();
+}
+
+// While it starts, forms, evaluates (an epoch has 6 steps) and writes (after each step).
+TEST_F(Slurm, SignalledAtRandomMoments_RequeuedOnceEach) {
+  std::mt19937 random(std::random_device{}());
+  begin({"--nodes=2"}, {"--checkpoint-every", "1"});
+  for (std::uint64_t i = 1; i <= 5; ++i) {
+    const int ms = std::uniform_int_distribution(0, 2500)(random);
+    ::usleep(1000U * static_cast<unsigned>(ms));
+    cluster_->command({"scancel", "--signal=USR1", "--batch", job_});
+    ASSERT_TRUE(eventually([&] { return cluster_->restarts(job_) == i; })) << i << " after " << ms << " ms";
+    ASSERT_TRUE(eventually([&] { return cluster_->state(job_) == "RUNNING"; }));
+    if (i % 2 == 0) wait_for_steps(2);
+  }
+  wait_for_steps(5);
+  stop_and_compare();
+  EXPECT_EQ(cluster_->restarts(job_), 5U);
+}
+
+// The run is complete, or about to be: no attempt too many, and none too few.
+TEST_F(Slurm, SignalledAfterTheLastStep_EndsComplete) {
+  begin({"--nodes=1"}, {"--steps", "60"});
+  wait_for_step(60);
+  cluster_->command({"scancel", "--signal=USR1", "--batch", job_});
+  wait_until_over();
+  EXPECT_EQ(cluster_->state(job_), "COMPLETED");
+  EXPECT_LE(cluster_->restarts(job_), 1U);
+  ASSERT_EQ(run(mnist_run(scratch_ / "quiet", 2, 60)).exit_code, 0);
+  EXPECT_EQ(digest_of(dir()), digest_of(scratch_ / "quiet"));
+}
+
+TEST_F(Slurm, SignalledWithAFullDisk_GoesOnFromTheCheckpointBefore) {
+  const SmallDisk small(scratch_ / "small", 200);
+  if (!small.mounted()) GTEST_SKIP() << "needs the right to mount a tmpfs";
+  run_dir_ = small.path() / "run";
+  begin({"--nodes=1"}, {"--checkpoint-every", "5"});
+  wait_until_printed("is committed");
+  { std::ofstream(small.path() / "ballast") << std::string(200 << 20, 'x'); }  // all that there is
+  wait_until_printed("could not be written");
+  cluster_->command({"scancel", "--signal=USR1", "--batch", job_});
+  ASSERT_TRUE(eventually([&] { return cluster_->restarts(job_) == 1; })) << output();
+  fs::remove(small.path() / "ballast");
+  wait_for_restart(1);
+  stop_and_compare();
+  EXPECT_EQ(cluster_->restarts(job_), 1U);
+}
+
+// ---- examples/slurm ----
+
+class SlurmExamples : public SlurmRun {
+ protected:
+  void begin_example(const std::string& name, const Arguments& options, const Arguments& more = {}) {
+    ::setenv("RUN_DIR", dir().c_str(), 1);
+    ::setenv("DATA", mnist_data().c_str(), 1);
+    ::setenv("REKINDLE", rekindle().c_str(), 1);
+    const Arguments all = Arguments{"--output=" + (scratch_ / "out").string()} + options;
+    job_ = cluster_->submit(all, REKINDLE_SOURCE "/examples/slurm/" + name,
+                            Arguments{"--model", "mnist-cnn", "--batch-size", "16", "--steps", "1000000"} + more);
+    if (name == "seeds.sh") return;  // each has a directory of its own
+    wait_for_step(5);
+    EXPECT_FALSE(printed("warning")) << output();
+  }
+};
+
+TEST_F(SlurmExamples, TimeLimitAndFillers) {
+  begin_example("time-limit.sh", {"--time=1", "--nodes=1"});
+  const std::string filler = cluster_->submit({"--partition=low-now", "--time=10", "--output=/dev/null"},
+                                              REKINDLE_SOURCE "/examples/slurm/filler.sh");
+  wait_for_restart(1);
+  ASSERT_TRUE(eventually([&] { return parts_of(dir(), "trainer").size() == 2; }));
+  stop_and_compare();
+}
+
+TEST_F(SlurmExamples, Preemptible) {
+  begin_example("preemptible.sh", {"--partition=low-now"});
+  cluster_->take("n1");
+  wait_for_restart(1);
+  stop_and_compare();
+}
+
+TEST_F(SlurmExamples, Seeds) {
+  begin_example("seeds.sh", {"--output=" + (scratch_ / "out-%a").string()}, {"--steps", "40"});
+  for (const char* seed : {"1", "2", "3", "4"}) {
+    ASSERT_TRUE(eventually([&] { return reached_step(dir() / str("seed-", seed)) >= 40; })) << seed;
+  }
+  ASSERT_TRUE(eventually([&] { return processes_with(dir()).empty(); }));
+  EXPECT_NE(digest_of(dir() / "seed-1"), digest_of(dir() / "seed-2"));
+  ASSERT_EQ(run(mnist_run(scratch_ / "quiet", 1, 40) + Arguments{"--seed", "3"}).exit_code, 0);
+  EXPECT_EQ(digest_of(dir() / "seed-3"), digest_of(scratch_ / "quiet"));
+}
+
+// As many trainers as tasks, and each worker sees all GPUs of its node.
+TEST_F(SlurmExamples, TaskPerGpu) {
+  begin_example("task-per-gpu.sh", {});
+  EXPECT_EQ(parts_of(dir(), "trainer").size(), 4U);
+  for (const pid_t pid : parts_of(dir(), "trainer")) {
+    std::ifstream environment(str("/proc/", pid, "/environ"));
+    for (std::string entry; std::getline(environment, entry, '\0');) {
+      if (entry.starts_with("SLURM_GPUS_ON_NODE")) {
+        EXPECT_EQ(entry, "SLURM_GPUS_ON_NODE=2");
+      }
+    }
+  }
+  stop_and_compare();
+}
+
+// ---- rekindle submit ----
+
+TEST_F(Slurm, Submitted_TheScriptIsKeptAndRunsAgain) {
+  Arguments arguments = mnist_run(dir(), 1, 1000000);
+  arguments[0] = "submit";
+  arguments.erase(arguments.begin() + 3, arguments.begin() + 5);  // --workers
+  const Arguments options{"--", "--nodes", "2", "--exclusive", "--time=10", "--output=" + (scratch_ / "new/out").string()};
+  const Outcome printed = run(arguments + Arguments{"--print"} + options);
+  EXPECT_EQ(printed.exit_code, 0) << printed.err;
+  EXPECT_NE(printed.out.find("#SBATCH --signal=B:USR1@30\n"), std::string::npos) << printed.out;
+  EXPECT_EQ(cluster_->command({"squeue", "--noheader"}), "");
+  const Outcome submitted = run(arguments + options);
+  ASSERT_EQ(submitted.exit_code, 0) << submitted.err;
+  ASSERT_TRUE(submitted.out.starts_with("job ")) << submitted.out;
+  job_ = submitted.out.substr(4, submitted.out.find(':') - 4);
+  wait_for_step(5);
+  EXPECT_EQ(parts_of(dir(), "trainer").size(), 2U);
+  EXPECT_EQ(run({"stop", dir()}).exit_code, 0);
+  wait_until_over();
+  const std::uint64_t before = reached_step(dir());
+  job_ = cluster_->submit({}, dir() / "job.sh");
+  wait_for_step(before + 5);
+  stop_and_compare();
+}
+
+TEST_F(Slurm, SubmittedWithFaults_EachHasItsLine) {
+  Arguments arguments = mnist_run(dir(), 1, 100);
+  arguments[0] = "submit";
+  arguments.erase(arguments.begin() + 3, arguments.begin() + 5);
+  const Outcome warned = run(arguments + Arguments{"--", "--no-requeue", "--signal=USR1@10", "--hold"});
+  EXPECT_EQ(warned.exit_code, 0) << warned.err;
+  for (const char* words : {"--no-requeue", "not to the batch script"})
+    EXPECT_NE(warned.out.find(words), std::string::npos) << warned.out;
+  const Outcome refused = run(arguments + Arguments{"--", "--partition=nosuch"});
+  EXPECT_EQ(refused.exit_code, 78);
+  EXPECT_NE(refused.err.find("sbatch refuses the job"), std::string::npos) << refused.err;
+}
+
 // The next attempt is another job: nothing of the old one may be in its way.
 TEST_F(Slurm, BatchScriptKilled_TheNextJobGoesOnFromTheLastCommit) {
   begin({"--nodes=2"}, {"--checkpoint-every", "10"});
@@ -223,16 +379,23 @@ TEST_F(SlurmUserSignal, PreemptedWithGrace_SavedAtTheSignal) {
 
 // ---- an attempt that does not know that it is over ----
 
-// The node's daemons die, its processes live on: Slurm takes the node for dead and starts the job elsewhere.
+// The node's daemons die, its processes live on and train: Slurm takes the node for dead and starts the job
+// elsewhere.
 TEST_F(Slurm, OldAttemptCutOffButAlive_DoesNoHarm) {
-  begin({"--nodes=1", "--nodelist=n1"}, {"--checkpoint-every", "10"});
+  begin({"--nodes=1"}, {"--checkpoint-every", "10"});
   const auto old = parts_of(dir(), "supervisor");
   ASSERT_EQ(old.size(), 1U);
-  for (const pid_t pid : cluster_->daemons_on("n1")) ::kill(pid, SIGKILL);
-  cluster_->command({"scontrol", "update", str("jobid=", job_), "reqnodelist="});
-  wait_for_restart(1);
+  const auto batch = static_cast<pid_t>(stat_field(old[0], 4));
+  for (const pid_t pid : cluster_->daemons_on(attempts("slurm-begin")[0].value("node", ""))) {
+    // The step's daemon stays: without it the worker would leave.
+    if (pid == batch || command_line(pid).starts_with("slurmd")) ::kill(pid, SIGKILL);
+  }
   wait_for_steps(20);
+  ASSERT_EQ(::kill(old[0], 0), 0);
+  wait_for_restart(1);
   EXPECT_TRUE(eventually([&] { return ::kill(old[0], 0) != 0; }));
+  wait_for_steps(20);
+  EXPECT_EQ(cluster_->restarts(job_), 1U);
   stop_and_compare();
 }
 
