@@ -61,6 +61,9 @@ int slurm(JobOptions& job_options, const SlurmOptions& how, const std::vector<st
   hold_signals();
   auto options = job_options.resolve();
   if (!options) return app::report(options.error());
+  if (options->workers != 1)
+    return app::report(Error{ExitCode::kUsage, "--workers is for rekindle local: a job has one worker a node",
+                             "see --trainers-per-worker"});
   auto job = prepare_slurm(*options, how);
   if (!job) return app::report(job.error());
   auto initial = prepare(*options);

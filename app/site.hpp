@@ -27,6 +27,8 @@ class Site {
   virtual void heard() {}                // ... which this takes note of
   // A worker has ended, and was not told to.
   virtual void lost_worker() {}
+  // A line that a worker, or what starts it, has printed, and that nobody needs to read.
+  virtual bool is_noise(const std::string&) const { return false; }
   // Everything has ended. Returns what this process exits with.
   virtual int after(int exit_code) { return exit_code; }
 };

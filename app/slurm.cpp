@@ -97,7 +97,7 @@ class JobNodes : public Machines {
     if (!job_.addresses.empty()) argv.insert(argv.end(), {"--interface", job_.addresses[machine]});
     REKINDLE_TRY(auto ends, Channel::pair());
     REKINDLE_TRY(auto output, Channel::pair());
-    REKINDLE_TRY(Child child, spawn(argv, {}, {}, {ends.second.get(), output.second.get(), -1}));
+    REKINDLE_TRY(Child child, spawn(argv, {}, {}, {ends.second.get(), output.second.get(), output.second.get()}));
     return Process{std::move(child), std::make_unique<Channel>(std::move(ends.first)),
                    std::move(output.first)};
   }
@@ -135,6 +135,16 @@ class SlurmSite : public Site {
       preempting_ = true;
   }
   void lost_worker() override { watch_.look(); }
+
+  // What srun says of every end that was meant.
+  bool is_noise(const std::string& line) const override {
+    if (!line.starts_with("srun: ")) return false;
+    for (const char* words : {"Exited with exit code 75", "Exited with exit code 130", "got SIGCONT",
+                              "forcing job termination", "Job step aborted: Waiting"}) {
+      if (line.find(words) != std::string::npos) return true;
+    }
+    return false;
+  }
 
   void begun(std::uint64_t number) override {
     attempt_ = number;
@@ -200,7 +210,7 @@ class SlurmSite : public Site {
       line["requeued"] = leaves;
     }
     record(line);
-    if (leaves) wait_for_the_end();
+    if (leaves && !terminated_) wait_for_the_end();
     return exit_code;
   }
 
@@ -227,7 +237,18 @@ class SlurmSite : public Site {
     const auto intent = text ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
     const bool ours = intent.is_object() && intent.value("job", "") == job_.environment.id() &&
                       intent.value("restarts", std::uint64_t{0}) + 1 == job_.environment.restarts;
-    return ours ? "requeued after " + intent.value("cause", "") : "requeued by Slurm or an operator";
+    if (ours) return "requeued after " + intent.value("cause", "");
+    return last_has_ended() ? "requeued by Slurm or an operator"
+                            : "requeued by Slurm: the attempt before was killed, or its node failed";
+  }
+
+  bool last_has_ended() const {
+    std::string last;
+    for (const nlohmann::json& line : run::read_lines(layout_.attempts())) {
+      const std::string event = line.value("event", "");
+      if (event == "slurm-begin" || event == "slurm-end") last = event;
+    }
+    return last != "slurm-begin";
   }
 
   slurm::Seen seen_by(int exit_code) {

@@ -251,7 +251,7 @@ class Supervisor {
     if (ended_) return;
     if (const auto signal = signal_in(line))
       stop(*signal, " on a node");
-    else
+    else if (!site_.is_noise(line))
       view_.say(line);
   }
 

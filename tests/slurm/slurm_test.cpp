@@ -288,6 +288,18 @@ TEST_F(Slurm, SubmittedWithFaults_EachHasItsLine) {
   EXPECT_NE(refused.err.find("sbatch refuses the job"), std::string::npos) << refused.err;
 }
 
+// Nobody asked it to end, and it saves nothing new: that must not go on all night.
+TEST_F(Slurm, ThreeAttemptsThatEndByThemselves_GivenUp) {
+  job_ = cluster_->submit({"--nodes=1"}, script({"--min-trainers", "2", "--gather-time", "3s"}));
+  wait_until_over();
+  EXPECT_EQ(cluster_->restarts(job_), 2U);
+  EXPECT_EQ(cluster_->state(job_), "FAILED");
+  EXPECT_TRUE(printed("3 attempts in a row ended by themselves at step 0"));
+  ASSERT_EQ(attempts("slurm-end").size(), 3U);
+  EXPECT_EQ(attempts("slurm-end")[0]["cause"], "own fault");
+  EXPECT_EQ(attempts("slurm-begin")[2]["why"], "requeued after own fault");
+}
+
 // The next attempt is another job: nothing of the old one may be in its way.
 TEST_F(Slurm, BatchScriptKilled_TheNextJobGoesOnFromTheLastCommit) {
   begin({"--nodes=2"}, {"--checkpoint-every", "10"});
@@ -396,6 +408,8 @@ TEST_F(Slurm, OldAttemptCutOffButAlive_DoesNoHarm) {
   EXPECT_TRUE(eventually([&] { return ::kill(old[0], 0) != 0; }));
   wait_for_steps(20);
   EXPECT_EQ(cluster_->restarts(job_), 1U);
+  EXPECT_EQ(attempts("slurm-begin")[1]["why"],
+            "requeued by Slurm: the attempt before was killed, or its node failed");
   stop_and_compare();
 }
 
