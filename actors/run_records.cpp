@@ -137,12 +137,17 @@ void RunRecords::end(int exit_code, const std::string& why, std::uint64_t step) 
 }
 
 void RunRecords::append(const nlohmann::json& line) {
-  later_.add([this, line] { warn_once(metrics_.append(line)); });
+  later_.add([this, line] {
+    // The one after this coordinator has gone back to a checkpoint, and these lines are of no run's steps.
+    if (!run::superseded(layout_, term_)) warn_once(metrics_.append(line));
+  });
 }
 
 void RunRecords::rewind(std::uint64_t step) {
   if (last_.step > step) last_ = {};
-  later_.add([this, step] { warn_once(metrics_.rewind(step)); });
+  later_.add([this, step] {
+    if (!run::superseded(layout_, term_)) warn_once(metrics_.rewind(step));
+  });
 }
 
 void RunRecords::record(const StepDone& done) {

@@ -64,6 +64,11 @@ Result<std::optional<Holder>> newest_term(const Layout& layout) {
   return std::optional(holder);
 }
 
+bool superseded(const Layout& layout, std::uint64_t term) {
+  std::error_code code;
+  return fs::exists(layout.terms() / term_name(term + 1), code);
+}
+
 bool visible(const Holder& holder) {
   return holder.host == host_name() && holder.boot_id == boot_id() && holder.pid_namespace == pid_namespace();
 }

@@ -29,6 +29,9 @@ struct Holder {
 // The newest term, if any was ever claimed.
 Result<std::optional<Holder>> newest_term(const Layout& layout);
 
+// Whether somebody has claimed the term after this one. Cheap, and on network storage true some time late.
+bool superseded(const Layout& layout, std::uint64_t term);
+
 // Whether this process would see the holder's process if that were alive.
 bool visible(const Holder& holder);
 
