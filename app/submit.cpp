@@ -6,7 +6,7 @@
 #include "app/kept_program.hpp"
 #include "app/prepare.hpp"
 #include "app/report.hpp"
-#include "app/slurm.hpp"
+#include "app/slurm_job.hpp"
 #include "base/command.hpp"
 #include "base/files.hpp"
 #include "base/process.hpp"

@@ -3,6 +3,7 @@
 #include <csignal>
 
 #include "base/result.hpp"
+#include "slurm/deadline.hpp"
 
 namespace rekindle::slurm {
 namespace {
@@ -11,8 +12,6 @@ namespace {
 constexpr std::chrono::minutes kNearTheEnd{15};
 
 bool near(const std::optional<SystemTime>& end, SystemTime when) { return end && *end - when < kNearTheEnd; }
-
-bool is_over(const JobFacts& facts) { return facts.state != "RUNNING" && facts.state != "SUSPENDED"; }
 
 }  // namespace
 

@@ -7,9 +7,11 @@
 
 #include "slurm/cause.hpp"
 #include "slurm/commands.hpp"
+#include "slurm/deadline.hpp"
 #include "slurm/environment.hpp"
 #include "slurm/preflight.hpp"
 #include "slurm/requeue.hpp"
+#include "slurm/script.hpp"
 
 namespace rekindle::slurm {
 namespace {
@@ -154,6 +156,31 @@ TEST(SlurmCause, WhatAPersonEndedIsNotRequeuedButForUsr1) {
   EXPECT_FALSE(wants_requeue(Cause::kCancelled, SIGUSR1));
   EXPECT_FALSE(wants_requeue(Cause::kRequeued, SIGTERM));
   EXPECT_FALSE(wants_requeue(Cause::kGaveUp, 0));
+}
+
+// ---- by when ----
+
+TEST(SlurmDeadline, AsSlurmAnswers) {
+  using std::chrono::seconds;
+  Stopping stop;
+  stop.signalled = std::chrono::system_clock::now();
+  stop.kill_wait = seconds(30);
+  const SystemTime now = stop.signalled, later = now + seconds(5);
+  EXPECT_FALSE(stop_deadline(stop, now));
+  EXPECT_FALSE(stop_deadline(stop, later));  // USR1, and no time limit is known
+  stop.end = now + seconds(60);
+  EXPECT_FALSE(stop_deadline(stop, now));  // it may have been extended: Slurm is asked
+  EXPECT_EQ(stop_deadline(stop, later), now + seconds(58));
+  stop.terminated = now + seconds(1);
+  EXPECT_EQ(stop_deadline(stop, later), now + seconds(29));  // nobody says that it means nothing
+  stop.answer = facts("RUNNING");
+  EXPECT_FALSE(stop_deadline(stop, later));
+  stop.answer->end = now + seconds(15);  // preemption
+  EXPECT_EQ(stop_deadline(stop, later), now + seconds(13));
+  stop.answer = facts("COMPLETING");
+  EXPECT_EQ(stop_deadline(stop, now), now + seconds(29));
+  stop.within = seconds(3);
+  EXPECT_EQ(stop_deadline(stop, now), now + seconds(3));
 }
 
 // ---- requeue, once ----
@@ -302,6 +329,28 @@ TEST(SlurmPreflight, LeadGrowsWithTheState) {
   EXPECT_EQ(signal_lead(0, 0), 30U);
   EXPECT_EQ(signal_lead(1'000'000'000, 1e9), 30U);
   EXPECT_EQ(signal_lead(100'000'000'000, 1e9), 210U);
+}
+
+// ---- submit ----
+
+TEST(SlurmScript, UsersOptionsComeLastAndWordsAreQuoted) {
+  JobScript script;
+  script.name = "my run";
+  script.output = "/r/logs/slurm-%j.out";
+  script.directory = "/home";
+  script.options = {"-N", "2", "--time=1:00", "--comment=it's"};
+  script.command = {"/r/bin/rekindle", "slurm", "--run-dir", "/a b", "--seed", "%a", ""};
+  const std::string text = to_text(script);
+  EXPECT_THAT(text, HasSubstr("#SBATCH --job-name='my run'\n"));
+  EXPECT_THAT(text, HasSubstr("#SBATCH --signal=B:USR1@30\n#SBATCH -N 2\n#SBATCH --time=1:00\n"));
+  EXPECT_THAT(text, testing::EndsWith("\nexec /r/bin/rekindle slurm --run-dir '/a b' --seed %a ''\n"));
+  EXPECT_EQ(quoted("it's"), "'it'\\''s'");
+}
+
+TEST(SlurmScript, FolderAboveTheFirstPattern) {
+  EXPECT_EQ(without_patterns("/runs/seed-%a"), "/runs");
+  EXPECT_EQ(without_patterns("/runs/%A/%a"), "/runs");
+  EXPECT_EQ(without_patterns("/runs/one"), "/runs/one");
 }
 
 }  // namespace

@@ -6,13 +6,13 @@
 #include <fstream>
 #include <random>
 
+#include "../small_disk.hpp"
 #include "base/files.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "cluster.hpp"
 #include "run/layout.hpp"
 #include "run/records.hpp"
-#include "../small_disk.hpp"
 
 namespace rekindle::process_test {
 namespace {
@@ -191,103 +191,6 @@ TEST_F(Slurm, SignalledWithAFullDisk_GoesOnFromTheCheckpointBefore) {
   EXPECT_EQ(cluster_->restarts(job_), 1U);
 }
 
-// ---- examples/slurm ----
-
-class SlurmExamples : public SlurmRun {
- protected:
-  void begin_example(const std::string& name, const Arguments& options, const Arguments& more = {}) {
-    ::setenv("RUN_DIR", dir().c_str(), 1);
-    ::setenv("DATA", mnist_data().c_str(), 1);
-    ::setenv("REKINDLE", rekindle().c_str(), 1);
-    const Arguments all = Arguments{"--output=" + (scratch_ / "out").string()} + options;
-    job_ = cluster_->submit(all, REKINDLE_SOURCE "/examples/slurm/" + name,
-                            Arguments{"--model", "mnist-cnn", "--batch-size", "16", "--steps", "1000000"} + more);
-    if (name == "seeds.sh") return;  // each has a directory of its own
-    wait_for_step(5);
-    EXPECT_FALSE(printed("warning")) << output();
-  }
-};
-
-TEST_F(SlurmExamples, TimeLimitAndFillers) {
-  begin_example("time-limit.sh", {"--time=1", "--nodes=1"});
-  const std::string filler = cluster_->submit({"--partition=low-now", "--time=10", "--output=/dev/null"},
-                                              REKINDLE_SOURCE "/examples/slurm/filler.sh");
-  wait_for_restart(1);
-  ASSERT_TRUE(eventually([&] { return parts_of(dir(), "trainer").size() == 2; }));
-  stop_and_compare();
-}
-
-TEST_F(SlurmExamples, Preemptible) {
-  begin_example("preemptible.sh", {"--partition=low-now"});
-  cluster_->take("n1");
-  wait_for_restart(1);
-  stop_and_compare();
-}
-
-TEST_F(SlurmExamples, Seeds) {
-  begin_example("seeds.sh", {"--output=" + (scratch_ / "out-%a").string()}, {"--steps", "40"});
-  for (const char* seed : {"1", "2", "3", "4"}) {
-    ASSERT_TRUE(eventually([&] { return reached_step(dir() / str("seed-", seed)) >= 40; })) << seed;
-  }
-  ASSERT_TRUE(eventually([&] { return processes_with(dir()).empty(); }));
-  EXPECT_NE(digest_of(dir() / "seed-1"), digest_of(dir() / "seed-2"));
-  ASSERT_EQ(run(mnist_run(scratch_ / "quiet", 1, 40) + Arguments{"--seed", "3"}).exit_code, 0);
-  EXPECT_EQ(digest_of(dir() / "seed-3"), digest_of(scratch_ / "quiet"));
-}
-
-// As many trainers as tasks, and each worker sees all GPUs of its node.
-TEST_F(SlurmExamples, TaskPerGpu) {
-  begin_example("task-per-gpu.sh", {});
-  EXPECT_EQ(parts_of(dir(), "trainer").size(), 4U);
-  for (const pid_t pid : parts_of(dir(), "trainer")) {
-    std::ifstream environment(str("/proc/", pid, "/environ"));
-    for (std::string entry; std::getline(environment, entry, '\0');) {
-      if (entry.starts_with("SLURM_GPUS_ON_NODE")) {
-        EXPECT_EQ(entry, "SLURM_GPUS_ON_NODE=2");
-      }
-    }
-  }
-  stop_and_compare();
-}
-
-// ---- rekindle submit ----
-
-TEST_F(Slurm, Submitted_TheScriptIsKeptAndRunsAgain) {
-  Arguments arguments = mnist_run(dir(), 1, 1000000);
-  arguments[0] = "submit";
-  arguments.erase(arguments.begin() + 3, arguments.begin() + 5);  // --workers
-  const Arguments options{"--", "--nodes", "2", "--exclusive", "--time=10", "--output=" + (scratch_ / "new/out").string()};
-  const Outcome printed = run(arguments + Arguments{"--print"} + options);
-  EXPECT_EQ(printed.exit_code, 0) << printed.err;
-  EXPECT_NE(printed.out.find("#SBATCH --signal=B:USR1@30\n"), std::string::npos) << printed.out;
-  EXPECT_EQ(cluster_->command({"squeue", "--noheader"}), "");
-  const Outcome submitted = run(arguments + options);
-  ASSERT_EQ(submitted.exit_code, 0) << submitted.err;
-  ASSERT_TRUE(submitted.out.starts_with("job ")) << submitted.out;
-  job_ = submitted.out.substr(4, submitted.out.find(':') - 4);
-  wait_for_step(5);
-  EXPECT_EQ(parts_of(dir(), "trainer").size(), 2U);
-  EXPECT_EQ(run({"stop", dir()}).exit_code, 0);
-  wait_until_over();
-  const std::uint64_t before = reached_step(dir());
-  job_ = cluster_->submit({}, dir() / "job.sh");
-  wait_for_step(before + 5);
-  stop_and_compare();
-}
-
-TEST_F(Slurm, SubmittedWithFaults_EachHasItsLine) {
-  Arguments arguments = mnist_run(dir(), 1, 100);
-  arguments[0] = "submit";
-  arguments.erase(arguments.begin() + 3, arguments.begin() + 5);
-  const Outcome warned = run(arguments + Arguments{"--", "--no-requeue", "--signal=USR1@10", "--hold"});
-  EXPECT_EQ(warned.exit_code, 0) << warned.err;
-  for (const char* words : {"--no-requeue", "not to the batch script"})
-    EXPECT_NE(warned.out.find(words), std::string::npos) << warned.out;
-  const Outcome refused = run(arguments + Arguments{"--", "--partition=nosuch"});
-  EXPECT_EQ(refused.exit_code, 78);
-  EXPECT_NE(refused.err.find("sbatch refuses the job"), std::string::npos) << refused.err;
-}
-
 // Nobody asked it to end, and it saves nothing new: that must not go on all night.
 TEST_F(Slurm, ThreeAttemptsThatEndByThemselves_GivenUp) {
   job_ = cluster_->submit({"--nodes=1"}, script({"--min-trainers", "2", "--gather-time", "3s"}));
@@ -312,58 +215,6 @@ TEST_F(Slurm, BatchScriptKilled_TheNextJobGoesOnFromTheLastCommit) {
   wait_for_step(before + 20);
   EXPECT_GE(attempts("slurm-begin").back()["step"].get<std::uint64_t>() + 20, before);
   stop_and_compare();
-}
-
-// ---- a Slurm that does not answer ----
-
-// Before the batch script's rekindle, something else called scontrol.
-std::string with_scontrol(const fs::path& bin, const std::string& body) {
-  fs::create_directories(bin);
-  std::ofstream(bin / "scontrol") << "#!/bin/bash\n" << body << "\nexec /usr/bin/scontrol \"$@\"\n";
-  fs::permissions(bin / "scontrol", fs::perms::owner_all);
-  return str("export PATH=", bin.string(), ":$PATH");
-}
-
-struct Trouble {
-  const char* name;
-  const char* body;
-  bool requeued;
-};
-void PrintTo(const Trouble& trouble, std::ostream* out) { *out << trouble.name; }
-class SlurmTrouble : public SlurmRun, public ::testing::WithParamInterface<Trouble> {};
-INSTANTIATE_TEST_SUITE_P(
-    Commands, SlurmTrouble,
-    ::testing::Values(
-        Trouble{"Slow", R"([[ $1 == requeue ]] && sleep 10)", true},
-        Trouble{"AcceptsAndTimesOut",
-                R"([[ $1 == requeue ]] && { /usr/bin/scontrol "$@"; trap '' TERM; sleep 60; exit 1; })",
-                true},
-        Trouble{"AcceptsAndFails",
-                R"([[ $1 == requeue ]] && { /usr/bin/scontrol "$@"; echo lost >&2; exit 1; })", true},
-        Trouble{
-            "FailsAtFirst",
-            R"([[ $1 == requeue && $(echo >>$0.calls; wc -l <$0.calls) -lt 3 ]] && { echo busy >&2; exit 1; })",
-            true},
-        Trouble{"AlwaysFails", R"([[ $1 == requeue ]] && { echo busy >&2; exit 1; })", false},
-        Trouble{"Rubbish", R"([[ $2 == job ]] && { head -c 1000 /dev/urandom; exit 0; })", false},
-        Trouble{"Gone", R"([[ $2 == job || $1 == requeue ]] && exit 127)", false}),
-    [](const auto& info) { return std::string(info.param.name); });
-
-TEST_P(SlurmTrouble, SavedAndRequeuedOnceOrNotAtAll) {
-  begin({"--nodes=1"}, {"--requeue-within", "20s"}, with_scontrol(scratch_ / "bin", GetParam().body));
-  const std::uint64_t before = reached_step(dir());
-  cluster_->command({"scancel", "--signal=USR1", "--batch", job_});
-  if (GetParam().requeued) {
-    wait_for_restart(1);
-    EXPECT_GE(attempts("slurm-begin").back()["step"], before);
-    stop_and_compare();
-    EXPECT_EQ(cluster_->restarts(job_), 1U);
-  } else {
-    wait_until_over();
-    EXPECT_EQ(cluster_->restarts(job_), 0U);
-    EXPECT_TRUE(printed("is not requeued"));
-    finish_and_compare();
-  }
 }
 
 // ---- preemption that gives time ----
@@ -411,69 +262,6 @@ TEST_F(Slurm, OldAttemptCutOffButAlive_DoesNoHarm) {
   EXPECT_EQ(attempts("slurm-begin")[1]["why"],
             "requeued by Slurm: the attempt before was killed, or its node failed");
   stop_and_compare();
-}
-
-// ---- helpers that come and go ----
-
-// One base node, and two preemptible jobs that help it: the more there are, the fewer leaves each has.
-TEST_F(Slurm, FillersComeAndArePreemptedAndComeBack_SameBits) {
-  begin({"--nodes=1", "--nodelist=n1"});
-  const fs::path filler = scratch_ / "filler.sh";
-  std::ofstream(filler) << "#!/bin/bash\n#SBATCH --partition=low-now --nodes=1 --exclusive --requeue --open-mode=append\n"
-                        << "#SBATCH --signal=B:USR1@30 --output=" << (scratch_ / "out-%j").string() << "\nexec " << rekindle()
-                        << " join " << dir().string() << "\n";
-  const std::string first = cluster_->submit({"--nodelist=n2"}, filler);
-  const std::string second = cluster_->submit({"--nodelist=n3"}, filler);
-  const auto trainers = [&] {
-    const auto lines = run::read_lines(run::Layout(dir()).metrics());
-    return lines.empty() ? 0 : lines.back().value("trainers", 0);
-  };
-  ASSERT_TRUE(eventually([&] { return trainers() == 3; }));
-  cluster_->take("n[2-3]");
-  ASSERT_TRUE(eventually([&] { return trainers() == 1; }));
-  ASSERT_TRUE(eventually([&] { return trainers() == 3; }));
-  EXPECT_EQ(cluster_->restarts(first), 1U);
-  // Its time is over: it asks for its own return.
-  cluster_->command({"scancel", "--signal=USR1", "--batch", second});
-  ASSERT_TRUE(eventually([&] { return trainers() == 2; }));
-  ASSERT_TRUE(eventually([&] { return trainers() == 3; }));
-  EXPECT_EQ(cluster_->restarts(second), 2U);
-  EXPECT_EQ(cluster_->restarts(job_), 0U);
-  stop_and_compare();
-  EXPECT_TRUE(eventually([&] { return cluster_->state(first) == "COMPLETED"; }));
-}
-
-// ---- arrays ----
-
-TEST_F(Slurm, EachArrayTaskRequeuesOnlyItself) {
-  const fs::path root = scratch_ / "seed-%a";
-  Arguments arguments = mnist_run(root, 1, 1000000);
-  const fs::path path = scratch_ / "array.sh";
-  std::ofstream out(path);
-  out << "#!/bin/bash\n#SBATCH --requeue --open-mode=append --signal=B:USR1@30 --exclusive --nodes=1 "
-         "--array=0-1\n"
-      << "#SBATCH --output=" << (scratch_ / "out-%a").string() << "\nexec " << rekindle()
-      << " slurm --seed $SLURM_ARRAY_TASK_ID";
-  for (std::size_t i = 1; i < arguments.size(); ++i) {
-    if (i < 3 || i > 4) out << " '" << arguments[i] << "'";
-  }
-  out << "\n";
-  out.close();
-  job_ = cluster_->submit({}, path);
-  const fs::path first = scratch_ / "seed-0", second = scratch_ / "seed-1";
-  ASSERT_TRUE(eventually([&] { return reached_step(first) > 5 && reached_step(second) > 5; }));
-  for (const std::string task : {"_0", "_1"}) {
-    cluster_->command({"scancel", "--signal=USR1", "--batch", job_ + task});
-    ASSERT_TRUE(eventually([&] { return cluster_->restarts(job_ + task) == 1; }));
-    EXPECT_EQ(cluster_->restarts(job_ + "_1"), task == "_1" ? 1U : 0U);
-  }
-  for (const fs::path& run_dir : {first, second}) {
-    ASSERT_TRUE(eventually(
-        [&] { return run::read_lines(run::Layout(run_dir).attempts()).back().value("restarts", 0) == 1; }));
-  }
-  EXPECT_EQ(cluster_->restarts(job_ + "_0"), 1U);
-  cluster_->command({"scancel", job_});
-  ASSERT_TRUE(eventually([&] { return processes_with(scratch_.path()).empty(); }));
 }
 
 }  // namespace

@@ -1,10 +1,9 @@
-// rekindle slurm: the supervisor of a batch job.
+// The Slurm job that this process is the batch script of: what it adds to a run's options.
 #pragma once
 
 #include <chrono>
 #include <string>
 
-#include "app/initial_state.hpp"
 #include "app/options.hpp"
 #include "slurm/environment.hpp"
 
@@ -34,8 +33,5 @@ std::uint64_t signal_lead_of(const LocalOptions& options);
 
 // Asks Slurm how it is set up, and warns of what would make a requeue fail.
 void look_around(SlurmJob& job, LocalOptions& options);
-
-// Runs the job's attempt; the exit code.
-int run_slurm(const SlurmJob& job, const LocalOptions& options, InitialState initial);
 
 }  // namespace rekindle::app

@@ -1,0 +1,113 @@
+#include "app/slurm_job.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "base/duration.hpp"
+#include "base/files.hpp"
+#include "base/network.hpp"
+#include "base/text.hpp"
+#include "slurm/commands.hpp"
+#include "slurm/preflight.hpp"
+
+namespace rekindle::app {
+
+namespace {
+
+void say(const std::string& line) {
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
+
+// Where each node's trainers listen: where Slurm reaches the node.
+Result<std::vector<std::string>> listen_addresses(const SlurmJob& job) {
+  REKINDLE_TRY(auto names, slurm::node_addresses(job.environment.node_list));
+  std::vector<std::string> addresses;
+  for (const std::string& node : job.nodes) {
+    const std::string name = names[node].empty() ? node : names[node];
+    REKINDLE_TRY(const std::string address, resolve(name));
+    addresses.push_back(address);
+  }
+  // Many hosts know their own name as a loopback address, which others do not reach.
+  const auto other = std::find_if_not(addresses.begin(), addresses.end(), is_loopback);
+  if (other == addresses.end()) return addresses;
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    if (!is_loopback(addresses[i])) continue;
+    if (job.nodes[i] != job.environment.node)
+      return fail(ExitCode::kConfig, str("the address of node ", job.nodes[i], " is ", addresses[i], " here"),
+                  "add --interface NAME");
+    REKINDLE_TRY(addresses[i], address_towards(*other));
+  }
+  return addresses;
+}
+
+// Bytes a second that become durable in `directory`; 0 if that cannot be found out.
+double write_speed(const std::filesystem::path& directory) {
+  constexpr std::size_t kBytes = std::size_t{64} << 20;
+  const std::filesystem::path path = temporary_beside(directory / "probe");
+  const std::vector<std::byte> bytes(kBytes);
+  const auto began = std::chrono::steady_clock::now();
+  auto file = open_file(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+  const bool written = file && write_all(file->get(), path, 0, bytes) && sync_file(file->get(), path);
+  std::error_code ignored;
+  std::filesystem::remove(path, ignored);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - began;
+  return written ? static_cast<double>(kBytes) / seconds.count() : 0;
+}
+
+}  // namespace
+
+std::uint64_t signal_lead_of(const LocalOptions& options) {
+  return slurm::signal_lead(options.state_bytes, write_speed(options.run_dir));
+}
+
+Result<SlurmJob> prepare_slurm(LocalOptions& options, const SlurmOptions& how) {
+  SlurmJob job;
+  REKINDLE_TRY(job.environment, slurm::read_environment());
+  REKINDLE_TRY(job.requeue_within, parse_duration(how.requeue_within));
+  job.on_limit = how.on_limit == "exit" ? OnLimit::kExit : OnLimit::kRequeue;
+  REKINDLE_TRY(job.nodes, slurm::expand_nodes(job.environment.node_list));
+  const slurm::Environment& environment = job.environment;
+  if (!options.own_trainers) {
+    const bool gpus = options.job.device == "cuda" && environment.gpus > 0;
+    options.job.trainers_per_worker =
+        std::max<std::uint64_t>(1, gpus ? environment.gpus : environment.tasks_per_node);
+  }
+  if (options.job.interface.empty() && job.nodes.size() > 1) {
+    REKINDLE_TRY(job.addresses, listen_addresses(job));
+    const auto here = std::find(job.nodes.begin(), job.nodes.end(), environment.node);
+    if (here == job.nodes.end()) return fail(str("this node, ", environment.node, ", is none of the job's"));
+    options.job.interface = job.addresses[static_cast<std::size_t>(here - job.nodes.begin())];
+  }
+  return job;
+}
+
+void look_around(SlurmJob& job, LocalOptions& options) {
+  slurm::Preflight known;
+  if (auto config = slurm::show_config())
+    known.config = std::move(*config);
+  else
+    say(str("warning: ", config.error().line()));
+  if (const auto wait = slurm::leading_number(known.config["KillWait"]))
+    job.kill_wait = std::chrono::seconds(*wait);
+  // Nodes of a cloud may have to be started first.
+  constexpr std::uint64_t kBeyond = 60;
+  if (const auto resume = slurm::leading_number(known.config["ResumeTimeout"]);
+      resume && !options.own_gather_time)
+    options.job.gather_time_ms = std::max(options.job.gather_time_ms, 1000 * (*resume + kBeyond));
+  if (auto facts = slurm::show_job(job.environment.id())) known.job = std::move(*facts);
+  if (auto script = slurm::batch_script(job.environment.id())) known.script = std::move(*script);
+  const auto& cpus = job.environment.cpus;
+  if (!cpus.empty()) known.least_cpus = *std::min_element(cpus.begin(), cpus.end());
+  known.trainers_per_node = options.job.trainers_per_worker;
+  known.threads = options.job.threads;
+  known.lead_seconds = signal_lead_of(options);
+  known.has_time_limit = !known.job || (known.job->end && *known.job->end - std::chrono::system_clock::now() <
+                                                              std::chrono::hours(24 * 300));
+  for (const std::string& line : slurm::preflight(known)) say("warning: " + line);
+}
+
+}  // namespace rekindle::app

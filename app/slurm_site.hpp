@@ -1,0 +1,14 @@
+// rekindle slurm: a run whose workers are on the nodes of a batch job, and whose end may be the job's next
+// beginning.
+#pragma once
+
+#include "app/initial_state.hpp"
+#include "app/options.hpp"
+#include "app/slurm_job.hpp"
+
+namespace rekindle::app {
+
+// Runs the job's attempt; the exit code.
+int run_slurm(const SlurmJob& job, const LocalOptions& options, InitialState initial);
+
+}  // namespace rekindle::app

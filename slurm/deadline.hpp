@@ -1,0 +1,28 @@
+// By when a job that was asked to stop must have saved its state. Pure.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "slurm/commands.hpp"
+
+namespace rekindle::slurm {
+
+// What is known since the first signal came; times by the system's clock.
+struct Stopping {
+  SystemTime signalled{};
+  std::optional<SystemTime> terminated;  // the first SIGTERM: Slurm kills KillWait later, if it means the job
+  std::optional<JobFacts> answer;        // Slurm's, since the newest signal
+  std::optional<SystemTime> end;         // of the job's time, as known before
+  std::chrono::milliseconds kill_wait{30000};
+  std::optional<std::chrono::milliseconds> within;  // --stop-within
+};
+
+// Until Slurm has said what the signal meant, nothing is given up for it, for two seconds; from then on what
+// was known before counts, and a SIGTERM is taken for the end. nullopt: as long as it takes.
+std::optional<SystemTime> stop_deadline(const Stopping& stop, SystemTime now);
+
+// Whether the job has come to its end, whatever its processes still do.
+bool is_over(const JobFacts& facts);
+
+}  // namespace rekindle::slurm

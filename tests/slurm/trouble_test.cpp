@@ -1,0 +1,63 @@
+// A Slurm that does not answer: the state is saved, and the job is requeued once or not at all.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/text.hpp"
+#include "cluster.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+// Before the batch script's rekindle, something else called scontrol.
+std::string with_scontrol(const fs::path& bin, const std::string& body) {
+  fs::create_directories(bin);
+  std::ofstream(bin / "scontrol") << "#!/bin/bash\n" << body << "\nexec /usr/bin/scontrol \"$@\"\n";
+  fs::permissions(bin / "scontrol", fs::perms::owner_all);
+  return str("export PATH=", bin.string(), ":$PATH");
+}
+
+struct Trouble {
+  const char* name;
+  const char* body;
+  bool requeued;
+};
+void PrintTo(const Trouble& trouble, std::ostream* out) { *out << trouble.name; }
+class SlurmTrouble : public SlurmRun, public ::testing::WithParamInterface<Trouble> {};
+INSTANTIATE_TEST_SUITE_P(
+    Commands, SlurmTrouble,
+    ::testing::Values(
+        Trouble{"Slow", R"([[ $1 == requeue ]] && sleep 10)", true},
+        Trouble{"AcceptsAndTimesOut",
+                R"([[ $1 == requeue ]] && { /usr/bin/scontrol "$@"; trap '' TERM; sleep 60; exit 1; })",
+                true},
+        Trouble{"AcceptsAndFails",
+                R"([[ $1 == requeue ]] && { /usr/bin/scontrol "$@"; echo lost >&2; exit 1; })", true},
+        Trouble{
+            "FailsAtFirst",
+            R"([[ $1 == requeue && $(echo >>$0.calls; wc -l <$0.calls) -lt 3 ]] && { echo busy >&2; exit 1; })",
+            true},
+        Trouble{"AlwaysFails", R"([[ $1 == requeue ]] && { echo busy >&2; exit 1; })", false},
+        Trouble{"Rubbish", R"([[ $2 == job ]] && { head -c 1000 /dev/urandom; exit 0; })", false},
+        Trouble{"Gone", R"([[ $2 == job || $1 == requeue ]] && exit 127)", false}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(SlurmTrouble, SavedAndRequeuedOnceOrNotAtAll) {
+  begin({"--nodes=1"}, {"--requeue-within", "20s"}, with_scontrol(scratch_ / "bin", GetParam().body));
+  const std::uint64_t before = reached_step(dir());
+  cluster_->command({"scancel", "--signal=USR1", "--batch", job_});
+  if (GetParam().requeued) {
+    wait_for_restart(1);
+    EXPECT_GE(attempts("slurm-begin").back()["step"], before);
+    stop_and_compare();
+    EXPECT_EQ(cluster_->restarts(job_), 1U);
+  } else {
+    wait_until_over();
+    EXPECT_EQ(cluster_->restarts(job_), 0U);
+    EXPECT_TRUE(printed("is not requeued"));
+    finish_and_compare();
+  }
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
