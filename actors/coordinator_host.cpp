@@ -67,6 +67,7 @@ class Host {
       std::visit([this](const auto& e) { apply(e); }, effect);
     }
     flush();
+    if (machine_.ending() && !std::exchange(told_ending_, true)) tell(Ending{machine_.ending()->exit_code});
   }
 
   void enter(const Register& message, const WorkerActor& worker) {
@@ -260,7 +261,7 @@ class Host {
   int ticks_ = 0;
   std::chrono::milliseconds fed_ = boot_time();
   std::vector<Event> held_back_;  // while the newest term is read
-  bool stop_seen_ = false;
+  bool stop_seen_ = false, told_ending_ = false;
 };
 
 LocalCoordinator::behavior_type coordinator(LocalCoordinator::pointer self, CoordinatorParts parts) {

@@ -37,8 +37,11 @@ std::string interface_for(const run::Layout& layout, const protocol::Job& job) {
 
 // In a Slurm job whose time is over, or whose nodes are wanted: it helps again when there is room.
 void come_back(int signal) {
-  const auto environment = slurm::read_environment();
+  auto environment = slurm::read_environment();
   if (signal != SIGUSR1 || !environment) return;
+  const auto facts = slurm::show_job(environment->job);
+  if (!facts) return;
+  correct(*environment, *facts);
   constexpr std::chrono::minutes kPatience{5};
   const slurm::Requeued done =
       slurm::requeue_once(slurm::queue_of(*environment), environment->restarts, kPatience);
@@ -80,8 +83,10 @@ bool will_be_back(const run::Layout& layout, std::uint64_t ended) {
 Result<int> join(const JoinOptions& options) {
   const run::Layout layout(options.run_dir);
   // A run that has just begun on another node.
-  constexpr std::chrono::seconds kSeenWithin{5};
-  if (!await_file(layout.config(), kSeenWithin) || !await_file(layout.private_key(), kSeenWithin)) {
+  constexpr std::chrono::milliseconds kSeenWithin{5000};
+  // In a Slurm job it may be there first.
+  const auto patience = slurm::in_job() ? std::max(kSeenWithin, options.wait) : kSeenWithin;
+  if (!await_file(layout.config(), patience) || !await_file(layout.private_key(), kSeenWithin)) {
     return fail(ExitCode::kConfig, str(options.run_dir.string(), " holds no run that can be joined"),
                 "start one there with rekindle local, slurm or submit");
   }

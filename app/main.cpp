@@ -117,7 +117,10 @@ int submit(JobOptions& job_options, SubmitOptions& submit_options) {
 }
 
 int main(int argc, char** argv) {
-  std::vector<std::string> arguments(argv, argv + argc);
+  const std::vector<std::string> as_given(argv, argv + argc);
+  std::vector<std::string> arguments = as_given;
+  const std::string first = argc > 1 ? arguments[1] : "";
+  if (first == "local" || first == "slurm" || first == "join") hold_signals();
   SubmitOptions submit_options;
   if (argc > 1 && (arguments[1] == "slurm" || arguments[1] == "join"))
     arguments = expand_patterns(argc, argv);
@@ -232,7 +235,7 @@ int main(int argc, char** argv) {
   }
   if (local_command->parsed()) return local(job_options);
   if (submit_command->parsed()) return submit(submit_job_options, submit_options);
-  if (slurm_command->parsed()) return slurm(slurm_job_options, slurm_options, arguments);
+  if (slurm_command->parsed()) return slurm(slurm_job_options, slurm_options, as_given);
   if (join_command->parsed()) {
     const auto patience = parse_duration(wait);
     if (!patience) return app::report(patience.error());
@@ -244,7 +247,7 @@ int main(int argc, char** argv) {
     const std::filesystem::path kept = run::Layout(join.run_dir).programs();
     std::error_code code;
     if (std::filesystem::exists(kept / "rekindle", code) && own_executable().parent_path() != kept)
-      return become(kept / "rekindle", arguments);
+      return become(kept / "rekindle", as_given);
     return run_join(join);
   }
   if (audit_command->parsed()) {

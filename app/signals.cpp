@@ -28,11 +28,15 @@ constexpr const char* kPrefix = "rekindle: signal ";
 }  // namespace
 
 void hold_signals() {
-  // Who is asked to stop is this process: Slurm signals its children, too, and scontrol has to finish. What is
-  // ignored is kept for signalfd(2) all the same while it is blocked.
-  for (const int signal : kStopSignals) std::signal(signal, SIG_IGN);
   const sigset_t set = stop_signals();
   sigprocmask(SIG_BLOCK, &set, nullptr);
+  // Who is asked to stop is this process: Slurm signals its children, too, and scontrol has to finish. What
+  // is ignored is kept for signalfd(2) all the same while it is blocked; but ignoring it drops one that has
+  // come already, so this is done once, at the very beginning, and lasts over exec.
+  for (const int signal : kStopSignals) {
+    struct sigaction now {};
+    if (::sigaction(signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) std::signal(signal, SIG_IGN);
+  }
 }
 
 Result<Fd> take_signals() {

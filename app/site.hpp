@@ -19,6 +19,7 @@ class Site {
   virtual std::vector<std::string> worker_arguments() const = 0;
   // A coordinator is up: this is the run's attempt `number`.
   virtual void begun(std::uint64_t number) { std::ignore = number; }
+  virtual void trains() {}  // steps are made
   // A signal that asks the run to stop has come.
   virtual void on_signal(int signal) = 0;
   // When the state must be durable, once one has come; it may become sooner.
@@ -29,8 +30,11 @@ class Site {
   virtual void lost_worker() {}
   // A line that a worker, or what starts it, has printed, and that nobody needs to read.
   virtual bool is_noise(const std::string&) const { return false; }
-  // Everything has ended. Returns what this process exits with.
-  virtual int after(int exit_code) { return exit_code; }
+  // The run has ended: what there is to save is saved, and its processes are leaving. Returns what this
+  // process exits with.
+  virtual int ended(int exit_code) { return exit_code; }
+  // They have left.
+  virtual void left() {}
 };
 
 }  // namespace rekindle::app

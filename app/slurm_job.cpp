@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <thread>
 
 #include "base/duration.hpp"
 #include "base/files.hpp"
@@ -22,9 +24,23 @@ void say(const std::string& line) {
   std::fflush(stdout);
 }
 
+// A controller that is just being started again must not cost a run of weeks.
+template <class Ask>
+auto patiently(std::chrono::milliseconds patience, const Ask& ask) -> decltype(ask()) {
+  const auto until = std::chrono::steady_clock::now() + patience;
+  constexpr std::chrono::seconds kPause{2};
+  for (bool told = false;; told = true) {
+    auto answer = ask();
+    if (answer || std::chrono::steady_clock::now() + kPause >= until) return answer;
+    if (!told) say(str("waiting for Slurm: ", answer.error().line()));
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
 // Where each node's trainers listen: where Slurm reaches the node.
 Result<std::vector<std::string>> listen_addresses(const SlurmJob& job) {
-  REKINDLE_TRY(auto names, slurm::node_addresses(job.environment.node_list));
+  const auto ask = [&] { return slurm::node_addresses(job.environment.node_list); };
+  REKINDLE_TRY(auto names, patiently(job.requeue_within, ask));
   std::vector<std::string> addresses;
   for (const std::string& node : job.nodes) {
     const std::string name = names[node].empty() ? node : names[node];
@@ -69,7 +85,13 @@ Result<SlurmJob> prepare_slurm(LocalOptions& options, const SlurmOptions& how) {
   REKINDLE_TRY(job.environment, slurm::read_environment());
   REKINDLE_TRY(job.requeue_within, parse_duration(how.requeue_within));
   job.on_limit = how.on_limit == "exit" ? OnLimit::kExit : OnLimit::kRequeue;
-  REKINDLE_TRY(job.nodes, slurm::expand_nodes(job.environment.node_list));
+  REKINDLE_TRY(job.nodes,
+               patiently(job.requeue_within, [&] { return slurm::expand_nodes(job.environment.node_list); }));
+  REKINDLE_TRY(const slurm::JobFacts facts,
+               patiently(job.requeue_within, [&] { return slurm::show_job(job.environment.job); }));
+  correct(job.environment, facts);
+  // For all that this process starts.
+  ::setenv("SLURM_RESTART_COUNT", str(job.environment.restarts).c_str(), 1);
   const slurm::Environment& environment = job.environment;
   if (!options.own_trainers) {
     const bool gpus = options.job.device == "cuda" && environment.gpus > 0;

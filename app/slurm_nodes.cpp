@@ -20,7 +20,17 @@ constexpr const char* kShapes[] = {"SLURM_NTASKS",
                                    "SLURM_GPU_BIND",
                                    "SLURM_DISTRIBUTION",
                                    "SLURM_HINT",
-                                   "SLURM_EXACT"};
+                                   "SLURM_EXACT",
+                                   "SLURM_GPUS",
+                                   "SLURM_GPUS_PER_NODE",
+                                   "SLURM_GPUS_PER_SOCKET",
+                                   "SLURM_GRES",
+                                   "SLURM_LABELIO",
+                                   "SLURM_STDINMODE",
+                                   "SLURM_STDOUTMODE",
+                                   "SLURM_STDERRMODE",
+                                   "SLURM_HOSTFILE",
+                                   "SLURM_TIMELIMIT"};
 
 }  // namespace
 
@@ -38,7 +48,8 @@ Result<Process> SlurmNodes::start(std::size_t machine, const std::vector<std::st
   if (machine < job_.environment.cpus.size())
     argv.push_back(str("--cpus-per-task=", job_.environment.cpus[machine]));
   // A job of one GPU a task would give this task one.
-  if (job_.environment.gpus > 0) argv.push_back(str("--gpus-per-node=", job_.environment.gpus));
+  if (job_.environment.gpus_per_task > 0 && machine < job_.environment.tasks.size())
+    argv.push_back(str("--gpus-per-node=", job_.environment.gpus_per_task * job_.environment.tasks[machine]));
   argv.push_back(program_path("rekindle-control"));
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   argv.push_back("--supervised-by-stdio");

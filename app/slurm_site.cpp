@@ -28,9 +28,9 @@ using std::chrono::system_clock;
 
 namespace {
 
-constexpr seconds kLastLook{12};  // for Slurm to say why a signal came, when everything is saved
 constexpr seconds kTearDown{30};  // until Slurm ends a job that it has requeued
-constexpr int kOwnFaults = 3;     // attempts that ended by themselves, and saved nothing new
+constexpr const char* kSubmitted = "submitted";
+constexpr int kOwnFaults = 3;  // attempts that ended by themselves, and saved nothing new
 
 void say(const std::string& line) {
   std::printf("%s\n", line.c_str());
@@ -68,6 +68,7 @@ class SlurmSite : public Site {
       preempting_ = true;
   }
   void lost_worker() override { watch_.look(); }
+  void trains() override { trained_ = true; }
 
   bool is_noise(const std::string& line) const override { return is_srun_noise(line); }
 
@@ -83,9 +84,11 @@ class SlurmSite : public Site {
   }
 
   void on_signal(int signal) override {
-    asked_ = watch_.look();
     const auto now = system_clock::now();
-    if (signal == SIGTERM && !stop_.terminated) stop_.terminated = now;
+    const bool ends_it = signal == SIGTERM && !stop_.terminated;
+    // Each node tells of it: one answer does for all.
+    if (signal_ == 0 || ends_it) asked_ = watch_.look();
+    if (ends_it) stop_.terminated = now;
     if (signal_ != 0) return;
     signal_ = signal;
     stop_.signalled = now;
@@ -102,7 +105,7 @@ class SlurmSite : public Site {
     return Clock::now() + std::chrono::duration_cast<Clock::duration>(*deadline - now);
   }
 
-  int after(int exit_code) override {
+  int ended(int exit_code) override {
     const slurm::Seen seen = seen_by(exit_code);
     const slurm::Cause cause = slurm::judge(seen);
     const std::uint64_t step = committed_step(layout_);
@@ -115,19 +118,32 @@ class SlurmSite : public Site {
       return static_cast<int>(ExitCode::kGaveUp);
     }
     if (cause == slurm::Cause::kRequeued) say("Slurm has requeued this job");
+    if (cause == slurm::Cause::kUnknown && signal_ != SIGUSR1)
+      say(str(
+          "Slurm does not say why this job was signalled: it is not requeued; if it was not meant to end, ",
+          how_to_go_on()));
     if (cause == slurm::Cause::kCancelled)
       say("this job was cancelled: it is not requeued; submit it again to go on");
     const bool wanted = slurm::wants_requeue(cause, signal_);
     if (wanted && job_.on_limit == OnLimit::kExit)
       say("not requeued (--on-limit exit): submit it again to go on");
-    bool leaves = cause == slurm::Cause::kRequeued;
+    requeued_ = cause == slurm::Cause::kRequeued;
     if (wanted && job_.on_limit == OnLimit::kRequeue) {
-      leaves = requeue(cause, step);
-      line["requeued"] = leaves;
+      requeued_ = requeue(cause, step, seen.facts);
+      line["requeued"] = requeued_;
     }
     record(line);
-    if (leaves && !stop_.terminated) wait_for_the_end();
-    return exit_code;
+    return requeued_ ? static_cast<int>(ExitCode::kSaved) : exit_code;
+  }
+
+  // Ending now, while Slurm takes the job down, would be taken for the job's own end.
+  void left() override {
+    if (!requeued_ || stop_.terminated) return;
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    const timespec most{kTearDown.count(), 0};
+    ::sigtimedwait(&set, nullptr, &most);
   }
 
  private:
@@ -145,10 +161,10 @@ class SlurmSite : public Site {
   }
 
   std::string why_begun() const {
-    if (job_.environment.restarts == 0) return "submitted";
-    const auto text = read_text(layout_.requeue());
-    const auto intent = text ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
-    const bool ours = intent.is_object() && intent.value("job", "") == job_.environment.id() &&
+    if (job_.environment.restarts == 0) return kSubmitted;
+    const auto intents = run::read_lines(layout_.requeue());
+    const nlohmann::json intent = intents.empty() ? nlohmann::json::object() : intents.back();
+    const bool ours = intent.value("job", "") == job_.environment.id() &&
                       intent.value("restarts", std::uint64_t{0}) + 1 == job_.environment.restarts;
     if (ours) return "requeued after " + intent.value("cause", "");
     return last_has_ended() ? "requeued by Slurm or an operator"
@@ -171,8 +187,9 @@ class SlurmSite : public Site {
     seen.restarts = job_.environment.restarts;
     std::error_code code;
     seen.stop_asked = std::filesystem::exists(layout_.stop_request(), code);
+    seen.never_trained = !trained_ && step_at_start_ > 0;
     if (signal_ == 0 || exit_code == 0) return seen;
-    const auto until = Clock::now() + kLastLook;
+    const auto until = Clock::now() + job_.requeue_within;
     while (!(seen.facts = answer()) && Clock::now() < until) std::this_thread::sleep_for(milliseconds(10));
     heard();
     seen.preempting = preempting_;
@@ -181,20 +198,26 @@ class SlurmSite : public Site {
     return seen;
   }
 
-  // Attempts before this one that ended by themselves and left this very step; those that others ended do not
-  // count.
+  // Earlier attempts of this job that ended by themselves and left this very step; those that others ended do
+  // not count.
   int own_faults_at(std::uint64_t step) const {
     int count = 0;
     const auto lines = run::read_lines(layout_.attempts());
     for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
-      if (line->value("event", "") != "slurm-end") continue;
+      const std::string event = line->value("event", "");
+      if (event == "slurm-begin" && line->value("why", "") == kSubmitted) break;  // this job's first
+      if (event != "slurm-end") continue;
       if (line->value("step", std::uint64_t{0}) != step) break;
       if (line->value("cause", "") == slurm::to_text(slurm::Cause::kOwnFault)) ++count;
     }
     return count;
   }
 
-  bool requeue(slurm::Cause cause, std::uint64_t step) {
+  std::string how_to_go_on() const {
+    return "type scontrol requeue " + job_.environment.id() + ", or submit it again";
+  }
+
+  bool requeue(slurm::Cause cause, std::uint64_t step, const std::optional<slurm::JobFacts>& seen) {
     const slurm::Environment& environment = job_.environment;
     const nlohmann::json intent = {{"job", environment.id()},
                                    {"restarts", environment.restarts},
@@ -204,26 +227,15 @@ class SlurmSite : public Site {
     if (auto written = replace_file(layout_.requeue(), intent.dump() + "\n"); !written)
       log_warning(written.error().line());  // a full disk must not cost the next attempt
     const slurm::Requeued done =
-        slurm::requeue_once(slurm::queue_of(environment), environment.restarts, job_.requeue_within);
+        slurm::requeue_once(slurm::queue_of(environment), environment.restarts, job_.requeue_within, seen);
     if (done.accepted) {
       say(str("requeued (", slurm::to_text(cause), "): the next attempt goes on from step ", step));
       return true;
     }
-    std::fprintf(stderr,
-                 "rekindle: the state of step %llu is saved, but job %s is not requeued: %s: type scontrol "
-                 "requeue %s, or submit it again\n",
+    std::fprintf(stderr, "rekindle: the state of step %llu is saved, but job %s is not requeued: %s: %s\n",
                  static_cast<unsigned long long>(step), environment.id().c_str(), done.detail.c_str(),
-                 environment.id().c_str());
+                 done.may_be ? how_to_go_on().c_str() : "submit it again to go on");
     return false;
-  }
-
-  // Ending now, while Slurm takes the job down, would be taken for the job's own end.
-  static void wait_for_the_end() {
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    const timespec most{kTearDown.count(), 0};
-    ::sigtimedwait(&set, nullptr, &most);
   }
 
   const SlurmJob& job_;
@@ -235,7 +247,7 @@ class SlurmSite : public Site {
   std::uint64_t attempt_ = 0, asked_ = 0;
   int signal_ = 0;
   slurm::Stopping stop_;  // since signal_
-  bool preempting_ = false;
+  bool preempting_ = false, requeued_ = false, trained_ = false;
 };
 
 }  // namespace

@@ -91,7 +91,9 @@ Result<int> submit_run(LocalOptions& options, const SubmitOptions& submit) {
   if (!said.ok())
     return fail(ExitCode::kConfig, "sbatch refuses the job: " + said.err.substr(0, said.err.find('\n')));
   const std::string id = said.out.substr(0, said.out.find_first_of(";\n"));
-  std::printf("job %s: %s\n", id.c_str(), script.output.c_str());
+  std::string output = script.output;
+  if (const std::size_t at = output.find("%j"); at != std::string::npos) output.replace(at, 2, id);
+  std::printf("job %s: %s\n", id.c_str(), output.c_str());
   return 0;
 }
 

@@ -48,6 +48,7 @@ class Supervisor {
     if (auto request = read_text(layout_.stop_request())) old_stop_ = *request;
     REKINDLE_CHECK(start_coordinator());
     while (!ended_) REKINDLE_CHECK(turn());
+    const int exit_code = end_site(*exit_code_);
     workers_.dismiss();
     const auto until = Clock::now() + kGrace;
     while ((coordinator_ || workers_.running()) && Clock::now() < until) {
@@ -58,7 +59,14 @@ class Supervisor {
                     " did not leave at the end: it is killed"));
     }
     kill_all();
-    return *exit_code_;
+    site_.left();
+    return exit_code;
+  }
+
+  // Tells the site, once. Returns what this process exits with.
+  int end_site(int exit_code) {
+    if (!site_exit_code_) site_exit_code_ = site_.ended(exit_code);
+    return *site_exit_code_;
   }
 
   void kill_all() {
@@ -174,7 +182,11 @@ class Supervisor {
     REKINDLE_TRY(const ToSupervisor message, decode<ToSupervisor>(**text));
     if (const auto* up = std::get_if<CoordinatorUp>(&message)) return on_coordinator_up(*up);
     if (const auto* say = std::get_if<Say>(&message)) view_.say(say->line);
-    if (const auto* progress = std::get_if<Progress>(&message)) view_.show(*progress);
+    if (const auto* progress = std::get_if<Progress>(&message)) {
+      site_.trains();
+      view_.show(*progress);
+    }
+    if (const auto* ending = std::get_if<Ending>(&message)) on_ending(*ending);
     if (const auto* end = std::get_if<Ended>(&message)) on_end(*end);
     return {};
   }
@@ -191,6 +203,11 @@ class Supervisor {
     initial_ = {};
     REKINDLE_CHECK(replace_file(layout_.config(), to_toml(options_.job)));
     return workers_.start_all(up.term);
+  }
+
+  // Whoever waits for this run to be saved need not wait for trainers to go.
+  void on_ending(const Ending& ending) {
+    if (ending.exit_code == static_cast<int>(ExitCode::kSaved)) end_site(ending.exit_code);
   }
 
   void on_end(const Ended& end) {
@@ -270,8 +287,8 @@ class Supervisor {
                                                                    turned_at_ = Clock::now();
   std::string old_stop_;  // stop.json, if it was there before this attempt
   std::optional<StopRun> stop_;
-  std::optional<Clock::time_point> limit_;  // of the stop, as told last
-  std::optional<int> exit_code_;
+  std::optional<Clock::time_point> limit_;         // of the stop, as told last
+  std::optional<int> exit_code_, site_exit_code_;  // the run's; what the site makes of it
 };
 
 class Local : public Site {
@@ -300,10 +317,10 @@ class Local : public Site {
 int run_at(Site& site, const LocalOptions& options, InitialState initial) {
   Supervisor supervisor(site, options, std::move(initial));
   auto exit_code = supervisor.run();
-  if (exit_code) return site.after(*exit_code);
+  if (exit_code) return *exit_code;
   supervisor.kill_all();
   std::fprintf(stderr, "rekindle: %s\n", exit_code.error().line().c_str());
-  return site.after(static_cast<int>(exit_code.error().code));
+  return supervisor.end_site(static_cast<int>(exit_code.error().code));
 }
 
 int run_local(const LocalOptions& options, InitialState initial) {

@@ -60,7 +60,9 @@ Result<CommandOutput> run_command(const std::vector<std::string>& argv, std::chr
     if (ready == 0) {
       kill_child(child, SIGKILL);
       wait_for(child);
-      return fail(str(argv[0], " did not answer within ", limit.count() / 1000.0, " s"));
+      return forward_error(Error{ExitCode::kGaveUp,
+                                 str(argv[0], " did not answer within ", limit.count() / 1000.0, " s"), "",
+                                 true});
     }
     if (waits[1].revents != 0) take(out.read, output.out);
     if (waits[2].revents != 0) take(err.read, output.err);

@@ -74,7 +74,7 @@ namespace {
 // Missing is only what is missing from a folder that is there: else the storage is away.
 Error no_manifest(const fs::path& checkpoint_dir, const fs::path& manifest) {
   std::error_code seen, around;
-  fs::status(manifest, seen);
+  std::ignore = fs::status(manifest, seen);
   const bool there = fs::is_directory(checkpoint_dir.parent_path(), around);
   const bool away =
       (seen && seen != std::errc::no_such_file_or_directory && seen != std::errc::not_a_directory) || !there;

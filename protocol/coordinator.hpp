@@ -157,6 +157,8 @@ class Coordinator {
   std::vector<Effect> on(Time now, const Event& event);
 
   Phase phase() const { return phase_; }
+  // How the run ends, once that is decided.
+  const std::optional<Finish>& ending() const { return ending_; }
   GenerationId generation() const { return generation_; }
 
   using CheckpointKey = std::pair<std::uint64_t, GenerationId>;  // step first

@@ -291,13 +291,18 @@ struct Progress {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Progress, step, steps, epoch, loss, images_per_second, seconds_left,
                                    trainers)
 
+struct Ending {  // the state is durable, or will not be; what is left is that the trainers go
+  int exit_code = 0;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ending, exit_code)
+
 struct Ended {
   int exit_code = 0;
   std::string line;  // what to tell; an error line when the exit code says so
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ended, exit_code, line)
 
-using ToSupervisor = std::variant<CoordinatorUp, CoordinatorBeat, Say, Progress, Ended>;
+using ToSupervisor = std::variant<CoordinatorUp, CoordinatorBeat, Say, Progress, Ending, Ended>;
 
 struct StopRun {
   int exit_code = 75;

@@ -52,6 +52,8 @@ constexpr std::string_view kTypeName<Say> = "say";
 template <>
 constexpr std::string_view kTypeName<Progress> = "progress";
 template <>
+constexpr std::string_view kTypeName<Ending> = "ending";
+template <>
 constexpr std::string_view kTypeName<Ended> = "ended";
 template <>
 constexpr std::string_view kTypeName<StopRun> = "stop-run";

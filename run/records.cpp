@@ -36,7 +36,12 @@ bool is_usable(const nlohmann::json& line) {
   const auto is_loss = [&](const char* key) {
     return is_number(key) || line.at(key).is_null();
   };  // not finite
-  return is_number("step") && is_number("test_accuracy") && is_loss("loss") && is_loss("test_loss");
+  const auto is_text = [&line](const char* key) { return !line.contains(key) || line.at(key).is_string(); };
+  for (const char* key : {"event", "why", "job", "cause", "node"}) {
+    if (!is_text(key)) return false;
+  }
+  return is_number("restarts") && is_number("step") && is_number("test_accuracy") && is_loss("loss") &&
+         is_loss("test_loss");
 }
 
 std::optional<nlohmann::json> parse_line(const std::string& line) {

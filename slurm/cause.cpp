@@ -27,6 +27,8 @@ std::string to_text(Cause cause) {
       return "requeued by Slurm or an operator";
     case Cause::kCancelled:
       return "cancelled";
+    case Cause::kStopped:
+      return "rekindle stop";
     case Cause::kOperator:
       return "asked to stop";
     case Cause::kOwnFault:
@@ -41,16 +43,21 @@ std::string to_text(Cause cause) {
 
 Cause judge(const Seen& seen) {
   if (seen.exit_code == static_cast<int>(ExitCode::kFinished)) return Cause::kFinished;
+  if (seen.stop_asked) return Cause::kStopped;  // whatever signal came on top of it
   if (seen.signal == 0) {
-    if (seen.exit_code != static_cast<int>(ExitCode::kSaved)) return Cause::kGaveUp;
-    return seen.stop_asked ? Cause::kOperator : Cause::kOwnFault;
+    // What keeps an attempt from beginning (no trainer came up, no term could be claimed) may be over soon.
+    const bool may_pass = seen.exit_code == static_cast<int>(ExitCode::kGaveUp) && seen.never_trained;
+    return may_pass || seen.exit_code == static_cast<int>(ExitCode::kSaved) ? Cause::kOwnFault
+                                                                            : Cause::kGaveUp;
   }
   if (seen.preempting) return Cause::kPreemption;
   if (seen.facts && seen.facts->restarts > seen.restarts) return Cause::kRequeued;
   if (seen.facts && is_over(*seen.facts))
     return seen.facts->reason == "TimeLimit" ? Cause::kTimeLimit : Cause::kCancelled;
-  if (near(seen.limit, seen.signalled_at) || (seen.facts && near(seen.facts->end, seen.signalled_at)))
-    return Cause::kTimeLimit;
+  // Another signal than that of --signal says nothing of the time that is left.
+  const bool nears =
+      near(seen.limit, seen.signalled_at) || (seen.facts && near(seen.facts->end, seen.signalled_at));
+  if (seen.signal == SIGUSR1 && nears) return Cause::kTimeLimit;
   return seen.facts ? Cause::kOperator : Cause::kUnknown;
 }
 

@@ -14,7 +14,8 @@ enum class Cause {
   kPreemption,  // others want its nodes
   kRequeued,    // somebody has already put it back into the queue
   kCancelled,   // scancel
-  kOperator,    // asked to stop: rekindle stop, or a signal by hand
+  kStopped,     // rekindle stop: until somebody submits it again
+  kOperator,    // a signal by hand
   kOwnFault,    // nobody asked: too few trainers, no coordinator
   kGaveUp,      // nothing that running again would mend
   kUnknown,     // signalled, and Slurm does not say why
@@ -26,6 +27,7 @@ struct Seen {
   int exit_code = 0;                // of the run's attempt
   int signal = 0;                   // the first that asked it to stop; 0: none
   bool stop_asked = false;          // rekindle stop
+  bool never_trained = false;       // though the run had got on before
   std::uint64_t restarts = 0;       // of this attempt
   bool preempting = false;          // Slurm said so at any time since the signal
   std::optional<JobFacts> facts;    // the newest since the signal

@@ -61,34 +61,50 @@ std::optional<std::uint64_t> leading_number(const std::string& value) {
   return error == std::errc() ? std::optional(number) : std::nullopt;
 }
 
+// The job's name is in the first line, and may hold anything, line ends too: what counts begins behind the
+// next.
+constexpr const char* kBehindName = "\n   UserId=";
+
 Result<JobFacts> parse_job(const std::string& text) {
-  // A job's name and command may hold anything, but none of them begins a line.
   std::map<std::string, std::string> words;
-  std::istringstream in(text);
+  const std::size_t behind = text.find(kBehindName);
+  std::istringstream in(behind == std::string::npos ? "" : text.substr(behind + 1));
   for (std::string line; std::getline(in, line);) {
     const std::size_t begin = line.find_first_not_of(' ');
-    const std::string key = begin == std::string::npos ? "" : line.substr(begin, line.find('=') - begin);
-    if (key == "JobState" || key == "Requeue" || key == "StartTime" || key == "NodeList" ||
-        key == "PreemptEligibleTime")
-      words.merge(words_of(line));
+    if (begin == std::string::npos) break;  // the next job of an array
+    const std::string key = line.substr(begin, line.find('=') - begin);
+    for (const char* known :
+         {"JobState", "Requeue", "StartTime", "NodeList", "PreemptEligibleTime", "NumNodes", "Socks/Node"}) {
+      if (key == known) words.merge(words_of(line));
+    }
   }
   const auto restarts = leading_number(words["Restarts"]);
   if (words["JobState"].empty() || !restarts)
     return fail("scontrol show job gave no answer that can be understood");
+  auto before_name = words_of(text.substr(0, text.find(" JobName=")));
+  const std::string preempt = words["PreemptTime"];
   JobFacts facts;
+  facts.array_job = before_name["ArrayJobId"];
+  facts.array_task = before_name["ArrayTaskId"];
+  facts.tasks = leading_number(words["NumTasks"]).value_or(0);
+  facts.tasks_per_node = leading_number(words["NtasksPerN:B:S:C"]).value_or(0);
   facts.state = words["JobState"];
   facts.reason = words["Reason"];
   facts.restarts = *restarts;
   facts.may_requeue = words["Requeue"] != "0";
-  facts.preempting = parse_time(words["PreemptTime"]).has_value();
+  facts.preempting = !preempt.empty() && preempt != "None" && preempt != "Unknown" && preempt != "N/A";
   facts.end = parse_time(words["EndTime"]);
   facts.node_list = words["NodeList"];
   return facts;
 }
 
 Result<JobFacts> show_job(const std::string& id) {
-  REKINDLE_TRY(const std::string text, ask({"scontrol", "show", "job", id}));
-  return parse_job(text);
+  REKINDLE_TRY(const std::string text,
+               ask({"env", "SLURM_TIME_FORMAT=standard", "scontrol", "show", "job", id}));
+  // Of an array, only the task whose own id this is.
+  const std::string own = str("JobId=", id, " ");
+  const std::size_t begin = text.starts_with(own) ? 0 : text.find("\n\n" + own);
+  return parse_job(begin == std::string::npos || begin == 0 ? text : text.substr(begin + 2));
 }
 
 std::map<std::string, std::string> parse_config(const std::string& text) {

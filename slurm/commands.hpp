@@ -17,10 +17,12 @@ using SystemTime = std::chrono::system_clock::time_point;
 
 // What the controller knows of a job. Source: scontrol(1), show job.
 struct JobFacts {
-  std::string state, reason;   // RUNNING, COMPLETING, ...; None, TimeLimit, ...
-  std::uint64_t restarts = 0;  // counts a requeue from the moment that it is accepted
-  bool may_requeue = true;     // not --no-requeue, and the site allows it
-  bool preempting = false;     // its nodes are wanted; it has its partition's GraceTime to leave
+  std::string array_job, array_task;            // of a task of an array; else empty
+  std::uint64_t tasks = 0, tasks_per_node = 0;  // per node: 0: not asked for
+  std::string state, reason;                    // RUNNING, COMPLETING, ...; None, TimeLimit, ...
+  std::uint64_t restarts = 0;                   // counts a requeue from the moment that it is accepted
+  bool may_requeue = true;                      // not --no-requeue, and the site allows it
+  bool preempting = false;  // its nodes are wanted; it has its partition's GraceTime to leave
   std::optional<SystemTime> end;
   std::string node_list;  // compressed
 };

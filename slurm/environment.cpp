@@ -1,10 +1,16 @@
 #include "slurm/environment.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <optional>
 #include <string_view>
+
+#include "base/process.hpp"
 
 namespace rekindle::slurm {
 namespace {
@@ -14,6 +20,18 @@ std::optional<std::uint64_t> number(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+// Whether the nearest slurmstepd above this process runs a step, and not the batch script. SLURM_STEP_ID is
+// handed on to jobs that are submitted from a step.
+bool in_step(const Getenv& get) {
+  for (auto pid = static_cast<std::int64_t>(::getppid()); pid > 1;
+       pid = static_cast<std::int64_t>(stat_field(pid, 4))) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/cmdline");
+    const std::string command{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    if (command.starts_with("slurmstepd: [")) return command.find(".batch]") == std::string::npos;
+  }
+  return !get("SLURM_STEP_ID").empty();
 }
 
 // What was asked for a node. SLURM_TASKS_PER_NODE is always set, and may be one task a CPU where nobody
@@ -39,10 +57,15 @@ Result<Environment> read_environment(const Getenv& get) {
     return fail(ExitCode::kUsage, "this is not a Slurm job",
                 "submit one with rekindle submit, or train on this machine with rekindle local");
   }
-  if (!get("SLURM_STEP_ID").empty()) {
+  if (in_step(get)) {
     return fail(ExitCode::kUsage,
                 "rekindle slurm runs inside a job step, which the batch script's signal does not reach",
                 "let the batch script exec it, without srun: it starts its own steps");
+  }
+  if (get("SLURMD_NODENAME").empty()) {
+    return fail(ExitCode::kUsage,
+                "rekindle slurm needs a batch job, and this is an allocation without one (salloc)",
+                "use rekindle submit, or sbatch");
   }
   Environment environment;
   environment.job = get("SLURM_JOB_ID");
@@ -54,7 +77,21 @@ Result<Environment> read_environment(const Getenv& get) {
   environment.cpus = expand_counts(get("SLURM_JOB_CPUS_PER_NODE"));
   environment.tasks_per_node = tasks_asked(get);
   environment.gpus = number(get("SLURM_GPUS_ON_NODE")).value_or(0);
+  const std::string per_task = get("SLURM_GPUS_PER_TASK");  // "2" or "a100:2"
+  environment.gpus_per_task = number(per_task.substr(per_task.find(':') + 1)).value_or(0);
+  environment.tasks = expand_counts(get("SLURM_TASKS_PER_NODE"));
   return environment;
+}
+
+void correct(Environment& environment, const JobFacts& facts) {
+  environment.array_job = facts.array_job;
+  environment.array_task = facts.array_task;
+  // More: this attempt was requeued while it began.
+  environment.restarts = std::min(environment.restarts, facts.restarts);
+  const bool asked = facts.tasks_per_node > 0
+                         ? environment.tasks_per_node == facts.tasks_per_node
+                         : environment.tasks_per_node * environment.tasks.size() <= facts.tasks;
+  if (!asked) environment.tasks_per_node = facts.tasks_per_node;
 }
 
 std::vector<std::uint64_t> expand_counts(const std::string& text) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "slurm/commands.hpp"
 
 namespace rekindle::slurm {
 
@@ -19,6 +20,8 @@ struct Environment {
   std::vector<std::uint64_t> cpus;    // the job's CPUs on each of its nodes
   std::uint64_t tasks_per_node = 0;   // as asked for; 0: not asked for
   std::uint64_t gpus = 0;             // the job's GPUs on this node
+  std::uint64_t gpus_per_task = 0;    // as asked for; 0: not asked for
+  std::vector<std::uint64_t> tasks;   // Slurm's tasks on each node
 
   // How commands name this job: one task of an array is not its array.
   std::string id() const { return array_task.empty() ? job : array_job + "_" + array_task; }
@@ -32,6 +35,10 @@ bool in_job(const Getenv& get = from_process);
 // Errors (ExitCode::kUsage): outside of a job; inside of a step, where Slurm's signal for the batch script
 // does not come.
 Result<Environment> read_environment(const Getenv& get = from_process);
+
+// sbatch hands its caller's environment on: a job that another job submitted finds the array task, the
+// restarts and the tasks of that one. What the controller says of this job corrects them.
+void correct(Environment& environment, const JobFacts& facts);
 
 // "4(x3),2" is 4, 4, 4, 2; nothing if it is not of that form.
 std::vector<std::uint64_t> expand_counts(const std::string& text);

@@ -63,7 +63,8 @@ void check_script(const Preflight& known, std::vector<std::string>& lines) {
   if (!known.has_time_limit) return;
   if (!options.signal) {
     lines.push_back(
-        str("the batch script has no --signal: without it the job is not saved before its time limit; add "
+        str("the batch script has no --signal: without it the run hears of its time limit when it is over, "
+            "and has KillWait to save; add "
             "#SBATCH --signal=B:USR1@",
             known.lead_seconds, " (or ignore this if sbatch had it on its command line)"));
     return;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "base/text.hpp"
 
@@ -24,27 +25,29 @@ Queue queue_of(const Environment& environment) {
           [] { return std::chrono::steady_clock::now(); }};
 }
 
-Requeued requeue_once(const Queue& queue, std::uint64_t restarts, std::chrono::milliseconds patience) {
+Requeued requeue_once(const Queue& queue, std::uint64_t restarts, std::chrono::milliseconds patience,
+                      std::optional<JobFacts> seen) {
   const auto until = queue.now() + patience;
   std::string detail;
   int refusals = 0;
   for (auto pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
-    if (const auto facts = queue.show(); !facts) {
+    const Result<JobFacts> facts = seen ? Result<JobFacts>(*std::exchange(seen, std::nullopt)) : queue.show();
+    if (!facts) {
       detail = facts.error().line();
     } else if (facts->restarts > restarts) {
-      return {true, ""};
+      return {true, true, ""};
     } else if (!facts->may_requeue) {
-      return {false, "the job may not be requeued (--no-requeue, or JobRequeue=0 in slurm.conf)"};
+      return {false, false, "it may not be (--no-requeue, or JobRequeue=0 in slurm.conf)"};
     } else if (is_cancelled(*facts)) {
-      return {false, "the job was cancelled"};
+      return {false, false, "it was cancelled"};
     } else {
       const Status asked = queue.requeue();
-      if (asked) return {true, ""};
+      if (asked) return {true, true, ""};
       detail = asked.error().line();
       // An answer that never came is no refusal: the next look tells.
-      if (++refusals == kRefusals) return {false, detail};
+      if (!asked.error().by_system && ++refusals == kRefusals) return {false, true, detail};
     }
-    if (queue.now() + pause >= until) return {false, detail};
+    if (queue.now() + pause >= until) return {false, true, detail};
     queue.sleep(pause);
   }
 }

@@ -24,7 +24,6 @@ std::string to_text(const JobScript& script) {
          "# Written by rekindle submit. `sbatch` with this file submits the run again: it goes on.\n";
   const auto directive = [&out](const std::string& option) { out << "#SBATCH " << option << "\n"; };
   directive("--job-name=" + quoted(script.name));
-  directive("--chdir=" + quoted(script.directory));
   directive("--output=" + quoted(script.output));
   directive("--open-mode=append");
   directive("--requeue");
@@ -37,7 +36,7 @@ std::string to_text(const JobScript& script) {
     if (has_value) option += " " + quoted(script.options[++i]);
     directive(option);
   }
-  out << "\nexec";
+  out << "\ncd " << quoted(script.directory) << " || exit 78\nexec";
   for (const std::string& word : script.command) out << " " << quoted(word);
   out << "\n";
   return out.str();

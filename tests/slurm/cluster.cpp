@@ -156,13 +156,20 @@ fs::path SlurmRun::script(const Arguments& more, const std::string& before, cons
   return path;
 }
 
+fs::path SlurmRun::sleeper() const {
+  const fs::path path = scratch_ / "sleep.sh";
+  std::ofstream(path) << "#!/bin/bash\nexec sleep 600\n";
+  return path;
+}
+
 void SlurmRun::begin(const Arguments& sbatch_options, const Arguments& more, const std::string& before) {
   job_ = cluster_->submit(sbatch_options, script(more, before));
   wait_for_step(5);
 }
 
 void SlurmRun::wait_for_step(std::uint64_t step) {
-  require(within(kLongest, [&] { return reached_step(dir()) >= step; }), str("step ", step, " was not reached"));
+  require(within(kLongest, [&] { return reached_step(dir()) >= step; }),
+          str("step ", step, " was not reached"));
 }
 
 void SlurmRun::wait_until_printed(const std::string& words) {

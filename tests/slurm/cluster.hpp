@@ -56,6 +56,7 @@ class SlurmRun : public ::testing::Test {
   // A batch script that execs `rekindle slurm` with `more`; `before` is what it does first.
   fs::path script(const Arguments& more = {}, const std::string& before = "",
                   const std::string& signal = "--signal=B:USR1@30") const;
+  fs::path sleeper() const;  // a job that does nothing for long
   // Submits it and waits for its fifth step.
   void begin(const Arguments& sbatch_options, const Arguments& more = {}, const std::string& before = "");
   void wait_for_step(std::uint64_t step);

@@ -40,6 +40,7 @@ TEST(SlurmEnvironment, CountsOfNodes) {
 TEST(SlurmEnvironment, TasksThatNobodyAskedForAreNotTrainers) {
   const auto read = [](std::map<std::string, std::string> more) {
     more["SLURM_JOB_ID"] = "7";
+    more["SLURMD_NODENAME"] = "n1";
     return read_environment(environment(more))->tasks_per_node;
   };
   EXPECT_EQ(read({{"SLURM_TASKS_PER_NODE", "32(x2)"}}), 0U);
@@ -57,16 +58,47 @@ TEST(SlurmEnvironment, OutsideOfAJobOrInsideOfAStep_Refused) {
 }
 
 TEST(SlurmEnvironment, AnArrayTaskIsNotItsArray) {
-  const auto task = read_environment(
-      environment({{"SLURM_JOB_ID", "9"}, {"SLURM_ARRAY_JOB_ID", "7"}, {"SLURM_ARRAY_TASK_ID", "2"}}));
+  const auto task = read_environment(environment({{"SLURM_JOB_ID", "9"},
+                                                  {"SLURMD_NODENAME", "n1"},
+                                                  {"SLURM_ARRAY_JOB_ID", "7"},
+                                                  {"SLURM_ARRAY_TASK_ID", "2"}}));
   EXPECT_EQ(task->id(), "7_2");
   EXPECT_EQ(expand_pattern("runs/%A-%a-%j-%%-%x-%", *task), "runs/7-2-9-%-%x-%");
+}
+
+// sbatch in an array task of a requeued job: its variables are not this job's.
+TEST(SlurmEnvironment, WhatAnotherJobLeftThereIsCorrected) {
+  Environment inherited;
+  inherited.job = "11";
+  inherited.array_job = "10";
+  inherited.array_task = "1";
+  inherited.restarts = 3;
+  inherited.tasks_per_node = 3;
+  inherited.tasks = {1, 1};
+  JobFacts facts;
+  facts.tasks = 2;
+  correct(inherited, facts);
+  EXPECT_EQ(inherited.id(), "11");
+  EXPECT_EQ(inherited.restarts, 0U);
+  EXPECT_EQ(inherited.tasks_per_node, 0U);
+  Environment own = inherited;
+  own.restarts = 1;
+  own.tasks_per_node = 2;
+  own.tasks = {2, 2};
+  facts.restarts = 2;  // requeued while it began
+  facts.tasks = 4;
+  facts.array_job = "10";
+  facts.array_task = "7";
+  correct(own, facts);
+  EXPECT_EQ(own.id(), "10_7");
+  EXPECT_EQ(own.restarts, 1U);
+  EXPECT_EQ(own.tasks_per_node, 2U);
 }
 
 // ---- what scontrol says ----
 
 constexpr const char* kJob =
-    "JobId=4 JobName=a Restarts=9 JobState=FAILED\n"
+    "JobId=4 ArrayJobId=3 ArrayTaskId=1 JobName=a Restarts=9\n   JobState=FAILED\n"
     "   UserId=root(0) GroupId=root(0) MCS_label=N/A\n"
     "   JobState=RUNNING Reason=None Dependency=(null)\n"
     "   Requeue=1 Restarts=2 BatchFlag=1 Reboot=0 ExitCode=0:0\n"
@@ -85,6 +117,7 @@ TEST(SlurmCommands, JobIsReadWhateverItsNameIs) {
   EXPECT_FALSE(facts->preempting);
   EXPECT_TRUE(facts->end);
   EXPECT_EQ(facts->node_list, "n[1-3]");
+  EXPECT_EQ(facts->array_job + "_" + facts->array_task, "3_1");
 }
 
 TEST(SlurmCommands, RubbishIsNoAnswer) {
@@ -140,13 +173,21 @@ TEST(SlurmCause, EachIsToldFromTheOthers) {
   late.signalled_at = std::chrono::system_clock::now();
   late.limit = late.signalled_at + std::chrono::seconds(50);
   EXPECT_EQ(judge(late), Cause::kTimeLimit);
+  late.signal = SIGTERM;
+  late.facts = facts("RUNNING");
+  EXPECT_EQ(judge(late), Cause::kOperator);  // it says nothing of the time that is left
   EXPECT_EQ(judge(saved(0)), Cause::kOwnFault);
   Seen stopped = saved(0);
   stopped.stop_asked = true;
-  EXPECT_EQ(judge(stopped), Cause::kOperator);
+  EXPECT_EQ(judge(stopped), Cause::kStopped);
+  stopped.signal = SIGUSR1;  // on top of it
+  EXPECT_EQ(judge(stopped), Cause::kStopped);
+  EXPECT_FALSE(wants_requeue(Cause::kStopped, SIGUSR1));
   Seen crashed = saved(0);
   crashed.exit_code = 70;
   EXPECT_EQ(judge(crashed), Cause::kGaveUp);
+  crashed.never_trained = true;
+  EXPECT_EQ(judge(crashed), Cause::kOwnFault);
 }
 
 TEST(SlurmCause, WhatAPersonEndedIsNotRequeuedButForUsr1) {

@@ -30,7 +30,7 @@ TEST_F(Slurm, ThreeTimeLimits_OneRequeueEachAndSameBits) {
   for (std::size_t i = 0; i < ends.size(); ++i) {
     EXPECT_EQ(begins[i]["restarts"], i);
     EXPECT_EQ(begins[i]["why"], i == 0 ? "submitted" : "requeued after time limit");
-    EXPECT_EQ(ends[i]["cause"], i + 1 < ends.size() ? "time limit" : "asked to stop");
+    EXPECT_EQ(ends[i]["cause"], i + 1 < ends.size() ? "time limit" : "rekindle stop");
     if (i > 0) {
       EXPECT_EQ(begins[i]["step"], ends[i - 1]["step"]);
     }
@@ -161,6 +161,52 @@ TEST_F(Slurm, SignalledAtRandomMoments_RequeuedOnceEach) {
   wait_for_steps(5);
   stop_and_compare();
   EXPECT_EQ(cluster_->restarts(job_), 5U);
+}
+
+// While it looks at the data and copies its programs, which takes a second: heard when there is somebody to
+// hear it. In the first attempt, and in another.
+TEST_F(Slurm, SignalledInTheFirstSecond_NotLost) {
+  job_ = cluster_->submit({"--nodes=1"}, script());
+  for (std::uint64_t i = 1; i <= 2; ++i) {
+    ASSERT_TRUE(eventually([&] { return !parts_of(dir(), "supervisor").empty(); }));
+    ::usleep(50000);  // it is a program by then, and not the shell
+    cluster_->command({"scancel", "--signal=USR1", "--batch", job_});
+    ASSERT_TRUE(eventually([&] { return cluster_->restarts(job_) == i; })) << i;
+    ASSERT_TRUE(eventually([&] { return parts_of(dir(), "supervisor").empty(); }));
+  }
+  wait_for_step(5);
+  stop_and_compare();
+}
+
+// A person's word: Slurm's own signal before a time limit does not undo it.
+TEST_F(Slurm, StoppedAndSignalled_StaysStopped) {
+  begin({"--nodes=1"});
+  EXPECT_EQ(run({"stop", dir()}).exit_code, 0);
+  cluster_->command({"scancel", "--signal=USR1", "--batch", job_});
+  wait_until_over();
+  EXPECT_EQ(cluster_->restarts(job_), 0U);
+  EXPECT_EQ(attempts("slurm-end").back()["cause"], "rekindle stop");
+  finish_and_compare();
+}
+
+// Everything that another job's environment says is handed on by sbatch.
+TEST_F(Slurm, SubmittedFromAnotherJob_RequeuesItself) {
+  for (const auto& [name, value] :
+       {std::pair("SLURM_ARRAY_JOB_ID", "1"), std::pair("SLURM_ARRAY_TASK_ID", "1"),
+        std::pair("SLURM_RESTART_COUNT", "3"), std::pair("SLURM_STEP_ID", "0"),
+        std::pair("SLURM_NTASKS_PER_NODE", "3"), std::pair("SLURM_LABELIO", "1")})
+    ::setenv(name, value, 1);
+  const std::string stranger =
+      cluster_->submit({"--array=1", "--nodelist=n4", "--exclusive", "--output=/dev/null"}, sleeper());
+  begin({"--nodes=1"});
+  EXPECT_EQ(parts_of(dir(), "trainer").size(), 1U);
+  cluster_->command({"scancel", "--signal=USR1", job_});
+  wait_for_restart(1);
+  EXPECT_EQ(cluster_->restarts(stranger + "_1"), 0U);
+  for (const char* name : {"SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_RESTART_COUNT",
+                           "SLURM_STEP_ID", "SLURM_NTASKS_PER_NODE", "SLURM_LABELIO"})
+    ::unsetenv(name);
+  stop_and_compare();
 }
 
 // The run is complete, or about to be: no attempt too many, and none too few.

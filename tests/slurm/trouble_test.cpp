@@ -22,6 +22,8 @@ struct Trouble {
   const char* body;
   bool requeued;
 };
+using Slurm = SlurmRun;
+
 void PrintTo(const Trouble& trouble, std::ostream* out) { *out << trouble.name; }
 class SlurmTrouble : public SlurmRun, public ::testing::WithParamInterface<Trouble> {};
 INSTANTIATE_TEST_SUITE_P(
@@ -41,6 +43,17 @@ INSTANTIATE_TEST_SUITE_P(
         Trouble{"Rubbish", R"([[ $2 == job ]] && { head -c 1000 /dev/urandom; exit 0; })", false},
         Trouble{"Gone", R"([[ $2 == job || $1 == requeue ]] && exit 127)", false}),
     [](const auto& info) { return std::string(info.param.name); });
+
+// Two nodes tell of the signal, and Slurm takes ten seconds for each answer.
+TEST_F(Slurm, PreemptedWithGraceAndASlowSlurm_Requeued) {
+  begin({"--nodes=2", "--partition=low", "--nodelist=n[1-2]"}, {},
+        with_scontrol(scratch_ / "bin", "[[ -e $0.slow ]] && sleep 10"));
+  std::ofstream(scratch_ / "bin" / "scontrol.slow");
+  cluster_->take("n[1-2]");
+  wait_for_restart(1);
+  EXPECT_EQ(attempts("slurm-end").front()["cause"], "preemption");
+  stop_and_compare();
+}
 
 TEST_P(SlurmTrouble, SavedAndRequeuedOnceOrNotAtAll) {
   begin({"--nodes=1"}, {"--requeue-within", "20s"}, with_scontrol(scratch_ / "bin", GetParam().body));
