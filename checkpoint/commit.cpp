@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/files.hpp"
 #include "base/log.hpp"
