@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <thread>
 
 #include "base/duration.hpp"
@@ -40,7 +41,7 @@ auto patiently(std::chrono::milliseconds patience, const Ask& ask) -> decltype(a
 // Where each node's trainers listen: where Slurm reaches the node.
 Result<std::vector<std::string>> listen_addresses(const SlurmJob& job) {
   const auto ask = [&] { return slurm::node_addresses(job.environment.node_list); };
-  REKINDLE_TRY(auto names, patiently(job.requeue_within, ask));
+  auto names = patiently(job.requeue_within, ask).value_or(std::map<std::string, std::string>());
   std::vector<std::string> addresses;
   for (const std::string& node : job.nodes) {
     const std::string name = names[node].empty() ? node : names[node];
@@ -87,9 +88,12 @@ Result<SlurmJob> prepare_slurm(LocalOptions& options, const SlurmOptions& how) {
   job.on_limit = how.on_limit == "exit" ? OnLimit::kExit : OnLimit::kRequeue;
   REKINDLE_TRY(job.nodes,
                patiently(job.requeue_within, [&] { return slurm::expand_nodes(job.environment.node_list); }));
-  REKINDLE_TRY(const slurm::JobFacts facts,
-               patiently(job.requeue_within, [&] { return slurm::show_job(job.environment.job); }));
-  correct(job.environment, facts);
+  // Without an answer it trains all the same, and is not requeued before there is one.
+  const auto facts = patiently(job.requeue_within, [&] { return slurm::show_job(job.environment.job); });
+  if (facts)
+    correct(job.environment, *facts);
+  else
+    say(str("warning: ", facts.error().line()));
   // For all that this process starts.
   ::setenv("SLURM_RESTART_COUNT", str(job.environment.restarts).c_str(), 1);
   const slurm::Environment& environment = job.environment;

@@ -1,0 +1,41 @@
+// examples/ssh.sh, with an ssh that stays on this machine.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "harness.hpp"
+#include "run/layout.hpp"
+#include "run/records.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+TEST(SshExample, HelpersComeAndLeaveWithTheRun_SameBits) {
+  const Scratch scratch;
+  const fs::path dir = scratch / "run", ssh = scratch / "ssh";
+  std::ofstream(ssh) << "#!/bin/bash\n# -n HOST COMMAND\nexec bash -c \"$3\"\n";
+  fs::permissions(ssh, fs::perms::owner_all);
+  const Arguments job{"--model", "mnist-cnn", "--batch-size", "16", "--leaves", "8"};
+  Program example(Arguments{"/usr/bin/env", "PATH=" + scratch.path().string() + ":" + std::getenv("PATH"),
+                            "REKINDLE=" + rekindle(), "RUN_DIR=" + dir.string(),
+                            "DATA=" + mnist_data().string(), "INTERFACE=lo", "HOSTS=b c",
+                            REKINDLE_SOURCE "/examples/ssh.sh", "--steps", "1000000"} +
+                  job);
+  const auto trainers = [&] {
+    const auto lines = run::read_lines(run::Layout(dir).metrics());
+    return lines.empty() ? 0 : lines.back().value("trainers", 0);
+  };
+  ASSERT_TRUE(eventually([&] { return trainers() == 3 || !example.running(); }));
+  EXPECT_EQ(process_test::run({"stop", dir}).exit_code, 0);
+  const Outcome outcome = example.wait();
+  EXPECT_EQ(outcome.exit_code, 75) << outcome.out << outcome.err;
+  EXPECT_TRUE(eventually([&] { return processes_with(dir).empty(); }));
+  const int steps = static_cast<int>(reached_step(dir)) + 5;
+  ASSERT_EQ(process_test::run(mnist_run(dir, 2, steps) + Arguments{"--interface", "lo"}).exit_code, 0);
+  ASSERT_EQ(process_test::run(mnist_run(scratch / "quiet", 1, steps)).exit_code, 0);
+  EXPECT_EQ(digest_of(dir), digest_of(scratch / "quiet"));
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
