@@ -26,6 +26,11 @@ Status copy_durably(const fs::path& from, const fs::path& to) {
 
 }  // namespace
 
+bool is_here(const fs::path& programs) {
+  std::error_code code;
+  return fs::equivalent(own_executable().parent_path(), programs, code);
+}
+
 Result<fs::path> keep_program(const run::Layout& layout) {
   const fs::path kept = layout.programs(), here = own_executable().parent_path();
   std::error_code code;

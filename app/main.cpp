@@ -44,7 +44,6 @@ int become(const std::filesystem::path& path, std::vector<std::string> arguments
 }
 
 int local(JobOptions& job_options) {
-  hold_signals();
   auto options = job_options.resolve();
   if (!options) return app::report(options.error());
   auto initial = prepare(*options);
@@ -59,7 +58,6 @@ int local(JobOptions& job_options) {
 
 // What a rebuild may not change: the run's own programs go on.
 int slurm(JobOptions& job_options, const SlurmOptions& how, const std::vector<std::string>& arguments) {
-  hold_signals();
   auto options = job_options.resolve();
   if (!options) return app::report(options.error());
   if (options->workers != 1)
@@ -71,7 +69,7 @@ int slurm(JobOptions& job_options, const SlurmOptions& how, const std::vector<st
   if (!initial) return app::report(initial.error());
   const auto kept = keep_program(run::Layout(options->run_dir));
   if (!kept) return app::report(kept.error());
-  if (own_executable().parent_path() != *kept) return become(*kept / "rekindle", arguments);
+  if (!is_here(*kept)) return become(*kept / "rekindle", arguments);
   if (const std::string line = completed_line(*options); !line.empty()) {
     std::printf("%s\n", line.c_str());
     return 0;
@@ -120,6 +118,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> as_given(argv, argv + argc);
   std::vector<std::string> arguments = as_given;
   const std::string first = argc > 1 ? arguments[1] : "";
+  // Before anything that takes time: one that comes now is heard when there is somebody to hear it.
   if (first == "local" || first == "slurm" || first == "join") hold_signals();
   SubmitOptions submit_options;
   if (argc > 1 && (arguments[1] == "slurm" || arguments[1] == "join"))
@@ -239,14 +238,13 @@ int main(int argc, char** argv) {
   if (join_command->parsed()) {
     const auto patience = parse_duration(wait);
     if (!patience) return app::report(patience.error());
-    hold_signals();
     join.run_dir = std::filesystem::absolute(run_dir).lexically_normal();
     join.wait = *patience;
     join.interface = or_from_environment(join.interface);
     // The run's own programs, if it has kept them: it takes no workers of another build.
     const std::filesystem::path kept = run::Layout(join.run_dir).programs();
     std::error_code code;
-    if (std::filesystem::exists(kept / "rekindle", code) && own_executable().parent_path() != kept)
+    if (std::filesystem::exists(kept / "rekindle", code) && !is_here(kept))
       return become(kept / "rekindle", as_given);
     return run_join(join);
   }

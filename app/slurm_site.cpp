@@ -124,12 +124,14 @@ class SlurmSite : public Site {
           how_to_go_on()));
     if (cause == slurm::Cause::kCancelled)
       say("this job was cancelled: it is not requeued; submit it again to go on");
+    if (cause == slurm::Cause::kTimeLimit && step == step_at_start_)
+      say("warning: nothing new was saved in this attempt: is there time for a step before the signal?");
     const bool wanted = slurm::wants_requeue(cause, signal_);
     if (wanted && job_.on_limit == OnLimit::kExit)
       say("not requeued (--on-limit exit): submit it again to go on");
     requeued_ = cause == slurm::Cause::kRequeued;
     if (wanted && job_.on_limit == OnLimit::kRequeue) {
-      requeued_ = requeue(cause, step, seen.facts);
+      requeued_ = requeue(cause, step);
       line["requeued"] = requeued_;
     }
     record(line);
@@ -152,6 +154,13 @@ class SlurmSite : public Site {
     const auto look = watch_.latest();
     if (!look || look->number < asked_) return std::nullopt;
     return look->facts;
+  }
+
+  // One that a requeue may rely on: what is older may be of a job that others have put back since.
+  std::optional<slurm::JobFacts> fresh_answer() const {
+    constexpr seconds kFresh{2};
+    const auto look = watch_.latest();
+    return look && Clock::now() - look->at < kFresh ? answer() : std::nullopt;
   }
 
   void record(nlohmann::json line) {
@@ -217,7 +226,7 @@ class SlurmSite : public Site {
     return "type scontrol requeue " + job_.environment.id() + ", or submit it again";
   }
 
-  bool requeue(slurm::Cause cause, std::uint64_t step, const std::optional<slurm::JobFacts>& seen) {
+  bool requeue(slurm::Cause cause, std::uint64_t step) {
     const slurm::Environment& environment = job_.environment;
     const nlohmann::json intent = {{"job", environment.id()},
                                    {"restarts", environment.restarts},
@@ -226,8 +235,8 @@ class SlurmSite : public Site {
                                    {"at", utc_now()}};
     if (auto written = replace_file(layout_.requeue(), intent.dump() + "\n"); !written)
       log_warning(written.error().line());  // a full disk must not cost the next attempt
-    const slurm::Requeued done =
-        slurm::requeue_once(slurm::queue_of(environment), environment.restarts, job_.requeue_within, seen);
+    const slurm::Requeued done = slurm::requeue_once(slurm::queue_of(environment), environment.restarts,
+                                                     job_.requeue_within, fresh_answer());
     if (done.accepted) {
       say(str("requeued (", slurm::to_text(cause), "): the next attempt goes on from step ", step));
       return true;

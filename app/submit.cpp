@@ -1,5 +1,6 @@
 #include "app/submit.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 
@@ -82,6 +83,9 @@ Result<int> submit_run(LocalOptions& options, const SubmitOptions& submit) {
   known.job = job;
   known.trainers_per_node = options.job.trainers_per_worker;
   known.threads = options.job.threads;
+  const auto is_array = [](const std::string& word) { return word.starts_with("--array") || word == "-a"; };
+  if (!many && std::any_of(script.options.begin(), script.options.end(), is_array))
+    std::printf("warning: the tasks of an array cannot share a run directory: put %%a into --run-dir\n");
   for (const std::string& line : slurm::preflight(known)) std::printf("warning: %s\n", line.c_str());
   REKINDLE_CHECK(make_output_folders(submit.sbatch_arguments));
   const fs::path path = home / "job.sh";

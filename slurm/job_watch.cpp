@@ -42,7 +42,7 @@ struct JobWatch::Shared {
       log_warning(facts.error().line());
       return false;
     }
-    Look look{number, std::move(*facts), {}};
+    Look look{number, std::chrono::steady_clock::now(), std::move(*facts), {}};
     if (const auto nodes = expand_nodes(look.facts.node_list)) look.nodes = {nodes->begin(), nodes->end()};
     const std::scoped_lock lock(mutex);
     latest = std::move(look);

@@ -1,6 +1,7 @@
 // What Slurm says of this job, asked now and then by a thread of its own: an answer may take long.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <set>
@@ -14,6 +15,7 @@ namespace rekindle::slurm {
 
 struct Look {
   std::uint64_t number = 0;  // of the question that it answers
+  std::chrono::steady_clock::time_point at;
   JobFacts facts;
   std::set<std::string> nodes;  // that the job still has
 };

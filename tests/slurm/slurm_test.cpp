@@ -179,7 +179,11 @@ TEST_F(Slurm, SignalledInTheFirstSecond_NotLost) {
 }
 
 // A person's word: Slurm's own signal before a time limit does not undo it.
+// (In a run directory that is reached by a link, as home directories often are.)
 TEST_F(Slurm, StoppedAndSignalled_StaysStopped) {
+  fs::create_directories(scratch_ / "real");
+  fs::create_directory_symlink(scratch_ / "real", scratch_ / "link");
+  run_dir_ = scratch_ / "link" / "run";
   begin({"--nodes=1"});
   EXPECT_EQ(run({"stop", dir()}).exit_code, 0);
   cluster_->command({"scancel", "--signal=USR1", "--batch", job_});
