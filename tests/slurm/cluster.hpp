@@ -23,6 +23,9 @@ class Cluster {
   ~Cluster();
   Cluster(const Cluster&) = delete;
 
+  // Empty: it is up.
+  const std::string& why_not() const { return why_not_; }
+
   // sbatch with these options; the job's id.
   std::string submit(const Arguments& options, const fs::path& script, const Arguments& arguments = {}) const;
   // A job of the highest partition that wants these nodes, for three seconds.
@@ -39,6 +42,7 @@ class Cluster {
 
  private:
   Scratch scratch_;
+  std::string why_not_;
 };
 
 // One run of a job that goes on until it is asked to stop, and is then finished here and compared with a
