@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <bit>
 #include <cmath>
-#include <cstdlib>
 #include <optional>
 #include <set>
 
@@ -11,6 +10,7 @@
 #include "base/duration.hpp"
 #include "base/nearest.hpp"
 #include "base/network.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
 
 namespace rekindle::app {
@@ -110,8 +110,7 @@ void add_network_options(CLI::App& command, std::string& interface, std::string&
 std::string or_from_environment(const std::string& interface) {
   if (!interface.empty()) return interface;
   for (const char* name : {"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"}) {
-    const char* value = std::getenv(name);
-    if (value != nullptr && *value != '\0') return value;
+    if (std::string value = environment_variable(name); !value.empty()) return value;
   }
   return "";
 }

@@ -130,10 +130,6 @@ Status check_resume(const Job& before, LocalOptions& options, const run::Layout&
   return {};
 }
 
-}  // namespace
-
-namespace {
-
 Result<InitialState> prepare_run(LocalOptions& options, bool begins_now) {
   const run::Layout layout(options.run_dir);
   REKINDLE_TRY(const int channels, complete_from_data(options.job));

@@ -32,7 +32,7 @@ Result<Child> spawn(const std::vector<std::string>& argv,
     for (const auto& [key, value] : environment) replaced = replaced || text.starts_with(str(key, "="));
     if (!replaced) entries.push_back(text);
   }
-  for (const auto& [key, value] : environment) entries.push_back(key + "=" + value);
+  for (const auto& [key, value] : environment) entries.push_back(str(key, "=", value));
   std::vector<char*> envp, args;
   for (std::string& entry : entries) envp.push_back(entry.data());
   envp.push_back(nullptr);
@@ -115,6 +115,11 @@ void allow_many_files() {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+std::string environment_variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
 }
 
 std::filesystem::path own_executable() { return std::filesystem::read_symlink("/proc/self/exe"); }

@@ -57,6 +57,7 @@ void ignore_group_signals();
 void allow_many_files();
 
 std::filesystem::path own_executable();
-std::string random_hex(std::size_t bytes);  // from the kernel; for ids and secrets
+std::string environment_variable(const char* name);  // empty if it is not set
+std::string random_hex(std::size_t bytes);           // from the kernel; for ids and secrets
 
 }  // namespace rekindle

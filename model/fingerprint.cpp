@@ -3,11 +3,11 @@
 #include <torch/headeronly/version.h>
 
 #include <array>
-#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/process.hpp"
 #include "model/model.hpp"
 #include "model/open_device.hpp"
 
@@ -39,10 +39,8 @@ std::string numeric_fingerprint(const ModelConfig& config) {
     entries.emplace_back("gpu", describe_device(*device));
     entries.emplace_back("cudnn", std::to_string(at::detail::getCUDAHooks().versionCuDNN()));
   }
-  for (const char* name : std::array{"ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_CBWR"}) {
-    const char* value = std::getenv(name);
-    entries.emplace_back(name, value == nullptr ? "" : value);
-  }
+  for (const char* name : std::array{"ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_CBWR"})
+    entries.emplace_back(name, environment_variable(name));
   std::string json = "{";
   for (const auto& [key, value] : entries)
     json += (json.size() > 1 ? ", " : "") + quoted(key) + ": " + quoted(value);

@@ -157,6 +157,7 @@ std::string encode(const Registration& message) {
     if (found == lists.end()) lists.push_back(text);
   }
   std::vector<std::size_t> sizes;
+  sizes.reserve(lists.size());
   for (const std::string_view list : lists) sizes.push_back(list.size());
   std::string text = dump({{"registration", message}, {"lists", sizes}, {"list_of", list_of}}) + "\n";
   for (const std::string_view list : lists) text.append(list);

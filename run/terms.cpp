@@ -24,13 +24,9 @@ std::string term_name(std::uint64_t term) {
 std::uint64_t start_ticks_of(std::int64_t pid) { return stat_field(pid, 22); }
 
 // Source: sbatch(1), output environment variables.
-std::string slurm_job() {
-  const char* job = std::getenv("SLURM_JOB_ID");
-  return job == nullptr ? "" : job;
-}
+std::string slurm_job() { return environment_variable("SLURM_JOB_ID"); }
 std::uint64_t slurm_restarts() {
-  const char* count = std::getenv("SLURM_RESTART_COUNT");
-  return count == nullptr ? 0 : std::strtoull(count, nullptr, 10);
+  return std::strtoull(environment_variable("SLURM_RESTART_COUNT").c_str(), nullptr, 10);
 }
 
 }  // namespace

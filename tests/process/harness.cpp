@@ -57,6 +57,7 @@ Program::Program(const std::vector<std::string>& argv)
     : output_(fresh_path("out")), errors_(fresh_path("err")) {
   std::vector<std::string> copies = argv;
   std::vector<char*> args;
+  args.reserve(copies.size() + 1);
   for (std::string& copy : copies) args.push_back(copy.data());
   args.push_back(nullptr);
   const pid_t parent = ::getpid();
@@ -105,13 +106,18 @@ Outcome run(const std::vector<std::string>& arguments) {
   return Program(Arguments{rekindle()} + arguments).wait();
 }
 
-bool eventually(const std::function<bool()>& condition) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+bool eventually(const std::function<bool()>& condition, std::chrono::seconds limit) {
+  const auto until = std::chrono::steady_clock::now() + limit;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > until) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return true;
+}
+
+std::uint64_t trainers_now(const fs::path& run_dir) {
+  const auto lines = run::read_lines(run::Layout(run_dir).metrics());
+  return lines.empty() ? 0 : lines.back().value("trainers", std::uint64_t{0});
 }
 
 std::uint64_t reached_step(const fs::path& run_dir) {

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -50,11 +51,14 @@ class Program {
 std::string rekindle();                                  // the program under test
 Outcome run(const std::vector<std::string>& arguments);  // rekindle ARGUMENTS
 
-// Waits until `condition` holds or two minutes are over (false).
-bool eventually(const std::function<bool()>& condition);
+// Waits until `condition` holds or `limit` is over (false).
+bool eventually(const std::function<bool()>& condition, std::chrono::seconds limit = std::chrono::minutes(2));
 
 // The step that metrics.jsonl has reached; 0 before there is one.
 std::uint64_t reached_step(const fs::path& run_dir);
+
+// How many trainers made the newest step of metrics.jsonl; 0 before there is one.
+std::uint64_t trainers_now(const fs::path& run_dir);
 
 // Steps up to `steps` that have no line of their own in metrics.jsonl, or more than one.
 std::vector<std::uint64_t> missing_steps(const fs::path& run_dir, std::uint64_t steps);

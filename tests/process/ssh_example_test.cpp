@@ -1,12 +1,11 @@
 // examples/ssh.sh, with an ssh that stays on this machine.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <fstream>
 
+#include "base/process.hpp"
+#include "base/text.hpp"
 #include "harness.hpp"
-#include "run/layout.hpp"
-#include "run/records.hpp"
 
 namespace rekindle::process_test {
 namespace {
@@ -17,16 +16,13 @@ TEST(SshExample, HelpersComeAndLeaveWithTheRun_SameBits) {
   std::ofstream(ssh) << "#!/bin/bash\n# -n HOST COMMAND\nexec bash -c \"$3\"\n";
   fs::permissions(ssh, fs::perms::owner_all);
   const Arguments job{"--model", "mnist-cnn", "--batch-size", "16", "--leaves", "8"};
-  Program example(Arguments{"/usr/bin/env", "PATH=" + scratch.path().string() + ":" + std::getenv("PATH"),
-                            "REKINDLE=" + rekindle(), "RUN_DIR=" + dir.string(),
-                            "DATA=" + mnist_data().string(), "INTERFACE=lo", "HOSTS=b c",
-                            REKINDLE_SOURCE "/examples/ssh.sh", "--steps", "1000000"} +
+  const std::string path = str("PATH=", scratch.path().string(), ":", environment_variable("PATH"));
+  const fs::path script = fs::path(REKINDLE_SOURCE) / "examples/ssh.sh";
+  Program example(Arguments{"/usr/bin/env", path, str("REKINDLE=", rekindle()), str("RUN_DIR=", dir.string()),
+                            str("DATA=", mnist_data().string()), "INTERFACE=lo", "HOSTS=b c", script,
+                            "--steps", "1000000"} +
                   job);
-  const auto trainers = [&] {
-    const auto lines = run::read_lines(run::Layout(dir).metrics());
-    return lines.empty() ? 0 : lines.back().value("trainers", 0);
-  };
-  ASSERT_TRUE(eventually([&] { return trainers() == 3 || !example.running(); }));
+  ASSERT_TRUE(eventually([&] { return trainers_now(dir) == 3 || !example.running(); }));
   EXPECT_EQ(process_test::run({"stop", dir}).exit_code, 0);
   const Outcome outcome = example.wait();
   EXPECT_EQ(outcome.exit_code, 75) << outcome.out << outcome.err;
