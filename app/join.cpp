@@ -12,6 +12,7 @@
 #include "app/prepare.hpp"
 #include "app/run_config.hpp"
 #include "app/signals.hpp"
+#include "app/slurm_job.hpp"
 #include "app/workers.hpp"
 #include "base/files.hpp"
 #include "base/network.hpp"
@@ -39,10 +40,10 @@ std::string interface_for(const run::Layout& layout, const protocol::Job& job) {
 void come_back(int signal) {
   auto environment = slurm::read_environment();
   if (signal != SIGUSR1 || !environment) return;
-  const auto facts = slurm::show_job(environment->job);
+  constexpr std::chrono::minutes kPatience{5};
+  const auto facts = patiently(kPatience, [&] { return slurm::show_job(environment->job); });
   if (!facts) return;
   correct(*environment, *facts);
-  constexpr std::chrono::minutes kPatience{5};
   const slurm::Requeued done =
       slurm::requeue_once(slurm::queue_of(*environment), environment->restarts, kPatience);
   std::printf("%s\n", done.accepted ? "requeued" : ("not requeued: " + done.detail).c_str());

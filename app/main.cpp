@@ -56,20 +56,30 @@ int local(JobOptions& job_options) {
   return run_local(*options, std::move(*initial));
 }
 
-// What a rebuild may not change: the run's own programs go on.
+// What a rebuild may not change: the run's own programs go on, if it has kept them and they are not these.
+std::optional<int> go_on_as_kept(const std::filesystem::path& run_dir,
+                                 const std::vector<std::string>& arguments) {
+  const std::filesystem::path kept = run::Layout(run_dir).programs();
+  std::error_code code;
+  if (!std::filesystem::exists(kept / "rekindle", code) || is_here(kept)) return std::nullopt;
+  return become(kept / "rekindle", arguments);
+}
+
 int slurm(JobOptions& job_options, const SlurmOptions& how, const std::vector<std::string>& arguments) {
   auto options = job_options.resolve();
   if (!options) return app::report(options.error());
   if (options->workers != 1)
     return app::report(Error{ExitCode::kUsage, "--workers is for rekindle local: a job has one worker a node",
                              "see --trainers-per-worker"});
-  auto job = prepare_slurm(*options, how);
+  if (const auto done = go_on_as_kept(options->run_dir, arguments)) return *done;
+  auto job = this_job(how);
   if (!job) return app::report(job.error());
+  if (const auto completed = complete_job(*job, *options); !completed)
+    return fail_slurm(*job, *options, completed.error());
   auto initial = prepare(*options);
-  if (!initial) return app::report(initial.error());
-  const auto kept = keep_program(run::Layout(options->run_dir));
-  if (!kept) return app::report(kept.error());
-  if (!is_here(*kept)) return become(*kept / "rekindle", arguments);
+  if (!initial) return fail_slurm(*job, *options, initial.error());
+  if (const auto kept = keep_program(run::Layout(options->run_dir)); !kept) return app::report(kept.error());
+  if (const auto done = go_on_as_kept(options->run_dir, arguments)) return *done;
   if (const std::string line = completed_line(*options); !line.empty()) {
     std::printf("%s\n", line.c_str());
     return 0;
@@ -80,32 +90,10 @@ int slurm(JobOptions& job_options, const SlurmOptions& how, const std::vector<st
 }
 
 // %A, %a and %j are this job's.
-std::vector<std::string> expand_patterns(int argc, char** argv) {
-  std::vector<std::string> arguments(argv, argv + argc);
+void expand_patterns(std::vector<std::string>& arguments) {
   const auto environment = slurm::read_environment();
-  if (!environment) return arguments;
+  if (!environment) return;
   for (std::string& argument : arguments) argument = slurm::expand_pattern(argument, *environment);
-  return arguments;
-}
-
-// Takes submit's own arguments out of the command line; what is left can be parsed as a job's.
-SubmitOptions take_submit_options(std::vector<std::string>& arguments) {
-  SubmitOptions submit;
-  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
-  if (dashes != arguments.end()) {
-    submit.sbatch_arguments.assign(dashes + 1, arguments.end());
-    arguments.erase(dashes, arguments.end());
-  }
-  submit.print = std::erase(arguments, "--print") > 0;
-  submit.job_arguments.assign(arguments.begin() + 2, arguments.end());
-  constexpr std::string_view kRunDir = "--run-dir";
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& word = arguments[i];
-    if (word.starts_with(std::string(kRunDir) + "=")) submit.run_dir = word.substr(kRunDir.size() + 1);
-    if (word == kRunDir && i + 1 < arguments.size()) submit.run_dir = arguments[i + 1];
-  }
-  for (std::string& argument : arguments) argument = without_job(argument);
-  return submit;
 }
 
 int submit(JobOptions& job_options, SubmitOptions& submit_options) {
@@ -121,18 +109,14 @@ int main(int argc, char** argv) {
   // Before anything that takes time: one that comes now is heard when there is somebody to hear it.
   if (first == "local" || first == "slurm" || first == "join") hold_signals();
   SubmitOptions submit_options;
-  if (argc > 1 && (arguments[1] == "slurm" || arguments[1] == "join"))
-    arguments = expand_patterns(argc, argv);
-  if (argc > 1 && arguments[1] == "submit") submit_options = take_submit_options(arguments);
-  if (argc > 1) {
-    const std::string part = argv[1];
-    if (part == "coordinator" || part == "worker") return become(program_path("rekindle-control"), arguments);
-    if (part == "trainer") {
-      arguments.erase(arguments.begin());
-      return become(program_path("rekindle-trainer"), arguments);
-    }
-    if (part == kReadH5 && argc == 3) return run_read_h5(argv[2]);
+  if (first == "slurm" || first == "join") expand_patterns(arguments);
+  if (first == "submit") submit_options = take_submit_options(arguments);
+  if (first == "coordinator" || first == "worker") return become(program_path("rekindle-control"), arguments);
+  if (first == "trainer") {
+    arguments.erase(arguments.begin());
+    return become(program_path("rekindle-trainer"), arguments);
   }
+  if (first == kReadH5 && argc == 3) return run_read_h5(argv[2]);
   CLI::App cli("Rekindle trains image models with data parallelism and never loses work.", "rekindle");
   cli.require_subcommand(1);
   cli.footer("Parts for other launchers: rekindle coordinator | worker | trainer.  See docs/.");
@@ -147,8 +131,8 @@ int main(int argc, char** argv) {
   SlurmOptions slurm_options;
   slurm_command
       ->add_option("--on-limit", slurm_options.on_limit,
-                   "at the time limit and when preempted: requeue or exit")
-      ->check(CLI::IsMember({"requeue", "exit"}));
+                   "at the time limit and when preempted: requeue, resubmit or exit")
+      ->check(CLI::IsMember({"requeue", "resubmit", "exit"}));
   slurm_command->add_option("--requeue-within", slurm_options.requeue_within,
                             "how long to ask a Slurm that does not answer, with a unit");
   CLI::App* submit_command = cli.add_subcommand(
@@ -241,11 +225,7 @@ int main(int argc, char** argv) {
     join.run_dir = std::filesystem::absolute(run_dir).lexically_normal();
     join.wait = *patience;
     join.interface = or_from_environment(join.interface);
-    // The run's own programs, if it has kept them: it takes no workers of another build.
-    const std::filesystem::path kept = run::Layout(join.run_dir).programs();
-    std::error_code code;
-    if (std::filesystem::exists(kept / "rekindle", code) && !is_here(kept))
-      return become(kept / "rekindle", as_given);
+    if (const auto done = go_on_as_kept(join.run_dir, as_given)) return *done;  // it takes no other build
     return run_join(join);
   }
   if (audit_command->parsed()) {

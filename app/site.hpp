@@ -20,8 +20,8 @@ class Site {
   // A coordinator is up: this is the run's attempt `number`.
   virtual void begun(std::uint64_t number) { std::ignore = number; }
   virtual void trains() {}  // steps are made
-  // A signal that asks the run to stop has come.
-  virtual void on_signal(int signal) = 0;
+  // A signal that asks the run to stop has come: to this process, or to a worker.
+  virtual void on_signal(int signal, bool to_worker) = 0;
   // When the state must be durable, once one has come; it may become sooner.
   virtual std::optional<Clock::time_point> limit() = 0;
   virtual int fd() const { return -1; }  // readable: limit() or machines() has changed...

@@ -4,39 +4,21 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <map>
-#include <thread>
 
+#include "app/report.hpp"
 #include "base/duration.hpp"
 #include "base/files.hpp"
 #include "base/network.hpp"
 #include "base/text.hpp"
+#include "run/layout.hpp"
 #include "slurm/commands.hpp"
 #include "slurm/preflight.hpp"
 
 namespace rekindle::app {
 
 namespace {
-
-void say(const std::string& line) {
-  std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
-}
-
-// A controller that is just being started again must not cost a run of weeks.
-template <class Ask>
-auto patiently(std::chrono::milliseconds patience, const Ask& ask) -> decltype(ask()) {
-  const auto until = std::chrono::steady_clock::now() + patience;
-  constexpr std::chrono::seconds kPause{2};
-  for (bool told = false;; told = true) {
-    auto answer = ask();
-    if (answer || std::chrono::steady_clock::now() + kPause >= until) return answer;
-    if (!told) say(str("waiting for Slurm: ", answer.error().line()));
-    std::this_thread::sleep_for(kPause);
-  }
-}
 
 // Where each node's trainers listen: where Slurm reaches the node.
 Result<std::vector<std::string>> listen_addresses(const SlurmJob& job) {
@@ -61,6 +43,14 @@ Result<std::vector<std::string>> listen_addresses(const SlurmJob& job) {
   return addresses;
 }
 
+// Now, for when the disk is full, or the controller away.
+void keep_script(const LocalOptions& options, const std::optional<std::string>& script) {
+  const std::filesystem::path path = run::Layout(options.run_dir).resubmit_script();
+  const Status kept =
+      script ? replace_file(path, *script, 0700) : fail("Slurm does not show the job's script");
+  if (!kept) say(str("warning: --on-limit resubmit will fail: ", kept.error().line()));
+}
+
 // Bytes a second that become durable in `directory`; 0 if that cannot be found out.
 double write_speed(const std::filesystem::path& directory) {
   constexpr std::size_t kBytes = std::size_t{64} << 20;
@@ -81,11 +71,17 @@ std::uint64_t signal_lead_of(const LocalOptions& options) {
   return slurm::signal_lead(options.state_bytes, write_speed(options.run_dir));
 }
 
-Result<SlurmJob> prepare_slurm(LocalOptions& options, const SlurmOptions& how) {
+Result<SlurmJob> this_job(const SlurmOptions& how) {
   SlurmJob job;
   REKINDLE_TRY(job.environment, slurm::read_environment());
   REKINDLE_TRY(job.requeue_within, parse_duration(how.requeue_within));
-  job.on_limit = how.on_limit == "exit" ? OnLimit::kExit : OnLimit::kRequeue;
+  job.on_limit = how.on_limit == "exit"       ? OnLimit::kExit
+                 : how.on_limit == "resubmit" ? OnLimit::kResubmit
+                                              : OnLimit::kRequeue;
+  return job;
+}
+
+Status complete_job(SlurmJob& job, LocalOptions& options) {
   REKINDLE_TRY(job.nodes,
                patiently(job.requeue_within, [&] { return slurm::expand_nodes(job.environment.node_list); }));
   // Without an answer it trains all the same, and is not requeued before there is one.
@@ -108,7 +104,7 @@ Result<SlurmJob> prepare_slurm(LocalOptions& options, const SlurmOptions& how) {
     if (here == job.nodes.end()) return fail(str("this node, ", environment.node, ", is none of the job's"));
     options.job.interface = job.addresses[static_cast<std::size_t>(here - job.nodes.begin())];
   }
-  return job;
+  return {};
 }
 
 void look_around(SlurmJob& job, LocalOptions& options) {
@@ -126,13 +122,20 @@ void look_around(SlurmJob& job, LocalOptions& options) {
     options.job.gather_time_ms = std::max(options.job.gather_time_ms, 1000 * (*resume + kBeyond));
   if (auto facts = slurm::show_job(job.environment.id())) known.job = std::move(*facts);
   if (auto script = slurm::batch_script(job.environment.id())) known.script = std::move(*script);
+  if (job.on_limit == OnLimit::kResubmit) keep_script(options, known.script);
+  if (known.job && job.on_limit != OnLimit::kRequeue) known.job->may_requeue = true;  // it need not be
   const auto& cpus = job.environment.cpus;
   if (!cpus.empty()) known.least_cpus = *std::min_element(cpus.begin(), cpus.end());
   known.trainers_per_node = options.job.trainers_per_worker;
   known.threads = options.job.threads;
-  known.lead_seconds = signal_lead_of(options);
-  known.has_time_limit = !known.job || (known.job->end && *known.job->end - std::chrono::system_clock::now() <
-                                                              std::chrono::hours(24 * 300));
+  if (known.job && known.job->end) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::seconds>(*known.job->end - std::chrono::system_clock::now());
+    known.seconds_left = static_cast<std::uint64_t>(std::max<std::int64_t>(0, left.count()));
+  }
+  constexpr std::uint64_t kUnlimited = 300 * 24 * 3600;  // Slurm says: in a year
+  known.has_time_limit = !known.job || known.seconds_left.value_or(kUnlimited) < kUnlimited;
+  if (known.script && known.has_time_limit) known.lead_seconds = signal_lead_of(options);
   for (const std::string& line : slurm::preflight(known)) say("warning: " + line);
 }
 

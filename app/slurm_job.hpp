@@ -3,16 +3,32 @@
 
 #include <chrono>
 #include <string>
+#include <thread>
 
 #include "app/options.hpp"
+#include "app/report.hpp"
+#include "base/text.hpp"
 #include "slurm/environment.hpp"
 
 namespace rekindle::app {
 
-enum class OnLimit { kRequeue, kExit };
+// A controller that is just being started again must not cost a run of weeks.
+template <class Ask>
+auto patiently(std::chrono::milliseconds patience, const Ask& ask) -> decltype(ask()) {
+  const auto until = std::chrono::steady_clock::now() + patience;
+  constexpr std::chrono::seconds kPause{2};
+  for (bool told = false;; told = true) {
+    auto answer = ask();
+    if (answer || std::chrono::steady_clock::now() + kPause >= until) return answer;
+    if (!told) say(str("waiting for Slurm: ", answer.error().line()));
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+enum class OnLimit { kRequeue, kResubmit, kExit };
 
 struct SlurmOptions {
-  std::string on_limit = "requeue";  // or "exit": saved, and somebody submits it again
+  std::string on_limit = "requeue";  // or "resubmit", or "exit": saved, and somebody submits it again
   std::string requeue_within = "5min";
 };
 
@@ -25,7 +41,10 @@ struct SlurmJob {
   OnLimit on_limit = OnLimit::kRequeue;
   std::chrono::milliseconds requeue_within{0};
 };
-Result<SlurmJob> prepare_slurm(LocalOptions& options, const SlurmOptions& how);
+// As the environment and the command line have it; an error is the user's to mend.
+Result<SlurmJob> this_job(const SlurmOptions& how);
+// As Slurm has it; with that, the options are complete.
+Status complete_job(SlurmJob& job, LocalOptions& options);
 
 // How long before a time limit the run must know of it: its state's bytes at the speed of its directory's
 // storage, which is measured.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "app/report.hpp"
 #include "app/slurm_nodes.hpp"
 #include "app/supervisor.hpp"
 #include "base/clock.hpp"
@@ -30,12 +31,7 @@ namespace {
 
 constexpr seconds kTearDown{30};  // until Slurm ends a job that it has requeued
 constexpr const char* kSubmitted = "submitted";
-constexpr int kOwnFaults = 3;  // attempts that ended by themselves, and saved nothing new
-
-void say(const std::string& line) {
-  std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
-}
+constexpr std::uint64_t kFutile = 3;  // attempts
 
 std::uint64_t committed_step(const run::Layout& layout) {
   const auto committed = checkpoint::list_committed(layout.root());
@@ -50,7 +46,43 @@ class SlurmSite : public Site {
         layout_(options.run_dir),
         watch_(job.environment),
         nodes_(job, watch_),
-        step_at_start_(committed_step(layout_)) {}
+        step_at_start_(committed_step(layout_)),
+        stop_at_start_(stop_request()) {
+    if (const auto intent = last_intent(); intent.value("successor", "") == job.environment.id())
+      follows_ = intent.value("job", "");
+  }
+
+  // What goes wrong before the run begins. In the first attempt the user has to mend it; what worked then is
+  // this node's fault.
+  int failed_early(const Error& error) {
+    const int code = report(error);
+    if (job_.environment.restarts == 0 && follows_.empty()) return code;
+    const int done = ended(static_cast<int>(ExitCode::kGaveUp));
+    left();
+    return done == static_cast<int>(ExitCode::kSaved) ? done : code;
+  }
+
+  // A stop that was asked for since this job's attempt before began, which Slurm ended first. (One that was
+  // heard, or is of another job, is old.)
+  bool must_not_begin() {
+    if (job_.environment.restarts == 0 || stop_at_start_.empty()) return false;
+    nlohmann::json begin = nlohmann::json::object(), end = begin;
+    for (const nlohmann::json& line : run::read_lines(layout_.attempts())) {
+      const std::string event = line.value("event", "");
+      if (event == "slurm-begin") begin = line, end = nlohmann::json::object();
+      if (event == "slurm-end") end = line;
+    }
+    const auto request = nlohmann::json::parse(stop_at_start_, nullptr, false);
+    const std::string asked = request.is_object() ? request.value("asked", "") : "";
+    if (begin.value("job", "") != job_.environment.id() || asked < begin.value("at", "")) return false;
+    const bool heard = end.value("cause", "") == slurm::to_text(slurm::Cause::kStopped);
+    if (heard && !end.value("requeued", false)) return false;
+    say("rekindle stop was asked of the attempt before: submit this job again to go on");
+    record({{"event", "slurm-end"},
+            {"cause", slurm::to_text(slurm::Cause::kStopped)},
+            {"step", step_at_start_}});
+    return true;
+  }
 
   Machines& machines() override { return nodes_; }
   std::uint64_t trainers() const override { return job_.nodes.size() * options_.job.trainers_per_worker; }
@@ -83,9 +115,11 @@ class SlurmSite : public Site {
             {"why", why_begun()}});
   }
 
-  void on_signal(int signal) override {
+  void on_signal(int signal, bool to_worker) override {
     const auto now = system_clock::now();
-    const bool ends_it = signal == SIGTERM && !stop_.terminated;
+    told_by_nodes_ += to_worker ? 1 : 0;
+    told_here_ = told_here_ || !to_worker;
+    const bool ends_it = signal == SIGTERM && (!stop_.terminated || meant_nothing(now));
     // Each node tells of it: one answer does for all.
     if (signal_ == 0 || ends_it) asked_ = watch_.look();
     if (ends_it) stop_.terminated = now;
@@ -110,11 +144,10 @@ class SlurmSite : public Site {
     const slurm::Cause cause = slurm::judge(seen);
     const std::uint64_t step = committed_step(layout_);
     nlohmann::json line = {{"event", "slurm-end"}, {"cause", slurm::to_text(cause)}, {"step", step}};
-    if (cause == slurm::Cause::kOwnFault && own_faults_at(step) + 1 >= kOwnFaults) {
+    const bool wanted = slurm::wants_requeue(cause, signal_);
+    if (wanted && is_futile(cause, step) && !once_more(step)) {
       line["requeued"] = false;
       record(line);
-      std::fprintf(stderr, "rekindle: %d attempts in a row ended by themselves at step %llu: see %s\n",
-                   kOwnFaults, static_cast<unsigned long long>(step), layout_.attempts().c_str());
       return static_cast<int>(ExitCode::kGaveUp);
     }
     if (cause == slurm::Cause::kRequeued) say("Slurm has requeued this job");
@@ -126,16 +159,17 @@ class SlurmSite : public Site {
       say("this job was cancelled: it is not requeued; submit it again to go on");
     if (cause == slurm::Cause::kTimeLimit && step == step_at_start_)
       say("warning: nothing new was saved in this attempt: is there time for a step before the signal?");
-    const bool wanted = slurm::wants_requeue(cause, signal_);
     if (wanted && job_.on_limit == OnLimit::kExit)
       say("not requeued (--on-limit exit): submit it again to go on");
     requeued_ = cause == slurm::Cause::kRequeued;
-    if (wanted && job_.on_limit == OnLimit::kRequeue) {
-      requeued_ = requeue(cause, step);
-      line["requeued"] = requeued_;
+    bool goes_on = requeued_;
+    if (cause == slurm::Cause::kStopped && put_back()) line["requeued"] = true;  // by Slurm
+    if (wanted && job_.on_limit != OnLimit::kExit) {
+      goes_on = requeue(cause, step);
+      line["requeued"] = goes_on;
     }
     record(line);
-    return requeued_ ? static_cast<int>(ExitCode::kSaved) : exit_code;
+    return goes_on ? static_cast<int>(ExitCode::kSaved) : exit_code;
   }
 
   // Ending now, while Slurm takes the job down, would be taken for the job's own end.
@@ -149,6 +183,21 @@ class SlurmSite : public Site {
   }
 
  private:
+  // Whether Slurm has said that the last SIGTERM was not the job's end, and time has passed since.
+  bool meant_nothing(system_clock::time_point now) const {
+    constexpr seconds kAllNodesHaveToldOfIt{2};
+    const auto said = answer();
+    return said && !slurm::is_over(*said) && now - *stop_.terminated > kAllNodesHaveToldOfIt;
+  }
+
+  std::string stop_request() const { return read_text(layout_.stop_request()).value_or(""); }
+
+  // Whether Slurm, or somebody, has requeued this job.
+  bool put_back() const {
+    const auto said = answer();
+    return said && said->restarts > job_.environment.restarts;
+  }
+
   // Slurm's, since the newest signal.
   std::optional<slurm::JobFacts> answer() const {
     const auto look = watch_.latest();
@@ -163,16 +212,36 @@ class SlurmSite : public Site {
     return look && Clock::now() - look->at < kFresh ? answer() : std::nullopt;
   }
 
-  void record(nlohmann::json line) {
+  std::size_t nodes_left() const {
+    std::size_t left = 0;
+    for (std::size_t machine = 0; machine < job_.nodes.size(); ++machine)
+      left += nodes_.gone(machine) ? 0 : 1;
+    return left;
+  }
+
+  bool record(nlohmann::json line) {
     line["attempt"] = attempt_;
     line["at"] = utc_now();
-    if (auto recorded = run::record_attempt(layout_, line); !recorded) log_warning(recorded.error().line());
+    const Status recorded = run::record_attempt(layout_, line);
+    if (!recorded) log_warning(recorded.error().line());
+    return recorded.has_value();
+  }
+
+  // What was asked of Slurm last, for the attempt that comes of it.
+  void note(const nlohmann::json& intent) const {
+    if (auto written = replace_file(layout_.requeue(), intent.dump() + "\n"); !written)
+      log_warning(written.error().line());  // a full disk must not cost the next attempt
+  }
+
+  nlohmann::json last_intent() const {
+    const auto intents = run::read_lines(layout_.requeue());
+    return intents.empty() ? nlohmann::json::object() : intents.back();
   }
 
   std::string why_begun() const {
-    if (job_.environment.restarts == 0) return kSubmitted;
-    const auto intents = run::read_lines(layout_.requeue());
-    const nlohmann::json intent = intents.empty() ? nlohmann::json::object() : intents.back();
+    const nlohmann::json intent = last_intent();
+    if (job_.environment.restarts == 0)
+      return follows_.empty() ? kSubmitted : "resubmitted after " + intent.value("cause", "");
     const bool ours = intent.value("job", "") == job_.environment.id() &&
                       intent.value("restarts", std::uint64_t{0}) + 1 == job_.environment.restarts;
     if (ours) return "requeued after " + intent.value("cause", "");
@@ -194,57 +263,81 @@ class SlurmSite : public Site {
     seen.exit_code = exit_code;
     seen.signal = signal_;
     seen.restarts = job_.environment.restarts;
-    std::error_code code;
-    seen.stop_asked = std::filesystem::exists(layout_.stop_request(), code);
+    const std::string stop = stop_request();
+    seen.stop_asked = !stop.empty() && stop != stop_at_start_;
     seen.never_trained = !trained_ && step_at_start_ > 0;
     if (signal_ == 0 || exit_code == 0) return seen;
     const auto until = Clock::now() + job_.requeue_within;
     while (!(seen.facts = answer()) && Clock::now() < until) std::this_thread::sleep_for(milliseconds(10));
     heard();
     seen.preempting = preempting_;
+    seen.some_nodes_alone = !told_here_ && told_by_nodes_ < nodes_left();
     seen.limit = stop_.end;
     seen.signalled_at = stop_.signalled;
     return seen;
   }
 
-  // Earlier attempts of this job that ended by themselves and left this very step; those that others ended do
-  // not count.
-  int own_faults_at(std::uint64_t step) const {
-    int count = 0;
-    const auto lines = run::read_lines(layout_.attempts());
-    for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
-      const std::string event = line->value("event", "");
-      if (event == "slurm-begin" && line->value("why", "") == kSubmitted) break;  // this job's first
-      if (event != "slurm-end") continue;
-      if (line->value("step", std::uint64_t{0}) != step) break;
-      if (line->value("cause", "") == slurm::to_text(slurm::Cause::kOwnFault)) ++count;
+  // Whether this attempt did what the next one would only do again: it ended by itself, or had all its time
+  // and saved nothing. What others did to it does not count.
+  bool is_futile(slurm::Cause cause, std::uint64_t step) const {
+    return cause == slurm::Cause::kOwnFault || (cause != slurm::Cause::kPreemption &&
+                                                cause != slurm::Cause::kNodeLeaves && step == step_at_start_);
+  }
+
+  // Counts it. False: it was one too many in a row, or one that cannot be counted, which could go on for
+  // ever.
+  bool once_more(std::uint64_t step) {
+    std::uint64_t number = 1;
+    for (const nlohmann::json& line : run::read_lines(layout_.attempts())) {
+      const std::string job = line.value("job", "");
+      if (line.value("event", "") != "slurm-futile" || (job != job_.environment.id() && job != follows_))
+        continue;
+      number = line.value("step", std::uint64_t{0}) == step ? line.value("number", std::uint64_t{0}) + 1 : 1;
     }
-    return count;
+    const bool counted = record(
+        {{"event", "slurm-futile"}, {"job", job_.environment.id()}, {"step", step}, {"number", number}});
+    if (number < kFutile && counted) return true;
+    std::fprintf(stderr, "rekindle: %llu attempts in a row saved nothing beyond step %llu%s: see %s\n",
+                 static_cast<unsigned long long>(number), static_cast<unsigned long long>(step),
+                 counted ? "" : ", and that cannot be written down", layout_.attempts().c_str());
+    return false;
   }
 
   std::string how_to_go_on() const {
     return "type scontrol requeue " + job_.environment.id() + ", or submit it again";
   }
 
+  // Or, where jobs may not be, a job that follows this one. Whether there is a next attempt now.
   bool requeue(slurm::Cause cause, std::uint64_t step) {
     const slurm::Environment& environment = job_.environment;
-    const nlohmann::json intent = {{"job", environment.id()},
-                                   {"restarts", environment.restarts},
-                                   {"cause", slurm::to_text(cause)},
-                                   {"step", step},
-                                   {"at", utc_now()}};
-    if (auto written = replace_file(layout_.requeue(), intent.dump() + "\n"); !written)
-      log_warning(written.error().line());  // a full disk must not cost the next attempt
-    const slurm::Requeued done = slurm::requeue_once(slurm::queue_of(environment), environment.restarts,
-                                                     job_.requeue_within, fresh_answer());
-    if (done.accepted) {
-      say(str("requeued (", slurm::to_text(cause), "): the next attempt goes on from step ", step));
-      return true;
+    nlohmann::json intent = {{"job", environment.id()},
+                             {"restarts", environment.restarts},
+                             {"cause", slurm::to_text(cause)},
+                             {"step", step},
+                             {"at", utc_now()}};
+    note(intent);
+    const bool resubmit = job_.on_limit == OnLimit::kResubmit;
+    std::string successor;
+    const slurm::Queue queue = resubmit
+                                   ? slurm::resubmission_of(environment, layout_.resubmit_script(), successor)
+                                   : slurm::queue_of(environment);
+    const slurm::Requeued done = slurm::requeue_once(queue, environment.restarts, job_.requeue_within,
+                                                     resubmit ? std::nullopt : fresh_answer());
+    requeued_ = done.accepted && successor.empty();
+    if (!done.accepted) {
+      std::fprintf(stderr, "rekindle: the state of step %llu is saved, but job %s is not %s: %s: %s\n",
+                   static_cast<unsigned long long>(step), environment.id().c_str(),
+                   resubmit ? "submitted again" : "requeued", done.detail.c_str(),
+                   done.may_be && !resubmit ? how_to_go_on().c_str() : "submit it again to go on");
+      return false;
     }
-    std::fprintf(stderr, "rekindle: the state of step %llu is saved, but job %s is not requeued: %s: %s\n",
-                 static_cast<unsigned long long>(step), environment.id().c_str(), done.detail.c_str(),
-                 done.may_be ? how_to_go_on().c_str() : "submit it again to go on");
-    return false;
+    if (!successor.empty()) {
+      intent["successor"] = successor;
+      note(intent);
+    }
+    const std::string how = successor.empty() ? "requeued" : "resubmitted as job " + successor;
+    say(str(how, " (", slurm::to_text(cause), "): the next attempt goes on from step ", step));
+    return true;
   }
 
   const SlurmJob& job_;
@@ -253,7 +346,11 @@ class SlurmSite : public Site {
   slurm::JobWatch watch_;
   SlurmNodes nodes_;
   const std::uint64_t step_at_start_;
+  const std::string stop_at_start_;  // what the run has been asked before
+  std::string follows_;              // the job that submitted this one; else empty
   std::uint64_t attempt_ = 0, asked_ = 0;
+  std::size_t told_by_nodes_ = 0;  // signals
+  bool told_here_ = false;
   int signal_ = 0;
   slurm::Stopping stop_;  // since signal_
   bool preempting_ = false, requeued_ = false, trained_ = false;
@@ -261,8 +358,13 @@ class SlurmSite : public Site {
 
 }  // namespace
 
+int fail_slurm(const SlurmJob& job, const LocalOptions& options, const Error& error) {
+  return SlurmSite(job, options).failed_early(error);
+}
+
 int run_slurm(const SlurmJob& job, const LocalOptions& options, InitialState initial) {
   SlurmSite site(job, options);
+  if (site.must_not_begin()) return static_cast<int>(ExitCode::kSaved);
   return run_at(site, options, std::move(initial));
 }
 

@@ -11,4 +11,7 @@ namespace rekindle::app {
 // Runs the job's attempt; the exit code.
 int run_slurm(const SlurmJob& job, const LocalOptions& options, InitialState initial);
 
+// An error before it began: requeues the job if earlier attempts had none. The exit code.
+int fail_slurm(const SlurmJob& job, const LocalOptions& options, const Error& error);
+
 }  // namespace rekindle::app

@@ -1,14 +1,12 @@
 #include "app/submit.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 
 #include "app/kept_program.hpp"
 #include "app/prepare.hpp"
 #include "app/report.hpp"
 #include "app/slurm_job.hpp"
-#include "base/command.hpp"
 #include "base/files.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
@@ -26,19 +24,19 @@ namespace {
 
 // Where sbatch writes the job's output: without that folder the job fails, and nobody is told.
 Status make_output_folders(const std::vector<std::string>& sbatch_arguments) {
-  for (std::size_t i = 0; i < sbatch_arguments.size(); ++i) {
-    const std::string& word = sbatch_arguments[i];
-    for (const std::string name : {"--output", "--error", "-o", "-e"}) {
-      std::string file;
-      if (word.starts_with(name + "="))
-        file = word.substr(name.size() + 1);
-      else if (word == name && i + 1 < sbatch_arguments.size())
-        file = sbatch_arguments[i + 1];
-      const fs::path folder = slurm::without_patterns(fs::path(file).parent_path());
-      if (!folder.empty()) REKINDLE_CHECK(make_directories(folder));
-    }
+  for (const char* name : {"--output", "--error", "-o", "-e"}) {
+    const fs::path file = slurm::option_value(sbatch_arguments, name).value_or("");
+    const fs::path folder = slurm::without_patterns(file.parent_path());
+    if (!folder.empty()) REKINDLE_CHECK(make_directories(folder));
   }
   return {};
+}
+
+// What an argument is where no job has filled in %A, %a and %j yet: a number will stand there.
+std::string without_job(const std::string& argument) {
+  slurm::Environment none;
+  none.job = none.array_job = none.array_task = "0";
+  return slurm::expand_pattern(argument, none);
 }
 
 Result<int> submit_run(LocalOptions& options, const SubmitOptions& submit) {
@@ -90,11 +88,9 @@ Result<int> submit_run(LocalOptions& options, const SubmitOptions& submit) {
   REKINDLE_CHECK(make_output_folders(submit.sbatch_arguments));
   const fs::path path = home / "job.sh";
   REKINDLE_CHECK(replace_file(path, text, 0700));
-  REKINDLE_TRY(const CommandOutput said,
-               run_command({"sbatch", "--parsable", path}, std::chrono::minutes(1)));
-  if (!said.ok())
-    return fail(ExitCode::kConfig, "sbatch refuses the job: " + said.err.substr(0, said.err.find('\n')));
-  const std::string id = said.out.substr(0, said.out.find_first_of(";\n"));
+  const auto submitted = slurm::submit({path});
+  if (!submitted) return fail(ExitCode::kConfig, "sbatch refuses the job: " + submitted.error().what);
+  const std::string& id = *submitted;
   std::string output = script.output;
   if (const std::size_t at = output.find("%j"); at != std::string::npos) output.replace(at, 2, id);
   std::printf("job %s: %s\n", id.c_str(), output.c_str());
@@ -103,10 +99,18 @@ Result<int> submit_run(LocalOptions& options, const SubmitOptions& submit) {
 
 }  // namespace
 
-std::string without_job(const std::string& argument) {
-  slurm::Environment none;
-  none.job = none.array_job = none.array_task = "0";
-  return slurm::expand_pattern(argument, none);
+SubmitOptions take_submit_options(std::vector<std::string>& arguments) {
+  SubmitOptions submit;
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  if (dashes != arguments.end()) {
+    submit.sbatch_arguments.assign(dashes + 1, arguments.end());
+    arguments.erase(dashes, arguments.end());
+  }
+  submit.print = std::erase(arguments, "--print") > 0;
+  submit.job_arguments.assign(arguments.begin() + 2, arguments.end());
+  submit.run_dir = slurm::option_value(submit.job_arguments, "--run-dir").value_or("");
+  for (std::string& argument : arguments) argument = without_job(argument);
+  return submit;
 }
 
 int run_submit(LocalOptions& options, const SubmitOptions& submit) {

@@ -14,10 +14,10 @@ struct SubmitOptions {
   std::string run_dir;                        // of those, with its patterns; empty: from --config
   bool print = false;                         // the script, and nothing else
 };
+// Takes submit's own arguments out of the command line; what is left can be parsed as a job's.
+SubmitOptions take_submit_options(std::vector<std::string>& arguments);
+
 // `options` has been resolved, with the array's patterns left out.
 int run_submit(LocalOptions& options, const SubmitOptions& submit);
-
-// What an argument is where no job has filled in %A, %a and %j yet: a number will stand there.
-std::string without_job(const std::string& argument);
 
 }  // namespace rekindle::app

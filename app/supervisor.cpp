@@ -137,17 +137,16 @@ class Supervisor {
       return;
     }
     interrupted_ = interrupted_ || interrupt;
-    stop(static_cast<int>(info.ssi_signo), "");
+    stop(static_cast<int>(info.ssi_signo), false);
   }
 
-  // `where`: on another node, for people.
-  void stop(int signal, const std::string& where) {
-    site_.on_signal(signal);
+  void stop(int signal, bool to_worker) {
+    site_.on_signal(signal, to_worker);
     const char* name = ::sigabbrev_np(signal);
     // Kept until the run ends: a coordinator that is started again has to hear of it, too.
     if (!stop_) {
       stop_ = StopRun{static_cast<int>(signal == SIGINT ? ExitCode::kInterrupted : ExitCode::kSaved),
-                      str("SIG", name != nullptr ? name : "?", where), 0};
+                      str("SIG", name != nullptr ? name : "?", to_worker ? " on a node" : ""), 0};
     }
     tell_stop();
   }
@@ -267,7 +266,7 @@ class Supervisor {
   void on_worker_line(const std::string& line) {
     if (ended_) return;
     if (const auto signal = signal_in(line))
-      stop(*signal, " on a node");
+      stop(*signal, true);
     else if (!site_.is_noise(line))
       view_.say(line);
   }
@@ -300,7 +299,7 @@ class Local : public Site {
   std::vector<std::string> worker_arguments() const override {
     return {"worker", "--run-dir", options_.run_dir};
   }
-  void on_signal(int) override {
+  void on_signal(int, bool) override {
     const std::chrono::milliseconds within(options_.job.stop_within_ms);
     if (!limit_ && within.count() > 0) limit_ = Clock::now() + within;
   }

@@ -1,7 +1,7 @@
 // Every name in a run directory, in one place.
 //
 //   run.toml  coordinator.json  status.json  stop.json  terms/NNNN  key/  checkpoints/  attempts.jsonl
-//   metrics.jsonl  logs/  init.safetensors  bin/  requeue.json  job.sh
+//   metrics.jsonl  logs/  init.safetensors  bin/  requeue.json  resubmit.sh  job.sh
 #pragma once
 
 #include <filesystem>
@@ -28,6 +28,7 @@ class Layout {
   fs::path attempts() const { return root_ / "attempts.jsonl"; }
   fs::path programs() const { return root_ / "bin"; }
   fs::path requeue() const { return root_ / "requeue.json"; }
+  fs::path resubmit_script() const { return root_ / "resubmit.sh"; }
   fs::path metrics() const { return root_ / "metrics.jsonl"; }
   fs::path logs() const { return root_ / "logs"; }
   fs::path log(const std::string& process) const { return logs() / (process + ".log"); }

@@ -29,6 +29,8 @@ std::string to_text(Cause cause) {
       return "cancelled";
     case Cause::kStopped:
       return "rekindle stop";
+    case Cause::kNodeLeaves:
+      return "a node is shut down";
     case Cause::kOperator:
       return "asked to stop";
     case Cause::kOwnFault:
@@ -58,6 +60,7 @@ Cause judge(const Seen& seen) {
   const bool nears =
       near(seen.limit, seen.signalled_at) || (seen.facts && near(seen.facts->end, seen.signalled_at));
   if (seen.signal == SIGUSR1 && nears) return Cause::kTimeLimit;
+  if (seen.facts && seen.signal == SIGTERM && seen.some_nodes_alone) return Cause::kNodeLeaves;
   return seen.facts ? Cause::kOperator : Cause::kUnknown;
 }
 
@@ -65,6 +68,7 @@ bool wants_requeue(Cause cause, int signal) {
   switch (cause) {
     case Cause::kTimeLimit:
     case Cause::kPreemption:
+    case Cause::kNodeLeaves:
     case Cause::kOwnFault:
       return true;
     case Cause::kOperator:

@@ -15,6 +15,7 @@ enum class Cause {
   kRequeued,    // somebody has already put it back into the queue
   kCancelled,   // scancel
   kStopped,     // rekindle stop: until somebody submits it again
+  kNodeLeaves,  // some of the nodes are shut down
   kOperator,    // a signal by hand
   kOwnFault,    // nobody asked: too few trainers, no coordinator
   kGaveUp,      // nothing that running again would mend
@@ -29,6 +30,7 @@ struct Seen {
   bool stop_asked = false;          // rekindle stop
   bool never_trained = false;       // though the run had got on before
   std::uint64_t restarts = 0;       // of this attempt
+  bool some_nodes_alone = false;    // were signalled
   bool preempting = false;          // Slurm said so at any time since the signal
   std::optional<JobFacts> facts;    // the newest since the signal
   std::optional<SystemTime> limit;  // the end of the job's time, as known before the signal

@@ -1,5 +1,6 @@
 #include "slurm/commands.hpp"
 
+#include <unistd.h>
 #include <charconv>
 #include <ctime>
 #include <sstream>
@@ -156,9 +157,81 @@ Result<std::string> batch_script(const std::string& id) {
   return ask({"scontrol", "write", "batch_script", id, "-"});
 }
 
-Status requeue(const std::string& id) {
-  REKINDLE_TRY(const std::string said, ask({"scontrol", "requeue", id}));
+Status requeue(const std::string& id, bool incomplete) {
+  std::vector<std::string> argv{"scontrol", "requeue", id};
+  if (incomplete) argv.insert(argv.end() - 1, "Incomplete");
+  REKINDLE_TRY(const std::string said, ask(argv));
   return {};
+}
+
+namespace {
+
+Result<std::string> ask_for_job(const std::vector<std::string>& argv) {
+  REKINDLE_TRY(const std::string said, ask(argv));
+  if (!leading_number(said)) return fail("sbatch gave no job id");
+  return said.substr(0, said.find_first_of(";\n"));
+}
+
+// Whether a list of dependencies ("afterany:5(unfulfilled),afterok:6_1(unfulfilled)") has this job in it.
+bool depends_on(const std::string& dependencies, const std::string& id) {
+  std::istringstream in(dependencies);
+  for (std::string one; std::getline(in, one, ',');) {
+    const std::size_t colon = one.find(':');
+    if (one.starts_with("after") && colon != std::string::npos &&
+        one.substr(colon + 1, one.find('(') - colon - 1) == id)
+      return true;
+  }
+  return false;
+}
+
+// The words before a command that keep SLURM_JOB_ID and its like from it.
+std::vector<std::string> env_without(const std::string& prefix) {
+  std::vector<std::string> words{"env"};
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string name = std::string(*entry).substr(0, std::string(*entry).find('='));
+    if (name.starts_with(prefix) && name != "SLURM_CONF") words.push_back("--unset=" + name);
+  }
+  return words;
+}
+
+}  // namespace
+
+Result<std::string> submit(const std::vector<std::string>& arguments) {
+  std::vector<std::string> argv{"sbatch", "--parsable"};
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  return ask_for_job(argv);
+}
+
+std::string parse_successor(const std::string& text, const std::string& id, const std::string& name) {
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t first = line.find(' '), second = line.find(' ', first + 1);
+    if (second == std::string::npos || line.substr(second + 1) != name) continue;
+    if (!depends_on(line.substr(first + 1, second - first - 1), id)) continue;
+    std::string found = line.substr(0, first);  // 4_[1]: one task of an array, which waits
+    std::erase_if(found, [](char c) { return c == '[' || c == ']'; });
+    return found;
+  }
+  return "";
+}
+
+Result<std::string> successor_of(const std::string& id, const std::string& name) {
+  // Whatever the user has set for their own eyes.
+  std::vector<std::string> argv = env_without("SQUEUE_");
+  argv.insert(argv.end(), {"squeue", "--all", "--me", "--noheader", "--format=%i %E %j"});
+  REKINDLE_TRY(const std::string text, ask(argv));
+  return parse_successor(text, id, name);
+}
+
+Result<std::string> submit_successor(const Successor& successor) {
+  std::vector<std::string> argv = env_without("SLURM_");
+  if (!successor.directory.empty()) argv.push_back("--chdir=" + successor.directory.string());
+  argv.insert(argv.end(), {"sbatch", "--parsable", "--dependency=afterany:" + successor.after,
+                           "--job-name=" + successor.name});
+  if (!successor.task.empty()) argv.push_back("--array=" + successor.task);
+  argv.push_back(successor.script);
+  REKINDLE_TRY(const std::string job, ask_for_job(argv));
+  return successor.task.empty() ? job : job + "_" + successor.task;
 }
 
 }  // namespace rekindle::slurm

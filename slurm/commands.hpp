@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -47,6 +48,24 @@ Result<std::map<std::string, std::string>> node_addresses(const std::string& nod
 // The text of the job's batch script.
 Result<std::string> batch_script(const std::string& id);
 
-Status requeue(const std::string& id);
+// `incomplete`: nothing happens to a job that is over, and that is no error.
+Status requeue(const std::string& id, bool incomplete);
+
+// sbatch with these arguments; the new job's id.
+Result<std::string> submit(const std::vector<std::string>& arguments);
+
+// A job of this user with that name that waits for job `id` to end; "" if there is none.
+std::string parse_successor(const std::string& text, const std::string& id, const std::string& name);
+Result<std::string> successor_of(const std::string& id, const std::string& name);
+
+// A job's script, submitted once more for the time after it. Nothing of its environment is handed on.
+struct Successor {
+  std::string after;  // the job's id
+  std::string name;   // of both
+  std::string task;   // of an array, only this one; else empty
+  std::filesystem::path script;
+  std::filesystem::path directory;  // where the job was submitted
+};
+Result<std::string> submit_successor(const Successor& successor);  // the new job's id
 
 }  // namespace rekindle::slurm

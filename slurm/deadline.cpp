@@ -1,16 +1,29 @@
 #include "slurm/deadline.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace rekindle::slurm {
 namespace {
 
-constexpr std::chrono::seconds kMargin{2};    // before Slurm kills
+constexpr std::chrono::seconds kMargin{2};    // before the time is over
 constexpr std::chrono::seconds kPatience{2};  // with Slurm's answer
+
+// What a job that is over has left: enough of it has to remain for asking Slurm.
+std::chrono::milliseconds before_the_kill(const Stopping& stop) {
+  return stop.kill_wait - std::max<std::chrono::milliseconds>(kMargin, stop.kill_wait / 5);
+}
 
 }  // namespace
 
-bool is_over(const JobFacts& facts) { return facts.state != "RUNNING" && facts.state != "SUSPENDED"; }
+// Source: job_state_codes in Slurm's documentation. What is not in the list goes on: a job is SIGNALING for a
+// moment after each signal, STOPPED, RESIZING, ...
+bool is_over(const JobFacts& facts) {
+  constexpr std::array kOver{"COMPLETING", "CANCELLED",    "COMPLETED",    "FAILED",   "TIMEOUT",
+                             "NODE_FAIL",  "PREEMPTED",    "BOOT_FAIL",    "DEADLINE", "OUT_OF_MEMORY",
+                             "REQUEUED",   "REQUEUE_HOLD", "SPECIAL_EXIT", "REVOKED",  "PENDING"};
+  return std::any_of(kOver.begin(), kOver.end(), [&](const char* state) { return facts.state == state; });
+}
 
 std::optional<SystemTime> stop_deadline(const Stopping& stop, SystemTime now) {
   std::optional<SystemTime> deadline;
@@ -19,11 +32,11 @@ std::optional<SystemTime> stop_deadline(const Stopping& stop, SystemTime now) {
   };
   if (stop.within) at_most(stop.signalled + *stop.within);
   if (stop.answer && is_over(*stop.answer)) {
-    at_most(stop.terminated.value_or(stop.signalled) + stop.kill_wait - kMargin);
+    at_most(stop.terminated.value_or(stop.signalled) + before_the_kill(stop));
   } else if (stop.answer) {
     if (stop.answer->end) at_most(*stop.answer->end - kMargin);
   } else if (now >= stop.signalled + kPatience) {
-    if (stop.terminated) at_most(*stop.terminated + stop.kill_wait - kMargin);
+    if (stop.terminated) at_most(*stop.terminated + before_the_kill(stop));
     if (stop.end) at_most(*stop.end - kMargin);
   }
   return deadline;

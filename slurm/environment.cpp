@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -45,11 +44,6 @@ std::uint64_t tasks_asked(const Getenv& get) {
 
 }  // namespace
 
-std::string from_process(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 bool in_job(const Getenv& get) { return !get("SLURM_JOB_ID").empty(); }
 
 Result<Environment> read_environment(const Getenv& get) {
@@ -71,6 +65,8 @@ Result<Environment> read_environment(const Getenv& get) {
   environment.job = get("SLURM_JOB_ID");
   environment.array_job = get("SLURM_ARRAY_JOB_ID");
   environment.array_task = get("SLURM_ARRAY_TASK_ID");
+  environment.name = get("SLURM_JOB_NAME");
+  environment.submit_directory = get("SLURM_SUBMIT_DIR");
   environment.node = get("SLURMD_NODENAME");
   environment.node_list = get("SLURM_JOB_NODELIST");
   environment.restarts = number(get("SLURM_RESTART_COUNT")).value_or(0);

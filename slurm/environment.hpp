@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/process.hpp"
 #include "base/result.hpp"
 #include "slurm/commands.hpp"
 
@@ -14,6 +15,8 @@ namespace rekindle::slurm {
 struct Environment {
   std::string job;                    // SLURM_JOB_ID
   std::string array_job, array_task;  // of one task of a job array; else empty
+  std::string name;                   // of the job
+  std::string submit_directory;       // where it was submitted
   std::string node;                   // this node's name
   std::string node_list;              // of the job, compressed: n[1-3,7]
   std::uint64_t restarts = 0;         // how often the job was requeued before this attempt
@@ -28,13 +31,12 @@ struct Environment {
 };
 
 using Getenv = std::function<std::string(const char*)>;  // "" for what is not set
-std::string from_process(const char* name);
 
 // Whether this process belongs to a Slurm job at all.
-bool in_job(const Getenv& get = from_process);
+bool in_job(const Getenv& get = environment_variable);
 // Errors (ExitCode::kUsage): outside of a job; inside of a step, where Slurm's signal for the batch script
 // does not come.
-Result<Environment> read_environment(const Getenv& get = from_process);
+Result<Environment> read_environment(const Getenv& get = environment_variable);
 
 // sbatch hands its caller's environment on: a job that another job submitted finds the array task, the
 // restarts and the tasks of that one. What the controller says of this job corrects them.

@@ -6,6 +6,7 @@
 
 #include "base/result.hpp"
 #include "base/text.hpp"
+#include "slurm/script.hpp"
 
 namespace rekindle::slurm {
 namespace {
@@ -77,22 +78,19 @@ void check_script(const Preflight& known, std::vector<std::string>& lines) {
     lines.push_back(str("--signal=", *options.signal,
                         " is too late for the size of the state: use --signal=B:USR1@", known.lead_seconds,
                         " or more"));
+  else if (known.seconds_left && lead.seconds >= *known.seconds_left)
+    lines.push_back(str("--signal=", *options.signal, " comes at once, for the job has ", *known.seconds_left,
+                        " s: it will be saved before it has trained; ask for a longer --time"));
 }
 
 }  // namespace
 
 ScriptOptions parse_script(const std::string& script) {
-  ScriptOptions options;
   const std::vector<std::string> words = directives(script);
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string& word = words[i];
-    const auto value_of = [&](const std::string& name) -> std::optional<std::string> {
-      if (word.starts_with(name + "=")) return word.substr(name.size() + 1);
-      if (word == name && i + 1 < words.size()) return words[i + 1];
-      return std::nullopt;
-    };
-    if (const auto signal = value_of("--signal")) options.signal = signal;
-    if (const auto mode = value_of("--open-mode")) options.open_mode = mode;
+  ScriptOptions options;
+  options.signal = option_value(words, "--signal");
+  options.open_mode = option_value(words, "--open-mode");
+  for (const std::string& word : words) {
     if (word == "--no-requeue") options.no_requeue = true;
     if (word == "--requeue") options.no_requeue = false;
   }

@@ -32,7 +32,8 @@ struct Preflight {
   std::optional<JobFacts> job;
   std::optional<std::string> script;
   bool has_time_limit = true;
-  std::uint64_t least_cpus = 0;  // of any node; 0: not known
+  std::optional<std::uint64_t> seconds_left;  // of the job's time
+  std::uint64_t least_cpus = 0;               // of any node; 0: not known
   std::uint64_t trainers_per_node = 1, threads = 1;
   std::uint64_t lead_seconds = 0;  // that a stop needs
 };

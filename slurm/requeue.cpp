@@ -5,31 +5,64 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "slurm/deadline.hpp"
 
 namespace rekindle::slurm {
 namespace {
 
 constexpr std::chrono::milliseconds kFirstPause{500}, kLongestPause{10000};
-constexpr int kRefusals = 5;  // of a job that could be requeued: then it will not be
+
+// Answers that no patience changes.
+bool is_final(const std::string& said) {
+  for (const char* words : {"denied", "disabled", "Invalid job id"}) {
+    if (said.find(words) != std::string::npos) return true;
+  }
+  return false;
+}
 
 bool is_cancelled(const JobFacts& facts) {
   if (facts.reason == "TimeLimit") return false;
   return facts.state == "COMPLETING" || facts.state.starts_with("CANCELLED");
 }
 
+Queue real_queue(std::function<Result<JobFacts>()> show, std::function<Result<bool>(bool)> requeue) {
+  return {std::move(show), std::move(requeue),
+          [](std::chrono::milliseconds pause) { std::this_thread::sleep_for(pause); },
+          [] { return std::chrono::steady_clock::now(); }};
+}
+
 }  // namespace
 
 Queue queue_of(const Environment& environment) {
-  return {[id = environment.id()] { return show_job(id); }, [id = environment.id()] { return requeue(id); },
-          [](std::chrono::milliseconds pause) { std::this_thread::sleep_for(pause); },
-          [] { return std::chrono::steady_clock::now(); }};
+  return real_queue([id = environment.id()] { return show_job(id); },
+                    [id = environment.id()](bool goes_on) -> Result<bool> {
+                      REKINDLE_CHECK(requeue(id, goes_on));
+                      return !goes_on;
+                    });
+}
+
+Queue resubmission_of(const Environment& environment, const std::filesystem::path& script,
+                      std::string& successor) {
+  const auto show = [environment, &successor]() -> Result<JobFacts> {
+    REKINDLE_TRY(successor, successor_of(environment.id(), environment.name));
+    REKINDLE_TRY(JobFacts facts, show_job(environment.id()));
+    facts.may_requeue = true;
+    if (!successor.empty()) facts.restarts = environment.restarts + 1;
+    return facts;
+  };
+  const auto submit = [environment, script, &successor](bool) -> Result<bool> {
+    REKINDLE_TRY(successor, submit_successor({environment.id(), environment.name, environment.array_task,
+                                              script, environment.submit_directory}));
+    return true;
+  };
+  return real_queue(show, submit);
 }
 
 Requeued requeue_once(const Queue& queue, std::uint64_t restarts, std::chrono::milliseconds patience,
                       std::optional<JobFacts> seen) {
   const auto until = queue.now() + patience;
   std::string detail;
-  int refusals = 0;
+  bool at_once = true;
   for (auto pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
     const Result<JobFacts> facts = seen ? Result<JobFacts>(*std::exchange(seen, std::nullopt)) : queue.show();
     if (!facts) {
@@ -41,11 +74,11 @@ Requeued requeue_once(const Queue& queue, std::uint64_t restarts, std::chrono::m
     } else if (is_cancelled(*facts)) {
       return {false, false, "it was cancelled"};
     } else {
-      const Status asked = queue.requeue();
-      if (asked) return {true, true, ""};
-      detail = asked.error().line();
-      // An answer that never came is no refusal: the next look tells.
-      if (!asked.error().by_system && ++refusals == kRefusals) return {false, true, detail};
+      const Result<bool> asked = queue.requeue(!is_over(*facts));
+      if (asked && *asked) return {true, true, ""};
+      if (asked && std::exchange(at_once, false)) continue;  // the next look tells
+      detail = asked ? "Slurm takes it for over" : asked.error().line();
+      if (is_final(detail)) return {false, true, detail};
     }
     if (queue.now() + pause >= until) return {false, true, detail};
     queue.sleep(pause);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -14,11 +15,19 @@ namespace rekindle::slurm {
 // Slurm and time, as requeue_once() uses them.
 struct Queue {
   std::function<Result<JobFacts>()> show;
-  std::function<Status()> requeue;
+  // `goes_on`: only if it has not been cancelled meanwhile. Returns whether it is sure to be accepted; if
+  // not, the next look tells.
+  std::function<Result<bool>(bool goes_on)> requeue;
   std::function<void(std::chrono::milliseconds)> sleep;
   std::function<std::chrono::steady_clock::time_point()> now;
 };
 Queue queue_of(const Environment& environment);
+
+// The same for a site where jobs may not be requeued: another job of the same script, which begins when this
+// one has ended. While there is such a job, whoever submitted it, `successor` is its id, and this job counts
+// as requeued.
+Queue resubmission_of(const Environment& environment, const std::filesystem::path& script,
+                      std::string& successor);
 
 struct Requeued {
   bool accepted = false;

@@ -51,4 +51,12 @@ std::filesystem::path without_patterns(const std::filesystem::path& path) {
   return plain;
 }
 
+std::optional<std::string> option_value(const std::vector<std::string>& words, const std::string& name) {
+  for (std::size_t i = words.size(); i-- > 0;) {
+    if (words[i].starts_with(name + "=")) return words[i].substr(name.size() + 1);
+    if (words[i] == name && i + 1 < words.size()) return words[i + 1];
+  }
+  return std::nullopt;
+}
+
 }  // namespace rekindle::slurm

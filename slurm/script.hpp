@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,5 +24,8 @@ std::string quoted(const std::string& word);
 
 // What is before the first name with one of sbatch's patterns in it.
 std::filesystem::path without_patterns(const std::filesystem::path& path);
+
+// What `--name=VALUE` or `--name VALUE` gives among `words`; of several the last one counts.
+std::optional<std::string> option_value(const std::vector<std::string>& words, const std::string& name);
 
 }  // namespace rekindle::slurm

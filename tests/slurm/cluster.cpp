@@ -15,6 +15,7 @@
 #include "base/text.hpp"
 #include "run/layout.hpp"
 #include "run/records.hpp"
+#include "slurm/deadline.hpp"
 
 namespace rekindle::process_test {
 
@@ -29,18 +30,9 @@ std::string text_of(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-// Ends the test: without this, what follows would wait for what never comes.
-void require(bool holds, const std::string& what) {
-  if (!holds) throw std::runtime_error(what);
-}
-
-bool within(std::chrono::milliseconds limit, const std::function<bool()>& condition) {
-  const auto until = std::chrono::steady_clock::now() + limit;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > until) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  return true;
+// Ends the test if it never holds: what follows would wait for what never comes.
+void wait_until(const std::function<bool()>& condition, const std::function<std::string()>& what) {
+  if (!eventually(condition, kLongest)) throw std::runtime_error(what());
 }
 
 }  // namespace
@@ -129,6 +121,13 @@ std::vector<pid_t> Cluster::daemons_on(const std::string& node) const {
   return {pids.begin(), pids.end()};
 }
 
+Arguments mnist_job(const std::string& command, const fs::path& run_dir, int steps) {
+  Arguments arguments = mnist_run(run_dir, 1, steps);
+  arguments[0] = command;
+  arguments.erase(arguments.begin() + 3, arguments.begin() + 5);  // --workers
+  return arguments;
+}
+
 void SlurmRun::SetUp() {
   if (const std::string why = why_no_cluster(); !why.empty()) GTEST_SKIP() << why;
   cluster_.emplace(conf());
@@ -145,21 +144,18 @@ void SlurmRun::TearDown() {
 std::string SlurmRun::output() const { return text_of(scratch_ / "out"); }
 
 fs::path SlurmRun::script(const Arguments& more, const std::string& before, const std::string& signal) const {
-  Arguments arguments = mnist_run(dir(), 1, 1000000);
-  arguments[0] = "slurm";
-  arguments.erase(arguments.begin() + 3, arguments.begin() + 5);  // --workers
-  const fs::path path = scratch_ / "job.sh";
+  fs::path path = scratch_ / "job.sh";
   std::ofstream out(path);
   out << "#!/bin/bash\n#SBATCH --exclusive --requeue --open-mode=append --no-kill " << signal << "\n"
       << "#SBATCH --output=" << (scratch_ / "out").string() << "\n"
       << before << "\nexec " << rekindle();
-  for (const std::string& argument : arguments + more) out << " '" << argument << "'";
+  for (const std::string& argument : mnist_job("slurm", dir()) + more) out << " '" << argument << "'";
   out << "\n";
   return path;
 }
 
 fs::path SlurmRun::sleeper() const {
-  const fs::path path = scratch_ / "sleep.sh";
+  fs::path path = scratch_ / "sleep.sh";
   std::ofstream(path) << "#!/bin/bash\nexec sleep 600\n";
   return path;
 }
@@ -170,33 +166,33 @@ void SlurmRun::begin(const Arguments& sbatch_options, const Arguments& more, con
 }
 
 void SlurmRun::wait_for_step(std::uint64_t step) {
-  require(within(kLongest, [&] { return reached_step(dir()) >= step; }),
-          str("step ", step, " was not reached"));
+  wait_until([&] { return reached_step(dir()) >= step; }, [&] { return str("no step ", step); });
 }
 
 void SlurmRun::wait_until_printed(const std::string& words) {
-  require(within(kLongest, [&] { return printed(words); }), words);
+  wait_until([&] { return printed(words); }, [&] { return words; });
 }
 
 void SlurmRun::wait_for_restart(std::uint64_t restarts) {
   const auto running = [&] {
     return cluster_->restarts(job_) >= restarts && cluster_->state(job_) == "RUNNING";
   };
-  require(within(kLongest, running), cluster_->command({"scontrol", "show", "job", job_}));
-  require(within(kLongest, [&] { return attempts("slurm-begin").size() > restarts; }), "no attempt began");
+  wait_until(running, [&] { return cluster_->command({"scontrol", "show", "job", job_}); });
+  wait_until([&] { return attempts("slurm-begin").size() > restarts; }, [] { return "no attempt began"; });
   wait_for_steps(3);
 }
 
 void SlurmRun::wait_until_over() {
   const auto over = [&] {
-    const std::string state = cluster_->state(job_);
-    return state != "RUNNING" && state != "COMPLETING" && state != "PENDING" && processes_with(dir()).empty();
+    const auto facts = slurm::show_job(job_);
+    const bool waits = facts && (facts->state == "COMPLETING" || facts->state == "PENDING");
+    return facts && slurm::is_over(*facts) && !waits && processes_with(dir()).empty();
   };
-  require(within(kLongest, over), cluster_->command({"scontrol", "show", "job", job_}));
+  wait_until(over, [&] { return cluster_->command({"scontrol", "show", "job", job_}); });
 }
 
-std::vector<nlohmann::json> SlurmRun::attempts(const std::string& event) const {
-  std::vector<nlohmann::json> all = run::read_lines(run::Layout(dir()).attempts());
+std::vector<nlohmann::json> SlurmRun::attempts(const std::string& event, const fs::path& run_dir) {
+  std::vector<nlohmann::json> all = run::read_lines(run::Layout(run_dir).attempts());
   std::erase_if(all, [&](const nlohmann::json& line) { return line.value("event", "") != event; });
   return all;
 }

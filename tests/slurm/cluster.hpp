@@ -16,6 +16,9 @@ namespace rekindle::process_test {
 // Empty where a cluster can be started; else why not.
 std::string why_no_cluster();
 
+// A command's arguments of a job that trains on the small data set: "slurm" or "submit".
+Arguments mnist_job(const std::string& command, const fs::path& run_dir, int steps = 1000000);
+
 class Cluster {
  public:
   // `conf`: more lines of slurm.conf.
@@ -69,7 +72,8 @@ class SlurmRun : public ::testing::Test {
   void wait_for_restart(std::uint64_t restarts);  // and for a step after it
   void wait_until_over();
   // Lines of attempts.jsonl with this event.
-  std::vector<nlohmann::json> attempts(const std::string& event) const;
+  std::vector<nlohmann::json> attempts(const std::string& event) const { return attempts(event, dir()); }
+  static std::vector<nlohmann::json> attempts(const std::string& event, const fs::path& run_dir);
   // Asks the run to stop, finishes it at a step that it has not reached, and compares.
   void stop_and_compare();
   void finish_and_compare();

@@ -29,7 +29,7 @@ class SlurmExamples : public SlurmRun {
 };
 
 TEST_F(SlurmExamples, TimeLimitAndFillers) {
-  begin_example("time-limit.sh", {"--time=1", "--nodes=1"});
+  begin_example("time-limit.sh", {"--time=2", "--nodes=1"});
   const std::string filler = cluster_->submit({"--partition=low-now", "--time=10", "--output=/dev/null"},
                                               REKINDLE_SOURCE "/examples/slurm/filler.sh");
   wait_for_restart(1);
@@ -73,9 +73,7 @@ TEST_F(SlurmExamples, TaskPerGpu) {
 // ---- rekindle submit ----
 
 TEST_F(Slurm, Submitted_TheScriptIsKeptAndRunsAgain) {
-  Arguments arguments = mnist_run(dir(), 1, 1000000);
-  arguments[0] = "submit";
-  arguments.erase(arguments.begin() + 3, arguments.begin() + 5);  // --workers
+  const Arguments arguments = mnist_job("submit", dir());
   const Arguments options{"--",          "--nodes",   "2",
                           "--exclusive", "--time=10", "--output=" + (scratch_ / "new/out").string()};
   const Outcome printed = run(arguments + Arguments{"--print"} + options);
@@ -97,9 +95,7 @@ TEST_F(Slurm, Submitted_TheScriptIsKeptAndRunsAgain) {
 }
 
 TEST_F(Slurm, SubmittedWithFaults_EachHasItsLine) {
-  Arguments arguments = mnist_run(dir(), 1, 100);
-  arguments[0] = "submit";
-  arguments.erase(arguments.begin() + 3, arguments.begin() + 5);
+  const Arguments arguments = mnist_job("submit", dir(), 100);
   const Outcome warned = run(arguments + Arguments{"--", "--no-requeue", "--signal=USR1@10", "--hold"});
   EXPECT_EQ(warned.exit_code, 0) << warned.err;
   for (const char* words : {"--no-requeue", "not to the batch script"})

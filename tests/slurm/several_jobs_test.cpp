@@ -1,6 +1,7 @@
 // Jobs beside each other: arrays, and helpers of a run that come and go.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "base/text.hpp"
@@ -17,17 +18,13 @@ using Slurm = SlurmRun;
 
 TEST_F(Slurm, EachArrayTaskRequeuesOnlyItself) {
   const fs::path root = scratch_ / "seed-%a";
-  Arguments arguments = mnist_run(root, 1, 1000000);
   const fs::path path = scratch_ / "array.sh";
   std::ofstream out(path);
   out << "#!/bin/bash\n#SBATCH --requeue --open-mode=append --signal=B:USR1@30 --exclusive --nodes=1 "
          "--array=0-1\n"
-      << "#SBATCH --output=" << (scratch_ / "out-%a").string() << "\nexec " << rekindle()
-      << " slurm --seed $SLURM_ARRAY_TASK_ID";
-  for (std::size_t i = 1; i < arguments.size(); ++i) {
-    if (i < 3 || i > 4) out << " '" << arguments[i] << "'";
-  }
-  out << "\n";
+      << "#SBATCH --output=" << (scratch_ / "out-%a").string() << "\nexec " << rekindle();
+  for (const std::string& argument : mnist_job("slurm", root)) out << " '" << argument << "'";
+  out << " --seed $SLURM_ARRAY_TASK_ID\n";
   out.close();
   job_ = cluster_->submit({}, path);
   const fs::path first = scratch_ / "seed-0", second = scratch_ / "seed-1";
@@ -46,6 +43,70 @@ TEST_F(Slurm, EachArrayTaskRequeuesOnlyItself) {
   ASSERT_TRUE(eventually([&] { return processes_with(scratch_.path()).empty(); }));
 }
 
+// ---- a new job instead of a requeue ----
+
+class SlurmResubmit : public SlurmRun {
+ protected:
+  std::string conf() const override { return "JobRequeue=0"; }
+
+  // Signals the job (or one task of it), and waits for the job that follows it: its id.
+  std::string follow(const std::string& job, const fs::path& run_dir) {
+    const auto begun = [&] { return attempts("slurm-begin", run_dir); };
+    const std::size_t before = begun().size();
+    cluster_->command({"scancel", "--signal=USR1", "--batch", job});
+    EXPECT_TRUE(eventually([&] { return begun().size() > before; }));
+    const nlohmann::json last = begun().back();
+    EXPECT_EQ(last.value("why", ""), "resubmitted after asked to stop");
+    const std::uint64_t step = last.value("step", std::uint64_t{0});
+    EXPECT_TRUE(eventually([&] { return reached_step(run_dir) > step; }));
+    return last.value("job", "");
+  }
+  std::size_t jobs() const {
+    const std::string all = cluster_->command({"squeue", "--noheader", "--array"});
+    return static_cast<std::size_t>(std::count(all.begin(), all.end(), '\n'));
+  }
+};
+constexpr const char* kNoRequeue = "--no-requeue --nodes=1 --signal=B:USR1@30";
+
+TEST_F(SlurmResubmit, JobThatMayNotBeRequeued_FollowedByOneOther) {
+  job_ = cluster_->submit({}, script({"--on-limit", "resubmit"}, "", kNoRequeue));
+  wait_for_step(5);
+  EXPECT_FALSE(printed("warning")) << output();
+  const std::string first = job_;
+  job_ = follow(job_, dir());
+  EXPECT_NE(job_, first);
+  job_ = follow(job_, dir());
+  EXPECT_EQ(jobs(), 1U);
+  EXPECT_EQ(cluster_->restarts(job_), 0U);
+  stop_and_compare();
+}
+
+TEST_F(SlurmResubmit, SbatchSubmitsAndFails_StillOneOther) {
+  const fs::path bin = scratch_ / "bin";
+  fs::create_directories(bin);
+  std::ofstream(bin / "sbatch") << "#!/bin/bash\n/usr/bin/sbatch \"$@\"\necho lost >&2\nexit 1\n";
+  fs::permissions(bin / "sbatch", fs::perms::owner_all);
+  const std::string path = str("export PATH=", bin.string(), ":$PATH");
+  job_ = cluster_->submit({}, script({"--on-limit", "resubmit"}, path, kNoRequeue));
+  wait_for_step(5);
+  job_ = follow(job_, dir());
+  EXPECT_EQ(jobs(), 1U);
+  stop_and_compare();
+}
+
+TEST_F(SlurmResubmit, ArrayTask_FollowedByThatTaskAlone) {
+  run_dir_ = scratch_ / "seed-%a";
+  job_ = cluster_->submit({"--array=0-1"}, script({"--on-limit", "resubmit"}, "", kNoRequeue));
+  const fs::path first = scratch_ / "seed-0", second = scratch_ / "seed-1";
+  ASSERT_TRUE(eventually([&] { return reached_step(first) > 5 && reached_step(second) > 5; }));
+  const std::string next = follow(job_ + "_1", second);
+  EXPECT_TRUE(next.ends_with("_1")) << next;
+  EXPECT_EQ(jobs(), 2U);
+  EXPECT_EQ(cluster_->state(job_ + "_0"), "RUNNING");
+  cluster_->command({"scancel", "--me"});
+  ASSERT_TRUE(eventually([&] { return processes_with(scratch_.path()).empty(); }));
+}
+
 // ---- helpers that come and go ----
 
 // One base node, and two preemptible jobs that help it: the more there are, the fewer leaves each has.
@@ -58,10 +119,7 @@ TEST_F(Slurm, FillersComeAndArePreemptedAndComeBack_SameBits) {
       << " join " << dir().string() << "\n";
   const std::string first = cluster_->submit({"--nodelist=n2"}, filler);
   const std::string second = cluster_->submit({"--nodelist=n3"}, filler);
-  const auto trainers = [&] {
-    const auto lines = run::read_lines(run::Layout(dir()).metrics());
-    return lines.empty() ? 0 : lines.back().value("trainers", 0);
-  };
+  const auto trainers = [&] { return trainers_now(dir()); };
   ASSERT_TRUE(eventually([&] { return trainers() == 3; }));
   cluster_->take("n[2-3]");
   ASSERT_TRUE(eventually([&] { return trainers() == 1; }));

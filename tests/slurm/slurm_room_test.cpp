@@ -138,6 +138,21 @@ TEST(SlurmCommands, ConfigAndAddresses) {
   EXPECT_EQ(addresses.at("n2"), "b");
 }
 
+TEST(SlurmCommands, SuccessorIsOneThatWaitsForThisVeryJobAndHasItsName) {
+  const std::string text =
+      "12 (null) run\n"
+      "13 afterany:5(unfulfilled) other\n"
+      "14 afterany:55(unfulfilled) run\n"
+      "15 afterany:5_1(unfulfilled) run\n"
+      "16_[3] afterok:2(unfulfilled),afterany:7_3(unfulfilled) a run\n"
+      "17 singleton(unfulfilled) run\n";
+  EXPECT_EQ(parse_successor(text, "5", "run"), "");
+  EXPECT_EQ(parse_successor(text, "5", "other"), "13");
+  EXPECT_EQ(parse_successor(text, "5_1", "run"), "15");
+  EXPECT_EQ(parse_successor(text, "7_3", "a run"), "16_3");
+  EXPECT_EQ(parse_successor("rubbish\n\n x", "5", "run"), "");
+}
+
 // ---- why an attempt ends ----
 
 JobFacts facts(const std::string& state, const std::string& reason = "None", std::uint64_t restarts = 0) {
@@ -165,7 +180,8 @@ TEST(SlurmCause, EachIsToldFromTheOthers) {
   EXPECT_EQ(judge(saved(SIGTERM, facts("COMPLETING", "None", 1))), Cause::kRequeued);
   EXPECT_EQ(judge(saved(SIGTERM, facts("RUNNING"))), Cause::kOperator);
   EXPECT_EQ(judge(saved(SIGTERM)), Cause::kUnknown);
-  EXPECT_EQ(judge(saved(SIGUSR1, facts("RUNNING"))), Cause::kOperator);
+  for (const char* state : {"RUNNING", "SUSPENDED", "SIGNALING", "STOPPED", "RESIZING", "CONFIGURING"})
+    EXPECT_EQ(judge(saved(SIGUSR1, facts(state))), Cause::kOperator) << state;
   Seen preempted = saved(SIGTERM, facts("COMPLETING", "None", 1));
   preempted.preempting = true;
   EXPECT_EQ(judge(preempted), Cause::kPreemption);
@@ -176,6 +192,11 @@ TEST(SlurmCause, EachIsToldFromTheOthers) {
   late.signal = SIGTERM;
   late.facts = facts("RUNNING");
   EXPECT_EQ(judge(late), Cause::kOperator);  // it says nothing of the time that is left
+  Seen one_node = saved(SIGTERM, facts("RUNNING"));
+  one_node.some_nodes_alone = true;
+  EXPECT_EQ(judge(one_node), Cause::kNodeLeaves);
+  one_node.facts = facts("COMPLETING");
+  EXPECT_EQ(judge(one_node), Cause::kCancelled);
   EXPECT_EQ(judge(saved(0)), Cause::kOwnFault);
   Seen stopped = saved(0);
   stopped.stop_asked = true;
@@ -213,13 +234,15 @@ TEST(SlurmDeadline, AsSlurmAnswers) {
   EXPECT_FALSE(stop_deadline(stop, now));  // it may have been extended: Slurm is asked
   EXPECT_EQ(stop_deadline(stop, later), now + seconds(58));
   stop.terminated = now + seconds(1);
-  EXPECT_EQ(stop_deadline(stop, later), now + seconds(29));  // nobody says that it means nothing
+  EXPECT_EQ(stop_deadline(stop, later), now + seconds(25));  // nobody says that it means nothing
   stop.answer = facts("RUNNING");
+  EXPECT_FALSE(stop_deadline(stop, later));
+  stop.answer = facts("SIGNALING");  // the signal is still on its way to others
   EXPECT_FALSE(stop_deadline(stop, later));
   stop.answer->end = now + seconds(15);  // preemption
   EXPECT_EQ(stop_deadline(stop, later), now + seconds(13));
   stop.answer = facts("COMPLETING");
-  EXPECT_EQ(stop_deadline(stop, now), now + seconds(29));
+  EXPECT_EQ(stop_deadline(stop, now), now + seconds(25));
   stop.within = seconds(3);
   EXPECT_EQ(stop_deadline(stop, now), now + seconds(3));
 }
@@ -229,6 +252,7 @@ TEST(SlurmDeadline, AsSlurmAnswers) {
 struct FakeSlurm {
   std::uint64_t restarts = 0;
   int calls = 0, looks = 0;
+  bool sure = true;
   std::function<Result<JobFacts>(FakeSlurm&)> show = [](FakeSlurm& self) {
     return facts("RUNNING", "None", self.restarts);
   };
@@ -239,7 +263,12 @@ struct FakeSlurm {
   std::chrono::steady_clock::time_point now;
 
   Requeued requeue() {
-    const Queue queue{[this] { return ++looks, show(*this); }, [this] { return ++calls, ask(*this); },
+    const Queue queue{[this] { return ++looks, show(*this); },
+                      [this](bool) -> Result<bool> {
+                        ++calls;
+                        REKINDLE_CHECK(ask(*this));
+                        return sure;
+                      },
                       [this](milliseconds pause) { now += pause; }, [this] { return now; }};
     return requeue_once(queue, 0, milliseconds(60000));
   }
@@ -294,6 +323,33 @@ TEST(SlurmRequeue, RefusedForGood_GivenUp) {
   const Requeued done = slurm.requeue();
   EXPECT_FALSE(done.accepted);
   EXPECT_EQ(done.detail, "Access denied");
+}
+
+TEST(SlurmRequeue, BusyForAWhile_AskedAgain) {
+  FakeSlurm slurm;
+  slurm.ask = [](FakeSlurm& self) {
+    if (self.calls < 8) return Status(fail("Job submit limit is reached"));
+    ++self.restarts;
+    return Status();
+  };
+  EXPECT_TRUE(slurm.requeue().accepted);
+  EXPECT_EQ(slurm.calls, 8);
+}
+
+// Between the look and the call, which does nothing then.
+TEST(SlurmRequeue, CancelledMeanwhile_NotRequeued) {
+  FakeSlurm slurm;
+  slurm.sure = false;
+  slurm.show = [](FakeSlurm& self) -> Result<JobFacts> {
+    return facts(self.calls == 0 ? "RUNNING" : "COMPLETING");
+  };
+  slurm.ask = [](FakeSlurm&) { return Status(); };
+  EXPECT_FALSE(slurm.requeue().accepted);
+  EXPECT_EQ(slurm.calls, 1);
+  FakeSlurm accepted;
+  accepted.sure = false;
+  EXPECT_TRUE(accepted.requeue().accepted);
+  EXPECT_EQ(accepted.calls, 1);
 }
 
 TEST(SlurmRequeue, CancelledOrNotRequeuable_NotAsked) {
@@ -359,6 +415,11 @@ TEST(SlurmPreflight, EachFaultHasItsLine) {
   known = sound();
   known.lead_seconds = 90;
   EXPECT_THAT(lines_of(known), HasSubstr("too late"));
+  known = sound();
+  known.seconds_left = 61;
+  EXPECT_EQ(lines_of(known), "");
+  known.seconds_left = 60;
+  EXPECT_THAT(lines_of(known), HasSubstr("comes at once"));
   known = sound();
   known.least_cpus = 4;
   known.trainers_per_node = 2;

@@ -56,6 +56,20 @@ TEST_F(Slurm, OperatorRequeues_GoesOnOnce) {
   EXPECT_EQ(cluster_->restarts(job_), 1U);
 }
 
+// sbatch --nodes=2-4: another number in each attempt.
+TEST_F(Slurm, AsManyNodesAsThereAre_SameBits) {
+  begin({"--nodes=2-4"});
+  const std::string other =
+      cluster_->submit({"--exclusive", "--nodelist=n4", "--output=/dev/null"}, sleeper());
+  cluster_->command({"scontrol", "requeue", job_});
+  wait_for_restart(1);
+  EXPECT_EQ(cluster_->state(other), "RUNNING");
+  EXPECT_EQ(attempts("slurm-begin")[0]["nodes"], 4);
+  EXPECT_EQ(attempts("slurm-begin")[1]["nodes"], 3);
+  EXPECT_TRUE(eventually([&] { return trainers_now(dir()) == 3; }));
+  stop_and_compare();
+}
+
 TEST_F(Slurm, Cancelled_SavedWithinKillWaitAndNotRequeued) {
   begin({"--nodes=2"});
   const std::uint64_t before = reached_step(dir());
@@ -243,14 +257,72 @@ TEST_F(Slurm, SignalledWithAFullDisk_GoesOnFromTheCheckpointBefore) {
 
 // Nobody asked it to end, and it saves nothing new: that must not go on all night.
 TEST_F(Slurm, ThreeAttemptsThatEndByThemselves_GivenUp) {
-  job_ = cluster_->submit({"--nodes=1"}, script({"--min-trainers", "2", "--gather-time", "3s"}));
+  job_ = cluster_->submit({"--nodes=1"}, script({"--min-trainers", "2", "--gather-time", "20s"}));
   wait_until_over();
   EXPECT_EQ(cluster_->restarts(job_), 2U);
   EXPECT_EQ(cluster_->state(job_), "FAILED");
-  EXPECT_TRUE(printed("3 attempts in a row ended by themselves at step 0"));
+  EXPECT_TRUE(printed("3 attempts in a row saved nothing beyond step 0"));
   ASSERT_EQ(attempts("slurm-end").size(), 3U);
   EXPECT_EQ(attempts("slurm-end")[0]["cause"], "own fault");
   EXPECT_EQ(attempts("slurm-begin")[2]["why"], "requeued after own fault");
+}
+
+// No step fits into the time that the job has.
+TEST_F(Slurm, ThreeTimeLimitsWithoutAStep_GivenUp) {
+  job_ = cluster_->submit({"--nodes=1", "--time=10"}, script({"--min-trainers", "2"}));
+  for (std::size_t attempt = 1; attempt <= 3; ++attempt) {
+    ASSERT_TRUE(eventually([&] { return attempts("slurm-begin").size() == attempt; }));
+    cluster_->command({"scancel", "--signal=USR1", "--batch", job_});
+    ASSERT_TRUE(eventually([&] { return attempts("slurm-end").size() == attempt; })) << output();
+    EXPECT_EQ(attempts("slurm-end").back()["cause"], "time limit");
+  }
+  wait_until_over();
+  EXPECT_EQ(cluster_->restarts(job_), 2U);
+  EXPECT_TRUE(printed("3 attempts in a row saved nothing beyond step 0"));
+}
+
+// As when one of its nodes is shut down in good order: all that runs there is asked to end.
+TEST_F(Slurm, TasksOfOneNodeTerminated_RequeuedOnce) {
+  begin({"--nodes=3"});
+  const std::string head = attempts("slurm-begin")[0].value("node", "n1");
+  const std::uint64_t before = reached_step(dir());
+  for (const pid_t pid : cluster_->tasks_on(head == "n3" ? "n2" : "n3")) ::kill(pid, SIGTERM);
+  wait_for_restart(1);
+  EXPECT_EQ(attempts("slurm-end")[0]["cause"], "a node is shut down");
+  EXPECT_GE(attempts("slurm-begin")[1]["step"], before);
+  stop_and_compare();
+  EXPECT_EQ(cluster_->restarts(job_), 1U);
+}
+
+// What worked in the first attempt is the node's fault in the next, and may be over soon.
+TEST_F(Slurm, DataGoneForAWhile_GoesOnWhenItIsBack) {
+  const fs::path link = scratch_ / "data";
+  fs::create_directory_symlink(mnist_data(), link);
+  begin({"--nodes=1"}, {"--data", link});
+  fs::remove(link);
+  cluster_->command({"scontrol", "requeue", job_});
+  ASSERT_TRUE(eventually([&] { return cluster_->restarts(job_) == 2; })) << output();
+  fs::create_directory_symlink(mnist_data(), link);
+  ASSERT_TRUE(eventually([&] { return attempts("slurm-begin").size() == 2; }));
+  EXPECT_EQ(attempts("slurm-end")[1]["cause"], "own fault");
+  wait_for_steps(5);
+  stop_and_compare();
+}
+
+// Slurm ends the attempt before the run has heard of the stop: the next one must not train on.
+TEST_F(Slurm, StoppedAndRequeuedAtOnce_StaysStopped) {
+  begin({"--nodes=1"});
+  for (const pid_t pid : parts_of(dir(), "coordinator")) ::kill(pid, SIGSTOP);
+  EXPECT_EQ(run({"stop", dir()}).exit_code, 0);
+  cluster_->command({"scontrol", "requeue", job_});
+  ASSERT_TRUE(eventually([&] { return cluster_->restarts(job_) == 1; }));
+  wait_until_over();
+  EXPECT_EQ(cluster_->restarts(job_), 1U);
+  EXPECT_TRUE(printed("rekindle stop was asked of the attempt before"));
+  EXPECT_EQ(attempts("slurm-end").back()["cause"], "rekindle stop");
+  job_ = cluster_->submit({}, script());
+  wait_for_steps(5);
+  stop_and_compare();
 }
 
 // The next attempt is another job: nothing of the old one may be in its way.
@@ -269,26 +341,23 @@ TEST_F(Slurm, BatchScriptKilled_TheNextJobGoesOnFromTheLastCommit) {
 
 // ---- preemption that gives time ----
 
-TEST_F(Slurm, PreemptedWithGrace_SavedBeforeTheGraceIsOver) {
-  begin({"--nodes=2", "--partition=low", "--nodelist=n[1-2]"});
-  cluster_->take("n[1-2]");
-  wait_for_restart(1);
-  EXPECT_EQ(attempts("slurm-end").front()["cause"], "preemption");
-  stop_and_compare();
-  EXPECT_EQ(cluster_->restarts(job_), 1U);
-}
+class SlurmGrace : public SlurmRun {
+ protected:
+  void preempt_and_compare() {
+    begin({"--nodes=2", "--partition=low", "--nodelist=n[1-2]"});
+    cluster_->take("n[1-2]");
+    wait_for_restart(1);
+    EXPECT_EQ(attempts("slurm-end").front()["cause"], "preemption");
+    stop_and_compare();
+    EXPECT_EQ(cluster_->restarts(job_), 1U);
+  }
+};
+TEST_F(SlurmGrace, PreemptedWithGrace_SavedBeforeTheGraceIsOver) { preempt_and_compare(); }
 
-class SlurmUserSignal : public SlurmRun {
+class SlurmUserSignal : public SlurmGrace {
   std::string conf() const override { return "SlurmctldParameters=preempt_send_user_signal"; }
 };
-TEST_F(SlurmUserSignal, PreemptedWithGrace_SavedAtTheSignal) {
-  begin({"--nodes=2", "--partition=low", "--nodelist=n[1-2]"});
-  cluster_->take("n[1-2]");
-  wait_for_restart(1);
-  EXPECT_EQ(attempts("slurm-end").front()["cause"], "preemption");
-  stop_and_compare();
-  EXPECT_EQ(cluster_->restarts(job_), 1U);
-}
+TEST_F(SlurmUserSignal, PreemptedWithGrace_SavedAtTheSignal) { preempt_and_compare(); }
 
 // ---- an attempt that does not know that it is over ----
 

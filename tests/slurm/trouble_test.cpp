@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_F(Slurm, PreemptedWithGraceAndASlowSlurm_Requeued) {
   begin({"--nodes=2", "--partition=low", "--nodelist=n[1-2]"}, {},
         with_scontrol(scratch_ / "bin", "[[ -e $0.slow ]] && sleep 10"));
-  std::ofstream(scratch_ / "bin" / "scontrol.slow");
+  std::ofstream(scratch_ / "bin" / "scontrol.slow") << "yes";
   cluster_->take("n[1-2]");
   // By itself, or by Slurm when the grace is over, whoever is first.
   wait_for_restart(1);
