@@ -58,6 +58,8 @@ TEST_P(KeptLeaves, OfTheStepThatADeathBrokeOff) {
   ASSERT_NO_FATAL_FAILURE(begin(3, {"--exchange", GetParam()}));
   bool kept = false;
   for (int tries = 1; tries <= 40 && !kept; ++tries) {
+    // A newcomer that is still on its way to its first leaf has the others wait before theirs.
+    ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));
     const pid_t trainer = parts_of(dir(), "trainer").back();
     ::kill(trainer, SIGSTOP);
     std::uint64_t reached = 0;
