@@ -38,8 +38,11 @@ Result<CoordinatorConfig> survey(const run::Layout& layout, const Job& job, std:
   for (const checkpoint::CheckpointId& id : committed) {
     if (id.step > job.steps) continue;  // --steps was lowered below it
     Restorable restorable{id.directory_name(), id.step, ""};
-    // A manifest that cannot be read is found out by the trainers that try it.
-    if (auto manifest = checkpoint::read_manifest(checkpoint::directory_of(layout.root(), id))) {
+    // A manifest that cannot be read is found out by the trainers that try it; one of another format version
+    // is an error, for nothing is wrong with that checkpoint.
+    const auto manifest = checkpoint::read_manifest(checkpoint::directory_of(layout.root(), id));
+    if (!manifest && manifest.error().code == ExitCode::kConfig) return forward_error(manifest.error());
+    if (manifest) {
       restorable.fingerprint = manifest->fingerprint;
       REKINDLE_CHECK(check_identity(job, restorable.checkpoint, manifest->identity));
     }

@@ -75,6 +75,8 @@ struct Reading {
 // storage is.
 Result<ShardEntry> write_shard(const fs::path& run_dir, const CheckpointId& id, const State& state,
                                const ChunkHashes& chunks, int shards, int shard, const Reading& reading = {});
+// Whether write_shard() failed because the state in memory is not what it was when it was hashed.
+bool is_changed_state(const Error& error);
 
 // The commit: writes the manifest beside the shards, fsyncs, renames. Refuses when a shard is missing from
 // the list, the shards do not tile every tensor, or a file is not there with its size. Files of other nodes
@@ -82,6 +84,7 @@ Result<ShardEntry> write_shard(const fs::path& run_dir, const CheckpointId& id, 
 Status commit(const fs::path& run_dir, const Manifest& manifest, std::chrono::milliseconds patience = {});
 
 // Verifies its own checksum. Waits up to `patience` for a manifest that another node has written.
+// ExitCode::kConfig: it is of another format version.
 Result<Manifest> read_manifest(const fs::path& checkpoint_dir, std::chrono::milliseconds patience = {});
 // Committed checkpoints (a manifest is there; not yet verified), newest (highest step, then term, generation)
 // first.
@@ -92,9 +95,13 @@ Result<bool> is_committed(const fs::path& run_dir, const CheckpointId& id);
 fs::path directory_of(const fs::path& run_dir, const CheckpointId& id);
 
 // Reads part_of(tensors, parts, part) into `state` (whose specs must equal the manifest's) and checks it
-// against its checksums; what it has read is rubbish if it fails. Never calls libhdf5.
+// against its checksums; what it has read is rubbish if it fails. Never calls libhdf5. Files of other nodes
+// may be seen late: it waits for each up to `patience`. ExitCode::kConfig: `state` is another model's.
 Status read_part(const fs::path& checkpoint_dir, const Manifest& manifest, int parts, int part,
-                 const State& state);
+                 const State& state, std::chrono::milliseconds patience = {});
+// Whether reading failed because of what is in the checkpoint: a checksum, a size, a file that is not there.
+// All else (I/O errors, another format or model) says nothing of its bytes.
+bool is_damage(const Error& error);
 
 // Every shard is there as a plain file with its size.
 Status check_files(const fs::path& checkpoint_dir, const Manifest& manifest);

@@ -7,6 +7,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "checkpoint/failure.hpp"
 #include "checkpoint/manifest_check.hpp"
 #include "checkpoint/manifest_text.hpp"
 #include "checkpoint/names.hpp"
@@ -14,11 +15,6 @@
 
 namespace rekindle::checkpoint {
 namespace {
-
-tl::unexpected<Error> damaged(const fs::path& path, Error error) {
-  error.what = str(path.string(), " is damaged: ", error.what);
-  return forward_error(std::move(error));
-}
 
 // A directory with a checkpoint's name must hold that checkpoint: a manifest that was copied there is
 // refused.
@@ -72,35 +68,38 @@ Status commit(const fs::path& run_dir, const Manifest& manifest, std::chrono::mi
 
 namespace {
 
-// Missing is only what is missing from a folder that is there: else the storage is away.
-Error no_manifest(const fs::path& checkpoint_dir, const fs::path& manifest) {
-  std::error_code seen, around;
-  std::ignore = fs::status(manifest, seen);
+// Missing is only what is missing from a folder that is there: else the storage is away. `seen`: what the
+// look at the manifest said; another look might say something else.
+Error no_manifest(const fs::path& checkpoint_dir, const std::error_code& seen) {
+  std::error_code around;
   const bool there = fs::is_directory(checkpoint_dir.parent_path(), around);
-  const bool away =
-      (seen && seen != std::errc::no_such_file_or_directory && seen != std::errc::not_a_directory) || !there;
-  const std::string why = !away   ? "it has no manifest.json"
-                          : there ? seen.message()
-                                  : "its folder is not there: is the storage?";
-  return {ExitCode::kGaveUp, str(checkpoint_dir.string(), " is not a committed checkpoint"), why, away};
+  const bool missing =
+      !seen || seen == std::errc::no_such_file_or_directory || seen == std::errc::not_a_directory;
+  if (there && missing) return no_manifest_error(checkpoint_dir);
+  return {ExitCode::kGaveUp, str(checkpoint_dir.string(), kNotCommitted),
+          there ? seen.message() : "its folder is not there: is the storage?", true};
 }
 
 }  // namespace
 
 Result<Manifest> read_manifest(const fs::path& checkpoint_dir, std::chrono::milliseconds patience) {
   const fs::path path = checkpoint_dir / kManifestFile;
+  std::ignore = await_file(path, patience);
   std::error_code code;
-  if (!await_file(path, patience) || !fs::is_regular_file(path, code))
-    return forward_error(no_manifest(checkpoint_dir, path));
+  if (!fs::is_regular_file(path, code)) return forward_error(no_manifest(checkpoint_dir, code));
   const auto bytes = fs::file_size(path, code);
-  if (code) return forward_error(no_manifest(checkpoint_dir, path));
-  if (bytes > kMaxManifestBytes)
-    return damaged(path, {ExitCode::kGaveUp, str("it has ", bytes, " bytes"), {}});
+  if (code) return forward_error(no_manifest(checkpoint_dir, code));
+  if (bytes > kMaxManifestBytes) return damaged(path, str("it has ", bytes, " bytes"));
   REKINDLE_TRY(const std::string text, read_text(path));
   auto manifest = parse_manifest(text);
-  if (!manifest) return damaged(path, manifest.error());
-  if (Status status = check_manifest(*manifest); !status) return damaged(path, status.error());
-  if (Status status = check_place(checkpoint_dir, *manifest); !status) return damaged(path, status.error());
+  if (!manifest && manifest.error().code == ExitCode::kConfig) {  // it is whole, and not ours to read
+    manifest.error().what = str(path.string(), ": ", manifest.error().what);
+    return forward_error(std::move(manifest.error()));
+  }
+  if (!manifest) return damaged(path, manifest.error().line());
+  if (Status status = check_manifest(*manifest); !status) return damaged(path, status.error().line());
+  if (Status status = check_place(checkpoint_dir, *manifest); !status)
+    return damaged(path, status.error().line());
   return manifest;
 }
 

@@ -180,7 +180,9 @@ Result<Manifest> manifest_from(const Json& json) {
   REKINDLE_TRY(const std::uint64_t version, number_in(json, "version"));
   if (format != kFormat) return bad_field("format");
   if (version != kFormatVersion)
-    return fail(str("format version ", version, " is not known"), "use the rekindle that wrote it");
+    return fail(ExitCode::kConfig,
+                str("its format is version ", version, ", this program knows version ", kFormatVersion),
+                "use the rekindle that wrote it");
   Manifest manifest;
   REKINDLE_TRY(manifest.id.step, number_in(json, "step"));
   REKINDLE_TRY(manifest.id.term, number_in(json, "term"));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "checkpoint/block_file.hpp"
+#include "checkpoint/failure.hpp"
 
 namespace rekindle::checkpoint {
 
@@ -52,7 +53,7 @@ void ReadAhead::run() {
     if (!buffer) break;
     Block block{std::move(*buffer), begin, std::min<std::uint64_t>(kBlockBytes, layout_.bytes - begin)};
     if (!fill(next_piece, begin, {block.buffer.data(), block.size})) {
-      fail_with("the state has changed since it was hashed: a program's or the memory's fault");
+      fail_with(changed_state_error());
       break;
     }
     const std::lock_guard lock(mutex_);
@@ -90,9 +91,9 @@ bool ReadAhead::fill(std::size_t& next_piece, std::uint64_t begin, std::span<std
   return true;
 }
 
-void ReadAhead::fail_with(const char* why) {
+void ReadAhead::fail_with(Error why) {
   const std::lock_guard lock(mutex_);
-  failed_ = why;
+  failed_ = std::move(why);
   filled_.notify_one();
 }
 
@@ -113,7 +114,7 @@ std::optional<BlockBuffer> ReadAhead::take_buffer() {
     }
   }
   if (buffers_.empty()) {
-    failed_ = "no memory for a copy of the state";
+    failed_ = Error{ExitCode::kGaveUp, "no memory for a copy of the state", {}};
     filled_.notify_one();
     return std::nullopt;
   }
@@ -125,8 +126,8 @@ std::optional<BlockBuffer> ReadAhead::take_buffer() {
 
 Result<ReadAhead::Block> ReadAhead::next() {
   std::unique_lock lock(mutex_);
-  filled_.wait(lock, [this] { return !blocks_.empty() || failed_ != nullptr; });
-  if (blocks_.empty()) return fail(failed_);
+  filled_.wait(lock, [this] { return !blocks_.empty() || failed_.has_value(); });
+  if (blocks_.empty()) return forward_error(*failed_);
   Block block = std::move(blocks_.front());
   blocks_.pop_front();
   return block;

@@ -81,7 +81,7 @@ class ReadAhead {
   // False if a chunk is not what it should be.
   bool fill(std::size_t& next_piece, std::uint64_t begin, std::span<std::byte> block);
   std::optional<BlockBuffer> take_buffer();
-  void fail_with(const char* why);
+  void fail_with(Error why);
 
   const Layout& layout_;
   const std::vector<Piece>& pieces_;
@@ -95,7 +95,7 @@ class ReadAhead {
   std::vector<BlockBuffer> buffers_;  // that nobody uses
   std::uint64_t in_use_ = 0;          // buffers that are filled, or being written
   bool given_up_ = false;
-  const char* failed_ = nullptr;
+  std::optional<Error> failed_;
   std::thread thread_;  // last: it uses all of the above
 };
 

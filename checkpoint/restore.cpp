@@ -8,6 +8,8 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "checkpoint/failure.hpp"
+#include "checkpoint/names.hpp"
 
 namespace rekindle::checkpoint {
 namespace {
@@ -15,7 +17,9 @@ namespace {
 // Reads the shards of one checkpoint, whose sizes must be right.
 class ShardReader {
  public:
-  explicit ShardReader(fs::path checkpoint_dir) : directory_(std::move(checkpoint_dir)) {}
+  // Files of other nodes may be seen late: it waits for each up to `patience`.
+  explicit ShardReader(fs::path checkpoint_dir, std::chrono::milliseconds patience = {})
+      : directory_(std::move(checkpoint_dir)), patience_(patience) {}
 
   Status read(const ShardEntry& shard, std::uint64_t offset, std::span<std::byte> out) {
     if (&shard != open_) REKINDLE_CHECK(open(shard));
@@ -27,19 +31,29 @@ class ShardReader {
   Status open(const ShardEntry& shard) {
     open_ = nullptr;
     path_ = directory_ / shard.file;
-    REKINDLE_TRY(fd_, open_file(path_, O_RDONLY | O_NONBLOCK));  // nonblocking: it might be a pipe
+    std::ignore = await_file(path_, patience_);
+    auto opened = open_file(path_, O_RDONLY | O_NONBLOCK);  // nonblocking: it might be a pipe
+    if (!opened) return forward_error(missing(std::move(opened.error())));
+    fd_ = std::move(*opened);
     struct stat info {};
     if (::fstat(fd_.get(), &info) != 0) return forward_error(errno_error("cannot stat", path_));
     if (!S_ISREG(info.st_mode) || static_cast<std::uint64_t>(info.st_size) != shard.bytes) {
-      return fail(str(path_.string(), " is damaged: it has ", info.st_size, " bytes, the manifest says ",
-                      shard.bytes));
+      return damaged(path_, str("it has ", info.st_size, " bytes, the manifest says ", shard.bytes));
     }
     ::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
     open_ = &shard;
     return {};
   }
 
+  // Damage is only what is missing from a checkpoint that is there: else the storage is away.
+  Error missing(Error error) const {
+    std::error_code code;
+    if (error.by_system || !fs::exists(directory_ / kManifestFile, code)) return error;
+    return damaged_error(path_, "it is not there");
+  }
+
   const fs::path directory_;
+  const std::chrono::milliseconds patience_;
   fs::path path_;
   Fd fd_;
   const ShardEntry* open_ = nullptr;
@@ -98,10 +112,10 @@ Status read_chunk(ShardReader& reader, const Manifest& manifest, const StoredChu
                   std::span<std::byte> out) {
   REKINDLE_CHECK(reader.read(*chunk.shard, chunk.offset, out));
   if (hash128(out) == chunk.hash) return {};
-  return fail(str(reader.path().string(), " is damaged: rows ", chunk.slice.first_row, " to ",
-                  chunk.slice.first_row + chunk.slice.rows - 1, " of ",
-                  manifest.contents.tensors[chunk.slice.tensor].name, " (bytes ", chunk.offset, " to ",
-                  chunk.offset + chunk.bytes - 1, ") do not match their checksum"));
+  return damaged(reader.path(),
+                 str("rows ", chunk.slice.first_row, " to ", chunk.slice.first_row + chunk.slice.rows - 1,
+                     " of ", manifest.contents.tensors[chunk.slice.tensor].name, " (bytes ", chunk.offset,
+                     " to ", chunk.offset + chunk.bytes - 1, ") do not match their checksum"));
 }
 
 // Everything in a shard that is in no dataset.
@@ -124,18 +138,20 @@ Status verify_frame(ShardReader& reader, const ShardEntry& shard) {
   }
   REKINDLE_CHECK(hash_until(shard.bytes));
   if (hasher.digest() == shard.frame) return {};
-  return fail(str(reader.path().string(), " is damaged: its headers do not match their checksum"));
+  return damaged(reader.path(), "its headers do not match their checksum");
 }
 
 Status check_specs(const Manifest& manifest, const State& state) {
   const StateSpec& tensors = manifest.contents.tensors;
   if (state.size() != tensors.size()) {
-    return fail(str("the checkpoint has ", tensors.size(), " tensors, the model has ", state.size()),
+    return fail(ExitCode::kConfig,
+                str("the checkpoint has ", tensors.size(), " tensors, the model has ", state.size()),
                 "restore with the model and optimizer that wrote it");
   }
   for (std::size_t i = 0; i < state.size(); ++i) {
     if (state[i].spec != tensors[i] || state[i].bytes.size() != state[i].spec.bytes()) {
-      return fail(str("tensor ", state[i].spec.name, " differs from the checkpoint's ", tensors[i].name,
+      return fail(ExitCode::kConfig,
+                  str("tensor ", state[i].spec.name, " differs from the checkpoint's ", tensors[i].name,
                       " in name, type, shape or role"),
                   "restore with the model and optimizer that wrote it");
     }
@@ -146,9 +162,9 @@ Status check_specs(const Manifest& manifest, const State& state) {
 }  // namespace
 
 Status read_part(const fs::path& checkpoint_dir, const Manifest& manifest, int parts, int part,
-                 const State& state) {
+                 const State& state, std::chrono::milliseconds patience) {
   REKINDLE_CHECK(check_specs(manifest, state));
-  ShardReader reader(checkpoint_dir);
+  ShardReader reader(checkpoint_dir, patience);
   for (const StoredChunk& chunk : stored_chunks(manifest, parts, part))
     REKINDLE_CHECK(read_chunk(reader, manifest, chunk, bytes_of(state, chunk.slice)));
   return {};

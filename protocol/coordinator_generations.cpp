@@ -78,6 +78,7 @@ void Coordinator::judge_generation() {
     const Parked& parked = *found->second.parked;
     if (parked.reason == ParkReason::kNonFinite)
       return give_up({70, parked.detail, str("lower --lr or look at the data; ", resume_hint())});
+    if (parked.reason == ParkReason::kUnsuitable) return give_up({78, parked.detail, ""});
     if (parked.reason == ParkReason::kRestoreFailed) restore_error = parked.detail;
     if (parked.reason == ParkReason::kUnreadable) read_error = parked.detail;
     if (parked.reason == ParkReason::kStatesDiffer) {
@@ -106,8 +107,8 @@ std::vector<Restorable>::iterator Coordinator::restored() {
                       [this](const Restorable& each) { return each.checkpoint == restored_; });
 }
 
-// Storage that is away for a while must not cost checkpoints: it is tried again, and what cannot be read
-// stays where it is.
+// Storage that is away for a while, or a device that fails, must not cost checkpoints: it is tried again, and
+// what cannot be restored stays where it is.
 void Coordinator::restore_unreadable(const std::string& why) {
   const auto found = restored();
   if (found == config_.restorable.end()) return;
@@ -115,13 +116,13 @@ void Coordinator::restore_unreadable(const std::string& why) {
   if (read_tries_ < kReadTries) {
     hold_until_ = now_ + kReadPause * (1 << read_tries_++);
     return emit(
-        Warn{str("checkpoint ", bad.checkpoint, " could not be read (", why, "); it is tried again")});
+        Warn{str("checkpoint ", bad.checkpoint, " could not be restored (", why, "); it is tried again")});
   }
   read_tries_ = 0;
   if (config_.restorable.size() == 1)
-    return give_up({70, str("checkpoint ", bad.checkpoint, " cannot be read: ", why),
-                    "mend the storage, then run the same command again: no checkpoint was touched"});
-  emit(Warn{str("checkpoint ", bad.checkpoint, " cannot be read (", why,
+    return give_up({70, str("checkpoint ", bad.checkpoint, " cannot be restored: ", why),
+                    "mend that, then run the same command again: no checkpoint was touched"});
+  emit(Warn{str("checkpoint ", bad.checkpoint, " cannot be restored (", why,
                 "); it stays where it is, and the one before is used")});
   config_.restorable.erase(found);
 }
@@ -144,6 +145,8 @@ void Coordinator::restore_failed(const std::string& why) {
   emit(SetAside{bad.checkpoint});
   config_.restorable.erase(found);
   restore_tries_ = 0;
+  if (config_.restorable.empty())
+    emit(Warn{"no checkpoint of this run is left that is whole: it begins again with its initial values"});
 }
 
 // The replicas are not alike: nothing that anybody holds in memory can be trusted.

@@ -18,6 +18,8 @@ const char* words(ParkReason reason) {
       return "restore failed";
     case ParkReason::kUnreadable:
       return "checkpoint unreadable";
+    case ParkReason::kUnsuitable:
+      return "checkpoint unsuitable";
     case ParkReason::kExchangeFailed:
       return "exchange failed";
     case ParkReason::kNonFinite:

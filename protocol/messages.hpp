@@ -99,8 +99,9 @@ enum class ParkReason {
   kCut,             // as agreed with the other ranks
   kFinished,        // the last step is done
   kAborted,         // told to
-  kRestoreFailed,   // the checkpoint is not what it should be
-  kUnreadable,      // the checkpoint could not be read: that says nothing of it
+  kRestoreFailed,   // the checkpoint is damaged
+  kUnreadable,      // the checkpoint could not be restored: that says nothing of it
+  kUnsuitable,      // the checkpoint is whole, and of another format or model
   kExchangeFailed,  // a peer died or broke off
   kNonFinite,       // the loss is not a number
   kStatesDiffer,    // the ranks' state hashes are not alike
@@ -111,6 +112,7 @@ NLOHMANN_JSON_SERIALIZE_ENUM(ParkReason, {{ParkReason::kCut, "cut"},
                                           {ParkReason::kAborted, "aborted"},
                                           {ParkReason::kRestoreFailed, "restore-failed"},
                                           {ParkReason::kUnreadable, "unreadable"},
+                                          {ParkReason::kUnsuitable, "unsuitable"},
                                           {ParkReason::kExchangeFailed, "exchange-failed"},
                                           {ParkReason::kNonFinite, "non-finite"},
                                           {ParkReason::kStatesDiffer, "states-differ"},

@@ -27,16 +27,18 @@ Result<std::uint64_t> restore(model::Replica& replica, exchange::Exchange& excha
   REKINDLE_TRY(const Manifest manifest, checkpoint::read_manifest(checkpoint_dir, kNamesAreSeenWithin));
   const State state = replica.state();
   if (checkpoint::spec_of(state) != manifest.contents.tensors) {
-    return fail(ExitCode::kConfig, str(checkpoint_dir.string(), " holds another model's tensors"));
+    return fail(ExitCode::kConfig, str(checkpoint_dir.string(), " holds another model's tensors"),
+                "use the rekindle and the options that wrote it");
   }
-  REKINDLE_CHECK(checkpoint::read_part(checkpoint_dir, manifest, ranks, rank, state));
+  REKINDLE_CHECK(checkpoint::read_part(checkpoint_dir, manifest, ranks, rank, state, kNamesAreSeenWithin));
   std::vector<std::vector<std::span<std::byte>>> pieces(static_cast<std::size_t>(ranks));
   for (int r = 0; r < ranks; ++r) pieces[static_cast<std::size_t>(r)] = part_of(state, ranks, r);
   REKINDLE_CHECK(exchange.all_gather(pieces));
   const std::string digest = checkpoint::state_digest(manifest.id.step, state).hex();
+  // Each part was right when it had been read: not the files are wrong, but a memory or the way between two.
   if (digest != manifest.digest) {
-    return fail(str("the state in ", checkpoint_dir.string(), " has digest ", digest, ", its manifest says ",
-                    manifest.digest));
+    return fail(str("what was read of ", checkpoint_dir.string(), " has digest ", digest,
+                    " once all have it, not ", manifest.digest, ": suspect a memory or the network"));
   }
   REKINDLE_CHECK(replica.upload());
   return manifest.id.step;

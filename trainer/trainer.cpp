@@ -203,7 +203,8 @@ class Trainer {
   }
 
   Parked parked(const Start& start, const Error& error, ParkReason reason) {
-    if (reason == ParkReason::kRestoreFailed && error.by_system) reason = ParkReason::kUnreadable;
+    if (reason == ParkReason::kRestoreFailed && !checkpoint::is_damage(error))
+      reason = error.code == ExitCode::kConfig ? ParkReason::kUnsuitable : ParkReason::kUnreadable;
     if (exchange::is_aborted(error)) reason = ParkReason::kAborted;
     const int peer = exchange::failed_rank(error);
     if (peer >= 0) reason = ParkReason::kExchangeFailed;

@@ -1,4 +1,5 @@
 #include <functional>
+#include <thread>
 
 #include "fixture.hpp"
 #include "resign.hpp"
@@ -111,7 +112,6 @@ TEST_F(Commit, WrongFieldsBehindARightChecksum_AreRefused) {
   const std::string whole = *read_text(path);
   const std::vector<std::pair<std::string, std::string>> changes = {
       {"\"rekindle-checkpoint\"", "\"other\""},
-      {"\"version\": 2", "\"version\": 1"},
       {"\"step\": 5", "\"step\": 6"},
       {"\"step\": 5", "\"step\": -5"},
       {"\"step\": 5", "\"step\": 5.0"},
@@ -138,13 +138,50 @@ TEST_F(Commit, WrongFieldsBehindARightChecksum_AreRefused) {
     const auto place = text.find(from);
     ASSERT_NE(place, std::string::npos) << from;
     ASSERT_TRUE(replace_file(path, resigned(text.replace(place, from.size(), to))));
-    EXPECT_FALSE(read_manifest(directory)) << to;
+    const auto read = read_manifest(directory);
+    ASSERT_FALSE(read) << to;
+    EXPECT_TRUE(is_damage(read.error())) << read.error().line();
   }
   ASSERT_TRUE(replace_file(path, resigned(std::string(100000, '[') + whole)));
   EXPECT_FALSE(read_manifest(directory));
   std::string text = whole;  // what a later version may add
   ASSERT_TRUE(replace_file(path, resigned(text.insert(2, "  \"note\": 1,\n"))));
   EXPECT_TRUE(read_manifest(directory));
+}
+
+TEST_F(Commit, AnotherFormatVersion_IsNoDamage) {
+  ASSERT_TRUE(commit(run_dir, manifest));
+  std::string text = *read_text(directory / "manifest.json");
+  const auto place = text.find("\"version\": 2");
+  ASSERT_TRUE(replace_file(directory / "manifest.json", resigned(text.replace(place + 11, 1, "1"))));
+  const auto read = read_manifest(directory);
+  ASSERT_FALSE(read);
+  EXPECT_FALSE(is_damage(read.error()));
+  EXPECT_EQ(read.error().code, ExitCode::kConfig);
+  EXPECT_NE(read.error().what.find("version 1"), std::string::npos) << read.error().line();
+}
+
+TEST_F(Commit, AnotherModelsState_IsNoDamage) {
+  ASSERT_TRUE(commit(run_dir, manifest));
+  OwnedState other(mixed_spec());
+  const Status status = read_part(directory, manifest, 1, 0, other.state);
+  ASSERT_FALSE(status);
+  EXPECT_FALSE(is_damage(status.error()));
+  EXPECT_EQ(status.error().code, ExitCode::kConfig);
+}
+
+// Network storage shows a file of another node some time after the manifest that names it.
+TEST_F(Commit, ShardThatIsSeenLate_IsWaitedForAndNoDamage) {
+  ASSERT_TRUE(commit(run_dir, manifest));
+  const fs::path shard = directory / manifest.shards[0].file, away = run_dir / "away";
+  fs::rename(shard, away);
+  OwnedState back(small_spec(), 9);
+  const Status at_once = read_part(directory, manifest, 1, 0, back.state);
+  ASSERT_FALSE(at_once);
+  EXPECT_TRUE(is_damage(at_once.error())) << at_once.error().line();
+  const std::jthread other_node([&] { fs::rename(away, shard); });
+  const Status status = read_part(directory, manifest, 1, 0, back.state, kNamesAreSeenWithin);
+  EXPECT_TRUE(status) << status.error().line();
 }
 
 TEST_F(Commit, GarbageInsteadOfAReport_IsAnError) {
@@ -159,10 +196,12 @@ TEST_F(Commit, ManifestThatIsNotThere_MissingOnlyWhereItsFolderCanBeRead) {
   const auto missing = read_manifest(directory_of(run_dir, {5, 1, 1}));
   ASSERT_FALSE(missing);
   EXPECT_FALSE(missing.error().by_system);
+  EXPECT_TRUE(is_damage(missing.error()));
   fs::remove_all(run_dir / "checkpoints");
   const auto away = read_manifest(directory_of(run_dir, {5, 1, 1}));
   ASSERT_FALSE(away);
   EXPECT_TRUE(away.error().by_system) << "the storage may come back";
+  EXPECT_FALSE(is_damage(away.error()));
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ class Damage : public CheckpointTest {
     OwnedState back(mixed_spec(), 99);
     for (const Status& status : {verify(directory, manifest), restore(directory, manifest, 2, back)}) {
       ASSERT_FALSE(status) << how;
+      EXPECT_TRUE(is_damage(status.error())) << status.error().line();
       EXPECT_NE(status.error().what.find(file), std::string::npos) << status.error().line();
     }
   }

@@ -3,6 +3,8 @@
 
 #include <set>
 
+#include "../checkpoint/resign.hpp"
+#include "base/files.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "harness.hpp"
 #include "run/records.hpp"
@@ -29,6 +31,26 @@ TEST(Checkpoints, KeepBest_TheOneOfTheBestEvaluationStays) {
   const auto best = run::best_evaluated(layout, evaluated);
   ASSERT_TRUE(best);
   EXPECT_EQ(committed_steps(dir), (std::set<std::uint64_t>{*best, 160}));
+}
+
+// A run of a program that knew another version of the format.
+TEST(Checkpoints, OfAnotherFormatVersion_TheRunEndsWith78AndTheyKeepTheirNames) {
+  const Scratch scratch;
+  const fs::path dir = scratch / "run";
+  ASSERT_EQ(run(mnist_run(dir, 1, 4) + Arguments{"--checkpoint-every", "2"}).exit_code, 0);
+  const auto committed = checkpoint::list_committed(dir);
+  ASSERT_EQ(committed.size(), 2U);
+  for (const checkpoint::CheckpointId& id : committed) {
+    const fs::path manifest = checkpoint::directory_of(dir, id) / "manifest.json";
+    std::string text = *read_text(manifest);
+    const auto place = text.find("\"version\": 2");
+    ASSERT_NE(place, std::string::npos);
+    ASSERT_TRUE(replace_file(manifest, checkpoint::resigned(text.replace(place + 11, 1, "9"))));
+  }
+  const Outcome resumed = run(mnist_run(dir, 1, 8));
+  EXPECT_EQ(resumed.exit_code, 78) << resumed.err;
+  EXPECT_NE(resumed.err.find("its format is version 9"), std::string::npos) << resumed.err;
+  EXPECT_EQ(checkpoint::list_committed(dir), committed);
 }
 
 }  // namespace

@@ -334,6 +334,31 @@ TEST_F(CoordinatorTest, OlderCheckpointIsDamaged_ANewerOneIsNotSetAsideInItsPlac
   EXPECT_EQ(sent<Start>(effects)[0].second.restore, "new");
 }
 
+// Another program's checkpoint, or another model's: nothing is wrong with it.
+TEST_F(CoordinatorTest, CheckpointThatThisProgramCannotUse_TheRunEndsWith78AndItIsNotTouched) {
+  config_.restorable = {{"new", 40, ""}, {"old", 20, ""}};
+  run_two();
+  park("a", 0, ParkReason::kUnsuitable, false);
+  park("b", 0, ParkReason::kAborted, false);
+  exit_all();
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->exit_code, 78);
+  EXPECT_EQ(finish()->line, "why");
+  EXPECT_TRUE(of<SetAside>(all_).empty());
+}
+
+TEST_F(CoordinatorTest, TheLastCheckpointIsDamaged_ALoudLineBeforeTheRunBeginsAgain) {
+  config_.restorable = {{"new", 40, ""}, {"old", 20, ""}};
+  run_two();
+  const auto damaged = [this] {
+    park("a", 0, ParkReason::kRestoreFailed, false);
+    return of<Warn>(park("b", 0, ParkReason::kAborted, false)).size();
+  };
+  EXPECT_EQ(damaged(), 1U);
+  EXPECT_EQ(damaged(), 2U);
+  EXPECT_NE(of<Warn>(all_).back().line.find("begins again with its initial values"), std::string::npos);
+}
+
 // Storage that is away says nothing of what is on it.
 TEST_F(CoordinatorTest, CheckpointThatCannotBeRead_TriedAgainThenPassedOverAndNeverSetAside) {
   config_.restorable = {{"new", 40, ""}, {"old", 20, ""}};

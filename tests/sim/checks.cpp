@@ -302,7 +302,7 @@ void Checks::gave_up(CoordinatorProcess& coordinator, const Finish& finish) {
         str("the run gives up because of ", crashes, " generations that crashed at step ", *finish.stuck_at));
   } else if (says("could not be written")) {
     if (world_.was_full() || world_.was_away() > 0) return;
-  } else if (says("cannot be read")) {
+  } else if (says("cannot be restored")) {
     if (world_.was_away() > 30000) return;  // that long it is tried again
   } else if (says("before training begins")) {
     if (world_.crashes_injected() >= 3 && formed_ == 0) return;
