@@ -59,13 +59,19 @@ int main(int argc, char** argv) {
     return report(Error{ExitCode::kUsage, error.what(), "these parts are started by rekindle local"});
   }
   const run::Layout layout{run_dir};
+  // What may pass (storage that is away, say) is no word of a worker that means to go: it is started again.
+  const auto not_up = [&](const Error& error) {
+    const int code = report(error);
+    return worker->parsed() && error.code == ExitCode::kGaveUp ? EXIT_FAILURE : code;
+  };
   auto job = job_of(layout, job_json);
-  if (!job) return report(job.error());
+  if (!job) return not_up(job.error());
   auto build = own_build();
-  if (!build) return report(build.error());
+  if (!build) return not_up(build.error());
   if (interface) job->interface = *interface;
   if (port_range) job->port_range = *port_range;
   if (stdio) report_signals();  // before there are other threads
+  allow_many_files();           // a coordinator has one for each worker
   Fd supervisor(stdio ? STDIN_FILENO : kInheritedFd);
   if (coordinator->parsed()) {
     start_logging("coordinator", layout.log("coordinator"), LogLevel::kNone);

@@ -11,6 +11,7 @@ namespace rekindle::protocol {
 namespace {
 constexpr std::size_t kMissedLimit = 100000;  // reports kept for the next coordinator: hours of steps
 constexpr Time kHeldUp{1000};                 // between two ticks
+constexpr int kQuickRestarts = 3;             // of a slot whose trainers are killed before they make a step
 // May have been on their way when the connection broke, or with a coordinator that stood still until it was
 // replaced.
 constexpr std::size_t kRecentReports = 10000;
@@ -73,6 +74,7 @@ void Worker::register_again() {
     if (trainer.ready) registration.trainers.push_back(trainer.state);
   }
   emit(SendRegistration{term_, std::move(registration)});
+  asked_at_ = now_;
 }
 
 void Worker::handle(const Disconnected& event) {
@@ -143,6 +145,7 @@ void Worker::remember(Trainer& trainer, const FromTrainer& message) {
   TrainerState& state = trainer.state;
   if (const auto* ready = std::get_if<TrainerReady>(&message)) {
     trainer.ready = true;
+    slots_[trainer.slot].proven = true;
     state.ready = *ready;
   } else if (const auto* parked = std::get_if<Parked>(&message)) {
     // Its word about an older generation says nothing about the one that it has been sent into since.
@@ -178,21 +181,29 @@ void Worker::handle(const OwnTrainerEnded& event) {
   const auto found = trainers_.find(event.trainer);
   if (found == trainers_.end()) return;
   Slot& slot = slots_[found->second.slot];
+  const TrainerState& state = found->second.state;
+  const bool made_steps = state.started && state.beat.step > state.started->step;
   trainers_.erase(found);
   slot.trainer.clear();
   report(TrainerExited{event.trainer, event.by_signal, event.code});
   const bool killed = event.by_signal && event.code == SIGKILL;
-  // 64 and 78: what it is asked to do is wrong, and will be the next time.
-  if (!event.by_signal && (event.code == 0 || event.code == 64 || event.code == 78)) slot.done = true;
+  // 64 and 78: what it is asked to do is wrong, and will be the next time. Where one has been ready before,
+  // it was right: the data may come back, or the network.
+  const bool refused = event.code == 64 || event.code == 78;
+  if (!event.by_signal && (event.code == 0 || (refused && !slot.proven))) slot.done = true;
   if (slot.done) return;
   if (killed) {
-    slot.start_at = now_ + config_.killed_restart;
+    slot.kills = made_steps ? 0 : slot.kills + 1;
+    slot.start_at = now_ + (slot.kills <= kQuickRestarts ? config_.killed_restart
+                                                         : backoff(slot.kills - kQuickRestarts - 1));
     return;
   }
   if (now_ - slot.started >= config_.steady) slot.crashes = 0;
-  slot.start_at =
-      now_ + std::min(config_.last_restart, config_.first_restart * (1 << std::min(slot.crashes, 16)));
-  ++slot.crashes;
+  slot.start_at = now_ + backoff(slot.crashes++);
+}
+
+Time Worker::backoff(int failures) const {
+  return std::min(config_.last_restart, config_.first_restart * (1 << std::min(failures, 16)));
 }
 
 void Worker::fill_slots() {
@@ -224,6 +235,7 @@ void Worker::handle(const WorkerTick&) {
   if (const Time gap = now_ - ticked_; gap > kHeldUp) {
     for (Slot& slot : slots_) slot.started += gap;
     alone_since_ += gap;
+    asked_at_ += gap;
   }
   ticked_ = now_;
   fill_slots();
@@ -231,6 +243,11 @@ void Worker::handle(const WorkerTick&) {
   if (!connected_ && now_ - alone_since_ > config_.alone_limit) {
     leaving_ = true;
     return emit(LeaveRun{75, "no coordinator came back"});
+  }
+  if (connected_ && !registered_ && now_ - asked_at_ > config_.welcome_limit) {
+    // The other end may hold this one's old connection for good: only a new process is new to it.
+    leaving_ = true;
+    return emit(LeaveRun{1, "the coordinator does not answer"});
   }
   if (!registered_ || now_ < next_beat_) return;
   next_beat_ = now_ + beat_;

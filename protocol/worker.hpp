@@ -21,10 +21,11 @@ struct WorkerConfig {
   std::uint64_t least_term = 0;
   Time beat{500}, slowest_beat{1250};  // between two heartbeats; more in generations of many trainers
   Time first_restart{1000}, last_restart{60000};  // of a trainer that crashed: doubled each time
-  Time killed_restart{100};                       // of one that was killed from outside
-  Time steady{60000};                             // alive so long: its earlier crashes are forgotten
-  Time warm_up_limit{600000};                     // of a trainer: then it is killed, and another one started
-  Time alone_limit{600000};                       // without a coordinator
+  Time killed_restart{100};  // of one that was killed from outside; more often in a row, as if it had crashed
+  Time steady{60000};        // alive so long: its earlier crashes are forgotten
+  Time warm_up_limit{600000};  // of a trainer: then it is killed, and another one started
+  Time alone_limit{600000};    // without a coordinator
+  Time welcome_limit{60000};   // connected, without an answer to the registration: then it begins anew
 };
 
 // ---- events ----
@@ -119,9 +120,11 @@ class Worker {
   struct Slot {
     std::string trainer;  // empty: none
     int crashes = 0;
+    int kills = 0;                 // in a row, before one of them made a step
     std::optional<Time> start_at;  // the next one
     Time started{0};
-    bool done = false;  // it left because it was told to, or cannot work here
+    bool done = false;    // it left because it was told to, or cannot work here
+    bool proven = false;  // one has been ready
   };
   struct Trainer {
     std::size_t slot = 0;
@@ -143,6 +146,7 @@ class Worker {
   void handle(const WorkerTick& event);
 
   Time beat_among(std::size_t trainers) const;
+  Time backoff(int failures) const;
   void remember(Trainer& trainer, const FromTrainer& message);
   void report(const FromTrainer& message);
   void register_again();
@@ -156,6 +160,7 @@ class Worker {
 
   WorkerConfig config_;
   Time now_{0}, ticked_{0}, next_beat_{0}, alone_since_{0};
+  Time asked_at_{0};  // for an answer to the registration
   Time beat_{0};
   std::uint64_t term_ = 0;  // the highest that it has seen; the only one that it obeys
   bool connecting_ = false, connected_ = false, registered_ = false, leaving_ = false;

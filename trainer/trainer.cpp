@@ -84,6 +84,12 @@ class Trainer {
   Status warm_up() {
     const Job& job = config_.job;
     REKINDLE_TRY(dataset_, data::open_dataset(job.dataset, job.data));
+    // Gradients of other samples would be a wrong state that nobody notices.
+    if (!job.data_hash.empty() && dataset_->info().content_hash != job.data_hash) {
+      return fail(ExitCode::kConfig,
+                  str("the data in ", job.data, " on ", host_name(), " are not this run's"),
+                  "every machine needs the files that the run was started with");
+    }
     model_config_ = model_config(job, dataset_->info());
     REKINDLE_CHECK(make_replica());
     // Here an error ends a run that has not begun; with a checkpoint nobody may ever need the file.
@@ -124,6 +130,7 @@ class Trainer {
   Parked run_in(const Start& start, exchange::Exchange& exchange) {
     if (const auto why = refusal(start, held_)) return parked(start, ParkReason::kRefused, *why);
     link_.set_phase(TrainerPhase::kConnecting, start.step);
+    last_checkpoint_ = Clock::now() - std::chrono::milliseconds(start.unsaved_ms);
     // What is held counts for nothing any more, whether this generation comes about or not.
     if (start.sources.empty()) held_ = {false, 0};
     if (auto status = exchange.connect(); !status)
@@ -225,7 +232,7 @@ class Trainer {
   bool fresh_ = true;         // the replica has its initial values
   bool initialized_ = false;  // those of the file that the run starts from
   Status failure_;            // there is nothing to start from
-  Clock::time_point last_checkpoint_ = Clock::now();
+  Clock::time_point last_checkpoint_;  // when it began
   std::deque<StepDone> history_;
   CheckpointWriter writer_;  // last: it may still read the replica
 };

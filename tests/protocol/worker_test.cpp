@@ -140,6 +140,48 @@ TEST_F(WorkerTest, CrashedTrainer_StartedAgainLaterEachTimeButAKilledOneAtOnce) 
   EXPECT_EQ(waits, (std::vector<Time>{Time(1000), Time(2000), Time(4000)}));
 }
 
+TEST_F(WorkerTest, KilledBeforeItMadeAStepAgainAndAgain_StartedAgainLaterEachTime) {
+  meet(1);
+  std::vector<Time> waits;
+  const auto kill = [&] {
+    feed(OwnTrainerEnded{trainer_, true, SIGKILL});
+    waits.push_back(restarted_after());
+  };
+  for (int i = 0; i < 5; ++i) kill();
+  ready();
+  Start start;
+  start.generation = {1, 1};
+  start.step = 7;
+  order(1, start);
+  feed(OwnTrainerSaid{trainer_, TrainerBeat{trainer_, TrainerPhase::kComputing, {1, 1}, 8, 1, -1, 0}});
+  kill();
+  EXPECT_EQ(waits, (std::vector<Time>{Time(100), Time(100), Time(100), Time(1000), Time(2000), Time(100)}));
+}
+
+TEST_F(WorkerTest, WrongData_NotStartedAgainUnlessOneHasBeenReadyBefore) {
+  meet(1);
+  ready();
+  feed(OwnTrainerEnded{trainer_, true, SIGKILL});
+  ASSERT_NE(restarted_after(), Time(-1));
+  feed(OwnTrainerEnded{trainer_, false, 78});
+  EXPECT_EQ(restarted_after(), Time(1000));
+  machine_.emplace(config_, now_);
+  meet(1);
+  feed(OwnTrainerEnded{trainer_, false, 78});
+  EXPECT_EQ(restarted_after(), Time(-1));
+}
+
+TEST_F(WorkerTest, CoordinatorThatNeverAnswers_BeginsAnew) {
+  feed(TermSeen{1});
+  feed(Connected{1});
+  std::vector<LeaveRun> left;
+  for (const Time end = now_ + config_.welcome_limit + Time(300); now_ < end && left.empty();
+       now_ += Time(100))
+    left = of<LeaveRun>(feed(WorkerTick{}));
+  ASSERT_EQ(left.size(), 1U);
+  EXPECT_EQ(left[0].exit_code, 1);  // no word of one that means to go: its supervisor starts another one
+}
+
 TEST_F(WorkerTest, TrainerThatWasToldToQuitOrCannotWorkHere_NotStartedAgain) {
   meet(1);
   ready();
