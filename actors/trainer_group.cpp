@@ -24,6 +24,12 @@ std::vector<std::pair<std::string, std::string>> environment_of(const protocol::
       {"OMP_NUM_THREADS", threads},
       {"MKL_NUM_THREADS", threads},
       {"MKL_DYNAMIC", "FALSE"},
+      {"OMP_DYNAMIC", "FALSE"},
+      {"OMP_THREAD_LIMIT", "1000000"},
+      // A site's or a user's wish for speed would be other bits.
+      {"ONEDNN_DEFAULT_FPMATH_MODE", "STRICT"},
+      {"DNNL_DEFAULT_FPMATH_MODE", "STRICT"},
+      {"NVIDIA_TF32_OVERRIDE", "0"},
       {"HDF5_USE_FILE_LOCKING", "FALSE"},
       // Huge pages for the heap: a killed trainer counts as dead once its memory is taken apart, page by
       // page.
