@@ -32,19 +32,45 @@ namespace {
 
 constexpr auto kLastWords = std::chrono::milliseconds(200);
 
-// Whether the coordinator that coordinator.json names answers: a live holder on another host.
-bool port_answers(const run::Layout& layout, const run::Holder& holder) {
-  if (run::visible(holder)) return true;  // its process is alive: it is there
-  const auto place = run::read_place(layout);
-  return place && reachable(place->host, place->port);
-}
+// Whether a holder that may be on another host gives signs of life.
+class SignsOfLife {
+ public:
+  explicit SignsOfLife(const run::Layout& layout) : layout_(layout) {}
 
-Result<std::uint64_t> take_over(const run::Layout& layout) {
+  bool seen(const run::Holder& holder) {
+    if (run::visible(holder)) return true;  // its process is alive: it is there
+    const bool writes = status_changes();
+    const auto place = run::read_place(layout_);
+    // A loopback address names this host, not the holder's.
+    return writes || (place && !is_loopback(place->host) && reachable(place->host, place->port));
+  }
+
+ private:
+  // It writes its status every second or so.
+  bool status_changes() {
+    constexpr std::chrono::seconds kBetweenTwo{6};
+    const std::string status = read_text(layout_.status()).value_or("");
+    if (status_ && *status_ != status && !status.empty()) changed_ = boot_time();
+    status_ = status;
+    return changed_ && boot_time() - *changed_ < kBetweenTwo;
+  }
+
+  const run::Layout& layout_;
+  std::optional<std::string> status_;  // as last seen
+  std::optional<std::chrono::milliseconds> changed_;
+};
+
+// `restarted`: in place of another, which had found the directory private: a run is not lost for a chmod.
+Result<std::uint64_t> take_over(const run::Layout& layout, bool restarted) {
   REKINDLE_CHECK(make_directories(layout.root(), 0700));
   REKINDLE_CHECK(ensure_keys(layout));
-  REKINDLE_CHECK(run::check_private(layout));
+  if (const Status kept = run::check_private(layout); !kept && !restarted)
+    return forward_error(kept.error());
+  else if (!kept)
+    log_warning(kept.error().line());
+  SignsOfLife signs(layout);
   return run::claim_term(layout, std::chrono::seconds(30),
-                         [&](const run::Holder& holder) { return port_answers(layout, holder); });
+                         [&](const run::Holder& holder) { return signs.seen(holder); });
 }
 
 int report_end(Channel& supervisor, int exit_code, const std::string& line) {
@@ -91,10 +117,9 @@ Status publish(const CoordinatorOptions& options, std::uint64_t term, const Coor
 }  // namespace
 
 int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
-  allow_many_files();  // one for each worker
   Channel supervisor(std::move(supervisor_socket));
   const bool restarted = options.attempt > 0;
-  const auto term = take_over(options.layout);
+  const auto term = take_over(options.layout, restarted);
   if (!term) {
     // Is the run directory another run's by now, no later try will help.
     return not_up(supervisor, restarted && term.error().code != ExitCode::kConfig, term.error());

@@ -85,15 +85,26 @@ ExitStatus wait_for(const Child& child) {
   return decoded(status);
 }
 
-std::uint64_t stat_field(std::int64_t pid, int number) {
+namespace {
+std::string stat_text(std::int64_t pid, int number) {
   std::ifstream file(str("/proc/", pid, "/stat"));
   std::string line;
-  if (!std::getline(file, line)) return 0;
+  if (!std::getline(file, line)) return "";
   // The second field is the program's name in brackets, which may hold anything.
   std::istringstream rest(line.substr(line.rfind(')') + 1));
   std::string field;
   for (int i = 3; i <= number; ++i) rest >> field;
-  return std::strtoull(field.c_str(), nullptr, 10);
+  return field;
+}
+}  // namespace
+
+std::uint64_t stat_field(std::int64_t pid, int number) {
+  return std::strtoull(stat_text(pid, number).c_str(), nullptr, 10);
+}
+
+bool is_running(std::int64_t pid) {
+  const std::string state = stat_text(pid, 3);
+  return !state.empty() && state != "Z" && state != "X";
 }
 
 std::optional<ExitStatus> status_of_dying(const Child& child) {
@@ -108,6 +119,7 @@ void kill_child(const Child& child, int signal) {
 
 void ignore_group_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGPIPE}) std::signal(signal, SIG_IGN);
+  std::signal(SIGCHLD, SIG_DFL);  // whoever started this one may have ignored it: then nobody's end is told
 }
 
 void allow_many_files() {

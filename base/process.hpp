@@ -47,6 +47,7 @@ ExitStatus wait_for(const Child& child);
 std::optional<ExitStatus> status_of_dying(const Child& child);
 // Field `number` (from 1) of /proc/PID/stat, see proc(5); 0 if there is no such process.
 std::uint64_t stat_field(std::int64_t pid, int number);
+bool is_running(std::int64_t pid);  // it is there, and no zombie
 void kill_child(const Child& child, int signal);
 
 // Signals that come to a whole process group (Ctrl-C, scancel) must not end coordinator, worker or trainer:

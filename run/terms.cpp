@@ -75,9 +75,14 @@ bool provably_gone(const Holder& holder) {
       holder.slurm_restarts < slurm_restarts())
     return true;
   if (holder.host != host_name()) return false;
-  if (holder.boot_id != boot_id()) return true;
-  // In another container of this host it may be alive and out of sight.
-  return visible(holder) && start_ticks_of(holder.pid) != holder.start_ticks;
+  if (holder.boot_id != boot_id()) {
+    // Unless it is another host of the same name, which has been up for longer.
+    const auto age = age_of(holder.since);
+    return age && *age >= boot_time();
+  }
+  // In another container of this host it may be alive and out of sight. A zombie is nobody's process any
+  // more.
+  return visible(holder) && (start_ticks_of(holder.pid) != holder.start_ticks || !is_running(holder.pid));
 }
 
 Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, bool holder_is_gone) {

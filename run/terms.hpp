@@ -35,9 +35,9 @@ bool superseded(const Layout& layout, std::uint64_t term);
 // Whether this process would see the holder's process if that were alive.
 bool visible(const Holder& holder);
 
-// Whether that holder is provably gone: ended by itself, dead on this host, or this host was booted since. An
-// earlier attempt of this process's own Slurm job counts as gone: it was requeued, and whatever is left of it
-// has lost.
+// Whether that holder is provably gone: ended by itself, dead on this host, or this host was booted since.
+// Two hosts may have one name. An earlier attempt of this process's own Slurm job counts as gone: it was
+// requeued, and whatever is left of it has lost.
 bool provably_gone(const Holder& holder);
 
 // Claims the next term for this process. A holder on another host that is not provably gone counts as gone

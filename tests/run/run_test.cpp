@@ -20,10 +20,12 @@ class RunDirectory : public ::testing::Test {
     return claim_term(layout_, std::chrono::milliseconds(1), [&](const Holder&) { return answers; });
   }
   void write_term(std::uint64_t term, const std::string& host, const std::string& boot, std::int64_t pid,
-                  const std::string& container = pid_namespace()) {
+                  const std::string& container = pid_namespace(),
+                  const std::string& since = "2001-02-03T04:05:06Z") {
     fs::create_directories(layout_.terms());
-    std::ofstream(layout_.terms() / str("000", term)) << nlohmann::json{
-        {"host", host}, {"boot_id", boot}, {"pid_namespace", container}, {"pid", pid}, {"start_ticks", 1}};
+    std::ofstream(layout_.terms() / str("000", term))
+        << nlohmann::json{{"host", host}, {"boot_id", boot},  {"pid_namespace", container},
+                          {"pid", pid},   {"start_ticks", 1}, {"since", since}};
   }
   fs::path path_ = fs::temp_directory_path() / str("rekindle-run-", ::getpid());
   Layout layout_{path_};
@@ -63,8 +65,25 @@ TEST_F(RunDirectory, HolderInAnotherContainerOfThisHost_GoneOnlyWhenItsPortIsSil
 }
 
 TEST_F(RunDirectory, HostBootedSince_TakenOver) {
-  write_term(1, host_name(), "another boot", 1);
+  write_term(1, host_name(), "another boot", 1);  // long ago
   EXPECT_EQ(claim().value_or(0), 2U);
+}
+
+TEST_F(RunDirectory, AnotherHostOfThisName_GoneOnlyWhenItsPortIsSilent) {
+  write_term(1, host_name(), "another boot", 1, pid_namespace(),
+             utc_now());  // this one has been up for longer
+  EXPECT_FALSE(claim(true));
+  EXPECT_EQ(claim(false).value_or(0), 2U);
+}
+
+TEST_F(RunDirectory, HolderThatNobodyReaped_TakenOver) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(claim().value_or(0) == 1 ? 0 : 1);
+  siginfo_t end{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &end, WEXITED | WNOWAIT), 0);  // stays a zombie
+  EXPECT_EQ(end.si_status, 0);
+  EXPECT_EQ(claim().value_or(0), 2U);
+  ::waitpid(child, nullptr, 0);
 }
 
 TEST_F(RunDirectory, HolderOnAnotherHost_GoneOnlyWhenItsPortIsSilent) {
