@@ -30,6 +30,8 @@ constexpr const char* kPrefix = "rekindle: signal ";
 void hold_signals() {
   const sigset_t set = stop_signals();
   sigprocmask(SIG_BLOCK, &set, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);  // a reader of the output that goes away must not end a run
+  std::signal(SIGCHLD, SIG_DFL);  // ignored, no child's end would be told
   // Who is asked to stop is this process: Slurm signals its children, too, and scontrol has to finish. What
   // is ignored is kept for signalfd(2) all the same while it is blocked; but ignoring it drops one that has
   // come already, so this is done once, at the very beginning, and lasts over exec.

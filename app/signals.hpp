@@ -10,7 +10,7 @@
 namespace rekindle::app {
 
 // From now on SIGINT, SIGTERM, SIGUSR1 and SIGHUP wait until somebody reads them: none may end this process
-// raw. Children begin with them ignored, not blocked (spawn() clears the mask).
+// raw, nor may SIGPIPE. Children begin with them ignored, not blocked (spawn() clears the mask).
 void hold_signals();
 
 // Holds them, and gives the descriptor to read signalfd_siginfo from. Source: signalfd(2).

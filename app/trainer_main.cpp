@@ -19,6 +19,7 @@ namespace {
 int main(int argc, char** argv) {
   model::tune_allocator();  // before anything is allocated
   ignore_group_signals();
+  allow_many_files();  // one for each peer
   CLI::App cli("A trainer of a rekindle run", "rekindle trainer");
   trainer::TrainerConfig config;
   std::string run_dir;
