@@ -35,6 +35,10 @@ Committer::behavior_type committer(Committer::pointer, const run::Layout& layout
           [layout](const TermCheck& check) {
             const auto newest = run::newest_term(layout);
             return TermCheckReply{newest && *newest ? (*newest)->term : check.term};
+          },
+          [layout](const StopCheck&) {
+            std::error_code code;
+            return StopCheckReply{std::filesystem::exists(layout.stop_request(), code)};
           }};
 }
 
@@ -71,9 +75,11 @@ class Host {
   }
 
   void enter(const Register& message, const WorkerActor& worker) {
+    // Meant for another coordinator that had this port. An answer might come when the worker has found this
+    // one.
+    if (message.term != term_) return;
     auto registration = decode<Registration>(message.message);
     std::string refused;
-    if (message.term != term_) refused = str("term ", message.term, " is not this coordinator's");
     if (!registration)
       refused = registration.error().line();
     else if (registration->build != parts_.options.build)
@@ -115,8 +121,12 @@ class Host {
 
   void committed(const CommitReply& reply) {
     if (reply.higher_term > 0) feed(Fenced{reply.higher_term});
-    feed(CommitDone{
-        {reply.term, reply.generation}, reply.step, reply.checkpoint, reply.fingerprint, reply.error});
+    feed(CommitDone{{reply.term, reply.generation},
+                    reply.step,
+                    reply.checkpoint,
+                    reply.fingerprint,
+                    reply.error,
+                    reply.committed});
   }
 
   void beat(const WorkerBeat& beat) {
@@ -146,11 +156,13 @@ class Host {
  private:
   // `rekindle stop` leaves a file: it outlives whichever coordinator is there.
   void look_for_stop() {
-    std::error_code code;
-    if (stop_seen_ || !std::filesystem::exists(parts_.options.layout.stop_request(), code)) return;
-    stop_seen_ = true;
-    feed(StopAsked{static_cast<int>(ExitCode::kSaved), "rekindle stop",
-                   Time(static_cast<std::int64_t>(parts_.options.job.stop_within_ms))});
+    if (stop_seen_ || std::exchange(looking_for_stop_, true)) return;
+    self_->request(term_reader_, caf::infinite, StopCheck{}).then([this](const StopCheckReply& reply) {
+      looking_for_stop_ = false;
+      if (!reply.asked || std::exchange(stop_seen_, true)) return;
+      feed(StopAsked{static_cast<int>(ExitCode::kSaved), "rekindle stop",
+                     Time(static_cast<std::int64_t>(parts_.options.job.stop_within_ms))});
+    });
   }
 
   void look_for_newer_term() {
@@ -208,8 +220,9 @@ class Host {
     if (found != workers_.end()) self_->send(found->second, std::move(order));
   }
   void apply(const Commit& effect) {
-    const CommitOrder order{term_,         effect.generation.term, effect.generation.number, effect.step,
-                            effect.digest, effect.fingerprint,     effect.tensors,           effect.shards};
+    const CommitOrder order{term_,          effect.generation.term, effect.generation.number,
+                            effect.step,    effect.digest,          effect.fingerprint,
+                            effect.tensors, effect.shards,          effect.spared};
     self_->request(committer_, caf::infinite, order).then([this](const CommitReply& reply) {
       committed(reply);
     });
@@ -261,7 +274,7 @@ class Host {
   int ticks_ = 0;
   std::chrono::milliseconds fed_ = boot_time();
   std::vector<Event> held_back_;  // while the newest term is read
-  bool stop_seen_ = false, told_ending_ = false;
+  bool stop_seen_ = false, looking_for_stop_ = false, told_ending_ = false;
 };
 
 LocalCoordinator::behavior_type coordinator(LocalCoordinator::pointer self, CoordinatorParts parts) {

@@ -78,16 +78,24 @@ struct CommitOrder {
   std::uint64_t term = 0, generation = 0, step = 0;
   std::string digest, fingerprint, tensors;
   std::vector<std::string> shards;
+  std::vector<std::string> spared;  // checkpoints that no sweep removes
 };
 struct CommitReply {
   std::uint64_t term = 0, generation = 0, step = 0, higher_term = 0;
   std::string checkpoint, fingerprint, error;
+  std::vector<std::string> committed;  // checkpoints, after the sweep; none: unknown
 };
 struct TermCheck {  // is there a newer term than this?
   std::uint64_t term = 0;
 };
 struct TermCheckReply {
   std::uint64_t newest = 0;
+};
+struct StopCheck {  // has anybody typed `rekindle stop`?
+  char reserved = 0;
+};
+struct StopCheckReply {
+  bool asked = false;
 };
 struct LocalTerm {  // a coordinator of this term says where it is
   std::uint64_t term = 0;
@@ -154,12 +162,12 @@ auto inspect(Inspector& f, SupervisorGone& x) {
 template <class Inspector>
 auto inspect(Inspector& f, CommitOrder& x) {
   return f(caf::meta::type_name("CommitOrder"), x.own_term, x.term, x.generation, x.step, x.digest,
-           x.fingerprint, x.tensors, x.shards);
+           x.fingerprint, x.tensors, x.shards, x.spared);
 }
 template <class Inspector>
 auto inspect(Inspector& f, CommitReply& x) {
   return f(caf::meta::type_name("CommitReply"), x.term, x.generation, x.step, x.higher_term, x.checkpoint,
-           x.fingerprint, x.error);
+           x.fingerprint, x.error, x.committed);
 }
 template <class Inspector>
 auto inspect(Inspector& f, TermCheck& x) {
@@ -168,6 +176,14 @@ auto inspect(Inspector& f, TermCheck& x) {
 template <class Inspector>
 auto inspect(Inspector& f, TermCheckReply& x) {
   return f(caf::meta::type_name("TermCheckReply"), x.newest);
+}
+template <class Inspector>
+auto inspect(Inspector& f, StopCheck& x) {
+  return f(caf::meta::type_name("StopCheck"), x.reserved);
+}
+template <class Inspector>
+auto inspect(Inspector& f, StopCheckReply& x) {
+  return f(caf::meta::type_name("StopCheckReply"), x.asked);
 }
 template <class Inspector>
 auto inspect(Inspector& f, LocalTerm& x) {
@@ -206,7 +222,8 @@ using LocalCoordinator = CoordinatorActor::extend<caf::reacts_to<SupervisorSaid>
                                                   caf::reacts_to<SupervisorGone>, caf::reacts_to<TimerTick>>;
 // Whatever blocks on storage.
 using Committer = caf::typed_actor<caf::replies_to<CommitOrder>::with<CommitReply>,
-                                   caf::replies_to<TermCheck>::with<TermCheckReply>>;
+                                   caf::replies_to<TermCheck>::with<TermCheckReply>,
+                                   caf::replies_to<StopCheck>::with<StopCheckReply>>;
 
 }  // namespace rekindle::actors
 
@@ -227,6 +244,8 @@ CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::CommitOrder))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::CommitReply))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::TermCheck))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::TermCheckReply))
+CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::StopCheck))
+CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::StopCheckReply))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::LocalTerm))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::LocalConnection))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::LocalReport))
