@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <deque>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -44,9 +45,10 @@ struct StopAsked {
 struct CommitDone {
   GenerationId generation;
   std::uint64_t step = 0;
-  std::string checkpoint;   // directory name
-  std::string fingerprint;  // of its writers
-  std::string error;        // empty: committed
+  std::string checkpoint;              // directory name
+  std::string fingerprint;             // of its writers
+  std::string error;                   // empty: committed
+  std::vector<std::string> kept = {};  // the checkpoints that are there after the sweep; none: unknown
 };
 struct Fenced {  // a higher term exists: this coordinator is history
   std::uint64_t by_term = 0;
@@ -78,6 +80,7 @@ struct Commit {  // write the manifest of a checkpoint whose shards are all dura
   std::uint64_t step = 0;
   std::string digest, fingerprint, tensors;
   std::vector<std::string> shards;  // by rank
+  std::vector<std::string> spared;  // checkpoints that no sweep may remove: what the run began with
 };
 struct Abandon {  // remove what was written of a checkpoint that cannot be committed
   GenerationId generation;
@@ -138,6 +141,7 @@ struct CoordinatorConfig {
   std::vector<Restorable> restorable;  // committed checkpoints, newest first
   std::set<std::uint64_t> evaluated;   // steps whose evaluation is on record
   std::uint64_t recorded_step = 0;     // the newest in the records
+  Time unsaved{0};                     // since the newest checkpoint, if an older coordinator made it
 };
 
 enum class Phase {
@@ -244,6 +248,7 @@ class Coordinator {
   void blame(int rank, int other);
   void crashed(const std::string& worker, const std::string& trainer, const std::string& how);
   void judge_crashes();
+  void killed();
 
   // coordinator_generations.cpp
   void abort_members();
@@ -258,11 +263,13 @@ class Coordinator {
   void form();
   std::vector<std::string> choose_members(const Origin& origin) const;
   void show_members(const Origin& origin);
-  void roll_back(const std::vector<std::string>& suspects);
+  void roll_back(const std::vector<std::string>& suspects, const std::string& what);
+  void stop_doubted();
   void restore_unreadable(const std::string& why);
   bool left_by_itself(int rank) const;
   bool better_commit_under_way() const;
   std::vector<Restorable>::iterator restored();
+  void went_on();
   void restore_failed(const std::string& why);
   bool try_end();
   Finish saved_finish(std::uint64_t step) const;
@@ -277,6 +284,7 @@ class Coordinator {
   void save_again_if_lost();
   void shard_reported(const GenerationId& generation, std::uint64_t step, const std::string& trainer,
                       const ShardWritten* written, const std::string& why);
+  void state_changed(const ShardFailed& failed);
   void replay(const TrainerState& state);
   void review_checkpoints();
   bool is_committed(std::uint64_t step) const;
@@ -335,12 +343,16 @@ class Coordinator {
                                                                  // written: how often, and why
   bool checkpoint_lost_ = false;  // the last one, with one of its writers; none has begun since
   GenerationId save_asked_;       // of that generation
+  Time checkpoint_began_{0};      // the last one; what --checkpoint-interval counts from
   Time write_time_{0};            // of the slowest shard seen
   bool must_restore_ = false;     // what is held in memory is not to be trusted
   GenerationId doubted_;          // whose states those were
+  // No later step of doubted_ is ever committed.
+  std::uint64_t last_good_ = std::numeric_limits<std::uint64_t>::max();
   int restore_tries_ = 0, read_tries_ = 0;
   GenerationId restore_judged_;  // whose failure to restore has been dealt with
   std::string restored_;         // the checkpoint that generation_ began with, if any
+  std::string verified_;         // the last one from which a generation went on, so all of it was read
   static constexpr int kReadTries = 5;
   static constexpr Time kReadPause{1000};  // then twice as long each time
 
@@ -357,7 +369,9 @@ class Coordinator {
 
   std::string crash_;  // a member crashed by itself in this generation: how
   std::optional<std::uint64_t> crash_step_;
-  int crashes_ = 0;        // generations that came no further than crash_step_ because a trainer crashed
+  int crashes_ = 0;  // generations that came no further than crash_step_ because a trainer crashed
+  std::optional<std::uint64_t> kill_step_;
+  int kills_ = 0;          // of trainers since kill_step_ was reached
   int early_crashes_ = 0;  // of trainers before there was any generation
   std::map<std::string, int> host_crashes_;
   std::optional<std::pair<int, int>> suspect_link_;  // ranks: the exchange between them failed first

@@ -11,6 +11,7 @@ namespace rekindle::protocol {
 
 namespace {
 constexpr int kCrashLimit = 3;       // generations in a row that crash at one step
+constexpr int kKillLimit = 20;       // kills of each trainer's, on average, while no step is made
 constexpr int kHostCrashLimit = 3;   // crashes on one host while no other host has any
 constexpr int kBrokenLinkLimit = 3;  // exchanges that fail between the same two workers
 constexpr auto kAllAlike = "the same build, threads and kind of CPU are needed everywhere";
@@ -121,6 +122,7 @@ void Coordinator::adopt(const Start& started) {
   past_members_.emplace_back(generation_, members_);
   began_ = started.step;
   restored_ = started.restore;
+  verified_ = started.verified;
   saves_ = started.stop;
   for (auto it = trainers_.begin(); it != trainers_.end();) {
     auto& [name, trainer] = *it;
@@ -374,6 +376,21 @@ void Coordinator::crashed(const std::string& worker, const std::string& trainer,
     emit(DismissWorker{worker, {70, why}});
     handle(WorkerLost{worker, why});
   }
+}
+
+// Somebody wants the node, or plays with kill -9: no trainer's fault. As many as that without a step in
+// between are not: most often the memory does not suffice.
+void Coordinator::killed() {
+  if (!kill_step_ || step_ > *kill_step_) {
+    kill_step_ = step_;
+    kills_ = 0;
+  }
+  if (++kills_ < kKillLimit * std::max(config_.expected_trainers, 1)) return;
+  Finish finish{70,
+                str("trainers are killed again and again at step ", *kill_step_, ": is there enough memory?"),
+                resume_hint()};
+  finish.stuck_at = kill_step_;
+  give_up(finish);
 }
 
 // Called once for each generation that has ended.

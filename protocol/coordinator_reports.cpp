@@ -27,6 +27,7 @@ void Coordinator::heard(const std::string& worker, const StepDone& message) {
   }
   if (!current(message.generation)) return;
   step_ = std::max(step_, message.step);
+  went_on();
   // The doubted ones may still make a step before they hear of it.
   if (message.generation > doubted_) must_restore_ = false;
   restore_tries_ = read_tries_ = 0;
@@ -78,6 +79,7 @@ void Coordinator::heard(const std::string&, const ShardWritten& message) {
 
 void Coordinator::heard(const std::string&, const ShardFailed& message) {
   shard_reported(message.generation, message.step, message.trainer, nullptr, message.why);
+  if (message.changed) state_changed(message);
 }
 
 void Coordinator::heard(const std::string&, const Parked& message) {
@@ -90,6 +92,7 @@ void Coordinator::heard(const std::string&, const Parked& message) {
   found->second.parked = message;
   found->second.progressed = now_;
   if (message.holds) step_ = std::max(step_, message.held_step);
+  if (message.holds && message.generation == generation_) went_on();
   review_checkpoints();
   if (message.generation != generation_) return;  // all is written, and the next one has begun
   if (phase_ == Phase::kAdopting) return go_on_if_adopted();
@@ -127,6 +130,7 @@ void Coordinator::heard(const std::string& worker, const TrainerExited& message)
   const std::string how = message.by_signal ? str("it was killed by signal ", message.code)
                                             : str("it ended with exit code ", message.code);
   const bool by_itself = message.by_signal ? message.code != SIGKILL : message.code != 0;
+  if (message.by_signal && message.code == SIGKILL && !ending_) killed();
   if (by_itself && !ending_)
     crashed(worker, message.trainer, str("trainer ", message.trainer, " of ", worker, ": ", how));
   gone_.insert(message.trainer);

@@ -116,6 +116,22 @@ TEST_F(CoordinatorTest, DeathsByKill_NeverCountAsCrashes) {
   EXPECT_FALSE(finish());
 }
 
+TEST_F(CoordinatorTest, KilledAgainAndAgainWithoutAStepInBetween_Ended) {
+  config_.restorable = {{"five", 5, ""}};
+  run_two();
+  int rounds = 0;
+  for (; !finish() && rounds < 100; ++rounds) {
+    ready("a");
+    ready("b");
+    say(TrainerExited{"a", true, SIGKILL});
+    say(TrainerExited{"b", true, SIGKILL});
+  }
+  EXPECT_EQ(rounds, 20);
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->exit_code, 70);
+  EXPECT_EQ(finish()->stuck_at, 5U);
+}
+
 TEST_F(CoordinatorTest, CoordinatorThatWasSuspended_LosesNobody) {
   run_two();
   now_ += Time(3600000);
