@@ -108,7 +108,7 @@ void Link::beat() {
     }
   }
   leave_if_nobody_reads();
-  send(beat);
+  if (!channel_.congested()) send(beat);  // waiting for a worker that reads nothing, it could not leave
 }
 
 // A worker that was stopped for good, and its run may be long over: what this process holds is wanted
