@@ -5,11 +5,11 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <span>
 #include <thread>
 
 #include "app/prepare.hpp"
+#include "app/report.hpp"
 #include "app/run_config.hpp"
 #include "app/signals.hpp"
 #include "app/slurm_job.hpp"
@@ -46,7 +46,7 @@ void come_back(int signal) {
   correct(*environment, *facts);
   const slurm::Requeued done =
       slurm::requeue_once(slurm::queue_of(*environment), environment->restarts, kPatience);
-  std::printf("%s\n", done.accepted ? "requeued" : ("not requeued: " + done.detail).c_str());
+  say(done.accepted ? "requeued" : str("not requeued: ", done.detail));
 }
 
 // Until the workers have left, or a signal has come: which, or 0.
@@ -117,9 +117,15 @@ Result<int> join(const JoinOptions& options) {
       return fail(last, "the run does not take these workers",
                   str("see ", layout.logs().string(), "/worker-w0.log"));
     }
-    if (last != ExitCode::kSaved || !will_be_back(layout, ended)) return 0;
-    std::printf("the run is away: waiting for its return\n");
-    std::fflush(stdout);
+    if (last != ExitCode::kSaved) return 0;
+    if (will_be_back(layout, ended)) {
+      say("the run is away: waiting for its return");
+      continue;
+    }
+    if (newest_ended(layout) > ended) return 0;
+    return fail(ExitCode::kSaved,
+                str("no coordinator of ", options.run_dir.string(), " was there for --wait"),
+                "nobody trains this run now: start it again and join then");
   }
 }
 
@@ -128,8 +134,7 @@ Result<int> join(const JoinOptions& options) {
 int run_join(const JoinOptions& options) {
   auto exit_code = join(options);
   if (exit_code) return *exit_code;
-  std::fprintf(stderr, "rekindle: %s\n", exit_code.error().line().c_str());
-  return static_cast<int>(exit_code.error().code);
+  return report(exit_code.error());
 }
 
 }  // namespace rekindle::app

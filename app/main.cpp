@@ -78,7 +78,8 @@ int slurm(JobOptions& job_options, const SlurmOptions& how, const std::vector<st
     return fail_slurm(*job, *options, completed.error());
   auto initial = prepare(*options);
   if (!initial) return fail_slurm(*job, *options, initial.error());
-  if (const auto kept = keep_program(run::Layout(options->run_dir)); !kept) return app::report(kept.error());
+  if (const auto kept = keep_program(run::Layout(options->run_dir)); !kept)
+    return fail_slurm(*job, *options, kept.error());
   if (const auto done = go_on_as_kept(options->run_dir, arguments)) return *done;
   if (const std::string line = completed_line(*options); !line.empty()) {
     std::printf("%s\n", line.c_str());

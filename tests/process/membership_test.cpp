@@ -114,6 +114,13 @@ TEST_F(Membership, JoinWhereThereIsNoRun_Refused) {
   EXPECT_NE(outcome.err.find("no run that can be joined"), std::string::npos) << outcome.err;
 }
 
+TEST_F(Membership, JoinOfARunThatDoesNotReturn_SaysSoAndEnds75) {
+  ASSERT_EQ(run(mnist_run(dir(), 1, 3)).exit_code, 0);
+  const Outcome outcome = run({"join", dir(), "--wait", "2s"});
+  EXPECT_EQ(outcome.exit_code, 75);
+  EXPECT_NE(outcome.err.find("nobody trains this run"), std::string::npos) << outcome.err;
+}
+
 TEST_F(Membership, StopWhereThereIsNoRun_Refused) {
   ASSERT_EQ(run(mnist_run(dir(), 1, 3)).exit_code, 0);
   EXPECT_EQ(run({"stop", dir()}).exit_code, 78);

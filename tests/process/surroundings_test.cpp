@@ -1,0 +1,97 @@
+// What changes around a run while it trains: its data, its directory, who reads its output, who else comes.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "base/text.hpp"
+#include "live_run.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+class Surroundings : public LiveRun {
+ protected:
+  void wait_for_trainer_log(const std::string& words) {
+    ASSERT_TRUE(eventually([&] { return trainer_logs().find(words) != std::string::npos; })) << words;
+  }
+};
+
+TEST_F(Surroundings, DataThatAreOthersForAWhile_NobodyTrainsOnThemAndAllComeBack) {
+  const fs::path data = scratch_ / "data", others = scratch_ / "others", away = scratch_ / "away";
+  fs::copy(mnist_data(), data, fs::copy_options::recursive);
+  ASSERT_EQ(run({"make-data", "mnist", others, "--samples", "1000", "--seed", "7"}).exit_code, 0);
+  Arguments job = mnist_run(dir(), 2, 1000000);
+  std::replace(job.begin(), job.end(), mnist_data().string(), data.string());
+  program_.emplace(Arguments{rekindle()} + job);
+  ASSERT_NO_FATAL_FAILURE(wait_for_step(5));
+  fs::rename(data, away);
+  fs::rename(others, data);
+  ::kill(parts_of(dir(), "trainer").back(), SIGKILL);
+  ASSERT_NO_FATAL_FAILURE(wait_for_trainer_log("are not this run's"));
+  ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));
+  EXPECT_EQ(trainers_now(dir()), 1U);
+  fs::rename(data, others);
+  fs::rename(away, data);
+  ASSERT_TRUE(eventually([&] { return trainers_now(dir()) == 2; }));
+  stop_and_compare();
+}
+
+TEST_F(Surroundings, ReaderOfTheOutputGoesAway_TheRunGoesOn) {
+  std::string line = "set -o pipefail; exec 2>&1; " + rekindle();
+  for (const std::string& word : mnist_run(dir(), 1, 300)) line += " " + word;
+  EXPECT_EQ(Program({"/bin/bash", "-c", line + " | head -n 1"}).wait().exit_code, 0);
+  EXPECT_EQ(reached_step(dir()), 300U);
+}
+
+TEST_F(Surroundings, DirectoryOpenedToOthersMeanwhile_ACoordinatorThatDiesIsReplaced) {
+  ASSERT_NO_FATAL_FAILURE(begin(2));
+  ASSERT_EQ(::chmod(dir().c_str(), 0755), 0);
+  ::kill(parts_of(dir(), "coordinator").front(), SIGKILL);
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("term 2 on"));
+  ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));
+  EXPECT_TRUE(logged("is open to other users"));
+  ASSERT_EQ(::chmod(dir().c_str(), 0700), 0);
+  stop_and_compare();
+}
+
+// Its coordinator is on 127.0.0.1, where the other host cannot see it; but it writes its status.
+TEST_F(Surroundings, SameRunFromAnotherHost_RefusedAndTheFirstGoesOn) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make namespaces";
+  ASSERT_NO_FATAL_FAILURE(begin(1));
+  const Arguments elsewhere{
+      "/usr/bin/unshare", "--uts", "--net", "/bin/sh", "-c", "hostname elsewhere && exec \"$@\"", "sh"};
+  const Outcome second = Program(elsewhere + Arguments{rekindle()} + mnist_run(dir(), 1, 1000000)).wait();
+  EXPECT_EQ(second.exit_code, 78) << second.out << second.err;
+  EXPECT_NE(second.err.find("is held by a live run"), std::string::npos) << second.err;
+  ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));
+  stop_and_compare();
+}
+
+TEST_F(Surroundings, HelperWhoseEnvironmentWantsOtherArithmetic_SameBits) {
+  ASSERT_NO_FATAL_FAILURE(begin(1));
+  Program helper({"/usr/bin/env", "ATEN_CPU_CAPABILITY=default", "MKL_CBWR=COMPATIBLE",
+                  "ONEDNN_DEFAULT_FPMATH_MODE=BF16", "OMP_DYNAMIC=TRUE", "OMP_THREAD_LIMIT=1", rekindle(),
+                  "join", dir()});
+  ASSERT_TRUE(eventually([&] { return trainers_now(dir()) == 2; }));
+  ASSERT_NO_FATAL_FAILURE(wait_for_steps(5));
+  stop_and_compare();
+  EXPECT_EQ(helper.wait().exit_code, 0);
+}
+
+TEST_F(Surroundings, HelpersThatDieAsSoonAsTheyHaveCome_SameBits) {
+  ASSERT_NO_FATAL_FAILURE(begin(1));
+  for (const char* moment : {"registered", "of them new", "of them new"}) {
+    const int before = times_logged(moment);
+    Program helper(Arguments{rekindle(), "join", dir()});
+    ASSERT_NO_FATAL_FAILURE(wait_for_log(moment, before + 1));
+    helper.signal(SIGKILL);  // with its worker and trainer
+    helper.wait();
+    ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));
+  }
+  stop_and_compare();
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
