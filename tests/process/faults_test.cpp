@@ -45,8 +45,9 @@ TEST_F(Faults, KilledSupervisor_NothingLeftAndTheRunGoesOnLater) {
   program.signal(SIGKILL);
   EXPECT_EQ(program.wait().exit_code, 128 + SIGKILL);
   EXPECT_TRUE(eventually([&] { return processes_with(dir()).empty(); }));
-  EXPECT_EQ(run(mnist_run(dir(), 1, 60)).exit_code, 0);
-  EXPECT_EQ(run(mnist_run(scratch_ / "quiet", 1, 60)).exit_code, 0);
+  const int steps = static_cast<int>(reached_step(dir())) + 40;
+  EXPECT_EQ(run(mnist_run(dir(), 1, steps)).exit_code, 0);
+  EXPECT_EQ(run(mnist_run(scratch_ / "quiet", 1, steps)).exit_code, 0);
   EXPECT_EQ(digest_of(dir()), digest_of(scratch_ / "quiet"));
 }
 
@@ -94,18 +95,19 @@ TEST_F(Faults, SecondInterrupt_LeavesAtOnce) {
 }
 
 TEST_F(Faults, StopBeforeTrainingBegins_SavedAndResumable) {
-  Program program(Arguments{rekindle()} + mnist_run(dir(), 2, 30));
+  Program program(Arguments{rekindle()} + mnist_run(dir(), 2, 1000));
   ASSERT_TRUE(eventually([&] { return fs::exists(dir() / "run.toml"); }));
   program.signal(SIGUSR1);
   EXPECT_EQ(program.wait().exit_code, 75);
-  EXPECT_EQ(run(mnist_run(dir(), 1, 30)).exit_code, 0);
-  EXPECT_EQ(run(mnist_run(scratch_ / "quiet", 1, 30)).exit_code, 0);
+  const int steps = static_cast<int>(reached_step(dir())) + 30;
+  EXPECT_EQ(run(mnist_run(dir(), 1, steps)).exit_code, 0);
+  EXPECT_EQ(run(mnist_run(scratch_ / "quiet", 1, steps)).exit_code, 0);
   EXPECT_EQ(digest_of(dir()), digest_of(scratch_ / "quiet"));
 }
 
 TEST_F(Faults, StopDuringEvaluation_EvaluatedOnceAfterTheResume) {
   // One epoch is 62.5 steps; 200 test images in chunks of 16.
-  const Arguments job = mnist_run(dir(), 2, 70);
+  const Arguments job = mnist_run(dir(), 2, 120);
   Program program(Arguments{rekindle()} + job);
   reach(program, 63);
   program.signal(SIGUSR1);
@@ -116,9 +118,9 @@ TEST_F(Faults, StopDuringEvaluation_EvaluatedOnceAfterTheResume) {
   for (const auto& line : run::read_lines(run::Layout(dir()).metrics())) {
     (line.contains("test_loss") ? evaluated : steps).insert(line.at("step").get<std::uint64_t>());
   }
-  EXPECT_EQ(evaluated, (std::multiset<std::uint64_t>{63, 70}));
-  EXPECT_EQ(steps.size(), 70U);  // every step once: lines of lost steps are rewound
-  EXPECT_EQ(std::set<std::uint64_t>(steps.begin(), steps.end()).size(), 70U);
+  EXPECT_EQ(evaluated, (std::multiset<std::uint64_t>{63, 120}));
+  EXPECT_EQ(steps.size(), 120U);  // every step once: lines of lost steps are rewound
+  EXPECT_EQ(std::set<std::uint64_t>(steps.begin(), steps.end()).size(), 120U);
 }
 
 // One bit in the middle of a tensor in each shard.

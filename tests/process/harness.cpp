@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "base/files.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
 #include "run/layout.hpp"
 #include "run/records.hpp"
@@ -29,7 +30,9 @@ std::string slurp(const fs::path& path) {
 
 fs::path fresh_path(const std::string& what) {
   static std::atomic<int> count = 0;
-  return fs::temp_directory_path() / str("rekindle-", what, "-", ::getpid(), "-", count++);
+  // What a test left behind that was killed must not be found by a later one with its pid.
+  static const std::string once = random_hex(3);
+  return fs::temp_directory_path() / str("rekindle-", what, "-", ::getpid(), "-", once, "-", count++);
 }
 
 // A data set that lives as long as the test program.

@@ -142,8 +142,9 @@ TEST_F(Membership, TooFew_WaitsAndGoesOnWhenSomebodyJoins) {
 }
 
 TEST_F(Membership, TooFewForTheGatherTime_SavedAndEnded75) {
+  // As long as the first gathering may take on a slow machine.
   ASSERT_NO_FATAL_FAILURE(
-      begin(2, 100000, {"--min-trainers", "2", "--gather-time", "3s", "--lost-after", "2s"}));
+      begin(2, 100000, {"--min-trainers", "2", "--gather-time", "10s", "--lost-after", "2s"}));
   const auto workers = parts_of(dir(), "worker");
   ::kill(workers.at(0), SIGSTOP);
   const Outcome outcome = program_->wait();
@@ -159,7 +160,7 @@ TEST_F(Membership, TooFewForTheGatherTime_SavedAndEnded75) {
 TEST_F(Membership, TrainersThatCrashAtOneStep_GivenUpWithItsSamples) {
   // A step takes long enough to be hit each time.
   program_.emplace(Arguments{rekindle()} + vgg_run(dir(), 1, 100));
-  for (int generation = 1; generation <= 4 && program_->running(); ++generation) {
+  for (int generation = 1; generation <= 8 && program_->running(); ++generation) {
     if (!eventually([&] { return logged(str("generation t1.g", generation, " ")) || !program_->running(); }))
       break;
     for (const pid_t pid : parts_of(dir(), "trainer")) ::kill(pid, SIGSEGV);
@@ -216,17 +217,19 @@ bool flip_a_bit(pid_t pid, const fs::path& run_dir) {
 }
 
 TEST_F(Membership, FlippedBitInOneReplica_FoundRolledBackAndTheSameEnd) {
-  ASSERT_NO_FATAL_FAILURE(begin(3, 100000, {"--checkpoint-every", "10", "--hash-every", "3"}));
-  bool flipped = false;
-  for (int tries = 0; tries < 100 && !flipped; ++tries) {
+  ASSERT_NO_FATAL_FAILURE(
+      begin(3, 100000, {"--checkpoint-every", "10", "--hash-every", "3", "--lost-after", "1min"}));
+  for (int tries = 0; tries < 100 && !logged("are not alike"); ++tries) {
     const std::string before = log();
     ASSERT_TRUE(eventually([&] { return log().find("is committed", before.size()) != std::string::npos; }));
     const auto trainers = parts_of(dir(), "trainer");
     for (const pid_t pid : trainers) ::kill(pid, SIGSTOP);
-    flipped = flip_a_bit(trainers.at(1), dir());
+    const bool flipped = flip_a_bit(trainers.at(1), dir());
+    const std::uint64_t reached = reached_step(dir());
     for (const pid_t pid : trainers) ::kill(pid, SIGCONT);
+    // A copy that was let go may have been hit alone.
+    if (flipped) eventually([&] { return logged("are not alike") || reached_step(dir()) >= reached + 6; });
   }
-  ASSERT_TRUE(flipped);
   ASSERT_NO_FATAL_FAILURE(wait_for_log("are not alike"));
   ASSERT_NO_FATAL_FAILURE(wait_for_log("resumes from step"));
   wait_for_step(reached_step(dir()) + 3);

@@ -44,8 +44,8 @@ TEST_F(PhaseDeaths, TrainerKilledDuringACheckpoint_TheRunGoesOnAndTheOneBeforeSt
   EXPECT_TRUE(hit);
   const int committed = times_logged("is committed");
   ASSERT_NO_FATAL_FAILURE(wait_for_log("is committed", committed + 2));
-  EXPECT_EQ(run({"inspect", dir()}).exit_code, 0);
   stop_and_compare();
+  EXPECT_EQ(run({"inspect", dir()}).exit_code, 0);
 }
 
 class KeptLeaves : public LiveRun, public ::testing::WithParamInterface<const char*> {};

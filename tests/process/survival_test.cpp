@@ -8,7 +8,7 @@
 
 #include "base/files.hpp"
 #include "base/text.hpp"
-#include "harness.hpp"
+#include "live_run.hpp"
 #include "run/layout.hpp"
 
 namespace rekindle::process_test {
@@ -129,30 +129,11 @@ TEST_P(Survival, TwoTrainersKilledOneAfterTheOther) {
   expect_same_end();
 }
 
-TEST_P(Survival, TrainerKilledWhileTheStateIsCopiedToANewcomer) {
-  ASSERT_NO_FATAL_FAILURE(begin(3));
-  kill_all({parts("trainer").at(0)});
-  // The next generation but one copies the state to the trainer that takes its place.
-  ASSERT_TRUE(eventually([&] { return log().find("1 of them new") != std::string::npos; }));
-  kill_all({any(parts("trainer"))});
-  expect_same_end();
-}
-
 TEST_P(Survival, TrainerStopped_DeclaredLostAndReplaced) {
   ASSERT_NO_FATAL_FAILURE(begin(3, {"--lost-after", "2s"}));
   const pid_t victim = any(parts("trainer"));
   kill_all({victim}, SIGSTOP);
   ASSERT_TRUE(eventually([&] { return ::kill(victim, 0) != 0; }));  // its worker has ended it
-  expect_same_end();
-}
-
-TEST_P(Survival, WorkerStopped_DoesNoHarmWhenItGoesOn) {
-  ASSERT_NO_FATAL_FAILURE(begin(3, {"--lost-after", "2s"}));
-  const pid_t victim = any(parts("worker"));
-  kill_all({victim}, SIGSTOP);
-  ASSERT_TRUE(eventually([&] { return log().find("no heartbeat") != std::string::npos; }));
-  wait_for_step(reached_step(dir()) + 1);
-  kill_all({victim}, SIGCONT);
   expect_same_end();
 }
 
@@ -175,6 +156,32 @@ TEST_P(Survival, StopWhileTheCoordinatorDies_SavedAndResumed) {
   EXPECT_EQ(program_->wait().exit_code, 75);
   program_.emplace(Arguments{rekindle()} + mnist_run(dir(), 3, kSteps));
   expect_same_end();
+}
+
+// Where the run must not be over before something has been seen.
+class LongSurvival : public LiveRun, public ::testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Exchanges, LongSurvival, ::testing::Values("shm", "tcp"),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(LongSurvival, TrainerKilledWhileTheStateIsCopiedToANewcomer) {
+  ASSERT_NO_FATAL_FAILURE(begin(3, {"--exchange", GetParam()}));
+  ::kill(parts_of(dir(), "trainer").at(0), SIGKILL);
+  // The next generation but one copies the state to the trainer that takes its place.
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("1 of them new"));
+  ::kill(parts_of(dir(), "trainer").at(0), SIGKILL);
+  ASSERT_NO_FATAL_FAILURE(wait_for_steps(5));
+  stop_and_compare();
+}
+
+TEST_P(LongSurvival, WorkerStopped_DoesNoHarmWhenItGoesOn) {
+  ASSERT_NO_FATAL_FAILURE(begin(3, {"--exchange", GetParam(), "--lost-after", "2s"}));
+  const pid_t victim = parts_of(dir(), "worker").at(1);
+  ::kill(victim, SIGSTOP);
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("no heartbeat"));
+  ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));
+  ::kill(victim, SIGCONT);
+  ASSERT_NO_FATAL_FAILURE(wait_for_steps(10));
+  stop_and_compare();
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ class TwoNodes : public LiveRun {
       const fs::path here = at_home ? dir() : dir_from_away();
       Program program((at_home ? Arguments() : on_away()) + Arguments{rekindle()} +
                       mnist_run(here, 2, kSteps) + more);
-      const auto enough = static_cast<std::uint64_t>(kSteps / (kAttempts + 1) * (attempt + 1));
+      const auto enough = static_cast<std::uint64_t>(kSteps / (kAttempts + 2) * (attempt + 1));
       ASSERT_TRUE(eventually([&] { return reached_step(here) >= enough || !program.running(); }));
       program.signal(signal);
       const Outcome outcome = program.wait();

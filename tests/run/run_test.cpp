@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <fstream>
 
 #include "base/clock.hpp"
@@ -98,15 +99,18 @@ TEST_F(RunDirectory, ClaimsAtOnce_OneWinner) {
     children.push_back(::fork());
     if (children.back() == 0) {
       const bool won = claim().has_value();
-      if (won) ::sleep(5);  // hold it while the others try: a dead holder may be succeeded
+      if (won) ::sleep(60);  // holds it while the others try: a dead holder may be succeeded
       ::_exit(won ? 0 : 1);
     }
   }
-  int winners = 0;
-  for (const pid_t child : children) {
+  int winners = 0, losers = 0;
+  while (winners + losers < 8) {
     int status = 0;
-    ::waitpid(child, &status, 0);
-    winners += WEXITSTATUS(status) == 0;
+    ::wait(&status);
+    const bool lost = WIFEXITED(status) && WEXITSTATUS(status) == 1;
+    ++(lost ? losers : winners);
+    if (losers < 7) continue;
+    for (const pid_t child : children) ::kill(child, SIGKILL);
   }
   EXPECT_EQ(winners, 1);
 }

@@ -19,9 +19,21 @@ namespace {
 
 using Slurm = SlurmRun;
 
+bool blocks(pid_t pid, int signal) {
+  std::ifstream status(str("/proc/", pid, "/status"));
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("SigBlk:"))
+      return (std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1) != 0;
+  }
+  return false;
+}
+
 // One requeue for each attempt, and each goes on exactly where the one before ended.
 TEST_F(Slurm, ThreeTimeLimits_OneRequeueEachAndSameBits) {
-  begin({"--nodes=1", "--time=1"});
+  // Slurm looks every 30 s and signals that much too early: at 30 s before a limit of a minute, perhaps at
+  // once.
+  job_ = cluster_->submit({"--nodes=1", "--time=1"}, script({}, "", "--signal=B:USR1@10"));
+  wait_for_step(5);
   wait_for_restart(3);
   stop_and_compare();
   const auto begins = attempts("slurm-begin"), ends = attempts("slurm-end");
@@ -86,8 +98,8 @@ TEST_F(Slurm, Cancelled_SavedWithinKillWaitAndNotRequeued) {
 // To the batch script, twice; and to the tasks alone.
 TEST_F(Slurm, SignalledByHand_SavedAndRequeuedOnceEach) {
   begin({"--nodes=2"});
-  cluster_->command({"scancel", "--signal=USR1", "--batch", job_});
-  cluster_->command({"scancel", "--signal=USR1", "--batch", job_});
+  const std::string signal = "scancel --signal=USR1 --batch " + job_;
+  cluster_->command({"/bin/sh", "-c", signal + " & " + signal + " & wait"});
   wait_for_restart(1);
   const std::uint64_t before = reached_step(dir());
   cluster_->command({"scancel", "--signal=USR1", job_});
@@ -110,7 +122,8 @@ TEST_F(Slurm, NodeThenCoordinatorThenWorkerKilled_SameAttemptGoesOn) {
   wait_for_steps(20);
   for (const pid_t pid : parts_of(dir(), "coordinator")) ::kill(pid, SIGKILL);
   wait_for_steps(20);
-  EXPECT_EQ(parts_of(dir(), "trainer").size(), 2U);
+  const auto trainers = parts_of(dir(), "trainer");
+  EXPECT_EQ(trainers.size(), 2U);
   const auto workers = parts_of(dir(), "worker");
   ASSERT_FALSE(workers.empty());
   for (const pid_t pid : workers) {
@@ -119,8 +132,11 @@ TEST_F(Slurm, NodeThenCoordinatorThenWorkerKilled_SameAttemptGoesOn) {
       break;
     }
   }
-  ASSERT_TRUE(eventually([&] { return parts_of(dir(), "trainer").size() == 1; }));
-  ASSERT_TRUE(eventually([&] { return parts_of(dir(), "trainer").size() == 2; }));
+  const auto others = [&] {
+    const auto now = parts_of(dir(), "trainer");
+    return now.size() == 2 && now != trainers;
+  };
+  ASSERT_TRUE(eventually(others));
   wait_for_steps(20);
   EXPECT_EQ(cluster_->restarts(job_), 0U);
   EXPECT_EQ(attempts("slurm-begin").size(), 1U);
@@ -183,7 +199,10 @@ TEST_F(Slurm, SignalledInTheFirstSecond_NotLost) {
   job_ = cluster_->submit({"--nodes=1"}, script());
   for (std::uint64_t i = 1; i <= 2; ++i) {
     ASSERT_TRUE(eventually([&] { return !parts_of(dir(), "supervisor").empty(); }));
-    ::usleep(50000);  // it is a program by then, and not the shell
+    ASSERT_TRUE(eventually([&] {  // it is a program by then that has got as far as its first lines
+      const auto pids = parts_of(dir(), "supervisor");
+      return !pids.empty() && blocks(pids.front(), SIGUSR1);
+    }));
     cluster_->command({"scancel", "--signal=USR1", "--batch", job_});
     ASSERT_TRUE(eventually([&] { return cluster_->restarts(job_) == i; })) << i;
     ASSERT_TRUE(eventually([&] { return parts_of(dir(), "supervisor").empty(); }));
