@@ -15,6 +15,7 @@
 #include "app/report.hpp"
 #include "app/run_config.hpp"
 #include "app/signals.hpp"
+#include "app/site.hpp"
 #include "app/supervisor.hpp"
 #include "base/clock.hpp"
 #include "base/files.hpp"
@@ -37,10 +38,12 @@ namespace {
 // Of a checkpoint of which every byte is right: an audit of another one would prove nothing.
 Result<Manifest> verified_manifest(const fs::path& run_dir, std::uint64_t step) {
   REKINDLE_TRY(const fs::path directory, checkpoint_of(run_dir, step));
-  REKINDLE_TRY(Manifest manifest, checkpoint::read_manifest(directory));
-  if (Status status = checkpoint::verify(directory, manifest); !status)
-    return fail(ExitCode::kConfig, status.error().what, "audit between checkpoints that are whole");
-  return manifest;
+  auto manifest = checkpoint::read_manifest(directory);
+  const Status whole =
+      manifest ? checkpoint::verify(directory, *manifest) : Status(forward_error(manifest.error()));
+  if (whole) return manifest;
+  if (!checkpoint::is_damage(whole.error())) return forward_error(whole.error());  // nobody knows
+  return fail(ExitCode::kConfig, whole.error().what, "audit between checkpoints that are whole");
 }
 
 // Whether an entry of a run directory is that of an audit by a process of this host that is gone (its name
@@ -54,17 +57,21 @@ bool is_left(const std::string& name) {
 }
 
 // A learning rate that was changed on the way is that of the checkpoint, not that of the run's last start.
-Status take_rates(protocol::Job& job, const nlohmann::json& identity) {
+void take_rates(protocol::Job& job, const nlohmann::json& identity) {
   nlohmann::json changed = job;
   for (const char* key : protocol::kRateKeys) {
     if (identity.contains(key)) changed[key] = identity.at(key);
   }
   changed["rates_since"] = identity.value("rates_since", std::uint64_t{0});
   job = changed.get<protocol::Job>();
+}
+
+// `here`: where the other value comes from.
+Status check_identity(const protocol::Job& job, const nlohmann::json& identity, const char* here) {
   const std::string other = protocol::first_difference(protocol::identity_of(job), identity);
   if (other.empty()) return {};
   return fail(ExitCode::kConfig,
-              str("the checkpoint is of another run: its ", other, " is not that of run.toml"));
+              str("the checkpoint is of another run: its ", other, " is not that of ", here));
 }
 
 // One learning rate (its options) must have made all the steps after `from`.
@@ -87,10 +94,13 @@ Status check_same_run(const Manifest& from, const Manifest& to) {
               "audit from or to a checkpoint beside the change");
 }
 
+// A hard link, so that what `from` holds stays when the run deletes that name; where the storage has none, or
+// it is another one, a symbolic link. To the file itself: a hard link to a link would lead elsewhere.
 Status link_file(const fs::path& from, const fs::path& link) {
   std::error_code code;
-  fs::create_symlink(fs::absolute(from), link, code);
-  if (code) return fail(str("cannot link to ", from.string(), ": ", code.message()));
+  fs::create_hard_link(fs::canonical(from, code), link, code);
+  if (code && !is_gone(code.value())) fs::create_symlink(fs::absolute(from), link, code);
+  if (code) return fail(ExitCode::kConfig, str("cannot link to ", from.string(), ": ", code.message()));
   return {};
 }
 
@@ -104,6 +114,60 @@ Status link_checkpoint(const fs::path& run_dir, const CheckpointId& id, const fs
   for (const std::string& name : names) REKINDLE_CHECK(link_file(from / name, to / name));
   return {};
 }
+
+// The first step that a run has made, and how many.
+struct StepsMade {
+  std::uint64_t first = 0, steps = 0;
+};
+StepsMade steps_made(const fs::path& run_dir) {
+  StepsMade made;
+  for (const nlohmann::json& line : run::read_lines(run::Layout(run_dir).metrics())) {
+    if (!line.contains("loss")) continue;
+    const auto step = line.value("step", std::uint64_t{0});
+    made.first = made.steps == 0 ? step : std::min(made.first, step);
+    ++made.steps;
+  }
+  return made;
+}
+
+// This machine, for the run of an audit. A run that cannot use its checkpoint begins with the initial values:
+// this one is stopped then, for all that it could make is worth nothing.
+class AuditSite : public Site {
+ public:
+  AuditSite(fs::path directory, std::optional<CheckpointId> start, std::uint64_t workers)
+      : directory_(std::move(directory)), start_(start), machine_(workers) {}
+
+  Machines& machines() override { return machine_; }
+  std::uint64_t trainers() const override { return machine_.count(); }
+  std::vector<std::string> worker_arguments() const override { return {"worker", "--run-dir", directory_}; }
+  void begun(std::uint64_t) override {
+    if (start_ && !checkpoint::is_committed(directory_, *start_).value_or(true)) give_up();
+  }
+  void trains() override {
+    if (!start_ || right_) return;
+    const StepsMade made = steps_made(directory_);
+    right_ = made.steps > 0 && made.first == start_->step + 1;
+    if (made.steps > 0 && !right_) give_up();
+  }
+  void on_signal(int, bool) override {}
+  std::optional<Clock::time_point> limit() override { return std::nullopt; }
+
+  bool lost_its_start() const { return lost_; }
+
+ private:
+  void give_up() {
+    lost_ = true;
+    const nlohmann::json request = {{"asked", utc_now()}, {"id", random_hex(8)}};
+    if (const Status asked = replace_file(run::Layout(directory_).stop_request(), request.dump() + "\n");
+        !asked)
+      log_warning(asked.error().line());
+  }
+
+  const fs::path directory_;
+  const std::optional<CheckpointId> start_;
+  ThisMachine machine_;
+  bool right_ = false, lost_ = false;
+};
 
 // "rows 0 to 9 of classifier.0.weight", the first that differ.
 std::string first_difference(const Contents& a, const Contents& b) {
@@ -144,11 +208,15 @@ class Audit {
 
   Result<int> run() {
     REKINDLE_TRY(const Manifest expected, verified_manifest(options_.run_dir, options_.to));
-    REKINDLE_TRY(LocalOptions local, prepare_run(expected));
-    const int exit_code = run_local(local, {});
+    REKINDLE_TRY(const LocalOptions local, prepare_run(expected));
+    AuditSite site(directory_, start_, options_.workers);
+    const int exit_code = run_at(site, local, {});
+    if (site.lost_its_start()) return start_is_lost();
     if (exit_code != 0) {
       std::fprintf(stderr, "rekindle: the audit did not come to its end: nothing was compared or kept\n");
-      return exit_code;
+      // 70 is for bits that differ, and for nothing else.
+      return exit_code == static_cast<int>(ExitCode::kGaveUp) ? static_cast<int>(ExitCode::kSaved)
+                                                              : exit_code;
     }
     REKINDLE_TRY(const Manifest made, verified_manifest(directory_, options_.to));
     REKINDLE_CHECK(check_made());
@@ -158,9 +226,11 @@ class Audit {
       std::printf("%s: bit-identical, digest %s\n", what.c_str(), made.digest.c_str());
       return 0;
     }
-    return fail(str(what, " DIFFER, first in ", first_difference(expected.contents, made.contents),
-                    ": the digest is ", made.digest, ", not ", expected.digest,
-                    other_circumstances(expected, made)));
+    return report(Error{
+        ExitCode::kGaveUp,
+        str(what, " DIFFER, first in ", first_difference(expected.contents, made.contents),
+            ": the digest is ", made.digest, ", not ", expected.digest, other_circumstances(expected, made)),
+        {}});
   }
 
  private:
@@ -170,21 +240,21 @@ class Audit {
     const run::Layout layout(options_.run_dir);
     LocalOptions local;
     REKINDLE_TRY(local.job, read_job(layout.config()));
-    std::optional<CheckpointId> start;
     if (options_.from > 0) {
       REKINDLE_TRY(const Manifest from, verified_manifest(options_.run_dir, options_.from));
       REKINDLE_CHECK(check_same_run(from, expected));
-      start = from.id;
+      start_ = from.id;
     }
     const auto identity = nlohmann::json::parse(expected.identity, nullptr, false);
     REKINDLE_CHECK(check_rates(options_.from, identity));
-    REKINDLE_CHECK(take_rates(local.job, identity));
+    take_rates(local.job, identity);
+    REKINDLE_CHECK(check_identity(local.job, identity, "run.toml"));
     REKINDLE_CHECK(remove_what_is_left());
     made_ = true;
     REKINDLE_CHECK(make_directories(directory_, 0700));
     start_logging("rekindle", run::Layout(directory_).log("supervisor"), LogLevel::kInfo);
-    if (start) {
-      REKINDLE_CHECK(link_checkpoint(options_.run_dir, *start, directory_));
+    if (start_) {
+      REKINDLE_CHECK(link_start());
     } else if (!local.job.init.empty()) {
       REKINDLE_CHECK(link_file(layout.initial_state(), run::Layout(directory_).initial_state()));
     }
@@ -193,9 +263,28 @@ class Audit {
     alter(local.job);
     const std::string cpu = local.job.cpu_capability;
     REKINDLE_CHECK(prepare(local));
+    REKINDLE_CHECK(check_identity(local.job, identity, "the data that are there now"));
     local.job.cpu_capability = cpu;
     local.job.test_samples = 0;  // no evaluation: it changes no bit of the state
     return local;
+  }
+
+  // The run may delete the checkpoint at any moment, its manifest first.
+  Status link_start() const {
+    const Status linked = link_checkpoint(options_.run_dir, *start_, directory_);
+    const fs::path directory = checkpoint::directory_of(directory_, *start_);
+    const auto manifest = checkpoint::read_manifest(directory);
+    if (linked && manifest && checkpoint::check_files(directory, *manifest)) return {};
+    REKINDLE_TRY(const bool still_there, checkpoint::is_committed(options_.run_dir, *start_));
+    if (!linked && still_there) return linked;
+    return start_is_lost();
+  }
+
+  tl::unexpected<Error> start_is_lost() const {
+    return fail(
+        ExitCode::kConfig,
+        str("the checkpoint of step ", options_.from, " could not be used: nothing was compared"),
+        "a run that goes on deletes old ones: audit between newer ones, or give the run a larger --keep");
   }
 
   // Of audits that were killed.
@@ -208,18 +297,13 @@ class Audit {
     return {};
   }
 
-  // Each step between the two was made here, and no other: a run that cannot read what it is to start from
-  // starts from something else.
+  // Each step between the two was made here, and no other.
   Status check_made() const {
-    std::uint64_t steps = 0, first = options_.to;
-    for (const nlohmann::json& line : run::read_lines(run::Layout(directory_).metrics())) {
-      if (!line.contains("loss")) continue;
-      ++steps;
-      first = std::min(first, line.value("step", std::uint64_t{0}));
-    }
-    if (first == options_.from + 1 && steps == options_.to - options_.from) return {};
-    return fail(str("the audit made ", steps, " steps from step ", first, " on, not those after step ",
-                    options_.from, ": its checkpoint could not be used"),
+    const StepsMade made = steps_made(directory_);
+    if (made.first == options_.from + 1 && made.steps == options_.to - options_.from) return {};
+    return fail(ExitCode::kConfig,
+                str("the audit made ", made.steps, " steps from step ", made.first,
+                    " on, not those after step ", options_.from),
                 "nothing was compared");
   }
 
@@ -237,6 +321,7 @@ class Audit {
 
   const AuditOptions options_;
   const fs::path directory_;
+  std::optional<CheckpointId> start_;  // nullopt: the initial values
   bool made_ = false;
 };
 
@@ -245,8 +330,10 @@ class Audit {
 int run_audit(const AuditOptions& options) {
   hold_signals();
   Audit audit(options);
-  const auto exit_code = audit.run();
-  return exit_code ? *exit_code : report(exit_code.error());
+  auto exit_code = audit.run();
+  if (exit_code) return *exit_code;
+  if (exit_code.error().code == ExitCode::kGaveUp) exit_code.error().code = ExitCode::kSaved;
+  return report(exit_code.error());
 }
 
 }  // namespace rekindle::app

@@ -13,7 +13,7 @@ struct AuditOptions {
 };
 
 // Trains from the one to the other in a directory of its own in the run directory, and compares the bits. The
-// exit code: 0 if they are the same. The run may go on meanwhile.
+// exit code: 0 if they are the same, 70 if they differ and for nothing else. The run may go on meanwhile.
 int run_audit(const AuditOptions& options);
 
 }  // namespace rekindle::app

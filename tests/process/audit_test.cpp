@@ -27,28 +27,43 @@ class Audit : public ::testing::Test {
     return run({"audit", dir(), "--from", std::to_string(from), "--to", std::to_string(to), "--workers",
                 std::to_string(workers)});
   }
+  // The directory of an audit, once it has `file`.
+  fs::path audit_with(const fs::path& file) const {
+    fs::path found;
+    EXPECT_TRUE(eventually([&] {
+      const auto names = names_in(dir()).value();
+      for (const std::string& name : names) {
+        if (name.starts_with("audit-") && fs::exists(dir() / name / file)) found = dir() / name;
+      }
+      return !found.empty();
+    })) << file;
+    return found;
+  }
+  CheckpointId newest_of(std::uint64_t step) const {
+    for (const CheckpointId& id : checkpoint::list_committed(dir())) {
+      if (id.step == step) return id;
+    }
+    ADD_FAILURE() << "no checkpoint of step " << step;
+    return {};
+  }
   // Whole in itself, and newer than what the run has written of that step; one bit is another one.
   void plant_checkpoint(std::uint64_t step, const std::string& tensor) const {
-    for (const CheckpointId& id : checkpoint::list_committed(dir())) {
-      if (id.step != step) continue;
-      auto loaded = checkpoint::load(checkpoint::directory_of(dir(), id));
-      ASSERT_TRUE(loaded) << loaded.error().line();
-      for (const checkpoint::Tensor& each : loaded->state) {
-        if (each.spec.name == tensor) each.bytes.back() ^= std::byte{1};
-      }
-      checkpoint::Manifest manifest = loaded->manifest;
-      manifest.id = {step, id.term + 1, 1};
-      manifest.contents.chunks = hash_chunks(loaded->state);
-      manifest.digest = state_digest(step, loaded->state).hex();
-      manifest.shards.clear();
-      auto entry = write_shard(dir(), manifest.id, loaded->state, manifest.contents.chunks, 1, 0);
-      ASSERT_TRUE(entry) << entry.error().line();
-      manifest.shards.push_back(*entry);
-      const Status committed = commit(dir(), manifest);
-      ASSERT_TRUE(committed) << committed.error().line();
-      return;
+    const CheckpointId id = newest_of(step);
+    auto loaded = checkpoint::load(checkpoint::directory_of(dir(), id));
+    ASSERT_TRUE(loaded) << loaded.error().line();
+    for (const checkpoint::Tensor& each : loaded->state) {
+      if (each.spec.name == tensor) each.bytes.back() ^= std::byte{1};
     }
-    FAIL() << "no checkpoint of step " << step;
+    checkpoint::Manifest manifest = loaded->manifest;
+    manifest.id = {step, id.term + 1, 1};
+    manifest.contents.chunks = hash_chunks(loaded->state);
+    manifest.digest = state_digest(step, loaded->state).hex();
+    manifest.shards.clear();
+    auto entry = write_shard(dir(), manifest.id, loaded->state, manifest.contents.chunks, 1, 0);
+    ASSERT_TRUE(entry) << entry.error().line();
+    manifest.shards.push_back(*entry);
+    const Status committed = commit(dir(), manifest);
+    ASSERT_TRUE(committed) << committed.error().line();
   }
   static std::vector<std::string> paths_under(const fs::path& directory) {
     std::vector<std::string> names;
@@ -108,19 +123,89 @@ TEST_F(Audit, OfALearningRateThatChanged_EachSideForItself) {
 
 TEST_F(Audit, OfDamagedCheckpoints_ProvesNothing) {
   ASSERT_NO_FATAL_FAILURE(train());
-  for (const CheckpointId& id : checkpoint::list_committed(dir())) {
-    if (id.step != 20) continue;
-    std::fstream shard(checkpoint::directory_of(dir(), id) / "shard-00000-of-00002.h5",
-                       std::ios::in | std::ios::out | std::ios::binary);
-    shard.seekp(1000000);
-    shard << "other bytes";
-  }
-  for (const auto& [from, to] : {std::pair{10, 20}, {20, 30}}) {
+  const fs::path directory = checkpoint::directory_of(dir(), newest_of(20));
+  const auto refused = [&](int from, int to) {
     const Outcome outcome = audit(from, to, 1);
     EXPECT_EQ(outcome.exit_code, 78) << outcome.out;
     EXPECT_NE(outcome.err.find("is damaged"), std::string::npos) << outcome.err;
-  }
+  };
+  const auto damage = [&](const std::string& file, int at) {
+    std::fstream stream(directory / file, std::ios::in | std::ios::out | std::ios::binary);
+    stream.seekp(at);
+    stream << "other bytes";
+  };
+  damage("shard-00000-of-00002.h5", 1000000);
+  refused(10, 20);
+  refused(20, 30);
+  damage("manifest.json", 1000);
+  refused(10, 20);
+  refused(20, 30);
   EXPECT_EQ(audit(10, 30, 1).exit_code, 0);
+}
+
+TEST_F(Audit, OfACheckpointThatCannotBeRead_SaysNothingOfTheBits) {
+  ASSERT_NO_FATAL_FAILURE(train());
+  const fs::path manifest = checkpoint::directory_of(dir(), newest_of(20)) / "manifest.json";
+  fs::remove(manifest);
+  fs::create_symlink("manifest.json", manifest);
+  const Outcome outcome = audit(20, 30, 1);
+  EXPECT_EQ(outcome.exit_code, 75) << outcome.out << outcome.err;
+}
+
+TEST_F(Audit, OfACheckpointThatTheRunDeletesMeanwhile_BitIdentical) {
+  ASSERT_NO_FATAL_FAILURE(train());
+  Program program({rekindle(), "audit", dir(), "--from", "10", "--to", "30"});
+  audit_with("terms");  // its own run begins
+  ASSERT_TRUE(checkpoint::discard(dir(), newest_of(10)));
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("bit-identical"), std::string::npos) << outcome.out;
+}
+
+// Whatever takes it away, before its run begins or later: that would begin with the initial values, and its
+// end mean nothing.
+TEST_F(Audit, WithoutTheCheckpointToBeginWith_NothingIsCompared) {
+  ASSERT_NO_FATAL_FAILURE(train());
+  const fs::path start = fs::path("checkpoints") / newest_of(10).directory_name();
+  const auto nothing_compared = [&](const fs::path& once_it_has, const auto& spoil) {
+    Program program({rekindle(), "audit", dir(), "--from", "10", "--to", "30"});
+    spoil(audit_with(once_it_has) / start);
+    const Outcome outcome = program.wait();
+    EXPECT_EQ(outcome.exit_code, 78) << outcome.out << outcome.err;
+    EXPECT_NE(outcome.err.find("the checkpoint of step 10 could not be used: nothing was compared"),
+              std::string::npos)
+        << outcome.err;
+  };
+  nothing_compared(start / "shard-00001-of-00002.h5", [](const fs::path& linked) { fs::remove_all(linked); });
+  nothing_compared("terms", [](const fs::path& linked) {
+    fs::remove(linked / "manifest.json");  // a link: the run's own stays as it is
+    std::ofstream(linked / "manifest.json") << "rubbish";
+  });
+  EXPECT_EQ(audit(10, 30, 1).exit_code, 0);
+}
+
+TEST_F(Audit, OnOtherDataThanTheRuns_Refused) {
+  const fs::path data = scratch_ / "data";
+  fs::copy(mnist_data(), data, fs::copy_options::recursive);
+  Arguments job = mnist_run(dir(), 2, 20) + Arguments{"--checkpoint-every", "10"};
+  std::ranges::replace(job, mnist_data().string(), data.string());
+  ASSERT_EQ(run(job).exit_code, 0);
+  ASSERT_EQ(audit(0, 10, 1).exit_code, 0);
+  fs::path images;
+  for (const auto& entry : fs::recursive_directory_iterator(data)) {
+    if (entry.is_regular_file() && (images.empty() || entry.file_size() > fs::file_size(images)))
+      images = entry.path();
+  }
+  std::fstream stream(images, std::ios::in | std::ios::out | std::ios::binary);
+  stream.seekp(1000);
+  stream << "other bytes";
+  stream.close();
+  for (const int from : {0, 10}) {
+    const Outcome outcome = audit(from, from + 10, 1);
+    EXPECT_EQ(outcome.exit_code, 78) << outcome.out << outcome.err;
+    EXPECT_NE(outcome.err.find("its data_hash is not that of the data that are there now"), std::string::npos)
+        << outcome.err;
+  }
 }
 
 TEST_F(Audit, TwoAtOnceAndOneInterrupted_DoNotDisturbEachOther) {
