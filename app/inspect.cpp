@@ -51,13 +51,19 @@ json describe_state(const Manifest& manifest) {
           {"optimizer_bytes", optimizer}};
 }
 
-// "whole" is null where nobody looked at the bytes.
-json describe_damage(const fs::path& directory, const Manifest& manifest, bool verify) {
-  const Status found =
-      verify ? checkpoint::verify(directory, manifest) : checkpoint::check_files(directory, manifest);
-  json whole = false;
-  if (found) whole = verify ? json(true) : json(nullptr);
-  return {{"verified", verify}, {"whole", whole}, {"damage", found ? "" : found.error().line()}};
+// "whole" is null where nobody looked at the bytes, or nobody could.
+json describe_look(const Status& found, bool verify) {
+  if (found) {
+    const json whole = verify ? json(true) : json(nullptr);
+    return {{"verified", verify}, {"whole", whole}, {"damage", ""}, {"unreadable", ""}};
+  }
+  // Without verifying, only sizes were looked at: those of files that are missing are damage, too.
+  const bool damaged = verify ? checkpoint::is_damage(found.error()) : !found.error().by_system;
+  const std::string line = found.error().line();
+  return {{"verified", verify},
+          {"whole", damaged ? json(false) : json(nullptr)},
+          {"damage", damaged ? line : ""},
+          {"unreadable", damaged ? "" : line}};
 }
 
 json describe_checkpoint(const fs::path& directory, bool verify) {
@@ -65,7 +71,7 @@ json describe_checkpoint(const fs::path& directory, bool verify) {
                     {"path", without_slash(directory).string()}};
   const auto manifest = checkpoint::read_manifest(directory);
   if (!manifest) {
-    described.update({{"verified", verify}, {"whole", false}, {"damage", manifest.error().line()}});
+    described.update(describe_look(forward_error(manifest.error()), verify));
     return described;
   }
   const auto job = job_around(directory);
@@ -82,14 +88,34 @@ json describe_checkpoint(const fs::path& directory, bool verify) {
                     {"identity", json::parse(manifest->identity, nullptr, false)},
                     {"fingerprint", json::parse(manifest->fingerprint, nullptr, false)}});
   described.update(describe_state(*manifest));
-  described.update(describe_damage(directory, *manifest, verify));
+  described.update(describe_look(
+      verify ? checkpoint::verify(directory, *manifest) : checkpoint::check_files(directory, *manifest),
+      verify));
   return described;
+}
+
+// A live run deletes old checkpoints, or sets them aside, while they are read.
+bool deleted_meanwhile(const fs::path& directory) {
+  std::error_code code, around;
+  fs::status(directory / "manifest.json", code);
+  // No folder at all: the storage is away.
+  return is_gone(code.value()) && fs::is_directory(without_slash(directory).parent_path(), around);
 }
 
 std::string verdict(const json& c) {
   if (!c["damage"].get<std::string>().empty()) return "DAMAGED: " + c["damage"].get<std::string>();
+  if (!c["unreadable"].get<std::string>().empty())
+    return "UNREADABLE, nobody knows whether it is whole: " + c["unreadable"].get<std::string>();
   return c["verified"].get<bool>() ? "whole: every byte verified"
                                    : "every file is there with its size; its bytes were not looked at";
+}
+
+// Damage is worse than what may be read another time.
+Status worse_of(Status worst, const json& c) {
+  const std::string path = c["path"], damage = c["damage"], unreadable = c["unreadable"];
+  if (!damage.empty()) return fail(ExitCode::kConfig, str(path, " is damaged: ", damage));
+  if (!unreadable.empty() && worst) return fail(str(path, " cannot be read: ", unreadable));
+  return worst;
 }
 
 std::string when(const json& c) {
@@ -132,38 +158,44 @@ json others_at(const fs::path& path) {
   json others = json::array();
   const fs::path directory = run::Layout(path).checkpoints();
   for (const std::string& name : names_in(directory).value_or(std::vector<std::string>())) {
-    if (!checkpoint::CheckpointId::parse(name) || !is_checkpoint(directory / name)) others.push_back(name);
+    const auto id = checkpoint::CheckpointId::parse(name);
+    if (!id || !checkpoint::is_committed(path, *id).value_or(true)) others.push_back(name);
   }
   return others;
 }
 
+// NAME.damaged, NAME.damaged.2, ...
+bool is_set_aside(const std::string& name) { return name.find(".damaged") != std::string::npos; }
+
 void print_others(const json& others) {
   for (const json& name : others)
     std::cout << name.get<std::string>() << "\n  not a checkpoint: "
-              << (name.get<std::string>().ends_with(".damaged") ? "set aside as damaged"
-                                                                : "under way, or left half-written")
-              << "\n";
+              << (is_set_aside(name) ? "set aside as damaged" : "under way, or left half-written") << "\n";
 }
 
 }  // namespace
 
 Status inspect(const fs::path& path, const InspectOptions& options) {
-  REKINDLE_TRY(const std::vector<fs::path> directories, checkpoints_at(path));
-  json checkpoints = json::array();
+  json checkpoints = json::array(), others = json::array();
   Status worst;
-  for (const fs::path& directory : directories) {
-    const json& described = checkpoints.emplace_back(describe_checkpoint(directory, options.verify));
-    if (!options.json) print_checkpoint(described);
-    const std::string damage = described["damage"];
-    if (!damage.empty()) worst = fail(ExitCode::kConfig, str(directory.string(), " is damaged: ", damage));
+  // Again where all that were listed are deleted by now: a live run has newer ones.
+  for (bool listed = true; listed && checkpoints.empty();) {
+    REKINDLE_TRY(const std::vector<fs::path> directories, checkpoints_at(path));
+    listed = !directories.empty();
+    for (const fs::path& directory : directories) {
+      const json described = describe_checkpoint(directory, options.verify);
+      if (!worse_of({}, described) && deleted_meanwhile(directory)) continue;
+      checkpoints.push_back(described);
+      if (!options.json) print_checkpoint(described);
+      worst = worse_of(std::move(worst), described);
+    }
   }
-  const json others = is_checkpoint(path) ? json::array() : others_at(path);
+  if (!is_checkpoint(path)) others = others_at(path);
   if (options.json) {
-    std::cout << json{{"path", without_slash(path).string()},
-                      {"checkpoints", checkpoints},
-                      {"others", others}}
-                     .dump(2)
-              << "\n";
+    const json all = {
+        {"path", without_slash(path).string()}, {"checkpoints", checkpoints}, {"others", others}};
+    // A path may be of any bytes, JSON is UTF-8.
+    std::cout << all.dump(2, ' ', false, json::error_handler_t::replace) << "\n";
     return worst;
   }
   if (checkpoints.empty()) std::cout << "no committed checkpoint\n";

@@ -12,7 +12,8 @@ struct InspectOptions {
   bool json = false;   // one object
 };
 
-// Prints to stdout. An error when a checkpoint is damaged.
+// Prints to stdout. An error when a checkpoint is damaged (ExitCode::kConfig) or cannot be read (kGaveUp).
+// Those that a live run deletes meanwhile are left out.
 Status inspect(const std::filesystem::path& path, const InspectOptions& options);
 
 }  // namespace rekindle::app

@@ -1,9 +1,13 @@
 // What `rekindle inspect` says of a run and of a checkpoint.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
+#include "checkpoint/checkpoint.hpp"
+#include "checkpoint/export.hpp"
 #include "harness.hpp"
 
 namespace rekindle::process_test {
@@ -87,9 +91,67 @@ TEST_F(Inspect, WithoutVerifying_DamageInsideAFileIsNotSeenAndItSaysSo) {
 
 TEST_F(Inspect, NamesWhatIsNoCheckpoint) {
   fs::create_directory(dir / "checkpoints" / "step-0000000099.t1.g1");
-  fs::rename(newest, newest.string() + ".damaged");
+  fs::rename(newest, newest.string() + ".damaged.2");
   EXPECT_EQ(inspect({})["others"].size(), 2U);
-  EXPECT_NE(run({"inspect", dir}).out.find("set aside as damaged"), std::string::npos);
+  const std::string text = run({"inspect", dir}).out;
+  EXPECT_NE(text.find(".damaged.2\n  not a checkpoint: set aside as damaged"), std::string::npos) << text;
+  EXPECT_NE(text.find("step-0000000099.t1.g1\n  not a checkpoint: under way"), std::string::npos) << text;
+}
+
+TEST_F(Inspect, WhatCannotBeRead_IsNotCalledDamaged) {
+  const fs::path shard = newest / "shard-00000-of-00002.h5";
+  fs::remove(shard);
+  fs::create_symlink("shard-00000-of-00002.h5", shard);  // ELOOP, as good as any error
+  const auto c = inspect({}, 70)["checkpoints"][0];
+  EXPECT_TRUE(c["whole"].is_null()) << c;
+  EXPECT_EQ(c["damage"], "");
+  EXPECT_NE(c["unreadable"].get<std::string>().find("shard-00000-of-00002.h5"), std::string::npos) << c;
+  fs::remove(newest / "manifest.json");
+  fs::create_symlink("manifest.json", newest / "manifest.json");
+  EXPECT_EQ(inspect({}, 70)["others"], nlohmann::json::array());
+  const Outcome text = run({"inspect", dir});
+  EXPECT_EQ(text.exit_code, 70);
+  EXPECT_NE(text.out.find("UNREADABLE"), std::string::npos) << text.out;
+  EXPECT_EQ(text.out.find("DAMAGED"), std::string::npos) << text.out;
+  // Damage is worse.
+  damage(fs::path(json["checkpoints"][1]["path"].get<std::string>()) / "shard-00001-of-00002.h5");
+  EXPECT_EQ(run({"inspect", dir}).exit_code, 78);
+}
+
+TEST_F(Inspect, NamesThatAreNotUtf8_AreShownAllTheSame) {
+  fs::create_directory(dir / "checkpoints" / "caf\xe9");
+  EXPECT_EQ(inspect({})["others"], nlohmann::json::array({"caf\ufffd"}));
+  const fs::path odd = scratch_ / "r\xfcn";
+  fs::rename(dir, odd);
+  const Outcome outcome = run({"inspect", odd, "--json"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_TRUE(nlohmann::json::accept(outcome.out)) << outcome.out;
+}
+
+// A live run sweeps old checkpoints at any moment: between the listing and the reading, too.
+TEST_F(Inspect, CheckpointsThatAreDeletedMeanwhile_AreLeftOutAndNotCalledDamaged) {
+  const auto loaded = checkpoint::load(newest);
+  ASSERT_TRUE(loaded) << loaded.error().line();
+  checkpoint::Manifest manifest = loaded->manifest;
+  manifest.id = {1, 1, 1000};
+  manifest.digest = checkpoint::state_digest(1, loaded->state).hex();
+  std::atomic<bool> done = false;
+  std::thread sweeper([&] {
+    for (; !done; ++manifest.id.generation) {
+      const fs::path old = checkpoint::directory_of(dir, manifest.id);
+      fs::create_directory(old);
+      for (const auto& shard : manifest.shards) fs::create_hard_link(newest / shard.file, old / shard.file);
+      EXPECT_TRUE(checkpoint::commit(dir, manifest));
+      EXPECT_TRUE(checkpoint::discard(dir, manifest.id));
+    }
+  });
+  for (int i = 0; i < 40; ++i) {
+    const nlohmann::json now = inspect({});
+    EXPECT_GE(now["checkpoints"].size(), 2U);
+    for (const auto& c : now["checkpoints"]) EXPECT_EQ(c["whole"], true) << c;
+  }
+  done = true;
+  sweeper.join();
 }
 
 TEST_F(Inspect, ACheckpointThatWasMovedOutOfItsRun_HasNoEpoch) {
