@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.hpp"
+#include "base/text.hpp"
 #include "checkpoint/tensor_file.hpp"
 
 namespace rekindle::checkpoint {
@@ -33,7 +34,7 @@ const char* safetensors_name(Dtype dtype) {
 namespace {
 
 std::string header_of(const State& state) {
-  nlohmann::ordered_json json = {{"__metadata__", {{"format", "pt"}}}};
+  nlohmann::ordered_json json = {{kMetadata, {{"format", "pt"}}}};
   std::uint64_t offset = 0;
   for (const Tensor& tensor : state) {
     const std::uint64_t end = offset + tensor.bytes.size();
@@ -66,6 +67,13 @@ Status write_open_file(Fd& fd, const fs::path& path, const State& state) {
 }  // namespace
 
 Status write_safetensors(const fs::path& path, const State& state) {
+  const auto is_taken = [](const Tensor& each) { return each.spec.name == kMetadata; };
+  if (std::ranges::any_of(state, is_taken)) {
+    return fail(
+        ExitCode::kConfig,
+        str("a tensor cannot be named ", kMetadata, " in a .safetensors file, where that is no tensor"),
+        "give it another name");
+  }
   State ordered = state;
   std::ranges::stable_sort(ordered, std::greater{},
                            [](const Tensor& each) { return bytes_of(each.spec.dtype); });

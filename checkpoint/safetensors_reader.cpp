@@ -91,11 +91,18 @@ Result<Entry> entry_from(const std::string& name, const Json& json) {
   return entry;
 }
 
+bool is_map_of_strings(const Json& json) {
+  return json.is_object() && std::ranges::all_of(json, [](const Json& each) { return each.is_string(); });
+}
+
 // In order of their data, which they must fill without gaps or overlaps: as the format asks.
 Result<std::vector<Entry>> entries_from(const Json& header, std::uint64_t data_bytes) {
   std::vector<Entry> entries;
   for (const auto& [name, json] : header.items()) {
-    if (name == "__metadata__") continue;
+    if (name == kMetadata) {
+      if (!is_map_of_strings(json)) return fail(str("its ", kMetadata, " is not a map of strings"));
+      continue;
+    }
     auto entry = entry_from(name, json);
     if (!entry) return fail(str("tensor ", name, ": ", entry.error().line()));
     entries.push_back(std::move(*entry));

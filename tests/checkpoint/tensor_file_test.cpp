@@ -1,6 +1,7 @@
 // Files of other programs: read bit for bit, or refused with a reason; never a crash.
 #include "checkpoint/tensor_file.hpp"
 
+#include <hdf5.h>
 #include <sys/stat.h>
 
 #include <cstring>
@@ -92,6 +93,28 @@ TEST_F(TensorFile, OtherOrderMetadataAndEmptyTensors_AreRead) {
   EXPECT_EQ(read->state[0].spec.name, "a");
   EXPECT_EQ(read->state[2].spec.name, "b");
   EXPECT_EQ(read->state[2].bytes[1], std::byte{'z'});
+}
+
+TEST_F(TensorFile, ATensorNamedAsTheMetadata_IsNotWrittenOverThem) {
+  const StateSpec spec = {{"weight", Dtype::kFloat32, {2}, Role::kParameter},
+                          {"__metadata__", Dtype::kFloat32, {2}, Role::kParameter}};
+  const OwnedState owned(spec);
+  const Status status = write_tensors(path, owned.state);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, ExitCode::kConfig);
+  EXPECT_NE(status.error().what.find("cannot be named __metadata__"), std::string::npos)
+      << status.error().line();
+  EXPECT_TRUE(files_in(run_dir).empty());
+  EXPECT_TRUE(write_tensors(run_dir / "file.h5", owned.state)) << "a name like any other there";
+}
+
+TEST_F(TensorFile, MetadataThatAreNoMapOfStrings_AreRefused) {
+  for (const char* metadata :
+       {R"({"dtype":"U8","shape":[0],"data_offsets":[0,0]})", R"({"by":1})", R"("somebody")", "[]", "null"}) {
+    write(str(R"({"__metadata__":)", metadata, R"(,"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}})"),
+          "xyz");
+    refused("its __metadata__ is not a map of strings");
+  }
 }
 
 TEST_F(TensorFile, Rubbish_IsRefused) {
@@ -191,13 +214,71 @@ TEST_F(TensorFile, NeitherDirectoriesNorPipes_AreWaitedFor) {
   refused("it is no plain file");
 }
 
+void refused_h5(const fs::path& file, const std::string& why) {
+  const auto read = read_h5(file);
+  ASSERT_FALSE(read) << why;
+  EXPECT_EQ(read.error().code, ExitCode::kConfig);
+  EXPECT_NE(read.error().what.find(why), std::string::npos) << why << "\nsaid: " << read.error().line();
+}
+
+// Six numbers, as libhdf5 writes them.
+constexpr float kNumbers[6] = {1, -2, 3, 0.5, -0.25, 4};
+void write_dataset(hid_t place, const char* name, hid_t type, hid_t creation) {
+  const hsize_t shape[2] = {3, 2};
+  const hid_t space = H5Screate_simple(2, shape, nullptr);
+  const hid_t dataset = H5Dcreate2(place, name, type, space, H5P_DEFAULT, creation, H5P_DEFAULT);
+  EXPECT_GE(H5Dwrite(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, kNumbers), 0);
+  H5Dclose(dataset);
+  H5Sclose(space);
+}
+void write_h5_file(const fs::path& path, hid_t type, hid_t creation) {
+  const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  write_dataset(file, "weight", type, creation);
+  H5Fclose(file);
+}
+
+TEST_F(TensorFile, NumbersOfAnotherKindInAnH5File_AreRefused) {
+  const fs::path file = run_dir / "foreign.h5";
+  write_h5_file(file, H5T_IEEE_F32LE, H5P_DEFAULT);
+  ASSERT_TRUE(read_h5(file));
+  const hid_t half = H5Tcopy(H5T_IEEE_F32LE);
+  H5Tset_fields(half, 15, 10, 5, 0, 10);
+  H5Tset_size(half, 2);
+  H5Tset_ebias(half, 15);
+  for (const hid_t type : {H5T_IEEE_F32BE, H5T_IEEE_F64BE, H5T_STD_I64BE, half}) {
+    write_h5_file(file, type, H5P_DEFAULT);
+    refused_h5(file, "dataset 'weight': its type is not known here: convert it to little-endian float32");
+  }
+  H5Tclose(half);
+}
+
+TEST_F(TensorFile, AnH5FileWithGroups_IsRefused) {
+  const fs::path path_of_file = run_dir / "groups.h5";
+  const hid_t file = H5Fcreate(path_of_file.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  const hid_t group = H5Gcreate2(file, "layer", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  write_dataset(group, "weight", H5T_IEEE_F32LE, H5P_DEFAULT);
+  H5Gclose(group);
+  H5Fclose(file);
+  refused_h5(path_of_file, "dataset 'layer': it is no dataset");
+}
+
+TEST_F(TensorFile, AnH5FileWithLibhdf5sOwnFilters_IsReadBitForBit) {
+  const fs::path file = run_dir / "filtered.h5";
+  const hsize_t chunk[2] = {2, 2};
+  const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_chunk(creation, 2, chunk);
+  H5Pset_shuffle(creation);
+  H5Pset_deflate(creation, 9);
+  H5Pset_fletcher32(creation);
+  write_h5_file(file, H5T_IEEE_F32LE, creation);
+  H5Pclose(creation);
+  const auto read = read_h5(file);
+  ASSERT_TRUE(read) << read.error().line();
+  ASSERT_EQ(read->state.size(), 1U);
+  EXPECT_TRUE(std::ranges::equal(read->state[0].bytes, std::as_bytes(std::span(kNumbers))));
+}
+
 TEST_F(TensorFile, AnH5FileOfOtherThings_IsRefused) {
-  const auto refused_h5 = [](const fs::path& file, const std::string& why) {
-    const auto read = read_h5(file);
-    ASSERT_FALSE(read);
-    EXPECT_EQ(read.error().code, ExitCode::kConfig);
-    EXPECT_NE(read.error().what.find(why), std::string::npos) << read.error().line();
-  };
   refused_h5(run_dir / "none.h5", "there is no file");
   std::ofstream(run_dir / "rubbish.h5") << std::string(5000, 'x');
   refused_h5(run_dir / "rubbish.h5", "it is no HDF5 file");
