@@ -7,7 +7,9 @@
 
 #include <array>
 #include <csignal>
+#include <new>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "base/process.hpp"
 #include "base/text.hpp"
@@ -21,6 +23,10 @@ namespace {
 // What the child inherits: memory for the tensors, as a .safetensors file, and for its error.
 constexpr int kTensorsFd = kInheritedFd, kErrorFd = kInheritedFd + 1;
 constexpr rlim_t kMaxSeconds = 600;  // of processor time: rubbish can make libhdf5 loop
+// The child's memory. Trained weights deflate by a few per cent, so 16 bytes for each of the file's is far
+// more than they take; what is below the floor is worth no thought. More than that is rubbish, or a file that
+// is meant to use up the machine.
+constexpr rlim_t kMemoryFloor = rlim_t{2} << 30, kMemoryPerByte = 16;
 
 fs::path path_of(int fd) { return str("/proc/self/fd/", fd); }
 
@@ -30,9 +36,10 @@ Result<Fd> memory_file(const char* name) {
   return fd;
 }
 
-Error error_from(const std::string& text) {
+Error error_from(const std::string& text, const fs::path& file) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object()) return {ExitCode::kGaveUp, "its reader ended without a word", {}};
+  if (!json.is_object())
+    return {ExitCode::kConfig, str(file.string(), " cannot be read: its reader ended without a word"), {}};
   return {static_cast<ExitCode>(json.value("code", 70)), json.value("what", ""), json.value("hint", "")};
 }
 
@@ -56,7 +63,34 @@ Result<checkpoint::Tensors> read_in_child(const fs::path& file) {
   }
   if (end.code == 0) return checkpoint::read_safetensors(path_of(tensors.get()));
   REKINDLE_TRY(const std::string text, read_text(path_of(error.get())));
-  return forward_error(error_from(text));
+  return forward_error(error_from(text, file));
+}
+
+// Returns the limit.
+rlim_t limit_memory(const fs::path& file) {
+  std::error_code code;
+  const auto bytes = fs::file_size(file, code);
+  const rlim_t most = code || bytes > (RLIM_INFINITY - kMemoryFloor) / kMemoryPerByte
+                          ? kMemoryFloor
+                          : kMemoryFloor + bytes * kMemoryPerByte;
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they reserve terabytes
+  const rlimit memory{most, most};
+  ::setrlimit(RLIMIT_AS, &memory);
+#endif
+  return most;
+}
+
+// The whole file to kTensorsFd.
+Status pass_on(const fs::path& file, rlim_t memory) {
+  try {
+    REKINDLE_TRY(const auto tensors, checkpoint::read_h5(file));
+    return checkpoint::write_safetensors(path_of(kTensorsFd), tensors.state);
+  } catch (const std::bad_alloc&) {
+  } catch (const std::length_error&) {
+  }
+  return fail(ExitCode::kConfig,
+              str(file.string(), " cannot be read: it takes more than ", memory >> 20, " MiB of memory"),
+              "it may claim more than it holds");
 }
 
 }  // namespace
@@ -73,9 +107,7 @@ int run_read_h5(const fs::path& file) {
   ::setrlimit(RLIMIT_CORE, &no_core);
   ::setrlimit(RLIMIT_CPU, &time);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const auto tensors = checkpoint::read_h5(file);
-  const Status status = !tensors ? Status(forward_error(tensors.error()))
-                                 : checkpoint::write_safetensors(path_of(kTensorsFd), tensors->state);
+  const Status status = pass_on(file, limit_memory(file));
   if (status) return 0;
   return tell(status.error()) ? static_cast<int>(status.error().code) : EXIT_FAILURE;
 }

@@ -8,6 +8,7 @@
 
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "checkpoint/tensor_file.hpp"
 #include "harness.hpp"
 #include "run/layout.hpp"
@@ -36,6 +37,16 @@ std::span<const std::byte> bytes_of(const Tensors& tensors, const std::string& n
   ADD_FAILURE() << "no tensor " << name;
   return {};
 }
+
+// A Python that has what examples/read_checkpoint.py needs; "" if there is none.
+std::string python() {
+  for (const char* each : {"python3", "/usr/bin/python3"}) {  // another one may hide Debian's
+    Program program({"/usr/bin/env", each, "-c", "import h5py, numpy, xxhash"});
+    if (program.wait().exit_code == 0) return each;
+  }
+  return "";
+}
+constexpr const char* kNoPython = "needs a python3 with h5py and xxhash";
 
 class Interchange : public ::testing::Test {
  protected:
@@ -202,6 +213,60 @@ TEST_F(Interchange, AReaderThatIsKilled_IsOneLineAndNothingIsWritten) {
       << outcome.err;
   EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
   EXPECT_FALSE(fs::exists(at("out.safetensors")));
+}
+
+TEST_F(Interchange, AFileThatTakesTooMuchMemory_IsOneLineAndNothingIsWritten) {
+  const std::string interpreter = python();
+  if (interpreter.empty()) GTEST_SKIP() << kNoPython;
+  // 4 MiB that claim 3 GiB: less than deflation could save.
+  const char* const script =
+      "import h5py, numpy, sys\n"
+      "with h5py.File(sys.argv[1], 'w') as file:\n"
+      "  file['small'] = numpy.zeros(2**20, '<f4')\n"
+      "  file.create_dataset('weight', (3 * 2**28,), '<f4', chunks=(2**20,), compression='gzip')\n";
+  Program writer({"/usr/bin/env", interpreter, "-c", script, at("claims.h5")});
+  ASSERT_EQ(writer.wait().exit_code, 0);
+  const Outcome outcome = run({"import", at("claims.h5"), at("out.safetensors")});
+  EXPECT_EQ(outcome.exit_code, 78) << outcome.err;
+  EXPECT_NE(outcome.err.find("claims.h5 cannot be read: it takes more than "), std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  EXPECT_FALSE(fs::exists(at("out.safetensors")));
+}
+
+// examples/read_checkpoint.py is written from the format's description alone.
+TEST_F(Interchange, AReaderInAnotherLanguage_LoadsCheckpointsAndFindsDamage) {
+  const std::string interpreter = python();
+  if (interpreter.empty()) GTEST_SKIP() << kNoPython;
+  ASSERT_EQ(run(mnist_run(at("run"), 2, 3)).exit_code, 0);
+  const fs::path saved = checkpoint::directory_of(at("run"), checkpoint::list_committed(at("run")).at(0));
+  const auto read = [&] {
+    Program program(
+        {"/usr/bin/env", interpreter, fs::path(REKINDLE_SOURCE) / "examples/read_checkpoint.py", saved});
+    return program.wait();
+  };
+  std::string digest = digest_of(at("run"));
+  const Outcome whole = read();
+  EXPECT_EQ(whole.exit_code, 0) << whole.err;
+  EXPECT_NE(whole.out.find("ok: step 3, "), std::string::npos) << whole.out;
+  EXPECT_NE(whole.out.find("digest " + digest), std::string::npos) << whole.out;
+  // A byte of a tensor; what is between tensors matters to no such reader.
+  const auto manifest = checkpoint::read_manifest(saved);
+  ASSERT_TRUE(manifest);
+  const checkpoint::ShardEntry& shard = manifest->shards.at(1);
+  for (const auto& [file, at] :
+       {std::pair<std::string, std::uint64_t>{shard.file, shard.datasets.at(0).offset},
+        {"manifest.json", 1000}}) {
+    const std::string good = *read_text(saved / file);
+    std::string bad = good;
+    bad[at] ^= 1;
+    std::ofstream(saved / file, std::ios::binary) << bad;
+    const Outcome damaged = read();
+    EXPECT_EQ(damaged.exit_code, 1) << file;
+    EXPECT_NE(damaged.err.find("damaged"), std::string::npos) << damaged.err;
+    std::ofstream(saved / file, std::ios::binary) << good;
+  }
+  EXPECT_EQ(read().exit_code, 0);
 }
 
 TEST_F(Interchange, ImportTurnsOneKindOfFileIntoAnother) {
