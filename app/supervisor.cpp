@@ -29,6 +29,7 @@ namespace {
 constexpr auto kGrace = std::chrono::seconds(15);    // for processes to go after the run has ended
 constexpr auto kSilence = std::chrono::seconds(15);  // of a coordinator
 constexpr auto kTakeover = std::chrono::minutes(2);  // until one that replaces another has said a word
+constexpr auto kClaim = std::chrono::minutes(10);    // until the first has: it may have to wait for its term
 constexpr auto kHeldUp = std::chrono::seconds(3);    // a turn that took longer: this process was suspended
 constexpr int kCoordinatorCrashes = 8;               // in a row
 
@@ -248,8 +249,8 @@ class Supervisor {
     if (now - turned_at_ > kHeldUp) heard_at_ = now;
     turned_at_ = now;
     // The first one may wait long for its term; one that replaces another is known to hold it.
-    const auto limit = up_ ? kSilence : kTakeover;
-    if (!coordinator_ || attempt_ == 0 || now - heard_at_ < limit) return;
+    const auto limit = up_ ? kSilence : attempt_ == 0 ? kClaim : kTakeover;
+    if (!coordinator_ || now - heard_at_ < limit) return;
     view_.say("warning: the coordinator hangs: it is killed");
     kill_child(coordinator_->child, SIGKILL);
     hung_ = true;

@@ -236,7 +236,8 @@ class Coordinator {
   void go_on_if_adopted();
   bool fits(const std::string& worker, const TrainerReady& ready);
   void take_fingerprint(std::string fingerprint);
-  void refuse(const std::string& worker, const TrainerReady& ready);
+  bool shares_memory(const TrainerReady& ready) const;
+  void refuse(const std::string& worker, const Finish& why);
   bool joined(const std::string& worker) const;
   bool own_trainer_there() const;
   void lose(const std::vector<std::string>& trainers, const std::string& why);
@@ -352,7 +353,7 @@ class Coordinator {
   int restore_tries_ = 0, read_tries_ = 0;
   GenerationId restore_judged_;  // whose failure to restore has been dealt with
   std::string restored_;         // the checkpoint that generation_ began with, if any
-  std::string verified_;         // the last one from which a generation went on, so all of it was read
+  std::string verified_;         // the last one from which the run went on, so all of it was read
   static constexpr int kReadTries = 5;
   static constexpr Time kReadPause{1000};  // then twice as long each time
 

@@ -14,11 +14,12 @@ constexpr int kCrashLimit = 3;       // generations in a row that crash at one s
 constexpr int kKillLimit = 20;       // kills of each trainer's, on average, while no step is made
 constexpr int kHostCrashLimit = 3;   // crashes on one host while no other host has any
 constexpr int kBrokenLinkLimit = 3;  // exchanges that fail between the same two workers
-constexpr auto kAllAlike = "the same build, threads and kind of CPU are needed everywhere";
 
-std::string unlike(const TrainerReady& ready, const std::string& fingerprint) {
-  return str("trainer ", ready.trainer, " on ", ready.host, " is not like the others: ", ready.fingerprint,
-             ", they have ", fingerprint);
+Finish unlike(const TrainerReady& ready, const std::string& fingerprint) {
+  return {78,
+          str("trainer ", ready.trainer, " on ", ready.host, " is not like the others: ", ready.fingerprint,
+              ", they have ", fingerprint),
+          "the same build, threads and kind of CPU are needed everywhere"};
 }
 }  // namespace
 
@@ -178,12 +179,26 @@ bool Coordinator::fits(const std::string& worker, const TrainerReady& ready) {
     if (joined(worker)) return true;
     take_fingerprint(ready.fingerprint);
   }
-  if (ready.fingerprint == fingerprint_) return true;
+  const bool alike = ready.fingerprint == fingerprint_;
+  if (alike && shares_memory(ready)) return true;
+  const Finish no =
+      alike ? Finish{78, str("trainer ", ready.trainer, " on ", ready.host, " is on another machine"),
+                     "--exchange shm is for one machine"}
+            : unlike(ready, fingerprint_);
   if (!any_formed_ && !config_.restarted && !joined(worker))
-    give_up({78, unlike(ready, fingerprint_), kAllAlike});
+    give_up(no);
   else
-    refuse(worker, ready);
+    refuse(worker, no);
   return false;
+}
+
+// With those that it would exchange with, if the run insists on that.
+bool Coordinator::shares_memory(const TrainerReady& ready) const {
+  if (config_.job.exchange != "shm") return true;
+  return std::none_of(trainers_.begin(), trainers_.end(), [&](const auto& entry) {
+    const Trainer& other = entry.second;
+    return (any_formed_ || !joined(other.worker)) && other.ready.address.host != ready.address.host;
+  });
 }
 
 void Coordinator::take_fingerprint(std::string fingerprint) {
@@ -191,16 +206,15 @@ void Coordinator::take_fingerprint(std::string fingerprint) {
   std::vector<std::string> others;
   for (const auto& [name, trainer] : trainers_) {
     if (trainer.ready.fingerprint == fingerprint_) continue;
-    refuse(trainer.worker, trainer.ready);
+    refuse(trainer.worker, unlike(trainer.ready, fingerprint_));
     others.push_back(name);
   }
   lose(others, "it is not like the others");
 }
 
-void Coordinator::refuse(const std::string& worker, const TrainerReady& ready) {
-  const std::string what = unlike(ready, fingerprint_);
-  emit(Warn{str(what, ": it is refused")});
-  emit(DismissWorker{worker, {78, str(what, ": ", kAllAlike)}});
+void Coordinator::refuse(const std::string& worker, const Finish& why) {
+  emit(Warn{str(why.line, ": it is refused")});
+  emit(DismissWorker{worker, {why.exit_code, str(why.line, ": ", why.hint)}});
 }
 
 bool Coordinator::joined(const std::string& worker) const {

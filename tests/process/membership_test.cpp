@@ -244,5 +244,15 @@ TEST_F(Membership, KeyReadableByOthers_RefusedWithTheCommandThatMendsIt) {
   EXPECT_NE(outcome.err.find("chmod"), std::string::npos) << outcome.err;
 }
 
+TEST_F(Membership, DirectoryOpenToOthers_RefusedWithTheCommandThatMendsIt) {
+  ASSERT_EQ(run(mnist_run(dir(), 1, 3)).exit_code, 0);
+  fs::permissions(dir(), fs::perms::others_read, fs::perm_options::add);
+  for (const Arguments& command : {mnist_run(dir(), 1, 6), Arguments{"join", dir()}}) {
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.exit_code, 78);
+    EXPECT_NE(outcome.err.find("chmod o-rwx"), std::string::npos) << outcome.err;
+  }
+}
+
 }  // namespace
 }  // namespace rekindle::process_test

@@ -47,11 +47,12 @@ class CoordinatorTest : public ::testing::Test {
     return worker;
   }
   // A trainer of `rekindle join`, with a worker of its own.
-  std::vector<Effect> help(const std::string& trainer, const std::string& fingerprint) {
+  std::vector<Effect> help(const std::string& trainer, const std::string& fingerprint,
+                           const Address& address = {}) {
     const std::string worker = str("w-", trainer);
     workers_.insert(worker);
     feed(WorkerRegistered{{worker, worker, "build", 1, {}, true}});
-    return say(TrainerReady{trainer, worker, "cpu", fingerprint, {}, 1}, worker);
+    return say(TrainerReady{trainer, worker, "cpu", fingerprint, address, 1}, worker);
   }
   void run_two() {
     begin();

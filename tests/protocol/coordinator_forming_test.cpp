@@ -47,6 +47,18 @@ TEST_F(CoordinatorTest, HelperOfAnotherFingerprint_IsSentAwayAndTheRunGoesOn) {
   EXPECT_FALSE(finish());
 }
 
+TEST_F(CoordinatorTest, HelperOnAnotherMachineWhereMemoryIsShared_IsSentAway) {
+  for (const std::string exchange : {"shm", "auto"}) {
+    config_.job.exchange = exchange;
+    run_two();
+    Address elsewhere;
+    elsewhere.host = "another";
+    help("c", "{}", elsewhere);
+    EXPECT_EQ(of<DismissWorker>(all_).size(), exchange == "shm" ? 1U : 0U);
+    EXPECT_FALSE(finish());
+  }
+}
+
 TEST_F(CoordinatorTest, HelpersOfAnotherFingerprintCameFirst_TheRunsOwnTrainersCount) {
   for (const bool restarted : {false, true}) {
     config_.restarted = restarted;
