@@ -271,7 +271,7 @@ class Audit {
 
   // The run may delete the checkpoint at any moment, its manifest first.
   Status link_start() const {
-    const Status linked = link_checkpoint(options_.run_dir, *start_, directory_);
+    Status linked = link_checkpoint(options_.run_dir, *start_, directory_);
     const fs::path directory = checkpoint::directory_of(directory_, *start_);
     const auto manifest = checkpoint::read_manifest(directory);
     if (linked && manifest && checkpoint::check_files(directory, *manifest)) return {};

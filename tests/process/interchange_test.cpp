@@ -58,7 +58,8 @@ class Interchange : public ::testing::Test {
   }
   // The weights that a run with `seed` draws, as a file.
   fs::path initial_weights(const std::string& seed, const std::string& file) const {
-    const fs::path dir = scratch_ / ("still-" + seed), path = scratch_ / file;
+    const fs::path dir = scratch_ / ("still-" + seed);
+    fs::path path = scratch_ / file;
     if (!fs::exists(dir)) finish(dir, 1, kStill + Arguments{"--seed", seed});
     const Outcome exported = run({"export", dir, path});
     EXPECT_EQ(exported.exit_code, 0) << exported.err;
