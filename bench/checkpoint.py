@@ -3,14 +3,19 @@
 
   bench/checkpoint.py [--rounds 3] [--steps 21] [--every 5]
 
-VGG11 on this machine, in turns without and with a checkpoint every few steps. Prints the mean step of both, and the
-steps that follow a checkpoint beside the others; how long a checkpoint took to be durable; and the peak of a trainer's memory.
+VGG11 on this machine, in turns without and with a checkpoint every few steps. Prints the mean step of both; the steps
+that follow a checkpoint beside the others, their median and the longest; and the peak of a trainer's memory: its
+proportional share as its own samples saw it, and its resident set (shared memory included) as the kernel saw it.
 Standard library only.
 """
 import argparse
 import json
+import os
 import statistics
+import subprocess
+import sys
 import tempfile
+import time
 from pathlib import Path
 
 from compare import must
@@ -18,19 +23,45 @@ from compare import must
 HERE = Path(__file__).resolve().parent
 
 
+def high_water_marks(run_dir):
+    """VmHWM of the run's trainers in bytes, by process. Source: proc(5)."""
+    marks = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            if Path(os.fsdecode(words[0])).name != "rekindle-trainer" or os.fsencode(run_dir) not in words:
+                continue
+            for line in (entry / "status").read_text().splitlines():
+                if line.startswith("VmHWM:"):
+                    marks[entry.name] = int(line.split()[1]) * 1024
+        except OSError:
+            continue  # it has ended
+    return marks
+
+
 def run(options, work, every):
-    """Step times in ms by step, the first ones left out, and the highest memory peak of a trainer in bytes."""
+    """Step times in ms by step, the first ones left out; the highest memory peaks of a trainer in bytes: PSS, RSS."""
     with tempfile.TemporaryDirectory(dir=work) as directory:
-        run_dir = Path(directory) / "run"
-        must([options.program, "local", "--run-dir", run_dir, "--model", "vgg11", "--data", work / "data",
-              "--workers", str(options.workers), "--leaves", str(options.workers),
-              "--batch-size", str(options.images * options.workers), "--image-size", str(options.image_size),
-              "--steps", str(options.steps), "--exchange", "shm", "--checkpoint-interval", "24h",
-              "--checkpoint-every", str(every), "--keep", "2"])
+        run_dir, log = Path(directory) / "run", Path(directory) / "log"
+        with log.open("w") as said:
+            training = subprocess.Popen(
+                [options.program, "local", "--run-dir", run_dir, "--model", "vgg11", "--data", work / "data",
+                 "--workers", str(options.workers), "--leaves", str(options.workers),
+                 "--batch-size", str(options.images * options.workers), "--image-size", str(options.image_size),
+                 "--steps", str(options.steps), "--exchange", "shm", "--checkpoint-interval", "24h",
+                 "--checkpoint-every", str(every), "--keep", "2"], stdout=said, stderr=said)
+        marks = {}
+        while training.poll() is None:
+            marks.update(high_water_marks(run_dir))
+            time.sleep(1)
+        if training.returncode != 0:
+            sys.exit(f"rekindle ended with {training.returncode}: {log.read_text()[-2000:]}")
         lines = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
         status = json.loads(must([options.program, "status", run_dir, "--json"]))
     steps = {line["step"]: line["step_ms"] for line in lines if "step_ms" in line and line["step"] > options.drop}
-    return steps, max(trainer["peak_pss_bytes"] for trainer in status["trainers"])
+    return steps, (max(trainer["peak_pss_bytes"] for trainer in status["trainers"]), max(marks.values()))
 
 
 def main():
@@ -45,7 +76,7 @@ def main():
     parser.add_argument("--image-size", type=int, default=224)
     options = parser.parse_args()
     without, beside, after = [], [], []
-    peaks = {False: 0, True: 0}
+    peaks = {False: (0, 0), True: (0, 0)}
     with tempfile.TemporaryDirectory(prefix="rekindle-bench.", dir="/var/tmp") as directory:
         work = Path(directory)
         # More images than the run uses: no evaluation falls between two timed steps.
@@ -53,9 +84,9 @@ def main():
         must([options.program, "make-data", "cifar10", work / "data", "--samples", str(5 * (images // 5 + 1))])
         for turn in range(1, options.rounds + 1):
             quiet, peak = run(options, work, 0)
-            peaks[False] = max(peaks[False], peak)
+            peaks[False] = tuple(map(max, peaks[False], peak))
             busy, peak = run(options, work, options.every)
-            peaks[True] = max(peaks[True], peak)
+            peaks[True] = tuple(map(max, peaks[True], peak))
             without += quiet.values()
             # A checkpoint of step s is read and written during step s + 1; the last step's is not measured.
             after += [ms for step, ms in busy.items() if (step - 1) % options.every == 0]
@@ -67,7 +98,12 @@ def main():
           f"{statistics.mean(beside) / 1000:.3f} s: {100 * (statistics.mean(beside) / mean - 1):+.1f} %")
     print(f"median step without {median / 1000:.3f} s, of those that follow a checkpoint "
           f"{statistics.median(after) / 1000:.3f} s: {100 * (statistics.median(after) / median - 1):+.1f} %")
-    print(f"peak memory of a trainer, GB: without {peaks[False] / 1e9:.2f}, with {peaks[True] / 1e9:.2f}")
+    others = max(without)
+    print(f"longest step without {others / 1000:.3f} s, of those that follow a checkpoint {max(after) / 1000:.3f} s: "
+          f"{100 * (max(after) / others - 1):+.1f} %, {100 * (max(after) / median - 1):+.1f} % of the median step")
+    for kind, name in enumerate(("share (PSS), sampled", "resident set (RSS), the kernel's peak")):
+        print(f"memory of a trainer, {name}, GB: without {peaks[False][kind] / 1e9:.2f}, "
+              f"with {peaks[True][kind] / 1e9:.2f}")
 
 
 if __name__ == "__main__":
