@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <utility>
 
 #include "actors/coordinator_finder.hpp"
 #include "actors/coordinator_host.hpp"
@@ -15,6 +16,7 @@
 #include "actors/tls_keys.hpp"
 #include "base/channel.hpp"
 #include "base/clock.hpp"
+#include "base/files.hpp"
 #include "base/log.hpp"
 #include "base/network.hpp"
 #include "base/process.hpp"
@@ -39,25 +41,24 @@ class SignsOfLife {
 
   bool seen(const run::Holder& holder) {
     if (run::visible(holder)) return true;  // its process is alive: it is there
-    const bool writes = status_changes();
+    const bool writes = has_written();
     const auto place = run::read_place(layout_);
     // A loopback address names this host, not the holder's.
     return writes || (place && !is_loopback(place->host) && reachable(place->host, place->port));
   }
 
  private:
-  // It writes its status every second or so.
-  bool status_changes() {
-    constexpr std::chrono::seconds kBetweenTwo{6};
+  // Its status, since the last look: it does so every second or so. What the dead wrote last may be seen
+  // late.
+  bool has_written() {
     const std::string status = read_text(layout_.status()).value_or("");
-    if (status_ && *status_ != status && !status.empty()) changed_ = boot_time();
-    status_ = status;
-    return changed_ && boot_time() - *changed_ < kBetweenTwo;
+    const bool changed = std::exchange(status_, status) != status;
+    return changed && boot_time() - began_ > kNamesAreSeenWithin;
   }
 
   const run::Layout& layout_;
-  std::optional<std::string> status_;  // as last seen
-  std::optional<std::chrono::milliseconds> changed_;
+  std::string status_;  // as last seen
+  const std::chrono::milliseconds began_ = boot_time();
 };
 
 // `restarted`: in place of another, which had found the directory private: a run is not lost for a chmod.

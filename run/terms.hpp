@@ -70,7 +70,8 @@ Result<std::uint64_t> claim_term(const Layout& layout, std::chrono::milliseconds
     if (alive && ++answered == kAnswersOfTheDying) return forward_error(held_error(layout, *holder));
     wait_between_tries();
     // A try may take long; but a claimant that was itself held up has not heard silence all that time.
-    if (!lost_race && !alive) silent += std::min(boot_time() - began, kLongestTry);
+    if (!lost_race)
+      silent = alive ? std::chrono::milliseconds(0) : silent + std::min(boot_time() - began, kLongestTry);
   }
 }
 
