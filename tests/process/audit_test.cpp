@@ -17,10 +17,13 @@ using checkpoint::CheckpointId;
 
 class Audit : public ::testing::Test {
  protected:
-  void train(const Arguments& more = {}) {
-    const Outcome outcome =
-        run(mnist_run(dir(), 2, 30) + Arguments{"--checkpoint-every", "10", "--keep", "10"} + more);
-    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  // Checkpoints of steps 10, 20 and 30: the last of a run is written whatever happens, another one waits
+  // while one is being written.
+  void train(const Arguments& more = {}, const std::vector<int>& ends = {10, 20, 30}) {
+    for (const int steps : ends) {
+      const Outcome outcome = run(mnist_run(dir(), 2, steps) + Arguments{"--keep", "10"} + more);
+      ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    }
   }
   fs::path dir() const { return scratch_ / "run"; }
   Outcome audit(int from, int to, int workers) const {
@@ -108,9 +111,7 @@ TEST_F(Audit, FromTheStartOfARunWithInit_BitIdenticalAndTheWeightsStay) {
 
 TEST_F(Audit, OfALearningRateThatChanged_EachSideForItself) {
   ASSERT_NO_FATAL_FAILURE(train());
-  const Outcome more = run(mnist_run(dir(), 2, 50) + Arguments{"--checkpoint-every", "10", "--keep", "10",
-                                                               "--lr", "0.5", "--change-lr"});
-  ASSERT_EQ(more.exit_code, 0) << more.err;
+  ASSERT_NO_FATAL_FAILURE(train({"--lr", "0.5", "--change-lr"}, {40, 50}));
   EXPECT_EQ(audit(10, 20, 1).exit_code, 0);
   EXPECT_EQ(audit(40, 50, 1).exit_code, 0);
   EXPECT_EQ(audit(30, 50, 2).exit_code, 0) << "all of it with the new one";
@@ -187,9 +188,11 @@ TEST_F(Audit, WithoutTheCheckpointToBeginWith_NothingIsCompared) {
 TEST_F(Audit, OnOtherDataThanTheRuns_Refused) {
   const fs::path data = scratch_ / "data";
   fs::copy(mnist_data(), data, fs::copy_options::recursive);
-  Arguments job = mnist_run(dir(), 2, 20) + Arguments{"--checkpoint-every", "10"};
-  std::ranges::replace(job, mnist_data().string(), data.string());
-  ASSERT_EQ(run(job).exit_code, 0);
+  for (const int steps : {10, 20}) {
+    Arguments job = mnist_run(dir(), 2, steps);
+    std::ranges::replace(job, mnist_data().string(), data.string());
+    ASSERT_EQ(run(job).exit_code, 0);
+  }
   ASSERT_EQ(audit(0, 10, 1).exit_code, 0);
   fs::path images;
   for (const auto& entry : fs::recursive_directory_iterator(data)) {

@@ -161,17 +161,17 @@ TEST_F(Interchange, AllTrainersKilledBeforeTheFirstCheckpoint_BeginFromTheSameWe
 
 TEST_F(Interchange, KilledBeforeTheFirstCheckpoint_ResumedWithoutInitFromTheSameWeights) {
   const fs::path weights = initial_weights("2", "weights.safetensors"), dir = at("killed");
-  finish(at("quiet"), 120, {"--init", weights});
-  Program killed(Arguments{rekindle()} + mnist_run(dir, 1, 120) + Arguments{"--init", weights});
+  const fs::path others = initial_weights("1", "others.safetensors");
+  finish(at("quiet"), 240, {"--init", weights});
+  Program killed(Arguments{rekindle()} + mnist_run(dir, 1, 240) + Arguments{"--init", weights});
   ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 3; }));
   // Who is refused spoils nothing: neither another run, nor this one from another host.
-  refused(dir, {"--seed", "5", "--init", initial_weights("1", "others.safetensors")}, 78,
-          "is held by a live run");
+  refused(dir, {"--seed", "5", "--init", others}, 78, "is held by a live run");
   killed.signal(SIGKILL);
   killed.wait();
   ASSERT_TRUE(eventually([&] { return processes_with(dir).empty(); }));
   refused(dir, {"--seed", "5"}, 78, "belongs to another run: seed is 1 there and 5 here");
-  finish(dir, 120, {});
+  finish(dir, 240, {});
   EXPECT_EQ(digest_of(dir), digest_of(at("quiet")));
 }
 
