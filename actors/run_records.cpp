@@ -56,14 +56,22 @@ Result<CoordinatorConfig> survey(const run::Layout& layout, const Job& job, std:
 
 namespace {
 
-std::optional<std::uint64_t> best_checkpoint(const run::Layout& layout) {
+Result<std::optional<std::uint64_t>> best_checkpoint(const run::Layout& layout) {
   std::set<std::uint64_t> steps;
-  for (const checkpoint::CheckpointId& id : checkpoint::list_committed(layout.root())) steps.insert(id.step);
+  REKINDLE_TRY(const auto committed, checkpoint::find_committed(layout.root()));
+  for (const checkpoint::CheckpointId& id : committed) steps.insert(id.step);
   return run::best_evaluated(layout, steps);
 }
 
-Status commit_and_sweep(const run::Layout& layout, const Job& job, const CommitOrder& order,
-                        CommitReply& reply) {
+Status check_term(const run::Layout& layout, const CommitOrder& order, CommitReply& reply) {
+  REKINDLE_TRY(const auto newest, run::newest_term(layout));
+  if (!newest || newest->term <= order.own_term) return {};
+  reply.higher_term = newest->term;
+  return fail(str("term ", newest->term, " has taken over"));
+}
+
+Status commit_manifest(const run::Layout& layout, const Job& job, const CommitOrder& order,
+                       CommitReply& reply) {
   checkpoint::Manifest manifest;
   manifest.id = {order.step, order.term, order.generation};
   manifest.digest = order.digest;
@@ -75,25 +83,37 @@ Status commit_and_sweep(const run::Layout& layout, const Job& job, const CommitO
     REKINDLE_TRY(checkpoint::ShardEntry entry, checkpoint::shard_entry_from_json(shard));
     manifest.shards.push_back(std::move(entry));
   }
-  REKINDLE_TRY(const auto newest, run::newest_term(layout));
-  if (newest && newest->term > order.own_term) {
-    reply.higher_term = newest->term;
-    return fail(str("term ", newest->term, " has taken over"));
-  }
-  REKINDLE_CHECK(checkpoint::commit(layout.root(), manifest, kNamesAreSeenWithin));
-  const auto best = job.keep_best ? best_checkpoint(layout) : std::nullopt;
-  if (auto swept = checkpoint::sweep(layout.root(), static_cast<int>(job.keep), manifest.id, best); !swept) {
-    log_warning(str("old checkpoints could not be removed: ", swept.error().line()));
-  }
-  return {};
+  REKINDLE_CHECK(check_term(layout, order, reply));
+  return checkpoint::commit(layout.root(), manifest, kNamesAreSeenWithin);
 }
 
 }  // namespace
 
+Status sweep(const run::Layout& layout, const Job& job, const CommitOrder& order, CommitReply& reply) {
+  REKINDLE_CHECK(check_term(layout, order, reply));
+  std::optional<std::uint64_t> best;
+  if (job.keep_best) {
+    REKINDLE_TRY(best, best_checkpoint(layout));
+  }
+  std::vector<checkpoint::CheckpointId> spared;
+  for (const std::string& name : order.spared) {
+    if (const auto id = checkpoint::CheckpointId::parse(name)) spared.push_back(*id);
+  }
+  const checkpoint::CheckpointId newest{order.step, order.term, order.generation};
+  Status swept = checkpoint::sweep(layout.root(), static_cast<int>(job.keep), newest, best, spared);
+  REKINDLE_TRY(const auto committed, checkpoint::find_committed(layout.root()));
+  for (const checkpoint::CheckpointId& id : committed) reply.committed.push_back(id.directory_name());
+  return swept;
+}
+
 CommitReply commit(const run::Layout& layout, const Job& job, const CommitOrder& order) {
-  CommitReply reply{order.term, order.generation, order.step, 0, "", order.fingerprint, ""};
+  CommitReply reply{order.term, order.generation, order.step, 0, "", order.fingerprint, "", {}};
   reply.checkpoint = checkpoint::CheckpointId{order.step, order.term, order.generation}.directory_name();
-  if (auto status = commit_and_sweep(layout, job, order, reply); !status) reply.error = status.error().line();
+  if (auto status = commit_manifest(layout, job, order, reply); !status) {
+    reply.error = status.error().line();
+  } else if (auto swept = sweep(layout, job, order, reply); !swept) {
+    log_warning(str("old checkpoints stay: ", swept.error().line()));
+  }
   return reply;
 }
 

@@ -21,6 +21,10 @@ Result<protocol::CoordinatorConfig> survey(const run::Layout& layout, const prot
 // Commits a checkpoint and removes old ones; blocks on storage. Looks for higher terms right before the
 // commit.
 CommitReply commit(const run::Layout& layout, const protocol::Job& job, const CommitOrder& order);
+// The latter: a commit may wait for files long enough to be taken over, so it looks for higher terms again.
+// Removes nothing where it cannot tell which one is the best. Fills in reply.committed.
+Status sweep(const run::Layout& layout, const protocol::Job& job, const CommitOrder& order,
+             CommitReply& reply);
 
 // Storage may be slow, and who decides must not wait for it: but for begin() and end(), everything is done
 // later, in order.

@@ -117,10 +117,10 @@ Status set_aside(const fs::path& run_dir, const CheckpointId& id);
 Status discard(const fs::path& run_dir, const CheckpointId& id);
 // Deletes committed checkpoints but for `newest`, which the caller has just committed, and the `keep` - 1
 // before it, and uncommitted directories that nobody writes any more: those of earlier steps, of terms up to
-// its own. What is of later steps stays and counts for nothing: it may be under way, whatever its term (a
-// coordinator goes on with its predecessor's generation), or be what the run could not be restored from.
-// `keep` >= 1; the newest of step `best` is kept besides.
+// its own, and of the same step, of earlier terms. What is of later steps stays and counts for nothing: it
+// may be under way, whatever its term (a coordinator goes on with its predecessor's generation), or be what
+// the run could not be restored from. `keep` >= 1; the newest of step `best`, and `spared`, are kept besides.
 Status sweep(const fs::path& run_dir, int keep, const CheckpointId& newest,
-             std::optional<std::uint64_t> best = std::nullopt);
+             std::optional<std::uint64_t> best = std::nullopt, const std::vector<CheckpointId>& spared = {});
 
 }  // namespace rekindle::checkpoint

@@ -90,8 +90,8 @@ Status discard(const fs::path& run_dir, const CheckpointId& id) {
   return sync_directory(checkpoints_of(run_dir));
 }
 
-Status sweep(const fs::path& run_dir, int keep, const CheckpointId& newest,
-             std::optional<std::uint64_t> best) {
+Status sweep(const fs::path& run_dir, int keep, const CheckpointId& newest, std::optional<std::uint64_t> best,
+             const std::vector<CheckpointId>& spared) {
   std::vector<CheckpointId> kept, old;
   REKINDLE_TRY(const std::vector<CheckpointId> all, list_all(run_dir));
   for (const CheckpointId& id : all) {
@@ -102,9 +102,12 @@ Status sweep(const fs::path& run_dir, int keep, const CheckpointId& newest,
       if (is_best) best.reset();
       const bool is_new = keep > 0;
       if (id <= newest) --keep;
-      (is_new || is_best ? kept : old).push_back(id);
-    } else if (id.term <= newest.term && id.step < newest.step) {
-      old.push_back(id);  // nobody writes it any more: the trainers have gone past it
+      const bool is_spared = std::ranges::find(spared, id) != spared.end();
+      (is_new || is_best || is_spared ? kept : old).push_back(id);
+    } else if (id.term <= newest.term && (id.step < newest.step || id.term < newest.term)) {
+      // Nobody writes it any more: the trainers have gone past it; or its coordinator is gone and they have
+      // made the same step again, which may be the last one.
+      old.push_back(id);
     }
   }
   if (old.empty()) return {};

@@ -114,7 +114,10 @@ void Coordinator::handle(const CommitDone& event) {
     const auto older =
         std::find_if(all.begin(), all.end(), [&](const Restorable& r) { return r.step <= event.step; });
     all.insert(older, {event.checkpoint, event.step, event.fingerprint});
-    if (config_.job.keep > 0 && all.size() > config_.job.keep) all.resize(config_.job.keep);
+    if (!event.kept.empty())
+      std::erase_if(all, [&](const Restorable& r) {
+        return std::find(event.kept.begin(), event.kept.end(), r.checkpoint) == event.kept.end();
+      });
     failed_.erase(event.step);
     checkpoint_lost_ = false;
     emit(Tell{str("checkpoint of step ", event.step, " is committed: checkpoints/", event.checkpoint)});

@@ -127,7 +127,8 @@ void Coordinator::settle(const CheckpointKey& key) {
     return after_checkpoint();
   }
   const ShardWritten& first = checkpoint.written.begin()->second;
-  Commit commit{generation, step, first.digest, fingerprint_, checkpoint.written.begin()->second.tensors, {}};
+  Commit commit{generation, step, first.digest, fingerprint_, checkpoint.written.begin()->second.tensors,
+                {},         {}};
   for (const auto& [rank, shard] : checkpoint.written) {
     if (shard.digest != first.digest) {
       // Replicas that differ break promise 1: no checkpoint may hide it.
@@ -139,6 +140,11 @@ void Coordinator::settle(const CheckpointKey& key) {
       return;
     }
     commit.shards.push_back(shard.shard);
+  }
+  // A commit looks at sizes alone. Until a newer one has been read, what the run began with is the only one
+  // of which every byte is known to be right; and what is being read must stay until it has been.
+  for (const std::string& name : {verified_, restored_}) {
+    if (!name.empty()) commit.spared.push_back(name);
   }
   checkpoint.committing = true;
   emit(std::move(commit));

@@ -53,13 +53,18 @@ std::optional<nlohmann::json> parse_line(const std::string& line) {
 bool is_evaluation(const std::string& line) { return line.find("\"test_loss\"") != std::string::npos; }
 
 // A run of weeks has millions of lines, and few of them are evaluations: only those are parsed.
+// False if they cannot all be read; no file is no evaluation.
 template <class Visit>
-void each_evaluation(const Layout& layout, const Visit& visit) {
+bool each_evaluation(const Layout& layout, const Visit& visit) {
+  std::error_code code;
+  if (fs::status(layout.metrics(), code).type() == fs::file_type::not_found) return true;
   std::ifstream in(layout.metrics());
+  if (!in) return false;
   for (std::string line; std::getline(in, line);) {
     if (!is_evaluation(line)) continue;
     if (const auto json = parse_line(line)) visit(*json);
   }
+  return !in.bad();
 }
 
 // Without parsing all of it; none for what no coordinator has written.
@@ -141,22 +146,24 @@ Status MetricsFile::append(const nlohmann::json& line) {
   return append_line(file_, path_, line);
 }
 
-std::optional<std::uint64_t> best_evaluated(const Layout& layout, const std::set<std::uint64_t>& steps) {
+Result<std::optional<std::uint64_t>> best_evaluated(const Layout& layout,
+                                                    const std::set<std::uint64_t>& steps) {
   std::optional<std::uint64_t> best;
   double highest = -1;
-  each_evaluation(layout, [&](const nlohmann::json& line) {
+  const bool read = each_evaluation(layout, [&](const nlohmann::json& line) {
     const double accuracy = line.value("test_accuracy", -1.0);
     const auto step = line.value("step", std::uint64_t{0});
     if (accuracy <= highest || !steps.contains(step)) return;
     highest = accuracy;
     best = step;
   });
+  if (!read) return fail(str("cannot read ", layout.metrics().string()));
   return best;
 }
 
 std::optional<nlohmann::json> last_evaluation(const Layout& layout) {
   std::optional<nlohmann::json> last;
-  each_evaluation(layout, [&](const nlohmann::json& line) { last = line; });
+  std::ignore = each_evaluation(layout, [&](const nlohmann::json& line) { last = line; });
   return last;
 }
 

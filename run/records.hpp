@@ -37,7 +37,9 @@ class MetricsFile {
 };
 
 // The one of `steps` with the highest test accuracy, the earliest of equals; none if none was evaluated.
-std::optional<std::uint64_t> best_evaluated(const Layout& layout, const std::set<std::uint64_t>& steps);
+// An error if the records cannot be read: then nobody can tell.
+Result<std::optional<std::uint64_t>> best_evaluated(const Layout& layout,
+                                                    const std::set<std::uint64_t>& steps);
 std::optional<nlohmann::json> last_evaluation(const Layout& layout);
 
 // Attempts: one line when it begins and one when it ends.

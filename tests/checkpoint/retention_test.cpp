@@ -53,6 +53,24 @@ TEST_F(Retention, TheBest_IsKeptBesideTheNewest) {
   EXPECT_EQ(list_committed(run_dir), (std::vector<CheckpointId>{{40, 1, 1}}));
 }
 
+// The run's last step has no later one whose sweep would remove it.
+TEST_F(Retention, HalfWrittenOneOfTheSameStepAndAnEarlierTerm_IsRemoved) {
+  uncommitted({40, 1, 9});
+  uncommitted({40, 2, 1});  // of a generation of this term: its own coordinator looks after it
+  committed({40, 2, 3});
+  ASSERT_TRUE(sweep(run_dir, 1, {40, 2, 3}));
+  EXPECT_FALSE(exists({40, 1, 9}));
+  EXPECT_TRUE(exists({40, 2, 1}));
+}
+
+TEST_F(Retention, TheSpared_StayBesideTheNewestHoweverManyComeAfterThem) {
+  for (std::uint64_t step : {10, 20, 30, 40}) committed({step, 1, 1});
+  ASSERT_TRUE(sweep(run_dir, 1, {40, 1, 1}, 20, {{10, 1, 1}, {5, 1, 1}}));
+  EXPECT_EQ(list_committed(run_dir), (std::vector<CheckpointId>{{40, 1, 1}, {20, 1, 1}, {10, 1, 1}}));
+  ASSERT_TRUE(sweep(run_dir, 2, {40, 1, 1}, {}, {{40, 1, 1}}));
+  EXPECT_EQ(list_committed(run_dir), (std::vector<CheckpointId>{{40, 1, 1}, {20, 1, 1}}));
+}
+
 // One of a later step could not be read and could not be set aside: what the run went on from is not given up
 // for it.
 TEST_F(Retention, WhatIsOfLaterStepsThanTheNewest_StaysAndCountsForNothing) {

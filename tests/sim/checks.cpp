@@ -134,8 +134,10 @@ void Checks::notes_progress(const Coordinator& machine, const FromTrainer& messa
   Generation& generation = found->second;
   generation.reported = std::max(generation.reported, machine.step());
   const auto* parked = std::get_if<Parked>(&message);
-  if (parked != nullptr && parked->holds && parked->generation == machine.generation())
+  if (parked != nullptr && parked->holds && parked->generation == machine.generation()) {
     generation.reported = std::max(generation.reported, parked->held_step);
+    if (machine.trainers().contains(parked->trainer)) verifies(parked->generation);
+  }
   const auto* exited = std::get_if<TrainerExited>(&message);
   const bool by_itself =
       exited != nullptr && (exited->by_signal ? exited->code != SIGKILL : exited->code != 0);
@@ -258,6 +260,7 @@ void Checks::adopts_patiently(CoordinatorProcess& coordinator, const GenerationI
 void Checks::records(const StepDone& done) {
   if (done.step > highest_done_)
     world_.violated(str("step ", done.step, " is recorded, but nobody has done it yet"));
+  verifies(done.generation);
   // A report can be lost with its worker. Only after one fault the others are sure to make up for it.
   const std::uint64_t recorded = world_.disk().recorded_step;
   if (done.step > recorded + 1 && world_.faults() == 1 &&
@@ -354,12 +357,25 @@ void Checks::commits(CoordinatorProcess& coordinator, const Commit& commit) {
   }
 }
 
+void Checks::verifies(const GenerationId& generation) {
+  const std::string& restored = generations_[generation].start.restore;
+  if (restored.empty()) return;
+  verified_ = restored;
+  verified_in_ = generation;
+}
+
 void Checks::deletes(CoordinatorProcess& coordinator, const CheckpointId& id, bool abandoned) {
   if (world_.disk().newest_term()->term > coordinator.term())
     world_.violated(str("term ", coordinator.term(), " deletes ", id.name(), " after a newer one began"));
   const auto committed = world_.disk().committed();
   if (!committed.empty() && committed.front().first == id)
     world_.violated(str(id.name(), " is deleted, and it is the newest checkpoint"));
+  // A coordinator that went on from an older generation knows nothing of it.
+  const bool knows =
+      coordinator.term() == verified_in_.term || known_[coordinator.term()].adopted >= verified_in_;
+  if (id.name() == verified_ && knows)
+    world_.violated(
+        str(id.name(), " is deleted, and no newer one has been read since the run began with it"));
   if (abandoned && world_.disk().checkpoints()[id].committed)
     world_.violated(str(id.name(), " is abandoned, and it is committed"));
   for (const auto& [name, known] : coordinator.machine()->trainers()) {

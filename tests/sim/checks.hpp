@@ -48,7 +48,10 @@ class Checks {
 
   std::uint64_t steps_done() const { return highest_done_; }
   int generations_formed() const { return formed_; }
-  void new_attempt() { formed_ = 0; }
+  void new_attempt() {
+    formed_ = 0;
+    verified_.clear();
+  }
 
  private:
   struct Generation {
@@ -88,7 +91,10 @@ class Checks {
   int flips_noticed_ = 0;          // how many there had been when states were last found unlike
   std::set<std::string> doubted_;  // whose states those were, until they get others
   protocol::GenerationId noticed_in_;
-  int formed_ = 0;  // generations of this attempt
+  int formed_ = 0;        // generations of this attempt
+  std::string verified_;  // the checkpoint that one of them was last known to go on from
+  protocol::GenerationId verified_in_;
+  void verifies(const protocol::GenerationId& generation);
 };
 
 }  // namespace rekindle::sim

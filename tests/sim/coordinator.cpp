@@ -208,7 +208,7 @@ bool CoordinatorProcess::all_there(const CheckpointId& id, const std::vector<std
 
 void CoordinatorProcess::commit(const Commit& effect) {
   const CheckpointId id{effect.step, effect.generation};
-  CommitDone done{effect.generation, effect.step, id.name(), "same", ""};
+  CommitDone done{effect.generation, effect.step, id.name(), "same", "", {}};
   const auto newer = newer_term();
   if (newer) {
     done.error = str("term ", *newer, " has taken over");
@@ -230,13 +230,14 @@ void CoordinatorProcess::commit(const Commit& effect) {
       stored.tainted = stored.shards.begin()->second.tainted;
     }
     if (world().telling()) world().tell(str(name(), " commits ", id.name()));
-    sweep();
+    sweep(effect.spared);
+    for (const auto& [kept, checkpoint] : world().disk().committed()) done.kept.push_back(kept.name());
   }
   committer_.send(*this, world().engine().between(1, 20), [this, done] { feed(done); });
 }
 
 // checkpoint::sweep
-void CoordinatorProcess::sweep() {
+void CoordinatorProcess::sweep(const std::vector<std::string>& spared) {
   std::uint64_t kept = 0;
   std::optional<CheckpointId> newest;
   auto& all = world().disk().checkpoints();
@@ -245,8 +246,11 @@ void CoordinatorProcess::sweep() {
     if (it->second.set_aside) continue;
     if (it->second.committed) {
       if (!newest) newest = it->first;
-      if (++kept > world().plan().job.keep) old.push_back(it->first);
-    } else if (newest && it->first.step < newest->step) {
+      const bool is_spared = std::count(spared.begin(), spared.end(), it->first.name()) > 0;
+      if (++kept > world().plan().job.keep && !is_spared) old.push_back(it->first);
+    } else if (newest &&
+               (it->first.step < newest->step ||
+                (it->first.step == newest->step && it->first.generation.term < newest->generation.term))) {
       old.push_back(it->first);
     }
   }

@@ -43,7 +43,7 @@ class CoordinatorProcess : public Process {
   void look_for_newer_term();
   void commit(const protocol::Commit& effect);
   bool all_there(const CheckpointId& id, const std::vector<std::string>& shards) const;
-  void sweep();
+  void sweep(const std::vector<std::string>& spared);
   std::optional<std::uint64_t> newer_term() const;
 
   void apply(const protocol::SendTrainer& effect);
