@@ -66,7 +66,7 @@ std::uint32_t TrainerControl::flags() const {
 Next after_start(const Job& job, const Start& start) {
   Next next;
   next.evaluate = start.evaluate && !start.stop;
-  next.write = !start.saved && (start.stop || start.step == job.steps);
+  next.write = !start.saved && (start.stop || start.step == job.steps || (job.keep_best && next.evaluate));
   next.park = start.stop || start.step == job.steps;
   // A stop leaves an evaluation that is due for the next attempt, which therefore has not finished yet.
   const bool complete = start.step == job.steps && !(start.stop && start.evaluate);
@@ -77,10 +77,11 @@ Next after_start(const Job& job, const Start& start) {
 Next after_step(const Job& job, std::uint64_t step, std::uint32_t flags) {
   Next next;
   const bool stop = (flags & kStopFlag) != 0, last = step == job.steps;
-  const bool due = (flags & kCheckpointFlag) != 0 ||
-                   (job.checkpoint_every > 0 && step % job.checkpoint_every == 0) ||
-                   (job.keep_best && evaluation_due(job, step));
-  next.write = stop || last || (due && (flags & kWritingFlag) == 0);
+  const bool due =
+      (flags & kCheckpointFlag) != 0 || (job.checkpoint_every > 0 && step % job.checkpoint_every == 0);
+  // What is evaluated may turn out the best, and a later step's state is not what was evaluated.
+  const bool evaluated = job.keep_best && evaluation_due(job, step);
+  next.write = stop || last || evaluated || (due && (flags & kWritingFlag) == 0);
   next.postponed = due && !next.write;
   next.evaluate = !stop && evaluation_due(job, step);
   next.park = stop || last || (flags & kCutFlag) != 0;

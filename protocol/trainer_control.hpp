@@ -21,7 +21,7 @@ enum Flag : std::uint32_t {
   kCheckpointFlag = 2,  // write a checkpoint
   kNonFiniteFlag = 4,   // a leaf's loss is not a number: the step is void
   kCutFlag = 8,         // cut: others want to join
-  kWritingFlag = 16,    // the last checkpoint is still being written: no other one begins
+  kWritingFlag = 16,    // the last checkpoint is still being written: others that are due can wait
 };
 
 // The step whose state a trainer holds whole, or none. Only the step loop changes it.
@@ -67,7 +67,8 @@ class TrainerControl {
 struct Next {
   bool park = false;
   ParkReason reason = ParkReason::kCut;
-  bool write = false;  // a checkpoint, before anything else; one after which it parks must be done by then
+  bool write = false;      // a checkpoint, before anything else and after the last one has been written; one
+                           // after which it parks must be done by then
   bool postponed = false;  // one is due, but the last one is still being written
   bool evaluate = false;   // then
 };

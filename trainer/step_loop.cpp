@@ -293,7 +293,7 @@ Status StepLoop::evaluate(bool& stopped) {
 }
 
 Status StepLoop::write_checkpoint(bool parks) {
-  if (parks) {
+  if (parks || parts_.writer.busy()) {
     parts_.link.set_phase(TrainerPhase::kWriting, held_.step);
     parts_.writer.finish();
   }

@@ -72,6 +72,25 @@ TEST(TrainerControl, CheckpointDueWhileOneIsWritten_PostponedUnlessItParks) {
   EXPECT_TRUE(after_step(job, 100, kWritingFlag).write);
 }
 
+// The state that is evaluated is the one that is kept if it is the best.
+TEST(TrainerControl, KeepBest_EachEvaluatedStateIsWrittenAtItsOwnStep) {
+  Job job;
+  job.steps = 100;
+  job.batch_size = 10;
+  job.train_samples = 50;
+  job.test_samples = 10;
+  job.keep_best = true;
+  ASSERT_TRUE(after_step(job, 5, kWritingFlag).evaluate);
+  EXPECT_TRUE(after_step(job, 5, kWritingFlag).write);
+  EXPECT_FALSE(after_step(job, 6, kWritingFlag).write);
+  Start start = start_of({1, 2});
+  start.step = 5;
+  start.evaluate = true;
+  EXPECT_TRUE(after_start(job, start).write);
+  start.saved = true;
+  EXPECT_FALSE(after_start(job, start).write);
+}
+
 TEST(TrainerControl, Quit_EndsWhateverRunsAndStartsNothing) {
   TrainerControl control;
   control.enter({1, 2});

@@ -17,9 +17,10 @@ protocol::Job make_job(Engine& dice) {
   job.steps = static_cast<std::uint64_t>(dice.between(50, 70));
   job.checkpoint_every = static_cast<std::uint64_t>(dice.between(8, 20));
   job.checkpoint_interval_ms = 0;
-  job.keep = 3;
   job.hash_every = static_cast<std::uint64_t>(dice.between(3, 9));
   job.min_trainers = dice.chance(0.8) ? 1 : 2;
+  job.keep = static_cast<std::uint64_t>(dice.between(1, 3));
+  job.keep_best = dice.chance(0.3);
   return job;
 }
 

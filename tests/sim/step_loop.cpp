@@ -329,7 +329,7 @@ std::uint32_t TrainerProcess::own_flags() const { return control_.flags() | (wri
 // Beside the steps that follow; before it parks, all of it.
 Task<bool> TrainerProcess::write_checkpoint(bool parks) {
   constexpr Ms kLook = 20;
-  if (parks) {
+  if (parks || writing_) {
     set_phase(TrainerPhase::kWriting);
     while (writing_) co_await sleep(kLook, false);
   }
