@@ -34,6 +34,7 @@ Coordinator::Coordinator(CoordinatorConfig config, Time now)
       gather_until_(now + config_.gather_time) {
   wait_until_ = config_.restarted ? now + config_.adopt_time : gather_until_;
   if (!config_.restorable.empty()) step_ = config_.restorable.front().step;
+  checkpoint_began_ = config_.restarted ? now - config_.unsaved : now;
 }
 
 std::optional<std::uint64_t> Coordinator::committed_step() const {
@@ -137,6 +138,8 @@ void Coordinator::handle(const Fenced& event) {
 void Coordinator::handle(const Tick&) {
   judge_silence();
   if (phase_ == Phase::kRunning || phase_ == Phase::kParking) judge_hangs();
+  // Where that was told while the generation was being taken over.
+  if (phase_ == Phase::kRunning && must_restore_ && doubted_ == generation_) stop_doubted();
   if (phase_ == Phase::kRunning) {
     judge_stalls();
     give_up_step_if_short();

@@ -348,7 +348,7 @@ class Coordinator {
   Time write_time_{0};            // of the slowest shard seen
   bool must_restore_ = false;     // what is held in memory is not to be trusted
   GenerationId doubted_;          // whose states those were
-  // No later step of doubted_ is ever committed.
+  // No later step of doubted_, or of a generation before it, is ever committed.
   std::uint64_t last_good_ = std::numeric_limits<std::uint64_t>::max();
   int restore_tries_ = 0, read_tries_ = 0;
   GenerationId restore_judged_;  // whose failure to restore has been dealt with

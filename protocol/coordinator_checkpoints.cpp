@@ -24,6 +24,7 @@ Coordinator::Checkpoint* Coordinator::checkpoint_of(const GenerationId& generati
   if (writers == nullptr || config_.job.steps < step || is_committed(step)) return nullptr;
   Checkpoint& checkpoint = checkpoints_[key];
   checkpoint.writers = *writers;
+  checkpoint_began_ = now_;
   return &checkpoint;
 }
 
@@ -69,8 +70,10 @@ void Coordinator::replay(const TrainerState& state) {
   if (state.writing) shard_begun(*state.writing);
   for (const ShardWritten& shard : state.written)
     shard_reported(shard.generation, shard.step, shard.trainer, &shard, "");
-  for (const ShardFailed& shard : state.failed)
+  for (const ShardFailed& shard : state.failed) {
+    if (shard.changed) state_changed(shard);
     shard_reported(shard.generation, shard.step, shard.trainer, nullptr, shard.why);
+  }
 }
 
 // Whether nobody writes into it any more: only then it may be committed or removed. Whoever has parked, or is
@@ -113,6 +116,12 @@ void Coordinator::settle(const CheckpointKey& key) {
     checkpoints_.erase(found);
     return after_checkpoint();
   }
+  // Made of a state that somebody has seen to be spoilt, before all had heard of it.
+  if (generation <= doubted_ && step > last_good_) {
+    emit(Abandon{generation, step});
+    checkpoints_.erase(found);
+    return after_checkpoint();
+  }
   const bool whole = checkpoint.written.size() == checkpoint.writers.size();
   if (!whole && !hasty) {
     const bool failed = !checkpoint.failed.empty();
@@ -134,10 +143,9 @@ void Coordinator::settle(const CheckpointKey& key) {
       // Replicas that differ break promise 1: no checkpoint may hide it.
       emit(Abandon{generation, step});
       checkpoints_.erase(found);
-      roll_back({});
-      if (phase_ == Phase::kRunning) abort_members();
-      if (phase_ == Phase::kParking && everyone_parked()) regroup();
-      return;
+      last_good_ = std::numeric_limits<std::uint64_t>::max();
+      roll_back({}, str("the trainers' states are not alike at step ", step_));
+      return stop_doubted();
     }
     commit.shards.push_back(shard.shard);
   }
@@ -148,6 +156,25 @@ void Coordinator::settle(const CheckpointKey& key) {
   }
   checkpoint.committing = true;
   emit(std::move(commit));
+}
+
+// The generation that is over because of what its members hold.
+void Coordinator::stop_doubted() {
+  if (phase_ == Phase::kRunning) abort_members();
+  if (phase_ == Phase::kParking && everyone_parked()) regroup();
+}
+
+// Told before anything is made of the failure. A bit flipped in memory after the update: the next update
+// would make it part of a state that is hashed anew, and with one trainer nobody could tell any more.
+void Coordinator::state_changed(const ShardFailed& failed) {
+  const std::uint64_t good = failed.step - std::min<std::uint64_t>(failed.step, 1);
+  if (failed.generation <= doubted_) {  // it is over already
+    last_good_ = std::min(last_good_, good);
+    return;
+  }
+  last_good_ = good;
+  roll_back({failed.trainer}, str("a trainer's state of step ", failed.step, " has changed in its memory"));
+  stop_doubted();
 }
 
 void Coordinator::checkpoint_failed(std::uint64_t step, const std::string& why) {

@@ -98,13 +98,21 @@ void Coordinator::judge_generation() {
     restore_judged_ = generation_;
     read_error ? restore_unreadable(*read_error) : restore_failed(*restore_error);
   }
-  if (differ && !states_were) roll_back(suspects);
+  if (differ && !states_were) {
+    last_good_ = std::numeric_limits<std::uint64_t>::max();
+    roll_back(suspects, str("the trainers' states are not alike at step ", step_));
+  }
 }
 
 // What the generation was to begin with; a newer one may have been committed since.
 std::vector<Restorable>::iterator Coordinator::restored() {
   return std::find_if(config_.restorable.begin(), config_.restorable.end(),
                       [this](const Restorable& each) { return each.checkpoint == restored_; });
+}
+
+// Whoever holds a state after a restore has the whole of what was read, and it was right.
+void Coordinator::went_on() {
+  if (!restored_.empty()) verified_ = restored_;
 }
 
 // Storage that is away for a while, or a device that fails, must not cost checkpoints: it is tried again, and
@@ -150,7 +158,7 @@ void Coordinator::restore_failed(const std::string& why) {
 }
 
 // The replicas are not alike: nothing that anybody holds in memory can be trusted.
-void Coordinator::roll_back(const std::vector<std::string>& suspects) {
+void Coordinator::roll_back(const std::vector<std::string>& suspects, const std::string& what) {
   must_restore_ = true;
   doubted_ = generation_;
   std::string who = suspects.empty() ? "no majority says which is wrong" : "";
@@ -161,8 +169,7 @@ void Coordinator::roll_back(const std::vector<std::string>& suspects) {
     who += str(who.empty() ? "" : ", ", name, " on host ", found->second.ready.host, " differs");
     if (++differed_[name] >= kDifferLimit) out.push_back(name);
   }
-  emit(Warn{str("the trainers' states are not alike at step ", step_, " (", who,
-                "); suspect a hardware fault. The run goes back to its newest checkpoint")});
+  emit(Warn{str(what, " (", who, "); suspect a hardware fault. The run goes back to its newest checkpoint")});
   for (const std::string& name : out) {
     emit(Warn{str("trainer ", name, " has differed ", kDifferLimit, " times: it is replaced")});
     emit(OrderKill{trainers_.at(name).worker, {name, "its state differed from the others' again and again"}});
@@ -259,6 +266,7 @@ void Coordinator::form() {
     return end({78, str("checkpoint ", from.restore->checkpoint, " was written by another build or machine"),
                 "leave --strict out to go on with bits that may differ"});
   }
+  if (!from.holders.empty()) went_on();
   const std::string restore = from.restore != nullptr ? from.restore->checkpoint : "";
   if (std::exchange(restored_, restore) != restore) restore_tries_ = read_tries_ = 0;
   members_ = choose_members(from);
@@ -288,6 +296,9 @@ void Coordinator::form() {
   start.step = step_;
   start.recorded = config_.recorded_step;
   start.restore = restored_;
+  start.verified = verified_;
+  // Trainers may live shorter than the interval.
+  start.unsaved_ms = static_cast<std::uint64_t>(std::max(Time(0), now_ - checkpoint_began_).count());
   start.saved = committed_step() == step_;
   start.evaluate = evaluation_due(config_.job, step_) && !config_.evaluated.contains(step_);
   start.stop = stop_.has_value();

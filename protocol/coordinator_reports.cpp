@@ -78,8 +78,8 @@ void Coordinator::heard(const std::string&, const ShardWritten& message) {
 }
 
 void Coordinator::heard(const std::string&, const ShardFailed& message) {
-  shard_reported(message.generation, message.step, message.trainer, nullptr, message.why);
   if (message.changed) state_changed(message);
+  shard_reported(message.generation, message.step, message.trainer, nullptr, message.why);
 }
 
 void Coordinator::heard(const std::string&, const Parked& message) {
@@ -92,7 +92,6 @@ void Coordinator::heard(const std::string&, const Parked& message) {
   found->second.parked = message;
   found->second.progressed = now_;
   if (message.holds) step_ = std::max(step_, message.held_step);
-  if (message.holds && message.generation == generation_) went_on();
   review_checkpoints();
   if (message.generation != generation_) return;  // all is written, and the next one has begun
   if (phase_ == Phase::kAdopting) return go_on_if_adopted();

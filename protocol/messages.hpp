@@ -92,8 +92,9 @@ struct ShardFailed {
   std::string trainer;
   std::uint64_t step = 0;
   std::string why;
+  bool changed = false;  // its state is not what it was when it was hashed: nothing is to be made of it
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ShardFailed, generation, trainer, step, why)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ShardFailed, generation, trainer, step, why, changed)
 
 enum class ParkReason {
   kCut,             // as agreed with the other ranks
@@ -191,13 +192,15 @@ struct Start {
   int rank = 0;
   MemberList members;  // by rank; travels beside the rest (protocol/wire.cpp)
   std::string secret;
-  std::uint64_t step = 0;      // the state to start from
-  std::uint64_t recorded = 0;  // the newest step that was reported to the coordinator
-  std::vector<int> sources;    // ranks that hold it; the others copy it from them. None: all restore it
-  std::string restore;         // without sources: the checkpoint's directory name; empty: initial values
-  bool saved = false;          // a committed checkpoint holds the state at `step`
-  bool evaluate = false;       // the evaluation of the state at `step` is still missing
-  bool stop = false;           // do not train: write the state, unless it is saved, and park
+  std::uint64_t step = 0;        // the state to start from
+  std::uint64_t recorded = 0;    // the newest step that was reported to the coordinator
+  std::vector<int> sources;      // ranks that hold it; the others copy it from them. None: all restore it
+  std::string restore;           // without sources: the checkpoint's directory name; empty: initial values
+  std::string verified;          // the last checkpoint that was restored whole: for whoever coordinates next
+  std::uint64_t unsaved_ms = 0;  // since the last checkpoint began
+  bool saved = false;            // a committed checkpoint holds the state at `step`
+  bool evaluate = false;         // the evaluation of the state at `step` is still missing
+  bool stop = false;             // do not train: write the state, unless it is saved, and park
 };
 void to_json(nlohmann::json& json, const Start& start);  // without the members
 void from_json(const nlohmann::json& json, Start& start);

@@ -170,7 +170,8 @@ void to_json(nlohmann::json& json, const Start& start) {
   json = {{"generation", start.generation}, {"rank", start.rank},
           {"secret", start.secret},         {"step", start.step},
           {"recorded", start.recorded},     {"sources", runs_of(start.sources)},
-          {"restore", start.restore},       {"saved", start.saved},
+          {"restore", start.restore},       {"unsaved_ms", start.unsaved_ms},
+          {"saved", start.saved},           {"verified", start.verified},
           {"evaluate", start.evaluate},     {"stop", start.stop}};
 }
 
@@ -182,6 +183,8 @@ void from_json(const nlohmann::json& json, Start& start) {
   json.at("recorded").get_to(start.recorded);
   start.sources = ranks_of(json.at("sources"));
   json.at("restore").get_to(start.restore);
+  json.at("verified").get_to(start.verified);
+  json.at("unsaved_ms").get_to(start.unsaved_ms);
   json.at("saved").get_to(start.saved);
   json.at("evaluate").get_to(start.evaluate);
   json.at("stop").get_to(start.stop);

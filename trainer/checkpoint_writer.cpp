@@ -56,7 +56,8 @@ void CheckpointWriter::report(const Shard& shard, const Result<ShardWritten>& sa
     link_.send(*saved);
   } else {
     log_warning(saved.error().line());
-    link_.send(protocol::ShardFailed{shard.generation, link_.trainer(), shard.step, saved.error().line()});
+    link_.send(protocol::ShardFailed{shard.generation, link_.trainer(), shard.step, saved.error().line(),
+                                     checkpoint::is_changed_state(saved.error())});
   }
   const std::scoped_lock lock(mutex_);
   busy_ = reads_ = false;

@@ -1,6 +1,7 @@
 // Which checkpoints a run makes and keeps.
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <set>
 
 #include "../checkpoint/resign.hpp"
@@ -29,8 +30,8 @@ TEST(Checkpoints, KeepBest_TheOneOfTheBestEvaluationStays) {
   const std::set<std::uint64_t> evaluated = run::recorded(layout).evaluated;
   ASSERT_GE(evaluated.size(), 3U);
   const auto best = run::best_evaluated(layout, evaluated);
-  ASSERT_TRUE(best);
-  EXPECT_EQ(committed_steps(dir), (std::set<std::uint64_t>{*best, 160}));
+  ASSERT_TRUE(best && *best);
+  EXPECT_EQ(committed_steps(dir), (std::set<std::uint64_t>{**best, 160}));
 }
 
 // A run of a program that knew another version of the format.
@@ -51,6 +52,39 @@ TEST(Checkpoints, OfAnotherFormatVersion_TheRunEndsWith78AndTheyKeepTheirNames) 
   EXPECT_EQ(resumed.exit_code, 78) << resumed.err;
   EXPECT_NE(resumed.err.find("its format is version 9"), std::string::npos) << resumed.err;
   EXPECT_EQ(checkpoint::list_committed(dir), committed);
+}
+
+TEST(Checkpoints, ByInterval_MadeWhileTheRunGoesOn) {
+  const Scratch scratch;
+  const fs::path dir = scratch / "run";
+  Program program(Arguments{rekindle()} + mnist_run(dir, 2, 1000000) +
+                  Arguments{"--checkpoint-interval", "300ms"});
+  ASSERT_TRUE(eventually([&] { return committed_steps(dir).size() >= 3; }));
+  EXPECT_TRUE(program.running());
+  program.signal(SIGUSR1);
+  EXPECT_EQ(program.wait().exit_code, 75);
+}
+
+// The interval is the run's, not a trainer's.
+TEST(Checkpoints, ByInterval_MadeThoughNoTrainerLivesThatLong) {
+  const Scratch scratch;
+  const fs::path dir = scratch / "run";
+  Program program(Arguments{rekindle()} + mnist_run(dir, 1, 1000000) +
+                  Arguments{"--checkpoint-interval", "20s"});
+  constexpr std::uint64_t kSteps = 100;  // a life
+  bool rewound = true;
+  const bool made = eventually([&] {
+    const std::uint64_t step = reached_step(dir);
+    rewound = rewound || step < kSteps;
+    if (rewound && step >= kSteps && committed_steps(dir).empty()) {
+      for (const pid_t pid : parts_of(dir, "trainer")) ::kill(pid, SIGKILL);
+      rewound = false;
+    }
+    return !committed_steps(dir).empty();
+  });
+  EXPECT_TRUE(made);
+  program.signal(SIGUSR1);
+  EXPECT_EQ(program.wait().exit_code, 75);
 }
 
 }  // namespace

@@ -347,6 +347,103 @@ TEST_F(CoordinatorTest, CheckpointThatThisProgramCannotUse_TheRunEndsWith78AndIt
   EXPECT_TRUE(of<SetAside>(all_).empty());
 }
 
+// With one trainer nobody else could tell: what it made of that state must not become a checkpoint.
+TEST_F(CoordinatorTest, StateThatChangedInMemory_TheRunGoesBackAndNothingLaterIsCommitted) {
+  config_.expected_trainers = 1;
+  config_.restorable = {{"old", 4, ""}};
+  begin();
+  ready("a");
+  const GenerationId first = machine_->generation();
+  begin_shard("a", 10);
+  const ShardFailed failed{first, "a", 10, "the state has changed", true};
+  EXPECT_EQ(sent<Abort>(say(failed)).size(), 1U);
+  begin_shard("a", 11);
+  EXPECT_TRUE(of<Commit>(shard(0, 11)).empty());
+  const auto starts = sent<Start>(park("a", 12, ParkReason::kAborted));
+  ASSERT_EQ(starts.size(), 1U);
+  EXPECT_EQ(starts[0].second.restore, "old");
+  EXPECT_TRUE(sent<Abort>(say(failed)).empty()) << "told again";
+  EXPECT_TRUE(of<Commit>(say(ShardWritten{first, "a", 11, 0, "s", "t", "d", 1})).empty());
+  EXPECT_EQ(of<Commit>(shard(0, 10)).size(), 1U);
+}
+
+// The trainer has parked for the end: what it holds must not be written by the next generation.
+TEST_F(CoordinatorTest, StateThatChangedInMemoryAtTheEnd_IsNotWrittenOnceMore) {
+  config_.expected_trainers = 1;
+  config_.restorable = {{"old", 4, ""}};
+  begin();
+  ready("a");
+  feed(StopAsked{75, "SIGUSR1", Time(0)});
+  begin_shard("a", 10);
+  park("a", 10, ParkReason::kCut);
+  EXPECT_TRUE(sent<Start>(say(ShardFailed{machine_->generation(), "a", 10, "it has changed", true})).empty());
+  say(TrainerExited{"a", false, 0});
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->exit_code, 75);
+  EXPECT_NE(finish()->line.find("stopped at step 4"), std::string::npos) << finish()->line;
+}
+
+// Trainers that live shorter than --checkpoint-interval would never see it over.
+TEST_F(CoordinatorTest, Start_TellsHowLongNoCheckpointHasBegun) {
+  run_two();
+  pass(Time(3000));
+  say(TrainerExited{"b", true, SIGKILL});
+  const auto second = sent<Start>(park("a", 5, ParkReason::kAborted));
+  ASSERT_EQ(second.size(), 1U);
+  EXPECT_EQ(second[0].second.unsaved_ms, 3000U);
+  begin_shard("a", 6);
+  pass(Time(200));
+  ready("c");
+  say(TrainerExited{"a", true, SIGKILL});
+  pass(config_.regroup_time);
+  ASSERT_FALSE(sent<Start>(all_).empty());
+  EXPECT_LT(sent<Start>(all_).back().second.unsaved_ms, 3000U);
+}
+
+// A commit looks at sizes alone: the one that was read, every byte of it, must not go for its sake.
+TEST_F(CoordinatorTest, CheckpointThatTheRunWentOnFrom_SparedUntilANewerOneHasBeenRead) {
+  config_.restorable = {{"old", 20, ""}};
+  run_two();
+  say(StepDone{generation_, 21, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2});
+  shard(0, 40);
+  const auto first = of<Commit>(shard(1, 40));
+  ASSERT_EQ(first.size(), 1U);
+  EXPECT_EQ(first[0].spared.front(), "old");
+  feed(CommitDone{generation_, 40, "new", "{}", "", {"new", "old"}});
+  // All is lost: the new one is read, and right.
+  ready("c");
+  for (const char* name : {"a", "b"}) say(TrainerExited{name, true, SIGKILL});
+  pass(config_.regroup_time);
+  const auto starts = sent<Start>(all_);
+  ASSERT_EQ(starts.back().second.restore, "new");
+  EXPECT_EQ(starts.back().second.verified, "old");
+  begin_shard("c", 50);
+  const auto write = [this](std::uint64_t step) {
+    return of<Commit>(say(ShardWritten{machine_->generation(), "c", step, 0, "s", "t", "d", 1}));
+  };
+  EXPECT_EQ(write(50).at(0).spared, (std::vector<std::string>{"old", "new"})) << "who knows yet";
+  say(StepDone{machine_->generation(), 51, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1});
+  EXPECT_EQ(write(60).at(0).spared.front(), "new");
+}
+
+// With --keep 1 --keep-best.
+TEST_F(CoordinatorTest, WhatTheSweepLeft_CanBeGoneBackTo) {
+  config_.job.keep = 1;
+  config_.restorable = {{"best", 20, ""}, {"gone", 10, ""}};
+  run_two();
+  shard(0, 40);
+  shard(1, 40);
+  feed(CommitDone{generation_, 40, "new", "{}", "", {"new", "best"}});
+  ParkReason why = ParkReason::kStatesDiffer;
+  for (const char* expected : {"new", "best", ""}) {
+    park("a", 41, why, false);
+    const auto starts = sent<Start>(park("b", 41, ParkReason::kAborted, false));
+    ASSERT_EQ(starts.size(), 2U);
+    EXPECT_EQ(starts[0].second.restore, expected);
+    why = ParkReason::kRestoreFailed;
+  }
+}
+
 TEST_F(CoordinatorTest, TheLastCheckpointIsDamaged_ALoudLineBeforeTheRunBeginsAgain) {
   config_.restorable = {{"new", 40, ""}, {"old", 20, ""}};
   run_two();
