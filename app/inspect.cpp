@@ -97,7 +97,7 @@ json describe_checkpoint(const fs::path& directory, bool verify) {
 // A live run deletes old checkpoints, or sets them aside, while they are read.
 bool deleted_meanwhile(const fs::path& directory) {
   std::error_code code, around;
-  fs::status(directory / "manifest.json", code);
+  std::ignore = fs::status(directory / "manifest.json", code);
   // No folder at all: the storage is away.
   return is_gone(code.value()) && fs::is_directory(without_slash(directory).parent_path(), around);
 }
