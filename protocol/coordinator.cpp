@@ -65,8 +65,11 @@ void Coordinator::handle(const WorkerRegistered& event) {
     if (!there) missing.push_back(name);
   }
   gone_.insert(missing.begin(), missing.end());
+  // Nothing is formed before all is known of each: what one had been told before is not what it is told then.
+  registering_ = true;
   if (!missing.empty()) lose(missing, "it is gone");
   for (const TrainerState& state : r.trainers) admit(r.worker, state);
+  registering_ = false;
   if (phase_ == Phase::kAdopting) return go_on_if_adopted();
   if ((phase_ == Phase::kRunning || phase_ == Phase::kParking) && everyone_parked()) return regroup();
   if (phase_ == Phase::kGathering) form_if_possible();

@@ -248,6 +248,7 @@ class Coordinator {
   void judge_stalls();
   void blame(int rank, int other);
   void crashed(const std::string& worker, const std::string& trainer, const std::string& how);
+  void remember_unrecorded(std::uint64_t step);
   void judge_crashes();
   void killed();
 
@@ -289,6 +290,7 @@ class Coordinator {
   void replay(const TrainerState& state);
   void review_checkpoints();
   bool is_committed(std::uint64_t step) const;
+  static bool alike(const Checkpoint& checkpoint);
   bool settled(const CheckpointKey& key, const Checkpoint& checkpoint) const;
   void settle(const CheckpointKey& key);
   void checkpoint_failed(std::uint64_t step, const std::string& why);
@@ -363,7 +365,7 @@ class Coordinator {
   bool saves_ = false;            // generation_ began when the stop was known: it makes no step
   bool still_gathering_ = false;  // while adopting: where nothing comes of it, no new gather time begins
   std::optional<Finish> ending_;
-  bool fenced_ = false, regrouping_ = false, too_few_ = false;
+  bool fenced_ = false, regrouping_ = false, registering_ = false, too_few_ = false;
   std::optional<Time> newcomers_since_;
   bool cut_asked_ = false;
   Time step_time_{0}, last_step_at_{0};  // how long steps take, for a stop in a hurry
@@ -371,6 +373,7 @@ class Coordinator {
   std::string crash_;  // a member crashed by itself in this generation: how
   std::optional<std::uint64_t> crash_step_;
   int crashes_ = 0;  // generations that came no further than crash_step_ because a trainer crashed
+  std::set<std::uint64_t> unrecorded_;  // steps that nobody has told yet, though later ones are on record
   std::optional<std::uint64_t> kill_step_;
   int kills_ = 0;          // of trainers since kill_step_ was reached
   int early_crashes_ = 0;  // of trainers before there was any generation

@@ -104,6 +104,13 @@ void Coordinator::review_checkpoints() {
   for (const CheckpointKey& key : keys) settle(key);
 }
 
+// Whether all who have written their shard say the same of the whole state.
+bool Coordinator::alike(const Checkpoint& checkpoint) {
+  return std::ranges::all_of(checkpoint.written, [&](const auto& entry) {
+    return entry.second.digest == checkpoint.written.begin()->second.digest;
+  });
+}
+
 void Coordinator::settle(const CheckpointKey& key) {
   const auto found = checkpoints_.find(key);
   if (found == checkpoints_.end() || found->second.committing) return;
@@ -122,6 +129,15 @@ void Coordinator::settle(const CheckpointKey& key) {
     checkpoints_.erase(found);
     return after_checkpoint();
   }
+  // Replicas that differ break promise 1: no checkpoint may hide it, nor may the loss of one of its shards.
+  if (!alike(checkpoint)) {
+    emit(Abandon{generation, step});
+    checkpoints_.erase(found);
+    if (key.second <= doubted_) return after_checkpoint();  // it is known
+    last_good_ = std::numeric_limits<std::uint64_t>::max();
+    roll_back({}, str("the trainers' states are not alike at step ", step_));
+    return stop_doubted();
+  }
   const bool whole = checkpoint.written.size() == checkpoint.writers.size();
   if (!whole && !hasty) {
     const bool failed = !checkpoint.failed.empty();
@@ -138,17 +154,7 @@ void Coordinator::settle(const CheckpointKey& key) {
   const ShardWritten& first = checkpoint.written.begin()->second;
   Commit commit{generation, step, first.digest, fingerprint_, checkpoint.written.begin()->second.tensors,
                 {},         {}};
-  for (const auto& [rank, shard] : checkpoint.written) {
-    if (shard.digest != first.digest) {
-      // Replicas that differ break promise 1: no checkpoint may hide it.
-      emit(Abandon{generation, step});
-      checkpoints_.erase(found);
-      last_good_ = std::numeric_limits<std::uint64_t>::max();
-      roll_back({}, str("the trainers' states are not alike at step ", step_));
-      return stop_doubted();
-    }
-    commit.shards.push_back(shard.shard);
-  }
+  for (const auto& [rank, shard] : checkpoint.written) commit.shards.push_back(shard.shard);
   // A commit looks at sizes alone. Until a newer one has been read, what the run began with is the only one
   // of which every byte is known to be right; and what is being read must stay until it has been.
   for (const std::string& name : {verified_, restored_}) {

@@ -42,7 +42,7 @@ bool Coordinator::everyone_parked() const {
 
 // Nobody of the generation moves any more: what now?
 void Coordinator::regroup() {
-  if (phase_ == Phase::kEnded || phase_ == Phase::kQuitting) return;
+  if (phase_ == Phase::kEnded || phase_ == Phase::kQuitting || registering_) return;
   if (ending_) return quit_all();
   regrouping_ = true;
   judge_generation();
@@ -286,6 +286,7 @@ void Coordinator::form() {
   last_step_at_ = now_;
   if (config_.recorded_step > step_) {
     config_.recorded_step = step_;
+    unrecorded_.erase(unrecorded_.upper_bound(step_), unrecorded_.end());
     emit(Rewind{step_});
   }
   config_.evaluated.erase(config_.evaluated.upper_bound(step_), config_.evaluated.end());

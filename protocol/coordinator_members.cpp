@@ -141,6 +141,7 @@ void Coordinator::adopt(const Start& started) {
 
 // Takes the generation over once it is clear about every member whether it is there.
 void Coordinator::go_on_if_adopted() {
+  if (registering_) return;
   std::vector<std::string> absent;
   bool stalled = false, whole = true;
   for (const std::string& member : members_) {

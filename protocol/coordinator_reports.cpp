@@ -34,8 +34,10 @@ void Coordinator::heard(const std::string& worker, const StepDone& message) {
   if (message.step > began_ + 1) broken_links_.clear();
   step_time_ = Time(static_cast<std::int64_t>(message.step_ms));
   last_step_at_ = now_;
-  if (message.step <= config_.recorded_step) return;  // told again after a connection broke
-  config_.recorded_step = message.step;
+  const bool late = unrecorded_.erase(message.step) > 0;
+  if (message.step <= config_.recorded_step && !late) return;  // told again after a connection broke
+  remember_unrecorded(message.step);
+  config_.recorded_step = std::max(config_.recorded_step, message.step);
   emit(RecordStep{message});
   if (phase_ == Phase::kRunning) cut_for_newcomers();
   if (now_ - shown_ < Time(200) && message.step != config_.job.steps) return;
@@ -50,12 +52,22 @@ void Coordinator::heard(const std::string& worker, const StepDone& message) {
   emit(ShowProgress{progress});
 }
 
+// The steps between what is on record and `step`, as many as anybody may still tell.
+void Coordinator::remember_unrecorded(std::uint64_t step) {
+  constexpr std::uint64_t kTold = 1000;
+  const std::uint64_t first = std::max(config_.recorded_step + 1, step - std::min(step, kTold));
+  for (std::uint64_t each = first; each < step; ++each) unrecorded_.insert(each);
+  while (unrecorded_.size() > kTold) unrecorded_.erase(unrecorded_.begin());
+}
+
 // Rank 0 may have died, or its worker, before its reports arrived; the others have made the same steps.
 void Coordinator::heard(const std::string&, const StepsDone& message) {
   if (!current(message.generation)) return;
   for (const StepDone& done : message.steps) {
-    if (done.step <= config_.recorded_step || done.step > began_) continue;
-    config_.recorded_step = done.step;
+    // Newer ones of the generation that they are told in may have come first, from another worker.
+    const bool late = unrecorded_.erase(done.step) > 0;
+    if (done.step > began_ || (done.step <= config_.recorded_step && !late)) continue;
+    config_.recorded_step = std::max(config_.recorded_step, done.step);
     emit(RecordStep{done});
   }
 }

@@ -63,6 +63,7 @@ void Checks::holds(TrainerProcess& trainer) {
   if (!held.whole) return;
   if (!trainer.tainted() && trainer.state() != world_.right().at(held.step))
     world_.violated(str(trainer.name(), " holds a wrong state at step ", held.step));
+  if (held.step > highest_done_) got_on_at_ = world_.engine().now();
   highest_done_ = std::max(highest_done_, held.step);
   Generation& generation = generations_[trainer.generation()];
   if (generation.stop_known && held.step > generation.start.step)
@@ -264,8 +265,10 @@ void Checks::records(const StepDone& done) {
   // A report can be lost with its worker. Only after one fault the others are sure to make up for it.
   const std::uint64_t recorded = world_.disk().recorded_step;
   if (done.step > recorded + 1 && world_.faults() == 1 &&
-      !generations_[done.generation].start.sources.empty())
-    world_.violated(str("steps ", recorded + 1, " to ", done.step - 1, " are not on record"));
+      !generations_[done.generation].start.sources.empty()) {
+    for (std::uint64_t step = recorded + 1; step < done.step; ++step) unrecorded_.insert(step);
+  }
+  unrecorded_.erase(done.step);
 }
 
 // A word about a generation that is over changes nothing.
@@ -323,6 +326,8 @@ void Checks::finishes(CoordinatorProcess& coordinator, const Finish& finish) {
   if (world_.disk().newest_term()->term > coordinator.term()) return;  // it is history, and so are its words
   if (finish.exit_code == 70) return gave_up(coordinator, finish);
   if (finish.exit_code == 78) return world_.violated(str("the run is refused: ", finish.line));
+  if (!unrecorded_.empty() && world_.faults() == 1)
+    return world_.violated(str("step ", *unrecorded_.begin(), " is not on record"));
   const Knowledge& known = known_[coordinator.term()];
   const auto committed = world_.disk().committed();
   const std::uint64_t saved = committed.empty() ? 0 : committed.front().first.step;

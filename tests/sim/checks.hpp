@@ -46,7 +46,9 @@ class Checks {
   void deletes(CoordinatorProcess& coordinator, const CheckpointId& id, bool abandoned);
   void sets_aside(const std::string& name, const StoredCheckpoint& stored);
 
+  std::set<std::uint64_t> unrecorded_;  // steps that were made up for after no more than one fault
   std::uint64_t steps_done() const { return highest_done_; }
+  Ms got_on_at() const { return got_on_at_; }  // when the newest step was done first
   int generations_formed() const { return formed_; }
   void new_attempt() {
     formed_ = 0;
@@ -88,6 +90,7 @@ class Checks {
   std::map<std::string, protocol::GenerationId> entered_;  // by trainer
   std::map<std::uint64_t, Knowledge> known_;               // by term
   std::uint64_t highest_done_ = 0;
+  Ms got_on_at_ = 0;
   int flips_noticed_ = 0;          // how many there had been when states were last found unlike
   std::set<std::string> doubted_;  // whose states those were, until they get others
   protocol::GenerationId noticed_in_;

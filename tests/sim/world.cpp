@@ -14,7 +14,7 @@ namespace rekindle::sim {
 using namespace protocol;
 
 namespace {
-constexpr Ms kRecovery = 200000;  // after the last fault: then the run has to be over
+constexpr Ms kRecovery = 200000;  // after the last fault, and the last step: then the run has to be over
 }
 
 World::World(Plan plan, Coverage& coverage, std::ostream* transcript)
@@ -35,7 +35,7 @@ Outcome World::run() {
     if (!fault.trainer_phase && !fault.coordinator_phase) set_off(fault);
   }
   while (!over_ && violation_.empty() && engine_.run_one()) {
-    if (engine_.now() > last_fault_ + kRecovery) {
+    if (engine_.now() > std::max(last_fault_, checks_.got_on_at()) + kRecovery) {
       const CoordinatorProcess* up = coordinator();
       violated(str("the run does not end: coordinator ",
                    up == nullptr ? "none" : to_text(const_cast<CoordinatorProcess*>(up)->machine()->phase()),
