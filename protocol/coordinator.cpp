@@ -120,7 +120,9 @@ void Coordinator::handle(const CommitDone& event) {
     all.insert(older, {event.checkpoint, event.step, event.fingerprint});
     if (!event.kept.empty())
       std::erase_if(all, [&](const Restorable& r) {
-        return std::find(event.kept.begin(), event.kept.end(), r.checkpoint) == event.kept.end();
+        // What was just committed may not be seen yet.
+        return r.checkpoint != event.checkpoint &&
+               std::find(event.kept.begin(), event.kept.end(), r.checkpoint) == event.kept.end();
       });
     failed_.erase(event.step);
     checkpoint_lost_ = false;
