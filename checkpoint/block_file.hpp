@@ -8,7 +8,8 @@
 
 namespace rekindle::checkpoint {
 
-inline constexpr std::size_t kBlockBytes = std::size_t{4} << 20;
+// Some of them, from each trainer of a machine, leave the processor's cache to those who compute.
+inline constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
 
 // Writes the file durably under `path` (a temporary name); past the page cache where the file system allows
 // it. Removes the file on failure.

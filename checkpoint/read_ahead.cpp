@@ -64,6 +64,17 @@ void ReadAhead::run() {
   if (reading_.all_read) reading_.all_read();
 }
 
+// Hashes the copy, which is what will be written, slice by slice: each is still in the core's own cache then.
+bool ReadAhead::copy(const Piece& piece, std::uint64_t offset, std::span<std::byte> to) {
+  constexpr std::size_t kSlice = std::size_t{128} << 10;
+  for (std::size_t at = 0; at < to.size(); at += kSlice) {
+    const std::span<std::byte> slice = to.subspan(at, std::min(kSlice, to.size() - at));
+    std::memcpy(slice.data(), piece.bytes.data() + offset + at, slice.size());
+    if (!check_.matches(piece, slice)) return false;
+  }
+  return true;
+}
+
 // A block that lies at `begin` of the file, from the pieces and, around them, from the layout's image.
 // `next_piece`: the first that does not end before this block.
 bool ReadAhead::fill(std::size_t& next_piece, std::uint64_t begin, std::span<std::byte> block) {
@@ -81,9 +92,7 @@ bool ReadAhead::fill(std::size_t& next_piece, std::uint64_t begin, std::span<std
     const std::uint64_t to = std::min(piece.offset + piece.bytes.size(), end);
     headers(done, from);
     const std::span<std::byte> bytes = block.subspan(from - begin, to - from);
-    std::memcpy(bytes.data(), piece.bytes.data() + (from - piece.offset), bytes.size());
-    // Of the copy, which is what will be written, and is in the cache.
-    if (!check_.matches(piece, bytes)) return false;
+    if (!copy(piece, from - piece.offset, bytes)) return false;
     done = to;
     if (piece.offset + piece.bytes.size() > end) break;  // goes on in the next block
   }

@@ -79,6 +79,7 @@ class ReadAhead {
  private:
   void run();
   // False if a chunk is not what it should be.
+  bool copy(const Piece& piece, std::uint64_t offset, std::span<std::byte> to);
   bool fill(std::size_t& next_piece, std::uint64_t begin, std::span<std::byte> block);
   std::optional<BlockBuffer> take_buffer();
   void fail_with(Error why);

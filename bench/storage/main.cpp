@@ -77,21 +77,35 @@ Fd open_file(const fs::path& path, int flags) {
   return fd;
 }
 
+// What a disk likes best.
+class RawBlock {
+ public:
+  static constexpr std::size_t kBytes = std::size_t{4} << 20;
+  std::span<std::byte> span() { return {bytes_.get(), kBytes}; }
+
+ private:
+  static constexpr std::size_t kAlignment = 4096;
+  struct Free {
+    void operator()(std::byte* bytes) const { std::free(bytes); }
+  };
+  std::unique_ptr<std::byte, Free> bytes_{static_cast<std::byte*>(std::aligned_alloc(kAlignment, kBytes))};
+};
+
 Status write_raw(const fs::path& path, std::size_t bytes) {
-  checkpoint::BlockBuffer buffer;
-  std::fill_n(buffer.data(), checkpoint::kBlockBytes, std::byte{0x5a});
+  RawBlock block;
+  std::ranges::fill(block.span(), std::byte{0x5a});
   Fd fd = open_file(path, kDirect | O_WRONLY | O_CREAT | O_TRUNC);
-  for (std::size_t at = 0; at < bytes; at += checkpoint::kBlockBytes)
-    REKINDLE_CHECK(write_all(fd.get(), path, at, {buffer.data(), checkpoint::kBlockBytes}));
+  for (std::size_t at = 0; at < bytes; at += RawBlock::kBytes)
+    REKINDLE_CHECK(write_all(fd.get(), path, at, block.span()));
   REKINDLE_CHECK(sync_file(fd.get(), path));
   return fd.close(path);
 }
 
 Status read_raw(const fs::path& path, std::size_t bytes) {
-  checkpoint::BlockBuffer buffer;
+  RawBlock block;
   const Fd fd = open_file(path, kDirect | O_RDONLY);
-  for (std::size_t at = 0; at + checkpoint::kBlockBytes <= bytes; at += checkpoint::kBlockBytes)
-    REKINDLE_CHECK(read_into(fd.get(), path, at, {buffer.data(), checkpoint::kBlockBytes}));
+  for (std::size_t at = 0; at + RawBlock::kBytes <= bytes; at += RawBlock::kBytes)
+    REKINDLE_CHECK(read_into(fd.get(), path, at, block.span()));
   return {};
 }
 
