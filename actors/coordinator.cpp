@@ -65,10 +65,10 @@ class SignsOfLife {
 Result<std::uint64_t> take_over(const run::Layout& layout, bool restarted) {
   REKINDLE_CHECK(make_directories(layout.root(), 0700));
   REKINDLE_CHECK(ensure_keys(layout));
-  if (const Status kept = run::check_private(layout); !kept && !restarted)
-    return forward_error(kept.error());
-  else if (!kept)
+  if (const Status kept = run::check_private(layout); !kept) {
+    if (!restarted) return forward_error(kept.error());
     log_warning(kept.error().line());
+  }
   SignsOfLife signs(layout);
   return run::claim_term(layout, std::chrono::seconds(30),
                          [&](const run::Holder& holder) { return signs.seen(holder); });

@@ -45,8 +45,7 @@ Result<CoordinatorConfig> survey(const run::Layout& layout, const Job& job, std:
     if (manifest) {
       restorable.fingerprint = manifest->fingerprint;
       if (config.restorable.empty())
-        config.unsaved = Time(
-            std::max(std::chrono::seconds(0), age_of(manifest->created).value_or(std::chrono::seconds(0))));
+        config.unsaved = age_of(manifest->created).value_or(std::chrono::seconds(0));
       REKINDLE_CHECK(check_identity(job, restorable.checkpoint, manifest->identity));
     }
     config.restorable.push_back(std::move(restorable));

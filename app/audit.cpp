@@ -9,14 +9,15 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "app/local_site.hpp"
 #include "app/options.hpp"
 #include "app/places.hpp"
 #include "app/prepare.hpp"
 #include "app/report.hpp"
 #include "app/run_config.hpp"
 #include "app/signals.hpp"
-#include "app/site.hpp"
 #include "app/supervisor.hpp"
+#include "app/tools.hpp"
 #include "base/clock.hpp"
 #include "base/files.hpp"
 #include "base/log.hpp"
@@ -132,14 +133,11 @@ StepsMade steps_made(const fs::path& run_dir) {
 
 // This machine, for the run of an audit. A run that cannot use its checkpoint begins with the initial values:
 // this one is stopped then, for all that it could make is worth nothing.
-class AuditSite : public Site {
+class AuditSite : public LocalSite {
  public:
-  AuditSite(fs::path directory, std::optional<CheckpointId> start, std::uint64_t workers)
-      : directory_(std::move(directory)), start_(start), machine_(workers) {}
+  AuditSite(const LocalOptions& options, std::optional<CheckpointId> start)
+      : LocalSite(options), directory_(options.run_dir), start_(start) {}
 
-  Machines& machines() override { return machine_; }
-  std::uint64_t trainers() const override { return machine_.count(); }
-  std::vector<std::string> worker_arguments() const override { return {"worker", "--run-dir", directory_}; }
   void begun(std::uint64_t) override {
     if (start_ && !checkpoint::is_committed(directory_, *start_).value_or(true)) give_up();
   }
@@ -149,23 +147,18 @@ class AuditSite : public Site {
     right_ = made.steps > 0 && made.first == start_->step + 1;
     if (made.steps > 0 && !right_) give_up();
   }
-  void on_signal(int, bool) override {}
-  std::optional<Clock::time_point> limit() override { return std::nullopt; }
 
   bool lost_its_start() const { return lost_; }
 
  private:
   void give_up() {
     lost_ = true;
-    const nlohmann::json request = {{"asked", utc_now()}, {"id", random_hex(8)}};
-    if (const Status asked = replace_file(run::Layout(directory_).stop_request(), request.dump() + "\n");
-        !asked)
+    if (const Status asked = write_stop_request(run::Layout(directory_)); !asked)
       log_warning(asked.error().line());
   }
 
   const fs::path directory_;
   const std::optional<CheckpointId> start_;
-  ThisMachine machine_;
   bool right_ = false, lost_ = false;
 };
 
@@ -209,7 +202,7 @@ class Audit {
   Result<int> run() {
     REKINDLE_TRY(const Manifest expected, verified_manifest(options_.run_dir, options_.to));
     REKINDLE_TRY(const LocalOptions local, prepare_run(expected));
-    AuditSite site(directory_, start_, options_.workers);
+    AuditSite site(local, start_);
     const int exit_code = run_at(site, local, {});
     if (site.lost_its_start()) return start_is_lost();
     if (exit_code != 0) {

@@ -2,6 +2,7 @@
 
 #include <sys/signalfd.h>
 #include <unistd.h>
+#include "app/local_site.hpp"
 
 #include <chrono>
 #include <csignal>
@@ -291,27 +292,6 @@ class Supervisor {
   std::optional<int> exit_code_, site_exit_code_;  // the run's; what the site makes of it
 };
 
-class Local : public Site {
- public:
-  explicit Local(const LocalOptions& options) : options_(options), machine_(options.workers) {}
-
-  Machines& machines() override { return machine_; }
-  std::uint64_t trainers() const override { return options_.workers * options_.job.trainers_per_worker; }
-  std::vector<std::string> worker_arguments() const override {
-    return {"worker", "--run-dir", options_.run_dir};
-  }
-  void on_signal(int, bool) override {
-    const std::chrono::milliseconds within(options_.job.stop_within_ms);
-    if (!limit_ && within.count() > 0) limit_ = Clock::now() + within;
-  }
-  std::optional<Clock::time_point> limit() override { return limit_; }
-
- private:
-  const LocalOptions& options_;
-  ThisMachine machine_;
-  std::optional<Clock::time_point> limit_;
-};
-
 }  // namespace
 
 int run_at(Site& site, const LocalOptions& options, InitialState initial) {
@@ -324,7 +304,7 @@ int run_at(Site& site, const LocalOptions& options, InitialState initial) {
 }
 
 int run_local(const LocalOptions& options, InitialState initial) {
-  Local site(options);
+  LocalSite site(options);
   return run_at(site, options, std::move(initial));
 }
 

@@ -33,6 +33,11 @@ std::string true_state(const run::Layout& layout, const nlohmann::json& status) 
 
 }  // namespace
 
+Status write_stop_request(const run::Layout& layout) {
+  const nlohmann::json request = {{"asked", utc_now()}, {"id", random_hex(8)}};
+  return replace_file(layout.stop_request(), request.dump() + "\n");
+}
+
 Status request_stop(const fs::path& run_dir) {
   const run::Layout layout(run_dir);
   REKINDLE_CHECK(must_be_run(layout));
@@ -41,8 +46,7 @@ Status request_stop(const fs::path& run_dir) {
     return fail(ExitCode::kConfig, str("no run is going on in ", run_dir.string()),
                 str("see rekindle status ", run_dir.string()));
   }
-  const nlohmann::json request = {{"asked", utc_now()}, {"id", random_hex(8)}};
-  REKINDLE_CHECK(replace_file(layout.stop_request(), request.dump() + "\n"));
+  REKINDLE_CHECK(write_stop_request(layout));
   std::printf("%s\n",
               run::provably_gone(*holder)
                   ? "the run's coordinator is dead: the run stops if its supervisor starts another one"

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "run/layout.hpp"
 
 namespace rekindle::app {
 
@@ -15,6 +16,8 @@ Status show_status(const std::filesystem::path& run_dir, bool json);
 // Leaves the wish to stop in the run directory, where every coordinator of this attempt finds it. An error if
 // no run is going on there.
 Status request_stop(const std::filesystem::path& run_dir);
+// Whatever goes on there.
+Status write_stop_request(const run::Layout& layout);
 
 // The digest of a run's newest checkpoint (or of the one at `step`), or of a checkpoint directory: recomputed
 // from verified bytes. One line.

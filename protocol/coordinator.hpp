@@ -265,6 +265,7 @@ class Coordinator {
   void form();
   std::vector<std::string> choose_members(const Origin& origin) const;
   void show_members(const Origin& origin);
+  void states_differ(const std::vector<std::string>& suspects);
   void roll_back(const std::vector<std::string>& suspects, const std::string& what);
   void stop_doubted();
   void restore_unreadable(const std::string& why);
@@ -291,6 +292,7 @@ class Coordinator {
   void review_checkpoints();
   bool is_committed(std::uint64_t step) const;
   static bool alike(const Checkpoint& checkpoint);
+  void abandon(CheckpointKey key);
   bool settled(const CheckpointKey& key, const Checkpoint& checkpoint) const;
   void settle(const CheckpointKey& key);
   void checkpoint_failed(std::uint64_t step, const std::string& why);

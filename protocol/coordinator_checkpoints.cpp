@@ -111,6 +111,11 @@ bool Coordinator::alike(const Checkpoint& checkpoint) {
   });
 }
 
+void Coordinator::abandon(CheckpointKey key) {  // a copy: its own may go with the entry
+  emit(Abandon{key.second, key.first});
+  checkpoints_.erase(key);
+}
+
 void Coordinator::settle(const CheckpointKey& key) {
   const auto found = checkpoints_.find(key);
   if (found == checkpoints_.end() || found->second.committing) return;
@@ -119,23 +124,19 @@ void Coordinator::settle(const CheckpointKey& key) {
   if (!settled(key, checkpoint) && !hasty) return;
   const auto& [step, generation] = key;
   if (is_committed(step)) {  // by another generation, meanwhile
-    emit(Abandon{generation, step});
-    checkpoints_.erase(found);
+    abandon(key);
     return after_checkpoint();
   }
   // Made of a state that somebody has seen to be spoilt, before all had heard of it.
   if (generation <= doubted_ && step > last_good_) {
-    emit(Abandon{generation, step});
-    checkpoints_.erase(found);
+    abandon(key);
     return after_checkpoint();
   }
   // Replicas that differ break promise 1: no checkpoint may hide it, nor may the loss of one of its shards.
   if (!alike(checkpoint)) {
-    emit(Abandon{generation, step});
-    checkpoints_.erase(found);
+    abandon(key);
     if (key.second <= doubted_) return after_checkpoint();  // it is known
-    last_good_ = std::numeric_limits<std::uint64_t>::max();
-    roll_back({}, str("the trainers' states are not alike at step ", step_));
+    states_differ({});
     return stop_doubted();
   }
   const bool whole = checkpoint.written.size() == checkpoint.writers.size();
@@ -147,8 +148,7 @@ void Coordinator::settle(const CheckpointKey& key) {
     emit(Warn{str(
         "the checkpoint of step ", step, " could not be written: ", why,
         step < config_.job.steps && !stop_ ? "; training goes on and the next checkpoint tries again" : "")});
-    emit(Abandon{generation, step});
-    checkpoints_.erase(found);
+    abandon(key);
     return after_checkpoint();
   }
   const ShardWritten& first = checkpoint.written.begin()->second;

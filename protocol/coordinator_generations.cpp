@@ -98,10 +98,13 @@ void Coordinator::judge_generation() {
     restore_judged_ = generation_;
     read_error ? restore_unreadable(*read_error) : restore_failed(*restore_error);
   }
-  if (differ && !states_were) {
-    last_good_ = std::numeric_limits<std::uint64_t>::max();
-    roll_back(suspects, str("the trainers' states are not alike at step ", step_));
-  }
+  if (differ && !states_were) states_differ(suspects);
+}
+
+// Since when nobody can tell: every checkpoint whose shards agree may still be committed.
+void Coordinator::states_differ(const std::vector<std::string>& suspects) {
+  last_good_ = std::numeric_limits<std::uint64_t>::max();
+  roll_back(suspects, str("the trainers' states are not alike at step ", step_));
 }
 
 // What the generation was to begin with; a newer one may have been committed since.

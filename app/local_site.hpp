@@ -1,0 +1,36 @@
+// This machine as the place of a run: workers started here, signals to this process.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/options.hpp"
+#include "app/site.hpp"
+#include "app/workers.hpp"
+
+namespace rekindle::app {
+
+class LocalSite : public Site {
+ public:
+  explicit LocalSite(const LocalOptions& options) : options_(options), machine_(options.workers) {}
+
+  Machines& machines() override { return machine_; }
+  std::uint64_t trainers() const override { return options_.workers * options_.job.trainers_per_worker; }
+  std::vector<std::string> worker_arguments() const override {
+    return {"worker", "--run-dir", options_.run_dir};
+  }
+  void on_signal(int, bool) override {
+    const std::chrono::milliseconds within(options_.job.stop_within_ms);
+    if (!limit_ && within.count() > 0) limit_ = Clock::now() + within;
+  }
+  std::optional<Clock::time_point> limit() override { return limit_; }
+
+ private:
+  const LocalOptions& options_;
+  ThisMachine machine_;
+  std::optional<Clock::time_point> limit_;
+};
+
+}  // namespace rekindle::app
