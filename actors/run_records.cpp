@@ -190,7 +190,8 @@ void RunRecords::record(const StepDone& done) {
           {"data_ms", done.data_ms},
           {"compute_ms", done.compute_ms},
           {"exchange_ms", done.exchange_ms},
-          {"update_ms", done.update_ms}});
+          {"update_ms", done.update_ms},
+          {"checkpoint_ms", done.checkpoint_ms}});
 }
 
 void RunRecords::record(const Evaluated& evaluated) {

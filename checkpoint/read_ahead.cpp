@@ -1,10 +1,11 @@
 #include "checkpoint/read_ahead.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "checkpoint/block_file.hpp"
 #include "checkpoint/failure.hpp"
 
 namespace rekindle::checkpoint {
@@ -16,7 +17,9 @@ constexpr std::uint64_t kBuffersAhead = 3;
 
 }  // namespace
 
-BlockBuffer::BlockBuffer() : bytes_(static_cast<std::byte*>(::operator new(kBlockBytes, kAlignment))) {}
+BlockBuffer::BlockBuffer() : bytes_(static_cast<std::byte*>(::operator new(kBlockBytes, kAlignment))) {
+  ::madvise(bytes_.get(), kBlockBytes, MADV_HUGEPAGE);
+}
 
 bool ChunkCheck::matches(const Piece& piece, std::span<const std::byte> bytes) {
   if (piece.chunks.empty()) return true;

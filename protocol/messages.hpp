@@ -45,11 +45,12 @@ struct StepDone {  // from rank 0, one a step; `step` counts completed updates
   GenerationId generation;
   std::uint64_t step = 0, epoch = 0;
   double loss = 0, accuracy = 0, lr = 0, images_per_second = 0;
-  double data_ms = 0, compute_ms = 0, exchange_ms = 0, update_ms = 0, step_ms = 0;
+  double data_ms = 0, compute_ms = 0, exchange_ms = 0, update_ms = 0, checkpoint_ms = 0, step_ms = 0;
   int trainers = 0;  // that made it
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepDone, generation, step, epoch, loss, accuracy, lr, images_per_second,
-                                   data_ms, compute_ms, exchange_ms, update_ms, step_ms, trainers)
+                                   data_ms, compute_ms, exchange_ms, update_ms, checkpoint_ms, step_ms,
+                                   trainers)
 
 struct StepsDone {  // from the first source, first in a generation: steps of older ones that were never
                     // reported

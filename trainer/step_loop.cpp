@@ -205,7 +205,9 @@ Result<StepLoop::Totals> StepLoop::step() {
   totals.loss /= static_cast<double>(job_.leaves);
   if ((totals.flags & protocol::kNonFiniteFlag) != 0 || !totals.states.alike) return totals;
 
+  started = Clock::now();
   parts_.writer.release(held_.step);
+  checkpoint_ms_ += ms_since(started);
   // From here on aborts are ignored until the whole update is in.
   parts_.link.set_phase(TrainerPhase::kApplying, held_.step);
   started = Clock::now();
@@ -229,8 +231,9 @@ Result<StepLoop::Totals> StepLoop::step() {
   note({start_.generation, held_.step, epoch, totals.loss,
         static_cast<double>(totals.correct) / static_cast<double>(std::max<std::uint64_t>(totals.count, 1)),
         lr, 1000.0 * static_cast<double>(job_.batch_size) / step_ms, times.data_ms, times.compute_ms,
-        times.exchange_ms, times.update_ms, step_ms, ranks_});
+        times.exchange_ms, times.update_ms, checkpoint_ms_, step_ms, ranks_});
   last_step_ = Clock::now();
+  checkpoint_ms_ = 0;
   REKINDLE_CHECK(exchange_.release());
   return totals;
 }
@@ -293,6 +296,7 @@ Status StepLoop::evaluate(bool& stopped) {
 }
 
 Status StepLoop::write_checkpoint(bool parks) {
+  const auto started = Clock::now();
   if (parks || parts_.writer.busy()) {
     parts_.link.set_phase(TrainerPhase::kWriting, held_.step);
     parts_.writer.finish();
@@ -304,6 +308,7 @@ Status StepLoop::write_checkpoint(bool parks) {
   saved_ = true;
   if (parks) parts_.writer.finish();
   parts_.last_checkpoint = Clock::now();
+  checkpoint_ms_ += ms_since(started);
   return {};
 }
 

@@ -83,6 +83,7 @@ class StepLoop {
   StateHashes hashes_;                 // of the state held
   bool saved_;                         // this generation knows that the state is in a checkpoint
   Clock::time_point last_step_;
+  double checkpoint_ms_ = 0;  // since last_step_: how long training stood still for a checkpoint
 };
 
 }  // namespace rekindle::trainer

@@ -31,7 +31,7 @@ TEST_F(CoordinatorTest, StatesThatDifferInACheckpoint_NeverCommittedAndRolledBac
   EXPECT_TRUE(of<Commit>(effects).empty());
   EXPECT_EQ(of<Abandon>(effects).size(), 1U);
   EXPECT_EQ(sent<Abort>(effects).size(), 2U);
-  say(StepDone{generation_, 11, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2});  // made before they heard of it
+  say(StepDone{.generation = generation_, .step = 11, .trainers = 2});  // made before they heard of it
   park("a", 11, ParkReason::kAborted);
   const auto starts = sent<Start>(park("b", 11, ParkReason::kAborted));
   ASSERT_EQ(starts.size(), 2U);
@@ -155,7 +155,7 @@ TEST_F(CoordinatorTest, WriterThatNeverFinishes_Killed) {
 
 TEST_F(CoordinatorTest, StopWithTooLittleTimeWhileACheckpointIsWritten_TheStepIsGivenUpAllTheSame) {
   run_two();
-  say(StepDone{generation_, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5000, 2});
+  say(StepDone{.generation = generation_, .step = 10, .step_ms = 5000, .trainers = 2});
   begin_shard("a", 10);
   begin_shard("b", 10);
   EXPECT_EQ(sent<Abort>(feed(StopAsked{75, "SIGUSR1", Time(1000)})).size(), 2U);
@@ -202,7 +202,7 @@ TEST_F(CoordinatorTest, WriterThatReportedAndDied_CheckpointOutlivesIt) {
 TEST_F(CoordinatorTest, StopDuringAJoinCut_TheNextGenerationSavesAndEnds) {
   run_two();
   ready("c");
-  say(StepDone{generation_, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2});
+  say(StepDone{.generation = generation_, .step = 1, .trainers = 2});
   pass(config_.join_batch * 2);
   park("a", 2, ParkReason::kCut);
   feed(StopAsked{75, "SIGUSR1", Time(0)});
@@ -214,7 +214,7 @@ TEST_F(CoordinatorTest, StopDuringAJoinCut_TheNextGenerationSavesAndEnds) {
 
 TEST_F(CoordinatorTest, StopWithTooLittleTime_TheStepInFlightIsGivenUp) {
   run_two();
-  say(StepDone{generation_, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 60000, 2});
+  say(StepDone{.generation = generation_, .step = 6, .step_ms = 60000, .trainers = 2});
   EXPECT_EQ(sent<Abort>(feed(StopAsked{75, "SIGTERM", Time(5000)})).size(), 2U);
   park("a", 6, ParkReason::kAborted);
   const auto starts = sent<Start>(park("b", 6, ParkReason::kAborted));
@@ -279,7 +279,7 @@ TEST_F(CoordinatorTest, TheLastWordOfACommit_TheGenerationThatItLetsBeginIsNotAb
 
 TEST_F(CoordinatorTest, StopWithin_TheGenerationThatSavesIsNotGivenUp) {
   run_two();
-  say(StepDone{generation_, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3000, 2});
+  say(StepDone{.generation = generation_, .step = 6, .step_ms = 3000, .trainers = 2});
   feed(StopAsked{75, "SIGTERM", Time(5000)});
   pass(Time(1000));
   say(TrainerExited{"b", true, 9});
@@ -404,7 +404,7 @@ TEST_F(CoordinatorTest, Start_TellsHowLongNoCheckpointHasBegun) {
 TEST_F(CoordinatorTest, CheckpointThatTheRunWentOnFrom_SparedUntilANewerOneHasBeenRead) {
   config_.restorable = {{"old", 20, ""}};
   run_two();
-  say(StepDone{generation_, 21, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2});
+  say(StepDone{.generation = generation_, .step = 21, .trainers = 2});
   shard(0, 40);
   const auto first = of<Commit>(shard(1, 40));
   ASSERT_EQ(first.size(), 1U);
@@ -422,7 +422,7 @@ TEST_F(CoordinatorTest, CheckpointThatTheRunWentOnFrom_SparedUntilANewerOneHasBe
     return of<Commit>(say(ShardWritten{machine_->generation(), "c", step, 0, "s", "t", "d", 1}));
   };
   EXPECT_EQ(write(50).at(0).spared, (std::vector<std::string>{"old", "new"})) << "who knows yet";
-  say(StepDone{machine_->generation(), 51, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1});
+  say(StepDone{.generation = machine_->generation(), .step = 51, .trainers = 1});
   EXPECT_EQ(write(60).at(0).spared.front(), "new");
 }
 

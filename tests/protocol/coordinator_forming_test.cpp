@@ -143,7 +143,7 @@ TEST_F(CoordinatorTest, Newcomer_LetInAtACutAfterAStepAndNotWhileACheckpointIsWr
   EXPECT_TRUE(sent<Cut>(ready("c")).empty());
   EXPECT_TRUE(sent<Cut>(pass(config_.join_batch * 2)).empty());  // no step has been made yet
   shard(0, 1);
-  EXPECT_TRUE(sent<Cut>(say(StepDone{generation_, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2})).empty());
+  EXPECT_TRUE(sent<Cut>(say(StepDone{.generation = generation_, .step = 1, .trainers = 2})).empty());
   shard(1, 1);
   const auto cuts = sent<Cut>(feed(CommitDone{generation_, 1, "one", "", ""}));
   ASSERT_EQ(cuts.size(), 2U);

@@ -44,7 +44,7 @@ TEST_F(CoordinatorTest, OneThatCannotBeginWhileOthersAreReady_DoesNotEndTheRun) 
 
 TEST_F(CoordinatorTest, TrainerThatHoldsNothing_IsNoSource) {
   run_two();
-  say(StepDone{generation_, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2});
+  say(StepDone{.generation = generation_, .step = 6, .trainers = 2});
   park("a", 0, ParkReason::kExchangeFailed, false);  // lost its state in the middle of a copy
   const auto starts = sent<Start>(park("b", 6, ParkReason::kAborted));
   ASSERT_EQ(starts.size(), 2U);
@@ -111,7 +111,7 @@ TEST_F(CoordinatorTest, DeathsByKill_NeverCountAsCrashes) {
     say(TrainerExited{"a", true, SIGKILL});
     park("b", 5, ParkReason::kAborted);
     ready("a");
-    say(StepDone{machine_->generation(), 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2});
+    say(StepDone{.generation = machine_->generation(), .step = 5, .trainers = 2});
   }
   EXPECT_FALSE(finish());
 }

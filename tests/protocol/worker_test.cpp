@@ -122,7 +122,7 @@ TEST_F(WorkerTest, StepsWithoutACoordinator_ToldToTheNextOne) {
   ready();
   feed(Disconnected{1});
   for (std::uint64_t step = 1; step <= 3; ++step)
-    feed(OwnTrainerSaid{trainer_, StepDone{{1, 1}, step, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}});
+    feed(OwnTrainerSaid{trainer_, StepDone{.generation = {1, 1}, .step = step, .trainers = 1}});
   feed(TermSeen{2});
   feed(Connected{2});
   EXPECT_EQ(of<SendReport>(feed(Welcomed{2, ""})).size(), 3U);
