@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/files.hpp"
+#include "checkpoint/direct.hpp"
 
 namespace rekindle::checkpoint {
 namespace fs = std::filesystem;
@@ -37,15 +38,12 @@ class DirectFile {
   }
 
  private:
-  static constexpr std::size_t kSector = 4096;  // at most, of any storage
-
   DirectFile(Fd fd, fs::path path, bool direct)
       : fd_(std::move(fd)), path_(std::move(path)), direct_(direct) {}
 
   Status use_page_cache() {
     direct_ = false;
-    const int flags = ::fcntl(fd_.get(), F_GETFL);
-    if (flags < 0 || ::fcntl(fd_.get(), F_SETFL, flags & ~O_DIRECT) < 0)
+    if (!set_direct(fd_.get(), false))
       return forward_error(errno_error("cannot turn O_DIRECT off for", path_));
     return {};
   }
@@ -57,7 +55,7 @@ class DirectFile {
 
 Status write_open_file(DirectFile& file, ReadAhead& ahead) {
   for (std::uint64_t written = 0; written < ahead.bytes();) {
-    REKINDLE_TRY(ReadAhead::Block block, ahead.next());
+    REKINDLE_TRY(Block block, ahead.next());
     REKINDLE_CHECK(file.write(block.begin, block.bytes()));
     written += block.size;
     ahead.recycle(std::move(block));

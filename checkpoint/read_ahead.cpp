@@ -1,7 +1,5 @@
 #include "checkpoint/read_ahead.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -9,17 +7,6 @@
 #include "checkpoint/failure.hpp"
 
 namespace rekindle::checkpoint {
-
-namespace {
-
-// Before anybody hurries: enough that reading and writing overlap, few enough to stay in a processor's cache.
-constexpr std::uint64_t kBuffersAhead = 3;
-
-}  // namespace
-
-BlockBuffer::BlockBuffer() : bytes_(static_cast<std::byte*>(::operator new(kBlockBytes, kAlignment))) {
-  ::madvise(bytes_.get(), kBlockBytes, MADV_HUGEPAGE);
-}
 
 bool ChunkCheck::matches(const Piece& piece, std::span<const std::byte> bytes) {
   if (piece.chunks.empty()) return true;
@@ -41,28 +28,21 @@ ReadAhead::ReadAhead(const Layout& layout, const std::vector<Piece>& pieces, con
     : layout_(layout), pieces_(pieces), reading_(reading), thread_([this] { run(); }) {}
 
 ReadAhead::~ReadAhead() {
-  {
-    const std::lock_guard lock(mutex_);
-    given_up_ = true;
-  }
-  recycled_.notify_all();
+  queue_.give_up();
   thread_.join();
 }
 
 void ReadAhead::run() {
   std::size_t next_piece = 0;
   for (std::uint64_t begin = 0; begin < layout_.bytes; begin += kBlockBytes) {
-    auto buffer = take_buffer();
+    auto buffer = queue_.take(reading_.hurry);
     if (!buffer) break;
     Block block{std::move(*buffer), begin, std::min<std::uint64_t>(kBlockBytes, layout_.bytes - begin)};
-    if (!fill(next_piece, begin, {block.buffer.data(), block.size})) {
-      fail_with(changed_state_error());
+    if (!fill(next_piece, begin, block.bytes())) {
+      queue_.fail_with(changed_state_error());
       break;
     }
-    const std::lock_guard lock(mutex_);
-    if (given_up_) break;
-    blocks_.push_back(std::move(block));
-    filled_.notify_one();
+    queue_.put(std::move(block));
   }
   if (reading_.all_read) reading_.all_read();
 }
@@ -103,55 +83,6 @@ bool ReadAhead::fill(std::size_t& next_piece, std::uint64_t begin, std::span<std
   return true;
 }
 
-void ReadAhead::fail_with(Error why) {
-  const std::lock_guard lock(mutex_);
-  failed_ = std::move(why);
-  filled_.notify_one();
-}
-
-// A new one at first, and whenever somebody hurries; else, and where memory is short, one that has been
-// written.
-std::optional<BlockBuffer> ReadAhead::take_buffer() {
-  std::unique_lock lock(mutex_);
-  const auto wait = [&](std::stop_token until) {
-    recycled_.wait(lock, std::move(until), [this] { return given_up_ || !buffers_.empty() || in_use_ == 0; });
-  };
-  if (buffers_.empty() && in_use_ >= kBuffersAhead) wait(reading_.hurry);
-  if (given_up_) return std::nullopt;
-  if (buffers_.empty()) {
-    try {
-      buffers_.emplace_back();
-    } catch (const std::bad_alloc&) {
-      wait({});
-    }
-  }
-  if (buffers_.empty()) {
-    failed_ = Error{ExitCode::kGaveUp, "no memory for a copy of the state", {}};
-    filled_.notify_one();
-    return std::nullopt;
-  }
-  BlockBuffer buffer = std::move(buffers_.back());
-  buffers_.pop_back();
-  ++in_use_;
-  return buffer;
-}
-
-Result<ReadAhead::Block> ReadAhead::next() {
-  std::unique_lock lock(mutex_);
-  filled_.wait(lock, [this] { return !blocks_.empty() || failed_.has_value(); });
-  if (blocks_.empty()) return forward_error(*failed_);
-  Block block = std::move(blocks_.front());
-  blocks_.pop_front();
-  return block;
-}
-
 Hash128 ReadAhead::frame() { return frame_.digest(); }
-
-void ReadAhead::recycle(Block block) {
-  const std::lock_guard lock(mutex_);
-  buffers_.push_back(std::move(block.buffer));
-  --in_use_;
-  recycled_.notify_one();
-}
 
 }  // namespace rekindle::checkpoint

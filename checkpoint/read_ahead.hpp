@@ -2,20 +2,16 @@
 // when somebody wants to change the memory that they come from. Internal to checkpoint/.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <memory>
-#include <mutex>
-#include <new>
-#include <optional>
 #include <span>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/hash.hpp"
 #include "base/result.hpp"
+#include "checkpoint/block_queue.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/layout.hpp"
 
@@ -41,24 +37,6 @@ class ChunkCheck {
   std::uint64_t hashed_ = 0;  // of the piece
 };
 
-// Some of them, from each trainer of a machine, leave the processor's cache to those who compute.
-inline constexpr std::size_t kBlockBytes = std::size_t{2} << 20;
-
-// Memory for one block: a huge page, if the system has one. Writing past the page cache takes half the
-// processor time and two thirds of the time from there; a small page's alignment is all that it needs.
-class BlockBuffer {
- public:
-  BlockBuffer();
-  std::byte* data() { return bytes_.get(); }
-
- private:
-  static constexpr std::align_val_t kAlignment{kBlockBytes};
-  struct Free {
-    void operator()(std::byte* bytes) const { ::operator delete(bytes, kAlignment); }
-  };
-  std::unique_ptr<std::byte, Free> bytes_;
-};
-
 class ReadAhead {
  public:
   // `pieces` in order of offset, without overlaps.
@@ -67,17 +45,11 @@ class ReadAhead {
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 
-  struct Block {
-    BlockBuffer buffer;
-    std::uint64_t begin = 0;  // in the file
-    std::size_t size = 0;
-    std::span<const std::byte> bytes() { return {buffer.data(), size}; }
-  };
   // In order of the file; as many as there are blocks, no more. Fails when there is no memory for it, or a
   // chunk is not what it should be.
-  Result<Block> next();
+  Result<Block> next() { return queue_.next(); }
+  void recycle(Block block) { queue_.recycle(std::move(block)); }
   Hash128 frame();  // of all bytes outside of the pieces; after the last block has come
-  void recycle(Block block);
   std::uint64_t bytes() const { return layout_.bytes; }  // of the file
 
  private:
@@ -85,22 +57,13 @@ class ReadAhead {
   // False if a chunk is not what it should be.
   bool copy(const Piece& piece, std::uint64_t offset, std::span<std::byte> to);
   bool fill(std::size_t& next_piece, std::uint64_t begin, std::span<std::byte> block);
-  std::optional<BlockBuffer> take_buffer();
-  void fail_with(Error why);
 
   const Layout& layout_;
   const std::vector<Piece>& pieces_;
   const Reading& reading_;
   ChunkCheck check_;  // these two: only of the thread, until it has filled the last block
   Hasher128 frame_;
-  std::mutex mutex_;
-  std::condition_variable filled_;
-  std::condition_variable_any recycled_;
-  std::deque<Block> blocks_;          // guarded by mutex_, as all below
-  std::vector<BlockBuffer> buffers_;  // that nobody uses
-  std::uint64_t in_use_ = 0;          // buffers that are filled, or being written
-  bool given_up_ = false;
-  std::optional<Error> failed_;
+  BlockQueue queue_;
   std::thread thread_;  // last: it uses all of the above
 };
 

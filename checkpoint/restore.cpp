@@ -1,63 +1,18 @@
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <thread>
 #include <unordered_map>
+#include <utility>
 
-#include "base/files.hpp"
 #include "base/text.hpp"
+#include "checkpoint/block_queue.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/failure.hpp"
-#include "checkpoint/names.hpp"
+#include "checkpoint/shard_reader.hpp"
 
 namespace rekindle::checkpoint {
 namespace {
-
-// Reads the shards of one checkpoint, whose sizes must be right.
-class ShardReader {
- public:
-  // Files of other nodes may be seen late: it waits for each up to `patience`.
-  explicit ShardReader(fs::path checkpoint_dir, std::chrono::milliseconds patience = {})
-      : directory_(std::move(checkpoint_dir)), patience_(patience) {}
-
-  Status read(const ShardEntry& shard, std::uint64_t offset, std::span<std::byte> out) {
-    if (&shard != open_) REKINDLE_CHECK(open(shard));
-    return read_into(fd_.get(), path_, offset, out);
-  }
-  const fs::path& path() const { return path_; }  // of the shard that was read last
-
- private:
-  Status open(const ShardEntry& shard) {
-    open_ = nullptr;
-    path_ = directory_ / shard.file;
-    std::ignore = await_file(path_, patience_);
-    auto opened = open_file(path_, O_RDONLY | O_NONBLOCK);  // nonblocking: it might be a pipe
-    if (!opened) return forward_error(missing(std::move(opened.error())));
-    fd_ = std::move(*opened);
-    struct stat info {};
-    if (::fstat(fd_.get(), &info) != 0) return forward_error(errno_error("cannot stat", path_));
-    if (!S_ISREG(info.st_mode) || static_cast<std::uint64_t>(info.st_size) != shard.bytes) {
-      return damaged(path_, str("it has ", info.st_size, " bytes, the manifest says ", shard.bytes));
-    }
-    ::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
-    open_ = &shard;
-    return {};
-  }
-
-  // Damage is only what is missing from a checkpoint that is there: else the storage is away.
-  Error missing(Error error) const {
-    std::error_code code;
-    if (error.by_system || !fs::exists(directory_ / kManifestFile, code)) return error;
-    return damaged_error(path_, "it is not there");
-  }
-
-  const fs::path directory_;
-  const std::chrono::milliseconds patience_;
-  fs::path path_;
-  Fd fd_;
-  const ShardEntry* open_ = nullptr;
-};
 
 // One chunk of the state, and where it lies.
 struct StoredChunk {
@@ -108,18 +63,98 @@ std::vector<StoredChunk> stored_chunks(const Manifest& manifest, int parts, int 
   return chunks;
 }
 
-Status read_chunk(ShardReader& reader, const Manifest& manifest, const StoredChunk& chunk,
-                  std::span<std::byte> out) {
-  REKINDLE_CHECK(reader.read(*chunk.shard, chunk.offset, out));
-  if (hash128(out) == chunk.hash) return {};
-  return damaged(reader.path(),
+Status check_chunk(const fs::path& checkpoint_dir, const Manifest& manifest, const StoredChunk& chunk,
+                   std::span<const std::byte> bytes) {
+  if (hash128(bytes) == chunk.hash) return {};
+  return damaged(checkpoint_dir / chunk.shard->file,
                  str("rows ", chunk.slice.first_row, " to ", chunk.slice.first_row + chunk.slice.rows - 1,
                      " of ", manifest.contents.tensors[chunk.slice.tensor].name, " (bytes ", chunk.offset,
                      " to ", chunk.offset + chunk.bytes - 1, ") do not match their checksum"));
 }
 
+// A block of a shard that holds bytes of a chunk that is wanted.
+struct WantedBlock {
+  const ShardEntry* shard = nullptr;
+  std::uint64_t begin = 0;
+  std::size_t size = 0;
+};
+
+// In order of the files; `chunks` are, too.
+std::vector<WantedBlock> blocks_of(const std::vector<StoredChunk>& chunks) {
+  std::vector<WantedBlock> blocks;
+  for (const StoredChunk& chunk : chunks) {
+    std::uint64_t begin = chunk.offset / kBlockBytes * kBlockBytes;
+    for (; begin < chunk.offset + chunk.bytes; begin += kBlockBytes) {
+      if (!blocks.empty() && blocks.back().shard == chunk.shard && blocks.back().begin >= begin) continue;
+      blocks.push_back(
+          {chunk.shard, begin, std::min<std::uint64_t>(kBlockBytes, chunk.shard->bytes - begin)});
+    }
+  }
+  return blocks;
+}
+
+// Reads blocks ahead of whoever uses them, one by one.
+class BlockReader {
+ public:
+  BlockReader(ShardReader& reader, const std::vector<WantedBlock>& blocks)
+      : thread_([this, &reader, &blocks] { run(reader, blocks); }) {}
+  ~BlockReader() {
+    queue_.give_up();
+    thread_.join();
+  }
+  BlockReader(const BlockReader&) = delete;
+  BlockReader& operator=(const BlockReader&) = delete;
+
+  Result<Block> next() { return queue_.next(); }
+  void recycle(Block block) { queue_.recycle(std::move(block)); }
+
+ private:
+  void run(ShardReader& reader, const std::vector<WantedBlock>& blocks) {
+    for (const auto& [shard, begin, size] : blocks) {
+      auto buffer = queue_.take();
+      if (!buffer) return;
+      Block block{std::move(*buffer), begin, size};
+      if (auto status = reader.read_block(*shard, begin, block.bytes()); !status)
+        return queue_.fail_with(std::move(status.error()));
+      queue_.put(std::move(block));
+    }
+  }
+
+  BlockQueue queue_;
+  std::thread thread_;  // last: it uses it
+};
+
+// Reads chunks to where `place_of` says, and checks each while it is in the processor's cache. The memory
+// that it says may be used again for the next chunk.
+Status read_chunks(ShardReader& reader, const fs::path& checkpoint_dir, const Manifest& manifest,
+                   std::vector<StoredChunk> chunks,
+                   const std::function<std::span<std::byte>(const StoredChunk&)>& place_of) {
+  std::ranges::sort(chunks, {},
+                    [](const StoredChunk& chunk) { return std::pair(chunk.shard, chunk.offset); });
+  const std::vector<WantedBlock> blocks = blocks_of(chunks);
+  BlockReader ahead(reader, blocks);
+  auto chunk = chunks.begin();
+  std::span<std::byte> place;
+  for (const WantedBlock& wanted : blocks) {
+    REKINDLE_TRY(Block block, ahead.next());
+    const std::uint64_t block_end = wanted.begin + wanted.size;
+    while (chunk != chunks.end() && chunk->shard == wanted.shard && chunk->offset < block_end) {
+      if (chunk->offset >= wanted.begin) place = place_of(*chunk);
+      const std::uint64_t from = std::max(chunk->offset, wanted.begin);
+      const std::uint64_t to = std::min(chunk->offset + chunk->bytes, block_end);
+      std::ranges::copy(block.bytes().subspan(from - wanted.begin, to - from),
+                        place.begin() + static_cast<std::ptrdiff_t>(from - chunk->offset));
+      if (to < chunk->offset + chunk->bytes) break;  // it goes on in the next block
+      REKINDLE_CHECK(check_chunk(checkpoint_dir, manifest, *chunk, place));
+      ++chunk;
+    }
+    ahead.recycle(std::move(block));
+  }
+  return {};
+}
+
 // Everything in a shard that is in no dataset.
-Status verify_frame(ShardReader& reader, const ShardEntry& shard) {
+Status verify_frame(ShardReader& reader, const fs::path& checkpoint_dir, const ShardEntry& shard) {
   std::array<std::byte, 65536> buffer;
   Hasher128 hasher;
   std::uint64_t begin = 0;
@@ -138,7 +173,7 @@ Status verify_frame(ShardReader& reader, const ShardEntry& shard) {
   }
   REKINDLE_CHECK(hash_until(shard.bytes));
   if (hasher.digest() == shard.frame) return {};
-  return damaged(reader.path(), "its headers do not match their checksum");
+  return damaged(checkpoint_dir / shard.file, "its headers do not match their checksum");
 }
 
 Status check_specs(const Manifest& manifest, const State& state) {
@@ -165,19 +200,19 @@ Status read_part(const fs::path& checkpoint_dir, const Manifest& manifest, int p
                  const State& state, std::chrono::milliseconds patience) {
   REKINDLE_CHECK(check_specs(manifest, state));
   ShardReader reader(checkpoint_dir, patience);
-  for (const StoredChunk& chunk : stored_chunks(manifest, parts, part))
-    REKINDLE_CHECK(read_chunk(reader, manifest, chunk, bytes_of(state, chunk.slice)));
-  return {};
+  return read_chunks(reader, checkpoint_dir, manifest, stored_chunks(manifest, parts, part),
+                     [&state](const StoredChunk& chunk) { return bytes_of(state, chunk.slice); });
 }
 
 Status verify(const fs::path& checkpoint_dir, const Manifest& manifest) {
   ShardReader reader(checkpoint_dir);
   std::vector<std::byte> buffer;
-  for (const StoredChunk& chunk : stored_chunks(manifest, 1, 0)) {
-    buffer.resize(std::max(buffer.size(), chunk.bytes));
-    REKINDLE_CHECK(read_chunk(reader, manifest, chunk, std::span(buffer).first(chunk.bytes)));
-  }
-  for (const ShardEntry& shard : manifest.shards) REKINDLE_CHECK(verify_frame(reader, shard));
+  REKINDLE_CHECK(read_chunks(reader, checkpoint_dir, manifest, stored_chunks(manifest, 1, 0),
+                             [&buffer](const StoredChunk& chunk) {
+                               buffer.resize(std::max(buffer.size(), chunk.bytes));
+                               return std::span(buffer).first(chunk.bytes);
+                             }));
+  for (const ShardEntry& shard : manifest.shards) REKINDLE_CHECK(verify_frame(reader, checkpoint_dir, shard));
   return {};
 }
 

@@ -1,0 +1,80 @@
+#include "checkpoint/block_queue.hpp"
+
+#include <sys/mman.h>
+
+#include <utility>
+
+namespace rekindle::checkpoint {
+
+namespace {
+
+// Before anybody hurries: enough that filling and using overlap, few enough to stay in a processor's cache.
+constexpr std::uint64_t kBuffersAhead = 3;
+
+}  // namespace
+
+BlockBuffer::BlockBuffer() : bytes_(static_cast<std::byte*>(::operator new(kBlockBytes, kAlignment))) {
+  ::madvise(bytes_.get(), kBlockBytes, MADV_HUGEPAGE);
+}
+
+std::optional<BlockBuffer> BlockQueue::take(const std::stop_token& hurry) {
+  std::unique_lock lock(mutex_);
+  const auto wait = [&](const std::stop_token& until) {
+    recycled_.wait(lock, until, [this] { return given_up_ || !buffers_.empty() || in_use_ == 0; });
+  };
+  if (buffers_.empty() && in_use_ >= kBuffersAhead) wait(hurry);
+  if (given_up_) return std::nullopt;
+  if (buffers_.empty()) {
+    try {
+      buffers_.emplace_back();
+    } catch (const std::bad_alloc&) {
+      wait({});
+    }
+  }
+  if (given_up_) return std::nullopt;
+  if (buffers_.empty()) {
+    failed_ = Error{ExitCode::kGaveUp, "no memory for a block of a checkpoint", {}};
+    filled_.notify_one();
+    return std::nullopt;
+  }
+  BlockBuffer buffer = std::move(buffers_.back());
+  buffers_.pop_back();
+  ++in_use_;
+  return buffer;
+}
+
+void BlockQueue::put(Block block) {
+  const std::lock_guard lock(mutex_);
+  blocks_.push_back(std::move(block));
+  filled_.notify_one();
+}
+
+void BlockQueue::fail_with(Error why) {
+  const std::lock_guard lock(mutex_);
+  failed_ = std::move(why);
+  filled_.notify_one();
+}
+
+Result<Block> BlockQueue::next() {
+  std::unique_lock lock(mutex_);
+  filled_.wait(lock, [this] { return !blocks_.empty() || failed_.has_value(); });
+  if (blocks_.empty()) return forward_error(*failed_);
+  Block block = std::move(blocks_.front());
+  blocks_.pop_front();
+  return block;
+}
+
+void BlockQueue::recycle(Block block) {
+  const std::lock_guard lock(mutex_);
+  buffers_.push_back(std::move(block.buffer));
+  --in_use_;
+  recycled_.notify_one();
+}
+
+void BlockQueue::give_up() {
+  const std::lock_guard lock(mutex_);
+  given_up_ = true;
+  recycled_.notify_all();
+}
+
+}  // namespace rekindle::checkpoint

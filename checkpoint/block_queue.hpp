@@ -1,0 +1,74 @@
+// Blocks of a file on their way from the thread that fills them to the one that uses them. Internal to
+// checkpoint/.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace rekindle::checkpoint {
+
+// Some of them, from each trainer of a machine, leave the processor's cache to those who compute.
+inline constexpr std::size_t kBlockBytes = std::size_t{2} << 20;
+
+// Memory for one block: a huge page, if the system has one. Reading and writing past the page cache take half
+// the processor time and two thirds of the time with it; a small page's alignment is all that they need.
+class BlockBuffer {
+ public:
+  BlockBuffer();
+  std::span<std::byte> bytes() { return {bytes_.get(), kBlockBytes}; }
+
+ private:
+  static constexpr std::align_val_t kAlignment{kBlockBytes};
+  struct Free {
+    void operator()(std::byte* bytes) const { ::operator delete(bytes, kAlignment); }
+  };
+  std::unique_ptr<std::byte, Free> bytes_;
+};
+
+struct Block {
+  BlockBuffer buffer;
+  std::uint64_t begin = 0;  // in the file
+  std::size_t size = 0;
+  std::span<std::byte> bytes() { return buffer.bytes().first(size); }
+};
+
+class BlockQueue {
+ public:
+  // ---- who fills ----
+
+  // A new buffer at first, and whenever somebody hurries; else, and where memory is short, one that has been
+  // used. Nullopt when no more is wanted.
+  std::optional<BlockBuffer> take(const std::stop_token& hurry = {});
+  void put(Block block);
+  void fail_with(Error why);
+
+  // ---- who uses ----
+
+  // In the order in which they were put. Fails when there is no memory, or the filling failed.
+  Result<Block> next();
+  void recycle(Block block);
+  void give_up();  // no more is wanted
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable filled_;
+  std::condition_variable_any recycled_;
+  std::deque<Block> blocks_;          // guarded by mutex_, as all below
+  std::vector<BlockBuffer> buffers_;  // that nobody uses
+  std::uint64_t in_use_ = 0;          // buffers that are being filled, wait, or are used
+  bool given_up_ = false;
+  std::optional<Error> failed_;
+};
+
+}  // namespace rekindle::checkpoint

@@ -1,0 +1,70 @@
+#include "checkpoint/shard_reader.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+#include "base/text.hpp"
+#include "checkpoint/direct.hpp"
+#include "checkpoint/failure.hpp"
+#include "checkpoint/names.hpp"
+
+namespace rekindle::checkpoint {
+namespace fs = std::filesystem;
+
+Status ShardReader::read(const ShardEntry& shard, std::uint64_t offset, std::span<std::byte> out) {
+  if (&shard != open_) REKINDLE_CHECK(open(shard));
+  if (std::exchange(direct_, Direct::kNo) == Direct::kYes) set_direct(fd_.get(), false);
+  return read_into(fd_.get(), path_, offset, out);
+}
+
+Status ShardReader::read_block(const ShardEntry& shard, std::uint64_t begin, std::span<std::byte> out) {
+  if (&shard != open_) REKINDLE_CHECK(open(shard));
+  if (direct_ != Direct::kNo && read_directly(begin, out)) return {};
+  return read_into(fd_.get(), path_, begin, out);
+}
+
+Status ShardReader::open(const ShardEntry& shard) {
+  open_ = nullptr;
+  direct_ = Direct::kNotTried;
+  path_ = directory_ / shard.file;
+  std::ignore = await_file(path_, patience_);
+  auto opened = open_file(path_, O_RDONLY | O_NONBLOCK);  // nonblocking: it might be a pipe
+  if (!opened) return forward_error(missing(std::move(opened.error())));
+  fd_ = std::move(*opened);
+  struct stat info {};
+  if (::fstat(fd_.get(), &info) != 0) return forward_error(errno_error("cannot stat", path_));
+  if (!S_ISREG(info.st_mode) || static_cast<std::uint64_t>(info.st_size) != shard.bytes) {
+    return damaged(path_, str("it has ", info.st_size, " bytes, the manifest says ", shard.bytes));
+  }
+  ::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
+  open_ = &shard;
+  return {};
+}
+
+// False if it has to be read in another way, from now on: the page cache may do what the storage does not.
+bool ShardReader::read_directly(std::uint64_t begin, std::span<std::byte> out) {
+  if (direct_ == Direct::kYes || set_direct(fd_.get(), true)) {
+    // Whole sectors: the file may end in the middle of its last.
+    const std::size_t size = (out.size() + kSector - 1) / kSector * kSector;
+    const ssize_t n = ::pread(fd_.get(), out.data(), size, static_cast<off_t>(begin));
+    direct_ = Direct::kYes;
+    if (n >= 0 && static_cast<std::size_t>(n) >= out.size()) return true;
+    set_direct(fd_.get(), false);
+  }
+  direct_ = Direct::kNo;
+  return false;
+}
+
+// Damage is only what is missing from a checkpoint that is there: else the storage is away.
+Error ShardReader::missing(Error error) const {
+  std::error_code code;
+  if (error.by_system || !fs::exists(directory_ / kManifestFile, code)) return error;
+  return damaged_error(path_, "it is not there");
+}
+
+}  // namespace rekindle::checkpoint
