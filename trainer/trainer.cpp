@@ -229,9 +229,9 @@ class Trainer {
   std::unique_ptr<data::Loader> loader_;
   Held held_;
   PartialSums sums_;
-  bool fresh_ = true;         // the replica has its initial values
-  bool initialized_ = false;  // those of the file that the run starts from
-  Status failure_;            // there is nothing to start from
+  bool fresh_ = true;                  // the replica has its initial values
+  bool initialized_ = false;           // those of the file that the run starts from
+  Status failure_;                     // there is nothing to start from
   Clock::time_point last_checkpoint_;  // when it began
   std::deque<StepDone> history_;
   CheckpointWriter writer_;  // last: it may still read the replica
