@@ -201,6 +201,7 @@ int main(int argc, char** argv) {
 
   try {
     std::vector<const char*> words;
+    words.reserve(arguments.size());
     for (const std::string& argument : arguments) words.push_back(argument.c_str());
     cli.parse(static_cast<int>(words.size()), words.data());
   } catch (const CLI::CallForHelp&) {
