@@ -2,7 +2,6 @@
 
 #include <sys/signalfd.h>
 #include <unistd.h>
-#include "app/local_site.hpp"
 
 #include <chrono>
 #include <csignal>
@@ -12,6 +11,7 @@
 #include <optional>
 #include <span>
 
+#include "app/local_site.hpp"
 #include "app/prepare.hpp"
 #include "app/progress.hpp"
 #include "app/run_config.hpp"

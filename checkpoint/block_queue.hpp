@@ -6,12 +6,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
 #include <span>
 #include <stop_token>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
@@ -69,6 +72,26 @@ class BlockQueue {
   std::uint64_t in_use_ = 0;          // buffers that are being filled, wait, or are used
   bool given_up_ = false;
   std::optional<Error> failed_;
+};
+
+// A queue and the thread that fills it, ahead of whoever uses the blocks.
+class BlockStream {
+ public:
+  explicit BlockStream(std::function<void(BlockQueue&)> fill)
+      : thread_([this, fill = std::move(fill)] { fill(queue_); }) {}
+  ~BlockStream() {
+    queue_.give_up();
+    thread_.join();
+  }
+  BlockStream(const BlockStream&) = delete;
+  BlockStream& operator=(const BlockStream&) = delete;
+
+  Result<Block> next() { return queue_.next(); }
+  void recycle(Block block) { queue_.recycle(std::move(block)); }
+
+ private:
+  BlockQueue queue_;
+  std::thread thread_;  // last: it uses it
 };
 
 }  // namespace rekindle::checkpoint

@@ -25,24 +25,22 @@ bool ChunkCheck::matches(const Piece& piece, std::span<const std::byte> bytes) {
 }
 
 ReadAhead::ReadAhead(const Layout& layout, const std::vector<Piece>& pieces, const Reading& reading)
-    : layout_(layout), pieces_(pieces), reading_(reading), thread_([this] { run(); }) {}
+    : layout_(layout),
+      pieces_(pieces),
+      reading_(reading),
+      blocks_([this](BlockQueue& queue) { run(queue); }) {}
 
-ReadAhead::~ReadAhead() {
-  queue_.give_up();
-  thread_.join();
-}
-
-void ReadAhead::run() {
+void ReadAhead::run(BlockQueue& queue) {
   std::size_t next_piece = 0;
   for (std::uint64_t begin = 0; begin < layout_.bytes; begin += kBlockBytes) {
-    auto buffer = queue_.take(reading_.hurry);
+    auto buffer = queue.take(reading_.hurry);
     if (!buffer) break;
     Block block{std::move(*buffer), begin, std::min<std::uint64_t>(kBlockBytes, layout_.bytes - begin)};
     if (!fill(next_piece, begin, block.bytes())) {
-      queue_.fail_with(changed_state_error());
+      queue.fail_with(changed_state_error());
       break;
     }
-    queue_.put(std::move(block));
+    queue.put(std::move(block));
   }
   if (reading_.all_read) reading_.all_read();
 }

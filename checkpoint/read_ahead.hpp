@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -41,19 +40,16 @@ class ReadAhead {
  public:
   // `pieces` in order of offset, without overlaps.
   ReadAhead(const Layout& layout, const std::vector<Piece>& pieces, const Reading& reading);
-  ~ReadAhead();
-  ReadAhead(const ReadAhead&) = delete;
-  ReadAhead& operator=(const ReadAhead&) = delete;
 
   // In order of the file; as many as there are blocks, no more. Fails when there is no memory for it, or a
   // chunk is not what it should be.
-  Result<Block> next() { return queue_.next(); }
-  void recycle(Block block) { queue_.recycle(std::move(block)); }
+  Result<Block> next() { return blocks_.next(); }
+  void recycle(Block block) { blocks_.recycle(std::move(block)); }
   Hash128 frame();  // of all bytes outside of the pieces; after the last block has come
   std::uint64_t bytes() const { return layout_.bytes; }  // of the file
 
  private:
-  void run();
+  void run(BlockQueue& queue);
   // False if a chunk is not what it should be.
   bool copy(const Piece& piece, std::uint64_t offset, std::span<std::byte> to);
   bool fill(std::size_t& next_piece, std::uint64_t begin, std::span<std::byte> block);
@@ -63,8 +59,7 @@ class ReadAhead {
   const Reading& reading_;
   ChunkCheck check_;  // these two: only of the thread, until it has filled the last block
   Hasher128 frame_;
-  BlockQueue queue_;
-  std::thread thread_;  // last: it uses all of the above
+  BlockStream blocks_;  // last: its thread uses all of the above
 };
 
 }  // namespace rekindle::checkpoint

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <thread>
 #include <unordered_map>
 #include <utility>
 
@@ -63,10 +62,10 @@ std::vector<StoredChunk> stored_chunks(const Manifest& manifest, int parts, int 
   return chunks;
 }
 
-Status check_chunk(const fs::path& checkpoint_dir, const Manifest& manifest, const StoredChunk& chunk,
+Status check_chunk(const ShardReader& reader, const Manifest& manifest, const StoredChunk& chunk,
                    std::span<const std::byte> bytes) {
   if (hash128(bytes) == chunk.hash) return {};
-  return damaged(checkpoint_dir / chunk.shard->file,
+  return damaged(reader.path_of(*chunk.shard),
                  str("rows ", chunk.slice.first_row, " to ", chunk.slice.first_row + chunk.slice.rows - 1,
                      " of ", manifest.contents.tensors[chunk.slice.tensor].name, " (bytes ", chunk.offset,
                      " to ", chunk.offset + chunk.bytes - 1, ") do not match their checksum"));
@@ -93,46 +92,25 @@ std::vector<WantedBlock> blocks_of(const std::vector<StoredChunk>& chunks) {
   return blocks;
 }
 
-// Reads blocks ahead of whoever uses them, one by one.
-class BlockReader {
- public:
-  BlockReader(ShardReader& reader, const std::vector<WantedBlock>& blocks)
-      : thread_([this, &reader, &blocks] { run(reader, blocks); }) {}
-  ~BlockReader() {
-    queue_.give_up();
-    thread_.join();
+void read_blocks(ShardReader& reader, const std::vector<WantedBlock>& blocks, BlockQueue& queue) {
+  for (const auto& [shard, begin, size] : blocks) {
+    auto buffer = queue.take();
+    if (!buffer) return;
+    Block block{std::move(*buffer), begin, size};
+    if (auto status = reader.read_block(*shard, begin, block.bytes()); !status)
+      return queue.fail_with(std::move(status.error()));
+    queue.put(std::move(block));
   }
-  BlockReader(const BlockReader&) = delete;
-  BlockReader& operator=(const BlockReader&) = delete;
-
-  Result<Block> next() { return queue_.next(); }
-  void recycle(Block block) { queue_.recycle(std::move(block)); }
-
- private:
-  void run(ShardReader& reader, const std::vector<WantedBlock>& blocks) {
-    for (const auto& [shard, begin, size] : blocks) {
-      auto buffer = queue_.take();
-      if (!buffer) return;
-      Block block{std::move(*buffer), begin, size};
-      if (auto status = reader.read_block(*shard, begin, block.bytes()); !status)
-        return queue_.fail_with(std::move(status.error()));
-      queue_.put(std::move(block));
-    }
-  }
-
-  BlockQueue queue_;
-  std::thread thread_;  // last: it uses it
-};
+}
 
 // Reads chunks to where `place_of` says, and checks each while it is in the processor's cache. The memory
 // that it says may be used again for the next chunk.
-Status read_chunks(ShardReader& reader, const fs::path& checkpoint_dir, const Manifest& manifest,
-                   std::vector<StoredChunk> chunks,
+Status read_chunks(ShardReader& reader, const Manifest& manifest, std::vector<StoredChunk> chunks,
                    const std::function<std::span<std::byte>(const StoredChunk&)>& place_of) {
   std::ranges::sort(chunks, {},
                     [](const StoredChunk& chunk) { return std::pair(chunk.shard, chunk.offset); });
   const std::vector<WantedBlock> blocks = blocks_of(chunks);
-  BlockReader ahead(reader, blocks);
+  BlockStream ahead([&](BlockQueue& queue) { read_blocks(reader, blocks, queue); });
   auto chunk = chunks.begin();
   std::span<std::byte> place;
   for (const WantedBlock& wanted : blocks) {
@@ -145,7 +123,7 @@ Status read_chunks(ShardReader& reader, const fs::path& checkpoint_dir, const Ma
       std::ranges::copy(block.bytes().subspan(from - wanted.begin, to - from),
                         place.begin() + static_cast<std::ptrdiff_t>(from - chunk->offset));
       if (to < chunk->offset + chunk->bytes) break;  // it goes on in the next block
-      REKINDLE_CHECK(check_chunk(checkpoint_dir, manifest, *chunk, place));
+      REKINDLE_CHECK(check_chunk(reader, manifest, *chunk, place));
       ++chunk;
     }
     ahead.recycle(std::move(block));
@@ -154,7 +132,7 @@ Status read_chunks(ShardReader& reader, const fs::path& checkpoint_dir, const Ma
 }
 
 // Everything in a shard that is in no dataset.
-Status verify_frame(ShardReader& reader, const fs::path& checkpoint_dir, const ShardEntry& shard) {
+Status verify_frame(ShardReader& reader, const ShardEntry& shard) {
   std::array<std::byte, 65536> buffer;
   Hasher128 hasher;
   std::uint64_t begin = 0;
@@ -173,7 +151,7 @@ Status verify_frame(ShardReader& reader, const fs::path& checkpoint_dir, const S
   }
   REKINDLE_CHECK(hash_until(shard.bytes));
   if (hasher.digest() == shard.frame) return {};
-  return damaged(checkpoint_dir / shard.file, "its headers do not match their checksum");
+  return damaged(reader.path_of(shard), "its headers do not match their checksum");
 }
 
 Status check_specs(const Manifest& manifest, const State& state) {
@@ -200,19 +178,19 @@ Status read_part(const fs::path& checkpoint_dir, const Manifest& manifest, int p
                  const State& state, std::chrono::milliseconds patience) {
   REKINDLE_CHECK(check_specs(manifest, state));
   ShardReader reader(checkpoint_dir, patience);
-  return read_chunks(reader, checkpoint_dir, manifest, stored_chunks(manifest, parts, part),
+  return read_chunks(reader, manifest, stored_chunks(manifest, parts, part),
                      [&state](const StoredChunk& chunk) { return bytes_of(state, chunk.slice); });
 }
 
 Status verify(const fs::path& checkpoint_dir, const Manifest& manifest) {
   ShardReader reader(checkpoint_dir);
   std::vector<std::byte> buffer;
-  REKINDLE_CHECK(read_chunks(reader, checkpoint_dir, manifest, stored_chunks(manifest, 1, 0),
-                             [&buffer](const StoredChunk& chunk) {
-                               buffer.resize(std::max(buffer.size(), chunk.bytes));
-                               return std::span(buffer).first(chunk.bytes);
-                             }));
-  for (const ShardEntry& shard : manifest.shards) REKINDLE_CHECK(verify_frame(reader, checkpoint_dir, shard));
+  REKINDLE_CHECK(
+      read_chunks(reader, manifest, stored_chunks(manifest, 1, 0), [&buffer](const StoredChunk& chunk) {
+        buffer.resize(std::max(buffer.size(), chunk.bytes));
+        return std::span(buffer).first(chunk.bytes);
+      }));
+  for (const ShardEntry& shard : manifest.shards) REKINDLE_CHECK(verify_frame(reader, shard));
   return {};
 }
 

@@ -31,7 +31,7 @@ Status ShardReader::read_block(const ShardEntry& shard, std::uint64_t begin, std
 Status ShardReader::open(const ShardEntry& shard) {
   open_ = nullptr;
   direct_ = Direct::kNotTried;
-  path_ = directory_ / shard.file;
+  path_ = path_of(shard);
   std::ignore = await_file(path_, patience_);
   auto opened = open_file(path_, O_RDONLY | O_NONBLOCK);  // nonblocking: it might be a pipe
   if (!opened) return forward_error(missing(std::move(opened.error())));

@@ -23,6 +23,7 @@ class ShardReader {
   // Past the page cache where the file system allows it. `begin` is a multiple of kSector, and so is the
   // memory that `out` is the beginning of.
   Status read_block(const ShardEntry& shard, std::uint64_t begin, std::span<std::byte> out);
+  std::filesystem::path path_of(const ShardEntry& shard) const { return directory_ / shard.file; }
 
  private:
   enum class Direct : std::uint8_t { kNotTried, kYes, kNo };
