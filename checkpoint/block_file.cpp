@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <span>
 #include <utility>
 
@@ -12,6 +13,9 @@
 namespace rekindle::checkpoint {
 namespace fs = std::filesystem;
 namespace {
+
+// Whoever wants to change what is lent waits for a write of it, so storage that takes longer gets copies.
+constexpr std::chrono::milliseconds kLongWrite{100};
 
 // Written past the page cache for as long as that works: the data is used no more, and copying it there costs
 // the processor what training needs.
@@ -56,8 +60,10 @@ class DirectFile {
 Status write_open_file(DirectFile& file, ReadAhead& ahead) {
   for (std::uint64_t written = 0; written < ahead.bytes();) {
     REKINDLE_TRY(Block block, ahead.next());
-    REKINDLE_CHECK(file.write(block.begin, block.bytes()));
-    written += block.size;
+    const auto began = std::chrono::steady_clock::now();
+    REKINDLE_CHECK(file.write(block.begin, block.bytes));
+    if (std::chrono::steady_clock::now() - began > kLongWrite) ahead.lend_no_more();
+    written += block.bytes.size();
     ahead.recycle(std::move(block));
   }
   return file.finish();

@@ -40,10 +40,9 @@ class BlockBuffer {
 };
 
 struct Block {
-  BlockBuffer buffer;
   std::uint64_t begin = 0;  // in the file
-  std::size_t size = 0;
-  std::span<std::byte> bytes() { return buffer.bytes().first(size); }
+  std::span<const std::byte> bytes;
+  std::optional<BlockBuffer> buffer;  // that they lie in; none: they are lent, from memory of somebody else
 };
 
 class BlockQueue {
@@ -55,6 +54,12 @@ class BlockQueue {
   std::optional<BlockBuffer> take(const std::stop_token& hurry = {});
   void put(Block block);
   void fail_with(Error why);
+  // Waits until a block can be lent without running far ahead. False: it is not to be, since somebody hurries
+  // or no more is wanted.
+  bool may_lend(const std::stop_token& hurry);
+  // Waits until no lent block is used any more. Once somebody hurries, that is only the one in use: those
+  // that wait for it are copied.
+  void take_back(const std::stop_token& hurry);
 
   // ---- who uses ----
 
@@ -64,12 +69,15 @@ class BlockQueue {
   void give_up();  // no more is wanted
 
  private:
+  void copy_lent();
+
   std::mutex mutex_;
   std::condition_variable filled_;
   std::condition_variable_any recycled_;
   std::deque<Block> blocks_;          // guarded by mutex_, as all below
   std::vector<BlockBuffer> buffers_;  // that nobody uses
   std::uint64_t in_use_ = 0;          // buffers that are being filled, wait, or are used
+  std::uint64_t lent_ = 0;            // blocks without one that wait, or are used
   bool given_up_ = false;
   std::optional<Error> failed_;
 };

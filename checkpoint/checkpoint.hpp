@@ -67,12 +67,16 @@ struct Manifest {
 struct Reading {
   std::function<void()> all_read;  // called once, from any thread, when the state may change again
   std::stop_token hurry;           // a stop is requested when somebody waits for that
+  // If set, the caller hashes the state once more after all_read and before it changes, and this says whether
+  // it was what `chunks` say. Called once, when the shard is durable; may wait. The state can be written from
+  // where it lies then, and nothing of it is hashed here.
+  std::function<bool()> still_as_hashed = {};
 };
 
 // Writes shard `shard` of `shards` into run_dir/checkpoints/ID/, durable and under its final name on return.
 // Leaves nothing under the final name on failure. Fails when the bytes that it writes are not those that
 // `chunks` are the hashes of. Once hurried, it has read the state in the time of a copy, however slow the
-// storage is.
+// storage is; if it writes from where the state lies, in the time of one write of 8 MiB.
 Result<ShardEntry> write_shard(const fs::path& run_dir, const CheckpointId& id, const State& state,
                                const ChunkHashes& chunks, int shards, int shard, const Reading& reading = {});
 // Whether write_shard() failed because the state in memory is not what it was when it was hashed.

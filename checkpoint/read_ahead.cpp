@@ -4,9 +4,18 @@
 #include <cstring>
 #include <utility>
 
+#include "checkpoint/direct.hpp"
 #include "checkpoint/failure.hpp"
 
 namespace rekindle::checkpoint {
+namespace {
+
+// At once: several requests of the size that disks like best, and still a moment's work.
+constexpr std::size_t kLentBytes = std::size_t{8} << 20;
+
+bool is_aligned(const std::byte* memory) { return reinterpret_cast<std::uintptr_t>(memory) % kSector == 0; }
+
+}  // namespace
 
 bool ChunkCheck::matches(const Piece& piece, std::span<const std::byte> bytes) {
   if (piece.chunks.empty()) return true;
@@ -28,21 +37,51 @@ ReadAhead::ReadAhead(const Layout& layout, const std::vector<Piece>& pieces, con
     : layout_(layout),
       pieces_(pieces),
       reading_(reading),
+      lends_(reading.still_as_hashed != nullptr),
       blocks_([this](BlockQueue& queue) { run(queue); }) {}
 
 void ReadAhead::run(BlockQueue& queue) {
   std::size_t next_piece = 0;
-  for (std::uint64_t begin = 0; begin < layout_.bytes; begin += kBlockBytes) {
+  for (std::uint64_t begin = 0; begin < layout_.bytes;) {
+    if (next_piece < pieces_.size()) {
+      const Piece& piece = pieces_[next_piece];
+      const std::span<const std::byte> lent = lendable(piece, begin);
+      if (!lent.empty() && queue.may_lend(reading_.hurry)) {
+        queue.put({begin, lent, std::nullopt});
+        begin += lent.size();
+        if (begin == piece.offset + piece.bytes.size()) ++next_piece;
+        continue;
+      }
+    }
     auto buffer = queue.take(reading_.hurry);
     if (!buffer) break;
-    Block block{std::move(*buffer), begin, std::min<std::uint64_t>(kBlockBytes, layout_.bytes - begin)};
-    if (!fill(next_piece, begin, block.bytes())) {
+    const std::uint64_t end = end_of_copy(next_piece, begin);
+    const std::span<std::byte> room = buffer->bytes().first(end - begin);
+    if (!fill(next_piece, begin, room)) {
       queue.fail_with(changed_state_error());
       break;
     }
-    queue.put(std::move(block));
+    queue.put({begin, room, std::move(buffer)});
+    begin = end;
   }
+  queue.take_back(reading_.hurry);
   if (reading_.all_read) reading_.all_read();
+}
+
+std::span<const std::byte> ReadAhead::lendable(const Piece& piece, std::uint64_t begin) const {
+  if (!lends_ || reading_.hurry.stop_requested() || begin < piece.offset || begin % kSector != 0) return {};
+  const std::span<const std::byte> rest = piece.bytes.subspan(begin - piece.offset);
+  if (!is_aligned(rest.data())) return {};
+  return rest.first(std::min(kLentBytes, rest.size()) / kSector * kSector);
+}
+
+std::uint64_t ReadAhead::end_of_copy(std::size_t next_piece, std::uint64_t begin) const {
+  const std::uint64_t end = std::min(begin + kBlockBytes, layout_.bytes);
+  for (std::size_t i = next_piece; i < pieces_.size() && pieces_[i].offset < end; ++i) {
+    if (pieces_[i].offset > begin && !lendable(pieces_[i], pieces_[i].offset).empty())
+      return pieces_[i].offset;
+  }
+  return end;
 }
 
 // Hashes the copy, which is what will be written, slice by slice: each is still in the core's own cache then.

@@ -2,6 +2,7 @@
 // when somebody wants to change the memory that they come from. Internal to checkpoint/.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -45,11 +46,17 @@ class ReadAhead {
   // chunk is not what it should be.
   Result<Block> next() { return blocks_.next(); }
   void recycle(Block block) { blocks_.recycle(std::move(block)); }
+  void lend_no_more() { lends_ = false; }
   Hash128 frame();  // of all bytes outside of the pieces; after the last block has come
   std::uint64_t bytes() const { return layout_.bytes; }  // of the file
 
  private:
   void run(BlockQueue& queue);
+  // What of a piece can be written from where it lies, from `begin` of the file on; none if it must be
+  // copied.
+  std::span<const std::byte> lendable(const Piece& piece, std::uint64_t begin) const;
+  // Where a copied block that begins there ends.
+  std::uint64_t end_of_copy(std::size_t next_piece, std::uint64_t begin) const;
   // False if a chunk is not what it should be.
   bool copy(const Piece& piece, std::uint64_t offset, std::span<std::byte> to);
   bool fill(std::size_t& next_piece, std::uint64_t begin, std::span<std::byte> block);
@@ -57,6 +64,7 @@ class ReadAhead {
   const Layout& layout_;
   const std::vector<Piece>& pieces_;
   const Reading& reading_;
+  std::atomic<bool> lends_;
   ChunkCheck check_;  // these two: only of the thread, until it has filled the last block
   Hasher128 frame_;
   BlockStream blocks_;  // last: its thread uses all of the above

@@ -96,10 +96,10 @@ void read_blocks(ShardReader& reader, const std::vector<WantedBlock>& blocks, Bl
   for (const auto& [shard, begin, size] : blocks) {
     auto buffer = queue.take();
     if (!buffer) return;
-    Block block{std::move(*buffer), begin, size};
-    if (auto status = reader.read_block(*shard, begin, block.bytes()); !status)
+    const std::span<std::byte> room = buffer->bytes().first(size);
+    if (auto status = reader.read_block(*shard, begin, room); !status)
       return queue.fail_with(std::move(status.error()));
-    queue.put(std::move(block));
+    queue.put({begin, room, std::move(buffer)});
   }
 }
 
@@ -120,7 +120,7 @@ Status read_chunks(ShardReader& reader, const Manifest& manifest, std::vector<St
       if (chunk->offset >= wanted.begin) place = place_of(*chunk);
       const std::uint64_t from = std::max(chunk->offset, wanted.begin);
       const std::uint64_t to = std::min(chunk->offset + chunk->bytes, block_end);
-      std::ranges::copy(block.bytes().subspan(from - wanted.begin, to - from),
+      std::ranges::copy(block.bytes.subspan(from - wanted.begin, to - from),
                         place.begin() + static_cast<std::ptrdiff_t>(from - chunk->offset));
       if (to < chunk->offset + chunk->bytes) break;  // it goes on in the next block
       REKINDLE_CHECK(check_chunk(reader, manifest, *chunk, place));

@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "checkpoint/block_file.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "checkpoint/failure.hpp"
 #include "checkpoint/layout.hpp"
 #include "checkpoint/manifest_text.hpp"
 #include "checkpoint/names.hpp"
@@ -70,6 +71,18 @@ Content content_of(const State& state, const StateSpec& spec, const ChunkHashes&
   return content;
 }
 
+// Leaves nothing under `final_name` on failure.
+Status put_in_place(const fs::path& temporary, const fs::path& final_name, const Reading& reading) {
+  Status status = rename_durably(temporary, final_name);
+  if (status && reading.still_as_hashed && !reading.still_as_hashed())
+    status = forward_error(changed_state_error());
+  if (!status) {
+    ::unlink(temporary.c_str());
+    ::unlink(final_name.c_str());  // the rename itself may have worked
+  }
+  return status;
+}
+
 }  // namespace
 
 Result<ShardEntry> write_shard(const fs::path& run_dir, const CheckpointId& id, const State& state,
@@ -90,6 +103,7 @@ Result<ShardEntry> write_shard(const fs::path& run_dir, const CheckpointId& id, 
   entry.bytes = layout.bytes;
   for (std::size_t i = 0; i < slices.size(); ++i) {
     pieces[i].offset = layout.offsets[i];
+    if (reading.still_as_hashed) pieces[i].chunks = {};
     entry.datasets.push_back({spec[slices[i].tensor].name, slices[i].first_row, slices[i].rows,
                               layout.offsets[i], pieces[i].bytes.size()});
   }
@@ -104,11 +118,7 @@ Result<ShardEntry> write_shard(const fs::path& run_dir, const CheckpointId& id, 
   const fs::path temporary = temporary_beside(final_name);
   REKINDLE_CHECK(write_blocks(temporary, ahead));
   entry.frame = ahead.frame();
-  if (Status renamed = rename_durably(temporary, final_name); !renamed) {
-    ::unlink(temporary.c_str());
-    ::unlink(final_name.c_str());  // the rename itself may have worked
-    return forward_error(std::move(renamed.error()));
-  }
+  REKINDLE_CHECK(put_in_place(temporary, final_name, reading));
   return entry;
 }
 

@@ -10,6 +10,8 @@
 namespace rekindle::model {
 namespace {
 
+std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
+
 Status check_name(const std::string& what, const std::string& name, std::span<const std::string> known) {
   for (const std::string& each : known)
     if (each == name) return {};
@@ -62,8 +64,9 @@ Layout mnist_cnn_layout(const ModelConfig& config) {
 void Layout::append(std::string name, std::vector<std::int64_t> shape) {
   std::size_t floats = 1;
   for (const std::int64_t extent : shape) floats *= static_cast<std::size_t>(extent);
-  tensors.push_back({std::move(name), std::move(shape), arena_floats, floats});
-  arena_floats += (floats + kAlignFloats - 1) / kAlignFloats * kAlignFloats;
+  const std::size_t offset = round_up(arena_floats, floats < kLargeFloats ? kAlignFloats : kPageFloats);
+  tensors.push_back({std::move(name), std::move(shape), offset, floats});
+  arena_floats = round_up(offset + floats, kAlignFloats);
 }
 
 std::size_t Layout::parameters() const {

@@ -15,10 +15,15 @@ namespace rekindle::model {
 // 64 bytes: MKL's and oneDNN's favourite alignment, and the exchange's shard borders.
 inline constexpr std::size_t kAlignFloats = 16;
 
+// Large tensors lie as storage wants memory that it reads and writes past the page cache.
+inline constexpr std::size_t kPageFloats = 4096 / sizeof(float);
+inline constexpr std::size_t kLargeFloats = (std::size_t{1} << 20) / sizeof(float);
+
 struct TensorPlace {
   std::string name;  // torchvision's state-dict key
   std::vector<std::int64_t> shape;
-  std::size_t offset = 0;  // floats from the arena's start, a multiple of kAlignFloats
+  // Floats from the arena's start: a multiple of kAlignFloats, from kLargeFloats on of kPageFloats.
+  std::size_t offset = 0;
   std::size_t floats = 0;  // without padding
 };
 

@@ -1,8 +1,10 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
+#include <sys/mman.h>
 
 #include <algorithm>
+#include <memory>
 #include <new>
 #include <thread>
 #include <utility>
@@ -31,6 +33,21 @@ auto without_exceptions(const char* doing, F&& f) -> decltype(f()) {
   } catch (const std::bad_alloc&) {
     return fail(str("out of memory while ", doing), "use a smaller batch or more leaves");
   }
+}
+
+// Floats that begin a huge page and lie in such, where the system has them: checkpoints are written from here
+// past the page cache, which finds and pins every page.
+at::Tensor aligned_zeros(std::int64_t floats) {
+  constexpr std::size_t kHugePage = std::size_t{2} << 20;
+  constexpr auto kSpare = static_cast<std::int64_t>(kHugePage / sizeof(float));
+  at::Tensor memory = at::empty({floats + kSpare}, at::kFloat);
+  void* begin = memory.data_ptr<float>();
+  std::size_t room = static_cast<std::size_t>(memory.numel()) * sizeof(float);
+  const std::size_t size = static_cast<std::size_t>(floats) * sizeof(float);
+  const std::size_t all = room;
+  std::align(kHugePage, size, begin, room);
+  ::madvise(begin, size, MADV_HUGEPAGE);
+  return memory.narrow(0, static_cast<std::int64_t>((all - room) / sizeof(float)), floats).zero_();
 }
 
 class TorchReplica final : public Replica {
@@ -129,8 +146,9 @@ class TorchReplica final : public Replica {
 
  private:
   at::Tensor zeros(at::Device device) const {
-    return at::zeros({static_cast<std::int64_t>(layout_.arena_floats)},
-                     at::TensorOptions(at::kFloat).device(device));
+    const auto floats = static_cast<std::int64_t>(layout_.arena_floats);
+    return device.is_cpu() ? aligned_zeros(floats)
+                           : at::zeros({floats}, at::TensorOptions(at::kFloat).device(device));
   }
   static std::span<float> floats_of(const at::Tensor& tensor) {
     return {tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};

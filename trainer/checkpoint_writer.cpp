@@ -12,16 +12,28 @@ namespace rekindle::trainer {
 
 using protocol::ShardWritten;
 
+namespace {
+
+// Longer steps are long enough for the writer to read its part of the state once more; the commit comes soon.
+constexpr std::chrono::milliseconds kUpdateComesWithin{2000};
+
+}  // namespace
+
 void CheckpointWriter::begin(const Shard& shard, checkpoint::State state, checkpoint::ChunkHashes chunks,
-                             bool parks) {
+                             const Arenas& arenas, bool parks) {
   finish();
   link_.send(protocol::ShardBegun{shard.generation, link_.trainer(), shard.step, parks});
+  check_.reset();
+  if (!parks && !arenas.empty()) {  // else no update will look at it
+    check_ = std::make_shared<PartCheck>(
+        state, checkpoint::part_of(checkpoint::spec_of(state), shard.ranks, shard.rank), chunks, arenas);
+  }
   {
     const std::scoped_lock lock(mutex_);
-    busy_ = reads_ = true;
+    busy_ = writes_ = reads_ = true;
     hurry_ = std::stop_source();
   }
-  Source source{std::move(state), std::move(chunks), hurry_.get_token()};
+  Source source{std::move(state), std::move(chunks), hurry_.get_token(), check_};
   try {
     thread_ = std::jthread([this, shard, source = std::move(source)] { write(shard, source); });
   } catch (const std::system_error& error) {
@@ -40,13 +52,25 @@ void CheckpointWriter::write(const Shard& shard, const Source& source) {
 Result<ShardWritten> CheckpointWriter::save(const Shard& shard, const Source& source) {
   const auto began = std::chrono::steady_clock::now();
   const checkpoint::CheckpointId id{shard.step, shard.generation.term, shard.generation.number};
-  REKINDLE_TRY(const checkpoint::ShardEntry entry,
-               checkpoint::write_shard(run_dir_, id, source.state, source.chunks, shard.ranks, shard.rank,
-                                       {[this] { no_longer_reads(); }, source.hurry}));
   const checkpoint::Contents contents{checkpoint::spec_of(source.state), source.chunks};
   const std::string digest = checkpoint::state_digest(shard.step, contents.tensors, contents.chunks).hex();
   const std::string tensors = shard.rank == 0 ? checkpoint::to_json(contents) : "";
-  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - began;
+  std::chrono::duration<double, std::milli> took{};
+  const auto written = [&] {
+    took = std::chrono::steady_clock::now() - began;
+    no_longer_writes();
+  };
+  checkpoint::Reading reading{[this] { no_longer_reads(); }, source.hurry};
+  if (source.check) {
+    reading.still_as_hashed = [&] {
+      written();
+      return source.check->alike(kUpdateComesWithin);
+    };
+  }
+  REKINDLE_TRY(
+      const checkpoint::ShardEntry entry,
+      checkpoint::write_shard(run_dir_, id, source.state, source.chunks, shard.ranks, shard.rank, reading));
+  if (!source.check) written();
   return ShardWritten{shard.generation,           link_.trainer(), shard.step, shard.rank,
                       checkpoint::to_json(entry), tensors,         digest,     took.count()};
 }
@@ -60,7 +84,7 @@ void CheckpointWriter::report(const Shard& shard, const Result<ShardWritten>& sa
                                      checkpoint::is_changed_state(saved.error())});
   }
   const std::scoped_lock lock(mutex_);
-  busy_ = reads_ = false;
+  busy_ = writes_ = reads_ = false;
   changed_.notify_all();
 }
 
@@ -70,12 +94,17 @@ void CheckpointWriter::no_longer_reads() {
   changed_.notify_all();
 }
 
-bool CheckpointWriter::busy() const {
+void CheckpointWriter::no_longer_writes() {
   const std::scoped_lock lock(mutex_);
-  return busy_;
+  writes_ = false;
 }
 
-void CheckpointWriter::release(std::uint64_t step) {
+bool CheckpointWriter::busy() const {
+  const std::scoped_lock lock(mutex_);
+  return writes_;
+}
+
+void CheckpointWriter::release_to_update(std::uint64_t step) {
   std::unique_lock lock(mutex_);
   if (reads_) {
     link_.set_phase(protocol::TrainerPhase::kWriting, step);
@@ -84,8 +113,25 @@ void CheckpointWriter::release(std::uint64_t step) {
   changed_.wait(lock, [this] { return !reads_; });
 }
 
+void CheckpointWriter::before_change(std::size_t first, std::size_t bytes) {
+  if (check_) check_->before_change(first, bytes);
+}
+
+void CheckpointWriter::expect_no_update() {
+  if (check_) check_->expect_no_update();
+}
+
+void CheckpointWriter::release(std::uint64_t step) {
+  release_to_update(step);
+  if (check_) check_->look_at_rest();
+}
+
 void CheckpointWriter::finish() {
   std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !reads_; });
+  lock.unlock();
+  if (check_) check_->look_at_rest();
+  lock.lock();
   changed_.wait(lock, [this] { return !busy_; });
 }
 

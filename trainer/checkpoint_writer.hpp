@@ -2,20 +2,28 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <mutex>
 #include <stop_token>
 #include <thread>
 
 #include "checkpoint/checkpoint.hpp"
 #include "protocol/messages.hpp"
+#include "trainer/arenas.hpp"
 #include "trainer/link.hpp"
+#include "trainer/part_check.hpp"
 
 namespace rekindle::trainer {
 
 class CheckpointWriter {
  public:
   CheckpointWriter(Link& link, std::filesystem::path run_dir) : link_(link), run_dir_(std::move(run_dir)) {}
+  ~CheckpointWriter() { finish(); }
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
   // All calls come from the step loop's thread.
 
@@ -25,12 +33,19 @@ class CheckpointWriter {
     int ranks = 1, rank = 0;
   };
   // Says ShardBegun, and later ShardWritten or ShardFailed. Waits for the last one first. `state` must not
-  // change before release() or finish() has returned. `chunks`: its hashes. `parks`: as ShardBegun.
-  void begin(const Shard& shard, checkpoint::State state, checkpoint::ChunkHashes chunks, bool parks);
-  bool busy() const;
+  // change before release() or finish() has returned, or as release_to_update() says. `chunks`: its hashes.
+  // `arenas`: the memory that an update changes; none if the state is not there. `parks`: as ShardBegun.
+  void begin(const Shard& shard, checkpoint::State state, checkpoint::ChunkHashes chunks,
+             const Arenas& arenas, bool parks);
+  bool busy() const;  // it writes
   // As long as it takes to copy what has not been written, which nothing can cut short: meanwhile a trainer
   // that holds `step` says that it writes.
   void release(std::uint64_t step);
+  // The same for an update, which says what it is about to change while checks() is true.
+  void release_to_update(std::uint64_t step);
+  bool checks() const { return check_ && !check_->done(); }
+  void before_change(std::size_t first, std::size_t bytes);
+  void expect_no_update();  // none soon: what waits for it to be looked at is not to wait any longer
   void finish();
 
  private:
@@ -38,19 +53,23 @@ class CheckpointWriter {
     checkpoint::State state;
     checkpoint::ChunkHashes chunks;
     std::stop_token hurry;
+    std::shared_ptr<PartCheck>
+        check;  // of what is written from where it lies; none: it is copied, and hashed
   };
   void write(const Shard& shard, const Source& source);
   Result<protocol::ShardWritten> save(const Shard& shard, const Source& source);
   void report(const Shard& shard, const Result<protocol::ShardWritten>& saved);
   void no_longer_reads();
+  void no_longer_writes();
 
   Link& link_;
   const std::filesystem::path run_dir_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  bool busy_ = false, reads_ = false;  // guarded by mutex_
-  std::stop_source hurry_;             // of the last shard; guarded by mutex_
-  std::jthread thread_;                // of the last shard; last: it uses all of the above
+  bool busy_ = false, writes_ = false, reads_ = false;  // guarded by mutex_
+  std::stop_source hurry_;                              // of the last shard; guarded by mutex_
+  std::shared_ptr<PartCheck> check_;                    // of the last shard
+  std::jthread thread_;                                 // of the last shard; last: it uses all of the above
 };
 
 }  // namespace rekindle::trainer

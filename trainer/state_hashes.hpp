@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "checkpoint/chunks.hpp"
+#include "trainer/arenas.hpp"
 
 namespace rekindle::trainer {
 
@@ -14,7 +15,7 @@ class StateHashes {
  public:
   // `arenas`: the memory that the update changes, all of them from their beginning to their end. None if that
   // is not where the state's bytes are (on a GPU).
-  StateHashes(const checkpoint::State& state, const std::vector<std::span<const std::byte>>& arenas);
+  StateHashes(const checkpoint::State& state, const Arenas& arenas);
 
   void forget();  // the state is about to change
   bool on_the_way() const { return on_the_way_; }

@@ -206,7 +206,7 @@ Result<StepLoop::Totals> StepLoop::step() {
   if ((totals.flags & protocol::kNonFiniteFlag) != 0 || !totals.states.alike) return totals;
 
   started = Clock::now();
-  parts_.writer.release(held_.step);
+  parts_.writer.release_to_update(held_.step);
   checkpoint_ms_ += ms_since(started);
   // From here on aborts are ignored until the whole update is in.
   parts_.link.set_phase(TrainerPhase::kApplying, held_.step);
@@ -241,11 +241,14 @@ Result<StepLoop::Totals> StepLoop::step() {
 // What is to be hashed goes in bits that are in the processor's cache when they are.
 void StepLoop::update(const exchange::SumPiece& piece, float scale, double lr, bool hashes) {
   constexpr std::size_t kFloats = std::size_t{1} << 16;
-  const std::size_t most = hashes ? kFloats : piece.sum.size();
+  const bool checks = parts_.writer.checks();
+  const std::size_t most = hashes || checks ? kFloats : piece.sum.size();
   for (std::size_t begin = 0; begin < piece.sum.size(); begin += most) {
     const std::span<const float> sum = piece.sum.subspan(begin, std::min(most, piece.sum.size() - begin));
+    const std::size_t first = (piece.first + begin) * sizeof(float);
+    if (checks) parts_.writer.before_change(first, sum.size_bytes());
     parts_.replica.update(piece.first + begin, sum, scale, lr);
-    if (hashes) hashes_.updated((piece.first + begin) * sizeof(float), sum.size_bytes());
+    if (hashes) hashes_.updated(first, sum.size_bytes());
   }
 }
 
@@ -260,6 +263,7 @@ Status StepLoop::hash_state() {
 // Chunks of one global batch: leaf l of chunk c evaluates test images [(c*V + l)*b, + b).
 Status StepLoop::evaluate(bool& stopped) {
   const std::uint64_t leaf_batch = job_.batch_size / job_.leaves, tests = job_.test_samples;
+  parts_.writer.expect_no_update();
   Totals sum;
   for (std::uint64_t chunk = 0; chunk * job_.batch_size < tests; ++chunk) {
     parts_.link.set_phase(TrainerPhase::kEvaluating, held_.step);
@@ -304,7 +308,7 @@ Status StepLoop::write_checkpoint(bool parks) {
   REKINDLE_CHECK(hash_state());
   parts_.link.checkpoint_begins();
   parts_.writer.begin({start_.generation, held_.step, ranks_, rank_}, parts_.replica.state(), hashes_.all(),
-                      parks);
+                      parts_.replica.arenas(), parks);
   saved_ = true;
   if (parks) parts_.writer.finish();
   parts_.last_checkpoint = Clock::now();
@@ -314,6 +318,7 @@ Status StepLoop::write_checkpoint(bool parks) {
 
 Parked StepLoop::park(ParkReason reason, const std::string& detail) {
   parts_.loader.stop();
+  parts_.writer.expect_no_update();
   parts_.link.set_phase(TrainerPhase::kIdle, held_.step);
   return Parked{start_.generation, parts_.link.trainer(), held_.whole, held_.step, reason, -1, {}, detail};
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <thread>
 
@@ -21,9 +22,13 @@ using protocol::FromTrainer;
 
 class CheckpointWriterTest : public ::testing::Test {
  protected:
+  static constexpr std::size_t kBytes = std::size_t{24} << 20, kPage = 4096;
+
   CheckpointWriterTest()
-      : directory_(fs::temp_directory_path() / str("rekindle-writer-", ::getpid())),
-        bytes_(std::size_t{24} << 20) {
+      : directory_(fs::temp_directory_path() / str("rekindle-writer-", ::getpid())), memory_(kBytes + kPage) {
+    void* begin = memory_.data();
+    std::size_t room = memory_.size();
+    bytes_ = {static_cast<std::byte*>(std::align(kPage, kBytes, begin, room)), kBytes};
     fs::create_directories(directory_);
     auto ends = Channel::pair();
     EXPECT_TRUE(ends);
@@ -51,6 +56,24 @@ class CheckpointWriterTest : public ::testing::Test {
     spec.shape = {static_cast<std::int64_t>(bytes_.size() / 4 / 64), 64};
     return {{spec, bytes_}};
   }
+  static std::vector<std::byte> shard(const fs::path& run_dir, int half) {
+    return read_file(checkpoint::directory_of(run_dir, {7, 1, 2}) / str("shard-0000", half, "-of-00002.h5"))
+        .value();
+  }
+  Arenas arenas() const { return {bytes_}; }
+  // As a step does.
+  void update() {
+    constexpr std::size_t kPiece = 100000;
+    writer_->release_to_update(7);
+    for (std::size_t first = 0; first < kBytes; first += kPiece) {
+      const std::size_t count = std::min(kPiece, kBytes - first);
+      writer_->before_change(first, count);
+      std::ranges::fill(bytes_.subspan(first, count), std::byte{2});
+    }
+  }
+  void await_file() const {
+    while (writer_->busy()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   // What it says next, heartbeats left out.
   FromTrainer heard() {
     for (;;) {
@@ -63,39 +86,75 @@ class CheckpointWriterTest : public ::testing::Test {
   }
 
   fs::path directory_;
-  std::vector<std::byte> bytes_;
+  std::vector<std::byte> memory_;
+  std::span<std::byte> bytes_;  // of the state, where storage can read them
   std::optional<Channel> worker_;
   std::optional<Link> link_;
   std::optional<CheckpointWriter> writer_;
 };
 
+// As the update finds the shard: at its beginning, or written.
 TEST_F(CheckpointWriterTest, StateThatChangesAfterItsRelease_IsWrittenAsItWas) {
   const checkpoint::CheckpointId id{7, 1, 2};
   for (int half = 0; half < 2; ++half)
     ASSERT_TRUE(checkpoint::write_shard(directory_ / "expected", id, state(), hash_chunks(state()), 2, half));
-  for (int half = 0; half < 2; ++half) {
-    fill(1);
-    writer_->begin({{1, 2}, 7, 2, half}, state(), hash_chunks(state()), false);
-    writer_->release(7);
-    fill(2);
-    writer_->finish();
-    EXPECT_FALSE(writer_->busy());
+  for (const bool in_arenas : {false, true}) {
+    for (const bool written : {false, true}) {
+      for (int half = 0; half < 2; ++half) {
+        SCOPED_TRACE(str("in arenas: ", in_arenas, ", written: ", written, ", half: ", half));
+        fill(1);
+        writer_->begin({{1, 2}, 7, 2, half}, state(), hash_chunks(state()), in_arenas ? arenas() : Arenas(),
+                       false);
+        if (written) await_file();
+        EXPECT_EQ(writer_->checks(), in_arenas);
+        update();
+        EXPECT_FALSE(writer_->checks());
+        writer_->finish();
+        EXPECT_FALSE(writer_->busy());
+        EXPECT_TRUE(std::holds_alternative<protocol::ShardBegun>(heard()));
+        const FromTrainer last = heard();
+        ASSERT_TRUE(std::holds_alternative<protocol::ShardWritten>(last));
+        EXPECT_EQ(std::get<protocol::ShardWritten>(last).rank, half);
+        EXPECT_EQ(shard(run_dir(), half), shard(directory_ / "expected", half));
+      }
+    }
+  }
+}
+
+TEST_F(CheckpointWriterTest, StateThatNoUpdateChanges_IsWrittenAllTheSame) {
+  enum class Then { kFinished, kNoneExpected, kNoneComes };
+  for (const Then then : {Then::kFinished, Then::kNoneExpected, Then::kNoneComes}) {
+    writer_->begin({{1, 2}, 7, 1, 0}, state(), hash_chunks(state()), arenas(), false);
+    if (then == Then::kFinished) writer_->finish();
+    if (then == Then::kNoneExpected) writer_->expect_no_update();
     EXPECT_TRUE(std::holds_alternative<protocol::ShardBegun>(heard()));
-    const FromTrainer last = heard();
-    ASSERT_TRUE(std::holds_alternative<protocol::ShardWritten>(last));
-    EXPECT_EQ(std::get<protocol::ShardWritten>(last).rank, half);
-    const std::string file = str("shard-0000", half, "-of-00002.h5");
-    const auto written = read_file(checkpoint::directory_of(run_dir(), id) / file);
-    const auto expected = read_file(checkpoint::directory_of(directory_ / "expected", id) / file);
-    ASSERT_TRUE(written && expected);
-    EXPECT_EQ(*written, *expected);
+    EXPECT_TRUE(std::holds_alternative<protocol::ShardWritten>(heard()));
+  }
+}
+
+TEST_F(CheckpointWriterTest, StateThatIsNotWhatWasHashed_IsSaidAndNotWritten) {
+  const checkpoint::ChunkHashes chunks = hash_chunks(state());
+  for (const bool updated : {false, true}) {
+    for (std::byte* changed : {bytes_.data(), &bytes_[kBytes / 2], &bytes_.back()}) {
+      fill(1);
+      writer_->begin({{1, 2}, 7, 1, 0}, state(), chunks, arenas(), false);
+      await_file();
+      *changed ^= std::byte{1};
+      if (updated) update();
+      writer_->finish();
+      EXPECT_TRUE(std::holds_alternative<protocol::ShardBegun>(heard()));
+      const FromTrainer last = heard();
+      ASSERT_TRUE(std::holds_alternative<protocol::ShardFailed>(last));
+      EXPECT_TRUE(std::get<protocol::ShardFailed>(last).changed);
+      EXPECT_TRUE(fs::is_empty(checkpoint::directory_of(run_dir(), {7, 1, 2})));
+    }
   }
 }
 
 TEST_F(CheckpointWriterTest, ShardThatCannotBeWritten_SaidAndTheStateIsFree) {
   ASSERT_TRUE(make_directories(run_dir()));
   ASSERT_TRUE(replace_file(run_dir() / "checkpoints", "in the way"));
-  writer_->begin({{1, 2}, 7, 1, 0}, state(), hash_chunks(state()), true);
+  writer_->begin({{1, 2}, 7, 1, 0}, state(), hash_chunks(state()), arenas(), true);
   writer_->release(7);
   writer_->finish();
   const FromTrainer first = heard();

@@ -1,0 +1,107 @@
+#include "trainer/part_check.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "arena_state.hpp"
+
+namespace rekindle::trainer {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kNoPatience{0}, kEndless{1000000000};
+
+class PartCheckTest : public ArenaStateTest {
+ protected:
+  static constexpr std::size_t kParts = 3;
+
+  std::vector<checkpoint::Slice> part(int part) const {
+    return checkpoint::part_of(checkpoint::spec_of(state_), kParts, part);
+  }
+  PartCheck check(int which) const {
+    return {state_, part(which), checkpoint::hash_chunks(state_), arenas()};
+  }
+  // As an update does: tells of a piece, then changes it.
+  void update(PartCheck& check, std::size_t first, std::size_t floats) {
+    check.before_change(first * sizeof(float), floats * sizeof(float));
+    for (auto& arena : arenas_) {
+      for (std::size_t i = first; i < first + floats; ++i) arena[i] = -arena[i] + 1;
+    }
+  }
+};
+
+TEST_F(PartCheckTest, EveryPieceIsLookedAtBeforeItChanges) {
+  for (const std::size_t piece : {std::size_t{16}, std::size_t{65536}, std::size_t{300000}, kArenaFloats}) {
+    for (int which = 0; which < static_cast<int>(kParts); ++which) {
+      PartCheck part = check(which);
+      EXPECT_FALSE(part.done());
+      for (std::size_t first = 0; first < kArenaFloats; first += piece)
+        update(part, first, std::min(piece, kArenaFloats - first));
+      EXPECT_TRUE(part.done());
+      EXPECT_TRUE(part.alike(kEndless)) << piece << ' ' << which;
+    }
+  }
+}
+
+TEST_F(PartCheckTest, PiecesInAnyOrder_AreLookedAtBeforeTheyChange) {
+  PartCheck part = check(0);
+  const std::size_t quarter = kArenaFloats / 4;
+  for (const std::size_t i : {2, 0, 3, 1}) update(part, i * quarter, quarter);
+  EXPECT_TRUE(part.alike(kEndless));
+}
+
+TEST_F(PartCheckTest, AByteThatHasChanged_IsFoundInItsPartAlone) {
+  const auto flip = [](std::span<std::byte> bytes) { bytes.back() ^= std::byte{16}; };
+  for (int changed = 0; changed < static_cast<int>(kParts); ++changed) {
+    for (const checkpoint::Slice& slice : part(changed)) {
+      for (int which = 0; which < static_cast<int>(kParts); ++which) {
+        PartCheck part = check(which);
+        flip(checkpoint::bytes_of(state_, slice));
+        EXPECT_EQ(part.alike(kNoPatience), which != changed);
+        flip(checkpoint::bytes_of(state_, slice));
+      }
+    }
+  }
+}
+
+TEST_F(PartCheckTest, WhoeverWaits_IsWokenByTheLast) {
+  PartCheck part = check(1);
+  bool alike = false;
+  std::thread waits([&] { alike = part.alike(kEndless); });
+  part.before_change(0, 4096);
+  part.look_at_rest();
+  waits.join();
+  EXPECT_TRUE(alike);
+}
+
+TEST_F(PartCheckTest, WithoutAnUpdate_WhoeverWaitsLooksByItself) {
+  PartCheck part = check(1);
+  bool alike = false;
+  std::thread waits([&] { alike = part.alike(kEndless); });
+  part.expect_no_update();
+  waits.join();
+  EXPECT_TRUE(alike && part.done());
+}
+
+TEST_F(PartCheckTest, AnUpdateThatComesMeanwhile_GoesOnWhereTheOtherIs) {
+  for (int round = 0; round < 20; ++round) {
+    PartCheck part = check(0);
+    bool alike = false;
+    std::thread looks([&] { alike = part.alike(kNoPatience); });
+    for (std::size_t first = 0; first < kArenaFloats; first += 65536) update(part, first, 65536);
+    looks.join();
+    EXPECT_TRUE(alike);
+  }
+}
+
+TEST_F(PartCheckTest, APartWithoutChunks_IsDone) {
+  PartCheck part(state_, {}, checkpoint::hash_chunks(state_), arenas());
+  EXPECT_TRUE(part.done());
+  EXPECT_TRUE(part.alike(kEndless));
+}
+
+}  // namespace
+}  // namespace rekindle::trainer
