@@ -4,8 +4,10 @@
   bench/checkpoint.py [--rounds 3] [--steps 21] [--every 5]
 
 VGG11 on this machine, in turns without and with a checkpoint every few steps. Prints the mean step of both; the steps
-that follow a checkpoint beside the others, their median and the longest; and the peak of a trainer's memory: its
-proportional share as its own samples saw it, and its resident set (shared memory included) as the kernel saw it.
+that follow a checkpoint beside the others, their median and the longest; the same within the runs with checkpoints, by
+a step's place beside one and against the steps around it, which the machine's drift is not in; and the peak of a
+trainer's memory: its proportional share as its own samples saw it, and its resident set (shared memory included) as
+the kernel saw it.
 Standard library only.
 """
 import argparse
@@ -64,6 +66,17 @@ def run(options, work, every):
     return steps, (max(trainer["peak_pss_bytes"] for trainer in status["trainers"]), max(marks.values()))
 
 
+def added(steps, every):
+    """Of the steps whose update hashes the state for a checkpoint (0) and those beside which it is written (1): by how
+    much each took longer than the median of the steps around it that no checkpoint touches, as parts of that."""
+    more = {0: [], 1: []}
+    for step, ms in steps.items():
+        around = [other for near, other in steps.items() if near % every > 1 and abs(near - step) < every]
+        if step % every <= 1 and around:
+            more[step % every].append(ms / statistics.median(around) - 1)
+    return more
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default=str(HERE.parent / "build/release/bin/rekindle"))
@@ -76,6 +89,7 @@ def main():
     parser.add_argument("--image-size", type=int, default=224)
     options = parser.parse_args()
     without, beside, after = [], [], []
+    more = {0: [], 1: []}
     peaks = {False: (0, 0), True: (0, 0)}
     with tempfile.TemporaryDirectory(prefix="rekindle-bench.", dir="/var/tmp") as directory:
         work = Path(directory)
@@ -91,6 +105,8 @@ def main():
             # A checkpoint of step s is read and written during step s + 1; the last step's is not measured.
             after += [ms for step, ms in busy.items() if (step - 1) % options.every == 0]
             beside += busy.values()
+            for place, parts in added(busy, options.every).items():
+                more[place] += parts
             print(f"round {turn}: without {statistics.mean(quiet.values()) / 1000:.3f} s, "
                   f"with {statistics.mean(busy.values()) / 1000:.3f} s", flush=True)
     mean, median = statistics.mean(without), statistics.median(without)
@@ -101,6 +117,9 @@ def main():
     others = max(without)
     print(f"longest step without {others / 1000:.3f} s, of those that follow a checkpoint {max(after) / 1000:.3f} s: "
           f"{100 * (max(after) / others - 1):+.1f} %, {100 * (max(after) / median - 1):+.1f} % of the median step")
+    hashed, written = (100 * statistics.median(more[place]) for place in (0, 1))
+    print(f"against the steps around it, medians of {len(more[1])}: the step beside a checkpoint {written:+.1f} %, the "
+          f"one that hashes the state {hashed:+.1f} %, so the mean step {(hashed + written) / options.every:+.1f} %")
     for kind, name in enumerate(("share (PSS), sampled", "resident set (RSS), the kernel's peak")):
         print(f"memory of a trainer, {name}, GB: without {peaks[False][kind] / 1e9:.2f}, "
               f"with {peaks[True][kind] / 1e9:.2f}")

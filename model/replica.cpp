@@ -1,7 +1,6 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <memory>
@@ -35,19 +34,17 @@ auto without_exceptions(const char* doing, F&& f) -> decltype(f()) {
   }
 }
 
-// Floats that begin a huge page and lie in such, where the system has them: checkpoints are written from here
-// past the page cache, which finds and pins every page.
-at::Tensor aligned_zeros(std::int64_t floats) {
-  constexpr std::size_t kHugePage = std::size_t{2} << 20;
-  constexpr auto kSpare = static_cast<std::int64_t>(kHugePage / sizeof(float));
-  at::Tensor memory = at::empty({floats + kSpare}, at::kFloat);
+// On a CPU they begin a page: checkpoints are written from here past the page cache.
+at::Tensor arena_of_zeros(std::size_t floats, at::Device device) {
+  const auto options = at::TensorOptions(at::kFloat).device(device);
+  const auto size = static_cast<std::int64_t>(floats);
+  if (!device.is_cpu()) return at::zeros({size}, options);
+  const at::Tensor memory = at::empty({size + static_cast<std::int64_t>(kPageFloats)}, options);
   void* begin = memory.data_ptr<float>();
-  std::size_t room = static_cast<std::size_t>(memory.numel()) * sizeof(float);
-  const std::size_t size = static_cast<std::size_t>(floats) * sizeof(float);
-  const std::size_t all = room;
-  std::align(kHugePage, size, begin, room);
-  ::madvise(begin, size, MADV_HUGEPAGE);
-  return memory.narrow(0, static_cast<std::int64_t>((all - room) / sizeof(float)), floats).zero_();
+  const std::size_t all = memory.nbytes();
+  std::size_t room = all;
+  std::align(kPageFloats * sizeof(float), floats * sizeof(float), begin, room);
+  return memory.narrow(0, static_cast<std::int64_t>((all - room) / sizeof(float)), size).zero_();
 }
 
 class TorchReplica final : public Replica {
@@ -59,10 +56,11 @@ class TorchReplica final : public Replica {
         optimizer_(config_),
         arenas_(1 + optimizer_arenas(config_).size()) {
     const c10::InferenceMode guard;
-    for (at::Tensor& arena : arenas_) arena = zeros(device_);
+    for (at::Tensor& arena : arenas_) arena = arena_of_zeros(layout_.arena_floats, device_);
     if (!device_.is_cpu()) {
-      for (std::size_t a = 0; a < arenas_.size(); ++a) mirrors_.push_back(zeros(at::kCPU));
-      gradient_ = zeros(device_);
+      for (std::size_t a = 0; a < arenas_.size(); ++a)
+        mirrors_.push_back(arena_of_zeros(layout_.arena_floats, at::kCPU));
+      gradient_ = arena_of_zeros(layout_.arena_floats, device_);
     }
     const std::vector<at::Tensor> parameters = tensor_views(layout_, arenas_[0]);
     initialize(config_, layout_, tensor_views(layout_, host_arenas()[0]));
@@ -145,11 +143,6 @@ class TorchReplica final : public Replica {
   }
 
  private:
-  at::Tensor zeros(at::Device device) const {
-    const auto floats = static_cast<std::int64_t>(layout_.arena_floats);
-    return device.is_cpu() ? aligned_zeros(floats)
-                           : at::zeros({floats}, at::TensorOptions(at::kFloat).device(device));
-  }
   static std::span<float> floats_of(const at::Tensor& tensor) {
     return {tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
   }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "model/layout.hpp"
 #include "model/state_spec.hpp"
 #include "replica_tools.hpp"
 
@@ -44,6 +45,21 @@ TEST(Replica, InitialValuesHaveTorchvisionsSpread) {
     const double bound = 1 / std::sqrt(static_cast<double>(fan_in));
     EXPECT_NEAR(spread(tensor).second, bound / std::sqrt(3.0), 0.02 * bound) << tensor.spec.name;
   }
+}
+
+// Checkpoints are written from there past the page cache.
+TEST(Replica, LargeTensorsBeginPages) {
+  int large = 0;
+  for (const ModelConfig& config : {kMnist, kVgg}) {
+    const auto replica = make(config);
+    for (const checkpoint::Tensor& tensor : replica->state()) {
+      if (tensor.bytes.size() < kLargeFloats * sizeof(float)) continue;
+      ++large;
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor.bytes.data()) % (kPageFloats * sizeof(float)), 0U)
+          << tensor.spec.name;
+    }
+  }
+  EXPECT_GE(large, 4);
 }
 
 // The front-end checks files against it without LibTorch.
