@@ -2,8 +2,6 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace rekindle::checkpoint {
@@ -12,15 +10,7 @@ namespace {
 
 // Before anybody hurries: enough that filling and using overlap, few enough to stay in a processor's cache.
 constexpr std::uint64_t kBuffersAhead = 3;
-constexpr std::uint64_t kLentAhead = 3;
-
-// What lies from `at` on, as far as a buffer reaches. May throw std::bad_alloc.
-Block copy_of(std::span<const std::byte> bytes, std::size_t at, std::uint64_t begin) {
-  BlockBuffer buffer;
-  const std::span<std::byte> room = buffer.bytes().first(std::min(kBlockBytes, bytes.size() - at));
-  std::ranges::copy(bytes.subspan(at, room.size()), room.begin());
-  return {begin + at, room, std::move(buffer)};
-}
+constexpr std::uint64_t kLentAhead = 2;
 
 }  // namespace
 
@@ -73,35 +63,9 @@ bool BlockQueue::may_lend(const std::stop_token& hurry) {
   return !given_up_ && !hurry.stop_requested();
 }
 
-void BlockQueue::take_back(const std::stop_token& hurry) {
+void BlockQueue::take_back() {
   std::unique_lock lock(mutex_);
-  const auto back = [this] { return given_up_ || lent_ == 0; };
-  if (recycled_.wait(lock, hurry, back)) return;
-  copy_lent();
-  recycled_.wait(lock, back);
-}
-
-// Where memory is short, what is left is waited for. Whoever uses blocks waits meanwhile, a few milliseconds.
-void BlockQueue::copy_lent() {
-  std::deque<Block> blocks;
-  for (Block& block : blocks_) {
-    if (block.buffer) {
-      blocks.push_back(std::move(block));
-      continue;
-    }
-    std::deque<Block> copies;
-    try {
-      for (std::size_t at = 0; at < block.bytes.size(); at += kBlockBytes)
-        copies.push_back(copy_of(block.bytes, at, block.begin));
-    } catch (const std::bad_alloc&) {
-      blocks.push_back(std::move(block));
-      continue;
-    }
-    --lent_;
-    in_use_ += copies.size();
-    std::ranges::move(copies, std::back_inserter(blocks));
-  }
-  blocks_ = std::move(blocks);
+  recycled_.wait(lock, [this] { return given_up_ || lent_ == 0; });
 }
 
 Result<Block> BlockQueue::next() {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -54,12 +55,10 @@ class BlockQueue {
   std::optional<BlockBuffer> take(const std::stop_token& hurry = {});
   void put(Block block);
   void fail_with(Error why);
-  // Waits until a block can be lent without running far ahead. False: it is not to be, since somebody hurries
-  // or no more is wanted.
+  // Waits until a block can be lent: one that is used, and one that waits. False: it is not to be, since
+  // somebody hurries or no more is wanted.
   bool may_lend(const std::stop_token& hurry);
-  // Waits until no lent block is used any more. Once somebody hurries, that is only the one in use: those
-  // that wait for it are copied.
-  void take_back(const std::stop_token& hurry);
+  void take_back();  // waits until no lent block is used any more
 
   // ---- who uses ----
 
@@ -69,8 +68,6 @@ class BlockQueue {
   void give_up();  // no more is wanted
 
  private:
-  void copy_lent();
-
   std::mutex mutex_;
   std::condition_variable filled_;
   std::condition_variable_any recycled_;
@@ -86,7 +83,13 @@ class BlockQueue {
 class BlockStream {
  public:
   explicit BlockStream(std::function<void(BlockQueue&)> fill)
-      : thread_([this, fill = std::move(fill)] { fill(queue_); }) {}
+      : thread_([this, fill = std::move(fill)] {
+          try {
+            fill(queue_);
+          } catch (const std::exception& error) {
+            queue_.fail_with({ExitCode::kGaveUp, error.what(), {}});
+          }
+        }) {}
   ~BlockStream() {
     queue_.give_up();
     thread_.join();

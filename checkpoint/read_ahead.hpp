@@ -52,6 +52,7 @@ class ReadAhead {
 
  private:
   void run(BlockQueue& queue);
+  void make_blocks(BlockQueue& queue);
   // What of a piece can be written from where it lies, from `begin` of the file on; none if it must be
   // copied.
   std::span<const std::byte> lendable(const Piece& piece, std::uint64_t begin) const;

@@ -68,12 +68,13 @@ bool Coordinator::is_committed(std::uint64_t step) const {
 
 void Coordinator::replay(const TrainerState& state) {
   if (state.writing) shard_begun(*state.writing);
-  for (const ShardWritten& shard : state.written)
-    shard_reported(shard.generation, shard.step, shard.trainer, &shard, "");
+  // First: nothing that was made of a spoilt state is to be committed.
   for (const ShardFailed& shard : state.failed) {
     if (shard.changed) state_changed(shard);
     shard_reported(shard.generation, shard.step, shard.trainer, nullptr, shard.why);
   }
+  for (const ShardWritten& shard : state.written)
+    shard_reported(shard.generation, shard.step, shard.trainer, &shard, "");
 }
 
 // Whether nobody writes into it any more: only then it may be committed or removed. Whoever has parked, or is

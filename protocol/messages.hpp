@@ -242,7 +242,7 @@ struct TrainerState {
   std::optional<Parked> parked;  // its last word about that generation
   TrainerBeat beat;
   std::vector<ShardWritten> written;  // of its newest checkpoint, which may not be committed yet
-  std::vector<ShardFailed> failed;
+  std::vector<ShardFailed> failed;    // its newest, and those whose state has changed in memory
   std::optional<ShardBegun> writing;  // begun, and not finished
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainerState, ready, started, parked, beat, written, failed, writing)

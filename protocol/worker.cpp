@@ -106,6 +106,8 @@ void Worker::handle(const OrderedForTrainer& event) {
     state.started = *start;
     beat_ = beat_among(start->members.size());
     state.parked.reset();
+    if (start->sources.empty())  // all go back: what was made of a spoilt state is gone
+      std::erase_if(state.failed, [start](const ShardFailed& failed) { return failed.step > start->step; });
   }
   if (std::holds_alternative<Quit>(event.order.message)) slots_[found->second.slot].done = true;
   emit(PassOn{event.order.trainer, event.order.message});
@@ -141,6 +143,9 @@ void Worker::handle(const OwnTrainerSaid& event) {
   if (!std::holds_alternative<TrainerBeat>(event.message)) report(event.message);
 }
 
+// A state that has changed in memory spoils whatever is made of it: that is remembered.
+bool is_of_storage(const ShardFailed& failed) { return !failed.changed; }
+
 void Worker::remember(Trainer& trainer, const FromTrainer& message) {
   TrainerState& state = trainer.state;
   if (const auto* ready = std::get_if<TrainerReady>(&message)) {
@@ -158,10 +163,11 @@ void Worker::remember(Trainer& trainer, const FromTrainer& message) {
   } else if (const auto* written = std::get_if<ShardWritten>(&message)) {
     state.writing.reset();
     state.written = {*written};
-    state.failed.clear();
+    std::erase_if(state.failed, is_of_storage);
   } else if (const auto* failed = std::get_if<ShardFailed>(&message)) {
     state.writing.reset();
-    state.failed = {*failed};
+    std::erase_if(state.failed, is_of_storage);
+    state.failed.push_back(*failed);
     state.written.clear();
   }
 }

@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <exception>
-#include <system_error>
 #include <utility>
 
 #include "base/log.hpp"
@@ -23,21 +22,23 @@ void CheckpointWriter::begin(const Shard& shard, checkpoint::State state, checkp
                              const Arenas& arenas, bool parks) {
   finish();
   link_.send(protocol::ShardBegun{shard.generation, link_.trainer(), shard.step, parks});
+  shard_ = shard;
   check_.reset();
-  if (!parks && !arenas.empty()) {  // else no update will look at it
-    check_ = std::make_shared<PartCheck>(
-        state, checkpoint::part_of(checkpoint::spec_of(state), shard.ranks, shard.rank), chunks, arenas);
-  }
   {
     const std::scoped_lock lock(mutex_);
     busy_ = writes_ = reads_ = true;
+    told_changed_ = false;
     hurry_ = std::stop_source();
   }
-  Source source{std::move(state), std::move(chunks), hurry_.get_token(), check_};
   try {
+    if (!parks && !arenas.empty()) {  // else no update will look at it
+      check_ = std::make_shared<PartCheck>(
+          state, checkpoint::part_of(checkpoint::spec_of(state), shard.ranks, shard.rank), chunks, arenas);
+    }
+    Source source{std::move(state), std::move(chunks), hurry_.get_token(), check_};
     thread_ = std::jthread([this, shard, source = std::move(source)] { write(shard, source); });
-  } catch (const std::system_error& error) {
-    report(shard, fail(str("no thread to write a checkpoint with: ", error.what())));
+  } catch (const std::exception& error) {  // no memory, no thread: training can go on
+    report(shard, fail(str("the shard of step ", shard.step, " could not be written: ", error.what())));
   }
 }
 
@@ -76,15 +77,17 @@ Result<ShardWritten> CheckpointWriter::save(const Shard& shard, const Source& so
 }
 
 void CheckpointWriter::report(const Shard& shard, const Result<ShardWritten>& saved) {
+  const bool changed = !saved && checkpoint::is_changed_state(saved.error());
   if (saved) {
     link_.send(*saved);
   } else {
     log_warning(saved.error().line());
-    link_.send(protocol::ShardFailed{shard.generation, link_.trainer(), shard.step, saved.error().line(),
-                                     checkpoint::is_changed_state(saved.error())});
+    link_.send(
+        protocol::ShardFailed{shard.generation, link_.trainer(), shard.step, saved.error().line(), changed});
   }
   const std::scoped_lock lock(mutex_);
   busy_ = writes_ = reads_ = false;
+  told_changed_ = changed;
   changed_.notify_all();
 }
 
@@ -114,7 +117,22 @@ void CheckpointWriter::release_to_update(std::uint64_t step) {
 }
 
 void CheckpointWriter::before_change(std::size_t first, std::size_t bytes) {
-  if (check_) check_->before_change(first, bytes);
+  if (!check_) return;
+  check_->before_change(first, bytes);
+  tell_if_changed();
+}
+
+// Before anything is made of such a state, and also where the write fails, or has failed.
+void CheckpointWriter::tell_if_changed() {
+  if (!check_->differs()) return;
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !busy_; });
+    if (std::exchange(told_changed_, true)) return;
+  }
+  const std::string line = str("the state of step ", shard_.step, " has changed since it was hashed");
+  log_warning(line);
+  link_.send(protocol::ShardFailed{shard_.generation, link_.trainer(), shard_.step, line, true});
 }
 
 void CheckpointWriter::expect_no_update() {
@@ -123,14 +141,20 @@ void CheckpointWriter::expect_no_update() {
 
 void CheckpointWriter::release(std::uint64_t step) {
   release_to_update(step);
-  if (check_) check_->look_at_rest();
+  look_at_rest();
+}
+
+void CheckpointWriter::look_at_rest() {
+  if (!check_) return;
+  check_->look_at_rest();
+  tell_if_changed();
 }
 
 void CheckpointWriter::finish() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !reads_; });
   lock.unlock();
-  if (check_) check_->look_at_rest();
+  look_at_rest();
   lock.lock();
   changed_.wait(lock, [this] { return !busy_; });
 }

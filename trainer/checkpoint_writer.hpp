@@ -38,8 +38,9 @@ class CheckpointWriter {
   void begin(const Shard& shard, checkpoint::State state, checkpoint::ChunkHashes chunks,
              const Arenas& arenas, bool parks);
   bool busy() const;  // it writes
-  // As long as it takes to copy what has not been written, which nothing can cut short: meanwhile a trainer
-  // that holds `step` says that it writes.
+  // As long as it takes to copy what has not been written, and to write what is being written from where it
+  // lies (8 MiB at most), which nothing can cut short: meanwhile a trainer that holds `step` says that it
+  // writes. Where the state is not what was hashed, that is told first.
   void release(std::uint64_t step);
   // The same for an update, which says what it is about to change while checks() is true.
   void release_to_update(std::uint64_t step);
@@ -61,14 +62,18 @@ class CheckpointWriter {
   void report(const Shard& shard, const Result<protocol::ShardWritten>& saved);
   void no_longer_reads();
   void no_longer_writes();
+  void look_at_rest();
+  void tell_if_changed();
 
   Link& link_;
   const std::filesystem::path run_dir_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  bool busy_ = false, writes_ = false, reads_ = false;  // guarded by mutex_
+  bool busy_ = false, writes_ = false, reads_ = false;  // guarded by mutex_, as the next one
+  bool told_changed_ = false;                           // of the last shard's state
   std::stop_source hurry_;                              // of the last shard; guarded by mutex_
-  std::shared_ptr<PartCheck> check_;                    // of the last shard
+  Shard shard_;                                         // the last
+  std::shared_ptr<PartCheck> check_;                    // of it
   std::jthread thread_;                                 // of the last shard; last: it uses all of the above
 };
 

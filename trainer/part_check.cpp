@@ -20,19 +20,13 @@ PartCheck::PartCheck(const checkpoint::State& state, const std::vector<checkpoin
   std::ranges::stable_sort(chunks_, {}, &Chunk::begin);
 }
 
-// One at a time, so that an update need not wait for the whole of what somebody else looks at.
 void PartCheck::look_until(std::size_t begin) {
-  for (bool more = true; more;) {
-    const std::lock_guard lock(mutex_);
-    const auto due = [&] { return !is_done() && chunks_[looked_at_].begin < begin; };
-    if (due()) {
-      const Chunk& chunk = chunks_[looked_at_];
-      alike_ = alike_ && hash128(chunk.bytes) == chunk.hash;
-      ++looked_at_;
-      if (is_done()) done_.notify_all();
-    }
-    more = due();
+  const std::lock_guard lock(mutex_);
+  for (; !is_done() && chunks_[looked_at_].begin < begin; ++looked_at_) {
+    const Chunk& chunk = chunks_[looked_at_];
+    alike_ = alike_ && hash128(chunk.bytes) == chunk.hash;
   }
+  if (is_done() || !alike_) done_.notify_all();
 }
 
 void PartCheck::before_change(std::size_t first, std::size_t bytes) { look_until(first + bytes); }
@@ -50,14 +44,19 @@ bool PartCheck::done() const {
   return is_done();
 }
 
+bool PartCheck::differs() const {
+  const std::lock_guard lock(mutex_);
+  return !alike_;
+}
+
 bool PartCheck::alike(std::chrono::milliseconds patience) {
   {
     std::unique_lock lock(mutex_);
-    done_.wait_for(lock, patience, [this] { return is_done() || !expects_update_; });
+    done_.wait_for(lock, patience, [this] { return is_done() || !alike_ || !expects_update_; });
+    if (!alike_) return false;
   }
   look_at_rest();
-  const std::lock_guard lock(mutex_);
-  return alike_;
+  return !differs();
 }
 
 }  // namespace rekindle::trainer

@@ -27,6 +27,7 @@ class PartCheck {
   // All that has not been looked at is.
   void look_at_rest();
   bool done() const;
+  bool differs() const;     // by what has been looked at
   void expect_no_update();  // none soon: whoever waits for the result need not wait for one
   // The result. Leaves it to the others until `patience` is over, then looks at the rest by itself.
   bool alike(std::chrono::milliseconds patience);
@@ -37,7 +38,7 @@ class PartCheck {
     std::span<const std::byte> bytes;
     Hash128 hash;
   };
-  bool is_done() const { return looked_at_ == chunks_.size(); }  // needs mutex_, as the next one
+  bool is_done() const { return looked_at_ == chunks_.size(); }  // needs mutex_
   void look_until(std::size_t begin);
 
   std::vector<Chunk> chunks_;  // in order of their beginnings

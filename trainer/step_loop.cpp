@@ -206,7 +206,7 @@ Result<StepLoop::Totals> StepLoop::step() {
   if ((totals.flags & protocol::kNonFiniteFlag) != 0 || !totals.states.alike) return totals;
 
   started = Clock::now();
-  parts_.writer.release_to_update(held_.step);
+  if (hashes_.on_the_way()) parts_.writer.release_to_update(held_.step);  // else it reads other memory
   checkpoint_ms_ += ms_since(started);
   // From here on aborts are ignored until the whole update is in.
   parts_.link.set_phase(TrainerPhase::kApplying, held_.step);

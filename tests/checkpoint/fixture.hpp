@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -31,9 +32,24 @@ class CheckpointTest : public testing::Test {
   fs::path run_dir;
 };
 
+// Every tensor begins a page, as a replica's large ones do.
+template <class T>
+struct PageAllocator {
+  using value_type = T;
+  static constexpr std::align_val_t kPage{4096};
+  T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), kPage)); }
+  void deallocate(T* memory, std::size_t) { ::operator delete(memory, kPage); }
+  friend bool operator==(const PageAllocator&, const PageAllocator&) { return true; }
+};
+
+using Storage = std::vector<std::vector<std::byte, PageAllocator<std::byte>>>;
+inline bool operator==(const std::vector<std::vector<std::byte>>& a, const Storage& b) {
+  return std::ranges::equal(a, b, [](const auto& x, const auto& y) { return std::ranges::equal(x, y); });
+}
+
 // The memory of a state, filled from `seed`.
 struct OwnedState {
-  std::vector<std::vector<std::byte>> storage;
+  Storage storage;
   State state;
 
   explicit OwnedState(const StateSpec& spec, std::uint64_t seed = 1) {
@@ -75,6 +91,12 @@ inline StateSpec small_spec() {
 inline Result<ShardEntry> write_shard(const fs::path& run_dir, const CheckpointId& id, const State& state,
                                       int shards, int shard) {
   return write_shard(run_dir, id, state, hash_chunks(state), shards, shard);
+}
+
+// The same from where the state lies, as far as its memory allows that: its owner looks at it once more.
+inline Result<ShardEntry> write_lent_shard(const fs::path& run_dir, const CheckpointId& id,
+                                           const State& state, int shards, int shard) {
+  return write_shard(run_dir, id, state, hash_chunks(state), shards, shard, {{}, {}, [] { return true; }});
 }
 
 // All shards written, not committed.

@@ -79,6 +79,21 @@ TEST_F(Adoption, RunningGeneration_TakenOverWithoutAWordToItsTrainers) {
   EXPECT_EQ(of<Commit>(say(ShardWritten{{2, 5}, "b", 20, 1, "s", "t", "d", 1}, "w2")).size(), 1U);
 }
 
+TEST_F(Adoption, StateThatChangedWhileNobodyListened_NothingLaterIsCommitted) {
+  start_.members = std::vector<Member>{{"a", {}}};
+  config_.expected_trainers = 1;
+  config_.restorable = {{"old", 10, ""}};
+  begin();
+  TrainerState spoilt = state("a", 0);
+  spoilt.failed = {ShardFailed{{2, 5}, "a", 20, "it has changed", true}};
+  spoilt.written = {ShardWritten{{2, 5}, "a", 21, 0, "s", "t", "d", 1}};
+  enters("w1", spoilt);
+  EXPECT_TRUE(of<Commit>(all_).empty());
+  const auto starts = sent<Start>(say(Parked{{2, 5}, "a", true, 22, ParkReason::kAborted, -1, {}, ""}, "w1"));
+  ASSERT_EQ(starts.size(), 1U);
+  EXPECT_EQ(starts[0].second.restore, "old");
+}
+
 TEST_F(Adoption, AbsentMember_WaitedForThenLost) {
   begin();
   enters("w1", state("a", 0));

@@ -104,6 +104,38 @@ TEST_F(WorkerTest, NewCoordinator_ToldTheGenerationWhatWasParkedAndTheShards) {
   EXPECT_EQ(told.trainers[0].written.at(0).step, 7U);
 }
 
+// What is made of a spoilt state must not be committed by a coordinator that had not heard of it.
+TEST_F(WorkerTest, StateThatChangedInMemory_ToldUntilTheRunHasGoneBack) {
+  meet(1);
+  ready();
+  const auto failed = [&](std::uint64_t step, bool changed) {
+    feed(OwnTrainerSaid{trainer_, ShardFailed{{1, 1}, trainer_, step, "why", changed}});
+  };
+  failed(10, true);
+  failed(11, false);
+  feed(OwnTrainerSaid{trainer_, ShardWritten{{1, 1}, trainer_, 12, 0, "s", "t", "d", 1}});
+  feed(Disconnected{1});
+  const auto told = meet(2).trainers.at(0);
+  ASSERT_EQ(told.failed.size(), 1U);
+  EXPECT_EQ(told.failed[0].step, 10U);
+  EXPECT_EQ(told.written.at(0).step, 12U);
+
+  Start start;
+  start.generation = {2, 1};
+  start.step = 12;
+  start.sources = {0};
+  start.members = std::vector<Member>{{trainer_, {}}};
+  order(2, start);
+  feed(Disconnected{2});
+  EXPECT_EQ(meet(3).trainers.at(0).failed.size(), 1U);  // it goes on with it
+  start.generation = {3, 1};
+  start.sources.clear();
+  start.step = 4;
+  order(3, start);
+  feed(Disconnected{3});
+  EXPECT_TRUE(meet(4).trainers.at(0).failed.empty());
+}
+
 TEST_F(WorkerTest, ParkedInAnOlderGeneration_IsNoWordAboutTheNewer) {
   meet(1);
   ready();

@@ -140,14 +140,36 @@ TEST_F(CheckpointWriterTest, StateThatIsNotWhatWasHashed_IsSaidAndNotWritten) {
       writer_->begin({{1, 2}, 7, 1, 0}, state(), chunks, arenas(), false);
       await_file();
       *changed ^= std::byte{1};
-      if (updated) update();
-      writer_->finish();
+      if (updated) {
+        update();
+      } else {
+        writer_->release(7);
+      }
       EXPECT_TRUE(std::holds_alternative<protocol::ShardBegun>(heard()));
       const FromTrainer last = heard();
       ASSERT_TRUE(std::holds_alternative<protocol::ShardFailed>(last));
       EXPECT_TRUE(std::get<protocol::ShardFailed>(last).changed);
       EXPECT_TRUE(fs::is_empty(checkpoint::directory_of(run_dir(), {7, 1, 2})));
     }
+  }
+}
+
+// The write fails before the update looks, or after: what is made of such a state must not be committed.
+TEST_F(CheckpointWriterTest, StateThatIsNotWhatWasHashed_IsSaidThoughTheWriteFails) {
+  ASSERT_TRUE(make_directories(run_dir()));
+  ASSERT_TRUE(replace_file(run_dir() / "checkpoints", "in the way"));
+  checkpoint::ChunkHashes chunks = hash_chunks(state());
+  chunks.back().low ^= 1;
+  for (const bool writes_first : {false, true}) {
+    writer_->begin({{1, 2}, 7, 1, 0}, state(), chunks, arenas(), false);
+    if (writes_first) await_file();
+    update();
+    EXPECT_TRUE(std::holds_alternative<protocol::ShardBegun>(heard()));
+    bool changed = false;
+    for (int messages = 0; messages < 2 && !changed; ++messages)
+      changed = std::get<protocol::ShardFailed>(heard()).changed;
+    EXPECT_TRUE(changed);
+    fill(1);
   }
 }
 
