@@ -76,7 +76,7 @@ struct Reading {
 // Writes shard `shard` of `shards` into run_dir/checkpoints/ID/, durable and under its final name on return.
 // Leaves nothing under the final name on failure. Fails when the bytes that it writes are not those that
 // `chunks` are the hashes of. Once hurried, it has read the state in the time of a copy, however slow the
-// storage is; if it writes from where the state lies, in the time of one write of 8 MiB.
+// storage is; if it writes from where the state lies, after 8 MiB have been written.
 Result<ShardEntry> write_shard(const fs::path& run_dir, const CheckpointId& id, const State& state,
                                const ChunkHashes& chunks, int shards, int shard, const Reading& reading = {});
 // Whether write_shard() failed because the state in memory is not what it was when it was hashed.

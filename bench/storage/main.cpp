@@ -6,12 +6,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <new>
 #include <span>
 #include <thread>
 #include <vector>
@@ -50,9 +52,29 @@ double timed(int threads, const std::function<Status(int)>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
 }
 
+// What a disk likes best, and what a trainer's state lies in.
+class HugePages {
+ public:
+  explicit HugePages(std::size_t bytes)
+      : size_(bytes),
+        bytes_(static_cast<std::byte*>(std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage))) {
+    if (!bytes_) throw std::bad_alloc();
+    ::madvise(bytes_.get(), bytes, MADV_HUGEPAGE);
+  }
+  std::span<std::byte> span() { return {bytes_.get(), size_}; }
+
+ private:
+  static constexpr std::size_t kPage = std::size_t{2} << 20;
+  struct Free {
+    void operator()(std::byte* bytes) const { std::free(bytes); }
+  };
+  std::size_t size_;
+  std::unique_ptr<std::byte, Free> bytes_;
+};
+
 // As VGG11's: two large layers, twice.
 struct OwnedState {
-  std::vector<std::vector<float>> storage;
+  std::vector<HugePages> storage;
   State state;
 
   explicit OwnedState(double gigabytes) {
@@ -61,14 +83,13 @@ struct OwnedState {
       add(str(prefix, "classifier.0.weight"), {rows, 25088});
       add(str(prefix, "classifier.3.weight"), {rows, 4096});
     }
-    for (std::size_t i = 0; i < storage.size(); ++i)
-      state[i].bytes = std::as_writable_bytes(std::span(storage[i]));
   }
   void add(const std::string& name, std::vector<std::int64_t> shape) {
     checkpoint::TensorSpec spec{name, checkpoint::Dtype::kFloat32, std::move(shape), {}};
-    auto& floats = storage.emplace_back(spec.bytes() / sizeof(float));
-    for (std::size_t i = 0; i < floats.size(); ++i) floats[i] = static_cast<float>(i * 2654435761U >> 8);
-    state.push_back({std::move(spec), {}});
+    const std::span<std::byte> bytes = storage.emplace_back(spec.bytes()).span();
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      bytes[i] = static_cast<std::byte>(static_cast<std::uint32_t>(i) * 2654435761U >> 24);
+    state.push_back({std::move(spec), bytes});
   }
 };
 
@@ -80,35 +101,22 @@ Fd open_file(const fs::path& path, int flags) {
   return fd;
 }
 
-// What a disk likes best: large writes from huge pages.
-class RawBlock {
- public:
-  RawBlock() { ::madvise(bytes_.get(), kBytes, MADV_HUGEPAGE); }
-  static constexpr std::size_t kBytes = std::size_t{4} << 20;
-  std::span<std::byte> span() { return {bytes_.get(), kBytes}; }
-
- private:
-  static constexpr std::size_t kAlignment = std::size_t{2} << 20;
-  struct Free {
-    void operator()(std::byte* bytes) const { std::free(bytes); }
-  };
-  std::unique_ptr<std::byte, Free> bytes_{static_cast<std::byte*>(std::aligned_alloc(kAlignment, kBytes))};
-};
+constexpr std::size_t kRawBytes = std::size_t{4} << 20;
 
 Status write_raw(const fs::path& path, std::size_t bytes) {
-  RawBlock block;
+  HugePages block(kRawBytes);
   std::ranges::fill(block.span(), std::byte{0x5a});
-  Fd fd = open_file(path, kDirect | O_WRONLY | O_CREAT | O_TRUNC);
-  for (std::size_t at = 0; at < bytes; at += RawBlock::kBytes)
+  Fd fd = open_file(path, kDirect | O_WRONLY | O_CREAT | O_EXCL);
+  for (std::size_t at = 0; at < bytes; at += kRawBytes)
     REKINDLE_CHECK(write_all(fd.get(), path, at, block.span()));
   REKINDLE_CHECK(sync_file(fd.get(), path));
   return fd.close(path);
 }
 
 Status read_raw(const fs::path& path, std::size_t bytes) {
-  RawBlock block;
+  HugePages block(kRawBytes);
   const Fd fd = open_file(path, kDirect | O_RDONLY);
-  for (std::size_t at = 0; at + RawBlock::kBytes <= bytes; at += RawBlock::kBytes)
+  for (std::size_t at = 0; at + kRawBytes <= bytes; at += kRawBytes)
     REKINDLE_CHECK(read_into(fd.get(), path, at, block.span()));
   return {};
 }
@@ -125,31 +133,51 @@ class Bench {
   explicit Bench(const Sizes& sizes)
       : sizes_(sizes), owned_(sizes.gigabytes), bytes_(total_bytes(spec_of(owned_.state))) {}
 
+  // Every file is new, and all are removed, and the disk told of it, before the next round begins. The order
+  // changes from round to round.
   void run(const fs::path& root) {
     const fs::path raw = root / "raw";
-    fs::create_directories(raw);
     const auto raw_file = [&raw](int i) { return raw / std::to_string(i); };
     const std::size_t each = bytes_ / static_cast<std::size_t>(sizes_.threads);
     for (int round = 1; round <= sizes_.rounds; ++round) {
-      const double raw_write = timed(sizes_.threads, [&](int i) { return write_raw(raw_file(i), each); });
-      const checkpoint::CheckpointId id{static_cast<std::uint64_t>(round), 1, 1};
-      const double write = this->write(root, id);
-      const double raw_read = timed(sizes_.threads, [&](int i) { return read_raw(raw_file(i), each); });
-      const double read = this->read(checkpoint::directory_of(root, id));
+      fs::create_directories(raw);
+      const auto step = static_cast<std::uint64_t>(round);
+      const checkpoint::CheckpointId lent_id{step, 1, 1}, copied_id{step, 1, 2};
+      double raw_write = 0, lent = 0, copied = 0;
+      const std::array<std::function<void()>, 3> writes = {
+          [&] { raw_write = timed(sizes_.threads, [&](int i) { return write_raw(raw_file(i), each); }); },
+          [&] { lent = write(root, lent_id, true); }, [&] { copied = write(root, copied_id, false); }};
+      for (std::size_t i = 0; i < writes.size(); ++i)
+        writes[(i + static_cast<std::size_t>(round)) % writes.size()]();
+      double raw_read = 0, read = 0;
+      const auto read_all = [&] {
+        raw_read = timed(sizes_.threads, [&](int i) { return read_raw(raw_file(i), each); });
+      };
+      if (round % 2 == 0) read_all();
+      read = this->read(checkpoint::directory_of(root, lent_id));
+      if (round % 2 != 0) read_all();
       std::printf(
-          "round %d: write %.2f GB/s, raw %.2f GB/s: %.0f %%; read %.2f GB/s, raw %.2f GB/s: %.0f %%\n",
-          round, rate(write), rate(raw_write), 100 * raw_write / write, rate(read), rate(raw_read),
-          100 * raw_read / read);
+          "round %d: raw write %.2f GB/s; from where it lies %.2f GB/s: %.0f %%; copied and hashed %.2f "
+          "GB/s: "
+          "%.0f %%; raw read %.2f GB/s; restore %.2f GB/s: %.0f %%\n",
+          round, rate(raw_write), rate(lent), 100 * raw_write / lent, rate(copied), 100 * raw_write / copied,
+          rate(raw_read), rate(read), 100 * raw_read / read);
       std::fflush(stdout);
-      need(checkpoint::discard(root, id));
+      need(checkpoint::discard(root, lent_id));
+      need(checkpoint::discard(root, copied_id));
+      fs::remove_all(raw);
+      ::sync();
     }
   }
 
  private:
   double rate(double seconds) const { return static_cast<double>(bytes_) / 1e9 / seconds; }
 
-  // The commit too; the hashes are there already, as in training.
-  double write(const fs::path& root, const checkpoint::CheckpointId& id) {
+  // The commit too; the hashes are there already, as in training. `lent`: without the second look at the
+  // state, which is an update's.
+  double write(const fs::path& root, const checkpoint::CheckpointId& id, bool lent) {
+    checkpoint::Reading reading;
+    if (lent) reading.still_as_hashed = [] { return true; };
     checkpoint::Manifest manifest;
     manifest.id = id;
     manifest.identity = manifest.fingerprint = "{}";
@@ -158,9 +186,9 @@ class Bench {
     manifest.shards.resize(static_cast<std::size_t>(sizes_.threads));
     const auto began = std::chrono::steady_clock::now();
     timed(sizes_.threads, [&](int i) -> Status {
-      REKINDLE_TRY(
-          manifest.shards[static_cast<std::size_t>(i)],
-          checkpoint::write_shard(root, id, owned_.state, manifest.contents.chunks, sizes_.threads, i));
+      REKINDLE_TRY(manifest.shards[static_cast<std::size_t>(i)],
+                   checkpoint::write_shard(root, id, owned_.state, manifest.contents.chunks, sizes_.threads,
+                                           i, reading));
       return {};
     });
     need(checkpoint::commit(root, manifest));

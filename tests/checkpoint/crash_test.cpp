@@ -36,7 +36,10 @@ TEST_F(Crash, UnfinishedFiles_AreNoCheckpointAndAreSwept) {
 
 // A writer that commits checkpoint after checkpoint is killed at any moment: whatever is listed is whole.
 TEST_F(Crash, KilledWriter_WhatIsListedIsWhole) {
-  const OwnedState owned(mixed_spec());
+  // Each step has another one than those beside it.
+  std::vector<OwnedState> states;
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) states.emplace_back(mixed_spec(), seed);
+  const auto state_of = [&states](std::uint64_t step) -> const OwnedState& { return states[step % 3]; };
   std::uint64_t step = 0;
   Rng rng(stream_key(static_cast<std::uint64_t>(::getpid()), Draws::kOrder));
   for (std::size_t round = 0; round < 10; ++round) {
@@ -44,7 +47,7 @@ TEST_F(Crash, KilledWriter_WhatIsListedIsWhole) {
     ASSERT_GE(child, 0);
     if (child == 0) {
       for (;; ++step) {
-        write_checkpoint(run_dir, {step, 1, round}, owned.state, 2);
+        write_checkpoint(run_dir, {step, 1, round}, state_of(step).state, 2);
         if (!sweep(run_dir, 2, {step, 1, round})) ::_exit(1);
       }
     }
@@ -63,12 +66,12 @@ TEST_F(Crash, KilledWriter_WhatIsListedIsWhole) {
     for (const CheckpointId& id : ids) {
       const auto loaded = load(directory_of(run_dir, id));
       ASSERT_TRUE(loaded) << loaded.error().line();
-      EXPECT_EQ(loaded->storage, owned.storage);
+      EXPECT_EQ(loaded->storage, state_of(id.step).storage);
     }
     step = ids.front().step + 1;
   }
   // What the last one left of a later step is swept once the run has gone past it.
-  write_checkpoint(run_dir, {step + 1, 2, 1}, owned.state, 2);
+  write_checkpoint(run_dir, {step + 1, 2, 1}, state_of(step + 1).state, 2);
   ASSERT_TRUE(sweep(run_dir, 1, {step + 1, 2, 1}));
   EXPECT_EQ(files_in(run_dir / "checkpoints").size(), 1U);
 }

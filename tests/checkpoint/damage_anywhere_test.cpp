@@ -74,6 +74,18 @@ TEST_F(DamageAnywhere, ABitFlippedAtAThousandPlacesOfEachFile_IsFound) {
   });
 }
 
+// Nothing restores through it, whatever it says.
+TEST_F(DamageAnywhere, ABitFlippedAtAThousandPlacesOfTheWholeTensorsFile_ChangesNothing) {
+  const fs::path path = directory / "whole.h5";
+  std::string text = *read_text(path);
+  for (int i = 0; i < 1000; ++i) {
+    text[rng.below(text.size())] ^= static_cast<char>(1U << rng.below(8));
+    write(path, text);
+    ASSERT_FALSE(is_found());
+    ASSERT_FALSE(HasFailure());
+  }
+}
+
 // What storage does beside flipping bits: lost and misdirected writes, remains of other files.
 TEST_F(DamageAnywhere, APieceOfAFileThatIsZerosGarbageOrFromElsewhere_IsFound) {
   damage_each_file(500, [this](std::string& text) {

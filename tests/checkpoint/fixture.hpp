@@ -99,7 +99,7 @@ inline Result<ShardEntry> write_lent_shard(const fs::path& run_dir, const Checkp
   return write_shard(run_dir, id, state, hash_chunks(state), shards, shard, {{}, {}, [] { return true; }});
 }
 
-// All shards written, not committed.
+// All shards written, in both ways, not committed.
 inline Manifest write_shards(const fs::path& run_dir, const CheckpointId& id, const State& state,
                              int shards) {
   Manifest manifest;
@@ -110,7 +110,8 @@ inline Manifest write_shards(const fs::path& run_dir, const CheckpointId& id, co
   manifest.created = "2031-02-03T04:05:06Z";
   manifest.contents = {spec_of(state), hash_chunks(state)};
   for (int shard = 0; shard < shards; ++shard) {
-    auto entry = write_shard(run_dir, id, state, shards, shard);
+    auto entry = shard % 2 == 0 ? write_lent_shard(run_dir, id, state, shards, shard)
+                                : write_shard(run_dir, id, state, shards, shard);
     if (!entry) ADD_FAILURE() << entry.error().line();
     if (entry) manifest.shards.push_back(*entry);
   }

@@ -254,6 +254,11 @@ TEST_F(Interchange, AReaderInAnotherLanguage_LoadsCheckpointsAndFindsDamage) {
   EXPECT_EQ(whole.exit_code, 0) << whole.err;
   EXPECT_NE(whole.out.find("ok: step 3, "), std::string::npos) << whole.out;
   EXPECT_NE(whole.out.find("digest " + digest), std::string::npos) << whole.out;
+  // And h5py sees the same tensors: their rows in the shards, and all of them in whole.h5.
+  Program h5py(
+      {"/usr/bin/env", interpreter, fs::path(REKINDLE_SOURCE) / "tests/oracle/check_shard.py", saved});
+  const Outcome seen = h5py.wait();
+  EXPECT_EQ(seen.exit_code, 0) << seen.out << seen.err;
   // A byte of a tensor; what is between tensors matters to no such reader.
   const auto manifest = checkpoint::read_manifest(saved);
   ASSERT_TRUE(manifest);

@@ -121,6 +121,16 @@ TEST_F(CheckpointWriterTest, StateThatChangesAfterItsRelease_IsWrittenAsItWas) {
   }
 }
 
+TEST_F(CheckpointWriterTest, AnotherThatBeginsMeanwhile_WaitsForTheFirst) {
+  for (const std::uint64_t step : {7, 8})
+    writer_->begin({{1, 2}, step, 1, 0}, state(), hash_chunks(state()), arenas(), false);
+  writer_->finish();
+  for (const std::uint64_t step : {7, 8}) {
+    EXPECT_EQ(std::get<protocol::ShardBegun>(heard()).step, step);
+    EXPECT_EQ(std::get<protocol::ShardWritten>(heard()).step, step);
+  }
+}
+
 TEST_F(CheckpointWriterTest, StateThatNoUpdateChanges_IsWrittenAllTheSame) {
   enum class Then { kFinished, kNoneExpected, kNoneComes };
   for (const Then then : {Then::kFinished, Then::kNoneExpected, Then::kNoneComes}) {
