@@ -42,8 +42,8 @@ double ms_since(Clock::time_point start) {
 
 }  // namespace
 
-StepLoop::StepLoop(Parts parts, const protocol::Start& start, exchange::Exchange& exchange)
-    : parts_(std::move(parts)),
+StepLoop::StepLoop(const Parts& parts, const protocol::Start& start, exchange::Exchange& exchange)
+    : parts_(parts),
       job_(parts_.job),
       start_(start),
       exchange_(exchange),

@@ -39,7 +39,7 @@ struct Parts {
 
 class StepLoop {
  public:
-  StepLoop(Parts parts, const protocol::Start& start, exchange::Exchange& exchange);
+  StepLoop(const Parts& parts, const protocol::Start& start, exchange::Exchange& exchange);
 
   // Trains until the end, a cut, an abort or a failure; says why it parked.
   protocol::Parked run();

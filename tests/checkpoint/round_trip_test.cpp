@@ -192,6 +192,7 @@ TEST_F(RoundTrip, ShardsWrittenByThreadsAtOnce_AreRight) {
   std::vector<std::optional<Result<ShardEntry>>> entries(kShards);
   {
     std::vector<std::jthread> writers;
+    writers.reserve(kShards);
     for (int shard = 0; shard < kShards; ++shard) {
       writers.emplace_back([&, shard] {
         entries[static_cast<std::size_t>(shard)] = write_shard(run_dir, id, owned.state, kShards, shard);
