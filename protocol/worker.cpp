@@ -20,6 +20,9 @@ bool worth_keeping(const FromTrainer& message) {
   return std::holds_alternative<StepDone>(message) || std::holds_alternative<StepsDone>(message) ||
          std::holds_alternative<Evaluated>(message);
 }
+// A state that has changed in memory spoils whatever is made of it: that is remembered.
+bool is_of_storage(const ShardFailed& failed) { return !failed.changed; }
+
 }  // namespace
 
 Worker::Worker(WorkerConfig config, Time now)
@@ -142,9 +145,6 @@ void Worker::handle(const OwnTrainerSaid& event) {
   // Beats go up together, once in a while.
   if (!std::holds_alternative<TrainerBeat>(event.message)) report(event.message);
 }
-
-// A state that has changed in memory spoils whatever is made of it: that is remembered.
-bool is_of_storage(const ShardFailed& failed) { return !failed.changed; }
 
 void Worker::remember(Trainer& trainer, const FromTrainer& message) {
   TrainerState& state = trainer.state;

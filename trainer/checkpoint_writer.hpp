@@ -54,8 +54,7 @@ class CheckpointWriter {
     checkpoint::State state;
     checkpoint::ChunkHashes chunks;
     std::stop_token hurry;
-    std::shared_ptr<PartCheck>
-        check;  // of what is written from where it lies; none: it is copied, and hashed
+    std::shared_ptr<PartCheck> check;  // none: the state is copied, and hashed then
   };
   void write(const Shard& shard, const Source& source);
   Result<protocol::ShardWritten> save(const Shard& shard, const Source& source);

@@ -157,9 +157,8 @@ class Bench {
       read = this->read(checkpoint::directory_of(root, lent_id));
       if (round % 2 != 0) read_all();
       std::printf(
-          "round %d: raw write %.2f GB/s; from where it lies %.2f GB/s: %.0f %%; copied and hashed %.2f "
-          "GB/s: "
-          "%.0f %%; raw read %.2f GB/s; restore %.2f GB/s: %.0f %%\n",
+          "round %d: raw write %.2f GB/s; from where it lies %.2f GB/s: %.0f %%; "
+          "copied and hashed %.2f GB/s: %.0f %%; raw read %.2f GB/s; restore %.2f GB/s: %.0f %%\n",
           round, rate(raw_write), rate(lent), 100 * raw_write / lent, rate(copied), 100 * raw_write / copied,
           rate(raw_read), rate(read), 100 * raw_read / read);
       std::fflush(stdout);

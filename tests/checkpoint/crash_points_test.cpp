@@ -36,8 +36,7 @@ Status write_and_commit(const fs::path& run, const CheckpointId& id) {
   Manifest manifest{id, state_digest(id.step, state).hex(),   "{}", "{}",
                     "", {spec_of(state), hash_chunks(state)}, {}};
   for (int shard = 0; shard < kShards; ++shard) {
-    const auto write = shard % 2 == 0 ? write_lent_shard : write_copied_shard;
-    REKINDLE_TRY(ShardEntry entry, write(run, id, state, kShards, shard));
+    REKINDLE_TRY(ShardEntry entry, write_shard_either_way(run, id, state, kShards, shard));
     manifest.shards.push_back(std::move(entry));
   }
   return commit(run, manifest);

@@ -99,6 +99,13 @@ inline Result<ShardEntry> write_lent_shard(const fs::path& run_dir, const Checkp
   return write_shard(run_dir, id, state, hash_chunks(state), shards, shard, {{}, {}, [] { return true; }});
 }
 
+// Shards in turns from where the state lies and copied.
+inline Result<ShardEntry> write_shard_either_way(const fs::path& run_dir, const CheckpointId& id,
+                                                 const State& state, int shards, int shard) {
+  return shard % 2 == 0 ? write_lent_shard(run_dir, id, state, shards, shard)
+                        : write_shard(run_dir, id, state, shards, shard);
+}
+
 // All shards written, in both ways, not committed.
 inline Manifest write_shards(const fs::path& run_dir, const CheckpointId& id, const State& state,
                              int shards) {
@@ -110,8 +117,7 @@ inline Manifest write_shards(const fs::path& run_dir, const CheckpointId& id, co
   manifest.created = "2031-02-03T04:05:06Z";
   manifest.contents = {spec_of(state), hash_chunks(state)};
   for (int shard = 0; shard < shards; ++shard) {
-    auto entry = shard % 2 == 0 ? write_lent_shard(run_dir, id, state, shards, shard)
-                                : write_shard(run_dir, id, state, shards, shard);
+    auto entry = write_shard_either_way(run_dir, id, state, shards, shard);
     if (!entry) ADD_FAILURE() << entry.error().line();
     if (entry) manifest.shards.push_back(*entry);
   }

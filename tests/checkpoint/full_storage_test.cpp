@@ -12,8 +12,7 @@ Result<Manifest> write_and_commit(const fs::path& run, const CheckpointId& id, c
   Manifest manifest{id, state_digest(id.step, state).hex(),   "{}", "{}",
                     "", {spec_of(state), hash_chunks(state)}, {}};
   for (int shard = 0; shard < kShards; ++shard) {
-    REKINDLE_TRY(ShardEntry entry, shard == 0 ? write_lent_shard(run, id, state, kShards, shard)
-                                              : write_shard(run, id, state, kShards, shard));
+    REKINDLE_TRY(ShardEntry entry, write_shard_either_way(run, id, state, kShards, shard));
     manifest.shards.push_back(std::move(entry));
   }
   REKINDLE_CHECK(commit(run, manifest));

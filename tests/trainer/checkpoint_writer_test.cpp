@@ -71,6 +71,7 @@ class CheckpointWriterTest : public ::testing::Test {
       std::ranges::fill(bytes_.subspan(first, count), std::byte{2});
     }
   }
+  // Nothing tells when it is written: the next that is said comes after the second look. CTest limits this.
   void await_file() const {
     while (writer_->busy()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
