@@ -306,6 +306,7 @@ Status StepLoop::write_checkpoint(bool parks) {
     parts_.writer.finish();
   }
   REKINDLE_CHECK(hash_state());
+  if (parks) log_info(str("the state of step ", held_.step, " is written before this trainer parks"));
   parts_.link.checkpoint_begins();
   parts_.writer.begin({start_.generation, held_.step, ranks_, rank_}, parts_.replica.state(), hashes_.all(),
                       parts_.replica.arenas(), parks);

@@ -18,12 +18,15 @@ using Rule = Survival::Rule;
 
 constexpr int kShards = 2, kKeep = 2;
 constexpr CheckpointId kOldest{10, 1, 1}, kGivenUp{15, 1, 1}, kOld{20, 1, 1}, kNew{30, 1, 2}, kNext{40, 2, 1},
-    kLater{50, 3, 1};
+    kLater{50, 3, 1}, kLarge{60, 3, 1};
+
+// Blocks that are written past the page cache.
+StateSpec large_spec() { return {{"large", Dtype::kUint8, {9, std::int64_t{1} << 19}, Role::kParameter}}; }
 
 // Each step has a state of its own.
 const OwnedState& state_of(const CheckpointId& id) {
   static std::map<std::uint64_t, OwnedState> states;
-  return states.try_emplace(id.step, small_spec(), id.step).first->second;
+  return states.try_emplace(id.step, id == kLarge ? large_spec() : small_spec(), id.step).first->second;
 }
 
 Result<ShardEntry> write_copied_shard(const fs::path& run, const CheckpointId& id, const State& state,
@@ -149,6 +152,18 @@ TEST_F(CrashPoints, PowerLostAroundTheFirstCheckpoint_ItIsThereOnceItWasPromised
   for (std::size_t operations = 0; operations <= journal.size(); ++operations) {
     ASSERT_EQ(flaw_of_disks(journal, operations, operations < journal.size() ? Ids{} : Ids{kNew}, 6, false),
               "");
+  }
+}
+
+TEST_F(CrashPoints, PowerLostWhileLargeShardsAreWritten_CommittedCheckpointsAreWhole) {
+  start_again();
+  std::optional<Shim> shim(run);
+  ASSERT_TRUE(write_and_commit(run, kLarge));
+  const Journal journal = shim->journal();
+  shim.reset();
+  const Ids before{kOldest, kOld}, after{kOld, kLarge};
+  for (std::size_t operations = 0; operations <= journal.size(); ++operations) {
+    ASSERT_EQ(flaw_of_disks(journal, operations, operations < journal.size() ? before : after, 4, false), "");
   }
 }
 
@@ -281,10 +296,26 @@ TEST_F(CrashPoints, AnyCallFailsWhereACheckpointIsCommittedAlready_ItIsNotOverwr
   }
 }
 
+// Storage may refuse to go past the page cache at any of three places.
+TEST_F(CrashPoints, NoDirectAccess_WrittenAndReadThroughThePageCache) {
+  using NoDirect = Shim::NoDirect;
+  for (const NoDirect where : {NoDirect::kAtOpen, NoDirect::kAtSwitch, NoDirect::kAtTransfer}) {
+    SCOPED_TRACE(static_cast<int>(where));
+    start_again();
+    Shim shim(run);
+    shim.refuse_direct(where);
+    const Status written = write_and_commit(run, kLarge);
+    ASSERT_TRUE(written) << written.error().line();
+    EXPECT_EQ(shim.refused_direct(), where != NoDirect::kAtSwitch);  // only readers turn it on
+    ASSERT_EQ(flaw(run, {kOldest, kOld, kLarge}), "");
+    EXPECT_EQ(shim.refused_direct(), true);
+  }
+}
+
 // Large blocks are written past the page cache, which has its own ways to fail.
 TEST_F(CrashPoints, AnyCallOfALargeShardFails_ItIsReportedOrMendedAndNothingIsLeft) {
   const CheckpointId id{5, 1, 1};
-  const OwnedState owned({{"large", Dtype::kUint8, {9, std::int64_t{1} << 19}, Role::kParameter}});
+  const OwnedState owned(large_spec());
   for (const auto write : {write_copied_shard, write_lent_shard}) {
     for (const Fault& fault : kFaults) {
       bool struck = true;

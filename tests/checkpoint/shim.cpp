@@ -76,6 +76,14 @@ void Shim::arm(const Fault& fault, std::size_t n) {
   struck_call_.clear();
 }
 
+bool Shim::refuses_direct(NoDirect where, int fd, int flags) {
+  if (no_direct_ != where || (flags & O_DIRECT) == 0) return false;
+  if (where != NoDirect::kAtOpen && file(fd) == nullptr) return false;
+  refused_direct_ = true;
+  errno = EINVAL;
+  return true;
+}
+
 // The name of a path below the directory.
 std::optional<fs::path> Shim::inside(int directory, const char* path) const {
   if (path[0] != '/' && directory != AT_FDCWD) {
@@ -128,6 +136,7 @@ long Shim::pass(Call call, const fs::path& name, const Real& real, const std::fu
 
 int Shim::open(int directory, const char* path, int flags, const Real& real) {
   const auto name = inside(directory, path);
+  if (name && refuses_direct(NoDirect::kAtOpen, -1, flags)) return -1;
   const bool creates = (flags & O_CREAT) != 0;
   long fd = -1;
   if (!name) {

@@ -39,6 +39,14 @@ class Shim {
   Shim& operator=(const Shim&) = delete;
   static Shim* active();
 
+  // Storage that knows only the page cache, and says so where a file is opened, when O_DIRECT is turned on,
+  // or not before bytes are moved.
+  enum class NoDirect { kAtOpen, kAtSwitch, kAtTransfer };
+  void refuse_direct(NoDirect where) { no_direct_ = where; }
+  bool refused_direct() const { return refused_direct_; }
+  // Whether a call on a file below the directory is refused for it; errno says why then.
+  bool refuses_direct(NoDirect where, int fd, int flags);
+
   // The n-th call from now on that `fault` can concern, 0 being the next, meets it.
   void arm(const Fault& fault, std::size_t n);
   void disarm() { fault_ = {}; }
@@ -76,6 +84,8 @@ class Shim {
   std::map<int, File> files_;  // open, below the directory
   Fault fault_;
   std::size_t until_fault_ = 0, calls_ = 0;
+  std::optional<NoDirect> no_direct_;
+  bool refused_direct_ = false;
   std::string struck_call_;
 };
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdarg>
+#include <cstdint>
 #include <cstdio>
 
 #include "shim.hpp"
@@ -19,6 +20,11 @@ using rekindle::checkpoint::Shim;
 namespace {
 
 mode_t mode_of(int flags, va_list& rest) { return (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0; }
+
+// Whether bytes may not be moved because the file is open with O_DIRECT.
+bool refuses_transfer(Shim* shim, int fd) {
+  return shim != nullptr && shim->refuses_direct(Shim::NoDirect::kAtTransfer, fd, ::fcntl(fd, F_GETFL));
+}
 
 }  // namespace
 
@@ -52,9 +58,22 @@ int close(int fd) {
   return shim == nullptr ? next(fd) : shim->close(fd, [&] { return next(fd); });
 }
 
+int fcntl(int fd, int command, ...) {
+  NEXT(fcntl);
+  va_list rest;
+  va_start(rest, command);
+  void* const argument = va_arg(rest, void*);  // of any kind, as in libc's own
+  va_end(rest);
+  Shim* shim = Shim::active();
+  const int flags = command == F_SETFL ? static_cast<int>(reinterpret_cast<std::intptr_t>(argument)) : 0;
+  if (shim != nullptr && shim->refuses_direct(Shim::NoDirect::kAtSwitch, fd, flags)) return -1;
+  return next(fd, command, argument);
+}
+
 ssize_t pwrite(int fd, const void* bytes, size_t size, off_t offset) {
   NEXT(pwrite);
   Shim* shim = Shim::active();
+  if (refuses_transfer(shim, fd)) return -1;
   if (shim == nullptr) return next(fd, bytes, size, offset);
   return shim->transfer(Shim::Call::kWrite, fd, static_cast<std::uint64_t>(offset), const_cast<void*>(bytes),
                         size, [&](std::size_t part) { return next(fd, bytes, part, offset); });
@@ -63,6 +82,7 @@ ssize_t pwrite(int fd, const void* bytes, size_t size, off_t offset) {
 ssize_t pread(int fd, void* bytes, size_t size, off_t offset) {
   NEXT(pread);
   Shim* shim = Shim::active();
+  if (refuses_transfer(shim, fd)) return -1;
   if (shim == nullptr) return next(fd, bytes, size, offset);
   return shim->transfer(Shim::Call::kRead, fd, static_cast<std::uint64_t>(offset), bytes, size,
                         [&](std::size_t part) { return next(fd, bytes, part, offset); });

@@ -1,13 +1,19 @@
 // Which checkpoints a run makes and keeps.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <iostream>
+#include <optional>
+#include <random>
 #include <set>
 
 #include "../checkpoint/resign.hpp"
 #include "base/files.hpp"
+#include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "harness.hpp"
+#include "run/layout.hpp"
 #include "run/records.hpp"
 
 namespace rekindle::process_test {
@@ -17,6 +23,12 @@ std::set<std::uint64_t> committed_steps(const fs::path& run_dir) {
   std::set<std::uint64_t> steps;
   for (const checkpoint::CheckpointId& id : checkpoint::list_committed(run_dir)) steps.insert(id.step);
   return steps;
+}
+
+std::size_t times_in(const std::string& text, const std::string& words) {
+  std::size_t times = 0;
+  for (auto at = text.find(words); at != std::string::npos; at = text.find(words, at + 1)) ++times;
+  return times;
 }
 
 TEST(Checkpoints, KeepBest_TheOneOfTheBestEvaluationStays) {
@@ -32,6 +44,21 @@ TEST(Checkpoints, KeepBest_TheOneOfTheBestEvaluationStays) {
   const auto best = run::best_evaluated(layout, evaluated);
   ASSERT_TRUE(best && *best);
   EXPECT_EQ(committed_steps(dir), (std::set<std::uint64_t>{**best, 160}));
+}
+
+TEST(Checkpoints, Keep_TheNewestStayAndAResumeMayChangeHowMany) {
+  const Scratch scratch;
+  const fs::path dir = scratch / "run";
+  const auto keep = [&](int steps, const std::string& how_many) {
+    const Outcome outcome =
+        run(mnist_run(dir, 2, steps) + Arguments{"--checkpoint-every", "4", "--keep", how_many});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return committed_steps(dir);
+  };
+  using Steps = std::set<std::uint64_t>;
+  EXPECT_EQ(keep(20, "3"), (Steps{12, 16, 20}));
+  EXPECT_EQ(keep(24, "1"), (Steps{20, 24}));  // every byte of what it began with is known to be right
+  EXPECT_EQ(keep(30, "2"), (Steps{24, 28, 30}));
 }
 
 // A run of a program that knew another version of the format.
@@ -85,6 +112,51 @@ TEST(Checkpoints, ByInterval_MadeThoughNoTrainerLivesThatLong) {
   EXPECT_TRUE(made);
   program.signal(SIGUSR1);
   EXPECT_EQ(program.wait().exit_code, 75);
+}
+
+// Every trainer that is killed takes what it was writing with it, every joiner cuts a generation short; here
+// they come more often than a checkpoint is due.
+TEST(Checkpoints, ThoughTrainersComeAndGoAllTheTime_MadeAllTheTime) {
+  constexpr int kFaults = 20, kEvery = 10;
+  const unsigned seed = std::random_device{}();
+  const testing::ScopedTrace trace(__FILE__, __LINE__, str("seed ", seed));
+  std::mt19937 random(seed);
+  const auto upto = [&random](int n) { return std::uniform_int_distribution(0, n - 1)(random); };
+  const Scratch scratch;
+  const fs::path dir = scratch / "run";
+  const auto arguments = [](const fs::path& run_dir, std::uint64_t steps) {
+    return mnist_run(run_dir, 3, static_cast<int>(steps)) +
+           Arguments{"--checkpoint-every", std::to_string(kEvery), "--checkpoint-interval", "24h"};
+  };
+  Program program(Arguments{rekindle()} + arguments(dir, 1000000));
+  std::optional<Program> joiner;
+  for (int faults = 0; faults < kFaults; ++faults) {
+    const std::uint64_t step = reached_step(dir) + 1 + static_cast<std::uint64_t>(upto(kEvery));
+    ASSERT_TRUE(eventually([&] { return reached_step(dir) >= step || !program.running(); }));
+    ASSERT_TRUE(program.running()) << program.wait().out << program.wait().err;
+    ::usleep(static_cast<useconds_t>(upto(100000)));
+    if (upto(4) == 0) {
+      if (joiner)
+        joiner.reset();  // killed, with all that it started
+      else
+        joiner.emplace(Arguments{rekindle(), "join", dir});
+    } else if (const auto trainers = parts_of(dir, "trainer"); !trainers.empty()) {
+      ::kill(trainers[static_cast<std::size_t>(upto(static_cast<int>(trainers.size())))], SIGKILL);
+    }
+  }
+  program.signal(SIGUSR1);
+  const Outcome outcome = program.wait();
+  ASSERT_EQ(outcome.exit_code, 75) << outcome.out << outcome.err;
+  joiner.reset();
+  const std::uint64_t steps = reached_step(dir);
+  const std::string log = *read_text(run::Layout(dir).log("coordinator"));
+  const std::size_t commits = times_in(log, "is committed"), lost = times_in(log, "could not be written");
+  std::cout << commits << " checkpoints in " << steps << " steps and " << kFaults << " faults, " << lost
+            << " lost" << std::endl;
+  EXPECT_GE(2 * commits, steps / kEvery) << log;
+  ASSERT_EQ(run(arguments(dir, steps + 3)).exit_code, 0);
+  ASSERT_EQ(run(arguments(scratch / "quiet", steps + 3)).exit_code, 0);
+  EXPECT_EQ(digest_of(dir), digest_of(scratch / "quiet"));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "../checkpoint/fixture.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
@@ -276,6 +277,20 @@ TEST_F(Interchange, AReaderInAnotherLanguage_LoadsCheckpointsAndFindsDamage) {
     std::ofstream(saved / file, std::ios::binary) << good;
   }
   EXPECT_EQ(read().exit_code, 0);
+}
+
+// Scalars, tensors without elements, half precision, integers, rows of every length.
+TEST_F(Interchange, AReaderInAnotherLanguage_LoadsTensorsOfEveryKind) {
+  const std::string interpreter = python();
+  if (interpreter.empty()) GTEST_SKIP() << kNoPython;
+  const checkpoint::CheckpointId id{3, 1, 1};
+  const checkpoint::OwnedState owned(checkpoint::mixed_spec());
+  const checkpoint::Manifest manifest = checkpoint::write_checkpoint(at("run"), id, owned.state, 3);
+  Program reader({"/usr/bin/env", interpreter, fs::path(REKINDLE_SOURCE) / "examples/read_checkpoint.py",
+                  checkpoint::directory_of(at("run"), id)});
+  const Outcome read = reader.wait();
+  EXPECT_EQ(read.exit_code, 0) << read.err;
+  EXPECT_NE(read.out.find("digest " + manifest.digest), std::string::npos) << read.out;
 }
 
 TEST_F(Interchange, ImportTurnsOneKindOfFileIntoAnother) {
