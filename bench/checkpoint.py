@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a checkpoint costs the steps beside it.
 
-  bench/checkpoint.py [--rounds 3] [--steps 21] [--every 5]
+  bench/checkpoint.py [--rounds 3] [--steps 21] [--every 5] [--directory /var/tmp]
 
 VGG11 on this machine, in turns without and with a checkpoint every few steps. Prints the mean step of both; the steps
 that follow a checkpoint beside the others, their median and the longest; the same within the runs with checkpoints, by
@@ -87,11 +87,12 @@ def main():
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--images", type=int, default=4, help="images a trainer and step")
     parser.add_argument("--image-size", type=int, default=224)
+    parser.add_argument("--directory", default="/var/tmp", help="where the runs are, and so their checkpoints")
     options = parser.parse_args()
     without, beside, after = [], [], []
     more = {0: [], 1: []}
     peaks = {False: (0, 0), True: (0, 0)}
-    with tempfile.TemporaryDirectory(prefix="rekindle-bench.", dir="/var/tmp") as directory:
+    with tempfile.TemporaryDirectory(prefix="rekindle-bench.", dir=options.directory) as directory:
         work = Path(directory)
         # More images than the run uses: no evaluation falls between two timed steps.
         images = options.images * options.workers * (options.steps + 1)
