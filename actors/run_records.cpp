@@ -110,12 +110,16 @@ Status sweep(const run::Layout& layout, const Job& job, const CommitOrder& order
 
 CommitReply commit(const run::Layout& layout, const Job& job, const CommitOrder& order) {
   CommitReply reply{order.term, order.generation, order.step, 0, "", order.fingerprint, "", {}};
-  reply.checkpoint = checkpoint::CheckpointId{order.step, order.term, order.generation}.directory_name();
+  const checkpoint::CheckpointId id{order.step, order.term, order.generation};
+  reply.checkpoint = id.directory_name();
   if (auto status = commit_manifest(layout, job, order, reply); !status) {
     reply.error = status.error().line();
-  } else if (auto swept = sweep(layout, job, order, reply); !swept) {
-    log_warning(str("old checkpoints stay: ", swept.error().line()));
+    return reply;
   }
+  if (auto noted = checkpoint::note_newest(layout.newest_checkpoint(), id); !noted)
+    log_warning(str("the next attempt may see ", reply.checkpoint, " late: ", noted.error().line()));
+  if (auto swept = sweep(layout, job, order, reply); !swept)
+    log_warning(str("old checkpoints stay: ", swept.error().line()));
   return reply;
 }
 

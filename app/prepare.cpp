@@ -131,6 +131,20 @@ Status check_resume(const Job& before, LocalOptions& options, const run::Layout&
   return {};
 }
 
+// A node that the run was not on may see its newest checkpoint late: the run must not go on from an older
+// one.
+void await_newest(const run::Layout& layout) {
+  const auto missing = [&layout](std::chrono::milliseconds patience) {
+    return checkpoint::find_missing(layout.root(), layout.newest_checkpoint(), patience);
+  };
+  if (const auto id = missing(std::chrono::milliseconds(0)))
+    log_info(str("waits until storage shows ", id->directory_name(), ", the newest checkpoint"));
+  if (const auto id = missing(kNamesAreSeenWithin)) {
+    log_warning(str(id->directory_name(), ", the newest checkpoint that this run has saved, is not there: ",
+                    "it goes on from the newest one that is"));
+  }
+}
+
 Result<InitialState> prepare_run(LocalOptions& options, bool begins_now) {
   const run::Layout layout(options.run_dir);
   REKINDLE_TRY(const int channels, complete_from_data(options.job));
@@ -138,6 +152,7 @@ Result<InitialState> prepare_run(LocalOptions& options, bool begins_now) {
   REKINDLE_TRY(InitialState initial, read_initial_state(options, channels));
   REKINDLE_CHECK(check_directory(layout));
   if (begins_now) REKINDLE_CHECK(check_holder(layout));
+  if (begins_now) await_newest(layout);
   options.job.cpu_capability = this_cpu();
   REKINDLE_TRY(const std::optional<Job> before, earlier_job(options, layout));
   if (before)

@@ -98,6 +98,14 @@ std::vector<CheckpointId> list_committed(const fs::path& run_dir);
 Result<bool> is_committed(const fs::path& run_dir, const CheckpointId& id);
 fs::path directory_of(const fs::path& run_dir, const CheckpointId& id);
 
+// Writes the name of a checkpoint that was committed to the file `note`. Storage may show new names late to
+// other nodes, but what a file holds to whoever opens it (close-to-open consistency; source: nfs(5)): so they
+// know what to wait for.
+Status note_newest(const fs::path& note, const CheckpointId& id);
+// The noted checkpoint, if it is not there within `patience`, nor was set aside. Nothing noted: nothing.
+std::optional<CheckpointId> find_missing(const fs::path& run_dir, const fs::path& note,
+                                         std::chrono::milliseconds patience);
+
 // Reads part_of(tensors, parts, part) into `state` (whose specs must equal the manifest's) and checks it
 // against its checksums; what it has read is rubbish if it fails. Never calls libhdf5. Files of other nodes
 // may be seen late: it waits for each up to `patience`. ExitCode::kConfig: `state` is another model's.

@@ -12,6 +12,7 @@ namespace rekindle::checkpoint {
 
 inline constexpr const char* kManifestFile = "manifest.json";
 inline constexpr const char* kVirtualFile = "whole.h5";
+inline constexpr const char* kDamagedSuffix = ".damaged";
 
 std::filesystem::path checkpoints_of(const std::filesystem::path& run_dir);
 std::string shard_file_name(std::size_t shards, std::size_t shard);

@@ -10,8 +10,6 @@
 namespace rekindle::checkpoint {
 namespace {
 
-constexpr const char* kDamagedSuffix = ".damaged";
-
 // Every directory with a checkpoint's name, newest first.
 Result<std::vector<CheckpointId>> list_all(const fs::path& run_dir) {
   std::vector<CheckpointId> ids;

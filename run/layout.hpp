@@ -1,7 +1,7 @@
 // Every name in a run directory, in one place.
 //
 //   run.toml  coordinator.json  status.json  stop.json  terms/NNNN  key/  checkpoints/  attempts.jsonl
-//   metrics.jsonl  logs/  init.safetensors  bin/  requeue.json  resubmit.sh  job.sh
+//   metrics.jsonl  logs/  init.safetensors  bin/  requeue.json  resubmit.sh  job.sh  newest
 #pragma once
 
 #include <filesystem>
@@ -24,6 +24,7 @@ class Layout {
   fs::path private_key() const { return keys() / "run.key"; }
   fs::path certificate() const { return keys() / "run.crt"; }
   fs::path checkpoints() const { return root_ / "checkpoints"; }
+  fs::path newest_checkpoint() const { return root_ / "newest"; }
   fs::path initial_state() const { return root_ / "init.safetensors"; }
   fs::path attempts() const { return root_ / "attempts.jsonl"; }
   fs::path programs() const { return root_ / "bin"; }

@@ -1,3 +1,5 @@
+#include <thread>
+
 #include "checkpoint/export.hpp"
 #include "fixture.hpp"
 
@@ -22,6 +24,26 @@ TEST_F(Retention, List_IsNewestFirstAndShowsCommittedOnesOnly) {
   fs::create_directory(run_dir / "checkpoints" / "other");
   EXPECT_EQ(list_committed(run_dir),
             (std::vector<CheckpointId>{{100, 1, 1}, {20, 2, 1}, {20, 1, 3}, {20, 1, 1}}));
+}
+
+TEST_F(Retention, Noted_IsMissedUnlessItIsThereOrWasSetAside) {
+  using std::chrono::milliseconds;
+  const CheckpointId id{20, 1, 1};
+  const fs::path note = run_dir / "newest";
+  const auto missing = [&](milliseconds patience) { return find_missing(run_dir, note, patience); };
+  EXPECT_EQ(missing(milliseconds(0)), std::nullopt);  // nothing is noted
+  ASSERT_TRUE(note_newest(note, id));
+  EXPECT_EQ(missing(milliseconds(100)), id);
+  uncommitted(id);
+  EXPECT_EQ(missing(milliseconds(0)), id);
+  ASSERT_TRUE(discard(run_dir, id));
+  std::thread late([&] { committed(id); });
+  EXPECT_EQ(missing(std::chrono::minutes(1)), std::nullopt);
+  late.join();
+  ASSERT_TRUE(set_aside(run_dir, id));
+  EXPECT_EQ(missing(milliseconds(0)), std::nullopt);
+  std::ofstream(note) << "rubbish";
+  EXPECT_EQ(missing(milliseconds(0)), std::nullopt);
 }
 
 TEST_F(Retention, Sweep_KeepsTheNewestAndWhatIsBeingWritten) {

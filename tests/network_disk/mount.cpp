@@ -22,7 +22,7 @@ struct Node {
   int number;
   std::string backing;
   Names& names;
-  std::chrono::microseconds slow;
+  Habits habits;
 };
 
 struct OpenFile {
@@ -33,7 +33,7 @@ struct OpenFile {
 // Of the call that this thread serves.
 Node& node() {
   auto& current = *static_cast<Node*>(fuse_get_context()->private_data);
-  if (current.slow.count() > 0) std::this_thread::sleep_for(current.slow);
+  if (current.habits.slow.count() > 0) std::this_thread::sleep_for(current.habits.slow);
   return current;
 }
 
@@ -216,8 +216,7 @@ int close_file(const char* /*path*/, fuse_file_info* info) {
 }
 
 int sync_file(const char* /*path*/, int /*data_only*/, fuse_file_info* info) {
-  node();
-  return report(file_of(info));
+  return node().habits.tells_at_close ? 0 : report(file_of(info));
 }
 
 int forget_file(const char* /*path*/, fuse_file_info* info) {
@@ -290,8 +289,8 @@ struct Mount::Serving {
 };
 
 Mount::Mount(int number, const std::filesystem::path& backing, const std::filesystem::path& where,
-             Names& names, std::chrono::microseconds slow)
-    : serving_(new Serving{{number, backing.string(), names, slow}}) {
+             Names& names, const Habits& habits)
+    : serving_(new Serving{{number, backing.string(), names, habits}}) {
   const fuse_operations all = operations();
   fuse_args arguments = FUSE_ARGS_INIT(0, nullptr);
   fuse_opt_add_arg(&arguments, "network_disk");

@@ -49,11 +49,16 @@ class Names {
   std::map<std::string, Change> changes_;
 };
 
+struct Habits {
+  std::chrono::microseconds slow;  // that every call takes
+  bool tells_at_close;             // and not at fsync what a write could not store, as AFS does
+};
+
 // One node's mount of the directory `backing`; served by threads of this process until it is destroyed.
 class Mount {
  public:
   Mount(int node, const std::filesystem::path& backing, const std::filesystem::path& where, Names& names,
-        std::chrono::microseconds slow);
+        const Habits& habits);
   ~Mount();
   Mount(const Mount&) = delete;
   Mount& operator=(const Mount&) = delete;

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """What h5py sees in a checkpoint must be what its manifest says: needs `pip install h5py numpy xxhash`.
 
-check_shard.py SHARD.h5         prints the names, shapes and rows in one shard
-check_shard.py CHECKPOINT_DIR   checks every shard and whole.h5 against the manifest, and all checksums
+check_shard.py SHARD.h5                           prints the names, shapes and rows in one shard
+check_shard.py CHECKPOINT_DIR [--without-whole]   checks every shard and whole.h5 against the manifest, and all checksums;
+                                                  with the option whole.h5 may be missing
 """
 import pathlib
 import sys
@@ -42,7 +43,7 @@ def check_whole(directory, state):
         return len(file)
 
 
-def check_checkpoint(directory):
+def check_checkpoint(directory, without_whole):
     manifest, state = load(directory)
     shapes = {tensor["name"]: tensor["shape"] for tensor in manifest["tensors"]}
     for shard in manifest["shards"]:
@@ -57,12 +58,15 @@ def check_checkpoint(directory):
             begin = entry["offset"] + entry["bytes"]
         frame.update(data[begin:])
         assert frame.hexdigest() == shard["frame"], f"{shard['file']}: the frame's checksum does not match"
-    seen = check_whole(directory, state) if (directory / "whole.h5").exists() else "no"
+    there = (directory / "whole.h5").exists()
+    assert there or without_whole, "whole.h5 is missing"
+    seen = check_whole(directory, state) if there else "no"
     print(f"ok: step {manifest['step']}, {len(state)} tensors, digest {manifest['digest']}, {seen} in whole.h5")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    option = sys.argv[2:]
+    if len(sys.argv) < 2 or option not in ([], ["--without-whole"]):
         sys.exit(__doc__)
     where = pathlib.Path(sys.argv[1])
-    check_checkpoint(where) if where.is_dir() else show(where)
+    check_checkpoint(where, without_whole=bool(option)) if where.is_dir() else show(where)

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csignal>
 #include <fstream>
+#include <set>
 
 #include "base/files.hpp"
 #include "checkpoint/checkpoint.hpp"
@@ -49,14 +50,19 @@ class Audit : public ::testing::Test {
     ADD_FAILURE() << "no checkpoint of step " << step;
     return {};
   }
-  // Whole in itself, and newer than what the run has written of that step; one bit is another one.
-  void plant_checkpoint(std::uint64_t step, const std::string& tensor) const {
+  // Whole in itself, and newer than what the run has written of that step; one bit of each of the tensors is
+  // another one.
+  void plant_checkpoint(std::uint64_t step, const std::set<std::string>& tensors) const {
     const CheckpointId id = newest_of(step);
     auto loaded = checkpoint::load(checkpoint::directory_of(dir(), id));
     ASSERT_TRUE(loaded) << loaded.error().line();
+    std::size_t changed = 0;
     for (const checkpoint::Tensor& each : loaded->state) {
-      if (each.spec.name == tensor) each.bytes.back() ^= std::byte{1};
+      if (!tensors.contains(each.spec.name)) continue;
+      each.bytes.back() ^= std::byte{1};
+      ++changed;
     }
+    ASSERT_EQ(changed, tensors.size());
     checkpoint::Manifest manifest = loaded->manifest;
     manifest.id = {step, id.term + 1, 1};
     manifest.contents.chunks = hash_chunks(loaded->state);
@@ -91,11 +97,22 @@ TEST_F(Audit, OfAnHonestRun_BitIdenticalWithAnyNumberOfWorkersAndTheRunIsAsItWas
 
 TEST_F(Audit, OneBitThatNobodyTrained_FoundAndNamed) {
   ASSERT_NO_FATAL_FAILURE(train());
-  ASSERT_NO_FATAL_FAILURE(plant_checkpoint(20, "fc1.weight"));
+  ASSERT_NO_FATAL_FAILURE(plant_checkpoint(20, {"fc1.weight"}));
   const Outcome end = audit(10, 20, 1), start = audit(20, 30, 2);
   for (const Outcome& outcome : {end, start}) EXPECT_EQ(outcome.exit_code, 70) << outcome.out << outcome.err;
   EXPECT_NE(end.err.find("of fc1.weight"), std::string::npos) << end.err;
   EXPECT_EQ(audit(10, 30, 2).exit_code, 0) << "around it";
+}
+
+// Not the first by name, nor by size.
+TEST_F(Audit, OfSeveralTensorsThatDiffer_TheFirstInTheModelsOrderIsNamed) {
+  ASSERT_NO_FATAL_FAILURE(train({}, {10}));
+  ASSERT_NO_FATAL_FAILURE(
+      plant_checkpoint(10, {"acc_delta.conv1.weight", "conv2.bias", "conv2.weight", "fc1.weight"}));
+  const Outcome outcome = audit(0, 10, 1);
+  EXPECT_EQ(outcome.exit_code, 70) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.err.find("DIFFER, first in rows 0 to 63 of conv2.weight:"), std::string::npos)
+      << outcome.err;
 }
 
 TEST_F(Audit, FromTheStartOfARunWithInit_BitIdenticalAndTheWeightsStay) {

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "../small_disk.hpp"
@@ -36,6 +37,7 @@ class Faults : public ::testing::Test {
     ASSERT_TRUE(program.running());
   }
   fs::path dir() const { return scratch_ / "run"; }
+  std::string log() const { return read_text(run::Layout(dir()).log("coordinator")).value_or(""); }
   Scratch scratch_;
 };
 
@@ -151,9 +153,63 @@ TEST_F(Faults, DamagedNewestCheckpoint_SetAsideAndTheOneBeforeIsUsed) {
   const Outcome resumed = run(mnist_run(dir(), 3, 60));
   EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
   EXPECT_NE(resumed.out.find("is damaged"), std::string::npos) << resumed.out;
+  EXPECT_NE(log().find("resumes from step 20"), std::string::npos) << log();  // not from the beginning
   EXPECT_TRUE(fs::exists(newest.string() + ".damaged"));
   ASSERT_EQ(run(mnist_run(scratch_ / "quiet", 1, 60)).exit_code, 0);
   EXPECT_EQ(digest_of(dir()), digest_of(scratch_ / "quiet"));
+}
+
+// Ways to spoil a checkpoint, of which the one before it is `before`.
+using Spoil = void (*)(const fs::path& newest, const fs::path& before);
+struct Damage {
+  const char* name;
+  Spoil spoil;
+};
+const fs::path kManifest = "manifest.json", kShard = "shard-00000-of-00002.h5",
+               kOther = "shard-00001-of-00002.h5";
+const Damage kDamages[] = {
+    {"BitOfTheManifest",
+     [](const fs::path& newest, const fs::path&) {
+       std::string text = *read_text(newest / kManifest);
+       text[text.size() / 2] ^= 1;
+       std::ofstream(newest / kManifest) << text;
+     }},
+    {"ManifestCutShort",
+     [](const fs::path& newest, const fs::path&) { fs::resize_file(newest / kManifest, 100); }},
+    {"ManifestOfAnother",
+     [](const fs::path& newest, const fs::path& before) {
+       fs::copy_file(before / kManifest, newest / kManifest, fs::copy_options::overwrite_existing);
+     }},
+    {"ShardOfAnother",
+     [](const fs::path& newest, const fs::path& before) {
+       fs::copy_file(before / kShard, newest / kShard, fs::copy_options::overwrite_existing);
+     }},
+    {"ShardsSwapped",
+     [](const fs::path& newest, const fs::path&) {
+       fs::rename(newest / kShard, newest / "third");
+       fs::rename(newest / kOther, newest / kShard);
+       fs::rename(newest / "third", newest / kOther);
+     }},
+    {"ShardGone", [](const fs::path& newest, const fs::path&) { fs::remove(newest / kShard); }},
+};
+
+class Damaged : public Faults, public ::testing::WithParamInterface<Damage> {};
+INSTANTIATE_TEST_SUITE_P(Newest, Damaged, ::testing::ValuesIn(kDamages),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_P(Damaged, TheRunGoesOnFromTheOneBefore) {
+  ASSERT_EQ(run(mnist_run(dir(), 2, 10)).exit_code, 0);
+  const fs::path before = newest_checkpoint(dir());
+  ASSERT_EQ(run(mnist_run(dir(), 2, 20)).exit_code, 0);
+  const std::string expected = digest_of(dir());
+  const fs::path newest = newest_checkpoint(dir());
+  GetParam().spoil(newest, before);
+  const Outcome resumed = run(mnist_run(dir(), 1, 20));
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_NE(resumed.out.find("is damaged"), std::string::npos) << resumed.out;
+  EXPECT_NE(log().rfind("resumes from step 10"), std::string::npos) << log();
+  EXPECT_TRUE(fs::exists(newest.string() + ".damaged"));
+  EXPECT_EQ(digest_of(dir()), expected);
 }
 
 TEST_F(Faults, ChangedSingleWeight_OtherDigest) {
@@ -167,10 +223,14 @@ TEST_F(Faults, ChangedSingleWeight_OtherDigest) {
 
 TEST_F(Faults, FullDisk_TheRunGoesOnAndTheNextCheckpointSucceeds) {
   // No checkpoint (15 MB) fits beside a ballast, which goes away in the middle of the run.
-  const SmallDisk small(scratch_ / "small", 64);
-  if (!small.mounted()) GTEST_SKIP() << "needs the right to mount a tmpfs";
-  const fs::path run_dir = small.path() / "run", ballast = small.path() / "ballast";
-  { std::ofstream(ballast) << std::string(60 << 20, 'x'); }
+  mnist_data();
+  constexpr std::uintmax_t kMiB = 1 << 20, kSmall = 200 * kMiB;
+  std::optional<SmallDisk> made;
+  if (fs::space(scratch_.path()).capacity > kSmall) made.emplace(scratch_ / "small", 64);
+  if (made && !made->mounted()) GTEST_SKIP() << "needs the right to mount a tmpfs";
+  const fs::path small = made ? made->path() : scratch_.path(), run_dir = small / "run",
+                 ballast = small / "ballast";
+  { std::ofstream(ballast) << std::string(fs::space(small).available - 4 * kMiB, 'x'); }
   Program program(Arguments{rekindle()} + mnist_run(run_dir, 2, 100000) +
                   Arguments{"--checkpoint-every", "20", "--keep", "1"});
   const auto log = run_dir / "logs/coordinator.log";

@@ -144,6 +144,12 @@ std::vector<std::uint64_t> missing_steps(const fs::path& run_dir, std::uint64_t 
   return wrong;
 }
 
+std::size_t times_in(const std::string& text, const std::string& words) {
+  std::size_t times = 0;
+  for (auto at = text.find(words); at != std::string::npos; at = text.find(words, at + 1)) ++times;
+  return times;
+}
+
 std::string digest_of(const fs::path& run_dir) {
   const Outcome outcome = run({"digest", run_dir});
   return outcome.exit_code == 0 ? outcome.out : "error: " + outcome.err;

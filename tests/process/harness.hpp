@@ -63,6 +63,9 @@ std::uint64_t trainers_now(const fs::path& run_dir);
 // Steps up to `steps` that have no line of their own in metrics.jsonl, or more than one.
 std::vector<std::uint64_t> missing_steps(const fs::path& run_dir, std::uint64_t steps);
 
+// How often `words` stand in `text`.
+std::size_t times_in(const std::string& text, const std::string& words);
+
 // `rekindle digest RUN_DIR`, or "error: ..." so that comparisons fail with a reason.
 std::string digest_of(const fs::path& run_dir);
 

@@ -1,11 +1,14 @@
 // What `rekindle inspect` says of a run and of a checkpoint.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/export.hpp"
 #include "harness.hpp"
@@ -70,11 +73,36 @@ TEST_F(Inspect, OneObjectWithAllThatIsKnown) {
 }
 
 TEST_F(Inspect, TextForPeopleSaysTheSame) {
-  const std::string text = run({"inspect", dir}).out;
+  const nlohmann::json& c = json["checkpoints"][0];
+  const auto gigabytes = [](const nlohmann::json& bytes) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.2f GB", bytes.get<double>() / 1e9);
+    return std::string(text);
+  };
+  const std::string text = run({"inspect", newest}).out;
   for (const std::string& part :
-       {std::string("step 70, epoch 1, written "), json["checkpoints"][0]["digest"].get<std::string>(),
-        std::string("shard-00001-of-00002.h5"), std::string("whole: every byte verified")})
+       {str(c["checkpoint"].get<std::string>(), "\n  step 70, epoch 1, written "),
+        str("digest      ", c["digest"].get<std::string>(), "\n"),
+        str("size        ", gigabytes(c["bytes"]), ": weights ", gigabytes(c["weight_bytes"]), ", optimizer ",
+            gigabytes(c["optimizer_bytes"]), ", 24 tensors\n"),
+        str("identity    ", c["identity"].dump(), "\n"), str("fingerprint ", c["fingerprint"].dump(), "\n"),
+        str("shard       shard-00001-of-00002.h5  ", gigabytes(c["shards"][1]["bytes"]), ", "),
+        std::string("\n  whole: every byte verified\n")})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  EXPECT_THAT(text, testing::ContainsRegex(
+                        str("written ", c["created"].get<std::string>(), ", [0-9]+(s|min [0-9]+s) ago\n")));
+}
+
+TEST_F(Inspect, TextForPeopleSaysWhetherTheBytesWereVerified) {
+  const auto said = [&](const Arguments& more, const std::string& verdict) {
+    const std::string text = run(Arguments{"inspect", newest} + more).out;
+    EXPECT_TRUE(text.ends_with(verdict)) << text;
+  };
+  said({"--no-verify"}, "\n  every file is there with its size; its bytes were not looked at\n");
+  said({}, "\n  whole: every byte verified\n");
+  damage(newest / "shard-00000-of-00002.h5");
+  EXPECT_NE(run({"inspect", newest}).out.find("\n  DAMAGED: "), std::string::npos);
+  EXPECT_EQ(run({"inspect", newest, "--no-verify"}).out.find("verified"), std::string::npos);
 }
 
 TEST_F(Inspect, WithoutVerifying_DamageInsideAFileIsNotSeenAndItSaysSo) {

@@ -10,6 +10,7 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "checkpoint/export.hpp"
 #include "checkpoint/tensor_file.hpp"
 #include "harness.hpp"
 #include "run/layout.hpp"
@@ -48,6 +49,19 @@ std::string python() {
   return "";
 }
 constexpr const char* kNoPython = "needs a python3 with h5py and xxhash";
+
+// A script of the repository.
+Outcome run_script(const std::string& interpreter, const std::string& script, const Arguments& more) {
+  return Program(Arguments{"/usr/bin/env", interpreter, fs::path(REKINDLE_SOURCE) / script} + more).wait();
+}
+
+void expect_same_tensors(const fs::path& one, const fs::path& other) {
+  const auto a = checkpoint::read_safetensors(one), b = checkpoint::read_safetensors(other);
+  ASSERT_TRUE(a && b);
+  ASSERT_EQ(a->state.size(), b->state.size());
+  for (const auto& tensor : a->state)
+    EXPECT_TRUE(std::ranges::equal(tensor.bytes, bytes_of(*b, tensor.spec.name))) << tensor.spec.name;
+}
 
 class Interchange : public ::testing::Test {
  protected:
@@ -245,24 +259,29 @@ TEST_F(Interchange, AReaderInAnotherLanguage_LoadsCheckpointsAndFindsDamage) {
   if (interpreter.empty()) GTEST_SKIP() << kNoPython;
   ASSERT_EQ(run(mnist_run(at("run"), 2, 3)).exit_code, 0);
   const fs::path saved = checkpoint::directory_of(at("run"), checkpoint::list_committed(at("run")).at(0));
-  const auto read = [&] {
-    Program program(
-        {"/usr/bin/env", interpreter, fs::path(REKINDLE_SOURCE) / "examples/read_checkpoint.py", saved});
-    return program.wait();
-  };
+  const auto manifest = checkpoint::read_manifest(saved);
+  ASSERT_TRUE(manifest);
+  const auto read = [&] { return run_script(interpreter, "examples/read_checkpoint.py", {saved}); };
   std::string digest = digest_of(at("run"));
   const Outcome whole = read();
   EXPECT_EQ(whole.exit_code, 0) << whole.err;
   EXPECT_NE(whole.out.find("ok: step 3, "), std::string::npos) << whole.out;
   EXPECT_NE(whole.out.find("digest " + digest), std::string::npos) << whole.out;
   // And h5py sees the same tensors: their rows in the shards, and all of them in whole.h5.
-  Program h5py(
-      {"/usr/bin/env", interpreter, fs::path(REKINDLE_SOURCE) / "tests/oracle/check_shard.py", saved});
-  const Outcome seen = h5py.wait();
+  const auto see = [&](const Arguments& more) {
+    return run_script(interpreter, "tests/oracle/check_shard.py", Arguments{saved} + more);
+  };
+  const Outcome seen = see({});
   EXPECT_EQ(seen.exit_code, 0) << seen.out << seen.err;
+  const std::string all = str(", ", manifest->contents.tensors.size(), " in whole.h5");
+  EXPECT_NE(seen.out.find(all), std::string::npos) << seen.out;
+  fs::remove(saved / "whole.h5");
+  const Outcome missing = see({}), without = see({"--without-whole"});
+  EXPECT_EQ(missing.exit_code, 1) << missing.out;
+  EXPECT_NE(missing.err.find("whole.h5 is missing"), std::string::npos) << missing.err;
+  EXPECT_EQ(without.exit_code, 0) << without.err;
+  EXPECT_NE(without.out.find("no in whole.h5"), std::string::npos) << without.out;
   // A byte of a tensor; what is between tensors matters to no such reader.
-  const auto manifest = checkpoint::read_manifest(saved);
-  ASSERT_TRUE(manifest);
   const checkpoint::ShardEntry& shard = manifest->shards.at(1);
   for (const auto& [file, at] :
        {std::pair<std::string, std::uint64_t>{shard.file, shard.datasets.at(0).offset},
@@ -286,25 +305,65 @@ TEST_F(Interchange, AReaderInAnotherLanguage_LoadsTensorsOfEveryKind) {
   const checkpoint::CheckpointId id{3, 1, 1};
   const checkpoint::OwnedState owned(checkpoint::mixed_spec());
   const checkpoint::Manifest manifest = checkpoint::write_checkpoint(at("run"), id, owned.state, 3);
-  Program reader({"/usr/bin/env", interpreter, fs::path(REKINDLE_SOURCE) / "examples/read_checkpoint.py",
-                  checkpoint::directory_of(at("run"), id)});
-  const Outcome read = reader.wait();
+  const Outcome read =
+      run_script(interpreter, "examples/read_checkpoint.py", {checkpoint::directory_of(at("run"), id)});
   EXPECT_EQ(read.exit_code, 0) << read.err;
   EXPECT_NE(read.out.find("digest " + manifest.digest), std::string::npos) << read.out;
+  for (const char* name : {"mixed.pt", "mixed.h5"})
+    ASSERT_TRUE(checkpoint::write_tensors(at(name), owned.state)) << name;
+  const Outcome same = run_script(interpreter, "tests/oracle/check_pt.py", {at("mixed.pt"), at("mixed.h5")});
+  EXPECT_EQ(same.exit_code, 0) << same.err;
+}
+
+// tests/oracle/check_pt.py is written from what torch.load does.
+TEST_F(Interchange, ExportsForPyTorchAndForHdf5_HoldTheSameTensors) {
+  const std::string interpreter = python();
+  if (interpreter.empty()) GTEST_SKIP() << kNoPython;
+  ASSERT_NO_FATAL_FAILURE(finish(at("run"), 3, {}));
+  for (const char* name : {"all.pt", "all.h5"})
+    ASSERT_EQ(run({"export", at("run"), at(name), "--with-optimizer"}).exit_code, 0) << name;
+  const auto check = [&](const fs::path& pt, const fs::path& h5) {
+    return run_script(interpreter, "tests/oracle/check_pt.py", {pt, h5});
+  };
+  const Outcome same = check(at("all.pt"), at("all.h5"));
+  EXPECT_EQ(same.exit_code, 0) << same.err;
+  EXPECT_EQ(same.out, "ok: 24 tensors\n");
+
+  // What it must find: tensors that one file lacks, one bit, a file that is damaged.
+  const auto differs = [&](const fs::path& pt, const fs::path& h5, const std::string& what) {
+    const Outcome outcome = check(pt, h5);
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.out;
+    EXPECT_NE(outcome.err.find(what), std::string::npos) << what << "\nsaid: " << outcome.err;
+  };
+  ASSERT_EQ(run({"export", at("run"), at("weights.h5")}).exit_code, 0);
+  differs(at("all.pt"), at("weights.h5"), "only in one of both: ['acc_delta.conv1.bias'");
+  const auto loaded =
+      checkpoint::load(checkpoint::directory_of(at("run"), checkpoint::list_committed(at("run")).at(0)));
+  ASSERT_TRUE(loaded) << loaded.error().line();
+  loaded->state.back().bytes.back() ^= std::byte{1};
+  ASSERT_TRUE(checkpoint::write_tensors(at("other.h5"), loaded->state));
+  differs(at("all.pt"), at("other.h5"), "acc_delta.fc2.bias: other bytes");
+  std::string bad = *read_text(at("all.pt"));
+  bad[bad.size() / 2] ^= 1;
+  std::ofstream(at("bad.pt"), std::ios::binary) << bad;
+  differs(at("bad.pt"), at("all.h5"), "a CRC does not match");
 }
 
 TEST_F(Interchange, ImportTurnsOneKindOfFileIntoAnother) {
   const fs::path h5 = initial_weights("1", "weights.h5"),
                  safetensors = initial_weights("1", "weights.safetensors");
   ASSERT_EQ(run({"import", h5, at("imported.safetensors")}).exit_code, 0);
-  const auto a = checkpoint::read_safetensors(safetensors),
-             b = checkpoint::read_safetensors(at("imported.safetensors"));
-  ASSERT_TRUE(a && b);
-  ASSERT_EQ(a->state.size(), b->state.size());
-  for (const auto& tensor : a->state)
-    EXPECT_TRUE(std::ranges::equal(tensor.bytes, bytes_of(*b, tensor.spec.name))) << tensor.spec.name;
+  expect_same_tensors(safetensors, at("imported.safetensors"));
   ASSERT_EQ(run({"import", safetensors, at("again.h5")}).exit_code, 0);
+  ASSERT_EQ(run({"import", at("again.h5"), at("back.safetensors")}).exit_code, 0);
+  expect_same_tensors(safetensors, at("back.safetensors"));
   ASSERT_EQ(run({"import", safetensors, at("again.pt")}).exit_code, 0);
+  if (const std::string interpreter = python(); !interpreter.empty()) {
+    const Outcome same =
+        run_script(interpreter, "tests/oracle/check_pt.py", {at("again.pt"), at("again.h5")});
+    EXPECT_EQ(same.exit_code, 0) << same.err;
+    EXPECT_EQ(same.out, "ok: 8 tensors\n");
+  }
   ASSERT_EQ(run({"import", safetensors, at("again.npz")}).exit_code, 64);
   EXPECT_FALSE(fs::exists(at("again.npz")));
 }

@@ -18,12 +18,7 @@ std::string LiveRun::log() const {
   return text ? *text : "";
 }
 
-int LiveRun::times_logged(const std::string& words) const {
-  const std::string text = log();
-  int times = 0;
-  for (std::size_t at = text.find(words); at != std::string::npos; at = text.find(words, at + 1)) ++times;
-  return times;
-}
+int LiveRun::times_logged(const std::string& words) const { return static_cast<int>(times_in(log(), words)); }
 
 std::string LiveRun::trainer_logs() const {
   std::string all;

@@ -3,7 +3,9 @@
 
 #include <csignal>
 
+#include "base/files.hpp"
 #include "harness.hpp"
+#include "run/layout.hpp"
 
 namespace rekindle::process_test {
 namespace {
@@ -50,6 +52,10 @@ TEST_P(MnistCnn, StoppedAndResumedOnOtherNumbersOfWorkers_SameDigest) {
   stop_at(mnist_run(dir, 3, kSteps) + exchange, dir, 70, SIGTERM, 75);
   stop_at(mnist_run(dir, 1, kSteps) + exchange, dir, 120, SIGINT, 130);
   EXPECT_EQ(finished(mnist_run(dir, 4, kSteps) + exchange, dir), expected);
+  // Each went on from where the one before was stopped.
+  const std::string log = *read_text(run::Layout(dir).log("coordinator"));
+  EXPECT_EQ(times_in(log, "starts from initial values"), 1U) << log;
+  EXPECT_EQ(times_in(log, "resumes from step"), 3U) << log;
 }
 
 TEST(MnistCnn, OtherSeedOrBatch_OtherDigest) {

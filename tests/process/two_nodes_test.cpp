@@ -5,7 +5,10 @@
 #include <csignal>
 #include <cstdlib>
 
+#include "base/files.hpp"
+#include "base/text.hpp"
 #include "live_run.hpp"
+#include "run/layout.hpp"
 
 namespace rekindle::process_test {
 namespace {
@@ -47,6 +50,8 @@ class TwoNodes : public LiveRun {
     }
     const Outcome last = run(mnist_run(dir(), 3, kSteps));
     ASSERT_EQ(last.exit_code, 0) << last.err;
+    EXPECT_EQ(times_logged("starts from initial values"), 1) << log();
+    EXPECT_EQ(times_logged("resumes from step"), kAttempts) << log();
     const fs::path quiet = scratch_ / "quiet";
     ASSERT_EQ(run(mnist_run(quiet, 1, kSteps)).exit_code, 0);
     EXPECT_EQ(digest_of(dir()), digest_of(quiet));
@@ -58,6 +63,34 @@ class TwoNodes : public LiveRun {
 TEST_F(TwoNodes, StoppedAndResumedOnTheOther_SameBits) { take_turns(SIGUSR1, {}); }
 
 TEST_F(TwoNodes, KilledAndResumedOnTheOther_SameBits) { take_turns(SIGKILL, {"--checkpoint-every", "7"}); }
+
+// Slurm says that the attempt before is over: nobody waits for what it left to be seen.
+TEST_F(TwoNodes, RequeuedOnTheOtherAtOnce_GoesOnFromTheNewestCheckpoint) {
+  const auto attempt = [&](const fs::path& here, const char* restarts) {
+    return Arguments{"/usr/bin/env", "SLURM_JOB_ID=77", str("SLURM_RESTART_COUNT=", restarts), rekindle()} +
+           mnist_run(here, 2, kSteps) + Arguments{"--checkpoint-every", "7"};
+  };
+  const auto log_of = [](const fs::path& here) {
+    return read_text(run::Layout(here).log("coordinator")).value_or("");
+  };
+  std::string newest;
+  {
+    Program first(attempt(dir(), "0"));
+    const fs::path seen = run::Layout(dir_from_away()).newest_checkpoint();
+    ASSERT_TRUE(
+        eventually([&] { return (reached_step(dir()) >= 50 && fs::exists(seen)) || !first.running(); }));
+    first.signal(SIGKILL);
+    EXPECT_EQ(first.wait().exit_code, 128 + SIGKILL);
+    ASSERT_TRUE(eventually([&] { return processes_with(dir()).empty(); }));
+    newest = *read_text(run::Layout(dir()).newest_checkpoint());
+    newest.pop_back();
+  }
+  const Outcome second = Program(on_away() + attempt(dir_from_away(), "1")).wait();
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_NE(log_of(dir_from_away()).find(str("(checkpoints/", newest, ")")), std::string::npos)
+      << newest << "\n"
+      << log_of(dir_from_away());
+}
 
 TEST_F(TwoNodes, JoinedFromTheOtherAndTheCoordinatorKilled_SameBits) {
   ASSERT_NO_FATAL_FAILURE(begin(1, {"--checkpoint-every", "20"}));
