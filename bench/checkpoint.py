@@ -89,7 +89,7 @@ def main():
     parser.add_argument("--image-size", type=int, default=224)
     parser.add_argument("--directory", default="/var/tmp", help="where the runs are, and so their checkpoints")
     options = parser.parse_args()
-    without, beside, after = [], [], []
+    without, beside, after, far = [], [], [], []
     more = {0: [], 1: []}
     peaks = {False: (0, 0), True: (0, 0)}
     with tempfile.TemporaryDirectory(prefix="rekindle-bench.", dir=options.directory) as directory:
@@ -105,6 +105,7 @@ def main():
             without += quiet.values()
             # A checkpoint of step s is read and written during step s + 1; the last step's is not measured.
             after += [ms for step, ms in busy.items() if (step - 1) % options.every == 0]
+            far += [ms for step, ms in busy.items() if step % options.every > 1]
             beside += busy.values()
             for place, parts in added(busy, options.every).items():
                 more[place] += parts
@@ -118,6 +119,8 @@ def main():
     others = max(without)
     print(f"longest step without {others / 1000:.3f} s, of those that follow a checkpoint {max(after) / 1000:.3f} s: "
           f"{100 * (max(after) / others - 1):+.1f} %, {100 * (max(after) / median - 1):+.1f} % of the median step")
+    print(f"median step of the runs with checkpoints that none touches {statistics.median(far) / 1000:.3f} s: "
+          f"{100 * (statistics.median(far) / median - 1):+.1f} %: what the machine drifted from turn to turn")
     hashed, written = (100 * statistics.median(more[place]) for place in (0, 1))
     print(f"against the steps around it, medians of {len(more[1])}: the step beside a checkpoint {written:+.1f} %, the "
           f"one that hashes the state {hashed:+.1f} %, so the mean step {(hashed + written) / options.every:+.1f} %")

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """torch.save and torch.distributed.checkpoint on the storage that bench_storage measures.
 
-  REKINDLE_BENCH_PYTHON=... ; $REKINDLE_BENCH_PYTHON bench/torch_storage.py DIRECTORY [--rounds 5] [--ranks 2]
+  REKINDLE_BENCH_PYTHON=... ; $REKINDLE_BENCH_PYTHON bench/torch_storage.py DIRECTORY [--rounds 5] [--ranks 2] [--beside PROGRAM]
 
 The state of VGG11 with momenta (1.06 GB), written durably: torch.save and fsync by one process; dcp.save and dcp.async_save
-by several over Gloo, and fsync of every file. For async_save also how long its caller stands still. In turns. Needs torch.
+by several over Gloo, and fsync of every file. For async_save also how long its caller stands still. In turns, with
+--beside build/release/bin/bench_storage also with a round of that. Needs torch.
 """
 import argparse
 import os
@@ -18,6 +19,8 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 import torch.multiprocessing as mp
+
+from compare import must
 
 
 def state(gigabytes):
@@ -70,6 +73,9 @@ def work(rank, options):
             seen[name].append(timed(to, lambda: way(to)))
             if rank == 0:
                 shutil.rmtree(to)
+                os.sync()
+        if options.beside and rank == 0:
+            print(must([options.beside, options.work, "--rounds", "1"]), end="", flush=True)
     if rank == 0:
         for name, times in seen.items():
             stood, durable = (statistics.median(column) for column in zip(*times))
@@ -85,6 +91,7 @@ def main():
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--gigabytes", type=float, default=1.06)
     parser.add_argument("--port", type=int, default=29517)
+    parser.add_argument("--beside", help="bench_storage: the raw write and rekindle's")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.directory, prefix="rekindle-torch-") as options.work:
         mp.spawn(work, (options,), nprocs=options.ranks)

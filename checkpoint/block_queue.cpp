@@ -2,6 +2,8 @@
 
 #include <sys/mman.h>
 
+#include <memory>
+#include <new>
 #include <utility>
 
 namespace rekindle::checkpoint {
@@ -14,9 +16,20 @@ constexpr std::uint64_t kLentAhead = 2;
 
 }  // namespace
 
-BlockBuffer::BlockBuffer() : bytes_(static_cast<std::byte*>(::operator new(kBlockBytes, kAlignment))) {
-  ::madvise(bytes_.get(), kBlockBytes, MADV_HUGEPAGE);
+BlockBuffer::BlockBuffer() {
+  constexpr std::size_t kEnough = 2 * kBlockBytes;  // a huge page lies somewhere in it
+  void* const all = ::mmap(nullptr, kEnough, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (all == MAP_FAILED) throw std::bad_alloc();
+  void* begin = all;
+  std::size_t rest = kEnough;
+  std::align(kBlockBytes, kBlockBytes, begin, rest);
+  bytes_.reset(static_cast<std::byte*>(begin));
+  if (rest < kEnough) ::munmap(all, kEnough - rest);
+  if (rest > kBlockBytes) ::munmap(bytes_.get() + kBlockBytes, rest - kBlockBytes);
+  ::madvise(begin, kBlockBytes, MADV_HUGEPAGE);
 }
+
+void BlockBuffer::Free::operator()(std::byte* bytes) const { ::munmap(bytes, kBlockBytes); }
 
 std::optional<BlockBuffer> BlockQueue::take(const std::stop_token& hurry) {
   std::unique_lock lock(mutex_);

@@ -10,7 +10,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -26,16 +25,16 @@ namespace rekindle::checkpoint {
 inline constexpr std::size_t kBlockBytes = std::size_t{2} << 20;
 
 // Memory for one block: a huge page, if the system has one. Reading and writing past the page cache take half
-// the processor time and two thirds of the time with it; a small page's alignment is all that they need.
+// the processor time and two thirds of the time with it; a small page's alignment is all that they need. Not
+// of the heap, which keeps what it was given, and lays as much again between blocks that are aligned so.
 class BlockBuffer {
  public:
   BlockBuffer();
   std::span<std::byte> bytes() { return {bytes_.get(), kBlockBytes}; }
 
  private:
-  static constexpr std::align_val_t kAlignment{kBlockBytes};
   struct Free {
-    void operator()(std::byte* bytes) const { ::operator delete(bytes, kAlignment); }
+    void operator()(std::byte* bytes) const;
   };
   std::unique_ptr<std::byte, Free> bytes_;
 };
