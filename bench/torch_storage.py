@@ -5,7 +5,7 @@
 
 The state of VGG11 with momenta (1.06 GB), written durably: torch.save and fsync by one process; dcp.save and dcp.async_save
 by several over Gloo, and fsync of every file. For async_save also how long its caller stands still. In turns, with
---beside build/release/bin/bench_storage also with a round of that. Needs torch.
+--beside build/release/bin/bench_storage also with three rounds of that. Needs torch.
 """
 import argparse
 import os
@@ -75,7 +75,7 @@ def work(rank, options):
                 shutil.rmtree(to)
                 os.sync()
         if options.beside and rank == 0:
-            print(must([options.beside, options.work, "--rounds", "1"]), end="", flush=True)
+            print(must([options.beside, options.work, "--rounds", "3"]), end="", flush=True)
     if rank == 0:
         for name, times in seen.items():
             stood, durable = (statistics.median(column) for column in zip(*times))
