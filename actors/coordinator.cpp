@@ -21,6 +21,7 @@
 #include "base/network.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "protocol/wire.hpp"
 #include "run/place.hpp"
 #include "run/privacy.hpp"
@@ -72,6 +73,17 @@ Result<std::uint64_t> take_over(const run::Layout& layout, bool restarted) {
   SignsOfLife signs(layout);
   return run::claim_term(layout, std::chrono::seconds(30),
                          [&](const run::Holder& holder) { return signs.seen(holder); });
+}
+
+// A node that the run was not on may see its newest checkpoint late: an older one must not be used in
+// silence.
+void await_newest(const run::Layout& layout) {
+  const auto missing =
+      checkpoint::await_newest(layout.root(), layout.newest_checkpoint(), kNamesAreSeenWithin);
+  if (!missing) return;
+  log_warning(str(missing->directory_name(),
+                  ", the newest checkpoint that was saved, is not there; if that is meant, ", "remove ",
+                  layout.newest_checkpoint().string()));
 }
 
 int report_end(Channel& supervisor, int exit_code, const std::string& line) {
@@ -133,6 +145,8 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
     if (auto request = read_text(options.layout.stop_request()); request && *request == options.old_stop)
       std::filesystem::remove(options.layout.stop_request(), code);
   }
+  // One that replaces another is where that one was.
+  if (!restarted) await_newest(options.layout);
   auto known = survey(options.layout, options.job, *term);
   if (!known) {
     if (auto ended = run::end_term(options.layout, *term); !ended) log_warning(ended.error().line());

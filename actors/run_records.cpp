@@ -116,6 +116,8 @@ CommitReply commit(const run::Layout& layout, const Job& job, const CommitOrder&
     reply.error = status.error().line();
     return reply;
   }
+  // Whoever has taken over meanwhile has its own to note.
+  if (run::superseded(layout, order.own_term)) return reply;
   if (auto noted = checkpoint::note_newest(layout.newest_checkpoint(), id); !noted)
     log_warning(str("the next attempt may see ", reply.checkpoint, " late: ", noted.error().line()));
   if (auto swept = sweep(layout, job, order, reply); !swept)

@@ -7,6 +7,7 @@
 
 #include "app/initial_state.hpp"
 #include "app/run_config.hpp"
+#include "app/signals.hpp"
 #include "base/clock.hpp"
 #include "base/files.hpp"
 #include "base/log.hpp"
@@ -131,18 +132,17 @@ Status check_resume(const Job& before, LocalOptions& options, const run::Layout&
   return {};
 }
 
-// A node that the run was not on may see its newest checkpoint late: the run must not go on from an older
-// one.
+// A node that the run was not on may see its newest checkpoint late: it is not to be taken for a run that has
+// none. The coordinator waits once more, when nobody can commit another.
 void await_newest(const run::Layout& layout) {
-  const auto missing = [&layout](std::chrono::milliseconds patience) {
-    return checkpoint::find_missing(layout.root(), layout.newest_checkpoint(), patience);
+  const auto await = [&layout](std::chrono::milliseconds patience) {
+    return checkpoint::await_newest(layout.root(), layout.newest_checkpoint(), patience, stop_is_asked);
   };
-  if (const auto id = missing(std::chrono::milliseconds(0)))
-    log_info(str("waits until storage shows ", id->directory_name(), ", the newest checkpoint"));
-  if (const auto id = missing(kNamesAreSeenWithin)) {
-    log_warning(str(id->directory_name(), ", the newest checkpoint that this run has saved, is not there: ",
-                    "it goes on from the newest one that is"));
-  }
+  const auto id = await(std::chrono::milliseconds(0));
+  if (!id) return;
+  std::printf("waits until the storage shows %s, the newest checkpoint\n", id->directory_name().c_str());
+  std::fflush(stdout);
+  await(kNamesAreSeenWithin);
 }
 
 Result<InitialState> prepare_run(LocalOptions& options, bool begins_now) {

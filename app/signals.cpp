@@ -3,6 +3,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -39,6 +40,13 @@ void hold_signals() {
     struct sigaction now {};
     if (::sigaction(signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) std::signal(signal, SIG_IGN);
   }
+}
+
+bool stop_is_asked() {
+  sigset_t waiting;
+  sigemptyset(&waiting);
+  sigpending(&waiting);
+  return std::ranges::any_of(kStopSignals, [&](int signal) { return sigismember(&waiting, signal) == 1; });
 }
 
 Result<Fd> take_signals() {

@@ -13,6 +13,9 @@ namespace rekindle::app {
 // raw, nor may SIGPIPE. Children begin with them ignored, not blocked (spawn() clears the mask).
 void hold_signals();
 
+// Whether one of them waits.
+bool stop_is_asked();
+
 // Holds them, and gives the descriptor to read signalfd_siginfo from. Source: signalfd(2).
 Result<Fd> take_signals();
 

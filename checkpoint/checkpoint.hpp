@@ -100,11 +100,14 @@ fs::path directory_of(const fs::path& run_dir, const CheckpointId& id);
 
 // Writes the name of a checkpoint that was committed to the file `note`. Storage may show new names late to
 // other nodes, but what a file holds to whoever opens it (close-to-open consistency; source: nfs(5)): so they
-// know what to wait for.
+// know what to wait for. Lost in a crash it costs them no more than that.
 Status note_newest(const fs::path& note, const CheckpointId& id);
-// The noted checkpoint, if it is not there within `patience`, nor was set aside. Nothing noted: nothing.
-std::optional<CheckpointId> find_missing(const fs::path& run_dir, const fs::path& note,
-                                         std::chrono::milliseconds patience);
+// Waits until the noted checkpoint or a newer one is there, or it was set aside, or nobody wants to wait any
+// more; returns it if it is missing even then. Nothing noted: nothing. Makes the note, empty, if there is
+// none: so even a node that sees its name late learns whether there is.
+std::optional<CheckpointId> await_newest(const fs::path& run_dir, const fs::path& note,
+                                         std::chrono::milliseconds patience,
+                                         const std::function<bool()>& tired = nullptr);
 
 // Reads part_of(tensors, parts, part) into `state` (whose specs must equal the manifest's) and checks it
 // against its checksums; what it has read is rubbish if it fails. Never calls libhdf5. Files of other nodes

@@ -1,28 +1,45 @@
+#include <fcntl.h>
+
 #include <algorithm>
+#include <thread>
+#include <tuple>
 
 #include "base/files.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/names.hpp"
 
 namespace rekindle::checkpoint {
+namespace {
 
-Status note_newest(const fs::path& note, const CheckpointId& id) {
-  return replace_file(note, id.directory_name() + "\n");
-}
-
-std::optional<CheckpointId> find_missing(const fs::path& run_dir, const fs::path& note,
-                                         std::chrono::milliseconds patience) {
+std::optional<CheckpointId> missing(const fs::path& run_dir, const fs::path& note) {
   const std::string text = read_text(note).value_or("");
   const auto id = CheckpointId::parse(text.substr(0, text.find('\n')));
   if (!id) return std::nullopt;
-  const fs::path directory = directory_of(run_dir, *id);
+  const auto committed = list_committed(run_dir);  // which also renews what this node remembers of the folder
+  if (!committed.empty() && committed.front() >= *id) return std::nullopt;
   const auto names = names_in(checkpoints_of(run_dir));
   const bool set_aside = names && std::ranges::any_of(*names, [&](const std::string& name) {
                            return name.starts_with(id->directory_name() + kDamagedSuffix);
                          });
-  if (set_aside) return std::nullopt;
-  const bool seen = await_file(directory, patience) && await_file(directory / kManifestFile, patience);
-  return seen ? std::nullopt : id;
+  return set_aside ? std::nullopt : id;
+}
+
+}  // namespace
+
+Status note_newest(const fs::path& note, const CheckpointId& id) {
+  return replace_file_quickly(note, id.directory_name() + "\n");
+}
+
+std::optional<CheckpointId> await_newest(const fs::path& run_dir, const fs::path& note,
+                                         std::chrono::milliseconds patience,
+                                         const std::function<bool()>& tired) {
+  constexpr std::chrono::milliseconds kPause{50};
+  std::ignore = open_file(note, O_WRONLY | O_CREAT | O_EXCL, 0644);
+  for (const auto until = std::chrono::steady_clock::now() + patience;;) {
+    auto id = missing(run_dir, note);
+    if (!id || std::chrono::steady_clock::now() >= until || (tired && tired())) return id;
+    std::this_thread::sleep_for(kPause);
+  }
 }
 
 }  // namespace rekindle::checkpoint

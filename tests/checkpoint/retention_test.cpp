@@ -1,5 +1,3 @@
-#include <thread>
-
 #include "checkpoint/export.hpp"
 #include "fixture.hpp"
 
@@ -26,24 +24,43 @@ TEST_F(Retention, List_IsNewestFirstAndShowsCommittedOnesOnly) {
             (std::vector<CheckpointId>{{100, 1, 1}, {20, 2, 1}, {20, 1, 3}, {20, 1, 1}}));
 }
 
-TEST_F(Retention, Noted_IsMissedUnlessItIsThereOrWasSetAside) {
+TEST_F(Retention, Noted_IsMissedUnlessItOrANewerOneIsThereOrItWasSetAside) {
   using std::chrono::milliseconds;
   const CheckpointId id{20, 1, 1};
   const fs::path note = run_dir / "newest";
-  const auto missing = [&](milliseconds patience) { return find_missing(run_dir, note, patience); };
-  EXPECT_EQ(missing(milliseconds(0)), std::nullopt);  // nothing is noted
+  const auto missing = [&] { return await_newest(run_dir, note, milliseconds(0)); };
+  EXPECT_EQ(missing(), std::nullopt);  // nothing is noted
+  EXPECT_TRUE(fs::exists(note));
   ASSERT_TRUE(note_newest(note, id));
-  EXPECT_EQ(missing(milliseconds(100)), id);
+  EXPECT_EQ(missing(), id);
+  committed({10, 1, 1});
+  EXPECT_EQ(missing(), id);
   uncommitted(id);
-  EXPECT_EQ(missing(milliseconds(0)), id);
-  ASSERT_TRUE(discard(run_dir, id));
-  std::thread late([&] { committed(id); });
-  EXPECT_EQ(missing(std::chrono::minutes(1)), std::nullopt);
-  late.join();
-  ASSERT_TRUE(set_aside(run_dir, id));
-  EXPECT_EQ(missing(milliseconds(0)), std::nullopt);
+  EXPECT_EQ(missing(), id);
+  committed({30, 1, 1});
+  EXPECT_EQ(missing(), std::nullopt);
+  ASSERT_TRUE(note_newest(note, {40, 1, 1}));
+  committed({40, 1, 1});
+  EXPECT_EQ(missing(), std::nullopt);
+  ASSERT_TRUE(set_aside(run_dir, {40, 1, 1}));
+  EXPECT_EQ(missing(), std::nullopt);
   std::ofstream(note) << "rubbish";
-  EXPECT_EQ(missing(milliseconds(0)), std::nullopt);
+  EXPECT_EQ(missing(), std::nullopt);
+}
+
+TEST_F(Retention, NotedButLate_IsWaitedForUnlessAStopIsAsked) {
+  const CheckpointId id{20, 1, 1};
+  const fs::path note = run_dir / "newest";
+  ASSERT_TRUE(note_newest(note, id));
+  int looks = 0;
+  const auto tired = [&] { return ++looks == 3; };
+  EXPECT_EQ(await_newest(run_dir, note, std::chrono::hours(1), tired), id);
+  EXPECT_EQ(looks, 3);
+  const auto comes = [&] {
+    if (++looks == 6) committed(id);
+    return false;
+  };
+  EXPECT_EQ(await_newest(run_dir, note, std::chrono::hours(1), comes), std::nullopt);
 }
 
 TEST_F(Retention, Sweep_KeepsTheNewestAndWhatIsBeingWritten) {

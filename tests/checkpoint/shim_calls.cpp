@@ -19,8 +19,6 @@ using rekindle::checkpoint::Shim;
 
 namespace {
 
-mode_t mode_of(int flags, va_list& rest) { return (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0; }
-
 // Whether bytes may not be moved because the file is open with O_DIRECT.
 bool refuses_transfer(Shim* shim, int fd) {
   return shim != nullptr && shim->refuses_direct(Shim::NoDirect::kAtTransfer, fd, ::fcntl(fd, F_GETFL));
@@ -32,10 +30,13 @@ extern "C" {
 
 int open(const char* path, int flags, ...) {
   NEXT(open);
-  va_list rest;
-  va_start(rest, flags);
-  const mode_t mode = mode_of(flags, rest);
-  va_end(rest);
+  mode_t mode = 0;
+  if ((flags & O_CREAT) != 0) {
+    va_list rest;
+    va_start(rest, flags);
+    mode = va_arg(rest, mode_t);
+    va_end(rest);
+  }
   Shim* shim = Shim::active();
   if (shim == nullptr) return next(path, flags, mode);
   return shim->open(AT_FDCWD, path, flags, [&] { return next(path, flags, mode); });
@@ -43,10 +44,13 @@ int open(const char* path, int flags, ...) {
 
 int openat(int directory, const char* path, int flags, ...) {
   NEXT(openat);
-  va_list rest;
-  va_start(rest, flags);
-  const mode_t mode = mode_of(flags, rest);
-  va_end(rest);
+  mode_t mode = 0;
+  if ((flags & O_CREAT) != 0) {
+    va_list rest;
+    va_start(rest, flags);
+    mode = va_arg(rest, mode_t);
+    va_end(rest);
+  }
   Shim* shim = Shim::active();
   if (shim == nullptr) return next(directory, path, flags, mode);
   return shim->open(directory, path, flags, [&] { return next(directory, path, flags, mode); });

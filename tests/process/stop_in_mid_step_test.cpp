@@ -45,6 +45,8 @@ class StopInMidStep : public ::testing::Test {
     EXPECT_EQ(run(long_steps(dir(), steps)).exit_code, 0);
     EXPECT_EQ(run(long_steps(scratch_ / "quiet", steps)).exit_code, 0);
     EXPECT_EQ(digest_of(dir()), digest_of(scratch_ / "quiet"));
+    const std::string log = read_text(run::Layout(dir()).log("coordinator")).value_or("");
+    EXPECT_NE(log.find(str("resumes from step ", steps - 1)), std::string::npos) << log;
   }
 
   Scratch scratch_;
