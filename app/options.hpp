@@ -22,7 +22,8 @@ struct LocalOptions {
   bool reset_head = false;     // but for the last layer's
   bool own_trainers = false, own_gather_time = false;  // --trainers-per-worker, --gather-time were given
   std::uint64_t state_bytes = 0;                       // that a checkpoint has; known when the data set is
-  protocol::Job job;  // resolved, but for what the data set and the run directory add
+  std::string old_stop;  // stop.json's text, if it was there before this attempt
+  protocol::Job job;     // resolved, but for what the data set and the run directory add
 };
 
 // Collects the options of a subcommand; resolve() after CLI11 has parsed.

@@ -152,7 +152,11 @@ Result<InitialState> prepare_run(LocalOptions& options, bool begins_now) {
   REKINDLE_TRY(InitialState initial, read_initial_state(options, channels));
   REKINDLE_CHECK(check_directory(layout));
   if (begins_now) REKINDLE_CHECK(check_holder(layout));
-  if (begins_now) await_newest(layout);
+  if (begins_now) {
+    // One that comes from now on is for this attempt.
+    options.old_stop = read_text(layout.stop_request()).value_or("");
+    await_newest(layout);
+  }
   options.job.cpu_capability = this_cpu();
   REKINDLE_TRY(const std::optional<Job> before, earlier_job(options, layout));
   if (before)

@@ -47,7 +47,6 @@ class Supervisor {
 
   Result<int> run() {
     REKINDLE_TRY(signals_, take_signals());
-    if (auto request = read_text(layout_.stop_request())) old_stop_ = *request;
     REKINDLE_CHECK(start_coordinator());
     while (!ended_) REKINDLE_CHECK(turn());
     const int exit_code = end_site(*exit_code_);
@@ -81,9 +80,10 @@ class Supervisor {
   Status start_coordinator() {
     coordinator_started_ = heard_at_ = Clock::now();
     up_ = false;
-    REKINDLE_TRY(coordinator_, start_control({"coordinator", "--run-dir", options_.run_dir, "--trainers",
-                                              str(site_.trainers()), "--attempt", str(attempt_), "--old-stop",
-                                              old_stop_, "--job", nlohmann::json(options_.job).dump()}));
+    REKINDLE_TRY(coordinator_,
+                 start_control({"coordinator", "--run-dir", options_.run_dir, "--trainers",
+                                str(site_.trainers()), "--attempt", str(attempt_), "--old-stop",
+                                options_.old_stop, "--job", nlohmann::json(options_.job).dump()}));
     return {};
   }
 
@@ -286,7 +286,6 @@ class Supervisor {
   bool up_ = false, ended_ = false, interrupted_ = false, hung_ = false;
   Clock::time_point coordinator_started_, coordinator_restart_at_, heard_at_ = Clock::now(),
                                                                    turned_at_ = Clock::now();
-  std::string old_stop_;  // stop.json, if it was there before this attempt
   std::optional<StopRun> stop_;
   std::optional<Clock::time_point> limit_;         // of the stop, as told last
   std::optional<int> exit_code_, site_exit_code_;  // the run's; what the site makes of it

@@ -53,6 +53,33 @@ TEST_F(Faults, KilledSupervisor_NothingLeftAndTheRunGoesOnLater) {
   EXPECT_EQ(digest_of(dir()), digest_of(scratch_ / "quiet"));
 }
 
+TEST_F(Faults, StopAskedWhileAnAttemptAwaitsTheNewestCheckpoint_Stops) {
+  {
+    Program program(Arguments{rekindle()} + mnist_run(dir(), 2, 100000) +
+                    Arguments{"--checkpoint-every", "5"});
+    ASSERT_NO_FATAL_FAILURE(reach(program, 12));
+    // At once, so that the coordinator cannot say that it ends.
+    program.signal(SIGSTOP);
+    for (const pid_t pid : parts_of(dir(), "coordinator")) ::kill(pid, SIGKILL);
+    program.signal(SIGKILL);
+    program.wait();
+    ASSERT_TRUE(eventually([&] { return processes_with(dir()).empty(); }));
+  }
+  const std::string newest = read_text(run::Layout(dir()).newest_checkpoint()).value_or("\n");
+  const fs::path checkpoint = dir() / "checkpoints" / newest.substr(0, newest.find('\n'));
+  const fs::path unseen = scratch_ / "unseen", output = scratch_ / "output";
+  fs::rename(checkpoint, unseen);
+  Program program(
+      Arguments{"/bin/sh", "-c", R"(output=$1; shift; exec "$0" "$@" >"$output")", rekindle(), output} +
+      mnist_run(dir(), 2, 100000));
+  ASSERT_TRUE(eventually([&] {
+    return read_text(output).value_or("").find("waits until the storage shows") != std::string::npos;
+  }));
+  ASSERT_EQ(run({"stop", dir()}).exit_code, 0);
+  fs::rename(unseen, checkpoint);
+  EXPECT_EQ(program.wait().exit_code, 75);
+}
+
 TEST_F(Faults, EverythingSuspendedForLongerThanAHeartbeatMayBeLate_NobodyIsLost) {
   Program program(Arguments{rekindle()} + mnist_run(dir(), 2, 100000));
   reach(program, 5);
