@@ -76,14 +76,18 @@ Result<std::uint64_t> take_over(const run::Layout& layout, bool restarted) {
 }
 
 // A node that the run was not on may see its newest checkpoint late: an older one must not be used in
-// silence.
-void await_newest(const run::Layout& layout) {
+// silence. The only words that a supervisor has before the first coordinator is up are to stop.
+void await_newest(const run::Layout& layout, Channel& supervisor) {
   const auto missing =
-      checkpoint::await_newest(layout.root(), layout.newest_checkpoint(), kNamesAreSeenWithin);
-  if (!missing) return;
-  log_warning(str(missing->directory_name(),
-                  ", the newest checkpoint that was saved, is not there; if that is meant, ", "remove ",
-                  layout.newest_checkpoint().string()));
+      checkpoint::await_newest(layout.root(), layout.newest_checkpoint(), kNamesAreSeenWithin,
+                               [&supervisor] { return supervisor.pending(); });
+  if (!missing || supervisor.pending()) return;
+  const std::string line = str(missing->directory_name(),
+                               ", the newest checkpoint that was saved, is not there; if that is meant, ",
+                               "remove ", layout.newest_checkpoint().string());
+  log_warning(line);
+  if (auto sent = supervisor.send(encode(ToSupervisor(Say{str("warning: ", line)}))); !sent)
+    log_warning(sent.error().line());
 }
 
 int report_end(Channel& supervisor, int exit_code, const std::string& line) {
@@ -146,7 +150,7 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
       std::filesystem::remove(options.layout.stop_request(), code);
   }
   // One that replaces another is where that one was.
-  if (!restarted) await_newest(options.layout);
+  if (!restarted) await_newest(options.layout, supervisor);
   auto known = survey(options.layout, options.job, *term);
   if (!known) {
     if (auto ended = run::end_term(options.layout, *term); !ended) log_warning(ended.error().line());

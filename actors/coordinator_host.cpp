@@ -32,9 +32,12 @@ Committer::behavior_type committer(Committer::pointer, const run::Layout& layout
             records->flush();  // the evaluations say which checkpoint is the best
             return commit(layout, job, order);
           },
+          [layout, job, records](const SweepOrder& order) {
+            records->flush();
+            return sweep_after_restore(layout, job, order);
+          },
           [layout](const TermCheck& check) {
-            const auto newest = run::newest_term(layout);
-            return TermCheckReply{newest && *newest ? (*newest)->term : check.term};
+            return TermCheckReply{run::term_in_charge(layout, check.term).value_or(check.term)};
           },
           [layout](const StopCheck&) {
             std::error_code code;
@@ -225,6 +228,12 @@ class Host {
                             effect.tensors, effect.shards,          effect.spared};
     self_->request(committer_, caf::infinite, order).then([this](const CommitReply& reply) {
       committed(reply);
+    });
+  }
+  void apply(const Sweep& effect) {
+    const SweepOrder order{term_, effect.generation.term, effect.generation.number, effect.restored};
+    self_->request(committer_, caf::infinite, order).then([this](const SweepReply& reply) {
+      feed(Swept{reply.committed});
     });
   }
   void apply(const Abandon& effect) { parts_.records.abandon(effect.generation, effect.step); }

@@ -85,6 +85,13 @@ struct CommitReply {
   std::string checkpoint, fingerprint, error;
   std::vector<std::string> committed;  // checkpoints, after the sweep; none: unknown
 };
+struct SweepOrder {  // a protocol::Sweep
+  std::uint64_t own_term = 0, term = 0, generation = 0;
+  std::string restored;
+};
+struct SweepReply {
+  std::vector<std::string> committed;  // checkpoints, after the sweep; none: unknown
+};
 struct TermCheck {  // is there a newer term than this?
   std::uint64_t term = 0;
 };
@@ -170,6 +177,14 @@ auto inspect(Inspector& f, CommitReply& x) {
            x.fingerprint, x.error, x.committed);
 }
 template <class Inspector>
+auto inspect(Inspector& f, SweepOrder& x) {
+  return f(caf::meta::type_name("SweepOrder"), x.own_term, x.term, x.generation, x.restored);
+}
+template <class Inspector>
+auto inspect(Inspector& f, SweepReply& x) {
+  return f(caf::meta::type_name("SweepReply"), x.committed);
+}
+template <class Inspector>
 auto inspect(Inspector& f, TermCheck& x) {
   return f(caf::meta::type_name("TermCheck"), x.term);
 }
@@ -221,9 +236,9 @@ using LocalWorker =
 using LocalCoordinator = CoordinatorActor::extend<caf::reacts_to<SupervisorSaid>,
                                                   caf::reacts_to<SupervisorGone>, caf::reacts_to<TimerTick>>;
 // Whatever blocks on storage.
-using Committer = caf::typed_actor<caf::replies_to<CommitOrder>::with<CommitReply>,
-                                   caf::replies_to<TermCheck>::with<TermCheckReply>,
-                                   caf::replies_to<StopCheck>::with<StopCheckReply>>;
+using Committer = caf::typed_actor<
+    caf::replies_to<CommitOrder>::with<CommitReply>, caf::replies_to<SweepOrder>::with<SweepReply>,
+    caf::replies_to<TermCheck>::with<TermCheckReply>, caf::replies_to<StopCheck>::with<StopCheckReply>>;
 
 }  // namespace rekindle::actors
 
@@ -242,6 +257,8 @@ CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::SupervisorSaid))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::SupervisorGone))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::CommitOrder))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::CommitReply))
+CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::SweepOrder))
+CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::SweepReply))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::TermCheck))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::TermCheckReply))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::StopCheck))

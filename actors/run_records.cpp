@@ -14,15 +14,17 @@ using namespace protocol;
 namespace {
 
 // The learning rate may have been changed on purpose since (--change-lr); nothing else may differ.
-Status check_identity(const Job& job, const std::string& checkpoint, const std::string& identity) {
-  nlohmann::json theirs = nlohmann::json::parse(identity, nullptr, false), ours = identity_of(job);
+Status check_identity(const Job& job, const checkpoint::Manifest& manifest) {
+  nlohmann::json theirs = nlohmann::json::parse(manifest.identity, nullptr, false), ours = identity_of(job);
   if (!theirs.is_object()) return {};
+  const bool same_rates = rates_until(theirs, manifest.id.step) == rates_until(ours, manifest.id.step);
   for (const char* key : kRateKeys) theirs[key] = ours[key];
-  const std::string key = first_difference(theirs, ours);
+  const std::string key = same_rates ? first_difference(theirs, ours) : "lr";
   if (key.empty()) return {};
-  return fail(ExitCode::kConfig,
-              str("checkpoint ", checkpoint, " belongs to another run: its ", key, " differs"),
-              "use the same options, or another --run-dir");
+  return fail(
+      ExitCode::kConfig,
+      str("checkpoint ", manifest.id.directory_name(), " belongs to another run: its ", key, " differs"),
+      "use the same options, or another --run-dir");
 }
 
 }  // namespace
@@ -46,7 +48,7 @@ Result<CoordinatorConfig> survey(const run::Layout& layout, const Job& job, std:
       restorable.fingerprint = manifest->fingerprint;
       if (config.restorable.empty())
         config.unsaved = age_of(manifest->created).value_or(std::chrono::seconds(0));
-      REKINDLE_CHECK(check_identity(job, restorable.checkpoint, manifest->identity));
+      REKINDLE_CHECK(check_identity(job, *manifest));
     }
     config.restorable.push_back(std::move(restorable));
   }
@@ -65,11 +67,12 @@ Result<std::optional<std::uint64_t>> best_checkpoint(const run::Layout& layout) 
   return run::best_evaluated(layout, steps);
 }
 
-Status check_term(const run::Layout& layout, const CommitOrder& order, CommitReply& reply) {
-  REKINDLE_TRY(const auto newest, run::newest_term(layout));
-  if (!newest || newest->term <= order.own_term) return {};
-  reply.higher_term = newest->term;
-  return fail(str("term ", newest->term, " has taken over"));
+// `higher_term`: where it is not this one's any more.
+Status check_term(const run::Layout& layout, std::uint64_t own_term, std::uint64_t& higher_term) {
+  REKINDLE_TRY(const std::uint64_t term, run::term_in_charge(layout, own_term));
+  if (term == own_term) return {};
+  higher_term = term;
+  return fail(str("term ", term, " has taken over"));
 }
 
 Status commit_manifest(const run::Layout& layout, const Job& job, const CommitOrder& order,
@@ -85,27 +88,50 @@ Status commit_manifest(const run::Layout& layout, const Job& job, const CommitOr
     REKINDLE_TRY(checkpoint::ShardEntry entry, checkpoint::shard_entry_from_json(shard));
     manifest.shards.push_back(std::move(entry));
   }
-  REKINDLE_CHECK(check_term(layout, order, reply));
+  REKINDLE_CHECK(check_term(layout, order.own_term, reply.higher_term));
   return checkpoint::commit(layout.root(), manifest, kNamesAreSeenWithin);
 }
 
 }  // namespace
 
-Status sweep(const run::Layout& layout, const Job& job, const CommitOrder& order, CommitReply& reply) {
-  REKINDLE_CHECK(check_term(layout, order, reply));
-  std::optional<std::uint64_t> best;
+namespace {
+
+// Fills in `left`: the checkpoints that are there then.
+Status sweep(const run::Layout& layout, const Job& job, checkpoint::SweepPlan plan,
+             std::vector<std::string>& left) {
+  plan.keep = job.keep;
   if (job.keep_best) {
-    REKINDLE_TRY(best, best_checkpoint(layout));
+    REKINDLE_TRY(plan.best, best_checkpoint(layout));
   }
-  std::vector<checkpoint::CheckpointId> spared;
-  for (const std::string& name : order.spared) {
-    if (const auto id = checkpoint::CheckpointId::parse(name)) spared.push_back(*id);
-  }
-  const checkpoint::CheckpointId newest{order.step, order.term, order.generation};
-  Status swept = checkpoint::sweep(layout.root(), static_cast<int>(job.keep), newest, best, spared);
+  Status swept = checkpoint::sweep(layout.root(), plan);
   REKINDLE_TRY(const auto committed, checkpoint::find_committed(layout.root()));
-  for (const checkpoint::CheckpointId& id : committed) reply.committed.push_back(id.directory_name());
+  for (const checkpoint::CheckpointId& id : committed) left.push_back(id.directory_name());
   return swept;
+}
+
+}  // namespace
+
+Status sweep(const run::Layout& layout, const Job& job, const CommitOrder& order, CommitReply& reply) {
+  REKINDLE_CHECK(check_term(layout, order.own_term, reply.higher_term));
+  checkpoint::SweepPlan plan;
+  plan.newest = {order.step, order.term, order.generation};
+  for (const std::string& name : order.spared) {
+    if (const auto id = checkpoint::CheckpointId::parse(name)) plan.spared.push_back(*id);
+  }
+  return sweep(layout, job, std::move(plan), reply.committed);
+}
+
+SweepReply sweep_after_restore(const run::Layout& layout, const Job& job, const SweepOrder& order) {
+  SweepReply reply;
+  const auto restored = checkpoint::CheckpointId::parse(order.restored);
+  std::uint64_t higher_term = 0;
+  if (!restored || !check_term(layout, order.own_term, higher_term)) return reply;
+  checkpoint::SweepPlan plan;
+  plan.newest = *restored;
+  plan.dead_before = checkpoint::CheckpointId{0, order.term, order.generation};
+  if (auto swept = sweep(layout, job, std::move(plan), reply.committed); !swept)
+    log_warning(str("what earlier attempts left stays: ", swept.error().line()));
+  return reply;
 }
 
 CommitReply commit(const run::Layout& layout, const Job& job, const CommitOrder& order) {
@@ -133,8 +159,8 @@ RunRecords::RunRecords(const run::Layout& layout, const Job& job, std::uint64_t 
       attempt_(attempt > 0 ? attempt : run::next_attempt(layout)) {}
 
 bool RunRecords::history() const {
-  const auto newest = run::newest_term(layout_);
-  return !newest || (*newest && (*newest)->term > term_);
+  const auto term = run::term_in_charge(layout_, term_);
+  return !term || *term != term_;
 }
 
 void RunRecords::warn_once(const Status& status) {

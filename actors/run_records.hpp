@@ -26,6 +26,10 @@ CommitReply commit(const run::Layout& layout, const protocol::Job& job, const Co
 Status sweep(const run::Layout& layout, const protocol::Job& job, const CommitOrder& order,
              CommitReply& reply);
 
+// What attempts that were killed have left, when the checkpoint that the run went on from has been read
+// whole.
+SweepReply sweep_after_restore(const run::Layout& layout, const protocol::Job& job, const SweepOrder& order);
+
 // Storage may be slow, and who decides must not wait for it: but for begin() and end(), everything is done
 // later, in order.
 class RunRecords {

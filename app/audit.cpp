@@ -47,10 +47,17 @@ Result<Manifest> verified_manifest(const fs::path& run_dir, std::uint64_t step) 
   return fail(ExitCode::kConfig, whole.error().what, "audit between checkpoints that are whole");
 }
 
-// Whether an entry of a run directory is that of an audit by a process of this host that is gone (its name
-// ends with host and process id).
+// Those who see each other's process ids.
+std::string neighbourhood() {
+  std::string in = pid_namespace();
+  std::erase_if(in, [](char c) { return c < '0' || c > '9'; });
+  return str(host_name(), "-", in);
+}
+
+// Whether an entry of a run directory is that of an audit by a process that this one would see, and that is
+// gone (its name ends with neighbourhood and process id).
 bool is_left(const std::string& name) {
-  const std::string mine = str(".", host_name(), ".");
+  const std::string mine = str(".", neighbourhood(), ".");
   const auto at = name.rfind(mine);
   if (!name.starts_with("audit-") || at == std::string::npos) return false;
   const auto pid = std::strtol(name.c_str() + at + mine.size(), nullptr, 10);
@@ -64,6 +71,7 @@ void take_rates(protocol::Job& job, const nlohmann::json& identity) {
     if (identity.contains(key)) changed[key] = identity.at(key);
   }
   changed["rates_since"] = identity.value("rates_since", std::uint64_t{0});
+  changed["earlier_rates"] = identity.value("earlier_rates", nlohmann::json::array());
   job = changed.get<protocol::Job>();
 }
 
@@ -75,19 +83,14 @@ Status check_identity(const protocol::Job& job, const nlohmann::json& identity, 
               str("the checkpoint is of another run: its ", other, " is not that of ", here));
 }
 
-// One learning rate (its options) must have made all the steps after `from`.
-Status check_rates(std::uint64_t from, const nlohmann::json& identity) {
-  const auto since = identity.value("rates_since", std::uint64_t{0});
-  if (since <= from) return {};
-  return fail(ExitCode::kConfig, str("the learning rate was changed at step ", since, ", after step ", from),
-              str("audit from a checkpoint of step ", since, " or later, or to one of that step or earlier"));
-}
-
 Status check_same_run(const Manifest& from, const Manifest& to) {
   nlohmann::json theirs = nlohmann::json::parse(from.identity, nullptr, false);
   const nlohmann::json ours = nlohmann::json::parse(to.identity, nullptr, false);
-  if (ours.contains("rates_since")) {
-    for (const char* key : protocol::kRateKeys) theirs[key] = ours.value(key, nlohmann::json());
+  if (protocol::rates_until(theirs, from.id.step) == protocol::rates_until(ours, from.id.step)) {
+    for (const char* key : protocol::kRateKeys) {
+      theirs.erase(key);
+      if (ours.contains(key)) theirs[key] = ours.at(key);
+    }
   }
   const std::string key = protocol::first_difference(theirs, ours);
   if (key.empty()) return {};
@@ -191,7 +194,7 @@ class Audit {
   explicit Audit(const AuditOptions& options)
       : options_(options),
         directory_(options.run_dir /
-                   str("audit-", options.from, "-", options.to, ".", host_name(), ".", ::getpid())) {}
+                   str("audit-", options.from, "-", options.to, ".", neighbourhood(), ".", ::getpid())) {}
   ~Audit() {
     std::error_code ignored;
     if (made_) fs::remove_all(directory_, ignored);
@@ -239,7 +242,6 @@ class Audit {
       start_ = from.id;
     }
     const auto identity = nlohmann::json::parse(expected.identity, nullptr, false);
-    REKINDLE_CHECK(check_rates(options_.from, identity));
     take_rates(local.job, identity);
     REKINDLE_CHECK(check_identity(local.job, identity, "run.toml"));
     REKINDLE_CHECK(remove_what_is_left());

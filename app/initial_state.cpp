@@ -27,8 +27,7 @@ model::ModelConfig model_config(const Job& job, int channels) {
 Result<checkpoint::Tensors> read_source(const fs::path& source) {
   std::error_code code;
   if (!fs::is_directory(source, code)) return read_foreign_file(source);
-  REKINDLE_TRY(const fs::path directory, find_checkpoint(source, std::nullopt));
-  REKINDLE_TRY(checkpoint::LoadedState loaded, checkpoint::load(directory));
+  REKINDLE_TRY(checkpoint::LoadedState loaded, read_checkpoint(source, std::nullopt, checkpoint::load));
   return checkpoint::Tensors{std::move(loaded.storage), std::move(loaded.state)};
 }
 

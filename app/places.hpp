@@ -19,6 +19,17 @@ Result<std::filesystem::path> checkpoint_of(const std::filesystem::path& run_dir
 // A checkpoint directory itself, or the newest (or that of `step`) of a run directory.
 Result<std::filesystem::path> find_checkpoint(const std::filesystem::path& path,
                                               std::optional<std::uint64_t> step);
+// What `read` (of a directory, to a Result or Status) makes of that. A run that goes on may delete it
+// meanwhile: then of the one that is the newest by then.
+template <class Read>
+auto read_checkpoint(const std::filesystem::path& path, std::optional<std::uint64_t> step, Read read)
+    -> decltype(read(path)) {
+  for (;;) {
+    REKINDLE_TRY(const std::filesystem::path directory, find_checkpoint(path, step));
+    auto done = read(directory);
+    if (done || is_checkpoint(directory) || directory == path) return done;
+  }
+}
 std::filesystem::path without_slash(const std::filesystem::path& path);
 std::string gigabytes(std::uint64_t bytes);  // "1.06 GB"
 

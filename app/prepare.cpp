@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "app/initial_state.hpp"
+#include "app/places.hpp"
 #include "app/run_config.hpp"
 #include "app/signals.hpp"
 #include "base/clock.hpp"
@@ -103,7 +104,10 @@ Status check_identity(const Job& before, const LocalOptions& options, const run:
 // nothing that others could spoil.
 Result<std::optional<Job>> earlier_job(const LocalOptions& options, const run::Layout& layout) {
   std::error_code code;
-  if (!std::filesystem::exists(layout.config(), code)) return std::nullopt;
+  if (!std::filesystem::exists(layout.config(), code)) {
+    if (code) return fail(str("cannot look for ", layout.config().string(), ": ", code.message()));
+    return std::nullopt;
+  }
   REKINDLE_TRY(const bool saved, checkpoint::has_saved(layout.root()));
   REKINDLE_TRY(Job before, read_job(layout.config()));
   const bool goes_on_from_init = options.init.empty() && !before.init.empty();
@@ -115,12 +119,43 @@ bool same_rates(const Job& a, const Job& b) {
   return a.lr == b.lr && a.lr_step == b.lr_step && a.lr_gamma == b.lr_gamma;
 }
 
-Status check_resume(const Job& before, LocalOptions& options, const run::Layout& layout) {
+// Whether the run has kept what --init names now as it did at its start: that may be gone by now, or changed.
+Result<bool> has_initial_state(LocalOptions& options, const run::Layout& layout) {
+  if (options.init.empty()) return false;
+  options.job.init_source =
+      str(without_slash(options.init).string(), options.reset_head ? " (reset head)" : "");
+  std::error_code code;
+  if (!std::filesystem::exists(layout.config(), code)) return false;
+  REKINDLE_TRY(const Job before, read_job(layout.config()));
+  if (before.init.empty() || before.init_source != options.job.init_source) return false;
+  REKINDLE_TRY(const bool saved, checkpoint::has_saved(layout.root()));
+  return saved || !std::filesystem::exists(options.init, code);
+}
+
+// By the newest checkpoint whose manifest is not damaged.
+Result<std::uint64_t> step_reached(const run::Layout& layout) {
   REKINDLE_TRY(const auto committed, checkpoint::find_committed(layout.root()));
-  const std::uint64_t step = committed.empty() ? 0 : committed.front().step;
+  for (const checkpoint::CheckpointId& id : committed) {
+    const auto manifest = checkpoint::read_manifest(checkpoint::directory_of(layout.root(), id));
+    if (manifest || !checkpoint::is_damage(manifest.error())) return id.step;
+  }
+  return 0;
+}
+
+Status check_resume(const Job& before, LocalOptions& options, const run::Layout& layout) {
+  REKINDLE_TRY(const std::uint64_t step, step_reached(layout));
   // What a run was started from is not asked for again.
-  if (options.init.empty()) options.job.init = before.init;
-  options.job.rates_since = same_rates(before, options.job) ? before.rates_since : step;
+  if (options.init.empty()) {
+    options.job.init = before.init;
+    options.job.init_source = before.init_source;
+  }
+  if (same_rates(before, options.job)) {
+    options.job.rates_since = before.rates_since;
+    options.job.earlier_rates = before.earlier_rates;
+  } else {
+    options.job.rates_since = step;
+    options.job.earlier_rates = protocol::rates_until(protocol::identity_of(before), step);
+  }
   REKINDLE_CHECK(check_identity(before, options, layout));
   if (step > options.job.steps) {
     return fail(ExitCode::kConfig,
@@ -149,6 +184,8 @@ Result<InitialState> prepare_run(LocalOptions& options, bool begins_now) {
   const run::Layout layout(options.run_dir);
   REKINDLE_TRY(const int channels, complete_from_data(options.job));
   REKINDLE_CHECK(measure_state(options, channels));
+  REKINDLE_TRY(const bool has_its_own, has_initial_state(options, layout));
+  if (has_its_own) options.init.clear();
   REKINDLE_TRY(InitialState initial, read_initial_state(options, channels));
   REKINDLE_CHECK(check_directory(layout));
   if (begins_now) REKINDLE_CHECK(check_holder(layout));

@@ -19,21 +19,52 @@ std::string parse_error_text(const toml::parse_error& error, const std::filesyst
   return str(file.string(), " line ", error.source().begin.line, ": ", error.description());
 }
 
+toml::table table_of(const nlohmann::json& object) {
+  toml::table table;
+  for (const auto& [key, value] : object.items()) {
+    if (value.is_boolean()) {
+      table.insert(key, value.get<bool>());
+    } else if (value.is_number_float()) {
+      table.insert(key, value.get<double>());
+    } else if (value.is_number()) {
+      table.insert(key, value.get<std::int64_t>());
+    } else if (value.is_string()) {
+      table.insert(key, value.get<std::string>());
+    } else {
+      toml::array list;  // of tables
+      for (const nlohmann::json& each : value) list.push_back(table_of(each));
+      table.insert(key, list);
+    }
+  }
+  return table;
+}
+
+nlohmann::json json_of(const toml::table& table) {
+  nlohmann::json json = nlohmann::json::object();
+  for (const auto& [key, node] : table) {
+    const std::string name(key.str());
+    if (auto value = node.value_exact<bool>()) {
+      json[name] = *value;
+    } else if (auto whole = node.value_exact<std::int64_t>()) {
+      json[name] = *whole;
+    } else if (auto real = node.value_exact<double>()) {
+      json[name] = *real;
+    } else if (auto words = node.value_exact<std::string>()) {
+      json[name] = *words;
+    } else if (const toml::array* list = node.as_array()) {
+      json[name] = nlohmann::json::array();
+      for (const toml::node& each : *list) {
+        if (each.is_table()) json[name].push_back(json_of(*each.as_table()));
+      }
+    }
+  }
+  return json;
+}
+
 }  // namespace
 
 std::string to_toml(const Job& job) {
-  toml::table table;
-  const nlohmann::json json = job;
-  for (const auto& [key, value] : json.items()) {
-    if (value.is_boolean())
-      table.insert(key, value.get<bool>());
-    else if (value.is_number_float())
-      table.insert(key, value.get<double>());
-    else if (value.is_number())
-      table.insert(key, value.get<std::int64_t>());
-    else
-      table.insert(key, value.get<std::string>());
-  }
+  const toml::table table = table_of(job);
   std::ostringstream out;
   out << "# Written by rekindle: the resolved job of this run. Change a run by the options of its command.\n"
       << table << "\n";
@@ -45,17 +76,7 @@ Result<Job> read_job(const std::filesystem::path& run_toml) {
   const toml::parse_result parsed = toml::parse(text);
   if (!parsed) return fail(ExitCode::kConfig, parse_error_text(parsed.error(), run_toml));
   nlohmann::json json = Job{};
-  for (const auto& [key, node] : parsed.table()) {
-    const std::string name(key.str());
-    if (auto value = node.value_exact<bool>())
-      json[name] = *value;
-    else if (auto whole = node.value_exact<std::int64_t>())
-      json[name] = *whole;
-    else if (auto real = node.value_exact<double>())
-      json[name] = *real;
-    else if (auto words = node.value_exact<std::string>())
-      json[name] = *words;
-  }
+  json.update(json_of(parsed.table()));
   try {
     return json.get<Job>();
   } catch (const nlohmann::json::exception& error) {

@@ -102,8 +102,7 @@ Status show_status(const fs::path& run_dir, bool json) {
 }
 
 Status digest(const fs::path& path, std::optional<std::uint64_t> step) {
-  REKINDLE_TRY(const fs::path directory, find_checkpoint(path, step));
-  REKINDLE_TRY(const checkpoint::LoadedState loaded, checkpoint::load(directory));
+  REKINDLE_TRY(const checkpoint::LoadedState loaded, read_checkpoint(path, step, checkpoint::load));
   std::cout << loaded.manifest.digest << "\n";
   return {};
 }
@@ -117,8 +116,9 @@ Status import_file(const fs::path& file, const fs::path& out) {
 }
 
 Status export_to(const fs::path& path, const fs::path& file, bool with_optimizer) {
-  REKINDLE_TRY(const fs::path directory, find_checkpoint(path, std::nullopt));
-  return checkpoint::export_file(directory, file, with_optimizer);
+  return read_checkpoint(path, std::nullopt, [&](const fs::path& directory) {
+    return checkpoint::export_file(directory, file, with_optimizer);
+  });
 }
 
 }  // namespace rekindle::app

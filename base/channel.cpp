@@ -1,6 +1,7 @@
 #include "base/channel.hpp"
 
 #include <linux/sockios.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -52,6 +53,11 @@ Status Channel::send(std::string_view text) {
     done += static_cast<std::size_t>(n);
   }
   return {};
+}
+
+bool Channel::pending() const {
+  pollfd wait{socket_.get(), POLLIN, 0};
+  return ::poll(&wait, 1, 0) > 0;
 }
 
 bool Channel::congested() const {

@@ -24,6 +24,8 @@ class Channel {
   Status send(std::string_view text);
   // Whether the peer has left so much unread that send() may soon block: it stands still.
   bool congested() const;
+  // Whether receive() would return without a wait.
+  bool pending() const;
   // One frame; nullopt at end of file. From one thread.
   Result<std::optional<std::string>> receive();
   int fd() const { return socket_.get(); }

@@ -130,12 +130,18 @@ Status set_aside(const fs::path& run_dir, const CheckpointId& id);
 // Deletes one checkpoint, committed or given up half-written; its manifest goes first. No error if it is not
 // there.
 Status discard(const fs::path& run_dir, const CheckpointId& id);
-// Deletes committed checkpoints but for `newest`, which the caller has just committed, and the `keep` - 1
-// before it, and uncommitted directories that nobody writes any more: those of earlier steps, of terms up to
-// its own, and of the same step, of earlier terms. What is of later steps stays and counts for nothing: it
-// may be under way, whatever its term (a coordinator goes on with its predecessor's generation), or be what
-// the run could not be restored from. `keep` >= 1; the newest of step `best`, and `spared`, are kept besides.
-Status sweep(const fs::path& run_dir, int keep, const CheckpointId& newest,
-             std::optional<std::uint64_t> best = std::nullopt, const std::vector<CheckpointId>& spared = {});
+struct SweepPlan {
+  CheckpointId newest;                               // just committed, or just read whole
+  std::uint64_t keep = 1;                            // at least 1
+  std::optional<std::uint64_t> best = std::nullopt;  // the newest of this step is kept besides
+  std::vector<CheckpointId> spared = {};             // so are these
+  // Whatever generations before this one's have not committed is dead, whatever its step.
+  std::optional<CheckpointId> dead_before = std::nullopt;
+};
+// Deletes committed checkpoints but for `newest` and the `keep` - 1 before it, and uncommitted directories
+// that nobody writes any more: those of earlier steps, of terms up to its own, and of the same step, of
+// earlier terms. What is of later steps stays and counts for nothing: it may be under way, whatever its term
+// (a coordinator goes on with its predecessor's generation), or be what the run could not be restored from.
+Status sweep(const fs::path& run_dir, const SweepPlan& plan);
 
 }  // namespace rekindle::checkpoint

@@ -20,9 +20,11 @@ namespace {
 // refused.
 Status check_place(const fs::path& checkpoint_dir, const Manifest& manifest) {
   std::error_code code;
-  const fs::path place = fs::weakly_canonical(checkpoint_dir, code);
-  const auto id = CheckpointId::parse(place.filename().string());
-  if (id && *id != manifest.id) return fail(str("it belongs to ", manifest.id.directory_name()));
+  // As it was named, and as it is called where a link leads to.
+  for (const fs::path& place : {checkpoint_dir, fs::weakly_canonical(checkpoint_dir, code)}) {
+    const auto id = CheckpointId::parse(place.filename().string());
+    if (id && *id != manifest.id) return fail(str("it belongs to ", manifest.id.directory_name()));
+  }
   return {};
 }
 

@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/files.hpp"
 #include "base/text.hpp"
@@ -88,25 +89,39 @@ Status discard(const fs::path& run_dir, const CheckpointId& id) {
   return sync_directory(checkpoints_of(run_dir));
 }
 
-Status sweep(const fs::path& run_dir, int keep, const CheckpointId& newest, std::optional<std::uint64_t> best,
-             const std::vector<CheckpointId>& spared) {
+namespace {
+
+// Nobody writes it any more: the trainers have gone past it; or its coordinator is gone and they have made
+// the same step again, which may be the last one; or its generation is over, and another went on.
+bool is_dead(const CheckpointId& id, const SweepPlan& plan) {
+  const CheckpointId& newest = plan.newest;
+  if (plan.dead_before &&
+      std::pair(id.term, id.generation) < std::pair(plan.dead_before->term, plan.dead_before->generation))
+    return true;
+  if (id.step > newest.step || id.term > newest.term) return false;
+  return id.step < newest.step || id.term < newest.term;
+}
+
+}  // namespace
+
+Status sweep(const fs::path& run_dir, const SweepPlan& plan) {
   std::vector<CheckpointId> kept, old;
+  std::uint64_t of_this_line = 0;  // `newest` and those before it
+  auto best = plan.best;
   REKINDLE_TRY(const std::vector<CheckpointId> all, list_all(run_dir));
   for (const CheckpointId& id : all) {
     REKINDLE_TRY(const bool committed, is_committed(run_dir, id));
-    if (id.step > newest.step) continue;
-    if (committed) {
-      const bool is_best = id.step == best;
-      if (is_best) best.reset();
-      const bool is_new = keep > 0;
-      if (id <= newest) --keep;
-      const bool is_spared = std::ranges::find(spared, id) != spared.end();
-      (is_new || is_best || is_spared ? kept : old).push_back(id);
-    } else if (id.term <= newest.term && (id.step < newest.step || id.term < newest.term)) {
-      // Nobody writes it any more: the trainers have gone past it; or its coordinator is gone and they have
-      // made the same step again, which may be the last one.
-      old.push_back(id);
+    if (!committed) {
+      if (is_dead(id, plan)) old.push_back(id);
+      continue;
     }
+    if (id.step > plan.newest.step) continue;
+    const bool is_best = id.step == best;
+    if (is_best) best.reset();
+    const bool is_new = id >= plan.newest || of_this_line < plan.keep;
+    if (id <= plan.newest) ++of_this_line;
+    const bool is_spared = std::ranges::find(plan.spared, id) != plan.spared.end();
+    (is_new || is_best || is_spared ? kept : old).push_back(id);
   }
   if (old.empty()) return {};
   // Whoever committed them may have died just before its fsync: then the power could still take them, too.

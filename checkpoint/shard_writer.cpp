@@ -1,3 +1,4 @@
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,10 +36,17 @@ Status check_state(const State& state) {
   return {};
 }
 
-// Makes RUN_DIR/checkpoints/ID/ and makes it durable, whoever of the writers created it.
+Status make_directory(const fs::path& path) {
+  if (::mkdir(path.c_str(), 0755) == 0 || errno == EEXIST) return {};
+  return forward_error(errno_error("cannot make", path));
+}
+
+// Makes RUN_DIR/checkpoints/ID/ and makes it durable, whoever of the writers created it. Not RUN_DIR: where
+// that is missing, the storage is away, and what is written below its mount point would be lost to the run.
 Result<fs::path> prepare_directory(const fs::path& run_dir, const CheckpointId& id) {
   const fs::path directory = directory_of(run_dir, id);
-  REKINDLE_CHECK(make_directories(directory));
+  REKINDLE_CHECK(make_directory(checkpoints_of(run_dir)));
+  REKINDLE_CHECK(make_directory(directory));
   REKINDLE_CHECK(sync_directory(run_dir));
   REKINDLE_CHECK(sync_directory(checkpoints_of(run_dir)));
   const fs::path manifest = directory / kManifestFile;

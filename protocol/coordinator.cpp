@@ -107,6 +107,15 @@ void Coordinator::handle(const StopAsked& event) {
   give_up_step_if_short();
 }
 
+void Coordinator::keep_restorable(const std::vector<std::string>& kept, const std::string& besides) {
+  if (kept.empty()) return;
+  std::erase_if(config_.restorable, [&](const Restorable& each) {
+    return each.checkpoint != besides && std::find(kept.begin(), kept.end(), each.checkpoint) == kept.end();
+  });
+}
+
+void Coordinator::handle(const Swept& event) { keep_restorable(event.kept, restored_); }
+
 void Coordinator::handle(const CommitDone& event) {
   checkpoints_.erase({event.step, event.generation});
   if (!event.error.empty()) {
@@ -118,12 +127,7 @@ void Coordinator::handle(const CommitDone& event) {
     const auto older =
         std::find_if(all.begin(), all.end(), [&](const Restorable& r) { return r.step <= event.step; });
     all.insert(older, {event.checkpoint, event.step, event.fingerprint});
-    if (!event.kept.empty())
-      std::erase_if(all, [&](const Restorable& r) {
-        // What was just committed may not be seen yet.
-        return r.checkpoint != event.checkpoint &&
-               std::find(event.kept.begin(), event.kept.end(), r.checkpoint) == event.kept.end();
-      });
+    keep_restorable(event.kept, event.checkpoint);  // which may not be seen yet
     failed_.erase(event.step);
     checkpoint_lost_ = false;
     emit(Tell{str("checkpoint of step ", event.step, " is committed: checkpoints/", event.checkpoint)});

@@ -50,12 +50,15 @@ struct CommitDone {
   std::string error;                   // empty: committed
   std::vector<std::string> kept = {};  // the checkpoints that are there after the sweep; none: unknown
 };
+struct Swept {                    // what a Sweep has left
+  std::vector<std::string> kept;  // checkpoints; none: unknown
+};
 struct Fenced {  // a higher term exists: this coordinator is history
   std::uint64_t by_term = 0;
 };
 struct Tick {};  // a few times a second
 using Event = std::variant<WorkerRegistered, WorkerBeatSeen, WorkerLost, TrainerSaid, StopAsked, CommitDone,
-                           Fenced, Tick>;
+                           Swept, Fenced, Tick>;
 
 // ---- effects ----
 
@@ -81,6 +84,10 @@ struct Commit {  // write the manifest of a checkpoint whose shards are all dura
   std::string digest, fingerprint, tensors;
   std::vector<std::string> shards;  // by rank
   std::vector<std::string> spared;  // checkpoints that no sweep may remove: what the run began with
+};
+struct Sweep {  // remove what nobody needs, now that `restored` was read whole; answer with Swept
+  std::string restored;
+  GenerationId generation;  // that went on from it: whatever older ones have not finished is dead
 };
 struct Abandon {  // remove what was written of a checkpoint that cannot be committed
   GenerationId generation;
@@ -112,8 +119,8 @@ struct Finish {  // the run's processes may go: exit with this
   std::string line, hint;
   std::optional<std::uint64_t> stuck_at = {};  // the step that nobody gets past: name its samples
 };
-using Effect = std::variant<SendTrainer, OrderKill, DismissWorker, AskToRegister, Commit, Abandon, SetAside,
-                            Rewind, RecordStep, RecordEvaluation, ShowProgress, Tell, Warn, Finish>;
+using Effect = std::variant<SendTrainer, OrderKill, DismissWorker, AskToRegister, Commit, Sweep, Abandon,
+                            SetAside, Rewind, RecordStep, RecordEvaluation, ShowProgress, Tell, Warn, Finish>;
 
 // ---- the machine ----
 
@@ -212,6 +219,7 @@ class Coordinator {
   void handle(const TrainerSaid& event);
   void handle(const StopAsked& event);
   void handle(const CommitDone& event);
+  void handle(const Swept& event);
   void handle(const Fenced& event);
   void handle(const Tick& event);
   void forgive_own_delay();
@@ -273,6 +281,7 @@ class Coordinator {
   bool better_commit_under_way() const;
   std::vector<Restorable>::iterator restored();
   void went_on();
+  void keep_restorable(const std::vector<std::string>& kept, const std::string& besides);
   void restore_failed(const std::string& why);
   bool try_end();
   Finish saved_finish(std::uint64_t step) const;

@@ -113,9 +113,15 @@ std::vector<Restorable>::iterator Coordinator::restored() {
                       [this](const Restorable& each) { return each.checkpoint == restored_; });
 }
 
-// Whoever holds a state after a restore has the whole of what was read, and it was right.
+// Whoever holds a state after a restore has the whole of what was read, and it was right. What attempts that
+// were killed have left is not needed any more then; and it may take the room of the next checkpoint.
 void Coordinator::went_on() {
-  if (!restored_.empty()) verified_ = restored_;
+  if (restored_.empty() || verified_ == restored_) return;
+  verified_ = restored_;
+  const bool older_are_open = std::any_of(checkpoints_.begin(), checkpoints_.end(), [this](const auto& each) {
+    return each.first.second < generation_;
+  });
+  if (!older_are_open) emit(Sweep{restored_, generation_});
 }
 
 // Storage that is away for a while, or a device that fails, must not cost checkpoints: it is tried again, and

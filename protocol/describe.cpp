@@ -95,6 +95,7 @@ struct Describe {
     return e.error.empty() ? str(e.checkpoint, " is committed")
                            : str("step ", e.step, " could not be committed: ", e.error);
   }
+  std::string operator()(const Swept&) const { return "old checkpoints are removed"; }
   std::string operator()(const Fenced& e) const { return str("term ", e.by_term, " exists"); }
   std::string operator()(const Tick&) const { return ""; }
 };

@@ -24,6 +24,7 @@ nlohmann::json identity_of(const Job& job) {
   if (job.optimizer == "sgd") identity["momentum"] = job.momentum;
   if (!job.init.empty()) identity["init"] = job.init;
   if (job.rates_since > 0) identity["rates_since"] = job.rates_since;
+  if (!job.earlier_rates.empty()) identity["earlier_rates"] = job.earlier_rates;
   return identity;
 }
 
@@ -41,9 +42,23 @@ std::uint64_t epoch_of(const Job& job, std::uint64_t step) {
   return step * job.batch_size / job.train_samples;
 }
 
+std::vector<Rates> rates_until(const nlohmann::json& identity, std::uint64_t step) {
+  auto all = identity.value("earlier_rates", std::vector<Rates>());
+  all.push_back({identity.value("rates_since", std::uint64_t{0}), identity.value("lr", 0.0),
+                 identity.value("lr_step", std::uint64_t{0}), identity.value("lr_gamma", 0.0)});
+  std::erase_if(all, [step](const Rates& rates) { return rates.since >= step; });
+  return all;
+}
+
 double learning_rate(const Job& job, std::uint64_t step) {
-  double lr = job.lr;
-  for (std::uint64_t i = 0, n = epoch_of(job, step) / job.lr_step; i < n; ++i) lr *= job.lr_gamma;
+  Rates rates{job.rates_since, job.lr, job.lr_step, job.lr_gamma};
+  if (step < job.rates_since) {
+    for (const Rates& earlier : job.earlier_rates) {
+      if (earlier.since <= step) rates = earlier;
+    }
+  }
+  double lr = rates.lr;
+  for (std::uint64_t i = 0, n = epoch_of(job, step) / rates.lr_step; i < n; ++i) lr *= rates.lr_gamma;
   return lr;
 }
 

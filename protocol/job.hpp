@@ -4,8 +4,19 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 namespace rekindle::protocol {
+
+// The learning rate's options, from one step on.
+struct Rates {
+  std::uint64_t since = 0;
+  double lr = 0.001;
+  std::uint64_t lr_step = 30;  // epochs
+  double lr_gamma = 0.1;
+  friend bool operator==(const Rates&, const Rates&) = default;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Rates, since, lr, lr_step, lr_gamma)
 
 struct Job {
   std::string model = "vgg11", dataset = "cifar10", data;
@@ -41,11 +52,13 @@ struct Job {
   // Resolved from the data set.
   std::uint64_t train_samples = 0, test_samples = 0;
   std::string data_hash;
-  // Of the tensors that the run starts from, in init.safetensors; empty: it draws its initial values.
-  std::string init;
+  // Of the tensors that the run starts from, in init.safetensors; empty: it draws its initial values. And the
+  // file or run that they are from.
+  std::string init, init_source;
   // The step from which on the learning rate's options have been what they are: later than 0 after
   // --change-lr.
   std::uint64_t rates_since = 0;
+  std::vector<Rates> earlier_rates;  // and those before it, in order: a step is made again with its own
   // Pinned by the first attempt: what the CPU libraries may use.
   std::string cpu_capability;
 };
@@ -55,21 +68,24 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, model, dataset, data, batch_size, leaves
                                    trainers_per_worker, exchange, checkpoint_every, checkpoint_interval_ms,
                                    keep, keep_best, classes, strict, min_trainers, gather_time_ms,
                                    lost_after_ms, hang_after_ms, hash_every, stop_within_ms, interface,
-                                   port_range, train_samples, test_samples, data_hash, init, rates_since,
-                                   cpu_capability)
+                                   port_range, train_samples, test_samples, data_hash, init, init_source,
+                                   rates_since, earlier_rates, cpu_capability)
 
 // What makes the run this run: a resume with another identity is refused.
 nlohmann::json identity_of(const Job& job);
 
 // What --change-lr may change of a run's identity.
-inline constexpr const char* kRateKeys[] = {"lr", "lr_step", "lr_gamma", "rates_since"};
+inline constexpr const char* kRateKeys[] = {"lr", "lr_step", "lr_gamma", "rates_since", "earlier_rates"};
+
+// The options of the learning rate that made the steps up to `step`, in order; from an identity.
+std::vector<Rates> rates_until(const nlohmann::json& identity, std::uint64_t step);
 
 // The first key in which two identities differ, or "".
 std::string first_difference(const nlohmann::json& a, const nlohmann::json& b);
 
 // Schedules: pure functions of the step.
-std::uint64_t epoch_of(const Job& job, std::uint64_t step);            // of the step's first sample
-double learning_rate(const Job& job, std::uint64_t step);              // lr * gamma^(epoch / lr_step)
+std::uint64_t epoch_of(const Job& job, std::uint64_t step);  // of the step's first sample
+double learning_rate(const Job& job, std::uint64_t step);    // lr * gamma^(epoch / lr_step), of that step
 std::uint64_t steps_for_epochs(const Job& job, std::uint64_t epochs);  // ceil(E * N / batch)
 // True when the state after `step` updates ends an epoch (or the run): time to evaluate.
 bool evaluation_due(const Job& job, std::uint64_t step);

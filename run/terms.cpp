@@ -65,6 +65,23 @@ bool superseded(const Layout& layout, std::uint64_t term) {
   return fs::exists(layout.terms() / term_name(term + 1), code);
 }
 
+namespace {
+bool is_mine(const Holder& claim) {
+  return claim.pid == ::getpid() && claim.start_ticks == start_ticks_of(::getpid()) &&
+         claim.boot_id == boot_id();
+}
+}  // namespace
+
+Result<std::uint64_t> term_in_charge(const Layout& layout, std::uint64_t own) {
+  REKINDLE_TRY(const auto newest, newest_term(layout));
+  if (newest && newest->term > own) return newest->term;
+  if (!newest || newest->term < own) {
+    return fail(str("this run's claim is not in ", layout.terms().string()),
+                "is the storage away, or was the run directory moved?");
+  }
+  return is_mine(*newest) ? own : own + 1;
+}
+
 bool visible(const Holder& holder) {
   return holder.host == host_name() && holder.boot_id == boot_id() && holder.pid_namespace == pid_namespace();
 }
@@ -115,6 +132,9 @@ Error held_error(const Layout& layout, const Holder& holder) {
 void wait_between_tries() { std::this_thread::sleep_for(std::chrono::milliseconds(500)); }
 
 Status end_term(const Layout& layout, std::uint64_t term) {
+  const auto newest = newest_term(layout);
+  // Another run's by now.
+  if (newest && *newest && (*newest)->term == term && !is_mine(**newest)) return {};
   return replace_file(layout.terms() / (term_name(term) + ".ended"), utc_now() + "\n");
 }
 

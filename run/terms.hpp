@@ -32,6 +32,11 @@ Result<std::optional<Holder>> newest_term(const Layout& layout);
 // Whether somebody has claimed the term after this one. Cheap, and on network storage true some time late.
 bool superseded(const Layout& layout, std::uint64_t term);
 
+// The term that has the run, for the process that claimed `own`: that one, or a higher one. A claim of the
+// same number by another process counts as the next: the directory is another run's by now. An error where
+// the own claim is not there: the storage is away, or the run directory was moved.
+Result<std::uint64_t> term_in_charge(const Layout& layout, std::uint64_t own);
+
 // Whether this process would see the holder's process if that were alive.
 bool visible(const Holder& holder);
 
@@ -46,7 +51,7 @@ bool provably_gone(const Holder& holder);
 template <class Answers>
 Result<std::uint64_t> claim_term(const Layout& layout, std::chrono::milliseconds patience, Answers&& answers);
 
-// Marks the term as ended, so that the next claimant need not wait.
+// Marks the term, which this process has claimed, as ended, so that the next claimant need not wait.
 Status end_term(const Layout& layout, std::uint64_t term);
 
 // ---- implementation of the template ----

@@ -19,6 +19,15 @@ class RunRecordsTest : public checkpoint::CheckpointTest {
     job_.keep = 1;
     job_.keep_best = true;
     job_.steps = 100;
+    std::filesystem::create_directories(layout_.terms());
+    EXPECT_EQ(claim(), 1U);
+  }
+  std::uint64_t claim() const {
+    return run::claim_term(layout_, {}, [](const run::Holder&) { return false; }).value_or(0);
+  }
+  // A run that was started where this one's directory was.
+  void replace_claim() const {
+    std::ofstream(layout_.terms() / "0001") << R"({"host":"elsewhere","boot_id":"other","pid":1})";
   }
   void evaluate(std::uint64_t step, double accuracy) {
     std::ofstream(layout_.metrics(), std::ios::app)
@@ -70,17 +79,79 @@ TEST_F(RunRecordsTest, TakenOverWhileItCommitted_SweepsNothing) {
   commit_step(10);
   commit_step(20);
   job_.keep = 1;
-  std::filesystem::create_directories(layout_.terms());
-  const auto claimed = run::claim_term(layout_, {}, [](const run::Holder&) { return false; });
-  ASSERT_TRUE(claimed) << claimed.error().line();
+  ASSERT_TRUE(run::end_term(layout_, 1));
+  ASSERT_EQ(claim(), 2U);
   CommitOrder order;
-  order.own_term = *claimed - 1;
+  order.own_term = 1;
   order.term = order.generation = 1;
   order.step = 20;
   CommitReply reply;
   EXPECT_FALSE(sweep(layout_, job_, order, reply));
-  EXPECT_EQ(reply.higher_term, *claimed);
+  EXPECT_EQ(reply.higher_term, 2U);
   EXPECT_EQ(committed(), (Steps{20, 10}));
+}
+
+TEST_F(RunRecordsTest, DirectoryMovedAway_NothingIsCommittedThere) {
+  commit_step(10);
+  std::filesystem::rename(layout_.terms(), run_dir / "moved");
+  const CommitReply reply = commit_step(20);
+  EXPECT_NE(reply.error.find("this run's claim is not in"), std::string::npos) << reply.error;
+  EXPECT_EQ(reply.higher_term, 0U) << "the storage may come back";
+  EXPECT_EQ(committed(), (Steps{10}));
+}
+
+TEST_F(RunRecordsTest, AnotherRunInItsPlace_NothingIsCommittedDeletedOrEnded) {
+  commit_step(10);
+  replace_claim();
+  EXPECT_EQ(commit_step(20).higher_term, 2U);
+  EXPECT_EQ(sweep_after_restore(layout_, job_, {1, 1, 2, "step-0000000010.t1.g1"}).committed,
+            std::vector<std::string>{});
+  EXPECT_TRUE(run::end_term(layout_, 1));
+  EXPECT_FALSE(std::filesystem::exists(layout_.terms() / "0001.ended"));
+  EXPECT_EQ(committed(), (Steps{10}));
+}
+
+TEST_F(RunRecordsTest, KeepEverything_IsNotNothing) {
+  for (const std::uint64_t keep :
+       {std::uint64_t{1} << 31, std::uint64_t{0xffffffff}, std::uint64_t{1} << 40}) {
+    job_.keep = keep;
+    const std::uint64_t step = committed().size() + 1;
+    commit_step(step);
+    EXPECT_EQ(committed().size(), step) << keep;
+  }
+}
+
+// A crash leaves what is half written; where it takes the room, no later checkpoint could be committed.
+TEST_F(RunRecordsTest, AfterARestore_WhatEarlierGenerationsLeftIsRemoved) {
+  job_.keep = 3;
+  for (const std::uint64_t step : {10, 20, 30, 40}) commit_step(step);
+  job_.keep = 1;
+  checkpoint::write_shards(run_dir, {50, 1, 1}, owned_.state, 2);
+  checkpoint::write_shards(run_dir, {50, 1, 2}, owned_.state, 2);
+  const auto there = [&](const CheckpointId& id) {
+    return std::filesystem::exists(checkpoint::directory_of(run_dir, id));
+  };
+  const SweepReply reply = sweep_after_restore(layout_, job_, {1, 1, 2, "step-0000000030.t1.g1"});
+  EXPECT_EQ(committed(), (Steps{40, 30})) << "what could not be restored stays";
+  EXPECT_EQ(reply.committed.size(), 2U);
+  EXPECT_FALSE(there({50, 1, 1}));
+  EXPECT_TRUE(there({50, 1, 2})) << "of the generation that went on";
+}
+
+TEST_F(RunRecordsTest, CheckpointMadeWithOtherRates_IsOfAnotherRun) {
+  ASSERT_EQ(commit_step(10).error, "");
+  EXPECT_TRUE(survey(layout_, job_, 1));
+  protocol::Job other = job_;
+  other.lr = 0.3;
+  const auto refused = survey(layout_, other, 1);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ExitCode::kConfig);
+  // Changed on purpose since then, and before then.
+  other.earlier_rates = {{0, job_.lr, job_.lr_step, job_.lr_gamma}};
+  other.rates_since = 10;
+  EXPECT_TRUE(survey(layout_, other, 1));
+  other.rates_since = 9;
+  EXPECT_FALSE(survey(layout_, other, 1));
 }
 
 }  // namespace

@@ -78,7 +78,7 @@ std::string flaw_of_going_on(const fs::path& run, const CheckpointId& next) {
   const Ids before = list_committed(run);
   if (before.empty()) return "nothing is left to go on from";
   if (Status status = write_and_commit(run, next); !status) return status.error().line();
-  if (Status status = sweep(run, kKeep, next); !status) return status.error().line();
+  if (Status status = sweep(run, {next, kKeep}); !status) return status.error().line();
   if (list_committed(run) != Ids{next, before.front()}) return "not the newest two are kept";
   if (files_in(run / "checkpoints").size() != kKeep) return "rubbish is left";
   return flaw(run, {next, before.front()});
@@ -131,7 +131,7 @@ class CrashPoints : public CheckpointTest {
     const Shim shim(run);
     EXPECT_TRUE(write_and_commit(run, kNew));
     const std::size_t committed_at = shim.journal().size();
-    EXPECT_TRUE(sweep(run, kKeep, kNew));
+    EXPECT_TRUE(sweep(run, {kNew, kKeep}));
     return {shim.journal(), committed_at};
   }
 
@@ -232,13 +232,13 @@ TEST_F(CrashPoints, SweepKilledAtAnyCallAndPowerLostInTheNext_NoCheckpointLacksF
     std::optional<Shim> shim(run);
     ASSERT_TRUE(write_and_commit(run, kNew));
     shim->arm({Kind::kStopped}, n);
-    std::ignore = sweep(run, kKeep, kNew);
+    std::ignore = sweep(run, {kNew, kKeep});
     killed = shim->struck();
     SCOPED_TRACE(str("killed at call ", n, ": ", shim->struck_call()));
     shim->disarm();
 
     const std::size_t restarted = shim->journal().size();
-    ASSERT_TRUE(sweep(run, kKeep, kNew));
+    ASSERT_TRUE(sweep(run, {kNew, kKeep}));
     ASSERT_EQ(files_in(run / "checkpoints"), (std::vector{kOld.directory_name(), kNew.directory_name()}));
     const Journal journal = shim->journal();
     shim.reset();
@@ -269,7 +269,7 @@ TEST_F(CrashPoints, AnyCallFailsInAnyWay_TheErrorIsReportedAndTheRunGoesOn) {
       std::optional<Shim> shim(run);
       shim->arm(fault, n);
       const Status written = write_and_commit(run, kNew);
-      const Status swept = written ? sweep(run, kKeep, kNew) : Status();
+      const Status swept = written ? sweep(run, {kNew, kKeep}) : Status();
       struck = shim->struck();
       SCOPED_TRACE(str(to_text(fault), " at call ", n, ": ", shim->struck_call()));
       shim->disarm();

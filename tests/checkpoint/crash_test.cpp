@@ -27,10 +27,10 @@ TEST_F(Crash, UnfinishedFiles_AreNoCheckpointAndAreSwept) {
   ASSERT_TRUE(commit(run_dir, manifest)) << "leftovers of others do not matter";
   EXPECT_TRUE(load(directory));
   fs::remove(directory / "manifest.json");
-  ASSERT_TRUE(sweep(run_dir, 1, {4, 2, 1}));
+  ASSERT_TRUE(sweep(run_dir, {{4, 2, 1}, 1}));
   EXPECT_TRUE(fs::exists(directory)) << "it may be under way";
   ASSERT_TRUE(commit(run_dir, write_shards(run_dir, {6, 2, 1}, owned.state, 2)));
-  ASSERT_TRUE(sweep(run_dir, 1, {6, 2, 1}));
+  ASSERT_TRUE(sweep(run_dir, {{6, 2, 1}, 1}));
   EXPECT_FALSE(fs::exists(directory));
 }
 
@@ -48,7 +48,7 @@ TEST_F(Crash, KilledWriter_WhatIsListedIsWhole) {
     if (child == 0) {
       for (;; ++step) {
         write_checkpoint(run_dir, {step, 1, round}, state_of(step).state, 2);
-        if (!sweep(run_dir, 2, {step, 1, round})) ::_exit(1);
+        if (!sweep(run_dir, {{step, 1, round}, 2})) ::_exit(1);
       }
     }
     // Another moment each round, some time after one more commit.
@@ -72,7 +72,7 @@ TEST_F(Crash, KilledWriter_WhatIsListedIsWhole) {
   }
   // What the last one left of a later step is swept once the run has gone past it.
   write_checkpoint(run_dir, {step + 1, 2, 1}, state_of(step + 1).state, 2);
-  ASSERT_TRUE(sweep(run_dir, 1, {step + 1, 2, 1}));
+  ASSERT_TRUE(sweep(run_dir, {{step + 1, 2, 1}, 1}));
   EXPECT_EQ(files_in(run_dir / "checkpoints").size(), 1U);
 }
 

@@ -70,7 +70,7 @@ TEST_F(Retention, Sweep_KeepsTheNewestAndWhatIsBeingWritten) {
   uncommitted({25, 2, 1});  // given up: a later one of the same term is committed
   uncommitted({50, 2, 1});  // in flight
   uncommitted({15, 3, 1});  // of a newer term: none of our business
-  const Status status = sweep(run_dir, 2, {40, 2, 1});
+  const Status status = sweep(run_dir, {{40, 2, 1}, 2});
   ASSERT_TRUE(status) << status.error().line();
   EXPECT_EQ(list_committed(run_dir), (std::vector<CheckpointId>{{40, 2, 1}, {30, 2, 1}}));
   EXPECT_EQ(
@@ -78,17 +78,17 @@ TEST_F(Retention, Sweep_KeepsTheNewestAndWhatIsBeingWritten) {
       (std::vector<std::string>{"step-0000000015.t3.g1", "step-0000000030.t2.g1", "step-0000000040.t2.g1",
                                 "step-0000000050.t1.g9", "step-0000000050.t2.g1"}));
   for (const CheckpointId& id : list_committed(run_dir)) EXPECT_TRUE(load(directory_of(run_dir, id)));
-  EXPECT_TRUE(sweep(run_dir, 2, {40, 2, 1})) << "nothing left to do";
+  EXPECT_TRUE(sweep(run_dir, {{40, 2, 1}, 2})) << "nothing left to do";
 }
 
 TEST_F(Retention, TheBest_IsKeptBesideTheNewest) {
   for (std::uint64_t step : {10, 20, 30, 40}) committed({step, 1, 1});
   committed({10, 2, 1});
-  ASSERT_TRUE(sweep(run_dir, 1, {40, 1, 1}, 10));
+  ASSERT_TRUE(sweep(run_dir, {{40, 1, 1}, 1, 10}));
   EXPECT_EQ(list_committed(run_dir), (std::vector<CheckpointId>{{40, 1, 1}, {10, 2, 1}}));
-  ASSERT_TRUE(sweep(run_dir, 2, {40, 1, 1}, 40)) << "among the newest";
+  ASSERT_TRUE(sweep(run_dir, {{40, 1, 1}, 2, 40})) << "among the newest";
   EXPECT_EQ(list_committed(run_dir).size(), 2U);
-  ASSERT_TRUE(sweep(run_dir, 1, {40, 1, 1}, 40));
+  ASSERT_TRUE(sweep(run_dir, {{40, 1, 1}, 1, 40}));
   EXPECT_EQ(list_committed(run_dir), (std::vector<CheckpointId>{{40, 1, 1}}));
 }
 
@@ -97,16 +97,16 @@ TEST_F(Retention, HalfWrittenOneOfTheSameStepAndAnEarlierTerm_IsRemoved) {
   uncommitted({40, 1, 9});
   uncommitted({40, 2, 1});  // of a generation of this term: its own coordinator looks after it
   committed({40, 2, 3});
-  ASSERT_TRUE(sweep(run_dir, 1, {40, 2, 3}));
+  ASSERT_TRUE(sweep(run_dir, {{40, 2, 3}, 1}));
   EXPECT_FALSE(exists({40, 1, 9}));
   EXPECT_TRUE(exists({40, 2, 1}));
 }
 
 TEST_F(Retention, TheSpared_StayBesideTheNewestHoweverManyComeAfterThem) {
   for (std::uint64_t step : {10, 20, 30, 40}) committed({step, 1, 1});
-  ASSERT_TRUE(sweep(run_dir, 1, {40, 1, 1}, 20, {{10, 1, 1}, {5, 1, 1}}));
+  ASSERT_TRUE(sweep(run_dir, {{40, 1, 1}, 1, 20, {{10, 1, 1}, {5, 1, 1}}}));
   EXPECT_EQ(list_committed(run_dir), (std::vector<CheckpointId>{{40, 1, 1}, {20, 1, 1}, {10, 1, 1}}));
-  ASSERT_TRUE(sweep(run_dir, 2, {40, 1, 1}, {}, {{40, 1, 1}}));
+  ASSERT_TRUE(sweep(run_dir, {{40, 1, 1}, 2, {}, {{40, 1, 1}}}));
   EXPECT_EQ(list_committed(run_dir), (std::vector<CheckpointId>{{40, 1, 1}, {20, 1, 1}}));
 }
 
@@ -115,7 +115,7 @@ TEST_F(Retention, TheSpared_StayBesideTheNewestHoweverManyComeAfterThem) {
 TEST_F(Retention, WhatIsOfLaterStepsThanTheNewest_StaysAndCountsForNothing) {
   for (std::uint64_t step : {10, 20, 30, 60, 70}) committed({step, 1, 1});
   committed({30, 2, 1});
-  ASSERT_TRUE(sweep(run_dir, 2, {30, 1, 1}));
+  ASSERT_TRUE(sweep(run_dir, {{30, 1, 1}, 2}));
   EXPECT_EQ(list_committed(run_dir),
             (std::vector<CheckpointId>{{70, 1, 1}, {60, 1, 1}, {30, 2, 1}, {30, 1, 1}, {20, 1, 1}}));
 }
@@ -130,7 +130,7 @@ TEST_F(Retention, HasSaved_CountsWhatWasSetAside) {
   EXPECT_TRUE(*has_saved(run_dir));
 }
 
-TEST_F(Retention, SweepOfAFreshRun_IsFine) { EXPECT_TRUE(sweep(run_dir, 1, {1, 1, 1})); }
+TEST_F(Retention, SweepOfAFreshRun_IsFine) { EXPECT_TRUE(sweep(run_dir, {{1, 1, 1}, 1})); }
 
 TEST_F(Retention, ASweepThatStoppedHalfWay_IsFinishedByTheNext) {
   committed({10, 1, 1});
@@ -138,7 +138,7 @@ TEST_F(Retention, ASweepThatStoppedHalfWay_IsFinishedByTheNext) {
   fs::remove(directory_of(run_dir, {10, 1, 1}) /
              "manifest.json");  // what a crash after the first unlink leaves
   EXPECT_EQ(list_committed(run_dir), (std::vector<CheckpointId>{{20, 1, 1}}));
-  ASSERT_TRUE(sweep(run_dir, 3, {20, 1, 1}));
+  ASSERT_TRUE(sweep(run_dir, {{20, 1, 1}, 3}));
   EXPECT_FALSE(exists({10, 1, 1}));
   EXPECT_TRUE(exists({20, 1, 1}));
 }
@@ -149,7 +149,7 @@ TEST_F(Retention, SetAside_HidesButKeepsTheBytes) {
   ASSERT_TRUE(set_aside(run_dir, {20, 1, 1}));
   EXPECT_TRUE(set_aside(run_dir, {20, 1, 1})) << "two nodes may ask";
   EXPECT_EQ(list_committed(run_dir), (std::vector<CheckpointId>{{10, 1, 1}}));
-  ASSERT_TRUE(sweep(run_dir, 1, {10, 1, 1}));
+  ASSERT_TRUE(sweep(run_dir, {{10, 1, 1}, 1}));
   EXPECT_TRUE(fs::exists(run_dir / "checkpoints/step-0000000020.t1.g1.damaged/manifest.json"));
   EXPECT_FALSE(set_aside(run_dir, {30, 1, 1})) << "there is none";
   committed({20, 1, 1});

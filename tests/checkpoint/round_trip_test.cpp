@@ -73,6 +73,7 @@ TEST_F(RoundTrip, WrittenFromWhereItLies_IsTheSameFile) {
       memory.resize(memory.size() + 64);
       large->bytes = std::span(memory).subspan(64);
     }
+    fs::create_directories(run_dir / "copied");
     for (const int shards : {1, 2, 3, 7}) {
       for (int shard = 0; shard < shards; ++shard) {
         const CheckpointId id{static_cast<std::uint64_t>(shards), aligned ? 1U : 2U, 1};

@@ -126,16 +126,14 @@ TEST_F(Audit, FromTheStartOfARunWithInit_BitIdenticalAndTheWeightsStay) {
   EXPECT_EQ(paths_under(dir()), before);
 }
 
-TEST_F(Audit, OfALearningRateThatChanged_EachSideForItself) {
+TEST_F(Audit, OfALearningRateThatChanged_EachStepWithItsOwn) {
   ASSERT_NO_FATAL_FAILURE(train());
   ASSERT_NO_FATAL_FAILURE(train({"--lr", "0.5", "--change-lr"}, {40, 50}));
-  EXPECT_EQ(audit(10, 20, 1).exit_code, 0);
-  EXPECT_EQ(audit(40, 50, 1).exit_code, 0);
+  EXPECT_EQ(audit(10, 20, 1).exit_code, 0) << "all of it with the old one";
   EXPECT_EQ(audit(30, 50, 2).exit_code, 0) << "all of it with the new one";
   for (const int from : {0, 20}) {
     const Outcome across = audit(from, 50, 1);
-    EXPECT_EQ(across.exit_code, 78);
-    EXPECT_NE(across.err.find("the learning rate was changed at step 30"), std::string::npos) << across.err;
+    EXPECT_EQ(across.exit_code, 0) << across.out << across.err;
   }
 }
 

@@ -239,6 +239,44 @@ TEST_P(Damaged, TheRunGoesOnFromTheOneBefore) {
   EXPECT_EQ(digest_of(dir()), expected);
 }
 
+TEST_F(Faults, DamageBehindAChangeOfTheLearningRate_TheOldOneMakesTheOldStepsAgain) {
+  const auto finish = [](const fs::path& run_dir, int steps, const Arguments& more = {}) {
+    const Outcome outcome =
+        run(mnist_run(run_dir, 2, steps) + Arguments{"--checkpoint-every", "10", "--keep", "100"} + more);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  };
+  const Arguments lower{"--lr", "0.003"};
+  for (const char* name : {"run", "quiet"}) {
+    finish(scratch_ / name, 20, {"--lr", "0.01"});
+    finish(scratch_ / name, 30, lower + Arguments{"--change-lr"});
+  }
+  flip_bits(newest_checkpoint(dir()));
+  flip_bits(dir() / "checkpoints/step-0000000020.t1.g1");
+  finish(dir(), 40, lower);
+  finish(scratch_ / "quiet", 40, lower);
+  EXPECT_NE(log().find("resumes from step 10"), std::string::npos) << log();
+  EXPECT_EQ(digest_of(dir()), digest_of(scratch_ / "quiet"));
+}
+
+TEST_F(Faults, CrashInMidWriteOnATightDisk_TheNextAttemptMakesRoomAndSaves) {
+  constexpr int kMiB = 1 << 20;
+  mnist_data();
+  const SmallDisk small(scratch_ / "small", 64);
+  if (!small.mounted()) GTEST_SKIP() << "needs the right to mount a tmpfs";
+  const fs::path run_dir = small.path() / "run";
+  ASSERT_EQ(run(mnist_run(run_dir, 2, 10) + Arguments{"--keep", "1"}).exit_code, 0);
+  // As a writer leaves it that is killed: of a later step, so that no commit would sweep it, and so large
+  // that none could come about.
+  const fs::path left = run_dir / "checkpoints/step-0000000090.t1.g1";
+  fs::create_directories(left);
+  const auto available = static_cast<std::size_t>(fs::space(small.path()).available);
+  { std::ofstream(left / "shard-00000-of-00002.h5.tmp.1.abc") << std::string(available - 8 * kMiB, 'x'); }
+  const Outcome resumed =
+      run(mnist_run(run_dir, 2, 200) + Arguments{"--keep", "1", "--checkpoint-every", "50"});
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.out << resumed.err;
+  EXPECT_FALSE(fs::exists(left));
+}
+
 TEST_F(Faults, ChangedSingleWeight_OtherDigest) {
   // The digest must see one flipped bit of one weight even where checksums are made to agree; the
   // checkpoint's own tests cover that. Here: a checkpoint with a flipped bit is never reported under its old

@@ -56,6 +56,20 @@ TEST_F(Surroundings, DirectoryOpenedToOthersMeanwhile_ACoordinatorThatDiesIsRepl
   stop_and_compare();
 }
 
+TEST_F(Surroundings, DirectoryMovedAndAnotherRunInItsPlace_TheFirstEndsAndTouchesNothing) {
+  ASSERT_NO_FATAL_FAILURE(begin(1, {"--checkpoint-every", "50"}));
+  fs::rename(dir(), scratch_ / "moved");
+  const Outcome second = run(mnist_run(dir(), 1, 3) + Arguments{"--lr", "0.3"});
+  EXPECT_EQ(second.exit_code, 0) << second.out << second.err;
+  const std::string digest = digest_of(dir());
+  const Outcome first = program_->wait();
+  EXPECT_EQ(first.exit_code, 70) << first.out << first.err;
+  EXPECT_EQ(digest_of(dir()), digest);
+  EXPECT_EQ(run(mnist_run(dir(), 1, 5) + Arguments{"--lr", "0.3"}).exit_code, 0);
+  EXPECT_EQ(run(mnist_run(scratch_ / "quiet", 1, 5) + Arguments{"--lr", "0.3"}).exit_code, 0);
+  EXPECT_EQ(digest_of(dir()), digest_of(scratch_ / "quiet"));
+}
+
 // Its coordinator is on 127.0.0.1, where the other host cannot see it; but it writes its status.
 TEST_F(Surroundings, SameRunFromAnotherHost_RefusedAndTheFirstGoesOn) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can make namespaces";

@@ -32,6 +32,23 @@ TEST(Schedule, RateDecaysByEpochs) {
   EXPECT_EQ(learning_rate(job, 8), 0.25);
 }
 
+TEST(Schedule, AStepIsMadeAgainWithTheRatesOfItsTime) {
+  Job job = job_of(100, 50);
+  job.earlier_rates = {{0, 1.0, 1000, 0.1}, {6, 0.5, 1, 0.5}};
+  job.rates_since = 9;
+  job.lr = 3;
+  job.lr_step = 1000;
+  EXPECT_EQ(learning_rate(job, 5), 1.0);
+  EXPECT_EQ(learning_rate(job, 6), 0.5 / 8);  // in epoch 3
+  EXPECT_EQ(learning_rate(job, 8), 0.5 / 16);
+  EXPECT_EQ(learning_rate(job, 9), 3.0);
+  const auto identity = identity_of(job);
+  EXPECT_EQ(rates_until(identity, 6).size(), 1U) << "the step that was reached when they changed";
+  EXPECT_EQ(rates_until(identity, 7).size(), 2U);
+  EXPECT_EQ(rates_until(identity, 10).back(), (Rates{9, 3.0, 1000, 0.1}));
+  EXPECT_EQ(rates_until(identity_of(job_of(100, 50)), 0), std::vector<Rates>{});
+}
+
 TEST(Schedule, EvaluatedAfterEachEpochAndAtTheEnd) {
   Job job = job_of(100, 32);
   job.steps = 6;

@@ -17,6 +17,7 @@ std::string what_else(const Effect& effect) {
     std::string operator()(const Commit& e) const {
       return str("writes the manifest of step ", e.step, " of ", to_text(e.generation));
     }
+    std::string operator()(const Sweep& e) const { return str("sweeps up to ", e.restored); }
     std::string operator()(const Abandon& e) const {
       return str("removes what was written of step ", e.step, " of ", to_text(e.generation));
     }

@@ -236,8 +236,18 @@ void CoordinatorProcess::commit(const Commit& effect) {
   committer_.send(*this, world().engine().between(1, 20), [this, done] { feed(done); });
 }
 
+void CoordinatorProcess::apply(const Sweep& effect) {
+  committer_.send(*this, world().engine().between(1, 40), [this, effect] {
+    if (newer_term() || world().disk().away()) return;
+    Swept swept;
+    sweep({effect.restored}, &effect);
+    for (const auto& [kept, checkpoint] : world().disk().committed()) swept.kept.push_back(kept.name());
+    feed(swept);
+  });
+}
+
 // checkpoint::sweep
-void CoordinatorProcess::sweep(const std::vector<std::string>& spared) {
+void CoordinatorProcess::sweep(const std::vector<std::string>& spared, const Sweep* after_restore) {
   std::uint64_t kept = 0;
   std::optional<CheckpointId> newest;
   auto& all = world().disk().checkpoints();
@@ -245,9 +255,12 @@ void CoordinatorProcess::sweep(const std::vector<std::string>& spared) {
   for (auto it = all.rbegin(); it != all.rend(); ++it) {
     if (it->second.set_aside) continue;
     if (it->second.committed) {
+      if (!newest && after_restore != nullptr && it->first.name() != after_restore->restored) continue;
       if (!newest) newest = it->first;
       const bool is_spared = std::count(spared.begin(), spared.end(), it->first.name()) > 0;
       if (++kept > world().plan().job.keep && !is_spared) old.push_back(it->first);
+    } else if (after_restore != nullptr && it->first.generation < after_restore->generation) {
+      old.push_back(it->first);
     } else if (newest &&
                (it->first.step < newest->step ||
                 (it->first.step == newest->step && it->first.generation.term < newest->generation.term))) {

@@ -43,7 +43,7 @@ class CoordinatorProcess : public Process {
   void look_for_newer_term();
   void commit(const protocol::Commit& effect);
   bool all_there(const CheckpointId& id, const std::vector<std::string>& shards) const;
-  void sweep(const std::vector<std::string>& spared);
+  void sweep(const std::vector<std::string>& spared, const protocol::Sweep* after_restore = nullptr);
   std::optional<std::uint64_t> newer_term() const;
 
   void apply(const protocol::SendTrainer& effect);
@@ -51,6 +51,7 @@ class CoordinatorProcess : public Process {
   void apply(const protocol::DismissWorker& effect);
   void apply(const protocol::AskToRegister& effect);
   void apply(const protocol::Commit& effect);
+  void apply(const protocol::Sweep& effect);
   void apply(const protocol::Abandon& effect);
   void apply(const protocol::SetAside& effect);
   void apply(const protocol::Rewind& effect);
