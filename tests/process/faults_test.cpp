@@ -258,6 +258,23 @@ TEST_F(Faults, DamageBehindAChangeOfTheLearningRate_TheOldOneMakesTheOldStepsAga
   EXPECT_EQ(digest_of(dir()), digest_of(scratch_ / "quiet"));
 }
 
+// What lies under the mount point, nobody would find when the storage is back.
+TEST_F(Faults, StorageUnmountedInMidRun_NothingElseIsCalledCommitted) {
+  mnist_data();
+  std::optional<SmallDisk> storage;
+  storage.emplace(scratch_ / "mount", 256);
+  if (!storage->mounted()) GTEST_SKIP() << "needs the right to mount a tmpfs";
+  const fs::path run_dir = storage->path() / "run";
+  Program program(Arguments{rekindle()} + mnist_run(run_dir, 2, 120) + Arguments{"--checkpoint-every", "50"});
+  ASSERT_TRUE(eventually([&] { return reached_step(run_dir) >= 20 || !program.running(); }));
+  ASSERT_TRUE(program.running());
+  storage.reset();
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 70) << outcome.out << outcome.err;
+  EXPECT_EQ(outcome.out.find("checkpoint of step 120 is committed"), std::string::npos) << outcome.out;
+  EXPECT_TRUE(fs::is_empty(scratch_ / "mount"));
+}
+
 TEST_F(Faults, CrashInMidWriteOnATightDisk_TheNextAttemptMakesRoomAndSaves) {
   constexpr int kMiB = 1 << 20;
   mnist_data();
