@@ -64,6 +64,9 @@ class SignsOfLife {
 
 // `restarted`: in place of another, which had found the directory private: a run is not lost for a chmod.
 Result<std::uint64_t> take_over(const run::Layout& layout, bool restarted) {
+  std::error_code code;
+  if (restarted && !std::filesystem::is_directory(layout.root(), code))
+    return fail(str(layout.root().string(), " is not there"), "is the storage away?");
   REKINDLE_CHECK(make_directories(layout.root(), 0700));
   REKINDLE_CHECK(ensure_keys(layout));
   if (const Status kept = run::check_private(layout); !kept) {

@@ -129,6 +129,8 @@ SweepReply sweep_after_restore(const run::Layout& layout, const Job& job, const 
   checkpoint::SweepPlan plan;
   plan.newest = *restored;
   plan.dead_before = checkpoint::CheckpointId{0, order.term, order.generation};
+  // Committed for certain, even where its manifest is not to be seen for a while.
+  if (const auto noted = checkpoint::noted_newest(layout.newest_checkpoint())) plan.spared.push_back(*noted);
   if (auto swept = sweep(layout, job, std::move(plan), reply.committed); !swept)
     log_warning(str("what earlier attempts left stays: ", swept.error().line()));
   return reply;
@@ -203,7 +205,7 @@ void RunRecords::append(const nlohmann::json& line) {
 void RunRecords::rewind(std::uint64_t step) {
   if (last_.step > step) last_ = {};
   later_.add([this, step] {
-    if (!run::superseded(layout_, term_)) warn_once(metrics_.rewind(step));
+    if (!history()) warn_once(metrics_.rewind(step));
   });
 }
 

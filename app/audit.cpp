@@ -92,8 +92,9 @@ Status check_same_run(const Manifest& from, const Manifest& to) {
       if (ours.contains(key)) theirs[key] = ours.at(key);
     }
   }
-  const std::string key = protocol::first_difference(theirs, ours);
+  std::string key = protocol::first_difference(theirs, ours);
   if (key.empty()) return {};
+  if (std::ranges::find(protocol::kRateKeys, key) != std::end(protocol::kRateKeys)) key = "lr";
   return fail(ExitCode::kConfig, str(key, " changed between steps ", from.id.step, " and ", to.id.step),
               "audit from or to a checkpoint beside the change");
 }

@@ -24,10 +24,11 @@ Result<std::filesystem::path> find_checkpoint(const std::filesystem::path& path,
 template <class Read>
 auto read_checkpoint(const std::filesystem::path& path, std::optional<std::uint64_t> step, Read read)
     -> decltype(read(path)) {
-  for (;;) {
+  for (std::filesystem::path tried;;) {
     REKINDLE_TRY(const std::filesystem::path directory, find_checkpoint(path, step));
     auto done = read(directory);
-    if (done || is_checkpoint(directory) || directory == path) return done;
+    if (done || is_checkpoint(directory) || directory == tried) return done;
+    tried = directory;
   }
 }
 std::filesystem::path without_slash(const std::filesystem::path& path);

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 
 #include "app/initial_state.hpp"
 #include "app/places.hpp"
@@ -11,6 +12,7 @@
 #include "app/signals.hpp"
 #include "base/clock.hpp"
 #include "base/files.hpp"
+#include "base/hash.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
@@ -89,6 +91,10 @@ Status check_identity(const Job& before, const LocalOptions& options, const run:
   if (options.change_lr) {
     for (const char* key : protocol::kRateKeys) old_identity[key] = identity[key];
   }
+  for (nlohmann::json* of : {&old_identity, &identity}) {  // what is said of the rates themselves is enough
+    of->erase("rates_since");
+    of->erase("earlier_rates");
+  }
   const std::string key = protocol::first_difference(old_identity, identity);
   if (key.empty()) return {};
   const auto text = [&](const nlohmann::json& j) { return j.contains(key) ? j.at(key).dump() : "not set"; };
@@ -122,8 +128,9 @@ bool same_rates(const Job& a, const Job& b) {
 // Whether the run has kept what --init names now as it did at its start: that may be gone by now, or changed.
 Result<bool> has_initial_state(LocalOptions& options, const run::Layout& layout) {
   if (options.init.empty()) return false;
-  options.job.init_source =
-      str(without_slash(options.init).string(), options.reset_head ? " (reset head)" : "");
+  // Its hash, for a path may have any bytes.
+  const std::string source = str(without_slash(options.init).string(), options.reset_head ? "\n" : "");
+  options.job.init_source = hex64(hash64(std::as_bytes(std::span(source))));
   std::error_code code;
   if (!std::filesystem::exists(layout.config(), code)) return false;
   REKINDLE_TRY(const Job before, read_job(layout.config()));

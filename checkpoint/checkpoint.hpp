@@ -102,6 +102,8 @@ fs::path directory_of(const fs::path& run_dir, const CheckpointId& id);
 // other nodes, but what a file holds to whoever opens it (close-to-open consistency; source: nfs(5)): so they
 // know what to wait for. Lost in a crash it costs them no more than that.
 Status note_newest(const fs::path& note, const CheckpointId& id);
+// Nothing if there is no note.
+std::optional<CheckpointId> noted_newest(const fs::path& note);
 // Waits until the noted checkpoint or a newer one is there, or it was set aside, or nobody wants to wait any
 // more; returns it if it is missing even then. Nothing noted: nothing. Makes the note, empty, if there is
 // none: so even a node that sees its name late learns whether there is.
@@ -134,7 +136,7 @@ struct SweepPlan {
   CheckpointId newest;                               // just committed, or just read whole
   std::uint64_t keep = 1;                            // at least 1
   std::optional<std::uint64_t> best = std::nullopt;  // the newest of this step is kept besides
-  std::vector<CheckpointId> spared = {};             // so are these
+  std::vector<CheckpointId> spared = {};             // so are these, also if they do not look committed
   // Whatever generations before this one's have not committed is dead, whatever its step.
   std::optional<CheckpointId> dead_before = std::nullopt;
 };

@@ -12,8 +12,7 @@ namespace rekindle::checkpoint {
 namespace {
 
 std::optional<CheckpointId> missing(const fs::path& run_dir, const fs::path& note) {
-  const std::string text = read_text(note).value_or("");
-  const auto id = CheckpointId::parse(text.substr(0, text.find('\n')));
+  const auto id = noted_newest(note);
   if (!id) return std::nullopt;
   const auto committed = list_committed(run_dir);  // which also renews what this node remembers of the folder
   if (!committed.empty() && committed.front() >= *id) return std::nullopt;
@@ -28,6 +27,11 @@ std::optional<CheckpointId> missing(const fs::path& run_dir, const fs::path& not
 
 Status note_newest(const fs::path& note, const CheckpointId& id) {
   return replace_file_quickly(note, id.directory_name() + "\n");
+}
+
+std::optional<CheckpointId> noted_newest(const fs::path& note) {
+  const std::string text = read_text(note).value_or("");
+  return CheckpointId::parse(text.substr(0, text.find('\n')));
 }
 
 std::optional<CheckpointId> await_newest(const fs::path& run_dir, const fs::path& note,

@@ -111,8 +111,9 @@ Status sweep(const fs::path& run_dir, const SweepPlan& plan) {
   REKINDLE_TRY(const std::vector<CheckpointId> all, list_all(run_dir));
   for (const CheckpointId& id : all) {
     REKINDLE_TRY(const bool committed, is_committed(run_dir, id));
+    const bool is_spared = std::ranges::find(plan.spared, id) != plan.spared.end();
     if (!committed) {
-      if (is_dead(id, plan)) old.push_back(id);
+      if (is_dead(id, plan) && !is_spared) old.push_back(id);
       continue;
     }
     if (id.step > plan.newest.step) continue;
@@ -120,7 +121,6 @@ Status sweep(const fs::path& run_dir, const SweepPlan& plan) {
     if (is_best) best.reset();
     const bool is_new = id >= plan.newest || of_this_line < plan.keep;
     if (id <= plan.newest) ++of_this_line;
-    const bool is_spared = std::ranges::find(plan.spared, id) != plan.spared.end();
     (is_new || is_best || is_spared ? kept : old).push_back(id);
   }
   if (old.empty()) return {};

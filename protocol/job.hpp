@@ -53,7 +53,7 @@ struct Job {
   std::uint64_t train_samples = 0, test_samples = 0;
   std::string data_hash;
   // Of the tensors that the run starts from, in init.safetensors; empty: it draws its initial values. And the
-  // file or run that they are from.
+  // hash of the path that they are from.
   std::string init, init_source;
   // The step from which on the learning rate's options have been what they are: later than 0 after
   // --change-lr.

@@ -23,6 +23,27 @@ std::string term_name(std::uint64_t term) {
 
 std::uint64_t start_ticks_of(std::int64_t pid) { return stat_field(pid, 22); }
 
+// Read once: no later failure to read them must make another process of this one. (A child is another.)
+std::uint64_t own_start_ticks() {
+  thread_local pid_t of = -1;
+  thread_local std::uint64_t ticks = 0;
+  if (ticks == 0 || of != ::getpid()) {
+    of = ::getpid();
+    ticks = start_ticks_of(of);
+  }
+  return ticks;
+}
+const std::string& own_boot_id() {
+  static const std::string id = boot_id();
+  return id;
+}
+
+bool is_mine(const Holder& claim) {
+  const std::uint64_t ticks = own_start_ticks();  // 0: it cannot be read
+  return claim.pid == ::getpid() && (ticks == 0 || claim.start_ticks == ticks) &&
+         claim.boot_id == own_boot_id();
+}
+
 // Source: sbatch(1), output environment variables.
 std::string slurm_job() { return environment_variable("SLURM_JOB_ID"); }
 std::uint64_t slurm_restarts() {
@@ -65,16 +86,12 @@ bool superseded(const Layout& layout, std::uint64_t term) {
   return fs::exists(layout.terms() / term_name(term + 1), code);
 }
 
-namespace {
-bool is_mine(const Holder& claim) {
-  return claim.pid == ::getpid() && claim.start_ticks == start_ticks_of(::getpid()) &&
-         claim.boot_id == boot_id();
-}
-}  // namespace
-
 Result<std::uint64_t> term_in_charge(const Layout& layout, std::uint64_t own) {
   REKINDLE_TRY(const auto newest, newest_term(layout));
   if (newest && newest->term > own) return newest->term;
+  std::error_code code;
+  const bool there = fs::exists(layout.terms() / term_name(own), code);
+  if (newest && newest->term < own && !there && !code) return own + 1;
   if (!newest || newest->term < own) {
     return fail(str("this run's claim is not in ", layout.terms().string()),
                 "is the storage away, or was the run directory moved?");
@@ -107,12 +124,9 @@ Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, bool holder
   REKINDLE_TRY(const auto holder, newest_term(layout));
   if (holder && !holder_is_gone && !provably_gone(*holder)) return std::optional<std::uint64_t>();
   const std::uint64_t term = holder ? holder->term + 1 : 1;
-  nlohmann::json json = {{"host", host_name()},
-                         {"boot_id", boot_id()},
-                         {"pid_namespace", pid_namespace()},
-                         {"pid", ::getpid()},
-                         {"start_ticks", start_ticks_of(::getpid())},
-                         {"since", utc_now()}};
+  nlohmann::json json = {
+      {"host", host_name()}, {"boot_id", own_boot_id()},         {"pid_namespace", pid_namespace()},
+      {"pid", ::getpid()},   {"start_ticks", own_start_ticks()}, {"since", utc_now()}};
   if (const std::string job = slurm_job(); !job.empty()) {
     json["slurm_job"] = job;
     json["slurm_restarts"] = slurm_restarts();
@@ -133,8 +147,9 @@ void wait_between_tries() { std::this_thread::sleep_for(std::chrono::millisecond
 
 Status end_term(const Layout& layout, std::uint64_t term) {
   const auto newest = newest_term(layout);
-  // Another run's by now.
-  if (newest && *newest && (*newest)->term == term && !is_mine(**newest)) return {};
+  const bool lower = newest && *newest && (*newest)->term < term;
+  const bool others = newest && *newest && (*newest)->term == term && !is_mine(**newest);
+  if (lower || others) return {};  // the directory is another run's by now
   return replace_file(layout.terms() / (term_name(term) + ".ended"), utc_now() + "\n");
 }
 

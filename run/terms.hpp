@@ -33,8 +33,9 @@ Result<std::optional<Holder>> newest_term(const Layout& layout);
 bool superseded(const Layout& layout, std::uint64_t term);
 
 // The term that has the run, for the process that claimed `own`: that one, or a higher one. A claim of the
-// same number by another process counts as the next: the directory is another run's by now. An error where
-// the own claim is not there: the storage is away, or the run directory was moved.
+// same number by another process counts as the next, and so do lower ones without the own one: the directory
+// is another run's by now. An error where there are no claims: the storage is away, or the directory was
+// moved.
 Result<std::uint64_t> term_in_charge(const Layout& layout, std::uint64_t own);
 
 // Whether this process would see the holder's process if that were alive.

@@ -111,6 +111,26 @@ TEST_F(RunRecordsTest, AnotherRunInItsPlace_NothingIsCommittedDeletedOrEnded) {
   EXPECT_EQ(committed(), (Steps{10}));
 }
 
+TEST_F(RunRecordsTest, AnotherRunOfFewerTermsInItsPlace_NothingIsCommittedOrEnded) {
+  ASSERT_TRUE(run::end_term(layout_, 1));
+  ASSERT_EQ(claim(), 2U);
+  std::filesystem::remove(layout_.terms() / "0002");
+  EXPECT_EQ(run::term_in_charge(layout_, 2).value(), 3U);
+  EXPECT_TRUE(run::end_term(layout_, 2));
+  EXPECT_FALSE(std::filesystem::exists(layout_.terms() / "0002.ended"));
+}
+
+TEST_F(RunRecordsTest, NewestCommittedButItsManifestIsNotSeen_IsNotSwept) {
+  job_.keep = 3;
+  for (const std::uint64_t step : {10, 20}) commit_step(step);
+  const auto newest = checkpoint::directory_of(run_dir, {20, 1, 1});
+  std::filesystem::rename(newest / "manifest.json", run_dir / "unseen");
+  sweep_after_restore(layout_, job_, {1, 1, 2, "step-0000000010.t1.g1"});
+  EXPECT_TRUE(std::filesystem::exists(newest));
+  std::filesystem::rename(run_dir / "unseen", newest / "manifest.json");
+  EXPECT_EQ(committed(), (Steps{20, 10}));
+}
+
 TEST_F(RunRecordsTest, KeepEverything_IsNotNothing) {
   for (const std::uint64_t keep :
        {std::uint64_t{1} << 31, std::uint64_t{0xffffffff}, std::uint64_t{1} << 40}) {
