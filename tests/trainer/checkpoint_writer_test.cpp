@@ -29,7 +29,7 @@ class CheckpointWriterTest : public ::testing::Test {
     void* begin = memory_.data();
     std::size_t room = memory_.size();
     bytes_ = {static_cast<std::byte*>(std::align(kPage, kBytes, begin, room)), kBytes};
-    fs::create_directories(directory_);
+    for (const char* run : {"run", "expected"}) fs::create_directories(directory_ / run);
     auto ends = Channel::pair();
     EXPECT_TRUE(ends);
     worker_.emplace(std::move(ends->first));
