@@ -34,7 +34,7 @@ class RunRecordsTest : public checkpoint::CheckpointTest {
         << R"({"step":)" << step << R"(,"test_loss":1.0,"test_accuracy":)" << accuracy << "}\n";
   }
   // Shards as trainers write them, and the order that follows.
-  CommitReply commit_step(std::uint64_t step, std::vector<std::string> spared = {}) {
+  CommitReply commit_step(std::uint64_t step, const std::vector<std::string>& spared = {}) {
     const checkpoint::Manifest manifest = checkpoint::write_shards(run_dir, {step, 1, 1}, owned_.state, 2);
     CommitOrder order{1, 1, 1, step, manifest.digest, "{}", to_json(manifest.contents), {}, spared};
     for (const checkpoint::ShardEntry& shard : manifest.shards) order.shards.push_back(to_json(shard));
