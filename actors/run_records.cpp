@@ -18,7 +18,7 @@ Status check_identity(const Job& job, const checkpoint::Manifest& manifest) {
   nlohmann::json theirs = nlohmann::json::parse(manifest.identity, nullptr, false), ours = identity_of(job);
   if (!theirs.is_object()) return {};
   const bool same_rates = rates_until(theirs, manifest.id.step) == rates_until(ours, manifest.id.step);
-  for (const char* key : kRateKeys) theirs[key] = ours[key];
+  take_rates(theirs, ours);
   const std::string key = same_rates ? first_difference(theirs, ours) : "lr";
   if (key.empty()) return {};
   return fail(
@@ -91,10 +91,6 @@ Status commit_manifest(const run::Layout& layout, const Job& job, const CommitOr
   REKINDLE_CHECK(check_term(layout, order.own_term, reply.higher_term));
   return checkpoint::commit(layout.root(), manifest, kNamesAreSeenWithin);
 }
-
-}  // namespace
-
-namespace {
 
 // Fills in `left`: the checkpoints that are there then.
 Status sweep(const run::Layout& layout, const Job& job, checkpoint::SweepPlan plan,

@@ -87,10 +87,7 @@ Status check_same_run(const Manifest& from, const Manifest& to) {
   nlohmann::json theirs = nlohmann::json::parse(from.identity, nullptr, false);
   const nlohmann::json ours = nlohmann::json::parse(to.identity, nullptr, false);
   if (protocol::rates_until(theirs, from.id.step) == protocol::rates_until(ours, from.id.step)) {
-    for (const char* key : protocol::kRateKeys) {
-      theirs.erase(key);
-      if (ours.contains(key)) theirs[key] = ours.at(key);
-    }
+    protocol::take_rates(theirs, ours);
   }
   std::string key = protocol::first_difference(theirs, ours);
   if (key.empty()) return {};

@@ -88,9 +88,7 @@ Status check_holder(const run::Layout& layout) {
 
 Status check_identity(const Job& before, const LocalOptions& options, const run::Layout& layout) {
   nlohmann::json old_identity = protocol::identity_of(before), identity = protocol::identity_of(options.job);
-  if (options.change_lr) {
-    for (const char* key : protocol::kRateKeys) old_identity[key] = identity[key];
-  }
+  if (options.change_lr) protocol::take_rates(old_identity, identity);
   for (nlohmann::json* of : {&old_identity, &identity}) {  // what is said of the rates themselves is enough
     of->erase("rates_since");
     of->erase("earlier_rates");

@@ -42,6 +42,13 @@ std::uint64_t epoch_of(const Job& job, std::uint64_t step) {
   return step * job.batch_size / job.train_samples;
 }
 
+void take_rates(nlohmann::json& identity, const nlohmann::json& from) {
+  for (const char* key : kRateKeys) {
+    identity.erase(key);
+    if (from.contains(key)) identity[key] = from.at(key);
+  }
+}
+
 std::vector<Rates> rates_until(const nlohmann::json& identity, std::uint64_t step) {
   auto all = identity.value("earlier_rates", std::vector<Rates>());
   all.push_back({identity.value("rates_since", std::uint64_t{0}), identity.value("lr", 0.0),

@@ -77,6 +77,9 @@ nlohmann::json identity_of(const Job& job);
 // What --change-lr may change of a run's identity.
 inline constexpr const char* kRateKeys[] = {"lr", "lr_step", "lr_gamma", "rates_since", "earlier_rates"};
 
+// Makes those of `identity` what they are in `from`, also where they are not there.
+void take_rates(nlohmann::json& identity, const nlohmann::json& from);
+
 // The options of the learning rate that made the steps up to `step`, in order; from an identity.
 std::vector<Rates> rates_until(const nlohmann::json& identity, std::uint64_t step);
 

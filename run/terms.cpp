@@ -89,14 +89,12 @@ bool superseded(const Layout& layout, std::uint64_t term) {
 Result<std::uint64_t> term_in_charge(const Layout& layout, std::uint64_t own) {
   REKINDLE_TRY(const auto newest, newest_term(layout));
   if (newest && newest->term > own) return newest->term;
+  if (newest && newest->term == own) return is_mine(*newest) ? own : own + 1;
   std::error_code code;
   const bool there = fs::exists(layout.terms() / term_name(own), code);
-  if (newest && newest->term < own && !there && !code) return own + 1;
-  if (!newest || newest->term < own) {
-    return fail(str("this run's claim is not in ", layout.terms().string()),
-                "is the storage away, or was the run directory moved?");
-  }
-  return is_mine(*newest) ? own : own + 1;
+  if (newest && !there && !code) return own + 1;
+  return fail(str("this run's claim is not in ", layout.terms().string()),
+              "is the storage away, or was the run directory moved?");
 }
 
 bool visible(const Holder& holder) {
