@@ -24,19 +24,19 @@ bool refuses_transfer(Shim* shim, int fd) {
   return shim != nullptr && shim->refuses_direct(Shim::NoDirect::kAtTransfer, fd, ::fcntl(fd, F_GETFL));
 }
 
+// What open() is given besides where it may create a file.
+mode_t mode_of(int flags, va_list rest) { return (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0; }
+
 }  // namespace
 
 extern "C" {
 
 int open(const char* path, int flags, ...) {
   NEXT(open);
-  mode_t mode = 0;
-  if ((flags & O_CREAT) != 0) {
-    va_list rest;
-    va_start(rest, flags);
-    mode = va_arg(rest, mode_t);
-    va_end(rest);
-  }
+  va_list rest;
+  va_start(rest, flags);
+  const mode_t mode = mode_of(flags, rest);
+  va_end(rest);
   Shim* shim = Shim::active();
   if (shim == nullptr) return next(path, flags, mode);
   return shim->open(AT_FDCWD, path, flags, [&] { return next(path, flags, mode); });
@@ -44,13 +44,10 @@ int open(const char* path, int flags, ...) {
 
 int openat(int directory, const char* path, int flags, ...) {
   NEXT(openat);
-  mode_t mode = 0;
-  if ((flags & O_CREAT) != 0) {
-    va_list rest;
-    va_start(rest, flags);
-    mode = va_arg(rest, mode_t);
-    va_end(rest);
-  }
+  va_list rest;
+  va_start(rest, flags);
+  const mode_t mode = mode_of(flags, rest);
+  va_end(rest);
   Shim* shim = Shim::active();
   if (shim == nullptr) return next(directory, path, flags, mode);
   return shim->open(directory, path, flags, [&] { return next(directory, path, flags, mode); });
