@@ -63,7 +63,9 @@ class SignsOfLife {
 };
 
 // `restarted`: in place of another, which had found the directory private: a run is not lost for a chmod.
-Result<std::uint64_t> take_over(const run::Layout& layout, bool restarted) {
+// `patience`: how long a holder on another host must be silent.
+Result<std::uint64_t> take_over(const run::Layout& layout, bool restarted,
+                                std::chrono::milliseconds patience) {
   std::error_code code;
   if (restarted && !std::filesystem::is_directory(layout.root(), code))
     return fail(str(layout.root().string(), " is not there"), "is the storage away?");
@@ -74,8 +76,7 @@ Result<std::uint64_t> take_over(const run::Layout& layout, bool restarted) {
     log_warning(kept.error().line());
   }
   SignsOfLife signs(layout);
-  return run::claim_term(layout, std::chrono::seconds(30),
-                         [&](const run::Holder& holder) { return signs.seen(holder); });
+  return run::claim_term(layout, patience, [&](const run::Holder& holder) { return signs.seen(holder); });
 }
 
 // A node that the run was not on may see its newest checkpoint late: an older one must not be used in
@@ -139,7 +140,7 @@ Status publish(const CoordinatorOptions& options, std::uint64_t term, const Coor
 int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   Channel supervisor(std::move(supervisor_socket));
   const bool restarted = options.attempt > 0;
-  const auto term = take_over(options.layout, restarted);
+  const auto term = take_over(options.layout, restarted, options.patience);
   if (!term) {
     // Is the run directory another run's by now, no later try will help.
     return not_up(supervisor, restarted && term.error().code != ExitCode::kConfig, term.error());
@@ -184,8 +185,12 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   end.wait();
   // The last orders have to reach the workers.
   std::this_thread::sleep_for(kLastWords);
-  records.end(end.exit_code(), end.line(), end.step());
-  if (auto ended = run::end_term(options.layout, *term); !ended) log_warning(ended.error().line());
+  if (end.orphaned())
+    records.orphan(end.step());
+  else
+    records.end(end.exit_code(), end.line(), end.step());
+  const auto why = end.orphaned() ? run::TermEnd::kOrphaned : run::TermEnd::kOrderly;
+  if (auto ended = run::end_term(options.layout, *term, why); !ended) log_warning(ended.error().line());
   report_end(supervisor, end.exit_code(), end.line());
   ::shutdown(supervisor.fd(), SHUT_RD);
   listener.join();

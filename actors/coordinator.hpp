@@ -1,6 +1,10 @@
 // The coordinator process: hosts protocol::Coordinator.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
+#include <string>
+
 #include "base/files.hpp"
 #include "base/result.hpp"
 #include "protocol/job.hpp"
@@ -15,6 +19,7 @@ struct CoordinatorOptions {
   std::uint64_t attempt = 0;  // 0: a new one; otherwise a coordinator of that attempt has died before
   std::string old_stop;       // the text of a stop.json that is none of this attempt's business
   std::string build;          // workers of another build are refused
+  std::chrono::milliseconds patience{30000};  // with a silent holder of the run on another host
 };
 
 // Claims a term, serves until the run (or this attempt) ends, and tells the supervisor how. Returns the exit

@@ -152,8 +152,9 @@ class Host {
   }
 
   void gone_supervisor() {
-    log_error("the supervisor is gone: this run ends");
-    finish(70, "the supervisor is gone");
+    log_error("the supervisor is gone: this coordinator ends, and a helper may take the run over");
+    parts_.records.show(machine_, "lost its supervisor");
+    parts_.end.orphan(machine_.step());
   }
 
  private:

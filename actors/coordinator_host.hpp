@@ -10,6 +10,7 @@
 #include "actors/interfaces.hpp"
 #include "actors/run_records.hpp"
 #include "base/channel.hpp"
+#include "base/result.hpp"
 #include "protocol/coordinator.hpp"
 
 namespace rekindle::actors {
@@ -26,6 +27,14 @@ class CoordinatorEnd {
     step_ = step;
     changed_.notify_all();
   }
+  // The supervisor has died: this coordinator ends, but the run has not.
+  void orphan(std::uint64_t step) {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (!set_) orphaned_ = true;
+    }
+    set(static_cast<int>(ExitCode::kGaveUp), "the supervisor is gone", step);
+  }
   bool is_set() {
     const std::scoped_lock lock(mutex_);
     return set_;
@@ -38,11 +47,12 @@ class CoordinatorEnd {
   int exit_code() const { return exit_code_; }
   const std::string& line() const { return line_; }
   std::uint64_t step() const { return step_; }
+  bool orphaned() const { return orphaned_; }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool set_ = false;
+  bool set_ = false, orphaned_ = false;
   int exit_code_ = 0;
   std::string line_;
   std::uint64_t step_ = 0;

@@ -191,6 +191,17 @@ void RunRecords::end(int exit_code, const std::string& why, std::uint64_t step) 
   flush();
 }
 
+void RunRecords::orphan(std::uint64_t step) {
+  later_.add([this, step] {
+    warn_once(run::record_attempt(layout_, {{"event", "supervisor-lost"},
+                                            {"attempt", attempt_},
+                                            {"term", term_},
+                                            {"step", step},
+                                            {"at", utc_now()}}));
+  });
+  flush();
+}
+
 void RunRecords::append(const nlohmann::json& line) {
   later_.add([this, line] {
     // The one after this coordinator has gone back to a checkpoint, and these lines are of no run's steps.

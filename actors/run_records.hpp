@@ -40,6 +40,8 @@ class RunRecords {
   std::uint64_t attempt() const { return attempt_; }
   void begin(bool restarted);
   void end(int exit_code, const std::string& why, std::uint64_t step);
+  // This coordinator has lost its supervisor; the attempt may go on under another one.
+  void orphan(std::uint64_t step);
   void rewind(std::uint64_t step);
   void record(const protocol::StepDone& done);
   void record(const protocol::Evaluated& evaluated);

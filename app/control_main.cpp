@@ -31,13 +31,15 @@ int main(int argc, char** argv) {
   cli.require_subcommand(1);
   std::string run_dir, job_json, old_stop, name;
   std::optional<std::string> interface, port_range;
-  std::uint64_t term = 0, attempt = 0, wait_ms = 86400000;
+  std::uint64_t term = 0, attempt = 0, wait_ms = 86400000, patience_ms = 30000;
   int trainers = 1;
   bool joined = false, stdio = false;
   CLI::App* coordinator = cli.add_subcommand("coordinator", "owns the membership of a run");
   coordinator->add_option("--run-dir", run_dir)->required();
   coordinator->add_option("--trainers", trainers, "how many to wait for");
   coordinator->add_option("--attempt", attempt, "go on with that attempt: its coordinator has died");
+  coordinator->add_option("--patience-ms", patience_ms,
+                          "how long a holder of the run on another host must be silent");
   coordinator->add_option("--old-stop", old_stop, "the text of a stop.json that does not count");
   coordinator->add_option("--job", job_json, "the resolved job as JSON (default: run.toml)");
   CLI::App* worker = cli.add_subcommand("worker", "starts and watches this node's trainers");
@@ -75,8 +77,9 @@ int main(int argc, char** argv) {
   Fd supervisor(stdio ? STDIN_FILENO : kInheritedFd);
   if (coordinator->parsed()) {
     start_logging("coordinator", layout.log("coordinator"), LogLevel::kNone);
-    return actors::run_coordinator({layout, *job, trainers, attempt, old_stop, *build},
-                                   std::move(supervisor));
+    return actors::run_coordinator(
+        {layout, *job, trainers, attempt, old_stop, *build, std::chrono::milliseconds(patience_ms)},
+        std::move(supervisor));
   }
   if (name.empty()) name = "w-" + random_hex(4);
   start_logging("worker " + name, layout.log("worker-" + name.substr(0, name.rfind('-'))), LogLevel::kNone);

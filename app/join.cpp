@@ -3,29 +3,47 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <thread>
 
+#include "app/local_site.hpp"
 #include "app/prepare.hpp"
 #include "app/report.hpp"
 #include "app/run_config.hpp"
 #include "app/signals.hpp"
 #include "app/slurm_job.hpp"
+#include "app/supervisor.hpp"
 #include "app/workers.hpp"
+#include "base/clock.hpp"
+#include "base/duration.hpp"
 #include "base/files.hpp"
+#include "base/log.hpp"
 #include "base/network.hpp"
 #include "base/text.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "run/layout.hpp"
 #include "run/place.hpp"
 #include "run/privacy.hpp"
+#include "run/records.hpp"
 #include "run/terms.hpp"
+#include "run/watch.hpp"
 #include "slurm/environment.hpp"
 #include "slurm/requeue.hpp"
 
 namespace rekindle::app {
 namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr seconds kLook{1};      // between two looks at the run directory
+constexpr seconds kSilent{60};   // of a coordinator on another host; claiming its term takes 30 s more
+constexpr seconds kRestart{5};   // a run whose first process died may be started again by hand at once
+constexpr seconds kLeaving{20};  // until workers that were dismissed have left
 
 // Where this machine's trainers listen: where the run's do, if this machine has such an interface; else on
 // the way to its coordinator.
@@ -49,21 +67,6 @@ void come_back(int signal) {
   say(done.accepted ? "requeued" : str("not requeued: ", done.detail));
 }
 
-// Until the workers have left, or a signal has come: which, or 0.
-int serve(Workers& workers, const Fd& signals) {
-  while (!workers.done()) {
-    std::vector<pollfd> waits{{signals.get(), POLLIN, 0}};
-    workers.watch(waits);
-    if (::poll(waits.data(), waits.size(), static_cast<int>(kTurn.count())) < 0) continue;
-    workers.reap(std::span(waits).subspan(1));
-    signalfd_siginfo info{};
-    if (waits[0].revents != 0 && ::read(signals.get(), &info, sizeof info) == sizeof info)
-      return static_cast<int>(info.ssi_signo);  // the run goes on without these workers
-    workers.restart_due();
-  }
-  return 0;
-}
-
 std::uint64_t newest_ended(const run::Layout& layout) {
   const auto holder = run::newest_term(layout);
   return holder && *holder && (*holder)->ended ? (*holder)->term : 0;
@@ -74,17 +77,187 @@ std::uint64_t newest_ended(const run::Layout& layout) {
 bool will_be_back(const run::Layout& layout, std::uint64_t ended) {
   const auto until = Clock::now() + kNamesAreSeenWithin;
   while (newest_ended(layout) <= ended && Clock::now() < until)
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::this_thread::sleep_for(milliseconds(100));
   const auto holder = run::newest_term(layout);
   std::error_code code;
   return holder && *holder && (*holder)->term > ended && (*holder)->ended && !(*holder)->slurm_job.empty() &&
          !std::filesystem::exists(layout.stop_request(), code);
 }
 
+std::uint64_t saved_step(const run::Layout& layout) {
+  const auto committed = checkpoint::list_committed(layout.root());
+  return committed.empty() ? 0 : committed.front().step;
+}
+
+class Helper {
+ public:
+  Helper(const JoinOptions& options, protocol::Job job, Fd signals)
+      : options_(options),
+        layout_(options.run_dir),
+        job_(std::move(job)),
+        signals_(std::move(signals)),
+        machine_(options.workers),
+        watch_(layout_, kSilent) {}
+
+  Result<int> help() {
+    if (saved_step(layout_) >= job_.steps && newest_ended(layout_) > 0) {
+      say(str("the run is complete (", job_.steps, " steps): there is nothing to help with"));
+      return 0;
+    }
+    for (;;) {
+      ended_before_ = newest_ended(layout_);
+      if (ended_before_ > 0)
+        say(str("no attempt of this run is going on: waiting for one, ", format_duration(options_.wait),
+                " at most (--wait)"));
+      REKINDLE_CHECK(start_workers());
+      REKINDLE_TRY(const std::optional<int> ended, serve());
+      workers_->kill_all();
+      if (ended) return *ended;
+      REKINDLE_TRY(const std::optional<int> left, judge_end());
+      if (left) return *left;
+      say("the run is away: waiting for its return");
+    }
+  }
+
+ private:
+  Status start_workers() {
+    // A run that returns may be on other nodes.
+    interface_ = options_.interface.empty() ? interface_for(layout_, job_) : options_.interface;
+    port_range_ = options_.port_range.empty() ? job_.port_range : options_.port_range;
+    REKINDLE_CHECK(check_network(interface_, port_range_));
+    workers_.emplace(
+        machine_, std::vector<std::string>{"worker", "--run-dir", options_.run_dir, "--joined", "--wait-ms",
+                                           str(options_.wait.count()), "--interface", interface_,
+                                           "--port-range", port_range_});
+    return workers_->start_all(0);
+  }
+
+  // Until the workers have left (nullopt), or there is an exit code.
+  Result<std::optional<int>> serve() {
+    while (!workers_->done()) {
+      std::vector<pollfd> waits{{signals_.get(), POLLIN, 0}};
+      workers_->watch(waits);
+      if (::poll(waits.data(), waits.size(), static_cast<int>(kTurn.count())) < 0) continue;
+      workers_->reap(std::span(waits).subspan(1));
+      signalfd_siginfo info{};
+      if (waits[0].revents != 0 && ::read(signals_.get(), &info, sizeof info) == sizeof info) {
+        workers_->kill_all();  // the run goes on without these workers
+        come_back(static_cast<int>(info.ssi_signo));
+        return std::optional(0);
+      }
+      workers_->restart_due();
+      if (const auto now = boot_time(); now - looked_ >= kLook) {
+        looked_ = now;
+        REKINDLE_TRY(const std::optional<int> ended, look(now));
+        if (ended) return ended;
+      }
+    }
+    return std::optional<int>();
+  }
+
+  // What the run directory tells that workers may never hear: their connection may be broken.
+  Result<std::optional<int>> look(milliseconds now) {
+    const run::Sign sign = watch_.look(now);
+    if (sign != sign_) sign_since_ = now;
+    sign_ = sign;
+    const auto& holder = watch_.holder();
+    const bool slurm = job_.launched_by == "slurm";
+    if (sign == run::Sign::kAlive) {
+      say_when_joined();
+    } else if (sign == run::Sign::kEnded) {
+      const bool seen_alive = holder && holder->term > ended_before_;
+      if (slurm || !seen_alive || now - sign_since_ < kLeaving) return std::optional<int>();
+      say(str("the run has ended (saved: step ", saved_step(layout_), "): these workers leave"));
+      return std::optional(0);
+    } else if (!slurm && joined_ && (sign == run::Sign::kSilent || now - sign_since_ >= kRestart)) {
+      return take_over_from(*holder);
+    }
+    return std::optional<int>();
+  }
+
+  void say_when_joined() {
+    if (joined_) return;
+    const auto text = read_text(layout_.status());
+    const auto status = nlohmann::json::parse(text.value_or(""), nullptr, false);
+    if (!status.is_object()) return;
+    std::size_t count = 0;
+    for (const auto& trainer : status.value("trainers", nlohmann::json::array())) {
+      const std::string name = trainer.value("trainer", "");
+      for (const std::string& worker : workers_->names())
+        count += trainer.value("rank", -1) >= 0 && name.starts_with(worker + ".") ? 1 : 0;
+    }
+    if (count == 0) return;
+    joined_ = true;
+    say(str("joined: ", count, count == 1 ? " trainer" : " trainers", " of this machine help the run (step ",
+            status.value("step", std::uint64_t{0}), " of ", status.value("steps", std::uint64_t{0}), ")"));
+  }
+
+  // The run goes on under this process; nullopt: under another.
+  Result<std::optional<int>> take_over_from(const run::Holder& lost) {
+    LocalOptions run;
+    run.run_dir = options_.run_dir;
+    run.workers = options_.workers;
+    REKINDLE_TRY(run.job, read_job(layout_.config()));
+    run.job.interface = interface_;
+    run.job.port_range = port_range_;
+    start_logging("rekindle", layout_.log(str("supervisor-", host_name())), LogLevel::kInfo);
+    say(str("warning: the run has lost its first process (on host ", lost.host,
+            "): this one takes its place. A signal to it now saves and ends the run"));
+    LocalSite site(run);
+    TakeOver how;
+    how.attempt = std::max<std::uint64_t>(1, run::next_attempt(layout_) - 1);
+    how.within = options_.wait;
+    REKINDLE_TRY(const std::optional<int> ended, take_over(site, run, *workers_, how));
+    if (!ended) say("another process has taken the run over: these workers go on helping");
+    sign_since_ = boot_time();
+    return ended;
+  }
+
+  // The workers have left by themselves: the exit code; nullopt: the run will be back.
+  Result<std::optional<int>> judge_end() {
+    // The run's own end, stopped or finished, is a good end for whoever helped.
+    const auto last = static_cast<ExitCode>(workers_->exit_code());
+    if (last == ExitCode::kConfig || last == ExitCode::kGaveUp) {
+      return fail(last, "the run does not take these workers",
+                  str("see ", layout_.logs().string(), "/worker-w0.log"));
+    }
+    const std::string saved = str("step ", saved_step(layout_));
+    if (last != ExitCode::kSaved) {
+      say(str("the run has ended (saved: ", saved, "): these workers have left"));
+      return std::optional(0);
+    }
+    if (will_be_back(layout_, ended_before_)) return std::optional<int>();
+    if (newest_ended(layout_) > ended_before_) {
+      say(str("the run was stopped (saved: ", saved, "): these workers have left"));
+      return std::optional(0);
+    }
+    const std::string line = str("no coordinator of ", options_.run_dir.string(), " was there for --wait");
+    if (slurm::in_job()) {  // a helper that was not needed is no failed job
+      say(str(line, ": this job ends"));
+      return std::optional(0);
+    }
+    return fail(ExitCode::kSaved, line, "nobody trains this run now: start it again and join then");
+  }
+
+  const JoinOptions& options_;
+  const run::Layout layout_;
+  const protocol::Job job_;
+  const Fd signals_;
+  ThisMachine machine_;
+  run::Watch watch_;
+  std::optional<Workers> workers_;
+  std::string interface_, port_range_;
+  std::uint64_t ended_before_ = 0;  // the newest term that had ended when the workers were started
+  run::Sign sign_ = run::Sign::kAlive;
+  milliseconds looked_{0}, sign_since_{0};
+  bool joined_ =
+      false;  // trainers of this machine have taken part: only then is the run this process's matter
+};
+
 Result<int> join(const JoinOptions& options) {
   const run::Layout layout(options.run_dir);
   // A run that has just begun on another node.
-  constexpr std::chrono::milliseconds kSeenWithin{5000};
+  constexpr milliseconds kSeenWithin{5000};
   // In a Slurm job it may be there first.
   const auto patience = slurm::in_job() ? std::max(kSeenWithin, options.wait) : kSeenWithin;
   if (!await_file(layout.config(), patience) || !await_file(layout.private_key(), kSeenWithin)) {
@@ -92,41 +265,9 @@ Result<int> join(const JoinOptions& options) {
                 "start one there with rekindle local, slurm or submit");
   }
   REKINDLE_CHECK(run::check_private(layout));
-  REKINDLE_TRY(const Fd signals, take_signals());
-  REKINDLE_TRY(const protocol::Job job, read_job(layout.config()));
-  const std::string port_range = options.port_range.empty() ? job.port_range : options.port_range;
-  ThisMachine machine(options.workers);
-  for (;;) {
-    const std::uint64_t ended = newest_ended(layout);
-    // A run that returns may be on other nodes.
-    const std::string interface = options.interface.empty() ? interface_for(layout, job) : options.interface;
-    REKINDLE_CHECK(check_network(interface, port_range));
-    Workers workers(
-        machine, {"worker", "--run-dir", options.run_dir, "--joined", "--wait-ms", str(options.wait.count()),
-                  "--interface", interface, "--port-range", port_range});
-    REKINDLE_CHECK(workers.start_all(0));
-    const int signal = serve(workers, signals);
-    workers.kill_all();
-    if (signal != 0) {
-      come_back(signal);
-      return 0;
-    }
-    // The run's own end, stopped or finished, is a good end for whoever helped.
-    const auto last = static_cast<ExitCode>(workers.exit_code());
-    if (last == ExitCode::kConfig || last == ExitCode::kGaveUp) {
-      return fail(last, "the run does not take these workers",
-                  str("see ", layout.logs().string(), "/worker-w0.log"));
-    }
-    if (last != ExitCode::kSaved) return 0;
-    if (will_be_back(layout, ended)) {
-      say("the run is away: waiting for its return");
-      continue;
-    }
-    if (newest_ended(layout) > ended) return 0;
-    return fail(ExitCode::kSaved,
-                str("no coordinator of ", options.run_dir.string(), " was there for --wait"),
-                "nobody trains this run now: start it again and join then");
-  }
+  REKINDLE_TRY(Fd signals, take_signals());
+  REKINDLE_TRY(protocol::Job job, read_job(layout.config()));
+  return Helper(options, std::move(job), std::move(signals)).help();
 }
 
 }  // namespace

@@ -71,6 +71,7 @@ int slurm(JobOptions& job_options, const SlurmOptions& how, const std::vector<st
   if (options->workers != 1)
     return app::report(Error{ExitCode::kUsage, "--workers is for rekindle local: a job has one worker a node",
                              "see --trainers-per-worker"});
+  options->job.launched_by = "slurm";
   if (const auto done = go_on_as_kept(options->run_dir, arguments)) return *done;
   auto job = this_job(how);
   if (!job) return app::report(job.error());

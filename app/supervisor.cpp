@@ -20,6 +20,7 @@
 #include "base/text.hpp"
 #include "protocol/wire.hpp"
 #include "run/layout.hpp"
+#include "run/terms.hpp"
 
 namespace rekindle::app {
 
@@ -33,22 +34,34 @@ constexpr auto kTakeover = std::chrono::minutes(2);  // until one that replaces 
 constexpr auto kClaim = std::chrono::minutes(10);    // until the first has: it may have to wait for its term
 constexpr auto kHeldUp = std::chrono::seconds(3);    // a turn that took longer: this process was suspended
 constexpr int kCoordinatorCrashes = 8;               // in a row
+constexpr int kTriesToTakeOver = 3;                  // where others can reach it
 
 bool good_end(int exit_code) { return exit_code == 0 || exit_code == 75 || exit_code == 130; }
 
 class Supervisor {
  public:
-  Supervisor(Site& site, const LocalOptions& options, InitialState initial)
+  Supervisor(Site& site, const LocalOptions& options, InitialState initial, Workers& workers)
       : site_(site),
         options_(options),
         initial_(std::move(initial)),
         layout_(options.run_dir),
-        workers_(site.machines(), site.worker_arguments()) {}
+        workers_(workers) {}
+  Supervisor(Site& site, const LocalOptions& options, Workers& workers, const TakeOver& how)
+      : Supervisor(site, options, InitialState{}, workers) {
+    taking_over_ = how;
+    attempt_ = how.attempt;
+    stop_ = how.stop;
+  }
 
-  Result<int> run() {
+  // nullopt: a run that was to be taken over has another supervisor.
+  Result<std::optional<int>> run() {
     REKINDLE_TRY(signals_, take_signals());
     REKINDLE_CHECK(start_coordinator());
     while (!ended_) REKINDLE_CHECK(turn());
+    if (!exit_code_) {
+      if (coordinator_) wait_for(coordinator_->child);
+      return std::optional<int>();
+    }
     const int exit_code = end_site(*exit_code_);
     workers_.dismiss();
     const auto until = Clock::now() + kGrace;
@@ -61,7 +74,7 @@ class Supervisor {
     }
     kill_all();
     site_.left();
-    return exit_code;
+    return std::optional(exit_code);
   }
 
   // Tells the site, once. Returns what this process exits with.
@@ -74,17 +87,41 @@ class Supervisor {
     if (coordinator_) kill_child(coordinator_->child, SIGKILL), wait_for(coordinator_->child);
     coordinator_.reset();
     workers_.kill_all();
+    mark_end();
   }
 
  private:
+  // A coordinator that was killed could not say that the run has ended: no helper is to take it over.
+  void mark_end() {
+    if (term_ == 0) return;
+    const auto newest = run::newest_term(layout_);
+    if (newest && *newest && (*newest)->ended) return;
+    if (const Status marked = run::end_term(layout_, term_); !marked) log_warning(marked.error().line());
+  }
+
   Status start_coordinator() {
     coordinator_started_ = heard_at_ = Clock::now();
     up_ = false;
-    REKINDLE_TRY(coordinator_,
-                 start_control({"coordinator", "--run-dir", options_.run_dir, "--trainers",
-                                str(site_.trainers()), "--attempt", str(attempt_), "--old-stop",
-                                options_.old_stop, "--job", nlohmann::json(options_.job).dump()}));
+    protocol::Job job = options_.job;
+    if (taking_over_ && !taken_ && ++tries_ > kTriesToTakeOver) save_only(job);
+    std::vector<std::string> arguments{
+        "coordinator", "--run-dir",  options_.run_dir,  "--trainers", str(site_.trainers()),     "--attempt",
+        str(attempt_), "--old-stop", options_.old_stop, "--job",      nlohmann::json(job).dump()};
+    if (taking_over_)
+      arguments.insert(arguments.end(), {"--patience-ms", str(taking_over_->patience.count())});
+    REKINDLE_TRY(coordinator_, start_control(arguments));
     return {};
+  }
+
+  // No coordinator comes up where others could reach it (its ports are taken, say): what this machine's
+  // trainers hold is saved, and the run ends.
+  void save_only(protocol::Job& job) {
+    job.interface = "127.0.0.1";
+    job.port_range.clear();
+    if (stop_) return;
+    view_.say(
+        "warning: no coordinator comes up that others can reach: what this machine's trainers hold is saved");
+    stop_ = StopRun{static_cast<int>(ExitCode::kSaved), "the run lost its first process", 0};
   }
 
   // This machine may be short of processes or memory for a while.
@@ -122,6 +159,7 @@ class Supervisor {
     if (ended_) return {};
     if (stop_) tell_if_sooner();
     judge_coordinator();
+    judge_take_over();
     if (!coordinator_ && Clock::now() >= coordinator_restart_at_) restart_coordinator();
     workers_.restart_due();
     return {};
@@ -196,8 +234,12 @@ class Supervisor {
     up_ = true;
     const bool first = attempt_ == 0;
     attempt_ = up.attempt;
+    term_ = up.term;
     if (stop_) tell_stop();
-    if (!first) return {};
+    if (!first) {
+      if (taking_over_ && !std::exchange(taken_, true)) site_.begun(attempt_);
+      return {};
+    }
     site_.begun(attempt_);
     // Only the holder of a term may say what the run is.
     REKINDLE_CHECK(keep_initial_state(initial_, options_, layout_));
@@ -214,6 +256,8 @@ class Supervisor {
   void on_end(const Ended& end) {
     if (exit_code_) return;
     ended_ = true;
+    // Somebody else was faster, or the run's own supervisor lives.
+    if (taking_over_ && !taken_ && end.exit_code == static_cast<int>(ExitCode::kConfig)) return;
     exit_code_ = end.exit_code;
     if (good_end(end.exit_code)) {
       view_.say(end.line);
@@ -258,6 +302,14 @@ class Supervisor {
     heard_at_ = now;
   }
 
+  void judge_take_over() {
+    if (!taking_over_ || taken_ || Clock::now() - began_ < taking_over_->within) return;
+    on_end({static_cast<int>(ExitCode::kGaveUp),
+            "the run has lost its first process, and this helper cannot take its place: start the run again "
+            "with "
+            "its own command; what was done since its last checkpoint is lost"});
+  }
+
   void on_worker_end(const Workers::End& end) {
     if (ended_) return;
     site_.lost_worker();
@@ -280,9 +332,14 @@ class Supervisor {
   ProgressView view_;
   Fd signals_;
   std::optional<Process> coordinator_;
-  Workers workers_;
+  Workers& workers_;
+  std::optional<TakeOver> taking_over_;
   Backoff backoff_, start_backoff_;
   std::uint64_t attempt_ = 0;  // 0: no coordinator has been up yet
+  std::uint64_t term_ = 0;     // of the newest coordinator that was up
+  int tries_ = 0;              // to take a run over
+  bool taken_ = false;         // a run that was to be taken over is this process's
+  const Clock::time_point began_ = Clock::now();
   bool up_ = false, ended_ = false, interrupted_ = false, hung_ = false;
   Clock::time_point coordinator_started_, coordinator_restart_at_, heard_at_ = Clock::now(),
                                                                    turned_at_ = Clock::now();
@@ -294,12 +351,18 @@ class Supervisor {
 }  // namespace
 
 int run_at(Site& site, const LocalOptions& options, InitialState initial) {
-  Supervisor supervisor(site, options, std::move(initial));
-  auto exit_code = supervisor.run();
-  if (exit_code) return *exit_code;
+  Workers workers(site.machines(), site.worker_arguments());
+  Supervisor supervisor(site, options, std::move(initial), workers);
+  const auto exit_code = supervisor.run();
+  if (exit_code) return **exit_code;  // it is there: nothing was taken over
   supervisor.kill_all();
   std::fprintf(stderr, "rekindle: %s\n", exit_code.error().line().c_str());
   return supervisor.end_site(static_cast<int>(exit_code.error().code));
+}
+
+Result<std::optional<int>> take_over(Site& site, const LocalOptions& options, Workers& workers,
+                                     const TakeOver& how) {
+  return Supervisor(site, options, workers, how).run();
 }
 
 int run_local(const LocalOptions& options, InitialState initial) {

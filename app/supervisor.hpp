@@ -1,9 +1,16 @@
 // The supervisor: owns signals, starts coordinator and workers, tells the person. No CAF, no torch.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
 #include "app/initial_state.hpp"
 #include "app/options.hpp"
 #include "app/site.hpp"
+#include "app/workers.hpp"
+#include "base/result.hpp"
+#include "protocol/messages.hpp"
 
 namespace rekindle::app {
 
@@ -11,5 +18,17 @@ namespace rekindle::app {
 int run_local(const LocalOptions& options, InitialState initial);
 // The same at another site.
 int run_at(Site& site, const LocalOptions& options, InitialState initial);
+
+// How a run whose supervisor has died goes on under this process.
+struct TakeOver {
+  std::uint64_t attempt = 1;                  // of the run, that goes on
+  std::chrono::milliseconds patience{30000};  // with a silent coordinator on another host
+  std::chrono::milliseconds within{600000};   // for a coordinator to come up
+  std::optional<protocol::StopRun> stop;      // to be asked of the run at once
+};
+// Starts a coordinator for the run and supervises it, and `workers`, until the run ends; the exit code.
+// nullopt: another process holds the run; `workers` are as they were.
+Result<std::optional<int>> take_over(Site& site, const LocalOptions& options, Workers& workers,
+                                     const TakeOver& how);
 
 }  // namespace rekindle::app

@@ -128,6 +128,12 @@ void Workers::restart_due() {
   }
 }
 
+std::vector<std::string> Workers::names() const {
+  std::vector<std::string> names;
+  for (const Slot& slot : slots_) names.push_back(slot.name);
+  return names;
+}
+
 bool Workers::running() const {
   return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.process.has_value(); });
 }

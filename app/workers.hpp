@@ -86,6 +86,8 @@ class Workers {
   std::vector<std::string> read(std::span<const pollfd> waits);
   void restart_due();
 
+  // Their names: those of a worker's trainers begin with "NAME.".
+  std::vector<std::string> names() const;
   bool running() const;
   bool done() const;                            // all of them left because they were told to
   int exit_code() const { return exit_code_; }  // of the one that left last

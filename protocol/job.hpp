@@ -40,6 +40,8 @@ struct Job {
   bool keep_best = false;  // a checkpoint at each evaluation, and the best of them is kept
   std::uint64_t classes = 10;
   bool strict = false;
+  std::string launched_by =
+      "local";  // "local" or "slurm": who brings the run back when its first process dies
   // How the run looks after itself; may change at every start.
   std::uint64_t min_trainers = 1;  // fewer: training waits, at most the gather time
   std::uint64_t gather_time_ms = 300000;
@@ -66,10 +68,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, model, dataset, data, batch_size, leaves
                                    optimizer, lr, momentum, weight_decay, lr_gamma, lr_step, image_size,
                                    augment, dropout, precision, device, threads, loader_threads,
                                    trainers_per_worker, exchange, checkpoint_every, checkpoint_interval_ms,
-                                   keep, keep_best, classes, strict, min_trainers, gather_time_ms,
-                                   lost_after_ms, hang_after_ms, hash_every, stop_within_ms, interface,
-                                   port_range, train_samples, test_samples, data_hash, init, init_source,
-                                   rates_since, earlier_rates, cpu_capability)
+                                   keep, keep_best, classes, strict, launched_by, min_trainers,
+                                   gather_time_ms, lost_after_ms, hang_after_ms, hash_every, stop_within_ms,
+                                   interface, port_range, train_samples, test_samples, data_hash, init,
+                                   init_source, rates_since, earlier_rates, cpu_capability)
 
 // What makes the run this run: a resume with another identity is refused.
 nlohmann::json identity_of(const Job& job);

@@ -44,6 +44,23 @@ bool is_mine(const Holder& claim) {
          claim.boot_id == own_boot_id();
 }
 
+// Whether a child of this process made the claim.
+bool is_of_my_child(const Holder& claim) {
+  return claim.supervisor_pid == ::getpid() && claim.supervisor_start_ticks == own_start_ticks() &&
+         claim.boot_id == own_boot_id();
+}
+
+bool process_gone(std::int64_t pid, std::uint64_t start_ticks) {
+  return start_ticks_of(pid) != start_ticks || !is_running(pid);
+}
+
+fs::path mark_of(const Layout& layout, std::uint64_t term) {
+  return layout.terms() / (term_name(term) + ".ended");
+}
+
+// In the mark of a term whose supervisor died.
+constexpr const char* kOrphanedWord = "orphaned";
+
 // Source: sbatch(1), output environment variables.
 std::string slurm_job() { return environment_variable("SLURM_JOB_ID"); }
 std::uint64_t slurm_restarts() {
@@ -76,8 +93,12 @@ Result<std::optional<Holder>> newest_term(const Layout& layout) {
   holder.since = json.value("since", "");
   holder.slurm_job = json.value("slurm_job", "");
   holder.slurm_restarts = json.value("slurm_restarts", std::uint64_t{0});
+  holder.supervisor_pid = json.value("supervisor_pid", std::int64_t{0});
+  holder.supervisor_start_ticks = json.value("supervisor_start_ticks", std::uint64_t{0});
   std::error_code code;
-  holder.ended = fs::exists(path.string() + ".ended", code);
+  holder.ended = fs::exists(mark_of(layout, newest), code);
+  holder.orphaned = holder.ended &&
+                    read_text(mark_of(layout, newest)).value_or("").find(kOrphanedWord) != std::string::npos;
   return std::optional(holder);
 }
 
@@ -114,7 +135,13 @@ bool provably_gone(const Holder& holder) {
   }
   // In another container of this host it may be alive and out of sight. A zombie is nobody's process any
   // more.
-  return visible(holder) && (start_ticks_of(holder.pid) != holder.start_ticks || !is_running(holder.pid));
+  return visible(holder) && process_gone(holder.pid, holder.start_ticks);
+}
+
+bool supervisor_gone(const Holder& holder) {
+  if (holder.supervisor_pid == 0) return false;
+  if (holder.host == host_name() && holder.boot_id != boot_id()) return provably_gone(holder);
+  return visible(holder) && process_gone(holder.supervisor_pid, holder.supervisor_start_ticks);
 }
 
 Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, bool holder_is_gone) {
@@ -125,6 +152,8 @@ Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, bool holder
   nlohmann::json json = {
       {"host", host_name()}, {"boot_id", own_boot_id()},         {"pid_namespace", pid_namespace()},
       {"pid", ::getpid()},   {"start_ticks", own_start_ticks()}, {"since", utc_now()}};
+  json["supervisor_pid"] = ::getppid();
+  json["supervisor_start_ticks"] = start_ticks_of(::getppid());
   if (const std::string job = slurm_job(); !job.empty()) {
     json["slurm_job"] = job;
     json["slurm_restarts"] = slurm_restarts();
@@ -143,12 +172,14 @@ Error held_error(const Layout& layout, const Holder& holder) {
 
 void wait_between_tries() { std::this_thread::sleep_for(std::chrono::milliseconds(500)); }
 
-Status end_term(const Layout& layout, std::uint64_t term) {
+Status end_term(const Layout& layout, std::uint64_t term, TermEnd why) {
   const auto newest = newest_term(layout);
   const bool lower = newest && *newest && (*newest)->term < term;
-  const bool others = newest && *newest && (*newest)->term == term && !is_mine(**newest);
+  const bool others =
+      newest && *newest && (*newest)->term == term && !is_mine(**newest) && !is_of_my_child(**newest);
   if (lower || others) return {};  // the directory is another run's by now
-  return replace_file(layout.terms() / (term_name(term) + ".ended"), utc_now() + "\n");
+  const char* word = why == TermEnd::kOrphaned ? kOrphanedWord : "";
+  return replace_file(mark_of(layout, term), str(utc_now(), " ", word, "\n"));
 }
 
 }  // namespace rekindle::run

@@ -23,7 +23,17 @@ struct Holder {
   std::string slurm_job;          // and how often it had been requeued; empty: none
   std::uint64_t slurm_restarts = 0;
   std::string since;
-  bool ended = false;  // terms/NNNN.ended is there
+  // The process that started the holder, its supervisor; it may start another coordinator. 0: not known.
+  std::int64_t supervisor_pid = 0;
+  std::uint64_t supervisor_start_ticks = 0;
+  bool ended = false;     // terms/NNNN.ended is there
+  bool orphaned = false;  // ended because its supervisor had died, and not because the run had ended
+};
+
+// Why a term has ended.
+enum class TermEnd {
+  kOrderly,   // the attempt is over: finished, stopped or given up
+  kOrphaned,  // the coordinator's supervisor died; the attempt may go on under another supervisor
 };
 
 // The newest term, if any was ever claimed.
@@ -52,8 +62,12 @@ bool provably_gone(const Holder& holder);
 template <class Answers>
 Result<std::uint64_t> claim_term(const Layout& layout, std::chrono::milliseconds patience, Answers&& answers);
 
-// Marks the term, which this process has claimed, as ended, so that the next claimant need not wait.
-Status end_term(const Layout& layout, std::uint64_t term);
+// Whether the holder's supervisor is provably dead: it ran on this host, and its process is gone.
+bool supervisor_gone(const Holder& holder);
+
+// Marks the term as ended, so that the next claimant need not wait. Does nothing for a term that neither this
+// process nor a child of it has claimed.
+Status end_term(const Layout& layout, std::uint64_t term, TermEnd why = TermEnd::kOrderly);
 
 // ---- implementation of the template ----
 Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, bool holder_is_gone);

@@ -92,6 +92,8 @@ bool Program::running() {
   return !reaped_;
 }
 
+std::string Program::printed() const { return slurp(output_); }
+
 Outcome Program::wait() {
   const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(10);
   while (running() && std::chrono::steady_clock::now() < until)

@@ -39,6 +39,7 @@ class Program {
   void signal(int number) const;
   pid_t pid() const { return pid_; }
   bool running();
+  std::string printed() const;  // on stdout, so far
   Outcome wait();  // fails the test after 10 minutes
 
  private:

@@ -115,8 +115,11 @@ TEST_F(Membership, JoinWhereThereIsNoRun_Refused) {
 }
 
 TEST_F(Membership, JoinOfARunThatDoesNotReturn_SaysSoAndEnds75) {
-  ASSERT_EQ(run(mnist_run(dir(), 1, 3)).exit_code, 0);
+  ASSERT_NO_FATAL_FAILURE(begin(1, 100000));
+  program_->signal(SIGUSR1);
+  ASSERT_EQ(program_->wait().exit_code, 75);
   const Outcome outcome = run({"join", dir(), "--wait", "2s"});
+  EXPECT_NE(outcome.out.find("no attempt of this run is going on: waiting for one"), std::string::npos);
   EXPECT_EQ(outcome.exit_code, 75);
   EXPECT_NE(outcome.err.find("nobody trains this run"), std::string::npos) << outcome.err;
 }

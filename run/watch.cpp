@@ -1,0 +1,41 @@
+#include "run/watch.hpp"
+
+#include <sys/stat.h>
+
+#include <utility>
+
+#include "base/text.hpp"
+
+namespace rekindle::run {
+
+namespace {
+constexpr std::chrono::seconds kLongestPause{10};  // between two looks
+}
+
+// status.json is replaced every second or so, every 5 s in the largest runs; a large one is not read for
+// this.
+bool Watch::has_written() {
+  struct stat info {};
+  if (::stat(layout_.status().c_str(), &info) != 0) return false;
+  const std::string status =
+      str(info.st_ino, ":", info.st_mtim.tv_sec, ".", info.st_mtim.tv_nsec, ":", info.st_size);
+  return std::exchange(status_, status) != status;
+}
+
+Sign Watch::look(std::chrono::milliseconds now) {
+  const bool paused = !looked_ || now - *looked_ > kLongestPause;
+  looked_ = now;
+  const auto newest = newest_term(layout_);
+  if (!newest) {
+    heard_ = now;  // the storage is away: nothing is known of anybody
+    return Sign::kAlive;
+  }
+  const bool changed = !holder_ || !*newest || (*newest)->term != holder_->term;
+  holder_ = *newest;
+  if (!holder_ || (holder_->ended && !holder_->orphaned)) return Sign::kEnded;
+  if (holder_->orphaned || (provably_gone(*holder_) && supervisor_gone(*holder_))) return Sign::kOrphaned;
+  if (has_written() || changed || paused || visible(*holder_) || !heard_) heard_ = now;
+  return now - *heard_ < silent_after_ ? Sign::kAlive : Sign::kSilent;
+}
+
+}  // namespace rekindle::run
