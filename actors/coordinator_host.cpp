@@ -142,7 +142,7 @@ class Host {
     // With thousands of trainers the status is a megabyte: every second would be most of this process's work.
     const auto per_show =
         kTicksPerStatus * (1 + static_cast<int>(machine_.trainers().size() / kShownASecond));
-    if (ticks_ % per_show == 0) parts_.records.show(machine_, "running");
+    if (ticks_ % per_show == 0) parts_.records.show(machine_);
     if (ticks_ % kTicksPerStatus == 0) {
       tell(CoordinatorBeat{term_});
       look_for_stop();
@@ -176,9 +176,7 @@ class Host {
   }
 
   void finish(int exit_code, const std::string& line) {
-    parts_.records.show(machine_, exit_code == 0                        ? "finished"
-                                  : exit_code == 75 || exit_code == 130 ? "saved"
-                                                                        : "failed");
+    parts_.records.show_end(machine_, exit_code);
     parts_.end.set(exit_code, line, machine_.step());
   }
 

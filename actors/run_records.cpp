@@ -263,7 +263,18 @@ void RunRecords::abandon(const GenerationId& generation, std::uint64_t step) {
   });
 }
 
-void RunRecords::show(const Coordinator& coordinator, const std::string& state) {
+void RunRecords::show(const Coordinator& coordinator) {
+  if (!end_shown_) write_status(coordinator, "running");
+}
+
+void RunRecords::show_end(const Coordinator& coordinator, int exit_code) {
+  end_shown_ = true;
+  const bool saved = exit_code == static_cast<int>(ExitCode::kSaved) ||
+                     exit_code == static_cast<int>(ExitCode::kInterrupted);
+  write_status(coordinator, exit_code == 0 ? "finished" : saved ? "saved" : "failed");
+}
+
+void RunRecords::write_status(const Coordinator& coordinator, const std::string& state) {
   nlohmann::json trainers = nlohmann::json::array();
   for (const auto& [name, trainer] : coordinator.trainers()) {
     trainers.push_back({{"trainer", name},

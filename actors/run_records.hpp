@@ -47,13 +47,15 @@ class RunRecords {
   void record(const protocol::Evaluated& evaluated);
   void set_aside(const std::string& checkpoint);
   void abandon(const protocol::GenerationId& generation, std::uint64_t step);
-  // status.json, for `rekindle status`.
-  void show(const protocol::Coordinator& coordinator, const std::string& state);
+  // status.json, for `rekindle status`. After show_end() show() writes nothing: the end's status stays.
+  void show(const protocol::Coordinator& coordinator);
+  void show_end(const protocol::Coordinator& coordinator, int exit_code);
   // Returns when all of that is on storage, or has failed.
   void flush() { later_.flush(); }
 
  private:
   void append(const nlohmann::json& line);
+  void write_status(const protocol::Coordinator& coordinator, const std::string& state);
   void warn_once(const Status& status);
   bool history() const;  // a newer term exists: nothing may be deleted any more
 
@@ -63,6 +65,7 @@ class RunRecords {
   std::uint64_t term_, attempt_;
   protocol::StepDone last_;
   nlohmann::json shown_trainers_ = nlohmann::json::array();
+  bool end_shown_ = false;
   bool warned_ = false;  // of the thread of later_
   std::mutex shown_mutex_;
   std::string to_show_;  // the newest status; empty: written

@@ -174,5 +174,24 @@ TEST_F(RunRecordsTest, CheckpointMadeWithOtherRates_IsOfAnotherRun) {
   EXPECT_FALSE(survey(layout_, other, 1));
 }
 
+// The coordinator's timer goes on until its process has ended.
+TEST_F(RunRecordsTest, StatusAfterTheEnd_StaysWhatTheEndWrote) {
+  protocol::CoordinatorConfig config;
+  config.job = job_;
+  const protocol::Coordinator coordinator(config, protocol::Time(0));
+  RunRecords records(layout_, job_, 1, 1);
+  const auto state = [&] {
+    records.flush();
+    return nlohmann::json::parse(read_text(layout_.status()).value_or("{}")).value("state", "");
+  };
+  records.show(coordinator);
+  EXPECT_EQ(state(), "running");
+  records.show_end(coordinator, 0);
+  records.show(coordinator);
+  EXPECT_EQ(state(), "finished");
+  records.show(coordinator);
+  EXPECT_EQ(state(), "finished");
+}
+
 }  // namespace
 }  // namespace rekindle::actors
