@@ -219,7 +219,7 @@ bool Coordinator::run_is_complete() const {
 
 void Coordinator::gather_time_is_over() {
   if (!any_formed_ && trainers_.empty() && !config_.restarted)
-    return give_up({70, "no trainer came up within the gather time", "look at logs/ in the run directory"});
+    return give_up(early_end("no trainer came up within the gather time"));
   if (!trainers_.empty() && trainers_.size() >= config_.job.min_trainers) return form();
   if (!stop_) stop_ = StopAsked{75, "too few trainers", Time(0)};
   const std::string few = str("fewer than ", config_.job.min_trainers, " trainers for ",

@@ -198,6 +198,11 @@ class Coordinator {
     bool joined = false;
     Time heard{0};
   };
+  struct EarlyCrashes {          // of a host's own trainers, before there was any generation
+    int count = 0;               // a trainer that is not tried again counts for all tries of its slot
+    std::string how;             // the last one ended
+    std::optional<Finish> said;  // what the last one that could speak has said
+  };
   struct Checkpoint {                     // being written
     std::vector<std::string> writers;     // by rank
     std::map<int, ShardWritten> written;  // by rank
@@ -255,8 +260,18 @@ class Coordinator {
   void judge_hangs();
   void judge_stalls();
   void blame(int rank, int other);
-  void crashed(const std::string& worker, const std::string& trainer, const std::string& how);
   void remember_unrecorded(std::uint64_t step);
+
+  // coordinator_crashes.cpp: trainers that end by themselves, hosts that are left out because of them
+  void crashed(const std::string& worker, const std::string& trainer, const std::string& how);
+  void leave_out(const std::string& host, const std::string& why);
+  std::string host_of(const std::string& worker) const;
+  int own_slots(const std::string& host) const;
+  bool own_trainer_ready_on(const std::string& host) const;
+  bool ends_before_it_begins(const std::string& worker, const TrainerFailed& failed);
+  void crashed_early(const std::string& worker, const std::string& how, bool refused);
+  Finish early_end(const std::string& what) const;
+  void judge_early_crashes();
   void judge_crashes();
   void killed();
 
@@ -386,8 +401,8 @@ class Coordinator {
   int crashes_ = 0;  // generations that came no further than crash_step_ because a trainer crashed
   std::set<std::uint64_t> unrecorded_;  // steps that nobody has told yet, though later ones are on record
   std::optional<std::uint64_t> kill_step_;
-  int kills_ = 0;          // of trainers since kill_step_ was reached
-  int early_crashes_ = 0;  // of trainers before there was any generation
+  int kills_ = 0;                              // of trainers since kill_step_ was reached
+  std::map<std::string, EarlyCrashes> early_;  // by host; of those that were not left out
   std::map<std::string, int> host_crashes_;
   std::optional<std::pair<int, int>> suspect_link_;  // ranks: the exchange between them failed first
   std::map<std::pair<std::string, std::string>, int> broken_links_;  // between workers

@@ -10,9 +10,6 @@
 namespace rekindle::protocol {
 
 namespace {
-constexpr int kCrashLimit = 3;       // generations in a row that crash at one step
-constexpr int kKillLimit = 20;       // kills of each trainer's, on average, while no step is made
-constexpr int kHostCrashLimit = 3;   // crashes on one host while no other host has any
 constexpr int kBrokenLinkLimit = 3;  // exchanges that fail between the same two workers
 
 Finish unlike(const TrainerReady& ready, const std::string& fingerprint) {
@@ -357,76 +354,6 @@ void Coordinator::blame(int rank, int other) {
   });
   emit(DismissWorker{left_out, {70, why}});
   handle(WorkerLost{left_out, why});
-}
-
-// ---- crashes ----
-
-// A trainer ended by itself: not killed from outside, not told to.
-void Coordinator::crashed(const std::string& worker, const std::string& trainer, const std::string& how) {
-  const auto found = trainers_.find(trainer);
-  const bool member = found != trainers_.end() && found->second.rank >= 0;
-  if (!any_formed_) {
-    if (joined(worker)) return;
-    if (++early_crashes_ >= kCrashLimit * std::max(config_.expected_trainers, 1) && !config_.restarted)
-      give_up({70, str("trainers end before training begins: ", how), "look at logs/ in the run directory"});
-    return;
-  }
-  if (!member) return;
-  if (planted(Bug::kCrashesCountedPerTrainer) && crash_step_ && step_ <= *crash_step_) ++crashes_;
-  crash_ = how;
-  const std::string host = found->second.ready.host;
-  ++host_crashes_[host];
-  bool others_crash = false, others_there = false;
-  for (const auto& [name, count] : host_crashes_) others_crash = others_crash || name != host;
-  for (const auto& [name, worker] : workers_) others_there = others_there || worker.host != host;
-  if (host_crashes_[host] < kHostCrashLimit || others_crash || !others_there) return;
-  const std::string why = str("trainers crash on host ", host, " and nowhere else");
-  emit(Warn{str("host ", host, " is left out: ", why)});
-  std::vector<std::string> workers;
-  for (const auto& [name, worker] : workers_) {
-    if (worker.host == host) workers.push_back(name);
-  }
-  crash_.clear();  // the host's fault, not the step's
-  for (const std::string& worker : workers) {
-    emit(DismissWorker{worker, {70, why}});
-    handle(WorkerLost{worker, why});
-  }
-}
-
-// Somebody wants the node, or plays with kill -9: no trainer's fault. As many as that without a step in
-// between are not: most often the memory does not suffice.
-void Coordinator::killed() {
-  if (!kill_step_ || step_ > *kill_step_) {
-    kill_step_ = step_;
-    kills_ = 0;
-  }
-  if (++kills_ < kKillLimit * std::max(config_.expected_trainers, 1)) return;
-  Finish finish{70,
-                str("trainers are killed again and again at step ", *kill_step_, ": is there enough memory?"),
-                resume_hint()};
-  finish.stuck_at = kill_step_;
-  give_up(finish);
-}
-
-// Called once for each generation that has ended.
-void Coordinator::judge_crashes() {
-  if (crash_step_ &&
-      step_ > *crash_step_) {  // it got past that step: whatever ended it, that one is not cursed
-    crash_step_.reset();
-    crashes_ = 0;
-  }
-  if (crash_.empty()) return;
-  const std::string how = std::exchange(crash_, "");
-  if (!crash_step_) {
-    crash_step_ = step_;
-    crashes_ = began_ == step_ ? 1 : 0;
-  } else if (!planted(Bug::kCrashesCountedPerTrainer)) {
-    ++crashes_;
-  }
-  if (crashes_ < kCrashLimit) return;
-  Finish finish{70, str("trainers crash again and again at step ", *crash_step_, ": ", how), resume_hint()};
-  finish.stuck_at = crash_step_;
-  give_up(finish);
 }
 
 }  // namespace rekindle::protocol

@@ -17,6 +17,7 @@ void Coordinator::heard(const std::string& worker, const TrainerReady& message) 
   trainer.heard = trainer.progressed = now_;
   trainers_[message.trainer] = std::move(trainer);
   if (phase_ == Phase::kQuitting) return send(message.trainer, Quit{});
+  judge_early_crashes();
   if (phase_ == Phase::kGathering) form_if_possible();
 }
 
@@ -130,9 +131,7 @@ void Coordinator::heard(const std::string&, const TrainerBeat& message) {
 }
 
 void Coordinator::heard(const std::string& worker, const TrainerFailed& message) {
-  // Before training began it is most often the same for all of them: a wrong path, a full memory.
-  if (!any_formed_ && !config_.restarted && trainers_.empty() && !joined(worker))
-    return give_up({message.exit_code, message.what, message.hint});
+  if (ends_before_it_begins(worker, message)) return;
   emit(Warn{str("trainer ", message.trainer, ": ", message.what,
                 message.hint.empty() ? "" : str(": ", message.hint))});
 }
@@ -142,10 +141,13 @@ void Coordinator::heard(const std::string& worker, const TrainerExited& message)
                                             : str("it ended with exit code ", message.code);
   const bool by_itself = message.by_signal ? message.code != SIGKILL : message.code != 0;
   if (message.by_signal && message.code == SIGKILL && !ending_) killed();
-  if (by_itself && !ending_)
-    crashed(worker, message.trainer, str("trainer ", message.trainer, " of ", worker, ": ", how));
+  const std::string who = str("trainer ", message.trainer, " of ", worker, ": ", how);
+  if (by_itself && !ending_ && any_formed_) crashed(worker, message.trainer, who);
+  if (by_itself && !ending_ && !any_formed_)
+    crashed_early(worker, who, !message.by_signal && (message.code == 64 || message.code == 78));
   gone_.insert(message.trainer);
   lose({message.trainer}, how);
+  judge_early_crashes();
   if (phase_ == Phase::kAdopting) go_on_if_adopted();
 }
 

@@ -21,6 +21,7 @@ enum class Bug {
   kAdoptWithoutWaiting,
   kHangJudgesTheWaiting,
   kCrashesCountedPerTrainer,
+  kBadHostUsesUpTheTries,  // of the others, before the first generation
   kSegmentReusedBeforeRead,
   kUpdateBeforeSnapshot,  // a shard is read from a state that has moved on
 };

@@ -89,6 +89,8 @@ Plan make_plan(std::uint64_t seed) {
   plan.attempts = dice.chance(0.5) ? 2 : 1;
   if (dice.chance(0.02)) plan.poison = dice.chance(0.7) ? Poison::kCrashes : Poison::kNotFinite;
   plan.poison_step = dice.below(plan.job.steps);
+  Engine bad_host_dice(mix64(seed ^ 0x62616468));
+  if (plan.hosts > 1 && bad_host_dice.chance(0.05)) plan.bad_host = "h1";
   const Ms step_ms = plan.leaf_ms * static_cast<Ms>(plan.job.leaves) / plan.workers + 20;
   const Ms duration = 1500 + step_ms * static_cast<Ms>(plan.job.steps);
   const int faults = static_cast<int>(dice.between(3, 9));

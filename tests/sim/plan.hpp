@@ -25,7 +25,8 @@ struct Plan {
   std::vector<PlannedFault> faults;
   Poison poison = Poison::kNone;
   std::uint64_t poison_step = 0;
-  int attempts = 1;  // of a run that is stopped
+  int attempts = 1;      // of a run that is stopped
+  std::string bad_host;  // trainers cannot start there; empty: no such host
 };
 
 Plan make_plan(std::uint64_t seed);

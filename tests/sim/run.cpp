@@ -8,7 +8,7 @@ namespace rekindle::sim {
 
 using protocol::Bug;
 
-const NamedBug kBugs[17] = {
+const NamedBug kBugs[18] = {
     {Bug::kNoGenerationCheck, "no-generation-check"},
     {Bug::kNoTermCheck, "no-term-check"},
     {Bug::kHighestStepOffByOne, "highest-step-off-by-one"},
@@ -24,6 +24,7 @@ const NamedBug kBugs[17] = {
     {Bug::kAdoptWithoutWaiting, "adopt-without-waiting"},
     {Bug::kHangJudgesTheWaiting, "hang-judges-the-waiting"},
     {Bug::kCrashesCountedPerTrainer, "crashes-counted-per-trainer"},
+    {Bug::kBadHostUsesUpTheTries, "bad-host-uses-up-the-tries"},
     {Bug::kSegmentReusedBeforeRead, "segment-reused-before-read"},
     {Bug::kUpdateBeforeSnapshot, "update-before-snapshot"},
 };

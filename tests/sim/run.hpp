@@ -25,6 +25,6 @@ struct NamedBug {
   protocol::Bug bug;
   const char* name;
 };
-extern const NamedBug kBugs[17];
+extern const NamedBug kBugs[18];
 
 }  // namespace rekindle::sim

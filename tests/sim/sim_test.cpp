@@ -40,6 +40,7 @@ void expect_one_generation(Fault fault) {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     Plan plan = make_plan(seed);
     plan.poison = Poison::kNone;
+    plan.bad_host.clear();
     plan.faults.clear();
     for (Ms at = 3500; at < 9000; at += 2500) plan.faults.push_back({fault, at, {}, {}, 1});
     Coverage coverage;

@@ -2,6 +2,7 @@
 #include "trainer.hpp"
 
 #include <algorithm>
+#include <csignal>
 
 #include "base/text.hpp"
 #include "protocol/describe.hpp"
@@ -166,6 +167,10 @@ Parked TrainerProcess::failed(Woken why) {
 
 Task<bool> TrainerProcess::live() {
   co_await sleep(world().plan().warm_up_ms + world().engine().between(0, 200));
+  if (host() == world().plan().bad_host) {
+    crash(SIGILL);
+    co_await until([] { return 0; });
+  }
   set_phase(TrainerPhase::kIdle);
   ready_ = true;
   say(TrainerReady{name(), host(), "cpu", worker_.fingerprint(), {host(), "", name(), 0, -1, 0}, 0});

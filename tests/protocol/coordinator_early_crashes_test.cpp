@@ -1,0 +1,174 @@
+// Trainers that cannot start, before there is any generation: the fault of their host, or of all.
+#include <csignal>
+
+#include "coordinator_fixture.hpp"
+
+namespace rekindle::protocol {
+namespace {
+
+class EarlyCrashes : public CoordinatorTest {
+ protected:
+  // Each host has a worker of one slot.
+  EarlyCrashes() { expect_hosts(3); }
+  void expect_hosts(int count) { config_.expected_trainers = count; }
+  void register_host(const std::string& host) {
+    workers_.insert("w-" + host);
+    feed(WorkerRegistered{{"w-" + host, host, "build", 1, {}}});
+  }
+  void register_hosts() {
+    for (const char* host : {"h1", "h2", "h3"}) register_host(host);
+  }
+  std::vector<Effect> crash(const std::string& host) {
+    return say(TrainerExited{str("t-", host), true, SIGILL}, "w-" + host);
+  }
+  // It says what is wrong and ends with `code`.
+  std::vector<Effect> fail(const std::string& host, int code) {
+    auto effects =
+        say(TrainerFailed{str("t-", host), code, str("no data on ", host), "mount it"}, "w-" + host);
+    const auto more = say(TrainerExited{str("t-", host), false, code}, "w-" + host);
+    effects.insert(effects.end(), more.begin(), more.end());
+    return effects;
+  }
+  std::vector<Effect> comes_up(const std::string& host) { return ready("t-" + host, "{}", host); }
+  std::vector<std::string> dismissed() const {
+    std::vector<std::string> workers;
+    for (const DismissWorker& each : of<DismissWorker>(all_)) workers.push_back(each.worker);
+    return workers;
+  }
+};
+using Names = std::vector<std::string>;
+
+TEST_F(EarlyCrashes, OneBadHostOfThree_IsLeftOutAndTheOthersBeginAtOnce) {
+  begin();
+  register_hosts();
+  comes_up("h1");
+  comes_up("h2");
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(of<DismissWorker>(crash("h3")).empty());
+  const auto effects = crash("h3");
+  EXPECT_EQ(dismissed(), Names{"w-h3"});
+  EXPECT_EQ(sent<Start>(effects).size(), 2U) << "nobody else is waited for";
+  ASSERT_FALSE(of<Warn>(effects).empty());
+  EXPECT_NE(of<Warn>(effects).front().line.find("host h3 is left out"), std::string::npos);
+}
+
+TEST_F(EarlyCrashes, BadHostThatCrashesBeforeTheOthersAreReady_IsLeftOutWhenOneIs) {
+  begin();
+  register_hosts();
+  for (int i = 0; i < 20; ++i) crash("h3");
+  EXPECT_FALSE(finish()) << "the other hosts have not had their say";
+  EXPECT_TRUE(dismissed().empty());
+  comes_up("h1");
+  EXPECT_EQ(dismissed(), Names{"w-h3"});
+  EXPECT_EQ(sent<Start>(comes_up("h2")).size(), 2U);
+}
+
+TEST_F(EarlyCrashes, TwoBadHostsOfThree_BothAreLeftOut) {
+  begin();
+  register_hosts();
+  for (int i = 0; i < 3; ++i) crash("h2");
+  for (int i = 0; i < 3; ++i) crash("h3");
+  const auto effects = comes_up("h1");
+  EXPECT_EQ(dismissed(), (Names{"w-h2", "w-h3"}));
+  EXPECT_EQ(sent<Start>(effects).size(), 1U);
+  EXPECT_FALSE(finish());
+}
+
+TEST_F(EarlyCrashes, HostWithoutTheData_IsLeftOutThoughItWasTheFirstToSpeak) {
+  begin();
+  register_hosts();
+  fail("h3", 78);
+  EXPECT_FALSE(finish()) << "the others may have the data";
+  comes_up("h1");
+  EXPECT_EQ(dismissed(), Names{"w-h3"});
+  EXPECT_EQ(sent<Start>(comes_up("h2")).size(), 2U);
+  const auto warnings = of<Warn>(all_);
+  EXPECT_TRUE(std::any_of(warnings.begin(), warnings.end(), [](const Warn& warning) {
+    return warning.line.find("h3 is left out") != std::string::npos &&
+           warning.line.find("no data on h3") != std::string::npos;
+  }));
+}
+
+TEST_F(EarlyCrashes, AllHostsAreBad_TheRunEndsWhenEachHasHadItsTries) {
+  begin();
+  register_hosts();
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_FALSE(finish());
+    for (const char* host : {"h1", "h2", "h3"}) crash(host);
+  }
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->exit_code, 70);
+  EXPECT_NE(finish()->line.find("trainers end before training begins"), std::string::npos);
+}
+
+TEST_F(EarlyCrashes, NoHostHasTheData_TheRunEndsAtOnceAndSaysSo) {
+  begin();
+  register_hosts();
+  for (const char* host : {"h1", "h2", "h3"}) fail(host, 78);
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->exit_code, 78);
+  EXPECT_NE(finish()->line.find("no data on h"), std::string::npos);
+  EXPECT_EQ(finish()->hint, "mount it");
+}
+
+TEST_F(EarlyCrashes, BadHostsAndOneThatNeverComes_TheRunEndsWithTheGatherTimeAndSaysWhy) {
+  begin();
+  register_host("h1");
+  register_host("h2");
+  fail("h1", 78);
+  for (int i = 0; i < 50; ++i) crash("h2");
+  EXPECT_FALSE(finish());
+  pass(config_.gather_time);
+  ASSERT_TRUE(finish());
+  EXPECT_NE(finish()->exit_code, 0);
+  EXPECT_NE(finish()->line.find("gather time: no data on h1"), std::string::npos) << finish()->line;
+}
+
+TEST_F(EarlyCrashes, HostThatFailsAfterTheOthersWereLeftOut_HasNoMoreTriesThanItsOwn) {
+  begin();
+  register_hosts();
+  for (const char* host : {"h2", "h3"}) fail(host, 78);
+  comes_up("h1");  // the generation of one
+  ASSERT_EQ(dismissed().size(), 2U);
+  for (int i = 0; i < 3 && !finish(); ++i) {
+    crash("h1");
+    if (!finish()) comes_up("h1");
+  }
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->exit_code, 70);
+}
+
+TEST_F(EarlyCrashes, SingleHost_AFailureEndsTheRunAtOnceAndCrashesAfterThreeTriesOfEach) {
+  expect_hosts(2);
+  begin();
+  for (const char* worker : {"w-1", "w-2"}) feed(WorkerRegistered{{worker, "h", "build", 1, {}}});
+  say(TrainerFailed{"t", 78, "no data", "mount it"}, "w-1");
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->exit_code, 78);
+
+  begin();
+  for (const char* worker : {"w-1", "w-2"}) feed(WorkerRegistered{{worker, "h", "build", 1, {}}});
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_FALSE(finish());
+    say(TrainerExited{"t", true, SIGILL}, i % 2 == 0 ? "w-1" : "w-2");
+  }
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->exit_code, 70);
+}
+
+TEST_F(EarlyCrashes, OneBadSlotOnAHostWhoseOthersAreReady_TheHostStays) {
+  expect_hosts(4);
+  begin();
+  for (const char* host : {"h1", "h2"}) {
+    workers_.insert(str("w-", host));
+    feed(WorkerRegistered{{str("w-", host), host, "build", 2, {}}});
+  }
+  comes_up("h1");
+  comes_up("h2");
+  for (int i = 0; i < 20; ++i) say(TrainerExited{"bad", true, SIGILL}, "w-h2");
+  EXPECT_TRUE(dismissed().empty());
+  EXPECT_FALSE(finish());
+  EXPECT_EQ(sent<Start>(pass(config_.gather_time)).size(), 2U);
+}
+
+}  // namespace
+}  // namespace rekindle::protocol
