@@ -128,6 +128,7 @@ void look_around(SlurmJob& job, LocalOptions& options) {
   if (!cpus.empty()) known.least_cpus = *std::min_element(cpus.begin(), cpus.end());
   known.trainers_per_node = options.job.trainers_per_worker;
   known.threads = options.job.threads;
+  known.parent = job.environment.batch_process;
   if (known.job && known.job->end) {
     const auto left =
         std::chrono::duration_cast<std::chrono::seconds>(*known.job->end - std::chrono::system_clock::now());

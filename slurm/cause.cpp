@@ -31,6 +31,8 @@ std::string to_text(Cause cause) {
       return "rekindle stop";
     case Cause::kNodeLeaves:
       return "a node is shut down";
+    case Cause::kShellKilled:
+      return "SIGUSR1 ended the batch script's shell";
     case Cause::kOperator:
       return "asked to stop";
     case Cause::kOwnFault:
@@ -54,6 +56,7 @@ Cause judge(const Seen& seen) {
   }
   if (seen.preempting) return Cause::kPreemption;
   if (seen.facts && seen.facts->restarts > seen.restarts) return Cause::kRequeued;
+  if (seen.facts && shell_killed(*seen.facts)) return Cause::kShellKilled;
   if (seen.facts && is_over(*seen.facts))
     return seen.facts->reason == "TimeLimit" ? Cause::kTimeLimit : Cause::kCancelled;
   // Another signal than that of --signal says nothing of the time that is left.
@@ -69,6 +72,7 @@ bool wants_requeue(Cause cause, int signal) {
     case Cause::kTimeLimit:
     case Cause::kPreemption:
     case Cause::kNodeLeaves:
+    case Cause::kShellKilled:
     case Cause::kOwnFault:
       return true;
     case Cause::kOperator:

@@ -9,17 +9,18 @@
 namespace rekindle::slurm {
 
 enum class Cause {
-  kFinished,    // the run is complete
-  kTimeLimit,   // the job's time is over, or nearly
-  kPreemption,  // others want its nodes
-  kRequeued,    // somebody has already put it back into the queue
-  kCancelled,   // scancel
-  kStopped,     // rekindle stop: until somebody submits it again
-  kNodeLeaves,  // some of the nodes are shut down
-  kOperator,    // a signal by hand
-  kOwnFault,    // nobody asked: too few trainers, no coordinator
-  kGaveUp,      // nothing that running again would mend
-  kUnknown,     // signalled, and Slurm does not say why
+  kFinished,     // the run is complete
+  kTimeLimit,    // the job's time is over, or nearly
+  kPreemption,   // others want its nodes
+  kRequeued,     // somebody has already put it back into the queue
+  kCancelled,    // scancel
+  kStopped,      // rekindle stop: until somebody submits it again
+  kNodeLeaves,   // some of the nodes are shut down
+  kShellKilled,  // SIGUSR1 ended the batch script's shell, which did not exec rekindle
+  kOperator,     // a signal by hand
+  kOwnFault,     // nobody asked: too few trainers, no coordinator
+  kGaveUp,       // nothing that running again would mend
+  kUnknown,      // signalled, and Slurm does not say why
 };
 std::string to_text(Cause cause);
 

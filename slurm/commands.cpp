@@ -96,6 +96,11 @@ Result<JobFacts> parse_job(const std::string& text) {
   facts.preempting = !preempt.empty() && preempt != "None" && preempt != "Unknown" && preempt != "N/A";
   facts.end = parse_time(words["EndTime"]);
   facts.node_list = words["NodeList"];
+  // ExitCode=STATUS:SIGNAL
+  const std::string exit_code = words["ExitCode"];
+  const std::size_t colon = exit_code.find(':');
+  if (colon != std::string::npos)
+    facts.batch_signal = static_cast<int>(leading_number(exit_code.substr(colon + 1)).value_or(0));
   return facts;
 }
 

@@ -26,6 +26,7 @@ struct JobFacts {
   bool preempting = false;  // its nodes are wanted; it has its partition's GraceTime to leave
   std::optional<SystemTime> end;
   std::string node_list;  // compressed
+  int batch_signal = 0;   // The signal that ended the batch script's process; 0: none, or it still runs.
 };
 
 // The answer of `scontrol show job`; an error for anything else.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 
 namespace rekindle::slurm {
 namespace {
@@ -23,6 +24,10 @@ bool is_over(const JobFacts& facts) {
                              "NODE_FAIL",  "PREEMPTED",    "BOOT_FAIL",    "DEADLINE", "OUT_OF_MEMORY",
                              "REQUEUED",   "REQUEUE_HOLD", "SPECIAL_EXIT", "REVOKED",  "PENDING"};
   return std::any_of(kOver.begin(), kOver.end(), [&](const char* state) { return facts.state == state; });
+}
+
+bool shell_killed(const JobFacts& facts) {
+  return facts.batch_signal == SIGUSR1 && (facts.state == "COMPLETING" || facts.state == "FAILED");
 }
 
 std::optional<SystemTime> stop_deadline(const Stopping& stop, SystemTime now) {

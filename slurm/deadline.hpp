@@ -25,4 +25,8 @@ std::optional<SystemTime> stop_deadline(const Stopping& stop, SystemTime now);
 // Whether the job has come to its end, whatever its processes still do.
 bool is_over(const JobFacts& facts);
 
+// Whether the job ends because SIGUSR1 ended the batch script's shell. Slurm reports a cancelled job whose
+// steps still run as COMPLETING, too; but its batch script ended by SIGTERM (0:15) or has not ended (0:0).
+bool shell_killed(const JobFacts& facts);
+
 }  // namespace rekindle::slurm

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "base/process.hpp"
 
@@ -21,16 +22,32 @@ std::optional<std::uint64_t> number(std::string_view text) {
   return value;
 }
 
-// Whether the nearest slurmstepd above this process runs a step, and not the batch script. SLURM_STEP_ID is
-// handed on to jobs that are submitted from a step.
-bool in_step(const Getenv& get) {
+std::string of_process(std::int64_t pid, const char* file) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/" + file);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+// The nearest slurmstepd above this process.
+struct StepDaemon {
+  bool batch = false;      // It runs the batch script, not a step.
+  std::int64_t child = 0;  // The process that it started, and signals: this one, or one above it.
+};
+std::optional<StepDaemon> step_daemon() {
+  std::int64_t child = ::getpid();
   for (auto pid = static_cast<std::int64_t>(::getppid()); pid > 1;
-       pid = static_cast<std::int64_t>(stat_field(pid, 4))) {
-    std::ifstream file("/proc/" + std::to_string(pid) + "/cmdline");
-    const std::string command{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-    if (command.starts_with("slurmstepd: [")) return command.find(".batch]") == std::string::npos;
+       child = std::exchange(pid, static_cast<std::int64_t>(stat_field(pid, 4)))) {
+    const std::string command = of_process(pid, "cmdline");
+    if (command.starts_with("slurmstepd: ["))
+      return StepDaemon{command.find(".batch]") != std::string::npos, child};
   }
-  return !get("SLURM_STEP_ID").empty();
+  return std::nullopt;
+}
+
+// Empty if the process is this one.
+std::string name_unless_own(std::int64_t pid) {
+  if (pid == ::getpid()) return "";
+  const std::string name = of_process(pid, "comm");
+  return name.substr(0, name.find('\n'));
 }
 
 // What was asked for a node. SLURM_TASKS_PER_NODE is always set, and may be one task a CPU where nobody
@@ -51,7 +68,9 @@ Result<Environment> read_environment(const Getenv& get) {
     return fail(ExitCode::kUsage, "this is not a Slurm job",
                 "submit one with rekindle submit, or train on this machine with rekindle local");
   }
-  if (in_step(get)) {
+  const auto daemon = step_daemon();
+  // SLURM_STEP_ID is handed on to jobs that are submitted from a step: the daemon above knows better.
+  if (daemon ? !daemon->batch : !get("SLURM_STEP_ID").empty()) {
     return fail(ExitCode::kUsage,
                 "rekindle slurm runs inside a job step, which the batch script's signal does not reach",
                 "let the batch script exec it, without srun: it starts its own steps");
@@ -76,6 +95,7 @@ Result<Environment> read_environment(const Getenv& get) {
   const std::string per_task = get("SLURM_GPUS_PER_TASK");  // "2" or "a100:2"
   environment.gpus_per_task = number(per_task.substr(per_task.find(':') + 1)).value_or(0);
   environment.tasks = expand_counts(get("SLURM_TASKS_PER_NODE"));
+  if (daemon) environment.batch_process = name_unless_own(daemon->child);
   return environment;
 }
 

@@ -25,6 +25,9 @@ struct Environment {
   std::uint64_t gpus = 0;             // the job's GPUs on this node
   std::uint64_t gpus_per_task = 0;    // as asked for; 0: not asked for
   std::vector<std::uint64_t> tasks;   // Slurm's tasks on each node
+  // The name of the process that Slurm started for the batch script, if that is not this process: its signals
+  // do not come here. Empty: this process is the one, or no daemon of Slurm can be seen above it.
+  std::string batch_process;
 
   // How commands name this job: one task of an array is not its array.
   std::string id() const { return array_task.empty() ? job : array_job + "_" + array_task; }

@@ -56,6 +56,14 @@ void check_exit_codes(const Preflight& known, std::vector<std::string>& lines) {
   }
 }
 
+// Source: bash(1), SIGNALS; tried: bash that waits for a program in the foreground dies of SIGUSR1.
+void check_parent(const Preflight& known, std::vector<std::string>& lines) {
+  if (known.parent.empty()) return;
+  lines.push_back(str("the batch script did not exec rekindle: Slurm signals the process ", known.parent,
+                      ", and a shell dies of SIGUSR1, which ends the job before it is saved; write \"exec "
+                      "rekindle slurm ...\", and \"> >(tee FILE)\" instead of \"| tee FILE\""));
+}
+
 void check_script(const Preflight& known, std::vector<std::string>& lines) {
   if (!known.script) return;
   const ScriptOptions options = parse_script(*known.script);
@@ -121,6 +129,7 @@ std::vector<std::string> preflight(const Preflight& known) {
                         "sbatch --requeue"));
   }
   check_exit_codes(known, lines);
+  check_parent(known, lines);
   check_script(known, lines);
   const std::uint64_t wanted = known.trainers_per_node * known.threads;
   if (known.least_cpus > 0 && known.least_cpus < wanted)

@@ -36,6 +36,7 @@ struct Preflight {
   std::uint64_t least_cpus = 0;               // of any node; 0: not known
   std::uint64_t trainers_per_node = 1, threads = 1;
   std::uint64_t lead_seconds = 0;  // that a stop needs
+  std::string parent;  // The process that gets the batch script's signals; empty: rekindle itself.
 };
 
 // One line for each thing that is not as it should be.
