@@ -16,6 +16,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "run/layout.hpp"
 #include "run/records.hpp"
+#include "run/terms.hpp"
 #include "slurm/cause.hpp"
 #include "slurm/deadline.hpp"
 #include "slurm/job_watch.hpp"
@@ -56,10 +57,10 @@ class SlurmSite : public Site {
   // this node's fault.
   int failed_early(const Error& error) {
     const int code = report(error);
-    if (job_.environment.restarts == 0 && follows_.empty()) return code;
-    const int done = ended(static_cast<int>(ExitCode::kGaveUp));
+    if (!is_later_attempt()) return code;
+    const int done = ended(code);
     left();
-    return done == static_cast<int>(ExitCode::kSaved) ? done : code;
+    return done;
   }
 
   // A stop that was asked for since this job's attempt before began, which Slurm ended first. (One that was
@@ -147,7 +148,7 @@ class SlurmSite : public Site {
     const bool wanted = slurm::wants_requeue(cause, signal_);
     if (wanted && is_futile(cause, step) && !once_more(step)) {
       line["requeued"] = false;
-      record(line);
+      record_end(line);
       return static_cast<int>(ExitCode::kGaveUp);
     }
     if (cause == slurm::Cause::kRequeued) say("Slurm has requeued this job");
@@ -168,7 +169,7 @@ class SlurmSite : public Site {
       goes_on = requeue(cause, step);
       line["requeued"] = goes_on;
     }
-    record(line);
+    record_end(line);
     return goes_on ? static_cast<int>(ExitCode::kSaved) : exit_code;
   }
 
@@ -219,6 +220,22 @@ class SlurmSite : public Site {
     return left;
   }
 
+  // Whether an earlier attempt of this job, or the job that submitted this one, has begun.
+  bool is_later_attempt() const { return job_.environment.restarts > 0 || !follows_.empty(); }
+
+  // Whether a live run of another job, or a later attempt of this one, has the run directory.
+  bool held_by_another() const {
+    const auto holder = run::newest_term(layout_);
+    if (!holder || !*holder || run::provably_gone(**holder)) return false;
+    return (*holder)->slurm_job != job_.environment.job ||
+           (*holder)->slurm_restarts != job_.environment.restarts;
+  }
+
+  // attempts.jsonl tells of the run that holds the directory: no end of another attempt belongs there.
+  void record_end(const nlohmann::json& line) {
+    if (!held_by_another()) record(line);
+  }
+
   bool record(nlohmann::json line) {
     line["attempt"] = attempt_;
     line["at"] = utc_now();
@@ -260,7 +277,12 @@ class SlurmSite : public Site {
 
   slurm::Seen seen_by(int exit_code) {
     slurm::Seen seen;
-    seen.exit_code = exit_code;
+    // What keeps a later attempt from beginning is no fault of the command line or the configuration: they
+    // have not changed.
+    const bool refused =
+        exit_code == static_cast<int>(ExitCode::kConfig) || exit_code == static_cast<int>(ExitCode::kUsage);
+    const bool may_pass = refused && attempt_ == 0 && is_later_attempt();
+    seen.exit_code = may_pass ? static_cast<int>(ExitCode::kGaveUp) : exit_code;
     seen.signal = signal_;
     seen.restarts = job_.environment.restarts;
     const std::string stop = stop_request();

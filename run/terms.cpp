@@ -164,6 +164,12 @@ Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, bool holder
 }
 
 Error held_error(const Layout& layout, const Holder& holder) {
+  if (!holder.slurm_job.empty())
+    return Error{ExitCode::kConfig,
+                 str("the run directory ", layout.root().string(), " is held by a live run (Slurm job ",
+                     holder.slurm_job, ", host ", holder.host, ", since ", holder.since, ")"),
+                 str("wait for it, end it with rekindle stop or scancel ", holder.slurm_job,
+                     ", or use another --run-dir")};
   return Error{ExitCode::kConfig,
                str("the run directory ", layout.root().string(), " is held by a live run (host ", holder.host,
                    ", pid ", holder.pid, ", since ", holder.since, ")"),

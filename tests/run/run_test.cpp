@@ -39,6 +39,18 @@ TEST_F(RunDirectory, FirstClaimIsTermOneAndALiveHolderKeepsIt) {
   EXPECT_EQ(second.error().code, ExitCode::kConfig);
 }
 
+TEST_F(RunDirectory, HeldByASlurmJob_TheMessageNamesTheJob) {
+  Holder holder;
+  holder.host = "n1";
+  holder.pid = 4711;
+  EXPECT_NE(held_error(layout_, holder).line().find("pid 4711"), std::string::npos);
+  holder.slurm_job = "12";
+  const std::string line = held_error(layout_, holder).line();
+  EXPECT_NE(line.find("Slurm job 12"), std::string::npos) << line;
+  EXPECT_NE(line.find("scancel 12"), std::string::npos) << line;
+  EXPECT_EQ(line.find("4711"), std::string::npos) << line;
+}
+
 TEST_F(RunDirectory, EndedTerm_NextClaimIsImmediate) {
   ASSERT_TRUE(claim());
   ASSERT_TRUE(end_term(layout_, 1));

@@ -1,0 +1,133 @@
+// How jobs end: the exit code, the state that Slurm reports, and the line in the job's output
+// (docs/slurm.md).
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "cluster.hpp"
+#include "run/layout.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+class SlurmEnds : public SlurmRun {
+ protected:
+  // A job of one node with a run directory and an output file of its own, both named after it.
+  std::string submit(const std::string& name, const Arguments& more, const fs::path& run_dir,
+                     const std::string& launcher = "") {
+    const fs::path path = scratch_ / (name + ".sh");
+    std::ofstream out(path);
+    out << "#!/bin/bash\n#SBATCH --exclusive --nodes=1 --requeue --open-mode=append --signal=B:USR1@30\n"
+        << "#SBATCH --output=" << (scratch_ / (name + ".out")).string() << "\nexec " << launcher
+        << rekindle();
+    for (const std::string& argument : mnist_job("slurm", run_dir) + more) out << " '" << argument << "'";
+    out << "\n";
+    out.close();
+    return cluster_->submit({}, path);
+  }
+  std::string submit(const std::string& name, const Arguments& more = {}) {
+    return submit(name, more, scratch_ / name);
+  }
+
+  std::string said(const std::string& name) const {
+    return read_text(scratch_ / (name + ".out")).value_or("");
+  }
+
+  // Waits until the job is over for good.
+  void expect_end(const std::string& name, const std::string& job, const std::string& state, int exit_code,
+                  const std::string& words) {
+    ASSERT_TRUE(eventually([&] { return cluster_->state(job) == state; }, std::chrono::minutes(4)))
+        << name << " is " << cluster_->state(job) << ": " << said(name);
+    const std::string shown = cluster_->command({"scontrol", "show", "job", job});
+    EXPECT_NE(shown.find(str(" ExitCode=", exit_code, ":0")), std::string::npos) << name << ": " << shown;
+    EXPECT_NE(said(name).find(words), std::string::npos) << name << ": " << said(name);
+  }
+};
+
+// Each by a job of its own, as many at once as there are nodes.
+TEST_F(SlurmEnds, OfFirstAttempts_ExitCodeStateAndLine) {
+  const fs::path complete = scratch_ / "complete";
+  const std::string finished = submit("finished", {"--steps", "4"}, complete);
+  const std::string no_option = submit("no-option", {"--no-such-option"});
+  const std::string no_data = submit("no-data", {"--data", scratch_ / "nowhere"});
+  const std::string diverges = submit("diverges", {"--lr", "1e30"});
+  expect_end("no-option", no_option, "FAILED", 64, "unknown option");
+  expect_end("no-data", no_data, "FAILED", 78, "nowhere");
+  expect_end("diverges", diverges, "FAILED", 70, "not finite");
+  EXPECT_EQ(attempts("slurm-end", scratch_ / "diverges").back()["cause"], "gave up");
+  expect_end("finished", finished, "COMPLETED", 0, "digest");
+  const std::string again = submit("again", {"--steps", "4"}, complete);
+  expect_end("again", again, "COMPLETED", 0, "the run is complete: 4 steps");
+}
+
+TEST_F(SlurmEnds, ByPeople_ExitCodeStateAndLine) {
+  const Arguments names{"term", "int", "stop", "cancel"};
+  std::map<std::string, std::string> jobs;
+  for (const std::string& name : names) jobs[name] = submit(name);
+  for (const std::string& name : names) {
+    ASSERT_TRUE(eventually([&] { return reached_step(scratch_ / name) >= 3; })) << said(name);
+  }
+  cluster_->command({"scancel", "--signal=TERM", "--batch", jobs["term"]});
+  cluster_->command({"scancel", "--signal=INT", "--batch", jobs["int"]});
+  EXPECT_EQ(run({"stop", scratch_ / "stop"}).exit_code, 0);
+  cluster_->command({"scancel", jobs["cancel"]});
+  expect_end("term", jobs["term"], "FAILED", 75, "run the same command again to go on");
+  expect_end("int", jobs["int"], "FAILED", 130, "run the same command again to go on");
+  expect_end("stop", jobs["stop"], "FAILED", 75, "run the same command again to go on");
+  ASSERT_TRUE(eventually([&] { return cluster_->state(jobs["cancel"]) == "CANCELLED"; }));
+  EXPECT_TRUE(eventually(
+      [&] { return said("cancel").find("was cancelled: it is not requeued") != std::string::npos; }));
+  for (const std::string& name : names) {
+    EXPECT_EQ(cluster_->restarts(jobs[name]), 0U) << name;
+    EXPECT_FALSE(attempts("slurm-end", scratch_ / name).back().value("requeued", false)) << name;
+  }
+}
+
+TEST_F(SlurmEnds, WithoutARequeue_ExitCodeStateAndLine) {
+  const std::string leaves = submit("exit", {"--on-limit", "exit"});
+  const std::string follows = submit("resubmit", {"--on-limit", "resubmit"});
+  for (const char* name : {"exit", "resubmit"})
+    ASSERT_TRUE(eventually([&] { return reached_step(scratch_ / name) >= 3; })) << said(name);
+  for (const std::string& job : {leaves, follows})
+    cluster_->command({"scancel", "--signal=USR1", "--batch", job});
+  expect_end("exit", leaves, "FAILED", 75, "not requeued (--on-limit exit): submit it again to go on");
+  expect_end("resubmit", follows, "FAILED", 75, "resubmitted as job ");
+  EXPECT_EQ(cluster_->restarts(leaves) + cluster_->restarts(follows), 0U);
+  cluster_->command({"scancel", "--me"});
+  ASSERT_TRUE(eventually([&] { return processes_with(scratch_.path()).empty(); }));
+}
+
+// The second job's node sees the first one's process, or does not: another host.
+TEST_F(SlurmEnds, SecondJobOfALiveRun_RefusedAndNothingIsWrittenIntoItsRecords) {
+  begin({"--nodes=1"});
+  const std::string before = *read_text(run::Layout(dir()).attempts());
+  const std::string here = submit("here", {}, dir());
+  const std::string elsewhere =
+      submit("elsewhere", {}, dir(), "unshare --uts /bin/sh -c 'hostname elsewhere && exec \"$@\"' sh ");
+  for (const auto& [name, job] : {std::pair("here", here), std::pair("elsewhere", elsewhere)}) {
+    expect_end(name, job, "FAILED", 78, str("is held by a live run (Slurm job ", job_));
+    EXPECT_EQ(cluster_->restarts(job), 0U);
+  }
+  EXPECT_EQ(*read_text(run::Layout(dir()).attempts()), before);
+  wait_for_steps(3);
+  stop_and_compare();
+}
+
+// Its data are gone when it has been requeued, and do not come back.
+TEST_F(SlurmEnds, ThirdAttemptThatCannotBegin_GivenUp) {
+  const fs::path link = scratch_ / "data";
+  fs::create_directory_symlink(mnist_data(), link);
+  job_ = submit("out", {"--data", link}, dir());
+  wait_for_step(5);
+  fs::remove(link);
+  cluster_->command({"scontrol", "requeue", job_});
+  expect_end("out", job_, "FAILED", 70, "3 attempts in a row saved nothing beyond step");
+  EXPECT_EQ(cluster_->restarts(job_), 3U);
+  finish_and_compare();
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
