@@ -12,37 +12,10 @@
 
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "protocol/trainer_environment.hpp"
 
 namespace rekindle::actors {
 namespace {
-
-// What the CPU libraries may use is pinned to what the run's first attempt had: other instructions, other
-// bits.
-std::vector<std::pair<std::string, std::string>> environment_of(const protocol::Job& job) {
-  const std::string threads = str(job.threads);
-  std::vector<std::pair<std::string, std::string>> environment = {
-      {"OMP_NUM_THREADS", threads},
-      {"MKL_NUM_THREADS", threads},
-      {"MKL_DYNAMIC", "FALSE"},
-      {"OMP_DYNAMIC", "FALSE"},
-      {"OMP_THREAD_LIMIT", "1000000"},
-      // A site's or a user's wish for speed would be other bits.
-      {"ONEDNN_DEFAULT_FPMATH_MODE", "STRICT"},
-      {"DNNL_DEFAULT_FPMATH_MODE", "STRICT"},
-      {"NVIDIA_TF32_OVERRIDE", "0"},
-      {"HDF5_USE_FILE_LOCKING", "FALSE"},
-      // Huge pages for the heap: a killed trainer counts as dead once its memory is taken apart, page by
-      // page.
-      {"GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"},
-      {"CUBLAS_WORKSPACE_CONFIG", ":4096:8"}};
-  if (job.cpu_capability == "avx512" || job.cpu_capability == "avx2") {
-    const bool wide = job.cpu_capability == "avx512";
-    environment.emplace_back("ATEN_CPU_CAPABILITY", job.cpu_capability);
-    environment.emplace_back("ONEDNN_MAX_CPU_ISA", wide ? "AVX512_CORE" : "AVX2");
-    environment.emplace_back("MKL_CBWR", wide ? "AVX512" : "AVX2");
-  }
-  return environment;
-}
 
 // How soon a watch is given up that has become needless.
 constexpr std::chrono::milliseconds kLook{200};
@@ -58,7 +31,11 @@ bool poke(const Fd& eventfd) {
 }  // namespace
 
 TrainerGroup::TrainerGroup(TrainerLaunch launch)
-    : launch_(std::move(launch)), changed_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+    : launch_(std::move(launch)), changed_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  auto made = protocol::trainer_environment(own_environment(), launch_.job);
+  environment_ = std::move(made.entries);
+  for (const std::string& line : made.warnings) log_warning(line);
+}
 
 Status TrainerGroup::start(const std::string& trainer) {
   {
@@ -83,9 +60,9 @@ Status TrainerGroup::launch(const std::string& trainer) {
   ::setsockopt(ends.first.get(), SOL_SOCKET, SO_SNDTIMEO, &kOrderLimit, sizeof kOrderLimit);
   REKINDLE_TRY(Lifeline line, Lifeline::make());
   REKINDLE_TRY(Child child,
-               spawn({launch_.program, "--run-dir", launch_.run_dir, "--name", trainer, "--interface",
-                      launch_.job.interface, "--port-range", launch_.job.port_range},
-                     environment_of(launch_.job), {{ends.second.get(), line.fd()}}));
+               spawn_with({launch_.program, "--run-dir", launch_.run_dir, "--name", trainer, "--interface",
+                           launch_.job.interface, "--port-range", launch_.job.port_range},
+                          environment_, {{ends.second.get(), line.fd()}}));
   const std::scoped_lock lock(mutex_);
   members_.emplace(trainer, Member{std::move(child), std::make_shared<Channel>(std::move(ends.first)),
                                    std::make_unique<Watch>(std::move(line))});

@@ -75,7 +75,8 @@ class TrainerGroup final : public Trainers {
   void reap(const std::string& trainer, const Listener& listener);
 
   TrainerLaunch launch_;
-  Fd changed_;  // eventfd: somebody was started, or is dying
+  std::vector<std::string> environment_;  // a trainer's, "NAME=value"
+  Fd changed_;                            // eventfd: somebody was started, or is dying
   std::mutex mutex_;
   std::map<std::string, Member> members_;  // guarded by mutex_
   // To be started when the one before has gone altogether, for until then ports and memory are taken; and

@@ -255,9 +255,11 @@ class Audit {
     local.workers = options_.workers;
     alter(local.job);
     const std::string cpu = local.job.cpu_capability;
+    const std::vector<std::string> environment = local.job.environment;
     REKINDLE_CHECK(prepare(local));
     REKINDLE_CHECK(check_identity(local.job, identity, "the data that are there now"));
     local.job.cpu_capability = cpu;
+    local.job.environment = environment;
     local.job.test_samples = 0;  // no evaluation: it changes no bit of the state
     return local;
   }

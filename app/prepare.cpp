@@ -14,9 +14,11 @@
 #include "base/files.hpp"
 #include "base/hash.hpp"
 #include "base/log.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "data/dataset.hpp"
+#include "protocol/trainer_environment.hpp"
 #include "run/layout.hpp"
 #include "run/privacy.hpp"
 #include "run/records.hpp"
@@ -169,6 +171,7 @@ Status check_resume(const Job& before, LocalOptions& options, const run::Layout&
   }
   // A newer CPU does what the first attempt's could; the other way round the trainers' fingerprint tells.
   if (!before.cpu_capability.empty()) options.job.cpu_capability = before.cpu_capability;
+  options.job.environment = before.environment;
   return {};
 }
 
@@ -183,6 +186,12 @@ void await_newest(const run::Layout& layout) {
   std::printf("waits until the storage shows %s, the newest checkpoint\n", id->directory_name().c_str());
   std::fflush(stdout);
   await(kNamesAreSeenWithin);
+}
+
+// What this process inherited and its trainers do not get, or what may change their bits all the same.
+void warn_of_environment(const Job& job) {
+  for (const std::string& line : protocol::trainer_environment(own_environment(), job).warnings)
+    std::fprintf(stderr, "rekindle: %s\n", line.c_str());
 }
 
 Result<InitialState> prepare_run(LocalOptions& options, bool begins_now) {
@@ -200,12 +209,14 @@ Result<InitialState> prepare_run(LocalOptions& options, bool begins_now) {
     await_newest(layout);
   }
   options.job.cpu_capability = this_cpu();
+  options.job.environment = protocol::numeric_variables(own_environment(), options.job);
   REKINDLE_TRY(const std::optional<Job> before, earlier_job(options, layout));
   if (before)
     REKINDLE_CHECK(check_resume(*before, options, layout));
   else if (!options.init.empty())
     std::printf("starts from %s: %zu of its %zu tensors\n", options.init.c_str(), initial.chosen.size(),
                 initial.tensors.state.size());
+  if (begins_now) warn_of_environment(options.job);
   return initial;
 }
 

@@ -31,8 +31,14 @@ toml::table table_of(const nlohmann::json& object) {
     } else if (value.is_string()) {
       table.insert(key, value.get<std::string>());
     } else {
-      toml::array list;  // of tables
-      for (const nlohmann::json& each : value) list.push_back(table_of(each));
+      toml::array list;  // of tables, or of strings
+      for (const nlohmann::json& each : value) {
+        if (each.is_string()) {
+          list.push_back(each.get<std::string>());
+        } else {
+          list.push_back(table_of(each));
+        }
+      }
       table.insert(key, list);
     }
   }
@@ -55,6 +61,7 @@ nlohmann::json json_of(const toml::table& table) {
       json[name] = nlohmann::json::array();
       for (const toml::node& each : *list) {
         if (each.is_table()) json[name].push_back(json_of(*each.as_table()));
+        if (auto words = each.value_exact<std::string>()) json[name].push_back(*words);
       }
     }
   }

@@ -25,16 +25,25 @@ namespace rekindle {
 Result<Child> spawn(const std::vector<std::string>& argv,
                     const std::vector<std::pair<std::string, std::string>>& environment,
                     std::span<const int> inherited, const Streams& streams) {
-  std::vector<std::string> entries;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    bool replaced = false;
-    for (const auto& [key, value] : environment) replaced = replaced || text.starts_with(str(key, "="));
-    if (!replaced) entries.push_back(text);
+  std::vector<std::string> entries = own_environment();
+  for (const auto& [key, value] : environment) {
+    std::erase_if(entries,
+                  [&key = key](const std::string& entry) { return entry.starts_with(str(key, "=")); });
+    entries.push_back(str(key, "=", value));
   }
-  for (const auto& [key, value] : environment) entries.push_back(str(key, "=", value));
+  return spawn_with(argv, std::move(entries), inherited, streams);
+}
+
+std::vector<std::string> own_environment() {
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry != nullptr; ++entry) entries.emplace_back(*entry);
+  return entries;
+}
+
+Result<Child> spawn_with(const std::vector<std::string>& argv, std::vector<std::string> environment,
+                         std::span<const int> inherited, const Streams& streams) {
   std::vector<char*> envp, args;
-  for (std::string& entry : entries) envp.push_back(entry.data());
+  for (std::string& entry : environment) envp.push_back(entry.data());
   envp.push_back(nullptr);
   std::vector<std::string> copies = argv;
   for (std::string& arg : copies) args.push_back(arg.data());

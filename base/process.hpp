@@ -40,6 +40,10 @@ struct Streams {
 Result<Child> spawn(const std::vector<std::string>& argv,
                     const std::vector<std::pair<std::string, std::string>>& environment,
                     std::span<const int> inherited, const Streams& streams = {});
+// The same with exactly the entries "NAME=value" of `environment`.
+Result<Child> spawn_with(const std::vector<std::string>& argv, std::vector<std::string> environment,
+                         std::span<const int> inherited, const Streams& streams = {});
+std::vector<std::string> own_environment();  // this process's
 // Waits for the child's end; returns at once when its pidfd is readable.
 ExitStatus wait_for(const Child& child);
 // How a child ends whose lifeline was cut; nullopt if that is not known before it has ended. Source: proc(5),

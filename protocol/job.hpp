@@ -63,6 +63,8 @@ struct Job {
   std::vector<Rates> earlier_rates;  // and those before it, in order: a step is made again with its own
   // Pinned by the first attempt: what the CPU libraries may use.
   std::string cpu_capability;
+  // "NAME=value", recorded by the first attempt: what the numeric libraries read from the environment.
+  std::vector<std::string> environment;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, model, dataset, data, batch_size, leaves, steps, epochs, seed,
                                    optimizer, lr, momentum, weight_decay, lr_gamma, lr_step, image_size,
@@ -71,7 +73,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, model, dataset, data, batch_size, leaves
                                    keep, keep_best, classes, strict, launched_by, min_trainers,
                                    gather_time_ms, lost_after_ms, hang_after_ms, hash_every, stop_within_ms,
                                    interface, port_range, train_samples, test_samples, data_hash, init,
-                                   init_source, rates_since, earlier_rates, cpu_capability)
+                                   init_source, rates_since, earlier_rates, cpu_capability, environment)
 
 // What makes the run this run: a resume with another identity is refused.
 nlohmann::json identity_of(const Job& job);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <csignal>
+#include <fstream>
+#include <sstream>
 
 #include "base/text.hpp"
 #include "live_run.hpp"
@@ -15,6 +17,17 @@ class Surroundings : public LiveRun {
  protected:
   void wait_for_trainer_log(const std::string& words) {
     ASSERT_TRUE(eventually([&] { return trainer_logs().find(words) != std::string::npos; })) << words;
+  }
+  // How many of the run's trainers have this entry in their environment.
+  int trainers_with(const std::string& entry) const {
+    int count = 0;
+    for (const pid_t trainer : parts_of(dir(), "trainer")) {
+      std::stringstream environment;
+      environment << std::ifstream(str("/proc/", trainer, "/environ")).rdbuf();
+      EXPECT_NE(environment.str().find("OMP_NUM_THREADS="), std::string::npos);
+      if (environment.str().find(entry + '\0') != std::string::npos) ++count;
+    }
+    return count;
   }
 };
 
@@ -86,12 +99,52 @@ TEST_F(Surroundings, SameRunFromAnotherHost_RefusedAndTheFirstGoesOn) {
 TEST_F(Surroundings, HelperWhoseEnvironmentWantsOtherArithmetic_SameBits) {
   ASSERT_NO_FATAL_FAILURE(begin(1));
   Program helper({"/usr/bin/env", "ATEN_CPU_CAPABILITY=default", "MKL_CBWR=COMPATIBLE",
-                  "ONEDNN_DEFAULT_FPMATH_MODE=BF16", "OMP_DYNAMIC=TRUE", "OMP_THREAD_LIMIT=1", rekindle(),
-                  "join", dir()});
+                  "MKL_ENABLE_INSTRUCTIONS=SSE4_2", "ONEDNN_DEFAULT_FPMATH_MODE=BF16", "OMP_DYNAMIC=TRUE",
+                  "OMP_THREAD_LIMIT=1", rekindle(), "join", dir()});
   ASSERT_TRUE(eventually([&] { return trainers_now(dir()) == 2; }));
+  EXPECT_EQ(trainers_with("MKL_ENABLE_INSTRUCTIONS=SSE4_2"), 0);
   ASSERT_NO_FATAL_FAILURE(wait_for_steps(5));
   stop_and_compare();
   EXPECT_EQ(helper.wait().exit_code, 0);
+}
+
+// On Intel CPUs MKL then takes other instructions than ATEN_CPU_CAPABILITY and MKL_CBWR say.
+const std::string kOtherInstructions = "MKL_ENABLE_INSTRUCTIONS=SSE4_2";
+
+TEST_F(Surroundings, ResumeWhoseEnvironmentWantsOtherInstructions_SameBitsAndOneLine) {
+  ASSERT_EQ(run(mnist_run(dir(), 1, 3)).exit_code, 0);
+  ASSERT_NO_FATAL_FAILURE(begin(1, {}, {"/usr/bin/env", kOtherInstructions}));
+  EXPECT_EQ(trainers_with(kOtherInstructions), 0);
+  EXPECT_EQ(run({"stop", dir()}).exit_code, 0);
+  const Outcome resumed = program_->wait();
+  EXPECT_EQ(resumed.exit_code, 75) << resumed.err;
+  EXPECT_EQ(times_in(resumed.err, "trainers do not get " + kOtherInstructions), 1U) << resumed.err;
+  finish_and_compare();
+}
+
+TEST_F(Surroundings, FirstAttemptThatWantsOtherInstructions_TheWholeRunHasThem) {
+  const Arguments prefix{"/usr/bin/env", kOtherInstructions};
+  ASSERT_EQ(Program(prefix + Arguments{rekindle()} + mnist_run(dir(), 1, 3)).wait().exit_code, 0);
+  ASSERT_NO_FATAL_FAILURE(begin(1));
+  EXPECT_EQ(trainers_with(kOtherInstructions), 1);
+  Program helper(Arguments{rekindle(), "join", dir()});
+  ASSERT_TRUE(eventually([&] { return trainers_now(dir()) == 2; }));
+  EXPECT_EQ(trainers_with(kOtherInstructions), 2);
+  EXPECT_EQ(run({"stop", dir()}).exit_code, 0);
+  EXPECT_EQ(program_->wait().exit_code, 75);
+  EXPECT_EQ(helper.wait().exit_code, 0);
+  const int steps = static_cast<int>(reached_step(dir())) + 3;
+  EXPECT_EQ(run(mnist_run(dir(), 2, steps)).exit_code, 0);
+  const fs::path quiet = scratch_ / "quiet";
+  EXPECT_EQ(Program(prefix + Arguments{rekindle()} + mnist_run(quiet, 2, steps)).wait().exit_code, 0);
+  EXPECT_EQ(digest_of(dir()), digest_of(quiet));
+}
+
+TEST_F(Surroundings, PreloadedLibrary_OneLineOfWarning) {
+  const Outcome outcome =
+      Program(Arguments{"/usr/bin/env", "LD_PRELOAD=libm.so.6", rekindle()} + mnist_run(dir(), 1, 1)).wait();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(times_in(outcome.err, "LD_PRELOAD=libm.so.6 reaches the trainers"), 1U) << outcome.err;
 }
 
 TEST_F(Surroundings, HelpersThatDieAsSoonAsTheyHaveCome_SameBits) {

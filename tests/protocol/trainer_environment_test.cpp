@@ -1,0 +1,97 @@
+#include "protocol/trainer_environment.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace rekindle::protocol {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+Job job_with(const Environment& environment) {
+  Job job;
+  job.cpu_capability = "avx512";
+  job.environment = environment;
+  return job;
+}
+
+TEST(TrainerEnvironment, RecordsWhatNumericLibrariesReadAndNothingElse) {
+  const Environment environment = {
+      "PATH=/bin",         "OMP_PLACES=cores",           "MKL_ENABLE_INSTRUCTIONS=SSE4_2",
+      "KMP_AFFINITY=none", "DNNL_MAX_CPU_ISA=AVX2",      "ONEDNN_VERBOSE=0",
+      "HOME=/root",        "GLIBC_TUNABLES=glibc.x=1:y", "MKLROOT=/opt"};
+  EXPECT_THAT(numeric_variables(environment, job_with({})),
+              ElementsAre("DNNL_MAX_CPU_ISA=AVX2", "GLIBC_TUNABLES=glibc.x=1:y", "KMP_AFFINITY=none",
+                          "MKL_ENABLE_INSTRUCTIONS=SSE4_2", "OMP_PLACES=cores", "ONEDNN_VERBOSE=0"));
+}
+
+TEST(TrainerEnvironment, WhatTheJobFixesIsNotRecorded) {
+  const Environment environment = {"OMP_NUM_THREADS=64", "MKL_CBWR=COMPATIBLE",
+                                   "ATEN_CPU_CAPABILITY=default"};
+  EXPECT_THAT(numeric_variables(environment, job_with({})), IsEmpty());
+  Job old_cpu;
+  old_cpu.cpu_capability = "default";
+  EXPECT_THAT(numeric_variables(environment, old_cpu),
+              ElementsAre("ATEN_CPU_CAPABILITY=default", "MKL_CBWR=COMPATIBLE"));
+}
+
+TEST(TrainerEnvironment, ValueThatRunTomlCannotHoldIsNotRecorded) {
+  EXPECT_THAT(numeric_variables({"MKL_X=\xff", "MKL_Y=a\nb", "MKL_Z=1"}, job_with({})),
+              ElementsAre("MKL_Z=1"));
+}
+
+TEST(TrainerEnvironment, RecordedValuesWinAndOthersAreRemovedWithOneLine) {
+  const auto made = trainer_environment({"PATH=/bin", "MKL_ENABLE_INSTRUCTIONS=SSE4_2", "OMP_PLACES=sockets"},
+                                        job_with({"OMP_PLACES=cores", "KMP_AFFINITY=none"}));
+  EXPECT_THAT(made.entries, Contains("PATH=/bin"));
+  EXPECT_THAT(made.entries, Contains("OMP_PLACES=cores"));
+  EXPECT_THAT(made.entries, Contains("KMP_AFFINITY=none"));
+  EXPECT_THAT(made.entries, Not(Contains("OMP_PLACES=sockets")));
+  EXPECT_THAT(made.entries, Not(Contains(StartsWith("MKL_ENABLE_INSTRUCTIONS="))));
+  ASSERT_THAT(made.warnings, SizeIs(1));
+  EXPECT_THAT(made.warnings[0], HasSubstr("MKL_ENABLE_INSTRUCTIONS=SSE4_2, OMP_PLACES=sockets"));
+}
+
+TEST(TrainerEnvironment, SameValuesAsTheFirstAttempts_NoWarning) {
+  const Environment inherited = {"PATH=/bin", "OMP_PLACES=cores", "OMP_NUM_THREADS=9"};
+  EXPECT_THAT(trainer_environment(inherited, job_with({"OMP_PLACES=cores"})).warnings, IsEmpty());
+}
+
+// A record that somebody wrote by hand must not undo what the job fixes.
+TEST(TrainerEnvironment, WhatTheJobFixesWinsOverEverything) {
+  Job job = job_with({"OMP_NUM_THREADS=7", "LD_PRELOAD=/x.so"});
+  job.threads = 2;
+  const auto made = trainer_environment({"OMP_NUM_THREADS=64", "HDF5_USE_FILE_LOCKING=TRUE"}, job);
+  EXPECT_THAT(made.entries, Contains("OMP_NUM_THREADS=2").Times(1));
+  EXPECT_THAT(made.entries, Contains(StartsWith("OMP_NUM_THREADS=")).Times(1));
+  EXPECT_THAT(made.entries, Contains(StartsWith("HDF5_USE_FILE_LOCKING=")).Times(1));
+  EXPECT_THAT(made.entries, Not(Contains(StartsWith("LD_PRELOAD="))));
+}
+
+TEST(TrainerEnvironment, HugePagesStayBesideTheRecordedTunables) {
+  const auto tunables = [](const Environment& inherited, const Environment& recorded) {
+    for (const std::string& entry : trainer_environment(inherited, job_with(recorded)).entries)
+      if (entry.starts_with("GLIBC_TUNABLES=")) return entry;
+    return std::string();
+  };
+  EXPECT_EQ(tunables({}, {}), "GLIBC_TUNABLES=glibc.malloc.hugetlb=1");
+  EXPECT_EQ(tunables({"GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2"}, {}), "GLIBC_TUNABLES=glibc.malloc.hugetlb=1");
+  EXPECT_EQ(tunables({}, {"GLIBC_TUNABLES=glibc.malloc.hugetlb=0:glibc.cpu.hwcaps=-AVX2"}),
+            "GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2:glibc.malloc.hugetlb=1");
+}
+
+TEST(TrainerEnvironment, PreloadedLibrary_OneLineOfWarningAndItStays) {
+  const auto made = trainer_environment({"LD_PRELOAD=/opt/fast.so"}, job_with({}));
+  EXPECT_THAT(made.entries, Contains("LD_PRELOAD=/opt/fast.so"));
+  ASSERT_THAT(made.warnings, SizeIs(1));
+  EXPECT_THAT(made.warnings[0], HasSubstr("LD_PRELOAD=/opt/fast.so"));
+}
+
+}  // namespace
+}  // namespace rekindle::protocol
