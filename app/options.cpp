@@ -23,9 +23,9 @@ struct JobOptions::Raw {
                                     device = "auto", exchange = "auto", checkpoint_interval = "10min",
                                     trainers_per_worker = "auto", lost_after = "5s", hang_after = "10min",
                                     stop_within, interface, port_range, init, gather_time;
-  std::uint64_t workers = 1, batch_size = 128, leaves = 8, seed = 1, threads = 1, loader_threads = 2,
-                keep = 3, checkpoint_every = 0, lr_step = 30, min_trainers = 1, hash_every = 100;
-  std::optional<std::uint64_t> steps, epochs, image_size, classes;
+  std::uint64_t workers = 1, batch_size = 128, seed = 1, threads = 1, loader_threads = 2, keep = 3,
+                checkpoint_every = 0, lr_step = 30, min_trainers = 1, hash_every = 100;
+  std::optional<std::uint64_t> micro_batches, steps, epochs, image_size, classes;
   std::optional<double> lr, momentum, weight_decay, lr_gamma, dropout;
   bool strict = false, change_lr = false, keep_best = false, reset_head = false;
 };
@@ -45,7 +45,10 @@ JobOptions::JobOptions(CLI::App& command) : raw_(std::make_unique<Raw>()), comma
   command.add_option("--classes", r.classes, "default: the data set's")->check(positive);
   command.add_option("--batch-size", r.batch_size, "images a step, over all trainers")->check(positive);
   command
-      .add_option("--leaves", r.leaves, "equal parts of the batch, a power of two; caps the useful trainers")
+      .add_option(
+          "--micro-batches", r.micro_batches,
+          "equal parts of a batch, a power of two: at most that many trainers can work at once, and a "
+          "resume cannot change it (default: up to 32, with 8 samples or more in each)")
       ->check(positive);
   command.add_option("--steps", r.steps, "length of the run in steps")->check(positive);
   command.add_option("--epochs", r.epochs, "length of the run in epochs")->check(positive);
@@ -233,15 +236,17 @@ Result<LocalOptions> JobOptions::resolve_values() {
   job.data = std::filesystem::absolute(r.data).lexically_normal();
   job.classes = r.classes.value_or(0);
   job.batch_size = r.batch_size;
-  job.leaves = r.leaves;
-  if (!std::has_single_bit(job.leaves) || job.leaves > 65536) {
-    return fail(ExitCode::kUsage, str("--leaves ", job.leaves, " is not a power of two"),
-                str("use ", std::bit_floor(job.leaves), " or ", std::bit_ceil(job.leaves)));
+  job.micro_batches = r.micro_batches.value_or(protocol::default_micro_batches(job.batch_size));
+  if (!std::has_single_bit(job.micro_batches) || job.micro_batches > 65536) {
+    return fail(ExitCode::kUsage, str("--micro-batches ", job.micro_batches, " is not a power of two"),
+                str("use ", std::bit_floor(job.micro_batches), " or ", std::bit_ceil(job.micro_batches)));
   }
-  if (job.batch_size % job.leaves != 0) {
-    return fail(ExitCode::kUsage,
-                str("--batch-size ", job.batch_size, " is not a multiple of --leaves ", job.leaves),
-                str("use ", (job.batch_size / job.leaves + 1) * job.leaves, ", or fewer leaves"));
+  if (job.batch_size % job.micro_batches != 0) {
+    return fail(
+        ExitCode::kUsage,
+        str("--batch-size ", job.batch_size, " is not a multiple of --micro-batches ", job.micro_batches),
+        str("use ", (job.batch_size / job.micro_batches + 1) * job.micro_batches,
+            ", or fewer micro-batches"));
   }
   if (r.steps && r.epochs)
     return fail(ExitCode::kUsage, "--steps and --epochs are both given", "give one of them");
@@ -314,10 +319,10 @@ Result<LocalOptions> JobOptions::resolve_values() {
   job.keep = r.keep;
   job.keep_best = r.keep_best;
   job.min_trainers = r.min_trainers;
-  if (job.min_trainers > job.leaves)
+  if (job.min_trainers > job.micro_batches)
     return fail(ExitCode::kUsage,
-                str("--min-trainers ", job.min_trainers, " is more than --leaves ", job.leaves),
-                "at most as many trainers as leaves work at once");
+                str("--min-trainers ", job.min_trainers, " is more than --micro-batches ", job.micro_batches),
+                "a trainer computes at least one micro-batch of a step");
   job.hash_every = r.hash_every;
   options.own_gather_time = !r.gather_time.empty();
   if (options.own_gather_time)

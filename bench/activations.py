@@ -1,4 +1,4 @@
-"""What a plain LibTorch forward and backward of one leaf needs beside parameters and gradients, in bytes: activations and
+"""What a plain LibTorch forward and backward of one micro-batch needs beside parameters and gradients, in bytes: activations and
 their gradients, workspaces, what oneDNN keeps, and the code that both touch. bench/compare.py puts it into the budget.
 
 One process, the allocator's defaults (freed blocks go back, so the peak is what was live), the peak resident size of two

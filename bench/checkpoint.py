@@ -50,7 +50,7 @@ def run(options, work, every):
         with log.open("w") as said:
             training = subprocess.Popen(
                 [options.program, "local", "--run-dir", run_dir, "--model", "vgg11", "--data", work / "data",
-                 "--workers", str(options.workers), "--leaves", str(options.workers),
+                 "--workers", str(options.workers), "--micro-batches", str(options.workers),
                  "--batch-size", str(options.images * options.workers), "--image-size", str(options.image_size),
                  "--steps", str(options.steps), "--exchange", "shm", "--checkpoint-interval", "24h",
                  "--checkpoint-every", str(every), "--keep", "2"], stdout=said, stderr=said)

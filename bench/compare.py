@@ -42,7 +42,7 @@ def options():
     parser.add_argument("--image-size", type=int, default=224, help="pixels (%(default)s)")
     args = parser.parse_args()
     if args.processes & (args.processes - 1):
-        parser.error("--processes must be a power of two: each computes one leaf")
+        parser.error("--processes must be a power of two: each computes one micro-batch")
     if not 0 <= args.drop < args.steps or args.rounds < 1:
         parser.error("each turn must have steps left that count")
     args.rekindle = shutil.which(args.rekindle)
@@ -63,7 +63,7 @@ def run_rekindle(args, data, work):
     run_dir = work / "run"
     shutil.rmtree(run_dir, ignore_errors=True)
     must([args.rekindle, "local", "--run-dir", run_dir, "--model", "vgg11", "--dataset", "cifar10", "--data", data,
-          "--workers", str(args.processes), "--leaves", str(args.processes),
+          "--workers", str(args.processes), "--micro-batches", str(args.processes),
           "--batch-size", str(args.images * args.processes), "--image-size", str(args.image_size), "--threads", str(args.threads), "--steps", str(args.steps),
           "--optimizer", "sgd", "--momentum", "0.9", "--weight-decay", "0.0005", "--dropout", "0.5",
           "--device", "cpu", "--exchange", "shm", "--checkpoint-interval", "24h"])
@@ -115,7 +115,7 @@ def show_parts(steps):
 
 
 def show_memory(args, statuses):
-    """A trainer computes one leaf here, so one gradient arena; the budget is that of a trainer."""
+    """A trainer computes one micro-batch here, so one gradient arena; the budget is that of a trainer."""
     parameters = 4 * VGG11_PARAMETERS
     activations = int(must([sys.executable, HERE / "activations.py", "--threads", str(args.threads),
                             "--images", str(args.images), "--image-size", str(args.image_size)]))

@@ -4,8 +4,8 @@
   bench/recovery.py [--kills 30] [--image-size 224] [--workers 3] [--exchange shm|tcp]
 
 Starts VGG11 on this machine, kills a random trainer with SIGKILL in mid-step, waits until the one that replaces it
-has joined, and starts again. Prints, over all kills: from the kill to the first leaf of the new generation; from the
-kill to the next completed step, beside the step times; and from the cut that lets a newcomer in to the first leaf
+has joined, and starts again. Prints, over all kills: from the kill to the first micro-batch of the new generation; from the
+kill to the next completed step, beside the step times; and from the cut that lets a newcomer in to the first micro-batch
 afterwards. Standard library only.
 """
 import argparse
@@ -90,7 +90,7 @@ def main():
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=8)
-    parser.add_argument("--leaves", type=int, default=8)
+    parser.add_argument("--micro-batches", type=int, default=8)
     parser.add_argument("--image-size", type=int, default=224)
     parser.add_argument("--exchange", default="shm")
     parser.add_argument("--seed", type=int, default=1)
@@ -109,7 +109,7 @@ def kill_one(options, run_dir, run):
     wait_until(settled, run)
     step = steps(run_dir)[-1]["step_ms"] / 1000
     time.sleep(random.uniform(0.1, 0.9) * step)
-    generations = {g for _, g in events(run_dir, "trainer*.log", "leaves of step")}
+    generations = {g for _, g in events(run_dir, "trainer*.log", "micro-batches of step")}
     victim = random.choice(trainers(run_dir))
     killed = time.time()
     os.kill(victim, signal.SIGKILL)
@@ -119,7 +119,7 @@ def kill_one(options, run_dir, run):
     soon = killed - 0.001  # logs have milliseconds
     losses = [t for t, _ in events(run_dir, "coordinator.log", "was lost") if t >= soon]
     parks = [t for t, _ in events(run_dir, "trainer*.log", "parked at step") if t >= soon]
-    leaves = [t for t, g in events(run_dir, "trainer*.log", "leaves of step") if g not in generations]
+    leaves = [t for t, g in events(run_dir, "trainer*.log", "micro-batches of step") if g not in generations]
     if losses and parks and leaves:
         found["to_loss"] = min(losses) - killed
         found["to_park"] = max((t for t in parks if t <= min(leaves) + 0.001), default=min(parks)) - killed
@@ -133,7 +133,7 @@ def measure(options, work):
                    stdout=subprocess.DEVNULL)
     run = subprocess.Popen(
         [options.program, "local", "--run-dir", str(run_dir), "--workers", str(options.workers), "--model", "vgg11",
-         "--data", str(work / "data"), "--batch-size", str(options.batch_size), "--leaves", str(options.leaves),
+         "--data", str(work / "data"), "--batch-size", str(options.batch_size), "--micro-batches", str(options.micro_batches),
          "--image-size", str(options.image_size), "--steps", "100000", "--exchange", options.exchange,
          "--checkpoint-interval", "10h"], stdout=subprocess.DEVNULL)
     to_loss, to_park, to_leaf, to_step, step_times, stand_still = [], [], [], [], [], []
@@ -150,9 +150,9 @@ def measure(options, work):
     finally:
         run.send_signal(signal.SIGUSR1)
         run.wait()
-    # A join: members park at the cut; the newcomer gets the state; the next leaves begin.
+    # A join: members park at the cut; the newcomer gets the state; the next micro-batches begin.
     parks = events(run_dir, "trainer*.log", "parked at step")
-    begins = events(run_dir, "trainer*.log", "leaves of step")
+    begins = events(run_dir, "trainer*.log", "micro-batches of step")
     first_leaf = {}
     for t, generation in begins:
         first_leaf.setdefault(generation, t)
@@ -165,10 +165,10 @@ def measure(options, work):
                 stand_still.append(first_leaf[generation] - min(together))
     show("kill to the coordinator's word of it", to_loss)
     show("kill to the last survivor parked", to_park)
-    show("kill to first leaf of the next generation", to_leaf)
+    show("kill to first micro-batch of the next generation", to_leaf)
     show("kill to next completed step", to_step)
     show("a step, with everybody", step_times)
-    show("standing still for a newcomer (park to first leaf)", stand_still)
+    show("standing still for a newcomer (park to first micro-batch)", stand_still)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def stop_once(options, work, more):
     with log.open("w") as said:
         run = subprocess.Popen(
             [options.program, "local", "--run-dir", run_dir, "--model", "vgg11", "--data", work / "data",
-             "--workers", str(options.workers), "--leaves", str(options.workers),
+             "--workers", str(options.workers), "--micro-batches", str(options.workers),
              "--batch-size", str(options.images * options.workers), "--image-size", str(options.image_size),
              "--steps", "1000000", "--checkpoint-interval", "24h", *more], stdout=said, stderr=said)
     wait_until(lambda: len(steps(run_dir)) >= before + 2, run)

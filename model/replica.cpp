@@ -20,7 +20,7 @@
 namespace rekindle::model {
 namespace {
 
-constexpr const char* kAbandoned = "the leaf was abandoned";
+constexpr const char* kAbandoned = "the micro-batch was abandoned";
 
 // LibTorch reports lack of memory and failures of the device by exceptions; they end here.
 template <class F>
@@ -30,7 +30,7 @@ auto without_exceptions(const char* doing, F&& f) -> decltype(f()) {
   } catch (const c10::Error& error) {
     return fail(str("LibTorch failed while ", doing, ": ", error.what_without_backtrace()));
   } catch (const std::bad_alloc&) {
-    return fail(str("out of memory while ", doing), "use a smaller batch or more leaves");
+    return fail(str("out of memory while ", doing), "use a smaller batch or more micro-batches");
   }
 }
 
@@ -97,7 +97,7 @@ class TorchReplica final : public Replica {
     REKINDLE_CHECK(check_batch(images, labels));
     if (gradient.size() != layout_.arena_floats)
       return fail(str("gradient memory of ", gradient.size(), " floats instead of ", layout_.arena_floats));
-    return without_exceptions("computing a leaf", [&]() -> Result<LeafResult> {
+    return without_exceptions("computing a micro-batch", [&]() -> Result<LeafResult> {
       const c10::InferenceMode guard;
       use_threads();
       const at::Tensor host_gradient =

@@ -350,7 +350,7 @@ std::vector<std::string> Coordinator::choose_members(const Origin& origin) const
   std::stable_sort(all.begin(), all.end(), [&](const Candidate& a, const Candidate& b) {
     return a.holds != b.holds ? a.holds : by_rank(a, b);
   });
-  if (all.size() > config_.job.leaves) all.resize(config_.job.leaves);
+  if (all.size() > config_.job.micro_batches) all.resize(config_.job.micro_batches);
   std::stable_sort(all.begin(), all.end(), by_rank);
   std::vector<std::string> members;
   members.reserve(all.size());
@@ -380,8 +380,8 @@ void Coordinator::show_members(const Origin& from) {
                  "differ: ",
                  from.restore->fingerprint, " then, ", fingerprint_, " now")});
   }
-  const std::uint64_t leaves = config_.job.leaves;
-  emit(Tell{"  rank  host             device  pid      leaves"});
+  const std::uint64_t parts = config_.job.micro_batches;
+  emit(Tell{"  rank  host             device  pid      micro-batches"});
   const std::size_t shown = std::min(ranks, kShownMembers);
   for (std::size_t r = 0; r < shown; ++r) {
     const TrainerReady& ready = trainers_.at(members_[r]).ready;
@@ -393,13 +393,13 @@ void Coordinator::show_members(const Origin& from) {
       row.width(width);
       row << text;
     }
-    row << r * leaves / ranks << "-" << (r + 1) * leaves / ranks - 1;
+    row << r * parts / ranks << "-" << (r + 1) * parts / ranks - 1;
     emit(Tell{row.str()});
   }
   if (shown < ranks) emit(Tell{str("  and ", ranks - shown, " more: rekindle status shows them")});
   if (trainers_.size() > ranks) {
-    emit(Warn{str(trainers_.size() - ranks, " trainers wait as spares: --leaves ", leaves,
-                  " caps how many can work at once")});
+    emit(Warn{str(trainers_.size() - ranks, " trainers wait as spares: the batch has ", parts,
+                  " micro-batches (--micro-batches), and a trainer computes at least one")});
   }
 }
 
@@ -448,7 +448,7 @@ bool Coordinator::try_end() {
 
 // Newcomers are let in at a cut: everybody stops after one step, together.
 void Coordinator::cut_for_newcomers() {
-  const bool room = members_.size() < config_.job.leaves;
+  const bool room = members_.size() < config_.job.micro_batches;
   const bool any = std::any_of(trainers_.begin(), trainers_.end(),
                                [](const auto& entry) { return entry.second.rank < 0; });
   if (!any || !room || stop_ || ending_ || cut_asked_) return;

@@ -10,7 +10,7 @@ nlohmann::json identity_of(const Job& job) {
                              {"data_hash", job.data_hash},
                              {"classes", job.classes},
                              {"seed", job.seed},
-                             {"leaves", job.leaves},
+                             {"micro_batches", job.micro_batches},
                              {"batch_size", job.batch_size},
                              {"optimizer", job.optimizer},
                              {"lr", job.lr},
@@ -36,6 +36,12 @@ std::string first_difference(const nlohmann::json& a, const nlohmann::json& b) {
     if (!a.contains(key)) return key;
   }
   return "";
+}
+
+std::uint64_t default_micro_batches(std::uint64_t batch_size) {
+  std::uint64_t parts = 32;
+  while (parts > 1 && (batch_size % parts != 0 || batch_size / parts < 8)) parts /= 2;
+  return parts;
 }
 
 std::uint64_t epoch_of(const Job& job, std::uint64_t step) {

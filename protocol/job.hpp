@@ -20,7 +20,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Rates, since, lr, lr_step, lr_gamma)
 
 struct Job {
   std::string model = "vgg11", dataset = "cifar10", data;
-  std::uint64_t batch_size = 128, leaves = 8;
+  std::uint64_t batch_size = 128;
+  std::uint64_t micro_batches = 16;  // equal parts of the batch, a power of two
   std::uint64_t steps = 0;   // total optimizer steps of the run, always resolved (from --steps or --epochs)
   std::uint64_t epochs = 0;  // as asked; 0: --steps was given
   std::uint64_t seed = 1;
@@ -66,7 +67,7 @@ struct Job {
   // "NAME=value", recorded by the first attempt: what the numeric libraries read from the environment.
   std::vector<std::string> environment;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, model, dataset, data, batch_size, leaves, steps, epochs, seed,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, model, dataset, data, batch_size, micro_batches, steps, epochs, seed,
                                    optimizer, lr, momentum, weight_decay, lr_gamma, lr_step, image_size,
                                    augment, dropout, precision, device, threads, loader_threads,
                                    trainers_per_worker, exchange, checkpoint_every, checkpoint_interval_ms,
@@ -89,6 +90,10 @@ std::vector<Rates> rates_until(const nlohmann::json& identity, std::uint64_t ste
 
 // The first key in which two identities differ, or "".
 std::string first_difference(const nlohmann::json& a, const nlohmann::json& b);
+
+// The largest power of two, up to 32, that divides the batch and leaves at least 8 samples in each part; 1 if
+// there is none. A function of the batch alone: one command has the same bits on every machine.
+std::uint64_t default_micro_batches(std::uint64_t batch_size);
 
 // Schedules: pure functions of the step.
 std::uint64_t epoch_of(const Job& job, std::uint64_t step);  // of the step's first sample

@@ -162,7 +162,7 @@ struct TrainerBeat {  // every 500 ms, from the control thread
   TrainerPhase phase = TrainerPhase::kStarting;
   GenerationId generation;     // the newest that it was started in
   std::uint64_t step = 0;      // for people; what is held is told by Parked alone
-  std::uint64_t progress = 0;  // grows whenever the step loop gets on (a phase, a leaf, a chunk)
+  std::uint64_t progress = 0;  // grows whenever the step loop gets on (a phase, a micro-batch, a chunk)
   int waiting_for = -1;        // the rank that it is waiting for
   std::uint64_t peak_pss_bytes = 0;
 };

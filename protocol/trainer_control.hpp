@@ -19,7 +19,7 @@ namespace rekindle::protocol {
 enum Flag : std::uint32_t {
   kStopFlag = 1,        // cut, and write a checkpoint
   kCheckpointFlag = 2,  // write a checkpoint
-  kNonFiniteFlag = 4,   // a leaf's loss is not a number: the step is void
+  kNonFiniteFlag = 4,   // a micro-batch's loss is not a number: the step is void
   kCutFlag = 8,         // cut: others want to join
   kWritingFlag = 16,    // the last checkpoint is still being written: others that are due can wait
 };

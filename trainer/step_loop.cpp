@@ -50,7 +50,7 @@ StepLoop::StepLoop(const Parts& parts, const protocol::Start& start, exchange::E
       held_(parts_.held),
       ranks_(static_cast<int>(start.members.size())),
       rank_(start.rank),
-      leaves_(exchange::leaves_of(static_cast<int>(job_.leaves), ranks_, rank_)),
+      leaves_(exchange::leaves_of(static_cast<int>(job_.micro_batches), ranks_, rank_)),
       hashes_(parts_.replica.state(), parts_.replica.arenas()),
       saved_(start.saved),
       last_step_(Clock::now()) {}
@@ -110,7 +110,7 @@ void StepLoop::begin_leaves() {
   const std::vector<int> missing = computed_leaves(ops_), all = computed_leaves(exchange::leaf_ops(leaves_));
   parts_.loader.start(held_.step, all, missing);
   const std::size_t kept = all.size() - missing.size();
-  log_info(str("generation ", to_text(start_.generation), ": leaves of step ", held_.step, " begin",
+  log_info(str("generation ", to_text(start_.generation), ": micro-batches of step ", held_.step, " begin",
                kept == 0 ? std::string() : str(", ", kept, " of ", all.size(), " are there already")));
 }
 
@@ -202,7 +202,7 @@ Result<StepLoop::Totals> StepLoop::step() {
   if (!reduced) return forward_error(reduced.error());
   times.exchange_ms = ms_since(started);
   Totals totals = total(reduced->headers);
-  totals.loss /= static_cast<double>(job_.leaves);
+  totals.loss /= static_cast<double>(job_.micro_batches);
   if ((totals.flags & protocol::kNonFiniteFlag) != 0 || !totals.states.alike) return totals;
 
   started = Clock::now();
@@ -212,7 +212,7 @@ Result<StepLoop::Totals> StepLoop::step() {
   parts_.link.set_phase(TrainerPhase::kApplying, held_.step);
   started = Clock::now();
   const double lr = learning_rate(job_, held_.step);
-  const float scale = 1.0F / static_cast<float>(job_.leaves);
+  const float scale = 1.0F / static_cast<float>(job_.micro_batches);
   const std::uint64_t made = held_.step + 1;
   const bool hashes =
       hashes_.on_the_way() && (hash_due(job_, made) || after_step(job_, made, totals.flags).write);
@@ -262,7 +262,7 @@ Status StepLoop::hash_state() {
 
 // Chunks of one global batch: leaf l of chunk c evaluates test images [(c*V + l)*b, + b).
 Status StepLoop::evaluate(bool& stopped) {
-  const std::uint64_t leaf_batch = job_.batch_size / job_.leaves, tests = job_.test_samples;
+  const std::uint64_t leaf_batch = job_.batch_size / job_.micro_batches, tests = job_.test_samples;
   parts_.writer.expect_no_update();
   Totals sum;
   for (std::uint64_t chunk = 0; chunk * job_.batch_size < tests; ++chunk) {

@@ -68,7 +68,7 @@ exchange::Plan plan_of(const Job& job, const Start& start) {
   plan.term = start.generation.term;
   plan.generation = start.generation.number;
   plan.rank = start.rank;
-  plan.leaves = static_cast<int>(job.leaves);
+  plan.leaves = static_cast<int>(job.micro_batches);
   for (const Member& member : start.members) plan.members.push_back(to_endpoint(member.address));
   plan.secret = start.secret;
   plan.backend = backend_of(job.exchange);
@@ -97,8 +97,8 @@ class Trainer {
     REKINDLE_TRY(hub_, open_hub());
     data::LoaderConfig loading;
     loading.seed = job.seed;
-    loading.leaves = static_cast<int>(job.leaves);
-    loading.leaf_batch = static_cast<int>(job.batch_size / job.leaves);
+    loading.leaves = static_cast<int>(job.micro_batches);
+    loading.leaf_batch = static_cast<int>(job.batch_size / job.micro_batches);
     loading.transform = {static_cast<int>(job.image_size), job.augment};
     loading.threads = static_cast<int>(job.loader_threads);
     loader_ = std::make_unique<data::Loader>(*dataset_, loading);

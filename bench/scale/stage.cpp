@@ -40,7 +40,8 @@ T need(Result<T> result) {
 Job job_of(int workers, int trainers) {
   Job job;
   job.steps = 1'000'000'000;
-  job.leaves = job.batch_size = static_cast<std::uint64_t>(workers) * static_cast<std::uint64_t>(trainers);
+  job.micro_batches = job.batch_size =
+      static_cast<std::uint64_t>(workers) * static_cast<std::uint64_t>(trainers);
   job.train_samples = 1'000'000'000;
   job.trainers_per_worker = static_cast<std::uint64_t>(trainers);
   return job;

@@ -126,9 +126,9 @@ TEST(Strangers, ManyAddressesShareALine) {
 }
 
 TEST(Nearest, FindsTheTypo) {
-  const std::vector<std::string> names{"batch-size", "leaves", "steps"};
+  const std::vector<std::string> names{"batch-size", "micro-batches", "steps"};
   EXPECT_EQ(nearest_name("bacth-size", names), "batch-size");
-  EXPECT_EQ(nearest_name("leafs", names), "leaves");
+  EXPECT_EQ(nearest_name("micro-batchs", names), "micro-batches");
 }
 
 TEST(Background, DoesEverythingInOrderAndFlushWaitsForIt) {

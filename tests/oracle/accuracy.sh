@@ -12,7 +12,7 @@ python=${REKINDLE_ORACLE_PYTHON:-python3}
 epochs=20 wanted=97
 # mnist-cnn's default is Adadelta with lr 1.0. The rate falls twice, so that the last epochs agree with each other; the decay
 # of PyTorch's MNIST example, 0.7 an epoch, is for 20 times as many steps an epoch, and too fast here.
-train=(--model mnist-cnn --batch-size 32 --leaves 4 --workers 2 --lr-step 8 --lr-gamma 0.1 --epochs "$epochs")
+train=(--model mnist-cnn --batch-size 32 --micro-batches 4 --workers 2 --lr-step 8 --lr-gamma 0.1 --epochs "$epochs")
 
 "$python" -c 'import sklearn' 2>/dev/null || {
   echo "accuracy: $python has no scikit-learn: pip install scikit-learn, or set REKINDLE_ORACLE_PYTHON" >&2

@@ -21,7 +21,7 @@ def rekindle(program, *arguments):
 
 def run(program, directory, data, *more):
     return rekindle(program, "local", "--run-dir", directory, "--data", data, "--model", "vgg11", "--image-size", 64,
-                    "--batch-size", 4, "--leaves", 4, "--steps", 1, "--lr", 0, "--weight-decay", 0, *more)
+                    "--batch-size", 4, "--micro-batches", 4, "--steps", 1, "--lr", 0, "--weight-decay", 0, *more)
 
 
 def main(program, data):

@@ -35,8 +35,8 @@ class BadRun : public ::testing::Test {
 };
 
 TEST_F(BadRun, WrongCommandLine_64) {
-  refuse({"--leaves", "6"}, 64, "--leaves 6 is not a power of two");
-  refuse({"--batch-size", "20"}, 64, "not a multiple of --leaves 8: use 24");
+  refuse({"--micro-batches", "6"}, 64, "--micro-batches 6 is not a power of two");
+  refuse({"--batch-size", "20"}, 64, "not a multiple of --micro-batches 8: use 24, or fewer micro-batches");
   refuse({"--batch-size", "0"}, 64, "--batch-size");
   refuse({"--batch-size", "-5"}, 64, "--batch-size");
   refuse({"--workers", "0"}, 64, "--workers");
@@ -60,10 +60,10 @@ TEST_F(BadRun, WrongCommandLine_64) {
 }
 
 TEST_F(BadRun, WrongConfigurationFile_78) {
-  std::ofstream(scratch_ / "typo.toml") << "leafs = 8\n";
-  std::ofstream(scratch_ / "broken.toml") << "leaves = = 8\n";
+  std::ofstream(scratch_ / "typo.toml") << "micro-batchs = 8\n";
+  std::ofstream(scratch_ / "broken.toml") << "micro-batches = = 8\n";
   refuse({"--config", scratch_ / "typo.toml"}, 78,
-         "unknown key 'leafs' in the configuration file: did you mean leaves?");
+         "unknown key 'micro-batchs' in the configuration file: did you mean micro-batches?");
   refuse({"--config", scratch_ / "broken.toml"}, 78, "broken.toml line 1");
   std::ofstream(scratch_ / "value.toml") << "optimizer = \"sdg\"\n";
   std::ofstream(scratch_ / "unit.toml") << "gather-time = \"5\"\n";

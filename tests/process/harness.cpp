@@ -214,9 +214,9 @@ Arguments asked_exchange() {
 }  // namespace
 
 Arguments mnist_run(const fs::path& run_dir, int workers, int steps) {
-  return Arguments{"local",   "--run-dir", run_dir,  "--workers",  std::to_string(workers),
-                   "--model", "mnist-cnn", "--data", mnist_data(), "--batch-size",
-                   "16",      "--leaves",  "8",      "--steps",    std::to_string(steps)} +
+  return Arguments{"local",   "--run-dir",       run_dir,  "--workers",  std::to_string(workers),
+                   "--model", "mnist-cnn",       "--data", mnist_data(), "--batch-size",
+                   "16",      "--micro-batches", "8",      "--steps",    std::to_string(steps)} +
          asked_exchange();
 }
 
@@ -234,7 +234,7 @@ Arguments vgg_run(const fs::path& run_dir, int workers, int steps) {
                    "64",
                    "--batch-size",
                    "4",
-                   "--leaves",
+                   "--micro-batches",
                    "4",
                    "--steps",
                    std::to_string(steps)} +

@@ -52,8 +52,8 @@ class KeptLeaves : public LiveRun, public ::testing::WithParamInterface<const ch
 INSTANTIATE_TEST_SUITE_P(Deaths, KeptLeaves, ::testing::Values("shm", "tcp"),
                          [](const auto& info) { return info.param; });
 
-// One trainer stands still until the others have finished their leaves and wait for it. When it is killed,
-// they take its leaves over and do not make their own once more.
+// One trainer stands still until the others have finished their micro-batches and wait for it. When it is
+// killed, they take its micro-batches over and do not make their own once more.
 TEST_P(KeptLeaves, OfTheStepThatADeathBrokeOff) {
   ASSERT_NO_FATAL_FAILURE(begin(3, {"--exchange", GetParam()}));
   bool kept = false;
@@ -121,7 +121,7 @@ TEST_P(StateCopy, SourceOrReceiverKilled_TheOthersGoOn) {
   }));
   ASSERT_TRUE(eventually([&] { return lines_of(name).find("of 3, from step") != std::string::npos; }));
   ::kill(newcomer, SIGSTOP);
-  ASSERT_EQ(lines_of(name).find("leaves of step"), std::string::npos) << "the copy was over already";
+  ASSERT_EQ(lines_of(name).find("micro-batches of step"), std::string::npos) << "the copy was over already";
   ::kill(GetParam().source_dies ? first.at(0) : newcomer, SIGKILL);
   ::kill(newcomer, SIGCONT);
   const std::uint64_t reached = reached_step(dir());

@@ -70,7 +70,7 @@ TEST(MnistCnn, OtherSeedOrBatch_OtherDigest) {
   EXPECT_NE(digest("rate", {"--lr", "0.5"}), base);
 }
 
-TEST(MnistCnn, MoreWorkersThanLeaves_SparesWaitAndTheDigestIsTheSame) {
+TEST(MnistCnn, MoreWorkersThanMicroBatches_SparesWaitAndTheDigestIsTheSame) {
   const Scratch scratch;
   const std::string expected = finished(mnist_run(scratch / "w1", 1, 5), scratch / "w1");
   const Outcome outcome = run(mnist_run(scratch / "w10", 10, 5));

@@ -15,7 +15,7 @@ TEST(SshExample, HelpersComeAndLeaveWithTheRun_SameBits) {
   const fs::path dir = scratch / "run", ssh = scratch / "ssh";
   std::ofstream(ssh) << "#!/bin/bash\n# -n HOST COMMAND\nexec bash -c \"$3\"\n";
   fs::permissions(ssh, fs::perms::owner_all);
-  const Arguments job{"--model", "mnist-cnn", "--batch-size", "16", "--leaves", "8"};
+  const Arguments job{"--model", "mnist-cnn", "--batch-size", "16", "--micro-batches", "8"};
   const std::string path = str("PATH=", scratch.path().string(), ":", environment_variable("PATH"));
   const fs::path script = fs::path(REKINDLE_SOURCE) / "examples/ssh.sh";
   Program example(Arguments{"/usr/bin/env", path, str("REKINDLE=", rekindle()), str("RUN_DIR=", dir.string()),

@@ -22,9 +22,9 @@ class StopInMidStep : public ::testing::Test {
   fs::path dir() const { return scratch_ / "run"; }
   // Steps of about a second.
   Arguments long_steps(const fs::path& run_dir, std::uint64_t steps, const Arguments& more = {}) const {
-    return Arguments{"local",   "--run-dir", run_dir,  "--workers",       std::to_string(kWorkers),
-                     "--model", "mnist-cnn", "--data", scratch_ / "data", "--batch-size",
-                     "1000",    "--leaves",  "8",      "--steps",         std::to_string(steps)} +
+    return Arguments{"local",   "--run-dir",       run_dir,  "--workers",       std::to_string(kWorkers),
+                     "--model", "mnist-cnn",       "--data", scratch_ / "data", "--batch-size",
+                     "1000",    "--micro-batches", "8",      "--steps",         std::to_string(steps)} +
            more;
   }
   // Stopped by a signal just after its second step; the step of the state that was committed then.

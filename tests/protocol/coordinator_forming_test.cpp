@@ -120,7 +120,7 @@ TEST_F(CoordinatorTest, CheckpointOfAnotherFingerprint_OneWarningOrRefusedWhenSt
   EXPECT_EQ(finish()->exit_code, 78);
 }
 
-TEST_F(CoordinatorTest, MoreTrainersThanLeaves_TheRestAreSpares) {
+TEST_F(CoordinatorTest, MoreTrainersThanMicroBatches_TheRestAreSpares) {
   config_.expected_trainers = 6;
   begin();
   std::vector<Effect> last;

@@ -14,6 +14,19 @@ Job job_of(std::uint64_t samples, std::uint64_t batch) {
   return job;
 }
 
+TEST(MicroBatches, DefaultDependsOnTheBatchAlone) {
+  EXPECT_EQ(default_micro_batches(128), 16U);
+  EXPECT_EQ(default_micro_batches(256), 32U);
+  EXPECT_EQ(default_micro_batches(1024), 32U);
+  EXPECT_EQ(default_micro_batches(16), 2U);
+  EXPECT_EQ(default_micro_batches(20), 2U);  // 4 would leave 5 samples each
+  EXPECT_EQ(default_micro_batches(96), 8U);  // 16 would leave 6
+  EXPECT_EQ(default_micro_batches(8), 1U);
+  EXPECT_EQ(default_micro_batches(1), 1U);
+  EXPECT_EQ(default_micro_batches(333), 1U);
+  EXPECT_EQ(Job{}.micro_batches, default_micro_batches(Job{}.batch_size));
+}
+
 TEST(Schedule, EpochIsThatOfTheStepsFirstSample) {
   const Job job = job_of(100, 32);
   EXPECT_EQ(epoch_of(job, 3), 0U);  // samples 96..127: straddles

@@ -42,7 +42,7 @@ std::string what_else(const Effect& effect) {
 CoordinatorConfig small_run(std::uint64_t train_samples) {
   CoordinatorConfig config;
   config.job.steps = 100;
-  config.job.leaves = 4;
+  config.job.micro_batches = 4;
   config.job.batch_size = 8;
   config.job.train_samples = train_samples;
   config.job.test_samples = 16;

@@ -10,7 +10,7 @@ namespace {
 
 protocol::Job make_job(Engine& dice) {
   protocol::Job job;
-  job.leaves = dice.chance(0.5) ? 4 : 8;
+  job.micro_batches = dice.chance(0.5) ? 4 : 8;
   job.batch_size = 8;
   job.train_samples = 8 * static_cast<std::uint64_t>(dice.between(15, 40));
   job.test_samples = dice.chance(0.8) ? 24 : 0;
@@ -91,7 +91,7 @@ Plan make_plan(std::uint64_t seed) {
   plan.poison_step = dice.below(plan.job.steps);
   Engine bad_host_dice(mix64(seed ^ 0x62616468));
   if (plan.hosts > 1 && bad_host_dice.chance(0.05)) plan.bad_host = "h1";
-  const Ms step_ms = plan.leaf_ms * static_cast<Ms>(plan.job.leaves) / plan.workers + 20;
+  const Ms step_ms = plan.leaf_ms * static_cast<Ms>(plan.job.micro_batches) / plan.workers + 20;
   const Ms duration = 1500 + step_ms * static_cast<Ms>(plan.job.steps);
   const int faults = static_cast<int>(dice.between(3, 9));
   for (int i = 0; i < faults; ++i) plan.faults.push_back(make_fault(dice, duration));

@@ -214,7 +214,7 @@ Task<Parked> TrainerProcess::train() {
 }
 
 Task<TrainerProcess::Woken> TrainerProcess::compute() {
-  const int leaves = static_cast<int>(world().plan().job.leaves),
+  const int leaves = static_cast<int>(world().plan().job.micro_batches),
             ranks = static_cast<int>(start_.members.size());
   const int first = start_.rank * leaves / ranks, end = (start_.rank + 1) * leaves / ranks;
   slot_ = {held_.step, ~state_, first, end - first, tainted_};  // not what it should be until it is complete

@@ -19,9 +19,10 @@ class SlurmExamples : public SlurmRun {
     ::setenv("DATA", mnist_data().c_str(), 1);
     ::setenv("REKINDLE", rekindle().c_str(), 1);
     const Arguments all = Arguments{"--output=" + (scratch_ / "out").string()} + options;
-    job_ = cluster_->submit(
-        all, REKINDLE_SOURCE "/examples/slurm/" + name,
-        Arguments{"--model", "mnist-cnn", "--batch-size", "16", "--steps", "1000000"} + more);
+    job_ = cluster_->submit(all, REKINDLE_SOURCE "/examples/slurm/" + name,
+                            Arguments{"--model", "mnist-cnn", "--batch-size", "16", "--micro-batches", "8",
+                                      "--steps", "1000000"} +
+                                more);
     if (name == "seeds.sh") return;  // each has a directory of its own
     wait_for_step(5);
     EXPECT_FALSE(printed("warning")) << output();

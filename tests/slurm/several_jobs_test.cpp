@@ -109,7 +109,7 @@ TEST_F(SlurmResubmit, ArrayTask_FollowedByThatTaskAlone) {
 
 // ---- helpers that come and go ----
 
-// One base node, and two preemptible jobs that help it: the more there are, the fewer leaves each has.
+// One base node, and two preemptible jobs that help it: the more there are, the fewer micro-batches each has.
 TEST_F(Slurm, FillersComeAndArePreemptedAndComeBack_SameBits) {
   begin({"--nodes=1", "--nodelist=n1"});
   const fs::path filler = scratch_ / "filler.sh";
