@@ -63,9 +63,8 @@ class SignsOfLife {
 };
 
 // `restarted`: in place of another, which had found the directory private: a run is not lost for a chmod.
-// `patience`: how long a holder on another host must be silent.
-Result<std::uint64_t> take_over(const run::Layout& layout, bool restarted,
-                                std::chrono::milliseconds patience) {
+Result<std::uint64_t> take_over(const CoordinatorOptions& options, bool restarted) {
+  const run::Layout& layout = options.layout;
   std::error_code code;
   if (restarted && !std::filesystem::is_directory(layout.root(), code))
     return fail(str(layout.root().string(), " is not there"), "is the storage away?");
@@ -76,7 +75,9 @@ Result<std::uint64_t> take_over(const run::Layout& layout, bool restarted,
     log_warning(kept.error().line());
   }
   SignsOfLife signs(layout);
-  return run::claim_term(layout, patience, [&](const run::Holder& holder) { return signs.seen(holder); });
+  return run::claim_term(
+      layout, options.patience, [&](const run::Holder& holder) { return signs.seen(holder); },
+      options.lost_term);
 }
 
 // A node that the run was not on may see its newest checkpoint late: an older one must not be used in
@@ -140,7 +141,7 @@ Status publish(const CoordinatorOptions& options, std::uint64_t term, const Coor
 int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   Channel supervisor(std::move(supervisor_socket));
   const bool restarted = options.attempt > 0;
-  const auto term = take_over(options.layout, restarted, options.patience);
+  const auto term = take_over(options, restarted);
   if (!term) {
     // Is the run directory another run's by now, no later try will help.
     return not_up(supervisor, restarted && term.error().code != ExitCode::kConfig, term.error());

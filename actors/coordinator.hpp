@@ -19,6 +19,8 @@ struct CoordinatorOptions {
   std::uint64_t attempt = 0;  // 0: a new one; otherwise a coordinator of that attempt has died before
   std::string old_stop;       // the text of a stop.json that is none of this attempt's business
   std::string build;          // workers of another build are refused
+  std::uint64_t lost_term =
+      0;  // whose supervisor has died: no other is succeeded; 0: whichever is the newest
   std::chrono::milliseconds patience{30000};  // with a silent holder of the run on another host
 };
 

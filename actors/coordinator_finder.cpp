@@ -1,15 +1,12 @@
 #include "actors/coordinator_finder.hpp"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/files.hpp"
 #include "base/log.hpp"
+#include "base/network.hpp"
 #include "base/text.hpp"
 
 namespace rekindle::actors {
@@ -18,17 +15,6 @@ namespace {
 constexpr auto kSeekPeriod = std::chrono::milliseconds(50);
 constexpr int kPeriodsWhenConnected = 40;  // a newer term may exist while the old coordinator still answers
 }  // namespace
-
-bool reachable(const std::string& address, std::uint16_t port) {
-  const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const timeval patience{2, 0};
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(port);
-  if (::inet_pton(AF_INET, address.c_str(), &to.sin_addr) != 1) return false;
-  return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0;
-}
 
 CoordinatorFinder::CoordinatorFinder(caf::actor_system& system, run::Layout layout, Listener listener)
     : system_(system), layout_(std::move(layout)), listener_(std::move(listener)) {}

@@ -14,9 +14,6 @@
 
 namespace rekindle::actors {
 
-// Whether something accepts connections there. Waits 2 s at most.
-bool reachable(const std::string& address, std::uint16_t port);
-
 class CoordinatorFinder {
  public:
   struct Listener {

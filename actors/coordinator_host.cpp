@@ -153,7 +153,7 @@ class Host {
 
   void gone_supervisor() {
     log_error("the supervisor is gone: this coordinator ends, and a helper may take the run over");
-    parts_.records.show(machine_, "lost its supervisor");
+    parts_.records.show_end(machine_, static_cast<int>(ExitCode::kGaveUp));
     parts_.end.orphan(machine_.step());
   }
 

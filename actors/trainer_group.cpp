@@ -202,6 +202,7 @@ void TrainerGroup::tell_of_the_never_started(const Listener& listener) {
 
 void TrainerGroup::leave(int exit_code) {
   kill_all();
+  if (launch_.keeper != nullptr) launch_.keeper->before_leaving();
   ::_exit(exit_code);  // no orderly teardown: other threads may be anywhere
 }
 

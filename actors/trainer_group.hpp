@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "actors/worker.hpp"
 #include "actors/worker_host.hpp"
 #include "base/channel.hpp"
 #include "base/lifeline.hpp"
@@ -22,6 +23,7 @@ struct TrainerLaunch {
   std::string program;  // the trainer executable
   std::string run_dir;
   protocol::Job job;
+  Keeper* keeper = nullptr;
 };
 
 class TrainerGroup final : public Trainers {

@@ -9,7 +9,7 @@
 namespace rekindle::actors {
 
 int run_worker(const WorkerOptions& options, Fd supervisor_socket) {
-  TrainerGroup trainers({options.trainer_program, options.layout.root(), options.job});
+  TrainerGroup trainers({options.trainer_program, options.layout.root(), options.job, options.keeper});
   protocol::WorkerConfig worker;
   worker.worker = options.name;
   worker.host = host_name();
@@ -20,10 +20,11 @@ int run_worker(const WorkerOptions& options, Fd supervisor_socket) {
   worker.alone_limit = options.alone_limit;
   worker.slowest_beat = protocol::Time(options.job.lost_after_ms / 4);
   WorkerHost host(options.layout, worker, trainers);
-  trainers.serve(
-      supervisor_socket.get(),
-      {[&](const std::string& trainer, std::string message) { host.said(trainer, std::move(message)); },
-       [&](const std::string& trainer, const ExitStatus& status) { host.ended(trainer, status); }});
+  const TrainerGroup::Listener listener{
+      [&](const std::string& trainer, std::string message) { host.said(trainer, std::move(message)); },
+      [&](const std::string& trainer, const ExitStatus& status) { host.ended(trainer, status); }};
+  trainers.serve(supervisor_socket.get(), listener);
+  if (options.keeper != nullptr) trainers.serve(options.keeper->supervisor_gone(), listener);
   // The supervisor is gone, or wants this worker to go.
   trainers.leave(0);
 }

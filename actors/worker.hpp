@@ -12,6 +12,16 @@
 
 namespace rekindle::actors {
 
+// Whoever may keep a worker alive that its supervisor has left.
+class Keeper {
+ public:
+  virtual ~Keeper() = default;
+  // The supervisor's socket has ended. A descriptor: the worker goes on until it is readable.
+  virtual int supervisor_gone() = 0;
+  // The worker's trainers have ended, and it ends when this returns.
+  virtual void before_leaving() = 0;
+};
+
 struct WorkerOptions {
   run::Layout layout;
   protocol::Job job;
@@ -21,6 +31,7 @@ struct WorkerOptions {
   bool joined = false;                            // by rekindle join: the run does not need it
   std::uint64_t term = 0;                         // the least term to obey
   std::chrono::milliseconds alone_limit{600000};  // without a coordinator; then it leaves with 75
+  Keeper* keeper = nullptr;                       // nobody: it leaves when its supervisor is gone
 };
 
 // Returns when the run is over for this node; the exit code.

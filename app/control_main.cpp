@@ -7,6 +7,7 @@
 
 #include "actors/coordinator.hpp"
 #include "actors/worker.hpp"
+#include "app/batch_host_watch.hpp"
 #include "app/report.hpp"
 #include "app/run_config.hpp"
 #include "app/signals.hpp"
@@ -29,9 +30,9 @@ int main(int argc, char** argv) {
   ignore_group_signals();
   CLI::App cli("Parts of a rekindle run", "rekindle");
   cli.require_subcommand(1);
-  std::string run_dir, job_json, old_stop, name;
+  std::string run_dir, job_json, old_stop, name, successor;
   std::optional<std::string> interface, port_range;
-  std::uint64_t term = 0, attempt = 0, wait_ms = 86400000, patience_ms = 30000;
+  std::uint64_t term = 0, attempt = 0, wait_ms = 86400000, patience_ms = 30000, lost_term = 0;
   int trainers = 1;
   bool joined = false, stdio = false;
   CLI::App* coordinator = cli.add_subcommand("coordinator", "owns the membership of a run");
@@ -40,6 +41,8 @@ int main(int argc, char** argv) {
   coordinator->add_option("--attempt", attempt, "go on with that attempt: its coordinator has died");
   coordinator->add_option("--patience-ms", patience_ms,
                           "how long a holder of the run on another host must be silent");
+  coordinator->add_option("--lost-term", lost_term,
+                          "succeed this term, whose supervisor has died, and no other");
   coordinator->add_option("--old-stop", old_stop, "the text of a stop.json that does not count");
   coordinator->add_option("--job", job_json, "the resolved job as JSON (default: run.toml)");
   CLI::App* worker = cli.add_subcommand("worker", "starts and watches this node's trainers");
@@ -51,6 +54,8 @@ int main(int argc, char** argv) {
   worker->add_flag("--joined", joined, "it helps a run that does not need it");
   worker->add_flag("--supervised-by-stdio", stdio,
                    "the end of stdin ends it; signals are told on stdout, for another node");
+  worker->add_option("--successor", successor,
+                     "of a Slurm job: what is needed to bring it back when it has lost its batch host");
   worker->add_option("--wait-ms", wait_ms, "how long to wait for a coordinator");
   try {
     cli.parse(argc, argv);
@@ -77,16 +82,21 @@ int main(int argc, char** argv) {
   Fd supervisor(stdio ? STDIN_FILENO : kInheritedFd);
   if (coordinator->parsed()) {
     start_logging("coordinator", layout.log("coordinator"), LogLevel::kNone);
-    return actors::run_coordinator(
-        {layout, *job, trainers, attempt, old_stop, *build, std::chrono::milliseconds(patience_ms)},
-        std::move(supervisor));
+    return actors::run_coordinator({layout, *job, trainers, attempt, old_stop, *build, lost_term,
+                                    std::chrono::milliseconds(patience_ms)},
+                                   std::move(supervisor));
   }
   if (name.empty()) name = "w-" + random_hex(4);
   start_logging("worker " + name, layout.log("worker-" + name.substr(0, name.rfind('-'))), LogLevel::kNone);
   const std::string trainer = own_executable().parent_path() / "rekindle-trainer";
-  return actors::run_worker(
-      {layout, *job, name, *build, trainer, joined, term, std::chrono::milliseconds(wait_ms)},
-      std::move(supervisor));
+  actors::WorkerOptions options{layout,  *job,   name, *build,
+                                trainer, joined, term, std::chrono::milliseconds(wait_ms)};
+  if (!successor.empty()) {
+    auto watch = BatchHostWatch::start(layout, successor);
+    if (!watch) return report(watch.error());
+    options.keeper = *watch;
+  }
+  return actors::run_worker(options, std::move(supervisor));
 }
 
 }  // namespace

@@ -206,6 +206,7 @@ class Helper {
     LocalSite site(run);
     TakeOver how;
     how.attempt = std::max<std::uint64_t>(1, run::next_attempt(layout_) - 1);
+    how.term = lost.term;
     how.within = options_.wait;
     REKINDLE_TRY(const std::optional<int> ended, take_over(site, run, *workers_, how));
     if (!ended) say("another process has taken the run over: these workers go on helping");

@@ -17,6 +17,7 @@
 #include "app/signals.hpp"
 #include "app/slurm_job.hpp"
 #include "app/slurm_site.hpp"
+#include "app/slurm_successor.hpp"
 #include "app/submit.hpp"
 #include "app/supervisor.hpp"
 #include "app/tools.hpp"
@@ -109,7 +110,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> arguments = as_given;
   const std::string first = argc > 1 ? arguments[1] : "";
   // Before anything that takes time: one that comes now is heard when there is somebody to hear it.
-  if (first == "local" || first == "slurm" || first == "join") hold_signals();
+  if (first == "local" || first == "slurm" || first == "join" || first == kSlurmSuccessor) hold_signals();
   SubmitOptions submit_options;
   if (first == "slurm" || first == "join") expand_patterns(arguments);
   if (first == "submit") submit_options = take_submit_options(arguments);
@@ -118,6 +119,7 @@ int main(int argc, char** argv) {
     arguments.erase(arguments.begin());
     return become(program_path("rekindle-trainer"), arguments);
   }
+  if (first == kSlurmSuccessor && argc == 4) return run_successor(argv[2], argv[3]);
   if (first == kReadH5 && argc == 3) return run_read_h5(argv[2]);
   CLI::App cli("Rekindle trains image models with data parallelism and never loses work.", "rekindle");
   cli.require_subcommand(1);

@@ -35,6 +35,7 @@ struct SlurmOptions {
 // What the job's nodes add to `options`: trainers a worker, gather time, where to listen.
 struct SlurmJob {
   slurm::Environment environment;
+  std::string batch_host;  // of a process on another node; else empty: it is environment.node
   std::vector<std::string> nodes;
   std::vector<std::string> addresses;  // by node; empty: --interface was given, or there is one node
   std::chrono::seconds kill_wait{30};

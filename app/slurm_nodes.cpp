@@ -1,5 +1,6 @@
 #include "app/slurm_nodes.hpp"
 
+#include "app/slurm_successor.hpp"
 #include "base/text.hpp"
 
 namespace rekindle::app {
@@ -53,6 +54,8 @@ Result<Process> SlurmNodes::start(std::size_t machine, const std::vector<std::st
   argv.push_back(program_path("rekindle-control"));
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   argv.push_back("--supervised-by-stdio");
+  if (job_.nodes[machine] != job_.environment.node)
+    argv.insert(argv.end(), {"--successor", successor_text(job_)});
   if (!job_.addresses.empty()) argv.insert(argv.end(), {"--interface", job_.addresses[machine]});
   // srun passes the end of its stdin on to the worker.
   REKINDLE_TRY(auto ends, Channel::pair());

@@ -30,7 +30,9 @@ using std::chrono::system_clock;
 
 namespace {
 
-constexpr seconds kTearDown{30};  // until Slurm ends a job that it has requeued
+constexpr milliseconds kSilent{2000};        // of a coordinator whose node Slurm has given up
+constexpr std::chrono::minutes kComesUp{2};  // a coordinator, or what is held is lost
+constexpr seconds kTearDown{30};             // until Slurm ends a job that it has requeued
 constexpr const char* kSubmitted = "submitted";
 constexpr std::uint64_t kFutile = 3;  // attempts
 
@@ -61,6 +63,21 @@ class SlurmSite : public Site {
     const int done = ended(code);
     left();
     return done;
+  }
+
+  // This process takes the place of a batch script whose node the job has lost. `facts`: of Slurm, just now.
+  void succeed(const slurm::JobFacts& facts) {
+    succeeds_ = true;
+    on_signal(SIGUSR1, false);
+    if (!slurm::is_over(facts)) return;
+    // Slurm kills what is left after KillWait: the requeue comes first, and then what can be saved is saved.
+    stop_.terminated = system_clock::now();
+    if (job_.on_limit != OnLimit::kRequeue) return;
+    note(intent(slurm::Cause::kBatchHostLost, step_at_start_));
+    constexpr seconds kPatience{10};
+    const slurm::Requeued done =
+        slurm::requeue_once(slurm::queue_of(job_.environment), job_.environment.restarts, kPatience, facts);
+    if (!done.accepted) log_warning(str("not requeued yet: ", done.detail));
   }
 
   // A stop that was asked for since this job's attempt before began, which Slurm ended first. (One that was
@@ -107,6 +124,10 @@ class SlurmSite : public Site {
 
   void begun(std::uint64_t number) override {
     attempt_ = number;
+    if (succeeds_) {
+      record({{"event", "slurm-successor"}, {"job", job_.environment.id()}, {"node", job_.environment.node}});
+      return;
+    }
     record({{"event", "slurm-begin"},
             {"job", job_.environment.id()},
             {"restarts", job_.environment.restarts},
@@ -145,7 +166,9 @@ class SlurmSite : public Site {
     const slurm::Cause cause = slurm::judge(seen);
     const std::uint64_t step = committed_step(layout_);
     nlohmann::json line = {{"event", "slurm-end"}, {"cause", slurm::to_text(cause)}, {"step", step}};
-    const bool wanted = slurm::wants_requeue(cause, signal_);
+    // The next attempt of a complete run ends at once, in good order.
+    const bool wanted =
+        slurm::wants_requeue(cause, signal_) || (succeeds_ && cause == slurm::Cause::kFinished);
     if (wanted && is_futile(cause, step) && !once_more(step)) {
       line["requeued"] = false;
       record_end(line);
@@ -170,6 +193,7 @@ class SlurmSite : public Site {
       line["requeued"] = goes_on;
     }
     record_end(line);
+    if (succeeds_ && !requeued_) end_job();
     return goes_on ? static_cast<int>(ExitCode::kSaved) : exit_code;
   }
 
@@ -204,6 +228,21 @@ class SlurmSite : public Site {
     const auto look = watch_.latest();
     if (!look || look->number < asked_) return std::nullopt;
     return look->facts;
+  }
+
+  // Without its batch script Slurm would keep the job until its time limit.
+  void end_job() const {
+    say(str("job ", job_.environment.id(), " has lost its batch host and is not requeued: it is cancelled"));
+    if (const Status cancelled = slurm::cancel(job_.environment.id()); !cancelled)
+      log_warning(cancelled.error().line());
+  }
+
+  nlohmann::json intent(slurm::Cause cause, std::uint64_t step) const {
+    return {{"job", job_.environment.id()},
+            {"restarts", job_.environment.restarts},
+            {"cause", slurm::to_text(cause)},
+            {"step", step},
+            {"at", utc_now()}};
   }
 
   // One that a requeue may rely on: what is older may be of a job that others have put back since.
@@ -288,10 +327,14 @@ class SlurmSite : public Site {
     const std::string stop = stop_request();
     seen.stop_asked = !stop.empty() && stop != stop_at_start_;
     seen.never_trained = !trained_ && step_at_start_ > 0;
+    seen.batch_host_lost = succeeds_;
     if (signal_ == 0 || exit_code == 0) return seen;
     const auto until = Clock::now() + job_.requeue_within;
     while (!(seen.facts = answer()) && Clock::now() < until) std::this_thread::sleep_for(milliseconds(10));
     heard();
+    // The node was set down by hand, and Slurm lets this process live for a moment.
+    if (const auto look = watch_.latest())
+      seen.batch_host_lost = succeeds_ || slurm::has_lost_batch_host(look->facts, look->nodes);
     seen.preempting = preempting_;
     seen.some_nodes_alone = !told_here_ && told_by_nodes_ < nodes_left();
     seen.limit = stop_.end;
@@ -302,8 +345,9 @@ class SlurmSite : public Site {
   // Whether this attempt did what the next one would only do again: it ended by itself, or had all its time
   // and saved nothing. What others did to it does not count.
   bool is_futile(slurm::Cause cause, std::uint64_t step) const {
-    return cause == slurm::Cause::kOwnFault || (cause != slurm::Cause::kPreemption &&
-                                                cause != slurm::Cause::kNodeLeaves && step == step_at_start_);
+    return cause == slurm::Cause::kOwnFault ||
+           (cause != slurm::Cause::kPreemption && cause != slurm::Cause::kNodeLeaves &&
+            cause != slurm::Cause::kBatchHostLost && step == step_at_start_);
   }
 
   // Counts it. False: it was one too many in a row, or one that cannot be counted, which could go on for
@@ -332,12 +376,8 @@ class SlurmSite : public Site {
   // Or, where jobs may not be, a job that follows this one. Whether there is a next attempt now.
   bool requeue(slurm::Cause cause, std::uint64_t step) {
     const slurm::Environment& environment = job_.environment;
-    nlohmann::json intent = {{"job", environment.id()},
-                             {"restarts", environment.restarts},
-                             {"cause", slurm::to_text(cause)},
-                             {"step", step},
-                             {"at", utc_now()}};
-    note(intent);
+    nlohmann::json asked = intent(cause, step);
+    note(asked);
     const bool resubmit = job_.on_limit == OnLimit::kResubmit;
     std::string successor;
     const slurm::Queue queue = resubmit
@@ -354,8 +394,8 @@ class SlurmSite : public Site {
       return false;
     }
     if (!successor.empty()) {
-      intent["successor"] = successor;
-      note(intent);
+      asked["successor"] = successor;
+      note(asked);
     }
     const std::string how = successor.empty() ? "requeued" : "resubmitted as job " + successor;
     say(str(how, " (", slurm::to_text(cause), "): the next attempt goes on from step ", step));
@@ -373,6 +413,7 @@ class SlurmSite : public Site {
   std::uint64_t attempt_ = 0, asked_ = 0;
   std::size_t told_by_nodes_ = 0;  // signals
   bool told_here_ = false;
+  bool succeeds_ = false;  // the batch script, whose node the job has lost
   int signal_ = 0;
   slurm::Stopping stop_;  // since signal_
   bool preempting_ = false, requeued_ = false, trained_ = false;
@@ -382,6 +423,21 @@ class SlurmSite : public Site {
 
 int fail_slurm(const SlurmJob& job, const LocalOptions& options, const Error& error) {
   return SlurmSite(job, options).failed_early(error);
+}
+
+Result<std::optional<int>> succeed_slurm(const SlurmJob& job, const LocalOptions& options,
+                                         const slurm::JobFacts& facts, std::uint64_t lost_term) {
+  SlurmSite site(job, options);
+  site.succeed(facts);
+  TakeOver how;
+  how.attempt = std::max<std::uint64_t>(1, run::next_attempt(run::Layout(options.run_dir)) - 1);
+  how.term = lost_term;
+  how.patience = kSilent;
+  how.within = kComesUp;
+  how.stop =
+      protocol::StopRun{static_cast<int>(ExitCode::kSaved), slurm::to_text(slurm::Cause::kBatchHostLost), 0};
+  Workers none(site.machines(), {});  // those on the other nodes find the new coordinator by themselves
+  return take_over(site, options, none, how);
 }
 
 int run_slurm(const SlurmJob& job, const LocalOptions& options, InitialState initial) {

@@ -5,6 +5,7 @@
 #include "app/initial_state.hpp"
 #include "app/options.hpp"
 #include "app/slurm_job.hpp"
+#include "slurm/commands.hpp"
 
 namespace rekindle::app {
 
@@ -13,5 +14,10 @@ int run_slurm(const SlurmJob& job, const LocalOptions& options, InitialState ini
 
 // An error before it began: requeues the job if earlier attempts had none. The exit code.
 int fail_slurm(const SlurmJob& job, const LocalOptions& options, const Error& error);
+
+// For a process on another node of the job, which has lost its batch host (`facts`: of Slurm, just now):
+// saves what the other nodes hold, and does what --on-limit says. nullopt: another node's process does that.
+Result<std::optional<int>> succeed_slurm(const SlurmJob& job, const LocalOptions& options,
+                                         const slurm::JobFacts& facts, std::uint64_t lost_term);
 
 }  // namespace rekindle::app

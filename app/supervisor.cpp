@@ -107,8 +107,9 @@ class Supervisor {
     std::vector<std::string> arguments{
         "coordinator", "--run-dir",  options_.run_dir,  "--trainers", str(site_.trainers()),     "--attempt",
         str(attempt_), "--old-stop", options_.old_stop, "--job",      nlohmann::json(job).dump()};
-    if (taking_over_)
-      arguments.insert(arguments.end(), {"--patience-ms", str(taking_over_->patience.count())});
+    if (taking_over_ && !taken_)
+      arguments.insert(arguments.end(), {"--patience-ms", str(taking_over_->patience.count()), "--lost-term",
+                                         str(taking_over_->term)});
     REKINDLE_TRY(coordinator_, start_control(arguments));
     return {};
   }

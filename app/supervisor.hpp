@@ -21,6 +21,7 @@ int run_at(Site& site, const LocalOptions& options, InitialState initial);
 
 // How a run whose supervisor has died goes on under this process.
 struct TakeOver {
+  std::uint64_t term = 0;                     // of the coordinator that was lost with its supervisor
   std::uint64_t attempt = 1;                  // of the run, that goes on
   std::chrono::milliseconds patience{30000};  // with a silent coordinator on another host
   std::chrono::milliseconds within{600000};   // for a coordinator to come up

@@ -35,6 +35,8 @@ Result<std::string> resolve(const std::string& host);
 // This host's address on the way to another one.
 Result<std::string> address_towards(const std::string& address);
 bool is_loopback(const std::string& address);
+// Whether something accepts connections there. Waits 2 s at most.
+bool reachable(const std::string& address, std::uint16_t port);
 
 // The numeric address of a socket's other end; "an unknown address" where there is none.
 std::string peer_address(int fd);

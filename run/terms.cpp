@@ -163,6 +163,12 @@ Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, bool holder
   return std::optional(term);
 }
 
+Status check_succeeds(const Layout& layout, std::uint64_t lost) {
+  REKINDLE_TRY(const auto holder, newest_term(layout));
+  if (!holder || holder->term == lost || holder->supervisor_pid == ::getppid()) return {};
+  return fail(ExitCode::kConfig, "another process has taken the run over");
+}
+
 Error held_error(const Layout& layout, const Holder& holder) {
   if (!holder.slurm_job.empty())
     return Error{ExitCode::kConfig,

@@ -59,8 +59,12 @@ bool provably_gone(const Holder& holder);
 // Claims the next term for this process. A holder on another host that is not provably gone counts as gone
 // when `answers()` (does its coordinator's port answer?) has said no for `patience`. A live holder, one that
 // answers for longer than a job's processes take to die when they are killed, is ExitCode::kConfig.
+//
+// `lost`: 0, or the term whose supervisor has died: only that one may be succeeded, and what a coordinator of
+// this process's own supervisor has claimed since. A later one of others is ExitCode::kConfig, ended or not.
 template <class Answers>
-Result<std::uint64_t> claim_term(const Layout& layout, std::chrono::milliseconds patience, Answers&& answers);
+Result<std::uint64_t> claim_term(const Layout& layout, std::chrono::milliseconds patience, Answers&& answers,
+                                 std::uint64_t lost = 0);
 
 // Whether the holder's supervisor is provably dead: it ran on this host, and its process is gone.
 bool supervisor_gone(const Holder& holder);
@@ -72,16 +76,18 @@ Status end_term(const Layout& layout, std::uint64_t term, TermEnd why = TermEnd:
 // ---- implementation of the template ----
 Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, bool holder_is_gone);
 Error held_error(const Layout& layout, const Holder& holder);
+Status check_succeeds(const Layout& layout, std::uint64_t lost);
 void wait_between_tries();
 inline constexpr std::chrono::milliseconds kLongestTry{3000};
 inline constexpr int kAnswersOfTheDying = 6;
 
 template <class Answers>
-Result<std::uint64_t> claim_term(const Layout& layout, std::chrono::milliseconds patience,
-                                 Answers&& answers) {
+Result<std::uint64_t> claim_term(const Layout& layout, std::chrono::milliseconds patience, Answers&& answers,
+                                 std::uint64_t lost) {
   int answered = 0;
   for (auto silent = std::chrono::milliseconds(0);;) {
     const auto began = boot_time();
+    if (lost > 0) REKINDLE_CHECK(check_succeeds(layout, lost));
     REKINDLE_TRY(const auto claimed, try_claim(layout, silent >= patience));
     if (claimed) return *claimed;
     REKINDLE_TRY(const auto holder, newest_term(layout));

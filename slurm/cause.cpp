@@ -33,6 +33,8 @@ std::string to_text(Cause cause) {
       return "a node is shut down";
     case Cause::kShellKilled:
       return "SIGUSR1 ended the batch script's shell";
+    case Cause::kBatchHostLost:
+      return "the batch host was lost";
     case Cause::kOperator:
       return "asked to stop";
     case Cause::kOwnFault:
@@ -48,6 +50,8 @@ std::string to_text(Cause cause) {
 Cause judge(const Seen& seen) {
   if (seen.exit_code == static_cast<int>(ExitCode::kFinished)) return Cause::kFinished;
   if (seen.stop_asked) return Cause::kStopped;  // whatever signal came on top of it
+  // Whatever came of the attempt: Slurm does not bring such a job back by itself.
+  if (seen.batch_host_lost) return Cause::kBatchHostLost;
   if (seen.signal == 0) {
     // What keeps an attempt from beginning (no trainer came up, no term could be claimed) may be over soon.
     const bool may_pass = seen.exit_code == static_cast<int>(ExitCode::kGaveUp) && seen.never_trained;
@@ -73,6 +77,7 @@ bool wants_requeue(Cause cause, int signal) {
     case Cause::kPreemption:
     case Cause::kNodeLeaves:
     case Cause::kShellKilled:
+    case Cause::kBatchHostLost:
     case Cause::kOwnFault:
       return true;
     case Cause::kOperator:

@@ -9,18 +9,19 @@
 namespace rekindle::slurm {
 
 enum class Cause {
-  kFinished,     // the run is complete
-  kTimeLimit,    // the job's time is over, or nearly
-  kPreemption,   // others want its nodes
-  kRequeued,     // somebody has already put it back into the queue
-  kCancelled,    // scancel
-  kStopped,      // rekindle stop: until somebody submits it again
-  kNodeLeaves,   // some of the nodes are shut down
-  kShellKilled,  // SIGUSR1 ended the batch script's shell, which did not exec rekindle
-  kOperator,     // a signal by hand
-  kOwnFault,     // nobody asked: too few trainers, no coordinator
-  kGaveUp,       // nothing that running again would mend
-  kUnknown,      // signalled, and Slurm does not say why
+  kFinished,       // the run is complete
+  kTimeLimit,      // the job's time is over, or nearly
+  kPreemption,     // others want its nodes
+  kRequeued,       // somebody has already put it back into the queue
+  kCancelled,      // scancel
+  kStopped,        // rekindle stop: until somebody submits it again
+  kNodeLeaves,     // some of the nodes are shut down
+  kShellKilled,    // SIGUSR1 ended the batch script's shell, which did not exec rekindle
+  kBatchHostLost,  // the job goes on, or ends, without the node of its batch script
+  kOperator,       // a signal by hand
+  kOwnFault,       // nobody asked: too few trainers, no coordinator
+  kGaveUp,         // nothing that running again would mend
+  kUnknown,        // signalled, and Slurm does not say why
 };
 std::string to_text(Cause cause);
 
@@ -32,6 +33,7 @@ struct Seen {
   bool never_trained = false;       // though the run had got on before
   std::uint64_t restarts = 0;       // of this attempt
   bool some_nodes_alone = false;    // were signalled
+  bool batch_host_lost = false;     // Slurm has taken the batch script's node from the job
   bool preempting = false;          // Slurm said so at any time since the signal
   std::optional<JobFacts> facts;    // the newest since the signal
   std::optional<SystemTime> limit;  // the end of the job's time, as known before the signal

@@ -74,8 +74,8 @@ Result<JobFacts> parse_job(const std::string& text) {
     const std::size_t begin = line.find_first_not_of(' ');
     if (begin == std::string::npos) break;  // the next job of an array
     const std::string key = line.substr(begin, line.find('=') - begin);
-    for (const char* known :
-         {"JobState", "Requeue", "StartTime", "NodeList", "PreemptEligibleTime", "NumNodes", "Socks/Node"}) {
+    for (const char* known : {"JobState", "Requeue", "StartTime", "NodeList", "BatchHost",
+                              "PreemptEligibleTime", "NumNodes", "Socks/Node"}) {
       if (key == known) words.merge(words_of(line));
     }
   }
@@ -96,6 +96,7 @@ Result<JobFacts> parse_job(const std::string& text) {
   facts.preempting = !preempt.empty() && preempt != "None" && preempt != "Unknown" && preempt != "N/A";
   facts.end = parse_time(words["EndTime"]);
   facts.node_list = words["NodeList"];
+  facts.batch_host = words["BatchHost"];
   // ExitCode=STATUS:SIGNAL
   const std::string exit_code = words["ExitCode"];
   const std::size_t colon = exit_code.find(':');
@@ -166,6 +167,11 @@ Status requeue(const std::string& id, bool incomplete) {
   std::vector<std::string> argv{"scontrol", "requeue", id};
   if (incomplete) argv.insert(argv.end() - 1, "Incomplete");
   REKINDLE_TRY(const std::string said, ask(argv));
+  return {};
+}
+
+Status cancel(const std::string& id) {
+  REKINDLE_TRY(const std::string said, ask({"scancel", id}));
   return {};
 }
 

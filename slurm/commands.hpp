@@ -25,8 +25,9 @@ struct JobFacts {
   bool may_requeue = true;                      // not --no-requeue, and the site allows it
   bool preempting = false;  // its nodes are wanted; it has its partition's GraceTime to leave
   std::optional<SystemTime> end;
-  std::string node_list;  // compressed
-  int batch_signal = 0;   // The signal that ended the batch script's process; 0: none, or it still runs.
+  std::string node_list;   // compressed
+  std::string batch_host;  // the node of the batch script, also when the job has lost it
+  int batch_signal = 0;    // The signal that ended the batch script's process; 0: none, or it still runs.
 };
 
 // The answer of `scontrol show job`; an error for anything else.
@@ -51,6 +52,9 @@ Result<std::string> batch_script(const std::string& id);
 
 // `incomplete`: nothing happens to a job that is over, and that is no error.
 Status requeue(const std::string& id, bool incomplete);
+
+// scancel: ends the job, whatever of it still runs.
+Status cancel(const std::string& id);
 
 // sbatch with these arguments; the new job's id.
 Result<std::string> submit(const std::vector<std::string>& arguments);

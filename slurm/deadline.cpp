@@ -10,6 +10,9 @@ namespace {
 constexpr std::chrono::seconds kMargin{2};    // before the time is over
 constexpr std::chrono::seconds kPatience{2};  // with Slurm's answer
 
+// Slurm's word for a job whose batch step it could not keep.
+constexpr const char* kLaunchFailure = "JobLaunchFailure";
+
 // What a job that is over has left: enough of it has to remain for asking Slurm.
 std::chrono::milliseconds before_the_kill(const Stopping& stop) {
   return stop.kill_wait - std::max<std::chrono::milliseconds>(kMargin, stop.kill_wait / 5);
@@ -28,6 +31,15 @@ bool is_over(const JobFacts& facts) {
 
 bool shell_killed(const JobFacts& facts) {
   return facts.batch_signal == SIGUSR1 && (facts.state == "COMPLETING" || facts.state == "FAILED");
+}
+
+bool batch_step_killed(const JobFacts& facts) {
+  return facts.state == "COMPLETING" && facts.reason == kLaunchFailure && facts.batch_signal == SIGKILL;
+}
+
+bool has_lost_batch_host(const JobFacts& facts, const std::set<std::string>& nodes) {
+  if (facts.batch_host.empty() || nodes.empty() || nodes.contains(facts.batch_host)) return false;
+  return facts.state == "RUNNING" || batch_step_killed(facts);
 }
 
 std::optional<SystemTime> stop_deadline(const Stopping& stop, SystemTime now) {

@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "slurm/commands.hpp"
 
@@ -28,5 +30,14 @@ bool is_over(const JobFacts& facts);
 // Whether the job ends because SIGUSR1 ended the batch script's shell. Slurm reports a cancelled job whose
 // steps still run as COMPLETING, too; but its batch script ended by SIGTERM (0:15) or has not ended (0:0).
 bool shell_killed(const JobFacts& facts);
+
+// Whether the job ends because its batch step was killed at once, as when the batch host is set down by hand.
+// A cancelled job's batch script gets SIGTERM first (0:15).
+bool batch_step_killed(const JobFacts& facts);
+
+// Whether the job has lost its batch host, `nodes` being those that it still has. With --no-kill Slurm 22.05
+// then leaves the job RUNNING until its time limit; if the node was set down by hand, the job ends
+// (COMPLETING, JobLaunchFailure). In neither case does Slurm requeue the job.
+bool has_lost_batch_host(const JobFacts& facts, const std::set<std::string>& nodes);
 
 }  // namespace rekindle::slurm

@@ -21,7 +21,7 @@ bool is_final(const std::string& said) {
 }
 
 bool is_cancelled(const JobFacts& facts) {
-  if (facts.reason == "TimeLimit" || shell_killed(facts)) return false;
+  if (facts.reason == "TimeLimit" || shell_killed(facts) || batch_step_killed(facts)) return false;
   return facts.state == "COMPLETING" || facts.state.starts_with("CANCELLED");
 }
 

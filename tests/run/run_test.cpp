@@ -57,6 +57,32 @@ TEST_F(RunDirectory, EndedTerm_NextClaimIsImmediate) {
   EXPECT_EQ(claim().value_or(0), 2U);
 }
 
+TEST_F(RunDirectory, TermOfADeadSupervisor_SucceededOnceAndNotAfterAnother) {
+  write_term(1, "elsewhere", "x", 1);
+  ASSERT_TRUE(end_term(layout_, 1, TermEnd::kOrphaned) && !newest_term(layout_).value()->ended)
+      << "it is not its own";
+  std::ofstream(layout_.terms() / "0001.ended") << "2031-02-03T04:05:06Z orphaned\n";
+  EXPECT_TRUE(newest_term(layout_).value()->orphaned);
+  const auto succeed = [&] {
+    return claim_term(
+        layout_, std::chrono::milliseconds(1), [](const Holder&) { return false; }, 1);
+  };
+  EXPECT_EQ(succeed().value_or(0), 2U);
+  write_term(3, "elsewhere", "x", 1);  // another process has succeeded the one of this process
+  std::ofstream(layout_.terms() / "0003.ended") << "2031-02-03T04:05:06Z\n";
+  const auto late = succeed();
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, ExitCode::kConfig);
+}
+
+TEST_F(RunDirectory, OrderlyEnd_IsNoOrphan) {
+  ASSERT_TRUE(claim());
+  ASSERT_TRUE(end_term(layout_, 1));
+  const auto holder = newest_term(layout_).value();
+  EXPECT_TRUE(holder->ended);
+  EXPECT_FALSE(holder->orphaned);
+}
+
 TEST_F(RunDirectory, DeadHolderOnThisHost_TakenOver) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(claim().value_or(0) == 1 ? 0 : 1);

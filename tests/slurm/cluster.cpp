@@ -112,13 +112,33 @@ std::vector<pid_t> Cluster::daemons_on(const std::string& node) const {
     const auto parent = static_cast<pid_t>(stat_field(task, 4));
     if (text_of(str("/proc/", parent, "/comm")) == "slurmstepd\n") pids.insert(parent);
   }
+  const auto slurmd = slurmd_on(node);
+  pids.insert(slurmd.begin(), slurmd.end());
+  return {pids.begin(), pids.end()};
+}
+
+std::vector<pid_t> Cluster::slurmd_on(const std::string& node) const {
+  std::vector<pid_t> pids;
   for (const pid_t pid : processes_with("slurmd")) {
     const std::string environment = text_of(str("/proc/", pid, "/environ"));
     if (command_line(pid).find(str("-N", '\0', node, '\0')) != std::string::npos &&
         environment.find((scratch_ / "slurm").string()) != std::string::npos)
-      pids.insert(pid);
+      pids.push_back(pid);
   }
-  return {pids.begin(), pids.end()};
+  return pids;
+}
+
+void Cluster::start_slurmd(const std::string& node) const {
+  command({"env", "REKINDLE_SLURM_CLUSTER=" + (scratch_ / "slurm").string(), "slurmd", "-N", node});
+}
+
+std::string Cluster::nodes_of(const std::string& job) const {
+  const auto facts = slurm::show_job(job);
+  const auto nodes = facts ? slurm::expand_nodes(facts->node_list) : Result<std::vector<std::string>>();
+  std::string text;
+  if (nodes)
+    for (const std::string& node : *nodes) text += node + "\n";
+  return text;
 }
 
 Arguments mnist_job(const std::string& command, const fs::path& run_dir, int steps) {

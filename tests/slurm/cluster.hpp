@@ -42,6 +42,10 @@ class Cluster {
   // What jobs run on a node; its slurmd and the slurmstepd of those.
   std::vector<pid_t> tasks_on(const std::string& node) const;
   std::vector<pid_t> daemons_on(const std::string& node) const;
+  std::vector<pid_t> slurmd_on(const std::string& node) const;
+  void start_slurmd(const std::string& node) const;
+  // The nodes that the job still has, one a line.
+  std::string nodes_of(const std::string& job) const;
 
  private:
   Scratch scratch_;

@@ -1,0 +1,47 @@
+#include "app/slurm_successor.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "app/report.hpp"
+#include "app/run_config.hpp"
+#include "app/slurm_site.hpp"
+#include "base/log.hpp"
+#include "run/layout.hpp"
+#include "run/terms.hpp"
+#include "slurm/commands.hpp"
+#include "slurm/deadline.hpp"
+
+namespace rekindle::app {
+namespace {
+
+Result<int> succeed(const std::filesystem::path& run_dir, const std::string& text) {
+  REKINDLE_TRY(const SlurmJob job, parse_successor_text(text));
+  REKINDLE_TRY(const slurm::JobFacts facts, slurm::show_job(job.environment.id()));
+  REKINDLE_TRY(const auto nodes, slurm::expand_nodes(facts.node_list));
+  if (facts.restarts > job.environment.restarts ||
+      !slurm::has_lost_batch_host(facts, {nodes.begin(), nodes.end()}))
+    return kNotNeeded;
+  const run::Layout layout(run_dir);
+  REKINDLE_TRY(const auto lost, run::newest_term(layout));
+  if (!lost || (lost->ended && !lost->orphaned)) return kNotNeeded;  // another node's process was faster
+  LocalOptions options;
+  options.run_dir = run_dir;
+  REKINDLE_TRY(options.job, read_job(layout.config()));
+  const auto here = std::find(job.nodes.begin(), job.nodes.end(), job.environment.node);
+  const auto index = static_cast<std::size_t>(here - job.nodes.begin());
+  if (index < job.addresses.size()) options.job.interface = job.addresses[index];
+  start_logging("rekindle", layout.log("supervisor-" + job.environment.node), LogLevel::kNone);
+  log_warning("the job has lost its batch host " + job.batch_host + ": this node saves the state");
+  REKINDLE_TRY(const std::optional<int> ended, succeed_slurm(job, options, facts, lost->term));
+  return ended.value_or(kNotNeeded);
+}
+
+}  // namespace
+
+int run_successor(const std::filesystem::path& run_dir, const std::string& text) {
+  const auto exit_code = succeed(run_dir, text);
+  return exit_code ? *exit_code : report(exit_code.error());
+}
+
+}  // namespace rekindle::app

@@ -1,0 +1,79 @@
+// Jobs of several nodes that lose the one with the batch script: another node saves the state and brings the
+// job back.
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "cluster.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+class SlurmBatchHost : public SlurmRun {
+ protected:
+  // A node that was set down by hand stays down. (With 2 the next attempt is launched on it at once, where
+  // slurmd still knows the job: Slurm then holds the job as "launch failed requeued held".)
+  std::string conf() const override { return "ReturnToService=1"; }
+  std::string head() const { return attempts("slurm-begin").at(0).value("node", ""); }
+  static void kill_all(const std::vector<pid_t>& pids) {
+    for (const pid_t pid : pids) ::kill(pid, SIGKILL);
+  }
+  // As a power loss: Slurm's daemons there, the batch script, coordinator, worker and trainer.
+  void lose_batch_host() const {
+    const auto daemons = cluster_->daemons_on(head()), tasks = cluster_->tasks_on(head());
+    ASSERT_GE(daemons.size(), 2U);
+    ASSERT_GE(tasks.size(), 3U);
+    kill_all(daemons);
+    kill_all(tasks);
+  }
+  // What the survivors held is what the next attempt begins with.
+  void expect_the_next_attempt_goes_on_from(std::uint64_t step) {
+    wait_for_restart(1);
+    EXPECT_GE(attempts("slurm-begin").back()["step"], step);
+    EXPECT_EQ(attempts("slurm-begin").back()["why"], "requeued after the batch host was lost");
+    ASSERT_FALSE(attempts("slurm-end").empty());
+    EXPECT_EQ(attempts("slurm-end").back()["cause"], "the batch host was lost");
+    EXPECT_EQ(attempts("slurm-successor").size(), 1U);
+    stop_and_compare();
+    EXPECT_EQ(cluster_->restarts(job_), 1U);
+  }
+};
+
+TEST_F(SlurmBatchHost, Dies_SurvivorsSaveAndTheJobIsRequeuedOnce) {
+  begin({"--nodes=3"});
+  const std::uint64_t before = reached_step(dir());
+  ASSERT_NO_FATAL_FAILURE(lose_batch_host());
+  expect_the_next_attempt_goes_on_from(before);
+}
+
+TEST_F(SlurmBatchHost, SetDownByHand_SurvivorsSaveAndTheJobIsRequeuedOnce) {
+  begin({"--nodes=3"});
+  const std::uint64_t before = reached_step(dir());
+  cluster_->command({"scontrol", "update", "nodename=" + head(), "state=down", "reason=test"});
+  expect_the_next_attempt_goes_on_from(before);
+}
+
+TEST_F(SlurmBatchHost, ItsSlurmdAloneIsGoneAndBack_SurvivorsSaveAndTheJobIsRequeuedOnce) {
+  begin({"--nodes=3"});
+  const std::string node = head();
+  kill_all(cluster_->slurmd_on(node));
+  ASSERT_TRUE(eventually([&] { return cluster_->nodes_of(job_).find(node) == std::string::npos; }));
+  ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));  // nobody notices yet
+  const std::uint64_t before = reached_step(dir());
+  cluster_->start_slurmd(node);
+  expect_the_next_attempt_goes_on_from(before);
+}
+
+TEST_F(SlurmBatchHost, DiesAndMayNotBeRequeued_SavedAndTheJobIsEnded) {
+  begin({"--nodes=2"}, {"--on-limit", "exit"});
+  const std::uint64_t before = reached_step(dir());
+  ASSERT_NO_FATAL_FAILURE(lose_batch_host());
+  wait_until_over();
+  EXPECT_EQ(cluster_->restarts(job_), 0U);
+  ASSERT_FALSE(attempts("slurm-end").empty());
+  EXPECT_GE(attempts("slurm-end").back()["step"], before);
+  finish_and_compare();
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
