@@ -56,10 +56,10 @@ class SlurmSite : public Site {
   }
 
   // What goes wrong before the run begins. In the first attempt the user has to mend it; what worked then is
-  // this node's fault.
+  // this node's fault, unless another run holds the directory.
   int failed_early(const Error& error) {
     const int code = report(error);
-    if (!is_later_attempt()) return code;
+    if (!is_later_attempt() || held_by_another()) return code;
     const int done = ended(code);
     left();
     return done;
@@ -320,7 +320,7 @@ class SlurmSite : public Site {
     // have not changed.
     const bool refused =
         exit_code == static_cast<int>(ExitCode::kConfig) || exit_code == static_cast<int>(ExitCode::kUsage);
-    const bool may_pass = refused && attempt_ == 0 && is_later_attempt();
+    const bool may_pass = refused && attempt_ == 0 && is_later_attempt() && !held_by_another();
     seen.exit_code = may_pass ? static_cast<int>(ExitCode::kGaveUp) : exit_code;
     seen.signal = signal_;
     seen.restarts = job_.environment.restarts;

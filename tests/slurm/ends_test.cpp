@@ -77,9 +77,7 @@ TEST_F(SlurmEnds, ByPeople_ExitCodeStateAndLine) {
   expect_end("term", jobs["term"], "FAILED", 75, "run the same command again to go on");
   expect_end("int", jobs["int"], "FAILED", 130, "run the same command again to go on");
   expect_end("stop", jobs["stop"], "FAILED", 75, "run the same command again to go on");
-  ASSERT_TRUE(eventually([&] { return cluster_->state(jobs["cancel"]) == "CANCELLED"; }));
-  EXPECT_TRUE(eventually(
-      [&] { return said("cancel").find("was cancelled: it is not requeued") != std::string::npos; }));
+  expect_end("cancel", jobs["cancel"], "CANCELLED", 75, "was cancelled: it is not requeued");
   for (const std::string& name : names) {
     EXPECT_EQ(cluster_->restarts(jobs[name]), 0U) << name;
     EXPECT_FALSE(attempts("slurm-end", scratch_ / name).back().value("requeued", false)) << name;
@@ -100,18 +98,26 @@ TEST_F(SlurmEnds, WithoutARequeue_ExitCodeStateAndLine) {
   ASSERT_TRUE(eventually([&] { return processes_with(scratch_.path()).empty(); }));
 }
 
-// The second job's node sees the first one's process, or does not: another host.
+// The second job's node sees the first one's process, or does not: another host. Its second attempt is no
+// better: the first run's progress must not look like its own.
 TEST_F(SlurmEnds, SecondJobOfALiveRun_RefusedAndNothingIsWrittenIntoItsRecords) {
-  begin({"--nodes=1"});
+  begin({"--nodes=1"}, {"--checkpoint-every", "5"});
+  wait_until_printed("is committed");
   const std::string before = *read_text(run::Layout(dir()).attempts());
+  const std::string held = str("is held by a live run (Slurm job ", job_);
   const std::string here = submit("here", {}, dir());
   const std::string elsewhere =
       submit("elsewhere", {}, dir(), "unshare --uts /bin/sh -c 'hostname elsewhere && exec \"$@\"' sh ");
-  for (const auto& [name, job] : {std::pair("here", here), std::pair("elsewhere", elsewhere)}) {
-    expect_end(name, job, "FAILED", 78, str("is held by a live run (Slurm job ", job_));
-    EXPECT_EQ(cluster_->restarts(job), 0U);
-  }
+  expect_end("here", here, "FAILED", 78, held);
+  EXPECT_EQ(cluster_->restarts(here), 0U);
+  cluster_->command({"scontrol", "requeue", here});
+  ASSERT_TRUE(eventually([&] { return times_in(said("here"), held) == 2; })) << said("here");
+  expect_end("elsewhere", elsewhere, "FAILED", 78, held);
+  expect_end("here", here, "FAILED", 78, held);
+  EXPECT_EQ(cluster_->restarts(here), 1U);
+  EXPECT_EQ(cluster_->restarts(elsewhere), 0U);
   EXPECT_EQ(*read_text(run::Layout(dir()).attempts()), before);
+  EXPECT_FALSE(fs::exists(run::Layout(dir()).requeue()));
   wait_for_steps(3);
   stop_and_compare();
 }

@@ -29,6 +29,7 @@ class SlurmShell : public SlurmRun {
     cluster_->command({"scancel", "--signal=USR1", "--batch", job_});
     wait_for_restart(1);
     EXPECT_FALSE(printed("was cancelled")) << output();
+    EXPECT_TRUE(printed("requeued (SIGUSR1 ended the batch script's shell): the next attempt goes on"));
     EXPECT_EQ(attempts("slurm-end").front()["cause"], "SIGUSR1 ended the batch script's shell");
     EXPECT_GE(attempts("slurm-begin").back()["step"], before);
   }

@@ -36,6 +36,7 @@ TEST_F(Slurm, ThreeTimeLimits_OneRequeueEachAndSameBits) {
   wait_for_step(5);
   wait_for_restart(3);
   stop_and_compare();
+  EXPECT_TRUE(printed("requeued (time limit): the next attempt goes on from step "));
   const auto begins = attempts("slurm-begin"), ends = attempts("slurm-end");
   ASSERT_EQ(begins.size(), ends.size());
   ASSERT_GE(ends.size(), 4U);
@@ -64,6 +65,7 @@ TEST_F(Slurm, OperatorRequeues_GoesOnOnce) {
   cluster_->command({"scontrol", "requeue", job_});
   wait_for_restart(1);
   EXPECT_EQ(attempts("slurm-end").front()["cause"], "requeued by Slurm or an operator");
+  EXPECT_TRUE(printed("Slurm has requeued this job"));
   stop_and_compare();
   EXPECT_EQ(cluster_->restarts(job_), 1U);
 }
