@@ -15,6 +15,7 @@
 #include "run/layout.hpp"
 #include "slurm/commands.hpp"
 #include "slurm/preflight.hpp"
+#include "slurm/programs.hpp"
 
 namespace rekindle::app {
 
@@ -78,6 +79,8 @@ Result<SlurmJob> this_job(const SlurmOptions& how) {
   job.on_limit = how.on_limit == "exit"       ? OnLimit::kExit
                  : how.on_limit == "resubmit" ? OnLimit::kResubmit
                                               : OnLimit::kRequeue;
+  // Asking again for --requeue-within would not bring them.
+  REKINDLE_CHECK(slurm::check_programs(slurm::programs_of_a_job(job.on_limit == OnLimit::kResubmit)));
   return job;
 }
 

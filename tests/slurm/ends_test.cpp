@@ -54,6 +54,8 @@ TEST_F(SlurmEnds, OfFirstAttempts_ExitCodeStateAndLine) {
   const std::string no_option = submit("no-option", {"--no-such-option"});
   const std::string no_data = submit("no-data", {"--data", scratch_ / "nowhere"});
   const std::string diverges = submit("diverges", {"--lr", "1e30"});
+  const std::string no_programs = submit("no-programs", {}, scratch_ / "no-programs", "env PATH=/nowhere ");
+  expect_end("no-programs", no_programs, "FAILED", 78, "scontrol and srun are not on PATH (/nowhere)");
   expect_end("no-option", no_option, "FAILED", 64, "unknown option");
   expect_end("no-data", no_data, "FAILED", 78, "nowhere");
   expect_end("diverges", diverges, "FAILED", 70, "not finite");
