@@ -133,16 +133,12 @@ int main(int argc, char** argv) {
       cli.add_subcommand("slurm", "train in a Slurm batch job: the batch script execs it");
   JobOptions slurm_job_options(*slurm_command);
   SlurmOptions slurm_options;
-  slurm_command
-      ->add_option("--on-limit", slurm_options.on_limit,
-                   "at the time limit and when preempted: requeue, resubmit or exit")
-      ->check(CLI::IsMember({"requeue", "resubmit", "exit"}));
-  slurm_command->add_option("--requeue-within", slurm_options.requeue_within,
-                            "how long to ask a Slurm that does not answer, with a unit");
+  add_slurm_options(*slurm_command, slurm_options);
   CLI::App* submit_command = cli.add_subcommand(
       "submit",
       "write the batch script of a run and hand it to sbatch: submit [OPTIONS] -- [SBATCH OPTIONS]");
   JobOptions submit_job_options(*submit_command);
+  add_slurm_options(*submit_command, submit_options.how);
   bool print = false;  // for --help: it has been taken out of the arguments
   submit_command->add_flag("--print", print, "show the batch script, and submit nothing");
 

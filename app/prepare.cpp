@@ -194,16 +194,18 @@ void warn_of_environment(const Job& job) {
     std::fprintf(stderr, "rekindle: %s\n", line.c_str());
 }
 
-Result<InitialState> prepare_run(LocalOptions& options, bool begins_now) {
+enum class Begins { kNow, kLater, kNever };  // the last only looks
+
+Result<InitialState> prepare_run(LocalOptions& options, Begins begins) {
   const run::Layout layout(options.run_dir);
   REKINDLE_TRY(const int channels, complete_from_data(options.job));
   REKINDLE_CHECK(measure_state(options, channels));
   REKINDLE_TRY(const bool has_its_own, has_initial_state(options, layout));
   if (has_its_own) options.init.clear();
   REKINDLE_TRY(InitialState initial, read_initial_state(options, channels));
-  REKINDLE_CHECK(check_directory(layout));
-  if (begins_now) REKINDLE_CHECK(check_holder(layout));
-  if (begins_now) {
+  REKINDLE_CHECK(begins == Begins::kNever ? run::check_private(layout) : check_directory(layout));
+  if (begins == Begins::kNow) REKINDLE_CHECK(check_holder(layout));
+  if (begins == Begins::kNow) {
     // One that comes from now on is for this attempt.
     options.old_stop = read_text(layout.stop_request()).value_or("");
     await_newest(layout);
@@ -216,16 +218,17 @@ Result<InitialState> prepare_run(LocalOptions& options, bool begins_now) {
   else if (!options.init.empty())
     std::printf("starts from %s: %zu of its %zu tensors\n", options.init.c_str(), initial.chosen.size(),
                 initial.tensors.state.size());
-  if (begins_now) warn_of_environment(options.job);
+  if (begins == Begins::kNow) warn_of_environment(options.job);
   return initial;
 }
 
 }  // namespace
 
-Result<InitialState> prepare(LocalOptions& options) { return prepare_run(options, true); }
+Result<InitialState> prepare(LocalOptions& options) { return prepare_run(options, Begins::kNow); }
 
-Status check_for_later(LocalOptions& options) {
-  REKINDLE_TRY(const InitialState initial, prepare_run(options, false));
+Status check_for_later(LocalOptions& options, bool looks_only) {
+  REKINDLE_TRY(const InitialState initial,
+               prepare_run(options, looks_only ? Begins::kNever : Begins::kLater));
   return {};
 }
 

@@ -14,8 +14,8 @@ namespace rekindle::app {
 // ExitCode::kConfig).
 Result<InitialState> prepare(LocalOptions& options);
 
-// The same for a job that will begin later, whoever has the run now.
-Status check_for_later(LocalOptions& options);
+// The same for a job that will begin later, whoever has the run now. `looks_only`: makes and writes nothing.
+Status check_for_later(LocalOptions& options, bool looks_only);
 
 // The line that says that a run is complete, or "" when there is work left.
 std::string completed_line(const LocalOptions& options);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -52,6 +53,14 @@ void keep_script(const LocalOptions& options, const std::optional<std::string>& 
   if (!kept) say(str("warning: --on-limit resubmit will fail: ", kept.error().line()));
 }
 
+// The directory, or the nearest one above it that exists: before a run's first attempt there is none.
+std::filesystem::path existing(std::filesystem::path directory) {
+  std::error_code code;
+  while (directory.has_relative_path() && !std::filesystem::is_directory(directory, code))
+    directory = directory.parent_path();
+  return directory;
+}
+
 // Bytes a second that become durable in `directory`; 0 if that cannot be found out.
 double write_speed(const std::filesystem::path& directory) {
   constexpr std::size_t kBytes = std::size_t{64} << 20;
@@ -69,16 +78,30 @@ double write_speed(const std::filesystem::path& directory) {
 }  // namespace
 
 std::uint64_t signal_lead_of(const LocalOptions& options) {
-  return slurm::signal_lead(options.state_bytes, write_speed(options.run_dir));
+  return slurm::signal_lead(options.state_bytes, write_speed(existing(options.run_dir)));
+}
+
+void add_slurm_options(CLI::App& command, SlurmOptions& options) {
+  command
+      .add_option("--on-limit", options.on_limit,
+                  "at the time limit and when preempted: requeue, resubmit or exit")
+      ->check(CLI::IsMember({"requeue", "resubmit", "exit"}));
+  command.add_option("--requeue-within", options.requeue_within,
+                     "how long to ask a Slurm that does not answer, with a unit");
+}
+
+Result<OnLimit> check_slurm_options(const SlurmOptions& how) {
+  REKINDLE_CHECK(parse_duration(how.requeue_within));
+  return how.on_limit == "exit"       ? OnLimit::kExit
+         : how.on_limit == "resubmit" ? OnLimit::kResubmit
+                                      : OnLimit::kRequeue;
 }
 
 Result<SlurmJob> this_job(const SlurmOptions& how) {
   SlurmJob job;
   REKINDLE_TRY(job.environment, slurm::read_environment());
   REKINDLE_TRY(job.requeue_within, parse_duration(how.requeue_within));
-  job.on_limit = how.on_limit == "exit"       ? OnLimit::kExit
-                 : how.on_limit == "resubmit" ? OnLimit::kResubmit
-                                              : OnLimit::kRequeue;
+  REKINDLE_TRY(job.on_limit, check_slurm_options(how));
   // Asking again for --requeue-within would not bring them.
   REKINDLE_CHECK(slurm::check_programs(slurm::programs_of_a_job(job.on_limit == OnLimit::kResubmit)));
   return job;

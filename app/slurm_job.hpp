@@ -10,6 +10,10 @@
 #include "base/text.hpp"
 #include "slurm/environment.hpp"
 
+namespace CLI {
+class App;
+}
+
 namespace rekindle::app {
 
 // A controller that is just being started again must not cost a run of weeks.
@@ -32,6 +36,9 @@ struct SlurmOptions {
   std::string requeue_within = "5min";
 };
 
+// --on-limit and --requeue-within, of rekindle slurm and of rekindle submit.
+void add_slurm_options(CLI::App& command, SlurmOptions& options);
+
 // What the job's nodes add to `options`: trainers a worker, gather time, where to listen.
 struct SlurmJob {
   slurm::Environment environment;
@@ -42,6 +49,9 @@ struct SlurmJob {
   OnLimit on_limit = OnLimit::kRequeue;
   std::chrono::milliseconds requeue_within{0};
 };
+// An error of the command line, said before there is a job.
+Result<OnLimit> check_slurm_options(const SlurmOptions& how);
+
 // As the environment and the command line have it; an error is the user's to mend.
 Result<SlurmJob> this_job(const SlurmOptions& how);
 // As Slurm has it; with that, the options are complete.

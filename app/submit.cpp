@@ -7,13 +7,15 @@
 #include "app/prepare.hpp"
 #include "app/report.hpp"
 #include "app/slurm_job.hpp"
+#include "app/submit_checks.hpp"
 #include "base/files.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "run/layout.hpp"
 #include "slurm/commands.hpp"
 #include "slurm/environment.hpp"
-#include "slurm/preflight.hpp"
+#include "slurm/programs.hpp"
+#include "slurm/sbatch_options.hpp"
 #include "slurm/script.hpp"
 
 namespace rekindle::app {
@@ -39,11 +41,12 @@ std::string without_job(const std::string& argument) {
   return slurm::expand_pattern(argument, none);
 }
 
-Result<int> submit_run(LocalOptions& options, const SubmitOptions& submit) {
+// Where the run is, and what its job is to do. Makes what the job needs unless it is only shown.
+Result<slurm::JobScript> script_of(LocalOptions& options, const SubmitOptions& submit, bool& many) {
   slurm::JobScript script;
   const fs::path pattern =
       submit.run_dir.empty() ? options.run_dir : fs::absolute(submit.run_dir).lexically_normal();
-  const bool many = slurm::without_patterns(pattern) != pattern;
+  many = slurm::without_patterns(pattern) != pattern;
   // Of a run directory that each job of an array has for itself: the one above.
   const fs::path home = many ? slurm::without_patterns(pattern) : pattern;
   options.run_dir = home;
@@ -52,48 +55,49 @@ Result<int> submit_run(LocalOptions& options, const SubmitOptions& submit) {
   script.options = submit.sbatch_arguments;
   fs::path program = own_executable();
   if (many) {
-    REKINDLE_CHECK(make_directories(home));
     script.output = home / "slurm-%A_%a.out";
   } else {
-    REKINDLE_CHECK(check_for_later(options));
+    REKINDLE_CHECK(check_for_later(options, submit.print));
     if (!submit.print) {
       REKINDLE_TRY(const fs::path kept, keep_program(run::Layout(pattern)));
       program = kept / "rekindle";
     }
     script.lead_seconds = signal_lead_of(options);
     script.output = run::Layout(pattern).logs() / "slurm-%j.out";
-    REKINDLE_CHECK(make_directories(script.output.parent_path()));
   }
+  if (!submit.print) REKINDLE_CHECK(make_directories(script.output.parent_path()));
   script.command = {program, "slurm"};
   script.command.insert(script.command.end(), submit.job_arguments.begin(), submit.job_arguments.end());
+  return script;
+}
+
+Result<int> submit_run(LocalOptions& options, const SubmitOptions& submit) {
+  REKINDLE_TRY(const OnLimit on_limit, check_slurm_options(submit.how));
+  if (!submit.print) REKINDLE_CHECK(slurm::check_programs(slurm::programs_of_submit()));
+  bool many = false;
+  REKINDLE_TRY(const slurm::JobScript script, script_of(options, submit, many));
+  if (!submit.guessed.empty()) {
+    std::string words;
+    for (const std::string& word : submit.guessed) words += " " + slurm::quoted(word);
+    // Not on stdout, which is the script's with --print.
+    std::fprintf(stderr, "rekindle: these options go to sbatch; write them behind --:%s\n", words.c_str());
+  }
   const std::string text = to_text(script);
   if (submit.print) {
     std::fputs(text.c_str(), stdout);
     return 0;
   }
-
-  slurm::Preflight known;
-  REKINDLE_TRY(known.config, slurm::show_config());
-  known.script = text;
-  known.lead_seconds = script.lead_seconds;
-  slurm::JobFacts job;
-  job.may_requeue = !slurm::parse_script(text).no_requeue;
-  known.job = job;
-  known.trainers_per_node = options.job.trainers_per_worker;
-  known.threads = options.job.threads;
-  const auto is_array = [](const std::string& word) { return word.starts_with("--array") || word == "-a"; };
-  if (!many && std::any_of(script.options.begin(), script.options.end(), is_array))
-    std::printf("warning: the tasks of an array cannot share a run directory: put %%a into --run-dir\n");
-  for (const std::string& line : slurm::preflight(known)) std::printf("warning: %s\n", line.c_str());
+  REKINDLE_TRY(const auto warnings, warnings_before(options, on_limit, script, many));
+  for (const std::string& line : warnings) say("warning: " + line);
   REKINDLE_CHECK(make_output_folders(submit.sbatch_arguments));
-  const fs::path path = home / "job.sh";
+  const fs::path path = options.run_dir / "job.sh";
   REKINDLE_CHECK(replace_file(path, text, 0700));
   const auto submitted = slurm::submit({path});
   if (!submitted) return fail(ExitCode::kConfig, "sbatch refuses the job: " + submitted.error().what);
-  const std::string& id = *submitted;
-  std::string output = script.output;
-  if (const std::size_t at = output.find("%j"); at != std::string::npos) output.replace(at, 2, id);
-  std::printf("job %s: %s\n", id.c_str(), output.c_str());
+  const auto facts = slurm::show_job(*submitted);
+  say(str("job ", *submitted, ": ", output_of(*submitted, script, facts)));
+  if (const std::string line = facts ? warning_after(*submitted, *facts) : ""; !line.empty())
+    say("warning: " + line);
   return 0;
 }
 
@@ -107,6 +111,9 @@ SubmitOptions take_submit_options(std::vector<std::string>& arguments) {
     arguments.erase(dashes, arguments.end());
   }
   submit.print = std::erase(arguments, "--print") > 0;
+  submit.guessed = slurm::take_sbatch_options(arguments);
+  submit.sbatch_arguments.insert(submit.sbatch_arguments.begin(), submit.guessed.begin(),
+                                 submit.guessed.end());
   submit.job_arguments.assign(arguments.begin() + 2, arguments.end());
   submit.run_dir = slurm::option_value(submit.job_arguments, "--run-dir").value_or("");
   for (std::string& argument : arguments) argument = without_job(argument);

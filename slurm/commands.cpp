@@ -70,14 +70,16 @@ Result<JobFacts> parse_job(const std::string& text) {
   std::map<std::string, std::string> words;
   const std::size_t behind = text.find(kBehindName);
   std::istringstream in(behind == std::string::npos ? "" : text.substr(behind + 1));
+  std::string output;  // It may have spaces.
   for (std::string line; std::getline(in, line);) {
     const std::size_t begin = line.find_first_not_of(' ');
     if (begin == std::string::npos) break;  // the next job of an array
     const std::string key = line.substr(begin, line.find('=') - begin);
     for (const char* known : {"JobState", "Requeue", "StartTime", "NodeList", "BatchHost",
-                              "PreemptEligibleTime", "NumNodes", "Socks/Node"}) {
+                              "PreemptEligibleTime", "NumNodes", "Socks/Node", "Partition"}) {
       if (key == known) words.merge(words_of(line));
     }
+    if (key == "StdOut") output = line.substr(line.find('=') + 1);
   }
   const auto restarts = leading_number(words["Restarts"]);
   if (words["JobState"].empty() || !restarts)
@@ -97,6 +99,8 @@ Result<JobFacts> parse_job(const std::string& text) {
   facts.end = parse_time(words["EndTime"]);
   facts.node_list = words["NodeList"];
   facts.batch_host = words["BatchHost"];
+  facts.partition = words["Partition"];
+  facts.output = output;
   // ExitCode=STATUS:SIGNAL
   const std::string exit_code = words["ExitCode"];
   const std::size_t colon = exit_code.find(':');
@@ -232,6 +236,45 @@ Result<std::string> successor_of(const std::string& id, const std::string& name)
   argv.insert(argv.end(), {"squeue", "--all", "--me", "--noheader", "--format=%i %E %j"});
   REKINDLE_TRY(const std::string text, ask(argv));
   return parse_successor(text, id, name);
+}
+
+std::vector<QueuedJob> parse_queue(const std::string& text) {
+  std::vector<QueuedJob> jobs;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t first = line.find(' '), second = line.find(' ', first + 1);
+    if (second == std::string::npos || !leading_number(line)) continue;
+    jobs.push_back(
+        {line.substr(0, first), line.substr(first + 1, second - first - 1), line.substr(second + 1)});
+  }
+  return jobs;
+}
+
+Result<std::vector<QueuedJob>> own_jobs() {
+  std::vector<std::string> argv = env_without("SQUEUE_");
+  argv.insert(argv.end(), {"squeue", "--all", "--me", "--noheader", "--format=%A %T %o"});
+  REKINDLE_TRY(const std::string text, ask(argv));
+  return parse_queue(text);
+}
+
+Result<std::string> limits_of_partition(const std::string& name) {
+  REKINDLE_TRY(const std::string text, ask({"scontrol", "show", "partition", name}));
+  auto words = words_of(text);
+  std::string limits;
+  for (const char* key : {"MaxTime", "MaxNodes", "TotalNodes"}) {
+    if (!words[key].empty()) limits += str(limits.empty() ? "" : ", ", key, "=", words[key]);
+  }
+  return limits;
+}
+
+std::string never_starts(const JobFacts& facts) {
+  if (facts.state != "PENDING") return "";
+  for (const char* reason : {"PartitionConfig", "PartitionTimeLimit", "PartitionNodeLimit", "BadConstraints",
+                             "DependencyNeverSatisfied"}) {
+    if (facts.reason == reason) return facts.reason;
+  }
+  // Limits of one job alone: no other job's end changes them.
+  return facts.reason.ends_with("PerJobLimit") || facts.reason.ends_with("PerJob") ? facts.reason : "";
 }
 
 Result<std::string> submit_successor(const Successor& successor) {

@@ -27,6 +27,8 @@ struct JobFacts {
   std::optional<SystemTime> end;
   std::string node_list;   // compressed
   std::string batch_host;  // the node of the batch script, also when the job has lost it
+  std::string partition;   // or several, separated by commas, before the job has started
+  std::string output;      // StdOut, in which Slurm fills in some of the patterns
   int batch_signal = 0;    // The signal that ended the batch script's process; 0: none, or it still runs.
 };
 
@@ -62,6 +64,20 @@ Result<std::string> submit(const std::vector<std::string>& arguments);
 // A job of this user with that name that waits for job `id` to end; "" if there is none.
 std::string parse_successor(const std::string& text, const std::string& id, const std::string& name);
 Result<std::string> successor_of(const std::string& id, const std::string& name);
+
+// Jobs of this user that wait, run or end.
+struct QueuedJob {
+  std::string id, state, script;
+};
+std::vector<QueuedJob> parse_queue(const std::string& text);
+Result<std::vector<QueuedJob>> own_jobs();
+
+// What a partition allows: MaxTime, MaxNodes, TotalNodes. Source: scontrol(1), show partition.
+Result<std::string> limits_of_partition(const std::string& name);
+
+// Why the job will never start as it is: Slurm's reason; "" if it may start. Source: squeue(1), JOB REASON
+// CODES.
+std::string never_starts(const JobFacts& facts);
 
 // A job's script, submitted once more for the time after it. Nothing of its environment is handed on.
 struct Successor {

@@ -1,0 +1,138 @@
+#include "app/submit_checks.hpp"
+
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/text.hpp"
+#include "run/layout.hpp"
+#include "run/records.hpp"
+#include "run/terms.hpp"
+#include "slurm/output.hpp"
+#include "slurm/preflight.hpp"
+#include "slurm/sbatch_options.hpp"
+
+namespace rekindle::app {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+#ifdef REKINDLE_CUDA
+constexpr bool kCudaBuild = true;
+#else
+constexpr bool kCudaBuild = false;
+#endif
+
+std::string user_name() {
+  const passwd* entry = ::getpwuid(::getuid());
+  return entry != nullptr ? entry->pw_name : str(::getuid());
+}
+
+// The value of an option by any of its names; of several the last one counts.
+std::string last_value(const std::vector<std::string>& options, const std::string& name, char letter) {
+  for (std::size_t i = options.size(); i-- > 0;) {
+    const std::string& word = options[i];
+    const std::string letter_word{'-', letter};
+    if (word.starts_with(name + "=")) return word.substr(name.size() + 1);
+    if (word.starts_with(letter_word) && word.size() > 2) return word.substr(2);
+    if ((word == name || word == letter_word) && i + 1 < options.size()) return options[i + 1];
+  }
+  return "";
+}
+
+// Who has this run: a job of this user that is not over, by the run's records or by its script; or a run
+// outside of Slurm. "" if nobody does.
+Result<std::string> who_has(const fs::path& run_dir, std::string& id) {
+  const run::Layout layout(run_dir);
+  REKINDLE_TRY(const auto holder, run::newest_term(layout));
+  std::string follower;
+  if (const auto intents = run::read_lines(layout.requeue()); !intents.empty())
+    follower = intents.back().value("successor", "");
+  REKINDLE_TRY(const auto jobs, slurm::own_jobs());
+  for (const slurm::QueuedJob& job : jobs) {
+    const bool holds = holder && job.id == holder->slurm_job;
+    if (!holds && job.id != follower && job.script != run_dir / "job.sh") continue;
+    id = job.id;
+    return str("Slurm job ", job.id, " (", job.state, ")");
+  }
+  if (!holder || !holder->slurm_job.empty() || run::provably_gone(*holder)) return "";
+  return str("a live run on host ", holder->host, " (pid ", holder->pid, ", since ", holder->since, ")");
+}
+
+Status check_holder(const fs::path& run_dir, const std::vector<std::string>& sbatch_options,
+                    std::vector<std::string>& lines) {
+  std::string id;
+  REKINDLE_TRY(const std::string who, who_has(run_dir, id));
+  const bool waits =
+      !id.empty() && last_value(sbatch_options, "--dependency", 'd').find(id) != std::string::npos;
+  if (who.empty() || waits) return {};
+  const std::string instead =
+      id.empty() ? "" : str(", or let this job wait for it with -- --dependency=afterany:", id);
+  lines.push_back(
+      str(who,
+          " has this run already: a job that starts while that one runs ends with exit code 78; end one of "
+          "the two",
+          instead));
+  return {};
+}
+
+}  // namespace
+
+bool is_array(const std::vector<std::string>& sbatch_options) {
+  return std::any_of(sbatch_options.begin(), sbatch_options.end(), [](const std::string& word) {
+    return word.starts_with("--array") || word.starts_with("-a");
+  });
+}
+
+Result<std::vector<std::string>> warnings_before(const LocalOptions& options, OnLimit on_limit,
+                                                 const slurm::JobScript& script, bool array) {
+  slurm::Preflight known;
+  REKINDLE_TRY(known.config, slurm::show_config());
+  known.script = to_text(script);
+  known.lead_seconds = script.lead_seconds;
+  slurm::JobFacts job;
+  job.may_requeue = on_limit != OnLimit::kRequeue || !slurm::parse_script(*known.script).no_requeue;
+  known.job = job;
+  known.trainers_per_node = options.job.trainers_per_worker;
+  known.threads = options.job.threads;
+  std::vector<std::string> lines = slurm::preflight(known);
+  if (!array) {
+    if (is_array(script.options))
+      lines.push_back("the tasks of an array cannot share a run directory: put %a into --run-dir");
+    REKINDLE_CHECK(check_holder(options.run_dir, script.options, lines));
+  }
+  if (!kCudaBuild && slurm::asks_for_gpus(script.options))
+    lines.push_back(
+        "the job asks for GPUs, and this build has no CUDA, so it trains on CPUs: build the preset "
+        "'cuda', or do not ask for GPUs");
+  return lines;
+}
+
+std::string warning_after(const std::string& id, const slurm::JobFacts& facts) {
+  const std::string reason = slurm::never_starts(facts);
+  if (reason.empty()) return "";
+  const auto limits = slurm::limits_of_partition(facts.partition);
+  const std::string partition =
+      limits && !limits->empty() ? str("; partition ", facts.partition, " has ", *limits) : "";
+  return str("job ", id, " will never start as it is (Slurm's reason: ", reason, partition, "): scancel ", id,
+             ", and submit it with other options behind --");
+}
+
+std::string output_of(const std::string& id, const slurm::JobScript& script,
+                      const Result<slurm::JobFacts>& facts) {
+  const bool array = is_array(script.options);
+  // Slurm knows of SBATCH_OUTPUT and the like; but of an array it names a task that there is not.
+  if (facts && !facts->output.empty() && !array)
+    return slurm::expand_output(facts->output, {id, script.name, user_name(), false});
+  const std::string own = last_value(script.options, "--output", 'o');
+  const std::string directory = last_value(script.options, "--chdir", 'D');
+  const std::string name = last_value(script.options, "--job-name", 'J');
+  const fs::path output = own.empty() ? script.output : fs::current_path() / directory / own;
+  return slurm::expand_output(output.lexically_normal(),
+                              {id, name.empty() ? script.name : name, user_name(), array});
+}
+
+}  // namespace rekindle::app

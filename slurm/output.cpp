@@ -1,0 +1,67 @@
+#include "slurm/output.hpp"
+
+#include <cctype>
+#include <cstdlib>
+#include <optional>
+
+namespace rekindle::slurm {
+namespace {
+
+// %a of a job that is no array (NO_VAL of slurm.h).
+constexpr const char* kNoTask = "4294967294";
+
+std::optional<std::string> value_of(char pattern, const SubmittedJob& job) {
+  switch (pattern) {
+    case 'A':
+      return job.id;
+    case 'j':
+    case 'J':
+      return job.array ? std::nullopt : std::optional(job.id);
+    case 'a':
+      return job.array ? std::nullopt : std::optional<std::string>(kNoTask);
+    case 'x':
+      return job.name;
+    case 'u':
+      return job.user;
+    case 's':
+      return "batch";
+    case 't':
+    case 'n':
+      return "0";
+    case '%':
+      return "%";
+    default:
+      return std::nullopt;
+  }
+}
+
+bool is_number(const std::string& text) { return text.find_first_not_of("0123456789") == std::string::npos; }
+
+}  // namespace
+
+std::string expand_output(const std::string& pattern, const SubmittedJob& job) {
+  if (pattern.find('\\') != std::string::npos) return pattern;  // which switches the patterns off
+  constexpr std::size_t kWidest = 10;
+  std::string out;
+  for (std::size_t i = 0; i < pattern.size();) {
+    std::size_t letter = i + 1;
+    while (pattern[i] == '%' && letter < pattern.size() &&
+           std::isdigit(static_cast<unsigned char>(pattern[letter])) != 0)
+      ++letter;
+    const auto value =
+        pattern[i] == '%' && letter < pattern.size() ? value_of(pattern[letter], job) : std::nullopt;
+    if (!value) {
+      out += pattern[i++];
+      continue;
+    }
+    // %5j: with zeros to that width.
+    const std::size_t width = std::strtoul(pattern.substr(i + 1, letter - i - 1).c_str(), nullptr, 10);
+    const std::size_t padded = width < kWidest ? width : kWidest;
+    if (is_number(*value) && value->size() < padded) out += std::string(padded - value->size(), '0');
+    out += *value;
+    i = letter + 1;
+  }
+  return out;
+}
+
+}  // namespace rekindle::slurm

@@ -1,0 +1,96 @@
+// What rekindle submit decides without Slurm.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "slurm/commands.hpp"
+#include "slurm/output.hpp"
+#include "slurm/sbatch_options.hpp"
+
+namespace rekindle::slurm {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// ---- a forgotten -- ----
+
+TEST(SbatchOptions, AreTakenWithTheirValues) {
+  std::vector<std::string> words{"rekindle",    "submit",  "--run-dir", "r",    "--nodes=4",
+                                 "--time",      "1:00:00", "-p",        "long", "-N2",
+                                 "--exclusive", "--steps", "5",         "-H"};
+  EXPECT_THAT(take_sbatch_options(words),
+              ElementsAre("--nodes=4", "--time", "1:00:00", "-p", "long", "-N2", "--exclusive", "-H"));
+  EXPECT_THAT(words, ElementsAre("rekindle", "submit", "--run-dir", "r", "--steps", "5"));
+}
+
+TEST(SbatchOptions, OthersStay) {
+  const std::vector<std::string> all{"--node=4",       "--nodess", "-4",          "-",        "--",
+                                     "--bacth-size=5", "--help",   "--test-only", "--wrap=x", "nodes"};
+  std::vector<std::string> words = all;
+  EXPECT_THAT(take_sbatch_options(words), IsEmpty());
+  EXPECT_EQ(words, all);
+  std::vector<std::string> last{"--time"};  // sbatch says what is missing
+  EXPECT_THAT(take_sbatch_options(last), ElementsAre("--time"));
+}
+
+TEST(SbatchOptions, GpusAreSeenHoweverTheyAreAskedFor) {
+  for (const std::vector<std::string>& options : {std::vector<std::string>{"--gpus=4"},
+                                                  {"--gpus", "1"},
+                                                  {"-G4"},
+                                                  {"--gpus-per-task=1"},
+                                                  {"--gres=gpu:2"},
+                                                  {"--gres", "gpu:a100:2"},
+                                                  {"--tres-per-task=gres/gpu:1"}})
+    EXPECT_TRUE(asks_for_gpus(options)) << options[0];
+  EXPECT_FALSE(asks_for_gpus({"--gres=nvme:1", "--partition=gpu", "--nodes=2"}));
+}
+
+// ---- where the output is ----
+
+TEST(SlurmOutput, PatternsThatAreKnownAreFilledIn) {
+  const SubmittedJob job{"16", "a b", "me", false};
+  EXPECT_EQ(expand_output("/o/%j-%x-%5j-%N-%u-%A-%a-%J-%s-%t-%n-%%j.out", job),
+            "/o/16-a b-00016-%N-me-16-4294967294-16-batch-0-0-%j.out");
+  EXPECT_EQ(expand_output("/o/%5N%", job), "/o/%5N%");
+  EXPECT_EQ(expand_output("/o/\\%j", job), "/o/\\%j");
+  const SubmittedJob array{"16", "run", "me", true};
+  EXPECT_EQ(expand_output("/o/%A_%a-%j-%J-%5A.out", array), "/o/16_%a-%j-%J-00016.out");
+}
+
+TEST(SlurmOutput, SlurmsOwnPathIsRead) {
+  const auto facts = parse_job(
+      "JobId=4 JobName=a\n   UserId=root(0)\n   JobState=PENDING Reason=PartitionConfig Dependency=(null)\n"
+      "   Requeue=1 Restarts=0 ExitCode=0:0\n   Partition=short AllocNode:Sid=a:1\n   Command=/x\n"
+      "   StdOut=/a b/o-4.out\n   Power=\n");
+  ASSERT_TRUE(facts);
+  EXPECT_EQ(facts->output, "/a b/o-4.out");
+  EXPECT_EQ(facts->partition, "short");
+}
+
+// ---- jobs that wait ----
+
+TEST(SlurmQueue, JobsAndTheirScripts) {
+  const auto jobs = parse_queue("12 RUNNING /a b/job.sh\nrubbish\n13 PENDING (null)\n");
+  ASSERT_EQ(jobs.size(), 2U);
+  EXPECT_EQ(jobs[0].id + jobs[0].state + jobs[0].script, "12RUNNING/a b/job.sh");
+  EXPECT_EQ(jobs[1].id, "13");
+}
+
+TEST(SlurmQueue, ReasonsThatNeverPass) {
+  const auto waits = [](const std::string& state, const std::string& reason) {
+    JobFacts facts;
+    facts.state = state;
+    facts.reason = reason;
+    return never_starts(facts);
+  };
+  for (const char* reason :
+       {"PartitionConfig", "PartitionTimeLimit", "PartitionNodeLimit", "QOSMaxWallDurationPerJobLimit"})
+    EXPECT_EQ(waits("PENDING", reason), reason);
+  for (const char* reason : {"None", "Priority", "Resources", "JobHeldUser", "Dependency", "PartitionDown",
+                             "QOSMaxCpuPerUserLimit"})
+    EXPECT_EQ(waits("PENDING", reason), "") << reason;
+  EXPECT_EQ(waits("RUNNING", "PartitionConfig"), "");
+}
+
+}  // namespace
+}  // namespace rekindle::slurm
