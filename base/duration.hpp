@@ -1,4 +1,4 @@
-// Durations on the command line need a unit: "500ms", "30s", "10min", "2h", "1d".
+// Durations on the command line need a unit: "500ms", "30s", "10min" or "10m", "2h", "1d", "1h30m".
 #pragma once
 
 #include <chrono>
@@ -10,6 +10,6 @@
 namespace rekindle {
 
 Result<std::chrono::milliseconds> parse_duration(std::string_view text);
-std::string format_duration(std::chrono::milliseconds duration);  // "45s", "12min 5s", "3h 20min", "2d 4h"
+std::string format_duration(std::chrono::milliseconds duration);  // "45s", "12min 5s", "3h", "2d 4h"
 
 }  // namespace rekindle

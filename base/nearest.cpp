@@ -27,12 +27,20 @@ std::string nearest_name(std::string_view word, std::span<const std::string> nam
   std::string best;
   std::size_t least = ~std::size_t{0};
   for (const std::string& name : names) {
-    if (const std::size_t d = distance(word, name); d < least) {
+    const std::size_t d = distance(word, name);
+    if (d < least && d <= std::max(word.size(), name.size()) / 3) {
       least = d;
       best = name;
     }
   }
   return best;
+}
+
+std::string did_you_mean(std::string_view word, std::span<const std::string> names) {
+  if (const std::string near = nearest_name(word, names); !near.empty()) return "did you mean " + near + "?";
+  std::string all;
+  for (const std::string& name : names) all += (all.empty() ? "there is: " : ", ") + name;
+  return all;
 }
 
 }  // namespace rekindle

@@ -7,7 +7,11 @@
 
 namespace rekindle {
 
-// By edit distance (insert, delete, replace, swap of neighbours); empty if `names` is.
+// By edit distance (insert, delete, replace, swap of neighbours). Empty if even the nearest one differs in
+// more than a third of its letters: a wild guess helps nobody.
 std::string nearest_name(std::string_view word, std::span<const std::string> names);
+
+// "did you mean vgg11?", or where no name is near "there is: vgg11, mnist-cnn".
+std::string did_you_mean(std::string_view word, std::span<const std::string> names);
 
 }  // namespace rekindle

@@ -33,7 +33,7 @@ Status check_kind(const std::string& kind) {
     if (kind == known) return {};
   }
   return fail(ExitCode::kUsage, str("unknown kind of data set '", kind, "'"),
-              str("did you mean '", nearest_name(kind, kinds), "'? There are cifar10 and mnist"));
+              did_you_mean(kind, kinds));
 }
 
 Result<std::vector<std::uint8_t>> read_data_file(const fs::path& path) {

@@ -16,7 +16,7 @@ Status check_name(const std::string& what, const std::string& name, std::span<co
   for (const std::string& each : known)
     if (each == name) return {};
   return fail(ExitCode::kConfig, str("unknown ", what, " '", name, "'"),
-              str("did you mean '", nearest_name(name, known), "'?"));
+              did_you_mean(name, known));
 }
 
 // VGG configuration "A" (Simonyan and Zisserman 2015); 0 is a max-pool. Indices are torchvision's, which

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/background.hpp"
+#include "base/bytes.hpp"
 #include "base/duration.hpp"
 #include "base/files.hpp"
 #include "base/hash.hpp"
@@ -31,12 +32,22 @@ TEST(Duration, NeedsAUnit) {
   EXPECT_EQ(parse_duration("10min")->count(), 600000);
   EXPECT_EQ(parse_duration("500ms")->count(), 500);
   EXPECT_EQ(parse_duration("1.5h")->count(), 5400000);
-  for (const char* wrong : {"10", "", "min", "-3s", "10 min", "3sec", "nan", "1e300d"}) {
+  EXPECT_EQ(parse_duration("10m")->count(), 600000);
+  EXPECT_EQ(parse_duration("3sec")->count(), 3000);
+  EXPECT_EQ(parse_duration("1h30m")->count(), 5400000);
+  EXPECT_EQ(parse_duration("1d 2h 3min 4s 5ms")->count(), 93784005);
+  EXPECT_EQ(parse_duration("10 min")->count(), 600000);
+  EXPECT_EQ(parse_duration("0s")->count(), 0);
+  EXPECT_EQ(parse_duration("10").error().line(), "'10' has no unit: write 10s, 10min or 10h");
+  for (const char* wrong : {"10", "", "min", "-3s", "nan", "1e300d", "1h30", "30m1h", "1m2m", "1e3s", "1h-5m",
+                            "inf s", "99999999999999h"}) {
     auto parsed = parse_duration(wrong);
     ASSERT_FALSE(parsed) << wrong;
     EXPECT_EQ(parsed.error().code, ExitCode::kUsage);
   }
   EXPECT_EQ(format_duration(std::chrono::milliseconds(3725000)), "1h 2min");
+  EXPECT_EQ(format_duration(std::chrono::minutes(10)), "10min");
+  EXPECT_EQ(format_duration(std::chrono::hours(48)), "2d");
 }
 
 TEST(Hash, IsXxh3) {
@@ -129,6 +140,26 @@ TEST(Nearest, FindsTheTypo) {
   const std::vector<std::string> names{"batch-size", "micro-batches", "steps"};
   EXPECT_EQ(nearest_name("bacth-size", names), "batch-size");
   EXPECT_EQ(nearest_name("micro-batchs", names), "micro-batches");
+  EXPECT_EQ(did_you_mean("step", names), "did you mean steps?");
+}
+
+TEST(Nearest, GuessesNothingThatIsNotNear) {
+  const std::vector<std::string> names{"lost-after", "lr", "local"};
+  EXPECT_EQ(nearest_name("log-interval", names), "");
+  EXPECT_EQ(nearest_name("xy", names), "");
+  EXPECT_EQ(did_you_mean("resume", names), "there is: lost-after, lr, local");
+}
+
+TEST(Bytes, InUnitsThatFit) {
+  EXPECT_EQ(format_bytes(0), "0 bytes");
+  EXPECT_EQ(format_bytes(1), "1 byte");
+  EXPECT_EQ(format_bytes(999), "999 bytes");
+  EXPECT_EQ(format_bytes(4'799'528), "4.8 MB");
+  EXPECT_EQ(format_bytes(17'300'000), "17.3 MB");
+  EXPECT_EQ(format_bytes(531'200'000), "531 MB");
+  EXPECT_EQ(format_bytes(999'999'999), "1.00 GB");
+  EXPECT_EQ(format_bytes(1'062'000'000), "1.06 GB");
+  EXPECT_EQ(format_bytes(~std::uint64_t{0}), "18.4 EB");
 }
 
 TEST(Background, DoesEverythingInOrderAndFlushWaitsForIt) {

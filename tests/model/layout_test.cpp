@@ -79,7 +79,7 @@ TEST(CheckConfig, ImpossibleConfigurationsAreRefusedWithAHint) {
     EXPECT_EQ(status.error().code, ExitCode::kConfig);
     EXPECT_FALSE(status.error().hint.empty()) << status.error().what;
   }
-  EXPECT_EQ(check_config({.model = "vgg12"}).error().line(), "unknown model 'vgg12': did you mean 'vgg11'?");
+  EXPECT_EQ(check_config({.model = "vgg12"}).error().line(), "unknown model 'vgg12': did you mean vgg11?");
 }
 
 }  // namespace
