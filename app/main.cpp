@@ -13,16 +13,20 @@
 #include "app/kept_program.hpp"
 #include "app/options.hpp"
 #include "app/prepare.hpp"
+#include "app/ranges.hpp"
 #include "app/report.hpp"
+#include "app/run_config.hpp"
 #include "app/signals.hpp"
 #include "app/slurm_job.hpp"
 #include "app/slurm_site.hpp"
 #include "app/slurm_successor.hpp"
+#include "app/spellings.hpp"
 #include "app/submit.hpp"
 #include "app/supervisor.hpp"
 #include "app/tools.hpp"
 #include "base/duration.hpp"
 #include "base/log.hpp"
+#include "base/nearest.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "data/dataset.hpp"
@@ -105,9 +109,26 @@ int submit(JobOptions& job_options, SubmitOptions& submit_options) {
   return run_submit(*options, submit_options);
 }
 
+// What is wrong with a command line that CLI11 cannot parse.
+Error wrong_command_line(const CLI::App& cli, const std::string& command, const CLI::ParseError& error) {
+  std::vector<std::string> commands;
+  for (const CLI::App* each : cli.get_subcommands(nullptr)) commands.push_back(each->get_name());
+  const auto chosen = cli.get_subcommands();
+  if (chosen.empty() && command.empty()) return {ExitCode::kUsage, "no command", "see rekindle --help"};
+  if (chosen.empty() && !command.starts_with("-"))
+    return {ExitCode::kUsage, str("there is no command '", command, "'"), did_you_mean(command, commands)};
+  const CLI::App& of = chosen.empty() ? cli : *chosen.front();
+  if (const auto extras = cli.remaining(true); !extras.empty())
+    return unknown_option(of, extras.front(), false);
+  std::string what = error.what();
+  std::replace(what.begin(), what.end(), '\n', ' ');
+  return {ExitCode::kUsage, what, str("see ", full_name(of), " --help")};
+}
+
 int main(int argc, char** argv) {
   const std::vector<std::string> as_given(argv, argv + argc);
   std::vector<std::string> arguments = as_given;
+  use_usual_names(arguments);
   const std::string first = argc > 1 ? arguments[1] : "";
   // Before anything that takes time: one that comes now is heard when there is somebody to hear it.
   if (first == "local" || first == "slurm" || first == "join" || first == kSlurmSuccessor) hold_signals();
@@ -123,6 +144,7 @@ int main(int argc, char** argv) {
   if (first == kReadH5 && argc == 3) return run_read_h5(argv[2]);
   CLI::App cli("Rekindle trains image models with data parallelism and never loses work.", "rekindle");
   cli.require_subcommand(1);
+  cli.set_version_flag("--version", [] { return "rekindle " + own_build().value_or("?"); });
   cli.footer("Parts for other launchers: rekindle coordinator | worker | trainer.  See docs/.");
 
   CLI::App* local_command =
@@ -174,8 +196,7 @@ int main(int argc, char** argv) {
   CLI::App* join_command =
       cli.add_subcommand("join", "add workers on this machine to a run that is going on");
   join_command->add_option("RUN_DIR", run_dir)->required();
-  join_command->add_option("--workers", join.workers)
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1024}));
+  join_command->add_option("--workers", join.workers)->capture_default_str()->check(whole_number(1, 1024));
   join_command->add_option("--wait", wait, "for the run to come back when it is away, with a unit");
   add_network_options(*join_command, join.interface, join.port_range);
   CLI::App* stop_command =
@@ -188,15 +209,14 @@ int main(int argc, char** argv) {
   audit_command->add_option("--from", audit.from, "step of a kept checkpoint; 0: the initial values")
       ->required();
   audit_command->add_option("--to", audit.to, "step of a later one")->required();
-  audit_command->add_option("--workers", audit.workers)
-      ->capture_default_str()
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1024}));
+  audit_command->add_option("--workers", audit.workers)->capture_default_str()->check(whole_number(1, 1024));
   CLI::App* data_command = cli.add_subcommand("make-data", "write a data set of synthetic images");
   data_command->add_option("KIND", kind, "cifar10 or mnist")->required();
   data_command->add_option("DIR", directory)->required();
   data_command->add_option("--samples", samples, "training images; a fifth as many for testing")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{10000000}));
-  data_command->add_option("--seed", seed);
+      ->capture_default_str()
+      ->check(whole_number(1, 10000000));
+  data_command->add_option("--seed", seed, "of all draws")->capture_default_str();
 
   try {
     std::vector<const char*> words;
@@ -207,15 +227,11 @@ int main(int argc, char** argv) {
     const auto chosen = cli.get_subcommands();
     std::cout << (chosen.empty() ? cli.help() : chosen.front()->help());
     return 0;
-  } catch (const CLI::ExtrasError&) {
-    const auto chosen = cli.get_subcommands();
-    const CLI::App& command = chosen.empty() ? cli : *chosen.front();
-    const auto extras = cli.remaining(true);
-    return app::report(unknown_option(command, extras.empty() ? "" : extras.front(), false));
+  } catch (const CLI::CallForVersion& version) {
+    say(version.what());
+    return 0;
   } catch (const CLI::ParseError& error) {
-    std::string what = error.what();
-    std::replace(what.begin(), what.end(), '\n', ' ');
-    return app::report(Error{ExitCode::kUsage, what, "see rekindle --help"});
+    return app::report(wrong_command_line(cli, first, error));
   }
   if (local_command->parsed()) return local(job_options);
   if (submit_command->parsed()) return submit(submit_job_options, submit_options);

@@ -2,11 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <bit>
-#include <cmath>
 #include <optional>
 #include <set>
 
+#include "app/ranges.hpp"
 #include "app/run_config.hpp"
+#include "app/spellings.hpp"
 #include "base/duration.hpp"
 #include "base/nearest.hpp"
 #include "base/network.hpp"
@@ -32,9 +33,10 @@ struct JobOptions::Raw {
 
 JobOptions::JobOptions(CLI::App& command) : raw_(std::make_unique<Raw>()), command_(command) {
   Raw& r = *raw_;
-  const auto positive = CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40, "a whole number of at least 1");
+  const auto positive = whole_number(1);
   command.allow_extras();
   command.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // as argparse does
+  command.option_defaults()->always_capture_default();
   command.add_option("--run-dir", r.run_dir, "the run's directory, on storage that all nodes share");
   command.add_option("--config", r.config_file,
                      "a TOML file with any of these options; the command line wins");
@@ -42,7 +44,7 @@ JobOptions::JobOptions(CLI::App& command) : raw_(std::make_unique<Raw>()), comma
   command.add_option("--model", r.model, "vgg11 or mnist-cnn");
   command.add_option("--dataset", r.dataset, "cifar10 or mnist (default: the model's)");
   command.add_option("--data", r.data, "the folder with the data set's files");
-  command.add_option("--classes", r.classes, "default: the data set's")->check(positive);
+  command.add_option("--classes", r.classes, "number of classes (default: the data set's)")->check(positive);
   command.add_option("--batch-size", r.batch_size, "images a step, over all trainers")->check(positive);
   command
       .add_option(
@@ -52,24 +54,26 @@ JobOptions::JobOptions(CLI::App& command) : raw_(std::make_unique<Raw>()), comma
       ->check(positive);
   command.add_option("--steps", r.steps, "length of the run in steps")->check(positive);
   command.add_option("--epochs", r.epochs, "length of the run in epochs")->check(positive);
-  command.add_option("--seed", r.seed, "of initial values, sample order and all draws");
+  command.add_option("--seed", r.seed, "of initial values, sample order and all draws")
+      ->check(within(std::uint64_t{0}, std::uint64_t{INT64_MAX},
+                     "a whole number of at most 9223372036854775807"));
   command.add_option("--init", r.init,
                      "start from these values: a .safetensors or .h5 file, a checkpoint or a run directory");
   command.add_flag("--reset-head", r.reset_head,
                    "with --init: the last layer starts anew, for another number of classes");
   command.add_option("--optimizer", r.optimizer, "sgd or adadelta (default: the model's)");
-  command.add_option("--lr", r.lr, "learning rate (sgd 0.001, adadelta 1.0)")->check(CLI::NonNegativeNumber);
-  command.add_option("--momentum", r.momentum, "sgd, default 0.9")->check(CLI::Range(0.0, 1.0));
-  command.add_option("--weight-decay", r.weight_decay, "sgd 0.0005, adadelta 0")
-      ->check(CLI::NonNegativeNumber);
+  command.add_option("--lr", r.lr, "learning rate (default: sgd 0.001, adadelta 1.0)")->check(number_from(0));
+  command.add_option("--momentum", r.momentum, "of sgd (default: 0.9)")->check(number(0, 1));
+  command.add_option("--weight-decay", r.weight_decay, "(default: sgd 0.0005, adadelta 0)")
+      ->check(number_from(0));
   command.add_option("--lr-step", r.lr_step, "epochs after which the rate is multiplied by --lr-gamma")
       ->check(positive);
-  command.add_option("--lr-gamma", r.lr_gamma, "default 0.1")->check(CLI::NonNegativeNumber);
-  command.add_option("--image-size", r.image_size, "pixels a side (vgg11 224, mnist-cnn 28)")
-      ->check(CLI::Range(8, 4096));
-  command.add_option("--augment", r.augment, "on or off: random crop and flip (cifar10: on)");
-  command.add_option("--dropout", r.dropout, "default 0.5; mnist-cnn has its own two unless 0")
-      ->check(CLI::Range(0.0, 0.999));
+  command.add_option("--lr-gamma", r.lr_gamma, "see --lr-step (default: 0.1)")->check(number_from(0));
+  command.add_option("--image-size", r.image_size, "pixels a side (default: vgg11 224, mnist-cnn 28)")
+      ->check(whole_number(8, 4096));
+  command.add_option("--augment", r.augment, "on or off: random crop and flip (default: on for cifar10)");
+  command.add_option("--dropout", r.dropout, "of vgg11; mnist-cnn has its own two unless 0 (default: 0.5)")
+      ->check(number(0, 0.999));
   command.add_option("--precision", r.precision, "fp32");
   command.add_option("--device", r.device, "auto, cpu or cuda");
   command.add_option("--threads", r.threads, "compute threads a trainer; part of what makes the bits")
@@ -78,23 +82,23 @@ JobOptions::JobOptions(CLI::App& command) : raw_(std::make_unique<Raw>()), comma
   command.add_option("--loader-threads,--num-workers", r.loader_threads, "data threads a trainer")
       ->check(positive);
   command.add_option("--exchange", r.exchange, "auto, shm or tcp");
-  command.add_option("--checkpoint-every", r.checkpoint_every, "steps; 0: by time only")
-      ->check(CLI::NonNegativeNumber);
+  command.add_option("--checkpoint-every", r.checkpoint_every, "steps between checkpoints; 0: by time only")
+      ->check(whole_number(0));
   command.add_option("--checkpoint-interval", r.checkpoint_interval, "time between checkpoints, with a unit");
   command.add_option("--keep", r.keep, "checkpoints to keep")->check(positive);
   command.add_flag("--keep-best", r.keep_best,
                    "a checkpoint at each evaluation; the one with the best test accuracy is kept besides");
   command.add_option("--min-trainers", r.min_trainers, "with fewer, training waits")->check(positive);
   command.add_option("--gather-time", r.gather_time,
-                     "how long to wait for trainers: at the start, and when too few are left");
+                     "how long to wait for trainers, at the start and when too few are left (default: 5min)");
   command.add_option("--lost-after", r.lost_after, "without a heartbeat, a worker or trainer is lost");
   command.add_option("--hang-after", r.hang_after, "without progress, a trainer is replaced");
   command
       .add_option("--hash-every", r.hash_every,
                   "steps between two comparisons of the trainers' states; 0: at checkpoints only")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0));
   command.add_option("--stop-within", r.stop_within,
-                     "a stop gives up the step in flight where it would take longer");
+                     "a stop gives up the step in flight where it would take longer (default: no limit)");
   add_network_options(command, r.interface, r.port_range);
   command.add_flag("--strict", r.strict, "refuse to resume where the bits may differ (another build or CPU)");
   command.add_flag("--change-lr", r.change_lr,
@@ -124,6 +128,10 @@ Status check_network(const std::string& interface, const std::string& port_range
   return {};
 }
 
+std::string full_name(const CLI::App& command) {
+  return command.get_parent() == nullptr ? "rekindle" : "rekindle " + command.get_name();
+}
+
 Error unknown_option(const CLI::App& command, const std::string& word, bool in_file) {
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options()) {
@@ -131,11 +139,13 @@ Error unknown_option(const CLI::App& command, const std::string& word, bool in_f
   }
   const std::size_t dashes = word.find_first_not_of('-');
   const std::string bare = dashes == std::string::npos ? word : word.substr(dashes, word.find('=') - dashes);
-  const std::string near = nearest_name(bare, names);
-  return in_file
-             ? Error{ExitCode::kConfig, str("unknown key '", word, "' in the configuration file"),
-                     str("did you mean ", near, "?")}
-             : Error{ExitCode::kUsage, str("unknown option '", word, "'"), str("did you mean --", near, "?")};
+  const std::string near = nearest_name(bare, names), all = str("see ", full_name(command), " --help");
+  if (in_file)
+    return {ExitCode::kConfig, str("unknown key '", word, "' in the configuration file"),
+            near.empty() ? all : str("did you mean ", near, "?")};
+  if (!word.starts_with("-")) return {ExitCode::kUsage, str("'", word, "' belongs to no option"), all};
+  return {ExitCode::kUsage, str("unknown option '", word, "'"),
+          near.empty() ? all : str("did you mean --", near, "?")};
 }
 
 namespace {
@@ -143,10 +153,11 @@ namespace {
 // Values from the file for options that the command line leaves open.
 Status apply_file(CLI::App& command, const std::filesystem::path& file, std::set<std::string>& applied) {
   REKINDLE_TRY(const auto entries, read_config_file(file));
-  for (const auto& [key, value] : entries) {
+  for (const auto& [written, value] : entries) {
+    const std::string key = usual_name(written);
     CLI::Option* option = command.get_option_no_throw("--" + key);
     if (option == nullptr || key == "config" || key == "help")
-      return forward_error(unknown_option(command, key, true));
+      return forward_error(unknown_option(command, written, true));
     if (option->count() > 0) continue;
     try {
       if (option->get_items_expected_max() == 0) {  // a flag
@@ -168,10 +179,7 @@ Status apply_file(CLI::App& command, const std::filesystem::path& file, std::set
 
 Status one_of(const char* option, const std::string& value, const std::vector<std::string>& allowed) {
   if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return {};
-  std::string list;
-  for (const std::string& name : allowed) list += (list.empty() ? "" : ", ") + name;
-  return fail(ExitCode::kUsage, str(option, " ", value, " is not known"),
-              str("did you mean ", nearest_name(value, allowed), "? There is: ", list));
+  return fail(ExitCode::kUsage, str(option, " ", value, " is not known"), did_you_mean(value, allowed));
 }
 
 Status set_duration(std::uint64_t& milliseconds, const char* option, const std::string& text) {
@@ -255,8 +263,6 @@ Result<LocalOptions> JobOptions::resolve_values() {
   job.steps = r.steps.value_or(0);
   job.epochs = r.epochs.value_or(0);
   job.seed = r.seed;
-  if (job.seed > static_cast<std::uint64_t>(INT64_MAX))
-    return fail(ExitCode::kUsage, "--seed is too large", "use at most 9223372036854775807");
   job.optimizer = !r.optimizer.empty() ? r.optimizer : mnist ? "adadelta" : "sgd";
   REKINDLE_CHECK(one_of("--optimizer", job.optimizer, {"sgd", "adadelta"}));
   const bool sgd = job.optimizer == "sgd";
@@ -274,6 +280,7 @@ Result<LocalOptions> JobOptions::resolve_values() {
   if (r.precision != "fp32")
     return fail(ExitCode::kUsage, str("--precision ", r.precision, " is not known"), "use fp32");
   job.precision = r.precision;
+  if (r.device == "gpu") r.device = "cuda";
   REKINDLE_CHECK(one_of("--device", r.device, {"auto", "cpu", "cuda"}));
 #ifdef REKINDLE_CUDA
   constexpr bool kCudaBuild = true;
@@ -286,10 +293,6 @@ Result<LocalOptions> JobOptions::resolve_values() {
   }
   if (job.device == "cuda" && !has_gpu())
     return fail(ExitCode::kConfig, "this machine has no GPU", "use --device cpu");
-  for (const double value : {job.lr, job.momentum, job.weight_decay, job.lr_gamma, job.dropout}) {
-    if (!std::isfinite(value))
-      return fail(ExitCode::kUsage, "an option is not a finite number", "check --lr and the like");
-  }
   const std::uint64_t smallest = mnist ? 8 : 32;
   if (job.image_size < smallest) {
     return fail(ExitCode::kUsage, str("--image-size ", job.image_size, " is too small for ", job.model),

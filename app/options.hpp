@@ -22,6 +22,7 @@ struct LocalOptions {
   bool reset_head = false;     // but for the last layer's
   bool own_trainers = false, own_gather_time = false;  // --trainers-per-worker, --gather-time were given
   std::uint64_t state_bytes = 0;                       // that a checkpoint has; known when the data set is
+  std::uint64_t parameters = 0;                        // of the model; likewise
   std::string old_stop;  // stop.json's text, if it was there before this attempt
   protocol::Job job;     // resolved, but for what the data set and the run directory add
 };
@@ -46,6 +47,8 @@ void add_network_options(CLI::App& command, std::string& interface, std::string&
 // Without --interface: NCCL_SOCKET_IFNAME, then GLOO_SOCKET_IFNAME.
 std::string or_from_environment(const std::string& interface);
 Status check_network(const std::string& interface, const std::string& port_range);
+
+std::string full_name(const CLI::App& command);  // "rekindle local"
 
 // "unknown option '--bacth-size': did you mean --batch-size?"
 Error unknown_option(const CLI::App& command, const std::string& word, bool in_file);

@@ -44,8 +44,14 @@ TEST_F(BadRun, WrongCommandLine_64) {
   refuse({"--image-size", "0"}, 64, "--image-size");
   refuse({"--threads", "0"}, 64, "--threads");
   refuse({"--lr", "fast"}, 64, "--lr");
-  refuse({"--checkpoint-interval", "10"}, 64, "'10' is not a duration: give a number and a unit");
-  refuse({"--lr", "nan"}, 64, "not a finite number");
+  refuse({"--checkpoint-interval", "10"}, 64,
+         "--checkpoint-interval '10' has no unit: write 10s, 10min or 10h");
+  refuse({"--lr", "nan"}, 64, "--lr: 'nan' is not a number of at least 0");
+  refuse({"--lr", "-1"}, 64, "--lr: '-1' is not a number of at least 0: see rekindle local --help\n");
+  refuse({"--dropout", "1"}, 64, "--dropout: '1' is not a number from 0 to 0.999");
+  refuse({"--keep", "0"}, 64, "--keep: '0' is not a whole number of at least 1");
+  refuse({"--log-interval", "5"}, 64, "unknown option '--log-interval': see rekindle local --help\n");
+  refuse({"--model", "resnet50"}, 64, "--model resnet50 is not known: there is: vgg11, mnist-cnn\n");
   refuse({"--workers", "100000"}, 64, "too many");
   refuse({"--image-size", "4"}, 64, "--image-size");
   refuse({"--bacth-size", "16"}, 64, "unknown option '--bacth-size': did you mean --batch-size?");
@@ -69,7 +75,7 @@ TEST_F(BadRun, WrongConfigurationFile_78) {
   std::ofstream(scratch_ / "unit.toml") << "gather-time = \"5\"\n";
   refuse({"--config", scratch_ / "value.toml"}, 78,
          "value.toml: --optimizer sdg is not known: did you mean sgd?");
-  refuse({"--config", scratch_ / "unit.toml"}, 78, "unit.toml: --gather-time '5' is not a duration");
+  refuse({"--config", scratch_ / "unit.toml"}, 78, "unit.toml: --gather-time '5' has no unit");
   refuse({"--config", scratch_ / "missing.toml"}, 78, "missing.toml");
 }
 
@@ -109,12 +115,24 @@ TEST_F(BadRun, BadData_78) {
   with_data("mnist-cnn", mnist, "train-");  // 200 images and 1000 labels
 }
 
+TEST_F(BadRun, FileAsRunDirectory_78) {
+  std::ofstream(scratch_ / "file") << "x";
+  refused(mnist_run(scratch_ / "file", 1, 2), 78, "file is a file, not a directory: ");
+  for (const char* command : {"status", "inspect", "digest", "stop"})
+    refused({command, scratch_ / "file"}, 78, "file is a file, not a run directory");
+  EXPECT_EQ(*read_text(scratch_ / "file"), "x");
+}
+
 TEST_F(BadRun, AnotherRunsDirectory_78AndUntouched) {
   ASSERT_EQ(run(mnist_run(dir(), 1, 2)).exit_code, 0);
   const std::string before = *read_text(dir() / "run.toml"), digest = digest_of(dir());
   refused(mnist_run(dir(), 1, 4) + Arguments{"--seed", "9"}, 78, "seed is 1 there and 9 here");
-  refused(mnist_run(dir(), 1, 4) + Arguments{"--batch-size", "32"}, 78, "batch_size is 16 there and 32 here");
+  refused(mnist_run(dir(), 1, 4) + Arguments{"--batch-size", "32"}, 78,
+          "--batch-size is 16 there and 32 here");
   refused(mnist_run(dir(), 1, 4) + Arguments{"--lr", "0.5"}, 78, "--change-lr");
+  refused(mnist_run(dir(), 1, 4) + Arguments{"--seed", "9", "--lr", "0.5", "--batch-size", "32"}, 78,
+          "belongs to another run: --batch-size is 16 there and 32 here; --lr is 1.0 there and 0.5 here; "
+          "--seed is 1 there and 9 here: use the same options, or another --run-dir\n");
   refused({"local", "--run-dir", dir(), "--model", "vgg11", "--data", cifar_data(), "--batch-size", "16",
            "--steps", "4"},
           78, "belongs to another run");

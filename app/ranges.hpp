@@ -1,0 +1,38 @@
+// Checks of numbers on the command line. CLI11's own print a double's whole range, all 309 digits of it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "base/text.hpp"
+
+namespace rekindle::app {
+
+// least <= value <= most, both finite. `what` is "a number from 0 to 1".
+template <class Number>
+CLI::Validator within(Number least, Number most, const std::string& what) {
+  return {[=](std::string& text) -> std::string {
+            Number value{};
+            const bool inside = CLI::detail::lexical_cast(text, value) && value >= least && value <= most;
+            return inside ? "" : str("'", text, "' is not ", what);
+          },
+          ""};
+}
+
+inline CLI::Validator whole_number(std::uint64_t least, std::uint64_t most = std::uint64_t{1} << 40) {
+  return within(least, most,
+                most >> 40 != 0 ? str("a whole number of at least ", least)
+                                : str("a whole number from ", least, " to ", most));
+}
+
+inline CLI::Validator number(double least, double most) {
+  return within(least, most, str("a number from ", least, " to ", most));
+}
+
+inline CLI::Validator number_from(double least) {
+  return within(least, std::numeric_limits<double>::max(), str("a number of at least ", least));
+}
+
+}  // namespace rekindle::app

@@ -1,0 +1,83 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "app/options.hpp"
+#include "app/spellings.hpp"
+#include "base/text.hpp"
+
+namespace rekindle::app {
+namespace {
+
+using Words = std::vector<std::string>;
+
+// As main() does it, with what every run needs.
+Result<LocalOptions> parsed(const Words& more) {
+  Words words = {"--run-dir", "/runs/first", "--data", "/data", "--steps", "1"};
+  words.insert(words.end(), more.begin(), more.end());
+  use_usual_names(words);
+  CLI::App command("", "local");
+  JobOptions options(command);
+  std::reverse(words.begin(), words.end());  // CLI11 wants it so
+  command.parse(words);
+  return options.resolve();
+}
+
+protocol::Job job_of(const Words& more) {
+  const auto options = parsed(more);
+  EXPECT_TRUE(options) << options.error().line();
+  return options ? options->job : protocol::Job{};
+}
+
+TEST(Options, MicroBatchesFollowFromTheBatch) {
+  EXPECT_EQ(job_of({}).micro_batches, 16U);
+  EXPECT_EQ(job_of({"--batch-size", "20"}).micro_batches, 2U);
+  EXPECT_EQ(job_of({"--model", "mnist-cnn", "--workers", "7", "--threads", "2"}).micro_batches, 16U);
+  EXPECT_EQ(job_of({"--micro-batches", "4"}).micro_batches, 4U);
+}
+
+TEST(Options, SpellingsOfPyTorchUsers) {
+  EXPECT_EQ(job_of({"--batch_size", "64"}).batch_size, 64U);
+  EXPECT_EQ(job_of({"--batch_size=64"}).batch_size, 64U);
+  EXPECT_EQ(job_of({"--learning_rate", "0.5"}).lr, 0.5);
+  EXPECT_EQ(job_of({"--learning-rate=0.5"}).lr, 0.5);
+  EXPECT_EQ(job_of({"--wd", "0.25"}).weight_decay, 0.25);
+  EXPECT_EQ(job_of({"--num_workers", "3"}).loader_threads, 3U);
+  EXPECT_EQ(job_of({"--nproc_per_node=3"}).trainers_per_worker, 3U);
+  EXPECT_EQ(job_of({"--arch", "mnist-cnn"}).model, "mnist-cnn");
+}
+
+TEST(Options, ValuesAndWhatIsForOthersKeepTheirUnderscores) {
+  Words words = {"submit", "--run_dir", "my_run", "--data_dir=/a_b", "--", "--job_name=a_b"};
+  use_usual_names(words);
+  EXPECT_EQ(words, (Words{"submit", "--run-dir", "my_run", "--data=/a_b", "--", "--job_name=a_b"}));
+}
+
+TEST(Options, SpellingsInAFile) {
+  const auto file = std::filesystem::temp_directory_path() / str("rekindle-options-", ::getpid(), ".toml");
+  std::ofstream(file) << "batch_size = 64\nlearning_rate = 0.5\n";
+  const protocol::Job job = job_of({"--config", file});
+  std::filesystem::remove(file);
+  EXPECT_EQ(job.batch_size, 64U);
+  EXPECT_EQ(job.lr, 0.5);
+}
+
+TEST(Options, GpuIsCuda) {
+  const auto options = parsed({"--device", "gpu"});
+  // Without a GPU or CUDA that is an error, and not one about the word.
+  if (options)
+    EXPECT_EQ(options->job.device, "cuda");
+  else
+    EXPECT_EQ(options.error().code, ExitCode::kConfig) << options.error().line();
+}
+
+TEST(Options, DurationsAsPeopleWriteThem) {
+  EXPECT_EQ(job_of({"--checkpoint-interval", "10m"}).checkpoint_interval_ms, 600000U);
+  EXPECT_EQ(job_of({"--checkpoint-interval", "1h30m"}).checkpoint_interval_ms, 5400000U);
+}
+
+}  // namespace
+}  // namespace rekindle::app
