@@ -1,13 +1,16 @@
 #include "app/inspect.hpp"
 
+#include <iomanip>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "app/places.hpp"
 #include "app/run_config.hpp"
+#include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/duration.hpp"
 #include "base/files.hpp"
@@ -106,9 +109,9 @@ bool deleted_meanwhile(const fs::path& directory) {
 std::string verdict(const json& c) {
   if (!c["damage"].get<std::string>().empty()) return "DAMAGED: " + c["damage"].get<std::string>();
   if (!c["unreadable"].get<std::string>().empty())
-    return "UNREADABLE, nobody knows whether it is whole: " + c["unreadable"].get<std::string>();
-  return c["verified"].get<bool>() ? "whole: every byte verified"
-                                   : "every file is there with its size; its bytes were not looked at";
+    return "UNREADABLE, it may be complete: " + c["unreadable"].get<std::string>();
+  return c["verified"].get<bool>() ? "complete: every byte was read and is right"
+                                   : "every file is there with its size; the bytes were not read";
 }
 
 // Damage is worse than what may be read another time.
@@ -126,22 +129,46 @@ std::string when(const json& c) {
              " ago");
 }
 
+void print_row(const std::string& name, const std::string& text) {
+  std::cout << "  " << std::left << std::setw(12) << name << text << "\n";
+}
+
+// "a=1, b=two", in lines of about 100 characters.
+void print_object(const std::string& name, const json& object) {
+  std::string line, row = name;
+  for (const auto& [key, value] : object.items()) {
+    const std::string pair = str(key, "=", value.is_string() ? value.get<std::string>() : value.dump());
+    if (!line.empty() && line.size() + pair.size() > 100) {
+      print_row(std::exchange(row, ""), std::exchange(line, "") + ",");
+    }
+    line += (line.empty() ? "" : ", ") + pair;
+  }
+  print_row(row, line);
+}
+
 void print_checkpoint(const json& c) {
   std::cout << c["checkpoint"].get<std::string>() << "\n";
   if (c.contains("step")) {
-    std::cout << "  step " << c["step"];
-    if (!c["epoch"].is_null()) std::cout << ", epoch " << c["epoch"];
-    std::cout << ", written " << when(c) << "\n"
-              << "  digest      " << c["digest"].get<std::string>() << "\n"
-              << "  size        " << gigabytes(c["bytes"]) << ": weights " << gigabytes(c["weight_bytes"])
-              << ", optimizer " << gigabytes(c["optimizer_bytes"]) << ", " << c["tensors"] << " tensors\n"
-              << "  identity    " << c["identity"].dump() << "\n"
-              << "  fingerprint " << c["fingerprint"].dump() << "\n";
+    // Of the last step that was made, counted from 1.
+    const auto job = job_around(c["path"].get<std::string>());
+    const std::uint64_t step = c["step"];
+    print_row("progress",
+              str("step ", step,
+                  job ? str(", epoch ", protocol::epoch_of(*job, step - (step > 0 ? 1 : 0)) + 1) : ""));
+    print_row("written", when(c));
+    print_row("digest", c["digest"]);
+    print_row("size",
+              str(format_bytes(c["bytes"]), ": weights ", format_bytes(c["weight_bytes"]), ", optimizer ",
+                  format_bytes(c["optimizer_bytes"]), "; ", c["tensors"], " tensors"));
+    std::string row = "files";
     for (const json& shard : c["shards"])
-      std::cout << "  shard       " << shard["file"].get<std::string>() << "  " << gigabytes(shard["bytes"])
-                << ", " << shard["datasets"] << " tensors\n";
+      print_row(std::exchange(row, ""),
+                str(shard["file"].get<std::string>(), "  ", format_bytes(shard["bytes"]), ", ",
+                    shard["datasets"], " datasets"));
+    print_object("options", c["identity"]);
+    print_object("made by", c["fingerprint"]);
   }
-  std::cout << "  " << verdict(c) << "\n";
+  print_row("check", verdict(c));
 }
 
 Result<std::vector<fs::path>> checkpoints_at(const fs::path& path) {

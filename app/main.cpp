@@ -29,7 +29,6 @@
 #include "base/nearest.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
-#include "data/dataset.hpp"
 #include "run/layout.hpp"
 #include "slurm/environment.hpp"
 
@@ -165,7 +164,8 @@ int main(int argc, char** argv) {
   submit_command->add_flag("--print", print, "show the batch script, and submit nothing");
 
   std::string run_dir, path, file, kind, directory;
-  bool json = false, with_optimizer = false;
+  bool json = false;
+  ExportOptions exporting;
   InspectOptions inspecting;
   std::optional<std::uint64_t> step;
   std::uint64_t samples = 50000, seed = 1;
@@ -185,8 +185,9 @@ int main(int argc, char** argv) {
       cli.add_subcommand("export", "a checkpoint as .safetensors, .h5 or .pt, torchvision's names");
   export_command->add_option("RUN_DIR|CHECKPOINT_DIR", path)->required();
   export_command->add_option("FILE", file)->required();
-  export_command->add_flag("--with-optimizer", with_optimizer,
+  export_command->add_flag("--with-optimizer", exporting.with_optimizer,
                            "with the optimizer's tensors, as momentum.NAME");
+  export_command->add_flag("--force", exporting.force, "overwrite FILE");
   CLI::App* import_command = cli.add_subcommand(
       "import", "a .safetensors or .h5 file of another program, checked, as .safetensors, .h5 or .pt");
   import_command->add_option("FILE", path)->required();
@@ -254,8 +255,8 @@ int main(int argc, char** argv) {
   if (inspect_command->parsed()) return report(inspect(path, inspecting));
   if (digest_command->parsed()) return report(digest(path, step));
   if (import_command->parsed()) return report(import_file(path, file));
-  if (export_command->parsed()) return report(export_to(path, file, with_optimizer));
-  return report(data::make_data(kind, directory, samples, seed));
+  if (export_command->parsed()) return report(export_to(path, file, exporting));
+  return report(make_data(kind, directory, samples, seed));
 }
 
 }  // namespace

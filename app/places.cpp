@@ -1,8 +1,5 @@
 #include "app/places.hpp"
 
-#include <iomanip>
-#include <sstream>
-
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
 
@@ -23,6 +20,9 @@ fs::path without_slash(const fs::path& path) {
 Status must_be_run(const run::Layout& layout) {
   std::error_code code;
   if (fs::exists(layout.config(), code) || fs::exists(layout.checkpoints(), code)) return {};
+  if (fs::is_regular_file(layout.root(), code))
+    return fail(ExitCode::kConfig, str(layout.root().string(), " is a file, not a run directory"),
+                "give the --run-dir of a run, or one of its checkpoints/step-...");
   return fail(ExitCode::kConfig, str(layout.root().string(), " is neither a run directory nor a checkpoint"),
               "give the --run-dir of a run, or one of its checkpoints/step-...");
 }
@@ -41,12 +41,6 @@ Result<fs::path> find_checkpoint(const fs::path& path, std::optional<std::uint64
   if (is_checkpoint(path)) return path;
   REKINDLE_CHECK(must_be_run(run::Layout(path)));
   return checkpoint_of(path, step);
-}
-
-std::string gigabytes(std::uint64_t bytes) {
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(2) << static_cast<double>(bytes) / 1e9 << " GB";
-  return text.str();
 }
 
 }  // namespace rekindle::app

@@ -32,6 +32,5 @@ auto read_checkpoint(const std::filesystem::path& path, std::optional<std::uint6
   }
 }
 std::filesystem::path without_slash(const std::filesystem::path& path);
-std::string gigabytes(std::uint64_t bytes);  // "1.06 GB"
 
 }  // namespace rekindle::app

@@ -1,17 +1,21 @@
 #include "app/tools.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "app/foreign_file.hpp"
 #include "app/places.hpp"
+#include "app/report.hpp"
+#include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/files.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/export.hpp"
+#include "data/dataset.hpp"
 #include "run/layout.hpp"
 #include "run/records.hpp"
 #include "run/terms.hpp"
@@ -29,6 +33,12 @@ std::string true_state(const run::Layout& layout, const nlohmann::json& status) 
   if (state != "running") return state;
   const auto holder = run::newest_term(layout);
   return holder && *holder && run::provably_gone(**holder) ? "ended without a word (killed?)" : state;
+}
+
+std::string size_of(const fs::path& file) {
+  std::error_code code;
+  const auto bytes = fs::file_size(file, code);
+  return code ? "size unknown" : format_bytes(bytes);
 }
 
 }  // namespace
@@ -78,7 +88,7 @@ Status show_status(const fs::path& run_dir, bool json) {
             << ", term " << status.value("term", 0) << ", generation " << status.value("generation", "none")
             << "\n"
             << "step     " << status.value("step", 0) << " of " << status.value("steps", 0) << ", epoch "
-            << status.value("epoch", 0) << "\n"
+            << status.value("epoch", 0) + 1 << "\n"
             << "loss     " << status.value("loss", 0.0) << ", " << status.value("images_per_second", 0.0)
             << " images/s\n";
   if (status.contains("evaluation")) {
@@ -86,13 +96,13 @@ Status show_status(const fs::path& run_dir, bool json) {
     std::cout << "test     loss " << e.value("test_loss", 0.0) << ", accuracy "
               << 100 * e.value("test_accuracy", 0.0) << " % after step " << e.value("step", 0) << "\n";
   }
-  std::cout << "memory   " << gigabytes(status["peak_pss_bytes"].get<std::uint64_t>())
+  std::cout << "memory   " << format_bytes(status["peak_pss_bytes"].get<std::uint64_t>())
             << " peak PSS over all trainers\n";
   for (const auto& t : status.value("trainers", nlohmann::json::array())) {
     std::cout << "trainer  rank " << t.value("rank", -1) << "  " << t.value("host", "") << "  "
               << t.value("device", "") << "  pid " << t.value("pid", 0) << "  " << t.value("phase", "")
               << " at step " << t.value("step", 0) << "  peak PSS "
-              << gigabytes(t.value("peak_pss_bytes", std::uint64_t{0})) << "\n";
+              << format_bytes(t.value("peak_pss_bytes", std::uint64_t{0})) << "\n";
   }
   std::cout << "saved    ";
   if (status["checkpoints"].empty()) std::cout << "nothing yet";
@@ -111,14 +121,37 @@ Status import_file(const fs::path& file, const fs::path& out) {
   REKINDLE_CHECK(checkpoint::check_writable_extension(out));
   REKINDLE_TRY(const checkpoint::Tensors tensors, read_foreign_file(file));
   REKINDLE_CHECK(checkpoint::write_tensors(out, tensors.state));
-  std::printf("%zu tensors\n", tensors.state.size());
+  say(str("wrote ", out.string(), ": ", tensors.state.size(), " tensors, ", size_of(out)));
   return {};
 }
 
-Status export_to(const fs::path& path, const fs::path& file, bool with_optimizer) {
-  return read_checkpoint(path, std::nullopt, [&](const fs::path& directory) {
-    return checkpoint::export_file(directory, file, with_optimizer);
+Status export_to(const fs::path& path, const fs::path& file, const ExportOptions& options) {
+  REKINDLE_CHECK(checkpoint::check_writable_extension(file));
+  std::error_code code;
+  if (!options.force && fs::exists(file, code))
+    return fail(ExitCode::kConfig, str(file.string(), " is there already"), "add --force to overwrite it");
+  return read_checkpoint(path, std::nullopt, [&](const fs::path& directory) -> Status {
+    REKINDLE_TRY(const checkpoint::Manifest manifest, checkpoint::read_manifest(directory));
+    REKINDLE_CHECK(checkpoint::export_file(directory, file, options.with_optimizer));
+    const auto& tensors = manifest.contents.tensors;
+    const auto written = std::count_if(tensors.begin(), tensors.end(), [&](const auto& tensor) {
+      return options.with_optimizer || tensor.role != checkpoint::Role::kOptimizer;
+    });
+    say(str("wrote ", file.string(), ": ", written, " tensors, ", size_of(file), ", of step ",
+            manifest.id.step, " (", without_slash(directory).filename().string(), ")"));
+    return {};
   });
+}
+
+Status make_data(const std::string& kind, const fs::path& directory, std::uint64_t samples,
+                 std::uint64_t seed) {
+  REKINDLE_TRY(const data::MadeData made, data::make_data(kind, directory, samples, seed));
+  const std::string images = str("a made ", kind, " data set of ", made.train_count, " training and ",
+                                 made.test_count, " test images");
+  say(made.files_written > 0
+          ? str(directory.string(), ": wrote ", images, " (", format_bytes(made.bytes), ")")
+          : str(directory.string(), ": nothing to do, ", images, " is there already, byte for byte"));
+  return {};
 }
 
 }  // namespace rekindle::app

@@ -26,7 +26,18 @@ Status digest(const std::filesystem::path& path, std::optional<std::uint64_t> st
 // A .safetensors or .h5 file of another program, checked, as .safetensors, .h5 or .pt.
 Status import_file(const std::filesystem::path& file, const std::filesystem::path& out);
 
-// A checkpoint as .safetensors, .h5 or .pt (checkpoint/export.hpp); of a run directory, its newest.
-Status export_to(const std::filesystem::path& path, const std::filesystem::path& file, bool with_optimizer);
+struct ExportOptions {
+  bool with_optimizer = false;
+  bool force = false;  // overwrite
+};
+
+// A checkpoint as .safetensors, .h5 or .pt (checkpoint/export.hpp); of a run directory, its newest. Prints
+// what was written.
+Status export_to(const std::filesystem::path& path, const std::filesystem::path& file,
+                 const ExportOptions& options);
+
+// Synthetic images (data/dataset.hpp). Prints what was written.
+Status make_data(const std::string& kind, const std::filesystem::path& directory, std::uint64_t samples,
+                 std::uint64_t seed);
 
 }  // namespace rekindle::app

@@ -40,10 +40,16 @@ class Dataset {
 Result<std::unique_ptr<Dataset>> open_dataset(const std::string& kind,
                                               const std::filesystem::path& directory);
 
+struct MadeData {
+  std::size_t train_count = 0, test_count = 0;
+  std::size_t files_written = 0;  // 0: all of them were there already
+  std::uint64_t bytes = 0;        // of all its files
+};
+
 // Writes a valid data set of `samples` training and max(1, samples/5) test images with learnable synthetic
 // images: a pure function of the arguments. A data set that is there already is never overwritten: the same
 // one is left as it is, another one is an error.
-Status make_data(const std::string& kind, const std::filesystem::path& directory, std::size_t samples,
-                 std::uint64_t seed);
+Result<MadeData> make_data(const std::string& kind, const std::filesystem::path& directory,
+                           std::size_t samples, std::uint64_t seed);
 
 }  // namespace rekindle::data

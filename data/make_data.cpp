@@ -61,8 +61,9 @@ class Writer {
  public:
   explicit Writer(fs::path folder) : folder_(std::move(folder)) {}
 
-  Status write(const std::string& name, const std::string& bytes) const {
+  Status write(const std::string& name, const std::string& bytes) {
     const fs::path path = folder_ / name;
+    bytes_ += bytes.size();
     std::error_code error;
     if (fs::exists(path, error)) {
       if (auto old = read_text(path); old && *old == bytes) return {};
@@ -71,8 +72,11 @@ class Writer {
     if (auto status = replace_file(path, bytes); !status) {
       return fail(ExitCode::kConfig, status.error().what, "choose a folder that can be written and has room");
     }
+    ++written_;
     return {};
   }
+  std::size_t written() const { return written_; }
+  std::uint64_t bytes() const { return bytes_; }
   // A file of another data set beside these would be read as one of them.
   Status absent(const std::string& name) const {
     std::error_code error;
@@ -86,10 +90,12 @@ class Writer {
                 "make-data overwrites none: choose another folder or remove that data set first");
   }
   fs::path folder_;
+  std::size_t written_ = 0;
+  std::uint64_t bytes_ = 0;
 };
 
 // The last test file is written last, so a data set that is not whole does not open.
-Status write_cifar10(const Writer& writer, const Artist& train, const Artist& test) {
+Status write_cifar10(Writer& writer, const Artist& train, const Artist& test) {
   const std::size_t files = std::min<std::size_t>(train.count(), 5);
   const auto name = [](std::size_t file) { return str("data_batch_", file + 1, ".bin"); };
   for (std::size_t file = files; file < 5; ++file) REKINDLE_CHECK(writer.absent(name(file)));
@@ -103,7 +109,7 @@ Status write_cifar10(const Writer& writer, const Artist& train, const Artist& te
   return writer.write("test_batch.bin", cifar_records(test, 0, test.count()));
 }
 
-Status write_mnist(const Writer& writer, const Artist& train, const Artist& test) {
+Status write_mnist(Writer& writer, const Artist& train, const Artist& test) {
   for (const auto& [artist, prefix] : {std::pair(&train, "train"), std::pair(&test, "t10k")}) {
     const auto count = static_cast<std::uint32_t>(artist->count());
     std::string images =
@@ -122,8 +128,8 @@ Status write_mnist(const Writer& writer, const Artist& train, const Artist& test
 
 }  // namespace
 
-Status make_data(const std::string& kind, const fs::path& directory, std::size_t samples,
-                 std::uint64_t seed) {
+Result<MadeData> make_data(const std::string& kind, const fs::path& directory, std::size_t samples,
+                           std::uint64_t seed) {
   REKINDLE_CHECK(check_kind(kind));
   if (samples < 1 || samples > kMostSamples) {
     return fail(ExitCode::kUsage, str("cannot make a data set of ", samples, " samples"),
@@ -135,8 +141,9 @@ Status make_data(const std::string& kind, const fs::path& directory, std::size_t
   const bool mnist = kind == "mnist";
   const Artist train(seed, mnist, Split::kTrain, samples);
   const Artist test(seed, mnist, Split::kTest, std::max<std::size_t>(samples / 5, 1));
-  const Writer writer(directory);
-  return mnist ? write_mnist(writer, train, test) : write_cifar10(writer, train, test);
+  Writer writer(directory);
+  REKINDLE_CHECK(mnist ? write_mnist(writer, train, test) : write_cifar10(writer, train, test));
+  return MadeData{train.count(), test.count(), writer.written(), writer.bytes()};
 }
 
 }  // namespace rekindle::data

@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/export.hpp"
@@ -74,23 +74,19 @@ TEST_F(Inspect, OneObjectWithAllThatIsKnown) {
 
 TEST_F(Inspect, TextForPeopleSaysTheSame) {
   const nlohmann::json& c = json["checkpoints"][0];
-  const auto gigabytes = [](const nlohmann::json& bytes) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.2f GB", bytes.get<double>() / 1e9);
-    return std::string(text);
-  };
   const std::string text = run({"inspect", newest}).out;
   for (const std::string& part :
-       {str(c["checkpoint"].get<std::string>(), "\n  step 70, epoch 1, written "),
+       {str(c["checkpoint"].get<std::string>(), "\n  progress    step 70, epoch 2\n"),
         str("digest      ", c["digest"].get<std::string>(), "\n"),
-        str("size        ", gigabytes(c["bytes"]), ": weights ", gigabytes(c["weight_bytes"]), ", optimizer ",
-            gigabytes(c["optimizer_bytes"]), ", 24 tensors\n"),
-        str("identity    ", c["identity"].dump(), "\n"), str("fingerprint ", c["fingerprint"].dump(), "\n"),
-        str("shard       shard-00001-of-00002.h5  ", gigabytes(c["shards"][1]["bytes"]), ", "),
-        std::string("\n  whole: every byte verified\n")})
+        str("size        ", format_bytes(c["bytes"]), ": weights ", format_bytes(c["weight_bytes"]),
+            ", optimizer ", format_bytes(c["optimizer_bytes"]), "; 24 tensors\n"),
+        std::string("options     augment=false, batch_size=16, "), std::string("micro_batches=8"),
+        std::string("made by     ATEN_CPU_CAPABILITY="),
+        str("              shard-00001-of-00002.h5  ", format_bytes(c["shards"][1]["bytes"]), ", "),
+        std::string("\n  check       complete: every byte was read and is right\n")})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
-  EXPECT_THAT(text, testing::ContainsRegex(
-                        str("written ", c["created"].get<std::string>(), ", [0-9]+(s|min [0-9]+s) ago\n")));
+  EXPECT_THAT(text, testing::ContainsRegex(str("written     ", c["created"].get<std::string>(),
+                                               ", [0-9]+(s|min( [0-9]+s)?) ago\n")));
 }
 
 TEST_F(Inspect, TextForPeopleSaysWhetherTheBytesWereVerified) {
@@ -98,11 +94,11 @@ TEST_F(Inspect, TextForPeopleSaysWhetherTheBytesWereVerified) {
     const std::string text = run(Arguments{"inspect", newest} + more).out;
     EXPECT_TRUE(text.ends_with(verdict)) << text;
   };
-  said({"--no-verify"}, "\n  every file is there with its size; its bytes were not looked at\n");
-  said({}, "\n  whole: every byte verified\n");
+  said({"--no-verify"}, "\n  check       every file is there with its size; the bytes were not read\n");
+  said({}, "\n  check       complete: every byte was read and is right\n");
   damage(newest / "shard-00000-of-00002.h5");
-  EXPECT_NE(run({"inspect", newest}).out.find("\n  DAMAGED: "), std::string::npos);
-  EXPECT_EQ(run({"inspect", newest, "--no-verify"}).out.find("verified"), std::string::npos);
+  EXPECT_NE(run({"inspect", newest}).out.find("\n  check       DAMAGED: "), std::string::npos);
+  EXPECT_EQ(run({"inspect", newest, "--no-verify"}).out.find("is right"), std::string::npos);
 }
 
 TEST_F(Inspect, WithoutVerifying_DamageInsideAFileIsNotSeenAndItSaysSo) {
