@@ -2,6 +2,7 @@
 
 #include "app/foreign_file.hpp"
 #include "app/places.hpp"
+#include "base/text.hpp"
 #include "checkpoint/export.hpp"
 #include "checkpoint/initial_state.hpp"
 #include "model/state_spec.hpp"
@@ -31,15 +32,26 @@ Result<checkpoint::Tensors> read_source(const fs::path& source) {
   return checkpoint::Tensors{std::move(loaded.storage), std::move(loaded.state)};
 }
 
+// The option and the file that it names, whatever the error is about.
+Error name_source(Error error, const fs::path& source) {
+  const bool named = error.what.find(source.string()) != std::string::npos;
+  error.what = str("--init", named ? "" : " " + source.string(), ": ", error.what);
+  return error;
+}
+
 }  // namespace
 
 Result<InitialState> read_initial_state(LocalOptions& options, int channels) {
   InitialState initial;
   if (options.init.empty()) return initial;
   REKINDLE_TRY(const checkpoint::StateSpec spec, model::state_spec(model_config(options.job, channels)));
-  REKINDLE_TRY(initial.tensors, read_source(options.init));
-  REKINDLE_TRY(initial.chosen, checkpoint::choose_initial(initial.tensors.state, spec, options.reset_head,
-                                                          options.init.string()));
+  auto tensors = read_source(options.init);
+  if (!tensors) return forward_error(name_source(tensors.error(), options.init));
+  initial.tensors = std::move(*tensors);
+  auto chosen =
+      checkpoint::choose_initial(initial.tensors.state, spec, options.reset_head, options.init.string());
+  if (!chosen) return forward_error(name_source(chosen.error(), options.init));
+  initial.chosen = std::move(*chosen);
   options.job.init = checkpoint::initial_hash(initial.chosen);
   return initial;
 }
@@ -47,6 +59,11 @@ Result<InitialState> read_initial_state(LocalOptions& options, int channels) {
 Status measure_state(LocalOptions& options, int channels) {
   REKINDLE_TRY(const checkpoint::StateSpec spec, model::state_spec(model_config(options.job, channels)));
   options.state_bytes = checkpoint::total_bytes(spec);
+  options.parameters = 0;
+  for (const checkpoint::TensorSpec& tensor : spec) {
+    if (tensor.role == checkpoint::Role::kParameter)
+      options.parameters += tensor.bytes() / checkpoint::bytes_of(tensor.dtype);
+  }
   return {};
 }
 

@@ -19,7 +19,7 @@ struct InitialState {
 // options.job.init. `channels` are the data set's.
 Result<InitialState> read_initial_state(LocalOptions& options, int channels);
 
-// Sets options.state_bytes: parameters, buffers and what the optimizer keeps.
+// Sets options.state_bytes (parameters, buffers and what the optimizer keeps) and options.parameters.
 Status measure_state(LocalOptions& options, int channels);
 
 // Puts it where trainers find it; removes what an earlier attempt that has left no checkpoint put there. Only

@@ -1,13 +1,15 @@
 #include "app/prepare.hpp"
 
 #include <unistd.h>
-#include <cstdio>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 
 #include "app/initial_state.hpp"
 #include "app/places.hpp"
+#include "app/report.hpp"
 #include "app/run_config.hpp"
 #include "app/signals.hpp"
 #include "base/clock.hpp"
@@ -66,13 +68,17 @@ Status probe(const std::filesystem::path& directory) {
 }
 
 Status check_directory(const run::Layout& layout) {
+  std::error_code code;
+  if (std::filesystem::is_regular_file(layout.root(), code)) {
+    return fail(ExitCode::kConfig, str("--run-dir ", layout.root().string(), " is a file, not a directory"),
+                "give another path, or move the file away");
+  }
   if (auto made = make_directories(layout.root(), 0700); !made) {
     return fail(ExitCode::kConfig, made.error().what, "use a --run-dir that can be written");
   }
   REKINDLE_CHECK(run::check_private(layout));
   // Root may write anywhere but on a read-only file system: try it.
   REKINDLE_CHECK(probe(layout.root()));
-  std::error_code code;
   if (std::filesystem::exists(layout.checkpoints(), code)) REKINDLE_CHECK(probe(layout.checkpoints()));
   return {};
 }
@@ -88,6 +94,25 @@ Status check_holder(const run::Layout& layout) {
   }
 }
 
+// Of the keys of an identity: what a person calls it, in an error.
+std::string option_of(std::string key) {
+  if (key == "data_hash") return "the content of --data";
+  std::replace(key.begin(), key.end(), '_', '-');
+  return "--" + key;
+}
+
+// One of the differences, in words.
+std::string difference(const std::string& key, const nlohmann::json& before, const nlohmann::json& now,
+                       const LocalOptions& options) {
+  if (key == "init")
+    return str("--init ", options.init.string(),
+               before.contains(key) ? " gives other values than those that the run began with"
+                                    : " is given, and the run began without --init");
+  const auto text = [&](const nlohmann::json& j) { return j.contains(key) ? j.at(key).dump() : "not set"; };
+  return str(option_of(key), " is ", text(before), " there and ", text(now), " here");
+}
+
+// All that differs, in one error.
 Status check_identity(const Job& before, const LocalOptions& options, const run::Layout& layout) {
   nlohmann::json old_identity = protocol::identity_of(before), identity = protocol::identity_of(options.job);
   if (options.change_lr) protocol::take_rates(old_identity, identity);
@@ -95,15 +120,21 @@ Status check_identity(const Job& before, const LocalOptions& options, const run:
     of->erase("rates_since");
     of->erase("earlier_rates");
   }
-  const std::string key = protocol::first_difference(old_identity, identity);
-  if (key.empty()) return {};
-  const auto text = [&](const nlohmann::json& j) { return j.contains(key) ? j.at(key).dump() : "not set"; };
+  std::string all;
+  bool rates_alone = true, init_alone = true;
+  for (std::string key; !(key = protocol::first_difference(old_identity, identity)).empty();) {
+    all += (all.empty() ? "" : "; ") + difference(key, old_identity, identity, options);
+    rates_alone = rates_alone && key.starts_with("lr");
+    init_alone = init_alone && key == "init";
+    old_identity.erase(key);
+    identity.erase(key);
+  }
+  if (all.empty()) return {};
   return fail(ExitCode::kConfig,
-              str("the run directory ", layout.root().string(), " belongs to another run: ", key, " is ",
-                  text(old_identity), " there and ", text(identity), " here"),
-              key.starts_with("lr") ? "use the same options, or --change-lr if that is meant"
-              : key == "init"       ? "give the same --init (and --reset-head) as at its start, or neither"
-                                    : "use the same options, or another --run-dir");
+              str("the run directory ", layout.root().string(), " belongs to another run: ", all),
+              rates_alone  ? "use the same options, or --change-lr if that is meant"
+              : init_alone ? "give the same --init (and --reset-head) as at its start, or neither"
+                           : "use the same options, or another --run-dir");
 }
 
 // What the options must agree with; nullopt: without a checkpoint, or given values to start from, there is
@@ -121,8 +152,28 @@ Result<std::optional<Job>> earlier_job(const LocalOptions& options, const run::L
   return before;
 }
 
-bool same_rates(const Job& a, const Job& b) {
+bool same_rates(const Job& a, const protocol::Rates& b) {
   return a.lr == b.lr && a.lr_step == b.lr_step && a.lr_gamma == b.lr_gamma;
+}
+
+protocol::Rates rates_of(const Job& job) { return {job.rates_since, job.lr, job.lr_step, job.lr_gamma}; }
+
+// A script repeats the command that began the run: after --change-lr that command goes on with the last
+// rates.
+void keep_changed_rates(const Job& before, LocalOptions& options) {
+  Job& job = options.job;
+  const bool changed_once = !before.earlier_rates.empty();
+  if (options.change_lr || !changed_once || same_rates(job, rates_of(before)) ||
+      !same_rates(job, before.earlier_rates.front()))
+    return;
+  job.lr = before.lr;
+  job.lr_step = before.lr_step;
+  job.lr_gamma = before.lr_gamma;
+  say(str("goes on with --lr ", job.lr, ", as the last --change-lr has set",
+          job.lr_step == before.earlier_rates.front().lr_step &&
+                  job.lr_gamma == before.earlier_rates.front().lr_gamma
+              ? ""
+              : str(" (--lr-step ", job.lr_step, ", --lr-gamma ", job.lr_gamma, ")")));
 }
 
 // Whether the run has kept what --init names now as it did at its start: that may be gone by now, or changed.
@@ -156,7 +207,8 @@ Status check_resume(const Job& before, LocalOptions& options, const run::Layout&
     options.job.init = before.init;
     options.job.init_source = before.init_source;
   }
-  if (same_rates(before, options.job)) {
+  keep_changed_rates(before, options);
+  if (same_rates(options.job, rates_of(before))) {
     options.job.rates_since = before.rates_since;
     options.job.earlier_rates = before.earlier_rates;
   } else {
@@ -183,8 +235,7 @@ void await_newest(const run::Layout& layout) {
   };
   const auto id = await(std::chrono::milliseconds(0));
   if (!id) return;
-  std::printf("waits until the storage shows %s, the newest checkpoint\n", id->directory_name().c_str());
-  std::fflush(stdout);
+  say(str("waits until the storage shows ", id->directory_name(), ", the newest checkpoint"));
   await(kNamesAreSeenWithin);
 }
 
@@ -216,8 +267,8 @@ Result<InitialState> prepare_run(LocalOptions& options, Begins begins) {
   if (before)
     REKINDLE_CHECK(check_resume(*before, options, layout));
   else if (!options.init.empty())
-    std::printf("starts from %s: %zu of its %zu tensors\n", options.init.c_str(), initial.chosen.size(),
-                initial.tensors.state.size());
+    say(str("initial values of --init ", options.init.string(), ": ", initial.chosen.size(), " of its ",
+            initial.tensors.state.size(), " tensors"));
   if (begins == Begins::kNow) warn_of_environment(options.job);
   return initial;
 }

@@ -153,14 +153,16 @@ TEST_F(Interchange, AResumeFromOtherWeights_Refused) {
                  others = initial_weights("2", "others.safetensors");
   finish(at("run"), 2, {"--init", weights});
   const std::string digest = digest_of(at("run"));
-  refused(at("run"), {"--init", others}, 78, "belongs to another run: init is ");
+  refused(at("run"), {"--init", others}, 78,
+          str("--init ", others.string(), " gives other values than those that the run began with"));
   fs::rename(weights, at("away"));
   finish(at("run"), 2, {"--init", weights});  // needed once
   fs::rename(at("away"), weights);
-  refused(at("run"), {"--init", weights, "--reset-head"}, 78, "belongs to another run: init is ");
+  refused(at("run"), {"--init", weights, "--reset-head"}, 78,
+          " gives other values than those that the run began with");
   EXPECT_EQ(digest_of(at("run")), digest);
   finish(at("drawn"), 2, {});
-  refused(at("drawn"), {"--init", weights}, 78, "init is not set there and ");
+  refused(at("drawn"), {"--init", weights}, 78, " is given, and the run began without --init");
   // The same weights under another name are the same; and they are not needed any more.
   fs::rename(weights, at("moved.safetensors"));
   finish(at("run"), 3, {"--init", at("moved.safetensors")});
@@ -192,7 +194,7 @@ TEST_F(Interchange, KilledBeforeTheFirstCheckpoint_ResumedWithoutInitFromTheSame
   killed.signal(SIGKILL);
   killed.wait();
   ASSERT_TRUE(eventually([&] { return processes_with(dir).empty(); }));
-  refused(dir, {"--seed", "5"}, 78, "belongs to another run: seed is 1 there and 5 here");
+  refused(dir, {"--seed", "5"}, 78, "belongs to another run: --seed is 1 there and 5 here");
   finish(dir, 240, {});
   EXPECT_EQ(digest_of(dir), digest_of(at("quiet")));
 }
