@@ -144,7 +144,7 @@ class Host {
         kTicksPerStatus * (1 + static_cast<int>(machine_.trainers().size() / kShownASecond));
     if (ticks_ % per_show == 0) parts_.records.show(machine_);
     if (ticks_ % kTicksPerStatus == 0) {
-      tell(CoordinatorBeat{term_});
+      tell(CoordinatorBeat{term_, machine_.phase() == Phase::kRunning});
       look_for_stop();
     }
     if (ticks_ % kTicksPerTermCheck == 0) look_for_newer_term();

@@ -5,8 +5,10 @@
 #include <iostream>
 #include <new>
 #include <stdexcept>
+#include <thread>
 
 #include "app/audit.hpp"
+#include "app/banner.hpp"
 #include "app/foreign_file.hpp"
 #include "app/inspect.hpp"
 #include "app/join.hpp"
@@ -57,6 +59,8 @@ int local(JobOptions& job_options) {
     return 0;
   }
   start_logging("rekindle", run::Layout(options->run_dir).log("supervisor"), LogLevel::kInfo);
+  say(banner(*options, options->workers));
+  for (const std::string& line : crowding(*options, std::thread::hardware_concurrency())) say(line);
   return run_local(*options, std::move(*initial));
 }
 
@@ -92,6 +96,7 @@ int slurm(JobOptions& job_options, const SlurmOptions& how, const std::vector<st
   }
   start_logging("rekindle", run::Layout(options->run_dir).log("supervisor"), LogLevel::kInfo);
   look_around(*job, *options);
+  say(banner(*options, job->nodes.size()));
   return run_slurm(*job, *options, std::move(*initial));
 }
 

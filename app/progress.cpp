@@ -1,51 +1,97 @@
 #include "app/progress.hpp"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <algorithm>
+#include <array>
 #include <iomanip>
+#include <limits>
 #include <sstream>
 
 #include "base/duration.hpp"
 #include "base/log.hpp"
+#include "base/text.hpp"
 
 namespace rekindle::app {
 
-using Clock = std::chrono::steady_clock;
+namespace {
 
-ProgressView::ProgressView() : terminal_(::isatty(STDOUT_FILENO) == 1), last_(Clock::now()) {}
+constexpr auto kFirstStepLine = "first step under way";
 
-std::string describe(const protocol::Progress& p) {
-  std::ostringstream line;
-  line << "step " << p.step << "/" << p.steps << "  epoch " << p.epoch << "  loss " << std::fixed
-       << std::setprecision(4) << p.loss << "  " << std::setprecision(1) << p.images_per_second
-       << " images/s  " << p.trainers << " trainer" << (p.trainers == 1 ? "" : "s") << "  "
-       << format_duration(std::chrono::milliseconds(static_cast<std::int64_t>(p.seconds_left * 1000)))
-       << " left";
-  return line.str();
+// A line as wide as the terminal wraps on some of them.
+std::size_t room_on(std::FILE* terminal) {
+  winsize size{};
+  if (::ioctl(::fileno(terminal), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 79;
+  return size.ws_col - 1U;
+}
+
+}  // namespace
+
+ProgressView::ProgressView(std::FILE* out) : out_(out), terminal_(::isatty(::fileno(out)) == 1) {}
+
+std::string describe(const protocol::Progress& p, std::size_t width) {
+  std::ostringstream loss, speed;
+  loss << "loss " << std::fixed << std::setprecision(4) << p.loss;
+  speed << std::fixed << std::setprecision(1) << p.images_per_second << " images/s";
+  const auto left = std::chrono::milliseconds(static_cast<std::int64_t>(p.seconds_left * 1000));
+  std::array<std::string, 6> parts = {str("step ", p.step, "/", p.steps),
+                                      str("epoch ", p.epoch + 1),
+                                      loss.str(),
+                                      speed.str(),
+                                      str(p.trainers, p.trainers == 1 ? " trainer" : " trainers"),
+                                      str(format_duration(left), " left")};
+  const auto joined = [&parts] {
+    std::string line;
+    for (const std::string& part : parts) line += (line.empty() || part.empty() ? "" : "  ") + part;
+    return line;
+  };
+  for (const std::size_t least : {4, 1, 5, 3, 2}) {
+    if (joined().size() > width) parts[least].clear();
+  }
+  return joined().substr(0, width);
+}
+
+void ProgressView::draw(const std::string& line) {
+  clear();
+  std::fputs(line.c_str(), out_);
+  std::fflush(out_);
+  drawn_ = true;
+  last_ = Clock::now();
 }
 
 void ProgressView::clear() {
-  if (drawn_) std::fputs("\r\033[K", stdout);
+  if (drawn_) std::fputs("\r\033[K", out_);
   drawn_ = false;
 }
 
+void ProgressView::first_step() {
+  if (stage_ != Stage::kStarting) return;
+  stage_ = Stage::kFirstStep;
+  first_step_since_ = Clock::now();
+  terminal_ ? draw(std::string(kFirstStepLine).substr(0, room_on(out_))) : log_info(kFirstStepLine);
+}
+
+void ProgressView::tick() {
+  if (!terminal_ || stage_ != Stage::kFirstStep || Clock::now() - last_ < std::chrono::seconds(1)) return;
+  const auto since = std::chrono::floor<std::chrono::seconds>(Clock::now() - first_step_since_);
+  draw(str(kFirstStepLine, ", ", format_duration(since)).substr(0, room_on(out_)));
+}
+
 void ProgressView::show(const protocol::Progress& progress) {
+  stage_ = Stage::kSteps;
   if (terminal_) {
-    clear();
-    std::fputs(describe(progress).c_str(), stdout);
-    std::fflush(stdout);
-    drawn_ = true;
+    draw(describe(progress, room_on(out_)));
   } else if (Clock::now() - last_ >= std::chrono::seconds(10)) {
     last_ = Clock::now();
-    log_info(describe(progress));
+    log_info(describe(progress, std::numeric_limits<std::size_t>::max()));
   }
 }
 
 void ProgressView::say(const std::string& line) {
   clear();
-  std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
+  std::fprintf(out_, "%s\n", line.c_str());
+  std::fflush(out_);
 }
 
 }  // namespace rekindle::app

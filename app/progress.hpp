@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdio>
 #include <string>
 
 #include "protocol/messages.hpp"
@@ -10,18 +11,27 @@ namespace rekindle::app {
 
 class ProgressView {
  public:
-  ProgressView();
+  explicit ProgressView(std::FILE* out = stdout);
+  // Trainers are at the first step of this attempt. Nothing more until show().
+  void first_step();
   void show(const protocol::Progress& progress);
   void say(const std::string& line);  // on a line of its own
+  void tick();                        // time goes by: call it a few times a second
 
  private:
+  using Clock = std::chrono::steady_clock;
+  enum class Stage { kStarting, kFirstStep, kSteps };
+  void draw(const std::string& line);
   void clear();
 
-  bool terminal_;
+  std::FILE* const out_;
+  const bool terminal_;
   bool drawn_ = false;
-  std::chrono::steady_clock::time_point last_;
+  Stage stage_ = Stage::kStarting;
+  Clock::time_point last_ = Clock::now(), first_step_since_;
 };
 
-std::string describe(const protocol::Progress& progress);
+// One line of at most `width` characters: where there is little room, what matters least is left out.
+std::string describe(const protocol::Progress& progress, std::size_t width);
 
 }  // namespace rekindle::app

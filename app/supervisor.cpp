@@ -163,6 +163,7 @@ class Supervisor {
     judge_take_over();
     if (!coordinator_ && Clock::now() >= coordinator_restart_at_) restart_coordinator();
     workers_.restart_due();
+    view_.tick();
     return {};
   }
 
@@ -177,6 +178,9 @@ class Supervisor {
       kill_all();
       return;
     }
+    if (interrupt)
+      view_.say(
+          "Ctrl-C: the run saves its state and ends; press Ctrl-C again to leave at once without saving");
     interrupted_ = interrupted_ || interrupt;
     stop(static_cast<int>(info.ssi_signo), false);
   }
@@ -222,6 +226,8 @@ class Supervisor {
     REKINDLE_TRY(const ToSupervisor message, decode<ToSupervisor>(**text));
     if (const auto* up = std::get_if<CoordinatorUp>(&message)) return on_coordinator_up(*up);
     if (const auto* say = std::get_if<Say>(&message)) view_.say(say->line);
+    if (const auto* beat = std::get_if<CoordinatorBeat>(&message); beat != nullptr && beat->running)
+      view_.first_step();
     if (const auto* progress = std::get_if<Progress>(&message)) {
       site_.trains();
       view_.show(*progress);

@@ -398,7 +398,9 @@ void Coordinator::show_members(const Origin& from) {
   }
   if (shown < ranks) emit(Tell{str("  and ", ranks - shown, " more: rekindle status shows them")});
   if (trainers_.size() > ranks) {
-    emit(Warn{str(trainers_.size() - ranks, " trainers wait as spares: the batch has ", parts,
+    const std::size_t spares = trainers_.size() - ranks;
+    emit(Warn{str(spares, spares == 1 ? " trainer waits as a spare" : " trainers wait as spares",
+                  ": the batch has ", parts,
                   " micro-batches (--micro-batches), and a trainer computes at least one")});
   }
 }

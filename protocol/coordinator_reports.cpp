@@ -78,7 +78,7 @@ void Coordinator::heard(const std::string&, const Evaluated& message) {
   emit(RecordEvaluation{message});
   std::ostringstream line;
   line.precision(4);
-  line << std::fixed << "after epoch " << message.epoch << " (step " << message.step << "): test loss "
+  line << std::fixed << "after epoch " << message.epoch + 1 << " (step " << message.step << "): test loss "
        << message.loss << ", test accuracy " << 100 * message.accuracy << " % of " << message.count
        << " images";
   emit(Tell{line.str()});

@@ -281,8 +281,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CoordinatorUp, term, attempt)
 
 struct CoordinatorBeat {  // once a second: it is alive and its queue moves
   std::uint64_t term = 0;
+  bool running = false;  // a generation is at work
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CoordinatorBeat, term)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CoordinatorBeat, term, running)
 
 struct Say {  // a line for the person who started the run
   std::string line;

@@ -120,7 +120,10 @@ TEST_F(Faults, SecondInterrupt_LeavesAtOnce) {
            read_text(dir() / "logs/coordinator.log")->find("stopping (SIGINT)") != std::string::npos;
   }));
   program.signal(SIGINT);
-  EXPECT_EQ(program.wait().exit_code, 130);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 130);
+  EXPECT_NE(outcome.out.find("press Ctrl-C again to leave at once without saving\n"), std::string::npos)
+      << outcome.out;
 }
 
 TEST_F(Faults, StopBeforeTrainingBegins_SavedAndResumable) {

@@ -1,0 +1,77 @@
+#include "app/banner.hpp"
+
+#include <algorithm>
+#include <iomanip>
+#include <sstream>
+
+#include "base/duration.hpp"
+#include "base/text.hpp"
+
+namespace rekindle::app {
+
+using protocol::Job;
+
+namespace {
+
+std::string counted(std::uint64_t count, const std::string& noun) {
+  return str(count, " ", noun, count == 1 ? "" : "s");
+}
+
+std::string millions(std::uint64_t count) {
+  const double value = static_cast<double>(count) / 1e6;
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(value < 10 ? 2 : 1) << value << " million";
+  return text.str();
+}
+
+std::string length(const Job& job) {
+  if (job.epochs > 0) return str(counted(job.steps, "step"), " (", counted(job.epochs, "epoch"), ")");
+  const double epochs =
+      static_cast<double>(job.steps * job.batch_size) / static_cast<double>(job.train_samples);
+  std::ostringstream text;
+  text << counted(job.steps, "step") << " (" << std::setprecision(3) << epochs << " epochs)";
+  return text.str();
+}
+
+std::string saving(const Job& job) {
+  std::string when = "at the end and at a stop";
+  if (job.checkpoint_interval_ms > 0)
+    when += str(", every ", format_duration(std::chrono::milliseconds(job.checkpoint_interval_ms)));
+  if (job.checkpoint_every > 0) when += str(", every ", counted(job.checkpoint_every, "step"));
+  return when;
+}
+
+}  // namespace
+
+std::string banner(const LocalOptions& options, std::uint64_t workers) {
+  const Job& job = options.job;
+  const std::uint64_t trainers = workers * job.trainers_per_worker, parts = job.micro_batches;
+  std::ostringstream text;
+  text << "model      " << job.model << ", " << millions(options.parameters) << " parameters; "
+       << job.optimizer << ", learning rate " << job.lr << "\n"
+       << "data       " << job.dataset << ": " << job.train_samples << " training and " << job.test_samples
+       << " test images, at " << job.image_size << " x " << job.image_size << " pixels\n"
+       << "length     " << length(job) << "; a batch of " << counted(job.batch_size, "image") << " in "
+       << (parts == 1 ? "1 micro-batch" : str(parts, " micro-batches")) << "\n"
+       << "trainers   " << counted(trainers, "trainer") << " on " << job.device << ", "
+       << counted(job.threads, "thread") << " each\n"
+       << "written to " << options.run_dir.string() << ": checkpoints " << saving(job)
+       << "; metrics.jsonl, logs/";
+  if (trainers > parts) {
+    text << "\nwarning: " << trainers - parts << " of the " << trainers << " trainers will idle: a batch has "
+         << (parts == 1 ? "1 micro-batch" : str(parts, " micro-batches"))
+         << " (--micro-batches), and a trainer computes at least one";
+  }
+  return text.str();
+}
+
+std::vector<std::string> crowding(const LocalOptions& options, std::uint64_t processors) {
+  const Job& job = options.job;
+  const std::uint64_t trainers = options.workers * job.trainers_per_worker;
+  if (job.device != "cpu" || processors == 0 || trainers * job.threads <= processors) return {};
+  return {str("warning: ", counted(trainers, "trainer"), " of ", counted(job.threads, "thread"), " share ",
+              counted(processors, "processor"), ": more than ",
+              std::max<std::uint64_t>(1, processors / job.threads), " at once will not be faster")};
+}
+
+}  // namespace rekindle::app

@@ -1,0 +1,91 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <pty.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <array>
+#include <memory>
+
+#include "app/progress.hpp"
+
+namespace rekindle::app {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+protocol::Progress progress() {
+  protocol::Progress p;
+  p.step = 120;
+  p.steps = 4000;
+  p.epoch = 2;  // the third
+  p.loss = 1.23456;
+  p.images_per_second = 812.34;
+  p.seconds_left = 3725;
+  p.trainers = 4;
+  return p;
+}
+
+TEST(ProgressLine, ShowsAllWhereThereIsRoom) {
+  EXPECT_EQ(describe(progress(), 200),
+            "step 120/4000  epoch 3  loss 1.2346  812.3 images/s  4 trainers  1h 2min left");
+}
+
+TEST(ProgressLine, FitsAnyWidthAndKeepsTheStepLongest) {
+  for (std::size_t width = 0; width < 90; ++width) {
+    const std::string line = describe(progress(), width);
+    EXPECT_LE(line.size(), width);
+    EXPECT_THAT(line, StartsWith(std::string("step 120/4000").substr(0, width)));
+  }
+  EXPECT_EQ(describe(progress(), 70), "step 120/4000  epoch 3  loss 1.2346  812.3 images/s  1h 2min left");
+}
+
+// A terminal of 40 columns.
+class Terminal : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    winsize size{};
+    size.ws_row = 10;
+    size.ws_col = 40;
+    int slave = -1;
+    ASSERT_EQ(::openpty(&master_, &slave, nullptr, nullptr, &size), 0);
+    out_.reset(::fdopen(slave, "w"));
+  }
+  void TearDown() override {
+    out_.reset();
+    ::close(master_);
+  }
+  std::string shown() {
+    std::fflush(out_.get());
+    std::array<char, 4096> bytes{};
+    const ssize_t n = ::read(master_, bytes.data(), bytes.size());
+    return {bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(n, 0))};
+  }
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  int master_ = -1;
+  std::unique_ptr<std::FILE, Close> out_;
+};
+
+TEST_F(Terminal, TheLineIsNarrowerThanTheTerminal) {
+  ProgressView view(out_.get());
+  view.show(progress());
+  EXPECT_EQ(shown(), "step 120/4000  loss 1.2346");
+}
+
+TEST_F(Terminal, FirstStepIsUnderWayUntilThereIsOne) {
+  ProgressView view(out_.get());
+  view.first_step();
+  EXPECT_EQ(shown(), "first step under way");
+  view.show(progress());
+  EXPECT_THAT(shown(), StartsWith("\r\033[Kstep 120"));
+  view.first_step();  // a later generation
+  view.say("a line");
+  EXPECT_THAT(shown(), Not(HasSubstr("under way")));
+}
+
+}  // namespace
+}  // namespace rekindle::app

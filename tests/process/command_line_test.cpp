@@ -1,0 +1,108 @@
+// What the program tells the person who types its commands.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "harness.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::Not;
+
+class CommandLine : public ::testing::Test {
+ protected:
+  std::string said(const Arguments& arguments, int exit_code = 0) const {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exit_code, exit_code) << outcome.out << outcome.err;
+    return exit_code == 0 ? outcome.out : outcome.err;
+  }
+  fs::path dir() const { return scratch_ / "run"; }
+  Scratch scratch_;
+};
+
+TEST_F(CommandLine, Version) { EXPECT_THAT(said({"--version"}), MatchesRegex("rekindle 0\\.1\\.0.*\n")); }
+
+TEST_F(CommandLine, StartShowsWhatWillBeDone) {
+  const std::string text = said(mnist_run(dir(), 3, 5) + Arguments{"--micro-batches", "2"});
+  for (const std::string& part : std::vector<std::string>{
+           "model ", "mnist-cnn, 1.20 million parameters", "mnist: 1000 training and 200 test images",
+           "5 steps", "batch of 16 images in 2 micro-batches", "3 trainers on cpu", dir().string(),
+           "1 of the 3 trainers will idle: a batch has 2 micro-batches (--micro-batches)"})
+    EXPECT_THAT(text, HasSubstr(part));
+  EXPECT_LT(text.find("model "), text.find("generation t1.g1"));
+}
+
+TEST_F(CommandLine, SlowFirstStep_IsSaidToBeUnderWay) {
+  const Outcome outcome = run(vgg_run(dir(), 1, 1) + Arguments{"--image-size", "224"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(times_in(outcome.err, "first step under way"), 1U) << outcome.err;
+}
+
+TEST_F(CommandLine, EpochsCountFromOne) {
+  const std::string text = said(mnist_run(dir(), 1, 70));
+  EXPECT_THAT(text, HasSubstr("after epoch 1 (step 63)"));
+  EXPECT_THAT(text, HasSubstr("after epoch 2 (step 70)"));
+  EXPECT_THAT(said({"status", dir()}), HasSubstr("epoch 2"));
+  EXPECT_THAT(said({"inspect", dir()}), HasSubstr("step 70, epoch 2"));
+}
+
+TEST_F(CommandLine, AfterChangeLr_TheFirstCommandGoesOnWithTheLastRate) {
+  said(mnist_run(dir(), 1, 2));
+  said(mnist_run(dir(), 1, 4) + Arguments{"--lr", "0.5", "--change-lr"});
+  EXPECT_THAT(said(mnist_run(dir(), 1, 6)), HasSubstr("--lr 0.5, as the last --change-lr has set"));
+  said(mnist_run(scratch_ / "told", 1, 2));
+  said(mnist_run(scratch_ / "told", 1, 4) + Arguments{"--lr", "0.5", "--change-lr"});
+  said(mnist_run(scratch_ / "told", 1, 6) + Arguments{"--lr", "0.5"});
+  EXPECT_EQ(digest_of(dir()), digest_of(scratch_ / "told"));
+  EXPECT_THAT(said(mnist_run(dir(), 1, 8) + Arguments{"--lr", "0.7"}, 78), HasSubstr("--change-lr"));
+}
+
+TEST_F(CommandLine, Export_OverwritesOnlyWithForceAndSaysWhatItWrote) {
+  said(mnist_run(dir(), 1, 2));
+  const fs::path file = scratch_ / "weights.safetensors";
+  EXPECT_THAT(said({"export", dir(), file}),
+              ContainsRegex("wrote " + file.string() + ": 8 tensors, 4.8 MB, of step 2"));
+  std::ofstream(file) << "precious";
+  EXPECT_THAT(said({"export", dir(), file}, 78), HasSubstr("is there already: add --force"));
+  EXPECT_EQ(*read_text(file), "precious");
+  said({"export", dir(), file, "--force"});
+  EXPECT_GT(fs::file_size(file), 4000000U);
+}
+
+TEST_F(CommandLine, MakeDataSaysWhatItDid) {
+  const Arguments make{"make-data", "mnist", scratch_ / "data", "--samples", "50"};
+  EXPECT_THAT(said(make), HasSubstr("data: wrote a made mnist data set of 50 training and 10 test images"));
+  EXPECT_THAT(said(make), HasSubstr("data: nothing to do, "));
+}
+
+TEST_F(CommandLine, InitNamesItsFile) {
+  const fs::path file = scratch_ / "weights.safetensors";
+  EXPECT_THAT(said(mnist_run(dir(), 1, 2) + Arguments{"--init", file}, 78),
+              AllOf(HasSubstr("rekindle: --init"), HasSubstr(file.string())));
+  said(mnist_run(dir(), 1, 2));
+  said({"export", dir(), file});
+  EXPECT_THAT(said(mnist_run(scratch_ / "from", 1, 1) + Arguments{"--init", file}),
+              HasSubstr("--init " + file.string() + ": 8 of its 8 tensors"));
+  EXPECT_THAT(said(mnist_run(dir(), 1, 3) + Arguments{"--init", file}, 78),
+              HasSubstr("--init " + file.string() + " "));
+}
+
+TEST_F(CommandLine, InspectShowsSizesAPersonCanRead) {
+  said(mnist_run(dir(), 1, 2));
+  const std::string text = said({"inspect", dir()});
+  EXPECT_THAT(text, HasSubstr("weights 4.8 MB, optimizer 9.6 MB"));
+  EXPECT_THAT(text, HasSubstr("model=mnist-cnn"));
+  EXPECT_THAT(text, Not(HasSubstr("0.00 GB")));
+  EXPECT_THAT(text, Not(HasSubstr("{")));
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
