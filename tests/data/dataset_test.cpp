@@ -159,7 +159,7 @@ TEST(OpenDataset, AnUnknownKindNamesTheNearest) {
   const auto dataset = open_dataset("minst", "/");
   ASSERT_FALSE(dataset);
   EXPECT_EQ(dataset.error().code, ExitCode::kUsage);
-  EXPECT_NE(dataset.error().line().find("'mnist'"), std::string::npos);
+  EXPECT_NE(dataset.error().line().find("did you mean mnist?"), std::string::npos);
 }
 
 TEST(OpenDataset, CifarRecordsAreReadAsWritten) {
