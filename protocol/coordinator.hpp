@@ -248,7 +248,6 @@ class Coordinator {
   const Trainer* member(int rank) const;          // nullptr: no such rank, or it is not there any more
   void go_on_if_adopted();
   bool fits(const std::string& worker, const TrainerReady& ready);
-  void take_fingerprint(std::string fingerprint);
   bool shares_memory(const TrainerReady& ready) const;
   void refuse(const std::string& worker, const Finish& why);
   bool joined(const std::string& worker) const;
@@ -274,6 +273,14 @@ class Coordinator {
   void judge_early_crashes();
   void judge_crashes();
   void killed();
+
+  // coordinator_fingerprints.cpp: who may train together. `bits`: the numeric handshake's hash counts, too.
+  bool alike(const TrainerReady& ready, bool bits) const;
+  void take_fingerprint(const TrainerReady& ready, bool bits);
+  bool choose_bits();
+  Finish unlike(const TrainerReady& ready) const;
+  bool other_fingerprint(const Restorable& restorable) const;
+  void warn_of_other_fingerprint(const Restorable& restorable);
 
   // coordinator_generations.cpp
   void abort_members();
@@ -302,7 +309,6 @@ class Coordinator {
   Finish saved_finish(std::uint64_t step) const;
   void stop_members();
   void cut_for_newcomers();
-  bool other_fingerprint(const Restorable& restorable) const;
 
   // coordinator_checkpoints.cpp
   void shard_begun(const ShardBegun& begun);
@@ -353,7 +359,9 @@ class Coordinator {
   Time hold_until_{0};    // no generation before
   std::map<std::string, Worker> workers_;
   std::map<std::string, Trainer> trainers_;
-  std::string fingerprint_;  // of all trainers
+  std::string fingerprint_;       // of all trainers; before the first generation their bits may still differ
+  std::string machine_;           // of a trainer that has this fingerprint
+  bool warned_of_other_ = false;  // that a checkpoint has another fingerprint
 
   // The generation that runs, is coming to a halt, or was the last.
   GenerationId generation_;

@@ -1,5 +1,6 @@
 // From the end of one generation to the start of the next.
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 #include <utility>
 
@@ -266,8 +267,8 @@ bool Coordinator::enough_trainers() const {
 }
 
 void Coordinator::form() {
-  if (fingerprint_.empty() && !trainers_.empty()) {  // none of the run's own came
-    take_fingerprint(trainers_.begin()->second.ready.fingerprint);
+  if (!any_formed_ && !trainers_.empty()) {
+    if (!choose_bits()) return;
     if (trainers_.size() < config_.job.min_trainers) return wait_for_trainers();
   }
   const Origin from = origin();
@@ -361,10 +362,6 @@ std::vector<std::string> Coordinator::choose_members(const Origin& origin) const
   return members;
 }
 
-bool Coordinator::other_fingerprint(const Restorable& restorable) const {
-  return !restorable.fingerprint.empty() && restorable.fingerprint != fingerprint_;
-}
-
 void Coordinator::show_members(const Origin& from) {
   const auto ranks = members_.size();
   std::string what = "starts from initial values";
@@ -374,21 +371,19 @@ void Coordinator::show_members(const Origin& from) {
     what = str("goes on from step ", from.step, " with ", ranks, ranks == 1 ? " trainer" : " trainers",
                from.holders.size() < ranks ? str(", ", ranks - from.holders.size(), " of them new") : "");
   emit(Tell{str("generation ", to_text(generation_), " ", what)});
-  if (from.restore != nullptr && other_fingerprint(*from.restore)) {
-    emit(
-        Warn{str("the checkpoint was written by another build or machine; from here on the bits may "
-                 "differ: ",
-                 from.restore->fingerprint, " then, ", fingerprint_, " now")});
-  }
+  if (from.restore != nullptr) warn_of_other_fingerprint(*from.restore);
   const std::uint64_t parts = config_.job.micro_batches;
-  emit(Tell{"  rank  host             device  pid      micro-batches"});
+  emit(Tell{"  rank  host             device  pid      check    micro-batches"});
   const std::size_t shown = std::min(ranks, kShownMembers);
   for (std::size_t r = 0; r < shown; ++r) {
     const TrainerReady& ready = trainers_.at(members_[r]).ready;
     std::ostringstream row;
     row << "  " << std::left;
-    const std::pair<std::string, int> cells[] = {
-        {str(r), 6}, {ready.host, 17}, {ready.device, 8}, {str(ready.pid), 9}};
+    const std::pair<std::string, int> cells[] = {{str(r), 6},
+                                                 {ready.host, 17},
+                                                 {ready.device, 8},
+                                                 {str(ready.pid), 9},
+                                                 {str(std::lround(ready.check_ms), " ms"), 9}};
     for (const auto& [text, width] : cells) {
       row.width(width);
       row << text;

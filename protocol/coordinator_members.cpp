@@ -11,13 +11,6 @@ namespace rekindle::protocol {
 
 namespace {
 constexpr int kBrokenLinkLimit = 3;  // exchanges that fail between the same two workers
-
-Finish unlike(const TrainerReady& ready, const std::string& fingerprint) {
-  return {78,
-          str("trainer ", ready.trainer, " on ", ready.host, " is not like the others: ", ready.fingerprint,
-              ", they have ", fingerprint),
-          "the same build, threads and kind of CPU are needed everywhere"};
-}
 }  // namespace
 
 // ---- coming ----
@@ -25,7 +18,7 @@ Finish unlike(const TrainerReady& ready, const std::string& fingerprint) {
 void Coordinator::admit(const std::string& worker, const TrainerState& state) {
   // What a running generation is like outranks a newcomer that was quicker to register.
   if (own_generations_ == 0 && state.started && state.started->generation > generation_)
-    take_fingerprint(state.ready.fingerprint);
+    take_fingerprint(state.ready, true);
   if (!fits(worker, state.ready)) return;
   const std::string& name = state.ready.trainer;
   gone_.erase(name);  // it was only silent
@@ -175,14 +168,15 @@ bool Coordinator::fits(const std::string& worker, const TrainerReady& ready) {
   if (!any_formed_ && !own_trainer_there()) {
     // Helpers that were quicker do not say what the run is like.
     if (joined(worker)) return true;
-    take_fingerprint(ready.fingerprint);
+    take_fingerprint(ready, false);
   }
-  const bool alike = ready.fingerprint == fingerprint_;
-  if (alike && shares_memory(ready)) return true;
+  // Whose bits are right is decided when the first generation is formed.
+  const bool fits_in = alike(ready, any_formed_);
+  if (fits_in && shares_memory(ready)) return true;
   const Finish no =
-      alike ? Finish{78, str("trainer ", ready.trainer, " on ", ready.host, " is on another machine"),
-                     "--exchange shm is for one machine"}
-            : unlike(ready, fingerprint_);
+      fits_in ? Finish{78, str("trainer ", ready.trainer, " on ", ready.host, " is on another machine"),
+                       "--exchange shm is for one machine"}
+              : unlike(ready);
   if (!any_formed_ && !config_.restarted && !joined(worker))
     give_up(no);
   else
@@ -197,17 +191,6 @@ bool Coordinator::shares_memory(const TrainerReady& ready) const {
     const Trainer& other = entry.second;
     return (any_formed_ || !joined(other.worker)) && other.ready.address.host != ready.address.host;
   });
-}
-
-void Coordinator::take_fingerprint(std::string fingerprint) {
-  fingerprint_ = std::move(fingerprint);
-  std::vector<std::string> others;
-  for (const auto& [name, trainer] : trainers_) {
-    if (trainer.ready.fingerprint == fingerprint_) continue;
-    refuse(trainer.worker, unlike(trainer.ready, fingerprint_));
-    others.push_back(name);
-  }
-  lose(others, "it is not like the others");
 }
 
 void Coordinator::refuse(const std::string& worker, const Finish& why) {

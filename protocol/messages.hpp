@@ -38,8 +38,11 @@ struct TrainerReady {  // warmed up: model built, memory there, listening
   std::string trainer, host, device, fingerprint;
   Address address;
   std::int64_t pid = 0;
+  std::string machine = {};  // processor and library versions, for people
+  double check_ms = 0;       // that the numeric handshake took
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainerReady, trainer, host, device, fingerprint, address, pid)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainerReady, trainer, host, device, fingerprint, address, pid, machine,
+                                   check_ms)
 
 struct StepDone {  // from rank 0, one a step; `step` counts completed updates
   GenerationId generation;

@@ -8,11 +8,15 @@
 #include "base/log.hpp"
 #include "base/network.hpp"
 #include "base/process.hpp"
+#include "base/random.hpp"
 #include "base/text.hpp"
 #include "checkpoint/initial_state.hpp"
 #include "data/loader.hpp"
 #include "exchange/exchange.hpp"
+#include "model/device.hpp"
 #include "model/model.hpp"
+#include "model/numeric_check.hpp"
+#include "protocol/fingerprint.hpp"
 #include "run/layout.hpp"
 #include "trainer/link.hpp"
 #include "trainer/replica_state.hpp"
@@ -92,8 +96,6 @@ class Trainer {
     }
     model_config_ = model_config(job, dataset_->info());
     REKINDLE_CHECK(make_replica());
-    // Here an error ends a run that has not begun; with a checkpoint nobody may ever need the file.
-    if (checkpoint::list_committed(config_.run_dir).empty()) REKINDLE_CHECK(initialize());
     REKINDLE_TRY(hub_, open_hub());
     data::LoaderConfig loading;
     loading.seed = job.seed;
@@ -104,10 +106,38 @@ class Trainer {
     loader_ = std::make_unique<data::Loader>(*dataset_, loading);
     nlohmann::json fingerprint = nlohmann::json::parse(model::numeric_fingerprint(model_config_));
     fingerprint["build"] = config_.build;
+    const auto started = Clock::now();
+    REKINDLE_TRY(fingerprint[kFirstGradient], first_gradient());
+    const std::chrono::duration<double, std::milli> check_time = Clock::now() - started;
+    // Here an error ends a run that has not begun; with a checkpoint nobody may ever need the file.
+    if (checkpoint::list_committed(config_.run_dir).empty()) REKINDLE_CHECK(initialize());
     link_.set_phase(TrainerPhase::kIdle, 0);
     link_.send(TrainerReady{link_.trainer(), host_name(), job.device, fingerprint.dump(),
-                            to_address(hub_->endpoint()), ::getpid()});
+                            to_address(hub_->endpoint()), ::getpid(), model::describe_machine(model_config_),
+                            check_time.count()});
     return {};
+  }
+
+  // The numeric handshake: a hash of micro-batch 0 of step 0. It is computed from the values that the seed
+  // draws, also with --init: a file may be gone when the run goes on from a checkpoint. No generation has
+  // begun, so slot 0 holds nothing yet.
+  Result<std::string> first_gradient() {
+    REKINDLE_TRY(const std::span<float> gradient, hub_->slot(0));
+    if (config_.job.device == "cuda") REKINDLE_CHECK(model::pin_host_memory(gradient));
+    loader_->start(0, {0});
+    data::LeafBatch batch = loader_->next();
+    const auto check = model::check_numerics(*replica_, model_config_, batch.images, batch.labels,
+                                             stream_key(config_.job.seed, Draws::kDropout, {0, 0}), gradient,
+                                             link_.aborted());
+    loader_->recycle(std::move(batch));
+    loader_->stop();
+    if (!check) return forward_error(check.error());
+    if (check->mismatch.empty()) return check->hash;
+    return fail(ExitCode::kConfig,
+                str("something on ", host_name(),
+                    " is not deterministic: the same micro-batch computed twice gives another ",
+                    check->mismatch, " (", model::describe_machine(model_config_), ")"),
+                "suspect the hardware, or a library that is loaded besides");
   }
 
   // An error when this trainer can be of no use any more.

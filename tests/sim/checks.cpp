@@ -56,6 +56,10 @@ void Checks::enters(TrainerProcess& trainer, const Start& start) {
     world_.violated(str("the members of ", to_text(start.generation), " were told different things"));
   if (start.members[static_cast<std::size_t>(start.rank)].trainer != trainer.name())
     world_.violated(str(trainer.name(), " was told a rank that is not its own"));
+  std::string& fingerprint = found->second.fingerprint;
+  if (fingerprint.empty()) fingerprint = trainer.worker().fingerprint();
+  if (fingerprint != trainer.worker().fingerprint())
+    world_.violated(str("the members of ", to_text(start.generation), " do not have one fingerprint"));
 }
 
 void Checks::holds(TrainerProcess& trainer) {

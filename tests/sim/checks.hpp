@@ -57,7 +57,8 @@ class Checks {
 
  private:
   struct Generation {
-    protocol::Start start;  // of rank 0
+    protocol::Start start;    // of rank 0
+    std::string fingerprint;  // of the first member that entered
     bool stop_known = false, crashed = false;
     std::optional<std::uint64_t> cut;
     std::map<std::uint64_t, std::uint32_t> flags;  // that were agreed, by step

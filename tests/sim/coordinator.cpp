@@ -64,7 +64,7 @@ CoordinatorConfig CoordinatorProcess::survey() const {
   Disk& disk = world().disk();
   for (const auto& [id, checkpoint] : disk.committed()) {
     if (disk.shows(checkpoint->committed_at, checkpoint->committed_on, host()))
-      config.restorable.push_back({id.name(), id.step, "same"});
+      config.restorable.push_back({id.name(), id.step, kSame});
   }
   for (const auto& [step, done] : disk.evaluated) config.evaluated.insert(step);
   config.recorded_step = disk.recorded_step;
@@ -208,7 +208,7 @@ bool CoordinatorProcess::all_there(const CheckpointId& id, const std::vector<std
 
 void CoordinatorProcess::commit(const Commit& effect) {
   const CheckpointId id{effect.step, effect.generation};
-  CommitDone done{effect.generation, effect.step, id.name(), "same", "", {}};
+  CommitDone done{effect.generation, effect.step, id.name(), kSame, "", {}};
   const auto newer = newer_term();
   if (newer) {
     done.error = str("term ", *newer, " has taken over");

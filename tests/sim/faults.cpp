@@ -58,7 +58,8 @@ class Injector {
   }
 
   bool join_other() {
-    world_.start_worker(str("other", engine_.below(100)), true, "other");
+    const std::uint64_t number = engine_.below(100);
+    world_.start_worker(str("other", number), true, number % 2 == 0 ? kOtherBuild : kOtherBits);
     world_.fault_lasts_until(engine_.now() + 3000);
     return true;
   }

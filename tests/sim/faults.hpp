@@ -29,7 +29,7 @@ enum class Fault {
   kSuspendWorker,
   kJoin,
   kJoinAndDie,
-  kJoinOther,  // another build or machine: refused
+  kJoinOther,  // another build, or a machine that computes other bits: refused
   kLoseNode,   // without a word
   kKillCoordinator,
   kKillCoordinatorAndTrainer,

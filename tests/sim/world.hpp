@@ -22,6 +22,12 @@ namespace rekindle::sim {
 
 class Supervisor;
 
+// Fingerprints: of the run's machines, of another build, and of a machine that computes other bits for no
+// known reason.
+inline constexpr const char* kSame = R"({"build":"1","first_gradient":"a"})";
+inline constexpr const char* kOtherBuild = R"({"build":"2","first_gradient":"a"})";
+inline constexpr const char* kOtherBits = R"({"build":"1","first_gradient":"b"})";
+
 struct Outcome {
   std::string violation;  // empty: all is well
   std::uint64_t steps = 0, events = 0;
@@ -50,7 +56,7 @@ class World {
   // ---- processes ----
   TrainerProcess& start_trainer(const std::string& name, WorkerProcess& worker);
   WorkerProcess& start_worker(const std::string& host, bool joined = false,
-                              const std::string& fingerprint = "same");
+                              const std::string& fingerprint = kSame);
   CoordinatorProcess& start_coordinator(const std::string& host, Supervisor* supervisor, bool restarted);
   void start_supervisor(const std::string& host, bool takes_over);
   TrainerProcess* trainer(const std::string& name);

@@ -1,0 +1,89 @@
+// Who may train together: trainers of one build that compute the same bits.
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/text.hpp"
+#include "protocol/coordinator.hpp"
+#include "protocol/fingerprint.hpp"
+
+namespace rekindle::protocol {
+
+namespace {
+
+constexpr const char* kOneKind = "all trainers of a run need CPUs of one kind";
+
+std::string named(const TrainerReady& ready) {
+  return str("trainer ", ready.trainer, " on ", ready.host, " (", ready.machine, ")");
+}
+
+}  // namespace
+
+bool Coordinator::alike(const TrainerReady& ready, bool bits) const {
+  return bits ? ready.fingerprint == fingerprint_ : same_but_first_gradient(ready.fingerprint, fingerprint_);
+}
+
+Finish Coordinator::unlike(const TrainerReady& ready) const {
+  if (alike(ready, false)) {
+    return {78, str(named(ready), " computes other bits than the others (", machine_, ")"), kOneKind};
+  }
+  return {78,
+          str("trainer ", ready.trainer, " on ", ready.host, " is not like the others: ", ready.fingerprint,
+              ", they have ", fingerprint_),
+          "the same build, threads and kind of CPU are needed everywhere"};
+}
+
+// Refuses all others. The whole worker goes, for its trainers are on one machine.
+void Coordinator::take_fingerprint(const TrainerReady& ready, bool bits) {
+  fingerprint_ = ready.fingerprint;
+  machine_ = ready.machine;
+  std::set<std::string> refused;
+  for (const auto& [name, trainer] : trainers_) {
+    if (alike(trainer.ready, bits) || !refused.insert(trainer.worker).second) continue;
+    refuse(trainer.worker, unlike(trainer.ready));
+  }
+  std::vector<std::string> others;
+  for (const auto& [name, trainer] : trainers_) {
+    if (refused.contains(trainer.worker)) others.push_back(name);
+  }
+  lose(others, "it is not like the others");
+}
+
+// The first generation has the bits that most of the run's own trainers compute; if only helpers are there,
+// those of the largest group of helpers. False: no majority says which bits are right, and the run ends.
+bool Coordinator::choose_bits() {
+  const bool own = own_trainer_there();
+  std::map<std::string, std::vector<TrainerReady>> groups;  // by fingerprint
+  std::size_t voters = 0;
+  for (const auto& [name, trainer] : trainers_) {
+    if (own && joined(trainer.worker)) continue;
+    groups[trainer.ready.fingerprint].push_back(trainer.ready);
+    ++voters;
+  }
+  const auto largest =
+      std::ranges::max_element(groups, {}, [](const auto& group) { return group.second.size(); });
+  if (own && 2 * largest->second.size() <= voters) {
+    const auto other = largest == groups.begin() ? std::next(largest) : groups.begin();
+    give_up({78,
+             str("the trainers compute different bits, and no majority says which are right: ",
+                 named(largest->second.front()), ", ", named(other->second.front())),
+             kOneKind});
+    return false;
+  }
+  take_fingerprint(largest->second.front(), true);
+  return true;
+}
+
+bool Coordinator::other_fingerprint(const Restorable& restorable) const {
+  return !restorable.fingerprint.empty() && restorable.fingerprint != fingerprint_;
+}
+
+void Coordinator::warn_of_other_fingerprint(const Restorable& restorable) {
+  if (!other_fingerprint(restorable) || std::exchange(warned_of_other_, true)) return;
+  const bool other_bits = other_first_gradient(restorable.fingerprint, fingerprint_);
+  emit(Warn{str("the checkpoint was written by another build or machine; from here on the bits ",
+                other_bits ? "differ" : "may differ", ": ", restorable.fingerprint, " then, ", fingerprint_,
+                " now")});
+}
+
+}  // namespace rekindle::protocol

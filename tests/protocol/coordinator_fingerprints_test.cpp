@@ -1,0 +1,191 @@
+// Who may train together: the numeric handshake's hash in fingerprints, at joins, in the first generation, at
+// resumes.
+#include "coordinator_fixture.hpp"
+#include "protocol/fingerprint.hpp"
+
+namespace rekindle::protocol {
+namespace {
+
+const std::string kOurs = R"({"build":"1","first_gradient":"aa"})";
+const std::string kOtherBits = R"({"build":"1","first_gradient":"bb"})";
+const std::string kOtherBuild = R"({"build":"2","first_gradient":"aa"})";
+
+TEST(Fingerprint, HashOfTheFirstGradientIsToldFromTheReasons) {
+  EXPECT_TRUE(same_but_first_gradient(kOurs, kOtherBits));
+  EXPECT_TRUE(same_but_first_gradient("not JSON", "not JSON"));
+  EXPECT_FALSE(same_but_first_gradient(kOurs, kOtherBuild));
+  EXPECT_FALSE(same_but_first_gradient("not JSON", "other"));
+  EXPECT_TRUE(other_first_gradient(kOurs, kOtherBits));
+  EXPECT_FALSE(other_first_gradient(kOurs, kOtherBuild));
+  EXPECT_FALSE(other_first_gradient(kOurs, R"({"build":"1"})"));
+  EXPECT_FALSE(other_first_gradient("not JSON", kOurs));
+}
+
+class Fingerprints : public CoordinatorTest {
+ protected:
+  // A trainer with a worker and a host of its own.
+  std::vector<Effect> come(const std::string& trainer, const std::string& fingerprint,
+                           const std::string& machine = "CPU") {
+    TrainerReady ready{trainer, "h-" + trainer, "cpu", fingerprint, {}, 1, machine, 12.4};
+    return say(ready, enter("w-" + trainer, "h-" + trainer));
+  }
+  static std::string line_with(const std::vector<Effect>& effects, const std::string& words) {
+    std::string found;
+    for (const Warn& warn : of<Warn>(effects)) {
+      if (warn.line.find(words) == std::string::npos) continue;
+      EXPECT_EQ(found, "") << "more than one line";
+      found = warn.line;
+    }
+    return found;
+  }
+  std::vector<std::string> dismissed() const {
+    std::vector<std::string> workers;
+    for (const DismissWorker& each : of<DismissWorker>(all_)) workers.push_back(each.worker);
+    return workers;
+  }
+};
+
+TEST_F(Fingerprints, JoinerWithOtherBits_RefusedWithOneLineThatNamesBothMachines) {
+  config_.expected_trainers = 1;
+  begin();
+  come("a", kOurs, "AMD EPYC, MKL 1");
+  const auto effects = come("x", kOtherBits, "Intel Xeon, MKL 2");
+  const std::string line = line_with(effects, "computes other bits");
+  EXPECT_NE(line.find("trainer x on h-x (Intel Xeon, MKL 2)"), std::string::npos) << line;
+  EXPECT_NE(line.find("(AMD EPYC, MKL 1)"), std::string::npos) << line;
+  EXPECT_EQ(dismissed(), std::vector<std::string>{"w-x"});
+  EXPECT_FALSE(machine_->trainers().contains("x"));
+  EXPECT_EQ(machine_->phase(), Phase::kRunning);
+}
+
+TEST_F(Fingerprints, FirstGenerationHasTheBitsOfTheMajority_WhoeverCameFirst) {
+  for (const std::string odd : {"a", "b", "c"}) {
+    config_.expected_trainers = 3;
+    begin();
+    std::vector<Effect> effects;
+    for (const std::string name : {"a", "b", "c"}) effects = come(name, name == odd ? kOtherBits : kOurs);
+    EXPECT_NE(line_with(effects, "computes other bits"), "") << odd;
+    EXPECT_EQ(dismissed(), std::vector<std::string>{"w-" + odd});
+    EXPECT_EQ(machine_->phase(), Phase::kRunning);
+    EXPECT_EQ(machine_->members().size(), 2U);
+    EXPECT_FALSE(machine_->trainers().contains(odd));
+    // What the others have is what the run has from now on.
+    come("late", kOtherBits);
+    EXPECT_FALSE(machine_->trainers().contains("late"));
+  }
+}
+
+TEST_F(Fingerprints, TwoTrainersThatDiffer_TheRunEndsWithOneLineThatNamesBoth) {
+  config_.expected_trainers = 2;
+  begin();
+  come("a", kOurs, "AMD EPYC");
+  come("b", kOtherBits, "Intel Xeon");
+  for (const std::string name : {"a", "b"}) say(TrainerExited{name, false, 0}, "w-" + name);
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->exit_code, 78);
+  for (const char* part : {"trainer a on h-a (AMD EPYC)", "trainer b on h-b (Intel Xeon)", "no majority"})
+    EXPECT_NE(finish()->line.find(part), std::string::npos) << finish()->line;
+  EXPECT_TRUE(sent<Start>(all_).empty());
+}
+
+// Two against two: more trainers would not make it better.
+TEST_F(Fingerprints, HalfAreNoMajority) {
+  config_.expected_trainers = 4;
+  begin();
+  int i = 0;
+  for (const std::string name : {"a", "b", "c", "d"}) come(name, i++ % 2 == 0 ? kOurs : kOtherBits);
+  EXPECT_EQ(machine_->phase(), Phase::kQuitting);
+}
+
+TEST_F(Fingerprints, TooFewAreLeftOfTheMajority_TheRunWaits) {
+  config_.expected_trainers = config_.job.min_trainers = 3;
+  begin();
+  come("a", kOurs);
+  come("b", kOurs);
+  come("c", kOtherBits);
+  EXPECT_EQ(machine_->phase(), Phase::kGathering);
+  come("d", kOurs);
+  EXPECT_EQ(machine_->phase(), Phase::kRunning);
+  EXPECT_EQ(machine_->members().size(), 3U);
+}
+
+TEST_F(Fingerprints, HelpersHaveNoVoteBesideTheRunsOwnTrainers) {
+  config_.expected_trainers = 1;
+  begin();
+  help("x", kOtherBits);
+  help("y", kOtherBits);
+  come("a", kOurs);
+  EXPECT_EQ(machine_->phase(), Phase::kRunning);
+  EXPECT_EQ(machine_->members(), std::vector<std::string>{"a"});
+  EXPECT_EQ(dismissed(), (std::vector<std::string>{"w-x", "w-y"}));
+}
+
+TEST_F(Fingerprints, WorkerOfSeveralTrainersIsRefusedOnce) {
+  config_.expected_trainers = 5;
+  begin();
+  for (const std::string name : {"a", "b", "c"}) come(name, kOurs);
+  ready("x1", kOtherBits, "odd");
+  ready("x2", kOtherBits, "odd");
+  EXPECT_EQ(machine_->members().size(), 3U);
+  EXPECT_EQ(dismissed(), std::vector<std::string>{"w-odd"});
+}
+
+// A new coordinator knows nothing of the first generation's vote: the running generation's members say it.
+TEST_F(Fingerprints, NewCoordinator_TheRunningGenerationsBitsCountNotTheMajoritys) {
+  config_.expected_trainers = 1;
+  begin();
+  come("a", kOurs);
+  Start start = sent<Start>(all_).front().second;
+  start.generation = machine_->generation();
+  TrainerState running;
+  running.ready = machine_->trainers().at("a").ready;
+  running.started = start;
+  config_.restarted = true;
+  ++config_.term;
+  begin();
+  come("x", kOtherBits);
+  come("y", kOtherBits);
+  feed(WorkerRegistered{{"w-a", "h-a", "build", 1, {running}}});
+  EXPECT_EQ(machine_->phase(), Phase::kRunning);
+  EXPECT_EQ(machine_->members(), std::vector<std::string>{"a"});
+  EXPECT_EQ(machine_->trainers().size(), 1U);
+}
+
+TEST_F(Fingerprints, ResumeWithOtherBits_WarnsOnceAndStrictRefuses) {
+  config_.expected_trainers = 1;
+  config_.restorable = {{"step-8", 8, kOtherBits}};
+  begin();
+  EXPECT_NE(line_with(come("a", kOurs), "from here on the bits differ"), "");
+  // The trainer dies before a step, and the next one restores the same checkpoint.
+  say(TrainerExited{"a", true, 9}, "w-a");
+  come("b", kOurs);
+  pass(Time(40000));
+  EXPECT_EQ(machine_->generation().number, 2U);
+  EXPECT_NE(line_with(all_, "from here on the bits differ"), "");
+
+  config_.job.strict = true;
+  begin();
+  come("a", kOurs);
+  say(TrainerExited{"a", false, 0}, "w-a");
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->exit_code, 78);
+}
+
+TEST_F(Fingerprints, ResumeWithTheSameBitsAndAnotherBuild_TheyMayDiffer) {
+  config_.expected_trainers = 1;
+  config_.restorable = {{"step-8", 8, kOtherBuild}};
+  begin();
+  EXPECT_NE(line_with(come("a", kOurs), "from here on the bits may differ"), "");
+}
+
+TEST_F(Fingerprints, StartTableHasTheTimeOfTheCheck) {
+  config_.expected_trainers = 1;
+  begin();
+  std::string table;
+  for (const Tell& tell : of<Tell>(come("a", kOurs))) table += tell.line + "\n";
+  EXPECT_NE(table.find("  check "), std::string::npos) << table;
+  EXPECT_NE(table.find(" 12 ms "), std::string::npos) << table;
+}
+
+}  // namespace
+}  // namespace rekindle::protocol
