@@ -161,6 +161,10 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
     if (auto ended = run::end_term(options.layout, *term); !ended) log_warning(ended.error().line());
     return not_up(supervisor, restarted, known.error());
   }
+  if (const Status keys = remember_keys(options.layout); !keys) {
+    if (auto ended = run::end_term(options.layout, *term); !ended) log_warning(ended.error().line());
+    return not_up(supervisor, restarted, keys.error());
+  }
   known->expected_trainers = options.expected_trainers;
   known->restarted = restarted;
   RunRecords records(options.layout, options.job, *term, options.attempt);

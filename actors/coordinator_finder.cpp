@@ -3,7 +3,9 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <utility>
 
+#include "actors/tls_keys.hpp"
 #include "base/files.hpp"
 #include "base/log.hpp"
 #include "base/network.hpp"
@@ -38,6 +40,11 @@ void CoordinatorFinder::try_connect(const run::CoordinatorPlace& place) {
   wanted_ = 0;
   // CAF's own connect has no limit: a host that is gone would hold it up for minutes.
   if (!reachable(place.host, place.port)) return listener_.failed(place.term);
+  // CAF ends the process where it cannot load them.
+  if (const Status keys = remember_keys(layout_); !keys) {
+    if (!std::exchange(keys_warned_, true)) log_warning(keys.error().line());
+    return listener_.failed(place.term);
+  }
   auto handle = caf::openssl::remote_actor<CoordinatorActor>(system_, place.host, place.port);
   if (handle) return listener_.connected(place.term, *handle);
   log_warning(

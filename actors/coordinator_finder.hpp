@@ -37,6 +37,7 @@ class CoordinatorFinder {
   const Listener listener_;
   std::atomic<std::uint64_t> wanted_ = 0;  // 0: none
   std::atomic<bool> connected_ = false;
+  bool keys_warned_ = false;  // of the thread that looks
 };
 
 }  // namespace rekindle::actors

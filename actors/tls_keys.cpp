@@ -2,6 +2,7 @@
 
 #include <openssl/bio.h>
 #include <openssl/ec.h>
+#include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
@@ -11,6 +12,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/files.hpp"
 #include "base/text.hpp"
@@ -59,6 +61,27 @@ Certificate self_signed(EVP_PKEY* key) {
   return X509_sign(x, key, EVP_sha256()) > 0 ? std::move(certificate) : Certificate();
 }
 
+Result<std::string> new_pair() {
+  const Key key(EVP_EC_gen("P-256"));
+  const Certificate certificate = key ? self_signed(key.get()) : Certificate();
+  const Bio bio(BIO_new(BIO_s_mem()));
+  if (!certificate || PEM_write_bio_X509(bio.get(), certificate.get()) != 1 ||
+      PEM_write_bio_PrivateKey(bio.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr) != 1) {
+    return fail("OpenSSL could not make the run's key pair");
+  }
+  return text_of(bio.get());
+}
+
+// A certificate, and behind it the private key that belongs to it.
+bool is_pair(std::string_view pem) {
+  const Bio bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  const Certificate certificate(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
+  const Key key(certificate ? PEM_read_bio_PrivateKey(bio.get(), nullptr, nullptr, nullptr) : nullptr);
+  const bool fits = key && X509_check_private_key(certificate.get(), key.get()) == 1;
+  ERR_clear_error();
+  return fits;
+}
+
 }  // namespace
 
 Status ensure_keys(const run::Layout& layout) {
@@ -66,34 +89,40 @@ Status ensure_keys(const run::Layout& layout) {
   std::error_code code;
   // One file holds both until it is split, so that two creators cannot mix a key with another's certificate.
   const auto both = layout.keys() / "run.pem";
-  if (!std::filesystem::exists(both, code)) {
-    const Key key(EVP_EC_gen("P-256"));
-    const Certificate certificate = key ? self_signed(key.get()) : Certificate();
-    const Bio bio(BIO_new(BIO_s_mem()));
-    if (!certificate || PEM_write_bio_X509(bio.get(), certificate.get()) != 1 ||
-        PEM_write_bio_PrivateKey(bio.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr) != 1) {
-      return fail("OpenSSL could not make the run's key pair");
-    }
-    REKINDLE_TRY(const bool ours, create_exclusively(both, text_of(bio.get()), 0600));
+  if (!std::filesystem::exists(both, code) && !code) {
+    REKINDLE_TRY(const std::string pair, new_pair());
+    REKINDLE_TRY(const bool ours, create_exclusively(both, pair, 0600));
     static_cast<void>(ours);
   }
-  REKINDLE_TRY(const std::string pem, read_text(both));
+  REKINDLE_TRY(std::string pem, read_text(both));
+  if (!is_pair(pem)) {
+    const std::string halves =
+        read_text(layout.certificate()).value_or("") + read_text(layout.private_key()).value_or("");
+    if (is_pair(halves)) {
+      pem = halves;
+      REKINDLE_CHECK(replace_file(both, pem, 0600));
+    }
+  }
   const std::size_t border = pem.find("-----BEGIN PRIVATE KEY");
-  if (border == std::string::npos) return fail(str(both.string(), " is damaged"), "remove the key folder");
-  if (!std::filesystem::exists(layout.certificate(), code)) {
-    REKINDLE_CHECK(replace_file(layout.certificate(), std::string_view(pem).substr(0, border), 0600));
-  }
-  if (!std::filesystem::exists(layout.private_key(), code)) {
-    REKINDLE_CHECK(replace_file(layout.private_key(), std::string_view(pem).substr(border), 0600));
-  }
-  return {};
+  if (border == std::string::npos || !is_pair(pem))
+    return fail(ExitCode::kConfig, str(both.string(), " is damaged"),
+                str("when no process of this run is left, remove ", layout.keys().string(),
+                    ": the next attempt makes a new key pair"));
+  // A disk that was full may have left an empty file, and CAF ends the process that reads one.
+  const auto half = [](const std::filesystem::path& path, std::string_view text) -> Status {
+    if (read_text(path).value_or("") == text) return {};
+    return replace_file(path, text, 0600);
+  };
+  REKINDLE_CHECK(half(layout.certificate(), std::string_view(pem).substr(0, border)));
+  return half(layout.private_key(), std::string_view(pem).substr(border));
 }
 
 Status remember_keys(const run::Layout& layout) {
   const std::unique_ptr<SSL_CTX, Deleter<SSL_CTX_free>> context(SSL_CTX_new(TLS_method()));
   const std::string certificate = layout.certificate(), key = layout.private_key();
   if (context && SSL_CTX_use_certificate_chain_file(context.get(), certificate.c_str()) == 1 &&
-      SSL_CTX_use_PrivateKey_file(context.get(), key.c_str(), SSL_FILETYPE_PEM) == 1)
+      SSL_CTX_use_PrivateKey_file(context.get(), key.c_str(), SSL_FILETYPE_PEM) == 1 &&
+      SSL_CTX_check_private_key(context.get()) == 1)
     return {};
   return fail(str("cannot read the run's key pair in ", layout.keys().string()));
 }

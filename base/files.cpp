@@ -20,6 +20,10 @@ fs::path parent_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
+// Whether an errno says what no later try changes: the path leads in a circle of symbolic links, through a
+// file, or is too long.
+bool is_lasting(int error) { return error == ELOOP || error == ENOTDIR || error == ENAMETOOLONG; }
+
 // Trainers are told much by signals, and network file systems let those interrupt more than read and write.
 template <class Call>
 auto uninterrupted(const Call& call) {
@@ -53,8 +57,10 @@ fs::path temporary_beside(const fs::path& path) {
 Error errno_error(std::string_view what, const fs::path& path) {
   const int error = errno;
   // ESTALE too may be gone at the next look: the server was away.
-  return Error{
-      ExitCode::kGaveUp, str(what, " ", path.string(), ": ", std::strerror(error)), {}, error != ENOENT};
+  return Error{ExitCode::kGaveUp,
+               str(what, " ", path.string(), ": ", std::strerror(error)),
+               {},
+               error != ENOENT && !is_lasting(error)};
 }
 
 void Fd::reset() {
@@ -105,10 +111,11 @@ Result<std::vector<std::byte>> read_range(const fs::path& path, std::size_t offs
 }
 
 Result<std::vector<std::byte>> read_file(const fs::path& path) {
-  REKINDLE_TRY(Fd fd, open_file(path, O_RDONLY));
+  REKINDLE_TRY(Fd fd, open_file(path, O_RDONLY | O_NONBLOCK));  // nonblocking: it might be a pipe
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return forward_error(errno_error("cannot stat", path));
   if (S_ISDIR(info.st_mode)) return fail(str(path.string(), " is a directory"));
+  if (!S_ISREG(info.st_mode)) return fail(str(path.string(), " is not a file"));
   std::vector<std::byte> out(static_cast<std::size_t>(info.st_size));
   REKINDLE_CHECK(read_into(fd.get(), path, 0, out));
   return out;
@@ -194,7 +201,7 @@ bool await_file(const fs::path& path, std::chrono::milliseconds patience) {
   constexpr std::chrono::milliseconds kPause{50};
   for (auto waited = std::chrono::milliseconds(0);; waited += kPause) {
     if (::access(path.c_str(), F_OK) == 0) return true;
-    if (waited >= patience) return false;
+    if (waited >= patience || is_lasting(errno)) return false;  // waiting does not mend a path
     std::this_thread::sleep_for(kPause);
     std::ignore = names_in(parent_of(path));  // what a node remembers of a folder is renewed by listing it
   }

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
 #include <unistd.h>
 #include <algorithm>
 #include <filesystem>
@@ -76,6 +77,12 @@ TEST(Files, ExclusiveCreationHasOneWinner) {
   EXPECT_TRUE(*create_exclusively(scratch.path / "0001", "first"));
   EXPECT_FALSE(*create_exclusively(scratch.path / "0001", "second"));
   EXPECT_EQ(*read_text(scratch.path / "0001"), "first");
+}
+
+TEST(Files, APipe_IsAnErrorAndNotWaitedFor) {
+  const Scratch scratch;
+  ASSERT_EQ(::mkfifo((scratch.path / "pipe").c_str(), 0600), 0);
+  EXPECT_FALSE(read_text(scratch.path / "pipe"));
 }
 
 TEST(Random, StreamsOfOneSeedDiffer) {
