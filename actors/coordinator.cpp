@@ -156,7 +156,8 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   }
   // One that replaces another is where that one was.
   if (!restarted) await_newest(options.layout, supervisor);
-  auto known = survey(options.layout, options.job, *term);
+  run::Recorded recorded;
+  auto known = survey(options.layout, options.job, *term, &recorded);
   if (!known) {
     if (auto ended = run::end_term(options.layout, *term); !ended) log_warning(ended.error().line());
     return not_up(supervisor, restarted, known.error());
@@ -168,7 +169,7 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   known->expected_trainers = options.expected_trainers;
   known->restarted = restarted;
   RunRecords records(options.layout, options.job, *term, options.attempt);
-  records.begin(restarted);
+  records.begin(restarted, recorded);
   CoordinatorEnd end;
   SystemConfig config(options.layout);
   caf::actor_system system(config);  // last: its end waits for the actor, which uses all of the above
@@ -194,6 +195,11 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
     records.orphan(end.step());
   else
     records.end(end.exit_code(), end.line(), end.step());
+  if (const std::string missing = records.missing_lines(); !missing.empty()) {
+    log_warning(missing);
+    if (auto sent = supervisor.send(encode(ToSupervisor(Say{str("warning: ", missing)}))); !sent)
+      log_warning(sent.error().line());
+  }
   const auto why = end.orphaned() ? run::TermEnd::kOrphaned : run::TermEnd::kOrderly;
   if (auto ended = run::end_term(options.layout, *term, why); !ended) log_warning(ended.error().line());
   report_end(supervisor, end.exit_code(), end.line());

@@ -238,7 +238,10 @@ class Host {
   void apply(const Abandon& effect) { parts_.records.abandon(effect.generation, effect.step); }
   void apply(const SetAside& effect) { parts_.records.set_aside(effect.checkpoint); }
   void apply(const Rewind& effect) { parts_.records.rewind(effect.step); }
-  void apply(const RecordStep& effect) { parts_.records.record(effect.done); }
+  void apply(const RecordStep& effect) {
+    if (const std::string missing = parts_.records.record(effect.done); !missing.empty())
+      apply(Warn{missing});
+  }
   void apply(const RecordEvaluation& effect) { parts_.records.record(effect.evaluated); }
   void apply(const ShowProgress& effect) { tell(effect.progress); }
   void apply(const Tell& effect) {

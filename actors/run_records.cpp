@@ -29,7 +29,8 @@ Status check_identity(const Job& job, const checkpoint::Manifest& manifest) {
 
 }  // namespace
 
-Result<CoordinatorConfig> survey(const run::Layout& layout, const Job& job, std::uint64_t term) {
+Result<CoordinatorConfig> survey(const run::Layout& layout, const Job& job, std::uint64_t term,
+                                 run::Recorded* of_metrics) {
   CoordinatorConfig config;
   config.job = job;
   config.term = term;
@@ -53,8 +54,9 @@ Result<CoordinatorConfig> survey(const run::Layout& layout, const Job& job, std:
     config.restorable.push_back(std::move(restorable));
   }
   run::Recorded recorded = run::recorded(layout);
-  config.evaluated = std::move(recorded.evaluated);
+  config.evaluated = recorded.evaluated;
   config.recorded_step = recorded.step;
+  if (of_metrics != nullptr) *of_metrics = std::move(recorded);
   return config;
 }
 
@@ -153,6 +155,7 @@ RunRecords::RunRecords(const run::Layout& layout, const Job& job, std::uint64_t 
     : layout_(layout),
       job_(job),
       metrics_(layout),
+      attempts_(layout.attempts()),
       term_(term),
       attempt_(attempt > 0 ? attempt : run::next_attempt(layout)) {}
 
@@ -167,26 +170,38 @@ void RunRecords::warn_once(const Status& status) {
   log_warning(str("records are not written: ", status.error().line()));
 }
 
-void RunRecords::begin(bool restarted) {
-  later_.add([this, restarted] {
-    warn_once(run::record_attempt(layout_, {{"event", restarted ? "coordinator-restart" : "begin"},
-                                            {"attempt", attempt_},
-                                            {"term", term_},
-                                            {"host", host_name()},
-                                            {"at", utc_now()}}));
+// The supervisor of a Slurm job writes there, too: what it left is looked at each time.
+void RunRecords::record_attempt(const nlohmann::json& line) {
+  later_.add([this, line] {
+    attempts_.close();
+    warn_once(attempts_.append(line));
   });
+}
+
+void RunRecords::begin(bool restarted, const run::Recorded& recorded) {
+  // A run that goes on from a checkpoint and has no records has no gaps either: an audit is one.
+  if (recorded.step > 0 || !checkpoint::has_saved(layout_.root()).value_or(true))
+    newest_recorded_ = recorded.step;
+  missing_ = recorded.missing;
+  tell_missing_ = !restarted;
+  record_attempt({{"event", restarted ? "coordinator-restart" : "begin"},
+                  {"attempt", attempt_},
+                  {"term", term_},
+                  {"host", host_name()},
+                  {"at", utc_now()}});
   flush();
 }
 
 void RunRecords::end(int exit_code, const std::string& why, std::uint64_t step) {
-  later_.add([this, exit_code, why, step] {
-    warn_once(run::record_attempt(layout_, {{"event", "end"},
-                                            {"attempt", attempt_},
-                                            {"term", term_},
-                                            {"step", step},
-                                            {"exit_code", exit_code},
-                                            {"why", why},
-                                            {"at", utc_now()}}));
+  record_attempt({{"event", "end"},
+                  {"attempt", attempt_},
+                  {"term", term_},
+                  {"step", step},
+                  {"exit_code", exit_code},
+                  {"why", why},
+                  {"at", utc_now()}});
+  later_.add([this] {
+    if (!run::superseded(layout_, term_)) warn_once(metrics_.write_waiting());
   });
   flush();
 }
@@ -211,12 +226,18 @@ void RunRecords::append(const nlohmann::json& line) {
 
 void RunRecords::rewind(std::uint64_t step) {
   if (last_.step > step) last_ = {};
+  missing_.erase_after(step);
+  if (newest_recorded_) newest_recorded_ = std::min(*newest_recorded_, step);
   later_.add([this, step] {
     if (!history()) warn_once(metrics_.rewind(step));
   });
 }
 
-void RunRecords::record(const StepDone& done) {
+std::string RunRecords::record(const StepDone& done) {
+  if (newest_recorded_ && done.step > *newest_recorded_)
+    missing_.insert(*newest_recorded_ + 1, done.step - 1);
+  newest_recorded_ = std::max(newest_recorded_.value_or(0), done.step);
+  missing_.erase(done.step);
   last_ = done;
   append({{"step", done.step},
           {"epoch", done.epoch},
@@ -232,7 +253,22 @@ void RunRecords::record(const StepDone& done) {
           {"compute_ms", done.compute_ms},
           {"exchange_ms", done.exchange_ms},
           {"update_ms", done.update_ms},
-          {"checkpoint_ms", done.checkpoint_ms}});
+          {"checkpoint_ms", done.checkpoint_ms},
+          {"at", utc_now()}});
+  return std::exchange(tell_missing_, false) ? take_missing() : "";
+}
+
+std::string RunRecords::missing_lines() {
+  flush();
+  metrics_.add_unwritten(missing_);
+  return take_missing();
+}
+
+std::string RunRecords::take_missing() {
+  if (missing_.empty()) return "";
+  const std::string steps = missing_.text();
+  missing_.clear();  // once
+  return str(layout_.metrics().filename().string(), " has no line for ", steps);
 }
 
 void RunRecords::record(const Evaluated& evaluated) {
@@ -241,7 +277,8 @@ void RunRecords::record(const Evaluated& evaluated) {
           {"test_loss", evaluated.loss},
           {"test_accuracy", evaluated.accuracy},
           {"test_images", evaluated.count},
-          {"attempt", attempt_}});
+          {"attempt", attempt_},
+          {"at", utc_now()}});
 }
 
 void RunRecords::set_aside(const std::string& checkpoint) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "actors/interfaces.hpp"
@@ -14,9 +15,9 @@
 namespace rekindle::actors {
 
 // What a coordinator has to know before it begins, from the run directory.
-// A checkpoint of another run is an error (ExitCode::kConfig).
+// A checkpoint of another run is an error (ExitCode::kConfig). `recorded`: what metrics.jsonl has, if wanted.
 Result<protocol::CoordinatorConfig> survey(const run::Layout& layout, const protocol::Job& job,
-                                           std::uint64_t term);
+                                           std::uint64_t term, run::Recorded* recorded = nullptr);
 
 // Commits a checkpoint and removes old ones; blocks on storage. Looks for higher terms right before the
 // commit.
@@ -38,32 +39,42 @@ class RunRecords {
   RunRecords(const run::Layout& layout, const protocol::Job& job, std::uint64_t term, std::uint64_t attempt);
 
   std::uint64_t attempt() const { return attempt_; }
-  void begin(bool restarted);
+  void begin(bool restarted, const run::Recorded& recorded = {});
   void end(int exit_code, const std::string& why, std::uint64_t step);
   // This coordinator has lost its supervisor; the attempt may go on under another one.
   void orphan(std::uint64_t step);
   void rewind(std::uint64_t step);
-  void record(const protocol::StepDone& done);
+  // Returns what a person has to know, or "": before the first step of an attempt, which steps have no line
+  // in metrics.jsonl and will not get one.
+  std::string record(const protocol::StepDone& done);
   void record(const protocol::Evaluated& evaluated);
   void set_aside(const std::string& checkpoint);
   void abandon(const protocol::GenerationId& generation, std::uint64_t step);
   // status.json, for `rekindle status`. After show_end() show() writes nothing: the end's status stays.
   void show(const protocol::Coordinator& coordinator);
   void show_end(const protocol::Coordinator& coordinator, int exit_code);
+  // At the end: which steps have no line, as far as nobody was told; "" if none.
+  std::string missing_lines();
   // Returns when all of that is on storage, or has failed.
   void flush() { later_.flush(); }
 
  private:
   void append(const nlohmann::json& line);
   void write_status(const protocol::Coordinator& coordinator, const std::string& state);
+  void record_attempt(const nlohmann::json& line);
+  std::string take_missing();
   void warn_once(const Status& status);
   bool history() const;  // a newer term exists: nothing may be deleted any more
 
   run::Layout layout_;
   protocol::Job job_;
-  run::MetricsFile metrics_;
+  run::MetricsFile metrics_;  // of the thread of later_, as attempts_
+  run::LineFile attempts_;
   std::uint64_t term_, attempt_;
   protocol::StepDone last_;
+  std::optional<std::uint64_t> newest_recorded_;  // step; nullopt: the run has no records to have gaps
+  run::StepSet missing_;                          // older ones without a line
+  bool tell_missing_ = false;                     // no worker can make up for what is missing
   nlohmann::json shown_trainers_ = nlohmann::json::array();
   bool end_shown_ = false;
   bool warned_ = false;  // of the thread of later_

@@ -1,8 +1,5 @@
 #include "run/records.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <fstream>
@@ -12,23 +9,6 @@
 
 namespace rekindle::run {
 namespace {
-
-Status append_line(const Fd& file, const fs::path& path, const nlohmann::json& json) {
-  const std::string line = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  // One write, so that a line is never interleaved; O_APPEND places it at the end.
-  const ssize_t written = ::write(file.get(), line.data(), line.size());
-  if (written < 0) return forward_error(errno_error("cannot append to", path));
-  if (written == static_cast<ssize_t>(line.size())) return {};
-  std::ignore = ::write(file.get(), "\n", 1);  // the next line stands alone
-  return fail(
-      str("cannot append to ", path.string(), ": ", written, " of ", line.size(), " bytes were written"));
-}
-
-Result<Fd> open_for_append(const fs::path& path) {
-  Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  if (!file) return forward_error(errno_error("cannot open", path));
-  return file;
-}
 
 // A damaged line may still be JSON.
 bool is_usable(const nlohmann::json& line) {
@@ -105,45 +85,48 @@ Recorded recorded(const Layout& layout) {
   for (std::string line; std::getline(in, line);) {
     const auto step = step_in(line);
     if (!step) continue;
-    if (!is_evaluation(line))
+    if (!is_evaluation(line)) {
+      all.missing.insert(all.step + 1, *step - std::min<std::uint64_t>(*step, 1));
+      all.missing.erase(*step);
       all.step = std::max(all.step, *step);
-    else if (parse_line(line))
+    } else if (parse_line(line)) {
       all.evaluated.insert(*step);
+    }
   }
   return all;
 }
 
 Status MetricsFile::rewind(std::uint64_t step) {
-  file_.reset();
+  lines_.drop_waiting_if([step](const std::string& line) {
+    return step_in(line.substr(0, line.size() - 1)).value_or(0) > step;
+  });
+  REKINDLE_CHECK(lines_.mend());
+  std::uint64_t kept = 0, place = 0;  // bytes, up to the end of the last line that stays
+  bool in_order = true;               // what goes is all behind what stays
+  each_line_up_to(path_, step, [&](const std::string& line, bool stays) {
+    in_order = in_order && (!stays || kept == place);
+    place += line.size() + 1;
+    if (stays) kept = place;
+  });
   std::error_code code;
-  if (fs::exists(path_, code)) {
-    std::uint64_t kept = 0, place = 0;  // bytes, up to the end of the last line that stays
-    bool in_order = true;               // what goes is all behind what stays
-    each_line_up_to(path_, step, [&](const std::string& line, bool stays) {
-      in_order = in_order && (!stays || kept == place);
-      place += line.size() + 1;
-      if (stays) kept = place;
-    });
-    if (in_order) {
-      fs::resize_file(path_, kept, code);
-      if (code) return fail(str("cannot shorten ", path_.string(), ": ", code.message()));
-    } else {
-      std::string lines;
-      each_line_up_to(path_, step, [&](const std::string& line, bool stays) {
-        if (stays) lines += line + "\n";
-      });
-      REKINDLE_CHECK(replace_file(path_, lines));
-    }
+  if (in_order) {
+    fs::resize_file(path_, kept, code);
+    if (code) return fail(str("cannot shorten ", path_.string(), ": ", code.message()));
+    return {};
   }
-  REKINDLE_TRY(file_, open_for_append(path_));
-  return {};
+  std::string lines;
+  each_line_up_to(path_, step, [&](const std::string& line, bool stays) {
+    if (stays) lines += line + "\n";
+  });
+  lines_.close();  // another file takes its place
+  return replace_file(path_, lines);
 }
 
-Status MetricsFile::append(const nlohmann::json& line) {
-  if (!file_) {
-    REKINDLE_TRY(file_, open_for_append(path_));
+void MetricsFile::add_unwritten(StepSet& steps) const {
+  for (const std::string& line : lines_.waiting()) {
+    const auto step = is_evaluation(line) ? std::nullopt : step_in(line.substr(0, line.size() - 1));
+    if (step) steps.insert(*step, *step);
   }
-  return append_line(file_, path_, line);
 }
 
 Result<std::optional<std::uint64_t>> best_evaluated(const Layout& layout,
@@ -175,8 +158,7 @@ std::uint64_t next_attempt(const Layout& layout) {
 }
 
 Status record_attempt(const Layout& layout, const nlohmann::json& line) {
-  REKINDLE_TRY(const Fd file, open_for_append(layout.attempts()));
-  return append_line(file, layout.attempts(), line);
+  return LineFile(layout.attempts()).append(line);
 }
 
 }  // namespace rekindle::run

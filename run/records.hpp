@@ -8,9 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "base/files.hpp"
 #include "base/result.hpp"
 #include "run/layout.hpp"
+#include "run/line_file.hpp"
+#include "run/step_set.hpp"
 
 namespace rekindle::run {
 
@@ -20,20 +21,25 @@ std::vector<nlohmann::json> read_lines(const fs::path& file);
 // What metrics.jsonl has, as far as it can be read.
 struct Recorded {
   std::uint64_t step = 0;             // the highest with a line of its own
+  StepSet missing;                    // lower ones that have none
   std::set<std::uint64_t> evaluated;  // steps whose evaluation is on record
 };
 Recorded recorded(const Layout& layout);
 
 class MetricsFile {
  public:
-  explicit MetricsFile(const Layout& layout) : path_(layout.metrics()) {}
+  explicit MetricsFile(const Layout& layout) : path_(layout.metrics()), lines_(path_) {}
   // Drops the lines of steps after `step`, then appends from there.
   Status rewind(std::uint64_t step);
-  Status append(const nlohmann::json& line);
+  // Lines that cannot be written wait for the next call (LineFile).
+  Status append(const nlohmann::json& line) { return lines_.append(line); }
+  Status write_waiting() { return lines_.write_waiting(); }
+  // Adds the steps whose lines are in memory only.
+  void add_unwritten(StepSet& steps) const;
 
  private:
   fs::path path_;
-  Fd file_;
+  LineFile lines_;
 };
 
 // The one of `steps` with the highest test accuracy, the earliest of equals; none if none was evaluated.
@@ -44,6 +50,7 @@ std::optional<nlohmann::json> last_evaluation(const Layout& layout);
 
 // Attempts: one line when it begins and one when it ends.
 std::uint64_t next_attempt(const Layout& layout);
+// Written now or never: an error is for the caller.
 Status record_attempt(const Layout& layout, const nlohmann::json& line);
 
 }  // namespace rekindle::run

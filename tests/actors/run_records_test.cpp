@@ -193,5 +193,54 @@ TEST_F(RunRecordsTest, StatusAfterTheEnd_StaysWhatTheEndWrote) {
   EXPECT_EQ(state(), "finished");
 }
 
+protocol::StepDone step_done(std::uint64_t step) {
+  protocol::StepDone done;
+  done.step = step;
+  done.trainers = 1;
+  return done;
+}
+
+TEST_F(RunRecordsTest, MetricsCutInMidLine_MendedAtTheResumeAndTheLostStepsAreNamed) {
+  {
+    RunRecords records(layout_, job_, 1, 1);
+    records.begin(false);
+    for (std::uint64_t step = 1; step <= 8; ++step) EXPECT_EQ(records.record(step_done(step)), "");
+    records.end(75, "saved", 8);
+    EXPECT_EQ(records.missing_lines(), "");
+  }
+  commit_step(8);
+  std::ifstream in(layout_.metrics());
+  std::string line;
+  std::uintmax_t bytes = 0;
+  for (int lines = 0; lines < 5; ++lines) bytes += std::getline(in, line) ? line.size() + 1 : 0;
+  std::filesystem::resize_file(layout_.metrics(), bytes - 20);  // in the fifth line
+  run::Recorded recorded;
+  EXPECT_EQ(survey(layout_, job_, 1, &recorded).value().recorded_step, 4U);
+  RunRecords records(layout_, job_, 1, 2);
+  records.begin(false, recorded);
+  EXPECT_EQ(records.record(step_done(9)), "metrics.jsonl has no line for steps 5 to 8");
+  EXPECT_EQ(records.record(step_done(10)), "");
+  records.end(0, "done", 10);
+  EXPECT_EQ(records.missing_lines(), "") << "nobody is told twice";
+  std::vector<std::uint64_t> steps;
+  std::ifstream mended(layout_.metrics());
+  while (std::getline(mended, line)) {
+    const auto json = nlohmann::json::parse(line, nullptr, false);
+    ASSERT_TRUE(json.is_object()) << line;
+    EXPECT_TRUE(json.at("at").is_string());
+    steps.push_back(json.at("step"));
+  }
+  EXPECT_EQ(steps, (Steps{1, 2, 3, 4, 9, 10}));
+}
+
+// A worker may still make up for them until the end.
+TEST_F(RunRecordsTest, StepsThatNobodyReported_AreNamedAtTheEnd) {
+  RunRecords records(layout_, job_, 1, 1);
+  records.begin(true);
+  for (const std::uint64_t step : {1, 5, 3, 6}) EXPECT_EQ(records.record(step_done(step)), "");
+  records.end(0, "done", 6);
+  EXPECT_EQ(records.missing_lines(), "metrics.jsonl has no line for steps 2, 4");
+}
+
 }  // namespace
 }  // namespace rekindle::actors

@@ -1,0 +1,80 @@
+// Files of a run directory that a full disk, a crash or a careless hand has left empty, cut or as a link to
+// itself: the run goes on, or ends with one line. It never tries for ever, and it says what is lost.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/files.hpp"
+#include "harness.hpp"
+#include "run/layout.hpp"
+#include "run/records.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+class TornFiles : public ::testing::Test {
+ protected:
+  // Ten steps are made; the newest checkpoint is of step 10, the one before of step 5.
+  void SetUp() override { ASSERT_EQ(go_on_to(10).exit_code, 0); }
+  Outcome go_on_to(int steps) const {
+    return run(mnist_run(dir(), 1, steps) + Arguments{"--checkpoint-every", "5"});
+  }
+  static void link_to_itself(const fs::path& path) {
+    fs::remove(path);
+    fs::create_symlink(path, path);
+  }
+  fs::path dir() const { return scratch_ / "run"; }
+
+  Scratch scratch_;
+  const run::Layout layout_{scratch_ / "run"};
+};
+
+TEST_F(TornFiles, EmptyCertificateOrKey_IsMadeAgainAndTheRunGoesOn) {
+  int steps = 10;
+  for (const fs::path& file : {layout_.certificate(), layout_.private_key()}) {
+    fs::resize_file(file, 0);
+    const Outcome outcome = go_on_to(++steps);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  }
+}
+
+TEST_F(TornFiles, NoKeyIsLeft_OneLineAnd78) {
+  for (const fs::path& file : {layout_.certificate(), layout_.private_key(), layout_.keys() / "run.pem"})
+    fs::resize_file(file, 0);
+  const Outcome outcome = go_on_to(11);
+  EXPECT_EQ(outcome.exit_code, 78) << outcome.out;
+  EXPECT_NE(outcome.err.find("run.pem is damaged: when no process of this run is left, remove"),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(times_in(outcome.err, "\n"), 1U) << outcome.err;
+}
+
+TEST_F(TornFiles, ShardThatIsALinkToItself_TheCheckpointIsSetAsideAndTheOneBeforeIsUsed) {
+  const std::string digest = digest_of(dir());
+  for (const auto& entry : fs::directory_iterator(layout_.checkpoints() / "step-0000000010.t1.g1")) {
+    if (entry.path().filename().string().starts_with("shard-")) link_to_itself(entry.path());
+  }
+  const Outcome outcome = go_on_to(11);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.out.find("step-0000000010.t1.g1 is damaged"), std::string::npos) << outcome.out;
+  EXPECT_EQ(outcome.out.find("it is tried again"), std::string::npos) << outcome.out;
+  EXPECT_EQ(times_in(outcome.out, "resumes from step 5"), 1U) << outcome.out;
+}
+
+TEST_F(TornFiles, MetricsCutInMidLine_MendedAndTheLostStepsAreNamed) {
+  const std::string text = read_text(layout_.metrics()).value();
+  fs::resize_file(layout_.metrics(), text.find("\"step\":7"));
+  std::ofstream(layout_.attempts(), std::ios::app) << R"({"event":"begin","atte)";
+  const Outcome outcome = go_on_to(12);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(times_in(outcome.out, "warning: metrics.jsonl has no line for steps 7 to 10"), 1U) << outcome.out;
+  for (const fs::path& file : {layout_.metrics(), layout_.attempts()}) {
+    std::ifstream in(file);
+    for (std::string line; std::getline(in, line);)
+      EXPECT_TRUE(nlohmann::json::parse(line, nullptr, false).is_object()) << file << ": " << line;
+  }
+  EXPECT_EQ(run::recorded(layout_).missing.text(), "steps 7 to 10");
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
