@@ -38,6 +38,7 @@ TrainerGroup::TrainerGroup(TrainerLaunch launch)
 }
 
 Status TrainerGroup::start(const std::string& trainer) {
+  if (launch_.refusal) return forward_error(*launch_.refusal);
   {
     const std::scoped_lock lock(mutex_);
     if (dying_in_place_of(trainer)) {

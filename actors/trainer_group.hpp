@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,6 +25,7 @@ struct TrainerLaunch {
   std::string run_dir;
   protocol::Job job;
   Keeper* keeper = nullptr;
+  std::optional<Error> refusal = {};  // why none can be started on this node
 };
 
 class TrainerGroup final : public Trainers {

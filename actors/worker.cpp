@@ -2,14 +2,45 @@
 
 #include <unistd.h>
 
+#include <cstdio>
+#include <optional>
+#include <utility>
+
 #include "actors/trainer_group.hpp"
 #include "actors/worker_host.hpp"
 #include "base/clock.hpp"
+#include "base/libraries.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
 
 namespace rekindle::actors {
 
+namespace {
+
+// Why no trainer can be started on this node; found out before one is, for the loader's own words name no
+// node. What cannot be found out is left to the trainers.
+std::optional<Error> cannot_load(const std::string& program) {
+  const auto libraries = libraries_of(program);
+  if (libraries) return std::nullopt;
+  if (libraries.error().code != ExitCode::kConfig) {
+    log_warning(str("the libraries of ", program, " were not looked for: ", libraries.error().line()));
+    return std::nullopt;
+  }
+  return Error{ExitCode::kConfig, str("node ", host_name(), ": ", libraries.error().what),
+               "is the folder with LibTorch there on that node?"};
+}
+
+}  // namespace
+
 int run_worker(const WorkerOptions& options, Fd supervisor_socket) {
-  TrainerGroup trainers({options.trainer_program, options.layout.root(), options.job, options.keeper});
+  std::optional<Error> refusal = cannot_load(options.trainer_program);
+  if (refusal && options.joined) {  // nothing waits for it: it goes
+    log_error(refusal->line());
+    std::fprintf(stderr, "rekindle: %s\n", refusal->line().c_str());
+    return static_cast<int>(refusal->code);
+  }
+  TrainerGroup trainers(
+      {options.trainer_program, options.layout.root(), options.job, options.keeper, std::move(refusal)});
   protocol::WorkerConfig worker;
   worker.worker = options.name;
   worker.host = host_name();

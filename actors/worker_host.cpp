@@ -87,8 +87,13 @@ class Host {
   void apply(const StartTrainer& effect) {
     const auto started = trainers_.start(effect.trainer);
     if (started) return;
-    log_error(started.error().line());
-    feed(OwnTrainerEnded{effect.trainer, false, static_cast<int>(ExitCode::kGaveUp)});
+    const Error& error = started.error();
+    log_error(error.line());
+    const int code = static_cast<int>(error.code);
+    // It would have said so itself.
+    if (error.code == ExitCode::kConfig)
+      feed(OwnTrainerSaid{effect.trainer, TrainerFailed{effect.trainer, code, error.what, error.hint}});
+    feed(OwnTrainerEnded{effect.trainer, false, code});
   }
   void apply(const EndTrainer& effect) { trainers_.kill(effect.trainer); }
   void apply(const LeaveRun& effect) {

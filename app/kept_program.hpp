@@ -1,5 +1,5 @@
-// The programs that a run was begun with, kept in its run directory: a rebuild between two attempts changes
-// nothing.
+// The programs that a run was begun with, kept in its run directory with the libraries that are not the
+// system's: a rebuild between two attempts, or a checkout that is gone, changes nothing.
 #pragma once
 
 #include <filesystem>

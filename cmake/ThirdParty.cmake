@@ -30,9 +30,13 @@ endif()
 add_library(rekindle_torch INTERFACE)
 target_include_directories(rekindle_torch SYSTEM INTERFACE
   ${REKINDLE_TORCH}/include ${REKINDLE_TORCH}/include/torch/csrc/api/include)
-target_link_directories(rekindle_torch INTERFACE ${REKINDLE_TORCH}/lib)
 target_link_libraries(rekindle_torch INTERFACE torch_cpu c10 Threads::Threads)
-target_link_options(rekindle_torch INTERFACE -Wl,-rpath,${REKINDLE_TORCH}/lib -Wl,--allow-shlib-undefined)
+# Programs find LibTorch by their own place: beside them in lib/, where a run keeps both (app/kept_program.cpp), or
+# in the build tree, which may be moved as a whole.
+file(RELATIVE_PATH torch_from_bin ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} ${REKINDLE_TORCH}/lib)
+list(APPEND CMAKE_BUILD_RPATH "$ORIGIN/lib" "$ORIGIN/${torch_from_bin}")
+# Not target_link_directories(): CMake would add that absolute path.
+target_link_options(rekindle_torch INTERFACE -L${REKINDLE_TORCH}/lib -Wl,--allow-shlib-undefined)
 if(REKINDLE_CUDA)
   find_package(CUDAToolkit REQUIRED)
   target_compile_definitions(rekindle_torch INTERFACE REKINDLE_CUDA=1)

@@ -1,0 +1,82 @@
+// The programs and libraries that a run keeps, and a node that lacks a library.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "base/command.hpp"
+#include "base/libraries.hpp"
+#include "base/text.hpp"
+#include "harness.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+fs::path programs() { return fs::path(rekindle()).parent_path(); }
+
+// `arguments` in a mount namespace where LibTorch's folder of the build is empty.
+CommandOutput without_torch(const Arguments& arguments) {
+  const Arguments hide{"unshare",     "--mount", "sh", "-c", "mount -t tmpfs none \"$0\" && exec \"$@\"",
+                       REKINDLE_TORCH};
+  const auto output = run_command(hide + arguments, std::chrono::minutes(5));
+  return output ? *output : CommandOutput{{}, "", output.error().line()};
+}
+
+class KeptPrograms : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto able = run_command({"unshare", "--mount", "true"}, std::chrono::seconds(10));
+    if (!able || !able->ok()) GTEST_SKIP() << "cannot make a mount namespace";
+  }
+  Scratch scratch_;
+};
+
+// Each in its own place, as in the build tree: a build that was moved as a whole finds its LibTorch.
+TEST_F(KeptPrograms, BuildTreeThatWasMoved_FindsItsLibraries) {
+  const fs::path bin = scratch_ / "moved" / "build" / "dev" / "bin";
+  fs::create_directories(bin);
+  fs::copy(programs() / "rekindle-trainer", bin / "rekindle-trainer");
+  EXPECT_FALSE(libraries_of(bin / "rekindle-trainer"));
+  fs::create_directories(scratch_ / "moved" / "build" / "torch");
+  fs::create_directory_symlink(REKINDLE_TORCH, scratch_ / "moved" / "build" / "torch" / "torch");
+  const auto found = libraries_of(bin / "rekindle-trainer");
+  ASSERT_TRUE(found) << found.error().line();
+}
+
+TEST_F(KeptPrograms, LibTorchOfTheBuildIsGone_TheRunGoesOnWithWhatItKept) {
+  const fs::path dir = scratch_ / "run";
+  Arguments submit = mnist_run(dir, 1, 3);
+  submit.front() = "submit";
+  submit.erase(std::find(submit.begin(), submit.end(), "--workers"),
+               std::find(submit.begin(), submit.end(), "--workers") + 2);
+  // Without Slurm it fails, after it has kept the programs.
+  EXPECT_NE(run_command(Arguments{"env", "PATH=/nowhere", rekindle()} + submit, std::chrono::minutes(5))
+                ->status.code,
+            0);
+  const fs::path kept = dir / "bin";
+  ASSERT_TRUE(fs::exists(kept / "lib" / "libtorch_cpu.so"));
+  const auto libraries = libraries_of(kept / "rekindle-trainer");
+  ASSERT_TRUE(libraries) << libraries.error().line();
+  for (const Library& library : *libraries) {
+    if (library.name.starts_with("libtorch") || library.name.starts_with("libc10")) {
+      EXPECT_EQ(library.path.lexically_normal().parent_path(), fs::canonical(kept) / "lib");
+    }
+  }
+  const CommandOutput done =
+      without_torch(Arguments{kept / "rekindle"} + mnist_run(scratch_ / "other", 1, 3));
+  EXPECT_TRUE(done.ok()) << done.out << done.err;
+}
+
+TEST_F(KeptPrograms, NodeWithoutLibTorch_OneLineThatNamesNodeAndLibrary) {
+  const CommandOutput refused = without_torch(Arguments{rekindle()} + mnist_run(scratch_ / "run", 2, 3));
+  EXPECT_EQ(refused.status.code, 78) << refused.out << refused.err;
+  std::string host(256, '\0');
+  ::gethostname(host.data(), host.size());
+  EXPECT_NE(refused.err.find(str("node ", host.c_str(), ": rekindle-trainer needs libtorch_cpu.so")),
+            std::string::npos)
+      << refused.err;
+  EXPECT_EQ(times_in(refused.err, "\n"), 1U) << refused.err;
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
