@@ -85,6 +85,11 @@ int slurm(JobOptions& job_options, const SlurmOptions& how, const std::vector<st
   if (!job) return app::report(job.error());
   if (const auto completed = complete_job(*job, *options); !completed)
     return fail_slurm(*job, *options, completed.error());
+  // Nothing is written there before this is known, not even the count of attempts.
+  if (!how.from_scratch) {
+    if (const Status there = check_run_is_there(*job, options->run_dir); !there)
+      return app::report(there.error());
+  }
   auto initial = prepare(*options);
   if (!initial) return fail_slurm(*job, *options, initial.error());
   if (const auto kept = keep_program(run::Layout(options->run_dir)); !kept)
@@ -160,6 +165,8 @@ int main(int argc, char** argv) {
   JobOptions slurm_job_options(*slurm_command);
   SlurmOptions slurm_options;
   add_slurm_options(*slurm_command, slurm_options);
+  slurm_command->add_flag("--from-scratch", slurm_options.from_scratch,
+                          "begin at step 0 where a requeued job's run directory is gone");
   CLI::App* submit_command = cli.add_subcommand(
       "submit",
       "write the batch script of a run and hand it to sbatch: submit [OPTIONS] -- [SBATCH OPTIONS]");

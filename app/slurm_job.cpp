@@ -118,6 +118,7 @@ Status complete_job(SlurmJob& job, LocalOptions& options) {
     say(str("warning: ", facts.error().line()));
   // For all that this process starts.
   ::setenv("SLURM_RESTART_COUNT", str(job.environment.restarts).c_str(), 1);
+  ::unsetenv(slurm::kFollows);
   const slurm::Environment& environment = job.environment;
   if (!options.own_trainers) {
     const bool gpus = options.job.device == "cuda" && environment.gpus > 0;
@@ -131,6 +132,26 @@ Status complete_job(SlurmJob& job, LocalOptions& options) {
     options.job.interface = job.addresses[static_cast<std::size_t>(here - job.nodes.begin())];
   }
   return {};
+}
+
+Status check_run_is_there(const SlurmJob& job, const std::filesystem::path& run_dir) {
+  const slurm::Environment& environment = job.environment;
+  if (environment.restarts == 0 && environment.follows.empty()) return {};
+  constexpr std::chrono::milliseconds kPause{500};
+  for (std::chrono::milliseconds waited{0};; waited += kPause) {
+    REKINDLE_TRY(const auto names, names_in(run_dir));
+    if (!names.empty()) return {};
+    if (waited >= kNamesAreSeenWithin) break;
+    if (waited.count() == 0) say(str("waits until the storage shows the run directory ", run_dir.string()));
+    std::this_thread::sleep_for(kPause);
+  }
+  const std::string before = environment.restarts > 0
+                                 ? str("this job was requeued (restart ", environment.restarts, ")")
+                                 : str("this job goes on with the run of job ", environment.follows);
+  return fail(ExitCode::kConfig,
+              str(before, ", but its run directory ", run_dir.string(), " is empty or not there on node ",
+                  environment.node),
+              "is the storage mounted? To begin again at step 0, submit a new job or add --from-scratch");
 }
 
 void look_around(SlurmJob& job, LocalOptions& options) {

@@ -34,6 +34,7 @@ enum class OnLimit { kRequeue, kResubmit, kExit };
 struct SlurmOptions {
   std::string on_limit = "requeue";  // or "resubmit", or "exit": saved, and somebody submits it again
   std::string requeue_within = "5min";
+  bool from_scratch = false;  // where the run directory of a job that has run before is gone
 };
 
 // --on-limit and --requeue-within, of rekindle slurm and of rekindle submit.
@@ -56,6 +57,10 @@ Result<OnLimit> check_slurm_options(const SlurmOptions& how);
 Result<SlurmJob> this_job(const SlurmOptions& how);
 // As Slurm has it; with that, the options are complete.
 Status complete_job(SlurmJob& job, LocalOptions& options);
+
+// A job that has run before has a run directory with something in it. If there is none, the storage is not
+// mounted here, or somebody removed the run: an error (ExitCode::kConfig), not a run that begins at step 0.
+Status check_run_is_there(const SlurmJob& job, const std::filesystem::path& run_dir);
 
 // How long before a time limit the run must know of it: its state's bytes at the speed of its directory's
 // storage, which is measured.

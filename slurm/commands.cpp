@@ -280,8 +280,8 @@ std::string never_starts(const JobFacts& facts) {
 Result<std::string> submit_successor(const Successor& successor) {
   std::vector<std::string> argv = env_without("SLURM_");
   if (!successor.directory.empty()) argv.push_back("--chdir=" + successor.directory.string());
-  argv.insert(argv.end(), {"sbatch", "--parsable", "--dependency=afterany:" + successor.after,
-                           "--job-name=" + successor.name});
+  argv.insert(argv.end(), {kFollows + ("=" + successor.after), "sbatch", "--parsable",
+                           "--dependency=afterany:" + successor.after, "--job-name=" + successor.name});
   if (!successor.task.empty()) argv.push_back("--array=" + successor.task);
   argv.push_back(successor.script);
   REKINDLE_TRY(const std::string job, ask_for_job(argv));

@@ -16,6 +16,9 @@ namespace rekindle::slurm {
 
 using SystemTime = std::chrono::system_clock::time_point;
 
+// The environment variable that names, in a job that another one submitted as its successor, that other job.
+inline constexpr const char* kFollows = "REKINDLE_FOLLOWS";
+
 // What the controller knows of a job. Source: scontrol(1), show job.
 struct JobFacts {
   std::string array_job, array_task;            // of a task of an array; else empty
@@ -80,6 +83,7 @@ Result<std::string> limits_of_partition(const std::string& name);
 std::string never_starts(const JobFacts& facts);
 
 // A job's script, submitted once more for the time after it. Nothing of its environment is handed on.
+// Its environment names the job that it follows (kFollows).
 struct Successor {
   std::string after;  // the job's id
   std::string name;   // of both

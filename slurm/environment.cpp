@@ -94,6 +94,7 @@ Result<Environment> read_environment(const Getenv& get) {
   environment.gpus = number(get("SLURM_GPUS_ON_NODE")).value_or(0);
   const std::string per_task = get("SLURM_GPUS_PER_TASK");  // "2" or "a100:2"
   environment.gpus_per_task = number(per_task.substr(per_task.find(':') + 1)).value_or(0);
+  environment.follows = get(kFollows);
   environment.tasks = expand_counts(get("SLURM_TASKS_PER_NODE"));
   if (daemon) environment.batch_process = name_unless_own(daemon->child);
   return environment;

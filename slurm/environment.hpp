@@ -28,6 +28,7 @@ struct Environment {
   // The name of the process that Slurm started for the batch script, if that is not this process: its signals
   // do not come here. Empty: this process is the one, or no daemon of Slurm can be seen above it.
   std::string batch_process;
+  std::string follows;  // the job that submitted this one as its successor; else empty
 
   // How commands name this job: one task of an array is not its array.
   std::string id() const { return array_task.empty() ? job : array_job + "_" + array_task; }

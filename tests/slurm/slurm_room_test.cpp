@@ -63,7 +63,14 @@ TEST(SlurmEnvironment, AnArrayTaskIsNotItsArray) {
                                                   {"SLURM_ARRAY_JOB_ID", "7"},
                                                   {"SLURM_ARRAY_TASK_ID", "2"}}));
   EXPECT_EQ(task->id(), "7_2");
+  EXPECT_EQ(task->follows, "");
   EXPECT_EQ(expand_pattern("runs/%A-%a-%j-%%-%x-%", *task), "runs/7-2-9-%-%x-%");
+}
+
+TEST(SlurmEnvironment, ASuccessorKnowsWhichJobItFollows) {
+  const auto successor =
+      read_environment(environment({{"SLURM_JOB_ID", "9"}, {"SLURMD_NODENAME", "n1"}, {kFollows, "8"}}));
+  EXPECT_EQ(successor->follows, "8");
 }
 
 // sbatch in an array task of a requeued job: its variables are not this job's.

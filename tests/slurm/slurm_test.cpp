@@ -70,6 +70,39 @@ TEST_F(Slurm, OperatorRequeues_GoesOnOnce) {
   EXPECT_EQ(cluster_->restarts(job_), 1U);
 }
 
+// Purged, or not mounted on this node: what looks like a new run must not begin at step 0 in silence.
+TEST_F(Slurm, RunDirectoryGoneBetweenTwoAttempts_EndsWithoutBeginningAgain) {
+  begin({"--nodes=1"}, {},
+        str("[[ ${SLURM_RESTART_COUNT:-0} == 0 ]] || mv ", dir().string(), " ", dir().string(), ".away"));
+  cluster_->command({"scontrol", "requeue", job_});
+  wait_until_printed("is empty or not there on node");
+  wait_until_over();
+  EXPECT_TRUE(printed("add --from-scratch")) << output();
+  EXPECT_FALSE(fs::exists(dir())) << "nothing was begun there";
+  fs::rename(str(dir().string(), ".away"), dir());
+  finish_and_compare();
+}
+
+TEST_F(Slurm, RunDirectoryGoneWithFromScratch_BeginsAgain) {
+  const std::string away = dir().string() + ".away";
+  begin({"--nodes=1"}, {"--from-scratch"},
+        str("[[ ${SLURM_RESTART_COUNT:-0} == 0 ]] || mv ", dir().string(), " ", away));
+  cluster_->command({"scontrol", "requeue", job_});
+  EXPECT_TRUE(eventually([&] { return fs::exists(away) && reached_step(dir()) >= 1; }));
+  EXPECT_EQ(cluster_->restarts(job_), 1U);
+  stop_and_compare();
+}
+
+// A job that follows another one has restart count 0, and must know all the same.
+TEST_F(Slurm, RunDirectoryGoneForTheSuccessor_EndsWithoutBeginningAgain) {
+  begin({"--nodes=1"}, {"--on-limit", "resubmit"},
+        str("[[ -z $REKINDLE_FOLLOWS ]] || mv ", dir().string(), " ", dir().string(), ".away"));
+  cluster_->command({"scancel", "--signal=USR1", "--batch", job_});
+  wait_until_printed("this job goes on with the run of job " + job_ + ", but its run directory");
+  EXPECT_FALSE(fs::exists(dir())) << "nothing was begun there";
+  EXPECT_TRUE(eventually([&] { return processes_with(dir()).empty(); }));
+}
+
 // sbatch --nodes=2-4: another number in each attempt.
 TEST_F(Slurm, AsManyNodesAsThereAre_SameBits) {
   begin({"--nodes=2-4"});
