@@ -26,8 +26,9 @@ std::optional<Error> cannot_load(const std::string& program) {
     log_warning(str("the libraries of ", program, " were not looked for: ", libraries.error().line()));
     return std::nullopt;
   }
-  return Error{ExitCode::kConfig, str("node ", host_name(), ": ", libraries.error().what),
-               "is the folder with LibTorch there on that node?"};
+  Error error = libraries.error();
+  error.hint = "is the folder with LibTorch there on that node?";
+  return error;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <sstream>
 
+#include "base/clock.hpp"
 #include "base/command.hpp"
 #include "base/text.hpp"
 
@@ -25,11 +26,10 @@ Result<std::vector<Library>> libraries_of(const std::filesystem::path& program) 
     else
       libraries.push_back({name, where.substr(0, where.rfind(" ("))});
   }
-  if (!missing.empty())
-    return fail(ExitCode::kConfig, str(program.filename().string(), " needs ", missing, ", not found"));
-  if (!said.ok() || !said.err.empty())
-    return fail(ExitCode::kConfig, str(program.filename().string(),
-                                       " cannot be loaded: ", said.err.substr(0, said.err.find('\n'))));
+  const std::string who = str("node ", host_name(), ": ", program.filename().string());
+  if (!missing.empty()) return fail(ExitCode::kConfig, str(who, " needs ", missing, ", not found"));
+  if (!said.ok())  // a word on stderr alone may be about LD_PRELOAD
+    return fail(ExitCode::kConfig, str(who, " cannot be loaded: ", said.err.substr(0, said.err.find('\n'))));
   return libraries;
 }
 
