@@ -346,7 +346,8 @@ void RunRecords::write_status(const Coordinator& coordinator, const std::string&
       const std::scoped_lock newest(shown_mutex_);
       text = std::exchange(to_show_, "");
     }
-    warn_once(replace_file_quickly(layout_.status(), text));
+    // Whoever has taken over says what the run is doing.
+    if (!run::superseded(layout_, term_)) warn_once(replace_file_quickly(layout_.status(), text));
   });
 }
 

@@ -193,6 +193,16 @@ TEST_F(RunRecordsTest, StatusAfterTheEnd_StaysWhatTheEndWrote) {
   EXPECT_EQ(state(), "finished");
 }
 
+TEST_F(RunRecordsTest, TakenOver_TheOldCoordinatorsEndIsNoStatusOfTheRun) {
+  const protocol::Coordinator coordinator(protocol::CoordinatorConfig{}, protocol::Time(0));
+  ASSERT_TRUE(run::end_term(layout_, 1));
+  ASSERT_EQ(claim(), 2U);
+  RunRecords records(layout_, job_, 1, 1);
+  records.show_end(coordinator, 70);
+  records.flush();
+  EXPECT_FALSE(std::filesystem::exists(layout_.status()));
+}
+
 protocol::StepDone step_done(std::uint64_t step) {
   protocol::StepDone done;
   done.step = step;
