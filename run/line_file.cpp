@@ -39,6 +39,7 @@ Status LineFile::mend() {
   REKINDLE_TRY(Fd file, open_file(path_, O_RDWR | O_CREAT | O_APPEND, 0644));
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) return forward_error(errno_error("cannot stat", path_));
+  if (!S_ISREG(info.st_mode)) return fail(str(path_.string(), " is not a file"));  // a full pipe blocks
   const auto size = static_cast<std::size_t>(info.st_size);
   REKINDLE_TRY(const auto from, unfinished_from(file.get(), path_, size));
   if (from) {

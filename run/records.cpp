@@ -30,6 +30,17 @@ std::optional<nlohmann::json> parse_line(const std::string& line) {
   return json;
 }
 
+// What is not a file, a pipe for instance, cannot be read: it might hold its reader up for ever.
+std::ifstream open_lines(const fs::path& path) {
+  std::ifstream in;
+  std::error_code code;
+  if (fs::is_regular_file(path, code))
+    in.open(path);
+  else
+    in.setstate(std::ios::failbit);
+  return in;
+}
+
 bool is_evaluation(const std::string& line) { return line.find("\"test_loss\"") != std::string::npos; }
 
 // A run of weeks has millions of lines, and few of them are evaluations: only those are parsed.
@@ -38,7 +49,7 @@ template <class Visit>
 bool each_evaluation(const Layout& layout, const Visit& visit) {
   std::error_code code;
   if (fs::status(layout.metrics(), code).type() == fs::file_type::not_found) return true;
-  std::ifstream in(layout.metrics());
+  std::ifstream in = open_lines(layout.metrics());
   if (!in) return false;
   for (std::string line; std::getline(in, line);) {
     if (!is_evaluation(line)) continue;
@@ -61,7 +72,7 @@ std::optional<std::uint64_t> step_in(const std::string& line) {
 // Tells for each line whether it stays when `step` is the last one: visit(line, stays).
 template <class Visit>
 void each_line_up_to(const fs::path& path, std::uint64_t step, const Visit& visit) {
-  std::ifstream in(path);
+  std::ifstream in = open_lines(path);
   for (std::string line; std::getline(in, line);) {
     const auto at = step_in(line);
     visit(line, at && *at <= step && !in.eof());  // a line that is not ended is torn
@@ -72,7 +83,7 @@ void each_line_up_to(const fs::path& path, std::uint64_t step, const Visit& visi
 
 std::vector<nlohmann::json> read_lines(const fs::path& file) {
   std::vector<nlohmann::json> lines;
-  std::ifstream in(file);
+  std::ifstream in = open_lines(file);
   for (std::string line; std::getline(in, line);) {
     if (auto json = parse_line(line)) lines.push_back(std::move(*json));
   }
@@ -81,7 +92,7 @@ std::vector<nlohmann::json> read_lines(const fs::path& file) {
 
 Recorded recorded(const Layout& layout) {
   Recorded all;
-  std::ifstream in(layout.metrics());
+  std::ifstream in = open_lines(layout.metrics());
   for (std::string line; std::getline(in, line);) {
     const auto step = step_in(line);
     if (!step) continue;

@@ -2,6 +2,7 @@
 #include "run/line_file.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -104,6 +105,14 @@ TEST_F(Lines, RecordedSteps_TheMissingOnesAreKnown) {
   const Recorded all = recorded(layout);
   EXPECT_EQ(all.step, 6U);
   EXPECT_EQ(all.missing.text(), "steps 1, 3, 5");
+}
+
+TEST_F(Lines, APipeInTheirPlace_IsNotWaitedFor) {
+  const Layout layout(path_);
+  ASSERT_EQ(::mkfifo(layout.metrics().c_str(), 0600), 0);
+  EXPECT_EQ(recorded(layout).step, 0U);
+  EXPECT_FALSE(best_evaluated(layout, {1}));
+  EXPECT_FALSE(LineFile(layout.metrics()).append({{"step", 1}}));
 }
 
 TEST(StepSet, JoinsSplitsAndNames) {
