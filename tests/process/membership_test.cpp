@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.hpp"
+#include "base/libraries.hpp"
 #include "base/text.hpp"
 #include "harness.hpp"
 #include "run/layout.hpp"
@@ -49,6 +50,11 @@ class Membership : public ::testing::Test {
     for (const char* name : {"rekindle", "rekindle-control", "rekindle-trainer"})
       fs::copy_file(fs::path(rekindle()).parent_path() / name, bin / name);
     std::ofstream(bin / part, std::ios::app) << "other";
+    const auto libraries = libraries_of(fs::path(rekindle()).parent_path() / "rekindle-trainer");
+    for (const Library& library : libraries.value_or(std::vector<Library>())) {
+      if (library.name == "libtorch_cpu.so")
+        fs::create_directory_symlink(library.path.parent_path(), bin / "lib");
+    }
     return bin / "rekindle";
   }
   std::size_t trainers_there() const {
