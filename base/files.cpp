@@ -57,10 +57,8 @@ fs::path temporary_beside(const fs::path& path) {
 Error errno_error(std::string_view what, const fs::path& path) {
   const int error = errno;
   // ESTALE too may be gone at the next look: the server was away.
-  return Error{ExitCode::kGaveUp,
-               str(what, " ", path.string(), ": ", std::strerror(error)),
-               {},
-               error != ENOENT && !is_lasting(error)};
+  return Error{
+      ExitCode::kGaveUp, str(what, " ", path.string(), ": ", std::strerror(error)), {}, error != ENOENT};
 }
 
 void Fd::reset() {

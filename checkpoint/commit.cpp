@@ -75,9 +75,8 @@ namespace {
 Error no_manifest(const fs::path& checkpoint_dir, const std::error_code& seen) {
   std::error_code around;
   const bool there = fs::is_directory(checkpoint_dir.parent_path(), around);
-  // A name that leads in a circle of links leads to no file, today and tomorrow.
-  const bool missing = !seen || seen == std::errc::no_such_file_or_directory ||
-                       seen == std::errc::not_a_directory || seen == std::errc::too_many_symbolic_link_levels;
+  const bool missing =
+      !seen || seen == std::errc::no_such_file_or_directory || seen == std::errc::not_a_directory;
   if (there && missing) return no_manifest_error(checkpoint_dir);
   return {ExitCode::kGaveUp, str(checkpoint_dir.string(), kNotCommitted),
           there ? seen.message() : "its folder is not there: is the storage?", true};

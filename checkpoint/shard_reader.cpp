@@ -64,8 +64,7 @@ bool ShardReader::read_directly(std::uint64_t begin, std::span<std::byte> out) {
 Error ShardReader::missing(Error error) const {
   std::error_code code;
   if (error.by_system || !fs::exists(directory_ / kManifestFile, code)) return error;
-  return damaged_error(
-      path_, fs::is_symlink(path_, code) ? "it is a symbolic link that leads to no file" : "it is not there");
+  return damaged_error(path_, "it is not there");
 }
 
 }  // namespace rekindle::checkpoint
