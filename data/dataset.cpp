@@ -32,8 +32,7 @@ Status check_kind(const std::string& kind) {
   for (const std::string& known : kinds) {
     if (kind == known) return {};
   }
-  return fail(ExitCode::kUsage, str("unknown kind of data set '", kind, "'"),
-              did_you_mean(kind, kinds));
+  return fail(ExitCode::kUsage, str("unknown kind of data set '", kind, "'"), did_you_mean(kind, kinds));
 }
 
 Result<std::vector<std::uint8_t>> read_data_file(const fs::path& path) {

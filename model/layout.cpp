@@ -15,8 +15,7 @@ std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit
 Status check_name(const std::string& what, const std::string& name, std::span<const std::string> known) {
   for (const std::string& each : known)
     if (each == name) return {};
-  return fail(ExitCode::kConfig, str("unknown ", what, " '", name, "'"),
-              did_you_mean(name, known));
+  return fail(ExitCode::kConfig, str("unknown ", what, " '", name, "'"), did_you_mean(name, known));
 }
 
 // VGG configuration "A" (Simonyan and Zisserman 2015); 0 is a max-pool. Indices are torchvision's, which
