@@ -57,7 +57,7 @@ Status LineFile::mend() {
 
 Status LineFile::append(const nlohmann::json& line) {
   waiting_.push_back(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-  const Status written = write_waiting();
+  Status written = write_waiting();
   while (waiting_.size() > kMostWaiting) waiting_.pop_front();
   return written;
 }
