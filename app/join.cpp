@@ -32,6 +32,7 @@
 #include "run/terms.hpp"
 #include "run/watch.hpp"
 #include "slurm/environment.hpp"
+#include "slurm/programs.hpp"
 #include "slurm/requeue.hpp"
 
 namespace rekindle::app {
@@ -266,6 +267,10 @@ Result<int> join(const JoinOptions& options) {
                 "start one there with rekindle local, slurm or submit");
   }
   REKINDLE_CHECK(run::check_private(layout));
+  if (slurm::in_job()) {
+    if (const Status found = slurm::check_programs({{"scontrol", "requeue this job"}}); !found)
+      say(str("warning: ", found.error().line()));
+  }
   REKINDLE_TRY(Fd signals, take_signals());
   REKINDLE_TRY(protocol::Job job, read_job(layout.config()));
   return Helper(options, std::move(job), std::move(signals)).help();

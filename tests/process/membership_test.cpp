@@ -130,6 +130,17 @@ TEST_F(Membership, JoinOfARunThatDoesNotReturn_SaysSoAndEnds75) {
   EXPECT_NE(outcome.err.find("nobody trains this run"), std::string::npos) << outcome.err;
 }
 
+// A helper that was not needed is no failed job.
+TEST_F(Membership, JoinInASlurmJobOfARunThatDoesNotReturn_SaysSoAndEnds0) {
+  ASSERT_NO_FATAL_FAILURE(begin(1, 100000));
+  program_->signal(SIGUSR1);
+  ASSERT_EQ(program_->wait().exit_code, 75);
+  const Outcome outcome =
+      Program({"/usr/bin/env", "SLURM_JOB_ID=77", rekindle(), "join", dir(), "--wait", "2s"}).wait();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("was there for --wait: this job ends"), std::string::npos) << outcome.out;
+}
+
 TEST_F(Membership, StopWhereThereIsNoRun_Refused) {
   ASSERT_EQ(run(mnist_run(dir(), 1, 3)).exit_code, 0);
   EXPECT_EQ(run({"stop", dir()}).exit_code, 78);
