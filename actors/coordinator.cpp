@@ -159,7 +159,9 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   run::Recorded recorded;
   auto known = survey(options.layout, options.job, *term, &recorded);
   if (!known) {
-    if (auto ended = run::end_term(options.layout, *term); !ended) log_warning(ended.error().line());
+    // The supervisor of a restarted one tries again, and no helper may take the run for ended meanwhile.
+    const Status ended = restarted ? Status() : run::end_term(options.layout, *term);
+    if (!ended) log_warning(ended.error().line());
     return not_up(supervisor, restarted, known.error());
   }
   if (const Status keys = remember_keys(options.layout); !keys) {
@@ -179,7 +181,8 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   if (auto sent = supervisor.send(encode(ToSupervisor(CoordinatorUp{*term, records.attempt()}))); !sent)
     log_warning(sent.error().line());
 
-  // The supervisor's words go to the actor; its end ends the run, for nobody else would answer signals.
+  // The supervisor's words go to the actor. Its end ends this coordinator, for nobody else would answer
+  // signals.
   std::thread listener([&supervisor, &end, actor] {
     for (;;) {
       auto text = supervisor.receive();

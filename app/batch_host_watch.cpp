@@ -30,17 +30,17 @@ using std::chrono::seconds;
 namespace {
 
 constexpr milliseconds kTurn{500};
-constexpr seconds kSilent{60};         // of a coordinator on another host
 constexpr seconds kAskAgain{5};        // Slurm
 constexpr milliseconds kStagger{100};  // between the nodes' first questions
-constexpr int kAnswers = 4;  // of a coordinator, turn by turn: it lives, and this worker alone was left
+// Answers of the coordinator, turn by turn: the run goes on, and only this worker has lost its supervisor.
+constexpr int kAnswers = 4;
 constexpr std::chrono::minutes kPatience{10};  // of a worker that was left, with a job that seems well
 
 }  // namespace
 
 struct BatchHostWatch::Parts {
   Parts(run::Layout of_run, SlurmJob of, std::string with)
-      : layout(std::move(of_run)), job(std::move(of)), text(std::move(with)), watch(layout, kSilent) {}
+      : layout(std::move(of_run)), job(std::move(of)), text(std::move(with)), watch(layout) {}
 
   const run::Layout layout;
   const SlurmJob job;

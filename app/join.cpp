@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <thread>
@@ -42,7 +43,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr seconds kLook{1};      // between two looks at the run directory
-constexpr seconds kSilent{60};   // of a coordinator on another host; claiming its term takes 30 s more
 constexpr seconds kRestart{5};   // a run whose first process died may be started again by hand at once
 constexpr seconds kLeaving{20};  // until workers that were dismissed have left
 
@@ -98,7 +98,7 @@ class Helper {
         job_(std::move(job)),
         signals_(std::move(signals)),
         machine_(options.workers),
-        watch_(layout_, kSilent) {}
+        watch_(layout_) {}
 
   Result<int> help() {
     if (saved_step(layout_) >= job_.steps && newest_ended(layout_) > 0) {
@@ -116,7 +116,7 @@ class Helper {
       if (ended) return *ended;
       REKINDLE_TRY(const std::optional<int> left, judge_end());
       if (left) return *left;
-      say("the run is away: waiting for its return");
+      say("Slurm will start the run again: these workers wait for it");
     }
   }
 
@@ -177,18 +177,21 @@ class Helper {
   }
 
   void say_when_joined() {
-    if (joined_) return;
+    if (said_joined_) return;
     const auto text = read_text(layout_.status());
     const auto status = nlohmann::json::parse(text.value_or(""), nullptr, false);
     if (!status.is_object()) return;
-    std::size_t count = 0;
+    std::size_t count = 0;  // that are no spares
     for (const auto& trainer : status.value("trainers", nlohmann::json::array())) {
       const std::string name = trainer.value("trainer", "");
-      for (const std::string& worker : workers_->names())
-        count += trainer.value("rank", -1) >= 0 && name.starts_with(worker + ".") ? 1 : 0;
+      for (const std::string& worker : workers_->names()) {
+        if (!name.starts_with(worker + ".")) continue;
+        joined_ = true;
+        count += trainer.value("rank", -1) >= 0 ? 1 : 0;
+      }
     }
     if (count == 0) return;
-    joined_ = true;
+    said_joined_ = true;
     say(str("joined: ", count, count == 1 ? " trainer" : " trainers", " of this machine help the run (step ",
             status.value("step", std::uint64_t{0}), " of ", status.value("steps", std::uint64_t{0}), ")"));
   }
@@ -203,10 +206,10 @@ class Helper {
     run.job.port_range = port_range_;
     start_logging("rekindle", layout_.log(str("supervisor-", host_name())), LogLevel::kInfo);
     say(str("warning: the run has lost its first process (on host ", lost.host,
-            "): this one takes its place. A signal to it now saves and ends the run"));
+            "): this rekindle join takes its place; Ctrl-C here saves and ends the run"));
     LocalSite site(run);
     TakeOver how;
-    how.attempt = std::max<std::uint64_t>(1, run::next_attempt(layout_) - 1);
+    how.attempt = run::newest_attempt(layout_);
     how.term = lost.term;
     how.within = options_.wait;
     REKINDLE_TRY(const std::optional<int> ended, take_over(site, run, *workers_, how));
@@ -233,12 +236,13 @@ class Helper {
       say(str("the run was stopped (saved: ", saved, "): these workers have left"));
       return std::optional(0);
     }
-    const std::string line = str("no coordinator of ", options_.run_dir.string(), " was there for --wait");
+    const std::string line =
+        str("the run in ", options_.run_dir.string(), " was not started again within --wait");
     if (slurm::in_job()) {  // a helper that was not needed is no failed job
       say(str(line, ": this job ends"));
       return std::optional(0);
     }
-    return fail(ExitCode::kSaved, line, "nobody trains this run now: start it again and join then");
+    return fail(ExitCode::kSaved, line, "start the run again with its own command, then join");
   }
 
   const JoinOptions& options_;
@@ -258,6 +262,10 @@ class Helper {
 
 Result<int> join(const JoinOptions& options) {
   const run::Layout layout(options.run_dir);
+  std::error_code code;
+  if (std::filesystem::is_regular_file(options.run_dir, code))
+    return fail(ExitCode::kConfig, str(options.run_dir.string(), " is a file, not a run directory"),
+                "give the --run-dir of a run");
   // A run that has just begun on another node.
   constexpr milliseconds kSeenWithin{5000};
   // In a Slurm job it may be there first.

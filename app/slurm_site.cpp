@@ -30,7 +30,7 @@ using std::chrono::system_clock;
 
 namespace {
 
-constexpr milliseconds kSilent{2000};        // of a coordinator whose node Slurm has given up
+constexpr milliseconds kGivenUp{2000};       // of a coordinator whose node Slurm has given up
 constexpr std::chrono::minutes kComesUp{2};  // a coordinator, or what is held is lost
 constexpr seconds kTearDown{30};             // until Slurm ends a job that it has requeued
 constexpr const char* kSubmitted = "submitted";
@@ -430,9 +430,9 @@ Result<std::optional<int>> succeed_slurm(const SlurmJob& job, const LocalOptions
   SlurmSite site(job, options);
   site.succeed(facts);
   TakeOver how;
-  how.attempt = std::max<std::uint64_t>(1, run::next_attempt(run::Layout(options.run_dir)) - 1);
+  how.attempt = run::newest_attempt(run::Layout(options.run_dir));
   how.term = lost_term;
-  how.patience = kSilent;
+  how.patience = kGivenUp;
   how.within = kComesUp;
   how.stop =
       protocol::StopRun{static_cast<int>(ExitCode::kSaved), slurm::to_text(slurm::Cause::kBatchHostLost), 0};

@@ -121,7 +121,9 @@ class Supervisor {
     job.port_range.clear();
     if (stop_) return;
     view_.say(
-        "warning: no coordinator comes up that others can reach: what this machine's trainers hold is saved");
+        "warning: no coordinator can listen where other machines reach it: what this machine's trainers hold "
+        "is "
+        "saved");
     stop_ = StopRun{static_cast<int>(ExitCode::kSaved), "the run lost its first process", 0};
   }
 
@@ -270,6 +272,10 @@ class Supervisor {
       view_.say(end.line);
       if (const std::string line = end.exit_code == 0 ? completed_line(options_) : ""; !line.empty())
         view_.say(line);
+      // The command of a helper trains nothing by itself.
+      if (taking_over_ && end.exit_code != 0)
+        view_.say(str("to go on, start the run in ", layout_.root().string(),
+                      " with its own command, as at its start"));
     } else {
       view_.say("");
       std::fprintf(stderr, "rekindle: %s\n", end.line.c_str());
@@ -313,8 +319,7 @@ class Supervisor {
     if (!taking_over_ || taken_ || Clock::now() - began_ < taking_over_->within) return;
     on_end({static_cast<int>(ExitCode::kGaveUp),
             "the run has lost its first process, and this helper cannot take its place: start the run again "
-            "with "
-            "its own command; what was done since its last checkpoint is lost"});
+            "with its own command; the steps since the last checkpoint are lost"});
   }
 
   void on_worker_end(const Workers::End& end) {

@@ -168,6 +168,10 @@ std::uint64_t next_attempt(const Layout& layout) {
   return attempts + 1;
 }
 
+std::uint64_t newest_attempt(const Layout& layout) {
+  return std::max<std::uint64_t>(1, next_attempt(layout) - 1);
+}
+
 Status record_attempt(const Layout& layout, const nlohmann::json& line) {
   return LineFile(layout.attempts()).append(line);
 }

@@ -50,6 +50,8 @@ std::optional<nlohmann::json> last_evaluation(const Layout& layout);
 
 // Attempts: one line when it begins and one when it ends.
 std::uint64_t next_attempt(const Layout& layout);
+// The number of the attempt that began last; 1 if none is on record.
+std::uint64_t newest_attempt(const Layout& layout);
 // Written now or never: an error is for the caller.
 Status record_attempt(const Layout& layout, const nlohmann::json& line);
 

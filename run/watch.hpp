@@ -18,11 +18,13 @@ enum class Sign {
   kSilent,    // the holder, on another host, has written nothing for the limit
 };
 
+// Longer than a supervisor's pause before it starts its coordinator again (60 s at most), and than storage
+// shows old files. To claim the term of a silent holder takes 30 s more.
+inline constexpr std::chrono::seconds kSilentAfter{60};
+
 class Watch {
  public:
-  // `silent_after` must be longer than storage shows old files, and than a supervisor's pause before it
-  // starts its coordinator again (60 s).
-  Watch(Layout layout, std::chrono::milliseconds silent_after)
+  explicit Watch(Layout layout, std::chrono::milliseconds silent_after = kSilentAfter)
       : layout_(std::move(layout)), silent_after_(silent_after) {}
 
   // `now`: since boot. To be called every few seconds; after a longer pause silence is counted anew, for this

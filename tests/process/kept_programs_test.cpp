@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 
 #include "base/command.hpp"
 #include "base/libraries.hpp"
@@ -49,9 +50,15 @@ TEST_F(KeptPrograms, LibTorchOfTheBuildIsGone_TheRunGoesOnWithWhatItKept) {
   submit.front() = "submit";
   submit.erase(std::find(submit.begin(), submit.end(), "--workers"),
                std::find(submit.begin(), submit.end(), "--workers") + 2);
-  // Without Slurm it fails, after it has kept the programs.
-  EXPECT_NE(run_command(Arguments{"env", "PATH=/nowhere", rekindle()} + submit, std::chrono::minutes(5))
-                ->status.code,
+  // A Slurm that refuses everything: submit fails after it has kept the programs.
+  const fs::path slurm = scratch_ / "slurm";
+  fs::create_directories(slurm);
+  for (const char* name : {"sbatch", "scontrol"}) {
+    std::ofstream(slurm / name) << "#!/bin/sh\nexit 1\n";
+    fs::permissions(slurm / name, fs::perms::owner_all);
+  }
+  const std::string path = str("PATH=", slurm.string(), ":/usr/bin:/bin");
+  EXPECT_NE(run_command(Arguments{"env", path, rekindle()} + submit, std::chrono::minutes(5))->status.code,
             0);
   const fs::path kept = dir / "bin";
   ASSERT_TRUE(fs::exists(kept / "lib" / "libtorch_cpu.so"));

@@ -127,7 +127,7 @@ TEST_F(Membership, JoinOfARunThatDoesNotReturn_SaysSoAndEnds75) {
   const Outcome outcome = run({"join", dir(), "--wait", "2s"});
   EXPECT_NE(outcome.out.find("no attempt of this run is going on: waiting for one"), std::string::npos);
   EXPECT_EQ(outcome.exit_code, 75);
-  EXPECT_NE(outcome.err.find("nobody trains this run"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("was not started again within --wait"), std::string::npos) << outcome.err;
 }
 
 // A helper that was not needed is no failed job.
@@ -138,7 +138,15 @@ TEST_F(Membership, JoinInASlurmJobOfARunThatDoesNotReturn_SaysSoAndEnds0) {
   const Outcome outcome =
       Program({"/usr/bin/env", "SLURM_JOB_ID=77", rekindle(), "join", dir(), "--wait", "2s"}).wait();
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_NE(outcome.out.find("was there for --wait: this job ends"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("was not started again within --wait: this job ends"), std::string::npos)
+      << outcome.out;
+}
+
+TEST_F(Membership, JoinOfAFile_SaysSo) {
+  std::ofstream(scratch_ / "file") << "x";
+  const Outcome outcome = run({"join", scratch_ / "file"});
+  EXPECT_EQ(outcome.exit_code, 78);
+  EXPECT_NE(outcome.err.find("is a file"), std::string::npos) << outcome.err;
 }
 
 TEST_F(Membership, StopWhereThereIsNoRun_Refused) {

@@ -74,7 +74,7 @@ TEST_F(TakeOver, FirstProcessKilled_HelperGoesOnCommitsAndKeepsTheBits) {
   ASSERT_NO_FATAL_FAILURE(begin_with(helper));
   const std::uint64_t before = reached_step(dir());
   kill_first_process();
-  ASSERT_NO_FATAL_FAILURE(wait_for_helpers_line(*helper, "this one takes its place"));
+  ASSERT_NO_FATAL_FAILURE(wait_for_helpers_line(*helper, "takes its place"));
   ASSERT_NO_FATAL_FAILURE(wait_for_steps_of_anybody(20));
   EXPECT_EQ(times_logged("starts from initial values"), 1) << "no step may be made twice";
   EXPECT_EQ(times_logged("resumes from step"), 0) << log();
@@ -82,6 +82,7 @@ TEST_F(TakeOver, FirstProcessKilled_HelperGoesOnCommitsAndKeepsTheBits) {
   EXPECT_EQ(run({"stop", dir()}).exit_code, 0);
   const Outcome outcome = helper->wait();
   EXPECT_EQ(outcome.exit_code, 75) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.out.find("start the run in"), std::string::npos) << outcome.out;
   EXPECT_TRUE(ended_in_order());
   EXPECT_EQ(missing_steps(dir(), reached_step(dir())), std::vector<std::uint64_t>());
   finish_and_compare();
@@ -193,7 +194,7 @@ TEST_F(TakeOver, FirstHostVanishes_HelperOnAnotherHostGoesOn) {
   ASSERT_NO_FATAL_FAILURE(wait_for_helpers_line(helper, "joined: 1 trainer"));
   network.cut_off(0);
   kill_first_machine(helper);
-  ASSERT_NO_FATAL_FAILURE(wait_for_helpers_line(helper, "this one takes its place"));
+  ASSERT_NO_FATAL_FAILURE(wait_for_helpers_line(helper, "takes its place"));
   ASSERT_NO_FATAL_FAILURE(wait_for_steps_of_anybody(20));
   helper.signal(SIGUSR1);
   const Outcome outcome = helper.wait();
