@@ -165,7 +165,8 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
     return not_up(supervisor, restarted, known.error());
   }
   if (const Status keys = remember_keys(options.layout); !keys) {
-    if (auto ended = run::end_term(options.layout, *term); !ended) log_warning(ended.error().line());
+    const Status ended = restarted ? Status() : run::end_term(options.layout, *term);
+    if (!ended) log_warning(ended.error().line());
     return not_up(supervisor, restarted, keys.error());
   }
   known->expected_trainers = options.expected_trainers;
@@ -176,8 +177,10 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   SystemConfig config(options.layout);
   caf::actor_system system(config);  // last: its end waits for the actor, which uses all of the above
   LocalCoordinator actor = spawn_coordinator(system, {options, std::move(*known), records, supervisor, end});
-  if (auto published = publish(options, *term, caf::actor_cast<CoordinatorActor>(actor)); !published)
-    ::_exit(not_up(supervisor, restarted, published.error()));
+  if (auto published = publish(options, *term, caf::actor_cast<CoordinatorActor>(actor)); !published) {
+    const int code = not_up(supervisor, restarted, published.error());
+    ::_exit(restarted ? kCannotListen : code);
+  }
   if (auto sent = supervisor.send(encode(ToSupervisor(CoordinatorUp{*term, records.attempt()}))); !sent)
     log_warning(sent.error().line());
 

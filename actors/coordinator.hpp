@@ -24,6 +24,9 @@ struct CoordinatorOptions {
   std::chrono::milliseconds patience{30000};  // with a silent holder of the run on another host
 };
 
+// What a coordinator that was started in place of another exits with if it cannot listen.
+inline constexpr int kCannotListen = 4;
+
 // Claims a term, serves until the run (or this attempt) ends, and tells the supervisor how. Returns the exit
 // code.
 int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket);

@@ -56,11 +56,12 @@ struct BatchHostWatch::Parts {
     if (::write(leave.get(), &one, sizeof one) != sizeof one) ::_exit(1);
   }
 
-  // The coordinator that led the run when this worker was left, and not one that has succeeded it.
-  bool coordinator_answers() {
+  // A coordinator on the batch host, and not one that has succeeded it on another node.
+  bool coordinator_answers() const {
+    const auto& holder = watch.holder();
+    if (!holder || holder->slurm_node != job.batch_host) return false;
     const auto place = run::read_place(layout);
-    if (place && left_in_term == 0) left_in_term = place->term;
-    return place && place->term == left_in_term && reachable(place->host, place->port);
+    return place && place->term == holder->term && reachable(place->host, place->port);
   }
 
   // One turn's look at the run: whether Slurm has to be asked. Tells the worker to leave where it was left
@@ -116,7 +117,6 @@ struct BatchHostWatch::Parts {
 
  private:
   milliseconds left_at{0};
-  std::uint64_t left_in_term = 0;
   int answers = 0;
 };
 

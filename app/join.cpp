@@ -42,9 +42,10 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr seconds kLook{1};      // between two looks at the run directory
-constexpr seconds kRestart{5};   // a run whose first process died may be started again by hand at once
-constexpr seconds kLeaving{20};  // until workers that were dismissed have left
+constexpr seconds kLook{1};     // between two looks at the run directory
+constexpr seconds kRestart{5};  // a run whose first process died may be started again by hand at once
+constexpr std::chrono::minutes kLeastPatience{3};  // with a coordinator that is to take a run over
+constexpr seconds kLeaving{20};                    // until workers that were dismissed have left
 
 // Where this machine's trainers listen: where the run's do, if this machine has such an interface; else on
 // the way to its coordinator.
@@ -70,7 +71,7 @@ void come_back(int signal) {
 
 std::uint64_t newest_ended(const run::Layout& layout) {
   const auto holder = run::newest_term(layout);
-  return holder && *holder && (*holder)->ended ? (*holder)->term : 0;
+  return holder && *holder && (*holder)->ended && !(*holder)->orphaned ? (*holder)->term : 0;
 }
 
 // Whether the attempt that these workers were in has ended, and another one will follow: that of a Slurm job
@@ -141,11 +142,8 @@ class Helper {
       if (::poll(waits.data(), waits.size(), static_cast<int>(kTurn.count())) < 0) continue;
       workers_->reap(std::span(waits).subspan(1));
       signalfd_siginfo info{};
-      if (waits[0].revents != 0 && ::read(signals_.get(), &info, sizeof info) == sizeof info) {
-        workers_->kill_all();  // the run goes on without these workers
-        come_back(static_cast<int>(info.ssi_signo));
-        return std::optional(0);
-      }
+      if (waits[0].revents != 0 && ::read(signals_.get(), &info, sizeof info) == sizeof info)
+        return leave_for(static_cast<int>(info.ssi_signo));
       workers_->restart_due();
       if (const auto now = boot_time(); now - looked_ >= kLook) {
         looked_ = now;
@@ -205,17 +203,28 @@ class Helper {
     run.job.interface = interface_;
     run.job.port_range = port_range_;
     start_logging("rekindle", layout_.log(str("supervisor-", host_name())), LogLevel::kInfo);
-    say(str("warning: the run has lost its first process (on host ", lost.host,
-            "): this rekindle join takes its place; Ctrl-C here saves and ends the run"));
+    log_warning(str("the run has lost its first process on host ", lost.host, ", or that host is silent"));
     LocalSite site(run);
     TakeOver how;
-    how.attempt = run::newest_attempt(layout_);
     how.term = lost.term;
-    how.within = options_.wait;
-    REKINDLE_TRY(const std::optional<int> ended, take_over(site, run, *workers_, how));
-    if (!ended) say("another process has taken the run over: these workers go on helping");
+    how.attempt = run::newest_attempt(layout_);
+    how.within = std::max<milliseconds>(options_.wait, kLeastPatience);
+    how.announcement = str("warning: the run has lost its first process (on host ", lost.host,
+                           "): this rekindle join takes its place; Ctrl-C here saves and ends the run");
+    REKINDLE_TRY(const TakenOver taken, take_over(site, run, *workers_, how));
+    if (taken.exit_code) return taken.exit_code;
+    if (taken.signal != 0) return leave_for(taken.signal);
+    watch_ =
+        run::Watch(layout_);  // a holder that answers although it writes nothing is asked again much later
     sign_since_ = boot_time();
-    return ended;
+    return std::optional<int>();
+  }
+
+  // The run goes on without these workers.
+  std::optional<int> leave_for(int signal) {
+    workers_->kill_all();
+    come_back(signal);
+    return 0;
   }
 
   // The workers have left by themselves: the exit code; nullopt: the run will be back.
@@ -256,8 +265,8 @@ class Helper {
   std::uint64_t ended_before_ = 0;  // the newest term that had ended when the workers were started
   run::Sign sign_ = run::Sign::kAlive;
   milliseconds looked_{0}, sign_since_{0};
-  bool joined_ =
-      false;  // trainers of this machine have taken part: only then is the run this process's matter
+  // Trainers of this machine were in the run: only then may this process take the run over.
+  bool joined_ = false, said_joined_ = false;
 };
 
 Result<int> join(const JoinOptions& options) {

@@ -162,6 +162,7 @@ class SlurmSite : public Site {
   }
 
   int ended(int exit_code) override {
+    if (succeeds_ && has_been_succeeded()) return exit_code;  // that process sees to the job
     const slurm::Seen seen = seen_by(exit_code);
     const slurm::Cause cause = slurm::judge(seen);
     const std::uint64_t step = committed_step(layout_);
@@ -232,6 +233,8 @@ class SlurmSite : public Site {
 
   // Without its batch script Slurm would keep the job until its time limit.
   void end_job() const {
+    const auto facts = slurm::show_job(job_.environment.id());
+    if (!facts || facts->restarts != job_.environment.restarts || slurm::is_over(*facts)) return;
     say(str("job ", job_.environment.id(), " has lost its batch host and is not requeued: it is cancelled"));
     if (const Status cancelled = slurm::cancel(job_.environment.id()); !cancelled)
       log_warning(cancelled.error().line());
@@ -268,6 +271,12 @@ class SlurmSite : public Site {
     if (!holder || !*holder || run::provably_gone(**holder)) return false;
     return (*holder)->slurm_job != job_.environment.job ||
            (*holder)->slurm_restarts != job_.environment.restarts;
+  }
+
+  // Whether another process has claimed the run after this one.
+  bool has_been_succeeded() const {
+    const auto holder = run::newest_term(layout_);
+    return holder && *holder && !(*holder)->ended && (*holder)->slurm_node != job_.environment.node;
   }
 
   // attempts.jsonl tells of the run that holds the directory: no end of another attempt belongs there.
@@ -325,7 +334,8 @@ class SlurmSite : public Site {
     seen.signal = signal_;
     seen.restarts = job_.environment.restarts;
     const std::string stop = stop_request();
-    seen.stop_asked = !stop.empty() && stop != stop_at_start_;
+    // The first coordinator of an attempt removes those of older ones.
+    seen.stop_asked = !stop.empty() && (succeeds_ || stop != stop_at_start_);
     seen.never_trained = !trained_ && step_at_start_ > 0;
     seen.batch_host_lost = succeeds_;
     if (signal_ == 0 || exit_code == 0) return seen;
@@ -425,14 +435,14 @@ int fail_slurm(const SlurmJob& job, const LocalOptions& options, const Error& er
   return SlurmSite(job, options).failed_early(error);
 }
 
-Result<std::optional<int>> succeed_slurm(const SlurmJob& job, const LocalOptions& options,
-                                         const slurm::JobFacts& facts, std::uint64_t lost_term) {
+Result<TakenOver> succeed_slurm(const SlurmJob& job, const LocalOptions& options,
+                                const slurm::JobFacts& facts, const run::Holder& lost) {
   SlurmSite site(job, options);
   site.succeed(facts);
   TakeOver how;
   how.attempt = run::newest_attempt(run::Layout(options.run_dir));
-  how.term = lost_term;
-  how.patience = kGivenUp;
+  how.term = lost.term;
+  if (lost.slurm_node == job.batch_host) how.patience = kGivenUp;  // and else as for any process
   how.within = kComesUp;
   how.stop =
       protocol::StopRun{static_cast<int>(ExitCode::kSaved), slurm::to_text(slurm::Cause::kBatchHostLost), 0};

@@ -5,6 +5,8 @@
 #include "app/initial_state.hpp"
 #include "app/options.hpp"
 #include "app/slurm_job.hpp"
+#include "app/supervisor.hpp"
+#include "run/terms.hpp"
 #include "slurm/commands.hpp"
 
 namespace rekindle::app {
@@ -17,7 +19,7 @@ int fail_slurm(const SlurmJob& job, const LocalOptions& options, const Error& er
 
 // For a process on another node of the job, which has lost its batch host (`facts`: of Slurm, just now):
 // saves what the other nodes hold, and does what --on-limit says. nullopt: another node's process does that.
-Result<std::optional<int>> succeed_slurm(const SlurmJob& job, const LocalOptions& options,
-                                         const slurm::JobFacts& facts, std::uint64_t lost_term);
+Result<TakenOver> succeed_slurm(const SlurmJob& job, const LocalOptions& options,
+                                const slurm::JobFacts& facts, const run::Holder& lost);
 
 }  // namespace rekindle::app

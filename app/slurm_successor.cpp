@@ -33,8 +33,8 @@ Result<int> succeed(const std::filesystem::path& run_dir, const std::string& tex
   if (index < job.addresses.size()) options.job.interface = job.addresses[index];
   start_logging("rekindle", layout.log("supervisor-" + job.environment.node), LogLevel::kNone);
   log_warning("the job has lost its batch host " + job.batch_host + ": this node saves the state");
-  REKINDLE_TRY(const std::optional<int> ended, succeed_slurm(job, options, facts, lost->term));
-  return ended.value_or(kNotNeeded);
+  REKINDLE_TRY(const TakenOver taken, succeed_slurm(job, options, facts, *lost));
+  return taken.exit_code.value_or(kNotNeeded);
 }
 
 }  // namespace

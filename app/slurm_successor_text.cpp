@@ -20,7 +20,7 @@ std::string successor_text(const SlurmJob& job) {
                                {"kill_wait_s", job.kill_wait.count()},
                                {"on_limit", static_cast<int>(job.on_limit)},
                                {"requeue_within_ms", job.requeue_within.count()}};
-  return json.dump();
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 Result<SlurmJob> parse_successor_text(const std::string& text) {

@@ -34,7 +34,8 @@ constexpr auto kTakeover = std::chrono::minutes(2);  // until one that replaces 
 constexpr auto kClaim = std::chrono::minutes(10);    // until the first has: it may have to wait for its term
 constexpr auto kHeldUp = std::chrono::seconds(3);    // a turn that took longer: this process was suspended
 constexpr int kCoordinatorCrashes = 8;               // in a row
-constexpr int kTriesToTakeOver = 3;                  // where others can reach it
+constexpr int kTriesToListen = 3;                    // where other machines reach the coordinator
+constexpr int kCannotListen = 4;                     // of coordinators: actors/coordinator.hpp
 
 bool good_end(int exit_code) { return exit_code == 0 || exit_code == 75 || exit_code == 130; }
 
@@ -54,13 +55,13 @@ class Supervisor {
   }
 
   // nullopt: a run that was to be taken over has another supervisor.
-  Result<std::optional<int>> run() {
+  Result<TakenOver> run() {
     REKINDLE_TRY(signals_, take_signals());
     REKINDLE_CHECK(start_coordinator());
     while (!ended_) REKINDLE_CHECK(turn());
     if (!exit_code_) {
       if (coordinator_) wait_for(coordinator_->child);
-      return std::optional<int>();
+      return TakenOver{std::nullopt, signal_};
     }
     const int exit_code = end_site(*exit_code_);
     workers_.dismiss();
@@ -74,7 +75,7 @@ class Supervisor {
     }
     kill_all();
     site_.left();
-    return std::optional(exit_code);
+    return TakenOver{exit_code, signal_};
   }
 
   // Tells the site, once. Returns what this process exits with.
@@ -93,17 +94,17 @@ class Supervisor {
  private:
   // A coordinator that was killed could not say that the run has ended: no helper is to take it over.
   void mark_end() {
-    if (term_ == 0) return;
     const auto newest = run::newest_term(layout_);
-    if (newest && *newest && (*newest)->ended) return;
-    if (const Status marked = run::end_term(layout_, term_); !marked) log_warning(marked.error().line());
+    if (!newest || !*newest || (*newest)->ended) return;
+    const Status marked = run::end_term(layout_, (*newest)->term);  // if it is this process's
+    if (!marked) log_warning(marked.error().line());
   }
 
   Status start_coordinator() {
     coordinator_started_ = heard_at_ = Clock::now();
     up_ = false;
     protocol::Job job = options_.job;
-    if (taking_over_ && !taken_ && ++tries_ > kTriesToTakeOver) save_only(job);
+    if (cannot_listen_ >= kTriesToListen) save_only(job);
     std::vector<std::string> arguments{
         "coordinator", "--run-dir",  options_.run_dir,  "--trainers", str(site_.trainers()),     "--attempt",
         str(attempt_), "--old-stop", options_.old_stop, "--job",      nlohmann::json(job).dump()};
@@ -119,7 +120,7 @@ class Supervisor {
   void save_only(protocol::Job& job) {
     job.interface = "127.0.0.1";
     job.port_range.clear();
-    if (stop_) return;
+    if (std::exchange(saves_only_, true)) return;
     view_.say(
         "warning: no coordinator can listen where other machines reach it: what this machine's trainers hold "
         "is "
@@ -184,6 +185,7 @@ class Supervisor {
       view_.say(
           "Ctrl-C: the run saves its state and ends; press Ctrl-C again to leave at once without saving");
     interrupted_ = interrupted_ || interrupt;
+    if (signal_ == 0) signal_ = static_cast<int>(info.ssi_signo);
     stop(static_cast<int>(info.ssi_signo), false);
   }
 
@@ -243,10 +245,12 @@ class Supervisor {
     up_ = true;
     const bool first = attempt_ == 0;
     attempt_ = up.attempt;
-    term_ = up.term;
     if (stop_) tell_stop();
     if (!first) {
-      if (taking_over_ && !std::exchange(taken_, true)) site_.begun(attempt_);
+      if (taking_over_ && !std::exchange(taken_, true)) {
+        if (!taking_over_->announcement.empty()) view_.say(taking_over_->announcement);
+        site_.begun(attempt_);
+      }
       return {};
     }
     site_.begun(attempt_);
@@ -286,6 +290,7 @@ class Supervisor {
   void on_coordinator_end() {
     const ExitStatus status = wait_for(coordinator_->child);
     coordinator_.reset();
+    if (taking_over_ && !taken_ && !status.by_signal && status.code == kCannotListen) ++cannot_listen_;
     if (ended_) return;
     const std::string how =
         str("the coordinator ", status.by_signal ? "was killed by signal " : "ended with exit code ",
@@ -348,8 +353,9 @@ class Supervisor {
   std::optional<TakeOver> taking_over_;
   Backoff backoff_, start_backoff_;
   std::uint64_t attempt_ = 0;  // 0: no coordinator has been up yet
-  std::uint64_t term_ = 0;     // of the newest coordinator that was up
-  int tries_ = 0;              // to take a run over
+  int cannot_listen_ = 0;      // coordinators of a run that was to be taken over
+  bool saves_only_ = false;    // what this machine's trainers hold: no other machine reaches the coordinator
+  int signal_ = 0;             // the first that came to this process
   bool taken_ = false;         // a run that was to be taken over is this process's
   const Clock::time_point began_ = Clock::now();
   bool up_ = false, ended_ = false, interrupted_ = false, hung_ = false;
@@ -366,14 +372,13 @@ int run_at(Site& site, const LocalOptions& options, InitialState initial) {
   Workers workers(site.machines(), site.worker_arguments());
   Supervisor supervisor(site, options, std::move(initial), workers);
   const auto exit_code = supervisor.run();
-  if (exit_code) return **exit_code;  // it is there: nothing was taken over
+  if (exit_code) return *exit_code->exit_code;  // it is there: nothing was taken over
   supervisor.kill_all();
   std::fprintf(stderr, "rekindle: %s\n", exit_code.error().line().c_str());
   return supervisor.end_site(static_cast<int>(exit_code.error().code));
 }
 
-Result<std::optional<int>> take_over(Site& site, const LocalOptions& options, Workers& workers,
-                                     const TakeOver& how) {
+Result<TakenOver> take_over(Site& site, const LocalOptions& options, Workers& workers, const TakeOver& how) {
   return Supervisor(site, options, workers, how).run();
 }
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "app/initial_state.hpp"
 #include "app/options.hpp"
@@ -26,10 +27,13 @@ struct TakeOver {
   std::chrono::milliseconds patience{30000};  // with a silent coordinator on another host
   std::chrono::milliseconds within{600000};   // for a coordinator to come up
   std::optional<protocol::StopRun> stop;      // to be asked of the run at once
+  std::string announcement;                   // to be said when the run has been taken over
 };
-// Starts a coordinator for the run and supervises it, and `workers`, until the run ends; the exit code.
-// nullopt: another process holds the run; `workers` are as they were.
-Result<std::optional<int>> take_over(Site& site, const LocalOptions& options, Workers& workers,
-                                     const TakeOver& how);
+struct TakenOver {
+  std::optional<int> exit_code;  // nullopt: another process holds the run, and the workers are as they were
+  int signal = 0;                // the first that came meanwhile; 0: none
+};
+// Starts a coordinator for the run and supervises it, and `workers`, until the run ends.
+Result<TakenOver> take_over(Site& site, const LocalOptions& options, Workers& workers, const TakeOver& how);
 
 }  // namespace rekindle::app

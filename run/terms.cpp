@@ -92,6 +92,7 @@ Result<std::optional<Holder>> newest_term(const Layout& layout) {
   holder.start_ticks = json.value("start_ticks", std::uint64_t{0});
   holder.since = json.value("since", "");
   holder.slurm_job = json.value("slurm_job", "");
+  holder.slurm_node = json.value("slurm_node", "");
   holder.slurm_restarts = json.value("slurm_restarts", std::uint64_t{0});
   holder.supervisor_pid = json.value("supervisor_pid", std::int64_t{0});
   holder.supervisor_start_ticks = json.value("supervisor_start_ticks", std::uint64_t{0});
@@ -156,6 +157,7 @@ Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, bool holder
   json["supervisor_start_ticks"] = start_ticks_of(::getppid());
   if (const std::string job = slurm_job(); !job.empty()) {
     json["slurm_job"] = job;
+    json["slurm_node"] = environment_variable("SLURMD_NODENAME");
     json["slurm_restarts"] = slurm_restarts();
   }
   REKINDLE_TRY(const bool created, create_exclusively(layout.terms() / term_name(term), json.dump() + "\n"));
@@ -165,7 +167,11 @@ Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, bool holder
 
 Status check_succeeds(const Layout& layout, std::uint64_t lost) {
   REKINDLE_TRY(const auto holder, newest_term(layout));
-  if (!holder || holder->term == lost || holder->supervisor_pid == ::getppid()) return {};
+  const bool ended = holder && holder->ended && !holder->orphaned;
+  const bool of_own_supervisor = holder && visible(*holder) && holder->supervisor_pid == ::getppid() &&
+                                 holder->supervisor_start_ticks == start_ticks_of(::getppid());
+  if (!holder || (holder->term == lost && !ended) || (of_own_supervisor && holder->term > lost)) return {};
+  if (holder->term == lost) return fail(ExitCode::kConfig, "the run has ended meanwhile");
   return fail(ExitCode::kConfig, "another process has taken the run over");
 }
 

@@ -22,6 +22,7 @@ struct Holder {
   std::uint64_t start_ticks = 0;  // of the process: tells a reused pid
   std::string slurm_job;          // and how often it had been requeued; empty: none
   std::uint64_t slurm_restarts = 0;
+  std::string slurm_node;  // Slurm's name of the holder's node; empty: none
   std::string since;
   // The process that started the holder, its supervisor; it may start another coordinator. 0: not known.
   std::int64_t supervisor_pid = 0;

@@ -33,7 +33,9 @@ Sign Watch::look(std::chrono::milliseconds now) {
   const bool changed = !holder_ || !*newest || (*newest)->term != holder_->term;
   holder_ = *newest;
   if (!holder_ || (holder_->ended && !holder_->orphaned)) return Sign::kEnded;
-  if (holder_->orphaned || (provably_gone(*holder_) && supervisor_gone(*holder_))) return Sign::kOrphaned;
+  // Of two hosts with one name, the later boot of one would "prove" the other dead.
+  const bool dead = visible(*holder_) && provably_gone(*holder_) && supervisor_gone(*holder_);
+  if (holder_->orphaned || dead) return Sign::kOrphaned;
   if (has_written() || changed || paused || visible(*holder_) || !heard_) heard_ = now;
   return now - *heard_ < silent_after_ ? Sign::kAlive : Sign::kSilent;
 }
