@@ -3,6 +3,7 @@
 # and rekindle have to be in the same places on all of them.
 #   RUN_DIR=... DATA=... INTERFACE=eth0 HOSTS="b c" ssh.sh [JOB OPTIONS]
 # A helper that is lost costs a step, and so does one that comes back: start this script's ssh line again by hand.
+# If this machine is lost, one of the helpers takes its place after 90 s; Ctrl-C there saves and ends the run.
 set -euo pipefail
 rekindle=${REKINDLE:-rekindle}
 
