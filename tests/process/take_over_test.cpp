@@ -149,11 +149,13 @@ TEST_F(TakeOver, CoordinatorAloneKilled_ItsSupervisorKeepsTheRun) {
 TEST_F(TakeOver, SecondInterrupt_EndsTheRunForItsHelpers) {
   std::optional<Program> helper;
   ASSERT_NO_FATAL_FAILURE(begin_with(helper));
-  for (const pid_t pid : parts_of(dir(), "trainer"))
-    ::kill(pid, SIGSTOP);  // it cannot save before the second
+  const auto trainers = parts_of(dir(), "trainer");
+  for (const pid_t pid : trainers)
+    ::kill(pid, SIGSTOP);  // so that the run is not saved before the second signal
   program_->signal(SIGINT);
   program_->signal(SIGINT);
   EXPECT_EQ(program_->wait().exit_code, 130);
+  for (const pid_t pid : trainers) ::kill(pid, SIGCONT);
   EXPECT_TRUE(ended_in_order());
   const Outcome outcome = helper->wait();
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
