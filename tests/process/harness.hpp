@@ -40,7 +40,7 @@ class Program {
   pid_t pid() const { return pid_; }
   bool running();
   std::string printed() const;  // on stdout, so far
-  Outcome wait();  // fails the test after 10 minutes
+  Outcome wait();               // fails the test after 10 minutes
 
  private:
   fs::path output_, errors_;
