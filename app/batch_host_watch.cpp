@@ -30,6 +30,7 @@ using std::chrono::seconds;
 namespace {
 
 constexpr milliseconds kTurn{500};
+constexpr int kTurnsPerLook = 4;       // while all is well: every node reads the shared storage for this
 constexpr seconds kAskAgain{5};        // Slurm
 constexpr milliseconds kStagger{100};  // between the nodes' first questions
 // Answers of the coordinator, turn by turn: the run goes on, and only this worker has lost its supervisor.
@@ -102,8 +103,10 @@ struct BatchHostWatch::Parts {
   [[noreturn]] void run() {
     const auto here = std::find(job.nodes.begin(), job.nodes.end(), job.environment.node);
     const auto stagger = kStagger * std::min<std::ptrdiff_t>(here - job.nodes.begin(), 100);
-    for (auto ask_at = milliseconds(0);;) {
+    auto ask_at = milliseconds(0);
+    for (int turn = 1;; ++turn) {
       std::this_thread::sleep_for(kTurn);
+      if (!left && turn % kTurnsPerLook != 0) continue;
       if (!is_suspicious()) {
         ask_at = milliseconds(0);
         continue;

@@ -122,9 +122,8 @@ class Supervisor {
     job.port_range.clear();
     if (std::exchange(saves_only_, true)) return;
     view_.say(
-        "warning: no coordinator can listen where other machines reach it: what this machine's trainers hold "
-        "is "
-        "saved");
+        "warning: no coordinator can listen where other machines reach it: "
+        "what this machine's trainers hold is saved");
     stop_ = StopRun{static_cast<int>(ExitCode::kSaved), "the run lost its first process", 0};
   }
 
