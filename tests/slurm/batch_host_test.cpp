@@ -23,6 +23,10 @@ class SlurmBatchHost : public SlurmRun {
     const auto daemons = cluster_->daemons_on(head()), tasks = cluster_->tasks_on(head());
     ASSERT_GE(daemons.size(), 2U);
     ASSERT_GE(tasks.size(), 3U);
+    // All at once: srun forks a process that ends the step when srun dies, if that process outlives srun by a
+    // moment.
+    for (const auto& pids : {daemons, tasks})
+      for (const pid_t pid : pids) ::kill(pid, SIGSTOP);
     kill_all(daemons);
     kill_all(tasks);
   }
