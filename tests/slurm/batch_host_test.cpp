@@ -27,8 +27,8 @@ class SlurmBatchHost : public SlurmRun {
     // moment.
     for (const auto& pids : {daemons, tasks})
       for (const pid_t pid : pids) ::kill(pid, SIGSTOP);
-    kill_all(daemons);
     kill_all(tasks);
+    kill_all(daemons);  // last: when the parent of stopped processes dies, the kernel lets them go on
   }
   // What the survivors held is what the next attempt begins with.
   void expect_the_next_attempt_goes_on_from(std::uint64_t step) {
