@@ -19,13 +19,14 @@
 #include "base/files.hpp"
 #include "base/log.hpp"
 #include "base/network.hpp"
+#include "base/printable.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "protocol/wire.hpp"
 #include "run/place.hpp"
-#include "run/privacy.hpp"
 #include "run/terms.hpp"
+#include "run/trust.hpp"
 
 namespace rekindle::actors {
 
@@ -65,12 +66,10 @@ class SignsOfLife {
 // `restarted`: in place of another, which had found the directory private: a run is not lost for a chmod.
 Result<std::uint64_t> take_over(const CoordinatorOptions& options, bool restarted) {
   const run::Layout& layout = options.layout;
-  std::error_code code;
-  if (restarted && !std::filesystem::is_directory(layout.root(), code))
+  if (restarted && !is_directory(layout.root()))
     return fail(str(layout.root().string(), " is not there"), "is the storage away?");
   REKINDLE_CHECK(make_directories(layout.root(), 0700));
-  REKINDLE_CHECK(ensure_keys(layout));
-  if (const Status kept = run::check_private(layout); !kept) {
+  if (const Status kept = run::check_trusted(layout); !kept) {
     if (!restarted) return forward_error(kept.error());
     log_warning(kept.error().line());
   }
@@ -98,7 +97,7 @@ void await_newest(const run::Layout& layout, Channel& supervisor) {
 int report_end(Channel& supervisor, int exit_code, const std::string& line) {
   if (auto sent = supervisor.send(encode(ToSupervisor(Ended{exit_code, line}))); !sent) {
     log_error(line);
-    std::fprintf(stderr, "rekindle: %s\n", line.c_str());  // started by hand
+    std::fprintf(stderr, "rekindle: %s\n", printable(line).c_str());  // started by hand
   }
   return exit_code;
 }
@@ -150,9 +149,8 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   if (!restarted) {
     // A stop that was asked of an older attempt; one that was asked while this one waited for its term
     // counts.
-    std::error_code code;
     if (auto request = read_text(options.layout.stop_request()); request && *request == options.old_stop)
-      std::filesystem::remove(options.layout.stop_request(), code);
+      std::ignore = remove_file(options.layout.stop_request());
   }
   // One that replaces another is where that one was.
   if (!restarted) await_newest(options.layout, supervisor);
@@ -164,7 +162,9 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
     if (!ended) log_warning(ended.error().line());
     return not_up(supervisor, restarted, known.error());
   }
-  if (const Status keys = remember_keys(options.layout); !keys) {
+  Status keys = restarted ? ensure_keys(options.layout) : renew_keys(options.layout);
+  if (keys) keys = load_keys(options.layout);
+  if (!keys) {
     const Status ended = restarted ? Status() : run::end_term(options.layout, *term);
     if (!ended) log_warning(ended.error().line());
     return not_up(supervisor, restarted, keys.error());

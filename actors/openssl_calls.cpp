@@ -10,22 +10,22 @@
 // - An accepted connection that proves nothing stays for ever, and CAF says nothing of one that fails.
 // - CAF reads the certificate and the key again for every connection, and ends the process where that fails:
 //   one connection of a stranger at a moment without a free descriptor, or while the storage is away, would
-//   be enough. They are read once.
+//   be enough. Here they come from memory, where load_keys() has put them.
 #include <dlfcn.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <map>
-#include <mutex>
 #include <string>
 
 #include "actors/handshake_watch.hpp"
+#include "actors/key_pair.hpp"
 
 namespace {
 
 using rekindle::actors::HandshakeWatch;
+using rekindle::actors::KeyPair;
 
 template <class Function>
 Function* next(const char* name) {
@@ -36,40 +36,6 @@ Function* next(const char* name) {
 HandshakeWatch& watch() {
   static auto* const one = new HandshakeWatch;  // never destroyed: CAF's threads may outlive main's statics
   return *one;
-}
-
-// What a PEM file holds, read when it is first asked for; null if it cannot be read.
-template <class Object>
-class PemFiles {
- public:
-  using Read = Object*(BIO*, Object**, pem_password_cb*, void*);
-  explicit PemFiles(Read* read) : read_(read) {}
-  Object* in(const char* file) {
-    const std::scoped_lock lock(mutex_);
-    Object*& object = objects_[file];
-    if (object == nullptr) {
-      BIO* bio = BIO_new_file(file, "r");
-      if (bio == nullptr) return nullptr;
-      object = read_(bio, nullptr, nullptr, nullptr);
-      BIO_free(bio);
-    }
-    return object;
-  }
-
- private:
-  Read* const read_;
-  std::mutex mutex_;
-  std::map<std::string, Object*> objects_;  // for as long as the process lives
-};
-
-PemFiles<X509>& certificates() {
-  static auto* const all = new PemFiles<X509>(PEM_read_bio_X509);
-  return *all;
-}
-
-PemFiles<EVP_PKEY>& private_keys() {
-  static auto* const all = new PemFiles<EVP_PKEY>(PEM_read_bio_PrivateKey);
-  return *all;
 }
 
 // How long a connect waits for a word of the other side before it asks again. Short: the thread has nothing
@@ -130,19 +96,16 @@ int SSL_accept(SSL* ssl) {
   return result;
 }
 
-int SSL_CTX_use_certificate_chain_file(SSL_CTX* context, const char* file) {
-  X509* const certificate = certificates().in(file);
-  return certificate != nullptr ? SSL_CTX_use_certificate(context, certificate) : 0;
+int SSL_CTX_use_certificate_chain_file(SSL_CTX* context, const char* /*file*/) {
+  return KeyPair::current().use_certificate(context);
 }
 
-int SSL_CTX_use_PrivateKey_file(SSL_CTX* context, const char* file, int /*type*/) {
-  EVP_PKEY* const key = private_keys().in(file);
-  return key != nullptr ? SSL_CTX_use_PrivateKey(context, key) : 0;
+int SSL_CTX_use_PrivateKey_file(SSL_CTX* context, const char* /*file*/, int /*type*/) {
+  return KeyPair::current().use_private_key(context);
 }
 
-int SSL_CTX_load_verify_locations(SSL_CTX* context, const char* file, const char* /*directory*/) {
-  X509* const certificate = file != nullptr ? certificates().in(file) : nullptr;
-  return certificate != nullptr ? X509_STORE_add_cert(SSL_CTX_get_cert_store(context), certificate) : 0;
+int SSL_CTX_load_verify_locations(SSL_CTX* context, const char* /*file*/, const char* /*directory*/) {
+  return KeyPair::current().trust_certificate(context);
 }
 
 void SSL_free(SSL* ssl) {

@@ -6,8 +6,6 @@
 #include <caf/openssl/all.hpp>
 
 #include "actors/interfaces.hpp"
-#include "actors/tls_keys.hpp"
-#include "base/log.hpp"
 #include "run/layout.hpp"
 
 namespace rekindle::actors {
@@ -18,10 +16,8 @@ class SystemConfig : public caf::actor_system_config {
     add_message_types<caf::id_block::rekindle>();
     load<caf::io::middleman>();
     load<caf::openssl::manager>();
-    if (const Status known = remember_keys(layout); !known) log_warning(known.error().line());
-    openssl_cafile = layout.certificate();
-    openssl_certificate = layout.certificate();
-    openssl_key = layout.private_key();
+    // Names that are not empty: CAF asks for the files, and gets the pair that load_keys() has read.
+    openssl_cafile = openssl_certificate = openssl_key = layout.key_pair().string();
     // A control process does little: no thread per core, and threads that have nothing to do sleep. (The
     // default policy looks for work a hundred times a second and more, at some percent of a core in each
     // process.)

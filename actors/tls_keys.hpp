@@ -1,4 +1,5 @@
-// The run's key pair: whoever can read it belongs to the run, nobody else gets past the handshake.
+// The run's key pair: who can read it belongs to the run, and nobody else gets past the handshake. Each
+// attempt has a new one, so that a key from an earlier attempt, which another user may know, opens nothing.
 #pragma once
 
 #include "base/result.hpp"
@@ -6,12 +7,15 @@
 
 namespace rekindle::actors {
 
-// Makes key/ (0700) with a P-256 key (0600) and a self-signed certificate that is valid from a day ago (clock
-// skew between nodes does no harm), unless they are there. Losing a race against another creator is fine.
-// A file that is empty or damaged is made again from the others; where that cannot be, ExitCode::kConfig.
+// Makes key/ (0700) and in it run.pem (0600): a self-signed certificate that is valid from a day ago (clock
+// skew between nodes does no harm), and its P-256 key. What was there is replaced.
+Status renew_keys(const run::Layout& layout);
+
+// The same if the pair is missing or damaged. For a coordinator that goes on with an attempt: workers read
+// the pair again before each connection.
 Status ensure_keys(const run::Layout& layout);
 
-// Reads the pair, so that no later connection of this process needs the files (openssl_calls.cpp).
-Status remember_keys(const run::Layout& layout);
+// Reads the pair for all later connections of this process, which need no file then (openssl_calls.cpp).
+Status load_keys(const run::Layout& layout);
 
 }  // namespace rekindle::actors

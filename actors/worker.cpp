@@ -11,6 +11,7 @@
 #include "base/clock.hpp"
 #include "base/libraries.hpp"
 #include "base/log.hpp"
+#include "base/printable.hpp"
 #include "base/text.hpp"
 
 namespace rekindle::actors {
@@ -37,11 +38,11 @@ int run_worker(const WorkerOptions& options, Fd supervisor_socket) {
   std::optional<Error> refusal = cannot_load(options.trainer_program);
   if (refusal && options.joined) {  // nothing waits for it: it goes
     log_error(refusal->line());
-    std::fprintf(stderr, "rekindle: %s\n", refusal->line().c_str());
+    std::fprintf(stderr, "rekindle: %s\n", printable(refusal->line()).c_str());
     return static_cast<int>(refusal->code);
   }
-  TrainerGroup trainers(
-      {options.trainer_program, options.layout.root(), options.job, options.keeper, std::move(refusal)});
+  TrainerGroup trainers({options.trainer_program, options.layout.root().string(), options.job, options.keeper,
+                         std::move(refusal)});
   protocol::WorkerConfig worker;
   worker.worker = options.name;
   worker.host = host_name();

@@ -37,8 +37,8 @@ namespace fs = std::filesystem;
 namespace {
 
 // Of a checkpoint of which every byte is right: an audit of another one would prove nothing.
-Result<Manifest> verified_manifest(const fs::path& run_dir, std::uint64_t step) {
-  REKINDLE_TRY(const fs::path directory, checkpoint_of(run_dir, step));
+Result<Manifest> verified_manifest(const run::Layout& run, std::uint64_t step) {
+  REKINDLE_TRY(const FilePath directory, checkpoint_of(run.root(), step));
   auto manifest = checkpoint::read_manifest(directory);
   const Status whole =
       manifest ? checkpoint::verify(directory, *manifest) : Status(forward_error(manifest.error()));
@@ -96,24 +96,14 @@ Status check_same_run(const Manifest& from, const Manifest& to) {
               "audit from or to a checkpoint beside the change");
 }
 
-// A hard link, so that what `from` holds stays when the run deletes that name; where the storage has none, or
-// it is another one, a symbolic link. To the file itself: a hard link to a link would lead elsewhere.
-Status link_file(const fs::path& from, const fs::path& link) {
-  std::error_code code;
-  fs::create_hard_link(fs::canonical(from, code), link, code);
-  if (code && !is_gone(code.value())) fs::create_symlink(fs::absolute(from), link, code);
-  if (code) return fail(ExitCode::kConfig, str("cannot link to ", from.string(), ": ", code.message()));
-  return {};
-}
-
-// The files of a checkpoint under the same name in another run directory, as links: nothing that happens
-// there can touch them.
-Status link_checkpoint(const fs::path& run_dir, const CheckpointId& id, const fs::path& audit_dir) {
-  const fs::path from = checkpoint::directory_of(run_dir, id);
-  const fs::path to = checkpoint::directory_of(audit_dir, id);
+// The files of a checkpoint under the same name in another run directory, as hard links, so that they stay
+// when the run deletes its own: nothing that happens there can touch them.
+Status link_checkpoint(const run::Layout& run, const CheckpointId& id, const run::Layout& audit) {
+  const FilePath from = checkpoint::directory_of(run.root(), id);
+  const FilePath to = checkpoint::directory_of(audit.root(), id);
   REKINDLE_CHECK(make_directories(to));
   REKINDLE_TRY(const auto names, names_in(from));
-  for (const std::string& name : names) REKINDLE_CHECK(link_file(from / name, to / name));
+  for (const std::string& name : names) REKINDLE_CHECK(link_or_copy(from / name, to / name));
   return {};
 }
 
@@ -121,9 +111,9 @@ Status link_checkpoint(const fs::path& run_dir, const CheckpointId& id, const fs
 struct StepsMade {
   std::uint64_t first = 0, steps = 0;
 };
-StepsMade steps_made(const fs::path& run_dir) {
+StepsMade steps_made(const run::Layout& run) {
   StepsMade made;
-  for (const nlohmann::json& line : run::read_lines(run::Layout(run_dir).metrics())) {
+  for (const nlohmann::json& line : run::read_lines(run.metrics())) {
     if (!line.contains("loss")) continue;
     const auto step = line.value("step", std::uint64_t{0});
     made.first = made.steps == 0 ? step : std::min(made.first, step);
@@ -137,14 +127,14 @@ StepsMade steps_made(const fs::path& run_dir) {
 class AuditSite : public LocalSite {
  public:
   AuditSite(const LocalOptions& options, std::optional<CheckpointId> start)
-      : LocalSite(options), directory_(options.run_dir), start_(start) {}
+      : LocalSite(options), audit_(options.run_dir), start_(start) {}
 
   void begun(std::uint64_t) override {
-    if (start_ && !checkpoint::is_committed(directory_, *start_).value_or(true)) give_up();
+    if (start_ && !checkpoint::is_committed(audit_.root(), *start_).value_or(true)) give_up();
   }
   void trains() override {
     if (!start_ || right_) return;
-    const StepsMade made = steps_made(directory_);
+    const StepsMade made = steps_made(audit_);
     right_ = made.steps > 0 && made.first == start_->step + 1;
     if (made.steps > 0 && !right_) give_up();
   }
@@ -154,11 +144,10 @@ class AuditSite : public LocalSite {
  private:
   void give_up() {
     lost_ = true;
-    if (const Status asked = write_stop_request(run::Layout(directory_)); !asked)
-      log_warning(asked.error().line());
+    if (const Status asked = write_stop_request(audit_); !asked) log_warning(asked.error().line());
   }
 
-  const fs::path directory_;
+  const run::Layout audit_;
   const std::optional<CheckpointId> start_;
   bool right_ = false, lost_ = false;
 };
@@ -191,17 +180,18 @@ class Audit {
  public:
   explicit Audit(const AuditOptions& options)
       : options_(options),
+        run_(options.run_dir),
         directory_(options.run_dir /
-                   str("audit-", options.from, "-", options.to, ".", neighbourhood(), ".", ::getpid())) {}
+                   str("audit-", options.from, "-", options.to, ".", neighbourhood(), ".", ::getpid())),
+        audit_(directory_) {}
   ~Audit() {
-    std::error_code ignored;
-    if (made_) fs::remove_all(directory_, ignored);
+    if (made_) std::ignore = remove_tree(audit_.root());
   }
   Audit(const Audit&) = delete;
   Audit& operator=(const Audit&) = delete;
 
   Result<int> run() {
-    REKINDLE_TRY(const Manifest expected, verified_manifest(options_.run_dir, options_.to));
+    REKINDLE_TRY(const Manifest expected, verified_manifest(run_, options_.to));
     REKINDLE_TRY(const LocalOptions local, prepare_run(expected));
     AuditSite site(local, start_);
     const int exit_code = run_at(site, local, {});
@@ -212,7 +202,7 @@ class Audit {
       return exit_code == static_cast<int>(ExitCode::kGaveUp) ? static_cast<int>(ExitCode::kSaved)
                                                               : exit_code;
     }
-    REKINDLE_TRY(const Manifest made, verified_manifest(directory_, options_.to));
+    REKINDLE_TRY(const Manifest made, verified_manifest(audit_, options_.to));
     REKINDLE_CHECK(check_made());
     const std::string what = str("steps ", options_.from, " to ", options_.to, " made once more by ",
                                  options_.workers, options_.workers == 1 ? " trainer" : " trainers");
@@ -231,11 +221,10 @@ class Audit {
   Result<LocalOptions> prepare_run(const Manifest& expected) {
     if (options_.from >= options_.to)
       return fail(ExitCode::kUsage, str("--from ", options_.from, " is not before --to ", options_.to));
-    const run::Layout layout(options_.run_dir);
     LocalOptions local;
-    REKINDLE_TRY(local.job, read_job(layout.config()));
+    REKINDLE_TRY(local.job, read_job(run_.config()));
     if (options_.from > 0) {
-      REKINDLE_TRY(const Manifest from, verified_manifest(options_.run_dir, options_.from));
+      REKINDLE_TRY(const Manifest from, verified_manifest(run_, options_.from));
       REKINDLE_CHECK(check_same_run(from, expected));
       start_ = from.id;
     }
@@ -244,12 +233,12 @@ class Audit {
     REKINDLE_CHECK(check_identity(local.job, identity, "run.toml"));
     REKINDLE_CHECK(remove_what_is_left());
     made_ = true;
-    REKINDLE_CHECK(make_directories(directory_, 0700));
-    start_logging("rekindle", run::Layout(directory_).log("supervisor"), LogLevel::kInfo);
+    REKINDLE_CHECK(make_directories(audit_.root()));
+    start_logging("rekindle", audit_.log("supervisor"), LogLevel::kInfo);
     if (start_) {
       REKINDLE_CHECK(link_start());
     } else if (!local.job.init.empty()) {
-      REKINDLE_CHECK(link_file(layout.initial_state(), run::Layout(directory_).initial_state()));
+      REKINDLE_CHECK(link_or_copy(run_.initial_state(), audit_.initial_state()));
     }
     local.run_dir = directory_;
     local.workers = options_.workers;
@@ -266,11 +255,11 @@ class Audit {
 
   // The run may delete the checkpoint at any moment, its manifest first.
   Status link_start() const {
-    Status linked = link_checkpoint(options_.run_dir, *start_, directory_);
-    const fs::path directory = checkpoint::directory_of(directory_, *start_);
+    Status linked = link_checkpoint(run_, *start_, audit_);
+    const FilePath directory = checkpoint::directory_of(audit_.root(), *start_);
     const auto manifest = checkpoint::read_manifest(directory);
     if (linked && manifest && checkpoint::check_files(directory, *manifest)) return {};
-    REKINDLE_TRY(const bool still_there, checkpoint::is_committed(options_.run_dir, *start_));
+    REKINDLE_TRY(const bool still_there, checkpoint::is_committed(run_.root(), *start_));
     if (!linked && still_there) return linked;
     return start_is_lost();
   }
@@ -284,17 +273,16 @@ class Audit {
 
   // Of audits that were killed.
   Status remove_what_is_left() const {
-    std::error_code ignored;
-    REKINDLE_TRY(const auto names, names_in(options_.run_dir));
+    REKINDLE_TRY(const auto names, names_in(run_.root()));
     for (const std::string& name : names) {
-      if (is_left(name)) fs::remove_all(options_.run_dir / name, ignored);
+      if (is_left(name)) std::ignore = remove_tree(run_.root() / name);
     }
     return {};
   }
 
   // Each step between the two was made here, and no other.
   Status check_made() const {
-    const StepsMade made = steps_made(directory_);
+    const StepsMade made = steps_made(audit_);
     if (made.first == options_.from + 1 && made.steps == options_.to - options_.from) return {};
     return fail(ExitCode::kConfig,
                 str("the audit made ", made.steps, " steps from step ", made.first,
@@ -315,7 +303,9 @@ class Audit {
   }
 
   const AuditOptions options_;
+  const run::Layout run_;
   const fs::path directory_;
+  const run::Layout audit_;
   std::optional<CheckpointId> start_;  // nullopt: the initial values
   bool made_ = false;
 };

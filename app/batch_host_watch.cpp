@@ -91,8 +91,8 @@ struct BatchHostWatch::Parts {
     const std::scoped_lock lock(successor);
     log_warning(
         str("the job has lost its batch host ", job.batch_host, ": the state is to be saved from here"));
-    const auto child =
-        spawn({own_executable().parent_path() / "rekindle", kSlurmSuccessor, layout.root(), text}, {}, {});
+    const auto child = spawn(
+        {own_executable().parent_path() / "rekindle", kSlurmSuccessor, layout.root().string(), text}, {}, {});
     if (!child) return log_error(child.error().line());
     const ExitStatus status = wait_for(*child);
     if (status.by_signal || status.code != kNotNeeded)

@@ -26,8 +26,7 @@ model::ModelConfig model_config(const Job& job, int channels) {
 }
 
 Result<checkpoint::Tensors> read_source(const fs::path& source) {
-  std::error_code code;
-  if (!fs::is_directory(source, code)) return read_foreign_file(source);
+  if (!is_directory(source)) return read_foreign_file(source);
   REKINDLE_TRY(checkpoint::LoadedState loaded, read_checkpoint(source, std::nullopt, checkpoint::load));
   return checkpoint::Tensors{std::move(loaded.storage), std::move(loaded.state)};
 }
@@ -70,8 +69,7 @@ Status measure_state(LocalOptions& options, int channels) {
 Status keep_initial_state(const InitialState& initial, const LocalOptions& options,
                           const run::Layout& layout) {
   if (!initial.chosen.empty()) return checkpoint::keep_initial(layout.initial_state(), initial.chosen);
-  std::error_code ignored;  // what stays takes space and is not read
-  if (options.job.init.empty()) fs::remove(layout.initial_state(), ignored);
+  if (options.job.init.empty()) std::ignore = remove_file(layout.initial_state());  // what stays is not read
   return {};
 }
 

@@ -14,6 +14,7 @@
 #include "base/clock.hpp"
 #include "base/duration.hpp"
 #include "base/files.hpp"
+#include "base/printable.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "run/layout.hpp"
@@ -27,8 +28,8 @@ namespace fs = std::filesystem;
 namespace {
 
 // The run that a checkpoint lies in, if it still does.
-std::optional<protocol::Job> job_around(const fs::path& directory) {
-  const run::Layout layout(without_slash(directory).parent_path().parent_path());
+std::optional<protocol::Job> job_around(const FilePath& directory) {
+  const run::Layout layout(without_slash(directory.path()).parent_path().parent_path(), Trust::kForeign);
   auto job = read_job(layout.config());
   return job && job->train_samples > 0 ? std::optional(*job) : std::nullopt;
 }
@@ -70,9 +71,9 @@ json describe_look(const Status& found, bool verify) {
           {"unreadable", damaged ? "" : line}};
 }
 
-json describe_checkpoint(const fs::path& directory, bool verify) {
-  json described = {{"checkpoint", without_slash(directory).filename().string()},
-                    {"path", without_slash(directory).string()}};
+json describe_checkpoint(const FilePath& directory, bool verify) {
+  const fs::path path = without_slash(directory.path());
+  json described = {{"checkpoint", path.filename().string()}, {"path", path.string()}};
   const auto manifest = checkpoint::read_manifest(directory);
   if (!manifest) {
     described.update(describe_look(forward_error(manifest.error()), verify));
@@ -99,11 +100,10 @@ json describe_checkpoint(const fs::path& directory, bool verify) {
 }
 
 // A live run deletes old checkpoints, or sets them aside, while they are read.
-bool deleted_meanwhile(const fs::path& directory) {
-  std::error_code code, around;
-  std::ignore = fs::status(directory / "manifest.json", code);
+bool deleted_meanwhile(const FilePath& directory) {
+  const auto manifest = look_at(directory / "manifest.json");
   // No folder at all: the storage is away.
-  return is_gone(code.value()) && fs::is_directory(without_slash(directory).parent_path(), around);
+  return manifest && !*manifest && is_directory(without_slash(directory.path()).parent_path());
 }
 
 std::string verdict(const json& c) {
@@ -130,7 +130,7 @@ std::string when(const json& c) {
 }
 
 void print_row(const std::string& name, const std::string& text) {
-  std::cout << "  " << std::left << std::setw(12) << name << text << "\n";
+  std::cout << "  " << std::left << std::setw(12) << name << printable(text) << "\n";
 }
 
 // "a=1, b=two", in lines of about 100 characters.
@@ -147,7 +147,7 @@ void print_object(const std::string& name, const json& object) {
 }
 
 void print_checkpoint(const json& c) {
-  std::cout << c["checkpoint"].get<std::string>() << "\n";
+  std::cout << printable(c["checkpoint"].get<std::string>()) << "\n";
   if (c.contains("step")) {
     // Of the last step that was made, counted from 1.
     const auto job = job_around(c["path"].get<std::string>());
@@ -171,23 +171,22 @@ void print_checkpoint(const json& c) {
   print_row("check", verdict(c));
 }
 
-Result<std::vector<fs::path>> checkpoints_at(const fs::path& path) {
-  if (is_checkpoint(path)) return std::vector{path};
-  REKINDLE_CHECK(must_be_run(run::Layout(path)));
-  std::vector<fs::path> directories;
-  REKINDLE_TRY(const auto committed, checkpoint::find_committed(path));
+Result<std::vector<FilePath>> checkpoints_at(const run::Layout& layout) {
+  if (is_checkpoint(layout.root())) return std::vector{layout.root()};
+  REKINDLE_CHECK(must_be_run(layout));
+  std::vector<FilePath> directories;
+  REKINDLE_TRY(const auto committed, checkpoint::find_committed(layout.root()));
   for (const checkpoint::CheckpointId& id : committed)
-    directories.push_back(checkpoint::directory_of(path, id));
+    directories.push_back(checkpoint::directory_of(layout.root(), id));
   return directories;
 }
 
 // Directories that are no checkpoints of the run: set aside as damaged, under way or left half-written.
-json others_at(const fs::path& path) {
+json others_at(const run::Layout& layout) {
   json others = json::array();
-  const fs::path directory = run::Layout(path).checkpoints();
-  for (const std::string& name : names_in(directory).value_or(std::vector<std::string>())) {
+  for (const std::string& name : names_in(layout.checkpoints()).value_or(std::vector<std::string>())) {
     const auto id = checkpoint::CheckpointId::parse(name);
-    if (!id || !checkpoint::is_committed(path, *id).value_or(true)) others.push_back(name);
+    if (!id || !checkpoint::is_committed(layout.root(), *id).value_or(true)) others.push_back(name);
   }
   return others;
 }
@@ -197,20 +196,21 @@ bool is_set_aside(const std::string& name) { return name.find(".damaged") != std
 
 void print_others(const json& others) {
   for (const json& name : others)
-    std::cout << name.get<std::string>() << "\n  not a checkpoint: "
+    std::cout << printable(name.get<std::string>()) << "\n  not a checkpoint: "
               << (is_set_aside(name) ? "set aside as damaged" : "under way, or left half-written") << "\n";
 }
 
 }  // namespace
 
 Status inspect(const fs::path& path, const InspectOptions& options) {
+  const run::Layout layout(path, Trust::kForeign);
   json checkpoints = json::array(), others = json::array();
   Status worst;
   // Again where all that were listed are deleted by now: a live run has newer ones.
   for (bool listed = true; listed && checkpoints.empty();) {
-    REKINDLE_TRY(const std::vector<fs::path> directories, checkpoints_at(path));
+    REKINDLE_TRY(const std::vector<FilePath> directories, checkpoints_at(layout));
     listed = !directories.empty();
-    for (const fs::path& directory : directories) {
+    for (const FilePath& directory : directories) {
       const json described = describe_checkpoint(directory, options.verify);
       if (!worse_of({}, described) && deleted_meanwhile(directory)) continue;
       checkpoints.push_back(described);
@@ -218,7 +218,7 @@ Status inspect(const fs::path& path, const InspectOptions& options) {
       worst = worse_of(std::move(worst), described);
     }
   }
-  if (!is_checkpoint(path)) others = others_at(path);
+  if (!is_checkpoint(layout.root())) others = others_at(layout);
   if (options.json) {
     const json all = {
         {"path", without_slash(path).string()}, {"checkpoints", checkpoints}, {"others", others}};

@@ -16,4 +16,9 @@ struct InspectOptions {
 // Those that a live run deletes meanwhile are left out.
 Status inspect(const std::filesystem::path& path, const InspectOptions& options);
 
+// Prints what in a directory of unknown origin would be executed, followed, or be under another user's
+// control, one line each; reads no file, executes nothing and follows no link. ExitCode::kConfig if there is
+// something to print.
+Status inspect_untrusted(const std::filesystem::path& path);
+
 }  // namespace rekindle::app

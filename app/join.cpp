@@ -28,9 +28,9 @@
 #include "checkpoint/checkpoint.hpp"
 #include "run/layout.hpp"
 #include "run/place.hpp"
-#include "run/privacy.hpp"
 #include "run/records.hpp"
 #include "run/terms.hpp"
+#include "run/trust.hpp"
 #include "run/watch.hpp"
 #include "slurm/environment.hpp"
 #include "slurm/programs.hpp"
@@ -81,9 +81,8 @@ bool will_be_back(const run::Layout& layout, std::uint64_t ended) {
   while (newest_ended(layout) <= ended && Clock::now() < until)
     std::this_thread::sleep_for(milliseconds(100));
   const auto holder = run::newest_term(layout);
-  std::error_code code;
   return holder && *holder && (*holder)->term > ended && (*holder)->ended && !(*holder)->slurm_job.empty() &&
-         !std::filesystem::exists(layout.stop_request(), code);
+         !exists(layout.stop_request());
 }
 
 std::uint64_t saved_step(const run::Layout& layout) {
@@ -279,11 +278,11 @@ Result<int> join(const JoinOptions& options) {
   constexpr milliseconds kSeenWithin{5000};
   // In a Slurm job it may be there first.
   const auto patience = slurm::in_job() ? std::max(kSeenWithin, options.wait) : kSeenWithin;
-  if (!await_file(layout.config(), patience) || !await_file(layout.private_key(), kSeenWithin)) {
+  if (!await_file(layout.config(), patience) || !await_file(layout.key_pair(), kSeenWithin)) {
     return fail(ExitCode::kConfig, str(options.run_dir.string(), " holds no run that can be joined"),
                 "start one there with rekindle local, slurm or submit");
   }
-  REKINDLE_CHECK(run::check_private(layout));
+  REKINDLE_CHECK(run::check_trusted(layout));
   if (slurm::in_job()) {
     if (const Status found = slurm::check_programs({{"scontrol", "requeue this job"}}); !found)
       say(str("warning: ", found.error().line()));

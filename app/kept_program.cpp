@@ -1,6 +1,7 @@
 #include "app/kept_program.hpp"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include "base/files.hpp"
 #include "base/libraries.hpp"
@@ -15,14 +16,19 @@ namespace {
 
 constexpr const char* kPrograms[] = {"rekindle", "rekindle-control", "rekindle-trainer"};
 
-Status copy_durably(const fs::path& from, const fs::path& to) {
-  std::error_code code;
-  fs::copy_file(from, to, code);
-  if (code)
-    return fail(ExitCode::kConfig,
-                str("cannot copy ", from.string(), " to ", to.string(), ": ", code.message()));
-  REKINDLE_TRY(const Fd file, open_file(to, O_RDONLY));
-  return sync_file(file.get(), to);
+// Another name for the same file only if nobody else can change that file.
+bool is_safe_to_link(const fs::path& file) {
+  const auto info = look_at(file).value_or(std::nullopt);
+  return info && (info->st_uid == 0 || info->st_uid == ::geteuid()) &&
+         (info->st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+Status copy_durably(const fs::path& from, const FilePath& to) {
+  REKINDLE_TRY(const auto bytes, read_file(from));
+  REKINDLE_TRY(Fd file, open_file(to, O_WRONLY | O_CREAT | O_EXCL, 0700));
+  REKINDLE_CHECK(write_all(file.get(), to, 0, bytes));
+  REKINDLE_CHECK(sync_file(file.get(), to));
+  return file.close(to);
 }
 
 // What a node has by itself is left there: a kept libc would not fit another node's.
@@ -34,43 +40,38 @@ bool is_of_the_system(const fs::path& library) {
 }
 
 // Half a gigabyte, most of it LibTorch. A hard link where it can be one: an update makes new files.
-Status keep_libraries(const fs::path& program, const fs::path& folder) {
+Status keep_libraries(const fs::path& program, const FilePath& folder) {
   REKINDLE_TRY(const auto libraries, libraries_of(program));
   REKINDLE_CHECK(make_directories(folder, 0700));
   for (const auto& [name, path] : libraries) {
     if (is_of_the_system(path)) continue;
-    std::error_code code;
-    const fs::path real = fs::canonical(path, code);
-    if (!code) fs::create_hard_link(real, folder / name, code);
-    if (code) REKINDLE_CHECK(copy_durably(path, folder / name));
+    REKINDLE_CHECK(is_safe_to_link(path) ? link_or_copy(path, folder / name)
+                                         : copy_durably(path, folder / name));
   }
   return sync_directory(folder);
 }
 
 }  // namespace
 
-bool is_here(const fs::path& programs) {
+bool is_here(const FilePath& programs) {
   std::error_code code;
-  return fs::equivalent(own_executable().parent_path(), programs, code);
+  return fs::equivalent(own_executable().parent_path(), programs.path(), code);
 }
 
-Result<fs::path> keep_program(const run::Layout& layout) {
-  const fs::path kept = layout.programs(), here = own_executable().parent_path();
-  std::error_code code;
-  if (fs::exists(kept / kPrograms[0], code)) return kept;
-  const fs::path unfinished = temporary_beside(kept);
-  REKINDLE_CHECK(make_directories(unfinished, 0700));
+Result<FilePath> keep_program(const run::Layout& layout) {
+  const FilePath kept = layout.programs();
+  const fs::path here = own_executable().parent_path();
+  if (exists(kept / kPrograms[0])) return kept;
+  const FilePath unfinished = temporary_beside(kept);
+  REKINDLE_CHECK(make_directories(unfinished));
   for (const char* name : kPrograms) REKINDLE_CHECK(copy_durably(here / name, unfinished / name));
-  if (const Status libraries = keep_libraries(here / "rekindle-trainer", unfinished / "lib"); !libraries) {
-    fs::remove_all(unfinished, code);
-    return forward_error(libraries.error());
-  }
-  if (auto renamed = rename_durably(unfinished, kept); !renamed) {
-    fs::remove_all(unfinished, code);
-    // Another process of this run was faster.
-    if (!fs::exists(kept / kPrograms[0], code)) return forward_error(renamed.error());
-  }
-  return kept;
+  Status done = keep_libraries(here / "rekindle-trainer", unfinished / "lib");
+  const bool all_kept = done.has_value();
+  if (all_kept) done = rename_durably(unfinished, kept);
+  if (done) return kept;
+  std::ignore = remove_tree(unfinished);
+  if (all_kept && exists(kept / kPrograms[0])) return kept;  // another process of this run was faster
+  return forward_error(done.error());
 }
 
 }  // namespace rekindle::app

@@ -10,9 +10,9 @@
 namespace rekindle::app {
 
 // Where they are; copies this build's if there are none yet.
-Result<std::filesystem::path> keep_program(const run::Layout& layout);
+Result<FilePath> keep_program(const run::Layout& layout);
 
 // Whether this process runs one of those in `programs`, by whatever name the folder goes.
-bool is_here(const std::filesystem::path& programs);
+bool is_here(const FilePath& programs);
 
 }  // namespace rekindle::app

@@ -1,4 +1,5 @@
 // rekindle: the command line.
+#include <fcntl.h>
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -32,6 +33,7 @@
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "run/layout.hpp"
+#include "run/trust.hpp"
 #include "slurm/environment.hpp"
 
 namespace rekindle::app {
@@ -40,13 +42,16 @@ namespace {
 int report(const Status& status) { return status ? 0 : app::report(status.error()); }
 
 // The parts live in programs of their own, so that only they load CAF or LibTorch.
-int become(const std::filesystem::path& path, std::vector<std::string> arguments) {
+int become(const FilePath& program, std::vector<std::string> arguments) {
   std::vector<char*> argv;
   argv.reserve(arguments.size() + 1);
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
-  ::execv(path.c_str(), argv.data());
-  return app::report(errno_error("cannot start", path));
+  // Within the directory that was checked, whatever its name leads to by now.
+  const auto folder = open_file(program.parent_path(), O_RDONLY | O_DIRECTORY);
+  if (!folder) return app::report(folder.error());
+  ::execveat(folder->get(), program.filename().c_str(), argv.data(), environ, 0);
+  return app::report(errno_error("cannot start", program));
 }
 
 int local(JobOptions& job_options) {
@@ -55,11 +60,11 @@ int local(JobOptions& job_options) {
   auto initial = prepare(*options);
   if (!initial) return app::report(initial.error());
   if (const std::string line = completed_line(*options); !line.empty()) {
-    std::printf("%s\n", line.c_str());
+    say(line);
     return 0;
   }
   start_logging("rekindle", run::Layout(options->run_dir).log("supervisor"), LogLevel::kInfo);
-  say(banner(*options, options->workers));
+  say_lines(banner(*options, options->workers));
   for (const std::string& line : crowding(*options, std::thread::hardware_concurrency())) say(line);
   return run_local(*options, std::move(*initial));
 }
@@ -67,10 +72,11 @@ int local(JobOptions& job_options) {
 // What a rebuild may not change: the run's own programs go on, if it has kept them and they are not these.
 std::optional<int> go_on_as_kept(const std::filesystem::path& run_dir,
                                  const std::vector<std::string>& arguments) {
-  const std::filesystem::path kept = run::Layout(run_dir).programs();
-  std::error_code code;
-  if (!std::filesystem::exists(kept / "rekindle", code) || is_here(kept)) return std::nullopt;
-  return become(kept / "rekindle", arguments);
+  const run::Layout layout(run_dir);
+  if (const Status trusted = run::check_trusted(layout); !trusted) return app::report(trusted.error());
+  const FilePath program = layout.programs() / "rekindle";
+  if (!exists(program) || is_here(layout.programs())) return std::nullopt;
+  return become(program, arguments);
 }
 
 int slurm(JobOptions& job_options, const SlurmOptions& how, const std::vector<std::string>& arguments) {
@@ -96,12 +102,12 @@ int slurm(JobOptions& job_options, const SlurmOptions& how, const std::vector<st
     return fail_slurm(*job, *options, kept.error());
   if (const auto done = go_on_as_kept(options->run_dir, arguments)) return *done;
   if (const std::string line = completed_line(*options); !line.empty()) {
-    std::printf("%s\n", line.c_str());
+    say(line);
     return 0;
   }
   start_logging("rekindle", run::Layout(options->run_dir).log("supervisor"), LogLevel::kInfo);
   look_around(*job, *options);
-  say(banner(*options, job->nodes.size()));
+  say_lines(banner(*options, job->nodes.size()));
   return run_slurm(*job, *options, std::move(*initial));
 }
 
@@ -188,6 +194,11 @@ int main(int argc, char** argv) {
       cli.add_subcommand("inspect", "what is in a checkpoint or run, and whether it is whole");
   inspect_command->add_option("RUN_DIR|CHECKPOINT_DIR", path)->required();
   inspect_command->add_flag("--json", inspecting.json, "for programs");
+  bool untrusted = false;
+  inspect_command->add_flag(
+      "--untrusted", untrusted,
+      "of a directory from somebody else: what in it would be executed or followed; reads and "
+      "executes nothing");
   inspect_command->add_flag("--verify,!--no-verify", inspecting.verify,
                             "read every byte (default), or only look for the files");
   CLI::App* digest_command = cli.add_subcommand("digest", "one line: the hash of the whole state");
@@ -264,7 +275,8 @@ int main(int argc, char** argv) {
   }
   if (stop_command->parsed()) return report(request_stop(run_dir));
   if (status_command->parsed()) return report(show_status(run_dir, json));
-  if (inspect_command->parsed()) return report(inspect(path, inspecting));
+  if (inspect_command->parsed())
+    return report(untrusted ? inspect_untrusted(path) : inspect(path, inspecting));
   if (digest_command->parsed()) return report(digest(path, step));
   if (import_command->parsed()) return report(import_file(path, file));
   if (export_command->parsed()) return report(export_to(path, file, exporting));

@@ -22,9 +22,9 @@
 #include "data/dataset.hpp"
 #include "protocol/trainer_environment.hpp"
 #include "run/layout.hpp"
-#include "run/privacy.hpp"
 #include "run/records.hpp"
 #include "run/terms.hpp"
+#include "run/trust.hpp"
 
 namespace rekindle::app {
 
@@ -58,28 +58,26 @@ std::string this_cpu() {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? "avx2" : "default";
 }
 
-Status probe(const std::filesystem::path& directory) {
+Status probe(const FilePath& directory) {
   const auto file = directory / str(".probe.", ::getpid());
   const auto written = replace_file(file, "");
-  std::error_code code;
-  std::filesystem::remove(file, code);
+  std::ignore = remove_file(file);
   if (!written) return fail(ExitCode::kConfig, written.error().what, "use a --run-dir that can be written");
   return {};
 }
 
 Status check_directory(const run::Layout& layout) {
-  std::error_code code;
-  if (std::filesystem::is_regular_file(layout.root(), code)) {
+  if (is_file(layout.root())) {
     return fail(ExitCode::kConfig, str("--run-dir ", layout.root().string(), " is a file, not a directory"),
                 "give another path, or move the file away");
   }
   if (auto made = make_directories(layout.root(), 0700); !made) {
     return fail(ExitCode::kConfig, made.error().what, "use a --run-dir that can be written");
   }
-  REKINDLE_CHECK(run::check_private(layout));
+  REKINDLE_CHECK(run::check_trusted(layout));
   // Root may write anywhere but on a read-only file system: try it.
   REKINDLE_CHECK(probe(layout.root()));
-  if (std::filesystem::exists(layout.checkpoints(), code)) REKINDLE_CHECK(probe(layout.checkpoints()));
+  if (exists(layout.checkpoints())) REKINDLE_CHECK(probe(layout.checkpoints()));
   return {};
 }
 
@@ -140,11 +138,8 @@ Status check_identity(const Job& before, const LocalOptions& options, const run:
 // What the options must agree with; nullopt: without a checkpoint, or given values to start from, there is
 // nothing that others could spoil.
 Result<std::optional<Job>> earlier_job(const LocalOptions& options, const run::Layout& layout) {
-  std::error_code code;
-  if (!std::filesystem::exists(layout.config(), code)) {
-    if (code) return fail(str("cannot look for ", layout.config().string(), ": ", code.message()));
-    return std::nullopt;
-  }
+  REKINDLE_TRY(const auto begun, look_at(layout.config()));
+  if (!begun) return std::nullopt;
   REKINDLE_TRY(const bool saved, checkpoint::has_saved(layout.root()));
   REKINDLE_TRY(Job before, read_job(layout.config()));
   const bool goes_on_from_init = options.init.empty() && !before.init.empty();
@@ -182,12 +177,11 @@ Result<bool> has_initial_state(LocalOptions& options, const run::Layout& layout)
   // Its hash, for a path may have any bytes.
   const std::string source = str(without_slash(options.init).string(), options.reset_head ? "\n" : "");
   options.job.init_source = hex64(hash64(std::as_bytes(std::span(source))));
-  std::error_code code;
-  if (!std::filesystem::exists(layout.config(), code)) return false;
+  if (!exists(layout.config())) return false;
   REKINDLE_TRY(const Job before, read_job(layout.config()));
   if (before.init.empty() || before.init_source != options.job.init_source) return false;
   REKINDLE_TRY(const bool saved, checkpoint::has_saved(layout.root()));
-  return saved || !std::filesystem::exists(options.init, code);
+  return saved || !exists(options.init);
 }
 
 // By the newest checkpoint whose manifest is not damaged.
@@ -241,8 +235,7 @@ void await_newest(const run::Layout& layout) {
 
 // What this process inherited and its trainers do not get, or what may change their bits all the same.
 void warn_of_environment(const Job& job) {
-  for (const std::string& line : protocol::trainer_environment(own_environment(), job).warnings)
-    std::fprintf(stderr, "rekindle: %s\n", line.c_str());
+  for (const std::string& line : protocol::trainer_environment(own_environment(), job).warnings) warn(line);
 }
 
 enum class Begins { kNow, kLater, kNever };  // the last only looks
@@ -254,7 +247,7 @@ Result<InitialState> prepare_run(LocalOptions& options, Begins begins) {
   REKINDLE_TRY(const bool has_its_own, has_initial_state(options, layout));
   if (has_its_own) options.init.clear();
   REKINDLE_TRY(InitialState initial, read_initial_state(options, channels));
-  REKINDLE_CHECK(begins == Begins::kNever ? run::check_private(layout) : check_directory(layout));
+  REKINDLE_CHECK(begins == Begins::kNever ? run::check_trusted(layout) : check_directory(layout));
   if (begins == Begins::kNow) REKINDLE_CHECK(check_holder(layout));
   if (begins == Begins::kNow) {
     // One that comes from now on is for this attempt.
@@ -269,7 +262,10 @@ Result<InitialState> prepare_run(LocalOptions& options, Begins begins) {
   else if (!options.init.empty())
     say(str("initial values of --init ", options.init.string(), ": ", initial.chosen.size(), " of its ",
             initial.tensors.state.size(), " tensors"));
-  if (begins == Begins::kNow) warn_of_environment(options.job);
+  if (begins == Begins::kNow) {
+    if (const std::string line = run::parent_warning(layout); !line.empty()) warn("warning: " + line);
+    warn_of_environment(options.job);
+  }
   return initial;
 }
 

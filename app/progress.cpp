@@ -11,6 +11,7 @@
 
 #include "base/duration.hpp"
 #include "base/log.hpp"
+#include "base/printable.hpp"
 #include "base/text.hpp"
 
 namespace rekindle::app {
@@ -90,7 +91,7 @@ void ProgressView::show(const protocol::Progress& progress) {
 
 void ProgressView::say(const std::string& line) {
   clear();
-  std::fprintf(out_, "%s\n", line.c_str());
+  std::fprintf(out_, "%s\n", printable(line).c_str());
   std::fflush(out_);
 }
 

@@ -1,23 +1,39 @@
-// What the programs of rekindle tell their user.
+// What the programs of rekindle print for their user. Text that may come from a file, a name or another
+// machine goes through here: control characters are escaped (base/printable.hpp).
 #pragma once
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
+#include <string_view>
 
+#include "base/printable.hpp"
 #include "base/result.hpp"
 
 namespace rekindle::app {
 
 // An error: one line on stderr. Returns the exit code.
 inline int report(const Error& error) {
-  std::fprintf(stderr, "rekindle: %s\n", error.line().c_str());
+  std::fprintf(stderr, "rekindle: %s\n", printable(error.line()).c_str());
   return static_cast<int>(error.code);
 }
 
+// A line on stderr that is no error's.
+inline void warn(const std::string& line) { std::fprintf(stderr, "rekindle: %s\n", printable(line).c_str()); }
+
 // A line on stdout, there at once also where that is a file.
 inline void say(const std::string& line) {
-  std::printf("%s\n", line.c_str());
+  std::printf("%s\n", printable(line).c_str());
   std::fflush(stdout);
+}
+
+// A text of several lines.
+inline void say_lines(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    say(std::string(text.substr(0, end)));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
 }
 
 }  // namespace rekindle::app

@@ -15,7 +15,7 @@ using protocol::Job;
 
 namespace {
 
-std::string parse_error_text(const toml::parse_error& error, const std::filesystem::path& file) {
+std::string parse_error_text(const toml::parse_error& error, const FilePath& file) {
   return str(file.string(), " line ", error.source().begin.line, ": ", error.description());
 }
 
@@ -78,7 +78,7 @@ std::string to_toml(const Job& job) {
   return out.str();
 }
 
-Result<Job> read_job(const std::filesystem::path& run_toml) {
+Result<Job> read_job(const FilePath& run_toml) {
   REKINDLE_TRY(const std::string text, read_text(run_toml));
   const toml::parse_result parsed = toml::parse(text);
   if (!parsed) return fail(ExitCode::kConfig, parse_error_text(parsed.error(), run_toml));

@@ -7,13 +7,14 @@
 #include <utility>
 #include <vector>
 
+#include "base/file_path.hpp"
 #include "base/result.hpp"
 #include "protocol/job.hpp"
 
 namespace rekindle::app {
 
 std::string to_toml(const protocol::Job& job);
-Result<protocol::Job> read_job(const std::filesystem::path& run_toml);
+Result<protocol::Job> read_job(const FilePath& run_toml);
 
 // A user's --config file: keys are the long option names without dashes, values as text. Tables are errors.
 Result<std::vector<std::pair<std::string, std::string>>> read_config_file(const std::filesystem::path& file);

@@ -47,7 +47,7 @@ Result<std::vector<std::string>> listen_addresses(const SlurmJob& job) {
 
 // Now, for when the disk is full, or the controller away.
 void keep_script(const LocalOptions& options, const std::optional<std::string>& script) {
-  const std::filesystem::path path = run::Layout(options.run_dir).resubmit_script();
+  const FilePath path = run::Layout(options.run_dir).resubmit_script();
   const Status kept =
       script ? replace_file(path, *script, 0700) : fail("Slurm does not show the job's script");
   if (!kept) say(str("warning: --on-limit resubmit will fail: ", kept.error().line()));
@@ -64,13 +64,12 @@ std::filesystem::path existing(std::filesystem::path directory) {
 // Bytes a second that become durable in `directory`; 0 if that cannot be found out.
 double write_speed(const std::filesystem::path& directory) {
   constexpr std::size_t kBytes = std::size_t{64} << 20;
-  const std::filesystem::path path = temporary_beside(directory / "probe");
+  const FilePath path = temporary_beside(directory / "probe");
   const std::vector<std::byte> bytes(kBytes);
   const auto began = std::chrono::steady_clock::now();
   auto file = open_file(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
   const bool written = file && write_all(file->get(), path, 0, bytes) && sync_file(file->get(), path);
-  std::error_code ignored;
-  std::filesystem::remove(path, ignored);
+  std::ignore = remove_file(path);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - began;
   return written ? static_cast<double>(kBytes) / seconds.count() : 0;
 }

@@ -373,9 +373,8 @@ class SlurmSite : public Site {
     const bool counted = record(
         {{"event", "slurm-futile"}, {"job", job_.environment.id()}, {"step", step}, {"number", number}});
     if (number < kFutile && counted) return true;
-    std::fprintf(stderr, "rekindle: %llu attempts in a row saved nothing beyond step %llu%s: see %s\n",
-                 static_cast<unsigned long long>(number), static_cast<unsigned long long>(step),
-                 counted ? "" : ", and that cannot be written down", layout_.attempts().c_str());
+    warn(str(number, " attempts in a row saved nothing beyond step ", step,
+             counted ? "" : ", and that cannot be written down", ": see ", layout_.attempts().string()));
     return false;
   }
 
@@ -390,17 +389,16 @@ class SlurmSite : public Site {
     note(asked);
     const bool resubmit = job_.on_limit == OnLimit::kResubmit;
     std::string successor;
-    const slurm::Queue queue = resubmit
-                                   ? slurm::resubmission_of(environment, layout_.resubmit_script(), successor)
-                                   : slurm::queue_of(environment);
+    const slurm::Queue queue =
+        resubmit ? slurm::resubmission_of(environment, layout_.resubmit_script().path(), successor)
+                 : slurm::queue_of(environment);
     const slurm::Requeued done = slurm::requeue_once(queue, environment.restarts, job_.requeue_within,
                                                      resubmit ? std::nullopt : fresh_answer());
     requeued_ = done.accepted && successor.empty();
     if (!done.accepted) {
-      std::fprintf(stderr, "rekindle: the state of step %llu is saved, but job %s is not %s: %s: %s\n",
-                   static_cast<unsigned long long>(step), environment.id().c_str(),
-                   resubmit ? "submitted again" : "requeued", done.detail.c_str(),
-                   done.may_be && !resubmit ? how_to_go_on().c_str() : "submit it again to go on");
+      warn(str("the state of step ", step, " is saved, but job ", environment.id(), " is not ",
+               resubmit ? "submitted again" : "requeued", ": ", done.detail, ": ",
+               done.may_be && !resubmit ? how_to_go_on() : "submit it again to go on"));
       return false;
     }
     if (!successor.empty()) {

@@ -59,11 +59,11 @@ Result<slurm::JobScript> script_of(LocalOptions& options, const SubmitOptions& s
   } else {
     REKINDLE_CHECK(check_for_later(options, submit.print));
     if (!submit.print) {
-      REKINDLE_TRY(const fs::path kept, keep_program(run::Layout(pattern)));
-      program = kept / "rekindle";
+      REKINDLE_TRY(const FilePath kept, keep_program(run::Layout(pattern)));
+      program = (kept / "rekindle").path();
     }
     script.lead_seconds = signal_lead_of(options);
-    script.output = run::Layout(pattern).logs() / "slurm-%j.out";
+    script.output = (run::Layout(pattern).logs() / "slurm-%j.out").path();
   }
   if (!submit.print) REKINDLE_CHECK(make_directories(script.output.parent_path()));
   script.command = {program, "slurm"};
@@ -80,7 +80,7 @@ Result<int> submit_run(LocalOptions& options, const SubmitOptions& submit) {
     std::string words;
     for (const std::string& word : submit.guessed) words += " " + slurm::quoted(word);
     // Not on stdout, which is the script's with --print.
-    std::fprintf(stderr, "rekindle: these options go to sbatch; write them behind --:%s\n", words.c_str());
+    warn("these options go to sbatch; write them behind --:" + words);
   }
   const std::string text = to_text(script);
   if (submit.print) {
@@ -90,9 +90,11 @@ Result<int> submit_run(LocalOptions& options, const SubmitOptions& submit) {
   REKINDLE_TRY(const auto warnings, warnings_before(options, on_limit, script, many));
   for (const std::string& line : warnings) say("warning: " + line);
   REKINDLE_CHECK(make_output_folders(submit.sbatch_arguments));
-  const fs::path path = options.run_dir / "job.sh";
+  // Of an array, in the directory above those of its jobs, which others may share.
+  const FilePath path =
+      many ? FilePath(options.run_dir / "job.sh") : run::Layout(options.run_dir).job_script();
   REKINDLE_CHECK(replace_file(path, text, 0700));
-  const auto submitted = slurm::submit({path});
+  const auto submitted = slurm::submit({path.string()});
   if (!submitted) return fail(ExitCode::kConfig, "sbatch refuses the job: " + submitted.error().what);
   const auto facts = slurm::show_job(*submitted);
   say(str("job ", *submitted, ": ", output_of(*submitted, script, facts)));

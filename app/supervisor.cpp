@@ -14,6 +14,7 @@
 #include "app/local_site.hpp"
 #include "app/prepare.hpp"
 #include "app/progress.hpp"
+#include "app/report.hpp"
 #include "app/run_config.hpp"
 #include "app/signals.hpp"
 #include "base/log.hpp"
@@ -281,7 +282,7 @@ class Supervisor {
                       " with its own command, as at its start"));
     } else {
       view_.say("");
-      std::fprintf(stderr, "rekindle: %s\n", end.line.c_str());
+      warn(end.line);
     }
   }
 
@@ -373,7 +374,7 @@ int run_at(Site& site, const LocalOptions& options, InitialState initial) {
   const auto exit_code = supervisor.run();
   if (exit_code) return *exit_code->exit_code;  // it is there: nothing was taken over
   supervisor.kill_all();
-  std::fprintf(stderr, "rekindle: %s\n", exit_code.error().line().c_str());
+  report(exit_code.error());
   return supervisor.end_site(static_cast<int>(exit_code.error().code));
 }
 

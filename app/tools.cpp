@@ -11,6 +11,7 @@
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/files.hpp"
+#include "base/printable.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
@@ -36,9 +37,8 @@ std::string true_state(const run::Layout& layout, const nlohmann::json& status) 
 }
 
 std::string size_of(const fs::path& file) {
-  std::error_code code;
-  const auto bytes = fs::file_size(file, code);
-  return code ? "size unknown" : format_bytes(bytes);
+  const auto info = look_at(file).value_or(std::nullopt);
+  return info ? format_bytes(static_cast<std::uint64_t>(info->st_size)) : "size unknown";
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ Status request_stop(const fs::path& run_dir) {
 }
 
 Status show_status(const fs::path& run_dir, bool json) {
-  const run::Layout layout(run_dir);
+  const run::Layout layout(run_dir, Trust::kForeign);
   REKINDLE_CHECK(must_be_run(layout));
   nlohmann::json status = nlohmann::json::object();
   if (const auto text = read_text(layout.status())) status = nlohmann::json::parse(*text, nullptr, false);
@@ -76,16 +76,20 @@ Status show_status(const fs::path& run_dir, bool json) {
     peak += trainer.value("peak_pss_bytes", std::uint64_t{0});
   status["peak_pss_bytes"] = peak > 0 ? peak : status.value("peak_pss_bytes", std::uint64_t{0});
   status["checkpoints"] = nlohmann::json::array();
-  for (const CheckpointId& id : checkpoint::list_committed(run_dir))
+  for (const CheckpointId& id : checkpoint::list_committed(layout.root()))
     status["checkpoints"].push_back(id.directory_name());
   if (const auto evaluation = run::last_evaluation(layout)) status["evaluation"] = *evaluation;
   if (json) {
     std::cout << status.dump(2) << "\n";
     return {};
   }
-  std::cout << "run      " << layout.root().string() << "\n"
-            << "state    " << status["state"].get<std::string>() << ", attempt " << status.value("attempt", 0)
-            << ", term " << status.value("term", 0) << ", generation " << status.value("generation", "none")
+  // What a status file says may be anybody's text.
+  const auto text = [](const nlohmann::json& in, const char* key, const char* otherwise) {
+    return printable(in.value(key, otherwise));
+  };
+  std::cout << "run      " << printable(layout.root().string()) << "\n"
+            << "state    " << text(status, "state", "unknown") << ", attempt " << status.value("attempt", 0)
+            << ", term " << status.value("term", 0) << ", generation " << text(status, "generation", "none")
             << "\n"
             << "step     " << status.value("step", 0) << " of " << status.value("steps", 0) << ", epoch "
             << status.value("epoch", 0) + 1 << "\n"
@@ -99,15 +103,15 @@ Status show_status(const fs::path& run_dir, bool json) {
   std::cout << "memory   " << format_bytes(status["peak_pss_bytes"].get<std::uint64_t>())
             << " peak PSS over all trainers\n";
   for (const auto& t : status.value("trainers", nlohmann::json::array())) {
-    std::cout << "trainer  rank " << t.value("rank", -1) << "  " << t.value("host", "") << "  "
-              << t.value("device", "") << "  pid " << t.value("pid", 0) << "  " << t.value("phase", "")
+    std::cout << "trainer  rank " << t.value("rank", -1) << "  " << text(t, "host", "") << "  "
+              << text(t, "device", "") << "  pid " << t.value("pid", 0) << "  " << text(t, "phase", "")
               << " at step " << t.value("step", 0) << "  peak PSS "
               << format_bytes(t.value("peak_pss_bytes", std::uint64_t{0})) << "\n";
   }
   std::cout << "saved    ";
   if (status["checkpoints"].empty()) std::cout << "nothing yet";
-  for (const auto& name : status["checkpoints"]) std::cout << name.get<std::string>() << "  ";
-  std::cout << "\nupdated  " << status.value("updated", "never") << "\n";
+  for (const auto& name : status["checkpoints"]) std::cout << printable(name.get<std::string>()) << "  ";
+  std::cout << "\nupdated  " << text(status, "updated", "never") << "\n";
   return {};
 }
 
@@ -127,10 +131,9 @@ Status import_file(const fs::path& file, const fs::path& out) {
 
 Status export_to(const fs::path& path, const fs::path& file, const ExportOptions& options) {
   REKINDLE_CHECK(checkpoint::check_writable_extension(file));
-  std::error_code code;
-  if (!options.force && fs::exists(file, code))
+  if (!options.force && exists(file))
     return fail(ExitCode::kConfig, str(file.string(), " is there already"), "add --force to overwrite it");
-  return read_checkpoint(path, std::nullopt, [&](const fs::path& directory) -> Status {
+  return read_checkpoint(path, std::nullopt, [&](const FilePath& directory) -> Status {
     REKINDLE_TRY(const checkpoint::Manifest manifest, checkpoint::read_manifest(directory));
     REKINDLE_CHECK(checkpoint::export_file(directory, file, options.with_optimizer));
     const auto& tensors = manifest.contents.tensors;
@@ -138,7 +141,7 @@ Status export_to(const fs::path& path, const fs::path& file, const ExportOptions
       return options.with_optimizer || tensor.role != checkpoint::Role::kOptimizer;
     });
     say(str("wrote ", file.string(), ": ", written, " tensors, ", size_of(file), ", of step ",
-            manifest.id.step, " (", without_slash(directory).filename().string(), ")"));
+            manifest.id.step, " (", without_slash(directory.path()).filename().string(), ")"));
     return {};
   });
 }

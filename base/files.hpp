@@ -1,17 +1,22 @@
 // Files that survive a crash: every return value is checked, close() included, and names change only
-// by rename after the bytes are durable.
+// by rename after the bytes are durable. Whether links are followed and whose files are touched is said by
+// the FilePath (base/file_path.hpp).
 #pragma once
+
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/file_path.hpp"
 #include "base/result.hpp"
 
 namespace rekindle {
@@ -35,50 +40,67 @@ class Fd {
   int release() { return std::exchange(fd_, -1); }
   void reset();
   // Closes and says whether that failed (network file systems report lost writes here).
-  Status close(const std::filesystem::path& name);
+  Status close(const FilePath& name);
 
  private:
   int fd_ = -1;
 };
 
-// As open(2), also when a signal comes; O_CLOEXEC is added.
-Result<Fd> open_file(const std::filesystem::path& path, int flags, unsigned mode = 0);
-Result<std::vector<std::byte>> read_file(const std::filesystem::path& path);
-Result<std::string> read_text(const std::filesystem::path& path);
-Result<std::vector<std::byte>> read_range(const std::filesystem::path& path, std::size_t offset,
-                                          std::size_t bytes);
+// As open(2), also when a signal comes; O_CLOEXEC is added. Below a root: a regular file or, with
+// O_DIRECTORY, a directory; a file that has a second name (a hard link) is not opened for writing. `mode` of
+// a new file; 0: the usual one, 0644 for a path that a person named and 0600 below a root.
+Result<Fd> open_file(const FilePath& path, int flags, unsigned mode = 0);
+Result<std::vector<std::byte>> read_file(const FilePath& path);
+Result<std::string> read_text(const FilePath& path);
+Result<std::vector<std::byte>> read_range(const FilePath& path, std::size_t offset, std::size_t bytes);
 // Fills `out` from `offset`; a short file is an error.
-Status read_into(int fd, const std::filesystem::path& path, std::size_t offset, std::span<std::byte> out);
-Status write_all(int fd, const std::filesystem::path& path, std::size_t offset,
-                 std::span<const std::byte> bytes);
+Status read_into(int fd, const FilePath& path, std::size_t offset, std::span<std::byte> out);
+Status write_all(int fd, const FilePath& path, std::size_t offset, std::span<const std::byte> bytes);
 
-Status sync_file(int fd, const std::filesystem::path& path);
-Status sync_directory(const std::filesystem::path& directory);
-// Writes a temporary file beside `path`, fsyncs it, renames it over `path` and fsyncs the folder.
-Status replace_file(const std::filesystem::path& path, std::string_view text, unsigned mode = 0644);
+Status sync_file(int fd, const FilePath& path);
+Status sync_directory(const FilePath& directory);
+// Writes a temporary file beside `path`, fsyncs it, renames it over `path` and fsyncs the folder. `mode` as
+// in open_file().
+Status replace_file(const FilePath& path, std::string_view text, unsigned mode = 0);
 // The same for readers, without any fsync: after a crash the old, the new or no text may be there.
-Status replace_file_quickly(const std::filesystem::path& path, std::string_view text);
+Status replace_file_quickly(const FilePath& path, std::string_view text);
 // rename + fsync of the folder; ENOENT after a retried NFS rename that had succeeded is success.
-Status rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);
+Status rename_durably(const FilePath& from, const FilePath& to);
 // Creates `path` with `text` in it or fails: false if it exists already. Never half-written (link()).
-Result<bool> create_exclusively(const std::filesystem::path& path, std::string_view text,
-                                unsigned mode = 0644);
-// The name of an unfinished file that will be `path`: no other process of any node uses it.
-std::filesystem::path temporary_beside(const std::filesystem::path& path);
+Result<bool> create_exclusively(const FilePath& path, std::string_view text, unsigned mode = 0);
+// The name of an unfinished file that will be `path`: a new one at each call, on any node.
+FilePath temporary_beside(const FilePath& path);
 
 // Whether an errno says that a file is not there (any more). Network storage lists names for a while that
 // another node has removed, and answers ESTALE when they are used.
 inline bool is_gone(int error) { return error == ENOENT || error == ESTALE; }
+// What is known of a name; nothing if it is not there, or if the way to it leads through a file. Below a root
+// a link is what is seen, not its target.
+Result<std::optional<struct stat>> look_at(const FilePath& path);
+// False also where that cannot be known.
+bool exists(const FilePath& path);
+bool is_file(const FilePath& path);
+bool is_directory(const FilePath& path);
 // What is in a directory, in lexical order; nothing if there is no such directory.
-Result<std::vector<std::string>> names_in(const std::filesystem::path& directory);
+Result<std::vector<std::string>> names_in(const FilePath& directory);
 // Waits for a file that another node has made: network storage shows new names late. False if it is not seen.
-bool await_file(const std::filesystem::path& path, std::chrono::milliseconds patience);
+bool await_file(const FilePath& path, std::chrono::milliseconds patience);
 inline constexpr std::chrono::milliseconds kNamesAreSeenWithin{20000};
 
-// Durable names, where the folder above may be opened.
-Status make_directories(const std::filesystem::path& path, unsigned mode = 0755);
+// Durable names, where the folder above may be opened. `mode` 0: 0755 for a path that a person named, 0700
+// below a root.
+Status make_directories(const FilePath& path, unsigned mode = 0);
+// As mkdir(2); a directory that is there already is success.
+Status make_directory(const FilePath& path, unsigned mode = 0);
+// Success if it is not there.
+Status remove_file(const FilePath& path);
+// A directory and all that is in it, or one file. Links are removed, never followed.
+Status remove_tree(const FilePath& path);
+// A hard link to `from` at `to`, or a copy where there can be none.
+Status link_or_copy(const FilePath& from, const FilePath& to);
+Status shorten_file(const FilePath& path, std::size_t bytes);
 
 // "what path: strerror", for errno right after a failed call
-Error errno_error(std::string_view what, const std::filesystem::path& path);
+Error errno_error(std::string_view what, const FilePath& path);
 
 }  // namespace rekindle

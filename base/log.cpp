@@ -1,12 +1,18 @@
 #include "base/log.hpp"
 
-#include <spdlog/sinks/basic_file_sink.h>
+#include <fcntl.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
+
+#include "base/files.hpp"
+#include "base/printable.hpp"
 
 namespace rekindle {
 namespace {
@@ -27,19 +33,41 @@ spdlog::level::level_enum level_of(LogLevel level) {
   return spdlog::level::info;
 }
 
+// spdlog's own file sink opens a path, and follows links.
+class FileSink : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit FileSink(Fd file) : file_(std::move(file)) {}
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    // A log that cannot be written must not stop the run.
+    std::ignore = ::write(file_.get(), line.data(), line.size());
+  }
+  void flush_() override {}
+
+ private:
+  Fd file_;
+};
+
+Result<Fd> open_log(const FilePath& file) {
+  REKINDLE_CHECK(make_directories(file.parent_path()));
+  return open_file(file, O_WRONLY | O_CREAT | O_APPEND);
+}
+
 }  // namespace
 
-void start_logging(std::string_view name, const std::filesystem::path& file, LogLevel console) {
+void start_logging(std::string_view name, const FilePath& file, LogLevel console) {
   auto to_stderr = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   to_stderr->set_level(level_of(console));
   std::vector<spdlog::sink_ptr> sinks{to_stderr};
   std::string file_error;
   if (!file.empty()) {
-    try {
-      sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string()));
-    } catch (const spdlog::spdlog_ex& error) {
-      file_error = error.what();  // a log that cannot be written must not stop the run
-    }
+    if (auto opened = open_log(file))
+      sinks.push_back(std::make_shared<FileSink>(std::move(*opened)));
+    else
+      file_error = opened.error().line();
   }
   auto logger = std::make_shared<spdlog::logger>(std::string(name), sinks.begin(), sinks.end());
   logger->set_level(spdlog::level::debug);
@@ -49,6 +77,6 @@ void start_logging(std::string_view name, const std::filesystem::path& file, Log
   if (!file_error.empty()) log_warning("no log file: " + file_error);
 }
 
-void log(LogLevel level, std::string_view line) { spdlog::log(level_of(level), "{}", line); }
+void log(LogLevel level, std::string_view line) { spdlog::log(level_of(level), "{}", printable(line)); }
 
 }  // namespace rekindle

@@ -11,7 +11,6 @@
 #include "checkpoint/direct.hpp"
 
 namespace rekindle::checkpoint {
-namespace fs = std::filesystem;
 namespace {
 
 // Whoever wants to change what is lent waits for a write of it, so storage that takes longer gets copies.
@@ -21,11 +20,11 @@ constexpr std::chrono::milliseconds kLongWrite{100};
 // the processor what training needs.
 class DirectFile {
  public:
-  static Result<DirectFile> create(const fs::path& path) {
-    constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC;
-    if (auto fd = open_file(path, kFlags | O_DIRECT, 0644)) return DirectFile(std::move(*fd), path, true);
-    REKINDLE_TRY(Fd fd, open_file(path, kFlags, 0644));
-    return DirectFile(std::move(fd), path, false);
+  static Result<DirectFile> create(const FilePath& path) {
+    // Not with O_DIRECT at once: where storage refuses that, the file is made all the same.
+    REKINDLE_TRY(Fd fd, open_file(path, O_WRONLY | O_CREAT | O_EXCL));
+    const bool direct = set_direct(fd.get(), true);
+    return DirectFile(std::move(fd), path, direct);
   }
 
   Status write(std::uint64_t offset, std::span<const std::byte> bytes) {
@@ -42,7 +41,7 @@ class DirectFile {
   }
 
  private:
-  DirectFile(Fd fd, fs::path path, bool direct)
+  DirectFile(Fd fd, FilePath path, bool direct)
       : fd_(std::move(fd)), path_(std::move(path)), direct_(direct) {}
 
   Status use_page_cache() {
@@ -53,7 +52,7 @@ class DirectFile {
   }
 
   Fd fd_;
-  fs::path path_;
+  FilePath path_;
   bool direct_;
 };
 
@@ -71,10 +70,10 @@ Status write_open_file(DirectFile& file, ReadAhead& ahead) {
 
 }  // namespace
 
-Status write_blocks(const fs::path& path, ReadAhead& ahead) {
+Status write_blocks(const FilePath& path, ReadAhead& ahead) {
   REKINDLE_TRY(DirectFile file, DirectFile::create(path));
   Status written = write_open_file(file, ahead);
-  if (!written) ::unlink(path.c_str());
+  if (!written) std::ignore = remove_file(path);
   return written;
 }
 

@@ -1,7 +1,7 @@
 // Writes a laid-out file: header bytes from the layout, data from memory, one pass. Internal to checkpoint/.
 #pragma once
 
-#include <filesystem>
+#include "base/file_path.hpp"
 
 #include "checkpoint/read_ahead.hpp"
 
@@ -9,6 +9,6 @@ namespace rekindle::checkpoint {
 
 // Writes the file durably under `path` (a temporary name); past the page cache where the file system allows
 // it. Removes the file on failure.
-Status write_blocks(const std::filesystem::path& path, ReadAhead& ahead);
+Status write_blocks(const FilePath& path, ReadAhead& ahead);
 
 }  // namespace rekindle::checkpoint

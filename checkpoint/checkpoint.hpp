@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file_path.hpp"
 #include "base/result.hpp"
 #include "checkpoint/chunks.hpp"
 #include "checkpoint/state.hpp"
@@ -77,7 +78,7 @@ struct Reading {
 // Leaves nothing under the final name on failure. Fails when the bytes that it writes are not those that
 // `chunks` are the hashes of. Once hurried, it has read the state in the time of a copy, however slow the
 // storage is; if it writes from where the state lies, after 8 MiB have been written.
-Result<ShardEntry> write_shard(const fs::path& run_dir, const CheckpointId& id, const State& state,
+Result<ShardEntry> write_shard(const FilePath& run_dir, const CheckpointId& id, const State& state,
                                const ChunkHashes& chunks, int shards, int shard, const Reading& reading = {});
 // Whether write_shard() failed because the state in memory is not what it was when it was hashed.
 bool is_changed_state(const Error& error);
@@ -85,53 +86,53 @@ bool is_changed_state(const Error& error);
 // The commit: writes the manifest beside the shards, fsyncs, renames. Refuses when a shard is missing from
 // the list, the shards do not tile every tensor, or a file is not there with its size. Files of other nodes
 // may be seen late: it waits for each up to `patience`.
-Status commit(const fs::path& run_dir, const Manifest& manifest, std::chrono::milliseconds patience = {});
+Status commit(const FilePath& run_dir, const Manifest& manifest, std::chrono::milliseconds patience = {});
 
 // Verifies its own checksum. Waits up to `patience` for a manifest that another node has written.
 // ExitCode::kConfig: it is of another format version.
-Result<Manifest> read_manifest(const fs::path& checkpoint_dir, std::chrono::milliseconds patience = {});
+Result<Manifest> read_manifest(const FilePath& checkpoint_dir, std::chrono::milliseconds patience = {});
 // Committed checkpoints (a manifest is there; not yet verified), newest (highest step, then term, generation)
 // first.
-Result<std::vector<CheckpointId>> find_committed(const fs::path& run_dir);
+Result<std::vector<CheckpointId>> find_committed(const FilePath& run_dir);
 // The same for those who only show it: none if they cannot be listed.
-std::vector<CheckpointId> list_committed(const fs::path& run_dir);
-Result<bool> is_committed(const fs::path& run_dir, const CheckpointId& id);
-fs::path directory_of(const fs::path& run_dir, const CheckpointId& id);
+std::vector<CheckpointId> list_committed(const FilePath& run_dir);
+Result<bool> is_committed(const FilePath& run_dir, const CheckpointId& id);
+FilePath directory_of(const FilePath& run_dir, const CheckpointId& id);
 
 // Writes the name of a checkpoint that was committed to the file `note`. Storage may show new names late to
 // other nodes, but what a file holds to whoever opens it (close-to-open consistency; source: nfs(5)): so they
 // know what to wait for. Lost in a crash it costs them no more than that.
-Status note_newest(const fs::path& note, const CheckpointId& id);
+Status note_newest(const FilePath& note, const CheckpointId& id);
 // Nothing if there is no note.
-std::optional<CheckpointId> noted_newest(const fs::path& note);
+std::optional<CheckpointId> noted_newest(const FilePath& note);
 // Waits until the noted checkpoint or a newer one is there, or it was set aside, or nobody wants to wait any
 // more; returns it if it is missing even then. Nothing noted: nothing. Makes the note, empty, if there is
 // none: so even a node that sees its name late learns whether there is.
-std::optional<CheckpointId> await_newest(const fs::path& run_dir, const fs::path& note,
+std::optional<CheckpointId> await_newest(const FilePath& run_dir, const FilePath& note,
                                          std::chrono::milliseconds patience,
                                          const std::function<bool()>& tired = nullptr);
 
 // Reads part_of(tensors, parts, part) into `state` (whose specs must equal the manifest's) and checks it
 // against its checksums; what it has read is rubbish if it fails. Never calls libhdf5. Files of other nodes
 // may be seen late: it waits for each up to `patience`. ExitCode::kConfig: `state` is another model's.
-Status read_part(const fs::path& checkpoint_dir, const Manifest& manifest, int parts, int part,
+Status read_part(const FilePath& checkpoint_dir, const Manifest& manifest, int parts, int part,
                  const State& state, std::chrono::milliseconds patience = {});
 // Whether reading failed because of what is in the checkpoint: a checksum, a size, a file that is not there.
 // All else (I/O errors, another format or model) says nothing of its bytes.
 bool is_damage(const Error& error);
 
 // Every shard is there as a plain file with its size.
-Status check_files(const fs::path& checkpoint_dir, const Manifest& manifest);
+Status check_files(const FilePath& checkpoint_dir, const Manifest& manifest);
 // Verifies every byte; error says which file is damaged, and where.
-Status verify(const fs::path& checkpoint_dir, const Manifest& manifest);
+Status verify(const FilePath& checkpoint_dir, const Manifest& manifest);
 // Whether a run has checkpoints, or had some that were set aside.
-Result<bool> has_saved(const fs::path& run_dir);
+Result<bool> has_saved(const FilePath& run_dir);
 // Moves a damaged checkpoint out of the way: renames its directory to NAME.damaged, or to NAME.damaged.2
 // where that name is taken.
-Status set_aside(const fs::path& run_dir, const CheckpointId& id);
+Status set_aside(const FilePath& run_dir, const CheckpointId& id);
 // Deletes one checkpoint, committed or given up half-written; its manifest goes first. No error if it is not
 // there.
-Status discard(const fs::path& run_dir, const CheckpointId& id);
+Status discard(const FilePath& run_dir, const CheckpointId& id);
 struct SweepPlan {
   CheckpointId newest;                               // just committed, or just read whole
   std::uint64_t keep = 1;                            // at least 1
@@ -144,6 +145,6 @@ struct SweepPlan {
 // that nobody writes any more: those of earlier steps, of terms up to its own, and of the same step, of
 // earlier terms. What is of later steps stays and counts for nothing: it may be under way, whatever its term
 // (a coordinator goes on with its predecessor's generation), or be what the run could not be restored from.
-Status sweep(const fs::path& run_dir, const SweepPlan& plan);
+Status sweep(const FilePath& run_dir, const SweepPlan& plan);
 
 }  // namespace rekindle::checkpoint

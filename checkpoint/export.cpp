@@ -18,7 +18,7 @@ namespace rekindle::checkpoint {
 namespace {
 
 // Whole tensors as datasets of the same layout as shards have.
-Status write_h5(const fs::path& path, const State& state) {
+Status write_h5(const FilePath& path, const State& state) {
   std::vector<LayoutDataset> datasets;
   for (const Tensor& tensor : state) {
     datasets.push_back({tensor.spec.name, tensor.spec.dtype, tensor.spec.shape, {}});
@@ -36,7 +36,7 @@ Status write_h5(const fs::path& path, const State& state) {
 
 }  // namespace
 
-Result<LoadedState> load(const fs::path& checkpoint_dir) {
+Result<LoadedState> load(const FilePath& checkpoint_dir) {
   LoadedState loaded;
   REKINDLE_TRY(loaded.manifest, read_manifest(checkpoint_dir));
   // Before memory is taken: what the manifest says is bounded by files that exist.
@@ -49,7 +49,7 @@ Result<LoadedState> load(const fs::path& checkpoint_dir) {
   return loaded;
 }
 
-Status check_writable_extension(const fs::path& file) {
+Status check_writable_extension(const FilePath& file) {
   const std::string extension = file.extension().string();
   for (const char* known : {".safetensors", ".h5", ".pt"}) {
     if (extension == known) return {};
@@ -58,19 +58,19 @@ Status check_writable_extension(const fs::path& file) {
               "the name must end in .safetensors, .h5 or .pt");
 }
 
-Status write_tensors(const fs::path& file, const State& state) {
+Status write_tensors(const FilePath& file, const State& state) {
   REKINDLE_CHECK(check_writable_extension(file));
   const std::string extension = file.extension().string();
-  const fs::path temporary = temporary_beside(file);
+  const FilePath temporary = temporary_beside(file);
   REKINDLE_CHECK(extension == ".h5"   ? write_h5(temporary, state)
                  : extension == ".pt" ? write_torch(temporary, state)
                                       : write_safetensors(temporary, state));
   Status renamed = rename_durably(temporary, file);
-  if (!renamed) ::unlink(temporary.c_str());
+  if (!renamed) std::ignore = remove_file(temporary);
   return renamed;
 }
 
-Status export_file(const fs::path& checkpoint_dir, const fs::path& file, bool with_optimizer) {
+Status export_file(const FilePath& checkpoint_dir, const FilePath& file, bool with_optimizer) {
   REKINDLE_CHECK(check_writable_extension(file));
   REKINDLE_TRY(const LoadedState loaded, load(checkpoint_dir));
   State state;

@@ -1,7 +1,7 @@
 // Files that other programs read.
 #pragma once
 
-#include <filesystem>
+#include "base/file_path.hpp"
 
 #include "base/result.hpp"
 #include "checkpoint/checkpoint.hpp"
@@ -14,12 +14,11 @@ struct LoadedState {
   std::vector<std::vector<std::byte>> storage;
   State state;
 };
-Result<LoadedState> load(const std::filesystem::path& checkpoint_dir);
+Result<LoadedState> load(const FilePath& checkpoint_dir);
 
 // By extension: .safetensors, .h5 or .pt (a state dict for torch.load). Parameters and buffers under their
 // state-dict keys, optimizer tensors
 // ("momentum.<name>") only if asked. Replaced atomically. Another extension is a usage error.
-Status export_file(const std::filesystem::path& checkpoint_dir, const std::filesystem::path& file,
-                   bool with_optimizer);
+Status export_file(const FilePath& checkpoint_dir, const FilePath& file, bool with_optimizer);
 
 }  // namespace rekindle::checkpoint

@@ -14,11 +14,11 @@ bool says(const Error& error, std::string_view text) { return error.what.find(te
 
 }  // namespace
 
-Error damaged_error(const fs::path& path, std::string_view why) {
+Error damaged_error(const FilePath& path, std::string_view why) {
   return {ExitCode::kGaveUp, str(path.string(), kDamaged, why), {}};
 }
 
-Error no_manifest_error(const fs::path& checkpoint_dir) {
+Error no_manifest_error(const FilePath& checkpoint_dir) {
   return {ExitCode::kGaveUp, str(checkpoint_dir.string(), kNotCommitted, kNoManifest), {}};
 }
 

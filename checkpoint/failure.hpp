@@ -2,8 +2,8 @@
 // failure.cpp and nowhere else. Callers ask is_damage() and is_changed_state() of checkpoint.hpp.
 #pragma once
 
-#include <filesystem>
 #include <string_view>
+#include "base/file_path.hpp"
 
 #include "base/result.hpp"
 
@@ -11,10 +11,10 @@ namespace rekindle::checkpoint {
 
 // What is on storage is not what was written there.
 inline constexpr std::string_view kNotCommitted = " is not a committed checkpoint";
-Error damaged_error(const std::filesystem::path& path, std::string_view why);
-Error no_manifest_error(const std::filesystem::path& checkpoint_dir);
+Error damaged_error(const FilePath& path, std::string_view why);
+Error no_manifest_error(const FilePath& checkpoint_dir);
 
-inline tl::unexpected<Error> damaged(const std::filesystem::path& path, std::string_view why) {
+inline tl::unexpected<Error> damaged(const FilePath& path, std::string_view why) {
   return forward_error(damaged_error(path, why));
 }
 

@@ -131,7 +131,7 @@ Result<State> choose_initial(const State& available, const StateSpec& model, boo
 
 std::string initial_hash(const State& chosen) { return state_digest(0, chosen).hex(); }
 
-Status keep_initial(const std::filesystem::path& file, const State& chosen) {
+Status keep_initial(const FilePath& file, const State& chosen) {
   if (auto there = read_safetensors(file)) {
     if (auto same = choose_initial(there->state, spec_of(chosen), false, file.string());
         same && initial_hash(*same) == initial_hash(chosen))
@@ -140,7 +140,7 @@ Status keep_initial(const std::filesystem::path& file, const State& chosen) {
   return write_tensors(file, chosen);
 }
 
-Status load_initial(const std::filesystem::path& file, const std::string& hash, const State& state) {
+Status load_initial(const FilePath& file, const std::string& hash, const State& state) {
   // Nobody's configuration is wrong, and shared storage may do better next time: no ExitCode::kConfig here.
   const char* const hint = "give the same --init again to write it anew";
   auto opened = SafetensorsFile::open(file);

@@ -1,8 +1,8 @@
 // What a run starts from when it does not draw its initial values: the tensors of a file.
 #pragma once
 
-#include <filesystem>
 #include <string>
+#include "base/file_path.hpp"
 
 #include "base/result.hpp"
 #include "checkpoint/state.hpp"
@@ -20,10 +20,10 @@ Result<State> choose_initial(const State& available, const StateSpec& model, boo
 std::string initial_hash(const State& chosen);
 
 // Writes `chosen` as a .safetensors file; nothing is written if they are there already.
-Status keep_initial(const std::filesystem::path& file, const State& chosen);
+Status keep_initial(const FilePath& file, const State& chosen);
 
 // Fills the tensors of `state` that the file holds, straight from it; the others stay as they are. An error
 // if the file holds others, or if the hash of what was read is not `hash`.
-Status load_initial(const std::filesystem::path& file, const std::string& hash, const State& state);
+Status load_initial(const FilePath& file, const std::string& hash, const State& state);
 
 }  // namespace rekindle::checkpoint

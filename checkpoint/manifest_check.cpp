@@ -5,6 +5,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "checkpoint/names.hpp"
 
@@ -120,14 +121,13 @@ Status check_manifest(const Manifest& manifest) {
   return {};
 }
 
-Status check_files(const fs::path& checkpoint_dir, const Manifest& manifest) {
+Status check_files(const FilePath& checkpoint_dir, const Manifest& manifest) {
   for (const ShardEntry& shard : manifest.shards) {
-    const fs::path path = checkpoint_dir / shard.file;
-    std::error_code code;
-    if (!fs::is_regular_file(path, code)) return fail(str(path.string(), " is missing"));
-    if (const auto bytes = fs::file_size(path, code); code || bytes != shard.bytes) {
-      return fail(str(path.string(), " has ", bytes, " bytes, the manifest says ", shard.bytes));
-    }
+    const FilePath path = checkpoint_dir / shard.file;
+    const auto info = look_at(path).value_or(std::nullopt);
+    if (!info || !S_ISREG(info->st_mode)) return fail(str(path.string(), " is missing"));
+    if (static_cast<std::uint64_t>(info->st_size) != shard.bytes)
+      return fail(str(path.string(), " has ", info->st_size, " bytes, the manifest says ", shard.bytes));
   }
   return {};
 }

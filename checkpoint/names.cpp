@@ -51,9 +51,9 @@ std::optional<CheckpointId> CheckpointId::parse(std::string_view directory_name)
   return id;
 }
 
-fs::path checkpoints_of(const fs::path& run_dir) { return run_dir / "checkpoints"; }
+FilePath checkpoints_of(const FilePath& run_dir) { return run_dir / "checkpoints"; }
 
-fs::path directory_of(const fs::path& run_dir, const CheckpointId& id) {
+FilePath directory_of(const FilePath& run_dir, const CheckpointId& id) {
   return checkpoints_of(run_dir) / id.directory_name();
 }
 

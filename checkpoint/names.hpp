@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <string>
 #include <string_view>
+#include "base/file_path.hpp"
 
 #include "base/result.hpp"
 
@@ -14,7 +14,7 @@ inline constexpr const char* kManifestFile = "manifest.json";
 inline constexpr const char* kVirtualFile = "whole.h5";
 inline constexpr const char* kDamagedSuffix = ".damaged";
 
-std::filesystem::path checkpoints_of(const std::filesystem::path& run_dir);
+FilePath checkpoints_of(const FilePath& run_dir);
 std::string shard_file_name(std::size_t shards, std::size_t shard);
 // A tensor's name must be one HDF5 link name and valid JSON text: UTF-8, not empty, not ".", no '/', no NUL.
 Status check_tensor_name(std::string_view name);

@@ -11,7 +11,7 @@
 namespace rekindle::checkpoint {
 namespace {
 
-std::optional<CheckpointId> missing(const fs::path& run_dir, const fs::path& note) {
+std::optional<CheckpointId> missing(const FilePath& run_dir, const FilePath& note) {
   const auto id = noted_newest(note);
   if (!id) return std::nullopt;
   const auto committed = list_committed(run_dir);  // which also renews what this node remembers of the folder
@@ -25,20 +25,20 @@ std::optional<CheckpointId> missing(const fs::path& run_dir, const fs::path& not
 
 }  // namespace
 
-Status note_newest(const fs::path& note, const CheckpointId& id) {
+Status note_newest(const FilePath& note, const CheckpointId& id) {
   return replace_file_quickly(note, id.directory_name() + "\n");
 }
 
-std::optional<CheckpointId> noted_newest(const fs::path& note) {
+std::optional<CheckpointId> noted_newest(const FilePath& note) {
   const std::string text = read_text(note).value_or("");
   return CheckpointId::parse(text.substr(0, text.find('\n')));
 }
 
-std::optional<CheckpointId> await_newest(const fs::path& run_dir, const fs::path& note,
+std::optional<CheckpointId> await_newest(const FilePath& run_dir, const FilePath& note,
                                          std::chrono::milliseconds patience,
                                          const std::function<bool()>& tired) {
   constexpr std::chrono::milliseconds kPause{50};
-  std::ignore = open_file(note, O_WRONLY | O_CREAT | O_EXCL, 0644);
+  std::ignore = open_file(note, O_WRONLY | O_CREAT | O_EXCL);
   for (const auto until = std::chrono::steady_clock::now() + patience;;) {
     auto id = missing(run_dir, note);
     if (!id || std::chrono::steady_clock::now() >= until || (tired && tired())) return id;

@@ -174,7 +174,7 @@ Status check_specs(const Manifest& manifest, const State& state) {
 
 }  // namespace
 
-Status read_part(const fs::path& checkpoint_dir, const Manifest& manifest, int parts, int part,
+Status read_part(const FilePath& checkpoint_dir, const Manifest& manifest, int parts, int part,
                  const State& state, std::chrono::milliseconds patience) {
   REKINDLE_CHECK(check_specs(manifest, state));
   ShardReader reader(checkpoint_dir, patience);
@@ -182,7 +182,7 @@ Status read_part(const fs::path& checkpoint_dir, const Manifest& manifest, int p
                      [&state](const StoredChunk& chunk) { return bytes_of(state, chunk.slice); });
 }
 
-Status verify(const fs::path& checkpoint_dir, const Manifest& manifest) {
+Status verify(const FilePath& checkpoint_dir, const Manifest& manifest) {
   ShardReader reader(checkpoint_dir);
   std::vector<std::byte> buffer;
   REKINDLE_CHECK(

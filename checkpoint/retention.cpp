@@ -12,19 +12,15 @@ namespace rekindle::checkpoint {
 namespace {
 
 // Every directory with a checkpoint's name, newest first.
-Result<std::vector<CheckpointId>> list_all(const fs::path& run_dir) {
+Result<std::vector<CheckpointId>> list_all(const FilePath& run_dir) {
   std::vector<CheckpointId> ids;
   REKINDLE_TRY(const auto names, names_in(checkpoints_of(run_dir)));
   for (const std::string& name : names) {
     const auto id = CheckpointId::parse(name);
     if (!id) continue;
-    const fs::path directory = checkpoints_of(run_dir) / name;
-    std::error_code code;
-    const fs::file_type type = fs::status(directory, code).type();
-    if (is_gone(code.value())) continue;  // deleted meanwhile
-    if (type == fs::file_type::none)
-      return fail(str("cannot look at ", directory.string(), ": ", code.message()));
-    if (type == fs::file_type::directory) ids.push_back(*id);
+    const FilePath directory = checkpoints_of(run_dir) / name;
+    REKINDLE_TRY(const auto info, look_at(directory));
+    if (info && S_ISDIR(info->st_mode)) ids.push_back(*id);  // nothing: deleted meanwhile
   }
   std::ranges::sort(ids, std::greater{});
   return ids;
@@ -32,16 +28,13 @@ Result<std::vector<CheckpointId>> list_all(const fs::path& run_dir) {
 
 }  // namespace
 
-Result<bool> is_committed(const fs::path& run_dir, const CheckpointId& id) {
-  const fs::path path = directory_of(run_dir, id) / kManifestFile;
-  std::error_code code;
-  const fs::file_type type = fs::status(path, code).type();
-  if (is_gone(code.value())) return false;
-  if (type == fs::file_type::none) return fail(str("cannot look at ", path.string(), ": ", code.message()));
-  return type == fs::file_type::regular;
+Result<bool> is_committed(const FilePath& run_dir, const CheckpointId& id) {
+  const FilePath path = directory_of(run_dir, id) / kManifestFile;
+  REKINDLE_TRY(const auto info, look_at(path));
+  return info && S_ISREG(info->st_mode);
 }
 
-Result<std::vector<CheckpointId>> find_committed(const fs::path& run_dir) {
+Result<std::vector<CheckpointId>> find_committed(const FilePath& run_dir) {
   REKINDLE_TRY(std::vector<CheckpointId> ids, list_all(run_dir));
   // One of which nothing can be said is for its reader to refuse: an older one must not be used in silence.
   std::erase_if(ids,
@@ -49,11 +42,11 @@ Result<std::vector<CheckpointId>> find_committed(const fs::path& run_dir) {
   return ids;
 }
 
-std::vector<CheckpointId> list_committed(const fs::path& run_dir) {
+std::vector<CheckpointId> list_committed(const FilePath& run_dir) {
   return find_committed(run_dir).value_or(std::vector<CheckpointId>());
 }
 
-Result<bool> has_saved(const fs::path& run_dir) {
+Result<bool> has_saved(const FilePath& run_dir) {
   REKINDLE_TRY(const auto committed, find_committed(run_dir));
   REKINDLE_TRY(const auto names, names_in(checkpoints_of(run_dir)));
   return !committed.empty() || std::ranges::any_of(names, [](const std::string& name) {
@@ -61,31 +54,27 @@ Result<bool> has_saved(const fs::path& run_dir) {
   });
 }
 
-Status set_aside(const fs::path& run_dir, const CheckpointId& id) {
+Status set_aside(const FilePath& run_dir, const CheckpointId& id) {
   constexpr int kMostOfOneName = 9;  // the same checkpoint may be written, and damaged, again
-  const fs::path directory = directory_of(run_dir, id);
-  fs::path to = str(directory.string(), kDamagedSuffix);
-  std::error_code code;
-  for (int i = 2; i <= kMostOfOneName && fs::exists(directory, code) && fs::exists(to, code); ++i)
-    to = str(directory.string(), kDamagedSuffix, ".", i);
+  const FilePath directory = directory_of(run_dir, id);
+  const std::string name = str(id.directory_name(), kDamagedSuffix);
+  FilePath to = checkpoints_of(run_dir) / name;
+  for (int i = 2; i <= kMostOfOneName && exists(directory) && exists(to); ++i)
+    to = checkpoints_of(run_dir) / str(name, ".", i);
   return rename_durably(directory, to);
 }
 
-Status discard(const fs::path& run_dir, const CheckpointId& id) {
-  const fs::path directory = directory_of(run_dir, id);
-  const fs::path manifest = directory / kManifestFile;
-  if (::unlink(manifest.c_str()) != 0 && !is_gone(errno)) {
-    return forward_error(errno_error("cannot remove", manifest));
-  }
+Status discard(const FilePath& run_dir, const CheckpointId& id) {
+  const FilePath directory = directory_of(run_dir, id);
+  const FilePath manifest = directory / kManifestFile;
+  REKINDLE_TRY(const auto there, look_at(directory));
+  if (!there) return {};
+  if (S_ISLNK(there->st_mode)) return remove_file(directory);  // what it leads to may be another run's
+  REKINDLE_CHECK(remove_file(manifest));
   // Durable before the first shard goes: no crash may show a committed checkpoint that lacks files. Also
   // where there is no manifest: whoever removed it may have died before this.
-  std::error_code code;
-  const bool there = fs::exists(directory, code);
-  if (is_gone(code.value())) return {};
-  if (there || code) REKINDLE_CHECK(sync_directory(directory));
-  fs::remove_all(directory, code);
-  if (code && !is_gone(code.value()))
-    return fail(str("cannot remove ", directory.string(), ": ", code.message()));
+  REKINDLE_CHECK(sync_directory(directory));
+  REKINDLE_CHECK(remove_tree(directory));
   return sync_directory(checkpoints_of(run_dir));
 }
 
@@ -104,7 +93,7 @@ bool is_dead(const CheckpointId& id, const SweepPlan& plan) {
 
 }  // namespace
 
-Status sweep(const fs::path& run_dir, const SweepPlan& plan) {
+Status sweep(const FilePath& run_dir, const SweepPlan& plan) {
   std::vector<CheckpointId> kept, old;
   std::uint64_t of_this_line = 0;  // `newest` and those before it
   auto best = plan.best;

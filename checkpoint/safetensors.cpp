@@ -48,7 +48,7 @@ std::string header_of(const State& state) {
   return header;
 }
 
-Status write_open_file(Fd& fd, const fs::path& path, const State& state) {
+Status write_open_file(Fd& fd, const FilePath& path, const State& state) {
   const std::string header = header_of(state);
   const std::uint64_t header_bytes = header.size();
   std::uint64_t offset = 0;
@@ -66,7 +66,7 @@ Status write_open_file(Fd& fd, const fs::path& path, const State& state) {
 
 }  // namespace
 
-Status write_safetensors(const fs::path& path, const State& state) {
+Status write_safetensors(const FilePath& path, const State& state) {
   const auto is_taken = [](const Tensor& each) { return each.spec.name == kMetadata; };
   if (std::ranges::any_of(state, is_taken)) {
     return fail(
@@ -77,10 +77,9 @@ Status write_safetensors(const fs::path& path, const State& state) {
   State ordered = state;
   std::ranges::stable_sort(ordered, std::greater{},
                            [](const Tensor& each) { return bytes_of(each.spec.dtype); });
-  Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!fd) return forward_error(errno_error("cannot create", path));
+  REKINDLE_TRY(Fd fd, open_file(path, O_WRONLY | O_CREAT | O_TRUNC));
   Status status = write_open_file(fd, path, ordered);
-  if (!status) ::unlink(path.c_str());
+  if (!status) std::ignore = remove_file(path);
   return status;
 }
 

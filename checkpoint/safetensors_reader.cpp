@@ -27,7 +27,7 @@ struct Entry {
   std::uint64_t begin = 0, end = 0;  // from the header's end
 };
 
-tl::unexpected<Error> bad_file(const fs::path& path, const std::string& why) {
+tl::unexpected<Error> bad_file(const FilePath& path, const std::string& why) {
   return fail(ExitCode::kConfig, str(path.string(), " cannot be used: ", why),
               "give a whole .safetensors file of float32 tensors");
 }
@@ -118,7 +118,7 @@ Result<std::vector<Entry>> entries_from(const Json& header, std::uint64_t data_b
   return entries;
 }
 
-Result<std::uint64_t> size_of(const Fd& fd, const fs::path& path) {
+Result<std::uint64_t> size_of(const Fd& fd, const FilePath& path) {
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return forward_error(errno_error("cannot stat", path));
   if (!S_ISREG(info.st_mode)) return fail("it is no plain file");
@@ -133,14 +133,13 @@ std::span<std::byte> Tensors::add(const TensorSpec& spec) {
   return bytes;
 }
 
-Result<SafetensorsFile> SafetensorsFile::open(const fs::path& path) {
+Result<SafetensorsFile> SafetensorsFile::open(const FilePath& path) {
   SafetensorsFile file;
   file.path_ = path;
-  file.fd_ = Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // nonblocking: it might be a pipe
-  if (!file.fd_) {
-    const Error error = errno_error("cannot open", path);
-    return fail(ExitCode::kConfig, error.what, "give the path of a file that can be read");
-  }
+  auto opened = open_file(path, O_RDONLY | O_NONBLOCK);  // nonblocking: it might be a pipe
+  if (!opened)
+    return fail(ExitCode::kConfig, opened.error().what, "give the path of a file that can be read");
+  file.fd_ = std::move(*opened);
   const auto size = size_of(file.fd_, path);
   if (!size) return bad_file(path, size.error().what);
   std::uint64_t header_bytes = 0;
@@ -166,7 +165,7 @@ Status SafetensorsFile::read(std::size_t tensor, std::span<std::byte> out) const
   return read_into(fd_.get(), path_, offsets_[tensor], out);
 }
 
-Result<Tensors> read_safetensors(const fs::path& path) {
+Result<Tensors> read_safetensors(const FilePath& path) {
   REKINDLE_TRY(const SafetensorsFile file, SafetensorsFile::open(path));
   Tensors tensors;
   for (std::size_t i = 0; i < file.tensors().size(); ++i)

@@ -14,7 +14,6 @@
 #include "checkpoint/names.hpp"
 
 namespace rekindle::checkpoint {
-namespace fs = std::filesystem;
 
 Status ShardReader::read(const ShardEntry& shard, std::uint64_t offset, std::span<std::byte> out) {
   if (&shard != open_) REKINDLE_CHECK(open(shard));
@@ -62,8 +61,7 @@ bool ShardReader::read_directly(std::uint64_t begin, std::span<std::byte> out) {
 
 // Damage is only what is missing from a checkpoint that is there: else the storage is away.
 Error ShardReader::missing(Error error) const {
-  std::error_code code;
-  if (error.by_system || !fs::exists(directory_ / kManifestFile, code)) return error;
+  if (error.by_system || error.code == ExitCode::kConfig || !exists(directory_ / kManifestFile)) return error;
   return damaged_error(path_, "it is not there");
 }
 

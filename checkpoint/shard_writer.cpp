@@ -1,6 +1,3 @@
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <stdexcept>
@@ -36,24 +33,18 @@ Status check_state(const State& state) {
   return {};
 }
 
-Status make_directory(const fs::path& path) {
-  if (::mkdir(path.c_str(), 0755) == 0 || errno == EEXIST) return {};
-  return forward_error(errno_error("cannot make", path));
-}
-
 // Makes RUN_DIR/checkpoints/ID/ and makes it durable, whoever of the writers created it. Not RUN_DIR: where
 // that is missing, the storage is away, and what is written below its mount point would be lost to the run.
-Result<fs::path> prepare_directory(const fs::path& run_dir, const CheckpointId& id) {
-  const fs::path directory = directory_of(run_dir, id);
+Result<FilePath> prepare_directory(const FilePath& run_dir, const CheckpointId& id) {
+  const FilePath directory = directory_of(run_dir, id);
   REKINDLE_CHECK(make_directory(checkpoints_of(run_dir)));
   REKINDLE_CHECK(make_directory(directory));
   REKINDLE_CHECK(sync_directory(run_dir));
   REKINDLE_CHECK(sync_directory(checkpoints_of(run_dir)));
-  const fs::path manifest = directory / kManifestFile;
-  if (::access(manifest.c_str(), F_OK) == 0) {
+  const FilePath manifest = directory / kManifestFile;
+  REKINDLE_TRY(const auto committed, look_at(manifest));
+  if (committed)
     return fail(str(directory.string(), " is committed already"), "checkpoint names are never reused");
-  }
-  if (!is_gone(errno)) return forward_error(errno_error("cannot look for", manifest));
   return directory;
 }
 
@@ -80,20 +71,20 @@ Content content_of(const State& state, const StateSpec& spec, const ChunkHashes&
 }
 
 // Leaves nothing under `final_name` on failure.
-Status put_in_place(const fs::path& temporary, const fs::path& final_name, const Reading& reading) {
+Status put_in_place(const FilePath& temporary, const FilePath& final_name, const Reading& reading) {
   Status status = rename_durably(temporary, final_name);
   if (status && reading.still_as_hashed && !reading.still_as_hashed())
     status = forward_error(changed_state_error());
   if (!status) {
-    ::unlink(temporary.c_str());
-    ::unlink(final_name.c_str());  // the rename itself may have worked
+    std::ignore = remove_file(temporary);
+    std::ignore = remove_file(final_name);  // the rename itself may have worked
   }
   return status;
 }
 
 }  // namespace
 
-Result<ShardEntry> write_shard(const fs::path& run_dir, const CheckpointId& id, const State& state,
+Result<ShardEntry> write_shard(const FilePath& run_dir, const CheckpointId& id, const State& state,
                                const ChunkHashes& chunks, int shards, int shard, const Reading& reading) {
   REKINDLE_CHECK(check_state(state));
   const StateSpec spec = spec_of(state);
@@ -121,9 +112,9 @@ Result<ShardEntry> write_shard(const fs::path& run_dir, const CheckpointId& id, 
 
   // First: storage may take its time over the directory.
   ReadAhead ahead(layout, pieces, reading);
-  REKINDLE_TRY(const fs::path directory, prepare_directory(run_dir, id));
-  const fs::path final_name = directory / entry.file;
-  const fs::path temporary = temporary_beside(final_name);
+  REKINDLE_TRY(const FilePath directory, prepare_directory(run_dir, id));
+  const FilePath final_name = directory / entry.file;
+  const FilePath temporary = temporary_beside(final_name);
   REKINDLE_CHECK(write_blocks(temporary, ahead));
   entry.frame = ahead.frame();
   REKINDLE_CHECK(put_in_place(temporary, final_name, reading));

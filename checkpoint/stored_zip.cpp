@@ -43,9 +43,8 @@ std::string zip64_field(const std::string& content) {
 
 }  // namespace
 
-Result<StoredZip> StoredZip::create(const std::filesystem::path& path, std::uint64_t zip64_from) {
-  Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!fd) return forward_error(errno_error("cannot create", path));
+Result<StoredZip> StoredZip::create(const FilePath& path, std::uint64_t zip64_from) {
+  REKINDLE_TRY(Fd fd, open_file(path, O_WRONLY | O_CREAT | O_TRUNC));
   return StoredZip(std::move(fd), path, zip64_from);
 }
 

@@ -4,12 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <limits>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
+#include "base/file_path.hpp"
 
 #include "base/files.hpp"
 #include "base/result.hpp"
@@ -19,7 +19,7 @@ namespace rekindle::checkpoint {
 class StoredZip {
  public:
   // Sizes and offsets from `zip64_from` on are written in the form for large files; a test lowers it.
-  static Result<StoredZip> create(const std::filesystem::path& path,
+  static Result<StoredZip> create(const FilePath& path,
                                   std::uint64_t zip64_from = std::numeric_limits<std::uint32_t>::max());
   Status add(const std::string& name, std::span<const std::byte> bytes);
   // Writes the directory; fsyncs and closes.
@@ -32,7 +32,7 @@ class StoredZip {
     std::uint32_t crc = 0;
   };
 
-  StoredZip(Fd fd, std::filesystem::path path, std::uint64_t zip64_from)
+  StoredZip(Fd fd, FilePath path, std::uint64_t zip64_from)
       : fd_(std::move(fd)), path_(std::move(path)), zip64_from_(zip64_from) {}
   Status append(std::span<const std::byte> bytes);
   Status append(const std::string& text);
@@ -45,7 +45,7 @@ class StoredZip {
   std::string end_of_directory(std::uint64_t begin, std::uint64_t bytes) const;
 
   Fd fd_;
-  std::filesystem::path path_;
+  FilePath path_;
   std::uint64_t zip64_from_, end_ = 0;
   std::vector<Entry> entries_;
 };

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <span>
 #include <vector>
+#include "base/file_path.hpp"
 
 #include "base/files.hpp"
 #include "base/result.hpp"
@@ -23,21 +23,21 @@ struct Tensors {
 // An open .safetensors file whose header has been checked.
 class SafetensorsFile {
  public:
-  static Result<SafetensorsFile> open(const std::filesystem::path& path);
+  static Result<SafetensorsFile> open(const FilePath& path);
   const StateSpec& tensors() const { return tensors_; }  // in order of their data
   // Fills `out`, which is as large as the tensor.
   Status read(std::size_t tensor, std::span<std::byte> out) const;
 
  private:
   Fd fd_;
-  std::filesystem::path path_;
+  FilePath path_;
   StateSpec tensors_;
   std::vector<std::uint64_t> offsets_;  // in the file
 };
-Result<Tensors> read_safetensors(const std::filesystem::path& path);
+Result<Tensors> read_safetensors(const FilePath& path);
 // Writes `state` durably under `path`; removes it on failure. Data are packed with the largest element size
 // first (readers map tensors in place and need them aligned), else in order.
-Status write_safetensors(const std::filesystem::path& path, const State& state);
+Status write_safetensors(const FilePath& path, const State& state);
 
 // The datasets of an .h5 file's root group. libhdf5 parses it, and files that mean harm can crash libhdf5:
 // call this in a process that may die.
@@ -45,7 +45,7 @@ Result<Tensors> read_h5(const std::filesystem::path& path);
 
 // Durable under that name: by extension .safetensors, .h5 or .pt. Replaced atomically. Another
 // extension is a usage error.
-Status check_writable_extension(const std::filesystem::path& file);
-Status write_tensors(const std::filesystem::path& file, const State& state);
+Status check_writable_extension(const FilePath& file);
+Status write_tensors(const FilePath& file, const State& state);
 
 }  // namespace rekindle::checkpoint

@@ -25,10 +25,10 @@ Status write_records(StoredZip& zip, const State& state) {
 
 }  // namespace
 
-Status write_torch(const std::filesystem::path& path, const State& state) {
+Status write_torch(const FilePath& path, const State& state) {
   REKINDLE_TRY(StoredZip zip, StoredZip::create(path));
   Status status = write_records(zip, state);
-  if (!status) ::unlink(path.c_str());
+  if (!status) std::ignore = remove_file(path);
   return status;
 }
 

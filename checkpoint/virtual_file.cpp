@@ -36,7 +36,7 @@ Result<Layout> lay_out_whole(const Manifest& manifest) {
 
 }  // namespace
 
-Status write_virtual_file(const fs::path& checkpoint_dir, const Manifest& manifest) {
+Status write_virtual_file(const FilePath& checkpoint_dir, const Manifest& manifest) {
   REKINDLE_TRY(const Layout layout, lay_out_whole(manifest));
   std::string text(layout.bytes, '\0');
   layout.headers.read(0, std::as_writable_bytes(std::span(text)));

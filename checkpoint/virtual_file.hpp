@@ -8,6 +8,6 @@ namespace rekindle::checkpoint {
 
 // Writes it beside the shards, which it names without their directory: a checkpoint may be moved. Not
 // fsynced, for nobody depends on it. Leaves nothing on failure.
-Status write_virtual_file(const fs::path& checkpoint_dir, const Manifest& manifest);
+Status write_virtual_file(const FilePath& checkpoint_dir, const Manifest& manifest);
 
 }  // namespace rekindle::checkpoint

@@ -6,36 +6,43 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
+
+#include "base/file_path.hpp"
 
 namespace rekindle::run {
 
 namespace fs = std::filesystem;
 
+// Every file of a run directory is opened through a FilePath from here: without following links, and only if
+// no other user could have changed it (base/file_path.hpp).
 class Layout {
  public:
-  explicit Layout(fs::path root) : root_(std::move(root)) {}
-  const fs::path& root() const { return root_; }
-  fs::path config() const { return root_ / "run.toml"; }
-  fs::path coordinator() const { return root_ / "coordinator.json"; }
-  fs::path stop_request() const { return root_ / "stop.json"; }
-  fs::path status() const { return root_ / "status.json"; }
-  fs::path terms() const { return root_ / "terms"; }
-  fs::path keys() const { return root_ / "key"; }
-  fs::path private_key() const { return keys() / "run.key"; }
-  fs::path certificate() const { return keys() / "run.crt"; }
-  fs::path checkpoints() const { return root_ / "checkpoints"; }
-  fs::path newest_checkpoint() const { return root_ / "newest"; }
-  fs::path initial_state() const { return root_ / "init.safetensors"; }
-  fs::path attempts() const { return root_ / "attempts.jsonl"; }
-  fs::path programs() const { return root_ / "bin"; }
-  fs::path requeue() const { return root_ / "requeue.json"; }
-  fs::path resubmit_script() const { return root_ / "resubmit.sh"; }
-  fs::path metrics() const { return root_ / "metrics.jsonl"; }
-  fs::path logs() const { return root_ / "logs"; }
-  fs::path log(const std::string& process) const { return logs() / (process + ".log"); }
+  // kForeign: to look at a directory that may be another user's. Nothing can be written there.
+  explicit Layout(fs::path root, Trust trust = Trust::kOwn)
+      : root_(FilePath::below(std::move(root), trust)) {}
+  const FilePath& root() const { return root_; }
+  FilePath config() const { return root_ / "run.toml"; }
+  FilePath coordinator() const { return root_ / "coordinator.json"; }
+  FilePath stop_request() const { return root_ / "stop.json"; }
+  FilePath status() const { return root_ / "status.json"; }
+  FilePath terms() const { return root_ / "terms"; }
+  FilePath keys() const { return root_ / "key"; }
+  FilePath key_pair() const { return keys() / "run.pem"; }
+  FilePath checkpoints() const { return root_ / "checkpoints"; }
+  FilePath newest_checkpoint() const { return root_ / "newest"; }
+  FilePath initial_state() const { return root_ / "init.safetensors"; }
+  FilePath attempts() const { return root_ / "attempts.jsonl"; }
+  FilePath programs() const { return root_ / "bin"; }
+  FilePath requeue() const { return root_ / "requeue.json"; }
+  FilePath resubmit_script() const { return root_ / "resubmit.sh"; }
+  FilePath job_script() const { return root_ / "job.sh"; }
+  FilePath metrics() const { return root_ / "metrics.jsonl"; }
+  FilePath logs() const { return root_ / "logs"; }
+  FilePath log(const std::string& process) const { return logs() / (process + ".log"); }
 
  private:
-  fs::path root_;
+  FilePath root_;
 };
 
 }  // namespace rekindle::run

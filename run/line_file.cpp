@@ -13,12 +13,10 @@
 namespace rekindle::run {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::size_t kMostAtOnce = std::size_t{1} << 20;  // bytes
 
 // Where the last line begins that has no end; nullopt: the file ends with a line end, or is empty.
-Result<std::optional<std::size_t>> unfinished_from(int fd, const fs::path& path, std::size_t size) {
+Result<std::optional<std::size_t>> unfinished_from(int fd, const FilePath& path, std::size_t size) {
   constexpr std::size_t kPiece = 65536;
   for (std::size_t end = size; end > 0;) {
     const std::size_t begin = end - std::min(end, kPiece);
@@ -36,7 +34,7 @@ Result<std::optional<std::size_t>> unfinished_from(int fd, const fs::path& path,
 }  // namespace
 
 Status LineFile::mend() {
-  REKINDLE_TRY(Fd file, open_file(path_, O_RDWR | O_CREAT | O_APPEND, 0644));
+  REKINDLE_TRY(Fd file, open_file(path_, O_RDWR | O_CREAT | O_APPEND));
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) return forward_error(errno_error("cannot stat", path_));
   if (!S_ISREG(info.st_mode)) return fail(str(path_.string(), " is not a file"));  // a full pipe blocks

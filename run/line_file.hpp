@@ -3,9 +3,9 @@
 
 #include <cstddef>
 #include <deque>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include "base/file_path.hpp"
 
 #include "base/files.hpp"
 #include "base/result.hpp"
@@ -16,7 +16,7 @@ namespace rekindle::run {
 // left the file without a line end, the last line is completed if it is whole, and removed otherwise.
 class LineFile {
  public:
-  explicit LineFile(std::filesystem::path path) : path_(std::move(path)) {}
+  explicit LineFile(FilePath path) : path_(std::move(path)) {}
 
   // Writes the line, after those that could not be written before. On an error the lines are kept for the
   // next call, kMostWaiting of them; then the oldest are dropped.
@@ -38,7 +38,7 @@ class LineFile {
   static constexpr std::size_t kMostWaiting = 100000;  // some 30 MB
 
  private:
-  std::filesystem::path path_;
+  FilePath path_;
   Fd file_;  // open: its last line is whole
   std::deque<std::string> waiting_;
 };

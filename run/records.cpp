@@ -1,5 +1,8 @@
 #include "run/records.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <charconv>
 #include <fstream>
@@ -31,11 +34,12 @@ std::optional<nlohmann::json> parse_line(const std::string& line) {
 }
 
 // What is not a file, a pipe for instance, cannot be read: it might hold its reader up for ever.
-std::ifstream open_lines(const fs::path& path) {
+std::ifstream open_lines(const FilePath& path) {
   std::ifstream in;
-  std::error_code code;
-  if (fs::is_regular_file(path, code))
-    in.open(path);
+  const auto file = open_file(path, O_RDONLY | O_NONBLOCK);
+  struct stat info {};
+  if (file && ::fstat(file->get(), &info) == 0 && S_ISREG(info.st_mode))
+    in.open(str("/proc/self/fd/", file->get()));  // the file that was checked
   else
     in.setstate(std::ios::failbit);
   return in;
@@ -47,8 +51,7 @@ bool is_evaluation(const std::string& line) { return line.find("\"test_loss\"") 
 // False if they cannot all be read; no file is no evaluation.
 template <class Visit>
 bool each_evaluation(const Layout& layout, const Visit& visit) {
-  std::error_code code;
-  if (fs::status(layout.metrics(), code).type() == fs::file_type::not_found) return true;
+  if (const auto there = look_at(layout.metrics()); there && !*there) return true;
   std::ifstream in = open_lines(layout.metrics());
   if (!in) return false;
   for (std::string line; std::getline(in, line);) {
@@ -71,7 +74,7 @@ std::optional<std::uint64_t> step_in(const std::string& line) {
 
 // Tells for each line whether it stays when `step` is the last one: visit(line, stays).
 template <class Visit>
-void each_line_up_to(const fs::path& path, std::uint64_t step, const Visit& visit) {
+void each_line_up_to(const FilePath& path, std::uint64_t step, const Visit& visit) {
   std::ifstream in = open_lines(path);
   for (std::string line; std::getline(in, line);) {
     const auto at = step_in(line);
@@ -81,7 +84,7 @@ void each_line_up_to(const fs::path& path, std::uint64_t step, const Visit& visi
 
 }  // namespace
 
-std::vector<nlohmann::json> read_lines(const fs::path& file) {
+std::vector<nlohmann::json> read_lines(const FilePath& file) {
   std::vector<nlohmann::json> lines;
   std::ifstream in = open_lines(file);
   for (std::string line; std::getline(in, line);) {
@@ -119,12 +122,7 @@ Status MetricsFile::rewind(std::uint64_t step) {
     place += line.size() + 1;
     if (stays) kept = place;
   });
-  std::error_code code;
-  if (in_order) {
-    fs::resize_file(path_, kept, code);
-    if (code) return fail(str("cannot shorten ", path_.string(), ": ", code.message()));
-    return {};
-  }
+  if (in_order) return shorten_file(path_, kept);
   std::string lines;
   each_line_up_to(path_, step, [&](const std::string& line, bool stays) {
     if (stays) lines += line + "\n";

@@ -16,7 +16,7 @@
 namespace rekindle::run {
 
 // The readable lines of a file; a torn last line is left out. No file: none.
-std::vector<nlohmann::json> read_lines(const fs::path& file);
+std::vector<nlohmann::json> read_lines(const FilePath& file);
 
 // What metrics.jsonl has, as far as it can be read.
 struct Recorded {
@@ -38,7 +38,7 @@ class MetricsFile {
   void add_unwritten(StepSet& steps) const;
 
  private:
-  fs::path path_;
+  FilePath path_;
   LineFile lines_;
 };
 

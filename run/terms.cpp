@@ -54,7 +54,7 @@ bool process_gone(std::int64_t pid, std::uint64_t start_ticks) {
   return start_ticks_of(pid) != start_ticks || !is_running(pid);
 }
 
-fs::path mark_of(const Layout& layout, std::uint64_t term) {
+FilePath mark_of(const Layout& layout, std::uint64_t term) {
   return layout.terms() / (term_name(term) + ".ended");
 }
 
@@ -77,7 +77,7 @@ Result<std::optional<Holder>> newest_term(const Layout& layout) {
       newest = std::max<std::uint64_t>(newest, std::strtoull(name.c_str(), nullptr, 10));
   }
   if (newest == 0) return std::optional<Holder>();
-  const fs::path path = layout.terms() / term_name(newest);
+  const FilePath path = layout.terms() / term_name(newest);
   REKINDLE_TRY(const std::string text, read_text(path));
   const auto json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object())
@@ -96,25 +96,22 @@ Result<std::optional<Holder>> newest_term(const Layout& layout) {
   holder.slurm_restarts = json.value("slurm_restarts", std::uint64_t{0});
   holder.supervisor_pid = json.value("supervisor_pid", std::int64_t{0});
   holder.supervisor_start_ticks = json.value("supervisor_start_ticks", std::uint64_t{0});
-  std::error_code code;
-  holder.ended = fs::exists(mark_of(layout, newest), code);
+  holder.ended = exists(mark_of(layout, newest));
   holder.orphaned = holder.ended &&
                     read_text(mark_of(layout, newest)).value_or("").find(kOrphanedWord) != std::string::npos;
   return std::optional(holder);
 }
 
 bool superseded(const Layout& layout, std::uint64_t term) {
-  std::error_code code;
-  return fs::exists(layout.terms() / term_name(term + 1), code);
+  return exists(layout.terms() / term_name(term + 1));
 }
 
 Result<std::uint64_t> term_in_charge(const Layout& layout, std::uint64_t own) {
   REKINDLE_TRY(const auto newest, newest_term(layout));
   if (newest && newest->term > own) return newest->term;
   if (newest && newest->term == own) return is_mine(*newest) ? own : own + 1;
-  std::error_code code;
-  const bool there = fs::exists(layout.terms() / term_name(own), code);
-  if (newest && !there && !code) return own + 1;
+  const auto there = look_at(layout.terms() / term_name(own));
+  if (newest && there && !*there) return own + 1;
   return fail(str("this run's claim is not in ", layout.terms().string()),
               "is the storage away, or was the run directory moved?");
 }

@@ -1,9 +1,8 @@
 #include "run/watch.hpp"
 
-#include <sys/stat.h>
-
 #include <utility>
 
+#include "base/files.hpp"
 #include "base/text.hpp"
 
 namespace rekindle::run {
@@ -15,10 +14,10 @@ constexpr std::chrono::seconds kLongestPause{10};  // between two looks
 // status.json is replaced every second or so, every 5 s in the largest runs; a large one is not read for
 // this.
 bool Watch::has_written() {
-  struct stat info {};
-  if (::stat(layout_.status().c_str(), &info) != 0) return false;
+  const auto info = look_at(layout_.status()).value_or(std::nullopt);
+  if (!info) return false;
   const std::string status =
-      str(info.st_ino, ":", info.st_mtim.tv_sec, ".", info.st_mtim.tv_nsec, ":", info.st_size);
+      str(info->st_ino, ":", info->st_mtim.tv_sec, ".", info->st_mtim.tv_nsec, ":", info->st_size);
   return std::exchange(status_, status) != status;
 }
 

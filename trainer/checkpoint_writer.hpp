@@ -20,7 +20,7 @@ namespace rekindle::trainer {
 
 class CheckpointWriter {
  public:
-  CheckpointWriter(Link& link, std::filesystem::path run_dir) : link_(link), run_dir_(std::move(run_dir)) {}
+  CheckpointWriter(Link& link, FilePath run_dir) : link_(link), run_dir_(std::move(run_dir)) {}
   ~CheckpointWriter() { finish(); }
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
@@ -65,7 +65,7 @@ class CheckpointWriter {
   void tell_if_changed();
 
   Link& link_;
-  const std::filesystem::path run_dir_;
+  const FilePath run_dir_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool busy_ = false, writes_ = false, reads_ = false;  // guarded by mutex_, as the next one

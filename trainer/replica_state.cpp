@@ -23,7 +23,7 @@ std::vector<std::span<std::byte>> part_of(const State& state, int parts, int par
 }  // namespace
 
 Result<std::uint64_t> restore(model::Replica& replica, exchange::Exchange& exchange,
-                              const std::filesystem::path& checkpoint_dir, int ranks, int rank) {
+                              const FilePath& checkpoint_dir, int ranks, int rank) {
   REKINDLE_TRY(const Manifest manifest, checkpoint::read_manifest(checkpoint_dir, kNamesAreSeenWithin));
   const State state = replica.state();
   if (checkpoint::spec_of(state) != manifest.contents.tensors) {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
+#include "base/file_path.hpp"
 
 #include "base/result.hpp"
 #include "checkpoint/checkpoint.hpp"
@@ -18,7 +18,7 @@ namespace rekindle::trainer {
 // the rest, and the digest of the whole is compared with the manifest's. Collective. Returns the checkpoint's
 // step.
 Result<std::uint64_t> restore(model::Replica& replica, exchange::Exchange& exchange,
-                              const std::filesystem::path& checkpoint_dir, int ranks, int rank);
+                              const FilePath& checkpoint_dir, int ranks, int rank);
 
 // The state at `start.step` from the ranks that hold it to those that do not. Collective. `held` is none from
 // the first byte that is overwritten until all ranks' hashes are alike, and stays as it is at a source.

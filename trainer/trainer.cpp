@@ -83,7 +83,7 @@ exchange::Plan plan_of(const Job& job, const Start& start) {
 class Trainer {
  public:
   Trainer(const TrainerConfig& config, Link& link)
-      : config_(config), link_(link), writer_(link, config.run_dir) {}
+      : config_(config), layout_(config.run_dir), link_(link), writer_(link, layout_.root()) {}
 
   Status warm_up() {
     const Job& job = config_.job;
@@ -110,7 +110,7 @@ class Trainer {
     REKINDLE_TRY(fingerprint[kFirstGradient], first_gradient());
     const std::chrono::duration<double, std::milli> check_time = Clock::now() - started;
     // Here an error ends a run that has not begun; with a checkpoint nobody may ever need the file.
-    if (checkpoint::list_committed(config_.run_dir).empty()) REKINDLE_CHECK(initialize());
+    if (checkpoint::list_committed(layout_.root()).empty()) REKINDLE_CHECK(initialize());
     link_.set_phase(TrainerPhase::kIdle, 0);
     link_.send(TrainerReady{link_.trainer(), host_name(), job.device, fingerprint.dump(),
                             to_address(hub_->endpoint()), ::getpid(), model::describe_machine(model_config_),
@@ -204,7 +204,7 @@ class Trainer {
       return failure_;
     }
     link_.set_phase(TrainerPhase::kRestoring, start.step);
-    const auto directory = run::Layout(config_.run_dir).checkpoints() / start.restore;
+    const auto directory = layout_.checkpoints() / start.restore;
     REKINDLE_TRY(const std::uint64_t step,
                  restore(*replica_, exchange, directory, static_cast<int>(start.members.size()), start.rank));
     if (step != start.step) return fail(str(directory.string(), " is of step ", step, ", not ", start.step));
@@ -221,7 +221,7 @@ class Trainer {
   // What the run starts from, where that is not what its model draws.
   Status initialize() {
     if (config_.job.init.empty()) return {};
-    const auto file = run::Layout(config_.run_dir).initial_state();
+    const auto file = layout_.initial_state();
     std::ignore = await_file(file, kNamesAreSeenWithin);
     REKINDLE_CHECK(checkpoint::load_initial(file, config_.job.init, replica_->state()));
     REKINDLE_CHECK(replica_->upload());
@@ -251,6 +251,7 @@ class Trainer {
   }
 
   const TrainerConfig& config_;
+  const run::Layout layout_;
   Link& link_;
   model::ModelConfig model_config_;
   std::unique_ptr<data::Dataset> dataset_;

@@ -95,7 +95,7 @@ void Stage::kill(Process& process) {
 
 void Stage::start_coordinator(bool again) {
   const std::uint64_t old_term = term_;
-  coordinator_ = start({control_, "coordinator", "--run-dir", layout_.root(), "--trainers",
+  coordinator_ = start({control_, "coordinator", "--run-dir", layout_.root().string(), "--trainers",
                         str(workers_ * trainers_), "--attempt", str(again ? attempt_ : 0), "--job",
                         nlohmann::json(job_of(workers_, trainers_)).dump()});
   for (const std::int64_t until = now_ns() + kLimitNs; term_ == old_term; turn()) {
@@ -105,7 +105,7 @@ void Stage::start_coordinator(bool again) {
 
 void Stage::start_nodes(int first, int nodes) {
   nodes_.push_back(
-      start({own_executable(), "nodes", "--run-dir", layout_.root(), "--first", str(first), "--nodes",
+      start({own_executable(), "nodes", "--run-dir", layout_.root().string(), "--first", str(first), "--nodes",
              str(nodes), "--trainers", str(trainers_), "--term", str(term_), "--build", build_}));
 }
 
@@ -182,7 +182,7 @@ std::int64_t Stage::wait_for_line(const std::string& words) {
 
 void Stage::wait_for_trainers(std::size_t count) {
   for (const std::int64_t until = now_ns() + kLimitNs; now_ns() < until; turn()) {
-    std::ifstream file(layout_.status());
+    std::ifstream file(layout_.status().path());
     const auto status = nlohmann::json::parse(file, nullptr, false);
     if (status.is_object() && status.at("trainers").size() == count) return;
   }

@@ -19,7 +19,7 @@ class RunRecordsTest : public checkpoint::CheckpointTest {
     job_.keep = 1;
     job_.keep_best = true;
     job_.steps = 100;
-    std::filesystem::create_directories(layout_.terms());
+    std::filesystem::create_directories(layout_.terms().path());
     EXPECT_EQ(claim(), 1U);
   }
   std::uint64_t claim() const {
@@ -27,10 +27,10 @@ class RunRecordsTest : public checkpoint::CheckpointTest {
   }
   // A run that was started where this one's directory was.
   void replace_claim() const {
-    std::ofstream(layout_.terms() / "0001") << R"({"host":"elsewhere","boot_id":"other","pid":1})";
+    std::ofstream((layout_.terms() / "0001").path()) << R"({"host":"elsewhere","boot_id":"other","pid":1})";
   }
   void evaluate(std::uint64_t step, double accuracy) {
-    std::ofstream(layout_.metrics(), std::ios::app)
+    std::ofstream(layout_.metrics().path(), std::ios::app)
         << R"({"step":)" << step << R"(,"test_loss":1.0,"test_accuracy":)" << accuracy << "}\n";
   }
   // Shards as trainers write them, and the order that follows.
@@ -66,8 +66,8 @@ TEST_F(RunRecordsTest, Commit_TellsWhatIsThereAfterTheSweep) {
 TEST_F(RunRecordsTest, EvaluationsThatCannotBeRead_NothingIsRemoved) {
   commit_step(10);
   evaluate(10, 0.9);
-  std::filesystem::rename(layout_.metrics(), run_dir / "away");
-  std::filesystem::create_directory(layout_.metrics());  // opens, and cannot be read
+  std::filesystem::rename(layout_.metrics().path(), run_dir / "away");
+  std::filesystem::create_directory(layout_.metrics().path());  // opens, and cannot be read
   const CommitReply reply = commit_step(20);
   EXPECT_EQ(reply.error, "");
   EXPECT_TRUE(reply.committed.empty());
@@ -93,7 +93,7 @@ TEST_F(RunRecordsTest, TakenOverWhileItCommitted_SweepsNothing) {
 
 TEST_F(RunRecordsTest, DirectoryMovedAway_NothingIsCommittedThere) {
   commit_step(10);
-  std::filesystem::rename(layout_.terms(), run_dir / "moved");
+  std::filesystem::rename(layout_.terms().path(), run_dir / "moved");
   const CommitReply reply = commit_step(20);
   EXPECT_NE(reply.error.find("this run's claim is not in"), std::string::npos) << reply.error;
   EXPECT_EQ(reply.higher_term, 0U) << "the storage may come back";
@@ -107,17 +107,17 @@ TEST_F(RunRecordsTest, AnotherRunInItsPlace_NothingIsCommittedDeletedOrEnded) {
   EXPECT_EQ(sweep_after_restore(layout_, job_, {1, 1, 2, "step-0000000010.t1.g1"}).committed,
             std::vector<std::string>{});
   EXPECT_TRUE(run::end_term(layout_, 1));
-  EXPECT_FALSE(std::filesystem::exists(layout_.terms() / "0001.ended"));
+  EXPECT_FALSE(std::filesystem::exists((layout_.terms() / "0001.ended").path()));
   EXPECT_EQ(committed(), (Steps{10}));
 }
 
 TEST_F(RunRecordsTest, AnotherRunOfFewerTermsInItsPlace_NothingIsCommittedOrEnded) {
   ASSERT_TRUE(run::end_term(layout_, 1));
   ASSERT_EQ(claim(), 2U);
-  std::filesystem::remove(layout_.terms() / "0002");
+  std::filesystem::remove((layout_.terms() / "0002").path());
   EXPECT_EQ(run::term_in_charge(layout_, 2).value(), 3U);
   EXPECT_TRUE(run::end_term(layout_, 2));
-  EXPECT_FALSE(std::filesystem::exists(layout_.terms() / "0002.ended"));
+  EXPECT_FALSE(std::filesystem::exists((layout_.terms() / "0002.ended").path()));
 }
 
 TEST_F(RunRecordsTest, NewestCommittedButItsManifestIsNotSeen_IsNotSwept) {
@@ -200,7 +200,7 @@ TEST_F(RunRecordsTest, TakenOver_TheOldCoordinatorsEndIsNoStatusOfTheRun) {
   RunRecords records(layout_, job_, 1, 1);
   records.show_end(coordinator, 70);
   records.flush();
-  EXPECT_FALSE(std::filesystem::exists(layout_.status()));
+  EXPECT_FALSE(std::filesystem::exists(layout_.status().path()));
 }
 
 protocol::StepDone step_done(std::uint64_t step) {
@@ -219,11 +219,11 @@ TEST_F(RunRecordsTest, MetricsCutInMidLine_MendedAtTheResumeAndTheLostStepsAreNa
     EXPECT_EQ(records.missing_lines(), "");
   }
   commit_step(8);
-  std::ifstream in(layout_.metrics());
+  std::ifstream in(layout_.metrics().path());
   std::string line;
   std::uintmax_t bytes = 0;
   for (int lines = 0; lines < 5; ++lines) bytes += std::getline(in, line) ? line.size() + 1 : 0;
-  std::filesystem::resize_file(layout_.metrics(), bytes - 20);  // in the fifth line
+  std::filesystem::resize_file(layout_.metrics().path(), bytes - 20);  // in the fifth line
   run::Recorded recorded;
   EXPECT_EQ(survey(layout_, job_, 1, &recorded).value().recorded_step, 4U);
   RunRecords records(layout_, job_, 1, 2);
@@ -233,7 +233,7 @@ TEST_F(RunRecordsTest, MetricsCutInMidLine_MendedAtTheResumeAndTheLostStepsAreNa
   records.end(0, "done", 10);
   EXPECT_EQ(records.missing_lines(), "") << "nobody is told twice";
   std::vector<std::uint64_t> steps;
-  std::ifstream mended(layout_.metrics());
+  std::ifstream mended(layout_.metrics().path());
   while (std::getline(mended, line)) {
     const auto json = nlohmann::json::parse(line, nullptr, false);
     ASSERT_TRUE(json.is_object()) << line;

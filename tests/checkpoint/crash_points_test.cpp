@@ -31,12 +31,15 @@ const OwnedState& state_of(const CheckpointId& id) {
   return states.try_emplace(id.step, id == kLarge ? large_spec() : small_spec(), id.step).first->second;
 }
 
-Result<ShardEntry> write_copied_shard(const fs::path& run, const CheckpointId& id, const State& state,
+Result<ShardEntry> write_copied_shard(const FilePath& run, const CheckpointId& id, const State& state,
                                       int shards, int shard) {
   return write_shard(run, id, state, shards, shard);
 }
 
-Status write_and_commit(const fs::path& run, const CheckpointId& id) {
+// As a run opens its own directory.
+FilePath own(const fs::path& run) { return FilePath::below(run, Trust::kOwn); }
+
+Status write_and_commit(const FilePath& run, const CheckpointId& id) {
   const State& state = state_of(id).state;
   Manifest manifest{id, state_digest(id.step, state).hex(),   "{}", "{}",
                     "", {spec_of(state), hash_chunks(state)}, {}};
@@ -61,12 +64,12 @@ using Ids = std::vector<CheckpointId>;
 
 // What a restart finds must be whole, and what was promised must be there. Says what is wrong.
 std::string flaw(const fs::path& run, const Ids& promised) {
-  const Ids listed = list_committed(run);
+  const Ids listed = list_committed(own(run));
   for (const CheckpointId& id : promised) {
     if (std::ranges::find(listed, id) == listed.end()) return str(id.directory_name(), " is lost");
   }
   for (const CheckpointId& id : listed) {
-    const auto loaded = load(directory_of(run, id));
+    const auto loaded = load(directory_of(own(run), id));
     if (!loaded) return loaded.error().line();
     if (loaded->storage != state_of(id).storage) return str(id.directory_name(), " has other bits");
   }
@@ -75,11 +78,11 @@ std::string flaw(const fs::path& run, const Ids& promised) {
 
 // The run goes on after a restart: its next checkpoint is written, and what is in the way is swept.
 std::string flaw_of_going_on(const fs::path& run, const CheckpointId& next) {
-  const Ids before = list_committed(run);
+  const Ids before = list_committed(own(run));
   if (before.empty()) return "nothing is left to go on from";
-  if (Status status = write_and_commit(run, next); !status) return status.error().line();
-  if (Status status = sweep(run, {next, kKeep}); !status) return status.error().line();
-  if (list_committed(run) != Ids{next, before.front()}) return "not the newest two are kept";
+  if (Status status = write_and_commit(own(run), next); !status) return status.error().line();
+  if (Status status = sweep(own(run), {next, kKeep}); !status) return status.error().line();
+  if (list_committed(own(run)) != Ids{next, before.front()}) return "not the newest two are kept";
   if (files_in(run / "checkpoints").size() != kKeep) return "rubbish is left";
   return flaw(run, {next, before.front()});
 }
@@ -89,8 +92,8 @@ class CrashPoints : public CheckpointTest {
   // A run with two checkpoints and one that was given up.
   CrashPoints() {
     fs::create_directories(prepared);
-    for (const CheckpointId& id : {kOldest, kOld}) EXPECT_TRUE(write_and_commit(prepared, id));
-    EXPECT_TRUE(write_shard(prepared, kGivenUp, state_of(kGivenUp).state, kShards, 1));
+    for (const CheckpointId& id : {kOldest, kOld}) EXPECT_TRUE(write_and_commit(own(prepared), id));
+    EXPECT_TRUE(write_shard(own(prepared), kGivenUp, state_of(kGivenUp).state, kShards, 1));
     std::ofstream(directory_of(prepared, kGivenUp) / "shard-00000-of-00002.h5.tmp.1") << "half";
   }
   ~CrashPoints() override { fs::remove_all(memory); }
@@ -129,9 +132,9 @@ class CrashPoints : public CheckpointTest {
   Recording record() {
     start_again();
     const Shim shim(run);
-    EXPECT_TRUE(write_and_commit(run, kNew));
+    EXPECT_TRUE(write_and_commit(own(run), kNew));
     const std::size_t committed_at = shim.journal().size();
-    EXPECT_TRUE(sweep(run, {kNew, kKeep}));
+    EXPECT_TRUE(sweep(own(run), {kNew, kKeep}));
     return {shim.journal(), committed_at};
   }
 
@@ -153,7 +156,7 @@ TEST_F(CrashPoints, PowerLostAtAnyMoment_CommittedCheckpointsAreWholeAndTheRunGo
 TEST_F(CrashPoints, PowerLostAroundTheFirstCheckpoint_ItIsThereOnceItWasPromised) {
   fs::create_directory(run);
   std::optional<Shim> shim(run);
-  ASSERT_TRUE(write_and_commit(run, kNew));
+  ASSERT_TRUE(write_and_commit(own(run), kNew));
   const Journal journal = shim->journal();
   shim.reset();
   for (std::size_t operations = 0; operations <= journal.size(); ++operations) {
@@ -165,7 +168,7 @@ TEST_F(CrashPoints, PowerLostAroundTheFirstCheckpoint_ItIsThereOnceItWasPromised
 TEST_F(CrashPoints, PowerLostWhileLargeShardsAreWritten_CommittedCheckpointsAreWhole) {
   start_again();
   std::optional<Shim> shim(run);
-  ASSERT_TRUE(write_and_commit(run, kLarge));
+  ASSERT_TRUE(write_and_commit(own(run), kLarge));
   const Journal journal = shim->journal();
   shim.reset();
   const Ids before{kOldest, kOld}, after{kOld, kLarge};
@@ -192,14 +195,14 @@ TEST_F(CrashPoints, WriterKilledAtAnyCallAndPowerLostLater_NothingPromisedIsLost
     start_again();
     std::optional<Shim> shim(run);
     shim->arm({Kind::kStopped}, n);
-    std::ignore = write_and_commit(run, kNew);
+    std::ignore = write_and_commit(own(run), kNew);
     killed = shim->struck();
     SCOPED_TRACE(str("killed at call ", n, ": ", shim->struck_call()));
     shim->disarm();
 
     const std::size_t restarted = shim->journal().size();
     ASSERT_EQ(flaw(run, {kOld}), "");
-    const Ids found = list_committed(run);
+    const Ids found = list_committed(own(run));
     ASSERT_EQ(flaw_of_going_on(run, kNext), "");
     const Journal journal = shim->journal();
     shim.reset();
@@ -216,7 +219,7 @@ TEST_F(CrashPoints, WriterOfLargeShardsKilledAtAnyCall_TheRunGoesOn) {
     start_again();
     Shim shim(run);
     shim.arm({Kind::kStopped}, n);
-    std::ignore = write_and_commit(run, kLarge);
+    std::ignore = write_and_commit(own(run), kLarge);
     killed = shim.struck();
     SCOPED_TRACE(str("killed at call ", n, ": ", shim.struck_call()));
     shim.disarm();
@@ -230,15 +233,15 @@ TEST_F(CrashPoints, SweepKilledAtAnyCallAndPowerLostInTheNext_NoCheckpointLacksF
   for (std::size_t n = 0; killed; ++n) {
     start_again();
     std::optional<Shim> shim(run);
-    ASSERT_TRUE(write_and_commit(run, kNew));
+    ASSERT_TRUE(write_and_commit(own(run), kNew));
     shim->arm({Kind::kStopped}, n);
-    std::ignore = sweep(run, {kNew, kKeep});
+    std::ignore = sweep(own(run), {kNew, kKeep});
     killed = shim->struck();
     SCOPED_TRACE(str("killed at call ", n, ": ", shim->struck_call()));
     shim->disarm();
 
     const std::size_t restarted = shim->journal().size();
-    ASSERT_TRUE(sweep(run, {kNew, kKeep}));
+    ASSERT_TRUE(sweep(own(run), {kNew, kKeep}));
     ASSERT_EQ(files_in(run / "checkpoints"), (std::vector{kOld.directory_name(), kNew.directory_name()}));
     const Journal journal = shim->journal();
     shim.reset();
@@ -268,8 +271,8 @@ TEST_F(CrashPoints, AnyCallFailsInAnyWay_TheErrorIsReportedAndTheRunGoesOn) {
       start_again();
       std::optional<Shim> shim(run);
       shim->arm(fault, n);
-      const Status written = write_and_commit(run, kNew);
-      const Status swept = written ? sweep(run, {kNew, kKeep}) : Status();
+      const Status written = write_and_commit(own(run), kNew);
+      const Status swept = written ? sweep(own(run), {kNew, kKeep}) : Status();
       struck = shim->struck();
       SCOPED_TRACE(str(to_text(fault), " at call ", n, ": ", shim->struck_call()));
       shim->disarm();
@@ -285,9 +288,9 @@ TEST_F(CrashPoints, AnyCallFailsInAnyWay_TheErrorIsReportedAndTheRunGoesOn) {
       ASSERT_EQ(flaw(run, promised), "");
       const Journal failed = shim->journal();
       if (!written && n % 2 == 0 && !read_manifest(directory_of(run, kNew))) {
-        ASSERT_TRUE(discard(run, kNew));  // the next sweep must do without, if it comes to that
+        ASSERT_TRUE(discard(own(run), kNew));  // the next sweep must do without, if it comes to that
       }
-      const Ids found = list_committed(run);
+      const Ids found = list_committed(own(run));
       ASSERT_EQ(flaw_of_going_on(run, kNext), "");
       const Journal gone_on = shim->journal();
       shim.reset();
@@ -308,8 +311,8 @@ TEST_F(CrashPoints, AnyCallFailsWhereACheckpointIsCommittedAlready_ItIsNotOverwr
       start_again();
       Shim shim(run);
       shim.arm(fault, n);
-      const bool written = write_shard(run, kOld, other.state, kShards, 0).has_value();
-      const bool committed = commit(run, others).has_value();
+      const bool written = write_shard(own(run), kOld, other.state, kShards, 0).has_value();
+      const bool committed = commit(own(run), others).has_value();
       struck = shim.struck();
       SCOPED_TRACE(str(to_text(fault), " at call ", n, ": ", shim.struck_call()));
       shim.disarm();
@@ -319,15 +322,15 @@ TEST_F(CrashPoints, AnyCallFailsWhereACheckpointIsCommittedAlready_ItIsNotOverwr
   }
 }
 
-// Storage may refuse to go past the page cache at any of three places.
+// Storage may refuse to go past the page cache at either of two places.
 TEST_F(CrashPoints, NoDirectAccess_WrittenAndReadThroughThePageCache) {
   using NoDirect = Shim::NoDirect;
-  for (const NoDirect where : {NoDirect::kAtOpen, NoDirect::kAtSwitch, NoDirect::kAtTransfer}) {
+  for (const NoDirect where : {NoDirect::kAtSwitch, NoDirect::kAtTransfer}) {
     SCOPED_TRACE(static_cast<int>(where));
     start_again();
     Shim shim(run);
     shim.refuse_direct(where);
-    const Status written = write_and_commit(run, kLarge);
+    const Status written = write_and_commit(own(run), kLarge);
     ASSERT_TRUE(written) << written.error().line();
     ASSERT_EQ(flaw(run, {kOldest, kOld, kLarge}), "");
     // Where the storage below takes no file that is opened so, no byte is moved so.
@@ -397,7 +400,7 @@ TEST_F(CrashPoints, PowerLostWhileOneIsSetAside_TheOthersStay) {
   for (std::size_t operations = 0; operations <= journal.size(); ++operations) {
     ASSERT_EQ(flaw_of_disks(journal, operations, {kOldest}, 2, false), "");
   }
-  EXPECT_EQ(list_committed(disk), Ids{kOldest});
+  EXPECT_EQ(list_committed(own(disk)), Ids{kOldest});
 }
 
 }  // namespace

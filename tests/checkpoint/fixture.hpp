@@ -18,6 +18,11 @@
 
 namespace rekindle::checkpoint {
 
+// As a person names it; the program's own takes and gives a FilePath.
+inline fs::path directory_of(const fs::path& run_dir, const CheckpointId& id) {
+  return directory_of(FilePath(run_dir), id).path();
+}
+
 class CheckpointTest : public testing::Test {
  protected:
   CheckpointTest() {
@@ -88,19 +93,19 @@ inline StateSpec small_spec() {
 }
 
 // With the hashes that belong to the state.
-inline Result<ShardEntry> write_shard(const fs::path& run_dir, const CheckpointId& id, const State& state,
+inline Result<ShardEntry> write_shard(const FilePath& run_dir, const CheckpointId& id, const State& state,
                                       int shards, int shard) {
   return write_shard(run_dir, id, state, hash_chunks(state), shards, shard);
 }
 
 // The same from where the state lies, as far as its memory allows that: its owner looks at it once more.
-inline Result<ShardEntry> write_lent_shard(const fs::path& run_dir, const CheckpointId& id,
+inline Result<ShardEntry> write_lent_shard(const FilePath& run_dir, const CheckpointId& id,
                                            const State& state, int shards, int shard) {
   return write_shard(run_dir, id, state, hash_chunks(state), shards, shard, {{}, {}, [] { return true; }});
 }
 
 // Shards in turns from where the state lies and copied.
-inline Result<ShardEntry> write_shard_either_way(const fs::path& run_dir, const CheckpointId& id,
+inline Result<ShardEntry> write_shard_either_way(const FilePath& run_dir, const CheckpointId& id,
                                                  const State& state, int shards, int shard) {
   return shard % 2 == 0 ? write_lent_shard(run_dir, id, state, shards, shard)
                         : write_shard(run_dir, id, state, shards, shard);

@@ -78,7 +78,7 @@ void Shim::arm(const Fault& fault, std::size_t n) {
 
 bool Shim::refuses_direct(NoDirect where, int fd, int flags) {
   if (no_direct_ != where || (flags & O_DIRECT) == 0) return false;
-  if (where != NoDirect::kAtOpen && file(fd) == nullptr) return false;
+  if (file(fd) == nullptr) return false;
   refused_direct_ = true;
   errno = EINVAL;
   return true;
@@ -136,7 +136,6 @@ long Shim::pass(Call call, const fs::path& name, const Real& real, const std::fu
 
 int Shim::open(int directory, const char* path, int flags, const Real& real) {
   const auto name = inside(directory, path);
-  if (name && refuses_direct(NoDirect::kAtOpen, -1, flags)) return -1;
   const bool creates = (flags & O_CREAT) != 0;
   long fd = -1;
   if (!name) {
@@ -197,15 +196,15 @@ int Shim::sync(int fd, const Real& real) {
   return -1;
 }
 
-int Shim::rename(const char* from, const char* to, const Real& real) {
-  const auto old_name = inside(AT_FDCWD, from), new_name = inside(AT_FDCWD, to);
+int Shim::rename(int from_directory, const char* from, int to_directory, const char* to, const Real& real) {
+  const auto old_name = inside(from_directory, from), new_name = inside(to_directory, to);
   if (!old_name || !new_name) return static_cast<int>(real());
   return static_cast<int>(
       pass(Call::kRename, *new_name, real, [&] { journal_.rename(*old_name, *new_name); }));
 }
 
-int Shim::make_directory(const char* path, const Real& real) {
-  const auto name = inside(AT_FDCWD, path);
+int Shim::make_directory(int directory, const char* path, const Real& real) {
+  const auto name = inside(directory, path);
   if (!name) return static_cast<int>(real());
   return static_cast<int>(pass(Call::kMakeDirectory, *name, real, [&] { journal_.create(*name, true); }));
 }

@@ -39,9 +39,9 @@ class Shim {
   Shim& operator=(const Shim&) = delete;
   static Shim* active();
 
-  // Storage that knows only the page cache, and says so where a file is opened, when O_DIRECT is turned on,
-  // or not before bytes are moved.
-  enum class NoDirect { kAtOpen, kAtSwitch, kAtTransfer };
+  // Storage that knows only the page cache, and says so when O_DIRECT is turned on, or not before bytes are
+  // moved.
+  enum class NoDirect { kAtSwitch, kAtTransfer };
   void refuse_direct(NoDirect where) { no_direct_ = where; }
   bool refused_direct() const { return refused_direct_; }
   // Whether a call on a file below the directory is refused for it; errno says why then.
@@ -62,8 +62,8 @@ class Shim {
   long transfer(Call call, int fd, std::uint64_t offset, void* bytes, std::size_t size,
                 const std::function<long(std::size_t size)>& real);
   int sync(int fd, const Real& real);
-  int rename(const char* from, const char* to, const Real& real);
-  int make_directory(const char* path, const Real& real);
+  int rename(int from_directory, const char* from, int to_directory, const char* to, const Real& real);
+  int make_directory(int directory, const char* path, const Real& real);
   int remove(int directory, const char* path, const Real& real);
   int look(int directory, const char* path, const Real& real);
   bool refuses_look(int fd);  // errno says why

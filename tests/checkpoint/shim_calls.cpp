@@ -104,13 +104,29 @@ int fdatasync(int fd) {
 int rename(const char* from, const char* to) noexcept {
   NEXT(rename);
   Shim* shim = Shim::active();
-  return shim == nullptr ? next(from, to) : shim->rename(from, to, [&] { return next(from, to); });
+  return shim == nullptr ? next(from, to)
+                         : shim->rename(AT_FDCWD, from, AT_FDCWD, to, [&] { return next(from, to); });
+}
+
+int renameat(int from_directory, const char* from, int to_directory, const char* to) noexcept {
+  NEXT(renameat);
+  const auto real = [&] { return next(from_directory, from, to_directory, to); };
+  Shim* shim = Shim::active();
+  return shim == nullptr ? real() : shim->rename(from_directory, from, to_directory, to, real);
 }
 
 int mkdir(const char* path, mode_t mode) noexcept {
   NEXT(mkdir);
   Shim* shim = Shim::active();
-  return shim == nullptr ? next(path, mode) : shim->make_directory(path, [&] { return next(path, mode); });
+  return shim == nullptr ? next(path, mode)
+                         : shim->make_directory(AT_FDCWD, path, [&] { return next(path, mode); });
+}
+
+int mkdirat(int directory, const char* path, mode_t mode) noexcept {
+  NEXT(mkdirat);
+  const auto real = [&] { return next(directory, path, mode); };
+  Shim* shim = Shim::active();
+  return shim == nullptr ? real() : shim->make_directory(directory, path, real);
 }
 
 int unlink(const char* path) noexcept {
@@ -148,6 +164,13 @@ int lstat(const char* path, struct stat* info) noexcept {
   NEXT(lstat);
   Shim* shim = Shim::active();
   return shim == nullptr ? next(path, info) : shim->look(AT_FDCWD, path, [&] { return next(path, info); });
+}
+
+int fstatat(int directory, const char* path, struct stat* info, int flags) noexcept {
+  NEXT(fstatat);
+  const auto real = [&] { return next(directory, path, info, flags); };
+  Shim* shim = Shim::active();
+  return shim == nullptr ? real() : shim->look(directory, path, real);
 }
 
 int fstat(int fd, struct stat* info) noexcept {

@@ -139,7 +139,7 @@ TEST_F(Audit, OfALearningRateThatChanged_EachStepWithItsOwn) {
 
 TEST_F(Audit, OfDamagedCheckpoints_ProvesNothing) {
   ASSERT_NO_FATAL_FAILURE(train());
-  const fs::path directory = checkpoint::directory_of(dir(), newest_of(20));
+  const fs::path directory = checkpoint::directory_of(dir(), newest_of(20)).path();
   const auto refused = [&](int from, int to) {
     const Outcome outcome = audit(from, to, 1);
     EXPECT_EQ(outcome.exit_code, 78) << outcome.out;
@@ -161,7 +161,7 @@ TEST_F(Audit, OfDamagedCheckpoints_ProvesNothing) {
 
 TEST_F(Audit, OfACheckpointThatCannotBeRead_SaysNothingOfTheBits) {
   ASSERT_NO_FATAL_FAILURE(train());
-  const fs::path manifest = checkpoint::directory_of(dir(), newest_of(20)) / "manifest.json";
+  const fs::path manifest = (checkpoint::directory_of(dir(), newest_of(20)) / "manifest.json").path();
   fs::remove(manifest);
   fs::create_symlink("manifest.json", manifest);
   const Outcome outcome = audit(20, 30, 1);

@@ -65,7 +65,7 @@ TEST(Checkpoints, OfAnotherFormatVersion_TheRunEndsWith78AndTheyKeepTheirNames) 
   const auto committed = checkpoint::list_committed(dir);
   ASSERT_EQ(committed.size(), 2U);
   for (const checkpoint::CheckpointId& id : committed) {
-    const fs::path manifest = checkpoint::directory_of(dir, id) / "manifest.json";
+    const fs::path manifest = (checkpoint::directory_of(dir, id) / "manifest.json").path();
     std::string text = *read_text(manifest);
     const auto place = text.find("\"version\": 2");
     ASSERT_NE(place, std::string::npos);

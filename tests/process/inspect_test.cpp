@@ -162,7 +162,7 @@ TEST_F(Inspect, CheckpointsThatAreDeletedMeanwhile_AreLeftOutAndNotCalledDamaged
   std::atomic<bool> done = false;
   std::thread sweeper([&] {
     for (; !done; ++manifest.id.generation) {
-      const fs::path old = checkpoint::directory_of(dir, manifest.id);
+      const fs::path old = checkpoint::directory_of(dir, manifest.id).path();
       fs::create_directory(old);
       for (const auto& shard : manifest.shards) fs::create_hard_link(newest / shard.file, old / shard.file);
       EXPECT_TRUE(checkpoint::commit(dir, manifest));

@@ -22,7 +22,7 @@ int LiveRun::times_logged(const std::string& words) const { return static_cast<i
 
 std::string LiveRun::trainer_logs() const {
   std::string all;
-  for (const auto& entry : fs::directory_iterator(run::Layout(dir()).logs())) {
+  for (const auto& entry : fs::directory_iterator(run::Layout(dir()).logs().path())) {
     if (!entry.path().filename().string().starts_with("trainer-")) continue;
     if (const auto text = read_text(entry.path())) all += *text;
   }

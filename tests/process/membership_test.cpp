@@ -266,20 +266,27 @@ TEST_F(Membership, FlippedBitInOneReplica_FoundRolledBackAndTheSameEnd) {
 
 TEST_F(Membership, KeyReadableByOthers_RefusedWithTheCommandThatMendsIt) {
   ASSERT_EQ(run(mnist_run(dir(), 1, 3)).exit_code, 0);
-  fs::permissions(dir() / "key/run.key", fs::perms::owner_read | fs::perms::group_read);
+  fs::permissions(dir() / "key/run.pem", fs::perms::owner_read | fs::perms::group_read);
   const Outcome outcome = run(mnist_run(dir(), 1, 6));
   EXPECT_EQ(outcome.exit_code, 78);
   EXPECT_NE(outcome.err.find("chmod"), std::string::npos) << outcome.err;
 }
 
-TEST_F(Membership, DirectoryOpenToOthers_RefusedWithTheCommandThatMendsIt) {
+TEST_F(Membership, DirectoryThatOthersMayChange_RefusedWithTheCommandThatMendsIt) {
   ASSERT_EQ(run(mnist_run(dir(), 1, 3)).exit_code, 0);
-  fs::permissions(dir(), fs::perms::others_read, fs::perm_options::add);
+  fs::permissions(dir(), fs::perms::group_write, fs::perm_options::add);
   for (const Arguments& command : {mnist_run(dir(), 1, 6), Arguments{"join", dir()}}) {
     const Outcome outcome = run(command);
     EXPECT_EQ(outcome.exit_code, 78);
-    EXPECT_NE(outcome.err.find("chmod o-rwx"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("chmod go-w"), std::string::npos) << outcome.err;
   }
+}
+
+TEST_F(Membership, DirectoryThatOthersMayRead_IsFine) {
+  fs::create_directories(dir());
+  fs::permissions(dir(), fs::perms(0755));
+  EXPECT_EQ(run(mnist_run(dir(), 1, 3)).exit_code, 0);
+  EXPECT_EQ(fs::status(dir() / "key").permissions(), fs::perms::owner_all);
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ TEST_F(PortStrangers, AtTheControlPort_GetNothingAndTheRunDoesNotNotice) {
   EXPECT_FALSE(let_in_with_tls(port, scratch_ / "other"));
   EXPECT_FALSE(let_in_with_tls(port, {}));
   // Also at a moment when the key pair cannot be read.
-  const fs::path keys = run::Layout(dir()).keys();
+  const fs::path keys = run::Layout(dir()).keys().path();
   fs::rename(keys, keys.string() + ".away");
   for (const std::string& words : rubbish()) {
     for (int i = 0; i < 10; ++i) call(port, words);  // and hangs up
@@ -91,6 +91,17 @@ TEST_F(PortStrangers, AtTheControlPort_GetNothingAndTheRunDoesNotNotice) {
   EXPECT_FALSE(logged("was lost")) << log();
   stop_and_compare();
   EXPECT_EQ(joiner.wait().exit_code, 0);
+}
+
+// A run directory that was handed over holds a key that its former owner knows.
+TEST_F(PortStrangers, WithTheKeyOfAnEarlierAttempt_GetNothing) {
+  ASSERT_EQ(run(mnist_run(dir(), 1, 1)).exit_code, 0);
+  fs::create_directories(scratch_ / "kept");
+  fs::copy(dir() / "key", scratch_ / "kept/key", fs::copy_options::recursive);
+  ASSERT_NO_FATAL_FAILURE(begin(1));
+  EXPECT_TRUE(let_in_with_tls(control_port(), dir()));
+  EXPECT_FALSE(let_in_with_tls(control_port(), scratch_ / "kept"));
+  stop_and_compare();
 }
 
 TEST_F(PortStrangers, AtTheDataPorts_GetNothingAndTheRunDoesNotNotice) {

@@ -29,28 +29,16 @@ class TornFiles : public ::testing::Test {
   const run::Layout layout_{scratch_ / "run"};
 };
 
-TEST_F(TornFiles, EmptyCertificateOrKey_IsMadeAgainAndTheRunGoesOn) {
-  int steps = 10;
-  for (const fs::path& file : {layout_.certificate(), layout_.private_key()}) {
-    fs::resize_file(file, 0);
-    const Outcome outcome = go_on_to(++steps);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
-  }
-}
-
-TEST_F(TornFiles, NoKeyIsLeft_OneLineAnd78) {
-  for (const fs::path& file : {layout_.certificate(), layout_.private_key(), layout_.keys() / "run.pem"})
-    fs::resize_file(file, 0);
+TEST_F(TornFiles, EmptyKeyPair_EachAttemptMakesANewOneAnyway) {
+  const std::string before = read_text(layout_.key_pair()).value();
+  fs::resize_file(layout_.key_pair().path(), 0);
   const Outcome outcome = go_on_to(11);
-  EXPECT_EQ(outcome.exit_code, 78) << outcome.out;
-  EXPECT_NE(outcome.err.find("run.pem is damaged: when no process of this run is left, remove"),
-            std::string::npos)
-      << outcome.err;
-  EXPECT_EQ(times_in(outcome.err, "\n"), 1U) << outcome.err;
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  EXPECT_NE(read_text(layout_.key_pair()).value(), before);
 }
 
 TEST_F(TornFiles, ShardThatIsALinkToItself_TriedAgainForHalfAMinuteThenTheCheckpointBeforeIsUsed) {
-  for (const auto& entry : fs::directory_iterator(layout_.checkpoints() / "step-0000000010.t1.g1")) {
+  for (const auto& entry : fs::directory_iterator((layout_.checkpoints() / "step-0000000010.t1.g1").path())) {
     if (entry.path().filename().string().starts_with("shard-")) link_to_itself(entry.path());
   }
   const Outcome outcome = go_on_to(11);
@@ -62,15 +50,15 @@ TEST_F(TornFiles, ShardThatIsALinkToItself_TriedAgainForHalfAMinuteThenTheCheckp
 
 TEST_F(TornFiles, MetricsCutInMidLine_MendedAndTheLostStepsAreNamed) {
   const std::string text = read_text(layout_.metrics()).value();
-  fs::resize_file(layout_.metrics(), text.find("\"step\":7"));
-  std::ofstream(layout_.attempts(), std::ios::app) << R"({"event":"begin","atte)";
+  fs::resize_file(layout_.metrics().path(), text.find("\"step\":7"));
+  std::ofstream(layout_.attempts().path(), std::ios::app) << R"({"event":"begin","atte)";
   const Outcome outcome = go_on_to(12);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(times_in(outcome.out, "warning: metrics.jsonl has no line for steps 7 to 10"), 1U) << outcome.out;
-  for (const fs::path& file : {layout_.metrics(), layout_.attempts()}) {
-    std::ifstream in(file);
+  for (const FilePath& file : {layout_.metrics(), layout_.attempts()}) {
+    std::ifstream in(file.path());
     for (std::string line; std::getline(in, line);)
-      EXPECT_TRUE(nlohmann::json::parse(line, nullptr, false).is_object()) << file << ": " << line;
+      EXPECT_TRUE(nlohmann::json::parse(line, nullptr, false).is_object()) << file.string() << ": " << line;
   }
   EXPECT_EQ(run::recorded(layout_).missing.text(), "steps 7 to 10");
 }

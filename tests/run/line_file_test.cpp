@@ -61,7 +61,7 @@ TEST_F(Lines, OneTornLineOrALongOne_IsMended) {
 
 TEST_F(Lines, AttemptsThatWereTorn_AreMended) {
   const Layout layout(path_);
-  std::ofstream(layout.attempts()) << "{\"event\":\"begin\",\"att";
+  std::ofstream(layout.attempts().path()) << "{\"event\":\"begin\",\"att";
   ASSERT_TRUE(record_attempt(layout, {{"event", "begin"}, {"attempt", 1}}));
   EXPECT_EQ(read_lines(layout.attempts()).size(), 1U);
 }
@@ -95,13 +95,13 @@ TEST_F(Lines, FullDisk_NoLineIsTornAndNoneIsLostOnceThereIsRoom) {
 
 TEST_F(Lines, RecordedSteps_TheMissingOnesAreKnown) {
   const Layout layout(path_);
-  std::ofstream(layout.metrics()) << R"({"loss":1,"step":2})"
-                                  << "\n"
-                                  << R"({"loss":1,"step":6})"
-                                  << "\n"
-                                  << R"({"loss":1,"step":4})"
-                                  << "\n"
-                                  << R"({"loss":1,"step":9,"x)";
+  std::ofstream(layout.metrics().path()) << R"({"loss":1,"step":2})"
+                                         << "\n"
+                                         << R"({"loss":1,"step":6})"
+                                         << "\n"
+                                         << R"({"loss":1,"step":4})"
+                                         << "\n"
+                                         << R"({"loss":1,"step":9,"x)";
   const Recorded all = recorded(layout);
   EXPECT_EQ(all.step, 6U);
   EXPECT_EQ(all.missing.text(), "steps 1, 3, 5");
@@ -109,7 +109,7 @@ TEST_F(Lines, RecordedSteps_TheMissingOnesAreKnown) {
 
 TEST_F(Lines, APipeInTheirPlace_IsNotWaitedFor) {
   const Layout layout(path_);
-  ASSERT_EQ(::mkfifo(layout.metrics().c_str(), 0600), 0);
+  ASSERT_EQ(::mkfifo(layout.metrics().string().c_str(), 0600), 0);
   EXPECT_EQ(recorded(layout).step, 0U);
   EXPECT_FALSE(best_evaluated(layout, {1}));
   EXPECT_FALSE(LineFile(layout.metrics()).append({{"step", 1}}));

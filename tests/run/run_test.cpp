@@ -23,8 +23,8 @@ class RunDirectory : public ::testing::Test {
   void write_term(std::uint64_t term, const std::string& host, const std::string& boot, std::int64_t pid,
                   const std::string& container = pid_namespace(),
                   const std::string& since = "2001-02-03T04:05:06Z") {
-    fs::create_directories(layout_.terms());
-    std::ofstream(layout_.terms() / str("000", term))
+    fs::create_directories(layout_.terms().path());
+    std::ofstream((layout_.terms() / str("000", term)).path())
         << nlohmann::json{{"host", host}, {"boot_id", boot},  {"pid_namespace", container},
                           {"pid", pid},   {"start_ticks", 1}, {"since", since}};
   }
@@ -61,7 +61,7 @@ TEST_F(RunDirectory, TermOfADeadSupervisor_SucceededOnceAndNotAfterAnother) {
   write_term(1, "elsewhere", "x", 1);
   ASSERT_TRUE(end_term(layout_, 1, TermEnd::kOrphaned) && !newest_term(layout_).value()->ended)
       << "it is not its own";
-  std::ofstream(layout_.terms() / "0001.ended") << "2031-02-03T04:05:06Z orphaned\n";
+  std::ofstream((layout_.terms() / "0001.ended").path()) << "2031-02-03T04:05:06Z orphaned\n";
   EXPECT_TRUE(newest_term(layout_).value()->orphaned);
   const auto succeed = [&] {
     return claim_term(
@@ -69,7 +69,7 @@ TEST_F(RunDirectory, TermOfADeadSupervisor_SucceededOnceAndNotAfterAnother) {
   };
   EXPECT_EQ(succeed().value_or(0), 2U);
   write_term(3, "elsewhere", "x", 1);  // another process has succeeded the one of this process
-  std::ofstream(layout_.terms() / "0003.ended") << "2031-02-03T04:05:06Z\n";
+  std::ofstream((layout_.terms() / "0003.ended").path()) << "2031-02-03T04:05:06Z\n";
   const auto late = succeed();
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().code, ExitCode::kConfig);
@@ -157,7 +157,7 @@ TEST_F(RunDirectory, MetricsOfLostStepsAreRewoundAndATornLineIsDropped) {
   MetricsFile metrics(layout_);
   ASSERT_TRUE(metrics.rewind(0));
   for (int step = 1; step <= 5; ++step) ASSERT_TRUE(metrics.append({{"step", step}}));
-  std::ofstream(layout_.metrics(), std::ios::app) << "{\"step\": 6, \"lo";
+  std::ofstream(layout_.metrics().path(), std::ios::app) << "{\"step\": 6, \"lo";
   MetricsFile again(layout_);
   ASSERT_TRUE(again.rewind(3));
   ASSERT_TRUE(again.append({{"step", 4}, {"test_loss", 1.0}}));
@@ -178,13 +178,13 @@ TEST_F(RunDirectory, DamagedLinesOfTheMetrics_CountForNothing) {
   MetricsFile metrics(layout_);
   ASSERT_TRUE(metrics.append({{"loss", 1.0}, {"step", 3}}));
   ASSERT_TRUE(metrics.append({{"step", 3}, {"test_accuracy", 0.5}, {"test_loss", nullptr}}));  // not finite
-  std::ofstream(layout_.metrics(), std::ios::app) << R"({"loss":1,"step":"7"})"
-                                                  << "\n"
-                                                  << R"({"step":9,"test_accuracy":"x","test_loss":1})"
-                                                  << "\n"
-                                                  << R"(["step":9])"
-                                                  << "\n"
-                                                  << R"({"step":8,"lo)";
+  std::ofstream(layout_.metrics().path(), std::ios::app) << R"({"loss":1,"step":"7"})"
+                                                         << "\n"
+                                                         << R"({"step":9,"test_accuracy":"x","test_loss":1})"
+                                                         << "\n"
+                                                         << R"(["step":9])"
+                                                         << "\n"
+                                                         << R"({"step":8,"lo)";
   EXPECT_EQ(recorded(layout_).step, 3U);
   EXPECT_EQ(recorded(layout_).evaluated, std::set<std::uint64_t>{3});
   EXPECT_EQ(best_evaluated(layout_, {3, 9}), 3U);

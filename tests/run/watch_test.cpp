@@ -18,12 +18,12 @@ using std::chrono::seconds;
 
 class WatchTest : public ::testing::Test {
  protected:
-  WatchTest() { fs::create_directories(layout_.terms()); }
-  ~WatchTest() override { fs::remove_all(layout_.root()); }
+  WatchTest() { fs::create_directories(layout_.terms().path()); }
+  ~WatchTest() override { fs::remove_all(layout_.root().path()); }
   // `pid` 0: a process that never was.
   void write_claim(const std::string& host, std::int64_t pid, std::int64_t supervisor_pid) {
     const auto ticks = [](std::int64_t of) { return of == 0 ? 1 : stat_field(of, 22); };
-    std::ofstream(layout_.terms() / "0001")
+    std::ofstream((layout_.terms() / "0001").path())
         << nlohmann::json{{"host", host},
                           {"boot_id", boot_id()},
                           {"pid_namespace", pid_namespace()},
@@ -34,9 +34,9 @@ class WatchTest : public ::testing::Test {
                           {"supervisor_start_ticks", ticks(supervisor_pid)}};
   }
   void write_status(int number) {
-    std::ofstream(layout_.status()) << std::string(static_cast<std::size_t>(number), 'x');
+    std::ofstream(layout_.status().path()) << std::string(static_cast<std::size_t>(number), 'x');
   }
-  void write_end(const std::string& text) { std::ofstream(layout_.terms() / "0001.ended") << text; }
+  void write_end(const std::string& text) { std::ofstream((layout_.terms() / "0001.ended").path()) << text; }
   // A look every second, from the last one on.
   Sign look_for(seconds how_long) {
     Sign sign = Sign::kAlive;

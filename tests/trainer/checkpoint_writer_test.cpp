@@ -160,7 +160,7 @@ TEST_F(CheckpointWriterTest, StateThatIsNotWhatWasHashed_IsSaidAndNotWritten) {
       const FromTrainer last = heard();
       ASSERT_TRUE(std::holds_alternative<protocol::ShardFailed>(last));
       EXPECT_TRUE(std::get<protocol::ShardFailed>(last).changed);
-      EXPECT_TRUE(fs::is_empty(checkpoint::directory_of(run_dir(), {7, 1, 2})));
+      EXPECT_TRUE(fs::is_empty(checkpoint::directory_of(run_dir(), {7, 1, 2}).path()));
     }
   }
 }

@@ -1,0 +1,55 @@
+#include "actors/key_pair.hpp"
+
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+
+#include <utility>
+
+namespace rekindle::actors {
+namespace {
+
+std::pair<Certificate, PrivateKey> read(std::string_view pem) {
+  const Bio bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  Certificate certificate(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
+  PrivateKey key(certificate ? PEM_read_bio_PrivateKey(bio.get(), nullptr, nullptr, nullptr) : nullptr);
+  const bool fits = key && X509_check_private_key(certificate.get(), key.get()) == 1;
+  ERR_clear_error();
+  if (!fits) return {};
+  return {std::move(certificate), std::move(key)};
+}
+
+}  // namespace
+
+KeyPair& KeyPair::current() {
+  static auto* const one = new KeyPair;  // never destroyed: CAF's threads may outlive main's statics
+  return *one;
+}
+
+bool KeyPair::is_pair(std::string_view pem) { return read(pem).second != nullptr; }
+
+bool KeyPair::take(std::string_view pem) {
+  auto [certificate, key] = read(pem);
+  if (!key) return false;
+  const std::scoped_lock lock(mutex_);
+  certificate_ = std::move(certificate);
+  key_ = std::move(key);
+  return true;
+}
+
+int KeyPair::use_certificate(SSL_CTX* context) {
+  const std::scoped_lock lock(mutex_);
+  return certificate_ ? SSL_CTX_use_certificate(context, certificate_.get()) : 0;
+}
+
+int KeyPair::use_private_key(SSL_CTX* context) {
+  const std::scoped_lock lock(mutex_);
+  return key_ ? SSL_CTX_use_PrivateKey(context, key_.get()) : 0;
+}
+
+int KeyPair::trust_certificate(SSL_CTX* context) {
+  const std::scoped_lock lock(mutex_);
+  return certificate_ ? X509_STORE_add_cert(SSL_CTX_get_cert_store(context), certificate_.get()) : 0;
+}
+
+}  // namespace rekindle::actors

@@ -1,0 +1,45 @@
+// The key pair that this process's connections use. OpenSSL's functions have no other place to keep it
+// (openssl_calls.cpp).
+#pragma once
+
+#include <openssl/evp.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+
+#include <memory>
+#include <mutex>
+#include <string_view>
+
+namespace rekindle::actors {
+
+template <auto Free>
+struct OpenSslDeleter {
+  template <class T>
+  void operator()(T* pointer) const {
+    Free(pointer);
+  }
+};
+using PrivateKey = std::unique_ptr<EVP_PKEY, OpenSslDeleter<EVP_PKEY_free>>;
+using Certificate = std::unique_ptr<X509, OpenSslDeleter<X509_free>>;
+using Bio = std::unique_ptr<BIO, OpenSslDeleter<BIO_free_all>>;
+
+class KeyPair {
+ public:
+  // The one of this process; from any thread.
+  static KeyPair& current();
+  // Whether a text is a certificate, and behind it the private key that belongs to it. Such a pair is used
+  // from now on; what is connected already stays so.
+  bool take(std::string_view pem);
+  static bool is_pair(std::string_view pem);
+  // As OpenSSL's functions of like names: 1, or 0 if there is no pair.
+  int use_certificate(SSL_CTX* context);
+  int use_private_key(SSL_CTX* context);
+  int trust_certificate(SSL_CTX* context);
+
+ private:
+  std::mutex mutex_;
+  Certificate certificate_;
+  PrivateKey key_;
+};
+
+}  // namespace rekindle::actors

@@ -1,0 +1,45 @@
+#include "base/trust.hpp"
+
+#include <pwd.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "base/text.hpp"
+
+namespace rekindle {
+namespace {
+
+std::string user_name(uid_t user) {
+  std::array<char, 4096> memory{};
+  passwd entry{};
+  passwd* found = nullptr;
+  const bool known =
+      ::getpwuid_r(user, &entry, memory.data(), memory.size(), &found) == 0 && found != nullptr;
+  return known ? std::string(entry.pw_name) : str("number ", user);
+}
+
+bool has_access_list(int fd) { return fd >= 0 && ::fgetxattr(fd, "system.posix_acl_access", nullptr, 0) > 0; }
+
+}  // namespace
+
+Status check_owner(int fd, const struct stat& info, const FilePath& path) {
+  if (info.st_uid != 0 && info.st_uid != ::geteuid()) {
+    return fail(
+        ExitCode::kConfig,
+        str(path.string(), " belongs to user ", user_name(info.st_uid), ", who may change it at any moment"),
+        str("use a directory of your own, or copy this one (cp -r) and look at the copy with rekindle "
+            "inspect "
+            "--untrusted"));
+  }
+  if (S_ISLNK(info.st_mode) || (info.st_mode & (S_IWGRP | S_IWOTH)) == 0) return {};
+  const bool others = (info.st_mode & S_IWOTH) != 0;
+  const char* who = others ? "every user" : "other users (its group, or an access control list)";
+  const char* list = has_access_list(fd) ? "setfacl -b " : nullptr;
+  const std::string mend = str("chmod go-w ", path.string());
+  return fail(ExitCode::kConfig, str(path.string(), " can be changed by ", who),
+              list != nullptr ? str(list, path.string(), " && ", mend) : mend);
+}
+
+}  // namespace rekindle

@@ -1,0 +1,222 @@
+// What another user may have done to a run directory: links, owners, modes, access lists, pipes, second
+// names.
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <stdexcept>
+
+#include "base/files.hpp"
+#include "base/log.hpp"
+#include "base/printable.hpp"
+#include "base/text.hpp"
+
+namespace rekindle {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uid_t kSomebodyElse = 12345;
+
+class TrustTest : public ::testing::Test {
+ protected:
+  TrustTest() {
+    fs::create_directories(path_ / "own" / "folder");
+    for (const fs::path& directory : {path_, path_ / "own", path_ / "own/folder"})
+      ::chmod(directory.c_str(), 0700);
+    write("own/folder/file", "ours");
+    write("victim", "precious");
+  }
+  ~TrustTest() override { fs::remove_all(path_); }
+
+  void write(const std::string& name, const std::string& text, mode_t mode = 0600) const {
+    std::ofstream(path_ / name) << text;
+    ::chmod((path_ / name).c_str(), mode);
+  }
+  std::string text_of(const std::string& name) const { return read_text(path_ / name).value_or("(none)"); }
+  FilePath at(const fs::path& name, Trust trust = Trust::kOwn) const {
+    return FilePath::below(path_ / "own", trust, name);
+  }
+  // The error of each way to use a file that is to be refused.
+  void expect_refused(const FilePath& file, const std::string& words) const {
+    const auto read = read_text(file);
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.error().code, ExitCode::kConfig) << read.error().line();
+    EXPECT_NE(read.error().line().find(words), std::string::npos) << read.error().line();
+    EXPECT_FALSE(open_file(file, O_WRONLY | O_CREAT | O_TRUNC));
+    EXPECT_FALSE(open_file(file, O_RDWR | O_CREAT | O_APPEND));
+  }
+
+  fs::path path_ = fs::temp_directory_path() / str("rekindle-trust-", ::getpid());
+};
+
+TEST_F(TrustTest, OwnFiles_ReadWrittenReplacedAndPrivate) {
+  EXPECT_EQ(read_text(at("folder/file")).value(), "ours");
+  ASSERT_TRUE(replace_file(at("folder/new"), "text"));
+  EXPECT_EQ(text_of("own/folder/new"), "text");
+  ASSERT_TRUE(make_directories(at("a/b")));
+  ASSERT_TRUE(create_exclusively(at("a/b/c"), "1").value());
+  EXPECT_FALSE(create_exclusively(at("a/b/c"), "2").value());
+  for (const char* name : {"own/folder/new", "own/a/b/c"})
+    EXPECT_EQ(look_at(path_ / name).value()->st_mode & 0777, 0600U) << name;
+  for (const char* name : {"own/a", "own/a/b"})
+    EXPECT_EQ(look_at(path_ / name).value()->st_mode & 0777, 0700U);
+  EXPECT_EQ(names_in(at("a/b")).value(), std::vector<std::string>{"c"});
+  ASSERT_TRUE(remove_tree(at("a")));
+  EXPECT_FALSE(exists(at("a")));
+}
+
+TEST_F(TrustTest, ReadableByOthers_IsFine) {
+  ::chmod((path_ / "own").c_str(), 0755);
+  ::chmod((path_ / "own/folder/file").c_str(), 0644);
+  EXPECT_EQ(read_text(at("folder/file")).value(), "ours");
+}
+
+TEST_F(TrustTest, LinkInPlaceOfAFile_NeitherReadNorWrittenNorShortened) {
+  fs::create_symlink(path_ / "victim", path_ / "own/link");
+  expect_refused(at("link"), "is a symbolic link");
+  EXPECT_EQ(text_of("victim"), "precious");
+  ASSERT_TRUE(replace_file(at("link"), "new"));  // the link is what goes
+  EXPECT_EQ(text_of("victim"), "precious");
+  EXPECT_FALSE(fs::is_symlink(path_ / "own/link"));
+}
+
+TEST_F(TrustTest, LinkInPlaceOfAFolder_IsNotEntered) {
+  fs::create_directory(path_ / "elsewhere");
+  write("elsewhere/file", "theirs");
+  fs::create_directory_symlink(path_ / "elsewhere", path_ / "own/linked");
+  expect_refused(at("linked/file"), "is a symbolic link");
+  EXPECT_FALSE(names_in(at("linked")));
+  EXPECT_FALSE(make_directories(at("linked/deeper")));
+  EXPECT_FALSE(exists(at("linked/file")));
+  ASSERT_TRUE(remove_tree(at("linked")));
+  EXPECT_EQ(text_of("elsewhere/file"), "theirs");
+}
+
+TEST_F(TrustTest, LinkToTheRootItself_IsWhatAPersonNamed) {
+  fs::create_directory_symlink(path_ / "own", path_ / "name");
+  EXPECT_EQ(read_text(FilePath::below(path_ / "name", Trust::kOwn, "folder/file")).value(), "ours");
+}
+
+TEST_F(TrustTest, RemovedTree_LinksInItAreNotFollowed) {
+  fs::create_symlink(path_ / "victim", path_ / "own/folder/link");
+  fs::create_directory_symlink(path_, path_ / "own/folder/up");
+  ASSERT_TRUE(remove_tree(at("folder")));
+  EXPECT_EQ(text_of("victim"), "precious");
+}
+
+TEST_F(TrustTest, WritableByOthers_RefusedWithTheCommandThatMendsIt) {
+  for (const mode_t mode : {0770, 0702, 0720}) {
+    for (const char* name : {"own", "own/folder", "own/folder/file"}) {
+      const mode_t before = look_at(path_ / name).value()->st_mode & 0777;
+      ::chmod((path_ / name).c_str(), mode);
+      expect_refused(at("folder/file"), str("chmod go-w ", (path_ / name).string()));
+      EXPECT_FALSE(replace_file(at("folder/file"), "x") && name != std::string("own/folder/file"));
+      ::chmod((path_ / name).c_str(), before);
+    }
+  }
+}
+
+// An access control list as the kernel keeps it: owner rwx, one named user rwx, group and others nothing.
+// Source: acl(5) and linux/posix_acl_xattr.h.
+bool let_write(const fs::path& path, uid_t user) {
+  struct Entry {
+    std::uint16_t tag, permissions;
+    std::uint32_t id;
+  };
+  struct {
+    std::uint32_t version = 2;
+    std::array<Entry, 5> entries;
+  } list;
+  constexpr std::uint32_t kNobody = 0xFFFFFFFF;
+  list.entries = {
+      {{0x01, 7, kNobody}, {0x02, 7, user}, {0x04, 0, kNobody}, {0x10, 7, kNobody}, {0x20, 0, kNobody}}};
+  return ::setxattr(path.c_str(), "system.posix_acl_access", &list, sizeof list, 0) == 0;
+}
+
+TEST_F(TrustTest, AccessListThatLetsSomebodyWrite_RefusedWithSetfacl) {
+  if (!let_write(path_ / "own", kSomebodyElse)) GTEST_SKIP() << "the file system of /tmp has no access lists";
+  expect_refused(at("folder/file"), str("setfacl -b ", (path_ / "own").string()));
+}
+
+TEST_F(TrustTest, FileOrFolderOfAnotherUser_Refused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  for (const char* name : {"own", "own/folder", "own/folder/file"}) {
+    ASSERT_EQ(::chown((path_ / name).c_str(), kSomebodyElse, kSomebodyElse), 0);
+    expect_refused(at("folder/file"), str((path_ / name).string(), " belongs to user "));
+    EXPECT_EQ(read_text(at("folder/file", Trust::kForeign)).value(), "ours") << "to look at it is fine";
+    ASSERT_EQ(::chown((path_ / name).c_str(), 0, 0), 0);
+  }
+}
+
+TEST_F(TrustTest, FileWithASecondName_IsReadAndNotWritten) {
+  fs::create_hard_link(path_ / "victim", path_ / "own/log");
+  EXPECT_EQ(read_text(at("log")).value(), "precious");
+  for (const int flags : {O_WRONLY | O_TRUNC, O_RDWR | O_APPEND | O_CREAT})
+    EXPECT_FALSE(open_file(at("log"), flags));
+  EXPECT_EQ(text_of("victim"), "precious");
+}
+
+TEST_F(TrustTest, PipeInPlaceOfAFile_RefusedAtOnce) {
+  ASSERT_EQ(::mkfifo((path_ / "own/pipe").c_str(), 0600), 0);
+  for (const Trust trust : {Trust::kOwn, Trust::kForeign}) {
+    const auto read = read_text(at("pipe", trust));
+    ASSERT_FALSE(read);
+    EXPECT_NE(read.error().line().find("is not a file"), std::string::npos) << read.error().line();
+  }
+  EXPECT_FALSE(open_file(at("pipe"), O_RDWR | O_APPEND | O_CREAT));
+}
+
+TEST_F(TrustTest, ForeignDirectories_AreForReading) {
+  EXPECT_THROW(std::ignore = replace_file(at("new", Trust::kForeign), "x"), std::logic_error);
+  fs::create_symlink(path_ / "victim", path_ / "own/link");
+  EXPECT_FALSE(read_text(at("link", Trust::kForeign)));
+}
+
+TEST_F(TrustTest, NamesThatLeadOutOfTheRoot_AreAProgramsFault) {
+  EXPECT_THROW(std::ignore = at("folder") / "../../victim", std::logic_error);
+  EXPECT_THROW(std::ignore = at("folder") / "/etc/passwd", std::logic_error);
+}
+
+TEST_F(TrustTest, TemporaryNames_NoneTwice) {
+  std::set<std::string> names;
+  for (int i = 0; i < 100; ++i) names.insert(temporary_beside(at("file")).string());
+  EXPECT_EQ(names.size(), 100U);
+}
+
+TEST_F(TrustTest, LogThatIsALink_IsNotWrittenTo) {
+  fs::create_symlink(path_ / "victim", path_ / "own/run.log");
+  start_logging("test", at("run.log"), LogLevel::kNone);
+  log_info("a line for the victim");
+  start_logging("test", at("folder/run.log"), LogLevel::kNone);
+  log_info("one line\nssh-rsa AAAA\x1b[32m whole\x1b[0m");
+  start_logging("test", FilePath(), LogLevel::kInfo);
+  EXPECT_EQ(text_of("victim"), "precious");
+  const std::string log = text_of("own/folder/run.log");
+  EXPECT_NE(log.find("one line\\nssh-rsa AAAA\\x1b[32m whole\\x1b[0m\n"), std::string::npos) << log;
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
+}
+
+TEST(Printable, WhatATerminalTakesForMoreThanText_IsEscaped) {
+  EXPECT_EQ(printable("plain text, \\ and ü €"), "plain text, \\ and ü €");
+  EXPECT_EQ(printable("a\nb\rc\td"), "a\\nb\\rc\\td");
+  EXPECT_EQ(printable(std::string("\0\x1b\x7f", 3)), "\\x00\\x1b\\x7f");
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "31m"),
+            "\\u{009b}31m");  // a control sequence in one character
+  EXPECT_EQ(printable("\xe2\x80\xae"
+                      "evil"),
+            "\\u{202e}evil");                                                          // right to left
+  EXPECT_EQ(printable("\xff\xc0\x80\xed\xa0\x80"), "\\xff\\xc0\\x80\\xed\\xa0\\x80");  // no UTF-8
+  EXPECT_EQ(printable("\xe2\x82"), "\\xe2\\x82");                                      // cut off
+}
+
+}  // namespace
+}  // namespace rekindle
