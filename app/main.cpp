@@ -261,7 +261,7 @@ int main(int argc, char** argv) {
   if (submit_command->parsed()) return submit(submit_job_options, submit_options);
   if (slurm_command->parsed()) return slurm(slurm_job_options, slurm_options, as_given);
   if (join_command->parsed()) {
-    const auto patience = parse_duration(wait);
+    const auto patience = parse_duration("--wait", wait);
     if (!patience) return app::report(patience.error());
     join.run_dir = std::filesystem::absolute(run_dir).lexically_normal();
     join.wait = *patience;

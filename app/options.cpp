@@ -183,10 +183,8 @@ Status one_of(const char* option, const std::string& value, const std::vector<st
 }
 
 Status set_duration(std::uint64_t& milliseconds, const char* option, const std::string& text) {
-  const auto duration = parse_duration(text);
-  if (!duration)
-    return fail(ExitCode::kUsage, str(option, " ", duration.error().what), duration.error().hint);
-  milliseconds = static_cast<std::uint64_t>(duration->count());
+  REKINDLE_TRY(const auto duration, parse_duration(option, text));
+  milliseconds = static_cast<std::uint64_t>(duration.count());
   return {};
 }
 

@@ -90,7 +90,7 @@ void add_slurm_options(CLI::App& command, SlurmOptions& options) {
 }
 
 Result<OnLimit> check_slurm_options(const SlurmOptions& how) {
-  REKINDLE_CHECK(parse_duration(how.requeue_within));
+  REKINDLE_CHECK(parse_duration("--requeue-within", how.requeue_within));
   return how.on_limit == "exit"       ? OnLimit::kExit
          : how.on_limit == "resubmit" ? OnLimit::kResubmit
                                       : OnLimit::kRequeue;
@@ -98,11 +98,11 @@ Result<OnLimit> check_slurm_options(const SlurmOptions& how) {
 
 Result<SlurmJob> this_job(const SlurmOptions& how) {
   SlurmJob job;
-  REKINDLE_TRY(job.environment, slurm::read_environment());
-  REKINDLE_TRY(job.requeue_within, parse_duration(how.requeue_within));
   REKINDLE_TRY(job.on_limit, check_slurm_options(how));
   // Asking again for --requeue-within would not bring them.
   REKINDLE_CHECK(slurm::check_programs(slurm::programs_of_a_job(job.on_limit == OnLimit::kResubmit)));
+  REKINDLE_TRY(job.requeue_within, parse_duration("--requeue-within", how.requeue_within));
+  REKINDLE_TRY(job.environment, slurm::read_environment());
   return job;
 }
 

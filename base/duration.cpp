@@ -62,6 +62,12 @@ Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(sum));
 }
 
+Result<std::chrono::milliseconds> parse_duration(std::string_view option, std::string_view text) {
+  auto duration = parse_duration(text);
+  if (!duration) duration.error().what = str(option, " ", duration.error().what);
+  return duration;
+}
+
 std::string format_duration(std::chrono::milliseconds duration) {
   const auto seconds = (duration.count() + 500) / 1000;
   if (seconds < 60) return str(seconds, "s");

@@ -40,6 +40,9 @@ TEST(Duration, NeedsAUnit) {
   EXPECT_EQ(parse_duration("10 min")->count(), 600000);
   EXPECT_EQ(parse_duration("0s")->count(), 0);
   EXPECT_EQ(parse_duration("10").error().line(), "'10' has no unit: write 10s, 10min or 10h");
+  EXPECT_EQ(parse_duration("--wait", "2s")->count(), 2000);
+  EXPECT_EQ(parse_duration("--wait", "10").error().line(),
+            "--wait '10' has no unit: write 10s, 10min or 10h");
   for (const char* wrong : {"10", "", "min", "-3s", "nan", "1e300d", "1h30", "30m1h", "1m2m", "1e3s", "1h-5m",
                             "inf s", "99999999999999h"}) {
     auto parsed = parse_duration(wrong);

@@ -61,6 +61,11 @@ TEST_F(BadRun, WrongCommandLine_64) {
   refused({"local", "--run-dir", dir(), "--data", mnist_data(), "--model", "mnist-cnn"}, 64, "no length");
   refused({"local", "--data", mnist_data(), "--steps", "1"}, 64, "no run directory: add --run-dir DIR");
   refused({"lokal"}, 64, "");
+  refused({"join", dir(), "--wait", "10"}, 64, "--wait '10' has no unit: write 10s, 10min or 10h");
+  for (const char* command : {"slurm", "submit"})
+    refused(Arguments{command, "--run-dir", dir(), "--data", mnist_data(), "--model", "mnist-cnn", "--steps",
+                      "1", "--requeue-within", "10"},
+            64, "--requeue-within '10' has no unit");
   refused({"make-data", "cifra10", dir()}, 64, "cifar10");
   refused({"make-data", "cifar10", dir(), "--samples", "0"}, 64, "--samples");
 }
