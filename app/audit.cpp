@@ -191,6 +191,7 @@ class Audit {
   Audit& operator=(const Audit&) = delete;
 
   Result<int> run() {
+    REKINDLE_CHECK(must_be_run(run_));
     REKINDLE_TRY(const Manifest expected, verified_manifest(run_, options_.to));
     REKINDLE_TRY(const LocalOptions local, prepare_run(expected));
     AuditSite site(local, start_);

@@ -123,8 +123,12 @@ TEST_F(BadRun, BadData_78) {
 TEST_F(BadRun, FileAsRunDirectory_78) {
   std::ofstream(scratch_ / "file") << "x";
   refused(mnist_run(scratch_ / "file", 1, 2), 78, "file is a file, not a directory: ");
-  for (const char* command : {"status", "inspect", "digest", "stop"})
+  for (const char* command : {"status", "inspect", "digest", "stop", "join"})
     refused({command, scratch_ / "file"}, 78, "file is a file, not a run directory");
+  refused({"export", scratch_ / "file", scratch_ / "out.pt"}, 78, "file is a file, not a run directory");
+  refused({"audit", scratch_ / "file", "--from", "0", "--to", "1"}, 78,
+          "file is a file, not a run directory");
+  EXPECT_FALSE(fs::exists(scratch_ / "out.pt"));
   EXPECT_EQ(*read_text(scratch_ / "file"), "x");
 }
 
