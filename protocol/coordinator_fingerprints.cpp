@@ -28,9 +28,9 @@ Finish Coordinator::unlike(const TrainerReady& ready) const {
     return {78, str(named(ready), " computes other bits than the others (", machine_, ")"), kOneKind};
   }
   return {78,
-          str("trainer ", ready.trainer, " on ", ready.host, " is not like the others: ", ready.fingerprint,
-              ", they have ", fingerprint_),
-          "the same build, threads and kind of CPU are needed everywhere"};
+          str("trainer ", ready.trainer, " on ", ready.host, " does not match the other trainers: it has ",
+              differences(ready.fingerprint, fingerprint_)),
+          "all trainers of a run need the same build, number of threads and kind of CPU"};
 }
 
 // Refuses all others. The whole worker goes, for its trainers are on one machine.
@@ -46,7 +46,7 @@ void Coordinator::take_fingerprint(const TrainerReady& ready, bool bits) {
   for (const auto& [name, trainer] : trainers_) {
     if (refused.contains(trainer.worker)) others.push_back(name);
   }
-  lose(others, "it is not like the others");
+  lose(others, "it does not match the other trainers");
 }
 
 // The first generation has the bits that most of the run's own trainers compute; if only helpers are there,
@@ -81,9 +81,9 @@ bool Coordinator::other_fingerprint(const Restorable& restorable) const {
 void Coordinator::warn_of_other_fingerprint(const Restorable& restorable) {
   if (!other_fingerprint(restorable) || std::exchange(warned_of_other_, true)) return;
   const bool other_bits = other_first_gradient(restorable.fingerprint, fingerprint_);
-  emit(Warn{str("the checkpoint was written by another build or machine; from here on the bits ",
-                other_bits ? "differ" : "may differ", ": ", restorable.fingerprint, " then, ", fingerprint_,
-                " now")});
+  emit(Warn{str("the checkpoint was written by another build or machine: the trainers have ",
+                differences(fingerprint_, restorable.fingerprint), "; from here on the bits ",
+                other_bits ? "differ" : "may differ")});
 }
 
 }  // namespace rekindle::protocol

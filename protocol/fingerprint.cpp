@@ -1,6 +1,10 @@
 #include "protocol/fingerprint.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/text.hpp"
 
 namespace rekindle::protocol {
 namespace {
@@ -8,6 +12,19 @@ namespace {
 using nlohmann::json;
 
 json parsed(const std::string& fingerprint) { return json::parse(fingerprint, nullptr, false); }
+
+// What a person calls a key.
+std::string name_of(std::string key) {
+  if (key == kFirstGradient) return "result of the first micro-batch";
+  std::replace(key.begin(), key.end(), '_', ' ');
+  return key;
+}
+
+std::string value_of(const json& fingerprint, const std::string& key) {
+  if (!fingerprint.contains(key)) return "none";
+  const json& value = fingerprint.at(key);
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
 
 }  // namespace
 
@@ -24,6 +41,20 @@ bool other_first_gradient(const std::string& a, const std::string& b) {
   const json one = parsed(a), other = parsed(b);
   return one.is_object() && other.is_object() && one.contains(kFirstGradient) &&
          other.contains(kFirstGradient) && one.at(kFirstGradient) != other.at(kFirstGradient);
+}
+
+std::string differences(const std::string& one, const std::string& other) {
+  const json a = parsed(one), b = parsed(other);
+  if (!a.is_object() || !b.is_object()) return str("fingerprint ", one, " (not ", other, ")");
+  std::set<std::string> keys;
+  for (const json* of : {&a, &b})
+    for (const auto& [key, value] : of->items()) keys.insert(key);
+  std::string all;
+  for (const std::string& key : keys) {
+    const std::string here = value_of(a, key), there = value_of(b, key);
+    if (here != there) all += str(all.empty() ? "" : ", ", name_of(key), " ", here, " (not ", there, ")");
+  }
+  return all;
 }
 
 }  // namespace rekindle::protocol

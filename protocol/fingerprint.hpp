@@ -16,4 +16,7 @@ bool same_but_first_gradient(const std::string& a, const std::string& b);
 // Whether both have that hash, and it differs.
 bool other_first_gradient(const std::string& a, const std::string& b);
 
+// What of `one` differs from `other`, in words: "build 2 (not 1), threads 8 (not 4)".
+std::string differences(const std::string& one, const std::string& other);
+
 }  // namespace rekindle::protocol

@@ -21,6 +21,14 @@ TEST(Fingerprint, HashOfTheFirstGradientIsToldFromTheReasons) {
   EXPECT_FALSE(other_first_gradient("not JSON", kOurs));
 }
 
+TEST(Fingerprint, DifferencesAreNamedInWords) {
+  EXPECT_EQ(differences(kOurs, kOurs), "");
+  EXPECT_EQ(differences(kOtherBuild, kOurs), "build 2 (not 1)");
+  EXPECT_EQ(differences(R"({"build":"1","cpu_capability":"AVX2","first_gradient":"bb"})", kOurs),
+            "cpu capability AVX2 (not none), result of the first micro-batch bb (not aa)");
+  EXPECT_EQ(differences("not JSON", kOurs), str("fingerprint not JSON (not ", kOurs, ")"));
+}
+
 class Fingerprints : public CoordinatorTest {
  protected:
   // A trainer with a worker and a host of its own.
@@ -56,6 +64,17 @@ TEST_F(Fingerprints, JoinerWithOtherBits_RefusedWithOneLineThatNamesBothMachines
   EXPECT_EQ(dismissed(), std::vector<std::string>{"w-x"});
   EXPECT_FALSE(machine_->trainers().contains("x"));
   EXPECT_EQ(machine_->phase(), Phase::kRunning);
+}
+
+TEST_F(Fingerprints, JoinerOfAnotherBuild_TheLineNamesWhatDiffersAndHasNoJson) {
+  config_.expected_trainers = 1;
+  begin();
+  come("a", kOurs);
+  const std::string line = line_with(come("x", kOtherBuild), "does not match the other trainers");
+  EXPECT_NE(line.find("trainer x on h-x does not match the other trainers: it has build 2 (not 1)"),
+            std::string::npos)
+      << line;
+  EXPECT_EQ(line.find('{'), std::string::npos) << line;
 }
 
 TEST_F(Fingerprints, FirstGenerationHasTheBitsOfTheMajority_WhoeverCameFirst) {
@@ -175,7 +194,8 @@ TEST_F(Fingerprints, ResumeWithTheSameBitsAndAnotherBuild_TheyMayDiffer) {
   config_.expected_trainers = 1;
   config_.restorable = {{"step-8", 8, kOtherBuild}};
   begin();
-  EXPECT_NE(line_with(come("a", kOurs), "from here on the bits may differ"), "");
+  const std::string line = line_with(come("a", kOurs), "from here on the bits may differ");
+  EXPECT_NE(line.find("the trainers have build 1 (not 2)"), std::string::npos) << line;
 }
 
 TEST_F(Fingerprints, StartTableHasTheTimeOfTheCheck) {
