@@ -373,7 +373,7 @@ void Coordinator::show_members(const Origin& from) {
   emit(Tell{str("generation ", to_text(generation_), " ", what)});
   if (from.restore != nullptr) warn_of_other_fingerprint(*from.restore);
   const std::uint64_t parts = config_.job.micro_batches;
-  emit(Tell{"  rank  host             device  pid      check    micro-batches"});
+  emit(Tell{"  rank  host             device  pid      self-check  micro-batches"});
   const std::size_t shown = std::min(ranks, kShownMembers);
   for (std::size_t r = 0; r < shown; ++r) {
     const TrainerReady& ready = trainers_.at(members_[r]).ready;
@@ -383,7 +383,7 @@ void Coordinator::show_members(const Origin& from) {
                                                  {ready.host, 17},
                                                  {ready.device, 8},
                                                  {str(ready.pid), 9},
-                                                 {str(std::lround(ready.check_ms), " ms"), 9}};
+                                                 {str(std::lround(ready.check_ms), " ms"), 12}};
     for (const auto& [text, width] : cells) {
       row.width(width);
       row << text;

@@ -203,7 +203,7 @@ TEST_F(Fingerprints, StartTableHasTheTimeOfTheCheck) {
   begin();
   std::string table;
   for (const Tell& tell : of<Tell>(come("a", kOurs))) table += tell.line + "\n";
-  EXPECT_NE(table.find("  check "), std::string::npos) << table;
+  EXPECT_NE(table.find("  self-check  "), std::string::npos) << table;
   EXPECT_NE(table.find(" 12 ms "), std::string::npos) << table;
 }
 
