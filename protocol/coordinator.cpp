@@ -34,6 +34,8 @@ Coordinator::Coordinator(CoordinatorConfig config, Time now)
       gather_until_(now + config_.gather_time) {
   wait_until_ = config_.restarted ? now + config_.adopt_time : gather_until_;
   if (!config_.restorable.empty()) step_ = config_.restorable.front().step;
+  const auto expected = static_cast<std::size_t>(std::max(config_.expected_trainers, 0));
+  spares_reported_ = expected - std::min<std::size_t>(expected, config_.job.micro_batches);
   checkpoint_began_ = config_.restarted ? now - config_.unsaved : now;
 }
 

@@ -386,6 +386,9 @@ class Coordinator {
   GenerationId doubted_;          // whose states those were
   // No later step of doubted_, or of a generation before it, is ever committed.
   std::uint64_t last_good_ = std::numeric_limits<std::uint64_t>::max();
+  // The largest number of spare trainers that the person knows of: the start of the run (app/banner.hpp)
+  // names those among its own trainers.
+  std::size_t spares_reported_ = 0;
   int restore_tries_ = 0, read_tries_ = 0;
   GenerationId restore_judged_;  // whose failure to restore has been dealt with
   std::string restored_;         // the checkpoint that generation_ began with, if any

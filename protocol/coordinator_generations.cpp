@@ -392,8 +392,9 @@ void Coordinator::show_members(const Origin& from) {
     emit(Tell{row.str()});
   }
   if (shown < ranks) emit(Tell{str("  and ", ranks - shown, " more: rekindle status shows them")});
-  if (trainers_.size() > ranks) {
-    const std::size_t spares = trainers_.size() - ranks;
+  const std::size_t spares = trainers_.size() - ranks;
+  if (spares > spares_reported_) {
+    spares_reported_ = spares;
     emit(Warn{str(spares, spares == 1 ? " trainer waits as a spare" : " trainers wait as spares",
                   ": the batch has ", parts,
                   " micro-batches (--micro-batches), and a trainer computes at least one")});

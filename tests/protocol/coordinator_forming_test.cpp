@@ -1,4 +1,5 @@
 // Who is let into a generation, and when it begins.
+#include <algorithm>
 #include <csignal>
 
 #include "coordinator_fixture.hpp"
@@ -126,7 +127,30 @@ TEST_F(CoordinatorTest, MoreTrainersThanMicroBatches_TheRestAreSpares) {
   std::vector<Effect> last;
   for (const char* name : {"a", "b", "c", "d", "e", "f"}) last = ready(name);
   EXPECT_EQ(sent<Start>(last).size(), 4U);
-  EXPECT_EQ(of<Warn>(last).size(), 1U);
+  EXPECT_EQ(of<Warn>(last).size(), 0U) << "the start of the run says it";
+}
+
+// The start of the run knows nothing of helpers.
+TEST_F(CoordinatorTest, HelpersBeyondTheMicroBatches_AreReportedOnce) {
+  config_.expected_trainers = 6;
+  begin();
+  for (const char* name : {"a", "b", "c", "d", "e", "f"}) ready(name);
+  for (const char* name : {"x", "y", "z"}) help(name, "{}");
+  const auto lines = [this] {
+    std::vector<std::string> found;
+    for (const Warn& warn : of<Warn>(all_))
+      if (warn.line.find("as spares") != std::string::npos) found.push_back(warn.line);
+    return found;
+  };
+  for (std::uint64_t generation = 1; generation <= 2; ++generation) {
+    EXPECT_EQ(lines().size(), generation - 1);
+    const std::vector<std::string> members = machine_->members();
+    say(TrainerExited{members[0], true, 9}, machine_->trainers().at(members[0]).worker);
+    for (std::size_t rank = 1; rank < members.size(); ++rank) park(members[rank], 0, ParkReason::kAborted);
+    EXPECT_EQ(machine_->generation().number, generation + 1);
+  }
+  ASSERT_EQ(lines().size(), 1U);
+  EXPECT_NE(lines()[0].find("4 trainers wait as spares"), std::string::npos) << lines()[0];
 }
 
 TEST_F(CoordinatorTest, StopWhileForming_EndsIt) {
