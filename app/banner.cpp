@@ -13,10 +13,6 @@ using protocol::Job;
 
 namespace {
 
-std::string counted(std::uint64_t count, const std::string& noun) {
-  return str(count, " ", noun, count == 1 ? "" : "s");
-}
-
 std::string millions(std::uint64_t count) {
   const double value = static_cast<double>(count) / 1e6;
   std::ostringstream text;

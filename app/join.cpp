@@ -102,7 +102,7 @@ class Helper {
 
   Result<int> help() {
     if (saved_step(layout_) >= job_.steps && newest_ended(layout_) > 0) {
-      say(str("the run is complete (", job_.steps, " steps): there is nothing to help with"));
+      say(str("the run is complete (", counted(job_.steps, "step"), "): there is nothing to help with"));
       return 0;
     }
     for (;;) {

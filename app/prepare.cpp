@@ -292,7 +292,7 @@ std::string completed_line(const LocalOptions& options) {
       !checkpoint::verify(checkpoint::directory_of(layout.root(), committed.front()), *manifest)) {
     return "";  // damaged: the run sets it aside and computes it again
   }
-  return str("the run is complete: ", step, " steps, digest ", manifest->digest);
+  return str("the run is complete: ", counted(step, "step"), ", digest ", manifest->digest);
 }
 
 }  // namespace rekindle::app

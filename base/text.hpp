@@ -2,6 +2,7 @@
 // spdlog bring two different fmt libraries, so neither may show in a header.)
 #pragma once
 
+#include <cstdint>
 #include <sstream>
 #include <string>
 
@@ -12,6 +13,11 @@ std::string str(const Parts&... parts) {
   std::ostringstream out;
   (out << ... << parts);
   return out.str();
+}
+
+// "1 step", "2 steps"
+inline std::string counted(std::uint64_t count, const std::string& noun) {
+  return str(count, " ", noun, count == 1 ? "" : "s");
 }
 
 }  // namespace rekindle

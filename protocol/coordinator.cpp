@@ -187,7 +187,7 @@ void Coordinator::check_deadlines() {
   if (phase_ == Phase::kGathering) {
     // An older coordinator of this attempt died over its last words.
     if (config_.restarted && !any_formed_ && run_is_complete())
-      return end({0, str("finished: ", config_.job.steps, " steps"), ""});
+      return end({0, str("finished: ", counted(config_.job.steps, "step")), ""});
     return now_ >= gather_until_ ? gather_time_is_over() : form_if_possible();
   }
   if (now_ < wait_until_) return;

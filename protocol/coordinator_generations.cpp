@@ -433,7 +433,7 @@ bool Coordinator::try_end() {
   if (!held || (!finished && !stop_)) return false;
   step_ = *held;
   if (committed_step() == *held) {
-    end(finished ? Finish{0, str("finished: ", *held, " steps"), ""} : saved_finish(*held));
+    end(finished ? Finish{0, str("finished: ", counted(*held, "step")), ""} : saved_finish(*held));
     return true;
   }
   if (checkpoints_.contains({*held, generation_})) return true;

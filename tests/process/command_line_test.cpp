@@ -41,6 +41,20 @@ TEST_F(CommandLine, StartShowsWhatWillBeDone) {
 }
 
 TEST_F(CommandLine, SlowFirstStep_IsSaidToBeUnderWay) {
+TEST_F(CommandLine, TrainersThatShareProcessors_AreWarnedOf) {
+  const std::string processors = str(std::thread::hardware_concurrency());
+  const std::string text = said(mnist_run(dir(), 2, 1) + Arguments{"--threads", processors});
+  EXPECT_THAT(text, ContainsRegex(str("warning: 2 trainers of ", processors, " threads? share ", processors,
+                                      " processors?: more than 1 at once will not be faster")));
+  EXPECT_THAT(said(mnist_run(scratch_ / "alone", 1, 1)), Not(HasSubstr("share")));
+}
+
+TEST_F(CommandLine, OneStep_IsNotCalledSteps) {
+  EXPECT_THAT(said(mnist_run(dir(), 1, 1)), HasSubstr("finished: 1 step\n"));
+  EXPECT_THAT(said(mnist_run(dir(), 1, 1)), HasSubstr("the run is complete: 1 step,"));
+  EXPECT_THAT(said({"join", dir()}), HasSubstr("the run is complete (1 step)"));
+}
+
   const Outcome outcome = run(vgg_run(dir(), 1, 1) + Arguments{"--image-size", "224"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(times_in(outcome.err, "first step under way"), 1U) << outcome.err;
