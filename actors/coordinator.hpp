@@ -19,13 +19,11 @@ struct CoordinatorOptions {
   std::uint64_t attempt = 0;  // 0: a new one; otherwise a coordinator of that attempt has died before
   std::string old_stop;       // the text of a stop.json that is none of this attempt's business
   std::string build;          // workers of another build are refused
-  std::uint64_t lost_term =
-      0;  // whose supervisor has died: no other is succeeded; 0: whichever is the newest
+  // The term whose coordinator and supervisor have died: this coordinator takes over from that term only.
+  // 0: from the newest term, whichever that is.
+  std::uint64_t lost_term = 0;
   std::chrono::milliseconds patience{30000};  // with a silent holder of the run on another host
 };
-
-// What a coordinator that was started in place of another exits with if it cannot listen.
-inline constexpr int kCannotListen = 4;
 
 // Claims a term, serves until the run (or this attempt) ends, and tells the supervisor how. Returns the exit
 // code.

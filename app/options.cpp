@@ -280,11 +280,6 @@ Result<LocalOptions> JobOptions::resolve_values() {
   job.precision = r.precision;
   if (r.device == "gpu") r.device = "cuda";
   REKINDLE_CHECK(one_of("--device", r.device, {"auto", "cpu", "cuda"}));
-#ifdef REKINDLE_CUDA
-  constexpr bool kCudaBuild = true;
-#else
-  constexpr bool kCudaBuild = false;
-#endif
   job.device = r.device != "auto" ? r.device : kCudaBuild && has_gpu() ? "cuda" : "cpu";
   if (job.device == "cuda" && !kCudaBuild) {
     return fail(ExitCode::kConfig, "this build has no CUDA", "use --device cpu, or build the preset 'cuda'");

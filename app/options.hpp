@@ -14,6 +14,12 @@ class App;
 
 namespace rekindle::app {
 
+#ifdef REKINDLE_CUDA
+inline constexpr bool kCudaBuild = true;
+#else
+inline constexpr bool kCudaBuild = false;
+#endif
+
 struct LocalOptions {
   std::filesystem::path run_dir;
   std::uint64_t workers = 1;

@@ -20,12 +20,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-#ifdef REKINDLE_CUDA
-constexpr bool kCudaBuild = true;
-#else
-constexpr bool kCudaBuild = false;
-#endif
-
 std::string user_name() {
   const passwd* entry = ::getpwuid(::getuid());
   return entry != nullptr ? entry->pw_name : str(::getuid());

@@ -36,7 +36,6 @@ constexpr auto kClaim = std::chrono::minutes(10);    // until the first has: it 
 constexpr auto kHeldUp = std::chrono::seconds(3);    // a turn that took longer: this process was suspended
 constexpr int kCoordinatorCrashes = 8;               // in a row
 constexpr int kTriesToListen = 3;                    // where other machines reach the coordinator
-constexpr int kCannotListen = 4;                     // of coordinators: actors/coordinator.hpp
 
 bool good_end(int exit_code) { return exit_code == 0 || exit_code == 75 || exit_code == 130; }
 

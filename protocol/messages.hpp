@@ -277,6 +277,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Dismiss, exit_code, why)
 
 // ---- coordinator and supervisor ----
 
+// The exit code of a coordinator that was started in place of another one and cannot listen.
+inline constexpr int kCannotListen = 4;
+
 struct CoordinatorUp {
   std::uint64_t term = 0, attempt = 0;
 };
