@@ -19,7 +19,7 @@
 #include "base/text.hpp"
 #include "run/place.hpp"
 #include "run/watch.hpp"
-#include "slurm/commands.hpp"
+#include "slurm/batch_host.hpp"
 #include "slurm/deadline.hpp"
 
 namespace rekindle::app {
@@ -79,12 +79,11 @@ struct BatchHostWatch::Parts {
   }
 
   void ask_slurm() {
-    const auto facts = slurm::show_job(job.environment.id());
-    if (!facts) return log_warning(facts.error().line());
-    const auto nodes = slurm::expand_nodes(facts->node_list);
-    if (facts->restarts > job.environment.restarts) return;  // somebody has requeued the job
-    if (nodes && slurm::has_lost_batch_host(*facts, {nodes->begin(), nodes->end()})) return succeed();
-    if (left && slurm::is_over(*facts)) tell_to_leave("the job is over");
+    const auto answer = slurm::ask_for_batch_host(job.environment.id(), job.environment.restarts);
+    if (!answer) return log_warning(answer.error().line());
+    if (answer->lost) return succeed();
+    if (answer->facts.restarts > job.environment.restarts) return;  // somebody has requeued the job
+    if (left && slurm::is_over(answer->facts)) tell_to_leave("the job is over");
   }
 
   void succeed() {

@@ -1,7 +1,6 @@
 #include "app/slurm_successor.hpp"
 
 #include <algorithm>
-#include <set>
 
 #include "app/report.hpp"
 #include "app/run_config.hpp"
@@ -9,19 +8,16 @@
 #include "base/log.hpp"
 #include "run/layout.hpp"
 #include "run/terms.hpp"
-#include "slurm/commands.hpp"
-#include "slurm/deadline.hpp"
+#include "slurm/batch_host.hpp"
 
 namespace rekindle::app {
 namespace {
 
 Result<int> succeed(const std::filesystem::path& run_dir, const std::string& text) {
   REKINDLE_TRY(const SlurmJob job, parse_successor_text(text));
-  REKINDLE_TRY(const slurm::JobFacts facts, slurm::show_job(job.environment.id()));
-  REKINDLE_TRY(const auto nodes, slurm::expand_nodes(facts.node_list));
-  if (facts.restarts > job.environment.restarts ||
-      !slurm::has_lost_batch_host(facts, {nodes.begin(), nodes.end()}))
-    return kNotNeeded;
+  REKINDLE_TRY(const slurm::BatchHostAnswer answer,
+               slurm::ask_for_batch_host(job.environment.id(), job.environment.restarts));
+  if (!answer.lost) return kNotNeeded;
   const run::Layout layout(run_dir);
   REKINDLE_TRY(const auto lost, run::newest_term(layout));
   if (!lost || (lost->ended && !lost->orphaned)) return kNotNeeded;  // another node's process was faster
@@ -33,7 +29,7 @@ Result<int> succeed(const std::filesystem::path& run_dir, const std::string& tex
   if (index < job.addresses.size()) options.job.interface = job.addresses[index];
   start_logging("rekindle", layout.log("supervisor-" + job.environment.node), LogLevel::kNone);
   log_warning("the job has lost its batch host " + job.batch_host + ": this node saves the state");
-  REKINDLE_TRY(const TakenOver taken, succeed_slurm(job, options, facts, *lost));
+  REKINDLE_TRY(const TakenOver taken, succeed_slurm(job, options, answer.facts, *lost));
   return taken.exit_code.value_or(kNotNeeded);
 }
 
