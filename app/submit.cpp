@@ -26,8 +26,8 @@ namespace {
 
 // Where sbatch writes the job's output: without that folder the job fails, and nobody is told.
 Status make_output_folders(const std::vector<std::string>& sbatch_arguments) {
-  for (const char* name : {"--output", "--error", "-o", "-e"}) {
-    const fs::path file = slurm::option_value(sbatch_arguments, name).value_or("");
+  for (const auto& [name, letter] : {std::pair("--output", 'o'), std::pair("--error", 'e')}) {
+    const fs::path file = slurm::option_value(sbatch_arguments, name, letter).value_or("");
     const fs::path folder = slurm::without_patterns(file.parent_path());
     if (!folder.empty()) REKINDLE_CHECK(make_directories(folder));
   }

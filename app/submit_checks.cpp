@@ -25,18 +25,6 @@ std::string user_name() {
   return entry != nullptr ? entry->pw_name : str(::getuid());
 }
 
-// The value of an option by any of its names; of several the last one counts.
-std::string last_value(const std::vector<std::string>& options, const std::string& name, char letter) {
-  for (std::size_t i = options.size(); i-- > 0;) {
-    const std::string& word = options[i];
-    const std::string letter_word{'-', letter};
-    if (word.starts_with(name + "=")) return word.substr(name.size() + 1);
-    if (word.starts_with(letter_word) && word.size() > 2) return word.substr(2);
-    if ((word == name || word == letter_word) && i + 1 < options.size()) return options[i + 1];
-  }
-  return "";
-}
-
 // Who has this run: a job of this user that is not over, by the run's records or by its script; or a run
 // outside of Slurm. "" if nobody does.
 Result<std::string> who_has(const fs::path& run_dir, std::string& id) {
@@ -61,7 +49,8 @@ Status check_holder(const fs::path& run_dir, const std::vector<std::string>& sba
   std::string id;
   REKINDLE_TRY(const std::string who, who_has(run_dir, id));
   const bool waits =
-      !id.empty() && last_value(sbatch_options, "--dependency", 'd').find(id) != std::string::npos;
+      !id.empty() &&
+      slurm::option_value(sbatch_options, "--dependency", 'd').value_or("").find(id) != std::string::npos;
   if (who.empty() || waits) return {};
   const std::string instead =
       id.empty() ? "" : str(", or let this job wait for it with -- --dependency=afterany:", id);
@@ -121,9 +110,9 @@ std::string output_of(const std::string& id, const slurm::JobScript& script,
   // Slurm knows of SBATCH_OUTPUT and the like; but of an array it names a task that there is not.
   if (facts && !facts->output.empty() && !array)
     return slurm::expand_output(facts->output, {id, script.name, user_name(), false});
-  const std::string own = last_value(script.options, "--output", 'o');
-  const std::string directory = last_value(script.options, "--chdir", 'D');
-  const std::string name = last_value(script.options, "--job-name", 'J');
+  const std::string own = slurm::option_value(script.options, "--output", 'o').value_or("");
+  const std::string directory = slurm::option_value(script.options, "--chdir", 'D').value_or("");
+  const std::string name = slurm::option_value(script.options, "--job-name", 'J').value_or("");
   const fs::path output = own.empty() ? script.output : fs::current_path() / directory / own;
   return slurm::expand_output(output.lexically_normal(),
                               {id, name.empty() ? script.name : name, user_name(), array});

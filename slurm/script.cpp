@@ -51,10 +51,14 @@ std::filesystem::path without_patterns(const std::filesystem::path& path) {
   return plain;
 }
 
-std::optional<std::string> option_value(const std::vector<std::string>& words, const std::string& name) {
+std::optional<std::string> option_value(const std::vector<std::string>& words, const std::string& name,
+                                        char letter) {
+  const std::string short_name = letter == '\0' ? name : std::string{'-', letter};
   for (std::size_t i = words.size(); i-- > 0;) {
-    if (words[i].starts_with(name + "=")) return words[i].substr(name.size() + 1);
-    if (words[i] == name && i + 1 < words.size()) return words[i + 1];
+    const std::string& word = words[i];
+    if (word.starts_with(name + "=")) return word.substr(name.size() + 1);
+    if (letter != '\0' && word.starts_with(short_name) && word.size() > 2) return word.substr(2);
+    if ((word == name || word == short_name) && i + 1 < words.size()) return words[i + 1];
   }
   return std::nullopt;
 }

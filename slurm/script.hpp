@@ -25,7 +25,9 @@ std::string quoted(const std::string& word);
 // What is before the first name with one of sbatch's patterns in it.
 std::filesystem::path without_patterns(const std::filesystem::path& path);
 
-// What `--name=VALUE` or `--name VALUE` gives among `words`; of several the last one counts.
-std::optional<std::string> option_value(const std::vector<std::string>& words, const std::string& name);
+// What `--name=VALUE` or `--name VALUE` gives among `words`, and with a letter also `-lVALUE` and `-l VALUE`.
+// If there are several, the last one counts.
+std::optional<std::string> option_value(const std::vector<std::string>& words, const std::string& name,
+                                        char letter = '\0');
 
 }  // namespace rekindle::slurm

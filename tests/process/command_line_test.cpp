@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <thread>
 
 #include "base/files.hpp"
 #include "base/text.hpp"
@@ -40,7 +41,6 @@ TEST_F(CommandLine, StartShowsWhatWillBeDone) {
   EXPECT_LT(text.find("model "), text.find("generation t1.g1"));
 }
 
-TEST_F(CommandLine, SlowFirstStep_IsSaidToBeUnderWay) {
 TEST_F(CommandLine, TrainersThatShareProcessors_AreWarnedOf) {
   const std::string processors = str(std::thread::hardware_concurrency());
   const std::string text = said(mnist_run(dir(), 2, 1) + Arguments{"--threads", processors});
@@ -55,6 +55,7 @@ TEST_F(CommandLine, OneStep_IsNotCalledSteps) {
   EXPECT_THAT(said({"join", dir()}), HasSubstr("the run is complete (1 step)"));
 }
 
+TEST_F(CommandLine, SlowFirstStep_IsSaidToBeUnderWay) {
   const Outcome outcome = run(vgg_run(dir(), 1, 1) + Arguments{"--image-size", "224"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(times_in(outcome.err, "first step under way"), 1U) << outcome.err;

@@ -5,6 +5,7 @@
 #include "slurm/commands.hpp"
 #include "slurm/output.hpp"
 #include "slurm/sbatch_options.hpp"
+#include "slurm/script.hpp"
 
 namespace rekindle::slurm {
 namespace {
@@ -43,6 +44,18 @@ TEST(SbatchOptions, GpusAreSeenHoweverTheyAreAskedFor) {
                                                   {"--tres-per-task=gres/gpu:1"}})
     EXPECT_TRUE(asks_for_gpus(options)) << options[0];
   EXPECT_FALSE(asks_for_gpus({"--gres=nvme:1", "--partition=gpu", "--nodes=2"}));
+}
+
+TEST(SbatchOptions, ValueHoweverItIsWritten_TheLastOneCounts) {
+  for (const std::vector<std::string>& options : {std::vector<std::string>{"--output=b"},
+                                                  {"--output", "b"},
+                                                  {"-ob"},
+                                                  {"-o", "b"},
+                                                  {"-oa", "--output=b"},
+                                                  {"--output", "a", "-ob"}})
+    EXPECT_EQ(option_value(options, "--output", 'o'), "b") << options[0];
+  EXPECT_EQ(option_value({"--open-mode=append", "-e", "x", "-o"}, "--output", 'o'), std::nullopt);
+  EXPECT_EQ(option_value({"-ob"}, "--output"), std::nullopt);
 }
 
 // ---- where the output is ----

@@ -130,6 +130,34 @@ TEST_F(SlurmSubmit, RunThatAJobHas_IsTold) {
 }
 
 TEST_F(SlurmSubmit, OptionsThatDoNotFit_AreTold) {
+TEST_F(SlurmSubmit, RunThatLivesOutsideOfSlurm_IsTold) {
+  Program local(Arguments{rekindle()} + mnist_run(scratch_ / "local", 1, 1000000));
+  ASSERT_TRUE(eventually([&] { return reached_step(scratch_ / "local") >= 3; }));
+  const Arguments as_it_is{"--steps", "1000000"};
+  const Outcome held = submit("local", {"--hold"}, as_it_is);
+  EXPECT_EQ(held.exit_code, 0) << held.err;
+  EXPECT_TRUE(has(held.out, "warning: a live run on host ")) << held.out;
+  EXPECT_TRUE(has(held.out, "has this run already")) << held.out;
+  local.signal(SIGUSR1);
+  EXPECT_EQ(local.wait().exit_code, 75);
+  EXPECT_FALSE(has(submit("local", {"--hold"}, as_it_is).out, "a live run on host "));
+  cluster_->command({"scancel", "--me"});
+}
+
+// A letter and its value in one word, too.
+TEST_F(SlurmSubmit, FolderOfTheOutput_IsMadeHoweverTheOptionIsWritten) {
+  for (const std::string name : {"a", "b", "c"}) {
+    const fs::path file = scratch_ / name / "out";
+    const Arguments options = name == "a"   ? Arguments{"-o" + file.string()}
+                              : name == "b" ? Arguments{"-o", file}
+                                            : Arguments{"-e" + file.string()};
+    const Outcome submitted = submit("folders", options + Arguments{"--hold"});
+    EXPECT_EQ(submitted.exit_code, 0) << submitted.err;
+    EXPECT_TRUE(fs::is_directory(scratch_ / name)) << options[0];
+  }
+  cluster_->command({"scancel", "--me"});
+}
+
   if (!has(run(mnist_run(scratch_ / "cuda", 1, 1) + Arguments{"--device", "cuda"}).err, "has no CUDA"))
     GTEST_SKIP() << "a build with CUDA";
   EXPECT_TRUE(
