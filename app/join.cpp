@@ -159,7 +159,7 @@ class Helper {
     if (sign != sign_) sign_since_ = now;
     sign_ = sign;
     const auto& holder = watch_.holder();
-    const bool slurm = job_.launched_by == "slurm";
+    const bool slurm = protocol::launched_by_slurm(job_);
     if (sign == run::Sign::kAlive) {
       say_when_joined();
     } else if (sign == run::Sign::kEnded) {

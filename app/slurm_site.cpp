@@ -184,6 +184,8 @@ class SlurmSite : public Site {
       say("this job was cancelled: it is not requeued; submit it again to go on");
     if (cause == slurm::Cause::kTimeLimit && step == step_at_start_)
       say("warning: nothing new was saved in this attempt: is there time for a step before the signal?");
+    if (cause == slurm::Cause::kStopped || (cause == slurm::Cause::kOperator && !wanted))
+      say("submit the job again to go on");
     if (wanted && job_.on_limit == OnLimit::kExit)
       say("not requeued (--on-limit exit): submit it again to go on");
     requeued_ = cause == slurm::Cause::kRequeued;

@@ -300,9 +300,16 @@ class Supervisor {
     const bool well = !status.by_signal || (status.code == SIGKILL && !std::exchange(hung_, false));
     const auto pause = (well ? start_backoff_ : backoff_).next(coordinator_started_);
     if (refused || backoff_.crashes() > kCoordinatorCrashes)
-      return on_end({70, str(how, ": run the same command again: it goes on from the last checkpoint")});
+      return on_end({70, str(how, ": ", how_to_start_again(), " from the last checkpoint")});
     view_.say(str("warning: ", how, ": it is started again, training goes on"));
     coordinator_restart_at_ = Clock::now() + pause;
+  }
+
+  std::string how_to_start_again() const {
+    if (launched_by_slurm(options_.job)) return "the next attempt goes on";
+    // The command of a helper trains nothing by itself.
+    return taking_over_ ? "start the run again with its own command: it goes on"
+                        : "run the same command again: it goes on";
   }
 
   // It sends a word a second. One that was silent for long hangs, unless this process was itself held up.

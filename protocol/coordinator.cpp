@@ -289,9 +289,11 @@ void Coordinator::finish_if_quiet() {
 }
 
 std::string Coordinator::resume_hint() const {
-  if (const auto step = committed_step())
-    return str("run the same command again: it goes on from step ", *step);
-  return "run the same command again: it starts from the beginning, nothing was saved yet";
+  // The output of a Slurm job says whether Slurm starts the next attempt.
+  const std::string again =
+      launched_by_slurm(config_.job) ? "the next attempt " : "run the same command again: it ";
+  if (const auto step = committed_step()) return str(again, "goes on from step ", *step);
+  return str(again, "starts from the beginning, nothing was saved yet");
 }
 
 bool Coordinator::is_member(const std::string& trainer) const {

@@ -138,8 +138,10 @@ void Coordinator::restore_unreadable(const std::string& why) {
   }
   read_tries_ = 0;
   if (config_.restorable.size() == 1)
-    return give_up({70, str("checkpoint ", bad.checkpoint, " cannot be restored: ", why),
-                    "mend that, then run the same command again: no checkpoint was touched"});
+    return give_up(
+        {70, str("checkpoint ", bad.checkpoint, " cannot be restored: ", why),
+         str("mend that, then ", launched_by_slurm(config_.job) ? "submit the job" : "run the same command",
+             " again: no checkpoint was touched")});
   emit(Warn{str("checkpoint ", bad.checkpoint, " cannot be restored (", why,
                 "); it stays where it is, and the one before is used")});
   config_.restorable.erase(found);
@@ -411,8 +413,8 @@ Finish Coordinator::saved_finish(std::uint64_t step) const {
   const int exit_code = stop_ ? stop_->exit_code : 75;
   if (!committed_step()) return {exit_code, str("stopped before anything was saved; ", resume_hint()), ""};
   return {exit_code,
-          str("stopped at step ", step, " of ", config_.job.steps,
-              ", the state is saved: run the same command again to go on"),
+          str("stopped at step ", step, " of ", config_.job.steps, ", the state is saved",
+              launched_by_slurm(config_.job) ? "" : ": run the same command again to go on"),
           ""};
 }
 

@@ -76,6 +76,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, model, dataset, data, batch_size, micro_
                                    interface, port_range, train_samples, test_samples, data_hash, init,
                                    init_source, rates_since, earlier_rates, cpu_capability, environment)
 
+inline bool launched_by_slurm(const Job& job) { return job.launched_by == "slurm"; }
+
 // What makes the run this run: a resume with another identity is refused.
 nlohmann::json identity_of(const Job& job);
 

@@ -66,7 +66,7 @@ TEST_F(SlurmEnds, OfFirstAttempts_ExitCodeStateAndLine) {
 }
 
 TEST_F(SlurmEnds, ByPeople_ExitCodeStateAndLine) {
-  const Arguments names{"term", "int", "stop", "cancel"};
+  Arguments names{"term", "int", "stop", "cancel"};
   std::map<std::string, std::string> jobs;
   for (const std::string& name : names) jobs[name] = submit(name);
   for (const std::string& name : names) {
@@ -76,16 +76,23 @@ TEST_F(SlurmEnds, ByPeople_ExitCodeStateAndLine) {
   cluster_->command({"scancel", "--signal=INT", "--batch", jobs["int"]});
   EXPECT_EQ(run({"stop", scratch_ / "stop"}).exit_code, 0);
   cluster_->command({"scancel", jobs["cancel"]});
-  expect_end("term", jobs["term"], "FAILED", 75, "run the same command again to go on");
-  expect_end("int", jobs["int"], "FAILED", 130, "run the same command again to go on");
-  expect_end("stop", jobs["stop"], "FAILED", 75, "run the same command again to go on");
+  expect_end("term", jobs["term"], "FAILED", 75, "submit the job again to go on");
+  expect_end("int", jobs["int"], "FAILED", 130, "submit the job again to go on");
+  expect_end("stop", jobs["stop"], "FAILED", 75, "submit the job again to go on");
   expect_end("cancel", jobs["cancel"], "CANCELLED", 75, "was cancelled: it is not requeued");
   for (const std::string& name : names) {
     EXPECT_EQ(cluster_->restarts(jobs[name]), 0U) << name;
     EXPECT_FALSE(attempts("slurm-end", scratch_ / name).back().value("requeued", false)) << name;
+  jobs["hup"] = submit("hup");  // There are four nodes.
+  names.push_back("hup");
+  ASSERT_TRUE(eventually([&] { return reached_step(scratch_ / "hup") >= 3; })) << said("hup");
+  cluster_->command({"scancel", "--signal=HUP", "--batch", jobs["hup"]});
+  expect_end("hup", jobs["hup"], "FAILED", 75, "submit the job again to go on");
   }
 }
 
+    EXPECT_NE(said(name).find("the state is saved\n"), std::string::npos) << said(name);
+    EXPECT_EQ(said(name).find("run the same command"), std::string::npos) << said(name);
 TEST_F(SlurmEnds, WithoutARequeue_ExitCodeStateAndLine) {
   const std::string leaves = submit("exit", {"--on-limit", "exit"});
   const std::string follows = submit("resubmit", {"--on-limit", "resubmit"});

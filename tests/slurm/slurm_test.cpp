@@ -37,6 +37,7 @@ TEST_F(Slurm, ThreeTimeLimits_OneRequeueEachAndSameBits) {
   wait_for_restart(3);
   stop_and_compare();
   EXPECT_TRUE(printed("requeued (time limit): the next attempt goes on from step "));
+  EXPECT_FALSE(printed("run the same command again")) << "Slurm does that: " << output();
   const auto begins = attempts("slurm-begin"), ends = attempts("slurm-end");
   ASSERT_EQ(begins.size(), ends.size());
   ASSERT_GE(ends.size(), 4U);
