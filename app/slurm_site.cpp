@@ -357,7 +357,7 @@ class SlurmSite : public Site {
   // Whether this attempt did what the next one would only do again: it ended by itself, or had all its time
   // and saved nothing. What others did to it does not count.
   bool is_futile(slurm::Cause cause, std::uint64_t step) const {
-    return cause == slurm::Cause::kOwnFault ||
+    return cause == slurm::Cause::kFailed ||
            (cause != slurm::Cause::kPreemption && cause != slurm::Cause::kNodeLeaves &&
             cause != slurm::Cause::kBatchHostLost && step == step_at_start_);
   }

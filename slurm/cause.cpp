@@ -37,8 +37,8 @@ std::string to_text(Cause cause) {
       return "the batch host was lost";
     case Cause::kOperator:
       return "asked to stop";
-    case Cause::kOwnFault:
-      return "own fault";
+    case Cause::kFailed:
+      return "the attempt failed";
     case Cause::kGaveUp:
       return "gave up";
     case Cause::kUnknown:
@@ -55,8 +55,7 @@ Cause judge(const Seen& seen) {
   if (seen.signal == 0) {
     // What keeps an attempt from beginning (no trainer came up, no term could be claimed) may be over soon.
     const bool may_pass = seen.exit_code == static_cast<int>(ExitCode::kGaveUp) && seen.never_trained;
-    return may_pass || seen.exit_code == static_cast<int>(ExitCode::kSaved) ? Cause::kOwnFault
-                                                                            : Cause::kGaveUp;
+    return may_pass || seen.exit_code == static_cast<int>(ExitCode::kSaved) ? Cause::kFailed : Cause::kGaveUp;
   }
   if (seen.preempting) return Cause::kPreemption;
   if (seen.facts && seen.facts->restarts > seen.restarts) return Cause::kRequeued;
@@ -78,7 +77,7 @@ bool wants_requeue(Cause cause, int signal) {
     case Cause::kNodeLeaves:
     case Cause::kShellKilled:
     case Cause::kBatchHostLost:
-    case Cause::kOwnFault:
+    case Cause::kFailed:
       return true;
     case Cause::kOperator:
     case Cause::kUnknown:

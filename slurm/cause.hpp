@@ -19,7 +19,7 @@ enum class Cause {
   kShellKilled,    // SIGUSR1 ended the batch script's shell, which did not exec rekindle
   kBatchHostLost,  // the job goes on, or ends, without the node of its batch script
   kOperator,       // a signal by hand
-  kOwnFault,       // nobody asked: too few trainers, no coordinator
+  kFailed,         // the attempt ended by itself: too few trainers, no coordinator, data that are away
   kGaveUp,         // nothing that running again would mend
   kUnknown,        // signalled, and Slurm does not say why
 };

@@ -59,9 +59,10 @@ void check_exit_codes(const Preflight& known, std::vector<std::string>& lines) {
 // Source: bash(1), SIGNALS; tried: bash that waits for a program in the foreground dies of SIGUSR1.
 void check_parent(const Preflight& known, std::vector<std::string>& lines) {
   if (known.parent.empty()) return;
-  lines.push_back(str("the batch script did not exec rekindle: Slurm signals the process ", known.parent,
-                      ", and a shell dies of SIGUSR1, which ends the job before it is saved; write \"exec "
-                      "rekindle slurm ...\", and \"> >(tee FILE)\" instead of \"| tee FILE\""));
+  lines.push_back(
+      str("the batch script did not exec rekindle. Slurm sends SIGUSR1 to the process ", known.parent,
+          ". A shell dies of SIGUSR1, and the job ends before its state is saved. Write \"exec rekindle "
+          "slurm ...\"; instead of \"| tee FILE\" write \"> >(tee FILE)\""));
 }
 
 void check_script(const Preflight& known, std::vector<std::string>& lines) {
@@ -72,10 +73,9 @@ void check_script(const Preflight& known, std::vector<std::string>& lines) {
   if (!known.has_time_limit) return;
   if (!options.signal) {
     lines.push_back(
-        str("the batch script has no --signal: without it the run hears of its time limit when it is over, "
-            "and has KillWait to save; add "
-            "#SBATCH --signal=B:USR1@",
-            known.lead_seconds, " (or ignore this if sbatch had it on its command line)"));
+        str("the batch script has no --signal. Without --signal, Slurm tells the run of the time limit only "
+            "when the time is over, and the run has KillWait to save its state. Add #SBATCH --signal=B:USR1@",
+            known.lead_seconds, " (ignore this if --signal was on sbatch's command line)"));
     return;
   }
   const SignalLead lead = parse_signal(*options.signal);
@@ -87,8 +87,9 @@ void check_script(const Preflight& known, std::vector<std::string>& lines) {
                         " is too late for the size of the state: use --signal=B:USR1@", known.lead_seconds,
                         " or more"));
   else if (known.seconds_left && lead.seconds >= *known.seconds_left)
-    lines.push_back(str("--signal=", *options.signal, " comes at once, for the job has ", *known.seconds_left,
-                        " s: it will be saved before it has trained; ask for a longer --time"));
+    lines.push_back(str("--signal=", *options.signal, " comes at once, because the job has only ",
+                        *known.seconds_left,
+                        " s: the run will be saved before it has trained; ask for a longer --time"));
 }
 
 }  // namespace
@@ -123,10 +124,10 @@ std::vector<std::string> preflight(const Preflight& known) {
   const auto site = known.config.find("JobRequeue");
   if (known.job && !known.job->may_requeue) {
     const bool by_site = site != known.config.end() && site->second == "0";
-    lines.push_back(str("this job may not be requeued (",
-                        by_site ? "slurm.conf has JobRequeue=0" : "--no-requeue",
-                        "): when its time is over it is saved and ends, and has to be submitted again; use "
-                        "sbatch --requeue"));
+    lines.push_back(
+        str("this job may not be requeued (", by_site ? "slurm.conf has JobRequeue=0" : "--no-requeue",
+            "): when its time is over, the run is saved and the job ends, and you have to submit it "
+            "again; use sbatch --requeue"));
   }
   check_exit_codes(known, lines);
   check_parent(known, lines);

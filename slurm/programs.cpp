@@ -50,18 +50,19 @@ std::vector<Program> programs_of_submit() {
 }
 
 Status check_programs(const std::vector<Program>& programs, const std::string& path) {
-  std::vector<std::string> missing, purposes;
+  std::vector<std::string> missing;
+  std::string purposes;
   for (const Program& program : programs) {
     if (is_in(path, program.name)) continue;
     missing.push_back(program.name);
-    purposes.push_back(program.purpose);
+    purposes += str(purposes.empty() ? "" : "; ", program.name, " is needed to ", program.purpose);
   }
   if (missing.empty()) return {};
-  return fail(ExitCode::kConfig,
-              str(joined(missing), missing.size() == 1 ? " is" : " are", " not on PATH (", path,
-                  "), so rekindle cannot ", joined(purposes)),
-              "add the folder of Slurm's programs to PATH; a container also needs Slurm's configuration, its "
-              "libraries and munge's socket from the host");
+  return fail(
+      ExitCode::kConfig,
+      str(joined(missing), missing.size() == 1 ? " is" : " are", " not on PATH (", path, "); ", purposes),
+      "add the folder of Slurm's programs to PATH; a container also needs Slurm's configuration, its "
+      "libraries and munge's socket from the host");
 }
 
 Status check_programs(const std::vector<Program>& programs) {

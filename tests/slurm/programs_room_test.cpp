@@ -35,7 +35,8 @@ TEST_F(SlurmPrograms, Missing_NamedWithFoldersAndConsequence) {
   EXPECT_EQ(checked.error().code, ExitCode::kConfig);
   EXPECT_THAT(checked.error().line(),
               AllOf(HasSubstr("scontrol and srun are not on PATH (" + path() + ")"),
-                    HasSubstr("cannot learn the job's nodes and requeue the job and start workers"),
+                    HasSubstr("; scontrol is needed to learn the job's nodes and requeue the job; srun is "
+                              "needed to start workers on the nodes: "),
                     Not(HasSubstr("sbatch"))));
   put("scontrol");
   const Status one = check_programs(programs_of_a_job(true), path());

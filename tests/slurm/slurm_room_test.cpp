@@ -204,7 +204,7 @@ TEST(SlurmCause, EachIsToldFromTheOthers) {
   EXPECT_EQ(judge(one_node), Cause::kNodeLeaves);
   one_node.facts = facts("COMPLETING");
   EXPECT_EQ(judge(one_node), Cause::kCancelled);
-  EXPECT_EQ(judge(saved(0)), Cause::kOwnFault);
+  EXPECT_EQ(judge(saved(0)), Cause::kFailed);
   Seen stopped = saved(0);
   stopped.stop_asked = true;
   EXPECT_EQ(judge(stopped), Cause::kStopped);
@@ -215,7 +215,7 @@ TEST(SlurmCause, EachIsToldFromTheOthers) {
   crashed.exit_code = 70;
   EXPECT_EQ(judge(crashed), Cause::kGaveUp);
   crashed.never_trained = true;
-  EXPECT_EQ(judge(crashed), Cause::kOwnFault);
+  EXPECT_EQ(judge(crashed), Cause::kFailed);
 }
 
 TEST(SlurmCause, WhatAPersonEndedIsNotRequeuedButForUsr1) {

@@ -318,8 +318,8 @@ TEST_F(Slurm, ThreeAttemptsThatEndByThemselves_GivenUp) {
   EXPECT_EQ(cluster_->state(job_), "FAILED");
   EXPECT_TRUE(printed("3 attempts in a row saved nothing beyond step 0"));
   ASSERT_EQ(attempts("slurm-end").size(), 3U);
-  EXPECT_EQ(attempts("slurm-end")[0]["cause"], "own fault");
-  EXPECT_EQ(attempts("slurm-begin")[2]["why"], "requeued after own fault");
+  EXPECT_EQ(attempts("slurm-end")[0]["cause"], "the attempt failed");
+  EXPECT_EQ(attempts("slurm-begin")[2]["why"], "requeued after the attempt failed");
 }
 
 // No step fits into the time that the job has.
@@ -359,7 +359,7 @@ TEST_F(Slurm, DataGoneForAWhile_GoesOnWhenItIsBack) {
   ASSERT_TRUE(eventually([&] { return cluster_->restarts(job_) == 2; })) << output();
   fs::create_directory_symlink(mnist_data(), link);
   ASSERT_TRUE(eventually([&] { return attempts("slurm-begin").size() == 2; }));
-  EXPECT_EQ(attempts("slurm-end")[1]["cause"], "own fault");
+  EXPECT_EQ(attempts("slurm-end")[1]["cause"], "the attempt failed");
   wait_for_steps(5);
   stop_and_compare();
 }
