@@ -12,7 +12,7 @@
 
 namespace rekindle::actors {
 
-// Whoever may keep a worker alive that its supervisor has left.
+// Decides how long a worker goes on after its supervisor has died.
 class Keeper {
  public:
   virtual ~Keeper() = default;
@@ -31,7 +31,7 @@ struct WorkerOptions {
   bool joined = false;                            // by rekindle join: the run does not need it
   std::uint64_t term = 0;                         // the least term to obey
   std::chrono::milliseconds alone_limit{600000};  // without a coordinator; then it leaves with 75
-  Keeper* keeper = nullptr;                       // nobody: it leaves when its supervisor is gone
+  Keeper* keeper = nullptr;                       // nullptr: the worker leaves when its supervisor is gone
 };
 
 // Returns when the run is over for this node; the exit code.

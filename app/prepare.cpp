@@ -107,7 +107,7 @@ std::string difference(const std::string& key, const nlohmann::json& before, con
                before.contains(key) ? " gives other values than those that the run began with"
                                     : " is given, and the run began without --init");
   const auto text = [&](const nlohmann::json& j) { return j.contains(key) ? j.at(key).dump() : "not set"; };
-  return str(option_of(key), " is ", text(before), " there and ", text(now), " here");
+  return str(option_of(key), " is ", text(before), " in the run and ", text(now), " in this command");
 }
 
 // All that differs, in one error.

@@ -38,7 +38,9 @@ Result<std::vector<std::string>> listen_addresses(const SlurmJob& job) {
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     if (!is_loopback(addresses[i])) continue;
     if (job.nodes[i] != job.environment.node)
-      return fail(ExitCode::kConfig, str("the address of node ", job.nodes[i], " is ", addresses[i], " here"),
+      return fail(ExitCode::kConfig,
+                  str("on this node, the name of node ", job.nodes[i], " means ", addresses[i],
+                      ", an address that no other node reaches"),
                   "add --interface NAME");
     REKINDLE_TRY(addresses[i], address_towards(*other));
   }
@@ -99,10 +101,10 @@ Result<OnLimit> check_slurm_options(const SlurmOptions& how) {
 Result<SlurmJob> this_job(const SlurmOptions& how) {
   SlurmJob job;
   REKINDLE_TRY(job.on_limit, check_slurm_options(how));
-  // Asking again for --requeue-within would not bring them.
-  REKINDLE_CHECK(slurm::check_programs(slurm::programs_of_a_job(job.on_limit == OnLimit::kResubmit)));
   REKINDLE_TRY(job.requeue_within, parse_duration("--requeue-within", how.requeue_within));
   REKINDLE_TRY(job.environment, slurm::read_environment());
+  // Asking again for --requeue-within would not bring them.
+  REKINDLE_CHECK(slurm::check_programs(slurm::programs_of_a_job(job.on_limit == OnLimit::kResubmit)));
   return job;
 }
 

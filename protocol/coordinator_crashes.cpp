@@ -119,7 +119,7 @@ void Coordinator::judge_early_crashes() {
       const EarlyCrashes& crashes = early_.at(host);
       const std::string why = crashes.said ? crashes.said->line : crashes.how;
       early_.erase(host);
-      leave_out(host, str("trainers cannot start there, and do elsewhere: ", why));
+      leave_out(host, str("trainers cannot start on this host, but they start on other hosts: ", why));
     }
     if (!bad.empty()) form_if_possible();
     return;

@@ -100,7 +100,7 @@ TrainerEnvironment trainer_environment(const Environment& inherited, const Job& 
   if (!left_out.empty()) {
     made.warnings.push_back(
         str("trainers do not get ", left_out,
-            ": the run's first attempt did not have that, and the bits may depend on it"));
+            ": the first attempt of this run did not have these values, and they may change the bits"));
   }
   std::string tunables;
   for (const std::string& entry : job.environment) {

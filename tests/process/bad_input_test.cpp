@@ -135,13 +135,15 @@ TEST_F(BadRun, FileAsRunDirectory_78) {
 TEST_F(BadRun, AnotherRunsDirectory_78AndUntouched) {
   ASSERT_EQ(run(mnist_run(dir(), 1, 2)).exit_code, 0);
   const std::string before = *read_text(dir() / "run.toml"), digest = digest_of(dir());
-  refused(mnist_run(dir(), 1, 4) + Arguments{"--seed", "9"}, 78, "seed is 1 there and 9 here");
+  refused(mnist_run(dir(), 1, 4) + Arguments{"--seed", "9"}, 78,
+          "seed is 1 in the run and 9 in this command");
   refused(mnist_run(dir(), 1, 4) + Arguments{"--batch-size", "32"}, 78,
-          "--batch-size is 16 there and 32 here");
+          "--batch-size is 16 in the run and 32 in this command");
   refused(mnist_run(dir(), 1, 4) + Arguments{"--lr", "0.5"}, 78, "--change-lr");
   refused(mnist_run(dir(), 1, 4) + Arguments{"--seed", "9", "--lr", "0.5", "--batch-size", "32"}, 78,
-          "belongs to another run: --batch-size is 16 there and 32 here; --lr is 1.0 there and 0.5 here; "
-          "--seed is 1 there and 9 here: use the same options, or another --run-dir\n");
+          "belongs to another run: --batch-size is 16 in the run and 32 in this command; --lr is 1.0 in the "
+          "run and 0.5 in this command; "
+          "--seed is 1 in the run and 9 in this command: use the same options, or another --run-dir\n");
   refused({"local", "--run-dir", dir(), "--model", "vgg11", "--data", cifar_data(), "--batch-size", "16",
            "--steps", "4"},
           78, "belongs to another run");

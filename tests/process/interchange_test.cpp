@@ -194,7 +194,7 @@ TEST_F(Interchange, KilledBeforeTheFirstCheckpoint_ResumedWithoutInitFromTheSame
   killed.signal(SIGKILL);
   killed.wait();
   ASSERT_TRUE(eventually([&] { return processes_with(dir).empty(); }));
-  refused(dir, {"--seed", "5"}, 78, "belongs to another run: --seed is 1 there and 5 here");
+  refused(dir, {"--seed", "5"}, 78, "belongs to another run: --seed is 1 in the run and 5 in this command");
   finish(dir, 240, {});
   EXPECT_EQ(digest_of(dir), digest_of(at("quiet")));
 }

@@ -56,6 +56,7 @@ TEST(TrainerEnvironment, RecordedValuesWinAndOthersAreRemovedWithOneLine) {
   EXPECT_THAT(made.entries, Not(Contains(StartsWith("MKL_ENABLE_INSTRUCTIONS="))));
   ASSERT_THAT(made.warnings, SizeIs(1));
   EXPECT_THAT(made.warnings[0], HasSubstr("MKL_ENABLE_INSTRUCTIONS=SSE4_2, OMP_PLACES=sockets"));
+  EXPECT_THAT(made.warnings[0], HasSubstr("the first attempt of this run did not have these values"));
 }
 
 TEST(TrainerEnvironment, SameValuesAsTheFirstAttempts_NoWarning) {
