@@ -4,6 +4,7 @@
 #include <sys/mount.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 namespace rekindle {
@@ -24,6 +25,14 @@ class SmallDisk {
 
   bool mounted() const { return mounted_; }
   const std::filesystem::path& path() const { return path_; }
+
+  // Takes all the room that is left, until empty().
+  void fill() const {
+    std::ofstream out(path_ / "ballast", std::ios::binary);
+    const std::string some(std::size_t{1} << 20, 'x');
+    while (out << some && out.flush()) continue;
+  }
+  void empty() const { std::filesystem::remove(path_ / "ballast"); }
 
  private:
   std::filesystem::path path_;

@@ -211,6 +211,13 @@ void SlurmRun::wait_until_over() {
   wait_until(over, [&] { return cluster_->command({"scontrol", "show", "job", job_}); });
 }
 
+void SlurmRun::expect_over(const std::string& job, const std::string& state, int exit_code) const {
+  const auto reached = [&] { return cluster_->state(job) == state; };
+  ASSERT_TRUE(eventually(reached, kLongest)) << "job " << job << " is " << cluster_->state(job);
+  const std::string shown = cluster_->command({"scontrol", "show", "job", job});
+  EXPECT_NE(shown.find(str(" ExitCode=", exit_code, ":0")), std::string::npos) << shown;
+}
+
 std::vector<nlohmann::json> SlurmRun::attempts(const std::string& event, const fs::path& run_dir) {
   std::vector<nlohmann::json> all = run::read_lines(run::Layout(run_dir).attempts());
   std::erase_if(all, [&](const nlohmann::json& line) { return line.value("event", "") != event; });

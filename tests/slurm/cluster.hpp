@@ -16,6 +16,9 @@ namespace rekindle::process_test {
 // Empty where a cluster can be started; else why not.
 std::string why_no_cluster();
 
+// A job keeps its programs and LibTorch (460 MB) in the run directory; the rest is for checkpoints.
+inline constexpr int kRoomForTheProgramsMib = 800;
+
 // A command's arguments of a job that trains on the small data set: "slurm" or "submit".
 Arguments mnist_job(const std::string& command, const fs::path& run_dir, int steps = 1000000);
 
@@ -75,6 +78,8 @@ class SlurmRun : public ::testing::Test {
   void wait_until_printed(const std::string& words);
   void wait_for_restart(std::uint64_t restarts);  // and for a step after it
   void wait_until_over();
+  // Waits until the job is in this state, with this exit code.
+  void expect_over(const std::string& job, const std::string& state, int exit_code) const;
   // Lines of attempts.jsonl with this event.
   std::vector<nlohmann::json> attempts(const std::string& event) const { return attempts(event, dir()); }
   static std::vector<nlohmann::json> attempts(const std::string& event, const fs::path& run_dir);

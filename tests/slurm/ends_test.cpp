@@ -2,9 +2,11 @@
 // (docs/slurm.md).
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <fstream>
 #include <map>
 
+#include "../small_disk.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "cluster.hpp"
@@ -39,10 +41,8 @@ class SlurmEnds : public SlurmRun {
   // Waits until the job is over for good.
   void expect_end(const std::string& name, const std::string& job, const std::string& state, int exit_code,
                   const std::string& words) {
-    ASSERT_TRUE(eventually([&] { return cluster_->state(job) == state; }, std::chrono::minutes(4)))
-        << name << " is " << cluster_->state(job) << ": " << said(name);
-    const std::string shown = cluster_->command({"scontrol", "show", "job", job});
-    EXPECT_NE(shown.find(str(" ExitCode=", exit_code, ":0")), std::string::npos) << name << ": " << shown;
+    SCOPED_TRACE(str(name, ": ", said(name)));
+    ASSERT_NO_FATAL_FAILURE(expect_over(job, state, exit_code));
     EXPECT_NE(said(name).find(words), std::string::npos) << name << ": " << said(name);
   }
 };
@@ -54,13 +54,16 @@ TEST_F(SlurmEnds, OfFirstAttempts_ExitCodeStateAndLine) {
   const std::string no_option = submit("no-option", {"--no-such-option"});
   const std::string no_data = submit("no-data", {"--data", scratch_ / "nowhere"});
   const std::string diverges = submit("diverges", {"--lr", "1e30"});
+  std::ofstream(scratch_ / "file") << "x";
+  const std::string file = submit("file-as-run-dir", {}, scratch_ / "file");
   const std::string no_programs = submit("no-programs", {}, scratch_ / "no-programs", "env PATH=/nowhere ");
   expect_end("no-programs", no_programs, "FAILED", 78, "scontrol and srun are not on PATH (/nowhere)");
+  expect_end("file-as-run-dir", file, "FAILED", 78, "is a file, not a directory");
   expect_end("no-option", no_option, "FAILED", 64, "unknown option");
   expect_end("no-data", no_data, "FAILED", 78, "nowhere");
   expect_end("diverges", diverges, "FAILED", 70, "not finite");
   EXPECT_EQ(attempts("slurm-end", scratch_ / "diverges").back()["cause"], "gave up");
-  expect_end("finished", finished, "COMPLETED", 0, "digest");
+  expect_end("finished", finished, "COMPLETED", 0, "finished: 4 steps");
   const std::string again = submit("again", {"--steps", "4"}, complete);
   expect_end("again", again, "COMPLETED", 0, "the run is complete: 4 steps");
 }
@@ -80,19 +83,19 @@ TEST_F(SlurmEnds, ByPeople_ExitCodeStateAndLine) {
   expect_end("int", jobs["int"], "FAILED", 130, "submit the job again to go on");
   expect_end("stop", jobs["stop"], "FAILED", 75, "submit the job again to go on");
   expect_end("cancel", jobs["cancel"], "CANCELLED", 75, "was cancelled: it is not requeued");
-  for (const std::string& name : names) {
-    EXPECT_EQ(cluster_->restarts(jobs[name]), 0U) << name;
-    EXPECT_FALSE(attempts("slurm-end", scratch_ / name).back().value("requeued", false)) << name;
   jobs["hup"] = submit("hup");  // There are four nodes.
   names.push_back("hup");
   ASSERT_TRUE(eventually([&] { return reached_step(scratch_ / "hup") >= 3; })) << said("hup");
   cluster_->command({"scancel", "--signal=HUP", "--batch", jobs["hup"]});
   expect_end("hup", jobs["hup"], "FAILED", 75, "submit the job again to go on");
+  for (const std::string& name : names) {
+    EXPECT_EQ(cluster_->restarts(jobs[name]), 0U) << name;
+    EXPECT_FALSE(attempts("slurm-end", scratch_ / name).back().value("requeued", false)) << name;
+    EXPECT_NE(said(name).find("the state is saved\n"), std::string::npos) << said(name);
+    EXPECT_EQ(said(name).find("run the same command"), std::string::npos) << said(name);
   }
 }
 
-    EXPECT_NE(said(name).find("the state is saved\n"), std::string::npos) << said(name);
-    EXPECT_EQ(said(name).find("run the same command"), std::string::npos) << said(name);
 TEST_F(SlurmEnds, WithoutARequeue_ExitCodeStateAndLine) {
   const std::string leaves = submit("exit", {"--on-limit", "exit"});
   const std::string follows = submit("resubmit", {"--on-limit", "resubmit"});
@@ -105,6 +108,40 @@ TEST_F(SlurmEnds, WithoutARequeue_ExitCodeStateAndLine) {
   EXPECT_EQ(cluster_->restarts(leaves) + cluster_->restarts(follows), 0U);
   cluster_->command({"scancel", "--me"});
   ASSERT_TRUE(eventually([&] { return processes_with(scratch_.path()).empty(); }));
+}
+
+// A step takes long enough for each generation's trainers to be hit in the same one.
+TEST_F(SlurmEnds, TrainersThatCrashAtOneStep_GivenUpAndNotRequeued) {
+  job_ = submit("out",
+                {"--model", "vgg11", "--data", cifar_data(), "--image-size", "64", "--batch-size", "4",
+                 "--micro-batches", "4"},
+                dir());
+  const auto log = [&] { return read_text(run::Layout(dir()).log("coordinator")).value_or(""); };
+  const auto over = [&] { return cluster_->state(job_) == "FAILED"; };
+  for (int generation = 1; generation <= 8 && !over(); ++generation) {
+    const std::string formed = str("generation t1.g", generation, " ");
+    if (!eventually([&] { return log().find(formed) != std::string::npos || over(); })) break;
+    for (const pid_t pid : parts_of(dir(), "trainer")) ::kill(pid, SIGSEGV);
+  }
+  expect_end("out", job_, "FAILED", 70, "again and again at step");
+  EXPECT_EQ(cluster_->restarts(job_), 0U);
+  EXPECT_EQ(attempts("slurm-end").back()["cause"], "gave up");
+}
+
+// All that the run has made is in memory, and cannot be written.
+TEST_F(SlurmEnds, FullDiskAtTheLastStep_GivenUpAndNotRequeued) {
+  const SmallDisk small(scratch_ / "small", kRoomForTheProgramsMib);
+  if (!small.mounted()) GTEST_SKIP() << "needs the right to mount a tmpfs";
+  run_dir_ = small.path() / "run";
+  job_ = submit("out", {"--steps", "300", "--checkpoint-every", "5"}, dir());
+  ASSERT_TRUE(eventually([&] { return said("out").find("is committed") != std::string::npos; }));
+  small.fill();
+  expect_end("out", job_, "FAILED", 70, "the state of step 300 could not be written");
+  EXPECT_EQ(cluster_->restarts(job_), 0U);
+  small.empty();
+  ASSERT_EQ(run(mnist_run(dir(), 2, 305)).exit_code, 0);
+  ASSERT_EQ(run(mnist_run(scratch_ / "quiet", 2, 305)).exit_code, 0);
+  EXPECT_EQ(digest_of(dir()), digest_of(scratch_ / "quiet"));
 }
 
 // The second job's node sees the first one's process, or does not: another host. Its second attempt is no

@@ -72,22 +72,42 @@ TEST_F(Slurm, OperatorRequeues_GoesOnOnce) {
 }
 
 // Purged, or not mounted on this node: what looks like a new run must not begin at step 0 in silence.
-TEST_F(Slurm, RunDirectoryGoneBetweenTwoAttempts_EndsWithoutBeginningAgain) {
-  begin({"--nodes=1"}, {},
-        str("[[ ${SLURM_RESTART_COUNT:-0} == 0 ]] || mv ", dir().string(), " ", dir().string(), ".away"));
-  cluster_->command({"scontrol", "requeue", job_});
-  wait_until_printed("is empty or not there on node");
-  wait_until_over();
-  EXPECT_TRUE(printed("add --from-scratch")) << output();
-  EXPECT_FALSE(fs::exists(dir())) << "nothing was begun there";
-  fs::rename(str(dir().string(), ".away"), dir());
-  finish_and_compare();
+class SlurmRunDirectoryGone : public SlurmRun {
+ protected:
+  // What a later attempt's script does before it execs rekindle.
+  std::string move_away(bool leaves_a_directory = false) const {
+    const std::string path = dir().string();
+    return str("[[ ${SLURM_RESTART_COUNT:-0} == 0 ]] || { mv ", path, " ", path, ".away",
+               leaves_a_directory ? "; mkdir " + path : "", "; }");
+  }
+  // `leaves`: an empty directory stays in its place.
+  void expect_no_new_beginning(bool leaves) {
+    begin({"--nodes=1"}, {}, move_away(leaves));
+    cluster_->command({"scontrol", "requeue", job_});
+    wait_until_printed("is empty or not there on node");
+    ASSERT_NO_FATAL_FAILURE(expect_over(job_, "FAILED", 78));
+    EXPECT_EQ(cluster_->restarts(job_), 1U);
+    EXPECT_TRUE(printed("add --from-scratch")) << output();
+    EXPECT_EQ(fs::exists(dir()), leaves);
+    EXPECT_TRUE(!leaves || fs::is_empty(dir())) << "nothing was begun there";
+    fs::remove(dir());
+    fs::rename(str(dir().string(), ".away"), dir());
+    finish_and_compare();
+  }
+};
+
+TEST_F(SlurmRunDirectoryGone, BetweenTwoAttempts_EndsWithoutBeginningAgain) {
+  expect_no_new_beginning(false);
 }
 
-TEST_F(Slurm, RunDirectoryGoneWithFromScratch_BeginsAgain) {
+// As a mount point whose file system is not mounted.
+TEST_F(SlurmRunDirectoryGone, AnEmptyDirectoryInItsPlace_EndsWithoutBeginningAgain) {
+  expect_no_new_beginning(true);
+}
+
+TEST_F(SlurmRunDirectoryGone, WithFromScratch_BeginsAgain) {
   const std::string away = dir().string() + ".away";
-  begin({"--nodes=1"}, {"--from-scratch"},
-        str("[[ ${SLURM_RESTART_COUNT:-0} == 0 ]] || mv ", dir().string(), " ", away));
+  begin({"--nodes=1"}, {"--from-scratch"}, move_away());
   cluster_->command({"scontrol", "requeue", job_});
   EXPECT_TRUE(eventually([&] { return fs::exists(away) && reached_step(dir()) >= 1; }));
   EXPECT_EQ(cluster_->restarts(job_), 1U);
@@ -95,11 +115,17 @@ TEST_F(Slurm, RunDirectoryGoneWithFromScratch_BeginsAgain) {
 }
 
 // A job that follows another one has restart count 0, and must know all the same.
-TEST_F(Slurm, RunDirectoryGoneForTheSuccessor_EndsWithoutBeginningAgain) {
+TEST_F(SlurmRunDirectoryGone, ForTheSuccessor_EndsWithoutBeginningAgain) {
   begin({"--nodes=1"}, {"--on-limit", "resubmit"},
         str("[[ -z $REKINDLE_FOLLOWS ]] || mv ", dir().string(), " ", dir().string(), ".away"));
   cluster_->command({"scancel", "--signal=USR1", "--batch", job_});
   wait_until_printed("this job goes on with the run of job " + job_ + ", but its run directory");
+  const std::string before = "resubmitted as job ";
+  const std::size_t at = output().find(before);
+  ASSERT_NE(at, std::string::npos) << output();
+  const std::string successor = str(std::stoull(output().substr(at + before.size())));
+  ASSERT_NO_FATAL_FAILURE(expect_over(job_, "FAILED", 75));
+  ASSERT_NO_FATAL_FAILURE(expect_over(successor, "FAILED", 78));
   EXPECT_FALSE(fs::exists(dir())) << "nothing was begun there";
   EXPECT_TRUE(eventually([&] { return processes_with(dir()).empty(); }));
 }
@@ -184,6 +210,7 @@ TEST_F(Slurm, JobThatMayNotBeRequeued_SaysSoAndIsSaved) {
   EXPECT_TRUE(printed("warning: this job may not be requeued"));
   cluster_->command({"scancel", "--signal=USR1", "--batch", job_});
   wait_until_over();
+  ASSERT_NO_FATAL_FAILURE(expect_over(job_, "FAILED", 75));
   EXPECT_TRUE(printed("is saved, but job " + job_ + " is not requeued"));
   EXPECT_EQ(cluster_->restarts(job_), 0U);
   finish_and_compare();
@@ -295,16 +322,16 @@ TEST_F(Slurm, SignalledAfterTheLastStep_EndsComplete) {
 }
 
 TEST_F(Slurm, SignalledWithAFullDisk_GoesOnFromTheCheckpointBefore) {
-  const SmallDisk small(scratch_ / "small", 200);
+  const SmallDisk small(scratch_ / "small", kRoomForTheProgramsMib);
   if (!small.mounted()) GTEST_SKIP() << "needs the right to mount a tmpfs";
   run_dir_ = small.path() / "run";
   begin({"--nodes=1"}, {"--checkpoint-every", "5"});
   wait_until_printed("is committed");
-  { std::ofstream(small.path() / "ballast") << std::string(200 << 20, 'x'); }  // all that there is
+  small.fill();
   wait_until_printed("could not be written");
   cluster_->command({"scancel", "--signal=USR1", "--batch", job_});
   ASSERT_TRUE(eventually([&] { return cluster_->restarts(job_) == 1; })) << output();
-  fs::remove(small.path() / "ballast");
+  small.empty();
   wait_for_restart(1);
   stop_and_compare();
   EXPECT_EQ(cluster_->restarts(job_), 1U);
@@ -403,6 +430,7 @@ class SlurmGrace : public SlurmRun {
     cluster_->take("n[1-2]");
     wait_for_restart(1);
     EXPECT_EQ(attempts("slurm-end").front()["cause"], "preemption");
+    EXPECT_TRUE(printed("requeued (preemption): the next attempt goes on from step ")) << output();
     stop_and_compare();
     EXPECT_EQ(cluster_->restarts(job_), 1U);
   }

@@ -69,6 +69,7 @@ TEST_P(SlurmTrouble, SavedAndRequeuedOnceOrNotAtAll) {
   } else {
     wait_until_over();
     EXPECT_EQ(cluster_->restarts(job_), 0U);
+    ASSERT_NO_FATAL_FAILURE(expect_over(job_, "FAILED", 75));
     EXPECT_TRUE(printed("is not requeued"));
     finish_and_compare();
   }
