@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
 #include <fstream>
 
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "cluster.hpp"
 #include "run/layout.hpp"
@@ -109,14 +111,23 @@ TEST_F(SlurmResubmit, ArrayTask_FollowedByThatTaskAlone) {
 
 // ---- helpers that come and go ----
 
+class SlurmFillers : public SlurmRun {
+ protected:
+  // A batch script that helps the run.
+  fs::path filler_script() const {
+    fs::path path = scratch_ / "filler.sh";
+    std::ofstream(path)
+        << "#!/bin/bash\n#SBATCH --partition=low-now --nodes=1 --exclusive --requeue --open-mode=append\n"
+        << "#SBATCH --signal=B:USR1@30 --output=" << (scratch_ / "out-%j").string() << "\nexec " << rekindle()
+        << " join " << dir().string() << "\n";
+    return path;
+  }
+};
+
 // One base node, and two preemptible jobs that help it: the more there are, the fewer micro-batches each has.
-TEST_F(Slurm, FillersComeAndArePreemptedAndComeBack_SameBits) {
+TEST_F(SlurmFillers, ComeAndArePreemptedAndComeBack_SameBits) {
   begin({"--nodes=1", "--nodelist=n1"});
-  const fs::path filler = scratch_ / "filler.sh";
-  std::ofstream(filler)
-      << "#!/bin/bash\n#SBATCH --partition=low-now --nodes=1 --exclusive --requeue --open-mode=append\n"
-      << "#SBATCH --signal=B:USR1@30 --output=" << (scratch_ / "out-%j").string() << "\nexec " << rekindle()
-      << " join " << dir().string() << "\n";
+  const fs::path filler = filler_script();
   const std::string first = cluster_->submit({"--nodelist=n2"}, filler);
   const std::string second = cluster_->submit({"--nodelist=n3"}, filler);
   const auto trainers = [&] { return trainers_now(dir()); };
@@ -133,6 +144,31 @@ TEST_F(Slurm, FillersComeAndArePreemptedAndComeBack_SameBits) {
   EXPECT_EQ(cluster_->restarts(job_), 0U);
   stop_and_compare();
   EXPECT_TRUE(eventually([&] { return cluster_->state(first) == "COMPLETED"; }));
+}
+
+// Slurm, or a person, brings the run back: a helper in a Slurm job waits, and does not take the run over.
+TEST_F(SlurmFillers, BatchScriptKilledWithAFiller_TheFillerWaitsAndHelpsTheNextJob) {
+  begin({"--nodes=1", "--nodelist=n1"}, {"--checkpoint-every", "10"});
+  const fs::path filler = filler_script();
+  const std::string helper = cluster_->submit({"--nodelist=n2"}, filler);
+  ASSERT_TRUE(eventually([&] { return trainers_now(dir()) == 2; }));
+  const fs::path said = scratch_ / ("out-" + helper);
+  const auto filler_said = [&](const std::string& words) {
+    return read_text(said).value_or("").find(words) != std::string::npos;
+  };
+  ASSERT_TRUE(eventually([&] { return filler_said("joined: 1 trainer"); }));
+  for (const pid_t pid : parts_of(dir(), "supervisor")) {
+    if (command_line(pid).find(std::string("slurm") + '\0') != std::string::npos) ::kill(pid, SIGKILL);
+  }
+  ASSERT_TRUE(eventually([&] { return cluster_->state(job_) == "FAILED"; }));
+  const std::uint64_t before = reached_step(dir());
+  job_ = cluster_->submit({"--nodes=1", "--nodelist=n1"}, script({"--checkpoint-every", "10"}));
+  wait_for_step(before + 20);
+  EXPECT_TRUE(eventually([&] { return trainers_now(dir()) == 2; })) << read_text(said).value_or("");
+  EXPECT_EQ(cluster_->state(helper), "RUNNING");
+  EXPECT_FALSE(filler_said("takes its place")) << read_text(said).value_or("");
+  stop_and_compare();
+  EXPECT_TRUE(eventually([&] { return cluster_->state(helper) == "COMPLETED"; }));
 }
 
 }  // namespace
