@@ -100,6 +100,12 @@ class Supervisor {
     if (!marked) log_warning(marked.error().line());
   }
 
+  // Whether another process has taken the run over and ended it.
+  bool has_ended() const {
+    const auto newest = run::newest_term(layout_);
+    return newest && *newest && (*newest)->ended && !(*newest)->orphaned;
+  }
+
   Status start_coordinator() {
     coordinator_started_ = heard_at_ = Clock::now();
     up_ = false;
@@ -163,7 +169,7 @@ class Supervisor {
     if (stop_) tell_if_sooner();
     judge_coordinator();
     judge_take_over();
-    if (!coordinator_ && Clock::now() >= coordinator_restart_at_) restart_coordinator();
+    if (!ended_ && !coordinator_ && Clock::now() >= coordinator_restart_at_) restart_coordinator();
     workers_.restart_due();
     view_.tick();
     return {};
@@ -327,7 +333,10 @@ class Supervisor {
   }
 
   void judge_take_over() {
-    if (!taking_over_ || taken_ || Clock::now() - began_ < taking_over_->within) return;
+    if (!taking_over_ || taken_) return;
+    // Its workers wait for a coordinator for --wait, too, and have then left with what they held.
+    const bool left = workers_.done() && !has_ended();
+    if (!left && Clock::now() - began_ < taking_over_->within) return;
     on_end({static_cast<int>(ExitCode::kGaveUp),
             "the run has lost its first process, and this helper cannot take its place: start the run again "
             "with its own command; the steps since the last checkpoint are lost"});

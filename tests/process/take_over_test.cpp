@@ -2,8 +2,10 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/files.hpp"
@@ -136,6 +138,61 @@ TEST_F(TakeOver, HelperWithoutAPortForACoordinator_SavesWhatItHolds) {
   finish_and_compare();
 }
 
+// No coordinator can write down where it listens, so that none comes up, not even to save.
+TEST_F(TakeOver, NoCoordinatorComesUpAtAll_HelperEndsWith70AndSaysWhatToDo) {
+  ASSERT_NO_FATAL_FAILURE(begin(1, {"--checkpoint-every", "5"}));
+  Program helper(join({"--wait", "20s"}));
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("with 2 trainers"));
+  ASSERT_NO_FATAL_FAILURE(wait_for_helpers_line(helper, "joined: 1 trainer"));
+  const run::Layout layout(dir());
+  fs::remove(layout.coordinator());
+  fs::create_directories(layout.coordinator() / "in-the-way");
+  kill_first_process();
+  const Outcome outcome = helper.wait();
+  EXPECT_EQ(outcome.exit_code, 70) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.err.find("this helper cannot take its place: start the run again with its own command"),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_NE(outcome.out.find("what this machine's trainers hold is saved"), std::string::npos)
+      << "it tried to save: " << outcome.out;
+  fs::remove_all(layout.coordinator());
+  finish_and_compare();
+}
+
+// A helper's coordinator comes too late: another helper has taken the run over. What was asked of the helper
+// meanwhile is still asked of it.
+TEST_F(TakeOver, InterruptedDuringARefusedTakeOver_HelperLeavesAndTheOtherOneKeepsTheRun) {
+  const fs::path bin = scratch_ / "bin", real = fs::path(rekindle()).parent_path();
+  const fs::path waits = scratch_ / "waits", may_go = scratch_ / "may-go";
+  fs::create_directories(bin);
+  fs::copy_file(real / "rekindle", bin / "rekindle");
+  // The worker's program is the run's own; the coordinator waits before it claims the run.
+  std::ofstream(bin / "rekindle-control")
+      << "#!/bin/sh\nif [ \"$1\" = coordinator ]; then\n  : >" << waits << "\n  while [ ! -e " << may_go
+      << " ]; do sleep 0.1; done\nfi\nexec " << real / "rekindle-control"
+      << " \"$@\"\n";
+  fs::permissions(bin / "rekindle-control", fs::perms::owner_all);
+  ASSERT_NO_FATAL_FAILURE(begin(1));
+  Program late(Arguments{bin / "rekindle", "join", dir()}), other(join());
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("with 3 trainers"));
+  for (const Program* helper : {&late, &other})
+    ASSERT_NO_FATAL_FAILURE(wait_for_helpers_line(*helper, "joined: 1 trainer"));
+  kill_first_process();
+  ASSERT_NO_FATAL_FAILURE(wait_for_helpers_line(other, "takes its place"));
+  ASSERT_TRUE(eventually([&] { return fs::exists(waits); }));
+  late.signal(SIGINT);
+  ASSERT_NO_FATAL_FAILURE(wait_for_helpers_line(late, "Ctrl-C: "));
+  std::ofstream{may_go};
+  const Outcome left = late.wait();
+  EXPECT_EQ(left.exit_code, 0) << left.out << left.err;
+  EXPECT_EQ(left.out.find("takes its place"), std::string::npos) << left.out;
+  ASSERT_NO_FATAL_FAILURE(wait_for_steps_of_anybody(10));
+  other.signal(SIGUSR1);
+  const Outcome outcome = other.wait();
+  EXPECT_EQ(outcome.exit_code, 75) << outcome.out << outcome.err;
+  finish_and_compare();
+}
+
 TEST_F(TakeOver, CoordinatorAloneKilled_ItsSupervisorKeepsTheRun) {
   std::optional<Program> helper;
   ASSERT_NO_FATAL_FAILURE(begin_with(helper));
@@ -180,6 +237,60 @@ TEST_F(TakeOver, JoinOfACompleteRun_SaysSoAtOnce) {
   const Outcome outcome = run({"join", dir()});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("the run is complete (3 steps)"), std::string::npos) << outcome.out;
+}
+
+// A helper in a Slurm job that would have to requeue itself.
+TEST_F(TakeOver, JoinInASlurmJobWithoutScontrol_IsWarned) {
+  ASSERT_EQ(run(mnist_run(dir(), 1, 3)).exit_code, 0);
+  const Outcome outcome =
+      Program({"/usr/bin/env", "SLURM_JOB_ID=77", "PATH=/nowhere", rekindle(), "join", dir()}).wait();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(
+      outcome.out.find("warning: scontrol is not on PATH (/nowhere); scontrol is needed to requeue this "
+                       "job: "),
+      std::string::npos)
+      << outcome.out;
+}
+
+// A Slurm job has lost its batch host, and a process on one of its nodes has taken the run over and saves.
+// Slurm is asked from a third node before the save is over, and its answer is still the same.
+TEST_F(TakeOver, SecondSuccessorOfABatchHost_LeavesTheRunToTheFirst) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a process another host name";
+  const fs::path bin = scratch_ / "bin", calls = scratch_ / "calls";
+  fs::create_directories(bin);
+  std::ofstream(bin / "scontrol") << R"(#!/bin/sh
+case "$2" in
+  job) printf 'JobId=7 JobName=a\n   UserId=root(0)\n   JobState=RUNNING Reason=None Dependency=(null)\n'
+       printf '   Requeue=1 Restarts=0 ExitCode=0:0\n   NodeList=n[2-3]\n   BatchHost=n1\n' ;;
+  hostnames) printf 'n2\nn3\n' ;;
+  *) echo "$@" >>)" << calls << " ;;\nesac\n";
+  fs::permissions(bin / "scontrol", fs::perms::owner_all);
+  fs::copy_file(bin / "scontrol", bin / "scancel");
+  const auto on_node = [&](const std::string& node) {
+    return Arguments{"/usr/bin/env", "SLURM_JOB_ID=7", "SLURMD_NODENAME=" + node,
+                     "PATH=" + bin.string() + ":/bin:/usr/bin"};
+  };
+  const Arguments other_host{
+      "/usr/bin/unshare", "--uts", "/bin/sh", "-c", "hostname n2-host && exec \"$@\"", "sh"};
+  ASSERT_NO_FATAL_FAILURE(begin(1, {}, on_node("n2") + other_host));
+  const std::uint64_t term = run::newest_term(run::Layout(dir()))->value().term;
+  const nlohmann::json job = {
+      {"job", "7"}, {"batch_host", "n1"}, {"nodes", {"n1", "n2", "n3"}}, {"restarts", 0}};
+  const std::vector<pid_t> first = parts_of(dir(), "coordinator");
+  ASSERT_EQ(first.size(), 1U);
+  ::kill(first[0], SIGSTOP);
+  Program second(on_node("n3") + Arguments{rekindle(), "slurm-successor", dir(), job.dump()});
+  ASSERT_TRUE(eventually([&] { return parts_of(dir(), "coordinator").size() == 2; }));
+  ::sleep(6);  // The first one is silent for longer than a batch script on a lost node is waited for.
+  ::kill(first[0], SIGCONT);
+  constexpr int kNotNeeded = 3;
+  const Outcome outcome = second.wait();
+  EXPECT_EQ(outcome.exit_code, kNotNeeded) << outcome.out << outcome.err;
+  EXPECT_EQ(run::newest_term(run::Layout(dir()))->value().term, term);
+  EXPECT_FALSE(fs::exists(calls)) << "the job was requeued or cancelled: " << read_text(calls).value_or("");
+  EXPECT_EQ(run({"stop", dir()}).exit_code, 0);
+  const Outcome outcome_of_first = program_->wait();
+  EXPECT_EQ(outcome_of_first.exit_code, 75) << outcome_of_first.out << outcome_of_first.err;
 }
 
 // The first machine vanishes: nothing on it can say so, nor be asked. The helper waits until the run has been
