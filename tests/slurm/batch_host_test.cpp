@@ -68,6 +68,27 @@ TEST_F(SlurmBatchHost, ItsSlurmdAloneIsGoneAndBack_SurvivorsSaveAndTheJobIsReque
   expect_the_next_attempt_goes_on_from(before);
 }
 
+// The job that the survivors submit waits for the end of this one, so this one must not stay on its other
+// nodes until its time limit.
+TEST_F(SlurmBatchHost, DiesAndIsResubmitted_SavedAndFollowedByOneOtherJob) {
+  begin({"--nodes=3"}, {"--on-limit", "resubmit"});
+  const std::uint64_t before = reached_step(dir());
+  const std::string first = job_;
+  ASSERT_NO_FATAL_FAILURE(lose_batch_host());
+  ASSERT_TRUE(eventually([&] { return attempts("slurm-begin").size() == 2; }, std::chrono::minutes(5)));
+  const nlohmann::json next = attempts("slurm-begin").back();
+  EXPECT_EQ(next["why"], "resubmitted after the batch host was lost");
+  EXPECT_GE(next["step"], before);
+  ASSERT_EQ(attempts("slurm-end").size(), 1U);
+  EXPECT_EQ(attempts("slurm-end")[0]["cause"], "the batch host was lost");
+  EXPECT_EQ(cluster_->state(first), "CANCELLED");
+  EXPECT_EQ(cluster_->restarts(first), 0U);
+  job_ = next["job"];
+  EXPECT_NE(job_, first);
+  wait_for_steps(3);
+  stop_and_compare();
+}
+
 TEST_F(SlurmBatchHost, DiesAndMayNotBeRequeued_SavedAndTheJobIsEnded) {
   begin({"--nodes=2"}, {"--on-limit", "exit"});
   const std::uint64_t before = reached_step(dir());
