@@ -13,7 +13,9 @@ std::pair<Certificate, PrivateKey> read(std::string_view pem) {
   const Bio bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
   Certificate certificate(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
   PrivateKey key(certificate ? PEM_read_bio_PrivateKey(bio.get(), nullptr, nullptr, nullptr) : nullptr);
-  const bool fits = key && X509_check_private_key(certificate.get(), key.get()) == 1;
+  // No other kind is made here, and OpenSSL may refuse one later.
+  const bool fits = key && EVP_PKEY_base_id(key.get()) == EVP_PKEY_EC &&
+                    X509_check_private_key(certificate.get(), key.get()) == 1;
   ERR_clear_error();
   if (!fits) return {};
   return {std::move(certificate), std::move(key)};
