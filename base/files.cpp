@@ -8,11 +8,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <random>
 #include <stdexcept>
 #include <thread>
 
+#include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "base/trust.hpp"
 
@@ -108,8 +110,11 @@ Result<Fd> open_at(const Spot& spot, const FilePath& path, int flags, unsigned m
   if (makes_new) return fd;  // nobody else's
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return forward_error(errno_error("cannot stat", path));
-  if (S_ISDIR(info.st_mode) && (flags & O_DIRECTORY) == 0) return fail(str(path.string(), " is a directory"));
-  if (!S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) return fail(str(path.string(), " is not a file"));
+  if (S_ISDIR(info.st_mode) && (flags & O_DIRECTORY) == 0)
+    return fail(ExitCode::kConfig, str(path.string(), " is a directory"));
+  if (!S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))
+    return fail(ExitCode::kConfig, str(path.string(), " is not a regular file"),
+                "put a file there, and no pipe, device or link to one");
   if (path.trust() == Trust::kOwn) REKINDLE_CHECK(check_owner(fd.get(), info, path));
   if (writes && info.st_nlink > 1)
     return fail(ExitCode::kConfig,
@@ -289,20 +294,39 @@ Result<std::vector<std::byte>> read_range(const FilePath& path, std::size_t offs
   return out;
 }
 
-Result<std::vector<std::byte>> read_file(const FilePath& path) {
+namespace {
+
+// A text or bytes.
+template <class Content>
+Result<Content> read_content(const FilePath& path, std::size_t most_bytes) {
   REKINDLE_TRY(Fd fd, open_file(path, O_RDONLY | O_NONBLOCK));  // nonblocking: it might be a pipe
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return forward_error(errno_error("cannot stat", path));
-  if (S_ISDIR(info.st_mode)) return fail(str(path.string(), " is a directory"));
-  if (!S_ISREG(info.st_mode)) return fail(str(path.string(), " is not a file"));
-  std::vector<std::byte> out(static_cast<std::size_t>(info.st_size));
-  REKINDLE_CHECK(read_into(fd.get(), path, 0, out));
+  if (S_ISDIR(info.st_mode)) return fail(ExitCode::kConfig, str(path.string(), " is a directory"));
+  if (!S_ISREG(info.st_mode))
+    return fail(ExitCode::kConfig, str(path.string(), " is not a regular file"),
+                "put a file there, and no pipe, device or link to one");
+  const auto size = static_cast<std::size_t>(info.st_size);
+  if (size > most_bytes)
+    return fail(ExitCode::kConfig,
+                str(path.string(), " has ", format_bytes(size), ", more than ", format_bytes(most_bytes)));
+  Content out(size, {});
+  REKINDLE_CHECK(read_into(fd.get(), path, 0, std::as_writable_bytes(std::span(out))));
   return out;
 }
 
+}  // namespace
+
+Result<std::vector<std::byte>> read_file(const FilePath& path) {
+  return read_content<std::vector<std::byte>>(path, std::numeric_limits<std::size_t>::max());
+}
+
 Result<std::string> read_text(const FilePath& path) {
-  REKINDLE_TRY(auto bytes, read_file(path));
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return read_text(path, std::numeric_limits<std::size_t>::max());
+}
+
+Result<std::string> read_text(const FilePath& path, std::size_t most_bytes) {
+  return read_content<std::string>(path, most_bytes);
 }
 
 Status sync_file(int fd, const FilePath& path) {

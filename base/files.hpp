@@ -52,6 +52,8 @@ class Fd {
 Result<Fd> open_file(const FilePath& path, int flags, unsigned mode = 0);
 Result<std::vector<std::byte>> read_file(const FilePath& path);
 Result<std::string> read_text(const FilePath& path);
+// The same, and an error (ExitCode::kConfig) if the file is larger.
+Result<std::string> read_text(const FilePath& path, std::size_t most_bytes);
 Result<std::vector<std::byte>> read_range(const FilePath& path, std::size_t offset, std::size_t bytes);
 // Fills `out` from `offset`; a short file is an error.
 Status read_into(int fd, const FilePath& path, std::size_t offset, std::span<std::byte> out);

@@ -32,6 +32,9 @@ Status ShardReader::open(const ShardEntry& shard) {
   direct_ = Direct::kNotTried;
   path_ = path_of(shard);
   std::ignore = await_file(path_, patience_);
+  const auto there = look_at(path_);
+  if (there && *there && !S_ISREG((*there)->st_mode) && !S_ISLNK((*there)->st_mode))
+    return damaged(path_, "it is not a regular file");
   auto opened = open_file(path_, O_RDONLY | O_NONBLOCK);  // nonblocking: it might be a pipe
   if (!opened) return forward_error(missing(std::move(opened.error())));
   fd_ = std::move(*opened);

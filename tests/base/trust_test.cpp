@@ -169,7 +169,7 @@ TEST_F(TrustTest, PipeInPlaceOfAFile_RefusedAtOnce) {
   for (const Trust trust : {Trust::kOwn, Trust::kForeign}) {
     const auto read = read_text(at("pipe", trust));
     ASSERT_FALSE(read);
-    EXPECT_NE(read.error().line().find("is not a file"), std::string::npos) << read.error().line();
+    EXPECT_NE(read.error().line().find("is not a regular file"), std::string::npos) << read.error().line();
   }
   EXPECT_FALSE(open_file(at("pipe"), O_RDWR | O_APPEND | O_CREAT));
 }

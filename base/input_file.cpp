@@ -1,0 +1,58 @@
+#include "base/input_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/bytes.hpp"
+#include "base/text.hpp"
+
+namespace rekindle {
+namespace {
+
+// Counts no further than to `enough`: a file may have millions of holes. Source: lseek(2), SEEK_DATA.
+std::uint64_t count_stored(int fd, std::uint64_t size, std::uint64_t enough) {
+  std::uint64_t stored = 0;
+  for (off_t at = 0; static_cast<std::uint64_t>(at) < size && stored < enough;) {
+    const off_t begin = ::lseek(fd, at, SEEK_DATA);
+    if (begin < 0 && errno == ENXIO) return stored;  // a hole up to the end
+    const off_t end = begin < 0 ? -1 : ::lseek(fd, begin, SEEK_HOLE);
+    if (end <= begin) return size;  // this storage cannot tell
+    stored += static_cast<std::uint64_t>(end - begin);
+    at = end;
+  }
+  return stored;
+}
+
+}  // namespace
+
+Result<InputFile> open_input(const FilePath& path) {
+  InputFile file;
+  file.path = path;
+  auto fd = open_file(path, O_RDONLY | O_NONBLOCK);
+  if (!fd) return fail(ExitCode::kConfig, fd.error().what, "give the path of a file that can be read");
+  file.fd = std::move(*fd);
+  struct stat info {};
+  if (::fstat(file.fd.get(), &info) != 0) return forward_error(errno_error("cannot stat", path));
+  if (S_ISDIR(info.st_mode))
+    return fail(ExitCode::kConfig, str(path.string(), " is a directory"), "give a file");
+  if (!S_ISREG(info.st_mode))
+    return fail(ExitCode::kConfig, str(path.string(), " is not a regular file"),
+                "give a file, and no pipe, device or directory");
+  file.size = static_cast<std::uint64_t>(info.st_size);
+  // More than a part of the size changes nothing.
+  file.stored = std::min(file.size, count_stored(file.fd.get(), file.size, file.size / kMostExpansion + 1));
+  return file;
+}
+
+Status check_holes(const InputFile& file) {
+  if (file.size <= most_expanded(file.stored)) return {};
+  return fail(ExitCode::kConfig,
+              str(file.path.string(), " has ", format_bytes(file.size), ", but only ",
+                  format_bytes(file.stored), " of it were ever written"),
+              "the copy was not finished; get the file again");
+}
+
+}  // namespace rekindle

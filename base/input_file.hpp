@@ -1,0 +1,40 @@
+// Files that claim more than they hold: a file of a few kilobytes may have a size of terabytes, of which the
+// rest are holes (sparse(7)), or unpack to gigabytes. What is read into memory because of a file is limited
+// by what the file holds.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/files.hpp"
+#include "base/result.hpp"
+
+namespace rekindle {
+
+// A file whose `stored` bytes would take more than most_expanded(stored) bytes of memory is refused. Trained
+// weights deflate by a few per cent, MNIST's images to a fifth.
+inline constexpr std::uint64_t kMostExpansion = 64;
+inline constexpr std::uint64_t kFreeExpansion = std::uint64_t{64} << 20;
+inline constexpr std::uint64_t most_expanded(std::uint64_t stored) {
+  return stored > (UINT64_MAX - kFreeExpansion) / kMostExpansion ? UINT64_MAX
+                                                                 : kFreeExpansion + stored * kMostExpansion;
+}
+
+// A regular file, open for reading: nobody waits for a pipe.
+struct InputFile {
+  Fd fd;
+  FilePath path;
+  std::uint64_t size = 0;  // with its holes
+  // Without its holes; all of `size` on storage that cannot tell. Counted up to size / kMostExpansion only.
+  std::uint64_t stored = 0;
+
+  Status read(std::uint64_t offset, std::span<std::byte> out) const {
+    return read_into(fd.get(), path, offset, out);
+  }
+};
+// An error (ExitCode::kConfig) if it is no regular file, or cannot be opened.
+Result<InputFile> open_input(const FilePath& path);
+// An error (ExitCode::kConfig) if `file`, read as it is, would take more memory than its size allows.
+Status check_holes(const InputFile& file);
+
+}  // namespace rekindle
