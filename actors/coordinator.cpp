@@ -17,6 +17,7 @@
 #include "base/channel.hpp"
 #include "base/clock.hpp"
 #include "base/files.hpp"
+#include "base/json_reader.hpp"
 #include "base/log.hpp"
 #include "base/network.hpp"
 #include "base/printable.hpp"
@@ -53,7 +54,7 @@ class SignsOfLife {
   // Its status, since the last look: it does so every second or so. What the dead wrote last may be seen
   // late.
   bool has_written() {
-    const std::string status = read_text(layout_.status()).value_or("");
+    const std::string status = read_text(layout_.status(), JsonLimits{}.bytes).value_or("");
     const bool changed = std::exchange(status_, status) != status;
     return changed && boot_time() - began_ > kNamesAreSeenWithin;
   }

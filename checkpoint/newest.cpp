@@ -30,7 +30,8 @@ Status note_newest(const FilePath& note, const CheckpointId& id) {
 }
 
 std::optional<CheckpointId> noted_newest(const FilePath& note) {
-  const std::string text = read_text(note).value_or("");
+  constexpr std::size_t kMostBytes = 4096;
+  const std::string text = read_text(note, kMostBytes).value_or("");
   return CheckpointId::parse(text.substr(0, text.find('\n')));
 }
 

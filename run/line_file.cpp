@@ -8,7 +8,9 @@
 #include <optional>
 #include <span>
 
+#include "base/json_reader.hpp"
 #include "base/text.hpp"
+#include "run/line_reader.hpp"
 
 namespace rekindle::run {
 namespace {
@@ -41,9 +43,10 @@ Status LineFile::mend() {
   const auto size = static_cast<std::size_t>(info.st_size);
   REKINDLE_TRY(const auto from, unfinished_from(file.get(), path_, size));
   if (from) {
-    std::string last(size - *from, '\0');
+    // What is longer is no line of a run.
+    std::string last(size - *from <= kMostLineBytes ? size - *from : 0, '\0');
     REKINDLE_CHECK(read_into(file.get(), path_, *from, std::as_writable_bytes(std::span(last))));
-    const bool whole = nlohmann::json::parse(last, nullptr, false).is_object();
+    const bool whole = parse_object(last, {}, path_.string()).has_value();
     const bool completed = whole && ::write(file.get(), "\n", 1) == 1;
     if (!completed && ::ftruncate(file.get(), static_cast<off_t>(*from)) != 0)
       return forward_error(errno_error("cannot shorten", path_));

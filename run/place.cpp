@@ -3,18 +3,22 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.hpp"
+#include "base/json_reader.hpp"
+#include "run/terms.hpp"
 
 namespace rekindle::run {
 
 std::optional<CoordinatorPlace> read_place(const Layout& layout) {
-  const auto text = read_text(layout.coordinator());
+  constexpr std::size_t kMostBytes = 65536;
+  constexpr JsonField kFields[] = {
+      {"term", JsonType::kWhole}, {"host", JsonType::kText}, {"port", JsonType::kWhole}};
+  const auto text = read_text(layout.coordinator(), kMostBytes);
   if (!text) return std::nullopt;
-  const auto json = nlohmann::json::parse(*text, nullptr, false);
-  if (!json.is_object()) return std::nullopt;
-  CoordinatorPlace place{json.value("term", std::uint64_t{0}), json.value("host", ""),
-                         json.value("port", std::uint16_t{0})};
-  if (place.term == 0 || place.port == 0) return std::nullopt;
-  return place;
+  const auto json = parse_object(*text, kFields, layout.coordinator().string());
+  if (!json) return std::nullopt;
+  const auto term = json->value("term", std::uint64_t{0}), port = json->value("port", std::uint64_t{0});
+  if (term == 0 || term > kMostTerms || port == 0 || port > UINT16_MAX) return std::nullopt;
+  return CoordinatorPlace{term, json->value("host", ""), static_cast<std::uint16_t>(port)};
 }
 
 }  // namespace rekindle::run

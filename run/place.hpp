@@ -15,7 +15,7 @@ struct CoordinatorPlace {
   std::uint16_t port = 0;
 };
 
-// Nothing if no coordinator has said it yet.
+// Nothing if no coordinator has written it yet, or if what is there is none's.
 std::optional<CoordinatorPlace> read_place(const Layout& layout);
 
 }  // namespace rekindle::run

@@ -8,29 +8,34 @@
 #include <fstream>
 #include <string_view>
 
+#include "base/json_reader.hpp"
 #include "base/text.hpp"
+#include "run/line_reader.hpp"
 
 namespace rekindle::run {
 namespace {
 
-// A damaged line may still be JSON.
-bool is_usable(const nlohmann::json& line) {
-  const auto is_number = [&line](const char* key) { return !line.contains(key) || line.at(key).is_number(); };
-  const auto is_loss = [&](const char* key) {
-    return is_number(key) || line.at(key).is_null();
-  };  // not finite
-  const auto is_text = [&line](const char* key) { return !line.contains(key) || line.at(key).is_string(); };
-  for (const char* key : {"event", "why", "job", "cause", "node"}) {
-    if (!is_text(key)) return false;
-  }
-  return is_number("restarts") && is_number("step") && is_number("test_accuracy") && is_loss("loss") &&
-         is_loss("test_loss");
-}
+// What is read of a line. A damaged line may still be JSON.
+constexpr JsonField kLineFields[] = {{"event", JsonType::kText},
+                                     {"why", JsonType::kText},
+                                     {"job", JsonType::kText},
+                                     {"cause", JsonType::kText},
+                                     {"node", JsonType::kText},
+                                     {"successor", JsonType::kText},
+                                     {"at", JsonType::kText},
+                                     {"requeued", JsonType::kBool},
+                                     {"restarts", JsonType::kWhole},
+                                     {"number", JsonType::kWhole},
+                                     {"step", JsonType::kWhole},
+                                     {"trainers", JsonType::kWhole},
+                                     {"loss", JsonType::kNumberOrNull},
+                                     {"test_loss", JsonType::kNumberOrNull},
+                                     {"test_accuracy", JsonType::kNumber}};
 
 std::optional<nlohmann::json> parse_line(const std::string& line) {
-  auto json = nlohmann::json::parse(line, nullptr, false);
-  if (!json.is_object() || !is_usable(json)) return std::nullopt;
-  return json;
+  auto json = parse_object(line, kLineFields, "");
+  if (!json) return std::nullopt;
+  return std::move(*json);
 }
 
 // What is not a file, a pipe for instance, cannot be read: it might hold its reader up for ever.
@@ -54,9 +59,9 @@ bool each_evaluation(const Layout& layout, const Visit& visit) {
   if (const auto there = look_at(layout.metrics()); there && !*there) return true;
   std::ifstream in = open_lines(layout.metrics());
   if (!in) return false;
-  for (std::string line; std::getline(in, line);) {
-    if (!is_evaluation(line)) continue;
-    if (const auto json = parse_line(line)) visit(*json);
+  for (LineReader lines(in); lines.next();) {
+    if (!is_evaluation(lines.text())) continue;
+    if (const auto json = parse_line(lines.text())) visit(*json);
   }
   return !in.bad();
 }
@@ -68,17 +73,18 @@ std::optional<std::uint64_t> step_in(const std::string& line) {
   if (at == std::string::npos || !line.ends_with('}')) return std::nullopt;
   std::uint64_t step = 0;
   const char* begin = line.data() + at + kKey.size();
-  return std::from_chars(begin, line.data() + line.size(), step).ec == std::errc() ? std::optional(step)
-                                                                                   : std::nullopt;
+  const bool read = std::from_chars(begin, line.data() + line.size(), step).ec == std::errc();
+  return read && step <= std::uint64_t{INT64_MAX} ? std::optional(step) : std::nullopt;
 }
 
-// Tells for each line whether it stays when `step` is the last one: visit(line, stays).
+// Tells for each line whether it stays when `step` is the last one: visit(line, bytes, stays).
 template <class Visit>
 void each_line_up_to(const FilePath& path, std::uint64_t step, const Visit& visit) {
   std::ifstream in = open_lines(path);
-  for (std::string line; std::getline(in, line);) {
-    const auto at = step_in(line);
-    visit(line, at && *at <= step && !in.eof());  // a line that is not ended is torn
+  for (LineReader lines(in); lines.next();) {
+    const auto at = step_in(lines.text());
+    // A line that is not ended is torn.
+    visit(lines.text(), lines.bytes(), at && *at <= step && lines.ended());
   }
 }
 
@@ -87,8 +93,8 @@ void each_line_up_to(const FilePath& path, std::uint64_t step, const Visit& visi
 std::vector<nlohmann::json> read_lines(const FilePath& file) {
   std::vector<nlohmann::json> lines;
   std::ifstream in = open_lines(file);
-  for (std::string line; std::getline(in, line);) {
-    if (auto json = parse_line(line)) lines.push_back(std::move(*json));
+  for (LineReader reader(in); reader.next();) {
+    if (auto json = parse_line(reader.text())) lines.push_back(std::move(*json));
   }
   return lines;
 }
@@ -96,7 +102,8 @@ std::vector<nlohmann::json> read_lines(const FilePath& file) {
 Recorded recorded(const Layout& layout) {
   Recorded all;
   std::ifstream in = open_lines(layout.metrics());
-  for (std::string line; std::getline(in, line);) {
+  for (LineReader lines(in); lines.next();) {
+    const std::string& line = lines.text();
     const auto step = step_in(line);
     if (!step) continue;
     if (!is_evaluation(line)) {
@@ -117,14 +124,14 @@ Status MetricsFile::rewind(std::uint64_t step) {
   REKINDLE_CHECK(lines_.mend());
   std::uint64_t kept = 0, place = 0;  // bytes, up to the end of the last line that stays
   bool in_order = true;               // what goes is all behind what stays
-  each_line_up_to(path_, step, [&](const std::string& line, bool stays) {
+  each_line_up_to(path_, step, [&](const std::string&, std::uint64_t bytes, bool stays) {
     in_order = in_order && (!stays || kept == place);
-    place += line.size() + 1;
+    place += bytes;
     if (stays) kept = place;
   });
   if (in_order) return shorten_file(path_, kept);
   std::string lines;
-  each_line_up_to(path_, step, [&](const std::string& line, bool stays) {
+  each_line_up_to(path_, step, [&](const std::string& line, std::uint64_t, bool stays) {
     if (stays) lines += line + "\n";
   });
   lines_.close();  // another file takes its place

@@ -1,6 +1,7 @@
 #include "run/terms.hpp"
 
 #include <unistd.h>
+#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 
 #include "base/clock.hpp"
 #include "base/files.hpp"
+#include "base/json_reader.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
 
@@ -20,6 +22,30 @@ std::string term_name(std::uint64_t term) {
   std::snprintf(name, sizeof name, "%04llu", static_cast<unsigned long long>(term));
   return name;
 }
+
+// The number in the name of a claim; nullopt: the name of another file. A number has one name.
+std::optional<std::uint64_t> term_in(const std::string& name) {
+  std::uint64_t term = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), term);
+  const bool is_number = error == std::errc() && end == name.data() + name.size();
+  return is_number && term_name(term) == name ? std::optional(term) : std::nullopt;
+}
+
+constexpr JsonField kClaimFields[] = {{"host", JsonType::kText},
+                                      {"boot_id", JsonType::kText},
+                                      {"pid_namespace", JsonType::kText},
+                                      {"pid", JsonType::kWhole},
+                                      {"start_ticks", JsonType::kWhole},
+                                      {"since", JsonType::kText},
+                                      {"slurm_job", JsonType::kText},
+                                      {"slurm_node", JsonType::kText},
+                                      {"slurm_restarts", JsonType::kWhole},
+                                      {"supervisor_pid", JsonType::kWhole},
+                                      {"supervisor_start_ticks", JsonType::kWhole}};
+constexpr std::size_t kMostClaimBytes = 65536;
+
+// What a person does about a claim that no run has written.
+constexpr const char* kRemoveClaim = "remove it if no run uses this directory";
 
 std::uint64_t start_ticks_of(std::int64_t pid) { return stat_field(pid, 22); }
 
@@ -72,17 +98,16 @@ std::uint64_t slurm_restarts() {
 Result<std::optional<Holder>> newest_term(const Layout& layout) {
   std::uint64_t newest = 0;
   REKINDLE_TRY(const auto names, names_in(layout.terms()));
-  for (const std::string& name : names) {
-    if (name.find_first_not_of("0123456789") == std::string::npos)
-      newest = std::max<std::uint64_t>(newest, std::strtoull(name.c_str(), nullptr, 10));
-  }
+  for (const std::string& name : names) newest = std::max(newest, term_in(name).value_or(0));
   if (newest == 0) return std::optional<Holder>();
   const FilePath path = layout.terms() / term_name(newest);
-  REKINDLE_TRY(const std::string text, read_text(path));
-  const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object())
-    return fail(ExitCode::kConfig, str(path.string(), " is damaged"),
-                "remove it if no run uses this directory");
+  if (newest > kMostTerms)
+    return fail(ExitCode::kConfig, str(path.string(), ": there are no terms above ", kMostTerms),
+                kRemoveClaim);
+  REKINDLE_TRY(const std::string text, read_text(path, kMostClaimBytes));
+  const auto claim = parse_object(text, kClaimFields, path.string());
+  if (!claim) return fail(ExitCode::kConfig, claim.error().what, kRemoveClaim);
+  const nlohmann::json& json = *claim;
   Holder holder;
   holder.term = newest;
   holder.host = json.value("host", "");

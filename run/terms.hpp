@@ -14,6 +14,9 @@
 
 namespace rekindle::run {
 
+// A higher term is no run's: each start of a coordinator claims one.
+inline constexpr std::uint64_t kMostTerms = 999'999'999'999;
+
 struct Holder {
   std::uint64_t term = 0;
   std::string host, boot_id;
@@ -37,7 +40,7 @@ enum class TermEnd {
   kOrphaned,  // the coordinator's supervisor died; the attempt may go on under another supervisor
 };
 
-// The newest term, if any was ever claimed.
+// The newest term, if any was ever claimed. A claim that cannot be read as one is ExitCode::kConfig.
 Result<std::optional<Holder>> newest_term(const Layout& layout);
 
 // Whether somebody has claimed the term after this one. Cheap, and on network storage true some time late.

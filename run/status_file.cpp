@@ -1,0 +1,40 @@
+#include "run/status_file.hpp"
+
+#include "base/files.hpp"
+#include "base/json_reader.hpp"
+
+namespace rekindle::run {
+namespace {
+
+constexpr JsonField kStatusFields[] = {
+    {"state", JsonType::kText},           {"term", JsonType::kWhole},
+    {"attempt", JsonType::kWhole},        {"generation", JsonType::kText},
+    {"phase", JsonType::kText},           {"step", JsonType::kWhole},
+    {"steps", JsonType::kWhole},          {"epoch", JsonType::kWhole},
+    {"loss", JsonType::kNumberOrNull},    {"images_per_second", JsonType::kNumberOrNull},
+    {"peak_pss_bytes", JsonType::kWhole}, {"trainers", JsonType::kObjects},
+    {"updated", JsonType::kText}};
+constexpr JsonField kTrainerFields[] = {{"trainer", JsonType::kText}, {"rank", JsonType::kInt},
+                                        {"host", JsonType::kText},    {"device", JsonType::kText},
+                                        {"pid", JsonType::kWhole},    {"phase", JsonType::kText},
+                                        {"step", JsonType::kWhole},   {"peak_pss_bytes", JsonType::kWhole}};
+
+}  // namespace
+
+Result<nlohmann::json> read_status(const Layout& layout) {
+  const std::string path = layout.status().string();
+  const auto text = read_text(layout.status(), JsonLimits{}.bytes);
+  const bool none = text ? text->empty() : text.error().code != ExitCode::kConfig;
+  if (none) return nlohmann::json::object();  // it is written without fsync: a crash may leave it empty
+  const auto wrong = [](const Error& error) {
+    return fail(ExitCode::kConfig, error.what, "remove it: the run writes it anew");
+  };
+  if (!text) return wrong(text.error());
+  auto status = parse_object(*text, kStatusFields, path);
+  if (!status) return wrong(status.error());
+  if (const Status trainers = check_objects(*status, "trainers", kTrainerFields, path); !trainers)
+    return wrong(trainers.error());
+  return status;
+}
+
+}  // namespace rekindle::run
