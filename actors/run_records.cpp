@@ -5,6 +5,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "protocol/job_reader.hpp"
 #include "run/terms.hpp"
 
 namespace rekindle::actors {
@@ -15,8 +16,9 @@ namespace {
 
 // The learning rate may have been changed on purpose since (--change-lr); nothing else may differ.
 Status check_identity(const Job& job, const checkpoint::Manifest& manifest) {
-  nlohmann::json theirs = nlohmann::json::parse(manifest.identity, nullptr, false), ours = identity_of(job);
-  if (!theirs.is_object()) return {};
+  const std::string source = str("the identity of checkpoint ", manifest.id.directory_name());
+  REKINDLE_TRY(nlohmann::json theirs, identity_from_text(manifest.identity, source));
+  const nlohmann::json ours = identity_of(job);
   const bool same_rates = rates_until(theirs, manifest.id.step) == rates_until(ours, manifest.id.step);
   take_rates(theirs, ours);
   const std::string key = same_rates ? first_difference(theirs, ours) : "lr";

@@ -2,7 +2,6 @@
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "actors/coordinator.hpp"
@@ -14,6 +13,7 @@
 #include "base/log.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
+#include "protocol/job_reader.hpp"
 
 namespace rekindle::app {
 namespace {
@@ -21,9 +21,7 @@ namespace {
 // The job from the supervisor, or from run.toml when another launcher started this process.
 Result<protocol::Job> job_of(const run::Layout& layout, const std::string& json) {
   if (json.empty()) return read_job(layout.config());
-  const auto parsed = nlohmann::json::parse(json, nullptr, false);
-  if (!parsed.is_object()) return fail(ExitCode::kUsage, "--job is not JSON");
-  return parsed.get<protocol::Job>();
+  return protocol::job_from_text(json, "--job");
 }
 
 int main(int argc, char** argv) {

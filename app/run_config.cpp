@@ -8,6 +8,7 @@
 #include "base/hash.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
+#include "protocol/job_reader.hpp"
 
 namespace rekindle::app {
 
@@ -17,6 +18,58 @@ namespace {
 
 std::string parse_error_text(const toml::parse_error& error, const FilePath& file) {
   return str(file.string(), " line ", error.source().begin.line, ": ", error.description());
+}
+
+constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+constexpr int kMostParts = 16;  // of a dotted key
+
+// Of the string that begins at `begin`: where its last quote is. One that does not end is an error for
+// toml++.
+std::size_t end_of_string(const std::string& text, std::size_t begin) {
+  const char quote = text[begin];
+  const std::string three(3, quote);
+  const bool is_long = text.compare(begin, three.size(), three) == 0;
+  const std::string end = is_long ? three : std::string(1, quote);
+  for (std::size_t i = begin + end.size(); i < text.size(); ++i) {
+    if (quote == '"' && text[i] == '\\')
+      ++i;
+    else if (text.compare(i, end.size(), end) == 0)
+      return i + end.size() - 1;
+  }
+  return text.size();
+}
+
+// Whether a key or a table's name has more parts than that. toml++ limits the depth of lists and inline
+// tables, but makes a table of each part of "a.a.a.a", and destroys them by recursion.
+bool has_long_key(const std::string& text) {
+  int parts = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"' || c == '\'') {
+      i = end_of_string(text, i);
+    } else if (c == '#') {
+      i = std::min(text.find('\n', i), text.size());
+      parts = 0;
+    } else if (c == '.') {
+      if (++parts > kMostParts) return true;
+    } else if (std::string_view("=,[]{}\n").find(c) != std::string_view::npos) {
+      parts = 0;
+    }
+  }
+  return false;
+}
+
+Result<toml::table> parse_toml(const std::string& text, const FilePath& file) {
+  if (has_long_key(text))
+    return fail(ExitCode::kConfig, str(file.string(), ": a key has more than ", kMostParts, " parts"));
+  toml::parse_result parsed = toml::parse(text);
+  if (!parsed) return fail(ExitCode::kConfig, parse_error_text(parsed.error(), file));
+  return std::move(parsed).table();
+}
+
+Result<toml::table> read_toml(const std::filesystem::path& file) {
+  REKINDLE_TRY(const std::string text, read_text(file, kMostBytes));
+  return parse_toml(text, file);
 }
 
 toml::table table_of(const nlohmann::json& object) {
@@ -79,25 +132,20 @@ std::string to_toml(const Job& job) {
 }
 
 Result<Job> read_job(const FilePath& run_toml) {
-  REKINDLE_TRY(const std::string text, read_text(run_toml));
-  const toml::parse_result parsed = toml::parse(text);
-  if (!parsed) return fail(ExitCode::kConfig, parse_error_text(parsed.error(), run_toml));
-  nlohmann::json json = Job{};
-  json.update(json_of(parsed.table()));
-  try {
-    return json.get<Job>();
-  } catch (const nlohmann::json::exception& error) {
-    return fail(ExitCode::kConfig, str(run_toml.string(), ": ", error.what()));
-  }
+  REKINDLE_TRY(const std::string text, read_text(run_toml, kMostBytes));
+  return parse_job(text, run_toml);
+}
+
+Result<Job> parse_job(const std::string& text, const FilePath& run_toml) {
+  REKINDLE_TRY(const toml::table table, parse_toml(text, run_toml));
+  return protocol::job_from_json(json_of(table), run_toml.string());
 }
 
 Result<std::vector<std::pair<std::string, std::string>>> read_config_file(const std::filesystem::path& file) {
-  auto text = read_text(file);
-  if (!text) return fail(ExitCode::kConfig, text.error().what, "check --config");
-  const toml::parse_result parsed = toml::parse(*text);
-  if (!parsed) return fail(ExitCode::kConfig, parse_error_text(parsed.error(), file));
+  const auto table = read_toml(file);
+  if (!table) return fail(ExitCode::kConfig, table.error().what, "check --config");
   std::vector<std::pair<std::string, std::string>> entries;
-  for (const auto& [key, node] : parsed.table()) {
+  for (const auto& [key, node] : *table) {
     const std::string name(key.str());
     if (node.is_table() || node.is_array()) {
       return fail(ExitCode::kConfig, str(file.string(), ": '", name, "' is a table or list"),

@@ -15,6 +15,8 @@ namespace rekindle::app {
 
 std::string to_toml(const protocol::Job& job);
 Result<protocol::Job> read_job(const FilePath& run_toml);
+// The same from the text of such a file, which errors call `run_toml`.
+Result<protocol::Job> parse_job(const std::string& text, const FilePath& run_toml);
 
 // A user's --config file: keys are the long option names without dashes, values as text. Tables are errors.
 Result<std::vector<std::pair<std::string, std::string>>> read_config_file(const std::filesystem::path& file);

@@ -11,6 +11,7 @@
 #include "app/supervisor.hpp"
 #include "base/clock.hpp"
 #include "base/files.hpp"
+#include "base/json_reader.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
@@ -90,8 +91,9 @@ class SlurmSite : public Site {
       if (event == "slurm-begin") begin = line, end = nlohmann::json::object();
       if (event == "slurm-end") end = line;
     }
-    const auto request = nlohmann::json::parse(stop_at_start_, nullptr, false);
-    const std::string asked = request.is_object() ? request.value("asked", "") : "";
+    constexpr JsonField kFields[] = {{"asked", JsonType::kText}};
+    const auto request = parse_object(stop_at_start_, kFields, layout_.stop_request().string());
+    const std::string asked = request ? request->value("asked", "") : "";
     if (begin.value("job", "") != job_.environment.id() || asked < begin.value("at", "")) return false;
     const bool heard = end.value("cause", "") == slurm::to_text(slurm::Cause::kStopped);
     if (heard && !end.value("requeued", false)) return false;

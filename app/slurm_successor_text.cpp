@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/slurm_successor.hpp"
+#include "base/json_reader.hpp"
 #include "base/process.hpp"
 
 namespace rekindle::app {
@@ -24,8 +25,20 @@ std::string successor_text(const SlurmJob& job) {
 }
 
 Result<SlurmJob> parse_successor_text(const std::string& text) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object()) return fail(ExitCode::kUsage, "a job's description is not JSON");
+  constexpr JsonField kFields[] = {{"job", JsonType::kText},
+                                   {"array_job", JsonType::kText},
+                                   {"array_task", JsonType::kText},
+                                   {"name", JsonType::kText},
+                                   {"submit_directory", JsonType::kText},
+                                   {"batch_host", JsonType::kText},
+                                   {"node_list", JsonType::kText},
+                                   {"restarts", JsonType::kWhole},
+                                   {"nodes", JsonType::kTexts},
+                                   {"addresses", JsonType::kTexts},
+                                   {"kill_wait_s", JsonType::kInt},
+                                   {"on_limit", JsonType::kInt},
+                                   {"requeue_within_ms", JsonType::kWhole}};
+  REKINDLE_TRY(const nlohmann::json json, parse_object(text, kFields, "the description of a job"));
   SlurmJob job;
   slurm::Environment& of = job.environment;
   of.job = json.value("job", "");

@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/json_reader.hpp"
 #include "base/text.hpp"
 #include "checkpoint/manifest_check.hpp"
 
@@ -23,18 +24,7 @@ constexpr std::string_view kTailEnd = "\"\n}\n";
 constexpr std::size_t kHashDigits = 32;
 
 Result<Json> parse_json(const std::string& text) {
-  int depth = 0;
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (quoted && text[i] == '\\') {
-      ++i;
-    } else if (text[i] == '"') {
-      quoted = !quoted;
-    } else if (!quoted) {
-      depth += (text[i] == '{' || text[i] == '[') - (text[i] == '}' || text[i] == ']');
-    }
-    if (depth > kMaxDepth) return fail("JSON is nested too deeply");
-  }
+  if (is_deeper_than(text, kMaxDepth)) return fail("JSON is nested too deeply");
   Json json = Json::parse(text, nullptr, false);
   if (!json.is_object()) return fail("not a JSON object");
   return json;

@@ -45,7 +45,7 @@ std::uint64_t default_micro_batches(std::uint64_t batch_size) {
 }
 
 std::uint64_t epoch_of(const Job& job, std::uint64_t step) {
-  return step * job.batch_size / job.train_samples;
+  return job.train_samples == 0 ? 0 : step * job.batch_size / job.train_samples;
 }
 
 void take_rates(nlohmann::json& identity, const nlohmann::json& from) {

@@ -40,6 +40,10 @@ std::string write(const std::vector<Member>& members) {
   return out;
 }
 
+// Of a name or an address. A member may take it over from the one before in a few bytes, so that long ones
+// would let a short text take all memory.
+constexpr std::uint64_t kMostBytes = 1024;
+
 class Reader {
  public:
   explicit Reader(std::string_view text) : text_(text) {}
@@ -62,7 +66,7 @@ class Reader {
 
   std::string string(const std::string& before) {
     const std::uint64_t shared = number(), rest = number();
-    if (!good_ || shared > before.size() || rest > text_.size()) {
+    if (!good_ || shared > before.size() || rest > text_.size() || shared + rest > kMostBytes) {
       good_ = false;
       return {};
     }

@@ -80,11 +80,17 @@ nlohmann::json runs_of(const std::vector<int>& ranks) {
   return runs;
 }
 
+// More than any run has: a few bytes of a message must not become many numbers.
+constexpr std::int64_t kMostTrainers = 65536;
+
 std::vector<int> ranks_of(const nlohmann::json& runs) {
   std::vector<int> ranks;
   for (const auto& run : runs) {
-    const int first = run.at(0).get<int>(), count = run.at(1).get<int>();
-    for (int i = 0; i < count; ++i) ranks.push_back(first + i);
+    const auto first = run.at(0).get<std::int64_t>(), count = run.at(1).get<std::int64_t>();
+    if (first < 0 || count < 0 || first > kMostTrainers - count ||
+        static_cast<std::int64_t>(ranks.size()) > kMostTrainers - count)
+      throw nlohmann::json::other_error::create(501, str("there are no ranks from ", first, " on"), &run);
+    for (std::int64_t i = 0; i < count; ++i) ranks.push_back(static_cast<int>(first + i));
   }
   return ranks;
 }

@@ -38,6 +38,24 @@ TEST(Wire, RegistrationsSurviveTheTripWithAndWithoutWhatIsOptional) {
   EXPECT_FALSE(decode<Registration>("{\"worker\":3}"));
 }
 
+// A few bytes must not become gigabytes.
+TEST(Wire, RanksThatNoRunHas_AreAnError) {
+  const std::string good = encode(ToTrainer(Start{}));
+  const std::string key = R"("sources":[])";
+  ASSERT_NE(good.find(key), std::string::npos) << good;
+  for (const char* runs : {"[[0,2000000000]]", "[[2147483647,2]]", "[[-5,3]]", "[[3,-1]]",
+                           "[[0,65536],[0,1]]", "[[0]]", "[5]", "{}5"}) {
+    std::string text = good;
+    text.replace(text.find(key), key.size(), std::string(R"("sources":)") + runs);
+    EXPECT_FALSE(decode<ToTrainer>(text)) << runs;
+  }
+  std::string text = good;
+  text.replace(text.find(key), key.size(), R"("sources":[[0,3],[7,1]])");
+  const auto start = decode<ToTrainer>(text);
+  ASSERT_TRUE(start);
+  EXPECT_EQ(std::get<Start>(*start).sources, (std::vector<int>{0, 1, 2, 7}));
+}
+
 std::vector<Member> cluster(int workers, int trainers) {
   std::vector<Member> members;
   for (int w = 0; w < workers; ++w) {
@@ -63,6 +81,16 @@ TEST(MemberLists, SurviveTheTripInTheTextThatTheyCameIn) {
     EXPECT_EQ(nlohmann::json((*got)[i].address), nlohmann::json(members[i].address));
   }
   EXPECT_EQ(MemberList::parse("")->size(), 0U);
+}
+
+// Each member may take over what the one before is called: a long name would cost little text and much
+// memory.
+TEST(MemberLists, ANameThatNoTrainerHas_IsAnError) {
+  std::vector<Member> members(2);
+  members[0].trainer = members[1].trainer = std::string(1024, 'x');
+  EXPECT_TRUE(MemberList::parse(MemberList(members).text()));
+  members[0].trainer = members[1].trainer = std::string(1025, 'x');
+  EXPECT_FALSE(MemberList::parse(MemberList(members).text()));
 }
 
 TEST(MemberLists, CutAnywhereOrWithABitFlipped_AnErrorOrAnotherListNeverACrash) {

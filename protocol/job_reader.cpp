@@ -1,0 +1,85 @@
+#include "protocol/job_reader.hpp"
+
+#include <bit>
+#include <tuple>
+#include <vector>
+
+#include "base/json_reader.hpp"
+#include "base/text.hpp"
+
+namespace rekindle::protocol {
+namespace {
+
+using nlohmann::json;
+
+constexpr JsonField kRateFields[] = {{"since", JsonType::kWhole, Presence::kRequired},
+                                     {"lr", JsonType::kNumber, Presence::kRequired},
+                                     {"lr_step", JsonType::kWhole, Presence::kRequired},
+                                     {"lr_gamma", JsonType::kNumber, Presence::kRequired}};
+
+JsonType type_of(const std::string& key, const json& value) {
+  if (key == "earlier_rates") return JsonType::kObjects;
+  if (value.is_array()) return JsonType::kTexts;
+  if (value.is_string()) return JsonType::kText;
+  if (value.is_boolean()) return JsonType::kBool;
+  return value.is_number_float() ? JsonType::kNumber : JsonType::kWhole;
+}
+
+// The fields of an identity are fields of a job.
+Status check_types(const json& object, const std::string& source) {
+  const json defaults = Job{};
+  std::vector<JsonField> fields;
+  for (const auto& [key, value] : defaults.items()) fields.push_back({key.c_str(), type_of(key, value)});
+  REKINDLE_CHECK(check_fields(object, fields, source));
+  return check_objects(object, "earlier_rates", kRateFields, source);
+}
+
+Status check_values(const Job& job, const std::string& source) {
+  const auto wrong = [&source](const char* key, std::uint64_t value) {
+    return fail(ExitCode::kConfig, str(source, ": field '", key, "' cannot be ", value));
+  };
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 31;
+  const std::tuple<const char*, std::uint64_t> positive[] = {{"batch_size", job.batch_size},
+                                                             {"micro_batches", job.micro_batches},
+                                                             {"lr_step", job.lr_step},
+                                                             {"image_size", job.image_size},
+                                                             {"threads", job.threads},
+                                                             {"loader_threads", job.loader_threads},
+                                                             {"trainers_per_worker", job.trainers_per_worker},
+                                                             {"classes", job.classes},
+                                                             {"keep", job.keep},
+                                                             {"min_trainers", job.min_trainers}};
+  for (const auto& [key, value] : positive) {
+    if (value < 1 || value > kMost) return wrong(key, value);
+  }
+  if (!std::has_single_bit(job.micro_batches) || job.batch_size % job.micro_batches != 0)
+    return wrong("micro_batches", job.micro_batches);
+  for (const Rates& rates : job.earlier_rates) {
+    if (rates.lr_step < 1) return wrong("lr_step", rates.lr_step);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Job> job_from_json(const json& object, const std::string& source) {
+  REKINDLE_CHECK(check_types(object, source));
+  json all = Job{};
+  all.update(object);
+  const Job job = all.get<Job>();
+  REKINDLE_CHECK(check_values(job, source));
+  return job;
+}
+
+Result<Job> job_from_text(const std::string& text, const std::string& source) {
+  REKINDLE_TRY(const json object, parse_object(text, {}, source));
+  return job_from_json(object, source);
+}
+
+Result<json> identity_from_text(const std::string& text, const std::string& source) {
+  REKINDLE_TRY(json identity, parse_object(text, {}, source));
+  REKINDLE_CHECK(check_types(identity, source));
+  return identity;
+}
+
+}  // namespace rekindle::protocol
