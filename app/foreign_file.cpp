@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "base/json_reader.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
 
@@ -23,10 +24,9 @@ namespace {
 // What the child inherits: memory for the tensors, as a .safetensors file, and for its error.
 constexpr int kTensorsFd = kInheritedFd, kErrorFd = kInheritedFd + 1;
 constexpr rlim_t kMaxSeconds = 600;  // of processor time: rubbish can make libhdf5 loop
-// The child's memory. Trained weights deflate by a few per cent, so 16 bytes for each of the file's is far
-// more than they take; what is below the floor is worth no thought. More than that is rubbish, or a file that
-// is meant to use up the machine.
-constexpr rlim_t kMemoryFloor = rlim_t{2} << 30, kMemoryPerByte = 16;
+// The child's own memory: it reads tensors in pieces. More is rubbish, or a file that is meant to use up the
+// machine.
+constexpr rlim_t kMostMemory = rlim_t{1} << 30;
 
 fs::path path_of(int fd) { return str("/proc/self/fd/", fd); }
 
@@ -37,10 +37,12 @@ Result<Fd> memory_file(const char* name) {
 }
 
 Error error_from(const std::string& text, const fs::path& file) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object())
+  constexpr JsonField kFields[] = {
+      {"code", JsonType::kInt}, {"what", JsonType::kText}, {"hint", JsonType::kText}};
+  const auto json = parse_object(text, kFields, file.string());
+  if (!json)
     return {ExitCode::kConfig, str(file.string(), " cannot be read: its reader ended without a word"), {}};
-  return {static_cast<ExitCode>(json.value("code", 70)), json.value("what", ""), json.value("hint", "")};
+  return {static_cast<ExitCode>(json->value("code", 70)), json->value("what", ""), json->value("hint", "")};
 }
 
 Status tell(const Error& error) {
@@ -50,7 +52,7 @@ Status tell(const Error& error) {
   return write_all(kErrorFd, "the error", 0, std::as_bytes(std::span(text)));
 }
 
-Result<checkpoint::Tensors> read_in_child(const fs::path& file) {
+Result<checkpoint::SafetensorsFile> read_in_child(const fs::path& file) {
   REKINDLE_TRY(const Fd tensors, memory_file("tensors"));
   REKINDLE_TRY(const Fd error, memory_file("error"));
   const std::array inherited = {tensors.get(), error.get()};
@@ -61,42 +63,36 @@ Result<checkpoint::Tensors> read_in_child(const fs::path& file) {
                 str(file.string(), " cannot be read: its reader was ended by signal ", end.code),
                 "the file is damaged, or no HDF5 file at all");
   }
-  if (end.code == 0) return checkpoint::read_safetensors(path_of(tensors.get()));
+  if (end.code == 0) return checkpoint::SafetensorsFile::open(path_of(tensors.get()));
   REKINDLE_TRY(const std::string text, read_text(path_of(error.get())));
   return forward_error(error_from(text, file));
 }
 
-// Returns the limit.
-rlim_t limit_memory(const fs::path& file) {
-  std::error_code code;
-  const auto bytes = fs::file_size(file, code);
-  const rlim_t most = code || bytes > (RLIM_INFINITY - kMemoryFloor) / kMemoryPerByte
-                          ? kMemoryFloor
-                          : kMemoryFloor + bytes * kMemoryPerByte;
+void limit_memory() {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they reserve terabytes
-  const rlimit memory{most, most};
+  const rlimit memory{kMostMemory, kMostMemory};
   ::setrlimit(RLIMIT_AS, &memory);
 #endif
-  return most;
 }
 
 // The whole file to kTensorsFd.
-Status pass_on(const fs::path& file, rlim_t memory) {
+Status pass_on(const fs::path& file) {
   try {
-    REKINDLE_TRY(const auto tensors, checkpoint::read_h5(file));
-    return checkpoint::write_safetensors(path_of(kTensorsFd), tensors.state);
+    return checkpoint::with_h5(file, [](const checkpoint::TensorSource& tensors) {
+      return checkpoint::write_safetensors(path_of(kTensorsFd), tensors);
+    });
   } catch (const std::bad_alloc&) {
   } catch (const std::length_error&) {
   }
   return fail(ExitCode::kConfig,
-              str(file.string(), " cannot be read: it takes more than ", memory >> 20, " MiB of memory"),
+              str(file.string(), " cannot be read: it takes more than ", kMostMemory >> 20, " MiB of memory"),
               "it may claim more than it holds");
 }
 
 }  // namespace
 
-Result<checkpoint::Tensors> read_foreign_file(const fs::path& file) {
-  if (file.extension() == ".safetensors") return checkpoint::read_safetensors(file);
+Result<checkpoint::SafetensorsFile> open_foreign_file(const fs::path& file) {
+  if (file.extension() == ".safetensors") return checkpoint::SafetensorsFile::open(file);
   if (file.extension() == ".h5" || file.extension() == ".hdf5") return read_in_child(file);
   return fail(ExitCode::kUsage, str("cannot read ", file.string()),
               "give a .safetensors or .h5 file, a checkpoint or a run directory");
@@ -107,7 +103,8 @@ int run_read_h5(const fs::path& file) {
   ::setrlimit(RLIMIT_CORE, &no_core);
   ::setrlimit(RLIMIT_CPU, &time);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const Status status = pass_on(file, limit_memory(file));
+  limit_memory();
+  const Status status = pass_on(file);
   if (status) return 0;
   return tell(status.error()) ? static_cast<int>(status.error().code) : EXIT_FAILURE;
 }

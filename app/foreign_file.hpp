@@ -8,8 +8,9 @@
 
 namespace rekindle::app {
 
-// A .safetensors or .h5 file. The latter is parsed by a child process, which it may crash.
-Result<checkpoint::Tensors> read_foreign_file(const std::filesystem::path& file);
+// A .safetensors or .h5 file, its header checked and nothing of its tensors read. An .h5 file is parsed by a
+// child process, which it may crash, and which leaves its tensors in memory.
+Result<checkpoint::SafetensorsFile> open_foreign_file(const std::filesystem::path& file);
 
 // That child: `rekindle read-h5 FILE`.
 inline constexpr const char* kReadH5 = "read-h5";

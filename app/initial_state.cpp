@@ -25,10 +25,25 @@ model::ModelConfig model_config(const Job& job, int channels) {
   return config;
 }
 
-Result<checkpoint::Tensors> read_source(const fs::path& source) {
-  if (!is_directory(source)) return read_foreign_file(source);
-  REKINDLE_TRY(checkpoint::LoadedState loaded, read_checkpoint(source, std::nullopt, checkpoint::load));
-  return checkpoint::Tensors{std::move(loaded.storage), std::move(loaded.state)};
+// The tensors that a model whose state is `model` starts from; `available`: how many there are. What is not
+// needed is not read.
+Result<checkpoint::Tensors> read_source(const LocalOptions& options, const checkpoint::StateSpec& model,
+                                        std::size_t& available) {
+  const fs::path& source = options.init;
+  const auto choose = [&](const checkpoint::StateSpec& tensors) {
+    available = tensors.size();
+    return checkpoint::choose_initial(tensors, model, options.reset_head, source.string());
+  };
+  if (!is_directory(source)) {
+    REKINDLE_TRY(const checkpoint::SafetensorsFile file, open_foreign_file(source));
+    REKINDLE_TRY(const checkpoint::StateSpec chosen, choose(file.tensors()));
+    return checkpoint::read_tensors(file.source(), chosen);
+  }
+  return read_checkpoint(source, std::nullopt, [&](const FilePath& directory) -> Result<checkpoint::Tensors> {
+    REKINDLE_TRY(const checkpoint::Manifest manifest, checkpoint::read_manifest(directory));
+    REKINDLE_TRY(const checkpoint::StateSpec chosen, choose(manifest.contents.tensors));
+    return checkpoint::load_tensors(directory, manifest, chosen);
+  });
 }
 
 // The option and the file that it names, whatever the error is about.
@@ -44,14 +59,10 @@ Result<InitialState> read_initial_state(LocalOptions& options, int channels) {
   InitialState initial;
   if (options.init.empty()) return initial;
   REKINDLE_TRY(const checkpoint::StateSpec spec, model::state_spec(model_config(options.job, channels)));
-  auto tensors = read_source(options.init);
-  if (!tensors) return forward_error(name_source(tensors.error(), options.init));
-  initial.tensors = std::move(*tensors);
-  auto chosen =
-      checkpoint::choose_initial(initial.tensors.state, spec, options.reset_head, options.init.string());
+  auto chosen = read_source(options, spec, initial.available);
   if (!chosen) return forward_error(name_source(chosen.error(), options.init));
   initial.chosen = std::move(*chosen);
-  options.job.init = checkpoint::initial_hash(initial.chosen);
+  options.job.init = checkpoint::initial_hash(initial.chosen.state);
   return initial;
 }
 
@@ -68,7 +79,8 @@ Status measure_state(LocalOptions& options, int channels) {
 
 Status keep_initial_state(const InitialState& initial, const LocalOptions& options,
                           const run::Layout& layout) {
-  if (!initial.chosen.empty()) return checkpoint::keep_initial(layout.initial_state(), initial.chosen);
+  if (!initial.chosen.state.empty())
+    return checkpoint::keep_initial(layout.initial_state(), initial.chosen.state);
   if (options.job.init.empty()) std::ignore = remove_file(layout.initial_state());  // what stays is not read
   return {};
 }

@@ -11,8 +11,8 @@
 namespace rekindle::app {
 
 struct InitialState {
-  checkpoint::Tensors tensors;  // all of the file's
-  checkpoint::State chosen;     // those that the run starts from; none: it draws its initial values
+  checkpoint::Tensors chosen;  // what the run starts from; none: it draws its initial values
+  std::size_t available = 0;   // tensors that were there to choose from
 };
 
 // Reads what --init names (a file, a checkpoint, or a run's newest), checks it against the model and sets

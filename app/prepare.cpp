@@ -260,8 +260,8 @@ Result<InitialState> prepare_run(LocalOptions& options, Begins begins) {
   if (before)
     REKINDLE_CHECK(check_resume(*before, options, layout));
   else if (!options.init.empty())
-    say(str("initial values of --init ", options.init.string(), ": ", initial.chosen.size(), " of its ",
-            initial.tensors.state.size(), " tensors"));
+    say(str("initial values of --init ", options.init.string(), ": ", initial.chosen.state.size(), " of its ",
+            initial.available, " tensors"));
   if (begins == Begins::kNow) {
     if (const std::string line = run::parent_warning(layout); !line.empty()) warn("warning: " + line);
     warn_of_environment(options.job);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "app/foreign_file.hpp"
@@ -19,6 +20,7 @@
 #include "data/dataset.hpp"
 #include "run/layout.hpp"
 #include "run/records.hpp"
+#include "run/status_file.hpp"
 #include "run/terms.hpp"
 
 namespace rekindle::app {
@@ -29,11 +31,18 @@ namespace fs = std::filesystem;
 namespace {
 
 // "running" in a file that its writer left behind is not the truth.
-std::string true_state(const run::Layout& layout, const nlohmann::json& status) {
+Result<std::string> true_state(const run::Layout& layout, const nlohmann::json& status) {
   std::string state = status.value("state", "unknown");
   if (state != "running") return state;
-  const auto holder = run::newest_term(layout);
-  return holder && *holder && run::provably_gone(**holder) ? "ended without a word (killed?)" : state;
+  REKINDLE_TRY(const auto holder, run::newest_term(layout));
+  return holder && run::provably_gone(*holder) ? "ended without a word (killed?)" : state;
+}
+
+// A number that is not finite is null in JSON.
+double number_in(const nlohmann::json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end()) return 0;
+  return found->is_null() ? std::numeric_limits<double>::quiet_NaN() : found->get<double>();
 }
 
 std::string size_of(const fs::path& file) {
@@ -67,10 +76,8 @@ Status request_stop(const fs::path& run_dir) {
 Status show_status(const fs::path& run_dir, bool json) {
   const run::Layout layout(run_dir, Trust::kForeign);
   REKINDLE_CHECK(must_be_run(layout));
-  nlohmann::json status = nlohmann::json::object();
-  if (const auto text = read_text(layout.status())) status = nlohmann::json::parse(*text, nullptr, false);
-  if (!status.is_object()) status = nlohmann::json::object();
-  status["state"] = true_state(layout, status);
+  REKINDLE_TRY(nlohmann::json status, run::read_status(layout));
+  REKINDLE_TRY(status["state"], true_state(layout, status));
   std::uint64_t peak = 0;
   for (const auto& trainer : status.value("trainers", nlohmann::json::array()))
     peak += trainer.value("peak_pss_bytes", std::uint64_t{0});
@@ -87,25 +94,26 @@ Status show_status(const fs::path& run_dir, bool json) {
   const auto text = [](const nlohmann::json& in, const char* key, const char* otherwise) {
     return printable(in.value(key, otherwise));
   };
+  constexpr std::uint64_t kNone = 0;
   std::cout << "run      " << printable(layout.root().string()) << "\n"
-            << "state    " << text(status, "state", "unknown") << ", attempt " << status.value("attempt", 0)
-            << ", term " << status.value("term", 0) << ", generation " << text(status, "generation", "none")
-            << "\n"
-            << "step     " << status.value("step", 0) << " of " << status.value("steps", 0) << ", epoch "
-            << status.value("epoch", 0) + 1 << "\n"
-            << "loss     " << status.value("loss", 0.0) << ", " << status.value("images_per_second", 0.0)
+            << "state    " << text(status, "state", "unknown") << ", attempt "
+            << status.value("attempt", kNone) << ", term " << status.value("term", kNone) << ", generation "
+            << text(status, "generation", "none") << "\n"
+            << "step     " << status.value("step", kNone) << " of " << status.value("steps", kNone)
+            << ", epoch " << status.value("epoch", kNone) + 1 << "\n"
+            << "loss     " << number_in(status, "loss") << ", " << number_in(status, "images_per_second")
             << " images/s\n";
   if (status.contains("evaluation")) {
     const auto& e = status["evaluation"];
-    std::cout << "test     loss " << e.value("test_loss", 0.0) << ", accuracy "
-              << 100 * e.value("test_accuracy", 0.0) << " % after step " << e.value("step", 0) << "\n";
+    std::cout << "test     loss " << number_in(e, "test_loss") << ", accuracy "
+              << 100 * number_in(e, "test_accuracy") << " % after step " << e.value("step", kNone) << "\n";
   }
   std::cout << "memory   " << format_bytes(status["peak_pss_bytes"].get<std::uint64_t>())
             << " peak PSS over all trainers\n";
   for (const auto& t : status.value("trainers", nlohmann::json::array())) {
     std::cout << "trainer  rank " << t.value("rank", -1) << "  " << text(t, "host", "") << "  "
-              << text(t, "device", "") << "  pid " << t.value("pid", 0) << "  " << text(t, "phase", "")
-              << " at step " << t.value("step", 0) << "  peak PSS "
+              << text(t, "device", "") << "  pid " << t.value("pid", kNone) << "  " << text(t, "phase", "")
+              << " at step " << t.value("step", kNone) << "  peak PSS "
               << format_bytes(t.value("peak_pss_bytes", std::uint64_t{0})) << "\n";
   }
   std::cout << "saved    ";
@@ -116,16 +124,22 @@ Status show_status(const fs::path& run_dir, bool json) {
 }
 
 Status digest(const fs::path& path, std::optional<std::uint64_t> step) {
-  REKINDLE_TRY(const checkpoint::LoadedState loaded, read_checkpoint(path, step, checkpoint::load));
-  std::cout << loaded.manifest.digest << "\n";
+  // The manifest's digest is that of its chunks' hashes, and each chunk's hash is recomputed here.
+  REKINDLE_TRY(const checkpoint::Manifest manifest,
+               read_checkpoint(path, step, [](const FilePath& directory) -> Result<checkpoint::Manifest> {
+                 REKINDLE_TRY(checkpoint::Manifest found, checkpoint::read_manifest(directory));
+                 REKINDLE_CHECK(checkpoint::verify(directory, found));
+                 return found;
+               }));
+  std::cout << manifest.digest << "\n";
   return {};
 }
 
 Status import_file(const fs::path& file, const fs::path& out) {
   REKINDLE_CHECK(checkpoint::check_writable_extension(out));
-  REKINDLE_TRY(const checkpoint::Tensors tensors, read_foreign_file(file));
-  REKINDLE_CHECK(checkpoint::write_tensors(out, tensors.state));
-  say(str("wrote ", out.string(), ": ", tensors.state.size(), " tensors, ", size_of(out)));
+  REKINDLE_TRY(const checkpoint::SafetensorsFile tensors, open_foreign_file(file));
+  REKINDLE_CHECK(checkpoint::write_tensors(out, tensors.source()));
+  say(str("wrote ", out.string(), ": ", tensors.tensors().size(), " tensors, ", size_of(out)));
   return {};
 }
 

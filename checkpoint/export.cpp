@@ -1,15 +1,16 @@
 #include "checkpoint/export.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "base/files.hpp"
 #include "base/text.hpp"
-#include "checkpoint/block_file.hpp"
 #include "checkpoint/layout.hpp"
 #include "checkpoint/manifest_check.hpp"
 #include "checkpoint/names.hpp"
+#include "checkpoint/pieces.hpp"
 #include "checkpoint/safetensors.hpp"
 #include "checkpoint/tensor_file.hpp"
 #include "checkpoint/torch_file.hpp"
@@ -17,21 +18,50 @@
 namespace rekindle::checkpoint {
 namespace {
 
+// Writes the bytes of the layout from `begin` to `end`, which are of no dataset.
+Status write_headers(int fd, const FilePath& path, const Layout& layout, std::uint64_t begin,
+                     std::uint64_t end) {
+  std::vector<std::byte> buffer(std::min(kPieceBytes, end - begin));
+  for (; begin < end; begin += buffer.size()) {
+    const auto piece = std::span(buffer).first(std::min<std::uint64_t>(buffer.size(), end - begin));
+    layout.headers.read(begin, piece);
+    REKINDLE_CHECK(write_piece(fd, path, begin, piece));
+  }
+  return {};
+}
+
+Status write_open_h5(Fd& fd, const FilePath& path, const Layout& layout, const TensorSource& source) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < source.tensors.size(); ++i) {
+    if (source.tensors[i].bytes() > 0) order.push_back(i);
+  }
+  std::ranges::sort(order, {}, [&layout](std::size_t i) { return layout.offsets[i]; });
+  std::uint64_t at = 0;
+  for (const std::size_t i : order) {
+    REKINDLE_CHECK(write_headers(fd.get(), path, layout, at, layout.offsets[i]));
+    at = layout.offsets[i];
+    REKINDLE_CHECK(each_piece(source, i, [&](std::span<const std::byte> piece) -> Status {
+      REKINDLE_CHECK(write_piece(fd.get(), path, at, piece));
+      at += piece.size();
+      return {};
+    }));
+  }
+  REKINDLE_CHECK(write_headers(fd.get(), path, layout, at, layout.bytes));
+  REKINDLE_CHECK(set_size(fd.get(), path, layout.bytes));
+  REKINDLE_CHECK(sync_file(fd.get(), path));
+  return fd.close(path);
+}
+
 // Whole tensors as datasets of the same layout as shards have.
-Status write_h5(const FilePath& path, const State& state) {
+Status write_h5(const FilePath& path, const TensorSource& source) {
   std::vector<LayoutDataset> datasets;
-  for (const Tensor& tensor : state) {
-    datasets.push_back({tensor.spec.name, tensor.spec.dtype, tensor.spec.shape, {}});
-  }
+  for (const TensorSpec& tensor : source.tensors)
+    datasets.push_back({tensor.name, tensor.dtype, tensor.shape, {}});
   REKINDLE_TRY(const Layout layout, lay_out(datasets, {}));
-  std::vector<Piece> pieces;
-  for (std::size_t i = 0; i < state.size(); ++i) {
-    if (!state[i].bytes.empty()) pieces.push_back({layout.offsets[i], state[i].bytes, {}, 0});
-  }
-  std::ranges::sort(pieces, {}, &Piece::offset);
-  const Reading alone;
-  ReadAhead ahead(layout, pieces, alone);
-  return write_blocks(path, ahead);
+  REKINDLE_TRY(Fd fd, open_file(path, O_WRONLY | O_CREAT | O_TRUNC));
+  Status status = write_open_h5(fd, path, layout, source);
+  if (!status) std::ignore = remove_file(path);
+  return status;
 }
 
 }  // namespace
@@ -59,12 +89,16 @@ Status check_writable_extension(const FilePath& file) {
 }
 
 Status write_tensors(const FilePath& file, const State& state) {
+  return write_tensors(file, source_of(state));
+}
+
+Status write_tensors(const FilePath& file, const TensorSource& source) {
   REKINDLE_CHECK(check_writable_extension(file));
   const std::string extension = file.extension().string();
   const FilePath temporary = temporary_beside(file);
-  REKINDLE_CHECK(extension == ".h5"   ? write_h5(temporary, state)
-                 : extension == ".pt" ? write_torch(temporary, state)
-                                      : write_safetensors(temporary, state));
+  REKINDLE_CHECK(extension == ".h5"   ? write_h5(temporary, source)
+                 : extension == ".pt" ? write_torch(temporary, source)
+                                      : write_safetensors(temporary, source));
   Status renamed = rename_durably(temporary, file);
   if (!renamed) std::ignore = remove_file(temporary);
   return renamed;

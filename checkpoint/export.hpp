@@ -5,6 +5,7 @@
 
 #include "base/result.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "checkpoint/tensor_file.hpp"
 
 namespace rekindle::checkpoint {
 
@@ -15,6 +16,10 @@ struct LoadedState {
   State state;
 };
 Result<LoadedState> load(const FilePath& checkpoint_dir);
+// Some of its tensors, verified. `chosen`: tensors of the manifest, under any role. No memory is taken for
+// the others.
+Result<Tensors> load_tensors(const FilePath& checkpoint_dir, const Manifest& manifest,
+                             const StateSpec& chosen);
 
 // By extension: .safetensors, .h5 or .pt (a state dict for torch.load). Parameters and buffers under their
 // state-dict keys, optimizer tensors

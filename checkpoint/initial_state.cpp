@@ -26,9 +26,9 @@ std::string without_prefix(const std::string& name) { return name.substr(name.fi
 
 class Chooser {
  public:
-  Chooser(const State& available, const StateSpec& model, bool reset_head, const std::string& source)
+  Chooser(const StateSpec& available, const StateSpec& model, bool reset_head, const std::string& source)
       : available_(available), model_(model), reset_head_(reset_head), source_(source) {
-    for (const Tensor& tensor : available) by_name_.emplace(tensor.spec.name, &tensor);
+    for (const TensorSpec& tensor : available) by_name_.emplace(tensor.name, &tensor);
     for (const TensorSpec& tensor : model) {
       if (tensor.role == Role::kOptimizer) continue;
       weights_.insert(tensor.name);
@@ -36,9 +36,9 @@ class Chooser {
     }
   }
 
-  Result<State> choose() const {
+  Result<StateSpec> choose() const {
     if (!reset_head_) REKINDLE_CHECK(check_classes());
-    State chosen;
+    StateSpec chosen;
     REKINDLE_CHECK(take(false, chosen));
     const bool with_optimizer = std::ranges::any_of(model_, [this](const TensorSpec& tensor) {
       return tensor.role == Role::kOptimizer && wanted(tensor) && by_name_.contains(tensor.name);
@@ -60,7 +60,7 @@ class Chooser {
     for (const TensorSpec& tensor : model_) {
       const auto found = by_name_.find(tensor.name);
       if (tensor.role != Role::kParameter || !in_head(tensor) || found == by_name_.end()) continue;
-      const TensorSpec& theirs = found->second->spec;
+      const TensorSpec& theirs = *found->second;
       const bool same_rest =
           !theirs.shape.empty() && theirs.shape.size() == tensor.shape.size() &&
           std::equal(theirs.shape.begin() + 1, theirs.shape.end(), tensor.shape.begin() + 1);
@@ -73,7 +73,7 @@ class Chooser {
     return {};
   }
 
-  Status take(bool optimizer, State& chosen) const {
+  Status take(bool optimizer, StateSpec& chosen) const {
     for (const TensorSpec& tensor : model_) {
       if ((tensor.role == Role::kOptimizer) != optimizer || !wanted(tensor)) continue;
       const auto found = by_name_.find(tensor.name);
@@ -81,24 +81,24 @@ class Chooser {
         return fail(ExitCode::kConfig, str(source_, " lacks tensor ", tensor.name),
                     "it must be of the same model, under torchvision's names");
       }
-      const Tensor& theirs = *found->second;
-      if (theirs.spec.dtype != tensor.dtype || theirs.spec.shape != tensor.shape) {
+      const TensorSpec& theirs = *found->second;
+      if (theirs.dtype != tensor.dtype || theirs.shape != tensor.shape) {
         return fail(ExitCode::kConfig,
-                    str("tensor ", tensor.name, " is ", text_of(theirs.spec), " in ", source_,
-                        ", the model's is ", text_of(tensor)),
+                    str("tensor ", tensor.name, " is ", text_of(theirs), " in ", source_, ", the model's is ",
+                        text_of(tensor)),
                     "it must be of the same model, in the same precision");
       }
-      chosen.push_back({tensor, theirs.bytes});
+      chosen.push_back(tensor);
     }
     return {};
   }
 
   // Whatever is not used must be known not to matter.
-  Status check_extra(const State& chosen) const {
+  Status check_extra(const StateSpec& chosen) const {
     std::set<std::string_view> used;
-    for (const Tensor& tensor : chosen) used.insert(tensor.spec.name);
-    for (const Tensor& tensor : available_) {
-      const std::string& name = tensor.spec.name;
+    for (const TensorSpec& tensor : chosen) used.insert(tensor.name);
+    for (const TensorSpec& tensor : available_) {
+      const std::string& name = tensor.name;
       if (used.contains(name) || is_reset(name) || is_of_an_optimizer(name)) continue;
       return fail(ExitCode::kConfig, str(source_, " has a tensor ", name, ", which the model has not"),
                   "it must be of the same model, under torchvision's names");
@@ -113,29 +113,30 @@ class Chooser {
     return std::ranges::find(kKnown, prefix) != std::end(kKnown) && weights_.contains(without_prefix(name));
   }
 
-  const State& available_;
+  const StateSpec& available_;
   const StateSpec& model_;
   const bool reset_head_;
   const std::string& source_;
-  std::unordered_map<std::string, const Tensor*> by_name_;
+  std::unordered_map<std::string, const TensorSpec*> by_name_;
   std::set<std::string> weights_;  // parameters and buffers
   std::string head_;               // the last parameter's layer
 };
 
 }  // namespace
 
-Result<State> choose_initial(const State& available, const StateSpec& model, bool reset_head,
-                             const std::string& source) {
+Result<StateSpec> choose_initial(const StateSpec& available, const StateSpec& model, bool reset_head,
+                                 const std::string& source) {
   return Chooser(available, model, reset_head, source).choose();
 }
 
 std::string initial_hash(const State& chosen) { return state_digest(0, chosen).hex(); }
 
 Status keep_initial(const FilePath& file, const State& chosen) {
-  if (auto there = read_safetensors(file)) {
-    if (auto same = choose_initial(there->state, spec_of(chosen), false, file.string());
-        same && initial_hash(*same) == initial_hash(chosen))
-      return {};
+  if (const auto there = SafetensorsFile::open(file)) {
+    const auto same = choose_initial(there->tensors(), spec_of(chosen), false, file.string());
+    const auto values = same && *same == spec_of(chosen) ? read_tensors(there->source(), *same)
+                                                         : Result<Tensors>(fail("others"));
+    if (values && initial_hash(values->state) == initial_hash(chosen)) return {};
   }
   return write_tensors(file, chosen);
 }
@@ -154,7 +155,7 @@ Status load_initial(const FilePath& file, const std::string& hash, const State& 
     if (found == by_name.end()) continue;
     const TensorSpec& theirs = source.tensors()[found->second];
     if (theirs.dtype != tensor.spec.dtype || theirs.shape != tensor.spec.shape) break;
-    REKINDLE_CHECK(source.read(found->second, tensor.bytes));
+    REKINDLE_CHECK(source.read(found->second, 0, tensor.bytes));
     loaded.push_back(tensor);
   }
   if (loaded.size() != by_name.size() || initial_hash(loaded) != hash) {

@@ -10,11 +10,12 @@
 namespace rekindle::checkpoint {
 
 // The tensors of `available` that a model whose state is `model` starts from, under the model's roles and in
-// its order. Parameters and buffers must all be there, with their shapes and types; the optimizer's all or
-// not at all (they start at zero then), and those of another optimizer are left out. With `reset_head` the
-// last layer is left out, whatever its shape. `source` is named in errors.
-Result<State> choose_initial(const State& available, const StateSpec& model, bool reset_head,
-                             const std::string& source);
+// its order; nothing of them needs to be read for this. Parameters and buffers must all be there, with their
+// shapes and types; the optimizer's all or not at all (they start at zero then), and those of another
+// optimizer are left out. With `reset_head` the last layer is left out, whatever its shape. `source` is named
+// in errors.
+Result<StateSpec> choose_initial(const StateSpec& available, const StateSpec& model, bool reset_head,
+                                 const std::string& source);
 
 // What stands for the tensors in a run's identity: state_digest at step 0.
 std::string initial_hash(const State& chosen);

@@ -1,12 +1,14 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
 #include "base/text.hpp"
 #include "checkpoint/block_queue.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "checkpoint/export.hpp"
 #include "checkpoint/failure.hpp"
 #include "checkpoint/shard_reader.hpp"
 
@@ -63,8 +65,8 @@ std::vector<StoredChunk> stored_chunks(const Manifest& manifest, int parts, int 
 }
 
 Status check_chunk(const ShardReader& reader, const Manifest& manifest, const StoredChunk& chunk,
-                   std::span<const std::byte> bytes) {
-  if (hash128(bytes) == chunk.hash) return {};
+                   const Hash128& hash) {
+  if (hash == chunk.hash) return {};
   return damaged(reader.path_of(*chunk.shard),
                  str("rows ", chunk.slice.first_row, " to ", chunk.slice.first_row + chunk.slice.rows - 1,
                      " of ", manifest.contents.tensors[chunk.slice.tensor].name, " (bytes ", chunk.offset,
@@ -103,27 +105,38 @@ void read_blocks(ShardReader& reader, const std::vector<WantedBlock>& blocks, Bl
   }
 }
 
-// Reads chunks to where `place_of` says, and checks each while it is in the processor's cache. The memory
-// that it says may be used again for the next chunk.
+// What becomes of the bytes of chunks, which come one chunk after the other.
+struct ChunkUse {
+  // The next bytes of `chunk`, from its byte `at` on.
+  std::function<void(const StoredChunk& chunk, std::uint64_t at, std::span<const std::byte> bytes)> take;
+  std::function<Hash128(const StoredChunk& chunk)> hash;  // of all bytes of a chunk, once they were taken
+};
+
+// Copies each chunk to its place in a state, and hashes it there while it is in the processor's cache.
+ChunkUse copies_to(const std::function<std::span<std::byte>(const StoredChunk&)>& place_of) {
+  return {[place_of](const StoredChunk& chunk, std::uint64_t at, std::span<const std::byte> bytes) {
+            std::ranges::copy(bytes, place_of(chunk).begin() + static_cast<std::ptrdiff_t>(at));
+          },
+          [place_of](const StoredChunk& chunk) { return hash128(place_of(chunk)); }};
+}
+
+// Reads chunks, and checks each.
 Status read_chunks(ShardReader& reader, const Manifest& manifest, std::vector<StoredChunk> chunks,
-                   const std::function<std::span<std::byte>(const StoredChunk&)>& place_of) {
+                   const ChunkUse& use) {
   std::ranges::sort(chunks, {},
                     [](const StoredChunk& chunk) { return std::pair(chunk.shard, chunk.offset); });
   const std::vector<WantedBlock> blocks = blocks_of(chunks);
   BlockStream ahead([&](BlockQueue& queue) { read_blocks(reader, blocks, queue); });
   auto chunk = chunks.begin();
-  std::span<std::byte> place;
   for (const WantedBlock& wanted : blocks) {
     REKINDLE_TRY(Block block, ahead.next());
     const std::uint64_t block_end = wanted.begin + wanted.size;
     while (chunk != chunks.end() && chunk->shard == wanted.shard && chunk->offset < block_end) {
-      if (chunk->offset >= wanted.begin) place = place_of(*chunk);
       const std::uint64_t from = std::max(chunk->offset, wanted.begin);
       const std::uint64_t to = std::min(chunk->offset + chunk->bytes, block_end);
-      std::ranges::copy(block.bytes.subspan(from - wanted.begin, to - from),
-                        place.begin() + static_cast<std::ptrdiff_t>(from - chunk->offset));
+      use.take(*chunk, from - chunk->offset, block.bytes.subspan(from - wanted.begin, to - from));
       if (to < chunk->offset + chunk->bytes) break;  // it goes on in the next block
-      REKINDLE_CHECK(check_chunk(reader, manifest, *chunk, place));
+      REKINDLE_CHECK(check_chunk(reader, manifest, *chunk, use.hash(*chunk)));
       ++chunk;
     }
     ahead.recycle(std::move(block));
@@ -179,17 +192,41 @@ Status read_part(const FilePath& checkpoint_dir, const Manifest& manifest, int p
   REKINDLE_CHECK(check_specs(manifest, state));
   ShardReader reader(checkpoint_dir, patience);
   return read_chunks(reader, manifest, stored_chunks(manifest, parts, part),
-                     [&state](const StoredChunk& chunk) { return bytes_of(state, chunk.slice); });
+                     copies_to([&state](const StoredChunk& chunk) { return bytes_of(state, chunk.slice); }));
+}
+
+Result<Tensors> load_tensors(const FilePath& checkpoint_dir, const Manifest& manifest,
+                             const StateSpec& chosen) {
+  REKINDLE_CHECK(check_files(checkpoint_dir, manifest));
+  const StateSpec& all = manifest.contents.tensors;
+  Tensors tensors;
+  std::vector<std::optional<std::size_t>> places(all.size());  // of each of the manifest's among `chosen`
+  for (const TensorSpec& tensor : chosen) {
+    const auto found = std::ranges::find(all, tensor.name, &TensorSpec::name);
+    places[static_cast<std::size_t>(found - all.begin())] = tensors.state.size();
+    tensors.add(tensor);
+  }
+  std::vector<StoredChunk> chunks = stored_chunks(manifest, 1, 0);
+  std::erase_if(chunks, [&places](const StoredChunk& chunk) { return !places[chunk.slice.tensor]; });
+  ShardReader reader(checkpoint_dir);
+  REKINDLE_CHECK(read_chunks(reader, manifest, std::move(chunks), copies_to([&](const StoredChunk& chunk) {
+                               Slice slice = chunk.slice;
+                               slice.tensor = *places[slice.tensor];
+                               return bytes_of(tensors.state, slice);
+                             })));
+  return tensors;
 }
 
 Status verify(const FilePath& checkpoint_dir, const Manifest& manifest) {
   ShardReader reader(checkpoint_dir);
-  std::vector<std::byte> buffer;
-  REKINDLE_CHECK(
-      read_chunks(reader, manifest, stored_chunks(manifest, 1, 0), [&buffer](const StoredChunk& chunk) {
-        buffer.resize(std::max(buffer.size(), chunk.bytes));
-        return std::span(buffer).first(chunk.bytes);
-      }));
+  // Nothing is kept: one row of a tensor, which is a chunk at least, may be as large as the file.
+  Hasher128 hasher;
+  const ChunkUse hashed = {[&hasher](const StoredChunk&, std::uint64_t at, std::span<const std::byte> bytes) {
+                             if (at == 0) hasher = Hasher128();
+                             hasher.update(bytes);
+                           },
+                           [&hasher](const StoredChunk&) { return hasher.digest(); }};
+  REKINDLE_CHECK(read_chunks(reader, manifest, stored_chunks(manifest, 1, 0), hashed));
   for (const ShardEntry& shard : manifest.shards) REKINDLE_CHECK(verify_frame(reader, shard));
   return {};
 }

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "checkpoint/pieces.hpp"
 #include "checkpoint/tensor_file.hpp"
 
 namespace rekindle::checkpoint {
@@ -33,52 +35,58 @@ const char* safetensors_name(Dtype dtype) {
 
 namespace {
 
-std::string header_of(const State& state) {
-  nlohmann::ordered_json json = {{kMetadata, {{"format", "pt"}}}};
+// The tensors in the order of their data. Put together entry by entry: an ordered JSON object looks at all of
+// its entries for each new one.
+std::string header_of(const StateSpec& tensors, const std::vector<std::size_t>& order) {
+  std::string header = str("{\"", kMetadata, "\":{\"format\":\"pt\"}");
   std::uint64_t offset = 0;
-  for (const Tensor& tensor : state) {
-    const std::uint64_t end = offset + tensor.bytes.size();
-    json[tensor.spec.name] = {{"dtype", safetensors_name(tensor.spec.dtype)},
-                              {"shape", tensor.spec.shape},
-                              {"data_offsets", {offset, end}}};
+  for (const std::size_t i : order) {
+    const TensorSpec& tensor = tensors[i];
+    const std::uint64_t end = offset + tensor.bytes();
+    const nlohmann::ordered_json entry = {
+        {"dtype", safetensors_name(tensor.dtype)}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
+    header += str(",", nlohmann::json(tensor.name).dump(), ":", entry.dump());
     offset = end;
   }
-  std::string header = json.dump();
+  header += "}";
   header.resize((header.size() + 7) / 8 * 8, ' ');
   return header;
 }
 
-Status write_open_file(Fd& fd, const FilePath& path, const State& state) {
-  const std::string header = header_of(state);
+Status write_open_file(Fd& fd, const FilePath& path, const TensorSource& source,
+                       const std::vector<std::size_t>& order) {
+  const std::string header = header_of(source.tensors, order);
   const std::uint64_t header_bytes = header.size();
   std::uint64_t offset = 0;
   const auto append = [&](std::span<const std::byte> bytes) -> Status {
-    REKINDLE_CHECK(write_all(fd.get(), path, offset, bytes));
+    REKINDLE_CHECK(write_piece(fd.get(), path, offset, bytes));
     offset += bytes.size();
     return {};
   };
   REKINDLE_CHECK(append(std::as_bytes(std::span(&header_bytes, 1))));
   REKINDLE_CHECK(append(std::as_bytes(std::span(header))));
-  for (const Tensor& tensor : state) REKINDLE_CHECK(append(tensor.bytes));
+  for (const std::size_t i : order) REKINDLE_CHECK(each_piece(source, i, append));
+  REKINDLE_CHECK(set_size(fd.get(), path, offset));
   REKINDLE_CHECK(sync_file(fd.get(), path));
   return fd.close(path);
 }
 
 }  // namespace
 
-Status write_safetensors(const FilePath& path, const State& state) {
-  const auto is_taken = [](const Tensor& each) { return each.spec.name == kMetadata; };
-  if (std::ranges::any_of(state, is_taken)) {
+Status write_safetensors(const FilePath& path, const TensorSource& source) {
+  const auto is_taken = [](const TensorSpec& each) { return each.name == kMetadata; };
+  if (std::ranges::any_of(source.tensors, is_taken)) {
     return fail(
         ExitCode::kConfig,
         str("a tensor cannot be named ", kMetadata, " in a .safetensors file, where that is no tensor"),
         "give it another name");
   }
-  State ordered = state;
-  std::ranges::stable_sort(ordered, std::greater{},
-                           [](const Tensor& each) { return bytes_of(each.spec.dtype); });
+  std::vector<std::size_t> order(source.tensors.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater{},
+                           [&source](std::size_t i) { return bytes_of(source.tensors[i].dtype); });
   REKINDLE_TRY(Fd fd, open_file(path, O_WRONLY | O_CREAT | O_TRUNC));
-  Status status = write_open_file(fd, path, ordered);
+  Status status = write_open_file(fd, path, source, order);
   if (!status) std::ignore = remove_file(path);
   return status;
 }

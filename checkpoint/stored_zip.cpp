@@ -3,6 +3,9 @@
 #include <fcntl.h>
 #include <zlib.h>
 
+#include "base/text.hpp"
+#include "checkpoint/pieces.hpp"
+
 namespace rekindle::checkpoint {
 namespace {
 
@@ -49,7 +52,7 @@ Result<StoredZip> StoredZip::create(const FilePath& path, std::uint64_t zip64_fr
 }
 
 Status StoredZip::append(std::span<const std::byte> bytes) {
-  REKINDLE_CHECK(write_all(fd_.get(), path_, end_, bytes));
+  REKINDLE_CHECK(write_piece(fd_.get(), path_, end_, bytes));
   end_ += bytes.size();
   return {};
 }
@@ -128,11 +131,27 @@ std::string StoredZip::end_of_directory(std::uint64_t begin, std::uint64_t bytes
 }
 
 Status StoredZip::add(const std::string& name, std::span<const std::byte> bytes) {
-  const auto* data = reinterpret_cast<const Bytef*>(bytes.data());
-  const Entry entry{name, bytes.size(), end_,
-                    static_cast<std::uint32_t>(::crc32_z(::crc32_z(0, nullptr, 0), data, bytes.size()))};
+  return add(name, bytes.size(), [bytes](const Visit& visit) { return visit(bytes); });
+}
+
+// The checksum stands before the data.
+Status StoredZip::add(const std::string& name, std::uint64_t bytes,
+                      const std::function<Status(const Visit&)>& each) {
+  uLong first = ::crc32_z(0, nullptr, 0), second = first;
+  const auto sum = [](uLong crc, std::span<const std::byte> piece) {
+    return ::crc32_z(crc, reinterpret_cast<const Bytef*>(piece.data()), piece.size());
+  };
+  REKINDLE_CHECK(each([&](std::span<const std::byte> piece) -> Status {
+    first = sum(first, piece);
+    return {};
+  }));
+  const Entry entry{name, bytes, end_, static_cast<std::uint32_t>(first)};
   REKINDLE_CHECK(append(local_header(entry)));
-  REKINDLE_CHECK(append(bytes));
+  REKINDLE_CHECK(each([&](std::span<const std::byte> piece) -> Status {
+    second = sum(second, piece);
+    return append(piece);
+  }));
+  if (first != second) return fail(str(name, " changed while ", path_.string(), " was written"));
   entries_.push_back(entry);
   return {};
 }

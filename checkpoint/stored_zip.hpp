@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <span>
 #include <string>
@@ -22,6 +23,9 @@ class StoredZip {
   static Result<StoredZip> create(const FilePath& path,
                                   std::uint64_t zip64_from = std::numeric_limits<std::uint32_t>::max());
   Status add(const std::string& name, std::span<const std::byte> bytes);
+  // An entry of `bytes` bytes, which `each` hands to what it is given, in pieces; twice, and the same ones.
+  using Visit = std::function<Status(std::span<const std::byte>)>;
+  Status add(const std::string& name, std::uint64_t bytes, const std::function<Status(const Visit&)>& each);
   // Writes the directory; fsyncs and closes.
   Status finish();
 

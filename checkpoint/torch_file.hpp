@@ -4,12 +4,12 @@
 #include "base/file_path.hpp"
 
 #include "base/result.hpp"
-#include "checkpoint/state.hpp"
+#include "checkpoint/tensor_file.hpp"
 
 namespace rekindle::checkpoint {
 
-// Writes `state` durably under `path`; removes it on failure. torch.load(path, weights_only=True) reads it,
+// Writes `source` durably under `path`; removes it on failure. torch.load(path, weights_only=True) reads it,
 // since PyTorch 1.6.
-Status write_torch(const FilePath& path, const State& state);
+Status write_torch(const FilePath& path, const TensorSource& source);
 
 }  // namespace rekindle::checkpoint

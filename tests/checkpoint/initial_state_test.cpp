@@ -31,13 +31,13 @@ State as_file(const OwnedState& owned, bool with_optimizer) {
   return state;
 }
 
-std::vector<std::string> names(const State& state) {
+std::vector<std::string> names(const StateSpec& spec) {
   std::vector<std::string> names;
-  for (const Tensor& tensor : state) names.push_back(tensor.spec.name);
+  for (const TensorSpec& tensor : spec) names.push_back(tensor.name);
   return names;
 }
 
-void refused(const State& file, const StateSpec& model, bool reset_head, const std::string& why) {
+void refused(const StateSpec& file, const StateSpec& model, bool reset_head, const std::string& why) {
   const auto chosen = choose_initial(file, model, reset_head, "FILE");
   ASSERT_FALSE(chosen) << why;
   EXPECT_EQ(chosen.error().code, ExitCode::kConfig);
@@ -46,29 +46,32 @@ void refused(const State& file, const StateSpec& model, bool reset_head, const s
 
 TEST(Initial, TheWholeState_InTheModelsOrderAndRoles) {
   const OwnedState owned(model_of(10));
-  const auto chosen = choose_initial(as_file(owned, true), model_of(10), false, "FILE");
+  const State file = as_file(owned, true);
+  const auto chosen = choose_initial(spec_of(file), model_of(10), false, "FILE");
   ASSERT_TRUE(chosen) << chosen.error().line();
-  EXPECT_EQ(spec_of(*chosen), model_of(10));
-  EXPECT_EQ(initial_hash(*chosen), state_digest(0, owned.state).hex());
+  EXPECT_EQ(*chosen, model_of(10));
+  const auto read = read_tensors(source_of(file), *chosen);
+  ASSERT_TRUE(read) << read.error().line();
+  EXPECT_EQ(initial_hash(read->state), state_digest(0, owned.state).hex());
 }
 
 TEST(Initial, WithoutMomentum_TheWeightsAlone) {
   const OwnedState owned(model_of(10));
-  const auto chosen = choose_initial(as_file(owned, false), model_of(10), false, "FILE");
+  const auto chosen = choose_initial(spec_of(as_file(owned, false)), model_of(10), false, "FILE");
   ASSERT_TRUE(chosen) << chosen.error().line();
-  EXPECT_EQ(spec_of(*chosen), model_of(10, {}));
+  EXPECT_EQ(*chosen, model_of(10, {}));
 }
 
 TEST(Initial, TheStateOfAnotherOptimizer_IsLeftOut) {
   const OwnedState owned(model_of(10, {"square_avg.", "acc_delta."}));
-  const auto chosen = choose_initial(as_file(owned, true), model_of(10), false, "FILE");
+  const auto chosen = choose_initial(spec_of(as_file(owned, true)), model_of(10), false, "FILE");
   ASSERT_TRUE(chosen) << chosen.error().line();
-  EXPECT_EQ(spec_of(*chosen), model_of(10, {}));
+  EXPECT_EQ(*chosen, model_of(10, {}));
 }
 
 TEST(Initial, AnotherNumberOfClasses_IsRefusedUnlessTheHeadIsReset) {
   const OwnedState owned(model_of(1000));
-  const State file = as_file(owned, true);
+  const StateSpec file = spec_of(as_file(owned, true));
   refused(file, model_of(10), false, "FILE is for 1000 classes, this run has 10: add --reset-head");
   const auto chosen = choose_initial(file, model_of(10), true, "FILE");
   ASSERT_TRUE(chosen) << chosen.error().line();
@@ -76,31 +79,31 @@ TEST(Initial, AnotherNumberOfClasses_IsRefusedUnlessTheHeadIsReset) {
                                                       "momentum.conv.bias"}));
   // The head is reset where it would fit, too, and need not be there.
   EXPECT_EQ(choose_initial(file, model_of(1000), true, "FILE")->size(), 4U);
-  State headless = as_file(owned, false);
-  std::erase_if(headless, [](const Tensor& tensor) { return tensor.spec.name.starts_with("fc."); });
+  StateSpec headless = spec_of(as_file(owned, false));
+  std::erase_if(headless, [](const TensorSpec& tensor) { return tensor.name.starts_with("fc."); });
   EXPECT_EQ(choose_initial(headless, model_of(10), true, "FILE")->size(), 2U);
   refused(headless, model_of(10), false, "FILE lacks tensor fc.weight");
 }
 
 TEST(Initial, TensorsThatDoNotFit_AreNamed) {
   const OwnedState owned(model_of(10));
-  State file = as_file(owned, false);
+  const StateSpec file = spec_of(as_file(owned, false));
   refused({file.begin(), file.end() - 1}, model_of(10), false, "FILE lacks tensor conv.weight");
-  State wrong = file;
-  wrong.back().spec.shape = {3, 4};
+  StateSpec wrong = file;
+  wrong.back().shape = {3, 4};
   refused(wrong, model_of(10), false,
           "tensor conv.weight is float32 [3, 4] in FILE, the model's is float32 [4, 3]");
   wrong = file;
-  wrong.back().spec.dtype = Dtype::kBfloat16;
+  wrong.back().dtype = Dtype::kBfloat16;
   refused(wrong, model_of(10), false, "tensor conv.weight is bfloat16 [4, 3] in FILE");
   wrong = file;
   wrong.push_back(file.back());
-  wrong.back().spec.name = "conv.scale";
+  wrong.back().name = "conv.scale";
   refused(wrong, model_of(10), false, "FILE has a tensor conv.scale");
-  wrong.back().spec.name = "momentum.conv.scale";
+  wrong.back().name = "momentum.conv.scale";
   refused(wrong, model_of(10), false, "FILE has a tensor momentum.conv.scale");
-  wrong = as_file(owned, true);
-  std::erase_if(wrong, [](const Tensor& tensor) { return tensor.spec.name == "momentum.fc.bias"; });
+  wrong = spec_of(as_file(owned, true));
+  std::erase_if(wrong, [](const TensorSpec& tensor) { return tensor.name == "momentum.fc.bias"; });
   refused(wrong, model_of(10), false, "FILE lacks tensor momentum.fc.bias");
 }
 
@@ -111,11 +114,15 @@ class InitialFile : public CheckpointTest {
 
 TEST_F(InitialFile, IsLoadedBitForBit_AndWhatItLacksStays) {
   const OwnedState owned(model_of(10), 1);
-  const auto chosen = choose_initial(as_file(owned, false), model_of(10), true, "FILE");
-  ASSERT_TRUE(keep_initial(file, *chosen));
+  const State given = as_file(owned, false);
+  const auto spec = choose_initial(spec_of(given), model_of(10), true, "FILE");
+  ASSERT_TRUE(spec) << spec.error().line();
+  const auto chosen = read_tensors(source_of(given), *spec);
+  ASSERT_TRUE(chosen) << chosen.error().line();
+  ASSERT_TRUE(keep_initial(file, chosen->state));
   OwnedState replica(model_of(10), 2);
   const OwnedState fresh(model_of(10), 2);
-  const Status loaded = load_initial(file, initial_hash(*chosen), replica.state);
+  const Status loaded = load_initial(file, initial_hash(chosen->state), replica.state);
   ASSERT_TRUE(loaded) << loaded.error().line();
   EXPECT_EQ(replica.storage[0], owned.storage[0]);
   EXPECT_EQ(replica.storage[1], owned.storage[1]);

@@ -65,6 +65,13 @@ class TensorFile : public CheckpointTest {
   }
 };
 
+void refused_h5(const fs::path& file, const std::string& why) {
+  const auto read = read_h5(file);
+  ASSERT_FALSE(read) << why;
+  EXPECT_EQ(read.error().code, ExitCode::kConfig);
+  EXPECT_NE(read.error().what.find(why), std::string::npos) << why << "\nsaid: " << read.error().line();
+}
+
 TEST_F(TensorFile, Safetensors_ComeBackBitForBit) {
   const OwnedState owned = odd_state();
   ASSERT_TRUE(write_tensors(path, owned.state));
@@ -93,6 +100,65 @@ TEST_F(TensorFile, OtherOrderMetadataAndEmptyTensors_AreRead) {
   EXPECT_EQ(read->state[0].spec.name, "a");
   EXPECT_EQ(read->state[2].spec.name, "b");
   EXPECT_EQ(read->state[2].bytes[1], std::byte{'z'});
+}
+
+TEST_F(TensorFile, FieldsThatTheFormatDoesNotName_AreNotLookedAt) {
+  write(
+      R"({"a":{"by":"me","n":[1,"x"],"o":{"shape":9},"dtype":"U8","z":null,"shape":[3],"data_offsets":[0,3]}})",
+      "xyz");
+  const auto read = read_safetensors(path);
+  ASSERT_TRUE(read) << read.error().line();
+  EXPECT_EQ(read->state.at(0).spec.shape, std::vector<std::int64_t>{3});
+  write(R"({"a":{"shape":[3],"data_offsets":[0,3]},"b":{"dtype":"U8","shape":[0],"data_offsets":[3,3]}})",
+        "xyz");
+  refused("tensor a: its dtype is missing");
+  write(R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},"b":{}})", "xyz");
+  refused("tensor b: its dtype is missing");
+}
+
+// Any part of a dataset, which libhdf5 gives out in boxes only.
+TEST_F(TensorFile, AnH5Dataset_IsReadFromAnyElementToAnyOther) {
+  const StateSpec spec = {{"t", Dtype::kInt32, {3, 2, 5, 2}, Role::kParameter},
+                          {"v", Dtype::kInt32, {7}, Role::kParameter}};
+  const OwnedState owned(spec);
+  const fs::path file = run_dir / "file.h5";
+  ASSERT_TRUE(write_tensors(file, owned.state));
+  const Status used = with_h5(file, [&](const TensorSource& source) -> Status {
+    for (std::size_t tensor = 0; tensor < 2; ++tensor) {
+      const auto& bytes = owned.storage[tensor];
+      for (std::size_t begin = 0; begin < bytes.size(); begin += 8) {
+        for (std::size_t end = begin; end <= bytes.size(); end += 4) {
+          std::vector<std::byte> out(end - begin);
+          REKINDLE_CHECK(source.read(tensor, begin, out));
+          EXPECT_TRUE(std::ranges::equal(out, std::span(bytes).subspan(begin, end - begin)))
+              << begin << " " << end;
+        }
+      }
+    }
+    return {};
+  });
+  EXPECT_TRUE(used) << used.error().line();
+}
+
+TEST_F(TensorFile, AnH5FileThatClaimsMoreThanItHolds_IsRefused) {
+  const fs::path file = run_dir / "claims.h5";
+  const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+  const hsize_t shape[1] = {hsize_t{1} << 30}, chunk[1] = {1 << 20};
+  const auto write_claim = [&] {
+    const hid_t made = H5Fcreate(file.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t space = H5Screate_simple(1, shape, nullptr);
+    H5Dclose(H5Dcreate2(made, "w", H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT));
+    H5Sclose(space);
+    H5Fclose(made);
+  };
+  H5Pset_chunk(creation, 1, chunk);
+  write_claim();
+  refused_h5(file, "dataset 'w': it claims 4294967296 bytes, which the file cannot hold");
+  const hsize_t large_chunk[1] = {hsize_t{1} << 27};
+  H5Pset_chunk(creation, 1, large_chunk);
+  write_claim();
+  refused_h5(file, "dataset 'w': its chunks have more than 256 MiB");
+  H5Pclose(creation);
 }
 
 TEST_F(TensorFile, ATensorNamedAsTheMetadata_IsNotWrittenOverThem) {
@@ -209,16 +275,9 @@ TEST_F(TensorFile, AnyFlippedBitOfAHeader_IsReadOrRefused) {
 TEST_F(TensorFile, NeitherDirectoriesNorPipes_AreWaitedFor) {
   path = run_dir / "pipe.safetensors";
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  refused("it is no plain file");
+  refused("is not a regular file");
   path = run_dir;
-  refused("it is no plain file");
-}
-
-void refused_h5(const fs::path& file, const std::string& why) {
-  const auto read = read_h5(file);
-  ASSERT_FALSE(read) << why;
-  EXPECT_EQ(read.error().code, ExitCode::kConfig);
-  EXPECT_NE(read.error().what.find(why), std::string::npos) << why << "\nsaid: " << read.error().line();
+  refused("is a directory");
 }
 
 // Six numbers, as libhdf5 writes them.
