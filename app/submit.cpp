@@ -41,6 +41,18 @@ std::string without_job(const std::string& argument) {
   return slurm::expand_pattern(argument, none);
 }
 
+// Every word that goes into the batch script, before anything is made or read for it.
+Status check_submit_words(const LocalOptions& options, const SubmitOptions& submit) {
+  slurm::JobScript words;
+  words.name = options.run_dir;
+  words.output = submit.run_dir;
+  words.directory = fs::current_path();
+  words.options = submit.sbatch_arguments;
+  words.command = submit.job_arguments;
+  words.command.push_back(own_executable());
+  return slurm::check_words(words);
+}
+
 // Where the run is, and what its job is to do. Makes what the job needs unless it is only shown.
 Result<slurm::JobScript> script_of(LocalOptions& options, const SubmitOptions& submit, bool& many) {
   slurm::JobScript script;
@@ -73,6 +85,7 @@ Result<slurm::JobScript> script_of(LocalOptions& options, const SubmitOptions& s
 
 Result<int> submit_run(LocalOptions& options, const SubmitOptions& submit) {
   REKINDLE_TRY(const OnLimit on_limit, check_slurm_options(submit.how));
+  REKINDLE_CHECK(check_submit_words(options, submit));
   if (!submit.print) REKINDLE_CHECK(slurm::check_programs(slurm::programs_of_submit()));
   bool many = false;
   REKINDLE_TRY(const slurm::JobScript script, script_of(options, submit, many));

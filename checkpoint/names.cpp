@@ -65,10 +65,11 @@ std::string shard_file_name(std::size_t shards, std::size_t shard) {
 
 Status check_tensor_name(std::string_view name) {
   if (name.empty() || name == "." || name.size() > kMaxNameBytes ||
-      name.find_first_of(std::string_view("/\0", 2)) != std::string_view::npos || !is_utf8(name)) {
+      name.find('/') != std::string_view::npos || has_control_characters(name) || !is_utf8(name)) {
     return fail(str("a tensor cannot be named ",
                     nlohmann::json(name).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)),
-                str("names are UTF-8 of 1 to ", kMaxNameBytes, " bytes, not '.', without '/' and NUL"));
+                str("names are UTF-8 of 1 to ", kMaxNameBytes,
+                    " bytes, not '.', without '/' and control characters"));
   }
   return {};
 }

@@ -16,7 +16,8 @@ inline constexpr const char* kDamagedSuffix = ".damaged";
 
 FilePath checkpoints_of(const FilePath& run_dir);
 std::string shard_file_name(std::size_t shards, std::size_t shard);
-// A tensor's name must be one HDF5 link name and valid JSON text: UTF-8, not empty, not ".", no '/', no NUL.
+// A tensor's name must be one HDF5 link name and valid JSON text: UTF-8, not empty, not ".", no '/'. It is
+// shown to people and written to logs: no control characters, either.
 Status check_tensor_name(std::string_view name);
 
 }  // namespace rekindle::checkpoint

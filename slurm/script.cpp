@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string_view>
+
+#include "base/text.hpp"
 
 namespace rekindle::slurm {
 
@@ -16,6 +19,19 @@ std::string quoted(const std::string& word) {
   std::string text = "'";
   for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return text + "'";
+}
+
+Status check_words(const JobScript& script) {
+  std::vector<std::string> words = {script.name, script.output, script.directory};
+  words.insert(words.end(), script.options.begin(), script.options.end());
+  words.insert(words.end(), script.command.begin(), script.command.end());
+  for (const std::string& word : words) {
+    if (!has_control_characters(word)) continue;
+    const auto shown = nlohmann::json(word).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+    return fail(ExitCode::kUsage, str("a batch script cannot have line ends or control characters: ", shown),
+                "use other names and options");
+  }
+  return {};
 }
 
 std::string to_text(const JobScript& script) {

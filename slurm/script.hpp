@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
+
 namespace rekindle::slurm {
 
 struct JobScript {
@@ -18,6 +20,10 @@ struct JobScript {
   std::vector<std::string> command;  // what the job execs
 };
 std::string to_text(const JobScript& script);
+
+// An error (ExitCode::kUsage) if a word has control characters: in the script a line end would begin a line
+// of its own, outside of any quotes, for sbatch reads #SBATCH lines as lines.
+Status check_words(const JobScript& script);
 
 // One word of a shell's command line.
 std::string quoted(const std::string& word);

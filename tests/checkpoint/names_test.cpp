@@ -1,4 +1,7 @@
+#include <algorithm>
+
 #include "checkpoint/checkpoint.hpp"
+#include "checkpoint/names.hpp"
 #include "fixture.hpp"
 
 namespace rekindle::checkpoint {
@@ -19,6 +22,21 @@ TEST(Names, OtherSpellings_AreNoCheckpoints) {
         "step-0000000123.t1.g99999999999999999999", " step-0000000123.t1.g2", "step-00000000123.t1.g2"}) {
     EXPECT_FALSE(CheckpointId::parse(name)) << name;
   }
+}
+
+TEST(Names, ATensorsName_HasNoControlCharacters) {
+  for (const char* name : {"a", "features.0.weight", "mit Leerzeichen", "\xc3\xa4", "\xc2\xa0", ".a", "a~"})
+    EXPECT_TRUE(check_tensor_name(name)) << name;
+  for (const std::string name : {"", ".", "a/b", "a\nssh-ed25519 AAAA", "a\r", "\t", "\x1b[32mwhole", "a\x7f",
+                                 "\xc2\x9b"
+                                 "31m",
+                                 "\xc2\x85", "\xff"}) {
+    const Status refused = check_tensor_name(name);
+    ASSERT_FALSE(refused) << name;
+    EXPECT_TRUE(std::ranges::none_of(refused.error().what, [](char c) { return c >= 0 && c < ' '; }))
+        << refused.error().what;
+  }
+  EXPECT_FALSE(check_tensor_name(std::string("a\0b", 3)));
 }
 
 TEST(Parts, All_TileEveryTensorOnChunksAndAreNearlyEqual) {

@@ -1,6 +1,7 @@
 // rekindle submit: what it writes, says and hands to a real sbatch.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <regex>
@@ -54,6 +55,23 @@ TEST_F(SubmitPrint, OnLimitAndRequeueWithin_AreTheJobs) {
   EXPECT_TRUE(has(taken.out, " --on-limit resubmit --requeue-within 7min\n")) << taken.out;
   for (const Arguments& wrong : {Arguments{"--on-limit", "never"}, Arguments{"--requeue-within", "7"}})
     EXPECT_EQ(print(wrong).exit_code, 64) << wrong[0];
+}
+
+// sbatch reads lines: no quotes keep a line end from beginning another directive, or the script's commands.
+TEST_F(SubmitPrint, LineEndsAndControlCharacters_AreRefusedWherever) {
+  const std::string line = "x\n#SBATCH --output=/tmp/y\ntouch z";
+  for (const Arguments& more : {Arguments{"--run-dir", scratch_ / line}, Arguments{"--", "--comment=" + line},
+                                Arguments{"--", "--comment", line}, Arguments{"--comment=" + line},
+                                Arguments{"--", "-J", "a\rb"}, Arguments{"--", "--export=A=\x1b[2J"},
+                                Arguments{"--run-dir", scratch_ / "a-%a\n", "--", "--array=1-2"}}) {
+    const Outcome refused = print(more);
+    EXPECT_EQ(refused.exit_code, 64) << refused.out;
+    EXPECT_EQ(refused.out, "");
+    EXPECT_TRUE(has(refused.err, "a batch script cannot have line ends or control characters: \""))
+        << refused.err;
+    EXPECT_EQ(std::count(refused.err.begin(), refused.err.end(), '\n'), 1) << refused.err;
+  }
+  EXPECT_TRUE(fs::is_empty(scratch_.path()));
 }
 
 // ---- on real daemons ----
