@@ -32,35 +32,43 @@ tl::unexpected<Error> missing(const fs::path& folder, const std::string& name) {
 }
 
 Status append_batch(const fs::path& path, Images& images) {
-  REKINDLE_TRY(const auto bytes, read_data_file(path));
-  if (bytes.empty()) return fail(ExitCode::kConfig, str(path.string(), " is empty"), "copy it again");
-  if (bytes.size() % kCifarRecord != 0) {
+  REKINDLE_TRY(const InputFile file, open_data_file(path));
+  if (file.size == 0) return fail(ExitCode::kConfig, str(path.string(), " is empty"), "copy it again");
+  if (file.size % kCifarRecord != 0) {
     return fail(ExitCode::kConfig,
-                str(path.string(), " has ", bytes.size(), " bytes, not a multiple of ", kCifarRecord,
+                str(path.string(), " has ", file.size, " bytes, not a multiple of ", kCifarRecord,
                     " (a label and 3072 pixels)"),
                 "it is truncated or not in CIFAR-10's binary version; copy it again");
   }
-  images.labels.reserve(images.labels.size() + bytes.size() / kCifarRecord);
-  images.pixels.reserve(images.pixels.size() + bytes.size() / kCifarRecord * kCifarPixels);
-  for (auto record = bytes.begin(); record != bytes.end(); record += kCifarRecord) {
-    if (*record >= kClasses) {
-      return fail(ExitCode::kConfig,
-                  str(path.string(), ": record ",
-                      (record - bytes.begin()) / static_cast<std::ptrdiff_t>(kCifarRecord), " has label ",
-                      int{*record}, ", but CIFAR-10's labels are 0 to 9"),
-                  "the file is damaged or another format; copy it again");
+  const std::uint64_t records = file.size / kCifarRecord;
+  images.labels.reserve(images.labels.size() + records);
+  images.pixels.reserve(images.pixels.size() + records * kCifarPixels);
+  constexpr std::uint64_t kRecordsAtOnce = 1000;
+  std::vector<std::uint8_t> piece(std::min(records, kRecordsAtOnce) * kCifarRecord);
+  for (std::uint64_t number = 0; number < records;) {
+    piece.resize(std::min(records - number, kRecordsAtOnce) * kCifarRecord);
+    REKINDLE_CHECK(file.read(number * kCifarRecord, std::as_writable_bytes(std::span(piece))));
+    for (auto record = piece.begin(); record != piece.end(); record += kCifarRecord, ++number) {
+      if (*record >= kClasses) {
+        return fail(ExitCode::kConfig,
+                    str(path.string(), ": record ", number, " has label ", int{*record},
+                        ", but CIFAR-10's labels are 0 to 9"),
+                    "the file is damaged or another format; copy it again");
+      }
+      images.labels.push_back(*record);
+      images.pixels.insert(images.pixels.end(), record + 1, record + kCifarRecord);
     }
-    images.labels.push_back(*record);
-    images.pixels.insert(images.pixels.end(), record + 1, record + kCifarRecord);
   }
   return {};
 }
 
 Result<std::vector<std::string>> read_class_names(const fs::path& path) {
   if (!is_there(path)) return cifar_class_names();
-  REKINDLE_TRY(const auto bytes, read_data_file(path));
+  constexpr std::size_t kMostBytes = 65536;
+  const auto text = read_text(path, kMostBytes);
+  if (!text) return fail(ExitCode::kConfig, text.error().what, "make this file of the data set readable");
   std::vector<std::string> names;
-  std::istringstream lines(std::string(bytes.begin(), bytes.end()));
+  std::istringstream lines(*text);
   for (std::string line; std::getline(lines, line);) {
     while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
     if (!line.empty()) names.push_back(line);

@@ -2,7 +2,6 @@
 
 #include <system_error>
 
-#include "base/files.hpp"
 #include "base/hash.hpp"
 #include "base/nearest.hpp"
 #include "base/text.hpp"
@@ -35,11 +34,12 @@ Status check_kind(const std::string& kind) {
   return fail(ExitCode::kUsage, str("unknown kind of data set '", kind, "'"), did_you_mean(kind, kinds));
 }
 
-Result<std::vector<std::uint8_t>> read_data_file(const fs::path& path) {
-  auto bytes = read_file(path);
-  if (!bytes) return fail(ExitCode::kConfig, bytes.error().what, "make this file of the data set readable");
-  const auto* begin = reinterpret_cast<const std::uint8_t*>(bytes->data());
-  return std::vector<std::uint8_t>(begin, begin + bytes->size());
+Result<InputFile> open_data_file(const fs::path& path) {
+  auto file = open_input(path);
+  if (!file)
+    return fail(ExitCode::kConfig, file.error().what, "make this file of the data set a readable file");
+  REKINDLE_CHECK(check_holes(*file));
+  return file;
 }
 
 Result<std::unique_ptr<Dataset>> open_dataset(const std::string& kind, const fs::path& directory) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/input_file.hpp"
 #include "base/result.hpp"
 #include "data/dataset.hpp"
 
@@ -27,7 +28,7 @@ Result<std::unique_ptr<Dataset>> open_mnist(const std::filesystem::path& directo
 // "cifar10", "mnist", or a usage error that names the nearest.
 Status check_kind(const std::string& kind);
 
-// A whole file; what goes wrong is the data's fault (ExitCode::kConfig).
-Result<std::vector<std::uint8_t>> read_data_file(const std::filesystem::path& path);
+// A file that is not mostly holes; what goes wrong is the data's fault (ExitCode::kConfig).
+Result<InputFile> open_data_file(const std::filesystem::path& path);
 
 }  // namespace rekindle::data

@@ -1,18 +1,33 @@
-// gzip (RFC 1952) in memory, by zlib. Internal to data/.
+// gzip (RFC 1952), by zlib, in pieces. Internal to data/.
 #pragma once
 
-#include <filesystem>
+#include <memory>
 #include <span>
-#include <vector>
 
+#include "base/input_file.hpp"
 #include "base/result.hpp"
 
 namespace rekindle::data {
 
-// All members of `packed`, one after the other. Damage, truncation and anything after the last member are
-// errors (ExitCode::kConfig) that name `path`; so is unpacking to more than `most_bytes`, so that a damaged
-// or hostile file cannot take all memory.
-Result<std::vector<std::uint8_t>> gunzip(std::span<const std::uint8_t> packed,
-                                         const std::filesystem::path& path, std::size_t most_bytes);
+// What a .gz file unpacks to: all of its members, one after the other. Damage, truncation and anything after
+// the last member are errors (ExitCode::kConfig) that name the file. Takes no memory for what the file
+// unpacks to.
+class Unpacker {
+ public:
+  explicit Unpacker(const InputFile& file);  // which must outlive it
+  ~Unpacker();
+  // Fills `out`; returns how much of it: less only at the end.
+  Result<std::size_t> read(std::span<std::uint8_t> out);
+
+ private:
+  struct Inflater;
+
+  Status refill();
+
+  const InputFile& file_;
+  std::unique_ptr<Inflater> inflater_;
+  std::uint64_t at_ = 0;  // of the packed bytes
+  bool ended_ = false;
+};
 
 }  // namespace rekindle::data

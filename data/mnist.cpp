@@ -1,6 +1,8 @@
 // MNIST in IDX files (http://yann.lecun.com/exdb/mnist): big-endian magic and dimensions, then unsigned
 // bytes.
+#include <algorithm>
 #include <array>
+#include <optional>
 #include <system_error>
 
 #include "base/text.hpp"
@@ -14,7 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kTrainImages = "train-images-idx3-ubyte";
-constexpr std::size_t kMostBytes = std::size_t{1} << 30;  // of an unpacked file: 20 times what MNIST has
 
 bool is_there(const fs::path& path) {
   std::error_code error;
@@ -41,47 +42,77 @@ struct IdxFile {
   std::size_t count = 0;
 };
 
-// `wanted`: kIdxImages or kIdxLabels.
+// The bytes of a plain or a packed file, in order.
+class IdxBytes {
+ public:
+  IdxBytes(const InputFile& file, bool packed) : file_(file) {
+    if (packed) unpacker_.emplace(file);
+  }
+  // Fills `out`; returns how much of it: less only at the end.
+  Result<std::size_t> read(std::span<std::uint8_t> out) {
+    if (unpacker_) return unpacker_->read(out);
+    const auto piece = out.first(std::min<std::uint64_t>(out.size(), file_.size - at_));
+    REKINDLE_CHECK(file_.read(at_, std::as_writable_bytes(piece)));
+    at_ += piece.size();
+    return piece.size();
+  }
+  // The most that can come: no more memory is taken for it.
+  std::uint64_t most() const { return unpacker_ ? most_expanded(file_.size) : file_.size; }
+
+ private:
+  const InputFile& file_;
+  std::optional<Unpacker> unpacker_;
+  std::uint64_t at_ = 0;
+};
+
+// `wanted`: kIdxImages or kIdxLabels. Nothing is read that the header does not promise.
 Result<IdxFile> read_idx(const fs::path& folder, const char* name, std::uint32_t wanted) {
-  IdxFile file{.path = folder / name, .items = {}};
-  const bool plain = is_there(file.path);
-  if (!plain && !is_there(packed(file.path))) {
-    return fail(ExitCode::kConfig, str("missing ", file.path.string(), " (or .gz)"),
+  IdxFile idx{.path = folder / name, .items = {}};
+  const bool plain = is_there(idx.path);
+  if (!plain && !is_there(packed(idx.path))) {
+    return fail(ExitCode::kConfig, str("missing ", idx.path.string(), " (or .gz)"),
                 "get MNIST's four IDX files, or make a data set with rekindle make-data mnist DIR");
   }
-  if (!plain) file.path = packed(file.path);
-  REKINDLE_TRY(file.items, read_data_file(file.path));
-  if (!plain) {
-    REKINDLE_TRY(file.items, gunzip(file.items, file.path, kMostBytes));
-  }
+  if (!plain) idx.path = packed(idx.path);
+  REKINDLE_TRY(const InputFile file, open_data_file(idx.path));
+  IdxBytes bytes(file, !plain);
 
   const auto bad = [&](const std::string& what, const char* hint) {
-    return fail(ExitCode::kConfig, str(file.path.string(), what), hint);
+    return fail(ExitCode::kConfig, str(idx.path.string(), what), hint);
   };
   constexpr const char* kAgain = "it is truncated or damaged; get the file again";
   const bool images = wanted == kIdxImages;
-  const std::size_t header = images ? 16 : 8, item = images ? kMnistPixels : 1;
-  if (file.items.size() < 4) return bad(" is too short for an IDX file", kAgain);
-  const std::uint32_t magic = word_at(file.items, 0);
+  std::array<std::uint8_t, 16> header{};
+  const std::size_t header_bytes = images ? header.size() : 8, item = images ? kMnistPixels : 1;
+  REKINDLE_TRY(const std::size_t there, bytes.read(std::span(header).first(header_bytes)));
+  if (there < 4) return bad(" is too short for an IDX file", kAgain);
+  const std::uint32_t magic = word_at(header, 0);
   if (magic != wanted) {
     return bad(str(" holds ", kind_of(magic), " where ", kind_of(wanted), " are expected"),
                "the file is mislabelled or another format; put MNIST's files under their own names");
   }
-  if (file.items.size() < header) return bad(" ends inside its IDX header", kAgain);
-  file.count = word_at(file.items, 4);
-  if (images && (word_at(file.items, 8) != kMnistSide || word_at(file.items, 12) != kMnistSide)) {
-    return bad(str(" has images of ", word_at(file.items, 8), "x", word_at(file.items, 12), " pixels"),
+  if (there < header_bytes) return bad(" ends inside its IDX header", kAgain);
+  idx.count = word_at(header, 4);
+  if (images && (word_at(header, 8) != kMnistSide || word_at(header, 12) != kMnistSide)) {
+    return bad(str(" has images of ", word_at(header, 8), "x", word_at(header, 12), " pixels"),
                "MNIST's are 28x28; rescale them");
   }
-  if (file.count == 0) return bad(" holds no items", kAgain);
-  const std::size_t expected = header + file.count * item;
-  if (file.items.size() != expected) {
-    return bad(str(" has ", file.items.size(), " bytes where its header promises ", expected, " for ",
-                   file.count, images ? " images" : " labels"),
-               file.items.size() < expected ? kAgain : "it has bytes after its end; get the file again");
-  }
-  file.items.erase(file.items.begin(), file.items.begin() + static_cast<std::ptrdiff_t>(header));
-  return file;
+  if (idx.count == 0) return bad(" holds no items", kAgain);
+  const std::size_t expected = header_bytes + idx.count * item;
+  const auto other_size = [&](const std::string& has, bool less) {
+    return bad(str(has, " bytes where its header promises ", expected, " for ", idx.count,
+                   images ? " images" : " labels"),
+               less ? kAgain : "it has bytes after its end; get the file again");
+  };
+  if (plain && file.size != expected) return other_size(str(" has ", file.size), file.size < expected);
+  if (expected > bytes.most()) return other_size(str(" cannot hold more than ", bytes.most()), true);
+  idx.items.resize(idx.count * item);
+  REKINDLE_TRY(const std::size_t filled, bytes.read(idx.items));
+  if (filled < idx.items.size()) return other_size(str(" has ", header_bytes + filled), true);
+  std::array<std::uint8_t, 1> more{};
+  REKINDLE_TRY(const std::size_t behind, bytes.read(more));  // which also checks the sum behind the last item
+  if (behind > 0) return other_size(str(" has more than ", expected), false);
+  return idx;
 }
 
 Result<Images> read_split(const fs::path& folder, const char* images_name, const char* labels_name) {

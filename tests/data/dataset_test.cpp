@@ -219,6 +219,26 @@ TEST(OpenDataset, AGzipFileOfSeveralMembersIsReadWhole) {
   EXPECT_EQ(open_dataset("mnist", scratch.path).value()->info().content_hash, expected);
 }
 
+// As large as its header says; what a small file can hold is less.
+TEST(OpenDataset, AGzipFileThatWouldTakeMuchMemory_IsRefusedByItsHeader) {
+  const Scratch scratch;
+  ASSERT_TRUE(make_data("mnist", scratch.path, 12, 1));
+  std::string images = get(scratch.path / kTrainImages).substr(0, 16);
+  images[4] = 0x10;  // 268 million images: 210 GB
+  put(scratch.path / (std::string(kTrainImages) + ".gz"), gzipped(images + std::string(1 << 20, '\0')));
+  fs::remove(scratch.path / kTrainImages);
+  expect_refused("mnist", scratch.path, "cannot hold more than");
+}
+
+TEST(OpenDataset, AGzipFileOfMoreThanItsHeaderPromises_IsNotUnpackedFurther) {
+  const Scratch scratch;
+  ASSERT_TRUE(make_data("mnist", scratch.path, 12, 1));
+  const std::string images = get(scratch.path / kTrainImages);
+  put(scratch.path / (std::string(kTrainImages) + ".gz"), gzipped(images + std::string(1 << 20, '\0')));
+  fs::remove(scratch.path / kTrainImages);
+  expect_refused("mnist", scratch.path, "has more than 9424 bytes where its header promises 9424");
+}
+
 TEST(OpenDataset, TheHashSeesEveryPixelAndLabel) {
   const Scratch scratch;
   ASSERT_TRUE(make_data("cifar10", scratch.path, 5, 1));
