@@ -1,5 +1,6 @@
 #include "app/foreign_file.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -13,6 +14,7 @@
 
 #include "base/json_reader.hpp"
 #include "base/process.hpp"
+#include "base/sandbox.hpp"
 #include "base/text.hpp"
 
 namespace rekindle::app {
@@ -79,7 +81,7 @@ void limit_memory() {
 Status pass_on(const fs::path& file) {
   try {
     return checkpoint::with_h5(file, [](const checkpoint::TensorSource& tensors) {
-      return checkpoint::write_safetensors(path_of(kTensorsFd), tensors);
+      return checkpoint::write_safetensors(Fd(::fcntl(kTensorsFd, F_DUPFD_CLOEXEC, 0)), "the tensors", tensors);
     });
   } catch (const std::bad_alloc&) {
   } catch (const std::length_error&) {
@@ -104,6 +106,7 @@ int run_read_h5(const fs::path& file) {
   ::setrlimit(RLIMIT_CPU, &time);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   limit_memory();
+  confine_to_reading(file);  // where the kernel can; docs/security.md
   const Status status = pass_on(file);
   if (status) return 0;
   return tell(status.error()) ? static_cast<int>(status.error().code) : EXIT_FAILURE;

@@ -6,7 +6,6 @@
 #include "checkpoint/tensor_file.hpp"
 
 namespace rekindle::checkpoint {
-namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kMaxDatasets = 100000;
@@ -176,13 +175,13 @@ Status read_range(hid_t dataset, const TensorSpec& spec, std::uint64_t offset, s
   return {};
 }
 
-Result<Handle> open_file(const fs::path& path) {
+Result<Handle> open_h5(const FilePath& path) {
   // No filters from wherever HDF5_PLUGIN_PATH points to: they are code.
   H5PLset_loading_state(0);
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
   H5Pset_file_locking(access.get(), false, true);
   H5Pset_fclose_degree(access.get(), H5F_CLOSE_STRONG);
-  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get());
+  const hid_t file = H5Fopen(path.string().c_str(), H5F_ACC_RDONLY, access.get());
   if (file < 0) return hdf5_error("it is no HDF5 file");
   return Result<Handle>(tl::in_place, file, H5Fclose);
 }
@@ -211,21 +210,20 @@ Result<StateSpec> list_tensors(hid_t file, std::uint64_t stored) {
   return tensors;
 }
 
-tl::unexpected<Error> unreadable(const fs::path& path, const Error& error) {
+tl::unexpected<Error> unreadable(const FilePath& path, const Error& error) {
   return fail(ExitCode::kConfig, str(path.string(), " cannot be read: ", error.what),
               "its root group must hold datasets named as in a state dict, and nothing else");
 }
 
 }  // namespace
 
-Status with_h5(const fs::path& path, const std::function<Status(const TensorSource&)>& use) {
+Status with_h5(const FilePath& path, const std::function<Status(const TensorSource&)>& use) {
   const auto lock = lock_hdf5();
-  std::error_code code;
-  if (!fs::is_regular_file(path, code))
+  if (!is_file(path))
     return fail(ExitCode::kConfig, str("there is no file ", path.string()),
                 "give the path of a file that can be read");
   REKINDLE_TRY(const InputFile input, open_input(path));
-  auto file = open_file(path);
+  auto file = open_h5(path);
   if (!file) return unreadable(path, file.error());
   auto tensors = list_tensors(file->get(), input.stored);
   if (!tensors) return unreadable(path, tensors.error());
@@ -253,7 +251,7 @@ Status with_h5(const fs::path& path, const std::function<Status(const TensorSour
   return use(source);
 }
 
-Result<Tensors> read_h5(const fs::path& path) {
+Result<Tensors> read_h5(const FilePath& path) {
   Tensors tensors;
   REKINDLE_CHECK(with_h5(path, [&tensors](const TensorSource& source) -> Status {
     REKINDLE_TRY(tensors, read_tensors(source, source.tensors));

@@ -73,7 +73,7 @@ Status write_open_file(Fd& fd, const FilePath& path, const TensorSource& source,
 
 }  // namespace
 
-Status write_safetensors(const FilePath& path, const TensorSource& source) {
+Status write_safetensors(Fd file, const FilePath& name, const TensorSource& source) {
   const auto is_taken = [](const TensorSpec& each) { return each.name == kMetadata; };
   if (std::ranges::any_of(source.tensors, is_taken)) {
     return fail(
@@ -85,8 +85,12 @@ Status write_safetensors(const FilePath& path, const TensorSource& source) {
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, std::greater{},
                            [&source](std::size_t i) { return bytes_of(source.tensors[i].dtype); });
-  REKINDLE_TRY(Fd fd, open_file(path, O_WRONLY | O_CREAT | O_TRUNC));
-  Status status = write_open_file(fd, path, source, order);
+  return write_open_file(file, name, source, order);
+}
+
+Status write_safetensors(const FilePath& path, const TensorSource& source) {
+  REKINDLE_TRY(Fd file, open_file(path, O_WRONLY | O_CREAT | O_TRUNC));
+  Status status = write_safetensors(std::move(file), path, source);
   if (!status) std::ignore = remove_file(path);
   return status;
 }

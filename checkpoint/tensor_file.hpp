@@ -55,6 +55,8 @@ Result<Tensors> read_safetensors(const FilePath& path);
 // Writes `source` durably under `path`; removes it on failure. Data are packed with the largest element size
 // first (readers map tensors in place and need them aligned), else in order.
 Status write_safetensors(const FilePath& path, const TensorSource& source);
+// The same to an empty file that is open for writing; errors call it `name`.
+Status write_safetensors(Fd file, const FilePath& name, const TensorSource& source);
 
 // Hands the datasets of an .h5 file's root group to `use`, which may read them until it returns. libhdf5
 // parses the file, and files that mean harm can crash libhdf5: call this in a process that may die.
