@@ -67,7 +67,7 @@ class SignsOfLife {
 // `restarted`: in place of another, which had found the directory private: a run is not lost for a chmod.
 Result<std::uint64_t> take_over(const CoordinatorOptions& options, bool restarted) {
   const run::Layout& layout = options.layout;
-  if (restarted && !is_directory(layout.root()))
+  if (restarted && !is_folder(layout.root()))
     return fail(str(layout.root().string(), " is not there"), "is the storage away?");
   REKINDLE_CHECK(make_directories(layout.root(), 0700));
   if (const Status kept = run::check_trusted(layout); !kept) {

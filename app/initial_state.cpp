@@ -34,7 +34,7 @@ Result<checkpoint::Tensors> read_source(const LocalOptions& options, const check
     available = tensors.size();
     return checkpoint::choose_initial(tensors, model, options.reset_head, source.string());
   };
-  if (!is_directory(source)) {
+  if (!is_folder(source)) {
     REKINDLE_TRY(const checkpoint::SafetensorsFile file, open_foreign_file(source));
     REKINDLE_TRY(const checkpoint::StateSpec chosen, choose(file.tensors()));
     return checkpoint::read_tensors(file.source(), chosen);

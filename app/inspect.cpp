@@ -103,7 +103,7 @@ json describe_checkpoint(const FilePath& directory, bool verify) {
 bool deleted_meanwhile(const FilePath& directory) {
   const auto manifest = look_at(directory / "manifest.json");
   // No folder at all: the storage is away.
-  return manifest && !*manifest && is_directory(without_slash(directory.path()).parent_path());
+  return manifest && !*manifest && is_folder(without_slash(directory.path()).parent_path());
 }
 
 std::string verdict(const json& c) {

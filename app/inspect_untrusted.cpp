@@ -48,10 +48,10 @@ class Look {
          {std::pair{layout_.programs(), "its programs are executed by join, slurm and submit"},
           std::pair{layout_.job_script(), "a script for Slurm"},
           std::pair{layout_.resubmit_script(), "a script that is submitted to Slurm"}}) {
-      if (exists(file))
+      if (path_exists(file))
         tell(file, str("would be executed: ", what, ". Remove it to go on with your own programs"));
     }
-    if (exists(layout_.keys()))
+    if (path_exists(layout_.keys()))
       say(str(layout_.keys().string(),
               ": a key pair that others may know; the next attempt makes a new one"));
     return doubtful_;

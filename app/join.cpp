@@ -82,7 +82,7 @@ bool will_be_back(const run::Layout& layout, std::uint64_t ended) {
     std::this_thread::sleep_for(milliseconds(100));
   const auto holder = run::newest_term(layout);
   return holder && *holder && (*holder)->term > ended && (*holder)->ended && !(*holder)->slurm_job.empty() &&
-         !exists(layout.stop_request());
+         !path_exists(layout.stop_request());
 }
 
 std::uint64_t saved_step(const run::Layout& layout) {
@@ -270,8 +270,7 @@ class Helper {
 
 Result<int> join(const JoinOptions& options) {
   const run::Layout layout(options.run_dir);
-  std::error_code code;
-  if (std::filesystem::is_regular_file(options.run_dir, code))
+  if (is_file(options.run_dir))
     return fail(ExitCode::kConfig, str(options.run_dir.string(), " is a file, not a run directory"),
                 "give the --run-dir of a run");
   // A run that has just begun on another node.

@@ -61,7 +61,7 @@ bool is_here(const FilePath& programs) {
 Result<FilePath> keep_program(const run::Layout& layout) {
   const FilePath kept = layout.programs();
   const fs::path here = own_executable().parent_path();
-  if (exists(kept / kPrograms[0])) return kept;
+  if (path_exists(kept / kPrograms[0])) return kept;
   const FilePath unfinished = temporary_beside(kept);
   REKINDLE_CHECK(make_directories(unfinished));
   for (const char* name : kPrograms) REKINDLE_CHECK(copy_durably(here / name, unfinished / name));
@@ -70,7 +70,7 @@ Result<FilePath> keep_program(const run::Layout& layout) {
   if (all_kept) done = rename_durably(unfinished, kept);
   if (done) return kept;
   std::ignore = remove_tree(unfinished);
-  if (all_kept && exists(kept / kPrograms[0])) return kept;  // another process of this run was faster
+  if (all_kept && path_exists(kept / kPrograms[0])) return kept;  // another process of this run was faster
   return forward_error(done.error());
 }
 

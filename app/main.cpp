@@ -75,7 +75,7 @@ std::optional<int> go_on_as_kept(const std::filesystem::path& run_dir,
   const run::Layout layout(run_dir);
   if (const Status trusted = run::check_trusted(layout); !trusted) return app::report(trusted.error());
   const FilePath program = layout.programs() / "rekindle";
-  if (!exists(program) || is_here(layout.programs())) return std::nullopt;
+  if (!path_exists(program) || is_here(layout.programs())) return std::nullopt;
   return become(program, arguments);
 }
 

@@ -8,7 +8,7 @@ namespace rekindle::app {
 
 namespace fs = std::filesystem;
 
-bool is_checkpoint(const FilePath& path) { return exists(path / "manifest.json"); }
+bool is_checkpoint(const FilePath& path) { return path_exists(path / "manifest.json"); }
 
 fs::path without_slash(const fs::path& path) {
   const fs::path absolute = fs::absolute(path).lexically_normal();
@@ -16,7 +16,7 @@ fs::path without_slash(const fs::path& path) {
 }
 
 Status must_be_run(const run::Layout& layout) {
-  if (exists(layout.config()) || exists(layout.checkpoints())) return {};
+  if (path_exists(layout.config()) || path_exists(layout.checkpoints())) return {};
   if (is_file(layout.root()))
     return fail(ExitCode::kConfig, str(layout.root().string(), " is a file, not a run directory"),
                 "give the --run-dir of a run, or one of its checkpoints/step-...");

@@ -77,7 +77,7 @@ Status check_directory(const run::Layout& layout) {
   REKINDLE_CHECK(run::check_trusted(layout));
   // Root may write anywhere but on a read-only file system: try it.
   REKINDLE_CHECK(probe(layout.root()));
-  if (exists(layout.checkpoints())) REKINDLE_CHECK(probe(layout.checkpoints()));
+  if (path_exists(layout.checkpoints())) REKINDLE_CHECK(probe(layout.checkpoints()));
   return {};
 }
 
@@ -177,11 +177,11 @@ Result<bool> has_initial_state(LocalOptions& options, const run::Layout& layout)
   // Its hash, for a path may have any bytes.
   const std::string source = str(without_slash(options.init).string(), options.reset_head ? "\n" : "");
   options.job.init_source = hex64(hash64(std::as_bytes(std::span(source))));
-  if (!exists(layout.config())) return false;
+  if (!path_exists(layout.config())) return false;
   REKINDLE_TRY(const Job before, read_job(layout.config()));
   if (before.init.empty() || before.init_source != options.job.init_source) return false;
   REKINDLE_TRY(const bool saved, checkpoint::has_saved(layout.root()));
-  return saved || !exists(options.init);
+  return saved || !path_exists(options.init);
 }
 
 // By the newest checkpoint whose manifest is not damaged.

@@ -145,7 +145,7 @@ Status import_file(const fs::path& file, const fs::path& out) {
 
 Status export_to(const fs::path& path, const fs::path& file, const ExportOptions& options) {
   REKINDLE_CHECK(checkpoint::check_writable_extension(file));
-  if (!options.force && exists(file))
+  if (!options.force && path_exists(file))
     return fail(ExitCode::kConfig, str(file.string(), " is there already"), "add --force to overwrite it");
   return read_checkpoint(path, std::nullopt, [&](const FilePath& directory) -> Status {
     REKINDLE_TRY(const checkpoint::Manifest manifest, checkpoint::read_manifest(directory));

@@ -345,7 +345,7 @@ Status rename_durably(const FilePath& from, const FilePath& to) {
   REKINDLE_TRY(const Spot after, find(to));
   if (::renameat(before.at(), before.name.c_str(), after.at(), after.name.c_str()) != 0) {
     const int error = errno;
-    if (error != ENOENT || exists(from) || !exists(to)) {
+    if (error != ENOENT || path_exists(from) || !path_exists(to)) {
       errno = error;
       return forward_error(errno_error("cannot rename to", to));
     }
@@ -392,7 +392,7 @@ Result<std::optional<struct stat>> look_at(const FilePath& path) {
   return forward_error(std::move(why));
 }
 
-bool exists(const FilePath& path) {
+bool path_exists(const FilePath& path) {
   struct stat info {};
   return look(path, info) == 0;
 }
@@ -402,7 +402,7 @@ bool is_file(const FilePath& path) {
   return look(path, info) == 0 && S_ISREG(info.st_mode);
 }
 
-bool is_directory(const FilePath& path) {
+bool is_folder(const FilePath& path) {
   struct stat info {};
   return look(path, info) == 0 && S_ISDIR(info.st_mode);
 }
@@ -442,9 +442,9 @@ Status make_directory(const FilePath& path, unsigned mode) {
 
 Status make_directories(const FilePath& path, unsigned mode) {
   if (path.empty()) return {};
-  if (is_directory(path)) return {};
+  if (is_folder(path)) return {};
   const FilePath parent = path.parent_path();
-  if (parent.string() != path.string() && !is_directory(parent)) REKINDLE_CHECK(make_directories(parent));
+  if (parent.string() != path.string() && !is_folder(parent)) REKINDLE_CHECK(make_directories(parent));
   return make_directory(path, mode);
 }
 

@@ -79,10 +79,11 @@ inline bool is_gone(int error) { return error == ENOENT || error == ESTALE; }
 // What is known of a name; nothing if it is not there, or if the way to it leads through a file. Below a root
 // a link is what is seen, not its target.
 Result<std::optional<struct stat>> look_at(const FilePath& path);
-// False also where that cannot be known.
-bool exists(const FilePath& path);
+// False also if that cannot be known. (Not called exists() and is_directory(): with an fs::path, the standard
+// library's functions of those names would be taken, which throw.)
+bool path_exists(const FilePath& path);
 bool is_file(const FilePath& path);
-bool is_directory(const FilePath& path);
+bool is_folder(const FilePath& path);
 // What is in a directory, in lexical order; nothing if there is no such directory.
 Result<std::vector<std::string>> names_in(const FilePath& directory);
 // Waits for a file that another node has made: network storage shows new names late. False if it is not seen.

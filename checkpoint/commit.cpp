@@ -72,7 +72,7 @@ namespace {
 // Missing is only what is missing from a folder that is there: else the storage is away. `seen`: what the
 // look at the manifest said; another look might say something else.
 Error no_manifest(const FilePath& checkpoint_dir, const Result<std::optional<struct stat>>& seen) {
-  const bool there = is_directory(checkpoint_dir.parent_path());
+  const bool there = is_folder(checkpoint_dir.parent_path());
   if (there && seen) return no_manifest_error(checkpoint_dir);
   if (!seen && seen.error().code == ExitCode::kConfig) return seen.error();
   return {ExitCode::kGaveUp, str(checkpoint_dir.string(), kNotCommitted),

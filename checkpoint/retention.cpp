@@ -59,7 +59,7 @@ Status set_aside(const FilePath& run_dir, const CheckpointId& id) {
   const FilePath directory = directory_of(run_dir, id);
   const std::string name = str(id.directory_name(), kDamagedSuffix);
   FilePath to = checkpoints_of(run_dir) / name;
-  for (int i = 2; i <= kMostOfOneName && exists(directory) && exists(to); ++i)
+  for (int i = 2; i <= kMostOfOneName && path_exists(directory) && path_exists(to); ++i)
     to = checkpoints_of(run_dir) / str(name, ".", i);
   return rename_durably(directory, to);
 }

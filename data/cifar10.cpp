@@ -13,19 +13,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_there(const fs::path& path) {
-  std::error_code error;
-  return fs::exists(path, error);
-}
-
 std::string batch_name(int number) { return str("data_batch_", number, ".bin"); }
 
 tl::unexpected<Error> missing(const fs::path& folder, const std::string& name) {
   std::string hint =
       "get CIFAR-10 in its binary version, or make a data set with rekindle make-data cifar10 DIR";
-  if (is_there(folder / "cifar-10-batches-py") || is_there(folder / "data_batch_1")) {
+  if (path_exists(folder / "cifar-10-batches-py") || path_exists(folder / "data_batch_1")) {
     hint = "this is CIFAR-10's Python version; get the binary version (cifar-10-binary.tar.gz)";
-  } else if (is_there(folder / "cifar-10-binary.tar.gz")) {
+  } else if (path_exists(folder / "cifar-10-binary.tar.gz")) {
     hint = "unpack cifar-10-binary.tar.gz there";
   }
   return fail(ExitCode::kConfig, str("missing ", (folder / name).string()), hint);
@@ -63,7 +58,7 @@ Status append_batch(const fs::path& path, Images& images) {
 }
 
 Result<std::vector<std::string>> read_class_names(const fs::path& path) {
-  if (!is_there(path)) return cifar_class_names();
+  if (!path_exists(path)) return cifar_class_names();
   constexpr std::size_t kMostBytes = 65536;
   const auto text = read_text(path, kMostBytes);
   if (!text) return fail(ExitCode::kConfig, text.error().what, "make this file of the data set readable");
@@ -91,19 +86,19 @@ const std::vector<std::string>& cifar_class_names() {
 
 Result<std::unique_ptr<Dataset>> open_cifar10(const fs::path& directory) {
   const fs::path inner = directory / "cifar-10-batches-bin";  // what the archive unpacks to
-  const fs::path folder = !is_there(directory / batch_name(1)) && is_there(inner) ? inner : directory;
+  const fs::path folder = !path_exists(directory / batch_name(1)) && path_exists(inner) ? inner : directory;
 
   constexpr int kMostBatches = 5;
   int batches = 0;
   for (int number = kMostBatches; number >= 1 && batches == 0; --number) {
-    if (is_there(folder / batch_name(number))) batches = number;
+    if (path_exists(folder / batch_name(number))) batches = number;
   }
   Images train, test;
   for (int number = 1; number <= std::max(batches, 1); ++number) {
-    if (!is_there(folder / batch_name(number))) return missing(folder, batch_name(number));
+    if (!path_exists(folder / batch_name(number))) return missing(folder, batch_name(number));
     REKINDLE_CHECK(append_batch(folder / batch_name(number), train));
   }
-  if (!is_there(folder / "test_batch.bin")) return missing(folder, "test_batch.bin");
+  if (!path_exists(folder / "test_batch.bin")) return missing(folder, "test_batch.bin");
   REKINDLE_CHECK(append_batch(folder / "test_batch.bin", test));
 
   DatasetInfo shape{

@@ -44,9 +44,8 @@ Result<InputFile> open_data_file(const fs::path& path) {
 
 Result<std::unique_ptr<Dataset>> open_dataset(const std::string& kind, const fs::path& directory) {
   REKINDLE_CHECK(check_kind(kind));
-  std::error_code error;
-  if (!fs::is_directory(directory, error)) {
-    const char* what = fs::exists(directory, error) ? " is not a directory" : ": no such data directory";
+  if (!is_folder(directory)) {
+    const char* what = path_exists(directory) ? " is not a directory" : ": no such data directory";
     return fail(ExitCode::kConfig, str(directory.string(), what),
                 str("point --data at a folder with ", kind, " files, or make one: rekindle make-data ", kind,
                     " ", directory.string()));

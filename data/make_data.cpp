@@ -64,8 +64,7 @@ class Writer {
   Status write(const std::string& name, const std::string& bytes) {
     const fs::path path = folder_ / name;
     bytes_ += bytes.size();
-    std::error_code error;
-    if (fs::exists(path, error)) {
+    if (path_exists(path)) {
       if (auto old = read_text(path); old && *old == bytes) return {};
       return occupied(path);
     }
@@ -79,8 +78,7 @@ class Writer {
   std::uint64_t bytes() const { return bytes_; }
   // A file of another data set beside these would be read as one of them.
   Status absent(const std::string& name) const {
-    std::error_code error;
-    if (fs::exists(folder_ / name, error)) return occupied(folder_ / name);
+    if (path_exists(folder_ / name)) return occupied(folder_ / name);
     return {};
   }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <system_error>
 
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "data/formats.hpp"
 #include "data/gunzip.hpp"
@@ -16,11 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kTrainImages = "train-images-idx3-ubyte";
-
-bool is_there(const fs::path& path) {
-  std::error_code error;
-  return fs::exists(path, error);
-}
 
 fs::path packed(const fs::path& path) { return path.string() + ".gz"; }
 
@@ -68,8 +64,8 @@ class IdxBytes {
 // `wanted`: kIdxImages or kIdxLabels. Nothing is read that the header does not promise.
 Result<IdxFile> read_idx(const fs::path& folder, const char* name, std::uint32_t wanted) {
   IdxFile idx{.path = folder / name, .items = {}};
-  const bool plain = is_there(idx.path);
-  if (!plain && !is_there(packed(idx.path))) {
+  const bool plain = path_exists(idx.path);
+  if (!plain && !path_exists(packed(idx.path))) {
     return fail(ExitCode::kConfig, str("missing ", idx.path.string(), " (or .gz)"),
                 "get MNIST's four IDX files, or make a data set with rekindle make-data mnist DIR");
   }
@@ -140,7 +136,7 @@ Result<Images> read_split(const fs::path& folder, const char* images_name, const
 Result<std::unique_ptr<Dataset>> open_mnist(const fs::path& directory) {
   fs::path folder = directory;
   for (const fs::path& place : {directory, directory / "MNIST" / "raw", directory / "raw"}) {
-    if (is_there(place / kTrainImages) || is_there(packed(place / kTrainImages))) {
+    if (path_exists(place / kTrainImages) || path_exists(packed(place / kTrainImages))) {
       folder = place;
       break;
     }

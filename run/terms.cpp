@@ -121,14 +121,14 @@ Result<std::optional<Holder>> newest_term(const Layout& layout) {
   holder.slurm_restarts = json.value("slurm_restarts", std::uint64_t{0});
   holder.supervisor_pid = json.value("supervisor_pid", std::int64_t{0});
   holder.supervisor_start_ticks = json.value("supervisor_start_ticks", std::uint64_t{0});
-  holder.ended = exists(mark_of(layout, newest));
+  holder.ended = path_exists(mark_of(layout, newest));
   holder.orphaned = holder.ended &&
                     read_text(mark_of(layout, newest)).value_or("").find(kOrphanedWord) != std::string::npos;
   return std::optional(holder);
 }
 
 bool superseded(const Layout& layout, std::uint64_t term) {
-  return exists(layout.terms() / term_name(term + 1));
+  return path_exists(layout.terms() / term_name(term + 1));
 }
 
 Result<std::uint64_t> term_in_charge(const Layout& layout, std::uint64_t own) {

@@ -35,7 +35,7 @@ Status check_file(const FilePath& path) {
 Status check_files_in(const FilePath& directory) {
   REKINDLE_TRY(const auto names, names_in(directory));
   for (const std::string& name : names) {
-    if (is_directory(directory / name))
+    if (is_folder(directory / name))
       REKINDLE_CHECK(check_files_in(directory / name));
     else
       REKINDLE_CHECK(check_file(directory / name));

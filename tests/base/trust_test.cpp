@@ -70,7 +70,7 @@ TEST_F(TrustTest, OwnFiles_ReadWrittenReplacedAndPrivate) {
     EXPECT_EQ(look_at(path_ / name).value()->st_mode & 0777, 0700U);
   EXPECT_EQ(names_in(at("a/b")).value(), std::vector<std::string>{"c"});
   ASSERT_TRUE(remove_tree(at("a")));
-  EXPECT_FALSE(exists(at("a")));
+  EXPECT_FALSE(path_exists(at("a")));
 }
 
 TEST_F(TrustTest, ReadableByOthers_IsFine) {
@@ -95,7 +95,7 @@ TEST_F(TrustTest, LinkInPlaceOfAFolder_IsNotEntered) {
   expect_refused(at("linked/file"), "is a symbolic link");
   EXPECT_FALSE(names_in(at("linked")));
   EXPECT_FALSE(make_directories(at("linked/deeper")));
-  EXPECT_FALSE(exists(at("linked/file")));
+  EXPECT_FALSE(path_exists(at("linked/file")));
   ASSERT_TRUE(remove_tree(at("linked")));
   EXPECT_EQ(text_of("elsewhere/file"), "theirs");
 }

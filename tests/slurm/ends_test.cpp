@@ -163,7 +163,7 @@ TEST_F(SlurmEnds, SecondJobOfALiveRun_RefusedAndNothingIsWrittenIntoItsRecords) 
   EXPECT_EQ(cluster_->restarts(here), 1U);
   EXPECT_EQ(cluster_->restarts(elsewhere), 0U);
   EXPECT_EQ(*read_text(run::Layout(dir()).attempts()), before);
-  EXPECT_FALSE(exists(run::Layout(dir()).requeue()));
+  EXPECT_FALSE(path_exists(run::Layout(dir()).requeue()));
   wait_for_steps(3);
   stop_and_compare();
 }
