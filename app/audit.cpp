@@ -24,6 +24,7 @@
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "protocol/job_reader.hpp"
 #include "run/layout.hpp"
 #include "run/records.hpp"
 
@@ -64,6 +65,11 @@ bool is_left(const std::string& name) {
   return pid > 0 && ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
 }
 
+Result<nlohmann::json> identity_of(const Manifest& manifest) {
+  return protocol::identity_from_text(manifest.identity,
+                                      str("the identity of checkpoint ", manifest.id.directory_name()));
+}
+
 // A learning rate that was changed on the way is that of the checkpoint, not that of the run's last start.
 void take_rates(protocol::Job& job, const nlohmann::json& identity) {
   nlohmann::json changed = job;
@@ -84,8 +90,8 @@ Status check_identity(const protocol::Job& job, const nlohmann::json& identity, 
 }
 
 Status check_same_run(const Manifest& from, const Manifest& to) {
-  nlohmann::json theirs = nlohmann::json::parse(from.identity, nullptr, false);
-  const nlohmann::json ours = nlohmann::json::parse(to.identity, nullptr, false);
+  REKINDLE_TRY(nlohmann::json theirs, identity_of(from));
+  REKINDLE_TRY(const nlohmann::json ours, identity_of(to));
   if (protocol::rates_until(theirs, from.id.step) == protocol::rates_until(ours, from.id.step)) {
     protocol::take_rates(theirs, ours);
   }
@@ -191,9 +197,13 @@ class Audit {
   Audit& operator=(const Audit&) = delete;
 
   Result<int> run() {
+    std::optional<EndOnSignal> interruptible;
+    const auto remove = [root = audit_.root()] { std::ignore = remove_tree(root); };
+    interruptible.emplace(std::nullopt, remove);
     REKINDLE_CHECK(must_be_run(run_));
     REKINDLE_TRY(const Manifest expected, verified_manifest(run_, options_.to));
     REKINDLE_TRY(const LocalOptions local, prepare_run(expected));
+    interruptible.reset();  // from here on a signal stops the run
     AuditSite site(local, start_);
     const int exit_code = run_at(site, local, {});
     if (site.lost_its_start()) return start_is_lost();
@@ -203,6 +213,7 @@ class Audit {
       return exit_code == static_cast<int>(ExitCode::kGaveUp) ? static_cast<int>(ExitCode::kSaved)
                                                               : exit_code;
     }
+    interruptible.emplace(std::nullopt, remove);
     REKINDLE_TRY(const Manifest made, verified_manifest(audit_, options_.to));
     REKINDLE_CHECK(check_made());
     const std::string what = str("steps ", options_.from, " to ", options_.to, " made once more by ",
@@ -229,7 +240,7 @@ class Audit {
       REKINDLE_CHECK(check_same_run(from, expected));
       start_ = from.id;
     }
-    const auto identity = nlohmann::json::parse(expected.identity, nullptr, false);
+    REKINDLE_TRY(const nlohmann::json identity, identity_of(expected));
     take_rates(local.job, identity);
     REKINDLE_CHECK(check_identity(local.job, identity, "run.toml"));
     REKINDLE_CHECK(remove_what_is_left());

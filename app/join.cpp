@@ -29,6 +29,7 @@
 #include "run/layout.hpp"
 #include "run/place.hpp"
 #include "run/records.hpp"
+#include "run/status_file.hpp"
 #include "run/terms.hpp"
 #include "run/trust.hpp"
 #include "run/watch.hpp"
@@ -175,11 +176,10 @@ class Helper {
 
   void say_when_joined() {
     if (said_joined_) return;
-    const auto text = read_text(layout_.status());
-    const auto status = nlohmann::json::parse(text.value_or(""), nullptr, false);
-    if (!status.is_object()) return;
+    const auto status = run::read_status(layout_);
+    if (!status) return;
     std::size_t count = 0;  // that are no spares
-    for (const auto& trainer : status.value("trainers", nlohmann::json::array())) {
+    for (const auto& trainer : status->value("trainers", nlohmann::json::array())) {
       const std::string name = trainer.value("trainer", "");
       for (const std::string& worker : workers_->names()) {
         if (!name.starts_with(worker + ".")) continue;
@@ -190,7 +190,7 @@ class Helper {
     if (count == 0) return;
     said_joined_ = true;
     say(str("joined: ", count, count == 1 ? " trainer" : " trainers", " of this machine help the run (step ",
-            status.value("step", std::uint64_t{0}), " of ", status.value("steps", std::uint64_t{0}), ")"));
+            status->value("step", std::uint64_t{0}), " of ", status->value("steps", std::uint64_t{0}), ")"));
   }
 
   // The run goes on under this process; nullopt: under another.
@@ -269,6 +269,8 @@ class Helper {
 };
 
 Result<int> join(const JoinOptions& options) {
+  std::optional<EndOnSignal> interruptible;
+  if (!slurm::in_job()) interruptible.emplace(0);  // in a job a signal may mean that it is to come back
   const run::Layout layout(options.run_dir);
   if (is_file(options.run_dir))
     return fail(ExitCode::kConfig, str(options.run_dir.string(), " is a file, not a run directory"),
@@ -287,6 +289,10 @@ Result<int> join(const JoinOptions& options) {
       say(str("warning: ", found.error().line()));
   }
   REKINDLE_TRY(Fd signals, take_signals());
+  interruptible.reset();
+  // A claim that no run has written would keep these workers waiting for a run that cannot begin.
+  if (const auto newest = run::newest_term(layout); !newest && newest.error().code == ExitCode::kConfig)
+    return forward_error(newest.error());
   REKINDLE_TRY(protocol::Job job, read_job(layout.config()));
   return Helper(options, std::move(job), std::move(signals)).help();
 }

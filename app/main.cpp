@@ -55,6 +55,7 @@ int become(const FilePath& program, std::vector<std::string> arguments) {
 }
 
 int local(JobOptions& job_options) {
+  std::optional<EndOnSignal> interruptible(std::in_place);
   auto options = job_options.resolve();
   if (!options) return app::report(options.error());
   auto initial = prepare(*options);
@@ -63,6 +64,7 @@ int local(JobOptions& job_options) {
     say(line);
     return 0;
   }
+  interruptible.reset();  // from here on a signal stops the run
   start_logging("rekindle", run::Layout(options->run_dir).log("supervisor"), LogLevel::kInfo);
   say_lines(banner(*options, options->workers));
   for (const std::string& line : crowding(*options, std::thread::hardware_concurrency())) say(line);

@@ -1,13 +1,18 @@
 #include "app/signals.hpp"
 
+#include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <thread>
 
 #include "base/text.hpp"
@@ -55,6 +60,36 @@ Result<Fd> take_signals() {
   Fd fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd) return fail(str("signalfd: ", std::strerror(errno)));
   return fd;
+}
+
+EndOnSignal::EndOnSignal(std::optional<int> exit_code, std::function<void()> clean_up)
+    : done_(::eventfd(0, EFD_CLOEXEC)) {
+  const sigset_t set = stop_signals();
+  Fd signals(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!done_ || !signals) return;  // no descriptors are left: signals wait
+  thread_ = std::thread([done = done_.get(), signals = std::move(signals), exit_code,
+                         clean_up = std::move(clean_up)] {
+    for (;;) {
+      pollfd waits[] = {{done, POLLIN, 0}, {signals.get(), POLLIN, 0}};
+      if (::poll(waits, std::size(waits), -1) < 0) continue;
+      if (waits[0].revents != 0) return;
+      signalfd_siginfo info{};
+      if (::read(signals.get(), &info, sizeof info) != sizeof info) continue;
+      if (clean_up) clean_up();
+      const auto signal = static_cast<int>(info.ssi_signo);
+      const char* name = ::sigabbrev_np(signal);
+      std::fprintf(stderr, "rekindle: ended by SIG%s\n", name != nullptr ? name : "?");
+      ::_exit(
+          exit_code.value_or(static_cast<int>(signal == SIGINT ? ExitCode::kInterrupted : ExitCode::kSaved)));
+    }
+  });
+}
+
+EndOnSignal::~EndOnSignal() {
+  constexpr std::uint64_t kDone = 1;
+  if (!thread_.joinable()) return;
+  if (::write(done_.get(), &kDone, sizeof kDone) != sizeof kDone) std::abort();  // an eventfd takes it
+  thread_.join();
 }
 
 void report_signals() {

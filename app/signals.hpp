@@ -1,8 +1,10 @@
 // The signals by which a person or Slurm ends a run, as a file descriptor.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "base/files.hpp"
 #include "base/result.hpp"
@@ -18,6 +20,22 @@ bool stop_is_asked();
 
 // Holds them, and gives the descriptor to read signalfd_siginfo from. Source: signalfd(2).
 Result<Fd> take_signals();
+
+// While it lives, a signal ends this process at once: before a run begins there is nothing to save, and its
+// input may take long to read. For a process that holds its signals; afterwards they are held again.
+class EndOnSignal {
+ public:
+  // `exit_code`: instead of 130 for SIGINT and 75 for the others. `clean_up` is called before the end, from
+  // another thread, while this process goes on with whatever it does.
+  explicit EndOnSignal(std::optional<int> exit_code = std::nullopt, std::function<void()> clean_up = nullptr);
+  ~EndOnSignal();
+  EndOnSignal(const EndOnSignal&) = delete;
+  EndOnSignal& operator=(const EndOnSignal&) = delete;
+
+ private:
+  Fd done_;  // an eventfd
+  std::thread thread_;
+};
 
 // A worker on another node has no say in what a signal means: from now on it prints each one as a line, which
 // signal_in() knows at the other end. Before there are other threads.
