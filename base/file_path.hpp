@@ -1,11 +1,9 @@
 // Where a file is, and how far the path to it is to be trusted.
 #pragma once
 
-#include <concepts>
 #include <cstdint>
 #include <filesystem>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 namespace rekindle {
@@ -23,10 +21,9 @@ enum class Trust : std::uint8_t {
 class FilePath {
  public:
   FilePath() = default;
-  template <class Path>
-  requires(std::convertible_to<Path&&, std::filesystem::path> &&
-           !std::same_as<std::remove_cvref_t<Path>, FilePath>) FilePath(Path&& path)
-      : below_(std::forward<Path>(path)) {}
+  FilePath(std::filesystem::path path) : below_(std::move(path)) {}
+  FilePath(const std::string& path) : below_(path) {}
+  FilePath(const char* path) : below_(path) {}
   // The root itself, or what is below it. `root` is named by a person.
   static FilePath below(std::filesystem::path root, Trust trust, std::filesystem::path path = {});
 
