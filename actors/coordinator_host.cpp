@@ -39,7 +39,7 @@ Committer::behavior_type committer(Committer::pointer, const run::Layout& layout
           [layout](const TermCheck& check) {
             return TermCheckReply{run::term_in_charge(layout, check.term).value_or(check.term)};
           },
-          [layout](const StopCheck&) { return StopCheckReply{path_exists(layout.stop_request())}; }};
+          [layout](const StopCheck&) { return StopCheckReply{is_file(layout.stop_request())}; }};
 }
 
 class Host {

@@ -24,10 +24,10 @@ namespace {
 const Layout& directory() {
   static const Layout layout(fs::path("/dev/shm") / str("rekindle-fuzz-", ::getpid()));
   static const bool made = [] {
-    fs::create_directories(layout.terms());
+    fs::create_directories(layout.terms().path());
     std::atexit([] {
       std::error_code ignored;
-      fs::remove_all(layout.root(), ignored);
+      fs::remove_all(layout.root().path(), ignored);
     });
     return true;
   }();
@@ -35,12 +35,12 @@ const Layout& directory() {
   return layout;
 }
 
-void write(const fs::path& path, std::string_view text) {
+void write(const FilePath& path, std::string_view text) {
   const auto fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
   require(fd && write_all(fd->get(), path, 0, std::as_bytes(std::span(text))), "it cannot be written");
 }
 
-void read_records(const Layout& layout, const fs::path& file) {
+void read_records(const Layout& layout, const FilePath& file) {
   for (const nlohmann::json& line : read_lines(file)) {
     std::ignore = line.value("event", "") + line.value("cause", "") + line.value("job", "");
     std::ignore = line.value("step", std::uint64_t{0}) + line.value("number", std::uint64_t{0});

@@ -40,7 +40,8 @@ class HostileFiles : public ::testing::Test {
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
   }
 
-  void write(const fs::path& file, const std::string& text) const {
+  void write(const FilePath& path, const std::string& text) const {
+    const fs::path file = path.path();
     std::ofstream(file, std::ios::binary) << text;
   }
   // A header, and a hole for the data.
@@ -107,7 +108,7 @@ TEST_F(HostileFiles, ACheckpointOfOneLongRow_IsVerifiedInPieces) {
   const std::string file = "shard-00000-of-00001.h5";
   manifest.shards.push_back(
       {file, kFrame + kGiB, hash128(std::span(piece).first(kFrame)), {{"row", 0, 1, kFrame, kGiB}}});
-  const fs::path directory = directory_of(at("run"), id);
+  const fs::path directory = directory_of(FilePath(at("run")), id).path();
   fs::create_directories(directory);
   write(directory / file, "");
   fs::resize_file(directory / file, kFrame + kGiB);
@@ -216,15 +217,15 @@ TEST_F(WrongRun, ARunTomlThatIsNone_OneLineAnd78) {
   std::string parts = "a";
   for (int i = 0; i < 300000; ++i) parts += ".a";
   expect_both_refused(good + "\n# \" '\n[" + parts + "]\n", "run.toml: a key has more than 16 parts");
-  fs::remove(layout_.config());
-  ASSERT_EQ(::mkfifo(layout_.config().c_str(), 0600), 0);
+  fs::remove(layout_.config().path());
+  ASSERT_EQ(::mkfifo(layout_.config().string().c_str(), 0600), 0);
   expect_refused(go_on(), 78, "run.toml is not a regular file");
   expect_refused(run({"join", dir()}), 78, "run.toml is not a regular file");
 }
 
 // The coordinator is the first to look at a manifest's identity.
 TEST_F(WrongRun, ACheckpointWithARateWithoutLr_TheCoordinatorEndsWithOneLineAnd78) {
-  const fs::path saved = checkpoint::directory_of(dir(), checkpoint::list_committed(dir()).at(0));
+  const fs::path saved = checkpoint::directory_of(dir(), checkpoint::list_committed(dir()).at(0)).path();
   auto manifest = checkpoint::read_manifest(saved);
   ASSERT_TRUE(manifest) << manifest.error().line();
   auto identity = nlohmann::json::parse(manifest->identity);

@@ -145,8 +145,8 @@ TEST_F(TakeOver, NoCoordinatorComesUpAtAll_HelperEndsWith70AndSaysWhatToDo) {
   ASSERT_NO_FATAL_FAILURE(wait_for_log("with 2 trainers"));
   ASSERT_NO_FATAL_FAILURE(wait_for_helpers_line(helper, "joined: 1 trainer"));
   const run::Layout layout(dir());
-  fs::remove(layout.coordinator());
-  fs::create_directories(layout.coordinator() / "in-the-way");
+  fs::remove(layout.coordinator().path());
+  fs::create_directories((layout.coordinator() / "in-the-way").path());
   kill_first_process();
   const Outcome outcome = helper.wait();
   EXPECT_EQ(outcome.exit_code, 70) << outcome.out << outcome.err;
@@ -155,7 +155,7 @@ TEST_F(TakeOver, NoCoordinatorComesUpAtAll_HelperEndsWith70AndSaysWhatToDo) {
       << outcome.err;
   EXPECT_NE(outcome.out.find("what this machine's trainers hold is saved"), std::string::npos)
       << "it tried to save: " << outcome.out;
-  fs::remove_all(layout.coordinator());
+  fs::remove_all(layout.coordinator().path());
   finish_and_compare();
 }
 

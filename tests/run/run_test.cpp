@@ -197,8 +197,8 @@ TEST_F(RunDirectory, DamagedLinesOfTheMetrics_CountForNothing) {
 
 class WrongFiles : public RunDirectory {
  protected:
-  void SetUp() override { fs::create_directories(layout_.terms()); }
-  void write(const fs::path& file, const std::string& text) const { std::ofstream(file) << text; }
+  void SetUp() override { fs::create_directories(layout_.terms().path()); }
+  void write(const FilePath& file, const std::string& text) const { std::ofstream(file.path()) << text; }
   std::string claim_refusal(const std::string& text) const {
     write(layout_.terms() / "0001", text);
     const auto newest = newest_term(layout_);
@@ -268,9 +268,9 @@ TEST_F(WrongFiles, AStatusWithAWrongField_NamesFileAndField) {
   EXPECT_NE(refusal("{\"a\":" + std::string(300000, '[')).find("nested deeper"), std::string::npos);
   EXPECT_EQ(refusal(R"({"state":"running","loss":null,"step":7,"trainers":[{"rank":-1}]})"), "");
   EXPECT_EQ(refusal(""), "") << "it is written without fsync: a crash leaves it empty";
-  fs::resize_file(layout_.status(), std::uint64_t{1} << 40);
+  fs::resize_file(layout_.status().path(), std::uint64_t{1} << 40);
   EXPECT_NE(read_status(layout_).error().what.find("more than 16.8 MB"), std::string::npos);
-  fs::remove(layout_.status());
+  fs::remove(layout_.status().path());
   EXPECT_TRUE(read_status(layout_).value().empty());
 }
 
@@ -283,7 +283,7 @@ TEST_F(WrongFiles, LinesOfRecordsWithWrongFields_AreLeftOut) {
     lines += std::string(bad) + "\n";
   lines += R"({"deep":)" + std::string(300000, '[') + std::string(300000, ']') + "}\n";
   lines += R"({"long":")" + std::string(2 << 20, 'x') + "\"}\n" + good + "\n";
-  for (const fs::path& file : {layout_.attempts(), layout_.metrics()}) {
+  for (const FilePath& file : {layout_.attempts(), layout_.metrics()}) {
     write(file, lines);
     EXPECT_EQ(read_lines(file).size(), 2U);
   }
@@ -300,14 +300,14 @@ TEST_F(WrongFiles, StepsThatNoRunReaches_AreNoSteps) {
 TEST_F(WrongFiles, AHoleInTheRecords_IsOneLineThatIsLeftOut) {
   const std::string line = R"({"step":1,"loss":1})";
   write(layout_.metrics(), line + "\n");
-  fs::resize_file(layout_.metrics(), std::uint64_t{64} << 20);
-  std::ofstream(layout_.metrics(), std::ios::app) << "\n" << line << "\n";
+  fs::resize_file(layout_.metrics().path(), std::uint64_t{64} << 20);
+  std::ofstream(layout_.metrics().path(), std::ios::app) << "\n" << line << "\n";
   EXPECT_EQ(read_lines(layout_.metrics()).size(), 2U);
   // One that is not ended is removed by whoever appends.
-  fs::resize_file(layout_.metrics(), std::uint64_t{128} << 20);
+  fs::resize_file(layout_.metrics().path(), std::uint64_t{128} << 20);
   ASSERT_TRUE(MetricsFile(layout_).append({{"step", 2}}));
   EXPECT_EQ(read_lines(layout_.metrics()).back().value("step", 0), 2);
-  EXPECT_LT(fs::file_size(layout_.metrics()), std::uint64_t{65} << 20);
+  EXPECT_LT(fs::file_size(layout_.metrics().path()), std::uint64_t{65} << 20);
 }
 
 }  // namespace

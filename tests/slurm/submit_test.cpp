@@ -148,7 +148,6 @@ TEST_F(SlurmSubmit, RunThatAJobHas_IsTold) {
   stop_and_compare();
 }
 
-TEST_F(SlurmSubmit, OptionsThatDoNotFit_AreTold) {
 TEST_F(SlurmSubmit, RunThatLivesOutsideOfSlurm_IsTold) {
   Program local(Arguments{rekindle()} + mnist_run(scratch_ / "local", 1, 1000000));
   ASSERT_TRUE(eventually([&] { return reached_step(scratch_ / "local") >= 3; }));
@@ -177,6 +176,7 @@ TEST_F(SlurmSubmit, FolderOfTheOutput_IsMadeHoweverTheOptionIsWritten) {
   cluster_->command({"scancel", "--me"});
 }
 
+TEST_F(SlurmSubmit, OptionsThatDoNotFit_AreTold) {
   if (!has(run(mnist_run(scratch_ / "cuda", 1, 1) + Arguments{"--device", "cuda"}).err, "has no CUDA"))
     GTEST_SKIP() << "a build with CUDA";
   EXPECT_TRUE(
