@@ -81,7 +81,8 @@ void limit_memory() {
 Status pass_on(const fs::path& file) {
   try {
     return checkpoint::with_h5(file, [](const checkpoint::TensorSource& tensors) {
-      return checkpoint::write_safetensors(Fd(::fcntl(kTensorsFd, F_DUPFD_CLOEXEC, 0)), "the tensors", tensors);
+      return checkpoint::write_safetensors(Fd(::fcntl(kTensorsFd, F_DUPFD_CLOEXEC, 0)), "the tensors",
+                                           tensors);
     });
   } catch (const std::bad_alloc&) {
   } catch (const std::length_error&) {

@@ -2,6 +2,7 @@
 
 #define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
+#include <cctype>
 #include <sstream>
 
 #include "base/files.hpp"
@@ -59,9 +60,27 @@ bool has_long_key(const std::string& text) {
   return false;
 }
 
+// Whether a line begins as a table's name that is none, "[=" or "[[[": toml++ 3.2 takes for granted that a
+// name follows there, and what it does otherwise is not defined.
+bool has_nameless_table(const std::string& text) {
+  constexpr const char* kBlank = " \t\r";
+  for (std::size_t line = 0; line < text.size(); line = std::min(text.find('\n', line), text.size()) + 1) {
+    std::size_t at = text.find_first_not_of(kBlank, line);
+    if (at >= text.size() || text[at] != '[') continue;
+    if (at + 1 < text.size() && text[at + 1] == '[') ++at;
+    at = text.find_first_not_of(kBlank, at + 1);
+    if (at >= text.size()) return false;
+    const auto c = static_cast<unsigned char>(text[at]);
+    if (std::isalnum(c) == 0 && std::string_view("-_\"']").find(text[at]) == std::string_view::npos)
+      return true;
+  }
+  return false;
+}
+
 Result<toml::table> parse_toml(const std::string& text, const FilePath& file) {
   if (has_long_key(text))
     return fail(ExitCode::kConfig, str(file.string(), ": a key has more than ", kMostParts, " parts"));
+  if (has_nameless_table(text)) return fail(ExitCode::kConfig, str(file.string(), ": a table has no name"));
   toml::parse_result parsed = toml::parse(text);
   if (!parsed) return fail(ExitCode::kConfig, parse_error_text(parsed.error(), file));
   return std::move(parsed).table();

@@ -57,8 +57,7 @@ void keep_script(const LocalOptions& options, const std::optional<std::string>& 
 
 // The directory, or the nearest one above it that exists: before a run's first attempt there is none.
 std::filesystem::path existing(std::filesystem::path directory) {
-  while (directory.has_relative_path() && !is_folder(directory))
-    directory = directory.parent_path();
+  while (directory.has_relative_path() && !is_folder(directory)) directory = directory.parent_path();
   return directory;
 }
 

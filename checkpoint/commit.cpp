@@ -85,6 +85,8 @@ Result<Manifest> read_manifest(const FilePath& checkpoint_dir, std::chrono::mill
   const FilePath path = checkpoint_dir / kManifestFile;
   std::ignore = await_file(path, patience);
   const auto info = look_at(path);
+  if (info && *info && S_ISLNK((*info)->st_mode))
+    REKINDLE_CHECK(read_text(path));  // refused, with the reason
   if (!info || !*info || !S_ISREG((*info)->st_mode)) return forward_error(no_manifest(checkpoint_dir, info));
   if (static_cast<std::uint64_t>((*info)->st_size) > kMaxManifestBytes)
     return damaged(path, str("it has ", (*info)->st_size, " bytes"));

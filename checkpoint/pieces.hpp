@@ -15,8 +15,7 @@ Status each_piece(const TensorSource& source, std::size_t tensor,
 
 // Writes a piece to a new file, where zeros are there already: what was read from a hole stays a hole, for a
 // small file of holes must not fill a disk. The caller sets the file's size at the end.
-Status write_piece(int fd, const FilePath& path, std::uint64_t offset,
-                   std::span<const std::byte> piece);
+Status write_piece(int fd, const FilePath& path, std::uint64_t offset, std::span<const std::byte> piece);
 Status set_size(int fd, const FilePath& path, std::uint64_t size);
 
 }  // namespace rekindle::checkpoint

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,6 +32,7 @@ Result<std::vector<CheckpointId>> list_all(const FilePath& run_dir) {
 Result<bool> is_committed(const FilePath& run_dir, const CheckpointId& id) {
   const FilePath path = directory_of(run_dir, id) / kManifestFile;
   REKINDLE_TRY(const auto info, look_at(path));
+  if (info && S_ISLNK(info->st_mode)) REKINDLE_CHECK(open_file(path, O_RDONLY));  // refused, with the reason
   return info && S_ISREG(info->st_mode);
 }
 

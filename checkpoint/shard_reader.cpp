@@ -64,7 +64,8 @@ bool ShardReader::read_directly(std::uint64_t begin, std::span<std::byte> out) {
 
 // Damage is only what is missing from a checkpoint that is there: else the storage is away.
 Error ShardReader::missing(Error error) const {
-  if (error.by_system || error.code == ExitCode::kConfig || !path_exists(directory_ / kManifestFile)) return error;
+  if (error.by_system || error.code == ExitCode::kConfig || !path_exists(directory_ / kManifestFile))
+    return error;
   return damaged_error(path_, "it is not there");
 }
 

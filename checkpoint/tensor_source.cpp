@@ -45,8 +45,7 @@ Status each_piece(const TensorSource& source, std::size_t tensor,
   return {};
 }
 
-Status write_piece(int fd, const FilePath& path, std::uint64_t offset,
-                   std::span<const std::byte> piece) {
+Status write_piece(int fd, const FilePath& path, std::uint64_t offset, std::span<const std::byte> piece) {
   const bool zeros = !piece.empty() && piece[0] == std::byte{0} &&
                      std::memcmp(piece.data(), piece.data() + 1, piece.size() - 1) == 0;
   return zeros ? Status() : write_all(fd, path, offset, piece);

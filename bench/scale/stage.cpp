@@ -105,8 +105,8 @@ void Stage::start_coordinator(bool again) {
 
 void Stage::start_nodes(int first, int nodes) {
   nodes_.push_back(
-      start({own_executable(), "nodes", "--run-dir", layout_.root().string(), "--first", str(first), "--nodes",
-             str(nodes), "--trainers", str(trainers_), "--term", str(term_), "--build", build_}));
+      start({own_executable(), "nodes", "--run-dir", layout_.root().string(), "--first", str(first),
+             "--nodes", str(nodes), "--trainers", str(trainers_), "--term", str(term_), "--build", build_}));
 }
 
 std::int64_t Stage::kill_last_nodes() {

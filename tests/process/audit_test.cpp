@@ -159,13 +159,14 @@ TEST_F(Audit, OfDamagedCheckpoints_ProvesNothing) {
   EXPECT_EQ(audit(10, 30, 1).exit_code, 0);
 }
 
-TEST_F(Audit, OfACheckpointThatCannotBeRead_SaysNothingOfTheBits) {
+TEST_F(Audit, OfACheckpointThatIsALink_RefusedWithTheReason) {
   ASSERT_NO_FATAL_FAILURE(train());
   const fs::path manifest = (checkpoint::directory_of(dir(), newest_of(20)) / "manifest.json").path();
   fs::remove(manifest);
   fs::create_symlink("manifest.json", manifest);
   const Outcome outcome = audit(20, 30, 1);
-  EXPECT_EQ(outcome.exit_code, 75) << outcome.out << outcome.err;
+  EXPECT_EQ(outcome.exit_code, 78) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.err.find("is a symbolic link"), std::string::npos) << outcome.err;
 }
 
 TEST_F(Audit, OfACheckpointThatTheRunDeletesMeanwhile_BitIdentical) {

@@ -40,7 +40,8 @@ bool let_in_with_tls(const ListeningPort& port, const fs::path& run_dir_of_key) 
   if (!run_dir_of_key.empty()) {
     const run::Layout layout(run_dir_of_key);
     EXPECT_EQ(SSL_CTX_use_certificate_chain_file(context.get(), layout.key_pair().string().c_str()), 1);
-    EXPECT_EQ(SSL_CTX_use_PrivateKey_file(context.get(), layout.key_pair().string().c_str(), SSL_FILETYPE_PEM), 1);
+    EXPECT_EQ(
+        SSL_CTX_use_PrivateKey_file(context.get(), layout.key_pair().string().c_str(), SSL_FILETYPE_PEM), 1);
   }
   const std::unique_ptr<SSL, decltype(&::SSL_free)> ssl(SSL_new(context.get()), &::SSL_free);
   const Fd fd = call(port);

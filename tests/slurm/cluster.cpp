@@ -156,7 +156,8 @@ void SlurmRun::SetUp() {
 
 void SlurmRun::TearDown() {
   if (HasFailure() && cluster_)
-    std::cout << output() << text_of(run::Layout(dir()).log("coordinator").path()) << cluster_->log() << std::endl;
+    std::cout << output() << text_of(run::Layout(dir()).log("coordinator").path()) << cluster_->log()
+              << std::endl;
   cluster_.reset();
   EXPECT_TRUE(eventually([&] { return processes_with(dir()).empty(); }));
 }
