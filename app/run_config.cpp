@@ -60,6 +60,20 @@ bool has_long_key(const std::string& text) {
   return false;
 }
 
+// Whether there is a character of another alphabet outside of strings and comments, where TOML knows none.
+// toml++ 3.2 looks for it in tables that do not have all of them, and what it does then is not defined.
+bool has_foreign_letter(const std::string& text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '"' || text[i] == '\'')
+      i = end_of_string(text, i);
+    else if (text[i] == '#')
+      i = std::min(text.find('\n', i), text.size());
+    else if (static_cast<unsigned char>(text[i]) >= 0x80)
+      return true;
+  }
+  return false;
+}
+
 // Whether a line begins as a table's name that is none, "[=" or "[[[": toml++ 3.2 takes for granted that a
 // name follows there, and what it does otherwise is not defined.
 bool has_nameless_table(const std::string& text) {
@@ -80,6 +94,9 @@ bool has_nameless_table(const std::string& text) {
 Result<toml::table> parse_toml(const std::string& text, const FilePath& file) {
   if (has_long_key(text))
     return fail(ExitCode::kConfig, str(file.string(), ": a key has more than ", kMostParts, " parts"));
+  if (has_foreign_letter(text))
+    return fail(ExitCode::kConfig,
+                str(file.string(), ": there are letters outside of quotes that are not ASCII"));
   if (has_nameless_table(text)) return fail(ExitCode::kConfig, str(file.string(), ": a table has no name"));
   toml::parse_result parsed = toml::parse(text);
   if (!parsed) return fail(ExitCode::kConfig, parse_error_text(parsed.error(), file));
