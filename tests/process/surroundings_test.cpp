@@ -58,13 +58,13 @@ TEST_F(Surroundings, ReaderOfTheOutputGoesAway_TheRunGoesOn) {
   EXPECT_EQ(reached_step(dir()), 300U);
 }
 
-TEST_F(Surroundings, DirectoryOpenedToOthersMeanwhile_ACoordinatorThatDiesIsReplaced) {
+// Others may read a run directory: that is no reason to refuse, or to warn.
+TEST_F(Surroundings, DirectoryMadeReadableMeanwhile_ACoordinatorThatDiesIsReplaced) {
   ASSERT_NO_FATAL_FAILURE(begin(2));
   ASSERT_EQ(::chmod(dir().c_str(), 0755), 0);
   ::kill(parts_of(dir(), "coordinator").front(), SIGKILL);
   ASSERT_NO_FATAL_FAILURE(wait_for_log("term 2 on"));
   ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));
-  EXPECT_TRUE(logged("is open to other users"));
   ASSERT_EQ(::chmod(dir().c_str(), 0700), 0);
   stop_and_compare();
 }
