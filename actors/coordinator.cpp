@@ -64,7 +64,8 @@ class SignsOfLife {
   const std::chrono::milliseconds began_ = boot_time();
 };
 
-// `restarted`: in place of another, which had found the directory private: a run is not lost for a chmod.
+// `restarted`: in place of another, which had found the directory as it should be. What others may read by
+// now is only warned of; what others may change is not used.
 Result<std::uint64_t> take_over(const CoordinatorOptions& options, bool restarted) {
   const run::Layout& layout = options.layout;
   if (restarted && !is_folder(layout.root()))

@@ -19,6 +19,7 @@
 #include "app/supervisor.hpp"
 #include "app/tools.hpp"
 #include "base/clock.hpp"
+#include "base/copy_file.hpp"
 #include "base/files.hpp"
 #include "base/log.hpp"
 #include "base/process.hpp"
@@ -187,9 +188,8 @@ class Audit {
   explicit Audit(const AuditOptions& options)
       : options_(options),
         run_(options.run_dir),
-        directory_(options.run_dir /
-                   str("audit-", options.from, "-", options.to, ".", neighbourhood(), ".", ::getpid())),
-        audit_(directory_) {}
+        audit_(options.run_dir /
+               str("audit-", options.from, "-", options.to, ".", neighbourhood(), ".", ::getpid())) {}
   ~Audit() {
     if (made_) std::ignore = remove_tree(audit_.root());
   }
@@ -252,7 +252,7 @@ class Audit {
     } else if (!local.job.init.empty()) {
       REKINDLE_CHECK(link_or_copy(run_.initial_state(), audit_.initial_state()));
     }
-    local.run_dir = directory_;
+    local.run_dir = audit_.root().path();
     local.workers = options_.workers;
     alter(local.job);
     const std::string cpu = local.job.cpu_capability;
@@ -315,9 +315,7 @@ class Audit {
   }
 
   const AuditOptions options_;
-  const run::Layout run_;
-  const fs::path directory_;
-  const run::Layout audit_;
+  const run::Layout run_, audit_;
   std::optional<CheckpointId> start_;  // nullopt: the initial values
   bool made_ = false;
 };

@@ -1,6 +1,5 @@
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <array>
 #include <cstddef>
@@ -11,6 +10,7 @@
 #include "app/report.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "base/trust.hpp"
 #include "run/layout.hpp"
 
 namespace rekindle::app {
@@ -26,9 +26,8 @@ std::vector<std::string> doubts_about(const struct stat& info, const std::string
   std::vector<std::string> doubts;
   if (S_ISLNK(info.st_mode)) return {"a symbolic link"};
   if (!S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) doubts.emplace_back("a pipe, a socket or a device");
-  if (info.st_uid != 0 && info.st_uid != ::geteuid())
-    doubts.push_back(str("belongs to user number ", info.st_uid));
-  if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0) doubts.emplace_back("other users can change it");
+  if (others_own(info)) doubts.push_back(str("belongs to user number ", info.st_uid));
+  if (others_can_write(info)) doubts.emplace_back("other users can change it");
   if ((info.st_mode & (S_ISUID | S_ISGID)) != 0 && !S_ISDIR(info.st_mode))
     doubts.emplace_back("a set-user-id program");
   if (S_ISREG(info.st_mode) && info.st_nlink > 1) doubts.emplace_back("has a second name elsewhere");

@@ -1,12 +1,12 @@
 #include "app/kept_program.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
+#include "base/copy_file.hpp"
 #include "base/files.hpp"
 #include "base/libraries.hpp"
 #include "base/process.hpp"
-#include "base/text.hpp"
+#include "base/trust.hpp"
 
 namespace rekindle::app {
 
@@ -19,16 +19,7 @@ constexpr const char* kPrograms[] = {"rekindle", "rekindle-control", "rekindle-t
 // Another name for the same file only if nobody else can change that file.
 bool is_safe_to_link(const fs::path& file) {
   const auto info = look_at(file).value_or(std::nullopt);
-  return info && (info->st_uid == 0 || info->st_uid == ::geteuid()) &&
-         (info->st_mode & (S_IWGRP | S_IWOTH)) == 0;
-}
-
-Status copy_durably(const fs::path& from, const FilePath& to) {
-  REKINDLE_TRY(const auto bytes, read_file(from));
-  REKINDLE_TRY(Fd file, open_file(to, O_WRONLY | O_CREAT | O_EXCL, 0700));
-  REKINDLE_CHECK(write_all(file.get(), to, 0, bytes));
-  REKINDLE_CHECK(sync_file(file.get(), to));
-  return file.close(to);
+  return info && !others_own(*info) && !others_can_write(*info);
 }
 
 // What a node has by itself is left there: a kept libc would not fit another node's.
@@ -46,7 +37,7 @@ Status keep_libraries(const fs::path& program, const FilePath& folder) {
   for (const auto& [name, path] : libraries) {
     if (is_of_the_system(path)) continue;
     REKINDLE_CHECK(is_safe_to_link(path) ? link_or_copy(path, folder / name)
-                                         : copy_durably(path, folder / name));
+                                         : copy_file(path, folder / name, S_IRWXU));
   }
   return sync_directory(folder);
 }
@@ -64,7 +55,7 @@ Result<FilePath> keep_program(const run::Layout& layout) {
   if (path_exists(kept / kPrograms[0])) return kept;
   const FilePath unfinished = temporary_beside(kept);
   REKINDLE_CHECK(make_directories(unfinished));
-  for (const char* name : kPrograms) REKINDLE_CHECK(copy_durably(here / name, unfinished / name));
+  for (const char* name : kPrograms) REKINDLE_CHECK(copy_file(here / name, unfinished / name, S_IRWXU));
   Status done = keep_libraries(here / "rekindle-trainer", unfinished / "lib");
   const bool all_kept = done.has_value();
   if (all_kept) done = rename_durably(unfinished, kept);

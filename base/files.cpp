@@ -93,6 +93,13 @@ Result<Spot> find(const FilePath& path) {
   return Spot{std::move(folder), path.below_root().filename().string()};
 }
 
+Status check_regular(const struct stat& info, const FilePath& path) {
+  if (S_ISDIR(info.st_mode)) return fail(ExitCode::kConfig, str(path.string(), " is a directory"));
+  if (S_ISREG(info.st_mode)) return {};
+  return fail(ExitCode::kConfig, str(path.string(), " is not a regular file"),
+              "put a file there, and no pipe, device or link to one");
+}
+
 Result<Fd> open_at(const Spot& spot, const FilePath& path, int flags, unsigned mode) {
   mode = mode_of_file(path, mode);
   if (path.trust() == Trust::kNamed) {
@@ -110,11 +117,7 @@ Result<Fd> open_at(const Spot& spot, const FilePath& path, int flags, unsigned m
   if (makes_new) return fd;  // nobody else's
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return forward_error(errno_error("cannot stat", path));
-  if (S_ISDIR(info.st_mode) && (flags & O_DIRECTORY) == 0)
-    return fail(ExitCode::kConfig, str(path.string(), " is a directory"));
-  if (!S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))
-    return fail(ExitCode::kConfig, str(path.string(), " is not a regular file"),
-                "put a file there, and no pipe, device or link to one");
+  if ((flags & O_DIRECTORY) == 0) REKINDLE_CHECK(check_regular(info, path));
   if (path.trust() == Trust::kOwn) REKINDLE_CHECK(check_owner(fd.get(), info, path));
   if (writes && info.st_nlink > 1)
     return fail(ExitCode::kConfig,
@@ -162,21 +165,24 @@ Status sync_folder_of(const Spot& spot, const FilePath& path) {
   return sync_directory(path.parent_path());
 }
 
+// A call that network storage has done twice does not find its file any more: that is success.
+Status rename_at(const Spot& from, int folder, const std::string& to, const FilePath& path) {
+  if (::renameat(from.at(), from.name.c_str(), folder, to.c_str()) == 0) return {};
+  const int error = errno;
+  struct stat info {};
+  const bool done_twice = error == ENOENT &&
+                          ::fstatat(from.at(), from.name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 &&
+                          ::fstatat(folder, to.c_str(), &info, 0) == 0;
+  errno = error;
+  return done_twice ? Status() : forward_error(errno_error("cannot rename to", path));
+}
+
 Status replace(const FilePath& path, std::string_view text, unsigned mode, bool durably) {
   const FilePath temporary = temporary_beside(path);
   REKINDLE_TRY(const Spot from, find(temporary));
   const std::string to = name_beside(from, path);
   REKINDLE_CHECK(write_new(from, temporary, text, mode, durably));
-  Status status;
-  if (::renameat(from.at(), from.name.c_str(), from.at(), to.c_str()) != 0) {
-    struct stat info {};
-    // A call that network storage has done twice does not find its file any more.
-    const bool done_twice = errno == ENOENT &&
-                            ::fstatat(from.at(), from.name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 &&
-                            ::fstatat(from.at(), to.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
-    errno = done_twice ? 0 : errno;
-    if (!done_twice) status = forward_error(errno_error("cannot rename to", path));
-  }
+  Status status = rename_at(from, from.at(), to, path);
   if (status && durably) status = sync_folder_of(from, path);
   if (!status) ::unlinkat(from.at(), from.name.c_str(), 0);
   return status;
@@ -302,10 +308,7 @@ Result<Content> read_content(const FilePath& path, std::size_t most_bytes) {
   REKINDLE_TRY(Fd fd, open_file(path, O_RDONLY | O_NONBLOCK));  // nonblocking: it might be a pipe
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return forward_error(errno_error("cannot stat", path));
-  if (S_ISDIR(info.st_mode)) return fail(ExitCode::kConfig, str(path.string(), " is a directory"));
-  if (!S_ISREG(info.st_mode))
-    return fail(ExitCode::kConfig, str(path.string(), " is not a regular file"),
-                "put a file there, and no pipe, device or link to one");
+  REKINDLE_CHECK(check_regular(info, path));
   const auto size = static_cast<std::size_t>(info.st_size);
   if (size > most_bytes)
     return fail(ExitCode::kConfig,
@@ -343,13 +346,7 @@ Status sync_directory(const FilePath& directory) {
 Status rename_durably(const FilePath& from, const FilePath& to) {
   REKINDLE_TRY(const Spot before, find(from));
   REKINDLE_TRY(const Spot after, find(to));
-  if (::renameat(before.at(), before.name.c_str(), after.at(), after.name.c_str()) != 0) {
-    const int error = errno;
-    if (error != ENOENT || path_exists(from) || !path_exists(to)) {
-      errno = error;
-      return forward_error(errno_error("cannot rename to", to));
-    }
-  }
+  REKINDLE_CHECK(rename_at(before, after.at(), after.name, to));
   return sync_folder_of(after, to);
 }
 
@@ -457,28 +454,6 @@ Status remove_file(const FilePath& path) {
 Status remove_tree(const FilePath& path) {
   REKINDLE_TRY(const Spot spot, find(path));
   return remove_at(spot.at(), spot.name, path);
-}
-
-Status link_or_copy(const FilePath& from, const FilePath& to) {
-  REKINDLE_TRY(const Fd source, open_file(from, O_RDONLY | O_NONBLOCK));
-  REKINDLE_TRY(const Spot spot, find(to));
-  // The file that was checked, whatever its name leads to by now. Source: linkat(2).
-  const std::string opened = str("/proc/self/fd/", source.get());
-  if (::linkat(AT_FDCWD, opened.c_str(), spot.at(), spot.name.c_str(), AT_SYMLINK_FOLLOW) == 0) return {};
-  if (errno == EEXIST) return forward_error(errno_error("cannot create", to));
-  struct stat info {};
-  if (::fstat(source.get(), &info) != 0) return forward_error(errno_error("cannot stat", from));
-  if (!S_ISREG(info.st_mode)) return fail(str(from.string(), " is not a file"));
-  REKINDLE_TRY(Fd copy, open_at(spot, to, O_WRONLY | O_CREAT | O_EXCL, info.st_mode & 0700));
-  std::vector<std::byte> piece(std::size_t{1} << 20);
-  const auto size = static_cast<std::size_t>(info.st_size);
-  for (std::size_t at = 0; at < size; at += piece.size()) {
-    const auto part = std::span(piece).first(std::min(piece.size(), size - at));
-    REKINDLE_CHECK(read_into(source.get(), from, at, part));
-    REKINDLE_CHECK(write_all(copy.get(), to, at, part));
-  }
-  REKINDLE_CHECK(sync_file(copy.get(), to));
-  return copy.close(to);
 }
 
 Status shorten_file(const FilePath& path, std::size_t bytes) {

@@ -99,8 +99,6 @@ Status make_directory(const FilePath& path, unsigned mode = 0);
 Status remove_file(const FilePath& path);
 // A directory and all that is in it, or one file. Links are removed, never followed.
 Status remove_tree(const FilePath& path);
-// A hard link to `from` at `to`, or a copy where there can be none.
-Status link_or_copy(const FilePath& from, const FilePath& to);
 Status shorten_file(const FilePath& path, std::size_t bytes);
 
 // "what path: strerror", for errno right after a failed call

@@ -24,8 +24,14 @@ bool has_access_list(int fd) { return fd >= 0 && ::fgetxattr(fd, "system.posix_a
 
 }  // namespace
 
+bool others_own(const struct stat& info) { return info.st_uid != 0 && info.st_uid != ::geteuid(); }
+
+bool others_can_write(const struct stat& info) {
+  return !S_ISLNK(info.st_mode) && (info.st_mode & (S_IWGRP | S_IWOTH)) != 0;  // a link's mode says nothing
+}
+
 Status check_owner(int fd, const struct stat& info, const FilePath& path) {
-  if (info.st_uid != 0 && info.st_uid != ::geteuid()) {
+  if (others_own(info)) {
     return fail(
         ExitCode::kConfig,
         str(path.string(), " belongs to user ", user_name(info.st_uid), ", who may change it at any moment"),
@@ -33,7 +39,7 @@ Status check_owner(int fd, const struct stat& info, const FilePath& path) {
             "inspect "
             "--untrusted"));
   }
-  if (S_ISLNK(info.st_mode) || (info.st_mode & (S_IWGRP | S_IWOTH)) == 0) return {};
+  if (!others_can_write(info)) return {};
   const bool others = (info.st_mode & S_IWOTH) != 0;
   const char* who = others ? "every user" : "other users (its group, or an access control list)";
   const char* list = has_access_list(fd) ? "setfacl -b " : nullptr;

@@ -1,4 +1,4 @@
-// Who may change a file or directory. Internal to base/.
+// Who may change a file or directory.
 #pragma once
 
 #include <sys/stat.h>
@@ -8,10 +8,13 @@
 
 namespace rekindle {
 
-// An error (ExitCode::kConfig, with the command that mends it) if another user than this one and root owns
-// what `info` describes, or may write there. `fd`: it, opened, or -1. A POSIX access control list that lets
-// somebody write shows in the group's bits. Source: acl(5), "Correspondence between ACL entries and file
-// permission bits".
+// Whether another user than this one and root owns it.
+bool others_own(const struct stat& info);
+// Whether another user may write there. A POSIX access control list that lets somebody write shows in the
+// group's bits. Source: acl(5), "Correspondence between ACL entries and file permission bits".
+bool others_can_write(const struct stat& info);
+
+// An error (ExitCode::kConfig, with the command that mends it) if either is so. `fd`: it, opened, or -1.
 Status check_owner(int fd, const struct stat& info, const FilePath& path);
 
 }  // namespace rekindle

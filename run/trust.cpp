@@ -2,10 +2,10 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "base/trust.hpp"
 
 namespace rekindle::run {
 namespace {
@@ -17,29 +17,21 @@ Status check_secret(const FilePath& path, const char* mode) {
               str("chmod ", mode, " ", path.string()));
 }
 
-// Opening is the check (base/files.hpp).
-Status check_directory(const FilePath& path) {
+// A file or a folder. Opening is the check (base/files.hpp).
+Status check_entry(const FilePath& path) {
   REKINDLE_TRY(const auto info, look_at(path));
   if (!info) return {};
-  REKINDLE_CHECK(open_file(path, O_RDONLY | O_DIRECTORY));
-  return {};
-}
-
-Status check_file(const FilePath& path) {
-  REKINDLE_TRY(const auto info, look_at(path));
-  if (!info) return {};
+  if (S_ISDIR(info->st_mode)) REKINDLE_CHECK(open_file(path, O_RDONLY | O_DIRECTORY));
   if (S_ISLNK(info->st_mode) || S_ISREG(info->st_mode)) REKINDLE_CHECK(open_file(path, O_RDONLY));
-  return {};  // what is no file is told by who needs it
+  return {};  // what is neither is told by who needs it
 }
 
-Status check_files_in(const FilePath& directory) {
-  REKINDLE_TRY(const auto names, names_in(directory));
-  for (const std::string& name : names) {
-    if (is_folder(directory / name))
-      REKINDLE_CHECK(check_files_in(directory / name));
-    else
-      REKINDLE_CHECK(check_file(directory / name));
-  }
+// And all that is in it. To list a folder is to open it.
+Status check_tree(const FilePath& path) {
+  REKINDLE_TRY(const auto info, look_at(path));
+  if (!info || !S_ISDIR(info->st_mode)) return check_entry(path);
+  REKINDLE_TRY(const auto names, names_in(path));
+  for (const std::string& name : names) REKINDLE_CHECK(check_tree(path / name));
   return {};
 }
 
@@ -48,17 +40,13 @@ Status check_files_in(const FilePath& directory) {
 Status check_trusted(const Layout& layout) {
   REKINDLE_TRY(const auto root, look_at(layout.root()));
   if (!root || !S_ISDIR(root->st_mode)) return {};  // a file in its place is told by who needs it
-  for (const FilePath& directory : {layout.root(), layout.checkpoints()})
-    REKINDLE_CHECK(check_directory(directory));
-  for (const FilePath& file :
-       {layout.config(), layout.coordinator(), layout.stop_request(), layout.status(),
-        layout.newest_checkpoint(), layout.initial_state(), layout.attempts(), layout.requeue(),
-        layout.resubmit_script(), layout.job_script(), layout.metrics()})
-    REKINDLE_CHECK(check_file(file));
-  for (const FilePath& directory : {layout.programs(), layout.keys(), layout.terms(), layout.logs()}) {
-    REKINDLE_CHECK(check_directory(directory));
-    REKINDLE_CHECK(check_files_in(directory));
-  }
+  for (const FilePath& entry :
+       {layout.root(), layout.checkpoints(), layout.config(), layout.coordinator(), layout.stop_request(),
+        layout.status(), layout.newest_checkpoint(), layout.initial_state(), layout.attempts(),
+        layout.requeue(), layout.resubmit_script(), layout.job_script(), layout.metrics()})
+    REKINDLE_CHECK(check_entry(entry));
+  for (const FilePath& directory : {layout.programs(), layout.keys(), layout.terms(), layout.logs()})
+    REKINDLE_CHECK(check_tree(directory));
   REKINDLE_CHECK(check_secret(layout.keys(), "700"));
   REKINDLE_TRY(const auto keys, names_in(layout.keys()));
   for (const std::string& key : keys) REKINDLE_CHECK(check_secret(layout.keys() / key, "600"));
@@ -69,14 +57,13 @@ std::string parent_warning(const Layout& layout) {
   const FilePath parent = layout.root().parent_path();
   const auto info = look_at(parent).value_or(std::nullopt);
   if (!info) return "";
-  const bool others_own = info->st_uid != 0 && info->st_uid != ::geteuid();
   // In a sticky directory (/tmp) only its owner and that of the file may rename it. Source: inode(7),
   // S_ISVTX.
-  const bool others_write = (info->st_mode & (S_IWGRP | S_IWOTH)) != 0 && (info->st_mode & S_ISVTX) == 0;
-  if (!others_own && !others_write) return "";
-  return str("other users may change ", parent.string(),
-             ", so they can move the run directory away: the run would "
-             "stop then. A directory that only you can change is safer");
+  if (!others_own(*info) && (!others_can_write(*info) || (info->st_mode & S_ISVTX) != 0)) return "";
+  return str(
+      "other users may change ", parent.string(),
+      ", so they can move the run directory away: the run could not save then. A directory that only you "
+      "can change is safer");
 }
 
 }  // namespace rekindle::run
