@@ -84,9 +84,7 @@ Error no_manifest(const FilePath& checkpoint_dir, const Result<std::optional<str
 Result<Manifest> read_manifest(const FilePath& checkpoint_dir, std::chrono::milliseconds patience) {
   const FilePath path = checkpoint_dir / kManifestFile;
   std::ignore = await_file(path, patience);
-  const auto info = look_at(path);
-  if (info && *info && S_ISLNK((*info)->st_mode))
-    REKINDLE_CHECK(read_text(path));  // refused, with the reason
+  const auto info = look_at_manifest(checkpoint_dir);
   if (!info || !*info || !S_ISREG((*info)->st_mode)) return forward_error(no_manifest(checkpoint_dir, info));
   if (static_cast<std::uint64_t>((*info)->st_size) > kMaxManifestBytes)
     return damaged(path, str("it has ", (*info)->st_size, " bytes"));

@@ -147,8 +147,7 @@ Status load_initial(const FilePath& file, const std::string& hash, const State& 
   auto opened = SafetensorsFile::open(file);
   if (!opened) return fail(opened.error().what, hint);
   const SafetensorsFile& source = *opened;
-  std::unordered_map<std::string, std::size_t> by_name;
-  for (std::size_t i = 0; i < source.tensors().size(); ++i) by_name.emplace(source.tensors()[i].name, i);
+  const auto by_name = places_by_name(source.tensors());
   State loaded;
   for (const Tensor& tensor : state) {
     const auto found = by_name.find(tensor.spec.name);

@@ -1,9 +1,12 @@
 #include "checkpoint/names.hpp"
 
+#include <fcntl.h>
+
 #include <charconv>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
 
@@ -55,6 +58,13 @@ FilePath checkpoints_of(const FilePath& run_dir) { return run_dir / "checkpoints
 
 FilePath directory_of(const FilePath& run_dir, const CheckpointId& id) {
   return checkpoints_of(run_dir) / id.directory_name();
+}
+
+Result<std::optional<struct stat>> look_at_manifest(const FilePath& checkpoint_dir) {
+  const FilePath manifest = checkpoint_dir / kManifestFile;
+  auto info = look_at(manifest);
+  if (info && *info && S_ISLNK((*info)->st_mode)) REKINDLE_CHECK(open_file(manifest, O_RDONLY));  // says why
+  return info;
 }
 
 std::string shard_file_name(std::size_t shards, std::size_t shard) {

@@ -199,11 +199,11 @@ Result<Tensors> load_tensors(const FilePath& checkpoint_dir, const Manifest& man
                              const StateSpec& chosen) {
   REKINDLE_CHECK(check_files(checkpoint_dir, manifest));
   const StateSpec& all = manifest.contents.tensors;
+  const auto by_name = places_by_name(all);
   Tensors tensors;
   std::vector<std::optional<std::size_t>> places(all.size());  // of each of the manifest's among `chosen`
   for (const TensorSpec& tensor : chosen) {
-    const auto found = std::ranges::find(all, tensor.name, &TensorSpec::name);
-    places[static_cast<std::size_t>(found - all.begin())] = tensors.state.size();
+    places[by_name.at(tensor.name)] = tensors.state.size();
     tensors.add(tensor);
   }
   std::vector<StoredChunk> chunks = stored_chunks(manifest, 1, 0);

@@ -1,4 +1,3 @@
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,9 +29,7 @@ Result<std::vector<CheckpointId>> list_all(const FilePath& run_dir) {
 }  // namespace
 
 Result<bool> is_committed(const FilePath& run_dir, const CheckpointId& id) {
-  const FilePath path = directory_of(run_dir, id) / kManifestFile;
-  REKINDLE_TRY(const auto info, look_at(path));
-  if (info && S_ISLNK(info->st_mode)) REKINDLE_CHECK(open_file(path, O_RDONLY));  // refused, with the reason
+  REKINDLE_TRY(const auto info, look_at_manifest(directory_of(run_dir, id)));
   return info && S_ISREG(info->st_mode);
 }
 

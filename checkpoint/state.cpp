@@ -57,6 +57,12 @@ StateSpec spec_of(const State& state) {
   return spec;
 }
 
+std::unordered_map<std::string, std::size_t> places_by_name(const StateSpec& spec) {
+  std::unordered_map<std::string, std::size_t> places;
+  for (std::size_t i = 0; i < spec.size(); ++i) places.emplace(spec[i].name, i);
+  return places;
+}
+
 std::size_t total_bytes(const StateSpec& spec) {
   std::size_t total = 0;
   for (const TensorSpec& tensor : spec) total += tensor.bytes();

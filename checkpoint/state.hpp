@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace rekindle::checkpoint {
@@ -40,5 +41,7 @@ using StateSpec = std::vector<TensorSpec>;
 
 StateSpec spec_of(const State& state);
 std::size_t total_bytes(const StateSpec& spec);
+// Where each tensor stands in `spec`, by its name.
+std::unordered_map<std::string, std::size_t> places_by_name(const StateSpec& spec);
 
 }  // namespace rekindle::checkpoint

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <unordered_map>
 
 #include "base/text.hpp"
 #include "checkpoint/pieces.hpp"
@@ -25,8 +24,7 @@ TensorSource source_of(const State& state) {
 }
 
 Result<Tensors> read_tensors(const TensorSource& source, const StateSpec& chosen) {
-  std::unordered_map<std::string, std::size_t> by_name;
-  for (std::size_t i = 0; i < source.tensors.size(); ++i) by_name.emplace(source.tensors[i].name, i);
+  const auto by_name = places_by_name(source.tensors);
   Tensors tensors;
   for (const TensorSpec& spec : chosen)
     REKINDLE_CHECK(source.read(by_name.at(spec.name), 0, tensors.add(spec)));
