@@ -198,8 +198,11 @@ class Audit {
 
   Result<int> run() {
     std::optional<EndOnSignal> interruptible;
-    const auto remove = [root = audit_.root()] { std::ignore = remove_tree(root); };
-    interruptible.emplace(std::nullopt, remove);
+    const auto remove = [root = audit_.root()](int signal) {
+      std::ignore = remove_tree(root);
+      return usual_exit_code(signal);
+    };
+    interruptible.emplace(remove);
     REKINDLE_CHECK(must_be_run(run_));
     REKINDLE_TRY(const Manifest expected, verified_manifest(run_, options_.to));
     REKINDLE_TRY(const LocalOptions local, prepare_run(expected));
@@ -213,7 +216,7 @@ class Audit {
       return exit_code == static_cast<int>(ExitCode::kGaveUp) ? static_cast<int>(ExitCode::kSaved)
                                                               : exit_code;
     }
-    interruptible.emplace(std::nullopt, remove);
+    interruptible.emplace(remove);
     REKINDLE_TRY(const Manifest made, verified_manifest(audit_, options_.to));
     REKINDLE_CHECK(check_made());
     const std::string what = str("steps ", options_.from, " to ", options_.to, " made once more by ",

@@ -269,8 +269,10 @@ class Helper {
 };
 
 Result<int> join(const JoinOptions& options) {
-  std::optional<EndOnSignal> interruptible;
-  if (!slurm::in_job()) interruptible.emplace(0);  // in a job a signal may mean that it is to come back
+  std::optional<EndOnSignal> interruptible([](int signal) {
+    come_back(signal);  // in a Slurm job
+    return 0;
+  });
   const run::Layout layout(options.run_dir);
   if (is_file(options.run_dir))
     return fail(ExitCode::kConfig, str(options.run_dir.string(), " is a file, not a run directory"),

@@ -91,6 +91,8 @@ int slurm(JobOptions& job_options, const SlurmOptions& how, const std::vector<st
   if (const auto done = go_on_as_kept(options->run_dir, arguments)) return *done;
   auto job = this_job(how);
   if (!job) return app::report(job.error());
+  std::optional<EndOnSignal> interruptible(
+      [begun = *job, wanted = *options](int signal) { return end_slurm_early(begun, wanted, signal); });
   if (const auto completed = complete_job(*job, *options); !completed)
     return fail_slurm(*job, *options, completed.error());
   // Nothing is written there before this is known, not even the count of attempts.
@@ -102,6 +104,7 @@ int slurm(JobOptions& job_options, const SlurmOptions& how, const std::vector<st
   if (!initial) return fail_slurm(*job, *options, initial.error());
   if (const auto kept = keep_program(run::Layout(options->run_dir)); !kept)
     return fail_slurm(*job, *options, kept.error());
+  interruptible.reset();  // from here on a signal stops the run
   if (const auto done = go_on_as_kept(options->run_dir, arguments)) return *done;
   if (const std::string line = completed_line(*options); !line.empty()) {
     say(line);

@@ -62,25 +62,26 @@ Result<Fd> take_signals() {
   return fd;
 }
 
-EndOnSignal::EndOnSignal(std::optional<int> exit_code, std::function<void()> clean_up)
-    : done_(::eventfd(0, EFD_CLOEXEC)) {
+int usual_exit_code(int signal) {
+  return static_cast<int>(signal == SIGINT ? ExitCode::kInterrupted : ExitCode::kSaved);
+}
+
+EndOnSignal::EndOnSignal(std::function<int(int signal)> last_act) : done_(::eventfd(0, EFD_CLOEXEC)) {
   const sigset_t set = stop_signals();
   Fd signals(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!done_ || !signals) return;  // no descriptors are left: signals wait
-  thread_ = std::thread([done = done_.get(), signals = std::move(signals), exit_code,
-                         clean_up = std::move(clean_up)] {
+  thread_ = std::thread([done = done_.get(), signals = std::move(signals), last_act = std::move(last_act)] {
     for (;;) {
       pollfd waits[] = {{done, POLLIN, 0}, {signals.get(), POLLIN, 0}};
       if (::poll(waits, std::size(waits), -1) < 0) continue;
       if (waits[0].revents != 0) return;
       signalfd_siginfo info{};
       if (::read(signals.get(), &info, sizeof info) != sizeof info) continue;
-      if (clean_up) clean_up();
       const auto signal = static_cast<int>(info.ssi_signo);
+      const int exit_code = last_act(signal);
       const char* name = ::sigabbrev_np(signal);
       std::fprintf(stderr, "rekindle: ended by SIG%s\n", name != nullptr ? name : "?");
-      ::_exit(
-          exit_code.value_or(static_cast<int>(signal == SIGINT ? ExitCode::kInterrupted : ExitCode::kSaved)));
+      ::_exit(exit_code);
     }
   });
 }

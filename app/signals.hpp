@@ -21,13 +21,16 @@ bool stop_is_asked();
 // Holds them, and gives the descriptor to read signalfd_siginfo from. Source: signalfd(2).
 Result<Fd> take_signals();
 
+// 130 for SIGINT, 75 for the others.
+int usual_exit_code(int signal);
+
 // While it lives, a signal ends this process at once: before a run begins there is nothing to save, and its
 // input may take long to read. For a process that holds its signals; afterwards they are held again.
 class EndOnSignal {
  public:
-  // `exit_code`: instead of 130 for SIGINT and 75 for the others. `clean_up` is called before the end, from
-  // another thread, while this process goes on with whatever it does.
-  explicit EndOnSignal(std::optional<int> exit_code = std::nullopt, std::function<void()> clean_up = nullptr);
+  // `last_act` is called before the end, from another thread, while this process goes on with whatever it
+  // does, but not beyond the life of this object. It gives the exit code.
+  explicit EndOnSignal(std::function<int(int signal)> last_act = usual_exit_code);
   ~EndOnSignal();
   EndOnSignal(const EndOnSignal&) = delete;
   EndOnSignal& operator=(const EndOnSignal&) = delete;

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "app/report.hpp"
+#include "app/signals.hpp"
 #include "app/slurm_nodes.hpp"
 #include "app/supervisor.hpp"
 #include "base/clock.hpp"
@@ -62,6 +63,14 @@ class SlurmSite : public Site {
     const int code = report(error);
     if (!is_later_attempt() || held_by_another()) return code;
     const int done = ended(code);
+    left();
+    return done;
+  }
+
+  // There is nothing to save, but perhaps a next attempt to see to.
+  int signalled_early(int signal) {
+    on_signal(signal, false);
+    const int done = ended(usual_exit_code(signal));
     left();
     return done;
   }
@@ -435,6 +444,15 @@ class SlurmSite : public Site {
 
 int fail_slurm(const SlurmJob& job, const LocalOptions& options, const Error& error) {
   return SlurmSite(job, options).failed_early(error);
+}
+
+int end_slurm_early(SlurmJob job, const LocalOptions& options, int signal) {
+  const auto facts = patiently(job.requeue_within, [&] { return slurm::show_job(job.environment.job); });
+  if (facts) correct(job.environment, *facts);
+  if (const Status there = check_run_is_there(job, options.run_dir); !there) return report(there.error());
+  // For the record of attempts; what cannot be counted is not requeued.
+  if (const Status made = make_directories(options.run_dir, 0700); !made) log_warning(made.error().line());
+  return SlurmSite(job, options).signalled_early(signal);
 }
 
 Result<TakenOver> succeed_slurm(const SlurmJob& job, const LocalOptions& options,

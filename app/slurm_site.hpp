@@ -17,6 +17,9 @@ int run_slurm(const SlurmJob& job, const LocalOptions& options, InitialState ini
 // An error before it began: requeues the job if earlier attempts had none. The exit code.
 int fail_slurm(const SlurmJob& job, const LocalOptions& options, const Error& error);
 
+// A signal before it began: what Slurm means by it decides whether the job is requeued. The exit code.
+int end_slurm_early(SlurmJob job, const LocalOptions& options, int signal);
+
 // For a process on another node of the job, which has lost its batch host (`facts`: of Slurm, just now):
 // saves what the other nodes hold, and does what --on-limit says. nullopt: another node's process does that.
 Result<TakenOver> succeed_slurm(const SlurmJob& job, const LocalOptions& options,
