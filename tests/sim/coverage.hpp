@@ -1,9 +1,11 @@
-// Which pairs of (state, event) were reached.
+// Which pairs of (state, event) were reached. Names and indices come from the types: an event that is added
+// or moved is counted as itself.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "protocol/coordinator.hpp"
@@ -13,21 +15,33 @@ namespace rekindle::sim {
 
 class Coverage {
  public:
-  static constexpr std::size_t kPhases = 6, kEvents = 18, kWorkerStates = 4, kWorkerEvents = 11;
+  Coverage();
 
   void coordinator(protocol::Phase phase, const protocol::Event& event);
-  void worker(int state, std::size_t event) { ++worker_[static_cast<std::size_t>(state)][event]; }
+  void worker(int state, const protocol::WorkerEvent& event);
+  void trainer(protocol::TrainerPhase phase, const protocol::ToTrainer& message);
 
   struct Summary {
     std::size_t possible = 0, reached = 0;
     std::string table, missing;
+    std::string wrong;  // pairs that were called impossible, and were reached
+    void add(const Summary& other);
   };
-  Summary coordinator_summary() const;
-  Summary worker_summary() const;
+  // Of all three.
+  Summary summary() const;
+
+  // How often `event` (the name of its type) came in `state`. For the test of this table.
+  std::uint64_t coordinator_count(const std::string& state, const std::string& event) const;
 
  private:
-  std::array<std::array<std::uint64_t, kEvents>, kPhases> coordinator_{};
-  std::array<std::array<std::uint64_t, kWorkerEvents>, kWorkerStates> worker_{};
+  struct Table {
+    std::vector<std::string> states, events;
+    std::vector<std::vector<std::uint64_t>> counts;                     // [event][state]
+    std::map<std::pair<std::size_t, std::size_t>, const char*> cannot;  // (state, event): why
+    Table(std::vector<std::string> states, std::vector<std::string> events);
+    Summary summary() const;
+  };
+  Table coordinator_, worker_, trainer_;
 };
 
 }  // namespace rekindle::sim

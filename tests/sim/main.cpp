@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
     std::cout << "seed " << seed + i << ": " << outcome.violation << "\n";
     if (!keep_going) break;
   }
-  if (coverage_too) std::cout << coverage.coordinator_summary().table << coverage.worker_summary().table;
+  if (coverage_too) std::cout << coverage.summary().table;
   std::cout << count << " schedules, " << steps << " steps, " << faults << " faults, " << events
             << " events, " << wrong << " violations\n";
   return wrong == 0 ? 0 : 1;

@@ -87,6 +87,7 @@ std::optional<Ms> TrainerProcess::waiting_since() const {
 // ---- the control thread ----
 
 void TrainerProcess::hear(const ToTrainer& message) {
+  world().coverage().trainer(phase_, message);
   const GenerationId before = control_.generation();
   const bool abort = control_.hear(message);
   world().checks().trainer_heard(*this, message, before, abort);

@@ -54,7 +54,7 @@ int WorkerProcess::state() const {
 
 void WorkerProcess::feed(const WorkerEvent& event) {
   if (!alive()) return;
-  world().coverage().worker(state(), event.index());
+  world().coverage().worker(state(), event);
   const std::uint64_t newest = machine_.term();
   for (const WorkerEffect& effect : machine_.on(Time(world().engine().now()), event)) {
     world().checks().worker_acts(*this, newest, event, effect);

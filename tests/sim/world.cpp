@@ -34,12 +34,19 @@ Outcome World::run() {
   for (const PlannedFault& fault : plan_.faults) {
     if (!fault.trainer_phase && !fault.coordinator_phase) set_off(fault);
   }
-  while (!over_ && violation_.empty() && engine_.run_one()) {
+  const auto where_it_stands = [this] {
+    const CoordinatorProcess* up = coordinator();
+    return str("coordinator ",
+               up == nullptr ? "none" : to_text(const_cast<CoordinatorProcess*>(up)->machine()->phase()),
+               ", step ", checks_.steps_done(), " of ", plan_.job.steps);
+  };
+  while (!over_ && violation_.empty()) {
+    if (!engine_.run_one()) {
+      violated(str("deadlock: nothing is ever going to happen again: ", where_it_stands()));
+      break;
+    }
     if (engine_.now() > std::max(last_fault_, checks_.got_on_at()) + kRecovery) {
-      const CoordinatorProcess* up = coordinator();
-      violated(str("the run does not end: coordinator ",
-                   up == nullptr ? "none" : to_text(const_cast<CoordinatorProcess*>(up)->machine()->phase()),
-                   ", step ", checks_.steps_done(), " of ", plan_.job.steps));
+      violated(str("the run does not end: ", where_it_stands()));
     }
   }
   return {violation_, checks_.steps_done(),         engine_.events(),
