@@ -1,5 +1,6 @@
 // What a confined process can still do. Each test tries in a child, which tells by its exit code.
 #include "base/sandbox.hpp"
+#include "../needs.hpp"
 
 #include <gtest/gtest.h>
 
@@ -51,7 +52,7 @@ class Sandbox : public ::testing::Test {
 };
 
 #define SKIP_IF_OFF(result) \
-  if ((result) == kConfinedOff) GTEST_SKIP() << "this kernel or build does not confine"
+  if ((result) == kConfinedOff) REKINDLE_SKIP(Needs::kLandlock, "this kernel or build does not confine")
 
 TEST_F(Sandbox, ItsInput_CanBeRead) {
   const int read = confined([this] {

@@ -13,6 +13,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "../needs.hpp"
 #include "base/files.hpp"
 #include "base/log.hpp"
 #include "base/printable.hpp"
@@ -142,12 +143,13 @@ bool let_write(const fs::path& path, uid_t user) {
 }
 
 TEST_F(TrustTest, AccessListThatLetsSomebodyWrite_RefusedWithSetfacl) {
-  if (!let_write(path_ / "own", kSomebodyElse)) GTEST_SKIP() << "the file system of /tmp has no access lists";
+  if (!let_write(path_ / "own", kSomebodyElse))
+    REKINDLE_SKIP(Needs::kMachine, "the file system of /tmp has no access lists");
   expect_refused(at("folder/file"), str("setfacl -b ", (path_ / "own").string()));
 }
 
 TEST_F(TrustTest, FileOrFolderOfAnotherUser_Refused) {
-  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  if (::geteuid() != 0) REKINDLE_SKIP(Needs::kRoot, "only root can give files away");
   for (const char* name : {"own", "own/folder", "own/folder/file"}) {
     ASSERT_EQ(::chown((path_ / name).c_str(), kSomebodyElse, kSomebodyElse), 0);
     expect_refused(at("folder/file"), str((path_ / name).string(), " belongs to user "));

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <thread>
 
+#include "../needs.hpp"
 #include "../small_disk.hpp"
 #include "checkpoint/export.hpp"
 #include "fixture.hpp"
@@ -83,7 +84,7 @@ class FullDisk : public CheckpointTest {
 };
 
 TEST_F(FullDisk, AShardThatDoesNotFit_IsAnErrorAndLeavesNothing) {
-  if (!disk.mounted()) GTEST_SKIP() << "needs the right to mount";
+  if (!disk.mounted()) REKINDLE_SKIP(Needs::kMounts, "needs the right to mount");
   const OwnedState owned(mixed_spec());
   const CheckpointId id{5, 1, 1};
   const auto entry = write_shard(run_dir, id, owned.state, 1, 0);
@@ -96,7 +97,7 @@ TEST_F(FullDisk, AShardThatDoesNotFit_IsAnErrorAndLeavesNothing) {
 }
 
 TEST_F(FullDisk, ACommitOrExportThatDoesNotFit_IsAnErrorAndLeavesNothing) {
-  if (!disk.mounted()) GTEST_SKIP() << "needs the right to mount";
+  if (!disk.mounted()) REKINDLE_SKIP(Needs::kMounts, "needs the right to mount");
   const CheckpointId id{5, 1, 1};
   const OwnedState owned(small_spec());
   const Manifest manifest = write_shards(run_dir, id, owned.state, 2);

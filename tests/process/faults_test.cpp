@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "../needs.hpp"
 #include "../small_disk.hpp"
 #include "base/files.hpp"
 #include "harness.hpp"
@@ -266,7 +267,7 @@ TEST_F(Faults, StorageUnmountedInMidRun_NothingElseIsCalledCommitted) {
   mnist_data();
   std::optional<SmallDisk> storage;
   storage.emplace(scratch_ / "mount", 256);
-  if (!storage->mounted()) GTEST_SKIP() << "needs the right to mount a tmpfs";
+  if (!storage->mounted()) REKINDLE_SKIP(Needs::kMounts, "needs the right to mount a tmpfs");
   const fs::path run_dir = storage->path() / "run";
   Program program(Arguments{rekindle()} + mnist_run(run_dir, 2, 120) + Arguments{"--checkpoint-every", "50"});
   ASSERT_TRUE(eventually([&] { return reached_step(run_dir) >= 20 || !program.running(); }));
@@ -282,7 +283,7 @@ TEST_F(Faults, CrashInMidWriteOnATightDisk_TheNextAttemptMakesRoomAndSaves) {
   constexpr int kMiB = 1 << 20;
   mnist_data();
   const SmallDisk small(scratch_ / "small", 64);
-  if (!small.mounted()) GTEST_SKIP() << "needs the right to mount a tmpfs";
+  if (!small.mounted()) REKINDLE_SKIP(Needs::kMounts, "needs the right to mount a tmpfs");
   const fs::path run_dir = small.path() / "run";
   ASSERT_EQ(run(mnist_run(run_dir, 2, 10) + Arguments{"--keep", "1"}).exit_code, 0);
   // As a writer leaves it that is killed: of a later step, so that no commit would sweep it, and so large
@@ -312,7 +313,7 @@ TEST_F(Faults, FullDisk_TheRunGoesOnAndTheNextCheckpointSucceeds) {
   constexpr std::uintmax_t kMiB = 1 << 20, kSmall = 200 * kMiB;
   std::optional<SmallDisk> made;
   if (fs::space(scratch_.path()).capacity > kSmall) made.emplace(scratch_ / "small", 64);
-  if (made && !made->mounted()) GTEST_SKIP() << "needs the right to mount a tmpfs";
+  if (made && !made->mounted()) REKINDLE_SKIP(Needs::kMounts, "needs the right to mount a tmpfs");
   const fs::path small = made ? made->path() : scratch_.path(), run_dir = small / "run",
                  ballast = small / "ballast";
   { std::ofstream(ballast) << std::string(fs::space(small).available - 4 * kMiB, 'x'); }
@@ -336,7 +337,7 @@ TEST_F(Faults, FullDisk_TheRunGoesOnAndTheNextCheckpointSucceeds) {
 // It cannot claim a term until there is room; training does without it.
 TEST_F(Faults, FullDiskAndTheCoordinatorKilled_AnotherComesUpWhenThereIsRoom) {
   const SmallDisk small(scratch_ / "small", 64);
-  if (!small.mounted()) GTEST_SKIP() << "needs the right to mount a tmpfs";
+  if (!small.mounted()) REKINDLE_SKIP(Needs::kMounts, "needs the right to mount a tmpfs");
   const fs::path run_dir = small.path() / "run", ballast = small.path() / "ballast";
   Program program(Arguments{rekindle()} + mnist_run(run_dir, 2, 100000));
   ASSERT_TRUE(eventually([&] { return reached_step(run_dir) >= 5 || !program.running(); }));

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "../checkpoint/fixture.hpp"
+#include "../needs.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
@@ -242,10 +243,11 @@ TEST_F(Interchange, AReaderThatIsKilled_IsOneLineAndNothingIsWritten) {
 
 TEST_F(Interchange, AFileThatTakesTooMuchMemory_IsOneLineAndNothingIsWritten) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer reserves more address space than the reader may have: its limit is off";
+  REKINDLE_SKIP(Needs::kMachine,
+                "a sanitizer reserves more address space than the reader may have: its limit is off");
 #endif
   const std::string interpreter = python();
-  if (interpreter.empty()) GTEST_SKIP() << kNoPython;
+  if (interpreter.empty()) REKINDLE_SKIP(Needs::kSetup, kNoPython);
   // 4 MiB that claim 3 GiB: less than deflation could save, and more than weights deflate.
   const char* const script =
       "import h5py, numpy, sys\n"
@@ -266,7 +268,7 @@ TEST_F(Interchange, AFileThatTakesTooMuchMemory_IsOneLineAndNothingIsWritten) {
 // examples/read_checkpoint.py is written from the format's description alone.
 TEST_F(Interchange, AReaderInAnotherLanguage_LoadsCheckpointsAndFindsDamage) {
   const std::string interpreter = python();
-  if (interpreter.empty()) GTEST_SKIP() << kNoPython;
+  if (interpreter.empty()) REKINDLE_SKIP(Needs::kSetup, kNoPython);
   ASSERT_EQ(run(mnist_run(at("run"), 2, 3)).exit_code, 0);
   const fs::path saved = checkpoint::directory_of(at("run"), checkpoint::list_committed(at("run")).at(0));
   const auto manifest = checkpoint::read_manifest(saved);
@@ -311,7 +313,7 @@ TEST_F(Interchange, AReaderInAnotherLanguage_LoadsCheckpointsAndFindsDamage) {
 // Scalars, tensors without elements, half precision, integers, rows of every length.
 TEST_F(Interchange, AReaderInAnotherLanguage_LoadsTensorsOfEveryKind) {
   const std::string interpreter = python();
-  if (interpreter.empty()) GTEST_SKIP() << kNoPython;
+  if (interpreter.empty()) REKINDLE_SKIP(Needs::kSetup, kNoPython);
   const checkpoint::CheckpointId id{3, 1, 1};
   const checkpoint::OwnedState owned(checkpoint::mixed_spec());
   fs::create_directory(at("run"));
@@ -329,7 +331,7 @@ TEST_F(Interchange, AReaderInAnotherLanguage_LoadsTensorsOfEveryKind) {
 // tests/oracle/check_pt.py is written from what torch.load does.
 TEST_F(Interchange, ExportsForPyTorchAndForHdf5_HoldTheSameTensors) {
   const std::string interpreter = python();
-  if (interpreter.empty()) GTEST_SKIP() << kNoPython;
+  if (interpreter.empty()) REKINDLE_SKIP(Needs::kSetup, kNoPython);
   ASSERT_NO_FATAL_FAILURE(finish(at("run"), 3, {}));
   for (const char* name : {"all.pt", "all.h5"})
     ASSERT_EQ(run({"export", at("run"), at(name), "--with-optimizer"}).exit_code, 0) << name;

@@ -1,6 +1,7 @@
 // A network that fails without telling anybody. Each host is a network namespace of the test's own.
 #include <gtest/gtest.h>
 
+#include "../needs.hpp"
 #include "base/text.hpp"
 #include "live_run.hpp"
 #include "namespaces.hpp"
@@ -13,7 +14,7 @@ const Arguments kOnTheNetwork{"--interface", "eth0", "--exchange", "tcp"};
 class NetworkFaults : public LiveRun {
  protected:
   void SetUp() override {
-    if (const auto why = Network::unavailable()) GTEST_SKIP() << *why;
+    if (const auto why = Network::unavailable()) REKINDLE_SKIP(Needs::kNetworks, *why);
   }
   Arguments join() const { return {rekindle(), "join", dir(), "--interface", "eth0"}; }
 };

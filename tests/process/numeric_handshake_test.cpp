@@ -1,5 +1,6 @@
 // Trainers that compute other bits for a reason that no environment variable and no fingerprint shows: a
 // library that is preloaded (other_bits.cpp).
+#include "../needs.hpp"
 #include "live_run.hpp"
 
 namespace rekindle::process_test {
@@ -9,7 +10,7 @@ class NumericHandshake : public LiveRun {
  protected:
   void SetUp() override {
 #ifdef __SANITIZE_ADDRESS__
-    GTEST_SKIP() << "the address sanitizer wants to be the first library";
+    REKINDLE_SKIP(Needs::kMachine, "the address sanitizer wants to be the first library");
 #endif
   }
   // What makes the trainers of the workers that begin with a name compute wrongly.

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <set>
 
+#include "../needs.hpp"
 #include "exchange/handshake.hpp"
 #include "live_run.hpp"
 #include "namespaces.hpp"
@@ -149,7 +150,7 @@ TEST_F(Ports, SharedMemoryAlone_TrainersListenNowhere) {
 }
 
 TEST_F(Ports, InterfaceAndPortRange_AreKept) {
-  if (const auto why = Network::unavailable()) GTEST_SKIP() << *why;
+  if (const auto why = Network::unavailable()) REKINDLE_SKIP(Needs::kNetworks, *why);
   Network network(1);
   ASSERT_NO_FATAL_FAILURE(
       begin(2, {"--interface", "eth", "--port-range", "20000-20002", "--exchange", "tcp"}, network.on(0)));

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "../needs.hpp"
 #include "base/text.hpp"
 #include "live_run.hpp"
 
@@ -85,7 +86,7 @@ TEST_F(Surroundings, DirectoryMovedAndAnotherRunInItsPlace_TheFirstEndsAndTouche
 
 // Its coordinator is on 127.0.0.1, where the other host cannot see it; but it writes its status.
 TEST_F(Surroundings, SameRunFromAnotherHost_RefusedAndTheFirstGoesOn) {
-  if (::geteuid() != 0) GTEST_SKIP() << "only root can make namespaces";
+  if (::geteuid() != 0) REKINDLE_SKIP(Needs::kRoot, "only root can make namespaces");
   ASSERT_NO_FATAL_FAILURE(begin(1));
   const Arguments elsewhere{
       "/usr/bin/unshare", "--uts", "--net", "/bin/sh", "-c", "hostname elsewhere && exec \"$@\"", "sh"};
@@ -142,7 +143,7 @@ TEST_F(Surroundings, FirstAttemptThatWantsOtherInstructions_TheWholeRunHasThem) 
 
 TEST_F(Surroundings, PreloadedLibrary_OneLineOfWarning) {
 #ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "the address sanitizer wants to be the first library";
+  REKINDLE_SKIP(Needs::kMachine, "the address sanitizer wants to be the first library");
 #endif
   const Outcome outcome =
       Program(Arguments{"/usr/bin/env", "LD_PRELOAD=libm.so.6", rekindle()} + mnist_run(dir(), 1, 1)).wait();

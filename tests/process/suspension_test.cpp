@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "../needs.hpp"
 #include "base/text.hpp"
 #include "live_run.hpp"
 #include "namespaces.hpp"
@@ -89,7 +90,7 @@ TEST_F(Suspension, SecondRunInTheSameDirectory_RefusedAndTheRunGoesOn) {
 // The whole node of a run stands still and cannot be reached; the run is started on another one, which takes
 // it over (30 s); then the first node wakes up.
 TEST_F(Suspension, OldCoordinatorOnAnotherHostWakesUp_FindsItsSuccessorAndStops) {
-  if (const auto why = Network::unavailable()) GTEST_SKIP() << *why;
+  if (const auto why = Network::unavailable()) REKINDLE_SKIP(Needs::kNetworks, *why);
   Network network(2);
   const Arguments options{"--interface", "eth0", "--exchange", "tcp", "--checkpoint-every", "10"};
   const Arguments renamed{

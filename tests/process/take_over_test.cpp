@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "../needs.hpp"
 #include "base/files.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
@@ -255,7 +256,7 @@ TEST_F(TakeOver, JoinInASlurmJobWithoutScontrol_IsWarned) {
 // A Slurm job has lost its batch host, and a process on one of its nodes has taken the run over and saves.
 // Slurm is asked from a third node before the save is over, and its answer is still the same.
 TEST_F(TakeOver, SecondSuccessorOfABatchHost_LeavesTheRunToTheFirst) {
-  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a process another host name";
+  if (::geteuid() != 0) REKINDLE_SKIP(Needs::kRoot, "only root can give a process another host name");
   const fs::path bin = scratch_ / "bin", calls = scratch_ / "calls";
   fs::create_directories(bin);
   std::ofstream(bin / "scontrol") << R"(#!/bin/sh
@@ -296,7 +297,7 @@ case "$2" in
 // The first machine vanishes: nothing on it can say so, nor be asked. The helper waits until the run has been
 // silent for longer than a supervisor may pause before it starts its coordinator again.
 TEST_F(TakeOver, FirstHostVanishes_HelperOnAnotherHostGoesOn) {
-  if (const auto why = Network::unavailable()) GTEST_SKIP() << *why;
+  if (const auto why = Network::unavailable()) REKINDLE_SKIP(Needs::kNetworks, *why);
   Network network(2);
   const Arguments on_the_network{"--interface", "eth0", "--exchange", "tcp"};
   ASSERT_NO_FATAL_FAILURE(begin(1, on_the_network, network.on(0)));

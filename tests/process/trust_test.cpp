@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "../needs.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "live_run.hpp"
@@ -32,7 +33,7 @@ class TrustedDirectory : public LiveRun {
 };
 
 TEST_F(TrustedDirectory, OfAnotherUser_NothingInItIsExecuted) {
-  if (!two_users()) GTEST_SKIP() << "only root can be two users";
+  if (!two_users()) REKINDLE_SKIP(Needs::kRoot, "only root can be two users");
   ASSERT_EQ(run(mnist_run(dir(), 1, 1)).exit_code, 0);
   plant_program();
   for (const fs::path& theirs : {dir(), dir() / "bin", dir() / "bin/rekindle"}) {
@@ -94,7 +95,7 @@ TEST_F(TrustedDirectory, LinkToAnotherRunsCheckpoint_IsNoCheckpointAndNothingBeh
 
 // As when the storage is away: the run trains on, and saves once its directory is back.
 TEST_F(TrustedDirectory, MovedAwayInMidRun_NothingIsWrittenIntoALookAlikeOfAnotherUser) {
-  if (!two_users()) GTEST_SKIP() << "only root can be two users";
+  if (!two_users()) REKINDLE_SKIP(Needs::kRoot, "only root can be two users");
   ASSERT_NO_FATAL_FAILURE(begin(1, {"--checkpoint-every", "2"}));
   const fs::path away = scratch_ / "away", look_alike = scratch_ / "look-alike";
   for (const char* folder : {"checkpoints", "logs", "terms", "key"})

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdlib>
 
+#include "../needs.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
@@ -22,7 +23,7 @@ class TwoNodes : public LiveRun {
     const char* nodes = std::getenv("REKINDLE_TEST_NODES");
     const std::string both(nodes == nullptr ? "" : nodes);
     const auto colon = both.find(':');
-    if (colon == std::string::npos) GTEST_SKIP() << "needs network_disk --nodes 2";
+    if (colon == std::string::npos) REKINDLE_SKIP(Needs::kSetup, "needs network_disk --nodes 2");
     home_ = both.substr(0, colon);
     away_ = both.substr(colon + 1);
   }

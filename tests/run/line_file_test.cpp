@@ -1,5 +1,6 @@
 // Files of lines: torn, cut, and on a disk that is full for a while.
 #include "run/line_file.hpp"
+#include "../needs.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -69,7 +70,7 @@ TEST_F(Lines, AttemptsThatWereTorn_AreMended) {
 // Each line is some hundred bytes, so that the last page takes a part of one.
 TEST_F(Lines, FullDisk_NoLineIsTornAndNoneIsLostOnceThereIsRoom) {
   const SmallDisk disk(path_ / "small", 1);
-  if (!disk.mounted()) GTEST_SKIP() << "cannot mount";
+  if (!disk.mounted()) REKINDLE_SKIP(Needs::kMounts, "cannot mount");
   const filesystem::path file = disk.path() / "metrics.jsonl", filler = disk.path() / "filler";
   LineFile lines(file);
   const auto line = [](int step) { return nlohmann::json{{"step", step}, {"text", std::string(250, 'x')}}; };

@@ -1,4 +1,5 @@
 #include "cluster.hpp"
+#include "../needs.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -149,9 +150,9 @@ Arguments mnist_job(const std::string& command, const fs::path& run_dir, int ste
 }
 
 void SlurmRun::SetUp() {
-  if (const std::string why = why_no_cluster(); !why.empty()) GTEST_SKIP() << why;
+  if (const std::string why = why_no_cluster(); !why.empty()) REKINDLE_SKIP(Needs::kRoot, why);
   cluster_.emplace(conf());
-  if (const std::string why = cluster_->why_not(); !why.empty()) GTEST_SKIP() << why;
+  if (const std::string why = cluster_->why_not(); !why.empty()) REKINDLE_SKIP(Needs::kSetup, why);
 }
 
 void SlurmRun::TearDown() {

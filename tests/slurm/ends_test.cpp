@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 
+#include "../needs.hpp"
 #include "../small_disk.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
@@ -131,7 +132,7 @@ TEST_F(SlurmEnds, TrainersThatCrashAtOneStep_GivenUpAndNotRequeued) {
 // All that the run has made is in memory, and cannot be written.
 TEST_F(SlurmEnds, FullDiskAtTheLastStep_GivenUpAndNotRequeued) {
   const SmallDisk small(scratch_ / "small", kRoomForTheProgramsMib);
-  if (!small.mounted()) GTEST_SKIP() << "needs the right to mount a tmpfs";
+  if (!small.mounted()) REKINDLE_SKIP(Needs::kMounts, "needs the right to mount a tmpfs");
   run_dir_ = small.path() / "run";
   job_ = submit("out", {"--steps", "300", "--checkpoint-every", "5"}, dir());
   ASSERT_TRUE(eventually([&] { return said("out").find("is committed") != std::string::npos; }));

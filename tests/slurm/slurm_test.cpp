@@ -6,6 +6,7 @@
 #include <fstream>
 #include <random>
 
+#include "../needs.hpp"
 #include "../small_disk.hpp"
 #include "base/files.hpp"
 #include "base/process.hpp"
@@ -323,7 +324,7 @@ TEST_F(Slurm, SignalledAfterTheLastStep_EndsComplete) {
 
 TEST_F(Slurm, SignalledWithAFullDisk_GoesOnFromTheCheckpointBefore) {
   const SmallDisk small(scratch_ / "small", kRoomForTheProgramsMib);
-  if (!small.mounted()) GTEST_SKIP() << "needs the right to mount a tmpfs";
+  if (!small.mounted()) REKINDLE_SKIP(Needs::kMounts, "needs the right to mount a tmpfs");
   run_dir_ = small.path() / "run";
   begin({"--nodes=1"}, {"--checkpoint-every", "5"});
   wait_until_printed("is committed");

@@ -8,6 +8,7 @@
 #include <regex>
 #include <set>
 
+#include "../needs.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "cluster.hpp"
@@ -178,7 +179,7 @@ TEST_F(SlurmSubmit, FolderOfTheOutput_IsMadeHoweverTheOptionIsWritten) {
 
 TEST_F(SlurmSubmit, OptionsThatDoNotFit_AreTold) {
   if (!has(run(mnist_run(scratch_ / "cuda", 1, 1) + Arguments{"--device", "cuda"}).err, "has no CUDA"))
-    GTEST_SKIP() << "a build with CUDA";
+    REKINDLE_SKIP(Needs::kMachine, "a build with CUDA");
   EXPECT_TRUE(
       has(submit("gpus", {"--gpus=1", "--hold"}).out, "warning: the job asks for GPUs, and this build"));
   EXPECT_FALSE(has(submit("none", {"--hold"}).out, "GPU"));

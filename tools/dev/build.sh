@@ -33,13 +33,18 @@ build() {
   ninja -C "$directory" -j "$(jobs)" "$@" || die "the build failed"
 }
 
-# run_tests [--all] [CTEST ARGUMENT...]
+# run_tests [--all] [--strict] [CTEST ARGUMENT...]
 run_tests() {
-  local which=(-L '^quick$')
-  if [[ ${1:-} == --all ]]; then
-    which=()
+  local which=(-L '^quick$') report=build/dev/tests.xml status=0
+  while [[ ${1:-} == --all || ${1:-} == --strict ]]; do
+    case $1 in
+      --all) which=() ;;
+      --strict) export REKINDLE_STRICT=1 ;;
+    esac
     shift
-  fi
-  ((EUID == 0)) || say "not root: the tests that start Slurm's daemons are skipped"
-  exec ctest --test-dir build/dev -j 2 --output-on-failure --no-label-summary --no-tests=error "${which[@]}" "$@"
+  done
+  ctest --test-dir build/dev -j 2 --output-on-failure --no-label-summary --no-tests=error \
+    --output-junit "$PWD/$report" "${which[@]}" "$@" || status=$?
+  tools/dev/test_summary "$report"
+  return "$status"
 }
