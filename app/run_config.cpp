@@ -1,5 +1,6 @@
 #include "app/run_config.hpp"
 
+#include <cstdio>
 #include <sstream>
 #include <stdexcept>
 
@@ -16,6 +17,7 @@
 #include "base/hash.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
+#include "base/utf8.hpp"
 #include "protocol/job_reader.hpp"
 
 namespace rekindle::app {
@@ -67,28 +69,50 @@ bool has_long_key(const std::string& text) {
   return false;
 }
 
-// Whether there is a character of another alphabet outside of strings and comments, where TOML knows none.
-// toml++ 3.2 looks for it in tables that do not have all of them, and what it does then is not defined.
-bool has_foreign_letter(const std::string& text) {
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '"' || text[i] == '\'')
-      i = end_of_string(text, i);
-    else if (text[i] == '#')
-      i = std::min(text.find('\n', i), text.size());
-    else if (static_cast<unsigned char>(text[i]) >= 0x80)
-      return true;
+// The same document in ASCII: characters of other alphabets become escapes in strings, and vanish from
+// comments; elsewhere TOML knows none. toml++ 3.3 looks for such characters in tables that do not have all of
+// them, and what it does then is not defined: it is to see none, whatever the text is.
+Result<std::string> in_ascii(std::string_view text, const FilePath& file) {
+  constexpr std::uint32_t kAscii = 0x80;
+  std::string out;
+  std::size_t end_of_part = 0;
+  bool escaped = false;  // the next character, by a backslash
+  enum { kPlain, kEscapes, kLiteral, kComment } part = kPlain;
+  const std::string whole(text);
+  for (std::size_t i = 0; i < text.size();) {
+    if (i >= end_of_part) {
+      const char c = text[i];
+      part = c == '"' ? kEscapes : c == '\'' ? kLiteral : c == '#' ? kComment : kPlain;
+      if (part == kComment)
+        end_of_part = std::min(text.find('\n', i), text.size());
+      else
+        end_of_part = part == kPlain ? i + 1 : end_of_string(whole, i) + 1;
+    }
+    const Utf8Character next = first_character(text.substr(i));
+    if (next.bytes == 0) return fail(ExitCode::kConfig, str(file.string(), ": it is no UTF-8"));
+    if (next.code < kAscii) {
+      out += text[i];
+    } else if (part == kEscapes && !escaped) {
+      char escape[16];
+      std::snprintf(escape, sizeof escape, "\\U%08x", static_cast<unsigned>(next.code));
+      out += escape;
+    } else if (part != kComment) {
+      return fail(ExitCode::kConfig, str(file.string(),
+                                         ": there are letters that are not ASCII outside of "
+                                         "\"double quotes\""));
+    }
+    escaped = part == kEscapes && next.code == '\\' && !escaped;
+    i += next.bytes;
   }
-  return false;
+  return out;
 }
 
 Result<toml::table> parse_toml(const std::string& text, const FilePath& file) {
   if (has_long_key(text))
     return fail(ExitCode::kConfig, str(file.string(), ": a key has more than ", kMostParts, " parts"));
-  if (has_foreign_letter(text))
-    return fail(ExitCode::kConfig,
-                str(file.string(), ": there are letters outside of quotes that are not ASCII"));
+  REKINDLE_TRY(const std::string ascii, in_ascii(text, file));
   try {
-    return toml::parse(text);
+    return toml::parse(ascii);
   } catch (const toml::parse_error& error) {
     return fail(ExitCode::kConfig, parse_error_text(error, file));
   } catch (const std::logic_error& error) {  // an assertion of toml++

@@ -58,11 +58,12 @@ TEST(Options, ValuesAndWhatIsForOthersKeepTheirUnderscores) {
 
 TEST(Options, SpellingsInAFile) {
   const auto file = std::filesystem::temp_directory_path() / str("rekindle-options-", ::getpid(), ".toml");
-  std::ofstream(file) << "batch_size = 64\nlearning_rate = 0.5\n";
+  std::ofstream(file) << "# größer\nbatch_size = 64\nlearning_rate = 0.5\ndata = \"/data/größe/😀\"\n";
   const protocol::Job job = job_of({"--config", file});
   std::filesystem::remove(file);
   EXPECT_EQ(job.batch_size, 64U);
   EXPECT_EQ(job.lr, 0.5);
+  EXPECT_EQ(job.data, "/data/größe/😀");
 }
 
 TEST(Options, GpuIsCuda) {
