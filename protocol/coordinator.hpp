@@ -2,9 +2,6 @@
 // threads; its host (actors/coordinator_host) translates. docs/protocol.md shows the states.
 #pragma once
 
-#include <chrono>
-#include <deque>
-#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -13,122 +10,17 @@
 #include <variant>
 #include <vector>
 
+#include "protocol/checkpoint_ledger.hpp"
+#include "protocol/events.hpp"
+#include "protocol/fault_policy.hpp"
+#include "protocol/generation.hpp"
 #include "protocol/job.hpp"
+#include "protocol/membership.hpp"
 #include "protocol/messages.hpp"
-#include "protocol/witness.hpp"
+#include "protocol/step_log.hpp"
+#include "protocol/stop_plan.hpp"
 
 namespace rekindle::protocol {
-
-using Time = std::chrono::milliseconds;  // of the host's monotonic clock
-
-// ---- events ----
-
-struct WorkerRegistered {
-  Registration registration;
-};
-struct WorkerBeatSeen {
-  std::string worker;
-  std::vector<TrainerBeat> trainers;  // the beats that its trainers gave since the worker's last one
-};
-struct WorkerLost {
-  std::string worker, why;
-};
-struct TrainerSaid {
-  std::string worker;
-  FromTrainer message;
-};
-struct StopAsked {
-  int exit_code = 75;
-  std::string why;
-  Time within{0};  // 0: no limit
-};
-struct CommitDone {
-  GenerationId generation;
-  std::uint64_t step = 0;
-  std::string checkpoint;              // directory name
-  std::string fingerprint;             // of its writers
-  std::string error;                   // empty: committed
-  std::vector<std::string> kept = {};  // the checkpoints that are there after the sweep; none: unknown
-};
-struct Swept {                    // what a Sweep has left
-  std::vector<std::string> kept;  // checkpoints; none: unknown
-};
-struct Fenced {  // a higher term exists: this coordinator is history
-  std::uint64_t by_term = 0;
-};
-struct Tick {};  // a few times a second
-using Event = std::variant<WorkerRegistered, WorkerBeatSeen, WorkerLost, TrainerSaid, StopAsked, CommitDone,
-                           Swept, Fenced, Tick>;
-
-// ---- effects ----
-
-struct SendTrainer {
-  std::string worker, trainer;
-  ToTrainer message;
-};
-struct OrderKill {
-  std::string worker;
-  KillTrainer kill;
-};
-struct DismissWorker {
-  std::string worker;
-  Dismiss dismiss;
-};
-struct AskToRegister {  // it speaks, but was declared lost: what it knows of its trainers has to be told
-                        // again
-  std::string worker;
-};
-struct Commit {  // write the manifest of a checkpoint whose shards are all durable; answer with CommitDone
-  GenerationId generation;
-  std::uint64_t step = 0;
-  std::string digest, fingerprint, tensors;
-  std::vector<std::string> shards;  // by rank
-  std::vector<std::string> spared;  // checkpoints that no sweep may remove: what the run began with
-};
-struct Sweep {  // remove what nobody needs, now that `restored` was read whole; answer with Swept
-  std::string restored;
-  GenerationId generation;  // that went on from it: whatever older ones have not finished is dead
-};
-struct Abandon {  // remove what was written of a checkpoint that cannot be committed
-  GenerationId generation;
-  std::uint64_t step = 0;
-};
-struct SetAside {
-  std::string checkpoint;
-};
-struct Rewind {  // the run goes on from `step`: records of later steps are void
-  std::uint64_t step = 0;
-};
-struct RecordStep {
-  StepDone done;
-};
-struct RecordEvaluation {
-  Evaluated evaluated;
-};
-struct ShowProgress {
-  Progress progress;
-};
-struct Tell {  // a line for the person and the log
-  std::string line;
-};
-struct Warn {
-  std::string line;
-};
-struct Finish {  // the run's processes may go: exit with this
-  int exit_code = 0;
-  std::string line, hint;
-  std::optional<std::uint64_t> stuck_at = {};  // the step that nobody gets past: name its samples
-};
-using Effect = std::variant<SendTrainer, OrderKill, DismissWorker, AskToRegister, Commit, Sweep, Abandon,
-                            SetAside, Rewind, RecordStep, RecordEvaluation, ShowProgress, Tell, Warn, Finish>;
-
-// ---- the machine ----
-
-struct Restorable {
-  std::string checkpoint;  // directory name
-  std::uint64_t step = 0;
-  std::string fingerprint;
-};
 
 struct CoordinatorConfig {
   Job job;
@@ -170,47 +62,14 @@ class Coordinator {
   Phase phase() const { return phase_; }
   // How the run ends, once that is decided.
   const std::optional<Finish>& ending() const { return ending_; }
-  GenerationId generation() const { return generation_; }
+  GenerationId generation() const { return generation_.id; }
 
-  using CheckpointKey = std::pair<std::uint64_t, GenerationId>;  // step first
-  struct Trainer {
-    std::string worker;
-    TrainerReady ready;
-    int rank = -1;                 // in generation(); -1: waits for the next one
-    std::optional<Parked> parked;  // for the end of generation()
-    TrainerBeat beat;
-    Time heard{0}, progressed{0};
-    std::uint64_t peak_pss_bytes = 0;
-    std::optional<CheckpointKey> writing;  // a shard of it
-    std::optional<CheckpointKey> wrote;    // the last one that it reported
-    Time writing_since{0};
-    bool moving() const { return rank >= 0 && !parked; }
-  };
-  const std::map<std::string, Trainer>& trainers() const { return trainers_; }
-  const std::vector<std::string>& members() const { return members_; }
+  const std::map<std::string, KnownTrainer>& trainers() const { return there_.trainers; }
+  const std::vector<std::string>& members() const { return generation_.members; }
   std::uint64_t step() const { return step_; }
   std::optional<std::uint64_t> committed_step() const;
 
  private:
-  struct Worker {
-    std::string host;
-    int slots = 1;
-    bool joined = false;
-    Time heard{0};
-  };
-  struct EarlyCrashes {          // of a host's own trainers, before there was any generation
-    int count = 0;               // a trainer that is not tried again counts for all tries of its slot
-    std::string how;             // the last one ended
-    std::optional<Finish> said;  // what the last one that could speak has said
-  };
-  struct Checkpoint {                     // being written
-    std::vector<std::string> writers;     // by rank
-    std::map<int, ShardWritten> written;  // by rank
-    std::map<std::string, std::string> failed;
-    bool committing = false;
-    bool parks = false;  // its writers do nothing else
-    Witness unsettled;
-  };
   struct Origin {  // what a generation starts from
     std::uint64_t step = 0;
     std::set<std::string> holders;
@@ -244,14 +103,11 @@ class Coordinator {
   void adopt(const Start& started);
   void wait_for_members();
   std::optional<Parked> waiting_source(const std::string& trainer, const std::optional<Parked>& parked) const;
-  int rank_of(const std::string& trainer) const;  // a member's
-  const Trainer* member(int rank) const;          // nullptr: no such rank, or it is not there any more
+  const KnownTrainer* member(int rank) const;  // nullptr: no such rank, or it is not there any more
   void go_on_if_adopted();
   bool fits(const std::string& worker, const TrainerReady& ready);
   bool shares_memory(const TrainerReady& ready) const;
   void refuse(const std::string& worker, const Finish& why);
-  bool joined(const std::string& worker) const;
-  bool own_trainer_there() const;
   void lose(const std::vector<std::string>& trainers, const std::string& why);
   void lose_workers(const std::vector<std::string>& workers, const std::string& why);
   void kill(const std::string& trainer, const std::string& why);
@@ -259,17 +115,12 @@ class Coordinator {
   void judge_hangs();
   void judge_stalls();
   void blame(int rank, int other);
-  void remember_unrecorded(std::uint64_t step);
 
   // coordinator_crashes.cpp: trainers that end by themselves, hosts that are left out because of them
   void crashed(const std::string& worker, const std::string& trainer, const std::string& how);
   void leave_out(const std::string& host, const std::string& why);
-  std::string host_of(const std::string& worker) const;
-  int own_slots(const std::string& host) const;
-  bool own_trainer_ready_on(const std::string& host) const;
   bool ends_before_it_begins(const std::string& worker, const TrainerFailed& failed);
   void crashed_early(const std::string& worker, const std::string& how, bool refused);
-  Finish early_end(const std::string& what) const;
   void judge_early_crashes();
   void judge_crashes();
   void killed();
@@ -300,10 +151,7 @@ class Coordinator {
   void stop_doubted();
   void restore_unreadable(const std::string& why);
   bool left_by_itself(int rank) const;
-  bool better_commit_under_way() const;
-  std::vector<Restorable>::iterator restored();
   void went_on();
-  void keep_restorable(const std::vector<std::string>& kept, const std::string& besides);
   void restore_failed(const std::string& why);
   bool try_end();
   Finish saved_finish(std::uint64_t step) const;
@@ -312,7 +160,7 @@ class Coordinator {
 
   // coordinator_checkpoints.cpp
   void shard_begun(const ShardBegun& begun);
-  Checkpoint* checkpoint_of(const GenerationId& generation, std::uint64_t step);
+  OpenCheckpoint* checkpoint_of(const GenerationId& generation, std::uint64_t step);
   void judge_writers();
   void save_again_if_lost();
   void shard_reported(const GenerationId& generation, std::uint64_t step, const std::string& trainer,
@@ -320,14 +168,10 @@ class Coordinator {
   void state_changed(const ShardFailed& failed);
   void replay(const TrainerState& state);
   void review_checkpoints();
-  bool is_committed(std::uint64_t step) const;
-  static bool alike(const Checkpoint& checkpoint);
   void abandon(CheckpointKey key);
-  bool settled(const CheckpointKey& key, const Checkpoint& checkpoint) const;
+  bool settled(const CheckpointKey& key, const OpenCheckpoint& checkpoint) const;
   void settle(const CheckpointKey& key);
-  void checkpoint_failed(std::uint64_t step, const std::string& why);
   void after_checkpoint();
-  const std::vector<std::string>* members_of(const GenerationId& generation) const;
 
   // coordinator_reports.cpp
   void heard(const std::string& worker, const TrainerReady& message);
@@ -343,7 +187,6 @@ class Coordinator {
   void heard(const std::string& worker, const TrainerExited& message);
 
   void send(const std::string& trainer, ToTrainer message);
-  bool is_member(const std::string& trainer) const;
   // A message of the generation that runs or is coming to a halt.
   bool current(const GenerationId& id) const;
   template <class E>
@@ -357,67 +200,27 @@ class Coordinator {
   Time wait_until_{0};    // of the gathering, adopting, parking or quitting under way
   Time gather_until_{0};  // of a gathering: then the run ends
   Time hold_until_{0};    // no generation before
-  std::map<std::string, Worker> workers_;
-  std::map<std::string, Trainer> trainers_;
+  Membership there_;
   std::string fingerprint_;       // of all trainers; before the first generation their bits may still differ
   std::string machine_;           // of a trainer that has this fingerprint
   bool warned_of_other_ = false;  // that a checkpoint has another fingerprint
 
-  // The generation that runs, is coming to a halt, or was the last.
-  GenerationId generation_;
-  std::vector<std::string> members_;  // by rank
-  std::set<std::string> sources_;     // those that held began_ when the generation was formed
-  Witness moving_;                    // of members_
-  std::set<std::string> gone_;        // trainers that are known to have ended
-  std::uint64_t began_ = 0;           // its first step
-  std::uint64_t step_ = 0;            // completed, as far as known
+  Generation generation_;   // that runs, is coming to a halt, or was the last
+  std::uint64_t step_ = 0;  // completed, as far as known
   std::uint64_t own_generations_ = 0;
   bool any_formed_ = false;  // by this coordinator or, adopted, by an older one
-  std::deque<std::pair<GenerationId, std::vector<std::string>>> past_members_;
-
-  std::map<CheckpointKey, Checkpoint> checkpoints_;
-  std::map<std::uint64_t, std::pair<int, std::string>> failed_;  // steps whose checkpoint could not be
-                                                                 // written: how often, and why
-  bool checkpoint_lost_ = false;  // the last one, with one of its writers; none has begun since
-  GenerationId save_asked_;       // of that generation
-  Time checkpoint_began_{0};      // the last one; what --checkpoint-interval counts from
-  Time write_time_{0};            // of the slowest shard seen
-  bool must_restore_ = false;     // what is held in memory is not to be trusted
-  GenerationId doubted_;          // whose states those were
-  // No later step of doubted_, or of a generation before it, is ever committed.
-  std::uint64_t last_good_ = std::numeric_limits<std::uint64_t>::max();
+  PastGenerations past_;
+  CheckpointLedger ledger_;
   // The largest number of spare trainers that the person knows of: the start of the run (app/banner.hpp)
   // names those among its own trainers.
   std::size_t spares_reported_ = 0;
-  int restore_tries_ = 0, read_tries_ = 0;
-  GenerationId restore_judged_;  // whose failure to restore has been dealt with
-  std::string restored_;         // the checkpoint that generation_ began with, if any
-  std::string verified_;         // the last one from which the run went on, so all of it was read
-  static constexpr int kReadTries = 5;
-  static constexpr Time kReadPause{1000};  // then twice as long each time
-
-  std::optional<StopAsked> stop_;
-  Time stop_until_{0};
-  bool step_given_up_ = false;
-  bool saves_ = false;            // generation_ began when the stop was known: it makes no step
+  StopPlan stop_;
   bool still_gathering_ = false;  // while adopting: where nothing comes of it, no new gather time begins
   std::optional<Finish> ending_;
-  bool fenced_ = false, regrouping_ = false, registering_ = false, too_few_ = false;
-  std::optional<Time> newcomers_since_;
-  bool cut_asked_ = false;
-  Time step_time_{0}, last_step_at_{0};  // how long steps take, for a stop in a hurry
+  bool fenced_ = false, regrouping_ = false, registering_ = false;
 
-  std::string crash_;  // a member crashed by itself in this generation: how
-  std::optional<std::uint64_t> crash_step_;
-  int crashes_ = 0;  // generations that came no further than crash_step_ because a trainer crashed
-  std::set<std::uint64_t> unrecorded_;  // steps that nobody has told yet, though later ones are on record
-  std::optional<std::uint64_t> kill_step_;
-  int kills_ = 0;                              // of trainers since kill_step_ was reached
-  std::map<std::string, EarlyCrashes> early_;  // by host; of those that were not left out
-  std::map<std::string, int> host_crashes_;
-  std::optional<std::pair<int, int>> suspect_link_;  // ranks: the exchange between them failed first
-  std::map<std::pair<std::string, std::string>, int> broken_links_;  // between workers
-  std::map<std::string, int> differed_;                              // by trainer
+  FaultPolicy faults_;
+  StepLog log_;
   std::vector<Effect> effects_;
 };
 

@@ -38,12 +38,12 @@ void Coordinator::take_fingerprint(const TrainerReady& ready, bool bits) {
   fingerprint_ = ready.fingerprint;
   machine_ = ready.machine;
   std::set<std::string> refused;
-  for (const auto& [name, trainer] : trainers_) {
+  for (const auto& [name, trainer] : there_.trainers) {
     if (alike(trainer.ready, bits) || !refused.insert(trainer.worker).second) continue;
     refuse(trainer.worker, unlike(trainer.ready));
   }
   std::vector<std::string> others;
-  for (const auto& [name, trainer] : trainers_) {
+  for (const auto& [name, trainer] : there_.trainers) {
     if (refused.contains(trainer.worker)) others.push_back(name);
   }
   lose(others, "it does not match the other trainers");
@@ -52,11 +52,11 @@ void Coordinator::take_fingerprint(const TrainerReady& ready, bool bits) {
 // The first generation has the bits that most of the run's own trainers compute; if only helpers are there,
 // those of the largest group of helpers. False: no majority says which bits are right, and the run ends.
 bool Coordinator::choose_bits() {
-  const bool own = own_trainer_there();
+  const bool own = there_.own_trainer_there();
   std::map<std::string, std::vector<TrainerReady>> groups;  // by fingerprint
   std::size_t voters = 0;
-  for (const auto& [name, trainer] : trainers_) {
-    if (own && joined(trainer.worker)) continue;
+  for (const auto& [name, trainer] : there_.trainers) {
+    if (own && there_.joined(trainer.worker)) continue;
     groups[trainer.ready.fingerprint].push_back(trainer.ready);
     ++voters;
   }

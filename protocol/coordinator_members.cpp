@@ -9,19 +9,15 @@
 
 namespace rekindle::protocol {
 
-namespace {
-constexpr int kBrokenLinkLimit = 3;  // exchanges that fail between the same two workers
-}  // namespace
-
 // ---- coming ----
 
 void Coordinator::admit(const std::string& worker, const TrainerState& state) {
   // What a running generation is like outranks a newcomer that was quicker to register.
-  if (own_generations_ == 0 && state.started && state.started->generation > generation_)
+  if (own_generations_ == 0 && state.started && state.started->generation > generation_.id)
     take_fingerprint(state.ready, true);
   if (!fits(worker, state.ready)) return;
   const std::string& name = state.ready.trainer;
-  gone_.erase(name);  // it was only silent
+  generation_.gone.erase(name);  // it was only silent
   const bool parked = state.parked && state.started && state.parked->generation == state.started->generation;
   const bool member = state.started && belongs(state);
   if (state.started && !member && !parked) {
@@ -33,10 +29,10 @@ void Coordinator::admit(const std::string& worker, const TrainerState& state) {
   }
   const std::optional<Parked> source = member ? std::nullopt : waiting_source(name, state.parked);
   // It never got its Start, or not the newest: the generation cannot come about with it.
-  if (const auto known = trainers_.find(name);
-      known != trainers_.end() && known->second.rank >= 0 && !member && !source)
+  if (const auto known = there_.trainers.find(name);
+      known != there_.trainers.end() && known->second.rank >= 0 && !member && !source)
     lose({name}, "the connection broke before it was told to start");
-  Trainer& trainer = trainers_[name];
+  KnownTrainer& trainer = there_.trainers[name];
   trainer.worker = worker;
   trainer.ready = state.ready;
   trainer.heard = trainer.progressed = now_;
@@ -50,10 +46,10 @@ void Coordinator::admit(const std::string& worker, const TrainerState& state) {
     trainer.rank = state.started->rank;
     if (parked) trainer.parked = state.parked;
     // What was on its way when the connection broke is lost.
-    if (!parked && stop_) send(name, Stop{generation_});
-    if (!parked && phase_ == Phase::kParking) send(name, Abort{generation_});
+    if (!parked && stop_) send(name, Stop{generation_.id});
+    if (!parked && phase_ == Phase::kParking) send(name, Abort{generation_.id});
   } else if (source) {
-    trainer.rank = rank_of(name);
+    trainer.rank = generation_.rank_of(name);
     trainer.parked = source;
     if (phase_ == Phase::kRunning) abort_members();
   }
@@ -64,30 +60,28 @@ void Coordinator::admit(const std::string& worker, const TrainerState& state) {
 // began at, and nobody else may hold that step.
 std::optional<Parked> Coordinator::waiting_source(const std::string& trainer,
                                                   const std::optional<Parked>& parked) const {
-  if (!parked || !parked->holds || parked->held_step != began_ || parked->generation >= generation_ ||
-      !sources_.contains(trainer))
+  if (!parked || !parked->holds || parked->held_step != generation_.began ||
+      parked->generation >= generation_.id || !generation_.sources.contains(trainer))
     return std::nullopt;
-  return Parked{generation_, trainer, true, began_, ParkReason::kAborted, -1, {}, "it was not told to start"};
+  return Parked{generation_.id,       trainer, true, generation_.began,
+                ParkReason::kAborted, -1,      {},   "it was not told to start"};
 }
 
-int Coordinator::rank_of(const std::string& trainer) const {
-  return static_cast<int>(std::find(members_.begin(), members_.end(), trainer) - members_.begin());
+const KnownTrainer* Coordinator::member(int rank) const {
+  if (rank < 0 || rank >= static_cast<int>(generation_.members.size())) return nullptr;
+  const auto found = there_.trainers.find(generation_.members[static_cast<std::size_t>(rank)]);
+  return found == there_.trainers.end() ? nullptr : &found->second;
 }
 
-const Coordinator::Trainer* Coordinator::member(int rank) const {
-  if (rank < 0 || rank >= static_cast<int>(members_.size())) return nullptr;
-  const auto found = trainers_.find(members_[static_cast<std::size_t>(rank)]);
-  return found == trainers_.end() ? nullptr : &found->second;
-}
-
-// Whether that trainer is in generation_; a coordinator without a generation of its own takes the newest that
-// it is told of.
+// Whether that trainer is in generation_.id; a coordinator without a generation of its own takes the newest
+// that it is told of.
 bool Coordinator::belongs(const TrainerState& state) {
   const GenerationId& id = state.started->generation;
-  if (own_generations_ == 0 && id > generation_ &&
+  if (own_generations_ == 0 && id > generation_.id &&
       (phase_ == Phase::kGathering || phase_ == Phase::kAdopting))
     adopt(*state.started);
-  if (id != generation_ || !is_member(state.ready.trainer) || gone_.contains(state.ready.trainer))
+  if (id != generation_.id || !generation_.has(state.ready.trainer) ||
+      generation_.gone.contains(state.ready.trainer))
     return false;
   // The connections broke, and nothing has been formed since: it may still be running, and it holds what
   // counts.
@@ -95,7 +89,8 @@ bool Coordinator::belongs(const TrainerState& state) {
     still_gathering_ = true;
     wait_for_members();
   }
-  return phase_ == Phase::kAdopting || phase_ == Phase::kParking || trainers_.contains(state.ready.trainer);
+  return phase_ == Phase::kAdopting || phase_ == Phase::kParking ||
+         there_.trainers.contains(state.ready.trainer);
 }
 
 void Coordinator::wait_for_members() {
@@ -104,24 +99,20 @@ void Coordinator::wait_for_members() {
 }
 
 void Coordinator::adopt(const Start& started) {
-  generation_ = started.generation;
-  members_.clear();
-  sources_.clear();
-  gone_.clear();
-  for (const Member& member : started.members) members_.push_back(member.trainer);
-  for (const int rank : started.sources) sources_.insert(members_[static_cast<std::size_t>(rank)]);
-  past_members_.emplace_back(generation_, members_);
-  began_ = started.step;
-  restored_ = started.restore;
-  verified_ = started.verified;
-  saves_ = started.stop;
-  for (auto it = trainers_.begin(); it != trainers_.end();) {
+  Generation taken{
+      .id = started.generation, .members = {}, .sources = {}, .began = started.step, .saves = started.stop};
+  for (const Member& member : started.members) taken.members.push_back(member.trainer);
+  for (const int rank : started.sources) taken.sources.insert(taken.members[static_cast<std::size_t>(rank)]);
+  generation_ = std::move(taken);
+  past_.remember(generation_);
+  ledger_.restore.take_over(started.restore, started.verified);
+  for (auto it = there_.trainers.begin(); it != there_.trainers.end();) {
     auto& [name, trainer] = *it;
     const bool moving = trainer.moving();
     trainer.parked = waiting_source(name, trainer.parked);
-    trainer.rank = trainer.parked ? rank_of(name) : -1;
+    trainer.rank = trainer.parked ? generation_.rank_of(name) : -1;
     if (moving) emit(OrderKill{trainer.worker, {name, "it is in an older generation"}});
-    it = moving ? trainers_.erase(it) : std::next(it);
+    it = moving ? there_.trainers.erase(it) : std::next(it);
   }
   step_ = std::max(step_, started.step);
   any_formed_ = true;
@@ -134,12 +125,12 @@ void Coordinator::go_on_if_adopted() {
   if (registering_) return;
   std::vector<std::string> absent;
   bool stalled = false, whole = true;
-  for (const std::string& member : members_) {
-    const auto found = trainers_.find(member);
-    if (found == trainers_.end()) {
+  for (const std::string& member : generation_.members) {
+    const auto found = there_.trainers.find(member);
+    if (found == there_.trainers.end()) {
       whole = false;
-      if (!gone_.contains(member)) absent.push_back(member);
-      stalled = stalled || gone_.contains(member);
+      if (!generation_.gone.contains(member)) absent.push_back(member);
+      stalled = stalled || generation_.gone.contains(member);
     } else if (found->second.rank < 0) {
       whole = false;  // it never got the Start
       stalled = true;
@@ -155,19 +146,20 @@ void Coordinator::go_on_if_adopted() {
     return;
   }
   phase_ = Phase::kRunning;
-  emit(Tell{str("generation ", to_text(generation_), " is taken over with ", members_.size(), " trainers")});
-  const GenerationId taken_over = generation_;
+  emit(Tell{str("generation ", to_text(generation_.id), " is taken over with ", generation_.members.size(),
+                " trainers")});
+  const GenerationId taken_over = generation_.id;
   review_checkpoints();
-  if (generation_ != taken_over || phase_ != Phase::kRunning) return;  // what was missing was a commit
+  if (generation_.id != taken_over || phase_ != Phase::kRunning) return;  // what was missing was a commit
   if (stop_) stop_members();
   if (!whole) abort_members();
   if (everyone_parked()) regroup();
 }
 
 bool Coordinator::fits(const std::string& worker, const TrainerReady& ready) {
-  if (!any_formed_ && !own_trainer_there()) {
+  if (!any_formed_ && !there_.own_trainer_there()) {
     // Helpers that were quicker do not say what the run is like.
-    if (joined(worker)) return true;
+    if (there_.joined(worker)) return true;
     take_fingerprint(ready, false);
   }
   // Whose bits are right is decided when the first generation is formed.
@@ -177,7 +169,7 @@ bool Coordinator::fits(const std::string& worker, const TrainerReady& ready) {
       fits_in ? Finish{78, str("trainer ", ready.trainer, " on ", ready.host, " is on another machine"),
                        "--exchange shm is for one machine"}
               : unlike(ready);
-  if (!any_formed_ && !config_.restarted && !joined(worker))
+  if (!any_formed_ && !config_.restarted && !there_.joined(worker))
     give_up(no);
   else
     refuse(worker, no);
@@ -187,9 +179,9 @@ bool Coordinator::fits(const std::string& worker, const TrainerReady& ready) {
 // With those that it would exchange with, if the run insists on that.
 bool Coordinator::shares_memory(const TrainerReady& ready) const {
   if (config_.job.exchange != "shm") return true;
-  return std::none_of(trainers_.begin(), trainers_.end(), [&](const auto& entry) {
-    const Trainer& other = entry.second;
-    return (any_formed_ || !joined(other.worker)) && other.ready.address.host != ready.address.host;
+  return std::none_of(there_.trainers.begin(), there_.trainers.end(), [&](const auto& entry) {
+    const KnownTrainer& other = entry.second;
+    return (any_formed_ || !there_.joined(other.worker)) && other.ready.address.host != ready.address.host;
   });
 }
 
@@ -198,27 +190,17 @@ void Coordinator::refuse(const std::string& worker, const Finish& why) {
   emit(DismissWorker{worker, {why.exit_code, str(why.line, ": ", why.hint)}});
 }
 
-bool Coordinator::joined(const std::string& worker) const {
-  const auto found = workers_.find(worker);
-  return found != workers_.end() && found->second.joined;
-}
-
-bool Coordinator::own_trainer_there() const {
-  return std::any_of(trainers_.begin(), trainers_.end(),
-                     [this](const auto& entry) { return !joined(entry.second.worker); });
-}
-
 // ---- going ----
 
 void Coordinator::lose(const std::vector<std::string>& trainers, const std::string& why) {
   bool members = false;
   for (const std::string& name : trainers) {
-    const auto found = trainers_.find(name);
-    if (found == trainers_.end()) continue;
+    const auto found = there_.trainers.find(name);
+    if (found == there_.trainers.end()) continue;
     const bool member = found->second.rank >= 0;
     members = members || member;
     if (member && !ending_) emit(Warn{str("trainer ", name, " was lost at step ", step_, ": ", why)});
-    trainers_.erase(found);
+    there_.trainers.erase(found);
   }
   if (phase_ == Phase::kQuitting) return finish_if_quiet();
   if (members && phase_ == Phase::kRunning) abort_members();
@@ -237,9 +219,9 @@ void Coordinator::lose_workers(const std::vector<std::string>& workers, const st
   std::vector<std::string> lost;
   bool any = false;
   for (const std::string& worker : workers) {
-    if (workers_.erase(worker) == 0) continue;
+    if (there_.workers.erase(worker) == 0) continue;
     any = true;
-    for (const auto& [name, trainer] : trainers_) {
+    for (const auto& [name, trainer] : there_.trainers) {
       if (trainer.worker == worker) lost.push_back(name);
     }
     emit(Warn{str("worker ", worker, " was lost: ", why)});
@@ -248,35 +230,23 @@ void Coordinator::lose_workers(const std::vector<std::string>& workers, const st
 }
 
 void Coordinator::kill(const std::string& trainer, const std::string& why) {
-  const auto found = trainers_.find(trainer);
-  if (found == trainers_.end()) return;
-  gone_.insert(trainer);
+  const auto found = there_.trainers.find(trainer);
+  if (found == there_.trainers.end()) return;
+  generation_.gone.insert(trainer);
   emit(OrderKill{found->second.worker, {trainer, why}});
   lose({trainer}, why);
 }
 
 void Coordinator::judge_silence() {
   const std::string why = str("no heartbeat for ", config_.lost_after.count() / 1000, " s");
-  std::vector<std::string> workers, trainers;
-  for (const auto& [name, worker] : workers_) {
-    if (now_ - worker.heard > config_.lost_after) workers.push_back(name);
-  }
-  lose_workers(workers, why);
-  for (const auto& [name, trainer] : trainers_) {
-    if (now_ - trainer.heard > config_.lost_after) trainers.push_back(name);
-  }
-  for (const std::string& trainer : trainers) kill(trainer, why);
+  lose_workers(there_.silent_workers(now_, config_.lost_after), why);
+  for (const std::string& trainer : there_.silent_trainers(now_, config_.lost_after)) kill(trainer, why);
 }
 
 void Coordinator::judge_hangs() {
-  std::vector<std::string> hung;
-  for (const auto& [name, trainer] : trainers_) {
-    const bool waits = trainer.beat.waiting_for >= 0 && !planted(Bug::kHangJudgesTheWaiting);
-    if (trainer.moving() && !waits && now_ - trainer.progressed > config_.hang_after) hung.push_back(name);
-  }
-  for (const std::string& name : hung) {
-    const auto found = trainers_.find(name);
-    if (found == trainers_.end()) continue;
+  for (const std::string& name : there_.hung(now_, config_.hang_after)) {
+    const auto found = there_.trainers.find(name);
+    if (found == there_.trainers.end()) continue;
     kill(name, str("it hangs (", to_text(found->second.beat.phase), ") since ",
                    config_.hang_after.count() / 1000, " s"));
   }
@@ -286,12 +256,12 @@ void Coordinator::judge_hangs() {
 // agreed to a cut may have parked before its last words reached the others.
 void Coordinator::judge_stalls() {
   std::vector<std::pair<int, int>> waits;
-  for (const std::string& member : members_) {
-    const auto found = trainers_.find(member);
-    if (found == trainers_.end()) return;
-    const Trainer& trainer = found->second;
+  for (const std::string& member : generation_.members) {
+    const auto found = there_.trainers.find(member);
+    if (found == there_.trainers.end()) return;
+    const KnownTrainer& trainer = found->second;
     if (!trainer.moving()) continue;
-    if (trainer.beat.waiting_for < 0 || trainer.beat.generation != generation_ ||
+    if (trainer.beat.waiting_for < 0 || trainer.beat.generation != generation_.id ||
         now_ - trainer.progressed <= config_.stall_after)
       return;
     waits.emplace_back(trainer.rank, trainer.beat.waiting_for);
@@ -314,29 +284,20 @@ void Coordinator::blame(int rank, int other) {
   if (member(rank) == nullptr || member(other) == nullptr) return;
   const std::string a = member(rank)->worker, b = member(other)->worker;
   if (a == b) return;
-  const int times = ++broken_links_[std::minmax(a, b)];
+  const int times = faults_.links.failed(a, b);
   const auto named = [&](const std::string& worker, int r) {
     return str("worker ", worker, " on ", member(r)->ready.host);
   };
   emit(Warn{str("the data link between ", named(a, rank), " and ", named(b, other),
-                " failed, though both are alive (", times, " of ", kBrokenLinkLimit, " times)")});
-  if (times < kBrokenLinkLimit) return;
-  const auto faults = [&](const std::string& worker) {
-    int sum = 0;
-    for (const auto& [link, count] : broken_links_) {
-      if (link.first == worker || link.second == worker) sum += count;
-    }
-    return sum;
-  };
-  const std::string& out = faults(a) > faults(b) ? a : (faults(b) > faults(a) || rank < other ? b : a);
+                " failed, though both are alive (", times, " of ", Links::kLimit, " times)")});
+  if (times < Links::kLimit) return;
+  const int faults_a = faults_.links.failures_of(a), faults_b = faults_.links.failures_of(b);
+  const std::string out = faults_a > faults_b ? a : (faults_b > faults_a || rank < other ? b : a);
   const std::string why = str("its data links fail again and again (", a, " and ", b, ")");
   emit(Warn{str("worker ", out, " is left out: ", why)});
-  const std::string left_out = out;
-  std::erase_if(broken_links_, [&](const auto& entry) {
-    return entry.first.first == left_out || entry.first.second == left_out;
-  });
-  emit(DismissWorker{left_out, {70, why}});
-  handle(WorkerLost{left_out, why});
+  faults_.links.forget(out);
+  emit(DismissWorker{out, {70, why}});
+  handle(WorkerLost{out, why});
 }
 
 }  // namespace rekindle::protocol

@@ -11,11 +11,11 @@ namespace rekindle::protocol {
 
 void Coordinator::heard(const std::string& worker, const TrainerReady& message) {
   if (!fits(worker, message)) return;
-  Trainer trainer;
+  KnownTrainer trainer;
   trainer.worker = worker;
   trainer.ready = message;
   trainer.heard = trainer.progressed = now_;
-  trainers_[message.trainer] = std::move(trainer);
+  there_.trainers[message.trainer] = std::move(trainer);
   if (phase_ == Phase::kQuitting) return send(message.trainer, Quit{});
   judge_early_crashes();
   if (phase_ == Phase::kGathering) form_if_possible();
@@ -23,22 +23,17 @@ void Coordinator::heard(const std::string& worker, const TrainerReady& message) 
 
 void Coordinator::heard(const std::string& worker, const StepDone& message) {
   // Old steps that a worker tells after it was cut off stand before its trainers' beats, and may take long.
-  for (auto& [name, trainer] : trainers_) {
+  for (auto& [name, trainer] : there_.trainers) {
     if (trainer.worker == worker) trainer.heard = now_;
   }
   if (!current(message.generation)) return;
   step_ = std::max(step_, message.step);
   went_on();
-  // The doubted ones may still make a step before they hear of it.
-  if (message.generation > doubted_) must_restore_ = false;
-  restore_tries_ = read_tries_ = 0;
-  if (message.step > began_ + 1) broken_links_.clear();
-  step_time_ = Time(static_cast<std::int64_t>(message.step_ms));
-  last_step_at_ = now_;
-  const bool late = unrecorded_.erase(message.step) > 0;
-  if (message.step <= config_.recorded_step && !late) return;  // told again after a connection broke
-  remember_unrecorded(message.step);
-  config_.recorded_step = std::max(config_.recorded_step, message.step);
+  ledger_.doubt.step_made(message.generation);
+  ledger_.restore.forget_tries();
+  if (message.step > generation_.began + 1) faults_.links.clear();
+  stop_.step_made(Time(static_cast<std::int64_t>(message.step_ms)), now_);
+  if (!log_.take(message.step)) return;
   emit(RecordStep{message});
   if (phase_ == Phase::kRunning) cut_for_newcomers();
   if (now_ - shown_ < Time(200) && message.step != config_.job.steps) return;
@@ -53,28 +48,16 @@ void Coordinator::heard(const std::string& worker, const StepDone& message) {
   emit(ShowProgress{progress});
 }
 
-// The steps between what is on record and `step`, as many as anybody may still tell.
-void Coordinator::remember_unrecorded(std::uint64_t step) {
-  constexpr std::uint64_t kTold = 1000;
-  const std::uint64_t first = std::max(config_.recorded_step + 1, step - std::min(step, kTold));
-  for (std::uint64_t each = first; each < step; ++each) unrecorded_.insert(each);
-  while (unrecorded_.size() > kTold) unrecorded_.erase(unrecorded_.begin());
-}
-
 // Rank 0 may have died, or its worker, before its reports arrived; the others have made the same steps.
 void Coordinator::heard(const std::string&, const StepsDone& message) {
   if (!current(message.generation)) return;
   for (const StepDone& done : message.steps) {
-    // Newer ones of the generation that they are told in may have come first, from another worker.
-    const bool late = unrecorded_.erase(done.step) > 0;
-    if (done.step > began_ || (done.step <= config_.recorded_step && !late)) continue;
-    config_.recorded_step = std::max(config_.recorded_step, done.step);
-    emit(RecordStep{done});
+    if (log_.take_late(done.step, generation_.began)) emit(RecordStep{done});
   }
 }
 
 void Coordinator::heard(const std::string&, const Evaluated& message) {
-  if (!current(message.generation) || !config_.evaluated.insert(message.step).second) return;
+  if (!current(message.generation) || !log_.take_evaluation(message.step)) return;
   emit(RecordEvaluation{message});
   std::ostringstream line;
   line.precision(4);
@@ -96,9 +79,9 @@ void Coordinator::heard(const std::string&, const ShardFailed& message) {
 }
 
 void Coordinator::heard(const std::string&, const Parked& message) {
-  const auto found = trainers_.find(message.trainer);
-  if (found == trainers_.end()) return;
-  const bool stale = message.generation != generation_ || found->second.rank < 0;
+  const auto found = there_.trainers.find(message.trainer);
+  if (found == there_.trainers.end()) return;
+  const bool stale = message.generation != generation_.id || found->second.rank < 0;
   if (stale && !planted(Bug::kNoGenerationCheck)) return;
   const bool first_evidence = phase_ == Phase::kRunning && message.reason == ParkReason::kExchangeFailed;
   const bool known = found->second.parked.has_value();
@@ -106,29 +89,19 @@ void Coordinator::heard(const std::string&, const Parked& message) {
   found->second.progressed = now_;
   if (message.holds) step_ = std::max(step_, message.held_step);
   review_checkpoints();
-  if (message.generation != generation_) return;  // all is written, and the next one has begun
+  if (message.generation != generation_.id) return;  // all is written, and the next one has begun
   if (phase_ == Phase::kAdopting) return go_on_if_adopted();
   if (phase_ != Phase::kRunning && phase_ != Phase::kParking) return;
   // As all of them agree about a cut, whoever parks for another reason ends the generation.
   const bool agreed = message.reason == ParkReason::kCut || message.reason == ParkReason::kFinished;
   if (phase_ == Phase::kRunning && !agreed) abort_members();
   // Most often the peer has died, and its worker is about to say so: a death is not the link's fault.
-  if (first_evidence && !known && message.peer >= 0) suspect_link_ = {found->second.rank, message.peer};
+  if (first_evidence && !known && message.peer >= 0)
+    generation_.suspect_link = {found->second.rank, message.peer};
   if (everyone_parked()) regroup();
 }
 
-void Coordinator::heard(const std::string&, const TrainerBeat& message) {
-  const auto found = trainers_.find(message.trainer);
-  if (found == trainers_.end()) return;
-  Trainer& trainer = found->second;
-  trainer.heard = now_;
-  if (message.progress != trainer.beat.progress || message.phase != trainer.beat.phase ||
-      message.generation != trainer.beat.generation || message.waiting_for != trainer.beat.waiting_for)
-    trainer.progressed = now_;
-  trainer.beat = message;
-  trainer.peak_pss_bytes = std::max(trainer.peak_pss_bytes, message.peak_pss_bytes);
-  if (planted(Bug::kHeldStepByControlThread) && trainer.parked) trainer.parked->held_step = message.step;
-}
+void Coordinator::heard(const std::string&, const TrainerBeat& message) { there_.beat(message, now_); }
 
 void Coordinator::heard(const std::string& worker, const TrainerFailed& message) {
   if (ends_before_it_begins(worker, message)) return;
@@ -145,7 +118,7 @@ void Coordinator::heard(const std::string& worker, const TrainerExited& message)
   if (by_itself && !ending_ && any_formed_) crashed(worker, message.trainer, who);
   if (by_itself && !ending_ && !any_formed_)
     crashed_early(worker, who, !message.by_signal && (message.code == 64 || message.code == 78));
-  gone_.insert(message.trainer);
+  generation_.gone.insert(message.trainer);
   lose({message.trainer}, how);
   judge_early_crashes();
   if (phase_ == Phase::kAdopting) go_on_if_adopted();

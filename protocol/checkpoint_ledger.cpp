@@ -1,0 +1,125 @@
+#include "protocol/checkpoint_ledger.hpp"
+
+#include <algorithm>
+
+namespace rekindle::protocol {
+
+namespace {
+constexpr int kReadTries = 5;
+constexpr Time kReadPause{1000};  // then twice as long each time
+constexpr int kFinalTries = 2;    // to write the state at the end of a run
+}  // namespace
+
+// ---- committed ----
+
+const Restorable* CommittedCheckpoints::find(const std::string& checkpoint) const {
+  const auto found = std::ranges::find(all_, checkpoint, &Restorable::checkpoint);
+  return found == all_.end() ? nullptr : &*found;
+}
+
+bool CommittedCheckpoints::has_step(std::uint64_t step) const {
+  return std::ranges::find(all_, step, &Restorable::step) != all_.end();
+}
+
+void CommittedCheckpoints::add(Restorable committed) {
+  const auto older =
+      std::ranges::find_if(all_, [&](const Restorable& r) { return r.step <= committed.step; });
+  all_.insert(older, std::move(committed));
+}
+
+void CommittedCheckpoints::remove(const std::string& checkpoint) {
+  std::erase_if(all_, [&](const Restorable& each) { return each.checkpoint == checkpoint; });
+}
+
+void CommittedCheckpoints::keep(const std::vector<std::string>& kept, const std::string& besides) {
+  if (kept.empty()) return;
+  std::erase_if(all_, [&](const Restorable& each) {
+    return each.checkpoint != besides && std::ranges::find(kept, each.checkpoint) == kept.end();
+  });
+}
+
+// ---- being written ----
+
+bool OpenCheckpoint::alike() const {
+  return std::ranges::all_of(
+      written, [&](const auto& entry) { return entry.second.digest == written.begin()->second.digest; });
+}
+
+OpenCheckpoint* OpenCheckpoints::find(const CheckpointKey& key) {
+  const auto found = all.find(key);
+  return found == all.end() ? nullptr : &found->second;
+}
+
+bool OpenCheckpoints::any_of_step(std::uint64_t step) const {
+  return std::ranges::any_of(all, [&](const auto& entry) { return entry.first.first == step; });
+}
+
+bool OpenCheckpoints::any_committing_beyond(std::uint64_t step) const {
+  return std::ranges::any_of(
+      all, [&](const auto& entry) { return entry.second.committing && entry.first.first > step; });
+}
+
+bool OpenCheckpoints::any_older_than(const GenerationId& generation) const {
+  return std::ranges::any_of(all, [&](const auto& entry) { return entry.first.second < generation; });
+}
+
+bool OpenCheckpoints::any_that_parks() const {
+  return std::ranges::any_of(all, [](const auto& entry) { return entry.second.parks; });
+}
+
+void FailedCheckpoints::failed(std::uint64_t step, std::string why) {
+  auto& [times, last] = failures_[step];
+  ++times;
+  last = std::move(why);
+}
+
+std::optional<std::string> FailedCheckpoints::given_up(std::uint64_t step) const {
+  const auto found = failures_.find(step);
+  if (found == failures_.end() || found->second.first < kFinalTries) return std::nullopt;
+  return found->second.second;
+}
+
+// ---- in doubt ----
+
+void Doubt::raise(const GenerationId& generation, std::uint64_t last_good) {
+  must_restore_ = true;
+  generation_ = generation;
+  last_good_ = last_good;
+}
+
+void Doubt::narrow(std::uint64_t last_good) { last_good_ = std::min(last_good_, last_good); }
+
+// ---- restoring ----
+
+void RestoreTries::begin(const std::string& checkpoint) {
+  if (std::exchange(checkpoint_, checkpoint) != checkpoint) forget_tries();
+}
+
+void RestoreTries::take_over(const std::string& checkpoint, const std::string& verified) {
+  checkpoint_ = checkpoint;
+  verified_ = verified;
+}
+
+bool RestoreTries::went_on() {
+  if (checkpoint_.empty() || verified_ == checkpoint_) return false;
+  verified_ = checkpoint_;
+  return true;
+}
+
+bool RestoreTries::failed_in(const GenerationId& generation) {
+  return std::exchange(judged_, generation) != generation;
+}
+
+std::optional<Time> RestoreTries::try_again() {
+  if (reads_ < kReadTries) return kReadPause * (1 << reads_++);
+  reads_ = 0;
+  return std::nullopt;
+}
+
+bool RestoreTries::let_others_try(std::size_t hosts) {
+  if (hosts <= 1 || others_try()) return false;
+  ++tries_;
+  return true;
+}
+
+}  // namespace rekindle::protocol

@@ -1,0 +1,106 @@
+#include "protocol/fault_policy.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "protocol/planted.hpp"
+
+namespace rekindle::protocol {
+
+namespace {
+constexpr int kCrashLimit = 3;      // generations in a row that crash at one step
+constexpr int kKillLimit = 20;      // of each trainer, on average, while no step is made
+constexpr int kHostCrashLimit = 3;  // on one host while no other host has any
+constexpr int kStartTries = 3;      // of each slot, before the first generation
+}  // namespace
+
+void StepCrashes::crashed(std::string how, std::uint64_t known_step) {
+  if (planted(Bug::kCrashesCountedPerTrainer) && step_ && known_step <= *step_) ++generations_;
+  how_ = std::move(how);
+}
+
+std::optional<StepCrashes::Stuck> StepCrashes::generation_ended(std::uint64_t began, std::uint64_t reached) {
+  if (step_ && reached > *step_) {  // whatever ended it, that step is not cursed
+    step_.reset();
+    generations_ = 0;
+  }
+  if (how_.empty()) return std::nullopt;
+  const std::string how = std::exchange(how_, "");
+  if (!step_) {
+    step_ = reached;
+    generations_ = began == reached ? 1 : 0;
+  } else if (!planted(Bug::kCrashesCountedPerTrainer)) {
+    ++generations_;
+  }
+  if (generations_ < kCrashLimit) return std::nullopt;
+  return Stuck{*step_, how};
+}
+
+std::optional<std::uint64_t> Kills::killed(std::uint64_t known_step, int trainers) {
+  if (!step_ || known_step > *step_) {
+    step_ = known_step;
+    kills_ = 0;
+  }
+  ++kills_;
+  return kills_ < kKillLimit * std::max(trainers, 1) ? std::nullopt : step_;
+}
+
+bool HostCrashes::crashed(const std::string& host, bool others_there) {
+  const int here = ++crashes_[host];
+  return here >= kHostCrashLimit && crashes_.size() == 1 && others_there;
+}
+
+void StartTries::crashed(const std::string& host, std::string how, bool refused) {
+  Host& tries = hosts_[host];
+  tries.count += refused ? kStartTries : 1;
+  tries.how = std::move(how);
+}
+
+std::vector<std::string> StartTries::used_up(const SlotsOf& own_slots) const {
+  std::vector<std::string> hosts;
+  for (const auto& [host, tries] : hosts_) {
+    const int most = kStartTries * own_slots(host);
+    if (most > 0 && tries.count >= most) hosts.push_back(host);
+  }
+  return hosts;
+}
+
+bool StartTries::all_used_up(const SlotsOf& own_slots, int expected) const {
+  int all = 0;
+  for (const auto& [host, tries] : hosts_) {
+    const int most = kStartTries * own_slots(host);
+    all += planted(Bug::kBadHostUsesUpTheTries) ? tries.count : std::min(tries.count, most);
+  }
+  return all >= kStartTries * std::max(expected, 1);
+}
+
+std::string StartTries::take_out(const std::string& host) {
+  const Host tries = hosts_.at(host);
+  hosts_.erase(host);
+  return tries.said ? tries.said->line : tries.how;
+}
+
+Finish StartTries::end(const std::string& what) const {
+  Finish finish{70, what, "look at logs/ in the run directory"};
+  for (const auto& [host, tries] : hosts_) {
+    if (tries.said) return {tries.said->exit_code, str(what, ": ", tries.said->line), tries.said->hint};
+    if (!tries.how.empty()) finish.line = str(what, ": ", tries.how);
+  }
+  return finish;
+}
+
+int Links::failures_of(const std::string& worker) const {
+  int sum = 0;
+  for (const auto& [link, count] : failures_) {
+    if (link.first == worker || link.second == worker) sum += count;
+  }
+  return sum;
+}
+
+void Links::forget(const std::string& worker) {
+  std::erase_if(failures_, [&](const auto& entry) {
+    return entry.first.first == worker || entry.first.second == worker;
+  });
+}
+
+}  // namespace rekindle::protocol

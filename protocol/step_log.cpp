@@ -1,0 +1,35 @@
+#include "protocol/step_log.hpp"
+
+#include <algorithm>
+
+namespace rekindle::protocol {
+
+bool StepLog::take(std::uint64_t step) {
+  const bool was_missing = missing_.erase(step) > 0;
+  if (step <= newest_ && !was_missing) return false;
+  // The steps between, as many as anybody may still tell.
+  constexpr std::uint64_t kTold = 1000;
+  for (std::uint64_t each = std::max(newest_ + 1, step - std::min(step, kTold)); each < step; ++each)
+    missing_.insert(each);
+  while (missing_.size() > kTold) missing_.erase(missing_.begin());
+  newest_ = std::max(newest_, step);
+  return true;
+}
+
+bool StepLog::take_late(std::uint64_t step, std::uint64_t began) {
+  // Newer ones of the generation that they are told in may have come first, from another worker.
+  const bool was_missing = missing_.erase(step) > 0;
+  if (step > began || (step <= newest_ && !was_missing)) return false;
+  newest_ = std::max(newest_, step);
+  return true;
+}
+
+bool StepLog::rewind(std::uint64_t step) {
+  evaluated_.erase(evaluated_.upper_bound(step), evaluated_.end());
+  if (newest_ <= step) return false;
+  newest_ = step;
+  missing_.erase(missing_.upper_bound(step), missing_.end());
+  return true;
+}
+
+}  // namespace rekindle::protocol

@@ -1,0 +1,121 @@
+// What is put up with, and whom it is blamed on: each rule by itself.
+#include "protocol/fault_policy.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace rekindle::protocol {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+TEST(StepCrashes, ThreeGenerationsAtOneStep_AreTooMany) {
+  StepCrashes crashes;
+  for (int i = 0; i < 2; ++i) {
+    crashes.crashed("signal 11", 7);
+    crashes.crashed("signal 11", 7);  // two trainers of one generation count once
+    EXPECT_FALSE(crashes.generation_ended(7, 7));
+  }
+  crashes.crashed("signal 8", 7);
+  const auto stuck = crashes.generation_ended(7, 7);
+  ASSERT_TRUE(stuck);
+  EXPECT_EQ(stuck->step, 7U);
+  EXPECT_EQ(stuck->how, "signal 8");
+}
+
+TEST(StepCrashes, AStepThatWasMade_IsForgotten) {
+  StepCrashes crashes;
+  for (std::uint64_t step = 0; step < 20; ++step) {
+    crashes.crashed("signal 11", step);
+    EXPECT_FALSE(crashes.generation_ended(step, step + 1)) << "each generation came a step further";
+  }
+}
+
+TEST(StepCrashes, GenerationsWithoutACrash_AndForgivenOnes_DoNotCount) {
+  StepCrashes crashes;
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_FALSE(crashes.generation_ended(3, 3));
+    crashes.crashed("signal 11", 3);
+    crashes.forgive();
+    EXPECT_FALSE(crashes.generation_ended(3, 3));
+  }
+}
+
+TEST(Kills, TwentyOfEachTrainerWithoutAStep_AreTooMany) {
+  Kills kills;
+  for (int i = 0; i < 39; ++i) EXPECT_FALSE(kills.killed(5, 2)) << i;
+  EXPECT_EQ(kills.killed(5, 2), 5U);
+  EXPECT_FALSE(kills.killed(6, 2)) << "a step was made: it begins again";
+}
+
+TEST(HostCrashes, OneHostAlone_IsAtFaultTheThirdTime) {
+  HostCrashes crashes;
+  EXPECT_FALSE(crashes.crashed("a", true));
+  EXPECT_FALSE(crashes.crashed("a", true));
+  EXPECT_TRUE(crashes.crashed("a", true));
+}
+
+TEST(HostCrashes, WhereOthersCrashToo_OrThereAreNoOthers_NoHostIsAtFault) {
+  HostCrashes everywhere, alone;
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_FALSE(everywhere.crashed(i % 2 == 0 ? "a" : "b", true));
+    EXPECT_FALSE(alone.crashed("a", false));
+  }
+}
+
+TEST(StartTries, AHostThatIsQuickToCrash_DoesNotUseUpTheOthersTries) {
+  StartTries tries;
+  const auto slots = [](const std::string&) { return 1; };
+  for (int i = 0; i < 50; ++i) tries.crashed("bad", "signal 4", false);
+  EXPECT_THAT(tries.used_up(slots), ElementsAre("bad"));
+  EXPECT_FALSE(tries.all_used_up(slots, 2)) << "the other host has tries left";
+  tries.crashed("good", "signal 9", false);
+  EXPECT_THAT(tries.used_up(slots), ElementsAre("bad"));
+  tries.crashed("good", "signal 9", true);  // refused: it is not tried again
+  EXPECT_TRUE(tries.all_used_up(slots, 2));
+  EXPECT_EQ(tries.take_out("bad"), "signal 4");
+  EXPECT_THAT(tries.used_up(slots), ElementsAre("good"));
+}
+
+TEST(StartTries, HostsWithoutSlotsOfTheRun_AreNotJudged) {
+  StartTries tries;
+  tries.crashed("helper", "signal 4", false);
+  EXPECT_THAT(tries.used_up([](const std::string&) { return 0; }), IsEmpty());
+}
+
+TEST(StartTries, WhatATrainerSaid_IsTheRunsEnd) {
+  StartTries tries;
+  EXPECT_EQ(tries.end("no trainer came up").line, "no trainer came up");
+  tries.crashed("a", "signal 4", false);
+  EXPECT_EQ(tries.end("no trainer came up").line, "no trainer came up: signal 4");
+  EXPECT_EQ(tries.end("no trainer came up").exit_code, 70);
+  tries.said("b", {78, "no such file", "look again"});
+  const Finish end = tries.end("no trainer came up");
+  EXPECT_EQ(end.line, "no trainer came up: no such file");
+  EXPECT_EQ(end.exit_code, 78);
+  EXPECT_EQ(end.hint, "look again");
+}
+
+TEST(Links, FailuresCount_WhicheverEndIsNamedFirst) {
+  Links links;
+  EXPECT_EQ(links.failed("a", "b"), 1);
+  EXPECT_EQ(links.failed("b", "a"), 2);
+  EXPECT_EQ(links.failed("b", "c"), 1);
+  EXPECT_EQ(links.failures_of("b"), 3);
+  EXPECT_EQ(links.failures_of("a"), 2);
+  links.forget("a");
+  EXPECT_EQ(links.failures_of("b"), 1);
+  links.clear();
+  EXPECT_EQ(links.failures_of("b"), 0);
+}
+
+TEST(OddStates, TheSecondTime_ATrainerIsReplaced) {
+  OddStates odd;
+  EXPECT_FALSE(odd.differed("a"));
+  EXPECT_FALSE(odd.differed("b"));
+  EXPECT_TRUE(odd.differed("a"));
+}
+
+}  // namespace
+}  // namespace rekindle::protocol
