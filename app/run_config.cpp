@@ -10,7 +10,12 @@
 #undef NDEBUG
 #define TOML_EXCEPTIONS 1
 #define TOML_ASSERT(expr) ((expr) ? void() : throw std::logic_error("it is no TOML"))
+#pragma GCC diagnostic push
+#ifndef __clang__
+#pragma GCC diagnostic ignored "-Wterminate"  // some are in functions that may not throw
+#endif
 #include <toml++/toml.h>
+#pragma GCC diagnostic pop
 #pragma pop_macro("NDEBUG")
 
 #include "base/files.hpp"
@@ -178,9 +183,12 @@ nlohmann::json json_of(const toml::table& table) {
 
 std::string to_toml(const Job& job) {
   const toml::table table = table_of(job);
+  constexpr auto kInAscii =
+      toml::toml_formatter::default_flags &
+      ~(toml::format_flags::allow_literal_strings | toml::format_flags::allow_unicode_strings);
   std::ostringstream out;
   out << "# Written by rekindle: the resolved job of this run. Change a run by the options of its command.\n"
-      << table << "\n";
+      << toml::toml_formatter(table, kInAscii) << "\n";
   return out.str();
 }
 

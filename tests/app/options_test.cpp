@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "app/options.hpp"
+#include "app/run_config.hpp"
 #include "app/spellings.hpp"
 #include "base/text.hpp"
 
@@ -58,12 +59,31 @@ TEST(Options, ValuesAndWhatIsForOthersKeepTheirUnderscores) {
 
 TEST(Options, SpellingsInAFile) {
   const auto file = std::filesystem::temp_directory_path() / str("rekindle-options-", ::getpid(), ".toml");
-  std::ofstream(file) << "# größer\nbatch_size = 64\nlearning_rate = 0.5\ndata = \"/data/größe/😀\"\n";
+  std::ofstream(file) << "batch_size = 64\nlearning_rate = 0.5\n";
   const protocol::Job job = job_of({"--config", file});
   std::filesystem::remove(file);
   EXPECT_EQ(job.batch_size, 64U);
   EXPECT_EQ(job.lr, 0.5);
-  EXPECT_EQ(job.data, "/data/größe/😀");
+}
+
+TEST(Options, LettersBeyondAsciiInAFile) {
+  const auto file = std::filesystem::temp_directory_path() / str("rekindle-options-", ::getpid(), ".toml");
+  std::ofstream(file) << "# größer\ndata = \"/größe/😀\"\n";
+  const auto entries = read_config_file(file);
+  std::filesystem::remove(file);
+  ASSERT_TRUE(entries) << entries.error().line();
+  EXPECT_EQ(entries->at(0).second, "/größe/😀");
+}
+
+TEST(RunConfig, AnyText_IsReadAsItWasWritten) {
+  for (const char* text : {"/größe/😀", "a \"quoted\" 'größe'", "back\\slash\\ö", "two\nlines\tö"}) {
+    protocol::Job job = job_of({});
+    job.classes = job.train_samples = job.steps = 10;
+    job.data = text;
+    const auto again = parse_job(to_toml(job), "run.toml");
+    ASSERT_TRUE(again) << again.error().line() << to_toml(job);
+    EXPECT_EQ(again->data, text);
+  }
 }
 
 TEST(Options, GpuIsCuda) {
