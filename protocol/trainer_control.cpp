@@ -8,34 +8,42 @@
 namespace rekindle::protocol {
 
 bool TrainerControl::hear(const ToTrainer& message) {
-  if (const auto* start = std::get_if<Start>(&message)) {
-    // An older Start may have been overtaken by its own Abort, or by a newer coordinator's word.
-    if (start->generation <= newest_ && !planted(Bug::kNoGenerationCheck)) return false;
-    newest_ = start->generation;
-    start_ = *start;
-    return false;
-  }
-  if (const auto* stop = std::get_if<Stop>(&message)) {
-    stop_ = std::max(stop_, stop->generation);
-    return false;
-  }
-  if (const auto* cut = std::get_if<Cut>(&message)) {
-    cut_ = std::max(cut_, cut->generation);
-    return false;
-  }
-  if (const auto* save = std::get_if<Save>(&message)) {
-    save_ = std::max(save_, save->generation);
-    return false;
-  }
-  if (std::holds_alternative<Quit>(message)) {
-    quit_ = true;
-    start_.reset();
-    return inside_;
-  }
-  const GenerationId id = std::get<Abort>(message).generation;
-  abort_ = std::max(abort_, id);
+  return std::visit([this](const auto& each) { return take(each); }, message);
+}
+
+bool TrainerControl::take(const Start& start) {
+  // An older Start may have been overtaken by its own Abort, or by a newer coordinator's word.
+  if (start.generation <= newest_ && !planted(Bug::kNoGenerationCheck)) return false;
+  newest_ = start.generation;
+  start_ = start;
+  return false;
+}
+
+bool TrainerControl::take(const Stop& stop) {
+  stop_ = std::max(stop_, stop.generation);
+  return false;
+}
+
+bool TrainerControl::take(const Cut& cut) {
+  cut_ = std::max(cut_, cut.generation);
+  return false;
+}
+
+bool TrainerControl::take(const Save& save) {
+  save_ = std::max(save_, save.generation);
+  return false;
+}
+
+bool TrainerControl::take(const Abort& abort) {
+  abort_ = std::max(abort_, abort.generation);
   if (planted(Bug::kNoGenerationCheck)) return inside_;
-  return inside_ && id >= generation_;
+  return inside_ && abort.generation >= generation_;
+}
+
+bool TrainerControl::take(const Quit&) {
+  quit_ = true;
+  start_.reset();
+  return inside_;
 }
 
 std::optional<Start> TrainerControl::next_start() {

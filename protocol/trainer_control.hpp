@@ -34,7 +34,8 @@ class TrainerControl {
  public:
   // ---- control thread ----
 
-  // True: the exchange of the generation that the step loop is in must be aborted.
+  // True: the exchange of the generation that the step loop is in must be aborted. A kind of message that is
+  // not handled does not compile.
   bool hear(const ToTrainer& message);
 
   // ---- step loop ----
@@ -56,6 +57,13 @@ class TrainerControl {
   const GenerationId& generation() const { return generation_; }
 
  private:
+  bool take(const Start& start);
+  bool take(const Stop& stop);
+  bool take(const Cut& cut);
+  bool take(const Save& save);
+  bool take(const Abort& abort);
+  bool take(const Quit& quit);
+
   std::optional<Start> start_;
   GenerationId generation_;  // entered last
   GenerationId newest_;      // of any Start or Abort heard
