@@ -112,19 +112,24 @@ TEST_F(Faults, CoordinatorKilledBeforeItCameUp_AnotherOneBegins) {
   EXPECT_EQ(reached_step(dir()), 20U);
 }
 
-TEST_F(Faults, SecondInterrupt_LeavesAtOnce) {
-  Program program(Arguments{rekindle()} + vgg_run(dir(), 1, 100));
-  ASSERT_TRUE(eventually([&] { return !parts_of(dir(), "trainer").empty(); }));
+// A trainer stands still, so that no step can be finished and nothing can be saved: whoever waited for either
+// would never end.
+TEST_F(Faults, SecondInterrupt_LeavesAtOnceAndSavesNothing) {
+  Program program(Arguments{rekindle()} + mnist_run(dir(), 2, 1000000));
+  ASSERT_NO_FATAL_FAILURE(reach(program, 3));
+  const std::vector<pid_t> stopped = parts_of(dir(), "trainer");
+  for (const pid_t pid : stopped) ::kill(pid, SIGSTOP);
   program.signal(SIGINT);
-  ASSERT_TRUE(eventually([&] {
-    return fs::exists(dir() / "logs/coordinator.log") &&
-           read_text(dir() / "logs/coordinator.log")->find("stopping (SIGINT)") != std::string::npos;
-  }));
+  ASSERT_TRUE(eventually([&] { return log().find("stopping (SIGINT)") != std::string::npos; }));
+  EXPECT_TRUE(program.running());
   program.signal(SIGINT);
   const Outcome outcome = program.wait();
   EXPECT_EQ(outcome.exit_code, 130);
   EXPECT_NE(outcome.out.find("press Ctrl-C again to leave at once without saving\n"), std::string::npos)
       << outcome.out;
+  EXPECT_EQ(log().find("is committed"), std::string::npos) << log();
+  for (const pid_t pid : stopped) ::kill(pid, SIGCONT);  // their worker is gone: they leave
+  EXPECT_TRUE(eventually([&] { return processes_with(dir()).empty(); }));
 }
 
 TEST_F(Faults, StopBeforeTrainingBegins_SavedAndResumable) {
@@ -139,18 +144,28 @@ TEST_F(Faults, StopBeforeTrainingBegins_SavedAndResumable) {
 }
 
 TEST_F(Faults, StopDuringEvaluation_EvaluatedOnceAfterTheResume) {
-  // One epoch is 62.5 steps; 200 test images in chunks of 16.
-  const Arguments job = mnist_run(dir(), 2, 120);
+  // One epoch is 62.5 steps, and so many test images that the stop comes while they are evaluated.
+  fs::copy(mnist_data(), scratch_ / "data");
+  ASSERT_EQ(run({"make-data", "mnist", scratch_ / "many", "--samples", "20000"}).exit_code, 0);
+  for (const char* name : {"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"})
+    fs::copy(scratch_ / "many" / name, scratch_ / "data" / name, fs::copy_options::overwrite_existing);
+  const Arguments job = mnist_run(dir(), 2, 120) + Arguments{"--data", scratch_ / "data"};
   Program program(Arguments{rekindle()} + job);
-  reach(program, 63);
+  ASSERT_NO_FATAL_FAILURE(reach(program, 63));
   program.signal(SIGUSR1);
-  const int exit_code = program.wait().exit_code;
-  EXPECT_TRUE(exit_code == 75 || exit_code == 0) << exit_code;
-  EXPECT_EQ(run(job).exit_code, 0);
+  EXPECT_EQ(program.wait().exit_code, 75);
   std::multiset<std::uint64_t> evaluated, steps;
-  for (const auto& line : run::read_lines(run::Layout(dir()).metrics())) {
-    (line.contains("test_loss") ? evaluated : steps).insert(line.at("step").get<std::uint64_t>());
-  }
+  const auto read = [&] {
+    for (const auto& line : run::read_lines(run::Layout(dir()).metrics()))
+      (line.contains("test_loss") ? evaluated : steps).insert(line.at("step").get<std::uint64_t>());
+  };
+  read();
+  EXPECT_EQ(steps.size(), 63U);
+  EXPECT_TRUE(evaluated.empty()) << "the stop did not come during the evaluation";
+  steps.clear();
+  EXPECT_EQ(run(job).exit_code, 0);
+  evaluated.clear();
+  read();
   EXPECT_EQ(evaluated, (std::multiset<std::uint64_t>{63, 120}));
   EXPECT_EQ(steps.size(), 120U);  // every step once: lines of lost steps are rewound
   EXPECT_EQ(std::set<std::uint64_t>(steps.begin(), steps.end()).size(), 120U);
