@@ -75,8 +75,8 @@ int main(int argc, char** argv) {
   if (!build) return not_up(build.error());
   if (interface) job->interface = *interface;
   if (port_range) job->port_range = *port_range;
-  if (stdio) report_signals();  // before there are other threads
-  allow_many_files();           // a coordinator has one for each worker
+  if (stdio) report_step(), report_signals();  // before there are other threads
+  allow_many_files();                          // a coordinator has one for each worker
   Fd supervisor(stdio ? STDIN_FILENO : kInheritedFd);
   if (coordinator->parsed()) {
     start_logging("coordinator", layout.log("coordinator"), LogLevel::kNone);

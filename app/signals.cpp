@@ -14,7 +14,9 @@
 #include <cstring>
 #include <iterator>
 #include <thread>
+#include <tuple>
 
+#include "base/process.hpp"
 #include "base/text.hpp"
 
 namespace rekindle::app {
@@ -30,6 +32,12 @@ sigset_t stop_signals() {
 }
 
 constexpr const char* kPrefix = "rekindle: signal ";
+constexpr const char* kStepPrefix = "rekindle: step ";
+
+// Nobody may listen any more: that is no error.
+bool print_line(const std::string& line) {
+  return ::write(STDOUT_FILENO, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+}
 
 }  // namespace
 
@@ -98,8 +106,7 @@ void report_signals() {
   std::thread([] {
     const sigset_t set = stop_signals();
     for (int signal = 0; ::sigwait(&set, &signal) == 0;) {
-      const std::string line = str(kPrefix, signal, "\n");
-      if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) continue;  // nobody listens any more
+      std::ignore = print_line(str(kPrefix, signal, "\n"));
     }
   }).detach();
 }
@@ -109,6 +116,17 @@ std::optional<int> signal_in(const std::string& line) {
   const int signal = std::atoi(line.c_str() + std::strlen(kPrefix));
   const sigset_t set = stop_signals();
   return signal > 0 && signal < NSIG && sigismember(&set, signal) == 1 ? std::optional(signal) : std::nullopt;
+}
+
+void report_step() {
+  const std::string job = environment_variable("SLURM_JOB_ID"), step = environment_variable("SLURM_STEP_ID");
+  if (!job.empty() && !step.empty()) std::ignore = print_line(str(kStepPrefix, job, ".", step, "\n"));
+}
+
+std::optional<std::string> step_in(const std::string& line) {
+  if (!line.starts_with(kStepPrefix)) return std::nullopt;
+  const std::string step = line.substr(std::strlen(kStepPrefix));
+  return step.find_first_not_of("0123456789.") == std::string::npos ? std::optional(step) : std::nullopt;
 }
 
 }  // namespace rekindle::app

@@ -45,4 +45,8 @@ class EndOnSignal {
 void report_signals();
 std::optional<int> signal_in(const std::string& line);
 
+// The same worker's first line: which step of Slurm it is, "JOB.STEP". Prints nothing if it is none.
+void report_step();
+std::optional<std::string> step_in(const std::string& line);
+
 }  // namespace rekindle::app

@@ -1,7 +1,14 @@
 #include "app/slurm_nodes.hpp"
 
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "app/signals.hpp"
 #include "app/slurm_successor.hpp"
+#include "base/log.hpp"
 #include "base/text.hpp"
+#include "slurm/shepherd.hpp"
 
 namespace rekindle::app {
 namespace {
@@ -33,6 +40,9 @@ constexpr const char* kShapes[] = {"SLURM_NTASKS",
                                    "SLURM_HOSTFILE",
                                    "SLURM_TIMELIMIT"};
 
+constexpr std::chrono::seconds kNodeDies{3};  // from the first killed process of a node to the last one
+constexpr std::chrono::seconds kStepEnds{2};
+
 }  // namespace
 
 bool SlurmNodes::gone(std::size_t machine) const {
@@ -57,18 +67,45 @@ Result<Process> SlurmNodes::start(std::size_t machine, const std::vector<std::st
   if (job_.nodes[machine] != job_.environment.node)
     argv.insert(argv.end(), {"--successor", successor_text(job_)});
   if (!job_.addresses.empty()) argv.insert(argv.end(), {"--interface", job_.addresses[machine]});
-  // srun passes the end of its stdin on to the worker.
+  // srun passes the end of its stdin on to the worker. At SIGHUP, srun kills the worker: hence the session.
   REKINDLE_TRY(auto ends, Channel::pair());
   REKINDLE_TRY(auto output, Channel::pair());
   REKINDLE_TRY(Child child,
-               spawn(argv, {}, {}, {ends.second.get(), output.second.get(), output.second.get()}));
+               spawn(argv, {}, {}, {ends.second.get(), output.second.get(), output.second.get(), true}));
   return Process{std::move(child), std::make_unique<Channel>(std::move(ends.first)), std::move(output.first)};
+}
+
+bool SlurmNodes::take_line(std::size_t machine, const Process& srun, const std::string& line) {
+  const auto step = step_in(line);
+  if (!step) return false;
+  steps_[machine] = *step;
+  if (slurm::kill_shepherd(srun.child.pid) == 0)
+    log_info(str("the srun of step ", *step, " has no shepherd that could be found"));
+  return true;
+}
+
+// A worker whose srun was killed lives on, cannot be asked to leave, and is replaced: so its step is ended.
+// But srun may have been killed because all processes of this node are being killed, and then the workers on
+// the other nodes have to live on. So this process ends the step only if this process still lives a little
+// later.
+Clock::duration SlurmNodes::on_end(std::size_t machine, const ExitStatus& srun) {
+  const auto found = steps_.find(machine);
+  if (found == steps_.end()) return {};
+  const std::string step = steps_.extract(found).mapped();
+  const bool failed = !srun.by_signal && srun.code == EXIT_FAILURE;  // srun itself, or the worker's start
+  if (!srun.by_signal && !failed) return {};
+  std::thread([step] {
+    std::this_thread::sleep_for(kNodeDies);
+    if (const Status killed = slurm::kill_step(step); !killed) log_info(killed.error().line());
+  }).detach();
+  return failed ? Clock::duration() : kNodeDies + kStepEnds;
 }
 
 bool is_srun_noise(const std::string& line) {
   if (!line.starts_with("srun: ")) return false;
-  for (const char* words : {"Exited with exit code 75", "Exited with exit code 130", "got SIGCONT",
-                            "forcing job termination", "Job step aborted: Waiting"}) {
+  for (const char* words :
+       {"Exited with exit code 75", "Exited with exit code 130", "got SIGCONT", "forcing job termination",
+        "Job step aborted: Waiting", "write(shepherd): Broken pipe"}) {
     if (line.find(words) != std::string::npos) return true;
   }
   return false;

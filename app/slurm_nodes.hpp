@@ -1,6 +1,7 @@
 // The nodes of a Slurm job, and the worker on each.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,10 +20,14 @@ class SlurmNodes : public Machines {
   std::string name(std::size_t machine) const override { return job_.nodes[machine]; }
   bool gone(std::size_t machine) const override;
   Result<Process> start(std::size_t machine, const std::vector<std::string>& arguments) override;
+  // The worker's step runs: its srun loses its shepherd, and this object does the shepherd's work.
+  bool take_line(std::size_t machine, const Process& srun, const std::string& line) override;
+  Clock::duration on_end(std::size_t machine, const ExitStatus& srun) override;
 
  private:
   const SlurmJob& job_;
   const slurm::JobWatch& watch_;
+  std::map<std::size_t, std::string> steps_;  // by machine: those that may run without a shepherd
 };
 
 // What srun says of every end that was meant.

@@ -92,7 +92,8 @@ std::vector<Workers::End> Workers::reap(std::span<const pollfd> waits) {
     slot.process.reset();
     slot.done = deliberate(ends.back().status);
     exit_code_ = ends.back().status.code;
-    if (!slot.done) slot.restart_at = Clock::now() + slot.backoff.next(slot.started);
+    const Clock::duration pause = machines_.on_end(i, ends.back().status);
+    if (!slot.done) slot.restart_at = Clock::now() + std::max(pause, slot.backoff.next(slot.started));
   }
   return ends;
 }
@@ -110,8 +111,9 @@ std::vector<std::string> Workers::read(std::span<const pollfd> waits) {
     }
     slot.output.append(bytes.data(), static_cast<std::size_t>(count));
     for (std::size_t end; (end = slot.output.find('\n')) != std::string::npos;) {
-      lines.push_back(slot.output.substr(0, end));
+      const std::string line = slot.output.substr(0, end);
       slot.output.erase(0, end + 1);
+      if (!machines_.take_line(i, *slot.process, line)) lines.push_back(line);
     }
   }
   return lines;

@@ -40,6 +40,10 @@ class Machines {
   virtual std::string name(std::size_t machine) const = 0;
   // Starts `rekindle-control worker` with `arguments`.
   virtual Result<Process> start(std::size_t machine, const std::vector<std::string>& arguments) = 0;
+  // A line that the worker's process there has printed. True: nobody else needs to read it.
+  virtual bool take_line(std::size_t, const Process&, const std::string&) { return false; }
+  // That process has ended. Returns how long to wait before another one is started there, at least.
+  virtual Clock::duration on_end(std::size_t, const ExitStatus&) { return {}; }
   // The machine is gone, and will not be back.
   virtual bool gone(std::size_t) const { return false; }
 };

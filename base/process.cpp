@@ -68,7 +68,8 @@ Result<Child> spawn_with(const std::vector<std::string>& argv, std::vector<std::
   sigset_t none;
   sigemptyset(&none);
   posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  const int session = streams.session ? POSIX_SPAWN_SETSID : 0;
+  posix_spawnattr_setflags(&attributes, static_cast<short>(POSIX_SPAWN_SETSIGMASK | session));
   Child child;
   const int error = ::posix_spawnp(&child.pid, args[0], &actions, &attributes, args.data(), envp.data());
   posix_spawn_file_actions_destroy(&actions);
@@ -116,6 +117,38 @@ bool is_running(std::int64_t pid) {
   return !state.empty() && state != "Z" && state != "X";
 }
 
+namespace {
+constexpr const char* kDigits = "0123456789";
+
+// The names of the entries of a directory of /proc that are numbers.
+std::vector<pid_t> numbers_in(const std::string& directory) {
+  std::vector<pid_t> numbers;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator entry(directory, failed), end; !failed && entry != end;
+       entry.increment(failed)) {
+    const std::string name = entry->path().filename();
+    if (name.find_first_not_of(kDigits) == std::string::npos) numbers.push_back(std::stoi(name));
+  }
+  return numbers;
+}
+}  // namespace
+
+std::vector<pid_t> children_of(pid_t pid) {
+  std::vector<pid_t> children;
+  bool listed = false;
+  for (const pid_t thread : numbers_in(str("/proc/", pid, "/task"))) {
+    std::ifstream file(str("/proc/", pid, "/task/", thread, "/children"));
+    listed = listed || file.is_open();
+    for (pid_t child = 0; file >> child;) children.push_back(child);
+  }
+  if (listed) return children;
+  // This kernel was built without CONFIG_PROC_CHILDREN.
+  for (const pid_t candidate : numbers_in("/proc")) {
+    if (stat_field(candidate, 4) == static_cast<std::uint64_t>(pid)) children.push_back(candidate);
+  }
+  return children;
+}
+
 std::optional<ExitStatus> status_of_dying(const Child& child) {
   const auto status = static_cast<int>(stat_field(child.pid, 52));
   if (status == 0) return std::nullopt;  // a good end, or none of our business
@@ -144,6 +177,11 @@ std::string environment_variable(const char* name) {
 }
 
 std::filesystem::path own_executable() { return std::filesystem::read_symlink("/proc/self/exe"); }
+
+std::filesystem::path executable_of(pid_t pid) {
+  std::error_code failed;
+  return std::filesystem::read_symlink(str("/proc/", pid, "/exe"), failed);
+}
 
 std::string random_hex(std::size_t bytes) {
   std::string random(bytes, '\0');

@@ -29,9 +29,12 @@ struct ExitStatus {
   int code = 0;  // exit status, or the signal's number
 };
 
-// What a child has instead of this process's; -1: this process's.
+// What a child has instead of this process's; -1 and false: this process's.
 struct Streams {
   int in = -1, out = -1, err = -1;
+  // The child begins a session. In this process's session the kernel would send SIGHUP to a stopped child
+  // when this process dies (setpgid(2), orphaned process groups).
+  bool session = false;
 };
 
 // Starts argv[0] (looked for in PATH if it has no slash) with `environment` added to this process's,
@@ -52,6 +55,8 @@ std::optional<ExitStatus> status_of_dying(const Child& child);
 // Field `number` (from 1) of /proc/PID/stat, see proc(5); 0 if there is no such process.
 std::uint64_t stat_field(std::int64_t pid, int number);
 bool is_running(std::int64_t pid);  // it is there, and no zombie
+// The children of a process, as far as /proc shows them.
+std::vector<pid_t> children_of(pid_t pid);
 void kill_child(const Child& child, int signal);
 
 // Signals that come to a whole process group (Ctrl-C, scancel) must not end coordinator, worker or trainer:
@@ -62,6 +67,7 @@ void ignore_group_signals();
 void allow_many_files();
 
 std::filesystem::path own_executable();
+std::filesystem::path executable_of(pid_t pid);  // empty: there is no such process, or it is another user's
 std::string environment_variable(const char* name);  // empty if it is not set
 std::string random_hex(std::size_t bytes);           // from the kernel; for ids and secrets
 

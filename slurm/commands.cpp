@@ -179,6 +179,11 @@ Status cancel(const std::string& id) {
   return {};
 }
 
+Status kill_step(const std::string& id) {
+  REKINDLE_TRY(const std::string said, ask({"scancel", "--signal=KILL", id}));
+  return {};
+}
+
 namespace {
 
 Result<std::string> ask_for_job(const std::vector<std::string>& argv) {

@@ -61,6 +61,9 @@ Status requeue(const std::string& id, bool incomplete);
 // scancel: ends the job, whatever of it still runs.
 Status cancel(const std::string& id);
 
+// Ends the step "JOB.STEP" with SIGKILL.
+Status kill_step(const std::string& id);
+
 // sbatch with these arguments; the new job's id.
 Result<std::string> submit(const std::vector<std::string>& arguments);
 
