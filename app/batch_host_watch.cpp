@@ -30,8 +30,11 @@ using std::chrono::seconds;
 namespace {
 
 constexpr milliseconds kTurn{500};
-constexpr int kTurnsPerLook = 4;       // while all is well: every node reads the shared storage for this
-constexpr seconds kAskAgain{5};        // Slurm
+constexpr int kTurnsPerLook = 4;  // while all is well: every node reads the shared storage for this
+constexpr seconds kAskAgain{5};   // Slurm
+// Until Slurm has seen the end of a batch script, as a rule. Later a step is started on the batch host to
+// look for the script, as often.
+constexpr seconds kLookForScript{30};
 constexpr milliseconds kStagger{100};  // between the nodes' first questions
 // Answers of the coordinator, turn by turn: the run goes on, and only this worker has lost its supervisor.
 constexpr int kAnswers = 4;
@@ -81,15 +84,23 @@ struct BatchHostWatch::Parts {
   void ask_slurm() {
     const auto answer = slurm::ask_for_batch_host(job.environment.id(), job.environment.restarts);
     if (!answer) return log_warning(answer.error().line());
-    if (answer->lost) return succeed();
+    if (answer->lost || answer->script_killed) {
+      log_warning(str("the job has lost its batch ", answer->lost ? "host " : "script on ", job.batch_host,
+                      ": the state is to be saved from here"));
+      return succeed();
+    }
     if (answer->facts.restarts > job.environment.restarts) return;  // somebody has requeued the job
-    if (left && slurm::is_over(answer->facts)) tell_to_leave("the job is over");
+    if (left && slurm::is_over(answer->facts)) return tell_to_leave("the job is over");
+    if (boot_time() < look_at) return;
+    look_at = boot_time() + kLookForScript;
+    log_info(str("nobody leads the run, and Slurm shows job ", job.environment.id(), " as ",
+                 answer->facts.state, ": does ", job.batch_host, " still have the batch script?"));
+    succeed();
   }
 
+  // The started process asks Slurm once more.
   void succeed() {
     const std::scoped_lock lock(successor);
-    log_warning(
-        str("the job has lost its batch host ", job.batch_host, ": the state is to be saved from here"));
     const auto child = spawn(
         {own_executable().parent_path() / "rekindle", kSlurmSuccessor, layout.root().string(), text}, {}, {});
     if (!child) return log_error(child.error().line());
@@ -110,7 +121,10 @@ struct BatchHostWatch::Parts {
         ask_at = milliseconds(0);
         continue;
       }
-      if (ask_at == milliseconds(0)) ask_at = boot_time() + stagger;
+      if (ask_at == milliseconds(0)) {
+        ask_at = boot_time() + stagger;
+        look_at = ask_at + kLookForScript;
+      }
       if (boot_time() < ask_at) continue;
       ask_slurm();
       ask_at = boot_time() + kAskAgain;
@@ -118,7 +132,7 @@ struct BatchHostWatch::Parts {
   }
 
  private:
-  milliseconds left_at{0};
+  milliseconds left_at{0}, look_at{0};
   int answers = 0;
 };
 

@@ -75,19 +75,23 @@ class SlurmSite : public Site {
     return done;
   }
 
-  // This process takes the place of a batch script whose node the job has lost. `facts`: of Slurm, just now.
-  void succeed(const slurm::JobFacts& facts) {
-    succeeds_ = true;
+  // This process takes the place of a batch script that is dead. `answer`: of Slurm, just now.
+  slurm::Cause succeed(const slurm::BatchHostAnswer& answer) {
+    succeeds_ = answer.lost ? slurm::Cause::kBatchHostLost : slurm::Cause::kScriptKilled;
+    const std::uint64_t committed = std::exchange(step_at_start_, step_at_begin());
     on_signal(SIGUSR1, false);
-    if (!slurm::is_over(facts)) return;
+    if (!slurm::is_over(answer.facts)) return *succeeds_;
     // Slurm kills what is left after KillWait: the requeue comes first, and then what can be saved is saved.
+    // If that could be one attempt too many, it depends on what is saved.
     stop_.terminated = system_clock::now();
-    if (job_.on_limit != OnLimit::kRequeue) return;
-    note(intent(slurm::Cause::kBatchHostLost, step_at_start_));
+    if (job_.on_limit != OnLimit::kRequeue) return *succeeds_;
+    if (is_futile(*succeeds_, committed) && futile_before(committed) + 1 >= kFutile) return *succeeds_;
+    note(intent(*succeeds_, committed));
     constexpr seconds kPatience{10};
-    const slurm::Requeued done =
-        slurm::requeue_once(slurm::queue_of(job_.environment), job_.environment.restarts, kPatience, facts);
+    const slurm::Requeued done = slurm::requeue_once(slurm::queue_of(job_.environment),
+                                                     job_.environment.restarts, kPatience, answer.facts);
     if (!done.accepted) log_warning(str("not requeued yet: ", done.detail));
+    return *succeeds_;
   }
 
   // A stop that was asked for since this job's attempt before began, which Slurm ended first. (One that was
@@ -248,7 +252,9 @@ class SlurmSite : public Site {
   void end_job() const {
     const auto facts = slurm::show_job(job_.environment.id());
     if (!facts || facts->restarts != job_.environment.restarts || slurm::is_over(*facts)) return;
-    say(str("job ", job_.environment.id(), " has lost its batch host and is not requeued: it is cancelled"));
+    say(str("job ", job_.environment.id(), " has lost its batch ",
+            succeeds_ == slurm::Cause::kBatchHostLost ? "host" : "script",
+            " and is not requeued: it is cancelled"));
     if (const Status cancelled = slurm::cancel(job_.environment.id()); !cancelled)
       log_warning(cancelled.error().line());
   }
@@ -316,6 +322,17 @@ class SlurmSite : public Site {
     return intents.empty() ? nlohmann::json::object() : intents.back();
   }
 
+  // The step of which this attempt's beginning is recorded; the committed one if it is not.
+  std::uint64_t step_at_begin() const {
+    std::uint64_t step = step_at_start_;
+    for (const nlohmann::json& line : run::read_lines(layout_.attempts())) {
+      if (line.value("event", "") == "slurm-begin" && line.value("job", "") == job_.environment.id() &&
+          line.value("restarts", std::uint64_t{0}) == job_.environment.restarts)
+        step = line.value("step", std::uint64_t{0});
+    }
+    return step;
+  }
+
   std::string why_begun() const {
     const nlohmann::json intent = last_intent();
     if (job_.environment.restarts == 0)
@@ -350,14 +367,16 @@ class SlurmSite : public Site {
     // The first coordinator of an attempt removes those of older ones.
     seen.stop_asked = !stop.empty() && (succeeds_ || stop != stop_at_start_);
     seen.never_trained = !trained_ && step_at_start_ > 0;
-    seen.batch_host_lost = succeeds_;
+    seen.batch_host_lost = succeeds_ == slurm::Cause::kBatchHostLost;
+    seen.script_killed = succeeds_ == slurm::Cause::kScriptKilled;
     if (signal_ == 0 || exit_code == 0) return seen;
     const auto until = Clock::now() + job_.requeue_within;
     while (!(seen.facts = answer()) && Clock::now() < until) std::this_thread::sleep_for(milliseconds(10));
     heard();
     // The node was set down by hand, and Slurm lets this process live for a moment.
     if (const auto look = watch_.latest())
-      seen.batch_host_lost = succeeds_ || slurm::has_lost_batch_host(look->facts, look->nodes);
+      seen.batch_host_lost =
+          seen.batch_host_lost || (!succeeds_ && slurm::has_lost_batch_host(look->facts, look->nodes));
     seen.preempting = preempting_;
     seen.some_nodes_alone = !told_here_ && told_by_nodes_ < nodes_left();
     seen.limit = stop_.end;
@@ -373,16 +392,22 @@ class SlurmSite : public Site {
             cause != slurm::Cause::kBatchHostLost && step == step_at_start_);
   }
 
-  // Counts it. False: it was one too many in a row, or one that cannot be counted, which could go on for
-  // ever.
-  bool once_more(std::uint64_t step) {
-    std::uint64_t number = 1;
+  // How many attempts in a row have saved nothing beyond this step, as far as they were counted.
+  std::uint64_t futile_before(std::uint64_t step) const {
+    std::uint64_t number = 0;
     for (const nlohmann::json& line : run::read_lines(layout_.attempts())) {
       const std::string job = line.value("job", "");
       if (line.value("event", "") != "slurm-futile" || (job != job_.environment.id() && job != follows_))
         continue;
-      number = line.value("step", std::uint64_t{0}) == step ? line.value("number", std::uint64_t{0}) + 1 : 1;
+      number = line.value("step", std::uint64_t{0}) == step ? line.value("number", std::uint64_t{0}) : 0;
     }
+    return number;
+  }
+
+  // Counts it. False: it was one too many in a row, or one that cannot be counted, which could go on for
+  // ever.
+  bool once_more(std::uint64_t step) {
+    const std::uint64_t number = futile_before(step) + 1;
     const bool counted = record(
         {{"event", "slurm-futile"}, {"job", job_.environment.id()}, {"step", step}, {"number", number}});
     if (number < kFutile && counted) return true;
@@ -428,13 +453,14 @@ class SlurmSite : public Site {
   const run::Layout layout_;
   slurm::JobWatch watch_;
   SlurmNodes nodes_;
-  const std::uint64_t step_at_start_;
+  std::uint64_t step_at_start_;      // the committed one, when the attempt began
   const std::string stop_at_start_;  // what the run has been asked before
   std::string follows_;              // the job that submitted this one; else empty
   std::uint64_t attempt_ = 0, asked_ = 0;
   std::size_t told_by_nodes_ = 0;  // signals
   bool told_here_ = false;
-  bool succeeds_ = false;  // the batch script, whose node the job has lost
+  // This process succeeds the batch script, which died for this reason. nullopt: it is the batch script's.
+  std::optional<slurm::Cause> succeeds_;
   int signal_ = 0;
   slurm::Stopping stop_;  // since signal_
   bool preempting_ = false, requeued_ = false, trained_ = false;
@@ -456,16 +482,15 @@ int end_slurm_early(SlurmJob job, const LocalOptions& options, int signal) {
 }
 
 Result<TakenOver> succeed_slurm(const SlurmJob& job, const LocalOptions& options,
-                                const slurm::JobFacts& facts, const run::Holder& lost) {
+                                const slurm::BatchHostAnswer& answer, const run::Holder& lost) {
   SlurmSite site(job, options);
-  site.succeed(facts);
+  const slurm::Cause cause = site.succeed(answer);
   TakeOver how;
   how.attempt = run::newest_attempt(run::Layout(options.run_dir));
   how.term = lost.term;
   if (lost.slurm_node == job.batch_host) how.patience = kGivenUp;  // and else as for any process
   how.within = kComesUp;
-  how.stop =
-      protocol::StopRun{static_cast<int>(ExitCode::kSaved), slurm::to_text(slurm::Cause::kBatchHostLost), 0};
+  how.stop = protocol::StopRun{static_cast<int>(ExitCode::kSaved), slurm::to_text(cause), 0};
   Workers none(site.machines(), {});  // those on the other nodes find the new coordinator by themselves
   return take_over(site, options, none, how);
 }

@@ -7,7 +7,7 @@
 #include "app/slurm_job.hpp"
 #include "app/supervisor.hpp"
 #include "run/terms.hpp"
-#include "slurm/commands.hpp"
+#include "slurm/batch_host.hpp"
 
 namespace rekindle::app {
 
@@ -20,9 +20,10 @@ int fail_slurm(const SlurmJob& job, const LocalOptions& options, const Error& er
 // A signal before it began: what Slurm means by it decides whether the job is requeued. The exit code.
 int end_slurm_early(SlurmJob job, const LocalOptions& options, int signal);
 
-// For a process on another node of the job, which has lost its batch host (`facts`: of Slurm, just now):
-// saves what the other nodes hold, and does what --on-limit says. nullopt: another node's process does that.
+// For a process on another node of the job, which has lost its batch host, or else its batch script
+// (`answer`: of Slurm, just now): saves what the other nodes hold, and does what --on-limit says. nullopt:
+// another node's process does that.
 Result<TakenOver> succeed_slurm(const SlurmJob& job, const LocalOptions& options,
-                                const slurm::JobFacts& facts, const run::Holder& lost);
+                                const slurm::BatchHostAnswer& answer, const run::Holder& lost);
 
 }  // namespace rekindle::app

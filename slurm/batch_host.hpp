@@ -12,6 +12,8 @@ struct BatchHostAnswer {
   JobFacts facts;
   // The job has lost its batch host, and nobody has requeued it since `restarts`.
   bool lost = false;
+  // The same of the batch script alone: SIGKILL ended it, and Slurm ends the job for that.
+  bool script_killed = false;
 };
 
 // Asks Slurm about the job `id`, which had `restarts` restarts when this attempt began.

@@ -35,6 +35,8 @@ std::string to_text(Cause cause) {
       return "SIGUSR1 ended the batch script's shell";
     case Cause::kBatchHostLost:
       return "the batch host was lost";
+    case Cause::kScriptKilled:
+      return "the batch script was killed";
     case Cause::kOperator:
       return "asked to stop";
     case Cause::kFailed:
@@ -52,6 +54,7 @@ Cause judge(const Seen& seen) {
   if (seen.stop_asked) return Cause::kStopped;  // whatever signal came on top of it
   // Whatever came of the attempt: Slurm does not bring such a job back by itself.
   if (seen.batch_host_lost) return Cause::kBatchHostLost;
+  if (seen.script_killed) return Cause::kScriptKilled;
   if (seen.signal == 0) {
     // What keeps an attempt from beginning (no trainer came up, no term could be claimed) may be over soon.
     const bool may_pass = seen.exit_code == static_cast<int>(ExitCode::kGaveUp) && seen.never_trained;
@@ -77,6 +80,7 @@ bool wants_requeue(Cause cause, int signal) {
     case Cause::kNodeLeaves:
     case Cause::kShellKilled:
     case Cause::kBatchHostLost:
+    case Cause::kScriptKilled:
     case Cause::kFailed:
       return true;
     case Cause::kOperator:

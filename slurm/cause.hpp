@@ -18,6 +18,7 @@ enum class Cause {
   kNodeLeaves,     // some of the nodes are shut down
   kShellKilled,    // SIGUSR1 ended the batch script's shell, which did not exec rekindle
   kBatchHostLost,  // the job goes on, or ends, without the node of its batch script
+  kScriptKilled,   // SIGKILL ended the batch script, and not the job's processes on its other nodes
   kOperator,       // a signal by hand
   kFailed,         // the attempt ended by itself: too few trainers, no coordinator, data that are away
   kGaveUp,         // nothing that running again would mend
@@ -34,6 +35,7 @@ struct Seen {
   std::uint64_t restarts = 0;       // of this attempt
   bool some_nodes_alone = false;    // were signalled
   bool batch_host_lost = false;     // Slurm has taken the batch script's node from the job
+  bool script_killed = false;       // the batch script is dead, and its node is still the job's
   bool preempting = false;          // Slurm said so at any time since the signal
   std::optional<JobFacts> facts;    // the newest since the signal
   std::optional<SystemTime> limit;  // the end of the job's time, as known before the signal

@@ -163,6 +163,13 @@ Result<std::map<std::string, std::string>> node_addresses(const std::string& nod
   return parse_addresses(text);
 }
 
+bool parse_down(const std::string& text) { return words_of(text)["State"].starts_with("DOWN"); }
+
+Result<bool> is_down(const std::string& node) {
+  REKINDLE_TRY(const std::string text, ask({"scontrol", "--oneliner", "show", "node", node}));
+  return parse_down(text);
+}
+
 Result<std::string> batch_script(const std::string& id) {
   return ask({"scontrol", "write", "batch_script", id, "-"});
 }
@@ -215,6 +222,30 @@ std::vector<std::string> env_without(const std::string& prefix) {
 }
 
 }  // namespace
+
+Result<bool> batch_step_runs(const std::string& id, const std::string& node) {
+  // The job's options must not shape this step.
+  std::vector<std::string> argv = env_without("SLURM_");
+  argv.insert(argv.end(),
+              {"srun", "--jobid=" + id, "--nodes=1", "--ntasks=1", "--nodelist=" + node, "--overlap",
+               "--no-kill", "--quiet", "--job-name=look", "scontrol", "listpids", id, node});
+  REKINDLE_TRY(const CommandOutput output, run_command(argv, kAnswer));
+  return parse_batch_step(output.out);  // its exit code is 1 if any of the step daemons is dead
+}
+
+Result<bool> parse_batch_step(const std::string& pids) {
+  std::istringstream in(pids);
+  bool any = false;
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line);
+    std::string pid, job, step;
+    if (!(words >> pid >> job >> step) || !leading_number(pid)) continue;
+    if (step == "batch") return true;
+    any = true;
+  }
+  if (!any) return fail("scontrol listpids did not list its own step");
+  return false;
+}
 
 Result<std::string> submit(const std::vector<std::string>& arguments) {
   std::vector<std::string> argv{"sbatch", "--parsable"};

@@ -52,6 +52,10 @@ Result<std::vector<std::string>> expand_nodes(const std::string& node_list);
 std::map<std::string, std::string> parse_addresses(const std::string& text);
 Result<std::map<std::string, std::string>> node_addresses(const std::string& node_list);
 
+// Whether Slurm has taken a node out of use: its State has DOWN in it. Source: scontrol(1), show node.
+bool parse_down(const std::string& text);
+Result<bool> is_down(const std::string& node);
+
 // The text of the job's batch script.
 Result<std::string> batch_script(const std::string& id);
 
@@ -63,6 +67,12 @@ Status cancel(const std::string& id);
 
 // Ends the step "JOB.STEP" with SIGKILL.
 Status kill_step(const std::string& id);
+
+// Whether a node has a daemon of the job's batch step, as the node's slurmd answers to a step there. Slurm
+// learns of the batch script's end from that daemon alone. An error: the node gave no answer.
+Result<bool> batch_step_runs(const std::string& id, const std::string& node);
+// The answer of `scontrol listpids JOB`. Its own step is in it.
+Result<bool> parse_batch_step(const std::string& pids);
 
 // sbatch with these arguments; the new job's id.
 Result<std::string> submit(const std::vector<std::string>& arguments);

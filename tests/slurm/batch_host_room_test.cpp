@@ -36,6 +36,27 @@ TEST(SlurmBatchHostLost, JobThatEndsInAnotherWay_HasNotLostIt) {
   EXPECT_FALSE(has_lost_batch_host(facts("PENDING", "None", "0:0"), {"n2"}));
 }
 
+TEST(SlurmBatchHostLost, NodeThatWasSetDown_IsDown) {
+  EXPECT_TRUE(parse_down("NodeName=n1 Arch=x86_64 CoresPerSocket=1 OS=Linux State=DOWN ThreadsPerCore=1"));
+  EXPECT_TRUE(parse_down("NodeName=n1 OS=Linux State=DOWN*+DRAIN ThreadsPerCore=1"));
+  EXPECT_FALSE(parse_down("NodeName=n1 OS=Linux State=IDLE+COMPLETING Reason=State=DOWN"));
+  EXPECT_FALSE(parse_down(""));
+}
+
+// As Slurm 22.05 answers on the node that the job has its batch script on.
+TEST(SlurmBatchHostLost, ListedPids_TellWhetherTheBatchStepRuns) {
+  const std::string head = "PID      JOBID    STEPID   LOCALID GLOBALID\n";
+  const std::string own = "4711     7        3        0       0       \n";
+  const std::string batch = "4700     7        batch    0       0       \n";
+  const auto runs = parse_batch_step(head + batch + own);
+  const auto dead = parse_batch_step(head + own);
+  ASSERT_TRUE(runs && dead);
+  EXPECT_TRUE(*runs);
+  EXPECT_FALSE(*dead);
+  EXPECT_FALSE(parse_batch_step(head)) << "scontrol could not look";
+  EXPECT_FALSE(parse_batch_step(""));
+}
+
 TEST(SlurmBatchHostLost, IsRequeuedWhateverTheAttemptEndedWith_ButForStopAndEnd) {
   Seen seen;
   seen.batch_host_lost = true;
@@ -45,6 +66,20 @@ TEST(SlurmBatchHostLost, IsRequeuedWhateverTheAttemptEndedWith_ButForStopAndEnd)
     EXPECT_EQ(judge(seen), Cause::kBatchHostLost);
   }
   EXPECT_TRUE(wants_requeue(Cause::kBatchHostLost, SIGTERM));
+  seen.stop_asked = true;
+  EXPECT_EQ(judge(seen), Cause::kStopped);
+  seen.exit_code = 0;
+  EXPECT_EQ(judge(seen), Cause::kFinished);
+}
+
+TEST(SlurmBatchHostLost, ScriptThatWasKilled_IsRequeuedButForStopAndEnd) {
+  Seen seen;
+  seen.script_killed = true;
+  seen.signal = SIGUSR1;
+  seen.exit_code = 75;
+  seen.facts = facts("COMPLETING", "JobLaunchFailure", "0:9");
+  EXPECT_EQ(judge(seen), Cause::kScriptKilled);
+  EXPECT_TRUE(wants_requeue(Cause::kScriptKilled, SIGUSR1));
   seen.stop_asked = true;
   EXPECT_EQ(judge(seen), Cause::kStopped);
   seen.exit_code = 0;
