@@ -2,8 +2,10 @@
 // job back.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 
+#include "base/process.hpp"
 #include "cluster.hpp"
 
 namespace rekindle::process_test {
@@ -23,20 +25,28 @@ class SlurmBatchHost : public SlurmRun {
     const auto daemons = cluster_->daemons_on(head()), tasks = cluster_->tasks_on(head());
     ASSERT_GE(daemons.size(), 2U);
     ASSERT_GE(tasks.size(), 3U);
-    // All at once: srun forks a process that ends the step when srun dies, if that process outlives srun by a
-    // moment.
+    // All at once. When the parent of stopped processes dies, the kernel lets those of its session go on, and
+    // sends them SIGHUP.
     for (const auto& pids : {daemons, tasks})
       for (const pid_t pid : pids) ::kill(pid, SIGSTOP);
     kill_all(tasks);
-    kill_all(daemons);  // last: when the parent of stopped processes dies, the kernel lets them go on
+    kill_all(daemons);  // last, for they are such parents, too
+  }
+  // The sruns of the batch script, and what they have forked.
+  std::vector<pid_t> sruns() const {
+    std::vector<pid_t> pids = cluster_->tasks_on(head());
+    std::erase_if(pids,
+                  [](pid_t pid) { return !executable_of(pid).filename().string().starts_with("srun"); });
+    return pids;
   }
   // What the survivors held is what the next attempt begins with.
-  void expect_the_next_attempt_goes_on_from(std::uint64_t step) {
+  void expect_the_next_attempt_goes_on_from(std::uint64_t step,
+                                            const std::string& cause = "the batch host was lost") {
     wait_for_restart(1);
     EXPECT_GE(attempts("slurm-begin").back()["step"], step);
-    EXPECT_EQ(attempts("slurm-begin").back()["why"], "requeued after the batch host was lost");
+    EXPECT_EQ(attempts("slurm-begin").back()["why"], "requeued after " + cause);
     ASSERT_FALSE(attempts("slurm-end").empty());
-    EXPECT_EQ(attempts("slurm-end").back()["cause"], "the batch host was lost");
+    EXPECT_EQ(attempts("slurm-end").back()["cause"], cause);
     EXPECT_EQ(attempts("slurm-successor").size(), 1U);
     stop_and_compare();
     EXPECT_EQ(cluster_->restarts(job_), 1U);
@@ -48,6 +58,79 @@ TEST_F(SlurmBatchHost, Dies_SurvivorsSaveAndTheJobIsRequeuedOnce) {
   const std::uint64_t before = reached_step(dir());
   ASSERT_NO_FATAL_FAILURE(lose_batch_host());
   expect_the_next_attempt_goes_on_from(before);
+}
+
+// srun forks a shepherd, which ends the step on the other node when srun has died.
+TEST_F(SlurmBatchHost, ItsSrunsDieFirst_SurvivorsSaveAndTheJobIsRequeuedOnce) {
+  begin({"--nodes=3"});
+  const auto daemons = cluster_->daemons_on(head()), tasks = cluster_->tasks_on(head());
+  ASSERT_GE(daemons.size(), 2U);
+  const std::uint64_t before = reached_step(dir());
+  const auto all = sruns();
+  ASSERT_GE(all.size(), 3U);
+  for (const pid_t pid : all) {
+    const auto parent = static_cast<pid_t>(stat_field(pid, 4));
+    if (std::find(all.begin(), all.end(), parent) == all.end()) ::kill(pid, SIGKILL);  // no shepherd
+  }
+  ASSERT_TRUE(eventually([&] { return sruns().empty(); }));
+  kill_all(daemons);
+  kill_all(tasks);
+  expect_the_next_attempt_goes_on_from(before);
+}
+
+// Slurm hears of the script's end from that daemon alone, and shows the job as RUNNING for ever.
+TEST_F(SlurmBatchHost, ItsScriptDiesAfterTheScriptsDaemon_SurvivorsSaveAndTheJobIsRequeuedOnce) {
+  begin({"--nodes=3"});
+  const auto supervisors = parts_of(dir(), "supervisor");
+  ASSERT_EQ(supervisors.size(), 1U);
+  const std::uint64_t before = reached_step(dir());
+  const auto tasks = cluster_->tasks_on(head());
+  ::kill(static_cast<pid_t>(stat_field(supervisors[0], 4)), SIGKILL);
+  kill_all(tasks);
+  expect_the_next_attempt_goes_on_from(before, "the batch script was killed");
+}
+
+TEST_F(SlurmBatchHost, ItsScriptAloneDies_SurvivorsSaveAndTheJobIsRequeuedOnce) {
+  begin({"--nodes=3"});
+  const std::uint64_t before = reached_step(dir());
+  kill_all(parts_of(dir(), "supervisor"));
+  expect_the_next_attempt_goes_on_from(before, "the batch script was killed");
+}
+
+TEST_F(SlurmBatchHost, ItsScriptAloneDiesAndMayNotBeRequeued_SavedAndTheJobHasFailed) {
+  begin({"--nodes=2"}, {"--on-limit", "exit"});
+  const std::uint64_t before = reached_step(dir());
+  kill_all(parts_of(dir(), "supervisor"));
+  wait_until_over();
+  EXPECT_EQ(cluster_->state(job_), "FAILED");
+  EXPECT_EQ(cluster_->restarts(job_), 0U);
+  ASSERT_FALSE(attempts("slurm-end").empty());
+  EXPECT_EQ(attempts("slurm-end").back()["cause"], "the batch script was killed");
+  EXPECT_GE(attempts("slurm-end").back()["step"], before);
+  finish_and_compare();
+}
+
+// The shepherd of that srun would have ended the step.
+TEST_F(SlurmBatchHost, LosesOneSrunAlone_ItsWorkerIsReplaced) {
+  begin({"--nodes=2"});
+  const auto all = sruns();
+  const auto other = std::find_if(all.begin(), all.end(), [&](pid_t pid) {
+    return command_line(pid).find("--nodelist=" + head() + std::string(1, '\0')) == std::string::npos;
+  });
+  ASSERT_NE(other, all.end());
+  const auto trainers = parts_of(dir(), "trainer");
+  ASSERT_EQ(trainers.size(), 2U);
+  ::kill(*other, SIGKILL);
+  const auto replaced = [&] {
+    const auto now = parts_of(dir(), "trainer");
+    return now.size() == 2 && now != trainers && trainers_now(dir()) == 2;
+  };
+  ASSERT_TRUE(eventually(replaced));
+  wait_for_steps(20);
+  EXPECT_EQ(parts_of(dir(), "worker").size(), 2U);
+  EXPECT_EQ(attempts("slurm-begin").size(), 1U);
+  stop_and_compare();
+  EXPECT_FALSE(printed("shepherd")) << output();
 }
 
 TEST_F(SlurmBatchHost, SetDownByHand_SurvivorsSaveAndTheJobIsRequeuedOnce) {
