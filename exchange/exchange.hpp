@@ -42,6 +42,7 @@ struct Plan {
   std::vector<Endpoint> members;  // by rank
   std::string secret;             // 32 random bytes (hex) per generation: proves a tcp peer is a member
   Backend backend = Backend::kAuto;
+  bool integrity = true;  // tcp: every frame has an authentication tag
 };
 
 // What every rank adds to each step's exchange; every rank reads all of them.
@@ -118,6 +119,8 @@ class Exchange {
 bool is_aborted(const Error& error);
 // The rank that died, left (abort(), destructor) or broke the protocol, or -1: evidence for the coordinator.
 int failed_rank(const Error& error);
+// Whether that rank's data were changed on the network (found with Plan::integrity alone).
+bool is_altered(const Error& error);
 
 class Hub {
  public:

@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::string_view kAborted = "the exchange was aborted";
 constexpr std::string_view kFailed = "the exchange failed at rank ";
+constexpr std::string_view kAltered = "its data were changed on the way (the authentication tag is wrong)";
 
 }  // namespace
 
@@ -18,6 +19,14 @@ Error aborted_error() { return {ExitCode::kGaveUp, std::string(kAborted), {}}; }
 Error failed_error(int rank, std::string_view why) {
   return {ExitCode::kGaveUp, str(kFailed, rank, ": ", why), {}};
 }
+
+Error altered_error(int rank) {
+  Error error = failed_error(rank, kAltered);
+  error.hint = "the network between the two machines damages data, or somebody tampers with it";
+  return error;
+}
+
+bool is_altered(const Error& error) { return failed_rank(error) >= 0 && error.what.ends_with(kAltered); }
 
 bool is_aborted(const Error& error) { return error.what.starts_with(kAborted); }
 

@@ -12,6 +12,7 @@ namespace rekindle::exchange {
 
 Error aborted_error();
 Error failed_error(int rank, std::string_view why);
+Error altered_error(int rank);  // data from it do not match their authentication tag
 
 inline tl::unexpected<Error> fail_rank(int rank, std::string_view why) {
   return forward_error(failed_error(rank, why));

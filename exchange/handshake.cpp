@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kHelloMagic = 0x314f4c4c45484b52ULL;    // "RKHELLO1"
 constexpr std::uint64_t kWelcomeMagic = 0x31454d4f434c4557ULL;  // "WELCOME1"
-constexpr std::size_t kNonceAt = 32;
+constexpr std::size_t kNonceBytes = 32, kHmacBytes = 32;
 
 template <class T>
 void put(std::string& to, T value) {
@@ -40,7 +40,7 @@ bool same(std::string_view a, std::string_view b) {
 Result<Hello> parse_hello(std::string_view frame) {
   if (frame.size() != kHelloBytes || get<std::uint64_t>(frame, 0) != kHelloMagic) return fail("not a hello");
   return Hello{get<std::uint64_t>(frame, 8), get<std::uint64_t>(frame, 16), get<std::uint32_t>(frame, 24),
-               get<std::uint32_t>(frame, 28)};
+               get<std::uint32_t>(frame, 28), get<std::uint64_t>(frame, 32)};
 }
 
 std::string random_nonce() {
@@ -52,11 +52,13 @@ std::string random_nonce() {
 Handshake Handshake::dial(const Membership& me, int to, std::string nonce) {
   Handshake shake(me, State::kChallenge, std::move(nonce));
   shake.peer_ = to;
+  shake.dials_ = true;
   put(shake.hello_, kHelloMagic);
   put(shake.hello_, me.term);
   put(shake.hello_, me.generation);
   put(shake.hello_, static_cast<std::uint32_t>(me.rank));
   put(shake.hello_, static_cast<std::uint32_t>(to));
+  put(shake.hello_, std::uint64_t{me.integrity});
   shake.hello_ += shake.nonce_;
   return shake;
 }
@@ -95,18 +97,22 @@ Result<std::string> Handshake::take(std::string_view frame) {
       if (!expected) return fail("a hello for somebody else");
       hello_ = frame;
       peer_ = static_cast<int>(hello.from);
+      peer_integrity_ = hello.integrity != 0;
+      challenge_ = nonce_;
+      put(challenge_, std::uint64_t{me_->integrity});
       state_ = State::kProof;
-      return nonce_ + mac("accept", nonce_);
+      return challenge_ + mac("accept");
     }
     case State::kChallenge: {
-      const std::string_view theirs = frame.substr(0, kNonceAt);
-      if (!same(frame.substr(kNonceAt), mac("accept", theirs)))
+      challenge_ = frame.substr(0, kChallengeBytes - kHmacBytes);
+      if (!same(frame.substr(challenge_.size()), mac("accept")))
         return fail("the acceptor has another secret");
+      peer_integrity_ = get<std::uint64_t>(challenge_, kNonceBytes) != 0;
       state_ = State::kWelcome;
-      return mac("dial", theirs);
+      return mac("dial");
     }
     case State::kProof: {
-      if (!same(frame, mac("dial", nonce_))) return fail("the dialer has another secret");
+      if (!same(frame, mac("dial"))) return fail("the dialer has another secret");
       state_ = State::kDone;
       std::string welcome;
       put(welcome, kWelcomeMagic);
@@ -122,8 +128,21 @@ Result<std::string> Handshake::take(std::string_view frame) {
   return fail("bytes after the handshake");
 }
 
-std::string Handshake::mac(std::string_view role, std::string_view acceptor_nonce) const {
-  const std::string text = str(role, ':', hello_, acceptor_nonce);
+FrameKeys Handshake::keys() const {
+  const FrameKey dialer = key("frames dial"), acceptor = key("frames accept");
+  return dials_ ? FrameKeys{dialer, acceptor} : FrameKeys{acceptor, dialer};
+}
+
+FrameKey Handshake::key(std::string_view role) const {
+  const std::string bytes = mac(role);
+  FrameKey key;
+  std::memcpy(key.key.data(), bytes.data(), key.key.size());
+  std::memcpy(key.iv.data(), bytes.data() + key.key.size(), key.iv.size());
+  return key;
+}
+
+std::string Handshake::mac(std::string_view role) const {
+  const std::string text = str(role, ':', hello_, challenge_);
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int size = 0;
   if (HMAC(EVP_sha256(), me_->secret.data(), static_cast<int>(me_->secret.size()),

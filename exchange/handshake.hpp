@@ -1,10 +1,14 @@
 // How two members of a generation recognise each other on a tcp connection: a challenge and a response each
 // way, HMAC-SHA256 (RFC 2104) with the generation's secret. Bytes in, bytes out; no sockets, no clocks.
 //
-//   dialer   -> Hello      magic, term, generation, from, to, dialer's nonce          64 bytes
-//   acceptor -> Challenge  acceptor's nonce, HMAC("accept", Hello, acceptor's nonce)  64 bytes
-//   dialer   -> Proof      HMAC("dial", Hello, acceptor's nonce)                      32 bytes
-//   acceptor -> Welcome    magic                                                       8 bytes
+//   dialer   -> Hello      magic, term, generation, from, to, integrity, dialer's nonce            72 bytes
+//   acceptor -> Challenge  C = (acceptor's nonce, integrity), HMAC("accept", Hello, C)             72 bytes
+//   dialer   -> Proof      HMAC("dial", Hello, C)                                                  32 bytes
+//   acceptor -> Welcome    magic                                                                    8 bytes
+//
+// `integrity` says whether the sender's frames have tags. Two members that differ learn it, proved, when the
+// handshake is done. The tags of what the dialer sends have their key (16 bytes) and IV (12) from
+// HMAC("frames dial", Hello, C), those of what the acceptor sends from HMAC("frames accept", Hello, C).
 #pragma once
 
 #include <cstdint>
@@ -12,21 +16,24 @@
 #include <string_view>
 
 #include "base/result.hpp"
+#include "exchange/frame_mac.hpp"
 
 namespace rekindle::exchange {
 
-inline constexpr std::size_t kHelloBytes = 64, kChallengeBytes = 64, kProofBytes = 32, kWelcomeBytes = 8;
+inline constexpr std::size_t kHelloBytes = 72, kChallengeBytes = 72, kProofBytes = 32, kWelcomeBytes = 8;
 
 struct Membership {
   std::uint64_t term = 0, generation = 0;
   int rank = 0;
   int ranks = 1;
   std::string secret;
+  bool integrity = true;
 };
 
 struct Hello {
   std::uint64_t term = 0, generation = 0;
   std::uint32_t from = 0, to = 0;
+  std::uint64_t integrity = 0;
 };
 // Empty for bytes that are no hello at all.
 Result<Hello> parse_hello(std::string_view frame);
@@ -46,18 +53,25 @@ class Handshake {
   Result<std::string> take(std::string_view frame);
   bool done() const { return state_ == State::kDone; }
   int peer() const { return peer_; }  // -1: not known yet
+  // Of a handshake that is done: whether the peer's frames have tags, and the keys of the connection.
+  bool peer_integrity() const { return peer_integrity_; }
+  FrameKeys keys() const;
 
  private:
   enum class State { kHello, kChallenge, kProof, kWelcome, kDone };
   Handshake(const Membership& me, State state, std::string nonce)
       : me_(&me), state_(state), nonce_(std::move(nonce)) {}
-  std::string mac(std::string_view role, std::string_view acceptor_nonce) const;
+  std::string mac(std::string_view role) const;
+  FrameKey key(std::string_view role) const;
 
   const Membership* me_;
   State state_;
-  std::string nonce_;  // mine
-  std::string hello_;  // as sent
+  std::string nonce_;      // mine
+  std::string hello_;      // as sent
+  std::string challenge_;  // as sent, without its HMAC
   int peer_ = -1;
+  bool dials_ = false;
+  bool peer_integrity_ = false;
 };
 
 }  // namespace rekindle::exchange

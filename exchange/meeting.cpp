@@ -42,13 +42,14 @@ class Meeting {
         wake_(wake),
         aborted_(aborted),
         waiting_(waiting),
-        me_{plan.term, plan.generation, plan.rank, static_cast<int>(plan.members.size()), plan.secret},
-        sockets_(plan.members.size()),
+        me_{plan.term,   plan.generation, plan.rank, static_cast<int>(plan.members.size()),
+            plan.secret, plan.integrity},
+        connections_(plan.members.size()),
         dials_(static_cast<std::size_t>(plan.rank)) {}
 
-  Result<std::vector<Fd>> run() {
+  Result<std::vector<Connection>> run() {
     missing_ = plan_.members.size() - 1;
-    welcome_held();
+    REKINDLE_CHECK(welcome_held());
     while (missing_ > 0) {
       if (aborted_()) return forward_error(aborted_error());
       now_ = boot_time();
@@ -57,11 +58,13 @@ class Meeting {
       now_ = boot_time();
       for (int rank = 0; rank < plan_.rank; ++rank) REKINDLE_CHECK(advance_dial(rank));
       accept_guests();
-      for (auto guest = guests_.begin(); guest != guests_.end();)
-        guest = advance_guest(*guest) ? std::next(guest) : guests_.erase(guest);
+      for (auto guest = guests_.begin(); guest != guests_.end();) {
+        REKINDLE_TRY(const bool stays, advance_guest(*guest));
+        guest = stays ? std::next(guest) : guests_.erase(guest);
+      }
     }
     for (const Greeting& guest : guests_) turn_away(guest, kSilent);
-    return std::move(sockets_);
+    return std::move(connections_);
   }
 
  private:
@@ -70,19 +73,21 @@ class Meeting {
     milliseconds next_try{0};
   };
 
-  void welcome_held() {
+  Status welcome_held() {
     std::vector<HeldHello> held;
     std::swap(held, door_.held);
     for (HeldHello& h : held) {
       add_guest(std::move(h.fd));
       guests_.back().in = std::move(h.hello);
-      if (!advance_guest(guests_.back())) guests_.pop_back();
+      REKINDLE_TRY(const bool stays, advance_guest(guests_.back()));
+      if (!stays) guests_.pop_back();
     }
+    return {};
   }
 
   Status keep_dialing(int rank) {
     Dial& d = dials_[rank];
-    if (d.greeting || sockets_[rank] || now_ < d.next_try) return {};
+    if (d.greeting || connections_[rank].fd || now_ < d.next_try) return {};
     const Endpoint& to = plan_.members[rank];
     auto fd = dial(to.address, to.port);
     if (!fd) return fail_rank(rank, fd.error().line());
@@ -102,7 +107,7 @@ class Meeting {
     for (std::size_t rank = 0; rank < dials_.size(); ++rank) {
       if (dials_[rank].greeting)
         add(*dials_[rank].greeting);
-      else if (!sockets_[rank])
+      else if (!connections_[rank].fd)
         until = std::min(until, dials_[rank].next_try);
     }
     for (const Greeting& guest : guests_) add(guest);
@@ -113,7 +118,7 @@ class Meeting {
 
   int lowest_missing() const {
     int rank = 0;
-    while (rank == plan_.rank || sockets_[rank]) ++rank;
+    while (rank == plan_.rank || connections_[rank].fd) ++rank;
     return rank;
   }
 
@@ -135,9 +140,8 @@ class Meeting {
       d.greeting.reset();
       d.next_try = now_ + kRedialPause;
     } else if (g.shake.done()) {
-      sockets_[rank] = std::move(g.fd);
+      REKINDLE_CHECK(take(g));
       d.greeting.reset();
-      --missing_;
     }
     return {};
   }
@@ -159,15 +163,26 @@ class Meeting {
     }
   }
 
+  // A member has proved itself.
+  Status take(Greeting& g) {
+    const int rank = g.shake.peer();
+    if (g.shake.peer_integrity() != plan_.integrity)
+      return fail_rank(rank, str("it runs with --exchange-integrity ", plan_.integrity ? "off" : "on",
+                                 ", and this rank with ", plan_.integrity ? "on" : "off"));
+    Connection& place = connections_[rank];
+    // The peer's first connection may have died on the way while its second one was made: the last one
+    // counts.
+    if (!place.fd) --missing_;
+    place.fd = std::move(g.fd);
+    if (plan_.integrity) place.keys = g.shake.keys();
+    return {};
+  }
+
   // False: the guest is done with, one way or the other.
-  bool advance_guest(Greeting& g) {
+  Result<bool> advance_guest(Greeting& g) {
     if (!exchange_frames(g)) return false;
     if (g.shake.done() && g.out.empty()) {
-      Fd& place = sockets_[g.shake.peer()];
-      // The peer's first connection may have died on the way while its second one was made: the last one
-      // counts.
-      if (!place) --missing_;
-      place = std::move(g.fd);
+      REKINDLE_CHECK(take(g));
       return false;
     }
     if (now_ < g.deadline) return true;
@@ -224,7 +239,7 @@ class Meeting {
   const std::function<bool()>& aborted_;
   WaitingFor& waiting_;
   const Membership me_;
-  std::vector<Fd> sockets_;
+  std::vector<Connection> connections_;
   std::vector<Dial> dials_;
   std::list<Greeting> guests_;
   std::size_t missing_ = 0;
@@ -233,8 +248,8 @@ class Meeting {
 
 }  // namespace
 
-Result<std::vector<Fd>> meet_members(const Plan& plan, Door& door, int wake,
-                                     const std::function<bool()>& aborted, WaitingFor& waiting) {
+Result<std::vector<Connection>> meet_members(const Plan& plan, Door& door, int wake,
+                                             const std::function<bool()>& aborted, WaitingFor& waiting) {
   return Meeting(plan, door, wake, aborted, waiting).run();
 }
 

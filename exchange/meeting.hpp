@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/strangers.hpp"
+#include "exchange/connection.hpp"
 #include "exchange/exchange.hpp"
 #include "exchange/socket.hpp"
 #include "exchange/waiting.hpp"
@@ -26,10 +27,11 @@ struct Door {
   StrangerLog strangers;
 };
 
-// Sockets by rank (empty for one's own). Strangers, wrong secrets and half-open connections are dropped and
+// Connections by rank (empty for one's own). A peer that is a member and differs in Plan::integrity is an
+// error. Strangers, wrong secrets and half-open connections are dropped and
 // do not delay the others. `wake` becomes readable when `aborted` has become true. `waiting` tells the lowest
 // rank that is missing.
-Result<std::vector<Fd>> meet_members(const Plan& plan, Door& door, int wake,
-                                     const std::function<bool()>& aborted, WaitingFor& waiting);
+Result<std::vector<Connection>> meet_members(const Plan& plan, Door& door, int wake,
+                                             const std::function<bool()>& aborted, WaitingFor& waiting);
 
 }  // namespace rekindle::exchange

@@ -9,31 +9,15 @@
 #include <span>
 #include <vector>
 
-#include "base/files.hpp"
 #include "base/result.hpp"
+#include "exchange/connection.hpp"
+#include "exchange/frame.hpp"
 #include "exchange/waiting.hpp"
 
 namespace rekindle::exchange {
 
-enum class FrameKind : std::uint16_t { kHeader = 1, kPart, kSum, kBytes, kFinished };
-
-// Precedes every payload. Little-endian.
-struct FrameHead {
-  FrameKind kind{};
-  std::uint16_t slot = 0;   // kPart: which partial sum
-  std::uint32_t call = 0;   // number of the call (mod 2^32): the ranks are in step
-  std::uint32_t chunk = 0;  // kPart, kSum: which chunk of the shard; kBytes: which frame
-  std::uint32_t bytes = 0;  // of payload
-  friend bool operator==(const FrameHead&, const FrameHead&) = default;
-};
-static_assert(sizeof(FrameHead) == 16);
-
-struct Outgoing {
-  FrameHead head;
-  std::span<const std::byte> payload;
-};
-
-// One call's traffic, from one rank's view. A rank's frames arrive in the order in which it sent them.
+// One call's traffic, from one rank's view. A rank's frames arrive in the order in which it sent them. With
+// integrity, place() gets verified heads alone, and arrived() is called for a verified payload alone.
 class Transfer {
  public:
   virtual ~Transfer() = default;
@@ -49,7 +33,7 @@ class Transfer {
 
 class Mesh {
  public:
-  Mesh(std::vector<Fd> sockets, int wake, std::function<bool()> aborted, WaitingFor& waiting);
+  Mesh(std::vector<Connection> connections, int wake, std::function<bool()> aborted, WaitingFor& waiting);
 
   // Until everything is sent and received, or a peer fails, or an abort.
   Status run(Transfer& transfer);
@@ -59,12 +43,8 @@ class Mesh {
  private:
   struct Peer {
     Fd fd;
-    bool sending = false, receiving = false;  // in the middle of a frame
-    Outgoing out;
-    std::size_t out_done = 0;
-    FrameHead in;
-    std::span<std::byte> in_payload;
-    std::size_t in_done = 0;  // head and payload
+    FrameWriter out;
+    FrameReader in;
   };
 
   bool done(const Transfer& transfer, int peer) const;

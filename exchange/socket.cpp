@@ -111,16 +111,22 @@ int connect_error(int fd) {
   return error;
 }
 
-IoResult receive_some(int fd, std::span<std::byte> to) {
-  return outcome(::recv(fd, to.data(), to.size(), 0));
-}
-
-IoResult send_some(int fd, std::span<const std::byte> head, std::span<const std::byte> body) {
-  iovec parts[2] = {{const_cast<std::byte*>(head.data()), head.size()},
-                    {const_cast<std::byte*>(body.data()), body.size()}};
+IoResult receive_some(int fd, std::span<std::byte> to, std::span<std::byte> more) {
+  iovec parts[] = {{to.data(), to.size()}, {more.data(), more.size()}};
   msghdr message{};
   message.msg_iov = parts;
-  message.msg_iovlen = 2;
+  message.msg_iovlen = std::size(parts);
+  return outcome(::recvmsg(fd, &message, 0));
+}
+
+IoResult send_some(int fd, std::span<const std::byte> head, std::span<const std::byte> body,
+                   std::span<const std::byte> tail) {
+  iovec parts[] = {{const_cast<std::byte*>(head.data()), head.size()},
+                   {const_cast<std::byte*>(body.data()), body.size()},
+                   {const_cast<std::byte*>(tail.data()), tail.size()}};
+  msghdr message{};
+  message.msg_iov = parts;
+  message.msg_iovlen = std::size(parts);
   return outcome(::sendmsg(fd, &message, MSG_NOSIGNAL));
 }
 

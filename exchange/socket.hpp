@@ -33,8 +33,10 @@ struct IoResult {
   Io io = Io::kDone;
   std::size_t bytes = 0;
 };
-IoResult receive_some(int fd, std::span<std::byte> to);
-// Sends first `head`, then `body`, in one call.
-IoResult send_some(int fd, std::span<const std::byte> head, std::span<const std::byte> body);
+// Fills first `to`, then `more`, in one call.
+IoResult receive_some(int fd, std::span<std::byte> to, std::span<std::byte> more = {});
+// Sends first `head`, then `body`, then `tail`, in one call.
+IoResult send_some(int fd, std::span<const std::byte> head, std::span<const std::byte> body = {},
+                   std::span<const std::byte> tail = {});
 
 }  // namespace rekindle::exchange

@@ -63,9 +63,9 @@ class TcpExchange final : public Exchange {
     layout_ = make_layout(plan_.leaves, ranks());
     window_.emplace(layout_, plan_.rank);
     const std::function<bool()> aborted = [this] { return fate_.aborted(); };
-    REKINDLE_TRY(std::vector<Fd> sockets, meet_members(plan_, door_, wake_.get(), aborted, waiting_));
+    REKINDLE_TRY(auto connections, meet_members(plan_, door_, wake_.get(), aborted, waiting_));
     const std::lock_guard lock(mesh_mutex_);  // abort() may come at any time
-    mesh_.emplace(std::move(sockets), wake_.get(), aborted, waiting_);
+    mesh_.emplace(std::move(connections), wake_.get(), aborted, waiting_);
     if (fate_.aborted()) mesh_->shut_down();
     return {};
   }

@@ -29,6 +29,55 @@ TEST(Handshake, MembersMeet) {
   EXPECT_EQ(e.dialer.peer(), 0);
 }
 
+// To the end, which must be a good one.
+void meet(Ends& e) {
+  std::string frame = e.dialer.opening();
+  for (Handshake* next : {&e.acceptor, &e.dialer, &e.acceptor, &e.dialer}) {
+    auto answer = next->take(frame);
+    ASSERT_TRUE(answer) << answer.error().line();
+    frame = *answer;
+  }
+  ASSERT_TRUE(e.dialer.done() && e.acceptor.done());
+}
+
+TEST(Handshake, BothHaveTheSameKeysAndEachDirectionItsOwn) {
+  Ends e = ends(kDialer, kAcceptor), again = ends(kDialer, kAcceptor);
+  ASSERT_NO_FATAL_FAILURE(meet(e));
+  ASSERT_NO_FATAL_FAILURE(meet(again));
+  const FrameKeys dialer = e.dialer.keys(), acceptor = e.acceptor.keys();
+  EXPECT_EQ(dialer.send, acceptor.receive);
+  EXPECT_EQ(dialer.receive, acceptor.send);
+  EXPECT_NE(dialer.send.key, dialer.receive.key);
+  EXPECT_NE(dialer.send.iv, dialer.receive.iv);
+  EXPECT_NE(dialer.send.key, again.dialer.keys().send.key) << "the nonces are others";
+}
+
+TEST(Handshake, BothLearnWhetherTheOthersFramesHaveTags) {
+  for (const bool dialer : {false, true}) {
+    for (const bool acceptor : {false, true}) {
+      Membership d = kDialer, a = kAcceptor;
+      d.integrity = dialer;
+      a.integrity = acceptor;
+      Ends e = ends(d, a);
+      ASSERT_NO_FATAL_FAILURE(meet(e));
+      EXPECT_EQ(e.dialer.peer_integrity(), acceptor);
+      EXPECT_EQ(e.acceptor.peer_integrity(), dialer);
+    }
+  }
+}
+
+// Or somebody between the two could switch it off.
+TEST(Handshake, ChoiceOfIntegrityThatWasChangedOnTheWayIsRefused) {
+  Ends e = ends(kDialer, kAcceptor);
+  std::string hello = e.dialer.opening();
+  hello[32] ^= 1;
+  EXPECT_FALSE(e.dialer.take(*e.acceptor.take(hello)));
+  e = ends(kDialer, kAcceptor);
+  std::string challenge = *e.acceptor.take(e.dialer.opening());
+  challenge[32] ^= 1;
+  EXPECT_FALSE(e.dialer.take(challenge));
+}
+
 TEST(Handshake, AcceptorWithAnotherSecretIsNotBelieved) {
   Membership stranger = kAcceptor;
   stranger.secret = "another";
@@ -57,7 +106,7 @@ TEST(Handshake, ReplayedProofIsRefused) {
 TEST(Handshake, AcceptorsProofReflectedAsTheDialersIsRefused) {
   Ends e = ends(kDialer, kAcceptor);
   const std::string challenge = *e.acceptor.take(e.dialer.opening());
-  EXPECT_FALSE(e.acceptor.take(challenge.substr(32)));
+  EXPECT_FALSE(e.acceptor.take(challenge.substr(40)));
 }
 
 TEST(Handshake, HelloForAnotherGenerationRankOrMeshIsRefused) {

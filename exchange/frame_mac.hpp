@@ -1,0 +1,56 @@
+// The integrity of the frames of a tcp connection: AES-128-GMAC (NIST SP 800-38D: GCM over additional data
+// alone) by OpenSSL.
+//
+// Each direction of a connection has a key of its own. Each message has a number, which is never sent: the
+// nonce is made of it as in TLS 1.3 (RFC 8446, 5.3). So a message that was changed, repeated, left out, or
+// sent in another place has a wrong tag.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+// NOLINTNEXTLINE(bugprone-reserved-identifier): OpenSSL's name of it
+struct evp_cipher_ctx_st;
+
+namespace rekindle::exchange {
+
+struct FrameKey {
+  std::array<std::byte, 16> key{};
+  std::array<std::byte, 12> iv{};
+  friend bool operator==(const FrameKey&, const FrameKey&) = default;
+};
+using FrameTag = std::array<std::byte, 16>;
+
+// Of one connection, from one end's view.
+struct FrameKeys {
+  FrameKey send{}, receive{};
+};
+
+// The messages of one direction, in order. The tag of message n (from 0) uses the nonce iv XOR n, where n is
+// big-endian.
+class FrameMac {
+ public:
+  explicit FrameMac(const FrameKey& key);
+
+  void add(std::span<const std::byte> bytes);
+  // The tag of what was added since the last call. The next message begins.
+  FrameTag finish();
+  // The same, compared in constant time.
+  bool finish_with(const FrameTag& expected);
+
+ private:
+  struct Free {
+    void operator()(evp_cipher_ctx_st* context) const;
+  };
+  void begin();
+
+  std::unique_ptr<evp_cipher_ctx_st, Free> context_;
+  std::array<std::byte, 12> iv_;
+  std::uint64_t number_ = 0;  // of the message that is under way
+  bool begun_ = false;
+};
+
+}  // namespace rekindle::exchange
