@@ -21,9 +21,10 @@ using protocol::Job;
 // As given; what depends on the model or the optimizer is optional until resolve().
 struct JobOptions::Raw {
   std::string run_dir, config_file, model = "vgg11", optimizer, dataset, data, augment, precision = "fp32",
-                                    device = "auto", exchange = "auto", checkpoint_interval = "10min",
-                                    trainers_per_worker = "auto", lost_after = "5s", hang_after = "10min",
-                                    stop_within, interface, port_range, init, gather_time;
+                                    device = "auto", exchange = "auto", exchange_integrity = "on",
+                                    checkpoint_interval = "10min", trainers_per_worker = "auto",
+                                    lost_after = "5s", hang_after = "10min", stop_within, interface,
+                                    port_range, init, gather_time;
   std::uint64_t workers = 1, batch_size = 128, seed = 1, threads = 1, loader_threads = 2, keep = 3,
                 checkpoint_every = 0, lr_step = 30, min_trainers = 1, hash_every = 100;
   std::optional<std::uint64_t> micro_batches, steps, epochs, image_size, classes;
@@ -82,6 +83,8 @@ JobOptions::JobOptions(CLI::App& command) : raw_(std::make_unique<Raw>()), comma
   command.add_option("--loader-threads,--num-workers", r.loader_threads, "data threads a trainer")
       ->check(positive);
   command.add_option("--exchange", r.exchange, "auto, shm or tcp");
+  command.add_option("--exchange-integrity", r.exchange_integrity,
+                     "on or off: over tcp, trainers find data that somebody changed on the network");
   command.add_option("--checkpoint-every", r.checkpoint_every, "steps between checkpoints; 0: by time only")
       ->check(whole_number(0));
   command.add_option("--checkpoint-interval", r.checkpoint_interval, "time between checkpoints, with a unit");
@@ -304,12 +307,14 @@ Result<LocalOptions> JobOptions::resolve_values() {
     }
   }
   REKINDLE_CHECK(one_of("--exchange", r.exchange, {"auto", "shm", "tcp"}));
+  REKINDLE_CHECK(one_of("--exchange-integrity", r.exchange_integrity, {"on", "off", "true", "false"}));
   constexpr std::uint64_t kMostTrainers = 1024;
   if (options.workers > kMostTrainers || options.workers * job.trainers_per_worker > kMostTrainers) {
     return fail(ExitCode::kUsage, str("--workers ", options.workers, " is too many"),
                 str("use at most ", kMostTrainers, " trainers on one machine"));
   }
   job.exchange = r.exchange;
+  job.exchange_integrity = r.exchange_integrity == "on" || r.exchange_integrity == "true";
   job.checkpoint_every = r.checkpoint_every;
   REKINDLE_CHECK(set_duration(job.checkpoint_interval_ms, "--checkpoint-interval", r.checkpoint_interval));
   job.keep = r.keep;

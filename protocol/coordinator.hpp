@@ -115,6 +115,7 @@ class Coordinator {
   void judge_hangs();
   void judge_stalls();
   void blame(int rank, int other);
+  void warn_of_altered_data(const Parked& message);
 
   // coordinator_crashes.cpp: trainers that end by themselves, hosts that are left out because of them
   void crashed(const std::string& worker, const std::string& trainer, const std::string& how);

@@ -60,6 +60,7 @@ bool Coordinator::left_by_itself(int rank) const {
     case ParkReason::kFinished:
     case ParkReason::kAborted:
     case ParkReason::kExchangeFailed:
+    case ParkReason::kDataAltered:
       return false;
     default:
       return true;

@@ -83,8 +83,11 @@ void Coordinator::heard(const std::string&, const Parked& message) {
   if (found == there_.trainers.end()) return;
   const bool stale = message.generation != generation_.id || found->second.rank < 0;
   if (stale && !planted(Bug::kNoGenerationCheck)) return;
-  const bool first_evidence = phase_ == Phase::kRunning && message.reason == ParkReason::kExchangeFailed;
+  const bool altered = message.reason == ParkReason::kDataAltered;
+  const bool first_evidence =
+      phase_ == Phase::kRunning && (altered || message.reason == ParkReason::kExchangeFailed);
   const bool known = found->second.parked.has_value();
+  if (altered && !known) warn_of_altered_data(message);
   found->second.parked = message;
   found->second.progressed = now_;
   if (message.holds) step_ = std::max(step_, message.held_step);
@@ -99,6 +102,18 @@ void Coordinator::heard(const std::string&, const Parked& message) {
   if (first_evidence && !known && message.peer >= 0)
     generation_.suspect_link = {found->second.rank, message.peer};
   if (everyone_parked()) regroup();
+}
+
+void Coordinator::warn_of_altered_data(const Parked& message) {
+  const auto named = [this](const KnownTrainer& trainer) {
+    return str("trainer ", trainer.ready.trainer, " on ", trainer.ready.host);
+  };
+  const KnownTrainer* const peer = member(message.peer);
+  emit(
+      Warn{str("data from ", peer == nullptr ? str("rank ", message.peer) : named(*peer),
+               " were changed on the way to ", named(there_.trainers.at(message.trainer)),
+               ": an authentication tag is wrong. The data were not used. Either the network between the two "
+               "damages data, or somebody tampers with it")});
 }
 
 void Coordinator::heard(const std::string&, const TrainerBeat& message) { there_.beat(message, now_); }

@@ -22,6 +22,8 @@ const char* words(ParkReason reason) {
       return "checkpoint unsuitable";
     case ParkReason::kExchangeFailed:
       return "exchange failed";
+    case ParkReason::kDataAltered:
+      return "data altered";
     case ParkReason::kNonFinite:
       return "loss is not finite";
     case ParkReason::kStatesDiffer:

@@ -36,6 +36,7 @@ struct Job {
   std::uint64_t threads = 1, loader_threads = 2;
   std::uint64_t trainers_per_worker = 1;
   std::string exchange = "auto";       // "auto", "shm", "tcp"
+  bool exchange_integrity = true;      // tcp: every frame has an authentication tag
   std::uint64_t checkpoint_every = 0;  // steps; 0: only by time, at stops and at the end
   std::uint64_t checkpoint_interval_ms = 600000, keep = 3;
   bool keep_best = false;  // a checkpoint at each evaluation, and the best of them is kept
@@ -70,11 +71,12 @@ struct Job {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, model, dataset, data, batch_size, micro_batches, steps, epochs, seed,
                                    optimizer, lr, momentum, weight_decay, lr_gamma, lr_step, image_size,
                                    augment, dropout, precision, device, threads, loader_threads,
-                                   trainers_per_worker, exchange, checkpoint_every, checkpoint_interval_ms,
-                                   keep, keep_best, classes, strict, launched_by, min_trainers,
-                                   gather_time_ms, lost_after_ms, hang_after_ms, hash_every, stop_within_ms,
-                                   interface, port_range, train_samples, test_samples, data_hash, init,
-                                   init_source, rates_since, earlier_rates, cpu_capability, environment)
+                                   trainers_per_worker, exchange, exchange_integrity, checkpoint_every,
+                                   checkpoint_interval_ms, keep, keep_best, classes, strict, launched_by,
+                                   min_trainers, gather_time_ms, lost_after_ms, hang_after_ms, hash_every,
+                                   stop_within_ms, interface, port_range, train_samples, test_samples,
+                                   data_hash, init, init_source, rates_since, earlier_rates, cpu_capability,
+                                   environment)
 
 inline bool launched_by_slurm(const Job& job) { return job.launched_by == "slurm"; }
 

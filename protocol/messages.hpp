@@ -108,6 +108,7 @@ enum class ParkReason {
   kUnreadable,      // the checkpoint could not be restored: that says nothing of it
   kUnsuitable,      // the checkpoint is whole, and of another format or model
   kExchangeFailed,  // a peer died or broke off
+  kDataAltered,     // the data of a peer were changed on the network
   kNonFinite,       // the loss is not a number
   kStatesDiffer,    // the ranks' state hashes are not alike
   kRefused,         // Start names another step than the one that is held
@@ -119,6 +120,7 @@ NLOHMANN_JSON_SERIALIZE_ENUM(ParkReason, {{ParkReason::kCut, "cut"},
                                           {ParkReason::kUnreadable, "unreadable"},
                                           {ParkReason::kUnsuitable, "unsuitable"},
                                           {ParkReason::kExchangeFailed, "exchange-failed"},
+                                          {ParkReason::kDataAltered, "data-altered"},
                                           {ParkReason::kNonFinite, "non-finite"},
                                           {ParkReason::kStatesDiffer, "states-differ"},
                                           {ParkReason::kRefused, "refused"}})
@@ -129,7 +131,7 @@ struct Parked {  // the step loop is at its park point, and nobody touches the s
   bool holds = false;           // whether it holds a whole step
   std::uint64_t held_step = 0;  // which
   ParkReason reason = ParkReason::kAborted;
-  int peer = -1;               // exchange-failed: the rank at fault, if known
+  int peer = -1;               // exchange-failed, data-altered: the rank at the other end, if known
   std::vector<int> differing;  // states-differ: the ranks in the minority; none if there is no majority
   std::string detail;
 };

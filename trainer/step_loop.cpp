@@ -327,7 +327,8 @@ Parked StepLoop::park(ParkReason reason, const std::string& detail) {
 Parked StepLoop::park(const Error& error) {
   if (model::is_abandoned(error) || exchange::is_aborted(error))
     return park(ParkReason::kAborted, error.line());
-  Parked parked = park(ParkReason::kExchangeFailed, error.line());
+  const bool altered = exchange::is_altered(error);
+  Parked parked = park(altered ? ParkReason::kDataAltered : ParkReason::kExchangeFailed, error.line());
   parked.peer = exchange::failed_rank(error);
   return parked;
 }

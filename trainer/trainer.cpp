@@ -76,6 +76,7 @@ exchange::Plan plan_of(const Job& job, const Start& start) {
   for (const Member& member : start.members) plan.members.push_back(to_endpoint(member.address));
   plan.secret = start.secret;
   plan.backend = backend_of(job.exchange);
+  plan.integrity = job.exchange_integrity;
   return plan;
 }
 
@@ -245,6 +246,7 @@ class Trainer {
     if (exchange::is_aborted(error)) reason = ParkReason::kAborted;
     const int peer = exchange::failed_rank(error);
     if (peer >= 0) reason = ParkReason::kExchangeFailed;
+    if (exchange::is_altered(error)) reason = ParkReason::kDataAltered;
     Parked parked = this->parked(start, reason, error.line());
     parked.peer = peer;
     return parked;

@@ -86,6 +86,13 @@ TEST(RunConfig, AnyText_IsReadAsItWasWritten) {
   }
 }
 
+TEST(Options, ExchangeIntegrityIsOnUnlessSwitchedOff) {
+  EXPECT_TRUE(job_of({}).exchange_integrity);
+  EXPECT_TRUE(job_of({"--exchange-integrity", "on"}).exchange_integrity);
+  EXPECT_FALSE(job_of({"--exchange-integrity", "off"}).exchange_integrity);
+  EXPECT_FALSE(parsed({"--exchange-integrity", "yes"}));
+}
+
 TEST(Options, GpuIsCuda) {
   const auto options = parsed({"--device", "gpu"});
   // Without a GPU or CUDA that is an error, and not one about the word.

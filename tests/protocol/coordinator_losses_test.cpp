@@ -216,6 +216,35 @@ TEST_F(CoordinatorTest, EverybodyWaitsForSomebody_TheirLinkIsSuspectedAndTheThir
   }
 }
 
+// Whichever of the two speaks first: the one that got the data knows, for the other one the link has ended.
+TEST_F(CoordinatorTest, DataChangedOnTheWay_OneWarningNamesBothEndsAndTheLinkIsBlamed) {
+  for (const bool knows_first : {true, false}) {
+    SCOPED_TRACE(knows_first);
+    begin();
+    ready("a", "{}", "h1");
+    ready("b", "{}", "h2");
+    const GenerationId generation = machine_->generation();
+    const Parked knows{generation, "b", true, 3, ParkReason::kDataAltered, 0, {}, "why"};
+    const Parked other{generation, "a", true, 3, ParkReason::kExchangeFailed, 1, {}, "why"};
+    const auto say_both = [&](const Parked& first, const char* worker, const Parked& second,
+                              const char* last) {
+      all_.clear();
+      say(first, worker);
+      say(second, last);
+    };
+    knows_first ? say_both(knows, "w-h2", other, "w-h1") : say_both(other, "w-h1", knows, "w-h2");
+    std::string warned;
+    for (const Warn& w : of<Warn>(all_)) warned += w.line + "\n";
+    EXPECT_NE(warned.find("data from trainer a on h1 were changed on the way to trainer b on h2"),
+              std::string::npos)
+        << warned;
+    EXPECT_NE(warned.find("failed, though both are alive (1 of 3 times)"), std::string::npos) << warned;
+    pass(Time(2000));
+    EXPECT_EQ(sent<Start>(all_).size(), 2U) << "the run goes on with both";
+    EXPECT_TRUE(of<DismissWorker>(all_).empty());
+  }
+}
+
 // B's last words before the cut never reach A, and B has parked.
 TEST_F(CoordinatorTest, LinkGoesDarkAtACut_TheOneThatWaitsIsCalledBack) {
   begin();
