@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;  // OpenSSL takes an int
 
 void require(int ok) {
-  if (ok != 1) throw std::runtime_error("AES-GCM of OpenSSL failed");
+  if (ok != 1) throw std::runtime_error("ChaCha20-Poly1305 of OpenSSL failed");
 }
 
 }  // namespace
@@ -21,8 +21,8 @@ void FrameMac::Free::operator()(evp_cipher_ctx_st* context) const { ::EVP_CIPHER
 
 FrameMac::FrameMac(const FrameKey& key) : context_(::EVP_CIPHER_CTX_new()), iv_(key.iv) {
   if (!context_) throw std::runtime_error("EVP_CIPHER_CTX_new failed");
-  // The key's schedule is computed once; begin() sets the nonce alone.
-  require(::EVP_EncryptInit_ex(context_.get(), ::EVP_aes_128_gcm(), nullptr,
+  // begin() sets the nonce alone.
+  require(::EVP_EncryptInit_ex(context_.get(), ::EVP_chacha20_poly1305(), nullptr,
                                reinterpret_cast<const unsigned char*>(key.key.data()), nullptr));
 }
 

@@ -129,15 +129,14 @@ Result<std::string> Handshake::take(std::string_view frame) {
 }
 
 FrameKeys Handshake::keys() const {
-  const FrameKey dialer = key("frames dial"), acceptor = key("frames accept");
+  const FrameKey dialer = key("dial"), acceptor = key("accept");
   return dials_ ? FrameKeys{dialer, acceptor} : FrameKeys{acceptor, dialer};
 }
 
 FrameKey Handshake::key(std::string_view role) const {
-  const std::string bytes = mac(role);
   FrameKey key;
-  std::memcpy(key.key.data(), bytes.data(), key.key.size());
-  std::memcpy(key.iv.data(), bytes.data() + key.key.size(), key.iv.size());
+  std::memcpy(key.key.data(), mac(str(role, " key")).data(), key.key.size());
+  std::memcpy(key.iv.data(), mac(str(role, " iv")).data(), key.iv.size());
   return key;
 }
 

@@ -7,8 +7,8 @@
 //   acceptor -> Welcome    magic                                                                    8 bytes
 //
 // `integrity` says whether the sender's frames have tags. Two members that differ learn it, proved, when the
-// handshake is done. The tags of what the dialer sends have their key (16 bytes) and IV (12) from
-// HMAC("frames dial", Hello, C), those of what the acceptor sends from HMAC("frames accept", Hello, C).
+// handshake is done. The tags of what the dialer sends have the key HMAC("dial key", Hello, C) and the
+// first 12 bytes of HMAC("dial iv", Hello, C) as IV, those of what the acceptor sends the same with "accept".
 #pragma once
 
 #include <cstdint>
