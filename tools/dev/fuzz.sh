@@ -1,6 +1,6 @@
 # ./dev fuzz: libFuzzer on what reads bytes of strangers.
 
-fuzz_targets=(manifest safetensors toml run_files wire idx)
+fuzz_targets=(manifest safetensors toml run_files wire idx frames)
 
 # fuzz [SECONDS]: for each target
 fuzz() {
