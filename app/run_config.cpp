@@ -227,7 +227,7 @@ Result<std::string> own_build() { return build_of(own_executable()); }
 
 Result<std::string> build_of(const std::filesystem::path& executable) {
   REKINDLE_TRY(const auto program, read_file(executable));
-  return str("0.1.0-", hex64(hash64(program)));
+  return str(REKINDLE_VERSION "-", hex64(hash64(program)));
 }
 
 }  // namespace rekindle::app
