@@ -1,7 +1,7 @@
 """Rekindle and PyTorch DDP in turns, and the ratio of their median step times; then Rekindle's memory beside its budget.
 
-The parts of a comparison run one after the other, round after round (A B C D A B C D ...), so that a machine whose speed
-drifts, or that others use too, is as unfair to one as to the other. Standard library only; bench/run starts it.
+The contenders run one after the other, round after round, and each round begins with the next of them (A B C, B C A, C A B,
+...), so that a machine whose speed drifts, or that others use too, is as unfair to one as to the other. Standard library only; bench/run starts it.
 """
 import argparse
 import json
@@ -25,6 +25,8 @@ CONTENDERS = {
     "DDP tuned": ("tuned", {}),
     "DDP default, Rekindle's malloc": ("default", ALLOCATOR),
     "DDP tuned, Rekindle's malloc": ("tuned", ALLOCATOR),
+    "DDP tuned, channels_last": ("channels_last", {}),
+    "DDP tuned, channels_last, our malloc": ("channels_last", ALLOCATOR),
 }
 PARTS = ("data_ms", "compute_ms", "exchange_ms", "update_ms")
 VGG11_PARAMETERS = 128_807_306  # with 10 classes
@@ -49,6 +51,13 @@ def options():
     if args.rekindle is None:
         parser.error("there is no such program: ./dev build release, or name another with --rekindle")
     return args
+
+
+def in_turn(turn):
+    """The contenders of round `turn` (from 1), in their order."""
+    names = list(CONTENDERS)
+    first = (turn - 1) % len(names)
+    return [(name, CONTENDERS[name]) for name in names[first:] + names[:first]]
 
 
 def must(command, **kwargs):
@@ -100,11 +109,11 @@ def run_ddp(args, variant, environment, work):
 
 
 def show_times(times):
-    print(f"\n{'':32}{'median s':>10}{'fastest':>10}{'slowest':>10}{'rekindle / it':>15}")
+    print(f"\n{'':38}{'median s':>10}{'fastest':>10}{'slowest':>10}{'rekindle / it':>15}")
     own = statistics.median(times[REKINDLE])
     for name, values in times.items():
         median = statistics.median(values)
-        print(f"{name:32}{median / 1000:10.3f}{min(values) / 1000:10.3f}{max(values) / 1000:10.3f}{own / median:15.2f}")
+        print(f"{name:38}{median / 1000:10.3f}{min(values) / 1000:10.3f}{max(values) / 1000:10.3f}{own / median:15.2f}")
 
 
 def show_parts(steps):
@@ -140,7 +149,7 @@ def main():
         images = args.steps * args.images * args.processes + 1
         must([args.rekindle, "make-data", "cifar10", work / "data", "--samples", str(5 * math.ceil(images / 5))])
         for turn in range(1, args.rounds + 1):
-            for name, ddp in CONTENDERS.items():
+            for name, ddp in in_turn(turn):
                 if ddp is None:
                     lines, status = run_rekindle(args, work / "data", work)
                     steps += lines
@@ -149,7 +158,7 @@ def main():
                 else:
                     values = run_ddp(args, *ddp, work)
                 times[name] += values
-                print(f"round {turn}  {name:32}{statistics.median(values) / 1000:8.3f} s", flush=True)
+                print(f"round {turn}  {name:38}{statistics.median(values) / 1000:8.3f} s", flush=True)
         show_times(times)
         show_parts(steps)
         show_memory(args, statuses)

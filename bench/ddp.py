@@ -15,6 +15,8 @@ import torchvision
 VARIANTS = {
     "default": ({}, {}),
     "tuned": ({"gradient_as_bucket_view": True, "static_graph": True}, {"fused": True}),
+    # As tuned, with images and filters in NHWC.
+    "channels_last": ({"gradient_as_bucket_view": True, "static_graph": True}, {"fused": True}),
 }
 
 
@@ -30,11 +32,13 @@ def main():
     torch.set_num_threads(args.threads)
     torch.manual_seed(1)
     dist.init_process_group("gloo", f"file://{args.store}", rank=args.rank, world_size=args.processes)
-    model = torchvision.models.vgg11(num_classes=10, dropout=0.5)
+    memory_format = torch.channels_last if args.variant == "channels_last" else torch.contiguous_format
+    model = torchvision.models.vgg11(num_classes=10, dropout=0.5).to(memory_format=memory_format)
     model = torch.nn.parallel.DistributedDataParallel(model, **ddp_options)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9, weight_decay=5e-4, **sgd_options)
     criterion = torch.nn.CrossEntropyLoss()
-    batches = [(torch.randn(args.images, 3, args.image_size, args.image_size), torch.randint(10, (args.images,)))
+    shape = (args.images, 3, args.image_size, args.image_size)
+    batches = [(torch.randn(shape).contiguous(memory_format=memory_format), torch.randint(10, (args.images,)))
                for _ in range(args.steps)]
 
     times_ms = []
