@@ -31,10 +31,12 @@ add_library(rekindle_torch INTERFACE)
 target_include_directories(rekindle_torch SYSTEM INTERFACE
   ${REKINDLE_TORCH}/include ${REKINDLE_TORCH}/include/torch/csrc/api/include)
 target_link_libraries(rekindle_torch INTERFACE torch_cpu c10 Threads::Threads)
-# Programs find LibTorch by their own place: beside them in lib/, where a run keeps both (app/kept_program.cpp), or
-# in the build tree, which may be moved as a whole.
+# Programs find LibTorch in lib/ beside them, and nowhere else: where a run keeps both (app/kept_program.cpp), whatever is
+# near the run directory may be another user's. In the build tree, which may be moved as a whole, lib is a link.
 file(RELATIVE_PATH torch_from_bin ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} ${REKINDLE_TORCH}/lib)
-list(APPEND CMAKE_BUILD_RPATH "$ORIGIN/lib" "$ORIGIN/${torch_from_bin}")
+file(MAKE_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+file(CREATE_LINK ${torch_from_bin} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/lib SYMBOLIC)
+list(APPEND CMAKE_BUILD_RPATH "$ORIGIN/lib")
 # Not target_link_directories(): CMake would add that absolute path.
 target_link_options(rekindle_torch INTERFACE -L${REKINDLE_TORCH}/lib -Wl,--allow-shlib-undefined)
 if(REKINDLE_CUDA)

@@ -38,11 +38,36 @@ TEST_F(KeptPrograms, BuildTreeThatWasMoved_FindsItsLibraries) {
   const fs::path bin = scratch_ / "moved" / "build" / "dev" / "bin";
   fs::create_directories(bin);
   fs::copy(programs() / "rekindle-trainer", bin / "rekindle-trainer");
+  fs::copy_symlink(programs() / "lib", bin / "lib");
   EXPECT_FALSE(libraries_of(bin / "rekindle-trainer"));
   fs::create_directories(scratch_ / "moved" / "build" / "torch");
   fs::create_directory_symlink(REKINDLE_TORCH, scratch_ / "moved" / "build" / "torch" / "torch");
   const auto found = libraries_of(bin / "rekindle-trainer");
   ASSERT_TRUE(found) << found.error().line();
+}
+
+// What lies near a run directory may be another user's: a kept program looks for libraries in its own lib/
+// alone.
+TEST_F(KeptPrograms, LibrariesNearARunDirectory_AreNotLoaded) {
+  const fs::path bin = scratch_ / "shared" / "run" / "bin",
+                 planted = scratch_ / "shared" / "torch" / "torch" / "lib";
+  fs::create_directories(bin);
+  fs::create_directories(planted);
+  for (const char* name : {"rekindle", "rekindle-control", "rekindle-trainer"}) {
+    fs::copy(programs() / name, bin / name);
+    const auto before = libraries_of(programs() / name);
+    ASSERT_TRUE(before) << before.error().line();
+    for (const Library& library : *before) {
+      std::error_code exists;
+      fs::copy(library.path, planted / library.name, exists);
+    }
+    const auto found = libraries_of(bin / name);
+    if (!found) continue;  // LibTorch is not there: good
+    for (const Library& library : *found)
+      EXPECT_FALSE(
+          library.path.lexically_normal().string().starts_with((scratch_ / "shared" / "torch").string()))
+          << name << " loads " << library.path;
+  }
 }
 
 TEST_F(KeptPrograms, LibTorchOfTheBuildIsGone_TheRunGoesOnWithWhatItKept) {
