@@ -46,6 +46,14 @@ Environment fixed_variables(const Job& job) {
   return fixed;
 }
 
+// Makes no numbers, but files, output, or a process that loads a library of its choice. Of a run directory
+// that somebody else has written, a trainer must not take it.
+bool has_side_effects(const std::string& name) {
+  constexpr std::string_view kWords[] = {"DUMP", "TOOL", "DISPLAY", "FORMAT"};
+  return std::ranges::any_of(kWords,
+                             [&](std::string_view word) { return name.find(word) != std::string::npos; });
+}
+
 bool has(const Environment& entries, const std::string& name) {
   return std::ranges::any_of(entries, [&](const std::string& entry) { return name_of(entry) == name; });
 }
@@ -73,7 +81,8 @@ Environment numeric_variables(const Environment& environment, const Job& job) {
   Environment recorded;
   for (const std::string& entry : environment) {
     const std::string name = name_of(entry);
-    if (is_numeric(name) && !has(fixed, name) && !has(recorded, name) && is_printable(entry))
+    if (is_numeric(name) && !has_side_effects(name) && !has(fixed, name) && !has(recorded, name) &&
+        is_printable(entry))
       recorded.push_back(entry);
   }
   std::ranges::sort(recorded);
@@ -105,6 +114,7 @@ TrainerEnvironment trainer_environment(const Environment& inherited, const Job& 
   std::string tunables;
   for (const std::string& entry : job.environment) {
     const std::string name = name_of(entry);
+    if (!is_printable(entry) || has_side_effects(name)) continue;  // no attempt has recorded it
     if (name == kTunables)
       tunables = value_of(entry);
     else if (is_numeric(name) && !has(fixed, name))

@@ -75,6 +75,18 @@ TEST(TrainerEnvironment, WhatTheJobFixesWinsOverEverything) {
   EXPECT_THAT(made.entries, Not(Contains(StartsWith("LD_PRELOAD="))));
 }
 
+// A run directory that somebody else has written.
+TEST(TrainerEnvironment, ARecordThatNoAttemptHasMade_ReachesNoTrainer) {
+  const auto made = trainer_environment(
+      {}, job_with({"ONEDNN_JIT_DUMP=1", "OMP_TOOL_LIBRARIES=/x.so", "OMP_DISPLAY_ENV=TRUE",
+                    "MKL_CBWR_X=a\n\x1b[32m", "OMP_AFFINITY_FORMAT=%n", "OMP_PLACES=cores"}));
+  EXPECT_THAT(made.entries, Contains("OMP_PLACES=cores"));
+  for (const char* name : {"ONEDNN_JIT_DUMP", "OMP_TOOL", "OMP_DISPLAY", "MKL_CBWR_X", "OMP_AFFINITY_FORMAT"})
+    EXPECT_THAT(made.entries, Not(Contains(StartsWith(name))));
+  EXPECT_THAT(numeric_variables({"ONEDNN_JIT_DUMP=1", "OMP_PLACES=cores"}, job_with({})),
+              ElementsAre("OMP_PLACES=cores"));
+}
+
 TEST(TrainerEnvironment, HugePagesStayBesideTheRecordedTunables) {
   const auto tunables = [](const Environment& inherited, const Environment& recorded) {
     for (const std::string& entry : trainer_environment(inherited, job_with(recorded)).entries)
