@@ -151,7 +151,8 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   if (!restarted) {
     // A stop that was asked of an older attempt; one that was asked while this one waited for its term
     // counts.
-    if (auto request = read_text(options.layout.stop_request()); request && *request == options.old_stop)
+    if (auto request = read_text(options.layout.stop_request(), run::kMostOfANote);
+        request && *request == options.old_stop)
       std::ignore = remove_file(options.layout.stop_request());
   }
   // One that replaces another is where that one was.

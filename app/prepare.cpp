@@ -251,7 +251,7 @@ Result<InitialState> prepare_run(LocalOptions& options, Begins begins) {
   if (begins == Begins::kNow) REKINDLE_CHECK(check_holder(layout));
   if (begins == Begins::kNow) {
     // One that comes from now on is for this attempt.
-    options.old_stop = read_text(layout.stop_request()).value_or("");
+    options.old_stop = read_text(layout.stop_request(), run::kMostOfANote).value_or("");
     await_newest(layout);
   }
   options.job.cpu_capability = this_cpu();

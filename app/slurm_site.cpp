@@ -233,7 +233,9 @@ class SlurmSite : public Site {
     return said && !slurm::is_over(*said) && now - *stop_.terminated > kAllNodesHaveToldOfIt;
   }
 
-  std::string stop_request() const { return read_text(layout_.stop_request()).value_or(""); }
+  std::string stop_request() const {
+    return read_text(layout_.stop_request(), run::kMostOfANote).value_or("");
+  }
 
   // Whether Slurm, or somebody, has requeued this job.
   bool put_back() const {

@@ -4,6 +4,7 @@
 //   metrics.jsonl  logs/  init.safetensors  bin/  requeue.json  resubmit.sh  job.sh  newest
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -13,6 +14,9 @@
 namespace rekindle::run {
 
 namespace fs = std::filesystem;
+
+// Bytes of the small files that one process leaves for another: more is none of theirs, and is not read.
+inline constexpr std::size_t kMostOfANote = std::size_t{64} << 10;
 
 // Every file of a run directory is opened through a FilePath from here: without following links, and only if
 // no other user could have changed it (base/file_path.hpp).

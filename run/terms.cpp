@@ -122,8 +122,9 @@ Result<std::optional<Holder>> newest_term(const Layout& layout) {
   holder.supervisor_pid = json.value("supervisor_pid", std::int64_t{0});
   holder.supervisor_start_ticks = json.value("supervisor_start_ticks", std::uint64_t{0});
   holder.ended = path_exists(mark_of(layout, newest));
-  holder.orphaned = holder.ended &&
-                    read_text(mark_of(layout, newest)).value_or("").find(kOrphanedWord) != std::string::npos;
+  holder.orphaned =
+      holder.ended &&
+      read_text(mark_of(layout, newest), kMostOfANote).value_or("").find(kOrphanedWord) != std::string::npos;
   return std::optional(holder);
 }
 
