@@ -1,7 +1,10 @@
 // What this machine lets a process do, found out without what the tests are about to use.
 #pragma once
 
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -13,13 +16,14 @@
 namespace rekindle {
 
 enum class Needs {
-  kSetup,     // what ./dev test installs or starts: its absence is a fault
-  kRoot,      // users, host names, daemons
-  kMounts,    // mount namespaces and file systems in memory
-  kNetworks,  // network namespaces
-  kFuse,      // file systems in user space
-  kLandlock,  // of the kernel
-  kMachine,   // another kernel, file system or build: nobody can mend that
+  kSetup,      // what ./dev test installs or starts: its absence is a fault
+  kRoot,       // users, host names, daemons
+  kMounts,     // file systems in memory
+  kOwnMounts,  // mount namespaces; not in a chroot whose root is no mount
+  kNetworks,   // network namespaces
+  kFuse,       // file systems in user space
+  kLandlock,   // of the kernel
+  kMachine,    // another kernel, file system or build: nobody can mend that
 };
 
 // Whether this process has a capability (capabilities(7)); false where /proc does not say.
@@ -43,6 +47,16 @@ inline bool machine_gives(Needs needs) {
       return ::geteuid() == 0;
     case Needs::kMounts:
       return has_capability(kSysAdmin);
+    case Needs::kOwnMounts: {
+      const pid_t child = ::fork();
+      if (child == 0)
+        ::_exit(::unshare(CLONE_NEWNS) == 0 &&
+                        ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0
+                    ? 0
+                    : 1);
+      int status = 1;
+      return child > 0 && ::waitpid(child, &status, 0) == child && status == 0;
+    }
     case Needs::kNetworks:
       return has_capability(kSysAdmin) && has_capability(kNetAdmin);
     case Needs::kFuse:

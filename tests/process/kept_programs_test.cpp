@@ -28,7 +28,7 @@ class KeptPrograms : public ::testing::Test {
  protected:
   void SetUp() override {
     const auto able = run_command({"unshare", "--mount", "true"}, std::chrono::seconds(10));
-    if (!able || !able->ok()) REKINDLE_SKIP(Needs::kMounts, "cannot make a mount namespace");
+    if (!able || !able->ok()) REKINDLE_SKIP(Needs::kOwnMounts, "cannot make a mount namespace");
   }
   Scratch scratch_;
 };
