@@ -92,7 +92,7 @@ class Doubt {
   bool is_about(const GenerationId& generation) const { return generation == generation_; }
   bool covers(const GenerationId& generation) const { return generation <= generation_; }
   bool forbids(const CheckpointKey& key) const { return covers(key.second) && key.first > last_good_; }
-  // The doubted ones may still make a step before they hear of it.
+  // The generation in doubt may make one more step before its trainers hear of it.
   void step_made(const GenerationId& generation) { must_restore_ = must_restore_ && covers(generation); }
 
  private:

@@ -183,10 +183,10 @@ void Coordinator::check_deadlines() {
   }
   if (phase_ == Phase::kParking) {
     for (const std::string& member : std::vector(generation_.members)) {
-      const auto found = there_.trainers.find(member);
-      if (found == there_.trainers.end() || !found->second.moving()) continue;
+      auto* const found = there_.find(member);
+      if (found == nullptr || !found->moving()) continue;
       // Writing cannot be interrupted, and storage may be slow; hanging there is judged by itself.
-      if (found->second.beat.phase == TrainerPhase::kWriting) continue;
+      if (found->beat.phase == TrainerPhase::kWriting) continue;
       kill(member, "it did not park");
       if (phase_ != Phase::kParking) return;
     }
@@ -284,8 +284,8 @@ bool Coordinator::current(const GenerationId& id) const {
 }
 
 void Coordinator::send(const std::string& trainer, ToTrainer message) {
-  const auto found = there_.trainers.find(trainer);
-  if (found != there_.trainers.end()) emit(SendTrainer{found->second.worker, trainer, std::move(message)});
+  auto* const found = there_.find(trainer);
+  if (found != nullptr) emit(SendTrainer{found->worker, trainer, std::move(message)});
 }
 
 }  // namespace rekindle::protocol

@@ -22,10 +22,10 @@ OpenCheckpoint* Coordinator::checkpoint_of(const GenerationId& generation, std::
 }
 
 void Coordinator::shard_begun(const ShardBegun& begun) {
-  const auto found = there_.trainers.find(begun.trainer);
-  if (found == there_.trainers.end()) return;
-  found->second.writing = {begun.step, begun.generation};
-  found->second.writing_since = now_;
+  auto* const found = there_.find(begun.trainer);
+  if (found == nullptr) return;
+  found->writing = {begun.step, begun.generation};
+  found->writing_since = now_;
   OpenCheckpoint* checkpoint = checkpoint_of(begun.generation, begun.step);
   if (checkpoint == nullptr) return;
   checkpoint->parks |= begun.parks;
@@ -38,9 +38,9 @@ void Coordinator::shard_reported(const GenerationId& generation, std::uint64_t s
                                  const std::string& trainer, const ShardWritten* written,
                                  const std::string& why) {
   const CheckpointKey key{step, generation};
-  if (const auto found = there_.trainers.find(trainer); found != there_.trainers.end()) {
-    if (found->second.writing == key) found->second.writing.reset();
-    found->second.wrote = key;
+  if (auto* const found = there_.find(trainer); found != nullptr) {
+    if (found->writing == key) found->writing.reset();
+    found->wrote = key;
   }
   OpenCheckpoint* const entry = checkpoint_of(generation, step);
   if (entry == nullptr) return;
@@ -75,9 +75,9 @@ bool Coordinator::settled(const CheckpointKey& key, const OpenCheckpoint& checkp
     const std::string& writer = checkpoint.writers[rank];
     if (checkpoint.written.contains(static_cast<int>(rank)) || checkpoint.failed.contains(writer))
       return false;
-    const auto found = there_.trainers.find(writer);
-    if (found != there_.trainers.end()) {
-      const KnownTrainer& trainer = found->second;
+    auto* const found = there_.find(writer);
+    if (found != nullptr) {
+      const KnownTrainer& trainer = *found;
       const auto later = [&key](const auto& other) {
         return other && other->second == key.second && other->first > key.first;
       };

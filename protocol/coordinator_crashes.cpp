@@ -10,11 +10,11 @@ namespace rekindle::protocol {
 
 // A trainer ended by itself: not killed from outside, not told to.
 void Coordinator::crashed(const std::string& worker, const std::string& trainer, const std::string& how) {
-  const auto found = there_.trainers.find(trainer);
-  const bool member = found != there_.trainers.end() && found->second.rank >= 0;
+  auto* const found = there_.find(trainer);
+  const bool member = found != nullptr && found->rank >= 0;
   if (!member) return;
   faults_.step_crashes.crashed(how, step_);
-  const std::string host = found->second.ready.host;
+  const std::string host = found->ready.host;
   if (!faults_.host_crashes.crashed(host, there_.others_than(host))) return;
   faults_.step_crashes.forgive();
   leave_out(host, str("trainers crash on host ", host, " and nowhere else"));

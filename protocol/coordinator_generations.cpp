@@ -20,8 +20,8 @@ void Coordinator::abort_members() {
   phase_ = Phase::kParking;
   wait_until_ = now_ + config_.park_deadline;
   for (const std::string& member : generation_.members) {
-    const auto found = there_.trainers.find(member);
-    if (found != there_.trainers.end() && found->second.moving()) send(member, Abort{generation_.id});
+    auto* const found = there_.find(member);
+    if (found != nullptr && found->moving()) send(member, Abort{generation_.id});
   }
 }
 
@@ -29,13 +29,13 @@ bool Coordinator::everyone_parked() const {
   if (planted(Bug::kUnparkedSource)) {
     return std::any_of(generation_.members.begin(), generation_.members.end(),
                        [this](const std::string& member) {
-                         const auto found = there_.trainers.find(member);
-                         return found != there_.trainers.end() && found->second.parked;
+                         auto* const found = there_.find(member);
+                         return found != nullptr && found->parked;
                        });
   }
   return !generation_.moving.any(generation_.members.size(), [this](std::size_t rank) {
-    const auto found = there_.trainers.find(generation_.members[rank]);
-    return found != there_.trainers.end() && found->second.moving();
+    auto* const found = there_.find(generation_.members[rank]);
+    return found != nullptr && found->moving();
   });
 }
 
@@ -73,9 +73,9 @@ void Coordinator::judge_generation() {
   std::vector<std::string> suspects;
   std::optional<std::string> restore_error, read_error;
   for (const std::string& member : generation_.members) {
-    const auto found = there_.trainers.find(member);
-    if (found == there_.trainers.end() || !found->second.parked) continue;
-    const Parked& parked = *found->second.parked;
+    auto* const found = there_.find(member);
+    if (found == nullptr || !found->parked) continue;
+    const Parked& parked = *found->parked;
     if (parked.reason == ParkReason::kNonFinite)
       return give_up({70, parked.detail, str("lower --lr or look at the data; ", resume_hint())});
     if (parked.reason == ParkReason::kUnsuitable) return give_up({78, parked.detail, ""});
@@ -139,7 +139,7 @@ void Coordinator::restore_failed(const std::string& why) {
   const std::string bad = found->checkpoint;
   std::set<std::string> hosts;
   for (const std::string& member : generation_.members) {
-    if (there_.has(member)) hosts.insert(there_.find(member)->ready.host);
+    if (auto* const found = there_.find(member)) hosts.insert(found->ready.host);
   }
   if (ledger_.restore.let_others_try(hosts.size()))
     return emit(Warn{str("checkpoint ", bad, " could not be restored (", why, "); other nodes try")});
@@ -156,9 +156,9 @@ void Coordinator::roll_back(const std::vector<std::string>& suspects, const std:
   std::string who = suspects.empty() ? "no majority says which is wrong" : "";
   std::vector<std::string> out;
   for (const std::string& name : suspects) {
-    const auto found = there_.trainers.find(name);
-    if (found == there_.trainers.end()) continue;
-    who += str(who.empty() ? "" : ", ", name, " on host ", found->second.ready.host, " differs");
+    auto* const found = there_.find(name);
+    if (found == nullptr) continue;
+    who += str(who.empty() ? "" : ", ", name, " on host ", found->ready.host, " differs");
     if (faults_.odd_states.differed(name)) out.push_back(name);
   }
   emit(Warn{str(what, " (", who, "); suspect a hardware fault. The run goes back to its newest checkpoint")});
@@ -387,9 +387,9 @@ bool Coordinator::try_end() {
   std::optional<std::uint64_t> held;
   bool finished = true;
   for (const std::string& member : generation_.members) {
-    const auto found = there_.trainers.find(member);
-    if (found == there_.trainers.end() || !found->second.parked || !found->second.parked->holds) return false;
-    const Parked& parked = *found->second.parked;
+    auto* const found = there_.find(member);
+    if (found == nullptr || !found->parked || !found->parked->holds) return false;
+    const Parked& parked = *found->parked;
     if (parked.reason != ParkReason::kCut && parked.reason != ParkReason::kFinished) return false;
     finished = finished && parked.reason == ParkReason::kFinished;
     held = parked.held_step;

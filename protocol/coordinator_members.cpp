@@ -29,8 +29,7 @@ void Coordinator::admit(const std::string& worker, const TrainerState& state) {
   }
   const std::optional<Parked> source = member ? std::nullopt : waiting_source(name, state.parked);
   // It never got its Start, or not the newest: the generation cannot come about with it.
-  if (const auto known = there_.trainers.find(name);
-      known != there_.trainers.end() && known->second.rank >= 0 && !member && !source)
+  if (auto* const known = there_.find(name); known != nullptr && known->rank >= 0 && !member && !source)
     lose({name}, "the connection broke before it was told to start");
   KnownTrainer& trainer = there_.trainers[name];
   trainer.worker = worker;
@@ -69,8 +68,7 @@ std::optional<Parked> Coordinator::waiting_source(const std::string& trainer,
 
 const KnownTrainer* Coordinator::member(int rank) const {
   if (rank < 0 || rank >= static_cast<int>(generation_.members.size())) return nullptr;
-  const auto found = there_.trainers.find(generation_.members[static_cast<std::size_t>(rank)]);
-  return found == there_.trainers.end() ? nullptr : &found->second;
+  return there_.find(generation_.members[static_cast<std::size_t>(rank)]);
 }
 
 // Whether that trainer is in generation_.id; a coordinator without a generation of its own takes the newest
@@ -126,16 +124,16 @@ void Coordinator::go_on_if_adopted() {
   std::vector<std::string> absent;
   bool stalled = false, whole = true;
   for (const std::string& member : generation_.members) {
-    const auto found = there_.trainers.find(member);
-    if (found == there_.trainers.end()) {
+    auto* const found = there_.find(member);
+    if (found == nullptr) {
       whole = false;
       if (!generation_.gone.contains(member)) absent.push_back(member);
       stalled = stalled || generation_.gone.contains(member);
-    } else if (found->second.rank < 0) {
+    } else if (found->rank < 0) {
       whole = false;  // it never got the Start
       stalled = true;
-    } else if (found->second.parked) {
-      const ParkReason reason = found->second.parked->reason;
+    } else if (found->parked) {
+      const ParkReason reason = found->parked->reason;
       whole = whole && (reason == ParkReason::kCut || reason == ParkReason::kFinished);
       stalled = stalled || !whole;
     }
@@ -221,19 +219,18 @@ void Coordinator::lose_workers(const std::vector<std::string>& workers, const st
   for (const std::string& worker : workers) {
     if (there_.workers.erase(worker) == 0) continue;
     any = true;
-    for (const auto& [name, trainer] : there_.trainers) {
-      if (trainer.worker == worker) lost.push_back(name);
-    }
+    const std::vector<std::string> own = there_.trainers_of(worker);
+    lost.insert(lost.end(), own.begin(), own.end());
     emit(Warn{str("worker ", worker, " was lost: ", why)});
   }
   if (any) lose(lost, "its worker was lost");
 }
 
 void Coordinator::kill(const std::string& trainer, const std::string& why) {
-  const auto found = there_.trainers.find(trainer);
-  if (found == there_.trainers.end()) return;
+  auto* const found = there_.find(trainer);
+  if (found == nullptr) return;
   generation_.gone.insert(trainer);
-  emit(OrderKill{found->second.worker, {trainer, why}});
+  emit(OrderKill{found->worker, {trainer, why}});
   lose({trainer}, why);
 }
 
@@ -245,10 +242,10 @@ void Coordinator::judge_silence() {
 
 void Coordinator::judge_hangs() {
   for (const std::string& name : there_.hung(now_, config_.hang_after)) {
-    const auto found = there_.trainers.find(name);
-    if (found == there_.trainers.end()) continue;
-    kill(name, str("it hangs (", to_text(found->second.beat.phase), ") since ",
-                   config_.hang_after.count() / 1000, " s"));
+    auto* const found = there_.find(name);
+    if (found == nullptr) continue;
+    kill(name,
+         str("it hangs (", to_text(found->beat.phase), ") since ", config_.hang_after.count() / 1000, " s"));
   }
 }
 
@@ -257,9 +254,9 @@ void Coordinator::judge_hangs() {
 void Coordinator::judge_stalls() {
   std::vector<std::pair<int, int>> waits;
   for (const std::string& member : generation_.members) {
-    const auto found = there_.trainers.find(member);
-    if (found == there_.trainers.end()) return;
-    const KnownTrainer& trainer = found->second;
+    auto* const found = there_.find(member);
+    if (found == nullptr) return;
+    const KnownTrainer& trainer = *found;
     if (!trainer.moving()) continue;
     if (trainer.beat.waiting_for < 0 || trainer.beat.generation != generation_.id ||
         now_ - trainer.progressed <= config_.stall_after)

@@ -79,17 +79,17 @@ void Coordinator::heard(const std::string&, const ShardFailed& message) {
 }
 
 void Coordinator::heard(const std::string&, const Parked& message) {
-  const auto found = there_.trainers.find(message.trainer);
-  if (found == there_.trainers.end()) return;
-  const bool stale = message.generation != generation_.id || found->second.rank < 0;
+  auto* const found = there_.find(message.trainer);
+  if (found == nullptr) return;
+  const bool stale = message.generation != generation_.id || found->rank < 0;
   if (stale && !planted(Bug::kNoGenerationCheck)) return;
   const bool altered = message.reason == ParkReason::kDataAltered;
   const bool first_evidence =
       phase_ == Phase::kRunning && (altered || message.reason == ParkReason::kExchangeFailed);
-  const bool known = found->second.parked.has_value();
+  const bool known = found->parked.has_value();
   if (altered && !known) warn_of_altered_data(message);
-  found->second.parked = message;
-  found->second.progressed = now_;
+  found->parked = message;
+  found->progressed = now_;
   if (message.holds) step_ = std::max(step_, message.held_step);
   review_checkpoints();
   if (message.generation != generation_.id) return;  // all is written, and the next one has begun
@@ -99,8 +99,7 @@ void Coordinator::heard(const std::string&, const Parked& message) {
   const bool agreed = message.reason == ParkReason::kCut || message.reason == ParkReason::kFinished;
   if (phase_ == Phase::kRunning && !agreed) abort_members();
   // Most often the peer has died, and its worker is about to say so: a death is not the link's fault.
-  if (first_evidence && !known && message.peer >= 0)
-    generation_.suspect_link = {found->second.rank, message.peer};
+  if (first_evidence && !known && message.peer >= 0) generation_.suspect_link = {found->rank, message.peer};
   if (everyone_parked()) regroup();
 }
 

@@ -42,7 +42,6 @@ struct Membership {
 
   KnownTrainer* find(const std::string& trainer);
   const KnownTrainer* find(const std::string& trainer) const;
-  bool has(const std::string& trainer) const { return trainers.contains(trainer); }
 
   bool joined(const std::string& worker) const;
   bool own_trainer_there() const;  // of a worker that did not join

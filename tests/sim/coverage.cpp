@@ -105,8 +105,8 @@ Coverage::Coverage()
 
   for (std::size_t phase = 0; phase < trainer_.states.size(); ++phase) {
     if (phase == static_cast<std::size_t>(TrainerPhase::kIdle)) continue;
-    trainer_.cannot[{phase, kTold<Start>}] = "a generation is made of trainers that have parked";
-    trainer_.cannot[{phase, kTold<Quit>}] = "the run ends when its trainers have parked";
+    trainer_.cannot[{phase, kTold<Start>}] = "a generation is made of trainers that have paused";
+    trainer_.cannot[{phase, kTold<Quit>}] = "the run ends when its trainers have paused";
   }
   for (const std::size_t told : {kTold<Stop>, kTold<Cut>, kTold<Abort>, kTold<Save>})
     trainer_.cannot[{static_cast<std::size_t>(TrainerPhase::kStarting), told}] = "it is not known yet";
