@@ -77,13 +77,12 @@ bool has_long_key(const std::string& text) {
 // The same document in ASCII: characters of other alphabets become escapes in strings, and vanish from
 // comments; elsewhere TOML knows none. toml++ 3.3 looks for such characters in tables that do not have all of
 // them, and what it does then is not defined: it is to see none, whatever the text is.
-Result<std::string> in_ascii(std::string_view text, const FilePath& file) {
+Result<std::string> in_ascii(const std::string& text, const FilePath& file) {
   constexpr std::uint32_t kAscii = 0x80;
   std::string out;
   std::size_t end_of_part = 0;
   bool escaped = false;  // the next character, by a backslash
   enum { kPlain, kEscapes, kLiteral, kComment } part = kPlain;
-  const std::string whole(text);
   for (std::size_t i = 0; i < text.size();) {
     if (i >= end_of_part) {
       const char c = text[i];
@@ -91,9 +90,9 @@ Result<std::string> in_ascii(std::string_view text, const FilePath& file) {
       if (part == kComment)
         end_of_part = std::min(text.find('\n', i), text.size());
       else
-        end_of_part = part == kPlain ? i + 1 : end_of_string(whole, i) + 1;
+        end_of_part = part == kPlain ? i + 1 : end_of_string(text, i) + 1;
     }
-    const Utf8Character next = first_character(text.substr(i));
+    const Utf8Character next = first_character(std::string_view(text).substr(i));
     if (next.bytes == 0) return fail(ExitCode::kConfig, str(file.string(), ": it is no UTF-8"));
     if (next.code < kAscii) {
       out += text[i];

@@ -1,7 +1,8 @@
 """Rekindle and PyTorch DDP in turns, and the ratio of their median step times; then Rekindle's memory beside its budget.
 
 The contenders run one after the other, round after round, and each round begins with the next of them (A B C, B C A, C A B,
-...), so that a machine whose speed drifts, or that others use too, is as unfair to one as to the other. Standard library only; bench/run starts it.
+...), so that a machine whose speed drifts, or that others use too, is as unfair to one as to the other. Standard library only;
+bench/run starts it.
 """
 import argparse
 import json

@@ -12,12 +12,8 @@ import torch
 import torch.distributed as dist
 import torchvision
 
-VARIANTS = {
-    "default": ({}, {}),
-    "tuned": ({"gradient_as_bucket_view": True, "static_graph": True}, {"fused": True}),
-    # As tuned, with images and filters in NHWC.
-    "channels_last": ({"gradient_as_bucket_view": True, "static_graph": True}, {"fused": True}),
-}
+TUNED = ({"gradient_as_bucket_view": True, "static_graph": True}, {"fused": True})
+VARIANTS = {"default": ({}, {}), "tuned": TUNED, "channels_last": TUNED}  # the last one: images and filters in NHWC
 
 
 def main():

@@ -15,7 +15,7 @@ namespace rekindle::run {
 
 namespace fs = std::filesystem;
 
-// Bytes of the small files that one process leaves for another: more is none of theirs, and is not read.
+// The most bytes of a small file that one process leaves for another. A longer file is not read.
 inline constexpr std::size_t kMostOfANote = std::size_t{64} << 10;
 
 // Every file of a run directory is opened through a FilePath from here: without following links, and only if
