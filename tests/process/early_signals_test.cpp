@@ -49,11 +49,7 @@ esac
 };
 
 TEST_F(EarlySignals, TimeLimitWhileSlurmIsAsked_RequeuedAndNothingBegun) {
-  Arguments command = mnist_run(dir_, 1, 100);
-  command[0] = "slurm";
-  for (auto at = command.begin(); at != command.end();)
-    at = *at == "--workers" ? command.erase(at, at + 2) : at + 1;
-  Program job(in_the_job(command));
+  Program job(in_the_job(mnist_job("slurm", dir_, 100)));
   ASSERT_TRUE(eventually(
       [&] { return job.printed().find("waiting for Slurm") != std::string::npos || !job.running(); }));
   job.signal(SIGUSR1);
@@ -70,11 +66,7 @@ TEST_F(EarlySignals, TimeLimitWhileSlurmIsAsked_RequeuedAndNothingBegun) {
 TEST_F(EarlySignals, HelperThatWaitsForItsRun_RequeuedAtOnce) {
   fs::remove(scratch_ / "silent");
   Program helper(in_the_job({"join", dir_, "--wait", "30min"}));
-  ASSERT_TRUE(eventually([&] {
-    std::error_code code;
-    return std::distance(fs::directory_iterator("/proc/" + std::to_string(helper.pid()) + "/task", code),
-                         {}) > 1;
-  }));
+  ASSERT_TRUE(eventually([&] { return can_be_ended(helper.pid()); }));
   helper.signal(SIGUSR1);
   const Outcome outcome = helper.wait();
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;

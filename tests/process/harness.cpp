@@ -220,6 +220,19 @@ Arguments mnist_run(const fs::path& run_dir, int workers, int steps) {
          asked_exchange();
 }
 
+Arguments mnist_job(const std::string& command, const fs::path& run_dir, int steps) {
+  Arguments arguments = mnist_run(run_dir, 1, steps);
+  arguments[0] = command;
+  arguments.erase(arguments.begin() + 3, arguments.begin() + 5);  // --workers
+  return arguments;
+}
+
+bool can_be_ended(pid_t pid) {
+  std::error_code code;
+  return std::distance(fs::directory_iterator(str("/proc/", pid, "/task"), code), fs::directory_iterator()) >
+         1;
+}
+
 Arguments vgg_run(const fs::path& run_dir, int workers, int steps) {
   return Arguments{"local",
                    "--run-dir",

@@ -89,5 +89,10 @@ fs::path cifar_data();
 // `local` on those data sets.
 Arguments mnist_run(const fs::path& run_dir, int workers, int steps);
 Arguments vgg_run(const fs::path& run_dir, int workers, int steps);
+// The same of a Slurm job, whose workers are its nodes': "slurm" or "submit".
+Arguments mnist_job(const std::string& command, const fs::path& run_dir, int steps = 1000000);
+
+// Whether the thread is there that ends a program on a signal before its run begins: until then one waits.
+bool can_be_ended(pid_t pid);
 
 }  // namespace rekindle::process_test

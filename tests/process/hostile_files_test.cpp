@@ -239,13 +239,6 @@ TEST_F(WrongRun, ACheckpointWithARateWithoutLr_TheCoordinatorEndsWithOneLineAnd7
 
 // ---- signals ----
 
-// Until its thread is there that ends it on a signal, a signal waits.
-bool can_be_ended(pid_t pid) {
-  std::error_code code;
-  return std::distance(fs::directory_iterator(str("/proc/", pid, "/task"), code), fs::directory_iterator()) >
-         1;
-}
-
 TEST_F(HostileFiles, SignalsBeforeARunBegins_EndItAtOnceAndNothingIsMade) {
   for (const auto& [signal, exit_code] : {std::pair(SIGINT, 130), std::pair(SIGTERM, 75)}) {
     // It waits for a checkpoint that it was told of.

@@ -2,6 +2,7 @@
 // (flipped_bit.cpp).
 #include <fstream>
 
+#include "../needs.hpp"
 #include "live_run.hpp"
 
 namespace rekindle::process_test {
@@ -11,7 +12,7 @@ class DamagingNetwork : public LiveRun {
  protected:
   void SetUp() override {
 #ifdef __SANITIZE_ADDRESS__
-    GTEST_SKIP() << "the address sanitizer wants to be the first library";
+    REKINDLE_SKIP(Needs::kMachine, "the address sanitizer wants to be the first library");
 #endif
   }
   fs::path flip() const { return scratch_ / "flip"; }

@@ -72,10 +72,7 @@ TEST_F(KeptPrograms, LibrariesNearARunDirectory_AreNotLoaded) {
 
 TEST_F(KeptPrograms, LibTorchOfTheBuildIsGone_TheRunGoesOnWithWhatItKept) {
   const fs::path dir = scratch_ / "run";
-  Arguments submit = mnist_run(dir, 1, 3);
-  submit.front() = "submit";
-  submit.erase(std::find(submit.begin(), submit.end(), "--workers"),
-               std::find(submit.begin(), submit.end(), "--workers") + 2);
+  const Arguments submit = mnist_job("submit", dir, 3);
   // A Slurm that refuses everything: submit fails after it has kept the programs.
   const fs::path slurm = scratch_ / "slurm";
   fs::create_directories(slurm);

@@ -142,13 +142,6 @@ std::string Cluster::nodes_of(const std::string& job) const {
   return text;
 }
 
-Arguments mnist_job(const std::string& command, const fs::path& run_dir, int steps) {
-  Arguments arguments = mnist_run(run_dir, 1, steps);
-  arguments[0] = command;
-  arguments.erase(arguments.begin() + 3, arguments.begin() + 5);  // --workers
-  return arguments;
-}
-
 void SlurmRun::SetUp() {
   if (const std::string why = why_no_cluster(); !why.empty()) REKINDLE_SKIP(Needs::kRoot, why);
   cluster_.emplace(conf());

@@ -19,9 +19,6 @@ std::string why_no_cluster();
 // A job keeps its programs and LibTorch (460 MB) in the run directory; the rest is for checkpoints.
 inline constexpr int kRoomForTheProgramsMib = 800;
 
-// A command's arguments of a job that trains on the small data set: "slurm" or "submit".
-Arguments mnist_job(const std::string& command, const fs::path& run_dir, int steps = 1000000);
-
 class Cluster {
  public:
   // `conf`: more lines of slurm.conf.
