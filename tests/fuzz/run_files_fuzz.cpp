@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "../read_lines.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "require.hpp"
