@@ -1,5 +1,5 @@
-# Third-party libraries as imported targets. Debian's packages, except LibTorch: its wheel's own CMake
-# package stops without a CUDA toolkit, so its targets are written by hand.
+# Third-party libraries as imported targets: Debian's packages, except LibTorch. The CMake package of the
+# torch wheel fails without a CUDA toolkit, so its targets are written by hand.
 find_package(Threads REQUIRED)
 find_package(GTest REQUIRED)
 find_package(spdlog REQUIRED)
@@ -31,13 +31,14 @@ add_library(rekindle_torch INTERFACE)
 target_include_directories(rekindle_torch SYSTEM INTERFACE
   ${REKINDLE_TORCH}/include ${REKINDLE_TORCH}/include/torch/csrc/api/include)
 target_link_libraries(rekindle_torch INTERFACE torch_cpu c10 Threads::Threads)
-# Programs find LibTorch in lib/ beside them, and nowhere else: where a run keeps both (app/kept_program.cpp), whatever is
-# near the run directory may be another user's. In the build tree, which may be moved as a whole, lib is a link.
+# Programs load LibTorch only from lib/ beside them, because a run keeps copies of both
+# (app/kept_program.cpp), and other folders near the run directory may belong to another user. In the build
+# tree, which may be moved, lib is a link.
 file(RELATIVE_PATH torch_from_bin ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} ${REKINDLE_TORCH}/lib)
 file(MAKE_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
 file(CREATE_LINK ${torch_from_bin} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/lib SYMBOLIC)
 list(APPEND CMAKE_BUILD_RPATH "$ORIGIN/lib")
-# Not target_link_directories(): CMake would add that absolute path.
+# Not target_link_directories(), which would add the absolute path to the programs.
 target_link_options(rekindle_torch INTERFACE -L${REKINDLE_TORCH}/lib -Wl,--allow-shlib-undefined)
 if(REKINDLE_CUDA)
   find_package(CUDAToolkit REQUIRED)

@@ -1,9 +1,10 @@
 # ./dev build and ./dev test.
 
-# A precompiled header's object can be cached only so.
+# ccache needs this setting to cache objects that use a precompiled header.
 export CCACHE_SLOPPINESS=pch_defines,time_macros
 
-# As many compilers at once as there are cores, and 2.5 GB of memory for each: LibTorch's headers are large.
+# The number of parallel compilers: one per core, but at least 2.5 GB of memory each, because LibTorch's headers are
+# large.
 jobs() {
   local cores memory_kb
   cores=$(nproc)
@@ -12,13 +13,13 @@ jobs() {
   echo $((by_memory < 1 ? 1 : by_memory < cores ? by_memory : cores))
 }
 
-# configure PRESET: only if there is a reason. ninja sees changed files by itself, but not a room that is new or gone.
+# configure PRESET: only if necessary. ninja detects changed files, but not a module that was added or removed.
 configure() {
-  local directory=build/$1 rooms=(*/CMakeLists.txt tests/*/CMakeLists.txt)
-  if [[ ! -e $directory/build.ninja || $(cat "$directory/rooms.list" 2>/dev/null) != "${rooms[*]}" ]]; then
+  local directory=build/$1 modules=(*/CMakeLists.txt tests/*/CMakeLists.txt)
+  if [[ ! -e $directory/build.ninja || $(cat "$directory/modules.list" 2>/dev/null) != "${modules[*]}" ]]; then
     say "configuring $directory"
     quietly "configuring $directory failed" cmake --preset "$1"
-    echo "${rooms[*]}" >"$directory/rooms.list"
+    echo "${modules[*]}" >"$directory/modules.list"
   fi
 }
 

@@ -9,7 +9,7 @@ die() {
 # The entries of a list file: no comments, no blank lines.
 entries() { sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$1"; }
 
-# Runs a command silently; if it fails, shows the end of what it said and stops with the reason.
+# Runs a command silently. If the command fails, shows the end of its output and stops with the reason.
 #   quietly WHY_LINE COMMAND...
 quietly() {
   local why=$1 output

@@ -14,9 +14,11 @@ lint() {
   fi
   tools/check-imports --self-test || die "tools/check-imports does not find planted errors"
   tools/check-imports || failed=1
+  tools/check-shape --self-test || die "tools/check-shape does not find planted errors"
+  tools/check-shape || failed=1
   tools/check-documents --self-test || die "tools/check-documents does not find wrong names"
   tools/check-documents || failed=1
-  # A build folder of its own: clang cannot read g++'s precompiled headers.
+  # A separate build folder, because clang cannot read g++'s precompiled headers.
   configure lint
   python3 tools/dev/tidy.py build/lint "$(jobs)" "$@" || failed=1
   ((failed == 0)) || die "lint found the problems above"

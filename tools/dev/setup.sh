@@ -32,13 +32,13 @@ install_packages() {
     "${apt[@]}" install -y --no-install-recommends "${missing[@]}"
 }
 
-# The three wheels unpacked into build/torch, which appears by a rename and so is whole if it is there.
+# Unpacks the three wheels into build/torch. A rename creates build/torch, so it is always complete.
 install_torch() {
   local target=build/torch wheels=${XDG_CACHE_HOME:-$HOME/.cache}/rekindle/wheels
   torch_is_in "$target" && return 0
   mkdir -p build "$wheels"
   (
-    flock 9 # two ./dev at once: the second finds the work done
+    flock 9 # if two ./dev run at once, the second finds the work done
     torch_is_in "$target" && exit 0
     have_wheels "$wheels" || download_wheels "$wheels"
     say "unpacking LibTorch into $target"
@@ -46,11 +46,11 @@ install_torch() {
     python3 tools/dev/unpack_wheels.py "$target.new" $(wheel_files "$wheels") || die "unpacking LibTorch failed"
     rm -rf "$target"
     mv -T "$target.new" "$target"
-    torch_is_in "$target" || die "$target is not what tools/torch-requirements.txt asks for"
+    torch_is_in "$target" || die "$target does not match tools/torch-requirements.txt"
   ) 9>build/.torch.lock
 }
 
-# Are the pinned versions there?
+# Whether the pinned versions are installed.
 torch_is_in() {
   local pin
   [[ -e $1/torch/lib/libtorch_cpu.so ]] || return 1
@@ -61,7 +61,7 @@ torch_is_in() {
   done
 }
 
-# The files among the kept wheels whose sha256 is pinned.
+# The kept wheels with a pinned sha256.
 wheel_files() {
   local file hash
   for file in "$1"/*.whl; do
@@ -83,12 +83,12 @@ download_wheels() {
   done
   [[ $found ]] || die "python3 has no pip: install the package python3-pip"
   say "downloading LibTorch (545 MB, once; kept in $1)"
-  # Any Python's pip will do: what it fetches is for LibTorch, not for itself. -q only off a terminal: progress helps.
+  # Any Python's pip works, because the wheels are only for LibTorch. -q only without a terminal, to show progress.
   local quiet=(-q)
   [[ ! -t 1 ]] || quiet=()
   "$found" -m pip "${quiet[@]}" --no-cache-dir download --no-deps --require-hashes --only-binary=:all: \
     --python-version 3.11 --platform manylinux_2_28_x86_64 --platform manylinux_2_25_x86_64 \
     --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 \
     -d "$1" -r tools/torch-requirements.txt ||
-    die "LibTorch could not be downloaded: look at pip's message above, then run ./dev setup again"
+    die "LibTorch could not be downloaded: see pip's message above, then run ./dev setup again"
 }

@@ -38,7 +38,7 @@ def fingerprint(entry, path):
 def tidy(build, path):
     done = subprocess.run(["clang-tidy", "-p", build, "--quiet", path], capture_output=True, text=True)
     if done.returncode:
-        # Its errors are on stdout; stderr counts the warnings that it suppressed, or says why it could not start.
+        # clang-tidy's findings are on stdout. stderr has the number of suppressed warnings, or why the start failed.
         print(done.stdout or done.stderr, end="", flush=True)
     return done.returncode == 0
 
@@ -62,7 +62,7 @@ def main(build, jobs, everything):
         with ThreadPoolExecutor(jobs) as pool:
             for path, good in zip(changed, pool.map(lambda path: tidy(build, path), changed)):
                 clean[path] = good
-    finally:  # what an interrupted run found clean stays so
+    finally:  # an interrupted run keeps its clean results
         passed = {path: now[path] for path in now if clean.get(path, path not in changed)}
         with open(record + ".new", "w", encoding="utf-8") as file:
             json.dump(passed, file, indent=0)

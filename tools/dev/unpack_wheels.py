@@ -1,11 +1,11 @@
-"""Unpacks what a C++ program needs of the wheels: unpack_wheels.py DIRECTORY WHEEL..."""
+"""Unpacks the parts of the wheels that a C++ program needs: unpack_wheels.py DIRECTORY WHEEL..."""
 
 import os
 import sys
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
-# The Python half of torch stays out; the .dist-info folders name the versions and hold the licences.
+# Without torch's Python files. The .dist-info folders contain the versions and the licences.
 WANTED = ("torch/include/", "torch/lib/", "nvidia/")
 UNWANTED = ("torch/lib/libtorch_python.so", "torch/lib/libshm")
 
@@ -26,7 +26,7 @@ def main(directory, *wheels):
         for wheel in wheels:
             with zipfile.ZipFile(wheel) as archive:
                 infos = [info for info in archive.infolist() if wanted(info.filename)]
-            # Beforehand: two threads that make the same folder trip over each other in zipfile.
+            # Make the folders first: in zipfile, two threads that make the same folder conflict.
             for folder in {os.path.dirname(info.filename) for info in infos}:
                 os.makedirs(os.path.join(directory, folder), exist_ok=True)
             infos = [info for info in infos if not info.is_dir()]

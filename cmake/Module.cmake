@@ -1,27 +1,27 @@
-# A room is a folder with one library target. Its headers are reached as "room/file.hpp" through an
-# include folder that holds a link to this room alone, so a target sees just the rooms that it links
-# and a wrong import does not build.
+# A module is a folder with one library target. Its headers are included as "module/file.hpp", through an
+# include folder that holds a link to this module only. So a target sees only the modules that it links,
+# and a wrong include does not compile.
 #
-#   rekindle_room(NAME SOURCES a.cpp ... LINK target ...)        library rekindle_NAME
+#   rekindle_module(NAME SOURCES a.cpp ... LINK target ...)        library rekindle_NAME
 #   rekindle_test(NAME SOURCES a_test.cpp ... LINK target ... [LABELS all])
-function(rekindle_room name)
+function(rekindle_module name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
-  set(door ${CMAKE_BINARY_DIR}/rooms/${name})
-  file(MAKE_DIRECTORY ${door})
-  file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR} ${door}/${name} SYMBOLIC)
+  set(include_folder ${CMAKE_BINARY_DIR}/modules/${name})
+  file(MAKE_DIRECTORY ${include_folder})
+  file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR} ${include_folder}/${name} SYMBOLIC)
   if(ARG_SOURCES)
     add_library(rekindle_${name} STATIC ${ARG_SOURCES})
-    target_include_directories(rekindle_${name} PUBLIC ${door})
+    target_include_directories(rekindle_${name} PUBLIC ${include_folder})
     target_link_libraries(rekindle_${name} PUBLIC ${ARG_LINK} PRIVATE ${ARG_PRIVATE_LINK})
   else()
     add_library(rekindle_${name} INTERFACE)
-    target_include_directories(rekindle_${name} INTERFACE ${door})
+    target_include_directories(rekindle_${name} INTERFACE ${include_folder})
     target_link_libraries(rekindle_${name} INTERFACE ${ARG_LINK})
   endif()
 endfunction()
 
-# One test program; every TEST in it becomes a ctest of its own. LABELS all marks what only
-# `./dev test --all` runs. FILTER (as --gtest_filter) registers some of its tests only.
+# One test program; every TEST in it becomes a ctest of its own. LABELS all: only `./dev test --all` runs
+# these tests. FILTER (as --gtest_filter) registers only some of the tests.
 function(rekindle_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT;FILTER" "SOURCES;LINK;LABELS;PROPERTIES" ${ARGN})
   if(NOT ARG_TIMEOUT)
