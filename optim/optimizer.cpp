@@ -1,0 +1,51 @@
+#include "optim/optimizer.hpp"
+
+#include <limits>
+
+#include "base/nearest.hpp"
+#include "base/text.hpp"
+
+namespace rekindle::optim {
+namespace {
+
+const Row* const kOptimizers[] = {&kSgd, &kAdam, &kAdamW, &kAdadelta, &kRmsprop};
+
+}  // namespace
+
+std::span<const Row* const> optimizers() { return kOptimizers; }
+
+std::vector<std::string> names_of_optimizers() {
+  std::vector<std::string> names;
+  for (const Row* row : kOptimizers) names.emplace_back(row->name);
+  return names;
+}
+
+const Row* find_optimizer(const std::string& name) {
+  for (const Row* row : kOptimizers) {
+    if (name == row->name) return row;
+  }
+  return nullptr;
+}
+
+Result<std::unique_ptr<Optimizer>> make_optimizer(const Options& options) {
+  const Row* row = find_optimizer(options.name);
+  if (row == nullptr)
+    return fail(ExitCode::kConfig, str("unknown optimizer '", options.name, "'"),
+                did_you_mean(options.name, names_of_optimizers()));
+  Options complete = options;
+  complete.eps = options.eps.value_or(row->eps);
+  REKINDLE_CHECK(check_range("--weight-decay", options.weight_decay, 0, std::numeric_limits<double>::max()));
+  REKINDLE_CHECK(check_range("--eps", *complete.eps, 0, 1));
+  REKINDLE_CHECK(row->check(complete));
+  return row->make(complete);
+}
+
+Status check_range(const char* option, double value, double least, double most) {
+  if (value >= least && value < most) return {};
+  const std::string range = most == std::numeric_limits<double>::max()
+                                ? str("use ", least, " or more")
+                                : str("use a number from ", least, " up to, not including, ", most);
+  return fail(ExitCode::kConfig, str(option, " ", value, " is out of range"), range);
+}
+
+}  // namespace rekindle::optim
