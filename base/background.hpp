@@ -1,4 +1,4 @@
-// Work that may block on storage, done in order in a thread of its own.
+// Runs work that may block on storage, in order, in its own thread.
 #pragma once
 
 #include <condition_variable>
@@ -13,12 +13,12 @@ namespace rekindle {
 class Background {
  public:
   Background() : thread_([this] { serve(); }) {}
-  ~Background();  // when everything is done
+  ~Background();  // waits for all work
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
 
   void add(std::function<void()> work);
-  void flush();  // returns when everything that was added before is done
+  void flush();  // waits for all work that was added before
 
  private:
   void serve();
@@ -28,7 +28,7 @@ class Background {
   std::deque<std::function<void()>> waiting_;
   std::uint64_t added_ = 0, done_ = 0;
   bool closing_ = false;
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // last: uses all of the above
 };
 
 }  // namespace rekindle

@@ -1,4 +1,4 @@
-// Sizes for people: "812 bytes", "4.8 MB", "1.06 GB" (powers of 1000, as disks and ls --si have them).
+// Sizes for messages: "812 bytes", "4.8 MB", "1.06 GB" (powers of 1000, as disks and ls --si have them).
 #pragma once
 
 #include <cstdint>

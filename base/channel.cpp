@@ -72,7 +72,7 @@ Result<std::optional<std::string>> Channel::receive() {
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < 4; ++i) bytes |= std::size_t{static_cast<unsigned char>(head[i])} << (8 * i);
   if (bytes > kMaxFrame)
-    return fail("a process sent a frame that is too large", "are all processes of one build?");
+    return fail("a process sent a frame that is too large", "are all processes from the same build?");
   std::string text(bytes, '\0');
   REKINDLE_TRY(const bool whole, read_exactly(socket_.get(), text.data(), bytes));
   if (!whole) return std::optional<std::string>();

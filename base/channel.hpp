@@ -1,5 +1,5 @@
 // Frames of text over an inherited stream socket: u32 length (little-endian), then the bytes.
-// End of file means that the other process is gone.
+// End of file means that the other process has ended.
 #pragma once
 
 #include <mutex>
@@ -17,16 +17,16 @@ class Channel {
  public:
   explicit Channel(Fd socket) : socket_(std::move(socket)) {}
 
-  // Both ends of a new socket, close-on-exec; spawn() passes one on.
+  // Both ends of a new socket, close-on-exec. spawn() passes one end to a child.
   static Result<std::pair<Fd, Fd>> pair();
 
   // From any thread. Blocks while the peer does not read.
   Status send(std::string_view text);
-  // Whether the peer has left so much unread that send() may soon block: it stands still.
+  // Whether the peer has left so many bytes unread that send() may soon block: the peer makes no progress.
   bool congested() const;
-  // Whether receive() would return without a wait.
+  // Whether receive() would return without waiting.
   bool pending() const;
-  // One frame; nullopt at end of file. From one thread.
+  // One frame; nullopt at end of file. Only from one thread.
   Result<std::optional<std::string>> receive();
   int fd() const { return socket_.get(); }
 

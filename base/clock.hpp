@@ -1,4 +1,4 @@
-// The only place that reads clocks. protocol/ gets time passed in.
+// The only place that reads clocks. Callers pass time into protocol/.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@ namespace rekindle {
 // Since boot, counting suspends (CLOCK_BOOTTIME).
 std::chrono::milliseconds boot_time();
 std::string utc_now();  // "2031-02-03T04:05:06Z"
-// How long ago that was; not below zero, whatever the clocks of two hosts say. nullopt: no such text.
+// The age of a UTC time; not below zero, even if the clocks of two hosts differ. nullopt: not a valid time.
 std::optional<std::chrono::seconds> age_of(const std::string& utc);
 std::string host_name();
 std::string boot_id();  // changes at every boot of this host

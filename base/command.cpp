@@ -28,7 +28,7 @@ Result<Pipe> make_pipe() {
   return Pipe{Fd(ends[0]), Fd(ends[1])};
 }
 
-// Takes what is there; the pipe is closed at its end.
+// Reads the available bytes. Closes the pipe at end of file.
 void take(Fd& from, std::string& text) {
   std::array<char, 65536> bytes;
   for (;;) {
@@ -42,11 +42,14 @@ void take(Fd& from, std::string& text) {
 
 }  // namespace
 
-Result<CommandOutput> run_command(const std::vector<std::string>& argv, std::chrono::milliseconds limit) {
+Result<CommandOutput> run_command(const std::vector<std::string>& argv, std::chrono::milliseconds limit,
+                                  const CommandSetting& setting) {
   REKINDLE_TRY(const Fd nothing, open_file("/dev/null", O_RDONLY));
   REKINDLE_TRY(Pipe out, make_pipe());
   REKINDLE_TRY(Pipe err, make_pipe());
-  REKINDLE_TRY(const Child child, spawn(argv, {}, {}, {nothing.get(), out.write.get(), err.write.get()}));
+  Streams streams{setting.in >= 0 ? setting.in : nothing.get(), out.write.get(), err.write.get()};
+  streams.programs = setting.programs;
+  REKINDLE_TRY(const Child child, spawn(argv, setting.environment, {}, streams));
   out.write.reset();
   err.write.reset();
   CommandOutput output;
@@ -62,7 +65,7 @@ Result<CommandOutput> run_command(const std::vector<std::string>& argv, std::chr
       wait_for(child);
       return forward_error(Error{ExitCode::kGaveUp,
                                  str(argv[0], " did not answer within ", limit.count() / 1000.0, " s"), "",
-                                 true});
+                                 ErrorKind::kSystem});
     }
     if (waits[1].revents != 0) take(out.read, output.out);
     if (waits[2].revents != 0) take(err.read, output.err);

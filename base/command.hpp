@@ -1,8 +1,9 @@
-// Another program, run to its end: what it said, and how it ended.
+// Runs another program to its end; returns its output and its exit status.
 #pragma once
 
 #include <chrono>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/process.hpp"
@@ -16,8 +17,16 @@ struct CommandOutput {
   bool ok() const { return !status.by_signal && status.code == 0; }
 };
 
-// Runs argv[0] (looked for in PATH) without input. One that takes longer than `limit` is killed: an error, as
-// is one that cannot be started. What it started itself, and left behind, is not waited for.
-Result<CommandOutput> run_command(const std::vector<std::string>& argv, std::chrono::milliseconds limit);
+// What the program gets in addition to its arguments.
+struct CommandSetting {
+  std::vector<std::pair<std::string, std::string>> environment;  // in addition to this process's
+  int programs = -1;                                             // as in Streams
+  int in = -1;                                                   // -1: no input
+};
+
+// Runs argv[0] (searched in PATH). A program that cannot be started is an error. A program that runs longer
+// than `limit` is killed, which is also an error. Processes that the program left behind are not waited for.
+Result<CommandOutput> run_command(const std::vector<std::string>& argv, std::chrono::milliseconds limit,
+                                  const CommandSetting& setting = {});
 
 }  // namespace rekindle

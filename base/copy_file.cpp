@@ -43,7 +43,7 @@ Status copy_file(const FilePath& from, const FilePath& to, unsigned mode) {
 Status link_or_copy(const FilePath& from, const FilePath& to) {
   REKINDLE_TRY(const Fd source, open_file(from, O_RDONLY | O_NONBLOCK));
   REKINDLE_TRY(const Fd folder, open_file(to.parent_path(), O_RDONLY | O_DIRECTORY));
-  // The file that was checked, whatever its name leads to by now. Source: linkat(2).
+  // Links the file that was checked, even if its name now leads to another file. Source: linkat(2).
   const std::string opened = str("/proc/self/fd/", source.get());
   const std::string name = to.filename().string();
   if (::linkat(AT_FDCWD, opened.c_str(), folder.get(), name.c_str(), AT_SYMLINK_FOLLOW) == 0) return {};

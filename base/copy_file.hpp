@@ -1,4 +1,4 @@
-// Files under a second name, or copied. In pieces: a library may be larger than the memory that is free.
+// Hard links and copies. Copies are made in pieces: a library may be larger than the free memory.
 #pragma once
 
 #include "base/file_path.hpp"
@@ -6,9 +6,9 @@
 
 namespace rekindle {
 
-// A new file at `to`, durable, with the bytes of `from`. `mode` 0: its owner's rights.
+// Creates `to`, durable, with the bytes of `from`. `mode` 0: readable and writable by the owner only.
 Status copy_file(const FilePath& from, const FilePath& to, unsigned mode = 0);
-// A hard link to `from` at `to`, or such a copy if there can be none.
+// A hard link to `from` at `to`, or such a copy if a link is not possible.
 Status link_or_copy(const FilePath& from, const FilePath& to);
 
 }  // namespace rekindle

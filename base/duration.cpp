@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kMostMilliseconds = 1e12;  // 30 years
 
-// Milliseconds; units that mean the same stand together, larger ones later.
+// Milliseconds. Units with the same meaning are adjacent; larger units come later.
 constexpr std::array<std::pair<std::string_view, double>, 7> kUnits{
     {{"ms", 1}, {"s", 1e3}, {"sec", 1e3}, {"m", 60e3}, {"min", 60e3}, {"h", 3600e3}, {"d", 86400e3}}};
 
@@ -29,7 +29,7 @@ std::string_view without_spaces(std::string_view text) {
   return text;
 }
 
-// The letters that `text` begins with.
+// The letters at the start of `text`.
 std::string_view leading_word(std::string_view text) {
   return text.substr(0, std::min(text.find_first_not_of("abcdefghijklmnopqrstuvwxyz"), text.size()));
 }

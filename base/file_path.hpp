@@ -1,4 +1,4 @@
-// Where a file is, and how far the path to it is to be trusted.
+// The place of a file, and how far the path to it can be trusted.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,21 @@ enum class Trust : std::uint8_t {
 };
 
 // A path as a person gave it, or a path below a root directory. The functions of base/files.hpp open the
-// second kind one directory after the other, each relative to the one before, and check each
-// (docs/security.md). There is no conversion to fs::path: whoever asks for path() hands the file to something
-// that does not check.
+// second kind one directory after the other, each relative to the previous one, and check each directory
+// (docs/security.md). There is no conversion to fs::path: a caller of path() must expect that the file is
+// then opened without these checks.
 class FilePath {
  public:
   FilePath() = default;
   FilePath(std::filesystem::path path) : below_(std::move(path)) {}
   FilePath(const std::string& path) : below_(path) {}
   FilePath(const char* path) : below_(path) {}
-  // The root itself, or what is below it. `root` is named by a person.
-  static FilePath below(std::filesystem::path root, Trust trust, std::filesystem::path path = {});
+  // The root itself, or a path below it. A person names `root`. `inode`: the inode number that the root must
+  // have, for Trust::kOwn; 0: any. The device may change when storage is mounted again.
+  static FilePath below(std::filesystem::path root, Trust trust, std::filesystem::path path = {},
+                        std::uint64_t inode = 0);
 
-  // The whole path, for messages, for other programs and for what a person named.
+  // The complete path, for messages, for other programs and for paths that a person named.
   std::filesystem::path path() const { return is_root() ? root_ : root_ / below_; }
   std::string string() const { return path().string(); }
   std::filesystem::path filename() const { return path().filename(); }
@@ -37,6 +39,7 @@ class FilePath {
 
   Trust trust() const { return trust_; }
   const std::filesystem::path& root() const { return root_; }
+  std::uint64_t root_inode() const { return root_inode_; }
   const std::filesystem::path& below_root() const { return below_; }
   bool is_root() const { return trust_ != Trust::kNamed && below_.empty(); }
   bool empty() const { return root_.empty() && below_.empty(); }
@@ -45,6 +48,7 @@ class FilePath {
   std::filesystem::path root_;   // empty if a person named the path
   std::filesystem::path below_;  // relative to root_, if there is one
   Trust trust_ = Trust::kNamed;
+  std::uint64_t root_inode_ = 0;  // 0: unknown
 };
 
 }  // namespace rekindle

@@ -1,6 +1,6 @@
-// Files that survive a crash: every return value is checked, close() included, and names change only
-// by rename after the bytes are durable. Whether links are followed and whose files are touched is said by
-// the FilePath (base/file_path.hpp).
+// Files that survive a crash: every return value is checked, close() included, and names change only by
+// rename after the bytes are durable. The FilePath (base/file_path.hpp) determines whether links are followed
+// and which users' files are accepted.
 #pragma once
 
 #include <sys/stat.h>
@@ -39,16 +39,16 @@ class Fd {
   explicit operator bool() const { return fd_ >= 0; }
   int release() { return std::exchange(fd_, -1); }
   void reset();
-  // Closes and says whether that failed (network file systems report lost writes here).
+  // Closes; returns whether that failed (network file systems report lost writes here).
   Status close(const FilePath& name);
 
  private:
   int fd_ = -1;
 };
 
-// As open(2), also when a signal comes; O_CLOEXEC is added. Below a root: a regular file or, with
-// O_DIRECTORY, a directory; a file that has a second name (a hard link) is not opened for writing. `mode` of
-// a new file; 0: the usual one, 0644 for a path that a person named and 0600 below a root.
+// As open(2), and also correct if a signal arrives; O_CLOEXEC is added. Below a root: only a regular file or,
+// with O_DIRECTORY, a directory; a file with a second name (a hard link) is not opened for writing. `mode`:
+// of a new file; 0 means 0644 for a path that a person named and 0600 below a root.
 Result<Fd> open_file(const FilePath& path, int flags, unsigned mode = 0);
 Result<std::vector<std::byte>> read_file(const FilePath& path);
 Result<std::string> read_text(const FilePath& path);
@@ -64,40 +64,41 @@ Status sync_directory(const FilePath& directory);
 // Writes a temporary file beside `path`, fsyncs it, renames it over `path` and fsyncs the folder. `mode` as
 // in open_file().
 Status replace_file(const FilePath& path, std::string_view text, unsigned mode = 0);
-// The same for readers, without any fsync: after a crash the old, the new or no text may be there.
+// The same without fsync: after a crash the file may have the old text, the new text or no text.
 Status replace_file_quickly(const FilePath& path, std::string_view text);
 // rename + fsync of the folder; ENOENT after a retried NFS rename that had succeeded is success.
 Status rename_durably(const FilePath& from, const FilePath& to);
-// Creates `path` with `text` in it or fails: false if it exists already. Never half-written (link()).
+// Creates `path` with `text`. False if `path` exists already. The file is never incomplete (link()).
 Result<bool> create_exclusively(const FilePath& path, std::string_view text, unsigned mode = 0);
-// The name of an unfinished file that will be `path`: a new one at each call, on any node.
+// A temporary name for a file that will be renamed to `path`: different at each call, on any node.
 FilePath temporary_beside(const FilePath& path);
 
-// Whether an errno says that a file is not there (any more). Network storage lists names for a while that
-// another node has removed, and answers ESTALE when they are used.
+// Whether an errno means that a file does not exist (any more). Network storage may still list names that
+// another node has removed, and returns ESTALE when they are used.
 inline bool is_gone(int error) { return error == ENOENT || error == ESTALE; }
-// What is known of a name; nothing if it is not there, or if the way to it leads through a file. Below a root
-// a link is what is seen, not its target.
+// The stat of a name; nullopt if it does not exist, or if a part of the path is a file. Below a root, the
+// stat of a link is that of the link, not of its target.
 Result<std::optional<struct stat>> look_at(const FilePath& path);
-// False also if that cannot be known. (Not called exists() and is_directory(): with an fs::path, the standard
-// library's functions of those names would be taken, which throw.)
+// Also false if the answer is unknown. (Not named exists() and is_directory(): with an fs::path argument, the
+// compiler would choose the standard library's functions, which throw.)
 bool path_exists(const FilePath& path);
 bool is_file(const FilePath& path);
 bool is_folder(const FilePath& path);
-// What is in a directory, in lexical order; nothing if there is no such directory.
+// The names in a directory, in lexical order; empty if the directory does not exist.
 Result<std::vector<std::string>> names_in(const FilePath& directory);
-// Waits for a file that another node has made: network storage shows new names late. False if it is not seen.
+// Waits for a file that another node has made: network storage shows new names late. False if it is not
+// found.
 bool await_file(const FilePath& path, std::chrono::milliseconds patience);
 inline constexpr std::chrono::milliseconds kNamesAreSeenWithin{20000};
 
-// Durable names, where the folder above may be opened. `mode` 0: 0755 for a path that a person named, 0700
-// below a root.
+// Makes durable directories; fsyncs the parent folder if it can be opened. `mode` 0: 0755 for a path that a
+// person named, 0700 below a root.
 Status make_directories(const FilePath& path, unsigned mode = 0);
-// As mkdir(2); a directory that is there already is success.
+// As mkdir(2), but an existing directory is success.
 Status make_directory(const FilePath& path, unsigned mode = 0);
-// Success if it is not there.
+// Success if the file does not exist.
 Status remove_file(const FilePath& path);
-// A directory and all that is in it, or one file. Links are removed, never followed.
+// Removes a directory with its content, or one file. Links are removed, never followed.
 Status remove_tree(const FilePath& path);
 Status shorten_file(const FilePath& path, std::size_t bytes);
 

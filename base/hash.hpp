@@ -1,4 +1,4 @@
-// XXH3: fast, not cryptographic. It finds damage, not forgery.
+// XXH3: fast, not cryptographic. It detects damage, but not forgery.
 #pragma once
 
 #include <array>

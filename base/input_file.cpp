@@ -12,14 +12,14 @@
 namespace rekindle {
 namespace {
 
-// Counts no further than to `enough`: a file may have millions of holes. Source: lseek(2), SEEK_DATA.
+// Counts only up to `enough`, because a file may have millions of holes. Source: lseek(2), SEEK_DATA.
 std::uint64_t count_stored(int fd, std::uint64_t size, std::uint64_t enough) {
   std::uint64_t stored = 0;
   for (off_t at = 0; static_cast<std::uint64_t>(at) < size && stored < enough;) {
     const off_t begin = ::lseek(fd, at, SEEK_DATA);
     if (begin < 0 && errno == ENXIO) return stored;  // a hole up to the end
     const off_t end = begin < 0 ? -1 : ::lseek(fd, begin, SEEK_HOLE);
-    if (end <= begin) return size;  // this storage cannot tell
+    if (end <= begin) return size;  // this storage does not report holes
     stored += static_cast<std::uint64_t>(end - begin);
     at = end;
   }
@@ -42,7 +42,7 @@ Result<InputFile> open_input(const FilePath& path) {
     return fail(ExitCode::kConfig, str(path.string(), " is not a regular file"),
                 "give a file, and no pipe, device or directory");
   file.size = static_cast<std::uint64_t>(info.st_size);
-  // More than a part of the size changes nothing.
+  // A higher count would not change the result of check_holes().
   file.stored = std::min(file.size, count_stored(file.fd.get(), file.size, file.size / kMostExpansion + 1));
   return file;
 }
@@ -51,8 +51,8 @@ Status check_holes(const InputFile& file) {
   if (file.size <= most_expanded(file.stored)) return {};
   return fail(ExitCode::kConfig,
               str(file.path.string(), " has ", format_bytes(file.size), ", but only ",
-                  format_bytes(file.stored), " of it were ever written"),
-              "the copy was not finished; get the file again");
+                  format_bytes(file.stored), " of it were written"),
+              "the copy is incomplete; get the file again");
 }
 
 }  // namespace rekindle

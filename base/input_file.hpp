@@ -1,6 +1,6 @@
-// Files that claim more than they hold: a file of a few kilobytes may have a size of terabytes, of which the
-// rest are holes (sparse(7)), or unpack to gigabytes. What is read into memory because of a file is limited
-// by what the file holds.
+// Files that are larger in memory than on storage: a file of a few kilobytes may have a size of terabytes, of
+// which the rest are holes (sparse(7)), or may unpack to gigabytes. The memory used for a file is limited by
+// the bytes that the file has on storage.
 #pragma once
 
 #include <cstdint>
@@ -20,21 +20,21 @@ inline constexpr std::uint64_t most_expanded(std::uint64_t stored) {
                                                                  : kFreeExpansion + stored * kMostExpansion;
 }
 
-// A regular file, open for reading: nobody waits for a pipe.
+// A regular file, open for reading, so that reading never waits as with a pipe.
 struct InputFile {
   Fd fd;
   FilePath path;
   std::uint64_t size = 0;  // with its holes
-  // Without its holes; all of `size` on storage that cannot tell. Counted up to size / kMostExpansion only.
+  // Without holes; equal to `size` if the storage does not report holes. Counted up to size / kMostExpansion.
   std::uint64_t stored = 0;
 
   Status read(std::uint64_t offset, std::span<std::byte> out) const {
     return read_into(fd.get(), path, offset, out);
   }
 };
-// An error (ExitCode::kConfig) if it is no regular file, or cannot be opened.
+// An error (ExitCode::kConfig) if the file is not a regular file, or cannot be opened.
 Result<InputFile> open_input(const FilePath& path);
-// An error (ExitCode::kConfig) if `file`, read as it is, would take more memory than its size allows.
+// An error (ExitCode::kConfig) if reading `file` would need more memory than its stored bytes allow.
 Status check_holes(const InputFile& file);
 
 }  // namespace rekindle

@@ -1,5 +1,5 @@
-// JSON that any program may have written. Its size and depth are limited before it is parsed, and its fields
-// have the types that their readers expect afterwards: json.value(key, ...) does not throw then.
+// JSON from any source. The size and depth are limited before parsing, and the types of the fields are
+// checked after it, so that json.value(key, ...) does not throw later.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,14 @@ namespace rekindle {
 
 struct JsonLimits {
   std::size_t bytes = std::size_t{16} << 20;
-  int depth = 32;  // of objects and lists: nlohmann copies and writes by recursion
+  int depth = 32;  // of objects and lists, because nlohmann copies and writes by recursion
 };
 
 enum class JsonType {
   kText,
   kWhole,         // 0 to 2^63 - 1
   kInt,           // of 32 bits, with a sign
-  kNumber,        // whole or not
+  kNumber,        // integer or not
   kNumberOrNull,  // nlohmann writes a number that is not finite as null
   kBool,
   kObjects,  // a list of them
@@ -36,19 +36,19 @@ struct JsonField {
   Presence presence = Presence::kOptional;
 };
 
-// Errors are ExitCode::kConfig, and name `source` (a path, most often) and the field.
+// Errors are ExitCode::kConfig and contain `source` (usually a path) and the name of the field.
 
-// An object with fields of these types; other fields are kept and not looked at.
+// An object with fields of these types. Other fields are kept unchecked.
 Result<nlohmann::json> parse_object(std::string_view text, std::span<const JsonField> fields,
                                     const std::string& source, const JsonLimits& limits = {});
 Status check_fields(const nlohmann::json& object, std::span<const JsonField> fields,
                     const std::string& source);
-// Each object of the list `key`, if that is there.
+// Checks each object of the list `key`, if the list exists.
 Status check_objects(const nlohmann::json& object, const char* key, std::span<const JsonField> fields,
                      const std::string& source);
 
-// Whether objects and lists lie deeper in each other than that. Takes the time of one look at the text, and
-// does not check its syntax.
+// Whether objects and lists are nested deeper than `depth`. Reads the text once and does not check its
+// syntax.
 bool is_deeper_than(std::string_view json, int depth);
 
 }  // namespace rekindle

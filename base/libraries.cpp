@@ -1,5 +1,7 @@
 #include "base/libraries.hpp"
 
+#include <fcntl.h>
+
 #include <chrono>
 #include <sstream>
 
@@ -9,10 +11,25 @@
 
 namespace rekindle {
 
+namespace {
+
+// The path of a library that the loader reports through the held folder.
+std::filesystem::path by_its_path(const std::string& found, const std::filesystem::path& folder) {
+  const std::string held = str("/proc/self/fd/", kProgramsFd, "/");
+  return found.starts_with(held) ? folder / found.substr(held.size()) : std::filesystem::path(found);
+}
+
+}  // namespace
+
 Result<std::vector<Library>> libraries_of(const std::filesystem::path& program) {
+  REKINDLE_TRY(const Fd folder, open_file(program.parent_path(), O_RDONLY | O_DIRECTORY));
+  return libraries_of(program, folder.get());
+}
+
+Result<std::vector<Library>> libraries_of(const std::filesystem::path& program, int folder) {
   constexpr std::chrono::seconds kAnswer{60};  // cold network storage
   REKINDLE_TRY(const CommandOutput said,
-               run_command({"/usr/bin/env", "LD_TRACE_LOADED_OBJECTS=1", program.string()}, kAnswer));
+               run_command({program.string()}, kAnswer, {{{"LD_TRACE_LOADED_OBJECTS", "1"}}, folder}));
   std::vector<Library> libraries;
   std::string missing;
   std::istringstream lines(said.out);
@@ -24,11 +41,11 @@ Result<std::vector<Library>> libraries_of(const std::filesystem::path& program) 
     if (where == "not found")
       missing += str(missing.empty() ? "" : ", ", name);
     else
-      libraries.push_back({name, where.substr(0, where.rfind(" ("))});
+      libraries.push_back({name, by_its_path(where.substr(0, where.rfind(" (")), program.parent_path())});
   }
   const std::string who = str("node ", host_name(), ": ", program.filename().string());
   if (!missing.empty()) return fail(ExitCode::kConfig, str(who, " needs ", missing, ", not found"));
-  if (!said.ok())  // a word on stderr alone may be about LD_PRELOAD
+  if (!said.ok())  // text on stderr without a failure may be about LD_PRELOAD
     return fail(ExitCode::kConfig, str(who, " cannot be loaded: ", said.err.substr(0, said.err.find('\n'))));
   return libraries;
 }

@@ -1,4 +1,4 @@
-// The shared libraries that a program would be started with on this machine.
+// The shared libraries that the dynamic loader would use for a program on this machine.
 #pragma once
 
 #include <filesystem>
@@ -14,9 +14,12 @@ struct Library {
   std::filesystem::path path;  // where this machine has it
 };
 
-// Asks the dynamic loader, which starts nothing: ld.so(8), LD_TRACE_LOADED_OBJECTS. An error
-// (ExitCode::kConfig) names this node, the program and each library that is missing, or not of the version
-// that is needed; any other error says that it could not be found out.
+// Asks the dynamic loader, which does not start the program: ld.so(8), LD_TRACE_LOADED_OBJECTS. An error with
+// ExitCode::kConfig contains this node, the program and each library that is missing or has a wrong version.
+// Any other error means that the check itself failed. The program is searched in `folder`, the opened folder
+// of its path.
+Result<std::vector<Library>> libraries_of(const std::filesystem::path& program, int folder);
+// The same, but opens the folder by its current path.
 Result<std::vector<Library>> libraries_of(const std::filesystem::path& program);
 
 }  // namespace rekindle

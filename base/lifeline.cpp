@@ -56,7 +56,7 @@ Status Lifeline::hold() {
 namespace {
 int lock_until(pthread_mutex_t* mutex, const timespec& until) {
 #if defined(__SANITIZE_THREAD__)
-  // Its run-time knows of no timed lock that finds the owner dead, and takes the unlock for a mistake.
+  // Its run-time does not know a timed lock that reports a dead owner, and reports the unlock as an error.
   for (;;) {
     timespec now{};
     ::clock_gettime(CLOCK_MONOTONIC, &now);
@@ -79,7 +79,8 @@ bool Lifeline::wait_until_cut(std::chrono::milliseconds limit) {
   until.tv_nsec = ns % 1'000'000'000;
   const int error = lock_until(&shared_->mutex, until);
   if (error == ETIMEDOUT) return false;
-  // Any other way it is over. Unlocked again: a thread must not leave with it, nor its memory be unmapped.
+  // All other results mean that the process is dying. Unlock, because a thread must not end, and memory must
+  // not be unmapped, with a locked mutex.
   if (error == EOWNERDEAD) pthread_mutex_consistent(&shared_->mutex);
   if (error == 0 || error == EOWNERDEAD) pthread_mutex_unlock(&shared_->mutex);
   return true;

@@ -1,5 +1,5 @@
-// A process's word that it lives, which the kernel takes back the moment it dies: before its memory is taken
-// apart, which takes a large process under load half a second, and only after which its pidfd is readable.
+// Shows early that a process dies: the kernel releases the lifeline before it frees the process's memory. For
+// a large process under load, freeing takes half a second, and only then does the pidfd become readable.
 #pragma once
 
 #include <chrono>
@@ -13,17 +13,18 @@ namespace rekindle {
 class Lifeline {
  public:
   static Result<Lifeline> make();
-  // The same one, in the process that got `fd` from spawn().
+  // The same lifeline, in the process that got `fd` from spawn().
   static Result<Lifeline> take(Fd fd);
   ~Lifeline();
   Lifeline(Lifeline&& other) noexcept;
   Lifeline& operator=(Lifeline&&) = delete;
 
   int fd() const { return fd_.get(); }
-  // By the one who is watched, from a thread that lives as long as the process.
+  // Called by the watched process, from a thread that lives as long as the process.
   Status hold();
-  // By the one who watches, once the other side has said that it holds: true when that one is dying, false
-  // after `limit`. It may never come: a kernel that is out of memory frees the process's first, its mark too.
+  // Called by the watching process, after the other process has reported that it holds the lifeline. True
+  // when that process is dying, false after `limit`. May miss a death: if the kernel is out of memory, it may
+  // free the process's memory first, including the mark in it.
   bool wait_until_cut(std::chrono::milliseconds limit);
 
  private:

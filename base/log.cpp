@@ -33,7 +33,7 @@ spdlog::level::level_enum level_of(LogLevel level) {
   return spdlog::level::info;
 }
 
-// spdlog's own file sink opens a path, and follows links.
+// Needed because spdlog's own file sink opens a path and follows links.
 class FileSink : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit FileSink(Fd file) : file_(std::move(file)) {}
@@ -42,7 +42,7 @@ class FileSink : public spdlog::sinks::base_sink<std::mutex> {
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
-    // A log that cannot be written must not stop the run.
+    // Ignore errors: a log that cannot be written must not stop the run.
     std::ignore = ::write(file_.get(), line.data(), line.size());
   }
   void flush_() override {}

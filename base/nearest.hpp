@@ -7,11 +7,11 @@
 
 namespace rekindle {
 
-// By edit distance (insert, delete, replace, swap of neighbours). Empty if even the nearest one differs in
-// more than a third of its letters: a wild guess helps nobody.
+// By edit distance (insert, delete, replace, swap of neighbours). Empty if the nearest name differs in more
+// than a third of its letters, because such a guess does not help.
 std::string nearest_name(std::string_view word, std::span<const std::string> names);
 
-// "did you mean vgg11?", or where no name is near "there is: vgg11, mnist-cnn".
+// "did you mean vgg11?", or, if no name is near, "there is: vgg11, mnist-cnn".
 std::string did_you_mean(std::string_view word, std::span<const std::string> names);
 
 }  // namespace rekindle

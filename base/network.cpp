@@ -83,7 +83,7 @@ Result<std::string> choose_address(const std::vector<Interface>& there, const st
   if (wanted[0] == '^') {
     chosen = find_other_than(there, words);
   } else {
-    chosen = find(there, words, true);  // "eth1" is eth1 even where there is an eth10
+    chosen = find(there, words, true);  // "eth1" must not match eth10 if there is an eth1
     if (chosen == nullptr && wanted[0] != '=') chosen = find(there, words, false);
   }
   if (chosen != nullptr) return chosen->address;
@@ -104,7 +104,8 @@ Result<PortRange> parse_port_range(const std::string& text) {
   range.first = number(all.substr(0, dash));
   range.last = dash == std::string::npos ? range.first : number(all.substr(dash + 1));
   if (range.first == 0 || range.last < range.first)
-    return fail(ExitCode::kUsage, str("--port-range ", text, " is no range of ports"), "as in 20000-20100");
+    return fail(ExitCode::kUsage, str("--port-range ", text, " is not a range of ports"),
+                "write for example 20000-20100");
   return range;
 }
 
@@ -123,12 +124,12 @@ Result<std::string> address_towards(const std::string& address) {
   const Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_in there{}, here{};
   there.sin_family = AF_INET;
-  there.sin_port = htons(9);  // nothing is sent
+  there.sin_port = htons(9);  // any port: connect() of a UDP socket sends nothing
   socklen_t size = sizeof here;
   if (!socket || ::inet_pton(AF_INET, address.c_str(), &there.sin_addr) != 1 ||
       ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&there), sizeof there) != 0 ||
       ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&here), &size) != 0)
-    return fail(ExitCode::kConfig, str("there is no way to ", address));
+    return fail(ExitCode::kConfig, str("there is no route to ", address));
   return to_text(here.sin_addr);
 }
 

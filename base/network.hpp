@@ -1,4 +1,4 @@
-// Where this host can be reached, and on which ports it may listen. IPv4.
+// Addresses and ports of this host. IPv4.
 #pragma once
 
 #include <cstdint>
@@ -14,31 +14,31 @@ struct Interface {
   bool loopback = false;
 };
 
-// This host's interfaces that are up, one entry an address.
+// This host's interfaces that are up, one entry for each address.
 std::vector<Interface> interfaces();
 
-// The address to listen on. `wanted` is what NCCL_SOCKET_IFNAME may be: names or their beginnings, separated
-// by commas, the first one that is there; "=eth1" that name exactly; "^docker,virbr" any but those. An
-// address of this host is taken as it is. Empty: 127.0.0.1, which other machines do not reach.
-// (ExitCode::kConfig)
+// The address to listen on. `wanted` has the form of NCCL_SOCKET_IFNAME: names or prefixes of names,
+// separated by commas, of which the first match counts; "=eth1" matches only that name; "^docker,virbr"
+// matches any other. An address of this host is used as it is. Empty: 127.0.0.1, which other machines cannot
+// reach. Errors are ExitCode::kConfig.
 Result<std::string> choose_address(const std::vector<Interface>& there, const std::string& wanted);
 
-// first 0: any port that is free.
+// first 0: any free port.
 struct PortRange {
   std::uint16_t first = 0, last = 0;
 };
 // "20000-20100" or "20000"; empty: any. (ExitCode::kUsage)
 Result<PortRange> parse_port_range(const std::string& text);
 
-// The numeric IPv4 address of a host's name, or of an address.
+// The numeric IPv4 address for a host name or an address.
 Result<std::string> resolve(const std::string& host);
-// This host's address on the way to another one.
+// The address that this host uses towards another address.
 Result<std::string> address_towards(const std::string& address);
 bool is_loopback(const std::string& address);
-// Whether something accepts connections there. Waits 2 s at most.
+// Whether a process accepts connections there. Waits at most 2 s.
 bool reachable(const std::string& address, std::uint16_t port);
 
-// The numeric address of a socket's other end; "an unknown address" where there is none.
+// The numeric address of a socket's peer, or "an unknown address".
 std::string peer_address(int fd);
 
 }  // namespace rekindle

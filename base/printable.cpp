@@ -1,5 +1,6 @@
 #include "base/printable.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -9,10 +10,28 @@
 namespace rekindle {
 namespace {
 
-// Line and paragraph separators, and what changes the direction. Source: Unicode standard annex 9, section 2.
+struct Range {
+  std::uint32_t first, last;
+};
+constexpr Range kMisleading[] = {
+    {0x00, 0x1F},        // C0
+    {0x7F, 0x9F},        // delete, and C1
+    {0xAD, 0xAD},        // a soft hyphen, which is invisible
+    {0x061C, 0x061C},    // changes the direction
+    {0x180E, 0x180E},    // has no width
+    {0x200B, 0x200F},    // have no width, or change the direction
+    {0x2028, 0x202E},    // line and paragraph separators; change the direction
+    {0x2060, 0x206F},    // have no width, or change the direction
+    {0xFEFF, 0xFEFF},    // a byte order mark, which has no width
+    {0xFFF9, 0xFFFB},    // annotations
+    {0xE0000, 0xE007F},  // tags, which are invisible
+};
+
+// Control characters, line ends, and characters that change the direction or are invisible. Source: the
+// characters of Unicode's category Cf, without the visible ones; Unicode standard annex 9, section 2.
 bool misleads(std::uint32_t code) {
-  return code < 0x20 || (code >= 0x7F && code <= 0x9F) || code == 0x200E || code == 0x200F ||
-         (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+  return std::ranges::any_of(
+      kMisleading, [code](const Range& range) { return code >= range.first && code <= range.last; });
 }
 
 std::string escape(std::uint32_t code) {

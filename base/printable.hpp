@@ -1,5 +1,5 @@
-// Text from files, names and other machines, made safe to show: what a terminal, a log's reader or a shell
-// would take for more than text stands as an escape.
+// Makes text from files, names and other machines safe to show: characters that a terminal, a log reader or a
+// shell would interpret are escaped.
 #pragma once
 
 #include <string>
@@ -7,8 +7,9 @@
 
 namespace rekindle {
 
-// Control characters (line ends too, and U+0080 to U+009F), marks that reverse the direction of writing, and
-// bytes that are no UTF-8 become \n, \r, \t, \xNN or \u{NNNN}. All other text is as it was; a backslash too.
+// Control characters (also line ends, and U+0080 to U+009F), marks that change the direction of writing,
+// characters without width, and bytes that are not UTF-8 become \n, \r, \t, \xNN or \u{NNNN}. All other text
+// is unchanged, including backslashes.
 std::string printable(std::string_view text);
 
 }  // namespace rekindle

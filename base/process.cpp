@@ -51,11 +51,11 @@ Result<Child> spawn_with(const std::vector<std::string>& argv, std::vector<std::
 
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  // dup2 onto itself keeps close-on-exec set, so go by way of other numbers.
+  // dup2 onto the same number keeps close-on-exec set, so first duplicate to other numbers.
   std::vector<Fd> elsewhere;
   const auto pass = [&](int fd, int number) {
     if (fd < 0) return;
-    elsewhere.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 10));
+    elsewhere.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, kProgramsFd + 1));
     posix_spawn_file_actions_adddup2(&actions, elsewhere.back().get(), number);
   };
   int number = kInheritedFd;
@@ -63,6 +63,11 @@ Result<Child> spawn_with(const std::vector<std::string>& argv, std::vector<std::
   pass(streams.in, STDIN_FILENO);
   pass(streams.out, STDOUT_FILENO);
   pass(streams.err, STDERR_FILENO);
+  pass(streams.programs, kProgramsFd);
+  // posix_spawn(3) has no execveat(2); in the child, /proc/self is the child itself.
+  std::string file = argv[0];
+  if (streams.programs >= 0)
+    file = str("/proc/self/fd/", kProgramsFd, "/", std::filesystem::path(argv[0]).filename().string());
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t none;
@@ -71,7 +76,7 @@ Result<Child> spawn_with(const std::vector<std::string>& argv, std::vector<std::
   const int session = streams.session ? POSIX_SPAWN_SETSID : 0;
   posix_spawnattr_setflags(&attributes, static_cast<short>(POSIX_SPAWN_SETSIGMASK | session));
   Child child;
-  const int error = ::posix_spawnp(&child.pid, args[0], &actions, &attributes, args.data(), envp.data());
+  const int error = ::posix_spawnp(&child.pid, file.c_str(), &actions, &attributes, args.data(), envp.data());
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (error != 0) return fail(str("cannot start ", argv[0], ": ", std::strerror(error)));
@@ -100,7 +105,7 @@ std::string stat_text(std::int64_t pid, int number) {
   std::ifstream file(str("/proc/", pid, "/stat"));
   std::string line;
   if (!std::getline(file, line)) return "";
-  // The second field is the program's name in brackets, which may hold anything.
+  // The second field is the program's name in parentheses, which may contain any characters.
   std::istringstream rest(line.substr(line.rfind(')') + 1));
   std::string field;
   for (int i = 3; i <= number; ++i) rest >> field;
@@ -151,7 +156,7 @@ std::vector<pid_t> children_of(pid_t pid) {
 
 std::optional<ExitStatus> status_of_dying(const Child& child) {
   const auto status = static_cast<int>(stat_field(child.pid, 52));
-  if (status == 0) return std::nullopt;  // a good end, or none of our business
+  if (status == 0) return std::nullopt;  // exited with 0, or the field is hidden from this process
   return decoded(status);
 }
 
@@ -161,7 +166,8 @@ void kill_child(const Child& child, int signal) {
 
 void ignore_group_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGPIPE}) std::signal(signal, SIG_IGN);
-  std::signal(SIGCHLD, SIG_DFL);  // whoever started this one may have ignored it: then nobody's end is told
+  std::signal(SIGCHLD,
+              SIG_DFL);  // if inherited as ignored, the kernel would not report a child's exit status
 }
 
 void allow_many_files() {

@@ -1,5 +1,5 @@
-// Keyed random numbers: every draw is a pure function of (seed, what it is for), so it does not matter
-// which process draws it or when. SplitMix64 (Steele, Lea, Flood 2014) over a mixed key.
+// Keyed random numbers: every draw is a pure function of (seed, purpose), so the result does not depend on
+// the process or the time of the draw. SplitMix64 (Steele, Lea, Flood 2014) over a mixed key.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ constexpr std::uint64_t mix64(std::uint64_t z) {
   return z ^ (z >> 31);
 }
 
-// What a stream of draws is for; keeps the streams of one seed apart.
+// The purpose of a stream of draws; streams of one seed with different purposes are independent.
 enum class Draws : std::uint64_t { kInit = 1, kOrder, kAugment, kDropout, kMakeData };
 
-// The key of one stream: (seed, purpose, e.g. step, leaf).
+// The key of one stream: (seed, purpose, e.g. step, micro-batch).
 constexpr std::uint64_t stream_key(std::uint64_t seed, Draws purpose,
                                    std::initializer_list<std::uint64_t> parts = {}) {
   std::uint64_t key = mix64(seed + 0x9e3779b97f4a7c15ULL * static_cast<std::uint64_t>(purpose));

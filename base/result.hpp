@@ -1,4 +1,4 @@
-// Expected failures are values: Result<T> holds a T or an Error that says what is wrong and what to do.
+// Expected failures are values: Result<T> holds a T, or an Error with the problem and the remedy.
 #pragma once
 
 #include <string>
@@ -7,24 +7,35 @@
 
 namespace rekindle {
 
-// What a process exits with. Fixed: scripts and Slurm settings depend on them.
+// Exit codes of a process. They must not change, because scripts and Slurm settings depend on them.
 enum class ExitCode : int {
   kFinished = 0,
   kUsage = 64,        // wrong command line
-  kGaveUp = 70,       // crash loop, or an error that running again does not mend
-  kSaved = 75,        // state saved: run it again
+  kGaveUp = 70,       // crash loop, or an error that would occur again
+  kSaved = 75,        // state saved: start it again
   kConfig = 78,       // wrong configuration or data
   kInterrupted = 130  // saved after Ctrl-C
 };
 
+// Programs decide by the kind. The text is for people, and no code searches for words in it.
+enum class ErrorKind {
+  kOther,
+  kSystem,        // a system call failed on an existing file or resource: a later try may succeed
+  kAborted,       // the coordinator ended the generation
+  kPeerFailed,    // a peer died, left or broke the protocol: Error::rank
+  kAlteredData,   // data of that peer do not match their authentication tag: Error::rank
+  kDamage,        // the content of a file differs from what was written
+  kChangedState,  // memory changed between hashing and writing
+};
+
 struct Error {
   ExitCode code = ExitCode::kGaveUp;
-  std::string what;  // what is wrong, with the path or the value
-  std::string hint;  // what to do about it; may be empty
-  // A call of the system failed on something that is there: the same may work later, or elsewhere.
-  bool by_system = false;
+  std::string what;  // the problem, with the path or the value
+  std::string hint;  // what the user can do; may be empty
+  ErrorKind kind = ErrorKind::kOther;
+  int rank = -1;  // the peer that the error is about, or -1
 
-  // "what: hint", as it stands on stderr after "rekindle: "
+  // "what: hint", as printed on stderr after "rekindle: "
   std::string line() const { return hint.empty() ? what : what + ": " + hint; }
 };
 
@@ -35,7 +46,7 @@ using Status = Result<void>;
 inline tl::unexpected<Error> fail(ExitCode code, std::string what, std::string hint = {}) {
   return tl::unexpected<Error>(Error{code, std::move(what), std::move(hint)});
 }
-// An I/O or run-time failure that is neither the command line's nor the configuration's fault.
+// An I/O or run-time failure that is not caused by the command line or the configuration.
 inline tl::unexpected<Error> fail(std::string what, std::string hint = {}) {
   return fail(ExitCode::kGaveUp, std::move(what), std::move(hint));
 }

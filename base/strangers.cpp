@@ -7,7 +7,7 @@
 namespace rekindle {
 namespace {
 constexpr std::chrono::milliseconds kQuiet{10'000};
-constexpr std::size_t kRemembered = 256;  // sources and reasons: whoever has many addresses shares a line
+constexpr std::size_t kRemembered = 256;  // sources and reasons; sources beyond the limit share one line
 }  // namespace
 
 std::optional<std::string> StrangerLog::line(std::string from, const std::string& why,

@@ -1,5 +1,5 @@
-// What is said about connections that are turned away at a port: one line a source, a reason and ten seconds,
-// however often somebody knocks.
+// Log lines about unauthenticated peers whose connections a port refuses: at most one line in ten seconds for
+// each source and reason.
 #pragma once
 
 #include <chrono>
@@ -14,15 +14,15 @@ class StrangerLog {
  public:
   explicit StrangerLog(std::string port) : port_(std::move(port)) {}
 
-  // The line to log; nothing if that was said a short while ago.
+  // The line to log; nullopt if the same line was logged within the last ten seconds.
   std::optional<std::string> line(std::string from, const std::string& why, std::chrono::milliseconds now);
-  // Logs it.
+  // Logs that line, if there is one.
   void turned_away(const std::string& from, const std::string& why);
 
  private:
   struct Said {
     std::chrono::milliseconds at;
-    std::uint64_t silent = 0;  // times since then
+    std::uint64_t silent = 0;  // refused connections since then
   };
   const std::string port_;
   std::map<std::pair<std::string, std::string>, Said> said_;

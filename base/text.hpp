@@ -1,5 +1,5 @@
 // str(a, b, c): the arguments' text, one after the other. (g++ 12 has no <format>; LibTorch and
-// spdlog bring two different fmt libraries, so neither may show in a header.)
+// spdlog bring two different fmt libraries, so headers must not use either.)
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ inline std::string counted(std::uint64_t count, const std::string& noun) {
   return str(count, " ", noun, count == 1 ? "" : "s");
 }
 
-// Whether a text has characters that a terminal or a line-based file takes for orders: Unicode's C0 and C1
+// Whether a text has characters that a terminal or a line-based file interprets: Unicode's C0 and C1
 // (ECMA-48) and DEL, line ends included. C1 in UTF-8 is 0xc2 and 0x80 to 0x9f.
 inline bool has_control_characters(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -27,14 +27,14 @@ bool has_access_list(int fd) { return fd >= 0 && ::fgetxattr(fd, "system.posix_a
 bool others_own(const struct stat& info) { return info.st_uid != 0 && info.st_uid != ::geteuid(); }
 
 bool others_can_write(const struct stat& info) {
-  return !S_ISLNK(info.st_mode) && (info.st_mode & (S_IWGRP | S_IWOTH)) != 0;  // a link's mode says nothing
+  return !S_ISLNK(info.st_mode) && (info.st_mode & (S_IWGRP | S_IWOTH)) != 0;  // a link's mode has no effect
 }
 
 Status check_owner(int fd, const struct stat& info, const FilePath& path) {
   if (others_own(info)) {
     return fail(
         ExitCode::kConfig,
-        str(path.string(), " belongs to user ", user_name(info.st_uid), ", who may change it at any moment"),
+        str(path.string(), " belongs to user ", user_name(info.st_uid), ", who may change it at any time"),
         str("use a directory of your own, or copy this one (cp -r) and look at the copy with rekindle "
             "inspect "
             "--untrusted"));

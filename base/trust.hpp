@@ -1,4 +1,4 @@
-// Who may change a file or directory.
+// Which users may change a file or directory.
 #pragma once
 
 #include <sys/stat.h>
@@ -8,13 +8,13 @@
 
 namespace rekindle {
 
-// Whether another user than this one and root owns it.
+// Whether a user other than this one and root owns the file.
 bool others_own(const struct stat& info);
-// Whether another user may write there. A POSIX access control list that lets somebody write shows in the
+// Whether other users may write to the file. A POSIX access control list with a writer is visible in the
 // group's bits. Source: acl(5), "Correspondence between ACL entries and file permission bits".
 bool others_can_write(const struct stat& info);
 
-// An error (ExitCode::kConfig, with the command that mends it) if either is so. `fd`: it, opened, or -1.
+// An error (ExitCode::kConfig, with a command as the remedy) in both cases. `fd`: the open file, or -1.
 Status check_owner(int fd, const struct stat& info, const FilePath& path);
 
 }  // namespace rekindle

@@ -8,7 +8,7 @@ namespace rekindle {
 
 struct Utf8Character {
   std::uint32_t code = 0;
-  std::size_t bytes = 0;  // 0: no UTF-8
+  std::size_t bytes = 0;  // 0: not UTF-8
 };
 
 // The first character of a text that is not empty. Source: RFC 3629, section 4.

@@ -1,4 +1,4 @@
-// Every name in a run directory, in one place.
+// The names of all files in a run directory.
 //
 //   run.toml  coordinator.json  status.json  stop.json  terms/NNNN  key/  checkpoints/  attempts.jsonl
 //   metrics.jsonl  logs/  init.safetensors  bin/  requeue.json  resubmit.sh  job.sh  newest
@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/file_path.hpp"
 
@@ -15,16 +16,18 @@ namespace rekindle::run {
 
 namespace fs = std::filesystem;
 
-// The most bytes of a small file that one process leaves for another. A longer file is not read.
+// The most bytes of a small file that one process writes for another. A longer file is not read.
 inline constexpr std::size_t kMostOfANote = std::size_t{64} << 10;
 
 // Every file of a run directory is opened through a FilePath from here: without following links, and only if
 // no other user could have changed it (base/file_path.hpp).
 class Layout {
  public:
-  // kForeign: to look at a directory that may be another user's. Nothing can be written there.
-  explicit Layout(fs::path root, Trust trust = Trust::kOwn)
-      : root_(FilePath::below(std::move(root), trust)) {}
+  // kForeign: for inspecting a directory that may belong to another user; nothing can be written there.
+  // `inode`: the directory's inode when the run first used it, on any node (inode_of() in run/trust.hpp).
+  // Another directory in its place is not used. 0: not known yet.
+  explicit Layout(fs::path root, Trust trust = Trust::kOwn, std::uint64_t inode = 0)
+      : root_(FilePath::below(std::move(root), trust, {}, inode)) {}
   const FilePath& root() const { return root_; }
   FilePath config() const { return root_ / "run.toml"; }
   FilePath coordinator() const { return root_ / "coordinator.json"; }
@@ -43,6 +46,12 @@ class Layout {
   FilePath job_script() const { return root_ / "job.sh"; }
   FilePath metrics() const { return root_ / "metrics.jsonl"; }
   FilePath logs() const { return root_ / "logs"; }
+  // The options that pass this layout to another process of the run.
+  std::vector<std::string> options() const {
+    return {kDirectoryOption, root_.string(), kInodeOption, std::to_string(root_.root_inode())};
+  }
+  static constexpr const char *kDirectoryOption = "--run-dir", *kInodeOption = "--run-dir-inode";
+
   FilePath log(const std::string& process) const { return logs() / (process + ".log"); }
 
  private:

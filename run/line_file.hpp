@@ -1,4 +1,4 @@
-// A file of JSON objects, one a line, that is appended to and survives a full disk.
+// An append-only file with one JSON object per line. A full disk does not damage the file.
 #pragma once
 
 #include <cstddef>
@@ -12,35 +12,36 @@
 
 namespace rekindle::run {
 
-// One writer at a time. A line is never appended to an unfinished one: where a crash, a full disk or a cut
-// left the file without a line end, the last line is completed if it is whole, and removed otherwise.
+// One writer at a time. A line is never appended to an unfinished one: if a crash, a full disk or a
+// truncation left the file without a final line end, the last line gets its line end if the line is complete
+// JSON, and is removed otherwise.
 class LineFile {
  public:
   explicit LineFile(FilePath path) : path_(std::move(path)) {}
 
-  // Writes the line, after those that could not be written before. On an error the lines are kept for the
-  // next call, kMostWaiting of them; then the oldest are dropped.
+  // Writes the pending lines, then this line. On an error the lines stay pending for the next call. Above
+  // kMostPending lines, the oldest are dropped.
   Status append(const nlohmann::json& line);
-  // The same without a new line.
-  Status write_waiting();
-  // Lines in memory that are not in the file.
-  const std::deque<std::string>& waiting() const { return waiting_; }
+  // Writes the pending lines only.
+  Status write_pending();
+  // Lines that are in memory, but not in the file.
+  const std::deque<std::string>& pending() const { return pending_; }
   template <class Unwanted>
-  void drop_waiting_if(const Unwanted& unwanted) {
-    std::erase_if(waiting_, unwanted);
+  void drop_pending_if(const Unwanted& unwanted) {
+    std::erase_if(pending_, unwanted);
   }
 
-  // Completes or removes an unfinished last line, and opens the file, which is made if it is not there.
+  // Opens or creates the file, and completes or removes an unfinished last line.
   Status mend();
-  // Another process, or a change of the file, may have left anything: it is opened and mended again.
+  // For use when the file may have been replaced: the next write opens and mends the file again.
   void close() { file_.reset(); }
 
-  static constexpr std::size_t kMostWaiting = 100000;  // some 30 MB
+  static constexpr std::size_t kMostPending = 100000;  // about 30 MB
 
  private:
   FilePath path_;
-  Fd file_;  // open: its last line is whole
-  std::deque<std::string> waiting_;
+  Fd file_;  // if open, the last line is complete
+  std::deque<std::string> pending_;
 };
 
 }  // namespace rekindle::run

@@ -10,6 +10,8 @@ bool LineReader::next() {
   ended_ = false;
   while (!ended_) {
     if (at_ == end_) {
+      given_up_ = give_up_ && give_up_();
+      if (given_up_) return false;
       in_.read(buffer_.data(), static_cast<std::streamsize>(buffer_.size()));
       at_ = 0;
       end_ = static_cast<std::size_t>(in_.gcount());

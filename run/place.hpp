@@ -1,4 +1,4 @@
-// coordinator.json: where a run's coordinator is to be found.
+// coordinator.json: the address of a run's coordinator.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct CoordinatorPlace {
   std::uint16_t port = 0;
 };
 
-// Nothing if no coordinator has written it yet, or if what is there is none's.
+// nullopt if no coordinator has written the file yet, or if the content is not valid.
 std::optional<CoordinatorPlace> read_place(const Layout& layout);
 
 }  // namespace rekindle::run

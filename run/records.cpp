@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <span>
 #include <string_view>
 
+#include "base/bytes.hpp"
+#include "base/files.hpp"
 #include "base/json_reader.hpp"
 #include "base/text.hpp"
 #include "run/line_reader.hpp"
@@ -15,7 +18,7 @@
 namespace rekindle::run {
 namespace {
 
-// What is read of a line. A damaged line may still be JSON.
+// The fields that are read. A damaged line may still be JSON, so each field's type is checked.
 constexpr JsonField kLineFields[] = {{"event", JsonType::kText},
                                      {"why", JsonType::kText},
                                      {"job", JsonType::kText},
@@ -38,13 +41,19 @@ std::optional<nlohmann::json> parse_line(const std::string& line) {
   return std::move(*json);
 }
 
-// What is not a file, a pipe for instance, cannot be read: it might hold its reader up for ever.
+std::uint64_t most_bytes(const FilePath& path) {
+  return path.filename() == "metrics.jsonl" ? kMostMetricsBytes : kMostAttemptsBytes;
+}
+
+// Only regular files are read: a pipe could block its reader forever, and so could a sparse file that is
+// longer than any disk.
 std::ifstream open_lines(const FilePath& path) {
   std::ifstream in;
   const auto file = open_file(path, O_RDONLY | O_NONBLOCK);
   struct stat info {};
-  if (file && ::fstat(file->get(), &info) == 0 && S_ISREG(info.st_mode))
-    in.open(str("/proc/self/fd/", file->get()));  // the file that was checked
+  if (file && ::fstat(file->get(), &info) == 0 && S_ISREG(info.st_mode) &&
+      static_cast<std::uint64_t>(info.st_size) <= most_bytes(path))
+    in.open(str("/proc/self/fd/", file->get()));  // reopens the file that was checked
   else
     in.setstate(std::ios::failbit);
   return in;
@@ -52,8 +61,8 @@ std::ifstream open_lines(const FilePath& path) {
 
 bool is_evaluation(const std::string& line) { return line.find("\"test_loss\"") != std::string::npos; }
 
-// A run of weeks has millions of lines, and few of them are evaluations: only those are parsed.
-// False if they cannot all be read; no file is no evaluation.
+// A run of weeks has millions of lines, of which few are evaluations: only evaluations are parsed. False if
+// not all can be read; a missing file has no evaluations.
 template <class Visit>
 bool each_evaluation(const Layout& layout, const Visit& visit) {
   if (const auto there = look_at(layout.metrics()); there && !*there) return true;
@@ -66,7 +75,7 @@ bool each_evaluation(const Layout& layout, const Visit& visit) {
   return !in.bad();
 }
 
-// Without parsing all of it; none for what no coordinator has written.
+// The line's step, found without a full parse; nullopt if no coordinator wrote the line.
 std::optional<std::uint64_t> step_in(const std::string& line) {
   constexpr std::string_view kKey = "\"step\":";
   const auto at = line.find(kKey);
@@ -77,32 +86,67 @@ std::optional<std::uint64_t> step_in(const std::string& line) {
   return read && step <= std::uint64_t{INT64_MAX} ? std::optional(step) : std::nullopt;
 }
 
-// Tells for each line whether it stays when `step` is the last one: visit(line, bytes, stays).
+// Calls visit(line, bytes, stays) for each line; `stays`: the line belongs to `step` or an earlier step.
 template <class Visit>
 void each_line_up_to(const FilePath& path, std::uint64_t step, const Visit& visit) {
   std::ifstream in = open_lines(path);
   for (LineReader lines(in); lines.next();) {
     const auto at = step_in(lines.text());
-    // A line that is not ended is torn.
+    // A line without a line end is torn.
     visit(lines.text(), lines.bytes(), at && *at <= step && lines.ended());
   }
 }
 
-}  // namespace
-
-std::vector<nlohmann::json> read_lines(const FilePath& file) {
-  std::vector<nlohmann::json> lines;
-  std::ifstream in = open_lines(file);
-  for (LineReader reader(in); reader.next();) {
-    if (auto json = parse_line(reader.text())) lines.push_back(std::move(*json));
-  }
-  return lines;
+// In pieces, because the lines of months do not fit into memory.
+Status copy_lines_up_to(const FilePath& from, const FilePath& to, std::uint64_t step) {
+  constexpr std::size_t kPiece = std::size_t{1} << 20;
+  REKINDLE_TRY(Fd file, open_file(to, O_WRONLY | O_CREAT | O_EXCL));
+  Status status;
+  std::string piece;
+  std::size_t written = 0;
+  const auto write = [&] {
+    status = write_all(file.get(), to, written, std::as_bytes(std::span(piece)));
+    written += piece.size();
+    piece.clear();
+  };
+  each_line_up_to(from, step, [&](const std::string& line, std::uint64_t, bool stays) {
+    if (!status || !stays) return;
+    piece += line + "\n";
+    if (piece.size() >= kPiece) write();
+  });
+  if (status) write();
+  if (status) status = sync_file(file.get(), to);
+  return status ? file.close(to) : status;
 }
 
-Recorded recorded(const Layout& layout) {
+}  // namespace
+
+Status check_records(const Layout& layout) {
+  for (const FilePath& path : {layout.attempts(), layout.metrics()}) {
+    const auto there = look_at(path);
+    if (!there || !*there) continue;  // the code that needs the file reports this
+    const auto bytes = static_cast<std::uint64_t>((*there)->st_size);
+    if (S_ISREG((*there)->st_mode) && bytes > most_bytes(path))
+      return fail(ExitCode::kConfig,
+                  str(path.string(), " has ", format_bytes(bytes), ", more than the ",
+                      format_bytes(most_bytes(path)), " that a run may write there"),
+                  "move the file away; the run continues without those records");
+  }
+  return {};
+}
+
+void each_line(const FilePath& file, const std::function<void(const nlohmann::json&)>& visit) {
+  std::ifstream in = open_lines(file);
+  for (LineReader reader(in); reader.next();) {
+    if (const auto json = parse_line(reader.text())) visit(*json);
+  }
+}
+
+Recorded recorded(const Layout& layout, const std::function<bool()>& give_up) {
   Recorded all;
   std::ifstream in = open_lines(layout.metrics());
-  for (LineReader lines(in); lines.next();) {
+  LineReader lines(in, give_up);
+  while (lines.next()) {
     const std::string& line = lines.text();
     const auto step = step_in(line);
     if (!step) continue;
@@ -114,32 +158,33 @@ Recorded recorded(const Layout& layout) {
       all.evaluated.insert(*step);
     }
   }
+  all.given_up = lines.given_up();
   return all;
 }
 
 Status MetricsFile::rewind(std::uint64_t step) {
-  lines_.drop_waiting_if([step](const std::string& line) {
+  lines_.drop_pending_if([step](const std::string& line) {
     return step_in(line.substr(0, line.size() - 1)).value_or(0) > step;
   });
   REKINDLE_CHECK(lines_.mend());
-  std::uint64_t kept = 0, place = 0;  // bytes, up to the end of the last line that stays
-  bool in_order = true;               // what goes is all behind what stays
+  std::uint64_t kept = 0, place = 0;  // bytes; kept: up to the end of the last line that stays
+  bool in_order = true;               // all removed lines are after all kept lines
   each_line_up_to(path_, step, [&](const std::string&, std::uint64_t bytes, bool stays) {
     in_order = in_order && (!stays || kept == place);
     place += bytes;
     if (stays) kept = place;
   });
   if (in_order) return shorten_file(path_, kept);
-  std::string lines;
-  each_line_up_to(path_, step, [&](const std::string& line, std::uint64_t, bool stays) {
-    if (stays) lines += line + "\n";
-  });
-  lines_.close();  // another file takes its place
-  return replace_file(path_, lines);
+  lines_.close();  // the path will name another file
+  const FilePath temporary = temporary_beside(path_);
+  Status status = copy_lines_up_to(path_, temporary, step);
+  if (status) status = rename_durably(temporary, path_);
+  if (!status) std::ignore = remove_file(temporary);
+  return status;
 }
 
 void MetricsFile::add_unwritten(StepSet& steps) const {
-  for (const std::string& line : lines_.waiting()) {
+  for (const std::string& line : lines_.pending()) {
     const auto step = is_evaluation(line) ? std::nullopt : step_in(line.substr(0, line.size() - 1));
     if (step) steps.insert(*step, *step);
   }
@@ -168,8 +213,8 @@ std::optional<nlohmann::json> last_evaluation(const Layout& layout) {
 
 std::uint64_t next_attempt(const Layout& layout) {
   std::uint64_t attempts = 0;
-  for (const nlohmann::json& line : read_lines(layout.attempts()))
-    attempts += line.value("event", "") == "begin";
+  each_line(layout.attempts(),
+            [&](const nlohmann::json& line) { attempts += line.value("event", "") == "begin" ? 1 : 0; });
   return attempts + 1;
 }
 
@@ -179,6 +224,11 @@ std::uint64_t newest_attempt(const Layout& layout) {
 
 Status record_attempt(const Layout& layout, const nlohmann::json& line) {
   return LineFile(layout.attempts()).append(line);
+}
+
+nlohmann::json last_intent(const Layout& layout) {
+  const auto text = read_text(layout.requeue(), kMostOfANote);
+  return (text ? parse_line(*text) : std::nullopt).value_or(nlohmann::json::object());
 }
 
 }  // namespace rekindle::run

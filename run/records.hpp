@@ -1,12 +1,12 @@
-// metrics.jsonl and attempts.jsonl: a JSON object a line, appended.
+// metrics.jsonl and attempts.jsonl: append-only files with one JSON object per line.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "base/result.hpp"
 #include "run/layout.hpp"
@@ -15,26 +15,36 @@
 
 namespace rekindle::run {
 
-// The readable lines of a file; a torn last line is left out. No file: none.
-std::vector<nlohmann::json> read_lines(const FilePath& file);
+// The most bytes of attempts.jsonl and metrics.jsonl: a longer file is not read. An attempt has six lines of
+// about 200 bytes, and a step has one line of about 190. So a run with an attempt every ten minutes reaches
+// the limit in a year, and a run with 90 steps a second in three months.
+inline constexpr std::uint64_t kMostAttemptsBytes = std::uint64_t{64} << 20;
+inline constexpr std::uint64_t kMostMetricsBytes = std::uint64_t{128} << 30;
+// An error (ExitCode::kConfig) if one of the two files is longer.
+Status check_records(const Layout& layout);
 
-// What metrics.jsonl has, as far as it can be read.
+// Visits the readable lines of a file, in order. Visits none if the file is missing or too long.
+void each_line(const FilePath& file, const std::function<void(const nlohmann::json&)>& visit);
+
+// The readable content of metrics.jsonl.
 struct Recorded {
-  std::uint64_t step = 0;             // the highest with a line of its own
-  StepSet missing;                    // lower ones that have none
+  std::uint64_t step = 0;             // the highest step with a step line
+  StepSet missing;                    // lower steps without a step line
   std::set<std::uint64_t> evaluated;  // steps whose evaluation is on record
+  bool given_up = false;              // `give_up` returned true before the end of the file
 };
-Recorded recorded(const Layout& layout);
+// `give_up` is called repeatedly during the read, which may take minutes.
+Recorded recorded(const Layout& layout, const std::function<bool()>& give_up = {});
 
 class MetricsFile {
  public:
   explicit MetricsFile(const Layout& layout) : path_(layout.metrics()), lines_(path_) {}
-  // Drops the lines of steps after `step`, then appends from there.
+  // Removes the lines of steps after `step`; later lines are appended after the rest.
   Status rewind(std::uint64_t step);
-  // Lines that cannot be written wait for the next call (LineFile).
+  // Lines that cannot be written stay pending for the next call (LineFile).
   Status append(const nlohmann::json& line) { return lines_.append(line); }
-  Status write_waiting() { return lines_.write_waiting(); }
-  // Adds the steps whose lines are in memory only.
+  Status write_waiting() { return lines_.write_pending(); }
+  // Adds the steps whose lines are only in memory.
   void add_unwritten(StepSet& steps) const;
 
  private:
@@ -42,17 +52,20 @@ class MetricsFile {
   LineFile lines_;
 };
 
-// The one of `steps` with the highest test accuracy, the earliest of equals; none if none was evaluated.
-// An error if the records cannot be read: then nobody can tell.
+// The step of `steps` with the highest test accuracy; of equal accuracies, the earliest. nullopt if no step
+// was evaluated. An error if the records cannot be read.
 Result<std::optional<std::uint64_t>> best_evaluated(const Layout& layout,
                                                     const std::set<std::uint64_t>& steps);
 std::optional<nlohmann::json> last_evaluation(const Layout& layout);
 
-// Attempts: one line when it begins and one when it ends.
+// Attempts: one line at the begin and one at the end of each.
 std::uint64_t next_attempt(const Layout& layout);
-// The number of the attempt that began last; 1 if none is on record.
+// The number of the newest attempt; 1 if no attempt is recorded.
 std::uint64_t newest_attempt(const Layout& layout);
-// Written now or never: an error is for the caller.
+// Not retried: the caller handles an error.
 Status record_attempt(const Layout& layout, const nlohmann::json& line);
+
+// The last request to Slurm, from requeue.json; an empty object if the file cannot be read.
+nlohmann::json last_intent(const Layout& layout);
 
 }  // namespace rekindle::run

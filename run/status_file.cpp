@@ -25,9 +25,10 @@ Result<nlohmann::json> read_status(const Layout& layout) {
   const std::string path = layout.status().string();
   const auto text = read_text(layout.status(), JsonLimits{}.bytes);
   const bool none = text ? text->empty() : text.error().code != ExitCode::kConfig;
-  if (none) return nlohmann::json::object();  // it is written without fsync: a crash may leave it empty
+  if (none)
+    return nlohmann::json::object();  // the file is written without fsync, so a crash may leave it empty
   const auto wrong = [](const Error& error) {
-    return fail(ExitCode::kConfig, error.what, "remove it: the run writes it anew");
+    return fail(ExitCode::kConfig, error.what, "remove the file; the run writes a new one");
   };
   if (!text) return wrong(text.error());
   auto status = parse_object(*text, kStatusFields, path);

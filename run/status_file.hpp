@@ -1,4 +1,4 @@
-// status.json: what a run is doing, for people and for those who help it.
+// status.json: the state of a run, for users and for helpers (`rekindle join`).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,7 +8,7 @@
 
 namespace rekindle::run {
 
-// Empty if there is none. Every field that a coordinator writes has its type; a file where one has not is
+// Empty if there is no file. Each field that a coordinator writes has the right type; otherwise the error is
 // ExitCode::kConfig.
 Result<nlohmann::json> read_status(const Layout& layout);
 

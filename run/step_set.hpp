@@ -1,4 +1,4 @@
-// A set of steps as ranges, and in words.
+// A set of steps, stored as ranges, with a text form.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ class StepSet {
   void erase_after(std::uint64_t step);
   bool empty() const { return ranges_.empty(); }
   void clear() { ranges_.clear(); }
-  // "step 4", "steps 4 to 7, 9"; of many ranges the first ones.
+  // "step 4", "steps 4 to 7, 9"; if there are many ranges, only the first ones.
   std::string text() const;
 
  private:
-  std::map<std::uint64_t, std::uint64_t> ranges_;  // first to last; apart from each other
+  std::map<std::uint64_t, std::uint64_t> ranges_;  // first to last; not adjacent
 };
 
 }  // namespace rekindle::run

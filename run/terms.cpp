@@ -1,12 +1,15 @@
 #include "run/terms.hpp"
 
 #include <unistd.h>
+
+#include <algorithm>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "base/files.hpp"
@@ -23,7 +26,7 @@ std::string term_name(std::uint64_t term) {
   return name;
 }
 
-// The number in the name of a claim; nullopt: the name of another file. A number has one name.
+// The number in the name of a claim; nullopt: not a claim's name. Each number has exactly one name.
 std::optional<std::uint64_t> term_in(const std::string& name) {
   std::uint64_t term = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), term);
@@ -44,12 +47,13 @@ constexpr JsonField kClaimFields[] = {{"host", JsonType::kText},
                                       {"supervisor_start_ticks", JsonType::kWhole}};
 constexpr std::size_t kMostClaimBytes = 65536;
 
-// What a person does about a claim that no run has written.
+// The hint for a claim that no run has written.
 constexpr const char* kRemoveClaim = "remove it if no run uses this directory";
 
 std::uint64_t start_ticks_of(std::int64_t pid) { return stat_field(pid, 22); }
 
-// Read once: no later failure to read them must make another process of this one. (A child is another.)
+// Read once, so that a later read failure cannot make this process look like another one. After a fork, the
+// child reads its own.
 std::uint64_t own_start_ticks() {
   thread_local pid_t of = -1;
   thread_local std::uint64_t ticks = 0;
@@ -65,7 +69,7 @@ const std::string& own_boot_id() {
 }
 
 bool is_mine(const Holder& claim) {
-  const std::uint64_t ticks = own_start_ticks();  // 0: it cannot be read
+  const std::uint64_t ticks = own_start_ticks();  // 0: unreadable
   return claim.pid == ::getpid() && (ticks == 0 || claim.start_ticks == ticks) &&
          claim.boot_id == own_boot_id();
 }
@@ -84,8 +88,8 @@ FilePath mark_of(const Layout& layout, std::uint64_t term) {
   return layout.terms() / (term_name(term) + ".ended");
 }
 
-// In the mark of a term whose supervisor died.
-constexpr const char* kOrphanedWord = "orphaned";
+// The text in the mark of a term whose supervisor died.
+constexpr const char* kOrphanedMark = "orphaned";
 
 // Source: sbatch(1), output environment variables.
 std::string slurm_job() { return environment_variable("SLURM_JOB_ID"); }
@@ -124,7 +128,7 @@ Result<std::optional<Holder>> newest_term(const Layout& layout) {
   holder.ended = path_exists(mark_of(layout, newest));
   holder.orphaned =
       holder.ended &&
-      read_text(mark_of(layout, newest), kMostOfANote).value_or("").find(kOrphanedWord) != std::string::npos;
+      read_text(mark_of(layout, newest), kMostOfANote).value_or("").find(kOrphanedMark) != std::string::npos;
   return std::optional(holder);
 }
 
@@ -153,12 +157,11 @@ bool provably_gone(const Holder& holder) {
     return true;
   if (holder.host != host_name()) return false;
   if (holder.boot_id != boot_id()) {
-    // Unless it is another host of the same name, which has been up for longer.
+    // A different host with the same name may have been up for longer than the claim's age.
     const auto age = age_of(holder.since);
     return age && *age >= boot_time();
   }
-  // In another container of this host it may be alive and out of sight. A zombie is nobody's process any
-  // more.
+  // In another container of this host, the holder may be alive but invisible. A zombie counts as gone.
   return visible(holder) && process_gone(holder.pid, holder.start_ticks);
 }
 
@@ -167,6 +170,13 @@ bool supervisor_gone(const Holder& holder) {
   if (holder.host == host_name() && holder.boot_id != boot_id()) return provably_gone(holder);
   return visible(holder) && process_gone(holder.supervisor_pid, holder.supervisor_start_ticks);
 }
+
+namespace {
+
+// At most this much of one try counts as silence, even if the storage blocked for longer.
+constexpr std::chrono::milliseconds kLongestTry{3000};
+constexpr int kAnswersWhileDying = 6;
+constexpr std::chrono::milliseconds kBetweenTries{500};
 
 Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, bool holder_is_gone) {
   REKINDLE_CHECK(make_directories(layout.terms()));
@@ -184,7 +194,7 @@ Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, bool holder
     json["slurm_restarts"] = slurm_restarts();
   }
   REKINDLE_TRY(const bool created, create_exclusively(layout.terms() / term_name(term), json.dump() + "\n"));
-  if (!created) return std::optional<std::uint64_t>();  // another claimant was faster: it is the holder now
+  if (!created) return std::optional<std::uint64_t>();  // another claimant was faster and is the holder now
   return std::optional(term);
 }
 
@@ -195,8 +205,10 @@ Status check_succeeds(const Layout& layout, std::uint64_t lost) {
                                  holder->supervisor_start_ticks == start_ticks_of(::getppid());
   if (!holder || (holder->term == lost && !ended) || (of_own_supervisor && holder->term > lost)) return {};
   if (holder->term == lost) return fail(ExitCode::kConfig, "the run has ended meanwhile");
-  return fail(ExitCode::kConfig, "another process has taken the run over");
+  return fail(ExitCode::kConfig, "another process has taken over the run");
 }
+
+}  // namespace
 
 Error held_error(const Layout& layout, const Holder& holder) {
   if (!holder.slurm_job.empty())
@@ -211,16 +223,38 @@ Error held_error(const Layout& layout, const Holder& holder) {
                "wait for it, stop it with SIGUSR1 or SIGTERM, or use another --run-dir"};
 }
 
-void wait_between_tries() { std::this_thread::sleep_for(std::chrono::milliseconds(500)); }
+Result<std::uint64_t> claim_term(const Layout& layout, const ClaimWait& wait) {
+  int answered = 0;
+  bool waits = false;
+  for (auto silent = std::chrono::milliseconds(0);;) {
+    const auto began = boot_time();
+    if (wait.lost > 0) REKINDLE_CHECK(check_succeeds(layout, wait.lost));
+    REKINDLE_TRY(const auto claimed, try_claim(layout, silent >= wait.patience));
+    if (claimed) return *claimed;
+    REKINDLE_TRY(const auto holder, newest_term(layout));
+    const bool lost_race = !holder || holder->ended;  // the winner's term may not be visible yet
+    const bool alive = !lost_race && wait.answers(*holder);
+    if (alive && ++answered == kAnswersWhileDying) return forward_error(held_error(layout, *holder));
+    if (!lost_race && !alive && wait.waits && !std::exchange(waits, true)) wait.waits(*holder);
+    // A live holder is refused within seconds, which is what its claimant has to hear.
+    if (!alive && wait.given_up())
+      return forward_error(
+          {ExitCode::kGaveUp, "the wait for the run directory was cancelled", {}, ErrorKind::kAborted});
+    std::this_thread::sleep_for(kBetweenTries);
+    // A try may take long, but time in which this claimant was itself suspended does not count as silence.
+    if (!lost_race)
+      silent = alive ? std::chrono::milliseconds(0) : silent + std::min(boot_time() - began, kLongestTry);
+  }
+}
 
 Status end_term(const Layout& layout, std::uint64_t term, TermEnd why) {
   const auto newest = newest_term(layout);
   const bool lower = newest && *newest && (*newest)->term < term;
   const bool others =
       newest && *newest && (*newest)->term == term && !is_mine(**newest) && !is_of_my_child(**newest);
-  if (lower || others) return {};  // the directory is another run's by now
-  const char* word = why == TermEnd::kOrphaned ? kOrphanedWord : "";
-  return replace_file(mark_of(layout, term), str(utc_now(), " ", word, "\n"));
+  if (lower || others) return {};  // the directory belongs to another run by now
+  const char* mark = why == TermEnd::kOrphaned ? kOrphanedMark : "";
+  return replace_file(mark_of(layout, term), str(utc_now(), " ", mark, "\n"));
 }
 
 }  // namespace rekindle::run

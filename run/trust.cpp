@@ -5,7 +5,8 @@
 
 #include "base/files.hpp"
 #include "base/text.hpp"
-#include "base/trust.hpp"
+#include "base/way.hpp"
+#include "run/records.hpp"
 
 namespace rekindle::run {
 namespace {
@@ -17,16 +18,16 @@ Status check_secret(const FilePath& path, const char* mode) {
               str("chmod ", mode, " ", path.string()));
 }
 
-// A file or a folder. Opening is the check (base/files.hpp).
+// Checks a file or a folder. Opening is the check (base/files.hpp).
 Status check_entry(const FilePath& path) {
   REKINDLE_TRY(const auto info, look_at(path));
   if (!info) return {};
   if (S_ISDIR(info->st_mode)) REKINDLE_CHECK(open_file(path, O_RDONLY | O_DIRECTORY));
   if (S_ISLNK(info->st_mode) || S_ISREG(info->st_mode)) REKINDLE_CHECK(open_file(path, O_RDONLY));
-  return {};  // what is neither is told by who needs it
+  return {};  // other kinds are reported by the code that needs the entry
 }
 
-// And all that is in it. To list a folder is to open it.
+// Checks a folder and its content. Listing a folder opens it, which is the check.
 Status check_tree(const FilePath& path) {
   REKINDLE_TRY(const auto info, look_at(path));
   if (!info || !S_ISDIR(info->st_mode)) return check_entry(path);
@@ -39,7 +40,8 @@ Status check_tree(const FilePath& path) {
 
 Status check_trusted(const Layout& layout) {
   REKINDLE_TRY(const auto root, look_at(layout.root()));
-  if (!root || !S_ISDIR(root->st_mode)) return {};  // a file in its place is told by who needs it
+  if (!root || !S_ISDIR(root->st_mode))
+    return {};  // a file in its place is reported by the code that needs the directory
   for (const FilePath& entry :
        {layout.root(), layout.checkpoints(), layout.config(), layout.coordinator(), layout.stop_request(),
         layout.status(), layout.newest_checkpoint(), layout.initial_state(), layout.attempts(),
@@ -50,20 +52,24 @@ Status check_trusted(const Layout& layout) {
   REKINDLE_CHECK(check_secret(layout.keys(), "700"));
   REKINDLE_TRY(const auto keys, names_in(layout.keys()));
   for (const std::string& key : keys) REKINDLE_CHECK(check_secret(layout.keys() / key, "600"));
-  return {};
+  return check_records(layout);
 }
 
-std::string parent_warning(const Layout& layout) {
-  const FilePath parent = layout.root().parent_path();
-  const auto info = look_at(parent).value_or(std::nullopt);
-  if (!info) return "";
-  // In a sticky directory (/tmp) only its owner and that of the file may rename it. Source: inode(7),
-  // S_ISVTX.
-  if (!others_own(*info) && (!others_can_write(*info) || (info->st_mode & S_ISVTX) != 0)) return "";
-  return str(
-      "other users may change ", parent.string(),
-      ", so they can move the run directory away: the run could not save then. A directory that only you "
-      "can change is safer");
+Result<std::uint64_t> inode_of(const Layout& layout) {
+  REKINDLE_TRY(const Fd root, open_file(layout.root(), O_RDONLY | O_DIRECTORY));
+  struct stat info {};
+  if (::fstat(root.get(), &info) != 0) return forward_error(errno_error("cannot look at", layout.root()));
+  return info.st_ino;
+}
+
+std::string exchange_warning(const Layout& layout) {
+  std::string names;
+  for (const fs::path& name : exchangeable_on_the_way(layout.root().path()))
+    names += str(names.empty() ? "" : " and ", name.string());
+  if (names.empty()) return "";
+  return str("other users may change ", names,
+             ", so they can put another directory in the place of the run directory: the run could not save "
+             "then. A directory below folders that only you can change is safer");
 }
 
 }  // namespace rekindle::run

@@ -8,11 +8,11 @@
 namespace rekindle::run {
 
 namespace {
-constexpr std::chrono::seconds kLongestPause{10};  // between two looks
+constexpr std::chrono::seconds kLongestPause{10};  // between two calls of look()
 }
 
-// status.json is replaced every second or so, every 5 s in the largest runs; a large one is not read for
-// this.
+// status.json is replaced about every second, in the largest runs every 5 s. Only its metadata is compared,
+// because the file may be large.
 bool Watch::has_written() {
   const auto info = look_at(layout_.status()).value_or(std::nullopt);
   if (!info) return false;
@@ -26,17 +26,17 @@ Sign Watch::look(std::chrono::milliseconds now) {
   looked_ = now;
   const auto newest = newest_term(layout_);
   if (!newest) {
-    heard_ = now;  // the storage is away: nothing is known of anybody
+    last_sign_ = now;  // the storage is away, so silence means nothing
     return Sign::kAlive;
   }
   const bool changed = !holder_ || !*newest || (*newest)->term != holder_->term;
   holder_ = *newest;
   if (!holder_ || (holder_->ended && !holder_->orphaned)) return Sign::kEnded;
-  // Of two hosts with one name, the later boot of one would "prove" the other dead.
+  // If two hosts have the same name, a later boot of one would wrongly prove the other dead.
   const bool dead = visible(*holder_) && provably_gone(*holder_) && supervisor_gone(*holder_);
   if (holder_->orphaned || dead) return Sign::kOrphaned;
-  if (has_written() || changed || paused || visible(*holder_) || !heard_) heard_ = now;
-  return now - *heard_ < silent_after_ ? Sign::kAlive : Sign::kSilent;
+  if (has_written() || changed || paused || visible(*holder_) || !last_sign_) last_sign_ = now;
+  return now - *last_sign_ < silent_after_ ? Sign::kAlive : Sign::kSilent;
 }
 
 }  // namespace rekindle::run

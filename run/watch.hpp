@@ -1,5 +1,5 @@
-// What the files of a run directory tell those who help a run: does it go on, is it over, or has it lost its
-// supervisor? It sees no network: what looks silent here may still answer on its port.
+// The state of a run from the files of its directory, for helpers of the run: live, ended, or without a
+// supervisor. No network is used: a run that looks silent here may still answer on its port.
 #pragma once
 
 #include <chrono>
@@ -12,14 +12,14 @@
 namespace rekindle::run {
 
 enum class Sign {
-  kAlive,     // a coordinator holds the run, or its supervisor may start one; also: nothing can be read
-  kEnded,     // the newest term has ended in good order, or there is none
+  kAlive,     // a coordinator holds the run, or its supervisor may start one; also if no file can be read
+  kEnded,     // the newest term has ended in order, or there is no term
   kOrphaned,  // coordinator and supervisor are dead, and the run has not ended
   kSilent,    // the holder, on another host, has written nothing for the limit
 };
 
-// Longer than a supervisor's pause before it starts its coordinator again (60 s at most), and than storage
-// shows old files. To claim the term of a silent holder takes 30 s more.
+// At least a supervisor's pause before it restarts its coordinator (60 s at most), and longer than storage
+// shows old files. Claiming the term of a silent holder takes 30 s more.
 inline constexpr std::chrono::seconds kSilentAfter{60};
 
 class Watch {
@@ -27,11 +27,11 @@ class Watch {
   explicit Watch(Layout layout, std::chrono::milliseconds silent_after = kSilentAfter)
       : layout_(std::move(layout)), silent_after_(silent_after) {}
 
-  // `now`: since boot. To be called every few seconds; after a longer pause silence is counted anew, for this
-  // process may have been suspended.
+  // `now`: since boot. Call this every few seconds. After a longer pause the silence is counted from zero,
+  // because this process may have been suspended.
   Sign look(std::chrono::milliseconds now);
 
-  // As of the last look.
+  // As of the last call of look().
   const std::optional<Holder>& holder() const { return holder_; }
 
  private:
@@ -40,8 +40,8 @@ class Watch {
   Layout layout_;
   std::chrono::milliseconds silent_after_;
   std::optional<Holder> holder_;
-  std::optional<std::chrono::milliseconds> looked_, heard_;
-  std::string status_;  // which file it was
+  std::optional<std::chrono::milliseconds> looked_, last_sign_;
+  std::string status_;  // inode, time and size at the last look
 };
 
 }  // namespace rekindle::run

@@ -106,7 +106,7 @@ TEST(Network, InterfacesAreNamedAsNcclNamesThem) {
     return address ? *address : "none";
   };
   EXPECT_EQ(choose(""), "127.0.0.1");
-  EXPECT_EQ(choose("eth1"), "10.0.0.1");  // not eth10, which comes first
+  EXPECT_EQ(choose("eth1"), "10.0.0.1");  // not eth10, which is first in the list
   EXPECT_EQ(choose("eth"), "10.0.0.10");
   EXPECT_EQ(choose("wlan,ib"), "10.1.0.1");
   EXPECT_EQ(choose("=ib"), "none");

@@ -45,7 +45,7 @@ TEST_F(InputFiles, AWholeFileAndASmallOne_AreTaken) {
     ASSERT_TRUE(whole) << whole.error().line();
     EXPECT_TRUE(check_holes(*whole));
   }
-  const auto small = open_input(file("x", 1 << 20));  // what it takes is worth no thought
+  const auto small = open_input(file("x", 1 << 20));  // a file this small is accepted even if it is one hole
   ASSERT_TRUE(small);
   EXPECT_TRUE(check_holes(*small));
 }

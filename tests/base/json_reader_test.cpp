@@ -58,7 +58,7 @@ TEST(JsonReader, SizeAndDepthAreLimitedBeforeAnythingIsParsed) {
   const std::string deep = R"({"name":)" + std::string(300000, '[') + std::string(300000, ']') + "}";
   EXPECT_EQ(refusal(deep), "FILE: is nested deeper than 32 levels");
   EXPECT_EQ(refusal(std::string(300000, '{')), "FILE: is nested deeper than 32 levels");
-  // Brackets in a text are text.
+  // Brackets inside a string do not count.
   EXPECT_EQ(refusal(R"({"name":"\")" + std::string(1000, '[') + "\"}"), "");
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::chrono::minutes kLong{2};
 
-// A child that holds `line`, says so and does `then`.
+// A child that holds `line`, reports this, and then calls `then`.
 Child child_that_holds(Lifeline& line, const std::function<void()>& then) {
   int ends[2] = {-1, -1};
   EXPECT_EQ(::pipe(ends), 0);
@@ -73,7 +73,7 @@ TEST(Lifeline, IsWholeWhileItsHolderLives) {
   wait_for(child);
 }
 
-// 0 may also mean that /proc does not tell.
+// 0 may also mean that /proc has no answer.
 TEST(Lifeline, AGoodEndIsKnownAtTheEnd) {
   Lifeline line = make();
   const Child child = child_that_holds(line, [] { ::_exit(0); });

@@ -1,4 +1,5 @@
-// What a confined process can still do. Each test tries in a child, which tells by its exit code.
+// The remaining abilities of a confined process. Each test tries a call in a child, whose exit code is the
+// result.
 #include "base/sandbox.hpp"
 #include "../needs.hpp"
 
@@ -100,12 +101,28 @@ TEST_F(Sandbox, NoNetworkNoProcessNoSignal) {
         return false;
       },
       [] { return ::kill(::getppid(), 0) == 0; },
+      [this] {  // without the sandbox, the kernel would send the signal
+        const int fd = ::open(input_.c_str(), O_RDONLY);
+        return fd < 0 || ::fcntl(fd, F_SETOWN, ::getppid()) == 0 || ::fcntl(fd, F_SETFL, O_ASYNC) == 0;
+      },
   };
   for (const auto& attempt : attempts) {
     const int done = confined(attempt);
     SKIP_IF_OFF(done);
     EXPECT_EQ(done, 0) << "attempt " << &attempt - attempts;
   }
+}
+
+TEST_F(Sandbox, DescriptorsCanBeDuplicatedAndLockedStill) {
+  const int done = confined([this] {
+    const int fd = ::open(input_.c_str(), O_RDONLY);
+    struct flock lock {};
+    lock.l_type = F_RDLCK;
+    return ::fcntl(fd, F_DUPFD_CLOEXEC, 0) >= 0 && ::fcntl(fd, F_GETFL) >= 0 &&
+           ::fcntl(fd, F_SETLK, &lock) == 0;
+  });
+  SKIP_IF_OFF(done);
+  EXPECT_EQ(done, 1);
 }
 
 TEST_F(Sandbox, Abort_EndsTheProcess) {

@@ -1,62 +1,21 @@
-// What another user may have done to a run directory: links, owners, modes, access lists, pipes, second
-// names.
-#include <gtest/gtest.h>
-
+// Possible changes of a run directory by another user: links, owners, modes, access lists, pipes, hard links,
+// another directory in its place.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
-#include <filesystem>
-#include <fstream>
 #include <set>
 #include <stdexcept>
 
 #include "../needs.hpp"
-#include "base/files.hpp"
 #include "base/log.hpp"
-#include "base/printable.hpp"
-#include "base/text.hpp"
+#include "trust_fixture.hpp"
 
 namespace rekindle {
 namespace {
-
-namespace fs = std::filesystem;
-
-constexpr uid_t kSomebodyElse = 12345;
-
-class TrustTest : public ::testing::Test {
- protected:
-  TrustTest() {
-    fs::create_directories(path_ / "own" / "folder");
-    for (const fs::path& directory : {path_, path_ / "own", path_ / "own/folder"})
-      ::chmod(directory.c_str(), 0700);
-    write("own/folder/file", "ours");
-    write("victim", "precious");
-  }
-  ~TrustTest() override { fs::remove_all(path_); }
-
-  void write(const std::string& name, const std::string& text, mode_t mode = 0600) const {
-    std::ofstream(path_ / name) << text;
-    ::chmod((path_ / name).c_str(), mode);
-  }
-  std::string text_of(const std::string& name) const { return read_text(path_ / name).value_or("(none)"); }
-  FilePath at(const fs::path& name, Trust trust = Trust::kOwn) const {
-    return FilePath::below(path_ / "own", trust, name);
-  }
-  // The error of each way to use a file that is to be refused.
-  void expect_refused(const FilePath& file, const std::string& words) const {
-    const auto read = read_text(file);
-    ASSERT_FALSE(read);
-    EXPECT_EQ(read.error().code, ExitCode::kConfig) << read.error().line();
-    EXPECT_NE(read.error().line().find(words), std::string::npos) << read.error().line();
-    EXPECT_FALSE(open_file(file, O_WRONLY | O_CREAT | O_TRUNC));
-    EXPECT_FALSE(open_file(file, O_RDWR | O_CREAT | O_APPEND));
-  }
-
-  fs::path path_ = fs::temp_directory_path() / str("rekindle-trust-", ::getpid());
-};
 
 TEST_F(TrustTest, OwnFiles_ReadWrittenReplacedAndPrivate) {
   EXPECT_EQ(read_text(at("folder/file")).value(), "ours");
@@ -84,7 +43,7 @@ TEST_F(TrustTest, LinkInPlaceOfAFile_NeitherReadNorWrittenNorShortened) {
   fs::create_symlink(path_ / "victim", path_ / "own/link");
   expect_refused(at("link"), "is a symbolic link");
   EXPECT_EQ(text_of("victim"), "precious");
-  ASSERT_TRUE(replace_file(at("link"), "new"));  // the link is what goes
+  ASSERT_TRUE(replace_file(at("link"), "new"));  // the link is replaced, not its target
   EXPECT_EQ(text_of("victim"), "precious");
   EXPECT_FALSE(fs::is_symlink(path_ / "own/link"));
 }
@@ -94,7 +53,12 @@ TEST_F(TrustTest, LinkInPlaceOfAFolder_IsNotEntered) {
   write("elsewhere/file", "theirs");
   fs::create_directory_symlink(path_ / "elsewhere", path_ / "own/linked");
   expect_refused(at("linked/file"), "is a symbolic link");
-  EXPECT_FALSE(names_in(at("linked")));
+  for (const Trust trust : {Trust::kOwn, Trust::kForeign}) {
+    const auto names = names_in(at("linked", trust));
+    ASSERT_FALSE(names);
+    EXPECT_EQ(names.error().code, ExitCode::kConfig);
+    EXPECT_NE(names.error().line().find("is a symbolic link"), std::string::npos) << names.error().line();
+  }
   EXPECT_FALSE(make_directories(at("linked/deeper")));
   EXPECT_FALSE(path_exists(at("linked/file")));
   ASSERT_TRUE(remove_tree(at("linked")));
@@ -104,6 +68,40 @@ TEST_F(TrustTest, LinkInPlaceOfAFolder_IsNotEntered) {
 TEST_F(TrustTest, LinkToTheRootItself_IsWhatAPersonNamed) {
   fs::create_directory_symlink(path_ / "own", path_ / "name");
   EXPECT_EQ(read_text(FilePath::below(path_ / "name", Trust::kOwn, "folder/file")).value(), "ours");
+}
+
+// A user who may change the parent folder can replace the root by a rename or a link.
+TEST_F(TrustTest, AnotherDirectoryInPlaceOfTheRoot_RefusedThoughItIsTheUsersOwn) {
+  const std::uint64_t inode = look_at(path_ / "own").value()->st_ino;
+  const auto held = [&](const fs::path& name) {
+    return FilePath::below(path_ / "own", Trust::kOwn, name, inode);
+  };
+  const FilePath file = held("folder") / "file";
+  EXPECT_EQ(read_text(file).value(), "ours");
+  fs::rename(path_ / "own", path_ / "away");
+  fs::create_directories(path_ / "other/folder");
+  for (const char* name : {"other", "other/folder"}) ::chmod((path_ / name).c_str(), 0700);
+  write("other/folder/file", "another run's");
+  const auto expect_nothing_changes = [&] {
+    // A later try may find the right one again.
+    expect_refused(file, "another directory is in its place", ExitCode::kGaveUp);
+    EXPECT_FALSE(replace_file(file, "x"));
+    EXPECT_FALSE(replace_file_quickly(held("status.json"), "x"));
+    EXPECT_FALSE(make_directories(held("new/folder")));
+    EXPECT_FALSE(remove_tree(held("folder")));
+    EXPECT_FALSE(names_in(held("")));
+    EXPECT_FALSE(path_exists(file));
+    EXPECT_EQ(text_of("other/folder/file"), "another run's");
+    EXPECT_EQ(names_in(path_ / "other").value(), std::vector<std::string>{"folder"});
+  };
+  fs::create_directory_symlink(path_ / "other", path_ / "own");
+  expect_nothing_changes();
+  fs::remove(path_ / "own");
+  fs::rename(path_ / "other", path_ / "own");
+  EXPECT_FALSE(read_text(file));
+  fs::rename(path_ / "own", path_ / "other");
+  fs::create_directory_symlink(path_ / "away", path_ / "own");  // the same directory under another path
+  EXPECT_EQ(read_text(file).value(), "ours");
 }
 
 TEST_F(TrustTest, RemovedTree_LinksInItAreNotFollowed) {
@@ -125,7 +123,7 @@ TEST_F(TrustTest, WritableByOthers_RefusedWithTheCommandThatMendsIt) {
   }
 }
 
-// An access control list as the kernel keeps it: owner rwx, one named user rwx, group and others nothing.
+// An access control list in the kernel's format: owner rwx, a named user rwx, group and others nothing.
 // Source: acl(5) and linux/posix_acl_xattr.h.
 bool let_write(const fs::path& path, uid_t user) {
   struct Entry {
@@ -204,20 +202,6 @@ TEST_F(TrustTest, LogThatIsALink_IsNotWrittenTo) {
   const std::string log = text_of("own/folder/run.log");
   EXPECT_NE(log.find("one line\\nssh-rsa AAAA\\x1b[32m whole\\x1b[0m\n"), std::string::npos) << log;
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
-}
-
-TEST(Printable, WhatATerminalTakesForMoreThanText_IsEscaped) {
-  EXPECT_EQ(printable("plain text, \\ and ü €"), "plain text, \\ and ü €");
-  EXPECT_EQ(printable("a\nb\rc\td"), "a\\nb\\rc\\td");
-  EXPECT_EQ(printable(std::string("\0\x1b\x7f", 3)), "\\x00\\x1b\\x7f");
-  EXPECT_EQ(printable("\xc2\x9b"
-                      "31m"),
-            "\\u{009b}31m");  // a control sequence in one character
-  EXPECT_EQ(printable("\xe2\x80\xae"
-                      "evil"),
-            "\\u{202e}evil");                                                          // right to left
-  EXPECT_EQ(printable("\xff\xc0\x80\xed\xa0\x80"), "\\xff\\xc0\\x80\\xed\\xa0\\x80");  // no UTF-8
-  EXPECT_EQ(printable("\xe2\x82"), "\\xe2\\x82");                                      // cut off
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
-// Files of lines: torn, cut, and on a disk that is full for a while.
+// Files of lines: with incomplete lines, truncated, and on a disk that is full for a while.
 #include "run/line_file.hpp"
 #include "../needs.hpp"
+#include "../read_lines.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -23,7 +24,7 @@ class Lines : public ::testing::Test {
   ~Lines() override { filesystem::remove_all(path_); }
   static std::string text_of(const filesystem::path& file) { return read_text(file).value_or("(none)"); }
   void write(const std::string& text) const { std::ofstream(file_) << text; }
-  // Every line of the file must be whole.
+  // Every line of the file must be complete.
   static std::vector<int> steps_in(const filesystem::path& file) {
     std::vector<int> steps;
     std::ifstream in(file);
@@ -67,7 +68,7 @@ TEST_F(Lines, AttemptsThatWereTorn_AreMended) {
   EXPECT_EQ(read_lines(layout.attempts()).size(), 1U);
 }
 
-// Each line is some hundred bytes, so that the last page takes a part of one.
+// Each line has some hundred bytes, so that the last page contains only a part of a line.
 TEST_F(Lines, FullDisk_NoLineIsTornAndNoneIsLostOnceThereIsRoom) {
   const SmallDisk disk(path_ / "small", 1);
   if (!disk.mounted()) REKINDLE_SKIP(Needs::kMounts, "cannot mount");
@@ -91,7 +92,7 @@ TEST_F(Lines, FullDisk_NoLineIsTornAndNoneIsLostOnceThereIsRoom) {
   std::vector<int> all;
   for (int each = 1; each <= step; ++each) all.push_back(each);
   EXPECT_EQ(steps_in(file), all);
-  EXPECT_TRUE(lines.waiting().empty());
+  EXPECT_TRUE(lines.pending().empty());
 }
 
 TEST_F(Lines, RecordedSteps_TheMissingOnesAreKnown) {

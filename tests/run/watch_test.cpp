@@ -20,7 +20,7 @@ class WatchTest : public ::testing::Test {
  protected:
   WatchTest() { fs::create_directories(layout_.terms().path()); }
   ~WatchTest() override { fs::remove_all(layout_.root().path()); }
-  // `pid` 0: a process that never was.
+  // `pid` 0: a process that never existed.
   void write_claim(const std::string& host, std::int64_t pid, std::int64_t supervisor_pid) {
     const auto ticks = [](std::int64_t of) { return of == 0 ? 1 : stat_field(of, 22); };
     std::ofstream((layout_.terms() / "0001").path())
@@ -37,7 +37,7 @@ class WatchTest : public ::testing::Test {
     std::ofstream(layout_.status().path()) << std::string(static_cast<std::size_t>(number), 'x');
   }
   void write_end(const std::string& text) { std::ofstream((layout_.terms() / "0001.ended").path()) << text; }
-  // A look every second, from the last one on.
+  // One look per second, beginning after the last look.
   Sign look_for(seconds how_long) {
     Sign sign = Sign::kAlive;
     for (const auto until = now_ + how_long; now_ < until;) sign = watch_.look(now_ += seconds(1));
@@ -80,7 +80,7 @@ TEST_F(WatchTest, HolderOnAnotherHost_SilentWhenItHasWrittenNothingForTheLimit) 
   EXPECT_EQ(look_for(seconds(1)), Sign::kAlive);
 }
 
-// Suspended for an hour: the others were, too, or have written meanwhile.
+// The watcher was suspended for an hour. The others were suspended, too, or have written meanwhile.
 TEST_F(WatchTest, WatcherItselfStoodStill_CountsSilenceAnew) {
   write_claim("elsewhere", 0, 0);
   write_status(1);

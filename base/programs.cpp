@@ -1,0 +1,101 @@
+#include "base/programs.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/text.hpp"
+
+extern char** environ;
+
+namespace rekindle {
+namespace fs = std::filesystem;
+namespace {
+
+bool same_file(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+bool has(int folder, const std::string& name, const struct stat& program) {
+  struct stat found {};
+  return ::fstatat(folder, name.c_str(), &found, 0) == 0 && same_file(found, program);
+}
+
+// Another user could create a second name (a hard link) for this program in a folder of their own.
+bool may_hold(const struct stat& folder, const struct stat& program) {
+  return folder.st_uid == 0 || folder.st_uid == ::geteuid() || folder.st_uid == program.st_uid;
+}
+
+const fs::path& own_folder() {
+  static const fs::path folder = own_executable().parent_path();
+  return folder;
+}
+
+std::vector<std::string> with_name(const std::string& name, const std::vector<std::string>& arguments) {
+  std::vector<std::string> argv{program_path(name)};
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  return argv;
+}
+
+}  // namespace
+
+Status hold_programs() {
+  struct stat program {
+  }, found{};
+  const fs::path path = own_executable();
+  const std::string name = path.filename();
+  if (::stat("/proc/self/exe", &program) != 0) return forward_error(errno_error("cannot look at", path));
+  if (has(kProgramsFd, name, program)) {
+    ::fcntl(kProgramsFd, F_SETFD, FD_CLOEXEC);
+    return {};
+  }
+  const Fd folder(::open(own_folder().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!folder) return forward_error(errno_error("cannot open", own_folder()));
+  if (!has(folder.get(), name, program) || ::fstat(folder.get(), &found) != 0 || !may_hold(found, program))
+    return fail(ExitCode::kConfig,
+                str(own_folder().string(), " does not contain the program that was started from it"),
+                "the folder was replaced: check its owner, and start again");
+  if (::dup3(folder.get(), kProgramsFd, O_CLOEXEC) < 0)
+    return forward_error(errno_error("cannot hold", own_folder()));
+  return {};
+}
+
+fs::path program_path(const std::string& name) { return own_folder() / name; }
+
+bool is_programs_folder(const FilePath& folder) {
+  const auto named = look_at(folder).value_or(std::nullopt);
+  struct stat held {};
+  return named && ::fstat(kProgramsFd, &held) == 0 && same_file(*named, held);
+}
+
+Result<Child> start_program(const std::string& name, const std::vector<std::string>& arguments,
+                            std::span<const int> inherited) {
+  return start_program_with(name, arguments, own_environment(), inherited);
+}
+
+Result<Child> start_program_with(const std::string& name, const std::vector<std::string>& arguments,
+                                 std::vector<std::string> environment, std::span<const int> inherited) {
+  Streams streams;
+  streams.programs = kProgramsFd;
+  return spawn_with(with_name(name, arguments), std::move(environment), inherited, streams);
+}
+
+Error become_program(const std::string& name, std::vector<std::string> arguments) {
+  const Fd folder(::fcntl(kProgramsFd, F_DUPFD_CLOEXEC, kProgramsFd + 1));
+  return become_program_in(folder, program_path(name), std::move(arguments));
+}
+
+Error become_program_in(const Fd& folder, const FilePath& program, std::vector<std::string> arguments) {
+  std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  if (::dup2(folder.get(), kProgramsFd) >= 0)  // not close-on-exec, because the new program needs it
+    ::execveat(kProgramsFd, program.filename().c_str(), argv.data(), environ, 0);
+  return errno_error("cannot start", program);
+}
+
+}  // namespace rekindle

@@ -1,0 +1,37 @@
+// The folder of this process's program, with the project's other programs and their libraries (lib/). The
+// folder is opened once and stays open, and every child is started from the open folder. If another user
+// renames a parent folder during the run and creates a new one, nothing in it is executed (docs/security.md).
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/process.hpp"
+#include "base/result.hpp"
+
+namespace rekindle {
+
+// Opens the folder as kProgramsFd: the folder that the parent passed on, or, in a process that was started by
+// path, the folder of that path if it contains this process's program. Call this first in main().
+Status hold_programs();
+
+// The path of a program of the folder, as of this process's start, for messages and for other nodes.
+std::filesystem::path program_path(const std::string& name);
+// Whether `folder` is the open folder, under any name.
+bool is_programs_folder(const FilePath& folder);
+
+// Starts a program of the folder, which also gets the open folder. The other arguments are as for spawn() and
+// spawn_with().
+Result<Child> start_program(const std::string& name, const std::vector<std::string>& arguments,
+                            std::span<const int> inherited);
+Result<Child> start_program_with(const std::string& name, const std::vector<std::string>& arguments,
+                                 std::vector<std::string> environment, std::span<const int> inherited);
+// Replaces this process with a program of the folder; returns only on failure. `arguments`: argv, with
+// argv[0].
+Error become_program(const std::string& name, std::vector<std::string> arguments);
+// The same with a program of another open folder.
+Error become_program_in(const Fd& folder, const FilePath& program, std::vector<std::string> arguments);
+
+}  // namespace rekindle

@@ -1,0 +1,155 @@
+// The holder of a run: claims, their ends, and holders that have died.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+
+#include "base/clock.hpp"
+#include "base/files.hpp"
+#include "run_directory_fixture.hpp"
+
+namespace rekindle::run {
+namespace {
+
+TEST_F(RunDirectory, FirstClaimIsTermOneAndALiveHolderKeepsIt) {
+  EXPECT_EQ(claim().value_or(0), 1U);
+  const auto second = claim();
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ExitCode::kConfig);
+}
+
+TEST_F(RunDirectory, HeldByASlurmJob_TheMessageNamesTheJob) {
+  Holder holder;
+  holder.host = "n1";
+  holder.pid = 4711;
+  EXPECT_NE(held_error(layout_, holder).line().find("pid 4711"), std::string::npos);
+  holder.slurm_job = "12";
+  const std::string line = held_error(layout_, holder).line();
+  EXPECT_NE(line.find("Slurm job 12"), std::string::npos) << line;
+  EXPECT_NE(line.find("scancel 12"), std::string::npos) << line;
+  EXPECT_EQ(line.find("4711"), std::string::npos) << line;
+}
+
+TEST_F(RunDirectory, EndedTerm_NextClaimIsImmediate) {
+  ASSERT_TRUE(claim());
+  ASSERT_TRUE(end_term(layout_, 1));
+  EXPECT_EQ(claim().value_or(0), 2U);
+}
+
+TEST_F(RunDirectory, TermOfADeadSupervisor_SucceededOnceAndNotAfterAnother) {
+  write_term(1, "elsewhere", "x", 1);
+  ASSERT_TRUE(end_term(layout_, 1, TermEnd::kOrphaned) && !newest_term(layout_).value()->ended)
+      << "it is not its own";
+  std::ofstream((layout_.terms() / "0001.ended").path()) << "2031-02-03T04:05:06Z orphaned\n";
+  EXPECT_TRUE(newest_term(layout_).value()->orphaned);
+  const auto succeed = [&] {
+    return claim_term(layout_, {.patience = std::chrono::milliseconds(1),
+                                .answers = [](const Holder&) { return false; },
+                                .lost = 1});
+  };
+  EXPECT_EQ(succeed().value_or(0), 2U);
+  write_term(3, "elsewhere", "x", 1);  // another process's term follows this process's term
+  std::ofstream((layout_.terms() / "0003.ended").path()) << "2031-02-03T04:05:06Z\n";
+  const auto late = succeed();
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, ExitCode::kConfig);
+}
+
+TEST_F(RunDirectory, OrderlyEnd_IsNoOrphan) {
+  ASSERT_TRUE(claim());
+  ASSERT_TRUE(end_term(layout_, 1));
+  const auto holder = newest_term(layout_).value();
+  EXPECT_TRUE(holder->ended);
+  EXPECT_FALSE(holder->orphaned);
+}
+
+TEST_F(RunDirectory, DeadHolderOnThisHost_TakenOver) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(claim().value_or(0) == 1 ? 0 : 1);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(claim().value_or(0), 2U);
+}
+
+TEST_F(RunDirectory, ReusedPid_IsNotTheHolder) {
+  write_term(1, host_name(), boot_id(), ::getpid());  // this pid, but another start time
+  EXPECT_EQ(claim().value_or(0), 2U);
+}
+
+TEST_F(RunDirectory, HolderInAnotherContainerOfThisHost_GoneOnlyWhenItsPortIsSilent) {
+  write_term(1, host_name(), boot_id(), 1 << 22, "pid:[1]");  // no such process here
+  EXPECT_FALSE(claim(true));
+  EXPECT_EQ(claim(false).value_or(0), 2U);
+}
+
+TEST_F(RunDirectory, HostBootedSince_TakenOver) {
+  write_term(1, host_name(), "another boot", 1);  // long ago
+  EXPECT_EQ(claim().value_or(0), 2U);
+}
+
+TEST_F(RunDirectory, AnotherHostOfThisName_GoneOnlyWhenItsPortIsSilent) {
+  write_term(1, host_name(), "another boot", 1, pid_namespace(),
+             utc_now());  // this host has been up for longer
+  EXPECT_FALSE(claim(true));
+  EXPECT_EQ(claim(false).value_or(0), 2U);
+}
+
+TEST_F(RunDirectory, HolderThatNobodyReaped_TakenOver) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(claim().value_or(0) == 1 ? 0 : 1);
+  siginfo_t end{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &end, WEXITED | WNOWAIT), 0);  // stays a zombie
+  EXPECT_EQ(end.si_status, 0);
+  EXPECT_EQ(claim().value_or(0), 2U);
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST_F(RunDirectory, HolderOnAnotherHost_GoneOnlyWhenItsPortIsSilent) {
+  write_term(1, "elsewhere", "x", 1);
+  EXPECT_FALSE(claim(true));
+  EXPECT_EQ(claim(false).value_or(0), 2U);
+}
+
+TEST_F(RunDirectory, WaitForASilentHolder_AnnouncedOnceAndEndedWhenGivenUp) {
+  write_term(1, "elsewhere", "x", 1);
+  int announced = 0, tries = 0;
+  const auto claimed = claim_term(layout_, {.patience = std::chrono::hours(1),
+                                            .answers = [](const Holder&) { return false; },
+                                            .waits =
+                                                [&](const Holder& holder) {
+                                                  ++announced;
+                                                  EXPECT_EQ(holder.host, "elsewhere");
+                                                },
+                                            .given_up = [&] { return ++tries == 3; }});
+  ASSERT_FALSE(claimed);
+  EXPECT_EQ(claimed.error().kind, ErrorKind::kAborted);
+  EXPECT_EQ(announced, 1);
+  EXPECT_FALSE(path_exists(layout_.terms() / "0002"));
+}
+
+TEST_F(RunDirectory, ClaimsAtOnce_OneWinner) {
+  std::vector<pid_t> children;
+  for (int i = 0; i < 8; ++i) {
+    children.push_back(::fork());
+    if (children.back() == 0) {
+      const bool won = claim().has_value();
+      if (won) ::sleep(60);  // stays alive while the others try, because they may replace a dead holder
+      ::_exit(won ? 0 : 1);
+    }
+  }
+  int winners = 0, losers = 0;
+  while (winners + losers < 8) {
+    int status = 0;
+    ::wait(&status);
+    const bool lost = WIFEXITED(status) && WEXITSTATUS(status) == 1;
+    ++(lost ? losers : winners);
+    if (losers < 7) continue;
+    for (const pid_t child : children) ::kill(child, SIGKILL);
+  }
+  EXPECT_EQ(winners, 1);
+}
+
+}  // namespace
+}  // namespace rekindle::run
