@@ -6,8 +6,8 @@ namespace rekindle::protocol {
 
 namespace {
 constexpr int kReadTries = 5;
-constexpr Time kReadPause{1000};  // then twice as long each time
-constexpr int kFinalTries = 2;    // to write the state at the end of a run
+constexpr Time kReadPause{1000};  // doubled for each further try
+constexpr int kFinalTries = 2;    // for the state at the end of a run
 }  // namespace
 
 // ---- committed ----
@@ -40,7 +40,7 @@ void CommittedCheckpoints::keep(const std::vector<std::string>& kept, const std:
 
 // ---- being written ----
 
-bool OpenCheckpoint::alike() const {
+bool OpenCheckpoint::equal() const {
   return std::ranges::all_of(
       written, [&](const auto& entry) { return entry.second.digest == written.begin()->second.digest; });
 }
@@ -63,8 +63,8 @@ bool OpenCheckpoints::any_older_than(const GenerationId& generation) const {
   return std::ranges::any_of(all, [&](const auto& entry) { return entry.first.second < generation; });
 }
 
-bool OpenCheckpoints::any_that_parks() const {
-  return std::ranges::any_of(all, [](const auto& entry) { return entry.second.parks; });
+bool OpenCheckpoints::any_that_pauses() const {
+  return std::ranges::any_of(all, [](const auto& entry) { return entry.second.pauses; });
 }
 
 void FailedCheckpoints::failed(std::uint64_t step, std::string why) {
@@ -79,15 +79,17 @@ std::optional<std::string> FailedCheckpoints::given_up(std::uint64_t step) const
   return found->second.second;
 }
 
-// ---- in doubt ----
+// ---- suspect ----
 
-void Doubt::raise(const GenerationId& generation, std::uint64_t last_good) {
+void SuspectStates::raise(const GenerationId& generation, std::uint64_t last_trusted) {
   must_restore_ = true;
   generation_ = generation;
-  last_good_ = last_good;
+  last_trusted_ = last_trusted;
 }
 
-void Doubt::narrow(std::uint64_t last_good) { last_good_ = std::min(last_good_, last_good); }
+void SuspectStates::narrow(std::uint64_t last_trusted) {
+  last_trusted_ = std::min(last_trusted_, last_trusted);
+}
 
 // ---- restoring ----
 

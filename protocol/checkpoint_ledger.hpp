@@ -1,5 +1,5 @@
-// What is known of the run's checkpoints: those that are committed, those that are being written, whose
-// states are in doubt, and how it goes with restoring one. The coordinator asks, and acts.
+// The checkpoints of the run as the coordinator sees them: committed, being written, suspect, and the
+// attempts to restore one. These classes only keep the facts; the coordinator acts on them.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ namespace rekindle::protocol {
 struct Restorable {
   std::string checkpoint;  // directory name
   std::uint64_t step = 0;
-  std::string fingerprint;  // of its writers
+  std::string fingerprint;  // fingerprint of the trainers that wrote the checkpoint
 };
 
-// Committed ones, newest first. Invariant: their steps do not grow from one to the next.
+// Committed checkpoints, newest first. Invariant: steps never increase along the list.
 class CommittedCheckpoints {
  public:
   explicit CommittedCheckpoints(std::vector<Restorable> newest_first) : all_(std::move(newest_first)) {}
@@ -33,39 +33,40 @@ class CommittedCheckpoints {
   std::size_t count() const { return all_.size(); }
   void add(Restorable committed);
   void remove(const std::string& checkpoint);
-  // A sweep has left these, and `besides`, which it may not have seen; none: it does not know.
+  // Keeps only the checkpoints `kept` that a sweep has left, and `besides`, which the sweep may not have
+  // seen. An empty `kept` means unknown and changes nothing.
   void keep(const std::vector<std::string>& kept, const std::string& besides);
 
  private:
   std::vector<Restorable> all_;
 };
 
-// One that is being written: it belongs to its step, its generation and its writers, and outlives the
-// generation.
+// A checkpoint that is being written. It belongs to one step, one generation and its writers, and may finish
+// after the generation has ended.
 struct OpenCheckpoint {
   std::vector<std::string> writers;           // by rank
   std::map<int, ShardWritten> written;        // by rank
-  std::map<std::string, std::string> failed;  // by writer: why
+  std::map<std::string, std::string> failed;  // reason, by writer
   bool committing = false;
-  bool parks = false;  // its writers do nothing else
-  Witness unsettled;
-  bool whole() const { return written.size() == writers.size(); }
-  // Whether all who have written their shard say the same of the whole state.
-  bool alike() const;
+  bool pauses = false;  // the writers wait for it and pause afterwards
+  FirstMatchHint unsettled;
+  bool complete() const { return written.size() == writers.size(); }
+  // Whether all shards written so far have the same digest of the complete state.
+  bool equal() const;
 };
 
 struct OpenCheckpoints {
   std::map<CheckpointKey, OpenCheckpoint> all;
-  Time began{0};            // the last one; what --checkpoint-interval counts from
-  Time write_time{0};       // of the slowest shard seen
-  bool lost = false;        // the last one, with one of its writers; none has begun since
-  GenerationId save_asked;  // of that generation, for it
+  Time began{0};            // start of the last checkpoint; --checkpoint-interval counts from here
+  Time write_time{0};       // duration of the slowest shard write seen
+  bool lost = false;        // the last checkpoint lost a writer, and no other has begun since
+  GenerationId save_asked;  // generation that was asked for a new one for that reason
 
   OpenCheckpoint* find(const CheckpointKey& key);
   bool any_of_step(std::uint64_t step) const;
   bool any_committing_beyond(std::uint64_t step) const;
   bool any_older_than(const GenerationId& generation) const;
-  bool any_that_parks() const;
+  bool any_that_pauses() const;
 };
 
 // Steps whose checkpoint could not be written.
@@ -73,59 +74,60 @@ class FailedCheckpoints {
  public:
   void failed(std::uint64_t step, std::string why);
   void written(std::uint64_t step) { failures_.erase(step); }
-  // Why, if the state at the end of a run could not be written in two tries.
+  // The reason, if the state at the end of a run could not be written in two tries.
   std::optional<std::string> given_up(std::uint64_t step) const;
 
  private:
   std::map<std::uint64_t, std::pair<int, std::string>>
-      failures_;  // by step: how often, and why the last time
+      failures_;  // by step: number of failures, and the last reason
 };
 
-// States that are not to be trusted, because replicas differ or memory has changed.
-class Doubt {
+// States that must not be trusted, because replicas differ or memory has changed.
+class SuspectStates {
  public:
-  // Of `generation` and those before it, no state later than that of step `last_good` is ever committed.
-  void raise(const GenerationId& generation, std::uint64_t last_good);
-  // The same is told once more.
-  void narrow(std::uint64_t last_good);
-  bool must_restore() const { return must_restore_; }  // what is held in memory does not count
+  // No checkpoint of `generation` or an older one with a step after `last_trusted` is ever committed.
+  void raise(const GenerationId& generation, std::uint64_t last_trusted);
+  // A further report about the same states.
+  void narrow(std::uint64_t last_trusted);
+  bool must_restore() const { return must_restore_; }  // states in memory must not be used
   bool is_about(const GenerationId& generation) const { return generation == generation_; }
   bool covers(const GenerationId& generation) const { return generation <= generation_; }
-  bool forbids(const CheckpointKey& key) const { return covers(key.second) && key.first > last_good_; }
-  // The generation in doubt may make one more step before its trainers hear of it.
+  bool forbids(const CheckpointKey& key) const { return covers(key.second) && key.first > last_trusted_; }
+  // The suspect generation may complete one more step before the abort reaches its trainers. Only a step of a
+  // newer generation clears must_restore().
   void step_made(const GenerationId& generation) { must_restore_ = must_restore_ && covers(generation); }
 
  private:
   bool must_restore_ = false;
   GenerationId generation_;
-  std::uint64_t last_good_ = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t last_trusted_ = std::numeric_limits<std::uint64_t>::max();
 };
 
-// The checkpoint that the current generation began with, and the tries to restore it.
+// The checkpoint from which the current generation began, and the attempts to restore it.
 class RestoreTries {
  public:
   const std::string& checkpoint() const { return checkpoint_; }  // directory name; empty: none
-  // The last one from which the run went on, so that all of it was read, and was right.
+  // The last checkpoint from which a generation made progress. All of its bytes were read and were correct.
   const std::string& verified() const { return verified_; }
   void begin(const std::string& checkpoint);
   void take_over(const std::string& checkpoint, const std::string& verified);
-  // The run has gone on from it. True: that is news.
+  // A generation made progress from the checkpoint. True if that was not known before.
   bool went_on();
-  // True once for each generation: those that come back say it again.
+  // True once for each generation: trainers that reconnect report the same failure again.
   bool failed_in(const GenerationId& generation);
-  // Storage that does not answer: how long to wait before the next try; nothing: it was tried long enough.
+  // For storage that does not answer: how long to wait before the next try. No value after the last try.
   std::optional<Time> try_again();
-  // A damaged one: true if other nodes should try, which is done once.
+  // For a damaged checkpoint: true if other nodes should try to read it. True only once for each checkpoint.
   bool let_others_try(std::size_t hosts);
-  // Others do: its shards are dealt to the members in reverse, so that a bad node does not condemn a good
-  // checkpoint.
+  // The members read the shards in reverse order of ranks, so that a node with faulty memory does not condemn
+  // an intact checkpoint.
   bool others_try() const { return tries_ % 2 == 1; }
   void forget_tries() { tries_ = reads_ = 0; }
   void set_aside() { tries_ = 0; }
 
  private:
   std::string checkpoint_, verified_;
-  GenerationId judged_;  // whose failure to restore has been dealt with
+  GenerationId judged_;  // generation whose failure to restore was already handled
   int tries_ = 0, reads_ = 0;
 };
 
@@ -133,7 +135,7 @@ struct CheckpointLedger {
   CommittedCheckpoints committed;
   OpenCheckpoints open;
   FailedCheckpoints failed;
-  Doubt doubt;
+  SuspectStates suspect;
   RestoreTries restore;
 };
 

@@ -1,7 +1,8 @@
-// Events, time and the end.
+// Events and deadlines.
 #include "protocol/coordinator.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/text.hpp"
 #include "protocol/planted.hpp"
@@ -16,8 +17,8 @@ const char* to_text(Phase phase) {
       return "adopting";
     case Phase::kRunning:
       return "running";
-    case Phase::kParking:
-      return "parking";
+    case Phase::kPausing:
+      return "pausing";
     case Phase::kQuitting:
       return "quitting";
     case Phase::kEnded:
@@ -28,20 +29,17 @@ const char* to_text(Phase phase) {
 
 Coordinator::Coordinator(CoordinatorConfig config, Time now)
     : config_(std::move(config)),
-      began_at_(now),
-      now_(now),
-      ticked_(now),
-      gather_until_(now + config_.gather_time),
+      times_{.now = now, .began = now, .ticked = now, .gather_until = now + config_.gather_time},
       ledger_{.committed = CommittedCheckpoints(std::move(config_.restorable)),
               .open = {},
               .failed = {},
-              .doubt = {},
+              .suspect = {},
               .restore = {}},
       log_(config_.recorded_step, config_.evaluated) {
-  wait_until_ = config_.restarted ? now + config_.adopt_time : gather_until_;
-  if (const Restorable* newest = ledger_.committed.newest()) step_ = newest->step;
+  state_ = GatheringPhase{now + (config_.restarted ? config_.adopt_time : config_.gather_time)};
+  if (const Restorable* newest = ledger_.committed.newest()) history_.step = newest->step;
   const auto expected = static_cast<std::size_t>(std::max(config_.expected_trainers, 0));
-  spares_reported_ = expected - std::min<std::size_t>(expected, config_.job.micro_batches);
+  history_.spares_reported = expected - std::min<std::size_t>(expected, config_.job.micro_batches);
   ledger_.open.began = config_.restarted ? now - config_.unsaved : now;
 }
 
@@ -51,61 +49,88 @@ std::optional<std::uint64_t> Coordinator::committed_step() const {
 }
 
 std::vector<Effect> Coordinator::on(Time now, const Event& event) {
-  now_ = now;
+  times_.now = now;
   effects_.clear();
   forgive_own_delay();
-  if (std::holds_alternative<Tick>(event)) ticked_ = now_;
-  if (phase_ != Phase::kEnded) std::visit([this](const auto& e) { handle(e); }, event);
+  if (std::holds_alternative<Tick>(event)) times_.ticked = times_.now;
+  if (phase() == Phase::kEnded) return {};
+  std::visit([this](const auto& e) { handle(e); }, event);
+  // There are thousands of heartbeats, and no phase depends on them.
+  if (!std::holds_alternative<WorkerBeatSeen>(event)) advance();
   return std::move(effects_);
+}
+
+// Changes the phase until no fact demands another change. Every call in the loop is idempotent.
+void Coordinator::advance() {
+  const auto place = [this] {
+    const auto* const running = std::get_if<RunningPhase>(&state_);
+    const auto* const pausing = std::get_if<PausingPhase>(&state_);
+    return std::tuple(phase(), generation_.id,
+                      (running != nullptr && running->judged) || (pausing != nullptr && pausing->judged));
+  };
+  for (auto before = place();; before = place()) {
+    review_checkpoints();
+    switch (phase()) {
+      case Phase::kGathering:
+        form_if_possible();
+        break;
+      case Phase::kAdopting:
+        go_on_if_adopted();
+        break;
+      case Phase::kRunning:
+      case Phase::kPausing:
+        if (everyone_paused()) regroup();
+        break;
+      case Phase::kQuitting:
+        finish_if_quiet();
+        break;
+      case Phase::kEnded:
+        return;
+    }
+    if (place() == before) return;
+  }
 }
 
 void Coordinator::handle(const WorkerRegistered& event) {
   const Registration& r = event.registration;
-  there_.workers[r.worker] = {r.host, r.slots, r.joined, now_};
-  if (phase_ == Phase::kQuitting)
-    return emit(DismissWorker{r.worker, {ending_->exit_code, "the run is over"}});
-  // A trainer that it does not have any more died while nobody listened.
+  membership_.workers[r.worker] = {r.host, r.slots, r.joined, times_.now};
+  if (phase() == Phase::kQuitting)
+    return emit(Dismiss{config_.term, r.worker, stop_.ending->exit_code, "the run is over"});
+  // A trainer that is missing in the registration died while the worker had no connection.
   std::vector<std::string> missing;
-  for (const auto& [name, trainer] : there_.trainers) {
+  for (const auto& [name, trainer] : membership_.trainers) {
     if (trainer.worker != r.worker) continue;
     const bool there = std::any_of(r.trainers.begin(), r.trainers.end(),
                                    [&name = name](const TrainerState& t) { return t.ready.trainer == name; });
     if (!there) missing.push_back(name);
   }
   generation_.gone.insert(missing.begin(), missing.end());
-  // Nothing is formed before all is known of each: what one had been told before is not what it is told then.
-  registering_ = true;
-  if (!missing.empty()) lose(missing, "it is gone");
+  if (!missing.empty()) lose(missing, "it ended while its worker had no connection");
   for (const TrainerState& state : r.trainers) admit(r.worker, state);
-  registering_ = false;
-  if (phase_ == Phase::kAdopting) return go_on_if_adopted();
-  if ((phase_ == Phase::kRunning || phase_ == Phase::kParking) && everyone_parked()) return regroup();
-  if (phase_ == Phase::kGathering) form_if_possible();
 }
 
 void Coordinator::handle(const WorkerBeatSeen& event) {
-  const auto found = there_.workers.find(event.worker);
-  if (found == there_.workers.end()) return emit(AskToRegister{event.worker});
-  found->second.heard = now_;
-  for (const TrainerBeat& beat : event.trainers) heard(event.worker, beat);
+  const auto found = membership_.workers.find(event.worker);
+  if (found == membership_.workers.end()) return emit(RegisterAgain{config_.term, event.worker});
+  found->second.last_seen = times_.now;
+  for (const TrainerBeat& beat : event.trainers) on_report(event.worker, beat);
 }
 
 void Coordinator::handle(const WorkerLost& event) { lose_workers({event.worker}, event.why); }
 
-void Coordinator::handle(const TrainerSaid& event) {
-  const auto found = there_.workers.find(event.worker);
-  if (found == there_.workers.end()) return;  // declared lost; its next beat makes it register again
-  found->second.heard = now_;
-  std::visit([&](const auto& message) { heard(event.worker, message); }, event.message);
+void Coordinator::handle(const TrainerReported& event) {
+  const auto found = membership_.workers.find(event.worker);
+  // The worker was declared lost; its next heartbeat makes the worker register again.
+  if (found == membership_.workers.end()) return;
+  found->second.last_seen = times_.now;
+  std::visit([&](const auto& message) { on_report(event.worker, message); }, event.message);
 }
 
 void Coordinator::handle(const StopAsked& event) {
-  if (ending_) return;
-  if (stop_.ask(event, now_)) {
-    emit(Tell{str("stopping (", event.why, "): the step in flight is finished and the state is written")});
-    if (phase_ == Phase::kRunning || phase_ == Phase::kAdopting) stop_members();
-    if (phase_ == Phase::kRunning && everyone_parked()) regroup();
-    if (phase_ == Phase::kGathering) form_if_possible();
+  if (stop_.ending) return;
+  if (stop_.ask(event, times_.now)) {
+    emit(Info{str("stopping (", event.why, "): the step in flight is finished and the state is written")});
+    if (phase() == Phase::kRunning || phase() == Phase::kAdopting) stop_members();
   }
   give_up_step_if_short();
 }
@@ -118,22 +143,21 @@ void Coordinator::handle(const CommitDone& event) {
   ledger_.open.all.erase({event.step, event.generation});
   if (!event.error.empty()) {
     ledger_.failed.failed(event.step, event.error);
-    if (!fenced_) emit(Abandon{event.generation, event.step});
+    emit(Abandon{event.generation, event.step});
     emit(Warn{str("checkpoint of step ", event.step, " was not committed: ", event.error)});
   } else {
     ledger_.committed.add({event.checkpoint, event.step, event.fingerprint});
     ledger_.committed.keep(event.kept, event.checkpoint);
     ledger_.failed.written(event.step);
     ledger_.open.lost = false;
-    emit(Tell{str("checkpoint of step ", event.step, " is committed: checkpoints/", event.checkpoint)});
+    emit(Info{str("checkpoint of step ", event.step, " is committed: checkpoints/", event.checkpoint)});
   }
-  after_checkpoint();
+  if (phase() == Phase::kRunning) pause_for_newcomers();
 }
 
 void Coordinator::handle(const Fenced& event) {
-  // The run goes on, with the other one: nobody is to stop because of this.
-  fenced_ = true;
-  phase_ = Phase::kEnded;
+  // The run continues with the other coordinator: no trainer may stop because of this.
+  state_ = EndedPhase{};
   emit(Finish{70, str("another coordinator has taken over this run (term ", event.by_term, ")"), ""});
 }
 
@@ -141,61 +165,65 @@ void Coordinator::handle(const Fenced& event) {
 
 void Coordinator::handle(const Tick&) {
   judge_silence();
-  if (phase_ == Phase::kRunning || phase_ == Phase::kParking) judge_hangs();
-  // Where that was told while the generation was being taken over.
-  if (phase_ == Phase::kRunning && ledger_.doubt.must_restore() && ledger_.doubt.is_about(generation_.id))
-    stop_doubted();
-  if (phase_ == Phase::kRunning) {
+  if (phase() == Phase::kRunning || phase() == Phase::kPausing) judge_hangs();
+  // A trainer may have reported changed memory while the generation was being adopted.
+  if (phase() == Phase::kRunning && ledger_.suspect.must_restore() &&
+      ledger_.suspect.is_about(generation_.id))
+    stop_suspect_generation();
+  if (phase() == Phase::kRunning) {
     judge_stalls();
     give_up_step_if_short();
-    cut_for_newcomers();
+    pause_for_newcomers();
     save_again_if_lost();
   }
   judge_writers();
   check_deadlines();
 }
 
-// A coordinator that was itself held up (suspended, or starved on an overloaded machine) has heard nobody
-// meanwhile: that says nothing about the others, whose words still wait in its queue.
+// A coordinator that was suspended, or delayed on an overloaded machine, has read no messages meanwhile.
+// Their senders are not at fault: the messages still wait in its queue.
 void Coordinator::forgive_own_delay() {
-  const Time gap = now_ - ticked_;
+  const Time gap = times_.now - times_.ticked;
   if (gap <= config_.lost_after / 4) return;
-  ticked_ = now_;
-  there_.forgive(gap, gap >= config_.lost_after, now_);
-  wait_until_ += gap;
-  gather_until_ += gap;
-  hold_until_ += gap;
+  times_.ticked = times_.now;
+  membership_.forgive(gap, gap >= config_.lost_after, times_.now);
+  std::visit(
+      [gap](auto& state) {
+        if constexpr (requires { state.until; }) state.until += gap;
+      },
+      state_);
+  if (times_.gather_until) *times_.gather_until += gap;
+  times_.hold_until += gap;
 }
 
 void Coordinator::check_deadlines() {
-  if (phase_ == Phase::kGathering) {
-    // An older coordinator of this attempt died over its last words.
-    if (config_.restarted && !any_formed_ && run_is_complete())
+  if (phase() == Phase::kGathering) {
+    // An older coordinator of this attempt died after the last step was complete.
+    if (config_.restarted && !history_.any_formed && run_is_complete())
       return end({0, str("finished: ", counted(config_.job.steps, "step")), ""});
-    return now_ >= gather_until_ ? gather_time_is_over() : form_if_possible();
+    if (times_.now >= times_.gather_until) gather_time_is_over();
+    return;
   }
-  if (now_ < wait_until_) return;
-  if (phase_ == Phase::kAdopting) {
+  if (const auto* const adopting = std::get_if<AdoptingPhase>(&state_);
+      adopting != nullptr && times_.now >= adopting->until) {
     for (const std::string& member : generation_.members) {
-      if (!there_.trainers.contains(member)) generation_.gone.insert(member);
+      if (!membership_.trainers.contains(member)) generation_.gone.insert(member);
     }
-    return go_on_if_adopted();
   }
-  if (phase_ == Phase::kParking) {
+  if (const auto* const pausing = std::get_if<PausingPhase>(&state_);
+      pausing != nullptr && times_.now >= pausing->until) {
     for (const std::string& member : std::vector(generation_.members)) {
-      auto* const found = there_.find(member);
+      auto* const found = membership_.find(member);
       if (found == nullptr || !found->moving()) continue;
-      // Writing cannot be interrupted, and storage may be slow; hanging there is judged by itself.
-      if (found->beat.phase == TrainerPhase::kWriting) continue;
-      kill(member, "it did not park");
-      if (phase_ != Phase::kParking) return;
+      // A write to storage cannot be interrupted, and storage may be slow. judge_writers() handles writers
+      // that hang.
+      if (found->beat.phase != TrainerPhase::kWriting) kill(member, "it did not pause in time");
     }
   }
-  if (phase_ == Phase::kQuitting) {
-    // Whoever has not gone by now is stuck; supervisor and workers end what is left.
-    there_.trainers.clear();
-    finish_if_quiet();
-  }
+  // A trainer that has not exited by now is stuck; supervisor and workers kill the rest.
+  if (const auto* const quitting = std::get_if<QuittingPhase>(&state_);
+      quitting != nullptr && times_.now >= quitting->until)
+    membership_.trainers.clear();
 }
 
 bool Coordinator::run_is_complete() const {
@@ -204,10 +232,10 @@ bool Coordinator::run_is_complete() const {
 }
 
 void Coordinator::gather_time_is_over() {
-  if (!any_formed_ && there_.trainers.empty() && !config_.restarted)
+  if (!history_.any_formed && membership_.trainers.empty() && !config_.restarted)
     return give_up(faults_.start_tries.end("no trainer came up within the gather time"));
-  if (!there_.trainers.empty() && there_.trainers.size() >= config_.job.min_trainers) return form();
-  stop_.ask({75, "too few trainers", Time(0)}, now_);
+  if (!membership_.trainers.empty() && membership_.trainers.size() >= config_.job.min_trainers) return form();
+  stop_.ask({75, "too few trainers", Time(0)}, times_.now);
   const std::string few = str("fewer than ", config_.job.min_trainers, " trainers for ",
                               config_.gather_time.count() / 1000, " s");
   if (nothing_to_save(origin())) {
@@ -217,74 +245,35 @@ void Coordinator::gather_time_is_over() {
   }
   if (!stop_.too_few) emit(Warn{str(few, ": the state is written and the run stops")});
   stop_.too_few = true;
-  form_if_possible();
 }
 
-// A stop that must be over soon cannot wait for a step that takes longer: the state before it is written.
+// A stop with a time limit cannot wait for a step that would exceed the limit. The state before that step is
+// written instead.
 void Coordinator::give_up_step_if_short() {
-  if (!stop_ || stop_.step_given_up || generation_.saves || phase_ != Phase::kRunning) return;
+  if (!stop_ || stop_.step_given_up || generation_.saves || phase() != Phase::kRunning) return;
   bool writing = false;
-  for (const auto& [name, trainer] : there_.trainers) {
-    writing = writing || trainer.parked || trainer.beat.phase == TrainerPhase::kWriting;
+  for (const auto& [name, trainer] : membership_.trainers) {
+    writing = writing || trainer.paused || trainer.beat.phase == TrainerPhase::kWriting;
   }
-  if (writing || ledger_.open.any_that_parks()) return;  // the cut has been
-  if (!stop_.is_too_short_for_a_step(now_, ledger_.open.write_time)) return;
+  // The members have paused already, or are writing the final state.
+  if (writing || ledger_.open.any_that_pauses()) return;
+  if (!stop_.is_too_short_for_a_step(times_.now, ledger_.open.write_time)) return;
   stop_.step_given_up = true;
-  emit(Tell{str("the step in flight takes too long: the state of step ", step_, " is written instead")});
+  emit(Info{
+      str("the step in flight takes too long: the state of step ", history_.step, " is written instead")});
   abort_members();
 }
 
-// ---- the end ----
-
-void Coordinator::give_up(Finish finish) {
-  if (ending_ || phase_ == Phase::kEnded) return;
-  ending_ = std::move(finish);
-  if (phase_ == Phase::kRunning || phase_ == Phase::kAdopting) {
-    abort_members();
-    if (everyone_parked()) quit_all();
-  } else if (phase_ != Phase::kParking) {
-    quit_all();
-  }
-}
-
-void Coordinator::end(Finish finish) {
-  if (ending_) return;
-  ending_ = std::move(finish);
-  quit_all();
-}
-
-void Coordinator::quit_all() {
-  phase_ = Phase::kQuitting;
-  wait_until_ = now_ + config_.quit_deadline;
-  for (const auto& [name, trainer] : there_.trainers) emit(SendTrainer{trainer.worker, name, Quit{}});
-  finish_if_quiet();
-}
-
-void Coordinator::finish_if_quiet() {
-  if (phase_ != Phase::kQuitting || !there_.trainers.empty()) return;
-  phase_ = Phase::kEnded;
-  for (const auto& [name, worker] : there_.workers) {
-    emit(DismissWorker{name, {ending_->exit_code, ending_->line}});
-  }
-  emit(*ending_);
-}
-
-std::string Coordinator::resume_hint() const {
-  // The output of a Slurm job says whether Slurm starts the next attempt.
-  const std::string again =
-      launched_by_slurm(config_.job) ? "the next attempt " : "run the same command again: it ";
-  if (const auto step = committed_step()) return str(again, "goes on from step ", *step);
-  return str(again, "starts from the beginning, nothing was saved yet");
-}
+// ---- helpers ----
 
 bool Coordinator::current(const GenerationId& id) const {
   if (planted(Bug::kNoGenerationCheck)) return true;
   return id == generation_.id &&
-         (phase_ == Phase::kRunning || phase_ == Phase::kParking || phase_ == Phase::kAdopting);
+         (phase() == Phase::kRunning || phase() == Phase::kPausing || phase() == Phase::kAdopting);
 }
 
 void Coordinator::send(const std::string& trainer, ToTrainer message) {
-  auto* const found = there_.find(trainer);
+  auto* const found = membership_.find(trainer);
   if (found != nullptr) emit(SendTrainer{found->worker, trainer, std::move(message)});
 }
 

@@ -1,5 +1,5 @@
-// The coordinator as a pure state machine: (state, time, event) -> effects. No CAF, no clock, no files, no
-// threads; its host (actors/coordinator_host) translates. docs/protocol.md shows the states.
+// The coordinator as a pure state machine: (state, time, event) -> effects. It uses no CAF, clock, file or
+// thread; its host (actors/coordinator_host) translates. docs/protocol.md shows the states.
 #pragma once
 
 #include <map>
@@ -25,33 +25,78 @@ namespace rekindle::protocol {
 struct CoordinatorConfig {
   Job job;
   std::uint64_t term = 1;
-  int expected_trainers = 1;  // that the first generation of an attempt waits for
+  int expected_trainers = 1;  // for the first generation of an attempt
   bool restarted = false;     // an older coordinator of this attempt may have left a generation running
-  Time gather_time{300000};   // for trainers to come, at first and when there are too few
-  Time regroup_time{30000};   // for trainers that are restarted, when nobody is left
-  Time adopt_time{60000};     // for the members of a running generation to register with a new coordinator
-  Time lost_after{5000};      // without a heartbeat
-  Time park_deadline{20000};  // for the members to park after an abort
-  Time hang_after{600000};    // without progress, waiting for nobody
-  Time stall_after{30000};    // everybody waits for somebody: their data links are broken
-  Time link_pause{1000};      // before the next try, after an exchange failed though nobody died
-  Time join_batch{500};       // for more newcomers, after the first
+  Time gather_time{300000};   // wait for trainers at the start, and while there are too few
+  Time regroup_time{30000};   // wait for restarted trainers when no trainer has a state
+  Time adopt_time{60000};  // wait for the members of a running generation to register with a new coordinator
+  Time lost_after{5000};   // limit without a heartbeat
+  Time pause_deadline{20000};  // limit for members to pause after an abort
+  Time hang_after{600000};     // limit without progress, for a trainer that does not wait for a peer
+  Time stall_after{30000};     // limit when every trainer waits for another one: their data links are broken
+  Time link_pause{1000};  // wait before the next generation, if the exchange failed although no trainer died
+  Time join_batch{500};   // wait for more joining trainers after the first one
   Time quit_deadline{10000};
   std::vector<Restorable> restorable;  // committed checkpoints, newest first
-  std::set<std::uint64_t> evaluated;   // steps whose evaluation is on record
-  std::uint64_t recorded_step = 0;     // the newest in the records
-  Time unsaved{0};                     // since the newest checkpoint, if an older coordinator made it
+  std::set<std::uint64_t> evaluated;   // steps whose evaluation is in the records
+  std::uint64_t recorded_step = 0;     // the newest step in the records
+  Time unsaved{0};                     // time since the newest checkpoint, if an older coordinator began it
 };
 
-enum class Phase {
-  kGathering,  // no generation: too few trainers
-  kAdopting,   // a running generation was found, and not all of its members have registered
-  kRunning,
-  kParking,   // the generation is over; its members are coming to a halt
-  kQuitting,  // the run is over; its trainers are leaving
-  kEnded,
-};
+enum class Phase { kGathering, kAdopting, kRunning, kPausing, kQuitting, kEnded };
 const char* to_text(Phase phase);
+
+// The phases, in the order of Phase, each with its own deadline.
+
+// There is no generation: too few trainers.
+struct GatheringPhase {
+  Time until{0};  // until then, the phase waits for more trainers than the minimum
+};
+// A running generation was found, and some members have not registered yet.
+struct AdoptingPhase {
+  Time until{0};
+};
+struct RunningPhase {
+  bool judged = false;  // all members have paused, and their reports have been evaluated
+};
+// The generation is over; its members are pausing.
+struct PausingPhase {
+  Time until{0};
+  bool judged = false;
+};
+// The run is over; its trainers are exiting.
+struct QuittingPhase {
+  Time until{0};
+};
+struct EndedPhase {};
+using PhaseState =
+    std::variant<GatheringPhase, AdoptingPhase, RunningPhase, PausingPhase, QuittingPhase, EndedPhase>;
+
+struct CoordinatorTimes {
+  Time now{0};  // of the event that is being handled
+  Time began{0}, ticked{0}, shown{-1000000};
+  // When the run ends if it still has no generation. Set when the gathering begins, cleared when a generation
+  // begins.
+  std::optional<Time> gather_until = {};
+  Time hold_until{0};  // no generation is formed before this time
+};
+
+struct RunFingerprint {
+  std::string text;     // of all trainers; before the first generation, `first_gradient` may still differ
+  std::string machine;  // machine of a trainer with this fingerprint
+  bool warned_of_other = false;  // a warning was sent that a checkpoint has another fingerprint
+};
+
+// What the run has done so far, as this coordinator knows.
+struct RunHistory {
+  std::uint64_t step = 0;  // newest completed step that was reported
+  std::uint64_t own_generations = 0;
+  bool any_formed = false;  // formed by this coordinator, or adopted from an older one
+  PastGenerations past;
+  // The largest number of spare trainers already reported to the user. The start of the run (app/banner.hpp)
+  // reports the spares among its own trainers.
+  std::size_t spares_reported = 0;
+};
 
 class Coordinator {
  public:
@@ -59,28 +104,31 @@ class Coordinator {
 
   std::vector<Effect> on(Time now, const Event& event);
 
-  Phase phase() const { return phase_; }
-  // How the run ends, once that is decided.
-  const std::optional<Finish>& ending() const { return ending_; }
+  Phase phase() const { return static_cast<Phase>(state_.index()); }
+  // The result of the run, once decided.
+  const std::optional<Finish>& ending() const { return stop_.ending; }
   GenerationId generation() const { return generation_.id; }
 
-  const std::map<std::string, KnownTrainer>& trainers() const { return there_.trainers; }
+  const std::map<std::string, KnownTrainer>& trainers() const { return membership_.trainers; }
   const std::vector<std::string>& members() const { return generation_.members; }
-  std::uint64_t step() const { return step_; }
+  std::uint64_t step() const { return history_.step; }
   std::optional<std::uint64_t> committed_step() const;
 
  private:
-  struct Origin {  // what a generation starts from
+  // The state from which a generation starts.
+  struct Origin {
     std::uint64_t step = 0;
     std::set<std::string> holders;
     const Restorable* restore = nullptr;
   };
 
-  // coordinator.cpp: events, time, the end
+  // coordinator.cpp: events and deadlines. Handlers only change facts; advance() alone draws conclusions from
+  // all facts.
+  void advance();
   void handle(const WorkerRegistered& event);
   void handle(const WorkerBeatSeen& event);
   void handle(const WorkerLost& event);
-  void handle(const TrainerSaid& event);
+  void handle(const TrainerReported& event);
   void handle(const StopAsked& event);
   void handle(const CommitDone& event);
   void handle(const Swept& event);
@@ -91,19 +139,14 @@ class Coordinator {
   bool run_is_complete() const;
   void gather_time_is_over();
   void give_up_step_if_short();
-  void give_up(Finish finish);  // aborts what runs
-  void end(Finish finish);      // everybody stands still already
-  void quit_all();
-  void finish_if_quiet();
-  std::string resume_hint() const;
 
-  // coordinator_members.cpp: who is there, and who is not any more
+  // coordinator_members.cpp: registration and loss of workers and trainers
   void admit(const std::string& worker, const TrainerState& state);
   bool belongs(const TrainerState& state);
   void adopt(const Start& started);
   void wait_for_members();
-  std::optional<Parked> waiting_source(const std::string& trainer, const std::optional<Parked>& parked) const;
-  const KnownTrainer* member(int rank) const;  // nullptr: no such rank, or it is not there any more
+  std::optional<Paused> waiting_source(const std::string& trainer, const std::optional<Paused>& paused) const;
+  const KnownTrainer* member(int rank) const;  // nullptr: no such rank, or the trainer is gone
   void go_on_if_adopted();
   bool fits(const std::string& worker, const TrainerReady& ready);
   bool shares_memory(const TrainerReady& ready) const;
@@ -115,9 +158,9 @@ class Coordinator {
   void judge_hangs();
   void judge_stalls();
   void blame(int rank, int other);
-  void warn_of_altered_data(const Parked& message);
+  void warn_of_altered_data(const Paused& message);
 
-  // coordinator_crashes.cpp: trainers that end by themselves, hosts that are left out because of them
+  // coordinator_crashes.cpp: trainers that crash, and hosts that are excluded for it
   void crashed(const std::string& worker, const std::string& trainer, const std::string& how);
   void leave_out(const std::string& host, const std::string& why);
   bool ends_before_it_begins(const std::string& worker, const TrainerFailed& failed);
@@ -126,38 +169,49 @@ class Coordinator {
   void judge_crashes();
   void killed();
 
-  // coordinator_fingerprints.cpp: who may train together. `bits`: the numeric handshake's hash counts, too.
-  bool alike(const TrainerReady& ready, bool bits) const;
+  // coordinator_fingerprints.cpp: which trainers may train together. `bits`: also compare the hash of the
+  // numeric handshake.
+  bool same_fingerprint(const TrainerReady& ready, bool bits) const;
   void take_fingerprint(const TrainerReady& ready, bool bits);
   bool choose_bits();
-  Finish unlike(const TrainerReady& ready) const;
+  Finish mismatch(const TrainerReady& ready) const;
   bool other_fingerprint(const Restorable& restorable) const;
   void warn_of_other_fingerprint(const Restorable& restorable);
 
-  // coordinator_generations.cpp
-  void abort_members();
-  bool everyone_parked() const;  // of the members that are still there
-  void regroup();
-  void judge_generation();
+  // coordinator_generations.cpp: when a generation is formed, from which state, of which trainers
   void form_if_possible();
   bool enough_trainers() const;
+  bool waited_long_enough() const;  // for more trainers than the minimum
   void wait_for_trainers();
   Origin origin() const;
   bool nothing_to_save(const Origin& origin) const;
   void form();
   std::vector<std::string> choose_members(const Origin& origin) const;
   void show_members(const Origin& origin);
-  void states_differ(const std::vector<std::string>& suspects);
-  void roll_back(const std::vector<std::string>& suspects, const std::string& what);
-  void stop_doubted();
-  void restore_unreadable(const std::string& why);
-  bool left_by_itself(int rank) const;
-  void went_on();
-  void restore_failed(const std::string& why);
-  bool try_end();
-  Finish saved_finish(std::uint64_t step) const;
+
+  // coordinator_ends.cpp: stops, joins and the end of the run
   void stop_members();
-  void cut_for_newcomers();
+  Finish saved_finish(std::uint64_t step) const;
+  bool try_end();
+  void pause_for_newcomers();
+  void give_up(Finish finish);  // aborts the running generation
+  void end(Finish finish);      // all trainers have paused already
+  void quit_all();
+  void finish_if_quiet();
+  std::string resume_hint() const;
+
+  // coordinator_pauses.cpp: the end of a generation
+  void abort_members();
+  bool everyone_paused() const;  // counts only members that are still registered
+  void regroup();
+  bool left_by_itself(int rank) const;
+  void judge_generation();
+  void states_differ(const std::vector<std::string>& suspects);
+  void went_on();
+  void restore_unreadable(const std::string& why);
+  void restore_failed(const std::string& why);
+  void roll_back(const std::vector<std::string>& suspects, const std::string& what);
+  void stop_suspect_generation();
 
   // coordinator_checkpoints.cpp
   void shard_begun(const ShardBegun& begun);
@@ -172,23 +226,22 @@ class Coordinator {
   void abandon(CheckpointKey key);
   bool settled(const CheckpointKey& key, const OpenCheckpoint& checkpoint) const;
   void settle(const CheckpointKey& key);
-  void after_checkpoint();
 
   // coordinator_reports.cpp
-  void heard(const std::string& worker, const TrainerReady& message);
-  void heard(const std::string& worker, const StepDone& message);
-  void heard(const std::string& worker, const StepsDone& message);
-  void heard(const std::string& worker, const Evaluated& message);
-  void heard(const std::string& worker, const ShardBegun& message);
-  void heard(const std::string& worker, const ShardWritten& message);
-  void heard(const std::string& worker, const ShardFailed& message);
-  void heard(const std::string& worker, const Parked& message);
-  void heard(const std::string& worker, const TrainerBeat& message);
-  void heard(const std::string& worker, const TrainerFailed& message);
-  void heard(const std::string& worker, const TrainerExited& message);
+  void on_report(const std::string& worker, const TrainerReady& message);
+  void on_report(const std::string& worker, const StepDone& message);
+  void on_report(const std::string& worker, const StepsDone& message);
+  void on_report(const std::string& worker, const Evaluated& message);
+  void on_report(const std::string& worker, const ShardBegun& message);
+  void on_report(const std::string& worker, const ShardWritten& message);
+  void on_report(const std::string& worker, const ShardFailed& message);
+  void on_report(const std::string& worker, const Paused& message);
+  void on_report(const std::string& worker, const TrainerBeat& message);
+  void on_report(const std::string& worker, const TrainerFailed& message);
+  void on_report(const std::string& worker, const TrainerExited& message);
 
   void send(const std::string& trainer, ToTrainer message);
-  // A message of the generation that runs or is coming to a halt.
+  // Whether `id` is the generation that is running or pausing.
   bool current(const GenerationId& id) const;
   template <class E>
   void emit(E effect) {
@@ -196,30 +249,14 @@ class Coordinator {
   }
 
   CoordinatorConfig config_;
-  Phase phase_ = Phase::kGathering;
-  Time began_at_{0}, now_{0}, ticked_{0}, shown_{-1000000};
-  Time wait_until_{0};    // of the gathering, adopting, parking or quitting under way
-  Time gather_until_{0};  // of a gathering: then the run ends
-  Time hold_until_{0};    // no generation before
-  Membership there_;
-  std::string fingerprint_;       // of all trainers; before the first generation their bits may still differ
-  std::string machine_;           // of a trainer that has this fingerprint
-  bool warned_of_other_ = false;  // that a checkpoint has another fingerprint
-
-  Generation generation_;   // that runs, is coming to a halt, or was the last
-  std::uint64_t step_ = 0;  // completed, as far as known
-  std::uint64_t own_generations_ = 0;
-  bool any_formed_ = false;  // by this coordinator or, adopted, by an older one
-  PastGenerations past_;
+  PhaseState state_;
+  CoordinatorTimes times_;
+  Membership membership_;
+  RunFingerprint fingerprint_;
+  Generation generation_;  // the generation that is running or pausing, or was the last
+  RunHistory history_;
   CheckpointLedger ledger_;
-  // The largest number of spare trainers that the person knows of: the start of the run (app/banner.hpp)
-  // names those among its own trainers.
-  std::size_t spares_reported_ = 0;
   StopPlan stop_;
-  bool still_gathering_ = false;  // while adopting: where nothing comes of it, no new gather time begins
-  std::optional<Finish> ending_;
-  bool fenced_ = false, regrouping_ = false, registering_ = false;
-
   FaultPolicy faults_;
   StepLog log_;
   std::vector<Effect> effects_;

@@ -1,4 +1,4 @@
-// Trainers that end by themselves, and hosts that are left out because of them.
+// Trainers that crash, and hosts that are excluded for it.
 #include <algorithm>
 #include <utility>
 
@@ -8,66 +8,66 @@
 
 namespace rekindle::protocol {
 
-// A trainer ended by itself: not killed from outside, not told to.
+// A trainer ended by itself: not by SIGKILL, and not by a Quit.
 void Coordinator::crashed(const std::string& worker, const std::string& trainer, const std::string& how) {
-  auto* const found = there_.find(trainer);
+  auto* const found = membership_.find(trainer);
   const bool member = found != nullptr && found->rank >= 0;
   if (!member) return;
-  faults_.step_crashes.crashed(how, step_);
+  faults_.step_crashes.crashed(how, history_.step);
   const std::string host = found->ready.host;
-  if (!faults_.host_crashes.crashed(host, there_.others_than(host))) return;
+  if (!faults_.host_crashes.crashed(host, membership_.others_than(host))) return;
   faults_.step_crashes.forgive();
   leave_out(host, str("trainers crash on host ", host, " and nowhere else"));
 }
 
 void Coordinator::leave_out(const std::string& host, const std::string& why) {
-  emit(Warn{str("host ", host, " is left out: ", why)});
-  for (const std::string& worker : there_.workers_on(host)) {
-    emit(DismissWorker{worker, {70, why}});
+  emit(Warn{str("host ", host, " is excluded: ", why)});
+  for (const std::string& worker : membership_.workers_on(host)) {
+    emit(Dismiss{config_.term, worker, 70, why});
     handle(WorkerLost{worker, why});
   }
 }
 
 // ---- before the first generation ----
 
-// One of the run's own trainers says that it cannot go on. Where all of them are expected on its host, it is
-// the same for all: a wrong path, a full memory. Otherwise the other hosts have to try, too.
+// A trainer of the run itself reports that it cannot continue. If all expected trainers are on its host, they
+// have the same cause: a wrong path, or no memory. Otherwise the other hosts have to try as well.
 bool Coordinator::ends_before_it_begins(const std::string& worker, const TrainerFailed& failed) {
-  if (any_formed_ || there_.joined(worker)) return false;
-  const std::string host = there_.host_of(worker);
-  const Finish words{failed.exit_code, failed.what, failed.hint};
-  faults_.start_tries.said(host, words);
-  if (config_.restarted || !there_.trainers.empty() || there_.own_slots(host) < config_.expected_trainers)
+  if (history_.any_formed || membership_.joined(worker)) return false;
+  const std::string host = membership_.host_of(worker);
+  const Finish error{failed.exit_code, failed.what, failed.hint};
+  faults_.start_tries.reported(host, error);
+  if (config_.restarted || !membership_.trainers.empty() ||
+      membership_.own_slots(host) < config_.expected_trainers)
     return false;
-  give_up(words);
+  give_up(error);
   return true;
 }
 
-// `refused`: it said that it cannot work there (exit code 64 or 78), so its worker does not try again.
+// `refused`: exit code 64 or 78 means that the trainer cannot work there, and its worker does not try again.
 void Coordinator::crashed_early(const std::string& worker, const std::string& how, bool refused) {
-  if (any_formed_ || there_.joined(worker)) return;
-  faults_.start_tries.crashed(there_.host_of(worker), how, refused);
+  if (history_.any_formed || membership_.joined(worker)) return;
+  faults_.start_tries.crashed(membership_.host_of(worker), how, refused);
 }
 
-// A host is left out when each of its slots has had its tries and none has succeeded, while trainers have
-// come up on another host: then it is that host's fault. The run gives up when every expected slot has had
-// its tries.
+// A host is excluded when each of its slots has used its tries without success, while trainers on another
+// host have started: then the fault is on that host. The run gives up when every expected slot has used its
+// tries.
 void Coordinator::judge_early_crashes() {
-  if (any_formed_ || ending_ || phase_ != Phase::kGathering) return;
-  const auto slots = [this](const std::string& host) { return there_.own_slots(host); };
+  if (history_.any_formed || stop_.ending || phase() != Phase::kGathering) return;
+  const auto slots = [this](const std::string& host) { return membership_.own_slots(host); };
   std::vector<std::string> bad = faults_.start_tries.used_up(slots);
-  std::erase_if(bad, [this](const std::string& host) { return there_.own_trainer_ready_on(host); });
-  const bool started_elsewhere = std::ranges::any_of(there_.trainers, [&](const auto& entry) {
+  std::erase_if(bad, [this](const std::string& host) { return membership_.own_trainer_ready_on(host); });
+  const bool started_elsewhere = std::ranges::any_of(membership_.trainers, [&](const auto& entry) {
     const std::string& worker = entry.second.worker;
-    return !there_.joined(worker) && std::ranges::find(bad, there_.host_of(worker)) == bad.end();
+    return !membership_.joined(worker) && std::ranges::find(bad, membership_.host_of(worker)) == bad.end();
   });
   if (started_elsewhere && !planted(Bug::kBadHostUsesUpTheTries)) {
     for (const std::string& host : bad) {
-      config_.expected_trainers -= there_.own_slots(host);
+      config_.expected_trainers -= membership_.own_slots(host);
       leave_out(host, str("trainers cannot start on this host, but they start on other hosts: ",
                           faults_.start_tries.take_out(host)));
     }
-    if (!bad.empty()) form_if_possible();
     return;
   }
   if (!config_.restarted && faults_.start_tries.all_used_up(slots, config_.expected_trainers))
@@ -77,7 +77,7 @@ void Coordinator::judge_early_crashes() {
 // ---- killed, and at a step ----
 
 void Coordinator::killed() {
-  const auto step = faults_.kills.killed(step_, config_.expected_trainers);
+  const auto step = faults_.kills.killed(history_.step, config_.expected_trainers);
   if (!step) return;
   Finish finish{70, str("trainers are killed again and again at step ", *step, ": is there enough memory?"),
                 resume_hint()};
@@ -87,7 +87,7 @@ void Coordinator::killed() {
 
 // Called once for each generation that has ended.
 void Coordinator::judge_crashes() {
-  const auto stuck = faults_.step_crashes.generation_ended(generation_.began, step_);
+  const auto stuck = faults_.step_crashes.generation_ended(generation_.began, history_.step);
   if (!stuck) return;
   Finish finish{70, str("trainers crash again and again at step ", stuck->step, ": ", stuck->how),
                 resume_hint()};

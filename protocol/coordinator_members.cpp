@@ -1,4 +1,4 @@
-// Who is there, and who is not any more.
+// Registration and loss of workers and trainers.
 #include <algorithm>
 #include <csignal>
 #include <utility>
@@ -9,92 +9,86 @@
 
 namespace rekindle::protocol {
 
-// ---- coming ----
+// ---- registration ----
 
 void Coordinator::admit(const std::string& worker, const TrainerState& state) {
-  // What a running generation is like outranks a newcomer that was quicker to register.
-  if (own_generations_ == 0 && state.started && state.started->generation > generation_.id)
+  // The fingerprint of a running generation has priority over a joining trainer that registered first.
+  if (history_.own_generations == 0 && state.started && state.started->generation > generation_.id)
     take_fingerprint(state.ready, true);
   if (!fits(worker, state.ready)) return;
   const std::string& name = state.ready.trainer;
-  generation_.gone.erase(name);  // it was only silent
-  const bool parked = state.parked && state.started && state.parked->generation == state.started->generation;
+  generation_.gone.erase(name);  // the trainer was only silent
+  const bool paused = state.parked && state.started && state.parked->generation == state.started->generation;
   const bool member = state.started && belongs(state);
-  if (state.started && !member && !parked) {
-    // It is still in a generation that is over for the others. What it holds may never be a source, and its
-    // memory may be read by others that were cut off with it: the worker starts a new one instead.
-    emit(OrderKill{worker,
-                   {name, str("generation ", to_text(state.started->generation), " has ended without it")}});
+  if (state.started && !member && !paused) {
+    // The trainer is still in a generation that has ended for the others. Its state must never be a source,
+    // and isolated peers may read its memory: the worker starts a new trainer instead.
+    emit(KillTrainer{config_.term, worker, name,
+                     str("generation ", to_text(state.started->generation), " has ended without it")});
     return lose({name}, "it was in an older generation");
   }
-  const std::optional<Parked> source = member ? std::nullopt : waiting_source(name, state.parked);
-  // It never got its Start, or not the newest: the generation cannot come about with it.
-  if (auto* const known = there_.find(name); known != nullptr && known->rank >= 0 && !member && !source)
-    lose({name}, "the connection broke before it was told to start");
-  KnownTrainer& trainer = there_.trainers[name];
+  const std::optional<Paused> source = member ? std::nullopt : waiting_source(name, state.parked);
+  // The trainer never received the newest Start: the generation cannot begin with it.
+  if (auto* const known = membership_.find(name); known != nullptr && known->rank >= 0 && !member && !source)
+    lose({name}, "the connection broke before its Start arrived");
+  KnownTrainer& trainer = membership_.trainers[name];
   trainer.worker = worker;
   trainer.ready = state.ready;
-  trainer.heard = trainer.progressed = now_;
+  trainer.last_seen = trainer.progressed = times_.now;
   trainer.beat = state.beat;
   trainer.peak_pss_bytes = std::max(trainer.peak_pss_bytes, state.beat.peak_pss_bytes);
   trainer.rank = -1;
-  trainer.parked.reset();
+  trainer.paused.reset();
   trainer.writing.reset();
   trainer.wrote.reset();
   if (member) {
     trainer.rank = state.started->rank;
-    if (parked) trainer.parked = state.parked;
-    // What was on its way when the connection broke is lost.
-    if (!parked && stop_) send(name, Stop{generation_.id});
-    if (!parked && phase_ == Phase::kParking) send(name, Abort{generation_.id});
+    if (paused) trainer.paused = state.parked;
+    // Messages that were in flight when the connection broke are lost.
+    if (!paused && stop_) send(name, Stop{generation_.id});
+    if (!paused && phase() == Phase::kPausing) send(name, Abort{generation_.id});
   } else if (source) {
     trainer.rank = generation_.rank_of(name);
-    trainer.parked = source;
-    if (phase_ == Phase::kRunning) abort_members();
+    trainer.paused = source;
+    if (phase() == Phase::kRunning) abort_members();
   }
   replay(state);
 }
 
-// A source whose Start never reached it: it still stands where it parked, with the step that the generation
-// began at, and nobody else may hold that step.
-std::optional<Parked> Coordinator::waiting_source(const std::string& trainer,
-                                                  const std::optional<Parked>& parked) const {
-  if (!parked || !parked->holds || parked->held_step != generation_.began ||
-      parked->generation >= generation_.id || !generation_.sources.contains(trainer))
+// A source that never received its Start is still paused with the step from which the generation began, and
+// may be the only trainer with that state.
+std::optional<Paused> Coordinator::waiting_source(const std::string& trainer,
+                                                  const std::optional<Paused>& paused) const {
+  if (!paused || !paused->holds || paused->held_step != generation_.began ||
+      paused->generation >= generation_.id || !generation_.sources.contains(trainer))
     return std::nullopt;
-  return Parked{generation_.id,       trainer, true, generation_.began,
-                ParkReason::kAborted, -1,      {},   "it was not told to start"};
+  return Paused{generation_.id,        trainer, true, generation_.began,
+                PauseReason::kAborted, -1,      {},   "its Start never arrived"};
 }
 
 const KnownTrainer* Coordinator::member(int rank) const {
   if (rank < 0 || rank >= static_cast<int>(generation_.members.size())) return nullptr;
-  return there_.find(generation_.members[static_cast<std::size_t>(rank)]);
+  return membership_.find(generation_.members[static_cast<std::size_t>(rank)]);
 }
 
-// Whether that trainer is in generation_.id; a coordinator without a generation of its own takes the newest
-// that it is told of.
+// Whether the trainer is a member of generation_.id. A coordinator without a generation of its own adopts the
+// newest one that is reported.
 bool Coordinator::belongs(const TrainerState& state) {
   const GenerationId& id = state.started->generation;
-  if (own_generations_ == 0 && id > generation_.id &&
-      (phase_ == Phase::kGathering || phase_ == Phase::kAdopting))
+  if (history_.own_generations == 0 && id > generation_.id &&
+      (phase() == Phase::kGathering || phase() == Phase::kAdopting))
     adopt(*state.started);
   if (id != generation_.id || !generation_.has(state.ready.trainer) ||
       generation_.gone.contains(state.ready.trainer))
     return false;
-  // The connections broke, and nothing has been formed since: it may still be running, and it holds what
-  // counts.
-  if (phase_ == Phase::kGathering) {
-    still_gathering_ = true;
-    wait_for_members();
-  }
-  return phase_ == Phase::kAdopting || phase_ == Phase::kParking ||
-         there_.trainers.contains(state.ready.trainer);
+  // The connections broke, and no generation has been formed since: the generation may still be running, with
+  // the newest state.
+  if (phase() == Phase::kGathering) wait_for_members();
+  return phase() == Phase::kAdopting || phase() == Phase::kPausing ||
+         membership_.trainers.contains(state.ready.trainer);
 }
 
-void Coordinator::wait_for_members() {
-  phase_ = Phase::kAdopting;
-  wait_until_ = now_ + config_.adopt_time;
-}
+void Coordinator::wait_for_members() { state_ = AdoptingPhase{times_.now + config_.adopt_time}; }
 
 void Coordinator::adopt(const Start& started) {
   Generation taken{
@@ -102,124 +96,119 @@ void Coordinator::adopt(const Start& started) {
   for (const Member& member : started.members) taken.members.push_back(member.trainer);
   for (const int rank : started.sources) taken.sources.insert(taken.members[static_cast<std::size_t>(rank)]);
   generation_ = std::move(taken);
-  past_.remember(generation_);
+  history_.past.remember(generation_);
   ledger_.restore.take_over(started.restore, started.verified);
-  for (auto it = there_.trainers.begin(); it != there_.trainers.end();) {
+  for (auto it = membership_.trainers.begin(); it != membership_.trainers.end();) {
     auto& [name, trainer] = *it;
     const bool moving = trainer.moving();
-    trainer.parked = waiting_source(name, trainer.parked);
-    trainer.rank = trainer.parked ? generation_.rank_of(name) : -1;
-    if (moving) emit(OrderKill{trainer.worker, {name, "it is in an older generation"}});
-    it = moving ? there_.trainers.erase(it) : std::next(it);
+    trainer.paused = waiting_source(name, trainer.paused);
+    trainer.rank = trainer.paused ? generation_.rank_of(name) : -1;
+    if (moving) emit(KillTrainer{config_.term, trainer.worker, name, "it is in an older generation"});
+    it = moving ? membership_.trainers.erase(it) : std::next(it);
   }
-  step_ = std::max(step_, started.step);
-  any_formed_ = true;
+  history_.step = std::max(history_.step, started.step);
+  history_.any_formed = true;
+  times_.gather_until.reset();
   wait_for_members();
-  review_checkpoints();
 }
 
-// Takes the generation over once it is clear about every member whether it is there.
+// Adopts the generation when it is certain for each member whether the member is still alive.
 void Coordinator::go_on_if_adopted() {
-  if (registering_) return;
+  auto& adopting = std::get<AdoptingPhase>(state_);
   std::vector<std::string> absent;
-  bool stalled = false, whole = true;
+  bool stalled = false, complete = true;
   for (const std::string& member : generation_.members) {
-    auto* const found = there_.find(member);
+    auto* const found = membership_.find(member);
     if (found == nullptr) {
-      whole = false;
+      complete = false;
       if (!generation_.gone.contains(member)) absent.push_back(member);
       stalled = stalled || generation_.gone.contains(member);
     } else if (found->rank < 0) {
-      whole = false;  // it never got the Start
+      complete = false;  // the trainer never received the Start
       stalled = true;
-    } else if (found->parked) {
-      const ParkReason reason = found->parked->reason;
-      whole = whole && (reason == ParkReason::kCut || reason == ParkReason::kFinished);
-      stalled = stalled || !whole;
+    } else if (found->paused) {
+      const PauseReason reason = found->paused->reason;
+      complete = complete && (reason == PauseReason::kAgreed || reason == PauseReason::kFinished);
+      stalled = stalled || !complete;
     }
   }
   if (!absent.empty() && !planted(Bug::kAdoptWithoutWaiting)) {
-    // Training may be going on without a word to anybody; only a stalled one is not worth the long wait.
-    if (stalled) wait_until_ = std::min(wait_until_, now_ + config_.lost_after);
+    // Training may continue without a message; only a stalled generation is not worth the long wait.
+    if (stalled) adopting.until = std::min(adopting.until, times_.now + config_.lost_after);
     return;
   }
-  phase_ = Phase::kRunning;
-  emit(Tell{str("generation ", to_text(generation_.id), " is taken over with ", generation_.members.size(),
+  state_ = RunningPhase{};
+  if (complete) times_.gather_until.reset();
+  emit(Info{str("generation ", to_text(generation_.id), " is taken over with ", generation_.members.size(),
                 " trainers")});
-  const GenerationId taken_over = generation_.id;
-  review_checkpoints();
-  if (generation_.id != taken_over || phase_ != Phase::kRunning) return;  // what was missing was a commit
   if (stop_) stop_members();
-  if (!whole) abort_members();
-  if (everyone_parked()) regroup();
+  if (!complete) abort_members();
 }
 
 bool Coordinator::fits(const std::string& worker, const TrainerReady& ready) {
-  if (!any_formed_ && !there_.own_trainer_there()) {
-    // Helpers that were quicker do not say what the run is like.
-    if (there_.joined(worker)) return true;
+  if (!history_.any_formed && !membership_.own_trainer_there()) {
+    // Joined trainers that registered first do not determine the fingerprint of the run.
+    if (membership_.joined(worker)) return true;
     take_fingerprint(ready, false);
   }
-  // Whose bits are right is decided when the first generation is formed.
-  const bool fits_in = alike(ready, any_formed_);
+  // The bits of the run are chosen when the first generation is formed.
+  const bool fits_in = same_fingerprint(ready, history_.any_formed);
   if (fits_in && shares_memory(ready)) return true;
   const Finish no =
       fits_in ? Finish{78, str("trainer ", ready.trainer, " on ", ready.host, " is on another machine"),
                        "--exchange shm is for one machine"}
-              : unlike(ready);
-  if (!any_formed_ && !config_.restarted && !there_.joined(worker))
+              : mismatch(ready);
+  if (!history_.any_formed && !config_.restarted && !membership_.joined(worker))
     give_up(no);
   else
     refuse(worker, no);
   return false;
 }
 
-// With those that it would exchange with, if the run insists on that.
+// Whether the trainer shares memory with all its peers; only required for --exchange shm.
 bool Coordinator::shares_memory(const TrainerReady& ready) const {
   if (config_.job.exchange != "shm") return true;
-  return std::none_of(there_.trainers.begin(), there_.trainers.end(), [&](const auto& entry) {
+  return std::none_of(membership_.trainers.begin(), membership_.trainers.end(), [&](const auto& entry) {
     const KnownTrainer& other = entry.second;
-    return (any_formed_ || !there_.joined(other.worker)) && other.ready.address.host != ready.address.host;
+    return (history_.any_formed || !membership_.joined(other.worker)) &&
+           other.ready.address.host != ready.address.host;
   });
 }
 
 void Coordinator::refuse(const std::string& worker, const Finish& why) {
-  emit(Warn{str(why.line, ": it is refused")});
-  emit(DismissWorker{worker, {why.exit_code, str(why.line, ": ", why.hint)}});
+  emit(Warn{str(why.line, ": its worker is refused")});
+  emit(Dismiss{config_.term, worker, why.exit_code, str(why.line, ": ", why.hint)});
 }
 
-// ---- going ----
+// ---- loss ----
 
 void Coordinator::lose(const std::vector<std::string>& trainers, const std::string& why) {
   bool members = false;
   for (const std::string& name : trainers) {
-    const auto found = there_.trainers.find(name);
-    if (found == there_.trainers.end()) continue;
+    const auto found = membership_.trainers.find(name);
+    if (found == membership_.trainers.end()) continue;
     const bool member = found->second.rank >= 0;
     members = members || member;
-    if (member && !ending_) emit(Warn{str("trainer ", name, " was lost at step ", step_, ": ", why)});
-    there_.trainers.erase(found);
+    if (member && !stop_.ending)
+      emit(Warn{str("trainer ", name, " was lost at step ", history_.step, ": ", why)});
+    membership_.trainers.erase(found);
   }
-  if (phase_ == Phase::kQuitting) return finish_if_quiet();
-  if (members && phase_ == Phase::kRunning) abort_members();
-  review_checkpoints();
-  if (!members || regrouping_) return;
-  if (phase_ == Phase::kAdopting) {
-    // It may come again; but what it was in has hardly gone on without it.
-    wait_until_ = std::min(wait_until_, now_ + config_.lost_after);
-    return go_on_if_adopted();
-  }
-  if (phase_ == Phase::kParking && everyone_parked()) regroup();
+  if (!members) return;
+  if (phase() == Phase::kRunning) abort_members();
+  // The trainer may register again, but its generation has hardly continued without it.
+  if (auto* const adopting = std::get_if<AdoptingPhase>(&state_))
+    adopting->until = std::min(adopting->until, times_.now + config_.lost_after);
 }
 
-// All at once: a generation that forms meanwhile must not have trainers of the next one in it.
+// All workers are removed before any conclusion is drawn: a generation formed in between must not contain
+// trainers of another lost worker.
 void Coordinator::lose_workers(const std::vector<std::string>& workers, const std::string& why) {
   std::vector<std::string> lost;
   bool any = false;
   for (const std::string& worker : workers) {
-    if (there_.workers.erase(worker) == 0) continue;
+    if (membership_.workers.erase(worker) == 0) continue;
     any = true;
-    const std::vector<std::string> own = there_.trainers_of(worker);
+    const std::vector<std::string> own = membership_.trainers_of(worker);
     lost.insert(lost.end(), own.begin(), own.end());
     emit(Warn{str("worker ", worker, " was lost: ", why)});
   }
@@ -227,39 +216,40 @@ void Coordinator::lose_workers(const std::vector<std::string>& workers, const st
 }
 
 void Coordinator::kill(const std::string& trainer, const std::string& why) {
-  auto* const found = there_.find(trainer);
+  auto* const found = membership_.find(trainer);
   if (found == nullptr) return;
   generation_.gone.insert(trainer);
-  emit(OrderKill{found->worker, {trainer, why}});
+  emit(KillTrainer{config_.term, found->worker, trainer, why});
   lose({trainer}, why);
 }
 
 void Coordinator::judge_silence() {
   const std::string why = str("no heartbeat for ", config_.lost_after.count() / 1000, " s");
-  lose_workers(there_.silent_workers(now_, config_.lost_after), why);
-  for (const std::string& trainer : there_.silent_trainers(now_, config_.lost_after)) kill(trainer, why);
+  lose_workers(membership_.silent_workers(times_.now, config_.lost_after), why);
+  for (const std::string& trainer : membership_.silent_trainers(times_.now, config_.lost_after))
+    kill(trainer, why);
 }
 
 void Coordinator::judge_hangs() {
-  for (const std::string& name : there_.hung(now_, config_.hang_after)) {
-    auto* const found = there_.find(name);
+  for (const std::string& name : membership_.hung(times_.now, config_.hang_after)) {
+    auto* const found = membership_.find(name);
     if (found == nullptr) continue;
-    kill(name,
-         str("it hangs (", to_text(found->beat.phase), ") since ", config_.hang_after.count() / 1000, " s"));
+    kill(name, str("it hangs (", to_text(found->beat.phase), "): no progress for ",
+                   config_.hang_after.count() / 1000, " s"));
   }
 }
 
-// Everybody who has not parked waits for somebody and nobody gets on: the fault is between them. Whoever
-// agreed to a cut may have parked before its last words reached the others.
+// Every member that has not paused waits for another one, and none makes progress: the fault is between them.
+// A member that agreed to pause may have paused before its last messages reached its peers.
 void Coordinator::judge_stalls() {
   std::vector<std::pair<int, int>> waits;
   for (const std::string& member : generation_.members) {
-    auto* const found = there_.find(member);
+    auto* const found = membership_.find(member);
     if (found == nullptr) return;
     const KnownTrainer& trainer = *found;
     if (!trainer.moving()) continue;
     if (trainer.beat.waiting_for < 0 || trainer.beat.generation != generation_.id ||
-        now_ - trainer.progressed <= config_.stall_after)
+        times_.now - trainer.progressed <= config_.stall_after)
       return;
     waits.emplace_back(trainer.rank, trainer.beat.waiting_for);
   }
@@ -273,10 +263,10 @@ void Coordinator::judge_stalls() {
     }
   }
   if (!mutual) blame(waits.front().first, waits.front().second);
-  if (phase_ == Phase::kRunning) abort_members();
+  if (phase() == Phase::kRunning) abort_members();
 }
 
-// Evidence that two members cannot reach each other, though both are alive: the third time one of them goes.
+// Counts a failed link between two members that are both alive. At the third failure one of them is excluded.
 void Coordinator::blame(int rank, int other) {
   if (member(rank) == nullptr || member(other) == nullptr) return;
   const std::string a = member(rank)->worker, b = member(other)->worker;
@@ -291,9 +281,9 @@ void Coordinator::blame(int rank, int other) {
   const int faults_a = faults_.links.failures_of(a), faults_b = faults_.links.failures_of(b);
   const std::string out = faults_a > faults_b ? a : (faults_b > faults_a || rank < other ? b : a);
   const std::string why = str("its data links fail again and again (", a, " and ", b, ")");
-  emit(Warn{str("worker ", out, " is left out: ", why)});
+  emit(Warn{str("worker ", out, " is excluded: ", why)});
   faults_.links.forget(out);
-  emit(DismissWorker{out, {70, why}});
+  emit(Dismiss{config_.term, out, 70, why});
   handle(WorkerLost{out, why});
 }
 

@@ -6,29 +6,29 @@ namespace rekindle::protocol {
 
 namespace {
 
-const char* words(ParkReason reason) {
+const char* words(PauseReason reason) {
   switch (reason) {
-    case ParkReason::kCut:
-      return "cut";
-    case ParkReason::kFinished:
+    case PauseReason::kAgreed:
+      return "as agreed";
+    case PauseReason::kFinished:
       return "finished";
-    case ParkReason::kAborted:
+    case PauseReason::kAborted:
       return "aborted";
-    case ParkReason::kRestoreFailed:
+    case PauseReason::kRestoreFailed:
       return "restore failed";
-    case ParkReason::kUnreadable:
+    case PauseReason::kUnreadable:
       return "checkpoint unreadable";
-    case ParkReason::kUnsuitable:
+    case PauseReason::kUnsuitable:
       return "checkpoint unsuitable";
-    case ParkReason::kExchangeFailed:
+    case PauseReason::kExchangeFailed:
       return "exchange failed";
-    case ParkReason::kDataAltered:
+    case PauseReason::kDataAltered:
       return "data altered";
-    case ParkReason::kNonFinite:
+    case PauseReason::kNonFinite:
       return "loss is not finite";
-    case ParkReason::kStatesDiffer:
+    case PauseReason::kStatesDiffer:
       return "states differ";
-    case ParkReason::kRefused:
+    case PauseReason::kRefused:
       return "refused";
   }
   return "";
@@ -53,7 +53,7 @@ struct Describe {
            (m.stop ? ", save and stop" : "");
   }
   std::string operator()(const Stop& m) const { return str("stop ", to_text(m.generation)); }
-  std::string operator()(const Cut& m) const { return str("cut ", to_text(m.generation)); }
+  std::string operator()(const PauseForJoin& m) const { return str("pause for a join ", to_text(m.generation)); }
   std::string operator()(const Save& m) const { return str("save ", to_text(m.generation)); }
   std::string operator()(const Abort& m) const { return str("abort ", to_text(m.generation)); }
   std::string operator()(const Quit&) const { return "quit"; }
@@ -68,14 +68,14 @@ struct Describe {
   std::string operator()(const Evaluated& m) const { return str("evaluated the state at step ", m.step); }
   std::string operator()(const ShardBegun& m) const {
     return str("begins its shard of step ", m.step, " of ", to_text(m.generation),
-               m.parks ? ", then parks" : "");
+               m.parks ? ", then pauses" : "");
   }
   std::string operator()(const ShardWritten& m) const {
     return str("shard ", m.rank, " of step ", m.step, " of ", to_text(m.generation), " is written");
   }
   std::string operator()(const ShardFailed& m) const { return str("no shard of step ", m.step, ": ", m.why); }
-  std::string operator()(const Parked& m) const {
-    return str("parked in ", to_text(m.generation), ", ",
+  std::string operator()(const Paused& m) const {
+    return str("paused in ", to_text(m.generation), ", ",
                m.holds ? str("holds step ", m.held_step) : "holds none", ": ", words(m.reason),
                m.peer < 0 ? "" : str(" with rank ", m.peer),
                m.differing.empty() ? "" : str(", rank ", list(m.differing)));
@@ -91,7 +91,7 @@ struct Describe {
   }
   std::string operator()(const WorkerBeatSeen&) const { return ""; }
   std::string operator()(const WorkerLost& e) const { return str("worker ", e.worker, " is lost: ", e.why); }
-  std::string operator()(const TrainerSaid& e) const { return describe(e.message); }
+  std::string operator()(const TrainerReported& e) const { return describe(e.message); }
   std::string operator()(const StopAsked& e) const { return str("stop asked for, exit code ", e.exit_code); }
   std::string operator()(const CommitDone& e) const {
     return e.error.empty() ? str(e.checkpoint, " is committed")

@@ -1,4 +1,4 @@
-// Events and messages in words, one line each: for the transcripts of docs/protocol.md and of the simulator.
+// Events and messages as text, one line each, for the transcripts in docs/protocol.md and of the simulator.
 #pragma once
 
 #include <string>
@@ -11,6 +11,6 @@ namespace rekindle::protocol {
 std::string describe(const ToTrainer& message);
 std::string describe(const FromTrainer& message);
 std::string describe(const Registration& registration);
-std::string describe(const Event& event);  // empty: a tick, or beats
+std::string describe(const Event& event);  // empty for ticks and heartbeats
 
 }  // namespace rekindle::protocol

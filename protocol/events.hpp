@@ -1,4 +1,5 @@
-// What a coordinator is told, and what it wants done: its host (actors/coordinator_host) translates both.
+// The inputs (events) and outputs (effects) of the coordinator's state machine. Its host
+// (actors/coordinator_host) translates both.
 #pragma once
 
 #include <chrono>
@@ -23,12 +24,12 @@ struct WorkerRegistered {
 };
 struct WorkerBeatSeen {
   std::string worker;
-  std::vector<TrainerBeat> trainers;  // the beats that its trainers gave since the worker's last one
+  std::vector<TrainerBeat> trainers;  // the heartbeats of its trainers since the last beat of the worker
 };
 struct WorkerLost {
   std::string worker, why;
 };
-struct TrainerSaid {
+struct TrainerReported {
   std::string worker;
   FromTrainer message;
 };
@@ -41,19 +42,21 @@ struct CommitDone {
   GenerationId generation;
   std::uint64_t step = 0;
   std::string checkpoint;              // directory name
-  std::string fingerprint;             // of its writers
-  std::string error;                   // empty: committed
-  std::vector<std::string> kept = {};  // the checkpoints that are there after the sweep; none: unknown
+  std::string fingerprint;             // fingerprint of the trainers that wrote it
+  std::string error;                   // empty: the checkpoint is committed
+  std::vector<std::string> kept = {};  // checkpoints that exist after the sweep; empty: unknown
 };
-struct Swept {                    // what a Sweep has left
-  std::vector<std::string> kept;  // checkpoints; none: unknown
+// The result of a Sweep.
+struct Swept {
+  std::vector<std::string> kept;  // checkpoints that still exist; empty: unknown
 };
-struct Fenced {  // a higher term exists: this coordinator is history
+// A higher term exists: another coordinator has replaced this one.
+struct Fenced {
   std::uint64_t by_term = 0;
 };
 struct Tick {};  // a few times a second
-using Event = std::variant<WorkerRegistered, WorkerBeatSeen, WorkerLost, TrainerSaid, StopAsked, CommitDone,
-                           Swept, Fenced, Tick>;
+using Event = std::variant<WorkerRegistered, WorkerBeatSeen, WorkerLost, TrainerReported, StopAsked,
+                           CommitDone, Swept, Fenced, Tick>;
 
 // ---- effects ----
 
@@ -61,37 +64,31 @@ struct SendTrainer {
   std::string worker, trainer;
   ToTrainer message;
 };
-struct OrderKill {
-  std::string worker;
-  KillTrainer kill;
-};
-struct DismissWorker {
-  std::string worker;
-  Dismiss dismiss;
-};
-struct AskToRegister {  // it speaks, but was declared lost: what it knows of its trainers has to be told
-                        // again
-  std::string worker;
-};
-struct Commit {  // write the manifest of a checkpoint whose shards are all durable; answer with CommitDone
+// Write the manifest of a checkpoint whose shards are all durable. CommitDone is the answer.
+struct Commit {
   GenerationId generation;
   std::uint64_t step = 0;
   std::string digest, fingerprint, tensors;
   std::vector<std::string> shards;  // by rank
-  std::vector<std::string> spared;  // checkpoints that no sweep may remove: what the run began with
+  // Checkpoints that no sweep may remove: the last verified and the restored one.
+  std::vector<std::string> pinned;
 };
-struct Sweep {  // remove what nobody needs, now that `restored` was read whole; answer with Swept
+// Remove checkpoints that are no longer needed, now that `restored` was read completely. Swept is the answer.
+struct Sweep {
   std::string restored;
-  GenerationId generation;  // that went on from it: whatever older ones have not finished is dead
+  // The generation that continued from `restored`: unfinished checkpoints of older generations are removed.
+  GenerationId generation;
 };
-struct Abandon {  // remove what was written of a checkpoint that cannot be committed
+// Remove the files of a checkpoint that cannot be committed.
+struct Abandon {
   GenerationId generation;
   std::uint64_t step = 0;
 };
 struct SetAside {
   std::string checkpoint;
 };
-struct Rewind {  // the run goes on from `step`: records of later steps are void
+// The run continues from `step`: records of later steps are removed.
+struct Rewind {
   std::uint64_t step = 0;
 };
 struct RecordStep {
@@ -103,18 +100,21 @@ struct RecordEvaluation {
 struct ShowProgress {
   Progress progress;
 };
-struct Tell {  // a line for the person and the log
+// A line for the terminal and the log.
+struct Info {
   std::string line;
 };
 struct Warn {
   std::string line;
 };
-struct Finish {  // the run's processes may go: exit with this
+// All processes of the run may exit, with this result.
+struct Finish {
   int exit_code = 0;
   std::string line, hint;
-  std::optional<std::uint64_t> stuck_at = {};  // the step that nobody gets past: name its samples
+  // The step at which the run is stuck: its samples are named in the output.
+  std::optional<std::uint64_t> stuck_at = {};
 };
-using Effect = std::variant<SendTrainer, OrderKill, DismissWorker, AskToRegister, Commit, Sweep, Abandon,
-                            SetAside, Rewind, RecordStep, RecordEvaluation, ShowProgress, Tell, Warn, Finish>;
+using Effect = std::variant<SendTrainer, KillTrainer, Dismiss, RegisterAgain, Commit, Sweep, Abandon,
+                            SetAside, Rewind, RecordStep, RecordEvaluation, ShowProgress, Info, Warn, Finish>;
 
 }  // namespace rekindle::protocol

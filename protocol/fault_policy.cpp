@@ -9,9 +9,9 @@ namespace rekindle::protocol {
 
 namespace {
 constexpr int kCrashLimit = 3;      // generations in a row that crash at one step
-constexpr int kKillLimit = 20;      // of each trainer, on average, while no step is made
-constexpr int kHostCrashLimit = 3;  // on one host while no other host has any
-constexpr int kStartTries = 3;      // of each slot, before the first generation
+constexpr int kKillLimit = 20;      // kills of each trainer, on average, without a step
+constexpr int kHostCrashLimit = 3;  // crashes on one host while no other host has any
+constexpr int kStartTries = 3;      // tries of each slot before the first generation
 }  // namespace
 
 void StepCrashes::crashed(std::string how, std::uint64_t known_step) {
@@ -20,7 +20,7 @@ void StepCrashes::crashed(std::string how, std::uint64_t known_step) {
 }
 
 std::optional<StepCrashes::Stuck> StepCrashes::generation_ended(std::uint64_t began, std::uint64_t reached) {
-  if (step_ && reached > *step_) {  // whatever ended it, that step is not cursed
+  if (step_ && reached > *step_) {  // the run has passed that step
     step_.reset();
     generations_ = 0;
   }
@@ -77,13 +77,13 @@ bool StartTries::all_used_up(const SlotsOf& own_slots, int expected) const {
 std::string StartTries::take_out(const std::string& host) {
   const Host tries = hosts_.at(host);
   hosts_.erase(host);
-  return tries.said ? tries.said->line : tries.how;
+  return tries.error ? tries.error->line : tries.how;
 }
 
 Finish StartTries::end(const std::string& what) const {
   Finish finish{70, what, "look at logs/ in the run directory"};
   for (const auto& [host, tries] : hosts_) {
-    if (tries.said) return {tries.said->exit_code, str(what, ": ", tries.said->line), tries.said->hint};
+    if (tries.error) return {tries.error->exit_code, str(what, ": ", tries.error->line), tries.error->hint};
     if (!tries.how.empty()) finish.line = str(what, ": ", tries.how);
   }
   return finish;

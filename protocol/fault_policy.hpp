@@ -1,5 +1,5 @@
-// What the run puts up with, and whom it blames. Each part counts one kind of fault and judges it; it knows
-// nothing of the others and does nothing itself: the coordinator acts on the judgement.
+// Which faults the run tolerates, and which trainer, host or link is at fault. Each class counts one kind of
+// fault and judges it, independently of the others; the coordinator acts on the judgement.
 #pragma once
 
 #include <cstdint>
@@ -15,32 +15,34 @@
 
 namespace rekindle::protocol {
 
-// Trainers that end by themselves, generation after generation, at one step: a sample or a bug that nobody
-// gets past. Counted for each generation, not for each trainer, as one cause may take many. Invariant:
-// generations_ is 0 unless step_ is known.
+// Trainers that crash, generation after generation, at the same step: a bad sample or a bug blocks the run.
+// Crashes are counted once for each generation, because one cause may end many trainers. Invariant:
+// generations_ is 0 unless step_ has a value.
 class StepCrashes {
  public:
-  // A member has crashed; `known_step`: the newest that is known.
+  // A member has crashed. `known_step`: the newest reported step.
   void crashed(std::string how, std::uint64_t known_step);
-  void forgive() { how_.clear(); }  // the crash of this generation was the host's fault
+  void forgive() { how_.clear(); }  // the crash of this generation was the fault of a host
   struct Stuck {
     std::uint64_t step = 0;
-    std::string how;  // the last one ended
+    std::string how;  // how the last trainer ended
   };
-  // Once for each generation that has ended, from `began` to `reached`. A value: the run cannot go on.
+  // Call once for each generation that has ended, from step `began` to step `reached`. A value means that the
+  // run cannot continue.
   std::optional<Stuck> generation_ended(std::uint64_t began, std::uint64_t reached);
 
  private:
-  std::string how_;  // in this generation; empty: none has crashed
+  std::string how_;  // last crash in this generation; empty: none
   std::optional<std::uint64_t> step_;
-  int generations_ = 0;  // that came no further than step_ because a trainer crashed
+  int generations_ = 0;  // generations in a row that crashed without passing step_
 };
 
-// Trainers that somebody kills, which is no trainer's fault: he wants the node, or plays with kill -9. Very
-// many without a step in between are told, as most often the memory does not suffice.
+// Trainers that are killed from outside (SIGKILL). That is no fault of a trainer: a user may kill processes,
+// or a scheduler may take the node. Very many kills without a step in between are reported, because the most
+// frequent cause is too little memory.
 class Kills {
  public:
-  // The step that nobody gets past, after 20 kills of each of `trainers`, on average.
+  // The step at which the run is stuck, after 20 kills for each of `trainers`, on average.
   std::optional<std::uint64_t> killed(std::uint64_t known_step, int trainers);
 
  private:
@@ -51,45 +53,45 @@ class Kills {
 // Crashes on one host while no other host has any.
 class HostCrashes {
  public:
-  // True: `host` is at fault. `others_there`: whether there are workers on other hosts.
+  // True if `host` is at fault. `others_there`: whether there are workers on other hosts.
   bool crashed(const std::string& host, bool others_there);
 
  private:
   std::map<std::string, int> crashes_;
 };
 
-// What the run's own trainers do before there is any generation. Each slot of a host has three tries.
+// Start failures of the run's own trainers before the first generation. Each slot of a host has three tries.
 class StartTries {
  public:
   using SlotsOf = std::function<int(const std::string& host)>;
 
-  void said(const std::string& host, Finish words) { hosts_[host].said = std::move(words); }
-  // `refused`: it said that it cannot work there, so its worker does not try again.
+  void reported(const std::string& host, Finish error) { hosts_[host].error = std::move(error); }
+  // `refused`: the trainer reported that it cannot work there, so its worker does not try again.
   void crashed(const std::string& host, std::string how, bool refused);
-  // Hosts all of whose slots have had their tries.
+  // Hosts on which all slots have used their tries.
   std::vector<std::string> used_up(const SlotsOf& own_slots) const;
-  // Whether `expected` slots have had theirs. A crash beyond a host's tries does not count: a bad host, which
-  // is quick to crash, would use up what the others need.
+  // Whether `expected` slots have used their tries. Crashes beyond the tries of a host do not count: a bad
+  // host crashes fast and would use up the tries of the others.
   bool all_used_up(const SlotsOf& own_slots, int expected) const;
-  // What a person needs to know of a host that is left out now.
+  // The error to report for a host that is excluded now.
   std::string take_out(const std::string& host);
-  // The same where the run ends: the words of a trainer that could speak, else how one ended.
+  // The error to report if the run ends: the reported error of a trainer, else how a trainer ended.
   Finish end(const std::string& what) const;
 
  private:
   struct Host {
-    int count = 0;               // a trainer that is not tried again counts for all tries of its slot
-    std::string how;             // the last one ended
-    std::optional<Finish> said;  // by the last one that could speak
+    int count = 0;                // a refused trainer counts for all tries of its slot
+    std::string how;              // how the last trainer ended
+    std::optional<Finish> error;  // reported by the last trainer that could report
   };
-  std::map<std::string, Host> hosts_;  // those that were not left out
+  std::map<std::string, Host> hosts_;  // hosts that are not excluded
 };
 
-// Data links that fail though both ends live. Between workers.
+// Data links between workers that fail although both ends are alive.
 class Links {
  public:
   static constexpr int kLimit = 3;
-  // How often this one has failed now.
+  // Counts a failure and returns the number of failures of this link.
   int failed(const std::string& a, const std::string& b) { return ++failures_[std::minmax(a, b)]; }
   int failures_of(const std::string& worker) const;
   void forget(const std::string& worker);
@@ -99,11 +101,11 @@ class Links {
   std::map<std::pair<std::string, std::string>, int> failures_;
 };
 
-// Trainers whose state is not like the others'.
+// Trainers whose state differs from the majority.
 class OddStates {
  public:
   static constexpr int kLimit = 2;
-  // True: `trainer` is replaced.
+  // True if `trainer` must be replaced.
   bool differed(const std::string& trainer) { return ++times_[trainer] >= kLimit; }
 
  private:

@@ -13,7 +13,7 @@ using nlohmann::json;
 
 json parsed(const std::string& fingerprint) { return json::parse(fingerprint, nullptr, false); }
 
-// What a person calls a key.
+// The name of a key in messages.
 std::string name_of(std::string key) {
   if (key == kFirstGradient) return "result of the first micro-batch";
   std::replace(key.begin(), key.end(), '_', ' ');

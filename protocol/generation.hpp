@@ -1,5 +1,5 @@
-// One generation, as its coordinator sees it: built once, when it is formed or taken over, and assigned
-// whole.
+// One generation as its coordinator sees it. The struct is created when the generation is formed or adopted,
+// and always assigned as a whole.
 #pragma once
 
 #include <algorithm>
@@ -20,25 +20,25 @@ namespace rekindle::protocol {
 struct Generation {
   GenerationId id;
   std::vector<std::string> members;  // trainers, by rank
-  std::set<std::string> sources;     // members that held the state of step `began` when it was formed
-  std::uint64_t began = 0;           // its first step
-  bool saves = false;                // it was formed to write the state, for a stop: it makes no step
+  std::set<std::string> sources;  // members that had the state of step `began` when the generation was formed
+  std::uint64_t began = 0;        // the step of the state from which the generation began
+  bool saves = false;             // formed only to write the state for a stop: the generation makes no step
 
-  // What becomes of it.
-  std::set<std::string> gone = {};           // trainers that are known to have ended
-  std::optional<Time> newcomers_since = {};  // trainers wait that could be members of the next one
-  bool pause_asked = false;                  // for them
-  std::optional<std::pair<int, int>> suspect_link = {};  // ranks: the exchange between them failed first
-  Witness moving = {};                                   // of the members
+  // Changes while the generation runs:
+  std::set<std::string> gone = {};                       // trainers that have ended
+  std::optional<Time> newcomers_since = {};              // since when trainers wait to join
+  bool pause_asked = false;                              // PauseForJoin was sent
+  std::optional<std::pair<int, int>> suspect_link = {};  // the two ranks whose exchange failed first
+  FirstMatchHint moving = {};  // hint for the search of a member that has not paused
 
   bool has(const std::string& trainer) const { return std::ranges::find(members, trainer) != members.end(); }
-  // members.size() for one that is no member.
+  // Returns members.size() if `trainer` is not a member.
   int rank_of(const std::string& trainer) const {
     return static_cast<int>(std::ranges::find(members, trainer) - members.begin());
   }
 };
 
-// The members of the last generations: late reports of their shards are still understood.
+// The members of the last 16 generations, for late reports of their shards.
 class PastGenerations {
  public:
   void remember(const Generation& generation) {
@@ -46,7 +46,7 @@ class PastGenerations {
     all_.emplace_back(generation.id, generation.members);
     if (all_.size() > kRemembered) all_.pop_front();
   }
-  // By rank; nullptr: of a generation that nobody remembers.
+  // By rank; nullptr: unknown generation.
   const std::vector<std::string>* members_of(const GenerationId& id) const {
     const auto found = std::ranges::find(all_, id, [](const auto& entry) { return entry.first; });
     return found == all_.end() ? nullptr : &found->second;

@@ -4,6 +4,22 @@
 
 namespace rekindle::protocol {
 
+namespace {
+
+// Only what the optimizer uses.
+void add_optimizer(nlohmann::json& identity, const Job& job) {
+  const bool adam = job.optimizer == "adam" || job.optimizer == "adamw";
+  if (job.optimizer == "sgd" || job.optimizer == "rmsprop") identity["momentum"] = job.momentum;
+  if (job.optimizer == "sgd" && job.dampening != 0) identity["dampening"] = job.dampening;
+  if (job.optimizer == "sgd" && job.nesterov) identity["nesterov"] = job.nesterov;
+  if (adam) identity.update({{"beta1", job.beta1}, {"beta2", job.beta2}});
+  if (job.optimizer == "rmsprop") identity["alpha"] = job.alpha;
+  if (job.optimizer == "adadelta") identity["rho"] = job.rho;
+  if (job.optimizer != "sgd") identity["eps"] = job.eps;
+}
+
+}  // namespace
+
 nlohmann::json identity_of(const Job& job) {
   nlohmann::json identity = {{"model", job.model},
                              {"dataset", job.dataset},
@@ -21,7 +37,13 @@ nlohmann::json identity_of(const Job& job) {
                              {"augment", job.augment},
                              {"dropout", job.dropout},
                              {"precision", job.precision}};
-  if (job.optimizer == "sgd") identity["momentum"] = job.momentum;
+  add_optimizer(identity, job);
+  identity["schedule"] = job.schedule;
+  if (job.warmup_steps > 0) identity["warmup_steps"] = job.warmup_steps;
+  if (job.schedule == "multi-step") identity["milestones"] = job.milestones;
+  // Steps that a longer run adds have other rates otherwise.
+  if (job.schedule == "cosine" || job.schedule == "linear") identity["schedule_steps"] = job.schedule_steps;
+  if (job.label_smoothing > 0) identity["label_smoothing"] = job.label_smoothing;
   if (!job.init.empty()) identity["init"] = job.init;
   if (job.rates_since > 0) identity["rates_since"] = job.rates_since;
   if (!job.earlier_rates.empty()) identity["earlier_rates"] = job.earlier_rates;
@@ -61,18 +83,6 @@ std::vector<Rates> rates_until(const nlohmann::json& identity, std::uint64_t ste
                  identity.value("lr_step", std::uint64_t{0}), identity.value("lr_gamma", 0.0)});
   std::erase_if(all, [step](const Rates& rates) { return rates.since >= step; });
   return all;
-}
-
-double learning_rate(const Job& job, std::uint64_t step) {
-  Rates rates{job.rates_since, job.lr, job.lr_step, job.lr_gamma};
-  if (step < job.rates_since) {
-    for (const Rates& earlier : job.earlier_rates) {
-      if (earlier.since <= step) rates = earlier;
-    }
-  }
-  double lr = rates.lr;
-  for (std::uint64_t i = 0, n = epoch_of(job, step) / rates.lr_step; i < n; ++i) lr *= rates.lr_gamma;
-  return lr;
 }
 
 std::uint64_t steps_for_epochs(const Job& job, std::uint64_t epochs) {

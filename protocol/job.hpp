@@ -1,4 +1,4 @@
-// What a run is asked to do: the job options of the command line, resolved. Written to run.toml.
+// The job of a run: the options of the command line with all defaults resolved. Written to run.toml.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace rekindle::protocol {
 
-// The learning rate's options, from one step on.
+// The options of the learning rate from step `since` on.
 struct Rates {
   std::uint64_t since = 0;
   double lr = 0.001;
@@ -22,88 +22,98 @@ struct Job {
   std::string model = "vgg11", dataset = "cifar10", data;
   std::uint64_t batch_size = 128;
   std::uint64_t micro_batches = 16;  // equal parts of the batch, a power of two
-  std::uint64_t steps = 0;   // total optimizer steps of the run, always resolved (from --steps or --epochs)
-  std::uint64_t epochs = 0;  // as asked; 0: --steps was given
+  std::uint64_t steps = 0;           // total optimizer steps of the run, from --steps or --epochs
+  std::uint64_t epochs = 0;          // value of --epochs; 0: --steps was given
   std::uint64_t seed = 1;
-  std::string optimizer = "sgd";
+  std::string optimizer = "sgd";  // optim/optimizer.hpp, with the options of torch.optim
   double lr = 0.001, momentum = 0.9, weight_decay = 0.0005, lr_gamma = 0.1;
   std::uint64_t lr_step = 30;  // epochs
+  double dampening = 0, beta1 = 0.9, beta2 = 0.999, alpha = 0.99, rho = 0.9;
+  double eps = -1;  // below 0: the optimizer's own
+  bool nesterov = false;
+  std::string schedule = "step";  // optim/schedule.hpp
+  std::string milestones;         // of multi-step: epochs, as in "30,60,80"
+  std::uint64_t warmup_steps = 0;
+  std::uint64_t schedule_steps = 0;  // length of the schedule: the run's steps at its first start
+  double label_smoothing = 0;
   std::uint64_t image_size = 224;
   bool augment = true;
   double dropout = 0.5;
   std::string precision = "fp32";
-  std::string device = "cpu";  // resolved: "cpu" or "cuda"
+  std::string device = "cpu";  // "cpu" or "cuda"
   std::uint64_t threads = 1, loader_threads = 2;
   std::uint64_t trainers_per_worker = 1;
   std::string exchange = "auto";       // "auto", "shm", "tcp"
-  bool exchange_integrity = true;      // tcp: every frame has an authentication tag
-  std::uint64_t checkpoint_every = 0;  // steps; 0: only by time, at stops and at the end
+  bool exchange_integrity = true;      // TCP: every frame has an authentication tag
+  std::uint64_t checkpoint_every = 0;  // in steps; 0: only by time, at stops and at the end
   std::uint64_t checkpoint_interval_ms = 600000, keep = 3;
-  bool keep_best = false;  // a checkpoint at each evaluation, and the best of them is kept
+  bool keep_best = false;  // write a checkpoint at each evaluation, and keep the best one
   std::uint64_t classes = 10;
   bool strict = false;
-  std::string launched_by =
-      "local";  // "local" or "slurm": who brings the run back when its first process dies
-  // How the run looks after itself; may change at every start.
-  std::uint64_t min_trainers = 1;  // fewer: training waits, at most the gather time
+  // "local" or "slurm": which system restarts the run if its first process dies.
+  std::string launched_by = "local";
+  // Limits of the fault tolerance. They may change at every start.
+  std::uint64_t min_trainers = 1;  // with fewer trainers, training waits, at most the gather time
   std::uint64_t gather_time_ms = 300000;
-  std::uint64_t lost_after_ms = 5000;    // without a heartbeat
-  std::uint64_t hang_after_ms = 600000;  // without progress, waiting for nobody
-  std::uint64_t hash_every = 100;        // steps between two comparisons of the replicas' states; 0: none
-  std::uint64_t stop_within_ms = 0;      // a stop gives up a step that takes longer; 0: no limit
-  // Where coordinator and trainers listen (base/network.hpp); empty: this machine alone, any port.
+  std::uint64_t lost_after_ms = 5000;  // limit without a heartbeat
+  // Limit without progress, for a trainer that does not wait for a peer.
+  std::uint64_t hang_after_ms = 600000;
+  std::uint64_t hash_every = 100;    // steps between two comparisons of the replicas' state hashes; 0: none
+  std::uint64_t stop_within_ms = 0;  // a stop drops a step that would take longer; 0: no limit
+  // Where coordinator and trainers listen (base/network.hpp). Empty: only this machine, any port.
   std::string interface, port_range;
-  // Resolved from the data set.
+  // Read from the data set.
   std::uint64_t train_samples = 0, test_samples = 0;
   std::string data_hash;
-  // Of the tensors that the run starts from, in init.safetensors; empty: it draws its initial values. And the
-  // hash of the path that they are from.
+  // `init`: hash of the initial tensors in init.safetensors; empty: the model draws its initial values.
+  // `init_source`: hash of the path from which these tensors were read.
   std::string init, init_source;
-  // The step from which on the learning rate's options have been what they are: later than 0 after
-  // --change-lr.
+  // The first step with the current options of the learning rate; greater than 0 after --change-lr.
   std::uint64_t rates_since = 0;
-  std::vector<Rates> earlier_rates;  // and those before it, in order: a step is made again with its own
-  // Pinned by the first attempt: what the CPU libraries may use.
+  // Earlier options, in order. A step that is repeated uses the options of its time.
+  std::vector<Rates> earlier_rates;
+  // The CPU capability of the first attempt. The CPU libraries of all attempts are limited to this value.
   std::string cpu_capability;
-  // "NAME=value", recorded by the first attempt: what the numeric libraries read from the environment.
+  // The environment variables of the numeric libraries, "NAME=value", recorded by the first attempt.
   std::vector<std::string> environment;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, model, dataset, data, batch_size, micro_batches, steps, epochs, seed,
-                                   optimizer, lr, momentum, weight_decay, lr_gamma, lr_step, image_size,
-                                   augment, dropout, precision, device, threads, loader_threads,
-                                   trainers_per_worker, exchange, exchange_integrity, checkpoint_every,
-                                   checkpoint_interval_ms, keep, keep_best, classes, strict, launched_by,
-                                   min_trainers, gather_time_ms, lost_after_ms, hang_after_ms, hash_every,
-                                   stop_within_ms, interface, port_range, train_samples, test_samples,
-                                   data_hash, init, init_source, rates_since, earlier_rates, cpu_capability,
-                                   environment)
+                                   optimizer, lr, momentum, weight_decay, lr_gamma, lr_step, dampening, beta1,
+                                   beta2, alpha, rho, eps, nesterov, schedule, milestones, warmup_steps,
+                                   schedule_steps, label_smoothing, image_size, augment, dropout, precision,
+                                   device, threads, loader_threads, trainers_per_worker, exchange,
+                                   exchange_integrity, checkpoint_every, checkpoint_interval_ms, keep,
+                                   keep_best, classes, strict, launched_by, min_trainers, gather_time_ms,
+                                   lost_after_ms, hang_after_ms, hash_every, stop_within_ms, interface,
+                                   port_range, train_samples, test_samples, data_hash, init, init_source,
+                                   rates_since, earlier_rates, cpu_capability, environment)
 
 inline bool launched_by_slurm(const Job& job) { return job.launched_by == "slurm"; }
 
-// What makes the run this run: a resume with another identity is refused.
+// The options that determine the result of a run. A resume with another identity is refused.
 nlohmann::json identity_of(const Job& job);
 
-// What --change-lr may change of a run's identity.
+// The keys of an identity that --change-lr may change.
 inline constexpr const char* kRateKeys[] = {"lr", "lr_step", "lr_gamma", "rates_since", "earlier_rates"};
 
-// Makes those of `identity` what they are in `from`, also where they are not there.
+// Copies these keys from `from` to `identity`; a key that `from` lacks is removed.
 void take_rates(nlohmann::json& identity, const nlohmann::json& from);
 
-// The options of the learning rate that made the steps up to `step`, in order; from an identity.
+// The options of the learning rate for the steps up to `step`, in order, read from an identity.
 std::vector<Rates> rates_until(const nlohmann::json& identity, std::uint64_t step);
 
-// The first key in which two identities differ, or "".
+// The first key with a mismatch between two identities, or "".
 std::string first_difference(const nlohmann::json& a, const nlohmann::json& b);
 
-// The largest power of two, up to 32, that divides the batch and leaves at least 8 samples in each part; 1 if
-// there is none. A function of the batch alone: one command has the same bits on every machine.
+// The largest power of two, up to 32, that divides the batch with at least 8 samples in each micro-batch; 1
+// if there is none. The result depends only on the batch, so that a command gives the same bits on every
+// machine.
 std::uint64_t default_micro_batches(std::uint64_t batch_size);
 
 // Schedules: pure functions of the step.
-std::uint64_t epoch_of(const Job& job, std::uint64_t step);  // of the step's first sample
-double learning_rate(const Job& job, std::uint64_t step);    // lr * gamma^(epoch / lr_step), of that step
+std::uint64_t epoch_of(const Job& job, std::uint64_t step);  // the epoch of the first sample of the step
 std::uint64_t steps_for_epochs(const Job& job, std::uint64_t epochs);  // ceil(E * N / batch)
-// True when the state after `step` updates ends an epoch (or the run): time to evaluate.
+// True if the state after `step` updates ends an epoch or the run.
 bool evaluation_due(const Job& job, std::uint64_t step);
 
 }  // namespace rekindle::protocol

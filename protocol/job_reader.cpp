@@ -6,6 +6,7 @@
 
 #include "base/json_reader.hpp"
 #include "base/text.hpp"
+#include "protocol/training.hpp"
 
 namespace rekindle::protocol {
 namespace {
@@ -25,7 +26,7 @@ JsonType type_of(const std::string& key, const json& value) {
   return value.is_number_float() ? JsonType::kNumber : JsonType::kWhole;
 }
 
-// The fields of an identity are fields of a job.
+// All fields of an identity are fields of a job.
 Status check_types(const json& object, const std::string& source) {
   const json defaults = Job{};
   std::vector<JsonField> fields;
@@ -57,6 +58,11 @@ Status check_values(const Job& job, const std::string& source) {
   for (const Rates& rates : job.earlier_rates) {
     if (rates.lr_step < 1) return wrong("lr_step", rates.lr_step);
   }
+  const auto schedule = schedule_of(job);
+  Status valid = schedule ? optim::check_schedule(*schedule) : forward_error(schedule.error());
+  if (const auto optimizer = optim::make_optimizer(optimizer_options(job)); valid && !optimizer)
+    valid = forward_error(optimizer.error());
+  if (!valid) return fail(ExitCode::kConfig, str(source, ": ", valid.error().what), valid.error().hint);
   return {};
 }
 

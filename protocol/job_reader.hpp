@@ -1,5 +1,6 @@
-// Jobs and identities from files, which may be damaged or made up: each field has its type, and no value
-// makes a schedule divide by zero. Errors are ExitCode::kConfig, and name `source` and the field.
+// Reads jobs and identities from files, which may be damaged or malicious: the type of each field is checked,
+// and no value leads to a division by zero in a schedule. Errors are ExitCode::kConfig and name `source` and
+// the field.
 #pragma once
 
 #include <string>
@@ -9,11 +10,11 @@
 
 namespace rekindle::protocol {
 
-// What is not in `object` is as in Job{}.
+// A field that is missing in `object` has the default of Job{}.
 Result<Job> job_from_json(const nlohmann::json& object, const std::string& source);
 Result<Job> job_from_text(const std::string& json, const std::string& source);
 
-// What identity_of() gave, as text.
+// Reads the JSON text of identity_of().
 Result<nlohmann::json> identity_from_text(const std::string& json, const std::string& source);
 
 }  // namespace rekindle::protocol

@@ -5,9 +5,9 @@
 namespace rekindle::protocol {
 namespace {
 
-// The text is bytes: for each member trainer, host, address, nonce, then pid, control_fd, port. A string is
-// how many bytes it shares with the same string of the member before, how many follow, and those. Numbers
-// have seven bits a byte, the lowest first.
+// Encoding, for each member: trainer, host, address, nonce, then pid, control_fd, port. A string is the
+// number of bytes that it shares with the same string of the previous member, the number of further bytes,
+// and these bytes. A number has seven bits in each byte, the lowest bits first.
 
 void put(std::string& out, std::uint64_t number) {
   for (; number >= 0x80; number >>= 7) out.push_back(static_cast<char>(number | 0x80));
@@ -40,8 +40,8 @@ std::string write(const std::vector<Member>& members) {
   return out;
 }
 
-// Of a name or an address. A member may take it over from the one before in a few bytes, so that long ones
-// would let a short text take all memory.
+// Limit for a name or an address. Without a limit, a short text could expand to long strings that take all
+// memory, because a member may repeat the string of the previous one in a few bytes.
 constexpr std::uint64_t kMostBytes = 1024;
 
 class Reader {
@@ -104,7 +104,8 @@ Result<MemberList> MemberList::parse(std::string_view text) {
     member.address.pid = static_cast<std::int64_t>(in.number());
     member.address.control_fd = static_cast<int>(in.number()) - 1;
     member.address.port = static_cast<std::uint16_t>(in.number());
-    if (!in.good()) return fail("a list of members could not be read", "are all processes of one build?");
+    if (!in.good())
+      return fail("a list of members could not be read", "do all processes have the same build?");
     members.push_back(std::move(member));
   }
   MemberList list;

@@ -1,4 +1,4 @@
-// Who is in a generation, by rank.
+// The members of a generation, by rank.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace rekindle::protocol {
 
-// Where peers reach a trainer; the exchange's endpoint as plain data.
+// Where peers reach a trainer: exchange::Endpoint as plain data.
 struct Address {
   std::string host, address, nonce;
   std::int64_t pid = 0;
@@ -26,16 +26,16 @@ struct Member {
   Address address;
 };
 
-// Immutable. Shared, because each of 4096 trainers is told all 4096 members, and whoever passes a list on has
-// it in hand for each of them: copies would take gigabytes. For the same reason it keeps its text, the form
-// in which it travels, so that nobody writes it twice.
+// Immutable. Copies share one body, because each of 4096 trainers receives all 4096 members, and each process
+// that forwards the list holds one for each trainer: real copies would take gigabytes. The encoded text is
+// kept for the same reason, so that the list is encoded only once.
 class MemberList {
  public:
   MemberList() = default;
   MemberList(std::vector<Member> members);
 
-  // The list with this text. About 50 bytes a member: names and addresses say only where they differ from the
-  // member before.
+  // Decodes a list. About 50 bytes a member: a name or an address stores only the difference to the member
+  // before.
   static Result<MemberList> parse(std::string_view text);
   std::string_view text() const { return body_ ? body_->text : std::string_view(); }
 
@@ -49,7 +49,7 @@ class MemberList {
     std::vector<Member> members;
     std::string text;
   };
-  std::shared_ptr<const Body> body_;  // none: no members
+  std::shared_ptr<const Body> body_;  // null: no members
 };
 
 }  // namespace rekindle::protocol

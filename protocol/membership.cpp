@@ -75,7 +75,7 @@ bool Membership::own_trainer_ready_on(const std::string& host) const {
 std::vector<std::string> Membership::silent_workers(Time now, Time limit) const {
   std::vector<std::string> names;
   for (const auto& [name, worker] : workers) {
-    if (now - worker.heard > limit) names.push_back(name);
+    if (now - worker.last_seen > limit) names.push_back(name);
   }
   return names;
 }
@@ -83,7 +83,7 @@ std::vector<std::string> Membership::silent_workers(Time now, Time limit) const 
 std::vector<std::string> Membership::silent_trainers(Time now, Time limit) const {
   std::vector<std::string> names;
   for (const auto& [name, trainer] : trainers) {
-    if (now - trainer.heard > limit) names.push_back(name);
+    if (now - trainer.last_seen > limit) names.push_back(name);
   }
   return names;
 }
@@ -109,20 +109,20 @@ void Membership::beat(const TrainerBeat& beat, Time now) {
   KnownTrainer* const trainer = find(beat.trainer);
   if (trainer == nullptr) return;
   const TrainerBeat& last = trainer->beat;
-  trainer->heard = now;
+  trainer->last_seen = now;
   if (beat.progress != last.progress || beat.phase != last.phase || beat.generation != last.generation ||
       beat.waiting_for != last.waiting_for)
     trainer->progressed = now;
   trainer->beat = beat;
   trainer->peak_pss_bytes = std::max(trainer->peak_pss_bytes, beat.peak_pss_bytes);
-  if (planted(Bug::kHeldStepByControlThread) && trainer->parked) trainer->parked->held_step = beat.step;
+  if (planted(Bug::kHeldStepByControlThread) && trainer->paused) trainer->paused->held_step = beat.step;
 }
 
 void Membership::forgive(Time gap, bool is_long, Time now) {
   const auto forgiven = [&](Time since) { return is_long ? now : std::min(now, since + gap); };
-  for (auto& [name, worker] : workers) worker.heard = forgiven(worker.heard);
+  for (auto& [name, worker] : workers) worker.last_seen = forgiven(worker.last_seen);
   for (auto& [name, trainer] : trainers) {
-    trainer.heard = forgiven(trainer.heard);
+    trainer.last_seen = forgiven(trainer.last_seen);
     trainer.writing_since += gap;
     trainer.progressed = std::min(now, trainer.progressed + gap);
   }

@@ -1,29 +1,30 @@
-// Bugs that can be planted, to prove that the simulator finds them. In the programs that people run there are
-// none: planted() is constant false there, and the branches vanish.
+// Bugs that a test build can enable, to prove that the simulator finds them. In normal builds planted() is
+// constant false, and the compiler removes the branches.
 #pragma once
 
 namespace rekindle::protocol {
 
 enum class Bug {
   kNone,
-  kNoGenerationCheck,        // messages of older generations are believed
-  kNoTermCheck,              // a worker obeys older terms
-  kHighestStepOffByOne,      // a generation starts one step behind what is held
-  kUnparkedSource,           // a trainer that did not park for this abort is a source of state
-  kHeldStepByControlThread,  // heartbeats change what a trainer is taken to hold
+  kNoGenerationCheck,        // messages of older generations are accepted
+  kNoTermCheck,              // a worker accepts orders of older terms
+  kHighestStepOffByOne,      // a generation starts one step before the state of its sources
+  kUnpausedSource,           // a trainer that has not paused for this abort is a source of state
+  kHeldStepByControlThread,  // heartbeats change the step that a paused trainer has reported
   kUpdateBeforeAllShards,
   kReportBeforeUpdate,
-  kCutFlagNotOred,
+  kPauseFlagNotOred,
   kStopLostWithCarrier,
   kCommitWithMissingShard,
   kReportBeforeFsync,
-  kJoinCutDuringCheckpoint,
+  kJoinPauseDuringCheckpoint,
   kAdoptWithoutWaiting,
   kHangJudgesTheWaiting,
   kCrashesCountedPerTrainer,
-  kBadHostUsesUpTheTries,  // of the others, before the first generation
+  kBadHostUsesUpTheTries,  // also the tries of other hosts, before the first generation
   kSegmentReusedBeforeRead,
-  kUpdateBeforeSnapshot,  // a shard is read from a state that has moved on
+  kSumsNotCheckedAfterUpdate,  // by a trainer whose peers continued without it
+  kUpdateBeforeSnapshot,       // a shard is read from a state that an update has changed
 };
 
 #ifdef REKINDLE_PLANTED_BUGS

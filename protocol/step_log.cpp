@@ -7,17 +7,17 @@ namespace rekindle::protocol {
 bool StepLog::take(std::uint64_t step) {
   const bool was_missing = missing_.erase(step) > 0;
   if (step <= newest_ && !was_missing) return false;
-  // The steps between, as many as anybody may still tell.
-  constexpr std::uint64_t kTold = 1000;
-  for (std::uint64_t each = std::max(newest_ + 1, step - std::min(step, kTold)); each < step; ++each)
+  // The steps in between, limited to those that a trainer may still report.
+  constexpr std::uint64_t kMostMissing = 1000;
+  for (std::uint64_t each = std::max(newest_ + 1, step - std::min(step, kMostMissing)); each < step; ++each)
     missing_.insert(each);
-  while (missing_.size() > kTold) missing_.erase(missing_.begin());
+  while (missing_.size() > kMostMissing) missing_.erase(missing_.begin());
   newest_ = std::max(newest_, step);
   return true;
 }
 
 bool StepLog::take_late(std::uint64_t step, std::uint64_t began) {
-  // Newer ones of the generation that they are told in may have come first, from another worker.
+  // Newer steps of that generation may have been reported first, by another worker.
   const bool was_missing = missing_.erase(step) > 0;
   if (step > began || (step <= newest_ && !was_missing)) return false;
   newest_ = std::max(newest_, step);

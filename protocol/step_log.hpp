@@ -1,8 +1,7 @@
-// Which steps and evaluations are on record, and which of those that trainers tell of have still to be
-// recorded.
+// Which steps and evaluations are in the records, and which reported steps must still be recorded.
 //
-// Invariants: no step above newest() is on record, and none above it is missing; every step is handed out for
-// recording once between two rewinds that reach it.
+// Invariants: no recorded or missing step is above newest(). Every step is returned for recording once
+// between two rewinds to an earlier step.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +11,27 @@ namespace rekindle::protocol {
 
 class StepLog {
  public:
-  // What an older coordinator has recorded.
+  // The records of an older coordinator.
   StepLog(std::uint64_t newest, std::set<std::uint64_t> evaluated)
       : newest_(newest), evaluated_(std::move(evaluated)) {}
 
   std::uint64_t newest() const { return newest_; }
-  // Whether a step that has just been made has to be recorded: not if it is told again after a connection
-  // broke.
+  // Whether a step that was just made must be recorded. False if the step is reported again after a
+  // connection broke.
   bool take(std::uint64_t step);
-  // The same for a step that others tell, because the one that made it known may have died: of a generation
-  // that began at `began`, only older ones (newer ones it tells itself).
+  // The same for a step reported by another trainer, because the reporting trainer may have died. Only steps
+  // up to `began`, the step from which that generation began, count: its own rank 0 reports later ones.
   bool take_late(std::uint64_t step, std::uint64_t began);
-  // The run goes on from `step`. True: records of later steps are void.
+  // The run continues from `step`. True if records of later steps must be removed.
   bool rewind(std::uint64_t step);
 
   bool is_evaluated(std::uint64_t step) const { return evaluated_.contains(step); }
-  // False: it is on record.
+  // False if the evaluation is already recorded.
   bool take_evaluation(std::uint64_t step) { return evaluated_.insert(step).second; }
 
  private:
   std::uint64_t newest_;
-  std::set<std::uint64_t> missing_;  // steps that nobody has told yet, though later ones are on record
+  std::set<std::uint64_t> missing_;  // steps below newest() that were not reported yet
   std::set<std::uint64_t> evaluated_;
 };
 

@@ -1,5 +1,5 @@
-// A stop that was asked for, and whether there is time to finish the step in flight before the state is
-// written.
+// A requested stop, the end of the run, and whether there is time to finish the step in flight before the
+// state is written.
 #pragma once
 
 #include <algorithm>
@@ -11,16 +11,17 @@ namespace rekindle::protocol {
 
 // Invariant: without `asked` there is no `until`.
 struct StopPlan {
-  std::optional<StopAsked> asked;  // the first time, which says how the run ends
-  Time until{0};                   // it has to be over; 0: no limit
+  std::optional<StopAsked> asked;  // the first request, which decides how the run ends
+  Time until{0};                   // deadline for the stop; 0: none
   bool step_given_up = false;
-  bool too_few = false;  // it was not asked for: there are too few trainers
+  bool too_few = false;  // the reason is not a request: there are too few trainers
   Time step_time{0}, last_step_at{0};
+  std::optional<Finish> ending = {};  // the result of the run, once decided
 
   explicit operator bool() const { return asked.has_value(); }
   int exit_code(int otherwise) const { return asked ? asked->exit_code : otherwise; }
 
-  // The nearest of all limits holds. True: it is the first time.
+  // Stores the earliest deadline of all requests. True for the first request.
   bool ask(const StopAsked& stop, Time now) {
     if (stop.within > Time(0))
       until = until == Time(0) ? now + stop.within : std::min(until, now + stop.within);
@@ -32,8 +33,8 @@ struct StopPlan {
     step_time = took;
     last_step_at = now;
   }
-  // Whether the step in flight would end too late for the state to be written, which takes `write_time`. Of a
-  // run that has made no step yet, nobody knows how long one takes.
+  // Whether the step in flight would end too late to write the state, which takes `write_time`. Before the
+  // first step the duration of a step is unknown.
   bool is_too_short_for_a_step(Time now, Time write_time) const {
     if (!asked || until == Time(0)) return false;
     const Time must_write_by = until - write_time;

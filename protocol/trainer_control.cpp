@@ -7,12 +7,12 @@
 
 namespace rekindle::protocol {
 
-bool TrainerControl::hear(const ToTrainer& message) {
+bool TrainerControl::on_message(const ToTrainer& message) {
   return std::visit([this](const auto& each) { return take(each); }, message);
 }
 
 bool TrainerControl::take(const Start& start) {
-  // An older Start may have been overtaken by its own Abort, or by a newer coordinator's word.
+  // An older Start may arrive after its own Abort, or after a message of a newer coordinator.
   if (start.generation <= newest_ && !planted(Bug::kNoGenerationCheck)) return false;
   newest_ = start.generation;
   start_ = start;
@@ -24,8 +24,8 @@ bool TrainerControl::take(const Stop& stop) {
   return false;
 }
 
-bool TrainerControl::take(const Cut& cut) {
-  cut_ = std::max(cut_, cut.generation);
+bool TrainerControl::take(const PauseForJoin& pause) {
+  pause_ = std::max(pause_, pause.generation);
   return false;
 }
 
@@ -59,14 +59,14 @@ void TrainerControl::enter(const GenerationId& generation) {
 void TrainerControl::leave() { inside_ = false; }
 
 bool TrainerControl::aborted() const {
-  // A newer Start means that the coordinator has gone on without this one.
+  // A newer Start means that the coordinator has ended the current generation.
   return inside_ && (quit_ || abort_ >= generation_ || newest_ > generation_);
 }
 
 std::uint32_t TrainerControl::flags() const {
   std::uint32_t flags = 0;
   if (stop_ == generation_) flags |= kStopFlag;
-  if (cut_ == generation_) flags |= kCutFlag;
+  if (pause_ == generation_) flags |= kPauseFlag;
   if (postponed_ || save_ == generation_) flags |= kCheckpointFlag;
   return flags;
 }
@@ -75,10 +75,10 @@ Next after_start(const Job& job, const Start& start) {
   Next next;
   next.evaluate = start.evaluate && !start.stop;
   next.write = !start.saved && (start.stop || start.step == job.steps || (job.keep_best && next.evaluate));
-  next.park = start.stop || start.step == job.steps;
-  // A stop leaves an evaluation that is due for the next attempt, which therefore has not finished yet.
+  next.pause = start.stop || start.step == job.steps;
+  // A stop leaves an evaluation that is due to the next attempt, so the run is not finished yet.
   const bool complete = start.step == job.steps && !(start.stop && start.evaluate);
-  next.reason = complete ? ParkReason::kFinished : ParkReason::kCut;
+  next.reason = complete ? PauseReason::kFinished : PauseReason::kAgreed;
   return next;
 }
 
@@ -87,13 +87,13 @@ Next after_step(const Job& job, std::uint64_t step, std::uint32_t flags) {
   const bool stop = (flags & kStopFlag) != 0, last = step == job.steps;
   const bool due =
       (flags & kCheckpointFlag) != 0 || (job.checkpoint_every > 0 && step % job.checkpoint_every == 0);
-  // What is evaluated may turn out the best, and a later step's state is not what was evaluated.
+  // The evaluated state may be the best one, so it must be saved before the next step changes it.
   const bool evaluated = job.keep_best && evaluation_due(job, step);
   next.write = stop || last || evaluated || (due && (flags & kWritingFlag) == 0);
   next.postponed = due && !next.write;
   next.evaluate = !stop && evaluation_due(job, step);
-  next.park = stop || last || (flags & kCutFlag) != 0;
-  next.reason = last && !stop ? ParkReason::kFinished : ParkReason::kCut;
+  next.pause = stop || last || (flags & kPauseFlag) != 0;
+  next.reason = last && !stop ? PauseReason::kFinished : PauseReason::kAgreed;
   return next;
 }
 
@@ -108,12 +108,14 @@ std::optional<StepsDone> missed_steps(const Start& start, std::deque<StepDone>& 
   return missed;
 }
 
-std::optional<std::string> refusal(const Start& start, const Held& held) {
+std::optional<std::string> refusal(const Start& start, const ReplicaState& replica) {
   if (std::find(start.sources.begin(), start.sources.end(), start.rank) == start.sources.end())
     return std::nullopt;
-  if (held.whole && held.step == start.step) return std::nullopt;
-  return held.whole ? str("told to start from step ", start.step, " but holds step ", held.step)
-                    : str("told to start from step ", start.step, " but holds no whole step");
+  if (replica.valid && replica.step == start.step) return std::nullopt;
+  return replica.valid ? str("Start expects the state of step ", start.step,
+                             ", but this trainer has the state of step ", replica.step)
+                       : str("Start expects the state of step ", start.step,
+                             ", but the state of this trainer is not valid");
 }
 
 bool hash_due(const Job& job, std::uint64_t step) {
@@ -131,8 +133,8 @@ Comparison compare_hashes(const std::vector<Hash128>& hashes) {
       majority = &hash;
     }
   }
-  result.alike = best == hashes.size();
-  if (result.alike || 2 * best <= hashes.size()) return result;
+  result.equal = best == hashes.size();
+  if (result.equal || 2 * best <= hashes.size()) return result;
   for (std::size_t rank = 0; rank < hashes.size(); ++rank) {
     if (hashes[rank] != *majority) result.minority.push_back(static_cast<int>(rank));
   }

@@ -1,6 +1,6 @@
-// What a trainer's control thread and step loop have to agree about, without threads: which Start counts,
-// whether the generation is aborted or to be cut, and what follows a step. Not thread-safe: the trainer's
-// link guards it with a mutex.
+// The state shared by the control thread and the step loop of a trainer: which Start counts, whether the
+// generation is aborted or must pause, and what follows a step. Not thread-safe: the link of the trainer
+// guards it with a mutex.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,19 @@
 
 namespace rekindle::protocol {
 
-// Bits of each step's header. Every rank reads the OR of all ranks' after the same step.
+// Bits in the header of each step. After a step, every rank reads the OR of the flags of all ranks.
 enum Flag : std::uint32_t {
-  kStopFlag = 1,        // cut, and write a checkpoint
+  kStopFlag = 1,        // pause after this step and write a checkpoint
   kCheckpointFlag = 2,  // write a checkpoint
-  kNonFiniteFlag = 4,   // a micro-batch's loss is not a number: the step is void
-  kCutFlag = 8,         // cut: others want to join
-  kWritingFlag = 16,    // the last checkpoint is still being written: others that are due can wait
+  kNonFiniteFlag = 4,   // the loss of a micro-batch is NaN or infinite: the step is invalid
+  kPauseFlag = 8,       // pause after this step, so that trainers can join
+  kWritingFlag = 16,    // the last checkpoint is still being written: a checkpoint that is due can wait
 };
 
-// The step whose state a trainer holds whole, or none. Only the step loop changes it.
-struct Held {
-  bool whole = false;
+// The state of a replica: valid if it is exactly the state after `step`. Only the thread of the step loop
+// changes it.
+struct ReplicaState {
+  bool valid = false;
   std::uint64_t step = 0;
 };
 
@@ -34,22 +35,21 @@ class TrainerControl {
  public:
   // ---- control thread ----
 
-  // True: the exchange of the generation that the step loop is in must be aborted. A kind of message that is
-  // not handled does not compile.
-  bool hear(const ToTrainer& message);
+  // True if the exchange of the current generation must be aborted. A message type without a handler is a
+  // compile error.
+  bool on_message(const ToTrainer& message);
 
   // ---- step loop ----
 
-  // The newest generation that it is to enter, once; older Starts are dropped. Nothing after quit().
+  // The newest Start, returned once; older ones are dropped. No value after Quit.
   std::optional<Start> next_start();
   bool quit() const { return quit_; }
   void enter(const GenerationId& generation);
   void leave();
-  bool aborted() const;  // the generation that it is in
-  // kStopFlag, kCutFlag, kCheckpointFlag as told by the coordinator; kCheckpointFlag also for a postponed
-  // one.
+  bool aborted() const;  // the current generation
+  // The flags that the coordinator asked for. kCheckpointFlag is also set for a postponed checkpoint.
   std::uint32_t flags() const;
-  void checkpoint_postponed() { postponed_ = true; }  // in whichever generation it can be made
+  void checkpoint_postponed() { postponed_ = true; }  // for this generation or a later one
   void checkpoint_begins() {
     save_ = {};
     postponed_ = false;
@@ -59,46 +59,46 @@ class TrainerControl {
  private:
   bool take(const Start& start);
   bool take(const Stop& stop);
-  bool take(const Cut& cut);
+  bool take(const PauseForJoin& pause);
   bool take(const Save& save);
   bool take(const Abort& abort);
   bool take(const Quit& quit);
 
   std::optional<Start> start_;
-  GenerationId generation_;  // entered last
-  GenerationId newest_;      // of any Start or Abort heard
+  GenerationId generation_;  // the generation that was entered last
+  GenerationId newest_;      // the newest Start received
   bool inside_ = false, quit_ = false, postponed_ = false;
-  GenerationId stop_, cut_, abort_, save_;
+  GenerationId stop_, pause_, abort_, save_;
 };
 
-// What a generation does between two steps.
+// What the step loop does between two steps.
 struct Next {
-  bool park = false;
-  ParkReason reason = ParkReason::kCut;
-  bool write = false;      // a checkpoint, before anything else and after the last one has been written; one
-                           // after which it parks must be done by then
-  bool postponed = false;  // one is due, but the last one is still being written
-  bool evaluate = false;   // then
+  bool pause = false;
+  PauseReason reason = PauseReason::kAgreed;
+  // Write a checkpoint first, after the last one has been written. If `pause` is set, the write must be
+  // finished before the pause.
+  bool write = false;
+  bool postponed = false;  // a checkpoint is due, but the last one is still being written
+  bool evaluate = false;   // evaluate after that
 };
 
-// At the beginning of a generation: `start` has been reached.
+// At the beginning of a generation, when the state of `start` has been reached.
 Next after_start(const Job& job, const Start& start);
-// After step number `step` (steps completed), with the OR of all ranks' flags.
+// After step `step` (number of completed steps), with the OR of the flags of all ranks.
 Next after_step(const Job& job, std::uint64_t step, std::uint32_t flags);
 
-// The steps that nobody reported, because rank 0 died or its worker did: told by the first of those that hold
-// the state, so nothing for the others. Drops from `history` (own steps, in order) what the run went back
-// behind.
+// Steps that were never reported, because rank 0 or its worker died. Only the first source reports them; no
+// value on other ranks. Removes steps after `start.step` from `history` (own steps, in order).
 std::optional<StepsDone> missed_steps(const Start& start, std::deque<StepDone>& history);
 
-// Why a trainer that holds `held` must not enter, or nothing.
-std::optional<std::string> refusal(const Start& start, const Held& held);
+// Why a trainer with state `replica` must not enter, or no value.
+std::optional<std::string> refusal(const Start& start, const ReplicaState& replica);
 
-// Whether the state after `step` steps is hashed into the next header.
+// Whether the hash of the state after `step` steps goes into the next header.
 bool hash_due(const Job& job, std::uint64_t step);
 struct Comparison {
-  bool alike = true;
-  std::vector<int> minority;  // ranks that differ from most; none if no hash has the majority
+  bool equal = true;
+  std::vector<int> minority;  // ranks whose hash differs from the majority; empty if there is no majority
 };
 Comparison compare_hashes(const std::vector<Hash128>& hashes);
 

@@ -10,7 +10,8 @@ namespace rekindle::protocol {
 namespace {
 
 constexpr std::string_view kTunables = "GLIBC_TUNABLES";
-// Huge pages for the heap: a killed trainer counts as dead once its memory is taken apart, page by page.
+// Huge pages for the heap: a killed trainer counts as dead only after the kernel has released its memory,
+// page by page.
 constexpr std::string_view kHugePages = "glibc.malloc.hugetlb=";
 
 std::string name_of(const std::string& entry) { return entry.substr(0, entry.find('=')); }
@@ -20,7 +21,7 @@ std::string value_of(const std::string& entry) {
   return at == std::string::npos ? "" : entry.substr(at + 1);
 }
 
-// Read by a library that computes.
+// Whether a numeric library reads the variable.
 bool is_numeric(const std::string& name) {
   constexpr std::string_view kPrefixes[] = {"MKL_", "ONEDNN_", "DNNL_", "OMP_", "KMP_"};
   const bool prefixed =
@@ -28,15 +29,16 @@ bool is_numeric(const std::string& name) {
   return prefixed || name == "ATEN_CPU_CAPABILITY" || name == kTunables;
 }
 
-// What a trainer gets whatever anybody's environment says.
+// Variables with fixed values, independent of the inherited environment.
 Environment fixed_variables(const Job& job) {
   Environment fixed = {str("OMP_NUM_THREADS=", job.threads), str("MKL_NUM_THREADS=", job.threads),
                        "MKL_DYNAMIC=FALSE", "OMP_DYNAMIC=FALSE", "OMP_THREAD_LIMIT=1000000",
-                       // A site's or a user's wish for speed would be other bits.
+                       // A faster mode set by a site or a user would change the bits.
                        "ONEDNN_DEFAULT_FPMATH_MODE=STRICT", "DNNL_DEFAULT_FPMATH_MODE=STRICT",
                        "NVIDIA_TF32_OVERRIDE=0", "HDF5_USE_FILE_LOCKING=FALSE",
                        "CUBLAS_WORKSPACE_CONFIG=:4096:8"};
-  // Other instructions, other bits: what the CPU libraries may use is what the first attempt's CPU had.
+  // Other CPU instructions give other bits, so the libraries may use only the instructions of the CPU of the
+  // first attempt.
   if (job.cpu_capability == "avx512" || job.cpu_capability == "avx2") {
     const bool wide = job.cpu_capability == "avx512";
     fixed.push_back(str("ATEN_CPU_CAPABILITY=", job.cpu_capability));
@@ -46,12 +48,47 @@ Environment fixed_variables(const Job& job) {
   return fixed;
 }
 
-// Makes no numbers, but files, output, or a process that loads a library of its choice. Of a run directory
-// that somebody else has written, a trainer must not take it.
-bool has_side_effects(const std::string& name) {
-  constexpr std::string_view kWords[] = {"DUMP", "TOOL", "DISPLAY", "FORMAT"};
-  return std::ranges::any_of(kWords,
-                             [&](std::string_view word) { return name.find(word) != std::string::npos; });
+// Whether a run records a variable and passes it to its trainers: only variables that change how numbers are
+// computed. Other variables of these libraries create files, print, or load a library
+// (MKL_VERBOSE_OUTPUT_FILE, ONEDNN_JIT_DUMP, OMP_TOOL_LIBRARIES): a trainer must not take them from a run
+// directory that another user may have written. Sources: the environment variables in the guides of oneMKL
+// and oneDNN, and in the OpenMP specification.
+bool is_recorded(const std::string& name) {
+  constexpr std::string_view kNames[] = {"ATEN_CPU_CAPABILITY",
+                                         kTunables,
+                                         "MKL_CBWR",
+                                         "MKL_DEBUG_CPU_TYPE",
+                                         "MKL_DISABLE_FAST_MM",
+                                         "MKL_DOMAIN_NUM_THREADS",
+                                         "MKL_DYNAMIC",
+                                         "MKL_ENABLE_INSTRUCTIONS",
+                                         "MKL_FAST_MEMORY_LIMIT",
+                                         "MKL_NUM_STRIPES",
+                                         "MKL_NUM_THREADS",
+                                         "KMP_AFFINITY",
+                                         "KMP_BLOCKTIME",
+                                         "KMP_DETERMINISTIC_REDUCTION",
+                                         "KMP_FORCE_REDUCTION",
+                                         "KMP_HW_SUBSET",
+                                         "KMP_LIBRARY",
+                                         "KMP_STACKSIZE",
+                                         "OMP_CANCELLATION",
+                                         "OMP_DYNAMIC",
+                                         "OMP_MAX_ACTIVE_LEVELS",
+                                         "OMP_NESTED",
+                                         "OMP_NUM_THREADS",
+                                         "OMP_PLACES",
+                                         "OMP_PROC_BIND",
+                                         "OMP_SCHEDULE",
+                                         "OMP_STACKSIZE",
+                                         "OMP_THREAD_LIMIT",
+                                         "OMP_WAIT_POLICY"};
+  constexpr std::string_view kOfOneDnn[] = {"MAX_CPU_ISA", "CPU_ISA_HINTS", "DEFAULT_FPMATH_MODE",
+                                            "PRIMITIVE_CACHE_CAPACITY"};
+  if (std::ranges::find(kNames, name) != std::end(kNames)) return true;
+  return std::ranges::any_of(kOfOneDnn, [&](std::string_view end) {
+    return name == str("ONEDNN_", end) || name == str("DNNL_", end);
+  });
 }
 
 bool has(const Environment& entries, const std::string& name) {
@@ -81,8 +118,7 @@ Environment numeric_variables(const Environment& environment, const Job& job) {
   Environment recorded;
   for (const std::string& entry : environment) {
     const std::string name = name_of(entry);
-    if (is_numeric(name) && !has_side_effects(name) && !has(fixed, name) && !has(recorded, name) &&
-        is_printable(entry))
+    if (is_recorded(name) && !has(fixed, name) && !has(recorded, name) && is_printable(entry))
       recorded.push_back(entry);
   }
   std::ranges::sort(recorded);
@@ -92,7 +128,10 @@ Environment numeric_variables(const Environment& environment, const Job& job) {
 TrainerEnvironment trainer_environment(const Environment& inherited, const Job& job) {
   TrainerEnvironment made;
   const Environment fixed = fixed_variables(job);
-  std::string left_out;
+  std::string left_out, no_numbers;
+  const auto add = [](std::string& list, const std::string& entry, const std::string& name) {
+    list += str(list.empty() ? "" : ", ", is_printable(entry) ? entry : name);
+  };
   for (const std::string& entry : inherited) {
     const std::string name = name_of(entry);
     if (name == "LD_PRELOAD" && !value_of(entry).empty()) {
@@ -103,7 +142,7 @@ TrainerEnvironment trainer_environment(const Environment& inherited, const Job& 
     if (!is_numeric(name)) {
       made.entries.push_back(entry);
     } else if (std::ranges::find(job.environment, entry) == job.environment.end()) {
-      left_out += str(left_out.empty() ? "" : ", ", is_printable(entry) ? entry : name);
+      add(is_recorded(name) ? left_out : no_numbers, entry, name);
     }
   }
   if (!left_out.empty()) {
@@ -111,13 +150,18 @@ TrainerEnvironment trainer_environment(const Environment& inherited, const Job& 
         str("trainers do not get ", left_out,
             ": the first attempt of this run did not have these values, and they may change the bits"));
   }
+  if (!no_numbers.empty()) {
+    made.warnings.push_back(str("trainers do not get ", no_numbers,
+                                ": a run passes on only variables that change how numbers are computed"));
+  }
   std::string tunables;
   for (const std::string& entry : job.environment) {
     const std::string name = name_of(entry);
-    if (!is_printable(entry) || has_side_effects(name)) continue;  // no attempt has recorded it
+    // Never recorded by an attempt: run.toml was edited.
+    if (!is_printable(entry) || !is_recorded(name)) continue;
     if (name == kTunables)
       tunables = value_of(entry);
-    else if (is_numeric(name) && !has(fixed, name))
+    else if (!has(fixed, name))
       made.entries.push_back(entry);
   }
   made.entries.push_back(str(kTunables, "=", with_huge_pages(tunables)));

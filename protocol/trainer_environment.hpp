@@ -1,5 +1,5 @@
-// What LibTorch, oneDNN, MKL, OpenMP and glibc's libm read from a trainer's environment. These variables can
-// change the bits of a gradient, so every trainer of a run gets the values that the run's first attempt had.
+// The environment variables of a trainer that LibTorch, oneDNN, MKL, OpenMP and the libm of glibc read. They
+// can change the bits of a gradient, so every trainer of a run gets the values of the first attempt.
 #pragma once
 
 #include <string>
@@ -11,17 +11,17 @@ namespace rekindle::protocol {
 
 using Environment = std::vector<std::string>;  // entries "NAME=value"
 
-// The entries of `environment` that a run records (Job::environment), sorted by name. Variables that every
-// trainer gets from `job` itself are not among them, nor values that are not printable ASCII (run.toml could
-// not hold them).
+// The entries of `environment` that a run records (Job::environment), sorted by name. Excluded are variables
+// that `job` itself sets for every trainer, and values that are not printable ASCII (run.toml cannot store
+// them).
 Environment numeric_variables(const Environment& environment, const Job& job);
 
 struct TrainerEnvironment {
-  Environment entries;                // the trainer's whole environment
-  std::vector<std::string> warnings;  // lines for a person
+  Environment entries;                // the complete environment of the trainer
+  std::vector<std::string> warnings;  // messages for the user
 };
-// The environment of a trainer whose worker has `inherited`: what `job` fixes, what the first attempt
-// recorded, and of `inherited` everything that no numeric library reads.
+// The environment of a trainer whose worker has `inherited`: the values fixed by `job`, the values recorded
+// by the first attempt, and all inherited variables that no numeric library reads.
 TrainerEnvironment trainer_environment(const Environment& inherited, const Job& job);
 
 }  // namespace rekindle::protocol

@@ -1,6 +1,10 @@
 #include "protocol/wire.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/text.hpp"
 
@@ -24,7 +28,7 @@ constexpr std::string_view kTypeName<ShardWritten> = "shard-written";
 template <>
 constexpr std::string_view kTypeName<ShardFailed> = "shard-failed";
 template <>
-constexpr std::string_view kTypeName<Parked> = "parked";
+constexpr std::string_view kTypeName<Paused> = "parked";
 template <>
 constexpr std::string_view kTypeName<TrainerBeat> = "trainer-beat";
 template <>
@@ -36,7 +40,7 @@ constexpr std::string_view kTypeName<Start> = "start";
 template <>
 constexpr std::string_view kTypeName<Stop> = "stop";
 template <>
-constexpr std::string_view kTypeName<Cut> = "cut";
+constexpr std::string_view kTypeName<PauseForJoin> = "cut";
 template <>
 constexpr std::string_view kTypeName<Save> = "save";
 template <>
@@ -60,17 +64,40 @@ constexpr std::string_view kTypeName<StopRun> = "stop-run";
 template <>
 constexpr std::string_view kTypeName<WorkerDied> = "worker-died";
 
-// Bytes that are not UTF-8 (a path, say) are replaced rather than thrown at.
+// Bytes that are not UTF-8 (in a path, for example) are replaced; the default would throw an exception.
 std::string dump(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 Error unreadable(const nlohmann::json::exception& error) {
   return {ExitCode::kGaveUp, str("a message could not be read: ", error.what()),
-          "are all processes of one build?"};
+          "do all processes have the same build?"};
 }
 
-// Ranks as runs [first, how many]: most often all trainers of a generation hold the state.
+// All other numeric fields are integers.
+constexpr std::string_view kRealFields[] = {
+    "accuracy", "check_ms", "checkpoint_ms", "compute_ms", "data_ms",   "exchange_ms", "images_per_second",
+    "loss",     "lr",       "seconds_left",  "step_ms",    "update_ms", "write_ms"};
+
+// nlohmann converts a real number to any requested type. The conversion of 1e30 to an integer is undefined.
+nlohmann::json parse_message(std::string_view line) {
+  nlohmann::json message = nlohmann::json::parse(line);
+  std::vector<std::pair<const nlohmann::json*, std::string_view>> waiting = {{&message, ""}};
+  while (!waiting.empty()) {
+    const auto [value, key] = waiting.back();
+    waiting.pop_back();
+    if (value->is_number_float() && std::ranges::find(kRealFields, key) == std::end(kRealFields))
+      throw nlohmann::json::other_error::create(501, str("field '", key, "' is not a whole number"), value);
+    if (const auto* object = value->get_ptr<const nlohmann::json::object_t*>()) {
+      for (const auto& [name, each] : *object) waiting.emplace_back(&each, name);
+    } else if (const auto* list = value->get_ptr<const nlohmann::json::array_t*>()) {
+      for (const auto& each : *list) waiting.emplace_back(&each, key);
+    }
+  }
+  return message;
+}
+
+// Ranks as runs [first, count]: most often all trainers of a generation have the state.
 nlohmann::json runs_of(const std::vector<int>& ranks) {
   nlohmann::json runs = nlohmann::json::array();
   for (std::size_t i = 0, j = 0; i < ranks.size(); i = j) {
@@ -80,7 +107,7 @@ nlohmann::json runs_of(const std::vector<int>& ranks) {
   return runs;
 }
 
-// More than any run has: a few bytes of a message must not become many numbers.
+// Greater than any run. A few bytes of a message must not expand to many numbers.
 constexpr std::int64_t kMostTrainers = 65536;
 
 std::vector<int> ranks_of(const nlohmann::json& runs) {
@@ -89,7 +116,7 @@ std::vector<int> ranks_of(const nlohmann::json& runs) {
     const auto first = run.at(0).get<std::int64_t>(), count = run.at(1).get<std::int64_t>();
     if (first < 0 || count < 0 || first > kMostTrainers - count ||
         static_cast<std::int64_t>(ranks.size()) > kMostTrainers - count)
-      throw nlohmann::json::other_error::create(501, str("there are no ranks from ", first, " on"), &run);
+      throw nlohmann::json::other_error::create(501, str("ranks from ", first, " on are out of range"), &run);
     for (std::int64_t i = 0; i < count; ++i) ranks.push_back(static_cast<int>(first + i));
   }
   return ranks;
@@ -113,8 +140,8 @@ Status take_members(ToTrainer& message, std::string_view text) {
   return {};
 }
 
-Error cut_short() {
-  return {ExitCode::kGaveUp, "a registration is cut short", "are all processes of one build?"};
+Error incomplete_registration() {
+  return {ExitCode::kGaveUp, "a registration is incomplete", "do all processes have the same build?"};
 }
 
 template <class Variant>
@@ -131,7 +158,7 @@ std::string encode_any(const Variant& message) {
 template <class Variant, std::size_t I = 0>
 Result<Variant> decode_as(std::string_view type, const nlohmann::json& body) {
   if constexpr (I == std::variant_size_v<Variant>) {
-    return fail(str("unknown message '", type, "'"), "are all processes of one build?");
+    return fail(str("unknown message '", type, "'"), "do all processes have the same build?");
   } else {
     using T = std::variant_alternative_t<I, Variant>;
     if (type == kTypeName<T>) return Variant(body.get<T>());
@@ -199,7 +226,7 @@ void from_json(const nlohmann::json& json, Start& start) {
 template <class Message>
 Result<Message> decode(std::string_view text) {
   try {
-    const auto json = nlohmann::json::parse(first_line(text));
+    const auto json = parse_message(first_line(text));
     REKINDLE_TRY(Message message, decode_as<Message>(json.at("type").get<std::string>(), json.at("body")));
     REKINDLE_CHECK(take_members(message, text));
     return message;
@@ -211,11 +238,11 @@ template <>
 Result<Registration> decode<Registration>(std::string_view text) {
   try {
     const std::string_view line = first_line(text);
-    const auto json = nlohmann::json::parse(line);
+    const auto json = parse_message(line);
     auto registration = json.at("registration").get<Registration>();
     std::vector<MemberList> lists;
     for (std::size_t at = line.size() + 1; const auto& bytes : json.at("lists")) {
-      if (at > text.size()) return forward_error(cut_short());
+      if (at > text.size()) return forward_error(incomplete_registration());
       REKINDLE_TRY(MemberList list, MemberList::parse(text.substr(at, bytes.get<std::size_t>())));
       lists.push_back(std::move(list));
       at += bytes.get<std::size_t>();
@@ -223,7 +250,7 @@ Result<Registration> decode<Registration>(std::string_view text) {
     for (std::size_t i = 0; TrainerState & state : registration.trainers) {
       const int list = json.at("list_of").at(i++).get<int>();
       if (!state.started || list < 0) continue;
-      if (static_cast<std::size_t>(list) >= lists.size()) return forward_error(cut_short());
+      if (static_cast<std::size_t>(list) >= lists.size()) return forward_error(incomplete_registration());
       state.started->members = lists[static_cast<std::size_t>(list)];
     }
     return registration;

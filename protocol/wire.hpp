@@ -1,7 +1,8 @@
-// Messages as JSON text: one form for sockets, for transcripts and for people who debug.
-//   {"type": "parked", "body": {...}}
-// A list of members is large where trainers are many. It follows behind the first line, as the text that it
-// keeps, and a registration has each distinct list once.
+// Messages as JSON text, one format for sockets, transcripts and debugging: {"type": "parked", "body": {...}}
+// on the first line.
+//
+// The list of members is large in a large run. It follows after the first line, already encoded, and a
+// registration contains each distinct list once.
 #pragma once
 
 #include <string>
@@ -18,10 +19,10 @@ std::string encode(const ToSupervisor& message);
 std::string encode(const ToCoordinator& message);
 std::string encode(const Registration& message);
 
-// The first line of an encoded message: all but members.
+// The first line of an encoded message: all fields except the members.
 std::string_view first_line(std::string_view text);
 
-// Unknown types and missing fields are errors, never exceptions.
+// Unknown types and missing fields are errors, not exceptions.
 template <class Message>
 Result<Message> decode(std::string_view text);
 extern template Result<FromTrainer> decode<FromTrainer>(std::string_view);

@@ -1,14 +1,14 @@
-// "Is there any?", asked again and again of a long list whose elements change one at a time.
+// A search for any element with a property, repeated on a long list whose elements change one at a time.
 #pragma once
 
 #include <cstddef>
 
 namespace rekindle::protocol {
 
-// Looks first at the element that was found the last time: the whole list is walked only when that one has
-// changed. With 4096 trainers that report one after the other, walking it each time takes seconds. A hint,
-// never a memory: the answer does not depend on it.
-class Witness {
+// Starts the search at the element that was found last, and continues only if that element has changed. If
+// 4096 trainers report one after the other, a full search each time takes seconds. The hint only saves time:
+// the result does not depend on it.
+class FirstMatchHint {
  public:
   template <class Predicate>
   bool any(std::size_t count, const Predicate& holds) const {

@@ -10,64 +10,60 @@ namespace rekindle::protocol {
 
 namespace {
 constexpr std::size_t kMissedLimit = 100000;  // reports kept for the next coordinator: hours of steps
-constexpr Time kHeldUp{1000};                 // between two ticks
-constexpr int kQuickRestarts = 3;             // of a slot whose trainers are killed before they make a step
-// May have been on their way when the connection broke, or with a coordinator that stood still until it was
-// replaced.
+constexpr Time kHeldUp{1000};  // longer gaps between two ticks mean that the worker was delayed
+// Quick restarts of a slot whose trainers are killed before they make a step.
+constexpr int kQuickRestarts = 3;
+// These reports may have been in flight when the connection broke, or in the queue of a coordinator that hung
+// until it was replaced.
 constexpr std::size_t kRecentReports = 10000;
 
 bool worth_keeping(const FromTrainer& message) {
   return std::holds_alternative<StepDone>(message) || std::holds_alternative<StepsDone>(message) ||
          std::holds_alternative<Evaluated>(message);
 }
-// A state that has changed in memory spoils whatever is made of it: that is remembered.
+// A state that has changed in memory is kept in the registration, because everything computed from it is
+// wrong.
 bool is_of_storage(const ShardFailed& failed) { return !failed.changed; }
 
 }  // namespace
 
 Worker::Worker(WorkerConfig config, Time now)
     : config_(std::move(config)),
-      now_(now),
-      ticked_(now),
-      next_beat_(now),
-      alone_since_(now),
-      beat_(config_.beat),
+      times_{.now = now, .ticked = now, .next_beat = now, .alone_since = now, .beat = config_.beat},
       term_(config_.least_term) {
   slots_.resize(static_cast<std::size_t>(config_.slots));
 }
 
 std::vector<WorkerEffect> Worker::on(Time now, const WorkerEvent& event) {
-  now_ = now;
+  times_.now = now;
   effects_.clear();
   if (!leaving_) std::visit([this](const auto& e) { handle(e); }, event);
   return std::move(effects_);
 }
 
 bool Worker::obeys(std::uint64_t term) const {
-  return planted(Bug::kNoTermCheck) || (term == term_ && registered_);
+  return planted(Bug::kNoTermCheck) || (term == term_ && registered());
 }
 
 // ---- the coordinator ----
 
 void Worker::handle(const TermSeen& event) {
-  if (event.term < term_ || (event.term == term_ && (connecting_ || connected_))) return;
-  if (connected_) alone_since_ = now_;
+  if (event.term < term_ || (event.term == term_ && link_ != Link::kNone)) return;
+  if (connected()) times_.alone_since = times_.now;
   term_ = event.term;
-  connecting_ = true;
-  connected_ = registered_ = false;
+  link_ = Link::kConnecting;
   emit(Connect{term_});
 }
 
 void Worker::handle(const Connected& event) {
-  if (event.term != term_ || !connecting_) return;
-  connecting_ = false;
-  connected_ = true;
+  if (event.term != term_ || link_ != Link::kConnecting) return;
+  link_ = Link::kConnected;
   register_again();
 }
 
-void Worker::handle(const AskedToRegister& event) {
-  if (event.term != term_ || !registered_) return;
-  registered_ = false;
+void Worker::handle(const RegisterAgain& order) {
+  if (order.term != term_ || !registered()) return;
+  link_ = Link::kConnected;
   register_again();
 }
 
@@ -77,26 +73,26 @@ void Worker::register_again() {
     if (trainer.ready) registration.trainers.push_back(trainer.state);
   }
   emit(SendRegistration{term_, std::move(registration)});
-  asked_at_ = now_;
+  times_.registered_at = times_.now;
 }
 
 void Worker::handle(const Disconnected& event) {
   if (event.term != term_) return;
-  if (connected_) alone_since_ = now_;
-  connecting_ = connected_ = registered_ = false;
+  if (connected()) times_.alone_since = times_.now;
+  link_ = Link::kNone;
 }
 
 void Worker::handle(const Welcomed& event) {
-  if (event.term != term_ || !connected_) return;
+  if (event.term != term_ || !connected()) return;
   if (!event.refused.empty()) {
     leaving_ = true;
     return emit(LeaveRun{78, str("the coordinator refused this worker: ", event.refused)});
   }
-  registered_ = true;
+  link_ = Link::kRegistered;
   for (const FromTrainer& message : missed_) emit(SendReport{term_, message});
   if (missed_.size() > kRecentReports)
     missed_.erase(missed_.begin(), missed_.end() - static_cast<std::ptrdiff_t>(kRecentReports));
-  // Whoever became ready or ended between the registration and its answer has been reported with the rest.
+  // A trainer that became ready or ended between the registration and its answer has been reported already.
   fill_slots();
 }
 
@@ -107,42 +103,43 @@ void Worker::handle(const OrderedForTrainer& event) {
   TrainerState& state = found->second.state;
   if (const auto* start = std::get_if<Start>(&event.order.message)) {
     state.started = *start;
-    beat_ = beat_among(start->members.size());
+    times_.beat = beat_among(start->members.size());
     state.parked.reset();
-    if (start->sources.empty())  // all go back: what was made of a spoilt state is gone
+    // All trainers restore a checkpoint, so states computed from the changed one are gone.
+    if (start->sources.empty())
       std::erase_if(state.failed, [start](const ShardFailed& failed) { return failed.step > start->step; });
   }
   if (std::holds_alternative<Quit>(event.order.message)) slots_[found->second.slot].done = true;
   emit(PassOn{event.order.trainer, event.order.message});
 }
 
-// One coordinator hears them all: from some size on, each says less often that it is there.
+// All workers send to one coordinator: in large generations each worker sends fewer heartbeats.
 Time Worker::beat_among(std::size_t trainers) const {
   constexpr std::size_t kTrainersPerMs = 3;
   const Time wanted(static_cast<Time::rep>(trainers / kTrainersPerMs));
   return std::clamp(wanted, config_.beat, std::max(config_.beat, config_.slowest_beat));
 }
 
-void Worker::handle(const OrderedKill& event) {
-  if (!obeys(event.term) || !trainers_.contains(event.order.trainer)) return;
-  emit(Warn{str("trainer ", event.order.trainer, " is killed: ", event.order.why)});
-  emit(EndTrainer{event.order.trainer});
+void Worker::handle(const KillTrainer& order) {
+  if (!obeys(order.term) || !trainers_.contains(order.trainer)) return;
+  emit(Warn{str("trainer ", order.trainer, " is killed: ", order.why)});
+  emit(order);
 }
 
-void Worker::handle(const Dismissed& event) {
-  if (!obeys(event.term)) return;
+void Worker::handle(const Dismiss& order) {
+  if (!obeys(order.term)) return;
   leaving_ = true;
-  emit(LeaveRun{event.order.exit_code, event.order.why});
+  emit(LeaveRun{order.exit_code, order.why});
 }
 
 // ---- the trainers ----
 
-void Worker::handle(const OwnTrainerSaid& event) {
+void Worker::handle(const OwnTrainerReported& event) {
   const auto found = trainers_.find(event.trainer);
   if (found == trainers_.end()) return;
   Trainer& trainer = found->second;
   remember(trainer, event.message);
-  // Beats go up together, once in a while.
+  // Heartbeats are collected and sent together.
   if (!std::holds_alternative<TrainerBeat>(event.message)) report(event.message);
 }
 
@@ -152,9 +149,9 @@ void Worker::remember(Trainer& trainer, const FromTrainer& message) {
     trainer.ready = true;
     slots_[trainer.slot].proven = true;
     state.ready = *ready;
-  } else if (const auto* parked = std::get_if<Parked>(&message)) {
-    // Its word about an older generation says nothing about the one that it has been sent into since.
-    if (state.started && parked->generation == state.started->generation) state.parked = *parked;
+  } else if (const auto* paused = std::get_if<Paused>(&message)) {
+    // A pause in an older generation does not count for the generation that was started since.
+    if (state.started && paused->generation == state.started->generation) state.parked = *paused;
   } else if (const auto* beat = std::get_if<TrainerBeat>(&message)) {
     state.beat = *beat;
     trainer.fresh_beat = *beat;
@@ -175,12 +172,12 @@ void Worker::remember(Trainer& trainer, const FromTrainer& message) {
 void Worker::report(const FromTrainer& message) {
   if (worth_keeping(message)) {
     missed_.push_back(message);
-    const std::size_t limit = registered_ ? kRecentReports : kMissedLimit;
+    const std::size_t limit = registered() ? kRecentReports : kMissedLimit;
     while (missed_.size() > limit) missed_.pop_front();
   }
-  // Between the registration and its answer: the coordinator reads in order, so it is told now. Steps wait
-  // for the answer, for they are told again then.
-  if (registered_ || (connected_ && !worth_keeping(message))) emit(SendReport{term_, message});
+  // Between the registration and its answer, other reports are sent at once, because the coordinator reads in
+  // order. Steps wait, because they are sent again after the answer.
+  if (registered() || (connected() && !worth_keeping(message))) emit(SendReport{term_, message});
 }
 
 void Worker::handle(const OwnTrainerEnded& event) {
@@ -193,19 +190,19 @@ void Worker::handle(const OwnTrainerEnded& event) {
   slot.trainer.clear();
   report(TrainerExited{event.trainer, event.by_signal, event.code});
   const bool killed = event.by_signal && event.code == SIGKILL;
-  // 64 and 78: what it is asked to do is wrong, and will be the next time. Where one has been ready before,
-  // it was right: the data may come back, or the network.
+  // 64 and 78: the job itself is wrong, and a restart would fail again. If a trainer of this slot has been
+  // ready before, the job is right: the data or the network may come back.
   const bool refused = event.code == 64 || event.code == 78;
   if (!event.by_signal && (event.code == 0 || (refused && !slot.proven))) slot.done = true;
   if (slot.done) return;
   if (killed) {
     slot.kills = made_steps ? 0 : slot.kills + 1;
-    slot.start_at = now_ + (slot.kills <= kQuickRestarts ? config_.killed_restart
-                                                         : backoff(slot.kills - kQuickRestarts - 1));
+    slot.start_at = times_.now + (slot.kills <= kQuickRestarts ? config_.killed_restart
+                                                               : backoff(slot.kills - kQuickRestarts - 1));
     return;
   }
-  if (now_ - slot.started >= config_.steady) slot.crashes = 0;
-  slot.start_at = now_ + backoff(slot.crashes++);
+  if (times_.now - slot.started >= config_.steady) slot.crashes = 0;
+  slot.start_at = times_.now + backoff(slot.crashes++);
 }
 
 Time Worker::backoff(int failures) const {
@@ -215,11 +212,11 @@ Time Worker::backoff(int failures) const {
 void Worker::fill_slots() {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
-    if (!slot.trainer.empty() || slot.done || (slot.start_at && now_ < *slot.start_at)) continue;
-    // Without a coordinator nobody knows whether there is a run to train for.
-    if (!registered_) continue;
+    if (!slot.trainer.empty() || slot.done || (slot.start_at && times_.now < *slot.start_at)) continue;
+    // Without a coordinator it is unknown whether the run still exists.
+    if (!registered()) continue;
     slot.trainer = str(config_.worker, ".", i, "-", ++started_);
-    slot.started = now_;
+    slot.started = times_.now;
     slot.start_at.reset();
     Trainer trainer;
     trainer.slot = i;
@@ -228,35 +225,36 @@ void Worker::fill_slots() {
   }
 }
 
-void Worker::end_those_that_never_get_ready() {
+void Worker::end_trainers_that_never_get_ready() {
   for (const auto& [name, trainer] : trainers_) {
-    if (trainer.ready || now_ - slots_[trainer.slot].started <= config_.warm_up_limit) continue;
-    emit(Warn{str("trainer ", name, " did not warm up: it is killed")});
-    emit(EndTrainer{name});
+    if (trainer.ready || times_.now - slots_[trainer.slot].started <= config_.warm_up_limit) continue;
+    const KillTrainer kill{term_, config_.worker, name, "it did not warm up"};
+    emit(Warn{str("trainer ", name, " is killed: ", kill.why)});
+    emit(kill);
   }
 }
 
 void Worker::handle(const WorkerTick&) {
-  // A worker that was itself held up (the whole job was suspended) does not judge by that time.
-  if (const Time gap = now_ - ticked_; gap > kHeldUp) {
+  // A worker that was delayed itself (the job was suspended) does not count that time.
+  if (const Time gap = times_.now - times_.ticked; gap > kHeldUp) {
     for (Slot& slot : slots_) slot.started += gap;
-    alone_since_ += gap;
-    asked_at_ += gap;
+    times_.alone_since += gap;
+    times_.registered_at += gap;
   }
-  ticked_ = now_;
+  times_.ticked = times_.now;
   fill_slots();
-  end_those_that_never_get_ready();
-  if (!connected_ && now_ - alone_since_ > config_.alone_limit) {
+  end_trainers_that_never_get_ready();
+  if (!connected() && times_.now - times_.alone_since > config_.alone_limit) {
     leaving_ = true;
     return emit(LeaveRun{75, "no coordinator came back"});
   }
-  if (connected_ && !registered_ && now_ - asked_at_ > config_.welcome_limit) {
-    // The other end may hold this one's old connection for good: only a new process is new to it.
+  if (connected() && !registered() && times_.now - times_.registered_at > config_.welcome_limit) {
+    // The coordinator may keep the old connection of this worker forever; only a new process is a new worker.
     leaving_ = true;
     return emit(LeaveRun{1, "the coordinator does not answer"});
   }
-  if (!registered_ || now_ < next_beat_) return;
-  next_beat_ = now_ + beat_;
+  if (!registered() || times_.now < times_.next_beat) return;
+  times_.next_beat = times_.now + times_.beat;
   SendBeat beat{term_, {}};
   for (auto& [name, trainer] : trainers_) {
     if (trainer.fresh_beat && trainer.ready) beat.trainers.push_back(*trainer.fresh_beat);

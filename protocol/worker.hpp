@@ -1,5 +1,5 @@
-// The worker as a pure state machine: it keeps its slots filled with trainers, carries words between them and
-// whichever coordinator holds the newest term, and remembers enough for one that knows nothing.
+// The worker as a pure state machine. It keeps a trainer in each of its slots, forwards messages between the
+// trainers and the coordinator with the newest term, and stores enough to inform a new coordinator.
 #pragma once
 
 #include <deque>
@@ -15,50 +15,44 @@
 namespace rekindle::protocol {
 
 struct WorkerConfig {
-  std::string worker, host, build;  // worker: random, never reused
+  std::string worker, host, build;  // `worker`: a random name, never reused
   int slots = 1;
-  bool joined = false;  // to help a run that is not its own
+  bool joined = false;  // a worker of `rekindle join`
   std::uint64_t least_term = 0;
-  Time beat{500}, slowest_beat{1250};  // between two heartbeats; more in generations of many trainers
-  Time first_restart{1000}, last_restart{60000};  // of a trainer that crashed: doubled each time
-  Time killed_restart{100};  // of one that was killed from outside; more often in a row, as if it had crashed
-  Time steady{60000};        // alive so long: its earlier crashes are forgotten
-  Time warm_up_limit{600000};  // of a trainer: then it is killed, and another one started
-  Time alone_limit{600000};    // without a coordinator
-  Time welcome_limit{60000};   // connected, without an answer to the registration: then it begins anew
+  Time beat{500}, slowest_beat{1250};  // interval of heartbeats; longer in generations of many trainers
+  // Delay before a crashed trainer is replaced, doubled each time.
+  Time first_restart{1000}, last_restart{60000};
+  // Delay after a kill from outside. After several kills in a row, the delay for crashes applies.
+  Time killed_restart{100};
+  Time steady{60000};          // after this run time, earlier crashes are forgotten
+  Time warm_up_limit{600000};  // limit for the start of a trainer; then the trainer is killed and replaced
+  Time alone_limit{600000};    // limit without a coordinator
+  // Limit for the answer to a registration; then the worker process exits and is restarted.
+  Time welcome_limit{60000};
 };
 
 // ---- events ----
 
-struct TermSeen {  // a coordinator of this term says where it is
+// A coordinator of this term has published its address.
+struct TermSeen {
   std::uint64_t term = 0;
 };
 struct Connected {
   std::uint64_t term = 0;
 };
-struct Disconnected {  // or could not be connected
+// The connection broke or could not be made.
+struct Disconnected {
   std::uint64_t term = 0;
 };
 struct Welcomed {
   std::uint64_t term = 0;
   std::string refused;  // empty: registered
 };
-struct AskedToRegister {  // the coordinator declared this worker lost: it has to say again what it knows
-  std::uint64_t term = 0;
-};
 struct OrderedForTrainer {
   std::uint64_t term = 0;
   ForTrainer order;
 };
-struct OrderedKill {
-  std::uint64_t term = 0;
-  KillTrainer order;
-};
-struct Dismissed {
-  std::uint64_t term = 0;
-  Dismiss order;
-};
-struct OwnTrainerSaid {
+struct OwnTrainerReported {
   std::string trainer;
   FromTrainer message;
 };
@@ -69,15 +63,16 @@ struct OwnTrainerEnded {
 };
 struct WorkerTick {};
 using WorkerEvent =
-    std::variant<TermSeen, Connected, Disconnected, Welcomed, AskedToRegister, OrderedForTrainer, OrderedKill,
-                 Dismissed, OwnTrainerSaid, OwnTrainerEnded, WorkerTick>;
+    std::variant<TermSeen, Connected, Disconnected, Welcomed, RegisterAgain, OrderedForTrainer, KillTrainer,
+                 Dismiss, OwnTrainerReported, OwnTrainerEnded, WorkerTick>;
 
 // ---- effects ----
 
 struct Connect {
   std::uint64_t term = 0;
 };
-struct SendRegistration {  // first on a new connection; the answer is Welcomed
+// The first message on a new connection; Welcomed is the answer.
+struct SendRegistration {
   std::uint64_t term = 0;
   Registration registration;
 };
@@ -89,22 +84,28 @@ struct SendBeat {
   std::uint64_t term = 0;
   std::vector<TrainerBeat> trainers;
 };
-struct PassOn {  // to one of its trainers
+// Forward to one of its trainers.
+struct PassOn {
   std::string trainer;
   ToTrainer message;
 };
 struct StartTrainer {
   std::string trainer;
 };
-struct EndTrainer {  // SIGKILL
-  std::string trainer;
-};
-struct LeaveRun {  // ends its trainers; the process exits
+// End all trainers and exit the process.
+struct LeaveRun {
   int exit_code = 0;
   std::string why;
 };
 using WorkerEffect = std::variant<Connect, SendRegistration, SendReport, SendBeat, PassOn, StartTrainer,
-                                  EndTrainer, LeaveRun, Warn>;
+                                  KillTrainer, LeaveRun, Warn>;
+
+struct WorkerTimes {
+  Time now{0}, ticked{0}, next_beat{0};
+  Time alone_since{0};    // without a coordinator
+  Time registered_at{0};  // when the last registration was sent
+  Time beat{0};           // interval of heartbeats
+};
 
 class Worker {
  public:
@@ -112,19 +113,21 @@ class Worker {
 
   std::vector<WorkerEffect> on(Time now, const WorkerEvent& event);
 
-  bool registered() const { return registered_; }
+  bool registered() const { return link_ == Link::kRegistered; }
   std::uint64_t term() const { return term_; }
   std::size_t trainers() const { return trainers_.size(); }
 
  private:
+  // The connection to the coordinator of `term_`.
+  enum class Link { kNone, kConnecting, kConnected, kRegistered };
   struct Slot {
     std::string trainer;  // empty: none
     int crashes = 0;
-    int kills = 0;                 // in a row, before one of them made a step
-    std::optional<Time> start_at;  // the next one
+    int kills = 0;                 // kills in a row without a step in between
+    std::optional<Time> start_at;  // when the next trainer starts
     Time started{0};
-    bool done = false;    // it left because it was told to, or cannot work here
-    bool proven = false;  // one has been ready
+    bool done = false;    // the trainer exited after Quit, or cannot work here
+    bool proven = false;  // a trainer of this slot has been ready
   };
   struct Trainer {
     std::size_t slot = 0;
@@ -137,11 +140,11 @@ class Worker {
   void handle(const Connected& event);
   void handle(const Disconnected& event);
   void handle(const Welcomed& event);
-  void handle(const AskedToRegister& event);
+  void handle(const RegisterAgain& order);
   void handle(const OrderedForTrainer& event);
-  void handle(const OrderedKill& event);
-  void handle(const Dismissed& event);
-  void handle(const OwnTrainerSaid& event);
+  void handle(const KillTrainer& order);
+  void handle(const Dismiss& order);
+  void handle(const OwnTrainerReported& event);
   void handle(const OwnTrainerEnded& event);
   void handle(const WorkerTick& event);
 
@@ -151,23 +154,24 @@ class Worker {
   void report(const FromTrainer& message);
   void register_again();
   void fill_slots();
-  void end_those_that_never_get_ready();
+  void end_trainers_that_never_get_ready();
   bool obeys(std::uint64_t term) const;
   template <class E>
   void emit(E effect) {
     effects_.emplace_back(std::move(effect));
   }
 
+  bool connected() const { return link_ == Link::kConnected || link_ == Link::kRegistered; }
+
   WorkerConfig config_;
-  Time now_{0}, ticked_{0}, next_beat_{0}, alone_since_{0};
-  Time asked_at_{0};  // for an answer to the registration
-  Time beat_{0};
-  std::uint64_t term_ = 0;  // the highest that it has seen; the only one that it obeys
-  bool connecting_ = false, connected_ = false, registered_ = false, leaving_ = false;
-  std::uint64_t started_ = 0;
+  WorkerTimes times_;
+  std::uint64_t term_ = 0;  // the highest term seen; orders of other terms are ignored
+  Link link_ = Link::kNone;
+  bool leaving_ = false;
+  std::uint64_t started_ = 0;  // trainers
   std::vector<Slot> slots_;
   std::map<std::string, Trainer> trainers_;
-  std::deque<FromTrainer> missed_;  // what a new coordinator wants to hear: steps, evaluations, ends
+  std::deque<FromTrainer> missed_;  // reports for the next coordinator: steps and evaluations
   std::vector<WorkerEffect> effects_;
 };
 

@@ -1,4 +1,4 @@
-// What is known of checkpoints: each part of the ledger by itself.
+// Each part of the checkpoint ledger by itself.
 #include "protocol/checkpoint_ledger.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ TEST(CommittedCheckpoints, TheNewestIsFirst_WhateverOrderTheyCameIn) {
   committed.add({"late", 25, ""});
   EXPECT_EQ(committed.newest()->checkpoint, "c");
   committed.add({"again", 30, ""});
-  EXPECT_EQ(committed.newest()->checkpoint, "again") << "of one step, the last one";
+  EXPECT_EQ(committed.newest()->checkpoint, "again") << "of two checkpoints of one step, the last one";
   committed.remove("again");
   committed.remove("c");
   EXPECT_EQ(committed.newest()->checkpoint, "late");
@@ -24,30 +24,30 @@ TEST(CommittedCheckpoints, TheNewestIsFirst_WhateverOrderTheyCameIn) {
 TEST(CommittedCheckpoints, WhatASweepDidNotLeave_IsForgotten) {
   CommittedCheckpoints committed({{"c", 30, ""}, {"b", 20, ""}, {"a", 10, ""}});
   committed.keep({}, "");
-  EXPECT_EQ(committed.count(), 3U) << "it does not know";
+  EXPECT_EQ(committed.count(), 3U) << "an empty list means unknown";
   committed.keep({"a"}, "c");
   EXPECT_EQ(committed.count(), 2U);
-  EXPECT_NE(committed.find("c"), nullptr) << "named besides";
+  EXPECT_NE(committed.find("c"), nullptr) << "named in `besides`";
   EXPECT_EQ(committed.find("b"), nullptr);
 }
 
-TEST(OpenCheckpoint, IsWholeAndAlike_WhenAllWritersSayTheSame) {
+TEST(OpenCheckpoint, IsCompleteAndEqual_WhenAllWritersReportTheSame) {
   OpenCheckpoint open;
   open.writers = {"a", "b"};
-  EXPECT_TRUE(open.alike());
+  EXPECT_TRUE(open.equal());
   open.written[0] = {{}, "a", 5, 0, "s0", "", "digest", 1};
-  EXPECT_FALSE(open.whole());
+  EXPECT_FALSE(open.complete());
   open.written[1] = {{}, "b", 5, 1, "s1", "", "digest", 1};
-  EXPECT_TRUE(open.whole() && open.alike());
+  EXPECT_TRUE(open.complete() && open.equal());
   open.written[1].digest = "other";
-  EXPECT_FALSE(open.alike());
+  EXPECT_FALSE(open.equal());
 }
 
 TEST(OpenCheckpoints, AreFoundByStepAndGeneration) {
   OpenCheckpoints open;
   const GenerationId first{1, 1}, second{1, 2};
   open.all[{10, first}].committing = true;
-  open.all[{20, second}].parks = true;
+  open.all[{20, second}].pauses = true;
   EXPECT_NE(open.find({10, first}), nullptr);
   EXPECT_EQ(open.find({10, second}), nullptr);
   EXPECT_TRUE(open.any_of_step(20));
@@ -55,7 +55,7 @@ TEST(OpenCheckpoints, AreFoundByStepAndGeneration) {
   EXPECT_FALSE(open.any_committing_beyond(10)) << "that of step 20 is not being committed";
   EXPECT_TRUE(open.any_older_than(second));
   EXPECT_FALSE(open.any_older_than(first));
-  EXPECT_TRUE(open.any_that_parks());
+  EXPECT_TRUE(open.any_that_pauses());
 }
 
 TEST(FailedCheckpoints, TwoTriesAreGivenUp_UnlessOneWasWritten) {
@@ -68,22 +68,22 @@ TEST(FailedCheckpoints, TwoTriesAreGivenUp_UnlessOneWasWritten) {
   EXPECT_FALSE(failed.given_up(5));
 }
 
-TEST(Doubt, OfAGeneration_ForbidsItsLaterStepsAndThoseOfOlderOnes) {
-  Doubt doubt;
-  const GenerationId old{1, 1}, doubted{1, 2}, next{1, 3};
-  EXPECT_FALSE(doubt.must_restore() || doubt.covers(old));
-  doubt.raise(doubted, 7);
-  EXPECT_TRUE(doubt.must_restore());
-  EXPECT_TRUE(doubt.forbids({8, old}) && doubt.forbids({8, doubted}));
-  EXPECT_FALSE(doubt.forbids({7, doubted}) || doubt.forbids({8, next}));
-  doubt.narrow(5);
-  doubt.narrow(6);
-  EXPECT_TRUE(doubt.forbids({6, doubted}));
-  doubt.step_made(doubted);
-  EXPECT_TRUE(doubt.must_restore()) << "it had not heard of it";
-  doubt.step_made(next);
-  EXPECT_FALSE(doubt.must_restore());
-  EXPECT_TRUE(doubt.forbids({6, doubted})) << "late shards of it stay forbidden";
+TEST(SuspectStates, OfAGeneration_ForbidsItsLaterStepsAndThoseOfOlderOnes) {
+  SuspectStates suspect;
+  const GenerationId old{1, 1}, suspected{1, 2}, next{1, 3};
+  EXPECT_FALSE(suspect.must_restore() || suspect.covers(old));
+  suspect.raise(suspected, 7);
+  EXPECT_TRUE(suspect.must_restore());
+  EXPECT_TRUE(suspect.forbids({8, old}) && suspect.forbids({8, suspected}));
+  EXPECT_FALSE(suspect.forbids({7, suspected}) || suspect.forbids({8, next}));
+  suspect.narrow(5);
+  suspect.narrow(6);
+  EXPECT_TRUE(suspect.forbids({6, suspected}));
+  suspect.step_made(suspected);
+  EXPECT_TRUE(suspect.must_restore()) << "the trainers had not received the abort yet";
+  suspect.step_made(next);
+  EXPECT_FALSE(suspect.must_restore());
+  EXPECT_TRUE(suspect.forbids({6, suspected})) << "late shards of that generation stay forbidden";
 }
 
 TEST(RestoreTries, ADamagedCheckpoint_IsTriedOnceByOtherNodes) {
@@ -102,7 +102,7 @@ TEST(RestoreTries, StorageThatIsAway_IsTriedFiveTimesEverMoreSlowly) {
   tries.begin("c");
   for (const int seconds : {1, 2, 4, 8, 16}) EXPECT_EQ(tries.try_again(), Time(1000 * seconds));
   EXPECT_EQ(tries.try_again(), std::nullopt);
-  EXPECT_EQ(tries.try_again(), Time(1000)) << "the one before has its own tries";
+  EXPECT_EQ(tries.try_again(), Time(1000)) << "the previous checkpoint has its own tries";
 }
 
 TEST(RestoreTries, AFailureIsNews_OncePerGeneration) {
@@ -120,7 +120,7 @@ TEST(RestoreTries, GoingOn_VerifiesWhatWasRestoredOnce) {
   EXPECT_FALSE(tries.went_on());
   EXPECT_EQ(tries.verified(), "c");
   tries.take_over("d", "d");
-  EXPECT_FALSE(tries.went_on()) << "the coordinator before has said so";
+  EXPECT_FALSE(tries.went_on()) << "the previous coordinator has reported it";
 }
 
 }  // namespace

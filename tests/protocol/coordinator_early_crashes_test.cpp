@@ -1,4 +1,4 @@
-// Trainers that cannot start, before there is any generation: the fault of their host, or of all.
+// Trainers that cannot start, before the first generation: the fault of one host, or of all.
 #include <csignal>
 
 #include "coordinator_fixture.hpp"
@@ -21,7 +21,7 @@ class EarlyCrashes : public CoordinatorTest {
   std::vector<Effect> crash(const std::string& host) {
     return say(TrainerExited{str("t-", host), true, SIGILL}, "w-" + host);
   }
-  // It says what is wrong and ends with `code`.
+  // The trainer reports the error and exits with `code`.
   std::vector<Effect> fail(const std::string& host, int code) {
     auto effects =
         say(TrainerFailed{str("t-", host), code, str("no data on ", host), "mount it"}, "w-" + host);
@@ -32,7 +32,7 @@ class EarlyCrashes : public CoordinatorTest {
   std::vector<Effect> comes_up(const std::string& host) { return ready("t-" + host, "{}", host); }
   std::vector<std::string> dismissed() const {
     std::vector<std::string> workers;
-    for (const DismissWorker& each : of<DismissWorker>(all_)) workers.push_back(each.worker);
+    for (const Dismiss& each : of<Dismiss>(all_)) workers.push_back(each.worker);
     return workers;
   }
 };
@@ -43,19 +43,19 @@ TEST_F(EarlyCrashes, OneBadHostOfThree_IsLeftOutAndTheOthersBeginAtOnce) {
   register_hosts();
   comes_up("h1");
   comes_up("h2");
-  for (int i = 0; i < 2; ++i) EXPECT_TRUE(of<DismissWorker>(crash("h3")).empty());
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(of<Dismiss>(crash("h3")).empty());
   const auto effects = crash("h3");
   EXPECT_EQ(dismissed(), Names{"w-h3"});
-  EXPECT_EQ(sent<Start>(effects).size(), 2U) << "nobody else is waited for";
+  EXPECT_EQ(sent<Start>(effects).size(), 2U) << "no other trainer is waited for";
   ASSERT_FALSE(of<Warn>(effects).empty());
-  EXPECT_NE(of<Warn>(effects).front().line.find("host h3 is left out"), std::string::npos);
+  EXPECT_NE(of<Warn>(effects).front().line.find("host h3 is excluded"), std::string::npos);
 }
 
 TEST_F(EarlyCrashes, BadHostThatCrashesBeforeTheOthersAreReady_IsLeftOutWhenOneIs) {
   begin();
   register_hosts();
   for (int i = 0; i < 20; ++i) crash("h3");
-  EXPECT_FALSE(finish()) << "the other hosts have not had their say";
+  EXPECT_FALSE(finish()) << "the other hosts have not tried yet";
   EXPECT_TRUE(dismissed().empty());
   comes_up("h1");
   EXPECT_EQ(dismissed(), Names{"w-h3"});
@@ -77,13 +77,13 @@ TEST_F(EarlyCrashes, HostWithoutTheData_IsLeftOutThoughItWasTheFirstToSpeak) {
   begin();
   register_hosts();
   fail("h3", 78);
-  EXPECT_FALSE(finish()) << "the others may have the data";
+  EXPECT_FALSE(finish()) << "the other hosts may have the data";
   comes_up("h1");
   EXPECT_EQ(dismissed(), Names{"w-h3"});
   EXPECT_EQ(sent<Start>(comes_up("h2")).size(), 2U);
   const auto warnings = of<Warn>(all_);
   EXPECT_TRUE(std::any_of(warnings.begin(), warnings.end(), [](const Warn& warning) {
-    return warning.line.find("h3 is left out") != std::string::npos &&
+    return warning.line.find("h3 is excluded") != std::string::npos &&
            warning.line.find("no data on h3") != std::string::npos;
   }));
 }
@@ -100,7 +100,7 @@ TEST_F(EarlyCrashes, AllHostsAreBad_TheRunEndsWhenEachHasHadItsTries) {
   EXPECT_NE(finish()->line.find("trainers end before training begins"), std::string::npos);
 }
 
-TEST_F(EarlyCrashes, NoHostHasTheData_TheRunEndsAtOnceAndSaysSo) {
+TEST_F(EarlyCrashes, NoHostHasTheData_TheRunEndsAtOnceAndReportsIt) {
   begin();
   register_hosts();
   for (const char* host : {"h1", "h2", "h3"}) fail(host, 78);
@@ -110,7 +110,7 @@ TEST_F(EarlyCrashes, NoHostHasTheData_TheRunEndsAtOnceAndSaysSo) {
   EXPECT_EQ(finish()->hint, "mount it");
 }
 
-TEST_F(EarlyCrashes, BadHostsAndOneThatNeverComes_TheRunEndsWithTheGatherTimeAndSaysWhy) {
+TEST_F(EarlyCrashes, BadHostsAndOneThatNeverComes_TheRunEndsWithTheGatherTimeAndReportsWhy) {
   begin();
   register_host("h1");
   register_host("h2");
@@ -127,7 +127,7 @@ TEST_F(EarlyCrashes, HostThatFailsAfterTheOthersWereLeftOut_HasNoMoreTriesThanIt
   begin();
   register_hosts();
   for (const char* host : {"h2", "h3"}) fail(host, 78);
-  comes_up("h1");  // the generation of one
+  comes_up("h1");  // a generation of one trainer
   ASSERT_EQ(dismissed().size(), 2U);
   for (int i = 0; i < 3 && !finish(); ++i) {
     crash("h1");

@@ -1,5 +1,5 @@
-// Who may train together: the numeric handshake's hash in fingerprints, at joins, in the first generation, at
-// resumes.
+// Which trainers may train together: the hash of the numeric handshake at joins, in the first generation and
+// at resumes.
 #include "coordinator_fixture.hpp"
 #include "protocol/fingerprint.hpp"
 
@@ -10,7 +10,7 @@ const std::string kOurs = R"({"build":"1","first_gradient":"aa"})";
 const std::string kOtherBits = R"({"build":"1","first_gradient":"bb"})";
 const std::string kOtherBuild = R"({"build":"2","first_gradient":"aa"})";
 
-TEST(Fingerprint, HashOfTheFirstGradientIsToldFromTheReasons) {
+TEST(Fingerprint, HashOfTheFirstGradientIsDistinguishedFromTheReasons) {
   EXPECT_TRUE(same_but_first_gradient(kOurs, kOtherBits));
   EXPECT_TRUE(same_but_first_gradient("not JSON", "not JSON"));
   EXPECT_FALSE(same_but_first_gradient(kOurs, kOtherBuild));
@@ -31,7 +31,7 @@ TEST(Fingerprint, DifferencesAreNamedInWords) {
 
 class Fingerprints : public CoordinatorTest {
  protected:
-  // A trainer with a worker and a host of its own.
+  // A trainer with its own worker and host.
   std::vector<Effect> come(const std::string& trainer, const std::string& fingerprint,
                            const std::string& machine = "CPU") {
     TrainerReady ready{trainer, "h-" + trainer, "cpu", fingerprint, {}, 1, machine, 12.4};
@@ -48,7 +48,7 @@ class Fingerprints : public CoordinatorTest {
   }
   std::vector<std::string> dismissed() const {
     std::vector<std::string> workers;
-    for (const DismissWorker& each : of<DismissWorker>(all_)) workers.push_back(each.worker);
+    for (const Dismiss& each : of<Dismiss>(all_)) workers.push_back(each.worker);
     return workers;
   }
 };
@@ -77,7 +77,7 @@ TEST_F(Fingerprints, JoinerOfAnotherBuild_TheLineNamesWhatDiffersAndHasNoJson) {
   EXPECT_EQ(line.find('{'), std::string::npos) << line;
 }
 
-TEST_F(Fingerprints, FirstGenerationHasTheBitsOfTheMajority_WhoeverCameFirst) {
+TEST_F(Fingerprints, FirstGenerationHasTheBitsOfTheMajority_InAnyOrderOfArrival) {
   for (const std::string odd : {"a", "b", "c"}) {
     config_.expected_trainers = 3;
     begin();
@@ -88,7 +88,7 @@ TEST_F(Fingerprints, FirstGenerationHasTheBitsOfTheMajority_WhoeverCameFirst) {
     EXPECT_EQ(machine_->phase(), Phase::kRunning);
     EXPECT_EQ(machine_->members().size(), 2U);
     EXPECT_FALSE(machine_->trainers().contains(odd));
-    // What the others have is what the run has from now on.
+    // The run uses the fingerprint of the others from now on.
     come("late", kOtherBits);
     EXPECT_FALSE(machine_->trainers().contains("late"));
   }
@@ -107,7 +107,7 @@ TEST_F(Fingerprints, TwoTrainersThatDiffer_TheRunEndsWithOneLineThatNamesBoth) {
   EXPECT_TRUE(sent<Start>(all_).empty());
 }
 
-// Two against two: more trainers would not make it better.
+// Two against two: a larger number of trainers would not help.
 TEST_F(Fingerprints, HalfAreNoMajority) {
   config_.expected_trainers = 4;
   begin();
@@ -149,7 +149,8 @@ TEST_F(Fingerprints, WorkerOfSeveralTrainersIsRefusedOnce) {
   EXPECT_EQ(dismissed(), std::vector<std::string>{"w-odd"});
 }
 
-// A new coordinator knows nothing of the first generation's vote: the running generation's members say it.
+// A new coordinator has no information about the vote of the first generation; the members of the running
+// generation report the result.
 TEST_F(Fingerprints, NewCoordinator_TheRunningGenerationsBitsCountNotTheMajoritys) {
   config_.expected_trainers = 1;
   begin();
@@ -202,7 +203,7 @@ TEST_F(Fingerprints, StartTableHasTheTimeOfTheCheck) {
   config_.expected_trainers = 1;
   begin();
   std::string table;
-  for (const Tell& tell : of<Tell>(come("a", kOurs))) table += tell.line + "\n";
+  for (const Info& info : of<Info>(come("a", kOurs))) table += info.line + "\n";
   EXPECT_NE(table.find("  self-check  "), std::string::npos) << table;
   EXPECT_NE(table.find(" 12 ms "), std::string::npos) << table;
 }

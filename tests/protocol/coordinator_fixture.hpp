@@ -1,4 +1,4 @@
-// A coordinator that is fed events and asked what it wants done, without a process.
+// A coordinator without a process: the test feeds events and checks the effects.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -35,18 +35,18 @@ class CoordinatorTest : public ::testing::Test {
     return effects;
   }
   std::vector<Effect> say(const FromTrainer& message, const std::string& worker = "w-h") {
-    return feed(TrainerSaid{worker, message});
+    return feed(TrainerReported{worker, message});
   }
   std::vector<Effect> ready(const std::string& trainer, const std::string& fingerprint = "{}",
                             const std::string& host = "h") {
     return say(TrainerReady{trainer, host, "cpu", fingerprint, {}, 1}, enter("w-" + host, host));
   }
-  // A worker without trainers registers, once.
+  // Registers a worker without trainers, once.
   std::string enter(const std::string& worker, const std::string& host = "h") {
     if (workers_.insert(worker).second) feed(WorkerRegistered{{worker, host, "build", 2, {}}});
     return worker;
   }
-  // A trainer of `rekindle join`, with a worker of its own.
+  // A trainer of `rekindle join`, with its own worker.
   std::vector<Effect> help(const std::string& trainer, const std::string& fingerprint,
                            const Address& address = {}) {
     const std::string worker = str("w-", trainer);
@@ -60,12 +60,12 @@ class CoordinatorTest : public ::testing::Test {
     ready("b");
     generation_ = machine_->generation();
   }
-  Parked parked(const std::string& trainer, std::uint64_t step, ParkReason reason, bool holds = true) {
-    return Parked{machine_->generation(), trainer, holds, step, reason, -1, {}, "why"};
+  Paused paused(const std::string& trainer, std::uint64_t step, PauseReason reason, bool holds = true) {
+    return Paused{machine_->generation(), trainer, holds, step, reason, -1, {}, "why"};
   }
-  std::vector<Effect> park(const std::string& trainer, std::uint64_t step, ParkReason reason,
-                           bool holds = true) {
-    return say(parked(trainer, step, reason, holds), machine_->trainers().at(trainer).worker);
+  std::vector<Effect> pause(const std::string& trainer, std::uint64_t step, PauseReason reason,
+                            bool holds = true) {
+    return say(paused(trainer, step, reason, holds), machine_->trainers().at(trainer).worker);
   }
   std::vector<Effect> shard(int rank, std::uint64_t step, const std::string& digest = "d") {
     return say(ShardWritten{machine_->generation(), rank == 0 ? "a" : "b", step, rank, "s", "t", digest, 1});
@@ -78,7 +78,7 @@ class CoordinatorTest : public ::testing::Test {
     say(TrainerExited{"b", false, 0});
   }
 
-  // Time goes by with the worker's beats and the coordinator's ticks, as it does when nothing is held up.
+  // Lets time pass, with the heartbeats of the workers and the ticks of the coordinator, as without delays.
   std::vector<Effect> pass(Time time) {
     std::vector<Effect> effects;
     for (const Time end = now_ + time; now_ < end;) {

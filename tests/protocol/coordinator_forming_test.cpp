@@ -1,4 +1,4 @@
-// Who is let into a generation, and when it begins.
+// Which trainers become members of a generation, and when the generation begins.
 #include <algorithm>
 #include <csignal>
 
@@ -19,11 +19,12 @@ TEST_F(CoordinatorTest, WaitsForAllTrainersThenStartsThemAtOneStep) {
     EXPECT_EQ(starts[rank].second.restore, "step-0000000040.t2.g1");
     EXPECT_EQ(starts[rank].second.members.size(), 2U);
     EXPECT_EQ(starts[rank].second.generation, (GenerationId{3, 1}));
-    EXPECT_TRUE(starts[rank].second.evaluate);  // step 40 ends an epoch and no evaluation is on record
+    // Step 40 ends an epoch, and its evaluation is not in the records.
+    EXPECT_TRUE(starts[rank].second.evaluate);
   }
 }
 
-TEST_F(CoordinatorTest, GatherTimeOver_StartsWithWhoeverIsThere) {
+TEST_F(CoordinatorTest, GatherTimeOver_StartsWithTheTrainersPresent) {
   begin();
   ready("a");
   EXPECT_TRUE(sent<Start>(pass(config_.gather_time - Time(1))).empty());
@@ -43,7 +44,7 @@ TEST_F(CoordinatorTest, HelperOfAnotherFingerprint_IsSentAwayAndTheRunGoesOn) {
   begin();
   ready("a", "{\"threads\":1}");
   help("c", "{\"threads\":2}");
-  EXPECT_EQ(of<DismissWorker>(all_).size(), 1U);
+  EXPECT_EQ(of<Dismiss>(all_).size(), 1U);
   EXPECT_EQ(sent<Start>(ready("b", "{\"threads\":1}")).size(), 2U);
   EXPECT_FALSE(finish());
 }
@@ -55,7 +56,7 @@ TEST_F(CoordinatorTest, HelperOnAnotherMachineWhereMemoryIsShared_IsSentAway) {
     Address elsewhere;
     elsewhere.host = "another";
     help("c", "{}", elsewhere);
-    EXPECT_EQ(of<DismissWorker>(all_).size(), exchange == "shm" ? 1U : 0U);
+    EXPECT_EQ(of<Dismiss>(all_).size(), exchange == "shm" ? 1U : 0U);
     EXPECT_FALSE(finish());
   }
 }
@@ -67,7 +68,7 @@ TEST_F(CoordinatorTest, HelpersOfAnotherFingerprintCameFirst_TheRunsOwnTrainersC
     help("c", "{\"threads\":2}");
     EXPECT_TRUE(sent<Start>(help("d", "{\"threads\":2}")).empty()) << "two are expected, but not these";
     const auto effects = ready("a", "{\"threads\":1}");
-    EXPECT_EQ(of<DismissWorker>(effects).size(), 2U);
+    EXPECT_EQ(of<Dismiss>(effects).size(), 2U);
     auto starts = sent<Start>(ready("b", "{\"threads\":1}"));
     if (restarted) starts = sent<Start>(pass(config_.lost_after));
     EXPECT_EQ(starts.size(), 2U);
@@ -75,22 +76,22 @@ TEST_F(CoordinatorTest, HelpersOfAnotherFingerprintCameFirst_TheRunsOwnTrainersC
   }
 }
 
-TEST_F(CoordinatorTest, HelperUnlikeTheRunCameFirst_TheOneThatIsLikeItIsKept) {
+TEST_F(CoordinatorTest, HelperWithAMismatchCameFirst_TheMatchingOneIsKept) {
   begin();
   help("c", "{\"threads\":2}");
-  EXPECT_TRUE(of<DismissWorker>(help("d", "{\"threads\":1}")).empty());
-  EXPECT_EQ(of<DismissWorker>(ready("a", "{\"threads\":1}")).size(), 1U);
+  EXPECT_TRUE(of<Dismiss>(help("d", "{\"threads\":1}")).empty());
+  EXPECT_EQ(of<Dismiss>(ready("a", "{\"threads\":1}")).size(), 1U);
   EXPECT_TRUE(machine_->trainers().contains("d"));
 }
 
-TEST_F(CoordinatorTest, HelpersAloneWhenTheGatherTimeIsOver_ThoseThatAreAlikeBegin) {
+TEST_F(CoordinatorTest, HelpersAloneWhenTheGatherTimeIsOver_TheMatchingOnesBegin) {
   begin();
   help("c", "{\"threads\":2}");
   help("d", "{\"threads\":1}");
   help("e", "{\"threads\":2}");
   const auto effects = pass(config_.gather_time);
   EXPECT_EQ(sent<Start>(effects).size(), 2U);
-  EXPECT_EQ(of<DismissWorker>(effects).size(), 1U);
+  EXPECT_EQ(of<Dismiss>(effects).size(), 1U);
 }
 
 TEST_F(CoordinatorTest, HelperThatFailsOrCrashesBeforeTrainingBegins_DoesNotEndTheRun) {
@@ -127,10 +128,10 @@ TEST_F(CoordinatorTest, MoreTrainersThanMicroBatches_TheRestAreSpares) {
   std::vector<Effect> last;
   for (const char* name : {"a", "b", "c", "d", "e", "f"}) last = ready(name);
   EXPECT_EQ(sent<Start>(last).size(), 4U);
-  EXPECT_EQ(of<Warn>(last).size(), 0U) << "the start of the run says it";
+  EXPECT_EQ(of<Warn>(last).size(), 0U) << "the start of the run reports it";
 }
 
-// The start of the run knows nothing of helpers.
+// The start of the run does not count helpers.
 TEST_F(CoordinatorTest, HelpersBeyondTheMicroBatches_AreReportedOnce) {
   config_.expected_trainers = 6;
   begin();
@@ -146,7 +147,7 @@ TEST_F(CoordinatorTest, HelpersBeyondTheMicroBatches_AreReportedOnce) {
     EXPECT_EQ(lines().size(), generation - 1);
     const std::vector<std::string> members = machine_->members();
     say(TrainerExited{members[0], true, 9}, machine_->trainers().at(members[0]).worker);
-    for (std::size_t rank = 1; rank < members.size(); ++rank) park(members[rank], 0, ParkReason::kAborted);
+    for (std::size_t rank = 1; rank < members.size(); ++rank) pause(members[rank], 0, PauseReason::kAborted);
     EXPECT_EQ(machine_->generation().number, generation + 1);
   }
   ASSERT_EQ(lines().size(), 1U);
@@ -162,17 +163,17 @@ TEST_F(CoordinatorTest, StopWhileForming_EndsIt) {
   EXPECT_EQ(finish()->exit_code, 75);
 }
 
-TEST_F(CoordinatorTest, Newcomer_LetInAtACutAfterAStepAndNotWhileACheckpointIsWritten) {
+TEST_F(CoordinatorTest, Newcomer_LetInAtAPauseAfterAStepAndNotWhileACheckpointIsWritten) {
   run_two();
-  EXPECT_TRUE(sent<Cut>(ready("c")).empty());
-  EXPECT_TRUE(sent<Cut>(pass(config_.join_batch * 2)).empty());  // no step has been made yet
+  EXPECT_TRUE(sent<PauseForJoin>(ready("c")).empty());
+  EXPECT_TRUE(sent<PauseForJoin>(pass(config_.join_batch * 2)).empty());  // no step has been made yet
   shard(0, 1);
-  EXPECT_TRUE(sent<Cut>(say(StepDone{.generation = generation_, .step = 1, .trainers = 2})).empty());
+  EXPECT_TRUE(sent<PauseForJoin>(say(StepDone{.generation = generation_, .step = 1, .trainers = 2})).empty());
   shard(1, 1);
-  const auto cuts = sent<Cut>(feed(CommitDone{generation_, 1, "one", "", ""}));
+  const auto cuts = sent<PauseForJoin>(feed(CommitDone{generation_, 1, "one", "", ""}));
   ASSERT_EQ(cuts.size(), 2U);
-  park("a", 2, ParkReason::kCut);
-  const auto starts = sent<Start>(park("b", 2, ParkReason::kCut));
+  pause("a", 2, PauseReason::kAgreed);
+  const auto starts = sent<Start>(pause("b", 2, PauseReason::kAgreed));
   ASSERT_EQ(starts.size(), 3U);
   EXPECT_EQ(starts[0].second.sources, (std::vector<int>{0, 1}));
   EXPECT_EQ(starts[2].first, "c");
@@ -183,13 +184,13 @@ TEST_F(CoordinatorTest, FewerThanTheMinimum_WaitsThenSavesAndEnds75) {
   config_.gather_time = Time(3000);
   run_two();
   say(TrainerExited{"b", true, 9});
-  EXPECT_TRUE(sent<Start>(park("a", 7, ParkReason::kAborted)).empty());
+  EXPECT_TRUE(sent<Start>(pause("a", 7, PauseReason::kAborted)).empty());
   EXPECT_EQ(machine_->phase(), Phase::kGathering);
   const auto starts = sent<Start>(pass(config_.gather_time + Time(200)));
   ASSERT_EQ(starts.size(), 1U);
   EXPECT_TRUE(starts[0].second.stop);
   say(ShardWritten{machine_->generation(), "a", 7, 0, "s", "t", "d", 1});
-  park("a", 7, ParkReason::kCut);
+  pause("a", 7, PauseReason::kAgreed);
   feed(CommitDone{machine_->generation(), 7, "seven", "", ""});
   say(TrainerExited{"a", false, 0});
   ASSERT_TRUE(finish());
@@ -200,7 +201,7 @@ TEST_F(CoordinatorTest, FewerThanTheMinimum_GoesOnWhenSomebodyJoins) {
   config_.job.min_trainers = 2;
   run_two();
   say(TrainerExited{"b", true, 9});
-  park("a", 7, ParkReason::kAborted);
+  pause("a", 7, PauseReason::kAborted);
   const auto starts = sent<Start>(ready("c"));
   ASSERT_EQ(starts.size(), 2U);
   EXPECT_EQ(starts[0].second.step, 7U);
@@ -209,7 +210,7 @@ TEST_F(CoordinatorTest, FewerThanTheMinimum_GoesOnWhenSomebodyJoins) {
 TEST_F(CoordinatorTest, JoinerOfAnotherBuild_RefusedAndNobodyIsDisturbed) {
   run_two();
   const auto effects = ready("c", "{\"threads\":2}", "h2");
-  EXPECT_EQ(of<DismissWorker>(effects).size(), 1U);
+  EXPECT_EQ(of<Dismiss>(effects).size(), 1U);
   EXPECT_FALSE(machine_->trainers().contains("c"));
   EXPECT_EQ(machine_->phase(), Phase::kRunning);
 }

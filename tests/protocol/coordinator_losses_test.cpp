@@ -6,14 +6,14 @@
 namespace rekindle::protocol {
 namespace {
 
-TEST_F(CoordinatorTest, LostTrainer_SurvivorsGoOnFromTheHighestHeldStep) {
+TEST_F(CoordinatorTest, LostTrainer_SurvivorsGoOnFromTheHighestStep) {
   config_.expected_trainers = 3;
   begin();
   for (const char* name : {"a", "b", "c"}) ready(name);
   const auto aborts = sent<Abort>(say(TrainerExited{"b", true, 9}));
   ASSERT_EQ(aborts.size(), 2U);
-  EXPECT_TRUE(sent<Start>(park("a", 11, ParkReason::kAborted)).empty());  // c still moves
-  const auto starts = sent<Start>(park("c", 12, ParkReason::kAborted));
+  EXPECT_TRUE(sent<Start>(pause("a", 11, PauseReason::kAborted)).empty());  // c has not paused yet
+  const auto starts = sent<Start>(pause("c", 12, PauseReason::kAborted));
   ASSERT_EQ(starts.size(), 2U);
   EXPECT_EQ(starts[0].second.generation, (GenerationId{3, 2}));
   EXPECT_EQ(starts[0].second.step, 12U);
@@ -24,13 +24,13 @@ TEST_F(CoordinatorTest, LostTrainer_SurvivorsGoOnFromTheHighestHeldStep) {
 TEST_F(CoordinatorTest, CoordinatorThatIsHeldUpAgainAndAgain_StillFindsTheSilentOne) {
   run_two();
   silent_ = {"b"};
-  for (int i = 0; i < 20 && of<OrderKill>(all_).empty(); ++i) {
+  for (int i = 0; i < 20 && of<KillTrainer>(all_).empty(); ++i) {
     now_ += config_.lost_after / 2;
     feed(Tick{});
     pass(Time(1000));
   }
-  ASSERT_EQ(of<OrderKill>(all_).size(), 1U);
-  EXPECT_EQ(of<OrderKill>(all_)[0].kill.trainer, "b");
+  ASSERT_EQ(of<KillTrainer>(all_).size(), 1U);
+  EXPECT_EQ(of<KillTrainer>(all_)[0].trainer, "b");
 }
 
 TEST_F(CoordinatorTest, OneThatCannotBeginWhileOthersAreReady_DoesNotEndTheRun) {
@@ -42,21 +42,21 @@ TEST_F(CoordinatorTest, OneThatCannotBeginWhileOthersAreReady_DoesNotEndTheRun) 
   EXPECT_EQ(sent<Start>(ready("b")).size(), 2U);
 }
 
-TEST_F(CoordinatorTest, TrainerThatHoldsNothing_IsNoSource) {
+TEST_F(CoordinatorTest, TrainerWithoutAState_IsNoSource) {
   run_two();
   say(StepDone{.generation = generation_, .step = 6, .trainers = 2});
-  park("a", 0, ParkReason::kExchangeFailed, false);  // lost its state in the middle of a copy
-  const auto starts = sent<Start>(park("b", 6, ParkReason::kAborted));
+  pause("a", 0, PauseReason::kExchangeFailed, false);  // its state became invalid during a copy
+  const auto starts = sent<Start>(pause("b", 6, PauseReason::kAborted));
   ASSERT_EQ(starts.size(), 2U);
   EXPECT_EQ(starts[0].second.step, 6U);
   EXPECT_EQ(starts[0].second.sources, std::vector<int>{1});
 }
 
-TEST_F(CoordinatorTest, NobodyHoldsAnything_RestoredInProcess) {
+TEST_F(CoordinatorTest, NoTrainerHasAState_RestoredInProcess) {
   config_.restorable = {{"old", 4, ""}};
   run_two();
-  park("a", 0, ParkReason::kExchangeFailed, false);
-  const auto starts = sent<Start>(park("b", 0, ParkReason::kAborted, false));
+  pause("a", 0, PauseReason::kExchangeFailed, false);
+  const auto starts = sent<Start>(pause("b", 0, PauseReason::kAborted, false));
   ASSERT_EQ(starts.size(), 2U);
   EXPECT_EQ(starts[0].second.restore, "old");
   EXPECT_EQ(starts[0].second.step, 4U);
@@ -66,7 +66,7 @@ TEST_F(CoordinatorTest, WorkerThatWasSilentAndSpeaksAgain_HasToRegister) {
   run_two();
   for (const Time end = now_ + config_.lost_after; now_ <= end; now_ += Time(200)) feed(Tick{});
   feed(Tick{});
-  EXPECT_EQ(of<AskToRegister>(feed(WorkerBeatSeen{"w-h", {}})).size(), 1U);
+  EXPECT_EQ(of<RegisterAgain>(feed(WorkerBeatSeen{"w-h", {}})).size(), 1U);
 }
 
 TEST_F(CoordinatorTest, AllConnectionsBreakAndComeBack_TheGenerationRunsOn) {
@@ -109,7 +109,7 @@ TEST_F(CoordinatorTest, DeathsByKill_NeverCountAsCrashes) {
   run_two();
   for (int generation = 0; generation < 6; ++generation) {
     say(TrainerExited{"a", true, SIGKILL});
-    park("b", 5, ParkReason::kAborted);
+    pause("b", 5, PauseReason::kAborted);
     ready("a");
     say(StepDone{.generation = machine_->generation(), .step = 5, .trainers = 2});
   }
@@ -154,19 +154,19 @@ TEST_F(CoordinatorTest, SilentWorker_LostAndTheRunWaitsForAnother) {
 TEST_F(CoordinatorTest, SilentTrainerOfALivingWorker_Killed) {
   run_two();
   silent_ = {"b"};
-  const auto kills = of<OrderKill>(pass(config_.lost_after + Time(400)));
+  const auto kills = of<KillTrainer>(pass(config_.lost_after + Time(400)));
   ASSERT_EQ(kills.size(), 1U);
-  EXPECT_EQ(kills[0].kill.trainer, "b");
+  EXPECT_EQ(kills[0].trainer, "b");
 }
 
-TEST_F(CoordinatorTest, TrainerThatNeverParks_KilledAndTheOthersGoOn) {
+TEST_F(CoordinatorTest, TrainerThatNeverPauses_KilledAndTheOthersGoOn) {
   config_.expected_trainers = 3;
   begin();
   for (const char* name : {"a", "b", "c"}) ready(name);
   say(TrainerExited{"b", true, 9});
-  park("a", 5, ParkReason::kAborted);
-  const auto effects = pass(config_.park_deadline + Time(200));
-  EXPECT_EQ(of<OrderKill>(effects).size(), 1U);
+  pause("a", 5, PauseReason::kAborted);
+  const auto effects = pass(config_.pause_deadline + Time(200));
+  EXPECT_EQ(of<KillTrainer>(effects).size(), 1U);
   EXPECT_EQ(sent<Start>(effects).size(), 1U);
 }
 
@@ -174,20 +174,20 @@ TEST_F(CoordinatorTest, HangingTrainer_KilledButNotOneThatWaits) {
   run_two();
   TrainerBeat hung{"a", TrainerPhase::kComputing, generation_, 3, 7, -1, 0};
   TrainerBeat waits{"b", TrainerPhase::kExchanging, generation_, 3, 7, 0, 0};
-  std::vector<OrderKill> kills;
+  std::vector<KillTrainer> kills;
   for (const Time end = now_ + config_.hang_after + Time(1000); now_ < end; now_ += Time(400)) {
     feed(WorkerBeatSeen{"w-h", {hung, waits}});
-    for (const OrderKill& kill : of<OrderKill>(feed(Tick{}))) kills.push_back(kill);
+    for (const KillTrainer& kill : of<KillTrainer>(feed(Tick{}))) kills.push_back(kill);
   }
   ASSERT_EQ(kills.size(), 1U);
-  EXPECT_EQ(kills[0].kill.trainer, "a");
+  EXPECT_EQ(kills[0].trainer, "a");
 }
 
-TEST_F(CoordinatorTest, EverybodyWaitsForSomebody_TheirLinkIsSuspectedAndTheThirdTimeOneWorkerGoes) {
+TEST_F(CoordinatorTest, EveryTrainerWaitsForAnother_TheirLinkIsSuspectedAndTheThirdTimeOneWorkerGoes) {
   begin();
   ready("a", "{}", "h1");
   ready("b", "{}", "h2");
-  std::vector<DismissWorker> dismissed;
+  std::vector<Dismiss> dismissed;
   std::string warned;
   for (int round = 0; round < 3; ++round) {
     const GenerationId generation = machine_->generation();
@@ -199,12 +199,12 @@ TEST_F(CoordinatorTest, EverybodyWaitsForSomebody_TheirLinkIsSuspectedAndTheThir
       feed(WorkerBeatSeen{"w-h2", {b}});
       const auto effects = feed(Tick{});
       aborted = !sent<Abort>(effects).empty();
-      for (const DismissWorker& d : of<DismissWorker>(effects)) dismissed.push_back(d);
+      for (const Dismiss& d : of<Dismiss>(effects)) dismissed.push_back(d);
       for (const Warn& w : of<Warn>(effects)) warned += w.line + "\n";
     }
     ASSERT_TRUE(aborted);
-    say(Parked{generation, "a", true, 3, ParkReason::kAborted, -1, {}, ""}, "w-h1");
-    say(Parked{generation, "b", true, 3, ParkReason::kAborted, -1, {}, ""}, "w-h2");
+    say(Paused{generation, "a", true, 3, PauseReason::kAborted, -1, {}, ""}, "w-h1");
+    say(Paused{generation, "b", true, 3, PauseReason::kAborted, -1, {}, ""}, "w-h2");
   }
   ASSERT_EQ(dismissed.size(), 1U);
   EXPECT_EQ(machine_->members(), std::vector<std::string>{"a"});
@@ -216,7 +216,8 @@ TEST_F(CoordinatorTest, EverybodyWaitsForSomebody_TheirLinkIsSuspectedAndTheThir
   }
 }
 
-// Whichever of the two speaks first: the one that got the data knows, for the other one the link has ended.
+// In either order of the two reports: the trainer that received the data detects the error; for the other one
+// the link has failed.
 TEST_F(CoordinatorTest, DataChangedOnTheWay_OneWarningNamesBothEndsAndTheLinkIsBlamed) {
   for (const bool knows_first : {true, false}) {
     SCOPED_TRACE(knows_first);
@@ -224,9 +225,9 @@ TEST_F(CoordinatorTest, DataChangedOnTheWay_OneWarningNamesBothEndsAndTheLinkIsB
     ready("a", "{}", "h1");
     ready("b", "{}", "h2");
     const GenerationId generation = machine_->generation();
-    const Parked knows{generation, "b", true, 3, ParkReason::kDataAltered, 0, {}, "why"};
-    const Parked other{generation, "a", true, 3, ParkReason::kExchangeFailed, 1, {}, "why"};
-    const auto say_both = [&](const Parked& first, const char* worker, const Parked& second,
+    const Paused knows{generation, "b", true, 3, PauseReason::kDataAltered, 0, {}, "why"};
+    const Paused other{generation, "a", true, 3, PauseReason::kExchangeFailed, 1, {}, "why"};
+    const auto say_both = [&](const Paused& first, const char* worker, const Paused& second,
                               const char* last) {
       all_.clear();
       say(first, worker);
@@ -240,13 +241,13 @@ TEST_F(CoordinatorTest, DataChangedOnTheWay_OneWarningNamesBothEndsAndTheLinkIsB
         << warned;
     EXPECT_NE(warned.find("failed, though both are alive (1 of 3 times)"), std::string::npos) << warned;
     pass(Time(2000));
-    EXPECT_EQ(sent<Start>(all_).size(), 2U) << "the run goes on with both";
-    EXPECT_TRUE(of<DismissWorker>(all_).empty());
+    EXPECT_EQ(sent<Start>(all_).size(), 2U) << "the run continues with both";
+    EXPECT_TRUE(of<Dismiss>(all_).empty());
   }
 }
 
-// B's last words before the cut never reach A, and B has parked.
-TEST_F(CoordinatorTest, LinkGoesDarkAtACut_TheOneThatWaitsIsCalledBack) {
+// The last messages of B before the pause never reach A, and B has paused.
+TEST_F(CoordinatorTest, LinkGoesDarkAtAnAgreedPause_TheTrainerThatWaitsIsAborted) {
   begin();
   ready("a", "{}", "h1");
   ready("b", "{}", "h2");
@@ -254,7 +255,7 @@ TEST_F(CoordinatorTest, LinkGoesDarkAtACut_TheOneThatWaitsIsCalledBack) {
   feed(StopAsked{75, "SIGUSR1", Time(0)});
   TrainerBeat a{"a", TrainerPhase::kExchanging, generation, 3, 7, 1, 0};
   TrainerBeat b{"b", TrainerPhase::kIdle, generation, 4, 9, -1, 0};
-  say(Parked{generation, "b", true, 4, ParkReason::kCut, -1, {}, ""}, "w-h2");
+  say(Paused{generation, "b", true, 4, PauseReason::kAgreed, -1, {}, ""}, "w-h2");
   bool aborted = false;
   for (const Time end = now_ + config_.stall_after * 2; now_ < end && !aborted; now_ += Time(400)) {
     feed(WorkerBeatSeen{"w-h1", {a}});
@@ -262,7 +263,7 @@ TEST_F(CoordinatorTest, LinkGoesDarkAtACut_TheOneThatWaitsIsCalledBack) {
     aborted = !sent<Abort>(feed(Tick{})).empty();
   }
   ASSERT_TRUE(aborted);
-  say(Parked{generation, "a", true, 3, ParkReason::kAborted, -1, {}, ""}, "w-h1");
+  say(Paused{generation, "a", true, 3, PauseReason::kAborted, -1, {}, ""}, "w-h1");
   pass(Time(2000));
   const auto starts = sent<Start>(all_);
   ASSERT_EQ(starts.size(), 4U);
@@ -270,14 +271,14 @@ TEST_F(CoordinatorTest, LinkGoesDarkAtACut_TheOneThatWaitsIsCalledBack) {
   EXPECT_TRUE(starts[3].second.stop);
 }
 
-TEST_F(CoordinatorTest, EverybodyWaitsButBytesMove_NobodyIsBlamed) {
+TEST_F(CoordinatorTest, EveryTrainerWaitsButBytesMove_NoLinkIsBlamed) {
   begin();
   ready("a", "{}", "h1");
   ready("b", "{}", "h2");
   TrainerBeat a{"a", TrainerPhase::kCopying, machine_->generation(), 3, 7, 1, 0};
   TrainerBeat b{"b", TrainerPhase::kCopying, machine_->generation(), 3, 7, 0, 0};
   for (const Time end = now_ + config_.stall_after * 4; now_ < end; now_ += Time(400)) {
-    ++a.progress;  // a slow network: the other one's bytes arrive, now and then
+    ++a.progress;  // a slow network: bytes of the peer arrive now and then
     feed(WorkerBeatSeen{"w-h1", {a}});
     feed(WorkerBeatSeen{"w-h2", {b}});
     EXPECT_TRUE(sent<Abort>(feed(Tick{})).empty());

@@ -1,4 +1,4 @@
-// What the machines answered, sorted out.
+// Sorts the effects of a state machine.
 #pragma once
 
 #include <variant>
@@ -6,7 +6,7 @@
 
 namespace rekindle::protocol {
 
-// Those of one kind, in order.
+// The effects of one type, in order.
 template <class E, class... Kinds>
 std::vector<E> of(const std::vector<std::variant<Kinds...>>& effects) {
   std::vector<E> found;

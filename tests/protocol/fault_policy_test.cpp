@@ -1,4 +1,4 @@
-// What is put up with, and whom it is blamed on: each rule by itself.
+// Each rule of the fault policy by itself.
 #include "protocol/fault_policy.hpp"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ TEST(StepCrashes, AStepThatWasMade_IsForgotten) {
   StepCrashes crashes;
   for (std::uint64_t step = 0; step < 20; ++step) {
     crashes.crashed("signal 11", step);
-    EXPECT_FALSE(crashes.generation_ended(step, step + 1)) << "each generation came a step further";
+    EXPECT_FALSE(crashes.generation_ended(step, step + 1)) << "each generation made one more step";
   }
 }
 
@@ -46,7 +46,7 @@ TEST(Kills, TwentyOfEachTrainerWithoutAStep_AreTooMany) {
   Kills kills;
   for (int i = 0; i < 39; ++i) EXPECT_FALSE(kills.killed(5, 2)) << i;
   EXPECT_EQ(kills.killed(5, 2), 5U);
-  EXPECT_FALSE(kills.killed(6, 2)) << "a step was made: it begins again";
+  EXPECT_FALSE(kills.killed(6, 2)) << "a step was made: the count begins again";
 }
 
 TEST(HostCrashes, OneHostAlone_IsAtFaultTheThirdTime) {
@@ -72,7 +72,7 @@ TEST(StartTries, AHostThatIsQuickToCrash_DoesNotUseUpTheOthersTries) {
   EXPECT_FALSE(tries.all_used_up(slots, 2)) << "the other host has tries left";
   tries.crashed("good", "signal 9", false);
   EXPECT_THAT(tries.used_up(slots), ElementsAre("bad"));
-  tries.crashed("good", "signal 9", true);  // refused: it is not tried again
+  tries.crashed("good", "signal 9", true);  // refused: the worker does not try again
   EXPECT_TRUE(tries.all_used_up(slots, 2));
   EXPECT_EQ(tries.take_out("bad"), "signal 4");
   EXPECT_THAT(tries.used_up(slots), ElementsAre("good"));
@@ -84,13 +84,13 @@ TEST(StartTries, HostsWithoutSlotsOfTheRun_AreNotJudged) {
   EXPECT_THAT(tries.used_up([](const std::string&) { return 0; }), IsEmpty());
 }
 
-TEST(StartTries, WhatATrainerSaid_IsTheRunsEnd) {
+TEST(StartTries, ReportedErrorOfATrainer_IsTheResultOfTheRun) {
   StartTries tries;
   EXPECT_EQ(tries.end("no trainer came up").line, "no trainer came up");
   tries.crashed("a", "signal 4", false);
   EXPECT_EQ(tries.end("no trainer came up").line, "no trainer came up: signal 4");
   EXPECT_EQ(tries.end("no trainer came up").exit_code, 70);
-  tries.said("b", {78, "no such file", "look again"});
+  tries.reported("b", {78, "no such file", "look again"});
   const Finish end = tries.end("no trainer came up");
   EXPECT_EQ(end.line, "no trainer came up: no such file");
   EXPECT_EQ(end.exit_code, 78);

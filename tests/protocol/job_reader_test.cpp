@@ -54,7 +54,7 @@ TEST(JobReader, AFieldOfAnotherType_IsNamed) {
   EXPECT_EQ(refusal("5"), "FILE: is not a JSON object");
 }
 
-// A schedule divides by them.
+// Schedules divide by these fields.
 TEST(JobReader, ValuesThatNoRunHas_AreNamed) {
   EXPECT_EQ(refusal(R"({"batch_size":0})"), "FILE: field 'batch_size' cannot be 0");
   EXPECT_EQ(refusal(R"({"lr_step":0})"), "FILE: field 'lr_step' cannot be 0");
@@ -65,6 +65,11 @@ TEST(JobReader, ValuesThatNoRunHas_AreNamed) {
   Job job;
   job.train_samples = 0;
   EXPECT_EQ(epoch_of(job, 5), 0U);
+  EXPECT_EQ(refusal(R"({"schedule":"cosinus"})"), "FILE: unknown schedule 'cosinus'");
+  EXPECT_EQ(refusal(R"({"optimizer":"adan"})"), "FILE: unknown optimizer 'adan'");
+  EXPECT_EQ(refusal(R"({"schedule":"multi-step","milestones":"x"})"),
+            "FILE: --milestones x is not a list of epochs");
+  EXPECT_NE(refusal(R"({"momentum":2})").find("--momentum 2 is out of range"), std::string::npos);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "protocol/job.hpp"
+#include "protocol/training.hpp"
 
 namespace rekindle::protocol {
 namespace {
@@ -29,7 +30,7 @@ TEST(MicroBatches, DefaultDependsOnTheBatchAlone) {
 
 TEST(Schedule, EpochIsThatOfTheStepsFirstSample) {
   const Job job = job_of(100, 32);
-  EXPECT_EQ(epoch_of(job, 3), 0U);  // samples 96..127: straddles
+  EXPECT_EQ(epoch_of(job, 3), 0U);  // samples 96..127: the step is in two epochs
   EXPECT_EQ(epoch_of(job, 4), 1U);
   EXPECT_EQ(steps_for_epochs(job, 1), 4U);
   EXPECT_EQ(steps_for_epochs(job, 8), 25U);
@@ -45,6 +46,19 @@ TEST(Schedule, RateDecaysByEpochs) {
   EXPECT_EQ(learning_rate(job, 8), 0.25);
 }
 
+TEST(Schedule, CosineEndsWithTheLengthOfTheFirstStart) {
+  Job job = job_of(100, 50);
+  job.schedule = "cosine";
+  job.lr = 1;
+  job.warmup_steps = 4;
+  job.schedule_steps = 104;
+  EXPECT_DOUBLE_EQ(learning_rate(job, 0), 0.25);
+  EXPECT_DOUBLE_EQ(learning_rate(job, 4), 1);
+  EXPECT_DOUBLE_EQ(learning_rate(job, 54), 0.5);
+  job.steps = 2000;  // a run that was made longer
+  EXPECT_EQ(learning_rate(job, 1500), learning_rate(job, 103));
+}
+
 TEST(Schedule, AStepIsMadeAgainWithTheRatesOfItsTime) {
   Job job = job_of(100, 50);
   job.earlier_rates = {{0, 1.0, 1000, 0.1}, {6, 0.5, 1, 0.5}};
@@ -56,7 +70,7 @@ TEST(Schedule, AStepIsMadeAgainWithTheRatesOfItsTime) {
   EXPECT_EQ(learning_rate(job, 8), 0.5 / 16);
   EXPECT_EQ(learning_rate(job, 9), 3.0);
   const auto identity = identity_of(job);
-  EXPECT_EQ(rates_until(identity, 6).size(), 1U) << "the step that was reached when they changed";
+  EXPECT_EQ(rates_until(identity, 6).size(), 1U) << "all steps up to 6 used the old options";
   EXPECT_EQ(rates_until(identity, 7).size(), 2U);
   EXPECT_EQ(rates_until(identity, 10).back(), (Rates{9, 3.0, 1000, 0.1}));
   EXPECT_EQ(rates_until(identity_of(job_of(100, 50)), 0), std::vector<Rates>{});

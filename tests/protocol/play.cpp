@@ -26,13 +26,13 @@ std::string what_else(const Effect& effect) {
     std::string operator()(const RecordStep&) const { return ""; }
     std::string operator()(const RecordEvaluation&) const { return ""; }
     std::string operator()(const ShowProgress&) const { return ""; }
-    std::string operator()(const Tell& e) const { return str("says \"", e.line, "\""); }
+    std::string operator()(const Info& e) const { return str("says \"", e.line, "\""); }
     std::string operator()(const Warn& e) const { return str("warns \"", e.line, "\""); }
     std::string operator()(const Finish& e) const { return str("ends, exit code ", e.exit_code); }
     std::string operator()(const SendTrainer&) const { return ""; }
-    std::string operator()(const OrderKill&) const { return ""; }
-    std::string operator()(const DismissWorker&) const { return ""; }
-    std::string operator()(const AskToRegister&) const { return ""; }
+    std::string operator()(const KillTrainer&) const { return ""; }
+    std::string operator()(const Dismiss&) const { return ""; }
+    std::string operator()(const RegisterAgain&) const { return ""; }
   } words;
   return std::visit(words, effect);
 }
@@ -50,7 +50,7 @@ CoordinatorConfig small_run(std::uint64_t train_samples) {
   return config;
 }
 
-// ---- what happens ----
+// ---- events ----
 
 void Play::coordinator_starts() {
   coordinator_.emplace(config_, now_);
@@ -100,10 +100,10 @@ void Play::end(const std::string& trainer, bool by_signal, int code) {
   to_worker(worker, OwnTrainerEnded{trainer, by_signal, code});
 }
 
-void Play::parks(const std::string& trainer, std::optional<std::uint64_t> held, ParkReason reason, int peer,
-                 std::vector<int> differing) {
+void Play::pauses(const std::string& trainer, std::optional<std::uint64_t> held, PauseReason reason, int peer,
+                  std::vector<int> differing) {
   const Start& start = worker_of(trainer).trainers.at(trainer);
-  say(trainer, Parked{start.generation, trainer, held.has_value(), held.value_or(0), reason, peer,
+  say(trainer, Paused{start.generation, trainer, held.has_value(), held.value_or(0), reason, peer,
                       std::move(differing), ""});
 }
 
@@ -141,7 +141,7 @@ void Play::wait(Time time) {
         beat.phase = TrainerPhase::kComputing;
         beat.generation = start.generation;
         beat.progress = ++worker.progress;
-        to_worker(name, OwnTrainerSaid{trainer, beat});
+        to_worker(name, OwnTrainerReported{trainer, beat});
       }
       to_worker(name, WorkerTick{});
     }
@@ -149,7 +149,7 @@ void Play::wait(Time time) {
   }
 }
 
-// ---- who hears of it ----
+// ---- delivery ----
 
 void Play::line(const std::string& from, const std::string& to, const std::string& words) {
   char head[64];
@@ -180,7 +180,7 @@ void Play::to_worker(const std::string& worker, const WorkerEvent& event) {
 }
 
 void Play::say(const std::string& trainer, const FromTrainer& message) {
-  to_worker(worker_name(trainer), OwnTrainerSaid{trainer, message});
+  to_worker(worker_name(trainer), OwnTrainerReported{trainer, message});
 }
 
 void Play::apply(const Effect& effect) {
@@ -188,17 +188,17 @@ void Play::apply(const Effect& effect) {
     line("coordinator", e->trainer, describe(e->message));
     return to_worker(e->worker, OrderedForTrainer{config_.term, {e->trainer, e->message}});
   }
-  if (const auto* e = std::get_if<OrderKill>(&effect)) {
-    line("coordinator", e->worker, str("kill ", e->kill.trainer, ": ", e->kill.why));
-    return to_worker(e->worker, OrderedKill{config_.term, e->kill});
+  if (const auto* order = std::get_if<KillTrainer>(&effect)) {
+    line("coordinator", order->worker, str("kill ", order->trainer, ": ", order->why));
+    return to_worker(order->worker, *order);
   }
-  if (const auto* e = std::get_if<DismissWorker>(&effect)) {
-    line("coordinator", e->worker, str("dismissed: ", e->dismiss.why));
-    return to_worker(e->worker, Dismissed{config_.term, e->dismiss});
+  if (const auto* order = std::get_if<Dismiss>(&effect)) {
+    line("coordinator", order->worker, str("dismissed: ", order->why));
+    return to_worker(order->worker, *order);
   }
-  if (const auto* e = std::get_if<AskToRegister>(&effect)) {
-    line("coordinator", e->worker, "register again");
-    return to_worker(e->worker, AskedToRegister{config_.term});
+  if (const auto* order = std::get_if<RegisterAgain>(&effect)) {
+    line("coordinator", order->worker, "register again");
+    return to_worker(order->worker, *order);
   }
   if (const auto* e = std::get_if<Commit>(&effect)) commit_ = *e;
   if (const std::string words = what_else(effect); !words.empty()) happens(str("coordinator ", words));
@@ -214,7 +214,7 @@ void Play::apply(const std::string& worker, const WorkerEffect& effect) {
     std::string trainer = worker;
     for (const auto& [name, start] : actor.trainers) trainer = name;
     line(trainer, "coordinator", describe(e->message));
-    to_coordinator(TrainerSaid{worker, e->message});
+    to_coordinator(TrainerReported{worker, e->message});
   } else if (const auto* e = std::get_if<SendBeat>(&effect)) {
     to_coordinator(WorkerBeatSeen{worker, e->trainers});
   } else if (const auto* e = std::get_if<StartTrainer>(&effect)) {
@@ -222,7 +222,7 @@ void Play::apply(const std::string& worker, const WorkerEffect& effect) {
     happens(str(worker, " starts trainer ", e->trainer));
   } else if (const auto* e = std::get_if<PassOn>(&effect)) {
     if (const auto* start = std::get_if<Start>(&e->message)) actor.trainers[e->trainer] = *start;
-  } else if (const auto* e = std::get_if<EndTrainer>(&effect)) {
+  } else if (const auto* e = std::get_if<KillTrainer>(&effect)) {
     end(e->trainer, true, SIGKILL);
   } else if (const auto* e = std::get_if<LeaveRun>(&effect)) {
     happens(str(worker, " leaves, exit code ", e->exit_code));

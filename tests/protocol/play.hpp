@@ -1,5 +1,5 @@
-// A coordinator and its workers, as they are, on a stage: whoever reads the transcript sees every word that
-// they exchange. Trainers are spoken for by the test. Words arrive at once and in order.
+// Real state machines of a coordinator and its workers, with a transcript of all messages between them. The
+// test acts as the trainers. Messages arrive at once and in order.
 #pragma once
 
 #include <map>
@@ -20,22 +20,22 @@ class Play {
   explicit Play(CoordinatorConfig config) : config_(std::move(config)) {}
 
   void coordinator_starts();
-  void coordinator_dies();  // connections break; the next start is the next term
+  void coordinator_dies();  // connections break; the next start has the next term
   void worker_starts(const std::string& worker);
   void worker_dies(const std::string& worker);
   void trainer_warms_up(const std::string& trainer);
   void trainer_dies(const std::string& trainer, int signal);
   void trainer_crashes(const std::string& trainer, int exit_code);
 
-  // What a trainer says of the generation that it was sent into last.
-  void parks(const std::string& trainer, std::optional<std::uint64_t> held, ParkReason reason, int peer = -1,
-             std::vector<int> differing = {});
+  // Reports of a trainer about its newest generation.
+  void pauses(const std::string& trainer, std::optional<std::uint64_t> held, PauseReason reason,
+              int peer = -1, std::vector<int> differing = {});
   void writes(const std::string& trainer, std::uint64_t step, const std::string& digest = "d");
   void completes_step(const std::string& trainer, std::uint64_t step);
 
   void asked_to_stop(int exit_code);
   void committed(std::uint64_t step);  // the answer to the last order to commit
-  void wait(Time time);                // everyone beats and gets on
+  void wait(Time time);                // all trainers send heartbeats with progress
 
   std::string transcript() const { return text_; }
 
@@ -43,7 +43,7 @@ class Play {
   struct Actor {
     explicit Actor(WorkerConfig config, Time now) : machine(std::move(config), now) {}
     Worker machine;
-    std::map<std::string, Start> trainers;  // those that live, and their newest generation
+    std::map<std::string, Start> trainers;  // living trainers and their newest generation
     std::uint64_t progress = 0;
   };
 

@@ -1,4 +1,4 @@
-// Every step is recorded once, whoever tells it and however often.
+// Every step is recorded once, independent of who reports it and how often.
 #include "protocol/step_log.hpp"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace rekindle::protocol {
 namespace {
 
-TEST(StepLog, AStepToldAgain_IsNotRecordedAgain) {
+TEST(StepLog, AStepReportedAgain_IsNotRecordedAgain) {
   StepLog log(0, {});
   EXPECT_TRUE(log.take(1));
   EXPECT_FALSE(log.take(1));
@@ -15,14 +15,14 @@ TEST(StepLog, AStepToldAgain_IsNotRecordedAgain) {
   EXPECT_EQ(log.newest(), 2U);
 }
 
-TEST(StepLog, StepsThatNobodyTold_AreTakenLateOnce) {
+TEST(StepLog, StepsThatWereNotReported_AreTakenLateOnce) {
   StepLog log(10, {});
   EXPECT_TRUE(log.take(14));
   EXPECT_TRUE(log.take_late(12, 14));
   EXPECT_FALSE(log.take_late(12, 14));
   EXPECT_TRUE(log.take(11));
-  EXPECT_FALSE(log.take_late(10, 14)) << "on record before";
-  EXPECT_FALSE(log.take_late(15, 14)) << "the generation tells its own steps";
+  EXPECT_FALSE(log.take_late(10, 14)) << "recorded before";
+  EXPECT_FALSE(log.take_late(15, 14)) << "the generation reports its own steps";
   EXPECT_EQ(log.newest(), 14U);
 }
 
@@ -35,7 +35,7 @@ TEST(StepLog, AfterARewind_StepsAreRecordedAgain) {
   EXPECT_FALSE(log.is_evaluated(6));
   EXPECT_TRUE(log.take(6));
   EXPECT_FALSE(log.take(5));
-  EXPECT_FALSE(log.rewind(6)) << "nothing on record is void";
+  EXPECT_FALSE(log.rewind(6)) << "no record is later";
 }
 
 TEST(StepLog, AnEvaluation_IsTakenOnce) {
@@ -45,7 +45,7 @@ TEST(StepLog, AnEvaluation_IsTakenOnce) {
   EXPECT_FALSE(log.take_evaluation(4));
 }
 
-// A coordinator that never heard of a million steps keeps no list of them.
+// A coordinator that missed a million steps must not keep a list of them.
 TEST(StepLog, AVeryLongGap_IsRememberedAsFarAsAnybodyMayTellIt) {
   StepLog log(0, {});
   EXPECT_TRUE(log.take(1000000));

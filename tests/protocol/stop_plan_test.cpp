@@ -8,7 +8,7 @@
 namespace rekindle::protocol {
 namespace {
 
-TEST(StopPlan, TheFirstWordSaysHowItEnds_TheNearestLimitHolds) {
+TEST(StopPlan, TheFirstRequestDecidesHowItEnds_TheNearestLimitHolds) {
   StopPlan stop;
   EXPECT_FALSE(stop);
   EXPECT_EQ(stop.exit_code(75), 75);
@@ -22,11 +22,11 @@ TEST(StopPlan, TheFirstWordSaysHowItEnds_TheNearestLimitHolds) {
 TEST(StopPlan, AStepThatEndsInTime_IsFinished) {
   StopPlan stop;
   stop.step_made(Time(400), Time(1000));
-  EXPECT_FALSE(stop.is_too_short_for_a_step(Time(1000), Time(100))) << "nobody asked";
+  EXPECT_FALSE(stop.is_too_short_for_a_step(Time(1000), Time(100))) << "no stop was requested";
   stop.ask({75, "SIGUSR1", Time(500)}, Time(1000));
   EXPECT_FALSE(stop.is_too_short_for_a_step(Time(1000), Time(100)));
   EXPECT_TRUE(stop.is_too_short_for_a_step(Time(1000), Time(101))) << "the write would end too late";
-  EXPECT_TRUE(stop.is_too_short_for_a_step(Time(1400), Time(100))) << "now or never";
+  EXPECT_TRUE(stop.is_too_short_for_a_step(Time(1400), Time(100))) << "the last moment";
 }
 
 TEST(StopPlan, WithoutALimitOrAKnownStep_ItWaits) {

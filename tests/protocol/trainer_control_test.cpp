@@ -1,4 +1,4 @@
-// What the control thread and the step loop of a trainer agree about.
+// The state shared by the control thread and the step loop of a trainer.
 #include <gtest/gtest.h>
 
 #include "protocol/trainer_control.hpp"
@@ -14,17 +14,17 @@ Start start_of(const GenerationId& generation) {
 
 TEST(TrainerControl, OlderStartsAreDropped) {
   TrainerControl control;
-  control.hear(start_of({2, 1}));
-  control.hear(start_of({1, 9}));
+  control.on_message(start_of({2, 1}));
+  control.on_message(start_of({1, 9}));
   EXPECT_EQ(control.next_start()->generation, (GenerationId{2, 1}));
   EXPECT_FALSE(control.next_start());
 }
 
 TEST(TrainerControl, AbortThatOvertakesTheEntry_Counts) {
   TrainerControl control;
-  control.hear(start_of({1, 1}));
+  control.on_message(start_of({1, 1}));
   const auto start = control.next_start();
-  control.hear(Abort{{1, 1}});
+  control.on_message(Abort{{1, 1}});
   control.enter(start->generation);
   EXPECT_TRUE(control.aborted());
 }
@@ -32,33 +32,33 @@ TEST(TrainerControl, AbortThatOvertakesTheEntry_Counts) {
 TEST(TrainerControl, AbortOfAnOlderGeneration_DoesNotReachTheNewer) {
   TrainerControl control;
   control.enter({1, 2});
-  EXPECT_FALSE(control.hear(Abort{{1, 1}}));
+  EXPECT_FALSE(control.on_message(Abort{{1, 1}}));
   EXPECT_FALSE(control.aborted());
-  EXPECT_TRUE(control.hear(Abort{{1, 2}}));
+  EXPECT_TRUE(control.on_message(Abort{{1, 2}}));
 }
 
-TEST(TrainerControl, StopAndCut_OfThisGenerationAlone) {
+TEST(TrainerControl, StopAndPauseForJoin_OfThisGenerationAlone) {
   TrainerControl control;
   control.enter({1, 2});
-  control.hear(Stop{{1, 1}});
+  control.on_message(Stop{{1, 1}});
   EXPECT_EQ(control.flags(), 0U);
-  control.hear(Cut{{1, 2}});
-  control.hear(Stop{{1, 2}});
-  EXPECT_EQ(control.flags(), kStopFlag | kCutFlag);
+  control.on_message(PauseForJoin{{1, 2}});
+  control.on_message(Stop{{1, 2}});
+  EXPECT_EQ(control.flags(), kStopFlag | kPauseFlag);
 }
 
 TEST(TrainerControl, Save_FlaggedUntilACheckpointBegins) {
   TrainerControl control;
   control.enter({1, 2});
-  control.hear(Save{{1, 1}});
+  control.on_message(Save{{1, 1}});
   EXPECT_EQ(control.flags(), 0U);
-  control.hear(Save{{1, 2}});
+  control.on_message(Save{{1, 2}});
   EXPECT_EQ(control.flags(), kCheckpointFlag);
   control.checkpoint_begins();
   EXPECT_EQ(control.flags(), 0U);
 }
 
-TEST(TrainerControl, CheckpointDueWhileOneIsWritten_PostponedUnlessItParks) {
+TEST(TrainerControl, CheckpointDueWhileOneIsWritten_PostponedUnlessItPauses) {
   Job job;
   job.steps = 100;
   job.checkpoint_every = 5;
@@ -72,7 +72,7 @@ TEST(TrainerControl, CheckpointDueWhileOneIsWritten_PostponedUnlessItParks) {
   EXPECT_TRUE(after_step(job, 100, kWritingFlag).write);
 }
 
-// The state that is evaluated is the one that is kept if it is the best.
+// If the evaluated state is the best one, exactly this state is kept.
 TEST(TrainerControl, KeepBest_EachEvaluatedStateIsWrittenAtItsOwnStep) {
   Job job;
   job.steps = 100;
@@ -94,41 +94,41 @@ TEST(TrainerControl, KeepBest_EachEvaluatedStateIsWrittenAtItsOwnStep) {
 TEST(TrainerControl, Quit_EndsWhateverRunsAndStartsNothing) {
   TrainerControl control;
   control.enter({1, 2});
-  control.hear(start_of({1, 3}));
-  EXPECT_TRUE(control.hear(Quit{}));
+  control.on_message(start_of({1, 3}));
+  EXPECT_TRUE(control.on_message(Quit{}));
   EXPECT_TRUE(control.aborted());
   EXPECT_FALSE(control.next_start());
 }
 
-TEST(TrainerControl, SourceThatHoldsAnotherStep_Refuses) {
+TEST(TrainerControl, SourceWithAnotherStep_Refuses) {
   Start start = start_of({1, 1});
   start.step = 7;
   start.sources = {0};
   EXPECT_FALSE(refusal(start, {true, 7}));
   EXPECT_TRUE(refusal(start, {true, 6}));
   EXPECT_TRUE(refusal(start, {false, 7}));
-  start.rank = 1;  // copies
+  start.rank = 1;  // rank 1 copies the state
   EXPECT_FALSE(refusal(start, {false, 0}));
 }
 
 TEST(TrainerControl, CompareHashes_NamesTheMinorityIfThereIsOne) {
   const Hash128 a{1, 1}, b{2, 2}, c{3, 3};
-  EXPECT_TRUE(compare_hashes({a, a, a}).alike);
+  EXPECT_TRUE(compare_hashes({a, a, a}).equal);
   EXPECT_EQ(compare_hashes({a, b, a}).minority, std::vector<int>{1});
   const Comparison half = compare_hashes({a, b});
-  EXPECT_FALSE(half.alike);
+  EXPECT_FALSE(half.equal);
   EXPECT_TRUE(half.minority.empty());
   EXPECT_TRUE(compare_hashes({a, b, c}).minority.empty());
 }
 
-TEST(TrainerControl, StopAtTheLastStep_IsACutForTheEvaluationIsStillDue) {
+TEST(TrainerControl, StopAtTheLastStep_IsAnAgreedPauseBecauseTheEvaluationIsStillDue) {
   Job job;
   job.steps = 10;
-  EXPECT_EQ(after_step(job, 10, 0).reason, ParkReason::kFinished);
-  EXPECT_EQ(after_step(job, 10, kStopFlag).reason, ParkReason::kCut);
+  EXPECT_EQ(after_step(job, 10, 0).reason, PauseReason::kFinished);
+  EXPECT_EQ(after_step(job, 10, kStopFlag).reason, PauseReason::kAgreed);
   EXPECT_TRUE(after_step(job, 10, 0).write);
-  EXPECT_FALSE(after_step(job, 5, kCutFlag).write);
-  EXPECT_TRUE(after_step(job, 5, kCutFlag).park);
+  EXPECT_FALSE(after_step(job, 5, kPauseFlag).write);
+  EXPECT_TRUE(after_step(job, 5, kPauseFlag).pause);
 }
 
 }  // namespace

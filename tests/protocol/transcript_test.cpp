@@ -1,5 +1,5 @@
-// The transcripts of docs/protocol.md are what the machines really say.
-// REKINDLE_REWRITE_TRANSCRIPTS=1 writes them anew, for a person to read the difference.
+// The transcripts in docs/protocol.md are the real output of the state machines.
+// REKINDLE_REWRITE_TRANSCRIPTS=1 writes them again, so that a person can review the difference.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -20,7 +20,7 @@ class Document {
     all << std::ifstream(REKINDLE_PROTOCOL_DOCUMENT).rdbuf();
     text_ = all.str();
   }
-  // What stands between the fences after <!-- transcript: NAME -->.
+  // The text between the fences after <!-- transcript: NAME -->.
   std::string block(const std::string& name) const {
     const auto [from, to] = range(name);
     return text_.substr(from, to - from);
@@ -46,7 +46,7 @@ class Transcript : public ::testing::Test {
  protected:
   Transcript() : play_(small_run(8000)) {}
 
-  // Two workers of one trainer each, and their generation.
+  // Starts two workers with one trainer each, and their generation.
   void run_two() {
     play_.coordinator_starts();
     play_.worker_starts("w1");
@@ -55,20 +55,20 @@ class Transcript : public ::testing::Test {
     play_.trainer_warms_up("w1.0-1");
     play_.trainer_warms_up("w2.0-1");
   }
-  // The same, and nobody wants to read it again.
+  // The same, without a transcript of it.
   void after_ten_steps() {
     run_two();
     quiet_ = play_.transcript().size();
     for (std::uint64_t step = 1; step <= 10; ++step) play_.completes_step("w1.0-1", step);
     quiet_ = play_.transcript().size();
   }
-  // And the others have parked for it.
+  // The other trainers have paused for it, too.
   void third_joins() {
     play_.worker_starts("w3");
     play_.trainer_warms_up("w3.0-1");
     play_.wait(Time(600));
-    play_.parks("w1.0-1", 12, ParkReason::kCut);
-    play_.parks("w2.0-1", 12, ParkReason::kCut);
+    play_.pauses("w1.0-1", 12, PauseReason::kAgreed);
+    play_.pauses("w2.0-1", 12, PauseReason::kAgreed);
   }
 
   void is(const std::string& name) {
@@ -93,12 +93,12 @@ TEST_F(Transcript, FirstGeneration) {
 TEST_F(Transcript, TrainerDies) {
   after_ten_steps();
   play_.trainer_dies("w2.0-1", SIGKILL);
-  play_.parks("w1.0-1", 10, ParkReason::kAborted);
+  play_.pauses("w1.0-1", 10, PauseReason::kAborted);
   play_.wait(Time(200));
   play_.trainer_warms_up("w2.0-2");
   play_.completes_step("w1.0-1", 11);
   play_.wait(Time(600));
-  play_.parks("w1.0-1", 12, ParkReason::kCut);
+  play_.pauses("w1.0-1", 12, PauseReason::kAgreed);
   is("a trainer dies and its successor joins");
 }
 
@@ -106,8 +106,8 @@ TEST_F(Transcript, SurvivorsAreAStepApart) {
   after_ten_steps();
   third_joins();
   play_.worker_dies("w3");
-  play_.parks("w1.0-1", 13, ParkReason::kAborted);
-  play_.parks("w2.0-1", 12, ParkReason::kExchangeFailed, 2);
+  play_.pauses("w1.0-1", 13, PauseReason::kAborted);
+  play_.pauses("w2.0-1", 12, PauseReason::kExchangeFailed, 2);
   is("a worker joins and dies in the middle of an update");
 }
 
@@ -116,7 +116,7 @@ TEST_F(Transcript, Checkpoint) {
   play_.writes("w1.0-1", 10);
   play_.trainer_dies("w1.0-1", SIGKILL);
   play_.writes("w2.0-1", 10);
-  play_.parks("w2.0-1", 10, ParkReason::kAborted);
+  play_.pauses("w2.0-1", 10, PauseReason::kAborted);
   play_.committed(10);
   is("a checkpoint outlives its generation");
 }
@@ -125,7 +125,7 @@ TEST_F(Transcript, CheckpointAbandoned) {
   after_ten_steps();
   play_.writes("w1.0-1", 10);
   play_.trainer_dies("w2.0-1", SIGKILL);
-  play_.parks("w1.0-1", 10, ParkReason::kAborted);
+  play_.pauses("w1.0-1", 10, PauseReason::kAborted);
   is("a writer is lost before it has reported");
 }
 
@@ -133,9 +133,9 @@ TEST_F(Transcript, Stop) {
   after_ten_steps();
   play_.asked_to_stop(75);
   play_.trainer_dies("w2.0-1", SIGKILL);
-  play_.parks("w1.0-1", 11, ParkReason::kAborted);
+  play_.pauses("w1.0-1", 11, PauseReason::kAborted);
   play_.writes("w1.0-1", 11);
-  play_.parks("w1.0-1", 11, ParkReason::kCut);
+  play_.pauses("w1.0-1", 11, PauseReason::kAgreed);
   play_.committed(11);
   play_.trainer_crashes("w1.0-1", 0);
   is("a stop, and a trainer dies before it has heard of it");
@@ -152,7 +152,7 @@ TEST_F(Transcript, CoordinatorDies) {
   is("the coordinator dies and nobody stops");
 }
 
-TEST_F(Transcript, NobodyHoldsAState) {
+TEST_F(Transcript, NoTrainerHasAState) {
   after_ten_steps();
   play_.writes("w1.0-1", 10);
   play_.writes("w2.0-1", 10);
@@ -171,7 +171,7 @@ TEST_F(Transcript, StatesDiffer) {
   after_ten_steps();
   third_joins();
   for (const char* trainer : {"w1.0-1", "w2.0-1", "w3.0-1"})
-    play_.parks(trainer, 20, ParkReason::kStatesDiffer, -1, {1});
+    play_.pauses(trainer, 20, PauseReason::kStatesDiffer, -1, {1});
   is("a replica's memory is wrong");
 }
 
@@ -181,13 +181,13 @@ TEST_F(Transcript, CrashLoop) {
   play_.writes("w2.0-1", 10);
   play_.committed(10);
   play_.trainer_crashes("w2.0-1", 70);
-  play_.parks("w1.0-1", 10, ParkReason::kAborted);
+  play_.pauses("w1.0-1", 10, PauseReason::kAborted);
   play_.trainer_crashes("w1.0-1", 70);
   play_.wait(Time(3000));
   play_.trainer_warms_up("w1.0-2");
   play_.trainer_warms_up("w2.0-2");
   play_.trainer_crashes("w1.0-2", 70);
-  play_.parks("w2.0-2", 10, ParkReason::kAborted);
+  play_.pauses("w2.0-2", 10, PauseReason::kAborted);
   play_.trainer_crashes("w2.0-2", 70);
   is("the same step crashes again and again");
 }

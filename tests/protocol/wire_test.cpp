@@ -2,6 +2,8 @@
 
 #include "protocol/wire.hpp"
 
+#include "base/text.hpp"
+
 namespace rekindle::protocol {
 namespace {
 
@@ -28,7 +30,7 @@ TEST(Wire, RegistrationsSurviveTheTripWithAndWithoutWhatIsOptional) {
   Registration registration{"w", "h", "b", 2, {TrainerState{}, TrainerState{}}};
   registration.trainers[1].started = Start{};
   registration.trainers[1].started->step = 7;
-  registration.trainers[1].parked = Parked{};
+  registration.trainers[1].parked = Paused{};
   const auto back = decode<Registration>(encode(registration));
   ASSERT_TRUE(back);
   ASSERT_EQ(back->trainers.size(), 2U);
@@ -38,7 +40,7 @@ TEST(Wire, RegistrationsSurviveTheTripWithAndWithoutWhatIsOptional) {
   EXPECT_FALSE(decode<Registration>("{\"worker\":3}"));
 }
 
-// A few bytes must not become gigabytes.
+// A few bytes must not expand to gigabytes.
 TEST(Wire, RanksThatNoRunHas_AreAnError) {
   const std::string good = encode(ToTrainer(Start{}));
   const std::string key = R"("sources":[])";
@@ -83,8 +85,7 @@ TEST(MemberLists, SurviveTheTripInTheTextThatTheyCameIn) {
   EXPECT_EQ(MemberList::parse("")->size(), 0U);
 }
 
-// Each member may take over what the one before is called: a long name would cost little text and much
-// memory.
+// Each member may repeat the name of the previous one: a long name would cost little text and much memory.
 TEST(MemberLists, ANameThatNoTrainerHas_IsAnError) {
   std::vector<Member> members(2);
   members[0].trainer = members[1].trainer = std::string(1024, 'x');
@@ -97,8 +98,8 @@ TEST(MemberLists, CutAnywhereOrWithABitFlipped_AnErrorOrAnotherListNeverACrash) 
   const MemberList sent(cluster(2, 2));
   const std::string text(sent.text());
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto cut = MemberList::parse(text.substr(0, i));
-    EXPECT_TRUE(!cut || cut->size() < sent.size());
+    const auto part = MemberList::parse(text.substr(0, i));
+    EXPECT_TRUE(!part || part->size() < sent.size());
     std::string flipped = text;
     flipped[i] = static_cast<char>(flipped[i] ^ 0x80);
     const auto other = MemberList::parse(flipped);
@@ -134,6 +135,27 @@ TEST(Wire, GarbageIsAnErrorNeverAnException) {
     EXPECT_FALSE(decode<ToTrainer>(text)) << text;
     EXPECT_FALSE(decode<FromTrainer>(text)) << text;
   }
+}
+
+// Found by fuzzing: the conversion to 64 bits was undefined.
+TEST(Wire, ARealNumberWhereAnIntegerBelongs_IsAnError) {
+  const auto start = [](const std::string& recorded) {
+    std::string text = encode(ToTrainer(Start()));
+    const std::string key = "\"recorded\":0";
+    return text.replace(text.find(key), key.size(), str("\"recorded\":", recorded));
+  };
+  const auto good = decode<ToTrainer>(start("3"));
+  ASSERT_TRUE(good) << good.error().line();
+  for (const char* recorded : {"3.5", "1e30", "333333333333333333333333333333"}) {
+    const auto bad = decode<ToTrainer>(start(recorded));
+    ASSERT_FALSE(bad) << recorded;
+    EXPECT_NE(bad.error().line().find("field 'recorded' is not a whole number"), std::string::npos)
+        << bad.error().line();
+  }
+  // A loss may be any number.
+  StepDone done;
+  done.loss = 1e30;
+  EXPECT_EQ(std::get<StepDone>(decode<FromTrainer>(encode(FromTrainer(done))).value()).loss, 1e30);
 }
 
 TEST(Wire, BytesThatAreNotUtf8DoNotThrow) {

@@ -1,4 +1,5 @@
-// The worker's decisions: whom it obeys, what it tells a new coordinator, how it keeps its slots filled.
+// The decisions of the worker: which orders it follows, what it sends to a new coordinator, how it fills its
+// slots.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -18,7 +19,7 @@ class WorkerTest : public ::testing::Test {
     machine_.emplace(config_, now_);
   }
   std::vector<WorkerEffect> feed(const WorkerEvent& event) { return machine_->on(now_, event); }
-  // Connected to and welcomed by the coordinator of `term`; what it was told of the trainers.
+  // Connects and registers with the coordinator of `term`. Returns the registration.
   Registration meet(std::uint64_t term) {
     feed(TermSeen{term});
     const auto registrations = of<SendRegistration>(feed(Connected{term}));
@@ -26,11 +27,11 @@ class WorkerTest : public ::testing::Test {
     for (const StartTrainer& start : of<StartTrainer>(feed(Welcomed{term, ""}))) trainer_ = start.trainer;
     return registrations.empty() ? Registration{} : registrations[0].registration;
   }
-  void ready() { feed(OwnTrainerSaid{trainer_, TrainerReady{trainer_, "h", "cpu", "{}", {}, 1}}); }
+  void ready() { feed(OwnTrainerReported{trainer_, TrainerReady{trainer_, "h", "cpu", "{}", {}, 1}}); }
   std::vector<WorkerEffect> order(std::uint64_t term, const ToTrainer& message) {
     return feed(OrderedForTrainer{term, {trainer_, message}});
   }
-  // How long until another trainer is started.
+  // The time until another trainer is started.
   Time restarted_after() {
     for (Time waited(0); waited < Time(200000); waited += Time(100), now_ += Time(100)) {
       for (const StartTrainer& start : of<StartTrainer>(feed(WorkerTick{}))) {
@@ -59,7 +60,7 @@ TEST_F(WorkerTest, ObeysTheHighestTermThatItHasSeenAndNoOther) {
   EXPECT_EQ(of<PassOn>(order(2, Abort{{2, 1}})).size(), 1U);
   EXPECT_TRUE(of<PassOn>(order(1, Abort{{1, 1}})).empty());
   feed(TermSeen{3});
-  EXPECT_TRUE(of<PassOn>(order(2, Abort{{2, 1}})).empty());  // from that moment on
+  EXPECT_TRUE(of<PassOn>(order(2, Abort{{2, 1}})).empty());  // term 3 has been seen
   EXPECT_TRUE(of<Connect>(feed(TermSeen{2})).empty());
 }
 
@@ -87,38 +88,39 @@ TEST_F(WorkerTest, AmongManyTrainersItsHeartbeatsComeLessOften) {
   EXPECT_EQ(beats_in_10_s(), 20);
 }
 
-TEST_F(WorkerTest, NewCoordinator_ToldTheGenerationWhatWasParkedAndTheShards) {
+TEST_F(WorkerTest, NewCoordinator_ReceivesTheGenerationThePauseAndTheShards) {
   meet(1);
   ready();
   Start start;
   start.generation = {1, 4};
   start.members = std::vector<Member>{{trainer_, {}}};
   order(1, start);
-  feed(OwnTrainerSaid{trainer_, ShardWritten{{1, 4}, trainer_, 7, 0, "s", "t", "d", 1}});
+  feed(OwnTrainerReported{trainer_, ShardWritten{{1, 4}, trainer_, 7, 0, "s", "t", "d", 1}});
   feed(Disconnected{1});
-  feed(OwnTrainerSaid{trainer_, Parked{{1, 4}, trainer_, true, 9, ParkReason::kExchangeFailed, 1, {}, ""}});
-  const Registration told = meet(2);
-  ASSERT_EQ(told.trainers.size(), 1U);
-  EXPECT_EQ(told.trainers[0].started->generation, (GenerationId{1, 4}));
-  EXPECT_EQ(told.trainers[0].parked->held_step, 9U);
-  EXPECT_EQ(told.trainers[0].written.at(0).step, 7U);
+  feed(OwnTrainerReported{trainer_,
+                          Paused{{1, 4}, trainer_, true, 9, PauseReason::kExchangeFailed, 1, {}, ""}});
+  const Registration registration = meet(2);
+  ASSERT_EQ(registration.trainers.size(), 1U);
+  EXPECT_EQ(registration.trainers[0].started->generation, (GenerationId{1, 4}));
+  EXPECT_EQ(registration.trainers[0].parked->held_step, 9U);
+  EXPECT_EQ(registration.trainers[0].written.at(0).step, 7U);
 }
 
-// What is made of a spoilt state must not be committed by a coordinator that had not heard of it.
-TEST_F(WorkerTest, StateThatChangedInMemory_ToldUntilTheRunHasGoneBack) {
+// A state computed from a changed one must not be committed by a new coordinator.
+TEST_F(WorkerTest, StateThatChangedInMemory_ReportedUntilTheRunHasGoneBack) {
   meet(1);
   ready();
   const auto failed = [&](std::uint64_t step, bool changed) {
-    feed(OwnTrainerSaid{trainer_, ShardFailed{{1, 1}, trainer_, step, "why", changed}});
+    feed(OwnTrainerReported{trainer_, ShardFailed{{1, 1}, trainer_, step, "why", changed}});
   };
   failed(10, true);
   failed(11, false);
-  feed(OwnTrainerSaid{trainer_, ShardWritten{{1, 1}, trainer_, 12, 0, "s", "t", "d", 1}});
+  feed(OwnTrainerReported{trainer_, ShardWritten{{1, 1}, trainer_, 12, 0, "s", "t", "d", 1}});
   feed(Disconnected{1});
-  const auto told = meet(2).trainers.at(0);
-  ASSERT_EQ(told.failed.size(), 1U);
-  EXPECT_EQ(told.failed[0].step, 10U);
-  EXPECT_EQ(told.written.at(0).step, 12U);
+  const auto state = meet(2).trainers.at(0);
+  ASSERT_EQ(state.failed.size(), 1U);
+  EXPECT_EQ(state.failed[0].step, 10U);
+  EXPECT_EQ(state.written.at(0).step, 12U);
 
   Start start;
   start.generation = {2, 1};
@@ -127,7 +129,7 @@ TEST_F(WorkerTest, StateThatChangedInMemory_ToldUntilTheRunHasGoneBack) {
   start.members = std::vector<Member>{{trainer_, {}}};
   order(2, start);
   feed(Disconnected{2});
-  EXPECT_EQ(meet(3).trainers.at(0).failed.size(), 1U);  // it goes on with it
+  EXPECT_EQ(meet(3).trainers.at(0).failed.size(), 1U);  // the run continues with the changed state
   start.generation = {3, 1};
   start.sources.clear();
   start.step = 4;
@@ -136,7 +138,7 @@ TEST_F(WorkerTest, StateThatChangedInMemory_ToldUntilTheRunHasGoneBack) {
   EXPECT_TRUE(meet(4).trainers.at(0).failed.empty());
 }
 
-TEST_F(WorkerTest, ParkedInAnOlderGeneration_IsNoWordAboutTheNewer) {
+TEST_F(WorkerTest, PausedInAnOlderGeneration_DoesNotCountForTheNewer) {
   meet(1);
   ready();
   Start start;
@@ -144,17 +146,17 @@ TEST_F(WorkerTest, ParkedInAnOlderGeneration_IsNoWordAboutTheNewer) {
   order(1, start);
   start.generation = {1, 2};
   order(1, start);
-  feed(OwnTrainerSaid{trainer_, Parked{{1, 1}, trainer_, true, 9, ParkReason::kAborted, -1, {}, ""}});
+  feed(OwnTrainerReported{trainer_, Paused{{1, 1}, trainer_, true, 9, PauseReason::kAborted, -1, {}, ""}});
   feed(Disconnected{1});
   EXPECT_FALSE(meet(2).trainers.at(0).parked);
 }
 
-TEST_F(WorkerTest, StepsWithoutACoordinator_ToldToTheNextOne) {
+TEST_F(WorkerTest, StepsWithoutACoordinator_SentToTheNextOne) {
   meet(1);
   ready();
   feed(Disconnected{1});
   for (std::uint64_t step = 1; step <= 3; ++step)
-    feed(OwnTrainerSaid{trainer_, StepDone{.generation = {1, 1}, .step = step, .trainers = 1}});
+    feed(OwnTrainerReported{trainer_, StepDone{.generation = {1, 1}, .step = step, .trainers = 1}});
   feed(TermSeen{2});
   feed(Connected{2});
   EXPECT_EQ(of<SendReport>(feed(Welcomed{2, ""})).size(), 3U);
@@ -185,7 +187,7 @@ TEST_F(WorkerTest, KilledBeforeItMadeAStepAgainAndAgain_StartedAgainLaterEachTim
   start.generation = {1, 1};
   start.step = 7;
   order(1, start);
-  feed(OwnTrainerSaid{trainer_, TrainerBeat{trainer_, TrainerPhase::kComputing, {1, 1}, 8, 1, -1, 0}});
+  feed(OwnTrainerReported{trainer_, TrainerBeat{trainer_, TrainerPhase::kComputing, {1, 1}, 8, 1, -1, 0}});
   kill();
   EXPECT_EQ(waits, (std::vector<Time>{Time(100), Time(100), Time(100), Time(1000), Time(2000), Time(100)}));
 }
@@ -211,10 +213,10 @@ TEST_F(WorkerTest, CoordinatorThatNeverAnswers_BeginsAnew) {
        now_ += Time(100))
     left = of<LeaveRun>(feed(WorkerTick{}));
   ASSERT_EQ(left.size(), 1U);
-  EXPECT_EQ(left[0].exit_code, 1);  // no word of one that means to go: its supervisor starts another one
+  EXPECT_EQ(left[0].exit_code, 1);  // exit code 1, so that its supervisor starts another worker
 }
 
-TEST_F(WorkerTest, TrainerThatWasToldToQuitOrCannotWorkHere_NotStartedAgain) {
+TEST_F(WorkerTest, TrainerThatQuitOrCannotWorkHere_NotStartedAgain) {
   meet(1);
   ready();
   order(1, Quit{});
@@ -226,7 +228,7 @@ TEST_F(WorkerTest, TrainerThatNeverGetsReady_Killed) {
   meet(1);
   std::size_t ends = 0;
   for (const Time end = now_ + config_.warm_up_limit + Time(200); now_ < end && ends == 0; now_ += Time(100))
-    ends += of<EndTrainer>(feed(WorkerTick{})).size();
+    ends += of<KillTrainer>(feed(WorkerTick{})).size();
   EXPECT_EQ(ends, 1U);
 }
 
@@ -242,7 +244,7 @@ TEST_F(WorkerTest, AloneForTooLong_Leaves) {
   meet(1);
   feed(Disconnected{1});
   now_ += Time(3600000);
-  EXPECT_TRUE(of<LeaveRun>(feed(WorkerTick{})).empty());  // suspended, not alone
+  EXPECT_TRUE(of<LeaveRun>(feed(WorkerTick{})).empty());  // the time of a suspension does not count
   std::size_t left = 0;
   for (const Time end = now_ + config_.alone_limit + Time(200); now_ < end && left == 0; now_ += Time(100))
     left += of<LeaveRun>(feed(WorkerTick{})).size();

@@ -1,4 +1,5 @@
-// What must hold after every event. They look at the truth of all processes at once, which no process can.
+// The invariants that must hold after every event. The checks see the state of all processes at once, which
+// no real process can.
 #pragma once
 
 #include <cstdint>
@@ -24,19 +25,19 @@ class Checks {
   explicit Checks(World& world) : world_(world) {}
 
   // ---- trainers ----
-  void trainer_heard(TrainerProcess& trainer, const protocol::ToTrainer& message,
-                     const protocol::GenerationId& in, bool aborts);
+  void on_trainer_message(TrainerProcess& trainer, const protocol::ToTrainer& message,
+                          const protocol::GenerationId& in, bool aborts);
   void enters(TrainerProcess& trainer, const protocol::Start& start);
   void holds(TrainerProcess& trainer);
-  void agrees(TrainerProcess& trainer, std::uint32_t flags);  // after a step
-  void parks(TrainerProcess& trainer, const protocol::Parked& word);
+  void computes(TrainerProcess& trainer, std::uint64_t step);
+  void pauses(TrainerProcess& trainer, const protocol::Paused& report);
 
   // ---- workers ----
   void worker_acts(WorkerProcess& worker, std::uint64_t newest_term, const protocol::WorkerEvent& event,
                    const protocol::WorkerEffect& effect);
 
   // ---- coordinators ----
-  void coordinator_hears(CoordinatorProcess& coordinator, const protocol::Event& event);
+  void on_coordinator_event(CoordinatorProcess& coordinator, const protocol::Event& event);
   void coordinator_decides(CoordinatorProcess& coordinator, const std::vector<protocol::Effect>& effects);
   void records(const protocol::StepDone& done);
   void finishes(CoordinatorProcess& coordinator, const protocol::Finish& finish);
@@ -46,9 +47,9 @@ class Checks {
   void deletes(CoordinatorProcess& coordinator, const CheckpointId& id, bool abandoned);
   void sets_aside(const std::string& name, const StoredCheckpoint& stored);
 
-  std::set<std::uint64_t> unrecorded_;  // steps that were made up for after no more than one fault
+  std::set<std::uint64_t> unrecorded_;  // steps that must still be reported after at most one fault
   std::uint64_t steps_done() const { return highest_done_; }
-  Ms got_on_at() const { return got_on_at_; }  // when the newest step was done first
+  Ms got_on_at() const { return got_on_at_; }  // when the newest step was completed for the first time
   int generations_formed() const { return formed_; }
   void new_attempt() {
     formed_ = 0;
@@ -57,23 +58,26 @@ class Checks {
 
  private:
   struct Generation {
-    protocol::Start start;    // of rank 0
-    std::string fingerprint;  // of the first member that entered
+    protocol::Start start;    // the Start of rank 0
+    std::string fingerprint;  // fingerprint of the first member that entered
     bool stop_known = false, crashed = false;
-    std::optional<std::uint64_t> cut;
-    std::map<std::uint64_t, std::uint32_t> flags;  // that were agreed, by step
+    std::optional<std::uint64_t> paused_after;
+    std::optional<std::uint64_t> computed;  // the newest step that a member has begun
     std::uint64_t reported = 0;
   };
-  struct Knowledge {  // what a coordinator was told
+  // The information that a coordinator has received.
+  struct Knowledge {
     std::set<std::string> registered;
-    std::set<std::pair<std::uint64_t, protocol::GenerationId>> open;  // checkpoints under way
+    protocol::GenerationId newest_registered;  // the newest that a trainer has registered with
+    std::set<std::pair<std::uint64_t, protocol::GenerationId>> open;  // checkpoints that are being written
     protocol::GenerationId generation;
-    std::vector<std::string> moved;  // members that it knew before the event
-    protocol::GenerationId adopted;  // of an older term
+    std::vector<std::string> moved;  // members before the event
+    protocol::GenerationId adopted;  // the adopted generation of an older term
     Ms adopted_at = 0;
-    std::optional<protocol::GenerationId> stale;  // that the event speaks of
+    std::optional<protocol::GenerationId> stale;  // the older generation that the event is about
+    bool gathered = false;                        // gathering before the event
     std::uint64_t step = 0;
-    std::uint64_t newest_held = 0;  // by the trainers that it told to quit
+    std::uint64_t newest_held = 0;  // newest step of the trainers to which Quit was sent
   };
   void forms(CoordinatorProcess& coordinator, const protocol::Start& start);
   void trusts(const protocol::Start& start);
@@ -92,11 +96,11 @@ class Checks {
   std::map<std::uint64_t, Knowledge> known_;               // by term
   std::uint64_t highest_done_ = 0;
   Ms got_on_at_ = 0;
-  int flips_noticed_ = 0;          // how many there had been when states were last found unlike
-  std::set<std::string> doubted_;  // whose states those were, until they get others
+  int flips_noticed_ = 0;           // number of flips when a mismatch of states was last reported
+  std::set<std::string> suspects_;  // the trainers with these states, until they get another state
   protocol::GenerationId noticed_in_;
-  int formed_ = 0;        // generations of this attempt
-  std::string verified_;  // the checkpoint that one of them was last known to go on from
+  int formed_ = 0;        // generations formed in this attempt
+  std::string verified_;  // the last checkpoint from which a generation made progress
   protocol::GenerationId verified_in_;
   void verifies(const protocol::GenerationId& generation);
 };

@@ -1,9 +1,6 @@
 #include "coordinator.hpp"
 
-#include <algorithm>
-
 #include "base/text.hpp"
-#include "protocol/describe.hpp"
 #include "supervisor.hpp"
 #include "worker.hpp"
 #include "world.hpp"
@@ -13,8 +10,8 @@ namespace rekindle::sim {
 using namespace protocol;
 
 namespace {
-constexpr Ms kTick = 200, kPatience = 30000, kLastWords = 200;
-constexpr Ms kHeldUp = 1000;  // between two events
+constexpr Ms kTick = 200, kPatience = 30000;
+constexpr Ms kHeldUp = 1000;  // longer gaps between two events mean that the process was suspended
 constexpr int kTicksPerBeat = 5, kTicksPerTermCheck = 25;
 }  // namespace
 
@@ -26,7 +23,8 @@ void CoordinatorProcess::begin() {
   after(world().engine().between(20, 200), [this] { claim(0); });
 }
 
-// Without the storage it cannot come up: its supervisor starts another one, or (the first one) a person.
+// Without storage a coordinator cannot start. The supervisor starts another one; for the first coordinator,
+// the user does.
 template <class TryAgain>
 bool CoordinatorProcess::storage_is_away(TryAgain again) {
   if (!world().disk().away()) return false;
@@ -50,7 +48,8 @@ void CoordinatorProcess::claim(Ms silent) {
     }
     return after(500, [this, silent] { claim(silent + 500); });
   }
-  if (supervisor_ == nullptr) return exit(78);  // the run that it would disturb has just lost its own
+  // Started by mistake: the run that it would disturb has just lost its coordinator.
+  if (supervisor_ == nullptr) return exit(78);
   term_ = world().disk().claim(*this);
   after(world().engine().between(10, 100), [this] { come_up(); });
 }
@@ -73,9 +72,9 @@ CoordinatorConfig CoordinatorProcess::survey() const {
 
 void CoordinatorProcess::come_up() {
   if (storage_is_away([this] { come_up(); })) return;
-  machine_.emplace(survey(), Time(world().engine().now()));
+  machine_.emplace(survey(), Time(clock()));
   world().disk().publish(term_, host());
-  if (world().telling()) world().tell(str(name(), " holds term ", term_));
+  if (world().logging()) world().log(str(name(), " holds term ", term_));
   if (supervisor_ != nullptr) supervisor_->coordinator_is_up(*this);
   tick();
 }
@@ -106,7 +105,7 @@ void CoordinatorProcess::look_for_newer_term() {
 void CoordinatorProcess::enter(Connection& connection, std::uint64_t term, const Registration& registration) {
   if (!machine_) return;
   const std::string refused = term == term_ ? "" : "another term";
-  // Before any order to it.
+  // The answer is sent before any order.
   world().network().to_worker(connection, [own = term_, refused](WorkerProcess& worker) {
     worker.feed(Welcomed{own, refused});
   });
@@ -128,15 +127,15 @@ void CoordinatorProcess::lost(Connection& connection) {
 
 void CoordinatorProcess::feed(const Event& event) {
   if (!alive() || !machine_) return;
-  const Ms now = world().engine().now();
+  const Ms now = clock();
   if (now - std::exchange(fed_, now) > kHeldUp) look_for_newer_term();
   if (!alive() || !machine_) return;
   if (std::holds_alternative<StopAsked>(event)) stop_known_ = true;
   world().coverage().coordinator(machine_->phase(), event);
   const Phase before = machine_->phase();
-  world().checks().coordinator_hears(*this, event);
-  const auto effects = machine_->on(Time(world().engine().now()), event);
-  if (world().telling()) world().tell_event(*this, before, event);
+  world().checks().on_coordinator_event(*this, event);
+  const auto effects = machine_->on(Time(clock()), event);
+  if (world().logging()) world().log_event(*this, before, event);
   world().checks().coordinator_decides(*this, effects);
   for (const Effect& effect : effects) {
     std::visit([this](const auto& e) { apply(e); }, effect);
@@ -155,181 +154,6 @@ void CoordinatorProcess::ended(bool, int) {
     supervisor->after(world().engine().between(1, 20),
                       [this, supervisor] { supervisor->coordinator_ended(*this); });
   }
-}
-
-// ---- effects ----
-
-void CoordinatorProcess::apply(const SendTrainer& effect) {
-  const auto found = workers_.find(effect.worker);
-  if (world().telling()) world().tell(str(name(), " to ", effect.trainer, ": ", describe(effect.message)));
-  if (found == workers_.end()) return;
-  world().network().to_worker(*found->second, [term = term_, effect](WorkerProcess& worker) {
-    worker.feed(OrderedForTrainer{term, {effect.trainer, effect.message}});
-  });
-}
-
-void CoordinatorProcess::apply(const OrderKill& effect) {
-  const auto found = workers_.find(effect.worker);
-  if (world().telling()) world().tell(str(name(), " kills ", effect.kill.trainer, ": ", effect.kill.why));
-  if (found == workers_.end()) return;
-  world().network().to_worker(*found->second, [term = term_, effect](WorkerProcess& worker) {
-    worker.feed(OrderedKill{term, effect.kill});
-  });
-}
-
-void CoordinatorProcess::apply(const DismissWorker& effect) {
-  const auto found = workers_.find(effect.worker);
-  if (found == workers_.end()) return;
-  world().network().to_worker(*found->second, [term = term_, effect](WorkerProcess& worker) {
-    worker.feed(Dismissed{term, effect.dismiss});
-  });
-}
-
-void CoordinatorProcess::apply(const AskToRegister& effect) {
-  const auto found = workers_.find(effect.worker);
-  if (found == workers_.end()) return;
-  world().network().to_worker(*found->second,
-                              [term = term_](WorkerProcess& worker) { worker.feed(AskedToRegister{term}); });
-}
-
-void CoordinatorProcess::apply(const Commit& effect) {
-  // Its committer writes one manifest after the other; this takes time.
-  committer_.send(*this, world().engine().between(5, 60), [this, effect] { commit(effect); });
-}
-
-// Whether the files are there that the manifest is going to name: it may have been abandoned once.
-bool CoordinatorProcess::all_there(const CheckpointId& id, const std::vector<std::string>& shards) const {
-  const auto found = world().disk().checkpoints().find(id);
-  if (found == world().disk().checkpoints().end()) return false;
-  return std::all_of(shards.begin(), shards.end(), [&](const std::string& shard) {
-    return found->second.shards.contains(std::stoi(shard));
-  });
-}
-
-void CoordinatorProcess::commit(const Commit& effect) {
-  const CheckpointId id{effect.step, effect.generation};
-  CommitDone done{effect.generation, effect.step, id.name(), kSame, "", {}};
-  const auto newer = newer_term();
-  if (newer) {
-    done.error = str("term ", *newer, " has taken over");
-    feed(Fenced{*newer});
-  } else if (world().disk().full()) {
-    done.error = "no space left on device";
-  } else if (world().disk().away()) {
-    done.error = "the storage is away";
-  } else if (!all_there(id, effect.shards)) {
-    done.error = "a shard is gone";
-  } else {
-    world().checks().commits(*this, effect);
-    StoredCheckpoint& stored = world().disk().checkpoints()[id];
-    stored.committed = true;
-    stored.committed_at = world().engine().now();
-    stored.committed_on = host();
-    if (!stored.shards.empty()) {
-      stored.state = stored.shards.begin()->second.state;
-      stored.tainted = stored.shards.begin()->second.tainted;
-    }
-    if (world().telling()) world().tell(str(name(), " commits ", id.name()));
-    sweep(effect.spared);
-    for (const auto& [kept, checkpoint] : world().disk().committed()) done.kept.push_back(kept.name());
-  }
-  committer_.send(*this, world().engine().between(1, 20), [this, done] { feed(done); });
-}
-
-void CoordinatorProcess::apply(const Sweep& effect) {
-  committer_.send(*this, world().engine().between(1, 40), [this, effect] {
-    if (newer_term() || world().disk().away()) return;
-    Swept swept;
-    sweep({effect.restored}, &effect);
-    for (const auto& [kept, checkpoint] : world().disk().committed()) swept.kept.push_back(kept.name());
-    feed(swept);
-  });
-}
-
-// checkpoint::sweep
-void CoordinatorProcess::sweep(const std::vector<std::string>& spared, const Sweep* after_restore) {
-  std::uint64_t kept = 0;
-  std::optional<CheckpointId> newest;
-  auto& all = world().disk().checkpoints();
-  std::vector<CheckpointId> old;
-  for (auto it = all.rbegin(); it != all.rend(); ++it) {
-    if (it->second.set_aside) continue;
-    if (it->second.committed) {
-      if (!newest && after_restore != nullptr && it->first.name() != after_restore->restored) continue;
-      if (!newest) newest = it->first;
-      const bool is_spared = std::count(spared.begin(), spared.end(), it->first.name()) > 0;
-      if (++kept > world().plan().job.keep && !is_spared) old.push_back(it->first);
-    } else if (after_restore != nullptr && it->first.generation < after_restore->generation) {
-      old.push_back(it->first);
-    } else if (newest &&
-               (it->first.step < newest->step ||
-                (it->first.step == newest->step && it->first.generation.term < newest->generation.term))) {
-      old.push_back(it->first);
-    }
-  }
-  for (const CheckpointId& id : old) {
-    world().checks().deletes(*this, id, false);
-    all.erase(id);
-  }
-}
-
-void CoordinatorProcess::apply(const Abandon& effect) {
-  if (newer_term() || world().disk().away()) return;
-  const CheckpointId id{effect.step, effect.generation};
-  const auto found = world().disk().checkpoints().find(id);
-  if (found == world().disk().checkpoints().end()) return;
-  const StoredCheckpoint& stored = found->second;
-  // An older coordinator may have committed it when this one had looked already.
-  if (stored.committed && world().disk().shows(stored.committed_at, stored.committed_on, host())) return;
-  world().checks().deletes(*this, id, true);
-  world().disk().checkpoints().erase(id);
-  if (world().telling()) world().tell(str(name(), " abandons ", id.name()));
-}
-
-void CoordinatorProcess::apply(const SetAside& effect) {
-  if (newer_term() || world().disk().away()) return;
-  if (StoredCheckpoint* stored = world().disk().find(effect.checkpoint)) {
-    world().checks().sets_aside(effect.checkpoint, *stored);
-    stored->set_aside = true;
-  }
-}
-
-void CoordinatorProcess::apply(const Rewind& effect) {
-  world().disk().recorded_step = std::min(world().disk().recorded_step, effect.step);
-  auto& evaluated = world().disk().evaluated;
-  evaluated.erase(evaluated.upper_bound(effect.step), evaluated.end());
-}
-
-void CoordinatorProcess::apply(const RecordStep& effect) {
-  world().checks().records(effect.done);
-  world().disk().recorded_step = std::max(world().disk().recorded_step, effect.done.step);
-}
-
-void CoordinatorProcess::apply(const RecordEvaluation& effect) {
-  world().disk().evaluated[effect.evaluated.step] = true;
-}
-
-void CoordinatorProcess::apply(const Tell& effect) {
-  if (world().telling()) world().tell(str(name(), ": ", effect.line));
-}
-
-void CoordinatorProcess::apply(const Warn& effect) {
-  if (world().telling()) world().tell(str(name(), " warns: ", effect.line));
-  if (effect.line.rfind("fewer than", 0) == 0) world().too_few();
-}
-
-void CoordinatorProcess::apply(const Finish& effect) {
-  if (world().telling()) world().tell(str(name(), " ends (", effect.exit_code, "): ", effect.line));
-  world().checks().finishes(*this, effect);
-  after(kLastWords, [this, effect] {
-    if (!world().disk().away()) world().disk().end_term(term_);
-    if (supervisor_ != nullptr) {
-      Supervisor* supervisor = supervisor_;
-      to_supervisor_.send(*supervisor, 1,
-                          [this, supervisor, effect] { supervisor->run_ended(*this, effect); });
-    }
-    exit(effect.exit_code);
-  });
 }
 
 }  // namespace rekindle::sim

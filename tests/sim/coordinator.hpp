@@ -1,4 +1,4 @@
-// The process around protocol::Coordinator, as actors/coordinator.cpp and actors/coordinator_host.cpp are.
+// The process around protocol::Coordinator, like actors/coordinator.cpp and actors/coordinator_host.cpp.
 #pragma once
 
 #include <map>
@@ -43,13 +43,15 @@ class CoordinatorProcess : public Process {
   void look_for_newer_term();
   void commit(const protocol::Commit& effect);
   bool all_there(const CheckpointId& id, const std::vector<std::string>& shards) const;
-  void sweep(const std::vector<std::string>& spared, const protocol::Sweep* after_restore = nullptr);
+  void sweep(const std::vector<std::string>& pinned, const protocol::Sweep* after_restore = nullptr);
   std::optional<std::uint64_t> newer_term() const;
 
   void apply(const protocol::SendTrainer& effect);
-  void apply(const protocol::OrderKill& effect);
-  void apply(const protocol::DismissWorker& effect);
-  void apply(const protocol::AskToRegister& effect);
+  void apply(const protocol::KillTrainer& order);
+  void apply(const protocol::Dismiss& order);
+  void apply(const protocol::RegisterAgain& order);
+  template <class Order>
+  void send(const Order& order);
   void apply(const protocol::Commit& effect);
   void apply(const protocol::Sweep& effect);
   void apply(const protocol::Abandon& effect);
@@ -58,11 +60,11 @@ class CoordinatorProcess : public Process {
   void apply(const protocol::RecordStep& effect);
   void apply(const protocol::RecordEvaluation& effect);
   void apply(const protocol::ShowProgress&) {}
-  void apply(const protocol::Tell& effect);
+  void apply(const protocol::Info& effect);
   void apply(const protocol::Warn& effect);
   void apply(const protocol::Finish& effect);
 
-  Supervisor* supervisor_;  // null: started by mistake
+  Supervisor* supervisor_;  // null: a second coordinator that was started by mistake
   const bool restarted_;
   std::uint64_t term_ = 0;
   std::optional<protocol::Coordinator> machine_;

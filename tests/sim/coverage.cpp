@@ -17,7 +17,7 @@ using namespace protocol;
 
 namespace {
 
-// "Swept" of "... [with T = rekindle::protocol::Swept; ...]": g++ and clang write it alike.
+// Extracts "Swept" from "... [with T = rekindle::protocol::Swept; ...]". g++ and clang use the same format.
 template <class T>
 std::string type_name() {
   std::string_view text = __PRETTY_FUNCTION__;
@@ -30,7 +30,7 @@ template <class Variant, std::size_t... I>
 std::vector<std::string> names_of(std::index_sequence<I...>) {
   return {type_name<std::variant_alternative_t<I, Variant>>()...};
 }
-// Of the alternatives, in order.
+// The names of the alternatives, in order.
 template <class Variant>
 std::vector<std::string> names_of() {
   return names_of<Variant>(std::make_index_sequence<std::variant_size_v<Variant>>());
@@ -44,21 +44,21 @@ constexpr std::size_t index_in() {
     return index_in<T, Variant, I + 1>();
 }
 
-// What a trainer says is told apart by what it says.
-constexpr std::size_t kSaid = index_in<TrainerSaid, Event>();
+// Reports of trainers are counted by the type of their message.
+constexpr std::size_t kReport = index_in<TrainerReported, Event>();
 
 std::vector<std::string> coordinator_events() {
   std::vector<std::string> names = names_of<Event>();
-  const std::vector<std::string> said = names_of<FromTrainer>();
-  names.erase(names.begin() + kSaid);
-  names.insert(names.end(), said.begin(), said.end());
+  const std::vector<std::string> report = names_of<FromTrainer>();
+  names.erase(names.begin() + kReport);
+  names.insert(names.end(), report.begin(), report.end());
   return names;
 }
 
 std::size_t row_of(const Event& event) {
-  if (const auto* said = std::get_if<TrainerSaid>(&event))
-    return std::variant_size_v<Event> - 1 + said->message.index();
-  return event.index() - (event.index() > kSaid ? 1 : 0);
+  if (const auto* report = std::get_if<TrainerReported>(&event))
+    return std::variant_size_v<Event> - 1 + report->message.index();
+  return event.index() - (event.index() > kReport ? 1 : 0);
 }
 
 template <class Enum>
@@ -71,7 +71,7 @@ std::vector<std::string> texts_up_to(Enum last) {
 template <class T>
 constexpr std::size_t kWorkerEvent = index_in<T, WorkerEvent>();
 template <class T>
-constexpr std::size_t kTold = index_in<T, ToTrainer>();
+constexpr std::size_t kSent = index_in<T, ToTrainer>();
 
 }  // namespace
 
@@ -89,13 +89,13 @@ Coverage::Coverage()
     coordinator_.cannot[{phase, beat}] = "workers put beats together";
 
   constexpr std::size_t kAlone = 0, kRegistering = 2, kRegistered = 3;
-  const std::size_t of_a_connection[] = {kWorkerEvent<Welcomed>, kWorkerEvent<AskedToRegister>,
-                                         kWorkerEvent<OrderedForTrainer>, kWorkerEvent<OrderedKill>,
-                                         kWorkerEvent<Dismissed>};
+  const std::size_t of_a_connection[] = {kWorkerEvent<Welcomed>, kWorkerEvent<RegisterAgain>,
+                                         kWorkerEvent<OrderedForTrainer>, kWorkerEvent<KillTrainer>,
+                                         kWorkerEvent<Dismiss>};
   worker_.cannot[{kAlone, kWorkerEvent<Connected>}] = "it has not asked to be connected";
   for (const std::size_t event : of_a_connection) {
     worker_.cannot[{kAlone, event}] = "there is no connection";
-    if (event != kWorkerEvent<Welcomed> && event != kWorkerEvent<AskedToRegister>)
+    if (event != kWorkerEvent<Welcomed> && event != kWorkerEvent<RegisterAgain>)
       worker_.cannot[{kRegistering, event}] =
           "orders come after the welcome, and the older connection has been left";
   }
@@ -105,11 +105,11 @@ Coverage::Coverage()
 
   for (std::size_t phase = 0; phase < trainer_.states.size(); ++phase) {
     if (phase == static_cast<std::size_t>(TrainerPhase::kIdle)) continue;
-    trainer_.cannot[{phase, kTold<Start>}] = "a generation is made of trainers that have paused";
-    trainer_.cannot[{phase, kTold<Quit>}] = "the run ends when its trainers have paused";
+    trainer_.cannot[{phase, kSent<Start>}] = "a generation is made of trainers that have paused";
+    trainer_.cannot[{phase, kSent<Quit>}] = "the run ends when its trainers have paused";
   }
-  for (const std::size_t told : {kTold<Stop>, kTold<Cut>, kTold<Abort>, kTold<Save>})
-    trainer_.cannot[{static_cast<std::size_t>(TrainerPhase::kStarting), told}] = "it is not known yet";
+  for (const std::size_t sent : {kSent<Stop>, kSent<PauseForJoin>, kSent<Abort>, kSent<Save>})
+    trainer_.cannot[{static_cast<std::size_t>(TrainerPhase::kStarting), sent}] = "it is not known yet";
 }
 
 void Coverage::coordinator(Phase phase, const Event& event) {

@@ -1,5 +1,5 @@
-// Which pairs of (state, event) were reached. Names and indices come from the types: an event that is added
-// or moved is counted as itself.
+// Counts which pairs of (state, event) were reached. Names and indices come from the types, so an event that
+// is added or moved is counted under its own name.
 #pragma once
 
 #include <cstdint>
@@ -24,20 +24,21 @@ class Coverage {
   struct Summary {
     std::size_t possible = 0, reached = 0;
     std::string table, missing;
-    std::string wrong;  // pairs that were called impossible, and were reached
+    std::string wrong;  // pairs declared impossible that were reached
     void add(const Summary& other);
   };
-  // Of all three.
+  // The summary of all three tables.
   Summary summary() const;
 
-  // How often `event` (the name of its type) came in `state`. For the test of this table.
+  // How often `event` (the name of its type) was counted in `state`. For the test of this class.
   std::uint64_t coordinator_count(const std::string& state, const std::string& event) const;
 
  private:
   struct Table {
     std::vector<std::string> states, events;
-    std::vector<std::vector<std::uint64_t>> counts;                     // [event][state]
-    std::map<std::pair<std::size_t, std::size_t>, const char*> cannot;  // (state, event): why
+    std::vector<std::vector<std::uint64_t>> counts;  // [event][state]
+    // (state, event): reason why the pair is impossible
+    std::map<std::pair<std::size_t, std::size_t>, const char*> cannot;
     Table(std::vector<std::string> states, std::vector<std::string> events);
     Summary summary() const;
   };

@@ -35,6 +35,13 @@ StoredCheckpoint* Disk::find(const std::string& name) {
   return nullptr;
 }
 
+CheckpointId Disk::id_of(const std::string& name) const {
+  for (const auto& [id, checkpoint] : checkpoints_) {
+    if (id.name() == name) return id;
+  }
+  return {};
+}
+
 std::vector<std::pair<CheckpointId, StoredCheckpoint*>> Disk::committed() {
   std::vector<std::pair<CheckpointId, StoredCheckpoint*>> all;
   for (auto it = checkpoints_.rbegin(); it != checkpoints_.rend(); ++it) {

@@ -1,5 +1,5 @@
 // The virtual run directory on shared storage: terms, coordinator.json, shards, manifests, the stop request.
-// What one host creates shows on the others a while later; exclusive creation is atomic.
+// A file created on one host becomes visible on the others with a delay; exclusive creation is atomic.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace rekindle::sim {
 
 struct StoredShard {
-  State state = 0;
+  State state{};
   bool tainted = false, durable = false, deleted = false;
   std::string writer;
 };
@@ -33,7 +33,7 @@ struct StoredCheckpoint {
   bool committed = false, set_aside = false, damaged = false;
   Ms committed_at = 0;
   std::string committed_on;  // host
-  State state = 0;
+  State state{};
   bool tainted = false;
 };
 
@@ -47,7 +47,7 @@ class Disk {
  public:
   Disk(Engine& engine, Ms lag) : engine_(engine), lag_(lag) {}
 
-  // What happened on `there` at `when` shows on `here`.
+  // Whether a change made on host `there` at time `when` is visible on host `here`.
   bool shows(Ms when, const std::string& there, const std::string& here) const {
     return there == here || engine_.now() >= when + lag_;
   }
@@ -69,6 +69,7 @@ class Disk {
   // ---- checkpoints ----
   std::map<CheckpointId, StoredCheckpoint>& checkpoints() { return checkpoints_; }
   StoredCheckpoint* find(const std::string& name);
+  CheckpointId id_of(const std::string& name) const;                    // only for names that find() finds
   std::vector<std::pair<CheckpointId, StoredCheckpoint*>> committed();  // newest first
   bool full() const { return engine_.now() < full_until_; }
   bool away() const { return engine_.now() < away_until_; }

@@ -1,4 +1,4 @@
-// Virtual time: one queue of events ordered by (time, order of arrival), one seeded generator.
+// Virtual time: one queue of events, ordered by (time, order of arrival), and one seeded random generator.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ class Engine {
   }
   void after(Ms delay, std::function<void()> what) { at(now_ + delay, std::move(what)); }
 
-  // False: nothing is ever going to happen again.
+  // False if the queue is empty, so that no event can follow.
   bool run_one() {
     if (queue_.empty()) return false;
     std::pop_heap(queue_.begin(), queue_.end(), later);
@@ -38,7 +38,7 @@ class Engine {
     return true;
   }
 
-  void forget_all() { queue_.clear(); }  // for the test of a deadlock
+  void forget_all() { queue_.clear(); }  // only for the test of the deadlock check
 
   std::uint64_t below(std::uint64_t n) { return rng_.below(n); }
   Ms between(Ms low, Ms high) {

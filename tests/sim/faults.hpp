@@ -1,4 +1,4 @@
-// Faults: which, and when. At a moment, or when a process comes to a phase of the protocol.
+// The faults and their triggers: a time, or the moment when a process enters a phase of the protocol.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ enum class Fault {
   kKillTwoTrainers,
   kKillAllTrainers,
   kKillAllButOne,
-  kCrashTrainer,      // by itself: SIGSEGV
+  kCrashTrainer,      // SIGSEGV, not a kill from outside
   kCrashTwoTrainers,  // in one generation
-  kCrashAgain,        // whoever comes to this step, twice in a row, two trainers each time
+  kCrashAgain,        // crashes two trainers in the exchange of two further generations
   kHangTrainer,
   kSlowTrainer,
   kSuspendTrainer,
@@ -30,12 +30,12 @@ enum class Fault {
   kJoin,
   kJoinAndDie,
   kJoinOther,  // another build, or a machine that computes other bits: refused
-  kLoseNode,   // without a word
+  kLoseNode,   // no connection is closed
   kKillCoordinator,
   kKillCoordinatorAndTrainer,
   kSuspendCoordinator,
   kSuspendAll,
-  kReplaceHeadNode,  // the old one comes back
+  kReplaceHeadNode,  // the old head node comes back
   kSecondCoordinator,
   kBreakConnection,
   kPartition,
@@ -46,6 +46,7 @@ enum class Fault {
   kSlowDisk,
   kStorageAway,  // every call fails for a while
   kDamageCheckpoint,
+  kClockJump,
   kStop,
   kStopFile,
   kStopAndJoin,
@@ -56,13 +57,13 @@ const char* to_text(Fault fault);
 
 struct PlannedFault {
   Fault fault = Fault::kKillTrainer;
-  Ms at = 0;  // or, with a trigger, this long after it
+  Ms at = 0;  // time of the fault; with a trigger, the delay after it
   std::optional<protocol::TrainerPhase> trainer_phase;
   std::optional<protocol::Phase> coordinator_phase;
-  int nth = 1;  // the how manieth time that somebody comes to the phase
+  int nth = 1;  // the trigger is the nth time that a process enters the phase
 };
 
-// Makes it happen now. False: there is nobody that it could happen to.
+// Injects the fault now. False if no process can have this fault.
 bool inject(World& world, Fault fault);
 
 }  // namespace rekindle::sim

@@ -1,6 +1,6 @@
-// Replays one schedule, or looks for one that goes wrong.
+// Replays one schedule, or searches for a schedule that fails.
 //
-//   sim --seed N [--count N [--keep-going] [--coverage]] [--bug NAME] [--transcript]
+// sim --seed N [--count N [--keep-going] [--coverage]] [--bug NAME] [--transcript]
 #include <cstring>
 #include <iostream>
 

@@ -1,5 +1,5 @@
-// Connections between workers and coordinators: in order, late, held up by partitions, lost with what is on
-// its way.
+// Connections between workers and coordinators: messages arrive in order, late, delayed by partitions, or are
+// lost with the connection.
 #pragma once
 
 #include <functional>
@@ -22,8 +22,8 @@ struct Connection {
   WorkerProcess* worker = nullptr;
   CoordinatorProcess* coordinator = nullptr;
   std::uint64_t term = 0;
-  bool worker_end = true, coordinator_end = true;  // open, as far as that side knows
-  bool silent = false;                             // nothing gets through any more
+  bool worker_end = true, coordinator_end = true;  // open, from the view of that side
+  bool silent = false;                             // all messages are lost
   Fifo up, down;
 };
 

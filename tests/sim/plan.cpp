@@ -24,14 +24,14 @@ protocol::Job make_job(Engine& dice) {
   return job;
 }
 
-// Shorter than in earnest, so that a schedule is over soon; in the same order.
+// Shorter than in production, so that a schedule ends soon, but in the same order.
 protocol::CoordinatorConfig make_timings() {
   protocol::CoordinatorConfig config;
   config.gather_time = Time(40000);
   config.regroup_time = Time(5000);
   config.adopt_time = Time(10000);
   config.lost_after = Time(2500);
-  config.park_deadline = Time(5000);
+  config.pause_deadline = Time(5000);
   config.hang_after = Time(7000);
   config.stall_after = Time(4000);
   config.link_pause = Time(400);
@@ -43,7 +43,7 @@ protocol::CoordinatorConfig make_timings() {
 PlannedFault make_fault(Engine& dice, Ms duration) {
   PlannedFault fault;
   fault.fault = static_cast<Fault>(dice.below(static_cast<std::uint64_t>(Fault::kCount)));
-  // Heads of nodes are lost less often than trainers, and stops end the schedule.
+  // Head nodes fail less often than trainers, and stops end the schedule.
   const bool rare = fault.fault == Fault::kReplaceHeadNode || fault.fault == Fault::kSuspendAll ||
                     fault.fault >= Fault::kStop;
   if (rare && dice.chance(0.6)) fault.fault = Fault::kKillTrainer;
@@ -91,6 +91,10 @@ Plan make_plan(std::uint64_t seed) {
   plan.poison_step = dice.below(plan.job.steps);
   Engine bad_host_dice(mix64(seed ^ 0x62616468));
   if (plan.hosts > 1 && bad_host_dice.chance(0.05)) plan.bad_host = "h1";
+  Engine more_dice(mix64(seed ^ 0x6d6f7265));
+  if (more_dice.chance(0.3)) plan.update_ms = more_dice.between(20, 300);
+  if (more_dice.chance(0.3))
+    plan.job.checkpoint_interval_ms = static_cast<std::uint64_t>(more_dice.between(200, 3000));
   const Ms step_ms = plan.leaf_ms * static_cast<Ms>(plan.job.micro_batches) / plan.workers + 20;
   const Ms duration = 1500 + step_ms * static_cast<Ms>(plan.job.steps);
   const int faults = static_cast<int>(dice.between(3, 9));

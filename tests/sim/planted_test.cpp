@@ -1,4 +1,4 @@
-// A checker that finds nothing is worth nothing: each bug of protocol/planted.hpp has to be found.
+// Each planted bug of protocol/planted.hpp must be found: a checker that never fails is useless.
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -16,7 +16,7 @@ class PlantedBug : public testing::TestWithParam<NamedBug> {
   void TearDown() override { protocol::planted_bug = protocol::Bug::kNone; }
 };
 
-// The same schedule has to be fine without the bug, or it is another one that was found.
+// The same schedule must pass without the bug, otherwise another bug was found.
 TEST_P(PlantedBug, IsFound) {
   Coverage coverage;
   for (std::uint64_t seed = 1; seed <= kBudget; ++seed) {

@@ -7,6 +7,8 @@
 
 namespace rekindle::sim {
 
+Ms Process::clock() const { return world_.engine().now() + world_.clock_ahead(host_); }
+
 void Process::after(Ms delay, std::function<void()> what) {
   if (!alive_) return;
   world_.engine().after(delay, [this, what = std::move(what)]() mutable { arrive(std::move(what)); });
@@ -20,12 +22,12 @@ void Process::arrive(std::function<void()> what) {
 
 void Process::suspend() {
   if (!alive_ || suspended_++ > 0) return;
-  if (world_.telling()) world_.tell(str(name_, " is suspended"));
+  if (world_.logging()) world_.log(str(name_, " is suspended"));
 }
 
 void Process::resume() {
   if (!alive_ || --suspended_ > 0) return;
-  if (world_.telling()) world_.tell(str(name_, " continues"));
+  if (world_.logging()) world_.log(str(name_, " continues"));
   for (auto& what : std::exchange(waiting_, {})) after(0, std::move(what));
 }
 
@@ -37,7 +39,7 @@ void Process::end(bool by_signal, int code) {
   if (!alive_) return;
   alive_ = false;
   waiting_.clear();
-  if (world_.telling()) world_.tell(str(name_, by_signal ? " dies of signal " : " exits with ", code));
+  if (world_.logging()) world_.log(str(name_, by_signal ? " dies of signal " : " exits with ", code));
   ended(by_signal, code);
 }
 

@@ -1,4 +1,4 @@
-// A virtual process: what it is to do waits while it is suspended, and is forgotten when it dies.
+// A virtual process. Its actions wait while the process is suspended, and are dropped when it dies.
 #pragma once
 
 #include <functional>
@@ -25,17 +25,19 @@ class Process {
   bool alive() const { return alive_; }
   bool suspended() const { return suspended_ > 0; }
   World& world() const { return world_; }
+  // What the host's clock shows: it may be ahead of virtual time (Fault::kClockJump).
+  Ms clock() const;
 
-  // In this process, `delay` from now.
+  // Runs `what` in this process after `delay`.
   void after(Ms delay, std::function<void()> what);
   void suspend();
   void resume();
   void kill();             // SIGKILL
-  void crash(int signal);  // by itself
+  void crash(int signal);  // not from outside
   void exit(int code);
 
  protected:
-  // Its last moment: tell whoever notices.
+  // Called when the process ends: notifies other processes.
   virtual void ended(bool by_signal, int code) = 0;
 
  private:
@@ -45,15 +47,15 @@ class Process {
   World& world_;
   const std::string name_, host_;
   bool alive_ = true;
-  int suspended_ = 0;  // times
+  int suspended_ = 0;  // number of suspend() calls not yet resumed
   std::vector<std::function<void()>> waiting_;
 };
 
-// Words from one process to another, in order.
+// Messages from one process to another, in order.
 class Fifo {
  public:
   void send(Process& to, Ms delay, std::function<void()> what);
-  // Nothing more arrives before that time.
+  // No message arrives before that time.
   void hold_until(Ms when) { last_ = std::max(last_, when); }
 
  private:

@@ -1,5 +1,9 @@
 #include "run.hpp"
 
+#include <tuple>
+
+#include "base/log.hpp"
+
 namespace rekindle::protocol {
 Bug planted_bug = Bug::kNone;
 }
@@ -8,28 +12,32 @@ namespace rekindle::sim {
 
 using protocol::Bug;
 
-const NamedBug kBugs[18] = {
+const NamedBug kBugs[19] = {
     {Bug::kNoGenerationCheck, "no-generation-check"},
     {Bug::kNoTermCheck, "no-term-check"},
     {Bug::kHighestStepOffByOne, "highest-step-off-by-one"},
-    {Bug::kUnparkedSource, "unparked-source"},
+    {Bug::kUnpausedSource, "unpaused-source"},
     {Bug::kHeldStepByControlThread, "held-step-by-control-thread"},
     {Bug::kUpdateBeforeAllShards, "update-before-all-shards"},
     {Bug::kReportBeforeUpdate, "report-before-update"},
-    {Bug::kCutFlagNotOred, "cut-flag-not-ored"},
+    {Bug::kPauseFlagNotOred, "pause-flag-not-ored"},
     {Bug::kStopLostWithCarrier, "stop-lost-with-carrier"},
     {Bug::kCommitWithMissingShard, "commit-with-missing-shard"},
     {Bug::kReportBeforeFsync, "report-before-fsync"},
-    {Bug::kJoinCutDuringCheckpoint, "join-cut-during-checkpoint"},
+    {Bug::kJoinPauseDuringCheckpoint, "join-pause-during-checkpoint"},
     {Bug::kAdoptWithoutWaiting, "adopt-without-waiting"},
     {Bug::kHangJudgesTheWaiting, "hang-judges-the-waiting"},
     {Bug::kCrashesCountedPerTrainer, "crashes-counted-per-trainer"},
     {Bug::kBadHostUsesUpTheTries, "bad-host-uses-up-the-tries"},
     {Bug::kSegmentReusedBeforeRead, "segment-reused-before-read"},
+    {Bug::kSumsNotCheckedAfterUpdate, "sums-not-checked-after-update"},
     {Bug::kUpdateBeforeSnapshot, "update-before-snapshot"},
 };
 
 Outcome run_plan(const Plan& plan, Coverage& coverage, std::ostream* transcript) {
+  // The log of trainers is for operators; the transcript has the same information in virtual time.
+  static const bool silent = (start_logging("sim", FilePath(), LogLevel::kNone), true);
+  std::ignore = silent;
   World world(plan, coverage, transcript);
   return world.run();
 }

@@ -16,15 +16,15 @@ Outcome run_schedule(std::uint64_t seed, Coverage& coverage, std::ostream* trans
 
 struct Totals {
   std::uint64_t schedules = 0, steps = 0, faults = 0, events = 0, failed_seed = 0;
-  std::string violation;  // of the first schedule that went wrong
+  std::string violation;  // of the first failed schedule
 };
-// Seeds first, first + stride, ...; ends at the first violation.
+// Runs seeds first, first + stride, ...; ends at the first violation.
 Totals run_schedules(std::uint64_t first, std::uint64_t stride, std::uint64_t count, Coverage& coverage);
 
 struct NamedBug {
   protocol::Bug bug;
   const char* name;
 };
-extern const NamedBug kBugs[18];
+extern const NamedBug kBugs[19];
 
 }  // namespace rekindle::sim

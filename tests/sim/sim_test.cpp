@@ -1,4 +1,4 @@
-// Twenty thousand schedules of the control plane.
+// Runs 20,000 schedules of the control plane.
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -30,6 +30,7 @@ TEST(Simulator, EverySchedule_KeepsEveryPromise) {
   std::cout << totals.schedules << " schedules; on average " << static_cast<double>(totals.steps) / n
             << " steps, " << static_cast<double>(totals.faults) / n << " faults, "
             << static_cast<double>(totals.events) / n << " events\n";
+  EXPECT_EQ(totals.schedules, kSchedules);
   EXPECT_GE(totals.steps, 50 * totals.schedules);
   EXPECT_GE(totals.faults, 3 * totals.schedules);
   report(coverage);
@@ -41,8 +42,8 @@ TEST(Coverage, AnEvent_IsCountedUnderItsOwnName) {
   coverage.coordinator(Phase::kRunning, Swept{});
   coverage.coordinator(Phase::kRunning, Tick{});
   coverage.coordinator(Phase::kEnded, Fenced{});
-  coverage.coordinator(Phase::kRunning, TrainerSaid{"w", TrainerReady{}});
-  coverage.coordinator(Phase::kRunning, TrainerSaid{"w", ShardBegun{}});
+  coverage.coordinator(Phase::kRunning, TrainerReported{"w", TrainerReady{}});
+  coverage.coordinator(Phase::kRunning, TrainerReported{"w", ShardBegun{}});
   EXPECT_EQ(coverage.coordinator_count("running", "Swept"), 1U);
   EXPECT_EQ(coverage.coordinator_count("running", "Tick"), 1U);
   EXPECT_EQ(coverage.coordinator_count("running", "Fenced"), 0U);
@@ -59,7 +60,7 @@ TEST(Simulator, WorkLeftAndNothingThatWillEverHappen_IsADeadlock) {
   EXPECT_TRUE(outcome.violation.starts_with("deadlock: ")) << outcome.violation;
 }
 
-// Only one kind of fault, after which nobody may be missed: one generation does the whole run.
+// Only one kind of fault, which must not cost a trainer: one generation does the complete run.
 void expect_one_generation(Fault fault) {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     Plan plan = make_plan(seed);

@@ -24,15 +24,15 @@ void Supervisor::begin() {
 void Supervisor::start_coordinator() {
   if (over_) return;
   coordinator_ = &world().start_coordinator(host(), this, std::exchange(any_coordinator_, true));
-  heard_at_ = world().engine().now();
+  last_beat_at_ = clock();
 }
 
 void Supervisor::tick() {
-  const Ms now = world().engine().now();
-  const bool late = ticked_at_ > 0 && now - ticked_at_ > 2 * kTick;  // this one was held up itself
-  if (late) heard_at_ = now;
+  const Ms now = clock();
+  const bool late = ticked_at_ > 0 && now - ticked_at_ > 2 * kTick;  // this supervisor itself was suspended
+  if (late) last_beat_at_ = now;
   ticked_at_ = now;
-  if (coordinator_ != nullptr && coordinator_->listening() && now - heard_at_ > kCoordinatorHangs)
+  if (coordinator_ != nullptr && coordinator_->listening() && now - last_beat_at_ > kCoordinatorHangs)
     coordinator_->kill();
   after(kTick, [this] { tick(); });
 }
@@ -45,12 +45,12 @@ void Supervisor::ask_stop(StopAsked stop) {
 
 void Supervisor::coordinator_is_up(CoordinatorProcess& coordinator) {
   if (&coordinator != coordinator_) return;
-  heard_at_ = world().engine().now();
+  last_beat_at_ = clock();
   if (stop_) coordinator.after(1, [&coordinator, stop = *stop_] { coordinator.feed(stop); });
 }
 
 void Supervisor::beat_from(CoordinatorProcess& coordinator) {
-  if (&coordinator == coordinator_) heard_at_ = world().engine().now();
+  if (&coordinator == coordinator_) last_beat_at_ = clock();
 }
 
 void Supervisor::coordinator_ended(CoordinatorProcess& coordinator) {
@@ -78,7 +78,7 @@ void Supervisor::worker_ended(WorkerProcess& worker, bool by_signal, int code) {
       coordinator->feed(WorkerLost{name, "it died"});
     });
   }
-  if (!by_signal) return;  // it left
+  if (!by_signal) return;  // the worker exited by itself
   after(world().engine().between(300, 1500), [this, host = worker.host()] {
     if (!over_) world().start_worker(host);
   });

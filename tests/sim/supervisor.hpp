@@ -1,4 +1,4 @@
-// The virtual supervisor: starts and restarts coordinator and workers, holds the stop intent.
+// The virtual supervisor: starts and restarts coordinator and workers, and keeps a stop request.
 #pragma once
 
 #include <optional>
@@ -36,7 +36,7 @@ class Supervisor : public Process {
 
   bool any_coordinator_, over_ = false;
   CoordinatorProcess* coordinator_ = nullptr;
-  Ms heard_at_ = 0, ticked_at_ = 0;
+  Ms last_beat_at_ = 0, ticked_at_ = 0;
   std::optional<protocol::StopAsked> stop_;
 };
 

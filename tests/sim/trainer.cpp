@@ -1,4 +1,4 @@
-// The process: its control thread, how its step loop sleeps and wakes, its faults.
+// The process: its control thread, how its step loop sleeps and wakes, and its faults.
 #include "trainer.hpp"
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "protocol/describe.hpp"
+#include "trainer/plan.hpp"
 #include "worker.hpp"
 #include "world.hpp"
 
@@ -18,17 +19,27 @@ constexpr Ms kBeat = 500;
 }
 
 TrainerProcess::TrainerProcess(World& world, std::string name, WorkerProcess& worker)
-    : Process(world, std::move(name), worker.host()), worker_(worker) {}
+    : Process(world, std::move(name), worker.host()),
+      worker_(worker),
+      link_(*this),
+      task_(*this),
+      hub_(*this),
+      writer_(*this),
+      storage_(*this),
+      clock_(*this),
+      trainer_({world.plan().job, task_, hub_, link_, writer_, storage_, clock_}) {}
+
+TrainerProcess::~TrainerProcess() = default;
 
 void TrainerProcess::begin() {
-  loop_ = live();
-  loop_.start();
+  fiber_ = std::make_unique<Fiber>([this] { live(); });
+  fiber_->resume();
   after(world().engine().between(0, kBeat), [this] { beat(); });
 }
 
-TrainerProcess::Pause TrainerProcess::sleep(Ms ms, bool abortable) {
+TrainerProcess::Woken TrainerProcess::sleep(Ms ms, bool abortable) {
   condition_ = nullptr;
-  abortable_ = abortable && inside_;
+  abortable_ = abortable && inside();
   waking_ = false;
   waits_for_ = -1;
   const std::uint64_t ticket = ++ticket_;
@@ -36,22 +47,30 @@ TrainerProcess::Pause TrainerProcess::sleep(Ms ms, bool abortable) {
     woken_ = Woken::kReady;
     wake(ticket);
   });
-  return {*this};
+  return stand_still();
 }
 
-TrainerProcess::Pause TrainerProcess::until(Condition condition) {
+TrainerProcess::Woken TrainerProcess::until(Condition condition) {
   condition_ = std::move(condition);
-  abortable_ = inside_;
+  abortable_ = inside();
   waking_ = false;
   waits_for_ = -1;
   ++ticket_;
-  return {*this};
+  return stand_still();
+}
+
+TrainerProcess::Woken TrainerProcess::stand_still() {
+  observe();
+  asleep_ = true;
+  look_again();
+  fiber_->suspend();
+  return woken_;
 }
 
 void TrainerProcess::look_again() {
-  if (!alive() || waking_ || !sleeper_) return;
+  if (!alive() || waking_ || !asleep_) return;
   std::optional<Woken> why;
-  if (abortable_ && control_.aborted()) {
+  if (abortable_ && link_.control().aborted()) {
     why = Woken::kAborted;
   } else if (condition_) {
     const int waits_for = condition_();
@@ -62,7 +81,7 @@ void TrainerProcess::look_again() {
   }
   if (!why) return;
   waking_ = true;
-  const std::uint64_t ticket = ++ticket_;  // a sleep does not end twice
+  const std::uint64_t ticket = ++ticket_;  // invalidates the timer, so that a sleep does not end twice
   after(world().engine().between(0, 2), [this, ticket, why = *why] {
     woken_ = why;
     wake(ticket);
@@ -76,62 +95,68 @@ void TrainerProcess::wake(std::uint64_t ticket) {
     return;
   }
   condition_ = nullptr;
-  std::exchange(sleeper_, nullptr).resume();
+  asleep_ = false;
+  fiber_->resume();
+}
+
+void TrainerProcess::crash(int signal) {
+  Process::crash(signal);
+  if (fiber_ && fiber_->running()) throw Fiber::Ended{};
 }
 
 std::optional<Ms> TrainerProcess::waiting_since() const {
-  if (!inside_ || waits_for_ < 0) return std::nullopt;
+  if (!inside() || waits_for_ < 0) return std::nullopt;
   return waiting_since_;
+}
+
+void TrainerProcess::observe() {
+  const ReplicaState& replica = trainer_.replica();
+  if (replica.valid == observed_.valid && replica.step == observed_.step) return;
+  observed_ = replica;
+  world().checks().holds(*this);
 }
 
 // ---- the control thread ----
 
-void TrainerProcess::hear(const ToTrainer& message) {
-  world().coverage().trainer(phase_, message);
-  const GenerationId before = control_.generation();
-  const bool abort = control_.hear(message);
-  world().checks().trainer_heard(*this, message, before, abort);
-  news_ = true;
-  // First: once the step loop sees it, the next generation may begin.
-  if (meeting_ != nullptr && control_.aborted()) seat().gone_on = true;
-  look_again();
+void TrainerProcess::on_message(const ToTrainer& message) {
+  world().coverage().trainer(phase(), message);
+  const GenerationId before = generation();
+  const bool was_aborted = link_.control().aborted();
+  link_.on_message(message);
+  world().checks().on_trainer_message(*this, message, before, link_.control().aborted() && !was_aborted);
 }
 
 void TrainerProcess::beat() {
-  TrainerBeat beat{name(), phase_, control_.generation(), held_.step, progress_, -1, 0};
-  if (inside_) beat.waiting_for = waits_for_;
-  say(beat);
+  say(link_.beat());
   after(kBeat, [this] { this->beat(); });
 }
 
 void TrainerProcess::say(FromTrainer message) {
-  if (world().telling() && !std::holds_alternative<TrainerBeat>(message))
-    world().tell(str(name(), " says ", describe(message)));
+  observe();
+  // The worker of the schedule determines the fingerprint of this machine.
+  if (auto* ready = std::get_if<TrainerReady>(&message)) {
+    ready->fingerprint = worker_.fingerprint();
+    ready_ = true;
+  }
+  if (world().logging() && !std::holds_alternative<TrainerBeat>(message))
+    world().log(str(name(), " reports ", describe(message)));
   to_worker_.send(worker_, world().engine().between(0, 1), [this, message = std::move(message)] {
-    worker_.feed(OwnTrainerSaid{name(), message});
+    worker_.feed(OwnTrainerReported{name(), message});
   });
 }
 
+void TrainerProcess::unwind() {
+  asleep_ = false;
+  condition_ = nullptr;
+  if (fiber_ && !fiber_->running()) fiber_.reset();  // its exchange leaves the meeting
+}
+
 void TrainerProcess::ended(bool by_signal, int code) {
-  if (meeting_ != nullptr) {
-    seat().left = true;
-    meeting_->changed();
-  }
+  unwind();
   if (!worker_.alive()) return;
   to_worker_.send(worker_, world().engine().between(0, 3), [this, by_signal, code] {
     worker_.feed(OwnTrainerEnded{name(), by_signal, code});
   });
-}
-
-void TrainerProcess::set_phase(TrainerPhase phase) {
-  ++progress_;
-  phase_ = phase;
-  world().trainer_came_to(*this, phase);
-}
-
-void TrainerProcess::set_held(Held held) {
-  held_ = held;
-  world().checks().holds(*this);
 }
 
 // ---- faults ----
@@ -146,7 +171,8 @@ void TrainerProcess::hang(Ms ms) {
 
 void TrainerProcess::flip_bit() {
   tainted_ = true;
-  state_ ^= 1;
+  float& value = task_.values()[0];
+  value = std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) ^ 1U);
 }
 
 void TrainerProcess::fail() {
@@ -154,39 +180,29 @@ void TrainerProcess::fail() {
   exit(70);
 }
 
-// ---- its life ----
-
-Parked TrainerProcess::parked(ParkReason reason, int peer) {
-  set_phase(TrainerPhase::kIdle);
-  return {start_.generation, name(), held_.whole, held_.step, reason, peer, {}, ""};
+// Gradients in the slots may come from the state before a flip, from the state after it, or from both.
+void TrainerProcess::slot_written(std::uint64_t step) {
+  if (step != slots_step_) slots_tainted_ = false;
+  slots_step_ = step;
+  slots_tainted_ = slots_tainted_ || tainted_;
 }
 
-Parked TrainerProcess::failed(Woken why) {
-  if (why == Woken::kAborted) return parked(ParkReason::kAborted);
-  return parked(ParkReason::kExchangeFailed, broken_peer_);
-}
+void TrainerProcess::set_tainted(bool tainted) { tainted_ = slots_tainted_ = sums_tainted_ = tainted; }
 
-Task<bool> TrainerProcess::live() {
-  co_await sleep(world().plan().warm_up_ms + world().engine().between(0, 200));
-  if (host() == world().plan().bad_host) {
-    crash(SIGILL);
-    co_await until([] { return 0; });
-  }
-  set_phase(TrainerPhase::kIdle);
-  ready_ = true;
-  say(TrainerReady{name(), host(), "cpu", worker_.fingerprint(), {host(), "", name(), 0, -1, 0}, 0});
-  for (;;) {
-    news_ = false;
-    if (auto start = control_.next_start()) {
-      const Parked word = co_await run(std::move(*start));
-      say(word);
-      continue;
-    }
-    if (control_.quit()) break;
-    co_await until([this] { return news_ ? -1 : 0; });
-  }
+// ---- the step loop ----
+
+void TrainerProcess::live() {
+  sleep(world().plan().warm_up_ms + world().engine().between(0, 200));
+  if (host() == world().plan().bad_host) crash(SIGILL);
+  TrainerReady ready;
+  ready.trainer = name();
+  ready.host = host();
+  ready.device = "cpu";
+  ready.address = trainer::to_address(hub_.endpoint());
+  Status status = trainer_.warm_up(std::move(ready), "1");
+  if (status) status = trainer_.run_until_quit();
+  if (!status) return fail();
   exit(0);
-  co_return true;
 }
 
 }  // namespace rekindle::sim

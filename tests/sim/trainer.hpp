@@ -1,17 +1,16 @@
-// A virtual trainer: a control thread that always answers, and a step loop in virtual time.
+// A virtual trainer: the real trainer::Trainer in a fiber, a control thread that always answers, and faults.
 #pragma once
 
-#include <coroutine>
-#include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
-#include "disk.hpp"
 #include "exchange.hpp"
+#include "fiber.hpp"
+#include "parts.hpp"
 #include "process.hpp"
-#include "protocol/trainer_control.hpp"
-#include "task.hpp"
+#include "trainer/trainer.hpp"
 
 namespace rekindle::sim {
 
@@ -20,125 +19,88 @@ class WorkerProcess;
 class TrainerProcess : public Process {
  public:
   TrainerProcess(World& world, std::string name, WorkerProcess& worker);
+  ~TrainerProcess() override;
   void begin();
+  void unwind();  // ends its step loop
 
   WorkerProcess& worker() { return worker_; }
-  void hear(const protocol::ToTrainer& message);  // its control thread
-  void look_again();                              // what the step loop waits for may be there
+  void on_message(const protocol::ToTrainer& message);  // called by its control thread
+  void say(protocol::FromTrainer message);
+  void look_again();  // checks the condition for which the step loop waits
+
+  // ---- of the step loop: waits for a time or a condition ----
+  enum class Woken { kReady, kAborted, kBroken };
+  // -1: met; -2: the exchange is broken; otherwise the rank to wait for
+  using Condition = std::function<int()>;
+  Woken sleep(Ms ms, bool abortable = true);
+  Woken until(Condition condition);
+  void crash(int signal);  // not from outside
+  void observe();          // checks the state if it has changed
 
   // ---- faults ----
   void hang(Ms ms);
   void slow_down(int factor) { slow_ = factor; }
   void flip_bit();
-  void fail();  // it cannot go on, says so and exits
+  void fail();  // reports TrainerFailed and exits
 
-  // ---- the truth, for the checks ----
-  const protocol::Held& held() const { return held_; }
-  State state() const { return state_; }
+  // ---- how a flipped bit spreads through states and gradients ----
   bool tainted() const { return tainted_; }
-  bool inside() const { return inside_; }  // a generation
+  void set_tainted(bool tainted);  // the state was replaced
+  void slot_written(std::uint64_t step);
+  bool slots_tainted() const { return slots_tainted_; }
+  void taint_sums(bool tainted) { sums_tainted_ = sums_tainted_ || tainted; }
+  void taint_state() { tainted_ = std::exchange(sums_tainted_, false) || tainted_; }
+
+  // ---- the actual state, for the checks ----
+  const protocol::ReplicaState& replica() const { return trainer_.replica(); }
+  const State& state() const { return task_.values(); }
+  bool inside() const { return link_.inside(); }  // whether the step loop is in a generation
   bool ready() const { return ready_; }
   bool hanging() const { return hanging_; }
-  protocol::TrainerPhase phase() const { return phase_; }
-  const protocol::GenerationId& generation() const { return control_.generation(); }
-  const Slot& slot() const { return slot_; }
-  bool writes(const CheckpointId& id) const { return writing_ && writing_->id == id; }
-  // Since when it has been waiting for a peer, or nothing.
+  protocol::TrainerPhase phase() const { return link_.phase(); }
+  const protocol::GenerationId& generation() const { return link_.control().generation(); }
+  bool writes(const CheckpointId& id) const { return writer_.writes(id); }
+  int waits_for() const { return waits_for_; }
+  // Since when the step loop has been waiting for a peer, or no value.
   std::optional<Ms> waiting_since() const;
+  SimHub& hub() { return hub_; }
+  SimTask& task() { return task_; }
+  SimLink& link() { return link_; }
 
  protected:
   void ended(bool by_signal, int code) override;
 
  private:
-  enum class Woken { kReady, kAborted, kBroken };
-  using Condition = std::function<int()>;  // -1: met; -2: the exchange is broken; else the rank waited for
-  struct Pause {                           // the step loop stands still: for a time, or for a condition
-    TrainerProcess& trainer;
-    bool await_ready() const { return false; }
-    void await_suspend(std::coroutine_handle<> handle) {
-      trainer.sleeper_ = handle;
-      trainer.look_again();
-    }
-    Woken await_resume() const { return trainer.woken_; }
-  };
-
-  // trainer.cpp
-  Pause sleep(Ms ms, bool abortable = true);
-  Pause until(Condition condition);
+  Woken stand_still();
   void wake(std::uint64_t ticket);
   void beat();
-  void say(protocol::FromTrainer message);
-  void set_phase(protocol::TrainerPhase phase);
-  void set_held(protocol::Held held);
-  Task<bool> live();
-  protocol::Parked parked(protocol::ParkReason reason, int peer = -1);
-  protocol::Parked failed(Woken why);
-
-  // step_loop.cpp
-  Task<protocol::Parked> run(protocol::Start start);
-  Task<Woken> connect();
-  Task<Woken> meet(Header mine, std::vector<Header>& all);
-  Task<std::optional<protocol::Parked>> reach();
-  Task<std::optional<protocol::Parked>> copy();
-  Task<std::optional<protocol::Parked>> restore();
-  Task<protocol::Parked> train();
-  struct Agreed {
-    Woken woken = Woken::kReady;
-    std::uint32_t flags = 0;
-    protocol::Comparison states;
-  };
-  Task<Agreed> step();
-  Task<Woken> compute();
-  Task<Woken> read_sums(std::uint64_t& sum, bool& tainted);
-  Task<bool> apply(std::uint64_t sum, bool tainted);
-  Task<Woken> evaluate(bool& stopped);
-  Task<bool> write_checkpoint(bool parks);
-  void begin_shard(bool parks);
-  void write_shard();
-  void finish_shard();
-  protocol::ShardWritten shard_written() const;
-  std::uint32_t own_flags() const;
-  Hash128 state_hash() const;
-  int wait_for(const std::function<bool(const Seat&)>& there) const;
-  Seat& seat() { return meeting_->seats[static_cast<std::size_t>(start_.rank)]; }
+  void live();
 
   WorkerProcess& worker_;
   Fifo to_worker_;
-  protocol::TrainerControl control_;
-  Task<bool> loop_;
 
-  // What the step loop is waiting for.
+  // The condition for which the step loop waits:
   std::uint64_t ticket_ = 0;
-  std::coroutine_handle<> sleeper_;
   Condition condition_;
-  bool abortable_ = false, waking_ = false;
+  bool asleep_ = false, abortable_ = false, waking_ = false;
   Woken woken_ = Woken::kReady;
-  int broken_peer_ = -1;
   int waits_for_ = -1;
   Ms waiting_since_ = 0;
 
-  bool hanging_ = false, wake_held_back_ = false, news_ = false, ready_ = false, inside_ = false;
+  bool hanging_ = false, wake_held_back_ = false, ready_ = false;
   int slow_ = 1;
-  protocol::TrainerPhase phase_ = protocol::TrainerPhase::kStarting;
-  std::uint64_t progress_ = 0;
+  protocol::ReplicaState observed_;
+  bool tainted_ = false, slots_tainted_ = false, sums_tainted_ = false;
+  std::uint64_t slots_step_ = 0;
 
-  protocol::Held held_;
-  State state_ = 0;
-  bool tainted_ = false;
-  std::deque<protocol::StepDone> history_;
-  Slot slot_;
-  protocol::Start start_;
-  Meeting* meeting_ = nullptr;
-  bool saved_ = false;
-
-  // What is being written beside the steps.
-  struct Writing {
-    CheckpointId id;
-    int rank = 0;
-    State state = 0;
-    bool tainted = false;
-  };
-  std::optional<Writing> writing_;
+  SimLink link_;
+  SimTask task_;
+  SimHub hub_;
+  SimWriter writer_;
+  SimStorage storage_;
+  SimClock clock_;
+  trainer::Trainer trainer_;
+  std::unique_ptr<Fiber> fiber_;  // last member, because its stack uses all others
 };
 
 }  // namespace rekindle::sim

@@ -1,4 +1,4 @@
-// One line for each thing that happens, for people.
+// Writes one line for each event.
 #include <iomanip>
 
 #include "base/text.hpp"
@@ -10,19 +10,19 @@ namespace rekindle::sim {
 
 using namespace protocol;
 
-void World::tell(const std::string& line) {
+void World::log(const std::string& line) {
   *transcript_ << std::setw(8) << engine_.now() << "  " << line << "\n";
 }
 
-void World::tell_event(CoordinatorProcess& coordinator, Phase before, const Event& event) {
+void World::log_event(CoordinatorProcess& coordinator, Phase before, const Event& event) {
   std::string text = describe(event);
   if (const auto* registered = std::get_if<WorkerRegistered>(&event))
     text = str(registered->registration.worker, ": ", text);
-  if (const auto* said = std::get_if<TrainerSaid>(&event)) text = str(said->worker, ": ", text);
+  if (const auto* report = std::get_if<TrainerReported>(&event)) text = str(report->worker, ": ", text);
   const Phase after = coordinator.machine()->phase();
   if (text.empty() && after == before) return;
-  tell(str(coordinator.name(), " [", protocol::to_text(before), "] hears ", text.empty() ? "a tick" : text,
-           after == before ? "" : str(" -> ", protocol::to_text(after))));
+  log(str(coordinator.name(), " [", protocol::to_text(before), "] receives ", text.empty() ? "a tick" : text,
+          after == before ? "" : str(" -> ", protocol::to_text(after))));
 }
 
 }  // namespace rekindle::sim

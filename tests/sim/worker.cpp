@@ -29,7 +29,7 @@ WorkerProcess::WorkerProcess(World& world, std::string name, std::string host, b
                              std::string fingerprint)
     : Process(world, name, host),
       fingerprint_(std::move(fingerprint)),
-      machine_(worker_config(name, host, world.plan().slots, joined), Time(world.engine().now())) {}
+      machine_(worker_config(name, host, world.plan().slots, joined), Time(clock())) {}
 
 void WorkerProcess::begin() {
   after(world().engine().between(0, kTick), [this] { tick(); });
@@ -56,7 +56,7 @@ void WorkerProcess::feed(const WorkerEvent& event) {
   if (!alive()) return;
   world().coverage().worker(state(), event);
   const std::uint64_t newest = machine_.term();
-  for (const WorkerEffect& effect : machine_.on(Time(world().engine().now()), event)) {
+  for (const WorkerEffect& effect : machine_.on(Time(clock()), event)) {
     world().checks().worker_acts(*this, newest, event, effect);
     std::visit([this](const auto& e) { apply(e); }, effect);
     if (!alive()) return;
@@ -104,13 +104,13 @@ void WorkerProcess::ended(bool by_signal, int code) {
   }
   for (TrainerProcess* trainer : trainers()) {
     if (lost_node) trainer->kill();
-    // End of file on its socket.
+    // The trainer reads end of file from its socket.
     trainer->after(world().engine().between(0, 5), [trainer] { trainer->exit(70); });
   }
   world().worker_ended(*this, by_signal, code);
 }
 
-// The old connection is taken down when the attempt at a new one is over; until then its words still arrive.
+// The old connection is closed after the attempt to open a new one; its messages arrive until then.
 void WorkerProcess::apply(const Connect& effect) {
   connecting_ = true;
   if (connection_ != nullptr) {
@@ -131,7 +131,7 @@ void WorkerProcess::apply(const SendRegistration& effect) {
 void WorkerProcess::apply(const SendReport& effect) {
   if (connection_ == nullptr) return;
   world().network().to_coordinator(*connection_, [name = name(), effect](CoordinatorProcess& coordinator) {
-    coordinator.reported(effect.term, TrainerSaid{name, effect.message});
+    coordinator.reported(effect.term, TrainerReported{name, effect.message});
   });
 }
 
@@ -146,15 +146,15 @@ void WorkerProcess::apply(const PassOn& effect) {
   const auto found = children_.find(effect.trainer);
   if (found == children_.end() || !found->second.process->alive()) return;
   TrainerProcess& trainer = *found->second.process;
-  found->second.words.send(trainer, world().engine().between(0, 1),
-                           [&trainer, message = effect.message] { trainer.hear(message); });
+  found->second.orders.send(trainer, world().engine().between(0, 1),
+                            [&trainer, message = effect.message] { trainer.on_message(message); });
 }
 
 void WorkerProcess::apply(const StartTrainer& effect) {
   children_[effect.trainer].process = &world().start_trainer(effect.trainer, *this);
 }
 
-void WorkerProcess::apply(const EndTrainer& effect) {
+void WorkerProcess::apply(const KillTrainer& effect) {
   const auto found = children_.find(effect.trainer);
   if (found != children_.end()) found->second.process->kill();
 }
@@ -165,7 +165,7 @@ void WorkerProcess::apply(const LeaveRun& effect) {
 }
 
 void WorkerProcess::apply(const Warn& effect) {
-  if (world().telling()) world().tell(str(name(), " warns: ", effect.line));
+  if (world().logging()) world().log(str(name(), " warns: ", effect.line));
 }
 
 }  // namespace rekindle::sim

@@ -1,4 +1,4 @@
-// The process around protocol::Worker, as actors/worker.cpp is.
+// The process around protocol::Worker, like actors/worker.cpp.
 #pragma once
 
 #include <map>
@@ -22,10 +22,10 @@ class WorkerProcess : public Process {
   void lost(Connection& connection);
 
   const protocol::Worker& machine() const { return machine_; }
-  const std::string& fingerprint() const { return fingerprint_; }  // of its build and machine
+  const std::string& fingerprint() const { return fingerprint_; }  // fingerprint of its build and machine
   Connection* connection() const { return connection_; }
-  std::vector<TrainerProcess*> trainers() const;  // that live
-  bool lost_node = false;                         // its end makes no sound
+  std::vector<TrainerProcess*> trainers() const;  // trainers that are alive
+  bool lost_node = false;                         // the node is lost: no connection is closed
 
  protected:
   void ended(bool by_signal, int code) override;
@@ -40,20 +40,20 @@ class WorkerProcess : public Process {
   void apply(const protocol::SendBeat& effect);
   void apply(const protocol::PassOn& effect);
   void apply(const protocol::StartTrainer& effect);
-  void apply(const protocol::EndTrainer& effect);
+  void apply(const protocol::KillTrainer& effect);
   void apply(const protocol::LeaveRun& effect);
   void apply(const protocol::Warn& effect);
   int state() const;  // for the coverage
 
   struct Child {
     TrainerProcess* process = nullptr;
-    Fifo words;
+    Fifo orders;
   };
   const std::string fingerprint_;
   protocol::Worker machine_;
   std::map<std::string, Child> children_;
   Connection* connection_ = nullptr;
-  Connection* old_ = nullptr;  // to an older coordinator, being left
+  Connection* old_ = nullptr;  // connection to an older coordinator, about to be closed
   bool connecting_ = false;
 };
 

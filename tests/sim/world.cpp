@@ -14,7 +14,7 @@ namespace rekindle::sim {
 using namespace protocol;
 
 namespace {
-constexpr Ms kRecovery = 200000;  // after the last fault, and the last step: then the run has to be over
+constexpr Ms kRecovery = 200000;  // limit for the end of the run after the last fault and the last step
 }
 
 World::World(Plan plan, Coverage& coverage, std::ostream* transcript)
@@ -27,7 +27,10 @@ World::World(Plan plan, Coverage& coverage, std::ostream* transcript)
       transcript_(transcript),
       checks_(*this) {}
 
-World::~World() = default;
+// Trainers are unwound first, because unwinding a stack uses the other trainers and the meetings.
+World::~World() {
+  for (TrainerProcess* trainer : trainers_) trainer->unwind();
+}
 
 Outcome World::run() {
   begin_attempt();
@@ -80,7 +83,7 @@ TrainerProcess& World::start_trainer(const std::string& name, WorkerProcess& wor
   TrainerProcess& trainer = *process;
   processes_.push_back(std::move(process));
   trainers_.push_back(&trainer);
-  if (telling()) tell(str(name, " starts"));
+  if (logging()) log(str(name, " starts"));
   trainer.begin();
   return trainer;
 }
@@ -90,7 +93,7 @@ WorkerProcess& World::start_worker(const std::string& host, bool joined, const s
   WorkerProcess& worker = *process;
   processes_.push_back(std::move(process));
   workers_.push_back(&worker);
-  if (telling()) tell(str(worker.name(), " starts on ", host));
+  if (logging()) log(str(worker.name(), " starts on ", host));
   worker.begin();
   return worker;
 }
@@ -102,7 +105,7 @@ CoordinatorProcess& World::start_coordinator(const std::string& host, Supervisor
   CoordinatorProcess& coordinator = *process;
   processes_.push_back(std::move(process));
   coordinators_.push_back(&coordinator);
-  if (telling()) tell(str(coordinator.name(), " starts on ", host));
+  if (logging()) log(str(coordinator.name(), " starts on ", host));
   coordinator.begin();
   return coordinator;
 }
@@ -149,7 +152,7 @@ std::vector<TrainerProcess*> World::trainers() {
   return living;
 }
 
-// ---- what happens ----
+// ---- events ----
 
 void World::worker_ended(WorkerProcess& worker, bool by_signal, int code) {
   Supervisor* supervisor = supervisor_;
@@ -159,13 +162,13 @@ void World::worker_ended(WorkerProcess& worker, bool by_signal, int code) {
 }
 
 void World::run_ended(Supervisor& supervisor, const Finish& finish) {
-  if (&supervisor != supervisor_) return;  // its coordinator was replaced
+  if (&supervisor != supervisor_) return;  // the coordinator of this supervisor was replaced
   const bool saved = finish.exit_code != 0 && finish.exit_code != 70;
   if (!saved || attempt_ >= plan_.attempts) {
     over_ = true;
     return;
   }
-  // Supervisors first: they would start the others again.
+  // Supervisors are killed first, because they would restart the others.
   for (const auto& process : processes_) {
     if (dynamic_cast<Supervisor*>(process.get()) != nullptr) process->kill();
   }
@@ -176,7 +179,7 @@ void World::run_ended(Supervisor& supervisor, const Finish& finish) {
   });
 }
 
-// The run is held: whoever holds it goes on.
+// Another coordinator owns the run, and its supervisor continues.
 void World::gave_way(Supervisor& supervisor) {
   for (const auto& process : processes_) {
     auto* other = dynamic_cast<Supervisor*>(process.get());
@@ -206,7 +209,7 @@ bool World::not_finite(std::uint64_t step) const {
   return plan_.poison == Poison::kNotFinite && step == plan_.poison_step;
 }
 
-// Two trainers at once, in this generation, which has not got on yet.
+// Crashes two trainers at once in this generation, which has made no step yet.
 void World::crash_two(const GenerationId& generation) {
   if (!crashed_again_.insert(generation).second) return;
   --crash_again_;
@@ -229,7 +232,7 @@ void World::set_off(const PlannedFault& fault) {
 
 void World::inject_now(Fault fault) {
   if (over_) return;
-  if (telling()) tell(str("FAULT ", to_text(fault)));
+  if (logging()) log(str("FAULT ", to_text(fault)));
   if (!inject(*this, fault)) return;
   ++faults_;
   fault_lasts_until(engine_.now());
@@ -252,13 +255,13 @@ void World::ask_stop(int exit_code, Ms within, bool by_file) {
 // ---- verdicts ----
 
 void World::violated(const std::string& what) {
-  if (telling()) tell(str("VIOLATION ", what));
+  if (logging()) log(str("VIOLATION ", what));
   if (violation_.empty()) violation_ = what;
 }
 
-// The promise of the same bits is void here: from now on nothing can be said about them.
+// Ends the schedule: the promise of equal bits cannot be checked from here on.
 void World::bits_are_void(const std::string& why) {
-  if (telling()) tell(why);
+  if (logging()) log(why);
   over_ = true;
 }
 
@@ -268,7 +271,7 @@ void World::checks_stop(const Finish& finish) {
   violated(str("nobody asked for this end (", finish.exit_code, "): ", finish.line));
 }
 
-// A coordinator says so, and asks itself to stop.
+// Called when a coordinator reports too few trainers and stops the run itself.
 void World::too_few() {
   if (stop_codes_.contains(75)) return;
   std::uint64_t ready = 0;

@@ -1,4 +1,4 @@
-// Everything there is in one schedule, and who is told when what happens.
+// All processes and shared objects of one schedule, and the notifications between them.
 #pragma once
 
 #include <functional>
@@ -22,14 +22,14 @@ namespace rekindle::sim {
 
 class Supervisor;
 
-// Fingerprints: of the run's machines, of another build, and of a machine that computes other bits for no
-// known reason.
+// Fingerprints: of the machines of the run, of another build, and of a machine that computes different bits
+// for an unknown reason.
 inline constexpr const char* kSame = R"({"build":"1","first_gradient":"a"})";
 inline constexpr const char* kOtherBuild = R"({"build":"2","first_gradient":"a"})";
 inline constexpr const char* kOtherBits = R"({"build":"1","first_gradient":"b"})";
 
 struct Outcome {
-  std::string violation;  // empty: all is well
+  std::string violation;  // empty: no violation
   std::uint64_t steps = 0, events = 0;
   int faults = 0, generations = 0;
   Ms virtual_ms = 0;
@@ -62,12 +62,12 @@ class World {
   TrainerProcess* trainer(const std::string& name);
   CoordinatorProcess* coordinator_of(std::uint64_t term);
   Supervisor* supervisor() { return supervisor_; }
-  CoordinatorProcess* coordinator();  // of the supervisor that counts; null: none is up
+  CoordinatorProcess* coordinator();  // of the current supervisor; null: none is up
   std::vector<WorkerProcess*> workers();
   std::vector<TrainerProcess*> trainers();
   const std::vector<std::unique_ptr<Process>>& processes() const { return processes_; }
 
-  // ---- what happens ----
+  // ---- events ----
   void worker_ended(WorkerProcess& worker, bool by_signal, int code);
   void gave_way(Supervisor& supervisor);
   void run_ended(Supervisor& supervisor, const protocol::Finish& finish);
@@ -79,9 +79,16 @@ class World {
   // ---- faults ----
   int faults() const { return faults_; }
   void fault_lasts_until(Ms when) { last_fault_ = std::max(last_fault_, when); }
-  TrainerProcess* focus() const { return focus_; }  // the one whose phase set a fault off
+  TrainerProcess* focus() const { return focus_; }  // the trainer whose phase triggered the fault
   void cut_off_head(const std::string& host, bool off);
   bool head_is_cut_off(const std::string& host) const { return cut_off_.contains(host); }
+  // The clock of a host jumps, as when a virtual machine was paused: no process notices it by a gap of its
+  // own.
+  void clock_jumps(const std::string& host, Ms ms) { clocks_ahead_[host] += ms; }
+  Ms clock_ahead(const std::string& host) const {
+    const auto found = clocks_ahead_.find(host);
+    return found == clocks_ahead_.end() ? 0 : found->second;
+  }
   void ask_stop(int exit_code, Ms within, bool by_file);
   void crash_again(int generations) { crash_again_ = generations; }
   void flipped() { ++flips_; }
@@ -97,12 +104,12 @@ class World {
   void violated(const std::string& what);
   void bits_are_void(const std::string& why);
   void too_few();
-  void checks_stop(const protocol::Finish& finish);  // whether somebody asked for this end
+  void checks_stop(const protocol::Finish& finish);  // checks that this end was requested
 
   // ---- the transcript ----
-  bool telling() const { return transcript_ != nullptr; }
-  void tell(const std::string& line);
-  void tell_event(CoordinatorProcess& coordinator, protocol::Phase before, const protocol::Event& event);
+  bool logging() const { return transcript_ != nullptr; }
+  void log(const std::string& line);
+  void log_event(CoordinatorProcess& coordinator, protocol::Phase before, const protocol::Event& event);
 
  private:
   void begin_attempt();
@@ -127,6 +134,7 @@ class World {
   Supervisor* supervisor_ = nullptr;
   TrainerProcess* focus_ = nullptr;
   std::set<std::string> cut_off_;
+  std::map<std::string, Ms> clocks_ahead_;
   std::set<int> stop_codes_;
   int attempt_ = 0, flips_ = 0, crashes_injected_ = 0, crash_again_ = 0, faults_ = 0;
   std::set<protocol::GenerationId> crashed_again_;

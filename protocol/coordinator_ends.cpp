@@ -1,0 +1,102 @@
+// Stops, joins and the end of the run.
+#include <algorithm>
+#include <utility>
+
+#include "base/text.hpp"
+#include "protocol/coordinator.hpp"
+#include "protocol/planted.hpp"
+
+namespace rekindle::protocol {
+
+void Coordinator::stop_members() {
+  for (const std::string& member : generation_.members) send(member, Stop{generation_.id});
+}
+
+Finish Coordinator::saved_finish(std::uint64_t step) const {
+  const int exit_code = stop_.exit_code(75);
+  if (!committed_step()) return {exit_code, str("stopped before anything was saved; ", resume_hint()), ""};
+  return {exit_code,
+          str("stopped at step ", step, " of ", config_.job.steps, ", the state is saved",
+              launched_by_slurm(config_.job) ? "" : ": run the same command again to go on"),
+          ""};
+}
+
+// Ends the run when all members have reached the end or a stop, and their state is durable. True: the run has
+// ended, or its checkpoint is being written.
+bool Coordinator::try_end() {
+  if (phase() != Phase::kRunning) return false;
+  std::optional<std::uint64_t> held;
+  bool finished = true;
+  for (const std::string& member : generation_.members) {
+    auto* const found = membership_.find(member);
+    if (found == nullptr || !found->paused || !found->paused->holds) return false;
+    const Paused& paused = *found->paused;
+    if (paused.reason != PauseReason::kAgreed && paused.reason != PauseReason::kFinished) return false;
+    finished = finished && paused.reason == PauseReason::kFinished;
+    held = paused.held_step;
+  }
+  if (!held || (!finished && !stop_)) return false;
+  history_.step = *held;
+  if (committed_step() == *held) {
+    end(finished ? Finish{0, str("finished: ", counted(*held, "step")), ""} : saved_finish(*held));
+    return true;
+  }
+  if (ledger_.open.all.contains({*held, generation_.id})) return true;
+  const auto failure = ledger_.failed.given_up(*held);
+  if (!failure) return false;  // the next generation writes it again
+  end({70, str("the state of step ", *held, " could not be written: ", *failure), resume_hint()});
+  return true;
+}
+
+// Joining trainers are admitted at a step boundary: all members pause after the same step.
+void Coordinator::pause_for_newcomers() {
+  const bool room = generation_.members.size() < config_.job.micro_batches;
+  const bool any = std::any_of(membership_.trainers.begin(), membership_.trainers.end(),
+                               [](const auto& entry) { return entry.second.rank < 0; });
+  if (!any || !room || stop_ || stop_.ending || generation_.pause_asked || everyone_paused()) return;
+  if (!generation_.newcomers_since) generation_.newcomers_since = times_.now;
+  // At least one step is made between two joins, so that frequent joins cannot stop the run. A checkpoint in
+  // progress is never delayed.
+  if (times_.now - *generation_.newcomers_since < config_.join_batch || history_.step == generation_.began)
+    return;
+  if (!ledger_.open.all.empty() && !planted(Bug::kJoinPauseDuringCheckpoint)) return;
+  generation_.pause_asked = true;
+  for (const std::string& member : generation_.members) send(member, PauseForJoin{generation_.id});
+}
+
+void Coordinator::give_up(Finish finish) {
+  if (stop_.ending || phase() == Phase::kEnded) return;
+  stop_.ending = std::move(finish);
+  if (phase() == Phase::kRunning || phase() == Phase::kAdopting) return abort_members();
+  if (phase() != Phase::kPausing) quit_all();
+}
+
+void Coordinator::end(Finish finish) {
+  if (stop_.ending) return;
+  stop_.ending = std::move(finish);
+  quit_all();
+}
+
+void Coordinator::quit_all() {
+  state_ = QuittingPhase{times_.now + config_.quit_deadline};
+  for (const auto& [name, trainer] : membership_.trainers) emit(SendTrainer{trainer.worker, name, Quit{}});
+}
+
+void Coordinator::finish_if_quiet() {
+  if (!membership_.trainers.empty()) return;
+  state_ = EndedPhase{};
+  for (const auto& [name, worker] : membership_.workers) {
+    emit(Dismiss{config_.term, name, stop_.ending->exit_code, stop_.ending->line});
+  }
+  emit(*stop_.ending);
+}
+
+std::string Coordinator::resume_hint() const {
+  // For a Slurm job, the job output reports whether Slurm starts the next attempt.
+  const std::string again =
+      launched_by_slurm(config_.job) ? "the next attempt " : "run the same command again: it ";
+  if (const auto step = committed_step()) return str(again, "goes on from step ", *step);
+  return str(again, "starts from the beginning, nothing was saved yet");
+}
+
+}  // namespace rekindle::protocol

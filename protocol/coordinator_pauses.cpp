@@ -1,0 +1,170 @@
+// The end of a generation: its members pause, and their reports decide from which state the run continues.
+#include <algorithm>
+#include <utility>
+
+#include "base/text.hpp"
+#include "protocol/coordinator.hpp"
+#include "protocol/planted.hpp"
+
+namespace rekindle::protocol {
+
+void Coordinator::abort_members() {
+  state_ = PausingPhase{times_.now + config_.pause_deadline};
+  for (const std::string& member : generation_.members) {
+    auto* const found = membership_.find(member);
+    if (found != nullptr && found->moving()) send(member, Abort{generation_.id});
+  }
+}
+
+bool Coordinator::everyone_paused() const {
+  if (planted(Bug::kUnpausedSource)) {
+    return std::any_of(generation_.members.begin(), generation_.members.end(),
+                       [this](const std::string& member) {
+                         auto* const found = membership_.find(member);
+                         return found != nullptr && found->paused;
+                       });
+  }
+  return !generation_.moving.any(generation_.members.size(), [this](std::size_t rank) {
+    auto* const found = membership_.find(generation_.members[rank]);
+    return found != nullptr && found->moving();
+  });
+}
+
+// All members of the generation have paused or are gone: decide what comes next.
+void Coordinator::regroup() {
+  if (stop_.ending) return quit_all();
+  bool& judged = phase() == Phase::kRunning ? std::get<RunningPhase>(state_).judged
+                                            : std::get<PausingPhase>(state_).judged;
+  if (!std::exchange(judged, true)) {  // once; advance() calls again
+    judge_generation();
+    judge_crashes();
+    return;
+  }
+  if (!try_end()) form_if_possible();
+}
+
+// Whether a member paused for a reason of its own. Its links end because of that, and are not at fault.
+bool Coordinator::left_by_itself(int rank) const {
+  const KnownTrainer* const trainer = member(rank);
+  if (trainer == nullptr || !trainer->paused) return false;
+  switch (trainer->paused->reason) {
+    case PauseReason::kAgreed:  // its last messages may not have reached its peers
+    case PauseReason::kFinished:
+    case PauseReason::kAborted:
+    case PauseReason::kExchangeFailed:
+    case PauseReason::kDataAltered:
+      return false;
+    default:
+      return true;
+  }
+}
+
+// Evaluates the reports of the members that paused.
+void Coordinator::judge_generation() {
+  bool differ = false;
+  std::vector<std::string> suspects;
+  std::optional<std::string> restore_error, read_error;
+  for (const std::string& member : generation_.members) {
+    auto* const found = membership_.find(member);
+    if (found == nullptr || !found->paused) continue;
+    const Paused& paused = *found->paused;
+    if (paused.reason == PauseReason::kNonFinite)
+      return give_up({70, paused.detail, str("lower --lr or look at the data; ", resume_hint())});
+    if (paused.reason == PauseReason::kUnsuitable) return give_up({78, paused.detail, ""});
+    if (paused.reason == PauseReason::kRestoreFailed) restore_error = paused.detail;
+    if (paused.reason == PauseReason::kUnreadable) read_error = paused.detail;
+    if (paused.reason == PauseReason::kStatesDiffer) {
+      differ = true;
+      suspects.clear();
+      for (const int rank : paused.differing)
+        suspects.push_back(generation_.members[static_cast<std::size_t>(rank)]);
+    }
+  }
+  // If blame() finds both ends alive, the link itself failed.
+  if (const auto link = std::exchange(generation_.suspect_link, std::nullopt);
+      link && !left_by_itself(link->second)) {
+    blame(link->first, link->second);
+    times_.hold_until =
+        times_.now + config_.link_pause;  // distinguishes a short interruption from a broken link
+  }
+  // Trainers that reconnect before the next generation report the same failure again. That is neither a
+  // further try nor another fault.
+  if ((read_error || restore_error) && ledger_.restore.failed_in(generation_.id))
+    read_error ? restore_unreadable(*read_error) : restore_failed(*restore_error);
+  if (differ && !ledger_.suspect.is_about(generation_.id)) states_differ(suspects);
+}
+
+// The first wrong step is unknown, so a checkpoint may still be committed if its shards agree.
+void Coordinator::states_differ(const std::vector<std::string>& suspects) {
+  ledger_.suspect.raise(generation_.id, std::numeric_limits<std::uint64_t>::max());
+  roll_back(suspects, str("the trainers' states differ at step ", history_.step));
+}
+
+// A trainer with a valid state after a restore has read the checkpoint completely, and it was correct. Then
+// files left by killed attempts are no longer needed; they may take the disk space of the next checkpoint.
+void Coordinator::went_on() {
+  if (!ledger_.restore.went_on() || ledger_.open.any_older_than(generation_.id)) return;
+  emit(Sweep{ledger_.restore.checkpoint(), generation_.id});
+}
+
+// An outage of the storage or a device error must not cost checkpoints: the restore is tried again, and a
+// checkpoint that cannot be read stays in place.
+void Coordinator::restore_unreadable(const std::string& why) {
+  const Restorable* const found = ledger_.committed.find(ledger_.restore.checkpoint());
+  if (found == nullptr) return;
+  const std::string bad = found->checkpoint;
+  if (const auto pause = ledger_.restore.try_again()) {
+    times_.hold_until = times_.now + *pause;
+    return emit(
+        Warn{str("checkpoint ", bad, " could not be restored (", why, "); the restore is tried again")});
+  }
+  if (ledger_.committed.count() == 1)
+    return give_up(
+        {70, str("checkpoint ", bad, " cannot be restored: ", why),
+         str("fix this, then ", launched_by_slurm(config_.job) ? "submit the job" : "run the same command",
+             " again: no checkpoint was touched")});
+  emit(Warn{str("checkpoint ", bad, " cannot be restored (", why,
+                "); the checkpoint stays in place, and the previous one is used")});
+  ledger_.committed.remove(bad);
+}
+
+void Coordinator::restore_failed(const std::string& why) {
+  const Restorable* const found = ledger_.committed.find(ledger_.restore.checkpoint());
+  if (found == nullptr) return;
+  const std::string bad = found->checkpoint;
+  std::set<std::string> hosts;
+  for (const std::string& member : generation_.members) {
+    if (auto* const found = membership_.find(member)) hosts.insert(found->ready.host);
+  }
+  if (ledger_.restore.let_others_try(hosts.size()))
+    return emit(Warn{str("checkpoint ", bad, " could not be restored (", why, "); other nodes try")});
+  emit(Warn{str("checkpoint ", bad, " is damaged (", why,
+                "); the checkpoint is set aside, and the previous one is used")});
+  emit(SetAside{bad});
+  ledger_.committed.remove(bad);
+  ledger_.restore.set_aside();
+  if (ledger_.committed.count() == 0)
+    emit(Warn{"no intact checkpoint of this run is left: the run begins again with its initial values"});
+}
+
+// The replicas differ: no state in memory can be trusted.
+void Coordinator::roll_back(const std::vector<std::string>& suspects, const std::string& what) {
+  std::string who = suspects.empty() ? "no majority says which is wrong" : "";
+  std::vector<std::string> out;
+  for (const std::string& name : suspects) {
+    auto* const found = membership_.find(name);
+    if (found == nullptr) continue;
+    who += str(who.empty() ? "" : ", ", name, " on host ", found->ready.host, " differs");
+    if (faults_.odd_states.differed(name)) out.push_back(name);
+  }
+  emit(Warn{str(what, " (", who, "); suspect a hardware fault. The run goes back to its newest checkpoint")});
+  for (const std::string& name : out) {
+    emit(Warn{str("trainer ", name, " has differed ", OddStates::kLimit, " times: it is replaced")});
+    emit(KillTrainer{config_.term, membership_.trainers.at(name).worker, name,
+                     "its state differed from the others' again and again"});
+    generation_.gone.insert(name);
+    membership_.trainers.erase(name);
+  }
+}
+
+}  // namespace rekindle::protocol

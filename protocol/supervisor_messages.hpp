@@ -1,0 +1,72 @@
+// The messages between the coordinator and its supervisor.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <variant>
+
+namespace rekindle::protocol {
+
+// The exit code of a coordinator that replaces another one and cannot open its port.
+inline constexpr int kCannotListen = 4;
+
+struct CoordinatorUp {
+  std::uint64_t term = 0, attempt = 0;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CoordinatorUp, term, attempt)
+
+// Sent once a second: the coordinator is alive and processes its queue.
+struct CoordinatorBeat {
+  std::uint64_t term = 0;
+  bool running = false;  // a generation is training
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CoordinatorBeat, term, running)
+
+// A line for the terminal of the run.
+struct Say {
+  std::string line;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Say, line)
+
+struct Progress {
+  std::uint64_t step = 0, steps = 0, epoch = 0;
+  double loss = 0, images_per_second = 0, seconds_left = 0;
+  int trainers = 0;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Progress, step, steps, epoch, loss, images_per_second, seconds_left,
+                                   trainers)
+
+// The result of the run is decided, and the trainers are about to exit.
+struct Ending {
+  int exit_code = 0;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ending, exit_code)
+
+struct Ended {
+  int exit_code = 0;
+  std::string line;  // the last line of the output; an error message if the exit code is an error
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ended, exit_code, line)
+
+using ToSupervisor = std::variant<CoordinatorUp, CoordinatorBeat, Say, Progress, Ending, Ended>;
+
+struct StopRun {
+  int exit_code = 75;
+  std::string why;  // "SIGUSR1"
+  // Limit until the state must be durable; a step that would take longer is dropped. 0: no limit.
+  std::int64_t within_ms = 0;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StopRun, exit_code, why, within_ms)
+
+// The supervisor saw that a worker process ended.
+struct WorkerDied {
+  std::string worker;
+  bool by_signal = false;
+  int code = 0;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerDied, worker, by_signal, code)
+
+using ToCoordinator = std::variant<StopRun, WorkerDied>;
+
+}  // namespace rekindle::protocol
