@@ -12,10 +12,13 @@
 
 #include "actors/coordinator_finder.hpp"
 #include "actors/coordinator_host.hpp"
+#include "actors/survey.hpp"
 #include "actors/system.hpp"
 #include "actors/tls_keys.hpp"
+#include "base/bytes.hpp"
 #include "base/channel.hpp"
 #include "base/clock.hpp"
+#include "base/duration.hpp"
 #include "base/files.hpp"
 #include "base/json_reader.hpp"
 #include "base/log.hpp"
@@ -35,15 +38,15 @@ using namespace protocol;
 
 namespace {
 
-constexpr auto kLastWords = std::chrono::milliseconds(200);
+constexpr auto kDeliveryTime = std::chrono::milliseconds(200);
 
-// Whether a holder that may be on another host gives signs of life.
+// Whether a holder of the run, possibly on another host, gives signs of life.
 class SignsOfLife {
  public:
   explicit SignsOfLife(const run::Layout& layout) : layout_(layout) {}
 
   bool seen(const run::Holder& holder) {
-    if (run::visible(holder)) return true;  // its process is alive: it is there
+    if (run::visible(holder)) return true;  // its process is visible here and alive
     const bool writes = has_written();
     const auto place = run::read_place(layout_);
     // A loopback address names this host, not the holder's.
@@ -51,8 +54,8 @@ class SignsOfLife {
   }
 
  private:
-  // Its status, since the last look: it does so every second or so. What the dead wrote last may be seen
-  // late.
+  // Whether the status file has changed since the last call; a live coordinator writes the file about once a
+  // second. The last write of a dead holder may become visible late, so early changes do not count.
   bool has_written() {
     const std::string status = read_text(layout_.status(), JsonLimits{}.bytes).value_or("");
     const bool changed = std::exchange(status_, status) != status;
@@ -64,9 +67,24 @@ class SignsOfLife {
   const std::chrono::milliseconds began_ = boot_time();
 };
 
-// `restarted`: in place of another, which had found the directory as it should be. What others may read by
-// now is only warned of; what others may change is not used.
-Result<std::uint64_t> take_over(const CoordinatorOptions& options, bool restarted) {
+void send_line(Channel& supervisor, const std::string& line) {
+  if (auto sent = supervisor.send(encode(ToSupervisor(Say{line}))); !sent) log_warning(sent.error().line());
+}
+
+void report_wait(const CoordinatorOptions& options, const run::Holder& holder, Channel& supervisor) {
+  const std::string line = str("host ", holder.host, " had this run last (term ", holder.term, ", since ",
+                               holder.since, ") and has not recorded its end: waiting ",
+                               format_duration(options.patience), " for a sign of life before taking over");
+  log_info(line);
+  send_line(supervisor, line);
+}
+
+// `restarted`: this coordinator replaces another one, which had checked the directory. If the check fails
+// now, there is only a warning; files that other users may change are still not used.
+//
+// While a holder on another host may be alive, the supervisor gets the reason for the wait and may end it. A
+// coordinator that replaces another one always waits, because the workers hold states that must be saved.
+Result<std::uint64_t> take_over(const CoordinatorOptions& options, bool restarted, Channel& supervisor) {
   const run::Layout& layout = options.layout;
   if (restarted && !is_folder(layout.root()))
     return fail(str(layout.root().string(), " is not there"), "is the storage away?");
@@ -77,12 +95,15 @@ Result<std::uint64_t> take_over(const CoordinatorOptions& options, bool restarte
   }
   SignsOfLife signs(layout);
   return run::claim_term(
-      layout, options.patience, [&](const run::Holder& holder) { return signs.seen(holder); },
-      options.lost_term);
+      layout, {.patience = options.patience,
+               .answers = [&](const run::Holder& holder) { return signs.seen(holder); },
+               .waits = [&](const run::Holder& holder) { report_wait(options, holder, supervisor); },
+               .given_up = [&] { return !restarted && supervisor.pending(); },
+               .lost = options.lost_term});
 }
 
-// A node that the run was not on may see its newest checkpoint late: an older one must not be used in
-// silence. The only words that a supervisor has before the first coordinator is up are to stop.
+// A node that did not take part in the run may see the newest checkpoint late, and an older checkpoint must
+// not be used without a warning. Before the first coordinator is up, a supervisor sends only StopRun.
 void await_newest(const run::Layout& layout, Channel& supervisor) {
   const auto missing =
       checkpoint::await_newest(layout.root(), layout.newest_checkpoint(), kNamesAreSeenWithin,
@@ -92,8 +113,17 @@ void await_newest(const run::Layout& layout, Channel& supervisor) {
                                ", the newest checkpoint that was saved, is not there; if that is meant, ",
                                "remove ", layout.newest_checkpoint().string());
   log_warning(line);
-  if (auto sent = supervisor.send(encode(ToSupervisor(Say{str("warning: ", line)}))); !sent)
-    log_warning(sent.error().line());
+  send_line(supervisor, str("warning: ", line));
+}
+
+// Each start reads all lines of the metrics before the run begins.
+void report_large_records(const run::Layout& layout, Channel& supervisor) {
+  constexpr std::uint64_t kLargeRecords = std::uint64_t{1} << 30;
+  const auto info = look_at(layout.metrics());
+  const std::uint64_t bytes = info && *info ? static_cast<std::uint64_t>((*info)->st_size) : 0;
+  if (bytes < kLargeRecords) return;
+  send_line(supervisor, str("reading ", layout.metrics().string(), " (", format_bytes(bytes),
+                            "), which may take minutes: the run begins after that"));
 }
 
 int report_end(Channel& supervisor, int exit_code, const std::string& line) {
@@ -104,14 +134,24 @@ int report_end(Channel& supervisor, int exit_code, const std::string& line) {
   return exit_code;
 }
 
-// The exit code of one that cannot come up. Was it started in place of another (`restarted`), the supervisor
-// starts it again later, while training goes on; else the run ends.
+// The exit code of a coordinator that cannot start. If the coordinator replaces another one (`restarted`),
+// the supervisor starts it again later while training continues; otherwise the run ends.
 int not_up(Channel& supervisor, bool restarted, const Error& error) {
   if (!restarted) return report_end(supervisor, static_cast<int>(error.code), error.line());
   log_error(error.line());
-  const std::string line = str("warning: the coordinator cannot come up: ", error.line());
-  if (auto sent = supervisor.send(encode(ToSupervisor(Say{line}))); !sent) log_error(sent.error().line());
+  send_line(supervisor, str("warning: the coordinator cannot start: ", error.line()));
   return static_cast<int>(ExitCode::kGaveUp);
+}
+
+// The supervisor sent its first message, or ended, before the run began.
+int stop_before_begin(Channel& supervisor) {
+  StopRun stop{static_cast<int>(ExitCode::kSaved), "its supervisor is gone", 0};
+  if (const auto text = supervisor.receive(); text && *text) {
+    if (const auto word = decode<ToCoordinator>(**text); word && std::holds_alternative<StopRun>(*word))
+      stop = std::get<StopRun>(*word);
+  }
+  return report_end(supervisor, stop.exit_code,
+                    str("stopped (", stop.why, ") before the first step: there was nothing to save"));
 }
 
 Result<std::uint16_t> listen(const CoordinatorActor& actor, const std::string& address, PortRange ports) {
@@ -126,7 +166,7 @@ Result<std::uint16_t> listen(const CoordinatorActor& actor, const std::string& a
   }
 }
 
-// Workers find the coordinator in coordinator.json.
+// Workers read the coordinator's address from coordinator.json.
 Status publish(const CoordinatorOptions& options, std::uint64_t term, const CoordinatorActor& actor) {
   REKINDLE_TRY(const PortRange ports, parse_port_range(options.job.port_range));
   REKINDLE_TRY(const std::string address, choose_address(interfaces(), options.job.interface));
@@ -142,25 +182,33 @@ Status publish(const CoordinatorOptions& options, std::uint64_t term, const Coor
 int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   Channel supervisor(std::move(supervisor_socket));
   const bool restarted = options.attempt > 0;
-  const auto term = take_over(options, restarted);
+  const auto term = take_over(options, restarted, supervisor);
   if (!term) {
-    // Is the run directory another run's by now, no later try will help.
+    if (term.error().kind == ErrorKind::kAborted) return stop_before_begin(supervisor);
+    // If the run directory belongs to another run by now, another try cannot help.
     return not_up(supervisor, restarted && term.error().code != ExitCode::kConfig, term.error());
   }
 
   if (!restarted) {
-    // A stop that was asked of an older attempt; one that was asked while this one waited for its term
-    // counts.
+    // Remove a stop request for an older attempt. A request that arrived while this attempt waited for its
+    // term stays. A file that is too long for a request is removed: it would stop every attempt.
     if (auto request = read_text(options.layout.stop_request(), run::kMostOfANote);
-        request && *request == options.old_stop)
+        !request || *request == options.old_stop)
       std::ignore = remove_file(options.layout.stop_request());
   }
-  // One that replaces another is where that one was.
+  // Only a new attempt waits; a replacement continues an attempt whose workers still hold the state.
   if (!restarted) await_newest(options.layout, supervisor);
+  report_large_records(options.layout, supervisor);
   run::Recorded recorded;
-  auto known = survey(options.layout, options.job, *term, &recorded);
+  const auto stop_is_asked = [&] { return !restarted && supervisor.pending(); };
+  auto known = survey(options.layout, options.job, *term, &recorded, stop_is_asked);
+  if (recorded.given_up) {
+    if (const Status ended = run::end_term(options.layout, *term); !ended) log_warning(ended.error().line());
+    return stop_before_begin(supervisor);
+  }
   if (!known) {
-    // The supervisor of a restarted one tries again, and no helper may take the run for ended meanwhile.
+    // The supervisor of a restarted coordinator tries again, and no helper may take the run for ended
+    // meanwhile.
     const Status ended = restarted ? Status() : run::end_term(options.layout, *term);
     if (!ended) log_warning(ended.error().line());
     return not_up(supervisor, restarted, known.error());
@@ -178,7 +226,8 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   records.begin(restarted, recorded);
   CoordinatorEnd end;
   SystemConfig config(options.layout);
-  caf::actor_system system(config);  // last: its end waits for the actor, which uses all of the above
+  // Declared last: its destructor waits for the actor, which uses the above.
+  caf::actor_system system(config);
   LocalCoordinator actor = spawn_coordinator(system, {options, std::move(*known), records, supervisor, end});
   if (auto published = publish(options, *term, caf::actor_cast<CoordinatorActor>(actor)); !published) {
     const int code = not_up(supervisor, restarted, published.error());
@@ -187,35 +236,34 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   if (auto sent = supervisor.send(encode(ToSupervisor(CoordinatorUp{*term, records.attempt()}))); !sent)
     log_warning(sent.error().line());
 
-  // The supervisor's words go to the actor. Its end ends this coordinator, for nobody else would answer
-  // signals.
+  // The supervisor's messages go to the actor. If the supervisor dies, this coordinator ends, because no
+  // other process would handle signals.
   std::thread listener([&supervisor, &end, actor] {
     for (;;) {
       auto text = supervisor.receive();
       if (!text || !*text) break;
-      caf::anon_send(actor, SupervisorSaid{**text});
+      caf::anon_send(actor, FromSupervisor{**text});
     }
     if (!end.is_set()) caf::anon_send(actor, SupervisorGone{});
   });
   end.wait();
-  // The last orders have to reach the workers.
-  std::this_thread::sleep_for(kLastWords);
+  // The last orders must reach the workers before this process exits.
+  std::this_thread::sleep_for(kDeliveryTime);
   if (end.orphaned())
     records.orphan(end.step());
   else
     records.end(end.exit_code(), end.line(), end.step());
   if (const std::string missing = records.missing_lines(); !missing.empty()) {
     log_warning(missing);
-    if (auto sent = supervisor.send(encode(ToSupervisor(Say{str("warning: ", missing)}))); !sent)
-      log_warning(sent.error().line());
+    send_line(supervisor, str("warning: ", missing));
   }
   const auto why = end.orphaned() ? run::TermEnd::kOrphaned : run::TermEnd::kOrderly;
   if (auto ended = run::end_term(options.layout, *term, why); !ended) log_warning(ended.error().line());
   report_end(supervisor, end.exit_code(), end.line());
   ::shutdown(supervisor.fd(), SHUT_RD);
   listener.join();
-  // No orderly teardown: CAF may wait for ever for a detached actor that somebody still refers to, and a
-  // process that stays behind would look like a live run.
+  // No orderly teardown: CAF may wait forever for a detached actor that is still referenced, and a process
+  // that stays behind would look like a live run.
   ::_exit(end.exit_code());
 }
 

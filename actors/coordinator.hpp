@@ -16,17 +16,17 @@ struct CoordinatorOptions {
   run::Layout layout;
   protocol::Job job;
   int expected_trainers = 1;
-  std::uint64_t attempt = 0;  // 0: a new one; otherwise a coordinator of that attempt has died before
-  std::string old_stop;       // the text of a stop.json that is none of this attempt's business
+  std::uint64_t attempt = 0;  // 0: a new attempt; otherwise the attempt whose coordinator died
+  std::string old_stop;       // the text of a stop.json that was written before this attempt
   std::string build;          // workers of another build are refused
-  // The term whose coordinator and supervisor have died: this coordinator takes over from that term only.
-  // 0: from the newest term, whichever that is.
+  // The term whose coordinator and supervisor have died: this coordinator takes over from that term only. 0:
+  // the newest term.
   std::uint64_t lost_term = 0;
-  std::chrono::milliseconds patience{30000};  // with a silent holder of the run on another host
+  std::chrono::milliseconds patience{30000};  // how long to wait for a silent holder on another host
 };
 
-// Claims a term, serves until the run (or this attempt) ends, and tells the supervisor how. Returns the exit
-// code.
+// Claims a term, serves until the run (or this attempt) ends, and reports the end to the supervisor. Returns
+// the exit code.
 int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket);
 
 }  // namespace rekindle::actors

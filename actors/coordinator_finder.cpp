@@ -40,7 +40,7 @@ void CoordinatorFinder::try_connect(const run::CoordinatorPlace& place) {
   wanted_ = 0;
   // CAF's own connect has no limit: a host that is gone would hold it up for minutes.
   if (!reachable(place.host, place.port)) return listener_.failed(place.term);
-  // Another attempt has another pair. CAF ends the process where there is none.
+  // Each attempt has its own key pair. Without a pair, CAF ends the process.
   if (const Status keys = load_keys(layout_); !keys) {
     if (!std::exchange(keys_warned_, true)) log_warning(keys.error().line());
     return listener_.failed(place.term);

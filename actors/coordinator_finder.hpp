@@ -1,5 +1,5 @@
-// A thread of the worker process that looks for coordinators and connects to them: both may block for long,
-// on storage and on the network.
+// A thread of the worker process that looks for coordinators and connects to them. Both may block for a long
+// time, on storage and on the network.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ class CoordinatorFinder {
   CoordinatorFinder(caf::actor_system& system, run::Layout layout, Listener listener);
   void start();
 
-  // From any thread: connects to the coordinator of that term, once it says where it is.
+  // From any thread: connects to the coordinator of that term as soon as its address is in coordinator.json.
   void connect(std::uint64_t term) { wanted_ = term; }
   void set_connected(bool connected) { connected_ = connected; }
 
@@ -37,7 +37,7 @@ class CoordinatorFinder {
   const Listener listener_;
   std::atomic<std::uint64_t> wanted_ = 0;  // 0: none
   std::atomic<bool> connected_ = false;
-  bool keys_warned_ = false;  // of the thread that looks
+  bool keys_warned_ = false;  // used by the finder's thread only
 };
 
 }  // namespace rekindle::actors

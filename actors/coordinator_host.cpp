@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "actors/commits.hpp"
+#include "actors/host_state.hpp"
 #include "actors/outbox.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
@@ -21,15 +23,14 @@ using namespace protocol;
 
 namespace {
 
-constexpr auto kTick = std::chrono::milliseconds(200);
-constexpr auto kHeldUp = std::chrono::seconds(2);
+constexpr auto kTick = std::chrono::milliseconds(200), kHeldUp = std::chrono::milliseconds(2000);
 constexpr std::size_t kShownASecond = 1024;  // trainers
 constexpr int kTicksPerStatus = 5, kTicksPerTermCheck = 25;
 
 Committer::behavior_type committer(Committer::pointer, const run::Layout& layout, const Job& job,
                                    RunRecords* records) {
   return {[layout, job, records](const CommitOrder& order) {
-            records->flush();  // the evaluations say which checkpoint is the best
+            records->flush();  // commit() reads the evaluations to choose the best checkpoint
             return commit(layout, job, order);
           },
           [layout, job, records](const SweepOrder& order) {
@@ -40,6 +41,16 @@ Committer::behavior_type committer(Committer::pointer, const run::Layout& layout
             return TermCheckReply{run::term_in_charge(layout, check.term).value_or(check.term)};
           },
           [layout](const StopCheck&) { return StopCheckReply{is_file(layout.stop_request())}; }};
+}
+
+// The data-set numbers of a step's samples, for a search for a bad sample.
+std::string samples_of(const Job& job, std::uint64_t step) {
+  const data::SampleOrder order(job.seed, job.train_samples);
+  std::string list = "its samples are";
+  for (std::uint64_t i = 0; i < job.batch_size; ++i) {
+    list += str(i == 0 ? " " : ", ", order.sample_at(step * job.batch_size + i));
+  }
+  return list;
 }
 
 class Host {
@@ -53,16 +64,17 @@ class Host {
         term_reader_(new_committer()) {}
 
   void feed(const Event& event) {
-    // After a long sleep somebody else may have the run: nothing is decided before that is known.
+    // After a long suspension another coordinator may hold the run: read the newest term before deciding
+    // anything.
     const auto now = boot_time();
-    const bool slept = now - std::exchange(fed_, now) > kHeldUp;
-    if (!slept && held_back_.empty()) return decide(event);
-    held_back_.push_back(event);
-    if (held_back_.size() > 1) return;  // it is being found out
+    const bool slept = now - std::exchange(held_.last_event, now) > kHeldUp;
+    if (!slept && held_.events.empty()) return decide(event);
+    held_.events.push_back(event);
+    if (held_.events.size() > 1) return;  // the newest term is being read already
     self_->request(term_reader_, caf::infinite, TermCheck{term_}).then([this](const TermCheckReply& reply) {
-      fed_ = boot_time();
+      held_.last_event = boot_time();
       if (reply.newest > term_) decide(Fenced{reply.newest});
-      for (const Event& each : std::exchange(held_back_, {})) decide(each);
+      for (const Event& each : std::exchange(held_.events, {})) decide(each);
     });
   }
 
@@ -71,12 +83,13 @@ class Host {
       std::visit([this](const auto& e) { apply(e); }, effect);
     }
     flush();
-    if (machine_.ending() && !std::exchange(told_ending_, true)) tell(Ending{machine_.ending()->exit_code});
+    if (machine_.ending() && !std::exchange(stop_.ending_sent, true))
+      send_supervisor(Ending{machine_.ending()->exit_code});
   }
 
   void enter(const Register& message, const WorkerActor& worker) {
-    // Meant for another coordinator that had this port. An answer might come when the worker has found this
-    // one.
+    // The message was for another coordinator that used this port. An answer could arrive after the worker
+    // has found this coordinator, so none is sent.
     if (message.term != term_) return;
     auto registration = decode<Registration>(message.message);
     std::string refused;
@@ -84,7 +97,7 @@ class Host {
       refused = registration.error().line();
     else if (registration->build != parts_.options.build)
       refused = "another build of rekindle: use one for all nodes";
-    // Before any order to it.
+    // The Welcome must arrive before any order to the worker.
     self_->send(worker, Welcome{term_, refused});
     if (!refused.empty()) return log_warning(str("worker ", message.worker, " is refused: ", refused));
     workers_[message.worker] = worker;
@@ -106,11 +119,11 @@ class Host {
     if (report.term != term_) return;
     auto message = decode<FromTrainer>(report.message);
     if (!message) return log_error(message.error().line());
-    feed(TrainerSaid{report.worker, std::move(*message)});
+    feed(TrainerReported{report.worker, std::move(*message)});
   }
 
-  void supervisor_said(const SupervisorSaid& said) {
-    auto message = decode<ToCoordinator>(said.message);
+  void on_supervisor_message(const FromSupervisor& from) {
+    auto message = decode<ToCoordinator>(from.message);
     if (!message) return log_error(message.error().line());
     if (const auto* stop = std::get_if<StopRun>(&*message))
       return feed(StopAsked{stop->exit_code, stop->why, Time(stop->within_ms)});
@@ -136,31 +149,32 @@ class Host {
   void tick() {
     feed(Tick{});
     ++ticks_;
-    // With thousands of trainers the status is a megabyte: every second would be most of this process's work.
+    // With thousands of trainers the status has a megabyte: writing it each second would be most of this
+    // process's work.
     const auto per_show =
         kTicksPerStatus * (1 + static_cast<int>(machine_.trainers().size() / kShownASecond));
     if (ticks_ % per_show == 0) parts_.records.show(machine_);
     if (ticks_ % kTicksPerStatus == 0) {
-      tell(CoordinatorBeat{term_, machine_.phase() == Phase::kRunning});
+      send_supervisor(CoordinatorBeat{term_, machine_.phase() == Phase::kRunning});
       look_for_stop();
     }
     if (ticks_ % kTicksPerTermCheck == 0) look_for_newer_term();
     self_->delayed_send(self_, kTick, TimerTick{});
   }
 
-  void gone_supervisor() {
+  void on_supervisor_gone() {
     log_error("the supervisor is gone: this coordinator ends, and a helper may take the run over");
     parts_.records.show_end(machine_, static_cast<int>(ExitCode::kGaveUp));
     parts_.end.orphan(machine_.step());
   }
 
  private:
-  // `rekindle stop` leaves a file: it outlives whichever coordinator is there.
+  // `rekindle stop` leaves a file, so the request survives the death of a coordinator.
   void look_for_stop() {
-    if (stop_seen_ || std::exchange(looking_for_stop_, true)) return;
+    if (stop_.seen || std::exchange(stop_.being_read, true)) return;
     self_->request(term_reader_, caf::infinite, StopCheck{}).then([this](const StopCheckReply& reply) {
-      looking_for_stop_ = false;
-      if (!reply.asked || std::exchange(stop_seen_, true)) return;
+      stop_.being_read = false;
+      if (!reply.asked || std::exchange(stop_.seen, true)) return;
       feed(StopAsked{static_cast<int>(ExitCode::kSaved), "rekindle stop",
                      Time(static_cast<std::int64_t>(parts_.options.job.stop_within_ms))});
     });
@@ -177,8 +191,8 @@ class Host {
     parts_.end.set(exit_code, line, machine_.step());
   }
 
-  // A supervisor that stands still (somebody stopped it) must not stop the coordinator: it misses some words.
-  void tell(const ToSupervisor& message) {
+  // A suspended supervisor must not block the coordinator: the supervisor misses some messages.
+  void send_supervisor(const ToSupervisor& message) {
     if (parts_.supervisor.congested()) return;
     if (auto sent = parts_.supervisor.send(encode(message)); !sent) log_warning(sent.error().line());
   }
@@ -188,26 +202,16 @@ class Host {
     outbox_.flush(
         [this](ToTrainer& message) {
           auto* start = std::get_if<Start>(&message);
-          if (start == nullptr) return;
-          // One secret a generation, known only to its members.
-          if (secret_of_ != start->generation) {
-            secret_of_ = start->generation;
-            secret_ = random_hex(32);
-          }
-          start->secret = secret_;
+          if (start != nullptr) start->secret = secret_.for_generation(start->generation);
         },
         [this](const std::string& worker, std::vector<Recipient> to, const std::string& message) {
           deliver(worker, TrainerOrder{term_, std::move(to), message});
         });
   }
-  void apply(const OrderKill& effect) {
-    send_to(effect.worker, KillOrder{term_, effect.kill.trainer, effect.kill.why});
-  }
-  void apply(const DismissWorker& effect) {
-    send_to(effect.worker, DismissOrder{term_, effect.dismiss.exit_code, effect.dismiss.why});
-  }
-  void apply(const AskToRegister& effect) { send_to(effect.worker, RegisterOrder{term_}); }
-  // What its trainers were to be told first, first.
+  void apply(const KillTrainer& order) { send_to(order.worker, order); }
+  void apply(const Dismiss& order) { send_to(order.worker, order); }
+  void apply(const RegisterAgain& order) { send_to(order.worker, order); }
+  // Messages that were decided earlier go out first.
   template <class Order>
   void send_to(const std::string& worker, Order order) {
     flush();
@@ -221,7 +225,7 @@ class Host {
   void apply(const Commit& effect) {
     const CommitOrder order{term_,          effect.generation.term, effect.generation.number,
                             effect.step,    effect.digest,          effect.fingerprint,
-                            effect.tensors, effect.shards,          effect.spared};
+                            effect.tensors, effect.shards,          effect.pinned};
     self_->request(committer_, caf::infinite, order).then([this](const CommitReply& reply) {
       committed(reply);
     });
@@ -240,30 +244,19 @@ class Host {
       apply(Warn{missing});
   }
   void apply(const RecordEvaluation& effect) { parts_.records.record(effect.evaluated); }
-  void apply(const ShowProgress& effect) { tell(effect.progress); }
-  void apply(const Tell& effect) {
+  void apply(const ShowProgress& effect) { send_supervisor(effect.progress); }
+  void apply(const Info& effect) {
     log_info(effect.line);
-    tell(Say{effect.line});
+    send_supervisor(Say{effect.line});
   }
   void apply(const Warn& effect) {
     log_warning(effect.line);
-    tell(Say{str("warning: ", effect.line)});
+    send_supervisor(Say{str("warning: ", effect.line)});
   }
   void apply(const Finish& effect) {
     std::string line = effect.line;
-    if (effect.stuck_at) line += str(" (", samples_of(*effect.stuck_at), ")");
+    if (effect.stuck_at) line += str(" (", samples_of(parts_.options.job, *effect.stuck_at), ")");
     finish(effect.exit_code, effect.hint.empty() ? line : str(line, ": ", effect.hint));
-  }
-
-  // The numbers of a step's samples in the data set, for whoever looks for a bad one.
-  std::string samples_of(std::uint64_t step) const {
-    const Job& job = parts_.options.job;
-    const data::SampleOrder order(job.seed, job.train_samples);
-    std::string list = "its samples are";
-    for (std::uint64_t i = 0; i < job.batch_size; ++i) {
-      list += str(i == 0 ? " " : ", ", order.sample_at(step * job.batch_size + i));
-    }
-    return list;
   }
 
   Committer new_committer() {
@@ -277,16 +270,14 @@ class Host {
   Committer committer_, term_reader_;  // commits may take long, and terms must be read meanwhile
   std::map<std::string, WorkerActor> workers_;
   Outbox outbox_;
-  GenerationId secret_of_;
-  std::string secret_;
+  Secret secret_;
   int ticks_ = 0;
-  std::chrono::milliseconds fed_ = boot_time();
-  std::vector<Event> held_back_;  // while the newest term is read
-  bool stop_seen_ = false, looking_for_stop_ = false, told_ending_ = false;
+  HeldEvents held_;
+  StopState stop_;
 };
 
 LocalCoordinator::behavior_type coordinator(LocalCoordinator::pointer self, CoordinatorParts parts) {
-  // Shared by the handlers below, which live and die with the actor.
+  // Shared by the handlers below, which exist as long as the actor.
   auto host = std::make_shared<Host>(self, std::move(parts));
   self->set_down_handler([host](const caf::down_msg& down) { host->leave(down.source); });
   self->send(self, TimerTick{});
@@ -294,8 +285,8 @@ LocalCoordinator::behavior_type coordinator(LocalCoordinator::pointer self, Coor
       [host](const Register& message, const WorkerActor& worker) { host->enter(message, worker); },
       [host](const TrainerReport& report) { host->report(report); },
       [host](const WorkerBeat& beat) { host->beat(beat); },
-      [host](const SupervisorSaid& said) { host->supervisor_said(said); },
-      [host](const SupervisorGone&) { host->gone_supervisor(); },
+      [host](const FromSupervisor& from) { host->on_supervisor_message(from); },
+      [host](const SupervisorGone&) { host->on_supervisor_gone(); },
       [host](const TimerTick&) { host->tick(); },
   };
 }

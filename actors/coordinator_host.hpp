@@ -1,4 +1,4 @@
-// The actor around protocol::Coordinator: messages in, effects out, nothing decided here.
+// The actor around protocol::Coordinator: messages in, effects out, no decisions here.
 #pragma once
 
 #include <condition_variable>
@@ -27,7 +27,7 @@ class CoordinatorEnd {
     step_ = step;
     changed_.notify_all();
   }
-  // The supervisor has died: this coordinator ends, but the run has not.
+  // The supervisor has died: this coordinator ends, but the run continues.
   void orphan(std::uint64_t step) {
     {
       const std::scoped_lock lock(mutex_);
@@ -66,7 +66,7 @@ struct CoordinatorParts {
   CoordinatorEnd& end;
 };
 
-// Detached: it appends to files, and must not hold up the network's threads.
+// Detached: the actor appends to files, which must not block the network's threads.
 LocalCoordinator spawn_coordinator(caf::actor_system& system, CoordinatorParts parts);
 
 }  // namespace rekindle::actors

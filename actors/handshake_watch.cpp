@@ -13,11 +13,11 @@
 namespace rekindle::actors {
 namespace {
 constexpr std::chrono::milliseconds kLimit{10'000}, kSweepPeriod{1000};
-// Then the oldest one goes. A worker whose turn that was tries again; so that few must, more than the nodes
-// that come at once.
+// Above this limit the oldest pending connection is closed. A worker whose connection was closed tries again.
+// The limit is larger than the number of nodes that connect at once, so this is rare.
 constexpr std::size_t kMostPending = 1024;
 
-// Those that have not proved themselves leave enough descriptors to those that have.
+// Unauthenticated peers must leave enough descriptors for authenticated ones.
 std::size_t most_pending() {
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY) return kMostPending;
@@ -26,7 +26,7 @@ std::size_t most_pending() {
 }  // namespace
 
 void HandshakeWatch::began(const void* connection, int fd) {
-  sweep();  // while no worker is connected, nobody reads
+  sweep();  // if no worker is connected, SSL_read is not called
   const std::scoped_lock lock(mutex_);
   const auto [entry, is_new] = pending_.try_emplace(connection);
   if (!is_new) return;
@@ -34,25 +34,25 @@ void HandshakeWatch::began(const void* connection, int fd) {
   static const std::size_t most = most_pending();
   if (pending_.size() <= most) return;
   const auto oldest = std::min_element(pending_.begin(), pending_.end(), [](const auto& a, const auto& b) {
-    return std::tie(a.second.told, a.second.since) < std::tie(b.second.told, b.second.since);
+    return std::tie(a.second.logged, a.second.since) < std::tie(b.second.logged, b.second.since);
   });
-  hang_up(oldest->second, "too many connections that have not proved themselves");
+  disconnect(oldest->second, "too many unauthenticated connections");
 }
 
-void HandshakeWatch::turn_away(Pending& pending, const std::string& why) {
-  if (!std::exchange(pending.told, true)) strangers_.turned_away(pending.from, why);
+void HandshakeWatch::reject(Pending& pending, const std::string& why) {
+  if (!std::exchange(pending.logged, true)) unauthenticated_.turned_away(pending.from, why);
 }
 
-// The network's thread sees the end of the connection and closes it. The descriptor cannot belong to anybody
-// else by now: it is closed by the very thread that calls this, and SSL_free follows at once.
-void HandshakeWatch::hang_up(Pending& pending, const std::string& why) {
-  if (!pending.told) ::shutdown(pending.fd, SHUT_RDWR);
-  turn_away(pending, why);
+// The network's thread sees the end of the connection and closes the descriptor. The descriptor cannot have
+// been reused by now: the thread that calls this function also closes it, and calls SSL_free right after.
+void HandshakeWatch::disconnect(Pending& pending, const std::string& why) {
+  if (!pending.logged) ::shutdown(pending.fd, SHUT_RDWR);
+  reject(pending, why);
 }
 
 void HandshakeWatch::failed(const void* connection, const std::string& why) {
   const std::scoped_lock lock(mutex_);
-  if (const auto found = pending_.find(connection); found != pending_.end()) turn_away(found->second, why);
+  if (const auto found = pending_.find(connection); found != pending_.end()) reject(found->second, why);
 }
 
 void HandshakeWatch::ended(const void* connection) {
@@ -66,7 +66,8 @@ void HandshakeWatch::sweep() {
   if (now - swept_ < kSweepPeriod) return;
   swept_ = now;
   for (auto& [connection, pending] : pending_) {
-    if (now - pending.since >= kLimit) hang_up(pending, "it said nothing that proves it belongs to the run");
+    if (now - pending.since >= kLimit)
+      disconnect(pending, "the peer did not prove in time that it belongs to the run");
   }
 }
 

@@ -1,6 +1,6 @@
-// Connections that the coordinator has accepted and that have not yet proved by their certificate that they
-// belong to the run: how many, for how long, and what is said about those that fail. CAF 0.17 has no limits
-// of its own, and a coordinator without file descriptors could neither take workers nor commit checkpoints.
+// Limits the accepted connections of the coordinator that are not authenticated yet: their number, their age,
+// and the log lines about failures. CAF 0.17 has no such limits, and a coordinator without free file
+// descriptors could neither accept workers nor commit checkpoints.
 #pragma once
 
 #include <chrono>
@@ -16,11 +16,11 @@ class HandshakeWatch {
  public:
   // A handshake step on an accepted connection.
   void began(const void* connection, int fd);
-  // Its failure is logged.
+  // The handshake failed: log the reason.
   void failed(const void* connection, const std::string& why);
-  // It is over, or the connection is closed.
+  // The handshake succeeded, or the connection is closed.
   void ended(const void* connection);
-  // Hangs up on those that take too long; looks once a second at most.
+  // Disconnects peers whose handshake takes too long; checks once a second at most.
   void sweep();
 
  private:
@@ -29,15 +29,15 @@ class HandshakeWatch {
     int fd = -1;
     Time since{0};
     std::string from;
-    bool told = false;  // it is hung up on, and that was logged
+    bool logged = false;  // the rejection of this peer was logged
   };
-  void hang_up(Pending& pending, const std::string& why);
-  void turn_away(Pending& pending, const std::string& why);
+  void disconnect(Pending& pending, const std::string& why);
+  void reject(Pending& pending, const std::string& why);
 
   std::mutex mutex_;
-  std::map<const void*, Pending> pending_;  // guarded by mutex_, as all below
+  std::map<const void*, Pending> pending_;  // guarded by mutex_, like all fields below
   Time swept_{0};
-  StrangerLog strangers_{"the control port"};
+  StrangerLog unauthenticated_{"the control port"};
 };
 
 }  // namespace rekindle::actors

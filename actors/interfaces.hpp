@@ -1,6 +1,5 @@
-// Every message and typed interface of the control plane. What trainers and coordinator say to each other
-// travels through workers as protocol messages in their JSON form (protocol/wire.hpp); a worker does not look
-// inside.
+// Every message and typed interface of the control plane. Protocol messages between trainers and coordinator
+// pass through workers in their JSON form (protocol/wire.hpp).
 #pragma once
 
 #include <caf/all.hpp>
@@ -12,7 +11,7 @@
 
 namespace rekindle::protocol {
 
-// Beats are many: they travel in CAF's binary form.
+// Beats are frequent, so they use CAF's binary form.
 template <class Inspector>
 auto inspect(Inspector& f, GenerationId& x) {
   return f(caf::meta::type_name("GenerationId"), x.term, x.number);
@@ -21,6 +20,18 @@ template <class Inspector>
 auto inspect(Inspector& f, TrainerBeat& x) {
   return f(caf::meta::type_name("TrainerBeat"), x.trainer, x.phase, x.generation, x.step, x.progress,
            x.waiting_for, x.peak_pss_bytes);
+}
+template <class Inspector>
+auto inspect(Inspector& f, KillTrainer& x) {
+  return f(caf::meta::type_name("KillTrainer"), x.term, x.worker, x.trainer, x.why);
+}
+template <class Inspector>
+auto inspect(Inspector& f, Dismiss& x) {
+  return f(caf::meta::type_name("Dismiss"), x.term, x.worker, x.exit_code, x.why);
+}
+template <class Inspector>
+auto inspect(Inspector& f, RegisterAgain& x) {
+  return f(caf::meta::type_name("RegisterAgain"), x.term, x.worker);
 }
 
 }  // namespace rekindle::protocol
@@ -31,7 +42,7 @@ struct Register {               // worker to coordinator, first on a connection
   std::uint64_t term = 0;       // the term that the worker means to join
   std::string worker, message;  // a protocol::Registration
 };
-struct Welcome {  // the coordinator's answer, before any order
+struct Welcome {  // the coordinator's answer, sent before any order
   std::uint64_t term = 0;
   std::string refused;  // empty: registered
 };
@@ -51,34 +62,22 @@ struct Recipient {
 struct TrainerOrder {  // coordinator to worker: a protocol::ToTrainer for some or all of its trainers
   std::uint64_t term = 0;
   std::vector<Recipient> to;
-  std::string message;  // alike for all of them, but for the rank
-};
-struct KillOrder {
-  std::uint64_t term = 0;
-  std::string trainer, why;
-};
-struct RegisterOrder {  // register again
-  std::uint64_t term = 0;
-};
-struct DismissOrder {
-  std::uint64_t term = 0;
-  std::int32_t exit_code = 0;
-  std::string why;
+  std::string message;  // equal for all recipients except the rank
 };
 
 // Inside one process.
-struct SupervisorSaid {
+struct FromSupervisor {
   std::string message;  // a protocol::ToCoordinator
 };
 struct SupervisorGone {
   std::uint8_t reserved = 0;
 };
 struct CommitOrder {
-  std::uint64_t own_term = 0;  // of the coordinator; the checkpoint's may be older
+  std::uint64_t own_term = 0;  // the coordinator's term; the checkpoint's term may be older
   std::uint64_t term = 0, generation = 0, step = 0;
   std::string digest, fingerprint, tensors;
   std::vector<std::string> shards;
-  std::vector<std::string> spared;  // checkpoints that no sweep removes
+  std::vector<std::string> spared;  // pinned: no sweep removes these checkpoints
 };
 struct CommitReply {
   std::uint64_t term = 0, generation = 0, step = 0, higher_term = 0;
@@ -92,25 +91,25 @@ struct SweepOrder {  // a protocol::Sweep
 struct SweepReply {
   std::vector<std::string> committed;  // checkpoints, after the sweep; none: unknown
 };
-struct TermCheck {  // is there a newer term than this?
+struct TermCheck {  // whether a newer term than this exists
   std::uint64_t term = 0;
 };
 struct TermCheckReply {
   std::uint64_t newest = 0;
 };
-struct StopCheck {  // has anybody typed `rekindle stop`?
+struct StopCheck {  // whether `rekindle stop` was called
   char reserved = 0;
 };
 struct StopCheckReply {
   bool asked = false;
 };
-struct LocalTerm {  // a coordinator of this term says where it is
+struct LocalTerm {  // a coordinator of this term has published its address
   std::uint64_t term = 0;
 };
 struct LocalConnection {
   std::uint64_t term = 0;
 };
-struct LocalReport {  // a trainer of this worker said something: a protocol::FromTrainer
+struct LocalReport {  // a message of a trainer of this worker: a protocol::FromTrainer
   std::string trainer, message;
 };
 struct LocalEnd {  // a trainer of this worker ended
@@ -147,20 +146,8 @@ auto inspect(Inspector& f, TrainerOrder& x) {
   return f(caf::meta::type_name("TrainerOrder"), x.term, x.to, x.message);
 }
 template <class Inspector>
-auto inspect(Inspector& f, KillOrder& x) {
-  return f(caf::meta::type_name("KillOrder"), x.term, x.trainer, x.why);
-}
-template <class Inspector>
-auto inspect(Inspector& f, RegisterOrder& x) {
-  return f(caf::meta::type_name("RegisterOrder"), x.term);
-}
-template <class Inspector>
-auto inspect(Inspector& f, DismissOrder& x) {
-  return f(caf::meta::type_name("DismissOrder"), x.term, x.exit_code, x.why);
-}
-template <class Inspector>
-auto inspect(Inspector& f, SupervisorSaid& x) {
-  return f(caf::meta::type_name("SupervisorSaid"), x.message);
+auto inspect(Inspector& f, FromSupervisor& x) {
+  return f(caf::meta::type_name("FromSupervisor"), x.message);
 }
 template <class Inspector>
 auto inspect(Inspector& f, SupervisorGone& x) {
@@ -221,21 +208,22 @@ auto inspect(Inspector& f, TimerTick& x) {
   return f(caf::meta::type_name("TimerTick"), x.reserved);
 }
 
-// What the coordinator may ask of a worker, over the network.
+// Messages from the coordinator to a worker, over the network.
 using WorkerActor =
-    caf::typed_actor<caf::reacts_to<Welcome>, caf::reacts_to<TrainerOrder>, caf::reacts_to<KillOrder>,
-                     caf::reacts_to<RegisterOrder>, caf::reacts_to<DismissOrder>>;
-// What a worker may ask of the coordinator, over the network.
+    caf::typed_actor<caf::reacts_to<Welcome>, caf::reacts_to<TrainerOrder>,
+                     caf::reacts_to<protocol::KillTrainer>, caf::reacts_to<protocol::RegisterAgain>,
+                     caf::reacts_to<protocol::Dismiss>>;
+// Messages from a worker to the coordinator, over the network.
 using CoordinatorActor = caf::typed_actor<caf::reacts_to<Register, WorkerActor>,
                                           caf::reacts_to<TrainerReport>, caf::reacts_to<WorkerBeat>>;
-// The same actors as their own processes see them.
+// The same actors with the messages inside their own processes.
 using LocalWorker =
     WorkerActor::extend<caf::reacts_to<LocalTerm>, caf::reacts_to<LocalConnection, CoordinatorActor>,
                         caf::reacts_to<LocalConnection>, caf::reacts_to<LocalReport>,
                         caf::reacts_to<LocalEnd>, caf::reacts_to<TimerTick>>;
-using LocalCoordinator = CoordinatorActor::extend<caf::reacts_to<SupervisorSaid>,
+using LocalCoordinator = CoordinatorActor::extend<caf::reacts_to<FromSupervisor>,
                                                   caf::reacts_to<SupervisorGone>, caf::reacts_to<TimerTick>>;
-// Whatever blocks on storage.
+// Operations that block on storage.
 using Committer = caf::typed_actor<
     caf::replies_to<CommitOrder>::with<CommitReply>, caf::replies_to<SweepOrder>::with<SweepReply>,
     caf::replies_to<TermCheck>::with<TermCheckReply>, caf::replies_to<StopCheck>::with<StopCheckReply>>;
@@ -250,10 +238,10 @@ CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::WorkerBeat))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::Recipient))
 CAF_ADD_TYPE_ID(rekindle, (std::vector<rekindle::actors::Recipient>))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::TrainerOrder))
-CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::KillOrder))
-CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::RegisterOrder))
-CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::DismissOrder))
-CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::SupervisorSaid))
+CAF_ADD_TYPE_ID(rekindle, (rekindle::protocol::KillTrainer))
+CAF_ADD_TYPE_ID(rekindle, (rekindle::protocol::RegisterAgain))
+CAF_ADD_TYPE_ID(rekindle, (rekindle::protocol::Dismiss))
+CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::FromSupervisor))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::SupervisorGone))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::CommitOrder))
 CAF_ADD_TYPE_ID(rekindle, (rekindle::actors::CommitReply))

@@ -13,7 +13,7 @@ std::pair<Certificate, PrivateKey> read(std::string_view pem) {
   const Bio bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
   Certificate certificate(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
   PrivateKey key(certificate ? PEM_read_bio_PrivateKey(bio.get(), nullptr, nullptr, nullptr) : nullptr);
-  // No other kind is made here, and OpenSSL may refuse one later.
+  // Rekindle makes only EC keys, and OpenSSL may refuse another kind later.
   const bool fits = key && EVP_PKEY_base_id(key.get()) == EVP_PKEY_EC &&
                     X509_check_private_key(certificate.get(), key.get()) == 1;
   ERR_clear_error();

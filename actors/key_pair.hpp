@@ -25,13 +25,13 @@ using Bio = std::unique_ptr<BIO, OpenSslDeleter<BIO_free_all>>;
 
 class KeyPair {
  public:
-  // The one of this process; from any thread.
+  // The pair of this process; from any thread.
   static KeyPair& current();
-  // Whether a text is a certificate, and behind it the private key that belongs to it. Such a pair is used
-  // from now on; what is connected already stays so.
+  // Whether a text is a certificate followed by the matching private key. take() uses such a pair for new
+  // connections; existing connections stay.
   bool take(std::string_view pem);
   static bool is_pair(std::string_view pem);
-  // As OpenSSL's functions of like names: 1, or 0 if there is no pair.
+  // Like OpenSSL's functions of similar names: 1, or 0 if there is no pair.
   int use_certificate(SSL_CTX* context);
   int use_private_key(SSL_CTX* context);
   int trust_certificate(SSL_CTX* context);

@@ -1,16 +1,16 @@
-// What CAF 0.17 leaves undone around OpenSSL. These definitions stand before the library's.
+// Corrections to CAF 0.17's use of OpenSSL. The linker finds these definitions before the library's.
 //
-// - OpenSSL keeps errors in a queue of the thread, and SSL_get_error(3) is only right if that queue was empty
+// - OpenSSL keeps errors in a queue per thread, and SSL_get_error(3) is only right if that queue was empty
 //   before the call. CAF does not empty it, and all connections of a process share one thread: after one peer
-//   died without a goodbye, or a stranger sent rubbish, the next read of every other connection looked
-//   broken, too.
-// - While CAF connects, it asks OpenSSL again and again whether the handshake is over, without sleeping: it
-//   has words to send, and the socket would take them at any time. A few hundred workers of one machine that
-//   do so beside each other leave no time to the coordinator whom they wait for.
-// - An accepted connection that proves nothing stays for ever, and CAF says nothing of one that fails.
-// - CAF reads the certificate and the key again for every connection, and ends the process where that fails:
-//   one connection of a stranger at a moment without a free descriptor, or while the storage is away, would
-//   be enough. Here they come from memory, where load_keys() has put them.
+//   died without closing its connection, or an unauthenticated peer sent garbage, the next read of every
+//   other connection seemed to fail, too.
+// - While CAF connects, it polls OpenSSL for the end of the handshake without sleeping, because CAF has data
+//   to send and the socket is always writable. If a few hundred workers of one machine do so at once, the
+//   coordinator that they wait for gets no processor time.
+// - An accepted connection without a handshake stays forever, and CAF does not log a failed handshake.
+// - CAF reads the certificate and the key again for every connection, and ends the process if that fails: one
+//   connection of an unauthenticated peer would be enough when no descriptor is free or the storage is away.
+//   Here both come from memory, where load_keys() has put them.
 #include <dlfcn.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -32,23 +32,24 @@ Function* next(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
 }
 
-// Of the process, for OpenSSL's functions have no place to keep one.
+// One for the process, because OpenSSL's functions have no place to keep it.
 HandshakeWatch& watch() {
   static auto* const one = new HandshakeWatch;  // never destroyed: CAF's threads may outlive main's statics
   return *one;
 }
 
-// How long a connect waits for a word of the other side before it asks again. Short: the thread has nothing
-// else to do, but must notice when the attempt is given up.
+// How long a connect waits for data from the peer before the next call. The wait is short because the thread
+// must notice when the attempt is cancelled.
 constexpr int kAnswerMs = 20;
 
 std::string reason_of(int error) {
-  // Only looked at: CAF reads the queue, too.
+  // Peek only: CAF reads the queue, too.
   const unsigned long code = ERR_peek_last_error();
   const char* reason = code != 0 ? ERR_reason_error_string(code) : nullptr;
   if (reason != nullptr) return std::string("TLS: ") + reason;
-  return error == SSL_ERROR_SYSCALL || error == SSL_ERROR_ZERO_RETURN ? "it hung up before it proved itself"
-                                                                      : "TLS failed";
+  return error == SSL_ERROR_SYSCALL || error == SSL_ERROR_ZERO_RETURN
+             ? "the peer disconnected before it was authenticated"
+             : "TLS failed";
 }
 
 }  // namespace
@@ -86,7 +87,8 @@ int SSL_accept(SSL* ssl) {
   const int result = real(ssl);
   const int error = result == 1 ? SSL_ERROR_NONE : SSL_get_error(ssl, result);
   if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return result;
-  // Who hangs up without a word only looked whether somebody is there, as the run's own workers do.
+  // A peer that disconnects without sending data only tested whether the port answers, as the run's own
+  // workers do.
   const bool spoke = BIO_number_read(SSL_get_rbio(ssl)) > 0;
   if (result == 1) {
     watch().ended(ssl);

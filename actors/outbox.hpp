@@ -1,6 +1,6 @@
-// What a coordinator has to tell trainers, by worker: one order for all trainers of a worker that are told
-// the same, and each message encoded once. With 512 workers of 8 trainers a loss is 511 small orders instead
-// of 4088, and a generation's list of members, 200 KB, goes to each node once.
+// The coordinator's pending messages to trainers, by worker. Trainers of one worker share one order if their
+// messages are equal, and each message is encoded once. With 512 workers of 8 trainers, a loss takes 511
+// small orders instead of 4088, and a generation's member list, 200 KB, goes to each node once.
 #pragma once
 
 #include <map>
@@ -19,16 +19,17 @@ class Outbox {
  public:
   void put(const protocol::SendTrainer& effect) {
     const auto* start = std::get_if<protocol::Start>(&effect.message);
-    std::vector<Batch>& batches = waiting_[effect.worker];
+    std::vector<Batch>& batches = pending_[effect.worker];
     const Kind kind = kind_of(effect.message);
-    // Only what was put last is added to: a trainer is told things in the order that they were decided.
+    // Only the last batch may grow, so that a trainer receives messages in the order in which they were
+    // decided.
     if (batches.empty() || batches.back().kind != kind) batches.push_back({kind, {}});
     batches.back().to.push_back({effect.trainer, start != nullptr ? start->rank : -1});
     messages_.try_emplace(kind, effect.message);
   }
 
-  // Hands over all that was put: deliver(worker, recipients, message as text). `finish` has the last word on
-  // each message before it is encoded.
+  // Delivers all pending messages: deliver(worker, recipients, message as text). `finish` may change each
+  // message before it is encoded.
   template <class Finish, class Deliver>
   void flush(const Finish& finish, const Deliver& deliver) {
     std::map<Kind, std::string> texts;
@@ -36,16 +37,16 @@ class Outbox {
       finish(message);
       texts.emplace(kind, encode(message));
     }
-    for (auto& [worker, batches] : waiting_) {
+    for (auto& [worker, batches] : pending_) {
       for (Batch& batch : batches) deliver(worker, std::move(batch.to), texts.at(batch.kind));
     }
-    waiting_.clear();
+    pending_.clear();
     messages_.clear();
   }
 
  private:
-  // Messages of one kind that are decided together differ in nothing but the rank: a generation is formed
-  // once.
+  // Messages of one kind that are decided together are equal except for the rank, because a generation is
+  // formed once.
   using Kind = std::pair<std::size_t, protocol::GenerationId>;
   struct Batch {
     Kind kind;
@@ -62,7 +63,7 @@ class Outbox {
     return {message.index(), std::visit(generation, message)};
   }
 
-  std::map<std::string, std::vector<Batch>> waiting_;
+  std::map<std::string, std::vector<Batch>> pending_;
   std::map<Kind, protocol::ToTrainer> messages_;
 };
 

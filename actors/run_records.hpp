@@ -1,12 +1,10 @@
-// The coordinator's effects on files: metrics, attempts, status, checkpoints. No CAF, no decisions.
+// The coordinator's records in the run directory: metrics, attempts, status. No CAF, no decisions.
 #pragma once
 
 #include <cstdint>
-#include <mutex>
-#include <optional>
 #include <string>
 
-#include "actors/interfaces.hpp"
+#include "actors/record_parts.hpp"
 #include "base/background.hpp"
 #include "protocol/coordinator.hpp"
 #include "run/layout.hpp"
@@ -14,28 +12,11 @@
 
 namespace rekindle::actors {
 
-// What a coordinator has to know before it begins, from the run directory.
-// A checkpoint of another run is an error (ExitCode::kConfig). `recorded`: what metrics.jsonl has, if wanted.
-Result<protocol::CoordinatorConfig> survey(const run::Layout& layout, const protocol::Job& job,
-                                           std::uint64_t term, run::Recorded* recorded = nullptr);
-
-// Commits a checkpoint and removes old ones; blocks on storage. Looks for higher terms right before the
-// commit.
-CommitReply commit(const run::Layout& layout, const protocol::Job& job, const CommitOrder& order);
-// The latter: a commit may wait for files long enough to be taken over, so it looks for higher terms again.
-// Removes nothing where it cannot tell which one is the best. Fills in reply.committed.
-Status sweep(const run::Layout& layout, const protocol::Job& job, const CommitOrder& order,
-             CommitReply& reply);
-
-// What attempts that were killed have left, when the checkpoint that the run went on from has been read
-// whole.
-SweepReply sweep_after_restore(const run::Layout& layout, const protocol::Job& job, const SweepOrder& order);
-
-// Storage may be slow, and who decides must not wait for it: but for begin() and end(), everything is done
-// later, in order.
+// Storage may be slow, and the coordinator must not wait for it: except for begin() and end(), all writes are
+// done later by a thread, in order.
 class RunRecords {
  public:
-  // `attempt` 0: the next one; otherwise a restarted coordinator goes on with that one.
+  // `attempt` 0: begin the next attempt. Otherwise a restarted coordinator continues that attempt.
   RunRecords(const run::Layout& layout, const protocol::Job& job, std::uint64_t term, std::uint64_t attempt);
 
   std::uint64_t attempt() const { return attempt_; }
@@ -44,18 +25,18 @@ class RunRecords {
   // This coordinator has lost its supervisor; the attempt may go on under another one.
   void orphan(std::uint64_t step);
   void rewind(std::uint64_t step);
-  // Returns what a person has to know, or "": before the first step of an attempt, which steps have no line
-  // in metrics.jsonl and will not get one.
+  // Returns a line for the user, or "". The first step of an attempt reports the earlier steps that have no
+  // line in metrics.jsonl and will not get a line.
   std::string record(const protocol::StepDone& done);
   void record(const protocol::Evaluated& evaluated);
   void set_aside(const std::string& checkpoint);
   void abandon(const protocol::GenerationId& generation, std::uint64_t step);
-  // status.json, for `rekindle status`. After show_end() show() writes nothing: the end's status stays.
+  // Writes status.json, for `rekindle status`. After show_end(), show() writes nothing.
   void show(const protocol::Coordinator& coordinator);
   void show_end(const protocol::Coordinator& coordinator, int exit_code);
-  // At the end: which steps have no line, as far as nobody was told; "" if none.
+  // At the end: the steps without a line that were not reported yet; "" if none.
   std::string missing_lines();
-  // Returns when all of that is on storage, or has failed.
+  // Waits until all writes are on storage or have failed.
   void flush() { later_.flush(); }
 
  private:
@@ -64,23 +45,22 @@ class RunRecords {
   void record_attempt(const nlohmann::json& line);
   std::string take_missing();
   void warn_once(const Status& status);
-  bool history() const;  // a newer term exists: nothing may be deleted any more
+  bool no_longer_in_charge() const;  // a newer term is in charge, or the term cannot be read: delete nothing
 
   run::Layout layout_;
   protocol::Job job_;
-  run::MetricsFile metrics_;  // of the thread of later_, as attempts_
+  run::MetricsFile metrics_;  // only used in later_'s thread, as attempts_
   run::LineFile attempts_;
   std::uint64_t term_, attempt_;
   protocol::StepDone last_;
-  std::optional<std::uint64_t> newest_recorded_;  // step; nullopt: the run has no records to have gaps
-  run::StepSet missing_;                          // older ones without a line
-  bool tell_missing_ = false;                     // no worker can make up for what is missing
-  nlohmann::json shown_trainers_ = nlohmann::json::array();
-  bool end_shown_ = false;
-  bool warned_ = false;  // of the thread of later_
-  std::mutex shown_mutex_;
-  std::string to_show_;  // the newest status; empty: written
-  Background later_;     // last: it uses all of the above
+  Gaps gaps_;
+  struct {
+    nlohmann::json trainers = nlohmann::json::array();
+    bool end = false;  // the attempt's last status is written: no later status replaces it
+  } shown_;
+  bool warned_ = false;  // only used in later_'s thread
+  NewestText status_;
+  Background later_;  // last: uses all of the above
 };
 
 }  // namespace rekindle::actors

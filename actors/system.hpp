@@ -16,14 +16,14 @@ class SystemConfig : public caf::actor_system_config {
     add_message_types<caf::id_block::rekindle>();
     load<caf::io::middleman>();
     load<caf::openssl::manager>();
-    // Names that are not empty: CAF asks for the files, and gets the pair that load_keys() has read.
+    // CAF uses TLS keys only if these names are not empty; the calls for the files return the pair of
+    // load_keys().
     openssl_cafile = openssl_certificate = openssl_key = layout.key_pair().string();
-    // A control process does little: no thread per core, and threads that have nothing to do sleep. (The
-    // default policy looks for work a hundred times a second and more, at some percent of a core in each
-    // process.)
+    // A control process does little work, so it has no thread per core, and idle threads sleep. (The default
+    // policy polls for work at least a hundred times a second, at some percent of a core in each process.)
     set("scheduler.max-threads", 2);
     set("scheduler.policy", caf::atom("sharing"));
-    // Messages are small: handing each to another thread to be unpacked costs more than unpacking it.
+    // Messages are small: passing a message to another thread costs more than unpacking it.
     set("middleman.workers", 0);
   }
 };

@@ -22,6 +22,7 @@ namespace rekindle::actors {
 namespace {
 
 constexpr long kDay = 24L * 3600;
+constexpr std::size_t kMostPairBytes = 16384;  // a pair has about 800
 
 std::string text_of(BIO* bio) {
   char* data = nullptr;
@@ -72,15 +73,17 @@ Status renew_keys(const run::Layout& layout) {
 
 Status ensure_keys(const run::Layout& layout) {
   REKINDLE_TRY(const auto there, look_at(layout.key_pair()));
-  if (!there) return renew_keys(layout);
-  REKINDLE_TRY(const std::string pem, read_text(layout.key_pair()));
+  if (!there || there->st_size > off_t{kMostPairBytes}) return renew_keys(layout);
+  REKINDLE_TRY(const std::string pem, read_text(layout.key_pair(), kMostPairBytes));
   return KeyPair::is_pair(pem) ? Status() : renew_keys(layout);
 }
 
 Status load_keys(const run::Layout& layout) {
-  REKINDLE_TRY(const std::string pem, read_text(layout.key_pair()));
-  if (KeyPair::current().take(pem)) return {};
-  return fail(str(layout.key_pair().string(), " is no certificate with its key"));
+  auto pem = read_text(layout.key_pair(), kMostPairBytes);
+  if (!pem && pem.error().hint.empty()) pem.error().hint = "the next attempt of the run makes a new key pair";
+  if (!pem) return forward_error(std::move(pem.error()));
+  if (KeyPair::current().take(*pem)) return {};
+  return fail(str(layout.key_pair().string(), " is not a certificate with its key"));
 }
 
 }  // namespace rekindle::actors

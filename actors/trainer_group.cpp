@@ -11,16 +11,17 @@
 #include <system_error>
 
 #include "base/log.hpp"
+#include "base/programs.hpp"
 #include "base/text.hpp"
 #include "protocol/trainer_environment.hpp"
 
 namespace rekindle::actors {
 namespace {
 
-// How soon a watch is given up that has become needless.
+// How often a watch thread checks whether it must stop.
 constexpr std::chrono::milliseconds kLook{200};
 
-// A trainer reads its orders at once, whatever it does. One that somebody stopped must not stop its worker.
+// A trainer reads its orders at once, in each state. A suspended trainer must not block its worker.
 constexpr timeval kOrderLimit{3, 0};
 
 bool poke(const Fd& eventfd) {
@@ -52,7 +53,7 @@ Status TrainerGroup::start(const std::string& trainer) {
 bool TrainerGroup::dying_in_place_of(const std::string& trainer) const {
   const auto place_of = [](const std::string& name) { return name.substr(0, name.rfind('-')); };
   return std::any_of(members_.begin(), members_.end(), [&](const auto& one) {
-    return one.second.told && place_of(one.first) == place_of(trainer);
+    return one.second.reported && place_of(one.first) == place_of(trainer);
   });
 }
 
@@ -60,10 +61,11 @@ Status TrainerGroup::launch(const std::string& trainer) {
   REKINDLE_TRY(auto ends, Channel::pair());
   ::setsockopt(ends.first.get(), SOL_SOCKET, SO_SNDTIMEO, &kOrderLimit, sizeof kOrderLimit);
   REKINDLE_TRY(Lifeline line, Lifeline::make());
-  REKINDLE_TRY(Child child,
-               spawn_with({launch_.program, "--run-dir", launch_.run_dir, "--name", trainer, "--interface",
-                           launch_.job.interface, "--port-range", launch_.job.port_range},
-                          environment_, {{ends.second.get(), line.fd()}}));
+  std::vector<std::string> arguments = launch_.layout.options();
+  arguments.insert(arguments.end(), {"--name", trainer, "--interface", launch_.job.interface, "--port-range",
+                                     launch_.job.port_range});
+  REKINDLE_TRY(Child child, start_program_with(kTrainerProgram, arguments, environment_,
+                                               {{ends.second.get(), line.fd()}}));
   const std::scoped_lock lock(mutex_);
   members_.emplace(trainer, Member{std::move(child), std::make_shared<Channel>(std::move(ends.first)),
                                    std::make_unique<Watch>(std::move(line))});
@@ -82,7 +84,7 @@ void TrainerGroup::send(const std::string& trainer, const std::string& message) 
   if (!channel) return;
   if (auto sent = channel->send(message); !sent) {
     log_warning(str(trainer, ": ", sent.error().line()));
-    kill(trainer);  // it has gone anyway, or stands still with half an order
+    kill(trainer);  // the trainer is dead, or suspended with half an order
   }
 }
 
@@ -101,7 +103,7 @@ std::vector<TrainerGroup::Watched> TrainerGroup::watched() {
   std::vector<Watched> all;
   for (const auto& [name, member] : members_)
     all.push_back(
-        {name, member.channel, member.child.pidfd.get(), member.open, member.watch->cut && !member.told});
+        {name, member.channel, member.child.pidfd.get(), member.open, member.watch->cut && !member.reported});
   return all;
 }
 
@@ -118,22 +120,22 @@ void TrainerGroup::serve(int until_fd, const Listener& listener) {
     if (waits[0].revents != 0) return;
     std::uint64_t starts = 0;
     if (waits[1].revents != 0 && ::read(changed_.get(), &starts, sizeof starts) < 0) continue;
-    tell_of_the_never_started(listener);
+    report_never_started(listener);
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (waits[2 + 2 * i].revents != 0) {
         auto text = all[i].channel->receive();
         if (text && *text) {
           watch(all[i].trainer);
-          listener.said(all[i].trainer, std::move(**text));
+          listener.on_message(all[i].trainer, std::move(**text));
           continue;
         }
         const std::scoped_lock lock(mutex_);
         const auto found = members_.find(all[i].trainer);
-        if (found != members_.end()) found->second.open = false;  // its end follows on the pidfd
+        if (found != members_.end()) found->second.open = false;  // the pidfd reports the trainer's end
       } else if (waits[3 + 2 * i].revents != 0) {
-        reap(all[i].trainer, listener);  // its last words have been read: the socket had nothing more
+        reap(all[i].trainer, listener);  // all its messages have been read: the socket is empty
       } else if (all[i].dying) {
-        tell_of_death(all[i].trainer, listener);  // the same holds
+        report_death(all[i].trainer, listener);  // all its messages have been read, as above
       }
     }
   }
@@ -150,31 +152,31 @@ void TrainerGroup::watch(const std::string& trainer) {
       poke(changed_);
     });
   } catch (const std::system_error& error) {
-    log_warning(str(trainer, ": no thread to watch it with: ", error.what()));  // its pidfd will tell
+    log_warning(str(trainer, ": no thread to watch it with: ", error.what()));  // the pidfd reports the end
   }
 }
 
-void TrainerGroup::tell_of_death(const std::string& trainer, const Listener& listener) {
+void TrainerGroup::report_death(const std::string& trainer, const Listener& listener) {
   std::optional<ExitStatus> status;
   {
     const std::scoped_lock lock(mutex_);
     const auto found = members_.find(trainer);
     if (found == members_.end()) return;
     status = status_of_dying(found->second.child);
-    found->second.told = status.has_value();
-    if (!status) found->second.watch->cut = false;  // its pidfd will tell
+    found->second.reported = status.has_value();
+    if (!status) found->second.watch->cut = false;  // the pidfd reports the end
   }
-  if (status) listener.ended(trainer, *status);
+  if (status) listener.on_end(trainer, *status);
 }
 
 void TrainerGroup::reap(const std::string& trainer, const Listener& listener) {
   ExitStatus status;
-  std::map<std::string, Member>::node_type gone;  // its watch may have to be waited for
+  std::map<std::string, Member>::node_type gone;  // destroyed unlocked: this joins the watch thread
   std::vector<std::string> starts;
   {
     const std::scoped_lock lock(mutex_);
     const auto found = members_.find(trainer);
-    if (found == members_.end()) return;  // this process is leaving
+    if (found == members_.end()) return;  // this process is exiting
     status = wait_for(found->second.child);
     gone = members_.extract(found);
     std::erase_if(starts_, [&](const std::string& next) {
@@ -183,22 +185,22 @@ void TrainerGroup::reap(const std::string& trainer, const Listener& listener) {
       return true;
     });
   }
-  if (!gone.mapped().told) listener.ended(trainer, status);
+  if (!gone.mapped().reported) listener.on_end(trainer, status);
   for (const std::string& next : starts) {
     const Status launched = launch(next);
     if (launched) continue;
     log_error(launched.error().line());
-    listener.ended(next, {false, static_cast<int>(launched.error().code)});
+    listener.on_end(next, {false, static_cast<int>(launched.error().code)});
   }
 }
 
-void TrainerGroup::tell_of_the_never_started(const Listener& listener) {
+void TrainerGroup::report_never_started(const Listener& listener) {
   std::vector<std::string> names;
   {
     const std::scoped_lock lock(mutex_);
     names.swap(never_started_);
   }
-  for (const std::string& name : names) listener.ended(name, {true, SIGKILL});
+  for (const std::string& name : names) listener.on_end(name, {true, SIGKILL});
 }
 
 void TrainerGroup::leave(int exit_code) {

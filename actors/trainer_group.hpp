@@ -1,4 +1,4 @@
-// A worker's trainers: child processes, their sockets, their ends. No CAF.
+// A worker's trainers: child processes, their sockets and exit statuses. No CAF.
 #pragma once
 
 #include <atomic>
@@ -17,15 +17,17 @@
 #include "base/lifeline.hpp"
 #include "base/process.hpp"
 #include "protocol/job.hpp"
+#include "run/layout.hpp"
 
 namespace rekindle::actors {
 
+inline constexpr const char* kTrainerProgram = "rekindle-trainer";
+
 struct TrainerLaunch {
-  std::string program;  // the trainer executable
-  std::string run_dir;
+  run::Layout layout;
   protocol::Job job;
   Keeper* keeper = nullptr;
-  std::optional<Error> refusal = {};  // why none can be started on this node
+  std::optional<Error> refusal = {};  // why no trainer can be started on this node
 };
 
 class TrainerGroup final : public Trainers {
@@ -37,30 +39,30 @@ class TrainerGroup final : public Trainers {
   Status start(const std::string& trainer) override;
   void send(const std::string& trainer, const std::string& message) override;
   void kill(const std::string& trainer) override;
-  // Ends them all, and this process.
+  // Ends all trainers, and this process.
   [[noreturn]] void leave(int exit_code) override;
 
   struct Listener {
-    std::function<void(const std::string& trainer, std::string message)> said;
-    std::function<void(const std::string& trainer, const ExitStatus& status)> ended;
+    std::function<void(const std::string& trainer, std::string message)> on_message;
+    std::function<void(const std::string& trainer, const ExitStatus& status)> on_end;
   };
-  // Tells what the trainers say and how they end until `until_fd` is readable.
+  // Reports the trainers' messages and exits until `until_fd` is readable.
   void serve(int until_fd, const Listener& listener);
 
  private:
-  // A thread of its own waits for the lifeline's cut, for nothing else can be waited for beside a mutex.
+  // Waiting for the lifeline's cut means waiting for a mutex, so each watch has a thread of its own.
   struct Watch {
     explicit Watch(Lifeline its) : line(std::move(its)) {}
     Lifeline line;
     std::atomic<bool> cut = false;
-    std::jthread waiting;  // since the trainer's first word
+    std::jthread waiting;  // started by the trainer's first message
   };
   struct Member {
     Child child;
-    std::shared_ptr<Channel> channel;  // shared: an order may be on its way while the trainer ends
+    std::shared_ptr<Channel> channel;  // shared: a send may be running while the trainer ends
     std::unique_ptr<Watch> watch;
     bool open = true;
-    bool told = false;  // the listener knows that it ended
+    bool reported = false;  // the trainer's end was reported to the listener
   };
   struct Watched {
     std::string trainer;
@@ -70,21 +72,21 @@ class TrainerGroup final : public Trainers {
   };
   Status launch(const std::string& trainer);
   bool dying_in_place_of(const std::string& trainer) const;  // with mutex_ held
-  void tell_of_the_never_started(const Listener& listener);
+  void report_never_started(const Listener& listener);
   void kill_all();
   std::vector<Watched> watched();
   std::shared_ptr<Channel> channel_of(const std::string& trainer);
   void watch(const std::string& trainer);
-  void tell_of_death(const std::string& trainer, const Listener& listener);
+  void report_death(const std::string& trainer, const Listener& listener);
   void reap(const std::string& trainer, const Listener& listener);
 
   TrainerLaunch launch_;
   std::vector<std::string> environment_;  // a trainer's, "NAME=value"
-  Fd changed_;                            // eventfd: somebody was started, or is dying
+  Fd changed_;                            // eventfd: a trainer was started, or is dying
   std::mutex mutex_;
   std::map<std::string, Member> members_;  // guarded by mutex_
-  // To be started when the one before has gone altogether, for until then ports and memory are taken; and
-  // those that were killed before. Guarded by mutex_.
+  // starts_: trainers to start when the dying trainer before them is gone, because until then its ports and
+  // memory are in use. never_started_: trainers that were killed before that. Guarded by mutex_.
   std::vector<std::string> starts_, never_started_;
 };
 

@@ -12,19 +12,20 @@
 #include "base/libraries.hpp"
 #include "base/log.hpp"
 #include "base/printable.hpp"
+#include "base/programs.hpp"
 #include "base/text.hpp"
 
 namespace rekindle::actors {
 
 namespace {
 
-// Why no trainer can be started on this node; found out before one is, for the loader's own words name no
-// node. What cannot be found out is left to the trainers.
-std::optional<Error> cannot_load(const std::string& program) {
-  const auto libraries = libraries_of(program);
+// Why no trainer can be started on this node. The check runs before the first start, because the loader's
+// messages do not name the node. If the check itself fails, the trainers are started anyway.
+std::optional<Error> cannot_load(const std::filesystem::path& program) {
+  const auto libraries = libraries_of(program, kProgramsFd);
   if (libraries) return std::nullopt;
   if (libraries.error().code != ExitCode::kConfig) {
-    log_warning(str("the libraries of ", program, " were not looked for: ", libraries.error().line()));
+    log_warning(str("the libraries of ", program.string(), " were not checked: ", libraries.error().line()));
     return std::nullopt;
   }
   Error error = libraries.error();
@@ -35,14 +36,13 @@ std::optional<Error> cannot_load(const std::string& program) {
 }  // namespace
 
 int run_worker(const WorkerOptions& options, Fd supervisor_socket) {
-  std::optional<Error> refusal = cannot_load(options.trainer_program);
-  if (refusal && options.joined) {  // nothing waits for it: it goes
+  std::optional<Error> refusal = cannot_load(program_path(kTrainerProgram));
+  if (refusal && options.joined) {  // the run does not need this worker, so it leaves
     log_error(refusal->line());
     std::fprintf(stderr, "rekindle: %s\n", printable(refusal->line()).c_str());
     return static_cast<int>(refusal->code);
   }
-  TrainerGroup trainers({options.trainer_program, options.layout.root().string(), options.job, options.keeper,
-                         std::move(refusal)});
+  TrainerGroup trainers({options.layout, options.job, options.keeper, std::move(refusal)});
   protocol::WorkerConfig worker;
   worker.worker = options.name;
   worker.host = host_name();
@@ -54,11 +54,11 @@ int run_worker(const WorkerOptions& options, Fd supervisor_socket) {
   worker.slowest_beat = protocol::Time(options.job.lost_after_ms / 4);
   WorkerHost host(options.layout, worker, trainers);
   const TrainerGroup::Listener listener{
-      [&](const std::string& trainer, std::string message) { host.said(trainer, std::move(message)); },
-      [&](const std::string& trainer, const ExitStatus& status) { host.ended(trainer, status); }};
+      [&](const std::string& trainer, std::string message) { host.on_message(trainer, std::move(message)); },
+      [&](const std::string& trainer, const ExitStatus& status) { host.on_end(trainer, status); }};
   trainers.serve(supervisor_socket.get(), listener);
   if (options.keeper != nullptr) trainers.serve(options.keeper->supervisor_gone(), listener);
-  // The supervisor is gone, or wants this worker to go.
+  // The supervisor is gone, or has told this worker to leave.
   trainers.leave(0);
 }
 

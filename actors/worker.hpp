@@ -1,4 +1,4 @@
-// The worker process: starts and watches its node's trainers and carries words between them and the
+// The worker process: starts and watches its node's trainers and passes messages between them and the
 // coordinator.
 #pragma once
 
@@ -12,13 +12,13 @@
 
 namespace rekindle::actors {
 
-// Decides how long a worker goes on after its supervisor has died.
+// Decides how long a worker continues after its supervisor has died.
 class Keeper {
  public:
   virtual ~Keeper() = default;
-  // The supervisor's socket has ended. A descriptor: the worker goes on until it is readable.
+  // The supervisor's socket has ended. Returns a descriptor: the worker continues until that is readable.
   virtual int supervisor_gone() = 0;
-  // The worker's trainers have ended, and it ends when this returns.
+  // The worker's trainers have ended; the worker ends when this function returns.
   virtual void before_leaving() = 0;
 };
 
@@ -27,10 +27,9 @@ struct WorkerOptions {
   protocol::Job job;
   std::string name;  // random, never reused
   std::string build;
-  std::string trainer_program;
   bool joined = false;                            // by rekindle join: the run does not need it
-  std::uint64_t term = 0;                         // the least term to obey
-  std::chrono::milliseconds alone_limit{600000};  // without a coordinator; then it leaves with 75
+  std::uint64_t term = 0;                         // terms below this one are not obeyed
+  std::chrono::milliseconds alone_limit{600000};  // without a coordinator; then the worker exits with 75
   Keeper* keeper = nullptr;                       // nullptr: the worker leaves when its supervisor is gone
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(100);
 
-// The actor around protocol::Worker: events in, effects out, nothing decided here.
+// The actor around protocol::Worker: events in, effects out, no decisions here.
 class Host {
  public:
   Host(LocalWorker::pointer self, const WorkerConfig& config, Trainers& trainers, CoordinatorFinder& finder)
@@ -49,10 +49,10 @@ class Host {
     feed(Disconnected{machine_.term()});
   }
 
-  void said(const LocalReport& report) {
+  void on_message(const LocalReport& report) {
     auto message = decode<FromTrainer>(report.message);
     if (!message) return log_error(message.error().line());
-    feed(OwnTrainerSaid{report.trainer, std::move(*message)});
+    feed(OwnTrainerReported{report.trainer, std::move(*message)});
   }
 
   void order(const TrainerOrder& order) {
@@ -90,12 +90,12 @@ class Host {
     const Error& error = started.error();
     log_error(error.line());
     const int code = static_cast<int>(error.code);
-    // It would have said so itself.
+    // A started trainer would have reported this error itself.
     if (error.code == ExitCode::kConfig)
-      feed(OwnTrainerSaid{effect.trainer, TrainerFailed{effect.trainer, code, error.what, error.hint}});
+      feed(OwnTrainerReported{effect.trainer, TrainerFailed{effect.trainer, code, error.what, error.hint}});
     feed(OwnTrainerEnded{effect.trainer, false, code});
   }
-  void apply(const EndTrainer& effect) { trainers_.kill(effect.trainer); }
+  void apply(const KillTrainer& effect) { trainers_.kill(effect.trainer); }
   void apply(const LeaveRun& effect) {
     log_info(str("this worker leaves: ", effect.why));
     trainers_.leave(effect.exit_code);
@@ -120,19 +120,15 @@ LocalWorker::behavior_type worker_actor(LocalWorker::pointer self, const WorkerC
         host->feed(Welcomed{welcome.term, welcome.refused});
       },
       [host](const TrainerOrder& order) { host->order(order); },
-      [host](const KillOrder& order) {
-        host->feed(OrderedKill{order.term, {order.trainer, order.why}});
-      },
-      [host](const RegisterOrder& order) { host->feed(AskedToRegister{order.term}); },
-      [host](const DismissOrder& order) {
-        host->feed(Dismissed{order.term, {order.exit_code, order.why}});
-      },
+      [host](const KillTrainer& order) { host->feed(order); },
+      [host](const RegisterAgain& order) { host->feed(order); },
+      [host](const Dismiss& order) { host->feed(order); },
       [host](const LocalTerm& seen) { host->feed(TermSeen{seen.term}); },
       [host](const LocalConnection& made, const CoordinatorActor& coordinator) {
         host->connected(made.term, coordinator);
       },
       [host](const LocalConnection& none) { host->failed(none.term); },
-      [host](const LocalReport& report) { host->said(report); },
+      [host](const LocalReport& report) { host->on_message(report); },
       [host](const LocalEnd& end) {
         log_info(
             str("trainer ", end.trainer, " ended: ", end.by_signal ? "signal " : "exit code ", end.code));
@@ -167,11 +163,11 @@ struct WorkerHost::Parts {
 WorkerHost::WorkerHost(const run::Layout& layout, const WorkerConfig& worker, Trainers& trainers)
     : parts_(new Parts(layout, worker, trainers)) {}
 
-void WorkerHost::said(const std::string& trainer, std::string message) {
+void WorkerHost::on_message(const std::string& trainer, std::string message) {
   caf::anon_send(parts_->actor, LocalReport{trainer, std::move(message)});
 }
 
-void WorkerHost::ended(const std::string& trainer, const ExitStatus& status) {
+void WorkerHost::on_end(const std::string& trainer, const ExitStatus& status) {
   caf::anon_send(parts_->actor, LocalEnd{trainer, status.by_signal, status.code});
 }
 

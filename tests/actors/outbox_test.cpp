@@ -1,4 +1,4 @@
-// What goes out to workers: as few and as small orders as possible, and nothing out of order.
+// The orders to workers: as few and as small as possible, and always in order.
 #include <gtest/gtest.h>
 
 #include "actors/outbox.hpp"

@@ -1,4 +1,4 @@
-// What a commit does to the files of a run, and what it must leave alone.
+// The changes of a run's files by a commit, and the files that a commit must not change.
 #include "actors/run_records.hpp"
 
 #include <gtest/gtest.h>
@@ -6,6 +6,8 @@
 #include <fstream>
 
 #include "../checkpoint/fixture.hpp"
+#include "actors/commits.hpp"
+#include "actors/survey.hpp"
 #include "run/terms.hpp"
 
 namespace rekindle::actors {
@@ -23,9 +25,10 @@ class RunRecordsTest : public checkpoint::CheckpointTest {
     EXPECT_EQ(claim(), 1U);
   }
   std::uint64_t claim() const {
-    return run::claim_term(layout_, {}, [](const run::Holder&) { return false; }).value_or(0);
+    return run::claim_term(layout_, {.patience = {}, .answers = [](const run::Holder&) { return false; }})
+        .value_or(0);
   }
-  // A run that was started where this one's directory was.
+  // Another run was started in this run's directory.
   void replace_claim() const {
     std::ofstream((layout_.terms() / "0001").path()) << R"({"host":"elsewhere","boot_id":"other","pid":1})";
   }
@@ -33,10 +36,10 @@ class RunRecordsTest : public checkpoint::CheckpointTest {
     std::ofstream(layout_.metrics().path(), std::ios::app)
         << R"({"step":)" << step << R"(,"test_loss":1.0,"test_accuracy":)" << accuracy << "}\n";
   }
-  // Shards as trainers write them, and the order that follows.
-  CommitReply commit_step(std::uint64_t step, const std::vector<std::string>& spared = {}) {
+  // Writes shards like trainers, and then sends the commit order.
+  CommitReply commit_step(std::uint64_t step, const std::vector<std::string>& pinned = {}) {
     const checkpoint::Manifest manifest = checkpoint::write_shards(run_dir, {step, 1, 1}, owned_.state, 2);
-    CommitOrder order{1, 1, 1, step, manifest.digest, "{}", to_json(manifest.contents), {}, spared};
+    CommitOrder order{1, 1, 1, step, manifest.digest, "{}", to_json(manifest.contents), {}, pinned};
     for (const checkpoint::ShardEntry& shard : manifest.shards) order.shards.push_back(to_json(shard));
     return commit(layout_, job_, order);
   }
@@ -67,7 +70,7 @@ TEST_F(RunRecordsTest, EvaluationsThatCannotBeRead_NothingIsRemoved) {
   commit_step(10);
   evaluate(10, 0.9);
   std::filesystem::rename(layout_.metrics().path(), run_dir / "away");
-  std::filesystem::create_directory(layout_.metrics().path());  // opens, and cannot be read
+  std::filesystem::create_directory(layout_.metrics().path());  // can be opened, but not read
   const CommitReply reply = commit_step(20);
   EXPECT_EQ(reply.error, "");
   EXPECT_TRUE(reply.committed.empty());
@@ -141,7 +144,7 @@ TEST_F(RunRecordsTest, KeepEverything_IsNotNothing) {
   }
 }
 
-// A crash leaves what is half written; where it takes the room, no later checkpoint could be committed.
+// A crash leaves incomplete files. If they filled the disk, no later checkpoint could be committed.
 TEST_F(RunRecordsTest, AfterARestore_WhatEarlierGenerationsLeftIsRemoved) {
   job_.keep = 3;
   for (const std::uint64_t step : {10, 20, 30, 40}) commit_step(step);
@@ -166,7 +169,7 @@ TEST_F(RunRecordsTest, CheckpointMadeWithOtherRates_IsOfAnotherRun) {
   const auto refused = survey(layout_, other, 1);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ExitCode::kConfig);
-  // Changed on purpose since then, and before then.
+  // A declared change of the rates is accepted after this checkpoint, but refused before it.
   other.earlier_rates = {{0, job_.lr, job_.lr_step, job_.lr_gamma}};
   other.rates_since = 10;
   EXPECT_TRUE(survey(layout_, other, 1));
@@ -174,7 +177,7 @@ TEST_F(RunRecordsTest, CheckpointMadeWithOtherRates_IsOfAnotherRun) {
   EXPECT_FALSE(survey(layout_, other, 1));
 }
 
-// The coordinator's timer goes on until its process has ended.
+// The coordinator's timer runs until its process has ended.
 TEST_F(RunRecordsTest, StatusAfterTheEnd_StaysWhatTheEndWrote) {
   protocol::CoordinatorConfig config;
   config.job = job_;
@@ -243,7 +246,7 @@ TEST_F(RunRecordsTest, MetricsCutInMidLine_MendedAtTheResumeAndTheLostStepsAreNa
   EXPECT_EQ(steps, (Steps{1, 2, 3, 4, 9, 10}));
 }
 
-// A worker may still make up for them until the end.
+// A worker may still supply the missing lines until the end.
 TEST_F(RunRecordsTest, StepsThatNobodyReported_AreNamedAtTheEnd) {
   RunRecords records(layout_, job_, 1, 1);
   records.begin(true);

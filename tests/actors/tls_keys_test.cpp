@@ -1,4 +1,4 @@
-// The run's key pair: a new one for each attempt, and what a full disk leaves of it.
+// The run's key pair: a new pair for each attempt, and the files that a full disk leaves.
 #include "actors/tls_keys.hpp"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ TEST_F(TlsKeys, APair_PrivateAndUsable) {
   EXPECT_TRUE(load_keys(layout_));
 }
 
-// A run directory that was handed over holds a key that its former owner knows.
+// The former owner of a run directory may have a copy of the directory's key.
 TEST_F(TlsKeys, ANewAttempt_HasANewPair) {
   const std::string before = pair();
   ASSERT_TRUE(renew_keys(layout_));
@@ -57,6 +57,19 @@ TEST_F(TlsKeys, ACoordinatorThatGoesOnWithAnAttempt_KeepsThePairUnlessItIsBroken
   fs::remove(layout_.key_pair().path());
   ASSERT_TRUE(ensure_keys(layout_));
   EXPECT_TRUE(KeyPair::is_pair(pair()));
+}
+
+// A user can make a large file of holes at no cost, and reading it would fill the memory.
+TEST_F(TlsKeys, AFileLargerThanAnyPair_IsNotReadAndIsReplacedByACoordinatorThatGoesOn) {
+  fs::resize_file(layout_.key_pair().path(), std::uintmax_t{1} << 40);
+  const Status loaded = load_keys(layout_);
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().line(),
+            layout_.key_pair().string() +
+                " has 1.10 TB, more than 16.4 kB: the next attempt of the run makes a new key pair");
+  ASSERT_TRUE(ensure_keys(layout_));
+  EXPECT_TRUE(KeyPair::is_pair(pair()));
+  EXPECT_TRUE(load_keys(layout_));
 }
 
 TEST_F(TlsKeys, TheKeyOfAnotherCertificate_IsNoPair) {
