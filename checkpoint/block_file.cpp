@@ -13,15 +13,15 @@
 namespace rekindle::checkpoint {
 namespace {
 
-// Whoever wants to change what is lent waits for a write of it, so storage that takes longer gets copies.
+// A caller that wants to change lent memory waits for a write of it, so slower storage gets copies instead.
 constexpr std::chrono::milliseconds kLongWrite{100};
 
-// Written past the page cache for as long as that works: the data is used no more, and copying it there costs
-// the processor what training needs.
+// Writes past the page cache as long as the storage allows this. The data is not read again, and a copy into
+// the page cache would take processor time from training.
 class DirectFile {
  public:
   static Result<DirectFile> create(const FilePath& path) {
-    // Not with O_DIRECT at once: where storage refuses that, the file is made all the same.
+    // O_DIRECT is set after the open, because storage that refuses O_DIRECT must still create the file.
     REKINDLE_TRY(Fd fd, open_file(path, O_WRONLY | O_CREAT | O_EXCL));
     const bool direct = set_direct(fd.get(), true);
     return DirectFile(std::move(fd), path, direct);
@@ -31,7 +31,7 @@ class DirectFile {
     if (direct_ && bytes.size() % kSector != 0) REKINDLE_CHECK(use_page_cache());  // the end of the file
     Status status = write_all(fd_.get(), path_, offset, bytes);
     if (status || !direct_) return status;
-    REKINDLE_CHECK(use_page_cache());  // open() took O_DIRECT; perhaps the storage below does not
+    REKINDLE_CHECK(use_page_cache());  // open() took O_DIRECT, but the storage below may have refused it
     return write_all(fd_.get(), path_, offset, bytes);
   }
 

@@ -1,4 +1,5 @@
-// Writes a laid-out file: header bytes from the layout, data from memory, one pass. Internal to checkpoint/.
+// Writes a laid-out file in one pass: header bytes from the layout, data from memory. Internal to
+// checkpoint/.
 #pragma once
 
 #include "base/file_path.hpp"
@@ -7,8 +8,8 @@
 
 namespace rekindle::checkpoint {
 
-// Writes the file durably under `path` (a temporary name); past the page cache where the file system allows
-// it. Removes the file on failure.
+// Writes the file durably under `path` (a temporary name), past the page cache if the file system allows
+// this. Removes the file on failure.
 Status write_blocks(const FilePath& path, ReadAhead& ahead);
 
 }  // namespace rekindle::checkpoint

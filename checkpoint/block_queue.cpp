@@ -10,14 +10,14 @@ namespace rekindle::checkpoint {
 
 namespace {
 
-// Before anybody hurries: enough that filling and using overlap, few enough to stay in a processor's cache.
+// Limits without `hurry`: enough that filling and using overlap, and few enough for a processor's cache.
 constexpr std::uint64_t kBuffersAhead = 3;
 constexpr std::uint64_t kLentAhead = 2;
 
 }  // namespace
 
 BlockBuffer::BlockBuffer() {
-  constexpr std::size_t kEnough = 2 * kBlockBytes;  // a huge page lies somewhere in it
+  constexpr std::size_t kEnough = 2 * kBlockBytes;  // contains an aligned huge page
   void* const all = ::mmap(nullptr, kEnough, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (all == MAP_FAILED) throw std::bad_alloc();
   void* begin = all;

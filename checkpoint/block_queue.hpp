@@ -1,5 +1,4 @@
-// Blocks of a file on their way from the thread that fills them to the one that uses them. Internal to
-// checkpoint/.
+// Blocks of a file that one thread fills and another uses. Internal to checkpoint/.
 #pragma once
 
 #include <condition_variable>
@@ -21,12 +20,12 @@
 
 namespace rekindle::checkpoint {
 
-// Some of them, from each trainer of a machine, leave the processor's cache to those who compute.
+// A few blocks of each trainer of a machine leave enough of the processor's cache for training.
 inline constexpr std::size_t kBlockBytes = std::size_t{2} << 20;
 
-// Memory for one block: a huge page, if the system has one. Reading and writing past the page cache take half
-// the processor time and two thirds of the time with it; a small page's alignment is all that they need. Not
-// of the heap, which keeps what it was given, and lays as much again between blocks that are aligned so.
+// Memory for one block: a huge page, if the system has one. With a huge page, I/O past the page cache takes
+// half the processor time and two thirds of the wall time. That I/O needs only the alignment of a small page.
+// Not from the heap: the heap keeps freed memory, and leaves a gap of the same size between aligned blocks.
 class BlockBuffer {
  public:
   BlockBuffer();
@@ -42,43 +41,43 @@ class BlockBuffer {
 struct Block {
   std::uint64_t begin = 0;  // in the file
   std::span<const std::byte> bytes;
-  std::optional<BlockBuffer> buffer;  // that they lie in; none: they are lent, from memory of somebody else
+  std::optional<BlockBuffer> buffer;  // contains `bytes`; empty: `bytes` are lent, memory of another owner
 };
 
 class BlockQueue {
  public:
-  // ---- who fills ----
+  // ---- the filling thread ----
 
-  // A new buffer at first, and whenever somebody hurries; else, and where memory is short, one that has been
-  // used. Nullopt when no more is wanted.
+  // Returns a new buffer for the first blocks and after `hurry`; otherwise, or if memory is short, waits for
+  // a used buffer. Nullopt: no more blocks are wanted.
   std::optional<BlockBuffer> take(const std::stop_token& hurry = {});
   void put(Block block);
   void fail_with(Error why);
-  // Waits until a block can be lent: one that is used, and one that waits. False: it is not to be, since
-  // somebody hurries or no more is wanted.
+  // Waits until a block can be lent: at most one block is in use and one waits. False: do not lend, because
+  // of `hurry` or because no more blocks are wanted.
   bool may_lend(const std::stop_token& hurry);
-  void take_back();  // waits until no lent block is used any more
+  void take_back();  // waits until no lent block is in use
 
-  // ---- who uses ----
+  // ---- the using thread ----
 
-  // In the order in which they were put. Fails when there is no memory, or the filling failed.
+  // Blocks in the order of put(). Fails if there is no memory, or if filling failed.
   Result<Block> next();
   void recycle(Block block);
-  void give_up();  // no more is wanted
+  void give_up();  // no more blocks are wanted
 
  private:
   std::mutex mutex_;
   std::condition_variable filled_;
   std::condition_variable_any recycled_;
   std::deque<Block> blocks_;          // guarded by mutex_, as all below
-  std::vector<BlockBuffer> buffers_;  // that nobody uses
-  std::uint64_t in_use_ = 0;          // buffers that are being filled, wait, or are used
-  std::uint64_t lent_ = 0;            // blocks without one that wait, or are used
+  std::vector<BlockBuffer> buffers_;  // free
+  std::uint64_t in_use_ = 0;          // buffers that are being filled, wait, or are in use
+  std::uint64_t lent_ = 0;            // blocks without a buffer that wait, or are in use
   bool given_up_ = false;
   std::optional<Error> failed_;
 };
 
-// A queue and the thread that fills it, ahead of whoever uses the blocks.
+// A queue, and the thread that fills it ahead of the user of the blocks.
 class BlockStream {
  public:
   explicit BlockStream(std::function<void(BlockQueue&)> fill)
@@ -101,7 +100,7 @@ class BlockStream {
 
  private:
   BlockQueue queue_;
-  std::thread thread_;  // last: it uses it
+  std::thread thread_;  // last: uses queue_
 };
 
 }  // namespace rekindle::checkpoint

@@ -14,7 +14,7 @@ std::uint64_t share(std::uint64_t total, std::uint64_t k, std::uint64_t n) {
 }
 
 // The first row of the first chunk that begins at or after byte `cut` of the state, in a tensor that begins
-// at byte `begin`; all rows if there is none.
+// at byte `begin`. Returns all rows if there is no such chunk.
 std::int64_t first_row_from(const TensorSpec& tensor, std::uint64_t begin, std::uint64_t cut) {
   if (cut <= begin) return 0;
   if (cut >= begin + tensor.bytes()) return tensor.rows();

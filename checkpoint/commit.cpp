@@ -16,11 +16,11 @@
 namespace rekindle::checkpoint {
 namespace {
 
-// A directory with a checkpoint's name must hold that checkpoint: a manifest that was copied there is
-// refused.
+// A directory with a checkpoint's name must contain that checkpoint: a manifest copied from another
+// checkpoint is refused.
 Status check_place(const FilePath& checkpoint_dir, const Manifest& manifest) {
   std::error_code code;
-  // As it was named, and as it is called where a link that a person named leads to.
+  // The path as given, and the real path if a person named a link.
   for (const fs::path& place : {checkpoint_dir.path(), fs::weakly_canonical(checkpoint_dir.path(), code)}) {
     const auto id = CheckpointId::parse(place.filename().string());
     if (id && *id != manifest.id) return fail(str("it belongs to ", manifest.id.directory_name()));
@@ -50,7 +50,7 @@ Status commit(const FilePath& run_dir, const Manifest& manifest, std::chrono::mi
   const auto committed = look_at(path);
   if (!committed) return refused(committed.error());
   if (*committed) {
-    // Asked again because the answer to the first time got lost: the same checkpoint is fine.
+    // The first answer was lost and the commit was requested again: the same checkpoint is fine.
     auto there = read_manifest(directory);
     if (!there) return refused(there.error());
     there->created = ordered.created;
@@ -62,21 +62,22 @@ Status commit(const FilePath& run_dir, const Manifest& manifest, std::chrono::mi
   if (Status shown = write_virtual_file(directory, ordered); !shown)
     log_warning(str("no ", kVirtualFile, " in ", directory.string(), ": ", shown.error().line()));
   Status renamed = replace_file(path, *text);
-  // Where there is no room for the manifest, that file may be what was in its way next time.
+  // If storage has no space for the manifest, remove this file: its space may be enough for the next attempt.
   if (!renamed) std::ignore = remove_file(directory / kVirtualFile);
   return renamed;
 }
 
 namespace {
 
-// Missing is only what is missing from a folder that is there: else the storage is away. `seen`: what the
-// look at the manifest said; another look might say something else.
+// A manifest is missing only if its folder exists; otherwise the storage is not available. `seen`: the result
+// of the look at the manifest; another look might have another result.
 Error no_manifest(const FilePath& checkpoint_dir, const Result<std::optional<struct stat>>& seen) {
   const bool there = is_folder(checkpoint_dir.parent_path());
   if (there && seen) return no_manifest_error(checkpoint_dir);
   if (!seen && seen.error().code == ExitCode::kConfig) return seen.error();
   return {ExitCode::kGaveUp, str(checkpoint_dir.string(), kNotCommitted),
-          there ? seen.error().what : "its folder is not there: is the storage?", true};
+          there ? seen.error().what : "its folder does not exist: is the storage mounted?",
+          ErrorKind::kSystem};
 }
 
 }  // namespace
@@ -90,7 +91,7 @@ Result<Manifest> read_manifest(const FilePath& checkpoint_dir, std::chrono::mill
     return damaged(path, str("it has ", (*info)->st_size, " bytes"));
   REKINDLE_TRY(const std::string text, read_text(path));
   auto manifest = parse_manifest(text);
-  if (!manifest && manifest.error().code == ExitCode::kConfig) {  // it is whole, and not ours to read
+  if (!manifest && manifest.error().code == ExitCode::kConfig) {  // complete, but of another format version
     manifest.error().what = str(path.string(), ": ", manifest.error().what);
     return forward_error(std::move(manifest.error()));
   }

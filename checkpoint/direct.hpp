@@ -5,10 +5,10 @@
 
 namespace rekindle::checkpoint {
 
-// Of any storage, at most: offsets, sizes and memory are multiples of it.
+// The largest sector size of any storage: offsets, sizes and memory addresses are multiples of it.
 inline constexpr std::size_t kSector = 4096;
 
-// Sets or clears O_DIRECT; false (with errno) where that cannot be.
+// Sets or clears O_DIRECT. False (with errno) if the file does not support this.
 bool set_direct(int fd, bool direct);
 
 }  // namespace rekindle::checkpoint

@@ -18,7 +18,7 @@
 namespace rekindle::checkpoint {
 namespace {
 
-// Writes the bytes of the layout from `begin` to `end`, which are of no dataset.
+// Writes the bytes of the layout from `begin` to `end`, which belong to no dataset.
 Status write_headers(int fd, const FilePath& path, const Layout& layout, std::uint64_t begin,
                      std::uint64_t end) {
   std::vector<std::byte> buffer(std::min(kPieceBytes, end - begin));
@@ -52,7 +52,7 @@ Status write_open_h5(Fd& fd, const FilePath& path, const Layout& layout, const T
   return fd.close(path);
 }
 
-// Whole tensors as datasets of the same layout as shards have.
+// Complete tensors as datasets, in the same layout as in shards.
 Status write_h5(const FilePath& path, const TensorSource& source) {
   std::vector<LayoutDataset> datasets;
   for (const TensorSpec& tensor : source.tensors)
@@ -69,7 +69,7 @@ Status write_h5(const FilePath& path, const TensorSource& source) {
 Result<LoadedState> load(const FilePath& checkpoint_dir) {
   LoadedState loaded;
   REKINDLE_TRY(loaded.manifest, read_manifest(checkpoint_dir));
-  // Before memory is taken: what the manifest says is bounded by files that exist.
+  // Before memory is allocated: the sizes in the manifest are then bounded by existing files.
   REKINDLE_CHECK(check_files(checkpoint_dir, loaded.manifest));
   for (const TensorSpec& spec : loaded.manifest.contents.tensors) {
     auto& storage = loaded.storage.emplace_back(spec.bytes());
@@ -106,12 +106,12 @@ Status write_tensors(const FilePath& file, const TensorSource& source) {
 
 Status export_file(const FilePath& checkpoint_dir, const FilePath& file, bool with_optimizer) {
   REKINDLE_CHECK(check_writable_extension(file));
-  REKINDLE_TRY(const LoadedState loaded, load(checkpoint_dir));
-  State state;
-  for (const Tensor& tensor : loaded.state) {
-    if (with_optimizer || tensor.spec.role != Role::kOptimizer) state.push_back(tensor);
-  }
-  return write_tensors(file, state);
+  REKINDLE_TRY(const Manifest manifest, read_manifest(checkpoint_dir));
+  StateSpec chosen = manifest.contents.tensors;
+  if (!with_optimizer)
+    std::erase_if(chosen, [](const TensorSpec& tensor) { return tensor.role == Role::kOptimizer; });
+  REKINDLE_TRY(const TensorSource source, source_of(checkpoint_dir, manifest, chosen));
+  return write_tensors(file, source);
 }
 
 }  // namespace rekindle::checkpoint

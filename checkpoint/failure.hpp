@@ -1,5 +1,4 @@
-// How this room's errors say what kind they are: by Error::what, whose telling part is written and read in
-// failure.cpp and nowhere else. Callers ask is_damage() and is_changed_state() of checkpoint.hpp.
+// Errors of this module that callers distinguish.
 #pragma once
 
 #include <string_view>
@@ -9,7 +8,7 @@
 
 namespace rekindle::checkpoint {
 
-// What is on storage is not what was written there.
+// The bytes on storage differ from the bytes that were written.
 inline constexpr std::string_view kNotCommitted = " is not a committed checkpoint";
 Error damaged_error(const FilePath& path, std::string_view why);
 Error no_manifest_error(const FilePath& checkpoint_dir);
@@ -18,7 +17,7 @@ inline tl::unexpected<Error> damaged(const FilePath& path, std::string_view why)
   return forward_error(damaged_error(path, why));
 }
 
-// The memory that is to be written is not what it was when it was hashed.
+// The memory to write has changed since it was hashed.
 Error changed_state_error();
 
 }  // namespace rekindle::checkpoint

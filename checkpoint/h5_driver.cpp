@@ -7,12 +7,12 @@
 namespace rekindle::checkpoint {
 namespace {
 
-// What travels in the property list.
+// The content of the property list.
 struct DriverInfo {
   MemoryFile* file;
 };
 
-// libhdf5 sees `base` only, which must come first.
+// libhdf5 sees only `base`, which must come first.
 struct OpenFile {
   H5FD_t base;
   MemoryFile* file;
@@ -57,7 +57,7 @@ herr_t write_memory(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t offset, size_t byte
 }  // namespace
 
 hid_t register_memory_driver() {
-  H5FD_class_t driver{};  // what is not set has libhdf5's default
+  H5FD_class_t driver{};  // unset fields have libhdf5's default
   driver.name = "rekindle_memory";
   driver.maxaddr = haddr_t{1} << 62;
   driver.fc_degree = H5F_CLOSE_STRONG;

@@ -3,7 +3,7 @@
 namespace rekindle::checkpoint {
 namespace {
 
-// Brain float: the upper half of a float32. HDF5 converts it, h5py shows it as a float.
+// bfloat16: the upper half of a float32. HDF5 converts it, h5py shows it as a float.
 hid_t make_bfloat16() {
   const hid_t type = H5Tcopy(H5T_IEEE_F32LE);
   if (type < 0) return type;
@@ -28,7 +28,7 @@ std::string hdf5_detail() {
   H5Ewalk2(
       H5E_DEFAULT, H5E_WALK_DOWNWARD,
       [](unsigned, const H5E_error2_t* error, void* out) -> herr_t {
-        if (error->desc != nullptr) *static_cast<std::string*>(out) = error->desc;  // the innermost stays
+        if (error->desc != nullptr) *static_cast<std::string*>(out) = error->desc;  // keeps the innermost
         return 0;
       },
       &detail);

@@ -1,4 +1,4 @@
-// What every use of libhdf5 shares. Internal to checkpoint/.
+// Shared by all uses of libhdf5. Internal to checkpoint/.
 #pragma once
 
 #include <hdf5.h>
@@ -29,14 +29,14 @@ class Handle {
   herr_t (*close_)(hid_t);
 };
 
-// libhdf5 as Debian builds it is not thread-safe, and its state is one a process: so is the lock. Errors are
-// values while it is held, not stack traces on stderr.
+// Debian's libhdf5 is not thread-safe and has one state for the process, so there is one lock for the
+// process. While the lock is held, errors are returned as values and print no stack traces on stderr.
 std::unique_lock<std::mutex> lock_hdf5();
 
-std::string hdf5_detail();  // what the last failed call says, innermost
+std::string hdf5_detail();  // the innermost message of the last failed call
 
-// The type of a dataset of such a tensor; bfloat16 is a custom float, which HDF5 converts and h5py shows.
-// Negative on failure; to be closed with H5Tclose.
+// The HDF5 type of a dataset; bfloat16 is a custom float, which HDF5 converts and h5py shows. Negative on
+// failure. Close with H5Tclose.
 hid_t make_type(Dtype dtype);
 
 }  // namespace rekindle::checkpoint

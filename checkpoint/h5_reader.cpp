@@ -219,7 +219,7 @@ tl::unexpected<Error> unreadable(const FilePath& path, const Error& error) {
 
 Status with_h5(const FilePath& path, const std::function<Status(const TensorSource&)>& use) {
   const auto lock = lock_hdf5();
-  if (!is_file(path))
+  if (!path_exists(path))
     return fail(ExitCode::kConfig, str("there is no file ", path.string()),
                 "give the path of a file that can be read");
   REKINDLE_TRY(const InputFile input, open_input(path));

@@ -55,7 +55,7 @@ class Chooser {
   }
   bool wanted(const TensorSpec& tensor) const { return !reset_head_ || !in_head(tensor); }
 
-  // The head's rows are the classes.
+  // The number of rows of the head is the number of classes.
   Status check_classes() const {
     for (const TensorSpec& tensor : model_) {
       const auto found = by_name_.find(tensor.name);
@@ -67,7 +67,7 @@ class Chooser {
       if (same_rest && theirs.rows() != tensor.rows()) {
         return fail(ExitCode::kConfig,
                     str(source_, " is for ", theirs.rows(), " classes, this run has ", tensor.rows()),
-                    str("add --reset-head to start the last layer (", head_, "*) anew"));
+                    str("add --reset-head to start the last layer (", head_, "*) with new values"));
       }
     }
     return {};
@@ -93,20 +93,20 @@ class Chooser {
     return {};
   }
 
-  // Whatever is not used must be known not to matter.
+  // Every unused tensor must be one that may be ignored.
   Status check_extra(const StateSpec& chosen) const {
     std::set<std::string_view> used;
     for (const TensorSpec& tensor : chosen) used.insert(tensor.name);
     for (const TensorSpec& tensor : available_) {
       const std::string& name = tensor.name;
       if (used.contains(name) || is_reset(name) || is_of_an_optimizer(name)) continue;
-      return fail(ExitCode::kConfig, str(source_, " has a tensor ", name, ", which the model has not"),
+      return fail(ExitCode::kConfig, str(source_, " has a tensor ", name, ", which the model does not have"),
                   "it must be of the same model, under torchvision's names");
     }
     return {};
   }
   bool is_reset(const std::string& name) const { return reset_head_ && layer_of(name) == head_; }
-  // The model's own that are left out belong to the head, or the others were not there either.
+  // A tensor of this model's optimizer is unused only if it is in the head, or if others are missing too.
   bool is_of_an_optimizer(const std::string& name) const {
     constexpr std::string_view kKnown[] = {"momentum", "square_avg", "acc_delta"};
     const std::string_view prefix = std::string_view(name).substr(0, name.find('.'));
@@ -119,7 +119,7 @@ class Chooser {
   const std::string& source_;
   std::unordered_map<std::string, const TensorSpec*> by_name_;
   std::set<std::string> weights_;  // parameters and buffers
-  std::string head_;               // the last parameter's layer
+  std::string head_;               // the layer of the last parameter
 };
 
 }  // namespace
@@ -142,8 +142,8 @@ Status keep_initial(const FilePath& file, const State& chosen) {
 }
 
 Status load_initial(const FilePath& file, const std::string& hash, const State& state) {
-  // Nobody's configuration is wrong, and shared storage may do better next time: no ExitCode::kConfig here.
-  const char* const hint = "give the same --init again to write it anew";
+  // Not ExitCode::kConfig: no configuration is wrong, and a retry may succeed on shared storage.
+  const char* const hint = "give the same --init again to write the file again";
   auto opened = SafetensorsFile::open(file);
   if (!opened) return fail(opened.error().what, hint);
   const SafetensorsFile& source = *opened;

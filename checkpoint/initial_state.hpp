@@ -1,4 +1,4 @@
-// What a run starts from when it does not draw its initial values: the tensors of a file.
+// The tensors of a file that a run starts from, instead of drawn initial values.
 #pragma once
 
 #include <string>
@@ -9,22 +9,22 @@
 
 namespace rekindle::checkpoint {
 
-// The tensors of `available` that a model whose state is `model` starts from, under the model's roles and in
-// its order; nothing of them needs to be read for this. Parameters and buffers must all be there, with their
-// shapes and types; the optimizer's all or not at all (they start at zero then), and those of another
-// optimizer are left out. With `reset_head` the last layer is left out, whatever its shape. `source` is named
-// in errors.
+// Chooses the tensors of `available` that a model with state `model` starts from, with the model's roles and
+// in its order, without reading their data. Parameters and buffers must all exist, with the model's shapes
+// and types. The optimizer's tensors must exist all or not at all (then they start at zero); tensors of
+// another optimizer are ignored. With `reset_head` the last layer is left out, and its shape may differ.
+// `source` is the name in errors.
 Result<StateSpec> choose_initial(const StateSpec& available, const StateSpec& model, bool reset_head,
                                  const std::string& source);
 
-// What stands for the tensors in a run's identity: state_digest at step 0.
+// The hash of the tensors in a run's identity: state_digest at step 0.
 std::string initial_hash(const State& chosen);
 
-// Writes `chosen` as a .safetensors file; nothing is written if they are there already.
+// Writes `chosen` as a .safetensors file, unless the file already has these tensors.
 Status keep_initial(const FilePath& file, const State& chosen);
 
-// Fills the tensors of `state` that the file holds, straight from it; the others stay as they are. An error
-// if the file holds others, or if the hash of what was read is not `hash`.
+// Reads the tensors in the file into `state`; other tensors of `state` do not change. An error if the file
+// has tensors that are not in `state`, or if the hash of the tensors read is not `hash`.
 Status load_initial(const FilePath& file, const std::string& hash, const State& state);
 
 }  // namespace rekindle::checkpoint

@@ -9,7 +9,7 @@
 namespace rekindle::checkpoint {
 namespace {
 
-// Large datasets are aligned so that tools and direct I/O may map them; padding is never more than the data.
+// Large datasets are aligned, for mmap and direct I/O by tools; padding is never more than the data.
 constexpr std::uint64_t kAlignment = std::uint64_t{1} << 20;
 
 tl::unexpected<Error> hdf5_error(const std::string& what) {
@@ -36,7 +36,7 @@ Status add_attribute(hid_t object, const LayoutAttribute& attribute) {
 }
 
 Status lay_out_contiguous(hid_t creation, const std::string& name) {
-  // No fill values: they would be written once more than the data.
+  // No fill values, because libhdf5 would write them before the data.
   if (H5Pset_layout(creation, H5D_CONTIGUOUS) < 0 || H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY) < 0 ||
       H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER) < 0) {
     return hdf5_error(name);
@@ -45,7 +45,7 @@ Status lay_out_contiguous(hid_t creation, const std::string& name) {
 }
 
 Status lay_out_virtual(hid_t creation, const LayoutDataset& dataset) {
-  // A part that is not there reads as not-a-number, not as zeros.
+  // A missing part reads as NaN, not as zeros.
   const double nothing = std::numeric_limits<double>::quiet_NaN();
   const bool real = dataset.dtype == Dtype::kFloat32 || dataset.dtype == Dtype::kFloat64 ||
                     dataset.dtype == Dtype::kBfloat16;
@@ -65,7 +65,7 @@ Status lay_out_virtual(hid_t creation, const LayoutDataset& dataset) {
   return {};
 }
 
-// A scalar has no rows to map, but it lies in one file.
+// A scalar has no rows to map, but is in one file.
 Status add_link(hid_t file, const LayoutDataset& dataset, hid_t links) {
   const std::string& name = dataset.name;
   if (H5Lcreate_external(dataset.elsewhere.front().file.c_str(), name.c_str(), file, name.c_str(), links,
@@ -80,7 +80,7 @@ Result<std::uint64_t> add_dataset(hid_t file, const LayoutDataset& dataset) {
   const Handle space = make_space(dataset.shape, dataset.shape.empty());
   const Handle links(H5Pcreate(H5P_LINK_CREATE), H5Pclose);
   const Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
-  // No times: equal states make equal files.
+  // No timestamps, so that equal states make equal files.
   if (!type.valid() || !space.valid() || H5Pset_char_encoding(links.get(), H5T_CSET_UTF8) < 0 ||
       H5Pset_obj_track_times(creation.get(), 0) < 0) {
     return hdf5_error(dataset.name);

@@ -1,5 +1,5 @@
-// The HDF5 side of a file: where each dataset's bytes go and what the header bytes around them are. Laid out
-// in memory, so libhdf5 never touches the run directory. Internal to checkpoint/.
+// The HDF5 part of a file: the offset of each dataset's bytes, and the header bytes around the data. The
+// layout is made in memory, so libhdf5 never accesses the run directory. Internal to checkpoint/.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct LayoutAttribute {
   bool scalar = true;
 };
 
-// Rows of a dataset that lie in a file beside this one, as a whole dataset of the same name.
+// Rows of a dataset that are in a file in the same directory, as a complete dataset of the same name.
 struct RowsElsewhere {
   std::string file;
   std::int64_t first_row = 0, rows = 0;
@@ -30,13 +30,13 @@ struct LayoutDataset {
   Dtype dtype = Dtype::kFloat32;
   std::vector<std::int64_t> shape;
   std::vector<LayoutAttribute> attributes;
-  std::vector<RowsElsewhere> elsewhere = {};  // all of its rows: a virtual dataset, without data of its own
+  std::vector<RowsElsewhere> elsewhere = {};  // if set, all rows: a virtual dataset, without its own data
 };
 
 struct Layout {
-  SparseBytes headers;                 // everything but the data
+  SparseBytes headers;                 // all bytes except the data
   std::uint64_t bytes = 0;             // the file's size
-  std::vector<std::uint64_t> offsets;  // of each dataset's first byte; 0 for one without data here
+  std::vector<std::uint64_t> offsets;  // of each dataset's first byte; 0 for a dataset without data here
 };
 
 Result<Layout> lay_out(const std::vector<LayoutDataset>& datasets,

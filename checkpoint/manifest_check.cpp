@@ -23,7 +23,7 @@ Status check_tensor(const TensorSpec& tensor) {
   REKINDLE_CHECK(check_tensor_name(tensor.name));
   if (tensor.shape.size() > kMaxDimensions)
     return fail(str("tensor ", tensor.name, " has too many dimensions"));
-  // Largest possible product first: a zero further on must not hide an overflow of the ones before it.
+  // A zero dimension must not hide an overflow of the dimensions before it, so zeros count as 1.
   std::uint64_t bytes = bytes_of(tensor.dtype);
   for (const std::int64_t dimension : tensor.shape) {
     if (dimension < 0 || (dimension > 0 && bytes > kMaxBytes / static_cast<std::uint64_t>(dimension))) {
@@ -43,7 +43,7 @@ Status check_dataset(const DatasetEntry& dataset, const TensorsByName& tensors, 
   const TensorSpec& spec = *tensor->second;
   if (spec.bytes() == 0 || dataset.first_row < 0 || dataset.rows < 1 || dataset.first_row > spec.rows() ||
       dataset.rows > spec.rows() - dataset.first_row) {
-    return fail(str("dataset ", dataset.name, " has rows that its tensor has not"));
+    return fail(str("dataset ", dataset.name, " has rows that its tensor does not have"));
   }
   const std::int64_t rows = rows_in_chunk(spec), end = dataset.first_row + dataset.rows;
   if (dataset.first_row % rows != 0 || (end % rows != 0 && end != spec.rows()))
@@ -53,12 +53,12 @@ Status check_dataset(const DatasetEntry& dataset, const TensorsByName& tensors, 
   }
   if (dataset.offset < free_from || dataset.offset > file_bytes ||
       dataset.bytes > file_bytes - dataset.offset) {
-    return fail(str("dataset ", dataset.name, " overlaps another or leaves its file"));
+    return fail(str("dataset ", dataset.name, " overlaps another dataset, or extends beyond its file"));
   }
   return {};
 }
 
-// rows covered so far of each tensor: first row -> rows
+// the covered rows of each tensor: first row -> rows
 using Cover = std::unordered_map<std::string, std::map<std::int64_t, std::int64_t>>;
 
 Status check_shard(const ShardEntry& shard, const TensorsByName& tensors, Cover& cover) {
@@ -88,7 +88,7 @@ Status check_tiling(const TensorSpec& tensor, const Cover& cover) {
     if (const auto& [first_row, rows] = *found->second.rbegin(); first_row + rows != next) next = -1;
   }
   if (tensor.bytes() > 0 && next != tensor.rows()) {
-    return fail(str("the shards do not tile the rows of tensor ", tensor.name));
+    return fail(str("the shards do not cover the rows of tensor ", tensor.name, " exactly once"));
   }
   return {};
 }
@@ -106,11 +106,11 @@ Status check_manifest(const Manifest& manifest) {
     return fail("there are not as many chunk hashes as chunks");
   if (state_digest(manifest.id.step, manifest.contents.tensors, manifest.contents.chunks).hex() !=
       manifest.digest)
-    return fail("the state digest is not that of the chunks");
+    return fail("the state digest does not match the chunk hashes");
   if (manifest.shards.empty()) return fail("no shards are listed");
   Cover cover;
   for (std::size_t i = 0; i < manifest.shards.size(); ++i) {
-    // This also keeps paths out: a shard has one possible name.
+    // This also prevents paths: each shard has only one possible name.
     if (const std::string name = shard_file_name(manifest.shards.size(), i);
         manifest.shards[i].file != name) {
       return fail(str("shard ", name, " is not listed"));
@@ -127,7 +127,7 @@ Status check_files(const FilePath& checkpoint_dir, const Manifest& manifest) {
     const auto info = look_at(path).value_or(std::nullopt);
     if (!info || !S_ISREG(info->st_mode)) return fail(str(path.string(), " is missing"));
     if (static_cast<std::uint64_t>(info->st_size) != shard.bytes)
-      return fail(str(path.string(), " has ", info->st_size, " bytes, the manifest says ", shard.bytes));
+      return fail(str(path.string(), " has ", info->st_size, " bytes, the manifest has ", shard.bytes));
   }
   return {};
 }

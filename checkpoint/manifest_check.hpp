@@ -1,14 +1,14 @@
-// What the fields of a manifest must say together, whoever wrote it. Internal to checkpoint/.
+// Consistency checks of a manifest from any source. Internal to checkpoint/.
 #pragma once
 
 #include "checkpoint/checkpoint.hpp"
 
 namespace rekindle::checkpoint {
 
-// A name and a shape that a tensor can have, whoever made them up.
+// Checks that a tensor can have this name and this shape. The values may come from any source.
 Status check_tensor(const TensorSpec& tensor);
-// Nothing in a manifest that passes can make a reader leave a file or a tensor, or fill a byte twice or
-// never.
+// If a manifest passes, no reader of it leaves a file or a tensor, and every byte of every tensor is filled
+// exactly once.
 Status check_manifest(const Manifest& manifest);
 
 }  // namespace rekindle::checkpoint

@@ -12,7 +12,11 @@
 namespace rekindle::checkpoint {
 namespace {
 
-using Json = nlohmann::ordered_json;
+// For reading: the text may have any number of keys, from any source. An ordered_json searches all keys of an
+// object for each new key.
+using Json = nlohmann::json;
+// For writing: a few keys, in the order of the format.
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "rekindle-checkpoint";
 constexpr int kMaxDepth = 64;  // nlohmann copies and dumps by recursion
@@ -30,7 +34,7 @@ Result<Json> parse_json(const std::string& text) {
   return json;
 }
 
-// The readers below look for one field of an object and refuse any other type.
+// The readers below look for one field of an object and refuse all other types.
 tl::unexpected<Error> bad_field(const char* key) {
   return fail(str("field '", key, "' is missing or wrong"));
 }
@@ -67,8 +71,8 @@ Result<Hash128> hash_from(const Json& json, const char* key) {
                  std::stoull(text.substr(kHashDigits / 2), nullptr, 16)};
 }
 
-Json shard_json(const ShardEntry& entry) {
-  Json datasets = Json::array();
+OrderedJson shard_json(const ShardEntry& entry) {
+  OrderedJson datasets = OrderedJson::array();
   for (const DatasetEntry& dataset : entry.datasets) {
     datasets.push_back({{"name", dataset.name},
                         {"first_row", dataset.first_row},
@@ -98,19 +102,19 @@ Result<ShardEntry> shard_from(const Json& json) {
   return entry;
 }
 
-Json tensor_json(const TensorSpec& tensor) {
+OrderedJson tensor_json(const TensorSpec& tensor) {
   const auto* role = std::ranges::find(kRoles, tensor.role, &std::pair<Role, const char*>::first);
   return {{"name", tensor.name},
           {"dtype", name_of(tensor.dtype)},
-          {"shape", Json(tensor.shape)},
+          {"shape", OrderedJson(tensor.shape)},
           {"role", role->second}};
 }
 
-std::vector<Json> contents_json(const Contents& contents) {
-  std::vector<Json> tensors;
+std::vector<OrderedJson> contents_json(const Contents& contents) {
+  std::vector<OrderedJson> tensors;
   auto chunk = contents.chunks.begin();
   for (const TensorSpec& tensor : contents.tensors) {
-    Json chunks = Json::array();
+    OrderedJson chunks = OrderedJson::array();
     for (std::uint64_t i = chunks_in(tensor); i > 0; --i) chunks.push_back((chunk++)->hex());
     tensors.push_back(tensor_json(tensor));
     tensors.back()["chunks"] = std::move(chunks);
@@ -146,7 +150,7 @@ Result<Contents> contents_from(const Json& json) {
   Contents contents;
   for (const Json& item : *tensors) {
     REKINDLE_TRY(TensorSpec tensor, tensor_from(item));
-    REKINDLE_CHECK(check_tensor(tensor));  // first: a shape may be anything
+    REKINDLE_CHECK(check_tensor(tensor));  // first: the shape may have any values
     REKINDLE_TRY(const Json* chunks, field(item, "chunks", &Json::is_array));
     if (chunks->size() != chunks_in(tensor)) return bad_field("chunks");
     for (const Json& chunk : *chunks) {
@@ -158,8 +162,8 @@ Result<Contents> contents_from(const Json& json) {
   return contents;
 }
 
-// One entry a line: readable, and a diff of two manifests shows what differs.
-std::string lines(const std::vector<Json>& items) {
+// One entry a line, so that a diff of two manifests is readable.
+std::string lines(const std::vector<OrderedJson>& items) {
   std::string text = "[";
   for (std::size_t i = 0; i < items.size(); ++i) text += str(i == 0 ? "\n    " : ",\n    ", items[i].dump());
   return text + (items.empty() ? "]" : "\n  ]");
@@ -171,7 +175,7 @@ Result<Manifest> manifest_from(const Json& json) {
   if (format != kFormat) return bad_field("format");
   if (version != kFormatVersion)
     return fail(ExitCode::kConfig,
-                str("its format is version ", version, ", this program knows version ", kFormatVersion),
+                str("its format is version ", version, ", this program reads version ", kFormatVersion),
                 "use the rekindle that wrote it");
   Manifest manifest;
   REKINDLE_TRY(manifest.id.step, number_in(json, "step"));
@@ -201,7 +205,9 @@ Result<ShardEntry> shard_entry_from_json(const std::string& text) {
   return shard_from(json);
 }
 
-std::string to_json(const Contents& contents) { return Json{{"tensors", contents_json(contents)}}.dump(); }
+std::string to_json(const Contents& contents) {
+  return OrderedJson{{"tensors", contents_json(contents)}}.dump();
+}
 
 Result<Contents> contents_from_json(const std::string& text) {
   REKINDLE_TRY(const Json json, parse_json(text));
@@ -211,7 +217,7 @@ Result<Contents> contents_from_json(const std::string& text) {
 Result<std::string> manifest_text(const Manifest& manifest) {
   REKINDLE_TRY(const Json identity, parse_json(manifest.identity));
   REKINDLE_TRY(const Json fingerprint, parse_json(manifest.fingerprint));
-  std::vector<Json> shards;
+  std::vector<OrderedJson> shards;
   for (const ShardEntry& entry : manifest.shards) shards.push_back(shard_json(entry));
   std::string text = str("{\n  \"format\": \"", kFormat, "\",\n  \"version\": ", kFormatVersion,
                          ",\n  \"step\": ", manifest.id.step, ",\n  \"term\": ", manifest.id.term,

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMaxNameBytes = 1024;
 
-// Reads `prefix` and a number off the front of `text`.
+// Removes `prefix` and a number from the start of `text`.
 bool take_number(std::string_view& text, std::string_view prefix, std::uint64_t& value) {
   if (!text.starts_with(prefix)) return false;
   text.remove_prefix(prefix.size());
@@ -26,7 +26,7 @@ bool take_number(std::string_view& text, std::string_view prefix, std::uint64_t&
 }
 
 bool is_utf8(std::string_view text) {
-  // nlohmann's strict serializer is the judge, for it is what would choke later.
+  // nlohmann's strict serializer decides, because it would fail later on other names.
   try {
     return !nlohmann::json(text).dump().empty();
   } catch (const nlohmann::json::exception&) {
@@ -49,7 +49,7 @@ std::optional<CheckpointId> CheckpointId::parse(std::string_view directory_name)
       !take_number(rest, ".g", id.generation)) {
     return std::nullopt;
   }
-  // One spelling only: "step-7.t01.g1" would be a second name of the same checkpoint.
+  // Only one spelling: "step-7.t01.g1" would be a second name of the same checkpoint.
   if (!rest.empty() || id.directory_name() != directory_name) return std::nullopt;
   return id;
 }
@@ -63,7 +63,8 @@ FilePath directory_of(const FilePath& run_dir, const CheckpointId& id) {
 Result<std::optional<struct stat>> look_at_manifest(const FilePath& checkpoint_dir) {
   const FilePath manifest = checkpoint_dir / kManifestFile;
   auto info = look_at(manifest);
-  if (info && *info && S_ISLNK((*info)->st_mode)) REKINDLE_CHECK(open_file(manifest, O_RDONLY));  // says why
+  if (info && *info && S_ISLNK((*info)->st_mode))
+    REKINDLE_CHECK(open_file(manifest, O_RDONLY));  // for its error
   return info;
 }
 

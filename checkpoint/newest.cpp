@@ -14,7 +14,7 @@ namespace {
 std::optional<CheckpointId> missing(const FilePath& run_dir, const FilePath& note) {
   const auto id = noted_newest(note);
   if (!id) return std::nullopt;
-  const auto committed = list_committed(run_dir);  // which also renews what this node remembers of the folder
+  const auto committed = list_committed(run_dir);  // also refreshes this node's cache of the folder
   if (!committed.empty() && committed.front() >= *id) return std::nullopt;
   const auto names = names_in(checkpoints_of(run_dir));
   const bool set_aside = names && std::ranges::any_of(*names, [&](const std::string& name) {

@@ -1,4 +1,4 @@
-// The one shape of Python pickle that a state dict needs. Internal to checkpoint/.
+// The only form of Python pickle that a state dict needs. Internal to checkpoint/.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 namespace rekindle::checkpoint {
 
 // An OrderedDict of tensor i's name to _rebuild_tensor_v2 over storage "i", as torch.save pickles it
-// (torch/serialization.py); nothing in it that torch.load(weights_only=True) refuses.
+// (torch/serialization.py). torch.load(weights_only=True) accepts it.
 std::string state_dict_pickle(const StateSpec& spec);
 
 }  // namespace rekindle::checkpoint

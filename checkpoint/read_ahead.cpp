@@ -11,7 +11,7 @@
 namespace rekindle::checkpoint {
 namespace {
 
-// At once. Twice as much is what somebody who hurries waits for.
+// Lent at a time. A caller that waits for the memory waits for at most twice as much.
 constexpr std::size_t kLentBytes = std::size_t{4} << 20;
 
 bool is_aligned(const std::byte* memory) { return reinterpret_cast<std::uintptr_t>(memory) % kSector == 0; }
@@ -90,7 +90,8 @@ std::uint64_t ReadAhead::end_of_copy(std::size_t next_piece, std::uint64_t begin
   return end;
 }
 
-// Hashes the copy, which is what will be written, slice by slice: each is still in the core's own cache then.
+// Copies and hashes slice by slice, so that each slice is still in the core's own cache when it is hashed.
+// The hash is that of the copy, which is the data to be written.
 bool ReadAhead::copy(const Piece& piece, std::uint64_t offset, std::span<std::byte> to) {
   constexpr std::size_t kSlice = std::size_t{128} << 10;
   for (std::size_t at = 0; at < to.size(); at += kSlice) {
@@ -101,8 +102,8 @@ bool ReadAhead::copy(const Piece& piece, std::uint64_t offset, std::span<std::by
   return true;
 }
 
-// A block that lies at `begin` of the file, from the pieces and, around them, from the layout's image.
-// `next_piece`: the first that does not end before this block.
+// Fills the block at `begin` of the file with pieces and, around them, with bytes of the layout.
+// `next_piece`: the first piece that does not end before this block.
 bool ReadAhead::fill(std::size_t& next_piece, std::uint64_t begin, std::span<std::byte> block) {
   const std::uint64_t end = begin + block.size();
   const auto headers = [&](std::uint64_t from, std::uint64_t to) {
@@ -120,7 +121,7 @@ bool ReadAhead::fill(std::size_t& next_piece, std::uint64_t begin, std::span<std
     const std::span<std::byte> bytes = block.subspan(from - begin, to - from);
     if (!copy(piece, from - piece.offset, bytes)) return false;
     done = to;
-    if (piece.offset + piece.bytes.size() > end) break;  // goes on in the next block
+    if (piece.offset + piece.bytes.size() > end) break;  // the rest is in the next block
   }
   headers(done, end);
   return true;

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <stdexcept>
 #include <unordered_map>
 #include <utility>
 
@@ -15,7 +17,7 @@
 namespace rekindle::checkpoint {
 namespace {
 
-// One chunk of the state, and where it lies.
+// One chunk of the state, and its place on storage.
 struct StoredChunk {
   Slice slice;
   Hash128 hash;
@@ -29,7 +31,8 @@ struct Place {
   const DatasetEntry* dataset = nullptr;
 };
 
-// Of each tensor's rows, in order. The manifest has been checked: they tile the tensors, on chunk borders.
+// For each tensor, the places of its rows, in order. The manifest has been checked: the places cover the
+// tensors exactly once, and their borders are chunk borders.
 std::unordered_map<std::string, std::vector<Place>> places_of(const Manifest& manifest) {
   std::unordered_map<std::string, std::vector<Place>> places;
   for (const ShardEntry& shard : manifest.shards) {
@@ -73,14 +76,14 @@ Status check_chunk(const ShardReader& reader, const Manifest& manifest, const St
                      " to ", chunk.offset + chunk.bytes - 1, ") do not match their checksum"));
 }
 
-// A block of a shard that holds bytes of a chunk that is wanted.
+// A block of a shard that contains bytes of a wanted chunk.
 struct WantedBlock {
   const ShardEntry* shard = nullptr;
   std::uint64_t begin = 0;
   std::size_t size = 0;
 };
 
-// In order of the files; `chunks` are, too.
+// In file order. `chunks` must be in file order, too.
 std::vector<WantedBlock> blocks_of(const std::vector<StoredChunk>& chunks) {
   std::vector<WantedBlock> blocks;
   for (const StoredChunk& chunk : chunks) {
@@ -105,14 +108,14 @@ void read_blocks(ShardReader& reader, const std::vector<WantedBlock>& blocks, Bl
   }
 }
 
-// What becomes of the bytes of chunks, which come one chunk after the other.
+// The use of the chunks' bytes. Chunks come one after the other.
 struct ChunkUse {
-  // The next bytes of `chunk`, from its byte `at` on.
+  // Takes the next bytes of `chunk`, which begin at its byte `at`.
   std::function<void(const StoredChunk& chunk, std::uint64_t at, std::span<const std::byte> bytes)> take;
-  std::function<Hash128(const StoredChunk& chunk)> hash;  // of all bytes of a chunk, once they were taken
+  std::function<Hash128(const StoredChunk& chunk)> hash;  // of all bytes of a chunk, after they were taken
 };
 
-// Copies each chunk to its place in a state, and hashes it there while it is in the processor's cache.
+// Copies each chunk into a state, and hashes it there while it is in the processor's cache.
 ChunkUse copies_to(const std::function<std::span<std::byte>(const StoredChunk&)>& place_of) {
   return {[place_of](const StoredChunk& chunk, std::uint64_t at, std::span<const std::byte> bytes) {
             std::ranges::copy(bytes, place_of(chunk).begin() + static_cast<std::ptrdiff_t>(at));
@@ -120,7 +123,7 @@ ChunkUse copies_to(const std::function<std::span<std::byte>(const StoredChunk&)>
           [place_of](const StoredChunk& chunk) { return hash128(place_of(chunk)); }};
 }
 
-// Reads chunks, and checks each.
+// Reads chunks and verifies each.
 Status read_chunks(ShardReader& reader, const Manifest& manifest, std::vector<StoredChunk> chunks,
                    const ChunkUse& use) {
   std::ranges::sort(chunks, {},
@@ -135,7 +138,7 @@ Status read_chunks(ShardReader& reader, const Manifest& manifest, std::vector<St
       const std::uint64_t from = std::max(chunk->offset, wanted.begin);
       const std::uint64_t to = std::min(chunk->offset + chunk->bytes, block_end);
       use.take(*chunk, from - chunk->offset, block.bytes.subspan(from - wanted.begin, to - from));
-      if (to < chunk->offset + chunk->bytes) break;  // it goes on in the next block
+      if (to < chunk->offset + chunk->bytes) break;  // the rest is in the next block
       REKINDLE_CHECK(check_chunk(reader, manifest, *chunk, use.hash(*chunk)));
       ++chunk;
     }
@@ -144,7 +147,7 @@ Status read_chunks(ShardReader& reader, const Manifest& manifest, std::vector<St
   return {};
 }
 
-// Everything in a shard that is in no dataset.
+// Verifies all bytes of a shard outside of datasets.
 Status verify_frame(ShardReader& reader, const ShardEntry& shard) {
   std::array<std::byte, 65536> buffer;
   Hasher128 hasher;
@@ -201,7 +204,7 @@ Result<Tensors> load_tensors(const FilePath& checkpoint_dir, const Manifest& man
   const StateSpec& all = manifest.contents.tensors;
   const auto by_name = places_by_name(all);
   Tensors tensors;
-  std::vector<std::optional<std::size_t>> places(all.size());  // of each of the manifest's among `chosen`
+  std::vector<std::optional<std::size_t>> places(all.size());  // by tensor of the manifest: index in `chosen`
   for (const TensorSpec& tensor : chosen) {
     places[by_name.at(tensor.name)] = tensors.state.size();
     tensors.add(tensor);
@@ -217,9 +220,71 @@ Result<Tensors> load_tensors(const FilePath& checkpoint_dir, const Manifest& man
   return tensors;
 }
 
+namespace {
+
+// Reads tensors in order and verifies each chunk while reading.
+class VerifyingReader {
+ public:
+  VerifyingReader(const FilePath& checkpoint_dir, const Manifest& manifest)
+      : reader_(checkpoint_dir),
+        manifest_(manifest),
+        chunks_(stored_chunks(manifest, 1, 0)),
+        first_chunks_(first_chunks(manifest.contents.tensors)) {}
+
+  // `tensor`: the index in the manifest. `offset`: 0, or the end of the last call's range.
+  Status read(std::size_t tensor, std::uint64_t offset, std::span<std::byte> out) {
+    if (offset == 0) {
+      chunk_ = first_chunks_[tensor];
+      in_chunk_ = next_ = 0;
+    }
+    if (offset != next_) throw std::logic_error("a tensor of a checkpoint is read in order");
+    while (!out.empty()) {
+      const StoredChunk& chunk = chunks_[chunk_];
+      const auto piece = out.first(std::min<std::uint64_t>(out.size(), chunk.bytes - in_chunk_));
+      REKINDLE_CHECK(reader_.read(*chunk.shard, chunk.offset + in_chunk_, piece));
+      if (in_chunk_ == 0) hasher_ = Hasher128();
+      hasher_.update(piece);
+      in_chunk_ += piece.size();
+      next_ += piece.size();
+      out = out.subspan(piece.size());
+      if (in_chunk_ < chunk.bytes) continue;
+      REKINDLE_CHECK(check_chunk(reader_, manifest_, chunk, hasher_.digest()));
+      ++chunk_;
+      in_chunk_ = 0;
+    }
+    return {};
+  }
+
+ private:
+  ShardReader reader_;
+  const Manifest& manifest_;
+  const std::vector<StoredChunk> chunks_;        // in canonical order
+  const std::vector<std::size_t> first_chunks_;  // by tensor: the index of its first chunk in chunks_
+  std::size_t chunk_ = 0;                        // the current chunk
+  std::uint64_t in_chunk_ = 0, next_ = 0;        // bytes read of the current chunk, and of the tensor
+  Hasher128 hasher_;                             // of the bytes read of the current chunk
+};
+
+}  // namespace
+
+Result<TensorSource> source_of(const FilePath& checkpoint_dir, const Manifest& manifest,
+                               const StateSpec& chosen) {
+  REKINDLE_CHECK(check_files(checkpoint_dir, manifest));
+  const auto by_name = places_by_name(manifest.contents.tensors);
+  std::vector<std::size_t> places;
+  for (const TensorSpec& tensor : chosen) places.push_back(by_name.at(tensor.name));
+  // Shared, because a std::function must be copyable.
+  const auto reader = std::make_shared<VerifyingReader>(checkpoint_dir, manifest);
+  return TensorSource{chosen,
+                      [reader, places = std::move(places)](std::size_t tensor, std::uint64_t offset,
+                                                           std::span<std::byte> out) -> Status {
+                        return reader->read(places[tensor], offset, out);
+                      }};
+}
+
 Status verify(const FilePath& checkpoint_dir, const Manifest& manifest) {
   ShardReader reader(checkpoint_dir);
-  // Nothing is kept: one row of a tensor, which is a chunk at least, may be as large as the file.
+  // Keep no data: one row of a tensor may be as large as the file, and a chunk has at least one row.
   Hasher128 hasher;
   const ChunkUse hashed = {[&hasher](const StoredChunk&, std::uint64_t at, std::span<const std::byte> bytes) {
                              if (at == 0) hasher = Hasher128();

@@ -20,7 +20,7 @@ Result<std::vector<CheckpointId>> list_all(const FilePath& run_dir) {
     if (!id) continue;
     const FilePath directory = checkpoints_of(run_dir) / name;
     REKINDLE_TRY(const auto info, look_at(directory));
-    if (info && S_ISDIR(info->st_mode)) ids.push_back(*id);  // nothing: deleted meanwhile
+    if (info && S_ISDIR(info->st_mode)) ids.push_back(*id);  // no info: deleted meanwhile
   }
   std::ranges::sort(ids, std::greater{});
   return ids;
@@ -35,7 +35,8 @@ Result<bool> is_committed(const FilePath& run_dir, const CheckpointId& id) {
 
 Result<std::vector<CheckpointId>> find_committed(const FilePath& run_dir) {
   REKINDLE_TRY(std::vector<CheckpointId> ids, list_all(run_dir));
-  // One of which nothing can be said is for its reader to refuse: an older one must not be used in silence.
+  // A checkpoint that cannot be examined stays in the list, and its reader reports the error. Otherwise the
+  // run would use an older checkpoint without a message.
   std::erase_if(ids,
                 [&run_dir](const CheckpointId& id) { return !is_committed(run_dir, id).value_or(true); });
   return ids;
@@ -54,7 +55,7 @@ Result<bool> has_saved(const FilePath& run_dir) {
 }
 
 Status set_aside(const FilePath& run_dir, const CheckpointId& id) {
-  constexpr int kMostOfOneName = 9;  // the same checkpoint may be written, and damaged, again
+  constexpr int kMostOfOneName = 9;  // the same checkpoint may be written and damaged again
   const FilePath directory = directory_of(run_dir, id);
   const std::string name = str(id.directory_name(), kDamagedSuffix);
   FilePath to = checkpoints_of(run_dir) / name;
@@ -68,10 +69,10 @@ Status discard(const FilePath& run_dir, const CheckpointId& id) {
   const FilePath manifest = directory / kManifestFile;
   REKINDLE_TRY(const auto there, look_at(directory));
   if (!there) return {};
-  if (S_ISLNK(there->st_mode)) return remove_file(directory);  // what it leads to may be another run's
+  if (S_ISLNK(there->st_mode)) return remove_file(directory);  // the link's target may be another run's
   REKINDLE_CHECK(remove_file(manifest));
-  // Durable before the first shard goes: no crash may show a committed checkpoint that lacks files. Also
-  // where there is no manifest: whoever removed it may have died before this.
+  // The removal must be durable before the first shard is removed: no crash may show a committed checkpoint
+  // without its files. Also sync if the manifest is missing: its remover may have died before the sync.
   REKINDLE_CHECK(sync_directory(directory));
   REKINDLE_CHECK(remove_tree(directory));
   return sync_directory(checkpoints_of(run_dir));
@@ -79,8 +80,8 @@ Status discard(const FilePath& run_dir, const CheckpointId& id) {
 
 namespace {
 
-// Nobody writes it any more: the trainers have gone past it; or its coordinator is gone and they have made
-// the same step again, which may be the last one; or its generation is over, and another went on.
+// True if no process writes the checkpoint any more: the trainers are past its step; or its coordinator has
+// ended and the trainers repeated the same step, which may be the last; or its generation has ended.
 bool is_dead(const CheckpointId& id, const SweepPlan& plan) {
   const CheckpointId& newest = plan.newest;
   if (plan.dead_before &&
@@ -94,14 +95,14 @@ bool is_dead(const CheckpointId& id, const SweepPlan& plan) {
 
 Status sweep(const FilePath& run_dir, const SweepPlan& plan) {
   std::vector<CheckpointId> kept, old;
-  std::uint64_t of_this_line = 0;  // `newest` and those before it
+  std::uint64_t of_this_line = 0;  // `newest` and the checkpoints before it
   auto best = plan.best;
   REKINDLE_TRY(const std::vector<CheckpointId> all, list_all(run_dir));
   for (const CheckpointId& id : all) {
     REKINDLE_TRY(const bool committed, is_committed(run_dir, id));
-    const bool is_spared = std::ranges::find(plan.spared, id) != plan.spared.end();
+    const bool is_pinned = std::ranges::find(plan.spared, id) != plan.spared.end();
     if (!committed) {
-      if (is_dead(id, plan) && !is_spared) old.push_back(id);
+      if (is_dead(id, plan) && !is_pinned) old.push_back(id);
       continue;
     }
     if (id.step > plan.newest.step) continue;
@@ -109,10 +110,11 @@ Status sweep(const FilePath& run_dir, const SweepPlan& plan) {
     if (is_best) best.reset();
     const bool is_new = id >= plan.newest || of_this_line < plan.keep;
     if (id <= plan.newest) ++of_this_line;
-    (is_new || is_best || is_spared ? kept : old).push_back(id);
+    (is_new || is_best || is_pinned ? kept : old).push_back(id);
   }
   if (old.empty()) return {};
-  // Whoever committed them may have died just before its fsync: then the power could still take them, too.
+  // The process that committed a kept checkpoint may have died before its fsync. Then a power failure could
+  // still remove that checkpoint, so sync it before deleting the old ones.
   for (const CheckpointId& id : kept) REKINDLE_CHECK(sync_directory(directory_of(run_dir, id)));
   Status first_failure;
   for (const CheckpointId& id : old) {

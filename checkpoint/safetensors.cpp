@@ -35,8 +35,8 @@ const char* safetensors_name(Dtype dtype) {
 
 namespace {
 
-// The tensors in the order of their data. Put together entry by entry: an ordered JSON object looks at all of
-// its entries for each new one.
+// The tensors in the order of their data. The text is made entry by entry, because an ordered JSON object
+// compares each new entry with all others.
 std::string header_of(const StateSpec& tensors, const std::vector<std::size_t>& order) {
   std::string header = str("{\"", kMetadata, "\":{\"format\":\"pt\"}");
   std::uint64_t offset = 0;
@@ -78,7 +78,7 @@ Status write_safetensors(Fd file, const FilePath& name, const TensorSource& sour
   if (std::ranges::any_of(source.tensors, is_taken)) {
     return fail(
         ExitCode::kConfig,
-        str("a tensor cannot be named ", kMetadata, " in a .safetensors file, where that is no tensor"),
+        str("a tensor cannot be named ", kMetadata, " in a .safetensors file: the format reserves this name"),
         "give it another name");
   }
   std::vector<std::size_t> order(source.tensors.size());

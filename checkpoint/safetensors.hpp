@@ -6,7 +6,7 @@
 namespace rekindle::checkpoint {
 
 const char* safetensors_name(Dtype dtype);  // "F32", ...
-// The one entry of the header that is no tensor: a map of strings.
+// The header's only entry that is not a tensor: a map of strings.
 inline constexpr const char* kMetadata = "__metadata__";
 
 }  // namespace rekindle::checkpoint

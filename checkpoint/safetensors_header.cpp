@@ -17,11 +17,11 @@ namespace {
 constexpr const char* kNoHeader = "its header is not a JSON object of tensors";
 constexpr int kMaxDepth = 3;  // header, tensor, shape
 
-// Takes the header apart while it is parsed. nlohmann's own tree with a callback would search the whole
-// header again after each tensor.
+// Reads the header while it is parsed. nlohmann's own tree with a callback would search the complete header
+// again after each tensor.
 class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
  public:
-  // Why parsing stopped, if the text is JSON.
+  // The reason why parsing stopped, if the text is JSON.
   const std::string& wrong() const { return wrong_; }
   std::vector<HeaderEntry> take_entries() { return std::move(entries_); }
 
@@ -56,7 +56,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     if (depth_ == 1) {
       name_ = text;
       in_metadata_ = text == kMetadata;
-      if (!names_.insert(text).second) return stop(str("tensor ", text, " is in it twice"));
+      if (!names_.insert(text).second) return stop(str("tensor ", text, " is listed twice"));
     } else if (depth_ == 2) {
       field_ = text;
     }
@@ -83,9 +83,9 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
-  static constexpr std::size_t kMaxNumbers = 64;  // HDF5 knows 32 dimensions
+  static constexpr std::size_t kMaxNumbers = 64;  // HDF5 allows 32 dimensions
 
-  // A field that the format does not name may hold anything.
+  // A field that the format does not define may have any value.
   bool is_ignored() const {
     return depth_ >= 2 && !in_metadata_ && field_ != "dtype" && field_ != "shape" && field_ != "data_offsets";
   }
@@ -99,7 +99,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   }
   bool stop_at_tensor(const std::string& why) { return stop(str("tensor ", name_, ": ", why)); }
 
-  // A value that does not belong where it is.
+  // Called for a value of the wrong type.
   bool other() {
     if (is_ignored()) return true;
     if (depth_ == 0) return stop(kNoHeader);
@@ -122,7 +122,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     if (!dtype_) return fail("its dtype is missing");
     const auto* known =
         std::ranges::find_if(kDtypes, [this](Dtype each) { return *dtype_ == safetensors_name(each); });
-    if (known == kDtypes.end()) return fail(str("its dtype ", *dtype_, " is not known here"));
+    if (known == kDtypes.end()) return fail(str("its dtype ", *dtype_, " is not supported"));
     entry.spec.dtype = *known;
     if (!shape_) return fail("its shape is missing");
     entry.spec.shape.assign(shape_->begin(), shape_->end());
@@ -132,7 +132,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     entry.begin = (*offsets_)[0];
     entry.end = (*offsets_)[1];
     if (entry.end < entry.begin || entry.end - entry.begin != entry.spec.bytes())
-      return fail("its data_offsets and its shape do not agree");
+      return fail("its data_offsets do not match its shape");
     return entry;
   }
 
@@ -140,7 +140,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   std::vector<HeaderEntry> entries_;
   std::unordered_set<std::string> names_;
   std::string wrong_;
-  // Of the tensor that is being read.
+  // The tensor that is being read:
   std::string name_, field_;
   bool in_metadata_ = false;
   std::optional<std::string> dtype_;
@@ -163,7 +163,7 @@ Result<std::vector<HeaderEntry>> parse_header(const std::string& text, std::uint
       return fail(str("tensor ", entry.spec.name, " overlaps another, or there is a gap before it"));
     next = entry.end;
   }
-  if (next != data_bytes) return fail(str("it has ", data_bytes, " bytes of data, its header says ", next));
+  if (next != data_bytes) return fail(str("it has ", data_bytes, " bytes of data, its header has ", next));
   return entries;
 }
 

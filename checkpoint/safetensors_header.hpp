@@ -15,8 +15,8 @@ struct HeaderEntry {
   std::uint64_t begin = 0, end = 0;  // of its data, from the header's end
 };
 
-// In order of their data, which fill `data_bytes` bytes without gaps or overlaps, as the format asks. Takes
-// time and memory in proportion to the text, whatever is in it.
+// In the order of their data, which must fill `data_bytes` bytes without gaps or overlaps, as the format
+// requires. Time and memory are proportional to the text's length, for any content.
 Result<std::vector<HeaderEntry>> parse_header(const std::string& text, std::uint64_t data_bytes);
 
 }  // namespace rekindle::checkpoint

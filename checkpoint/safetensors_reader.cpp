@@ -7,11 +7,11 @@ namespace rekindle::checkpoint {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::uint64_t kMaxHeaderBytes = std::uint64_t{16} << 20;  // two hundred thousand tensors
+constexpr std::uint64_t kMaxHeaderBytes = std::uint64_t{16} << 20;  // enough for 200 000 tensors
 
 tl::unexpected<Error> bad_file(const FilePath& path, const std::string& why) {
   return fail(ExitCode::kConfig, str(path.string(), " cannot be used: ", why),
-              "give a whole .safetensors file of float32 tensors");
+              "give a complete .safetensors file of float32 tensors");
 }
 
 }  // namespace

@@ -35,23 +35,23 @@ Status ShardReader::open(const ShardEntry& shard) {
   const auto there = look_at(path_);
   if (there && *there && !S_ISREG((*there)->st_mode) && !S_ISLNK((*there)->st_mode))
     return damaged(path_, "it is not a regular file");
-  auto opened = open_file(path_, O_RDONLY | O_NONBLOCK);  // nonblocking: it might be a pipe
+  auto opened = open_file(path_, O_RDONLY | O_NONBLOCK);  // nonblocking: the file might be a pipe
   if (!opened) return forward_error(missing(std::move(opened.error())));
   fd_ = std::move(*opened);
   struct stat info {};
   if (::fstat(fd_.get(), &info) != 0) return forward_error(errno_error("cannot stat", path_));
   if (!S_ISREG(info.st_mode) || static_cast<std::uint64_t>(info.st_size) != shard.bytes) {
-    return damaged(path_, str("it has ", info.st_size, " bytes, the manifest says ", shard.bytes));
+    return damaged(path_, str("it has ", info.st_size, " bytes, the manifest has ", shard.bytes));
   }
   ::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
   open_ = &shard;
   return {};
 }
 
-// False if it has to be read in another way, from now on: the page cache may do what the storage does not.
+// False: read through the page cache from now on, because the storage may not support direct reads.
 bool ShardReader::read_directly(std::uint64_t begin, std::span<std::byte> out) {
   if (direct_ == Direct::kYes || set_direct(fd_.get(), true)) {
-    // Whole sectors: the file may end in the middle of its last.
+    // Complete sectors: the file may end in the middle of its last sector.
     const std::size_t size = (out.size() + kSector - 1) / kSector * kSector;
     const ssize_t n = ::pread(fd_.get(), out.data(), size, static_cast<off_t>(begin));
     direct_ = Direct::kYes;
@@ -62,11 +62,12 @@ bool ShardReader::read_directly(std::uint64_t begin, std::span<std::byte> out) {
   return false;
 }
 
-// Damage is only what is missing from a checkpoint that is there: else the storage is away.
+// A missing shard is damage only if the checkpoint's manifest exists; otherwise the storage is not available.
 Error ShardReader::missing(Error error) const {
-  if (error.by_system || error.code == ExitCode::kConfig || !path_exists(directory_ / kManifestFile))
+  if (error.kind == ErrorKind::kSystem || error.code == ExitCode::kConfig ||
+      !path_exists(directory_ / kManifestFile))
     return error;
-  return damaged_error(path_, "it is not there");
+  return damaged_error(path_, "it does not exist");
 }
 
 }  // namespace rekindle::checkpoint

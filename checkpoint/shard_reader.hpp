@@ -1,4 +1,4 @@
-// Reads the shards of one checkpoint, whose sizes must be right. Internal to checkpoint/.
+// Reads the shards of one checkpoint, and checks their sizes. Internal to checkpoint/.
 #pragma once
 
 #include <chrono>
@@ -15,13 +15,13 @@ namespace rekindle::checkpoint {
 
 class ShardReader {
  public:
-  // Files of other nodes may be seen late: it waits for each up to `patience`.
+  // Storage may show files of other nodes late, so this waits up to `patience` for each file.
   explicit ShardReader(FilePath checkpoint_dir, std::chrono::milliseconds patience = {})
       : directory_(std::move(checkpoint_dir)), patience_(patience) {}
 
   Status read(const ShardEntry& shard, std::uint64_t offset, std::span<std::byte> out);
-  // Past the page cache where the file system allows it. `begin` is a multiple of kSector, and so is the
-  // memory that `out` is the beginning of.
+  // Reads past the page cache if the file system allows this. `begin` and the start of the memory are
+  // multiples of kSector. The memory after `out` must be writable up to the next multiple of kSector.
   Status read_block(const ShardEntry& shard, std::uint64_t begin, std::span<std::byte> out);
   FilePath path_of(const ShardEntry& shard) const { return directory_ / shard.file; }
 
@@ -37,7 +37,7 @@ class ShardReader {
   FilePath path_;
   Fd fd_;
   const ShardEntry* open_ = nullptr;
-  Direct direct_ = Direct::kNotTried;  // of the shard that is open
+  Direct direct_ = Direct::kNotTried;  // for the open shard
 };
 
 }  // namespace rekindle::checkpoint

@@ -26,15 +26,15 @@ Status check_state(const State& state) {
   for (const Tensor& tensor : state) {
     REKINDLE_CHECK(check_tensor_name(tensor.spec.name));
     if (tensor.bytes.size() != tensor.spec.bytes()) {
-      return fail(str("tensor ", tensor.spec.name, " has ", tensor.bytes.size(), " bytes, its shape says ",
+      return fail(str("tensor ", tensor.spec.name, " has ", tensor.bytes.size(), " bytes, its shape needs ",
                       tensor.spec.bytes()));
     }
   }
   return {};
 }
 
-// Makes RUN_DIR/checkpoints/ID/ and makes it durable, whoever of the writers created it. Not RUN_DIR: where
-// that is missing, the storage is away, and what is written below its mount point would be lost to the run.
+// Creates RUN_DIR/checkpoints/ID/ and makes it durable, even if another writer created it. Does not create
+// RUN_DIR: if RUN_DIR is missing, the storage is not mounted, and files below the mount point would be lost.
 Result<FilePath> prepare_directory(const FilePath& run_dir, const CheckpointId& id) {
   const FilePath directory = directory_of(run_dir, id);
   REKINDLE_CHECK(make_directory(checkpoints_of(run_dir)));
@@ -48,10 +48,10 @@ Result<FilePath> prepare_directory(const FilePath& run_dir, const CheckpointId& 
   return directory;
 }
 
-// The slices of a state as datasets of one file, with their bytes and what these should be.
+// The slices of a state as datasets of one file, with their bytes and expected hashes.
 struct Content {
   std::vector<LayoutDataset> datasets;
-  std::vector<Piece> pieces;  // their offsets are not known yet
+  std::vector<Piece> pieces;  // without offsets
 };
 
 Content content_of(const State& state, const StateSpec& spec, const ChunkHashes& chunks,
@@ -70,14 +70,14 @@ Content content_of(const State& state, const StateSpec& spec, const ChunkHashes&
   return content;
 }
 
-// Leaves nothing under `final_name` on failure.
+// Leaves no file under `final_name` on failure.
 Status put_in_place(const FilePath& temporary, const FilePath& final_name, const Reading& reading) {
   Status status = rename_durably(temporary, final_name);
   if (status && reading.still_as_hashed && !reading.still_as_hashed())
     status = forward_error(changed_state_error());
   if (!status) {
     std::ignore = remove_file(temporary);
-    std::ignore = remove_file(final_name);  // the rename itself may have worked
+    std::ignore = remove_file(final_name);  // the rename itself may have succeeded
   }
   return status;
 }
@@ -106,11 +106,11 @@ Result<ShardEntry> write_shard(const FilePath& run_dir, const CheckpointId& id, 
     entry.datasets.push_back({spec[slices[i].tensor].name, slices[i].first_row, slices[i].rows,
                               layout.offsets[i], pieces[i].bytes.size()});
   }
-  // libhdf5 packs small datasets into gaps, so file order need not be canonical order.
+  // libhdf5 packs small datasets into gaps, so file order may differ from canonical order.
   std::ranges::sort(pieces, {}, &Piece::offset);
   std::ranges::sort(entry.datasets, {}, &DatasetEntry::offset);
 
-  // First: storage may take its time over the directory.
+  // Start reading first, because storage may take long to create the directory.
   ReadAhead ahead(layout, pieces, reading);
   REKINDLE_TRY(const FilePath directory, prepare_directory(run_dir, id));
   const FilePath final_name = directory / entry.file;

@@ -1,4 +1,4 @@
-// A file's bytes of which most are nowhere: pages that nobody wrote read as zeros. Internal to checkpoint/.
+// A file's bytes, of which most are not stored: unwritten pages read as zeros. Internal to checkpoint/.
 #pragma once
 
 #include <array>

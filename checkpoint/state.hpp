@@ -1,4 +1,4 @@
-// The state as checkpoint/ sees it: named tensors in canonical order, as spans of bytes. No torch here.
+// The state as checkpoint/ sees it: named tensors in canonical order, as spans of bytes. Does not use torch.
 #pragma once
 
 #include <array>
@@ -26,12 +26,12 @@ struct TensorSpec {
   Role role = Role::kParameter;
 
   std::int64_t rows() const { return shape.empty() ? 1 : shape[0]; }
-  std::size_t bytes() const;      // of the whole tensor
+  std::size_t bytes() const;      // of the complete tensor
   std::size_t row_bytes() const;  // bytes() / rows()
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
 
-// Canonical order: parameters, buffers, optimizer tensors, each as the model lists them.
+// Canonical order: parameters, buffers, optimizer tensors, each in the model's order.
 struct Tensor {
   TensorSpec spec;
   std::span<std::byte> bytes;  // little-endian, row-major, contiguous
@@ -41,7 +41,7 @@ using StateSpec = std::vector<TensorSpec>;
 
 StateSpec spec_of(const State& state);
 std::size_t total_bytes(const StateSpec& spec);
-// Where each tensor stands in `spec`, by its name.
+// By name: the index of each tensor in `spec`.
 std::unordered_map<std::string, std::size_t> places_by_name(const StateSpec& spec);
 
 }  // namespace rekindle::checkpoint

@@ -12,8 +12,8 @@ namespace {
 constexpr std::uint64_t kAlignment = 64;
 constexpr std::uint64_t kLocalHeaderBytes = 30, kExtraHeaderBytes = 4;
 constexpr std::uint64_t kNarrowEntries = 0xffff, kNarrowBytes = 0xffffffff;
-constexpr std::uint16_t kPlain = 20, kZip64 = 45;  // the version of the format that a reader needs
-constexpr std::uint16_t kFirstDay = 0x21;          // 1980-01-01: equal states make equal files
+constexpr std::uint16_t kPlain = 20, kZip64 = 45;  // the version of the format that a reader must support
+constexpr std::uint16_t kFirstDay = 0x21;          // 1980-01-01, so that equal states make equal files
 
 // Little-endian fields, one after the other.
 class Record {
@@ -59,7 +59,7 @@ Status StoredZip::append(std::span<const std::byte> bytes) {
 
 Status StoredZip::append(const std::string& text) { return append(std::as_bytes(std::span(text))); }
 
-// What stands in a 32-bit field: all ones send the reader to the zip64 field.
+// The value of a 32-bit field: all ones mean that the value is in the zip64 field.
 std::uint64_t StoredZip::narrow(std::uint64_t value) const { return large(value) ? kNarrowBytes : value; }
 
 std::string StoredZip::description(const Entry& entry, const std::string& extra) const {
@@ -79,7 +79,7 @@ std::string StoredZip::description(const Entry& entry, const std::string& extra)
 std::string StoredZip::local_header(const Entry& entry) const {
   std::string extra =
       zip64_field(large(entry.bytes) ? Record().u64(entry.bytes).u64(entry.bytes).bytes() : "");
-  // Padding, in a field as torch.save makes it.
+  // Padding, in the same field as torch.save uses.
   constexpr std::uint16_t kPaddingField = 0x4246;
   const std::uint64_t data =
       entry.offset + kLocalHeaderBytes + entry.name.size() + extra.size() + kExtraHeaderBytes;
@@ -122,7 +122,7 @@ std::string StoredZip::end_of_directory(std::uint64_t begin, std::uint64_t bytes
     constexpr std::uint64_t kRestOfRecord = 44;
     end.u32(0x06064b50).u64(kRestOfRecord).u16(kZip64).u16(kZip64).u32(0).u32(0);
     end.u64(count).u64(count).u64(bytes).u64(begin);
-    end.u32(0x07064b50).u32(0).u64(begin + bytes).u32(1);  // where the record above is
+    end.u32(0x07064b50).u32(0).u64(begin + bytes).u32(1);  // the offset of the record above
   }
   const std::uint64_t narrow_count = wide ? kNarrowEntries : count;
   end.u32(0x06054b50).u16(0).u16(0).u16(narrow_count).u16(narrow_count);
@@ -134,7 +134,7 @@ Status StoredZip::add(const std::string& name, std::span<const std::byte> bytes)
   return add(name, bytes.size(), [bytes](const Visit& visit) { return visit(bytes); });
 }
 
-// The checksum stands before the data.
+// The checksum comes before the data in the file, so the data are read twice.
 Status StoredZip::add(const std::string& name, std::uint64_t bytes,
                       const std::function<Status(const Visit&)>& each) {
   uLong first = ::crc32_z(0, nullptr, 0), second = first;

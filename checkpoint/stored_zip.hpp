@@ -1,5 +1,5 @@
-// A zip file of uncompressed entries whose data start at multiples of 64 bytes, so that readers may map them.
-// https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT. Internal to checkpoint/.
+// A zip file of uncompressed entries whose data start at multiples of 64 bytes, so that readers can mmap
+// them. https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT. Internal to checkpoint/.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +19,12 @@ namespace rekindle::checkpoint {
 
 class StoredZip {
  public:
-  // Sizes and offsets from `zip64_from` on are written in the form for large files; a test lowers it.
+  // Sizes and offsets of at least `zip64_from` use the zip64 form; a test sets a lower limit.
   static Result<StoredZip> create(const FilePath& path,
                                   std::uint64_t zip64_from = std::numeric_limits<std::uint32_t>::max());
   Status add(const std::string& name, std::span<const std::byte> bytes);
-  // An entry of `bytes` bytes, which `each` hands to what it is given, in pieces; twice, and the same ones.
+  // An entry of `bytes` bytes. `each` passes the bytes to its argument, in pieces. It is called twice and
+  // must pass the same bytes both times.
   using Visit = std::function<Status(std::span<const std::byte>)>;
   Status add(const std::string& name, std::uint64_t bytes, const std::function<Status(const Visit&)>& each);
   // Writes the directory; fsyncs and closes.
@@ -42,7 +43,7 @@ class StoredZip {
   Status append(const std::string& text);
   bool large(std::uint64_t value) const { return value >= zip64_from_; }
   std::uint64_t narrow(std::uint64_t value) const;
-  // What both records of an entry have in common: from its flags to the size of `extra`.
+  // The part that both records of an entry share: from the flags to the size of `extra`.
   std::string description(const Entry& entry, const std::string& extra) const;
   std::string local_header(const Entry& entry) const;
   std::string directory_entry(const Entry& entry) const;

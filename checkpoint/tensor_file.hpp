@@ -1,5 +1,5 @@
-// Tensors in the files of other programs. Nothing in such a file is believed before it is checked, and no
-// memory is taken for what a file claims: its tensors are read in pieces, or once somebody has chosen them.
+// Tensors in the files of other programs. Content of such a file is checked before it is used. No memory is
+// allocated from sizes that a file claims: tensors are read in pieces, or after the caller has chosen them.
 #pragma once
 
 #include <cstddef>
@@ -14,24 +14,24 @@
 
 namespace rekindle::checkpoint {
 
-// Tensors and their memory. Their role is kParameter: a file does not say.
+// Tensors and their memory. The role is always kParameter, because the files do not contain roles.
 struct Tensors {
   std::vector<std::vector<std::byte>> storage;
   State state;
-  // Room for one more tensor.
+  // Allocates memory for one more tensor.
   std::span<std::byte> add(const TensorSpec& spec);
 };
 
 // Tensors that may be larger than memory.
 struct TensorSource {
   StateSpec tensors;
-  // Fills `out` with the bytes of tensor `tensor` (its place in `tensors`) from byte `offset` of it on.
+  // Fills `out` with the bytes of tensor `tensor` (an index into `tensors`), starting at its byte `offset`.
   // `offset` is a multiple of 8.
   std::function<Status(std::size_t tensor, std::uint64_t offset, std::span<std::byte> out)> read;
 };
-TensorSource source_of(const State& state);  // which must outlive it
+TensorSource source_of(const State& state);  // `state` must outlive the source
 
-// Reads the tensors `chosen`, with their roles. They are in `source`, with these types and shapes.
+// Reads the tensors `chosen`, with their roles. They must be in `source`, with the same types and shapes.
 Result<Tensors> read_tensors(const TensorSource& source, const StateSpec& chosen);
 
 // An open .safetensors file whose header has been checked.
@@ -39,33 +39,33 @@ class SafetensorsFile {
  public:
   static Result<SafetensorsFile> open(const FilePath& path);
   const StateSpec& tensors() const { return tensors_; }  // in order of their data
-  // Fills `out` from byte `offset` of the tensor on.
+  // Fills `out`, starting at byte `offset` of the tensor.
   Status read(std::size_t tensor, std::uint64_t offset, std::span<std::byte> out) const {
     return file_.read(offsets_[tensor] + offset, out);
   }
-  TensorSource source() const;  // this must outlive it
+  TensorSource source() const;  // this object must outlive the source
 
  private:
   InputFile file_;
   StateSpec tensors_;
   std::vector<std::uint64_t> offsets_;  // in the file
 };
-// All of its tensors, in memory.
+// All tensors of the file, in memory.
 Result<Tensors> read_safetensors(const FilePath& path);
-// Writes `source` durably under `path`; removes it on failure. Data are packed with the largest element size
-// first (readers map tensors in place and need them aligned), else in order.
+// Writes `source` durably under `path`; removes the file on failure. Data are ordered by element size,
+// largest first, then by tensor order, because readers map tensors in place and need them aligned.
 Status write_safetensors(const FilePath& path, const TensorSource& source);
-// The same to an empty file that is open for writing; errors call it `name`.
+// The same for an empty file that is open for writing. Errors use the name `name`.
 Status write_safetensors(Fd file, const FilePath& name, const TensorSource& source);
 
-// Hands the datasets of an .h5 file's root group to `use`, which may read them until it returns. libhdf5
-// parses the file, and files that mean harm can crash libhdf5: call this in a process that may die.
+// Passes the datasets of an .h5 file's root group to `use`, which may read them until it returns. libhdf5
+// parses the file, and a malicious file can crash libhdf5, so call this in a separate process.
 Status with_h5(const FilePath& path, const std::function<Status(const TensorSource&)>& use);
-// All of its datasets, in memory.
+// All datasets of the file, in memory.
 Result<Tensors> read_h5(const FilePath& path);
 
-// Durable under that name: by extension .safetensors, .h5 or .pt. Replaced atomically. Another
-// extension is a usage error.
+// Writes durably under that name, by extension: .safetensors, .h5 or .pt. Replaces the file atomically.
+// Another extension is a usage error.
 Status check_writable_extension(const FilePath& file);
 Status write_tensors(const FilePath& file, const TensorSource& source);
 Status write_tensors(const FilePath& file, const State& state);

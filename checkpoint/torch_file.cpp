@@ -11,7 +11,7 @@
 namespace rekindle::checkpoint {
 namespace {
 
-// Records and their order as in torch/serialization.py; a folder of any name is around them.
+// Records and their order as in torch/serialization.py; they are in a folder, which may have any name.
 Status write_records(StoredZip& zip, const TensorSource& source) {
   const auto text = [&zip](const std::string& name, std::string_view content) {
     return zip.add("archive/" + name, std::as_bytes(std::span(content)));

@@ -8,8 +8,8 @@
 
 namespace rekindle::checkpoint {
 
-// Writes `source` durably under `path`; removes it on failure. torch.load(path, weights_only=True) reads it,
-// since PyTorch 1.6.
+// Writes `source` durably under `path`; removes the file on failure. torch.load(path, weights_only=True)
+// reads it, since PyTorch 1.6.
 Status write_torch(const FilePath& path, const TensorSource& source);
 
 }  // namespace rekindle::checkpoint

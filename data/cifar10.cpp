@@ -33,7 +33,7 @@ Status append_batch(const fs::path& path, Images& images) {
     return fail(ExitCode::kConfig,
                 str(path.string(), " has ", file.size, " bytes, not a multiple of ", kCifarRecord,
                     " (a label and 3072 pixels)"),
-                "it is truncated or not in CIFAR-10's binary version; copy it again");
+                "the file is truncated or not in CIFAR-10's binary version; copy it again");
   }
   const std::uint64_t records = file.size / kCifarRecord;
   images.labels.reserve(images.labels.size() + records);

@@ -36,8 +36,7 @@ Status check_kind(const std::string& kind) {
 
 Result<InputFile> open_data_file(const fs::path& path) {
   auto file = open_input(path);
-  if (!file)
-    return fail(ExitCode::kConfig, file.error().what, "make this file of the data set a readable file");
+  if (!file) return fail(ExitCode::kConfig, file.error().what, "replace it with a readable regular file");
   REKINDLE_CHECK(check_holes(*file));
   return file;
 }
@@ -47,8 +46,8 @@ Result<std::unique_ptr<Dataset>> open_dataset(const std::string& kind, const fs:
   if (!is_folder(directory)) {
     const char* what = path_exists(directory) ? " is not a directory" : ": no such data directory";
     return fail(ExitCode::kConfig, str(directory.string(), what),
-                str("point --data at a folder with ", kind, " files, or make one: rekindle make-data ", kind,
-                    " ", directory.string()));
+                str("set --data to a folder with ", kind, " files, or make a data set: rekindle make-data ",
+                    kind, " ", directory.string()));
   }
   return kind == "mnist" ? open_mnist(directory) : open_cifar10(directory);
 }

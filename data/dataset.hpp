@@ -1,4 +1,4 @@
-// Image datasets in the files that people have. No torch here: pixels in, floats out.
+// Image data sets in their common file formats. No torch: pixels in, floats out.
 #pragma once
 
 #include <cstdint>
@@ -35,20 +35,20 @@ class Dataset {
 
 // kind: "cifar10" (binary version: data_batch_1.bin ..., test_batch.bin, batches.meta.txt; in `directory` or
 // its cifar-10-batches-bin/) or "mnist" (IDX, plain or .gz; in `directory` or its MNIST/raw/ or raw/). Every
-// error is ExitCode::kConfig, names the file, and says what to do; an unknown kind is kUsage and names the
-// nearest.
+// error is ExitCode::kConfig, names the file, and has a hint. An unknown kind is kUsage, and the error names
+// the most similar kind.
 Result<std::unique_ptr<Dataset>> open_dataset(const std::string& kind,
                                               const std::filesystem::path& directory);
 
 struct MadeData {
   std::size_t train_count = 0, test_count = 0;
-  std::size_t files_written = 0;  // 0: all of them were there already
+  std::size_t files_written = 0;  // 0: all files existed already
   std::uint64_t bytes = 0;        // of all its files
 };
 
-// Writes a valid data set of `samples` training and max(1, samples/5) test images with learnable synthetic
-// images: a pure function of the arguments. A data set that is there already is never overwritten: the same
-// one is left as it is, another one is an error.
+// Writes a valid data set of `samples` training and max(1, samples/5) test images. The images are synthetic
+// and learnable, and a pure function of the arguments. An existing data set is never overwritten: if it is
+// equal, nothing changes; if it is another data set, that is an error.
 Result<MadeData> make_data(const std::string& kind, const std::filesystem::path& directory,
                            std::size_t samples, std::uint64_t seed);
 

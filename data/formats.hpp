@@ -1,4 +1,4 @@
-// The file formats by name: what each is called and who reads it. Internal to data/.
+// The names, constants and readers of the file formats. Internal to data/.
 #pragma once
 
 #include <filesystem>
@@ -25,10 +25,10 @@ const std::vector<std::string>& cifar_class_names();
 Result<std::unique_ptr<Dataset>> open_cifar10(const std::filesystem::path& directory);
 Result<std::unique_ptr<Dataset>> open_mnist(const std::filesystem::path& directory);
 
-// "cifar10", "mnist", or a usage error that names the nearest.
+// Accepts "cifar10" and "mnist". Any other kind is a usage error that names the most similar kind.
 Status check_kind(const std::string& kind);
 
-// A file that is not mostly holes; what goes wrong is the data's fault (ExitCode::kConfig).
+// Opens a file that is not mostly holes. Errors are errors of the data (ExitCode::kConfig).
 Result<InputFile> open_data_file(const std::filesystem::path& path);
 
 }  // namespace rekindle::data

@@ -11,11 +11,10 @@
 
 namespace rekindle::data {
 
-// Frees zlib's state on every way out.
+// Frees zlib's state on every return.
 struct Unpacker::Inflater {
   z_stream stream{};
-  bool ready =
-      inflateInit2(&stream, MAX_WBITS + 16) == Z_OK;  // + 16: gzip's header and checksum, nothing else
+  bool ready = inflateInit2(&stream, MAX_WBITS + 16) == Z_OK;  // + 16: accept only gzip's header and checksum
   std::array<std::uint8_t, 65536> packed;
 
   Inflater() = default;

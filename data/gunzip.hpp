@@ -1,4 +1,4 @@
-// gzip (RFC 1952), by zlib, in pieces. Internal to data/.
+// Decompresses gzip (RFC 1952) with zlib, in pieces. Internal to data/.
 #pragma once
 
 #include <memory>
@@ -9,14 +9,13 @@
 
 namespace rekindle::data {
 
-// What a .gz file unpacks to: all of its members, one after the other. Damage, truncation and anything after
-// the last member are errors (ExitCode::kConfig) that name the file. Takes no memory for what the file
-// unpacks to.
+// Decompresses all members of a .gz file in order. Damage, truncation and bytes after the last member are
+// errors (ExitCode::kConfig) that name the file. Needs no memory for the decompressed content.
 class Unpacker {
  public:
-  explicit Unpacker(const InputFile& file);  // which must outlive it
+  explicit Unpacker(const InputFile& file);  // `file` must outlive this object
   ~Unpacker();
-  // Fills `out`; returns how much of it: less only at the end.
+  // Fills `out`. Returns the number of bytes, which is less than the size only at the end.
   Result<std::size_t> read(std::span<std::uint8_t> out);
 
  private:
@@ -26,7 +25,7 @@ class Unpacker {
 
   const InputFile& file_;
   std::unique_ptr<Inflater> inflater_;
-  std::uint64_t at_ = 0;  // of the packed bytes
+  std::uint64_t at_ = 0;  // offset in the compressed bytes
   bool ended_ = false;
 };
 

@@ -12,8 +12,8 @@
 
 namespace rekindle::data {
 
-// A course is what one start() asked for: an endless sequence of leaves, numbered from 0. Threads take
-// numbers in order; the window [handed, handed + ahead) bounds what is being made or waits.
+// A course is the endless sequence of micro-batches of one start(), numbered from 0. Threads take the numbers
+// in order. Only micro-batches in the window [handed, handed + ahead) are prepared or kept.
 struct Loader::Impl {
   const Dataset& dataset;
   const LoaderConfig config;
@@ -22,17 +22,17 @@ struct Loader::Impl {
   std::mutex mutex;
   std::condition_variable work, ready;
   bool closing = false;
-  // Written under the mutex; read without it by a thread that looks whether its leaf is still wanted.
+  // Written under the mutex. A thread reads it without the mutex to check if its micro-batch is still needed.
   std::atomic<std::uint64_t> course = 0;
   std::uint64_t first_step = 0;
-  std::vector<int> leaves;  // of each step, in the order asked for; empty: parked
+  std::vector<int> leaves;  // of each step, in the requested order; empty: paused
   std::vector<int> first;   // of the first step
   std::uint64_t ahead = 0;
   std::uint64_t taken = 0, handed = 0;
   std::map<std::uint64_t, LeafBatch> made;
-  std::vector<LeafBatch> spare;  // buffers to use again: fresh ones cost page faults
+  std::vector<LeafBatch> spare;  // buffers to reuse, because new buffers cost page faults
 
-  std::vector<std::jthread> threads;  // last: they use all of the above
+  std::vector<std::jthread> threads;  // last: use all of the above
 
   Impl(const Dataset& source, const LoaderConfig& wanted)
       : dataset(source), config(wanted), order(wanted.seed, source.info().train_count) {}
@@ -62,7 +62,7 @@ struct Loader::Impl {
     return batch;
   }
 
-  // False: abandoned half-way because another course began.
+  // False: stopped before the end, because another course began.
   bool fill(LeafBatch& batch, std::uint64_t my_course) const {
     const DatasetInfo& info = dataset.info();
     const auto b = static_cast<std::size_t>(config.leaf_batch);
@@ -94,9 +94,9 @@ struct Loader::Impl {
       LeafBatch batch = take_spare();
       name(batch, number);
       lock.unlock();
-      const bool whole = fill(batch, my_course);
+      const bool complete = fill(batch, my_course);
       lock.lock();
-      if (whole && my_course == course) {
+      if (complete && my_course == course) {
         made.emplace(number, std::move(batch));
         ready.notify_all();
       } else {

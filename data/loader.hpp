@@ -1,4 +1,4 @@
-// Sample order, transforms and prefetching: the leaves of a run as float batches, in the order asked for.
+// Sample order, transforms and prefetching: the micro-batches of a run as floats, in the requested order.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ class SampleOrder {
   std::size_t sample_at(std::uint64_t position) const;  // thread-safe; keeps the last few permutations
  private:
   struct Cache;
-  std::shared_ptr<Cache> cache_;  // shared: copies of one order share its permutations
+  std::shared_ptr<Cache> cache_;  // copies of a SampleOrder share the permutations
 };
 
 struct TransformConfig {
-  int image_size = 28;   // side of the square that the model sees
+  int image_size = 28;   // side of the model's square input
   bool augment = false;  // cifar10: random crop and flip; off: center crop
 };
 
@@ -46,22 +46,23 @@ struct LoaderConfig {
   int leaves = 8, leaf_batch = 16;  // V, b
   TransformConfig transform;
   int threads = 2;
-  int ahead = 0;  // leaves prepared ahead; 0: one step's worth of this rank's leaves, at least 2
+  int ahead = 0;  // micro-batches to prepare ahead; 0: as many as this rank has per step, at least 2
 };
 
-// Prepares leaves ahead of the step. next() hands them out in order: `first` of `step`, then `leaves` of
-// step+1, of step+2, ... A new start() (another generation) throws away what is no longer wanted.
+// Prepares micro-batches ahead of the step. next() returns them in order: `first` of `step`, then `leaves` of
+// step+1, of step+2, ... A new start() (another generation) discards the micro-batches of the old order.
 class Loader {
  public:
   Loader(const Dataset& dataset, const LoaderConfig& config);
   ~Loader();
   void start(std::uint64_t step, std::vector<int> leaves, std::vector<int> first);
   void start(std::uint64_t step, const std::vector<int>& leaves) { start(step, leaves, leaves); }
-  // The next leaf; blocks until it is ready. The buffer is the caller's; give it back to recycle(). Empty (no
-  // images) when stopped or not started, also for a caller that was blocked when another thread stopped.
+  // The next micro-batch; blocks until it is ready. The caller owns the buffer and should pass it to
+  // recycle(). Empty (no images) if the loader is stopped or not started, or was stopped by another thread
+  // while the caller waited.
   LeafBatch next();
   void recycle(LeafBatch batch);
-  void stop();  // wakes and parks the threads; start() goes on
+  void stop();  // wakes blocked callers and pauses the threads; start() resumes them
 
  private:
   struct Impl;

@@ -15,9 +15,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMostSamples =
-    1'000'000;  // 3 GB of CIFAR-10 records: what one process can hold while writing
+    1'000'000;  // 3 GB of CIFAR-10 records: a process must hold all images while writing
 
-// Every draw is keyed by (seed, kind, split, image), so an image does not depend on who was drawn before it.
+// Every draw is keyed by (seed, kind, split, image), so an image does not depend on the images before it.
 class Artist {
  public:
   Artist(std::uint64_t seed, bool mnist, Split split, std::size_t count)
@@ -56,7 +56,7 @@ std::string big_endian(std::uint32_t word) {
   return bytes;
 }
 
-// Writes one file unless it is there already, byte for byte.
+// Writes a file unless an equal file exists already.
 class Writer {
  public:
   explicit Writer(fs::path folder) : folder_(std::move(folder)) {}
@@ -65,18 +65,19 @@ class Writer {
     const fs::path path = folder_ / name;
     bytes_ += bytes.size();
     if (path_exists(path)) {
-      if (auto old = read_text(path); old && *old == bytes) return {};
+      if (auto old = read_text(path, bytes.size()); old && *old == bytes) return {};
       return occupied(path);
     }
     if (auto status = replace_file(path, bytes); !status) {
-      return fail(ExitCode::kConfig, status.error().what, "choose a folder that can be written and has room");
+      return fail(ExitCode::kConfig, status.error().what,
+                  "choose a folder that is writable and has enough space");
     }
     ++written_;
     return {};
   }
   std::size_t written() const { return written_; }
   std::uint64_t bytes() const { return bytes_; }
-  // A file of another data set beside these would be read as one of them.
+  // A reader would treat another data set's file in this folder as part of this data set.
   Status absent(const std::string& name) const {
     if (path_exists(folder_ / name)) return occupied(folder_ / name);
     return {};
@@ -85,14 +86,14 @@ class Writer {
  private:
   static tl::unexpected<Error> occupied(const fs::path& path) {
     return fail(ExitCode::kConfig, str(path.string(), " belongs to another data set"),
-                "make-data overwrites none: choose another folder or remove that data set first");
+                "make-data overwrites no data set: choose another folder or remove that data set first");
   }
   fs::path folder_;
   std::size_t written_ = 0;
   std::uint64_t bytes_ = 0;
 };
 
-// The last test file is written last, so a data set that is not whole does not open.
+// The test file is written last, so an incomplete data set cannot be opened.
 Status write_cifar10(Writer& writer, const Artist& train, const Artist& test) {
   const std::size_t files = std::min<std::size_t>(train.count(), 5);
   const auto name = [](std::size_t file) { return str("data_batch_", file + 1, ".bin"); };
@@ -134,7 +135,8 @@ Result<MadeData> make_data(const std::string& kind, const fs::path& directory, s
                 str("--samples takes 1 to ", kMostSamples));
   }
   if (auto status = make_directories(directory); !status) {
-    return fail(ExitCode::kConfig, status.error().what, "choose a folder that can be made and written");
+    return fail(ExitCode::kConfig, status.error().what,
+                "choose a folder that can be created and is writable");
   }
   const bool mnist = kind == "mnist";
   const Artist train(seed, mnist, Split::kTrain, samples);

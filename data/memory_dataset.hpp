@@ -1,4 +1,4 @@
-// A data set held in memory, as both readers produce it. Internal to data/.
+// A data set in memory: the result of both readers. Internal to data/.
 #pragma once
 
 #include <utility>

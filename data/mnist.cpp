@@ -33,18 +33,18 @@ std::string kind_of(std::uint32_t magic) {
 }
 
 struct IdxFile {
-  fs::path path;                    // plain or .gz, whichever was read
+  fs::path path;                    // of the file that was read: plain or .gz
   std::vector<std::uint8_t> items;  // without the header
   std::size_t count = 0;
 };
 
-// The bytes of a plain or a packed file, in order.
+// The bytes of a plain or compressed file, in order.
 class IdxBytes {
  public:
   IdxBytes(const InputFile& file, bool packed) : file_(file) {
     if (packed) unpacker_.emplace(file);
   }
-  // Fills `out`; returns how much of it: less only at the end.
+  // Fills `out`. Returns the number of bytes, which is less than the size only at the end.
   Result<std::size_t> read(std::span<std::uint8_t> out) {
     if (unpacker_) return unpacker_->read(out);
     const auto piece = out.first(std::min<std::uint64_t>(out.size(), file_.size - at_));
@@ -52,7 +52,7 @@ class IdxBytes {
     at_ += piece.size();
     return piece.size();
   }
-  // The most that can come: no more memory is taken for it.
+  // An upper bound of the number of bytes, checked before memory is allocated.
   std::uint64_t most() const { return unpacker_ ? most_expanded(file_.size) : file_.size; }
 
  private:
@@ -61,7 +61,7 @@ class IdxBytes {
   std::uint64_t at_ = 0;
 };
 
-// `wanted`: kIdxImages or kIdxLabels. Nothing is read that the header does not promise.
+// `wanted`: kIdxImages or kIdxLabels. Allocates only as much memory as the header and the file's size allow.
 Result<IdxFile> read_idx(const fs::path& folder, const char* name, std::uint32_t wanted) {
   IdxFile idx{.path = folder / name, .items = {}};
   const bool plain = path_exists(idx.path);
@@ -76,7 +76,7 @@ Result<IdxFile> read_idx(const fs::path& folder, const char* name, std::uint32_t
   const auto bad = [&](const std::string& what, const char* hint) {
     return fail(ExitCode::kConfig, str(idx.path.string(), what), hint);
   };
-  constexpr const char* kAgain = "it is truncated or damaged; get the file again";
+  constexpr const char* kAgain = "the file is truncated or damaged; get it again";
   const bool images = wanted == kIdxImages;
   std::array<std::uint8_t, 16> header{};
   const std::size_t header_bytes = images ? header.size() : 8, item = images ? kMnistPixels : 1;
@@ -85,7 +85,7 @@ Result<IdxFile> read_idx(const fs::path& folder, const char* name, std::uint32_t
   const std::uint32_t magic = word_at(header, 0);
   if (magic != wanted) {
     return bad(str(" holds ", kind_of(magic), " where ", kind_of(wanted), " are expected"),
-               "the file is mislabelled or another format; put MNIST's files under their own names");
+               "the file has a wrong name or another format; give MNIST's files their own names");
   }
   if (there < header_bytes) return bad(" ends inside its IDX header", kAgain);
   idx.count = word_at(header, 4);
@@ -96,9 +96,9 @@ Result<IdxFile> read_idx(const fs::path& folder, const char* name, std::uint32_t
   if (idx.count == 0) return bad(" holds no items", kAgain);
   const std::size_t expected = header_bytes + idx.count * item;
   const auto other_size = [&](const std::string& has, bool less) {
-    return bad(str(has, " bytes where its header promises ", expected, " for ", idx.count,
+    return bad(str(has, " bytes, but its header requires ", expected, " for ", idx.count,
                    images ? " images" : " labels"),
-               less ? kAgain : "it has bytes after its end; get the file again");
+               less ? kAgain : "the file has bytes after its end; get it again");
   };
   if (plain && file.size != expected) return other_size(str(" has ", file.size), file.size < expected);
   if (expected > bytes.most()) return other_size(str(" cannot hold more than ", bytes.most()), true);
@@ -106,7 +106,8 @@ Result<IdxFile> read_idx(const fs::path& folder, const char* name, std::uint32_t
   REKINDLE_TRY(const std::size_t filled, bytes.read(idx.items));
   if (filled < idx.items.size()) return other_size(str(" has ", header_bytes + filled), true);
   std::array<std::uint8_t, 1> more{};
-  REKINDLE_TRY(const std::size_t behind, bytes.read(more));  // which also checks the sum behind the last item
+  REKINDLE_TRY(const std::size_t behind,
+               bytes.read(more));  // also checks gzip's checksum after the last item
   if (behind > 0) return other_size(str(" has more than ", expected), false);
   return idx;
 }

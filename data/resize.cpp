@@ -1,6 +1,6 @@
-// A triangle filter, stretched when shrinking so that every input pixel counts (PIL's "antialias"), applied
-// along rows and then along columns. Weights are rounded to 22 fractional bits and each pass rounds to 8
-// bits: that is what PIL's 8-bit resampling does, and the reason that the bits agree.
+// A triangle filter, applied along rows and then along columns. When an image shrinks, the filter is wider,
+// so that every input pixel counts (PIL's "antialias"). The bits are those of PIL, because PIL's 8-bit
+// resampling also rounds weights to 22 fractional bits and each pass to 8 bits.
 #include "data/resize.hpp"
 
 #include <algorithm>
@@ -9,16 +9,16 @@
 namespace rekindle::data {
 namespace {
 
-constexpr int kFractionBits = 32 - 8 - 2;  // 8 bits of pixel and 2 of headroom in 32
+constexpr int kFractionBits = 32 - 8 - 2;  // 32 bits without 8 for the pixel and 2 for headroom
 constexpr std::int32_t kHalf = 1 << (kFractionBits - 1);
 
-// As PIL rounds: std::lround() differs where x + 0.5 itself is rounded.
+// Rounds as PIL does. std::lround() differs if the sum x + 0.5 is itself rounded.
 int rounded(double x) {
   const double raised = x + 0.5;
   return static_cast<int>(raised);
 }
 
-// No clamp to 0..255: the weights are not negative, and their sum is so near to one that 255 stays 255.
+// Needs no clamp to 0..255: the weights are not negative, and their sum is so near to 1 that 255 stays 255.
 std::uint8_t to_pixel(std::int32_t sum) { return static_cast<std::uint8_t>(sum >> kFractionBits); }
 
 }  // namespace
@@ -54,10 +54,10 @@ Resizer::Resizer(Size in, Size full, Window window)
       across_(in.width, full.width, window.left, window.width),
       down_(in.height, full.height, window.top, window.height) {}
 
-// Rows of `width` pixels below each other at `rows`, weighted and summed into one.
+// The weighted sum of consecutive rows of `width` pixels.
 void Resizer::sum_rows(const std::uint8_t* rows, std::size_t width, std::span<const std::int32_t> weights,
                        std::uint8_t* out) {
-  if (weights.size() == 2) {  // every row but the outermost when enlarging
+  if (weights.size() == 2) {  // when enlarging: every row except the outermost rows
     const std::uint8_t* below = rows + width;
     const std::int32_t w0 = weights[0], w1 = weights[1];
     for (std::size_t x = 0; x < width; ++x) out[x] = to_pixel(kHalf + rows[x] * w0 + below[x] * w1);

@@ -16,7 +16,7 @@ struct Window {
   int top = 0, left = 0, height = 0, width = 0;
 };
 
-// Planes of `in` resized to `full`, of which only `window` is computed. The window must lie inside `full`.
+// Resizes planes from `in` to `full`, but computes only `window`, which must lie inside `full`.
 class Resizer {
  public:
   Resizer(Size in, Size full, Window window);
@@ -24,7 +24,7 @@ class Resizer {
   void resize(std::span<const std::uint8_t> plane, std::span<std::uint8_t> out) const;
 
  private:
-  // Which inputs make one output, and with which weights, in 1/2^22 and about one in sum.
+  // The inputs of one output and their weights, in units of 1/2^22. The sum of the weights is about 1.
   struct Taps {
     int first = 0;
     std::span<const std::int32_t> weights;

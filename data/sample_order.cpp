@@ -13,7 +13,8 @@ struct SampleOrder::Cache {
     std::uint64_t number;
     std::vector<std::uint32_t> samples;
   };
-  // A batch may straddle two epochs and threads run ahead of each other; three are enough to build each once.
+  // A batch may include samples of two epochs, and threads are at different positions. With three epochs,
+  // each permutation is computed only once.
   static constexpr std::size_t kKept = 3;
 
   std::uint64_t seed;
@@ -26,7 +27,7 @@ struct SampleOrder::Cache {
 
 namespace {
 
-// Fisher and Yates, as Durstenfeld wrote it (Algorithm 235, CACM 1964).
+// The Fisher-Yates shuffle in Durstenfeld's form (Algorithm 235, CACM 1964).
 std::vector<std::uint32_t> permutation(std::uint64_t seed, std::uint64_t epoch, std::size_t count) {
   std::vector<std::uint32_t> samples(count);
   std::iota(samples.begin(), samples.end(), 0U);

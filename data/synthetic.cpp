@@ -12,11 +12,11 @@ namespace {
 
 float between(Rng& rng, float low, float high) { return low + (high - low) * rng.unit(); }
 
-// About normal, mean 0, standard deviation 1: the sum of four uniform numbers.
+// Approximately normal, mean 0, standard deviation 1: the scaled sum of four uniform numbers.
 float noise(Rng& rng) {
   float sum = -2;
   for (int i = 0; i < 4; ++i)
-    sum += rng.unit();  // a loop: the compiler may draw the terms of one sum in any order
+    sum += rng.unit();  // a loop, because the draws in a single expression would have no defined order
   return sum * 1.7320508F;
 }
 
@@ -24,7 +24,7 @@ std::uint8_t to_pixel(float value) {
   return static_cast<std::uint8_t>(std::clamp(value + 0.5F, 0.0F, 255.0F));
 }
 
-// A wave between -1 and 1 of period 1, made of straight lines.
+// A triangle wave between -1 and 1 with period 1.
 float triangle(float x) { return 4.0F * std::abs(x - std::floor(x + 0.5F)) - 1.0F; }
 
 struct Point {
@@ -61,7 +61,8 @@ std::vector<std::uint8_t> balanced_labels(std::size_t count, Rng rng) {
 }
 
 void draw_stripes(int label, Rng& rng, std::span<std::uint8_t> pixels) {
-  // Directions within a quarter turn, so that a mirrored image is of no other class; two spacings each.
+  // Directions within a quarter turn, so that a mirrored image never looks like another class. Each direction
+  // has two spacings.
   constexpr std::array<Point, 5> kDirections = {
       {{1, 0}, {0.92388F, 0.38268F}, {0.70711F, 0.70711F}, {0.38268F, 0.92388F}, {0, 1}}};
   const Point direction = kDirections[label % 5];

@@ -1,6 +1,6 @@
-// Synthetic images that a model can learn: the class shows in each image, noise and distortion keep it from
-// being trivial. Only + - * / and sqrt, so that the bits do not depend on a mathematics library. Internal to
-// data/.
+// Synthetic images that a model can learn. The class is visible in each image, but noise and distortion make
+// the task harder. Uses only + - * / and sqrt, so that the bits do not depend on a mathematics library.
+// Internal to data/.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,15 @@
 
 namespace rekindle::data {
 
-// `count` labels 0..9, as equally often as possible, in random order.
+// `count` labels 0..9 in random order; the numbers of each label differ by at most 1.
 std::vector<std::uint8_t> balanced_labels(std::size_t count, Rng rng);
 
-// 3 x 32 x 32: a striped disc somewhere on a plain ground. Orientation and spacing of the stripes and,
-// in part, the tint are the class; place, phase, colours, contrast and noise are random. Mirrored images keep
-// their class.
+// 3 x 32 x 32: a striped disc on a plain background. The class determines the orientation and spacing of the
+// stripes and, in part, the tint. Position, phase, colours, contrast and noise are random. Mirrored images
+// keep their class.
 void draw_stripes(int label, Rng& rng, std::span<std::uint8_t> pixels);
 
-// 28 x 28: a seven-segment digit, shifted, slanted, scaled, of random thickness and brightness, in noise.
+// 28 x 28: a seven-segment digit with random shift, slant, scale, thickness, brightness and noise.
 void draw_digit(int label, Rng& rng, std::span<std::uint8_t> pixels);
 
 }  // namespace rekindle::data

@@ -9,7 +9,7 @@ namespace {
 
 using Levels = std::array<float, 256>;  // the normalised value of each pixel value
 
-// torchvision's ToTensor and Normalize, in single precision as it does them.
+// torchvision's ToTensor and Normalize, in single precision as in torchvision.
 constexpr Levels normalised(float mean, float std) {
   Levels levels{};
   for (int v = 0; v < 256; ++v) levels[v] = (static_cast<float>(v) / 255.0F - mean) / std;
@@ -20,10 +20,10 @@ constexpr std::array<Levels, 3> kImageNet = {normalised(0.485F, 0.229F), normali
                                              normalised(0.406F, 0.225F)};
 constexpr std::array<Levels, 1> kMnist = {normalised(0.1307F, 0.3081F)};
 
-// What of an image the model sees.
+// The part of an image that becomes the model's input.
 struct View {
   Size full;      // the image is resized to this
-  Window window;  // and cut to this
+  Window window;  // and then cropped to this
   bool flip = false;
 };
 

@@ -1,4 +1,4 @@
-// Walks over scattered memory as if it were one stream of bytes.
+// Reads and writes scattered pieces of memory as if the pieces were one stream of bytes.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,9 @@ class ByteCursor {
 
   // The next contiguous bytes, at most `limit`; empty at the end.
   std::span<std::byte> next(std::size_t limit);
-  // Copies the next bytes out of the pieces; returns how many (fewer than to.size() only at the end).
+  // Copies the next bytes out of the pieces. Returns the byte count (less than to.size() only at the end).
   std::size_t read(std::span<std::byte> to);
-  // Copies into the pieces; returns how many bytes of `from` found a place.
+  // Copies into the pieces. Returns how many bytes of `from` fitted.
   std::size_t write(std::span<const std::byte> from);
 
  private:

@@ -9,8 +9,8 @@
 namespace rekindle::exchange {
 
 struct Connection {
-  Fd fd;                          // empty for one's own rank
-  std::optional<FrameKeys> keys;  // none: frames have no tags
+  Fd fd;                          // empty for this trainer's own rank
+  std::optional<FrameKeys> keys;  // empty: frames have no tags
 };
 
 }  // namespace rekindle::exchange

@@ -1,12 +1,12 @@
-// The data plane of one generation: sums gradients over its trainers, in the fixed tree order, and copies
+// The data plane of one generation: sums gradients over the trainers in the fixed tree order, and copies
 // state.
 //
-// One Hub lives as long as its trainer process and owns the memory that peers may read; one Exchange lives as
-// long as one generation. Calls of an Exchange come from one thread, the step loop, in the same order on
-// every rank; only abort() (more than once) and waiting_for() may come from any thread at any time.
+// A trainer process has one Hub, which owns the memory that peers may read. Each generation has one Exchange.
+// Calls of an Exchange come from one thread, the step loop, in the same order on every rank. Only abort()
+// (also repeatedly) and waiting_for() may be called from any thread at any time.
 //
-// A call that fails ends the Exchange: every later call fails too. Peers may then still be reading this
-// rank's slots, so nothing may be written to them until connect() of the next generation has succeeded.
+// After a failed call, every later call of the Exchange fails too. Peers may still be reading this rank's
+// slots then, so nothing may be written to the slots until connect() of the next generation has succeeded.
 #pragma once
 
 #include <cstdint>
@@ -24,17 +24,17 @@ namespace rekindle::exchange {
 
 enum class Backend { kAuto, kSharedMemory, kTcp };  // kAuto: shared memory if all members are on one host
 
-// Where peers find a trainer. Travels through the control plane.
+// Where peers find a trainer. The control plane carries the endpoint.
 struct Endpoint {
-  std::string host;      // boot id and pid namespace: equal means that shared memory works
-  std::int64_t pid = 0;  // shared memory: /proc/PID/fd/CONTROL_FD is the control segment
+  std::string host;      // boot id and pid namespace: if equal on two trainers, shared memory works
+  std::int64_t pid = 0;  // shared memory: the control segment is /proc/PID/fd/CONTROL_FD
   int control_fd = -1;
   std::string address;  // tcp: where the trainer listens
   std::uint16_t port = 0;
-  std::string nonce;  // random, also in the control segment: a reused pid is not mistaken for the peer
+  std::string nonce;  // random, also in the control segment: detects that the pid was reused
 };
 
-// One generation's membership, the same on every rank but for `rank`.
+// One generation's membership. Only `rank` differs between the ranks.
 struct Plan {
   std::uint64_t term = 0, generation = 0;
   int rank = 0;
@@ -45,18 +45,18 @@ struct Plan {
   bool integrity = true;  // tcp: every frame has an authentication tag
 };
 
-// What every rank adds to each step's exchange; every rank reads all of them.
+// What every rank contributes to each exchange of headers; every rank reads all headers.
 struct StepHeader {
   std::uint32_t flags = 0;  // OR-ed
   std::uint32_t reserved = 0;
-  std::int64_t loss = 0;  // sum over the rank's leaves, fixed point (2^-32): its sum has no order
+  std::int64_t loss = 0;  // sum over the rank's leaves, fixed point (2^-32), so the order does not matter
   std::uint64_t correct = 0, count = 0;
-  Hash128 state_hash;  // zero: none this step
+  Hash128 state_hash;  // zero: no hash in this step
   std::uint64_t compute_us = 0;
 };
 static_assert(sizeof(StepHeader) == 56);
 
-// A range of the summed (not yet scaled) gradient. All pieces together tile the arena in order.
+// A range of the summed (not yet scaled) gradient. All pieces together cover the arena, in order.
 struct SumPiece {
   std::size_t first = 0;
   std::span<const float> sum;
@@ -67,73 +67,75 @@ struct Reduced {
   std::vector<SumPiece> pieces;     // valid until release()
 };
 
-// By rank: local memory, in pieces.
+// Indexed by rank: local memory, in pieces.
 using RankPieces = std::span<const std::vector<std::span<std::byte>>>;
 
+// Calls fail with kind kAborted (abort() ended the call), kPeerFailed (Error::rank died, left or broke the
+// protocol) or kAlteredData (data of Error::rank were changed on the network; detected only with
+// Plan::integrity).
 class Exchange {
  public:
   virtual ~Exchange() = default;
 
-  // Meets all members. Blocks until all are there, or abort().
+  // Connects to all members. Blocks until all are connected, or until abort().
   virtual Status connect() = 0;
 
-  // Sums over all leaves. The caller has put its partial sums into the hub's slots 0.. as leaf_ops() says.
-  // When it returns a value, all sums are local (mapped or received) and stay readable whatever happens to
-  // peers: an update that starts now can ignore aborts. Slots are in use until release() returns.
+  // Sums over all leaves. Before the call, the partial sums are in the hub's slots 0.. as leaf_ops() lists
+  // them. After a successful return all sums are local (mapped or received) and stay readable even if peers
+  // fail, so an update may ignore aborts from then on. Slots are in use until release() returns.
   virtual Result<Reduced> reduce(const StepHeader& mine) = 0;
 
-  // Whether the last reduce() got so far that slot 0 may hold sums in the place of what the caller put there.
-  // Until then, and in the other slots always, the caller's partial sums stay.
+  // Whether slot 0 may hold sums of the last reduce() instead of the caller's partial sum. The other slots
+  // always keep the caller's partial sums.
   virtual bool slot_0_spoilt() const = 0;
 
-  // "I have read you": returns when every rank is done reading, so slots may be overwritten.
-  // Does nothing where nobody reads this rank's memory.
+  // Whether the sums of the last reduce() are still unchanged. Call after all sums have been read. If the
+  // coordinator had given up this rank, a peer may not have waited for it, and may have started to overwrite
+  // its slots for a later generation. If this returns false, discard every result computed from the sums.
+  virtual bool sums_unchanged() const = 0;
+
+  // Reports that this rank has read the sums. Returns when every rank has, so that slots may be overwritten.
+  // Does nothing if no peer reads this rank's memory.
   virtual Status release() = 0;
 
-  // Headers alone: evaluation chunks, barriers.
+  // Exchanges headers only: evaluation chunks, barriers.
   virtual Result<std::vector<StepHeader>> gather(const StepHeader& mine) = 0;
 
-  // For restore and state copies. pieces[r]: the local memory for the bytes that rank r gives; it has filled
-  // its own. receives[r]: whether rank r gets the others' bytes. Count, sizes and receives are the same on
-  // every rank. On return all of it is filled on every rank that receives; not a byte has been written on one
-  // that does not. After a failure what a receiving rank holds is worth nothing. Leaves the slots alone.
+  // For restore and state copies. pieces[r] is the local memory for the bytes of rank r; each rank fills its
+  // own pieces before the call. receives[r]: whether rank r gets the other ranks' bytes. Count, sizes and
+  // receives are the same on every rank. A receiving rank has all pieces filled on return; a rank that does
+  // not receive has no byte changed. After a failure the pieces of a receiving rank are invalid. Slots are
+  // not changed.
   virtual Status all_gather(RankPieces pieces, const std::vector<bool>& receives) = 0;
-  // Everybody receives.
+  // All ranks receive.
   Status all_gather(RankPieces pieces) { return all_gather(pieces, std::vector<bool>(pieces.size(), true)); }
 
-  // Makes the current and every later call fail soon (within tens of ms), from any thread. Never blocks.
+  // Makes the current and every later call fail soon (within tens of ms). From any thread; never blocks.
   virtual void abort() noexcept = 0;
 
-  // The rank that the current call is waiting for right now, or -1: tells a trainer that hangs from one that
-  // waits for another. Asked from any thread.
+  // The rank that the current call is waiting for now, or -1. Distinguishes a trainer that hangs from a
+  // trainer that waits for another one. Called from any thread.
   virtual int waiting_for() const noexcept = 0;
 
-  // Grows while bytes move, also inside one long call: tells a slow network from one that stands still. Asked
-  // from any thread.
+  // Grows while bytes move, also within one long call. Distinguishes a slow network from a network without
+  // any progress. Called from any thread.
   virtual std::uint64_t activity() const noexcept = 0;
 
   virtual Backend backend() const = 0;
 };
 
-// The error of a call that abort() ended, as told from a peer's failure.
-bool is_aborted(const Error& error);
-// The rank that died, left (abort(), destructor) or broke the protocol, or -1: evidence for the coordinator.
-int failed_rank(const Error& error);
-// Whether that rank's data were changed on the network (found with Plan::integrity alone).
-bool is_altered(const Error& error);
-
 class Hub {
  public:
-  // `floats`: the gradient arena's size. Listens on `address` (tcp), a free port of these. No address: does
-  // not listen, for generations in shared memory alone.
+  // `floats`: the size of the gradient arena. Listens on `address` (tcp), on a free port of `ports`. If the
+  // address is empty, the hub does not listen and serves only shared-memory generations.
   static Result<std::unique_ptr<Hub>> open(std::size_t floats, const std::string& address,
                                            PortRange ports = {});
   virtual ~Hub() = default;
 
   virtual Endpoint endpoint() const = 0;
   virtual std::size_t floats() const = 0;
-  // Gradient slot i, 64-byte aligned, zero at first; allocated (memfd, its pages too) at the first call. Only
-  // from the step loop.
+  // Gradient slot i, 64-byte aligned, zero at first. The first call allocates it (memfd, with its pages).
+  // Only called from the step loop.
   virtual Result<std::span<float>> slot(int i) = 0;
   virtual std::unique_ptr<Exchange> make(const Plan& plan) = 0;
 };

@@ -1,5 +1,4 @@
-// How an exchange's errors say what kind they are: by the beginning of Error::what, which is written and read
-// in failure.cpp and nowhere else. Callers ask is_aborted() and failed_rank() of exchange.hpp.
+// Errors of an exchange, and the state after the first error.
 #pragma once
 
 #include <atomic>
@@ -12,15 +11,15 @@ namespace rekindle::exchange {
 
 Error aborted_error();
 Error failed_error(int rank, std::string_view why);
-Error altered_error(int rank);  // data from it do not match their authentication tag
+Error altered_error(int rank);  // the rank's data do not match their authentication tag
 
 inline tl::unexpected<Error> fail_rank(int rank, std::string_view why) {
   return forward_error(failed_error(rank, why));
 }
 
-// Remembers that an exchange is over. After a failure the ranks no longer agree about what comes next, so
-// every later call fails too; an abort outranks whatever it makes fail.
-class Fate {
+// Remembers that an exchange has ended. After a failure the ranks no longer agree on the next call, so every
+// later call fails too. If an abort makes a call fail, the error is the abort.
+class CallStatus {
  public:
   void abort() noexcept { aborted_.store(true); }
   bool aborted() const noexcept { return aborted_.load(); }

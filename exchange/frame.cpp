@@ -10,7 +10,7 @@ std::optional<FrameMac> mac_of(const std::optional<FrameKey>& key) {
   return key ? std::optional<FrameMac>(*key) : std::nullopt;
 }
 
-// What is left of `part` when `done` bytes of what begins with it are done; takes them off `done`.
+// Skips up to `done` bytes of `part` and subtracts the skipped bytes from `done`. Returns the rest of `part`.
 template <class Byte>
 std::span<Byte> rest(std::span<Byte> part, std::size_t& done) {
   const std::size_t skip = std::min(done, part.size());
@@ -63,7 +63,7 @@ FrameReader::Received FrameReader::receive_some(int fd) {
   if (got.io != Io::kDone) return {got.io};
   busy_ = true;
   done_ += got.bytes;
-  // The bytes are still in the processor's cache.
+  // Add the bytes now, while they are in the processor's cache.
   if (mac_) mac_->add(to.first(std::min(got.bytes, to.size())));
   if (done_ < first.size() + second.size()) return {};
   return {Io::kDone, in_payload_ ? finish_payload() : finish_head()};

@@ -1,10 +1,10 @@
-// What goes over a tcp connection after the handshake: frames of a head and a payload. With integrity, a tag
-// follows the head, and another one follows the payload if there is one (frame_mac.hpp):
+// The bytes of a tcp connection after the handshake: frames of a head and a payload. With integrity, a tag
+// follows the head, and another tag follows a payload that is not empty (frame_mac.hpp):
 //
 //   off: head 16 | payload
 //   on:  head 16 | tag 16 | payload | tag 16
 //
-// The head has a tag of its own so that nothing in it is used before it is verified.
+// The head has its own tag, so that no field of the head is used before it is verified.
 #pragma once
 
 #include <array>
@@ -23,8 +23,8 @@ enum class FrameKind : std::uint16_t { kHeader = 1, kPart, kSum, kBytes, kFinish
 struct FrameHead {
   FrameKind kind{};
   std::uint16_t slot = 0;   // kPart: which partial sum
-  std::uint32_t call = 0;   // number of the call (mod 2^32): the ranks are in step
-  std::uint32_t chunk = 0;  // kPart, kSum: which chunk of the shard; kBytes: which frame
+  std::uint32_t call = 0;   // number of the call (mod 2^32), the same on every rank
+  std::uint32_t chunk = 0;  // kPart, kSum: number of the chunk in the shard; kBytes: number of the frame
   std::uint32_t bytes = 0;  // of payload
   friend bool operator==(const FrameHead&, const FrameHead&) = default;
 };
@@ -35,13 +35,13 @@ struct Outgoing {
   std::span<const std::byte> payload;
 };
 
-// Sends one frame after the other.
+// Sends frames, one after the other.
 class FrameWriter {
  public:
   explicit FrameWriter(const std::optional<FrameKey>& key);
 
-  bool busy() const { return busy_; }  // in the middle of a frame
-  void begin(const Outgoing& frame);   // its payload must not change until the frame is sent
+  bool busy() const { return busy_; }  // a frame is partly sent
+  void begin(const Outgoing& frame);   // the payload must not change until the frame is sent
   IoResult send_some(int fd);
 
  private:
@@ -49,18 +49,18 @@ class FrameWriter {
   std::array<std::byte, sizeof(FrameHead) + sizeof(FrameTag)> head_{};
   std::span<const std::byte> payload_;
   FrameTag tag_{};
-  std::size_t head_bytes_ = 0, tag_bytes_ = 0;  // with what belongs to this frame
+  std::size_t head_bytes_ = 0, tag_bytes_ = 0;  // of this frame
   std::size_t done_ = 0;
   bool busy_ = false;
 };
 
-// Receives one frame after the other.
+// Receives frames, one after the other.
 class FrameReader {
  public:
   enum class Event {
-    kNothing,  // there is more to come
-    kHead,     // head() may be used: give the payload's place
-    kFrame,    // the payload may be used, too
+    kNothing,  // more bytes must come
+    kHead,     // head() is valid: call place() for the payload
+    kFrame,    // the payload is valid, too
     kAltered   // a tag is wrong
   };
   struct Received {
@@ -70,10 +70,10 @@ class FrameReader {
 
   explicit FrameReader(const std::optional<FrameKey>& key);
 
-  bool busy() const { return busy_; }  // in the middle of a frame
+  bool busy() const { return busy_; }  // a frame is partly received
   Received receive_some(int fd);
   const FrameHead& head() const { return head_.frame; }
-  // After kHead; of head().bytes bytes. With no bytes at all the frame is complete: kFrame does not follow.
+  // Call after kHead, with head().bytes bytes. If that is 0, the frame is complete: kFrame does not follow.
   void place(std::span<std::byte> payload);
 
  private:
@@ -87,7 +87,7 @@ class FrameReader {
   } head_;
   std::span<std::byte> payload_;
   FrameTag tag_{};
-  std::size_t done_ = 0;  // of the head, or of the payload, each with its tag
+  std::size_t done_ = 0;  // bytes of the head, or of the payload, each including its tag
   bool busy_ = false, in_payload_ = false;
 };
 

@@ -21,7 +21,7 @@ void FrameMac::Free::operator()(evp_cipher_ctx_st* context) const { ::EVP_CIPHER
 
 FrameMac::FrameMac(const FrameKey& key) : context_(::EVP_CIPHER_CTX_new()), iv_(key.iv) {
   if (!context_) throw std::runtime_error("EVP_CIPHER_CTX_new failed");
-  // begin() sets the nonce alone.
+  // Sets the key. begin() sets only the nonce.
   require(::EVP_EncryptInit_ex(context_.get(), ::EVP_chacha20_poly1305(), nullptr,
                                reinterpret_cast<const unsigned char*>(key.key.data()), nullptr));
 }

@@ -1,9 +1,9 @@
-// The integrity of the frames of a tcp connection: ChaCha20-Poly1305 (RFC 8439) over additional data alone,
-// by OpenSSL. AES-GMAC would do as well and takes 1.4 times as long (docs/performance.md).
+// Integrity of the frames of a tcp connection: ChaCha20-Poly1305 (RFC 8439) with additional data only, by
+// OpenSSL. AES-GMAC would also work, but takes 1.4 times as long (docs/performance.md).
 //
-// Each direction of a connection has a key of its own. Each message has a number, which is never sent: the
-// nonce is made of it as in TLS 1.3 (RFC 8446, 5.3). So a message that was changed, repeated, left out, or
-// sent in another place has a wrong tag.
+// Each direction of a connection has its own key. Each message has a number, which is never sent: the nonce
+// contains the number, as in TLS 1.3 (RFC 8446, 5.3). So a message that was changed, repeated, dropped or
+// reordered has a wrong tag.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 #include <memory>
 #include <span>
 
-// NOLINTNEXTLINE(bugprone-reserved-identifier): OpenSSL's name of it
+// NOLINTNEXTLINE(bugprone-reserved-identifier): this is OpenSSL's name
 struct evp_cipher_ctx_st;
 
 namespace rekindle::exchange {
@@ -24,7 +24,7 @@ struct FrameKey {
 };
 using FrameTag = std::array<std::byte, 16>;
 
-// Of one connection, from one end's view.
+// The keys of one connection, as seen from one end.
 struct FrameKeys {
   FrameKey send{}, receive{};
 };
@@ -36,9 +36,9 @@ class FrameMac {
   explicit FrameMac(const FrameKey& key);
 
   void add(std::span<const std::byte> bytes);
-  // The tag of what was added since the last call. The next message begins.
+  // The tag of all bytes added since the last call. Starts the next message.
   FrameTag finish();
-  // The same, compared in constant time.
+  // The same, but compares the tag with `expected` in constant time.
   bool finish_with(const FrameTag& expected);
 
  private:
@@ -49,7 +49,7 @@ class FrameMac {
 
   std::unique_ptr<evp_cipher_ctx_st, Free> context_;
   std::array<std::byte, 12> iv_;
-  std::uint64_t number_ = 0;  // of the message that is under way
+  std::uint64_t number_ = 0;  // of the current message
   bool begun_ = false;
 };
 

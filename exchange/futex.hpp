@@ -12,7 +12,7 @@
 
 namespace rekindle::exchange {
 
-// Sleeps until woken, at most `timeout_ms`; returns at once if the word is no longer `seen`.
+// Sleeps until woken, at most `timeout_ms`. Returns at once if the word is not equal to `seen`.
 inline void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t seen, int timeout_ms) noexcept {
   const timespec timeout{timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
   ::syscall(SYS_futex, &word, FUTEX_WAIT, seen, &timeout, nullptr, 0);

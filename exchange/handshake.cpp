@@ -94,7 +94,7 @@ Result<std::string> Handshake::take(std::string_view frame) {
                             hello.from < static_cast<std::uint32_t>(me_->ranks);
       if (hello.term != me_->term || hello.generation != me_->generation)
         return fail(str("a hello of generation t", hello.term, ".g", hello.generation));
-      if (!expected) return fail("a hello for somebody else");
+      if (!expected) return fail("a hello for another rank");
       hello_ = frame;
       peer_ = static_cast<int>(hello.from);
       peer_integrity_ = hello.integrity != 0;

@@ -1,14 +1,15 @@
-// How two members of a generation recognise each other on a tcp connection: a challenge and a response each
-// way, HMAC-SHA256 (RFC 2104) with the generation's secret. Bytes in, bytes out; no sockets, no clocks.
+// How two members of a generation authenticate each other on a tcp connection: a challenge and a response in
+// each direction, HMAC-SHA256 (RFC 2104) with the generation's secret. No sockets and no clocks in here.
 //
 //   dialer   -> Hello      magic, term, generation, from, to, integrity, dialer's nonce            72 bytes
 //   acceptor -> Challenge  C = (acceptor's nonce, integrity), HMAC("accept", Hello, C)             72 bytes
 //   dialer   -> Proof      HMAC("dial", Hello, C)                                                  32 bytes
 //   acceptor -> Welcome    magic                                                                    8 bytes
 //
-// `integrity` says whether the sender's frames have tags. Two members that differ learn it, proved, when the
-// handshake is done. The tags of what the dialer sends have the key HMAC("dial key", Hello, C) and the
-// first 12 bytes of HMAC("dial iv", Hello, C) as IV, those of what the acceptor sends the same with "accept".
+// `integrity`: whether the sender's frames have tags. After the handshake both members have an authenticated
+// value from the other, and can detect a mismatch. The dialer's frames are tagged with the key
+// HMAC("dial key", Hello, C) and, as IV, the first 12 bytes of HMAC("dial iv", Hello, C). The acceptor's
+// frames use "accept" in place of "dial".
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,7 @@ struct Hello {
   std::uint32_t from = 0, to = 0;
   std::uint64_t integrity = 0;
 };
-// Empty for bytes that are no hello at all.
+// Fails if the bytes are not a hello.
 Result<Hello> parse_hello(std::string_view frame);
 
 // 32 random bytes (RAND_bytes).
@@ -46,14 +47,14 @@ class Handshake {
   static Handshake dial(const Membership& me, int to, std::string nonce);
   static Handshake accept(const Membership& me, std::string nonce);
 
-  std::string opening() const;  // what to send first
+  std::string opening() const;  // the first frame to send
   std::size_t wants() const;    // bytes of the next frame
-  // Takes one frame of wants() bytes; gives what to send back. An error means a stranger: close the
-  // connection.
+  // Takes one frame of wants() bytes; returns the frame to send back. On an error the peer is not a member:
+  // close the connection.
   Result<std::string> take(std::string_view frame);
   bool done() const { return state_ == State::kDone; }
-  int peer() const { return peer_; }  // -1: not known yet
-  // Of a handshake that is done: whether the peer's frames have tags, and the keys of the connection.
+  int peer() const { return peer_; }  // -1: not yet known
+  // After the handshake: whether the peer's frames have tags, and the keys of the connection.
   bool peer_integrity() const { return peer_integrity_; }
   FrameKeys keys() const;
 
@@ -66,9 +67,9 @@ class Handshake {
 
   const Membership* me_;
   State state_;
-  std::string nonce_;      // mine
+  std::string nonce_;      // of this end
   std::string hello_;      // as sent
-  std::string challenge_;  // as sent, without its HMAC
+  std::string challenge_;  // as sent, without the HMAC
   int peer_ = -1;
   bool dials_ = false;
   bool peer_integrity_ = false;

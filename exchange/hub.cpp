@@ -13,7 +13,7 @@
 namespace rekindle::exchange {
 namespace {
 
-// Shared memory works between processes that see each other's /proc entry: same boot, same pid namespace.
+// Shared memory works between processes that can see each other in /proc: same boot, same pid namespace.
 std::string host_identity() {
   const std::string name = pid_namespace();
   return str(boot_id(), ' ', name.empty() ? host_name() : name);
@@ -28,23 +28,23 @@ class LocalHub final : public Hub {
  public:
   LocalHub(LocalMemory memory, Listener listener, std::string nonce)
       : memory_(std::move(memory)),
-        door_{std::move(listener), {}, StrangerLog("the data port")},
+        acceptor_{std::move(listener), {}, StrangerLog("the data port")},
         nonce_(std::move(nonce)) {}
 
   Endpoint endpoint() const override {
-    return {host_identity(),        ::getpid(),          memory_.control_fd(),
-            door_.listener.address, door_.listener.port, nonce_};
+    return {host_identity(),         ::getpid(), memory_.control_fd(), acceptor_.listener.address,
+            acceptor_.listener.port, nonce_};
   }
   std::size_t floats() const override { return memory_.floats(); }
   Result<std::span<float>> slot(int i) override { return memory_.slot(i); }
   std::unique_ptr<Exchange> make(const Plan& plan) override {
-    if (choose_backend(plan) == Backend::kTcp) return make_tcp_exchange(memory_, door_, plan);
+    if (choose_backend(plan) == Backend::kTcp) return make_tcp_exchange(memory_, acceptor_, plan);
     return make_shm_exchange(memory_, plan);
   }
 
  private:
   LocalMemory memory_;
-  Door door_;
+  Acceptor acceptor_;
   const std::string nonce_;
 };
 

@@ -31,7 +31,7 @@ Status check_plan(const Plan& plan) {
     return fail(str("generation plan: rank ", plan.rank, " of ", ranks, " members"));
   if (plan.leaves < ranks || !std::has_single_bit(static_cast<unsigned>(plan.leaves)))
     return fail(str("generation plan: ", plan.leaves, " leaves for ", ranks, " members"),
-                "leaves are a power of two, and no fewer than the members");
+                "the number of leaves must be a power of two, and at least the number of members");
   return {};
 }
 

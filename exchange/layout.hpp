@@ -1,4 +1,4 @@
-// Who contributes which partial sum, in the tree's order; the same on every rank.
+// Which rank contributes which partial sum, in the tree's order. The layout is the same on every rank.
 #pragma once
 
 #include <string_view>
@@ -15,22 +15,23 @@ struct Contribution {
 struct Layout {
   std::vector<LeafRange> subtrees;          // of all ranks, in leaf order
   std::vector<Contribution> contributions;  // where the partial sum of subtrees[i] is
-  std::vector<int> partials;                // by rank: how many it contributes
+  std::vector<int> partials;                // by rank: number of partial sums that the rank contributes
 };
 
 Layout make_layout(int leaves, int ranks);
 
-// Is this a plan that can be carried out by an exchange at all?
+// Fails if an exchange cannot carry out this plan.
 Status check_plan(const Plan& plan);
-// Decided from what every rank has alike, so all decide the same.
+// Uses only parts of the plan that are equal on every rank, so all ranks choose the same backend.
 Backend choose_backend(const Plan& plan);
 // XXH3 of the parts of a plan that must agree (not the secret, not the rank).
 std::uint64_t plan_hash(const Plan& plan);
 
-// Is this an all_gather among so many ranks?
+// Fails if `pieces` and `receives` do not have one element for each of `ranks` ranks.
 Status check_copy(RankPieces pieces, const std::vector<bool>& receives, int ranks);
-// XXH3 of the sizes and the receivers: finds ranks that disagree about what an all_gather carries to whom.
+// XXH3 of the sizes and the receivers. Detects ranks that disagree about an all_gather.
 std::uint64_t copy_hash(RankPieces pieces, const std::vector<bool>& receives);
-inline constexpr std::string_view kOtherCopy = "it copies other sizes, or to other ranks, than this rank";
+inline constexpr std::string_view kOtherCopy =
+    "the sizes or the receiving ranks of its copy differ from this rank's";
 
 }  // namespace rekindle::exchange

@@ -46,10 +46,11 @@ Result<std::span<std::byte>> LocalMemory::staging() {
 
 GenerationPage& LocalMemory::claim_page(const Plan& plan, std::uint64_t plan_hash) {
   const std::uint64_t stamp = ++exchanges_;
-  // Whoever is still in the generation before must know it before this trainer may write to its slots again.
+  // Peers in the previous generation must see that it has ended before this trainer writes to its slots
+  // again.
   control().pages[(stamp - 1) % kPages].left.store(1, std::memory_order_release);
   GenerationPage& page = control().pages[stamp % kPages];
-  // As in a seqlock: a reader that finds the same stamp before and after has read one generation's words.
+  // As in a seqlock: if a reader finds the same stamp before and after, all words are of one generation.
   page.stamp.store(0, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
   for (Word* word :
@@ -62,6 +63,12 @@ GenerationPage& LocalMemory::claim_page(const Plan& plan, std::uint64_t plan_has
   page.plan_hash.store(plan_hash, std::memory_order_relaxed);
   publish(page.stamp, stamp);
   return page;
+}
+
+// The writer's side of a seqlock: a reader that sees a slot written after this call also sees this number.
+void LocalMemory::claim_slots(const GenerationPage& page) {
+  control().slots_stamp.store(page.stamp.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
 }
 
 void LocalMemory::ring() noexcept {

@@ -1,4 +1,4 @@
-// What a trainer shows to its peers on the same host: control segment, gradient slots, staging memory.
+// The memory of a trainer that peers on the same host can read: control segment, gradient slots, staging.
 #pragma once
 
 #include <span>
@@ -19,10 +19,13 @@ class LocalMemory {
   Result<std::span<float>> slot(int i);
   Result<std::span<std::byte>> staging();
 
-  // A page for one more generation, all words zero, published.
+  // Publishes a page for one more generation, with all words zero.
   GenerationPage& claim_page(const Plan& plan, std::uint64_t plan_hash);
 
-  // Stores and wakes whoever waits for this trainer.
+  // From now on the slots are written for the exchange of that page.
+  void claim_slots(const GenerationPage& page);
+
+  // Stores the value and wakes all peers that wait for this trainer.
   void publish(Word& word, std::uint64_t value) noexcept {
     word.store(value, std::memory_order_release);
     ring();

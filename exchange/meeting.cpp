@@ -19,12 +19,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kHelloLimit{10'000};  // for an accepted connection to prove itself
-constexpr milliseconds kRedialPause{20};     // a peer that closed on us is still in an older generation
-constexpr std::size_t kMaxGuests = 256;      // accepted connections that have not proved themselves
+constexpr milliseconds kHelloLimit{10'000};  // for an accepted connection to authenticate
+constexpr milliseconds kRedialPause{20};     // a peer that closed the connection is in an older generation
+constexpr std::size_t kMaxPending = 256;     // accepted connections that are not yet authenticated
 constexpr std::size_t kMaxHeld = 256;
 
-constexpr const char* kSilent = "it has not proved that it belongs to this generation";
+constexpr const char* kNotProved = "it has not proved that it belongs to this generation";
 
 struct Greeting {
   Fd fd;
@@ -36,9 +36,10 @@ struct Greeting {
 
 class Meeting {
  public:
-  Meeting(const Plan& plan, Door& door, int wake, const std::function<bool()>& aborted, WaitingFor& waiting)
+  Meeting(const Plan& plan, Acceptor& acceptor, int wake, const std::function<bool()>& aborted,
+          WaitingFor& waiting)
       : plan_(plan),
-        door_(door),
+        acceptor_(acceptor),
         wake_(wake),
         aborted_(aborted),
         waiting_(waiting),
@@ -57,13 +58,13 @@ class Meeting {
       wait();
       now_ = boot_time();
       for (int rank = 0; rank < plan_.rank; ++rank) REKINDLE_CHECK(advance_dial(rank));
-      accept_guests();
-      for (auto guest = guests_.begin(); guest != guests_.end();) {
-        REKINDLE_TRY(const bool stays, advance_guest(*guest));
-        guest = stays ? std::next(guest) : guests_.erase(guest);
+      accept_pending();
+      for (auto pending = pending_.begin(); pending != pending_.end();) {
+        REKINDLE_TRY(const bool stays, advance_pending(*pending));
+        pending = stays ? std::next(pending) : pending_.erase(pending);
       }
     }
-    for (const Greeting& guest : guests_) turn_away(guest, kSilent);
+    for (const Greeting& pending : pending_) turn_away(pending, kNotProved);
     return std::move(connections_);
   }
 
@@ -75,12 +76,12 @@ class Meeting {
 
   Status welcome_held() {
     std::vector<HeldHello> held;
-    std::swap(held, door_.held);
+    std::swap(held, acceptor_.held);
     for (HeldHello& h : held) {
-      add_guest(std::move(h.fd));
-      guests_.back().in = std::move(h.hello);
-      REKINDLE_TRY(const bool stays, advance_guest(guests_.back()));
-      if (!stays) guests_.pop_back();
+      add_pending(std::move(h.fd));
+      pending_.back().in = std::move(h.hello);
+      REKINDLE_TRY(const bool stays, advance_pending(pending_.back()));
+      if (!stays) pending_.pop_back();
     }
     return {};
   }
@@ -97,7 +98,7 @@ class Meeting {
   }
 
   void wait() {
-    std::vector<pollfd> fds{{wake_, POLLIN, 0}, {door_.listener.fd.get(), POLLIN, 0}};
+    std::vector<pollfd> fds{{wake_, POLLIN, 0}, {acceptor_.listener.fd.get(), POLLIN, 0}};
     milliseconds until = now_ + milliseconds(1000);
     const auto add = [&](const Greeting& g) {
       const bool sending = g.connecting || !g.out.empty();
@@ -110,7 +111,7 @@ class Meeting {
       else if (!connections_[rank].fd)
         until = std::min(until, dials_[rank].next_try);
     }
-    for (const Greeting& guest : guests_) add(guest);
+    for (const Greeting& pending : pending_) add(pending);
     const auto timeout = std::max<milliseconds::rep>(0, (until - now_).count());
     waiting_.during(lowest_missing(),
                     [&] { return ::poll(fds.data(), fds.size(), static_cast<int>(timeout)); });
@@ -122,8 +123,9 @@ class Meeting {
     return rank;
   }
 
-  // A peer that cannot be reached at all is a failure: its trainer listens before its endpoint travels. A
-  // peer that hangs up is tried again: it is still in another generation, or was overrun by strangers.
+  // A failed connect is a peer failure, because a trainer listens before it sends its endpoint. If a peer
+  // closes the connection, this rank dials again: the peer is still in another generation, or dropped this
+  // connection because of too many unauthenticated ones.
   Status advance_dial(int rank) {
     Dial& d = dials_[rank];
     if (!d.greeting) return {};
@@ -146,55 +148,55 @@ class Meeting {
     return {};
   }
 
-  void add_guest(Fd fd) {
-    if (guests_.size() >= kMaxGuests) {
-      turn_away(guests_.front(), kSilent);
-      guests_.pop_front();
+  void add_pending(Fd fd) {
+    if (pending_.size() >= kMaxPending) {
+      turn_away(pending_.front(), kNotProved);
+      pending_.pop_front();
     }
-    guests_.push_back(
+    pending_.push_back(
         Greeting{std::move(fd), Handshake::accept(me_, random_nonce()), false, {}, {}, now_ + kHelloLimit});
   }
 
-  void accept_guests() {
-    for (std::size_t i = 0; i < kMaxGuests; ++i) {
-      Fd fd = accept_from(door_.listener.fd.get());
+  void accept_pending() {
+    for (std::size_t i = 0; i < kMaxPending; ++i) {
+      Fd fd = accept_from(acceptor_.listener.fd.get());
       if (!fd) return;
-      add_guest(std::move(fd));
+      add_pending(std::move(fd));
     }
   }
 
-  // A member has proved itself.
+  // A peer has proved that it is a member.
   Status take(Greeting& g) {
     const int rank = g.shake.peer();
     if (g.shake.peer_integrity() != plan_.integrity)
       return fail_rank(rank, str("it runs with --exchange-integrity ", plan_.integrity ? "off" : "on",
                                  ", and this rank with ", plan_.integrity ? "on" : "off"));
     Connection& place = connections_[rank];
-    // The peer's first connection may have died on the way while its second one was made: the last one
-    // counts.
+    // A second connection replaces the first one, because the first one may have failed before the peer
+    // dialed again.
     if (!place.fd) --missing_;
     place.fd = std::move(g.fd);
     if (plan_.integrity) place.keys = g.shake.keys();
     return {};
   }
 
-  // False: the guest is done with, one way or the other.
-  Result<bool> advance_guest(Greeting& g) {
+  // False: the connection is no longer pending (accepted as a member, or closed).
+  Result<bool> advance_pending(Greeting& g) {
     if (!exchange_frames(g)) return false;
     if (g.shake.done() && g.out.empty()) {
       REKINDLE_CHECK(take(g));
       return false;
     }
     if (now_ < g.deadline) return true;
-    turn_away(g, kSilent);
+    turn_away(g, kNotProved);
     return false;
   }
 
   void turn_away(const Greeting& g, const std::string& why) {
-    door_.strangers.turned_away(peer_address(g.fd.get()), why);
+    acceptor_.unauthenticated.turned_away(peer_address(g.fd.get()), why);
   }
 
-  // Sends and receives what can be without waiting; false: close the connection.
+  // Sends and receives without blocking. False: close the connection.
   bool exchange_frames(Greeting& g) {
     for (;;) {
       if (!g.out.empty()) {
@@ -215,8 +217,8 @@ class Meeting {
       if (hold_if_newer(g)) return false;
       auto answer = g.shake.take(g.in);
       if (!answer) {
-        const bool guest = g.deadline != milliseconds::max();
-        if (guest) turn_away(g, answer.error().what);
+        const bool pending = g.deadline != milliseconds::max();
+        if (pending) turn_away(g, answer.error().what);
         return false;
       }
       g.in.clear();
@@ -228,29 +230,29 @@ class Meeting {
     const auto hello = parse_hello(g.in);
     if (g.shake.wants() != kHelloBytes || g.shake.peer() >= 0 || !hello) return false;
     if (std::tie(hello->term, hello->generation) <= std::tie(plan_.term, plan_.generation)) return false;
-    if (door_.held.size() >= kMaxHeld) door_.held.erase(door_.held.begin());
-    door_.held.push_back({std::move(g.fd), std::move(g.in)});
+    if (acceptor_.held.size() >= kMaxHeld) acceptor_.held.erase(acceptor_.held.begin());
+    acceptor_.held.push_back({std::move(g.fd), std::move(g.in)});
     return true;
   }
 
   const Plan& plan_;
-  Door& door_;
+  Acceptor& acceptor_;
   const int wake_;
   const std::function<bool()>& aborted_;
   WaitingFor& waiting_;
   const Membership me_;
   std::vector<Connection> connections_;
   std::vector<Dial> dials_;
-  std::list<Greeting> guests_;
+  std::list<Greeting> pending_;
   std::size_t missing_ = 0;
   milliseconds now_ = boot_time();
 };
 
 }  // namespace
 
-Result<std::vector<Connection>> meet_members(const Plan& plan, Door& door, int wake,
+Result<std::vector<Connection>> meet_members(const Plan& plan, Acceptor& acceptor, int wake,
                                              const std::function<bool()>& aborted, WaitingFor& waiting) {
-  return Meeting(plan, door, wake, aborted, waiting).run();
+  return Meeting(plan, acceptor, wake, aborted, waiting).run();
 }
 
 }  // namespace rekindle::exchange

@@ -1,5 +1,5 @@
-// The beginning of a tcp generation: every rank ends up with one authenticated connection to every other
-// rank. Rank r dials the ranks below it and accepts those above.
+// The start of a tcp generation: connects every pair of ranks with one authenticated connection. Rank r dials
+// the ranks below it and accepts connections from the ranks above.
 #pragma once
 
 #include <functional>
@@ -14,24 +14,24 @@
 
 namespace rekindle::exchange {
 
-// A connection whose hello names a newer generation than ours; it waits for our own plan. (Most wait in the
-// listener's queue: this holds those that arrive while an older generation is still meeting.)
+// A connection whose hello names a newer generation than ours, kept until this trainer gets that plan. (Most
+// such connections wait in the listener's queue; these arrived while an older generation was connecting.)
 struct HeldHello {
   Fd fd;
   std::string hello;
 };
 
-struct Door {
+struct Acceptor {
   Listener listener;
   std::vector<HeldHello> held;
-  StrangerLog strangers;
+  StrangerLog unauthenticated;
 };
 
-// Connections by rank (empty for one's own). A peer that is a member and differs in Plan::integrity is an
-// error. Strangers, wrong secrets and half-open connections are dropped and
-// do not delay the others. `wake` becomes readable when `aborted` has become true. `waiting` tells the lowest
-// rank that is missing.
-Result<std::vector<Connection>> meet_members(const Plan& plan, Door& door, int wake,
+// Connections by rank (empty for this rank). If an authenticated member has another Plan::integrity, that is
+// an error. Unauthenticated peers (garbage, wrong secret, half-open connections) are dropped and do not delay
+// the members. `wake` becomes readable when `aborted` becomes true. `waiting` reports the lowest missing
+// rank.
+Result<std::vector<Connection>> meet_members(const Plan& plan, Acceptor& acceptor, int wake,
                                              const std::function<bool()>& aborted, WaitingFor& waiting);
 
 }  // namespace rekindle::exchange

@@ -7,7 +7,7 @@
 namespace rekindle::exchange {
 namespace {
 
-constexpr int kFramesInARow = 4;  // then it is another peer's turn
+constexpr int kFramesInARow = 4;  // from one peer, before the next peer is served
 
 Status closed(int peer) { return fail_rank(peer, "it closed the connection"); }
 
@@ -29,8 +29,8 @@ bool Mesh::done(const Transfer& transfer, int peer) const {
   return !p.fd || (!p.out.busy() && !p.in.busy() && transfer.sent_all(peer) && transfer.received_all(peer));
 }
 
-// The lowest of the ranks that have the least excuse. Most peers are unfinished only because a third one is
-// late: ranks that named any of those would name each other, and nobody the one that hangs.
+// The lowest rank that is most likely the cause of the wait. Most peers are unfinished only because a third
+// rank is late. If ranks reported those peers, no rank would report the rank that hangs.
 int Mesh::whom_to_wait_for(const Transfer& transfer) const {
   const auto lowest = [&](auto is_it) {
     for (int i = 0; i < static_cast<int>(peers_.size()); ++i)
@@ -50,7 +50,7 @@ Status Mesh::run(Transfer& transfer) {
     bool all_done = true;
     for (int i = 0; i < ranks; ++i) {
       Peer& p = peers_[i];
-      // Peers that are done may close: they are left out (poll skips negative descriptors).
+      // Peers that are done may close the connection, so poll skips them (negative descriptors).
       const bool is_done = done(transfer, i);
       all_done = all_done && is_done;
       fds[i] = {is_done ? -1 : p.fd.get(), 0, 0};
@@ -69,7 +69,7 @@ Status Mesh::run(Transfer& transfer) {
       const bool broken = (events & (POLLERR | POLLHUP | POLLNVAL)) != 0;
       if (fds[i].events & POLLIN && (events & POLLIN || broken)) REKINDLE_CHECK(receive(transfer, i));
       if (events & POLLOUT) REKINDLE_CHECK(send(transfer, i));
-      // What the peer sent before it went may be all that was missing; but nothing can be sent to it any
+      // The data that the peer sent before it closed may be complete. But nothing can be sent to the peer any
       // more.
       if (broken && !done(transfer, i) &&
           !(fds[i].events & POLLIN && transfer.sent_all(i) && !peers_[i].out.busy()))

@@ -1,5 +1,5 @@
-// The full mesh of connections and the one poll loop that moves frames over it. What is moved is a Transfer's
-// matter.
+// The full mesh of connections and the poll loop that moves frames over it. A Transfer decides which frames
+// are sent.
 #pragma once
 
 #include <poll.h>
@@ -16,16 +16,16 @@
 
 namespace rekindle::exchange {
 
-// One call's traffic, from one rank's view. A rank's frames arrive in the order in which it sent them. With
-// integrity, place() gets verified heads alone, and arrived() is called for a verified payload alone.
+// The traffic of one call, as seen from one rank. Frames of a rank arrive in the order in which it sent them.
+// With integrity, place() and arrived() are called only with verified heads and verified payloads.
 class Transfer {
  public:
   virtual ~Transfer() = default;
-  virtual std::optional<Outgoing> next_out(int peer) = 0;  // nothing: not now
+  virtual std::optional<Outgoing> next_out(int peer) = 0;  // nullopt: nothing to send now
   virtual bool sent_all(int peer) const = 0;
-  virtual bool has_room(int peer) const = 0;  // for whatever frame comes next
+  virtual bool has_room(int peer) const = 0;  // for the peer's next frame, of any kind
   virtual bool received_all(int peer) const = 0;
-  // Has the peer not yet sent something that it can send whatever the other ranks do?
+  // Whether the peer has not yet sent something that it can send without waiting for other ranks.
   virtual bool is_late(int peer) const = 0;
   virtual Result<std::span<std::byte>> place(int peer, const FrameHead& head) = 0;
   virtual Status arrived(int peer, const FrameHead& head) = 0;
@@ -35,10 +35,10 @@ class Mesh {
  public:
   Mesh(std::vector<Connection> connections, int wake, std::function<bool()> aborted, WaitingFor& waiting);
 
-  // Until everything is sent and received, or a peer fails, or an abort.
+  // Returns when everything is sent and received, when a peer fails, or after an abort.
   Status run(Transfer& transfer);
 
-  void shut_down() noexcept;  // from any thread: every peer sees the end
+  void shut_down() noexcept;  // from any thread: every peer sees that the connection is closed
 
  private:
   struct Peer {

@@ -28,7 +28,7 @@ Result<Segment> make_segment(const char* name, std::size_t bytes) {
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, segment.fd.get(), 0);
   if (data == MAP_FAILED) return failed("mmap");
   segment.memory = Mapping(static_cast<std::byte*>(data), bytes);
-  // EINVAL: a kernel before 5.14, where the pages come at first use.
+  // EINVAL: the kernel is older than 5.14. The pages are then allocated at first use.
   if (::madvise(data, bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) return failed("populate");
   constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
   if (::fcntl(segment.fd.get(), F_ADD_SEALS, kSeals) != 0) return failed("seal");
@@ -37,7 +37,7 @@ Result<Segment> make_segment(const char* name, std::size_t bytes) {
 
 Result<Mapping> map_peer_segment(pid_t pid, int fd, std::size_t bytes) {
   const std::string path = str("/proc/", pid, "/fd/", fd);
-  // Nonblocking: the number may by now belong to a stranger's FIFO.
+  // O_NONBLOCK: the pid may now be another process, and the descriptor a FIFO, whose open would block.
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file) return forward_error(errno_error("cannot open", path));
   struct stat status {};

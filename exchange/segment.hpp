@@ -1,5 +1,5 @@
-// Memory that peers on this host may read: memfd segments that only their maker can write, and that cannot
-// shrink under a reader (sealed), so a peer's death or mistake never turns into a SIGBUS here.
+// Memory that peers on this host may read: memfd segments that only their creator can write. Seals prevent a
+// segment from shrinking, so a peer's death or error never causes a SIGBUS in a reader.
 #pragma once
 
 #include <sys/types.h>
@@ -38,10 +38,10 @@ struct Segment {
   Mapping memory;
 };
 
-// `bytes` of zeros, their pages there already: a page fault in a step costs more than the sum of its floats.
+// `bytes` of zeros with allocated pages: a page fault in a step costs more than the sum of the page's floats.
 Result<Segment> make_segment(const char* name, std::size_t bytes);
 
-// A peer's segment, read-only. Lives on when the peer is dead.
+// A peer's segment, read-only. The mapping stays valid after the peer's death.
 Result<Mapping> map_peer_segment(pid_t pid, int fd, std::size_t bytes);
 
 }  // namespace rekindle::exchange

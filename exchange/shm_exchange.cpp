@@ -18,8 +18,8 @@ namespace rekindle::exchange {
 namespace {
 
 constexpr int kSpins = 64;   // a few microseconds: trainers and loader threads share the cores
-constexpr int kTickMs = 10;  // how late an abort or a peer's death may be seen
-constexpr std::size_t kSumChunk = std::size_t{1} << 20;  // floats between two looks at the abort flag
+constexpr int kTickMs = 10;  // the longest delay until an abort or a peer's death is noticed
+constexpr std::size_t kSumChunk = std::size_t{1} << 20;  // floats between two checks of the abort flag
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -33,26 +33,29 @@ class ShmExchange final : public Exchange {
   ~ShmExchange() override { leave(); }
 
   Status connect() override {
-    return fate_.guard([&] { return meet(); });
+    return status_.guard([&] { return meet(); });
   }
   Result<Reduced> reduce(const StepHeader& mine) override {
-    spoilt_ = false;
-    return fate_.guard([&] { return sum(mine); });
+    overwritten_ = false;
+    return status_.guard([&] { return sum(mine); });
   }
-  bool slot_0_spoilt() const override { return spoilt_; }
+  bool slot_0_spoilt() const override { return overwritten_; }
+  bool sums_unchanged() const override {
+    return std::ranges::all_of(peers_, [](const ShmPeer& peer) { return peer.slots_kept(); });
+  }
   Status release() override {
-    return fate_.guard([&] { return finish_reading(); });
+    return status_.guard([&] { return finish_reading(); });
   }
   Result<std::vector<StepHeader>> gather(const StepHeader& mine) override {
-    return fate_.guard([&] { return contribute(mine); });
+    return status_.guard([&] { return contribute(mine); });
   }
   Status all_gather(RankPieces pieces, const std::vector<bool>& receives) override {
-    return fate_.guard([&] { return copy_around(pieces, receives); });
+    return status_.guard([&] { return copy_around(pieces, receives); });
   }
   void abort() noexcept override {
     const std::lock_guard lock(page_mutex_);
-    leave();  // first: once the step loop sees the abort it may go on, and one day write to the slots
-    fate_.abort();
+    leave();  // first: after the step loop sees the abort, it may continue and later write to the slots
+    status_.abort();
   }
   int waiting_for() const noexcept override { return waiting_.rank(); }
   std::uint64_t activity() const noexcept override { return waiting_.activity(); }
@@ -74,14 +77,15 @@ class ShmExchange final : public Exchange {
     for (const ShmPeer& peer : peers_)
       if (peer.plan_hash() != plan_hash(plan_))
         return fail_rank(peer.rank(), "it was given another plan for this generation");
+    memory_.claim_slots(*page_);
     return {};
   }
 
-  // Contribution r: this rank's header, and with it whatever it has put into its slots before.
+  // Contribution of round r: this rank's header, and everything it wrote to its slots before.
   Result<std::vector<StepHeader>> contribute(const StepHeader& mine) {
     ++round_;
-    // Two headers suffice: who writes round r's has seen round r - 1's of everybody, and a rank publishes r -
-    // 1 only after it has read all headers of r - 2.
+    // Two headers suffice: a rank writes the header of round r only after it has seen round r - 1 of all
+    // ranks, and a rank publishes r - 1 only after it has read all headers of r - 2.
     page_->headers[round_ % 2] = mine;
     memory_.publish(page_->contributed, round_);
     REKINDLE_CHECK(wait_for_all(&GenerationPage::contributed, round_));
@@ -90,15 +94,14 @@ class ShmExchange final : public Exchange {
     for (const ShmPeer& peer : peers_) {
       headers[peer.rank()] = peer.header(round_);
       if (!peer.still_here() && !peer.reached(&GenerationPage::contributed, round_))
-        return fail_rank(peer.rank(), "it has gone on to another generation");
+        return fail_rank(peer.rank(), "it has moved on to another generation");
     }
     return headers;
   }
 
-  // Why the sum may overwrite slot 0 in place: between everybody's `contributed` and everybody's `ready`,
-  // shard r of any slot of any rank is read by r's owner alone, and the only write is that owner's, to shard
-  // r of its own slot 0, element by element after reading it. After `ready` nobody writes until everybody's
-  // `read_done`.
+  // Why the sum may overwrite slot 0 in place: between `contributed` and `ready` of all ranks, only the owner
+  // of shard r reads shard r of any slot of any rank. The owner's only write goes to shard r of its own slot
+  // 0, to each element after reading it. After `ready` no rank writes until `read_done` of all ranks.
   Result<Reduced> sum(const StepHeader& mine) {
     if (reading_) return fail("reduce() was called before release()");
     for (int i = 0; i < layout_.partials[plan_.rank]; ++i) REKINDLE_CHECK(memory_.slot(i));
@@ -112,16 +115,16 @@ class ShmExchange final : public Exchange {
       REKINDLE_TRY(const float* slot, slot_of(c));
       partials.push_back(slot + shard.first);
     }
-    spoilt_ = true;
+    overwritten_ = true;
     for (std::size_t done = 0; done < shard.count; done += kSumChunk) {
-      if (fate_.aborted()) return forward_error(aborted_error());
+      if (status_.aborted()) return forward_error(aborted_error());
       const std::size_t count = std::min(kSumChunk, shard.count - done);
       finish_tree(plan_.leaves, layout_.subtrees, partials, own.data() + shard.first + done, count);
       for (const float*& partial : partials) partial += count;
       waiting_.moved();
     }
-    // A peer that was aborted meanwhile may have begun to overwrite what was read here: such a sum must never
-    // be declared ready, for a third rank would take it.
+    // A peer that was aborted meanwhile may have begun to overwrite the slots that were read here. Such a sum
+    // must never be published as ready, because a third rank would use it.
     for (const ShmPeer& peer : peers_)
       if (!peer.still_here()) return fail_rank(peer.rank(), "it left the generation");
     memory_.publish(page_->ready, round_);
@@ -144,9 +147,9 @@ class ShmExchange final : public Exchange {
     return wait_for_all(&GenerationPage::read_done, round_);
   }
 
-  // Every rank puts its bytes into its staging memory, from where those that receive copy them. Chunk n of
-  // all calls goes to block n % kStagingBlocks, which is free when everybody has copied chunk n -
-  // kStagingBlocks out: so a source stages the next chunks while the last ones are being read.
+  // Every rank copies its bytes into its staging memory, and the receiving ranks copy them from there. Chunk
+  // n, counted over all calls, goes to block n % kStagingBlocks, which is free when all ranks have copied
+  // chunk n - kStagingBlocks. So a source stages the next chunks while peers read the last ones.
   Status copy_around(RankPieces pieces, const std::vector<bool>& receives) {
     REKINDLE_CHECK(check_copy(pieces, receives, ranks()));
     if (peers_.empty()) return {};
@@ -159,7 +162,7 @@ class ShmExchange final : public Exchange {
     }
     last_chunk_ = chunks_ + (longest + kStagingBlock - 1) / kStagingBlock;
     while (chunks_ < last_chunk_) {
-      if (fate_.aborted()) return forward_error(aborted_error());
+      if (status_.aborted()) return forward_error(aborted_error());
       ++chunks_;
       if (streams[plan_.rank].left > 0) REKINDLE_CHECK(stage(streams[plan_.rank]));
       if (receives[plan_.rank]) REKINDLE_CHECK(copy_out(streams));
@@ -169,7 +172,7 @@ class ShmExchange final : public Exchange {
     return wait_for_all(&GenerationPage::copied, chunks_);
   }
 
-  // What one rank gives.
+  // The bytes that one rank contributes.
   struct Stream {
     ByteCursor cursor;
     std::size_t left = 0;  // bytes
@@ -203,15 +206,15 @@ class ShmExchange final : public Exchange {
     return {};
   }
 
-  // A third rank that is lost in mid-copy is a failure even if it is ahead of what is waited for here: those
-  // that copy from it stop.
+  // If a third rank is lost during the copy, the wait fails, even if that rank is ahead of the chunk waited
+  // for: the ranks that copy from it stop.
   Status wait_in_copy(ShmPeer& peer, const Word GenerationPage::*word, std::uint64_t chunk) {
     return wait_until(
         peer, [&](ShmPeer& p) { return p.reached(word, chunk); },
         [&](ShmPeer& p) { return p.reached(&GenerationPage::copied, last_chunk_); });
   }
 
-  // Counts as a chunk without bytes.
+  // Takes one chunk number without any bytes.
   Status agree_on_copy(std::uint64_t hash) {
     ++chunks_;
     page_->copy_hash.store(hash, std::memory_order_relaxed);
@@ -220,7 +223,7 @@ class ShmExchange final : public Exchange {
     for (const ShmPeer& peer : peers_)
       if (peer.copy_hash() != hash) return fail_rank(peer.rank(), kOtherCopy);
     memory_.publish(page_->copied, chunks_);
-    // Nobody may change its hash (next call) before everybody has compared it.
+    // No rank may change its hash (in the next call) before all ranks have compared it.
     return wait_for_all(&GenerationPage::copied, chunks_);
   }
 
@@ -241,7 +244,7 @@ class ShmExchange final : public Exchange {
     return {};
   }
 
-  // Spins briefly, then sleeps. `given`: has a peer given all that it must, so that it may go?
+  // Spins briefly, then sleeps. `given`: whether a peer has published all that it must, so that it may leave.
   template <class Reached, class Given>
   Status wait_until(ShmPeer& peer, Reached reached, Given given) {
     for (int i = 0; i < kSpins; ++i) {
@@ -251,20 +254,20 @@ class ShmExchange final : public Exchange {
     return waiting_.during(peer.rank(), [&] { return sleep_until(peer, reached, given); });
   }
 
-  // Sleeps on the peer's bell.
+  // Waits on the futex word of the peer.
   template <class Reached, class Given>
   Status sleep_until(ShmPeer& peer, Reached reached, Given given) {
     for (;;) {
       const std::uint32_t bell = peer.bell().load(std::memory_order_acquire);
       if (reached(peer)) return {};
-      if (fate_.aborted()) return forward_error(aborted_error());
+      if (status_.aborted()) return forward_error(aborted_error());
       futex_wait(peer.bell(), bell, kTickMs);
       REKINDLE_CHECK(check_peers(given));
     }
   }
 
-  // Fails if somebody who still owes something can no longer give it. A peer that published everything and
-  // then went its way is no failure; a dead one is the cause rather than one who left because of it.
+  // Fails if a rank that still has to publish something no longer can. If a peer published everything and
+  // left, that is not a failure. If one peer died and others left, the dead peer is reported as the cause.
   template <class Given>
   Status check_peers(Given given) {
     std::vector<bool> left;
@@ -287,19 +290,19 @@ class ShmExchange final : public Exchange {
       if (owes && first_owing < 0) first_owing = peers_[i].rank();
     }
     if (first_owing < 0) return {};
-    if (dead >= 0) return fail_rank(dead, "its process is gone");
+    if (dead >= 0) return fail_rank(dead, "its process has died");
     return fail_rank(first_owing, "it left the generation");
   }
 
-  // Under a mutex because abort() may come before, during and after.
+  // The mutex is needed because abort() may come at any time.
   void claim_page() {
     const std::lock_guard lock(page_mutex_);
     page_ = &memory_.claim_page(plan_, plan_hash(plan_));
     stamp_ = page_->stamp.load(std::memory_order_relaxed);
-    if (fate_.aborted()) leave();
+    if (status_.aborted()) leave();
   }
   void leave() noexcept {
-    // An exchange that outlives its generation by far finds its page in other hands.
+    // If an exchange outlives its generation by far, its page belongs to a later exchange.
     if (page_ == nullptr || page_->stamp.load(std::memory_order_relaxed) != stamp_) return;
     page_->left.store(1, std::memory_order_seq_cst);
     memory_.ring();
@@ -307,7 +310,7 @@ class ShmExchange final : public Exchange {
 
   LocalMemory& memory_;
   const Plan plan_;
-  Fate fate_;
+  CallStatus status_;
   WaitingFor waiting_;
   Layout layout_;
   std::mutex page_mutex_;
@@ -316,9 +319,9 @@ class ShmExchange final : public Exchange {
   std::vector<ShmPeer> peers_;    // by rank, without this one
   std::uint64_t round_ = 0;       // contributions so far
   std::uint64_t chunks_ = 0;      // all_gather chunks so far
-  std::uint64_t last_chunk_ = 0;  // of the all_gather under way
+  std::uint64_t last_chunk_ = 0;  // of the current all_gather
   bool reading_ = false;          // between reduce() and release()
-  bool spoilt_ = false;           // slot 0, by this rank's sums
+  bool overwritten_ = false;      // slot 0, by this rank's sums
 };
 
 }  // namespace

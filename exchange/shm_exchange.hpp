@@ -1,4 +1,4 @@
-// The exchange among trainers of one host: everybody reads the others' memory in place.
+// The exchange among trainers of one host: every rank reads the peers' memory in place.
 #pragma once
 
 #include <memory>

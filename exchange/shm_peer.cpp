@@ -18,17 +18,16 @@ Result<ShmPeer> ShmPeer::open(const Endpoint& endpoint, int rank, std::size_t fl
   peer.rank_ = rank;
   peer.pid_ = static_cast<pid_t>(endpoint.pid);
   peer.floats_ = floats;
-  // The process first, its memory second: if the nonce is right, the process whose death the descriptor tells
-  // is the peer, for a pid that was reused in between would belong to somebody younger than the peer's
-  // endpoint.
+  // Open the pidfd before the memory. If the pid was reused before this line, the new process is younger than
+  // the peer's endpoint and cannot have the nonce. So if the nonce is right, the pidfd is the peer's.
   peer.process_ = Fd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid_, 0)));
   if (!peer.process_) return fail_rank(rank, str("no process ", peer.pid_, ": ", std::strerror(errno)));
   REKINDLE_TRY(peer.control_, peer.map(endpoint.control_fd, sizeof(Control)));
   const Control& control = peer.control();
   if (control.magic != kControlMagic || std::string_view(control.nonce, kNonceBytes) != endpoint.nonce)
-    return fail_rank(rank, str("process ", peer.pid_, " is somebody else: the trainer is gone"));
+    return fail_rank(rank, str("process ", peer.pid_, " is another process: the trainer has died"));
   if (control.floats != floats)
-    return fail_rank(rank, str("its gradient has ", control.floats, " floats, here it has ", floats));
+    return fail_rank(rank, str("its gradient has ", control.floats, " floats, this rank's has ", floats));
   return peer;
 }
 

@@ -51,10 +51,10 @@ namespace {
 Result<Fd> listen_at(const std::string& address, std::uint16_t port) {
   REKINDLE_TRY(const Addresses found, resolve(address, port, AI_PASSIVE));
   Fd fd = open_socket(*found);
-  // Connections of an older trainer that have just ended do not hold the port.
+  // Connections of an earlier trainer that have just ended do not block the port.
   const int one = 1;
   if (port != 0) ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  // The longest queue there may be: hellos wait in it until this trainer gets its plan.
+  // The longest queue that the system allows: hellos wait in it until this trainer gets its plan.
   if (!fd || ::bind(fd.get(), found->ai_addr, found->ai_addrlen) != 0 || ::listen(fd.get(), SOMAXCONN) != 0)
     return fail(str("cannot listen on '", address, "': ", std::strerror(errno)));
   return fd;

@@ -1,4 +1,4 @@
-// Thin wrappers of tcp sockets. Everything is nonblocking and closes on exec.
+// Thin wrappers of tcp sockets. All sockets are nonblocking and close on exec.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +18,14 @@ struct Listener {
   std::uint16_t port = 0;
 };
 
-// On a free port of `address` (a name or a number), of these.
+// Listens on `address` (a name or a number), on a free port of `ports`.
 Result<Listener> listen_on(const std::string& address, PortRange ports = {});
-// Begins to connect; the socket becomes writable when it is decided. `address` is numeric: no name service
-// can block.
+// Starts to connect. The socket becomes writable when the connection succeeded or failed. `address` is
+// numeric, so that no name service can block.
 Result<Fd> dial(const std::string& address, std::uint16_t port);
-// Empty Fd: nobody is waiting.
+// Empty Fd: no connection is waiting.
 Fd accept_from(int listener);
-// Has the connection come about? Errno, or 0.
+// The result of a connect: an errno, or 0 for success.
 int connect_error(int fd);
 
 enum class Io { kDone, kWouldBlock, kClosed };

@@ -1,4 +1,4 @@
-// The arithmetic of the tree. The order of additions of an element is fixed by finish_tree's arguments alone:
+// The arithmetic of the tree. The arguments of finish_tree alone fix the order of additions of an element:
 // chunk sizes, vector widths and fused loops only choose which elements are added at the same time.
 #include <algorithm>
 #include <array>
@@ -7,8 +7,8 @@
 
 #include "exchange/tree.hpp"
 
-// The loader picks the widest version that the machine has. Sanitizers' run-times are not up yet when it
-// does.
+// The dynamic loader picks the widest version that the machine supports. Not with sanitizers: their run-times
+// are not initialised yet at that time.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define REKINDLE_CLONES
 #else
@@ -20,7 +20,7 @@ namespace {
 
 using Parts = const float* const*;
 
-// `out` may be one of the operands, element for element: that is no dependency between iterations (ivdep).
+// `out` may be one of the operands, element for element, so iterations are independent (ivdep).
 REKINDLE_CLONES void sum2(const float* a, const float* b, float* out, std::size_t count) {
 #pragma GCC ivdep
   for (std::size_t i = 0; i < count; ++i) out[i] = a[i] + b[i];
@@ -39,8 +39,8 @@ REKINDLE_CLONES void sum8(Parts p, float* out, std::size_t count) {
     out[i] = ((a[i] + b[i]) + (c[i] + d[i])) + ((e[i] + f[i]) + (g[i] + h[i]));
 }
 
-// An uneven tree is a list of additions in post-order, run chunk by chunk so that what is between stays in
-// L1.
+// An uneven tree is a list of additions in post-order. The list runs chunk by chunk, so that intermediate
+// sums stay in L1.
 struct Operand {
   bool temporary = false;
   int index = 0;  // of a temporary or of a partial
@@ -64,7 +64,7 @@ std::vector<Addition> additions(const std::vector<LeafRange>& subtrees) {
       const int size = left.leaves.count;
       if (right.leaves.count != size || left.leaves.first % (2 * size) != 0) break;
       stack.resize(stack.size() - 2);
-      // The temporary with the number of the stack's height is free, or is the left operand itself.
+      // The temporary whose number is the stack's height is free, or is the left operand itself.
       const int to = static_cast<int>(stack.size());
       list.push_back({left.value, right.value, to});
       stack.push_back({{left.leaves.first, 2 * size}, {true, to}});
@@ -78,7 +78,7 @@ void run_additions(const std::vector<Addition>& list, const std::vector<const fl
                    std::size_t count) {
   constexpr std::size_t kChunk = 1024;                  // floats
   constexpr std::size_t kTemporaries = 32;              // the stack's height: levels of the tree
-  alignas(64) float temporaries[kTemporaries][kChunk];  // of which a tree over V leaves touches log2(V)
+  alignas(64) float temporaries[kTemporaries][kChunk];  // a tree over V leaves uses log2(V) of them
   for (std::size_t first = 0; first < count; first += kChunk) {
     const std::size_t n = std::min(kChunk, count - first);
     const auto at = [&](Operand x) -> const float* {
@@ -86,7 +86,7 @@ void run_additions(const std::vector<Addition>& list, const std::vector<const fl
     };
     for (std::size_t k = 0; k + 1 < list.size(); ++k)
       sum2(at(list[k].left), at(list[k].right), temporaries[list[k].to], n);
-    // Only the last one writes to `out`, after everything else has read its chunk: `out` may be a partial.
+    // Only the last addition writes to `out`, after all others have read the chunk: `out` may be a partial.
     sum2(at(list.back().left), at(list.back().right), out + first, n);
   }
 }

@@ -18,35 +18,36 @@ namespace {
 
 class TcpExchange final : public Exchange {
  public:
-  TcpExchange(LocalMemory& memory, Door& door, const Plan& plan)
-      : memory_(memory), door_(door), plan_(plan), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  TcpExchange(LocalMemory& memory, Acceptor& acceptor, const Plan& plan)
+      : memory_(memory), acceptor_(acceptor), plan_(plan), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
   Status connect() override {
-    return fate_.guard([&] { return meet(); });
+    return status_.guard([&] { return meet(); });
   }
   Result<Reduced> reduce(const StepHeader& mine) override {
-    spoilt_ = false;
-    return fate_.guard([&] { return sum(mine); });
+    overwritten_ = false;
+    return status_.guard([&] { return sum(mine); });
   }
-  bool slot_0_spoilt() const override { return spoilt_; }
-  // Nobody reads this rank's memory: what peers need has been sent when reduce() returns.
+  bool slot_0_spoilt() const override { return overwritten_; }
+  bool sums_unchanged() const override { return true; }  // the sums are in this rank's own memory
+  // No peer reads this rank's memory: all data for peers have been sent when reduce() returns.
   Status release() override {
-    return fate_.guard([] { return Status(); });
+    return status_.guard([] { return Status(); });
   }
   Result<std::vector<StepHeader>> gather(const StepHeader& mine) override {
-    return fate_.guard([&]() -> Result<std::vector<StepHeader>> {
+    return status_.guard([&]() -> Result<std::vector<StepHeader>> {
       HeaderTransfer transfer(++call_, mine, plan_.rank, ranks());
       REKINDLE_CHECK(mesh_->run(transfer));
       return std::move(transfer.headers);
     });
   }
   Status all_gather(RankPieces pieces, const std::vector<bool>& receives) override {
-    return fate_.guard([&] { return copy_around(pieces, receives); });
+    return status_.guard([&] { return copy_around(pieces, receives); });
   }
   void abort() noexcept override {
-    fate_.abort();
+    status_.abort();
     const std::uint64_t one = 1;
-    (void)!::write(wake_.get(), &one, sizeof one);  // fails only when it is raised already
+    (void)!::write(wake_.get(), &one, sizeof one);  // fails only if the eventfd is already raised
     const std::lock_guard lock(mesh_mutex_);
     if (mesh_) mesh_->shut_down();
   }
@@ -62,11 +63,11 @@ class TcpExchange final : public Exchange {
     if (!wake_) return fail(str("eventfd: ", std::strerror(errno)));
     layout_ = make_layout(plan_.leaves, ranks());
     window_.emplace(layout_, plan_.rank);
-    const std::function<bool()> aborted = [this] { return fate_.aborted(); };
-    REKINDLE_TRY(auto connections, meet_members(plan_, door_, wake_.get(), aborted, waiting_));
+    const std::function<bool()> aborted = [this] { return status_.aborted(); };
+    REKINDLE_TRY(auto connections, meet_members(plan_, acceptor_, wake_.get(), aborted, waiting_));
     const std::lock_guard lock(mesh_mutex_);  // abort() may come at any time
     mesh_.emplace(std::move(connections), wake_.get(), aborted, waiting_);
-    if (fate_.aborted()) mesh_->shut_down();
+    if (status_.aborted()) mesh_->shut_down();
     return {};
   }
 
@@ -78,7 +79,7 @@ class TcpExchange final : public Exchange {
     }
     ReduceTransfer transfer(++call_, mine, plan_, layout_, slots, *window_);
     const Status moved = mesh_->run(transfer);
-    spoilt_ = transfer.spoilt();
+    overwritten_ = transfer.overwritten();
     REKINDLE_CHECK(moved);
     return Reduced{std::move(transfer.headers), {{0, slots[0]}}};
   }
@@ -90,23 +91,23 @@ class TcpExchange final : public Exchange {
   }
 
   LocalMemory& memory_;
-  Door& door_;
+  Acceptor& acceptor_;
   const Plan plan_;
   const Fd wake_;  // eventfd: raised by abort()
-  Fate fate_;
+  CallStatus status_;
   WaitingFor waiting_;
   Layout layout_;
   std::optional<PartWindow> window_;
   std::mutex mesh_mutex_;
   std::optional<Mesh> mesh_;
   std::uint32_t call_ = 0;
-  bool spoilt_ = false;  // slot 0, by sums
+  bool overwritten_ = false;  // slot 0, by sums
 };
 
 }  // namespace
 
-std::unique_ptr<Exchange> make_tcp_exchange(LocalMemory& memory, Door& door, const Plan& plan) {
-  return std::make_unique<TcpExchange>(memory, door, plan);
+std::unique_ptr<Exchange> make_tcp_exchange(LocalMemory& memory, Acceptor& acceptor, const Plan& plan) {
+  return std::make_unique<TcpExchange>(memory, acceptor, plan);
 }
 
 }  // namespace rekindle::exchange

@@ -1,4 +1,4 @@
-// The exchange over tcp: works between any hosts.
+// The exchange over tcp, between any hosts.
 #pragma once
 
 #include <memory>
@@ -8,6 +8,6 @@
 
 namespace rekindle::exchange {
 
-std::unique_ptr<Exchange> make_tcp_exchange(LocalMemory& memory, Door& door, const Plan& plan);
+std::unique_ptr<Exchange> make_tcp_exchange(LocalMemory& memory, Acceptor& acceptor, const Plan& plan);
 
 }  // namespace rekindle::exchange

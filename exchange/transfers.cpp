@@ -15,10 +15,10 @@ std::uint32_t chunks_in(const Shard& shard) {
 }
 
 tl::unexpected<Error> out_of_step(int peer, const FrameHead& head) {
-  return fail_rank(peer,
-                   str("it sent frame (kind ", static_cast<int>(head.kind), ", slot ", head.slot, ", call ",
-                       head.call, ", chunk ", head.chunk, ", ", head.bytes,
-                       " bytes), which is not what was due: are all ranks the same program and model?"));
+  return fail_rank(
+      peer, str("it sent frame (kind ", static_cast<int>(head.kind), ", slot ", head.slot, ", call ",
+                head.call, ", chunk ", head.chunk, ", ", head.bytes,
+                " bytes), which is not the expected frame: do all ranks run the same program and model?"));
 }
 
 StepHeader hash_header(std::uint64_t hash) {
@@ -79,7 +79,7 @@ ReduceTransfer::ReduceTransfer(std::uint32_t call, const StepHeader& mine, const
     const Shard shard = shard_of(slots_[0].size(), ranks, rank);
     peers_.push_back({shard, chunks_in(shard), static_cast<std::size_t>(layout.partials[rank])});
   }
-  sum_what_is_there();  // everything, if there is nobody else
+  sum_what_is_there();  // if there are no peers, this sums everything
 }
 
 std::span<float> ReduceTransfer::chunk_of(const Shard& shard, std::uint32_t chunk, int slot) const {
@@ -119,7 +119,7 @@ bool ReduceTransfer::has_room(int peer) const {
 }
 
 bool ReduceTransfer::is_late(int peer) const {
-  // Not its sums: they wait for everybody's parts.
+  // Missing sums do not count as late: sums need the parts of all ranks.
   return HeaderTransfer::is_late(peer) || (peers_[peer].parts_received < parts_due(peer) && has_room(peer));
 }
 
@@ -142,7 +142,7 @@ Result<std::span<std::byte>> ReduceTransfer::place(int peer, const FrameHead& he
   } else if (head.kind == FrameKind::kSum && p.sums_received < p.chunks) {
     due.chunk = static_cast<std::uint32_t>(p.sums_received);
     to = chunk_of(p.shard, due.chunk, 0);
-    spoilt_ = true;
+    overwritten_ = true;
   }
   due.bytes = static_cast<std::uint32_t>(to.size_bytes());
   if (to.empty() || head != due) return out_of_step(peer, head);
@@ -171,7 +171,7 @@ void ReduceTransfer::sum_what_is_there() {
       partials.push_back(c.rank == rank_ ? chunk_of(shard, summed_, c.slot).data()
                                          : window_.at(c.rank, summed_, c.slot).data());
     const std::span<float> out = chunk_of(shard, summed_, 0);
-    spoilt_ = true;
+    overwritten_ = true;
     finish_tree(leaves_, layout_.subtrees, partials, out.data(), out.size());
   }
 }
@@ -197,7 +197,7 @@ std::optional<Outgoing> BytesTransfer::next_out(int peer) {
         {FrameKind::kBytes, 0, call_, p.frames_sent++, static_cast<std::uint32_t>(payload.size())}, payload};
   }
   if (!moved_all()) return std::nullopt;
-  p.told = true;
+  p.finished_sent = true;
   return Outgoing{{FrameKind::kFinished, 0, call_, 0, 0}, {}};
 }
 
@@ -230,7 +230,7 @@ Status BytesTransfer::arrived(int peer, const FrameHead& head) {
     return HeaderTransfer::arrived(peer, head);
   }
   if (head.kind == FrameKind::kFinished) {
-    p.finished = true;
+    p.finished_received = true;
   } else {
     ++p.frames_received;
     p.to_receive -= head.bytes;

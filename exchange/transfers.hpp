@@ -1,4 +1,4 @@
-// What the calls of a tcp exchange move.
+// The frames that each call of a tcp exchange moves.
 #pragma once
 
 #include <array>
@@ -12,9 +12,9 @@ namespace rekindle::exchange {
 
 inline constexpr std::size_t kChunkFloats = std::size_t{64}
                                             << 10;  // 256 KiB: partial sums and their sum stay in L2
-inline constexpr std::size_t kWindow = 4;           // chunks of one peer that wait for the others'
+inline constexpr std::size_t kWindow = 4;           // chunks of one peer that wait for other peers' chunks
 
-// One header to and from everybody. The other transfers begin with it.
+// One header to and from every peer. The other transfers begin with this exchange.
 class HeaderTransfer : public Transfer {
  public:
   HeaderTransfer(std::uint32_t call, const StepHeader& mine, int rank, int ranks);
@@ -36,7 +36,7 @@ class HeaderTransfer : public Transfer {
   std::vector<bool> header_sent_, header_received_;
 };
 
-// Chunks of partial sums on their way between recv() and their sum; kept over the steps.
+// Chunks of partial sums that are received and not yet summed. The memory is reused in every step.
 class PartWindow {
  public:
   PartWindow(const Layout& layout, int rank);
@@ -47,16 +47,16 @@ class PartWindow {
   std::vector<std::vector<float>> floats_;
 };
 
-// Every rank sends every owner the owner's shard of its partial sums, chunk by chunk, and gets the sums back.
+// Every rank sends every owner the owner's shard of its partial sums, chunk by chunk, and receives the sums.
 //
 // Why sums may overwrite slot 0 in place: an owner has a chunk's sum only after it has received that chunk of
-// every partial from every rank, so what the arriving sum overwrites has left this process. In one's own
-// shard the elements are read and written by finish_tree alone.
+// every partial from every rank. So when the sum arrives, the chunk that it overwrites has been sent. In this
+// rank's own shard only finish_tree reads and writes the elements.
 //
-// Why it cannot get stuck: a rank stops reading a peer only while that peer is kWindow chunks ahead of the
-// slowest; the slowest peer of the chunk that is missing is never ahead, so it is read; what it sends before
-// that chunk (its sums, other chunks) needs no permission from anybody. Sums go where nothing has to be freed
-// first.
+// Why there is no deadlock: a rank stops reading a peer only while that peer is kWindow chunks ahead of the
+// slowest peer. The slowest peer of the missing chunk is never ahead, so its frames are read. The frames that
+// it sends before that chunk (its sums, other chunks) do not wait for any other rank. Sums have a place that
+// is always free.
 class ReduceTransfer final : public HeaderTransfer {
  public:
   ReduceTransfer(std::uint32_t call, const StepHeader& mine, const Plan& plan, const Layout& layout,
@@ -69,7 +69,7 @@ class ReduceTransfer final : public HeaderTransfer {
   bool is_late(int peer) const override;
   Result<std::span<std::byte>> place(int peer, const FrameHead& head) override;
   Status arrived(int peer, const FrameHead& head) override;
-  bool spoilt() const { return spoilt_; }  // a sum has been written over a partial sum, or begun to be
+  bool overwritten() const { return overwritten_; }  // a sum has overwritten a partial sum, at least in part
 
  private:
   struct Progress {
@@ -88,20 +88,20 @@ class ReduceTransfer final : public HeaderTransfer {
   const std::vector<std::span<float>> slots_;
   PartWindow& window_;
   std::vector<Progress> peers_;
-  std::uint32_t summed_ = 0;  // chunks of my shard
-  bool spoilt_ = false;
+  std::uint32_t summed_ = 0;  // chunks of this rank's shard
+  bool overwritten_ = false;
 };
 
-// Every rank's bytes to those that receive, then a frame from and to everybody: "I have sent and
-// received all". So every connection is watched to the end, also those on which no bytes go. The header's
-// state_hash carries copy_hash().
+// Sends every rank's bytes to the ranks that receive, then one kFinished frame to and from every peer: the
+// sender has sent and received everything. So every connection is watched until the end, also a connection
+// without bytes. The header's state_hash carries copy_hash().
 class BytesTransfer final : public HeaderTransfer {
  public:
   BytesTransfer(std::uint32_t call, int rank, RankPieces pieces, const std::vector<bool>& receives);
 
   std::optional<Outgoing> next_out(int peer) override;
-  bool sent_all(int peer) const override { return peers_[peer].told; }
-  bool received_all(int peer) const override { return peers_[peer].finished; }
+  bool sent_all(int peer) const override { return peers_[peer].finished_sent; }
+  bool received_all(int peer) const override { return peers_[peer].finished_received; }
   bool is_late(int peer) const override;
   Result<std::span<std::byte>> place(int peer, const FrameHead& head) override;
   Status arrived(int peer, const FrameHead& head) override;
@@ -111,8 +111,8 @@ class BytesTransfer final : public HeaderTransfer {
     ByteCursor out, in;
     std::size_t to_send = 0, to_receive = 0;  // bytes
     std::uint32_t frames_sent = 0, frames_received = 0;
-    bool told = false;      // that this rank has moved all
-    bool finished = false;  // so the peer says
+    bool finished_sent = false;      // this rank has moved all bytes
+    bool finished_received = false;  // the peer has moved all bytes
   };
   bool moved_all() const;
 

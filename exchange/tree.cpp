@@ -8,7 +8,7 @@
 namespace rekindle::exchange {
 namespace {
 
-// Slots that a subtree of `count` leaves takes while it is summed: one, and one more a level.
+// Slots needed to sum a subtree of `count` leaves: one, and one more for each level.
 int levels(int count) { return std::bit_width(static_cast<unsigned>(count)); }
 
 // Largest subtree first: it needs the most temporaries, so it runs while the fewest slots hold finished
@@ -25,7 +25,7 @@ bool is_inside(const LeafRange& inner, const LeafRange& outer) {
          inner.first + inner.count <= outer.first + outer.count;
 }
 
-// Writes the operations down while it keeps track of what each slot would hold by then.
+// Lists the operations, and tracks what each slot would hold after each of them.
 class Summing {
  public:
   Summing(LeafRange range, const std::vector<LeafRange>& held) : trees_(subtrees_of(range)) {
@@ -45,11 +45,11 @@ class Summing {
  private:
   struct Slot {
     LeafRange holds;      // count 0: nothing
-    bool wanted = false;  // held from before, and still to be used
-    bool busy = false;    // a finished partial sum, or one that is being made
+    bool wanted = false;  // held at the start, and still needed
+    bool busy = false;    // holds a finished partial sum, or an unfinished one
   };
 
-  // The largest subtrees that are there.
+  // Marks the largest subtrees of `tree` that slots hold.
   void want(LeafRange tree) {
     if (const int slot = find(tree); slot >= 0) {
       slots_[slot].wanted = true;
@@ -70,7 +70,7 @@ class Summing {
       clear(to);
       ops_.push_back({.kind = LeafOp::Kind::kCompute, .leaf = tree.first, .to = to});
     } else {
-      // Either operand may be the one that is added to: a + b has the bits of b + a.
+      // Either operand may be the destination: a + b has the same bits as b + a.
       LeafRange here = left_of(tree), other = right_of(tree);
       if (slots_[to].wanted && is_inside(slots_[to].holds, other)) std::swap(here, other);
       sum_into(here, to);
@@ -89,7 +89,7 @@ class Summing {
     return slot;
   }
 
-  // Best one that holds a part of `tree`, else one that holds nothing of worth, else the least.
+  // Prefers a slot that holds a part of `tree`, then a slot without wanted contents, then the smallest loss.
   int best_slot(LeafRange tree) const {
     int best = -1, best_cost = 0;
     for (int slot = 0; slot < static_cast<int>(slots_.size()); ++slot) {
@@ -104,8 +104,8 @@ class Summing {
     return best;
   }
 
-  // `slot` is about to be overwritten: what is wanted of it moves where nothing is (and not to `source`,
-  // whose contents are about to be copied), or is lost.
+  // Called before `slot` is overwritten. Moves its wanted contents to a free slot (not `source`, whose
+  // contents are copied next). If there is no free slot, the contents are lost.
   void clear(int slot, int source = -1) {
     if (!std::exchange(slots_[slot].wanted, false)) return;
     for (int to = static_cast<int>(slots_.size()) - 1; to >= 0; --to) {
@@ -161,7 +161,7 @@ int slots_needed(LeafRange range) {
 }
 
 Shard shard_of(std::size_t floats, int ranks, int rank) {
-  constexpr std::size_t kBlock = 16;  // floats: a cache line, so no two owners write to the same one
+  constexpr std::size_t kBlock = 16;  // floats: a cache line, so two owners never write to the same line
   const std::size_t blocks = (floats + kBlock - 1) / kBlock;
   const auto border = [&](std::size_t r) {
     return std::min(floats, blocks * r / static_cast<std::size_t>(ranks) * kBlock);

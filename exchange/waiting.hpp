@@ -1,4 +1,4 @@
-// Whom a call is waiting for, and whether it gets on, for other threads to ask.
+// Which rank a call is waiting for, and whether it makes progress. Other threads read this.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ class WaitingFor {
     return result;
   }
 
-  // Bytes have moved.
+  // Called when bytes have moved.
   void moved() noexcept { moved_.fetch_add(1, std::memory_order_relaxed); }
   std::uint64_t activity() const noexcept { return moved_.load(std::memory_order_relaxed); }
 

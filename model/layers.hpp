@@ -1,6 +1,6 @@
-// Inside the room: the layers of a sequential network, each with its forward and backward pass written out in
-// LibTorch's operators. Without autograd there is one place that knows when a gradient is written and an
-// activation dropped, and every weight gradient goes straight to where the caller wants it.
+// Internal to the module: the layers of a sequential network, each with its forward and backward pass written
+// out in LibTorch's operators. Without autograd there is one place that knows when a gradient is written and
+// an activation dropped, and every weight gradient goes straight to where the caller wants it.
 #pragma once
 
 #include <ATen/ATen.h>

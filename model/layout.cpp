@@ -76,9 +76,8 @@ std::size_t Layout::parameters() const {
 
 Status check_config(const ModelConfig& config) {
   const std::array<std::string, 2> models = {"vgg11", "mnist-cnn"};
-  const std::array<std::string, 2> optimizers = {"sgd", "adadelta"};
   REKINDLE_CHECK(check_name("model", config.model, models));
-  REKINDLE_CHECK(check_name("optimizer", config.optimizer, optimizers));
+  REKINDLE_CHECK(optim::make_optimizer(config.optimizer));
   const int smallest = config.model == "vgg11" ? 32 : 6;
   const auto refuse = [](std::string what, std::string hint) -> Status {
     return fail(ExitCode::kConfig, std::move(what), std::move(hint));
@@ -93,15 +92,9 @@ Status check_config(const ModelConfig& config) {
   if (!(config.dropout >= 0 && config.dropout < 1))
     return refuse(str("dropout ", config.dropout, " is out of range"),
                   "use a number from 0 up to, not including, 1");
-  if (!(config.momentum >= 0 && config.momentum < 1))
-    return refuse(str("momentum ", config.momentum, " is out of range"),
+  if (!(config.label_smoothing >= 0 && config.label_smoothing < 1))
+    return refuse(str("label smoothing ", config.label_smoothing, " is out of range"),
                   "use a number from 0 up to, not including, 1");
-  if (!(config.weight_decay >= 0))
-    return refuse(str("weight decay ", config.weight_decay, " is negative"), "use 0 or more");
-  if (!(config.rho >= 0 && config.rho <= 1))
-    return refuse(str("rho ", config.rho, " is out of range"), "use 0 to 1");
-  if (!(config.eps > 0))
-    return refuse(str("eps ", config.eps, " is not positive"), "use a small number like 1e-6");
   return {};
 }
 
@@ -110,9 +103,7 @@ Layout parameter_layout(const ModelConfig& config) {
 }
 
 std::vector<std::string> optimizer_arenas(const ModelConfig& config) {
-  if (config.optimizer == "adadelta") return {"square_avg", "acc_delta"};
-  if (config.momentum != 0) return {"momentum"};
-  return {};
+  return optim::make_optimizer(config.optimizer).value()->states();
 }
 
 }  // namespace rekindle::model

@@ -42,7 +42,7 @@ Status check_config(const ModelConfig& config);
 // The model's parameters; `config` has passed check_config().
 Layout parameter_layout(const ModelConfig& config);
 
-// The prefixes of the optimizer's arenas, in canonical order: "momentum", or "square_avg" and "acc_delta".
+// The prefixes of the optimizer's arenas, in canonical order (optim::Optimizer::states()).
 std::vector<std::string> optimizer_arenas(const ModelConfig& config);
 
 }  // namespace rekindle::model

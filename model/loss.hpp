@@ -13,8 +13,9 @@ struct Loss {
 };
 
 // `logits` is [labels.size(), classes], row-major. `gradient`, of the same shape or empty, gets the gradient
-// of the mean loss: (softmax - onehot) / images.
+// of the mean loss: (softmax - target) / images, where target = (1 - label_smoothing) * onehot +
+// label_smoothing / classes (Szegedy et al. 2015; torch.nn.CrossEntropyLoss).
 Loss cross_entropy(std::span<const float> logits, std::span<const std::int64_t> labels,
-                   std::span<float> gradient);
+                   std::span<float> gradient, double label_smoothing);
 
 }  // namespace rekindle::model

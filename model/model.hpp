@@ -11,6 +11,7 @@
 
 #include "base/result.hpp"
 #include "checkpoint/state.hpp"
+#include "optim/optimizer.hpp"
 
 namespace rekindle::model {
 
@@ -18,13 +19,12 @@ struct ModelConfig {
   std::string model = "vgg11";  // "vgg11", "mnist-cnn"
   int classes = 10;
   int channels = 3, image_size = 224;
-  double dropout = 0.5;           // vgg11's two; mnist-cnn has its own (0.25, 0.5) unless dropout is 0
-  std::uint64_t seed = 1;         // of the initial values
-  std::string optimizer = "sgd";  // "sgd", "adadelta"
-  double momentum = 0.9, weight_decay = 0.0;
-  double rho = 0.9, eps = 1e-6;  // adadelta
-  std::string device = "cpu";    // "cpu", "cuda:0"
-  int threads = 1;               // intra-op threads
+  double dropout = 0.5;    // vgg11's two; mnist-cnn has its own (0.25, 0.5) unless dropout is 0
+  std::uint64_t seed = 1;  // of the initial values
+  optim::Options optimizer = {.momentum = 0.9};
+  double label_smoothing = 0;  // of the training loss, as in torch.nn.CrossEntropyLoss
+  std::string device = "cpu";  // "cpu", "cuda:0"
+  int threads = 1;             // intra-op threads
 };
 
 struct LeafResult {
@@ -53,7 +53,7 @@ class Replica {
   // Forward and backward of one leaf in training mode: the gradient of the mean loss goes to `gradient`
   // (arena_floats() floats of host memory, all overwritten, padding zero). All randomness (dropout) comes
   // from `dropout_key`. `aborted` is looked at between layers, forward and backward: then the error
-  // is_abandoned().
+  // is ErrorKind::kAborted.
   virtual Result<LeafResult> train_leaf(std::span<const float> images, std::span<const std::int64_t> labels,
                                         std::uint64_t dropout_key, std::span<float> gradient,
                                         const std::atomic<bool>& aborted) = 0;
@@ -61,14 +61,12 @@ class Replica {
   virtual Result<LeafResult> evaluate(std::span<const float> images,
                                       std::span<const std::int64_t> labels) = 0;
 
-  // One pass over arena elements [first, first + sum.size()): gradient = scale * sum, then the optimizer's
-  // update. `first` and the size are multiples of 16 but at the end.
-  virtual void update(std::size_t first, std::span<const float> sum, float scale, double lr) = 0;
+  // One pass over arena elements [first, first + sum.size()): gradient = step.scale * sum, then the
+  // optimizer's update. `first` and the size are multiples of 16 but at the end.
+  virtual void update(std::size_t first, std::span<const float> sum, const optim::Step& step) = 0;
   // A sync point: every update() has been applied to the state.
   virtual Status finish_update() = 0;
 };
-
-bool is_abandoned(const Error& error);
 
 // What makes the bits, beside the configuration: LibTorch's version and build, CPU capability, device,
 // threads. A JSON object with string values.

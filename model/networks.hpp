@@ -1,4 +1,4 @@
-// Inside the room: the models as lists of layers, and their initial values.
+// Internal to the module: the models as lists of layers, and their initial values.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -1,4 +1,4 @@
-// Inside the room: devices as LibTorch names them.
+// Internal to the module: devices as LibTorch names them.
 #pragma once
 
 #include <ATen/ATen.h>

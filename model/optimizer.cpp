@@ -1,73 +1,107 @@
 #include "model/optimizer.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <utility>
 
-#include "model/update.hpp"
+#include "optim/exact_math.hpp"
 
 namespace rekindle::model {
 namespace {
 
+using at::Tensor;
+using optim::Options;
+using optim::Step;
+
 // Floats that go to a GPU at a time: large enough for the bus, small beside the state.
 constexpr std::size_t kStagingFloats = std::size_t{16} << 20;
 
+// The formulas are those of optim/NAME.cpp. `g` holds the summed gradient and is overwritten. `t` are the
+// pieces of the arenas: parameters, then the optimizer's states.
+using OnDevice = void (*)(const Options& o, const Step& step, const std::vector<Tensor>& t, const Tensor& g);
+
+void take_gradient(const Options& o, const Step& step, const Tensor& p, const Tensor& g) {
+  g.mul_(step.scale);
+  if (o.weight_decay != 0) g.add_(p, o.weight_decay);
+}
+
+void sgd(const Options& o, const Step& step, const std::vector<Tensor>& t, const Tensor& g) {
+  take_gradient(o, step, t[0], g);
+  if (t.size() == 1) {
+    t[0].sub_(g, step.learning_rate);
+    return;
+  }
+  t[1].mul_(o.momentum).add_(g, step.number == 0 ? 1 : 1 - o.dampening);
+  t[0].sub_(o.nesterov ? g.add_(t[1], o.momentum) : t[1], step.learning_rate);
+}
+
+void adam_step(const Options& o, const Step& step, const std::vector<Tensor>& t, const Tensor& g) {
+  const double correction1 = 1 - optim::power(o.beta1, step.number + 1);
+  const double correction2 = 1 - optim::power(o.beta2, step.number + 1);
+  t[1].mul_(o.beta1).add_(g, 1 - o.beta1);
+  t[2].mul_(o.beta2).addcmul_(g, g, 1 - o.beta2);
+  t[0].addcdiv_(t[1], t[2].sqrt().div_(std::sqrt(correction2)).add_(*o.eps),
+                -step.learning_rate / correction1);
+}
+void adam(const Options& o, const Step& step, const std::vector<Tensor>& t, const Tensor& g) {
+  take_gradient(o, step, t[0], g);
+  adam_step(o, step, t, g);
+}
+void adamw(const Options& o, const Step& step, const std::vector<Tensor>& t, const Tensor& g) {
+  g.mul_(step.scale);
+  t[0].mul_(1 - step.learning_rate * o.weight_decay);
+  adam_step(o, step, t, g);
+}
+
+void adadelta(const Options& o, const Step& step, const std::vector<Tensor>& t, const Tensor& g) {
+  take_gradient(o, step, t[0], g);
+  const Tensor &s = t[1], &a = t[2];
+  s.mul_(o.rho).addcmul_(g, g, 1 - o.rho);
+  const Tensor d = a.add(*o.eps).sqrt_().div_(s.add(*o.eps).sqrt_()).mul_(g);
+  a.mul_(o.rho).addcmul_(d, d, 1 - o.rho);
+  t[0].sub_(d, step.learning_rate);
+}
+
+void rmsprop(const Options& o, const Step& step, const std::vector<Tensor>& t, const Tensor& g) {
+  take_gradient(o, step, t[0], g);
+  t[1].mul_(o.alpha).addcmul_(g, g, 1 - o.alpha);
+  g.div_(t[1].sqrt().add_(*o.eps));
+  t[0].sub_(t.size() > 2 ? t[2].mul_(o.momentum).add_(g) : g, step.learning_rate);
+}
+
+constexpr std::pair<const char*, OnDevice> kOnDevice[] = {
+    {"sgd", sgd}, {"adam", adam}, {"adamw", adamw}, {"adadelta", adadelta}, {"rmsprop", rmsprop}};
+
+OnDevice on_device(const std::string& name) {
+  return std::ranges::find_if(kOnDevice, [&](const auto& row) { return name == row.first; })->second;
+}
+
 }  // namespace
 
-void Optimizer::update(const std::vector<at::Tensor>& arenas, std::size_t first, std::span<const float> sum,
-                       float scale, double lr) const {
+DeviceOptimizer::DeviceOptimizer(const Options& options)
+    : options_(options), on_cpu_(optim::make_optimizer(options).value()) {
+  options_.eps = options.eps.value_or(optim::find_optimizer(options.name)->eps);
+}
+
+void DeviceOptimizer::update(const std::vector<Tensor>& arenas, std::size_t first, std::span<const float> sum,
+                             const Step& step) const {
   if (arenas[0].is_cpu()) {
     std::vector<std::span<float>> pieces;
     pieces.reserve(arenas.size());
-    for (const at::Tensor& arena : arenas) pieces.emplace_back(arena.data_ptr<float>() + first, sum.size());
-    update_on_cpu(pieces, sum, scale, lr);
+    for (const Tensor& arena : arenas) pieces.emplace_back(arena.data_ptr<float>() + first, sum.size());
+    on_cpu_->update(step, pieces[0], std::span(pieces).subspan(1), sum);
     return;
   }
   for (std::size_t done = 0; done < sum.size(); done += kStagingFloats) {
     const auto count = static_cast<std::int64_t>(std::min(kStagingFloats, sum.size() - done));
-    std::vector<at::Tensor> pieces;
+    std::vector<Tensor> pieces;
     pieces.reserve(arenas.size());
-    for (const at::Tensor& arena : arenas)
+    for (const Tensor& arena : arenas)
       pieces.push_back(arena.narrow(0, static_cast<std::int64_t>(first + done), count));
     // from_blob wants a pointer to non-const; this only reads.
-    const at::Tensor host = at::from_blob(const_cast<float*>(sum.data() + done), {count});  // NOLINT
-    update_on_device(pieces, host.to(arenas[0].device()), scale, lr);
-  }
-}
-
-void Optimizer::update_on_cpu(const std::vector<std::span<float>>& pieces, std::span<const float> sum,
-                              float scale, double lr) const {
-  const auto decay = static_cast<float>(config_.weight_decay);
-  if (config_.optimizer == "adadelta") {
-    const AdadeltaStep step{scale,
-                            static_cast<float>(lr),
-                            static_cast<float>(config_.rho),
-                            static_cast<float>(1 - config_.rho),
-                            static_cast<float>(config_.eps),
-                            decay};
-    adadelta_update(step, pieces[0], pieces[1], pieces[2], sum);
-  } else {
-    const SgdStep step{scale, static_cast<float>(lr), static_cast<float>(config_.momentum), decay};
-    sgd_update(step, pieces[0], pieces.size() > 1 ? pieces[1] : std::span<float>(), sum);
-  }
-}
-
-void Optimizer::update_on_device(const std::vector<at::Tensor>& pieces, const at::Tensor& g, float scale,
-                                 double lr) const {
-  const at::Tensor& p = pieces[0];
-  g.mul_(scale);
-  if (config_.weight_decay != 0) g.add_(p, config_.weight_decay);
-  if (config_.optimizer == "adadelta") {
-    const at::Tensor &s = pieces[1], &a = pieces[2];
-    s.mul_(config_.rho).addcmul_(g, g, 1 - config_.rho);
-    const at::Tensor d = a.add(config_.eps).sqrt_().div_(s.add(config_.eps).sqrt_()).mul_(g);
-    a.mul_(config_.rho).addcmul_(d, d, 1 - config_.rho);
-    p.sub_(d, lr);
-  } else if (pieces.size() > 1) {
-    const at::Tensor& m = pieces[1];
-    m.mul_(config_.momentum).add_(g);
-    p.sub_(m, lr);
-  } else {
-    p.sub_(g, lr);
+    const Tensor host = at::from_blob(const_cast<float*>(sum.data() + done), {count});  // NOLINT
+    on_device(options_.name)(options_, step, pieces, host.to(arenas[0].device()));
   }
 }
 

@@ -1,33 +1,29 @@
-// Inside the room: the optimizer on its device. On a CPU the one-pass loops of update.hpp run over the
-// arenas; on a GPU the piece of the summed gradient is copied there and the same formulas run as LibTorch
-// operators.
+// Internal to the module: the optimizer on its device. On a CPU the loops of optim/ run over the arenas; on a
+// GPU the piece of the summed gradient is copied there, and the same formulas run as LibTorch operators.
 #pragma once
 
 #include <ATen/ATen.h>
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <vector>
 
-#include "model/model.hpp"
+#include "optim/optimizer.hpp"
 
 namespace rekindle::model {
 
-class Optimizer {
+class DeviceOptimizer {
  public:
-  explicit Optimizer(const ModelConfig& config) : config_(config) {}
-  // `arenas`: parameters, then those of optimizer_arenas(). Elements [first, first + sum.size()).
+  // `options` are valid.
+  explicit DeviceOptimizer(const optim::Options& options);
+  // `arenas`: parameters, then those of the optimizer's states. Elements [first, first + sum.size()).
   void update(const std::vector<at::Tensor>& arenas, std::size_t first, std::span<const float> sum,
-              float scale, double lr) const;
+              const optim::Step& step) const;
 
  private:
-  void update_on_cpu(const std::vector<std::span<float>>& pieces, std::span<const float> sum, float scale,
-                     double lr) const;
-  // `g` holds the summed gradient and is overwritten.
-  void update_on_device(const std::vector<at::Tensor>& pieces, const at::Tensor& g, float scale,
-                        double lr) const;
-
-  ModelConfig config_;
+  optim::Options options_;  // complete: with the optimizer's own eps
+  std::unique_ptr<optim::Optimizer> on_cpu_;
 };
 
 }  // namespace rekindle::model

@@ -20,7 +20,7 @@
 namespace rekindle::model {
 namespace {
 
-constexpr const char* kAbandoned = "the micro-batch was abandoned";
+Error abandoned() { return {ExitCode::kGaveUp, "the micro-batch was abandoned", {}, ErrorKind::kAborted}; }
 
 // LibTorch reports lack of memory and failures of the device by exceptions; they end here.
 template <class F>
@@ -53,7 +53,7 @@ class TorchReplica final : public Replica {
       : config_(std::move(config)),
         device_(device),
         layout_(parameter_layout(config_)),
-        optimizer_(config_),
+        optimizer_(config_.optimizer),
         arenas_(1 + optimizer_arenas(config_).size()) {
     const c10::InferenceMode guard;
     for (at::Tensor& arena : arenas_) arena = arena_of_zeros(layout_.arena_floats, device_);
@@ -119,16 +119,16 @@ class TorchReplica final : public Replica {
       at::Tensor x = to_device(images, labels.size());
       for (const auto& layer : network_) x = layer->forward(std::move(x), nullptr, unused);
       const at::Tensor logits = x.to(at::kCPU).contiguous();
-      const Loss loss = cross_entropy(floats_of(logits), labels, {});
+      const Loss loss = cross_entropy(floats_of(logits), labels, {}, 0);
       return LeafResult{loss.sum, loss.correct, static_cast<std::int64_t>(labels.size())};
     });
   }
 
-  void update(std::size_t first, std::span<const float> sum, float scale, double lr) override {
+  void update(std::size_t first, std::span<const float> sum, const optim::Step& step) override {
     if (!failure_) return;
     failure_ = without_exceptions("updating the state", [&]() -> Status {
       const c10::InferenceMode guard;
-      optimizer_.update(arenas_, first, sum, scale, lr);
+      optimizer_.update(arenas_, first, sum, step);
       return {};
     });
   }
@@ -193,15 +193,15 @@ class TorchReplica final : public Replica {
     Rng dropout(dropout_key);
     at::Tensor x = to_device(images, labels.size());
     for (std::size_t i = 0; i < network_.size(); ++i) {
-      if (aborted) return fail(kAbandoned);
+      if (aborted) return forward_error(abandoned());
       x = network_[i]->forward(std::move(x), &saved[i], dropout);
     }
     const at::Tensor logits = x.to(at::kCPU).contiguous();
     at::Tensor dy = at::empty_like(logits);
-    const Loss loss = cross_entropy(floats_of(logits), labels, floats_of(dy));
+    const Loss loss = cross_entropy(floats_of(logits), labels, floats_of(dy), config_.label_smoothing);
     dy = dy.to(device_);
     for (std::size_t i = network_.size(); i-- > 0;) {
-      if (aborted) return fail(kAbandoned);
+      if (aborted) return forward_error(abandoned());
       dy = network_[i]->backward(std::move(dy), std::move(saved[i]), gradients);
     }
     const auto count = static_cast<std::int64_t>(labels.size());
@@ -221,7 +221,7 @@ class TorchReplica final : public Replica {
   ModelConfig config_;
   at::Device device_;
   Layout layout_;
-  Optimizer optimizer_;
+  DeviceOptimizer optimizer_;
   std::vector<at::Tensor> arenas_;   // parameters, then the optimizer's, on the device
   std::vector<at::Tensor> mirrors_;  // the same on the host; empty on a CPU
   at::Tensor gradient_;              // a leaf's gradient on the device; undefined on a CPU
@@ -241,7 +241,5 @@ Result<std::unique_ptr<Replica>> Replica::make(const ModelConfig& config) {
     return replica;
   });
 }
-
-bool is_abandoned(const Error& error) { return error.what == kAbandoned; }
 
 }  // namespace rekindle::model

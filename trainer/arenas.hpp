@@ -1,4 +1,5 @@
-// Places in the memory that an update changes: several arenas, all of them from their beginning to their end.
+// Positions in the memory that an update changes: several arenas, and the update walks all of them in
+// parallel from beginning to end.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,7 @@ using Arenas = std::vector<std::span<const std::byte>>;
 
 inline constexpr std::size_t kNowhere = std::numeric_limits<std::size_t>::max();
 
-// Where `bytes` begin in the arena that they lie in; kNowhere if they lie in none.
+// The offset of `bytes` in the arena that contains them; kNowhere if no arena does.
 std::size_t begin_in_arena(std::span<const std::byte> bytes, const Arenas& arenas);
 
 }  // namespace rekindle::trainer

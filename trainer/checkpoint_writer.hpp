@@ -1,79 +1,46 @@
-// Writes this trainer's shards behind the step loop's back: one at a time, in a thread of its own.
+// The interface through which the step loop writes its shards: one at a time, while training continues.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
-#include <memory>
-#include <mutex>
-#include <stop_token>
-#include <thread>
 
 #include "checkpoint/checkpoint.hpp"
 #include "protocol/messages.hpp"
 #include "trainer/arenas.hpp"
-#include "trainer/link.hpp"
-#include "trainer/part_check.hpp"
 
 namespace rekindle::trainer {
 
+struct ShardId {
+  protocol::GenerationId generation;
+  std::uint64_t step = 0;
+  int ranks = 1, rank = 0;
+};
+
+// The step loop's thread makes all calls.
 class CheckpointWriter {
  public:
-  CheckpointWriter(Link& link, FilePath run_dir) : link_(link), run_dir_(std::move(run_dir)) {}
-  ~CheckpointWriter() { finish(); }
+  virtual ~CheckpointWriter() = default;
+  CheckpointWriter() = default;
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  // All calls come from the step loop's thread.
-
-  struct Shard {
-    protocol::GenerationId generation;
-    std::uint64_t step = 0;
-    int ranks = 1, rank = 0;
-  };
-  // Says ShardBegun, and later ShardWritten or ShardFailed. Waits for the last one first. `state` must not
-  // change before release() or finish() has returned, or as release_to_update() says. `chunks`: its hashes.
-  // `arenas`: the memory that an update changes; none if the state is not there. `parks`: as ShardBegun.
-  void begin(const Shard& shard, checkpoint::State state, checkpoint::ChunkHashes chunks,
-             const Arenas& arenas, bool parks);
-  bool busy() const;  // it writes
-  // As long as it takes to copy what has not been written, and to write what is being written from where it
-  // lies (8 MiB at most), which nothing can cut short: meanwhile a trainer that holds `step` says that it
-  // writes. Where the state is not what was hashed, that is told first.
-  void release(std::uint64_t step);
-  // The same for an update, which says what it is about to change while checks() is true.
-  void release_to_update(std::uint64_t step);
-  bool checks() const { return check_ && !check_->done(); }
-  void before_change(std::size_t first, std::size_t bytes);
-  void expect_no_update();  // none soon: what waits for it to be looked at is not to wait any longer
-  void finish();
-
- private:
-  struct Source {
-    checkpoint::State state;
-    checkpoint::ChunkHashes chunks;
-    std::stop_token hurry;
-    std::shared_ptr<PartCheck> check;  // none: the state is copied, and hashed then
-  };
-  void write(const Shard& shard, const Source& source);
-  Result<protocol::ShardWritten> save(const Shard& shard, const Source& source);
-  void report(const Shard& shard, const Result<protocol::ShardWritten>& saved);
-  void no_longer_reads();
-  void no_longer_writes();
-  void look_at_rest();
-  void tell_if_changed();
-
-  Link& link_;
-  const FilePath run_dir_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  bool busy_ = false, writes_ = false, reads_ = false;  // guarded by mutex_, as the next one
-  bool told_changed_ = false;                           // of the last shard's state
-  std::stop_source hurry_;                              // of the last shard; guarded by mutex_
-  Shard shard_;                                         // the last
-  std::shared_ptr<PartCheck> check_;                    // of it
-  std::jthread thread_;                                 // of the last shard; last: it uses all of the above
+  // Sends ShardBegun, and later ShardWritten or ShardFailed. Waits for the last shard first. `state` must not
+  // change before release() or finish() has returned, except as release_to_update() allows. `chunks`: the
+  // hashes of the state. `arenas`: the memory that an update changes; empty if the state is not in host
+  // memory. `pauses`: as ShardBegun::parks.
+  virtual void begin(const ShardId& shard, checkpoint::State state, checkpoint::ChunkHashes chunks,
+                     const Arenas& arenas, bool pauses) = 0;
+  virtual bool busy() const = 0;  // whether a shard is being written
+  // Returns when the state may change: the rest of the shard has been copied, and the piece that is being
+  // written in place (8 MiB at most, not interruptible) is finished. Until then a trainer with the state of
+  // `step` reports that it writes. A state that no longer matches its hashes is reported first.
+  virtual void release(std::uint64_t step) = 0;
+  // The same before an update. While checks() is true, the update announces each change with before_change().
+  virtual void release_to_update(std::uint64_t step) = 0;
+  virtual bool checks() const = 0;
+  virtual void before_change(std::size_t first, std::size_t bytes) = 0;
+  virtual void expect_no_update() = 0;  // no update will come soon: a check stops waiting for one
+  virtual void finish() = 0;
 };
 
 }  // namespace rekindle::trainer

@@ -20,18 +20,18 @@ PartCheck::PartCheck(const checkpoint::State& state, const std::vector<checkpoin
   std::ranges::stable_sort(chunks_, {}, &Chunk::begin);
 }
 
-void PartCheck::look_until(std::size_t begin) {
+void PartCheck::check_until(std::size_t begin) {
   const std::lock_guard lock(mutex_);
-  for (; !is_done() && chunks_[looked_at_].begin < begin; ++looked_at_) {
-    const Chunk& chunk = chunks_[looked_at_];
-    alike_ = alike_ && hash128(chunk.bytes) == chunk.hash;
+  for (; !is_done() && chunks_[checked_].begin < begin; ++checked_) {
+    const Chunk& chunk = chunks_[checked_];
+    unchanged_ = unchanged_ && hash128(chunk.bytes) == chunk.hash;
   }
-  if (is_done() || !alike_) done_.notify_all();
+  if (is_done() || !unchanged_) done_.notify_all();
 }
 
-void PartCheck::before_change(std::size_t first, std::size_t bytes) { look_until(first + bytes); }
+void PartCheck::before_change(std::size_t first, std::size_t bytes) { check_until(first + bytes); }
 
-void PartCheck::look_at_rest() { look_until(kNowhere); }
+void PartCheck::check_rest() { check_until(kNowhere); }
 
 void PartCheck::expect_no_update() {
   const std::lock_guard lock(mutex_);
@@ -46,16 +46,16 @@ bool PartCheck::done() const {
 
 bool PartCheck::differs() const {
   const std::lock_guard lock(mutex_);
-  return !alike_;
+  return !unchanged_;
 }
 
-bool PartCheck::alike(std::chrono::milliseconds patience) {
+bool PartCheck::unchanged(std::chrono::milliseconds patience) {
   {
     std::unique_lock lock(mutex_);
-    done_.wait_for(lock, patience, [this] { return is_done() || !alike_ || !expects_update_; });
-    if (!alike_) return false;
+    done_.wait_for(lock, patience, [this] { return is_done() || !unchanged_ || !expects_update_; });
+    if (!unchanged_) return false;
   }
-  look_at_rest();
+  check_rest();
   return !differs();
 }
 

@@ -1,5 +1,5 @@
-// Whether a part of the state is still what it was when it was hashed: looked at chunk by chunk, each before
-// an update changes it, which has it in the processor's cache anyway.
+// Checks whether a part of the state still matches its hashes. Each chunk is checked just before an update
+// changes it, because the update loads the chunk into the processor's cache anyway.
 #pragma once
 
 #include <chrono>
@@ -17,20 +17,20 @@ namespace rekindle::trainer {
 // All functions may be called from any thread.
 class PartCheck {
  public:
-  // `hashes`: of all chunks of `state`. `part`: whole chunks of it. `arenas`: the memory that the update
-  // changes, in which the state lies.
+  // `hashes`: the hashes of all chunks of `state`. `part`: the slices to check, made of complete chunks.
+  // `arenas`: the memory that the update changes and in which the state is stored.
   PartCheck(const checkpoint::State& state, const std::vector<checkpoint::Slice>& part,
             const checkpoint::ChunkHashes& hashes, const Arenas& arenas);
 
-  // These bytes of every arena are about to change.
+  // Call before these bytes of every arena change.
   void before_change(std::size_t first, std::size_t bytes);
-  // All that has not been looked at is.
-  void look_at_rest();
+  // Checks all chunks that have not been checked yet.
+  void check_rest();
   bool done() const;
-  bool differs() const;     // by what has been looked at
-  void expect_no_update();  // none soon: whoever waits for the result need not wait for one
-  // The result. Leaves it to the others until `patience` is over, then looks at the rest by itself.
-  bool alike(std::chrono::milliseconds patience);
+  bool differs() const;     // result for the chunks checked so far
+  void expect_no_update();  // no update will come soon: unchanged() stops waiting
+  // Returns the result. Waits up to `patience` for updates to check the chunks, then checks the rest itself.
+  bool unchanged(std::chrono::milliseconds patience);
 
  private:
   struct Chunk {
@@ -38,14 +38,14 @@ class PartCheck {
     std::span<const std::byte> bytes;
     Hash128 hash;
   };
-  bool is_done() const { return looked_at_ == chunks_.size(); }  // needs mutex_
-  void look_until(std::size_t begin);
+  bool is_done() const { return checked_ == chunks_.size(); }  // needs mutex_
+  void check_until(std::size_t begin);
 
-  std::vector<Chunk> chunks_;  // in order of their beginnings
+  std::vector<Chunk> chunks_;  // sorted by `begin`
   mutable std::mutex mutex_;
   std::condition_variable done_;
-  std::size_t looked_at_ = 0;  // of chunks_; guarded by mutex_, as the next ones
-  bool alike_ = true, expects_update_ = true;
+  std::size_t checked_ = 0;  // number of checked chunks; guarded by mutex_, like the next fields
+  bool unchanged_ = true, expects_update_ = true;
 };
 
 }  // namespace rekindle::trainer

@@ -18,7 +18,7 @@ PartialSums::Slot& PartialSums::at(int slot) {
   return slots_[index];
 }
 
-void PartialSums::spoil(int to) { at(to).leaves = {}; }
+void PartialSums::invalidate(int to) { at(to).leaves = {}; }
 
 void PartialSums::computed(int to, int leaf, const Numbers& numbers) { at(to) = {{leaf, 1}, numbers}; }
 

@@ -1,6 +1,6 @@
-// What a trainer's gradient slots hold of the step under way. It outlives generations: gradients of a step
-// that was aborted are still right for as long as the state is the same, so the next generation, with other
-// leaves for this rank, computes only what is missing.
+// The contents of a trainer's gradient slots in the current step. They survive a generation: gradients of an
+// aborted step stay valid while the state is the same, so the next generation, with other micro-batches for
+// this rank, computes only the missing ones.
 #pragma once
 
 #include <cstdint>
@@ -12,31 +12,31 @@ namespace rekindle::trainer {
 
 class PartialSums {
  public:
-  // Of the leaves of one slot, as exchange::StepHeader.
+  // Totals over the leaves of one slot, as in exchange::StepHeader.
   struct Numbers {
     std::uint32_t flags = 0;
     std::int64_t loss = 0;
     std::uint64_t correct = 0, count = 0;
   };
 
-  // By slot, for exchange::leaf_ops(). Nothing if what is there is of another step than this.
+  // The valid leaves of each slot, for exchange::leaf_ops(). Empty if the contents are of another step.
   std::vector<exchange::LeafRange> held(std::uint64_t step);
 
-  // Slot `to` is about to be written: it is worth nothing until one of the next three.
-  void spoil(int to);
+  // Slot `to` is about to be written: it is invalid until one of the next three calls.
+  void invalidate(int to);
   void computed(int to, int leaf, const Numbers& numbers);
   void added(int to, int from);
   void copied(int to, int from);
 
-  // The state has changed, or is about to: no slot is of use any more.
+  // The state has changed or will change: all slots become invalid.
   void forget() { slots_.clear(); }
 
-  // Adds what belongs to the first `partials` slots, this rank's contribution.
+  // Adds the totals of the first `partials` slots, which are the contribution of this rank.
   void add_to(exchange::StepHeader& header, int partials) const;
 
  private:
   struct Slot {
-    exchange::LeafRange leaves;  // count 0: worth nothing
+    exchange::LeafRange leaves;  // count 0: the slot is invalid
     Numbers numbers;
   };
   Slot& at(int slot);

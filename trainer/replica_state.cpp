@@ -2,7 +2,6 @@
 
 #include <vector>
 
-#include "base/files.hpp"
 #include "base/text.hpp"
 
 namespace rekindle::trainer {
@@ -12,7 +11,8 @@ using checkpoint::State;
 
 namespace {
 
-// Part `part` of `parts` of the state, as runs of bytes: nearly equal, and the same on every rank.
+// Part `part` of `parts` of the state, as ranges of bytes. The parts are nearly equal in size, and the same
+// on every rank.
 std::vector<std::span<std::byte>> part_of(const State& state, int parts, int part) {
   std::vector<std::span<std::byte>> pieces;
   for (const checkpoint::Slice& slice : checkpoint::part_of(checkpoint::spec_of(state), parts, part))
@@ -22,41 +22,42 @@ std::vector<std::span<std::byte>> part_of(const State& state, int parts, int par
 
 }  // namespace
 
-Result<std::uint64_t> restore(model::Replica& replica, exchange::Exchange& exchange,
-                              const FilePath& checkpoint_dir, int ranks, int rank) {
-  REKINDLE_TRY(const Manifest manifest, checkpoint::read_manifest(checkpoint_dir, kNamesAreSeenWithin));
-  const State state = replica.state();
+Result<std::uint64_t> restore(Task& task, exchange::Exchange& exchange, Storage& storage,
+                              const std::string& name, int ranks, int rank) {
+  REKINDLE_TRY(const Manifest manifest, storage.read_manifest(name));
+  const State state = task.state();
   if (checkpoint::spec_of(state) != manifest.contents.tensors) {
-    return fail(ExitCode::kConfig, str(checkpoint_dir.string(), " holds another model's tensors"),
+    return fail(ExitCode::kConfig, str("checkpoint ", name, " holds another model's tensors"),
                 "use the rekindle and the options that wrote it");
   }
-  REKINDLE_CHECK(checkpoint::read_part(checkpoint_dir, manifest, ranks, rank, state, kNamesAreSeenWithin));
+  REKINDLE_CHECK(storage.read_part(name, manifest, ranks, rank, state));
   std::vector<std::vector<std::span<std::byte>>> pieces(static_cast<std::size_t>(ranks));
   for (int r = 0; r < ranks; ++r) pieces[static_cast<std::size_t>(r)] = part_of(state, ranks, r);
   REKINDLE_CHECK(exchange.all_gather(pieces));
   const std::string digest = checkpoint::state_digest(manifest.id.step, state).hex();
-  // Each part was right when it had been read: not the files are wrong, but a memory or the way between two.
+  // Each rank has verified the part that it read, so the files are intact: the memory or the network between
+  // two ranks is faulty.
   if (digest != manifest.digest) {
-    return fail(str("what was read of ", checkpoint_dir.string(), " has digest ", digest,
-                    " once all have it, not ", manifest.digest, ": suspect a memory or the network"));
+    return fail(str("the state restored from checkpoint ", name, " has digest ", digest,
+                    ", but its manifest has ", manifest.digest, ": suspect the memory or the network"));
   }
-  REKINDLE_CHECK(replica.upload());
+  REKINDLE_CHECK(task.upload());
   return manifest.id.step;
 }
 
-Result<protocol::Comparison> copy(model::Replica& replica, exchange::Exchange& exchange,
-                                  const protocol::Start& start, protocol::Held& held) {
+Result<protocol::Comparison> copy(Task& task, exchange::Exchange& exchange, const protocol::Start& start,
+                                  protocol::ReplicaState& replica) {
   const std::size_t ranks = start.members.size();
   std::vector<bool> receives(ranks, true);
   for (const int source : start.sources) receives[static_cast<std::size_t>(source)] = false;
   const bool receiver = receives[static_cast<std::size_t>(start.rank)];
-  if (!receiver) REKINDLE_CHECK(replica.download());
-  const State state = replica.state();
+  if (!receiver) REKINDLE_CHECK(task.download());
+  const State state = task.state();
   std::vector<std::vector<std::span<std::byte>>> pieces(ranks);
   for (std::size_t i = 0; i < start.sources.size(); ++i)
     pieces[static_cast<std::size_t>(start.sources[i])] =
         part_of(state, static_cast<int>(start.sources.size()), static_cast<int>(i));
-  if (receiver) held = {false, 0};
+  if (receiver) replica = {false, 0};
   REKINDLE_CHECK(exchange.all_gather(pieces, receives));
   exchange::StepHeader mine;
   mine.state_hash = checkpoint::state_digest(start.step, state);
@@ -64,9 +65,9 @@ Result<protocol::Comparison> copy(model::Replica& replica, exchange::Exchange& e
   std::vector<Hash128> hashes;
   for (const exchange::StepHeader& header : headers) hashes.push_back(header.state_hash);
   protocol::Comparison compared = protocol::compare_hashes(hashes);
-  if (!compared.alike || !receiver) return compared;
-  REKINDLE_CHECK(replica.upload());
-  held = {true, start.step};
+  if (!compared.equal || !receiver) return compared;
+  REKINDLE_CHECK(task.upload());
+  replica = {true, start.step};
   return compared;
 }
 

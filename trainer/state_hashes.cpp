@@ -5,7 +5,9 @@
 namespace rekindle::trainer {
 
 StateHashes::StateHashes(const checkpoint::State& state, const Arenas& arenas)
-    : spec_(checkpoint::spec_of(state)), hashes_(checkpoint::chunks_in(spec_)), on_the_way_(!arenas.empty()) {
+    : spec_(checkpoint::spec_of(state)),
+      hashes_(checkpoint::chunks_in(spec_)),
+      during_update_(!arenas.empty()) {
   for (const checkpoint::Slice& chunk : checkpoint::chunks_of(spec_)) {
     const std::span<const std::byte> bytes = checkpoint::bytes_of(state, chunk);
     const std::size_t begin = begin_in_arena(bytes, arenas);

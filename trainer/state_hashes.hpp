@@ -1,4 +1,5 @@
-// The hashes of the state's chunks: taken while an update has them in the processor's cache, or later.
+// The hashes of the chunks of the state. They are computed during an update, while a chunk is in the
+// processor's cache, or later.
 #pragma once
 
 #include <cstddef>
@@ -13,17 +14,18 @@ namespace rekindle::trainer {
 
 class StateHashes {
  public:
-  // `arenas`: the memory that the update changes, all of them from their beginning to their end. None if that
-  // is not where the state's bytes are (on a GPU).
+  // `arenas`: the memory that the update changes, from beginning to end. Empty if the state is not in this
+  // memory (on a GPU).
   StateHashes(const checkpoint::State& state, const Arenas& arenas);
 
-  void forget();  // the state is about to change
-  bool on_the_way() const { return on_the_way_; }
-  // These bytes of every arena are as they will be. Pieces that come out of order are left for later.
+  void forget();  // call before the state changes
+  bool during_update() const { return during_update_; }
+  // These bytes of every arena have their final values. Pieces that come out of order are hashed later, by
+  // all().
   void updated(std::size_t first, std::size_t bytes);
 
   bool complete() const { return hashed_ == chunks_.size(); }
-  // Hashes what is missing: the state must be in the memory that it was made of.
+  // Computes the missing hashes. The state must be in the memory that was passed to the constructor.
   const checkpoint::ChunkHashes& all();
   Hash128 digest(std::uint64_t step);
 
@@ -36,11 +38,11 @@ class StateHashes {
   void hash_until(std::size_t end);
 
   checkpoint::StateSpec spec_;
-  std::vector<Chunk> chunks_;  // in order of their ends
+  std::vector<Chunk> chunks_;  // sorted by `end`
   checkpoint::ChunkHashes hashes_;
-  std::size_t hashed_ = 0;   // of chunks_
-  std::size_t updated_ = 0;  // bytes of every arena
-  bool on_the_way_;
+  std::size_t hashed_ = 0;   // number of hashed chunks
+  std::size_t updated_ = 0;  // updated bytes of every arena
+  bool during_update_;
 };
 
 }  // namespace rekindle::trainer

@@ -35,9 +35,10 @@ TEST_F(Crash, UnfinishedFiles_AreNoCheckpointAndAreSwept) {
   EXPECT_FALSE(fs::exists(directory));
 }
 
-// A writer that commits checkpoint after checkpoint is killed at any moment: whatever is listed is whole.
+// A writer that commits checkpoint after checkpoint is killed at any moment. All listed checkpoints are
+// complete.
 TEST_F(Crash, KilledWriter_WhatIsListedIsWhole) {
-  // Each step has another one than those beside it.
+  // Neighbouring steps have different states.
   std::vector<OwnedState> states;
   for (std::uint64_t seed = 1; seed <= 3; ++seed) states.emplace_back(mixed_spec(), seed);
   const auto state_of = [&states](std::uint64_t step) -> const OwnedState& { return states[step % 3]; };
@@ -52,7 +53,7 @@ TEST_F(Crash, KilledWriter_WhatIsListedIsWhole) {
         if (!sweep(run_dir, {{step, 1, round}, 2})) ::_exit(1);
       }
     }
-    // Another moment each round, some time after one more commit.
+    // Each round kills at another moment after another commit.
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     const auto committed_in_this_round = [&] {
       const auto ids = list_committed(run_dir);
@@ -71,7 +72,7 @@ TEST_F(Crash, KilledWriter_WhatIsListedIsWhole) {
     }
     step = ids.front().step + 1;
   }
-  // What the last one left of a later step is swept once the run has gone past it.
+  // The last writer's incomplete checkpoint of a later step is swept after the run has passed that step.
   write_checkpoint(run_dir, {step + 1, 2, 1}, state_of(step + 1).state, 2);
   ASSERT_TRUE(sweep(run_dir, {{step + 1, 2, 1}, 1}));
   EXPECT_EQ(files_in(run_dir / "checkpoints").size(), 1U);

@@ -1,4 +1,4 @@
-// Any damage to any file of a checkpoint: found, or without effect on the state. Never other bits.
+// Any damage to any file of a checkpoint is found, or has no effect on the restored state.
 #include "checkpoint/export.hpp"
 #include "fixture.hpp"
 
@@ -15,13 +15,13 @@ class DamageAnywhere : public CheckpointTest {
   Rng rng{stream_key(17, Draws::kOrder)};
   int looks = 0;
 
-  // Nothing restores through the other one.
+  // No reader restores through the other file.
   static std::vector<std::string> files_that_count(const fs::path& directory) {
     std::vector<std::string> files = files_in(directory);
     std::erase(files, "whole.h5");
     return files;
   }
-  // Through every way to read; the slower one every fourth time. True if the damage was found.
+  // Uses every way to read, but the slower way only every fourth time. True if the damage was found.
   bool is_found(const fs::path& place, const OwnedState& right) {
     const auto loaded = load(place);
     if (loaded) {
@@ -38,7 +38,7 @@ class DamageAnywhere : public CheckpointTest {
   }
   bool is_found() { return is_found(directory, owned); }
 
-  // Runs `damage` on each file, `times` times, each time on a whole one.
+  // Runs `damage` `times` times on each file, each time on an undamaged copy.
   template <class Change>
   void damage_each_file(int times, const Change& damage) {
     ASSERT_EQ(files.size(), 4U);
@@ -74,7 +74,7 @@ TEST_F(DamageAnywhere, ABitFlippedAtAThousandPlacesOfEachFile_IsFound) {
   });
 }
 
-// Nothing restores through it, whatever it says.
+// No reader restores through this file, so its content does not matter.
 TEST_F(DamageAnywhere, ABitFlippedAtAThousandPlacesOfTheWholeTensorsFile_ChangesNothing) {
   const fs::path path = directory / "whole.h5";
   std::string text = *read_text(path);
@@ -86,7 +86,7 @@ TEST_F(DamageAnywhere, ABitFlippedAtAThousandPlacesOfTheWholeTensorsFile_Changes
   }
 }
 
-// What storage does beside flipping bits: lost and misdirected writes, remains of other files.
+// Other faults of storage than flipped bits: lost and misdirected writes, parts of other files.
 TEST_F(DamageAnywhere, APieceOfAFileThatIsZerosGarbageOrFromElsewhere_IsFound) {
   damage_each_file(500, [this](std::string& text) {
     const std::size_t bytes = std::min<std::size_t>(text.size(), std::size_t{1} << rng.below(13));
@@ -133,7 +133,7 @@ TEST_F(DamageAnywhere, TwoFilesSwapped_AreFound) {
   EXPECT_FALSE(is_found());
 }
 
-// Every mixture of the files of two checkpoints: of another step, and of the same step by another generation.
+// Every mixture of the files of two checkpoints: of different steps, and of one step but two generations.
 TEST_F(DamageAnywhere, AMixtureOfTwoCheckpoints_IsFoundOrHasTheBitsOfOne) {
   for (const CheckpointId& other_id : {CheckpointId{6, 1, 1}, CheckpointId{5, 1, 2}}) {
     const OwnedState other(small_spec(), 2);
@@ -149,7 +149,7 @@ TEST_F(DamageAnywhere, AMixtureOfTwoCheckpoints_IsFoundOrHasTheBitsOfOne) {
         }
         const bool others_manifest = (mixture & 1U) != 0;
         const fs::path whole = others_manifest ? directory_of(run_dir, other_id) : directory;
-        // Shards without tensors may be the same in both.
+        // Shards without tensors may be equal in both.
         const bool same = std::ranges::all_of(files, [&](const std::string& file) {
           return *read_text(mixed / file) == *read_text(whole / file);
         });
@@ -162,7 +162,7 @@ TEST_F(DamageAnywhere, AMixtureOfTwoCheckpoints_IsFoundOrHasTheBitsOfOne) {
   ASSERT_EQ(files[0], "manifest.json");
 }
 
-// The same bits at another step or in another cut are the same tensors, but not the same files.
+// The same bits at another step or with another split into shards are equal tensors, but not equal files.
 TEST_F(DamageAnywhere, AShardOfAnotherCut_IsFound) {
   const CheckpointId other_id{5, 1, 2};
   write_checkpoint(run_dir, other_id, owned.state, 2);

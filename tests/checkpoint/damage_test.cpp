@@ -20,12 +20,12 @@ class Damage : public CheckpointTest {
     ASSERT_TRUE(restore(directory, manifest, 2, back));
     ASSERT_EQ(back.storage, owned.storage);
   }
-  // Every way to read must see it and name the file.
+  // Every way to read must find the damage and name the file.
   void expect_damaged(const std::string& file, const std::string& how) {
     OwnedState back(mixed_spec(), 99);
     for (const Status& status : {verify(directory, manifest), restore(directory, manifest, 2, back)}) {
       ASSERT_FALSE(status) << how;
-      EXPECT_TRUE(is_damage(status.error())) << status.error().line();
+      EXPECT_EQ(status.error().kind, ErrorKind::kDamage) << status.error().line();
       EXPECT_NE(status.error().what.find(file), std::string::npos) << status.error().line();
     }
   }
@@ -36,7 +36,7 @@ TEST_F(Damage, OneFlippedBitAnywhereInAShard_IsFoundAndNamed) {
   Rng rng(stream_key(7, Draws::kOrder));
   for (int round = 0; round < 300; ++round) {
     const ShardEntry& entry = manifest.shards[rng.below(kShards)];
-    // A third of them in the headers, some at the very ends.
+    // A third of the offsets is in the headers, some are at the very ends.
     std::uint64_t offset = rng.below(round % 3 == 0 ? 4096 : entry.bytes);
     if (round == 1) offset = 0;
     if (round == 2) offset = entry.bytes - 1;
@@ -75,7 +75,7 @@ TEST_F(Damage, TruncatedLongerMissingOrNotAFile_IsFound) {
   expect_damaged(manifest.shards[1].file, "directory");
 }
 
-// No waiting makes such a name show. The patience is longer than the test may take.
+// Waiting does not help with such a name. The patience is longer than the test's time limit.
 TEST_F(Damage, SymbolicLinksInACircle_AreAnErrorAtOnceAndNoDamage) {
   constexpr std::chrono::hours kPatience{1};
   fs::remove(shard(1));
@@ -83,14 +83,14 @@ TEST_F(Damage, SymbolicLinksInACircle_AreAnErrorAtOnceAndNoDamage) {
   OwnedState back(mixed_spec(), 99);
   const Status part = read_part(directory, manifest, 1, 0, back.state, kPatience);
   ASSERT_FALSE(part);
-  EXPECT_FALSE(is_damage(part.error())) << part.error().line();
+  EXPECT_NE(part.error().kind, ErrorKind::kDamage) << part.error().line();
 
   const fs::path its_manifest = directory / "manifest.json";
   fs::remove(its_manifest);
   fs::create_symlink(its_manifest, its_manifest);
   const auto read = read_manifest(directory, kPatience);
   ASSERT_FALSE(read);
-  EXPECT_FALSE(is_damage(read.error())) << read.error().line();
+  EXPECT_NE(read.error().kind, ErrorKind::kDamage) << read.error().line();
 }
 
 TEST_F(Damage, SwappedShards_AreFound) {
@@ -111,7 +111,7 @@ TEST_F(Damage, AShardOrManifestOfAnotherCheckpoint_IsFound) {
   fs::copy_file(other_directory / "manifest.json", directory / "manifest.json",
                 fs::copy_options::overwrite_existing);
   EXPECT_FALSE(read_manifest(directory));
-  fs::rename(directory, run_dir / "renamed");  // a free name: then the chunks tell
+  fs::rename(directory, run_dir / "renamed");  // any name is allowed: then the chunks show the mismatch
   const auto foreign = read_manifest(run_dir / "renamed");
   ASSERT_TRUE(foreign) << foreign.error().line();
   EXPECT_FALSE(verify(run_dir / "renamed", *foreign));
@@ -135,7 +135,7 @@ TEST_F(Damage, ATruncatedManifest_IsFoundAtEveryLength) {
     fs::resize_file(path, bytes);
     ASSERT_FALSE(read_manifest(directory)) << bytes;
   }
-  fs::resize_file(path, std::uint64_t{1} << 40);  // a hole: must not be read into memory
+  fs::resize_file(path, std::uint64_t{1} << 40);  // a hole that must not be read into memory
   EXPECT_FALSE(read_manifest(directory));
 }
 
@@ -151,7 +151,7 @@ TEST_F(Damage, AStateThatIsNotTheDigests_IsNotLoaded) {
 
 class SmallDamage : public CheckpointTest {};
 
-// Garbage with a right checksum: an error or the same bytes, never a crash and never other bytes.
+// Garbage with a correct checksum gives an error or the same bytes, never a crash or other bytes.
 TEST_F(SmallDamage, RandomlyTamperedManifestsWithRightChecksums_NeverGiveOtherBits) {
   const OwnedState owned(small_spec());
   const CheckpointId id{5, 1, 1};

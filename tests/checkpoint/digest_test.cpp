@@ -8,7 +8,7 @@
 namespace rekindle::checkpoint {
 namespace {
 
-// docs/checkpoint-format.md, "The state digest", written out once more.
+// A second implementation of docs/checkpoint-format.md, "The state digest".
 std::string documented_digest(std::uint64_t step, const State& state) {
   std::string stream;
   const auto u64 = [&stream](std::uint64_t value) {
@@ -26,7 +26,7 @@ std::string documented_digest(std::uint64_t step, const State& state) {
     stream += dtype;
     u64(tensor.spec.shape.size());
     for (const std::int64_t dimension : tensor.spec.shape) u64(static_cast<std::uint64_t>(dimension));
-    // Chunks of whole rows, as many as fit into 1 MiB.
+    // Chunks of complete rows, as many rows as fit into 1 MiB.
     const std::size_t row = tensor.spec.row_bytes();
     const std::size_t chunk = row == 0 ? 1 : row * std::max<std::size_t>(1, (1 << 20) / row);
     for (std::size_t begin = 0; begin < tensor.bytes.size(); begin += chunk) {

@@ -24,8 +24,8 @@ TEST_F(Export, Load_GivesTheStateAndItsManifest) {
   EXPECT_EQ(state_digest(5, loaded->state).hex(), loaded->manifest.digest);
 }
 
-// The rules of the format's own description, checked by hand; tests/oracle/check_safetensors.py asks the
-// library.
+// Checks the rules of the format's description directly. tests/oracle/check_safetensors.py uses the library
+// as the oracle.
 TEST_F(Export, Safetensors_FollowTheFormat) {
   for (const bool with_optimizer : {false, true}) {
     const fs::path path = run_dir / "out.safetensors";
@@ -64,6 +64,51 @@ TEST_F(Export, Safetensors_FollowTheFormat) {
     EXPECT_EQ(json.contains("momentum.features.0.weight"), with_optimizer);
     EXPECT_EQ(json.at("bn.num_batches_tracked").at("dtype"), "I64");
     EXPECT_EQ(json.at("half").at("dtype"), "BF16");
+  }
+}
+
+TEST_F(Export, FromTheShards_TheSameBytesAsFromTheStateInMemory) {
+  const auto loaded = load(directory);
+  ASSERT_TRUE(loaded) << loaded.error().line();
+  for (const char* extension : {".safetensors", ".h5", ".pt"}) {
+    const fs::path from_memory = run_dir / str("memory", extension),
+                   from_shards = run_dir / str("shards", extension);
+    ASSERT_TRUE(write_tensors(from_memory, loaded->state));
+    const Status status = export_file(directory, from_shards, true);
+    ASSERT_TRUE(status) << status.error().line();
+    EXPECT_TRUE(*read_file(from_shards) == *read_file(from_memory)) << extension;
+  }
+}
+
+// Tensors of several pieces of 8 MiB with borders other than the chunks' borders; and a single row that is a
+// chunk of several pieces.
+TEST_F(Export, TensorsOfManyPieces_ComeWholeAndEachChunkIsVerified) {
+  const OwnedState large({{"rows", Dtype::kFloat32, {3000, 1777}, Role::kParameter},
+                          {"row", Dtype::kUint8, {1, 20'000'000}, Role::kBuffer}});
+  const CheckpointId other{6, 1, 1};
+  write_checkpoint(run_dir, other, large.state, 3);
+  const fs::path from = directory_of(run_dir, other);
+  for (const char* extension : {".safetensors", ".pt"}) {
+    const fs::path from_memory = run_dir / str("memory", extension),
+                   from_shards = run_dir / str("shards", extension);
+    ASSERT_TRUE(write_tensors(from_memory, large.state));
+    const Status status = export_file(from, from_shards, true);
+    ASSERT_TRUE(status) << status.error().line();
+    EXPECT_TRUE(*read_file(from_shards) == *read_file(from_memory)) << extension;
+  }
+  const auto manifest = read_manifest(from);
+  for (const ShardEntry& shard : manifest->shards) {
+    for (const DatasetEntry& dataset : shard.datasets) {
+      for (const std::uint64_t at : {dataset.offset, dataset.offset + dataset.bytes - 1}) {
+        flip_bit(from / shard.file, at, 3);
+        const Status refused = export_file(from, run_dir / "none.safetensors", true);
+        ASSERT_FALSE(refused);
+        EXPECT_NE(refused.error().line().find("do not match their checksum"), std::string::npos)
+            << refused.error().line();
+        EXPECT_FALSE(fs::exists(run_dir / "none.safetensors"));
+        flip_bit(from / shard.file, at, 3);
+      }
+    }
   }
 }
 

@@ -1,4 +1,4 @@
-// A run directory of a test's own and a state with every kind of tensor in it.
+// A separate run directory for each test, and a state with every kind of tensor.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 
 namespace rekindle::checkpoint {
 
-// As a person names it; the program's own takes and gives a FilePath.
+// For a path that a person named. The program's own function takes and returns a FilePath.
 inline fs::path directory_of(const fs::path& run_dir, const CheckpointId& id) {
   return directory_of(FilePath(run_dir), id).path();
 }
@@ -37,7 +37,7 @@ class CheckpointTest : public testing::Test {
   fs::path run_dir;
 };
 
-// Every tensor begins a page, as a replica's large ones do.
+// Every tensor begins at a page border, like the large tensors of a replica.
 template <class T>
 struct PageAllocator {
   using value_type = T;
@@ -68,7 +68,7 @@ struct OwnedState {
   OwnedState(OwnedState&&) = default;
 };
 
-// Odd shapes, a scalar, integers, tensors without elements, one row larger than a block: about 12 MB.
+// Odd shapes, a scalar, integers, tensors without elements, a row larger than a block: about 12 MB.
 inline StateSpec mixed_spec() {
   using enum Dtype;
   return {{"features.0.weight", kFloat32, {7, 3, 3, 3}, Role::kParameter},
@@ -92,26 +92,27 @@ inline StateSpec small_spec() {
           {"momentum.weight", Dtype::kFloat32, {5, 3}, Role::kOptimizer}};
 }
 
-// With the hashes that belong to the state.
+// Writes a shard with the correct hashes of the state.
 inline Result<ShardEntry> write_shard(const FilePath& run_dir, const CheckpointId& id, const State& state,
                                       int shards, int shard) {
   return write_shard(run_dir, id, state, hash_chunks(state), shards, shard);
 }
 
-// The same from where the state lies, as far as its memory allows that: its owner looks at it once more.
+// The same directly from the state's memory where its alignment allows this. The owner checks the state
+// again.
 inline Result<ShardEntry> write_lent_shard(const FilePath& run_dir, const CheckpointId& id,
                                            const State& state, int shards, int shard) {
   return write_shard(run_dir, id, state, hash_chunks(state), shards, shard, {{}, {}, [] { return true; }});
 }
 
-// Shards in turns from where the state lies and copied.
+// Writes shards alternately from the state's memory and from a copy.
 inline Result<ShardEntry> write_shard_either_way(const FilePath& run_dir, const CheckpointId& id,
                                                  const State& state, int shards, int shard) {
   return shard % 2 == 0 ? write_lent_shard(run_dir, id, state, shards, shard)
                         : write_shard(run_dir, id, state, shards, shard);
 }
 
-// All shards written, in both ways, not committed.
+// Writes all shards, in both ways, without a commit.
 inline Manifest write_shards(const fs::path& run_dir, const CheckpointId& id, const State& state,
                              int shards) {
   Manifest manifest;
@@ -145,7 +146,7 @@ inline void flip_bit(const fs::path& path, std::uint64_t offset, int bit) {
   ASSERT_TRUE(file.good());
 }
 
-// Reads with `parts` readers into memory full of another pattern; the first error, if any.
+// Reads with `parts` readers into memory that contains another pattern. Returns the first error, if any.
 inline Status restore(const fs::path& directory, const Manifest& manifest, int parts, OwnedState& into) {
   Status first;
   for (int part = 0; part < parts; ++part) {

@@ -1,5 +1,5 @@
-// Storage that may be too small: tests/network_disk runs this where it is, and where only fsync or close says
-// so.
+// Storage that may be too small. tests/network_disk runs this test on such storage, and on storage where only
+// fsync or close reports the error.
 #include "checkpoint/export.hpp"
 #include "fixture.hpp"
 
@@ -46,7 +46,7 @@ TEST_F(FullStorage, EachCheckpointIsWholeOrReportedAndLeavesNoTemporaryFile) {
     ASSERT_TRUE(loaded) << loaded.error().line();
     EXPECT_EQ(loaded->storage, owned.storage);
   }
-  // One that is deleted makes room for the next.
+  // Deleting a checkpoint makes room for the next one.
   ASSERT_TRUE(discard(run_dir, whole.back()));
   const auto next = write_and_commit(run_dir, {kCheckpoints + 1, 1, 1}, owned.state);
   ASSERT_TRUE(next) << next.error().line();

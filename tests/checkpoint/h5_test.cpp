@@ -1,4 +1,4 @@
-// The oracle is libhdf5, as anybody's tools use it.
+// The oracle is libhdf5, used like in other tools.
 #include <hdf5.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ std::vector<std::int64_t> attribute(hid_t object, const char* name) {
 
 struct Dataset {
   std::vector<std::int64_t> shape;
-  std::vector<std::byte> bytes;  // as the native type of the same size
+  std::vector<std::byte> bytes;  // in the native type of the same size
   std::uint64_t offset = 0;
 };
 

@@ -19,7 +19,7 @@ StateSpec model_of(std::int64_t classes, const std::vector<std::string>& optimiz
   return spec;
 }
 
-// As a file has it: in another order, and without roles.
+// The state as in a file: in another order, and without roles.
 State as_file(const OwnedState& owned, bool with_optimizer) {
   State state;
   for (const Tensor& tensor : owned.state) {
@@ -77,7 +77,7 @@ TEST(Initial, AnotherNumberOfClasses_IsRefusedUnlessTheHeadIsReset) {
   ASSERT_TRUE(chosen) << chosen.error().line();
   EXPECT_EQ(names(*chosen), (std::vector<std::string>{"conv.weight", "conv.bias", "momentum.conv.weight",
                                                       "momentum.conv.bias"}));
-  // The head is reset where it would fit, too, and need not be there.
+  // The head is also reset if it would fit, and may be missing in the file.
   EXPECT_EQ(choose_initial(file, model_of(1000), true, "FILE")->size(), 4U);
   StateSpec headless = spec_of(as_file(owned, false));
   std::erase_if(headless, [](const TensorSpec& tensor) { return tensor.name.starts_with("fc."); });

@@ -13,24 +13,25 @@ namespace {
 
 constexpr std::size_t kPageBytes = 4096;
 
-enum class Fate { kThere, kZeros, kGone };
+enum class Outcome { kThere, kZeros, kGone };
 
-// Draws what becomes of one operation or page after the other.
-class Fates {
+// Draws for each operation or page whether it survives.
+class Outcomes {
  public:
-  explicit Fates(const Survival& survival)
+  explicit Outcomes(const Survival& survival)
       : rule_(survival.rule), rng_(stream_key(survival.seed, Draws::kOrder)), gone_of_8_(rng_.below(7) + 1) {}
 
-  Fate next() {
-    if (rule_ != Survival::Rule::kRandom) return rule_ == Survival::Rule::kAll ? Fate::kThere : Fate::kGone;
-    if (rng_.below(8) < gone_of_8_) return Fate::kGone;
-    return rng_.below(4) == 0 ? Fate::kZeros : Fate::kThere;
+  Outcome next() {
+    if (rule_ != Survival::Rule::kRandom)
+      return rule_ == Survival::Rule::kAll ? Outcome::kThere : Outcome::kGone;
+    if (rng_.below(8) < gone_of_8_) return Outcome::kGone;
+    return rng_.below(4) == 0 ? Outcome::kZeros : Outcome::kThere;
   }
 
  private:
   Survival::Rule rule_;
   Rng rng_;
-  std::uint64_t gone_of_8_;  // one disk loses nearly all, another nearly nothing
+  std::uint64_t gone_of_8_;  // between disks that lose nearly everything and disks that lose nearly nothing
 };
 
 }  // namespace
@@ -39,13 +40,13 @@ struct Journal::Disk {
   std::map<Inode, Names> names;
   std::map<Inode, std::vector<std::byte>> data;
 
-  void apply(const Operation& operation, bool durable, Fates& fates) {
+  void apply(const Operation& operation, bool durable, Outcomes& outcomes) {
     if (operation.kind == Kind::kData) {
-      apply_data(operation, durable, fates);
+      apply_data(operation, durable, outcomes);
     } else if (operation.kind == Kind::kTruncation) {
-      if (durable || fates.next() != Fate::kGone) data[operation.inode].clear();
+      if (durable || outcomes.next() != Outcome::kGone) data[operation.inode].clear();
     } else if (operation.kind == Kind::kNames) {
-      if (!durable && fates.next() == Fate::kGone) return;
+      if (!durable && outcomes.next() == Outcome::kGone) return;
       for (const auto& [name, inode] : operation.names) {
         names[operation.inode].erase(name);
         if (inode) names[operation.inode].emplace(name, *inode);
@@ -53,14 +54,14 @@ struct Journal::Disk {
     }
   }
 
-  void apply_data(const Operation& operation, bool durable, Fates& fates) {
+  void apply_data(const Operation& operation, bool durable, Outcomes& outcomes) {
     std::vector<std::byte>& file = data[operation.inode];
     for (std::size_t from = 0; from < operation.bytes.size();) {
       const std::size_t place = operation.offset + from;
       const std::size_t bytes = std::min(operation.bytes.size() - from, kPageBytes - place % kPageBytes);
-      const Fate fate = durable ? Fate::kThere : fates.next();
-      if (fate != Fate::kGone) file.resize(std::max(file.size(), place + bytes));
-      if (fate == Fate::kThere)
+      const Outcome outcome = durable ? Outcome::kThere : outcomes.next();
+      if (outcome != Outcome::kGone) file.resize(std::max(file.size(), place + bytes));
+      if (outcome == Outcome::kThere)
         std::copy_n(operation.bytes.begin() + static_cast<std::ptrdiff_t>(from), bytes,
                     file.begin() + static_cast<std::ptrdiff_t>(place));
       from += bytes;
@@ -105,7 +106,7 @@ std::optional<Journal::Inode> Journal::find(const fs::path& name) const {
 
 std::pair<Journal::Inode, std::string> Journal::place_of(const fs::path& name) const {
   const auto directory = find(name.parent_path());
-  if (!directory) std::abort();  // the kernel has just found it
+  if (!directory) std::abort();  // the kernel has just found the directory
   return {*directory, name.filename().string()};
 }
 
@@ -131,7 +132,7 @@ void Journal::remove(const fs::path& name) {
 void Journal::rename(const fs::path& from, const fs::path& to) {
   const auto [parent, old_name] = place_of(from);
   const auto [same_parent, new_name] = place_of(to);
-  if (parent != same_parent) std::abort();  // would need two fsyncs; nobody does it
+  if (parent != same_parent) std::abort();  // would need two fsyncs; the program never does this
   change_names(parent, {{old_name, std::nullopt}, {new_name, find(from)}});
 }
 
@@ -166,9 +167,9 @@ std::vector<bool> Journal::durable(std::size_t operations) const {
 void Journal::rebuild(std::size_t operations, const Survival& survival, const fs::path& into) const {
   operations += initial_;
   const std::vector<bool> durable = this->durable(operations);
-  Fates fates(survival);
+  Outcomes outcomes(survival);
   Disk disk;
-  for (std::size_t i = 0; i < operations; ++i) disk.apply(operations_[i], durable[i], fates);
+  for (std::size_t i = 0; i < operations; ++i) disk.apply(operations_[i], durable[i], outcomes);
   fs::remove_all(into);
   disk.write(is_directory_, 0, into);
 }

@@ -1,5 +1,5 @@
-// What a program did to the files below one directory, in order, and which disks a loss of power may leave of
-// it.
+// The operations of a program on the files below one directory, in order, and the disks that a power loss may
+// leave.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@
 
 namespace rekindle::checkpoint {
 
-// What becomes of the operations that no fsync made durable. POSIX promises nothing about them, not even that
-// earlier ones survive if later ones do.
+// Which of the operations without an fsync survive. POSIX promises nothing about them, not even that earlier
+// operations survive if later ones do.
 struct Survival {
   enum class Rule {
-    kAll,      // the process died, the machine did not
-    kNothing,  // the least that POSIX promises
-    kRandom    // any subset; of data, any pages, and the lost ones may read as zeros
+    kAll,      // the process died, but the machine did not
+    kNothing,  // the minimum that POSIX promises
+    kRandom    // any subset of the operations and of the data's pages; lost pages may read as zeros
   };
   Rule rule = Rule::kAll;
   std::uint64_t seed = 0;
@@ -31,7 +31,7 @@ class Journal {
  public:
   using Inode = std::size_t;
 
-  // What is there at the beginning is durable.
+  // The initial content is durable.
   explicit Journal(const std::filesystem::path& directory);
 
   std::optional<Inode> find(const std::filesystem::path& name) const;
@@ -40,14 +40,14 @@ class Journal {
   void rename(const std::filesystem::path& from, const std::filesystem::path& to);  // in one directory
   void write(Inode file, std::uint64_t offset, std::span<const std::byte> bytes);
   void truncate(Inode file);  // to nothing
-  // Makes a file's bytes, or a directory's names, durable. One that failed leaves names for the next to make
-  // durable, but no bytes: Linux takes the pages for clean then (Rebello et al., ATC 2020).
+  // Makes a file's bytes, or a directory's names, durable. After a failed sync, the next sync makes the names
+  // durable, but not the bytes: Linux marks the pages as clean (Rebello et al., ATC 2020).
   void sync(Inode inode, bool failed = false);
 
   std::size_t size() const { return operations_.size() - initial_; }
-  // The disk after the first `operations`, written below `into`, which is emptied first.
+  // Empties `into`, and writes the disk after the first `operations` below it.
   void rebuild(std::size_t operations, const Survival& survival, const std::filesystem::path& into) const;
-  // The same operations, but no fsync of a file or of a directory has done anything: a planted bug.
+  // The same operations, but no fsync of a file (or of a directory) has an effect: a planted bug.
   Journal without_syncs(bool of_directories) const;
 
  private:
@@ -67,9 +67,9 @@ class Journal {
   std::vector<bool> durable(std::size_t operations) const;
 
   std::vector<Operation> operations_;
-  std::size_t initial_ = 0;               // of them made what was there at the beginning
+  std::size_t initial_ = 0;               // number of operations that made the initial content
   std::vector<bool> is_directory_{true};  // by inode; 0 is the directory itself
-  std::map<Inode, Names> names_;          // as the running program sees them
+  std::map<Inode, Names> names_;          // the running program's view
 };
 
 }  // namespace rekindle::checkpoint

@@ -9,7 +9,7 @@
 namespace rekindle::checkpoint {
 namespace {
 
-// One tensor of 32 MiB that begins a page.
+// A tensor of 32 MiB that begins at a page border.
 class ReadAheadTest : public testing::Test {
  protected:
   ReadAheadTest() {
@@ -18,7 +18,7 @@ class ReadAheadTest : public testing::Test {
     layout_ = std::move(*laid_out);
     pieces_.push_back({layout_.offsets.at(0), owned_.state[0].bytes});
   }
-  // How many blocks were lent; the tensor must be in the file.
+  // Returns how many blocks were lent. The tensor must equal the file.
   int use_all(const Reading& reading, const std::function<void(ReadAhead&, std::uint64_t begin)>& before) {
     int lent = 0;
     std::vector<std::byte> file;

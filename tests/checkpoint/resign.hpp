@@ -1,4 +1,4 @@
-// Gives a tampered manifest a right checksum, so that the checks behind the checksum are what must refuse it.
+// Gives a tampered manifest a correct checksum, so that the checks after the checksum must refuse it.
 #pragma once
 
 #include <string>

@@ -29,7 +29,7 @@ TEST_F(Retention, Noted_IsMissedUnlessItOrANewerOneIsThereOrItWasSetAside) {
   const CheckpointId id{20, 1, 1};
   const fs::path note = run_dir / "newest";
   const auto missing = [&] { return await_newest(run_dir, note, milliseconds(0)); };
-  EXPECT_EQ(missing(), std::nullopt);  // nothing is noted
+  EXPECT_EQ(missing(), std::nullopt);  // no note is written
   EXPECT_TRUE(fs::exists(note));
   ASSERT_TRUE(note_newest(note, id));
   EXPECT_EQ(missing(), id);
@@ -65,11 +65,12 @@ TEST_F(Retention, NotedButLate_IsWaitedForUnlessAStopIsAsked) {
 
 TEST_F(Retention, Sweep_KeepsTheNewestAndWhatIsBeingWritten) {
   for (std::uint64_t step : {10, 20, 30, 40}) committed({step, 2, 1});
-  uncommitted({35, 1, 9});  // an older term's
-  uncommitted({50, 1, 9});  // in flight: the generation of an older coordinator goes on under the new one
-  uncommitted({25, 2, 1});  // given up: a later one of the same term is committed
+  uncommitted({35, 1, 9});  // of an older term
+  uncommitted(
+      {50, 1, 9});  // in flight: an older coordinator's generation continues under the new coordinator
+  uncommitted({25, 2, 1});  // abandoned: a later checkpoint of the same term is committed
   uncommitted({50, 2, 1});  // in flight
-  uncommitted({15, 3, 1});  // of a newer term: none of our business
+  uncommitted({15, 3, 1});  // of a newer term: must not be touched
   const Status status = sweep(run_dir, {{40, 2, 1}, 2});
   ASSERT_TRUE(status) << status.error().line();
   EXPECT_EQ(list_committed(run_dir), (std::vector<CheckpointId>{{40, 2, 1}, {30, 2, 1}}));
@@ -92,10 +93,10 @@ TEST_F(Retention, TheBest_IsKeptBesideTheNewest) {
   EXPECT_EQ(list_committed(run_dir), (std::vector<CheckpointId>{{40, 1, 1}}));
 }
 
-// The run's last step has no later one whose sweep would remove it.
+// After the run's last step, no later checkpoint's sweep removes leftovers.
 TEST_F(Retention, HalfWrittenOneOfTheSameStepAndAnEarlierTerm_IsRemoved) {
   uncommitted({40, 1, 9});
-  uncommitted({40, 2, 1});  // of a generation of this term: its own coordinator looks after it
+  uncommitted({40, 2, 1});  // of a generation of this term: its coordinator removes it
   committed({40, 2, 3});
   ASSERT_TRUE(sweep(run_dir, {{40, 2, 3}, 1}));
   EXPECT_FALSE(exists({40, 1, 9}));
@@ -110,8 +111,8 @@ TEST_F(Retention, TheSpared_StayBesideTheNewestHoweverManyComeAfterThem) {
   EXPECT_EQ(list_committed(run_dir), (std::vector<CheckpointId>{{40, 1, 1}, {20, 1, 1}}));
 }
 
-// One of a later step could not be read and could not be set aside: what the run went on from is not given up
-// for it.
+// A checkpoint of a later step could not be read and could not be set aside. The checkpoint from which the
+// run went on must stay.
 TEST_F(Retention, WhatIsOfLaterStepsThanTheNewest_StaysAndCountsForNothing) {
   for (std::uint64_t step : {10, 20, 30, 60, 70}) committed({step, 1, 1});
   committed({30, 2, 1});
@@ -136,7 +137,7 @@ TEST_F(Retention, ASweepThatStoppedHalfWay_IsFinishedByTheNext) {
   committed({10, 1, 1});
   committed({20, 1, 1});
   fs::remove(directory_of(run_dir, {10, 1, 1}) /
-             "manifest.json");  // what a crash after the first unlink leaves
+             "manifest.json");  // the result of a crash after the first unlink
   EXPECT_EQ(list_committed(run_dir), (std::vector<CheckpointId>{{20, 1, 1}}));
   ASSERT_TRUE(sweep(run_dir, {{20, 1, 1}, 3}));
   EXPECT_FALSE(exists({10, 1, 1}));

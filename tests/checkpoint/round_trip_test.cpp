@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "checkpoint/export.hpp"
+#include "checkpoint/manifest_text.hpp"
 #include "fixture.hpp"
 
 namespace rekindle::checkpoint {
@@ -43,7 +44,8 @@ TEST_F(RoundTrip, APart_FillsItsRowsAndNothingElse) {
   }
 }
 
-// A bit that flips in memory, or a state that moved on while it was read, never becomes a checkpoint.
+// A state with a flipped bit in memory, or a state that was updated during the read, never becomes a
+// checkpoint.
 TEST_F(RoundTrip, AStateThatIsNotWhatWasHashed_IsNotWritten) {
   OwnedState owned(mixed_spec());
   const ChunkHashes chunks = hash_chunks(owned.state);
@@ -52,14 +54,14 @@ TEST_F(RoundTrip, AStateThatIsNotWhatWasHashed_IsNotWritten) {
     owned.storage[i].back() ^= std::byte{1};
     const auto entry = write_shard(run_dir, {5, 1, 1}, owned.state, chunks, 1, 0);
     ASSERT_FALSE(entry) << owned.state[i].spec.name;
-    EXPECT_TRUE(is_changed_state(entry.error())) << entry.error().line();
+    EXPECT_EQ(entry.error().kind, ErrorKind::kChangedState) << entry.error().line();
     owned.storage[i].back() ^= std::byte{1};
   }
   EXPECT_TRUE(files_in(directory_of(run_dir, {5, 1, 1})).empty());
   EXPECT_TRUE(write_shard(run_dir, {5, 1, 1}, owned.state, chunks, 1, 0));
 }
 
-// Large tensors whose parts lie as storage wants them, others that do not, and small ones.
+// Large tensors with parts at the storage's alignment, large tensors without, and small tensors.
 TEST_F(RoundTrip, WrittenFromWhereItLies_IsTheSameFile) {
   StateSpec spec = mixed_spec();
   spec.push_back({"large", Dtype::kFloat32, {5, 512, 1024}, Role::kOptimizer});
@@ -98,7 +100,7 @@ TEST_F(RoundTrip, AStateThatItsOwnerFindsChanged_IsNotWritten) {
   const auto entry = write_shard(run_dir, {5, 1, 1}, owned.state, hash_chunks(owned.state), 1, 0,
                                  {{}, {}, [] { return false; }});
   ASSERT_FALSE(entry);
-  EXPECT_TRUE(is_changed_state(entry.error())) << entry.error().line();
+  EXPECT_EQ(entry.error().kind, ErrorKind::kChangedState) << entry.error().line();
   EXPECT_TRUE(files_in(directory_of(run_dir, {5, 1, 1})).empty());
 }
 
@@ -128,7 +130,7 @@ TEST_F(RoundTrip, Manifest_ReadsBackAsCommittedWhateverTheOrderOfReports) {
   const CheckpointId id{5, 2, 3};
   Manifest manifest = write_shards(run_dir, id, owned.state, 3);
   std::swap(manifest.shards[0], manifest.shards[2]);
-  for (ShardEntry& entry : manifest.shards) {  // as they travel
+  for (ShardEntry& entry : manifest.shards) {  // as in a message
     auto travelled = shard_entry_from_json(to_json(entry));
     ASSERT_TRUE(travelled) << travelled.error().line();
     entry = *travelled;
@@ -145,6 +147,50 @@ TEST_F(RoundTrip, Manifest_ReadsBackAsCommittedWhateverTheOrderOfReports) {
   EXPECT_EQ(read->contents, manifest.contents);
   ASSERT_EQ(read->shards.size(), 3U);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(to_json(read->shards[i]), to_json(manifest.shards[2 - i]));
+}
+
+// Equal states give equal bytes in every version of this program.
+TEST_F(RoundTrip, ManifestText_HasTheFormatsOrderOfKeys) {
+  const Manifest manifest{.id = {5, 2, 3},
+                          .digest = "d",
+                          .identity = R"({"model": "vgg11", "seed": 1})",
+                          .fingerprint = R"({"threads":1})",
+                          .created = "2031-02-03T04:05:06Z",
+                          .contents = {{{"w", Dtype::kFloat32, {2, 3}, Role::kParameter}}, {Hash128{1, 2}}},
+                          .shards = {{"shard-00000-of-00001.h5", 100, Hash128{3, 4}, {{"w", 0, 2, 64, 24}}}}};
+  const std::string text = manifest_text(manifest).value_or("none");
+  EXPECT_EQ(text.substr(0, text.find("  \"checksum\"")), R"({
+  "format": "rekindle-checkpoint",
+  "version": 2,
+  "step": 5,
+  "term": 2,
+  "generation": 3,
+  "created": "2031-02-03T04:05:06Z",
+  "digest": "d",
+  "identity": {"model":"vgg11","seed":1},
+  "fingerprint": {"threads":1},
+  "tensors": [
+    {"name":"w","dtype":"float32","shape":[2,3],"role":"parameter","chunks":["00000000000000010000000000000002"]}
+  ],
+  "shards": [
+    {"file":"shard-00000-of-00001.h5","bytes":100,"frame":"00000000000000030000000000000004","datasets":[{"name":"w","first_row":0,"rows":2,"offset":64,"bytes":24}]}
+  ],
+)");
+}
+
+// If each new key were searched among all keys, the test would take a quarter of an hour.
+TEST_F(RoundTrip, AnIdentityOfAMillionKeys_TakesTimeInProportion) {
+  const OwnedState owned(small_spec());
+  Manifest manifest = write_shards(run_dir, {5, 1, 1}, owned.state, 1);
+  manifest.identity = "{";
+  for (int i = 1'000'000; i < 2'000'000; ++i)
+    manifest.identity += str(i == 1'000'000 ? "" : ",", "\"key", i, "\":1");
+  manifest.identity += "}";
+  const auto text = manifest_text(manifest);
+  ASSERT_TRUE(text) << text.error().line();
+  const auto read = parse_manifest(*text);
+  ASSERT_TRUE(read) << read.error().line();
+  EXPECT_TRUE(read->identity == manifest.identity);
 }
 
 TEST_F(RoundTrip, EqualStates_MakeEqualFiles) {
@@ -185,7 +231,7 @@ TEST_F(RoundTrip, TwoTensorsOfOneName_AreAnErrorAndTheNextWriteIsFine) {
   write_checkpoint(run_dir, {6, 1, 1}, OwnedState(small_spec()).state, 1);
 }
 
-// What several trainers' threads in one process would do; libhdf5 itself is not thread-safe.
+// Several threads write shards in one process, although libhdf5 itself is not thread-safe.
 TEST_F(RoundTrip, ShardsWrittenByThreadsAtOnce_AreRight) {
   const OwnedState owned(small_spec());
   const CheckpointId id{5, 1, 1};

@@ -16,9 +16,9 @@ namespace {
 using Call = Shim::Call;
 using Kind = Fault::Kind;
 
-constexpr std::size_t kMostCalls = 100000;  // a loop that does not end fails the test instead of hanging it
+constexpr std::size_t kMostCalls = 100000;  // so that an endless loop fails the test instead of blocking it
 
-Shim* the_active = nullptr;  // libc's functions have no other way to find it
+Shim* the_active = nullptr;  // global, because libc's functions cannot find the shim in another way
 
 const char* name_of(Call call) {
   constexpr std::array kNames = {"look",  "open", "read",  "create", "mkdir",
@@ -84,7 +84,7 @@ bool Shim::refuses_direct(NoDirect where, int fd, int flags) {
   return true;
 }
 
-// The name of a path below the directory.
+// The name of a path relative to the directory; nullopt if the path is not below it.
 std::optional<fs::path> Shim::inside(int directory, const char* path) const {
   if (path[0] != '/' && directory != AT_FDCWD) {
     const File* parent = file(directory);
@@ -145,7 +145,7 @@ int Shim::open(int directory, const char* path, int flags, const Real& real) {
   }
   fd = pass(creates ? Call::kCreate : Call::kOpen, *name, real, [&] {
     const auto found = journal_.find(*name);
-    if (!found && !creates) std::abort();  // made by a call that is not seen
+    if (!found && !creates) std::abort();  // created by a call that the shim does not intercept
     if (!found) {
       journal_.create(*name, false);
     } else if ((flags & O_TRUNC) != 0) {
@@ -161,7 +161,7 @@ int Shim::close(int fd, const Real& real) {
   if (closed == nullptr) return static_cast<int>(real());
   const Kind kind = next(Call::kClose, closed->name);
   forget(fd);
-  const long result = real();  // in any case: Linux frees the number even where close() fails
+  const long result = real();  // always, because Linux frees the descriptor even if close() fails
   if (kind == Kind::kNone) return static_cast<int>(result);
   errno = fault_.error;
   return -1;
@@ -184,7 +184,7 @@ long Shim::transfer(Call call, int fd, std::uint64_t offset, void* bytes, std::s
   return done;
 }
 
-// Is not passed on: what would survive is the journal's matter, and the tests are fast so.
+// Does not call libc: the journal decides which data survive, and the tests are faster.
 int Shim::sync(int fd, const Real& real) {
   const File* synced = file(fd);
   if (synced == nullptr) return static_cast<int>(real());

@@ -1,5 +1,5 @@
-// Stands between this program and libc: sees every call on the files below one directory, lets the n-th of
-// them fail, and keeps a journal. One thread at a time.
+// Intercepts this program's libc calls on the files below one directory, makes the n-th call fail, and keeps
+// a journal. One thread at a time.
 #pragma once
 
 #include <cerrno>
@@ -17,15 +17,15 @@ namespace rekindle::checkpoint {
 struct Fault {
   enum class Kind {
     kNone,
-    kRefused,          // not done, and reported
-    kDoneButReported,  // done all the same: a network file system lost the answer
+    kRefused,          // not done, and reported as failed
+    kDoneButReported,  // done, but reported as failed: a network file system lost the answer
     kShort,            // half of the bytes are written or read
-    kNothing,          // no byte is written, and no error reported
-    kStopped           // neither this nor any later call has an effect: the process is gone
+    kNothing,          // no byte is written, and no error is reported
+    kStopped           // neither this call nor a later call has an effect: the process is dead
   };
   Kind kind = Kind::kNone;
   int error = EIO;
-  bool lasting = false;  // from the n-th on; then of calls that change something only
+  bool lasting = false;  // all calls from the n-th on; then only calls that change something
 };
 std::string to_text(const Fault& fault);
 
@@ -39,22 +39,21 @@ class Shim {
   Shim& operator=(const Shim&) = delete;
   static Shim* active();
 
-  // Storage that knows only the page cache, and says so when O_DIRECT is turned on, or not before bytes are
-  // moved.
+  // Storage without direct access, which reports this when O_DIRECT is set, or only at the first transfer.
   enum class NoDirect { kAtSwitch, kAtTransfer };
   void refuse_direct(NoDirect where) { no_direct_ = where; }
   bool refused_direct() const { return refused_direct_; }
-  // Whether a call on a file below the directory is refused for it; errno says why then.
+  // Whether a call on a file below the directory is refused because of O_DIRECT; errno is then set.
   bool refuses_direct(NoDirect where, int fd, int flags);
 
-  // The n-th call from now on that `fault` can concern, 0 being the next, meets it.
+  // Applies `fault` to the n-th call from now on that it can apply to; 0 is the next call.
   void arm(const Fault& fault, std::size_t n);
   void disarm() { fault_ = {}; }
   bool struck() const { return !struck_call_.empty(); }
-  const std::string& struck_call() const { return struck_call_; }  // the first
+  const std::string& struck_call() const { return struck_call_; }  // the first call with the fault
   const Journal& journal() const { return journal_; }
 
-  // What libc's functions do while a shim is there. `real` is libc's; each returns -1 on failure.
+  // The replacements of libc's functions while a shim exists. `real` is libc's; each returns -1 on failure.
   using Real = std::function<long()>;
   int open(int directory, const char* path, int flags, const Real& real);
   int close(int fd, const Real& real);
@@ -66,7 +65,7 @@ class Shim {
   int make_directory(int directory, const char* path, const Real& real);
   int remove(int directory, const char* path, const Real& real);
   int look(int directory, const char* path, const Real& real);
-  bool refuses_look(int fd);  // errno says why
+  bool refuses_look(int fd);  // sets errno
 
  private:
   struct File {
@@ -81,7 +80,7 @@ class Shim {
 
   const std::filesystem::path directory_;
   Journal journal_;
-  std::map<int, File> files_;  // open, below the directory
+  std::map<int, File> files_;  // open files below the directory
   Fault fault_;
   std::size_t until_fault_ = 0, calls_ = 0;
   std::optional<NoDirect> no_direct_;

@@ -1,5 +1,5 @@
-// libc's functions, defined once more: the program's own definitions come before libc's for all of its
-// libraries, libstdc++'s <filesystem> included.
+// Replacements of libc's functions. For all libraries of the program, including libstdc++'s <filesystem>, the
+// program's own definitions come before libc's.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -12,19 +12,19 @@
 
 #include "shim.hpp"
 
-// The function of that name in the library that comes next.
+// The function of this name in the next library.
 #define NEXT(name) static const auto next = reinterpret_cast<decltype(&::name)>(::dlsym(RTLD_NEXT, #name))
 
 using rekindle::checkpoint::Shim;
 
 namespace {
 
-// Whether bytes may not be moved because the file is open with O_DIRECT.
+// Whether a transfer is refused because the file is open with O_DIRECT.
 bool refuses_transfer(Shim* shim, int fd) {
   return shim != nullptr && shim->refuses_direct(Shim::NoDirect::kAtTransfer, fd, ::fcntl(fd, F_GETFL));
 }
 
-// What open() is given besides where it may create a file.
+// The third argument of open(), which exists only if open() may create a file.
 mode_t mode_of(int flags, va_list rest) { return (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0; }
 
 }  // namespace
@@ -63,7 +63,7 @@ int fcntl(int fd, int command, ...) {
   NEXT(fcntl);
   va_list rest;
   va_start(rest, command);
-  void* const argument = va_arg(rest, void*);  // of any kind, as in libc's own
+  void* const argument = va_arg(rest, void*);  // of any type, as in libc
   va_end(rest);
   Shim* shim = Shim::active();
   const int flags = command == F_SETFL ? static_cast<int>(reinterpret_cast<std::intptr_t>(argument)) : 0;
@@ -197,7 +197,7 @@ dirent* readdir(DIR* directory) {
   return shim != nullptr && shim->refuses_look(::dirfd(directory)) ? nullptr : next(directory);
 }
 
-// libc closes the descriptor without a call of close() that could be seen.
+// libc closes the descriptor without a call of close() that the shim could intercept.
 int closedir(DIR* directory) {
   NEXT(closedir);
   if (Shim* shim = Shim::active(); shim != nullptr) shim->forget(::dirfd(directory));

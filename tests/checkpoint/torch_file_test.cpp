@@ -1,4 +1,4 @@
-// The layout that torch.load wants, checked by hand; tests/oracle/check_torch.py asks PyTorch.
+// Checks the layout for torch.load directly. tests/oracle/check_torch.py uses PyTorch as the oracle.
 #include <zlib.h>
 
 #include <cstring>
@@ -12,7 +12,7 @@
 namespace rekindle::checkpoint {
 namespace {
 
-// A reader of stored zip files, from the end as readers work.
+// A reader of stored zip files that begins at the end of the file, as other readers do.
 class Zip {
  public:
   explicit Zip(std::string bytes) : bytes_(std::move(bytes)) { read_directory(); }
@@ -61,7 +61,7 @@ class Zip {
     Entry entry{u32(at + 42), 0, u32(at + 24), u32(at + 16)};
     const std::uint64_t name_bytes = u16(at + 28), extra_bytes = u16(at + 30);
     const std::string name = bytes_.substr(at + 46, name_bytes);
-    std::uint64_t extra = at + 46 + name_bytes + 4;  // of the zip64 field, if there is one
+    std::uint64_t extra = at + 46 + name_bytes + 4;  // offset of the zip64 field, if it exists
     if (u32(at + 24) == 0xffffffff) entry.size = u64(extra), extra += 16;
     if (u32(at + 42) == 0xffffffff) entry.offset = u64(extra);
     EXPECT_EQ(u32(entry.offset), 0x04034b50U) << name;
@@ -112,7 +112,7 @@ TEST_F(TorchFile, EqualStates_MakeEqualFiles) {
   EXPECT_EQ(files_in(run_dir), (std::vector<std::string>{"a.pt", "b.pt"}));
 }
 
-// Files of 4 GiB and more have another form; here from 10 bytes on.
+// Files of 4 GiB and more use zip64. This test sets the limit to 10 bytes.
 TEST_F(TorchFile, LargeFiles_AreWrittenAsZip64) {
   const fs::path path = run_dir / "large.zip";
   auto zip = StoredZip::create(path, 10);

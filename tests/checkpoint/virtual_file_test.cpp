@@ -1,4 +1,4 @@
-// The oracle is libhdf5, as anybody's tools use it.
+// The oracle is libhdf5, used like in other tools.
 #include <hdf5.h>
 
 #include <cmath>
@@ -21,7 +21,7 @@ struct Seen {
   std::vector<std::byte> bytes;
 };
 
-// As the type in the file, so that libhdf5 converts nothing.
+// Reads with the file's type, so that libhdf5 converts nothing.
 Seen read_dataset(const fs::path& path, const std::string& name) {
   const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
   EXPECT_GE(file, 0);

@@ -5,7 +5,7 @@
 namespace rekindle::data {
 namespace {
 
-// The error that opening `folder` must give: the data's fault, with `word` and a hint in its one line.
+// Opening `folder` must give an error of the data, with `word` and a hint in a single line.
 void expect_refused(const std::string& kind, const fs::path& folder, const std::string& word) {
   const auto dataset = open_dataset(kind, folder);
   ASSERT_FALSE(dataset) << "opened although: " << word;
@@ -17,7 +17,7 @@ void expect_refused(const std::string& kind, const fs::path& folder, const std::
   EXPECT_EQ(error.line().find('\n'), std::string::npos);
 }
 
-// A fault to a data set, and what of it the error must say.
+// A fault in a data set, and the words that the error must contain.
 struct Fault {
   const char* name;
   const char* says;
@@ -95,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(
               [](auto& d) {
                 fs::copy_file(d / kTrainLabels, d / kTrainImages, fs::copy_options::overwrite_existing);
               }},
-        Fault{"ImagesAsLabels", "mislabelled",
+        Fault{"ImagesAsLabels", "wrong name",
               [](auto& d) {
                 fs::copy_file(d / kTestImages, d / kTestLabels, fs::copy_options::overwrite_existing);
               }},
@@ -175,7 +175,7 @@ TEST(OpenDataset, CifarRecordsAreReadAsWritten) {
   const Dataset& dataset = **opened;
   EXPECT_EQ(dataset.info().train_count, 3U);
   EXPECT_EQ(dataset.info().test_count, 1U);
-  EXPECT_EQ(dataset.info().class_names[3], "cat");  // without batches.meta.txt: CIFAR-10's own
+  EXPECT_EQ(dataset.info().class_names[3], "cat");  // without batches.meta.txt: CIFAR-10's own names
   EXPECT_EQ(dataset.label(Split::kTrain, 1), 9);
   EXPECT_EQ(dataset.image(Split::kTrain, 1).front(), 'c');
   EXPECT_EQ(dataset.image(Split::kTrain, 2).back(), 'f');
@@ -219,7 +219,7 @@ TEST(OpenDataset, AGzipFileOfSeveralMembersIsReadWhole) {
   EXPECT_EQ(open_dataset("mnist", scratch.path).value()->info().content_hash, expected);
 }
 
-// As large as its header says; what a small file can hold is less.
+// The header promises more images than this small file can contain.
 TEST(OpenDataset, AGzipFileThatWouldTakeMuchMemory_IsRefusedByItsHeader) {
   const Scratch scratch;
   ASSERT_TRUE(make_data("mnist", scratch.path, 12, 1));
@@ -236,7 +236,7 @@ TEST(OpenDataset, AGzipFileOfMoreThanItsHeaderPromises_IsNotUnpackedFurther) {
   const std::string images = get(scratch.path / kTrainImages);
   put(scratch.path / (std::string(kTrainImages) + ".gz"), gzipped(images + std::string(1 << 20, '\0')));
   fs::remove(scratch.path / kTrainImages);
-  expect_refused("mnist", scratch.path, "has more than 9424 bytes where its header promises 9424");
+  expect_refused("mnist", scratch.path, "has more than 9424 bytes, but its header requires 9424");
 }
 
 TEST(OpenDataset, TheHashSeesEveryPixelAndLabel) {

@@ -38,7 +38,7 @@ bool same(const LeafBatch& a, const LeafBatch& b) {
          a.samples == b.samples;
 }
 
-// What leaf `leaf` of `step` must be, straight from the definition.
+// The expected micro-batch `leaf` of `step`, computed from the definition.
 LeafBatch expected(std::uint64_t step, int leaf) {
   const SampleOrder order(5, 31);
   LeafBatch batch{.step = step, .leaf = leaf, .images = std::vector<float>(kLeafBatch * 3 * 32 * 32)};
@@ -63,7 +63,7 @@ TEST(Loader, LeavesComeInOrderWithTheSameBitsForAnyThreadsAndAhead) {
           LeafBatch batch = loader.next();
           ASSERT_TRUE(same(batch, expected(step, leaf)))
               << threads << " threads, step " << step << " leaf " << leaf;
-          if (step % 2 == 0) loader.recycle(std::move(batch));  // old buffers must not show through
+          if (step % 2 == 0) loader.recycle(std::move(batch));  // reused buffers must not contain old values
         }
       }
     }

@@ -6,7 +6,7 @@
 namespace rekindle::data {
 namespace {
 
-// The share of test images whose class has the nearest mean training image.
+// The share of test images whose own class has the nearest mean training image.
 double nearest_mean_accuracy(const Dataset& dataset) {
   const DatasetInfo& info = dataset.info();
   const std::size_t bytes = dataset.image(Split::kTrain, 0).size();

@@ -30,7 +30,7 @@ TEST(SampleOrder, EpochsAndSeedsDiffer) {
   EXPECT_NE(epoch(SampleOrder(1, 100), 0, 100), epoch(SampleOrder(2, 100), 0, 100));
 }
 
-// A run that resumes asks in another order than the one that began: nothing of the past may show.
+// A resumed run asks in another order than the original run. Earlier queries must not change the result.
 TEST(SampleOrder, DoesNotDependOnWhatWasAskedBefore) {
   const SampleOrder straight(9, 50), jumping(9, 50);
   std::vector<std::size_t> expected;
@@ -59,7 +59,7 @@ TEST(SampleOrder, ThreadsSeeTheSameOrder) {
   }
 }
 
-// Each of the 24 orders of four samples is about equally likely.
+// The 24 orders of four samples must be about equally likely.
 TEST(SampleOrder, ShufflesWithoutBias) {
   std::map<std::vector<std::size_t>, int> seen;
   const SampleOrder order(1, 4);

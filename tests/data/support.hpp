@@ -1,4 +1,4 @@
-// What the tests of data/ share: a folder of their own, small files, and known images.
+// Shared by the tests of data/: a separate folder, small files, and known images.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -75,7 +75,7 @@ inline std::vector<std::uint8_t> known_image(std::size_t bytes) {
   return out;
 }
 
-// The golden file's lines that begin with `word`, without it.
+// The golden file's lines that begin with `word`, without the word.
 inline std::vector<std::istringstream> golden_lines(const std::string& word) {
   std::ifstream file(REKINDLE_GOLDEN "/pil_resize.txt");
   std::vector<std::istringstream> lines;
@@ -85,7 +85,7 @@ inline std::vector<std::istringstream> golden_lines(const std::string& word) {
   return lines;
 }
 
-// A data set of make_data(), opened.
+// Makes a data set with make_data() and opens it.
 inline std::unique_ptr<Dataset> made(const std::string& kind, std::size_t samples, std::uint64_t seed = 1) {
   const Scratch scratch;
   EXPECT_TRUE(make_data(kind, scratch.path, samples, seed));

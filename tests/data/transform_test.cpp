@@ -40,10 +40,11 @@ TEST(Transform, HasTorchvisionsBitsWhenNotAugmented) {
   }
 }
 
-// Each augmented image must be one of the views that resize, crop and flip can give; all must come up.
+// Each augmented image must be a possible result of resize, crop and flip, and every possible result must
+// occur.
 TEST(Transform, AugmentationIsEveryCropAndFlipOfTheResizedImage) {
   const DatasetInfo info = shape("cifar10", 32, 32);
-  const TransformConfig config{16, true};  // resized to 18: 3 x 3 places, 2 flips
+  const TransformConfig config{16, true};  // resized to 18: 3 x 3 positions, 2 flips
   const auto image = known_image(3 * 32 * 32);
   std::map<std::vector<float>, int> views;
   for (int top = 0; top < 3; ++top) {

@@ -44,8 +44,8 @@ std::vector<Case> cases() {
     for (const int ranks : {1, 2, 3, 4, 8}) all.push_back({backend, ranks, 10'007, 8, 5});
     all.push_back({backend, 8, 37, 8, 3});  // ranks without a shard
     all.push_back({backend, 3, 1, 4, 3});
-    all.push_back({backend, 5, 1'003, 32, 3});     // several partial sums a rank
-    all.push_back({backend, 3, 1'500'001, 8, 2});  // more chunks a shard than a tcp window holds
+    all.push_back({backend, 5, 1'003, 32, 3});     // several partial sums per rank
+    all.push_back({backend, 3, 1'500'001, 8, 2});  // more chunks per shard than a tcp window holds
     all.push_back({backend, 4, 999, 4, 300});      // many steps in a row
   }
   return all;

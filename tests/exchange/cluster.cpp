@@ -24,7 +24,7 @@ namespace rekindle::exchange::testing {
 namespace {
 
 constexpr int kMaxMembers = 16, kMaxMarks = 16;
-constexpr std::chrono::seconds kLimit{60};  // generous: a test that meets it has failed
+constexpr std::chrono::seconds kLimit{60};  // generous: a test that reaches the limit has failed
 
 struct Place {
   std::atomic<bool> there;
@@ -106,8 +106,8 @@ void Member::say(const std::string& line) const {
 }
 
 std::string Member::describe(const Error& error) {
-  if (is_aborted(error)) return "aborted";
-  if (const int rank = failed_rank(error); rank >= 0) return str("rank ", rank);
+  if (error.kind == ErrorKind::kAborted) return "aborted";
+  if (const int rank = error.rank; rank >= 0) return str("rank ", rank);
   return error.line();
 }
 

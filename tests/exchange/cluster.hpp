@@ -1,5 +1,4 @@
-// Trainers as real processes: each member is a forked child with a hub of its own, which says lines to the
-// test.
+// Trainers as real processes: each member is a forked child with its own hub, and sends lines to the test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -32,27 +31,27 @@ struct Joined {
 
 struct Board;  // memory shared by the test and all members
 
-// What a member's code sees.
+// The interface for a member's code.
 class Member {
  public:
   Member(int id, Hub& hub, Board& board, int pipe) : id(id), hub(hub), board_(board), pipe_(pipe) {}
 
-  // The plan of a generation of these members, ranks in this order; waits for their hubs.
+  // The plan of a generation of these members, with ranks in this order. Waits for their hubs.
   Plan plan(std::uint64_t generation, const std::vector<int>& members, int leaves, Backend backend) const;
-  // Connects with them, and says the outcome.
+  // Connects to the members and sends the outcome as a line.
   Joined join(std::uint64_t generation, const std::vector<int>& members, int leaves, Backend backend) const;
   void say(const std::string& line) const;
-  // "rank 2" / "aborted" / the error's text, of a call that failed; "ok" of one that did not.
+  // "rank 2", "aborted" or the error's text if the call failed; else "ok".
   template <class T>
   static std::string outcome(const Result<T>& result) {
     return result ? "ok" : describe(result.error());
   }
   static std::string describe(const Error& error);
 
-  // Marks: counters that everybody sees.
+  // Marks: counters that all members share.
   void mark(int mark) const;
   void wait_for(int mark, int count) const;
-  void meet_at(int mark, int count) const;  // both
+  void meet_at(int mark, int count) const;  // mark() and wait_for()
 
   const int id;
   Hub& hub;
@@ -68,9 +67,10 @@ class Cluster {
   Cluster(int members, std::size_t floats, const Body& body)
       : Cluster(std::vector<std::size_t>(static_cast<std::size_t>(members), floats), body) {}
   Cluster(const std::vector<std::size_t>& floats, const Body& body);
-  ~Cluster();  // kills who is left
+  ~Cluster();  // kills the remaining members
 
-  // All lines of every member, once all have ended by themselves; "killed" as the last line of a killed one.
+  // Waits until all members have ended by themselves. Returns the lines of each member. The last line of a
+  // killed member is "killed".
   std::vector<Lines> finish();
 
   Endpoint endpoint(int member);
@@ -79,7 +79,7 @@ class Cluster {
   void kill(int member);
   void stop(int member);  // until go_on()
   void go_on(int member);
-  // Waits until the member has used a good deal of CPU time from now on: it is in the middle of its work.
+  // Waits until the member has used much CPU time from now on, so that it is in the middle of its work.
   void wait_until_busy(int member);
 
  private:

@@ -15,7 +15,7 @@ INSTANTIATE_TEST_SUITE_P(Exchange, CopyFaults, kBoth, backend_name);
 enum Mark { kBegun, kStop, kOver };
 constexpr std::size_t kBytes = std::size_t{16} << 20;
 
-// A copy that is far from its end whenever the test looks: the same memory again and again.
+// A copy that does not end during the test: the same memory again and again.
 std::string copy_endlessly(Exchange& exchange, int me, const std::vector<bool>& receives) {
   const auto mine = static_cast<std::byte>(me + 1);
   std::vector<std::byte> memory(kBytes, mine);
@@ -71,7 +71,7 @@ TEST_P(CopyFaults, AbortInMidCopyEndsItEverywhere) {
   }
 }
 
-// Waits until the exchange has named the rank without a break for a while.
+// Waits until the exchange has named the rank without interruption for a while.
 void wait_until_stuck_on(const Exchange& exchange, int rank) {
   for (int in_a_row = 0; in_a_row < 100;) {
     in_a_row = exchange.waiting_for() == rank ? in_a_row + 1 : 0;

@@ -34,7 +34,7 @@ TEST_P(Faults, AbortEndsConnectWhenAMemberNeverComes) {
     me.say(me.outcome(exchange->connect()));
     me.meet_at(0, 2);
   });
-  // Both come, but one of them may be aborted first: whatever happens, both end, and know why.
+  // Both ranks come, but one of them may be aborted first. In each case, both calls end with the reason.
   for (const Lines& lines : cluster.finish()) {
     ASSERT_EQ(lines.size(), 2U);
     EXPECT_EQ(lines[1], "aborted");
@@ -72,7 +72,7 @@ TEST_P(Faults, AbortEndsReduceAndEveryLaterCall) {
   EXPECT_EQ(cluster.finish()[0], (Lines{"ok", "aborted", "aborted", "aborted", "aborted", "aborted"}));
 }
 
-// Whoever waits in vain keeps its partial sums for the next generation, unless sums have begun to come in.
+// A rank that waits in vain keeps its partial sums for the next generation, unless sums have begun to arrive.
 TEST_P(Faults, PartialSumsStayUntilSumsTakeTheirPlace) {
   constexpr int kLost = 2;
   Cluster cluster(3, 100'000, [&](Member& me) {
@@ -194,7 +194,7 @@ TEST_P(Faults, MemberWhoDiedBeforeConnectIsNamed) {
   EXPECT_EQ(lines[1], Lines{"rank 0"});
 }
 
-// A peer may take its last step and leave while others still finish theirs.
+// A peer may finish its last step and leave while other ranks still finish theirs.
 TEST_P(Faults, RankThatEndsAfterTheLastStepIsNoFailure) {
   const auto expected = reference_hash(9, 4, 200'000).hex();
   for (int repeat = 0; repeat < 5; ++repeat) {

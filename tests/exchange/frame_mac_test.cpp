@@ -24,7 +24,7 @@ std::array<std::byte, N> array_of(std::string_view hex) {
   return array;
 }
 
-// Project Wycheproof, chacha20_poly1305_test.json, tcId 3: a tag over additional data alone.
+// Project Wycheproof, chacha20_poly1305_test.json, tcId 3: a tag over additional data only.
 const FrameKey kKey{array_of<32>("7a4cd759172e02eb204db2c3f5c746227df584fc1345196391dbb9577a250742"),
                     array_of<12>("a92ef0ac991dd516a3c6f689")};
 const auto kText = from_hex("bd506764f2d2c410");

@@ -26,12 +26,12 @@ Ends connected() {
   return {Fd(fds[0]), Fd(fds[1])};
 }
 
-// The payload of a frame of the test's.
+// The payload of a test frame.
 Bytes payload_of(int frame) {
   return Bytes(static_cast<std::size_t>(frame * 5), static_cast<std::byte>(frame));
 }
 
-// What goes over the wire, frame by frame; frame 0 has no payload.
+// The bytes on the wire, by frame. Frame 0 has no payload.
 std::vector<Bytes> written(const std::optional<FrameKey>& key, int frames) {
   const Ends ends = connected();
   FrameWriter writer(key);
@@ -50,8 +50,8 @@ std::vector<Bytes> written(const std::optional<FrameKey>& key, int frames) {
   return all;
 }
 
-// What a reader makes of it: "0 1 2", the numbers of the frames that it takes for good; then "altered", or
-// "closed" if it waits for more.
+// The reader's result: the numbers of the accepted frames ("0 1 2"), then "altered", or "closed" if the
+// reader waits for more bytes.
 std::string read(const std::optional<FrameKey>& key, const std::vector<Bytes>& wire) {
   Ends ends = connected();
   for (const Bytes& bytes : wire) EXPECT_EQ(send_some(ends.a.get(), bytes).bytes, bytes.size());
@@ -65,7 +65,7 @@ std::string read(const std::optional<FrameKey>& key, const std::vector<Bytes>& w
     if (got.event == FrameReader::Event::kAltered) return text + "altered";
     if (got.event == FrameReader::Event::kNothing) continue;
     if (got.event == FrameReader::Event::kHead) {
-      // Whoever reads does this with the head that is due; here any will do.
+      // A real reader compares the head with the expected head; this test accepts any head.
       payload.assign(reader.head().bytes % 4096, {});
       reader.place(payload);
       if (!payload.empty()) continue;
@@ -117,7 +117,7 @@ TEST(Frames, PartsOfAFrameAreNoFrame) {
   }
 }
 
-// Not a head that would ask for another place or size.
+// A modified head could name another place or size.
 TEST(Frames, HeadIsVerifiedBeforeItIsShown) {
   auto wire = written(kKey, 1);
   wire[0][12] ^= std::byte{1};  // of the number of bytes

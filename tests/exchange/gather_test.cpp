@@ -40,7 +40,7 @@ std::vector<std::byte> content(int rank, std::size_t bytes) {
   return out;
 }
 
-// Splits memory into pieces of odd sizes, empty ones among them.
+// Splits memory into pieces of odd sizes, including empty pieces.
 std::vector<std::span<std::byte>> cut(std::span<std::byte> whole, std::size_t piece) {
   std::vector<std::span<std::byte>> pieces{whole.first(0)};
   while (!whole.empty()) {
@@ -54,8 +54,8 @@ std::vector<std::span<std::byte>> cut(std::span<std::byte> whole, std::size_t pi
 }
 
 TEST_P(Gather, BytesOfAnySizesAndPiecesReachEverybody) {
-  // Far more than staging memory holds, few, none; twice, so that the second call finds the first one's
-  // remains.
+  // Far more bytes than the staging memory, few, and none. Each twice, so that the second call finds the
+  // leftovers of the first call.
   const std::vector<std::vector<std::size_t>> calls{
       {13'000'001, 5, 0, 4'194'304}, {0, 0, 0, 0}, {0, 9'000'000, 1, 4'194'305}, {7, 7, 7, 7}};
   Cluster cluster(4, 100, [&](Member& me) {
@@ -79,14 +79,14 @@ TEST_P(Gather, BytesOfAnySizesAndPiecesReachEverybody) {
   for (const auto& lines : cluster.finish()) EXPECT_EQ(lines, expected);
 }
 
-// Rank r gives sizes[r] bytes of a state for which every rank has memory.
+// Rank r sends sizes[r] bytes of a state. Every rank has memory for the complete state.
 struct Copy {
   std::vector<std::size_t> sizes;
   std::vector<bool> receives;
 };
 constexpr std::size_t kLargestCopy = 5'000'003;  // bytes: more than staging memory holds
 
-// Every choice of receivers; the state is split among the sources, or everybody gives a part of it.
+// Every choice of receivers. The state is split among the sources, or every rank sends a part.
 std::vector<Copy> copies_among(int ranks) {
   std::vector<Copy> copies;
   for (unsigned receivers = 0; receivers < 1U << ranks; ++receivers) {
@@ -107,8 +107,8 @@ std::vector<Copy> copies_among(int ranks) {
   return copies;
 }
 
-// The state has other bytes on every rank, though real sources hold the same, so that whatever is written
-// shows. contents[r]: what rank r's memory holds before the copy.
+// The state has different bytes on every rank, unlike real sources, so that every write is visible.
+// contents[r]: the bytes in rank r's memory before the copy.
 std::string copy_outcome(Exchange& exchange, int me, const Copy& copy,
                          const std::vector<std::vector<std::byte>>& contents) {
   const auto bytes = std::accumulate(copy.sizes.begin(), copy.sizes.end(), std::size_t{0});

@@ -26,16 +26,16 @@ TEST_P(Generations, AfterAnAbortFewerRanksOnTheSameHubsHaveTheRightBits) {
       const auto exchange = me.hub.make(plan);
       me.say(me.outcome(exchange->connect()));
       me.say(step_outcome(me, *exchange, plan, 0));
-      // Rank 3 is lost in the middle of step 1: the others are told by an abort while they wait for it.
+      // Rank 3 is lost in the middle of step 1. The others get an abort while they wait for rank 3.
       if (me.id == 3) return;
       (void)compute_partials(me.hub, plan, 1);
       std::thread coordinator([&] { exchange->abort(); });
       const auto reduced = exchange->reduce({});
       coordinator.join();
-      // By the abort or, if that came later than a peer's, because the peer left.
+      // The reason is the abort or, if the abort came later than a peer's, the peer's end.
       me.say(reduced ? "went on" : "ended");
     }
-    const Plan plan = me.plan(2, {2, 0, 1}, 8, GetParam());  // other ranks than before
+    const Plan plan = me.plan(2, {2, 0, 1}, 8, GetParam());  // the ranks have changed
     const auto exchange = me.hub.make(plan);
     me.say(me.outcome(exchange->connect()));
     for (std::uint64_t step = 1; step < 4; ++step) me.say(step_outcome(me, *exchange, plan, step));
@@ -60,11 +60,11 @@ TEST_P(Generations, ManyInARowWithChangingMembersNeverMixUp) {
       const Plan plan =
           me.plan(static_cast<std::uint64_t>(generation), members_of(generation), 4, GetParam());
       if (plan.rank == static_cast<int>(plan.members.size())) continue;
-      // As the coordinator does: a generation forms when the members of the one before have parked.
-      int parked = 0;
+      // As the coordinator does: a generation forms when the members of the previous one have paused.
+      int paused = 0;
       for (int before = 1; before < generation; ++before)
-        parked += static_cast<int>(members_of(before).size());
-      me.wait_for(0, parked);
+        paused += static_cast<int>(members_of(before).size());
+      me.wait_for(0, paused);
       const auto exchange = me.hub.make(plan);
       const std::string met = me.outcome(exchange->connect());
       std::string text = step_outcome(me, *exchange, plan, static_cast<std::uint64_t>(generation));
@@ -85,7 +85,7 @@ TEST_P(Generations, ManyInARowWithChangingMembersNeverMixUp) {
   }
 }
 
-// 0 and 2 survive and hold the state, 1 is killed, 3 and 4 are new; everybody gets another rank.
+// 0 and 2 survive and have the state, 1 is killed, 3 and 4 are new. Every member gets another rank.
 TEST_P(Generations, SurvivorsOfAKilledRankGiveTheStateToNewcomersAndGoOnWithThem) {
   constexpr std::byte kState{42};
   Cluster cluster(5, kFloats, [&](Member& me) {
@@ -117,6 +117,34 @@ TEST_P(Generations, SurvivorsOfAKilledRankGiveTheStateToNewcomersAndGoOnWithThem
   EXPECT_EQ(lines, (std::vector<Lines>{both, {"ok", hash(0), "killed"}, both, second, second}));
 }
 
+// 1 does not wait for 0: it goes on alone while 0 still reads the sums of their last common step.
+TEST_P(Generations, PeerThatGoesOnWhileItsSumsAreRead_IsNoticed) {
+  const bool shared = GetParam() != Backend::kTcp;
+  Cluster cluster(2, kFloats, [&](Member& me) {
+    const auto [plan, exchange] = me.join(1, {0, 1}, 4, GetParam());
+    const auto reduced = exchange->reduce(StepHeader{});
+    me.say(reduced && exchange->sums_unchanged() ? "right" : "wrong");
+    me.meet_at(0, 2);
+    if (me.id == 1) {
+      exchange->abort();
+      me.mark(1);
+      me.wait_for(2, 1);
+      const auto [alone_plan, alone] = me.join(2, {1}, 4, GetParam());
+      me.mark(3);
+      me.wait_for(4, 1);
+      return;
+    }
+    me.wait_for(1, 1);
+    me.say(exchange->sums_unchanged() ? "unchanged after the abort" : "changed");
+    me.mark(2);
+    me.wait_for(3, 1);
+    me.say(exchange->sums_unchanged() == shared ? "wrong" : "as it is");
+    me.mark(4);
+  });
+  EXPECT_EQ(cluster.finish(), (std::vector<Lines>{{"ok", "right", "unchanged after the abort", "as it is"},
+                                                  {"ok", "right", "ok"}}));
+}
+
 TEST_P(Generations, OnlySurvivorGoesOnAloneAndThenWithANewcomer) {
   Cluster cluster(4, kFloats, [&](Member& me) {
     if (me.id < 3) {
@@ -125,7 +153,7 @@ TEST_P(Generations, OnlySurvivorGoesOnAloneAndThenWithANewcomer) {
       if (me.id != 0) me.wait_for(9, 1);  // never comes: killed here
       me.wait_for(1, 1);
       const auto hash = run_step(me.hub, *exchange, plan, 0);
-      me.say(!hash && failed_rank(hash.error()) > 0 ? "lost" : "not lost");
+      me.say(!hash && hash.error().rank > 0 ? "lost" : "not lost");
       const auto [alone_plan, alone] = me.join(2, {0}, 8, GetParam());
       me.say(step_outcome(me, *alone, alone_plan, 1));
     }
@@ -170,7 +198,7 @@ TEST_P(Generations, WhoComesTooEarlyIsHeldUntilTheOtherHasThePlan) {
   EXPECT_EQ(lines[0][2], hash);
 }
 
-// The words of an older generation, however large, must not satisfy a newer one's wait.
+// The counters of an older generation, even if large, must not satisfy a wait of a newer generation.
 TEST(SharedMemoryGenerations, PeerThatIsStillInAnOlderGenerationIsWaitedFor) {
   Cluster cluster(2, 100, [&](Member& me) {
     const Plan old_plan = me.plan(1, {0, 1}, 2, Backend::kSharedMemory);

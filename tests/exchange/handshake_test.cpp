@@ -29,7 +29,7 @@ TEST(Handshake, MembersMeet) {
   EXPECT_EQ(e.dialer.peer(), 0);
 }
 
-// To the end, which must be a good one.
+// Runs the handshake, which must succeed.
 void meet(Ends& e) {
   std::string frame = e.dialer.opening();
   for (Handshake* next : {&e.acceptor, &e.dialer, &e.acceptor, &e.dialer}) {
@@ -66,7 +66,7 @@ TEST(Handshake, BothLearnWhetherTheOthersFramesHaveTags) {
   }
 }
 
-// Or somebody between the two could switch it off.
+// Otherwise an attacker on the network could switch integrity off.
 TEST(Handshake, ChoiceOfIntegrityThatWasChangedOnTheWayIsRefused) {
   Ends e = ends(kDialer, kAcceptor);
   std::string hello = e.dialer.opening();

@@ -1,4 +1,4 @@
-// Somebody on the network changes what ranks send each other: with Plan::integrity that is an error that
+// An attacker on the network changes the frames between ranks. With Plan::integrity this is an error that
 // names the rank, and never a wrong sum, header or state.
 #include <gtest/gtest.h>
 
@@ -13,20 +13,20 @@
 namespace rekindle::exchange::testing {
 namespace {
 
-constexpr std::size_t kFloats = 1'000'003;  // several chunks a shard
-constexpr int kLeaves = 4;                  // both ranks have a partial sum of two
+constexpr std::size_t kFloats = 1'000'003;  // several chunks per shard
+constexpr int kLeaves = 4;                  // each rank has the partial sum of two micro-batches
 
-// One call, over and over: what it gave, or "ok".
+// Repeats a call. Returns its error or "ok".
 using Call = std::function<std::string(Member& me, Exchange& exchange, const Plan& plan, int round)>;
 
 std::string outcome_of(const Error& error) {
-  return str(is_altered(error) ? "altered, " : "", Member::describe(error));
+  return str(error.kind == ErrorKind::kAlteredData ? "altered, " : "", Member::describe(error));
 }
 
 std::string reduce(Member& me, Exchange& exchange, const Plan& plan, int) {
   const auto hash = run_step(me.hub, exchange, plan, 3);
   if (hash) return hash->hex() == reference_hash(3, kLeaves, kFloats).hex() ? "ok" : "a wrong sum";
-  if (failed_rank(hash.error()) < 0 && !is_aborted(hash.error())) return hash.error().line();
+  if (hash.error().rank < 0 && hash.error().kind != ErrorKind::kAborted) return hash.error().line();
   const auto tree = subtrees_of(leaves_of(kLeaves, 2, plan.rank)).front();
   const auto slot = me.hub.slot(0);
   const bool kept = slot && hash_floats(*slot) == hash_floats(reference_sum(3, tree, kFloats));
@@ -59,7 +59,7 @@ std::string all_gather(Member&, Exchange& exchange, const Plan& plan, int) {
   return "ok";
 }
 
-// What both ranks say when rank 1 reaches rank 0 through a relay.
+// The lines of both ranks if rank 1 connects to rank 0 through a relay.
 std::vector<Lines> tampered(const Call& call, const Tamper& tamper, bool integrity = true) {
   const auto listener = listen_on("127.0.0.1");
   if (!listener) throw std::runtime_error(listener.error().line());
@@ -89,7 +89,7 @@ class Integrity : public ::testing::TestWithParam<Case> {};
 TEST_P(Integrity, ChangedFrameIsAnErrorThatNamesTheRankAndNothingOfItIsUsed) {
   for (const bool of_the_dialer : {true, false}) {
     const auto lines = tampered(GetParam().call, {GetParam().what, of_the_dialer, 3});
-    // The receiver knows. For the other one, the receiver has left.
+    // The receiver detects the change. For the other rank, the receiver has left.
     EXPECT_EQ(lines[0], (Lines{"ok", of_the_dialer ? "altered, rank 1" : "rank 1"}));
     EXPECT_EQ(lines[1], (Lines{"ok", of_the_dialer ? "rank 0" : "altered, rank 0"}));
   }
@@ -117,7 +117,7 @@ std::vector<Case> cases() {
 INSTANTIATE_TEST_SUITE_P(Exchange, Integrity, ::testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.name; });
 
-// The relay does no harm by itself; and what it does is noticed by nobody without integrity.
+// Without tampering, the relay has no effect. Without integrity, no rank notices the tampering.
 TEST(IntegrityRelay, PassesEverythingOn) {
   for (const Call& call : {Call(reduce), Call(gather), Call(all_gather)}) {
     for (const bool integrity : {true, false}) {

@@ -34,7 +34,7 @@ Bytes receive(const Fd& from, std::size_t bytes) {
 void send(const Fd& to, const Bytes& bytes) {
   for (std::size_t done = 0; done < bytes.size();) {
     const ssize_t n = ::send(to.get(), bytes.data() + done, bytes.size() - done, MSG_NOSIGNAL);
-    if (n <= 0) return;  // the other direction notices, too
+    if (n <= 0) return;  // the other direction also ends
     done += static_cast<std::size_t>(n);
   }
 }

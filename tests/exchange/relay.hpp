@@ -1,4 +1,4 @@
-// Somebody on the network between two ranks: passes everything on, and changes one frame.
+// An attacker on the network between two ranks: forwards all bytes, and changes one frame.
 #pragma once
 
 #include <string>
@@ -14,19 +14,19 @@ enum class Tampering {
   kFlipHeadTag,
   kFlipPayload,
   kFlipPayloadTag,
-  kRepeat,  // the frame comes twice
+  kRepeat,  // sends the frame twice
   kDrop,
-  kSwap,  // with the one that follows
+  kSwap,  // exchanges the frame with the next frame
 };
 
 struct Tamper {
   Tampering what = Tampering::kNone;
-  bool of_the_dialer = true;  // in what it sends, or in what it is sent
-  int frame = 0;              // which of that direction, from 0
+  bool of_the_dialer = true;  // tampers with the dialer's frames, or with the frames to the dialer
+  int frame = 0;              // number of the frame in that direction, from 0
 };
 
-// Takes one connection, makes one to `target`, and returns when both have ended. `integrity`: whether frames
-// have tags.
+// Accepts one connection, connects to `target`, and returns when both connections have ended. `integrity`:
+// whether frames have tags.
 void relay(const Listener& listener, const Endpoint& target, bool integrity, const Tamper& tamper);
 
 }  // namespace rekindle::exchange::testing

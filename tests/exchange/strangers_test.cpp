@@ -24,7 +24,7 @@ Fd call(const Endpoint& endpoint, const std::string& first_words) {
   return std::move(*fd);
 }
 
-// What the other side says until it hangs up or nothing has come for a while.
+// The bytes from the other side until it closes the connection or sends nothing for a while.
 std::string read_exactly(const Fd& fd, std::size_t bytes) {
   std::string text(bytes, '\0');
   std::size_t have = 0;
@@ -43,8 +43,8 @@ TEST(Strangers, GarbageSilenceAndWrongSecretsDoNoHarmAndGetNothing) {
   Cluster cluster(2, kFloats, [&](Member& me) {
     const Plan plan = me.plan(1, {0, 1}, 2, Backend::kTcp);
     const auto exchange = me.hub.make(plan);
-    me.wait_for(0, 1);                  // the strangers are in the queue before anybody
-    if (me.id == 1) me.wait_for(1, 1);  // and rank 0 has dealt with the impostor
+    me.wait_for(0, 1);                  // the unauthenticated peers are the first in the queue
+    if (me.id == 1) me.wait_for(1, 1);  // rank 0 has refused the impostor
     me.say(me.outcome(exchange->connect()));
     const auto hash = run_step(me.hub, *exchange, plan, 0);
     me.say(hash ? hash->hex() : hash.error().line());
@@ -55,8 +55,8 @@ TEST(Strangers, GarbageSilenceAndWrongSecretsDoNoHarmAndGetNothing) {
   strangers.push_back(call(target, std::string(100'000, 'x')));
   strangers.push_back(call(target, "GET / HTTP/1.0\r\n\r\n"));
   strangers.push_back(call(target, "x"));
-  call(target, "");  // hangs up at once
-  // Somebody who knows everything but the secret.
+  call(target, "");  // closes the connection at once
+  // A peer with all correct values except the secret.
   const Membership impostor{7, 1, 1, 2, "guessed"};
   Handshake shake = Handshake::dial(impostor, 0, random_nonce());
   const Fd impostor_fd = call(target, shake.opening());
@@ -66,7 +66,7 @@ TEST(Strangers, GarbageSilenceAndWrongSecretsDoNoHarmAndGetNothing) {
   EXPECT_FALSE(shake.take(challenge)) << "a challenge by rank 0 must not satisfy another secret";
   const std::string proof(kProofBytes, 'p');
   EXPECT_EQ(send_some(impostor_fd.get(), std::as_bytes(std::span(proof)), {}).bytes, proof.size());
-  EXPECT_EQ(read_exactly(impostor_fd, 1), "");  // hung up on
+  EXPECT_EQ(read_exactly(impostor_fd, 1), "");  // rank 0 has closed the connection
   cluster.mark(1);
   const Lines expected{"ok", reference_hash(0, 2, kFloats).hex()};
   for (const Lines& lines : cluster.finish()) EXPECT_EQ(lines, expected);
@@ -91,7 +91,7 @@ TEST(Strangers, MoreSilentOnesThanMayWaitDoNotKeepMembersOut) {
 TEST(Strangers, MemberWithAWrongSecretWaitsAndDisturbsNobody) {
   Cluster cluster(3, 100, [&](Member& me) {
     Plan plan = me.plan(1, {0, 1}, 2, Backend::kTcp);
-    if (me.id == 2) {  // says that it is rank 1, and is not
+    if (me.id == 2) {  // claims to be rank 1
       plan.rank = 1;
       plan.secret = "wrong";
     }

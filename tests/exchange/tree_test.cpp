@@ -16,7 +16,7 @@ namespace {
 using testing::fill_gradient;
 using testing::reference_sum;
 
-constexpr std::size_t kFloats = 3001;  // several chunks of the generic sum, and a rest
+constexpr std::size_t kFloats = 3001;  // several chunks of the generic sum, and a remainder
 
 std::vector<float> leaf_gradient(int leaf, std::size_t floats = kFloats) {
   std::vector<float> g(floats);
@@ -44,7 +44,7 @@ void run_op(const LeafOp& op, Slots& slots, std::size_t floats) {
   }
 }
 
-// What a rank's slots hold after its leaf_ops, and how many slots it touched.
+// The contents of a rank's slots after its leaf_ops, and the number of slots that it touched.
 Slots run_ops(LeafRange range, std::size_t floats = kFloats) {
   Slots slots;
   for (const LeafOp& op : leaf_ops(range)) run_op(op, slots, floats);
@@ -115,11 +115,11 @@ TEST(Tree, SlotsAreAsFewAsALevelEach) {
   EXPECT_EQ(slots_needed({4, 4}), 3);
   EXPECT_EQ(slots_needed({0, 8}), 4);
   EXPECT_EQ(slots_needed({2, 3}), 2);  // 2 + 1
-  EXPECT_EQ(slots_needed({3, 7}), 3);  // 1 + 4 + 2: the four first (3 slots), then 1 + 2, then 2 + 1
+  EXPECT_EQ(slots_needed({3, 7}), 3);  // 1 + 4 + 2: first the four (3 slots), then 1 + 2, then 2 + 1
   EXPECT_EQ(slots_needed({7, 5}), 3);  // 1 + 4
 }
 
-// A rank is stopped after any of its operations and goes on with another range.
+// A rank stops after any of its operations and goes on with another range.
 TEST(Tree, WhatASlotHoldsAlreadyIsUsedAndTheBitsAreTheSame) {
   constexpr std::size_t kFew = 3;
   constexpr int kLeaves = 16;
@@ -155,7 +155,7 @@ TEST(Tree, WhatASlotHoldsAlreadyIsUsedAndTheBitsAreTheSame) {
   }
 }
 
-// Whatever slots may hold, of which ranges ever.
+// The slots may contain sums of any ranges.
 TEST(Tree, AnythingHeldAnywhereGivesTheSameBits) {
   constexpr std::size_t kFew = 2;
   std::mt19937 random(11);
@@ -169,7 +169,7 @@ TEST(Tree, AnythingHeldAnywhereGivesTheSameBits) {
       if (below(5) == 0) continue;
       int count = 1;
       while (count < leaves && below(2) == 0) count *= 2;
-      // Mostly of use.
+      // Most of these ranges are useful.
       const int near = below(4) == 0 ? below(leaves) : range.first + below(range.count);
       held[slot] = {near / count * count, count};
       slots[static_cast<int>(slot)] = reference_sum(1, held[slot], kFew);
@@ -183,7 +183,7 @@ TEST(Tree, AnythingHeldAnywhereGivesTheSameBits) {
   }
 }
 
-// Where a sum that is to be moved out of the way must not land on the one that takes its place.
+// A sum that must move to another slot must not overwrite the sum that moves into its slot.
 TEST(Tree, ASumMovedOutOfTheWaySparesTheOneThatIsMovedIn) {
   Slots slots;
   const std::vector<LeafRange> held{{7, 1}, {6, 2}, {8, 1}};
@@ -196,11 +196,12 @@ TEST(Tree, ASumMovedOutOfTheWaySparesTheOneThatIsMovedIn) {
 
 TEST(Tree, OnlyWhatIsMissingIsComputed) {
   EXPECT_EQ(computed(leaf_ops({0, 4}, {{0, 2}, {1, 1}})), 2);
-  EXPECT_EQ(computed(leaf_ops({4, 4}, {{5, 1}, {6, 2}})), 1);  // where its own partial sum will end is 5
-  EXPECT_EQ(computed(leaf_ops({0, 4}, {{2, 2}, {4, 1}})), 2);  // the right half lies where the sum ends
+  EXPECT_EQ(computed(leaf_ops({4, 4}, {{5, 1}, {6, 2}})), 1);  // the slot of its final partial sum contains 5
+  EXPECT_EQ(computed(leaf_ops({0, 4}, {{2, 2}, {4, 1}})),
+            2);  // the right half is in the slot of the final sum
   EXPECT_EQ(computed(leaf_ops({2, 2}, {{0, 2}, {2, 1}})), 1);
   EXPECT_EQ(leaf_ops({2, 2}, {{2, 2}}).size(), 0U);
-  EXPECT_EQ(computed(leaf_ops({0, 2}, {{2, 2}, {4, 1}})), 2);  // nothing of use
+  EXPECT_EQ(computed(leaf_ops({0, 2}, {{2, 2}, {4, 1}})), 2);  // nothing useful
 }
 
 TEST(Tree, RootHasTheSameBitsForEveryNumberOfRanks) {
@@ -222,7 +223,7 @@ TEST(Tree, RootHasTheSameBitsForEveryNumberOfRanks) {
     std::vector<float> out(kFloats);
     finish_tree(leaves, trees, partials, out.data(), kFloats);
     EXPECT_TRUE(same_bits(out, expected)) << leaves << " leaves, " << ranks << " ranks";
-    // In place, over each of the partials in turn; and an odd part of the arena alone.
+    // In place, over each of the partials in turn; and only an odd part of the arena.
     for (std::size_t i = 0; i < sums.size(); ++i) {
       const std::vector<float> kept = sums[i];
       finish_tree(leaves, trees, partials, sums[i].data(), kFloats);

@@ -16,7 +16,7 @@ void wait_until_named(const Exchange& exchange, int rank) {
   while (exchange.waiting_for() != rank) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-// Two of three ranks begin the call; the last one begins it when both have named it.
+// Two of three ranks begin the call. The last rank begins when both have reported that they wait for it.
 template <class Call>
 std::string late_call(Member& me, const Exchange& exchange, int late, int mark, Call call) {
   std::optional<std::thread> witness;
@@ -56,7 +56,7 @@ TEST_P(Waiting, LateRankIsNamedByAllOthersInEveryCall) {
   }
 }
 
-// What tells a slow network from a dead one: not the calls, but the bytes inside one call.
+// The bytes inside a call, not the calls, show the difference between a slow network and a dead one.
 TEST_P(Waiting, ActivityGrowsInsideOneCall) {
   Cluster cluster(2, 1000, [&](Member& me) {
     const Joined joined = me.join(1, {0, 1}, 2, GetParam());

@@ -56,7 +56,9 @@ int differences(const Recipe& recipe, const nlohmann::json& want) {
       if (leaf > 0)
         for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[i];
     }
-    replica->update(0, sum, 1.0F / static_cast<float>(recipe.leaves), recipe.lr);
+    replica->update(
+        0, sum,
+        {.number = step, .scale = 1.0F / static_cast<float>(recipe.leaves), .learning_rate = recipe.lr});
     EXPECT_TRUE(replica->finish_update());
     const double expected = want["losses"][step];
     if (!near(loss, expected, expected)) {
@@ -92,15 +94,18 @@ nlohmann::json read_golden(const std::string& model) {
 }
 
 Recipe mnist_recipe() {
-  return {.config =
-              {.model = "mnist-cnn", .channels = 1, .image_size = 28, .dropout = 0, .optimizer = "adadelta"},
+  return {.config = {.model = "mnist-cnn",
+                     .channels = 1,
+                     .image_size = 28,
+                     .dropout = 0,
+                     .optimizer = {.name = "adadelta"}},
           .leaves = 4,
           .images = 2,
           .lr = 0.02};
 }
 
 Recipe vgg11_recipe() {
-  return {.config = {.image_size = 32, .dropout = 0, .weight_decay = 5e-4},
+  return {.config = {.image_size = 32, .dropout = 0, .optimizer = {.weight_decay = 5e-4, .momentum = 0.9}},
           .leaves = 2,
           .images = 1,
           .lr = 0.00002};
@@ -117,7 +122,7 @@ TEST(Golden, Vgg11WithSgdMeetsTorchvision) {
 // The comparison can fail: a slightly different recipe shows in nearly every tensor.
 TEST(Golden, PlantedErrorInAHyperparameterIsFound) {
   Recipe recipe = mnist_recipe();
-  recipe.config.rho = 0.901;
+  recipe.config.optimizer.rho = 0.901;
   testing::internal::CaptureStdout();
   const int found = differences(recipe, read_golden("mnist-cnn"));
   testing::internal::GetCapturedStdout();

@@ -60,8 +60,8 @@ TEST(Layout, MnistCnnFollowsTheImages) {
 
 TEST(Layout, OptimizersNameTheirArenas) {
   EXPECT_EQ(optimizer_arenas({}), std::vector<std::string>{"momentum"});
-  EXPECT_TRUE(optimizer_arenas({.momentum = 0}).empty());
-  EXPECT_EQ(optimizer_arenas({.optimizer = "adadelta"}),
+  EXPECT_TRUE(optimizer_arenas({.optimizer = {}}).empty());
+  EXPECT_EQ(optimizer_arenas({.optimizer = {.name = "adadelta"}}),
             (std::vector<std::string>{"square_avg", "acc_delta"}));
 }
 
@@ -71,9 +71,11 @@ TEST(CheckConfig, ImpossibleConfigurationsAreRefusedWithAHint) {
   for (const ModelConfig& config :
        {ModelConfig{.model = "vgg12"}, ModelConfig{.classes = 0}, ModelConfig{.channels = 0},
         ModelConfig{.image_size = 31}, ModelConfig{.model = "mnist-cnn", .image_size = 5},
-        ModelConfig{.dropout = 1}, ModelConfig{.dropout = kNan}, ModelConfig{.optimizer = "adam"},
-        ModelConfig{.momentum = -0.1}, ModelConfig{.weight_decay = -1}, ModelConfig{.rho = 2},
-        ModelConfig{.eps = 0}, ModelConfig{.threads = 0}}) {
+        ModelConfig{.dropout = 1}, ModelConfig{.dropout = kNan}, ModelConfig{.optimizer = {.name = "adan"}},
+        ModelConfig{.optimizer = {.momentum = -0.1}}, ModelConfig{.optimizer = {.weight_decay = -1}},
+        ModelConfig{.optimizer = {.name = "adadelta", .rho = 2}},
+        ModelConfig{.optimizer = {.name = "adadelta", .eps = 0}}, ModelConfig{.label_smoothing = 1},
+        ModelConfig{.threads = 0}}) {
     const Status status = check_config(config);
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().code, ExitCode::kConfig);

@@ -1,4 +1,4 @@
-// A state in arenas, as a replica's is.
+// A state in arenas, like the state of a replica.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 namespace rekindle::trainer {
 
-// Two arenas of the same tensors, with padding between these, and a buffer of its own.
+// Two arenas of the same tensors, with padding between the tensors, and a separate buffer.
 class ArenaStateTest : public ::testing::Test {
  protected:
   static constexpr std::size_t kArenaFloats = 1 << 20;

@@ -24,7 +24,7 @@ class PartCheckTest : public ArenaStateTest {
   PartCheck check(int which) const {
     return {state_, part(which), checkpoint::hash_chunks(state_), arenas()};
   }
-  // As an update does: tells of a piece, then changes it.
+  // Announces a piece and then changes the piece, like an update.
   void update(PartCheck& check, std::size_t first, std::size_t floats) {
     check.before_change(first * sizeof(float), floats * sizeof(float));
     for (auto& arena : arenas_) {
@@ -41,7 +41,7 @@ TEST_F(PartCheckTest, EveryPieceIsLookedAtBeforeItChanges) {
       for (std::size_t first = 0; first < kArenaFloats; first += piece)
         update(part, first, std::min(piece, kArenaFloats - first));
       EXPECT_TRUE(part.done());
-      EXPECT_TRUE(part.alike(kEndless)) << piece << ' ' << which;
+      EXPECT_TRUE(part.unchanged(kEndless)) << piece << ' ' << which;
     }
   }
 }
@@ -50,7 +50,7 @@ TEST_F(PartCheckTest, PiecesInAnyOrder_AreLookedAtBeforeTheyChange) {
   PartCheck part = check(0);
   const std::size_t quarter = kArenaFloats / 4;
   for (const std::size_t i : {2, 0, 3, 1}) update(part, i * quarter, quarter);
-  EXPECT_TRUE(part.alike(kEndless));
+  EXPECT_TRUE(part.unchanged(kEndless));
 }
 
 TEST_F(PartCheckTest, AByteThatHasChanged_IsFoundInItsPartAlone) {
@@ -60,47 +60,47 @@ TEST_F(PartCheckTest, AByteThatHasChanged_IsFoundInItsPartAlone) {
       for (int which = 0; which < static_cast<int>(kParts); ++which) {
         PartCheck part = check(which);
         flip(checkpoint::bytes_of(state_, slice));
-        EXPECT_EQ(part.alike(kNoPatience), which != changed);
+        EXPECT_EQ(part.unchanged(kNoPatience), which != changed);
         flip(checkpoint::bytes_of(state_, slice));
       }
     }
   }
 }
 
-TEST_F(PartCheckTest, WhoeverWaits_IsWokenByTheLast) {
+TEST_F(PartCheckTest, AWaitingThread_IsWokenByTheLast) {
   PartCheck part = check(1);
-  bool alike = false;
-  std::thread waits([&] { alike = part.alike(kEndless); });
+  bool unchanged = false;
+  std::thread waits([&] { unchanged = part.unchanged(kEndless); });
   part.before_change(0, 4096);
-  part.look_at_rest();
+  part.check_rest();
   waits.join();
-  EXPECT_TRUE(alike);
+  EXPECT_TRUE(unchanged);
 }
 
-TEST_F(PartCheckTest, WithoutAnUpdate_WhoeverWaitsLooksByItself) {
+TEST_F(PartCheckTest, WithoutAnUpdate_AWaitingThreadChecksByItself) {
   PartCheck part = check(1);
-  bool alike = false;
-  std::thread waits([&] { alike = part.alike(kEndless); });
+  bool unchanged = false;
+  std::thread waits([&] { unchanged = part.unchanged(kEndless); });
   part.expect_no_update();
   waits.join();
-  EXPECT_TRUE(alike && part.done());
+  EXPECT_TRUE(unchanged && part.done());
 }
 
 TEST_F(PartCheckTest, AnUpdateThatComesMeanwhile_GoesOnWhereTheOtherIs) {
   for (int round = 0; round < 20; ++round) {
     PartCheck part = check(0);
-    bool alike = false;
-    std::thread looks([&] { alike = part.alike(kNoPatience); });
+    bool unchanged = false;
+    std::thread looks([&] { unchanged = part.unchanged(kNoPatience); });
     for (std::size_t first = 0; first < kArenaFloats; first += 65536) update(part, first, 65536);
     looks.join();
-    EXPECT_TRUE(alike);
+    EXPECT_TRUE(unchanged);
   }
 }
 
 TEST_F(PartCheckTest, APartWithoutChunks_IsDone) {
   PartCheck part(state_, {}, checkpoint::hash_chunks(state_), arenas());
   EXPECT_TRUE(part.done());
-  EXPECT_TRUE(part.alike(kEndless));
+  EXPECT_TRUE(part.unchanged(kEndless));
 }
 
 }  // namespace

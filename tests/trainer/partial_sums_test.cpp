@@ -16,14 +16,15 @@ using exchange::LeafRange;
 
 constexpr int kLeaves = 16;
 
-// Stands for a gradient: how it came about, so that another order of additions is another text.
+// Represents a gradient by the text of its computation, so that another order of additions gives another
+// text.
 std::string sum_of(LeafRange tree) {
   if (tree.count == 1) return str(tree.first);
   const int half = tree.count / 2;
   return str("(", sum_of({tree.first, half}), "+", sum_of({tree.first + half, half}), ")");
 }
 
-// Additions commute: whichever operand is there is added to.
+// Additions are commutative: the operands may come in either order.
 std::string add(const std::string& a, const std::string& b) {
   const auto first_leaf = [](const std::string& sum) {
     return std::stoi(sum.substr(sum.find_first_not_of('(')));
@@ -39,7 +40,7 @@ struct Rank {
   void run(const LeafOp& op, std::uint64_t step) {
     switch (op.kind) {
       case LeafOp::Kind::kCompute:
-        sums.spoil(op.to);
+        sums.invalidate(op.to);
         slots[op.to] = str(op.leaf);
         sums.computed(op.to, op.leaf, {op.leaf == 3 ? 4U : 0U, op.leaf + 1000 * std::int64_t(step), 1, 2});
         ++computed;
@@ -55,7 +56,7 @@ struct Rank {
     }
   }
 
-  // False: stopped after `limit` operations.
+  // False if stopped after `limit` operations.
   bool run(LeafRange range, std::uint64_t step, std::size_t limit) {
     const auto ops = leaf_ops(range, sums.held(step));
     for (const LeafOp& op : ops) {
@@ -76,7 +77,7 @@ TEST(PartialSums, AStepThatIsBrokenOffAgainAndAgainEndsWithTheSameSumsAndNumbers
     do {
       const int ranks = 1 + below(6);
       range = exchange::leaves_of(kLeaves, ranks, below(ranks));
-      if (below(8) == 0) rank.sums.spoil(0);
+      if (below(8) == 0) rank.sums.invalidate(0);
     } while (!rank.run(range, step, static_cast<std::size_t>(below(40))));
     exchange::StepHeader header;
     const auto trees = exchange::subtrees_of(range);
@@ -92,19 +93,19 @@ TEST(PartialSums, AStepThatIsBrokenOffAgainAndAgainEndsWithTheSameSumsAndNumbers
   }
 }
 
-TEST(PartialSums, AnotherStepOrStateOrASpoiltSlotKeepsNothing) {
+TEST(PartialSums, AnotherStepOrStateOrAnInvalidSlotKeepsNothing) {
   Rank rank;
   const LeafRange range{0, 4};
   ASSERT_TRUE(rank.run(range, 5, 100));
   EXPECT_EQ(rank.computed, 4);
   ASSERT_TRUE(rank.run(range, 5, 100));
-  EXPECT_EQ(rank.computed, 4) << "all of it was there";
+  EXPECT_EQ(rank.computed, 4) << "all sums were present";
   ASSERT_TRUE(rank.run(range, 6, 100));
   EXPECT_EQ(rank.computed, 8) << "another step";
   rank.sums.forget();
   ASSERT_TRUE(rank.run(range, 6, 100));
   EXPECT_EQ(rank.computed, 12) << "another state";
-  rank.sums.spoil(0);
+  rank.sums.invalidate(0);
   ASSERT_TRUE(rank.run(range, 6, 100));
   EXPECT_EQ(rank.computed, 14) << "leaves 2 and 3 are still in the second slot";
 }

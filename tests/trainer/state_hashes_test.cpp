@@ -10,9 +10,9 @@ namespace {
 using StateHashesTest = ArenaStateTest;
 
 TEST_F(StateHashesTest, AtOnce_AreThoseOfTheState) {
-  for (const bool on_the_way : {true, false}) {
-    StateHashes hashes(state_, on_the_way ? arenas() : Arenas());
-    EXPECT_EQ(hashes.on_the_way(), on_the_way);
+  for (const bool during_update : {true, false}) {
+    StateHashes hashes(state_, during_update ? arenas() : Arenas());
+    EXPECT_EQ(hashes.during_update(), during_update);
     EXPECT_FALSE(hashes.complete());
     EXPECT_EQ(hashes.digest(5), checkpoint::state_digest(5, state_));
     EXPECT_TRUE(hashes.complete());
@@ -20,7 +20,7 @@ TEST_F(StateHashesTest, AtOnce_AreThoseOfTheState) {
   }
 }
 
-// Every element changes just before it is said to be as it will be.
+// Every element changes just before it is reported as final.
 TEST_F(StateHashesTest, OnTheWay_AreThoseOfTheNewState) {
   StateHashes hashes(state_, arenas());
   for (const std::size_t piece : {std::size_t{16}, std::size_t{65536}, std::size_t{300000}, kArenaFloats}) {

@@ -1,5 +1,6 @@
-#include "trainer/checkpoint_writer.hpp"
+#include "trainer/background_writer.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <utility>
@@ -13,44 +14,45 @@ using protocol::ShardWritten;
 
 namespace {
 
-// Longer steps are long enough for the writer to read its part of the state once more; the commit comes soon.
+// If no update begins within this time, the step is long enough for the writer to read its part of the state
+// a second time, and the commit is not delayed further.
 constexpr std::chrono::milliseconds kUpdateComesWithin{2000};
 
 }  // namespace
 
-void CheckpointWriter::begin(const Shard& shard, checkpoint::State state, checkpoint::ChunkHashes chunks,
-                             const Arenas& arenas, bool parks) {
+void BackgroundWriter::begin(const ShardId& shard, checkpoint::State state, checkpoint::ChunkHashes chunks,
+                             const Arenas& arenas, bool pauses) {
   finish();
-  link_.send(protocol::ShardBegun{shard.generation, link_.trainer(), shard.step, parks});
+  link_.send(protocol::ShardBegun{shard.generation, link_.trainer(), shard.step, pauses});
   shard_ = shard;
   check_.reset();
   {
     const std::scoped_lock lock(mutex_);
-    busy_ = writes_ = reads_ = true;
-    told_changed_ = false;
+    stage_ = Stage::kReading;
+    reported_changed_ = false;
     hurry_ = std::stop_source();
   }
   try {
-    if (!parks && !arenas.empty()) {  // else no update will look at it
+    if (!pauses && !arenas.empty()) {  // otherwise no update will pass over the state
       check_ = std::make_shared<PartCheck>(
           state, checkpoint::part_of(checkpoint::spec_of(state), shard.ranks, shard.rank), chunks, arenas);
     }
     Source source{std::move(state), std::move(chunks), hurry_.get_token(), check_};
     thread_ = std::jthread([this, shard, source = std::move(source)] { write(shard, source); });
-  } catch (const std::exception& error) {  // no memory, no thread: training can go on
+  } catch (const std::exception& error) {  // no memory or no thread: training can continue
     report(shard, fail(str("the shard of step ", shard.step, " could not be written: ", error.what())));
   }
 }
 
-void CheckpointWriter::write(const Shard& shard, const Source& source) {
+void BackgroundWriter::write(const ShardId& shard, const Source& source) {
   try {
     report(shard, save(shard, source));
-  } catch (const std::exception& error) {  // no memory, no thread: training can go on
+  } catch (const std::exception& error) {  // no memory or no thread: training can continue
     report(shard, fail(str("the shard of step ", shard.step, " could not be written: ", error.what())));
   }
 }
 
-Result<ShardWritten> CheckpointWriter::save(const Shard& shard, const Source& source) {
+Result<ShardWritten> BackgroundWriter::save(const ShardId& shard, const Source& source) {
   const auto began = std::chrono::steady_clock::now();
   const checkpoint::CheckpointId id{shard.step, shard.generation.term, shard.generation.number};
   const checkpoint::Contents contents{checkpoint::spec_of(source.state), source.chunks};
@@ -59,13 +61,13 @@ Result<ShardWritten> CheckpointWriter::save(const Shard& shard, const Source& so
   std::chrono::duration<double, std::milli> took{};
   const auto written = [&] {
     took = std::chrono::steady_clock::now() - began;
-    no_longer_writes();
+    enter(Stage::kChecking);
   };
-  checkpoint::Reading reading{[this] { no_longer_reads(); }, source.hurry};
+  checkpoint::Reading reading{[this] { enter(Stage::kWriting); }, source.hurry};
   if (source.check) {
     reading.still_as_hashed = [&] {
       written();
-      return source.check->alike(kUpdateComesWithin);
+      return source.check->unchanged(kUpdateComesWithin);
     };
   }
   REKINDLE_TRY(
@@ -76,8 +78,8 @@ Result<ShardWritten> CheckpointWriter::save(const Shard& shard, const Source& so
                       checkpoint::to_json(entry), tensors,         digest,     took.count()};
 }
 
-void CheckpointWriter::report(const Shard& shard, const Result<ShardWritten>& saved) {
-  const bool changed = !saved && checkpoint::is_changed_state(saved.error());
+void BackgroundWriter::report(const ShardId& shard, const Result<ShardWritten>& saved) {
+  const bool changed = !saved && saved.error().kind == ErrorKind::kChangedState;
   if (saved) {
     link_.send(*saved);
   } else {
@@ -86,77 +88,72 @@ void CheckpointWriter::report(const Shard& shard, const Result<ShardWritten>& sa
         protocol::ShardFailed{shard.generation, link_.trainer(), shard.step, saved.error().line(), changed});
   }
   const std::scoped_lock lock(mutex_);
-  busy_ = writes_ = reads_ = false;
-  told_changed_ = changed;
+  stage_ = Stage::kIdle;
+  reported_changed_ = changed;
   changed_.notify_all();
 }
 
-void CheckpointWriter::no_longer_reads() {
+void BackgroundWriter::enter(Stage stage) {
   const std::scoped_lock lock(mutex_);
-  reads_ = false;
+  stage_ = std::max(stage_, stage);
   changed_.notify_all();
 }
 
-void CheckpointWriter::no_longer_writes() {
+bool BackgroundWriter::busy() const {
   const std::scoped_lock lock(mutex_);
-  writes_ = false;
+  return stage_ < Stage::kChecking;
 }
 
-bool CheckpointWriter::busy() const {
-  const std::scoped_lock lock(mutex_);
-  return writes_;
-}
-
-void CheckpointWriter::release_to_update(std::uint64_t step) {
+void BackgroundWriter::release_to_update(std::uint64_t step) {
   std::unique_lock lock(mutex_);
-  if (reads_) {
+  if (stage_ == Stage::kReading) {
     link_.set_phase(protocol::TrainerPhase::kWriting, step);
     hurry_.request_stop();
   }
-  changed_.wait(lock, [this] { return !reads_; });
+  changed_.wait(lock, [this] { return stage_ > Stage::kReading; });
 }
 
-void CheckpointWriter::before_change(std::size_t first, std::size_t bytes) {
+void BackgroundWriter::before_change(std::size_t first, std::size_t bytes) {
   if (!check_) return;
   check_->before_change(first, bytes);
-  tell_if_changed();
+  report_if_changed();
 }
 
-// Before anything is made of such a state, and also where the write fails, or has failed.
-void CheckpointWriter::tell_if_changed() {
+// The mismatch must be reported before the state is used, also if the write itself fails or has failed.
+void BackgroundWriter::report_if_changed() {
   if (!check_->differs()) return;
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return !busy_; });
-    if (std::exchange(told_changed_, true)) return;
+    changed_.wait(lock, [this] { return stage_ == Stage::kIdle; });
+    if (std::exchange(reported_changed_, true)) return;
   }
   const std::string line = str("the state of step ", shard_.step, " has changed since it was hashed");
   log_warning(line);
   link_.send(protocol::ShardFailed{shard_.generation, link_.trainer(), shard_.step, line, true});
 }
 
-void CheckpointWriter::expect_no_update() {
+void BackgroundWriter::expect_no_update() {
   if (check_) check_->expect_no_update();
 }
 
-void CheckpointWriter::release(std::uint64_t step) {
+void BackgroundWriter::release(std::uint64_t step) {
   release_to_update(step);
-  look_at_rest();
+  check_rest();
 }
 
-void CheckpointWriter::look_at_rest() {
+void BackgroundWriter::check_rest() {
   if (!check_) return;
-  check_->look_at_rest();
-  tell_if_changed();
+  check_->check_rest();
+  report_if_changed();
 }
 
-void CheckpointWriter::finish() {
+void BackgroundWriter::finish() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !reads_; });
+  changed_.wait(lock, [this] { return stage_ > Stage::kReading; });
   lock.unlock();
-  look_at_rest();
+  check_rest();
   lock.lock();
-  changed_.wait(lock, [this] { return !busy_; });
+  changed_.wait(lock, [this] { return stage_ == Stage::kIdle; });
 }
 
 }  // namespace rekindle::trainer

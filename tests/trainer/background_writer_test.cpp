@@ -1,4 +1,4 @@
-#include "trainer/checkpoint_writer.hpp"
+#include "trainer/background_writer.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -13,6 +13,7 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "protocol/wire.hpp"
+#include "trainer/socket_link.hpp"
 
 namespace rekindle::trainer {
 namespace {
@@ -20,11 +21,11 @@ namespace {
 namespace fs = std::filesystem;
 using protocol::FromTrainer;
 
-class CheckpointWriterTest : public ::testing::Test {
+class BackgroundWriterTest : public ::testing::Test {
  protected:
   static constexpr std::size_t kBytes = std::size_t{24} << 20, kPage = 4096;
 
-  CheckpointWriterTest()
+  BackgroundWriterTest()
       : directory_(fs::temp_directory_path() / str("rekindle-writer-", ::getpid())), memory_(kBytes + kPage) {
     void* begin = memory_.data();
     std::size_t room = memory_.size();
@@ -37,7 +38,7 @@ class CheckpointWriterTest : public ::testing::Test {
     writer_.emplace(*link_, run_dir());
     fill(1);
   }
-  ~CheckpointWriterTest() override {
+  ~BackgroundWriterTest() override {
     writer_.reset();
     link_.reset();
     fs::remove_all(directory_);
@@ -61,7 +62,7 @@ class CheckpointWriterTest : public ::testing::Test {
         .value();
   }
   Arenas arenas() const { return {bytes_}; }
-  // As a step does.
+  // Updates the state like a step.
   void update() {
     constexpr std::size_t kPiece = 100000;
     writer_->release_to_update(7);
@@ -71,12 +72,13 @@ class CheckpointWriterTest : public ::testing::Test {
       std::ranges::fill(bytes_.subspan(first, count), std::byte{2});
     }
   }
-  // Nothing tells when it is written: the next that is said comes after the second look. CTest limits this.
+  // No message reports the end of the write: the next message comes after the second check. CTest limits the
+  // time.
   void await_file() const {
     while (writer_->busy()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  // What it says next, heartbeats left out.
-  FromTrainer heard() {
+  // Returns the next message, without heartbeats.
+  FromTrainer received() {
     for (;;) {
       const auto text = worker_->receive();
       if (!text || !*text) throw std::runtime_error("the trainer hung up");
@@ -88,14 +90,14 @@ class CheckpointWriterTest : public ::testing::Test {
 
   fs::path directory_;
   std::vector<std::byte> memory_;
-  std::span<std::byte> bytes_;  // of the state, where storage can read them
+  std::span<std::byte> bytes_;  // the bytes of the state, from which storage can read
   std::optional<Channel> worker_;
-  std::optional<Link> link_;
-  std::optional<CheckpointWriter> writer_;
+  std::optional<SocketLink> link_;
+  std::optional<BackgroundWriter> writer_;
 };
 
-// As the update finds the shard: at its beginning, or written.
-TEST_F(CheckpointWriterTest, StateThatChangesAfterItsRelease_IsWrittenAsItWas) {
+// The state of the shard when the update begins: just begun, or written.
+TEST_F(BackgroundWriterTest, StateThatChangesAfterItsRelease_IsWrittenAsItWas) {
   const checkpoint::CheckpointId id{7, 1, 2};
   for (int half = 0; half < 2; ++half)
     ASSERT_TRUE(checkpoint::write_shard(directory_ / "expected", id, state(), hash_chunks(state()), 2, half));
@@ -112,8 +114,8 @@ TEST_F(CheckpointWriterTest, StateThatChangesAfterItsRelease_IsWrittenAsItWas) {
         EXPECT_FALSE(writer_->checks());
         writer_->finish();
         EXPECT_FALSE(writer_->busy());
-        EXPECT_TRUE(std::holds_alternative<protocol::ShardBegun>(heard()));
-        const FromTrainer last = heard();
+        EXPECT_TRUE(std::holds_alternative<protocol::ShardBegun>(received()));
+        const FromTrainer last = received();
         ASSERT_TRUE(std::holds_alternative<protocol::ShardWritten>(last));
         EXPECT_EQ(std::get<protocol::ShardWritten>(last).rank, half);
         EXPECT_EQ(shard(run_dir(), half), shard(directory_ / "expected", half));
@@ -122,28 +124,28 @@ TEST_F(CheckpointWriterTest, StateThatChangesAfterItsRelease_IsWrittenAsItWas) {
   }
 }
 
-TEST_F(CheckpointWriterTest, AnotherThatBeginsMeanwhile_WaitsForTheFirst) {
+TEST_F(BackgroundWriterTest, AnotherThatBeginsMeanwhile_WaitsForTheFirst) {
   for (const std::uint64_t step : {7, 8})
     writer_->begin({{1, 2}, step, 1, 0}, state(), hash_chunks(state()), arenas(), false);
   writer_->finish();
   for (const std::uint64_t step : {7, 8}) {
-    EXPECT_EQ(std::get<protocol::ShardBegun>(heard()).step, step);
-    EXPECT_EQ(std::get<protocol::ShardWritten>(heard()).step, step);
+    EXPECT_EQ(std::get<protocol::ShardBegun>(received()).step, step);
+    EXPECT_EQ(std::get<protocol::ShardWritten>(received()).step, step);
   }
 }
 
-TEST_F(CheckpointWriterTest, StateThatNoUpdateChanges_IsWrittenAllTheSame) {
+TEST_F(BackgroundWriterTest, StateThatNoUpdateChanges_IsWrittenAllTheSame) {
   enum class Then { kFinished, kNoneExpected, kNoneComes };
   for (const Then then : {Then::kFinished, Then::kNoneExpected, Then::kNoneComes}) {
     writer_->begin({{1, 2}, 7, 1, 0}, state(), hash_chunks(state()), arenas(), false);
     if (then == Then::kFinished) writer_->finish();
     if (then == Then::kNoneExpected) writer_->expect_no_update();
-    EXPECT_TRUE(std::holds_alternative<protocol::ShardBegun>(heard()));
-    EXPECT_TRUE(std::holds_alternative<protocol::ShardWritten>(heard()));
+    EXPECT_TRUE(std::holds_alternative<protocol::ShardBegun>(received()));
+    EXPECT_TRUE(std::holds_alternative<protocol::ShardWritten>(received()));
   }
 }
 
-TEST_F(CheckpointWriterTest, StateThatIsNotWhatWasHashed_IsSaidAndNotWritten) {
+TEST_F(BackgroundWriterTest, StateThatIsNotWhatWasHashed_IsReportedAndNotWritten) {
   const checkpoint::ChunkHashes chunks = hash_chunks(state());
   for (const bool updated : {false, true}) {
     for (std::byte* changed : {bytes_.data(), &bytes_[kBytes / 2], &bytes_.back()}) {
@@ -156,8 +158,8 @@ TEST_F(CheckpointWriterTest, StateThatIsNotWhatWasHashed_IsSaidAndNotWritten) {
       } else {
         writer_->release(7);
       }
-      EXPECT_TRUE(std::holds_alternative<protocol::ShardBegun>(heard()));
-      const FromTrainer last = heard();
+      EXPECT_TRUE(std::holds_alternative<protocol::ShardBegun>(received()));
+      const FromTrainer last = received();
       ASSERT_TRUE(std::holds_alternative<protocol::ShardFailed>(last));
       EXPECT_TRUE(std::get<protocol::ShardFailed>(last).changed);
       EXPECT_TRUE(fs::is_empty(checkpoint::directory_of(run_dir(), {7, 1, 2}).path()));
@@ -165,8 +167,8 @@ TEST_F(CheckpointWriterTest, StateThatIsNotWhatWasHashed_IsSaidAndNotWritten) {
   }
 }
 
-// The write fails before the update looks, or after: what is made of such a state must not be committed.
-TEST_F(CheckpointWriterTest, StateThatIsNotWhatWasHashed_IsSaidThoughTheWriteFails) {
+// The write fails before or after the check during the update. In both cases the state must not be committed.
+TEST_F(BackgroundWriterTest, StateThatIsNotWhatWasHashed_IsReportedThoughTheWriteFails) {
   ASSERT_TRUE(make_directories(run_dir()));
   ASSERT_TRUE(replace_file(run_dir() / "checkpoints", "in the way"));
   checkpoint::ChunkHashes chunks = hash_chunks(state());
@@ -175,25 +177,25 @@ TEST_F(CheckpointWriterTest, StateThatIsNotWhatWasHashed_IsSaidThoughTheWriteFai
     writer_->begin({{1, 2}, 7, 1, 0}, state(), chunks, arenas(), false);
     if (writes_first) await_file();
     update();
-    EXPECT_TRUE(std::holds_alternative<protocol::ShardBegun>(heard()));
+    EXPECT_TRUE(std::holds_alternative<protocol::ShardBegun>(received()));
     bool changed = false;
     for (int messages = 0; messages < 2 && !changed; ++messages)
-      changed = std::get<protocol::ShardFailed>(heard()).changed;
+      changed = std::get<protocol::ShardFailed>(received()).changed;
     EXPECT_TRUE(changed);
     fill(1);
   }
 }
 
-TEST_F(CheckpointWriterTest, ShardThatCannotBeWritten_SaidAndTheStateIsFree) {
+TEST_F(BackgroundWriterTest, ShardThatCannotBeWritten_ReportedAndTheStateIsFree) {
   ASSERT_TRUE(make_directories(run_dir()));
   ASSERT_TRUE(replace_file(run_dir() / "checkpoints", "in the way"));
   writer_->begin({{1, 2}, 7, 1, 0}, state(), hash_chunks(state()), arenas(), true);
   writer_->release(7);
   writer_->finish();
-  const FromTrainer first = heard();
+  const FromTrainer first = received();
   ASSERT_TRUE(std::holds_alternative<protocol::ShardBegun>(first));
   EXPECT_TRUE(std::get<protocol::ShardBegun>(first).parks);
-  EXPECT_TRUE(std::holds_alternative<protocol::ShardFailed>(heard()));
+  EXPECT_TRUE(std::holds_alternative<protocol::ShardFailed>(received()));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "trainer/link.hpp"
+#include "trainer/socket_link.hpp"
 
 #include <linux/sockios.h>
 #include <poll.h>
@@ -20,27 +20,27 @@ using namespace protocol;
 namespace {
 constexpr int kBeatMs = 500;
 constexpr std::uint64_t kBeatsOfWarmUp = 20, kBeatsPerSample = 20;
-// A minute of this process' own time. A worker is lost to the others long before.
+// One minute, counted while this process runs. The coordinator declares the worker lost long before.
 constexpr int kMostBeatsUnread = 120;
 }  // namespace
 
-Link::Link(Fd socket, std::string trainer)
+SocketLink::SocketLink(Fd socket, std::string trainer)
     : trainer_(std::move(trainer)),
       channel_(std::move(socket)),
       closing_(::eventfd(0, EFD_CLOEXEC)),
       thread_([this] { listen(); }) {}
 
-Link::~Link() {
+SocketLink::~SocketLink() {
   const std::uint64_t one = 1;
   if (::write(closing_.get(), &one, sizeof one) < 0) std::terminate();
   thread_.join();
 }
 
-void Link::send(const FromTrainer& message) {
+void SocketLink::send(const FromTrainer& message) {
   if (auto sent = channel_.send(encode(message)); !sent) log_warning(sent.error().line());
 }
 
-std::optional<Start> Link::wait() {
+std::optional<Start> SocketLink::wait() {
   std::unique_lock lock(mutex_);
   for (;;) {
     if (auto start = control_.next_start()) return start;
@@ -49,7 +49,7 @@ std::optional<Start> Link::wait() {
   }
 }
 
-void Link::enter(const GenerationId& generation, exchange::Exchange& exchange) {
+void SocketLink::enter(const GenerationId& generation, exchange::Exchange& exchange) {
   const std::scoped_lock lock(mutex_);
   control_.enter(generation);
   exchange_ = &exchange;
@@ -57,48 +57,49 @@ void Link::enter(const GenerationId& generation, exchange::Exchange& exchange) {
   if (aborted_) exchange.abort();
 }
 
-void Link::leave() {
+void SocketLink::leave() {
   const std::scoped_lock lock(mutex_);
   control_.leave();
-  progress_ += exchange_->activity();  // what is told never falls
+  loop_.progress += exchange_->activity();  // reported progress never decreases
   exchange_ = nullptr;
 }
 
-std::uint32_t Link::flags() {
+std::uint32_t SocketLink::flags() {
   const std::scoped_lock lock(mutex_);
   return control_.flags();
 }
 
-void Link::checkpoint_postponed() {
+void SocketLink::checkpoint_postponed() {
   const std::scoped_lock lock(mutex_);
   control_.checkpoint_postponed();
 }
 
-void Link::checkpoint_begins() {
+void SocketLink::checkpoint_begins() {
   const std::scoped_lock lock(mutex_);
   control_.checkpoint_begins();
 }
 
-void Link::set_phase(TrainerPhase phase, std::uint64_t step) {
-  phase_ = phase;
-  step_ = step;
-  ++progress_;
+void SocketLink::set_phase(TrainerPhase phase, std::uint64_t step) {
+  loop_.phase = phase;
+  loop_.step = step;
+  ++loop_.progress;
 }
 
-void Link::hear(const ToTrainer& message) {
+void SocketLink::on_message(const ToTrainer& message) {
   const std::scoped_lock lock(mutex_);
-  control_.hear(message);
+  control_.on_message(message);
   if (exchange_ != nullptr && control_.aborted() && !aborted_.exchange(true)) exchange_->abort();
   arrived_.notify_all();
 }
 
-void Link::beat() {
-  // Walking the page tables of some gigabytes takes tens of ms: often while the peak builds up, then rarely.
-  if (beats_ < kBeatsOfWarmUp || beats_ % kBeatsPerSample == 0) {
-    peak_pss_bytes_ = std::max(peak_pss_bytes_, pss_bytes());
+void SocketLink::beat() {
+  // Walking the page tables of several gigabytes takes tens of ms. Sample often while the peak builds up, and
+  // rarely later.
+  if (beats_.count < kBeatsOfWarmUp || beats_.count % kBeatsPerSample == 0) {
+    beats_.peak_pss_bytes = std::max(beats_.peak_pss_bytes, pss_bytes());
   }
-  ++beats_;
-  TrainerBeat beat{trainer_, phase_, {}, step_, progress_, -1, peak_pss_bytes_};
+  ++beats_.count;
+  TrainerBeat beat{trainer_, loop_.phase, {}, loop_.step, loop_.progress, -1, beats_.peak_pss_bytes};
   {
     const std::scoped_lock lock(mutex_);
     beat.generation = control_.generation();
@@ -107,22 +108,23 @@ void Link::beat() {
       beat.progress += exchange_->activity();
     }
   }
-  leave_if_nobody_reads();
-  if (!channel_.congested()) send(beat);  // waiting for a worker that reads nothing, it could not leave
+  exit_if_worker_hangs();
+  // send() would block on a worker that reads nothing, and then this process could not exit
+  if (!channel_.congested()) send(beat);
 }
 
-// A worker that was stopped for good, and its run may be long over: what this process holds is wanted
-// elsewhere.
-void Link::leave_if_nobody_reads() {
+// The worker may be stopped forever, and the run may have ended long ago. This process must release its
+// memory and its device.
+void SocketLink::exit_if_worker_hangs() {
   int unread = 0;
   const bool has_read = ::ioctl(channel_.fd(), SIOCOUTQ, &unread) != 0 || unread == 0;
-  beats_unread_ = has_read ? 0 : beats_unread_ + 1;
-  if (beats_unread_ < kMostBeatsUnread) return;
-  log_error("the worker has stood still for a minute: this trainer leaves");
+  beats_.unread = has_read ? 0 : beats_.unread + 1;
+  if (beats_.unread < kMostBeatsUnread) return;
+  log_error("the worker has read nothing for a minute: this trainer exits");
   ::_exit(static_cast<int>(ExitCode::kGaveUp));
 }
 
-void Link::listen() {
+void SocketLink::listen() {
   using Clock = std::chrono::steady_clock;
   auto next_beat = Clock::now();
   for (;;) {
@@ -132,10 +134,9 @@ void Link::listen() {
     if (waits[1].revents != 0) return;
     if (waits[0].revents != 0) {
       auto text = channel_.receive();
-      if (!text || !*text)
-        ::_exit(static_cast<int>(ExitCode::kGaveUp));  // the worker is gone: nobody to train for
+      if (!text || !*text) ::_exit(static_cast<int>(ExitCode::kGaveUp));  // the worker process has ended
       if (auto message = decode<ToTrainer>(**text)) {
-        hear(*message);
+        on_message(*message);
       } else {
         log_error(message.error().line());
       }

@@ -1,0 +1,139 @@
+#include "model/image_task.hpp"
+
+#include <chrono>
+#include <stdexcept>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "base/random.hpp"
+#include "base/text.hpp"
+#include "data/loader.hpp"
+#include "model/device.hpp"
+#include "model/layout.hpp"
+#include "model/machine.hpp"
+#include "model/model.hpp"
+#include "protocol/training.hpp"
+
+namespace rekindle::model {
+namespace {
+
+using protocol::Job;
+using trainer::EvaluationResult;
+using trainer::GradientTensor;
+using trainer::MicroBatchResult;
+
+ModelConfig model_config(const Job& job, const data::DatasetInfo& info) {
+  ModelConfig config;
+  config.model = job.model;
+  config.classes = static_cast<int>(job.classes);
+  config.channels = info.channels;
+  config.image_size = static_cast<int>(job.image_size);
+  config.dropout = job.dropout;
+  config.seed = job.seed;
+  config.optimizer = protocol::optimizer_options(job);
+  config.label_smoothing = job.label_smoothing;
+  config.device = job.device == "cuda" ? "cuda:0" : "cpu";
+  config.threads = static_cast<int>(job.threads);
+  return config;
+}
+
+data::LoaderConfig loader_config(const Job& job) {
+  data::LoaderConfig config;
+  config.seed = job.seed;
+  config.leaves = static_cast<int>(job.micro_batches);
+  config.leaf_batch = static_cast<int>(job.batch_size / job.micro_batches);
+  config.transform = {static_cast<int>(job.image_size), job.augment};
+  config.threads = static_cast<int>(job.loader_threads);
+  return config;
+}
+
+class ImageTask final : public trainer::Task {
+ public:
+  ImageTask(const Job& job, std::unique_ptr<data::Dataset> dataset, ModelConfig config,
+            std::unique_ptr<Replica> replica)
+      : seed_(job.seed),
+        dataset_(std::move(dataset)),
+        test_transform_{static_cast<int>(job.image_size), false},
+        config_(std::move(config)),
+        replica_(std::move(replica)),
+        loader_(*dataset_, loader_config(job)) {}
+
+  Status initialize() override {
+    replica_.reset();  // first: there is not memory for two
+    REKINDLE_TRY(replica_, Replica::make(config_));
+    return {};
+  }
+  checkpoint::State state() override { return replica_->state(); }
+  Status download() override { return replica_->download(); }
+  Status upload() override { return replica_->upload(); }
+  trainer::Arenas arenas() override { return replica_->arenas(); }
+
+  std::size_t gradient_floats() const override { return replica_->arena_floats(); }
+  std::vector<GradientTensor> gradient_tensors() const override {
+    std::vector<GradientTensor> tensors;
+    for (const TensorPlace& place : parameter_layout(config_).tensors)
+      tensors.push_back({place.name, place.offset, place.floats});
+    return tensors;
+  }
+
+  void expect_steps(std::uint64_t step, std::vector<int> all, std::vector<int> first) override {
+    loader_.start(step, std::move(all), std::move(first));
+  }
+  void end_of_steps() override { loader_.stop(); }
+
+  Result<MicroBatchResult> train(std::uint64_t step, int micro_batch, std::span<float> gradient,
+                                 const std::atomic<bool>& aborted) override {
+    if (config_.device != "cpu") REKINDLE_CHECK(pin_host_memory(gradient));
+    const auto started = std::chrono::steady_clock::now();
+    data::LeafBatch batch = loader_.next();
+    // Samples of another micro-batch would be a wrong state that nobody notices.
+    if (batch.leaf != micro_batch || batch.step != step) throw std::logic_error("the loader is out of step");
+    const std::chrono::duration<double, std::milli> waited = std::chrono::steady_clock::now() - started;
+    const std::uint64_t key =
+        stream_key(seed_, Draws::kDropout, {step, static_cast<std::uint64_t>(micro_batch)});
+    const auto result = replica_->train_leaf(batch.images, batch.labels, key, gradient, aborted);
+    loader_.recycle(std::move(batch));
+    if (!result) return forward_error(result.error());
+    return MicroBatchResult{result->loss, static_cast<std::uint64_t>(result->correct),
+                            static_cast<std::uint64_t>(result->count), waited.count()};
+  }
+
+  Result<EvaluationResult> evaluate(std::uint64_t first, std::uint64_t count) override {
+    const data::LeafBatch batch = data::test_batch(*dataset_, test_transform_, first, count);
+    REKINDLE_TRY(const LeafResult result, replica_->evaluate(batch.images, batch.labels));
+    return EvaluationResult{result.loss, static_cast<std::uint64_t>(result.correct),
+                            static_cast<std::uint64_t>(result.count)};
+  }
+
+  void update(std::size_t first, std::span<const float> sum, const optim::Step& step) override {
+    replica_->update(first, sum, step);
+  }
+  Status finish_update() override { return replica_->finish_update(); }
+
+  std::string fingerprint() const override { return numeric_fingerprint(config_); }
+  std::string describe_machine() const override { return model::describe_machine(config_); }
+
+ private:
+  const std::uint64_t seed_;
+  const std::unique_ptr<data::Dataset> dataset_;
+  const data::TransformConfig test_transform_;
+  const ModelConfig config_;
+  std::unique_ptr<Replica> replica_;
+  data::Loader loader_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<trainer::Task>> make_image_task(const Job& job) {
+  REKINDLE_TRY(std::unique_ptr<data::Dataset> dataset, data::open_dataset(job.dataset, job.data));
+  // Gradients of other samples would be a wrong state that nobody notices.
+  if (!job.data_hash.empty() && dataset->info().content_hash != job.data_hash) {
+    return fail(ExitCode::kConfig, str("the data in ", job.data, " on ", host_name(), " are not this run's"),
+                "every machine needs the files that the run was started with");
+  }
+  ModelConfig config = model_config(job, dataset->info());
+  REKINDLE_TRY(std::unique_ptr<Replica> replica, Replica::make(config));
+  return std::make_unique<ImageTask>(job, std::move(dataset), std::move(config), std::move(replica));
+}
+
+}  // namespace rekindle::model

@@ -1,0 +1,24 @@
+// Time is passed in, so that a simulation controls it.
+#pragma once
+
+#include <chrono>
+
+namespace rekindle::trainer {
+
+class Clock {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+  virtual ~Clock() = default;
+  virtual TimePoint now() const = 0;
+
+  double ms_since(TimePoint start) const {
+    return std::chrono::duration<double, std::milli>(now() - start).count();
+  }
+};
+
+class SteadyClock final : public Clock {
+ public:
+  TimePoint now() const override { return std::chrono::steady_clock::now(); }
+};
+
+}  // namespace rekindle::trainer

@@ -1,0 +1,104 @@
+// What the step loop does with the whole state: update, hashes, evaluation, checkpoint.
+#include "trainer/step_loop.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "protocol/planted.hpp"
+#include "trainer/fixed_point.hpp"
+
+namespace rekindle::trainer {
+
+using exchange::StepHeader;
+using protocol::Paused;
+using protocol::PauseReason;
+using protocol::planted;
+using protocol::TrainerPhase;
+
+// If hashing or checking follows, the update runs in 256 KiB pieces, so that each piece is still in the
+// processor's cache.
+void StepLoop::update(const exchange::SumPiece& piece, const optim::Step& step, bool hashes) {
+  constexpr std::size_t kFloats = std::size_t{1} << 16;
+  const bool checks = parts_.writer.checks();
+  const std::size_t most = hashes || checks ? kFloats : piece.sum.size();
+  for (std::size_t begin = 0; begin < piece.sum.size(); begin += most) {
+    const std::span<const float> sum = piece.sum.subspan(begin, std::min(most, piece.sum.size() - begin));
+    const std::size_t first = (piece.first + begin) * sizeof(float);
+    if (checks) parts_.writer.before_change(first, sum.size_bytes());
+    parts_.task.update(piece.first + begin, sum, step);
+    if (hashes) hashes_.updated(first, sum.size_bytes());
+  }
+}
+
+Status StepLoop::hash_state() {
+  if (hashes_.complete()) return {};
+  parts_.writer.release(
+      kept_.replica.step);  // on a GPU, download() overwrites the memory that the writer reads
+  REKINDLE_CHECK(parts_.task.download());
+  hashes_.all();
+  return {};
+}
+
+// Evaluates in chunks of one global batch: leaf l of chunk c has the test images [(c*V + l)*b, + b).
+Status StepLoop::evaluate(bool& stopped) {
+  const std::uint64_t leaf_batch = parts_.job.batch_size / parts_.job.micro_batches,
+                      tests = parts_.job.test_samples;
+  parts_.writer.expect_no_update();
+  Totals sum;
+  for (std::uint64_t chunk = 0; chunk * parts_.job.batch_size < tests; ++chunk) {
+    parts_.link.set_phase(TrainerPhase::kEvaluating, kept_.replica.step);
+    StepHeader header;
+    header.flags = own_flags() & protocol::kStopFlag;
+    for (int leaf = leaves_.first; leaf < leaves_.first + leaves_.count; ++leaf) {
+      const std::uint64_t first =
+          chunk * parts_.job.batch_size + static_cast<std::uint64_t>(leaf) * leaf_batch;
+      // An abort also aborts the exchange, which returns the error below.
+      if (first >= tests || parts_.link.aborted()) break;
+      REKINDLE_TRY(const EvaluationResult result,
+                   parts_.task.evaluate(first, std::min(leaf_batch, tests - first)));
+      header.loss += to_fixed(std::isfinite(result.loss) ? result.loss : kLossLimit);
+      header.correct += result.correct;
+      header.count += result.count;
+    }
+    REKINDLE_TRY(const auto headers, exchange_.gather(header));
+    const Totals part = total(headers);
+    sum.loss += part.loss;
+    sum.correct += part.correct;
+    sum.count += part.count;
+    if ((part.flags & protocol::kStopFlag) != 0) {
+      stopped = true;  // the evaluation is repeated at the next start
+      return {};
+    }
+  }
+  if (rank_ == 0) {
+    const auto count = static_cast<double>(sum.count);
+    parts_.link.send(protocol::Evaluated{start_.generation, kept_.replica.step,
+                                         epoch_of(parts_.job, kept_.replica.step - 1), sum.count,
+                                         sum.loss / count, static_cast<double>(sum.correct) / count});
+  }
+  last_step_ = parts_.clock.now();
+  return {};
+}
+
+Status StepLoop::write_checkpoint(bool pauses) {
+  const auto started = parts_.clock.now();
+  if (pauses || parts_.writer.busy()) {
+    parts_.link.set_phase(TrainerPhase::kWriting, kept_.replica.step);
+    parts_.writer.finish();
+  }
+  REKINDLE_CHECK(hash_state());
+  if (pauses)
+    log_info(str("the state of step ", kept_.replica.step, " is written before this trainer pauses"));
+  parts_.link.checkpoint_begins();
+  parts_.writer.begin({start_.generation, kept_.replica.step, ranks_, rank_}, parts_.task.state(),
+                      hashes_.all(), parts_.task.arenas(), pauses);
+  saved_ = true;
+  if (pauses) parts_.writer.finish();
+  kept_.last_checkpoint = parts_.clock.now();
+  checkpoint_ms_ += parts_.clock.ms_since(started);
+  return {};
+}
+
+}  // namespace rekindle::trainer

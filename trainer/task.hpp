@@ -1,0 +1,96 @@
+// The computation of a trainer: the interface between the step loop and a model with its data. trainer/ and
+// all modules below it do not use LibTorch; a program that trains its own model implements this class.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "checkpoint/state.hpp"
+#include "optim/optimizer.hpp"
+#include "trainer/arenas.hpp"
+
+namespace rekindle::trainer {
+
+struct MicroBatchResult {
+  double loss = 0;  // mean over the samples
+  std::uint64_t correct = 0, count = 0;
+  double waited_ms = 0;  // time spent waiting for samples, which are prepared in advance
+};
+
+struct EvaluationResult {
+  double loss = 0;  // sum over the samples
+  std::uint64_t correct = 0, count = 0;
+};
+
+// The gradient of a parameter: elements [first, first + count) of the gradient memory.
+struct GradientTensor {
+  std::string name;
+  std::size_t first = 0, count = 0;
+};
+
+// The result of every call depends only on the options of the run, the state and the arguments: never on the
+// trainer, the time or earlier calls. One thread makes all calls.
+class Task {
+ public:
+  virtual ~Task() = default;
+  Task() = default;
+  Task(const Task&) = delete;
+  Task& operator=(const Task&) = delete;
+
+  // ---- the state ----
+
+  // Gives every tensor its initial value, a function of the run's seed. A new Task already has these values.
+  virtual Status initialize() = 0;
+  // Parameters, buffers and optimizer tensors in canonical order. The spans are in host memory and stay valid
+  // until initialize(). On a CPU they are the state itself; on a GPU they are a copy that download() fills
+  // and upload() sends to the device.
+  virtual checkpoint::State state() = 0;
+  virtual Status download() = 0;
+  virtual Status upload() = 0;
+  // The host memory that update() changes: arenas of gradient_floats() floats that contain the spans of
+  // state(). Empty if the state is not in host memory.
+  virtual Arenas arenas() = 0;
+
+  // ---- one micro-batch ----
+
+  virtual std::size_t gradient_floats() const = 0;
+  virtual std::vector<GradientTensor> gradient_tensors() const = 0;
+
+  // The micro-batches that are computed next: `first` of `step`, then `all` of each later step. Their samples
+  // may be prepared in advance, until end_of_steps().
+  virtual void expect_steps(std::uint64_t step, std::vector<int> all, std::vector<int> first) = 0;
+  virtual void end_of_steps() = 0;
+
+  // Forward and backward pass of one micro-batch of `step`, in the order of expect_steps(). Writes the
+  // gradient of the mean loss to `gradient` (gradient_floats() floats of host memory; all of them are
+  // written, padding with zero). All random numbers come from (seed, step, micro_batch). `aborted` is checked
+  // at least between two layers; if it is set, the error has kind kAborted.
+  virtual Result<MicroBatchResult> train(std::uint64_t step, int micro_batch, std::span<float> gradient,
+                                         const std::atomic<bool>& aborted) = 0;
+  // Evaluates test samples [first, first + count).
+  virtual Result<EvaluationResult> evaluate(std::uint64_t first, std::uint64_t count) = 0;
+
+  // ---- the update ----
+
+  // The optimizer's update of elements [first, first + sum.size()) with gradient = step.scale * sum. `first`
+  // and the size are multiples of 16, except at the end. The pieces of one step come in order and cover each
+  // element once.
+  virtual void update(std::size_t first, std::span<const float> sum, const optim::Step& step) = 0;
+  // Returns when every update() has been applied to the state.
+  virtual Status finish_update() = 0;
+
+  // ---- the machine ----
+
+  // Properties that can change the bits on another machine (library versions, instruction set): a JSON object
+  // of strings.
+  virtual std::string fingerprint() const = 0;
+  // The same for the user, in one line.
+  virtual std::string describe_machine() const = 0;
+};
+
+}  // namespace rekindle::trainer
