@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "app/audit_checks.hpp"
 #include "app/local_site.hpp"
 #include "app/options.hpp"
 #include "app/places.hpp"
@@ -25,39 +26,26 @@
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
-#include "protocol/job_reader.hpp"
 #include "run/layout.hpp"
 #include "run/records.hpp"
 
 namespace rekindle::app {
 
 using checkpoint::CheckpointId;
-using checkpoint::Contents;
 using checkpoint::Manifest;
 namespace fs = std::filesystem;
 
 namespace {
 
-// Of a checkpoint of which every byte is right: an audit of another one would prove nothing.
-Result<Manifest> verified_manifest(const run::Layout& run, std::uint64_t step) {
-  REKINDLE_TRY(const FilePath directory, checkpoint_of(run.root(), step));
-  auto manifest = checkpoint::read_manifest(directory);
-  const Status whole =
-      manifest ? checkpoint::verify(directory, *manifest) : Status(forward_error(manifest.error()));
-  if (whole) return manifest;
-  if (!checkpoint::is_damage(whole.error())) return forward_error(whole.error());  // nobody knows
-  return fail(ExitCode::kConfig, whole.error().what, "audit between checkpoints that are whole");
-}
-
-// Those who see each other's process ids.
+// A name for the host and pid namespace: all processes with this name see each other's process ids.
 std::string neighbourhood() {
   std::string in = pid_namespace();
   std::erase_if(in, [](char c) { return c < '0' || c > '9'; });
   return str(host_name(), "-", in);
 }
 
-// Whether an entry of a run directory is that of an audit by a process that this one would see, and that is
-// gone (its name ends with neighbourhood and process id).
+// Whether an entry of a run directory belongs to an audit whose process, on this host and in this pid
+// namespace, has ended (the name ends with neighbourhood and process id).
 bool is_left(const std::string& name) {
   const std::string mine = str(".", neighbourhood(), ".");
   const auto at = name.rfind(mine);
@@ -66,45 +54,8 @@ bool is_left(const std::string& name) {
   return pid > 0 && ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
 }
 
-Result<nlohmann::json> identity_of(const Manifest& manifest) {
-  return protocol::identity_from_text(manifest.identity,
-                                      str("the identity of checkpoint ", manifest.id.directory_name()));
-}
-
-// A learning rate that was changed on the way is that of the checkpoint, not that of the run's last start.
-void take_rates(protocol::Job& job, const nlohmann::json& identity) {
-  nlohmann::json changed = job;
-  for (const char* key : protocol::kRateKeys) {
-    if (identity.contains(key)) changed[key] = identity.at(key);
-  }
-  changed["rates_since"] = identity.value("rates_since", std::uint64_t{0});
-  changed["earlier_rates"] = identity.value("earlier_rates", nlohmann::json::array());
-  job = changed.get<protocol::Job>();
-}
-
-// `here`: where the other value comes from.
-Status check_identity(const protocol::Job& job, const nlohmann::json& identity, const char* here) {
-  const std::string other = protocol::first_difference(protocol::identity_of(job), identity);
-  if (other.empty()) return {};
-  return fail(ExitCode::kConfig,
-              str("the checkpoint is of another run: its ", other, " is not that of ", here));
-}
-
-Status check_same_run(const Manifest& from, const Manifest& to) {
-  REKINDLE_TRY(nlohmann::json theirs, identity_of(from));
-  REKINDLE_TRY(const nlohmann::json ours, identity_of(to));
-  if (protocol::rates_until(theirs, from.id.step) == protocol::rates_until(ours, from.id.step)) {
-    protocol::take_rates(theirs, ours);
-  }
-  std::string key = protocol::first_difference(theirs, ours);
-  if (key.empty()) return {};
-  if (std::ranges::find(protocol::kRateKeys, key) != std::end(protocol::kRateKeys)) key = "lr";
-  return fail(ExitCode::kConfig, str(key, " changed between steps ", from.id.step, " and ", to.id.step),
-              "audit from or to a checkpoint beside the change");
-}
-
-// The files of a checkpoint under the same name in another run directory, as hard links, so that they stay
-// when the run deletes its own: nothing that happens there can touch them.
+// Links the files of a checkpoint into another run directory, under the same names. The links stay when the
+// run deletes its checkpoint.
 Status link_checkpoint(const run::Layout& run, const CheckpointId& id, const run::Layout& audit) {
   const FilePath from = checkpoint::directory_of(run.root(), id);
   const FilePath to = checkpoint::directory_of(audit.root(), id);
@@ -114,23 +65,23 @@ Status link_checkpoint(const run::Layout& run, const CheckpointId& id, const run
   return {};
 }
 
-// The first step that a run has made, and how many.
+// The first step of a run, and the number of steps.
 struct StepsMade {
   std::uint64_t first = 0, steps = 0;
 };
 StepsMade steps_made(const run::Layout& run) {
   StepsMade made;
-  for (const nlohmann::json& line : run::read_lines(run.metrics())) {
-    if (!line.contains("loss")) continue;
+  run::each_line(run.metrics(), [&made](const nlohmann::json& line) {
+    if (!line.contains("loss")) return;
     const auto step = line.value("step", std::uint64_t{0});
     made.first = made.steps == 0 ? step : std::min(made.first, step);
     ++made.steps;
-  }
+  });
   return made;
 }
 
-// This machine, for the run of an audit. A run that cannot use its checkpoint begins with the initial values:
-// this one is stopped then, for all that it could make is worth nothing.
+// This machine, for the run of an audit. A run that cannot use its checkpoint begins with the initial values.
+// An audit's run is then stopped, because its result would be useless.
 class AuditSite : public LocalSite {
  public:
   AuditSite(const LocalOptions& options, std::optional<CheckpointId> start)
@@ -159,30 +110,6 @@ class AuditSite : public LocalSite {
   bool right_ = false, lost_ = false;
 };
 
-// "rows 0 to 9 of classifier.0.weight", the first that differ.
-std::string first_difference(const Contents& a, const Contents& b) {
-  if (a.tensors != b.tensors) return "the tensors themselves";
-  const auto chunks = checkpoint::chunks_of(a.tensors);
-  for (std::size_t i = 0; i < chunks.size(); ++i) {
-    if (a.chunks[i] == b.chunks[i]) continue;
-    const std::int64_t last = chunks[i].first_row + chunks[i].rows - 1;
-    return str("rows ", chunks[i].first_row, " to ", last, " of ", a.tensors[chunks[i].tensor].name);
-  }
-  return "";
-}
-
-// What the bits may depend on besides: another processor, another build.
-std::string other_circumstances(const Manifest& then, const Manifest& now) {
-  const auto before = nlohmann::json::parse(then.fingerprint, nullptr, false);
-  const auto after = nlohmann::json::parse(now.fingerprint, nullptr, false);
-  const std::string key = protocol::first_difference(before, after);
-  if (key.empty()) return "";
-  const auto text = [&key](const nlohmann::json& j) {
-    return j.contains(key) ? j.at(key).dump() : "not set";
-  };
-  return str("; ", key, " was ", text(before), " then and is ", text(after), " now");
-}
-
 class Audit {
  public:
   explicit Audit(const AuditOptions& options)
@@ -206,20 +133,20 @@ class Audit {
     REKINDLE_CHECK(must_be_run(run_));
     REKINDLE_TRY(const Manifest expected, verified_manifest(run_, options_.to));
     REKINDLE_TRY(const LocalOptions local, prepare_run(expected));
-    interruptible.reset();  // from here on a signal stops the run
+    interruptible.reset();  // run_at() handles signals: a signal stops the run
     AuditSite site(local, start_);
     const int exit_code = run_at(site, local, {});
     if (site.lost_its_start()) return start_is_lost();
     if (exit_code != 0) {
-      std::fprintf(stderr, "rekindle: the audit did not come to its end: nothing was compared or kept\n");
-      // 70 is for bits that differ, and for nothing else.
+      std::fprintf(stderr, "rekindle: the audit did not finish: nothing was compared or kept\n");
+      // Exit code 70 means only that the bits differ.
       return exit_code == static_cast<int>(ExitCode::kGaveUp) ? static_cast<int>(ExitCode::kSaved)
                                                               : exit_code;
     }
     interruptible.emplace(remove);
     REKINDLE_TRY(const Manifest made, verified_manifest(audit_, options_.to));
     REKINDLE_CHECK(check_made());
-    const std::string what = str("steps ", options_.from, " to ", options_.to, " made once more by ",
+    const std::string what = str("steps ", options_.from, " to ", options_.to, " repeated by ",
                                  options_.workers, options_.workers == 1 ? " trainer" : " trainers");
     if (made.digest == expected.digest) {
       std::printf("%s: bit-identical, digest %s\n", what.c_str(), made.digest.c_str());
@@ -261,10 +188,10 @@ class Audit {
     const std::string cpu = local.job.cpu_capability;
     const std::vector<std::string> environment = local.job.environment;
     REKINDLE_CHECK(prepare(local));
-    REKINDLE_CHECK(check_identity(local.job, identity, "the data that are there now"));
+    REKINDLE_CHECK(check_identity(local.job, identity, "the present data"));
     local.job.cpu_capability = cpu;
     local.job.environment = environment;
-    local.job.test_samples = 0;  // no evaluation: it changes no bit of the state
+    local.job.test_samples = 0;  // no evaluation, because evaluation does not change the state
     return local;
   }
 
@@ -283,10 +210,10 @@ class Audit {
     return fail(
         ExitCode::kConfig,
         str("the checkpoint of step ", options_.from, " could not be used: nothing was compared"),
-        "a run that goes on deletes old ones: audit between newer ones, or give the run a larger --keep");
+        "a running run deletes old checkpoints: audit between newer checkpoints, or use a larger --keep");
   }
 
-  // Of audits that were killed.
+  // Removes the directories of audits that were killed.
   Status remove_what_is_left() const {
     REKINDLE_TRY(const auto names, names_in(run_.root()));
     for (const std::string& name : names) {
@@ -295,17 +222,17 @@ class Audit {
     return {};
   }
 
-  // Each step between the two was made here, and no other.
+  // Checks that the audit made every step between the two checkpoints, and no other step.
   Status check_made() const {
     const StepsMade made = steps_made(audit_);
     if (made.first == options_.from + 1 && made.steps == options_.to - options_.from) return {};
     return fail(ExitCode::kConfig,
-                str("the audit made ", made.steps, " steps from step ", made.first,
-                    " on, not those after step ", options_.from),
+                str("the audit made ", made.steps, " steps beginning with step ", made.first,
+                    ", not the steps after step ", options_.from),
                 "nothing was compared");
   }
 
-  // What a run may change without changing its bits.
+  // Changes the settings that have no effect on the bits.
   void alter(protocol::Job& job) const {
     job.steps = options_.to;
     job.epochs = 0;

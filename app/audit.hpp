@@ -1,4 +1,4 @@
-// rekindle audit: the steps between two kept checkpoints, made once more.
+// rekindle audit: repeats the steps between two kept checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ struct AuditOptions {
   std::uint64_t workers = 1;
 };
 
-// Trains from the one to the other in a directory of its own in the run directory, and compares the bits. The
-// exit code: 0 if they are the same, 70 if they differ and for nothing else. The run may go on meanwhile.
+// Trains from `from` to `to` in a separate directory inside the run directory, and compares the bits. The
+// exit code is 0 if the bits are equal, and 70 only if they differ. The run may go on meanwhile.
 int run_audit(const AuditOptions& options);
 
 }  // namespace rekindle::app

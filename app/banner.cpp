@@ -39,12 +39,22 @@ std::string saving(const Job& job) {
 
 }  // namespace
 
+namespace {
+
+// Of other schedules than the default.
+std::string schedule_text(const Job& job) {
+  const std::string warmup = job.warmup_steps > 0 ? str(", ", job.warmup_steps, " warm-up steps") : "";
+  return (job.schedule == "step" ? "" : str(", ", job.schedule, " schedule")) + warmup;
+}
+
+}  // namespace
+
 std::string banner(const LocalOptions& options, std::uint64_t workers) {
   const Job& job = options.job;
   const std::uint64_t trainers = workers * job.trainers_per_worker, parts = job.micro_batches;
   std::ostringstream text;
   text << "model      " << job.model << ", " << millions(options.parameters) << " parameters; "
-       << job.optimizer << ", learning rate " << job.lr << "\n"
+       << job.optimizer << ", learning rate " << job.lr << schedule_text(job) << "\n"
        << "data       " << job.dataset << ": " << job.train_samples << " training and " << job.test_samples
        << " test images, at " << job.image_size << " x " << job.image_size << " pixels\n"
        << "length     " << length(job) << "; a batch of " << counted(job.batch_size, "image") << " in "

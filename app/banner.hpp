@@ -1,4 +1,4 @@
-// What a run will do, shown when it starts.
+// The summary of a run that is shown at its start.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace rekindle::app {
 
-// Some lines, the last without a newline. The options are complete (app/prepare.hpp).
+// Several lines, the last without a newline. The options must be complete (app/prepare.hpp).
 std::string banner(const LocalOptions& options, std::uint64_t workers);
 
-// Warnings about more compute threads than this machine has processors; 0: nobody knows how many these are.
+// Warnings if there are more compute threads than processors; 0 processors: unknown.
 std::vector<std::string> crowding(const LocalOptions& options, std::uint64_t processors);
 
 }  // namespace rekindle::app

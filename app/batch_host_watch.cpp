@@ -15,7 +15,7 @@
 #include "base/files.hpp"
 #include "base/log.hpp"
 #include "base/network.hpp"
-#include "base/process.hpp"
+#include "base/programs.hpp"
 #include "base/text.hpp"
 #include "run/place.hpp"
 #include "run/watch.hpp"
@@ -30,15 +30,17 @@ using std::chrono::seconds;
 namespace {
 
 constexpr milliseconds kTurn{500};
-constexpr int kTurnsPerLook = 4;  // while all is well: every node reads the shared storage for this
-constexpr seconds kAskAgain{5};   // Slurm
-// Until Slurm has seen the end of a batch script, as a rule. Later a step is started on the batch host to
-// look for the script, as often.
+// While the run is healthy: every node reads the shared storage in each look.
+constexpr int kTurnsPerLook = 4;
+constexpr seconds kAskAgain{5};  // between two queries of Slurm
+// Slurm usually notices the end of a batch script within this time. After that, a step on the batch host
+// looks for the script, once per period.
 constexpr seconds kLookForScript{30};
-constexpr milliseconds kStagger{100};  // between the nodes' first questions
-// Answers of the coordinator, turn by turn: the run goes on, and only this worker has lost its supervisor.
+constexpr milliseconds kStagger{100};  // between the nodes' first queries
+// After this many consecutive answers of the coordinator, the run is alive, and only this worker has lost its
+// supervisor.
 constexpr int kAnswers = 4;
-constexpr std::chrono::minutes kPatience{10};  // of a worker that was left, with a job that seems well
+constexpr std::chrono::minutes kPatience{10};  // of a worker without a supervisor, if the job seems healthy
 
 }  // namespace
 
@@ -51,16 +53,16 @@ struct BatchHostWatch::Parts {
   const std::string text;
   run::Watch watch;
   Fd leave{::eventfd(0, EFD_CLOEXEC)};
-  std::atomic<bool> left = false;  // by the supervisor
-  std::mutex successor;            // held while one runs
+  std::atomic<bool> left = false;  // whether the supervisor is gone
+  std::mutex successor;            // held while a successor process runs
 
-  void tell_to_leave(const std::string& why) const {
+  void request_leave(const std::string& why) const {
     log_info(str("this worker leaves: ", why));
     const std::uint64_t one = 1;
     if (::write(leave.get(), &one, sizeof one) != sizeof one) ::_exit(1);
   }
 
-  // A coordinator on the batch host, and not one that has succeeded it on another node.
+  // Whether the coordinator on the batch host answers. A successor on another node does not count.
   bool coordinator_answers() const {
     const auto& holder = watch.holder();
     if (!holder || holder->slurm_node != job.batch_host) return false;
@@ -68,16 +70,16 @@ struct BatchHostWatch::Parts {
     return place && place->term == holder->term && reachable(place->host, place->port);
   }
 
-  // One turn's look at the run: whether Slurm has to be asked. Tells the worker to leave where it was left
-  // for good.
+  // Checks the run once. Returns whether to ask Slurm. Makes the worker leave if the run has ended, or if
+  // only its own supervisor is gone.
   bool is_suspicious() {
     const run::Sign sign = watch.look(boot_time());
     if (!left) return sign == run::Sign::kOrphaned || sign == run::Sign::kSilent;
     if (left_at == milliseconds(0)) left_at = boot_time();
-    if (sign == run::Sign::kEnded) return tell_to_leave("the run has ended"), false;
+    if (sign == run::Sign::kEnded) return request_leave("the run has ended"), false;
     answers = coordinator_answers() ? answers + 1 : 0;
-    if (answers >= kAnswers) return tell_to_leave("its supervisor has left it"), false;
-    if (boot_time() - left_at > kPatience) return tell_to_leave("nobody leads the run"), false;
+    if (answers >= kAnswers) return request_leave("its supervisor is gone"), false;
+    if (boot_time() - left_at > kPatience) return request_leave("the run has no coordinator"), false;
     return answers == 0;
   }
 
@@ -86,23 +88,23 @@ struct BatchHostWatch::Parts {
     if (!answer) return log_warning(answer.error().line());
     if (answer->lost || answer->script_killed) {
       log_warning(str("the job has lost its batch ", answer->lost ? "host " : "script on ", job.batch_host,
-                      ": the state is to be saved from here"));
+                      ": this node starts a successor that saves the state"));
       return succeed();
     }
-    if (answer->facts.restarts > job.environment.restarts) return;  // somebody has requeued the job
-    if (left && slurm::is_over(answer->facts)) return tell_to_leave("the job is over");
+    if (answer->facts.restarts > job.environment.restarts) return;  // the job was requeued already
+    if (left && slurm::is_over(answer->facts)) return request_leave("the job is over");
     if (boot_time() < look_at) return;
     look_at = boot_time() + kLookForScript;
-    log_info(str("nobody leads the run, and Slurm shows job ", job.environment.id(), " as ",
-                 answer->facts.state, ": does ", job.batch_host, " still have the batch script?"));
+    log_info(str("the run has no coordinator, and Slurm shows job ", job.environment.id(), " as ",
+                 answer->facts.state, ": checking whether ", job.batch_host, " still runs the batch script"));
     succeed();
   }
 
-  // The started process asks Slurm once more.
+  // The started process asks Slurm again.
   void succeed() {
     const std::scoped_lock lock(successor);
-    const auto child = spawn(
-        {own_executable().parent_path() / "rekindle", kSlurmSuccessor, layout.root().string(), text}, {}, {});
+    const auto child = start_program(
+        "rekindle", {kSlurmSuccessor, layout.root().string(), str(layout.root().root_inode()), text}, {});
     if (!child) return log_error(child.error().line());
     const ExitStatus status = wait_for(*child);
     if (status.by_signal || status.code != kNotNeeded)

@@ -1,5 +1,5 @@
-// What a worker does about the end of its supervisor, in a Slurm job with --no-kill: if the batch host is
-// dead, the job goes on without it, and nobody else would save the state or bring the job back.
+// A worker's reaction to the end of its supervisor, in a Slurm job with --no-kill. If the batch host is dead,
+// the job continues without it, and no other process would save the state or requeue the job.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace rekindle::app {
 
-// Looks at the run directory, and asks Slurm where nobody leads the run any more. If Slurm has taken the
-// batch host from the job, `rekindle slurm-successor` is started. Lives as long as its process.
+// Watches the run directory, and asks Slurm if the run seems to have no coordinator. If the job has lost its
+// batch host or script, `rekindle slurm-successor` is started. Exists as long as its process.
 class BatchHostWatch final : public actors::Keeper {
  public:
   // `text`: successor_text() of the job.
@@ -19,13 +19,14 @@ class BatchHostWatch final : public actors::Keeper {
   BatchHostWatch(const BatchHostWatch&) = delete;
 
   int supervisor_gone() override;
-  // Waits for a successor that this watch has started: it would end with the worker's step.
+  // Waits for a successor that this watch has started, because the successor would end with the worker's
+  // step.
   void before_leaving() override;
 
  private:
   struct Parts;
   explicit BatchHostWatch(Parts* parts) : parts_(parts) {}
-  Parts* parts_;  // never deleted: a thread uses them to the process's end
+  Parts* parts_;  // never deleted: a thread uses the parts until the process ends
 };
 
 }  // namespace rekindle::app

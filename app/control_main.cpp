@@ -1,4 +1,4 @@
-// rekindle-control: the coordinator and worker processes (CAF lives here and nowhere else).
+// rekindle-control: the coordinator and worker processes (the only program with CAF).
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -11,9 +11,10 @@
 #include "app/run_config.hpp"
 #include "app/signals.hpp"
 #include "base/log.hpp"
-#include "base/process.hpp"
+#include "base/programs.hpp"
 #include "base/text.hpp"
 #include "protocol/job_reader.hpp"
+#include "run/trust.hpp"
 
 namespace rekindle::app {
 namespace {
@@ -26,34 +27,38 @@ Result<protocol::Job> job_of(const run::Layout& layout, const std::string& json)
 
 int main(int argc, char** argv) {
   ignore_group_signals();
+  if (const Status held = hold_programs(); !held) return report(held.error());
   CLI::App cli("Parts of a rekindle run", "rekindle");
   cli.require_subcommand(1);
   std::string run_dir, job_json, old_stop, name, successor;
   std::optional<std::string> interface, port_range;
-  std::uint64_t term = 0, attempt = 0, wait_ms = 86400000, patience_ms = 30000, lost_term = 0;
+  std::uint64_t inode = 0, term = 0, attempt = 0, wait_ms = 86400000, patience_ms = 30000, lost_term = 0;
   int trainers = 1;
   bool joined = false, stdio = false;
   CLI::App* coordinator = cli.add_subcommand("coordinator", "owns the membership of a run");
-  coordinator->add_option("--run-dir", run_dir)->required();
+  CLI::App* worker = cli.add_subcommand("worker", "starts and watches this node's trainers");
+  for (CLI::App* part : {coordinator, worker}) {
+    part->add_option(run::Layout::kDirectoryOption, run_dir)->required();
+    part->add_option(run::Layout::kInodeOption, inode,
+                     "inode that the run directory must have (default: any)");
+  }
   coordinator->add_option("--trainers", trainers, "how many to wait for");
-  coordinator->add_option("--attempt", attempt, "go on with that attempt: its coordinator has died");
+  coordinator->add_option("--attempt", attempt, "continue that attempt, whose coordinator has died");
   coordinator->add_option("--patience-ms", patience_ms,
                           "how long a holder of the run on another host must be silent");
   coordinator->add_option("--lost-term", lost_term,
-                          "succeed this term, whose supervisor has died, and no other");
-  coordinator->add_option("--old-stop", old_stop, "the text of a stop.json that does not count");
+                          "take over from this term only, whose supervisor has died");
+  coordinator->add_option("--old-stop", old_stop, "the text of a stop.json to ignore");
   coordinator->add_option("--job", job_json, "the resolved job as JSON (default: run.toml)");
-  CLI::App* worker = cli.add_subcommand("worker", "starts and watches this node's trainers");
-  worker->add_option("--run-dir", run_dir)->required();
   worker->add_option("--name", name);
-  worker->add_option("--term", term, "the least term to obey");
+  worker->add_option("--term", term, "ignore coordinators of lower terms");
   worker->add_option("--interface", interface, "where its trainers listen (default: run.toml)");
   worker->add_option("--port-range", port_range);
-  worker->add_flag("--joined", joined, "it helps a run that does not need it");
+  worker->add_flag("--joined", joined, "added by rekindle join: the run does not need this worker");
   worker->add_flag("--supervised-by-stdio", stdio,
-                   "the end of stdin ends it; signals are told on stdout, for another node");
+                   "for a worker on another node: exit at the end of stdin, and print signals to stdout");
   worker->add_option("--successor", successor,
-                     "of a Slurm job: what is needed to bring it back when it has lost its batch host");
+                     "of a Slurm job: the data that a successor needs if the batch host is lost");
   worker->add_option("--wait-ms", wait_ms, "how long to wait for a coordinator");
   try {
     cli.parse(argc, argv);
@@ -63,8 +68,11 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return report(Error{ExitCode::kUsage, error.what(), "these parts are started by rekindle local"});
   }
-  const run::Layout layout{run_dir};
-  // What may pass (storage that is away, say) is no word of a worker that means to go: it is started again.
+  // Another launcher cannot pass the inode.
+  if (inode == 0) inode = run::inode_of(run::Layout(run_dir)).value_or(0);
+  const run::Layout layout(run_dir, Trust::kOwn, inode);
+  // After a temporary error (for example, storage that is away) the worker is started again, so the exit code
+  // must not be a deliberate one.
   const auto not_up = [&](const Error& error) {
     const int code = report(error);
     return worker->parsed() && error.code == ExitCode::kGaveUp ? EXIT_FAILURE : code;
@@ -75,8 +83,8 @@ int main(int argc, char** argv) {
   if (!build) return not_up(build.error());
   if (interface) job->interface = *interface;
   if (port_range) job->port_range = *port_range;
-  if (stdio) report_step(), report_signals();  // before there are other threads
-  allow_many_files();                          // a coordinator has one for each worker
+  if (stdio) report_step(), report_signals();  // must run before other threads exist
+  allow_many_files();                          // a coordinator has one file descriptor per worker
   Fd supervisor(stdio ? STDIN_FILENO : kInheritedFd);
   if (coordinator->parsed()) {
     start_logging("coordinator", layout.log("coordinator"), LogLevel::kNone);
@@ -86,9 +94,7 @@ int main(int argc, char** argv) {
   }
   if (name.empty()) name = "w-" + random_hex(4);
   start_logging("worker " + name, layout.log("worker-" + name.substr(0, name.rfind('-'))), LogLevel::kNone);
-  const std::string trainer = own_executable().parent_path() / "rekindle-trainer";
-  actors::WorkerOptions options{layout,  *job,   name, *build,
-                                trainer, joined, term, std::chrono::milliseconds(wait_ms)};
+  actors::WorkerOptions options{layout, *job, name, *build, joined, term, std::chrono::milliseconds(wait_ms)};
   if (!successor.empty()) {
     auto watch = BatchHostWatch::start(layout, successor);
     if (!watch) return report(watch.error());

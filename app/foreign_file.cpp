@@ -12,8 +12,9 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "app/report.hpp"
 #include "base/json_reader.hpp"
-#include "base/process.hpp"
+#include "base/programs.hpp"
 #include "base/sandbox.hpp"
 #include "base/text.hpp"
 
@@ -23,12 +24,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// What the child inherits: memory for the tensors, as a .safetensors file, and for its error.
+// Descriptors that the child inherits: memory files for the tensors (as .safetensors) and for an error.
 constexpr int kTensorsFd = kInheritedFd, kErrorFd = kInheritedFd + 1;
-constexpr rlim_t kMaxSeconds = 600;  // of processor time: rubbish can make libhdf5 loop
-// The child's own memory: it reads tensors in pieces. More is rubbish, or a file that is meant to use up the
-// machine.
+constexpr rlim_t kMaxSeconds = 600;  // of processor time: a damaged file can make libhdf5 loop
+// The child's own memory. The child reads tensors in pieces, so only a damaged or hostile file needs more.
 constexpr rlim_t kMostMemory = rlim_t{1} << 30;
+
+constexpr std::size_t kMostOfAnError = std::size_t{64} << 10;  // bytes; a hostile file may control the child
 
 fs::path path_of(int fd) { return str("/proc/self/fd/", fd); }
 
@@ -43,11 +45,13 @@ Error error_from(const std::string& text, const fs::path& file) {
       {"code", JsonType::kInt}, {"what", JsonType::kText}, {"hint", JsonType::kText}};
   const auto json = parse_object(text, kFields, file.string());
   if (!json)
-    return {ExitCode::kConfig, str(file.string(), " cannot be read: its reader ended without a word"), {}};
+    return {ExitCode::kConfig,
+            str(file.string(), " cannot be read: its reader ended without an error report"),
+            {}};
   return {static_cast<ExitCode>(json->value("code", 70)), json->value("what", ""), json->value("hint", "")};
 }
 
-Status tell(const Error& error) {
+Status write_error(const Error& error) {
   const nlohmann::json json = {
       {"code", static_cast<int>(error.code)}, {"what", error.what}, {"hint", error.hint}};
   const std::string text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -58,26 +62,26 @@ Result<checkpoint::SafetensorsFile> read_in_child(const fs::path& file) {
   REKINDLE_TRY(const Fd tensors, memory_file("tensors"));
   REKINDLE_TRY(const Fd error, memory_file("error"));
   const std::array inherited = {tensors.get(), error.get()};
-  REKINDLE_TRY(const Child child, spawn({own_executable(), kReadH5, file}, {}, inherited));
+  REKINDLE_TRY(const Child child, start_program("rekindle", {kReadH5, file}, inherited));
   const ExitStatus end = wait_for(child);
   if (end.by_signal) {
     return fail(ExitCode::kConfig,
                 str(file.string(), " cannot be read: its reader was ended by signal ", end.code),
-                "the file is damaged, or no HDF5 file at all");
+                "the file is damaged or not an HDF5 file");
   }
   if (end.code == 0) return checkpoint::SafetensorsFile::open(path_of(tensors.get()));
-  REKINDLE_TRY(const std::string text, read_text(path_of(error.get())));
+  REKINDLE_TRY(const std::string text, read_text(path_of(error.get()), kMostOfAnError));
   return forward_error(error_from(text, file));
 }
 
 void limit_memory() {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they reserve terabytes
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // sanitizers reserve terabytes
   const rlimit memory{kMostMemory, kMostMemory};
   ::setrlimit(RLIMIT_AS, &memory);
 #endif
 }
 
-// The whole file to kTensorsFd.
+// Writes the complete file to kTensorsFd.
 Status pass_on(const fs::path& file) {
   try {
     return checkpoint::with_h5(file, [](const checkpoint::TensorSource& tensors) {
@@ -106,11 +110,16 @@ int run_read_h5(const fs::path& file) {
   ::setrlimit(RLIMIT_CORE, &no_core);
   ::setrlimit(RLIMIT_CPU, &time);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::close(kProgramsFd);  // this process starts no programs
   limit_memory();
-  confine_to_reading(file);  // where the kernel can; docs/security.md
+  const Confinement held = confine_to_reading(file);
+  // Landlock needs an existing file. The error for a missing file follows.
+  if (kCanConfine && !(held.calls && (held.files || !path_exists(file))))
+    warn(str("warning: this kernel does not confine the process that reads ", file.string(),
+             " (Landlock and seccomp would): read only files from sources that you trust"));
   const Status status = pass_on(file);
   if (status) return 0;
-  return tell(status.error()) ? static_cast<int>(status.error().code) : EXIT_FAILURE;
+  return write_error(status.error()) ? static_cast<int>(status.error().code) : EXIT_FAILURE;
 }
 
 }  // namespace rekindle::app

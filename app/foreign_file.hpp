@@ -1,4 +1,4 @@
-// Files of other programs, read so that none of them can harm this process.
+// Reads files of other programs without risk to this process.
 #pragma once
 
 #include <filesystem>
@@ -8,8 +8,9 @@
 
 namespace rekindle::app {
 
-// A .safetensors or .h5 file, its header checked and nothing of its tensors read. An .h5 file is parsed by a
-// child process, which it may crash, and which leaves its tensors in memory.
+// Opens a .safetensors or .h5 file and checks its header. The tensors of a .safetensors file are not read
+// yet. An .h5 file is parsed by a child process, which the file may crash, and which copies the tensors to
+// memory.
 Result<checkpoint::SafetensorsFile> open_foreign_file(const std::filesystem::path& file);
 
 // That child: `rekindle read-h5 FILE`.

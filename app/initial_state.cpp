@@ -6,6 +6,7 @@
 #include "checkpoint/export.hpp"
 #include "checkpoint/initial_state.hpp"
 #include "model/state_spec.hpp"
+#include "protocol/training.hpp"
 
 namespace rekindle::app {
 
@@ -20,13 +21,12 @@ model::ModelConfig model_config(const Job& job, int channels) {
   config.classes = static_cast<int>(job.classes);
   config.channels = channels;
   config.image_size = static_cast<int>(job.image_size);
-  config.optimizer = job.optimizer;
-  config.momentum = job.momentum;
+  config.optimizer = protocol::optimizer_options(job);
   return config;
 }
 
-// The tensors that a model whose state is `model` starts from; `available`: how many there are. What is not
-// needed is not read.
+// The tensors that a model with the state `model` starts from; `available`: the number of tensors in the
+// source. Only needed tensors are read.
 Result<checkpoint::Tensors> read_source(const LocalOptions& options, const checkpoint::StateSpec& model,
                                         std::size_t& available) {
   const fs::path& source = options.init;
@@ -46,7 +46,7 @@ Result<checkpoint::Tensors> read_source(const LocalOptions& options, const check
   });
 }
 
-// The option and the file that it names, whatever the error is about.
+// Names the option and its file in each error.
 Error name_source(Error error, const fs::path& source) {
   const bool named = error.what.find(source.string()) != std::string::npos;
   error.what = str("--init", named ? "" : " " + source.string(), ": ", error.what);
@@ -81,7 +81,8 @@ Status keep_initial_state(const InitialState& initial, const LocalOptions& optio
                           const run::Layout& layout) {
   if (!initial.chosen.state.empty())
     return checkpoint::keep_initial(layout.initial_state(), initial.chosen.state);
-  if (options.job.init.empty()) std::ignore = remove_file(layout.initial_state());  // what stays is not read
+  if (options.job.init.empty())
+    std::ignore = remove_file(layout.initial_state());  // a remaining file is never read
   return {};
 }
 

@@ -11,19 +11,19 @@
 namespace rekindle::app {
 
 struct InitialState {
-  checkpoint::Tensors chosen;  // what the run starts from; none: it draws its initial values
-  std::size_t available = 0;   // tensors that were there to choose from
+  checkpoint::Tensors chosen;  // the tensors that the run starts from; none: initial values are drawn
+  std::size_t available = 0;   // number of tensors in the source
 };
 
-// Reads what --init names (a file, a checkpoint, or a run's newest), checks it against the model and sets
+// Reads the source of --init (a file, a checkpoint, or a run's newest), checks it against the model and sets
 // options.job.init. `channels` are the data set's.
 Result<InitialState> read_initial_state(LocalOptions& options, int channels);
 
-// Sets options.state_bytes (parameters, buffers and what the optimizer keeps) and options.parameters.
+// Sets options.state_bytes (parameters, buffers and optimizer state) and options.parameters.
 Status measure_state(LocalOptions& options, int channels);
 
-// Puts it where trainers find it; removes what an earlier attempt that has left no checkpoint put there. Only
-// for the holder of the run directory's term.
+// Writes the state where trainers read it, and removes the state of an earlier attempt that left no
+// checkpoint. Only for the holder of the run directory's term.
 Status keep_initial_state(const InitialState& initial, const LocalOptions& options,
                           const run::Layout& layout);
 

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The run that a checkpoint lies in, if it still does.
+// The run that contains a checkpoint, if any.
 std::optional<protocol::Job> job_around(const FilePath& directory) {
   const run::Layout layout(without_slash(directory.path()).parent_path().parent_path(), Trust::kForeign);
   auto job = read_job(layout.config());
@@ -56,14 +56,15 @@ json describe_state(const Manifest& manifest) {
           {"optimizer_bytes", optimizer}};
 }
 
-// "whole" is null where nobody looked at the bytes, or nobody could.
+// "whole" is null if the bytes were not read, or could not be read.
 json describe_look(const Status& found, bool verify) {
   if (found) {
     const json whole = verify ? json(true) : json(nullptr);
     return {{"verified", verify}, {"whole", whole}, {"damage", ""}, {"unreadable", ""}};
   }
-  // Without verifying, only sizes were looked at: those of files that are missing are damage, too.
-  const bool damaged = verify ? checkpoint::is_damage(found.error()) : !found.error().by_system;
+  // Without --verify only file sizes were checked: a missing file counts as damage, too.
+  const bool damaged =
+      verify ? found.error().kind == ErrorKind::kDamage : found.error().kind != ErrorKind::kSystem;
   const std::string line = found.error().line();
   return {{"verified", verify},
           {"whole", damaged ? json(false) : json(nullptr)},
@@ -99,10 +100,10 @@ json describe_checkpoint(const FilePath& directory, bool verify) {
   return described;
 }
 
-// A live run deletes old checkpoints, or sets them aside, while they are read.
+// A live run may delete old checkpoints, or set them aside, during the read.
 bool deleted_meanwhile(const FilePath& directory) {
   const auto manifest = look_at(directory / "manifest.json");
-  // No folder at all: the storage is away.
+  // If the folder is missing too, the storage is away.
   return manifest && !*manifest && is_folder(without_slash(directory.path()).parent_path());
 }
 
@@ -114,7 +115,7 @@ std::string verdict(const json& c) {
                                    : "every file is there with its size; the bytes were not read";
 }
 
-// Damage is worse than what may be read another time.
+// Damage is worse than a read error, which may be temporary.
 Status worse_of(Status worst, const json& c) {
   const std::string path = c["path"], damage = c["damage"], unreadable = c["unreadable"];
   if (!damage.empty()) return fail(ExitCode::kConfig, str(path, " is damaged: ", damage));
@@ -149,7 +150,7 @@ void print_object(const std::string& name, const json& object) {
 void print_checkpoint(const json& c) {
   std::cout << printable(c["checkpoint"].get<std::string>()) << "\n";
   if (c.contains("step")) {
-    // Of the last step that was made, counted from 1.
+    // The epoch of the last completed step, counted from 1.
     const auto job = job_around(c["path"].get<std::string>());
     const std::uint64_t step = c["step"];
     print_row("progress",
@@ -181,7 +182,7 @@ Result<std::vector<FilePath>> checkpoints_at(const run::Layout& layout) {
   return directories;
 }
 
-// Directories that are no checkpoints of the run: set aside as damaged, under way or left half-written.
+// Directories that are not committed checkpoints: set aside as damaged, in progress or left half-written.
 json others_at(const run::Layout& layout) {
   json others = json::array();
   for (const std::string& name : names_in(layout.checkpoints()).value_or(std::vector<std::string>())) {
@@ -206,7 +207,7 @@ Status inspect(const fs::path& path, const InspectOptions& options) {
   const run::Layout layout(path, Trust::kForeign);
   json checkpoints = json::array(), others = json::array();
   Status worst;
-  // Again where all that were listed are deleted by now: a live run has newer ones.
+  // Repeat if all listed checkpoints were deleted meanwhile: a live run then has newer ones.
   for (bool listed = true; listed && checkpoints.empty();) {
     REKINDLE_TRY(const std::vector<FilePath> directories, checkpoints_at(layout));
     listed = !directories.empty();
@@ -222,8 +223,8 @@ Status inspect(const fs::path& path, const InspectOptions& options) {
   if (options.json) {
     const json all = {
         {"path", without_slash(path).string()}, {"checkpoints", checkpoints}, {"others", others}};
-    // A path may be of any bytes, JSON is UTF-8.
-    std::cout << all.dump(2, ' ', false, json::error_handler_t::replace) << "\n";
+    // A path may contain any bytes, but JSON is UTF-8. A terminal gets only ASCII.
+    std::cout << all.dump(2, ' ', true, json::error_handler_t::replace) << "\n";
     return worst;
   }
   if (checkpoints.empty()) std::cout << "no committed checkpoint\n";

@@ -1,4 +1,4 @@
-// What is in a checkpoint, or in every checkpoint of a run directory.
+// Shows the content of a checkpoint, or of every checkpoint of a run directory.
 #pragma once
 
 #include <filesystem>
@@ -8,17 +8,17 @@
 namespace rekindle::app {
 
 struct InspectOptions {
-  bool verify = true;  // read every byte; else only look whether every file is there with its size
-  bool json = false;   // one object
+  bool verify = true;  // read every byte; false: only check that every file exists with its size
+  bool json = false;   // print one JSON object
 };
 
 // Prints to stdout. An error when a checkpoint is damaged (ExitCode::kConfig) or cannot be read (kGaveUp).
-// Those that a live run deletes meanwhile are left out.
+// Checkpoints that a live run deletes meanwhile are skipped.
 Status inspect(const std::filesystem::path& path, const InspectOptions& options);
 
-// Prints what in a directory of unknown origin would be executed, followed, or be under another user's
-// control, one line each; reads no file, executes nothing and follows no link. ExitCode::kConfig if there is
-// something to print.
+// For a directory of unknown origin: prints one line for each entry that would be executed or followed, or
+// that another user controls. Reads no file except run.toml, executes nothing and follows no link.
+// ExitCode::kConfig if there is such an entry.
 Status inspect_untrusted(const std::filesystem::path& path);
 
 }  // namespace rekindle::app

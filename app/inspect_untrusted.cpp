@@ -8,6 +8,7 @@
 
 #include "app/inspect.hpp"
 #include "app/report.hpp"
+#include "app/run_config.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "base/trust.hpp"
@@ -19,20 +20,20 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMostEntries = 100000;
-constexpr int kMostFolders = 16;  // one in the other
+constexpr int kMostFolders = 16;  // nesting depth
 
-// Why an entry is not to be trusted; empty: for no reason that can be seen from outside.
-std::vector<std::string> doubts_about(const struct stat& info, const std::string& name) {
-  std::vector<std::string> doubts;
+// Reasons not to trust an entry; empty: the metadata shows none.
+std::vector<std::string> findings_of(const struct stat& info, const std::string& name) {
+  std::vector<std::string> findings;
   if (S_ISLNK(info.st_mode)) return {"a symbolic link"};
-  if (!S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) doubts.emplace_back("a pipe, a socket or a device");
-  if (others_own(info)) doubts.push_back(str("belongs to user number ", info.st_uid));
-  if (others_can_write(info)) doubts.emplace_back("other users can change it");
+  if (!S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) findings.emplace_back("a pipe, a socket or a device");
+  if (others_own(info)) findings.push_back(str("belongs to user number ", info.st_uid));
+  if (others_can_write(info)) findings.emplace_back("other users can change it");
   if ((info.st_mode & (S_ISUID | S_ISGID)) != 0 && !S_ISDIR(info.st_mode))
-    doubts.emplace_back("a set-user-id program");
-  if (S_ISREG(info.st_mode) && info.st_nlink > 1) doubts.emplace_back("has a second name elsewhere");
-  if (name != printable(name)) doubts.emplace_back("its name holds control characters");
-  return doubts;
+    findings.emplace_back("a set-user-id program");
+  if (S_ISREG(info.st_mode) && info.st_nlink > 1) findings.emplace_back("has a second name elsewhere");
+  if (name != printable(name)) findings.emplace_back("its name holds control characters");
+  return findings;
 }
 
 class Look {
@@ -48,27 +49,40 @@ class Look {
           std::pair{layout_.job_script(), "a script for Slurm"},
           std::pair{layout_.resubmit_script(), "a script that is submitted to Slurm"}}) {
       if (path_exists(file))
-        tell(file, str("would be executed: ", what, ". Remove it to go on with your own programs"));
+        report_entry(file,
+                     str("would be executed: ", what, ". Remove it to continue with your own programs"));
     }
+    show_environment();
     if (path_exists(layout_.keys()))
       say(str(layout_.keys().string(),
-              ": a key pair that others may know; the next attempt makes a new one"));
-    return doubtful_;
+              ": a key pair that other users may have copied; the next attempt makes a new one"));
+    return reported_;
   }
 
  private:
-  void tell(const FilePath& path, const std::string& what) {
-    ++doubtful_;
+  void report_entry(const FilePath& path, const std::string& what) {
+    ++reported_;
     say(str(path.string(), ": ", what));
+  }
+
+  // The environment that the next attempt would set. Only variables of numeric libraries are set, so these
+  // lines are not counted.
+  void show_environment() {
+    if (!path_exists(layout_.config())) return;
+    const auto job = read_job(layout_.config());
+    if (!job) return report_entry(layout_.config(), job.error().what);
+    for (const std::string& variable : job->environment)
+      say(str(layout_.config().string(), ": sets in the trainers' environment: ", variable));
   }
 
   Status add(const FilePath& path, const struct stat& info, int depth) {
     if (++entries_ > kMostEntries)
       return fail(ExitCode::kConfig, str("more than ", kMostEntries, " entries"));
-    for (const std::string& doubt : doubts_about(info, path.filename().string())) tell(path, doubt);
+    for (const std::string& finding : findings_of(info, path.filename().string()))
+      report_entry(path, finding);
     if (!S_ISDIR(info.st_mode)) return {};
     if (depth == kMostFolders)
-      return fail(ExitCode::kConfig, str(path.string(), ": folders too deep in each other"));
+      return fail(ExitCode::kConfig, str(path.string(), ": folders are nested too deeply"));
     REKINDLE_TRY(const auto names, names_in(path));
     for (const std::string& name : names) {
       REKINDLE_TRY(const auto entry, look_at(path / name));
@@ -78,22 +92,20 @@ class Look {
   }
 
   const run::Layout layout_;
-  std::size_t entries_ = 0, doubtful_ = 0;
+  std::size_t entries_ = 0, reported_ = 0;
 };
 
 }  // namespace
 
 Status inspect_untrusted(const fs::path& path) {
-  REKINDLE_TRY(const std::size_t doubtful, Look(path).all());
-  if (doubtful == 0) {
-    say("nothing here would be executed or followed, and no other user can change it. Whether the data are "
-        "right is "
-        "another question: rekindle inspect --verify");
+  REKINDLE_TRY(const std::size_t count, Look(path).all());
+  if (count == 0) {
+    say("nothing here would be executed or followed, and no other user can change it. To check the data: "
+        "rekindle inspect --verify");
     return {};
   }
   return fail(ExitCode::kConfig,
-              str(doubtful, doubtful == 1 ? " thing" : " things", " in ", path.string(),
-                  " to look at before it is used"),
+              str(count, count == 1 ? " thing" : " things", " in ", path.string(), " to check before use"),
               "see docs/security.md, \"A directory from somebody else\"");
 }
 

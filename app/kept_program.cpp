@@ -16,13 +16,13 @@ namespace {
 
 constexpr const char* kPrograms[] = {"rekindle", "rekindle-control", "rekindle-trainer"};
 
-// Another name for the same file only if nobody else can change that file.
+// A hard link is safe only if no other user can change the file.
 bool is_safe_to_link(const fs::path& file) {
   const auto info = look_at(file).value_or(std::nullopt);
   return info && !others_own(*info) && !others_can_write(*info);
 }
 
-// What a node has by itself is left there: a kept libc would not fit another node's.
+// System libraries are not copied: a kept libc would not fit the other libraries of another node.
 bool is_of_the_system(const fs::path& library) {
   for (const char* folder : {"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/"}) {
     if (library.string().starts_with(folder)) return true;
@@ -30,7 +30,7 @@ bool is_of_the_system(const fs::path& library) {
   return false;
 }
 
-// Half a gigabyte, most of it LibTorch. A hard link where it can be one: an update makes new files.
+// Half a gigabyte, most of it LibTorch, so hard links are used where possible; an update makes new files.
 Status keep_libraries(const fs::path& program, const FilePath& folder) {
   REKINDLE_TRY(const auto libraries, libraries_of(program));
   REKINDLE_CHECK(make_directories(folder, 0700));
@@ -43,11 +43,6 @@ Status keep_libraries(const fs::path& program, const FilePath& folder) {
 }
 
 }  // namespace
-
-bool is_here(const FilePath& programs) {
-  std::error_code code;
-  return fs::equivalent(own_executable().parent_path(), programs.path(), code);
-}
 
 Result<FilePath> keep_program(const run::Layout& layout) {
   const FilePath kept = layout.programs();

@@ -1,5 +1,5 @@
-// The programs that a run was begun with, kept in its run directory with the libraries that are not the
-// system's: a rebuild between two attempts, or a checkout that is gone, changes nothing.
+// The programs that started a run, kept in its run directory with all non-system libraries. So a rebuild
+// between two attempts, or a deleted checkout, does not affect the run.
 #pragma once
 
 #include <filesystem>
@@ -9,10 +9,7 @@
 
 namespace rekindle::app {
 
-// Where they are; copies this build's if there are none yet.
+// Returns their folder; copies the programs of this build if none are kept yet.
 Result<FilePath> keep_program(const run::Layout& layout);
-
-// Whether this process runs one of those in `programs`, by whatever name the folder goes.
-bool is_here(const FilePath& programs);
 
 }  // namespace rekindle::app

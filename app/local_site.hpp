@@ -1,4 +1,4 @@
-// This machine as the place of a run: workers started here, signals to this process.
+// A run on this machine: workers are started here, and signals go to this process.
 #pragma once
 
 #include <chrono>
@@ -18,9 +18,7 @@ class LocalSite : public Site {
 
   Machines& machines() override { return machine_; }
   std::uint64_t trainers() const override { return options_.workers * options_.job.trainers_per_worker; }
-  std::vector<std::string> worker_arguments() const override {
-    return {"worker", "--run-dir", options_.run_dir};
-  }
+  std::vector<std::string> worker_arguments() const override { return worker_of(options_.layout()); }
   void on_signal(int, bool) override {
     const std::chrono::milliseconds within(options_.job.stop_within_ms);
     if (!limit_ && within.count() > 0) limit_ = Clock::now() + within;

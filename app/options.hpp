@@ -2,11 +2,13 @@
 #pragma once
 
 #include <filesystem>
-#include <memory>
+#include <set>
 #include <string>
 
+#include "app/option_table.hpp"
 #include "base/result.hpp"
 #include "protocol/job.hpp"
+#include "run/layout.hpp"
 
 namespace CLI {
 class App;
@@ -22,35 +24,38 @@ inline constexpr bool kCudaBuild = false;
 
 struct LocalOptions {
   std::filesystem::path run_dir;
+  std::uint64_t run_dir_inode = 0;  // of the directory that was checked; 0: not checked yet
   std::uint64_t workers = 1;
-  bool change_lr = false;      // a resumed run may have another learning rate
-  std::filesystem::path init;  // where its initial values come from; empty: they are drawn
-  bool reset_head = false;     // but for the last layer's
+  bool change_lr = false;                              // a resumed run may change its learning rate
+  std::filesystem::path init;                          // source of the initial values; empty: drawn
+  bool reset_head = false;                             // but draw the last layer's values
   bool own_trainers = false, own_gather_time = false;  // --trainers-per-worker, --gather-time were given
-  std::uint64_t state_bytes = 0;                       // that a checkpoint has; known when the data set is
-  std::uint64_t parameters = 0;                        // of the model; likewise
-  std::string old_stop;  // stop.json's text, if it was there before this attempt
-  protocol::Job job;     // resolved, but for what the data set and the run directory add
+  std::uint64_t state_bytes = 0;                       // of a checkpoint; set when the data set is known
+  std::uint64_t parameters = 0;                        // of the model; set at the same time
+  std::string old_stop;                                // text of a stop.json from before this attempt
+  protocol::Job job;  // resolved, except for fields from the data set and the run directory
+
+  run::Layout layout() const { return run::Layout(run_dir, Trust::kOwn, run_dir_inode); }
 };
 
-// Collects the options of a subcommand; resolve() after CLI11 has parsed.
+// Collects the options of a subcommand; call resolve() after CLI11 has parsed.
 class JobOptions {
  public:
   explicit JobOptions(CLI::App& command);
-  ~JobOptions();
+  JobOptions(const JobOptions&) = delete;  // CLI11 has pointers to its fields
+  JobOptions& operator=(const JobOptions&) = delete;
   Result<LocalOptions> resolve();
 
  private:
-  Result<LocalOptions> resolve_values();
-
-  struct Raw;
-  std::unique_ptr<Raw> raw_;
+  RawOptions raw_;
   CLI::App& command_;
 };
 
-// --interface and --port-range, for every command that starts workers; empty: not given.
-void add_network_options(CLI::App& command, std::string& interface, std::string& port_range);
-// Without --interface: NCCL_SOCKET_IFNAME, then GLOO_SOCKET_IFNAME.
+// The job that the options describe. If an option has a wrong value, the option's name is added to `wrong`,
+// so that the error can name the file that set it.
+Result<LocalOptions> resolve_options(const RawOptions& raw, std::set<std::string>& wrong);
+
+// The default of --interface: NCCL_SOCKET_IFNAME, then GLOO_SOCKET_IFNAME.
 std::string or_from_environment(const std::string& interface);
 Status check_network(const std::string& interface, const std::string& port_range);
 

@@ -16,7 +16,10 @@ fs::path without_slash(const fs::path& path) {
 }
 
 Status must_be_run(const run::Layout& layout) {
-  if (path_exists(layout.config()) || path_exists(layout.checkpoints())) return {};
+  // An error gives the reason, for example that the directory belongs to another user.
+  REKINDLE_TRY(const auto config, look_at(layout.config()));
+  REKINDLE_TRY(const auto checkpoints, look_at(layout.checkpoints()));
+  if (config || checkpoints) return {};
   if (is_file(layout.root()))
     return fail(ExitCode::kConfig, str(layout.root().string(), " is a file, not a run directory"),
                 "give the --run-dir of a run, or one of its checkpoints/step-...");
@@ -39,6 +42,11 @@ Result<FilePath> find_checkpoint(const fs::path& path, std::optional<std::uint64
   if (is_checkpoint(layout.root())) return layout.root();
   REKINDLE_CHECK(must_be_run(layout));
   return checkpoint_of(layout.root(), step);
+}
+
+std::uint64_t saved_step(const run::Layout& layout) {
+  const auto committed = checkpoint::list_committed(layout.root());
+  return committed.empty() ? 0 : committed.front().step;
 }
 
 }  // namespace rekindle::app

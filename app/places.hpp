@@ -11,26 +11,30 @@
 
 namespace rekindle::app {
 
-bool is_checkpoint(const FilePath& path);  // it has a manifest
-// An error for a directory that is neither.
+bool is_checkpoint(const FilePath& path);  // whether the directory has a manifest
+// An error if the directory is neither a run nor a checkpoint.
 Status must_be_run(const run::Layout& layout);
-// The newest (or that of `step`) of a run directory.
+// The newest checkpoint (or that of `step`) of a run directory.
 Result<FilePath> checkpoint_of(const FilePath& run_dir, std::optional<std::uint64_t> step);
-// A checkpoint directory itself, or the newest (or that of `step`) of a run directory. Both may be another
-// user's: what is in them is read without following links, and never executed.
+// A checkpoint directory itself, or the newest checkpoint (or that of `step`) of a run directory. Both may
+// belong to another user: files there are read without following links, and never executed.
 Result<FilePath> find_checkpoint(const std::filesystem::path& path, std::optional<std::uint64_t> step);
-// What `read` (of a directory, to a Result or Status) makes of that. A run that goes on may delete it
-// meanwhile: then of the one that is the newest by then.
+// Calls `read` (from a directory to a Result or Status) for that checkpoint. If a live run deletes the
+// checkpoint meanwhile, `read` is called for the checkpoint that is then the newest.
 template <class Read>
 auto read_checkpoint(const std::filesystem::path& path, std::optional<std::uint64_t> step, Read read)
     -> decltype(read(FilePath(path))) {
   for (std::string tried;;) {
     REKINDLE_TRY(const FilePath directory, find_checkpoint(path, step));
     auto done = read(directory);
+    // Each command that reads a damaged checkpoint exits with the same code.
+    if (!done && done.error().kind == ErrorKind::kDamage) done.error().code = ExitCode::kConfig;
     if (done || is_checkpoint(directory) || directory.string() == tried) return done;
     tried = directory.string();
   }
 }
+// The step of the newest committed checkpoint; 0: none.
+std::uint64_t saved_step(const run::Layout& layout);
 std::filesystem::path without_slash(const std::filesystem::path& path);
 
 }  // namespace rekindle::app

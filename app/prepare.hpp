@@ -1,4 +1,4 @@
-// What happens before any process starts: the data set is looked at, and the run directory is checked.
+// Steps before any process starts: reading the data set's properties and checking the run directory.
 #pragma once
 
 #include <filesystem>
@@ -9,15 +9,16 @@
 
 namespace rekindle::app {
 
-// Completes the job with what the data set and an earlier attempt say, and returns what --init gives. Errors:
-// no or bad data, an unwritable run directory, one that belongs to another run or that a live run holds (all
-// ExitCode::kConfig).
+// Completes the job from the data set and an earlier attempt, and returns the initial values of --init.
+// Errors (all ExitCode::kConfig): missing or invalid data; a run directory that is not writable, belongs to
+// another run, or is held by a live run.
 Result<InitialState> prepare(LocalOptions& options);
 
-// The same for a job that will begin later, whoever has the run now. `looks_only`: makes and writes nothing.
+// The same for a job that will begin later; the run may be held by another process now. `looks_only`: creates
+// and writes no files.
 Status check_for_later(LocalOptions& options, bool looks_only);
 
-// The line that says that a run is complete, or "" when there is work left.
+// The line that reports a complete run, or "" if there is work left.
 std::string completed_line(const LocalOptions& options);
 
 }  // namespace rekindle::app

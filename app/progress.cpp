@@ -20,7 +20,7 @@ namespace {
 
 constexpr auto kFirstStepLine = "first step under way";
 
-// A line as wide as the terminal wraps on some of them.
+// Some terminals wrap a line that is as wide as the terminal.
 std::size_t room_on(std::FILE* terminal) {
   winsize size{};
   if (::ioctl(::fileno(terminal), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 79;

@@ -1,4 +1,4 @@
-// What the person sees while a run goes on: a line that moves on a terminal, a log line every 10 s elsewhere.
+// The progress display of a run: a line that is redrawn on a terminal, otherwise a log line every 10 s.
 #pragma once
 
 #include <chrono>
@@ -12,11 +12,11 @@ namespace rekindle::app {
 class ProgressView {
  public:
   explicit ProgressView(std::FILE* out = stdout);
-  // Trainers are at the first step of this attempt. Nothing more until show().
+  // The trainers compute the first step of this attempt. Prints no progress until show().
   void first_step();
   void show(const protocol::Progress& progress);
   void say(const std::string& line);  // on a line of its own
-  void tick();                        // time goes by: call it a few times a second
+  void tick();                        // call this a few times a second
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -31,7 +31,7 @@ class ProgressView {
   Clock::time_point last_ = Clock::now(), first_step_since_;
 };
 
-// One line of at most `width` characters: where there is little room, what matters least is left out.
+// One line of at most `width` characters. If the line is too long, the least important parts are left out.
 std::string describe(const protocol::Progress& progress, std::size_t width);
 
 }  // namespace rekindle::app

@@ -1,4 +1,4 @@
-// Checks of numbers on the command line. CLI11's own print a double's whole range, all 309 digits of it.
+// Checks of numbers on the command line. CLI11's own checks print a double's range with all 309 digits.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,5 +1,5 @@
-// What the programs of rekindle print for their user. Text that may come from a file, a name or another
-// machine goes through here: control characters are escaped (base/printable.hpp).
+// Prints messages of the programs for the user. Text from a file, a name or another machine must be printed
+// by these functions, which escape control characters (base/printable.hpp).
 #pragma once
 
 #include <algorithm>
@@ -18,10 +18,10 @@ inline int report(const Error& error) {
   return static_cast<int>(error.code);
 }
 
-// A line on stderr that is no error's.
+// A line on stderr that is not an error.
 inline void warn(const std::string& line) { std::fprintf(stderr, "rekindle: %s\n", printable(line).c_str()); }
 
-// A line on stdout, there at once also where that is a file.
+// A line on stdout, flushed at once even if stdout is a file.
 inline void say(const std::string& line) {
   std::printf("%s\n", printable(line).c_str());
   std::fflush(stdout);

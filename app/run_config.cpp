@@ -4,12 +4,12 @@
 #include <sstream>
 #include <stdexcept>
 
-// toml++ 3.3 takes much for granted of a text that is no TOML, and says so only by assertions, on which a
-// build with NDEBUG even relies. Here each one is an exception in every build: see parse_toml().
+// toml++ 3.3 relies on assertions for text that is not TOML, and a build with NDEBUG even assumes that they
+// hold. Here each assertion throws an exception in every build: see parse_toml().
 #pragma push_macro("NDEBUG")
 #undef NDEBUG
 #define TOML_EXCEPTIONS 1
-#define TOML_ASSERT(expr) ((expr) ? void() : throw std::logic_error("it is no TOML"))
+#define TOML_ASSERT(expr) ((expr) ? void() : throw std::logic_error("the file is not TOML"))
 #pragma GCC diagnostic push
 #ifndef __clang__
 #pragma GCC diagnostic ignored "-Wterminate"  // some are in functions that may not throw
@@ -38,8 +38,8 @@ std::string parse_error_text(const toml::parse_error& error, const FilePath& fil
 constexpr std::size_t kMostBytes = std::size_t{1} << 20;
 constexpr int kMostParts = 16;  // of a dotted key
 
-// Of the string that begins at `begin`: where its last quote is. One that does not end is an error for
-// toml++.
+// The position of the last quote of the string that begins at `begin`. toml++ reports a string without an
+// end.
 std::size_t end_of_string(const std::string& text, std::size_t begin) {
   const char quote = text[begin];
   const std::string three(3, quote);
@@ -54,8 +54,8 @@ std::size_t end_of_string(const std::string& text, std::size_t begin) {
   return text.size();
 }
 
-// Whether a key or a table's name has more parts than that. toml++ limits the depth of lists and inline
-// tables, but makes a table of each part of "a.a.a.a", and destroys them by recursion.
+// Whether a key or a table's name has more than kMostParts parts. toml++ limits the depth of lists and inline
+// tables, but makes a nested table for each part of "a.a.a.a", and destroys these by recursion.
 bool has_long_key(const std::string& text) {
   int parts = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -74,14 +74,14 @@ bool has_long_key(const std::string& text) {
   return false;
 }
 
-// The same document in ASCII: characters of other alphabets become escapes in strings, and vanish from
-// comments; elsewhere TOML knows none. toml++ 3.3 looks for such characters in tables that do not have all of
-// them, and what it does then is not defined: it is to see none, whatever the text is.
+// The same document in ASCII. Non-ASCII characters become escapes in strings and are dropped from comments;
+// elsewhere TOML allows none. toml++ 3.3 has incomplete tables of these characters, with undefined behaviour
+// for the rest, so the parser must never get any.
 Result<std::string> in_ascii(const std::string& text, const FilePath& file) {
   constexpr std::uint32_t kAscii = 0x80;
   std::string out;
   std::size_t end_of_part = 0;
-  bool escaped = false;  // the next character, by a backslash
+  bool escaped = false;  // the next character is escaped by a backslash
   enum { kPlain, kEscapes, kLiteral, kComment } part = kPlain;
   for (std::size_t i = 0; i < text.size();) {
     if (i >= end_of_part) {
@@ -93,7 +93,7 @@ Result<std::string> in_ascii(const std::string& text, const FilePath& file) {
         end_of_part = part == kPlain ? i + 1 : end_of_string(text, i) + 1;
     }
     const Utf8Character next = first_character(std::string_view(text).substr(i));
-    if (next.bytes == 0) return fail(ExitCode::kConfig, str(file.string(), ": it is no UTF-8"));
+    if (next.bytes == 0) return fail(ExitCode::kConfig, str(file.string(), ": the file is not UTF-8"));
     if (next.code < kAscii) {
       out += text[i];
     } else if (part == kEscapes && !escaped) {
@@ -102,7 +102,7 @@ Result<std::string> in_ascii(const std::string& text, const FilePath& file) {
       out += escape;
     } else if (part != kComment) {
       return fail(ExitCode::kConfig, str(file.string(),
-                                         ": there are letters that are not ASCII outside of "
+                                         ": non-ASCII letters are allowed only inside of "
                                          "\"double quotes\""));
     }
     escaped = part == kEscapes && next.code == '\\' && !escaped;
@@ -222,7 +222,7 @@ Result<std::vector<std::pair<std::string, std::string>>> read_config_file(const 
   return entries;
 }
 
-Result<std::string> own_build() { return build_of(own_executable()); }
+Result<std::string> own_build() { return build_of("/proc/self/exe"); }
 
 Result<std::string> build_of(const std::filesystem::path& executable) {
   REKINDLE_TRY(const auto program, read_file(executable));

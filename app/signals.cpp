@@ -34,7 +34,7 @@ sigset_t stop_signals() {
 constexpr const char* kPrefix = "rekindle: signal ";
 constexpr const char* kStepPrefix = "rekindle: step ";
 
-// Nobody may listen any more: that is no error.
+// A closed reader is not an error.
 bool print_line(const std::string& line) {
   return ::write(STDOUT_FILENO, line.data(), line.size()) == static_cast<ssize_t>(line.size());
 }
@@ -44,11 +44,12 @@ bool print_line(const std::string& line) {
 void hold_signals() {
   const sigset_t set = stop_signals();
   sigprocmask(SIG_BLOCK, &set, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);  // a reader of the output that goes away must not end a run
-  std::signal(SIGCHLD, SIG_DFL);  // ignored, no child's end would be told
-  // Who is asked to stop is this process: Slurm signals its children, too, and scontrol has to finish. What
-  // is ignored is kept for signalfd(2) all the same while it is blocked; but ignoring it drops one that has
-  // come already, so this is done once, at the very beginning, and lasts over exec.
+  std::signal(SIGPIPE, SIG_IGN);  // a closed reader of the output must not end a run
+  std::signal(SIGCHLD, SIG_DFL);  // if SIGCHLD were ignored, no exit status could be read
+  // Only this process handles the signals, but Slurm signals its children, too, and a child like scontrol
+  // must finish. So children inherit the signals as ignored. A blocked signal stays pending for signalfd(2)
+  // even if ignored. But setting SIG_IGN drops a pending signal, so this is done only once, at the start, and
+  // lasts over exec.
   for (const int signal : kStopSignals) {
     struct sigaction now {};
     if (::sigaction(signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) std::signal(signal, SIG_IGN);
@@ -77,7 +78,7 @@ int usual_exit_code(int signal) {
 EndOnSignal::EndOnSignal(std::function<int(int signal)> last_act) : done_(::eventfd(0, EFD_CLOEXEC)) {
   const sigset_t set = stop_signals();
   Fd signals(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!done_ || !signals) return;  // no descriptors are left: signals wait
+  if (!done_ || !signals) return;  // no descriptors are left: signals stay pending
   thread_ = std::thread([done = done_.get(), signals = std::move(signals), last_act = std::move(last_act)] {
     for (;;) {
       pollfd waits[] = {{done, POLLIN, 0}, {signals.get(), POLLIN, 0}};
@@ -97,7 +98,8 @@ EndOnSignal::EndOnSignal(std::function<int(int signal)> last_act) : done_(::even
 EndOnSignal::~EndOnSignal() {
   constexpr std::uint64_t kDone = 1;
   if (!thread_.joinable()) return;
-  if (::write(done_.get(), &kDone, sizeof kDone) != sizeof kDone) std::abort();  // an eventfd takes it
+  if (::write(done_.get(), &kDone, sizeof kDone) != sizeof kDone)
+    std::abort();  // this write to an eventfd cannot fail
   thread_.join();
 }
 

@@ -1,4 +1,4 @@
-// The signals by which a person or Slurm ends a run, as a file descriptor.
+// The signals by which a user or Slurm ends a run, as a file descriptor.
 #pragma once
 
 #include <functional>
@@ -11,25 +11,26 @@
 
 namespace rekindle::app {
 
-// From now on SIGINT, SIGTERM, SIGUSR1 and SIGHUP wait until somebody reads them: none may end this process
-// raw, nor may SIGPIPE. Children begin with them ignored, not blocked (spawn() clears the mask).
+// From now on SIGINT, SIGTERM, SIGUSR1 and SIGHUP stay pending until they are read, and SIGPIPE is ignored,
+// so none of them ends this process directly. Children start with these signals ignored, not blocked (spawn()
+// clears the mask).
 void hold_signals();
 
-// Whether one of them waits.
+// Whether one of these signals is pending.
 bool stop_is_asked();
 
-// Holds them, and gives the descriptor to read signalfd_siginfo from. Source: signalfd(2).
+// Holds the signals, and returns the descriptor to read signalfd_siginfo from. Source: signalfd(2).
 Result<Fd> take_signals();
 
 // 130 for SIGINT, 75 for the others.
 int usual_exit_code(int signal);
 
-// While it lives, a signal ends this process at once: before a run begins there is nothing to save, and its
-// input may take long to read. For a process that holds its signals; afterwards they are held again.
+// While this object exists, a signal ends this process at once: before a run begins there is nothing to save,
+// and reading the input may take long. For a process that holds its signals; afterwards they are held again.
 class EndOnSignal {
  public:
-  // `last_act` is called before the end, from another thread, while this process goes on with whatever it
-  // does, but not beyond the life of this object. It gives the exit code.
+  // `last_act` is called before the exit and returns the exit code. The call comes from another thread, while
+  // the process continues; the destructor of this object waits for the call.
   explicit EndOnSignal(std::function<int(int signal)> last_act = usual_exit_code);
   ~EndOnSignal();
   EndOnSignal(const EndOnSignal&) = delete;
@@ -40,12 +41,12 @@ class EndOnSignal {
   std::thread thread_;
 };
 
-// A worker on another node has no say in what a signal means: from now on it prints each one as a line, which
-// signal_in() knows at the other end. Before there are other threads.
+// A worker on another node does not interpret signals: from now on the worker prints each signal as a line,
+// which the supervisor parses with signal_in(). Call this before other threads exist.
 void report_signals();
 std::optional<int> signal_in(const std::string& line);
 
-// The same worker's first line: which step of Slurm it is, "JOB.STEP". Prints nothing if it is none.
+// Prints the worker's Slurm step, "JOB.STEP", as its first line. Prints nothing outside of a Slurm step.
 void report_step();
 std::optional<std::string> step_in(const std::string& line);
 

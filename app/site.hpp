@@ -1,4 +1,5 @@
-// The surroundings of a run: where its workers are, what a signal means there, and what comes after its end.
+// The environment of a run: the machines of its workers, the meaning of signals, and the actions after its
+// end.
 #pragma once
 
 #include <chrono>
@@ -15,25 +16,25 @@ class Site {
  public:
   virtual ~Site() = default;
   virtual Machines& machines() = 0;
-  virtual std::uint64_t trainers() const = 0;  // to wait for at the start
+  virtual std::uint64_t trainers() const = 0;  // number of trainers to wait for at the start
   virtual std::vector<std::string> worker_arguments() const = 0;
   // A coordinator is up: this is the run's attempt `number`.
   virtual void begun(std::uint64_t number) { std::ignore = number; }
-  virtual void trains() {}  // steps are made
-  // A signal that asks the run to stop has come: to this process, or to a worker.
+  virtual void trains() {}  // called when steps of this attempt were made
+  // This process, or a worker, has received a signal that asks the run to stop.
   virtual void on_signal(int signal, bool to_worker) = 0;
-  // When the state must be durable, once one has come; it may become sooner.
+  // The time at which the state must be durable, after such a signal; later calls may return an earlier time.
   virtual std::optional<Clock::time_point> limit() = 0;
   virtual int fd() const { return -1; }  // readable: limit() or machines() has changed...
-  virtual void heard() {}                // ... which this takes note of
-  // A worker has ended, and was not told to.
+  virtual void heard() {}                // ... and this call takes the change over
+  // A worker has ended without an order to leave.
   virtual void lost_worker() {}
-  // A line that a worker, or what starts it, has printed, and that nobody needs to read.
+  // Whether a line that a worker, or the worker's launcher, has printed need not be shown.
   virtual bool is_noise(const std::string&) const { return false; }
-  // The run has ended: what there is to save is saved, and its processes are leaving. Returns what this
-  // process exits with.
+  // The run has ended: the state is saved, and the processes are leaving. Returns the exit code of this
+  // process.
   virtual int ended(int exit_code) { return exit_code; }
-  // They have left.
+  // The processes have left.
   virtual void left() {}
 };
 

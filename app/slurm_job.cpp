@@ -22,7 +22,7 @@ namespace rekindle::app {
 
 namespace {
 
-// Where each node's trainers listen: where Slurm reaches the node.
+// The address at which each node's trainers listen: the address that Slurm uses for the node.
 Result<std::vector<std::string>> listen_addresses(const SlurmJob& job) {
   const auto ask = [&] { return slurm::node_addresses(job.environment.node_list); };
   auto names = patiently(job.requeue_within, ask).value_or(std::map<std::string, std::string>());
@@ -32,14 +32,14 @@ Result<std::vector<std::string>> listen_addresses(const SlurmJob& job) {
     REKINDLE_TRY(const std::string address, resolve(name));
     addresses.push_back(address);
   }
-  // Many hosts know their own name as a loopback address, which others do not reach.
+  // Many hosts resolve their own name to a loopback address, which other hosts cannot reach.
   const auto other = std::find_if_not(addresses.begin(), addresses.end(), is_loopback);
   if (other == addresses.end()) return addresses;
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     if (!is_loopback(addresses[i])) continue;
     if (job.nodes[i] != job.environment.node)
       return fail(ExitCode::kConfig,
-                  str("on this node, the name of node ", job.nodes[i], " means ", addresses[i],
+                  str("on this node, the name of node ", job.nodes[i], " resolves to ", addresses[i],
                       ", an address that no other node reaches"),
                   "add --interface NAME");
     REKINDLE_TRY(addresses[i], address_towards(*other));
@@ -47,21 +47,21 @@ Result<std::vector<std::string>> listen_addresses(const SlurmJob& job) {
   return addresses;
 }
 
-// Now, for when the disk is full, or the controller away.
+// Written now, because later the disk may be full or the controller away.
 void keep_script(const LocalOptions& options, const std::optional<std::string>& script) {
-  const FilePath path = run::Layout(options.run_dir).resubmit_script();
+  const FilePath path = options.layout().resubmit_script();
   const Status kept =
       script ? replace_file(path, *script, 0700) : fail("Slurm does not show the job's script");
   if (!kept) say(str("warning: --on-limit resubmit will fail: ", kept.error().line()));
 }
 
-// The directory, or the nearest one above it that exists: before a run's first attempt there is none.
+// The directory, or its nearest existing parent: before a run's first attempt the directory does not exist.
 std::filesystem::path existing(std::filesystem::path directory) {
   while (directory.has_relative_path() && !is_folder(directory)) directory = directory.parent_path();
   return directory;
 }
 
-// Bytes a second that become durable in `directory`; 0 if that cannot be found out.
+// Measures the bytes a second that become durable in `directory`; 0 if the write fails.
 double write_speed(const std::filesystem::path& directory) {
   constexpr std::size_t kBytes = std::size_t{64} << 20;
   const FilePath path = temporary_beside(directory / "probe");
@@ -84,9 +84,12 @@ void add_slurm_options(CLI::App& command, SlurmOptions& options) {
   command
       .add_option("--on-limit", options.on_limit,
                   "at the time limit and when preempted: requeue, resubmit or exit")
+      ->capture_default_str()
       ->check(CLI::IsMember({"requeue", "resubmit", "exit"}));
-  command.add_option("--requeue-within", options.requeue_within,
-                     "how long to ask a Slurm that does not answer, with a unit");
+  command
+      .add_option("--requeue-within", options.requeue_within,
+                  "how long to ask a Slurm that does not answer, with a unit")
+      ->capture_default_str();
 }
 
 Result<OnLimit> check_slurm_options(const SlurmOptions& how) {
@@ -101,7 +104,7 @@ Result<SlurmJob> this_job(const SlurmOptions& how) {
   REKINDLE_TRY(job.on_limit, check_slurm_options(how));
   REKINDLE_TRY(job.requeue_within, parse_duration("--requeue-within", how.requeue_within));
   REKINDLE_TRY(job.environment, slurm::read_environment());
-  // Asking again for --requeue-within would not bring them.
+  // Missing programs are an error at once: waiting for --requeue-within would not help.
   REKINDLE_CHECK(slurm::check_programs(slurm::programs_of_a_job(job.on_limit == OnLimit::kResubmit)));
   return job;
 }
@@ -109,13 +112,13 @@ Result<SlurmJob> this_job(const SlurmOptions& how) {
 Status complete_job(SlurmJob& job, LocalOptions& options) {
   REKINDLE_TRY(job.nodes,
                patiently(job.requeue_within, [&] { return slurm::expand_nodes(job.environment.node_list); }));
-  // Without an answer it trains all the same, and is not requeued before there is one.
+  // Without an answer the job trains anyway, and is not requeued before Slurm answers.
   const auto facts = patiently(job.requeue_within, [&] { return slurm::show_job(job.environment.job); });
   if (facts)
     correct(job.environment, *facts);
   else
     say(str("warning: ", facts.error().line()));
-  // For all that this process starts.
+  // Set for all child processes.
   ::setenv("SLURM_RESTART_COUNT", str(job.environment.restarts).c_str(), 1);
   ::unsetenv(slurm::kFollows);
   const slurm::Environment& environment = job.environment;
@@ -127,7 +130,8 @@ Status complete_job(SlurmJob& job, LocalOptions& options) {
   if (options.job.interface.empty() && job.nodes.size() > 1) {
     REKINDLE_TRY(job.addresses, listen_addresses(job));
     const auto here = std::find(job.nodes.begin(), job.nodes.end(), environment.node);
-    if (here == job.nodes.end()) return fail(str("this node, ", environment.node, ", is none of the job's"));
+    if (here == job.nodes.end())
+      return fail(str("this node, ", environment.node, ", is not a node of the job"));
     options.job.interface = job.addresses[static_cast<std::size_t>(here - job.nodes.begin())];
   }
   return {};
@@ -148,7 +152,7 @@ Status check_run_is_there(const SlurmJob& job, const std::filesystem::path& run_
                                  ? str("this job was requeued (restart ", environment.restarts, ")")
                                  : str("this job goes on with the run of job ", environment.follows);
   return fail(ExitCode::kConfig,
-              str(before, ", but its run directory ", run_dir.string(), " is empty or not there on node ",
+              str(before, ", but its run directory ", run_dir.string(), " is empty or missing on node ",
                   environment.node),
               "is the storage mounted? To begin again at step 0, submit a new job or add --from-scratch");
 }
@@ -169,7 +173,8 @@ void look_around(SlurmJob& job, LocalOptions& options) {
   if (auto facts = slurm::show_job(job.environment.id())) known.job = std::move(*facts);
   if (auto script = slurm::batch_script(job.environment.id())) known.script = std::move(*script);
   if (job.on_limit == OnLimit::kResubmit) keep_script(options, known.script);
-  if (known.job && job.on_limit != OnLimit::kRequeue) known.job->may_requeue = true;  // it need not be
+  if (known.job && job.on_limit != OnLimit::kRequeue)
+    known.job->may_requeue = true;  // the job need not be requeued
   const auto& cpus = job.environment.cpus;
   if (!cpus.empty()) known.least_cpus = *std::min_element(cpus.begin(), cpus.end());
   known.trainers_per_node = options.job.trainers_per_worker;
@@ -180,7 +185,7 @@ void look_around(SlurmJob& job, LocalOptions& options) {
         std::chrono::duration_cast<std::chrono::seconds>(*known.job->end - std::chrono::system_clock::now());
     known.seconds_left = static_cast<std::uint64_t>(std::max<std::int64_t>(0, left.count()));
   }
-  constexpr std::uint64_t kUnlimited = 300 * 24 * 3600;  // Slurm says: in a year
+  constexpr std::uint64_t kUnlimited = 300 * 24 * 3600;  // Slurm shows one year
   known.has_time_limit = !known.job || known.seconds_left.value_or(kUnlimited) < kUnlimited;
   if (known.script && known.has_time_limit) known.lead_seconds = signal_lead_of(options);
   for (const std::string& line : slurm::preflight(known)) say("warning: " + line);

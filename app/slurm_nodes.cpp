@@ -7,13 +7,14 @@
 #include "app/signals.hpp"
 #include "app/slurm_successor.hpp"
 #include "base/log.hpp"
+#include "base/programs.hpp"
 #include "base/text.hpp"
 #include "slurm/shepherd.hpp"
 
 namespace rekindle::app {
 namespace {
 
-// Options of the job that would shape a step, too: a worker is one task, and has all that the job has of its
+// Job options that would also apply to a step: a worker is one task with all of the job's resources on its
 // node. Source: srun(1), INPUT ENVIRONMENT VARIABLES.
 constexpr const char* kShapes[] = {"SLURM_NTASKS",
                                    "SLURM_NPROCS",
@@ -58,16 +59,19 @@ Result<Process> SlurmNodes::start(std::size_t machine, const std::vector<std::st
                "--no-kill", "--kill-on-bad-exit=0", "--wait=0", "--job-name=worker"});
   if (machine < job_.environment.cpus.size())
     argv.push_back(str("--cpus-per-task=", job_.environment.cpus[machine]));
-  // A job of one GPU a task would give this task one.
+  // A job with one GPU per task would give this task only one GPU.
   if (job_.environment.gpus_per_task > 0 && machine < job_.environment.tasks.size())
     argv.push_back(str("--gpus-per-node=", job_.environment.gpus_per_task * job_.environment.tasks[machine]));
+  // By path, because the process that Slurm starts inherits no descriptors from this one. That process checks
+  // its own location.
   argv.push_back(program_path("rekindle-control"));
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   argv.push_back("--supervised-by-stdio");
   if (job_.nodes[machine] != job_.environment.node)
     argv.insert(argv.end(), {"--successor", successor_text(job_)});
   if (!job_.addresses.empty()) argv.insert(argv.end(), {"--interface", job_.addresses[machine]});
-  // srun passes the end of its stdin on to the worker. At SIGHUP, srun kills the worker: hence the session.
+  // srun passes the end of its stdin on to the worker. At SIGHUP, srun would kill the worker, so srun runs in
+  // a session of its own.
   REKINDLE_TRY(auto ends, Channel::pair());
   REKINDLE_TRY(auto output, Channel::pair());
   REKINDLE_TRY(Child child,
@@ -80,14 +84,13 @@ bool SlurmNodes::take_line(std::size_t machine, const Process& srun, const std::
   if (!step) return false;
   steps_[machine] = *step;
   if (slurm::kill_shepherd(srun.child.pid) == 0)
-    log_info(str("the srun of step ", *step, " has no shepherd that could be found"));
+    log_info(str("the srun of step ", *step, ": no shepherd process was found"));
   return true;
 }
 
-// A worker whose srun was killed lives on, cannot be asked to leave, and is replaced: so its step is ended.
-// But srun may have been killed because all processes of this node are being killed, and then the workers on
-// the other nodes have to live on. So this process ends the step only if this process still lives a little
-// later.
+// A worker whose srun was killed keeps running, cannot be asked to leave, and is replaced: so its step is
+// ended. But if srun was killed because all processes of this node are being killed, the workers on the other
+// nodes must keep running. So this process ends the step only after a delay that it would then not survive.
 Clock::duration SlurmNodes::on_end(std::size_t machine, const ExitStatus& srun) {
   const auto found = steps_.find(machine);
   if (found == steps_.end()) return {};

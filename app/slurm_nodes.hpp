@@ -1,4 +1,4 @@
-// The nodes of a Slurm job, and the worker on each.
+// The nodes of a Slurm job, with one worker on each.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace rekindle::app {
 
-// Starts a worker by a step of its own on the node: one srun each, whose exit code is the worker's.
+// Starts each worker as a Slurm step of its own on the node, with one srun, whose exit code is the worker's.
 class SlurmNodes : public Machines {
  public:
   SlurmNodes(const SlurmJob& job, const slurm::JobWatch& watch) : job_(job), watch_(watch) {}
@@ -20,17 +20,18 @@ class SlurmNodes : public Machines {
   std::string name(std::size_t machine) const override { return job_.nodes[machine]; }
   bool gone(std::size_t machine) const override;
   Result<Process> start(std::size_t machine, const std::vector<std::string>& arguments) override;
-  // The worker's step runs: its srun loses its shepherd, and this object does the shepherd's work.
+  // Called when the worker's step runs: its srun's shepherd process is killed, and this object takes over the
+  // shepherd's work.
   bool take_line(std::size_t machine, const Process& srun, const std::string& line) override;
   Clock::duration on_end(std::size_t machine, const ExitStatus& srun) override;
 
  private:
   const SlurmJob& job_;
   const slurm::JobWatch& watch_;
-  std::map<std::size_t, std::string> steps_;  // by machine: those that may run without a shepherd
+  std::map<std::size_t, std::string> steps_;  // by machine: steps that may run without a shepherd
 };
 
-// What srun says of every end that was meant.
+// Whether srun prints this line for every deliberate end.
 bool is_srun_noise(const std::string& line);
 
 }  // namespace rekindle::app

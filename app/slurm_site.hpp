@@ -1,5 +1,5 @@
-// rekindle slurm: a run whose workers are on the nodes of a batch job, and whose end may be the job's next
-// beginning.
+// rekindle slurm: a run whose workers are on the nodes of a batch job, and which may requeue the job at its
+// end.
 #pragma once
 
 #include "app/initial_state.hpp"
@@ -14,15 +14,17 @@ namespace rekindle::app {
 // Runs the job's attempt; the exit code.
 int run_slurm(const SlurmJob& job, const LocalOptions& options, InitialState initial);
 
-// An error before it began: requeues the job if earlier attempts had none. The exit code.
+// Handles an error before the attempt began: requeues the job if earlier attempts had no such error. Returns
+// the exit code.
 int fail_slurm(const SlurmJob& job, const LocalOptions& options, const Error& error);
 
-// A signal before it began: what Slurm means by it decides whether the job is requeued. The exit code.
+// Handles a signal before the attempt began: Slurm's reason for the signal decides whether the job is
+// requeued. Returns the exit code.
 int end_slurm_early(SlurmJob job, const LocalOptions& options, int signal);
 
-// For a process on another node of the job, which has lost its batch host, or else its batch script
-// (`answer`: of Slurm, just now): saves what the other nodes hold, and does what --on-limit says. nullopt:
-// another node's process does that.
+// For a process on another node of a job that has lost its batch host or its batch script (`answer`: Slurm's
+// current answer): saves the other nodes' state, and acts according to --on-limit. nullopt: another node's
+// process does that.
 Result<TakenOver> succeed_slurm(const SlurmJob& job, const LocalOptions& options,
                                 const slurm::BatchHostAnswer& answer, const run::Holder& lost);
 

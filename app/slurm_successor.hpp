@@ -1,5 +1,5 @@
-// A job that has lost the node of its batch script: a worker on another node sees to it that the state is
-// saved and the job comes back.
+// For a job that has lost the node of its batch script: a worker on another node saves the state and requeues
+// the job.
 #pragma once
 
 #include <filesystem>
@@ -12,13 +12,13 @@ namespace rekindle::app {
 
 inline constexpr const char* kSlurmSuccessor = "slurm-successor";  // rekindle's hidden command
 
-// What a worker has to know of the job, as one argument; and back.
+// The facts about the job that a worker needs, as one argument, and the inverse.
 std::string successor_text(const SlurmJob& job);
 Result<SlurmJob> parse_successor_text(const std::string& text);
 
-// `rekindle slurm-successor RUN_DIR TEXT`, started by a worker: the exit code. kNotNeeded: the job has its
-// batch host, was requeued already, or another node's process does the work.
+// `rekindle slurm-successor RUN_DIR INODE TEXT`, started by a worker: returns the exit code. kNotNeeded: the
+// job still has its batch host, was requeued already, or another node's process does the work.
 inline constexpr int kNotNeeded = 3;
-int run_successor(const std::filesystem::path& run_dir, const std::string& text);
+int run_successor(const std::filesystem::path& run_dir, const std::string& inode, const std::string& text);
 
 }  // namespace rekindle::app

@@ -9,13 +9,14 @@ namespace rekindle::app {
 
 std::string usual_name(std::string name) {
   std::replace(name.begin(), name.end(), '_', '-');
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kAliases{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kAliases{
       {{"learning-rate", "lr"},
        {"wd", "weight-decay"},
        {"gamma", "lr-gamma"},
        {"arch", "model"},
        {"data-dir", "data"},
        {"data-path", "data"},
+       {"num-workers", "loader-threads"},
        {"nproc-per-node", "trainers-per-worker"}}};
   for (const auto& [alias, usual] : kAliases) {
     if (name == alias) return std::string(usual);

@@ -1,4 +1,4 @@
-// Other spellings of options and values, which users of PyTorch and torchrun type by habit.
+// Alternative spellings of options and values that users of PyTorch and torchrun are used to.
 #pragma once
 
 #include <string>
@@ -6,10 +6,11 @@
 
 namespace rekindle::app {
 
-// The name of an option, without dashes in front: "batch_size" is "batch-size", "learning-rate" is "lr".
+// The usual name of an option without leading dashes: "batch-size" for "batch_size", "lr" for
+// "learning-rate".
 std::string usual_name(std::string name);
 
-// The same for each option of a command line, up to "--"; values stay as they are.
+// Replaces each option name of a command line, up to "--"; values stay as they are.
 void use_usual_names(std::vector<std::string>& arguments);
 
 }  // namespace rekindle::app

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Where sbatch writes the job's output: without that folder the job fails, and nobody is told.
+// Makes the folders of the job's output: without them the job fails without a message.
 Status make_output_folders(const std::vector<std::string>& sbatch_arguments) {
   for (const auto& [name, letter] : {std::pair("--output", 'o'), std::pair("--error", 'e')}) {
     const fs::path file = slurm::option_value(sbatch_arguments, name, letter).value_or("");
@@ -34,14 +34,14 @@ Status make_output_folders(const std::vector<std::string>& sbatch_arguments) {
   return {};
 }
 
-// What an argument is where no job has filled in %A, %a and %j yet: a number will stand there.
+// Replaces %A, %a and %j by a number, because no job exists yet.
 std::string without_job(const std::string& argument) {
   slurm::Environment none;
   none.job = none.array_job = none.array_task = "0";
   return slurm::expand_pattern(argument, none);
 }
 
-// Every word that goes into the batch script, before anything is made or read for it.
+// Checks every word of the batch script, before any file is made or read for it.
 Status check_submit_words(const LocalOptions& options, const SubmitOptions& submit) {
   slurm::JobScript words;
   words.name = options.run_dir;
@@ -53,13 +53,13 @@ Status check_submit_words(const LocalOptions& options, const SubmitOptions& subm
   return slurm::check_words(words);
 }
 
-// Where the run is, and what its job is to do. Makes what the job needs unless it is only shown.
+// The batch script of the run. Also makes the folders and programs that the job needs, except with --print.
 Result<slurm::JobScript> script_of(LocalOptions& options, const SubmitOptions& submit, bool& many) {
   slurm::JobScript script;
   const fs::path pattern =
       submit.run_dir.empty() ? options.run_dir : fs::absolute(submit.run_dir).lexically_normal();
   many = slurm::without_patterns(pattern) != pattern;
-  // Of a run directory that each job of an array has for itself: the one above.
+  // If each job of an array has a run directory of its own: the directory above.
   const fs::path home = many ? slurm::without_patterns(pattern) : pattern;
   options.run_dir = home;
   script.name = many ? home.filename() : pattern.filename();
@@ -92,7 +92,7 @@ Result<int> submit_run(LocalOptions& options, const SubmitOptions& submit) {
   if (!submit.guessed.empty()) {
     std::string words;
     for (const std::string& word : submit.guessed) words += " " + slurm::quoted(word);
-    // Not on stdout, which is the script's with --print.
+    // Not on stdout, because --print writes the script there.
     warn("these options go to sbatch; write them behind --:" + words);
   }
   const std::string text = to_text(script);
@@ -103,11 +103,12 @@ Result<int> submit_run(LocalOptions& options, const SubmitOptions& submit) {
   REKINDLE_TRY(const auto warnings, warnings_before(options, on_limit, script, many));
   for (const std::string& line : warnings) say("warning: " + line);
   REKINDLE_CHECK(make_output_folders(submit.sbatch_arguments));
-  // Of an array, in the directory above those of its jobs, which others may share.
+  // The script of an array is in the directory above those of its jobs. Other users may share that directory
+  // and replace the file before sbatch reads it, so the text itself is submitted.
   const FilePath path =
       many ? FilePath(options.run_dir / "job.sh") : run::Layout(options.run_dir).job_script();
   REKINDLE_CHECK(replace_file(path, text, 0700));
-  const auto submitted = slurm::submit({path.string()});
+  const auto submitted = many ? slurm::submit_text(text) : slurm::submit({path.string()});
   if (!submitted) return fail(ExitCode::kConfig, "sbatch refuses the job: " + submitted.error().what);
   const auto facts = slurm::show_job(*submitted);
   say(str("job ", *submitted, ": ", output_of(*submitted, script, facts)));

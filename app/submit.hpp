@@ -1,4 +1,4 @@
-// rekindle submit: the batch script of a run, written, checked and handed to sbatch.
+// rekindle submit: writes and checks the batch script of a run, and submits it with sbatch.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@ namespace rekindle::app {
 
 struct SubmitOptions {
   std::vector<std::string> job_arguments;     // as given, for rekindle slurm
-  std::vector<std::string> sbatch_arguments;  // what stands behind --, and what should
-  std::vector<std::string> guessed;           // of those, what stood before it
+  std::vector<std::string> sbatch_arguments;  // the arguments after --, and `guessed`
+  std::vector<std::string> guessed;           // sbatch options that were given before --
   SlurmOptions how;
-  std::string run_dir;  // of those, with its patterns; empty: from --config
-  bool print = false;   // the script, and nothing else
+  std::string run_dir;  // from job_arguments, with its patterns; empty: from --config
+  bool print = false;   // print the script only
 };
-// Takes submit's own arguments out of the command line; what is left can be parsed as a job's.
+// Takes submit's own arguments out of the command line; the rest can be parsed as a job's.
 SubmitOptions take_submit_options(std::vector<std::string>& arguments);
 
 // `options` has been resolved, with the array's patterns left out.

@@ -25,14 +25,12 @@ std::string user_name() {
   return entry != nullptr ? entry->pw_name : str(::getuid());
 }
 
-// Who has this run: a job of this user that is not over, by the run's records or by its script; or a run
-// outside of Slurm. "" if nobody does.
-Result<std::string> who_has(const fs::path& run_dir, std::string& id) {
+// The holder of this run: a pending or running job of this user, found by the run's records or by the job's
+// script; or a run outside of Slurm. "" if there is none.
+Result<std::string> holder_text(const fs::path& run_dir, std::string& id) {
   const run::Layout layout(run_dir);
   REKINDLE_TRY(const auto holder, run::newest_term(layout));
-  std::string follower;
-  if (const auto intents = run::read_lines(layout.requeue()); !intents.empty())
-    follower = intents.back().value("successor", "");
+  const std::string follower = run::last_intent(layout).value("successor", "");
   REKINDLE_TRY(const auto jobs, slurm::own_jobs());
   for (const slurm::QueuedJob& job : jobs) {
     const bool holds = holder && job.id == holder->slurm_job;
@@ -47,7 +45,7 @@ Result<std::string> who_has(const fs::path& run_dir, std::string& id) {
 Status check_holder(const fs::path& run_dir, const std::vector<std::string>& sbatch_options,
                     std::vector<std::string>& lines) {
   std::string id;
-  REKINDLE_TRY(const std::string who, who_has(run_dir, id));
+  REKINDLE_TRY(const std::string who, holder_text(run_dir, id));
   const bool waits =
       !id.empty() &&
       slurm::option_value(sbatch_options, "--dependency", 'd').value_or("").find(id) != std::string::npos;
@@ -107,7 +105,8 @@ std::string warning_after(const std::string& id, const slurm::JobFacts& facts) {
 std::string output_of(const std::string& id, const slurm::JobScript& script,
                       const Result<slurm::JobFacts>& facts) {
   const bool array = is_array(script.options);
-  // Slurm knows of SBATCH_OUTPUT and the like; but of an array it names a task that there is not.
+  // Slurm's answer includes SBATCH_OUTPUT and similar settings, but for an array it names a task that does
+  // not exist.
   if (facts && !facts->output.empty() && !array)
     return slurm::expand_output(facts->output, {id, script.name, user_name(), false});
   const std::string own = slurm::option_value(script.options, "--output", 'o').value_or("");

@@ -1,4 +1,4 @@
-// What rekindle submit tells before and after it hands a job to sbatch.
+// The warnings of rekindle submit before and after sbatch.
 #pragma once
 
 #include <filesystem>
@@ -12,19 +12,19 @@
 
 namespace rekindle::app {
 
-// A line for each thing of a job to be submitted that is not as it should be. `array`: its tasks have run
-// directories of their own. Asks Slurm.
+// One line for each problem of a job to be submitted. `array`: the job's tasks have run directories of their
+// own. Asks Slurm.
 Result<std::vector<std::string>> warnings_before(const LocalOptions& options, OnLimit on_limit,
                                                  const slurm::JobScript& script, bool array);
 
-// Of a job that has been submitted: why it will never start, or "".
+// The reason why a submitted job will never start, or "".
 std::string warning_after(const std::string& id, const slurm::JobFacts& facts);
 
-// The path of the job's output, as far as it is known before the job starts.
+// The path of the job's output, as far as known before the job starts.
 std::string output_of(const std::string& id, const slurm::JobScript& script,
                       const Result<slurm::JobFacts>& facts);
 
-// Whether these options of sbatch make an array.
+// Whether these sbatch options make a job array.
 bool is_array(const std::vector<std::string>& sbatch_options);
 
 }  // namespace rekindle::app

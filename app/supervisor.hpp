@@ -1,4 +1,5 @@
-// The supervisor: owns signals, starts coordinator and workers, tells the person. No CAF, no torch.
+// The supervisor: handles signals, starts the coordinator and the workers, prints for the user. No CAF, no
+// torch.
 #pragma once
 
 #include <chrono>
@@ -20,20 +21,20 @@ int run_local(const LocalOptions& options, InitialState initial);
 // The same at another site.
 int run_at(Site& site, const LocalOptions& options, InitialState initial);
 
-// How a run whose supervisor has died goes on under this process.
+// How this process takes over a run whose supervisor has died.
 struct TakeOver {
   std::uint64_t term = 0;                     // of the coordinator that was lost with its supervisor
-  std::uint64_t attempt = 1;                  // of the run, that goes on
-  std::chrono::milliseconds patience{30000};  // with a silent coordinator on another host
-  std::chrono::milliseconds within{600000};   // for a coordinator to come up
-  std::optional<protocol::StopRun> stop;      // to be asked of the run at once
-  std::string announcement;                   // to be said when the run has been taken over
+  std::uint64_t attempt = 1;                  // the attempt that this process continues
+  std::chrono::milliseconds patience{30000};  // time limit for a silent coordinator on another host
+  std::chrono::milliseconds within{600000};   // time limit for a new coordinator to start
+  std::optional<protocol::StopRun> stop;      // a request that is sent to the new coordinator at once
+  std::string announcement;                   // printed after the take-over
 };
 struct TakenOver {
-  std::optional<int> exit_code;  // nullopt: another process holds the run, and the workers are as they were
-  int signal = 0;                // the first that came meanwhile; 0: none
+  std::optional<int> exit_code;  // nullopt: another process holds the run, and the workers are unchanged
+  int signal = 0;                // the first signal during the take-over; 0: none
 };
-// Starts a coordinator for the run and supervises it, and `workers`, until the run ends.
+// Starts a coordinator for the run and supervises the coordinator and `workers` until the run ends.
 Result<TakenOver> take_over(Site& site, const LocalOptions& options, Workers& workers, const TakeOver& how);
 
 }  // namespace rekindle::app

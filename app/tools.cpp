@@ -30,12 +30,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// "running" in a file that its writer left behind is not the truth.
+// If the coordinator was killed, the file still contains "running".
 Result<std::string> true_state(const run::Layout& layout, const nlohmann::json& status) {
   std::string state = status.value("state", "unknown");
   if (state != "running") return state;
   REKINDLE_TRY(const auto holder, run::newest_term(layout));
-  return holder && run::provably_gone(*holder) ? "ended without a word (killed?)" : state;
+  return holder && run::provably_gone(*holder) ? "ended without a report (killed?)" : state;
 }
 
 // A number that is not finite is null in JSON.
@@ -62,7 +62,7 @@ Status request_stop(const fs::path& run_dir) {
   REKINDLE_CHECK(must_be_run(layout));
   REKINDLE_TRY(const auto holder, run::newest_term(layout));
   if (!holder || holder->ended) {
-    return fail(ExitCode::kConfig, str("no run is going on in ", run_dir.string()),
+    return fail(ExitCode::kConfig, str("there is no live run in ", run_dir.string()),
                 str("see rekindle status ", run_dir.string()));
   }
   REKINDLE_CHECK(write_stop_request(layout));
@@ -76,6 +76,7 @@ Status request_stop(const fs::path& run_dir) {
 Status show_status(const fs::path& run_dir, bool json) {
   const run::Layout layout(run_dir, Trust::kForeign);
   REKINDLE_CHECK(must_be_run(layout));
+  REKINDLE_CHECK(run::check_records(layout));
   REKINDLE_TRY(nlohmann::json status, run::read_status(layout));
   REKINDLE_TRY(status["state"], true_state(layout, status));
   std::uint64_t peak = 0;
@@ -87,10 +88,11 @@ Status show_status(const fs::path& run_dir, bool json) {
     status["checkpoints"].push_back(id.directory_name());
   if (const auto evaluation = run::last_evaluation(layout)) status["evaluation"] = *evaluation;
   if (json) {
-    std::cout << status.dump(2) << "\n";
+    // A terminal gets only ASCII.
+    std::cout << status.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) << "\n";
     return {};
   }
-  // What a status file says may be anybody's text.
+  // A status file may contain text from any source.
   const auto text = [](const nlohmann::json& in, const char* key, const char* otherwise) {
     return printable(in.value(key, otherwise));
   };
@@ -124,7 +126,7 @@ Status show_status(const fs::path& run_dir, bool json) {
 }
 
 Status digest(const fs::path& path, std::optional<std::uint64_t> step) {
-  // The manifest's digest is that of its chunks' hashes, and each chunk's hash is recomputed here.
+  // The manifest's digest covers its chunks' hashes, and each chunk's hash is recomputed here.
   REKINDLE_TRY(const checkpoint::Manifest manifest,
                read_checkpoint(path, step, [](const FilePath& directory) -> Result<checkpoint::Manifest> {
                  REKINDLE_TRY(checkpoint::Manifest found, checkpoint::read_manifest(directory));

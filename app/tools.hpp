@@ -1,4 +1,4 @@
-// The commands that look at a run or at files.
+// The commands that inspect a run or files.
 #pragma once
 
 #include <filesystem>
@@ -10,20 +10,20 @@
 
 namespace rekindle::app {
 
-// One screen of what a run is doing (from its run directory), or the same as JSON. Prints to stdout.
+// Prints the state of a run (from its run directory) to stdout, as one screen of text or as JSON.
 Status show_status(const std::filesystem::path& run_dir, bool json);
 
-// Leaves the wish to stop in the run directory, where every coordinator of this attempt finds it. An error if
-// no run is going on there.
+// Writes a stop request to the run directory, where every coordinator of this attempt finds it. An error if
+// there is no live run.
 Status request_stop(const std::filesystem::path& run_dir);
-// Whatever goes on there.
+// The same without the check for a live run.
 Status write_stop_request(const run::Layout& layout);
 
 // The digest of a run's newest checkpoint (or of the one at `step`), or of a checkpoint directory: recomputed
 // from verified bytes. One line.
 Status digest(const std::filesystem::path& path, std::optional<std::uint64_t> step);
 
-// A .safetensors or .h5 file of another program, checked, as .safetensors, .h5 or .pt.
+// Converts a checked .safetensors or .h5 file of another program to .safetensors, .h5 or .pt.
 Status import_file(const std::filesystem::path& file, const std::filesystem::path& out);
 
 struct ExportOptions {
@@ -31,12 +31,12 @@ struct ExportOptions {
   bool force = false;  // overwrite
 };
 
-// A checkpoint as .safetensors, .h5 or .pt (checkpoint/export.hpp); of a run directory, its newest. Prints
-// what was written.
+// Exports a checkpoint, or the newest of a run directory, as .safetensors, .h5 or .pt
+// (checkpoint/export.hpp). Prints a summary.
 Status export_to(const std::filesystem::path& path, const std::filesystem::path& file,
                  const ExportOptions& options);
 
-// Synthetic images (data/dataset.hpp). Prints what was written.
+// Writes synthetic images (data/dataset.hpp). Prints a summary.
 Status make_data(const std::string& kind, const std::filesystem::path& directory, std::uint64_t samples,
                  std::uint64_t seed);
 

@@ -1,4 +1,4 @@
-// rekindle-trainer: one replica on one device (LibTorch lives here and nowhere else).
+// rekindle-trainer: one replica on one device (the only program with LibTorch).
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -10,22 +10,25 @@
 #include "base/log.hpp"
 #include "base/process.hpp"
 #include "model/allocator.hpp"
+#include "model/image_task.hpp"
 #include "run/layout.hpp"
-#include "trainer/trainer.hpp"
+#include "run/trust.hpp"
+#include "trainer/process.hpp"
 
 namespace rekindle::app {
 namespace {
 
 int main(int argc, char** argv) {
-  model::tune_allocator();  // before anything is allocated
+  model::tune_allocator();  // must run before the first allocation
   ignore_group_signals();
-  allow_many_files();  // one for each peer
+  allow_many_files();  // one file descriptor per peer
   CLI::App cli("A trainer of a rekindle run", "rekindle trainer");
-  trainer::TrainerConfig config;
-  std::string run_dir;
+  std::string run_dir, name;
+  std::uint64_t inode = 0;
   std::optional<std::string> interface, port_range;
-  cli.add_option("--run-dir", run_dir)->required();
-  cli.add_option("--name", config.trainer)->required();
+  cli.add_option(run::Layout::kDirectoryOption, run_dir)->required();
+  cli.add_option(run::Layout::kInodeOption, inode, "inode that the run directory must have (default: any)");
+  cli.add_option("--name", name)->required();
   cli.add_option("--interface", interface, "where to listen (default: run.toml)");
   cli.add_option("--port-range", port_range);
   try {
@@ -36,15 +39,15 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return report(Error{ExitCode::kUsage, error.what(), "trainers are started by their worker"});
   }
-  config.run_dir = run_dir;
-  // Before the first word to the worker, which then watches it.
+  // Before the first message to the worker, because the worker then watches the lifeline.
   auto lifeline = Lifeline::take(Fd(kInheritedFd + 1));
   if (!lifeline) return report(lifeline.error());
   if (auto held = lifeline->hold(); !held) return report(held.error());
-  const run::Layout layout{config.run_dir};
+  if (inode == 0) inode = run::inode_of(run::Layout(run_dir)).value_or(0);
+  const run::Layout layout(run_dir, Trust::kOwn, inode);
   auto job = read_job(layout.config());
   if (!job) return report(job.error());
-  config.job = *job;
+  trainer::TrainerConfig config{*job, layout, name, ""};
   if (interface) config.job.interface = *interface;
   if (port_range) config.job.port_range = *port_range;
   auto build = own_build();
@@ -52,11 +55,11 @@ int main(int argc, char** argv) {
   config.build = *build;
   start_logging("trainer " + config.trainer,
                 layout.log("trainer-" + config.trainer.substr(0, config.trainer.find('-'))), LogLevel::kNone);
-  if (auto status = trainer::run_trainer(config, Fd(kInheritedFd)); !status) {
+  if (auto status = trainer::run_trainer(config, model::make_image_task, Fd(kInheritedFd)); !status) {
     log_error(status.error().line());
     ::_exit(static_cast<int>(status.error().code));
   }
-  ::_exit(0);  // LibTorch's own teardown takes most of a second and helps nobody
+  ::_exit(0);  // LibTorch's own teardown takes most of a second and is not needed
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <csignal>
 
 #include "base/log.hpp"
+#include "base/programs.hpp"
 #include "base/text.hpp"
 
 namespace rekindle::app {
@@ -15,8 +16,7 @@ namespace {
 constexpr auto kFirst = std::chrono::milliseconds(100);
 constexpr auto kLongest = std::chrono::seconds(60), kSteady = std::chrono::seconds(60);
 
-// A process that meant to go says so by one of the exit codes of base/result.hpp; whatever else ends one is a
-// crash.
+// A process that ends deliberately uses one of the exit codes of base/result.hpp; any other end is a crash.
 bool deliberate(const ExitStatus& status) {
   if (status.by_signal) return false;
   switch (static_cast<ExitCode>(status.code)) {
@@ -34,18 +34,17 @@ bool deliberate(const ExitStatus& status) {
 
 }  // namespace
 
-std::string program_path(const std::string& name) {
-  static const std::filesystem::path here = own_executable().parent_path();
-  return here / name;
-}
-
 Result<Process> start_control(const std::vector<std::string>& arguments) {
   REKINDLE_TRY(auto ends, Channel::pair());
-  std::vector<std::string> argv{program_path("rekindle-control")};
-  argv.insert(argv.end(), arguments.begin(), arguments.end());
-  REKINDLE_TRY(Child child, spawn(argv, {}, {{ends.second.get()}}));
+  REKINDLE_TRY(Child child, start_program("rekindle-control", arguments, {{ends.second.get()}}));
   return Process{std::move(child), std::make_unique<Channel>(std::move(ends.first)), Fd()};
 }  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): the result owns the channel
+
+std::vector<std::string> worker_of(const run::Layout& layout) {
+  std::vector<std::string> arguments = layout.options();
+  arguments.insert(arguments.begin(), "worker");
+  return arguments;
+}
 
 std::string ThisMachine::name(std::size_t machine) const { return str("w", machine); }
 

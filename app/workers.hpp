@@ -1,4 +1,4 @@
-// A run's worker processes: how they are started, and again when they crash.
+// A run's worker processes: their start, and their restart after a crash.
 #pragma once
 
 #include <poll.h>
@@ -13,26 +13,28 @@
 
 #include "base/channel.hpp"
 #include "base/process.hpp"
+#include "run/layout.hpp"
 
 namespace rekindle::app {
 
 using Clock = std::chrono::steady_clock;
 
-// How long a wait for the processes below may last, for some things are only looked at.
+// The longest wait for the processes below, because some conditions must be polled.
 inline constexpr std::chrono::milliseconds kTurn{100};
 
 struct Process {
   Child child;
-  std::unique_ptr<Channel> channel;  // its end of file tells the child to go
-  Fd output;                         // its stdout, where that is not this process's
+  std::unique_ptr<Channel> channel;  // end of file on this socket tells the child to leave
+  Fd output;                         // the child's stdout, if not shared with this process
 };
 
-// A program of this project, beside this one.
-std::string program_path(const std::string& name);
 // Starts rekindle-control with `arguments`.
 Result<Process> start_control(const std::vector<std::string>& arguments);
 
-// Where workers are, and how one is started there.
+// `rekindle-control worker` of a run.
+std::vector<std::string> worker_of(const run::Layout& layout);
+
+// The machines of the workers, and the way to start a worker there.
 class Machines {
  public:
   virtual ~Machines() = default;
@@ -40,11 +42,11 @@ class Machines {
   virtual std::string name(std::size_t machine) const = 0;
   // Starts `rekindle-control worker` with `arguments`.
   virtual Result<Process> start(std::size_t machine, const std::vector<std::string>& arguments) = 0;
-  // A line that the worker's process there has printed. True: nobody else needs to read it.
+  // Takes a line that the worker's process there has printed. True: the line needs no further handling.
   virtual bool take_line(std::size_t, const Process&, const std::string&) { return false; }
-  // That process has ended. Returns how long to wait before another one is started there, at least.
+  // That process has ended. Returns the least time to wait before another process is started there.
   virtual Clock::duration on_end(std::size_t, const ExitStatus&) { return {}; }
-  // The machine is gone, and will not be back.
+  // Whether the machine is gone permanently.
   virtual bool gone(std::size_t) const { return false; }
 };
 
@@ -60,7 +62,8 @@ class ThisMachine : public Machines {
   const std::size_t workers_;
 };
 
-// How long to wait before a crashed process is started again: longer each time, unless it lasted.
+// How long to wait before a crashed process is started again. The wait grows with each crash, unless the
+// process ran for long.
 class Backoff {
  public:
   Clock::duration next(Clock::time_point started);
@@ -70,7 +73,7 @@ class Backoff {
   int crashes_ = 0;
 };
 
-// One worker on each machine: started again, under new names, when they crash.
+// One worker on each machine. A crashed worker is started again under a new name.
 class Workers {
  public:
   Workers(Machines& machines, std::vector<std::string> arguments)
@@ -84,19 +87,19 @@ class Workers {
     std::string worker;
     ExitStatus status;
   };
-  // Those that have ended, as `waits` (filled by watch()) says.
+  // The workers that have ended, according to `waits` (filled by watch()).
   std::vector<End> reap(std::span<const pollfd> waits);
-  // Whole lines that they have printed.
+  // Complete lines that the workers have printed.
   std::vector<std::string> read(std::span<const pollfd> waits);
   void restart_due();
 
-  // Their names: those of a worker's trainers begin with "NAME.".
+  // The names of the workers; the names of a worker's trainers begin with "NAME.".
   std::vector<std::string> names() const;
   bool running() const;
-  bool done() const;                            // all of them left because they were told to
-  int exit_code() const { return exit_code_; }  // of the one that left last
+  bool done() const;                            // all workers have left deliberately
+  int exit_code() const { return exit_code_; }  // exit code of the worker that left last
 
-  // End of file on their sockets tells them to go.
+  // Closes the workers' sockets; end of file tells a worker to leave.
   void dismiss();
   void kill_all();
 
@@ -104,7 +107,7 @@ class Workers {
   struct Slot {
     std::string name;
     std::optional<Process> process;
-    std::string output;  // a line's beginning
+    std::string output;  // an unfinished line
     Clock::time_point started, restart_at;
     Backoff backoff;
     bool done = false;

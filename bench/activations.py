@@ -1,8 +1,8 @@
-"""What a plain LibTorch forward and backward of one micro-batch needs beside parameters and gradients, in bytes: activations and
-their gradients, workspaces, what oneDNN keeps, and the code that both touch. bench/compare.py puts it into the budget.
+"""The bytes that a plain LibTorch forward and backward of one micro-batch needs besides parameters and gradients: activations
+and their gradients, workspaces, oneDNN's caches, and the loaded code. bench/compare.py adds this number to the budget.
 
-One process, the allocator's defaults (freed blocks go back, so the peak is what was live), the peak resident size of two
-steps minus the resident size before them, minus the gradients.
+Measured in one process with the allocator's defaults (freed blocks are returned, so the peak shows live memory): the peak
+resident size of two steps minus the resident size before them, minus the gradients.
 """
 import argparse
 import re
@@ -28,7 +28,7 @@ def main():
     images = torch.randn(args.images, 3, args.image_size, args.image_size)
     labels = torch.randint(10, (args.images,))
     with open("/proc/self/clear_refs", "w") as clear:
-        clear.write("5")  # the peak starts again from here: proc(5)
+        clear.write("5")  # resets the peak: proc(5)
     before = resident_bytes("VmRSS")
     for _ in range(2):
         model.zero_grad()

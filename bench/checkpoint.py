@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""What a checkpoint costs the steps beside it.
+"""The cost of a checkpoint for the training steps during its write.
 
   bench/checkpoint.py [--rounds 3] [--steps 21] [--every 5] [--directory /var/tmp]
 
-VGG11 on this machine, in turns without and with a checkpoint every few steps. Prints the mean step of both; the steps
-that follow a checkpoint beside the others, their median and the longest; the same within the runs with checkpoints, by
-a step's place beside one and against the steps around it, which the machine's drift is not in; and the peak of a
-trainer's memory: its proportional share as its own samples saw it, and its resident set (shared memory included) as
-the kernel saw it.
+VGG11 on this machine, in turns without and with a checkpoint every few steps. Prints the mean step of both; the
+median and the longest step of those that follow a checkpoint and of the others; within the runs with checkpoints, each
+step compared with the steps around it, which removes the machine's drift; and the peak of a trainer's memory: its
+proportional share (PSS) from its own samples, and its resident set (RSS, with shared memory) from the kernel.
 Standard library only.
 """
 import argparse
@@ -39,7 +38,7 @@ def high_water_marks(run_dir):
                 if line.startswith("VmHWM:"):
                     marks[entry.name] = int(line.split()[1]) * 1024
         except OSError:
-            continue  # it has ended
+            continue  # the process has ended
     return marks
 
 
@@ -67,8 +66,8 @@ def run(options, work, every):
 
 
 def added(steps, every):
-    """Of the steps whose update hashes the state for a checkpoint (0) and those beside which it is written (1): by how
-    much each took longer than the median of the steps around it that no checkpoint touches, as parts of that."""
+    """The relative extra time of steps whose update hashes the state for a checkpoint (key 0) and of steps during which
+    the checkpoint is written (key 1), against the median of the nearby steps without checkpoint work."""
     more = {0: [], 1: []}
     for step, ms in steps.items():
         around = [other for near, other in steps.items() if near % every > 1 and abs(near - step) < every]
@@ -94,7 +93,7 @@ def main():
     peaks = {False: (0, 0), True: (0, 0)}
     with tempfile.TemporaryDirectory(prefix="rekindle-bench.", dir=options.directory) as directory:
         work = Path(directory)
-        # More images than the run uses: no evaluation falls between two timed steps.
+        # The data set has more images than the run uses, so no evaluation runs between two timed steps.
         images = options.images * options.workers * (options.steps + 1)
         must([options.program, "make-data", "cifar10", work / "data", "--samples", str(5 * (images // 5 + 1))])
         for turn in range(1, options.rounds + 1):
@@ -103,7 +102,8 @@ def main():
             busy, peak = run(options, work, options.every)
             peaks[True] = tuple(map(max, peaks[True], peak))
             without += quiet.values()
-            # A checkpoint of step s is read and written during step s + 1; the last step's is not measured.
+            # A checkpoint of step s is read and written during step s + 1, so the checkpoint of the last step
+            # is not measured.
             after += [ms for step, ms in busy.items() if (step - 1) % options.every == 0]
             far += [ms for step, ms in busy.items() if step % options.every > 1]
             beside += busy.values()
@@ -119,10 +119,10 @@ def main():
     others = max(without)
     print(f"longest step without {others / 1000:.3f} s, of those that follow a checkpoint {max(after) / 1000:.3f} s: "
           f"{100 * (max(after) / others - 1):+.1f} %, {100 * (max(after) / median - 1):+.1f} % of the median step")
-    print(f"median step of the runs with checkpoints that none touches {statistics.median(far) / 1000:.3f} s: "
-          f"{100 * (statistics.median(far) / median - 1):+.1f} %: what the machine drifted from turn to turn")
+    print(f"median step without checkpoint work in the runs with checkpoints {statistics.median(far) / 1000:.3f} s: "
+          f"{100 * (statistics.median(far) / median - 1):+.1f} %: the drift of the machine between turns")
     hashed, written = (100 * statistics.median(more[place]) for place in (0, 1))
-    print(f"against the steps around it, medians of {len(more[1])}: the step beside a checkpoint {written:+.1f} %, the "
+    print(f"against the steps around it, medians of {len(more[1])}: the step during a write {written:+.1f} %, the "
           f"one that hashes the state {hashed:+.1f} %, so the mean step {(hashed + written) / options.every:+.1f} %")
     for kind, name in enumerate(("share (PSS), sampled", "resident set (RSS), the kernel's peak")):
         print(f"memory of a trainer, {name}, GB: without {peaks[False][kind] / 1e9:.2f}, "

@@ -1,8 +1,8 @@
 """Rekindle and PyTorch DDP in turns, and the ratio of their median step times; then Rekindle's memory beside its budget.
 
-The contenders run one after the other, round after round, and each round begins with the next of them (A B C, B C A, C A B,
-...), so that a machine whose speed drifts, or that others use too, is as unfair to one as to the other. Standard library only;
-bench/run starts it.
+The contenders run one after the other in rounds, and each round begins with the next contender (A B C, B C A, C A B, ...), so
+that drift of the machine's speed, or other load, affects all contenders equally. Standard library only; bench/run starts this
+program.
 """
 import argparse
 import json
@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-# model/allocator.cpp, in the words of mallopt(3).
+# The settings of model/allocator.cpp as environment variables of mallopt(3).
 ALLOCATOR = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_TOP_PAD_": str(64 << 20),
              "MALLOC_ARENA_MAX": "1"}
 REKINDLE = "rekindle"
@@ -69,7 +69,7 @@ def must(command, **kwargs):
 
 
 def run_rekindle(args, data, work):
-    """The step lines of metrics.jsonl without the first ones, and what status says at the end."""
+    """The step lines of metrics.jsonl without the first ones, and the final status."""
     run_dir = work / "run"
     shutil.rmtree(run_dir, ignore_errors=True)
     must([args.rekindle, "local", "--run-dir", run_dir, "--model", "vgg11", "--dataset", "cifar10", "--data", data,
@@ -146,7 +146,7 @@ def main():
     steps, statuses = [], []
     with tempfile.TemporaryDirectory(prefix="rekindle-bench.", dir=os.environ.get("TMPDIR", "/var/tmp")) as directory:
         work = pathlib.Path(directory)
-        # More images than the run uses: no evaluation falls between two timed steps.
+        # The data set has more images than the run uses, so no evaluation runs between two timed steps.
         images = args.steps * args.images * args.processes + 1
         must([args.rekindle, "make-data", "cifar10", work / "data", "--samples", str(5 * math.ceil(images / 5))])
         for turn in range(1, args.rounds + 1):

@@ -1,7 +1,7 @@
 """One process of PyTorch DistributedDataParallel over Gloo: the step that bench/compare.py compares Rekindle's with.
 
-Its input is ready tensors, drawn before the first step, so reading and augmenting images costs DDP nothing (Rekindle does
-both while it is timed). A step's time runs from update to update, as Rekindle's step_ms does. Rank 0 prints the times in ms
+The input is ready tensors, drawn before the first step, so DDP spends no time on reading and augmenting images (Rekindle's
+step times include both). A step's time runs from update to update, as Rekindle's step_ms does. Rank 0 prints the times in ms
 as a JSON list.
 """
 import argparse
@@ -13,7 +13,7 @@ import torch.distributed as dist
 import torchvision
 
 TUNED = ({"gradient_as_bucket_view": True, "static_graph": True}, {"fused": True})
-VARIANTS = {"default": ({}, {}), "tuned": TUNED, "channels_last": TUNED}  # the last one: images and filters in NHWC
+VARIANTS = {"default": ({}, {}), "tuned": TUNED, "channels_last": TUNED}  # channels_last: images and filters in NHWC
 
 
 def main():

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How long survivors stand still when a trainer is killed, and when a newcomer is let in.
+"""How long the surviving trainers pause when a trainer is killed, and when a newcomer joins.
 
   bench/recovery.py [--kills 30] [--image-size 224] [--workers 3] [--exchange shm|tcp]
 
-Starts VGG11 on this machine, kills a random trainer with SIGKILL in mid-step, waits until the one that replaces it
+Starts VGG11 on this machine, kills a random trainer with SIGKILL in mid-step, waits until its replacement
 has joined, and starts again. Prints, over all kills: from the kill to the first micro-batch of the new generation; from the
-kill to the next completed step, beside the step times; and from the cut that lets a newcomer in to the first micro-batch
+kill to the next completed step, beside the step times; and from the pause for a newcomer to the first micro-batch
 afterwards. Standard library only.
 """
 import argparse
@@ -101,8 +101,8 @@ def main():
 
 
 def kill_one(options, run_dir, run):
-    """Kills a trainer in mid-step; seconds from the kill to each thing that followed."""
-    # Everybody is there, and two steps have been made together.
+    """Kills a trainer in mid-step; returns the seconds from the kill to each later event."""
+    # Wait until all trainers have completed two steps together.
     def settled():
         done = steps(run_dir)
         return len(done) > 1 and done[-1]["trainers"] == done[-2]["trainers"] == options.workers
@@ -113,17 +113,17 @@ def kill_one(options, run_dir, run):
     victim = random.choice(trainers(run_dir))
     killed = time.time()
     os.kill(victim, signal.SIGKILL)
-    # The step in flight may still be finished by the generation that the victim was in.
+    # The victim's generation may still finish the step in flight.
     wait_until(lambda: steps(run_dir)[-1]["generation"] not in generations, run)
     found = {"step": step, "to_step": time.time() - killed}
-    soon = killed - 0.001  # logs have milliseconds
+    soon = killed - 0.001  # log times have milliseconds
     losses = [t for t, _ in events(run_dir, "coordinator.log", "was lost") if t >= soon]
-    parks = [t for t, _ in events(run_dir, "trainer*.log", "parked at step") if t >= soon]
-    leaves = [t for t, g in events(run_dir, "trainer*.log", "micro-batches of step") if g not in generations]
-    if losses and parks and leaves:
+    pauses = [t for t, _ in events(run_dir, "trainer*.log", "paused at step") if t >= soon]
+    micro_batches = [t for t, g in events(run_dir, "trainer*.log", "micro-batches of step") if g not in generations]
+    if losses and pauses and micro_batches:
         found["to_loss"] = min(losses) - killed
-        found["to_park"] = max((t for t in parks if t <= min(leaves) + 0.001), default=min(parks)) - killed
-        found["to_leaf"] = min(leaves) - killed
+        found["to_pause"] = max((t for t in pauses if t <= min(micro_batches) + 0.001), default=min(pauses)) - killed
+        found["to_micro_batch"] = min(micro_batches) - killed
     return found
 
 
@@ -136,38 +136,38 @@ def measure(options, work):
          "--data", str(work / "data"), "--batch-size", str(options.batch_size), "--micro-batches", str(options.micro_batches),
          "--image-size", str(options.image_size), "--steps", "100000", "--exchange", options.exchange,
          "--checkpoint-interval", "10h"], stdout=subprocess.DEVNULL)
-    to_loss, to_park, to_leaf, to_step, step_times, stand_still = [], [], [], [], [], []
+    to_loss, to_pause, to_micro_batch, to_step, step_times, stand_still = [], [], [], [], [], []
     try:
         for kill in range(options.kills):
             found = kill_one(options, run_dir, run)
             step_times.append(found["step"])
             to_step.append(found["to_step"])
-            if "to_leaf" in found:
+            if "to_micro_batch" in found:
                 to_loss.append(found["to_loss"])
-                to_park.append(found["to_park"])
-                to_leaf.append(found["to_leaf"])
+                to_pause.append(found["to_pause"])
+                to_micro_batch.append(found["to_micro_batch"])
             print(f"kill {kill + 1}: " + ", ".join(f"{name} {value:.3f} s" for name, value in found.items()), flush=True)
     finally:
         run.send_signal(signal.SIGUSR1)
         run.wait()
-    # A join: members park at the cut; the newcomer gets the state; the next micro-batches begin.
-    parks = events(run_dir, "trainer*.log", "parked at step")
+    # A join: members pause at a step boundary, the newcomer gets the state, and the next micro-batches begin.
+    pauses = events(run_dir, "trainer*.log", "paused at step")
     begins = events(run_dir, "trainer*.log", "micro-batches of step")
-    first_leaf = {}
+    first_micro_batch = {}
     for t, generation in begins:
-        first_leaf.setdefault(generation, t)
+        first_micro_batch.setdefault(generation, t)
     joins = events(run_dir, "coordinator.log", "of them new")
     for _, generation in joins:
-        if generation in first_leaf:
-            cut = [t for t, _ in parks if t <= first_leaf[generation]]
-            together = cut[-(options.workers - 1):]
+        if generation in first_micro_batch:
+            paused = [t for t, _ in pauses if t <= first_micro_batch[generation]]
+            together = paused[-(options.workers - 1):]
             if together:
-                stand_still.append(first_leaf[generation] - min(together))
-    show("kill to the coordinator's word of it", to_loss)
-    show("kill to the last survivor parked", to_park)
-    show("kill to first micro-batch of the next generation", to_leaf)
+                stand_still.append(first_micro_batch[generation] - min(together))
+    show("kill to the coordinator's log line", to_loss)
+    show("kill to the last survivor paused", to_pause)
+    show("kill to first micro-batch of the next generation", to_micro_batch)
     show("kill to next completed step", to_step)
-    show("a step, with everybody", step_times)
+    show("a step with all trainers", step_times)
     show("standing still for a newcomer (park to first micro-batch)", stand_still)
 
 

@@ -5,8 +5,8 @@
 
 Starts a throw-away Slurm (tools/slurm-cluster; root), submits VGG11 on one node, and sends SIGUSR1 to the batch script at
 random moments of a step, once an attempt. Prints for each: from the signal to the commit of the checkpoint (the rest of
-the step and the write), and from the commit to the moment from which the controller counts the restart (asked every 20
-ms). Then the same with --stop-within 1ms: the step is given up. Standard library only.
+the step and the write), and from the commit to the moment when the controller counts the restart (polled every 20
+ms). Then the same with --stop-within 1ms: the step is abandoned. Standard library only.
 """
 import argparse
 import os

@@ -5,7 +5,7 @@
 
 Starts VGG11 on this machine, sends SIGUSR1 at a random moment of a step, waits until the run has left, and starts it
 again; in turns without --stop-within, and with one that is shorter than any step. Prints for each stop: from the signal
-until the last trainer began to write (the rest of the step, or giving it up), from there to the commit (the write), and
+until the last trainer began to write (the rest of the step, or its abandonment), from there to the commit (the write), and
 the sum. Standard library only.
 """
 import argparse
@@ -25,23 +25,23 @@ HERE = Path(__file__).resolve().parent
 
 
 def stop_once(options, work, more):
-    """Seconds (until the writing began, of the write) of one attempt that is stopped in mid-step."""
+    """Stops one attempt in mid-step. Returns the seconds until the write began and the seconds of the write."""
     run_dir, log = work / "run", work / "log"
     before = len(steps(run_dir))
-    with log.open("w") as said:
+    with log.open("w") as output:
         run = subprocess.Popen(
             [options.program, "local", "--run-dir", run_dir, "--model", "vgg11", "--data", work / "data",
              "--workers", str(options.workers), "--micro-batches", str(options.workers),
              "--batch-size", str(options.images * options.workers), "--image-size", str(options.image_size),
-             "--steps", "1000000", "--checkpoint-interval", "24h", *more], stdout=said, stderr=said)
+             "--steps", "1000000", "--checkpoint-interval", "24h", *more], stdout=output, stderr=output)
     wait_until(lambda: len(steps(run_dir)) >= before + 2, run)
     time.sleep(random.random() * steps(run_dir)[-1]["step_ms"] / 1000)
     sent = time.time()
     run.send_signal(signal.SIGUSR1)
     if run.wait() != 75:
         sys.exit(f"stop: rekindle ended with {run.returncode}: {log.read_text()[-2000:]}")
-    since = sent - 0.001  # logs have milliseconds
-    began = max(t for t, _ in events(run_dir, "trainer*.log", "is written before this trainer parks") if t >= since)
+    since = sent - 0.001  # log times have milliseconds
+    began = max(t for t, _ in events(run_dir, "trainer*.log", "is written before this trainer pauses") if t >= since)
     committed = max(t for t, _ in events(run_dir, "coordinator.log", "is committed"))
     return began - sent, committed - began
 
@@ -54,7 +54,7 @@ def main():
     parser.add_argument("--images", type=int, default=8, help="images a trainer and step")
     parser.add_argument("--image-size", type=int, default=224)
     options = parser.parse_args()
-    kinds = {"the step is finished": [], "the step is given up": ["--stop-within", "1ms"]}
+    kinds = {"the step is finished": [], "the step is abandoned": ["--stop-within", "1ms"]}
     rows = {kind: [] for kind in kinds}
     with tempfile.TemporaryDirectory(prefix="rekindle-bench.", dir="/var/tmp") as directory:
         work = Path(directory)

@@ -4,8 +4,8 @@
   REKINDLE_BENCH_PYTHON=... ; $REKINDLE_BENCH_PYTHON bench/torch_storage.py DIRECTORY [--rounds 5] [--ranks 2] [--beside PROGRAM]
 
 The state of VGG11 with momenta (1.06 GB), written durably: torch.save and fsync by one process; dcp.save and dcp.async_save
-by several over Gloo, and fsync of every file. For async_save also how long its caller stands still. In turns, with
---beside build/release/bin/bench_storage also with three rounds of that. Needs torch.
+by several over Gloo, and fsync of every file. For async_save also how long the call blocks. In turns, with
+--beside build/release/bin/bench_storage also three rounds of bench_storage. Needs torch.
 """
 import argparse
 import os
@@ -37,24 +37,24 @@ def sync(directory):
 
 
 def timed(directory, write):
-    """Seconds until `write` returned, and until all it wrote is durable."""
+    """Seconds until `write` returned, and until all written data are durable."""
     dist.barrier()
     began = time.perf_counter()
     pending = write()
-    stood = time.perf_counter() - began
+    blocked = time.perf_counter() - began
     if pending is not None:
         pending.result()
     dist.barrier()
     if dist.get_rank() == 0:
         sync(directory)
     dist.barrier()
-    return stood, time.perf_counter() - began
+    return blocked, time.perf_counter() - began
 
 
 def work(rank, options):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(options.port))
     torch.set_num_threads(1)
-    # async_save needs a backend for CPU tensors, which Gloo is.
+    # async_save needs a backend for CPU tensors, such as Gloo.
     dist.init_process_group("cpu:gloo", rank=rank, world_size=options.ranks)
     tensors = state(options.gigabytes)
     size = sum(tensor.numel() * 4 for tensor in tensors.values()) / 1e9
@@ -78,8 +78,8 @@ def work(rank, options):
             print(must([options.beside, options.work, "--rounds", "3"]), end="", flush=True)
     if rank == 0:
         for name, times in seen.items():
-            stood, durable = (statistics.median(column) for column in zip(*times))
-            print(f"{name}: {size / durable:.2f} GB/s to durable, its caller stands still for {stood:.2f} s (medians of "
+            blocked, durable = (statistics.median(column) for column in zip(*times))
+            print(f"{name}: {size / durable:.2f} GB/s to durable, the call blocks for {blocked:.2f} s (medians of "
                   f"{len(times)})")
     dist.destroy_process_group()
 

@@ -3,10 +3,10 @@
 
   REKINDLE_BENCH_PYTHON=/venv/bin/python bench/torchrun_restart.py [--kills 5] [--image-size 224] [--workers 3]
 
-What bench/recovery.py measures, for PyTorch: VGG11 with DistributedDataParallel over Gloo under torchrun with
+The measurement of bench/recovery.py for PyTorch: VGG11 with DistributedDataParallel over Gloo under torchrun with
 --max-restarts, on this machine; a random worker gets SIGKILL in mid-step; torchrun ends the others and starts all
 of them again. Prints the times from the kill to the first forward pass and to the first completed step. The steps
-since the last checkpoint, which the restarted group has to make again, are not in these times. Needs torch and
+since the last checkpoint, which the restarted group must repeat, are not in these times. Needs torch and
 torchvision.
 """
 import argparse
@@ -22,14 +22,14 @@ from pathlib import Path
 
 
 def work(options):
-    """A worker: one line to the log for each forward pass that begins and each step that is made."""
+    """A worker: writes one log line at the begin of each forward pass and at the end of each step."""
     import torch
     import torch.distributed as dist
     import torchvision
 
     torch.set_num_threads(1)
     torch.manual_seed(1)
-    # A store of its own for each group: what the last one left behind confuses nobody.
+    # Each group has a store of its own, so that leftovers of the last group do no harm.
     store = f"file://{options.log}.store{os.environ['TORCHELASTIC_RESTART_COUNT']}"
     dist.init_process_group("gloo", init_method=store, rank=int(os.environ["RANK"]), world_size=int(os.environ["WORLD_SIZE"]))
     model = torch.nn.parallel.DistributedDataParallel(torchvision.models.vgg11(num_classes=10))
@@ -37,7 +37,7 @@ def work(options):
     criterion = torch.nn.CrossEntropyLoss()
     images = torch.randn(options.images, 3, options.image_size, options.image_size)
     labels = torch.randint(10, (options.images,))
-    # One write a line: the workers share the file.
+    # One write per line, because the workers share the file.
     log = os.open(options.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     start = os.environ["TORCHELASTIC_RESTART_COUNT"]
     while True:
@@ -86,7 +86,7 @@ def measure(options, log):
             victim = random.choice([pid for _, pid in lines(log, "forward", {start})])
             killed = time.time()
             os.kill(victim, signal.SIGKILL)
-            # Now and then a restarted group fails before its first step, and torchrun starts the next one.
+            # Sometimes a restarted group fails before its first step, and torchrun starts the next group.
             later = range(start + 1, start + 100)
             wait_for(lambda: lines(log, "step", later), run)
             first_step = min(lines(log, "step", later))[0]

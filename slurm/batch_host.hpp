@@ -1,4 +1,4 @@
-// Whether a job still has the node of its batch script, as a process on another of its nodes asks it.
+// Whether a job still has its batch host. Used by processes on the job's other nodes.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@ namespace rekindle::slurm {
 
 struct BatchHostAnswer {
   JobFacts facts;
-  // The job has lost its batch host, and nobody has requeued it since `restarts`.
+  // The job has lost its batch host, and has not been requeued since `restarts`.
   bool lost = false;
-  // The same of the batch script alone: SIGKILL ended it, and Slurm ends the job for that.
+  // The job still has its batch host, but SIGKILL ended the batch script, and Slurm therefore ends the job.
   bool script_killed = false;
 };
 

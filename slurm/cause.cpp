@@ -8,7 +8,7 @@
 namespace rekindle::slurm {
 namespace {
 
-// --signal may come a minute before it is due (sbatch(1)), and may be asked for long before the end.
+// --signal may arrive a minute early (sbatch(1)), and users may request it long before the time limit.
 constexpr std::chrono::minutes kNearTheEnd{15};
 
 bool near(const std::optional<SystemTime>& end, SystemTime when) { return end && *end - when < kNearTheEnd; }
@@ -51,12 +51,12 @@ std::string to_text(Cause cause) {
 
 Cause judge(const Seen& seen) {
   if (seen.exit_code == static_cast<int>(ExitCode::kFinished)) return Cause::kFinished;
-  if (seen.stop_asked) return Cause::kStopped;  // whatever signal came on top of it
-  // Whatever came of the attempt: Slurm does not bring such a job back by itself.
+  if (seen.stop_asked) return Cause::kStopped;  // even if a signal also arrived
+  // These causes come before the exit code: Slurm does not requeue such a job by itself.
   if (seen.batch_host_lost) return Cause::kBatchHostLost;
   if (seen.script_killed) return Cause::kScriptKilled;
   if (seen.signal == 0) {
-    // What keeps an attempt from beginning (no trainer came up, no term could be claimed) may be over soon.
+    // A reason that keeps an attempt from starting (no trainer, no claimed term) may be temporary.
     const bool may_pass = seen.exit_code == static_cast<int>(ExitCode::kGaveUp) && seen.never_trained;
     return may_pass || seen.exit_code == static_cast<int>(ExitCode::kSaved) ? Cause::kFailed : Cause::kGaveUp;
   }
@@ -65,7 +65,7 @@ Cause judge(const Seen& seen) {
   if (seen.facts && shell_killed(*seen.facts)) return Cause::kShellKilled;
   if (seen.facts && is_over(*seen.facts))
     return seen.facts->reason == "TimeLimit" ? Cause::kTimeLimit : Cause::kCancelled;
-  // Another signal than that of --signal says nothing of the time that is left.
+  // Only the signal of --signal is evidence for the time limit.
   const bool nears =
       near(seen.limit, seen.signalled_at) || (seen.facts && near(seen.facts->end, seen.signalled_at));
   if (seen.signal == SIGUSR1 && nears) return Cause::kTimeLimit;
@@ -85,7 +85,7 @@ bool wants_requeue(Cause cause, int signal) {
       return true;
     case Cause::kOperator:
     case Cause::kUnknown:
-      return signal == SIGUSR1;  // that is what it is for
+      return signal == SIGUSR1;  // SIGUSR1 is the request for a requeue
     default:
       return false;
   }

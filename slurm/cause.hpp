@@ -1,4 +1,4 @@
-// Why an attempt ends, and whether its job has to be queued again for it. Pure.
+// The cause of an attempt's end, and whether the job must be queued again. Pure.
 #pragma once
 
 #include <optional>
@@ -10,36 +10,36 @@ namespace rekindle::slurm {
 
 enum class Cause {
   kFinished,       // the run is complete
-  kTimeLimit,      // the job's time is over, or nearly
-  kPreemption,     // others want its nodes
-  kRequeued,       // somebody has already put it back into the queue
+  kTimeLimit,      // the job has reached its time limit, or is close to it
+  kPreemption,     // Slurm preempts the job
+  kRequeued,       // Slurm or an operator has already requeued the job
   kCancelled,      // scancel
-  kStopped,        // rekindle stop: until somebody submits it again
+  kStopped,        // rekindle stop: the user must submit the job again
   kNodeLeaves,     // some of the nodes are shut down
   kShellKilled,    // SIGUSR1 ended the batch script's shell, which did not exec rekindle
-  kBatchHostLost,  // the job goes on, or ends, without the node of its batch script
-  kScriptKilled,   // SIGKILL ended the batch script, and not the job's processes on its other nodes
-  kOperator,       // a signal by hand
-  kFailed,         // the attempt ended by itself: too few trainers, no coordinator, data that are away
-  kGaveUp,         // nothing that running again would mend
-  kUnknown,        // signalled, and Slurm does not say why
+  kBatchHostLost,  // the job has lost the node of its batch script, and runs on or ends
+  kScriptKilled,   // SIGKILL ended the batch script, but not the job's processes on its other nodes
+  kOperator,       // a person sent a signal
+  kFailed,         // the attempt ended by itself: too few trainers, no coordinator, unavailable data
+  kGaveUp,         // an error that another attempt would not correct
+  kUnknown,        // a signal, and Slurm gave no reason
 };
 std::string to_text(Cause cause);
 
-// What an attempt has seen by its end.
+// Observations of an attempt until its end.
 struct Seen {
   int exit_code = 0;                // of the run's attempt
-  int signal = 0;                   // the first that asked it to stop; 0: none
+  int signal = 0;                   // the first signal that asked the attempt to stop; 0: none
   bool stop_asked = false;          // rekindle stop
-  bool never_trained = false;       // though the run had got on before
-  std::uint64_t restarts = 0;       // of this attempt
-  bool some_nodes_alone = false;    // were signalled
+  bool never_trained = false;       // no step was made, although earlier attempts had made steps
+  std::uint64_t restarts = 0;       // the job's restarts when this attempt began
+  bool some_nodes_alone = false;    // some nodes got the signal, but not the batch host
   bool batch_host_lost = false;     // Slurm has taken the batch script's node from the job
-  bool script_killed = false;       // the batch script is dead, and its node is still the job's
-  bool preempting = false;          // Slurm said so at any time since the signal
-  std::optional<JobFacts> facts;    // the newest since the signal
+  bool script_killed = false;       // the batch script is dead, but the job still has its node
+  bool preempting = false;          // Slurm reported a preemption at any time since the signal
+  std::optional<JobFacts> facts;    // the newest facts since the signal
   std::optional<SystemTime> limit;  // the end of the job's time, as known before the signal
-  SystemTime signalled_at{};        // when it came
+  SystemTime signalled_at{};        // the time of the signal
 };
 
 Cause judge(const Seen& seen);

@@ -1,5 +1,5 @@
-// What Slurm's commands say, and what they are asked. Each call starts a program, which asks the controller
-// and may take long: not for a thread that others wait for.
+// Slurm's commands and the parsers of their output. Each call starts a program that asks the controller and
+// may take long, so do not call from a thread that other threads wait for.
 #pragma once
 
 #include <chrono>
@@ -16,91 +16,93 @@ namespace rekindle::slurm {
 
 using SystemTime = std::chrono::system_clock::time_point;
 
-// The environment variable that names, in a job that another one submitted as its successor, that other job.
+// The environment variable of a successor job that contains the id of the job that submitted it.
 inline constexpr const char* kFollows = "REKINDLE_FOLLOWS";
 
-// What the controller knows of a job. Source: scontrol(1), show job.
+// The controller's facts about a job. Source: scontrol(1), show job.
 struct JobFacts {
-  std::string array_job, array_task;            // of a task of an array; else empty
-  std::uint64_t tasks = 0, tasks_per_node = 0;  // per node: 0: not asked for
+  std::string array_job, array_task;            // empty if the job is not a task of a job array
+  std::uint64_t tasks = 0, tasks_per_node = 0;  // tasks_per_node 0: not requested
   std::string state, reason;                    // RUNNING, COMPLETING, ...; None, TimeLimit, ...
-  std::uint64_t restarts = 0;                   // counts a requeue from the moment that it is accepted
-  bool may_requeue = true;                      // not --no-requeue, and the site allows it
-  bool preempting = false;  // its nodes are wanted; it has its partition's GraceTime to leave
+  std::uint64_t restarts = 0;                   // counts a requeue as soon as Slurm has accepted it
+  bool may_requeue = true;                      // false: --no-requeue, or forbidden by the site
+  bool preempting = false;  // Slurm preempts the job, which may run for its partition's GraceTime
   std::optional<SystemTime> end;
   std::string node_list;   // compressed
-  std::string batch_host;  // the node of the batch script, also when the job has lost it
-  std::string partition;   // or several, separated by commas, before the job has started
-  std::string output;      // StdOut, in which Slurm fills in some of the patterns
-  int batch_signal = 0;    // The signal that ended the batch script's process; 0: none, or it still runs.
+  std::string batch_host;  // the node of the batch script, even if the job has lost it
+  std::string partition;   // before the job starts, possibly several, separated by commas
+  std::string output;      // StdOut, in which Slurm has replaced some of the patterns
+  int batch_signal = 0;    // the signal that ended the batch script; 0: none, or the script still runs
 };
 
-// The answer of `scontrol show job`; an error for anything else.
+// Parses the output of `scontrol show job`. Any other text is an error.
 Result<JobFacts> parse_job(const std::string& text);
 Result<JobFacts> show_job(const std::string& id);
 
-// slurm.conf as the controller has it, by key. Source: scontrol(1), show config.
+// The controller's configuration (slurm.conf), by key. Source: scontrol(1), show config.
 std::map<std::string, std::string> parse_config(const std::string& text);
 Result<std::map<std::string, std::string>> show_config();
-// The number that a value begins with ("30 sec").
+// The number at the start of a value ("30 sec").
 std::optional<std::uint64_t> leading_number(const std::string& value);
 
 // n[1-3] is n1, n2, n3.
 Result<std::vector<std::string>> expand_nodes(const std::string& node_list);
 
-// The names or addresses under which Slurm reaches nodes, by node. Source: slurm.conf(5), NodeAddr.
+// The names or addresses that Slurm uses for the nodes, by node. Source: slurm.conf(5), NodeAddr.
 std::map<std::string, std::string> parse_addresses(const std::string& text);
 Result<std::map<std::string, std::string>> node_addresses(const std::string& node_list);
 
-// Whether Slurm has taken a node out of use: its State has DOWN in it. Source: scontrol(1), show node.
+// Whether a node is down: its State begins with DOWN. Source: scontrol(1), show node.
 bool parse_down(const std::string& text);
 Result<bool> is_down(const std::string& node);
 
 // The text of the job's batch script.
 Result<std::string> batch_script(const std::string& id);
 
-// `incomplete`: nothing happens to a job that is over, and that is no error.
+// `incomplete`: a job that is over is not requeued, and this is not an error.
 Status requeue(const std::string& id, bool incomplete);
 
-// scancel: ends the job, whatever of it still runs.
+// scancel: ends the job with all its processes.
 Status cancel(const std::string& id);
 
 // Ends the step "JOB.STEP" with SIGKILL.
 Status kill_step(const std::string& id);
 
-// Whether a node has a daemon of the job's batch step, as the node's slurmd answers to a step there. Slurm
-// learns of the batch script's end from that daemon alone. An error: the node gave no answer.
+// Whether the daemon of the job's batch step runs on a node. A step on that node asks its slurmd. Only this
+// daemon reports the end of the batch script to Slurm. An error: the node gave no answer.
 Result<bool> batch_step_runs(const std::string& id, const std::string& node);
-// The answer of `scontrol listpids JOB`. Its own step is in it.
+// Parses the output of `scontrol listpids JOB`, which includes the asking step itself.
 Result<bool> parse_batch_step(const std::string& pids);
 
-// sbatch with these arguments; the new job's id.
+// Runs sbatch with these arguments; returns the new job's id.
 Result<std::string> submit(const std::vector<std::string>& arguments);
+// The same with the text of a script, which sbatch reads from stdin.
+Result<std::string> submit_text(const std::string& script);
 
-// A job of this user with that name that waits for job `id` to end; "" if there is none.
+// This user's job with this name that waits for the end of job `id`; "" if there is none.
 std::string parse_successor(const std::string& text, const std::string& id, const std::string& name);
 Result<std::string> successor_of(const std::string& id, const std::string& name);
 
-// Jobs of this user that wait, run or end.
+// This user's jobs that are pending, running or ending.
 struct QueuedJob {
   std::string id, state, script;
 };
 std::vector<QueuedJob> parse_queue(const std::string& text);
 Result<std::vector<QueuedJob>> own_jobs();
 
-// What a partition allows: MaxTime, MaxNodes, TotalNodes. Source: scontrol(1), show partition.
+// The limits of a partition: MaxTime, MaxNodes, TotalNodes. Source: scontrol(1), show partition.
 Result<std::string> limits_of_partition(const std::string& name);
 
-// Why the job will never start as it is: Slurm's reason; "" if it may start. Source: squeue(1), JOB REASON
-// CODES.
+// Slurm's reason why the job will never start unless its options change; "" if the job may start. Source:
+// squeue(1), JOB REASON CODES.
 std::string never_starts(const JobFacts& facts);
 
-// A job's script, submitted once more for the time after it. Nothing of its environment is handed on.
-// Its environment names the job that it follows (kFollows).
+// A second job with a job's script, which starts when that job has ended. The second job inherits none
+// of the first job's SLURM_ variables except SLURM_CONF. Its variable kFollows contains the first job's id.
 struct Successor {
   std::string after;  // the job's id
-  std::string name;   // of both
-  std::string task;   // of an array, only this one; else empty
+  std::string name;   // of both jobs
+  std::string task;   // of a job array: the only task to submit; else empty
   std::filesystem::path script;
   std::filesystem::path directory;  // where the job was submitted
 };

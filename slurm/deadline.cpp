@@ -7,21 +7,21 @@
 namespace rekindle::slurm {
 namespace {
 
-constexpr std::chrono::seconds kMargin{2};    // before the time is over
-constexpr std::chrono::seconds kPatience{2};  // with Slurm's answer
+constexpr std::chrono::seconds kMargin{2};    // before the time limit
+constexpr std::chrono::seconds kPatience{2};  // for Slurm's answer
 
-// Slurm's word for a job whose batch step it could not keep.
+// Slurm's reason for a job whose batch step was lost.
 constexpr const char* kLaunchFailure = "JobLaunchFailure";
 
-// What a job that is over has left: enough of it has to remain for asking Slurm.
+// The part of KillWait that the save may use. The rest is for the requests to Slurm.
 std::chrono::milliseconds before_the_kill(const Stopping& stop) {
   return stop.kill_wait - std::max<std::chrono::milliseconds>(kMargin, stop.kill_wait / 5);
 }
 
 }  // namespace
 
-// Source: job_state_codes in Slurm's documentation. What is not in the list goes on: a job is SIGNALING for a
-// moment after each signal, STOPPED, RESIZING, ...
+// Source: job_state_codes in Slurm's documentation. A job in any other state still runs: SIGNALING (for a
+// moment after each signal), STOPPED, RESIZING, ...
 bool is_over(const JobFacts& facts) {
   constexpr std::array kOver{"COMPLETING", "CANCELLED",    "COMPLETED",    "FAILED",   "TIMEOUT",
                              "NODE_FAIL",  "PREEMPTED",    "BOOT_FAIL",    "DEADLINE", "OUT_OF_MEMORY",

@@ -29,8 +29,8 @@ std::string of_process(std::int64_t pid, const char* file) {
 
 // The nearest slurmstepd above this process.
 struct StepDaemon {
-  bool batch = false;      // It runs the batch script, not a step.
-  std::int64_t child = 0;  // The process that it started, and signals: this one, or one above it.
+  bool batch = false;      // the daemon runs the batch script, not a step
+  std::int64_t child = 0;  // the process that the daemon started and signals: this process or an ancestor
 };
 std::optional<StepDaemon> step_daemon() {
   std::int64_t child = ::getpid();
@@ -50,8 +50,8 @@ std::string name_unless_own(std::int64_t pid) {
   return name.substr(0, name.find('\n'));
 }
 
-// What was asked for a node. SLURM_TASKS_PER_NODE is always set, and may be one task a CPU where nobody
-// asked.
+// The requested tasks per node. SLURM_TASKS_PER_NODE alone is not enough: without a request, Slurm sets it
+// too, possibly to one task per CPU.
 std::uint64_t tasks_asked(const Getenv& get) {
   if (const auto tasks = number(get("SLURM_NTASKS_PER_NODE"))) return *tasks;
   if (get("SLURM_NTASKS").empty()) return 0;
@@ -69,15 +69,16 @@ Result<Environment> read_environment(const Getenv& get) {
                 "submit one with rekindle submit, or train on this machine with rekindle local");
   }
   const auto daemon = step_daemon();
-  // SLURM_STEP_ID is handed on to jobs that are submitted from a step: the daemon above knows better.
+  // A job that was submitted from a step inherits SLURM_STEP_ID, so the daemon above this process counts
+  // more.
   if (daemon ? !daemon->batch : !get("SLURM_STEP_ID").empty()) {
     return fail(ExitCode::kUsage,
-                "rekindle slurm runs inside a job step, which the batch script's signal does not reach",
-                "let the batch script exec it, without srun: it starts its own steps");
+                "rekindle slurm runs inside a job step, which does not get the batch script's signal",
+                "exec rekindle slurm in the batch script, without srun: it starts its own steps");
   }
   if (get("SLURMD_NODENAME").empty()) {
     return fail(ExitCode::kUsage,
-                "rekindle slurm needs a batch job, and this is an allocation without one (salloc)",
+                "rekindle slurm needs a batch job, and this is an interactive allocation (salloc)",
                 "use rekindle submit, or sbatch");
   }
   Environment environment;
@@ -103,7 +104,7 @@ Result<Environment> read_environment(const Getenv& get) {
 void correct(Environment& environment, const JobFacts& facts) {
   environment.array_job = facts.array_job;
   environment.array_task = facts.array_task;
-  // More: this attempt was requeued while it began.
+  // If the controller reports more restarts, the job was requeued while this attempt started.
   environment.restarts = std::min(environment.restarts, facts.restarts);
   const bool asked = facts.tasks_per_node > 0
                          ? environment.tasks_per_node == facts.tasks_per_node

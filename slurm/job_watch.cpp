@@ -13,9 +13,9 @@
 namespace rekindle::slurm {
 
 namespace {
-// Administrators extend jobs, nodes are lost.
+// A job's facts change: administrators extend jobs, and nodes are lost.
 constexpr std::chrono::minutes kNowAndThen{5};
-constexpr std::chrono::seconds kAgain{1};  // after none
+constexpr std::chrono::seconds kAgain{1};  // after a query without an answer
 }  // namespace
 
 struct JobWatch::Shared {
@@ -26,7 +26,7 @@ struct JobWatch::Shared {
   std::optional<Look> latest;
   Fd news{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 
-  // The number of the next question; nullopt: there will be none.
+  // Waits for the next query and returns its number. nullopt: the watch is closing.
   std::optional<std::uint64_t> next_question(bool again) {
     std::unique_lock lock(mutex);
     const std::chrono::milliseconds pause = again ? kAgain : kNowAndThen;
@@ -35,7 +35,7 @@ struct JobWatch::Shared {
     return closing ? std::nullopt : std::optional(asked);
   }
 
-  // Whether there was an answer.
+  // Returns whether Slurm answered.
   bool answer(std::uint64_t number, const std::string& id) {
     auto facts = show_job(id);
     if (!facts) {
@@ -47,7 +47,8 @@ struct JobWatch::Shared {
     const std::scoped_lock lock(mutex);
     latest = std::move(look);
     const std::uint64_t one = 1;
-    if (::write(news.get(), &one, sizeof one) != sizeof one) log_warning("eventfd: an answer is heard late");
+    if (::write(news.get(), &one, sizeof one) != sizeof one)
+      log_warning("eventfd: Slurm's answer will be noticed late");
     return true;
   }
 };
@@ -78,7 +79,7 @@ std::optional<Look> JobWatch::latest() const {
 
 int JobWatch::fd() const { return shared_->news.get(); }
 
-void JobWatch::heard() {
+void JobWatch::on_read() {
   std::uint64_t count = 0;
   if (::read(shared_->news.get(), &count, sizeof count) < 0) return;
 }

@@ -1,4 +1,5 @@
-// What Slurm says of this job, asked now and then by a thread of its own: an answer may take long.
+// Slurm's facts about this job. A separate thread asks for them periodically, because an answer may take
+// long.
 #pragma once
 
 #include <chrono>
@@ -14,10 +15,10 @@
 namespace rekindle::slurm {
 
 struct Look {
-  std::uint64_t number = 0;  // of the question that it answers
+  std::uint64_t number = 0;  // of the query
   std::chrono::steady_clock::time_point at;
   JobFacts facts;
-  std::set<std::string> nodes;  // that the job still has
+  std::set<std::string> nodes;  // the nodes that the job still has
 };
 
 class JobWatch {
@@ -26,16 +27,16 @@ class JobWatch {
   ~JobWatch();
   JobWatch(const JobWatch&) = delete;
 
-  // Asks again, now; the number of the question.
+  // Starts a query now; returns its number.
   std::uint64_t look();
-  // The newest answer, if there was one.
+  // The newest answer. nullopt: no answer yet.
   std::optional<Look> latest() const;
-  int fd() const;  // readable when there is a new answer...
-  void heard();    // ... until this
+  int fd() const;  // readable from a new answer on...
+  void on_read();  // ... until this call
 
  private:
   struct Shared;
-  std::shared_ptr<Shared> shared_;  // with the thread, which ends after its last answer
+  std::shared_ptr<Shared> shared_;  // shared with the thread, which may outlive this object during a query
 };
 
 }  // namespace rekindle::slurm

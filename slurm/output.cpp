@@ -7,7 +7,7 @@
 namespace rekindle::slurm {
 namespace {
 
-// %a of a job that is no array (NO_VAL of slurm.h).
+// %a of a job that is not a job array (NO_VAL of slurm.h).
 constexpr const char* kNoTask = "4294967294";
 
 std::optional<std::string> value_of(char pattern, const SubmittedJob& job) {
@@ -40,7 +40,7 @@ bool is_number(const std::string& text) { return text.find_first_not_of("0123456
 }  // namespace
 
 std::string expand_output(const std::string& pattern, const SubmittedJob& job) {
-  if (pattern.find('\\') != std::string::npos) return pattern;  // which switches the patterns off
+  if (pattern.find('\\') != std::string::npos) return pattern;  // a backslash disables all patterns
   constexpr std::size_t kWidest = 10;
   std::string out;
   for (std::size_t i = 0; i < pattern.size();) {
@@ -54,7 +54,7 @@ std::string expand_output(const std::string& pattern, const SubmittedJob& job) {
       out += pattern[i++];
       continue;
     }
-    // %5j: with zeros to that width.
+    // %5j: padded with zeros to 5 digits.
     const std::size_t width = std::strtoul(pattern.substr(i + 1, letter - i - 1).c_str(), nullptr, 10);
     const std::size_t padded = width < kWidest ? width : kWidest;
     if (is_number(*value) && value->size() < padded) out += std::string(padded - value->size(), '0');

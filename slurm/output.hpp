@@ -1,4 +1,4 @@
-// Where sbatch writes a job's output. Pure.
+// The name of a job's output file. Pure.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@ struct SubmittedJob {
   bool array = false;
 };
 
-// An --output of sbatch with its patterns filled in, as far as they are known before the job starts: the
-// node's name (%N) is not, and of an array what differs between its tasks (%a, %j, %J). Source: sbatch(1),
-// filename pattern.
+// Replaces the patterns in sbatch's --output whose values are known before the job starts. Unknown are the
+// node's name (%N) and, for a job array, the values that depend on the task (%a, %j, %J). Source:
+// sbatch(1), filename pattern.
 std::string expand_output(const std::string& pattern, const SubmittedJob& job);
 
 }  // namespace rekindle::slurm

@@ -49,14 +49,13 @@ void check_exit_codes(const Preflight& known, std::vector<std::string>& lines) {
     for (const ExitCode code : {ExitCode::kGaveUp, ExitCode::kSaved, ExitCode::kConfig, ExitCode::kUsage}) {
       const auto number = static_cast<std::uint64_t>(code);
       if (lists(found->second, number))
-        lines.push_back(
-            str("slurm.conf has ", key, "=", found->second, ", which lists ", number,
-                ": Slurm requeues jobs that end with it, whatever rekindle means by it; see docs/slurm.md"));
+        lines.push_back(str("slurm.conf has ", key, "=", found->second, ", which lists ", number,
+                            ": Slurm requeues every job that ends with this exit code; see docs/slurm.md"));
     }
   }
 }
 
-// Source: bash(1), SIGNALS; tried: bash that waits for a program in the foreground dies of SIGUSR1.
+// Source: bash(1), SIGNALS. In a test, SIGUSR1 killed a bash that was waiting for a foreground program.
 void check_parent(const Preflight& known, std::vector<std::string>& lines) {
   if (known.parent.empty()) return;
   lines.push_back(
@@ -72,10 +71,10 @@ void check_script(const Preflight& known, std::vector<std::string>& lines) {
     lines.push_back("the batch script has no --open-mode=append: a requeue empties the job's output file");
   if (!known.has_time_limit) return;
   if (!options.signal) {
-    lines.push_back(
-        str("the batch script has no --signal. Without --signal, Slurm tells the run of the time limit only "
-            "when the time is over, and the run has KillWait to save its state. Add #SBATCH --signal=B:USR1@",
-            known.lead_seconds, " (ignore this if --signal was on sbatch's command line)"));
+    lines.push_back(str(
+        "the batch script has no --signal. Without --signal, Slurm sends no signal before the time limit, "
+        "and the run has only KillWait to save its state. Add #SBATCH --signal=B:USR1@",
+        known.lead_seconds, " (ignore this if --signal was on sbatch's command line)"));
     return;
   }
   const SignalLead lead = parse_signal(*options.signal);
@@ -87,9 +86,9 @@ void check_script(const Preflight& known, std::vector<std::string>& lines) {
                         " is too late for the size of the state: use --signal=B:USR1@", known.lead_seconds,
                         " or more"));
   else if (known.seconds_left && lead.seconds >= *known.seconds_left)
-    lines.push_back(str("--signal=", *options.signal, " comes at once, because the job has only ",
+    lines.push_back(str("--signal=", *options.signal, " arrives at once, because the job has only ",
                         *known.seconds_left,
-                        " s: the run will be saved before it has trained; ask for a longer --time"));
+                        " s: the run will stop before its first step; request a longer --time"));
 }
 
 }  // namespace
@@ -112,7 +111,8 @@ SignalLead parse_signal(const std::string& value) {
   const std::string who = colon == std::string::npos ? "" : value.substr(0, colon);
   const std::string rest = colon == std::string::npos ? value : value.substr(colon + 1);
   const std::string name = rest.substr(0, rest.find('@'));
-  if (who.find('B') == std::string::npos) return {0, "it goes to the job's steps, not to the batch script"};
+  if (who.find('B') == std::string::npos)
+    return {0, "this signal goes to the job's steps, not to the batch script"};
   if (name != "USR1" && name != "SIGUSR1" && name != "10")
     return {0, str(name, " is not the signal that asks for a requeue")};
   const std::size_t at = rest.find('@');
@@ -135,13 +135,13 @@ std::vector<std::string> preflight(const Preflight& known) {
   const std::uint64_t wanted = known.trainers_per_node * known.threads;
   if (known.least_cpus > 0 && known.least_cpus < wanted)
     lines.push_back(str("a node has ", known.least_cpus, " CPUs for ", known.trainers_per_node,
-                        " trainers of ", known.threads, " threads: ask for --cpus-per-task=", known.threads,
-                        " and as many tasks a node as trainers"));
+                        " trainers of ", known.threads, " threads: request --cpus-per-task=", known.threads,
+                        " and one task per trainer on each node"));
   return lines;
 }
 
 std::uint64_t signal_lead(std::uint64_t state_bytes, double bytes_per_second) {
-  constexpr double kLeast = 30, kMargin = 2, kRest = 10;  // seconds, but for the factor
+  constexpr double kLeast = 30, kMargin = 2, kRest = 10;  // kMargin is a factor, the others are seconds
   if (bytes_per_second <= 0) return static_cast<std::uint64_t>(kLeast);
   return static_cast<std::uint64_t>(
       std::ceil(std::max(kLeast, kRest + kMargin * static_cast<double>(state_bytes) / bytes_per_second)));

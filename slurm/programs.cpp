@@ -39,7 +39,7 @@ std::vector<Program> programs_of_a_job(bool resubmits) {
   std::vector<Program> programs{{"scontrol", "learn the job's nodes and requeue the job"},
                                 {"srun", "start workers on the nodes"}};
   if (resubmits) {
-    programs.push_back({"squeue", "see which job follows this one"});
+    programs.push_back({"squeue", "find the job that follows this one"});
     programs.push_back({"sbatch", "submit the job that follows this one"});
   }
   return programs;

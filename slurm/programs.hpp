@@ -1,4 +1,4 @@
-// Slurm's own programs, without which a job is of no use.
+// Slurm's own programs, which a job needs.
 #pragma once
 
 #include <string>
@@ -10,16 +10,16 @@ namespace rekindle::slurm {
 
 struct Program {
   std::string name;
-  std::string purpose;  // what rekindle cannot do without it, for the message
+  std::string purpose;  // why rekindle needs the program, for the message
 };
 
-// The programs of a job (and, if a job follows this one instead of a requeue, those that submit it).
+// The programs that a job needs. `resubmits`: the job submits a successor instead of a requeue.
 std::vector<Program> programs_of_a_job(bool resubmits);
-// The programs of rekindle submit.
+// The programs that rekindle submit needs.
 std::vector<Program> programs_of_submit();
 
-// An error (ExitCode::kConfig) that names the programs that are in none of the folders of `path`, a value of
-// PATH. Source: execvp(3).
+// An error (ExitCode::kConfig) if a program is in none of the folders of `path`, a value of PATH. The error
+// names all missing programs. Source: execvp(3).
 Status check_programs(const std::vector<Program>& programs, const std::string& path);
 // The same with this process's PATH.
 Status check_programs(const std::vector<Program>& programs);

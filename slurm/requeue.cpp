@@ -12,10 +12,10 @@ namespace {
 
 constexpr std::chrono::milliseconds kFirstPause{500}, kLongestPause{10000};
 
-// Answers that no patience changes.
-bool is_final(const std::string& said) {
+// Errors that a later attempt would get again.
+bool is_final(const std::string& error) {
   for (const char* words : {"denied", "disabled", "Invalid job id"}) {
-    if (said.find(words) != std::string::npos) return true;
+    if (error.find(words) != std::string::npos) return true;
   }
   return false;
 }
@@ -70,14 +70,14 @@ Requeued requeue_once(const Queue& queue, std::uint64_t restarts, std::chrono::m
     } else if (facts->restarts > restarts) {
       return {true, true, ""};
     } else if (!facts->may_requeue) {
-      return {false, false, "it may not be (--no-requeue, or JobRequeue=0 in slurm.conf)"};
+      return {false, false, "requeue is not allowed (--no-requeue, or JobRequeue=0 in slurm.conf)"};
     } else if (is_cancelled(*facts)) {
-      return {false, false, "it was cancelled"};
+      return {false, false, "the job was cancelled"};
     } else {
       const Result<bool> asked = queue.requeue(!is_over(*facts));
       if (asked && *asked) return {true, true, ""};
-      if (asked && std::exchange(at_once, false)) continue;  // the next look tells
-      detail = asked ? "Slurm takes it for over" : asked.error().line();
+      if (asked && std::exchange(at_once, false)) continue;  // the next look shows whether Slurm accepted
+      detail = asked ? "for Slurm, the job is over" : asked.error().line();
       if (is_final(detail)) return {false, true, detail};
     }
     if (queue.now() + pause >= until) return {false, true, detail};

@@ -1,4 +1,4 @@
-// Putting this job back into the queue, once, whatever Slurm answers.
+// Requeues this job exactly once, even if Slurm's answers are lost.
 #pragma once
 
 #include <chrono>
@@ -12,33 +12,32 @@
 
 namespace rekindle::slurm {
 
-// Slurm and time, as requeue_once() uses them.
+// The functions of Slurm and the clock that requeue_once() uses.
 struct Queue {
   std::function<Result<JobFacts>()> show;
-  // `goes_on`: only if it has not been cancelled meanwhile. Returns whether it is sure to be accepted; if
-  // not, the next look tells.
+  // `goes_on`: requeue only if the job is not over meanwhile. Returns whether the request was certainly
+  // accepted. If not, the next show() gives the result.
   std::function<Result<bool>(bool goes_on)> requeue;
   std::function<void(std::chrono::milliseconds)> sleep;
   std::function<std::chrono::steady_clock::time_point()> now;
 };
 Queue queue_of(const Environment& environment);
 
-// The same for a site where jobs may not be requeued: another job of the same script, which begins when this
-// one has ended. While there is such a job, whoever submitted it, `successor` is its id, and this job counts
-// as requeued.
+// For a site where jobs may not be requeued: submits another job with the same script, which starts when this
+// job has ended. If such a job exists already, `successor` is its id, and this job counts as requeued.
 Queue resubmission_of(const Environment& environment, const std::filesystem::path& script,
                       std::string& successor);
 
 struct Requeued {
   bool accepted = false;
-  bool may_be = true;  // some other time, by hand
-  std::string detail;  // why not; or who did
+  bool may_be = true;  // a user may still requeue the job with scontrol
+  std::string detail;  // the reason, if not accepted
 };
 
-// Asks until Slurm has accepted it, refuses it for good, or `patience` is over. A call whose answer is lost
-// may have been accepted, and the next attempt may run already: so before each call the job is looked at, and
-// nothing is asked of one that has more restarts than `restarts`, that was cancelled, or that cannot be seen.
-// `seen`: what the job looked like a moment ago.
+// Repeats the request until Slurm accepts it, finally refuses it, or `patience` is over. Slurm may accept a
+// request whose answer is lost, and the next attempt may already run. So the job's facts are read before each
+// request; no request is sent if the job has more restarts than `restarts`, was cancelled, or cannot be read.
+// `seen`: recent facts about the job, used instead of the first read.
 Requeued requeue_once(const Queue& queue, std::uint64_t restarts, std::chrono::milliseconds patience,
                       std::optional<JobFacts> seen = std::nullopt);
 

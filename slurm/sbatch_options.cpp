@@ -7,7 +7,7 @@
 namespace rekindle::slurm {
 namespace {
 
-// Left out are those that submit nothing, or change what sbatch prints: --help, --parsable, --test-only, ...
+// Without the options that submit nothing or change sbatch's output: --help, --parsable, --test-only, ...
 const std::set<std::string_view> kWithValue{"account",
                                             "acctg-freq",
                                             "array",
@@ -91,7 +91,7 @@ const std::set<std::string_view> kWithValue{"account",
                                             "uid",
                                             "wait-all-nodes",
                                             "wckey"};
-// Of some the value is optional, and then stands behind "=".
+// Some of these options have an optional value, always after "=".
 const std::set<std::string_view> kWithoutValue{"contiguous", "exclusive",     "get-user-env", "hold",
                                                "ignore-pbs", "nice",          "no-kill",      "no-requeue",
                                                "overcommit", "oversubscribe", "propagate",    "reboot",
@@ -99,7 +99,7 @@ const std::set<std::string_view> kWithoutValue{"contiguous", "exclusive",     "g
 constexpr std::string_view kShortWithValue = "AabBcCDdeFGiJLMmnNopqStwx";
 constexpr std::string_view kShortWithoutValue = "HkOs";
 
-// How many words an option that begins with `word` has; 0: it is none of sbatch's.
+// The number of words of the option that begins with `word`; 0: not an option of sbatch.
 std::size_t words_of_option(const std::string& word) {
   if (word.starts_with("--")) {
     const std::size_t equals = word.find('=');

@@ -6,8 +6,8 @@
 
 namespace rekindle::slurm {
 
-// Takes sbatch's options, with their values, out of the words of a command line. For a `--` that was
-// forgotten. No option of rekindle has the name of one of them.
+// Moves sbatch's options, with their values, out of the words of a command line, in case the user forgot the
+// `--`. No option of rekindle has the same name as an option of sbatch.
 std::vector<std::string> take_sbatch_options(std::vector<std::string>& words);
 
 // Whether sbatch's options ask for GPUs.

@@ -37,7 +37,7 @@ Status check_words(const JobScript& script) {
 std::string to_text(const JobScript& script) {
   std::ostringstream out;
   out << "#!/bin/bash\n"
-         "# Written by rekindle submit. `sbatch` with this file submits the run again: it goes on.\n";
+         "# Written by rekindle submit. `sbatch` with this file submits the run again, which then goes on.\n";
   const auto directive = [&out](const std::string& option) { out << "#SBATCH " << option << "\n"; };
   directive("--job-name=" + quoted(script.name));
   directive("--output=" + quoted(script.output));
@@ -45,7 +45,7 @@ std::string to_text(const JobScript& script) {
   directive("--requeue");
   directive("--no-kill");
   directive("--signal=B:USR1@" + std::to_string(script.lead_seconds));
-  // An option may have its value as a word of its own.
+  // The value of an option may be a separate word.
   for (std::size_t i = 0; i < script.options.size(); ++i) {
     std::string option = quoted(script.options[i]);
     const bool has_value = i + 1 < script.options.size() && !script.options[i + 1].starts_with("-");

@@ -13,26 +13,26 @@ namespace rekindle::slurm {
 
 struct JobScript {
   std::string name;
-  std::filesystem::path output;      // sbatch's patterns in it
-  std::filesystem::path directory;   // that relative paths in `command` start from
-  std::uint64_t lead_seconds = 30;   // of the signal, before the time limit
-  std::vector<std::string> options;  // of sbatch, as the user gave them: they win
-  std::vector<std::string> command;  // what the job execs
+  std::filesystem::path output;      // may contain sbatch's patterns
+  std::filesystem::path directory;   // the job's working directory, for relative paths in `command`
+  std::uint64_t lead_seconds = 30;   // time between the signal and the time limit
+  std::vector<std::string> options;  // sbatch options from the user; they override the options above
+  std::vector<std::string> command;  // the command that the job executes with exec
 };
 std::string to_text(const JobScript& script);
 
-// An error (ExitCode::kUsage) if a word has control characters: in the script a line end would begin a line
-// of its own, outside of any quotes, for sbatch reads #SBATCH lines as lines.
+// An error (ExitCode::kUsage) if a word contains control characters. sbatch reads #SBATCH lines without
+// regard to quotes, so a line end in a word would start a new line of the script.
 Status check_words(const JobScript& script);
 
-// One word of a shell's command line.
+// The word, quoted for a shell if necessary.
 std::string quoted(const std::string& word);
 
-// What is before the first name with one of sbatch's patterns in it.
+// The part of the path before the first name that contains a pattern of sbatch.
 std::filesystem::path without_patterns(const std::filesystem::path& path);
 
-// What `--name=VALUE` or `--name VALUE` gives among `words`, and with a letter also `-lVALUE` and `-l VALUE`.
-// If there are several, the last one counts.
+// The value of `--name=VALUE` or `--name VALUE` in `words`; with a letter, also of `-lVALUE` and `-l VALUE`.
+// If the option occurs several times, the last value counts.
 std::optional<std::string> option_value(const std::vector<std::string>& words, const std::string& name,
                                         char letter = '\0');
 

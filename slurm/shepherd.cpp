@@ -8,7 +8,7 @@
 namespace rekindle::slurm {
 namespace {
 
-constexpr int kWrappers = 3;  // at most, each started by the one before
+constexpr int kWrappers = 3;  // maximum number of nested wrapper scripts
 
 int kill_copies(pid_t pid, int wrappers) {
   const std::filesystem::path program = executable_of(pid);

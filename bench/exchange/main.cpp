@@ -1,5 +1,5 @@
-// bench_exchange: what --exchange-integrity costs. Two ranks, each a process, call reduce() over tcp, with
-// and without it in turns. docs/performance.md has results.
+// bench_exchange: the cost of --exchange-integrity. Two ranks, each a process, call reduce() over tcp, in
+// turns with and without integrity. docs/performance.md has results.
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -75,7 +75,7 @@ void need(const Status& status) {
   std::_Exit(70);
 }
 
-// Of every tcp connection of this process, by tcp's own pacing: no traffic control is needed for it.
+// Limits the rate of every tcp connection of this process by tcp's own pacing, without traffic control.
 void limit_rate(double gbit) {
   const auto bytes_per_second = static_cast<std::uint64_t>(gbit * 1e9 / 8);
   for (int fd = 3; fd < 1024; ++fd) {
@@ -97,10 +97,10 @@ void enter(const std::string& network_namespace) {
 }
 
 struct Cost {
-  std::vector<double> seconds, processor;  // of each round, a call
+  std::vector<double> seconds, processor;  // per call, for each round
 };
 
-// One generation: the mean of its calls but the first.
+// One generation: the mean of all calls except the first.
 void run_round(Hub& hub, Plan plan, const Options& options, Cost& cost) {
   const auto exchange = hub.make(plan);
   need(exchange->connect());
@@ -137,7 +137,7 @@ int run_rank(int rank, Board& board, const Options& options) {
       plan.leaves = 2;
       plan.secret = "of a measurement";
       plan.backend = exchange::Backend::kTcp;
-      plan.integrity = (round % 2 == 0) == first;  // each is the first one as often as the other
+      plan.integrity = (round % 2 == 0) == first;  // off and on come first equally often
       for (std::size_t i = 0; i < 2; ++i) {
         Endpoint endpoint = hub->endpoint();
         endpoint.address = options.addresses[i];
@@ -164,7 +164,7 @@ int run_rank(int rank, Board& board, const Options& options) {
   return 0;
 }
 
-// Of frames as reduce() makes them.
+// Measures frames like those of reduce().
 void measure_mac() {
   std::vector<std::byte> frame(std::size_t{256} << 10, std::byte{7});
   exchange::FrameMac mac({});
@@ -184,8 +184,10 @@ int main(int argc, char** argv) {
   CLI::App cli("reduce() over tcp, with and without --exchange-integrity", "bench_exchange");
   Options options;
   cli.add_option("--floats", options.floats, "of the gradient")->capture_default_str();
-  cli.add_option("--rounds", options.rounds, "pairs of one without and one with")->capture_default_str();
-  cli.add_option("--calls", options.calls, "of reduce() that count, in each")->capture_default_str();
+  cli.add_option("--rounds", options.rounds, "pairs of one generation without and one with integrity")
+      ->capture_default_str();
+  cli.add_option("--calls", options.calls, "measured calls of reduce() in each generation")
+      ->capture_default_str();
   cli.add_option("--gbit", options.gbit, "at most so many Gbit/s in each direction; 0: no limit");
   cli.add_option("--netns", options.network_namespaces, "the two ranks' network namespaces (files)")
       ->expected(2);

@@ -1,5 +1,5 @@
-// bench_scale: what a coordinator of many nodes takes. A real coordinator, and real workers with real TLS
-// connections in a few other processes; only their trainers are make-believe. docs/performance.md has
+// bench_scale: the resources of a coordinator with many nodes. The coordinator, the workers (in a few other
+// processes) and their TLS connections are real; only the trainers are simulated. docs/performance.md has
 // results.
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
   Sizes sizes;
   cli.add_option("--workers", sizes.workers)->capture_default_str();
   cli.add_option("--trainers", sizes.trainers, "of each worker")->capture_default_str();
-  cli.add_option("--processes", sizes.processes, "that the workers live in")->capture_default_str();
+  cli.add_option("--processes", sizes.processes, "that contain the workers")->capture_default_str();
   cli.add_option("--seconds", sizes.seconds, "of heartbeats that are measured")->capture_default_str();
   std::string run_dir;
   NodeOptions nodes{run::Layout("")};

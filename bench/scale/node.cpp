@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t kStepNs = 500'000'000;
 
-// As large as a real one: the host's boot id, an address, a nonce.
+// As large as a real address: the host's boot id, an address, a nonce.
 Address address_of(int node, int trainer) {
   Address address;
   const std::string number = std::to_string(node);
@@ -47,7 +47,7 @@ std::uint64_t Node::Trainer::step() const {
 }
 
 void Node::say(const std::string& trainer, const FromTrainer& message) {
-  host_.said(trainer, encode(message));
+  host_.on_message(trainer, encode(message));
 }
 
 Status Node::start(const std::string& trainer) {
@@ -82,7 +82,7 @@ void Node::send(const std::string& name, const std::string& message) {
   } else if (type == "abort" && trainer.running && generation == trainer.generation) {
     observer_("aborted", generation);
     trainer.running = false;
-    say(name, Parked{generation, name, true, trainer.step(), ParkReason::kAborted, -1, {}, ""});
+    say(name, Paused{generation, name, true, trainer.step(), PauseReason::kAborted, -1, {}, ""});
   }
 }
 
@@ -99,8 +99,8 @@ void Node::beat() {
     const std::uint64_t step = trainer.running ? trainer.step() : trainer.first_step;
     const TrainerPhase phase = trainer.running ? TrainerPhase::kComputing : TrainerPhase::kIdle;
     say(name, TrainerBeat{name, phase, trainer.generation, step, ++trainer.beats, -1, 4ULL << 30});
-    if (!trainer.running || trainer.rank != 0 || step == trainer.told_step) continue;
-    trainer.told_step = step;
+    if (!trainer.running || trainer.rank != 0 || step == trainer.reported_step) continue;
+    trainer.reported_step = step;
     say(name, StepDone{trainer.generation, step, 0, 2.3, 0.1, 0.001, 8192, 0, 400, 50, 50, 0, 500});
   }
 }

@@ -1,4 +1,4 @@
-// A node of the simulated cluster: a real worker with trainers that only talk.
+// A node of the simulated cluster: a real worker whose trainers only exchange messages.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 
 namespace rekindle::bench {
 
-// On the machine's monotonic clock, alike for all processes.
+// The machine's monotonic clock, equal in all processes.
 std::int64_t now_ns();
 
-// Its trainers are ready at once, take a step every half second and park when they are told to. What they are
-// told is looked at no further than a worker has to: each real trainer would read its list of members on a
-// core of its own.
+// The trainers are ready at once, complete a step every half second and pause on request. Their messages are
+// parsed only as far as a worker must, because each real trainer would parse its member list on a core of its
+// own.
 class Node final : public actors::Trainers {
  public:
-  // What happened to one trainer: "ready", "started", "aborted", and in which generation.
+  // An event of one trainer ("ready", "started", "aborted"), with the generation.
   using Observer = std::function<void(const char* what, const protocol::GenerationId& generation)>;
 
   Node(const run::Layout& layout, const protocol::WorkerConfig& config, int number, Observer observer);
@@ -38,7 +38,7 @@ class Node final : public actors::Trainers {
     protocol::GenerationId generation;
     int rank = -1;
     bool running = false;
-    std::uint64_t first_step = 0, beats = 0, told_step = 0;
+    std::uint64_t first_step = 0, beats = 0, reported_step = 0;
     std::int64_t started_ns = 0;
     std::uint64_t step() const;
   };
@@ -49,7 +49,7 @@ class Node final : public actors::Trainers {
   const Observer observer_;
   std::mutex mutex_;
   std::map<std::string, Trainer> trainers_;  // guarded by mutex_
-  actors::WorkerHost host_;                  // last: it calls the above
+  actors::WorkerHost host_;                  // declared last: the host calls the members above
 };
 
 }  // namespace rekindle::bench

@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kBeatMs = 500, kTurnMs = 10, kNice = 10;
 
-// Counts until all trainers of the process have come to the same point.
+// Counts the trainers of the process that have reached the same milestone.
 class Milestones {
  public:
   Milestones(int trainers, Channel& main) : trainers_(trainers), main_(main) {}
@@ -32,7 +32,7 @@ class Milestones {
     const std::scoped_lock lock(mutex_);
     if (++counts_[{what, generation}] != trainers_) return;
     const Milestone milestone{what, to_text(generation), now_ns()};
-    static_cast<void>(main_.send(nlohmann::json(milestone).dump()));  // if it is gone this process ends
+    static_cast<void>(main_.send(nlohmann::json(milestone).dump()));  // if main has ended, this process ends
   }
 
  private:
@@ -55,9 +55,8 @@ protocol::WorkerConfig config_of(const NodeOptions& options, int number) {
 }  // namespace
 
 void run_nodes(const NodeOptions& options, Fd main_socket) {
-  // The coordinator is not to wait for the work of machines that it would not share a core with. (CAF's side
-  // that connects turns without sleeping until its TLS handshake is over: hundreds of them at once take all
-  // there is.)
+  // The coordinator must not compete with work that would run on other machines. (While CAF connects, it
+  // polls without sleeping until the TLS handshake is over, so hundreds of connects at once take all cores.)
   ::setpriority(PRIO_PROCESS, 0, kNice);
   const std::string name = str("nodes-", options.first);
   start_logging(name, options.layout.log(name), LogLevel::kNone);
@@ -70,7 +69,7 @@ void run_nodes(const NodeOptions& options, Fd main_socket) {
         options.layout, config_of(options, options.first + i), options.first + i,
         [&](const char* what, const GenerationId& generation) { milestones.reached(what, generation); }));
   }
-  // Each node's beats at a time of its own, as on machines that know nothing of each other.
+  // Each node sends its beats at a different time, like independent machines.
   pollfd gone{main.fd(), POLLIN, 0};
   for (int turn = 0; ::poll(&gone, 1, kTurnMs) == 0; ++turn) {
     const int turns = kBeatMs / kTurnMs;

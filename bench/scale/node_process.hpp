@@ -17,14 +17,14 @@ struct NodeOptions {
   std::string build = {};  // of rekindle-control
 };
 
-// All trainers of this process are ready, have their Start, or have the Abort of a generation.
+// Reported when all trainers of this process are ready, have their Start, or have the Abort of a generation.
 struct Milestone {
   std::string what, generation;
-  std::int64_t at_ns = 0;  // of the last one
+  std::int64_t at_ns = 0;  // time of the last trainer's event
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Milestone, what, generation, at_ns)
 
-// Tells `main` of each milestone, until that one is gone. Does not return.
+// Sends each milestone to `main` until that process ends. Does not return.
 void run_nodes(const NodeOptions& options, Fd main);
 
 }  // namespace rekindle::bench

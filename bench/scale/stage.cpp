@@ -123,7 +123,7 @@ std::int64_t Stage::kill_coordinator() {
   return at;
 }
 
-void Stage::hear_coordinator() {
+void Stage::read_coordinator() {
   auto text = coordinator_.channel->receive();
   if (!text || !*text) give_up(str("the coordinator ended: see ", layout_.log("coordinator").string()));
   const auto message = need(decode<ToSupervisor>(**text));
@@ -142,7 +142,7 @@ void Stage::turn() {
   std::vector<pollfd> waits{{coordinator_.channel ? coordinator_.channel->fd() : -1, POLLIN, 0}};
   for (const Process& process : nodes_) waits.push_back({process.channel->fd(), POLLIN, 0});
   if (::poll(waits.data(), waits.size(), kTurnMs) <= 0) return;
-  if (waits[0].revents != 0) hear_coordinator();
+  if (waits[0].revents != 0) read_coordinator();
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (waits[1 + i].revents == 0) continue;
     auto text = nodes_[i].channel->receive();
@@ -153,7 +153,7 @@ void Stage::turn() {
 
 std::int64_t Stage::wait_for(const std::string& what, std::int64_t since_ns, std::string* generation) {
   for (const std::int64_t until = now_ns() + kLimitNs; now_ns() < until; turn()) {
-    std::map<std::string, std::pair<std::size_t, std::int64_t>> seen;  // by generation: how many, the last
+    std::map<std::string, std::pair<std::size_t, std::int64_t>> seen;  // by generation: count, last time
     for (const Process& process : nodes_) {
       for (const Milestone& milestone : process.milestones) {
         if (milestone.what != what || milestone.at_ns < since_ns) continue;
@@ -177,7 +177,7 @@ std::int64_t Stage::wait_for_line(const std::string& words) {
       if (line.find(words) != std::string::npos) return at;
     }
   }
-  give_up(str("the coordinator has not said \"", words, "\" for two minutes"));
+  give_up(str("the coordinator has not logged \"", words, "\" for two minutes"));
 }
 
 void Stage::wait_for_trainers(std::size_t count) {

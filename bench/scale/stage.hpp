@@ -1,4 +1,4 @@
-// The processes of the measurement: a real coordinator, and node processes around it.
+// The processes of the measurement: a real coordinator and the node processes.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace rekindle::bench {
 
-// What the kernel counted for a process.
+// The kernel's counters of a process.
 struct Usage {
   double cpu_seconds = 0;
   double rss_mib = 0, peak_rss_mib = 0;
@@ -30,21 +30,21 @@ class Stage {
   Stage(const Stage&) = delete;
   Stage& operator=(const Stage&) = delete;
 
-  // Both end this program with a line on stderr when a limit of two minutes is over, and whenever a process
-  // ends that nobody killed.
+  // All waits end this program with a line on stderr after a limit of two minutes, or when a process ends
+  // unexpectedly.
   void start_coordinator(bool again = false);
-  // Until every node process has reported this milestone; when the last trainer came to it. An empty
-  // generation: the first for which all of them do so after `since_ns`.
+  // Waits until every node process has reported this milestone. Returns the time of the last trainer.
+  // `generation` receives the first generation for which all node processes reported it after `since_ns`.
   std::int64_t wait_for(const std::string& what, std::int64_t since_ns, std::string* generation = nullptr);
-  // Until the coordinator has said a line with these words; when it was heard.
+  // Waits for a line of the coordinator with these words. Returns its arrival time.
   std::int64_t wait_for_line(const std::string& words);
-  // Until the coordinator knows so many trainers.
+  // Waits until the coordinator's status has this number of trainers.
   void wait_for_trainers(std::size_t count);
-  // Goes on hearing everybody meanwhile.
+  // Waits this long and keeps reading all messages.
   void pass(double seconds);
 
   void start_nodes(int first, int nodes);
-  // SIGKILL to the node process that was started last; the time.
+  // Sends SIGKILL to the newest node process. Returns the time.
   std::int64_t kill_last_nodes();
   std::int64_t kill_coordinator();
   Usage coordinator() const { return usage_of(coordinator_.child.pid); }
@@ -57,8 +57,8 @@ class Stage {
   };
   Process start(const std::vector<std::string>& argv);
   void kill(Process& process);
-  void turn();  // waits a little for anything to be said
-  void hear_coordinator();
+  void turn();  // waits briefly for messages
+  void read_coordinator();
 
   const run::Layout layout_;
   const int workers_, trainers_;

@@ -1,5 +1,5 @@
-// bench_storage: writing and reading a checkpoint beside the same bytes raw, in turns. docs/performance.md
-// has results.
+// bench_storage: writes and reads a checkpoint, and the same bytes raw, in turns. docs/performance.md has
+// results.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -52,7 +52,7 @@ double timed(int threads, const std::function<Status(int)>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
 }
 
-// What a disk likes best, and what a trainer's state lies in.
+// Huge pages: the fastest source for a disk, and the memory type of a trainer's state.
 class HugePages {
  public:
   explicit HugePages(std::size_t bytes)
@@ -72,7 +72,7 @@ class HugePages {
   std::unique_ptr<std::byte, Free> bytes_;
 };
 
-// As VGG11's: two large layers, twice.
+// Like VGG11's state: two large layers, twice.
 struct OwnedState {
   std::vector<HugePages> storage;
   State state;
@@ -133,8 +133,8 @@ class Bench {
   explicit Bench(const Sizes& sizes)
       : sizes_(sizes), owned_(sizes.gigabytes), bytes_(total_bytes(spec_of(owned_.state))) {}
 
-  // Every file is new, and all are removed, and the disk told of it, before the next round begins. The order
-  // changes from round to round.
+  // Every file is new. All files are removed and the removal is synced before the next round begins. The
+  // order changes from round to round.
   void run(const fs::path& root) {
     const fs::path raw = root / "raw";
     const auto raw_file = [&raw](int i) { return raw / std::to_string(i); };
@@ -172,8 +172,8 @@ class Bench {
  private:
   double rate(double seconds) const { return static_cast<double>(bytes_) / 1e9 / seconds; }
 
-  // The commit too; the hashes are there already, as in training. `lent`: without the second look at the
-  // state, which is an update's.
+  // Includes the commit; the hashes exist already, as in training. `lent`: without the second check of the
+  // state, which guards against an update.
   double write(const fs::path& root, const checkpoint::CheckpointId& id, bool lent) {
     checkpoint::Reading reading;
     if (lent) reading.still_as_hashed = [] { return true; };
@@ -214,7 +214,7 @@ int main(int argc, char** argv) {
   CLI::App cli("A checkpoint written and read, beside the same bytes raw", "bench_storage");
   Sizes sizes;
   cli.add_option("DIRECTORY", sizes.directory, "on the storage to measure")->required();
-  cli.add_option("--threads", sizes.threads, "that write, and that read")->capture_default_str();
+  cli.add_option("--threads", sizes.threads, "for writing and for reading")->capture_default_str();
   cli.add_option("--gigabytes", sizes.gigabytes, "of state")->capture_default_str();
   cli.add_option("--rounds", sizes.rounds)->capture_default_str();
   CLI11_PARSE(cli, argc, argv);

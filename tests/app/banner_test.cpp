@@ -60,7 +60,7 @@ TEST(Crowding, WarnsOfMoreThreadsThanProcessors) {
   options.job.threads = 2;
   EXPECT_THAT(crowding(options, 2),
               ElementsAre(HasSubstr("2 trainers of 2 threads share 2 processors: more than 1 ")));
-  EXPECT_THAT(crowding(options, 0), IsEmpty());  // nobody knows
+  EXPECT_THAT(crowding(options, 0), IsEmpty());  // the number of cores is unknown
   options.job.device = "cuda";
   EXPECT_THAT(crowding(options, 2), IsEmpty());
 }

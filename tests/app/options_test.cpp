@@ -15,14 +15,14 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// As main() does it, with what every run needs.
+// Parses like main(), with the options that every run needs.
 Result<LocalOptions> parsed(const Words& more) {
   Words words = {"--run-dir", "/runs/first", "--data", "/data", "--steps", "1"};
   words.insert(words.end(), more.begin(), more.end());
   use_usual_names(words);
   CLI::App command("", "local");
   JobOptions options(command);
-  std::reverse(words.begin(), words.end());  // CLI11 wants it so
+  std::reverse(words.begin(), words.end());  // CLI11 takes the words in reverse order
   command.parse(words);
   return options.resolve();
 }
@@ -38,6 +38,41 @@ TEST(Options, MicroBatchesFollowFromTheBatch) {
   EXPECT_EQ(job_of({"--batch-size", "20"}).micro_batches, 2U);
   EXPECT_EQ(job_of({"--model", "mnist-cnn", "--workers", "7", "--threads", "2"}).micro_batches, 16U);
   EXPECT_EQ(job_of({"--micro-batches", "4"}).micro_batches, 4U);
+}
+
+TEST(Options, DefaultsAreTheOptimizers) {
+  EXPECT_EQ(job_of({}).optimizer, "sgd");
+  EXPECT_EQ(job_of({}).momentum, 0.9);
+  EXPECT_EQ(job_of({}).weight_decay, 5e-4);
+  EXPECT_EQ(job_of({"--optimizer", "adamw"}).weight_decay, 0.01);
+  EXPECT_EQ(job_of({"--optimizer", "adamw"}).lr, 1e-3);
+  EXPECT_EQ(job_of({"--optimizer", "adam"}).weight_decay, 0);
+  EXPECT_EQ(job_of({"--optimizer", "rmsprop"}).lr, 0.01);
+  EXPECT_EQ(job_of({"--optimizer", "rmsprop"}).momentum, 0);
+  EXPECT_EQ(job_of({"--optimizer", "adadelta"}).eps, 1e-6);
+  EXPECT_EQ(job_of({"--optimizer", "adam", "--eps", "1e-5"}).eps, 1e-5);
+}
+
+TEST(Options, WhatTheOptimizerOrTheScheduleDoesNotHave_IsRefused) {
+  const auto refused = [](const Words& more) {
+    const auto options = parsed(more);
+    EXPECT_FALSE(options) << more[0];
+    return options ? "" : options.error().line();
+  };
+  EXPECT_EQ(refused({"--beta1", "0.8"}),
+            "--beta1 is not an option of sgd: leave it out; sgd has --momentum, --dampening, --nesterov");
+  EXPECT_EQ(refused({"--optimizer", "adam", "--momentum", "0.8"}),
+            "--momentum is not an option of adam: leave it out; adam has --beta1, --beta2, --eps");
+  EXPECT_EQ(refused({"--optimizer", "adan"}), "--optimizer adan is not known: did you mean adam?");
+  EXPECT_EQ(refused({"--schedule", "cosin"}), "--schedule cosin is not known: did you mean cosine?");
+  EXPECT_EQ(refused({"--schedule", "multi-step"}),
+            "--schedule multi-step without --milestones: add --milestones 30,60,80");
+  EXPECT_EQ(refused({"--milestones", "3"}),
+            "--milestones is not an option of --schedule step: add --schedule multi-step");
+  EXPECT_EQ(refused({"--schedule", "multi-step", "--milestones", "3,x"}),
+            "--milestones 3,x is not a list of epochs: write them as 30,60,80");
+  EXPECT_EQ(refused({"--nesterov", "--momentum", "0"}),
+            "--nesterov needs --momentum above 0 and no --dampening: as in torch.optim.SGD");
 }
 
 TEST(Options, SpellingsOfPyTorchUsers) {
@@ -95,7 +130,7 @@ TEST(Options, ExchangeIntegrityIsOnUnlessSwitchedOff) {
 
 TEST(Options, GpuIsCuda) {
   const auto options = parsed({"--device", "gpu"});
-  // Without a GPU or CUDA that is an error, and not one about the word.
+  // Without a GPU or CUDA this is an error, but not an error about the word.
   if (options)
     EXPECT_EQ(options->job.device, "cuda");
   else

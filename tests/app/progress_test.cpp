@@ -20,7 +20,7 @@ protocol::Progress progress() {
   protocol::Progress p;
   p.step = 120;
   p.steps = 4000;
-  p.epoch = 2;  // the third
+  p.epoch = 2;  // the third epoch
   p.loss = 1.23456;
   p.images_per_second = 812.34;
   p.seconds_left = 3725;

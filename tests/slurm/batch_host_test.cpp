@@ -1,5 +1,5 @@
-// Jobs of several nodes that lose the one with the batch script: another node saves the state and brings the
-// job back.
+// Jobs of several nodes that lose the node of the batch script: another node saves the state and requeues the
+// job.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,33 +13,33 @@ namespace {
 
 class SlurmBatchHost : public SlurmRun {
  protected:
-  // A node that was set down by hand stays down. (With 2 the next attempt is launched on it at once, where
-  // slurmd still knows the job: Slurm then holds the job as "launch failed requeued held".)
+  // A node that an operator set DOWN stays down. (With 2, Slurm starts the next attempt on this node at once.
+  // Its slurmd still has the old job, and Slurm holds the job as "launch failed requeued held".)
   std::string conf() const override { return "ReturnToService=1"; }
   std::string head() const { return attempts("slurm-begin").at(0).value("node", ""); }
   static void kill_all(const std::vector<pid_t>& pids) {
     for (const pid_t pid : pids) ::kill(pid, SIGKILL);
   }
-  // As a power loss: Slurm's daemons there, the batch script, coordinator, worker and trainer.
+  // Like a power loss: kills Slurm's daemons on the node, the batch script, coordinator, worker and trainer.
   void lose_batch_host() const {
     const auto daemons = cluster_->daemons_on(head()), tasks = cluster_->tasks_on(head());
     ASSERT_GE(daemons.size(), 2U);
     ASSERT_GE(tasks.size(), 3U);
-    // All at once. When the parent of stopped processes dies, the kernel lets those of its session go on, and
-    // sends them SIGHUP.
+    // First stops all of them, so that they die together. When the parent of stopped processes dies, the
+    // kernel sends SIGHUP and SIGCONT to the processes of its session.
     for (const auto& pids : {daemons, tasks})
       for (const pid_t pid : pids) ::kill(pid, SIGSTOP);
     kill_all(tasks);
-    kill_all(daemons);  // last, for they are such parents, too
+    kill_all(daemons);  // last, because the daemons are such parents, too
   }
-  // The sruns of the batch script, and what they have forked.
+  // The sruns of the batch script, and the processes that they forked.
   std::vector<pid_t> sruns() const {
     std::vector<pid_t> pids = cluster_->tasks_on(head());
     std::erase_if(pids,
                   [](pid_t pid) { return !executable_of(pid).filename().string().starts_with("srun"); });
     return pids;
   }
-  // What the survivors held is what the next attempt begins with.
+  // The next attempt must begin with the survivors' state.
   void expect_the_next_attempt_goes_on_from(std::uint64_t step,
                                             const std::string& cause = "the batch host was lost") {
     wait_for_restart(1);
@@ -60,7 +60,7 @@ TEST_F(SlurmBatchHost, Dies_SurvivorsSaveAndTheJobIsRequeuedOnce) {
   expect_the_next_attempt_goes_on_from(before);
 }
 
-// srun forks a shepherd, which ends the step on the other node when srun has died.
+// srun forks a shepherd, which ends the step on the other node when srun dies.
 TEST_F(SlurmBatchHost, ItsSrunsDieFirst_SurvivorsSaveAndTheJobIsRequeuedOnce) {
   begin({"--nodes=3"});
   const auto daemons = cluster_->daemons_on(head()), tasks = cluster_->tasks_on(head());
@@ -70,7 +70,8 @@ TEST_F(SlurmBatchHost, ItsSrunsDieFirst_SurvivorsSaveAndTheJobIsRequeuedOnce) {
   ASSERT_GE(all.size(), 3U);
   for (const pid_t pid : all) {
     const auto parent = static_cast<pid_t>(stat_field(pid, 4));
-    if (std::find(all.begin(), all.end(), parent) == all.end()) ::kill(pid, SIGKILL);  // no shepherd
+    if (std::find(all.begin(), all.end(), parent) == all.end())
+      ::kill(pid, SIGKILL);  // leave the shepherds alive
   }
   ASSERT_TRUE(eventually([&] { return sruns().empty(); }));
   kill_all(daemons);
@@ -78,8 +79,9 @@ TEST_F(SlurmBatchHost, ItsSrunsDieFirst_SurvivorsSaveAndTheJobIsRequeuedOnce) {
   expect_the_next_attempt_goes_on_from(before);
 }
 
-// Slurm hears of the script's end from that daemon alone. Slurm 22.05 misses the batch step when slurmd
-// registers the next time, a minute later here, and then requeues the job with nothing saved.
+// Only the script's daemon reports the end of the script to Slurm. Slurm 22.05 notices that the batch step is
+// missing when slurmd registers the next time, here after a minute. It then requeues the job with nothing
+// saved.
 TEST_F(SlurmBatchHost, ItsScriptDiesAfterTheScriptsDaemon_SurvivorsSaveAndTheJobIsRequeuedOnce) {
   begin({"--nodes=3"});
   const auto supervisors = parts_of(dir(), "supervisor");
@@ -111,7 +113,7 @@ TEST_F(SlurmBatchHost, ItsScriptAloneDiesAndMayNotBeRequeued_SavedAndTheJobHasFa
   finish_and_compare();
 }
 
-// The shepherd of that srun would have ended the step.
+// With its shepherd, the killed srun would have ended the step.
 TEST_F(SlurmBatchHost, LosesOneSrunAlone_ItsWorkerIsReplaced) {
   begin({"--nodes=2"});
   const auto all = sruns();
@@ -146,13 +148,13 @@ TEST_F(SlurmBatchHost, ItsSlurmdAloneIsGoneAndBack_SurvivorsSaveAndTheJobIsReque
   const std::string node = head();
   kill_all(cluster_->slurmd_on(node));
   ASSERT_TRUE(eventually([&] { return cluster_->nodes_of(job_).find(node) == std::string::npos; }));
-  ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));  // nobody notices yet
+  ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));  // no process has noticed the loss yet
   const std::uint64_t before = reached_step(dir());
   cluster_->start_slurmd(node);
   expect_the_next_attempt_goes_on_from(before);
 }
 
-// The job that the survivors submit waits for the end of this one, so this one must not stay on its other
+// The job that the survivors submit waits for the end of this job. So this job must not stay on its other
 // nodes until its time limit.
 TEST_F(SlurmBatchHost, DiesAndIsResubmitted_SavedAndFollowedByOneOtherJob) {
   begin({"--nodes=3"}, {"--on-limit", "resubmit"});

@@ -1,5 +1,6 @@
 #include "cluster.hpp"
 #include "../needs.hpp"
+#include "../read_lines.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -25,13 +26,13 @@ namespace {
 constexpr std::chrono::minutes kLongest{5};
 constexpr const char* kTool = REKINDLE_SOURCE "/tools/slurm-cluster";
 
-// Also of files in /proc, which have no size.
+// Also works for files in /proc, which have no size.
 std::string text_of(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-// Ends the test if it never holds: what follows would wait for what never comes.
+// Ends the test if the condition never holds, because later waits would be endless.
 void wait_until(const std::function<bool()>& condition, const std::function<std::string()>& what) {
   if (!eventually(condition, kLongest)) throw std::runtime_error(what());
 }

@@ -1,4 +1,4 @@
-// A Slurm of its own for each test: real daemons on this machine (tools/slurm-cluster).
+// A separate Slurm for each test: real daemons on this machine (tools/slurm-cluster).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace rekindle::process_test {
 
-// Empty where a cluster can be started; else why not.
+// Empty if a cluster can be started; else the reason why not.
 std::string why_no_cluster();
 
 // A job keeps its programs and LibTorch (460 MB) in the run directory; the rest is for checkpoints.
@@ -26,25 +26,25 @@ class Cluster {
   ~Cluster();
   Cluster(const Cluster&) = delete;
 
-  // Empty: it is up.
+  // Why the cluster is not up; empty if it is up.
   const std::string& why_not() const { return why_not_; }
 
-  // sbatch with these options; the job's id.
+  // Runs sbatch with these options; returns the job's id.
   std::string submit(const Arguments& options, const fs::path& script, const Arguments& arguments = {}) const;
-  // A job of the highest partition that wants these nodes, for three seconds.
+  // Submits a job of the highest partition that takes these nodes for three seconds.
   void take(const std::string& nodes) const;
-  // "" where Slurm does not know it any more.
+  // The job's state; "" if Slurm has forgotten the job.
   std::string state(const std::string& job) const;
   std::uint64_t restarts(const std::string& job) const;
-  // Runs scontrol, scancel, ...: what it printed.
+  // Runs scontrol, scancel, ...; returns the output.
   std::string command(const Arguments& argv) const;
   std::string log() const;  // the controller's
-  // What jobs run on a node; its slurmd and the slurmstepd of those.
+  // tasks_on: the processes of jobs on a node. daemons_on: the node's slurmd and slurmstepds.
   std::vector<pid_t> tasks_on(const std::string& node) const;
   std::vector<pid_t> daemons_on(const std::string& node) const;
   std::vector<pid_t> slurmd_on(const std::string& node) const;
   void start_slurmd(const std::string& node) const;
-  // The nodes that the job still has, one a line.
+  // The nodes that the job still has, one per line.
   std::string nodes_of(const std::string& job) const;
 
  private:
@@ -52,8 +52,8 @@ class Cluster {
   std::string why_not_;
 };
 
-// One run of a job that goes on until it is asked to stop, and is then finished here and compared with a
-// quiet one.
+// A job's run, which goes on until the test stops it. The test then finishes the run here and compares it
+// with an undisturbed run.
 class SlurmRun : public ::testing::Test {
  protected:
   void SetUp() override;
@@ -64,23 +64,23 @@ class SlurmRun : public ::testing::Test {
   std::string output() const;  // of the job
   bool printed(const std::string& words) const { return output().find(words) != std::string::npos; }
 
-  // A batch script that execs `rekindle slurm` with `more`; `before` is what it does first.
+  // A batch script that runs the commands `before`, then execs `rekindle slurm` with `more`.
   fs::path script(const Arguments& more = {}, const std::string& before = "",
                   const std::string& signal = "--signal=B:USR1@30") const;
-  fs::path sleeper() const;  // a job that does nothing for long
-  // Submits it and waits for its fifth step.
+  fs::path sleeper() const;  // the script of a job that only sleeps
+  // Submits the job and waits for its fifth step.
   void begin(const Arguments& sbatch_options, const Arguments& more = {}, const std::string& before = "");
   void wait_for_step(std::uint64_t step);
   void wait_for_steps(std::uint64_t more) { wait_for_step(reached_step(dir()) + more); }
   void wait_until_printed(const std::string& words);
-  void wait_for_restart(std::uint64_t restarts);  // and for a step after it
+  void wait_for_restart(std::uint64_t restarts);  // also waits for a step after the restart
   void wait_until_over();
   // Waits until the job is in this state, with this exit code.
   void expect_over(const std::string& job, const std::string& state, int exit_code) const;
   // Lines of attempts.jsonl with this event.
   std::vector<nlohmann::json> attempts(const std::string& event) const { return attempts(event, dir()); }
   static std::vector<nlohmann::json> attempts(const std::string& event, const fs::path& run_dir);
-  // Asks the run to stop, finishes it at a step that it has not reached, and compares.
+  // Stops the run, finishes it at a step that it has not reached, and compares.
   void stop_and_compare();
   void finish_and_compare();
 

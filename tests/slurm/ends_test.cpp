@@ -18,7 +18,7 @@ namespace {
 
 class SlurmEnds : public SlurmRun {
  protected:
-  // A job of one node with a run directory and an output file of its own, both named after it.
+  // A job of one node with a separate run directory and output file, both named after the job.
   std::string submit(const std::string& name, const Arguments& more, const fs::path& run_dir,
                      const std::string& launcher = "") {
     const fs::path path = scratch_ / (name + ".sh");
@@ -39,7 +39,7 @@ class SlurmEnds : public SlurmRun {
     return read_text(scratch_ / (name + ".out")).value_or("");
   }
 
-  // Waits until the job is over for good.
+  // Waits until the job is over and will not run again.
   void expect_end(const std::string& name, const std::string& job, const std::string& state, int exit_code,
                   const std::string& words) {
     SCOPED_TRACE(str(name, ": ", said(name)));
@@ -48,7 +48,7 @@ class SlurmEnds : public SlurmRun {
   }
 };
 
-// Each by a job of its own, as many at once as there are nodes.
+// One job for each kind of end. As many jobs run at once as there are nodes.
 TEST_F(SlurmEnds, OfFirstAttempts_ExitCodeStateAndLine) {
   const fs::path complete = scratch_ / "complete";
   const std::string finished = submit("finished", {"--steps", "4"}, complete);
@@ -83,7 +83,7 @@ TEST_F(SlurmEnds, ByPeople_ExitCodeStateAndLine) {
   expect_end("term", jobs["term"], "FAILED", 75, "submit the job again to go on");
   expect_end("int", jobs["int"], "FAILED", 130, "submit the job again to go on");
   expect_end("stop", jobs["stop"], "FAILED", 75, "submit the job again to go on");
-  expect_end("cancel", jobs["cancel"], "CANCELLED", 75, "was cancelled: it is not requeued");
+  expect_end("cancel", jobs["cancel"], "CANCELLED", 75, "was cancelled and is not requeued");
   jobs["hup"] = submit("hup");  // There are four nodes.
   names.push_back("hup");
   ASSERT_TRUE(eventually([&] { return reached_step(scratch_ / "hup") >= 3; })) << said("hup");
@@ -111,7 +111,7 @@ TEST_F(SlurmEnds, WithoutARequeue_ExitCodeStateAndLine) {
   ASSERT_TRUE(eventually([&] { return processes_with(scratch_.path()).empty(); }));
 }
 
-// A step takes long enough for each generation's trainers to be hit in the same one.
+// A step is long enough that all trainers of a generation crash in the same step.
 TEST_F(SlurmEnds, TrainersThatCrashAtOneStep_GivenUpAndNotRequeued) {
   job_ = submit("out",
                 {"--model", "vgg11", "--data", cifar_data(), "--image-size", "64", "--batch-size", "4",
@@ -129,7 +129,7 @@ TEST_F(SlurmEnds, TrainersThatCrashAtOneStep_GivenUpAndNotRequeued) {
   EXPECT_EQ(attempts("slurm-end").back()["cause"], "gave up");
 }
 
-// All that the run has made is in memory, and cannot be written.
+// All the run's progress is in memory and cannot be written.
 TEST_F(SlurmEnds, FullDiskAtTheLastStep_GivenUpAndNotRequeued) {
   const SmallDisk small(scratch_ / "small", kRoomForTheProgramsMib);
   if (!small.mounted()) REKINDLE_SKIP(Needs::kMounts, "needs the right to mount a tmpfs");
@@ -145,8 +145,8 @@ TEST_F(SlurmEnds, FullDiskAtTheLastStep_GivenUpAndNotRequeued) {
   EXPECT_EQ(digest_of(dir()), digest_of(scratch_ / "quiet"));
 }
 
-// The second job's node sees the first one's process, or does not: another host. Its second attempt is no
-// better: the first run's progress must not look like its own.
+// The second job's node either sees the first job's process, or is another host and does not. The second
+// attempt must also be refused: the first run's progress must not count as progress of the second job.
 TEST_F(SlurmEnds, SecondJobOfALiveRun_RefusedAndNothingIsWrittenIntoItsRecords) {
   begin({"--nodes=1"}, {"--checkpoint-every", "5"});
   wait_until_printed("is committed");
@@ -169,7 +169,7 @@ TEST_F(SlurmEnds, SecondJobOfALiveRun_RefusedAndNothingIsWrittenIntoItsRecords) 
   stop_and_compare();
 }
 
-// Its data are gone when it has been requeued, and do not come back.
+// The data are missing from the second attempt on, and do not come back.
 TEST_F(SlurmEnds, ThirdAttemptThatCannotBegin_GivenUp) {
   const fs::path link = scratch_ / "data";
   fs::create_directory_symlink(mnist_data(), link);

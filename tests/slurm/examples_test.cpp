@@ -1,4 +1,4 @@
-// What is written for people to use: examples/slurm, and the script of rekindle submit.
+// The scripts for users: examples/slurm, and the script of rekindle submit.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -23,7 +23,7 @@ class SlurmExamples : public SlurmRun {
                             Arguments{"--model", "mnist-cnn", "--batch-size", "16", "--micro-batches", "8",
                                       "--steps", "1000000"} +
                                 more);
-    if (name == "seeds.sh") return;  // each has a directory of its own
+    if (name == "seeds.sh") return;  // each run has its own directory
     wait_for_step(5);
     EXPECT_FALSE(printed("warning")) << output();
   }

@@ -1,10 +1,11 @@
-// Jobs beside each other: arrays, and helpers of a run that come and go.
+// Several jobs at once: arrays, and helper jobs (rekindle join) that come and go.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <csignal>
 #include <fstream>
 
+#include "../read_lines.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "cluster.hpp"
@@ -51,7 +52,7 @@ class SlurmResubmit : public SlurmRun {
  protected:
   std::string conf() const override { return "JobRequeue=0"; }
 
-  // Signals the job (or one task of it), and waits for the job that follows it: its id.
+  // Signals the job (or one of its tasks), waits for its successor job, and returns the successor's id.
   std::string follow(const std::string& job, const fs::path& run_dir) {
     const auto begun = [&] { return attempts("slurm-begin", run_dir); };
     const std::size_t before = begun().size();
@@ -109,11 +110,11 @@ TEST_F(SlurmResubmit, ArrayTask_FollowedByThatTaskAlone) {
   ASSERT_TRUE(eventually([&] { return processes_with(scratch_.path()).empty(); }));
 }
 
-// ---- helpers that come and go ----
+// ---- helper jobs that come and go ----
 
 class SlurmFillers : public SlurmRun {
  protected:
-  // A batch script that helps the run.
+  // A batch script that joins the run.
   fs::path filler_script() const {
     fs::path path = scratch_ / "filler.sh";
     std::ofstream(path)
@@ -124,7 +125,7 @@ class SlurmFillers : public SlurmRun {
   }
 };
 
-// One base node, and two preemptible jobs that help it: the more there are, the fewer micro-batches each has.
+// One base node and two preemptible jobs that join it. With more jobs, each job has fewer micro-batches.
 TEST_F(SlurmFillers, ComeAndArePreemptedAndComeBack_SameBits) {
   begin({"--nodes=1", "--nodelist=n1"});
   const fs::path filler = filler_script();
@@ -136,7 +137,7 @@ TEST_F(SlurmFillers, ComeAndArePreemptedAndComeBack_SameBits) {
   ASSERT_TRUE(eventually([&] { return trainers() == 1; }));
   ASSERT_TRUE(eventually([&] { return trainers() == 3; }));
   EXPECT_EQ(cluster_->restarts(first), 1U);
-  // Its time is over: it asks for its own return.
+  // The job's time is over, so it requests its own requeue.
   cluster_->command({"scancel", "--signal=USR1", "--batch", second});
   ASSERT_TRUE(eventually([&] { return trainers() == 2; }));
   ASSERT_TRUE(eventually([&] { return trainers() == 3; }));
@@ -146,7 +147,7 @@ TEST_F(SlurmFillers, ComeAndArePreemptedAndComeBack_SameBits) {
   EXPECT_TRUE(eventually([&] { return cluster_->state(first) == "COMPLETED"; }));
 }
 
-// Slurm, or a person, brings the run back: a helper in a Slurm job waits, and does not take the run over.
+// Slurm or a person starts the run again. A helper in a Slurm job waits, and does not take the run over.
 TEST_F(SlurmFillers, BatchScriptKilledWithAFiller_TheFillerWaitsAndHelpsTheNextJob) {
   begin({"--nodes=1", "--nodelist=n1"}, {"--checkpoint-every", "10"});
   const fs::path filler = filler_script();

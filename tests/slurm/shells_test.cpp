@@ -1,4 +1,4 @@
-// Batch scripts that do not exec rekindle: SIGUSR1 comes to their shell, which dies of it.
+// Batch scripts that do not exec rekindle: SIGUSR1 goes to their shell and kills it.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -12,7 +12,7 @@ namespace {
 
 class SlurmShell : public SlurmRun {
  protected:
-  // The script of begin(), without exec and with `more` behind the command.
+  // The script of begin(), without exec and with `more` after the command.
   void begin_without_exec(const std::string& more) {
     const fs::path path = script();
     std::string text = *read_text(path);
@@ -35,7 +35,7 @@ class SlurmShell : public SlurmRun {
   }
 };
 
-// A cancellation afterwards is one, though the batch script looks the same.
+// A later cancellation counts as a cancellation, although Slurm's facts about the batch script are equal.
 TEST_F(SlurmShell, WithoutExec_SavedAndRequeuedAtUsr1AndNotWhenCancelled) {
   begin_without_exec("");
   signal_and_compare();
@@ -52,7 +52,7 @@ TEST_F(SlurmShell, PipedIntoTee_SavedAndRequeuedAtUsr1) {
   stop_and_compare();
 }
 
-// What the warning says to write instead of a pipe.
+// The form that the warning recommends instead of a pipe.
 TEST_F(SlurmShell, ExecWithASubstitution_NotWarned) {
   const fs::path path = script();
   std::string text = *read_text(path);

@@ -1,4 +1,4 @@
-// rekindle submit: what it writes, says and hands to a real sbatch.
+// rekindle submit: its script, its output, and its call of a real sbatch.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -59,7 +59,7 @@ TEST_F(SubmitPrint, OnLimitAndRequeueWithin_AreTheJobs) {
     EXPECT_EQ(print(wrong).exit_code, 64) << wrong[0];
 }
 
-// sbatch reads lines: no quotes keep a line end from beginning another directive, or the script's commands.
+// sbatch reads lines: even in quotes, a line end begins another directive or the script's commands.
 TEST_F(SubmitPrint, LineEndsAndControlCharacters_AreRefusedWherever) {
   const std::string line = "x\n#SBATCH --output=/tmp/y\ntouch z";
   for (const Arguments& more : {Arguments{"--run-dir", scratch_ / line}, Arguments{"--", "--comment=" + line},
@@ -86,7 +86,7 @@ class SlurmSubmit : public SlurmRun {
   Outcome submit(const std::string& name, const Arguments& sbatch_options, const Arguments& more = {}) {
     return run(mnist_job("submit", scratch_ / name, 3) + more + Arguments{"--"} + sbatch_options);
   }
-  // "job ID: PATH", a line of its own.
+  // A separate line "job ID: PATH".
   static std::pair<std::string, fs::path> job_in(const Outcome& submitted) {
     static const std::regex line("(?:^|\n)job ([0-9]+): ([^\n]+)");
     std::smatch found;
@@ -97,7 +97,7 @@ class SlurmSubmit : public SlurmRun {
   static fs::path path_in(const Outcome& submitted) { return job_in(submitted).second; }
 };
 
-// Slurm itself is asked where it wrote.
+// The oracle is Slurm's own answer about the output file.
 TEST_F(SlurmSubmit, OutputWithPatterns_TheLineNamesTheFileThatIsThere) {
   const fs::path folder = scratch_ / "out put";
   for (const Arguments& options :
@@ -138,7 +138,7 @@ TEST_F(SlurmSubmit, RunThatAJobHas_IsTold) {
   EXPECT_TRUE(has(second.out, waiting)) << second.out;
   EXPECT_FALSE(has(submit("other", {"--hold"}).out, "has this run already"));
   cluster_->command({"scancel", "--me"});
-  // One that runs by a script of its own; the job that waits for it is as it should be.
+  // A running job with its own script. The job that waits for it gets no warning.
   begin({"--nodes=1"});
   const std::string running = str("warning: Slurm job ", job_, " (RUNNING) has this run already");
   const Outcome third = submit("run", {"--hold"});
@@ -163,7 +163,7 @@ TEST_F(SlurmSubmit, RunThatLivesOutsideOfSlurm_IsTold) {
   cluster_->command({"scancel", "--me"});
 }
 
-// A letter and its value in one word, too.
+// Also with a letter and its value in one word.
 TEST_F(SlurmSubmit, FolderOfTheOutput_IsMadeHoweverTheOptionIsWritten) {
   for (const std::string name : {"a", "b", "c"}) {
     const fs::path file = scratch_ / name / "out";
@@ -183,14 +183,14 @@ TEST_F(SlurmSubmit, OptionsThatDoNotFit_AreTold) {
   EXPECT_TRUE(
       has(submit("gpus", {"--gpus=1", "--hold"}).out, "warning: the job asks for GPUs, and this build"));
   EXPECT_FALSE(has(submit("none", {"--hold"}).out, "GPU"));
-  // A job that follows another need not be requeued.
+  // A job whose successor is another job need not be requeued.
   const Outcome requeues = submit("requeues", {"--no-requeue", "--hold"});
   EXPECT_TRUE(has(requeues.out, "may not be requeued")) << requeues.out;
   const Outcome follows = submit("follows", {"--no-requeue", "--hold"}, {"--on-limit", "resubmit"});
   EXPECT_FALSE(has(follows.out, "warning")) << follows.out;
 }
 
-// The table of sbatch's options is this sbatch's, and no option of rekindle is in it.
+// The table contains all options of this sbatch except `others`, and no option of rekindle.
 TEST_F(SlurmSubmit, EveryOptionOfThisSbatch_IsKnown) {
   const std::set<std::string> others{"--help",    "--parsable", "--quiet", "--usage",
                                      "--verbose", "--version",  "--wait",  "--wrap"};

@@ -1,4 +1,4 @@
-// A Slurm that does not answer: the state is saved, and the job is requeued once or not at all.
+// If Slurm does not answer, the state is saved, and the job is requeued once or not at all.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -9,7 +9,7 @@
 namespace rekindle::process_test {
 namespace {
 
-// Before the batch script's rekindle, something else called scontrol.
+// The commands before the batch script's rekindle put another program named scontrol on PATH.
 std::string with_scontrol(const fs::path& bin, const std::string& body) {
   fs::create_directories(bin);
   std::ofstream(bin / "scontrol") << "#!/bin/bash\n" << body << "\nexec /usr/bin/scontrol \"$@\"\n";
@@ -44,13 +44,13 @@ INSTANTIATE_TEST_SUITE_P(
         Trouble{"Gone", R"([[ $2 == job || $1 == requeue ]] && exit 127)", false}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// Two nodes tell of the signal, and Slurm takes ten seconds for each answer.
+// Two nodes report the signal, and Slurm needs ten seconds for each answer.
 TEST_F(Slurm, PreemptedWithGraceAndASlowSlurm_Requeued) {
   begin({"--nodes=2", "--partition=low", "--nodelist=n[1-2]"}, {},
         with_scontrol(scratch_ / "bin", "[[ -e $0.slow ]] && sleep 10"));
   std::ofstream(scratch_ / "bin" / "scontrol.slow") << "yes";
   cluster_->take("n[1-2]");
-  // By itself, or by Slurm when the grace is over, whoever is first.
+  // The restart comes from the job itself, or from Slurm at the end of GraceTime.
   wait_for_restart(1);
   fs::remove(scratch_ / "bin" / "scontrol.slow");
   stop_and_compare();

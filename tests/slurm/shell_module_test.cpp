@@ -1,4 +1,4 @@
-// A batch script that does not exec rekindle: its shell gets the signal, and dies of it.
+// A batch script that does not exec rekindle: its shell gets the signal and dies.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 namespace rekindle::slurm {
 namespace {
 
-// As Slurm 22.05 answers when bash died of SIGUSR1 and steps of the job still run.
+// The answer of Slurm 22.05 when SIGUSR1 has killed bash and steps of the job still run.
 std::string answer(const std::string& state, const std::string& exit_code, std::uint64_t restarts = 0) {
   return "JobId=7 JobName=a\n   UserId=root(0) GroupId=root(0) MCS_label=N/A\n   JobState=" + state +
          " Reason=JobLaunchFailure Dependency=(null)\n   Requeue=1 Restarts=" + std::to_string(restarts) +
@@ -54,7 +54,7 @@ TEST(SlurmShell, EndsForOtherReasons_AreJudgedAsBefore) {
   EXPECT_EQ(judge(saved(facts("COMPLETING", "0:0"))), Cause::kCancelled);
   EXPECT_EQ(judge(saved(facts("CANCELLED", "0:10"))), Cause::kCancelled);
   EXPECT_EQ(judge(saved(facts("PENDING", "0:10", 1))), Cause::kRequeued);
-  EXPECT_EQ(judge(saved(facts("RUNNING", "0:10"))), Cause::kOperator);  // of the attempt before
+  EXPECT_EQ(judge(saved(facts("RUNNING", "0:10"))), Cause::kOperator);  // of the previous attempt
   Seen finished = saved(facts("COMPLETING", "0:10"));
   finished.exit_code = 0;
   EXPECT_EQ(judge(finished), Cause::kFinished);
@@ -63,7 +63,7 @@ TEST(SlurmShell, EndsForOtherReasons_AreJudgedAsBefore) {
   EXPECT_EQ(judge(stopped), Cause::kStopped);
 }
 
-// How often Slurm is asked to requeue a job that is seen like this.
+// The number of requeue requests for a job with these facts.
 int requests(const JobFacts& seen, Requeued& done) {
   int calls = 0;
   std::chrono::steady_clock::time_point now;
@@ -84,7 +84,7 @@ TEST(SlurmShell, ShellDiedOfUsr1_IsRequeuedOnce) {
   EXPECT_EQ(requests(facts("COMPLETING", "0:10"), done), 1);
   EXPECT_TRUE(done.accepted);
   EXPECT_EQ(requests(facts("COMPLETING", "0:15"), done), 0);
-  EXPECT_EQ(done.detail, "it was cancelled");
+  EXPECT_EQ(done.detail, "the job was cancelled");
 }
 
 TEST(SlurmShell, ParentThatIsNotSlurm_IsWarnedOf) {

@@ -11,7 +11,7 @@
 namespace rekindle::slurm {
 namespace {
 
-// As Slurm 22.05 answers for a job that began on n[1-3] with its batch script on n1.
+// The answer of Slurm 22.05 for a job that began on n[1-3] with its batch script on n1.
 JobFacts facts(const std::string& state, const std::string& reason, const std::string& exit_code) {
   return *parse_job("JobId=7 JobName=a\n   UserId=root(0) GroupId=root(0) MCS_label=N/A\n   JobState=" +
                     state + " Reason=" + reason +
@@ -25,7 +25,7 @@ TEST(SlurmBatchHostLost, RunningWithoutIt_OrItsStepWasKilled) {
   EXPECT_TRUE(has_lost_batch_host(facts("COMPLETING", "JobLaunchFailure", "0:9"), {"n2", "n3"}));
 }
 
-// Slurm shows of a job that ends only the nodes that have not yet ended it.
+// For an ending job, Slurm shows only the nodes on which the job has not yet ended.
 TEST(SlurmBatchHostLost, JobThatEndsInAnotherWay_HasNotLostIt) {
   EXPECT_FALSE(has_lost_batch_host(facts("RUNNING", "None", "0:0"), {"n1", "n2", "n3"}));
   EXPECT_FALSE(has_lost_batch_host(facts("RUNNING", "None", "0:0"), {})) << "the nodes are not known";
@@ -43,7 +43,7 @@ TEST(SlurmBatchHostLost, NodeThatWasSetDown_IsDown) {
   EXPECT_FALSE(parse_down(""));
 }
 
-// As Slurm 22.05 answers on the node that the job has its batch script on.
+// The answer of Slurm 22.05 on the node of the job's batch script.
 TEST(SlurmBatchHostLost, ListedPids_TellWhetherTheBatchStepRuns) {
   const std::string head = "PID      JOBID    STEPID   LOCALID GLOBALID\n";
   const std::string own = "4711     7        3        0       0       \n";

@@ -1,4 +1,4 @@
-// Slurm's programs that are not there are named at once.
+// Missing programs of Slurm are reported at once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

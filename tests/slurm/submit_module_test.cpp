@@ -1,4 +1,4 @@
-// What rekindle submit decides without Slurm.
+// The decisions of rekindle submit, without Slurm.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ TEST(SbatchOptions, OthersStay) {
   std::vector<std::string> words = all;
   EXPECT_THAT(take_sbatch_options(words), IsEmpty());
   EXPECT_EQ(words, all);
-  std::vector<std::string> last{"--time"};  // sbatch says what is missing
+  std::vector<std::string> last{"--time"};  // sbatch reports the missing value
   EXPECT_THAT(take_sbatch_options(last), ElementsAre("--time"));
 }
 
@@ -58,7 +58,7 @@ TEST(SbatchOptions, ValueHoweverItIsWritten_TheLastOneCounts) {
   EXPECT_EQ(option_value({"-ob"}, "--output"), std::nullopt);
 }
 
-// ---- where the output is ----
+// ---- the output file ----
 
 TEST(SlurmOutput, PatternsThatAreKnownAreFilledIn) {
   const SubmittedJob job{"16", "a b", "me", false};
@@ -80,7 +80,7 @@ TEST(SlurmOutput, SlurmsOwnPathIsRead) {
   EXPECT_EQ(facts->partition, "short");
 }
 
-// ---- jobs that wait ----
+// ---- pending jobs ----
 
 TEST(SlurmQueue, JobsAndTheirScripts) {
   const auto jobs = parse_queue("12 RUNNING /a b/job.sh\nrubbish\n13 PENDING (null)\n");

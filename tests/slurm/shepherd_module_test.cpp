@@ -1,4 +1,4 @@
-// Copies that a program named srun has forked of itself.
+// kill_shepherd() with a program named srun that has forked copies of itself.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A shell with another name: it copies itself for what stands in brackets.
+// Two copies of bash, named srun and other: bash forks a copy of itself for a command in parentheses.
 class SlurmShepherd : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -26,13 +26,13 @@ class SlurmShepherd : public ::testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
 
   std::string program(const std::string& name) const { return (folder_ / name).string(); }
-  // Waits without a process of its own until the test closes the pipe's other end.
+  // Waits without a child process until the test closes the pipe's other end.
   static constexpr const char* kWaiting = "(read -r line <&3; :) & echo up >&4; wait";
 
   const fs::path folder_ = fs::temp_directory_path() / ("rekindle-shepherd-" + std::to_string(::getpid()));
 };
 
-// A started program, and the pipes that it waits at and answers by.
+// A started program and two pipes: the program waits for the first and answers on the second.
 class Started {
  public:
   explicit Started(const std::vector<std::string>& argv) {

@@ -1,0 +1,151 @@
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <optional>
+
+#include "app/audit.hpp"
+#include "app/command.hpp"
+#include "app/inspect.hpp"
+#include "app/ranges.hpp"
+#include "app/report.hpp"
+#include "app/tools.hpp"
+
+namespace rekindle::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kMostWorkers = 1024;
+constexpr std::uint64_t kMostSamples = 10000000;
+
+int exit_code_of(const Status& status) { return status ? 0 : report(status.error()); }
+
+struct StatusCommand : Command {
+  StatusCommand(CLI::App& command, const CommandLine&) {
+    command.add_option("RUN_DIR", run_dir)->required();
+    command.add_flag("--json", json, "for programs");
+  }
+  int run() override { return exit_code_of(show_status(run_dir, json)); }
+
+  std::string run_dir;
+  bool json = false;
+};
+
+struct StopCommand : Command {
+  StopCommand(CLI::App& command, const CommandLine&) { command.add_option("RUN_DIR", run_dir)->required(); }
+  int run() override { return exit_code_of(request_stop(run_dir)); }
+
+  std::string run_dir;
+};
+
+struct InspectCommand : Command {
+  InspectCommand(CLI::App& command, const CommandLine&) {
+    command.add_option("RUN_DIR|CHECKPOINT_DIR", path)->required();
+    CLI::Option* json = command.add_flag("--json", options.json, "for programs");
+    command
+        .add_flag("--untrusted", untrusted,
+                  "of a directory from somebody else: what in it would be executed, followed or put into the "
+                  "environment; executes nothing")
+        ->excludes(json);
+    command.add_flag("--verify,!--no-verify", options.verify,
+                     "read every byte (default), or only look for the files");
+  }
+  int run() override { return exit_code_of(untrusted ? inspect_untrusted(path) : inspect(path, options)); }
+
+  std::string path;
+  InspectOptions options;
+  bool untrusted = false;
+};
+
+struct DigestCommand : Command {
+  DigestCommand(CLI::App& command, const CommandLine&) {
+    command.add_option("RUN_DIR|CHECKPOINT_DIR", path)->required();
+    command.add_option("--step", step, "default: the newest");
+  }
+  int run() override { return exit_code_of(digest(path, step)); }
+
+  std::string path;
+  std::optional<std::uint64_t> step;
+};
+
+struct AuditCommand : Command {
+  AuditCommand(CLI::App& command, const CommandLine&) {
+    command.add_option("RUN_DIR", run_dir)->required();
+    command.add_option("--from", options.from, "step of a kept checkpoint; 0: the initial values")
+        ->required();
+    command.add_option("--to", options.to, "step of a later one")->required();
+    command.add_option("--workers", options.workers)
+        ->capture_default_str()
+        ->check(whole_number(1, kMostWorkers));
+  }
+  int run() override {
+    options.run_dir = fs::absolute(run_dir).lexically_normal();
+    return run_audit(options);
+  }
+
+  std::string run_dir;
+  AuditOptions options;
+};
+
+struct ExportCommand : Command {
+  ExportCommand(CLI::App& command, const CommandLine&) {
+    command.add_option("RUN_DIR|CHECKPOINT_DIR", path)->required();
+    command.add_option("FILE", file)->required();
+    command.add_flag("--with-optimizer", options.with_optimizer,
+                     "with the optimizer's tensors, as momentum.NAME");
+    command.add_flag("--force", options.force, "overwrite FILE");
+  }
+  int run() override { return exit_code_of(export_to(path, file, options)); }
+
+  std::string path, file;
+  ExportOptions options;
+};
+
+struct ImportCommand : Command {
+  ImportCommand(CLI::App& command, const CommandLine&) {
+    command.add_option("FILE", file)->required();
+    command.add_option("OUT", out)->required();
+  }
+  int run() override { return exit_code_of(import_file(file, out)); }
+
+  std::string file, out;
+};
+
+struct MakeDataCommand : Command {
+  MakeDataCommand(CLI::App& command, const CommandLine&) {
+    command.add_option("KIND", kind, "cifar10 or mnist")->required();
+    command.add_option("DIR", directory)->required();
+    command.add_option("--samples", samples, "training images; a fifth as many for testing")
+        ->capture_default_str()
+        ->check(whole_number(1, kMostSamples));
+    command.add_option("--seed", seed, "of all draws")->capture_default_str();
+  }
+  int run() override { return exit_code_of(make_data(kind, directory, samples, seed)); }
+
+  std::string kind, directory;
+  std::uint64_t samples = 50000, seed = 1;
+};
+
+constexpr CommandRow kCommands[] = {
+    {"status", "what a run is doing, on one screen", "rekindle status runs/vgg11",
+     make_command<StatusCommand>},
+    {"stop", "finish the step in flight, save the state and end the run", "rekindle stop runs/vgg11",
+     make_command<StopCommand>},
+    {"inspect", "what is in a checkpoint or run, and whether every byte is right",
+     "rekindle inspect runs/vgg11", make_command<InspectCommand>},
+    {"digest", "one line: the hash of the whole state", "rekindle digest runs/vgg11 --step 1000",
+     make_command<DigestCommand>},
+    {"audit", "make the steps between two kept checkpoints once more, and compare the bits",
+     "rekindle audit runs/vgg11 --from 1000 --to 2000 --workers 4", make_command<AuditCommand>},
+    {"export", "a checkpoint as .safetensors, .h5 or .pt, torchvision's names",
+     "rekindle export runs/vgg11 vgg11.safetensors", make_command<ExportCommand>},
+    {"import", "a .safetensors or .h5 file of another program, checked, as .safetensors, .h5 or .pt",
+     "rekindle import weights.h5 weights.safetensors", make_command<ImportCommand>},
+    {"make-data", "write a data set of synthetic images", "rekindle make-data cifar10 data",
+     make_command<MakeDataCommand>},
+};
+
+}  // namespace
+
+std::span<const CommandRow> file_commands() { return kCommands; }
+
+}  // namespace rekindle::app

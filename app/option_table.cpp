@@ -1,0 +1,261 @@
+#include "app/option_table.hpp"
+
+#include <CLI/CLI.hpp>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "app/ranges.hpp"
+#include "base/text.hpp"
+
+namespace rekindle::app {
+namespace {
+
+using enum OptionGroup;
+using enum AtResume;
+
+std::string default_of(const std::string& value) { return value; }
+std::string default_of(std::uint64_t value) { return str(value); }
+std::string default_of(bool) { return ""; }
+std::string default_of(double value) { return str(value); }
+template <class T>
+std::string default_of(const std::optional<T>&) {
+  return "";
+}
+
+// With its default.
+std::string help_of(const OptionRow& row, const std::string& otherwise) {
+  return otherwise.empty() ? row.help : str(row.help, " (default: ", otherwise, ")");
+}
+
+// An option that stores into one field of RawOptions.
+template <auto kField>
+CLI::Option* add(CLI::App& command, RawOptions& raw, const OptionRow& row) {
+  auto& field = raw.*kField;
+  const std::string otherwise = row.default_text != nullptr ? row.default_text : default_of(field);
+  const std::string help = help_of(row, otherwise);
+  const std::string name = str("--", row.name);
+  CLI::Option* option;
+  if constexpr (std::is_same_v<std::remove_reference_t<decltype(field)>, bool>)
+    option = command.add_flag(name, field, help);
+  else
+    option = command.add_option(name, field, help)->type_name(row.value);
+  return option->group(title_of(row.group));
+}
+
+// The same with a check of the value.
+template <auto kField, CLI::Validator (*kCheck)()>
+CLI::Option* add(CLI::App& command, RawOptions& raw, const OptionRow& row) {
+  return add<kField>(command, raw, row)->check(kCheck());
+}
+
+CLI::Validator positive() { return whole_number(1); }
+CLI::Validator from_0() { return whole_number(0); }
+CLI::Validator rate() { return number_from(0); }
+CLI::Validator fraction() { return number(0, 1); }
+CLI::Validator drop() { return number(0, 0.999); }
+CLI::Validator pixels() { return whole_number(8, 4096); }
+CLI::Validator seed() {
+  return within(std::uint64_t{0}, std::uint64_t{INT64_MAX}, "a whole number of at most 9223372036854775807");
+}
+
+using R = RawOptions;
+constexpr OptionRow kTable[] = {
+    {"run-dir", "DIR", kEssential, kFree, "the run's directory, on storage that all nodes share", "",
+     add<&R::run_dir>},
+    {"config", "FILE", kEssential, kFree, "a TOML file with any of these options; the command line wins", "",
+     add<&R::config_file>},
+    {"model", "NAME", kEssential, kEqual, "vgg11 or mnist-cnn", nullptr, add<&R::model>},
+    {"dataset", "NAME", kEssential, kEqual, "cifar10 or mnist", "the model's", add<&R::dataset>},
+    {"data", "DIR", kEssential, kFree,
+     "the folder with the data set's files; a resume may find the same files elsewhere", "", add<&R::data>},
+    {"epochs", "N", kEssential, kFree, "length of the run in epochs", "", add<&R::epochs, positive>},
+    {"steps", "N", kEssential, kFree, "length of the run in steps, in place of --epochs", "",
+     add<&R::steps, positive>},
+    {"batch-size", "N", kEssential, kEqual, "images a step, over all trainers", nullptr,
+     add<&R::batch_size, positive>},
+    {"micro-batches", "N", kEssential, kEqual,
+     "equal parts of a batch, a power of two: at most that many trainers can work at once",
+     "up to 32, with 8 samples or more in each", add<&R::micro_batches, positive>},
+    {"lr", "RATE", kEssential, kChangeLr, "learning rate",
+     "sgd, adam and adamw 0.001, rmsprop 0.01, adadelta 1", add<&R::lr, rate>},
+    {"seed", "N", kEssential, kEqual, "of initial values, sample order and all draws", nullptr,
+     add<&R::seed, seed>},
+    {"workers", "N", kEssential, kFree, "workers on this machine", nullptr, add<&R::workers, positive>},
+    {"device", "NAME", kEssential, kFree, "auto, cpu or cuda", nullptr, add<&R::device>},
+    {"checkpoint-interval", "TIME", kEssential, kFree, "time between checkpoints, with a unit", nullptr,
+     add<&R::checkpoint_interval>},
+    {"keep", "N", kEssential, kFree, "checkpoints to keep", nullptr, add<&R::keep, positive>},
+
+    {"classes", "N", kModel, kEqual, "number of classes", "the data set's", add<&R::classes, positive>},
+    {"image-size", "PIXELS", kModel, kEqual, "pixels a side", "vgg11 224, mnist-cnn 28",
+     add<&R::image_size, pixels>},
+    {"augment", "on|off", kModel, kEqual, "random crop and flip", "on for cifar10", add<&R::augment>},
+    {"dropout", "P", kModel, kEqual, "of vgg11; mnist-cnn has two rates of its own, unless 0 is given", "0.5",
+     add<&R::dropout, drop>},
+    {"precision", "NAME", kModel, kEqual, "fp32", nullptr, add<&R::precision>},
+    {"init", "FILE|DIR", kModel, kEqual,
+     "start from these values: a .safetensors or .h5 file, a checkpoint or a run directory", "",
+     add<&R::init>},
+    {"reset-head", "", kModel, kFree,
+     "with --init: the last layer starts anew, for another number of classes", "", add<&R::reset_head>},
+
+    {"optimizer", "NAME", kOptimizer, kEqual, "sgd, adam, adamw, adadelta or rmsprop, as in torch.optim",
+     "the model's", add<&R::optimizer>},
+    {"momentum", "M", kOptimizer, kEqual, "of sgd and rmsprop", "sgd 0.9, rmsprop 0",
+     add<&R::momentum, fraction>},
+    {"dampening", "D", kOptimizer, kEqual, "of sgd", "0", add<&R::dampening, fraction>},
+    {"nesterov", "", kOptimizer, kEqual, "of sgd: Nesterov's momentum", "", add<&R::nesterov>},
+    {"beta1", "B", kOptimizer, kEqual, "of adam and adamw", "0.9", add<&R::beta1, fraction>},
+    {"beta2", "B", kOptimizer, kEqual, "of adam and adamw", "0.999", add<&R::beta2, fraction>},
+    {"alpha", "A", kOptimizer, kEqual, "of rmsprop", "0.99", add<&R::alpha, fraction>},
+    {"rho", "R", kOptimizer, kEqual, "of adadelta", "0.9", add<&R::rho, fraction>},
+    {"eps", "E", kOptimizer, kEqual, "of adam, adamw, adadelta and rmsprop", "1e-8, adadelta 1e-6",
+     add<&R::eps, fraction>},
+    {"weight-decay", "W", kOptimizer, kEqual, "an L2 penalty, or that of adamw",
+     "sgd 0.0005, adamw 0.01, else 0", add<&R::weight_decay, rate>},
+    {"label-smoothing", "P", kOptimizer, kEqual, "as in torch.nn.CrossEntropyLoss", "0",
+     add<&R::label_smoothing, drop>},
+    {"schedule", "NAME", kOptimizer, kEqual,
+     "of the learning rate: step, multi-step, exponential, cosine, linear or constant", nullptr,
+     add<&R::schedule>},
+    {"warmup-steps", "N", kOptimizer, kEqual, "steps over which the rate grows linearly to --lr", nullptr,
+     add<&R::warmup_steps, from_0>},
+    {"milestones", "EPOCHS", kOptimizer, kEqual,
+     "of multi-step, as in 30,60,80: the rate is multiplied by --lr-gamma at each", "", add<&R::milestones>},
+    {"lr-step", "EPOCHS", kOptimizer, kChangeLr,
+     "of step: epochs after which the rate is multiplied by --lr-gamma", nullptr, add<&R::lr_step, positive>},
+    {"lr-gamma", "G", kOptimizer, kChangeLr, "of step, multi-step and exponential", "0.1",
+     add<&R::lr_gamma, rate>},
+
+    {"threads", "N", kComputing, kFree, "compute threads a trainer; another number may make other bits",
+     nullptr, add<&R::threads, positive>},
+    {"trainers-per-worker", "N", kComputing, kFree, "auto or a number", nullptr,
+     add<&R::trainers_per_worker>},
+    {"loader-threads", "N", kComputing, kFree, "data threads a trainer", nullptr,
+     add<&R::loader_threads, positive>},
+    {"exchange", "NAME", kComputing, kFree, "auto, shm or tcp: how trainers exchange gradients", nullptr,
+     add<&R::exchange>},
+    {"exchange-integrity", "on|off", kComputing, kFree,
+     "over tcp, trainers find data that somebody changed on the network", nullptr,
+     add<&R::exchange_integrity>},
+
+    {"checkpoint-every", "STEPS", kCheckpoints, kFree, "steps between checkpoints; 0: by time only", nullptr,
+     add<&R::checkpoint_every, from_0>},
+    {"keep-best", "", kCheckpoints, kFree,
+     "a checkpoint at each evaluation; the one with the best test accuracy is kept besides", "",
+     add<&R::keep_best>},
+    {"hash-every", "STEPS", kCheckpoints, kFree,
+     "steps between two comparisons of the trainers' states; 0: at checkpoints only", nullptr,
+     add<&R::hash_every, from_0>},
+
+    {"min-trainers", "N", kFailures, kFree, "with fewer trainers, training waits", nullptr,
+     add<&R::min_trainers, positive>},
+    {"gather-time", "TIME", kFailures, kFree,
+     "how long to wait for trainers, at the start and when too few are left", "5min", add<&R::gather_time>},
+    {"lost-after", "TIME", kFailures, kFree, "without a heartbeat for so long, a worker or trainer is lost",
+     nullptr, add<&R::lost_after>},
+    {"hang-after", "TIME", kFailures, kFree, "without progress for so long, a trainer is replaced", nullptr,
+     add<&R::hang_after>},
+    {"stop-within", "TIME", kFailures, kFree,
+     "a stop gives up the step in flight if that step would take longer", "no limit", add<&R::stop_within>},
+
+    {"interface", "NAME", kNetwork, kFree,
+     "the network interface (or address) of this machine to listen on, as NCCL_SOCKET_IFNAME",
+     "that, GLOO_SOCKET_IFNAME, this machine alone", add<&R::interface>},
+    {"port-range", "FIRST-LAST", kNetwork, kFree, "ports to listen on, as in 20000-20100", "any",
+     add<&R::port_range>},
+
+    {"strict", "", kResume, kFree, "refuse to resume where the bits may differ (another build or CPU)", "",
+     add<&R::strict>},
+    {"change-lr", "", kResume, kFree, "resume with another --lr, --lr-step or --lr-gamma than before", "",
+     add<&R::change_lr>},
+};
+
+const char* words_of(AtResume at_resume) {
+  switch (at_resume) {
+    case kFree:
+      return "may change";
+    case kChangeLr:
+      return "with `--change-lr`";
+    case kEqual:
+      return "must be the same";
+  }
+  return "";
+}
+
+}  // namespace
+
+const char* title_of(OptionGroup group) {
+  switch (group) {
+    case kEssential:
+      return "Essentials";
+    case kModel:
+      return "Model and data";
+    case kOptimizer:
+      return "Optimizer and schedule";
+    case kComputing:
+      return "Computing";
+    case kCheckpoints:
+      return "Checkpoints and comparisons";
+    case kFailures:
+      return "Failures and stops";
+    case kNetwork:
+      return "Network";
+    case kResume:
+      return "Resuming";
+  }
+  return "";
+}
+
+std::span<const OptionRow> option_table() { return kTable; }
+
+void add_options(CLI::App& command, RawOptions& raw) {
+  for (const OptionRow& row : kTable) row.add(command, raw, row);
+}
+
+void add_network_options(CLI::App& command, std::string& interface, std::string& port_range) {
+  for (const OptionRow& row : kTable) {
+    if (row.group != kNetwork) continue;
+    std::string& field = row.name == std::string_view("interface") ? interface : port_range;
+    command
+        .add_option(str("--", row.name), field,
+                    help_of(row, row.default_text != nullptr ? row.default_text : ""))
+        ->type_name(row.value);
+  }
+}
+
+void show_essentials(CLI::App& command) {
+  for (const OptionRow& row : kTable) {
+    CLI::Option* option = command.get_option_no_throw(str("--", row.name));
+    // Another command may have an option of that name in another group.
+    const bool is_row = option != nullptr && option->get_group() == title_of(row.group);
+    if (is_row && row.group != kEssential) option->group("");  // CLI11: not in the help
+  }
+}
+
+std::string options_page() {
+  CLI::App command;
+  RawOptions raw;
+  std::string page =
+      "# The options of a run\n\n"
+      "For `rekindle local`, `rekindle slurm` and `rekindle submit`, and as keys of a `--config` file. This "
+      "page is\n"
+      "made from the table in `app/option_table.cpp`, as `--help-all` is. \"At a resume\" says whether the "
+      "same run\n"
+      "directory may be used with another value.\n";
+  const char* group = "";
+  for (const OptionRow& row : kTable) {
+    const CLI::Option* option = row.add(command, raw, row);
+    if (std::exchange(group, title_of(row.group)) != title_of(row.group))
+      page += str("\n## ", group, "\n\n| option | what it does | at a resume |\n|---|---|---|\n");
+    std::string value = *row.value != '\0' ? str(" ", row.value) : "";
+    for (auto at = value.find('|'); at != std::string::npos; at = value.find('|', at + 2))
+      value.insert(at, "\\");
+    page += str("| `--", row.name, value, "` | ", option->get_description(), " | ", words_of(row.at_resume),
+                " |\n");
+  }
+  return page;
+}
+
+}  // namespace rekindle::app

@@ -1,0 +1,136 @@
+#include "app/resume_checks.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "app/report.hpp"
+#include "app/run_config.hpp"
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "checkpoint/checkpoint.hpp"
+
+namespace rekindle::app {
+
+using protocol::Job;
+
+namespace {
+
+// The name of an identity key in an error message.
+std::string option_of(std::string key) {
+  if (key == "data_hash") return "the content of --data";
+  std::replace(key.begin(), key.end(), '_', '-');
+  return "--" + key;
+}
+
+// The text for one difference.
+std::string difference(const std::string& key, const nlohmann::json& before, const nlohmann::json& now,
+                       const LocalOptions& options) {
+  if (key == "init")
+    return str("--init ", options.init.string(),
+               before.contains(key) ? " gives other values than those that the run began with"
+                                    : " is given, and the run began without --init");
+  const auto text = [&](const nlohmann::json& j) { return j.contains(key) ? j.at(key).dump() : "not set"; };
+  return str(option_of(key), " is ", text(before), " in the run and ", text(now), " in this command");
+}
+
+// Reports all differences in one error.
+Status check_identity(const Job& before, const LocalOptions& options, const run::Layout& layout) {
+  nlohmann::json old_identity = protocol::identity_of(before), identity = protocol::identity_of(options.job);
+  if (options.change_lr) protocol::take_rates(old_identity, identity);
+  for (nlohmann::json* of : {&old_identity, &identity}) {  // not reported separately
+    of->erase("rates_since");
+    of->erase("earlier_rates");
+  }
+  std::string all;
+  bool rates_alone = true, init_alone = true;
+  for (std::string key; !(key = protocol::first_difference(old_identity, identity)).empty();) {
+    all += (all.empty() ? "" : "; ") + difference(key, old_identity, identity, options);
+    rates_alone = rates_alone && key.starts_with("lr");
+    init_alone = init_alone && key == "init";
+    old_identity.erase(key);
+    identity.erase(key);
+  }
+  if (all.empty()) return {};
+  return fail(ExitCode::kConfig,
+              str("the run directory ", layout.root().string(), " belongs to another run: ", all),
+              rates_alone  ? "use the same options, or --change-lr if that is meant"
+              : init_alone ? "give the same --init (and --reset-head) as at its start, or neither"
+                           : "use the same options, or another --run-dir");
+}
+
+bool same_rates(const Job& a, const protocol::Rates& b) {
+  return a.lr == b.lr && a.lr_step == b.lr_step && a.lr_gamma == b.lr_gamma;
+}
+
+protocol::Rates rates_of(const Job& job) { return {job.rates_since, job.lr, job.lr_step, job.lr_gamma}; }
+
+// A script may repeat the run's first command. After --change-lr, that command continues with the changed
+// rates.
+void keep_changed_rates(const Job& before, LocalOptions& options) {
+  Job& job = options.job;
+  const bool changed_once = !before.earlier_rates.empty();
+  if (options.change_lr || !changed_once || same_rates(job, rates_of(before)) ||
+      !same_rates(job, before.earlier_rates.front()))
+    return;
+  job.lr = before.lr;
+  job.lr_step = before.lr_step;
+  job.lr_gamma = before.lr_gamma;
+  say(str("goes on with --lr ", job.lr, ", as the last --change-lr has set",
+          job.lr_step == before.earlier_rates.front().lr_step &&
+                  job.lr_gamma == before.earlier_rates.front().lr_gamma
+              ? ""
+              : str(" (--lr-step ", job.lr_step, ", --lr-gamma ", job.lr_gamma, ")")));
+}
+
+// The step of the newest checkpoint with an undamaged manifest.
+Result<std::uint64_t> step_reached(const run::Layout& layout) {
+  REKINDLE_TRY(const auto committed, checkpoint::find_committed(layout.root()));
+  for (const checkpoint::CheckpointId& id : committed) {
+    const auto manifest = checkpoint::read_manifest(checkpoint::directory_of(layout.root(), id));
+    if (manifest || manifest.error().kind != ErrorKind::kDamage) return id.step;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Result<std::optional<Job>> earlier_job(const LocalOptions& options, const run::Layout& layout) {
+  REKINDLE_TRY(const auto begun, look_at(layout.config()));
+  if (!begun) return std::nullopt;
+  REKINDLE_TRY(const bool saved, checkpoint::has_saved(layout.root()));
+  REKINDLE_TRY(Job before, read_job(layout.config()));
+  const bool goes_on_from_init = options.init.empty() && !before.init.empty();
+  if (!saved && !goes_on_from_init) return std::nullopt;
+  return before;
+}
+
+Status check_resume(const Job& before, LocalOptions& options, const run::Layout& layout) {
+  REKINDLE_TRY(const std::uint64_t step, step_reached(layout));
+  // A resume need not repeat --init.
+  if (options.init.empty()) {
+    options.job.init = before.init;
+    options.job.init_source = before.init_source;
+  }
+  keep_changed_rates(before, options);
+  if (same_rates(options.job, rates_of(before))) {
+    options.job.rates_since = before.rates_since;
+    options.job.earlier_rates = before.earlier_rates;
+  } else {
+    options.job.rates_since = step;
+    options.job.earlier_rates = protocol::rates_until(protocol::identity_of(before), step);
+  }
+  REKINDLE_CHECK(check_identity(before, options, layout));
+  if (step > options.job.steps) {
+    return fail(ExitCode::kConfig,
+                str("the run is at step ", step, " already, its end would be step ", options.job.steps),
+                str("use --steps ", step, " or more"));
+  }
+  // A newer CPU supports the first attempt's instruction set. On an older CPU, the trainers' fingerprint
+  // shows the mismatch.
+  if (!before.cpu_capability.empty()) options.job.cpu_capability = before.cpu_capability;
+  options.job.environment = before.environment;
+  return {};
+}
+
+}  // namespace rekindle::app

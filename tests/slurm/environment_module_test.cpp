@@ -1,0 +1,157 @@
+// The slurm module without Slurm: parsing of the environment and of scontrol's output.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "slurm/commands.hpp"
+#include "slurm/environment.hpp"
+
+namespace rekindle::slurm {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+Getenv environment(std::map<std::string, std::string> values) {
+  return [values = std::move(values)](const char* name) {
+    const auto found = values.find(name);
+    return found == values.end() ? "" : found->second;
+  };
+}
+
+// ---- environment ----
+
+TEST(SlurmEnvironment, CountsOfNodes) {
+  EXPECT_THAT(expand_counts("4(x3),2"), ElementsAre(4, 4, 4, 2));
+  EXPECT_THAT(expand_counts("8"), ElementsAre(8));
+  for (const char* rubbish : {"", "x", "4(x", "4(x3", "4(y3)", "-1", "4(x99999999999)", "4,,2", "4(x3)5"})
+    EXPECT_THAT(expand_counts(rubbish), IsEmpty()) << rubbish;
+}
+
+TEST(SlurmEnvironment, TasksThatNobodyAskedForAreNotTrainers) {
+  const auto read = [](std::map<std::string, std::string> more) {
+    more["SLURM_JOB_ID"] = "7";
+    more["SLURMD_NODENAME"] = "n1";
+    return read_environment(environment(more))->tasks_per_node;
+  };
+  EXPECT_EQ(read({{"SLURM_TASKS_PER_NODE", "32(x2)"}}), 0U);
+  EXPECT_EQ(read({{"SLURM_TASKS_PER_NODE", "2(x2),1"}, {"SLURM_NTASKS", "5"}}), 1U);
+  EXPECT_EQ(read({{"SLURM_NTASKS_PER_NODE", "4"}}), 4U);
+}
+
+TEST(SlurmEnvironment, OutsideOfAJobOrInsideOfAStep_Refused) {
+  const auto outside = read_environment(environment({}));
+  ASSERT_FALSE(outside);
+  EXPECT_THAT(outside.error().line(), HasSubstr("this is not a Slurm job"));
+  const auto step = read_environment(environment({{"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "0"}}));
+  ASSERT_FALSE(step);
+  EXPECT_EQ(step.error().code, ExitCode::kUsage);
+}
+
+TEST(SlurmEnvironment, AnArrayTaskIsNotItsArray) {
+  const auto task = read_environment(environment({{"SLURM_JOB_ID", "9"},
+                                                  {"SLURMD_NODENAME", "n1"},
+                                                  {"SLURM_ARRAY_JOB_ID", "7"},
+                                                  {"SLURM_ARRAY_TASK_ID", "2"}}));
+  EXPECT_EQ(task->id(), "7_2");
+  EXPECT_EQ(task->follows, "");
+  EXPECT_EQ(expand_pattern("runs/%A-%a-%j-%%-%x-%", *task), "runs/7-2-9-%-%x-%");
+}
+
+TEST(SlurmEnvironment, ASuccessorKnowsWhichJobItFollows) {
+  const auto successor =
+      read_environment(environment({{"SLURM_JOB_ID", "9"}, {"SLURMD_NODENAME", "n1"}, {kFollows, "8"}}));
+  EXPECT_EQ(successor->follows, "8");
+}
+
+// A job that was submitted in an array task of a requeued job inherits that task's variables.
+TEST(SlurmEnvironment, WhatAnotherJobLeftThereIsCorrected) {
+  Environment inherited;
+  inherited.job = "11";
+  inherited.array_job = "10";
+  inherited.array_task = "1";
+  inherited.restarts = 3;
+  inherited.tasks_per_node = 3;
+  inherited.tasks = {1, 1};
+  JobFacts facts;
+  facts.tasks = 2;
+  correct(inherited, facts);
+  EXPECT_EQ(inherited.id(), "11");
+  EXPECT_EQ(inherited.restarts, 0U);
+  EXPECT_EQ(inherited.tasks_per_node, 0U);
+  Environment own = inherited;
+  own.restarts = 1;
+  own.tasks_per_node = 2;
+  own.tasks = {2, 2};
+  facts.restarts = 2;  // requeued while the attempt started
+  facts.tasks = 4;
+  facts.array_job = "10";
+  facts.array_task = "7";
+  correct(own, facts);
+  EXPECT_EQ(own.id(), "10_7");
+  EXPECT_EQ(own.restarts, 1U);
+  EXPECT_EQ(own.tasks_per_node, 2U);
+}
+
+// ---- the output of scontrol ----
+
+constexpr const char* kJob =
+    "JobId=4 ArrayJobId=3 ArrayTaskId=1 JobName=a Restarts=9\n   JobState=FAILED\n"
+    "   UserId=root(0) GroupId=root(0) MCS_label=N/A\n"
+    "   JobState=RUNNING Reason=None Dependency=(null)\n"
+    "   Requeue=1 Restarts=2 BatchFlag=1 Reboot=0 ExitCode=0:0\n"
+    "   RunTime=00:00:10 TimeLimit=00:01:00 TimeMin=N/A\n"
+    "   StartTime=2026-11-22T08:00:00 EndTime=2026-11-22T08:01:00 Deadline=N/A\n"
+    "   PreemptEligibleTime=2026-11-22T08:00:00 PreemptTime=None\n"
+    "   NodeList=n[1-3]\n"
+    "   Command=/x/JobState=NONE\n";
+
+TEST(SlurmCommands, JobIsReadWhateverItsNameIs) {
+  const auto facts = parse_job(kJob);
+  ASSERT_TRUE(facts);
+  EXPECT_EQ(facts->state, "RUNNING");
+  EXPECT_EQ(facts->restarts, 2U);
+  EXPECT_TRUE(facts->may_requeue);
+  EXPECT_FALSE(facts->preempting);
+  EXPECT_TRUE(facts->end);
+  EXPECT_EQ(facts->node_list, "n[1-3]");
+  EXPECT_EQ(facts->array_job + "_" + facts->array_task, "3_1");
+}
+
+TEST(SlurmCommands, RubbishIsNoAnswer) {
+  for (const char* rubbish :
+       {"", "slurm_load_jobs error: Unable to contact slurm controller", "JobState=RUNNING", "   Restarts=1",
+        "   Requeue=1 Restarts=x\n   JobState=RUNNING"})
+    EXPECT_FALSE(parse_job(rubbish)) << rubbish;
+}
+
+TEST(SlurmCommands, ConfigAndAddresses) {
+  const auto config = parse_config(
+      "Configuration data as of today\nKillWait                = 30 sec\nRequeueExit = (null)\n");
+  EXPECT_EQ(leading_number(config.at("KillWait")), 30U);
+  EXPECT_EQ(config.at("RequeueExit"), "");
+  const auto addresses =
+      parse_addresses("NodeName=n1 Arch=x NodeAddr=10.0.0.1 Port=1\nNodeName=n2 NodeAddr=b\n");
+  EXPECT_EQ(addresses.at("n1"), "10.0.0.1");
+  EXPECT_EQ(addresses.at("n2"), "b");
+}
+
+TEST(SlurmCommands, SuccessorIsOneThatWaitsForThisVeryJobAndHasItsName) {
+  const std::string text =
+      "12 (null) run\n"
+      "13 afterany:5(unfulfilled) other\n"
+      "14 afterany:55(unfulfilled) run\n"
+      "15 afterany:5_1(unfulfilled) run\n"
+      "16_[3] afterok:2(unfulfilled),afterany:7_3(unfulfilled) a run\n"
+      "17 singleton(unfulfilled) run\n";
+  EXPECT_EQ(parse_successor(text, "5", "run"), "");
+  EXPECT_EQ(parse_successor(text, "5", "other"), "13");
+  EXPECT_EQ(parse_successor(text, "5_1", "run"), "15");
+  EXPECT_EQ(parse_successor(text, "7_3", "a run"), "16_3");
+  EXPECT_EQ(parse_successor("rubbish\n\n x", "5", "run"), "");
+}
+
+}  // namespace
+}  // namespace rekindle::slurm
