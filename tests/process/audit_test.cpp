@@ -1,4 +1,4 @@
-// `rekindle audit` on real runs: what was trained, made once more.
+// `rekindle audit` on real runs: repeats a part of the training.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,8 +18,8 @@ using checkpoint::CheckpointId;
 
 class Audit : public ::testing::Test {
  protected:
-  // Checkpoints of steps 10, 20 and 30: the last of a run is written whatever happens, another one waits
-  // while one is being written.
+  // Checkpoints of steps 10, 20 and 30. The last one of a run is always written; another one may wait while a
+  // checkpoint is being written.
   void train(const Arguments& more = {}, const std::vector<int>& ends = {10, 20, 30}) {
     for (const int steps : ends) {
       const Outcome outcome = run(mnist_run(dir(), 2, steps) + Arguments{"--keep", "10"} + more);
@@ -31,7 +31,7 @@ class Audit : public ::testing::Test {
     return run({"audit", dir(), "--from", std::to_string(from), "--to", std::to_string(to), "--workers",
                 std::to_string(workers)});
   }
-  // The directory of an audit, once it has `file`.
+  // The directory of an audit, as soon as it contains `file`.
   fs::path audit_with(const fs::path& file) const {
     fs::path found;
     EXPECT_TRUE(eventually([&] {
@@ -50,8 +50,8 @@ class Audit : public ::testing::Test {
     ADD_FAILURE() << "no checkpoint of step " << step;
     return {};
   }
-  // Whole in itself, and newer than what the run has written of that step; one bit of each of the tensors is
-  // another one.
+  // A complete checkpoint, newer than the checkpoints of the run for that step. One bit of each tensor is
+  // changed.
   void plant_checkpoint(std::uint64_t step, const std::set<std::string>& tensors) const {
     const CheckpointId id = newest_of(step);
     auto loaded = checkpoint::load(checkpoint::directory_of(dir(), id));
@@ -104,7 +104,7 @@ TEST_F(Audit, OneBitThatNobodyTrained_FoundAndNamed) {
   EXPECT_EQ(audit(10, 30, 2).exit_code, 0) << "around it";
 }
 
-// Not the first by name, nor by size.
+// The tensor is not the first by name or by size.
 TEST_F(Audit, OfSeveralTensorsThatDiffer_TheFirstInTheModelsOrderIsNamed) {
   ASSERT_NO_FATAL_FAILURE(train({}, {10}));
   ASSERT_NO_FATAL_FAILURE(
@@ -172,15 +172,15 @@ TEST_F(Audit, OfACheckpointThatIsALink_RefusedWithTheReason) {
 TEST_F(Audit, OfACheckpointThatTheRunDeletesMeanwhile_BitIdentical) {
   ASSERT_NO_FATAL_FAILURE(train());
   Program program({rekindle(), "audit", dir(), "--from", "10", "--to", "30"});
-  audit_with("terms");  // its own run begins
+  audit_with("terms");  // the run of the audit itself begins
   ASSERT_TRUE(checkpoint::discard(dir(), newest_of(10)));
   const Outcome outcome = program.wait();
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("bit-identical"), std::string::npos) << outcome.out;
 }
 
-// Whatever takes it away, before its run begins or later: that would begin with the initial values, and its
-// end mean nothing.
+// The checkpoint may disappear before the run of the audit begins, or later. Then that run would begin with
+// the initial values, and its result would have no meaning.
 TEST_F(Audit, WithoutTheCheckpointToBeginWith_NothingIsCompared) {
   ASSERT_NO_FATAL_FAILURE(train());
   const fs::path start = fs::path("checkpoints") / newest_of(10).directory_name();
@@ -195,7 +195,7 @@ TEST_F(Audit, WithoutTheCheckpointToBeginWith_NothingIsCompared) {
   };
   nothing_compared(start / "shard-00001-of-00002.h5", [](const fs::path& linked) { fs::remove_all(linked); });
   nothing_compared("terms", [](const fs::path& linked) {
-    fs::remove(linked / "manifest.json");  // a link: the run's own stays as it is
+    fs::remove(linked / "manifest.json");  // a link: the file of the run itself does not change
     std::ofstream(linked / "manifest.json") << "rubbish";
   });
   EXPECT_EQ(audit(10, 30, 1).exit_code, 0);
@@ -222,7 +222,7 @@ TEST_F(Audit, OnOtherDataThanTheRuns_Refused) {
   for (const int from : {0, 10}) {
     const Outcome outcome = audit(from, from + 10, 1);
     EXPECT_EQ(outcome.exit_code, 78) << outcome.out << outcome.err;
-    EXPECT_NE(outcome.err.find("its data_hash is not that of the data that are there now"), std::string::npos)
+    EXPECT_NE(outcome.err.find("its data_hash differs from the present data"), std::string::npos)
         << outcome.err;
   }
 }

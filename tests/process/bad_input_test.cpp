@@ -1,5 +1,5 @@
-// Bad input gets one line on stderr with what is wrong and what to do, the right exit code, nothing
-// half-written and no process left behind.
+// Bad input gives one line on stderr with the problem and a hint, the right exit code, no incomplete files
+// and no remaining process.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ void refused(const Arguments& arguments, int exit_code, const std::string& what)
   EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
 }
 
-// A run that does not start leaves no run directory behind.
+// A run that does not start creates no run directory.
 class BadRun : public ::testing::Test {
  protected:
   void refuse(const Arguments& more, int exit_code, const std::string& what) {
@@ -187,7 +187,7 @@ TEST_F(BadRun, NonFiniteLoss_70WithoutACommitOfIt) {
   const Outcome outcome = run(mnist_run(dir(), 2, 50) + Arguments{"--optimizer", "sgd", "--lr", "1e30"});
   EXPECT_EQ(outcome.exit_code, 70) << outcome.err;
   EXPECT_NE(outcome.err.find("is not finite"), std::string::npos) << outcome.err;
-  EXPECT_EQ(run({"digest", dir()}).exit_code, 78);  // nothing committed
+  EXPECT_EQ(run({"digest", dir()}).exit_code, 78);  // no checkpoint is committed
   EXPECT_TRUE(eventually([&] { return processes_with(dir()).empty(); }));
 }
 

@@ -1,4 +1,4 @@
-// One run and many faults, from a seed: REKINDLE_SEED=N repeats their order (not their moments).
+// One run with many faults from a seed. REKINDLE_SEED=N repeats the order of the faults, but not their times.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ class Chaos : public ::testing::TestWithParam<const char*> {
  protected:
   fs::path dir() const { return scratch_ / "run"; }
   int upto(int n) { return std::uniform_int_distribution(0, n - 1)(random_); }
-  // False: there is none at the moment.
+  // False if there is none at the moment.
   bool hit(const std::string& part, int signal) {
     const auto pids = parts_of(dir(), part);
     return !pids.empty() &&
@@ -47,7 +47,7 @@ class Chaos : public ::testing::TestWithParam<const char*> {
         return true;
       default:
         if (joiners_.empty()) return hit("coordinator", SIGKILL);
-        joiners_.pop_front();  // killed, with all that it started
+        joiners_.pop_front();  // killed together with its child processes
         return true;
     }
   }

@@ -1,4 +1,4 @@
-// Which checkpoints a run makes and keeps.
+// Which checkpoints a run writes and keeps.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ std::set<std::uint64_t> committed_steps(const fs::path& run_dir) {
 TEST(Checkpoints, KeepBest_TheOneOfTheBestEvaluationStays) {
   const Scratch scratch;
   const fs::path dir = scratch / "run";
-  // The rate grows until nothing is learnt any more: the last evaluation is not the best.
+  // The rate grows until training fails: the last evaluation is not the best.
   const Outcome outcome = run(mnist_run(dir, 2, 160) +
                               Arguments{"--keep", "1", "--keep-best", "--lr-step", "1", "--lr-gamma", "8"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
@@ -43,7 +43,7 @@ TEST(Checkpoints, KeepBest_TheOneOfTheBestEvaluationStays) {
 TEST(Checkpoints, Keep_TheNewestStayAndAResumeMayChangeHowMany) {
   const Scratch scratch;
   const fs::path dir = scratch / "run";
-  // Each attempt saves once, at its end.
+  // Each attempt writes one checkpoint, at its end.
   const auto kept = [&](int steps, const std::string& how_many) {
     const Outcome outcome = run(mnist_run(dir, 1, steps) + Arguments{"--keep", how_many});
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
@@ -54,10 +54,11 @@ TEST(Checkpoints, Keep_TheNewestStayAndAResumeMayChangeHowMany) {
   EXPECT_EQ(kept(4, "3"), (Steps{2, 4}));
   EXPECT_EQ(kept(6, "3"), (Steps{2, 4, 6}));
   EXPECT_EQ(kept(8, "3"), (Steps{4, 6, 8}));
-  EXPECT_EQ(kept(10, "1"), (Steps{8, 10}));  // what it began with was read: every byte is known to be right
+  // The attempt read this checkpoint completely, so all of its bytes are verified.
+  EXPECT_EQ(kept(10, "1"), (Steps{8, 10}));
 }
 
-// A run of a program that knew another version of the format.
+// A run of a program with another version of the format.
 TEST(Checkpoints, OfAnotherFormatVersion_TheRunEndsWith78AndTheyKeepTheirNames) {
   const Scratch scratch;
   const fs::path dir = scratch / "run";
@@ -88,13 +89,13 @@ TEST(Checkpoints, ByInterval_MadeWhileTheRunGoesOn) {
   EXPECT_EQ(program.wait().exit_code, 75);
 }
 
-// The interval is the run's, not a trainer's.
+// The interval applies to the run, not to a single trainer.
 TEST(Checkpoints, ByInterval_MadeThoughNoTrainerLivesThatLong) {
   const Scratch scratch;
   const fs::path dir = scratch / "run";
   Program program(Arguments{rekindle()} + mnist_run(dir, 1, 1000000) +
                   Arguments{"--checkpoint-interval", "20s"});
-  constexpr std::uint64_t kSteps = 100;  // a life
+  constexpr std::uint64_t kSteps = 100;  // steps after which the trainer is killed
   bool rewound = true;
   const bool made = eventually([&] {
     const std::uint64_t step = reached_step(dir);
@@ -110,8 +111,8 @@ TEST(Checkpoints, ByInterval_MadeThoughNoTrainerLivesThatLong) {
   EXPECT_EQ(program.wait().exit_code, 75);
 }
 
-// Every trainer that is killed takes what it was writing with it, every joiner cuts a generation short; here
-// they come more often than a checkpoint is due.
+// Each killed trainer makes the current checkpoint fail, and each joining trainer ends a generation. In this
+// test both happen more often than a checkpoint is due.
 TEST(Checkpoints, ThoughTrainersComeAndGoAllTheTime_MadeAllTheTime) {
   constexpr int kFaults = 20, kEvery = 10;
   const unsigned seed = std::random_device{}();
@@ -133,7 +134,7 @@ TEST(Checkpoints, ThoughTrainersComeAndGoAllTheTime_MadeAllTheTime) {
     ::usleep(static_cast<useconds_t>(upto(100000)));
     if (upto(4) == 0) {
       if (joiner)
-        joiner.reset();  // killed, with all that it started
+        joiner.reset();  // killed together with its child processes
       else
         joiner.emplace(Arguments{rekindle(), "join", dir});
     } else if (const auto trainers = parts_of(dir, "trainer"); !trainers.empty()) {

@@ -1,4 +1,4 @@
-// What the program tells the person who types its commands.
+// The messages of the program for the user who types its commands.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

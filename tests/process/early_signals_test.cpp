@@ -1,12 +1,14 @@
-// Signals in a Slurm job before its run begins: there is nothing to save, but a next attempt to see to. Slurm
-// is two shell scripts here, which do not answer for a while.
+// Signals in a Slurm job before its run begins: no state must be saved, but the next attempt must be
+// arranged. Two shell scripts act as Slurm; they do not answer for a while.
 #include <gtest/gtest.h>
 
 #include <csignal>
 #include <fstream>
 
 #include "base/files.hpp"
+#include "base/text.hpp"
 #include "harness.hpp"
+#include "run/layout.hpp"
 
 namespace rekindle::process_test {
 namespace {
@@ -55,7 +57,7 @@ TEST_F(EarlySignals, TimeLimitWhileSlurmIsAsked_RequeuedAndNothingBegun) {
   job.signal(SIGUSR1);
   fs::remove(scratch_ / "silent");
   ASSERT_TRUE(eventually([&] { return !calls().empty() || !job.running(); }));
-  job.signal(SIGTERM);  // as Slurm takes the job down that it has requeued
+  job.signal(SIGTERM);  // Slurm sends SIGTERM when it stops the job that it has requeued
   const Outcome outcome = job.wait();
   EXPECT_EQ(outcome.exit_code, 75) << outcome.out << outcome.err;
   EXPECT_NE(outcome.out.find("requeued (time limit)"), std::string::npos) << outcome.out << outcome.err;
@@ -71,6 +73,48 @@ TEST_F(EarlySignals, HelperThatWaitsForItsRun_RequeuedAtOnce) {
   const Outcome outcome = helper.wait();
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(calls(), "requeue Incomplete 7\n") << outcome.out << outcome.err;
+}
+
+// Only the records show whether the run is complete, and reading them takes half a minute in this test.
+TEST_F(EarlySignals, TimeLimitWhileACompleteRunIsLookedAt_TheJobEndsAtOnce) {
+  fs::remove(scratch_ / "silent");
+  ASSERT_EQ(run(mnist_run(dir_, 1, 2)).exit_code, 0);
+  const fs::path metrics = run::Layout(dir_).metrics().path();
+  fs::resize_file(metrics, std::uint64_t{100} << 30);
+  Program job(in_the_job(mnist_job("slurm", dir_, 2)));
+  const auto reads = [&] {
+    std::error_code code;
+    for (const auto& entry : fs::directory_iterator(str("/proc/", job.pid(), "/fd"), code)) {
+      if (fs::read_symlink(entry.path(), code) == metrics) return true;
+    }
+    return false;
+  };
+  ASSERT_TRUE(eventually([&] { return reads() || !job.running(); }));
+  job.signal(SIGTERM);
+  const Outcome outcome = job.wait();
+  EXPECT_NE(outcome.err.find("ended by SIGTERM"), std::string::npos) << outcome.out << outcome.err;
+  EXPECT_EQ(outcome.out.find("the run is complete"), std::string::npos) << outcome.out;
+}
+
+// Half a minute of silence would make the host in the claim a dead one.
+TEST_F(EarlySignals, SignalWhileAnotherHostMayHoldTheRun_EndsWithoutTakingIt) {
+  fs::create_directories(dir_ / "terms");
+  for (const fs::path& folder : {dir_, dir_ / "terms"}) fs::permissions(folder, fs::perms::owner_all);
+  std::ofstream(dir_ / "terms/0001")
+      << R"({"host":"elsewhere","boot_id":"x","pid_namespace":"","pid":1,"start_ticks":1,"since":"then"})";
+  for (const auto& [signal, exit_code] : {std::pair(SIGINT, 130), std::pair(SIGTERM, 75)}) {
+    Program local(Arguments{rekindle()} + mnist_run(dir_, 1, 4));
+    ASSERT_TRUE(eventually([&] {
+      return local.printed().find("host elsewhere had this run last") != std::string::npos ||
+             !local.running();
+    }));
+    local.signal(signal);
+    const Outcome outcome = local.wait();
+    EXPECT_EQ(outcome.exit_code, exit_code) << outcome.out << outcome.err;
+    EXPECT_NE(outcome.out.find("before the first step: there was nothing to save"), std::string::npos)
+        << outcome.out << outcome.err;
+    EXPECT_FALSE(fs::exists(dir_ / "terms/0002"));
+  }
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// How local runs end: the exit code and the last line (the table in docs/slurm.md). Other tests look at the
-// ends by faults.
+// How local runs end: the exit code and the last line (the table in docs/slurm.md). Other tests cover ends by
+// faults.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -9,7 +9,7 @@
 namespace rekindle::process_test {
 namespace {
 
-// One run, which goes on from each of its ends.
+// One run, which continues after each of its ends.
 TEST(LocalEnds, BySignalsAndTheEndOfTheWork_ExitCodeAndLine) {
   const Scratch scratch;
   const fs::path dir = scratch / "run";

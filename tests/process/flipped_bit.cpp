@@ -1,5 +1,5 @@
-// A library to preload: a network that damages data. As soon as the file REKINDLE_TEST_FLIP is there, one bit
-// of what some trainer receives next over tcp is another one (and the file is gone).
+// A library to preload: a network that damages data. When the file REKINDLE_TEST_FLIP exists, one bit of the
+// next data that a trainer receives over TCP is flipped, and the file is removed.
 #include <dlfcn.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 
 namespace {
 
-constexpr ssize_t kLarge = 10'000;  // bytes: a part of a gradient, and no heads
+constexpr ssize_t kLarge = 10'000;  // bytes: part of a gradient, not a header
 
 const char* file_to_wait_for() {
   std::stringstream arguments;
@@ -35,6 +35,7 @@ extern "C" __attribute__((visibility("default"))) ssize_t recvmsg(int fd, msghdr
   const ssize_t received = real(fd, message, flags);
   const bool large = received >= kLarge && message->msg_iov[0].iov_len >= static_cast<std::size_t>(kLarge);
   if (file != nullptr && large && is_tcp(fd) && ::unlink(file) == 0)
-    static_cast<unsigned char*>(message->msg_iov[0].iov_base)[kLarge / 2 | 3] ^= 0x10;  // of an exponent
+    // A bit of an exponent.
+    static_cast<unsigned char*>(message->msg_iov[0].iov_base)[kLarge / 2 | 3] ^= 0x10;
   return received;
 }

@@ -1,4 +1,5 @@
 #include "harness.hpp"
+#include "../read_lines.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -30,12 +31,12 @@ std::string slurp(const fs::path& path) {
 
 fs::path fresh_path(const std::string& what) {
   static std::atomic<int> count = 0;
-  // What a test left behind that was killed must not be found by a later one with its pid.
+  // A later test with the same pid must not find the files of a test that was killed.
   static const std::string once = random_hex(3);
   return fs::temp_directory_path() / str("rekindle-", what, "-", ::getpid(), "-", once, "-", count++);
 }
 
-// A data set that lives as long as the test program.
+// A data set that exists as long as the test program.
 struct Data {
   Data(const std::string& kind, int samples) : path(fresh_path("data")) {
     const Outcome made = run({"make-data", kind, path, "--samples", std::to_string(samples)});
@@ -52,7 +53,7 @@ struct Data {
 
 Scratch::Scratch() : path_(fresh_path("test")) { fs::create_directories(path_); }
 Scratch::~Scratch() {
-  std::error_code ignored;  // on network storage names that are gone may still be listed
+  std::error_code ignored;  // on network storage, removed names may still be listed
   fs::remove_all(path_, ignored);
 }
 
@@ -66,7 +67,7 @@ Program::Program(const std::vector<std::string>& argv)
   const pid_t parent = ::getpid();
   pid_ = ::fork();
   if (pid_ == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // nothing may outlive the test program
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // no child may live longer than the test program
     if (::getppid() != parent) ::_exit(127);
     ::dup2(::open(output_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
     ::dup2(::open(errors_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
@@ -101,7 +102,7 @@ Outcome Program::wait() {
   EXPECT_TRUE(reaped_) << "the program did not end";
   Outcome outcome{-1, slurp(output_), slurp(errors_)};
   if (reaped_) outcome.exit_code = WIFSIGNALED(status_) ? 128 + WTERMSIG(status_) : WEXITSTATUS(status_);
-  EXPECT_EQ(outcome.out.find("the coordinator did not leave"), std::string::npos) << outcome.out;
+  EXPECT_EQ(outcome.out.find("the coordinator did not exit"), std::string::npos) << outcome.out;
   return outcome;
 }
 

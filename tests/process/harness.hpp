@@ -1,4 +1,4 @@
-// Real runs of the real program, for tests.
+// Helpers for tests that run the real program.
 #pragma once
 
 #include <sys/types.h>
@@ -13,7 +13,7 @@ namespace rekindle::process_test {
 
 namespace fs = std::filesystem;
 
-// A directory of its own for each test, removed at the end.
+// A separate directory for each test, removed at the end.
 class Scratch {
  public:
   Scratch();
@@ -30,7 +30,7 @@ struct Outcome {
   std::string out, err;
 };
 
-// A program that runs until wait(); killed with its children if the test ends before it does.
+// A program that runs until wait(). If the test ends first, the program is killed with its children.
 class Program {
  public:
   explicit Program(const std::vector<std::string>& argv);
@@ -39,7 +39,7 @@ class Program {
   void signal(int number) const;
   pid_t pid() const { return pid_; }
   bool running();
-  std::string printed() const;  // on stdout, so far
+  std::string printed() const;  // output on stdout so far
   Outcome wait();               // fails the test after 10 minutes
 
  private:
@@ -52,28 +52,28 @@ class Program {
 std::string rekindle();                                  // the program under test
 Outcome run(const std::vector<std::string>& arguments);  // rekindle ARGUMENTS
 
-// Waits until `condition` holds or `limit` is over (false).
+// Waits until `condition` is true; returns false if `limit` passes first.
 bool eventually(const std::function<bool()>& condition, std::chrono::seconds limit = std::chrono::minutes(2));
 
-// The step that metrics.jsonl has reached; 0 before there is one.
+// The newest step in metrics.jsonl; 0 if there is none.
 std::uint64_t reached_step(const fs::path& run_dir);
 
-// How many trainers made the newest step of metrics.jsonl; 0 before there is one.
+// The number of trainers in the newest step of metrics.jsonl; 0 if there is none.
 std::uint64_t trainers_now(const fs::path& run_dir);
 
-// Steps up to `steps` that have no line of their own in metrics.jsonl, or more than one.
+// Steps up to `steps` without a line in metrics.jsonl, or with more than one.
 std::vector<std::uint64_t> missing_steps(const fs::path& run_dir, std::uint64_t steps);
 
-// How often `words` stand in `text`.
+// How often `text` contains `words`.
 std::size_t times_in(const std::string& text, const std::string& words);
 
 // `rekindle digest RUN_DIR`, or "error: ..." so that comparisons fail with a reason.
 std::string digest_of(const fs::path& run_dir);
 
-// Pids of all processes that have `word` in their command line.
+// Pids of all processes whose command line contains `word`.
 std::vector<pid_t> processes_with(const std::string& word);
 
-// The arguments of a process, each followed by a NUL; empty if it is gone.
+// The arguments of a process, each followed by a NUL; empty if the process is gone.
 std::string command_line(pid_t pid);
 
 // Pids of a run's processes of one kind: "supervisor", "coordinator", "worker" or "trainer".
@@ -82,17 +82,17 @@ std::vector<pid_t> parts_of(const fs::path& run_dir, const std::string& part);
 using Arguments = std::vector<std::string>;
 Arguments operator+(Arguments a, const Arguments& b);
 
-// Small data sets, made once for a test program.
+// Small data sets, created once for each test program.
 fs::path mnist_data();
 fs::path cifar_data();
 
-// `local` on those data sets.
+// Arguments of `rekindle local` with these data sets.
 Arguments mnist_run(const fs::path& run_dir, int workers, int steps);
 Arguments vgg_run(const fs::path& run_dir, int workers, int steps);
-// The same of a Slurm job, whose workers are its nodes': "slurm" or "submit".
+// The same for a Slurm job ("slurm" or "submit"), which starts its workers on its nodes.
 Arguments mnist_job(const std::string& command, const fs::path& run_dir, int steps = 1000000);
 
-// Whether the thread is there that ends a program on a signal before its run begins: until then one waits.
+// Whether the thread exists that ends a program on a signal before its run begins.
 bool can_be_ended(pid_t pid);
 
 }  // namespace rekindle::process_test

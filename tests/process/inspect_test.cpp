@@ -1,4 +1,4 @@
-// What `rekindle inspect` says of a run and of a checkpoint.
+// The output of `rekindle inspect` for a run and for a checkpoint.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ class Inspect : public ::testing::Test {
     EXPECT_EQ(outcome.exit_code, exit_code) << outcome.err;
     return nlohmann::json::parse(outcome.out, nullptr, false);
   }
-  // The same size, other bytes.
+  // The same size, but different bytes.
   void damage(const fs::path& file) const {
     std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
     stream.seekp(100000);
@@ -49,6 +49,13 @@ class Inspect : public ::testing::Test {
   fs::path dir = scratch_ / "run", newest;
   nlohmann::json json;
 };
+
+TEST_F(Inspect, DamagedManifest_SameExitCodeWhateverReadsIt) {
+  std::ofstream(newest / "manifest.json") << "rubbish";
+  for (const Arguments& command : {Arguments{"inspect", newest}, Arguments{"digest", newest},
+                                   Arguments{"export", newest, scratch_ / "out.pt"}})
+    EXPECT_EQ(run(command).exit_code, 78) << command.front();
+}
 
 TEST_F(Inspect, OneObjectWithAllThatIsKnown) {
   ASSERT_TRUE(json.is_object());
@@ -125,7 +132,8 @@ TEST_F(Inspect, NamesWhatIsNoCheckpoint) {
 TEST_F(Inspect, WhatCannotBeRead_IsNotCalledDamaged) {
   const fs::path shard = newest / "shard-00000-of-00002.h5";
   fs::remove(shard);
-  fs::create_symlink("shard-00000-of-00002.h5", shard);  // not followed, so as unreadable as by any error
+  // The link is not followed: unreadable like after any error.
+  fs::create_symlink("shard-00000-of-00002.h5", shard);
   const auto c = inspect({}, 70)["checkpoints"][0];
   EXPECT_TRUE(c["whole"].is_null()) << c;
   EXPECT_EQ(c["damage"], "");
@@ -137,7 +145,7 @@ TEST_F(Inspect, WhatCannotBeRead_IsNotCalledDamaged) {
   EXPECT_EQ(text.exit_code, 70);
   EXPECT_NE(text.out.find("UNREADABLE"), std::string::npos) << text.out;
   EXPECT_EQ(text.out.find("DAMAGED"), std::string::npos) << text.out;
-  // Damage is worse.
+  // Damage has priority.
   damage(fs::path(json["checkpoints"][1]["path"].get<std::string>()) / "shard-00001-of-00002.h5");
   EXPECT_EQ(run({"inspect", dir}).exit_code, 78);
 }
@@ -152,7 +160,7 @@ TEST_F(Inspect, NamesThatAreNotUtf8_AreShownAllTheSame) {
   EXPECT_TRUE(nlohmann::json::accept(outcome.out)) << outcome.out;
 }
 
-// A live run sweeps old checkpoints at any moment: between the listing and the reading, too.
+// A live run may sweep old checkpoints at any moment, also between listing and reading.
 TEST_F(Inspect, CheckpointsThatAreDeletedMeanwhile_AreLeftOutAndNotCalledDamaged) {
   const auto loaded = checkpoint::load(newest);
   ASSERT_TRUE(loaded) << loaded.error().line();

@@ -1,4 +1,4 @@
-// A network that damages what trainers send each other: one bit of a gradient, past all checksums of tcp
+// A network that damages data between trainers: one bit of a gradient, not detected by the checksums of TCP
 // (flipped_bit.cpp).
 #include <fstream>
 
@@ -16,7 +16,7 @@ class DamagingNetwork : public LiveRun {
 #endif
   }
   fs::path flip() const { return scratch_ / "flip"; }
-  // Workers whose trainers damage what they receive once flip() is there.
+  // Workers whose trainers damage received data when the file flip() exists.
   Arguments damaging() const {
     return {"/usr/bin/env", "LD_PRELOAD=" REKINDLE_FLIPPED_BIT, "REKINDLE_TEST_FLIP=" + flip().string()};
   }
@@ -32,12 +32,12 @@ TEST_F(DamagingNetwork, BitFlippedInMidRun_WarnedOfOnceAndTheRunGoesOnWithTheSam
   ASSERT_NO_FATAL_FAILURE(wait_for_steps(5));
   EXPECT_EQ(times_logged("were changed on the way to"), 1) << log();
   EXPECT_EQ(times_logged("(1 of 3 times)"), 1) << log();
-  EXPECT_EQ(times_logged("was lost"), 0) << log();  // nobody died of it
+  EXPECT_EQ(times_logged("was lost"), 0) << log();  // no process died because of it
   EXPECT_NE(trainer_logs().find("the authentication tag is wrong"), std::string::npos) << trainer_logs();
   stop_and_compare();
 }
 
-// Why integrity is needed: nothing below it finds the bit. Both ranks may get the same wrong sum.
+// Shows why integrity is needed: no lower layer detects the bit. Both ranks may get the same wrong sum.
 TEST_F(DamagingNetwork, BitFlippedWithoutIntegrity_NoLinkIsBlamed) {
   ASSERT_NO_FATAL_FAILURE(
       begin(2, {"--exchange", "tcp", "--exchange-integrity", "off", "--hash-every", "0"}, damaging()));
@@ -60,7 +60,7 @@ TEST(ExchangeIntegrity, OnAndOff_SameDigest) {
   EXPECT_EQ(digest("off", 3, {"--exchange", "tcp", "--exchange-integrity", "off"}), expected);
 }
 
-// It may change at a resume, for it makes no bits.
+// The option may change at a resume, because it does not affect the bits.
 TEST(ExchangeIntegrity, SwitchedAtAResume_SameDigest) {
   const Scratch scratch;
   const Arguments tcp{"--exchange", "tcp", "--exchange-integrity"};

@@ -1,9 +1,8 @@
-// Weights go out of a run and into another one without losing a bit; what does not fit is refused in one
-// line.
+// Weights in the files of other programs: what is written there is read bit for bit, here and by others.
+// Files that cannot be read are refused with one line.
 #include <gtest/gtest.h>
 
-#include <csignal>
-#include <cstring>
+#include <cstdlib>
 #include <fstream>
 
 #include "../checkpoint/fixture.hpp"
@@ -13,37 +12,14 @@
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/export.hpp"
 #include "checkpoint/tensor_file.hpp"
-#include "harness.hpp"
-#include "run/layout.hpp"
-#include "run/records.hpp"
+#include "interchange_fixture.hpp"
 
 namespace rekindle::process_test {
 namespace {
 
-using checkpoint::Tensors;
-
-// With a rate of 0 the state after a step is the state before it, but for the optimizer's.
-const Arguments kStill = {"--optimizer", "sgd", "--lr", "0", "--weight-decay", "0"};
-
-double first_loss(const fs::path& run_dir) {
-  for (const auto& line : run::read_lines(run::Layout(run_dir).metrics())) {
-    if (line.contains("loss") && line.value("step", 0) == 1) return line.at("loss");
-  }
-  ADD_FAILURE() << "no first step in " << run_dir;
-  return 0;
-}
-
-std::span<const std::byte> bytes_of(const Tensors& tensors, const std::string& name) {
-  for (const auto& tensor : tensors.state) {
-    if (tensor.spec.name == name) return tensor.bytes;
-  }
-  ADD_FAILURE() << "no tensor " << name;
-  return {};
-}
-
-// A Python that has what examples/read_checkpoint.py needs; "" if there is none.
+// A Python with the modules that examples/read_checkpoint.py needs; "" if there is none.
 std::string python() {
-  for (const char* each : {"python3", "/usr/bin/python3"}) {  // another one may hide Debian's
+  for (const char* each : {"python3", "/usr/bin/python3"}) {  // another Python may come first in PATH
     Program program({"/usr/bin/env", each, "-c", "import h5py, numpy, xxhash"});
     if (program.wait().exit_code == 0) return each;
   }
@@ -52,7 +28,7 @@ std::string python() {
 constexpr const char* kNoPython = "needs a python3 with h5py and xxhash";
 
 // A script of the repository.
-// For h5py, on storage that knows no locks; rekindle itself asks for none.
+// For h5py on storage without file locks; rekindle itself uses none.
 constexpr const char* kNoLocks = "HDF5_USE_FILE_LOCKING=FALSE";
 
 Outcome run_script(const std::string& interpreter, const std::string& script, const Arguments& more) {
@@ -66,138 +42,6 @@ void expect_same_tensors(const fs::path& one, const fs::path& other) {
   ASSERT_EQ(a->state.size(), b->state.size());
   for (const auto& tensor : a->state)
     EXPECT_TRUE(std::ranges::equal(tensor.bytes, bytes_of(*b, tensor.spec.name))) << tensor.spec.name;
-}
-
-class Interchange : public ::testing::Test {
- protected:
-  fs::path at(const std::string& name) const { return scratch_ / name; }
-
-  void finish(const fs::path& dir, int steps, const Arguments& more) const {
-    const Outcome outcome = run(mnist_run(dir, 1, steps) + more);
-    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  }
-  // The weights that a run with `seed` draws, as a file.
-  fs::path initial_weights(const std::string& seed, const std::string& file) const {
-    const fs::path dir = scratch_ / ("still-" + seed);
-    fs::path path = scratch_ / file;
-    if (!fs::exists(dir)) finish(dir, 1, kStill + Arguments{"--seed", seed});
-    const Outcome exported = run({"export", dir, path});
-    EXPECT_EQ(exported.exit_code, 0) << exported.err;
-    return path;
-  }
-  void refused(const fs::path& dir, const Arguments& more, int exit_code, const std::string& what) const {
-    const Outcome outcome = run(mnist_run(dir, 1, 4) + more);
-    EXPECT_EQ(outcome.exit_code, exit_code) << outcome.err;
-    EXPECT_NE(outcome.err.find(what), std::string::npos) << what << "\nsaid: " << outcome.err;
-    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
-  }
-
-  Scratch scratch_;
-};
-
-TEST_F(Interchange, FromTheWeightsThatASeedDraws_TheBitsThatTheSeedGives) {
-  finish(at("drawn"), 4, {});
-  const fs::path weights = initial_weights("1", "weights.safetensors");
-  for (const fs::path& source : {weights, initial_weights("1", "weights.h5")}) {
-    const fs::path dir = at("from-" + source.extension().string());
-    finish(dir, 4, {"--init", source});
-    EXPECT_EQ(first_loss(dir), first_loss(at("drawn"))) << source;
-    EXPECT_EQ(digest_of(dir), digest_of(at("drawn"))) << source;
-  }
-  // The weights count, not the seed that drew them.
-  const fs::path others = initial_weights("2", "others.safetensors");
-  finish(at("others"), 4, {"--init", others});
-  EXPECT_NE(first_loss(at("others")), first_loss(at("drawn")));
-}
-
-TEST_F(Interchange, FromACheckpointOrARun_WithItsOptimizerState) {
-  const Arguments sgd = {"--optimizer", "sgd", "--lr", "0.01"};
-  finish(at("first"), 3, sgd);
-  const fs::path weights = at("weights.safetensors"), all = at("all.safetensors");
-  ASSERT_EQ(run({"export", at("first"), weights}).exit_code, 0);
-  ASSERT_EQ(run({"export", at("first"), all, "--with-optimizer"}).exit_code, 0);
-  finish(at("from run"), 2, sgd + Arguments{"--init", at("first")});
-  finish(at("from all"), 2, sgd + Arguments{"--init", all});
-  finish(at("from weights"), 2, sgd + Arguments{"--init", weights});
-  EXPECT_EQ(digest_of(at("from run")), digest_of(at("from all")));
-  EXPECT_NE(digest_of(at("from run")), digest_of(at("from weights")));
-  EXPECT_EQ(first_loss(at("from run")), first_loss(at("from weights")));
-  // Another optimizer starts with a state of its own.
-  finish(at("adadelta from run"), 2, {"--init", at("first")});
-  finish(at("adadelta from weights"), 2, {"--init", weights});
-  EXPECT_EQ(digest_of(at("adadelta from run")), digest_of(at("adadelta from weights")));
-}
-
-TEST_F(Interchange, AnotherNumberOfClasses_RefusedWithBothNumbersUnlessTheHeadIsReset) {
-  const fs::path weights = initial_weights("1", "weights.safetensors");
-  refused(at("no"), {"--classes", "12", "--init", weights}, 78,
-          "is for 10 classes, this run has 12: add --reset-head");
-  EXPECT_FALSE(fs::exists(at("no")));
-  // What is not reset comes from the file; the head is what this run's seed draws.
-  const Arguments twelve = kStill + Arguments{"--classes", "12", "--seed", "2"};
-  finish(at("drawn"), 1, twelve);
-  finish(at("reset"), 1, twelve + Arguments{"--init", weights, "--reset-head"});
-  for (const char* name : {"drawn", "reset"})
-    ASSERT_EQ(run({"export", at(name), at(str(name, ".safetensors"))}).exit_code, 0);
-  const auto from = checkpoint::read_safetensors(weights),
-             drawn = checkpoint::read_safetensors(at("drawn.safetensors")),
-             reset = checkpoint::read_safetensors(at("reset.safetensors"));
-  ASSERT_TRUE(from && drawn && reset);
-  for (const char* name : {"conv1.weight", "fc1.weight", "fc1.bias"})
-    EXPECT_TRUE(std::ranges::equal(bytes_of(*reset, name), bytes_of(*from, name))) << name;
-  for (const char* name : {"fc2.weight", "fc2.bias"})
-    EXPECT_TRUE(std::ranges::equal(bytes_of(*reset, name), bytes_of(*drawn, name))) << name;
-}
-
-TEST_F(Interchange, AResumeFromOtherWeights_Refused) {
-  const fs::path weights = initial_weights("1", "weights.safetensors"),
-                 others = initial_weights("2", "others.safetensors");
-  finish(at("run"), 2, {"--init", weights});
-  const std::string digest = digest_of(at("run"));
-  refused(at("run"), {"--init", others}, 78,
-          str("--init ", others.string(), " gives other values than those that the run began with"));
-  fs::rename(weights, at("away"));
-  finish(at("run"), 2, {"--init", weights});  // needed once
-  fs::rename(at("away"), weights);
-  refused(at("run"), {"--init", weights, "--reset-head"}, 78,
-          " gives other values than those that the run began with");
-  EXPECT_EQ(digest_of(at("run")), digest);
-  finish(at("drawn"), 2, {});
-  refused(at("drawn"), {"--init", weights}, 78, " is given, and the run began without --init");
-  // The same weights under another name are the same; and they are not needed any more.
-  fs::rename(weights, at("moved.safetensors"));
-  finish(at("run"), 3, {"--init", at("moved.safetensors")});
-  finish(at("run"), 4, {});
-  finish(at("straight"), 4, {"--init", at("moved.safetensors")});
-  EXPECT_EQ(digest_of(at("run")), digest_of(at("straight")));
-}
-
-TEST_F(Interchange, AllTrainersKilledBeforeTheFirstCheckpoint_BeginFromTheSameWeights) {
-  const fs::path weights = initial_weights("2", "weights.safetensors");
-  finish(at("quiet"), 120, {"--init", weights});
-  Program killed(Arguments{rekindle()} + mnist_run(at("killed"), 2, 120) + Arguments{"--init", weights});
-  ASSERT_TRUE(eventually([&] { return reached_step(at("killed")) >= 3; }));
-  fs::remove(weights);
-  for (const pid_t trainer : parts_of(at("killed"), "trainer")) ::kill(trainer, SIGKILL);
-  const Outcome outcome = killed.wait();
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_EQ(digest_of(at("killed")), digest_of(at("quiet")));
-}
-
-TEST_F(Interchange, KilledBeforeTheFirstCheckpoint_ResumedWithoutInitFromTheSameWeights) {
-  const fs::path weights = initial_weights("2", "weights.safetensors"), dir = at("killed");
-  const fs::path others = initial_weights("1", "others.safetensors");
-  finish(at("quiet"), 240, {"--init", weights});
-  Program killed(Arguments{rekindle()} + mnist_run(dir, 1, 240) + Arguments{"--init", weights});
-  ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 3; }));
-  // Who is refused spoils nothing: neither another run, nor this one from another host.
-  refused(dir, {"--seed", "5", "--init", others}, 78, "is held by a live run");
-  killed.signal(SIGKILL);
-  killed.wait();
-  ASSERT_TRUE(eventually([&] { return processes_with(dir).empty(); }));
-  refused(dir, {"--seed", "5"}, 78, "belongs to another run: --seed is 1 in the run and 5 in this command");
-  finish(dir, 240, {});
-  EXPECT_EQ(digest_of(dir), digest_of(at("quiet")));
 }
 
 TEST_F(Interchange, FilesThatCannotBeRead_RefusedInOneLine) {
@@ -217,7 +61,7 @@ TEST_F(Interchange, FilesThatCannotBeRead_RefusedInOneLine) {
 
   const fs::path weights = initial_weights("1", "weights.h5");
   const std::string good = *read_text(weights);
-  // libhdf5 crashes on some of these: a sanitizer's report of that is not asked for.
+  // libhdf5 crashes on some of these files; a sanitizer report about that is not useful.
   ::setenv("ASAN_OPTIONS", "handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_abort=0", 1);
   for (std::size_t i = 0; i < 2000; i += 53) {
     std::string bad = good;
@@ -228,10 +72,10 @@ TEST_F(Interchange, FilesThatCannotBeRead_RefusedInOneLine) {
   }
 }
 
-// As libhdf5 may crash on a file that means harm.
+// libhdf5 may crash like this on a malicious file.
 TEST_F(Interchange, AReaderThatIsKilled_IsOneLineAndNothingIsWritten) {
   const fs::path weights = initial_weights("1", "weights.h5");
-  // SIGXFSZ comes to the first that writes more than a few bytes: the reader.
+  // SIGXFSZ is sent to the first process that writes more than a few bytes: the reader.
   Program program({"/usr/bin/prlimit", "--fsize=4000", rekindle(), "import", weights, at("out.safetensors")});
   const Outcome outcome = program.wait();
   EXPECT_EQ(outcome.exit_code, 78);
@@ -265,7 +109,7 @@ TEST_F(Interchange, AFileThatTakesTooMuchMemory_IsOneLineAndNothingIsWritten) {
   EXPECT_FALSE(fs::exists(at("out.safetensors")));
 }
 
-// examples/read_checkpoint.py is written from the format's description alone.
+// examples/read_checkpoint.py was written only from the description of the format.
 TEST_F(Interchange, AReaderInAnotherLanguage_LoadsCheckpointsAndFindsDamage) {
   const std::string interpreter = python();
   if (interpreter.empty()) REKINDLE_SKIP(Needs::kSetup, kNoPython);
@@ -279,7 +123,7 @@ TEST_F(Interchange, AReaderInAnotherLanguage_LoadsCheckpointsAndFindsDamage) {
   EXPECT_EQ(whole.exit_code, 0) << whole.err;
   EXPECT_NE(whole.out.find("ok: step 3, "), std::string::npos) << whole.out;
   EXPECT_NE(whole.out.find("digest " + digest), std::string::npos) << whole.out;
-  // And h5py sees the same tensors: their rows in the shards, and all of them in whole.h5.
+  // h5py reads the same tensors: their rows in the shards, and all of them in whole.h5.
   const auto see = [&](const Arguments& more) {
     return run_script(interpreter, "tests/oracle/check_shard.py", Arguments{saved} + more);
   };
@@ -293,7 +137,7 @@ TEST_F(Interchange, AReaderInAnotherLanguage_LoadsCheckpointsAndFindsDamage) {
   EXPECT_NE(missing.err.find("whole.h5 is missing"), std::string::npos) << missing.err;
   EXPECT_EQ(without.exit_code, 0) << without.err;
   EXPECT_NE(without.out.find("no in whole.h5"), std::string::npos) << without.out;
-  // A byte of a tensor; what is between tensors matters to no such reader.
+  // Changes a byte of a tensor; such readers ignore the bytes between tensors.
   const checkpoint::ShardEntry& shard = manifest->shards.at(1);
   for (const auto& [file, at] :
        {std::pair<std::string, std::uint64_t>{shard.file, shard.datasets.at(0).offset},
@@ -328,7 +172,7 @@ TEST_F(Interchange, AReaderInAnotherLanguage_LoadsTensorsOfEveryKind) {
   EXPECT_EQ(same.exit_code, 0) << same.err;
 }
 
-// tests/oracle/check_pt.py is written from what torch.load does.
+// tests/oracle/check_pt.py was written from the behaviour of torch.load.
 TEST_F(Interchange, ExportsForPyTorchAndForHdf5_HoldTheSameTensors) {
   const std::string interpreter = python();
   if (interpreter.empty()) REKINDLE_SKIP(Needs::kSetup, kNoPython);
@@ -342,7 +186,7 @@ TEST_F(Interchange, ExportsForPyTorchAndForHdf5_HoldTheSameTensors) {
   EXPECT_EQ(same.exit_code, 0) << same.err;
   EXPECT_EQ(same.out, "ok: 24 tensors\n");
 
-  // What it must find: tensors that one file lacks, one bit, a file that is damaged.
+  // The script must find: tensors that one file lacks, one flipped bit, a damaged file.
   const auto differs = [&](const fs::path& pt, const fs::path& h5, const std::string& what) {
     const Outcome outcome = check(pt, h5);
     EXPECT_EQ(outcome.exit_code, 1) << outcome.out;

@@ -33,7 +33,7 @@ class KeptPrograms : public ::testing::Test {
   Scratch scratch_;
 };
 
-// Each in its own place, as in the build tree: a build that was moved as a whole finds its LibTorch.
+// Each file is in its own place, as in the build tree. A build that was moved completely finds its LibTorch.
 TEST_F(KeptPrograms, BuildTreeThatWasMoved_FindsItsLibraries) {
   const fs::path bin = scratch_ / "moved" / "build" / "dev" / "bin";
   fs::create_directories(bin);
@@ -46,8 +46,8 @@ TEST_F(KeptPrograms, BuildTreeThatWasMoved_FindsItsLibraries) {
   ASSERT_TRUE(found) << found.error().line();
 }
 
-// What lies near a run directory may be another user's: a kept program looks for libraries in its own lib/
-// alone.
+// Files near a run directory may belong to another user: a kept program searches for libraries only in its
+// own lib/.
 TEST_F(KeptPrograms, LibrariesNearARunDirectory_AreNotLoaded) {
   const fs::path bin = scratch_ / "shared" / "run" / "bin",
                  planted = scratch_ / "shared" / "torch" / "torch" / "lib";
@@ -62,7 +62,7 @@ TEST_F(KeptPrograms, LibrariesNearARunDirectory_AreNotLoaded) {
       fs::copy(library.path, planted / library.name, exists);
     }
     const auto found = libraries_of(bin / name);
-    if (!found) continue;  // LibTorch is not there: good
+    if (!found) continue;  // LibTorch was not found, as intended
     for (const Library& library : *found)
       EXPECT_FALSE(
           library.path.lexically_normal().string().starts_with((scratch_ / "shared" / "torch").string()))
@@ -73,7 +73,7 @@ TEST_F(KeptPrograms, LibrariesNearARunDirectory_AreNotLoaded) {
 TEST_F(KeptPrograms, LibTorchOfTheBuildIsGone_TheRunGoesOnWithWhatItKept) {
   const fs::path dir = scratch_ / "run";
   const Arguments submit = mnist_job("submit", dir, 3);
-  // A Slurm that refuses everything: submit fails after it has kept the programs.
+  // This Slurm refuses all jobs: submit fails after it has kept the programs.
   const fs::path slurm = scratch_ / "slurm";
   fs::create_directories(slurm);
   for (const char* name : {"sbatch", "scontrol"}) {

@@ -1,4 +1,4 @@
-// Who takes part in a run: joins, refusals, too few, crash loops, wrong bits.
+// Joins, refusals, too few trainers, crash loops, wrong bits.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -43,7 +43,7 @@ class Membership : public ::testing::Test {
     EXPECT_EQ(run(mnist_run(scratch_ / "quiet", 1, steps)).exit_code, 0);
     return digest_of(scratch_ / "quiet");
   }
-  // The same program to all intents, but one part of it is of another build.
+  // The same program, except that one part comes from another build.
   std::string other_build(const std::string& part) const {
     const fs::path bin = scratch_ / str("other-", part);
     fs::create_directories(bin);
@@ -62,7 +62,7 @@ class Membership : public ::testing::Test {
     const auto status = nlohmann::json::parse(text.value_or(""), nullptr, false);
     return status.is_object() ? status.value("trainers", nlohmann::json::array()).size() : 0;
   }
-  // Asks the run to stop, and finishes it at a step that it has not reached.
+  // Stops the run, and finishes it at a later step.
   void stop_and_compare() {
     EXPECT_EQ(run({"stop", dir()}).exit_code, 0);
     const Outcome outcome = program_->wait();
@@ -82,12 +82,12 @@ TEST_F(Membership, SeveralJoinWhileItRuns_ThenOneDies_SameBits) {
   Program one(Arguments{rekindle(), "join", dir()});
   ASSERT_TRUE(eventually([&] { return parts_of(dir(), "trainer").size() == 4; }));
   ASSERT_NO_FATAL_FAILURE(wait_for_log("with 4 trainers"));
-  one.signal(SIGKILL);  // with its worker and trainer
+  one.signal(SIGKILL);  // together with its worker and trainer
   one.wait();
   ASSERT_NO_FATAL_FAILURE(wait_for_log("with 3 trainers"));
   wait_for_step(reached_step(dir()) + 3);
   stop_and_compare();
-  EXPECT_EQ(two.wait().exit_code, 0);  // the run's end is theirs
+  EXPECT_EQ(two.wait().exit_code, 0);  // the helper has the same exit code as the run
 }
 
 TEST_F(Membership, JoinerOfAnotherBuild_RefusedAndTheRunGoesOn) {
@@ -95,7 +95,7 @@ TEST_F(Membership, JoinerOfAnotherBuild_RefusedAndTheRunGoesOn) {
   for (const char* part : {"rekindle-control", "rekindle-trainer"}) {
     const Outcome outcome = Program({other_build(part), "join", dir()}).wait();
     EXPECT_EQ(outcome.exit_code, 78) << part << outcome.err;
-    EXPECT_NE(outcome.err.find("does not take these workers"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("does not accept these workers"), std::string::npos) << outcome.err;
   }
   wait_for_step(reached_step(dir()) + 3);
   stop_and_compare();
@@ -125,12 +125,13 @@ TEST_F(Membership, JoinOfARunThatDoesNotReturn_SaysSoAndEnds75) {
   program_->signal(SIGUSR1);
   ASSERT_EQ(program_->wait().exit_code, 75);
   const Outcome outcome = run({"join", dir(), "--wait", "2s"});
-  EXPECT_NE(outcome.out.find("no attempt of this run is going on: waiting for one"), std::string::npos);
+  EXPECT_NE(outcome.out.find("no attempt of this run is running: waiting for the next attempt"),
+            std::string::npos);
   EXPECT_EQ(outcome.exit_code, 75);
   EXPECT_NE(outcome.err.find("was not started again within --wait"), std::string::npos) << outcome.err;
 }
 
-// A helper that was not needed is no failed job.
+// A helper that was not needed is not a failed job.
 TEST_F(Membership, JoinInASlurmJobOfARunThatDoesNotReturn_SaysSoAndEnds0) {
   ASSERT_NO_FATAL_FAILURE(begin(1, 100000));
   program_->signal(SIGUSR1);
@@ -156,7 +157,7 @@ TEST_F(Membership, StopWhereThereIsNoRun_Refused) {
 
 TEST_F(Membership, TooFew_WaitsAndGoesOnWhenSomebodyJoins) {
   ASSERT_NO_FATAL_FAILURE(begin(2, 100000, {"--min-trainers", "2"}));
-  // The worker dies for good: what is started in its place is stopped at once.
+  // The worker must not come back: each replacement is suspended at once.
   const auto workers = parts_of(dir(), "worker");
   ::kill(workers.at(1), SIGSTOP);
   ASSERT_NO_FATAL_FAILURE(wait_for_log("waiting for trainers"));
@@ -170,14 +171,15 @@ TEST_F(Membership, TooFew_WaitsAndGoesOnWhenSomebodyJoins) {
 }
 
 TEST_F(Membership, TooFewForTheGatherTime_SavedAndEnded75) {
-  // As long as the first gathering may take on a slow machine.
+  // The gather time allows for a first gathering on a slow machine.
   ASSERT_NO_FATAL_FAILURE(
       begin(2, 100000, {"--min-trainers", "2", "--gather-time", "10s", "--lost-after", "2s"}));
   const auto workers = parts_of(dir(), "worker");
   ::kill(workers.at(0), SIGSTOP);
   const Outcome outcome = program_->wait();
   EXPECT_EQ(outcome.exit_code, 75) << outcome.out << outcome.err;
-  // The reports of the stopped worker are lost, its trainer's steps are not: the records may be behind.
+  // The reports of the suspended worker are lost, but not the steps of its trainer: the records may be
+  // behind.
   const auto said = outcome.out.find("stopped at step ");
   ASSERT_NE(said, std::string::npos) << outcome.out;
   const int steps = std::stoi(outcome.out.substr(said + 16)) + 3;
@@ -186,7 +188,7 @@ TEST_F(Membership, TooFewForTheGatherTime_SavedAndEnded75) {
 }
 
 TEST_F(Membership, TrainersThatCrashAtOneStep_GivenUpWithItsSamples) {
-  // A step takes long enough to be hit each time.
+  // A step takes long enough that the kill always happens during a step.
   program_.emplace(Arguments{rekindle()} + vgg_run(dir(), 1, 100));
   for (int generation = 1; generation <= 8 && program_->running(); ++generation) {
     if (!eventually([&] { return logged(str("generation t1.g", generation, " ")) || !program_->running(); }))
@@ -207,7 +209,7 @@ std::string bytes_at(const fs::path& file, std::uintptr_t offset, std::size_t co
   return in ? bytes : "";
 }
 
-// Where `bytes` stand in the memory of a process: the state, and copies of it that were let go.
+// The addresses of `bytes` in the memory of a process: the state, and copies of it that were released.
 std::vector<std::uintptr_t> find_in_memory(pid_t pid, const std::string& bytes) {
   std::vector<std::uintptr_t> places;
   std::ifstream maps(str("/proc/", pid, "/maps"));
@@ -215,7 +217,7 @@ std::vector<std::uintptr_t> find_in_memory(pid_t pid, const std::string& bytes) 
     unsigned long first = 0, last = 0;
     char mode[8] = {};
     if (std::sscanf(line.c_str(), "%lx-%lx %7s", &first, &last, mode) != 3) continue;
-    // Nothing small, and not the terabytes that sanitizers reserve.
+    // Skips small ranges, and the terabytes that sanitizers reserve.
     if (std::string(mode) != "rw-p" || last - first < (1UL << 20) || last - first > (1UL << 36)) continue;
     const std::string memory = bytes_at(str("/proc/", pid, "/mem"), first, last - first);
     for (auto at = memory.find(bytes); at != std::string::npos; at = memory.find(bytes, at + 1))
@@ -224,8 +226,8 @@ std::vector<std::uintptr_t> find_in_memory(pid_t pid, const std::string& bytes) 
   return places;
 }
 
-// Flips one bit of the state of a suspended trainer, found by the bytes of its newest checkpoint. False: it
-// has gone on from there already.
+// Flips one bit in the state of a suspended trainer, found by the bytes of its newest checkpoint. False if
+// the state has changed since that checkpoint.
 bool flip_a_bit(pid_t pid, const fs::path& run_dir) {
   fs::path newest;
   for (const auto& entry : fs::directory_iterator(run_dir / "checkpoints")) {
@@ -247,7 +249,7 @@ bool flip_a_bit(pid_t pid, const fs::path& run_dir) {
 TEST_F(Membership, FlippedBitInOneReplica_FoundRolledBackAndTheSameEnd) {
   ASSERT_NO_FATAL_FAILURE(
       begin(3, 100000, {"--checkpoint-every", "10", "--hash-every", "3", "--lost-after", "1min"}));
-  for (int tries = 0; tries < 100 && !logged("are not alike"); ++tries) {
+  for (int tries = 0; tries < 100 && !logged("states differ at step"); ++tries) {
     const std::string before = log();
     ASSERT_TRUE(eventually([&] { return log().find("is committed", before.size()) != std::string::npos; }));
     const auto trainers = parts_of(dir(), "trainer");
@@ -255,10 +257,11 @@ TEST_F(Membership, FlippedBitInOneReplica_FoundRolledBackAndTheSameEnd) {
     const bool flipped = flip_a_bit(trainers.at(1), dir());
     const std::uint64_t reached = reached_step(dir());
     for (const pid_t pid : trainers) ::kill(pid, SIGCONT);
-    // A copy that was let go may have been hit alone.
-    if (flipped) eventually([&] { return logged("are not alike") || reached_step(dir()) >= reached + 6; });
+    // The flip may have hit only a released copy.
+    if (flipped)
+      eventually([&] { return logged("states differ at step") || reached_step(dir()) >= reached + 6; });
   }
-  ASSERT_NO_FATAL_FAILURE(wait_for_log("are not alike"));
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("states differ at step"));
   ASSERT_NO_FATAL_FAILURE(wait_for_log("resumes from step"));
   wait_for_step(reached_step(dir()) + 3);
   stop_and_compare();

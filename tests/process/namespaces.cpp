@@ -8,7 +8,7 @@
 namespace rekindle::process_test {
 namespace {
 
-// Lives in a network namespace of its own, and keeps it alive.
+// A process that creates a network namespace and keeps it alive.
 std::unique_ptr<Program> new_space() {
   auto space = std::make_unique<Program>(Arguments{"/usr/bin/unshare", "--net", "/bin/sleep", "infinity"});
   const auto link_of = [](const std::string& pid) {
@@ -59,7 +59,7 @@ void Network::shell(const Program& space, const std::string& commands) {
   EXPECT_EQ(outcome.exit_code, 0) << commands << ": " << outcome.err;
 }
 
-// Out of the bridge, where nobody takes what comes: the host's link stays up.
+// Removes the port from the bridge, so that all packets are lost. The link of the host stays up.
 void Network::cut_off(int host) { shell(*bridge_, str("ip link set port", host, " nomaster")); }
 void Network::reconnect(int host) { shell(*bridge_, str("ip link set port", host, " master br0")); }
 
@@ -72,7 +72,7 @@ void Network::unblock(int a, int b) {
   forget_neighbour(b, a, false);
 }
 
-// What goes to the other host is sent to a hardware address that nobody has.
+// Packets to the other host are sent to a hardware address that does not exist.
 void Network::forget_neighbour(int host, int other, bool forget) {
   const std::string where = str(address(other), " dev eth0");
   shell(*hosts_.at(static_cast<std::size_t>(host)),

@@ -1,5 +1,5 @@
-// Hosts of their own for real processes: network namespaces joined by a bridge, made by the test and gone
-// with it. They share everything else with this machine (processes, files, the host's name).
+// Virtual hosts for real processes: network namespaces joined by a bridge. The test creates and removes them.
+// They share everything else with this machine (processes, files, the host name).
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace rekindle::process_test {
 class Network {
  public:
   explicit Network(int hosts);
-  // Why the kernel, or the lack of rights, does not let this test have them; nothing if it does.
+  // The reason why this test cannot create namespaces (kernel or rights); no value if it can.
   static std::optional<std::string> unavailable();
 
   // The beginning of the command line of a program on that host. Its interface is eth0.

@@ -1,4 +1,4 @@
-// A network that fails without telling anybody. Each host is a network namespace of the test's own.
+// A network that fails silently. Each host is a network namespace of the test.
 #include <gtest/gtest.h>
 
 #include "../needs.hpp"
@@ -37,8 +37,8 @@ TEST_F(NetworkFaults, WorkerCutOffWithoutAFin_DeclaredLostAndDoesNoHarmWhenItIsB
   EXPECT_EQ(other.wait().exit_code, 0);
 }
 
-// The link between two trainers is dead, and both reach the coordinator: three times the members wait for
-// each other until that is noticed (30 s), then one of the two has to go.
+// The link between two trainers is dead, but both reach the coordinator. Three times the members wait for
+// each other until the coordinator notices that (30 s); then one of the two workers is excluded.
 TEST_F(NetworkFaults, DataLinkOfTwoTrainersBlocked_NamedAndTheRunGoesOnWithoutOneOfThem) {
   Network network(3);
   ASSERT_NO_FATAL_FAILURE(begin(1, kOnTheNetwork, network.on(0)));
@@ -48,12 +48,12 @@ TEST_F(NetworkFaults, DataLinkOfTwoTrainersBlocked_NamedAndTheRunGoesOnWithoutOn
   ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));
   network.block(1, 2);
   ASSERT_NO_FATAL_FAILURE(wait_for_log("the data link between worker w0-"));
-  ASSERT_NO_FATAL_FAILURE(wait_for_log("is left out: its data links fail again and again"));
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("is excluded: its data links fail again and again"));
   ASSERT_NO_FATAL_FAILURE(wait_for_steps(20));
   EXPECT_TRUE(one.running() != two.running());
   const Outcome left = one.running() ? two.wait() : one.wait();
   EXPECT_EQ(left.exit_code, 70) << left.err;
-  EXPECT_EQ(times_logged("no heartbeat"), 0) << log();  // everybody was there all the time
+  EXPECT_EQ(times_logged("no heartbeat"), 0) << log();  // all processes were reachable all the time
   stop_and_compare();
 }
 

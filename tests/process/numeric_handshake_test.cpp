@@ -1,5 +1,5 @@
-// Trainers that compute other bits for a reason that no environment variable and no fingerprint shows: a
-// library that is preloaded (other_bits.cpp).
+// Trainers that compute different bits for a reason that no environment variable and no fingerprint shows: a
+// preloaded library (other_bits.cpp).
 #include "../needs.hpp"
 #include "live_run.hpp"
 
@@ -13,7 +13,7 @@ class NumericHandshake : public LiveRun {
     REKINDLE_SKIP(Needs::kMachine, "the address sanitizer wants to be the first library");
 #endif
   }
-  // What makes the trainers of the workers that begin with a name compute wrongly.
+  // The environment that makes the trainers of workers with a given name prefix compute wrong values.
   static Arguments faulty(const std::string& fault) {
     return {"/usr/bin/env", "LD_PRELOAD=" REKINDLE_OTHER_BITS, "REKINDLE_TEST_EXP=" + fault};
   }
@@ -24,7 +24,7 @@ TEST_F(NumericHandshake, HelperWithOtherBits_RefusedAndTheRunKeepsItsBits) {
   const Outcome helper = Program(faulty("wrong:") + Arguments{rekindle(), "join", dir()}).wait();
   EXPECT_EQ(helper.exit_code, 78) << helper.out << helper.err;
   EXPECT_EQ(times_logged("computes other bits than the others"), 1) << log();
-  EXPECT_EQ(times_logged("LibTorch 2."), 2) << log();  // both machines, in that line
+  EXPECT_EQ(times_logged("LibTorch 2."), 2) << log();  // both machines are in that line
   ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));
   EXPECT_EQ(trainers_now(dir()), 1U);
   stop_and_compare();

@@ -1,6 +1,6 @@
-// A library to preload: the exponential function of one trainer is a little wrong, as on another CPU or with
-// another libm. REKINDLE_TEST_EXP is "wrong:NAME" (always equally wrong) or "drifts:NAME" (each call a little
-// more) for trainers whose names begin with NAME.
+// A library to preload: the exponential function of one trainer is slightly wrong, as on another CPU or with
+// another libm. REKINDLE_TEST_EXP is "wrong:NAME" (always the same error) or "drifts:NAME" (the error grows
+// with each call) for trainers whose names begin with NAME.
 #include <dlfcn.h>
 
 #include <atomic>

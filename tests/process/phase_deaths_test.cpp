@@ -1,4 +1,4 @@
-// Deaths in the middle of what does not take long: a state copy, a checkpoint.
+// Kills during short operations: a state copy, a checkpoint.
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,13 +33,14 @@ TEST_F(PhaseDeaths, TrainerKilledDuringACheckpoint_TheRunGoesOnAndTheOneBeforeSt
     const auto trainers = parts_of(dir(), "trainer");
     std::optional<fs::path> caught;
     ASSERT_TRUE(eventually([&] {
-      // Written within some ms: looks without a pause.
+      // A checkpoint is written within a few ms, so the search has no pause.
       for (int i = 0; i < 1000 && !caught; ++i) caught = unfinished_checkpoint();
       return caught.has_value();
     }));
     ::kill(trainers.back(), SIGKILL);
     hit = !fs::exists(*caught / "manifest.json");
-    ASSERT_NO_FATAL_FAILURE(wait_for_log("of them new", tries + 1));  // another one is in its place
+    // A new trainer has replaced the killed one.
+    ASSERT_NO_FATAL_FAILURE(wait_for_log("of them new", tries + 1));
   }
   EXPECT_TRUE(hit);
   const int committed = times_logged("is committed");
@@ -52,24 +53,25 @@ class KeptLeaves : public LiveRun, public ::testing::WithParamInterface<const ch
 INSTANTIATE_TEST_SUITE_P(Deaths, KeptLeaves, ::testing::Values("shm", "tcp"),
                          [](const auto& info) { return info.param; });
 
-// One trainer stands still until the others have finished their micro-batches and wait for it. When it is
-// killed, they take its micro-batches over and do not make their own once more.
+// One trainer is suspended until the others have finished their micro-batches and wait for it. When it is
+// killed, the others take over its micro-batches and do not compute their own again.
 TEST_P(KeptLeaves, OfTheStepThatADeathBrokeOff) {
   ASSERT_NO_FATAL_FAILURE(begin(3, {"--exchange", GetParam()}));
   bool kept = false;
   for (int tries = 1; tries <= 40 && !kept; ++tries) {
-    // A newcomer that is still on its way to its first leaf has the others wait before theirs.
+    // A new trainer before its first micro-batch would make the others wait before theirs.
     ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));
     const pid_t trainer = parts_of(dir(), "trainer").back();
     ::kill(trainer, SIGSTOP);
     std::uint64_t reached = 0;
     do {
       reached = reached_step(dir());
-      ::usleep(300000);  // many steps' time: whoever has made none waits for the stopped one
+      // Enough time for many steps: without a new step, the others wait for the suspended trainer.
+      ::usleep(300000);
     } while (reached_step(dir()) != reached);
     ::kill(trainer, SIGKILL);
-    ASSERT_NO_FATAL_FAILURE(wait_for_log("of them new", tries));  // another one is in its place
-    kept = trainer_logs().find("are there already") != std::string::npos;
+    ASSERT_NO_FATAL_FAILURE(wait_for_log("of them new", tries));  // a new trainer has replaced the killed one
+    kept = trainer_logs().find("are already computed") != std::string::npos;
   }
   EXPECT_TRUE(kept);
   stop_and_compare();
@@ -77,10 +79,10 @@ TEST_P(KeptLeaves, OfTheStepThatADeathBrokeOff) {
 
 struct Copy {
   const char* exchange;
-  bool source_dies;  // or the receiver
+  bool source_dies;  // otherwise the receiver dies
 };
 
-// VGG11: a gigabyte takes long enough to be hit.
+// VGG11: the copy of a gigabyte takes long enough to be interrupted.
 class StateCopy : public LiveRun, public ::testing::WithParamInterface<Copy> {
  protected:
   Arguments job(const fs::path& run_dir, int workers, int steps) const {
@@ -93,7 +95,7 @@ class StateCopy : public LiveRun, public ::testing::WithParamInterface<Copy> {
     if (at == std::string::npos) return "";
     return words.substr(at + option.size(), words.find('\0', at + option.size()) - at - option.size());
   }
-  // What one trainer has said.
+  // The log lines of one trainer.
   std::string lines_of(const std::string& trainer) const {
     std::istringstream all(trainer_logs());
     std::string lines;

@@ -1,4 +1,5 @@
-// Attackers and rubbish at every port that a run opens: they get nothing, and the run does not notice.
+// Unauthenticated peers and garbage at every port that a run opens: they get no data, and the run is not
+// disturbed.
 
 #include <csignal>
 #include <set>
@@ -22,7 +23,7 @@ int count(const std::string& text, const std::string& words) {
   return times;
 }
 
-// What anybody may send, whoever listens.
+// Data that any client may send to any port.
 std::vector<std::string> rubbish() {
   std::string random(100'000, '\0');
   std::uint32_t state = 12345;
@@ -40,7 +41,7 @@ class PortStrangers : public LiveRun {
     return ports.at(0);
   }
   pid_t coordinator() const { return parts_of(dir(), "coordinator").at(0); }
-  // Kills one trainer, so that the others meet again; returns when its successor is in.
+  // Kills one trainer, so that the others connect again. Returns when its replacement is in the generation.
   void meet_again() {
     const int before = times_logged("of them new");
     ::kill(parts_of(dir(), "trainer").at(0), SIGKILL);
@@ -50,33 +51,33 @@ class PortStrangers : public LiveRun {
 };
 
 TEST_F(PortStrangers, AtTheControlPort_GetNothingAndTheRunDoesNotNotice) {
-  ASSERT_EQ(run(mnist_run(scratch_ / "other", 1, 1)).exit_code, 0);  // has another key pair
-  // With few descriptors few strangers are too many: a quarter of them may wait at a time.
+  ASSERT_EQ(run(mnist_run(scratch_ / "other", 1, 1)).exit_code, 0);  // a run with another key pair
+  // With few descriptors the limit is low: a quarter of them may be pending connections.
   ASSERT_NO_FATAL_FAILURE(begin(2, {}, {"/usr/bin/prlimit", "--nofile=600:600"}));
   const ListeningPort port = control_port();
   const pid_t process = coordinator();
   const std::size_t descriptors = open_descriptors(process);
 
-  EXPECT_TRUE(let_in_with_tls(port, dir()));  // this test can tell
+  EXPECT_TRUE(let_in_with_tls(port, dir()));  // the positive case: the function detects success
   EXPECT_FALSE(let_in_with_tls(port, scratch_ / "other"));
   EXPECT_FALSE(let_in_with_tls(port, {}));
-  // Also at a moment when the key pair cannot be read.
+  // The same while the key pair cannot be read.
   const fs::path keys = run::Layout(dir()).keys().path();
   fs::rename(keys, keys.string() + ".away");
   for (const std::string& words : rubbish()) {
-    for (int i = 0; i < 10; ++i) call(port, words);  // and hangs up
+    for (int i = 0; i < 10; ++i) call(port, words);  // and closes the connection
   }
   EXPECT_LT(until_hung_up(call(port, rubbish().front())).size(), 100U);
   fs::rename(keys.string() + ".away", keys);
   for (const std::string& words : rubbish()) {
-    if (words.size() == 1) continue;  // may be the beginning of something
+    if (words.size() == 1) continue;  // may be the beginning of a valid message
     const std::string answer = until_hung_up(call(port, words));
-    EXPECT_LT(answer.size(), 100U);  // an alert
+    EXPECT_LT(answer.size(), 100U);  // a TLS alert
   }
   std::vector<Fd> silent;
   for (int i = 0; i < 250; ++i) silent.push_back(call(port, i % 2 == 0 ? "" : "\x16"));
-  ASSERT_NO_FATAL_FAILURE(wait_for_log("too many connections that have not proved themselves"));
-  // Those who belong get in all the same.
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("too many unauthenticated connections"));
+  // Authenticated peers are still accepted.
   Program joiner({rekindle(), "join", dir()});
   ASSERT_NO_FATAL_FAILURE(wait_for_log("with 3 trainers"));
   EXPECT_LT(open_descriptors(process), descriptors + 170);
@@ -88,13 +89,13 @@ TEST_F(PortStrangers, AtTheControlPort_GetNothingAndTheRunDoesNotNotice) {
   EXPECT_TRUE(logged("certificate verify failed")) << log();
   EXPECT_TRUE(logged("peer did not return a certificate")) << log();
   EXPECT_TRUE(logged("TLS: http request")) << log();
-  EXPECT_LT(times_logged(kTurnedAway), 30) << log();  // of some hundred
+  EXPECT_LT(times_logged(kTurnedAway), 30) << log();  // of several hundred connections
   EXPECT_FALSE(logged("was lost")) << log();
   stop_and_compare();
   EXPECT_EQ(joiner.wait().exit_code, 0);
 }
 
-// A run directory that was handed over holds a key that its former owner knows.
+// The former owner of a run directory still has its key.
 TEST_F(PortStrangers, WithTheKeyOfAnEarlierAttempt_GetNothing) {
   ASSERT_EQ(run(mnist_run(dir(), 1, 1)).exit_code, 0);
   fs::create_directories(scratch_ / "kept");
@@ -113,7 +114,7 @@ TEST_F(PortStrangers, AtTheDataPorts_GetNothingAndTheRunDoesNotNotice) {
     ASSERT_EQ(ports.size(), 1U);
     EXPECT_EQ(ports[0].address, "127.0.0.1");
     for (const std::string& words : rubbish()) callers.push_back(call(ports[0], words));
-    // Hellos as members of the first generation sent them, to every rank.
+    // Hello messages like those of the members of the first generation, sent to every rank.
     for (int rank = 0; rank < 2; ++rank) {
       const exchange::Membership old{1, 1, 2, 3, "guessed"};
       callers.push_back(
@@ -121,7 +122,7 @@ TEST_F(PortStrangers, AtTheDataPorts_GetNothingAndTheRunDoesNotNotice) {
     }
     for (int i = 0; i < 300; ++i) callers.push_back(call(ports[0]));
   }
-  ASSERT_NO_FATAL_FAILURE(meet_again());  // with all of them at the doors
+  ASSERT_NO_FATAL_FAILURE(meet_again());  // while all these connections are pending
   const std::string said = trainer_logs();
   EXPECT_GE(count(said, "to the data port was turned away: not a hello"), 1) << said;
   EXPECT_GE(count(said, "to the data port was turned away: a hello of generation t1.g1"), 1) << said;

@@ -41,7 +41,7 @@ std::vector<ListeningPort> listening_ports(pid_t pid) {
   for (const char* table : {"tcp", "tcp6"}) {
     std::ifstream file(str("/proc/", pid, "/net/", table));
     std::string line;
-    std::getline(file, line);  // the headings
+    std::getline(file, line);  // the header line
     while (std::getline(file, line)) {
       std::istringstream words(line);
       std::string slot, local, remote, state, queues, timer, retransmits, uid, timeout, inode;

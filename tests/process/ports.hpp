@@ -1,4 +1,4 @@
-// Which ports a process listens on.
+// The ports on which a process listens.
 #pragma once
 
 #include <sys/types.h>

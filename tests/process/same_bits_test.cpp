@@ -1,4 +1,4 @@
-// Promise 1 on real processes: the final state is the same whatever happened on the way.
+// Promise 1 on real processes: the final state is the same after any faults.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -18,7 +18,7 @@ std::string finished(const Arguments& arguments, const fs::path& run_dir) {
   return digest_of(run_dir);
 }
 
-// Stops a run with `signal` once it has done `step` steps; false if it was over before that.
+// Stops a run with `signal` after step `step`; false if the run was over before.
 void stop_at(const Arguments& arguments, const fs::path& run_dir, std::uint64_t step, int signal,
              int exit_code) {
   Program program(Arguments{rekindle()} + arguments);
@@ -52,7 +52,7 @@ TEST_P(MnistCnn, StoppedAndResumedOnOtherNumbersOfWorkers_SameDigest) {
   stop_at(mnist_run(dir, 3, kSteps) + exchange, dir, 70, SIGTERM, 75);
   stop_at(mnist_run(dir, 1, kSteps) + exchange, dir, 120, SIGINT, 130);
   EXPECT_EQ(finished(mnist_run(dir, 4, kSteps) + exchange, dir), expected);
-  // Each went on from where the one before was stopped.
+  // Each attempt continued from the step at which the previous one was stopped.
   const std::string log = *read_text(run::Layout(dir).log("coordinator"));
   EXPECT_EQ(times_in(log, "starts from initial values"), 1U) << log;
   EXPECT_EQ(times_in(log, "resumes from step"), 3U) << log;

@@ -1,5 +1,6 @@
-// A signal comes while a step is computed: the step is finished and saved, or, where that takes longer than
-// --stop-within, given up and the state before it saved. Both go on with the same bits.
+// A signal arrives while a step is computed. The step is finished and saved; if that takes longer than
+// --stop-within, the step is dropped and the state before it is saved. In both cases the run continues with
+// the same bits.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -51,7 +52,7 @@ class StopInMidStep : public ::testing::Test {
 
   Scratch scratch_;
   std::uint64_t before_ = 0;  // the step that the run had reached when the signal was sent
-  std::string log_;           // the coordinator's
+  std::string log_;           // the log of the coordinator
 };
 
 TEST_F(StopInMidStep, WithoutALimit_TheStepIsFinishedAndSaved) {

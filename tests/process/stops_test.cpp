@@ -1,5 +1,5 @@
-// A stop may come at any moment, and whoever was told of it may die: the state is saved, and the next attempt
-// goes on with the same bits.
+// A stop may arrive at any moment, and the processes that received it may die: the state is saved, and the
+// next attempt continues with the same bits.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -29,7 +29,7 @@ INSTANTIATE_TEST_SUITE_P(Exchanges, Stops, ::testing::Values("shm", "tcp"),
                          [](const auto& info) { return info.param; });
 
 // Attempts are stopped after 0 to 3 seconds: while they start, gather, restore, compute, evaluate (an epoch
-// has 6 steps), write (every 10 steps), form anew after a loss. Every other stop is followed by a death.
+// has 6 steps), write (every 10 steps), or form a generation after a loss. A kill follows every other stop.
 TEST_P(Stops, AtRandomMomentsOfManyAttempts_SameBits) {
   const fs::path dir = scratch_ / "run";
   const auto arguments = [&](int workers) {
@@ -41,7 +41,7 @@ TEST_P(Stops, AtRandomMomentsOfManyAttempts_SameBits) {
     const bool last = attempts >= kMostAttempts;
     Program program(Arguments{rekindle()} + arguments(1 + upto(3)));
     if (!last) {
-      ::usleep(100000);  // it is a program by then, and not a fork of this one
+      ::usleep(100000);  // by then the child has executed the program
       wait_at_most(3000);
       if (upto(3) == 0) {
         if (const auto trainers = parts_of(dir, "trainer"); !trainers.empty()) ::kill(trainers[0], SIGKILL);

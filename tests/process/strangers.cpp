@@ -19,7 +19,7 @@ Fd call(const ListeningPort& port, const std::string& bytes) {
   to.sin_port = htons(port.port);
   EXPECT_EQ(::inet_pton(AF_INET, port.address.c_str(), &to.sin_addr), 1);
   EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
-  // It may be hung up on before all is sent.
+  // The peer may close the connection before all bytes are sent.
   if (!bytes.empty()) (void)!::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   return fd;
 }
@@ -48,7 +48,7 @@ bool let_in_with_tls(const ListeningPort& port, const fs::path& run_dir_of_key) 
   SSL_set_fd(ssl.get(), fd.get());
   if (SSL_connect(ssl.get()) != 1) return false;
   char byte = 0;
-  return SSL_read(ssl.get(), &byte, 1) > 0;  // the server greets those that it lets in
+  return SSL_read(ssl.get(), &byte, 1) > 0;  // the server sends data to accepted clients
 }
 
 }  // namespace rekindle::process_test

@@ -1,4 +1,4 @@
-// People who do not belong to a run and talk to its ports.
+// Unauthenticated peers that connect to the ports of a run.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace rekindle::process_test {
 
-// A connection on which these bytes have been sent; it stays open.
+// Opens a connection and sends these bytes. The connection stays open.
 Fd call(const ListeningPort& port, const std::string& bytes = {});
-// What came back when the other side has hung up.
+// The data received until the peer closed the connection.
 std::string until_hung_up(const Fd& fd);
 
-// A TLS handshake as client with that run's key pair (none: without a certificate), and a read. Whether it
-// was let in, which is: something could be read.
+// A TLS handshake as client with the key pair of that run (empty path: without a certificate), followed by a
+// read. True if the read returned data, so that the client was accepted.
 bool let_in_with_tls(const ListeningPort& port, const fs::path& run_dir_of_key);
 
 }  // namespace rekindle::process_test

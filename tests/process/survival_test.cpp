@@ -1,5 +1,5 @@
-// Promise 3 on real processes: whoever dies, hangs or is stopped, the others go on and the bits stay the
-// same.
+// Promise 3 on real processes: if any process dies, hangs or is suspended, the others continue and the bits
+// stay the same.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kSteps = 80;
 
-// Of a run that nobody disturbed, computed once.
+// The digest of an undisturbed run, computed once.
 const std::string& quiet_digest() {
   static const std::string digest = [] {
     const Scratch scratch;
@@ -46,7 +46,7 @@ class Survival : public ::testing::TestWithParam<const char*> {
                      Arguments{"--exchange", GetParam(), "--checkpoint-every", "20"} + more);
     wait_for_step(static_cast<std::uint64_t>(std::uniform_int_distribution(3, 25)(random_)));
     ASSERT_EQ(parts("trainer").size(), static_cast<std::size_t>(workers));
-    // Somewhere in a step.
+    // A random moment in a step.
     ::usleep(static_cast<useconds_t>(std::uniform_int_distribution(0, 60000)(random_)));
   }
   void wait_for_step(std::uint64_t step) {
@@ -133,7 +133,7 @@ TEST_P(Survival, TrainerStopped_DeclaredLostAndReplaced) {
   ASSERT_NO_FATAL_FAILURE(begin(3, {"--lost-after", "2s"}));
   const pid_t victim = any(parts("trainer"));
   kill_all({victim}, SIGSTOP);
-  ASSERT_TRUE(eventually([&] { return ::kill(victim, 0) != 0; }));  // its worker has ended it
+  ASSERT_TRUE(eventually([&] { return ::kill(victim, 0) != 0; }));  // its worker has killed it
   expect_same_end();
 }
 
@@ -158,7 +158,7 @@ TEST_P(Survival, StopWhileTheCoordinatorDies_SavedAndResumed) {
   expect_same_end();
 }
 
-// Where the run must not be over before something has been seen.
+// For tests in which the run must not end before an event was seen.
 class LongSurvival : public LiveRun, public ::testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Exchanges, LongSurvival, ::testing::Values("shm", "tcp"),
                          [](const auto& info) { return info.param; });
@@ -166,7 +166,7 @@ INSTANTIATE_TEST_SUITE_P(Exchanges, LongSurvival, ::testing::Values("shm", "tcp"
 TEST_P(LongSurvival, TrainerKilledWhileTheStateIsCopiedToANewcomer) {
   ASSERT_NO_FATAL_FAILURE(begin(3, {"--exchange", GetParam()}));
   ::kill(parts_of(dir(), "trainer").at(0), SIGKILL);
-  // The next generation but one copies the state to the trainer that takes its place.
+  // The second generation after this one copies the state to the replacement of the killed trainer.
   ASSERT_NO_FATAL_FAILURE(wait_for_log("1 of them new"));
   ::kill(parts_of(dir(), "trainer").at(0), SIGKILL);
   ASSERT_NO_FATAL_FAILURE(wait_for_steps(5));

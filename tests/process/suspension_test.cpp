@@ -1,4 +1,4 @@
-// Processes that stand still for a while, and coordinators of which there is one too many.
+// Suspended processes, and surplus coordinators.
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class Suspension : public LiveRun {
   }
   void expect_nobody_was_lost() {
     EXPECT_EQ(times_logged("was lost"), 0) << log();
-    EXPECT_EQ(times_logged("with 2 trainers"), 0) << log();  // it is still the first generation
+    EXPECT_EQ(times_logged("with 2 trainers"), 0) << log();  // still the first generation
   }
 };
 
@@ -28,7 +28,7 @@ TEST_F(Suspension, CoordinatorStandsStillForLongerThanAHeartbeatMayBeLate_Nobody
   ASSERT_NO_FATAL_FAILURE(begin(2, {"--lost-after", "1s"}));
   const pid_t stopped = coordinator();
   ::kill(stopped, SIGSTOP);
-  ::usleep(3'000'000);  // not a wait for something: the suspension itself
+  ::usleep(3'000'000);  // this is the suspension itself, not a wait for an event
   ::kill(stopped, SIGCONT);
   ASSERT_NO_FATAL_FAILURE(wait_for_steps(50));
   EXPECT_EQ(coordinator(), stopped);
@@ -56,7 +56,7 @@ TEST_F(Suspension, WorkerStandsStillForGood_ItsTrainerLeavesAndTheRunGoesOn) {
   ASSERT_NO_FATAL_FAILURE(wait_for_log("with 1 trainer"));
   ASSERT_TRUE(eventually([&] { return parts_of(dir(), "trainer").size() == 1; }));
   ::kill(stopped, SIGCONT);
-  ASSERT_NO_FATAL_FAILURE(wait_for_log("with 2 trainers"));  // its next one is welcome
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("with 2 trainers"));  // the replacement worker is accepted
   stop_and_compare();
 }
 
@@ -64,7 +64,7 @@ TEST_F(Suspension, EverythingStandsStillForAMinute_NobodyIsLost) {
   ASSERT_NO_FATAL_FAILURE(begin(2));
   const auto all = processes_with(dir());
   signal_all(all, SIGSTOP);
-  ::sleep(60);  // not a wait for something: the suspension itself
+  ::sleep(60);  // this is the suspension itself, not a wait for an event
   signal_all(all, SIGCONT);
   ASSERT_NO_FATAL_FAILURE(wait_for_steps(50));
   expect_nobody_was_lost();
@@ -87,8 +87,8 @@ TEST_F(Suspension, SecondRunInTheSameDirectory_RefusedAndTheRunGoesOn) {
   stop_and_compare();
 }
 
-// The whole node of a run stands still and cannot be reached; the run is started on another one, which takes
-// it over (30 s); then the first node wakes up.
+// The first node of a run is suspended and unreachable. The run is started on another node, which takes over
+// the run (30 s); then the first node continues.
 TEST_F(Suspension, OldCoordinatorOnAnotherHostWakesUp_FindsItsSuccessorAndStops) {
   if (const auto why = Network::unavailable()) REKINDLE_SKIP(Needs::kNetworks, *why);
   Network network(2);

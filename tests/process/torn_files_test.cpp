@@ -1,5 +1,5 @@
-// Files of a run directory that a full disk, a crash or a careless hand has left empty, cut or as a link to
-// itself: the run goes on, or ends with one line. It never tries for ever, and it says what is lost.
+// Files of a run directory that are empty, truncated, or a link to themselves, after a full disk, a crash or
+// a mistake. The run continues, or ends with one line. It never retries forever, and it reports what is lost.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -33,7 +33,7 @@ TEST_F(TornFiles, EmptyKeyPair_EachAttemptMakesANewOneAnyway) {
   EXPECT_NE(read_text(layout_.key_pair()).value(), before);
 }
 
-// A person has to look at it: an older checkpoint is not used in silence, and nothing is tried for ever.
+// The user must decide: an older checkpoint is never used silently, and there are no endless retries.
 TEST_F(TornFiles, ShardThatIsALink_OneLineWith78AndTheRunGoesOnOnceTheFileIsThere) {
   const fs::path checkpoint = (layout_.checkpoints() / "step-0000000010.t1.g1").path();
   fs::path shard;

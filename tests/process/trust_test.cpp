@@ -1,36 +1,18 @@
-// Run directories that another user has made, or has had a hand in. Two users take root: it gives files away.
+// Run directories that another user has created or changed.
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
 
 #include "../needs.hpp"
+#include "base/command.hpp"
+#include "base/copy_file.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
-#include "live_run.hpp"
-#include "run/layout.hpp"
+#include "trust_fixture.hpp"
 
 namespace rekindle::process_test {
 namespace {
-
-constexpr uid_t kSomebodyElse = 12345;
-
-class TrustedDirectory : public LiveRun {
- protected:
-  // A script in place of a program: it tells that it was executed.
-  void plant_program() const {
-    fs::create_directories(dir() / "bin");
-    fs::remove(dir() / "bin/rekindle");
-    std::ofstream(dir() / "bin/rekindle") << "#!/bin/sh\ntouch " << (scratch_ / "executed").string() << "\n";
-    fs::permissions(dir() / "bin/rekindle", fs::perms(0755));
-  }
-  bool executed() const { return fs::exists(scratch_ / "executed"); }
-  static void give_away(const fs::path& path) {
-    ASSERT_EQ(::lchown(path.c_str(), kSomebodyElse, kSomebodyElse), 0);
-  }
-  static bool two_users() { return ::geteuid() == 0; }
-  fs::path victim() const { return scratch_ / "authorized_keys"; }
-};
 
 TEST_F(TrustedDirectory, OfAnotherUser_NothingInItIsExecuted) {
   if (!two_users()) REKINDLE_SKIP(Needs::kRoot, "only root can be two users");
@@ -44,7 +26,7 @@ TEST_F(TrustedDirectory, OfAnotherUser_NothingInItIsExecuted) {
       const Outcome outcome = run(command);
       EXPECT_NE(outcome.exit_code, 0) << command.front();
       EXPECT_FALSE(executed()) << command.front() << " " << theirs;
-      if (command.front() == "slurm") continue;  // it says first that it is in no job
+      if (command.front() == "slurm") continue;  // the command reports first that it is in no Slurm job
       EXPECT_EQ(outcome.exit_code, 78) << command.front();
       EXPECT_NE(outcome.err.find("belongs to user"), std::string::npos) << outcome.err;
     }
@@ -93,32 +75,34 @@ TEST_F(TrustedDirectory, LinkToAnotherRunsCheckpoint_IsNoCheckpointAndNothingBeh
   EXPECT_EQ(run({"inspect", other, "--verify"}).exit_code, 0);
 }
 
-// As when the storage is away: the run trains on, and saves once its directory is back.
-TEST_F(TrustedDirectory, MovedAwayInMidRun_NothingIsWrittenIntoALookAlikeOfAnotherUser) {
+// A program with a second name (a hard link) in a folder with the programs of another user.
+TEST_F(TrustedDirectory, ProgramInAFolderOfAnotherUser_StartsNothingFromThere) {
   if (!two_users()) REKINDLE_SKIP(Needs::kRoot, "only root can be two users");
-  ASSERT_NO_FATAL_FAILURE(begin(1, {"--checkpoint-every", "2"}));
-  const fs::path away = scratch_ / "away", look_alike = scratch_ / "look-alike";
-  for (const char* folder : {"checkpoints", "logs", "terms", "key"})
-    fs::create_directories(look_alike / folder);
-  for (const auto& entry : fs::directory_iterator(look_alike)) {
-    fs::permissions(entry.path(), fs::perms(0777));
-    give_away(entry.path());
+  fs::create_directories(scratch_ / "bin");
+  ASSERT_TRUE(copy_file(rekindle(), scratch_ / "bin/rekindle", S_IRWXU));
+  give_away(scratch_ / "bin");
+  const Outcome refused = Program(Arguments{scratch_ / "bin/rekindle"} + mnist_run(dir(), 1, 1)).wait();
+  EXPECT_EQ(refused.exit_code, 78) << refused.err;
+  EXPECT_NE(refused.err.find("does not contain the program that was started from it"), std::string::npos)
+      << refused.err;
+}
+
+TEST_F(TrustedDirectory, FolderFurtherUpThatOthersMayChange_IsWarnedOfOnceByEveryCommand) {
+  const fs::path shared = scratch_ / "shared", real = shared / "mine/run", link = scratch_ / "link";
+  fs::create_directories(real.parent_path());
+  fs::permissions(shared, fs::perms(02775));  // like project folders
+  fs::create_directory_symlink(real.parent_path(), link);
+  const std::string warning = "other users may change " + shared.string() + ",";
+  for (const fs::path& named : {real, link / "run"}) {
+    for (const Arguments& command : {mnist_run(named, 1, 1), Arguments{"join", named}}) {
+      const Outcome outcome = run(command);
+      EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+      EXPECT_EQ(times_in(outcome.err, warning), 1U) << command.front() << ": " << outcome.err;
+    }
   }
-  fs::permissions(look_alike, fs::perms(0777));
-  give_away(look_alike);
-  fs::rename(dir(), away);
-  fs::rename(look_alike, dir());
-  // Logs are written through descriptors that are open.
-  ASSERT_TRUE(eventually([&] {
-    return read_text(run::Layout(away).log("coordinator")).value_or("").find("belongs to user") !=
-           std::string::npos;
-  }));
-  std::size_t files = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(dir())) files += entry.is_directory() ? 0 : 1;
-  EXPECT_EQ(files, 0U);
-  fs::rename(dir(), look_alike);
-  fs::rename(away, dir());
-  stop_and_compare();
+  fs::permissions(shared, fs::perms(02755));
+  for (const Arguments& command : {mnist_run(real, 1, 2), Arguments{"join", real}})
+    EXPECT_EQ(run(command).err.find("other users may change"), std::string::npos);
 }
 
 TEST_F(TrustedDirectory, ParentThatOthersMayChange_IsWarnedOf) {
@@ -128,9 +112,43 @@ TEST_F(TrustedDirectory, ParentThatOthersMayChange_IsWarnedOf) {
   EXPECT_EQ(warned.exit_code, 0) << warned.err;
   EXPECT_NE(warned.err.find("other users may change " + (scratch_ / "shared").string()), std::string::npos)
       << warned.err;
-  fs::permissions(scratch_ / "shared", fs::perms(01777));  // as /tmp
+  fs::permissions(scratch_ / "shared", fs::perms(01777));  // like /tmp
   EXPECT_EQ(run(mnist_run(scratch_ / "shared/run", 1, 2)).err.find("other users may change"),
             std::string::npos);
+}
+
+// The parent folder of the run directories of an array may be shared: Slurm must not run a file from there.
+TEST_F(TrustedDirectory, JobScriptOfAnArrayIsExchangedAtOnce_TheOneThatWasWrittenIsSubmitted) {
+  const fs::path slurm = scratch_ / "slurm", runs = scratch_ / "runs", got = scratch_ / "got";
+  fs::create_directories(slurm);
+  fs::create_directories(runs);
+  std::ofstream(slurm / "scontrol") << "#!/bin/sh\necho SLURM_VERSION = 22.05\n";
+  std::ofstream(slurm / "sbatch")
+      << "#!/bin/sh\necho '#!/bin/sh theirs' > " << (runs / "job.sh").string()
+      << "\nfor last; do :; done\ncase $last in -*) cat ;; *) cat \"$last\" ;; esac > " << got.string()
+      << "\necho 7\n";
+  for (const char* name : {"sbatch", "scontrol"}) fs::permissions(slurm / name, fs::perms(0755));
+  const auto output =
+      run_command(Arguments{"env", str("PATH=", slurm.string(), ":/usr/bin:/bin"), rekindle()} +
+                      mnist_job("submit", runs / "seed-%a", 3) + Arguments{"--", "--array=1-2"},
+                  std::chrono::minutes(1));
+  ASSERT_TRUE(output && output->ok()) << output->out << output->err;
+  EXPECT_NE(read_text(got).value().find("#SBATCH"), std::string::npos) << read_text(got).value();
+  EXPECT_EQ(read_text(got).value().find("theirs"), std::string::npos);
+}
+
+TEST_F(TrustedDirectory, OfAnotherUser_EveryCommandSaysWhoseItIs) {
+  if (!two_users()) REKINDLE_SKIP(Needs::kRoot, "only root can be two users");
+  ASSERT_EQ(run(mnist_run(dir(), 1, 2)).exit_code, 0);
+  give_away(dir());
+  for (const Arguments& command :
+       {Arguments{"stop", dir()}, Arguments{"audit", dir(), "--from", "0", "--to", "2"},
+        Arguments{"join", dir()}}) {
+    const Outcome refused = run(command);
+    EXPECT_EQ(refused.exit_code, 78) << command.front();
+    EXPECT_NE(refused.err.find("belongs to"), std::string::npos) << command.front() << ": " << refused.err;
+  }
+  EXPECT_EQ(run({"status", dir()}).exit_code, 0);
 }
 
 TEST_F(TrustedDirectory, EverythingThatARunMakes_IsItsOwnersAlone) {
@@ -147,6 +165,15 @@ TEST_F(TrustedDirectory, InspectUntrusted_TellsWhatWouldBeExecutedOrFollowed) {
   fs::remove_all(dir() / "key");
   const Outcome clean = run({"inspect", "--untrusted", dir()});
   EXPECT_EQ(clean.exit_code, 0) << clean.out << clean.err;
+  const std::string config = *read_text(dir() / "run.toml");
+  const std::string list = "environment = [";
+  std::string changed = config;
+  changed.insert(changed.find(list) + list.size(), "\"OMP_DYNAMIC=x\\ny\",");
+  std::ofstream(dir() / "run.toml") << changed;
+  const Outcome environment = run({"inspect", "--untrusted", dir()});
+  EXPECT_NE(environment.out.find("OMP_DYNAMIC=x\\ny"), std::string::npos)
+      << environment.out << environment.err;
+  std::ofstream(dir() / "run.toml") << config;
   plant_program();
   fs::create_symlink(victim(), dir() / "logs/linked.log");
   fs::permissions(dir() / "metrics.jsonl", fs::perms(0666));
@@ -158,6 +185,7 @@ TEST_F(TrustedDirectory, InspectUntrusted_TellsWhatWouldBeExecutedOrFollowed) {
     EXPECT_NE(told.out.find(words), std::string::npos) << words << " is not in " << told.out;
   EXPECT_EQ(told.out.find('\x1b'), std::string::npos);
   EXPECT_FALSE(executed());
+  EXPECT_EQ(run({"inspect", "--untrusted", "--json", dir()}).exit_code, 64) << "it has no JSON";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// One run directory as two nodes see it through network storage. CTest runs these under network_disk
-// (tests/network_disk), which makes that storage and names the nodes' views of it.
+// One run directory on network storage, seen by two nodes. CTest runs these tests under network_disk
+// (tests/network_disk), which creates the storage and one view of it for each node.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -36,7 +36,7 @@ class TwoNodes : public LiveRun {
     return {"/usr/bin/unshare", "--uts", "/bin/sh", "-c", "hostname away && exec \"$@\"", "sh"};
   }
 
-  // Attempts that are ended by `signal`, each on the other node than the one before and at once.
+  // Runs several attempts, each ended by `signal`, alternating between the two nodes without a pause.
   void take_turns(int signal, const Arguments& more) {
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
       const bool at_home = attempt % 2 == 0;
@@ -66,7 +66,8 @@ TEST_F(TwoNodes, StoppedAndResumedOnTheOther_SameBits) { take_turns(SIGUSR1, {})
 
 TEST_F(TwoNodes, KilledAndResumedOnTheOther_SameBits) { take_turns(SIGKILL, {"--checkpoint-every", "7"}); }
 
-// Slurm says that the attempt before is over: nobody waits for what it left to be seen.
+// Slurm reports that the previous attempt is over: the next one does not wait until the files of the previous
+// one are visible.
 TEST_F(TwoNodes, RequeuedOnTheOtherAtOnce_GoesOnFromTheNewestCheckpoint) {
   const auto attempt = [&](const fs::path& here, const char* restarts, std::uint64_t steps) {
     return Arguments{"/usr/bin/env", "SLURM_JOB_ID=77", str("SLURM_RESTART_COUNT=", restarts), rekindle()} +
@@ -79,7 +80,7 @@ TEST_F(TwoNodes, RequeuedOnTheOtherAtOnce_GoesOnFromTheNewestCheckpoint) {
     EXPECT_EQ(first.wait().exit_code, 128 + SIGKILL);
     ASSERT_TRUE(eventually([&] { return processes_with(dir()).empty(); }));
   }
-  // It may have died between its last commit and the note of it.
+  // The attempt may have died between its last commit and the note about it.
   const std::string noted = *read_text(run::Layout(dir()).newest_checkpoint());
   const auto committed = checkpoint::list_committed(dir());
   ASSERT_FALSE(committed.empty());
@@ -103,7 +104,7 @@ TEST_F(TwoNodes, JoinedFromTheOtherAndTheCoordinatorKilled_SameBits) {
   ::kill(coordinators.front(), SIGKILL);
   wait_for_steps(60);
   stop_and_compare();
-  EXPECT_EQ(guest.wait().exit_code, 0);  // the run's end is theirs
+  EXPECT_EQ(guest.wait().exit_code, 0);  // the helper has the same exit code as the run
 }
 
 }  // namespace

@@ -1,0 +1,150 @@
+// Checkpoints that are damaged: found, set aside, and computed again.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/files.hpp"
+#include "faults_fixture.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+fs::path newest_checkpoint(const fs::path& run_dir) {
+  fs::path newest;
+  for (const auto& entry : fs::directory_iterator(run_dir / "checkpoints")) {
+    const std::string name = entry.path().filename();
+    if (name.find("damaged") == std::string::npos && (newest.empty() || entry.path() > newest))
+      newest = entry.path();
+  }
+  return newest;
+}
+
+TEST_F(Faults, DamagedFinalCheckpointOfACompleteRun_ComputedAgain) {
+  const Arguments job = mnist_run(dir(), 2, 20) + Arguments{"--checkpoint-every", "10"};
+  ASSERT_EQ(run(job).exit_code, 0);
+  const std::string expected = digest_of(dir());
+  fs::resize_file(newest_checkpoint(dir()) / "shard-00000-of-00002.h5", 100);
+  EXPECT_EQ(run(job).exit_code, 0);
+  EXPECT_EQ(digest_of(dir()), expected);
+}
+
+// Flips one bit in the middle of a tensor in each shard.
+void flip_bits(const fs::path& checkpoint) {
+  std::ifstream text(checkpoint / "manifest.json");
+  const auto manifest = nlohmann::json::parse(text);
+  for (const auto& shard : manifest.at("shards")) {
+    const auto& dataset = shard.at("datasets").front();
+    const auto place =
+        dataset.at("offset").get<std::streamoff>() + dataset.at("bytes").get<std::streamoff>() / 2;
+    std::fstream file(checkpoint / shard.at("file").get<std::string>(),
+                      std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(place);
+    const int byte = file.get();
+    file.seekp(place);
+    file.put(static_cast<char>(byte ^ 0x10));
+    ASSERT_TRUE(file.good());
+  }
+}
+
+TEST_F(Faults, DamagedNewestCheckpoint_SetAsideAndTheOneBeforeIsUsed) {
+  const Arguments first = mnist_run(dir(), 2, 40) + Arguments{"--checkpoint-every", "20"};
+  ASSERT_EQ(run(first).exit_code, 0);
+  const fs::path newest = newest_checkpoint(dir());
+  flip_bits(newest);
+  EXPECT_EQ(run({"inspect", dir()}).exit_code, 78);
+  EXPECT_EQ(run({"digest", dir()}).exit_code == 0, false);
+  const Outcome resumed = run(mnist_run(dir(), 3, 60));
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_NE(resumed.out.find("is damaged"), std::string::npos) << resumed.out;
+  // The run does not start from the beginning.
+  EXPECT_NE(log().find("resumes from step 20"), std::string::npos) << log();
+  EXPECT_TRUE(fs::exists(newest.string() + ".damaged"));
+  ASSERT_EQ(run(mnist_run(scratch_ / "quiet", 1, 60)).exit_code, 0);
+  EXPECT_EQ(digest_of(dir()), digest_of(scratch_ / "quiet"));
+}
+
+// Ways to damage the checkpoint `newest`; `before` is the previous one.
+using Spoil = void (*)(const fs::path& newest, const fs::path& before);
+struct Damage {
+  const char* name;
+  Spoil spoil;
+};
+const fs::path kManifest = "manifest.json", kShard = "shard-00000-of-00002.h5",
+               kOther = "shard-00001-of-00002.h5";
+const Damage kDamages[] = {
+    {"BitOfTheManifest",
+     [](const fs::path& newest, const fs::path&) {
+       std::string text = *read_text(newest / kManifest);
+       text[text.size() / 2] ^= 1;
+       std::ofstream(newest / kManifest) << text;
+     }},
+    {"ManifestCutShort",
+     [](const fs::path& newest, const fs::path&) { fs::resize_file(newest / kManifest, 100); }},
+    {"ManifestOfAnother",
+     [](const fs::path& newest, const fs::path& before) {
+       fs::copy_file(before / kManifest, newest / kManifest, fs::copy_options::overwrite_existing);
+     }},
+    {"ShardOfAnother",
+     [](const fs::path& newest, const fs::path& before) {
+       fs::copy_file(before / kShard, newest / kShard, fs::copy_options::overwrite_existing);
+     }},
+    {"ShardsSwapped",
+     [](const fs::path& newest, const fs::path&) {
+       fs::rename(newest / kShard, newest / "third");
+       fs::rename(newest / kOther, newest / kShard);
+       fs::rename(newest / "third", newest / kOther);
+     }},
+    {"ShardGone", [](const fs::path& newest, const fs::path&) { fs::remove(newest / kShard); }},
+};
+
+class Damaged : public Faults, public ::testing::WithParamInterface<Damage> {};
+INSTANTIATE_TEST_SUITE_P(Newest, Damaged, ::testing::ValuesIn(kDamages),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_P(Damaged, TheRunGoesOnFromTheOneBefore) {
+  ASSERT_EQ(run(mnist_run(dir(), 2, 10)).exit_code, 0);
+  const fs::path before = newest_checkpoint(dir());
+  ASSERT_EQ(run(mnist_run(dir(), 2, 20)).exit_code, 0);
+  const std::string expected = digest_of(dir());
+  const fs::path newest = newest_checkpoint(dir());
+  GetParam().spoil(newest, before);
+  const Outcome resumed = run(mnist_run(dir(), 1, 20));
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_NE(resumed.out.find("is damaged"), std::string::npos) << resumed.out;
+  // The second time because the newest one is missing.
+  EXPECT_EQ(times_in(log(), "resumes from step 10"), 2U) << log();
+  EXPECT_TRUE(fs::exists(newest.string() + ".damaged"));
+  EXPECT_EQ(digest_of(dir()), expected);
+}
+
+TEST_F(Faults, DamageBehindAChangeOfTheLearningRate_TheOldOneMakesTheOldStepsAgain) {
+  const auto finish = [](const fs::path& run_dir, int steps, const Arguments& more = {}) {
+    const Outcome outcome =
+        run(mnist_run(run_dir, 2, steps) + Arguments{"--checkpoint-every", "10", "--keep", "100"} + more);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  };
+  const Arguments lower{"--lr", "0.003"};
+  for (const char* name : {"run", "quiet"}) {
+    finish(scratch_ / name, 20, {"--lr", "0.01"});
+    finish(scratch_ / name, 30, lower + Arguments{"--change-lr"});
+  }
+  flip_bits(newest_checkpoint(dir()));
+  flip_bits(dir() / "checkpoints/step-0000000020.t1.g1");
+  finish(dir(), 40, lower);
+  finish(scratch_ / "quiet", 40, lower);
+  EXPECT_NE(log().find("resumes from step 10"), std::string::npos) << log();
+  EXPECT_EQ(digest_of(dir()), digest_of(scratch_ / "quiet"));
+}
+
+TEST_F(Faults, ChangedSingleWeight_OtherDigest) {
+  // The digest must detect one flipped bit of one weight even if the checksums match; the tests of
+  // checkpoint/ cover that. This test checks that a checkpoint with a flipped bit is never reported with its
+  // old digest.
+  ASSERT_EQ(run(mnist_run(dir(), 1, 2)).exit_code, 0);
+  flip_bits(newest_checkpoint(dir()));
+  EXPECT_NE(run({"digest", dir()}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace rekindle::process_test

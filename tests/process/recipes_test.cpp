@@ -1,0 +1,116 @@
+// Optimizers and schedules in whole runs: the bits do not depend on the number of workers, on stops and on
+// kills.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/text.hpp"
+#include "harness.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+constexpr int kSteps = 40;
+
+struct Recipe {
+  const char* name;
+  Arguments options;
+};
+
+class Recipes : public ::testing::TestWithParam<Recipe> {
+ protected:
+  Outcome train(const fs::path& dir, int workers, int steps, const Arguments& more = {}) const {
+    return run(mnist_run(dir, workers, steps) + GetParam().options + more);
+  }
+  Scratch scratch_;
+};
+INSTANTIATE_TEST_SUITE_P(
+    All, Recipes,
+    ::testing::Values(
+        Recipe{"AdamW",
+               {"--optimizer", "adamw", "--schedule", "cosine", "--warmup-steps", "5", "--lr", "0.002"}},
+        Recipe{"Adam", {"--optimizer", "adam", "--schedule", "linear", "--label-smoothing", "0.1"}},
+        Recipe{"Nesterov",
+               {"--optimizer", "sgd", "--nesterov", "--lr", "0.01", "--schedule", "multi-step",
+                "--milestones", "1"}},
+        Recipe{"Rmsprop", {"--optimizer", "rmsprop", "--momentum", "0.5", "--lr", "0.0005"}}),
+    [](const auto& info) { return info.param.name; });
+
+TEST_P(Recipes, WorkersStopsAndAKill_SameBits) {
+  ASSERT_EQ(train(scratch_ / "one", 1, kSteps).exit_code, 0);
+  const std::string wanted = digest_of(scratch_ / "one");
+  const fs::path dir = scratch_ / "many";
+  Program first(Arguments{rekindle()} + mnist_run(dir, 3, kSteps) + GetParam().options);
+  ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 8 || !first.running(); }));
+  if (const auto trainers = parts_of(dir, "trainer"); !trainers.empty()) ::kill(trainers.back(), SIGKILL);
+  const std::uint64_t reached = reached_step(dir);
+  ASSERT_TRUE(eventually([&] { return reached_step(dir) >= reached + 3 || !first.running(); }));
+  first.signal(SIGUSR1);
+  const Outcome stopped = first.wait();
+  EXPECT_TRUE(stopped.exit_code == 75 || stopped.exit_code == 0) << stopped.err;
+  EXPECT_EQ(train(dir, 2, kSteps).exit_code, 0);
+  EXPECT_EQ(digest_of(dir), wanted);
+}
+
+TEST_P(Recipes, TheLossFalls) {
+  ASSERT_EQ(train(scratch_ / "run", 1, 3 * kSteps).exit_code, 0);
+  std::ifstream file(scratch_ / "run/metrics.jsonl");
+  double first = 0, last = 0;
+  for (std::string text; std::getline(file, text);) {
+    const auto line = nlohmann::json::parse(text, nullptr, false);
+    if (!line.contains("loss")) continue;
+    if (first == 0) first = line["loss"];
+    last = line["loss"];
+  }
+  EXPECT_LT(last, 0.9 * first);
+}
+
+class Schedules : public ::testing::Test {
+ protected:
+  std::vector<double> rates(const fs::path& dir) const {
+    std::vector<double> all;
+    std::ifstream file(dir / "metrics.jsonl");
+    for (std::string text; std::getline(file, text);) {
+      const auto line = nlohmann::json::parse(text, nullptr, false);
+      if (line.contains("lr")) all.push_back(line["lr"]);
+    }
+    return all;
+  }
+  Scratch scratch_;
+};
+
+TEST_F(Schedules, ARunThatIsMadeLonger_KeepsItsLengthAndItsLastRate) {
+  const fs::path dir = scratch_ / "run";
+  const Arguments cosine{"--schedule", "cosine", "--warmup-steps", "4", "--lr", "1"};
+  ASSERT_EQ(run(mnist_run(dir, 1, 20) + cosine).exit_code, 0);
+  ASSERT_EQ(run(mnist_run(dir, 1, 25) + cosine).exit_code, 0);
+  const std::vector<double> all = rates(dir);
+  ASSERT_EQ(all.size(), 25U);
+  EXPECT_DOUBLE_EQ(all[0], 0.25);
+  EXPECT_DOUBLE_EQ(all[4], 1);
+  EXPECT_LT(all[19], 0.02);
+  for (std::size_t step = 20; step < 25; ++step) EXPECT_EQ(all[step], all[19]) << step;
+}
+
+TEST_F(Schedules, AnotherScheduleOrOptimizer_IsAnotherRun) {
+  const fs::path dir = scratch_ / "run";
+  ASSERT_EQ(run(mnist_run(dir, 1, 2) + Arguments{"--optimizer", "adam"}).exit_code, 0);
+  for (const Arguments& other :
+       {Arguments{"--optimizer", "adamw"}, Arguments{"--optimizer", "adam", "--schedule", "cosine"},
+        Arguments{"--optimizer", "adam", "--beta2", "0.99"},
+        Arguments{"--optimizer", "adam", "--warmup-steps", "1"}}) {
+    const Outcome refused = run(mnist_run(dir, 1, 4) + other);
+    EXPECT_EQ(refused.exit_code, 78) << other.back();
+    EXPECT_NE(refused.err.find("belongs to another run"), std::string::npos) << refused.err;
+  }
+  EXPECT_EQ(run(mnist_run(dir, 1, 4) + Arguments{"--optimizer", "adam"}).exit_code, 0);
+  const Outcome long_warm_up = run(mnist_run(scratch_ / "other", 1, 4) + Arguments{"--warmup-steps", "4"});
+  EXPECT_EQ(long_warm_up.exit_code, 78);
+  EXPECT_NE(long_warm_up.err.find("leaves nothing of a run of 4 steps"), std::string::npos)
+      << long_warm_up.err;
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
