@@ -1,4 +1,6 @@
 // The end of a run in its supervisor: the coordinator's end, a lost coordinator, a failed take-over.
+#include <unistd.h>
+
 #include "app/prepare.hpp"
 #include "app/report.hpp"
 #include "app/supervisor_loop.hpp"
@@ -43,6 +45,12 @@ void Supervisor::mark_end() {
 bool Supervisor::has_ended() const {
   const auto newest = run::newest_term(layout_);
   return newest && *newest && (*newest)->ended && !(*newest)->orphaned;
+}
+
+bool Supervisor::another_took_over() const {
+  const auto newest = run::newest_term(layout_);
+  if (!newest || !*newest || (*newest)->term <= taking_over_->how.term) return false;
+  return !run::visible(**newest) || (*newest)->supervisor_pid != ::getpid();
 }
 
 void Supervisor::save_only(protocol::Job& job) {
@@ -115,6 +123,10 @@ void Supervisor::judge_coordinator() {
 
 void Supervisor::judge_take_over() {
   if (!must_take_over()) return;
+  // The other process may even have ended the run and dismissed these workers by now, before the coordinator
+  // of this process has seen its claim.
+  if (workers_.done() && another_took_over())
+    return on_end({static_cast<int>(ExitCode::kConfig), "another process has taken over the run"});
   // The workers also wait for a coordinator for --wait. If they have left, their state is lost.
   const bool left = workers_.done() && !has_ended();
   if (!left && Clock::now() - taking_over_->began < taking_over_->how.within) return;

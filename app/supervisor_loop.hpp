@@ -79,7 +79,8 @@ class Supervisor {
   // Records the end of the term. If the coordinator was killed, the end is not recorded yet, and a rekindle
   // join process would take the run over.
   void mark_end();
-  bool has_ended() const;  // another process has taken the run over and ended it
+  bool has_ended() const;          // another process has taken the run over and ended it
+  bool another_took_over() const;  // another process holds a later term than the lost one
   // Called if no coordinator can listen on an address that other machines can reach, for example because its
   // ports are in use. The run then saves the state of this machine's trainers, and ends.
   void save_only(protocol::Job& job);
