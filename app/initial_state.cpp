@@ -5,25 +5,11 @@
 #include "base/text.hpp"
 #include "checkpoint/export.hpp"
 #include "checkpoint/initial_state.hpp"
-#include "model/state_spec.hpp"
-#include "protocol/training.hpp"
 
 namespace rekindle::app {
 
 namespace fs = std::filesystem;
-using protocol::Job;
-
 namespace {
-
-model::ModelConfig model_config(const Job& job, int channels) {
-  model::ModelConfig config;
-  config.model = job.model;
-  config.classes = static_cast<int>(job.classes);
-  config.channels = channels;
-  config.image_size = static_cast<int>(job.image_size);
-  config.optimizer = protocol::optimizer_options(job);
-  return config;
-}
 
 // The tensors that a model with the state `model` starts from; `available`: the number of tensors in the
 // source. Only needed tensors are read.
@@ -55,26 +41,23 @@ Error name_source(Error error, const fs::path& source) {
 
 }  // namespace
 
-Result<InitialState> read_initial_state(LocalOptions& options, int channels) {
+Result<InitialState> read_initial_state(LocalOptions& options, const checkpoint::StateSpec& model) {
   InitialState initial;
   if (options.init.empty()) return initial;
-  REKINDLE_TRY(const checkpoint::StateSpec spec, model::state_spec(model_config(options.job, channels)));
-  auto chosen = read_source(options, spec, initial.available);
+  auto chosen = read_source(options, model, initial.available);
   if (!chosen) return forward_error(name_source(chosen.error(), options.init));
   initial.chosen = std::move(*chosen);
   options.job.init = checkpoint::initial_hash(initial.chosen.state);
   return initial;
 }
 
-Status measure_state(LocalOptions& options, int channels) {
-  REKINDLE_TRY(const checkpoint::StateSpec spec, model::state_spec(model_config(options.job, channels)));
-  options.state_bytes = checkpoint::total_bytes(spec);
+void measure_state(LocalOptions& options, const checkpoint::StateSpec& model) {
+  options.state_bytes = checkpoint::total_bytes(model);
   options.parameters = 0;
-  for (const checkpoint::TensorSpec& tensor : spec) {
+  for (const checkpoint::TensorSpec& tensor : model) {
     if (tensor.role == checkpoint::Role::kParameter)
       options.parameters += tensor.bytes() / checkpoint::bytes_of(tensor.dtype);
   }
-  return {};
 }
 
 Status keep_initial_state(const InitialState& initial, const LocalOptions& options,

@@ -15,12 +15,12 @@ struct InitialState {
   std::size_t available = 0;   // number of tensors in the source
 };
 
-// Reads the source of --init (a file, a checkpoint, or a run's newest), checks it against the model and sets
-// options.job.init. `channels` are the data set's.
-Result<InitialState> read_initial_state(LocalOptions& options, int channels);
+// Reads the source of --init (a file, a checkpoint, or a run's newest), checks it against the model's tensors
+// and sets options.job.init.
+Result<InitialState> read_initial_state(LocalOptions& options, const checkpoint::StateSpec& model);
 
 // Sets options.state_bytes (parameters, buffers and optimizer state) and options.parameters.
-Status measure_state(LocalOptions& options, int channels);
+void measure_state(LocalOptions& options, const checkpoint::StateSpec& model);
 
 // Writes the state where trainers read it, and removes the state of an earlier attempt that left no
 // checkpoint. Only for the holder of the run directory's term.

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "app/describe.hpp"
 #include "app/initial_state.hpp"
 #include "app/places.hpp"
 #include "app/report.hpp"
@@ -130,10 +131,11 @@ enum class Begins { kNow, kLater, kNever };  // kNever: read-only check
 Result<InitialState> prepare_run(LocalOptions& options, Begins begins) {
   run::Layout layout = options.layout();
   REKINDLE_TRY(const int channels, complete_from_data(options.job));
-  REKINDLE_CHECK(measure_state(options, channels));
+  REKINDLE_TRY(const checkpoint::StateSpec model, describe_model(options.job, channels));
+  measure_state(options, model);
   REKINDLE_TRY(const bool has_its_own, has_initial_state(options, layout));
   if (has_its_own) options.init.clear();
-  REKINDLE_TRY(InitialState initial, read_initial_state(options, channels));
+  REKINDLE_TRY(InitialState initial, read_initial_state(options, model));
   REKINDLE_CHECK(begins == Begins::kNever ? run::check_trusted(layout) : check_directory(layout));
   if (begins == Begins::kNow) {
     REKINDLE_TRY(options.run_dir_inode, run::inode_of(layout));

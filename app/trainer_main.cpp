@@ -2,8 +2,12 @@
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 
+#include "app/describe.hpp"
 #include "app/report.hpp"
 #include "app/run_config.hpp"
 #include "base/lifeline.hpp"
@@ -18,8 +22,20 @@
 namespace rekindle::app {
 namespace {
 
+// `describe JOB CHANNELS`: what the front end needs to know of a job's model, as one line of JSON
+// (app/describe.hpp).
+int describe(const std::string& job, const std::string& channels) {
+  const auto parsed = nlohmann::json::parse(job, nullptr, false);
+  if (parsed.is_discarded())
+    return report(Error{ExitCode::kUsage, "describe needs a job as JSON", "it is called by rekindle"});
+  const auto spec = model::describe(parsed.get<protocol::Job>(), std::atoi(channels.c_str()));
+  std::printf("%s\n", description_to_json(spec).dump().c_str());
+  return 0;
+}
+
 int main(int argc, char** argv) {
   model::tune_allocator();  // must run before the first allocation
+  if (argc == 4 && std::string(argv[1]) == "describe") return describe(argv[2], argv[3]);
   ignore_group_signals();
   allow_many_files();  // one file descriptor per peer
   CLI::App cli("A trainer of a rekindle run", "rekindle trainer");

@@ -9,7 +9,6 @@
 #include "base/text.hpp"
 #include "data/loader.hpp"
 #include "model/device.hpp"
-#include "model/layout.hpp"
 #include "model/machine.hpp"
 #include "model/model.hpp"
 #include "protocol/training.hpp"
@@ -22,13 +21,14 @@ using trainer::EvaluationResult;
 using trainer::GradientTensor;
 using trainer::MicroBatchResult;
 
-ModelConfig model_config(const Job& job, const data::DatasetInfo& info) {
+ModelConfig model_config(const Job& job, int channels) {
   ModelConfig config;
   config.model = job.model;
   config.classes = static_cast<int>(job.classes);
-  config.channels = info.channels;
+  config.channels = channels;
   config.image_size = static_cast<int>(job.image_size);
-  config.dropout = job.dropout;
+  if (job.dropout >= 0) config.dropout = job.dropout;
+  config.micro_batches = static_cast<int>(job.micro_batches);
   config.seed = job.seed;
   config.optimizer = protocol::optimizer_options(job);
   config.label_smoothing = job.label_smoothing;
@@ -68,11 +68,11 @@ class ImageTask final : public trainer::Task {
   Status upload() override { return replica_->upload(); }
   trainer::Arenas arenas() override { return replica_->arenas(); }
 
-  std::size_t gradient_floats() const override { return replica_->arena_floats(); }
+  std::size_t gradient_floats() const override { return replica_->layout().floats(); }
   std::vector<GradientTensor> gradient_tensors() const override {
     std::vector<GradientTensor> tensors;
-    for (const TensorPlace& place : parameter_layout(config_).tensors)
-      tensors.push_back({place.name, place.offset, place.floats});
+    for (const trainer::TensorPlace& place : replica_->layout().tensors())
+      tensors.push_back({place.spec.name, place.offset, place.floats});
     return tensors;
   }
 
@@ -91,18 +91,18 @@ class ImageTask final : public trainer::Task {
     const std::chrono::duration<double, std::milli> waited = std::chrono::steady_clock::now() - started;
     const std::uint64_t key =
         stream_key(seed_, Draws::kDropout, {step, static_cast<std::uint64_t>(micro_batch)});
-    const auto result = replica_->train_leaf(batch.images, batch.labels, key, gradient, aborted);
+    const auto result =
+        replica_->train({.images = batch.images, .labels = batch.labels}, key, gradient, aborted);
     loader_.recycle(std::move(batch));
     if (!result) return forward_error(result.error());
-    return MicroBatchResult{result->loss, static_cast<std::uint64_t>(result->correct),
-                            static_cast<std::uint64_t>(result->count), waited.count()};
+    return MicroBatchResult{result->loss, result->correct, result->count, waited.count()};
   }
 
   Result<EvaluationResult> evaluate(std::uint64_t first, std::uint64_t count) override {
     const data::LeafBatch batch = data::test_batch(*dataset_, test_transform_, first, count);
-    REKINDLE_TRY(const LeafResult result, replica_->evaluate(batch.images, batch.labels));
-    return EvaluationResult{result.loss, static_cast<std::uint64_t>(result.correct),
-                            static_cast<std::uint64_t>(result.count)};
+    REKINDLE_TRY(const MicroBatchLoss result,
+                 replica_->evaluate({.images = batch.images, .labels = batch.labels}));
+    return EvaluationResult{result.loss, result.correct, result.count};
   }
 
   void update(std::size_t first, std::span<const float> sum, const optim::Step& step) override {
@@ -131,9 +131,13 @@ Result<std::unique_ptr<trainer::Task>> make_image_task(const Job& job) {
     return fail(ExitCode::kConfig, str("the data in ", job.data, " on ", host_name(), " are not this run's"),
                 "every machine needs the files that the run was started with");
   }
-  ModelConfig config = model_config(job, dataset->info());
+  ModelConfig config = model_config(job, dataset->info().channels);
   REKINDLE_TRY(std::unique_ptr<Replica> replica, Replica::make(config));
   return std::make_unique<ImageTask>(job, std::move(dataset), std::move(config), std::move(replica));
+}
+
+Result<checkpoint::StateSpec> describe(const Job& job, int channels) {
+  return state_spec(model_config(job, channels));
 }
 
 }  // namespace rekindle::model

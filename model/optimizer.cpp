@@ -14,9 +14,6 @@ using at::Tensor;
 using optim::Options;
 using optim::Step;
 
-// Floats that go to a GPU at a time: large enough for the bus, small beside the state.
-constexpr std::size_t kStagingFloats = std::size_t{16} << 20;
-
 // The formulas are those of optim/NAME.cpp. `g` holds the summed gradient and is overwritten. `t` are the
 // pieces of the arenas: parameters, then the optimizer's states.
 using OnDevice = void (*)(const Options& o, const Step& step, const std::vector<Tensor>& t, const Tensor& g);
@@ -79,30 +76,10 @@ OnDevice on_device(const std::string& name) {
 
 }  // namespace
 
-DeviceOptimizer::DeviceOptimizer(const Options& options)
-    : options_(options), on_cpu_(optim::make_optimizer(options).value()) {
-  options_.eps = options.eps.value_or(optim::find_optimizer(options.name)->eps);
-}
-
-void DeviceOptimizer::update(const std::vector<Tensor>& arenas, std::size_t first, std::span<const float> sum,
-                             const Step& step) const {
-  if (arenas[0].is_cpu()) {
-    std::vector<std::span<float>> pieces;
-    pieces.reserve(arenas.size());
-    for (const Tensor& arena : arenas) pieces.emplace_back(arena.data_ptr<float>() + first, sum.size());
-    on_cpu_->update(step, pieces[0], std::span(pieces).subspan(1), sum);
-    return;
-  }
-  for (std::size_t done = 0; done < sum.size(); done += kStagingFloats) {
-    const auto count = static_cast<std::int64_t>(std::min(kStagingFloats, sum.size() - done));
-    std::vector<Tensor> pieces;
-    pieces.reserve(arenas.size());
-    for (const Tensor& arena : arenas)
-      pieces.push_back(arena.narrow(0, static_cast<std::int64_t>(first + done), count));
-    // from_blob wants a pointer to non-const; this only reads.
-    const Tensor host = at::from_blob(const_cast<float*>(sum.data() + done), {count});  // NOLINT
-    on_device(options_.name)(options_, step, pieces, host.to(arenas[0].device()));
-  }
+void update_on_device(Options options, const Step& step, const std::vector<Tensor>& tensors,
+                      const Tensor& sum) {
+  options.eps = options.eps.value_or(optim::find_optimizer(options.name)->eps);
+  on_device(options.name)(options, step, tensors, sum);
 }
 
 }  // namespace rekindle::model

@@ -1,29 +1,21 @@
-// Internal to the module: the optimizer on its device. On a CPU the loops of optim/ run over the arenas; on a
-// GPU the piece of the summed gradient is copied there, and the same formulas run as LibTorch operators.
+// Internal to the module: the optimizers as LibTorch operators, for GPUs.
 #pragma once
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <cstddef>
-#include <memory>
-#include <span>
 #include <vector>
 
 #include "optim/optimizer.hpp"
 
 namespace rekindle::model {
 
-class DeviceOptimizer {
- public:
-  // `options` are valid.
-  explicit DeviceOptimizer(const optim::Options& options);
-  // `arenas`: parameters, then those of the optimizer's states. Elements [first, first + sum.size()).
-  void update(const std::vector<at::Tensor>& arenas, std::size_t first, std::span<const float> sum,
-              const optim::Step& step) const;
+// Floats that go to a GPU at a time: large enough for the bus, small beside the state.
+inline constexpr std::size_t kStagingFloats = std::size_t{16} << 20;
 
- private:
-  optim::Options options_;  // complete: with the optimizer's own eps
-  std::unique_ptr<optim::Optimizer> on_cpu_;
-};
+// The formulas are those of optim/NAME.cpp. `tensors`: equal pieces of the parameters and of the optimizer's
+// states. `sum`: that piece of the summed gradient, on their device; it is overwritten. `options` are valid.
+void update_on_device(optim::Options options, const optim::Step& step, const std::vector<at::Tensor>& tensors,
+                      const at::Tensor& sum);
 
 }  // namespace rekindle::model

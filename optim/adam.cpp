@@ -39,6 +39,7 @@ class Adam final : public Optimizer {
   Adam(const Options& options, bool decoupled) : options_(options), decoupled_(decoupled) {}
 
   std::vector<std::string> states() const override { return {"exp_avg", "exp_avg_sq"}; }
+  bool counts() const override { return true; }
 
   void update(const Step& step, std::span<float> p, std::span<const std::span<float>> states,
               std::span<const float> sum) const override {

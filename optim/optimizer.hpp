@@ -43,6 +43,9 @@ class Optimizer {
   // The prefixes of its state tensors, one per parameter each ("momentum" for "momentum.fc.weight"), in the
   // order of `states` below. A new state is zero.
   virtual std::vector<std::string> states() const = 0;
+  // Whether an update depends on step.number. The state then counts the updates of each parameter, because a
+  // parameter without a gradient is not updated.
+  virtual bool counts() const { return false; }
 
   // Updates a piece of the parameters. All spans have the size of `sum`. Every element is independent, so a
   // step may be split into pieces anywhere without a change of bits.

@@ -50,6 +50,7 @@ class Sgd final : public Optimizer {
   std::vector<std::string> states() const override {
     return options_.momentum != 0 ? std::vector<std::string>{"momentum"} : std::vector<std::string>{};
   }
+  bool counts() const override { return options_.dampening != 0; }
 
   void update(const Step& step, std::span<float> p, std::span<const std::span<float>> states,
               std::span<const float> sum) const override {

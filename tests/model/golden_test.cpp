@@ -9,7 +9,6 @@
 #include <string>
 
 #include "golden.hpp"
-#include "model/layout.hpp"
 #include "model/model.hpp"
 
 namespace rekindle::model {
@@ -33,7 +32,7 @@ bool near(double got, double want, double scale) { return std::abs(got - want) <
 // recipe.
 int differences(const Recipe& recipe, const nlohmann::json& want) {
   auto replica = std::move(Replica::make(recipe.config).value());
-  const std::size_t parameters = parameter_layout(recipe.config).tensors.size();
+  const std::size_t parameters = replica->layout().parameters();
   checkpoint::State state = replica->state();
   for (std::size_t i = 0; i < parameters; ++i)
     golden::fill_uniform(floats_of(state[i]), golden::kValues, i, golden::bound_of(state[i].spec.shape));
@@ -42,7 +41,7 @@ int differences(const Recipe& recipe, const nlohmann::json& want) {
   int different = 0;
   const auto side = static_cast<std::size_t>(recipe.config.image_size);
   std::vector<float> pixels(recipe.images * static_cast<std::size_t>(recipe.config.channels) * side * side);
-  std::vector<float> gradient(replica->arena_floats()), sum(replica->arena_floats());
+  std::vector<float> gradient(replica->layout().floats()), sum(replica->layout().floats());
   const std::atomic<bool> aborted{false};
   for (std::size_t step = 0; step < golden::kSteps; ++step) {
     double loss = 0;
@@ -50,7 +49,8 @@ int differences(const Recipe& recipe, const nlohmann::json& want) {
       const std::uint64_t part = step % 2 * recipe.leaves + leaf;
       golden::fill_uniform(pixels, golden::kImages, part, 2);
       const auto labels = golden::labels(part, recipe.images);
-      const auto result = replica->train_leaf(pixels, labels, 0, leaf == 0 ? sum : gradient, aborted);
+      const auto result =
+          replica->train({.images = pixels, .labels = labels}, 0, leaf == 0 ? sum : gradient, aborted);
       EXPECT_TRUE(result) << result.error().line();
       loss += result->loss / static_cast<double>(recipe.leaves);
       if (leaf > 0)

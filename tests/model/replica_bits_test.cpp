@@ -1,7 +1,6 @@
 #include <cmath>
 #include <thread>
 
-#include "model/layout.hpp"
 #include "replica_tools.hpp"
 
 namespace rekindle::model {
@@ -16,12 +15,12 @@ TEST_P(EachModel, LeafHasTheSameBitsInAnyOrderReplicaThreadAndAddress) {
 
   // Another replica, the other order, another thread, memory at an odd multiple of a float.
   const auto other = make(GetParam());
-  std::vector<float> memory(other->arena_floats() + 1);
+  std::vector<float> memory(other->layout().floats() + 1);
   const std::span<float> unaligned = std::span(memory).subspan(1);
   std::thread([&] {
-    EXPECT_TRUE(other->train_leaf(b.images, b.labels, 7, unaligned, kGoOn));
+    EXPECT_TRUE(other->train({.images = b.images, .labels = b.labels}, 7, unaligned, kGoOn));
     EXPECT_TRUE(same_bits(unaligned, of_b));
-    EXPECT_TRUE(other->train_leaf(a.images, a.labels, 7, unaligned, kGoOn));
+    EXPECT_TRUE(other->train({.images = a.images, .labels = a.labels}, 7, unaligned, kGoOn));
     EXPECT_TRUE(same_bits(unaligned, of_a));
   }).join();
 }
@@ -41,8 +40,8 @@ TEST_P(EachModel, AbandonedLeafLeavesTheNextOneRight) {
   const Batch batch = random_batch(GetParam(), 1);
   const std::vector<float> expected = leaf(*replica, batch);
   const std::atomic<bool> aborted{true};
-  std::vector<float> gradient(replica->arena_floats());
-  const auto result = replica->train_leaf(batch.images, batch.labels, 7, gradient, aborted);
+  std::vector<float> gradient(replica->layout().floats());
+  const auto result = replica->train({.images = batch.images, .labels = batch.labels}, 7, gradient, aborted);
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().kind, ErrorKind::kAborted);
   EXPECT_TRUE(same_bits(leaf(*replica, batch), expected));
@@ -53,21 +52,21 @@ TEST_P(EachModel, UpdateInPiecesHasTheBitsOfTheWholeAndPaddingStaysZero) {
   for (std::uint64_t step = 0; step < 2; ++step) {
     const std::vector<float> sum = leaf(*whole, random_batch(GetParam(), step));
     whole->update(0, sum, {.scale = 0.5F, .learning_rate = 0.01});
-    const std::size_t third = sum.size() / 3 / kAlignFloats * kAlignFloats;
-    pieces->update(third, std::span(sum).subspan(third), {.scale = 0.5F, .learning_rate = 0.01});
+    const std::size_t third = sum.size() / 3 / trainer::kAlignFloats * trainer::kAlignFloats;
     pieces->update(0, std::span(sum).first(third), {.scale = 0.5F, .learning_rate = 0.01});
+    pieces->update(third, std::span(sum).subspan(third), {.scale = 0.5F, .learning_rate = 0.01});
     ASSERT_TRUE(whole->finish_update());
     ASSERT_TRUE(pieces->finish_update());
   }
   EXPECT_EQ(digest(*whole), digest(*pieces));
   EXPECT_NE(digest(*whole), digest(*make(GetParam())));
 
-  const Layout layout = parameter_layout(GetParam());
   const std::vector<float> gradient = leaf(*whole, random_batch(GetParam(), 1));
-  for (const auto* memory : {gradient.data(), reinterpret_cast<const float*>(whole->state()[0].bytes.data())})
-    for (const TensorPlace& place : layout.tensors)
-      for (std::size_t i = place.offset + place.floats; i % kAlignFloats != 0; ++i)
-        EXPECT_EQ(memory[i], 0.0F);
+  const std::size_t first = whole->layout().tensors()[0].offset;
+  const float* const values = reinterpret_cast<const float*>(whole->state()[0].bytes.data()) - first;
+  for (const float* memory : {gradient.data(), values})
+    for (const trainer::TensorPlace& place : whole->layout().tensors())
+      for (std::size_t i = place.end(); i % trainer::kAlignFloats != 0; ++i) EXPECT_EQ(memory[i], 0.0F);
   for (const float element : gradient) ASSERT_FALSE(std::isnan(element));
 }
 

@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "model/layout.hpp"
-#include "model/state_spec.hpp"
 #include "replica_tools.hpp"
 
 namespace rekindle::model {
@@ -53,9 +51,10 @@ TEST(Replica, LargeTensorsBeginPages) {
   for (const ModelConfig& config : {kMnist, kVgg}) {
     const auto replica = make(config);
     for (const checkpoint::Tensor& tensor : replica->state()) {
-      if (tensor.bytes.size() < kLargeFloats * sizeof(float)) continue;
+      if (tensor.bytes.size() < trainer::kLargeFloats * sizeof(float)) continue;
       ++large;
-      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor.bytes.data()) % (kPageFloats * sizeof(float)), 0U)
+      EXPECT_EQ(
+          reinterpret_cast<std::uintptr_t>(tensor.bytes.data()) % (trainer::kPageFloats * sizeof(float)), 0U)
           << tensor.spec.name;
     }
   }
@@ -97,11 +96,12 @@ TEST(Replica, StateIsTheLiveStateInCanonicalOrder) {
 TEST(Replica, WrongInputIsRefused) {
   const auto replica = make(kMnist);
   Batch batch = random_batch(kMnist, 1);
-  std::vector<float> gradient(replica->arena_floats());
-  EXPECT_FALSE(replica->train_leaf(batch.images, batch.labels, 7, std::span(gradient).first(16), kGoOn));
-  EXPECT_FALSE(replica->evaluate(std::span(batch.images).first(100), batch.labels));
+  std::vector<float> gradient(replica->layout().floats());
+  EXPECT_FALSE(replica->train({.images = batch.images, .labels = batch.labels}, 7,
+                              std::span(gradient).first(16), kGoOn));
+  EXPECT_FALSE(replica->evaluate({.images = std::span(batch.images).first(100), .labels = batch.labels}));
   batch.labels[3] = 10;
-  const auto result = replica->train_leaf(batch.images, batch.labels, 7, gradient, kGoOn);
+  const auto result = replica->train({.images = batch.images, .labels = batch.labels}, 7, gradient, kGoOn);
   ASSERT_FALSE(result);
   EXPECT_NE(result.error().kind, ErrorKind::kAborted);
 }
@@ -142,14 +142,14 @@ TEST(Replica, MnistCnnLearnsWhichRowIsBright) {
     }
     return batch;
   };
-  std::vector<float> gradient(replica->arena_floats());
+  std::vector<float> gradient(replica->layout().floats());
   for (std::uint64_t step = 0; step < 100; ++step) {
     const Batch batch = draw(step);
-    ASSERT_TRUE(replica->train_leaf(batch.images, batch.labels, step, gradient, kGoOn));
+    ASSERT_TRUE(replica->train({.images = batch.images, .labels = batch.labels}, step, gradient, kGoOn));
     replica->update(0, gradient, {.learning_rate = 1.0});
   }
   const Batch test = draw(1000);
-  const auto result = replica->evaluate(test.images, test.labels);
+  const auto result = replica->evaluate({.images = test.images, .labels = test.labels});
   ASSERT_TRUE(result);
   EXPECT_EQ(result->count, 32);
   EXPECT_GE(result->correct, 29);

@@ -41,8 +41,9 @@ inline std::unique_ptr<Replica> make(const ModelConfig& config) {
 
 inline std::vector<float> leaf(Replica& replica, const Batch& batch, std::uint64_t dropout_key = 7) {
   // Garbage, so that what is not overwritten shows.
-  std::vector<float> gradient(replica.arena_floats(), std::numeric_limits<float>::quiet_NaN());
-  const auto result = replica.train_leaf(batch.images, batch.labels, dropout_key, gradient, kGoOn);
+  std::vector<float> gradient(replica.layout().floats(), std::numeric_limits<float>::quiet_NaN());
+  const auto result =
+      replica.train({.images = batch.images, .labels = batch.labels}, dropout_key, gradient, kGoOn);
   EXPECT_TRUE(result) << result.error().line();
   return gradient;
 }

@@ -1,0 +1,55 @@
+#include "model/gradient_places.hpp"
+
+#include <torch/csrc/autograd/variable.h>
+
+#include <utility>
+
+namespace rekindle::model {
+namespace {
+
+// Of the backward pass that this thread makes.
+thread_local GradientPlaces* current = nullptr;
+
+}  // namespace
+
+GradientPlaces::GradientPlaces(const std::vector<at::Tensor>& parameters) : parameters_(parameters) {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    index_[parameters_[i].const_data_ptr()] = i;
+    parameters_[i].register_hook([this, i](const at::Tensor& gradient) { return receive(i, gradient); });
+  }
+}
+
+void GradientPlaces::begin(std::vector<at::Tensor> places) {
+  places_ = std::move(places);
+  taken_.assign(parameters_.size(), false);
+  received_.assign(parameters_.size(), false);
+  current = this;
+}
+
+std::vector<bool> GradientPlaces::end() {
+  current = nullptr;
+  places_.clear();
+  for (const at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+  return std::exchange(received_, {});
+}
+
+at::Tensor GradientPlaces::take_place(const at::Tensor& parameter) {
+  if (current == nullptr) return {};
+  const auto found = current->index_.find(parameter.const_data_ptr());
+  if (found == current->index_.end() || current->taken_[found->second]) return {};
+  current->taken_[found->second] = true;
+  return current->places_[found->second].alias();
+}
+
+// Autograd keeps what this returns as the parameter's gradient. It would copy a tensor that has another owner
+// or another layout than the parameter, so it gets a fresh view of the place.
+at::Tensor GradientPlaces::receive(std::size_t parameter, const at::Tensor& gradient) {
+  if (current != this) return gradient;
+  const at::Tensor& place = places_[parameter];
+  const bool computed_there = gradient.const_data_ptr() == place.const_data_ptr() && gradient.is_contiguous();
+  if (!computed_there) place.copy_(gradient);
+  received_[parameter] = true;
+  return place.alias();
+}
+
+}  // namespace rekindle::model

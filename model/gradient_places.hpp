@@ -1,0 +1,39 @@
+// Internal to the module: where the gradients of a micro-batch go.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <unordered_map>
+#include <vector>
+
+namespace rekindle::model {
+
+// Autograd gives each parameter's gradient to a hook, which copies it to its place: one pass over it. An
+// operator of model/ops.hpp does without the pass: it asks for the place (take_place) and computes there.
+class GradientPlaces {
+ public:
+  // Installs the hooks. `parameters` are leaves whose storage does not change from now on.
+  explicit GradientPlaces(const std::vector<at::Tensor>& parameters);
+  GradientPlaces(const GradientPlaces&) = delete;
+  GradientPlaces& operator=(const GradientPlaces&) = delete;
+
+  // Before a backward pass: `places` are contiguous views of the gradient memory, one for each parameter.
+  void begin(std::vector<at::Tensor> places);
+  // After it, also after a failed one: which parameters got a gradient.
+  std::vector<bool> end();
+
+  // A view of the place of this parameter's gradient, to compute it there and return it as the gradient.
+  // Undefined if there is none, or if the place is in use (the parameter is used twice: autograd adds the
+  // two).
+  static at::Tensor take_place(const at::Tensor& parameter);
+
+ private:
+  at::Tensor receive(std::size_t parameter, const at::Tensor& gradient);
+
+  const std::vector<at::Tensor> parameters_;
+  std::unordered_map<const void*, std::size_t> index_;  // by the address of the parameter's values
+  std::vector<at::Tensor> places_;
+  std::vector<bool> taken_, received_;
+};
+
+}  // namespace rekindle::model

@@ -1,0 +1,125 @@
+#include "model/ops.hpp"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <array>
+#include <optional>
+#include <tuple>
+
+#include "model/gradient_places.hpp"
+
+namespace rekindle::model::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Variable;
+using torch::autograd::variable_list;
+
+constexpr std::array<std::int64_t, 2> kOne = {1, 1}, kNone = {0, 0};
+
+class Conv2d : public torch::autograd::Function<Conv2d> {
+ public:
+  static Variable forward(AutogradContext* context, const Variable& x, const Variable& weight,
+                          const Variable& bias, std::int64_t stride, std::int64_t padding) {
+    context->save_for_backward({x, weight});
+    context->saved_data["bias"] = bias.defined();
+    context->saved_data["stride"] = stride;
+    context->saved_data["padding"] = padding;
+    const std::array<std::int64_t, 2> strides = {stride, stride}, paddings = {padding, padding};
+    return at::convolution(x, weight, optional(bias), strides, paddings, kOne, false, kNone, 1);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const Variable &x = saved[0], &weight = saved[1], &dy = gradients[0];
+    const bool bias = context->saved_data["bias"].toBool(), dx = context->needs_input_grad(0);
+    const std::int64_t stride = context->saved_data["stride"].toInt(),
+                       padding = context->saved_data["padding"].toInt();
+    const auto compute = [&](const Variable& to, const Variable& from, std::array<bool, 3> wanted) {
+      const std::array<std::int64_t, 2> strides = {stride, stride}, paddings = {padding, padding};
+      const std::array<std::int64_t, 1> channels = {weight.size(0)};
+      const auto bias_sizes = bias ? at::OptionalIntArrayRef(channels) : at::OptionalIntArrayRef();
+      return at::convolution_backward(to, from, weight, bias_sizes, strides, paddings, kOne, false, kNone, 1,
+                                      wanted);
+    };
+    // oneDNN finds the gradient of a large weight a third faster from NCHW activations; where they are fewer
+    // than the weights, copying them pays (measured: VGG11's 512-channel layers, 4 images).
+    if (x.numel() > weight.numel()) {
+      auto [x_gradient, weight_gradient, bias_gradient] = compute(dy, x, {dx, true, bias});
+      return {x_gradient, weight_gradient, bias_gradient, {}, {}};
+    }
+    Variable x_gradient = dx ? std::get<0>(compute(dy, x, {true, false, false})) : Variable();
+    auto rest = compute(dy.contiguous(), x.contiguous(), {false, true, bias});
+    return {x_gradient, std::get<1>(rest), std::get<2>(rest), {}, {}};
+  }
+
+ private:
+  static std::optional<at::Tensor> optional(const Variable& bias) {
+    return bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt;
+  }
+};
+
+class Linear : public torch::autograd::Function<Linear> {
+ public:
+  static Variable forward(AutogradContext* context, const Variable& x, const Variable& weight,
+                          const Variable& bias) {
+    context->save_for_backward({x, weight});
+    context->saved_data["bias"] = bias.defined();
+    return bias.defined() ? at::addmm(bias, x, weight.t()) : at::mm(x, weight.t());
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const Variable &x = saved[0], &weight = saved[1], &dy = gradients[0];
+    Variable weight_gradient = GradientPlaces::take_place(weight);
+    if (weight_gradient.defined())
+      at::mm_out(weight_gradient, dy.t(), x);
+    else
+      weight_gradient = at::mm(dy.t(), x);
+    const Variable bias_gradient = context->saved_data["bias"].toBool() ? dy.sum(0) : Variable();
+    return {context->needs_input_grad(0) ? at::mm(dy, weight) : Variable(), weight_gradient, bias_gradient};
+  }
+};
+
+// A row for every output pixel: the mean of its window. PyTorch's windows: output i averages the inputs from
+// floor(i * n / side) to ceil((i + 1) * n / side).
+at::Tensor averaging_matrix(std::int64_t side, std::int64_t height, std::int64_t width) {
+  at::Tensor a = at::zeros({side * side, height * width}, at::kFloat);
+  float* element = a.mutable_data_ptr<float>();
+  for (std::int64_t i = 0; i < side; ++i) {
+    const std::int64_t top = i * height / side, bottom = ((i + 1) * height + side - 1) / side;
+    for (std::int64_t j = 0; j < side; ++j, element += height * width) {
+      const std::int64_t left = j * width / side, right = ((j + 1) * width + side - 1) / side;
+      for (std::int64_t y = top; y < bottom; ++y)
+        for (std::int64_t x = left; x < right; ++x)
+          element[y * width + x] = 1.0F / static_cast<float>((bottom - top) * (right - left));
+    }
+  }
+  return a;
+}
+
+}  // namespace
+
+// Averaging is linear, so it is one small matrix product each way.
+at::Tensor adaptive_average(const at::Tensor& x, std::int64_t side) {
+  const std::int64_t images = x.size(0), channels = x.size(1), height = x.size(2), width = x.size(3);
+  if (height == side && width == side) return x;
+  return at::mm(x.contiguous().view({images * channels, height * width}),
+                averaging_matrix(side, height, width).to(x.device()).t())
+      .view({images, channels, side, side});
+}
+
+at::Tensor conv2d(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, std::int64_t stride,
+                  std::int64_t padding) {
+  return Conv2d::apply(x, weight, bias, stride, padding);
+}
+
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  if (x.dim() == 2) return Linear::apply(x, weight, bias);
+  std::vector<std::int64_t> sizes = x.sizes().vec();
+  sizes.back() = weight.size(0);
+  return Linear::apply(x.reshape({-1, weight.size(1)}), weight, bias).view(sizes);
+}
+
+}  // namespace rekindle::model::ops

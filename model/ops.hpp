@@ -1,0 +1,25 @@
+// Operators for models on a CPU: the same results as LibTorch's up to rounding, and faster in training. A
+// model may use them in place of torch::nn::functional's, or not.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace rekindle::model::ops {
+
+// torch::nn::functional::conv2d with the same stride and padding in both directions, no dilation and no
+// groups. `x`: [images, channels, height, width], in any memory format; `weight`: [out, channels, h, w];
+// `bias`: [out], or undefined.
+at::Tensor conv2d(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, std::int64_t stride,
+                  std::int64_t padding);
+
+// torch::nn::functional::linear: x w' + b. `x`: [..., in]; `weight`: [out, in]; `bias`: [out], or undefined.
+// The gradient of the weight is computed in its place: 411 MB of VGG11 need not be copied.
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+
+// torch::nn::functional::adaptive_avg_pool2d to side x side pixels. Deterministic on a GPU, where LibTorch's
+// is not.
+at::Tensor adaptive_average(const at::Tensor& x, std::int64_t side);
+
+}  // namespace rekindle::model::ops

@@ -1,0 +1,82 @@
+// A torch::nn::Module as a trainer needs it: its values and gradients are in the trainer's memory, and each
+// micro-batch is a function of the values, the samples and a key.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/modules/container/any.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "checkpoint/state.hpp"
+#include "model/gradient_places.hpp"
+#include "model/models.hpp"
+#include "trainer/state_layout.hpp"
+
+namespace rekindle::model {
+
+struct TrainingOptions {
+  double label_smoothing = 0;  // as in torch.nn.CrossEntropyLoss
+  bool bf16 = false;           // autocast; values, gradients and the update stay float32
+};
+
+// `inputs`: [images, channels, side, side] float32, or tokens [contexts, length] int64. `targets`: int64, one
+// class for each image, or one token for each input token.
+struct TrainingBatch {
+  at::Tensor inputs, targets;
+};
+
+struct BatchLoss {
+  double loss = 0;                       // mean; of evaluate(): sum
+  std::uint64_t correct = 0, count = 0;  // of targets
+};
+
+class TrainingModule {
+ public:
+  // Draws initial values from `seed`. Errors (ExitCode::kConfig): a module that cannot be trained here.
+  static Result<std::unique_ptr<TrainingModule>> make(const ModelRow& row, const ModelOptions& model,
+                                                      const TrainingOptions& options, std::uint64_t seed,
+                                                      at::Device device);
+
+  // Parameters, then buffers, in the module's order. A tensor with two names has the first one.
+  const checkpoint::StateSpec& tensors() const { return tensors_; }
+
+  // From now on the module's values are in `values`, a flat float32 tensor on its device by `layout`, which
+  // gets the module's current values. Call once.
+  Status bind(const trainer::StateLayout& layout, const at::Tensor& values);
+
+  // Forward and backward pass of one micro-batch from the bound values. The gradient goes to `gradient`, a
+  // flat tensor on the device by the layout: header, gradients, new values of buffers; the rest is zero.
+  // Errors: ErrorKind::kAborted; those of the module.
+  Result<BatchLoss> train(const TrainingBatch& batch, std::uint64_t key, const at::Tensor& gradient,
+                          const std::atomic<bool>& aborted);
+  // The value that the last micro-batch gave to a buffer, on the host.
+  at::Tensor buffer_value(std::size_t tensor) const;
+
+  // The loss in evaluation mode, from the bound values or from others by the same layout.
+  Result<BatchLoss> evaluate(const TrainingBatch& batch, const at::Tensor& values);
+
+ private:
+  TrainingModule(torch::nn::AnyModule module, const ModelRow& row, const TrainingOptions& options);
+  Status collect();
+  Status check_unchanged() const;
+  void load_buffers(const at::Tensor& values);
+  void store_buffers(const at::Tensor& gradient, std::vector<float>& header);
+  at::Tensor view_of(const at::Tensor& memory, std::size_t tensor) const;
+  Result<BatchLoss> loss_of(const TrainingBatch& batch, bool backward);
+
+  torch::nn::AnyModule module_;
+  const ModelRow& row_;
+  const TrainingOptions options_;
+  checkpoint::StateSpec tensors_;
+  std::vector<at::Tensor> parameters_, buffers_;
+  trainer::StateLayout layout_;
+  at::Tensor values_;
+  std::unique_ptr<GradientPlaces> places_;
+};
+
+}  // namespace rekindle::model
