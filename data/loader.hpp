@@ -33,9 +33,9 @@ struct TransformConfig {
 void transform(const DatasetInfo& info, const TransformConfig& config, std::span<const std::uint8_t> image,
                std::uint64_t key, std::span<float> out);
 
-struct LeafBatch {
+struct Batch {
   std::uint64_t step = 0;
-  int leaf = 0;
+  int micro_batch = 0;
   std::vector<float> images = {};         // b x C x size x size
   std::vector<std::int64_t> labels = {};  // b
   std::vector<std::size_t> samples = {};  // dataset indices, b
@@ -43,25 +43,29 @@ struct LeafBatch {
 
 struct LoaderConfig {
   std::uint64_t seed = 1;
-  int leaves = 8, leaf_batch = 16;  // V, b
+  int micro_batches = 8;  // in a step
+  int samples = 16;       // in a micro-batch
   TransformConfig transform;
   int threads = 2;
   int ahead = 0;  // micro-batches to prepare ahead; 0: as many as this rank has per step, at least 2
 };
 
-// Prepares micro-batches ahead of the step. next() returns them in order: `first` of `step`, then `leaves` of
-// step+1, of step+2, ... A new start() (another generation) discards the micro-batches of the old order.
+// Prepares micro-batches ahead of the step. next() returns them in order: `first` of `step`, then
+// `micro_batches` of step+1, of step+2, ... A new start() (another generation) discards the micro-batches of
+// the old order.
 class Loader {
  public:
   Loader(const Dataset& dataset, const LoaderConfig& config);
   ~Loader();
-  void start(std::uint64_t step, std::vector<int> leaves, std::vector<int> first);
-  void start(std::uint64_t step, const std::vector<int>& leaves) { start(step, leaves, leaves); }
+  void start(std::uint64_t step, std::vector<int> micro_batches, std::vector<int> first);
+  void start(std::uint64_t step, const std::vector<int>& micro_batches) {
+    start(step, micro_batches, micro_batches);
+  }
   // The next micro-batch; blocks until it is ready. The caller owns the buffer and should pass it to
   // recycle(). Empty (no images) if the loader is stopped or not started, or was stopped by another thread
   // while the caller waited.
-  LeafBatch next();
-  void recycle(LeafBatch batch);
+  Batch next();
+  void recycle(Batch batch);
   void stop();  // wakes blocked callers and pauses the threads; start() resumes them
 
  private:
@@ -70,7 +74,6 @@ class Loader {
 };
 
 // Test images [first, first + count) as one batch, never augmented. They must exist.
-LeafBatch test_batch(const Dataset& dataset, const TransformConfig& config, std::size_t first,
-                     std::size_t count);
+Batch test_batch(const Dataset& dataset, const TransformConfig& config, std::size_t first, std::size_t count);
 
 }  // namespace rekindle::data

@@ -79,12 +79,12 @@ void transform(const DatasetInfo& info, const TransformConfig& config, std::span
   }
 }
 
-LeafBatch test_batch(const Dataset& dataset, const TransformConfig& config, std::size_t first,
-                     std::size_t count) {
+Batch test_batch(const Dataset& dataset, const TransformConfig& config, std::size_t first,
+                 std::size_t count) {
   const DatasetInfo& info = dataset.info();
   const std::size_t floats = static_cast<std::size_t>(info.channels) * config.image_size * config.image_size;
   const TransformConfig still{config.image_size, false};
-  LeafBatch batch;
+  Batch batch;
   batch.images.resize(count * floats);
   for (std::size_t i = 0; i < count; ++i) {
     transform(info, still, dataset.image(Split::kTest, first + i), 0,

@@ -40,8 +40,8 @@ ModelConfig model_config(const Job& job, const data::DatasetInfo& info) {
 data::LoaderConfig loader_config(const Job& job) {
   data::LoaderConfig config;
   config.seed = job.seed;
-  config.leaves = static_cast<int>(job.micro_batches);
-  config.leaf_batch = static_cast<int>(job.batch_size / job.micro_batches);
+  config.micro_batches = static_cast<int>(job.micro_batches);
+  config.samples = static_cast<int>(job.batch_size / job.micro_batches);
   config.transform = {static_cast<int>(job.image_size), job.augment};
   config.threads = static_cast<int>(job.loader_threads);
   return config;
@@ -85,9 +85,10 @@ class ImageTask final : public trainer::Task {
                                  const std::atomic<bool>& aborted) override {
     if (config_.device != "cpu") REKINDLE_CHECK(pin_host_memory(gradient));
     const auto started = std::chrono::steady_clock::now();
-    data::LeafBatch batch = loader_.next();
+    data::Batch batch = loader_.next();
     // Samples of another micro-batch would be a wrong state that nobody notices.
-    if (batch.leaf != micro_batch || batch.step != step) throw std::logic_error("the loader is out of step");
+    if (batch.micro_batch != micro_batch || batch.step != step)
+      throw std::logic_error("the loader is out of step");
     const std::chrono::duration<double, std::milli> waited = std::chrono::steady_clock::now() - started;
     const std::uint64_t key =
         stream_key(seed_, Draws::kDropout, {step, static_cast<std::uint64_t>(micro_batch)});
@@ -99,7 +100,7 @@ class ImageTask final : public trainer::Task {
   }
 
   Result<EvaluationResult> evaluate(std::uint64_t first, std::uint64_t count) override {
-    const data::LeafBatch batch = data::test_batch(*dataset_, test_transform_, first, count);
+    const data::Batch batch = data::test_batch(*dataset_, test_transform_, first, count);
     REKINDLE_TRY(const LeafResult result, replica_->evaluate(batch.images, batch.labels));
     return EvaluationResult{result.loss, static_cast<std::uint64_t>(result.correct),
                             static_cast<std::uint64_t>(result.count)};
