@@ -29,7 +29,7 @@ struct Loader::Impl {
   std::vector<int> first;          // of the first step
   std::uint64_t ahead = 0;
   std::uint64_t taken = 0, handed = 0;
-  std::map<std::uint64_t, Batch> made;
+  std::map<std::uint64_t, Result<Batch>> made;
   std::vector<Batch> spare;  // buffers to reuse, because new buffers cost page faults
 
   std::vector<std::jthread> threads;  // last: use all of the above
@@ -40,7 +40,9 @@ struct Loader::Impl {
   void begin_course() {  // under the mutex
     ++course;
     taken = handed = 0;
-    for (auto& [number, batch] : made) spare.push_back(std::move(batch));
+    for (auto& [number, batch] : made) {
+      if (batch) spare.push_back(std::move(*batch));
+    }
     made.clear();
   }
 
@@ -62,28 +64,21 @@ struct Loader::Impl {
     return batch;
   }
 
-  // False: stopped before the end, because another course began.
-  bool fill(Batch& batch, std::uint64_t my_course) const {
-    const DatasetInfo& info = dataset.info();
+  // Stops before the end if another course begins.
+  Status fill(Batch& batch, std::uint64_t my_course) const {
     const auto b = static_cast<std::size_t>(config.samples);
-    const auto side = static_cast<std::size_t>(config.transform.image_size);
-    const std::size_t floats = static_cast<std::size_t>(info.channels) * side * side;
     const auto micro_batch = static_cast<std::uint64_t>(batch.micro_batch);
     const std::uint64_t position =
         (batch.step * static_cast<std::uint64_t>(config.micro_batches) + micro_batch) * b;
-    batch.images.resize(b * floats);
-    batch.labels.resize(b);
-    batch.samples.resize(b);
+    make_room(batch, dataset.info(), config.transform, b);
     for (std::size_t i = 0; i < b; ++i) {
-      if (course.load(std::memory_order_relaxed) != my_course) return false;
-      const std::size_t sample = order.sample_at(position + i);
-      batch.samples[i] = sample;
-      batch.labels[i] = dataset.label(Split::kTrain, sample);
-      transform(info, config.transform, dataset.image(Split::kTrain, sample),
-                stream_key(config.seed, Draws::kAugment, {batch.step, micro_batch, i}),
-                std::span(batch.images).subspan(i * floats, floats));
+      if (course.load(std::memory_order_relaxed) != my_course) return {};
+      batch.samples[i] = order.sample_at(position + i);
+      REKINDLE_CHECK(dataset.read(Split::kTrain, batch.samples[i], config.transform,
+                                  stream_key(config.seed, Draws::kAugment, {batch.step, micro_batch, i}),
+                                  batch, i));
     }
-    return true;
+    return {};
   }
 
   void run() {
@@ -95,14 +90,17 @@ struct Loader::Impl {
       Batch batch = take_spare();
       name(batch, number);
       lock.unlock();
-      const bool complete = fill(batch, my_course);
+      const Status filled = fill(batch, my_course);
       lock.lock();
-      if (complete && my_course == course) {
-        made.emplace(number, std::move(batch));
-        ready.notify_all();
-      } else {
+      if (my_course != course) {
         spare.push_back(std::move(batch));
+        continue;
       }
+      if (filled)
+        made.emplace(number, std::move(batch));
+      else
+        made.emplace(number, forward_error(filled.error()));
+      ready.notify_all();
     }
   }
 };
@@ -138,12 +136,12 @@ void Loader::start(std::uint64_t step, std::vector<int> micro_batches, std::vect
   impl_->ready.notify_all();
 }
 
-Batch Loader::next() {
+Result<Batch> Loader::next() {
   std::unique_lock lock(impl_->mutex);
   impl_->ready.wait(lock,
                     [&] { return impl_->micro_batches.empty() || impl_->made.contains(impl_->handed); });
-  if (impl_->micro_batches.empty()) return {};
-  Batch batch = std::move(impl_->made.extract(impl_->handed++).mapped());
+  if (impl_->micro_batches.empty()) return Batch{};
+  Result<Batch> batch = std::move(impl_->made.extract(impl_->handed++).mapped());
   lock.unlock();
   impl_->work.notify_one();
   return batch;
@@ -155,5 +153,17 @@ void Loader::recycle(Batch batch) {
 }
 
 void Loader::stop() { start(0, {}, {}); }
+
+Result<Batch> test_batch(const Dataset& dataset, const TransformConfig& config, std::size_t first,
+                         std::size_t count) {
+  const TransformConfig still{config.image_size, false};
+  Batch batch;
+  make_room(batch, dataset.info(), still, count);
+  for (std::size_t i = 0; i < count; ++i) {
+    batch.samples[i] = first + i;
+    REKINDLE_CHECK(dataset.read(Split::kTest, first + i, still, 0, batch, i));
+  }
+  return batch;
+}
 
 }  // namespace rekindle::data

@@ -85,7 +85,7 @@ class ImageTask final : public trainer::Task {
                                  const std::atomic<bool>& aborted) override {
     if (config_.device != "cpu") REKINDLE_CHECK(pin_host_memory(gradient));
     const auto started = std::chrono::steady_clock::now();
-    data::Batch batch = loader_.next();
+    REKINDLE_TRY(data::Batch batch, loader_.next());
     // Samples of another micro-batch would be a wrong state that nobody notices.
     if (batch.micro_batch != micro_batch || batch.step != step)
       throw std::logic_error("the loader is out of step");
@@ -100,7 +100,7 @@ class ImageTask final : public trainer::Task {
   }
 
   Result<EvaluationResult> evaluate(std::uint64_t first, std::uint64_t count) override {
-    const data::Batch batch = data::test_batch(*dataset_, test_transform_, first, count);
+    REKINDLE_TRY(const data::Batch batch, data::test_batch(*dataset_, test_transform_, first, count));
     REKINDLE_TRY(const LeafResult result, replica_->evaluate(batch.images, batch.labels));
     return EvaluationResult{result.loss, static_cast<std::uint64_t>(result.correct),
                             static_cast<std::uint64_t>(result.count)};
@@ -126,7 +126,7 @@ class ImageTask final : public trainer::Task {
 }  // namespace
 
 Result<std::unique_ptr<trainer::Task>> make_image_task(const Job& job) {
-  REKINDLE_TRY(std::unique_ptr<data::Dataset> dataset, data::open_dataset(job.dataset, job.data));
+  REKINDLE_TRY(std::unique_ptr<data::Dataset> dataset, data::open_dataset(job.dataset, job.data, {}));
   // Gradients of other samples would be a wrong state that nobody notices.
   if (!job.data_hash.empty() && dataset->info().content_hash != job.data_hash) {
     return fail(ExitCode::kConfig, str("the data in ", job.data, " on ", host_name(), " are not this run's"),

@@ -9,12 +9,12 @@ namespace {
 // The share of test images whose own class has the nearest mean training image.
 double nearest_mean_accuracy(const Dataset& dataset) {
   const DatasetInfo& info = dataset.info();
-  const std::size_t bytes = dataset.image(Split::kTrain, 0).size();
+  const std::size_t bytes = raw(dataset).image(Split::kTrain, 0).pixels.size();
   std::vector<std::vector<double>> means(10, std::vector<double>(bytes));
   std::vector<double> counts(10);
   for (std::size_t i = 0; i < info.train_count; ++i) {
-    const auto image = dataset.image(Split::kTrain, i);
-    const int label = dataset.label(Split::kTrain, i);
+    const auto image = raw(dataset).image(Split::kTrain, i).pixels;
+    const int label = raw(dataset).label(Split::kTrain, i);
     ++counts[label];
     for (std::size_t p = 0; p < bytes; ++p) means[label][p] += image[p];
   }
@@ -23,14 +23,14 @@ double nearest_mean_accuracy(const Dataset& dataset) {
   }
   int right = 0;
   for (std::size_t i = 0; i < info.test_count; ++i) {
-    const auto image = dataset.image(Split::kTest, i);
+    const auto image = raw(dataset).image(Split::kTest, i).pixels;
     std::vector<double> distances;
     for (const auto& mean : means) {
       distances.push_back(std::transform_reduce(mean.begin(), mean.end(), image.begin(), 0.0, std::plus(),
                                                 [](double m, std::uint8_t v) { return (m - v) * (m - v); }));
     }
     const auto nearest = std::min_element(distances.begin(), distances.end()) - distances.begin();
-    right += nearest == dataset.label(Split::kTest, i) ? 1 : 0;
+    right += nearest == raw(dataset).label(Split::kTest, i) ? 1 : 0;
   }
   return static_cast<double>(right) / static_cast<double>(info.test_count);
 }
@@ -65,8 +65,9 @@ TEST_P(MakeData, RoundTripHasTheCountsAndBalancedLabels) {
   std::vector<int> counts(10);
   bool sorted = true;
   for (std::size_t i = 0; i < 103; ++i) {
-    ++counts[dataset->label(Split::kTrain, i)];
-    if (i > 0) sorted = sorted && dataset->label(Split::kTrain, i - 1) <= dataset->label(Split::kTrain, i);
+    ++counts[raw(*dataset).label(Split::kTrain, i)];
+    if (i > 0)
+      sorted = sorted && raw(*dataset).label(Split::kTrain, i - 1) <= raw(*dataset).label(Split::kTrain, i);
   }
   EXPECT_EQ(*std::min_element(counts.begin(), counts.end()), 10);
   EXPECT_EQ(*std::max_element(counts.begin(), counts.end()), 11);
@@ -85,14 +86,14 @@ TEST_P(MakeData, AgainIsFine_AnotherDataSetIsNotOverwritten) {
   const Scratch scratch;
   ASSERT_TRUE(make_data(GetParam(), scratch.path, 20, 1));
   ASSERT_TRUE(make_data(GetParam(), scratch.path, 20, 1));
-  const std::string before = open_dataset(GetParam(), scratch.path).value()->info().content_hash;
+  const std::string before = open_dataset(GetParam(), scratch.path, {}).value()->info().content_hash;
   for (const std::size_t samples : {3, 20, 25}) {
     const auto status = make_data(GetParam(), scratch.path, samples, 2);
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().code, ExitCode::kConfig);
     EXPECT_NE(status.error().what.find("another data set"), std::string::npos) << status.error().line();
   }
-  EXPECT_EQ(open_dataset(GetParam(), scratch.path).value()->info().content_hash, before);
+  EXPECT_EQ(open_dataset(GetParam(), scratch.path, {}).value()->info().content_hash, before);
 }
 
 TEST_P(MakeData, LeavesOnlyItsOwnFiles) {
