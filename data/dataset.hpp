@@ -91,20 +91,24 @@ std::vector<std::string> names_of_datasets();
 Result<const DatasetRow*> find_dataset(const std::string& name);
 
 // Reads all of a data set:
-//   cifar10  the binary version (data_batch_1.bin ..., test_batch.bin, batches.meta.txt), in the folder
-//   `path`
-//            or in its cifar-10-batches-bin/
-//   mnist    IDX files, plain or .gz, in the folder `path` or in its MNIST/raw/ or raw/
+// - cifar10: the binary version (data_batch_1.bin ..., test_batch.bin, batches.meta.txt), in the folder
+//   `path` or in its cifar-10-batches-bin/.
+// - mnist: IDX files, plain or .gz, in the folder `path` or in its MNIST/raw/ or raw/.
+// - text: the bytes of the file `path`, or of the files in the folder `path` (not in its subfolders), joined
+//   in the order of their names. The last tenth of the bytes, rounded down, is the test split. Sample i of a
+//   split is the bytes [i * context, (i + 1) * context) of that split. Its labels are the bytes one further
+//   on.
 // Every error is ExitCode::kConfig, names the file, and has a hint. An unknown kind is kUsage.
 Result<std::unique_ptr<Dataset>> open_dataset(const std::string& kind, const std::filesystem::path& path,
                                               const DatasetOptions& options);
 
-// Writes a valid data set of `samples` training samples. Images: max(1, samples/5) test images. The samples
-// are synthetic and learnable, and a pure function of the arguments. An existing data set is never
+// Writes a valid data set of `samples` training samples and, of images, max(1, samples/5) test images. A text
+// is one file, at `path` or in the folder `path`; its samples are contexts of 256 bytes, at least 9. The
+// content is synthetic and learnable, and a pure function of the arguments. An existing data set is never
 // overwritten: if it is equal, nothing changes; if it is another data set, that is an error.
 Result<MadeData> make_data(const std::string& kind, const std::filesystem::path& path, std::size_t samples,
                            std::uint64_t seed);
 
-extern const DatasetRow kCifar10, kMnist;
+extern const DatasetRow kCifar10, kMnist, kText;
 
 }  // namespace rekindle::data
