@@ -7,6 +7,7 @@
 
 #include "app/ranges.hpp"
 #include "base/text.hpp"
+#include "data/dataset.hpp"
 
 namespace rekindle::app {
 namespace {
@@ -23,9 +24,18 @@ std::string default_of(const std::optional<T>&) {
   return "";
 }
 
-// With its default.
+// "cifar10, mnist or text"
+std::string alternatives(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += str(i == 0 ? "" : i + 1 < names.size() ? ", " : " or ", names[i]);
+  return text;
+}
+
+// With its values and its default.
 std::string help_of(const OptionRow& row, const std::string& otherwise) {
-  return otherwise.empty() ? row.help : str(row.help, " (default: ", otherwise, ")");
+  const std::string help = row.values != nullptr ? alternatives(row.values()) + row.help : row.help;
+  return otherwise.empty() ? help : str(help, " (default: ", otherwise, ")");
 }
 
 // An option that stores into one field of RawOptions.
@@ -66,9 +76,10 @@ constexpr OptionRow kTable[] = {
     {"config", "FILE", kEssential, kFree, "a TOML file with any of these options; the command line wins", "",
      add<&R::config_file>},
     {"model", "NAME", kEssential, kEqual, "vgg11 or mnist-cnn", nullptr, add<&R::model>},
-    {"dataset", "NAME", kEssential, kEqual, "cifar10 or mnist", "the model's", add<&R::dataset>},
-    {"data", "DIR", kEssential, kFree,
-     "the folder with the data set's files; a resume may find the same files elsewhere", "", add<&R::data>},
+    {"dataset", "NAME", kEssential, kEqual, "", "the model's", add<&R::dataset>, data::names_of_datasets},
+    {"data", "PATH", kEssential, kFree,
+     "the folder with the data set's files, or a text's file; a resume may find the same files elsewhere", "",
+     add<&R::data>},
     {"epochs", "N", kEssential, kFree, "length of the run in epochs", "", add<&R::epochs, positive>},
     {"steps", "N", kEssential, kFree, "length of the run in steps, in place of --epochs", "",
      add<&R::steps, positive>},
@@ -90,7 +101,8 @@ constexpr OptionRow kTable[] = {
     {"classes", "N", kModel, kEqual, "number of classes", "the data set's", add<&R::classes, positive>},
     {"image-size", "PIXELS", kModel, kEqual, "pixels a side", "vgg11 224, mnist-cnn 28",
      add<&R::image_size, pixels>},
-    {"augment", "on|off", kModel, kEqual, "random crop and flip", "on for cifar10", add<&R::augment>},
+    {"augment", "on|off", kModel, kEqual, "random crop and flip", "on if the data set has it",
+     add<&R::augment>},
     {"dropout", "P", kModel, kEqual, "of vgg11; mnist-cnn has two rates of its own, unless 0 is given", "0.5",
      add<&R::dropout, drop>},
     {"precision", "NAME", kModel, kEqual, "fp32", nullptr, add<&R::precision>},

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -59,6 +60,8 @@ struct OptionRow {
   const char* help;
   const char* default_text;  // nullptr: the value in RawOptions; "": there is none to name
   CLI::Option* (*add)(CLI::App& command, RawOptions& raw, const OptionRow& row);
+  std::vector<std::string> (*values)() =
+      nullptr;  // the names that a table in another module has, for the help
 };
 
 std::span<const OptionRow> option_table();

@@ -11,6 +11,7 @@
 #include "base/duration.hpp"
 #include "base/nearest.hpp"
 #include "base/text.hpp"
+#include "data/dataset.hpp"
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
 #include "protocol/training.hpp"
@@ -89,7 +90,12 @@ class Resolver {
     REKINDLE_CHECK(one_of("model", raw_.model, {"vgg11", "mnist-cnn"}));
     job_.model = raw_.model;
     job_.dataset = !raw_.dataset.empty() ? raw_.dataset : is_mnist_cnn() ? "mnist" : "cifar10";
-    REKINDLE_CHECK(one_of("dataset", job_.dataset, {"cifar10", "mnist"}));
+    REKINDLE_CHECK(one_of("dataset", job_.dataset, data::names_of_datasets()));
+    REKINDLE_TRY(const data::DatasetRow* dataset, data::find_dataset(job_.dataset));
+    if (dataset->samples != data::SampleKind::kImages)
+      return refuse({"dataset", "model"},
+                    str(job_.model, " trains on images, and ", job_.dataset, " has none"),
+                    "use another --dataset");
     if (raw_.data.empty())
       return fail(ExitCode::kUsage, "no data",
                   "add --data DIR, or make some: rekindle make-data " + job_.dataset + " DIR");
@@ -103,9 +109,9 @@ class Resolver {
                     str("use at least ", smallest));
     if (!raw_.augment.empty())
       REKINDLE_CHECK(one_of("augment", raw_.augment, {"on", "off", "true", "false"}));
-    job_.augment = raw_.augment.empty() ? job_.dataset == "cifar10" : is_on(raw_.augment);
-    if (job_.augment && job_.dataset == "mnist")
-      return refuse({"augment"}, "mnist has no augmentation", "leave --augment out");
+    job_.augment = raw_.augment.empty() ? dataset->augments : is_on(raw_.augment);
+    if (job_.augment && !dataset->augments)
+      return refuse({"augment"}, str(job_.dataset, " has no augmentation"), "leave --augment out");
     job_.dropout = raw_.dropout.value_or(0.5);
     if (raw_.precision != "fp32")
       return refuse({"precision"}, str("--precision ", raw_.precision, " is not known"), "use fp32");
