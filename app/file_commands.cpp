@@ -8,6 +8,8 @@
 #include "app/ranges.hpp"
 #include "app/report.hpp"
 #include "app/tools.hpp"
+#include "base/text.hpp"
+#include "data/dataset.hpp"
 
 namespace rekindle::app {
 namespace {
@@ -112,16 +114,19 @@ struct ImportCommand : Command {
 
 struct MakeDataCommand : Command {
   MakeDataCommand(CLI::App& command, const CommandLine&) {
-    command.add_option("KIND", kind, "cifar10 or mnist")->required();
-    command.add_option("DIR", directory)->required();
-    command.add_option("--samples", samples, "training images; a fifth as many for testing")
+    std::string kinds;
+    for (const data::DatasetRow* row : data::datasets())
+      kinds += str(kinds.empty() ? "" : "; ", row->name, ": ", row->what);
+    command.add_option("KIND", kind, kinds)->required();
+    command.add_option("PATH", path, "a folder to write into, or for a text the file to write")->required();
+    command.add_option("--samples", samples, "training samples: images, or 256 bytes of text")
         ->capture_default_str()
         ->check(whole_number(1, kMostSamples));
     command.add_option("--seed", seed, "of all draws")->capture_default_str();
   }
-  int run() override { return exit_code_of(make_data(kind, directory, samples, seed)); }
+  int run() override { return exit_code_of(make_data(kind, path, samples, seed)); }
 
-  std::string kind, directory;
+  std::string kind, path;
   std::uint64_t samples = 50000, seed = 1;
 };
 
@@ -140,7 +145,7 @@ constexpr CommandRow kCommands[] = {
      "rekindle export runs/vgg11 vgg11.safetensors", make_command<ExportCommand>},
     {"import", "a .safetensors or .h5 file of another program, checked, as .safetensors, .h5 or .pt",
      "rekindle import weights.h5 weights.safetensors", make_command<ImportCommand>},
-    {"make-data", "write a data set of synthetic images", "rekindle make-data cifar10 data",
+    {"make-data", "write a data set of synthetic images or text", "rekindle make-data cifar10 data",
      make_command<MakeDataCommand>},
 };
 

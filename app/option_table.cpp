@@ -7,6 +7,7 @@
 
 #include "app/ranges.hpp"
 #include "base/text.hpp"
+#include "data/dataset.hpp"
 
 namespace rekindle::app {
 namespace {
@@ -23,9 +24,18 @@ std::string default_of(const std::optional<T>&) {
   return "";
 }
 
-// With its default.
+// "cifar10, mnist or text"
+std::string alternatives(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += str(i == 0 ? "" : i + 1 < names.size() ? ", " : " or ", names[i]);
+  return text;
+}
+
+// With its values and its default.
 std::string help_of(const OptionRow& row, const std::string& otherwise) {
-  return otherwise.empty() ? row.help : str(row.help, " (default: ", otherwise, ")");
+  const std::string help = row.values != nullptr ? alternatives(row.values()) + row.help : row.help;
+  return otherwise.empty() ? help : str(help, " (default: ", otherwise, ")");
 }
 
 // An option that stores into one field of RawOptions.
@@ -65,10 +75,13 @@ constexpr OptionRow kTable[] = {
      add<&R::run_dir>},
     {"config", "FILE", kEssential, kFree, "a TOML file with any of these options; the command line wins", "",
      add<&R::config_file>},
-    {"model", "NAME", kEssential, kEqual, "vgg11 or mnist-cnn", nullptr, add<&R::model>},
-    {"dataset", "NAME", kEssential, kEqual, "cifar10 or mnist", "the model's", add<&R::dataset>},
-    {"data", "DIR", kEssential, kFree,
-     "the folder with the data set's files; a resume may find the same files elsewhere", "", add<&R::data>},
+    {"model", "NAME", kEssential, kEqual,
+     "vgg11, 13, 16 or 19, each also with _bn; resnet18, 34, 50 or 101; mnist-cnn; gpt", nullptr,
+     add<&R::model>},
+    {"dataset", "NAME", kEssential, kEqual, "", "the model's", add<&R::dataset>, data::names_of_datasets},
+    {"data", "PATH", kEssential, kFree,
+     "the folder with the data set's files, or a text's file; a resume may find the same files elsewhere", "",
+     add<&R::data>},
     {"epochs", "N", kEssential, kFree, "length of the run in epochs", "", add<&R::epochs, positive>},
     {"steps", "N", kEssential, kFree, "length of the run in steps, in place of --epochs", "",
      add<&R::steps, positive>},
@@ -88,11 +101,17 @@ constexpr OptionRow kTable[] = {
     {"keep", "N", kEssential, kFree, "checkpoints to keep", nullptr, add<&R::keep, positive>},
 
     {"classes", "N", kModel, kEqual, "number of classes", "the data set's", add<&R::classes, positive>},
-    {"image-size", "PIXELS", kModel, kEqual, "pixels a side", "vgg11 224, mnist-cnn 28",
+    {"image-size", "PIXELS", kModel, kEqual, "pixels a side", "mnist-cnn 28, others 224",
      add<&R::image_size, pixels>},
-    {"augment", "on|off", kModel, kEqual, "random crop and flip", "on for cifar10", add<&R::augment>},
-    {"dropout", "P", kModel, kEqual, "of vgg11; mnist-cnn has two rates of its own, unless 0 is given", "0.5",
-     add<&R::dropout, drop>},
+    {"augment", "on|off", kModel, kEqual, "random crop and flip", "on if the data set has it",
+     add<&R::augment>},
+    {"dropout", "P", kModel, kEqual, "of vgg and gpt; mnist-cnn has two rates of its own, unless 0 is given",
+     "vgg 0.5, gpt 0", add<&R::dropout, drop>},
+    {"layers", "N", kModel, kEqual, "of gpt", "4", add<&R::layers, positive>},
+    {"heads", "N", kModel, kEqual, "of gpt, in each layer", "4", add<&R::heads, positive>},
+    {"width", "N", kModel, kEqual, "of gpt: features of a token, a multiple of --heads", "256",
+     add<&R::width, positive>},
+    {"context", "N", kModel, kEqual, "of a text: tokens in a sample", "256", add<&R::context, positive>},
     {"precision", "NAME", kModel, kEqual, "fp32", nullptr, add<&R::precision>},
     {"init", "FILE|DIR", kModel, kEqual,
      "start from these values: a .safetensors or .h5 file, a checkpoint or a run directory", "",
@@ -114,6 +133,9 @@ constexpr OptionRow kTable[] = {
      add<&R::eps, fraction>},
     {"weight-decay", "W", kOptimizer, kEqual, "an L2 penalty, or that of adamw",
      "sgd 0.0005, adamw 0.01, else 0", add<&R::weight_decay, rate>},
+    {"ema", "DECAY", kOptimizer, kEqual,
+     "keep a moving average of parameters and buffers, and evaluate that: as in torch.optim.swa_utils", "",
+     add<&R::ema, fraction>},
     {"label-smoothing", "P", kOptimizer, kEqual, "as in torch.nn.CrossEntropyLoss", "0",
      add<&R::label_smoothing, drop>},
     {"schedule", "NAME", kOptimizer, kEqual,

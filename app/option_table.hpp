@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -25,9 +26,10 @@ struct RawOptions {
                                     port_range, init, gather_time, schedule = "step", milestones;
   std::uint64_t workers = 1, batch_size = 128, seed = 1, threads = 1, loader_threads = 2, keep = 3,
                 checkpoint_every = 0, lr_step = 30, min_trainers = 1, hash_every = 100, warmup_steps = 0;
-  std::optional<std::uint64_t> micro_batches, steps, epochs, image_size, classes;
+  std::optional<std::uint64_t> micro_batches, steps, epochs, image_size, classes, layers, heads, width,
+      context;
   std::optional<double> lr, momentum, dampening, beta1, beta2, alpha, rho, eps, weight_decay, lr_gamma,
-      dropout;
+      dropout, ema;
   double label_smoothing = 0;
   bool strict = false, change_lr = false, keep_best = false, reset_head = false, nesterov = false;
 };
@@ -59,6 +61,8 @@ struct OptionRow {
   const char* help;
   const char* default_text;  // nullptr: the value in RawOptions; "": there is none to name
   CLI::Option* (*add)(CLI::App& command, RawOptions& raw, const OptionRow& row);
+  std::vector<std::string> (*values)() =
+      nullptr;  // the names that a table in another module has, for the help
 };
 
 std::span<const OptionRow> option_table();

@@ -37,7 +37,8 @@ namespace {
 
 // Returns the images' channels.
 Result<int> complete_from_data(Job& job) {
-  REKINDLE_TRY(const auto dataset, data::open_dataset(job.dataset, job.data));
+  REKINDLE_TRY(const auto dataset,
+               data::open_dataset(job.dataset, job.data, {.context = static_cast<int>(job.context)}));
   const data::DatasetInfo& info = dataset->info();
   job.train_samples = info.train_count;
   job.test_samples = info.test_count;

@@ -11,6 +11,7 @@
 #include "base/duration.hpp"
 #include "base/nearest.hpp"
 #include "base/text.hpp"
+#include "data/dataset.hpp"
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
 #include "protocol/training.hpp"
@@ -84,29 +85,58 @@ class Resolver {
   }
 
   bool is_mnist_cnn() const { return raw_.model == "mnist-cnn"; }
+  bool is_gpt() const { return raw_.model == "gpt"; }
+
+  // The trainer program knows the models, and refuses what a model cannot be built from (app/describe.hpp).
+  Status model_sizes() {
+    const std::pair<const char*, const std::optional<std::uint64_t>*> of_gpt[] = {
+        {"layers", &raw_.layers}, {"heads", &raw_.heads}, {"width", &raw_.width}};
+    for (const auto& [name, value] : of_gpt) {
+      if (*value && !is_gpt())
+        return refuse({name, "model"}, str("--", name, " is an option of gpt, not of ", raw_.model),
+                      "leave it out");
+    }
+    if (is_gpt()) {
+      job_.layers = raw_.layers.value_or(4);
+      job_.heads = raw_.heads.value_or(4);
+      job_.width = raw_.width.value_or(256);
+    }
+    if (job_.dataset == "text")
+      job_.context = raw_.context.value_or(256);
+    else if (raw_.context)
+      return refuse({"context", "dataset"}, str("--context is an option of text, not of ", job_.dataset),
+                    "leave it out");
+    return {};
+  }
 
   Status model_and_data() {
-    REKINDLE_CHECK(one_of("model", raw_.model, {"vgg11", "mnist-cnn"}));
     job_.model = raw_.model;
-    job_.dataset = !raw_.dataset.empty() ? raw_.dataset : is_mnist_cnn() ? "mnist" : "cifar10";
-    REKINDLE_CHECK(one_of("dataset", job_.dataset, {"cifar10", "mnist"}));
+    job_.dataset = !raw_.dataset.empty() ? raw_.dataset
+                   : is_mnist_cnn()      ? "mnist"
+                   : is_gpt()            ? "text"
+                                         : "cifar10";
+    REKINDLE_CHECK(one_of("dataset", job_.dataset, data::names_of_datasets()));
+    REKINDLE_TRY(const data::DatasetRow* dataset, data::find_dataset(job_.dataset));
+    const bool text = dataset->samples == data::SampleKind::kText;
+    if (text != is_gpt())
+      return refuse({"dataset", "model"},
+                    str(job_.model, text ? " trains on images, and " : " trains on text, and ", job_.dataset,
+                        " has none"),
+                    "use another --dataset");
     if (raw_.data.empty())
       return fail(ExitCode::kUsage, "no data",
                   "add --data DIR, or make some: rekindle make-data " + job_.dataset + " DIR");
     job_.data = whole_path(raw_.data);
     job_.classes = raw_.classes.value_or(0);
     job_.seed = raw_.seed;
-    const std::uint64_t smallest = is_mnist_cnn() ? 8 : 32;
     job_.image_size = raw_.image_size.value_or(is_mnist_cnn() ? 28 : 224);
-    if (job_.image_size < smallest)
-      return refuse({"image-size"}, str("--image-size ", job_.image_size, " is too small for ", job_.model),
-                    str("use at least ", smallest));
+    REKINDLE_CHECK(model_sizes());
     if (!raw_.augment.empty())
       REKINDLE_CHECK(one_of("augment", raw_.augment, {"on", "off", "true", "false"}));
-    job_.augment = raw_.augment.empty() ? job_.dataset == "cifar10" : is_on(raw_.augment);
-    if (job_.augment && job_.dataset == "mnist")
-      return refuse({"augment"}, "mnist has no augmentation", "leave --augment out");
-    job_.dropout = raw_.dropout.value_or(0.5);
+    job_.augment = raw_.augment.empty() ? dataset->augments : is_on(raw_.augment);
+    if (job_.augment && !dataset->augments)
+      return refuse({"augment"}, str(job_.dataset, " has no augmentation"), "leave --augment out");
+    job_.dropout = raw_.dropout.value_or(-1);
     if (raw_.precision != "fp32")
       return refuse({"precision"}, str("--precision ", raw_.precision, " is not known"), "use fp32");
     job_.precision = raw_.precision;
@@ -176,6 +206,9 @@ class Resolver {
     job_.rho = raw_.rho.value_or(job_.rho);
     job_.eps = raw_.eps.value_or(row.eps);
     job_.label_smoothing = raw_.label_smoothing;
+    if (raw_.ema && *raw_.ema == 0)
+      return refuse({"ema"}, "--ema 0 averages nothing", "use a number between 0 and 1, or leave it out");
+    job_.ema = raw_.ema.value_or(0);
     if (const auto made = optim::make_optimizer(protocol::optimizer_options(job_)); !made)
       return refuse(
           {"momentum", "dampening", "nesterov", "beta1", "beta2", "alpha", "rho", "eps", "weight-decay"},

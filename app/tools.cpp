@@ -162,14 +162,15 @@ Status export_to(const fs::path& path, const fs::path& file, const ExportOptions
   });
 }
 
-Status make_data(const std::string& kind, const fs::path& directory, std::uint64_t samples,
-                 std::uint64_t seed) {
-  REKINDLE_TRY(const data::MadeData made, data::make_data(kind, directory, samples, seed));
-  const std::string images = str("a made ", kind, " data set of ", made.train_count, " training and ",
-                                 made.test_count, " test images");
+Status make_data(const std::string& kind, const fs::path& path, std::uint64_t samples, std::uint64_t seed) {
+  REKINDLE_TRY(const data::DatasetRow* row, data::find_dataset(kind));
+  REKINDLE_TRY(const data::MadeData made, data::make_data(kind, path, samples, seed));
+  const char* noun = row->samples == data::SampleKind::kImages ? "images" : "contexts of 256 bytes";
+  const std::string content = str("a made ", kind, " data set of ", made.train_count, " training and ",
+                                  made.test_count, " test ", noun);
   say(made.files_written > 0
-          ? str(directory.string(), ": wrote ", images, " (", format_bytes(made.bytes), ")")
-          : str(directory.string(), ": nothing to do, ", images, " is there already, byte for byte"));
+          ? str(path.string(), ": wrote ", content, " (", format_bytes(made.bytes), ")")
+          : str(path.string(), ": nothing to do, ", content, " is there already, byte for byte"));
   return {};
 }
 

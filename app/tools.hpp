@@ -36,8 +36,8 @@ struct ExportOptions {
 Status export_to(const std::filesystem::path& path, const std::filesystem::path& file,
                  const ExportOptions& options);
 
-// Writes synthetic images (data/dataset.hpp). Prints a summary.
-Status make_data(const std::string& kind, const std::filesystem::path& directory, std::uint64_t samples,
+// Writes synthetic images or text (data/dataset.hpp). Prints a summary.
+Status make_data(const std::string& kind, const std::filesystem::path& path, std::uint64_t samples,
                  std::uint64_t seed);
 
 }  // namespace rekindle::app

@@ -14,7 +14,7 @@
 #include "base/log.hpp"
 #include "base/process.hpp"
 #include "model/allocator.hpp"
-#include "model/image_task.hpp"
+#include "model/model_task.hpp"
 #include "run/layout.hpp"
 #include "run/trust.hpp"
 #include "trainer/process.hpp"
@@ -71,7 +71,7 @@ int main(int argc, char** argv) {
   config.build = *build;
   start_logging("trainer " + config.trainer,
                 layout.log("trainer-" + config.trainer.substr(0, config.trainer.find('-'))), LogLevel::kNone);
-  if (auto status = trainer::run_trainer(config, model::make_image_task, Fd(kInheritedFd)); !status) {
+  if (auto status = trainer::run_trainer(config, model::make_model_task, Fd(kInheritedFd)); !status) {
     log_error(status.error().line());
     ::_exit(static_cast<int>(status.error().code));
   }

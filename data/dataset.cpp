@@ -1,37 +1,47 @@
 #include "data/dataset.hpp"
 
-#include <system_error>
-
-#include "base/hash.hpp"
+#include "base/files.hpp"
+#include "base/input_file.hpp"
 #include "base/nearest.hpp"
 #include "base/text.hpp"
 #include "data/formats.hpp"
-#include "data/memory_dataset.hpp"
 
 namespace rekindle::data {
+namespace {
+
 namespace fs = std::filesystem;
 
-MemoryDataset::MemoryDataset(DatasetInfo shape, Images train, Images test)
-    : info_(std::move(shape)),
-      image_bytes_(static_cast<std::size_t>(info_.channels) * info_.height * info_.width),
-      train_(std::move(train)),
-      test_(std::move(test)) {
-  info_.train_count = train_.labels.size();
-  info_.test_count = test_.labels.size();
-  Hasher128 hasher;
-  for (const Images* images : {&train_, &test_}) {
-    hasher.update(std::as_bytes(std::span(images->labels)));
-    hasher.update(std::as_bytes(std::span(images->pixels)));
-  }
-  info_.content_hash = hasher.digest().hex();
+const DatasetRow* const kDatasets[] = {&kCifar10, &kMnist, &kText};
+
+// A process must hold all samples while it writes them: 3 GB of CIFAR-10's records.
+constexpr std::size_t kMostMade = 1'000'000;
+
+}  // namespace
+
+std::span<const DatasetRow* const> datasets() { return kDatasets; }
+
+std::vector<std::string> names_of_datasets() {
+  std::vector<std::string> names;
+  for (const DatasetRow* row : kDatasets) names.emplace_back(row->name);
+  return names;
 }
 
-Status check_kind(const std::string& kind) {
-  const std::vector<std::string> kinds = {"cifar10", "mnist"};
-  for (const std::string& known : kinds) {
-    if (kind == known) return {};
+Result<const DatasetRow*> find_dataset(const std::string& name) {
+  for (const DatasetRow* row : kDatasets) {
+    if (name == row->name) return row;
   }
-  return fail(ExitCode::kUsage, str("unknown kind of data set '", kind, "'"), did_you_mean(kind, kinds));
+  return fail(ExitCode::kUsage, str("unknown kind of data set '", name, "'"),
+              did_you_mean(name, names_of_datasets()));
+}
+
+void make_room(Batch& batch, const DatasetInfo& info, const TransformConfig& config, std::size_t samples) {
+  const auto side = static_cast<std::size_t>(config.image_size);
+  const auto context = static_cast<std::size_t>(info.context);
+  const bool images = info.samples == SampleKind::kImages;
+  batch.images.resize(images ? samples * static_cast<std::size_t>(info.channels) * side * side : 0);
+  batch.tokens.resize(images ? 0 : samples * context);
+  batch.labels.resize(images ? samples : samples * context);
+  batch.samples.resize(samples);
 }
 
 Result<InputFile> open_data_file(const fs::path& path) {
@@ -41,15 +51,28 @@ Result<InputFile> open_data_file(const fs::path& path) {
   return file;
 }
 
-Result<std::unique_ptr<Dataset>> open_dataset(const std::string& kind, const fs::path& directory) {
-  REKINDLE_CHECK(check_kind(kind));
-  if (!is_folder(directory)) {
-    const char* what = path_exists(directory) ? " is not a directory" : ": no such data directory";
-    return fail(ExitCode::kConfig, str(directory.string(), what),
-                str("set --data to a folder with ", kind, " files, or make a data set: rekindle make-data ",
-                    kind, " ", directory.string()));
+Status check_folder(const DatasetRow& row, const fs::path& path) {
+  if (is_folder(path)) return {};
+  const char* what = path_exists(path) ? " is not a directory" : ": no such data directory";
+  return fail(ExitCode::kConfig, str(path.string(), what),
+              str("set --data to a folder with ", row.name, " files, or make a data set: rekindle make-data ",
+                  row.name, " ", path.string()));
+}
+
+Result<std::unique_ptr<Dataset>> open_dataset(const std::string& kind, const fs::path& path,
+                                              const DatasetOptions& options) {
+  REKINDLE_TRY(const DatasetRow* row, find_dataset(kind));
+  return row->open(path, options);
+}
+
+Result<MadeData> make_data(const std::string& kind, const fs::path& path, std::size_t samples,
+                           std::uint64_t seed) {
+  REKINDLE_TRY(const DatasetRow* row, find_dataset(kind));
+  if (samples < 1 || samples > kMostMade) {
+    return fail(ExitCode::kUsage, str("cannot make a data set of ", samples, " samples"),
+                str("--samples takes 1 to ", kMostMade));
   }
-  return kind == "mnist" ? open_mnist(directory) : open_cifar10(directory);
+  return row->make(path, samples, seed);
 }
 
 }  // namespace rekindle::data

@@ -1,4 +1,8 @@
-// Image data sets in their common file formats. No torch: pixels in, floats out.
+// Data sets in their common file formats, as samples for training: images or text. No torch: files in, floats
+// and tokens out.
+//
+// To add a data set: a file beside mnist.cpp with its reader, its maker and one row, and the row's place in
+// datasets() (data/dataset.cpp).
 #pragma once
 
 #include <cstdint>
@@ -13,14 +17,38 @@
 namespace rekindle::data {
 
 enum class Split { kTrain, kTest };
+enum class SampleKind { kImages, kText };
 
 struct DatasetInfo {
-  std::string kind;  // "cifar10", "mnist"
-  int channels = 0, height = 0, width = 0, classes = 0;
-  std::size_t train_count = 0, test_count = 0;
-  std::vector<std::string> class_names = {};
-  std::string content_hash =
-      {};  // XXH3-128 over all labels and pixels, train then test: part of a run's identity
+  std::string kind;  // the name of its row: "cifar10", "mnist", "text"
+  SampleKind samples = SampleKind::kImages;
+  int channels = 0;                             // of each image; text: 0
+  int context = 0;                              // of text: tokens in a sample; images: 0
+  int classes = 0;                              // 0 <= label < classes, and of text 0 <= token < classes
+  std::size_t train_count = 0, test_count = 0;  // samples
+  std::vector<std::string> class_names = {};    // empty for text
+  // XXH3-128 over all content and its split: part of a run's identity. Of images, the labels and pixels of
+  // the training images and then of the test images. Of text, the number of training bytes (8 bytes,
+  // little-endian), and then all bytes.
+  std::string content_hash = {};
+};
+
+// How images become inputs of a model. Text ignores it.
+struct TransformConfig {
+  int image_size = 28;   // side of the model's square input
+  bool augment = false;  // random crop and flip, if the data set has augmentation; off: center crop
+};
+
+// The samples of one micro-batch, or of one piece of an evaluation.
+struct Batch {
+  std::uint64_t step = 0;
+  int micro_batch = 0;
+  std::vector<float> images = {};         // of images: samples x C x image_size x image_size
+  std::vector<std::int64_t> tokens = {};  // of text: samples x context
+  std::vector<std::int64_t> labels = {};  // of images: samples; of text: samples x context, the next tokens
+  std::vector<std::size_t> samples = {};  // the samples' indices in their split
+
+  bool empty() const { return samples.empty(); }
 };
 
 // Immutable after opening; safe to read from several threads.
@@ -28,17 +56,19 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual const DatasetInfo& info() const = 0;
-  virtual std::span<const std::uint8_t> image(Split split,
-                                              std::size_t index) const = 0;  // C x H x W, row-major
-  virtual int label(Split split, std::size_t index) const = 0;
+  // Writes a sample to `place` of a batch that make_room() has prepared with the same config. `key` seeds the
+  // random draws of the augmentation. Errors (ExitCode::kConfig): the sample cannot be read or decoded.
+  virtual Status read(Split split, std::size_t index, const TransformConfig& config, std::uint64_t key,
+                      Batch& batch, std::size_t place) const = 0;
 };
 
-// kind: "cifar10" (binary version: data_batch_1.bin ..., test_batch.bin, batches.meta.txt; in `directory` or
-// its cifar-10-batches-bin/) or "mnist" (IDX, plain or .gz; in `directory` or its MNIST/raw/ or raw/). Every
-// error is ExitCode::kConfig, names the file, and has a hint. An unknown kind is kUsage, and the error names
-// the most similar kind.
-Result<std::unique_ptr<Dataset>> open_dataset(const std::string& kind,
-                                              const std::filesystem::path& directory);
+// Sizes `batch` for `samples` samples of a data set. The content is unspecified until each sample is read.
+void make_room(Batch& batch, const DatasetInfo& info, const TransformConfig& config, std::size_t samples);
+
+// What the reader of a data set needs to know besides the files. A data set ignores what it does not have.
+struct DatasetOptions {
+  int context = 256;  // of text: tokens in a sample
+};
 
 struct MadeData {
   std::size_t train_count = 0, test_count = 0;
@@ -46,10 +76,39 @@ struct MadeData {
   std::uint64_t bytes = 0;        // of all its files
 };
 
-// Writes a valid data set of `samples` training and max(1, samples/5) test images. The images are synthetic
-// and learnable, and a pure function of the arguments. An existing data set is never overwritten: if it is
-// equal, nothing changes; if it is another data set, that is an error.
-Result<MadeData> make_data(const std::string& kind, const std::filesystem::path& directory,
-                           std::size_t samples, std::uint64_t seed);
+// A format of data sets: what the front end tells of it, and its functions, which get checked arguments.
+struct DatasetRow {
+  const char* name;  // the value of --dataset
+  const char* what;  // its files, for the help
+  SampleKind samples;
+  bool augments;  // TransformConfig::augment has an effect
+  Result<std::unique_ptr<Dataset>> (*open)(const std::filesystem::path& path, const DatasetOptions& options);
+  Result<MadeData> (*make)(const std::filesystem::path& path, std::size_t samples, std::uint64_t seed);
+};
+std::span<const DatasetRow* const> datasets();
+std::vector<std::string> names_of_datasets();
+// ExitCode::kUsage for an unknown name, with the nearest one.
+Result<const DatasetRow*> find_dataset(const std::string& name);
+
+// Reads all of a data set:
+// - cifar10: the binary version (data_batch_1.bin ..., test_batch.bin, batches.meta.txt), in the folder
+//   `path` or in its cifar-10-batches-bin/.
+// - mnist: IDX files, plain or .gz, in the folder `path` or in its MNIST/raw/ or raw/.
+// - text: the bytes of the file `path`, or of the files in the folder `path` (not in its subfolders), joined
+//   in the order of their names. The last tenth of the bytes, rounded down, is the test split. Sample i of a
+//   split is the bytes [i * context, (i + 1) * context) of that split. Its labels are the bytes one further
+//   on.
+// Every error is ExitCode::kConfig, names the file, and has a hint. An unknown kind is kUsage.
+Result<std::unique_ptr<Dataset>> open_dataset(const std::string& kind, const std::filesystem::path& path,
+                                              const DatasetOptions& options);
+
+// Writes a valid data set of `samples` training samples and, of images, max(1, samples/5) test images. A text
+// is one file, at `path` or in the folder `path`; its samples are contexts of 256 bytes, at least 9. The
+// content is synthetic and learnable, and a pure function of the arguments. An existing data set is never
+// overwritten: if it is equal, nothing changes; if it is another data set, that is an error.
+Result<MadeData> make_data(const std::string& kind, const std::filesystem::path& path, std::size_t samples,
+                           std::uint64_t seed);
+
+extern const DatasetRow kCifar10, kMnist, kText;
 
 }  // namespace rekindle::data

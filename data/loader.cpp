@@ -25,12 +25,12 @@ struct Loader::Impl {
   // Written under the mutex. A thread reads it without the mutex to check if its micro-batch is still needed.
   std::atomic<std::uint64_t> course = 0;
   std::uint64_t first_step = 0;
-  std::vector<int> leaves;  // of each step, in the requested order; empty: paused
-  std::vector<int> first;   // of the first step
+  std::vector<int> micro_batches;  // of each step, in the requested order; empty: paused
+  std::vector<int> first;          // of the first step
   std::uint64_t ahead = 0;
   std::uint64_t taken = 0, handed = 0;
-  std::map<std::uint64_t, LeafBatch> made;
-  std::vector<LeafBatch> spare;  // buffers to reuse, because new buffers cost page faults
+  std::map<std::uint64_t, Result<Batch>> made;
+  std::vector<Batch> spare;  // buffers to reuse, because new buffers cost page faults
 
   std::vector<std::jthread> threads;  // last: use all of the above
 
@@ -40,68 +40,67 @@ struct Loader::Impl {
   void begin_course() {  // under the mutex
     ++course;
     taken = handed = 0;
-    for (auto& [number, batch] : made) spare.push_back(std::move(batch));
+    for (auto& [number, batch] : made) {
+      if (batch) spare.push_back(std::move(*batch));
+    }
     made.clear();
   }
 
-  void name(LeafBatch& batch, std::uint64_t number) const {  // under the mutex
+  void name(Batch& batch, std::uint64_t number) const {  // under the mutex
     if (number < first.size()) {
       batch.step = first_step;
-      batch.leaf = first[number];
+      batch.micro_batch = first[number];
     } else {
       number -= first.size();
-      batch.step = first_step + 1 + number / leaves.size();
-      batch.leaf = leaves[number % leaves.size()];
+      batch.step = first_step + 1 + number / micro_batches.size();
+      batch.micro_batch = micro_batches[number % micro_batches.size()];
     }
   }
 
-  LeafBatch take_spare() {  // under the mutex
+  Batch take_spare() {  // under the mutex
     if (spare.empty()) return {};
-    LeafBatch batch = std::move(spare.back());
+    Batch batch = std::move(spare.back());
     spare.pop_back();
     return batch;
   }
 
-  // False: stopped before the end, because another course began.
-  bool fill(LeafBatch& batch, std::uint64_t my_course) const {
-    const DatasetInfo& info = dataset.info();
-    const auto b = static_cast<std::size_t>(config.leaf_batch);
-    const auto side = static_cast<std::size_t>(config.transform.image_size);
-    const std::size_t floats = static_cast<std::size_t>(info.channels) * side * side;
-    const auto leaf = static_cast<std::uint64_t>(batch.leaf);
-    const std::uint64_t position = (batch.step * static_cast<std::uint64_t>(config.leaves) + leaf) * b;
-    batch.images.resize(b * floats);
-    batch.labels.resize(b);
-    batch.samples.resize(b);
+  // Stops before the end if another course begins.
+  Status fill(Batch& batch, std::uint64_t my_course) const {
+    const auto b = static_cast<std::size_t>(config.samples);
+    const auto micro_batch = static_cast<std::uint64_t>(batch.micro_batch);
+    const std::uint64_t position =
+        (batch.step * static_cast<std::uint64_t>(config.micro_batches) + micro_batch) * b;
+    make_room(batch, dataset.info(), config.transform, b);
     for (std::size_t i = 0; i < b; ++i) {
-      if (course.load(std::memory_order_relaxed) != my_course) return false;
-      const std::size_t sample = order.sample_at(position + i);
-      batch.samples[i] = sample;
-      batch.labels[i] = dataset.label(Split::kTrain, sample);
-      transform(info, config.transform, dataset.image(Split::kTrain, sample),
-                stream_key(config.seed, Draws::kAugment, {batch.step, leaf, i}),
-                std::span(batch.images).subspan(i * floats, floats));
+      if (course.load(std::memory_order_relaxed) != my_course) return {};
+      batch.samples[i] = order.sample_at(position + i);
+      REKINDLE_CHECK(dataset.read(Split::kTrain, batch.samples[i], config.transform,
+                                  stream_key(config.seed, Draws::kAugment, {batch.step, micro_batch, i}),
+                                  batch, i));
     }
-    return true;
+    return {};
   }
 
   void run() {
     std::unique_lock lock(mutex);
     while (true) {
-      work.wait(lock, [&] { return closing || (!leaves.empty() && taken < handed + ahead); });
+      work.wait(lock, [&] { return closing || (!micro_batches.empty() && taken < handed + ahead); });
       if (closing) return;
       const std::uint64_t my_course = course, number = taken++;
-      LeafBatch batch = take_spare();
+      Batch batch = take_spare();
       name(batch, number);
       lock.unlock();
-      const bool complete = fill(batch, my_course);
+      const Status filled = fill(batch, my_course);
       lock.lock();
-      if (complete && my_course == course) {
-        made.emplace(number, std::move(batch));
-        ready.notify_all();
-      } else {
+      if (my_course != course) {
         spare.push_back(std::move(batch));
+        continue;
       }
+      if (filled)
+        made.emplace(number, std::move(batch));
+      else
+        made.emplace(number, forward_error(filled.error()));
+      ready.notify_all();
     }
   }
 };
@@ -116,42 +115,55 @@ Loader::~Loader() {
   {
     const std::lock_guard lock(impl_->mutex);
     impl_->closing = true;
-    impl_->leaves.clear();
+    impl_->micro_batches.clear();
     impl_->begin_course();
   }
   impl_->work.notify_all();
   impl_->ready.notify_all();
 }
 
-void Loader::start(std::uint64_t step, std::vector<int> leaves, std::vector<int> first) {
+void Loader::start(std::uint64_t step, std::vector<int> micro_batches, std::vector<int> first) {
   {
     const std::lock_guard lock(impl_->mutex);
     impl_->first_step = step;
-    impl_->leaves = std::move(leaves);
+    impl_->micro_batches = std::move(micro_batches);
     impl_->first = std::move(first);
     impl_->ahead = impl_->config.ahead > 0 ? static_cast<std::uint64_t>(impl_->config.ahead)
-                                           : std::max<std::uint64_t>(impl_->leaves.size(), 2);
+                                           : std::max<std::uint64_t>(impl_->micro_batches.size(), 2);
     impl_->begin_course();
   }
   impl_->work.notify_all();
   impl_->ready.notify_all();
 }
 
-LeafBatch Loader::next() {
+Result<Batch> Loader::next() {
   std::unique_lock lock(impl_->mutex);
-  impl_->ready.wait(lock, [&] { return impl_->leaves.empty() || impl_->made.contains(impl_->handed); });
-  if (impl_->leaves.empty()) return {};
-  LeafBatch batch = std::move(impl_->made.extract(impl_->handed++).mapped());
+  impl_->ready.wait(lock,
+                    [&] { return impl_->micro_batches.empty() || impl_->made.contains(impl_->handed); });
+  if (impl_->micro_batches.empty()) return Batch{};
+  Result<Batch> batch = std::move(impl_->made.extract(impl_->handed++).mapped());
   lock.unlock();
   impl_->work.notify_one();
   return batch;
 }
 
-void Loader::recycle(LeafBatch batch) {
+void Loader::recycle(Batch batch) {
   const std::lock_guard lock(impl_->mutex);
   impl_->spare.push_back(std::move(batch));
 }
 
 void Loader::stop() { start(0, {}, {}); }
+
+Result<Batch> test_batch(const Dataset& dataset, const TransformConfig& config, std::size_t first,
+                         std::size_t count) {
+  const TransformConfig still{config.image_size, false};
+  Batch batch;
+  make_room(batch, dataset.info(), still, count);
+  for (std::size_t i = 0; i < count; ++i) {
+    batch.samples[i] = first + i;
+    REKINDLE_CHECK(dataset.read(Split::kTest, first + i, still, 0, batch, i));
+  }
+  return batch;
+}
 
 }  // namespace rekindle::data

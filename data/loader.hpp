@@ -1,10 +1,8 @@
-// Sample order, transforms and prefetching: the micro-batches of a run as floats, in the requested order.
+// Sample order and prefetching: the micro-batches of a run, in the requested order.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "data/dataset.hpp"
@@ -22,46 +20,32 @@ class SampleOrder {
   std::shared_ptr<Cache> cache_;  // copies of a SampleOrder share the permutations
 };
 
-struct TransformConfig {
-  int image_size = 28;   // side of the model's square input
-  bool augment = false;  // cifar10: random crop and flip; off: center crop
-};
-
-// One image to normalised floats C x size x size. cifar10: short side resized bilinear (as PIL does) to
-// round(size*256/224), random or center crop of `size`, random flip, ImageNet mean and std. mnist: mean
-// 0.1307, std 0.3081, resized only if size != 28. `key` seeds this image's draws.
-void transform(const DatasetInfo& info, const TransformConfig& config, std::span<const std::uint8_t> image,
-               std::uint64_t key, std::span<float> out);
-
-struct LeafBatch {
-  std::uint64_t step = 0;
-  int leaf = 0;
-  std::vector<float> images = {};         // b x C x size x size
-  std::vector<std::int64_t> labels = {};  // b
-  std::vector<std::size_t> samples = {};  // dataset indices, b
-};
-
 struct LoaderConfig {
   std::uint64_t seed = 1;
-  int leaves = 8, leaf_batch = 16;  // V, b
+  int micro_batches = 8;  // in a step
+  int samples = 16;       // in a micro-batch
   TransformConfig transform;
   int threads = 2;
   int ahead = 0;  // micro-batches to prepare ahead; 0: as many as this rank has per step, at least 2
 };
 
-// Prepares micro-batches ahead of the step. next() returns them in order: `first` of `step`, then `leaves` of
-// step+1, of step+2, ... A new start() (another generation) discards the micro-batches of the old order.
+// Prepares micro-batches ahead of the step. next() returns them in order: `first` of `step`, then
+// `micro_batches` of step+1, of step+2, ... A new start() (another generation) discards the micro-batches of
+// the old order.
 class Loader {
  public:
   Loader(const Dataset& dataset, const LoaderConfig& config);
   ~Loader();
-  void start(std::uint64_t step, std::vector<int> leaves, std::vector<int> first);
-  void start(std::uint64_t step, const std::vector<int>& leaves) { start(step, leaves, leaves); }
+  void start(std::uint64_t step, std::vector<int> micro_batches, std::vector<int> first);
+  void start(std::uint64_t step, const std::vector<int>& micro_batches) {
+    start(step, micro_batches, micro_batches);
+  }
   // The next micro-batch; blocks until it is ready. The caller owns the buffer and should pass it to
-  // recycle(). Empty (no images) if the loader is stopped or not started, or was stopped by another thread
-  // while the caller waited.
-  LeafBatch next();
-  void recycle(LeafBatch batch);
+  // recycle(). Empty if the loader is stopped or not started, or was stopped by another thread while the
+  // caller waited. An error if one of its samples cannot be read: the files have changed or the storage
+  // fails.
+  Result<Batch> next();
+  void recycle(Batch batch);
   void stop();  // wakes blocked callers and pauses the threads; start() resumes them
 
  private:
@@ -69,8 +53,9 @@ class Loader {
   std::unique_ptr<Impl> impl_;
 };
 
-// Test images [first, first + count) as one batch, never augmented. They must exist.
-LeafBatch test_batch(const Dataset& dataset, const TransformConfig& config, std::size_t first,
-                     std::size_t count);
+// Test samples [first, first + count) as one batch, never augmented. They must exist. Errors: as of
+// Dataset::read().
+Result<Batch> test_batch(const Dataset& dataset, const TransformConfig& config, std::size_t first,
+                         std::size_t count);
 
 }  // namespace rekindle::data

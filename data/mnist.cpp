@@ -9,13 +9,17 @@
 #include "base/text.hpp"
 #include "data/formats.hpp"
 #include "data/gunzip.hpp"
-#include "data/memory_dataset.hpp"
+#include "data/make_data.hpp"
+#include "data/memory_images.hpp"
+#include "data/synthetic.hpp"
 
 namespace rekindle::data {
 namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::size_t kPixels = std::size_t{kMnistSide} * kMnistSide;
+constexpr std::uint32_t kIdxLabels = 0x801, kIdxImages = 0x803;  // unsigned bytes; 1 or 3 dimensions
 constexpr const char* kTrainImages = "train-images-idx3-ubyte";
 
 fs::path packed(const fs::path& path) { return path.string() + ".gz"; }
@@ -79,7 +83,7 @@ Result<IdxFile> read_idx(const fs::path& folder, const char* name, std::uint32_t
   constexpr const char* kAgain = "the file is truncated or damaged; get it again";
   const bool images = wanted == kIdxImages;
   std::array<std::uint8_t, 16> header{};
-  const std::size_t header_bytes = images ? header.size() : 8, item = images ? kMnistPixels : 1;
+  const std::size_t header_bytes = images ? header.size() : 8, item = images ? kPixels : 1;
   REKINDLE_TRY(const std::size_t there, bytes.read(std::span(header).first(header_bytes)));
   if (there < 4) return bad(" is too short for an IDX file", kAgain);
   const std::uint32_t magic = word_at(header, 0);
@@ -132,9 +136,8 @@ Result<Images> read_split(const fs::path& folder, const char* images_name, const
   return Images{std::move(images.items), std::move(labels.items)};
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Dataset>> open_mnist(const fs::path& directory) {
+Result<std::unique_ptr<Dataset>> open_mnist(const fs::path& directory, const DatasetOptions&) {
+  REKINDLE_CHECK(check_folder(kMnist, directory));
   fs::path folder = directory;
   for (const fs::path& place : {directory, directory / "MNIST" / "raw", directory / "raw"}) {
     if (path_exists(place / kTrainImages) || path_exists(packed(place / kTrainImages))) {
@@ -144,10 +147,41 @@ Result<std::unique_ptr<Dataset>> open_mnist(const fs::path& directory) {
   }
   REKINDLE_TRY(auto train, read_split(folder, kTrainImages, "train-labels-idx1-ubyte"));
   REKINDLE_TRY(auto test, read_split(folder, "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"));
-  DatasetInfo shape{
-      .kind = "mnist", .channels = 1, .height = kMnistSide, .width = kMnistSide, .classes = kClasses};
-  for (int digit = 0; digit < kClasses; ++digit) shape.class_names.push_back(std::to_string(digit));
-  return std::make_unique<MemoryDataset>(std::move(shape), std::move(train), std::move(test));
+  DatasetInfo info{.kind = kMnist.name, .channels = 1, .classes = kClasses};
+  for (int digit = 0; digit < kClasses; ++digit) info.class_names.push_back(std::to_string(digit));
+  return std::make_unique<MemoryImages>(std::move(info), Size{kMnistSide, kMnistSide}, Preprocessing::kMnist,
+                                        std::move(train), std::move(test));
 }
+
+std::string big_endian(std::uint32_t word) {
+  std::string bytes;
+  for (int shift = 24; shift >= 0; shift -= 8) bytes.push_back(static_cast<char>(word >> shift & 0xffU));
+  return bytes;
+}
+
+Result<MadeData> make_mnist(const fs::path& folder, std::size_t samples, std::uint64_t seed) {
+  const Artist train(seed, Made::kMnist, Split::kTrain, samples, kPixels, draw_digit);
+  const Artist test(seed, Made::kMnist, Split::kTest, test_images(samples), kPixels, draw_digit);
+  REKINDLE_TRY(DataWriter writer, DataWriter::in(folder));
+  for (const auto& [artist, prefix] : {std::pair(&train, "train"), std::pair(&test, "t10k")}) {
+    const auto count = static_cast<std::uint32_t>(artist->count());
+    std::string images =
+        big_endian(kIdxImages) + big_endian(count) + big_endian(kMnistSide) + big_endian(kMnistSide);
+    std::string labels = big_endian(kIdxLabels) + big_endian(count);
+    images.reserve(images.size() + count * kPixels);
+    for (std::size_t i = 0; i < count; ++i) {
+      artist->append_pixels(i, images);
+      labels.push_back(artist->label(i));
+    }
+    REKINDLE_CHECK(writer.write(str(prefix, "-images-idx3-ubyte"), images));
+    REKINDLE_CHECK(writer.write(str(prefix, "-labels-idx1-ubyte"), labels));
+  }
+  return writer.made(train.count(), test.count());
+}
+
+}  // namespace
+
+const DatasetRow kMnist = {
+    "mnist", "MNIST's IDX files, plain or .gz", SampleKind::kImages, false, open_mnist, make_mnist};
 
 }  // namespace rekindle::data

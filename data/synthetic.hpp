@@ -1,11 +1,12 @@
-// Synthetic images that a model can learn. The class is visible in each image, but noise and distortion make
-// the task harder. Uses only + - * / and sqrt, so that the bits do not depend on a mathematics library.
-// Internal to data/.
+// Synthetic images and text that a model can learn. The class is visible in each image, but noise and
+// distortion make the task harder. Uses only + - * / and sqrt, so that the bits do not depend on a
+// mathematics library. Internal to data/.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/random.hpp"
@@ -22,5 +23,9 @@ void draw_stripes(int label, Rng& rng, std::span<std::uint8_t> pixels);
 
 // 28 x 28: a seven-segment digit with random shift, slant, scale, thickness, brightness and noise.
 void draw_digit(int label, Rng& rng, std::span<std::uint8_t> pixels);
+
+// Sentences of invented words, in ASCII. Each word mostly has one of four successors, so the next byte can be
+// learned in part from the bytes before it. A shorter text of the same seed is the beginning of a longer one.
+std::string write_sentences(std::size_t bytes, std::uint64_t seed);
 
 }  // namespace rekindle::data

@@ -1,8 +1,9 @@
+#include "data/transform.hpp"
+
 #include <array>
+#include <vector>
 
 #include "base/random.hpp"
-#include "data/loader.hpp"
-#include "data/resize.hpp"
 
 namespace rekindle::data {
 namespace {
@@ -16,9 +17,9 @@ constexpr Levels normalised(float mean, float std) {
   return levels;
 }
 
-constexpr std::array<Levels, 3> kImageNet = {normalised(0.485F, 0.229F), normalised(0.456F, 0.224F),
-                                             normalised(0.406F, 0.225F)};
-constexpr std::array<Levels, 1> kMnist = {normalised(0.1307F, 0.3081F)};
+constexpr std::array<Levels, 3> kImageNetLevels = {normalised(0.485F, 0.229F), normalised(0.456F, 0.224F),
+                                                   normalised(0.406F, 0.225F)};
+constexpr Levels kMnistLevels = normalised(0.1307F, 0.3081F);
 
 // The part of an image that becomes the model's input.
 struct View {
@@ -28,19 +29,18 @@ struct View {
 };
 
 // Short side to `side`, the long one in proportion, rounded down (torchvision's Resize).
-Size resized(const DatasetInfo& info, int side) {
-  if (info.height <= info.width) return {side, side * info.width / info.height};
-  return {side * info.height / info.width, side};
+Size resized(Size image, int side) {
+  if (image.height <= image.width) return {side, side * image.width / image.height};
+  return {side * image.height / image.width, side};
 }
 
 // Half of an even or odd margin, ties to even (torchvision's CenterCrop, which uses Python's round()).
 int half_to_even(int margin) { return margin / 2 + (margin % 2 == 1 && margin / 2 % 2 == 1 ? 1 : 0); }
 
-View choose_view(const DatasetInfo& info, const TransformConfig& config, std::uint64_t key) {
+View choose_view(bool mnist, const TransformConfig& config, Size image, std::uint64_t key) {
   const int size = config.image_size;
-  const bool mnist = info.kind == "mnist";
   View view;
-  view.full = resized(info, mnist ? size : (size * 16 + 7) / 14);  // size * 256 / 224, rounded
+  view.full = resized(image, mnist ? size : (size * 16 + 7) / 14);  // size * 256 / 224, rounded
   const int spare_rows = view.full.height - size, spare_columns = view.full.width - size;
   view.window = {half_to_even(spare_rows), half_to_even(spare_columns), size, size};
   if (config.augment && !mnist) {
@@ -65,34 +65,19 @@ void normalise(std::span<const std::uint8_t> plane, std::size_t width, bool flip
 
 }  // namespace
 
-void transform(const DatasetInfo& info, const TransformConfig& config, std::span<const std::uint8_t> image,
+void transform(Preprocessing preprocessing, const TransformConfig& config, const Image& image,
                std::uint64_t key, std::span<float> out) {
-  const View view = choose_view(info, config, key);
+  const bool mnist = preprocessing == Preprocessing::kMnist;
+  const View view = choose_view(mnist, config, image.size, key);
   const auto size = static_cast<std::size_t>(config.image_size);
-  const std::size_t in_bytes = static_cast<std::size_t>(info.height) * info.width;
-  const Resizer resizer({info.height, info.width}, view.full, view.window);
+  const std::size_t in_bytes = static_cast<std::size_t>(image.size.height) * image.size.width;
+  const Resizer resizer(image.size, view.full, view.window);
   std::vector<std::uint8_t> plane(size * size);
-  for (std::size_t c = 0; c < static_cast<std::size_t>(info.channels); ++c) {
-    resizer.resize(image.subspan(c * in_bytes, in_bytes), plane);
-    normalise(plane, size, view.flip, info.kind == "mnist" ? kMnist[0] : kImageNet[c],
+  for (std::size_t c = 0; c < static_cast<std::size_t>(image.channels); ++c) {
+    resizer.resize(image.pixels.subspan(c * in_bytes, in_bytes), plane);
+    normalise(plane, size, view.flip, mnist ? kMnistLevels : kImageNetLevels[c],
               out.data() + c * plane.size());
   }
-}
-
-LeafBatch test_batch(const Dataset& dataset, const TransformConfig& config, std::size_t first,
-                     std::size_t count) {
-  const DatasetInfo& info = dataset.info();
-  const std::size_t floats = static_cast<std::size_t>(info.channels) * config.image_size * config.image_size;
-  const TransformConfig still{config.image_size, false};
-  LeafBatch batch;
-  batch.images.resize(count * floats);
-  for (std::size_t i = 0; i < count; ++i) {
-    transform(info, still, dataset.image(Split::kTest, first + i), 0,
-              std::span(batch.images).subspan(i * floats, floats));
-    batch.labels.push_back(dataset.label(Split::kTest, first + i));
-    batch.samples.push_back(first + i);
-  }
-  return batch;
 }
 
 }  // namespace rekindle::data

@@ -1,15 +1,17 @@
 #include "model/models.hpp"
 
+#include <array>
+
 #include "base/nearest.hpp"
 #include "base/text.hpp"
+#include "model/nets/nets.hpp"
 
 namespace rekindle::model {
 
 std::span<const ModelRow* const> models() {
-  static const ModelRow* const kModels[] = {
-      &kVggModels[0],    &kVggModels[1],    &kVggModels[2],  &kVggModels[3],    &kVggModels[4],
-      &kVggModels[5],    &kVggModels[6],    &kVggModels[7],  &kResNetModels[0], &kResNetModels[1],
-      &kResNetModels[2], &kResNetModels[3], &kMnistCnnModel, &kGptModel};
+  static constexpr std::array kModels = {&kVgg11,    &kVgg11Bn,   &kVgg13,    &kVgg13Bn,  &kVgg16,
+                                         &kVgg16Bn,  &kVgg19,     &kVgg19Bn,  &kResnet18, &kResnet34,
+                                         &kResnet50, &kResnet101, &kMnistCnn, &kGpt};
   return kModels;
 }
 
@@ -20,16 +22,9 @@ std::vector<std::string> names_of_models() {
 }
 
 Result<const ModelRow*> find_model(const std::string& name) {
-  for (const ModelRow* row : models()) {
-    if (name == row->name) return row;
-  }
+  for (const ModelRow* row : models())
+    if (row->name == name) return row;
   return fail(ExitCode::kUsage, str("unknown model '", name, "'"), did_you_mean(name, names_of_models()));
-}
-
-Status check_images(const ModelOptions& options, const char* model, int smallest) {
-  if (options.image_size >= smallest) return {};
-  return fail(ExitCode::kConfig, str("images of ", options.image_size, " pixels are too small for ", model),
-              str("use --image-size ", smallest, " or more"));
 }
 
 }  // namespace rekindle::model

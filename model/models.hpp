@@ -1,8 +1,6 @@
-// The models that a trainer can build. To add one: a file in model/nets/ with its row, and the row's place in
-// models() (model/models.cpp).
+// The models that a run can train, as a table. A new model is a file in model/nets/ (copy mnist_cnn.cpp), the
+// declaration of its row in model/nets/nets.hpp, and its place in the list of model/models.cpp.
 #pragma once
-
-#include <torch/nn/modules/container/any.h>
 
 #include <optional>
 #include <span>
@@ -10,37 +8,44 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "data/dataset.hpp"
+
+// Callers that only ask for names do without LibTorch's headers.
+namespace torch::nn {
+class AnyModule;
+}
 
 namespace rekindle::model {
 
 // What a model is built from.
 struct ModelOptions {
-  int classes = 10, channels = 3, image_size = 224;
-  std::optional<double> dropout;                                            // nullopt: the model's own
-  int layers = 4, heads = 4, width = 256, context = 256, vocabulary = 256;  // gpt
+  // Of image models.
+  int classes = 10;
+  int channels = 3, image_size = 224;  // pixels of each side
+  // The probability that training drops an activation; std::nullopt: the model's own.
+  std::optional<double> dropout = std::nullopt;
+  // Of text models. A head has width / heads features; context is the most tokens of a sample.
+  int layers = 4, heads = 4, width = 256, context = 256, vocabulary = 256;
 };
-
-enum class SampleKind { kImages, kText };
 
 struct ModelRow {
   const char* name;
-  const char* what;  // for people
-  SampleKind samples;
-  Status (*check)(const ModelOptions&);
-  // Its initial values come from LibTorch's default generator. forward() gets images [images, channels, side,
-  // side] or tokens [contexts, length], and returns a row of `classes` or `vocabulary` logits for each image
-  // or token.
-  torch::nn::AnyModule (*make)(const ModelOptions&);
+  const char* what;  // one line for people
+  // What forward() takes and returns. kImages: float32 [images, channels, image_size, image_size] -> logits
+  // [images, classes]. kText: int64 [samples, tokens], tokens <= context -> logits [samples, tokens,
+  // vocabulary].
+  data::SampleKind samples;
+  // Refuses options that the model cannot be built from (kConfig).
+  Status (*check)(const ModelOptions& options);
+  // `options` have passed check(). The initial values come from LibTorch's default generator. The module is
+  // in training mode.
+  torch::nn::AnyModule (*make)(const ModelOptions& options);
 };
 
 std::span<const ModelRow* const> models();
-std::vector<std::string> names_of_models();
-// An unknown name is ExitCode::kUsage, and the error names the nearest one.
+std::vector<std::string> names_of_models();  // in the table's order
+
+// An unknown name is an error (kUsage) with the nearest name.
 Result<const ModelRow*> find_model(const std::string& name);
-
-// For the rows: an error unless images have at least `smallest` pixels a side.
-Status check_images(const ModelOptions& options, const char* model, int smallest);
-
-extern const ModelRow kVggModels[8], kResNetModels[4], kMnistCnnModel, kGptModel;
 
 }  // namespace rekindle::model

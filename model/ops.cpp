@@ -18,16 +18,16 @@ using torch::autograd::variable_list;
 
 constexpr std::array<std::int64_t, 2> kOne = {1, 1}, kNone = {0, 0};
 
-class Conv2d : public torch::autograd::Function<Conv2d> {
+class ConvFunction : public torch::autograd::Function<ConvFunction> {
  public:
   static Variable forward(AutogradContext* context, const Variable& x, const Variable& weight,
-                          const Variable& bias, std::int64_t stride, std::int64_t padding) {
+                          const std::optional<at::Tensor>& bias, std::int64_t stride, std::int64_t padding) {
     context->save_for_backward({x, weight});
-    context->saved_data["bias"] = bias.defined();
+    context->saved_data["bias"] = bias.has_value();
     context->saved_data["stride"] = stride;
     context->saved_data["padding"] = padding;
     const std::array<std::int64_t, 2> strides = {stride, stride}, paddings = {padding, padding};
-    return at::convolution(x, weight, optional(bias), strides, paddings, kOne, false, kNone, 1);
+    return at::convolution(x, weight, bias, strides, paddings, kOne, false, kNone, 1);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -53,20 +53,15 @@ class Conv2d : public torch::autograd::Function<Conv2d> {
     auto rest = compute(dy.contiguous(), x.contiguous(), {false, true, bias});
     return {x_gradient, std::get<1>(rest), std::get<2>(rest), {}, {}};
   }
-
- private:
-  static std::optional<at::Tensor> optional(const Variable& bias) {
-    return bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt;
-  }
 };
 
-class Linear : public torch::autograd::Function<Linear> {
+class LinearFunction : public torch::autograd::Function<LinearFunction> {
  public:
   static Variable forward(AutogradContext* context, const Variable& x, const Variable& weight,
-                          const Variable& bias) {
+                          const std::optional<at::Tensor>& bias) {
     context->save_for_backward({x, weight});
-    context->saved_data["bias"] = bias.defined();
-    return bias.defined() ? at::addmm(bias, x, weight.t()) : at::mm(x, weight.t());
+    context->saved_data["bias"] = bias.has_value();
+    return bias ? at::addmm(*bias, x, weight.t()) : at::mm(x, weight.t());
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -82,44 +77,28 @@ class Linear : public torch::autograd::Function<Linear> {
   }
 };
 
-// A row for every output pixel: the mean of its window. PyTorch's windows: output i averages the inputs from
-// floor(i * n / side) to ceil((i + 1) * n / side).
-at::Tensor averaging_matrix(std::int64_t side, std::int64_t height, std::int64_t width) {
-  at::Tensor a = at::zeros({side * side, height * width}, at::kFloat);
-  float* element = a.mutable_data_ptr<float>();
-  for (std::int64_t i = 0; i < side; ++i) {
-    const std::int64_t top = i * height / side, bottom = ((i + 1) * height + side - 1) / side;
-    for (std::int64_t j = 0; j < side; ++j, element += height * width) {
-      const std::int64_t left = j * width / side, right = ((j + 1) * width + side - 1) / side;
-      for (std::int64_t y = top; y < bottom; ++y)
-        for (std::int64_t x = left; x < right; ++x)
-          element[y * width + x] = 1.0F / static_cast<float>((bottom - top) * (right - left));
-    }
-  }
-  return a;
+// Autograd takes no undefined tensors.
+std::optional<at::Tensor> optional(const at::Tensor& bias) {
+  return bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt;
 }
 
 }  // namespace
 
-// Averaging is linear, so it is one small matrix product each way.
-at::Tensor adaptive_average(const at::Tensor& x, std::int64_t side) {
-  const std::int64_t images = x.size(0), channels = x.size(1), height = x.size(2), width = x.size(3);
-  if (height == side && width == side) return x;
-  return at::mm(x.contiguous().view({images * channels, height * width}),
-                averaging_matrix(side, height, width).to(x.device()).t())
-      .view({images, channels, side, side});
-}
-
 at::Tensor conv2d(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, std::int64_t stride,
                   std::int64_t padding) {
-  return Conv2d::apply(x, weight, bias, stride, padding);
+  return ConvFunction::apply(x, weight, optional(bias), stride, padding);
 }
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  if (x.dim() == 2) return Linear::apply(x, weight, bias);
+  if (x.dim() == 2) return LinearFunction::apply(x, weight, optional(bias));
   std::vector<std::int64_t> sizes = x.sizes().vec();
   sizes.back() = weight.size(0);
-  return Linear::apply(x.reshape({-1, weight.size(1)}), weight, bias).view(sizes);
+  return LinearFunction::apply(x.reshape({-1, weight.size(1)}), weight, optional(bias)).view(sizes);
+}
+
+at::Tensor Conv2dImpl::forward(const at::Tensor& x) {
+  const auto padding = std::get<torch::ExpandingArray<2>>(options.padding());
+  return conv2d(x, weight, bias, options.stride()->front(), padding->front());
 }
 
 }  // namespace rekindle::model::ops

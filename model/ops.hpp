@@ -3,6 +3,8 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
 
 #include <cstdint>
 
@@ -18,8 +20,17 @@ at::Tensor conv2d(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
 // The gradient of the weight is computed in its place: 411 MB of VGG11 need not be copied.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
-// torch::nn::functional::adaptive_avg_pool2d to side x side pixels. Deterministic on a GPU, where LibTorch's
-// is not.
-at::Tensor adaptive_average(const at::Tensor& x, std::int64_t side);
+// torch::nn::Conv2d (square, without dilation and groups) and torch::nn::Linear with these operators.
+struct Conv2dImpl : torch::nn::Conv2dImpl {
+  using torch::nn::Conv2dImpl::Conv2dImpl;
+  at::Tensor forward(const at::Tensor& x);
+};
+TORCH_MODULE(Conv2d);
+
+struct LinearImpl : torch::nn::LinearImpl {
+  using torch::nn::LinearImpl::LinearImpl;
+  at::Tensor forward(const at::Tensor& x) { return linear(x, weight, bias); }
+};
+TORCH_MODULE(Linear);
 
 }  // namespace rekindle::model::ops

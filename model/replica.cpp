@@ -24,7 +24,8 @@ ModelOptions model_options(const ModelConfig& config) {
           .layers = config.layers,
           .heads = config.heads,
           .width = config.width,
-          .context = config.context};
+          .context = config.context,
+          .vocabulary = config.classes};
 }
 
 trainer::UpdateOptions update_options(const ModelConfig& config) {
@@ -133,7 +134,7 @@ class TorchReplica final : public Replica {
         return fail(str("label ", label, " does not belong to a model of ", config_.classes, " classes"));
     const auto labels = static_cast<std::int64_t>(samples.labels.size());
     at::Tensor inputs;
-    if (samples.tokens.empty()) {
+    if (config_.channels > 0) {
       const std::int64_t side = config_.image_size;
       if (labels == 0 ||
           static_cast<std::int64_t>(samples.images.size()) != labels * config_.channels * side * side)
@@ -184,14 +185,16 @@ Result<checkpoint::StateSpec> state_spec(const ModelConfig& config) {
 
 Status check_config(const ModelConfig& config) {
   REKINDLE_TRY(const ModelRow* const row, find_model(config.model));
-  REKINDLE_CHECK(row->check(model_options(config)));
   REKINDLE_CHECK(optim::make_optimizer(config.optimizer));
   const auto refuse = [](std::string what, std::string hint) -> Status {
     return fail(ExitCode::kConfig, std::move(what), std::move(hint));
   };
   if (config.classes < 1) return refuse(str(config.classes, " classes"), "a model needs at least one");
-  if (config.channels < 1) return refuse(str(config.channels, " channels"), "an image needs at least one");
   if (config.threads < 1) return refuse(str(config.threads, " threads"), "use --threads 1 or more");
+  if (row->samples == data::SampleKind::kText && config.channels > 0)
+    return refuse(str(config.model, " trains on text, and this data set has images"), "use --dataset text");
+  if (row->samples == data::SampleKind::kImages && config.channels == 0)
+    return refuse(str(config.model, " trains on images, and text has none"), "use --model gpt");
   // Written so that a NaN is refused too.
   if (config.dropout && !(*config.dropout >= 0 && *config.dropout < 1))
     return refuse(str("dropout ", *config.dropout, " is out of range"),
@@ -199,7 +202,7 @@ Status check_config(const ModelConfig& config) {
   if (!(config.label_smoothing >= 0 && config.label_smoothing < 1))
     return refuse(str("label smoothing ", config.label_smoothing, " is out of range"),
                   "use a number from 0 up to, not including, 1");
-  return {};
+  return row->check(model_options(config));
 }
 
 }  // namespace rekindle::model

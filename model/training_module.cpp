@@ -197,7 +197,7 @@ at::Tensor TrainingModule::buffer_value(std::size_t tensor) const {
 Result<BatchLoss> TrainingModule::loss_of(const TrainingBatch& batch, bool backward) {
   const Autocast autocast(options_.bf16, values_.device().type());
   at::Tensor outputs = module_.forward<at::Tensor>(batch.inputs);
-  if (row_.samples == SampleKind::kText) outputs = outputs.flatten(0, -2);
+  if (row_.samples == data::SampleKind::kText) outputs = outputs.flatten(0, -2);
   const at::Tensor targets = batch.targets.flatten();
   if (outputs.dim() != 2 || outputs.size(0) != targets.size(0))
     return fail(

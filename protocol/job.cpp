@@ -44,6 +44,9 @@ nlohmann::json identity_of(const Job& job) {
   // Steps that a longer run adds have other rates otherwise.
   if (job.schedule == "cosine" || job.schedule == "linear") identity["schedule_steps"] = job.schedule_steps;
   if (job.label_smoothing > 0) identity["label_smoothing"] = job.label_smoothing;
+  if (job.layers > 0) identity.update({{"layers", job.layers}, {"heads", job.heads}, {"width", job.width}});
+  if (job.context > 0) identity["context"] = job.context;
+  if (job.ema > 0) identity["ema"] = job.ema;
   if (!job.init.empty()) identity["init"] = job.init;
   if (job.rates_since > 0) identity["rates_since"] = job.rates_since;
   if (!job.earlier_rates.empty()) identity["earlier_rates"] = job.earlier_rates;

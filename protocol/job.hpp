@@ -38,7 +38,10 @@ struct Job {
   double label_smoothing = 0;
   std::uint64_t image_size = 224;
   bool augment = true;
-  double dropout = 0.5;
+  double dropout = -1;                             // below 0: the model's own
+  std::uint64_t layers = 0, heads = 0, width = 0;  // of gpt; 0: of another model
+  std::uint64_t context = 0;                       // of text: tokens in a sample; 0: no text
+  double ema = 0;                                  // decay of the moving average; 0: none
   std::string precision = "fp32";
   std::string device = "cpu";  // "cpu" or "cuda"
   std::uint64_t threads = 1, loader_threads = 2;
@@ -77,16 +80,29 @@ struct Job {
   // The environment variables of the numeric libraries, "NAME=value", recorded by the first attempt.
   std::vector<std::string> environment;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, model, dataset, data, batch_size, micro_batches, steps, epochs, seed,
-                                   optimizer, lr, momentum, weight_decay, lr_gamma, lr_step, dampening, beta1,
-                                   beta2, alpha, rho, eps, nesterov, schedule, milestones, warmup_steps,
-                                   schedule_steps, label_smoothing, image_size, augment, dropout, precision,
-                                   device, threads, loader_threads, trainers_per_worker, exchange,
-                                   exchange_integrity, checkpoint_every, checkpoint_interval_ms, keep,
-                                   keep_best, classes, strict, launched_by, min_trainers, gather_time_ms,
-                                   lost_after_ms, hang_after_ms, hash_every, stop_within_ms, interface,
-                                   port_range, train_samples, test_samples, data_hash, init, init_source,
-                                   rates_since, earlier_rates, cpu_capability, environment)
+// In two parts, because the macros of nlohmann_json take at most 63 fields.
+// clang-format off
+#define REKINDLE_JOB_FIELDS_1(DO) NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(DO, model, dataset, data, \
+  batch_size, micro_batches, steps, epochs, seed, optimizer, lr, momentum, weight_decay, lr_gamma, \
+  lr_step, dampening, beta1, beta2, alpha, rho, eps, nesterov, schedule, milestones, warmup_steps, \
+  schedule_steps, label_smoothing, image_size, augment, dropout, layers, heads, width, context, \
+  ema, precision, device, threads))
+#define REKINDLE_JOB_FIELDS_2(DO) NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(DO, loader_threads, \
+  trainers_per_worker, exchange, exchange_integrity, checkpoint_every, checkpoint_interval_ms, keep, \
+  keep_best, classes, strict, launched_by, min_trainers, gather_time_ms, lost_after_ms, hang_after_ms, \
+  hash_every, stop_within_ms, interface, port_range, train_samples, test_samples, data_hash, init, \
+  init_source, rates_since, earlier_rates, cpu_capability, environment))
+// clang-format on
+inline void to_json(nlohmann::json& nlohmann_json_j, const Job& nlohmann_json_t) {
+  REKINDLE_JOB_FIELDS_1(NLOHMANN_JSON_TO)
+  REKINDLE_JOB_FIELDS_2(NLOHMANN_JSON_TO)
+}
+inline void from_json(const nlohmann::json& nlohmann_json_j, Job& nlohmann_json_t) {
+  REKINDLE_JOB_FIELDS_1(NLOHMANN_JSON_FROM)
+  REKINDLE_JOB_FIELDS_2(NLOHMANN_JSON_FROM)
+}
+#undef REKINDLE_JOB_FIELDS_1
+#undef REKINDLE_JOB_FIELDS_2
 
 inline bool launched_by_slurm(const Job& job) { return job.launched_by == "slurm"; }
 

@@ -1,15 +1,19 @@
-// A decoder of tokens (Radford et al. 2019): learned positions, layer norms before attention and before the
-// two linear layers of a block, GELU. The output layer has weights of its own.
+// A GPT (Radford et al. 2019): a decoder with pre-normalization, learned positions and GELU. Names and
+// initial values are those of nanoGPT (github.com/karpathy/nanoGPT, model.py), but the output layer (lm_head)
+// is a parameter of its own: nanoGPT shares it with the embedding (transformer.wte).
 #include <torch/nn/init.h>
+#include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/normalization.h>
 
 #include <cmath>
+#include <memory>
+#include <string_view>
 #include <vector>
 
 #include "base/text.hpp"
-#include "model/models.hpp"
+#include "model/nets/nets.hpp"
 #include "model/ops.hpp"
 
 namespace rekindle::model {
@@ -17,96 +21,136 @@ namespace {
 
 namespace nn = torch::nn;
 
-struct Block : nn::Module {
-  Block(const ModelOptions& options, double dropout_rate) : heads(options.heads), dropout(dropout_rate) {
-    const int width = options.width;
-    ln_1 = register_module("ln_1", nn::LayerNorm(nn::LayerNormOptions({width})));
-    attention = register_module("attn", std::make_shared<nn::Module>());
-    c_attn = attention->register_module("c_attn", nn::Linear(width, 3 * width));
-    attn_proj = attention->register_module("c_proj", nn::Linear(width, width));
-    ln_2 = register_module("ln_2", nn::LayerNorm(nn::LayerNormOptions({width})));
-    mlp = register_module("mlp", std::make_shared<nn::Module>());
-    c_fc = mlp->register_module("c_fc", nn::Linear(width, 4 * width));
-    mlp_proj = mlp->register_module("c_proj", nn::Linear(4 * width, width));
+nn::LayerNorm layer_norm(std::int64_t width) { return nn::LayerNorm(nn::LayerNormOptions({width})); }
+
+// Causal self-attention with several heads. Dropouts are of the weights and of the output.
+class Attention final : public nn::Module {
+ public:
+  explicit Attention(const ModelOptions& options)
+      : heads_(options.heads), dropout_(options.dropout.value_or(0)) {
+    register_module("c_attn", c_attn_ = ops::Linear(options.width, 3 * options.width));
+    register_module("c_proj", c_proj_ = ops::Linear(options.width, options.width));
   }
 
-  at::Tensor attend(const at::Tensor& x) {
-    const std::int64_t batch = x.size(0), length = x.size(1), width = x.size(2);
-    const auto parts = ops::linear(x, c_attn->weight, c_attn->bias).split(width, 2);
-    const auto by_head = [&](const at::Tensor& part) {
-      return part.view({batch, length, heads, width / heads}).transpose(1, 2);
-    };
-    const at::Tensor y =
-        at::scaled_dot_product_attention(by_head(parts[0]), by_head(parts[1]), by_head(parts[2]), {},
-                                         is_training() ? dropout : 0, /*is_causal=*/true);
-    return ops::linear(y.transpose(1, 2).reshape({batch, length, width}), attn_proj->weight, attn_proj->bias);
+  at::Tensor forward(const at::Tensor& x) {
+    const std::int64_t samples = x.size(0), tokens = x.size(1), width = x.size(2);
+    // [3, samples, heads, tokens, width / heads]: queries, keys and values
+    const at::Tensor qkv =
+        c_attn_(x).view({samples, tokens, 3, heads_, width / heads_}).permute({2, 0, 3, 1, 4});
+    const at::Tensor y = at::scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], {},
+                                                          is_training() ? dropout_ : 0, /*is_causal=*/true);
+    return at::dropout(c_proj_(y.transpose(1, 2).reshape(x.sizes())), dropout_, is_training());
   }
 
-  at::Tensor forward(at::Tensor x) {
-    x = x + at::dropout(attend(ln_1(x)), dropout, is_training());
-    const at::Tensor y = at::gelu(ops::linear(ln_2(x), c_fc->weight, c_fc->bias));
-    return x + at::dropout(ops::linear(y, mlp_proj->weight, mlp_proj->bias), dropout, is_training());
-  }
-
-  const std::int64_t heads;
-  const double dropout;
-  nn::LayerNorm ln_1{nullptr}, ln_2{nullptr};
-  std::shared_ptr<nn::Module> attention, mlp;
-  nn::Linear c_attn{nullptr}, attn_proj{nullptr}, c_fc{nullptr}, mlp_proj{nullptr};
+ private:
+  std::int64_t heads_;
+  double dropout_;
+  ops::Linear c_attn_ = nullptr, c_proj_ = nullptr;
 };
 
-struct Gpt : nn::Module {
-  explicit Gpt(const ModelOptions& options) : dropout(options.dropout.value_or(0)) {
-    auto body = register_module("transformer", std::make_shared<nn::Module>());
-    wte = body->register_module("wte", nn::Embedding(options.vocabulary, options.width));
-    wpe = body->register_module("wpe", nn::Embedding(options.context, options.width));
-    auto all = body->register_module("h", std::make_shared<nn::Module>());
+class Mlp final : public nn::Module {
+ public:
+  explicit Mlp(const ModelOptions& options) : dropout_(options.dropout.value_or(0)) {
+    register_module("c_fc", c_fc_ = ops::Linear(options.width, 4 * options.width));
+    register_module("c_proj", c_proj_ = ops::Linear(4 * options.width, options.width));
+  }
+
+  at::Tensor forward(const at::Tensor& x) {
+    return at::dropout(c_proj_(at::gelu(c_fc_(x))), dropout_, is_training());
+  }
+
+ private:
+  double dropout_;
+  ops::Linear c_fc_ = nullptr, c_proj_ = nullptr;
+};
+
+class Block final : public nn::Module {
+ public:
+  explicit Block(const ModelOptions& options) {
+    register_module("ln_1", ln_1_ = layer_norm(options.width));
+    attention_ = register_module("attn", std::make_shared<Attention>(options));
+    register_module("ln_2", ln_2_ = layer_norm(options.width));
+    mlp_ = register_module("mlp", std::make_shared<Mlp>(options));
+  }
+
+  at::Tensor forward(const at::Tensor& x) {
+    const at::Tensor y = x + attention_->forward(ln_1_(x));
+    return y + mlp_->forward(ln_2_(y));
+  }
+
+ private:
+  nn::LayerNorm ln_1_ = nullptr, ln_2_ = nullptr;
+  std::shared_ptr<Attention> attention_;
+  std::shared_ptr<Mlp> mlp_;
+};
+
+class Gpt final : public nn::Module {
+ public:
+  explicit Gpt(const ModelOptions& options) : dropout_(options.dropout.value_or(0)) {
+    const auto transformer = register_module("transformer", std::make_shared<nn::Module>());
+    transformer->register_module("wte", wte_ = nn::Embedding(options.vocabulary, options.width));
+    transformer->register_module("wpe", wpe_ = nn::Embedding(options.context, options.width));
+    const auto h = transformer->register_module("h", std::make_shared<nn::Module>());
     for (int i = 0; i < options.layers; ++i)
-      blocks.push_back(all->register_module(str(i), std::make_shared<Block>(options, dropout)));
-    ln_f = body->register_module("ln_f", nn::LayerNorm(nn::LayerNormOptions({options.width})));
-    lm_head = register_module("lm_head",
-                              nn::Linear(nn::LinearOptions(options.width, options.vocabulary).bias(false)));
-    // Normal with deviation 0.02; what ends in the sum of all blocks is smaller, so that the sum is not.
-    for (const auto& each : named_parameters()) {
-      if (each.value().dim() < 2) {
-        if (each.key().ends_with(".bias")) nn::init::zeros_(each.value());
-        continue;
-      }
-      const bool residual = each.key().ends_with("c_proj.weight");
-      nn::init::normal_(each.value(), 0, residual ? 0.02 / std::sqrt(2.0 * options.layers) : 0.02);
-    }
+      blocks_.push_back(h->register_module(str(i), std::make_shared<Block>(options)));
+    transformer->register_module("ln_f", ln_f_ = layer_norm(options.width));
+    lm_head_ = register_module("lm_head",
+                               ops::Linear(nn::LinearOptions(options.width, options.vocabulary).bias(false)));
+    initialize(options.layers);
   }
 
   at::Tensor forward(const at::Tensor& tokens) {
-    const at::Tensor positions = at::arange(tokens.size(1), tokens.options());
-    at::Tensor x = at::dropout(wte(tokens) + wpe(positions), dropout, is_training());
-    for (const auto& block : blocks) x = block->forward(x);
-    return ops::linear(ln_f(x), lm_head->weight, {});
+    const at::Tensor positions = wpe_->weight.narrow(0, 0, tokens.size(1));
+    at::Tensor x = at::dropout(wte_(tokens) + positions, dropout_, is_training());
+    for (const auto& block : blocks_) x = block->forward(x);
+    return lm_head_(ln_f_(x));
   }
 
-  const double dropout;
-  nn::Embedding wte{nullptr}, wpe{nullptr};
-  std::vector<std::shared_ptr<Block>> blocks;
-  nn::LayerNorm ln_f{nullptr};
-  nn::Linear lm_head{nullptr};
+ private:
+  // normal(0, 0.02) and biases of 0. Each of the 2 * layers sums into the residual stream gets its share of
+  // the variance.
+  void initialize(int layers) {
+    for (const auto& parameter : named_parameters()) {
+      const std::string_view name = parameter.key();
+      if (name.ends_with("bias")) {
+        nn::init::zeros_(parameter.value());
+      } else if (parameter->dim() == 2) {
+        const double residual = name.ends_with("c_proj.weight") ? 1 / std::sqrt(2.0 * layers) : 1;
+        nn::init::normal_(parameter.value(), 0, 0.02 * residual);
+      }
+    }
+  }
+
+  double dropout_;
+  nn::Embedding wte_ = nullptr, wpe_ = nullptr;
+  std::vector<std::shared_ptr<Block>> blocks_;
+  nn::LayerNorm ln_f_ = nullptr;
+  ops::Linear lm_head_ = nullptr;
 };
 
 Status check(const ModelOptions& options) {
-  const auto refuse = [](std::string what, std::string hint) -> Status {
-    return fail(ExitCode::kConfig, std::move(what), std::move(hint));
+  const auto positive = [](int value, const char* what, const char* option) -> Status {
+    if (value >= 1) return {};
+    return fail(ExitCode::kConfig, str("a gpt cannot have ", what, " ", value),
+                str("use ", option, " 1 or more"));
   };
-  if (options.layers < 1 || options.heads < 1 || options.width < 1 || options.context < 1)
-    return refuse("gpt with 0 layers, heads, width or context", "use 1 or more of each");
+  REKINDLE_CHECK(positive(options.layers, "layers", "--layers"));
+  REKINDLE_CHECK(positive(options.heads, "heads", "--heads"));
+  REKINDLE_CHECK(positive(options.width, "width", "--width"));
+  REKINDLE_CHECK(positive(options.context, "context", "--context"));
+  REKINDLE_CHECK(positive(options.vocabulary, "vocabulary", "--vocabulary"));
   if (options.width % options.heads != 0)
-    return refuse(str("--width ", options.width, " is not a multiple of --heads ", options.heads),
-                  "change one of them");
-  return {};
+    return fail(ExitCode::kConfig,
+                str("a width of ", options.width, " cannot be split among ", options.heads, " heads"),
+                "use a --width that is a multiple of --heads");
+  return check_dropout(options);
 }
+
+nn::AnyModule make(const ModelOptions& options) { return nn::AnyModule(std::make_shared<Gpt>(options)); }
 
 }  // namespace
 
-const ModelRow kGptModel = {
-    "gpt", "a decoder of bytes: --layers, --heads, --width, --context; dropout 0", SampleKind::kText, check,
-    [](const ModelOptions& options) { return nn::AnyModule(std::make_shared<Gpt>(options)); }};
+const ModelRow kGpt = {"gpt", "GPT: a decoder that predicts the next byte of a text", data::SampleKind::kText,
+                       check, make};
 
 }  // namespace rekindle::model

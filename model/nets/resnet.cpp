@@ -1,121 +1,135 @@
-// ResNet (He et al. 2015; the stride is in the 3x3 convolution of a bottleneck) with the names, shapes and
-// initial values of torchvision.models.resnet*.
+// ResNet (He et al. 2016), with the names, shapes and initial values of torchvision.models.resnet. After
+// torch::manual_seed(s) the initial values are torchvision's after torch.manual_seed(s).
 #include <torch/nn/init.h>
 #include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/any.h>
+#include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
 #include <array>
-#include <string>
+#include <memory>
 #include <vector>
 
 #include "base/text.hpp"
-#include "model/models.hpp"
+#include "model/nets/nets.hpp"
 #include "model/ops.hpp"
 
 namespace rekindle::model {
 namespace {
 
 namespace nn = torch::nn;
-using Depths = std::array<int, 4>;  // blocks in each stage
 
-// A convolution without bias and its batch norm.
-struct ConvNorm {
-  ConvNorm(nn::Module& owner, const std::string& conv_name, const std::string& norm_name, int in, int out,
-           int side, int stride)
-      : conv(nn::Conv2dOptions(in, out, side).stride(stride).padding(side / 2).bias(false)), norm(out) {
-    nn::init::kaiming_normal_(conv->weight, 0, torch::kFanOut, torch::kReLU);
-    owner.register_module(conv_name, conv);
-    owner.register_module(norm_name, norm);
-  }
-  at::Tensor operator()(const at::Tensor& x) {
-    const auto stride = conv->options.stride()->front();
-    return norm(ops::conv2d(x, conv->weight, {}, stride, conv->weight.size(2) / 2));
-  }
+ops::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t side, std::int64_t stride) {
+  return ops::Conv2d(nn::Conv2dOptions(in, out, side).stride(stride).padding(side / 2).bias(false));
+}
 
-  nn::Conv2d conv;
-  nn::BatchNorm2d norm;
-};
-
-// Two 3x3 convolutions, or 1x1, 3x3, 1x1 (a bottleneck), beside a shortcut.
-struct Block : nn::Module {
-  Block(int in, int width, int stride, bool bottleneck) {
-    const int out = bottleneck ? 4 * width : width;
+// y = relu(f(x) + x), where f is two 3x3 convolutions ("basic"), or 1x1, 3x3 and 1x1 ones with four times as
+// many channels at the end ("bottleneck"). If the shape changes, a 1x1 convolution brings x to it.
+class Block final : public nn::Module {
+ public:
+  Block(std::int64_t in, std::int64_t width, std::int64_t stride, bool bottleneck) {
+    const std::int64_t out = bottleneck ? 4 * width : width;
     if (bottleneck) {
       add(in, width, 1, 1);
-      add(width, width, 3, stride);
+      add(width, width, 3, stride);  // torchvision's place for the stride ("ResNet v1.5")
       add(width, out, 1, 1);
     } else {
       add(in, width, 3, stride);
-      add(width, width, 3, 1);
+      add(width, out, 3, 1);
     }
-    if (stride != 1 || in != out) {
-      auto both = std::make_shared<nn::Module>();
-      register_module("downsample", both);
-      shortcut.emplace_back(*both, "0", "1", in, out, 1, stride);
-    }
+    if (stride != 1 || in != out)
+      shortcut_ = register_module("downsample",
+                                  nn::Sequential(convolution(in, out, 1, stride), nn::BatchNorm2d(out)));
   }
 
-  void add(int in, int out, int side, int stride) {
-    const std::size_t number = layers.size() + 1;
-    layers.emplace_back(*this, str("conv", number), str("bn", number), in, out, side, stride);
-  }
-
+  // ReLUs and the sum are in place: the backward pass of a batch normalization does not need its output.
   at::Tensor forward(const at::Tensor& x) {
     at::Tensor y = x;
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-      y = layers[i](y);
-      if (i + 1 < layers.size()) y = y.relu_();
+    for (std::size_t i = 0; i < stages_.size(); ++i) {
+      if (i > 0) y = y.relu_();
+      y = stages_[i].norm(stages_[i].conv(y));
     }
-    return (y += shortcut.empty() ? x : shortcut[0](x)).relu_();
+    return y.add_(shortcut_.is_empty() ? x : shortcut_->forward(x)).relu_();
   }
 
-  std::vector<ConvNorm> layers, shortcut;  // shortcut: none or one
+ private:
+  struct Stage {
+    ops::Conv2d conv;
+    nn::BatchNorm2d norm;
+  };
+
+  void add(std::int64_t in, std::int64_t out, std::int64_t side, std::int64_t stride) {
+    const std::size_t number = stages_.size() + 1;
+    stages_.push_back({register_module(str("conv", number), convolution(in, out, side, stride)),
+                       register_module(str("bn", number), nn::BatchNorm2d(out))});
+  }
+
+  std::vector<Stage> stages_;
+  nn::Sequential shortcut_ = nullptr;
 };
 
-struct ResNet : nn::Module {
-  ResNet(const ModelOptions& options, const Depths& depths, bool bottleneck)
-      : stem(*this, "conv1", "bn1", options.channels, 64, 7, 2), fc(nullptr) {
-    int in = 64;
-    for (std::size_t stage = 0; stage < depths.size(); ++stage) {
-      auto layer = std::make_shared<nn::Module>();
-      register_module(str("layer", stage + 1), layer);
-      const int width = 64 << stage;
-      for (int i = 0; i < depths[stage]; ++i) {
-        blocks.push_back(std::make_shared<Block>(in, width, i == 0 && stage > 0 ? 2 : 1, bottleneck));
-        layer->register_module(str(i), blocks.back());
+using Depths = std::array<int, 4>;  // blocks in each of the four groups
+
+class Resnet final : public nn::Module {
+ public:
+  Resnet(const ModelOptions& options, const Depths& depths, bool bottleneck)
+      : conv_(register_module(
+            "conv1",
+            ops::Conv2d(nn::Conv2dOptions(options.channels, 64, 7).stride(2).padding(3).bias(false)))),
+        norm_(register_module("bn1", nn::BatchNorm2d(64))) {
+    std::int64_t in = 64, width = 64;
+    for (std::size_t group = 0; group < depths.size(); ++group, width *= 2) {
+      nn::Sequential blocks;
+      for (int i = 0; i < depths[group]; ++i) {
+        blocks->push_back(std::make_shared<Block>(in, width, group > 0 && i == 0 ? 2 : 1, bottleneck));
         in = bottleneck ? 4 * width : width;
       }
+      groups_.push_back(register_module(str("layer", group + 1), blocks));
     }
-    fc = register_module("fc", nn::Linear(in, options.classes));
+    fc_ = register_module("fc", ops::Linear(in, options.classes));
+    // The other layers keep LibTorch's initial values: torchvision's are the same.
+    for (const auto& module : modules(false))
+      if (const auto* conv = module->as<nn::Conv2d>())
+        nn::init::kaiming_normal_(conv->weight, 0, torch::kFanOut, torch::kReLU);
   }
 
-  at::Tensor forward(at::Tensor x) {
-    x = stem(x.contiguous(at::MemoryFormat::ChannelsLast)).relu_();
-    x = at::max_pool2d(x, 3, 2, 1);
-    for (const auto& block : blocks) x = block->forward(x);
-    return ops::linear(x.mean({2, 3}), fc->weight, fc->bias);
+  at::Tensor forward(const at::Tensor& images) {
+    at::Tensor x = norm_(conv_(images.contiguous(at::MemoryFormat::ChannelsLast)));
+    x = at::max_pool2d(x, 3, 2, 1)
+            .relu_();  // in this order there are four times fewer ReLUs, with the same bits
+    for (nn::Sequential& group : groups_) x = group->forward(x);
+    return fc_(x.mean({2, 3}));
   }
 
-  ConvNorm stem;
-  std::vector<std::shared_ptr<Block>> blocks;
-  nn::Linear fc;
+ private:
+  ops::Conv2d conv_;
+  nn::BatchNorm2d norm_;
+  std::vector<nn::Sequential> groups_;
+  ops::Linear fc_ = nullptr;
 };
 
-Status check(const ModelOptions& options) { return check_images(options, "ResNet", 32); }
-
-template <int A, int B, int C, int D, bool Bottleneck>
-nn::AnyModule make(const ModelOptions& options) {
-  return nn::AnyModule(std::make_shared<ResNet>(options, Depths{A, B, C, D}, Bottleneck));
+Status check(const ModelOptions& options) {
+  REKINDLE_CHECK(check_images(options, 32));
+  return check_no_dropout(options, "a ResNet has no dropout");
 }
 
-constexpr const char* kWhat = "torchvision's";
+constexpr Depths k18 = {2, 2, 2, 2}, k34 = {3, 4, 6, 3}, k101 = {3, 4, 23, 3};  // 50 has 34's
+
+template <const Depths& kDepths, bool kBottleneck>
+nn::AnyModule make(const ModelOptions& options) {
+  return nn::AnyModule(std::make_shared<Resnet>(options, kDepths, kBottleneck));
+}
 
 }  // namespace
 
-const ModelRow kResNetModels[] = {{"resnet18", kWhat, SampleKind::kImages, check, make<2, 2, 2, 2, false>},
-                                  {"resnet34", kWhat, SampleKind::kImages, check, make<3, 4, 6, 3, false>},
-                                  {"resnet50", kWhat, SampleKind::kImages, check, make<3, 4, 6, 3, true>},
-                                  {"resnet101", kWhat, SampleKind::kImages, check, make<3, 4, 23, 3, true>}};
+const ModelRow kResnet18 = {"resnet18", "ResNet, 18 layers", data::SampleKind::kImages, check,
+                            make<k18, false>};
+const ModelRow kResnet34 = {"resnet34", "ResNet, 34 layers", data::SampleKind::kImages, check,
+                            make<k34, false>};
+const ModelRow kResnet50 = {"resnet50", "ResNet, 50 layers", data::SampleKind::kImages, check,
+                            make<k34, true>};
+const ModelRow kResnet101 = {"resnet101", "ResNet, 101 layers", data::SampleKind::kImages, check,
+                             make<k101, true>};
 
 }  // namespace rekindle::model

@@ -1,16 +1,19 @@
-// VGG (Simonyan and Zisserman 2015) with the names, shapes and initial values of torchvision.models.vgg*.
+// VGG (Simonyan and Zisserman 2015), with the names, shapes and initial values of torchvision.models.vgg.
+// After torch::manual_seed(s) the initial values are torchvision's after torch.manual_seed(s).
 #include <torch/nn/init.h>
+#include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/any.h>
+#include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/pooling.h>
 
 #include <array>
-#include <string>
-#include <vector>
+#include <memory>
 
-#include "base/text.hpp"
-#include "model/models.hpp"
+#include "model/nets/nets.hpp"
 #include "model/ops.hpp"
 
 namespace rekindle::model {
@@ -18,104 +21,105 @@ namespace {
 
 namespace nn = torch::nn;
 
-// Convolutions in each of the five blocks; a pool follows each block.
+// The paper's table 1: five groups of convolutions, each with a max-pool at its end.
 using Depths = std::array<int, 5>;
+constexpr Depths k11 = {1, 1, 2, 2, 2}, k13 = {2, 2, 2, 2, 2}, k16 = {2, 2, 3, 3, 3}, k19 = {2, 2, 4, 4, 4};
+constexpr std::array kWidths = {64, 128, 256, 512, 512};
+constexpr std::int64_t kSide = 7;  // pixels of each side that the classifier gets
 
-struct Vgg : nn::Module {
-  Vgg(const ModelOptions& options, const Depths& depths, bool batch_norm)
-      : dropout(options.dropout.value_or(0.5)),
-        features(std::make_shared<nn::Module>()),
-        classifier(std::make_shared<nn::Module>()) {
-    register_module("features", features);
-    register_module("classifier", classifier);
-    constexpr std::array kChannels = {64, 128, 256, 512, 512};
-    int in = options.channels, index = 0;  // torchvision's indices count the ReLUs and pools, too
-    for (std::size_t block = 0; block < depths.size(); ++block) {
-      for (int i = 0; i < depths[block]; ++i) {
-        Layer layer{conv(in, kChannels[block]), nullptr, i + 1 == depths[block]};
-        in = kChannels[block];
-        features->register_module(str(index++), layer.conv);
-        if (batch_norm) {
-          layer.norm = nn::BatchNorm2d(in);
-          features->register_module(str(index++), layer.norm);
-        }
-        ++index;  // the ReLU
-        layers.push_back(layer);
+// [kSide, n]: row i averages the inputs from floor(i * n / kSide) to ceil((i + 1) * n / kSide), as PyTorch's
+// adaptive average pooling does.
+at::Tensor averages_of(std::int64_t n) {
+  at::Tensor rows = at::zeros({kSide, n});
+  for (std::int64_t i = 0; i < kSide; ++i) {
+    const std::int64_t first = i * n / kSide, end = ((i + 1) * n + kSide - 1) / kSide;
+    rows[i].narrow(0, first, end - first).fill_(1.0 / static_cast<double>(end - first));
+  }
+  return rows;
+}
+
+// [b, c, h, w] -> [b, c * kSide * kSide]. One matrix product, because the backward pass of LibTorch's
+// adaptive pooling is not deterministic on GPUs.
+at::Tensor average_and_flatten(const at::Tensor& x) {
+  const std::int64_t height = x.size(2), width = x.size(3);
+  if (height == kSide && width == kSide) return x.flatten(1);
+  const at::Tensor averages = at::kron(averages_of(height), averages_of(width)).to(x.options());
+  return at::mm(x.reshape({-1, height * width}), averages.t()).view({x.size(0), -1});
+}
+
+class Vgg final : public nn::Module {
+ public:
+  Vgg(const ModelOptions& options, const Depths& depths, bool normalized) {
+    const auto relu = nn::ReLUOptions(true);  // in place: nothing before a ReLU needs its own output
+    std::int64_t channels = options.channels;
+    for (std::size_t group = 0; group < depths.size(); ++group) {
+      for (int i = 0; i < depths[group]; ++i) {
+        features_->push_back(ops::Conv2d(nn::Conv2dOptions(channels, kWidths[group], 3).padding(1)));
+        channels = kWidths[group];
+        if (normalized) features_->push_back(nn::BatchNorm2d(channels));
+        // torchvision pools after the ReLU. The maximum of ReLUs is the ReLU of the maximum, bit for bit
+        // forward and backward, and there are four times fewer of them.
+        if (i + 1 == depths[group]) features_->push_back(nn::MaxPool2d(nn::MaxPool2dOptions(2).stride(2)));
+        features_->push_back(nn::ReLU(relu));
       }
-      ++index;  // the pool
     }
-    const std::array widths = {512 * 7 * 7, 4096, 4096, options.classes};
-    for (std::size_t i = 0; i < linears.size(); ++i) {
-      linears[i] = nn::Linear(widths[i], widths[i + 1]);
-      nn::init::normal_(linears[i]->weight, 0, 0.01);
-      nn::init::zeros_(linears[i]->bias);
-      classifier->register_module(str(3 * i), linears[i]);  // a ReLU and a dropout follow each but the last
+    std::int64_t inputs = channels * kSide * kSide;
+    for (int hidden = 0; hidden < 2; ++hidden) {
+      classifier_->push_back(ops::Linear(inputs, 4096));
+      classifier_->push_back(nn::ReLU(relu));
+      classifier_->push_back(nn::Dropout(options.dropout.value_or(0.5)));
+      inputs = 4096;
+    }
+    classifier_->push_back(ops::Linear(inputs, options.classes));
+    register_module("features", features_);
+    register_module("classifier", classifier_);
+    initialize();
+  }
+
+  at::Tensor forward(const at::Tensor& images) {
+    const at::Tensor x = features_->forward(images.contiguous(at::MemoryFormat::ChannelsLast));
+    return classifier_->forward(average_and_flatten(x));
+  }
+
+ private:
+  void initialize() {
+    for (const auto& module : modules(false)) {
+      if (const auto* conv = module->as<nn::Conv2d>()) {
+        nn::init::kaiming_normal_(conv->weight, 0, torch::kFanOut, torch::kReLU);
+        nn::init::zeros_(conv->bias);
+      } else if (const auto* linear = module->as<nn::Linear>()) {
+        nn::init::normal_(linear->weight, 0, 0.01);
+        nn::init::zeros_(linear->bias);
+      }
     }
   }
 
-  static nn::Conv2d conv(int in, int out) {
-    nn::Conv2d conv(nn::Conv2dOptions(in, out, 3).padding(1));
-    nn::init::kaiming_normal_(conv->weight, 0, torch::kFanOut, torch::kReLU);
-    nn::init::zeros_(conv->bias);
-    return conv;
-  }
-
-  at::Tensor forward(at::Tensor x) {
-    x = x.contiguous(at::MemoryFormat::ChannelsLast);
-    for (Layer& layer : layers) {
-      x = ops::conv2d(x, layer.conv->weight, layer.conv->bias, 1, 1);
-      if (layer.norm) x = layer.norm(x);
-      // A pool before its ReLU and not after it: the same bits, and four times fewer ReLUs.
-      if (layer.pooled) x = at::max_pool2d(x, 2);
-      x = x.relu_();
-    }
-    x = ops::adaptive_average(x, 7).contiguous().flatten(1);
-    for (std::size_t i = 0; i < 2; ++i) {
-      x = ops::linear(x, linears[i]->weight, linears[i]->bias).relu_();
-      x = at::dropout(x, dropout, is_training());
-    }
-    return ops::linear(x, linears[2]->weight, linears[2]->bias);
-  }
-
-  struct Layer {
-    nn::Conv2d conv;
-    nn::BatchNorm2d norm;
-    bool pooled = false;
-  };
-  double dropout;
-  std::shared_ptr<nn::Module> features, classifier;
-  std::vector<Layer> layers;
-  std::array<nn::Linear, 3> linears = {nullptr, nullptr, nullptr};
+  nn::Sequential features_, classifier_;
 };
 
-template <int Depth>
-constexpr Depths depths_of() {
-  if constexpr (Depth == 11) return {1, 1, 2, 2, 2};
-  if constexpr (Depth == 13) return {2, 2, 2, 2, 2};
-  if constexpr (Depth == 16) return {2, 2, 3, 3, 3};
-  return {2, 2, 4, 4, 4};
+Status check(const ModelOptions& options) {
+  REKINDLE_CHECK(check_images(options, 32));
+  return check_dropout(options);
 }
 
-Status check(const ModelOptions& options) { return check_images(options, "VGG", 32); }
-
-template <int Depth, bool BatchNorm>
+template <const Depths& kDepths, bool kNormalized>
 nn::AnyModule make(const ModelOptions& options) {
-  return nn::AnyModule(std::make_shared<Vgg>(options, depths_of<Depth>(), BatchNorm));
-}
-
-template <int Depth>
-constexpr ModelRow row(const char* name) {
-  return {name, "torchvision's, with dropout 0.5", SampleKind::kImages, check, make<Depth, false>};
-}
-template <int Depth>
-constexpr ModelRow row_with_norm(const char* name) {
-  return {name, "the same with batch norm", SampleKind::kImages, check, make<Depth, true>};
+  return nn::AnyModule(std::make_shared<Vgg>(options, kDepths, kNormalized));
 }
 
 }  // namespace
 
-const ModelRow kVggModels[] = {
-    row<11>("vgg11"), row_with_norm<11>("vgg11_bn"), row<13>("vgg13"), row_with_norm<13>("vgg13_bn"),
-    row<16>("vgg16"), row_with_norm<16>("vgg16_bn"), row<19>("vgg19"), row_with_norm<19>("vgg19_bn")};
+const ModelRow kVgg11 = {"vgg11", "VGG, 11 layers", data::SampleKind::kImages, check, make<k11, false>};
+const ModelRow kVgg13 = {"vgg13", "VGG, 13 layers", data::SampleKind::kImages, check, make<k13, false>};
+const ModelRow kVgg16 = {"vgg16", "VGG, 16 layers", data::SampleKind::kImages, check, make<k16, false>};
+const ModelRow kVgg19 = {"vgg19", "VGG, 19 layers", data::SampleKind::kImages, check, make<k19, false>};
+const ModelRow kVgg11Bn = {"vgg11_bn", "VGG, 11 layers with batch normalization", data::SampleKind::kImages,
+                           check, make<k11, true>};
+const ModelRow kVgg13Bn = {"vgg13_bn", "VGG, 13 layers with batch normalization", data::SampleKind::kImages,
+                           check, make<k13, true>};
+const ModelRow kVgg16Bn = {"vgg16_bn", "VGG, 16 layers with batch normalization", data::SampleKind::kImages,
+                           check, make<k16, true>};
+const ModelRow kVgg19Bn = {"vgg19_bn", "VGG, 19 layers with batch normalization", data::SampleKind::kImages,
+                           check, make<k19, true>};
 
 }  // namespace rekindle::model

@@ -32,6 +32,8 @@ TEST(OptionTable, IsTheRunsIdentity) {
     job.init = "values";
     job.optimizer = optimizer;
     job.dampening = job.label_smoothing = 0.1;
+    job.layers = job.heads = job.width = job.context = 1;
+    job.ema = 0.5;
     job.nesterov = true;
     job.warmup_steps = 1;
     job.schedule = "multi-step";

@@ -40,6 +40,21 @@ TEST(Options, MicroBatchesFollowFromTheBatch) {
   EXPECT_EQ(job_of({"--micro-batches", "4"}).micro_batches, 4U);
 }
 
+TEST(Options, DataSetsAreThoseOfTheTable_AndFitTheModel) {
+  EXPECT_TRUE(job_of({}).augment);
+  EXPECT_FALSE(job_of({"--model", "mnist-cnn"}).augment);
+  const auto refused = [](const Words& more) {
+    const auto options = parsed(more);
+    EXPECT_FALSE(options) << more[1];
+    return options ? "" : options.error().line();
+  };
+  EXPECT_EQ(refused({"--dataset", "cifra10"}), "--dataset cifra10 is not known: did you mean cifar10?");
+  EXPECT_EQ(refused({"--dataset", "text"}),
+            "vgg11 trains on images, and text has none: use another --dataset");
+  EXPECT_EQ(refused({"--dataset", "mnist", "--augment", "on"}),
+            "mnist has no augmentation: leave --augment out");
+}
+
 TEST(Options, DefaultsAreTheOptimizers) {
   EXPECT_EQ(job_of({}).optimizer, "sgd");
   EXPECT_EQ(job_of({}).momentum, 0.9);

@@ -7,7 +7,7 @@ namespace {
 
 // Opening `folder` must give an error of the data, with `word` and a hint in a single line.
 void expect_refused(const std::string& kind, const fs::path& folder, const std::string& word) {
-  const auto dataset = open_dataset(kind, folder);
+  const auto dataset = open_dataset(kind, folder, {});
   ASSERT_FALSE(dataset) << "opened although: " << word;
   const Error& error = dataset.error();
   EXPECT_EQ(error.code, ExitCode::kConfig) << error.line();
@@ -58,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_P(BadCifar, IsRefusedWithAClearLine) {
   const Scratch scratch;
   ASSERT_TRUE(make_data("cifar10", scratch.path, 10, 1));
-  ASSERT_TRUE(open_dataset("cifar10", scratch.path));
+  ASSERT_TRUE(open_dataset("cifar10", scratch.path, {}));
   GetParam().inflict(scratch.path);
   expect_refused("cifar10", scratch.path, GetParam().says);
 }
@@ -134,7 +134,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_P(BadMnist, IsRefusedWithAClearLine) {
   const Scratch scratch;
   ASSERT_TRUE(make_data("mnist", scratch.path, 12, 1));
-  ASSERT_TRUE(open_dataset("mnist", scratch.path));
+  ASSERT_TRUE(open_dataset("mnist", scratch.path, {}));
   GetParam().inflict(scratch.path);
   expect_refused("mnist", scratch.path, GetParam().says);
 }
@@ -156,7 +156,7 @@ TEST(OpenDataset, PythonsCifarIsRecognised) {
 }
 
 TEST(OpenDataset, AnUnknownKindNamesTheNearest) {
-  const auto dataset = open_dataset("minst", "/");
+  const auto dataset = open_dataset("minst", "/", {});
   ASSERT_FALSE(dataset);
   EXPECT_EQ(dataset.error().code, ExitCode::kUsage);
   EXPECT_NE(dataset.error().line().find("did you mean mnist?"), std::string::npos);
@@ -170,39 +170,39 @@ TEST(OpenDataset, CifarRecordsAreReadAsWritten) {
   put(scratch.path / "cifar-10-batches-bin" / "data_batch_1.bin", record(3, 'a', 'b') + record(9, 'c', 'd'));
   put(scratch.path / "cifar-10-batches-bin" / "data_batch_2.bin", record(0, 'e', 'f'));
   put(scratch.path / "cifar-10-batches-bin" / "test_batch.bin", record(7, 'g', '\xff'));
-  const auto opened = open_dataset("cifar10", scratch.path);
+  const auto opened = open_dataset("cifar10", scratch.path, {});
   ASSERT_TRUE(opened) << opened.error().line();
-  const Dataset& dataset = **opened;
+  const MemoryImages& dataset = raw(**opened);
   EXPECT_EQ(dataset.info().train_count, 3U);
   EXPECT_EQ(dataset.info().test_count, 1U);
   EXPECT_EQ(dataset.info().class_names[3], "cat");  // without batches.meta.txt: CIFAR-10's own names
   EXPECT_EQ(dataset.label(Split::kTrain, 1), 9);
-  EXPECT_EQ(dataset.image(Split::kTrain, 1).front(), 'c');
-  EXPECT_EQ(dataset.image(Split::kTrain, 2).back(), 'f');
+  EXPECT_EQ(dataset.image(Split::kTrain, 1).pixels.front(), 'c');
+  EXPECT_EQ(dataset.image(Split::kTrain, 2).pixels.back(), 'f');
   EXPECT_EQ(dataset.label(Split::kTest, 0), 7);
-  EXPECT_EQ(dataset.image(Split::kTest, 0).back(), 255);
-  EXPECT_EQ(dataset.image(Split::kTest, 0).size(), 3072U);
+  EXPECT_EQ(dataset.image(Split::kTest, 0).pixels.back(), 255);
+  EXPECT_EQ(dataset.image(Split::kTest, 0).pixels.size(), 3072U);
 }
 
 TEST(OpenDataset, ClassNamesComeFromTheFileThatPeopleHave) {
   const Scratch scratch;
   ASSERT_TRUE(make_data("cifar10", scratch.path, 5, 1));
   put(scratch.path / "batches.meta.txt", "a\r\nb\nc\nd\ne\nf\ng\nh\ni\nlorry\n\n");
-  EXPECT_EQ(open_dataset("cifar10", scratch.path).value()->info().class_names[9], "lorry");
-  EXPECT_EQ(open_dataset("cifar10", scratch.path).value()->info().class_names[0], "a");
+  EXPECT_EQ(open_dataset("cifar10", scratch.path, {}).value()->info().class_names[9], "lorry");
+  EXPECT_EQ(open_dataset("cifar10", scratch.path, {}).value()->info().class_names[0], "a");
 }
 
 TEST(OpenDataset, MnistIsFoundPlainOrPackedWhereverTorchvisionPutsIt) {
   const Scratch scratch;
   ASSERT_TRUE(make_data("mnist", scratch.path / "plain", 30, 1));
-  const std::string expected = open_dataset("mnist", scratch.path / "plain").value()->info().content_hash;
+  const std::string expected = open_dataset("mnist", scratch.path / "plain", {}).value()->info().content_hash;
   for (const char* place : {"here", "a/MNIST/raw", "b/raw"}) {
     for (const char* name : {kTrainImages, kTrainLabels, kTestImages, kTestLabels}) {
       put(scratch.path / place / (std::string(name) + ".gz"), gzipped(get(scratch.path / "plain" / name)));
     }
   }
   for (const char* root : {"here", "a", "b"}) {
-    const auto dataset = open_dataset("mnist", scratch.path / root);
+    const auto dataset = open_dataset("mnist", scratch.path / root, {});
     ASSERT_TRUE(dataset) << dataset.error().line();
     EXPECT_EQ((*dataset)->info().content_hash, expected);
   }
@@ -211,12 +211,12 @@ TEST(OpenDataset, MnistIsFoundPlainOrPackedWhereverTorchvisionPutsIt) {
 TEST(OpenDataset, AGzipFileOfSeveralMembersIsReadWhole) {
   const Scratch scratch;
   ASSERT_TRUE(make_data("mnist", scratch.path, 30, 1));
-  const std::string expected = open_dataset("mnist", scratch.path).value()->info().content_hash;
+  const std::string expected = open_dataset("mnist", scratch.path, {}).value()->info().content_hash;
   const std::string bytes = get(scratch.path / kTrainImages);
   put(scratch.path / (std::string(kTrainImages) + ".gz"),
       gzipped(bytes.substr(0, 1000)) + gzipped(bytes.substr(1000)));
   fs::remove(scratch.path / kTrainImages);
-  EXPECT_EQ(open_dataset("mnist", scratch.path).value()->info().content_hash, expected);
+  EXPECT_EQ(open_dataset("mnist", scratch.path, {}).value()->info().content_hash, expected);
 }
 
 // The header promises more images than this small file can contain.
@@ -242,7 +242,7 @@ TEST(OpenDataset, AGzipFileOfMoreThanItsHeaderPromises_IsNotUnpackedFurther) {
 TEST(OpenDataset, TheHashSeesEveryPixelAndLabel) {
   const Scratch scratch;
   ASSERT_TRUE(make_data("cifar10", scratch.path, 5, 1));
-  const auto hash = [&] { return open_dataset("cifar10", scratch.path).value()->info().content_hash; };
+  const auto hash = [&] { return open_dataset("cifar10", scratch.path, {}).value()->info().content_hash; };
   const std::string before = hash();
   change(scratch.path / "test_batch.bin", [](auto& b) { b.back() ^= 1; });
   const std::string pixel = hash();

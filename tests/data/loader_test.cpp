@@ -12,17 +12,17 @@ namespace rekindle::data {
 namespace {
 
 std::vector<int> range(int first, int count) {
-  std::vector<int> leaves(static_cast<std::size_t>(count));
-  std::iota(leaves.begin(), leaves.end(), first);
-  return leaves;
+  std::vector<int> micro_batches(static_cast<std::size_t>(count));
+  std::iota(micro_batches.begin(), micro_batches.end(), first);
+  return micro_batches;
 }
 
-constexpr int kLeaves = 4, kLeafBatch = 3;
+constexpr int kMicroBatches = 4, kSamples = 3;
 
 LoaderConfig config(int threads, int ahead = 0) {
   return {.seed = 5,
-          .leaves = kLeaves,
-          .leaf_batch = kLeafBatch,
+          .micro_batches = kMicroBatches,
+          .samples = kSamples,
           .transform = {32, true},
           .threads = threads,
           .ahead = ahead};
@@ -33,36 +33,36 @@ const Dataset& dataset() {
   return *kDataset;
 }
 
-bool same(const LeafBatch& a, const LeafBatch& b) {
-  return a.step == b.step && a.leaf == b.leaf && a.images == b.images && a.labels == b.labels &&
+bool same(const Batch& a, const Batch& b) {
+  return a.step == b.step && a.micro_batch == b.micro_batch && a.images == b.images && a.labels == b.labels &&
          a.samples == b.samples;
 }
 
-// The expected micro-batch `leaf` of `step`, computed from the definition.
-LeafBatch expected(std::uint64_t step, int leaf) {
+// The expected micro-batch `micro_batch` of `step`, computed from the definition.
+Batch expected(std::uint64_t step, int micro_batch) {
   const SampleOrder order(5, 31);
-  LeafBatch batch{.step = step, .leaf = leaf, .images = std::vector<float>(kLeafBatch * 3 * 32 * 32)};
-  for (std::uint64_t i = 0; i < kLeafBatch; ++i) {
-    const std::size_t sample = order.sample_at(step * kLeaves * kLeafBatch + leaf * kLeafBatch + i);
+  Batch batch{.step = step, .micro_batch = micro_batch, .images = std::vector<float>(kSamples * 3 * 32 * 32)};
+  for (std::uint64_t i = 0; i < kSamples; ++i) {
+    const std::size_t sample = order.sample_at(step * kMicroBatches * kSamples + micro_batch * kSamples + i);
     batch.samples.push_back(sample);
-    batch.labels.push_back(dataset().label(Split::kTrain, sample));
-    transform(dataset().info(), {32, true}, dataset().image(Split::kTrain, sample),
-              stream_key(5, Draws::kAugment, {step, std::uint64_t(leaf), i}),
+    batch.labels.push_back(raw(dataset()).label(Split::kTrain, sample));
+    transform(Preprocessing::kImageNet, {32, true}, raw(dataset()).image(Split::kTrain, sample),
+              stream_key(5, Draws::kAugment, {step, std::uint64_t(micro_batch), i}),
               std::span(batch.images).subspan(i * 3072, 3072));
   }
   return batch;
 }
 
-TEST(Loader, LeavesComeInOrderWithTheSameBitsForAnyThreadsAndAhead) {
+TEST(Loader, MicroBatchesComeInOrderWithTheSameBitsForAnyThreadsAndAhead) {
   for (const int threads : {1, 2, 4}) {
     for (const int ahead : {0, 1, 7}) {
       Loader loader(dataset(), config(threads, ahead));
       loader.start(0, range(1, 2));
       for (std::uint64_t step = 0; step < 8; ++step) {
-        for (const int leaf : {1, 2}) {
-          LeafBatch batch = loader.next();
-          ASSERT_TRUE(same(batch, expected(step, leaf)))
-              << threads << " threads, step " << step << " leaf " << leaf;
+        for (const int micro_batch : {1, 2}) {
+          Batch batch = *loader.next();
+          ASSERT_TRUE(same(batch, expected(step, micro_batch)))
+              << threads << " threads, step " << step << " micro-batch " << micro_batch;
           if (step % 2 == 0) loader.recycle(std::move(batch));  // reused buffers must not contain old values
         }
       }
@@ -73,10 +73,10 @@ TEST(Loader, LeavesComeInOrderWithTheSameBitsForAnyThreadsAndAhead) {
 TEST(Loader, ARestartInTheMiddleGivesTheNewRangeAndNothingOfTheOld) {
   Loader loader(dataset(), config(4));
   for (std::uint64_t round = 0; round < 50; ++round) {
-    const int first = static_cast<int>(round % kLeaves), count = kLeaves - first;
+    const int first = static_cast<int>(round % kMicroBatches), count = kMicroBatches - first;
     loader.start(round * 3, range(first, count));
     for (std::uint64_t n = 0; n < round % 6; ++n) {
-      LeafBatch batch = loader.next();
+      Batch batch = *loader.next();
       ASSERT_TRUE(same(batch, expected(round * 3 + n / count, first + static_cast<int>(n) % count))) << round;
       loader.recycle(std::move(batch));
     }
@@ -86,23 +86,23 @@ TEST(Loader, ARestartInTheMiddleGivesTheNewRangeAndNothingOfTheOld) {
 
 TEST(Loader, StopReleasesABlockedNext_StartGoesOn) {
   Loader loader(dataset(), config(2));
-  EXPECT_TRUE(loader.next().images.empty());  // never started
-  loader.start(0, range(0, kLeaves));
+  EXPECT_TRUE(loader.next()->empty());  // never started
+  loader.start(0, range(0, kMicroBatches));
   std::jthread reader([&] {
-    while (!loader.next().images.empty()) {
+    while (!loader.next()->empty()) {
     }
   });
   loader.stop();
   reader.join();
-  EXPECT_TRUE(loader.next().images.empty());
+  EXPECT_TRUE(loader.next()->empty());
   loader.start(2, range(3, 1));
-  EXPECT_TRUE(same(loader.next(), expected(2, 3)));
+  EXPECT_TRUE(same(*loader.next(), expected(2, 3)));
 }
 
 TEST(Loader, CanBeDestroyedAtAnyTime) {
   for (int round = 0; round < 40; ++round) {
     Loader loader(dataset(), config(1 + round % 4));
-    if (round % 4 != 0) loader.start(0, range(0, kLeaves));
+    if (round % 4 != 0) loader.start(0, range(0, kMicroBatches));
     if (round % 4 == 2) loader.next();
     if (round % 4 == 3) loader.stop();
   }
@@ -110,10 +110,10 @@ TEST(Loader, CanBeDestroyedAtAnyTime) {
 
 TEST(Loader, EverySampleIsSeenOnceAnEpochAcrossStraddlingBatches) {
   Loader loader(dataset(), config(2));
-  loader.start(0, range(0, kLeaves));
+  loader.start(0, range(0, kMicroBatches));
   std::vector<std::size_t> stream;
   while (stream.size() < 31 * 3) {
-    const LeafBatch batch = loader.next();
+    const Batch batch = *loader.next();
     stream.insert(stream.end(), batch.samples.begin(), batch.samples.end());
   }
   for (std::size_t epoch = 0; epoch < 3; ++epoch) {
@@ -123,24 +123,69 @@ TEST(Loader, EverySampleIsSeenOnceAnEpochAcrossStraddlingBatches) {
   }
 }
 
-TEST(Loader, WhoLoadsALeafDoesNotMatter) {
+TEST(Loader, WhoLoadsAMicroBatchDoesNotMatter) {
   Loader whole(dataset(), config(2)), upper(dataset(), config(1));
   whole.start(0, range(0, 4));
   upper.start(0, range(2, 2));
   for (int step = 0; step < 4; ++step) {
     whole.next();
     whole.next();
-    for (int leaf = 2; leaf < 4; ++leaf) EXPECT_TRUE(same(whole.next(), upper.next()));
+    for (int micro_batch = 2; micro_batch < 4; ++micro_batch) EXPECT_TRUE(same(*whole.next(), *upper.next()));
   }
 }
 
+// Samples that are their own index, except one that cannot be read.
+class Flawed final : public Dataset {
+ public:
+  Flawed(std::size_t count, std::size_t bad) : bad_(bad) {
+    info_.channels = 1;
+    info_.train_count = info_.test_count = count;
+  }
+  const DatasetInfo& info() const override { return info_; }
+  Status read(Split, std::size_t index, const TransformConfig&, std::uint64_t, Batch& batch,
+              std::size_t place) const override {
+    if (index == bad_) return fail(ExitCode::kConfig, "this sample is damaged");
+    batch.labels[place] = static_cast<std::int64_t>(index);
+    return {};
+  }
+
+ private:
+  DatasetInfo info_;
+  std::size_t bad_;
+};
+
+TEST(Loader, ASampleThatCannotBeRead_FailsItsMicroBatchAlone) {
+  const Flawed flawed(kMicroBatches * kSamples, 7);  // each step is an epoch, so each step has sample 7 once
+  for (const int threads : {1, 3}) {
+    Loader loader(flawed, config(threads));
+    loader.start(0, range(0, kMicroBatches));
+    for (std::uint64_t step = 0; step < 5; ++step) {
+      int failed = 0;
+      for (int micro_batch = 0; micro_batch < kMicroBatches; ++micro_batch) {
+        const Result<Batch> batch = loader.next();
+        if (!batch) {
+          EXPECT_EQ(batch.error().what, "this sample is damaged");
+          ++failed;
+          continue;
+        }
+        EXPECT_EQ(batch->step, step);
+        EXPECT_EQ(batch->micro_batch, micro_batch);
+        EXPECT_TRUE(std::ranges::equal(batch->labels, batch->samples));
+      }
+      EXPECT_EQ(failed, 1);
+    }
+  }
+  EXPECT_FALSE(test_batch(flawed, {}, 6, 2));
+  EXPECT_TRUE(test_batch(flawed, {}, 8, 2));
+}
+
 TEST(TestBatch, IsTheTestImagesInOrderNeverAugmented) {
-  const LeafBatch batch = test_batch(dataset(), {32, true}, 2, 4);
+  const Batch batch = *test_batch(dataset(), {32, true}, 2, 4);
   EXPECT_EQ(batch.samples, (std::vector<std::size_t>{2, 3, 4, 5}));
   std::vector<float> image(3072);
   for (std::size_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(batch.labels[i], dataset().label(Split::kTest, 2 + i));
-    transform(dataset().info(), {32, false}, dataset().image(Split::kTest, 2 + i), 99, image);
+    EXPECT_EQ(batch.labels[i], raw(dataset()).label(Split::kTest, 2 + i));
+    transform(Preprocessing::kImageNet, {32, false}, raw(dataset()).image(Split::kTest, 2 + i), 99, image);
     EXPECT_TRUE(std::equal(image.begin(), image.end(), batch.images.begin() + i * 3072));
   }
 }

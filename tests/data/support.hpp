@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "data/dataset.hpp"
+#include "data/memory_images.hpp"
 
 namespace rekindle::data {
 
@@ -89,9 +90,12 @@ inline std::vector<std::istringstream> golden_lines(const std::string& word) {
 inline std::unique_ptr<Dataset> made(const std::string& kind, std::size_t samples, std::uint64_t seed = 1) {
   const Scratch scratch;
   EXPECT_TRUE(make_data(kind, scratch.path, samples, seed));
-  auto dataset = open_dataset(kind, scratch.path);
+  auto dataset = open_dataset(kind, scratch.path, {});
   EXPECT_TRUE(dataset) << dataset.error().line();
   return dataset ? std::move(*dataset) : nullptr;
 }
+
+// The images and labels of a data set as they are in its files.
+inline const MemoryImages& raw(const Dataset& dataset) { return dynamic_cast<const MemoryImages&>(dataset); }
 
 }  // namespace rekindle::data

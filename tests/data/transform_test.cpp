@@ -3,22 +3,19 @@
 #include <set>
 
 #include "base/random.hpp"
-#include "data/loader.hpp"
 #include "data/resize.hpp"
+#include "data/transform.hpp"
 #include "support.hpp"
 
 namespace rekindle::data {
 namespace {
 
-DatasetInfo shape(const std::string& kind, int height, int width) {
-  return {.kind = kind, .channels = kind == "mnist" ? 1 : 3, .height = height, .width = width, .classes = 10};
-}
-
-std::vector<float> transformed(const DatasetInfo& info, const TransformConfig& config,
+std::vector<float> transformed(Preprocessing preprocessing, Size size, const TransformConfig& config,
                                std::uint64_t key = 0) {
-  const auto image = known_image(static_cast<std::size_t>(info.channels) * info.height * info.width);
-  std::vector<float> out(static_cast<std::size_t>(info.channels) * config.image_size * config.image_size);
-  transform(info, config, image, key, out);
+  const int channels = preprocessing == Preprocessing::kMnist ? 1 : 3;
+  const auto pixels = known_image(static_cast<std::size_t>(channels) * size.height * size.width);
+  std::vector<float> out(static_cast<std::size_t>(channels) * config.image_size * config.image_size);
+  transform(preprocessing, config, {channels, size, pixels}, key, out);
   return out;
 }
 
@@ -30,7 +27,8 @@ TEST(Transform, HasTorchvisionsBitsWhenNotAugmented) {
     int height = 0, width = 0, size = 0;
     std::uint32_t expected = 0;
     line >> kind >> height >> width >> size >> expected;
-    const auto out = transformed(shape(kind, height, width), {size, false});
+    const auto out = transformed(kind == "mnist" ? Preprocessing::kMnist : Preprocessing::kImageNet,
+                                 {height, width}, {size, false});
     EXPECT_EQ(crc(std::span(out)), expected) << line.str();
     for (int i = 0; i < 3; ++i) {
       float value = 0;
@@ -43,7 +41,6 @@ TEST(Transform, HasTorchvisionsBitsWhenNotAugmented) {
 // Each augmented image must be a possible result of resize, crop and flip, and every possible result must
 // occur.
 TEST(Transform, AugmentationIsEveryCropAndFlipOfTheResizedImage) {
-  const DatasetInfo info = shape("cifar10", 32, 32);
   const TransformConfig config{16, true};  // resized to 18: 3 x 3 positions, 2 flips
   const auto image = known_image(3 * 32 * 32);
   std::map<std::vector<float>, int> views;
@@ -68,8 +65,8 @@ TEST(Transform, AugmentationIsEveryCropAndFlipOfTheResizedImage) {
   ASSERT_EQ(views.size(), 18U);
   constexpr int kDraws = 1800;
   for (int i = 0; i < kDraws; ++i) {
-    const auto found =
-        views.find(transformed(info, config, stream_key(7, Draws::kAugment, {0, 0, std::uint64_t(i)})));
+    const auto found = views.find(transformed(Preprocessing::kImageNet, {32, 32}, config,
+                                              stream_key(7, Draws::kAugment, {0, 0, std::uint64_t(i)})));
     ASSERT_NE(found, views.end());
     ++found->second;
   }
@@ -80,14 +77,15 @@ TEST(Transform, AugmentationIsEveryCropAndFlipOfTheResizedImage) {
 }
 
 TEST(Transform, IsAFunctionOfTheKeyAlone) {
-  const DatasetInfo info = shape("cifar10", 32, 32);
-  EXPECT_EQ(transformed(info, {64, true}, 5), transformed(info, {64, true}, 5));
-  EXPECT_NE(transformed(info, {64, true}, 5), transformed(info, {64, true}, 6));
+  EXPECT_EQ(transformed(Preprocessing::kImageNet, {32, 32}, {64, true}, 5),
+            transformed(Preprocessing::kImageNet, {32, 32}, {64, true}, 5));
+  EXPECT_NE(transformed(Preprocessing::kImageNet, {32, 32}, {64, true}, 5),
+            transformed(Preprocessing::kImageNet, {32, 32}, {64, true}, 6));
 }
 
 TEST(Transform, MnistIsNeverAugmented) {
-  const DatasetInfo info = shape("mnist", 28, 28);
-  EXPECT_EQ(transformed(info, {28, true}, 5), transformed(info, {28, false}, 6));
+  EXPECT_EQ(transformed(Preprocessing::kMnist, {28, 28}, {28, true}, 5),
+            transformed(Preprocessing::kMnist, {28, 28}, {28, false}, 6));
 }
 
 }  // namespace

@@ -43,11 +43,14 @@ void read(bool packed, std::string_view bytes) {
     const auto fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     require(fd && write_all(fd->get(), path, 0, std::as_bytes(std::span(bytes))), "it cannot be written");
   }
-  const auto dataset = open_dataset("mnist", directory());
+  const auto dataset = open_dataset("mnist", directory(), {});
   if (!dataset) return;
   const DatasetInfo& info = (*dataset)->info();
+  const TransformConfig config;
+  Batch batch;
+  make_room(batch, info, config, 1);
   for (std::size_t i = 0; i < info.train_count; ++i)
-    require((*dataset)->image(Split::kTrain, i).size() == 784, "an image has not its size");
+    require((*dataset)->read(Split::kTrain, i, config, 0, batch, 0).has_value(), "an image cannot be read");
 }
 
 }  // namespace

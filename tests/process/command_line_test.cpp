@@ -96,6 +96,9 @@ TEST_F(CommandLine, MakeDataSaysWhatItDid) {
   const Arguments make{"make-data", "mnist", scratch_ / "data", "--samples", "50"};
   EXPECT_THAT(said(make), HasSubstr("data: wrote a made mnist data set of 50 training and 10 test images"));
   EXPECT_THAT(said(make), HasSubstr("data: nothing to do, "));
+  EXPECT_THAT(
+      said({"make-data", "text", scratch_ / "book.txt", "--samples", "50"}),
+      HasSubstr("book.txt: wrote a made text data set of 50 training and 5 test contexts of 256 bytes"));
 }
 
 TEST_F(CommandLine, InitNamesItsFile) {

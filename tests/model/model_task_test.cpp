@@ -1,4 +1,4 @@
-#include "model/image_task.hpp"
+#include "model/model_task.hpp"
 
 #include <filesystem>
 
@@ -14,9 +14,9 @@ namespace {
 using trainer::check_numerics;
 using trainer::Task;
 
-class ImageTaskTest : public testing::Test {
+class ModelTaskTest : public testing::Test {
  protected:
-  ImageTaskTest() {
+  ModelTaskTest() {
     job_.model = "mnist-cnn";
     job_.dataset = "mnist";
     job_.data = directory_.path().string();
@@ -25,7 +25,7 @@ class ImageTaskTest : public testing::Test {
     job_.micro_batches = 2;
     EXPECT_TRUE(data::make_data("mnist", directory_.path(), 40, 1));
   }
-  std::unique_ptr<Task> make() { return std::move(make_image_task(job_).value()); }
+  std::unique_ptr<Task> make() { return std::move(make_model_task(job_).value()); }
   std::string hash(Task& task) {
     gradient_.assign(task.gradient_floats(), std::numeric_limits<float>::quiet_NaN());
     const auto check = check_numerics(task, gradient_, kGoOn);
@@ -40,7 +40,7 @@ class ImageTaskTest : public testing::Test {
   std::vector<float> gradient_;
 };
 
-TEST_F(ImageTaskTest, NumericCheck_OneHashAndTheStateStaysAsItIs) {
+TEST_F(ModelTaskTest, NumericCheck_OneHashAndTheStateStaysAsItIs) {
   const auto task = make();
   const Hash128 before = digest_of(*task);
   const std::string once = hash(*task);
@@ -48,7 +48,7 @@ TEST_F(ImageTaskTest, NumericCheck_OneHashAndTheStateStaysAsItIs) {
   EXPECT_EQ(digest_of(*task), before);
 }
 
-TEST_F(ImageTaskTest, MicroBatchAfterTheCheckIsAsWithoutIt) {
+TEST_F(ModelTaskTest, MicroBatchAfterTheCheckIsAsWithoutIt) {
   const auto checked = make(), other = make();
   hash(*checked);
   const auto gradient_of = [](Task& task) {
@@ -61,13 +61,13 @@ TEST_F(ImageTaskTest, MicroBatchAfterTheCheckIsAsWithoutIt) {
   EXPECT_TRUE(same_bits(gradient_of(*checked), gradient_of(*other)));
 }
 
-TEST_F(ImageTaskTest, OtherDropout_OtherHash) {
+TEST_F(ModelTaskTest, OtherDropout_OtherHash) {
   const std::string with = hash(*make());
   job_.dropout = 0;
   EXPECT_NE(hash(*make()), with);
 }
 
-TEST_F(ImageTaskTest, InitializeBringsBackTheInitialState) {
+TEST_F(ModelTaskTest, InitializeBringsBackTheInitialState) {
   const auto task = make();
   const Hash128 before = digest_of(*task);
   const std::vector<float> sum(task->gradient_floats(), 1.0F);
@@ -78,7 +78,7 @@ TEST_F(ImageTaskTest, InitializeBringsBackTheInitialState) {
   EXPECT_EQ(digest_of(*task), before);
 }
 
-TEST_F(ImageTaskTest, GradientTensorsAreTheStatesParameters) {
+TEST_F(ModelTaskTest, GradientTensorsAreTheStatesParameters) {
   const auto task = make();
   const checkpoint::State state = task->state();
   const auto tensors = task->gradient_tensors();
@@ -89,9 +89,9 @@ TEST_F(ImageTaskTest, GradientTensorsAreTheStatesParameters) {
   }
 }
 
-TEST_F(ImageTaskTest, OtherDataThanTheRuns_Refused) {
+TEST_F(ModelTaskTest, OtherDataThanTheRuns_Refused) {
   job_.data_hash = "0";
-  const auto task = make_image_task(job_);
+  const auto task = make_model_task(job_);
   ASSERT_FALSE(task);
   EXPECT_EQ(task.error().code, ExitCode::kConfig);
 }

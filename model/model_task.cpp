@@ -1,4 +1,4 @@
-#include "model/image_task.hpp"
+#include "model/model_task.hpp"
 
 #include <chrono>
 #include <stdexcept>
@@ -28,7 +28,15 @@ ModelConfig model_config(const Job& job, int channels) {
   config.channels = channels;
   config.image_size = static_cast<int>(job.image_size);
   if (job.dropout >= 0) config.dropout = job.dropout;
+  config.average = job.ema;
+  config.bf16 = job.precision == "bf16";
   config.micro_batches = static_cast<int>(job.micro_batches);
+  if (job.layers > 0) {
+    config.layers = static_cast<int>(job.layers);
+    config.heads = static_cast<int>(job.heads);
+    config.width = static_cast<int>(job.width);
+  }
+  if (job.context > 0) config.context = static_cast<int>(job.context);
   config.seed = job.seed;
   config.optimizer = protocol::optimizer_options(job);
   config.label_smoothing = job.label_smoothing;
@@ -40,16 +48,20 @@ ModelConfig model_config(const Job& job, int channels) {
 data::LoaderConfig loader_config(const Job& job) {
   data::LoaderConfig config;
   config.seed = job.seed;
-  config.leaves = static_cast<int>(job.micro_batches);
-  config.leaf_batch = static_cast<int>(job.batch_size / job.micro_batches);
+  config.micro_batches = static_cast<int>(job.micro_batches);
+  config.samples = static_cast<int>(job.batch_size / job.micro_batches);
   config.transform = {static_cast<int>(job.image_size), job.augment};
   config.threads = static_cast<int>(job.loader_threads);
   return config;
 }
 
-class ImageTask final : public trainer::Task {
+Samples samples_of(const data::Batch& batch) {
+  return {.images = batch.images, .tokens = batch.tokens, .labels = batch.labels};
+}
+
+class ModelTask final : public trainer::Task {
  public:
-  ImageTask(const Job& job, std::unique_ptr<data::Dataset> dataset, ModelConfig config,
+  ModelTask(const Job& job, std::unique_ptr<data::Dataset> dataset, ModelConfig config,
             std::unique_ptr<Replica> replica)
       : seed_(job.seed),
         dataset_(std::move(dataset)),
@@ -85,23 +97,22 @@ class ImageTask final : public trainer::Task {
                                  const std::atomic<bool>& aborted) override {
     if (config_.device != "cpu") REKINDLE_CHECK(pin_host_memory(gradient));
     const auto started = std::chrono::steady_clock::now();
-    data::LeafBatch batch = loader_.next();
+    REKINDLE_TRY(data::Batch batch, loader_.next());
     // Samples of another micro-batch would be a wrong state that nobody notices.
-    if (batch.leaf != micro_batch || batch.step != step) throw std::logic_error("the loader is out of step");
+    if (batch.micro_batch != micro_batch || batch.step != step)
+      throw std::logic_error("the loader is out of step");
     const std::chrono::duration<double, std::milli> waited = std::chrono::steady_clock::now() - started;
     const std::uint64_t key =
         stream_key(seed_, Draws::kDropout, {step, static_cast<std::uint64_t>(micro_batch)});
-    const auto result =
-        replica_->train({.images = batch.images, .labels = batch.labels}, key, gradient, aborted);
+    const auto result = replica_->train(samples_of(batch), key, gradient, aborted);
     loader_.recycle(std::move(batch));
     if (!result) return forward_error(result.error());
     return MicroBatchResult{result->loss, result->correct, result->count, waited.count()};
   }
 
   Result<EvaluationResult> evaluate(std::uint64_t first, std::uint64_t count) override {
-    const data::LeafBatch batch = data::test_batch(*dataset_, test_transform_, first, count);
-    REKINDLE_TRY(const MicroBatchLoss result,
-                 replica_->evaluate({.images = batch.images, .labels = batch.labels}));
+    REKINDLE_TRY(const data::Batch batch, data::test_batch(*dataset_, test_transform_, first, count));
+    REKINDLE_TRY(const MicroBatchLoss result, replica_->evaluate(samples_of(batch)));
     return EvaluationResult{result.loss, result.correct, result.count};
   }
 
@@ -124,8 +135,9 @@ class ImageTask final : public trainer::Task {
 
 }  // namespace
 
-Result<std::unique_ptr<trainer::Task>> make_image_task(const Job& job) {
-  REKINDLE_TRY(std::unique_ptr<data::Dataset> dataset, data::open_dataset(job.dataset, job.data));
+Result<std::unique_ptr<trainer::Task>> make_model_task(const Job& job) {
+  REKINDLE_TRY(std::unique_ptr<data::Dataset> dataset,
+               data::open_dataset(job.dataset, job.data, {.context = static_cast<int>(job.context)}));
   // Gradients of other samples would be a wrong state that nobody notices.
   if (!job.data_hash.empty() && dataset->info().content_hash != job.data_hash) {
     return fail(ExitCode::kConfig, str("the data in ", job.data, " on ", host_name(), " are not this run's"),
@@ -133,7 +145,7 @@ Result<std::unique_ptr<trainer::Task>> make_image_task(const Job& job) {
   }
   ModelConfig config = model_config(job, dataset->info().channels);
   REKINDLE_TRY(std::unique_ptr<Replica> replica, Replica::make(config));
-  return std::make_unique<ImageTask>(job, std::move(dataset), std::move(config), std::move(replica));
+  return std::make_unique<ModelTask>(job, std::move(dataset), std::move(config), std::move(replica));
 }
 
 Result<checkpoint::StateSpec> describe(const Job& job, int channels) {

@@ -1,0 +1,170 @@
+// Text for a byte-level language model: each byte is a token. The contexts of a split do not overlap. The
+// last one needs a byte after it as its last label, so a split of n bytes has (n - 1) / context samples.
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+
+#include "base/files.hpp"
+#include "base/hash.hpp"
+#include "base/text.hpp"
+#include "data/formats.hpp"
+#include "data/make_data.hpp"
+#include "data/synthetic.hpp"
+
+namespace rekindle::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kBytes = 256;  // as many tokens as values of a byte
+
+// The last tenth of a text, rounded down, is its test split.
+constexpr std::size_t test_bytes(std::size_t bytes) { return bytes / 10; }
+constexpr std::size_t train_bytes(std::size_t bytes) { return bytes - test_bytes(bytes); }
+constexpr std::size_t samples_in(std::size_t split_bytes, std::size_t context) {
+  return (split_bytes - 1) / context;
+}
+
+class Text final : public Dataset {
+ public:
+  Text(std::vector<std::uint8_t> bytes, int context) : bytes_(std::move(bytes)) {
+    info_ = {.kind = kText.name, .samples = SampleKind::kText, .context = context, .classes = kBytes};
+    info_.train_count = samples_in(split(Split::kTrain).size(), static_cast<std::size_t>(context));
+    info_.test_count = samples_in(split(Split::kTest).size(), static_cast<std::size_t>(context));
+    std::array<std::uint8_t, 8> length{};
+    for (std::size_t i = 0; i < length.size(); ++i)
+      length[i] = static_cast<std::uint8_t>(split(Split::kTrain).size() >> (8 * i));
+    Hasher128 hasher;
+    hasher.update(std::as_bytes(std::span(length)));
+    hasher.update(std::as_bytes(std::span(bytes_)));
+    info_.content_hash = hasher.digest().hex();
+  }
+
+  const DatasetInfo& info() const override { return info_; }
+
+  Status read(Split split_of, std::size_t index, const TransformConfig&, std::uint64_t, Batch& batch,
+              std::size_t place) const override {
+    const auto context = static_cast<std::size_t>(info_.context);
+    const auto bytes = split(split_of).subspan(index * context, context + 1);
+    const auto at = static_cast<std::ptrdiff_t>(place * context);
+    std::copy(bytes.begin(), bytes.end() - 1, batch.tokens.begin() + at);
+    std::copy(bytes.begin() + 1, bytes.end(), batch.labels.begin() + at);
+    return {};
+  }
+
+ private:
+  std::span<const std::uint8_t> split(Split split) const {
+    const std::size_t train = train_bytes(bytes_.size());
+    return split == Split::kTrain ? std::span(bytes_).first(train) : std::span(bytes_).subspan(train);
+  }
+
+  DatasetInfo info_;
+  const std::vector<std::uint8_t> bytes_;
+};
+
+// The files of a text, in the order in which they are read. Folders inside a folder are skipped. All else is
+// listed, so that a link without a target, for example, is an error and does not change the text in silence.
+Result<std::vector<fs::path>> files_of(const fs::path& path) {
+  if (!path_exists(path)) {
+    return fail(ExitCode::kConfig, str(path.string(), ": no such file or directory"),
+                str("set --data to a file or a folder of files, or make a text: rekindle make-data ",
+                    kText.name, " ", path.string()));
+  }
+  if (!is_folder(path)) return std::vector{path};
+  const auto names = names_in(path);
+  if (!names) return fail(ExitCode::kConfig, names.error().what, "make this folder readable");
+  std::vector<fs::path> files;
+  for (const std::string& name : *names) {
+    if (!is_folder(path / name)) files.push_back(path / name);
+  }
+  if (files.empty()) {
+    return fail(ExitCode::kConfig, str(path.string(), " has no files"),
+                "files in folders inside this folder are not read: name one of those folders");
+  }
+  return files;
+}
+
+Result<std::vector<std::uint8_t>> read_bytes(const std::vector<fs::path>& files) {
+  std::uint64_t total = 0;  // the memory is allocated once, because a text may be a large part of it
+  for (const fs::path& path : files) {
+    REKINDLE_TRY(const InputFile file, open_data_file(path));
+    if (file.size == 0)
+      return fail(ExitCode::kConfig, str(path.string(), " is empty"), "copy it again, or remove it");
+    total += file.size;
+  }
+  std::vector<std::uint8_t> bytes;
+  bytes.reserve(total);
+  for (const fs::path& path : files) {
+    REKINDLE_TRY(const InputFile file, open_data_file(path));
+    const std::size_t at = bytes.size();
+    bytes.resize(at + file.size);
+    REKINDLE_CHECK(file.read(0, std::as_writable_bytes(std::span(bytes).subspan(at))));
+  }
+  return bytes;
+}
+
+Result<std::unique_ptr<Dataset>> open_text(const fs::path& path, const DatasetOptions& options) {
+  if (options.context < 1) {
+    return fail(ExitCode::kConfig, str("a context of ", options.context, " tokens for ", path.string()),
+                "use a context of 1 token or more");
+  }
+  const auto context = static_cast<std::size_t>(options.context);
+  REKINDLE_TRY(const std::vector<fs::path> files, files_of(path));
+  REKINDLE_TRY(std::vector<std::uint8_t> bytes, read_bytes(files));
+  // The test split is never longer than the training split, so it alone has to be checked.
+  if (const std::size_t test = test_bytes(bytes.size()); test < context + 1) {
+    return fail(
+        ExitCode::kConfig,
+        str(path.string(), " has ", counted(bytes.size(), "byte"), ", and the last tenth for testing, ",
+            counted(test, "byte"), ", is less than a context and the byte after it, ", context + 1),
+        str("use a text of ", 10 * (context + 1), " bytes or more, or a smaller context"));
+  }
+  if (samples_in(train_bytes(bytes.size()), context) > std::numeric_limits<std::uint32_t>::max()) {
+    return fail(ExitCode::kConfig, str(path.string(), " has more than 4294967295 training samples"),
+                "use a larger context, or a part of the text");
+  }
+  return std::make_unique<Text>(std::move(bytes), options.context);
+}
+
+constexpr std::size_t kMadeContext = DatasetOptions{}.context;
+constexpr const char* kMadeName = "text.txt";
+
+// The smallest text with so many training samples and one test sample.
+constexpr std::size_t made_bytes(std::size_t samples) {
+  const std::size_t train = samples * kMadeContext + 1;
+  return std::max(train + (train - 1) / 9, 10 * (kMadeContext + 1));
+}
+static_assert(train_bytes(made_bytes(10)) == 10 * kMadeContext + 1);
+static_assert(samples_in(train_bytes(made_bytes(1)), kMadeContext) == 9);
+static_assert(samples_in(test_bytes(made_bytes(1)), kMadeContext) == 1);
+
+// Writes the file `path`, or the only file of the folder `path`.
+Result<MadeData> make_text(const fs::path& path, std::size_t samples, std::uint64_t seed) {
+  const bool in_folder = is_folder(path) || !path.has_filename();
+  const fs::path folder = in_folder ? path : fs::absolute(path).parent_path();
+  const std::string name = in_folder ? kMadeName : path.filename().string();
+  REKINDLE_TRY(DataWriter writer, DataWriter::in(folder));
+  if (in_folder) {
+    REKINDLE_TRY(const std::vector<std::string> others, names_in(folder));
+    for (const std::string& other : others) {
+      if (other != name && !is_folder(folder / other)) REKINDLE_CHECK(writer.check_absent(other));
+    }
+  }
+  const std::size_t bytes = made_bytes(samples);
+  REKINDLE_CHECK(writer.write(name, write_sentences(bytes, seed)));
+  return writer.made(samples_in(train_bytes(bytes), kMadeContext),
+                     samples_in(test_bytes(bytes), kMadeContext));
+}
+
+}  // namespace
+
+const DatasetRow kText = {
+    "text",
+    "a file of any bytes, or a folder whose files are joined in the order of their names",
+    SampleKind::kText,
+    false,
+    open_text,
+    make_text};
+
+}  // namespace rekindle::data
