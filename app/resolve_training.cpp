@@ -1,0 +1,72 @@
+// The options of the optimizer and the schedule.
+#include <algorithm>
+#include <charconv>
+
+#include "app/resolver.hpp"
+#include "base/nearest.hpp"
+#include "optim/schedule.hpp"
+#include "protocol/training.hpp"
+
+namespace rekindle::app {
+
+Status Resolver::check_given(const optim::Row& row) {
+  const std::pair<const char*, bool> given[] = {{"momentum", raw_.momentum.has_value()},
+                                                {"dampening", raw_.dampening.has_value()},
+                                                {"nesterov", raw_.nesterov},
+                                                {"beta1", raw_.beta1.has_value()},
+                                                {"beta2", raw_.beta2.has_value()},
+                                                {"alpha", raw_.alpha.has_value()},
+                                                {"rho", raw_.rho.has_value()},
+                                                {"eps", raw_.eps.has_value()}};
+  for (const auto& [name, is_given] : given) {
+    if (is_given && std::string(row.options).find(str("--", name)) == std::string::npos)
+      return refuse({name, "optimizer"}, str("--", name, " is not an option of ", row.name),
+                    str("leave it out; ", row.name, " has ", row.options));
+  }
+  return {};
+}
+
+Status Resolver::optimizer() {
+  job_.optimizer = !raw_.optimizer.empty() ? raw_.optimizer : is_mnist_cnn() ? "adadelta" : "sgd";
+  REKINDLE_CHECK(one_of("optimizer", job_.optimizer, optim::names_of_optimizers()));
+  const optim::Row& row = *optim::find_optimizer(job_.optimizer);
+  REKINDLE_CHECK(check_given(row));
+  job_.lr = raw_.lr.value_or(row.learning_rate);
+  job_.weight_decay = raw_.weight_decay.value_or(row.weight_decay);
+  job_.momentum = raw_.momentum.value_or(job_.optimizer == "sgd" ? 0.9 : 0.0);
+  job_.dampening = raw_.dampening.value_or(0);
+  job_.nesterov = raw_.nesterov;
+  job_.beta1 = raw_.beta1.value_or(job_.beta1);
+  job_.beta2 = raw_.beta2.value_or(job_.beta2);
+  job_.alpha = raw_.alpha.value_or(job_.alpha);
+  job_.rho = raw_.rho.value_or(job_.rho);
+  job_.eps = raw_.eps.value_or(row.eps);
+  job_.label_smoothing = raw_.label_smoothing;
+  if (raw_.ema && *raw_.ema == 0)
+    return refuse({"ema"}, "--ema 0 averages nothing", "use a number between 0 and 1, or leave it out");
+  job_.ema = raw_.ema.value_or(0);
+  if (const auto made = optim::make_optimizer(protocol::optimizer_options(job_)); !made)
+    return refuse(
+        {"momentum", "dampening", "nesterov", "beta1", "beta2", "alpha", "rho", "eps", "weight-decay"},
+        made.error().what, made.error().hint);
+  return schedule();
+}
+
+Status Resolver::schedule() {
+  job_.schedule = raw_.schedule;
+  REKINDLE_CHECK(one_of("schedule", job_.schedule, optim::names_of_schedules()));
+  job_.warmup_steps = raw_.warmup_steps;
+  job_.milestones = raw_.milestones;
+  job_.lr_step = raw_.lr_step;
+  job_.lr_gamma = raw_.lr_gamma.value_or(0.1);
+  if (!job_.milestones.empty() && job_.schedule != "multi-step")
+    return refuse({"milestones", "schedule"},
+                  str("--milestones is not an option of --schedule ", job_.schedule),
+                  "add --schedule multi-step");
+  const auto schedule = protocol::schedule_of(job_);
+  const Status valid = schedule ? optim::check_schedule(*schedule) : forward_error(schedule.error());
+  if (!valid) return refuse({"schedule", "milestones"}, valid.error().what, valid.error().hint);
+  return {};
+}
+
+}  // namespace rekindle::app

@@ -1,0 +1,64 @@
+// Internal to resolve_options.cpp and resolve_training.cpp: the options of the command line become a job.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "app/options.hpp"
+#include "base/text.hpp"
+#include "data/dataset.hpp"
+#include "optim/optimizer.hpp"
+#include "protocol/job.hpp"
+
+namespace rekindle::app {
+
+class Resolver {
+ public:
+  Resolver(const RawOptions& raw, std::set<std::string>& wrong) : raw_(raw), wrong_(wrong) {}
+
+  Result<LocalOptions> resolve() {
+    REKINDLE_CHECK(paths());
+    REKINDLE_CHECK(model_and_data());
+    REKINDLE_CHECK(batch());
+    REKINDLE_CHECK(length());
+    REKINDLE_CHECK(optimizer());
+    REKINDLE_CHECK(computing());
+    REKINDLE_CHECK(checkpoints_and_failures());
+    REKINDLE_CHECK(network());
+    return std::move(options_);
+  }
+
+ private:
+  using Names = std::vector<std::string>;
+
+  tl::unexpected<Error> refuse(const Names& names, const std::string& what, const std::string& hint);
+  Status one_of(const std::string& name, const std::string& value, const std::vector<std::string>& allowed);
+  Status duration(std::uint64_t& milliseconds, const std::string& name, const std::string& text);
+  Status paths();
+  bool is_mnist_cnn() const { return raw_.model == "mnist-cnn"; }
+  bool is_gpt() const { return raw_.model == "gpt"; }
+  // The trainer program knows the models, and refuses what a model cannot be built from (app/describe.hpp).
+  Status model_sizes();
+  Status model_and_data();
+  Status batch();
+  Status length();
+  // An option that the optimizer does not have would be ignored in silence.
+  Status check_given(const optim::Row& row);
+  Status optimizer();
+  Status schedule();
+  Status device();
+  Status trainers_per_worker();
+  Status computing();
+  Status checkpoints_and_failures();
+  Status network();
+
+  const RawOptions& raw_;
+  std::set<std::string>& wrong_;
+  LocalOptions options_;
+  protocol::Job& job_ = options_.job;
+};
+
+}  // namespace rekindle::app
