@@ -2,6 +2,8 @@
 
 # ccache needs this setting to cache objects that use a precompiled header.
 export CCACHE_SLOPPINESS=pch_defines,time_macros
+# Checkouts in different folders share the cache.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
 # The number of parallel compilers: one per core, but at least 2.5 GB of memory each, because LibTorch's headers are
 # large.
