@@ -1,0 +1,206 @@
+// What the training task promises of any torch::nn::Module.
+#include "model/training_module.hpp"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/linear.h>
+
+#include <functional>
+
+#include "base/text.hpp"
+#include "model/ops.hpp"
+
+namespace rekindle::model {
+namespace {
+
+namespace nn = torch::nn;
+const std::atomic<bool> kGoOn{false};
+
+// What a test's module does in forward().
+thread_local std::function<at::Tensor(nn::Module&, const at::Tensor&)> forward_of;
+
+struct Probe : nn::Module {
+  explicit Probe(const std::function<void(nn::Module&)>& build) { build(*this); }
+  at::Tensor forward(const at::Tensor& x) { return forward_of(*this, x); }
+};
+
+thread_local std::function<void(nn::Module&)> build_of;
+
+const ModelRow kProbe = {
+    "probe", "a test's module", data::SampleKind::kImages, [](const ModelOptions&) -> Status { return {}; },
+    [](const ModelOptions&) { return nn::AnyModule(std::make_shared<Probe>(build_of)); }};
+
+Result<std::unique_ptr<TrainingModule>> make() { return TrainingModule::make(kProbe, {}, {}, 1, at::kCPU); }
+
+std::string refusal(const std::function<void(nn::Module&)>& build) {
+  build_of = build;
+  const auto made = make();
+  return made ? "" : made.error().line();
+}
+
+struct Trained {
+  Result<BatchLoss> loss = BatchLoss{};
+  at::Tensor gradient;
+  trainer::StateLayout layout;
+  at::Tensor of(std::size_t i) const {
+    const trainer::TensorPlace& place = layout.tensors()[i];
+    return gradient
+        .narrow(0, static_cast<std::int64_t>(place.offset), static_cast<std::int64_t>(place.floats))
+        .view(place.spec.shape);
+  }
+};
+
+const TrainingBatch kBatch = {at::ones({4, 1, 2, 2}), at::tensor({0, 1, 2, 0}, at::kLong)};
+
+Trained train(TrainingModule& module, const std::atomic<bool>& aborted = kGoOn, bool bind = true) {
+  static thread_local at::Tensor values;
+  Trained result;
+  result.layout = trainer::StateLayout(module.tensors());
+  const auto floats = static_cast<std::int64_t>(result.layout.floats());
+  if (bind) {
+    values = at::zeros({floats});
+    EXPECT_TRUE(module.bind(result.layout, values));
+  }
+  result.gradient = at::full({floats}, NAN);
+  result.loss = module.train(kBatch, 7, result.gradient, aborted);
+  return result;
+}
+
+void linear(nn::Module& module) { module.register_module("fc", nn::Linear(4, 3)); }
+at::Tensor use_linear(nn::Module& module, const at::Tensor& x) {
+  const auto parameters = module.named_parameters();
+  return at::linear(x.flatten(1), parameters["fc.weight"], parameters["fc.bias"]);
+}
+
+TEST(TrainingModule, GradientsAreAutogradsAndPaddingIsZero) {
+  build_of = linear;
+  forward_of = use_linear;
+  const auto module = std::move(make().value());
+  const Trained result = train(*module);
+  ASSERT_TRUE(result.loss) << result.loss.error().line();
+  EXPECT_FALSE(result.gradient.isnan().any().item<bool>());
+  // The gradient of the mean loss in the bias is the mean of softmax - onehot, which sums to zero.
+  EXPECT_NEAR(result.of(1).sum().item<double>(), 0, 1e-6);
+  EXPECT_GT(result.of(0).abs().sum().item<double>(), 0.01);
+  EXPECT_EQ(result.gradient[0].item<float>(), 1);
+}
+
+TEST(TrainingModule, AParameterThatIsUsedTwiceGetsTheSum_OneThatIsNotUsedGetsNoFlag) {
+  build_of = [](nn::Module& module) {
+    module.register_parameter("w", at::full({3, 4}, 0.1));
+    module.register_parameter("unused", at::ones({5}));
+  };
+  forward_of = [](nn::Module& module, const at::Tensor& x) {
+    const at::Tensor w = module.named_parameters()["w"], flat = x.flatten(1);
+    return ops::linear(flat, w, {}) + ops::linear(flat * 2, w, {});
+  };
+  const auto twice = std::move(make().value());
+  const Trained both = train(*twice);
+  ASSERT_TRUE(both.loss) << both.loss.error().line();
+  forward_of = [](nn::Module& module, const at::Tensor& x) {
+    return at::linear(x.flatten(1) * 3, module.named_parameters()["w"]);
+  };
+  const auto once = std::move(make().value());
+  const Trained single = train(*once);
+  EXPECT_TRUE(at::allclose(both.of(0), single.of(0), 1e-5));
+  EXPECT_EQ(both.gradient[0].item<float>(), 1);
+  EXPECT_EQ(both.gradient[1].item<float>(), 0);
+  EXPECT_EQ(both.of(1).abs().sum().item<float>(), 0);
+}
+
+TEST(TrainingModule, AnAbortEndsAModelsOwnCode_AndTheNextMicroBatchIsRight) {
+  build_of = linear;
+  forward_of = use_linear;
+  const auto module = std::move(make().value());
+  const Trained expected = train(*module);
+  std::atomic<bool> aborted{false};
+  forward_of = [&](nn::Module& each, const at::Tensor& x) -> at::Tensor {
+    const at::Tensor y = use_linear(each, x);
+    aborted = true;
+    for (;;) std::ignore = y + 1;  // a model that never returns by itself
+  };
+  const Trained ended = train(*module, aborted, false);
+  ASSERT_FALSE(ended.loss);
+  EXPECT_EQ(ended.loss.error().kind, ErrorKind::kAborted);
+  forward_of = use_linear;
+  EXPECT_TRUE(train(*module, kGoOn, false).gradient.equal(expected.gradient));
+}
+
+TEST(TrainingModule, RandomNumbersFollowTheKey) {
+  build_of = linear;
+  forward_of = [](nn::Module& module, const at::Tensor& x) {
+    return use_linear(module, at::dropout(x, 0.5, true) + at::rand(x.sizes()));
+  };
+  const auto module = std::move(make().value());
+  const Trained first = train(*module);
+  std::ignore = at::rand({17});
+  EXPECT_TRUE(train(*module, kGoOn, false).gradient.equal(first.gradient));
+}
+
+TEST(TrainingModule, EachMicroBatchStartsFromTheBuffersOfItsStep) {
+  build_of = [](nn::Module& module) {
+    linear(module);
+    module.register_module("norm", nn::BatchNorm1d(4));
+  };
+  forward_of = [](nn::Module& module, const at::Tensor& x) {
+    auto& norm = dynamic_cast<nn::BatchNorm1dImpl&>(*module.named_children()["norm"]);
+    return use_linear(module, norm.forward(x.flatten(1) + at::rand({4, 4})));
+  };
+  const auto module = std::move(make().value());
+  const Trained first = train(*module), again = train(*module, kGoOn, false);
+  ASSERT_TRUE(first.loss) << first.loss.error().line();
+  EXPECT_TRUE(again.gradient.equal(first.gradient));
+  const std::size_t count = module->tensors().size() - 1;
+  EXPECT_EQ(module->tensors()[count].name, "norm.num_batches_tracked");
+  EXPECT_EQ(module->buffer_value(count).item<std::int64_t>(), 1);
+}
+
+TEST(TrainingModule, ModulesThatCannotBeTrainedAreRefused) {
+  EXPECT_EQ(refusal([](nn::Module&) {}), "the model has no parameters: register them with register_module()");
+  EXPECT_NE(refusal([](nn::Module& m) {
+              m.register_parameter("w", at::ones({2}, at::kDouble));
+            }).find("tensor w is of type Double: parameters have to be float32"),
+            std::string::npos);
+  EXPECT_NE(refusal([](nn::Module& m) {
+              const at::Tensor all = at::ones({8});
+              m.register_parameter("a", all.narrow(0, 0, 5));
+              m.register_parameter("b", all.narrow(0, 3, 5));
+            }).find("tensors a and b partly share memory"),
+            std::string::npos);
+  EXPECT_NE(refusal([](nn::Module& m) {
+              m.register_parameter("w", at::ones({2, 3}).t());
+            }).find("not contiguous"),
+            std::string::npos);
+}
+
+TEST(TrainingModule, AModuleThatReplacesAParameterIsRefused) {
+  build_of = linear;
+  forward_of = [](nn::Module& module, const at::Tensor& x) {
+    module.named_children()["fc"]->as<nn::Linear>()->weight.set_data(at::ones({3, 4}));
+    return use_linear(module, x);
+  };
+  const auto module = std::move(make().value());
+  EXPECT_TRUE(train(*module).loss);
+  const Trained second = train(*module, kGoOn, false);
+  ASSERT_FALSE(second.loss);
+  EXPECT_NE(second.loss.error().line().find("replaced or added a parameter"), std::string::npos);
+}
+
+TEST(TrainingModule, WrongOutputsAndExceptionsAreErrors) {
+  build_of = linear;
+  forward_of = [](nn::Module& module, const at::Tensor& x) { return use_linear(module, x).sum(); };
+  const auto module = std::move(make().value());
+  const Trained scalar = train(*module);
+  ASSERT_FALSE(scalar.loss);
+  EXPECT_EQ(scalar.loss.error().code, ExitCode::kConfig);
+  forward_of = [](nn::Module&, const at::Tensor&) -> at::Tensor {
+    throw std::runtime_error("the model's own");
+  };
+  const Trained thrown = train(*module, kGoOn, false);
+  ASSERT_FALSE(thrown.loss);
+  EXPECT_NE(thrown.loss.error().line().find("the model's own"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace rekindle::model
