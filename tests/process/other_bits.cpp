@@ -1,6 +1,6 @@
-// A library to preload: the exponential function of one trainer is slightly wrong, as on another CPU or with
-// another libm. REKINDLE_TEST_EXP is "wrong:NAME" (always the same error) or "drifts:NAME" (the error grows
-// with each call) for trainers whose names begin with NAME.
+// A library to preload: matrix products of one trainer are slightly wrong, as on another CPU or with another
+// version of a library. REKINDLE_TEST_OTHER_BITS is "wrong:NAME" (always the same error) or "drifts:NAME"
+// (the error grows with each call) for trainers whose names begin with NAME.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -14,7 +14,7 @@ namespace {
 enum class Fault { kNone, kWrong, kDrifts };
 
 Fault fault_of_this_process() {
-  const char* asked = std::getenv("REKINDLE_TEST_EXP");
+  const char* asked = std::getenv("REKINDLE_TEST_OTHER_BITS");
   if (asked == nullptr) return Fault::kNone;
   const std::string text = asked;
   const auto colon = text.find(':');
@@ -26,13 +26,28 @@ Fault fault_of_this_process() {
   return text.starts_with("wrong") ? Fault::kWrong : Fault::kDrifts;
 }
 
+// at::_ops::addmm::call(self, mat1, mat2, beta, alpha) -> at::Tensor, which LibTorch calls for a linear
+// layer. In the calling convention a returned object is a pointer to its memory, and so are these arguments.
+// The library knows nothing else of LibTorch, because it is loaded into processes without LibTorch, too.
+#define REKINDLE_ADDMM "_ZN2at4_ops5addmm4callERKNS_6TensorES4_S4_RKN3c106ScalarES8_"
+// c10::Scalar with a value of type double.
+struct Scalar {
+  alignas(16) int tag = 0;  // Scalar::Tag::HAS_d
+  alignas(16) double value = 0;
+};
+using Addmm = void*(void* result, const void* self, const void* mat1, const void* mat2, const void* beta,
+                    const void* alpha);
+
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) double exp(double x) noexcept {
-  static const auto real = reinterpret_cast<double (*)(double)>(::dlsym(RTLD_NEXT, "exp"));
+__attribute__((visibility("default"))) Addmm addmm __asm__(REKINDLE_ADDMM);
+
+void* addmm(void* result, const void* self, const void* mat1, const void* mat2, const void* beta,
+            const void* alpha) {
+  static Addmm* const real = reinterpret_cast<Addmm*>(::dlsym(RTLD_NEXT, REKINDLE_ADDMM));
   static const Fault fault = fault_of_this_process();
   static std::atomic<int> calls = 0;
-  if (fault == Fault::kNone) return real(x);
-  // A factor on the result would cancel in softmax.
-  return real(x * (1 + 1e-5 * (fault == Fault::kDrifts ? ++calls : 1)));
+  if (fault == Fault::kNone) return real(result, self, mat1, mat2, beta, alpha);
+  const Scalar wrong = {.value = 1 + 1e-5 * (fault == Fault::kDrifts ? ++calls : 1)};
+  return real(result, self, mat1, mat2, beta, &wrong);
 }
