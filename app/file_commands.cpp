@@ -92,8 +92,11 @@ struct ExportCommand : Command {
   ExportCommand(CLI::App& command, const CommandLine&) {
     command.add_option("RUN_DIR|CHECKPOINT_DIR", path)->required();
     command.add_option("FILE", file)->required();
-    command.add_flag("--with-optimizer", options.with_optimizer,
-                     "with the optimizer's tensors, as momentum.NAME");
+    command.add_flag(
+        "--with-optimizer", options.with_optimizer,
+        "all tensors of the state: the optimizer's as momentum.NAME, the moving average as ema.NAME");
+    command.add_flag("--raw", options.raw,
+                     "the parameters themselves, although the run has a moving average (--ema)");
     command.add_flag("--force", options.force, "overwrite FILE");
   }
   int run() override { return exit_code_of(export_to(path, file, options)); }

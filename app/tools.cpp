@@ -105,6 +105,8 @@ Status show_status(const fs::path& run_dir, bool json) {
             << ", epoch " << status.value("epoch", kNone) + 1 << "\n"
             << "loss     " << number_in(status, "loss") << ", " << number_in(status, "images_per_second")
             << " images/s\n";
+  if (const auto voided = status.value("voided_steps", kNone); voided > 0)
+    std::cout << "voided   " << counted(voided, "step") << " whose gradient was not finite changed nothing\n";
   if (status.contains("evaluation")) {
     const auto& e = status["evaluation"];
     std::cout << "test     loss " << number_in(e, "test_loss") << ", accuracy "
@@ -151,12 +153,13 @@ Status export_to(const fs::path& path, const fs::path& file, const ExportOptions
     return fail(ExitCode::kConfig, str(file.string(), " is there already"), "add --force to overwrite it");
   return read_checkpoint(path, std::nullopt, [&](const FilePath& directory) -> Status {
     REKINDLE_TRY(const checkpoint::Manifest manifest, checkpoint::read_manifest(directory));
-    REKINDLE_CHECK(checkpoint::export_file(directory, file, options.with_optimizer));
-    const auto& tensors = manifest.contents.tensors;
-    const auto written = std::count_if(tensors.begin(), tensors.end(), [&](const auto& tensor) {
-      return options.with_optimizer || tensor.role != checkpoint::Role::kOptimizer;
-    });
-    say(str("wrote ", file.string(), ": ", written, " tensors, ", size_of(file), ", of step ",
+    using enum checkpoint::ExportContents;
+    REKINDLE_TRY(const checkpoint::StateSpec written,
+                 checkpoint::export_file(directory, file,
+                                         options.with_optimizer ? kWholeState
+                                         : options.raw          ? kRawModel
+                                                                : kModel));
+    say(str("wrote ", file.string(), ": ", written.size(), " tensors, ", size_of(file), ", of step ",
             manifest.id.step, " (", without_slash(directory.path()).filename().string(), ")"));
     return {};
   });

@@ -27,7 +27,7 @@ Status digest(const std::filesystem::path& path, std::optional<std::uint64_t> st
 Status import_file(const std::filesystem::path& file, const std::filesystem::path& out);
 
 struct ExportOptions {
-  bool with_optimizer = false;
+  bool with_optimizer = false, raw = false;
   bool force = false;  // overwrite
 };
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/files.hpp"
 #include "base/text.hpp"
@@ -64,6 +65,21 @@ Status write_h5(const FilePath& path, const TensorSource& source) {
   return status;
 }
 
+// Replaces each tensor by its moving average, if the checkpoint has one that was ever updated.
+Status choose_average(const FilePath& checkpoint_dir, const Manifest& manifest, StateSpec& chosen) {
+  const StateSpec& all = manifest.contents.tensors;
+  const auto updates = std::ranges::find(all, kUpdateCounters, &TensorSpec::name);
+  if (updates == all.end() || updates->dtype != Dtype::kInt32 || updates->bytes() == 0) return {};
+  REKINDLE_TRY(const Tensors counters, load_tensors(checkpoint_dir, manifest, {*updates}));
+  std::int32_t made = 0;  // updates of the model
+  std::memcpy(&made, counters.state[0].bytes.data(), sizeof made);
+  for (TensorSpec& tensor : chosen) {
+    const auto average = std::ranges::find(all, str(kAverage, ".", tensor.name), &TensorSpec::name);
+    if (made > 0 && average != all.end()) tensor = *average;
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<LoadedState> load(const FilePath& checkpoint_dir) {
@@ -104,14 +120,18 @@ Status write_tensors(const FilePath& file, const TensorSource& source) {
   return renamed;
 }
 
-Status export_file(const FilePath& checkpoint_dir, const FilePath& file, bool with_optimizer) {
+Result<StateSpec> export_file(const FilePath& checkpoint_dir, const FilePath& file, ExportContents contents) {
   REKINDLE_CHECK(check_writable_extension(file));
   REKINDLE_TRY(const Manifest manifest, read_manifest(checkpoint_dir));
   StateSpec chosen = manifest.contents.tensors;
-  if (!with_optimizer)
+  if (contents != ExportContents::kWholeState)
     std::erase_if(chosen, [](const TensorSpec& tensor) { return tensor.role == Role::kOptimizer; });
-  REKINDLE_TRY(const TensorSource source, source_of(checkpoint_dir, manifest, chosen));
-  return write_tensors(file, source);
+  const StateSpec named = chosen;
+  if (contents == ExportContents::kModel) REKINDLE_CHECK(choose_average(checkpoint_dir, manifest, chosen));
+  REKINDLE_TRY(TensorSource source, source_of(checkpoint_dir, manifest, chosen));
+  source.tensors = named;
+  REKINDLE_CHECK(write_tensors(file, source));
+  return named;
 }
 
 }  // namespace rekindle::checkpoint

@@ -27,9 +27,14 @@ Result<Tensors> load_tensors(const FilePath& checkpoint_dir, const Manifest& man
 Result<TensorSource> source_of(const FilePath& checkpoint_dir, const Manifest& manifest,
                                const StateSpec& chosen);
 
-// By extension: .safetensors, .h5 or .pt (a state dict for torch.load). Contains parameters and buffers under
-// their state-dict keys; optimizer tensors ("momentum.<name>") only if `with_optimizer`. Replaces the file
-// atomically. Another extension is a usage error. The checkpoint may be larger than memory.
-Status export_file(const FilePath& checkpoint_dir, const FilePath& file, bool with_optimizer);
+enum class ExportContents {
+  kModel,  // parameters and buffers under their state-dict keys; those of the moving average if there is one
+  kRawModel,    // the same without the moving average
+  kWholeState,  // all tensors of the state under their own names ("momentum.<name>", "ema.<name>")
+};
+
+// By extension: .safetensors, .h5 or .pt (a state dict for torch.load). Replaces the file atomically. Returns
+// the names in the file. Another extension is a usage error. The checkpoint may be larger than memory.
+Result<StateSpec> export_file(const FilePath& checkpoint_dir, const FilePath& file, ExportContents contents);
 
 }  // namespace rekindle::checkpoint

@@ -17,6 +17,11 @@ inline constexpr std::array kDtypes = {Dtype::kFloat32, Dtype::kFloat64, Dtype::
 std::size_t bytes_of(Dtype dtype);
 const char* name_of(Dtype dtype);  // "float32", ...
 
+// Tensors of a state that have a meaning beside their role: the moving average of NAME is "ema.NAME", and the
+// first element of "updates" is the number of updates of the model.
+inline constexpr const char* kAverage = "ema";
+inline constexpr const char* kUpdateCounters = "updates";
+
 enum class Role { kParameter, kBuffer, kOptimizer };
 
 struct TensorSpec {

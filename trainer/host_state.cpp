@@ -30,9 +30,9 @@ checkpoint::StateSpec spec_of_state(const StateLayout& layout, const UpdatePlan&
       if (place.is_parameter()) add(state, place);
   }
   for (const TensorPlace& place : layout.tensors())
-    if (average && place.is_float()) add("ema", place);
+    if (average && place.is_float()) add(checkpoint::kAverage, place);
   if (plan.counts())
-    spec.push_back({"updates",
+    spec.push_back({checkpoint::kUpdateCounters,
                     checkpoint::Dtype::kInt32,
                     {static_cast<std::int64_t>(UpdatePlan::counters(layout))},
                     checkpoint::Role::kOptimizer});

@@ -110,8 +110,9 @@ TEST_F(FullDisk, ACommitOrExportThatDoesNotFit_IsAnErrorAndLeavesNothing) {
   fs::remove(filler);
   ASSERT_TRUE(commit(run_dir, manifest));
   std::ofstream(filler) << std::string(std::size_t{16} << 20, 'x');
-  EXPECT_FALSE(export_file(directory_of(run_dir, id), run_dir / "out.h5", true));
-  EXPECT_FALSE(export_file(directory_of(run_dir, id), run_dir / "out.safetensors", true));
+  EXPECT_FALSE(export_file(directory_of(run_dir, id), run_dir / "out.h5", ExportContents::kWholeState));
+  EXPECT_FALSE(
+      export_file(directory_of(run_dir, id), run_dir / "out.safetensors", ExportContents::kWholeState));
   EXPECT_EQ(files_in(run_dir), (std::vector<std::string>{"checkpoints", "filler"}));
 }
 

@@ -29,7 +29,8 @@ TEST_F(Export, Load_GivesTheStateAndItsManifest) {
 TEST_F(Export, Safetensors_FollowTheFormat) {
   for (const bool with_optimizer : {false, true}) {
     const fs::path path = run_dir / "out.safetensors";
-    const Status status = export_file(directory, path, with_optimizer);
+    const auto status =
+        export_file(directory, path, with_optimizer ? ExportContents::kWholeState : ExportContents::kModel);
     ASSERT_TRUE(status) << status.error().line();
     const std::string text = *read_text(path);
     std::uint64_t header_bytes = 0;
@@ -74,9 +75,37 @@ TEST_F(Export, FromTheShards_TheSameBytesAsFromTheStateInMemory) {
     const fs::path from_memory = run_dir / str("memory", extension),
                    from_shards = run_dir / str("shards", extension);
     ASSERT_TRUE(write_tensors(from_memory, loaded->state));
-    const Status status = export_file(directory, from_shards, true);
+    const auto status = export_file(directory, from_shards, ExportContents::kWholeState);
     ASSERT_TRUE(status) << status.error().line();
     EXPECT_TRUE(*read_file(from_shards) == *read_file(from_memory)) << extension;
+  }
+}
+
+// With a moving average, a model is exported by its average, unless it was never updated.
+TEST_F(Export, MovingAverage_StandsForTheModelOnceItWasUpdated) {
+  const StateSpec spec = {{"fc.weight", Dtype::kFloat32, {3, 4}, Role::kParameter},
+                          {"bn.count", Dtype::kInt64, {}, Role::kBuffer},
+                          {"momentum.fc.weight", Dtype::kFloat32, {3, 4}, Role::kOptimizer},
+                          {"ema.fc.weight", Dtype::kFloat32, {3, 4}, Role::kOptimizer},
+                          {"updates", Dtype::kInt32, {3}, Role::kOptimizer}};
+  for (const std::int32_t updates : {0, 2}) {
+    const OwnedState averaged(spec);
+    std::memcpy(averaged.state[4].bytes.data(), &updates, sizeof updates);
+    const CheckpointId other{7, 1, 1 + static_cast<std::uint64_t>(updates)};
+    write_checkpoint(run_dir, other, averaged.state, 2);
+    for (const ExportContents contents : {ExportContents::kModel, ExportContents::kRawModel}) {
+      const fs::path path = run_dir / "average.safetensors";
+      const auto names = export_file(directory_of(run_dir, other), path, contents);
+      ASSERT_TRUE(names) << names.error().line();
+      EXPECT_EQ(names->size(), 2U);
+      const auto read = read_safetensors(path);
+      ASSERT_TRUE(read) << read.error().line();
+      const auto weight = std::ranges::find_if(
+          read->state, [](const Tensor& tensor) { return tensor.spec.name == "fc.weight"; });
+      ASSERT_NE(weight, read->state.end());
+      const bool is_average = contents == ExportContents::kModel && updates > 0;
+      EXPECT_TRUE(std::ranges::equal(weight->bytes, averaged.state[is_average ? 3 : 0].bytes));
+    }
   }
 }
 
@@ -92,7 +121,7 @@ TEST_F(Export, TensorsOfManyPieces_ComeWholeAndEachChunkIsVerified) {
     const fs::path from_memory = run_dir / str("memory", extension),
                    from_shards = run_dir / str("shards", extension);
     ASSERT_TRUE(write_tensors(from_memory, large.state));
-    const Status status = export_file(from, from_shards, true);
+    const auto status = export_file(from, from_shards, ExportContents::kWholeState);
     ASSERT_TRUE(status) << status.error().line();
     EXPECT_TRUE(*read_file(from_shards) == *read_file(from_memory)) << extension;
   }
@@ -101,7 +130,7 @@ TEST_F(Export, TensorsOfManyPieces_ComeWholeAndEachChunkIsVerified) {
     for (const DatasetEntry& dataset : shard.datasets) {
       for (const std::uint64_t at : {dataset.offset, dataset.offset + dataset.bytes - 1}) {
         flip_bit(from / shard.file, at, 3);
-        const Status refused = export_file(from, run_dir / "none.safetensors", true);
+        const auto refused = export_file(from, run_dir / "none.safetensors", ExportContents::kWholeState);
         ASSERT_FALSE(refused);
         EXPECT_NE(refused.error().line().find("do not match their checksum"), std::string::npos)
             << refused.error().line();
@@ -114,7 +143,7 @@ TEST_F(Export, TensorsOfManyPieces_ComeWholeAndEachChunkIsVerified) {
 
 TEST_F(Export, AnotherExtension_IsAUsageErrorAndWritesNothing) {
   for (const char* name : {"out.pth.tar", "out", "out.h5.txt"}) {
-    const Status status = export_file(directory, run_dir / name, false);
+    const auto status = export_file(directory, run_dir / name, ExportContents::kModel);
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().code, ExitCode::kUsage);
     EXPECT_FALSE(fs::exists(run_dir / name));
@@ -126,10 +155,10 @@ TEST_F(Export, ADamagedCheckpoint_IsNotExportedAndAnOldFileStays) {
   std::ofstream(path) << "old";
   const auto manifest = read_manifest(directory);
   flip_bit(directory / manifest->shards[0].file, manifest->shards[0].datasets[0].offset, 0);
-  EXPECT_FALSE(export_file(directory, path, false));
+  EXPECT_FALSE(export_file(directory, path, ExportContents::kModel));
   EXPECT_TRUE(*read_text(path) == "old");
-  EXPECT_FALSE(export_file(run_dir, path, false)) << "not a checkpoint";
-  EXPECT_FALSE(export_file(directory, run_dir / "no/such/folder/out.h5", false));
+  EXPECT_FALSE(export_file(run_dir, path, ExportContents::kModel)) << "not a checkpoint";
+  EXPECT_FALSE(export_file(directory, run_dir / "no/such/folder/out.h5", ExportContents::kModel));
 }
 
 }  // namespace

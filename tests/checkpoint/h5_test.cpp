@@ -142,7 +142,8 @@ TEST_F(H5, Export_HoldsWholeTensorsUnderTheirNames) {
   write_checkpoint(run_dir, id, owned.state, 3);
   for (const bool with_optimizer : {false, true}) {
     const fs::path path = run_dir / "out.h5";
-    const Status status = export_file(directory_of(run_dir, id), path, with_optimizer);
+    const auto status = export_file(directory_of(run_dir, id), path,
+                                    with_optimizer ? ExportContents::kWholeState : ExportContents::kModel);
     ASSERT_TRUE(status) << status.error().line();
     const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
     ASSERT_GE(file, 0);
