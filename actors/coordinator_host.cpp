@@ -240,8 +240,7 @@ class Host {
   void apply(const SetAside& effect) { parts_.records.set_aside(effect.checkpoint); }
   void apply(const Rewind& effect) { parts_.records.rewind(effect.step); }
   void apply(const RecordStep& effect) {
-    if (const std::string missing = parts_.records.record(effect.done); !missing.empty())
-      apply(Warn{missing});
+    for (const std::string& line : parts_.records.record(effect.done)) apply(Warn{line});
   }
   void apply(const RecordEvaluation& effect) { parts_.records.record(effect.evaluated); }
   void apply(const ShowProgress& effect) { send_supervisor(effect.progress); }

@@ -1,5 +1,7 @@
 #include "actors/run_records.hpp"
 
+#include <bit>
+
 #include "base/clock.hpp"
 #include "base/files.hpp"
 #include "base/log.hpp"
@@ -41,6 +43,7 @@ void RunRecords::record_attempt(const nlohmann::json& line) {
 void RunRecords::begin(bool restarted, const run::Recorded& recorded) {
   const bool has_records = recorded.step > 0 || !checkpoint::has_saved(layout_.root()).value_or(true);
   gaps_.begin(recorded, has_records, !restarted);
+  voided_ = recorded.voided;
   record_attempt({{"event", restarted ? "coordinator-restart" : "begin"},
                   {"attempt", attempt_},
                   {"term", term_},
@@ -83,32 +86,48 @@ void RunRecords::append(const nlohmann::json& line) {
 
 void RunRecords::rewind(std::uint64_t step) {
   if (last_.step > step) last_ = {};
+  voided_.erase(voided_.upper_bound(step), voided_.end());
   gaps_.rewind(step);
   later_.add([this, step] {
     if (!no_longer_in_charge()) warn_once(metrics_.rewind(step));
   });
 }
 
-std::string RunRecords::record(const StepDone& done) {
+std::vector<std::string> RunRecords::record(const StepDone& done) {
   gaps_.on_step(done.step);
   last_ = done;
-  append({{"step", done.step},
-          {"epoch", done.epoch},
-          {"loss", done.loss},
-          {"accuracy", done.accuracy},
-          {"lr", done.lr},
-          {"images_per_second", done.images_per_second},
-          {"trainers", done.trainers},
-          {"generation", to_text(done.generation)},
-          {"attempt", attempt_},
-          {"step_ms", done.step_ms},
-          {"data_ms", done.data_ms},
-          {"compute_ms", done.compute_ms},
-          {"exchange_ms", done.exchange_ms},
-          {"update_ms", done.update_ms},
-          {"checkpoint_ms", done.checkpoint_ms},
-          {"at", utc_now()}});
-  return gaps_.take_reports() ? take_missing() : "";
+  nlohmann::json line = {{"step", done.step},
+                         {"epoch", done.epoch},
+                         {"loss", done.loss},
+                         {"accuracy", done.accuracy},
+                         {"lr", done.lr},
+                         {"images_per_second", done.images_per_second},
+                         {"trainers", done.trainers},
+                         {"generation", to_text(done.generation)},
+                         {"attempt", attempt_},
+                         {"step_ms", done.step_ms},
+                         {"data_ms", done.data_ms},
+                         {"compute_ms", done.compute_ms},
+                         {"exchange_ms", done.exchange_ms},
+                         {"update_ms", done.update_ms},
+                         {"checkpoint_ms", done.checkpoint_ms},
+                         {"at", utc_now()}};
+  if (done.gradient_norm >= 0) line["gradient_norm"] = done.gradient_norm;
+  if (done.voided) {
+    line["voided"] = true;
+    voided_.insert(done.step);
+  }
+  append(line);
+  std::vector<std::string> lines = {voided_line(), gaps_.take_reports() ? take_missing() : ""};
+  std::erase(lines, "");
+  return lines;
+}
+
+std::string RunRecords::voided_line() const {
+  constexpr std::size_t kAll = 8;  // later ones are reported when their number has doubled
+  if (!last_.voided || (voided_.size() > kAll && !std::has_single_bit(voided_.size()))) return "";
+  return str("the gradient of step ", last_.step, " is not finite, so the step changed nothing (",
+             counted(voided_.size(), "such step"), " in this run)");
 }
 
 std::string RunRecords::missing_lines() {
@@ -187,6 +206,7 @@ void RunRecords::write_status(const Coordinator& coordinator, const std::string&
                                  {"steps", job_.steps},
                                  {"epoch", last_.epoch},
                                  {"loss", last_.loss},
+                                 {"voided_steps", voided_.size()},
                                  {"images_per_second", last_.images_per_second},
                                  {"trainers", shown_.trainers},
                                  {"updated", utc_now()}};

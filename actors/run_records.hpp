@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "actors/record_parts.hpp"
 #include "base/background.hpp"
@@ -25,9 +27,9 @@ class RunRecords {
   // This coordinator has lost its supervisor; the attempt may go on under another one.
   void orphan(std::uint64_t step);
   void rewind(std::uint64_t step);
-  // Returns a line for the user, or "". The first step of an attempt reports the earlier steps that have no
-  // line in metrics.jsonl and will not get a line.
-  std::string record(const protocol::StepDone& done);
+  // Returns lines for the user: of a voided step, and with the first step of an attempt, the earlier steps
+  // that have no line in metrics.jsonl and will not get a line.
+  std::vector<std::string> record(const protocol::StepDone& done);
   void record(const protocol::Evaluated& evaluated);
   void set_aside(const std::string& checkpoint);
   void abandon(const protocol::GenerationId& generation, std::uint64_t step);
@@ -44,6 +46,7 @@ class RunRecords {
   void write_status(const protocol::Coordinator& coordinator, const std::string& state);
   void record_attempt(const nlohmann::json& line);
   std::string take_missing();
+  std::string voided_line() const;  // of the step that was recorded last, if the step is voided; or ""
   void warn_once(const Status& status);
   bool no_longer_in_charge() const;  // a newer term is in charge, or the term cannot be read: delete nothing
 
@@ -54,6 +57,7 @@ class RunRecords {
   std::uint64_t term_, attempt_;
   protocol::StepDone last_;
   Gaps gaps_;
+  std::set<std::uint64_t> voided_;  // steps whose gradient was not finite
   struct {
     nlohmann::json trainers = nlohmann::json::array();
     bool end = false;  // the attempt's last status is written: no later status replaces it

@@ -185,11 +185,12 @@ class Audit {
     local.run_dir = audit_.root().path();
     local.workers = options_.workers;
     alter(local.job);
-    const std::string cpu = local.job.cpu_capability;
+    const std::string cpu = local.job.cpu_capability, bf16 = local.job.bf16_isa;
     const std::vector<std::string> environment = local.job.environment;
     REKINDLE_CHECK(prepare(local));
     REKINDLE_CHECK(check_identity(local.job, identity, "the present data"));
     local.job.cpu_capability = cpu;
+    local.job.bf16_isa = bf16;
     local.job.environment = environment;
     local.job.test_samples = 0;  // no evaluation, because evaluation does not change the state
     return local;

@@ -59,6 +59,12 @@ CLI::Option* add(CLI::App& command, RawOptions& raw, const OptionRow& row) {
   return add<kField>(command, raw, row)->check(kCheck());
 }
 
+// A list of texts with commas between them. The option may be repeated.
+template <auto kField>
+CLI::Option* add_list(CLI::App& command, RawOptions& raw, const OptionRow& row) {
+  return add<kField>(command, raw, row)->multi_option_policy(CLI::MultiOptionPolicy::Join)->delimiter(',');
+}
+
 CLI::Validator positive() { return whole_number(1); }
 CLI::Validator from_0() { return whole_number(0); }
 CLI::Validator rate() { return number_from(0); }
@@ -112,7 +118,8 @@ constexpr OptionRow kTable[] = {
     {"width", "N", kModel, kEqual, "of gpt: features of a token, a multiple of --heads", "256",
      add<&R::width, positive>},
     {"context", "N", kModel, kEqual, "of a text: tokens in a sample", "256", add<&R::context, positive>},
-    {"precision", "NAME", kModel, kEqual, "fp32", nullptr, add<&R::precision>},
+    {"precision", "NAME", kModel, kEqual,
+     "fp32, or bf16: forward and backward by autocast; the state stays float32", nullptr, add<&R::precision>},
     {"init", "FILE|DIR", kModel, kEqual,
      "start from these values: a .safetensors or .h5 file, a checkpoint or a run directory", "",
      add<&R::init>},
@@ -133,6 +140,16 @@ constexpr OptionRow kTable[] = {
      add<&R::eps, fraction>},
     {"weight-decay", "W", kOptimizer, kEqual, "an L2 penalty, or that of adamw",
      "sgd 0.0005, adamw 0.01, else 0", add<&R::weight_decay, rate>},
+    {"clip-norm", "NORM", kOptimizer, kEqual,
+     "limit of the gradient's norm, as torch.nn.utils.clip_grad_norm_; a step whose gradient is not finite "
+     "changes nothing",
+     "no limit", add<&R::clip_norm, rate>},
+    {"no-decay", "PATTERNS", kOptimizer, kEqual,
+     "parameters without weight decay, by name, as in '*.bias,bn*'; may be repeated", "",
+     add_list<&R::no_decay>},
+    {"lr-scale", "PATTERNS", kOptimizer, kEqual,
+     "parameters with another learning rate, as in 'fc.*=0.1': its factor; may be repeated", "",
+     add_list<&R::lr_scale>},
     {"ema", "DECAY", kOptimizer, kEqual,
      "keep a moving average of parameters and buffers, and evaluate that: as in torch.optim.swa_utils", "",
      add<&R::ema, fraction>},

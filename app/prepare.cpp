@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "app/cpu.hpp"
 #include "app/describe.hpp"
 #include "app/initial_state.hpp"
 #include "app/places.hpp"
@@ -51,15 +52,6 @@ Result<int> complete_from_data(Job& job) {
   }
   if (job.epochs > 0) job.steps = protocol::steps_for_epochs(job, job.epochs);
   return info.channels;
-}
-
-std::string this_cpu() {
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
-    return "avx512";
-  }
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? "avx2" : "default";
 }
 
 Status probe(const FilePath& directory) {
@@ -127,6 +119,28 @@ void warn_of_environment(const Job& job) {
   for (const std::string& line : protocol::trainer_environment(own_environment(), job).warnings) warn(line);
 }
 
+void warn_of_bf16(const Job& job) {
+  if (job.precision != "bf16" || job.device != "cpu") return;
+  if (job.bf16_isa.empty())
+    warn(
+        "warning: the CPU of the first attempt has no instructions for bfloat16: --precision fp32 is faster");
+  else if (!has_bf16_isa(bf16_isa(), job.bf16_isa))
+    warn(str("warning: this CPU has no ", job.bf16_isa,
+             ", which the CPU of the first attempt has: from here on "
+             "the bits differ"));
+}
+
+// The statistics of a few samples are so uncertain that batch norm hurts. Each micro-batch has its own.
+void warn_of_batch_norm(const Job& job, const checkpoint::StateSpec& model) {
+  constexpr std::uint64_t kFew = 8;
+  const std::uint64_t samples = job.batch_size / job.micro_batches;
+  const bool has_statistics = std::ranges::any_of(
+      model, [](const checkpoint::TensorSpec& tensor) { return tensor.name.ends_with(".running_var"); });
+  if (has_statistics && samples < kFew)
+    warn(str("warning: batch norm sees only ", counted(samples, "sample"),
+             " in each micro-batch: use fewer --micro-batches, or a larger --batch-size"));
+}
+
 enum class Begins { kNow, kLater, kNever };  // kNever: read-only check
 
 Result<InitialState> prepare_run(LocalOptions& options, Begins begins) {
@@ -148,7 +162,8 @@ Result<InitialState> prepare_run(LocalOptions& options, Begins begins) {
     options.old_stop = read_text(layout.stop_request(), run::kMostOfANote).value_or("");
     await_newest(layout);
   }
-  options.job.cpu_capability = this_cpu();
+  options.job.cpu_capability = cpu_capability();
+  if (options.job.precision == "bf16") options.job.bf16_isa = bf16_isa();
   options.job.environment = protocol::numeric_variables(own_environment(), options.job);
   REKINDLE_TRY(const std::optional<Job> before, earlier_job(options, layout));
   // A run that is made longer keeps its schedule.
@@ -164,6 +179,8 @@ Result<InitialState> prepare_run(LocalOptions& options, Begins begins) {
   if (begins == Begins::kNow) {
     if (const std::string line = run::exchange_warning(layout); !line.empty()) warn("warning: " + line);
     warn_of_environment(options.job);
+    warn_of_bf16(options.job);
+    warn_of_batch_norm(options.job, model);
   }
   return initial;
 }

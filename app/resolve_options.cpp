@@ -118,8 +118,7 @@ Status Resolver::model_and_data() {
   if (job_.augment && !dataset->augments)
     return refuse({"augment"}, str(job_.dataset, " has no augmentation"), "leave --augment out");
   job_.dropout = raw_.dropout.value_or(-1);
-  if (raw_.precision != "fp32")
-    return refuse({"precision"}, str("--precision ", raw_.precision, " is not known"), "use fp32");
+  REKINDLE_CHECK(one_of("precision", raw_.precision, {"fp32", "bf16"}));
   job_.precision = raw_.precision;
   return {};
 }

@@ -42,6 +42,11 @@ Status Resolver::optimizer() {
   job_.rho = raw_.rho.value_or(job_.rho);
   job_.eps = raw_.eps.value_or(row.eps);
   job_.label_smoothing = raw_.label_smoothing;
+  if (raw_.clip_norm && *raw_.clip_norm == 0)
+    return refuse({"clip-norm"}, "--clip-norm 0 leaves no gradient", "use a number above 0, or leave it out");
+  job_.clip_norm = raw_.clip_norm.value_or(0);
+  job_.no_decay = raw_.no_decay;
+  job_.lr_scale = raw_.lr_scale;
   if (raw_.ema && *raw_.ema == 0)
     return refuse({"ema"}, "--ema 0 averages nothing", "use a number between 0 and 1, or leave it out");
   job_.ema = raw_.ema.value_or(0);

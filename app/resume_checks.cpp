@@ -129,6 +129,7 @@ Status check_resume(const Job& before, LocalOptions& options, const run::Layout&
   // A newer CPU supports the first attempt's instruction set. On an older CPU, the trainers' fingerprint
   // shows the mismatch.
   if (!before.cpu_capability.empty()) options.job.cpu_capability = before.cpu_capability;
+  options.job.bf16_isa = before.bf16_isa;
   options.job.environment = before.environment;
   return {};
 }

@@ -19,12 +19,10 @@ int gpu_count() {
   return cudaGetDeviceCount(&count) == cudaSuccess ? count : -1;
 }
 
-void choose_deterministic_algorithms() {
+void choose_cuda_algorithms() {
   // cuBLAS reads it when its first handle is made, after this; its default workspaces may change bits.
   ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
   auto& context = at::globalContext();
-  context.setDeterministicAlgorithms(true, /*warn_only=*/false);
-  context.setDeterministicFillUninitializedMemory(false);  // nothing reads memory that it has not written
   context.setDeterministicCuDNN(true);
   context.setBenchmarkCuDNN(false);
   context.setAllowTF32CuDNN(false);
@@ -33,9 +31,17 @@ void choose_deterministic_algorithms() {
 
 #endif
 
+// An operator that has no deterministic version throws, and names itself.
+void choose_deterministic_algorithms() {
+  auto& context = at::globalContext();
+  context.setDeterministicAlgorithms(true, /*warn_only=*/false);
+  context.setDeterministicFillUninitializedMemory(false);  // nothing reads memory that it has not written
+}
+
 }  // namespace
 
 Result<at::Device> open_device(const std::string& name) {
+  choose_deterministic_algorithms();
   if (name == "cpu") return at::Device(at::kCPU);
   const bool numbered = name.starts_with("cuda:") && name.size() > 5 && name.size() < 9 &&
                         name.find_first_not_of("0123456789", 5) == std::string::npos;
@@ -50,7 +56,7 @@ Result<at::Device> open_device(const std::string& name) {
   if (index >= count)
     return fail(ExitCode::kConfig, str("no CUDA device: there is no ", name),
                 str("this machine has ", count));
-  choose_deterministic_algorithms();
+  choose_cuda_algorithms();
   return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(index));
 #else
   return fail(ExitCode::kConfig, "this build has no CUDA", "use --device cpu or the cuda preset");

@@ -5,6 +5,7 @@
 
 #include <exception>
 #include <new>
+#include <string>
 #include <utility>
 
 #include "base/result.hpp"
@@ -21,7 +22,14 @@ auto without_exceptions(const char* doing, F&& f) -> decltype(f()) {
   } catch (const Aborted&) {
     return forward_error({ExitCode::kGaveUp, "the micro-batch was abandoned", {}, ErrorKind::kAborted});
   } catch (const c10::Error& error) {
-    return fail(str("LibTorch failed while ", doing, ": ", error.what_without_backtrace()));
+    // The exception has no type of its own (Context::alertNotDeterministic).
+    const std::string what = error.what_without_backtrace();
+    if (what.find("deterministic implementation") != std::string::npos)
+      return fail(
+          ExitCode::kConfig,
+          str("the model uses an operator without a deterministic version: ", what.substr(0, what.find(' '))),
+          "use another operator");
+    return fail(str("LibTorch failed while ", doing, ": ", what));
   } catch (const std::bad_alloc&) {
     return fail(str("out of memory while ", doing), "use a smaller batch or more micro-batches");
   } catch (const std::exception& error) {

@@ -28,13 +28,14 @@ struct ModelConfig {
   int layers = 4, heads = 4, width = 256, context = 256;  // gpt
   std::uint64_t seed = 1;                                 // of the initial values
   optim::Options optimizer = {.momentum = 0.9};
-  std::vector<optim::Group> groups = {};  // one for each parameter; empty: all alike
-  double average = 0;                     // decay of the moving average; 0: none
-  int micro_batches = 1;                  // in a step
-  double label_smoothing = 0;             // of the training loss, as in torch.nn.CrossEntropyLoss
-  bool bf16 = false;                      // autocast to bfloat16
-  std::string device = "cpu";             // "cpu", "cuda:0"
-  int threads = 1;                        // intra-op threads
+  optim::GroupOptions groups = {};
+  double average = 0;           // decay of the moving average; 0: none
+  bool counts_updates = false;  // the state has a counter of updates, because a step may have none
+  int micro_batches = 1;        // in a step
+  double label_smoothing = 0;   // of the training loss, as in torch.nn.CrossEntropyLoss
+  bool bf16 = false;            // autocast to bfloat16
+  std::string device = "cpu";   // "cpu", "cuda:0"
+  int threads = 1;              // intra-op threads
 };
 
 // Refuses what cannot be built: an unknown model or optimizer, images too small, numbers out of range

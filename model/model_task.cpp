@@ -28,7 +28,9 @@ ModelConfig model_config(const Job& job, int channels) {
   config.channels = channels;
   config.image_size = static_cast<int>(job.image_size);
   if (job.dropout >= 0) config.dropout = job.dropout;
+  config.groups = {job.no_decay, job.lr_scale};
   config.average = job.ema;
+  config.counts_updates = job.clip_norm > 0;
   config.bf16 = job.precision == "bf16";
   config.micro_batches = static_cast<int>(job.micro_batches);
   if (job.layers > 0) {
@@ -86,6 +88,9 @@ class ModelTask final : public trainer::Task {
     for (const trainer::TensorPlace& place : replica_->layout().tensors())
       tensors.push_back({place.spec.name, place.offset, place.floats});
     return tensors;
+  }
+  trainer::FloatRange parameter_floats() const override {
+    return {replica_->layout().first_parameter_float(), replica_->layout().end_of_parameters()};
   }
 
   void expect_steps(std::uint64_t step, std::vector<int> all, std::vector<int> first) override {

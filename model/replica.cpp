@@ -28,8 +28,15 @@ ModelOptions model_options(const ModelConfig& config) {
           .vocabulary = config.classes};
 }
 
-trainer::UpdateOptions update_options(const ModelConfig& config) {
-  return {config.optimizer, config.groups, config.average, config.micro_batches};
+Result<trainer::UpdateOptions> update_options(const ModelConfig& config, const trainer::StateLayout& layout) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < layout.parameters(); ++i) names.push_back(layout.tensors()[i].spec.name);
+  REKINDLE_TRY(std::vector<optim::Group> groups, optim::make_groups(config.groups, names));
+  return trainer::UpdateOptions{.optimizer = config.optimizer,
+                                .groups = std::move(groups),
+                                .average = config.average,
+                                .counts = config.counts_updates,
+                                .micro_batches = config.micro_batches};
 }
 
 Result<std::unique_ptr<TrainingModule>> make_module(const ModelConfig& config, at::Device device) {
@@ -167,9 +174,10 @@ Result<std::unique_ptr<Replica>> Replica::make(const ModelConfig& config) {
   REKINDLE_TRY(const at::Device device, open_device(config.device));
   REKINDLE_TRY(std::unique_ptr<TrainingModule> module, make_module(config, device));
   const trainer::StateLayout layout(module->tensors());
-  REKINDLE_TRY(std::unique_ptr<StateMemory> memory,
-               device.is_cpu() ? make_host_memory(layout, update_options(config))
-                               : make_device_memory(layout, update_options(config), device));
+  REKINDLE_TRY(const trainer::UpdateOptions options, update_options(config, layout));
+  REKINDLE_TRY(std::unique_ptr<StateMemory> memory, device.is_cpu()
+                                                        ? make_host_memory(layout, options)
+                                                        : make_device_memory(layout, options, device));
   auto replica = std::make_unique<TorchReplica>(config, device, std::move(module), std::move(memory), layout);
   REKINDLE_CHECK(replica->bind());
   return replica;
@@ -179,7 +187,8 @@ Result<checkpoint::StateSpec> state_spec(const ModelConfig& config) {
   REKINDLE_CHECK(check_config(config));
   REKINDLE_TRY(const std::unique_ptr<TrainingModule> module, make_module(config, at::kCPU));
   const trainer::StateLayout layout(module->tensors());
-  REKINDLE_TRY(const trainer::UpdatePlan plan, trainer::UpdatePlan::make(layout, update_options(config)));
+  REKINDLE_TRY(const trainer::UpdateOptions options, update_options(config, layout));
+  REKINDLE_TRY(const trainer::UpdatePlan plan, trainer::UpdatePlan::make(layout, options));
   return trainer::spec_of_state(layout, plan, config.average > 0);
 }
 

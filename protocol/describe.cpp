@@ -53,14 +53,17 @@ struct Describe {
            (m.stop ? ", save and stop" : "");
   }
   std::string operator()(const Stop& m) const { return str("stop ", to_text(m.generation)); }
-  std::string operator()(const PauseForJoin& m) const { return str("pause for a join ", to_text(m.generation)); }
+  std::string operator()(const PauseForJoin& m) const {
+    return str("pause for a join ", to_text(m.generation));
+  }
   std::string operator()(const Save& m) const { return str("save ", to_text(m.generation)); }
   std::string operator()(const Abort& m) const { return str("abort ", to_text(m.generation)); }
   std::string operator()(const Quit&) const { return "quit"; }
 
   std::string operator()(const TrainerReady&) const { return "ready"; }
   std::string operator()(const StepDone& m) const {
-    return str("step ", m.step, " of ", to_text(m.generation), " is done");
+    return str("step ", m.step, " of ", to_text(m.generation), " is done",
+               m.voided ? ", and changed nothing" : "");
   }
   std::string operator()(const StepsDone& m) const {
     return str(m.steps.size(), " steps before ", to_text(m.generation), " were done");

@@ -44,6 +44,9 @@ nlohmann::json identity_of(const Job& job) {
   // Steps that a longer run adds have other rates otherwise.
   if (job.schedule == "cosine" || job.schedule == "linear") identity["schedule_steps"] = job.schedule_steps;
   if (job.label_smoothing > 0) identity["label_smoothing"] = job.label_smoothing;
+  if (job.clip_norm > 0) identity["clip_norm"] = job.clip_norm;
+  if (!job.no_decay.empty()) identity["no_decay"] = job.no_decay;
+  if (!job.lr_scale.empty()) identity["lr_scale"] = job.lr_scale;
   if (job.layers > 0) identity.update({{"layers", job.layers}, {"heads", job.heads}, {"width", job.width}});
   if (job.context > 0) identity["context"] = job.context;
   if (job.ema > 0) identity["ema"] = job.ema;

@@ -36,6 +36,8 @@ struct Job {
   std::uint64_t warmup_steps = 0;
   std::uint64_t schedule_steps = 0;  // length of the schedule: the run's steps at its first start
   double label_smoothing = 0;
+  double clip_norm = 0;            // limit of the gradient's global norm; 0: none
+  std::string no_decay, lr_scale;  // optim/groups.hpp
   std::uint64_t image_size = 224;
   bool augment = true;
   double dropout = -1;                             // below 0: the model's own
@@ -77,6 +79,8 @@ struct Job {
   std::vector<Rates> earlier_rates;
   // The CPU capability of the first attempt. The CPU libraries of all attempts are limited to this value.
   std::string cpu_capability;
+  // With bf16: the instructions for bfloat16 of the first attempt's CPU (app/cpu.hpp); empty: none.
+  std::string bf16_isa;
   // The environment variables of the numeric libraries, "NAME=value", recorded by the first attempt.
   std::vector<std::string> environment;
 };
@@ -85,13 +89,13 @@ struct Job {
 #define REKINDLE_JOB_FIELDS_1(DO) NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(DO, model, dataset, data, \
   batch_size, micro_batches, steps, epochs, seed, optimizer, lr, momentum, weight_decay, lr_gamma, \
   lr_step, dampening, beta1, beta2, alpha, rho, eps, nesterov, schedule, milestones, warmup_steps, \
-  schedule_steps, label_smoothing, image_size, augment, dropout, layers, heads, width, context, \
+  schedule_steps, label_smoothing, clip_norm, no_decay, lr_scale, image_size, augment, dropout, layers, heads, width, context, \
   ema, precision, device, threads))
 #define REKINDLE_JOB_FIELDS_2(DO) NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(DO, loader_threads, \
   trainers_per_worker, exchange, exchange_integrity, checkpoint_every, checkpoint_interval_ms, keep, \
   keep_best, classes, strict, launched_by, min_trainers, gather_time_ms, lost_after_ms, hang_after_ms, \
   hash_every, stop_within_ms, interface, port_range, train_samples, test_samples, data_hash, init, \
-  init_source, rates_since, earlier_rates, cpu_capability, environment))
+  init_source, rates_since, earlier_rates, cpu_capability, bf16_isa, environment))
 // clang-format on
 inline void to_json(nlohmann::json& nlohmann_json_j, const Job& nlohmann_json_t) {
   REKINDLE_JOB_FIELDS_1(NLOHMANN_JSON_TO)

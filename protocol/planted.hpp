@@ -24,6 +24,7 @@ enum class Bug {
   kBadHostUsesUpTheTries,  // also the tries of other hosts, before the first generation
   kSegmentReusedBeforeRead,
   kSumsNotCheckedAfterUpdate,  // by a trainer whose peers continued without it
+  kNormOfOnePiece,             // the gradient's norm depends on the number of trainers
   kUpdateBeforeSnapshot,       // a shard is read from a state that an update has changed
 };
 

@@ -42,7 +42,9 @@ Environment fixed_variables(const Job& job) {
   if (job.cpu_capability == "avx512" || job.cpu_capability == "avx2") {
     const bool wide = job.cpu_capability == "avx512";
     fixed.push_back(str("ATEN_CPU_CAPABILITY=", job.cpu_capability));
-    fixed.push_back(str("ONEDNN_MAX_CPU_ISA=", wide ? "AVX512_CORE" : "AVX2"));
+    // AVX512_CORE has no instructions for bfloat16: oneDNN would convert each value.
+    const std::string isa = wide ? "AVX512_CORE" : "AVX2";
+    fixed.push_back(str("ONEDNN_MAX_CPU_ISA=", job.bf16_isa.empty() ? isa : job.bf16_isa));
     fixed.push_back(str("MKL_CBWR=", wide ? "AVX512" : "AVX2"));
   }
   return fixed;

@@ -53,10 +53,13 @@ struct StepDone {
   double loss = 0, accuracy = 0, lr = 0, images_per_second = 0;
   double data_ms = 0, compute_ms = 0, exchange_ms = 0, update_ms = 0, checkpoint_ms = 0, step_ms = 0;
   int trainers = 0;  // trainers that took part in the step
+  // The global norm before clipping; below 0: it was not computed (no --clip-norm), or is not finite.
+  double gradient_norm = -1;
+  bool voided = false;  // the step changed nothing, because the norm is not finite
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepDone, generation, step, epoch, loss, accuracy, lr, images_per_second,
                                    data_ms, compute_ms, exchange_ms, update_ms, checkpoint_ms, step_ms,
-                                   trainers)
+                                   trainers, gradient_norm, voided)
 
 // The first source of a generation sends this before its first step: the steps of older generations that were
 // never reported.

@@ -75,9 +75,10 @@ Error unreadable(const nlohmann::json::exception& error) {
 }
 
 // All other numeric fields are integers.
-constexpr std::string_view kRealFields[] = {
-    "accuracy", "check_ms", "checkpoint_ms", "compute_ms", "data_ms",   "exchange_ms", "images_per_second",
-    "loss",     "lr",       "seconds_left",  "step_ms",    "update_ms", "write_ms"};
+constexpr std::string_view kRealFields[] = {"accuracy",  "check_ms",    "checkpoint_ms", "compute_ms",
+                                            "data_ms",   "exchange_ms", "gradient_norm", "images_per_second",
+                                            "loss",      "lr",          "seconds_left",  "step_ms",
+                                            "update_ms", "write_ms"};
 
 // nlohmann converts a real number to any requested type. The conversion of 1e30 to an integer is undefined.
 nlohmann::json parse_message(std::string_view line) {

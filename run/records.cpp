@@ -59,6 +59,8 @@ std::ifstream open_lines(const FilePath& path) {
   return in;
 }
 
+constexpr const char* kVoided = "\"voided\":true";
+
 bool is_evaluation(const std::string& line) { return line.find("\"test_loss\"") != std::string::npos; }
 
 // A run of weeks has millions of lines, of which few are evaluations: only evaluations are parsed. False if
@@ -154,6 +156,7 @@ Recorded recorded(const Layout& layout, const std::function<bool()>& give_up) {
       all.missing.insert(all.step + 1, *step - std::min<std::uint64_t>(*step, 1));
       all.missing.erase(*step);
       all.step = std::max(all.step, *step);
+      if (line.find(kVoided) != std::string::npos) all.voided.insert(*step);
     } else if (parse_line(line)) {
       all.evaluated.insert(*step);
     }

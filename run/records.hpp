@@ -31,6 +31,7 @@ struct Recorded {
   std::uint64_t step = 0;             // the highest step with a step line
   StepSet missing;                    // lower steps without a step line
   std::set<std::uint64_t> evaluated;  // steps whose evaluation is on record
+  std::set<std::uint64_t> voided;     // steps that changed nothing
   bool given_up = false;              // `give_up` returned true before the end of the file
 };
 // `give_up` is called repeatedly during the read, which may take minutes.

@@ -43,7 +43,9 @@ class StateLayout {
   std::size_t parameters() const { return parameters_; }  // the first tensors
   std::size_t header_floats() const { return header_; }
   std::size_t floats() const { return floats_; }  // padding included; a multiple of kAlignFloats
-  std::size_t parameter_elements() const;         // padding not included
+  std::size_t first_parameter_float() const { return tensors_.empty() ? 0 : tensors_[0].offset; }
+  std::size_t end_of_parameters() const { return parameters_ == 0 ? 0 : end_with_padding(parameters_ - 1); }
+  std::size_t parameter_elements() const;  // padding not included
   // The end of the place of tensor i with its padding: the offset of the next one.
   std::size_t end_with_padding(std::size_t i) const;
 

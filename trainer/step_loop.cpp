@@ -5,6 +5,7 @@
 
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "optim/clip.hpp"
 #include "protocol/planted.hpp"
 #include "protocol/training.hpp"
 #include "trainer/fixed_point.hpp"
@@ -191,6 +192,27 @@ Result<StepLoop::Totals> StepLoop::step() {
   return totals;
 }
 
+// All trainers compute the same norm from the same sums. A norm that is not finite voids the step: the model,
+// the optimizer's states and their counters stay as they are, and the run goes on with the next step.
+StepLoop::Clipping StepLoop::clip(const exchange::Reduced& reduced) const {
+  Clipping clipping{.scale = 1.0F / static_cast<float>(parts_.job.micro_batches)};
+  if (parts_.job.clip_norm <= 0) return clipping;
+  const FloatRange range = parts_.task.parameter_floats();
+  optim::SquaredNorm squares;
+  for (const exchange::SumPiece& piece : reduced.pieces) {
+    const std::size_t first = std::max(piece.first, range.first),
+                      end = std::min(piece.first + piece.sum.size(), range.end);
+    if (first < end) squares.add(piece.sum.subspan(first - piece.first, end - first));
+    if (planted(protocol::Bug::kNormOfOnePiece)) break;
+  }
+  const double norm = clipping.scale * std::sqrt(squares.value());
+  clipping.voided = !std::isfinite(norm);
+  if (clipping.voided) return clipping;
+  clipping.norm = norm;
+  clipping.scale *= static_cast<float>(optim::clip_factor(norm, parts_.job.clip_norm));
+  return clipping;
+}
+
 // All sums are readable. From the first piece to the last one, the update cannot be aborted.
 Status StepLoop::apply(const exchange::Reduced& reduced, const Totals& totals, Times times) {
   using protocol::Bug;
@@ -201,8 +223,9 @@ Status StepLoop::apply(const exchange::Reduced& reduced, const Totals& totals, T
   checkpoint_ms_ += parts_.clock.ms_since(started);
   parts_.link.set_phase(TrainerPhase::kApplying, kept_.replica.step);
   started = parts_.clock.now();
+  const Clipping clipping = clip(reduced);
   const optim::Step step{.number = kept_.replica.step,
-                         .scale = 1.0F / static_cast<float>(parts_.job.micro_batches),
+                         .scale = clipping.scale,
                          .learning_rate = learning_rate(parts_.job, kept_.replica.step)};
   const std::uint64_t epoch = epoch_of(parts_.job, kept_.replica.step), made = kept_.replica.step + 1;
   const bool hashes = hashes_.during_update() &&
@@ -212,13 +235,15 @@ Status StepLoop::apply(const exchange::Reduced& reduced, const Totals& totals, T
     note({start_.generation, made, epoch, totals.loss,
           static_cast<double>(totals.correct) / static_cast<double>(std::max<std::uint64_t>(totals.count, 1)),
           step.learning_rate, 1000.0 * static_cast<double>(parts_.job.batch_size) / step_ms, times.data_ms,
-          times.compute_ms, times.exchange_ms, times.update_ms, checkpoint_ms_, step_ms, ranks_});
+          times.compute_ms, times.exchange_ms, times.update_ms, checkpoint_ms_, step_ms, ranks_,
+          clipping.norm, clipping.voided});
   };
   if (planted(Bug::kReportBeforeUpdate)) report();
   kept_.replica.valid = false;
   kept_.sums.forget();
   hashes_.forget();
-  for (const exchange::SumPiece& piece : reduced.pieces) update(piece, step, hashes);
+  for (const exchange::SumPiece& piece : reduced.pieces)
+    update(piece, clipping.voided ? nullptr : &step, hashes);
   REKINDLE_CHECK(parts_.task.finish_update());
   if (!exchange_.sums_unchanged() && !planted(Bug::kSumsNotCheckedAfterUpdate))
     return fail("peers continued while this trainer was still reading their sums: its state is invalid");

@@ -63,8 +63,15 @@ class StepLoop {
   Status compute_micro_batches(Times& times);
   // Makes one step. Returns the totals on which all ranks agree.
   Result<Totals> step();
+  // The factor of the gradient, and whether the step changes the state at all.
+  struct Clipping {
+    double norm = -1;  // before clipping; below 0: not computed, or not finite
+    float scale = 1;   // gradient = scale * sum
+    bool voided = false;
+  };
+  Clipping clip(const exchange::Reduced& reduced) const;
   Status apply(const exchange::Reduced& reduced, const Totals& totals, Times times);
-  void update(const exchange::SumPiece& piece, const optim::Step& step, bool hashes);
+  void update(const exchange::SumPiece& piece, const optim::Step* step, bool hashes);
   Status hash_state();  // afterwards hashes_ is complete and the state is in host memory
   Status evaluate(bool& stopped);
   void note(const protocol::StepDone& done);

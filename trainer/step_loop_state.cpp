@@ -18,8 +18,8 @@ using protocol::planted;
 using protocol::TrainerPhase;
 
 // If hashing or checking follows, the update runs in 256 KiB pieces, so that each piece is still in the
-// processor's cache.
-void StepLoop::update(const exchange::SumPiece& piece, const optim::Step& step, bool hashes) {
+// processor's cache. A step without `step` is voided: its hashes and checks are made of the state as it is.
+void StepLoop::update(const exchange::SumPiece& piece, const optim::Step* step, bool hashes) {
   constexpr std::size_t kFloats = std::size_t{1} << 16;
   const bool checks = parts_.writer.checks();
   const std::size_t most = hashes || checks ? kFloats : piece.sum.size();
@@ -27,7 +27,7 @@ void StepLoop::update(const exchange::SumPiece& piece, const optim::Step& step, 
     const std::span<const float> sum = piece.sum.subspan(begin, std::min(most, piece.sum.size() - begin));
     const std::size_t first = (piece.first + begin) * sizeof(float);
     if (checks) parts_.writer.before_change(first, sum.size_bytes());
-    parts_.task.update(piece.first + begin, sum, step);
+    if (step != nullptr) parts_.task.update(piece.first + begin, sum, *step);
     if (hashes) hashes_.updated(first, sum.size_bytes());
   }
 }

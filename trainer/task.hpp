@@ -33,6 +33,11 @@ struct GradientTensor {
   std::size_t first = 0, count = 0;
 };
 
+// Elements [first, end) of the gradient memory; both are multiples of 16.
+struct FloatRange {
+  std::size_t first = 0, end = 0;
+};
+
 // The result of every call depends only on the options of the run, the state and the arguments: never on the
 // trainer, the time or earlier calls. One thread makes all calls.
 class Task {
@@ -60,6 +65,8 @@ class Task {
 
   virtual std::size_t gradient_floats() const = 0;
   virtual std::vector<GradientTensor> gradient_tensors() const = 0;
+  // The part of the gradient memory with the gradients of all parameters. --clip-norm limits its norm.
+  virtual FloatRange parameter_floats() const = 0;
 
   // The micro-batches that are computed next: `first` of `step`, then `all` of each later step. Their samples
   // may be prepared in advance, until end_of_steps().

@@ -21,7 +21,7 @@ Result<UpdatePlan> UpdatePlan::make(const StateLayout& layout, const UpdateOptio
   plan.header_.resize(layout.header_floats());
   plan.micro_batches_ = options.micro_batches;
   plan.mean_ = 1.0F / static_cast<float>(options.micro_batches);
-  plan.counts_ = plan.optimizer_->counts() || options.average > 0;
+  plan.counts_ = plan.optimizer_->counts() || options.average > 0 || options.counts;
   return plan;
 }
 

@@ -206,6 +206,8 @@ TEST_F(RunRecordsTest, TakenOver_TheOldCoordinatorsEndIsNoStatusOfTheRun) {
   EXPECT_FALSE(std::filesystem::exists(layout_.status().path()));
 }
 
+using Lines = std::vector<std::string>;
+
 protocol::StepDone step_done(std::uint64_t step) {
   protocol::StepDone done;
   done.step = step;
@@ -217,7 +219,7 @@ TEST_F(RunRecordsTest, MetricsCutInMidLine_MendedAtTheResumeAndTheLostStepsAreNa
   {
     RunRecords records(layout_, job_, 1, 1);
     records.begin(false);
-    for (std::uint64_t step = 1; step <= 8; ++step) EXPECT_EQ(records.record(step_done(step)), "");
+    for (std::uint64_t step = 1; step <= 8; ++step) EXPECT_TRUE(records.record(step_done(step)).empty());
     records.end(75, "saved", 8);
     EXPECT_EQ(records.missing_lines(), "");
   }
@@ -231,8 +233,8 @@ TEST_F(RunRecordsTest, MetricsCutInMidLine_MendedAtTheResumeAndTheLostStepsAreNa
   EXPECT_EQ(survey(layout_, job_, 1, &recorded).value().recorded_step, 4U);
   RunRecords records(layout_, job_, 1, 2);
   records.begin(false, recorded);
-  EXPECT_EQ(records.record(step_done(9)), "metrics.jsonl has no line for steps 5 to 8");
-  EXPECT_EQ(records.record(step_done(10)), "");
+  EXPECT_EQ(records.record(step_done(9)), Lines{"metrics.jsonl has no line for steps 5 to 8"});
+  EXPECT_TRUE(records.record(step_done(10)).empty());
   records.end(0, "done", 10);
   EXPECT_EQ(records.missing_lines(), "") << "nobody is told twice";
   std::vector<std::uint64_t> steps;
@@ -246,11 +248,46 @@ TEST_F(RunRecordsTest, MetricsCutInMidLine_MendedAtTheResumeAndTheLostStepsAreNa
   EXPECT_EQ(steps, (Steps{1, 2, 3, 4, 9, 10}));
 }
 
+TEST_F(RunRecordsTest, VoidedSteps_AreCountedOverResumesAndForgottenWithTheirLines) {
+  const auto voided = [](std::uint64_t step) {
+    protocol::StepDone done = step_done(step);
+    done.voided = true;
+    return done;
+  };
+  {
+    RunRecords records(layout_, job_, 1, 1);
+    records.begin(false);
+    EXPECT_TRUE(records.record(step_done(1)).empty());
+    EXPECT_EQ(
+        records.record(voided(2)),
+        Lines{"the gradient of step 2 is not finite, so the step changed nothing (1 such step in this run)"});
+    records.record(voided(3));
+    records.rewind(2);
+    EXPECT_EQ(
+        records.record(voided(3)),
+        Lines{
+            "the gradient of step 3 is not finite, so the step changed nothing (2 such steps in this run)"});
+    records.end(75, "saved", 3);
+  }
+  commit_step(3);
+  run::Recorded recorded;
+  EXPECT_EQ(survey(layout_, job_, 1, &recorded).value().recorded_step, 3U);
+  EXPECT_EQ(recorded.voided, (std::set<std::uint64_t>{2, 3}));
+  RunRecords records(layout_, job_, 1, 2);
+  records.begin(false, recorded);
+  EXPECT_EQ(
+      records.record(voided(4)),
+      Lines{"the gradient of step 4 is not finite, so the step changed nothing (3 such steps in this run)"});
+  std::size_t lines = 0;  // a run that only voids steps does not fill the log
+  for (std::uint64_t step = 5; step <= 100; ++step) lines += records.record(voided(step)).size();
+  EXPECT_EQ(lines, 8U) << "steps 4 to 8 of these, then 16, 32 and 64";
+}
+
 // A worker may still supply the missing lines until the end.
 TEST_F(RunRecordsTest, StepsThatNobodyReported_AreNamedAtTheEnd) {
   RunRecords records(layout_, job_, 1, 1);
   records.begin(true);
-  for (const std::uint64_t step : {1, 5, 3, 6}) EXPECT_EQ(records.record(step_done(step)), "");
+  for (const std::uint64_t step : {1, 5, 3, 6}) EXPECT_TRUE(records.record(step_done(step)).empty());
   records.end(0, "done", 6);
   EXPECT_EQ(records.missing_lines(), "metrics.jsonl has no line for steps 2, 4");
 }

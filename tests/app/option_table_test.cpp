@@ -33,7 +33,8 @@ TEST(OptionTable, IsTheRunsIdentity) {
     job.optimizer = optimizer;
     job.dampening = job.label_smoothing = 0.1;
     job.layers = job.heads = job.width = job.context = 1;
-    job.ema = 0.5;
+    job.ema = job.clip_norm = 0.5;
+    job.no_decay = job.lr_scale = "*";
     job.nesterov = true;
     job.warmup_steps = 1;
     job.schedule = "multi-step";

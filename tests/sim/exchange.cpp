@@ -137,7 +137,7 @@ std::vector<LeafRange> SimExchange::subtrees() const {
 // Sums the own shard of all partial sums, reading peers' memory while time passes. The sums go to slot 0.
 Status SimExchange::sum_own_shard() {
   const exchange::Shard shard = exchange::shard_of(kFloats, ranks(), plan_.rank);
-  std::vector<State> read;
+  std::vector<Gradient> read;
   for (int rank = 0; rank < ranks(); ++rank) {
     REKINDLE_CHECK(pass(trainer_.world().engine().between(0, trainer_.world().plan().exchange_ms)));
     TrainerProcess& peer = *meeting_.seats[static_cast<std::size_t>(rank)].trainer;
@@ -146,7 +146,7 @@ Status SimExchange::sum_own_shard() {
   }
   REKINDLE_CHECK(no_peer_has_gone_on());
   std::vector<const float*> partials;
-  for (const State& partial : read) partials.push_back(partial.data() + shard.first);
+  for (const Gradient& partial : read) partials.push_back(partial.data() + shard.first);
   slot_0_spoilt_ = true;
   float* const sums = trainer_.hub().slot_at(0).data() + shard.first;
   exchange::finish_tree(plan_.leaves, subtrees(), partials, sums, shard.count);

@@ -104,14 +104,14 @@ class SimHub final : public exchange::Hub {
   std::size_t floats() const override { return kFloats; }
   Result<std::span<float>> slot(int i) override { return std::span<float>(slots_[i]); }
   std::unique_ptr<exchange::Exchange> make(const exchange::Plan& plan) override;
-  State& slot_at(int i) { return slots_[i]; }
+  Gradient& slot_at(int i) { return slots_[i]; }
   // The number of generations that have written to the slots.
   std::uint64_t writers() const { return writers_; }
   void claim_slots() { ++writers_; }
 
  private:
   TrainerProcess& trainer_;
-  std::map<int, State> slots_;  // a map, because the address of a slot must never change
+  std::map<int, Gradient> slots_;  // a map, because the address of a slot must never change
   std::uint64_t writers_ = 0;
 };
 

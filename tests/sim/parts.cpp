@@ -17,18 +17,6 @@ using Woken = TrainerProcess::Woken;
 
 namespace {
 
-checkpoint::State tensors_of(State& values) {
-  constexpr std::size_t kRows = kFloats / kTensors;
-  checkpoint::State state;
-  for (std::size_t i = 0; i < kTensors; ++i) {
-    checkpoint::TensorSpec spec;
-    spec.name = str("w", i);
-    spec.shape = {kRows};
-    state.push_back({spec, std::as_writable_bytes(std::span(values).subspan(i * kRows, kRows))});
-  }
-  return state;
-}
-
 std::string digest_of(std::uint64_t step, State values) {
   return checkpoint::state_digest(step, tensors_of(values)).hex();
 }
@@ -95,15 +83,20 @@ TrainerBeat SimLink::beat() const {
 // ---- the task ----
 
 SimTask::SimTask(TrainerProcess& process)
-    : process_(process), state_(initial_state(process.world().plan().seed)) {}
+    : process_(process), model_(process.world().plan().job, process.world().plan().seed) {}
 
 Status SimTask::initialize() {
-  state_ = initial_state(process_.world().plan().seed);
+  model_.initialize();
   process_.set_tainted(false);
   return {};
 }
 
-checkpoint::State SimTask::state() { return tensors_of(state_); }
+std::vector<trainer::GradientTensor> SimTask::gradient_tensors() const {
+  std::vector<trainer::GradientTensor> tensors;
+  for (const trainer::TensorPlace& place : model_.layout().tensors())
+    tensors.push_back({place.spec.name, place.offset, place.floats});
+  return tensors;
+}
 
 Result<trainer::MicroBatchResult> SimTask::train(std::uint64_t step, int micro_batch,
                                                  std::span<float> gradient,
@@ -113,7 +106,7 @@ Result<trainer::MicroBatchResult> SimTask::train(std::uint64_t step, int micro_b
     return forward_error(exchange::aborted_error());
   if (process_.inside() && world.poisoned(step, micro_batch)) process_.crash(11);
   process_.slot_written(step);
-  gradient_of(state_, step, micro_batch, gradient);
+  model_.train(step, micro_batch, gradient);
   const bool is_number = !(process_.inside() && world.not_finite(step));
   return trainer::MicroBatchResult{is_number ? 1.0 : std::numeric_limits<double>::quiet_NaN(), 1, 1, 0};
 }
@@ -124,16 +117,16 @@ Result<trainer::EvaluationResult> SimTask::evaluate(std::uint64_t, std::uint64_t
   return trainer::EvaluationResult{static_cast<double>(count), count, count};
 }
 
-void SimTask::update(std::size_t first, std::span<const float> sum, const optim::Step&) {
+void SimTask::update(std::size_t first, std::span<const float> sum, const optim::Step& step) {
   World& world = process_.world();
   process_.sleep(world.engine().between(0, world.plan().update_ms), false);
-  for (std::size_t i = 0; i < sum.size(); ++i) state_[first + i] = updated(state_[first + i], sum[i]);
+  model_.host().update(first, sum, step);
 }
 
 Status SimTask::finish_update() {
   process_.sleep(1, false);
   process_.taint_state();
-  return {};
+  return model_.host().finish_update();
 }
 
 // ---- the writer ----
@@ -153,7 +146,7 @@ void SimWriter::begin(const trainer::ShardId& shard, checkpoint::State state, ch
 void SimWriter::release(std::uint64_t) {
   if (!writing_ || writing_->read) return;
   process_.sleep(process_.world().engine().between(0, 3), false);
-  if (writing_ && !writing_->read) writing_->read = process_.task().values();
+  if (writing_ && !writing_->read) writing_->read = process_.task().snapshot();
 }
 
 void SimWriter::finish() {
@@ -172,7 +165,7 @@ void SimWriter::fail(const std::string& why, bool changed) {
 void SimWriter::write() {
   Disk& disk = process_.world().disk();
   if (disk.full() || disk.away()) return fail("it cannot be written");
-  if (!writing_->read) writing_->read = process_.task().values();
+  if (!writing_->read) writing_->read = process_.task().snapshot();
   if (digest_of(writing_->id.step, *writing_->read) != writing_->digest)
     return fail("the state has changed since it was hashed", true);
   disk.checkpoints()[writing_->id].shards[writing_->rank] = {*writing_->read, writing_->tainted, false, false,

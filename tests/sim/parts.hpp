@@ -67,12 +67,15 @@ class SimTask final : public trainer::Task {
   explicit SimTask(TrainerProcess& process);
 
   Status initialize() override;
-  checkpoint::State state() override;
+  checkpoint::State state() override { return model_.host().state(); }
   Status download() override { return {}; }
   Status upload() override { return {}; }
-  trainer::Arenas arenas() override { return {std::as_bytes(std::span(state_))}; }
+  trainer::Arenas arenas() override { return model_.host().arenas(); }
   std::size_t gradient_floats() const override { return kFloats; }
-  std::vector<trainer::GradientTensor> gradient_tensors() const override { return {{"w", 0, kFloats}}; }
+  std::vector<trainer::GradientTensor> gradient_tensors() const override;
+  trainer::FloatRange parameter_floats() const override {
+    return {model_.layout().first_parameter_float(), model_.layout().end_of_parameters()};
+  }
   void expect_steps(std::uint64_t, std::vector<int>, std::vector<int>) override {}
   void end_of_steps() override {}
   Result<trainer::MicroBatchResult> train(std::uint64_t step, int micro_batch, std::span<float> gradient,
@@ -83,12 +86,12 @@ class SimTask final : public trainer::Task {
   std::string fingerprint() const override { return "{}"; }
   std::string describe_machine() const override { return "virtual"; }
 
-  State& values() { return state_; }
-  const State& values() const { return state_; }
+  State snapshot() const { return model_.snapshot(); }
+  void flip_bit() { model_.flip_bit(); }
 
  private:
   TrainerProcess& process_;
-  State state_;
+  Model model_;
 };
 
 class SimWriter final : public trainer::CheckpointWriter {

@@ -12,7 +12,7 @@ namespace rekindle::sim {
 
 using protocol::Bug;
 
-const NamedBug kBugs[19] = {
+const NamedBug kBugs[20] = {
     {Bug::kNoGenerationCheck, "no-generation-check"},
     {Bug::kNoTermCheck, "no-term-check"},
     {Bug::kHighestStepOffByOne, "highest-step-off-by-one"},
@@ -30,6 +30,7 @@ const NamedBug kBugs[19] = {
     {Bug::kCrashesCountedPerTrainer, "crashes-counted-per-trainer"},
     {Bug::kBadHostUsesUpTheTries, "bad-host-uses-up-the-tries"},
     {Bug::kSegmentReusedBeforeRead, "segment-reused-before-read"},
+    {Bug::kNormOfOnePiece, "norm-of-one-piece"},
     {Bug::kSumsNotCheckedAfterUpdate, "sums-not-checked-after-update"},
     {Bug::kUpdateBeforeSnapshot, "update-before-snapshot"},
 };

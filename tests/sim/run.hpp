@@ -25,6 +25,6 @@ struct NamedBug {
   protocol::Bug bug;
   const char* name;
 };
-extern const NamedBug kBugs[19];
+extern const NamedBug kBugs[20];
 
 }  // namespace rekindle::sim

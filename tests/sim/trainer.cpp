@@ -171,8 +171,7 @@ void TrainerProcess::hang(Ms ms) {
 
 void TrainerProcess::flip_bit() {
   tainted_ = true;
-  float& value = task_.values()[0];
-  value = std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) ^ 1U);
+  task_.flip_bit();
 }
 
 void TrainerProcess::fail() {

@@ -53,7 +53,7 @@ class TrainerProcess : public Process {
 
   // ---- the actual state, for the checks ----
   const protocol::ReplicaState& replica() const { return trainer_.replica(); }
-  const State& state() const { return task_.values(); }
+  State state() const { return task_.snapshot(); }
   bool inside() const { return link_.inside(); }  // whether the step loop is in a generation
   bool ready() const { return ready_; }
   bool hanging() const { return hanging_; }

@@ -22,7 +22,7 @@ World::World(Plan plan, Coverage& coverage, std::ostream* transcript)
       engine_(plan_.seed),
       disk_(engine_, plan_.lag_ms),
       network_(*this),
-      right_(plan_.seed, static_cast<int>(plan_.job.micro_batches)),
+      right_(plan_.job, plan_.seed),
       coverage_(coverage),
       transcript_(transcript),
       checks_(*this) {}

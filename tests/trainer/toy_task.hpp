@@ -33,6 +33,7 @@ class ToyTask : public Task {
   std::vector<GradientTensor> gradient_tensors() const override {
     return {{"weight", 0, kWeights}, {"bias", kWeights, 4}};
   }
+  FloatRange parameter_floats() const override { return {0, kFloats}; }
   void expect_steps(std::uint64_t, std::vector<int>, std::vector<int>) override {}
   void end_of_steps() override {}
   Result<MicroBatchResult> train(std::uint64_t step, int micro_batch, std::span<float> gradient,

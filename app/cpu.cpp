@@ -1,0 +1,69 @@
+#include "app/cpu.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <vector>
+
+namespace rekindle::app {
+namespace {
+
+// Each instruction set contains those before it.
+struct Isa {
+  const char* name;
+  std::vector<const char*> flags;  // of /proc/cpuinfo, all of them
+};
+const std::vector<Isa>& isas() {
+  static const std::vector<Isa> kIsas = {
+      {"AVX512_CORE_BF16", {"avx512_bf16"}},
+      {"AVX512_CORE_FP16", {"avx512_bf16", "avx512_fp16"}},
+      {"AVX512_CORE_AMX", {"avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8"}},
+      {"AVX512_CORE_AMX_FP16",
+       {"avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8", "amx_fp16"}}};
+  return kIsas;
+}
+
+// 0: none
+std::size_t rank_of(const std::string& name) {
+  for (std::size_t i = 0; i < isas().size(); ++i)
+    if (name == isas()[i].name) return i + 1;
+  return 0;
+}
+
+}  // namespace
+
+std::string cpu_capability() {
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+    return "avx512";
+  }
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? "avx2" : "default";
+}
+
+std::string bf16_isa_of(const std::string& flags) {
+  std::istringstream words(flags);
+  const std::vector<std::string> all{std::istream_iterator<std::string>(words), {}};
+  std::string best;
+  for (const Isa& isa : isas()) {
+    if (std::ranges::all_of(isa.flags,
+                            [&](const char* flag) { return std::ranges::find(all, flag) != all.end(); }))
+      best = isa.name;
+  }
+  return best;
+}
+
+std::string bf16_isa() {
+  std::ifstream cpu("/proc/cpuinfo");
+  for (std::string line; std::getline(cpu, line);) {
+    if (line.starts_with("flags")) return bf16_isa_of(line.substr(line.find(':') + 1));
+  }
+  return "";
+}
+
+bool has_bf16_isa(const std::string& here, const std::string& needed) {
+  return rank_of(here) >= rank_of(needed);
+}
+
+}  // namespace rekindle::app

@@ -1,0 +1,19 @@
+// The instruction sets of this machine's CPU, as the numeric libraries name them.
+#pragma once
+
+#include <string>
+
+namespace rekindle::app {
+
+// The widest that ATen has kernels for: "avx512", "avx2" or "default".
+std::string cpu_capability();
+
+// The instruction set for bfloat16, as a value of ONEDNN_MAX_CPU_ISA (oneDNN's guide, "CPU Dispatcher
+// Control"); "" if the CPU has no bfloat16 instructions. `flags`: of /proc/cpuinfo.
+std::string bf16_isa_of(const std::string& flags);
+std::string bf16_isa();  // of this machine
+
+// Whether a CPU with the instruction set `here` executes what oneDNN chooses for `needed`.
+bool has_bf16_isa(const std::string& here, const std::string& needed);
+
+}  // namespace rekindle::app

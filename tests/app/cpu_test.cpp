@@ -1,0 +1,26 @@
+#include "app/cpu.hpp"
+
+#include <gtest/gtest.h>
+
+namespace rekindle::app {
+namespace {
+
+TEST(Cpu, InstructionSetForBfloat16IsNamedAsOneDnnDoes) {
+  EXPECT_EQ(bf16_isa_of(" fpu avx2 avx512f avx512bw avx512_vnni"), "");
+  EXPECT_EQ(bf16_isa_of(" avx512f avx512_bf16"), "AVX512_CORE_BF16");
+  EXPECT_EQ(bf16_isa_of(" avx512_fp16 avx512_bf16"), "AVX512_CORE_FP16");
+  EXPECT_EQ(bf16_isa_of(" avx512_bf16 amx_bf16 avx512_fp16 amx_tile amx_int8"), "AVX512_CORE_AMX");
+  // A virtual machine may hide the tiles.
+  EXPECT_EQ(bf16_isa_of(" avx512_bf16 amx_bf16 avx512_fp16 amx_int8"), "AVX512_CORE_FP16");
+}
+
+TEST(Cpu, NewerCpuHasTheInstructionSetOfAnOlderOne) {
+  EXPECT_TRUE(has_bf16_isa("AVX512_CORE_AMX", "AVX512_CORE_BF16"));
+  EXPECT_TRUE(has_bf16_isa("AVX512_CORE_BF16", "AVX512_CORE_BF16"));
+  EXPECT_FALSE(has_bf16_isa("AVX512_CORE_BF16", "AVX512_CORE_AMX"));
+  EXPECT_FALSE(has_bf16_isa("", "AVX512_CORE_BF16"));
+  EXPECT_TRUE(has_bf16_isa("", ""));
+}
+
+}  // namespace
+}  // namespace rekindle::app
