@@ -35,6 +35,9 @@ INSTANTIATE_TEST_SUITE_P(
         Recipe{"Nesterov",
                {"--optimizer", "sgd", "--nesterov", "--lr", "0.01", "--schedule", "multi-step",
                 "--milestones", "1"}},
+        Recipe{"ClippedGroups",
+               {"--optimizer", "adamw", "--clip-norm", "0.5", "--no-decay", "*.bias", "--lr-scale",
+                "fc2.*=0.5", "--ema", "0.9"}},
         Recipe{"Rmsprop", {"--optimizer", "rmsprop", "--momentum", "0.5", "--lr", "0.0005"}}),
     [](const auto& info) { return info.param.name; });
 
@@ -100,7 +103,10 @@ TEST_F(Schedules, AnotherScheduleOrOptimizer_IsAnotherRun) {
   for (const Arguments& other :
        {Arguments{"--optimizer", "adamw"}, Arguments{"--optimizer", "adam", "--schedule", "cosine"},
         Arguments{"--optimizer", "adam", "--beta2", "0.99"},
-        Arguments{"--optimizer", "adam", "--warmup-steps", "1"}}) {
+        Arguments{"--optimizer", "adam", "--warmup-steps", "1"},
+        Arguments{"--optimizer", "adam", "--clip-norm", "1"},
+        Arguments{"--optimizer", "adam", "--lr-scale", "fc1.*=0.1"},
+        Arguments{"--optimizer", "adam", "--precision", "bf16"}}) {
     const Outcome refused = run(mnist_run(dir, 1, 4) + other);
     EXPECT_EQ(refused.exit_code, 78) << other.back();
     EXPECT_NE(refused.err.find("belongs to another run"), std::string::npos) << refused.err;

@@ -1,0 +1,97 @@
+// Promise 1 for each family of models: batch norm's statistics, a moving average, dropout, clipping and
+// bfloat16 have the same bits for any number of workers, over both exchanges, after stops and kills.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <fstream>
+
+#include "../needs.hpp"
+#include "base/text.hpp"
+#include "harness.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+constexpr int kSteps = 8;
+
+struct Model {
+  const char* name;
+  Arguments options;
+  int most_workers;  // the VGGs need 1.6 GB a trainer
+};
+
+// `text` of the name of a test set.
+std::string name_of_test(const testing::TestParamInfo<Model>& info) { return info.param.name; }
+
+class ModelBits : public ::testing::TestWithParam<Model> {
+ protected:
+  void SetUp() override {
+    std::ifstream cpu("/proc/cpuinfo");
+    const std::string flags(std::istreambuf_iterator<char>(cpu), {});
+    if (std::string(GetParam().name) == "Bf16" && flags.find("avx512_bf16") == std::string::npos)
+      REKINDLE_SKIP(Needs::kMachine, "this CPU has no instructions for bfloat16");
+    const Outcome made = run({"make-data", "text", text(), "--samples", "100"});
+    ASSERT_EQ(made.exit_code, 0) << made.err;
+  }
+  std::string text() const { return scratch_ / "text"; }
+  Arguments arguments(const fs::path& dir, int workers, const std::string& exchange) const {
+    Arguments all = {"local",     "--run-dir",    dir,  "--workers",       str(workers), "--steps",
+                     str(kSteps), "--batch-size", "16", "--micro-batches", "8",          "--exchange",
+                     exchange};
+    for (const std::string& option : GetParam().options)
+      all.push_back(option == "TEXT"    ? text()
+                    : option == "CIFAR" ? cifar_data().string()
+                    : option == "MNIST" ? mnist_data().string()
+                                        : option);
+    return all;
+  }
+  std::string digest(const std::string& name, int workers, const std::string& exchange) const {
+    const fs::path dir = scratch_ / name;
+    const Outcome outcome = run(arguments(dir, workers, exchange));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+    return digest_of(dir);
+  }
+  Scratch scratch_;
+};
+INSTANTIATE_TEST_SUITE_P(
+    All, ModelBits,
+    ::testing::Values(Model{"Resnet18",
+                            {"--model", "resnet18", "--data", "CIFAR", "--image-size", "64", "--lr", "0.01",
+                             "--no-decay", "*.bias,*bn?.weight", "--lr-scale", "fc.*=0.5"},
+                            8},
+                      Model{"Gpt",
+                            {"--model",   "gpt",        "--data",      "TEXT",           "--layers",
+                             "2",         "--width",    "64",          "--context",      "64",
+                             "--dropout", "0.1",        "--optimizer", "adamw",          "--clip-norm",
+                             "0.5",       "--schedule", "cosine",      "--warmup-steps", "3"},
+                            8},
+                      Model{"Vgg11BnWithAverage",
+                            {"--model", "vgg11_bn", "--data", "CIFAR", "--image-size", "32", "--ema", "0.9"},
+                            3},
+                      Model{"Bf16", {"--model", "mnist-cnn", "--data", "MNIST", "--precision", "bf16"}, 8}),
+    name_of_test);
+
+TEST_P(ModelBits, AnyNumberOfWorkersAStopAndAKill_SameDigest) {
+  const std::string expected = digest("w1", 1, "shm");
+  ASSERT_EQ(expected.size(), 33U) << expected;
+  for (const int workers : {2, 3, 5, 8}) {
+    if (workers > GetParam().most_workers) continue;
+    EXPECT_EQ(digest(str("shm", workers), workers, "shm"), expected) << workers << " workers";
+    if (workers % 2 == 1) {
+      EXPECT_EQ(digest(str("tcp", workers), workers, "tcp"), expected) << workers << " workers";
+    }
+  }
+  const fs::path dir = scratch_ / "faults";
+  Program program(Arguments{rekindle()} + arguments(dir, 3, "shm"));
+  ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 2 || !program.running(); }));
+  if (const auto trainers = parts_of(dir, "trainer"); !trainers.empty()) ::kill(trainers.back(), SIGKILL);
+  ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 4 || !program.running(); }));
+  program.signal(SIGUSR1);
+  const Outcome stopped = program.wait();
+  EXPECT_TRUE(stopped.exit_code == 75 || stopped.exit_code == 0) << stopped.err;
+  EXPECT_EQ(run(arguments(dir, 2, "tcp")).exit_code, 0);
+  EXPECT_EQ(digest_of(dir), expected);
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
