@@ -28,27 +28,43 @@ CONTENDERS = {
     "DDP tuned, Rekindle's malloc": ("tuned", ALLOCATOR),
     "DDP tuned, channels_last": ("channels_last", {}),
     "DDP tuned, channels_last, our malloc": ("channels_last", ALLOCATOR),
+    "forward and backward alone, our malloc": ("alone", ALLOCATOR),
+}
+BF16 = "rekindle, bf16"
+# The data set of each model, and the options that give it the optimizer of bench/models.py.
+SGD = ["--optimizer", "sgd", "--momentum", "0.9", "--weight-decay", "0.0005", "--lr", "0.001"]
+MODELS = {
+    "vgg11": ("cifar10", [*SGD, "--dropout", "0.5"]),
+    "resnet18": ("cifar10", SGD),
+    "mnist-cnn": ("mnist", SGD),
+    "gpt": ("text", ["--optimizer", "adamw", "--lr", "0.001", "--weight-decay", "0.01"]),
 }
 PARTS = ("data_ms", "compute_ms", "exchange_ms", "update_ms")
 VGG11_PARAMETERS = 128_807_306  # with 10 classes
 
 
 def options():
-    parser = argparse.ArgumentParser(prog="bench/run", description="Rekindle beside PyTorch DDP (Gloo) with VGG11")
+    parser = argparse.ArgumentParser(prog="bench/run", description="Rekindle beside PyTorch DDP (Gloo)")
+    parser.add_argument("--model", choices=MODELS, default="vgg11", help="(%(default)s)")
+    parser.add_argument("--bf16", action="store_true", help="also Rekindle with --precision bf16")
     parser.add_argument("--rekindle", default="build/release/bin/rekindle", help="the program (%(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each (%(default)s)")
     parser.add_argument("--steps", type=int, default=10, help="steps a turn (%(default)s)")
     parser.add_argument("--drop", type=int, default=2, help="first steps of a turn that do not count (%(default)s)")
     parser.add_argument("--processes", type=int, default=2, help="trainers, DDP ranks (%(default)s)")
     parser.add_argument("--threads", type=int, default=1, help="compute threads of each (%(default)s)")
-    parser.add_argument("--images", type=int, default=4, help="images a process and step (%(default)s)")
-    parser.add_argument("--image-size", type=int, default=224, help="pixels (%(default)s)")
+    parser.add_argument("--images", type=int, default=4, help="images or contexts a process and step (%(default)s)")
+    parser.add_argument("--image-size", type=int, default=224, help="pixels; mnist-cnn has 28 (%(default)s)")
     args = parser.parse_args()
     if args.processes & (args.processes - 1):
         parser.error("--processes must be a power of two: each computes one micro-batch")
     if not 0 <= args.drop < args.steps or args.rounds < 1:
         parser.error("each turn must have steps left that count")
     args.rekindle = shutil.which(args.rekindle)
+    if args.model == "mnist-cnn":
+        args.image_size = 28
+    if args.bf16:
+        CONTENDERS[BF16] = None
     if args.rekindle is None:
         parser.error("there is no such program: ./dev build release, or name another with --rekindle")
     return args
@@ -68,14 +84,16 @@ def must(command, **kwargs):
     return done.stdout
 
 
-def run_rekindle(args, data, work):
+def run_rekindle(args, name, data, work):
     """The step lines of metrics.jsonl without the first ones, and the final status."""
     run_dir = work / "run"
     shutil.rmtree(run_dir, ignore_errors=True)
-    must([args.rekindle, "local", "--run-dir", run_dir, "--model", "vgg11", "--dataset", "cifar10", "--data", data,
+    dataset, training = MODELS[args.model]
+    size = [] if dataset == "text" else ["--image-size", str(args.image_size)]
+    must([args.rekindle, "local", "--run-dir", run_dir, "--model", args.model, "--dataset", dataset, "--data", data, *size, *training,
+          "--precision", "bf16" if name == BF16 else "fp32",
           "--workers", str(args.processes), "--micro-batches", str(args.processes),
-          "--batch-size", str(args.images * args.processes), "--image-size", str(args.image_size), "--threads", str(args.threads), "--steps", str(args.steps),
-          "--optimizer", "sgd", "--momentum", "0.9", "--weight-decay", "0.0005", "--dropout", "0.5",
+          "--batch-size", str(args.images * args.processes), "--threads", str(args.threads), "--steps", str(args.steps),
           "--device", "cpu", "--exchange", "shm", "--checkpoint-interval", "24h"])
     lines = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
     steps = [line for line in lines if "step_ms" in line]
@@ -93,7 +111,7 @@ def run_ddp(args, variant, environment, work):
     try:
         for rank in range(args.processes):
             ranks.append(subprocess.Popen(
-                [sys.executable, HERE / "ddp.py", "--variant", variant, "--rank", str(rank),
+                [sys.executable, HERE / "ddp.py", "--variant", variant, "--model", args.model, "--rank", str(rank),
                  "--processes", str(args.processes), "--threads", str(args.threads), "--images", str(args.images),
                  "--image-size", str(args.image_size), "--steps", str(args.steps), "--store", store],
                 env=environment, text=True, stdout=subprocess.PIPE, stderr=(work / f"rank{rank}.log").open("w")))
@@ -139,7 +157,7 @@ def show_memory(args, statuses):
 
 def main():
     args = options()
-    print(f"VGG11, {args.processes} processes of {args.threads} thread(s), {args.images} images of {args.image_size} pixels "
+    print(f"{args.model}, {args.processes} processes of {args.threads} thread(s), {args.images} images of {args.image_size} pixels "
           f"each; {args.rounds} rounds of {args.steps} steps, the first {args.drop} of each dropped; {os.cpu_count()} cores, "
           f"load {os.getloadavg()[0]:.1f}")
     times = {name: [] for name in CONTENDERS}
@@ -148,13 +166,14 @@ def main():
         work = pathlib.Path(directory)
         # The data set has more images than the run uses, so no evaluation runs between two timed steps.
         images = args.steps * args.images * args.processes + 1
-        must([args.rekindle, "make-data", "cifar10", work / "data", "--samples", str(5 * math.ceil(images / 5))])
+        must([args.rekindle, "make-data", MODELS[args.model][0], work / "data", "--samples", str(5 * math.ceil(images / 5))])
         for turn in range(1, args.rounds + 1):
             for name, ddp in in_turn(turn):
                 if ddp is None:
-                    lines, status = run_rekindle(args, work / "data", work)
-                    steps += lines
-                    statuses.append(status)
+                    lines, status = run_rekindle(args, name, work / "data", work)
+                    if name == REKINDLE:
+                        steps += lines
+                        statuses.append(status)
                     values = [line["step_ms"] for line in lines]
                 else:
                     values = run_ddp(args, *ddp, work)
@@ -162,7 +181,8 @@ def main():
                 print(f"round {turn}  {name:38}{statistics.median(values) / 1000:8.3f} s", flush=True)
         show_times(times)
         show_parts(steps)
-        show_memory(args, statuses)
+        if args.model == "vgg11":
+            show_memory(args, statuses)
 
 
 if __name__ == "__main__":
