@@ -67,8 +67,8 @@ Status sweep(const run::Layout& layout, const Job& job, const CommitOrder& order
   REKINDLE_CHECK(check_term(layout, order.own_term, reply.higher_term));
   checkpoint::SweepPlan plan;
   plan.newest = {order.step, order.term, order.generation};
-  for (const std::string& name : order.spared) {
-    if (const auto id = checkpoint::CheckpointId::parse(name)) plan.spared.push_back(*id);
+  for (const std::string& name : order.pinned) {
+    if (const auto id = checkpoint::CheckpointId::parse(name)) plan.pinned.push_back(*id);
   }
   return sweep(layout, job, std::move(plan), reply.committed);
 }
@@ -82,7 +82,7 @@ SweepReply sweep_after_restore(const run::Layout& layout, const Job& job, const 
   plan.newest = *restored;
   plan.dead_before = checkpoint::CheckpointId{0, order.term, order.generation};
   // Committed for certain, even where its manifest is not to be seen for a while.
-  if (const auto noted = checkpoint::noted_newest(layout.newest_checkpoint())) plan.spared.push_back(*noted);
+  if (const auto noted = checkpoint::noted_newest(layout.newest_checkpoint())) plan.pinned.push_back(*noted);
   if (auto swept = sweep(layout, job, std::move(plan), reply.committed); !swept)
     log_warning(str("what earlier attempts left stays: ", swept.error().line()));
   return reply;

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <string>
 
-#include "base/strangers.hpp"
+#include "base/refused_peers.hpp"
 
 namespace rekindle::actors {
 
@@ -37,7 +37,7 @@ class HandshakeWatch {
   std::mutex mutex_;
   std::map<const void*, Pending> pending_;  // guarded by mutex_, like all fields below
   Time swept_{0};
-  StrangerLog unauthenticated_{"the control port"};
+  RefusedPeerLog unauthenticated_{"the control port"};
 };
 
 }  // namespace rekindle::actors

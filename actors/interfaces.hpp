@@ -77,7 +77,7 @@ struct CommitOrder {
   std::uint64_t term = 0, generation = 0, step = 0;
   std::string digest, fingerprint, tensors;
   std::vector<std::string> shards;
-  std::vector<std::string> spared;  // pinned: no sweep removes these checkpoints
+  std::vector<std::string> pinned;  // no sweep removes these checkpoints
 };
 struct CommitReply {
   std::uint64_t term = 0, generation = 0, step = 0, higher_term = 0;
@@ -156,7 +156,7 @@ auto inspect(Inspector& f, SupervisorGone& x) {
 template <class Inspector>
 auto inspect(Inspector& f, CommitOrder& x) {
   return f(caf::meta::type_name("CommitOrder"), x.own_term, x.term, x.generation, x.step, x.digest,
-           x.fingerprint, x.tensors, x.shards, x.spared);
+           x.fingerprint, x.tensors, x.shards, x.pinned);
 }
 template <class Inspector>
 auto inspect(Inspector& f, CommitReply& x) {

@@ -32,10 +32,17 @@ Result<checkpoint::Tensors> read_source(const LocalOptions& options, const check
   });
 }
 
-// Names the option and its file in each error.
-Error name_source(Error error, const fs::path& source) {
-  const bool named = error.what.find(source.string()) != std::string::npos;
-  error.what = str("--init", named ? "" : " " + source.string(), ": ", error.what);
+bool is_run_without_checkpoint(const fs::path& source) {
+  const run::Layout layout(source, Trust::kForeign);
+  if (!is_folder(source) || is_checkpoint(layout.root()) || !must_be_run(layout)) return false;
+  const auto committed = checkpoint::find_committed(layout.root());
+  return committed && committed->empty();
+}
+
+// Names the option. The errors of read_source() name their file, except that a run has no checkpoint.
+Error name_option(Error error, const fs::path& source) {
+  const std::string missing = is_run_without_checkpoint(source) ? " " + source.string() : "";
+  error.what = str("--init", missing, ": ", error.what);
   return error;
 }
 
@@ -45,7 +52,7 @@ Result<InitialState> read_initial_state(LocalOptions& options, const checkpoint:
   InitialState initial;
   if (options.init.empty()) return initial;
   auto chosen = read_source(options, model, initial.available);
-  if (!chosen) return forward_error(name_source(chosen.error(), options.init));
+  if (!chosen) return forward_error(name_option(chosen.error(), options.init));
   initial.chosen = std::move(*chosen);
   options.job.init = checkpoint::initial_hash(initial.chosen.state);
   return initial;

@@ -25,8 +25,9 @@ class Site {
   virtual void on_signal(int signal, bool to_worker) = 0;
   // The time at which the state must be durable, after such a signal; later calls may return an earlier time.
   virtual std::optional<Clock::time_point> limit() = 0;
-  virtual int fd() const { return -1; }  // readable: limit() or machines() has changed...
-  virtual void heard() {}                // ... and this call takes the change over
+  // Readable when limit() or machines() has changed: then on_readable() takes the change over.
+  virtual int fd() const { return -1; }
+  virtual void on_readable() {}
   // A worker has ended without an order to leave.
   virtual void lost_worker() {}
   // Whether a line that a worker, or the worker's launcher, has printed need not be shown.

@@ -108,7 +108,7 @@ class SlurmSite : public Site {
   std::uint64_t trainers() const override { return job_.nodes.size() * options_.job.trainers_per_worker; }
   std::vector<std::string> worker_arguments() const override { return worker_of(options_.layout()); }
   int fd() const override { return watch_.fd(); }
-  void heard() override {
+  void on_readable() override {
     watch_.on_read();
     stop_.on_answer();
   }

@@ -69,7 +69,7 @@ void Supervisor::restart_coordinator() {
   const bool over = good_end(workers_.exit_code()) && workers_.done();
   if (over)
     return on_end(
-        {workers_.exit_code(), "the run ended, but its coordinator died: see logs/coordinator.log"});
+        {workers_.exit_code(), "the run ended, but its coordinator died (see logs/coordinator.log)"});
   if (const Status started = start_coordinator(); !started) {
     view_.say(str("warning: ", started.error().line()));
     coordinator_.schedule_retry();
@@ -83,12 +83,9 @@ void Supervisor::on_end(const Ended& end) {
   if (must_take_over() && end.exit_code == static_cast<int>(ExitCode::kConfig)) return;
   end_.exit_code = end.exit_code;
   if (good_end(end.exit_code)) {
-    view_.say(end.line);
+    view_.say(end.exit_code == 0 ? end.line : end.line + how_to_go_on());
     if (const std::string line = end.exit_code == 0 ? completed_line(options_) : ""; !line.empty())
       view_.say(line);
-    // The command of this process, rekindle join, cannot start the run.
-    if (taking_over_ && end.exit_code != 0)
-      view_.say(str("to go on, start the run in ", layout_.root().string(), " with its own command"));
   } else {
     view_.say("");
     warn(end.line);
@@ -107,6 +104,14 @@ void Supervisor::on_coordinator_end() {
   if (!coordinator_.schedule_restart(status) || refused)
     return on_end({70, str(how, ": ", how_to_start_again(), " from the last checkpoint")});
   view_.say(str("warning: ", how, ": the supervisor starts a new one, training goes on"));
+}
+
+// The end of the line of a run that was stopped.
+std::string Supervisor::how_to_go_on() const {
+  if (launched_by_slurm(options_.job)) return "";  // the site says whether Slurm starts the run again
+  // The command of this process, rekindle join, cannot start the run.
+  return taking_over_ ? str(": start the run in ", layout_.root().string(), " with its own command to go on")
+                      : ": run the same command again to go on";
 }
 
 std::string Supervisor::how_to_start_again() const {

@@ -87,7 +87,7 @@ Status Supervisor::turn() {
   } else if (coordinator_.runs() && waits[2].revents != 0) {
     on_coordinator_end();
   }
-  if (waits[3].revents != 0) site_.heard();
+  if (waits[3].revents != 0) site_.on_readable();
   const auto of_workers = std::span(waits).subspan(4);
   for (const std::string& line : workers_.read(of_workers)) on_worker_line(line);
   for (const Workers::End& end : workers_.reap(of_workers)) on_worker_end(end);

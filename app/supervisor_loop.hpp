@@ -89,6 +89,7 @@ class Supervisor {
   // Schedules a restart. Training goes on without a coordinator, but only a coordinator forms generations and
   // saves the state.
   void on_coordinator_end();
+  std::string how_to_go_on() const;
   std::string how_to_start_again() const;
   void judge_coordinator();
   bool must_take_over() const { return taking_over_ && !taking_over_->taken; }

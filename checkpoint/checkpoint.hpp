@@ -136,7 +136,7 @@ struct SweepPlan {
   CheckpointId newest;                               // just committed, or just read completely
   std::uint64_t keep = 1;                            // at least 1
   std::optional<std::uint64_t> best = std::nullopt;  // the newest checkpoint of this step is also kept
-  std::vector<CheckpointId> spared = {};             // pinned: kept, also if they do not look committed
+  std::vector<CheckpointId> pinned = {};             // kept, also if they do not look committed
   // Uncommitted checkpoints of generations before this one are dead, for any step.
   std::optional<CheckpointId> dead_before = std::nullopt;
 };

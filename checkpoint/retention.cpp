@@ -100,7 +100,7 @@ Status sweep(const FilePath& run_dir, const SweepPlan& plan) {
   REKINDLE_TRY(const std::vector<CheckpointId> all, list_all(run_dir));
   for (const CheckpointId& id : all) {
     REKINDLE_TRY(const bool committed, is_committed(run_dir, id));
-    const bool is_pinned = std::ranges::find(plan.spared, id) != plan.spared.end();
+    const bool is_pinned = std::ranges::find(plan.pinned, id) != plan.pinned.end();
     if (!committed) {
       if (is_dead(id, plan) && !is_pinned) old.push_back(id);
       continue;

@@ -28,7 +28,7 @@ class LocalHub final : public Hub {
  public:
   LocalHub(LocalMemory memory, Listener listener, std::string nonce)
       : memory_(std::move(memory)),
-        acceptor_{std::move(listener), {}, StrangerLog("the data port")},
+        acceptor_{std::move(listener), {}, RefusedPeerLog("the data port")},
         nonce_(std::move(nonce)) {}
 
   Endpoint endpoint() const override {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/strangers.hpp"
+#include "base/refused_peers.hpp"
 #include "exchange/connection.hpp"
 #include "exchange/exchange.hpp"
 #include "exchange/socket.hpp"
@@ -24,7 +24,7 @@ struct HeldHello {
 struct Acceptor {
   Listener listener;
   std::vector<HeldHello> held;
-  StrangerLog unauthenticated;
+  RefusedPeerLog unauthenticated;
 };
 
 // Connections by rank (empty for this rank). If an authenticated member has another Plan::integrity, that is

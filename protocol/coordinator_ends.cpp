@@ -14,11 +14,8 @@ void Coordinator::stop_members() {
 
 Finish Coordinator::saved_finish(std::uint64_t step) const {
   const int exit_code = stop_.exit_code(75);
-  if (!committed_step()) return {exit_code, str("stopped before anything was saved; ", resume_hint()), ""};
-  return {exit_code,
-          str("stopped at step ", step, " of ", config_.job.steps, ", the state is saved",
-              launched_by_slurm(config_.job) ? "" : ": run the same command again to go on"),
-          ""};
+  if (!committed_step()) return {exit_code, "stopped before anything was saved", ""};
+  return {exit_code, str("stopped at step ", step, " of ", config_.job.steps, ", the state is saved"), ""};
 }
 
 // Ends the run when all members have reached the end or a stop, and their state is durable. True: the run has
@@ -92,11 +89,9 @@ void Coordinator::finish_if_quiet() {
 }
 
 std::string Coordinator::resume_hint() const {
-  // For a Slurm job, the job output reports whether Slurm starts the next attempt.
-  const std::string again =
-      launched_by_slurm(config_.job) ? "the next attempt " : "run the same command again: it ";
-  if (const auto step = committed_step()) return str(again, "goes on from step ", *step);
-  return str(again, "starts from the beginning, nothing was saved yet");
+  // Only the supervisor knows the command that starts the next attempt, or that Slurm starts it.
+  if (const auto step = committed_step()) return str("the next attempt goes on from step ", *step);
+  return "the next attempt starts from the beginning, nothing was saved yet";
 }
 
 }  // namespace rekindle::protocol

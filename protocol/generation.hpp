@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "protocol/events.hpp"
+#include "protocol/first_match_hint.hpp"
 #include "protocol/messages.hpp"
-#include "protocol/witness.hpp"
 
 namespace rekindle::protocol {
 

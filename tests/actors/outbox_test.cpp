@@ -48,7 +48,7 @@ TEST(Outbox, Generation_OneOrderAWorkerWithTheRankOfEachOfItsTrainers) {
   EXPECT_TRUE(flush(outbox).empty());
 }
 
-TEST(Outbox, EachTrainerIsToldThingsInTheOrderOfTheirDecision) {
+TEST(Outbox, EachTrainerGetsItsMessagesInTheOrderOfTheDecisions) {
   Outbox outbox;
   const ToTrainer stop = Stop{{1, 1}}, abort = Abort{{1, 1}}, older = Abort{{1, 0}};
   for (const ToTrainer& message : {stop, abort, older, abort}) outbox.put({"a", "a.0", message});

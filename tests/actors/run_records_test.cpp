@@ -55,7 +55,7 @@ class RunRecordsTest : public checkpoint::CheckpointTest {
 };
 using Steps = std::vector<std::uint64_t>;
 
-TEST_F(RunRecordsTest, Commit_TellsWhatIsThereAfterTheSweep) {
+TEST_F(RunRecordsTest, Commit_ListsTheCheckpointsAfterTheSweep) {
   commit_step(10);
   evaluate(10, 0.9);
   commit_step(20);

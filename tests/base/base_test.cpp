@@ -15,7 +15,7 @@
 #include "base/nearest.hpp"
 #include "base/network.hpp"
 #include "base/random.hpp"
-#include "base/strangers.hpp"
+#include "base/refused_peers.hpp"
 #include "base/text.hpp"
 
 namespace rekindle {
@@ -125,12 +125,12 @@ TEST(Network, PortRanges) {
     EXPECT_FALSE(parse_port_range(wrong)) << wrong;
 }
 
-TEST(Strangers, OneLineASourceAndReasonInTenSeconds) {
-  StrangerLog log("the door");
+TEST(RefusedPeers, OneLineASourceAndReasonInTenSeconds) {
+  RefusedPeerLog log("the port");
   using std::chrono::milliseconds;
   const auto first = log.line("10.0.0.7", "rubbish", milliseconds(0));
   ASSERT_TRUE(first);
-  EXPECT_EQ(*first, "a connection from 10.0.0.7 to the door was turned away: rubbish");
+  EXPECT_EQ(*first, "a connection from 10.0.0.7 to the port was turned away: rubbish");
   EXPECT_FALSE(log.line("10.0.0.7", "rubbish", milliseconds(5000)));
   EXPECT_FALSE(log.line("10.0.0.7", "rubbish", milliseconds(9999)));
   EXPECT_TRUE(log.line("10.0.0.7", "silence", milliseconds(9999)));
@@ -138,8 +138,8 @@ TEST(Strangers, OneLineASourceAndReasonInTenSeconds) {
   EXPECT_EQ(*log.line("10.0.0.7", "rubbish", milliseconds(10000)), *first + " (2 more times before)");
 }
 
-TEST(Strangers, ManyAddressesShareALine) {
-  StrangerLog log("the door");
+TEST(RefusedPeers, ManyAddressesShareALine) {
+  RefusedPeerLog log("the port");
   int lines = 0;
   for (int i = 0; i < 10000; ++i)
     lines += log.line(str(i), "rubbish", std::chrono::milliseconds(i / 100)) ? 1 : 0;

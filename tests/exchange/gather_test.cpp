@@ -144,7 +144,7 @@ TEST_P(Gather, ReceiversGetTheWholeStateAndNobodyElsesMemoryIsWritten) {
   }
 }
 
-TEST_P(Gather, RanksThatDisagreeAboutWhoReceivesAreToldSo) {
+TEST_P(Gather, RanksThatDisagreeAboutWhoReceives_EachGetsAnError) {
   Cluster cluster(2, 100, [&](Member& me) {
     const auto exchange = me.join(1, {0, 1}, 2, GetParam()).exchange;
     std::vector<std::byte> memory(100);
@@ -167,7 +167,7 @@ TEST_P(Gather, CopyThatDoesNotNameEveryRankIsRefused) {
     EXPECT_EQ(lines, (Lines{"ok", "all_gather of 2 ranks' pieces to 1 ranks among 2"}));
 }
 
-TEST_P(Gather, RanksThatDisagreeAboutSizesAreToldSo) {
+TEST_P(Gather, RanksThatDisagreeAboutSizes_EachGetsAnError) {
   Cluster cluster(2, 100, [&](Member& me) {
     const auto exchange = me.join(1, {0, 1}, 2, GetParam()).exchange;
     std::vector<std::byte> a(100), b(static_cast<std::size_t>(100 + me.id));

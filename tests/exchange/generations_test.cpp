@@ -217,7 +217,7 @@ TEST(SharedMemoryGenerations, PeerThatIsStillInAnOlderGenerationIsWaitedFor) {
   EXPECT_EQ(cluster.finish()[0], (Lines{"ok", "aborted"}));
 }
 
-TEST(SharedMemoryGenerations, MembersWithDifferentPlansOfOneGenerationAreToldSo) {
+TEST(SharedMemoryGenerations, MembersWithDifferentPlansOfOneGeneration_GetAnError) {
   Cluster cluster(2, 100, [&](Member& me) {
     const auto exchange = me.join(1, {0, 1}, me.id == 0 ? 2 : 4, Backend::kSharedMemory).exchange;
     me.meet_at(0, 2);

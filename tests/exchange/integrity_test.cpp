@@ -136,7 +136,7 @@ TEST(IntegrityRelay, FlippedPayloadIsUsedWhereIntegrityIsOff) {
   }
 }
 
-TEST(IntegrityChoice, RanksThatDifferAreToldSo) {
+TEST(IntegrityChoice, RanksThatDiffer_GetAnError) {
   for (const int off : {0, 1}) {
     Cluster cluster(2, 100, [&](Member& me) {
       Plan plan = me.plan(1, {0, 1}, 2, Backend::kTcp);

@@ -38,7 +38,7 @@ std::string read_exactly(const Fd& fd, std::size_t bytes) {
   return text;
 }
 
-TEST(Strangers, GarbageSilenceAndWrongSecretsDoNoHarmAndGetNothing) {
+TEST(UnauthenticatedPeers, GarbageSilenceAndWrongSecretsDoNoHarmAndGetNothing) {
   constexpr std::size_t kFloats = 5000;
   Cluster cluster(2, kFloats, [&](Member& me) {
     const Plan plan = me.plan(1, {0, 1}, 2, Backend::kTcp);
@@ -72,7 +72,7 @@ TEST(Strangers, GarbageSilenceAndWrongSecretsDoNoHarmAndGetNothing) {
   for (const Lines& lines : cluster.finish()) EXPECT_EQ(lines, expected);
 }
 
-TEST(Strangers, MoreSilentOnesThanMayWaitDoNotKeepMembersOut) {
+TEST(UnauthenticatedPeers, MoreSilentPeersThanMayWait_MembersStillConnect) {
   constexpr std::size_t kFloats = 100;
   Cluster cluster(3, kFloats, [&](Member& me) {
     const Plan plan = me.plan(1, {0, 1, 2}, 4, Backend::kTcp);
@@ -88,7 +88,7 @@ TEST(Strangers, MoreSilentOnesThanMayWaitDoNotKeepMembersOut) {
   for (const Lines& lines : cluster.finish()) EXPECT_EQ(lines, (Lines{"ok", "ok"}));
 }
 
-TEST(Strangers, MemberWithAWrongSecretWaitsAndDisturbsNobody) {
+TEST(UnauthenticatedPeers, MemberWithAWrongSecretWaitsAndDisturbsNobody) {
   Cluster cluster(3, 100, [&](Member& me) {
     Plan plan = me.plan(1, {0, 1}, 2, Backend::kTcp);
     if (me.id == 2) {  // claims to be rank 1

@@ -8,8 +8,8 @@
 
 #include "base/files.hpp"
 #include "checkpoint/checkpoint.hpp"
-#include "checkpoint/export.hpp"
 #include "harness.hpp"
+#include "planted_checkpoint.hpp"
 
 namespace rekindle::process_test {
 namespace {
@@ -50,29 +50,17 @@ class Audit : public ::testing::Test {
     ADD_FAILURE() << "no checkpoint of step " << step;
     return {};
   }
-  // A complete checkpoint, newer than the checkpoints of the run for that step. One bit of each tensor is
-  // changed.
+  // One bit of each of these tensors is changed.
   void plant_checkpoint(std::uint64_t step, const std::set<std::string>& tensors) const {
-    const CheckpointId id = newest_of(step);
-    auto loaded = checkpoint::load(checkpoint::directory_of(dir(), id));
-    ASSERT_TRUE(loaded) << loaded.error().line();
-    std::size_t changed = 0;
-    for (const checkpoint::Tensor& each : loaded->state) {
-      if (!tensors.contains(each.spec.name)) continue;
-      each.bytes.back() ^= std::byte{1};
-      ++changed;
-    }
-    ASSERT_EQ(changed, tensors.size());
-    checkpoint::Manifest manifest = loaded->manifest;
-    manifest.id = {step, id.term + 1, 1};
-    manifest.contents.chunks = hash_chunks(loaded->state);
-    manifest.digest = state_digest(step, loaded->state).hex();
-    manifest.shards.clear();
-    auto entry = write_shard(dir(), manifest.id, loaded->state, manifest.contents.chunks, 1, 0);
-    ASSERT_TRUE(entry) << entry.error().line();
-    manifest.shards.push_back(*entry);
-    const Status committed = commit(dir(), manifest);
-    ASSERT_TRUE(committed) << committed.error().line();
+    process_test::plant_checkpoint(dir(), newest_of(step), [&](const checkpoint::State& state) {
+      std::size_t changed = 0;
+      for (const checkpoint::Tensor& each : state) {
+        if (!tensors.contains(each.spec.name)) continue;
+        each.bytes.back() ^= std::byte{1};
+        ++changed;
+      }
+      ASSERT_EQ(changed, tensors.size());
+    });
   }
   static std::vector<std::string> paths_under(const fs::path& directory) {
     std::vector<std::string> names;

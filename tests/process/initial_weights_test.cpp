@@ -53,6 +53,12 @@ TEST_F(Interchange, FromACheckpointOrARun_WithItsOptimizerState) {
   EXPECT_EQ(digest_of(at("adadelta from run")), digest_of(at("adadelta from weights")));
 }
 
+TEST_F(Interchange, FromARunWithoutACheckpoint_RefusedWithTheNameOfTheRun) {
+  fs::create_directories(at("empty") / "checkpoints");
+  refused(at("no"), {"--init", at("empty")}, 78,
+          str("--init ", at("empty").string(), ": there is no committed checkpoint"));
+}
+
 TEST_F(Interchange, AnotherNumberOfClasses_RefusedWithBothNumbersUnlessTheHeadIsReset) {
   const fs::path weights = initial_weights("1", "weights.safetensors");
   refused(at("no"), {"--classes", "12", "--init", weights}, 78,

@@ -49,13 +49,13 @@ TEST_F(PhaseDeaths, TrainerKilledDuringACheckpoint_TheRunGoesOnAndTheOneBeforeSt
   EXPECT_EQ(run({"inspect", dir()}).exit_code, 0);
 }
 
-class KeptLeaves : public LiveRun, public ::testing::WithParamInterface<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Deaths, KeptLeaves, ::testing::Values("shm", "tcp"),
+class KeptMicroBatches : public LiveRun, public ::testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Deaths, KeptMicroBatches, ::testing::Values("shm", "tcp"),
                          [](const auto& info) { return info.param; });
 
 // One trainer is suspended until the others have finished their micro-batches and wait for it. When it is
 // killed, the others take over its micro-batches and do not compute their own again.
-TEST_P(KeptLeaves, OfTheStepThatADeathBrokeOff) {
+TEST_P(KeptMicroBatches, OfTheStepThatADeathBrokeOff) {
   ASSERT_NO_FATAL_FAILURE(begin(3, {"--exchange", GetParam()}));
   bool kept = false;
   for (int tries = 1; tries <= 40 && !kept; ++tries) {

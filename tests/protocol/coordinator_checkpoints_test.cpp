@@ -136,7 +136,7 @@ TEST_F(CoordinatorTest, TheLastMessageOfACommit_TheGenerationThatItLetsBeginIsNo
 }
 
 // Trainers that run for less than --checkpoint-interval would never write a checkpoint.
-TEST_F(CoordinatorTest, Start_TellsHowLongNoCheckpointHasBegun) {
+TEST_F(CoordinatorTest, Start_HasTheTimeSinceTheLastCheckpointBegan) {
   run_two();
   pass(Time(3000));
   say(TrainerExited{"b", true, SIGKILL});

@@ -138,7 +138,7 @@ TEST_F(Transcript, Stop) {
   play_.pauses("w1.0-1", 11, PauseReason::kAgreed);
   play_.committed(11);
   play_.trainer_crashes("w1.0-1", 0);
-  is("a stop, and a trainer dies before it has heard of it");
+  is("a stop, and a trainer dies before the Stop arrives");
 }
 
 TEST_F(Transcript, CoordinatorDies) {

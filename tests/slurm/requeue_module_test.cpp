@@ -23,7 +23,7 @@ Seen saved(int signal, std::optional<JobFacts> job = std::nullopt) {
   return seen;
 }
 
-TEST(SlurmCause, EachIsToldFromTheOthers) {
+TEST(SlurmCause, EachCauseIsRecognized) {
   Seen finished = saved(SIGTERM, facts("COMPLETING"));
   finished.exit_code = 0;
   EXPECT_EQ(judge(finished), Cause::kFinished);

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
+#include <iostream>
 #include <random>
 
 #include "../needs.hpp"
@@ -39,17 +41,32 @@ TEST_F(Slurm, SignalledByHand_SavedAndRequeuedOnceEach) {
   EXPECT_EQ(cluster_->restarts(job_), 2U);
 }
 
-// During start, forming, evaluation (an epoch has 6 steps) and writing (after each step).
+// The odd signals come while the run trains, evaluates (an epoch has 6 steps) or writes (after each step);
+// the even ones while an attempt starts: the first step is seconds away when Slurm has started the batch
+// script.
 TEST_F(Slurm, SignalledAtRandomMoments_RequeuedOnceEach) {
-  std::mt19937 random(std::random_device{}());
+  const char* given = std::getenv("REKINDLE_SEED");
+  const unsigned seed = given != nullptr ? static_cast<unsigned>(std::atoi(given)) : std::random_device{}();
+  std::cout << "REKINDLE_SEED=" << seed << std::endl;
+  std::mt19937 random(seed);
   begin({"--nodes=2"}, {"--checkpoint-every", "1"});
   for (std::uint64_t i = 1; i <= 5; ++i) {
-    const int ms = std::uniform_int_distribution(0, 2500)(random);
+    const bool starts = i % 2 == 0;
+    const int ms = std::uniform_int_distribution(0, starts ? 500 : 2500)(random);
     ::usleep(1000U * static_cast<unsigned>(ms));
     cluster_->command({"scancel", "--signal=USR1", "--batch", job_});
     ASSERT_TRUE(eventually([&] { return cluster_->restarts(job_) == i; })) << i << " after " << ms << " ms";
+    ASSERT_TRUE(eventually([&] { return attempts("slurm-end").size() >= i; }))
+        << i << " after " << ms << " ms";
+    const auto ends = attempts("slurm-end");
+    const std::uint64_t saved = ends[i - 1].value("step", std::uint64_t{0}),
+                        before = i == 1 ? 0 : ends[i - 2].value("step", std::uint64_t{0});
+    if (starts)
+      EXPECT_EQ(saved, before) << "signal " << i << " after " << ms << " ms came after the attempt's start";
+    else
+      EXPECT_GT(saved, before) << "signal " << i << " after " << ms << " ms came before the first step";
     ASSERT_TRUE(eventually([&] { return cluster_->state(job_) == "RUNNING"; }));
-    if (i % 2 == 0) wait_for_steps(2);
+    if (starts) wait_for_steps(2);
   }
   wait_for_steps(5);
   stop_and_compare();

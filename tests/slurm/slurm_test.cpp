@@ -2,9 +2,13 @@
 // bits equal those of an undisturbed run.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
+#include <ctime>
+#include <sstream>
 
 #include "base/files.hpp"
+#include "base/text.hpp"
 #include "cluster.hpp"
 #include "run/layout.hpp"
 
@@ -154,22 +158,53 @@ TEST_F(Slurm, TasksOfOneNodeTerminated_RequeuedOnce) {
 
 class SlurmGrace : public SlurmRun {
  protected:
-  void preempt_and_compare() {
+  static constexpr std::chrono::seconds kGrace{15};  // of partition low in tools/slurm-cluster
+
+  // `signal`: the first signal that the run gets, as the coordinator's log names it.
+  void preempt_and_compare(const std::string& signal) {
     begin({"--nodes=2", "--partition=low", "--nodelist=n[1-2]"});
     cluster_->take("n[1-2]");
     wait_for_restart(1);
-    EXPECT_EQ(attempts("slurm-end").front()["cause"], "preemption");
+    const auto end = attempts("slurm-end").front();
+    EXPECT_EQ(end["cause"], "preemption");
+    EXPECT_EQ(end["requeued"], true);
     EXPECT_TRUE(printed("requeued (preemption): the next attempt goes on from step ")) << output();
+    // By the coordinator's clock, between the signal and the saved state.
+    std::istringstream log(read_text(run::Layout(dir()).log("coordinator")).value_or(""));
+    const auto signalled = next_line(log, "stopping (");
+    ASSERT_TRUE(signalled);
+    EXPECT_NE(signalled->text.find(str("stopping (", signal, "):")), std::string::npos) << signalled->text;
+    const auto saved = next_line(log, str("checkpoint of step ", end["step"].dump(), " is committed"));
+    ASSERT_TRUE(saved);
+    EXPECT_LT(saved->at - signalled->at, kGrace) << signalled->text << "\n" << saved->text;
     stop_and_compare();
     EXPECT_EQ(cluster_->restarts(job_), 1U);
   }
+
+ private:
+  struct LogLine {
+    std::chrono::system_clock::time_point at;
+    std::string text;
+  };
+  // The next line of a log with these words.
+  static std::optional<LogLine> next_line(std::istream& log, const std::string& words) {
+    for (std::string line; std::getline(log, line);) {
+      if (line.find(words) == std::string::npos) continue;
+      std::tm parts{};
+      const char* const rest = ::strptime(line.c_str(), "%Y-%m-%d %H:%M:%S", &parts);
+      if (rest == nullptr) return std::nullopt;
+      const auto ms = std::chrono::milliseconds(std::strtol(rest + 1, nullptr, 10));  // ".123"
+      return LogLine{std::chrono::system_clock::from_time_t(::timegm(&parts)) + ms, line};
+    }
+    return std::nullopt;
+  }
 };
-TEST_F(SlurmGrace, PreemptedWithGrace_SavedBeforeTheGraceIsOver) { preempt_and_compare(); }
+TEST_F(SlurmGrace, PreemptedWithGrace_SavedBeforeTheGraceIsOver) { preempt_and_compare("SIGTERM on a node"); }
 
 class SlurmUserSignal : public SlurmGrace {
   std::string conf() const override { return "SlurmctldParameters=preempt_send_user_signal"; }
 };
-TEST_F(SlurmUserSignal, PreemptedWithGrace_SavedAtTheSignal) { preempt_and_compare(); }
+TEST_F(SlurmUserSignal, PreemptedWithGrace_SavedAtTheSignal) { preempt_and_compare("SIGUSR1"); }
 
 }  // namespace
 }  // namespace rekindle::process_test

@@ -113,7 +113,7 @@ TEST_F(SlurmSubmit, OutputWithPatterns_TheLineNamesTheFileThatIsThere) {
   EXPECT_EQ(path_in(array), scratch_ / str("slurm-", id_in(array), "_%a.out"));
 }
 
-TEST_F(SlurmSubmit, JobThatWouldNeverStart_IsToldWithSlurmsReason) {
+TEST_F(SlurmSubmit, JobThatWouldNeverStart_WarnsWithSlurmsReason) {
   for (const Arguments& options : {Arguments{"--partition=short", "--time=60"}, Arguments{"--nodes=5"}}) {
     const Outcome submitted = submit("never", options);
     EXPECT_EQ(submitted.exit_code, 0) << submitted.err;
@@ -129,7 +129,7 @@ TEST_F(SlurmSubmit, JobThatWouldNeverStart_IsToldWithSlurmsReason) {
   EXPECT_FALSE(has(sound.out, "warning")) << sound.out;
 }
 
-TEST_F(SlurmSubmit, RunThatAJobHas_IsTold) {
+TEST_F(SlurmSubmit, RunThatAJobHolds_Warns) {
   const std::string arguments = "--dependency=afterany:";
   const Outcome first = submit("twice", {"--hold"});
   EXPECT_FALSE(has(first.out, "has this run already")) << first.out;
@@ -149,7 +149,7 @@ TEST_F(SlurmSubmit, RunThatAJobHas_IsTold) {
   stop_and_compare();
 }
 
-TEST_F(SlurmSubmit, RunThatLivesOutsideOfSlurm_IsTold) {
+TEST_F(SlurmSubmit, RunThatLivesOutsideOfSlurm_Warns) {
   Program local(Arguments{rekindle()} + mnist_run(scratch_ / "local", 1, 1000000));
   ASSERT_TRUE(eventually([&] { return reached_step(scratch_ / "local") >= 3; }));
   const Arguments as_it_is{"--steps", "1000000"};
@@ -177,7 +177,7 @@ TEST_F(SlurmSubmit, FolderOfTheOutput_IsMadeHoweverTheOptionIsWritten) {
   cluster_->command({"scancel", "--me"});
 }
 
-TEST_F(SlurmSubmit, OptionsThatDoNotFit_AreTold) {
+TEST_F(SlurmSubmit, OptionsThatDoNotFit_Warn) {
   if (!has(run(mnist_run(scratch_ / "cuda", 1, 1) + Arguments{"--device", "cuda"}).err, "has no CUDA"))
     REKINDLE_SKIP(Needs::kMachine, "a build with CUDA");
   EXPECT_TRUE(

@@ -9,12 +9,15 @@
 namespace rekindle::process_test {
 namespace {
 
-// The commands before the batch script's rekindle put another program named scontrol on PATH.
-std::string with_scontrol(const fs::path& bin, const std::string& body) {
+// The commands before the batch script's rekindle put another program of this name on PATH.
+std::string with_program(const fs::path& bin, const std::string& name, const std::string& body) {
   fs::create_directories(bin);
-  std::ofstream(bin / "scontrol") << "#!/bin/bash\n" << body << "\nexec /usr/bin/scontrol \"$@\"\n";
-  fs::permissions(bin / "scontrol", fs::perms::owner_all);
+  std::ofstream(bin / name) << "#!/bin/bash\n" << body << "\nexec /usr/bin/" << name << " \"$@\"\n";
+  fs::permissions(bin / name, fs::perms::owner_all);
   return str("export PATH=", bin.string(), ":$PATH");
+}
+std::string with_scontrol(const fs::path& bin, const std::string& body) {
+  return with_program(bin, "scontrol", body);
 }
 
 struct Trouble {
@@ -71,6 +74,42 @@ TEST_P(SlurmTrouble, SavedAndRequeuedOnceOrNotAtAll) {
     EXPECT_EQ(cluster_->restarts(job_), 0U);
     ASSERT_NO_FATAL_FAILURE(expect_over(job_, "FAILED", 75));
     EXPECT_TRUE(printed("is not requeued"));
+    finish_and_compare();
+  }
+}
+
+// ---- squeue, which --on-limit resubmit asks whether the job has a successor already ----
+
+class SlurmQueueTrouble : public SlurmRun, public ::testing::WithParamInterface<Trouble> {};
+INSTANTIATE_TEST_SUITE_P(
+    Commands, SlurmQueueTrouble,
+    ::testing::Values(Trouble{"Slow", "sleep 10", true},
+                      Trouble{"FailsAtFirst",
+                              "[[ $(echo >>$0.calls; wc -l <$0.calls) -lt 3 ]] && { echo busy >&2; exit 1; }",
+                              true},
+                      Trouble{"AlwaysFails", "echo busy >&2; exit 1", false}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(SlurmQueueTrouble, SavedAndFollowedByOneJobOrByNone) {
+  begin({"--nodes=1"}, {"--on-limit", "resubmit", "--requeue-within", "40s"},
+        with_program(scratch_ / "bin", "squeue", GetParam().body));
+  const std::uint64_t before = reached_step(dir());
+  cluster_->command({"scancel", "--signal=USR1", "--batch", job_});
+  ASSERT_NO_FATAL_FAILURE(expect_over(job_, "FAILED", 75));
+  if (GetParam().requeued) {
+    ASSERT_TRUE(eventually([&] { return attempts("slurm-begin").size() == 2; })) << output();
+    const auto next = attempts("slurm-begin").back();
+    EXPECT_EQ(next["why"], "resubmitted after asked to stop");
+    EXPECT_GE(next["step"], before);
+    wait_for_steps(3);
+    EXPECT_EQ(cluster_->command({"squeue", "--noheader", "--format=%A"}), next.value("job", "") + "\n");
+    job_ = next.value("job", "");
+    stop_and_compare();
+  } else {
+    wait_until_over();
+    EXPECT_TRUE(printed("is not submitted again: ")) << output();
+    EXPECT_TRUE(printed("busy: submit it again to go on")) << output();
+    EXPECT_EQ(cluster_->command({"squeue", "--noheader"}), "") << "no job may follow";
     finish_and_compare();
   }
 }

@@ -10,9 +10,9 @@
 
 namespace rekindle {
 
-class StrangerLog {
+class RefusedPeerLog {
  public:
-  explicit StrangerLog(std::string port) : port_(std::move(port)) {}
+  explicit RefusedPeerLog(std::string port) : port_(std::move(port)) {}
 
   // The line to log; nullopt if the same line was logged within the last ten seconds.
   std::optional<std::string> line(std::string from, const std::string& why, std::chrono::milliseconds now);
@@ -20,12 +20,12 @@ class StrangerLog {
   void turned_away(const std::string& from, const std::string& why);
 
  private:
-  struct Said {
+  struct Logged {
     std::chrono::milliseconds at;
     std::uint64_t silent = 0;  // refused connections since then
   };
   const std::string port_;
-  std::map<std::pair<std::string, std::string>, Said> said_;
+  std::map<std::pair<std::string, std::string>, Logged> logged_;
 };
 
 }  // namespace rekindle
