@@ -10,28 +10,17 @@
 namespace rekindle::model::golden {
 namespace {
 
-// Losses are of single precision; a distance may be less than what they resolve.
-constexpr double kLossResolution = 2e-6;
-// Of one tensor, in units of PyTorch's distance and a thousandth of the tensor's way: no small tensor is
-// wrong.
-constexpr double kTensorBound = 10;
-
-bool is_near(const Distances& ours, const Distances& pytorch) {
-  return ours.parameters <= 2 * pytorch.parameters && ours.buffers <= 2 * pytorch.buffers &&
-         ours.losses <= 2 * pytorch.losses + kLossResolution && ours.worst_share <= kTensorBound;
+nlohmann::json read_walk(const std::string& name) {
+  return read_golden(std::filesystem::path(REKINDLE_GOLDEN) / "walks" / (name + ".json"));
 }
 
 class Golden : public testing::TestWithParam<std::string> {};
 
 TEST_P(Golden, AsCloseToFloat64AsPyTorch) {
-  const nlohmann::json golden = read_golden(GetParam());
+  const nlohmann::json golden = read_walk(GetParam());
   const Distances ours = distances(walk(recipe_of(golden)), golden), pytorch = of_pytorch(golden);
   EXPECT_TRUE(is_near(ours, pytorch));
-  std::printf(
-      "distance from float64, ours / PyTorch's: parameters %.3g / %.3g = %.2f, buffers %.3g / %.3g, "
-      "losses %.3g / %.3g, worst tensor %s %.2f\n",
-      ours.parameters, pytorch.parameters, ours.parameters / pytorch.parameters, ours.buffers,
-      pytorch.buffers, ours.losses, pytorch.losses, ours.worst.c_str(), ours.worst_share);
+  print(ours, pytorch);
 }
 
 struct Fault {
@@ -69,7 +58,7 @@ std::vector<Fault> faults_of(const nlohmann::json& golden) {
 class PlantedValue : public testing::TestWithParam<std::string> {};
 
 TEST_P(PlantedValue, IsFound) {
-  const nlohmann::json golden = read_golden(GetParam());
+  const nlohmann::json golden = read_walk(GetParam());
   const Distances pytorch = of_pytorch(golden);
   for (const Fault& fault : faults_of(golden)) {
     const Distances ours = distances(walk(fault.recipe), golden);
@@ -80,7 +69,7 @@ TEST_P(PlantedValue, IsFound) {
 }
 
 TEST(PlantedMomentumOfABatchNormalization, IsFoundInTheBuffers) {
-  const nlohmann::json golden = read_golden("resnet18-sgd");
+  const nlohmann::json golden = read_walk("resnet18-sgd");
   Recipe recipe = recipe_of(golden);
   recipe.buffer_movement = 1.01F;
   const Distances ours = distances(walk(recipe), golden), pytorch = of_pytorch(golden);

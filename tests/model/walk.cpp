@@ -2,40 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <atomic>
-#include <cmath>
-#include <filesystem>
-#include <fstream>
 
 #include "golden.hpp"
 
 namespace rekindle::model::golden {
 namespace {
 
-using trainer::TensorPlace;
-
 std::span<float> floats_of(const checkpoint::Tensor& tensor) {
   return {reinterpret_cast<float*>(tensor.bytes.data()), tensor.bytes.size() / sizeof(float)};
-}
-
-std::vector<Rule> rules_of(const trainer::StateLayout& layout) {
-  std::vector<Rule> rules;
-  for (std::size_t i = 0; i < layout.parameters(); ++i) {
-    const checkpoint::TensorSpec& spec = layout.tensors()[i].spec;
-    rules.push_back(rule_of(spec.name, spec.shape, rules.empty() ? Rule::kBias : rules.back()));
-  }
-  return rules;
-}
-
-void begin(Replica& replica) {
-  const std::vector<Rule> rules = rules_of(replica.layout());
-  checkpoint::State state = replica.state();
-  for (std::size_t i = 0; i < rules.size(); ++i) {
-    Initial initial(i, rules[i], state[i].spec.shape);
-    for (float& element : floats_of(state[i])) element = initial.next();
-  }
-  EXPECT_TRUE(replica.upload());
 }
 
 struct MicroBatch {
@@ -93,73 +68,7 @@ void plant_buffer_movement(Replica& replica, const Recipe& recipe, std::vector<f
   }
 }
 
-std::vector<std::vector<double>> sketches_of(Replica& replica) {
-  const std::vector<Rule> rules = rules_of(replica.layout());
-  const checkpoint::State state = replica.state();
-  std::vector<std::vector<double>> out;
-  for (std::size_t i = 0; i < replica.layout().tensors().size(); ++i) {
-    const TensorPlace& place = replica.layout().tensors()[i];
-    if (!place.is_float()) {  // a counter
-      Sketch sketch(i, 1);
-      sketch.add(static_cast<double>(*reinterpret_cast<const std::int64_t*>(state[i].bytes.data())));
-      out.push_back(sketch.buckets());
-      continue;
-    }
-    const std::span<const float> values = floats_of(state[i]);
-    Sketch sketch(i, values.size());
-    if (i < rules.size()) {
-      Initial initial(i, rules[i], place.spec.shape);
-      for (const float value : values) sketch.add(static_cast<double>(value) - initial.next());
-    } else {
-      const double start = place.spec.name.ends_with("running_var") ? 1 : 0;
-      for (const float value : values) sketch.add(value - start);
-    }
-    out.push_back(sketch.buckets());
-  }
-  return out;
-}
-
-// A row of the golden file: name, way, distance of PyTorch's float32 walk, of the one in channels-last
-// memory, sketch.
-enum Column { kName, kWay, kFloat32, kChannelsLast, kSketch };
-
-bool is_buffer(const std::string& name) {
-  return name.ends_with("running_mean") || name.ends_with("running_var") ||
-         name.ends_with("num_batches_tracked");
-}
-
-double farthest(const std::vector<double>& losses, const std::vector<double>& exact) {
-  double most = 0;
-  for (std::size_t i = 0; i < losses.size(); ++i) most = std::max(most, std::abs(losses[i] - exact[i]));
-  return most;
-}
-
-// `away(i)`: the distance of tensor i.
-template <class Away>
-Distances sum_up(const std::vector<double>& losses, const nlohmann::json& golden, const Away& away) {
-  Distances out;
-  out.losses = farthest(losses, golden.at("float64_losses").get<std::vector<double>>());
-  const nlohmann::json& rows = golden.at("tensors");
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::string name = rows[i][kName];
-    const double each = away(i);
-    double& total = is_buffer(name) ? out.buffers : out.parameters;
-    total = std::hypot(total, each);
-    const double share = each / (rows[i][kFloat32].get<double>() + 1e-3 * rows[i][kWay].get<double>());
-    if (share > out.worst_share) {
-      out.worst_share = share;
-      out.worst = name;
-    }
-  }
-  return out;
-}
-
 }  // namespace
-
-nlohmann::json read_golden(const std::string& name) {
-  std::ifstream file(std::filesystem::path(REKINDLE_GOLDEN) / "walks" / (name + ".json"));
-  return nlohmann::json::parse(file);
-}
 
 Recipe recipe_of(const nlohmann::json& golden) {
   const nlohmann::json& given = golden.at("recipe");
@@ -202,7 +111,11 @@ Walk walk(const Recipe& recipe) {
   EXPECT_TRUE(made) << made.error().line();
   if (!made) return {};
   Replica& replica = **made;
-  begin(replica);
+  const checkpoint::State all = replica.state();
+  const checkpoint::State state(all.begin(),
+                                all.begin() + static_cast<std::ptrdiff_t>(replica.layout().tensors().size()));
+  begin(state);
+  EXPECT_TRUE(replica.upload());
   std::vector<float> sum(replica.layout().floats()), gradient(replica.layout().floats());
   Walk out;
   for (std::size_t step = 0; step < recipe.steps; ++step) {
@@ -215,23 +128,8 @@ Walk walk(const Recipe& recipe) {
     EXPECT_TRUE(replica.finish_update());
   }
   EXPECT_TRUE(replica.download());
-  out.sketches = sketches_of(replica);
+  out.sketches = sketches_of(state);
   return out;
-}
-
-Distances distances(const Walk& walk, const nlohmann::json& golden) {
-  return sum_up(walk.losses, golden, [&](std::size_t i) {
-    const auto exact = golden["tensors"][i][kSketch].get<std::vector<double>>();
-    double square = 0;
-    for (std::size_t k = 0; k < exact.size(); ++k)
-      square += (walk.sketches.at(i)[k] - exact[k]) * (walk.sketches[i][k] - exact[k]);
-    return std::sqrt(square);
-  });
-}
-
-Distances of_pytorch(const nlohmann::json& golden) {
-  return sum_up(golden.at("float32_losses").get<std::vector<double>>(), golden,
-                [&](std::size_t i) { return golden["tensors"][i][kFloat32].get<double>(); });
 }
 
 }  // namespace rekindle::model::golden

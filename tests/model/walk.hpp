@@ -1,11 +1,9 @@
-// A walk of a replica by the recipe of a golden file, and how far it ends from PyTorch's in float64
-// (golden/README.md).
+// A walk of a replica by the recipe of a golden file.
 #pragma once
 
 #include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
 
+#include "golden_file.hpp"
 #include "model/model.hpp"
 
 namespace rekindle::model::golden {
@@ -19,23 +17,8 @@ struct Recipe {
   float buffer_movement = 1;
 };
 
-nlohmann::json read_golden(const std::string& name);
 Recipe recipe_of(const nlohmann::json& golden);
 
-struct Walk {
-  std::vector<double> losses;                 // mean of each step's batch
-  std::vector<std::vector<double>> sketches;  // of the movement of each parameter and buffer
-};
 Walk walk(const Recipe& recipe);
-
-// Distances from PyTorch's float64 walk: of the losses, and of the ends.
-struct Distances {
-  double losses = 0, parameters = 0, buffers = 0;
-  std::string worst;       // the tensor that is farthest off, as a share of what `worst_share` is of
-  double worst_share = 0;  // its distance / (PyTorch's + a thousandth of its way)
-};
-Distances distances(const Walk& walk, const nlohmann::json& golden);
-// Those of PyTorch's float32 walk.
-Distances of_pytorch(const nlohmann::json& golden);
 
 }  // namespace rekindle::model::golden

@@ -40,6 +40,40 @@ def chunks(count):
     return [(first, min(CHUNK, count - first)) for first in range(0, count, CHUNK)]
 
 
+class Rng:
+    """rekindle::Rng of base/random.hpp."""
+
+    def __init__(self, key):
+        self.state = key
+
+    def next(self):
+        self.state = self.state + PHI & MASK
+        return mix_one(self.state)
+
+    def below(self, n):
+        limit = MASK - MASK % n
+        while (x := self.next()) >= limit:
+            pass
+        return x % n
+
+
+def mix_one(z):
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & MASK
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB & MASK
+    return z ^ (z >> 31)
+
+
+INIT, ORDER, AUGMENT = 1, 2, 3  # Draws of base/random.hpp
+
+
+def stream_key(seed, draws, *parts):
+    """rekindle::stream_key of base/random.hpp."""
+    key = mix_one(seed + PHI * draws & MASK)
+    for part in parts:
+        key = mix_one(key + PHI * (part + 1) & MASK)
+    return key
+
+
 def rules(tensors):
     """How the initial values of each parameter are drawn; `tensors` are (name, shape) in the model's order. The scale of a
     normalization is followed by its shift."""

@@ -76,3 +76,29 @@ def make(name, options):
         return MnistCnn(options["classes"], options["channels"])
     more = {"dropout": 0.0} if name.startswith("vgg") else {}
     return torchvision.models.get_model(name, num_classes=options["classes"], **more)
+
+
+VISION = [f"vgg{depth}{kind}" for depth in (11, 13, 16, 19) for kind in ("", "_bn")]
+VISION += [f"resnet{depth}" for depth in (18, 34, 50, 101)]
+
+
+def torchvision_of(tensors):
+    """The name of torchvision's model that these tensors are for, and the model with them, loaded with strict=True. Tensors that
+    no model has, those of an optimizer, are left out: with them strict=True would refuse."""
+    shapes = {key: value.shape for key, value in tensors.items()}
+    classes = shapes["fc.bias" if "fc.bias" in shapes else "classifier.6.bias"][0]
+    best, keys = None, []
+    for name in VISION:
+        with torch.device("meta"):
+            wanted = {key: value.shape for key, value in torchvision.models.get_model(name, num_classes=classes).state_dict().items()}
+        if len(wanted) > len(keys) and all(shapes.get(key) == shape for key, shape in wanted.items()):
+            best, keys = name, list(wanted)
+    assert best, "no model of torchvision has these names and shapes"
+    model = torchvision.models.get_model(best, num_classes=classes)
+    model.load_state_dict({key: tensors[key] for key in keys}, strict=True)
+    for key, value in model.state_dict().items():
+        assert value.dtype == tensors[key].dtype and torch.equal(value, tensors[key]), key
+    with torch.no_grad():
+        out = model.eval()(torch.zeros(1, 3, 64, 64))
+    assert out.shape == (1, classes) and torch.isfinite(out).all()
+    return best, model

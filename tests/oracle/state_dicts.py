@@ -2,7 +2,11 @@
 """What torchvision and PyTorch say of every model, written as golden file for tests/model/models_test.cpp: names and shapes of
 all tensors and, for some models, numbers of one training step from torch.manual_seed(1).
 
-Needs torch 2.11, torchvision 0.26 and numpy. Usage: state_dicts.py OUTPUT.json
+Needs torch 2.11, torchvision 0.26 and numpy.
+
+state_dicts.py write FILE.json    makes the file
+state_dicts.py check FILE.json    makes it anew and compares: names and shapes exactly, numbers to a thousandth
+
 Images, labels and tokens come from hashed.py. Each tensor is one line of the file:
 [name, shape] or [name, shape, norm of the initial values, norm of the gradient].
 """
@@ -14,11 +18,9 @@ import numpy
 import torch
 import torch.nn.functional as F
 from hashed import IMAGES, LABELS, integers, uniform
-from networks import make
+from networks import VISION, make
 
 SEED = 1
-VISION = [f"vgg{depth}{kind}" for depth in (11, 13, 16, 19) for kind in ("", "_bn")]
-VISION += [f"resnet{depth}" for depth in (18, 34, 50, 101)]
 WITH_NUMBERS = {"vgg11": 4, "vgg16_bn": 4, "resnet18": 8, "resnet50": 8, "mnist-cnn": 4, "gpt": 3}  # samples
 
 
@@ -80,14 +82,36 @@ def text_of(golden):
     return "{\n" + ",\n".join(lines) + "\n }"
 
 
-def main():
+def assert_close(where, new, old):
+    """Numbers of another processor are near, everything else is equal."""
+    if isinstance(new, float) and isinstance(old, float):
+        assert abs(new - old) <= 1e-3 * abs(old) + 1e-3, (where, new, old)
+    elif isinstance(new, dict):
+        assert list(new) == list(old), (where, list(new), list(old))
+        for key, value in new.items():
+            assert_close((*where, key), value, old[key])
+    elif isinstance(new, list):
+        assert len(new) == len(old), (where, new, old)
+        for index, (a, b) in enumerate(zip(new, old)):
+            assert_close((*where, index), a, b)
+    else:
+        assert new == old, (where, new, old)
+
+
+def main(what, path):
     torch.set_num_threads(1)
     models = []
     for name in VISION + ["mnist-cnn", "gpt"]:
         models.append(f' "{name}": ' + text_of(describe(name)))
-        print(name)
-    pathlib.Path(sys.argv[1]).write_text("{\n" + ",\n".join(models) + "\n}\n")
+        print(name, flush=True)
+    text = "{\n" + ",\n".join(models) + "\n}\n"
+    if what == "write":
+        path.write_text(text)
+    else:
+        assert_close((), json.loads(text), json.loads(path.read_text()))
 
 
 if __name__ == "__main__":
-    main()
+    if len(sys.argv) != 3 or sys.argv[1] not in ("write", "check"):
+        sys.exit(__doc__)
+    main(sys.argv[1], pathlib.Path(sys.argv[2]))

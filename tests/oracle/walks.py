@@ -3,8 +3,8 @@
 
 Needs torch 2.11, torchvision 0.26 and numpy.
 
-walks.py write FOLDER [WALK...]   makes the files anew (all, or these)
-walks.py check FOLDER [WALK...]   makes them anew and compares; another PyTorch or processor rounds otherwise, so float64
+walks.py write FOLDER [NAME...]   makes the files anew: all, or these walks or models
+walks.py check FOLDER [NAME...]   makes them anew and compares; another PyTorch or processor rounds otherwise, so float64
                                   has to agree to 1e-6 of the way, and float32's distances have to be of the same size
 """
 import json
@@ -56,8 +56,8 @@ WALKS = {
     "gpt-rmsprop-momentum": walk("gpt", TEXT, "rmsprop", 5e-4, alpha=0.8, eps=1e-3, momentum=0.5),
     "vgg11-sgd": walk("vgg11", IMAGE, "sgd", 2e-4, momentum=0.8, steps=6, samples=2),
     "vgg11-adamw": walk("vgg11", IMAGE, "adamw", 1e-5, steps=6, samples=2, **ADAM),
-    "vgg11_bn-sgd": walk("vgg11_bn", IMAGE, "sgd", 1e-4, momentum=0.8),
-    "vgg11_bn-adamw": walk("vgg11_bn", IMAGE, "adamw", 1e-5, **ADAM),
+    "vgg11_bn-sgd": walk("vgg11_bn", IMAGE, "sgd", 4e-5, momentum=0.8, steps=6, samples=2),
+    "vgg11_bn-adamw": walk("vgg11_bn", IMAGE, "adamw", 1e-5, steps=6, samples=2, **ADAM),
 }
 
 
@@ -106,7 +106,16 @@ def begin(model):
                 flat[first : first + count] = torch.from_numpy(initial(index, rule, parameter.shape, first, count))
 
 
-def run(recipe, dtype, memory_format=torch.contiguous_format):
+def taking_turns(recipe, number, dtype):
+    first = number % recipe["batches"] * recipe["micro_batches"]
+    return [samples_of(recipe, first + i, dtype) for i in range(recipe["micro_batches"])]
+
+
+def constant_rate(recipe, number):
+    return recipe["lr"]
+
+
+def run(recipe, batch_of, rate_of, dtype, memory_format=torch.contiguous_format):
     """The losses and the last state, {name: flat tensor}."""
     model = make(recipe["model"], recipe["options"])
     begin(model)
@@ -117,9 +126,9 @@ def run(recipe, dtype, memory_format=torch.contiguous_format):
     model.train()
     losses = []
     for number in range(recipe["steps"]):
-        first = number % recipe["batches"] * recipe["micro_batches"]
-        batch = [samples_of(recipe, first + i, dtype) for i in range(recipe["micro_batches"])]
-        losses.append(step(model, optimizer, batch, recipe["label_smoothing"]))
+        for group in optimizer.param_groups:
+            group["lr"] = rate_of(recipe, number)
+        losses.append(step(model, optimizer, batch_of(recipe, number, dtype), recipe["label_smoothing"]))
     return losses, {name: tensor.detach().reshape(-1) for name, tensor in model.state_dict().items()}
 
 
@@ -147,10 +156,10 @@ def norm(rows, column):
     return sum(row[column] ** 2 for row in rows) ** 0.5
 
 
-def make_walk(recipe):
-    exact_losses, exact = run(recipe, torch.float64)
-    losses, single = run(recipe, torch.float32)
-    last_losses, channels_last = run(recipe, torch.float32, torch.channels_last)
+def make_walk(recipe, batch_of=taking_turns, rate_of=constant_rate):
+    exact_losses, exact = run(recipe, batch_of, rate_of, torch.float64)
+    losses, single = run(recipe, batch_of, rate_of, torch.float32)
+    last_losses, channels_last = run(recipe, batch_of, rate_of, torch.float32, torch.channels_last)
     return {"recipe": recipe, "float64_losses": exact_losses, "float32_losses": losses,
             "channels_last_losses": last_losses, "tensors": compare(recipe, exact, [single, channels_last])}
 
@@ -202,7 +211,9 @@ def agrees(name, golden, stored):
 def main(what, folder, names):
     torch.set_num_threads(1)
     good = True
-    for name in names or WALKS:
+    chosen = [name for name, recipe in WALKS.items() if not names or name in names or recipe["model"] in names]
+    assert chosen, f"no walk is named {names}"
+    for name in chosen:
         golden = make_walk(WALKS[name])
         good = describe(name, golden) and good
         path = folder / f"{name}.json"
