@@ -1,133 +1,106 @@
-// Ten steps against PyTorch with torchvision's vgg11 and torch.optim: tests/oracle/pytorch_golden.py wrote
-// the files.
+// Walks of every family of models with every optimizer against PyTorch: golden/README.md.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
+#include <algorithm>
 #include <string>
+#include <vector>
 
-#include "golden.hpp"
-#include "model/model.hpp"
+#include "walk.hpp"
 
-namespace rekindle::model {
+namespace rekindle::model::golden {
 namespace {
 
-constexpr double kTolerance = 1e-4;
+nlohmann::json read_walk(const std::string& name) {
+  return read_golden(std::filesystem::path(REKINDLE_GOLDEN) / "walks" / (name + ".json"));
+}
 
-struct Recipe {
-  ModelConfig config;
-  std::uint64_t leaves = 1, images = 1;
-  double lr = 0;
+class Golden : public testing::TestWithParam<std::string> {};
+
+TEST_P(Golden, AsCloseToFloat64AsPyTorch) {
+  const nlohmann::json golden = read_walk(GetParam());
+  const Distances ours = distances(walk(recipe_of(golden)), golden), pytorch = of_pytorch(golden);
+  EXPECT_TRUE(is_near(ours, pytorch));
+  print(ours, pytorch);
+}
+
+struct Fault {
+  std::string name;
+  Recipe recipe;
 };
 
-std::span<float> floats_of(const checkpoint::Tensor& tensor) {
-  return {reinterpret_cast<float*>(tensor.bytes.data()), tensor.bytes.size() / sizeof(float)};
-}
-
-bool near(double got, double want, double scale) { return std::abs(got - want) <= kTolerance * scale; }
-
-// How many losses and tensors differ from the golden file by more than the tolerance, after `steps` of the
-// recipe.
-int differences(const Recipe& recipe, const nlohmann::json& want) {
-  auto replica = std::move(Replica::make(recipe.config).value());
-  const std::size_t parameters = replica->layout().parameters();
-  checkpoint::State state = replica->state();
-  for (std::size_t i = 0; i < parameters; ++i)
-    golden::fill_uniform(floats_of(state[i]), golden::kValues, i, golden::bound_of(state[i].spec.shape));
-  EXPECT_TRUE(replica->upload());
-
-  int different = 0;
-  const auto side = static_cast<std::size_t>(recipe.config.image_size);
-  std::vector<float> pixels(recipe.images * static_cast<std::size_t>(recipe.config.channels) * side * side);
-  std::vector<float> gradient(replica->layout().floats()), sum(replica->layout().floats());
-  const std::atomic<bool> aborted{false};
-  for (std::size_t step = 0; step < golden::kSteps; ++step) {
-    double loss = 0;
-    for (std::uint64_t leaf = 0; leaf < recipe.leaves; ++leaf) {
-      const std::uint64_t part = step % 2 * recipe.leaves + leaf;
-      golden::fill_uniform(pixels, golden::kImages, part, 2);
-      const auto labels = golden::labels(part, recipe.images);
-      const auto result =
-          replica->train({.images = pixels, .labels = labels}, 0, leaf == 0 ? sum : gradient, aborted);
-      EXPECT_TRUE(result) << result.error().line();
-      loss += result->loss / static_cast<double>(recipe.leaves);
-      if (leaf > 0)
-        for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[i];
-    }
-    replica->update(
-        0, sum,
-        {.number = step, .scale = 1.0F / static_cast<float>(recipe.leaves), .learning_rate = recipe.lr});
-    EXPECT_TRUE(replica->finish_update());
-    const double expected = want["losses"][step];
-    if (!near(loss, expected, expected)) {
-      ++different;
-      std::printf("step %zu: loss %.8g, PyTorch %.8g\n", step, loss, expected);
-    }
-  }
-
-  EXPECT_TRUE(replica->download());
-  const auto compare = [&](const std::string& name, const std::vector<double>& got) {
-    const auto expected = want["tensors"].at(name).get<std::vector<double>>();
-    for (std::size_t k = 0; k < got.size(); ++k) {
-      if (near(got[k], expected[k], expected[0])) continue;
-      ++different;
-      std::printf("%s[%zu]: %.8g, PyTorch %.8g, norm %.8g\n", name.c_str(), k, got[k], expected[k],
-                  expected[0]);
-      return;
-    }
+// Recipes with a wrong value each.
+std::vector<Fault> faults_of(const nlohmann::json& golden) {
+  std::vector<Fault> faults;
+  const auto plant = [&](const char* name, const auto& change) {
+    faults.push_back({name, recipe_of(golden)});
+    change(faults.back().recipe, faults.back().recipe.config.optimizer);
   };
-  for (std::size_t i = 0; i < state.size(); ++i) {
-    const std::size_t index = i % parameters;
-    compare(state[i].spec.name, golden::summary(floats_of(state[i]), index));
-    if (i < parameters)
-      compare("moved." + state[i].spec.name,
-              golden::summary(floats_of(state[i]), index, golden::bound_of(state[i].spec.shape)));
+  const nlohmann::json &given = golden["recipe"], &values = given["hyperparameters"];
+  const auto plant_if_given = [&](const char* name, const auto& change) {
+    if (values.contains(name)) plant(name, change);
+  };
+  using optim::Options;
+  plant("lr", [](Recipe& r, Options&) { r.lr *= 1.01; });
+  plant_if_given("weight_decay", [](Recipe&, Options& o) { o.weight_decay *= 1.1; });
+  plant_if_given("momentum", [](Recipe&, Options& o) { o.momentum += 0.01; });
+  plant_if_given("dampening", [](Recipe&, Options& o) { o.dampening += 0.01; });
+  plant_if_given("nesterov", [](Recipe&, Options& o) { o.nesterov = false; });
+  plant_if_given("betas", [](Recipe&, Options& o) { o.beta1 += 0.01; });
+  plant_if_given("betas", [](Recipe&, Options& o) { o.beta2 += 0.01; });
+  plant_if_given("rho", [](Recipe&, Options& o) { o.rho += 0.01; });
+  plant_if_given("alpha", [](Recipe&, Options& o) { o.alpha += 0.01; });
+  plant_if_given("eps", [](Recipe&, Options& o) { *o.eps *= 1.1; });
+  if (given["label_smoothing"] != 0)
+    plant("label smoothing", [](Recipe& r, Options&) { r.config.label_smoothing += 0.01; });
+  return faults;
+}
+
+class PlantedValue : public testing::TestWithParam<std::string> {};
+
+TEST_P(PlantedValue, IsFound) {
+  const nlohmann::json golden = read_walk(GetParam());
+  const Distances pytorch = of_pytorch(golden);
+  for (const Fault& fault : faults_of(golden)) {
+    const Distances ours = distances(walk(fault.recipe), golden);
+    EXPECT_GT(ours.parameters, 2 * pytorch.parameters) << fault.name;
+    std::printf("%-15s %.3g times PyTorch's distance\n", fault.name.c_str(),
+                ours.parameters / pytorch.parameters);
   }
-  return different;
 }
 
-nlohmann::json read_golden(const std::string& model) {
-  std::ifstream file(std::filesystem::path(REKINDLE_GOLDEN) / (model + ".json"));
-  return nlohmann::json::parse(file);
+TEST(PlantedMomentumOfABatchNormalization, IsFoundInTheBuffers) {
+  const nlohmann::json golden = read_walk("resnet18-sgd");
+  Recipe recipe = recipe_of(golden);
+  recipe.buffer_movement = 1.01F;
+  const Distances ours = distances(walk(recipe), golden), pytorch = of_pytorch(golden);
+  EXPECT_GT(ours.buffers, 2 * pytorch.buffers);
+  EXPECT_LE(ours.parameters, 2 * pytorch.parameters);  // training does not use them
 }
 
-Recipe mnist_recipe() {
-  return {.config = {.model = "mnist-cnn",
-                     .channels = 1,
-                     .image_size = 28,
-                     .dropout = 0,
-                     .optimizer = {.name = "adadelta"}},
-          .leaves = 4,
-          .images = 2,
-          .lr = 0.02};
+std::string test_name(const testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+std::vector<std::string> with_every_optimizer(const std::string& model) {
+  std::vector<std::string> names;
+  for (const char* each : {"sgd", "momentum", "nesterov", "smoothing", "adam", "adamw", "adadelta", "rmsprop",
+                           "rmsprop-momentum"})
+    names.push_back(model + "-" + each);
+  return names;
 }
 
-Recipe vgg11_recipe() {
-  return {.config = {.image_size = 32, .dropout = 0, .optimizer = {.weight_decay = 5e-4, .momentum = 0.9}},
-          .leaves = 2,
-          .images = 1,
-          .lr = 0.00002};
-}
+INSTANTIATE_TEST_SUITE_P(Gpt, Golden, testing::ValuesIn(with_every_optimizer("gpt")), test_name);
+INSTANTIATE_TEST_SUITE_P(Resnet18, Golden, testing::ValuesIn(with_every_optimizer("resnet18")), test_name);
+INSTANTIATE_TEST_SUITE_P(MnistCnn, Golden,
+                         testing::Values("mnist-cnn-sgd", "mnist-cnn-adamw", "mnist-cnn-adadelta"),
+                         test_name);
+INSTANTIATE_TEST_SUITE_P(Vgg11, Golden, testing::Values("vgg11-sgd", "vgg11-adamw"), test_name);
+INSTANTIATE_TEST_SUITE_P(Vgg11Bn, Golden, testing::Values("vgg11_bn-sgd", "vgg11_bn-adamw"), test_name);
 
-TEST(Golden, MnistCnnWithAdadeltaMeetsPyTorch) {
-  EXPECT_EQ(differences(mnist_recipe(), read_golden("mnist-cnn")), 0);
-}
-
-TEST(Golden, Vgg11WithSgdMeetsTorchvision) {
-  EXPECT_EQ(differences(vgg11_recipe(), read_golden("vgg11")), 0);
-}
-
-// The comparison can fail: a slightly different recipe shows in nearly every tensor.
-TEST(Golden, PlantedErrorInAHyperparameterIsFound) {
-  Recipe recipe = mnist_recipe();
-  recipe.config.optimizer.rho = 0.901;
-  testing::internal::CaptureStdout();
-  const int found = differences(recipe, read_golden("mnist-cnn"));
-  testing::internal::GetCapturedStdout();
-  EXPECT_GT(found, 20);
-}
+INSTANTIATE_TEST_SUITE_P(Gpt, PlantedValue, testing::ValuesIn(with_every_optimizer("gpt")), test_name);
+INSTANTIATE_TEST_SUITE_P(Resnet18, PlantedValue, testing::ValuesIn(with_every_optimizer("resnet18")),
+                         test_name);
 
 }  // namespace
-}  // namespace rekindle::model
+}  // namespace rekindle::model::golden

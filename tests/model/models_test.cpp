@@ -61,7 +61,7 @@ Inputs make_batch(data::SampleKind samples, const ModelOptions& options, std::in
   at::Tensor images = at::empty({count, options.channels, options.image_size, options.image_size});
   golden::fill_uniform({images.data_ptr<float>(), static_cast<std::size_t>(images.numel())}, golden::kImages,
                        0, 2);
-  return {images, at::tensor(golden::labels(0, static_cast<std::size_t>(count)))};
+  return {images, at::tensor(golden::integers(golden::kLabels, 0, static_cast<std::size_t>(count), 10))};
 }
 
 // How far `got` is from PyTorch's numbers, as a share of their norm.
