@@ -71,7 +71,8 @@ int main(int argc, char** argv) {
   config.build = *build;
   start_logging("trainer " + config.trainer,
                 layout.log("trainer-" + config.trainer.substr(0, config.trainer.find('-'))), LogLevel::kNone);
-  if (auto status = trainer::run_trainer(config, model::make_model_task, Fd(kInheritedFd)); !status) {
+  const auto make_task = [](const protocol::Job& of) { return model::make_model_task(of); };
+  if (auto status = trainer::run_trainer(config, make_task, Fd(kInheritedFd)); !status) {
     log_error(status.error().line());
     ::_exit(static_cast<int>(status.error().code));
   }
