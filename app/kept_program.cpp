@@ -88,13 +88,12 @@ std::optional<int> go_on_with_kept_trainer(const fs::path& run_dir, const fs::pa
                                            const std::vector<std::string>& arguments) {
   if (run_dir.empty()) return std::nullopt;
   const FilePath kept = run::Layout(run_dir).programs();
-  const auto name = read_text(kept / kOwnTrainer, run::kMostOfANote);
-  if (!name) return std::nullopt;
+  if (!path_exists(kept / kOwnTrainer)) return std::nullopt;
   if (!own_trainer.empty() &&
       build_of(held_trainer()).value_or("") != build_of((kept / kTrainer).path()).value_or(""))
-    warn(str(run_dir.string(), " goes on with the trainer program that the run has kept, a ",
-             name->substr(0, name->find('\n')), " of another build than ", own_trainer.string(),
-             "; to train with that, use another --run-dir"));
+    warn(str(own_trainer.string(),
+             " has changed since this run began: the run goes on with the copy that it has kept, ",
+             (kept / kTrainer).string(), "; to train with the changed program, use another --run-dir"));
   return go_on_as_kept(run_dir, arguments);
 }
 

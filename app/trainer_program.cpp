@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "app/describe.hpp"
 #include "app/report.hpp"
 #include "app/run_config.hpp"
+#include "base/files.hpp"
 #include "base/lifeline.hpp"
 #include "base/log.hpp"
 #include "base/process.hpp"
@@ -134,20 +136,36 @@ bool is_for_a_trainer(const std::string& first) {
   return first.starts_with("--") && !first.starts_with("--help") && first != "--version";
 }
 
-int main(int argc, char** argv, const MoreRows& more, const std::string& programs) {
+// A run has one build: the static libraries in this program, and the programs of the package.
+Status check_package(const Package& package) {
+  const std::filesystem::path programs = package.programs;
+  const auto build = read_text(programs / "build", run::kMostOfANote);
+  if (!build)
+    return fail(ExitCode::kConfig,
+                str("the rekindle that this program was built with is not in ", programs.string()),
+                "was it moved or removed? Configure and build this program again");
+  if (*build == package.build) return {};
+  return fail(
+      ExitCode::kConfig,
+      str("the rekindle in ", programs.string(), " is not the build that this program was built with"),
+      "configure and build this program again");
+}
+
+int main(int argc, char** argv, const MoreRows& more, const Package& package) {
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   const std::string first = words.empty() ? "" : words.front();
   if (auto right = model::check_torch(); !right) return report(right.error());
   if (auto different = check_rows(more); !different) return report(different.error());
   if (first == "describe") return describe({words.begin() + 1, words.end()}, more);
-  if (programs.empty() || is_for_a_trainer(first)) return train(argc, argv, more);
-  return report(become_front_end(programs, words));
+  if (*package.programs == '\0' || is_for_a_trainer(first)) return train(argc, argv, more);
+  if (auto right = check_package(package); !right) return report(right.error());
+  return report(become_front_end(package.programs, words));
 }
 
 }  // namespace
 }  // namespace rekindle::app
 
-int rekindle::trainer_main(int argc, char** argv, const Extensions& more, const char* programs) {
+int rekindle::trainer_main(int argc, char** argv, const Extensions& more, const Package& package) {
   model::tune_allocator();  // before the first large allocation
-  return app::main(argc, argv, {more.models, more.datasets}, programs);
+  return app::main(argc, argv, {more.models, more.datasets}, package);
 }

@@ -101,11 +101,7 @@ Error become_program_in(const Fd& folder, const FilePath& program, std::vector<s
 
 Error become_front_end(const fs::path& programs, std::vector<std::string> arguments) {
   const Fd folder(::open(programs.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  struct stat found {};
-  if (!folder || ::fstatat(folder.get(), "rekindle", &found, 0) != 0)
-    return {ExitCode::kConfig,
-            str("the rekindle that this program was built with is not in ", programs.string()),
-            "was it moved or removed? Configure and build this program again"};
+  if (!folder) return errno_error("cannot open", programs);
   ::setenv(kTrainerVariable, own_executable().c_str(), 1);
   arguments.insert(arguments.begin(), "rekindle");
   return become_program_in(folder, FilePath(programs / "rekindle"), std::move(arguments));

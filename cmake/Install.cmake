@@ -1,7 +1,7 @@
 # `cmake --install BUILD --prefix PREFIX`, and what find_package(rekindle) finds there:
 #
 #   bin/rekindle        a link to the program in libexec/rekindle
-#   libexec/rekindle/   the programs, and lib, a link to LibTorch: the folder that a run holds open
+#   libexec/rekindle/   the programs, and lib, a link to LibTorch: the folder that a run holds open; and build, a hash
 #   include/rekindle/   trainer.hpp, and the headers of the modules that a trainer program is built from
 #   lib/rekindle/       these modules as static libraries, and in cmake/ the package
 #
@@ -18,7 +18,12 @@ install(CODE "
   set(prefix \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\")
   file(MAKE_DIRECTORY \"\${prefix}/bin\")
   file(CREATE_LINK ../${programs}/rekindle \"\${prefix}/bin/rekindle\" SYMBOLIC)
-  file(CREATE_LINK \"${torch_libraries}\" \"\${prefix}/${programs}/lib\" SYMBOLIC)")
+  file(CREATE_LINK \"${torch_libraries}\" \"\${prefix}/${programs}/lib\" SYMBOLIC)
+  # rekindle-trainer has all the static libraries, so its hash is that of the package. A program that was built with
+  # the package compares it.
+  file(SHA256 \"\${prefix}/${programs}/rekindle-trainer\" build)
+  file(WRITE \"\${prefix}/${programs}/build\" \"\${build}\")
+  file(WRITE \"\${prefix}/${package}/rekindleBuild.cmake\" \"set(rekindle_build \${build})\\n\")")
 
 foreach(module ${modules})
   list(APPEND libraries rekindle_${module})

@@ -12,9 +12,10 @@
 #include "data/dataset.hpp"
 #include "model/models.hpp"
 
-// find_package(rekindle) sets the folder of the installed programs.
+// Set by find_package(rekindle).
 #ifndef REKINDLE_PROGRAMS
 #define REKINDLE_PROGRAMS ""
+#define REKINDLE_PACKAGE ""
 #endif
 
 namespace rekindle {
@@ -25,9 +26,15 @@ struct Extensions {
   std::vector<const data::DatasetRow*> datasets = {};
 };
 
+// The installed rekindle that a program was built with.
+struct Package {
+  const char* programs = REKINDLE_PROGRAMS;  // the folder of its programs; "": this program has no front end
+  const char* build = REKINDLE_PACKAGE;      // the text of the file `build` there
+};
+
 // The whole of main(): trains when a worker starts this program, and answers `describe`. With any other
-// command line this process becomes the `rekindle` of the folder `programs`, which then trains with this
-// program. An empty `programs`: such a command line is an error. Returns the exit code.
-int trainer_main(int argc, char** argv, const Extensions& more, const char* programs = REKINDLE_PROGRAMS);
+// command line this process becomes the `rekindle` of the package, which then trains with this program. If
+// the package has changed since this program was built, that is an error. Returns the exit code.
+int trainer_main(int argc, char** argv, const Extensions& more, const Package& package = {});
 
 }  // namespace rekindle

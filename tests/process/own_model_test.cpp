@@ -108,6 +108,14 @@ TEST_F(OwnModel, PackageIsGone_OneLine) {
   fs::rename(hidden, kWork / "moved here");
 }
 
+TEST_F(OwnModel, PackageWasBuiltAgain_OneLine) {
+  const fs::path build = kWork / "moved here" / "libexec" / "rekindle" / "build";
+  const std::string before = text_of(build);
+  std::ofstream(build) << "another";
+  refused({kTrainer, "status", scratch_.path()}, 78, "is not the build that this program was built with");
+  std::ofstream(build) << before;
+}
+
 // A torch folder that says another version.
 TEST_F(OwnModel, AnotherLibTorch_RefusedInOneLine) {
   const fs::path torch = scratch_ / "torch", header = "include/torch/headeronly/version.h";
