@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/command.hpp"
+#include "base/libraries.hpp"
 #include "base/programs.hpp"
 #include "base/text.hpp"
 
@@ -76,6 +77,11 @@ Result<std::string> ask(const std::filesystem::path& own_trainer, std::vector<st
   if (!own) setting.programs = kProgramsFd;
   REKINDLE_TRY(const CommandOutput output, run_command(question, limit, setting));
   if (output.ok()) return output.out;
+  if (!own) {  // the loader's own message does not name the node
+    const auto libraries = libraries_of(program_path(kProgram), kProgramsFd);
+    if (!libraries)
+      return fail(ExitCode::kConfig, libraries.error().what, "is the folder with LibTorch there?");
+  }
   const std::string why = output.err.substr(0, output.err.find('\n'));
   return fail(ExitCode::kConfig,
               str("the trainer program ", own_trainer.string(), own ? " " : "",
