@@ -91,9 +91,8 @@ std::optional<int> go_on_with_kept_trainer(const fs::path& run_dir, const fs::pa
   if (!path_exists(kept / kOwnTrainer)) return std::nullopt;
   if (!own_trainer.empty() &&
       build_of(held_trainer()).value_or("") != build_of((kept / kTrainer).path()).value_or(""))
-    warn(str(own_trainer.string(),
-             " has changed since this run began: the run goes on with the copy that it has kept, ",
-             (kept / kTrainer).string(), "; to train with the changed program, use another --run-dir"));
+    warn(str(own_trainer.string(), " has changed since this run began: the run goes on with the copy in ",
+             kept.string(), "; remove this folder between two attempts to go on with the changed program"));
   return go_on_as_kept(run_dir, arguments);
 }
 

@@ -82,6 +82,25 @@ TEST_F(OwnModel, ProgramIsGone_TheRunGoesOnWithTheCopyThatItKept) {
   train({kInstalled}, job(run_dir, 2, 6));
   train({kTrainer}, job(scratch_ / "straight", 1, 6));
   EXPECT_EQ(digest_of(run_dir), digest_of(scratch_ / "straight"));
+  // This repeats the steps with the run's trainer program.
+  train({kInstalled}, {"audit", run_dir, "--from", "3", "--to", "6"});
+}
+
+// The copy in the run directory is what trains, until it is removed.
+TEST_F(OwnModel, ChangedProgram_SaysThatTheRunGoesOnWithItsCopy) {
+  const fs::path program = scratch_ / "changed", run_dir = scratch_ / "run";
+  train({kTrainer}, job(run_dir, 1, 2));
+  fs::copy(kTrainer, program);
+  std::ofstream(program, std::ios::app) << "another build";
+  const CommandOutput kept = run_program(Arguments{program} + job(run_dir, 1, 3));
+  EXPECT_TRUE(kept.ok()) << kept.err;
+  EXPECT_THAT(kept.err, HasSubstr("has changed since this run began: the run goes on with the copy in"));
+  EXPECT_EQ(text_of(run_dir / "bin" / "rekindle-trainer"), text_of(kTrainer));
+  fs::remove_all(run_dir / "bin");
+  const CommandOutput changed = run_program(Arguments{program} + job(run_dir, 1, 4));
+  EXPECT_TRUE(changed.ok()) << changed.err;
+  EXPECT_THAT(changed.out + changed.err, HasSubstr("written by another build"));
+  EXPECT_EQ(text_of(run_dir / "bin" / "rekindle-trainer"), text_of(program));
 }
 
 TEST_F(OwnModel, UnknownNames_OneLineWithTheNearest) {
