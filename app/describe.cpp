@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <vector>
 
 #include "base/command.hpp"
+#include "base/libraries.hpp"
 #include "base/programs.hpp"
 #include "base/text.hpp"
 
@@ -13,35 +15,91 @@ namespace {
 using checkpoint::Dtype;
 using checkpoint::Role;
 using checkpoint::TensorSpec;
+using data::SampleKind;
+using nlohmann::json;
 
 constexpr const char* kProgram = "rekindle-trainer";
-// LibTorch loads from slow storage in some cases.
-constexpr std::chrono::minutes kLimit{5};
+// LibTorch loads from slow storage in some cases, and a data set is read completely.
+constexpr std::chrono::minutes kLimit{5}, kLimitWithData{30};
 constexpr std::pair<Role, const char*> kRoles[] = {
     {Role::kParameter, "parameter"}, {Role::kBuffer, "buffer"}, {Role::kOptimizer, "optimizer"}};
 
-TensorSpec tensor_from(const nlohmann::json& json) {
+TensorSpec tensor_from(const json& tensor) {
   TensorSpec spec;
-  spec.name = json.at("name").get<std::string>();
-  spec.shape = json.at("shape").get<std::vector<std::int64_t>>();
+  spec.name = tensor.at("name").get<std::string>();
+  spec.shape = tensor.at("shape").get<std::vector<std::int64_t>>();
   for (const Dtype dtype : checkpoint::kDtypes) {
-    if (json.at("dtype") == checkpoint::name_of(dtype)) spec.dtype = dtype;
+    if (tensor.at("dtype") == checkpoint::name_of(dtype)) spec.dtype = dtype;
   }
   for (const auto& [role, name] : kRoles) {
-    if (json.at("role") == name) spec.role = role;
+    if (tensor.at("role") == name) spec.role = role;
   }
   return spec;
 }
 
+SampleKind samples_from(const json& object) {
+  return object.at("samples") == name_of(SampleKind::kText) ? SampleKind::kText : SampleKind::kImages;
+}
+
+data::DatasetInfo data_from(const json& object) {
+  data::DatasetInfo info;
+  info.samples = samples_from(object);
+  info.channels = object.at("channels").get<int>();
+  info.context = object.at("context").get<int>();
+  info.classes = object.at("classes").get<int>();
+  info.train_count = object.at("train_count").get<std::size_t>();
+  info.test_count = object.at("test_count").get<std::size_t>();
+  info.content_hash = object.at("content_hash").get<std::string>();
+  return info;
+}
+
+// Reads an answer with `read`, or its error.
+template <class Read>
+auto read_answer(const std::string& line, const Read& read) -> Result<decltype(read(json()))> {
+  try {
+    const json answer = json::parse(line);
+    if (const auto error = answer.find("error"); error != answer.end())
+      return fail(static_cast<ExitCode>(error->at("code").get<int>()), error->at("what").get<std::string>(),
+                  error->at("hint").get<std::string>());
+    return read(answer);
+  } catch (const json::exception& error) {
+    return fail(str("the trainer's description of the model is not valid: ", error.what()),
+                "use programs of one build of rekindle");
+  }
+}
+
+Result<std::string> ask(const std::filesystem::path& own_trainer, std::vector<std::string> question,
+                        std::chrono::minutes limit) {
+  const bool own = !own_trainer.empty();
+  question.insert(question.begin(),
+                  {own ? held_trainer().string() : program_path(kProgram).string(), "describe"});
+  CommandSetting setting;
+  if (!own) setting.programs = kProgramsFd;
+  REKINDLE_TRY(const CommandOutput output, run_command(question, limit, setting));
+  if (output.ok()) return output.out;
+  if (!own) {  // the loader's own message does not name the node
+    const auto libraries = libraries_of(program_path(kProgram), kProgramsFd);
+    if (!libraries)
+      return fail(ExitCode::kConfig, libraries.error().what, "is the folder with LibTorch there?");
+  }
+  const std::string why = output.err.substr(0, output.err.find('\n'));
+  return fail(ExitCode::kConfig,
+              str("the trainer program ", own_trainer.string(), own ? " " : "",
+                  "does not run here: ", why.empty() ? "it was killed" : why),
+              "is LibTorch beside it?");
+}
+
 }  // namespace
 
-nlohmann::json description_to_json(const Result<checkpoint::StateSpec>& spec) {
-  if (!spec) {
-    const Error& error = spec.error();
-    return {{"error", {{"code", static_cast<int>(error.code)}, {"what", error.what}, {"hint", error.hint}}}};
-  }
-  nlohmann::json tensors = nlohmann::json::array();
-  for (const TensorSpec& each : *spec) {
+const char* name_of(SampleKind samples) { return samples == SampleKind::kText ? "text" : "images"; }
+
+json error_to_json(const Error& error) {
+  return {{"error", {{"code", static_cast<int>(error.code)}, {"what", error.what}, {"hint", error.hint}}}};
+}
+
+json description_to_json(const checkpoint::StateSpec& state) {
+  json tensors = json::array();
+  for (const TensorSpec& each : state) {
     const auto* role = std::ranges::find(kRoles, each.role, &std::pair<Role, const char*>::first);
     tensors.push_back({{"name", each.name},
                        {"dtype", checkpoint::name_of(each.dtype)},
@@ -51,30 +109,52 @@ nlohmann::json description_to_json(const Result<checkpoint::StateSpec>& spec) {
   return {{"tensors", tensors}};
 }
 
-Result<checkpoint::StateSpec> description_from_json(const std::string& line) {
-  try {
-    const nlohmann::json json = nlohmann::json::parse(line);
-    if (const auto error = json.find("error"); error != json.end())
-      return fail(static_cast<ExitCode>(error->at("code").get<int>()), error->at("what").get<std::string>(),
-                  error->at("hint").get<std::string>());
-    checkpoint::StateSpec spec;
-    for (const nlohmann::json& tensor : json.at("tensors")) spec.push_back(tensor_from(tensor));
-    return spec;
-  } catch (const nlohmann::json::exception& error) {
-    return fail(str("the trainer's description of the model is not valid: ", error.what()),
-                "use programs of one build of rekindle");
-  }
+json description_to_json(const data::DatasetInfo& data, const checkpoint::StateSpec& state) {
+  json description = description_to_json(state);
+  description["data"] = {{"samples", name_of(data.samples)}, {"channels", data.channels},
+                         {"context", data.context},          {"classes", data.classes},
+                         {"train_count", data.train_count},  {"test_count", data.test_count},
+                         {"content_hash", data.content_hash}};
+  return description;
 }
 
-Result<checkpoint::StateSpec> describe_model(const protocol::Job& job, int channels) {
-  const std::vector<std::string> command = {program_path(kProgram).string(), "describe",
-                                            nlohmann::json(job).dump(), str(channels)};
-  REKINDLE_TRY(const CommandOutput output, run_command(command, kLimit, {.programs = kProgramsFd}));
-  if (output.ok()) return description_from_json(output.out);
-  const std::string why = output.err.substr(0, output.err.find('\n'));
-  return fail(ExitCode::kConfig,
-              str("the trainer program does not run here: ", why.empty() ? "it was killed" : why),
-              "is LibTorch beside it?");
+Result<Description> description_from_json(const std::string& line) {
+  return read_answer(line, [](const json& answer) {
+    Description description;
+    for (const json& tensor : answer.at("tensors")) description.state.push_back(tensor_from(tensor));
+    if (answer.contains("data")) description.data = data_from(answer.at("data"));
+    return description;
+  });
+}
+
+Result<KnownNames> names_from_json(const std::string& line) {
+  return read_answer(line, [](const json& answer) {
+    KnownNames names;
+    for (const json& model : answer.at("models"))
+      names.models.push_back(
+          {model.at("name").get<std::string>(), samples_from(model), model.at("options").get<std::string>()});
+    for (const json& dataset : answer.at("datasets"))
+      names.datasets.push_back(
+          {dataset.at("name").get<std::string>(), samples_from(dataset), dataset.at("augments").get<bool>()});
+    return names;
+  });
+}
+
+Result<KnownNames> ask_names(const std::filesystem::path& own_trainer) {
+  REKINDLE_TRY(const std::string line, ask(own_trainer, {}, kLimit));
+  return names_from_json(line);
+}
+
+Result<checkpoint::StateSpec> describe_model(const protocol::Job& job, int channels,
+                                             const std::filesystem::path& own_trainer) {
+  REKINDLE_TRY(const std::string line, ask(own_trainer, {json(job).dump(), str(channels)}, kLimit));
+  REKINDLE_TRY(Description description, description_from_json(line));
+  return std::move(description.state);
+}
+
+Result<Description> describe_with_data(const protocol::Job& job, const std::filesystem::path& own_trainer) {
+  REKINDLE_TRY(const std::string line, ask(own_trainer, {json(job).dump()}, kLimitWithData));
+  return description_from_json(line);
 }
 
 }  // namespace rekindle::app

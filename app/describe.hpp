@@ -1,24 +1,47 @@
-// What the trainer program tells the front end about a job's model, so that the front end links no model
-// code.
+// What the trainer program answers to `describe`, one line of JSON, so that the front end links no model code
+// and needs no reader of another program's data set. An answer may also be
+// {"error": {"code", "what", "hint"}}.
+//
+//   describe               {"models": [{"name", "what", "samples", "options"}, ...],
+//                           "datasets": [{"name", "what", "samples", "augments"}, ...]}
+//   describe JOB CHANNELS  {"tensors": [{"name", "dtype", "shape", "role"}, ...]}
+//   describe JOB           {"data": {"samples", "channels", "context", "classes", "train_count",
+//   "test_count",
+//                           "content_hash"}, "tensors": [...]}
 #pragma once
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string>
 
+#include "app/known_names.hpp"
 #include "base/result.hpp"
 #include "checkpoint/state.hpp"
+#include "data/dataset.hpp"
 #include "protocol/job.hpp"
 
 namespace rekindle::app {
 
-// The line that `rekindle-trainer describe` prints: {"tensors": [{"name", "dtype", "shape", "role"}, ...]},
-// or
-// {"error": {"code", "what", "hint"}}.
-nlohmann::json description_to_json(const Result<checkpoint::StateSpec>& spec);
-Result<checkpoint::StateSpec> description_from_json(const std::string& line);
+struct Description {
+  data::DatasetInfo data = {};  // only with JOB alone
+  checkpoint::StateSpec state = {};
+};
 
-// Asks the trainer program beside this one: the tensors of the state, in canonical order. `channels`: of the
-// images. Errors: those of the model (an unknown name, a size that does not fit); a trainer that does not run
-// here.
-Result<checkpoint::StateSpec> describe_model(const protocol::Job& job, int channels);
+nlohmann::json error_to_json(const Error& error);
+nlohmann::json description_to_json(const checkpoint::StateSpec& state);
+nlohmann::json description_to_json(const data::DatasetInfo& data, const checkpoint::StateSpec& state);
+Result<Description> description_from_json(const std::string& line);
+const char* name_of(data::SampleKind samples);
+Result<KnownNames> names_from_json(const std::string& line);
+
+// These ask the program `own_trainer`, which this process holds (base/programs.hpp), or if that is empty the
+// trainer program beside this one. Errors: those of the answer (an unknown name, a size that does not fit); a
+// trainer program that does not run here.
+Result<KnownNames> ask_names(const std::filesystem::path& own_trainer);
+// The tensors of the state, in canonical order. `channels`: of the images.
+Result<checkpoint::StateSpec> describe_model(const protocol::Job& job, int channels,
+                                             const std::filesystem::path& own_trainer);
+// The same with the data set, which the trainer program opens.
+Result<Description> describe_with_data(const protocol::Job& job, const std::filesystem::path& own_trainer);
 
 }  // namespace rekindle::app

@@ -5,6 +5,7 @@
 #include "app/audit.hpp"
 #include "app/command.hpp"
 #include "app/inspect.hpp"
+#include "app/kept_program.hpp"
 #include "app/ranges.hpp"
 #include "app/report.hpp"
 #include "app/tools.hpp"
@@ -70,7 +71,7 @@ struct DigestCommand : Command {
 };
 
 struct AuditCommand : Command {
-  AuditCommand(CLI::App& command, const CommandLine&) {
+  AuditCommand(CLI::App& command, const CommandLine& of) : line(of) {
     command.add_option("RUN_DIR", run_dir)->required();
     command.add_option("--from", options.from, "step of a kept checkpoint; 0: the initial values")
         ->required();
@@ -81,9 +82,11 @@ struct AuditCommand : Command {
   }
   int run() override {
     options.run_dir = fs::absolute(run_dir).lexically_normal();
+    if (const auto done = go_on_with_kept_trainer(options.run_dir, {}, line.as_given)) return *done;
     return run_audit(options);
   }
 
+  const CommandLine line;
   std::string run_dir;
   AuditOptions options;
 };

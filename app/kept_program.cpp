@@ -1,12 +1,18 @@
 #include "app/kept_program.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
+#include "app/report.hpp"
+#include "app/run_config.hpp"
 #include "base/copy_file.hpp"
 #include "base/files.hpp"
 #include "base/libraries.hpp"
 #include "base/process.hpp"
+#include "base/programs.hpp"
+#include "base/text.hpp"
 #include "base/trust.hpp"
+#include "run/trust.hpp"
 
 namespace rekindle::app {
 
@@ -15,6 +21,9 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kPrograms[] = {"rekindle", "rekindle-control", "rekindle-trainer"};
+constexpr const char* kTrainer = "rekindle-trainer";
+// A file beside the programs: the name that the kept trainer program of another project had.
+constexpr const char* kOwnTrainer = "own-trainer";
 
 // A hard link is safe only if no other user can change the file.
 bool is_safe_to_link(const fs::path& file) {
@@ -44,20 +53,47 @@ Status keep_libraries(const fs::path& program, const FilePath& folder) {
 
 }  // namespace
 
-Result<FilePath> keep_program(const run::Layout& layout) {
+Result<FilePath> keep_program(const run::Layout& layout, const fs::path& own_trainer) {
   const FilePath kept = layout.programs();
   const fs::path here = own_executable().parent_path();
   if (path_exists(kept / kPrograms[0])) return kept;
   const FilePath unfinished = temporary_beside(kept);
   REKINDLE_CHECK(make_directories(unfinished));
-  for (const char* name : kPrograms) REKINDLE_CHECK(copy_file(here / name, unfinished / name, S_IRWXU));
-  Status done = keep_libraries(here / "rekindle-trainer", unfinished / "lib");
+  const bool own = !own_trainer.empty();
+  for (const std::string name : kPrograms)
+    REKINDLE_CHECK(
+        copy_file(own && name == kTrainer ? held_trainer() : here / name, unfinished / name, S_IRWXU));
+  if (own) REKINDLE_CHECK(replace_file(unfinished / kOwnTrainer, own_trainer.filename().string() + "\n"));
+  // The copy of an own trainer: its libraries are where it was linked with them, not in this folder.
+  Status done = keep_libraries(own ? (unfinished / kTrainer).path() : here / kTrainer, unfinished / "lib");
   const bool all_kept = done.has_value();
   if (all_kept) done = rename_durably(unfinished, kept);
   if (done) return kept;
   std::ignore = remove_tree(unfinished);
   if (all_kept && path_exists(kept / kPrograms[0])) return kept;  // another process of this run was faster
   return forward_error(done.error());
+}
+
+std::optional<int> go_on_as_kept(const fs::path& run_dir, const std::vector<std::string>& arguments) {
+  const run::Layout layout(run_dir);
+  if (const Status trusted = run::check_trusted(layout); !trusted) return report(trusted.error());
+  const FilePath program = layout.programs() / kPrograms[0];
+  if (!path_exists(program) || is_programs_folder(layout.programs())) return std::nullopt;
+  const auto folder = open_file(layout.programs(), O_RDONLY | O_DIRECTORY);
+  if (!folder) return report(folder.error());
+  return report(become_program_in(*folder, program, arguments));
+}
+
+std::optional<int> go_on_with_kept_trainer(const fs::path& run_dir, const fs::path& own_trainer,
+                                           const std::vector<std::string>& arguments) {
+  if (run_dir.empty()) return std::nullopt;
+  const FilePath kept = run::Layout(run_dir).programs();
+  if (!path_exists(kept / kOwnTrainer)) return std::nullopt;
+  if (!own_trainer.empty() &&
+      build_of(held_trainer()).value_or("") != build_of((kept / kTrainer).path()).value_or(""))
+    warn(str(own_trainer.string(), " has changed since this run began: the run goes on with the copy in ",
+             kept.string(), "; remove this folder between two attempts to go on with the changed program"));
+  return go_on_as_kept(run_dir, arguments);
 }
 
 }  // namespace rekindle::app

@@ -1,15 +1,32 @@
 // The programs that started a run, kept in its run directory with all non-system libraries. So a rebuild
-// between two attempts, or a deleted checkout, does not affect the run.
+// between two attempts, or a deleted checkout, does not affect the run. A trainer program of another project
+// takes the place of rekindle-trainer.
 #pragma once
 
 #include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "run/layout.hpp"
 
 namespace rekindle::app {
 
-// Returns their folder; copies the programs of this build if none are kept yet.
-Result<FilePath> keep_program(const run::Layout& layout);
+// Returns their folder; copies the programs of this build if none are kept yet. `own_trainer`: as
+// LocalOptions::own_trainer.
+Result<FilePath> keep_program(const run::Layout& layout, const std::filesystem::path& own_trainer);
+
+// If the run has kept other programs than these, this process becomes the kept `rekindle` with the command
+// line `arguments`, so that a rebuild does not change the run. Returns an exit code if that fails, and
+// nullopt if the run has kept no others.
+std::optional<int> go_on_as_kept(const std::filesystem::path& run_dir,
+                                 const std::vector<std::string>& arguments);
+
+// The same, but only if the run has kept a trainer program of another project: no other program can go on
+// with that run.
+std::optional<int> go_on_with_kept_trainer(const std::filesystem::path& run_dir,
+                                           const std::filesystem::path& own_trainer,
+                                           const std::vector<std::string>& arguments);
 
 }  // namespace rekindle::app

@@ -89,8 +89,11 @@ int main(int argc, char** argv) {
   const std::string first = argc > 1 ? argv[1] : "";
   // Must come first: a signal that arrives from now on stays pending until a reader exists.
   if (first == "local" || first == "slurm" || first == "join" || first == kSlurmSuccessor) hold_signals();
-  const CommandLine line = read_command_line(argc, argv);
+  CommandLine line = read_command_line(argc, argv);
   if (const Status held = hold_programs(); !held) return report(held.error());
+  auto own_trainer = hold_own_trainer();
+  if (!own_trainer) return report(own_trainer.error());
+  line.own_trainer = *own_trainer;
   if (const auto done = run_hidden(line)) return *done;
 
   CLI::App cli("Rekindle trains image models with data parallelism and never loses work.", "rekindle");

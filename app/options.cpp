@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <utility>
 
 #include "app/run_config.hpp"
 #include "app/spellings.hpp"
@@ -13,7 +14,7 @@
 
 namespace rekindle::app {
 
-JobOptions::JobOptions(CLI::App& command) : command_(command) {
+JobOptions::JobOptions(CLI::App& command, AskNames ask) : command_(command), ask_(std::move(ask)) {
   command.allow_extras();
   command.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // as argparse does
   add_options(command, raw_);
@@ -84,13 +85,25 @@ Status apply_file(CLI::App& command, const std::filesystem::path& file, std::set
 
 }  // namespace
 
-Result<LocalOptions> JobOptions::resolve() {
+Status JobOptions::read_file() {
   for (const std::string& extra : command_.remaining())
     return forward_error(unknown_option(command_, extra, false));
-  std::set<std::string> from_file, wrong;
-  if (!raw_.config_file.empty()) REKINDLE_CHECK(apply_file(command_, raw_.config_file, from_file));
-  auto options = resolve_options(raw_, wrong);
-  const auto is_of_file = [&](const std::string& name) { return from_file.contains(name); };
+  if (!raw_.config_file.empty() && !std::exchange(file_is_read_, true))
+    REKINDLE_CHECK(apply_file(command_, raw_.config_file, from_file_));
+  return {};
+}
+
+Result<std::filesystem::path> JobOptions::run_dir() {
+  REKINDLE_CHECK(read_file());
+  if (raw_.run_dir.empty()) return std::filesystem::path();
+  return std::filesystem::absolute(raw_.run_dir).lexically_normal();
+}
+
+Result<LocalOptions> JobOptions::resolve() {
+  REKINDLE_CHECK(read_file());
+  std::set<std::string> wrong;
+  auto options = resolve_options(raw_, ask_, wrong);
+  const auto is_of_file = [&](const std::string& name) { return from_file_.contains(name); };
   if (!options && std::ranges::any_of(wrong, is_of_file))
     return fail(ExitCode::kConfig, str(raw_.config_file, ": ", options.error().what), options.error().hint);
   return options;

@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "app/known_names.hpp"
 #include "app/option_table.hpp"
 #include "base/result.hpp"
 #include "protocol/job.hpp"
@@ -33,27 +34,35 @@ struct LocalOptions {
   std::uint64_t state_bytes = 0;                       // of a checkpoint; set when the data set is known
   std::uint64_t parameters = 0;                        // of the model; set at the same time
   std::string old_stop;                                // text of a stop.json from before this attempt
-  protocol::Job job;  // resolved, except for fields from the data set and the run directory
+  std::filesystem::path own_trainer;  // the trainer program named by another program; empty: the package's
+  protocol::Job job;                  // resolved, except for fields from the data set and the run directory
 
   run::Layout layout() const { return run::Layout(run_dir, Trust::kOwn, run_dir_inode); }
 };
 
-// Collects the options of a subcommand; call resolve() after CLI11 has parsed.
+// Collects the options of a subcommand; call run_dir() and resolve() after CLI11 has parsed.
 class JobOptions {
  public:
-  explicit JobOptions(CLI::App& command);
+  explicit JobOptions(CLI::App& command, AskNames ask = {});
   JobOptions(const JobOptions&) = delete;  // CLI11 has pointers to its fields
   JobOptions& operator=(const JobOptions&) = delete;
+  Result<std::filesystem::path> run_dir();  // empty if it is not given
   Result<LocalOptions> resolve();
 
  private:
+  Status read_file();  // --config, once
+
   RawOptions raw_;
   CLI::App& command_;
+  const AskNames ask_;
+  bool file_is_read_ = false;
+  std::set<std::string> from_file_;  // options whose values are from the file
 };
 
 // The job that the options describe. If an option has a wrong value, the option's name is added to `wrong`,
-// so that the error can name the file that set it.
-Result<LocalOptions> resolve_options(const RawOptions& raw, std::set<std::string>& wrong);
+// so that the error can name the file that set it. `ask` is called for a name that is not built in.
+Result<LocalOptions> resolve_options(const RawOptions& raw, const AskNames& ask,
+                                     std::set<std::string>& wrong);
 
 // The default of --interface: NCCL_SOCKET_IFNAME, then GLOO_SOCKET_IFNAME.
 std::string or_from_environment(const std::string& interface);

@@ -36,11 +36,7 @@ using protocol::Job;
 
 namespace {
 
-// Returns the images' channels.
-Result<int> complete_from_data(Job& job) {
-  REKINDLE_TRY(const auto dataset,
-               data::open_dataset(job.dataset, job.data, {.context = static_cast<int>(job.context)}));
-  const data::DatasetInfo& info = dataset->info();
+Status complete_from_data(Job& job, const data::DatasetInfo& info) {
   job.train_samples = info.train_count;
   job.test_samples = info.test_count;
   job.data_hash = info.content_hash;
@@ -51,7 +47,22 @@ Result<int> complete_from_data(Job& job) {
                 "leave --classes out");
   }
   if (job.epochs > 0) job.steps = protocol::steps_for_epochs(job, job.epochs);
-  return info.channels;
+  return {};
+}
+
+// Completes the job from its data set, and returns the tensors of the state. Only the trainer program can
+// open a data set that is not built in.
+Result<checkpoint::StateSpec> complete_and_describe(LocalOptions& options) {
+  Job& job = options.job;
+  if (!data::find_dataset(job.dataset)) {
+    REKINDLE_TRY(Description description, describe_with_data(job, options.own_trainer));
+    REKINDLE_CHECK(complete_from_data(job, description.data));
+    return std::move(description.state);
+  }
+  REKINDLE_TRY(const auto dataset,
+               data::open_dataset(job.dataset, job.data, {.context = static_cast<int>(job.context)}));
+  REKINDLE_CHECK(complete_from_data(job, dataset->info()));
+  return describe_model(job, dataset->info().channels, options.own_trainer);
 }
 
 Status probe(const FilePath& directory) {
@@ -145,8 +156,7 @@ enum class Begins { kNow, kLater, kNever };  // kNever: read-only check
 
 Result<InitialState> prepare_run(LocalOptions& options, Begins begins) {
   run::Layout layout = options.layout();
-  REKINDLE_TRY(const int channels, complete_from_data(options.job));
-  REKINDLE_TRY(const checkpoint::StateSpec model, describe_model(options.job, channels));
+  REKINDLE_TRY(const checkpoint::StateSpec model, complete_and_describe(options));
   measure_state(options, model);
   REKINDLE_TRY(const bool has_its_own, has_initial_state(options, layout));
   if (has_its_own) options.init.clear();

@@ -70,20 +70,39 @@ Status Resolver::paths() {
   return {};
 }
 
-Status Resolver::model_sizes() {
-  const std::pair<const char*, const std::optional<std::uint64_t>*> of_gpt[] = {
-      {"layers", &raw_.layers}, {"heads", &raw_.heads}, {"width", &raw_.width}};
-  for (const auto& [name, value] : of_gpt) {
-    if (*value && !is_gpt())
-      return refuse({name, "model"}, str("--", name, " is an option of gpt, not of ", raw_.model),
+template <class Known>
+Result<Known> Resolver::find(std::vector<Known> KnownNames::*list, const std::string& name,
+                             const char* option, const std::string& unknown) {
+  for (const Known& each : known_.*list)
+    if (each.name == name) return each;
+  if (ask_ && !asked_) {
+    REKINDLE_TRY(known_, ask_());
+    asked_ = true;
+    return find(list, name, option, unknown);
+  }
+  std::vector<std::string> names;
+  for (const Known& each : known_.*list) names.push_back(each.name);
+  return refuse({option}, unknown, did_you_mean(name, names));
+}
+
+Status Resolver::model_sizes(const KnownModel& model, const KnownDataset& dataset) {
+  struct Size {
+    const char* name;
+    const std::optional<std::uint64_t>& given;
+    std::uint64_t otherwise;
+    std::uint64_t& value;
+  };
+  const Size sizes[] = {{"layers", raw_.layers, 4, job_.layers},
+                        {"heads", raw_.heads, 4, job_.heads},
+                        {"width", raw_.width, 256, job_.width}};
+  for (const Size& size : sizes) {
+    if (model.options.find(str("--", size.name)) != std::string::npos)
+      size.value = size.given.value_or(size.otherwise);
+    else if (size.given)
+      return refuse({size.name, "model"}, str("--", size.name, " is an option of gpt, not of ", raw_.model),
                     "leave it out");
   }
-  if (is_gpt()) {
-    job_.layers = raw_.layers.value_or(4);
-    job_.heads = raw_.heads.value_or(4);
-    job_.width = raw_.width.value_or(256);
-  }
-  if (job_.dataset == "text")
+  if (dataset.samples == data::SampleKind::kText)
     job_.context = raw_.context.value_or(256);
   else if (raw_.context)
     return refuse({"context", "dataset"}, str("--context is an option of text, not of ", job_.dataset),
@@ -93,14 +112,17 @@ Status Resolver::model_sizes() {
 
 Status Resolver::model_and_data() {
   job_.model = raw_.model;
+  REKINDLE_TRY(const KnownModel model,
+               find(&KnownNames::models, raw_.model, "model", str("unknown model '", raw_.model, "'")));
+  const bool model_of_text = model.samples == data::SampleKind::kText;
   job_.dataset = !raw_.dataset.empty() ? raw_.dataset
                  : is_mnist_cnn()      ? "mnist"
-                 : is_gpt()            ? "text"
+                 : model_of_text       ? "text"
                                        : "cifar10";
-  REKINDLE_CHECK(one_of("dataset", job_.dataset, data::names_of_datasets()));
-  REKINDLE_TRY(const data::DatasetRow* dataset, data::find_dataset(job_.dataset));
-  const bool text = dataset->samples == data::SampleKind::kText;
-  if (text != is_gpt())
+  REKINDLE_TRY(const KnownDataset dataset, find(&KnownNames::datasets, job_.dataset, "dataset",
+                                                str("--dataset ", job_.dataset, " is not known")));
+  const bool text = dataset.samples == data::SampleKind::kText;
+  if (text != model_of_text)
     return refuse({"dataset", "model"},
                   str(job_.model, text ? " trains on images, and " : " trains on text, and ", job_.dataset,
                       " has none"),
@@ -112,10 +134,10 @@ Status Resolver::model_and_data() {
   job_.classes = raw_.classes.value_or(0);
   job_.seed = raw_.seed;
   job_.image_size = raw_.image_size.value_or(is_mnist_cnn() ? 28 : 224);
-  REKINDLE_CHECK(model_sizes());
+  REKINDLE_CHECK(model_sizes(model, dataset));
   if (!raw_.augment.empty()) REKINDLE_CHECK(one_of("augment", raw_.augment, {"on", "off", "true", "false"}));
-  job_.augment = raw_.augment.empty() ? dataset->augments : is_on(raw_.augment);
-  if (job_.augment && !dataset->augments)
+  job_.augment = raw_.augment.empty() ? dataset.augments : is_on(raw_.augment);
+  if (job_.augment && !dataset.augments)
     return refuse({"augment"}, str(job_.dataset, " has no augmentation"), "leave --augment out");
   job_.dropout = raw_.dropout.value_or(-1);
   REKINDLE_CHECK(one_of("precision", raw_.precision, {"fp32", "bf16"}));
@@ -226,8 +248,9 @@ Status Resolver::network() {
   return {};
 }
 
-Result<LocalOptions> resolve_options(const RawOptions& raw, std::set<std::string>& wrong) {
-  return Resolver(raw, wrong).resolve();
+Result<LocalOptions> resolve_options(const RawOptions& raw, const AskNames& ask,
+                                     std::set<std::string>& wrong) {
+  return Resolver(raw, ask, wrong).resolve();
 }
 
 }  // namespace rekindle::app

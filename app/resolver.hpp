@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/known_names.hpp"
 #include "app/options.hpp"
 #include "base/text.hpp"
 #include "data/dataset.hpp"
@@ -17,7 +18,8 @@ namespace rekindle::app {
 
 class Resolver {
  public:
-  Resolver(const RawOptions& raw, std::set<std::string>& wrong) : raw_(raw), wrong_(wrong) {}
+  Resolver(const RawOptions& raw, const AskNames& ask, std::set<std::string>& wrong)
+      : raw_(raw), ask_(ask), wrong_(wrong) {}
 
   Result<LocalOptions> resolve() {
     REKINDLE_CHECK(paths());
@@ -39,9 +41,12 @@ class Resolver {
   Status duration(std::uint64_t& milliseconds, const std::string& name, const std::string& text);
   Status paths();
   bool is_mnist_cnn() const { return raw_.model == "mnist-cnn"; }
-  bool is_gpt() const { return raw_.model == "gpt"; }
-  // The trainer program knows the models, and refuses what a model cannot be built from (app/describe.hpp).
-  Status model_sizes();
+  // Finds a name in a list of known_; if it is not there, asks the trainer program once.
+  template <class Known>
+  Result<Known> find(std::vector<Known> KnownNames::*list, const std::string& name, const char* option,
+                     const std::string& unknown);
+  // The trainer program refuses what a model cannot be built from (app/describe.hpp).
+  Status model_sizes(const KnownModel& model, const KnownDataset& dataset);
   Status model_and_data();
   Status batch();
   Status length();
@@ -56,6 +61,9 @@ class Resolver {
   Status network();
 
   const RawOptions& raw_;
+  const AskNames& ask_;  // may be empty
+  KnownNames known_ = built_in_names();
+  bool asked_ = false;  // known_ is the trainer program's answer
   std::set<std::string>& wrong_;
   LocalOptions options_;
   protocol::Job& job_ = options_.job;

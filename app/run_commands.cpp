@@ -1,5 +1,3 @@
-#include <fcntl.h>
-
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <optional>
@@ -8,6 +6,7 @@
 
 #include "app/banner.hpp"
 #include "app/command.hpp"
+#include "app/describe.hpp"
 #include "app/join.hpp"
 #include "app/kept_program.hpp"
 #include "app/options.hpp"
@@ -20,49 +19,51 @@
 #include "app/submit.hpp"
 #include "app/supervisor.hpp"
 #include "base/duration.hpp"
-#include "base/files.hpp"
 #include "base/log.hpp"
-#include "base/programs.hpp"
 #include "base/text.hpp"
 #include "run/layout.hpp"
-#include "run/trust.hpp"
 
 namespace rekindle::app {
 namespace {
 
-int local(JobOptions& job_options) {
+// Before the options are resolved, because another trainer program may not know the run's model.
+std::optional<int> leave_to_kept_trainer(JobOptions& job_options, const CommandLine& line) {
+  const auto run_dir = job_options.run_dir();
+  if (!run_dir) return report(run_dir.error());
+  return go_on_with_kept_trainer(*run_dir, line.own_trainer, line.as_given);
+}
+
+int local(JobOptions& job_options, const CommandLine& line) {
+  if (const auto done = leave_to_kept_trainer(job_options, line)) return *done;
   std::optional<EndOnSignal> interruptible(std::in_place);
   auto options = job_options.resolve();
   if (!options) return report(options.error());
+  options->own_trainer = line.own_trainer;
   auto initial = prepare(*options);
   if (!initial) return report(initial.error());
-  if (const std::string line = completed_line(*options); !line.empty()) {
-    say(line);
+  if (const std::string text = completed_line(*options); !text.empty()) {
+    say(text);
     return 0;
+  }
+  if (!line.own_trainer.empty()) {
+    const auto kept = keep_program(options->layout(), line.own_trainer);
+    if (!kept) return report(kept.error());
+    interruptible.reset();  // end the signal thread before this process becomes another program
+    if (const auto done = go_on_as_kept(options->run_dir, line.as_given)) return *done;
   }
   interruptible.reset();  // from here on a signal stops the run
   start_logging("rekindle", options->layout().log("supervisor"), LogLevel::kInfo);
   say_lines(banner(*options, options->workers));
-  for (const std::string& line : crowding(*options, std::thread::hardware_concurrency())) say(line);
+  for (const std::string& text : crowding(*options, std::thread::hardware_concurrency())) say(text);
   return run_local(*options, std::move(*initial));
 }
 
-// If the run has kept other programs than these, the kept programs continue the run, so that a rebuild does
-// not change it.
-std::optional<int> go_on_as_kept(const std::filesystem::path& run_dir,
-                                 const std::vector<std::string>& arguments) {
-  const run::Layout layout(run_dir);
-  if (const Status trusted = run::check_trusted(layout); !trusted) return report(trusted.error());
-  const FilePath program = layout.programs() / "rekindle";
-  if (!path_exists(program) || is_programs_folder(layout.programs())) return std::nullopt;
-  const auto folder = open_file(layout.programs(), O_RDONLY | O_DIRECTORY);
-  if (!folder) return report(folder.error());
-  return report(become_program_in(*folder, program, arguments));
-}
-
-int slurm(JobOptions& job_options, const SlurmOptions& how, const std::vector<std::string>& arguments) {
+int slurm(JobOptions& job_options, const SlurmOptions& how, const CommandLine& line) {
+  const std::vector<std::string>& arguments = line.as_given;
+  if (const auto done = leave_to_kept_trainer(job_options, line)) return *done;
   auto options = job_options.resolve();
   if (!options) return report(options.error());
+  options->own_trainer = line.own_trainer;
   if (options->workers != 1)
     return report(Error{ExitCode::kUsage, "--workers is for rekindle local: a job has one worker a node",
                         "see --trainers-per-worker"});
@@ -82,13 +83,13 @@ int slurm(JobOptions& job_options, const SlurmOptions& how, const std::vector<st
   }
   auto initial = prepare(*options);
   if (!initial) return fail_slurm(*job, *options, initial.error());
-  if (const auto kept = keep_program(options->layout()); !kept)
+  if (const auto kept = keep_program(options->layout(), line.own_trainer); !kept)
     return fail_slurm(*job, *options, kept.error());
   interruptible.reset();  // end the signal thread before this process may become another program
   if (const auto done = go_on_as_kept(options->run_dir, arguments)) return *done;
   interruptible.emplace(end_early);
-  if (const std::string line = completed_line(*options); !line.empty()) {
-    say(line);
+  if (const std::string text = completed_line(*options); !text.empty()) {
+    say(text);
     return 0;
   }
   interruptible.reset();  // from here on a signal stops the run
@@ -98,42 +99,52 @@ int slurm(JobOptions& job_options, const SlurmOptions& how, const std::vector<st
   return run_slurm(*job, *options, std::move(*initial));
 }
 
-int submit(JobOptions& job_options, const SubmitOptions& submit_options) {
+int submit(JobOptions& job_options, const SubmitOptions& submit_options, const CommandLine& line) {
+  if (const auto done = leave_to_kept_trainer(job_options, line)) return *done;
   auto options = job_options.resolve();
   if (!options) return report(options.error());
+  options->own_trainer = line.own_trainer;
   return run_submit(*options, submit_options);
 }
 
+// Asks the trainer program that this command line trains with.
+AskNames ask_trainer_of(const CommandLine& line) {
+  return [own = line.own_trainer] { return ask_names(own); };
+}
+
 struct LocalCommand : Command {
-  LocalCommand(CLI::App& command, const CommandLine&) : options(command) {}
-  int run() override { return local(options); }
+  LocalCommand(CLI::App& command, const CommandLine& of) : options(command, ask_trainer_of(of)), line(of) {}
+  int run() override { return local(options, line); }
 
   JobOptions options;
+  const CommandLine line;
 };
 
 struct SlurmCommand : Command {
-  SlurmCommand(CLI::App& command, const CommandLine& line) : options(command), as_given(line.as_given) {
+  SlurmCommand(CLI::App& command, const CommandLine& of) : options(command, ask_trainer_of(of)), line(of) {
     add_slurm_options(command, how);
     command.add_flag("--from-scratch", how.from_scratch,
                      "begin at step 0 if a requeued job's run directory is gone");
   }
-  int run() override { return slurm(options, how, as_given); }
+  int run() override { return slurm(options, how, line); }
 
   JobOptions options;
   SlurmOptions how;
-  const std::vector<std::string> as_given;
+  const CommandLine line;
 };
 
 struct SubmitCommand : Command {
-  SubmitCommand(CLI::App& command, const CommandLine& line) : options(command), submit_options(line.submit) {
+  SubmitCommand(CLI::App& command, const CommandLine& of)
+      : options(command, ask_trainer_of(of)), submit_options(of.submit), line(of) {
     add_slurm_options(command, submit_options.how);
     // Only for the help text: --print was removed from the arguments before.
     command.add_flag("--print", print, "show the batch script, and submit nothing");
   }
-  int run() override { return submit(options, submit_options); }
+  int run() override { return submit(options, submit_options, line); }
 
   JobOptions options;
   SubmitOptions submit_options;
+  const CommandLine line;
   bool print = false;
 };
 

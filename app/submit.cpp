@@ -49,7 +49,7 @@ Status check_submit_words(const LocalOptions& options, const SubmitOptions& subm
   words.directory = fs::current_path();
   words.options = submit.sbatch_arguments;
   words.command = submit.job_arguments;
-  words.command.push_back(own_executable());
+  words.command.push_back(options.own_trainer.empty() ? own_executable() : options.own_trainer);
   return slurm::check_words(words);
 }
 
@@ -65,13 +65,14 @@ Result<slurm::JobScript> script_of(LocalOptions& options, const SubmitOptions& s
   script.name = many ? home.filename() : pattern.filename();
   script.directory = fs::current_path();
   script.options = submit.sbatch_arguments;
-  fs::path program = own_executable();
+  // A program with a trainer of its own becomes `rekindle` again in each job, and keeps its copy there.
+  fs::path program = options.own_trainer.empty() ? own_executable() : options.own_trainer;
   if (many) {
     script.output = home / "slurm-%A_%a.out";
   } else {
     REKINDLE_CHECK(check_for_later(options, submit.print));
     if (!submit.print) {
-      REKINDLE_TRY(const FilePath kept, keep_program(run::Layout(pattern)));
+      REKINDLE_TRY(const FilePath kept, keep_program(run::Layout(pattern), options.own_trainer));
       program = (kept / "rekindle").path();
     }
     script.lead_seconds = signal_lead_of(options);

@@ -16,6 +16,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/programs.hpp"
 #include "base/text.hpp"
 
 extern char** environ;
@@ -55,7 +56,7 @@ Result<Child> spawn_with(const std::vector<std::string>& argv, std::vector<std::
   std::vector<Fd> elsewhere;
   const auto pass = [&](int fd, int number) {
     if (fd < 0) return;
-    elsewhere.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, kProgramsFd + 1));
+    elsewhere.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, kTrainerFd + 1));
     posix_spawn_file_actions_adddup2(&actions, elsewhere.back().get(), number);
   };
   int number = kInheritedFd;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/text.hpp"
@@ -84,7 +85,7 @@ Result<Child> start_program_with(const std::string& name, const std::vector<std:
 }
 
 Error become_program(const std::string& name, std::vector<std::string> arguments) {
-  const Fd folder(::fcntl(kProgramsFd, F_DUPFD_CLOEXEC, kProgramsFd + 1));
+  const Fd folder(::fcntl(kProgramsFd, F_DUPFD_CLOEXEC, kTrainerFd + 1));
   return become_program_in(folder, program_path(name), std::move(arguments));
 }
 
@@ -97,5 +98,33 @@ Error become_program_in(const Fd& folder, const FilePath& program, std::vector<s
     ::execveat(kProgramsFd, program.filename().c_str(), argv.data(), environ, 0);
   return errno_error("cannot start", program);
 }
+
+Error become_front_end(const fs::path& programs, std::vector<std::string> arguments) {
+  const Fd folder(::open(programs.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!folder) return errno_error("cannot open", programs);
+  ::setenv(kTrainerVariable, own_executable().c_str(), 1);
+  arguments.insert(arguments.begin(), "rekindle");
+  return become_program_in(folder, FilePath(programs / "rekindle"), std::move(arguments));
+}
+
+Result<fs::path> hold_own_trainer() {
+  const std::string named = environment_variable(kTrainerVariable);
+  ::unsetenv(kTrainerVariable);  // of this process alone, not of its children
+  if (named.empty()) return fs::path();
+  const fs::path path = fs::absolute(named).lexically_normal();
+  // O_RDONLY and not O_PATH, because the run keeps a copy.
+  const Fd program(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info {};
+  if (!program || ::fstat(program.get(), &info) != 0)
+    return forward_error(errno_error("cannot open the trainer program", path));
+  if (!S_ISREG(info.st_mode) || (info.st_mode & S_IXUSR) == 0)
+    return fail(ExitCode::kConfig, str(path.string(), " is not a program"),
+                str(kTrainerVariable, " names the trainer program"));
+  if (::dup3(program.get(), kTrainerFd, O_CLOEXEC) < 0)
+    return forward_error(errno_error("cannot hold", path));
+  return path;
+}
+
+fs::path held_trainer() { return str("/proc/self/fd/", kTrainerFd); }
 
 }  // namespace rekindle

@@ -34,4 +34,19 @@ Error become_program(const std::string& name, std::vector<std::string> arguments
 // The same with a program of another open folder.
 Error become_program_in(const Fd& folder, const FilePath& program, std::vector<std::string> arguments);
 
+// A trainer program of another project (docs/extending.md) starts `rekindle` with its own path in this
+// variable. The run then trains with this program, and keeps a copy.
+inline constexpr const char* kTrainerVariable = "REKINDLE_TRAINER";
+// The descriptor under which `rekindle` holds this program.
+inline constexpr int kTrainerFd = kProgramsFd + 1;
+// Replaces this process, a trainer program, with `rekindle` of the folder `programs`; returns only on
+// failure. `arguments`: without argv[0].
+Error become_front_end(const std::filesystem::path& programs, std::vector<std::string> arguments);
+// Takes the variable out of the environment and opens the program as kTrainerFd. Returns the program's path;
+// empty if the variable is not set. Call this after hold_programs().
+Result<std::filesystem::path> hold_own_trainer();
+// The open program, for this process and as argv[0] of its children: its path may lead to another file by
+// now.
+std::filesystem::path held_trainer();
+
 }  // namespace rekindle

@@ -27,10 +27,9 @@ set(REKINDLE_TORCH ${CMAKE_SOURCE_DIR}/build/torch/torch CACHE PATH "The torch f
 if(NOT EXISTS ${REKINDLE_TORCH}/lib/libtorch_cpu.so)
   message(FATAL_ERROR "no LibTorch in ${REKINDLE_TORCH}: run ./dev setup")
 endif()
-add_library(rekindle_torch INTERFACE)
-target_include_directories(rekindle_torch SYSTEM INTERFACE
-  ${REKINDLE_TORCH}/include ${REKINDLE_TORCH}/include/torch/csrc/api/include)
-target_link_libraries(rekindle_torch INTERFACE torch_cpu c10 Threads::Threads)
+include(${CMAKE_CURRENT_LIST_DIR}/Torch.cmake)
+rekindle_torch_version(${REKINDLE_TORCH} REKINDLE_TORCH_VERSION)
+rekindle_import_torch(${REKINDLE_TORCH} ${REKINDLE_CUDA})
 # Programs load LibTorch only from lib/ beside them, because a run keeps copies of both
 # (app/kept_program.cpp), and other folders near the run directory may belong to another user. In the build
 # tree, which may be moved, lib is a link.
@@ -38,10 +37,3 @@ file(RELATIVE_PATH torch_from_bin ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} ${REKINDLE_T
 file(MAKE_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
 file(CREATE_LINK ${torch_from_bin} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/lib SYMBOLIC)
 list(APPEND CMAKE_BUILD_RPATH "$ORIGIN/lib")
-# Not target_link_directories(), which would add the absolute path to the programs.
-target_link_options(rekindle_torch INTERFACE -L${REKINDLE_TORCH}/lib -Wl,--allow-shlib-undefined)
-if(REKINDLE_CUDA)
-  find_package(CUDAToolkit REQUIRED)
-  target_compile_definitions(rekindle_torch INTERFACE REKINDLE_CUDA=1)
-  target_link_libraries(rekindle_torch INTERFACE -Wl,--no-as-needed torch_cuda c10_cuda -Wl,--as-needed CUDA::cudart)
-endif()

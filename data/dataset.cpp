@@ -18,20 +18,21 @@ constexpr std::size_t kMostMade = 1'000'000;
 
 }  // namespace
 
-std::span<const DatasetRow* const> datasets() { return kDatasets; }
+DatasetRows datasets() { return kDatasets; }
 
-std::vector<std::string> names_of_datasets() {
+std::vector<std::string> names_of_datasets(DatasetRows more) {
   std::vector<std::string> names;
-  for (const DatasetRow* row : kDatasets) names.emplace_back(row->name);
+  for (const DatasetRows rows : {datasets(), more})
+    for (const DatasetRow* row : rows) names.emplace_back(row->name);
   return names;
 }
 
-Result<const DatasetRow*> find_dataset(const std::string& name) {
-  for (const DatasetRow* row : kDatasets) {
-    if (name == row->name) return row;
-  }
+Result<const DatasetRow*> find_dataset(const std::string& name, DatasetRows more) {
+  for (const DatasetRows rows : {datasets(), more})
+    for (const DatasetRow* row : rows)
+      if (name == row->name) return row;
   return fail(ExitCode::kUsage, str("unknown kind of data set '", name, "'"),
-              did_you_mean(name, names_of_datasets()));
+              did_you_mean(name, names_of_datasets(more)));
 }
 
 void make_room(Batch& batch, const DatasetInfo& info, const TransformConfig& config, std::size_t samples) {
@@ -60,8 +61,8 @@ Status check_folder(const DatasetRow& row, const fs::path& path) {
 }
 
 Result<std::unique_ptr<Dataset>> open_dataset(const std::string& kind, const fs::path& path,
-                                              const DatasetOptions& options) {
-  REKINDLE_TRY(const DatasetRow* row, find_dataset(kind));
+                                              const DatasetOptions& options, DatasetRows more) {
+  REKINDLE_TRY(const DatasetRow* row, find_dataset(kind, more));
   return row->open(path, options);
 }
 

@@ -2,7 +2,7 @@
 // and tokens out.
 //
 // To add a data set: a file beside mnist.cpp with its reader, its maker and one row, and the row's place in
-// datasets() (data/dataset.cpp).
+// datasets() (data/dataset.cpp). A program of its own passes its rows along as `more` (docs/extending.md).
 #pragma once
 
 #include <cstdint>
@@ -83,12 +83,16 @@ struct DatasetRow {
   SampleKind samples;
   bool augments;  // TransformConfig::augment has an effect
   Result<std::unique_ptr<Dataset>> (*open)(const std::filesystem::path& path, const DatasetOptions& options);
+  // Of the built-in rows alone; nullptr in a row of another program.
   Result<MadeData> (*make)(const std::filesystem::path& path, std::size_t samples, std::uint64_t seed);
 };
-std::span<const DatasetRow* const> datasets();
-std::vector<std::string> names_of_datasets();
+using DatasetRows = std::span<const DatasetRow* const>;
+
+DatasetRows datasets();  // the built-in rows
+// `more`: rows beside the built-in ones.
+std::vector<std::string> names_of_datasets(DatasetRows more = {});
 // ExitCode::kUsage for an unknown name, with the nearest one.
-Result<const DatasetRow*> find_dataset(const std::string& name);
+Result<const DatasetRow*> find_dataset(const std::string& name, DatasetRows more = {});
 
 // Reads all of a data set:
 // - cifar10: the binary version (data_batch_1.bin ..., test_batch.bin, batches.meta.txt), in the folder
@@ -100,7 +104,7 @@ Result<const DatasetRow*> find_dataset(const std::string& name);
 //   on.
 // Every error is ExitCode::kConfig, names the file, and has a hint. An unknown kind is kUsage.
 Result<std::unique_ptr<Dataset>> open_dataset(const std::string& kind, const std::filesystem::path& path,
-                                              const DatasetOptions& options);
+                                              const DatasetOptions& options, DatasetRows more = {});
 
 // Writes a valid data set of `samples` training samples and, of images, max(1, samples/5) test images. A text
 // is one file, at `path` or in the folder `path`; its samples are contexts of 256 bytes, at least 9. The

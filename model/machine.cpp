@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Version.h>
+#include <torch/csrc/inductor/aoti_torch/c/shim.h>
 #include <torch/headeronly/version.h>
 
 #include <algorithm>
@@ -36,6 +37,16 @@ std::string processor() {
 }
 
 }  // namespace
+
+Status check_torch() {
+  const std::uint64_t loaded = aoti_torch_abi_version();
+  if (loaded == TORCH_ABI_VERSION) return {};
+  const auto part = [loaded](int shift) { return (loaded >> shift) & 0xff; };
+  return fail(ExitCode::kConfig,
+              str("this program was built with LibTorch ", TORCH_VERSION, ", and LibTorch ", part(56), ".",
+                  part(48), ".", part(40), " is loaded"),
+              "build it again with that LibTorch, or put the other one back");
+}
 
 std::string describe_machine(const ModelConfig& config) {
   std::string text = str(processor(), " (", at::get_cpu_capability(), ")");

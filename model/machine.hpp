@@ -3,9 +3,14 @@
 
 #include <string>
 
+#include "base/result.hpp"
 #include "model/model.hpp"
 
 namespace rekindle::model {
+
+// Refuses a loaded LibTorch (ExitCode::kConfig) of another version than that which this program was built
+// with.
+Status check_torch();
 
 // Its processor and its libraries' versions, in one line.
 std::string describe_machine(const ModelConfig& config);

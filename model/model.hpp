@@ -19,6 +19,8 @@
 
 namespace rekindle::model {
 
+struct ModelRow;
+
 // What a model is built from, and how it is trained.
 struct ModelConfig {
   std::string model = "vgg11";  // model/models.hpp
@@ -36,6 +38,8 @@ struct ModelConfig {
   bool bf16 = false;            // autocast to bfloat16
   std::string device = "cpu";   // "cpu", "cuda:0"
   int threads = 1;              // intra-op threads
+  // Rows of models beside the built-in ones; the owner keeps them longer than any replica.
+  std::span<const ModelRow* const> more_models = {};
 };
 
 // Refuses what cannot be built: an unknown model or optimizer, images too small, numbers out of range

@@ -21,8 +21,9 @@ using trainer::EvaluationResult;
 using trainer::GradientTensor;
 using trainer::MicroBatchResult;
 
-ModelConfig model_config(const Job& job, int channels) {
+ModelConfig model_config(const Job& job, int channels, const MoreRows& more) {
   ModelConfig config;
+  config.more_models = more.models;
   config.model = job.model;
   config.classes = static_cast<int>(job.classes);
   config.channels = channels;
@@ -138,23 +139,34 @@ class ModelTask final : public trainer::Task {
   data::Loader loader_;
 };
 
+Result<std::unique_ptr<data::Dataset>> open_data(const Job& job, const MoreRows& more) {
+  return data::open_dataset(job.dataset, job.data, {.context = static_cast<int>(job.context)}, more.datasets);
+}
+
 }  // namespace
 
-Result<std::unique_ptr<trainer::Task>> make_model_task(const Job& job) {
-  REKINDLE_TRY(std::unique_ptr<data::Dataset> dataset,
-               data::open_dataset(job.dataset, job.data, {.context = static_cast<int>(job.context)}));
+Result<std::unique_ptr<trainer::Task>> make_model_task(const Job& job, const MoreRows& more) {
+  REKINDLE_TRY(std::unique_ptr<data::Dataset> dataset, open_data(job, more));
   // Gradients of other samples would be a wrong state that nobody notices.
   if (!job.data_hash.empty() && dataset->info().content_hash != job.data_hash) {
     return fail(ExitCode::kConfig, str("the data in ", job.data, " on ", host_name(), " are not this run's"),
                 "every machine needs the files that the run was started with");
   }
-  ModelConfig config = model_config(job, dataset->info().channels);
+  ModelConfig config = model_config(job, dataset->info().channels, more);
   REKINDLE_TRY(std::unique_ptr<Replica> replica, Replica::make(config));
   return std::make_unique<ModelTask>(job, std::move(dataset), std::move(config), std::move(replica));
 }
 
-Result<checkpoint::StateSpec> describe(const Job& job, int channels) {
-  return state_spec(model_config(job, channels));
+Result<checkpoint::StateSpec> describe(const Job& job, int channels, const MoreRows& more) {
+  return state_spec(model_config(job, channels, more));
+}
+
+Result<TaskDescription> describe_with_data(Job job, const MoreRows& more) {
+  REKINDLE_TRY(const std::unique_ptr<data::Dataset> dataset, open_data(job, more));
+  const data::DatasetInfo& info = dataset->info();
+  if (job.classes == 0) job.classes = static_cast<std::uint64_t>(info.classes);
+  REKINDLE_TRY(checkpoint::StateSpec state, describe(job, info.channels, more));
+  return TaskDescription{info, std::move(state)};
 }
 
 }  // namespace rekindle::model

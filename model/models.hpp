@@ -1,5 +1,7 @@
-// The models that a run can train, as a table. A new model is a file in model/nets/ (copy mnist_cnn.cpp), the
-// declaration of its row in model/nets/nets.hpp, and its place in the list of model/models.cpp.
+// The models that a run can train, as a table. A new built-in model is a file in model/nets/ (copy
+// mnist_cnn.cpp), the declaration of its row in model/nets/nets.hpp, and its place in the lists of
+// model/models.cpp and app/known_names.cpp. A program of its own passes its rows along as `more`
+// (docs/extending.md).
 #pragma once
 
 #include <optional>
@@ -40,12 +42,26 @@ struct ModelRow {
   // `options` have passed check(). The initial values come from LibTorch's default generator. The module is
   // in training mode.
   torch::nn::AnyModule (*make)(const ModelOptions& options);
+  // The options that other models do not have, of --layers, --heads and --width. Without its name here, an
+  // option is refused.
+  const char* options = "";
 };
+using ModelRows = std::span<const ModelRow* const>;
 
-std::span<const ModelRow* const> models();
-std::vector<std::string> names_of_models();  // in the table's order
+ModelRows models();  // the built-in rows
+// In the table's order. `more`: rows beside the built-in ones.
+std::vector<std::string> names_of_models(ModelRows more = {});
 
 // An unknown name is an error (kUsage) with the nearest name.
-Result<const ModelRow*> find_model(const std::string& name);
+Result<const ModelRow*> find_model(const std::string& name, ModelRows more = {});
+
+// For check() of a row. Refuses images smaller than `smallest` pixels, and fewer than one class or channel.
+Status check_images(const ModelOptions& options, int smallest);
+
+// Refuses a dropout outside of [0, 1).
+Status check_dropout(const ModelOptions& options);
+
+// For a model whose dropouts cannot be chosen: refuses a dropout other than 0. `own` says what the model has.
+Status check_no_dropout(const ModelOptions& options, const char* own);
 
 }  // namespace rekindle::model

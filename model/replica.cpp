@@ -40,7 +40,7 @@ Result<trainer::UpdateOptions> update_options(const ModelConfig& config, const t
 }
 
 Result<std::unique_ptr<TrainingModule>> make_module(const ModelConfig& config, at::Device device) {
-  REKINDLE_TRY(const ModelRow* const row, find_model(config.model));
+  REKINDLE_TRY(const ModelRow* const row, find_model(config.model, config.more_models));
   return TrainingModule::make(*row, model_options(config), {config.label_smoothing, config.bf16}, config.seed,
                               device);
 }
@@ -193,7 +193,7 @@ Result<checkpoint::StateSpec> state_spec(const ModelConfig& config) {
 }
 
 Status check_config(const ModelConfig& config) {
-  REKINDLE_TRY(const ModelRow* const row, find_model(config.model));
+  REKINDLE_TRY(const ModelRow* const row, find_model(config.model, config.more_models));
   REKINDLE_CHECK(optim::make_optimizer(config.optimizer));
   const auto refuse = [](std::string what, std::string hint) -> Status {
     return fail(ExitCode::kConfig, std::move(what), std::move(hint));

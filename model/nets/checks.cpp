@@ -1,5 +1,5 @@
 #include "base/text.hpp"
-#include "model/nets/nets.hpp"
+#include "model/models.hpp"
 
 namespace rekindle::model {
 

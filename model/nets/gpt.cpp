@@ -150,7 +150,11 @@ nn::AnyModule make(const ModelOptions& options) { return nn::AnyModule(std::make
 
 }  // namespace
 
-const ModelRow kGpt = {"gpt", "GPT: a decoder that predicts the next byte of a text", data::SampleKind::kText,
-                       check, make};
+const ModelRow kGpt = {"gpt",
+                       "GPT: a decoder that predicts the next byte of a text",
+                       data::SampleKind::kText,
+                       check,
+                       make,
+                       "--layers, --heads, --width"};
 
 }  // namespace rekindle::model

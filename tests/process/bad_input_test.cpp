@@ -51,7 +51,7 @@ TEST_F(BadRun, WrongCommandLine_64) {
   refuse({"--dropout", "1"}, 64, "--dropout: '1' is not a number from 0 to 0.999");
   refuse({"--keep", "0"}, 64, "--keep: '0' is not a whole number of at least 1");
   refuse({"--log-interval", "5"}, 64, "unknown option '--log-interval': see rekindle local --help\n");
-  refuse({"--model", "resnet50"}, 64, "--model resnet50 is not known: there is: vgg11, mnist-cnn\n");
+  refuse({"--model", "resnet51"}, 64, "unknown model 'resnet51': did you mean resnet50?\n");
   refuse({"--workers", "100000"}, 64, "too many");
   refuse({"--image-size", "4"}, 64, "--image-size");
   refuse({"--bacth-size", "16"}, 64, "unknown option '--bacth-size': did you mean --batch-size?");

@@ -1,0 +1,171 @@
+// A trainer program: one replica on one device. Only these programs have LibTorch.
+#include <unistd.h>
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "app/describe.hpp"
+#include "app/report.hpp"
+#include "app/run_config.hpp"
+#include "base/files.hpp"
+#include "base/lifeline.hpp"
+#include "base/log.hpp"
+#include "base/process.hpp"
+#include "base/programs.hpp"
+#include "base/text.hpp"
+#include "model/allocator.hpp"
+#include "model/machine.hpp"
+#include "model/model_task.hpp"
+#include "rekindle/trainer.hpp"
+#include "run/layout.hpp"
+#include "run/trust.hpp"
+#include "trainer/process.hpp"
+
+namespace rekindle::app {
+namespace {
+
+using model::MoreRows;
+
+// Two rows with one name: a run directory could mean either.
+template <class Rows>
+Status check_names(Rows rows, std::vector<std::string> names, const char* what) {
+  for (const auto* row : rows) {
+    if (std::ranges::count(names, std::string(row->name)) > 1)
+      return fail(ExitCode::kUsage, str("there are two ", what, " with the name '", row->name, "'"),
+                  "give your own another name");
+  }
+  return {};
+}
+
+Status check_rows(const MoreRows& more) {
+  REKINDLE_CHECK(check_names(more.models, model::names_of_models(more.models), "models"));
+  return check_names(more.datasets, data::names_of_datasets(more.datasets), "data sets");
+}
+
+nlohmann::json names_to_json(const MoreRows& more) {
+  nlohmann::json models = nlohmann::json::array(), datasets = nlohmann::json::array();
+  for (const model::ModelRows rows : {model::models(), more.models})
+    for (const model::ModelRow* row : rows)
+      models.push_back({{"name", row->name},
+                        {"what", row->what},
+                        {"samples", name_of(row->samples)},
+                        {"options", row->options}});
+  for (const data::DatasetRows rows : {data::datasets(), more.datasets})
+    for (const data::DatasetRow* row : rows)
+      datasets.push_back({{"name", row->name},
+                          {"what", row->what},
+                          {"samples", name_of(row->samples)},
+                          {"augments", row->augments}});
+  return {{"models", models}, {"datasets", datasets}};
+}
+
+nlohmann::json answer(const std::vector<std::string>& question, const MoreRows& more) {
+  if (question.empty()) return names_to_json(more);
+  const auto parsed = nlohmann::json::parse(question[0], nullptr, false);
+  if (parsed.is_discarded() || question.size() > 2)
+    return error_to_json({ExitCode::kUsage, "describe needs a job as JSON, and the images' channels",
+                          "it is called by rekindle"});
+  const auto job = parsed.get<protocol::Job>();
+  if (question.size() == 2) {
+    const auto state = model::describe(job, std::atoi(question[1].c_str()), more);
+    return state ? description_to_json(*state) : error_to_json(state.error());
+  }
+  const auto described = model::describe_with_data(job, more);
+  return described ? description_to_json(described->data, described->state)
+                   : error_to_json(described.error());
+}
+
+// `describe`, see app/describe.hpp.
+int describe(const std::vector<std::string>& question, const MoreRows& more) {
+  std::printf("%s\n",
+              answer(question, more).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace).c_str());
+  return 0;
+}
+
+int train(int argc, char** argv, const MoreRows& more) {
+  ignore_group_signals();
+  allow_many_files();  // one file descriptor per peer
+  CLI::App cli("A trainer of a rekindle run", "rekindle trainer");
+  std::string run_dir, name;
+  std::uint64_t inode = 0;
+  std::optional<std::string> interface, port_range;
+  cli.add_option(run::Layout::kDirectoryOption, run_dir)->required();
+  cli.add_option(run::Layout::kInodeOption, inode, "inode that the run directory must have (default: any)");
+  cli.add_option("--name", name)->required();
+  cli.add_option("--interface", interface, "where to listen (default: run.toml)");
+  cli.add_option("--port-range", port_range);
+  try {
+    cli.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::printf("%s", cli.help().c_str());
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return report(Error{ExitCode::kUsage, error.what(), "trainers are started by their worker"});
+  }
+  // Before the first message to the worker, because the worker then watches the lifeline.
+  auto lifeline = Lifeline::take(Fd(kInheritedFd + 1));
+  if (!lifeline) return report(lifeline.error());
+  if (auto held = lifeline->hold(); !held) return report(held.error());
+  if (inode == 0) inode = run::inode_of(run::Layout(run_dir)).value_or(0);
+  const run::Layout layout(run_dir, Trust::kOwn, inode);
+  auto job = read_job(layout.config());
+  if (!job) return report(job.error());
+  trainer::TrainerConfig config{*job, layout, name, ""};
+  if (interface) config.job.interface = *interface;
+  if (port_range) config.job.port_range = *port_range;
+  auto build = own_build();
+  if (!build) return report(build.error());
+  config.build = *build;
+  start_logging("trainer " + config.trainer,
+                layout.log("trainer-" + config.trainer.substr(0, config.trainer.find('-'))), LogLevel::kNone);
+  const auto make_task = [&more](const protocol::Job& of) { return model::make_model_task(of, more); };
+  if (auto status = trainer::run_trainer(config, make_task, Fd(kInheritedFd)); !status) {
+    log_error(status.error().line());
+    ::_exit(static_cast<int>(status.error().code));
+  }
+  ::_exit(0);  // LibTorch's own teardown takes most of a second and is not needed
+}
+
+// Whether a worker (or another launcher) starts a trainer: only the options of a trainer begin with dashes.
+bool is_for_a_trainer(const std::string& first) {
+  return first.starts_with("--") && !first.starts_with("--help") && first != "--version";
+}
+
+// A run has one build: the static libraries in this program, and the programs of the package.
+Status check_package(const Package& package) {
+  const std::filesystem::path programs = package.programs;
+  const auto build = read_text(programs / "build", run::kMostOfANote);
+  if (!build)
+    return fail(ExitCode::kConfig,
+                str("the rekindle that this program was built with is not in ", programs.string()),
+                "was it moved or removed? Configure and build this program again");
+  if (*build == package.build) return {};
+  return fail(
+      ExitCode::kConfig,
+      str("the rekindle in ", programs.string(), " is not the build that this program was built with"),
+      "configure and build this program again");
+}
+
+int main(int argc, char** argv, const MoreRows& more, const Package& package) {
+  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  const std::string first = words.empty() ? "" : words.front();
+  if (auto right = model::check_torch(); !right) return report(right.error());
+  if (auto different = check_rows(more); !different) return report(different.error());
+  if (first == "describe") return describe({words.begin() + 1, words.end()}, more);
+  if (*package.programs == '\0' || is_for_a_trainer(first)) return train(argc, argv, more);
+  if (auto right = check_package(package); !right) return report(right.error());
+  return report(become_front_end(package.programs, words));
+}
+
+}  // namespace
+}  // namespace rekindle::app
+
+int rekindle::trainer_main(int argc, char** argv, const Extensions& more, const Package& package) {
+  model::tune_allocator();  // before the first large allocation
+  return app::main(argc, argv, {more.models, more.datasets}, package);
+}

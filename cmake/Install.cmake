@@ -1,0 +1,42 @@
+# `cmake --install BUILD --prefix PREFIX`, and what find_package(rekindle) finds there:
+#
+#   bin/rekindle        a link to the program in libexec/rekindle
+#   libexec/rekindle/   the programs, and lib, a link to LibTorch: the folder that a run holds open; and build, a hash
+#   include/rekindle/   trainer.hpp, and the headers of the modules that a trainer program is built from
+#   lib/rekindle/       these modules as static libraries, and in cmake/ the package
+#
+# The folder may be moved as a whole. A program that was built with the package must be built again then.
+include(CMakePackageConfigHelpers)
+
+set(modules base run data checkpoint exchange optim protocol trainer model app)
+set(programs libexec/rekindle)
+set(package lib/rekindle/cmake)
+
+install(TARGETS rekindle rekindle-control rekindle-trainer RUNTIME DESTINATION ${programs})
+file(REAL_PATH ${REKINDLE_TORCH}/lib torch_libraries)
+install(CODE "
+  set(prefix \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\")
+  file(MAKE_DIRECTORY \"\${prefix}/bin\")
+  file(CREATE_LINK ../${programs}/rekindle \"\${prefix}/bin/rekindle\" SYMBOLIC)
+  file(CREATE_LINK \"${torch_libraries}\" \"\${prefix}/${programs}/lib\" SYMBOLIC)
+  # rekindle-trainer has all the static libraries, so its hash is that of the package. A program that was built with
+  # the package compares it.
+  file(SHA256 \"\${prefix}/${programs}/rekindle-trainer\" build)
+  file(WRITE \"\${prefix}/${programs}/build\" \"\${build}\")
+  file(WRITE \"\${prefix}/${package}/rekindleBuild.cmake\" \"set(rekindle_build \${build})\\n\")")
+
+foreach(module ${modules})
+  list(APPEND libraries rekindle_${module})
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${module}/ DESTINATION include/rekindle/${module}
+          FILES_MATCHING PATTERN "*.hpp")
+endforeach()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/rekindle DESTINATION include)
+set_target_properties(rekindle_trainer_program PROPERTIES EXPORT_NAME trainer_program)
+install(TARGETS ${libraries} rekindle_trainer_program EXPORT rekindle ARCHIVE DESTINATION lib/rekindle)
+install(EXPORT rekindle NAMESPACE rekindle:: FILE rekindleTargets.cmake DESTINATION ${package})
+
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/rekindleConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/rekindleConfig.cmake INSTALL_DESTINATION ${package})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/rekindleConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/rekindleConfig.cmake ${PROJECT_BINARY_DIR}/rekindleConfigVersion.cmake
+              ${CMAKE_CURRENT_LIST_DIR}/Torch.cmake DESTINATION ${package})
