@@ -59,8 +59,7 @@ CLI::Option* add(CLI::App& command, RawOptions& raw, const OptionRow& row) {
   return add<kField>(command, raw, row)->check(kCheck());
 }
 
-// A list of texts with commas between them. The option may be repeated.
-template <auto kField>
+template <auto kField>  // texts with commas between them; the option may be repeated
 CLI::Option* add_list(CLI::App& command, RawOptions& raw, const OptionRow& row) {
   return add<kField>(command, raw, row)->multi_option_policy(CLI::MultiOptionPolicy::Join)->delimiter(',');
 }
