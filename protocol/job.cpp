@@ -44,7 +44,9 @@ nlohmann::json identity_of(const Job& job) {
   // Steps that a longer run adds have other rates otherwise.
   if (job.schedule == "cosine" || job.schedule == "linear") identity["schedule_steps"] = job.schedule_steps;
   if (job.label_smoothing > 0) identity["label_smoothing"] = job.label_smoothing;
-  if (job.layers > 0) identity.update({{"layers", job.layers}, {"heads", job.heads}, {"width", job.width}});
+  if (job.layers > 0) identity["layers"] = job.layers;
+  if (job.heads > 0) identity["heads"] = job.heads;
+  if (job.width > 0) identity["width"] = job.width;
   if (job.context > 0) identity["context"] = job.context;
   if (job.ema > 0) identity["ema"] = job.ema;
   if (!job.init.empty()) identity["init"] = job.init;
