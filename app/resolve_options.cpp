@@ -99,8 +99,9 @@ Status Resolver::model_sizes(const KnownModel& model, const KnownDataset& datase
     if (model.options.find(str("--", size.name)) != std::string::npos)
       size.value = size.given.value_or(size.otherwise);
     else if (size.given)
-      return refuse({size.name, "model"}, str("--", size.name, " is an option of gpt, not of ", raw_.model),
-                    "leave it out");
+      return refuse(
+          {size.name, "model"}, str("--", size.name, " is not an option of ", model.name),
+          model.options.empty() ? "leave it out" : str("leave it out; ", model.name, " has ", model.options));
   }
   if (dataset.samples == data::SampleKind::kText)
     job_.context = raw_.context.value_or(256);

@@ -34,11 +34,9 @@ ModelConfig model_config(const Job& job, int channels, const MoreRows& more) {
   config.counts_updates = job.clip_norm > 0;
   config.bf16 = job.precision == "bf16";
   config.micro_batches = static_cast<int>(job.micro_batches);
-  if (job.layers > 0) {
-    config.layers = static_cast<int>(job.layers);
-    config.heads = static_cast<int>(job.heads);
-    config.width = static_cast<int>(job.width);
-  }
+  if (job.layers > 0) config.layers = static_cast<int>(job.layers);
+  if (job.heads > 0) config.heads = static_cast<int>(job.heads);
+  if (job.width > 0) config.width = static_cast<int>(job.width);
   if (job.context > 0) config.context = static_cast<int>(job.context);
   config.seed = job.seed;
   config.optimizer = protocol::optimizer_options(job);

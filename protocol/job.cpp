@@ -47,7 +47,9 @@ nlohmann::json identity_of(const Job& job) {
   if (job.clip_norm > 0) identity["clip_norm"] = job.clip_norm;
   if (!job.no_decay.empty()) identity["no_decay"] = job.no_decay;
   if (!job.lr_scale.empty()) identity["lr_scale"] = job.lr_scale;
-  if (job.layers > 0) identity.update({{"layers", job.layers}, {"heads", job.heads}, {"width", job.width}});
+  if (job.layers > 0) identity["layers"] = job.layers;
+  if (job.heads > 0) identity["heads"] = job.heads;
+  if (job.width > 0) identity["width"] = job.width;
   if (job.context > 0) identity["context"] = job.context;
   if (job.ema > 0) identity["ema"] = job.ema;
   if (!job.init.empty()) identity["init"] = job.init;
