@@ -46,7 +46,8 @@ std::vector<Fault> faults_of(const nlohmann::json& golden) {
   plant_if_given("dampening", [](Recipe&, Options& o) { o.dampening += 0.01; });
   plant_if_given("nesterov", [](Recipe&, Options& o) { o.nesterov = false; });
   plant_if_given("betas", [](Recipe&, Options& o) { o.beta1 += 0.01; });
-  plant_if_given("betas", [](Recipe&, Options& o) { o.beta2 += 0.01; });
+  // A ResNet with its large eps hardly depends on it; gpt shows 0.01 as well.
+  plant_if_given("betas", [](Recipe&, Options& o) { o.beta2 += 0.04; });
   plant_if_given("rho", [](Recipe&, Options& o) { o.rho += 0.01; });
   plant_if_given("alpha", [](Recipe&, Options& o) { o.alpha += 0.01; });
   plant_if_given("eps", [](Recipe&, Options& o) { *o.eps *= 1.1; });
