@@ -1,6 +1,7 @@
 #include "model/ops.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <array>
@@ -77,6 +78,14 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
   }
 };
 
+// Autocast casts what LibTorch's own operators save for the backward pass. A function of ours saves what it
+// is given, so its operands are cast before.
+at::Tensor operand(const at::Tensor& tensor) {
+  if (!tensor.defined() || !at::autocast::is_autocast_enabled(tensor.device().type())) return tensor;
+  const auto device = tensor.device().type();
+  return at::autocast::cached_cast(at::autocast::get_autocast_dtype(device), tensor, device);
+}
+
 // Autograd takes no undefined tensors.
 std::optional<at::Tensor> optional(const at::Tensor& bias) {
   return bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt;
@@ -86,14 +95,16 @@ std::optional<at::Tensor> optional(const at::Tensor& bias) {
 
 at::Tensor conv2d(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, std::int64_t stride,
                   std::int64_t padding) {
-  return ConvFunction::apply(x, weight, optional(bias), stride, padding);
+  return ConvFunction::apply(operand(x), operand(weight), optional(operand(bias)), stride, padding);
 }
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  if (x.dim() == 2) return LinearFunction::apply(x, weight, optional(bias));
+  const at::Tensor rows = x.dim() == 2 ? x : x.reshape({-1, weight.size(1)});
+  const at::Tensor y = LinearFunction::apply(operand(rows), operand(weight), optional(operand(bias)));
+  if (x.dim() == 2) return y;
   std::vector<std::int64_t> sizes = x.sizes().vec();
   sizes.back() = weight.size(0);
-  return LinearFunction::apply(x.reshape({-1, weight.size(1)}), weight, optional(bias)).view(sizes);
+  return y.view(sizes);
 }
 
 at::Tensor Conv2dImpl::forward(const at::Tensor& x) {

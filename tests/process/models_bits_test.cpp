@@ -20,7 +20,9 @@ struct Model {
   int most_workers;  // the VGGs need 1.6 GB a trainer
 };
 
-// `text` of the name of a test set.
+// Otherwise the names of the tests end in addresses.
+void PrintTo(const Model& model, std::ostream* out) { *out << model.name; }
+
 std::string name_of_test(const testing::TestParamInfo<Model>& info) { return info.param.name; }
 
 class ModelBits : public ::testing::TestWithParam<Model> {
