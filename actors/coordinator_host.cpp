@@ -279,6 +279,7 @@ LocalCoordinator::behavior_type coordinator(LocalCoordinator::pointer self, Coor
   // Shared by the handlers below, which exist as long as the actor.
   auto host = std::make_shared<Host>(self, std::move(parts));
   self->set_down_handler([host](const caf::down_msg& down) { host->leave(down.source); });
+  end_process_on_exception(*self);
   self->send(self, TimerTick{});
   return {
       [host](const Register& message, const WorkerActor& worker) { host->enter(message, worker); },

@@ -228,6 +228,10 @@ using Committer = caf::typed_actor<
     caf::replies_to<CommitOrder>::with<CommitReply>, caf::replies_to<SweepOrder>::with<SweepReply>,
     caf::replies_to<TermCheck>::with<TermCheckReply>, caf::replies_to<StopCheck>::with<StopCheckReply>>;
 
+// Ends the process if a handler of the actor throws, which is a program error. CAF alone would end the actor
+// and leave a process that answers nobody; a process that died is replaced at once.
+void end_process_on_exception(caf::scheduled_actor& actor);
+
 }  // namespace rekindle::actors
 
 CAF_BEGIN_TYPE_ID_BLOCK(rekindle, caf::first_custom_type_id)

@@ -114,6 +114,7 @@ LocalWorker::behavior_type worker_actor(LocalWorker::pointer self, const WorkerC
                                         Trainers* trainers, CoordinatorFinder* finder) {
   auto host = std::make_shared<Host>(self, config, *trainers, *finder);
   self->set_down_handler([host](const caf::down_msg& down) { host->lost(down.source); });
+  end_process_on_exception(*self);
   self->send(self, TimerTick{});
   return {
       [host](const Welcome& welcome) {
