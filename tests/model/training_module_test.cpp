@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "base/text.hpp"
+#include "model/open_device.hpp"
 #include "model/ops.hpp"
 
 namespace rekindle::model {
@@ -185,6 +186,20 @@ TEST(TrainingModule, AModuleThatReplacesAParameterIsRefused) {
   const Trained second = train(*module, kGoOn, false);
   ASSERT_FALSE(second.loss);
   EXPECT_NE(second.loss.error().line().find("replaced or added a parameter"), std::string::npos);
+}
+
+TEST(TrainingModule, AnOperatorWithoutADeterministicVersionIsNamed) {
+  ASSERT_TRUE(open_device("cpu"));
+  build_of = linear;
+  forward_of = [](nn::Module& module, const at::Tensor& x) {
+    const at::Tensor indices = at::zeros({2}, at::kLong);  // the result depends on which comes last
+    return use_linear(module, x.put(indices, at::ones({2})));
+  };
+  const auto module = std::move(make().value());
+  const Trained refused = train(*module);
+  ASSERT_FALSE(refused.loss);
+  EXPECT_EQ(refused.loss.error().code, ExitCode::kConfig);
+  EXPECT_EQ(refused.loss.error().what, "the model uses an operator without a deterministic version: put_");
 }
 
 TEST(TrainingModule, WrongOutputsAndExceptionsAreErrors) {

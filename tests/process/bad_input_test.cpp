@@ -70,6 +70,25 @@ TEST_F(BadRun, WrongCommandLine_64) {
   refused({"make-data", "cifar10", dir(), "--samples", "0"}, 64, "--samples");
 }
 
+TEST_F(BadRun, WrongTraining_NothingIsWritten) {
+  refuse({"--no-decay", "*.bais"}, 78,
+         "--no-decay: *.bais matches no parameter of the model: `rekindle inspect` shows the parameters' "
+         "names\n");
+  refuse({"--no-decay", "*.bias", "--no-decay", "fc1.*"}, 78,
+         "--no-decay: *.bias and fc1.* both match parameter fc1.bias");
+  refuse({"--lr-scale", "fc1.*"}, 78,
+         "--lr-scale fc1.* has no factor of at least 0: write it as PATTERN=0.1\n");
+  refuse({"--clip-norm", "0"}, 64, "--clip-norm 0 leaves no gradient");
+  refuse({"--clip-norm", "-1"}, 64, "--clip-norm: '-1' is not a number of at least 0");
+  refuse({"--ema", "1.5"}, 64, "--ema: '1.5' is not a number");
+  refuse({"--ema", "0"}, 64, "--ema 0 averages nothing");
+  refuse({"--precision", "bf61"}, 64, "--precision bf61 is not known: did you mean bf16?\n");
+  std::ofstream(scratch_ / "text") << "too short";
+  refused({"local", "--run-dir", dir(), "--model", "gpt", "--data", scratch_ / "text", "--steps", "1"}, 78,
+          "is less than a context and the byte after it");
+  EXPECT_FALSE(fs::exists(dir() / "run.toml"));
+}
+
 TEST_F(BadRun, WrongConfigurationFile_78) {
   std::ofstream(scratch_ / "typo.toml") << "micro-batchs = 8\n";
   std::ofstream(scratch_ / "broken.toml") << "micro-batches = = 8\n";
