@@ -60,7 +60,6 @@ State bytes_of(const checkpoint::State& tensors) {
 Model::Model(const protocol::Job& job, std::uint64_t seed)
     : micro_batches_(static_cast<int>(job.micro_batches)),
       clips_(job.clip_norm > 0),
-      average_(job.ema),
       seed_(seed),
       host_(std::move(
           trainer::HostState::make(trainer::StateLayout(model_spec()), update_options(job)).value())) {

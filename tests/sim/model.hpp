@@ -36,7 +36,6 @@ class Model {
  private:
   const int micro_batches_;
   const bool clips_;
-  const double average_;
   const std::uint64_t seed_;
   std::unique_ptr<trainer::HostState> host_;
   std::array<std::byte, sizeof(std::int64_t)> proposed_{};  // the counter's next value
