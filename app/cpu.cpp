@@ -12,15 +12,13 @@ namespace {
 // Each instruction set contains those before it.
 struct Isa {
   const char* name;
-  std::vector<const char*> flags;  // of /proc/cpuinfo, all of them
+  std::vector<const char*> more;  // flags of /proc/cpuinfo that the one before does not have
 };
 const std::vector<Isa>& isas() {
-  static const std::vector<Isa> kIsas = {
-      {"AVX512_CORE_BF16", {"avx512_bf16"}},
-      {"AVX512_CORE_FP16", {"avx512_bf16", "avx512_fp16"}},
-      {"AVX512_CORE_AMX", {"avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8"}},
-      {"AVX512_CORE_AMX_FP16",
-       {"avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8", "amx_fp16"}}};
+  static const std::vector<Isa> kIsas = {{"AVX512_CORE_BF16", {"avx512_bf16"}},
+                                         {"AVX512_CORE_FP16", {"avx512_fp16"}},
+                                         {"AVX512_CORE_AMX", {"amx_tile", "amx_bf16", "amx_int8"}},
+                                         {"AVX512_CORE_AMX_FP16", {"amx_fp16"}}};
   return kIsas;
 }
 
@@ -47,9 +45,10 @@ std::string bf16_isa_of(const std::string& flags) {
   const std::vector<std::string> all{std::istream_iterator<std::string>(words), {}};
   std::string best;
   for (const Isa& isa : isas()) {
-    if (std::ranges::all_of(isa.flags,
-                            [&](const char* flag) { return std::ranges::find(all, flag) != all.end(); }))
-      best = isa.name;
+    if (!std::ranges::all_of(isa.more,
+                             [&](const char* flag) { return std::ranges::find(all, flag) != all.end(); }))
+      break;
+    best = isa.name;
   }
   return best;
 }

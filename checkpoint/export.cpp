@@ -73,9 +73,10 @@ Status choose_average(const FilePath& checkpoint_dir, const Manifest& manifest, 
   REKINDLE_TRY(const Tensors counters, load_tensors(checkpoint_dir, manifest, {*updates}));
   std::int32_t made = 0;  // updates of the model
   std::memcpy(&made, counters.state[0].bytes.data(), sizeof made);
+  if (made <= 0) return {};
   for (TensorSpec& tensor : chosen) {
     const auto average = std::ranges::find(all, str(kAverage, ".", tensor.name), &TensorSpec::name);
-    if (made > 0 && average != all.end()) tensor = *average;
+    if (average != all.end()) tensor = *average;
   }
   return {};
 }
