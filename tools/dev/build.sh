@@ -46,7 +46,7 @@ run_tests() {
     esac
     shift
   done
-  ctest --test-dir build/dev -j 2 --output-on-failure --no-label-summary --no-tests=error \
+  ctest --test-dir build/dev -j "$((2 * $(nproc)))" --output-on-failure --no-label-summary --no-tests=error \
     --output-junit "$PWD/$report" "${which[@]}" "$@" || status=$?
   tools/dev/test_summary "$report" || say "there is no summary of the tests"
   return "$status"
