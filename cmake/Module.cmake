@@ -21,7 +21,8 @@ function(rekindle_module name)
 endfunction()
 
 # One test program; every TEST in it becomes a ctest of its own. LABELS all: only `./dev test --all` runs
-# these tests. FILTER (as --gtest_filter) registers only some of the tests.
+# these tests. FILTER (as --gtest_filter) registers only some of the tests. Programs that need neither LibTorch nor
+# processes of ours have the label `unit` in place of `quick`, and the target unit_tests builds them (`./dev sanitize`).
 function(rekindle_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT;FILTER" "SOURCES;LINK;LABELS;PROPERTIES" ${ARGN})
   if(NOT ARG_TIMEOUT)
@@ -29,6 +30,13 @@ function(rekindle_test name)
   endif()
   if(NOT ARG_LABELS)
     set(ARG_LABELS quick)
+  endif()
+  if(ARG_LABELS STREQUAL "quick" AND NOT ARG_LINK MATCHES "process_harness|rekindle_model|rekindle_torch")
+    set(ARG_LABELS unit)
+    if(NOT TARGET unit_tests)
+      add_custom_target(unit_tests)
+    endif()
+    add_dependencies(unit_tests ${name})
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gtest GTest::gmock GTest::gtest_main)

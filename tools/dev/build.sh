@@ -38,7 +38,7 @@ build() {
 
 # run_tests [--all] [--strict] [CTEST ARGUMENT...]
 run_tests() {
-  local which=(-L '^quick$') report=build/dev/tests.xml status=0
+  local which=(-L '^(quick|unit)$') report=build/dev/tests.xml status=0
   while [[ ${1:-} == --all || ${1:-} == --strict ]]; do
     case $1 in
       --all) which=() ;;
@@ -50,4 +50,13 @@ run_tests() {
     --output-junit "$PWD/$report" "${which[@]}" "$@" || status=$?
   tools/dev/test_summary "$report" || say "there is no summary of the tests"
   return "$status"
+}
+
+# sanitize [PRESET [CTEST ARGUMENT...]]
+sanitize() {
+  local preset=${1:-asan}
+  shift || true
+  build "$preset" unit_tests
+  ctest --test-dir "build/$preset" -j "$(nproc)" --output-on-failure --no-label-summary --no-tests=error \
+    -L '^unit$' "$@"
 }
