@@ -11,6 +11,7 @@
 #include "base/process.hpp"
 #include "run/layout.hpp"
 #include "run/terms.hpp"
+#include "run/trust.hpp"
 #include "take_over_fixture.hpp"
 
 namespace rekindle::process_test {
@@ -102,7 +103,9 @@ case "$2" in
   const std::vector<pid_t> first = parts_of(dir(), "coordinator");
   ASSERT_EQ(first.size(), 1U);
   ::kill(first[0], SIGSTOP);
-  Program second(on_node("n3") + Arguments{rekindle(), "slurm-successor", dir(), job.dump()});
+  const std::uint64_t inode = run::inode_of(run::Layout(dir())).value();
+  Program second(on_node("n3") +
+                 Arguments{rekindle(), "slurm-successor", dir(), std::to_string(inode), job.dump()});
   ASSERT_TRUE(eventually([&] { return parts_of(dir(), "coordinator").size() == 2; }));
   // The first successor is silent for longer than the others wait for a batch script on a lost node.
   ::sleep(6);
