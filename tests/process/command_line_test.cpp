@@ -49,6 +49,17 @@ TEST_F(CommandLine, TrainersThatShareProcessors_AreWarnedOf) {
   EXPECT_THAT(said(mnist_run(scratch_ / "alone", 1, 1)), Not(HasSubstr("share")));
 }
 
+TEST_F(CommandLine, BatchNormOfAFewSamples_IsWarnedOf) {
+  const auto resnet = [&](const char* micro_batches) {
+    return said(vgg_run(scratch_ / micro_batches, 1, 1) + Arguments{"--model", "resnet18", "--image-size",
+                                                                    "32", "--batch-size", "16",
+                                                                    "--micro-batches", micro_batches});
+  };
+  EXPECT_THAT(resnet("4"), HasSubstr("warning: batch norm sees only 4 samples in each micro-batch: use fewer "
+                                     "--micro-batches, or a larger --batch-size"));
+  EXPECT_THAT(resnet("2"), Not(HasSubstr("batch norm sees")));
+}
+
 TEST_F(CommandLine, OneStep_IsNotCalledSteps) {
   EXPECT_THAT(said(mnist_run(dir(), 1, 1)), HasSubstr("finished: 1 step\n"));
   EXPECT_THAT(said(mnist_run(dir(), 1, 1)), HasSubstr("the run is complete: 1 step,"));
