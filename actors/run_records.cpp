@@ -99,7 +99,6 @@ std::vector<std::string> RunRecords::record(const StepDone& done) {
   nlohmann::json line = {{"step", done.step},
                          {"epoch", done.epoch},
                          {"loss", done.loss},
-                         {"accuracy", done.accuracy},
                          {"lr", done.lr},
                          {"images_per_second", done.images_per_second},
                          {"trainers", done.trainers},
@@ -112,6 +111,7 @@ std::vector<std::string> RunRecords::record(const StepDone& done) {
                          {"update_ms", done.update_ms},
                          {"checkpoint_ms", done.checkpoint_ms},
                          {"at", utc_now()}};
+  for (const auto& [name, value] : done.metrics) line.emplace(name, value);
   if (done.gradient_norm >= 0) line["gradient_norm"] = done.gradient_norm;
   if (done.voided) {
     line["voided"] = true;
@@ -144,13 +144,11 @@ std::string RunRecords::take_missing() {
 }
 
 void RunRecords::record(const Evaluated& evaluated) {
-  append({{"step", evaluated.step},
-          {"epoch", evaluated.epoch},
-          {"test_loss", evaluated.loss},
-          {"test_accuracy", evaluated.accuracy},
-          {"test_images", evaluated.count},
-          {"attempt", attempt_},
-          {"at", utc_now()}});
+  nlohmann::json line = {{"step", evaluated.step},      {"epoch", evaluated.epoch},
+                         {"test_loss", evaluated.loss}, {"test_count", evaluated.count},
+                         {"attempt", attempt_},         {"at", utc_now()}};
+  for (const auto& [name, value] : evaluated.metrics) line.emplace("test_" + name, value);
+  append(line);
 }
 
 void RunRecords::set_aside(const std::string& checkpoint) {

@@ -18,6 +18,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/export.hpp"
 #include "data/dataset.hpp"
+#include "protocol/describe.hpp"
 #include "run/layout.hpp"
 #include "run/records.hpp"
 #include "run/status_file.hpp"
@@ -97,6 +98,7 @@ Status show_status(const fs::path& run_dir, bool json) {
     return printable(in.value(key, otherwise));
   };
   constexpr std::uint64_t kNone = 0;
+  constexpr std::string_view kTest = "test_";
   std::cout << "run      " << printable(layout.root().string()) << "\n"
             << "state    " << text(status, "state", "unknown") << ", attempt "
             << status.value("attempt", kNone) << ", term " << status.value("term", kNone) << ", generation "
@@ -109,8 +111,12 @@ Status show_status(const fs::path& run_dir, bool json) {
     std::cout << "voided   " << counted(voided, "step") << " whose gradient was not finite changed nothing\n";
   if (status.contains("evaluation")) {
     const auto& e = status["evaluation"];
-    std::cout << "test     loss " << number_in(e, "test_loss") << ", accuracy "
-              << 100 * number_in(e, "test_accuracy") << " % after step " << e.value("step", kNone) << "\n";
+    std::cout << "test     " << protocol::metric_text("loss", number_in(e, "test_loss"));
+    for (const auto& [key, value] : e.items()) {
+      if (key.starts_with(kTest) && value.is_number() && key != "test_loss" && key != "test_count")
+        std::cout << ", " << protocol::metric_text(printable(key.substr(kTest.size())), value.get<double>());
+    }
+    std::cout << " after step " << e.value("step", kNone) << "\n";
   }
   std::cout << "memory   " << format_bytes(status["peak_pss_bytes"].get<std::uint64_t>())
             << " peak PSS over all trainers\n";

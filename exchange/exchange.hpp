@@ -9,10 +9,12 @@
 // slots then, so nothing may be written to the slots until connect() of the next generation has succeeded.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "base/hash.hpp"
@@ -45,16 +47,28 @@ struct Plan {
   bool integrity = true;  // tcp: every frame has an authentication tag
 };
 
+// A sum in fixed point, so that the order of its additions does not matter, and the number of its values.
+struct FixedSum {
+  std::int64_t sum = 0;
+  std::uint64_t count = 0;
+};
+
+// Totals over micro-batches. The caller decides what each sum means, and its unit.
+inline constexpr std::size_t kMostSums = 8;
+struct StepSums {
+  std::uint32_t flags = 0;       // OR-ed
+  std::uint32_t not_finite = 0;  // OR-ed; bit i: sums[i] lacks a value that is not finite
+  std::array<FixedSum, kMostSums> sums;
+
+  StepSums& operator+=(const StepSums& other);
+};
+
 // What every rank contributes to each exchange of headers; every rank reads all headers.
-struct StepHeader {
-  std::uint32_t flags = 0;  // OR-ed
-  std::uint32_t reserved = 0;
-  std::int64_t loss = 0;  // sum over the rank's leaves, fixed point (2^-32), so the order does not matter
-  std::uint64_t correct = 0, count = 0;
+struct StepHeader : StepSums {
   Hash128 state_hash;  // zero: no hash in this step
   std::uint64_t compute_us = 0;
 };
-static_assert(sizeof(StepHeader) == 56);
+static_assert(sizeof(StepHeader) == 160 && std::is_trivially_copyable_v<StepHeader>);
 
 // A range of the summed (not yet scaled) gradient. All pieces together cover the arena, in order.
 struct SumPiece {

@@ -16,6 +16,7 @@
 #include "optim/optimizer.hpp"
 #include "trainer/arenas.hpp"
 #include "trainer/state_layout.hpp"
+#include "trainer/task.hpp"
 
 namespace rekindle::model {
 
@@ -54,11 +55,6 @@ struct Samples {
   std::span<const std::int64_t> labels = {};
 };
 
-struct MicroBatchLoss {
-  double loss = 0;  // mean over the labels; of evaluate(): sum
-  std::uint64_t correct = 0, count = 0;
-};
-
 class Replica {
  public:
   // The initial values are a function of the seed. Errors (ExitCode::kConfig): those of check_config(); a
@@ -76,10 +72,11 @@ class Replica {
   // Forward and backward pass in training mode. The gradient of the mean loss goes to `gradient`,
   // layout().floats() floats of host memory, all of which are written. All random numbers come from `key`.
   // `aborted` is looked at before each operator: then the error is ErrorKind::kAborted.
-  virtual Result<MicroBatchLoss> train(const Samples& samples, std::uint64_t key, std::span<float> gradient,
-                                       const std::atomic<bool>& aborted) = 0;
+  virtual Result<trainer::MicroBatchResult> train(const Samples& samples, std::uint64_t key,
+                                                  std::span<float> gradient,
+                                                  const std::atomic<bool>& aborted) = 0;
   // In evaluation mode, with the moving average if there is one that has been updated.
-  virtual Result<MicroBatchLoss> evaluate(const Samples& samples) = 0;
+  virtual Result<trainer::EvaluationResult> evaluate(const Samples& samples) = 0;
 
   // As those of trainer::Task.
   virtual void update(std::size_t first, std::span<const float> sum, const optim::Step& step) = 0;

@@ -11,6 +11,7 @@
 #include "model/device.hpp"
 #include "model/machine.hpp"
 #include "model/model.hpp"
+#include "model/training_module.hpp"
 #include "protocol/training.hpp"
 
 namespace rekindle::model {
@@ -92,6 +93,9 @@ class ModelTask final : public trainer::Task {
     return {replica_->layout().first_parameter_float(), replica_->layout().end_of_parameters()};
   }
 
+  std::vector<std::string> metrics() const override {
+    return metrics_of(dataset_->info().samples, config_.classes);
+  }
   void expect_steps(std::uint64_t step, std::vector<int> all, std::vector<int> first) override {
     loader_.start(step, std::move(all), std::move(first));
   }
@@ -108,16 +112,15 @@ class ModelTask final : public trainer::Task {
     const std::chrono::duration<double, std::milli> waited = std::chrono::steady_clock::now() - started;
     const std::uint64_t key =
         stream_key(seed_, Draws::kDropout, {step, static_cast<std::uint64_t>(micro_batch)});
-    const auto result = replica_->train(samples_of(batch), key, gradient, aborted);
+    auto result = replica_->train(samples_of(batch), key, gradient, aborted);
     loader_.recycle(std::move(batch));
-    if (!result) return forward_error(result.error());
-    return MicroBatchResult{result->loss, result->correct, result->count, waited.count()};
+    if (result) result->waited_ms = waited.count();
+    return result;
   }
 
   Result<EvaluationResult> evaluate(std::uint64_t first, std::uint64_t count) override {
     REKINDLE_TRY(const data::Batch batch, data::test_batch(*dataset_, test_transform_, first, count));
-    REKINDLE_TRY(const MicroBatchLoss result, replica_->evaluate(samples_of(batch)));
-    return EvaluationResult{result.loss, result.correct, result.count};
+    return replica_->evaluate(samples_of(batch));
   }
 
   void update(std::size_t first, std::span<const float> sum, const optim::Step& step) override {

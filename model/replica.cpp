@@ -16,6 +16,9 @@
 namespace rekindle::model {
 namespace {
 
+using trainer::EvaluationResult;
+using trainer::MicroBatchResult;
+
 ModelOptions model_options(const ModelConfig& config) {
   return {.classes = config.classes,
           .channels = config.channels,
@@ -84,31 +87,29 @@ class TorchReplica final : public Replica {
     });
   }
 
-  Result<MicroBatchLoss> train(const Samples& samples, std::uint64_t key, std::span<float> gradient,
-                               const std::atomic<bool>& aborted) override {
+  Result<MicroBatchResult> train(const Samples& samples, std::uint64_t key, std::span<float> gradient,
+                                 const std::atomic<bool>& aborted) override {
     if (gradient.size() != layout_.floats())
       return fail(str("gradient memory of ", gradient.size(), " floats instead of ", layout_.floats()));
     REKINDLE_TRY(const TrainingBatch batch, to_device(samples));
-    return without_exceptions("computing a micro-batch", [&]() -> Result<MicroBatchLoss> {
+    return without_exceptions("computing a micro-batch", [&]() -> Result<MicroBatchResult> {
       use_threads();
       const at::Tensor host = at::from_blob(gradient.data(), {static_cast<std::int64_t>(gradient.size())});
       const at::Tensor& to = device_.is_cpu() ? host : gradient_;
-      REKINDLE_TRY(const BatchLoss loss, module_->train(batch, key, to, aborted));
+      REKINDLE_TRY(const MicroBatchResult result, module_->train(batch, key, to, aborted));
       if (!device_.is_cpu()) host.copy_(to);
       for (std::size_t i = layout_.parameters(); i < layout_.tensors().size(); ++i) {
         if (!layout_.tensors()[i].is_float()) memory_->propose(i, module_->buffer_value(i));
       }
-      return MicroBatchLoss{loss.loss, loss.correct, loss.count};
+      return result;
     });
   }
 
-  Result<MicroBatchLoss> evaluate(const Samples& samples) override {
+  Result<EvaluationResult> evaluate(const Samples& samples) override {
     REKINDLE_TRY(const TrainingBatch batch, to_device(samples));
     use_threads();
     const at::Tensor average = memory_->average();
-    REKINDLE_TRY(const BatchLoss loss,
-                 module_->evaluate(batch, average.defined() && has_updates() ? average : memory_->values()));
-    return MicroBatchLoss{loss.loss, loss.correct, loss.count};
+    return module_->evaluate(batch, average.defined() && has_updates() ? average : memory_->values());
   }
 
   void update(std::size_t first, std::span<const float> sum, const optim::Step& step) override {

@@ -21,7 +21,13 @@ namespace {
 
 using checkpoint::Dtype;
 using checkpoint::Role;
+using trainer::EvaluationResult;
+using trainer::MetricSum;
+using trainer::MicroBatchResult;
 using trainer::TensorPlace;
+
+constexpr std::int64_t kTop5 = 5;
+constexpr std::int64_t kNoTarget = -100;  // the value that torch.nn.CrossEntropyLoss ignores by default
 
 const std::map<at::ScalarType, Dtype> kDtypes = {
     {at::kFloat, Dtype::kFloat32}, {at::kDouble, Dtype::kFloat64}, {at::kLong, Dtype::kInt64},
@@ -52,11 +58,27 @@ class Autocast {
   const at::DeviceType device_;
 };
 
+MetricSum accuracy_of(const at::Tensor& outputs, const at::Tensor& targets) {
+  return {outputs.detach().argmax(1).eq(targets).sum().item<double>(),
+          static_cast<std::uint64_t>(targets.size(0))};
+}
+
+MetricSum top5_of(const at::Tensor& outputs, const at::Tensor& targets) {
+  const at::Tensor best = std::get<1>(outputs.topk(kTop5, 1));
+  return {best.eq(targets.unsqueeze(1)).any(1).sum().item<double>(),
+          static_cast<std::uint64_t>(targets.size(0))};
+}
+
 std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
 
 }  // namespace
+
+std::vector<std::string> metrics_of(data::SampleKind samples, std::int64_t classes) {
+  if (samples == data::SampleKind::kImages && classes > kTop5) return {"accuracy", "top5"};
+  return {"accuracy"};
+}
 
 TrainingModule::TrainingModule(torch::nn::AnyModule module, const ModelRow& row,
                                const TrainingOptions& options)
@@ -194,34 +216,25 @@ at::Tensor TrainingModule::buffer_value(std::size_t tensor) const {
   return buffers_[tensor - parameters_.size()].to(at::kCPU).contiguous();
 }
 
-Result<BatchLoss> TrainingModule::loss_of(const TrainingBatch& batch, bool backward) {
-  const Autocast autocast(options_.bf16, values_.device().type());
+Result<at::Tensor> TrainingModule::answer(const TrainingBatch& batch, const at::Tensor& targets) {
   at::Tensor outputs = module_.forward<at::Tensor>(batch.inputs);
   if (row_.samples == data::SampleKind::kText) outputs = outputs.flatten(0, -2);
-  const at::Tensor targets = batch.targets.flatten();
   if (outputs.dim() != 2 || outputs.size(0) != targets.size(0))
     return fail(
         ExitCode::kConfig,
         str("the model's output has shape ", at::str(outputs.sizes()), " for ", targets.size(0), " targets"),
         "it has to be [samples, classes]");
-  outputs = outputs.to(at::kFloat);
-  const auto reduction = backward ? at::Reduction::Mean : at::Reduction::Sum;
-  const at::Tensor loss =
-      at::cross_entropy_loss(outputs, targets, {}, reduction, -100, backward ? options_.label_smoothing : 0);
-  const at::Tensor correct = outputs.detach().argmax(1).eq(targets).sum();
-  if (backward) torch::autograd::backward({loss}, {});
-  return BatchLoss{loss.item<double>(), static_cast<std::uint64_t>(correct.item<std::int64_t>()),
-                   static_cast<std::uint64_t>(targets.size(0))};
+  return outputs.to(at::kFloat);
 }
 
-Result<BatchLoss> TrainingModule::train(const TrainingBatch& batch, std::uint64_t key,
-                                        const at::Tensor& gradient, const std::atomic<bool>& aborted) {
+Result<MicroBatchResult> TrainingModule::train(const TrainingBatch& batch, std::uint64_t key,
+                                               const at::Tensor& gradient, const std::atomic<bool>& aborted) {
   REKINDLE_CHECK(check_unchanged());
   std::vector<at::Tensor> places;
   for (std::size_t i = 0; i < parameters_.size(); ++i) places.push_back(view_of(gradient, i));
   module_.ptr()->train();
   places_->begin(std::move(places));
-  Result<BatchLoss> result = without_exceptions("computing a micro-batch", [&]() -> Result<BatchLoss> {
+  auto result = without_exceptions("computing a micro-batch", [&]() -> Result<MicroBatchResult> {
     const at::AutoGradMode grad(true);
     {
       const at::NoGradGuard no_grad;
@@ -229,11 +242,18 @@ Result<BatchLoss> TrainingModule::train(const TrainingBatch& batch, std::uint64_
     }
     at::manual_seed(key);
     const AbortGuard guard(aborted);
-    return loss_of(batch, true);
+    const Autocast autocast(options_.bf16, values_.device().type());
+    const at::Tensor targets = batch.targets.flatten();
+    REKINDLE_TRY(const at::Tensor outputs, answer(batch, targets));
+    const at::Tensor loss = at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Mean, kNoTarget,
+                                                   options_.label_smoothing);
+    const MetricSum accuracy = accuracy_of(outputs, targets);
+    torch::autograd::backward({loss}, {});
+    return MicroBatchResult{loss.item<double>(), {accuracy}};
   });
   const std::vector<bool> received = places_->end();
   if (!result) return result;
-  return without_exceptions("storing a gradient", [&]() -> Result<BatchLoss> {
+  return without_exceptions("storing a gradient", [&]() -> Result<MicroBatchResult> {
     const at::NoGradGuard no_grad;
     std::vector<float> header(layout_.header_floats());
     for (std::size_t i = 0; i < layout_.tensors().size(); ++i) {
@@ -257,8 +277,8 @@ Result<BatchLoss> TrainingModule::train(const TrainingBatch& batch, std::uint64_
   });
 }
 
-Result<BatchLoss> TrainingModule::evaluate(const TrainingBatch& batch, const at::Tensor& values) {
-  return without_exceptions("evaluating", [&]() -> Result<BatchLoss> {
+Result<EvaluationResult> TrainingModule::evaluate(const TrainingBatch& batch, const at::Tensor& values) {
+  return without_exceptions("evaluating", [&]() -> Result<EvaluationResult> {
     const at::NoGradGuard no_grad;
     module_.ptr()->eval();
     load_buffers(values);
@@ -267,9 +287,19 @@ Result<BatchLoss> TrainingModule::evaluate(const TrainingBatch& batch, const at:
       for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].set_data(view_of(memory, i));
     };
     if (others) use(values);
-    Result<BatchLoss> loss = without_exceptions("evaluating", [&] { return loss_of(batch, false); });
+    auto result = without_exceptions("evaluating", [&]() -> Result<EvaluationResult> {
+      const Autocast autocast(options_.bf16, values_.device().type());
+      const at::Tensor targets = batch.targets.flatten();
+      REKINDLE_TRY(const at::Tensor outputs, answer(batch, targets));
+      const at::Tensor loss = at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Sum, kNoTarget);
+      EvaluationResult sums{{loss.item<double>(), static_cast<std::uint64_t>(targets.size(0))},
+                            {accuracy_of(outputs, targets)}};
+      if (metrics_of(row_.samples, outputs.size(1)).size() > 1)
+        sums.metrics.push_back(top5_of(outputs, targets));
+      return sums;
+    });
     if (others) use(values_);
-    return loss;
+    return result;
   });
 }
 

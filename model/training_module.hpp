@@ -16,6 +16,7 @@
 #include "model/gradient_places.hpp"
 #include "model/models.hpp"
 #include "trainer/state_layout.hpp"
+#include "trainer/task.hpp"
 
 namespace rekindle::model {
 
@@ -30,10 +31,9 @@ struct TrainingBatch {
   at::Tensor inputs, targets;
 };
 
-struct BatchLoss {
-  double loss = 0;                       // mean; of evaluate(): sum
-  std::uint64_t correct = 0, count = 0;  // of targets
-};
+// What the loss measures besides itself, in the order of the results below: "accuracy", and for images of
+// more than five classes "top5" (evaluation only).
+std::vector<std::string> metrics_of(data::SampleKind samples, std::int64_t classes);
 
 class TrainingModule {
  public:
@@ -52,13 +52,13 @@ class TrainingModule {
   // Forward and backward pass of one micro-batch from the bound values. The gradient goes to `gradient`, a
   // flat tensor on the device by the layout: header, gradients, new values of buffers; the rest is zero.
   // Errors: ErrorKind::kAborted; those of the module.
-  Result<BatchLoss> train(const TrainingBatch& batch, std::uint64_t key, const at::Tensor& gradient,
-                          const std::atomic<bool>& aborted);
+  Result<trainer::MicroBatchResult> train(const TrainingBatch& batch, std::uint64_t key,
+                                          const at::Tensor& gradient, const std::atomic<bool>& aborted);
   // The value that the last micro-batch gave to a buffer, on the host.
   at::Tensor buffer_value(std::size_t tensor) const;
 
   // The loss in evaluation mode, from the bound values or from others by the same layout.
-  Result<BatchLoss> evaluate(const TrainingBatch& batch, const at::Tensor& values);
+  Result<trainer::EvaluationResult> evaluate(const TrainingBatch& batch, const at::Tensor& values);
 
  private:
   TrainingModule(torch::nn::AnyModule module, const ModelRow& row, const TrainingOptions& options);
@@ -67,7 +67,8 @@ class TrainingModule {
   void load_buffers(const at::Tensor& values);
   void store_buffers(const at::Tensor& gradient, std::vector<float>& header);
   at::Tensor view_of(const at::Tensor& memory, std::size_t tensor) const;
-  Result<BatchLoss> loss_of(const TrainingBatch& batch, bool backward);
+  // The model's answer, [targets, classes] float32, and its targets.
+  Result<at::Tensor> answer(const TrainingBatch& batch, const at::Tensor& targets);
 
   torch::nn::AnyModule module_;
   const ModelRow& row_;

@@ -1,10 +1,10 @@
 // The reports of trainers, and how the coordinator reacts.
 #include <algorithm>
 #include <csignal>
-#include <sstream>
 
 #include "base/text.hpp"
 #include "protocol/coordinator.hpp"
+#include "protocol/describe.hpp"
 #include "protocol/planted.hpp"
 
 namespace rekindle::protocol {
@@ -59,12 +59,10 @@ void Coordinator::on_report(const std::string&, const StepsDone& message) {
 void Coordinator::on_report(const std::string&, const Evaluated& message) {
   if (!current(message.generation) || !log_.take_evaluation(message.step)) return;
   emit(RecordEvaluation{message});
-  std::ostringstream line;
-  line.precision(4);
-  line << std::fixed << "after epoch " << message.epoch + 1 << " (step " << message.step << "): test loss "
-       << message.loss << ", test accuracy " << 100 * message.accuracy << " % of " << message.count
-       << " images";
-  emit(Info{line.str()});
+  std::string line = str("after epoch ", message.epoch + 1, " (step ", message.step, "): test ",
+                         metric_text("loss", message.loss));
+  for (const auto& [name, value] : message.metrics) line += ", " + metric_text(name, value);
+  emit(Info{str(line, " (of ", message.count, ")")});
 }
 
 void Coordinator::on_report(const std::string&, const ShardBegun& message) { shard_begun(message); }

@@ -1,5 +1,7 @@
 #include "protocol/describe.hpp"
 
+#include <sstream>
+
 #include "base/text.hpp"
 
 namespace rekindle::protocol {
@@ -127,6 +129,14 @@ std::string describe(const Registration& registration) {
     for (const ShardWritten& written : state.written) text += str(", ", describe(written));
   }
   return text;
+}
+
+std::string metric_text(const std::string& name, double value) {
+  const bool is_share = name == "accuracy" || name.starts_with("top");
+  std::ostringstream text;
+  text.precision(4);
+  text << name << " " << (is_share ? 100 * value : value) << (is_share ? " %" : "");
+  return text.str();
 }
 
 }  // namespace rekindle::protocol

@@ -1,4 +1,5 @@
-// Events and messages as text, one line each, for the transcripts in docs/protocol.md and of the simulator.
+// Events and messages as text, one line each, for the transcripts in docs/protocol.md and of the simulator;
+// and metrics for people.
 #pragma once
 
 #include <string>
@@ -12,5 +13,8 @@ std::string describe(const ToTrainer& message);
 std::string describe(const FromTrainer& message);
 std::string describe(const Registration& registration);
 std::string describe(const Event& event);  // empty for ticks and heartbeats
+
+// "accuracy 91.25 %", "top5 99 %", "perplexity 7.413".
+std::string metric_text(const std::string& name, double value);
 
 }  // namespace rekindle::protocol

@@ -5,6 +5,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -46,18 +47,23 @@ struct TrainerReady {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainerReady, trainer, host, device, fingerprint, address, pid, machine,
                                    check_ms)
 
+// Means by the names that the task gives them, such as "accuracy".
+using Metrics = std::map<std::string, double>;
+
 // Rank 0 sends one after each step. `step` counts completed optimizer updates.
 struct StepDone {
   GenerationId generation;
   std::uint64_t step = 0, epoch = 0;
-  double loss = 0, accuracy = 0, lr = 0, images_per_second = 0;
+  double loss = 0;
+  Metrics metrics = {};
+  double lr = 0, images_per_second = 0;
   double data_ms = 0, compute_ms = 0, exchange_ms = 0, update_ms = 0, checkpoint_ms = 0, step_ms = 0;
   int trainers = 0;  // trainers that took part in the step
   // The global norm before clipping; below 0: it was not computed (no --clip-norm), or is not finite.
   double gradient_norm = -1;
   bool voided = false;  // the step changed nothing, because the norm is not finite
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepDone, generation, step, epoch, loss, accuracy, lr, images_per_second,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepDone, generation, step, epoch, loss, metrics, lr, images_per_second,
                                    data_ms, compute_ms, exchange_ms, update_ms, checkpoint_ms, step_ms,
                                    trainers, gradient_norm, voided)
 
@@ -72,9 +78,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepsDone, generation, steps)
 struct Evaluated {  // sent by rank 0
   GenerationId generation;
   std::uint64_t step = 0, epoch = 0, count = 0;
-  double loss = 0, accuracy = 0;
+  double loss = 0;
+  Metrics metrics = {};
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Evaluated, generation, step, epoch, count, loss, accuracy)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Evaluated, generation, step, epoch, count, loss, metrics)
 
 // The trainer begins to write its shard, in the background unless `parks` is set. ShardWritten or ShardFailed
 // follows.

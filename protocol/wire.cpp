@@ -75,10 +75,10 @@ Error unreadable(const nlohmann::json::exception& error) {
 }
 
 // All other numeric fields are integers.
-constexpr std::string_view kRealFields[] = {"accuracy",  "check_ms",    "checkpoint_ms", "compute_ms",
-                                            "data_ms",   "exchange_ms", "gradient_norm", "images_per_second",
-                                            "loss",      "lr",          "seconds_left",  "step_ms",
-                                            "update_ms", "write_ms"};
+constexpr std::string_view kRealFields[] = {"check_ms",    "checkpoint_ms", "compute_ms",        "data_ms",
+                                            "exchange_ms", "gradient_norm", "images_per_second", "loss",
+                                            "lr",          "metrics",       "seconds_left",      "step_ms",
+                                            "update_ms",   "write_ms"};
 
 // nlohmann converts a real number to any requested type. The conversion of 1e30 to an integer is undefined.
 nlohmann::json parse_message(std::string_view line) {
@@ -90,7 +90,9 @@ nlohmann::json parse_message(std::string_view line) {
     if (value->is_number_float() && std::ranges::find(kRealFields, key) == std::end(kRealFields))
       throw nlohmann::json::other_error::create(501, str("field '", key, "' is not a whole number"), value);
     if (const auto* object = value->get_ptr<const nlohmann::json::object_t*>()) {
-      for (const auto& [name, each] : *object) waiting.emplace_back(&each, name);
+      // The names in "metrics" are the task's.
+      for (const auto& [name, each] : *object)
+        waiting.emplace_back(&each, key == "metrics" ? key : std::string_view(name));
     } else if (const auto* list = value->get_ptr<const nlohmann::json::array_t*>()) {
       for (const auto& each : *list) waiting.emplace_back(&each, key);
     }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <limits>
 #include <span>
 #include <string_view>
 
@@ -121,6 +122,14 @@ Status copy_lines_up_to(const FilePath& from, const FilePath& to, std::uint64_t 
   return status ? file.close(to) : status;
 }
 
+// Accuracy, or of a task without one, how low the loss is. A run has one or the other in all lines.
+double score_of(const nlohmann::json& line) {
+  if (line.contains("test_accuracy")) return line.value("test_accuracy", -1.0);
+  const auto loss = line.find("test_loss");
+  return loss == line.end() || loss->is_null() ? -std::numeric_limits<double>::infinity()
+                                               : -loss->get<double>();
+}
+
 }  // namespace
 
 Status check_records(const Layout& layout) {
@@ -196,12 +205,12 @@ void MetricsFile::add_unwritten(StepSet& steps) const {
 Result<std::optional<std::uint64_t>> best_evaluated(const Layout& layout,
                                                     const std::set<std::uint64_t>& steps) {
   std::optional<std::uint64_t> best;
-  double highest = -1;
+  double highest = -std::numeric_limits<double>::infinity();
   const bool read = each_evaluation(layout, [&](const nlohmann::json& line) {
-    const double accuracy = line.value("test_accuracy", -1.0);
     const auto step = line.value("step", std::uint64_t{0});
-    if (accuracy <= highest || !steps.contains(step)) return;
-    highest = accuracy;
+    const double score = score_of(line);
+    if (score <= highest || !steps.contains(step)) return;
+    highest = score;
     best = step;
   });
   if (!read) return fail(str("cannot read ", layout.metrics().string()));

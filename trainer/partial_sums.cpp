@@ -20,16 +20,15 @@ PartialSums::Slot& PartialSums::at(int slot) {
 
 void PartialSums::invalidate(int to) { at(to).leaves = {}; }
 
-void PartialSums::computed(int to, int leaf, const Numbers& numbers) { at(to) = {{leaf, 1}, numbers}; }
+void PartialSums::computed(int to, int leaf, const exchange::StepSums& numbers) {
+  at(to) = {{leaf, 1}, numbers};
+}
 
 void PartialSums::added(int to, int from) {
   const Slot other = at(from);
   Slot& sum = at(to);
   sum.leaves = {std::min(sum.leaves.first, other.leaves.first), sum.leaves.count + other.leaves.count};
-  sum.numbers.flags |= other.numbers.flags;
-  sum.numbers.loss += other.numbers.loss;
-  sum.numbers.correct += other.numbers.correct;
-  sum.numbers.count += other.numbers.count;
+  sum.numbers += other.numbers;
 }
 
 void PartialSums::copied(int to, int from) {
@@ -37,14 +36,8 @@ void PartialSums::copied(int to, int from) {
   at(to) = slot;
 }
 
-void PartialSums::add_to(exchange::StepHeader& header, int partials) const {
-  for (int i = 0; i < partials; ++i) {
-    const Numbers& numbers = slots_[static_cast<std::size_t>(i)].numbers;
-    header.flags |= numbers.flags;
-    header.loss += numbers.loss;
-    header.correct += numbers.correct;
-    header.count += numbers.count;
-  }
+void PartialSums::add_to(exchange::StepSums& header, int partials) const {
+  for (int i = 0; i < partials; ++i) header += slots_[static_cast<std::size_t>(i)].numbers;
 }
 
 }  // namespace rekindle::trainer

@@ -12,19 +12,12 @@ namespace rekindle::trainer {
 
 class PartialSums {
  public:
-  // Totals over the leaves of one slot, as in exchange::StepHeader.
-  struct Numbers {
-    std::uint32_t flags = 0;
-    std::int64_t loss = 0;
-    std::uint64_t correct = 0, count = 0;
-  };
-
   // The valid leaves of each slot, for exchange::leaf_ops(). Empty if the contents are of another step.
   std::vector<exchange::LeafRange> held(std::uint64_t step);
 
   // Slot `to` is about to be written: it is invalid until one of the next three calls.
   void invalidate(int to);
-  void computed(int to, int leaf, const Numbers& numbers);
+  void computed(int to, int leaf, const exchange::StepSums& numbers);
   void added(int to, int from);
   void copied(int to, int from);
 
@@ -32,12 +25,12 @@ class PartialSums {
   void forget() { slots_.clear(); }
 
   // Adds the totals of the first `partials` slots, which are the contribution of this rank.
-  void add_to(exchange::StepHeader& header, int partials) const;
+  void add_to(exchange::StepSums& header, int partials) const;
 
  private:
   struct Slot {
     exchange::LeafRange leaves;  // count 0: the slot is invalid
-    Numbers numbers;
+    exchange::StepSums numbers;
   };
   Slot& at(int slot);
 

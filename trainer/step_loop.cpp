@@ -8,7 +8,6 @@
 #include "optim/clip.hpp"
 #include "protocol/planted.hpp"
 #include "protocol/training.hpp"
-#include "trainer/fixed_point.hpp"
 
 namespace rekindle::trainer {
 
@@ -113,14 +112,10 @@ Status StepLoop::compute_micro_batch(int leaf, int slot, Times& times) {
   if (!result) return forward_error(result.error());
   times.data_ms += result->waited_ms;
   times.compute_ms += parts_.clock.ms_since(started) - result->waited_ms;
-  PartialSums::Numbers numbers;
-  if (!std::isfinite(result->loss)) {
-    numbers.flags = protocol::kNonFiniteFlag;
-  } else {
-    numbers.loss = to_fixed(result->loss);
-  }
-  numbers.correct = result->correct;
-  numbers.count = result->count;
+  exchange::StepSums numbers;
+  if (!std::isfinite(result->loss)) numbers.flags = protocol::kNonFiniteFlag;
+  add_loss(numbers, result->loss, 1);
+  add_metrics(numbers, result->metrics);
   kept_.sums.computed(slot, leaf, numbers);
   return {};
 }
@@ -149,16 +144,14 @@ Status StepLoop::compute_micro_batches(Times& times) {
 
 StepLoop::Totals StepLoop::total(const std::vector<StepHeader>& headers) {
   Totals totals;
-  std::int64_t loss = 0;
+  exchange::StepSums sums;
   std::vector<Hash128> states;
   for (const StepHeader& header : headers) {
     states.push_back(header.state_hash);
-    totals.flags |= header.flags;
-    loss += header.loss;
-    totals.correct += header.correct;
-    totals.count += header.count;
+    sums += header;
   }
-  totals.loss = static_cast<double>(loss) / kLossUnit;
+  totals.flags = sums.flags;
+  totals.values.add(sums);
   totals.states = protocol::compare_hashes(states);
   return totals;
 }
@@ -185,7 +178,6 @@ Result<StepLoop::Totals> StepLoop::step() {
   times.exchange_ms = parts_.clock.ms_since(started);
   Totals totals = total(reduced->headers);
   if (planted(protocol::Bug::kPauseFlagNotOred)) totals.flags = header.flags;
-  totals.loss /= static_cast<double>(parts_.job.micro_batches);
   if ((totals.flags & protocol::kNonFiniteFlag) != 0 || !totals.states.equal) return totals;
 
   REKINDLE_CHECK(apply(*reduced, totals, times));
@@ -232,11 +224,12 @@ Status StepLoop::apply(const exchange::Reduced& reduced, const Totals& totals, T
                       (hash_due(parts_.job, made) || after_step(parts_.job, made, totals.flags).write);
   const auto report = [&] {
     const double step_ms = parts_.clock.ms_since(last_step_);
-    note({start_.generation, made, epoch, totals.loss,
-          static_cast<double>(totals.correct) / static_cast<double>(std::max<std::uint64_t>(totals.count, 1)),
-          step.learning_rate, 1000.0 * static_cast<double>(parts_.job.batch_size) / step_ms, times.data_ms,
-          times.compute_ms, times.exchange_ms, times.update_ms, checkpoint_ms_, step_ms, ranks_,
-          clipping.norm, clipping.voided});
+    note({start_.generation, made, epoch,
+          totals.values.loss().sum / static_cast<double>(parts_.job.micro_batches),
+          totals.values.means(parts_.task.metrics()), step.learning_rate,
+          1000.0 * static_cast<double>(parts_.job.batch_size) / step_ms, times.data_ms, times.compute_ms,
+          times.exchange_ms, times.update_ms, checkpoint_ms_, step_ms, ranks_, clipping.norm,
+          clipping.voided});
   };
   if (planted(Bug::kReportBeforeUpdate)) report();
   kept_.replica.valid = false;

@@ -13,6 +13,7 @@
 #include "trainer/checkpoint_writer.hpp"
 #include "trainer/clock.hpp"
 #include "trainer/link.hpp"
+#include "trainer/metric_totals.hpp"
 #include "trainer/partial_sums.hpp"
 #include "trainer/state_hashes.hpp"
 #include "trainer/storage.hpp"
@@ -52,8 +53,7 @@ class StepLoop {
   };
   struct Totals {  // over all ranks
     std::uint32_t flags = 0;
-    double loss = 0;
-    std::uint64_t correct = 0, count = 0;
+    MetricTotals values;
     protocol::Comparison states;
   };
 

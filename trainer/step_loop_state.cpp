@@ -7,7 +7,6 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "protocol/planted.hpp"
-#include "trainer/fixed_point.hpp"
 
 namespace rekindle::trainer {
 
@@ -46,7 +45,7 @@ Status StepLoop::evaluate(bool& stopped) {
   const std::uint64_t leaf_batch = parts_.job.batch_size / parts_.job.micro_batches,
                       tests = parts_.job.test_samples;
   parts_.writer.expect_no_update();
-  Totals sum;
+  MetricTotals totals;
   for (std::uint64_t chunk = 0; chunk * parts_.job.batch_size < tests; ++chunk) {
     parts_.link.set_phase(TrainerPhase::kEvaluating, kept_.replica.step);
     StepHeader header;
@@ -58,25 +57,23 @@ Status StepLoop::evaluate(bool& stopped) {
       if (first >= tests || parts_.link.aborted()) break;
       REKINDLE_TRY(const EvaluationResult result,
                    parts_.task.evaluate(first, std::min(leaf_batch, tests - first)));
-      header.loss += to_fixed(std::isfinite(result.loss) ? result.loss : kLossLimit);
-      header.correct += result.correct;
-      header.count += result.count;
+      add_loss(header, result.loss.sum, result.loss.count);
+      add_metrics(header, result.metrics);
     }
     REKINDLE_TRY(const auto headers, exchange_.gather(header));
-    const Totals part = total(headers);
-    sum.loss += part.loss;
-    sum.correct += part.correct;
-    sum.count += part.count;
-    if ((part.flags & protocol::kStopFlag) != 0) {
+    exchange::StepSums chunk_sums;
+    for (const StepHeader& each : headers) chunk_sums += each;
+    totals.add(chunk_sums);
+    if ((chunk_sums.flags & protocol::kStopFlag) != 0) {
       stopped = true;  // the evaluation is repeated at the next start
       return {};
     }
   }
   if (rank_ == 0) {
-    const auto count = static_cast<double>(sum.count);
-    parts_.link.send(protocol::Evaluated{start_.generation, kept_.replica.step,
-                                         epoch_of(parts_.job, kept_.replica.step - 1), sum.count,
-                                         sum.loss / count, static_cast<double>(sum.correct) / count});
+    const MetricSum loss = totals.loss();
+    parts_.link.send(protocol::Evaluated{
+        start_.generation, kept_.replica.step, epoch_of(parts_.job, kept_.replica.step - 1), loss.count,
+        loss.sum / static_cast<double>(loss.count), totals.means(parts_.task.metrics())});
   }
   last_step_ = parts_.clock.now();
   return {};

@@ -16,15 +16,21 @@
 
 namespace rekindle::trainer {
 
+// A sum over samples, or over parts of them such as tokens. Its mean is reported; with count 0 nothing is.
+struct MetricSum {
+  double sum = 0;  // from -1e9 to 1e9; reported to 1e-6, whole numbers exactly
+  std::uint64_t count = 0;
+};
+
 struct MicroBatchResult {
-  double loss = 0;  // mean over the samples
-  std::uint64_t correct = 0, count = 0;
-  double waited_ms = 0;  // time spent waiting for samples, which are prepared in advance
+  double loss = 0;                      // mean over the samples
+  std::vector<MetricSum> metrics = {};  // in the order of Task::metrics()
+  double waited_ms = 0;                 // time spent waiting for samples, which are prepared in advance
 };
 
 struct EvaluationResult {
-  double loss = 0;  // sum over the samples
-  std::uint64_t correct = 0, count = 0;
+  MetricSum loss;
+  std::vector<MetricSum> metrics = {};  // in the order of Task::metrics()
 };
 
 // The gradient of a parameter: elements [first, first + count) of the gradient memory.
@@ -63,6 +69,9 @@ class Task {
 
   // ---- one micro-batch ----
 
+  // The names of what train() and evaluate() measure besides the loss, such as "accuracy": at most 7, made of
+  // letters, digits, '_' and '-', and none of the other keys of metrics.jsonl.
+  virtual std::vector<std::string> metrics() const = 0;
   virtual std::size_t gradient_floats() const = 0;
   virtual std::vector<GradientTensor> gradient_tensors() const = 0;
   // The part of the gradient memory with the gradients of all parameters. --clip-norm limits its norm.

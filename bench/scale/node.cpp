@@ -101,7 +101,8 @@ void Node::beat() {
     say(name, TrainerBeat{name, phase, trainer.generation, step, ++trainer.beats, -1, 4ULL << 30});
     if (!trainer.running || trainer.rank != 0 || step == trainer.reported_step) continue;
     trainer.reported_step = step;
-    say(name, StepDone{trainer.generation, step, 0, 2.3, 0.1, 0.001, 8192, 0, 400, 50, 50, 0, 500});
+    say(name,
+        StepDone{trainer.generation, step, 0, 2.3, {{"accuracy", 0.1}}, 0.001, 8192, 0, 400, 50, 50, 0, 500});
   }
 }
 

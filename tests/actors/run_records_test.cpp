@@ -248,6 +248,28 @@ TEST_F(RunRecordsTest, MetricsCutInMidLine_MendedAtTheResumeAndTheLostStepsAreNa
   EXPECT_EQ(steps, (Steps{1, 2, 3, 4, 9, 10}));
 }
 
+TEST_F(RunRecordsTest, Metrics_GetKeysOfTheirNamesAndReplaceNoOther) {
+  RunRecords records(layout_, job_, 1, 1);
+  records.begin(false);
+  protocol::StepDone done = step_done(7);
+  done.metrics = {{"accuracy", 0.5}, {"step", 3.0}};
+  records.record(done);
+  records.record(protocol::Evaluated{{}, 7, 0, 16, 0.25, {{"accuracy", 0.75}, {"top5", 1.0}}});
+  records.flush();
+  std::ifstream in(layout_.metrics().path());
+  std::string line;
+  ASSERT_TRUE(std::getline(in, line));
+  const auto step = nlohmann::json::parse(line);
+  EXPECT_EQ(step.at("accuracy"), 0.5);
+  EXPECT_EQ(step.at("step"), 7);
+  ASSERT_TRUE(std::getline(in, line));
+  const auto evaluation = nlohmann::json::parse(line);
+  EXPECT_EQ(evaluation.at("test_loss"), 0.25);
+  EXPECT_EQ(evaluation.at("test_accuracy"), 0.75);
+  EXPECT_EQ(evaluation.at("test_top5"), 1.0);
+  EXPECT_EQ(evaluation.at("test_count"), 16);
+}
+
 TEST_F(RunRecordsTest, VoidedSteps_AreCountedOverResumesAndForgottenWithTheirLines) {
   const auto voided = [](std::uint64_t step) {
     protocol::StepDone done = step_done(step);

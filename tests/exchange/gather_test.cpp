@@ -20,12 +20,13 @@ TEST_P(Gather, HeadersReachEverybodyBetweenAndAfterSteps) {
     for (int round = 0; round < 50; ++round) {
       StepHeader mine;
       mine.flags = 1U << me.id;
-      mine.count = static_cast<std::uint64_t>(round);
+      mine.sums[7].count = static_cast<std::uint64_t>(round);
       mine.state_hash = {static_cast<std::uint64_t>(me.id), 5};
       const auto all = exchange->gather(mine);
       std::string text = me.outcome(all);
       if (all)
-        for (const StepHeader& h : *all) text += str(' ', h.flags, '/', h.count, '/', h.state_hash.high);
+        for (const StepHeader& h : *all)
+          text += str(' ', h.flags, '/', h.sums[7].count, '/', h.state_hash.high);
       if (text != str("ok 1/", round, "/0 2/", round, "/1 4/", round, "/2")) me.say(text);
       if (round % 10 == 0) me.say(me.outcome(run_step(me.hub, *exchange, plan, round)));
     }

@@ -50,10 +50,10 @@ Status compute_partials(Hub& hub, const Plan& plan, std::uint64_t step) {
 Result<Hash128> run_step(Hub& hub, Exchange& exchange, const Plan& plan, std::uint64_t step) {
   REKINDLE_CHECK(compute_partials(hub, plan, step));
   StepHeader header;
-  header.loss = static_cast<std::int64_t>(step) * 100 + plan.rank;
+  header.sums[0].sum = static_cast<std::int64_t>(step) * 100 + plan.rank;
   REKINDLE_TRY(const Reduced reduced, exchange.reduce(header));
   for (std::size_t rank = 0; rank < plan.members.size(); ++rank)
-    if (reduced.headers.at(rank).loss != static_cast<std::int64_t>(step * 100 + rank))
+    if (reduced.headers.at(rank).sums[0].sum != static_cast<std::int64_t>(step * 100 + rank))
       return fail("a wrong header");
   Hasher128 hasher;
   std::size_t next = 0;

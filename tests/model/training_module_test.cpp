@@ -41,7 +41,7 @@ std::string refusal(const std::function<void(nn::Module&)>& build) {
 }
 
 struct Trained {
-  Result<BatchLoss> loss = BatchLoss{};
+  Result<trainer::MicroBatchResult> loss = trainer::MicroBatchResult{};
   at::Tensor gradient;
   trainer::StateLayout layout;
   at::Tensor of(std::size_t i) const {

@@ -36,7 +36,7 @@ path, seed, epochs, wanted = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(s
 tests = [line for line in map(json.loads, open(path)) if "test_accuracy" in line]
 percent = [100 * line["test_accuracy"] for line in tests]
 good = len(tests) == epochs and percent[-1] >= wanted
-print(f"seed {seed}: {percent[-1]:.2f} % of {tests[-1]['test_images']} after {len(tests)} epochs, "
+print(f"seed {seed}: {percent[-1]:.2f} % of {tests[-1]['test_count']} after {len(tests)} epochs, "
       f"best {max(percent):.2f} % after epoch {percent.index(max(percent)) + 1}: {'ok' if good else 'FAILED'}")
 sys.exit(not good)
 PYTHON

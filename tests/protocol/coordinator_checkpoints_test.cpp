@@ -180,8 +180,12 @@ TEST_F(CoordinatorTest, CheckpointThatTheRunWentOnFrom_PinnedUntilANewerOneHasBe
 
 TEST_F(CoordinatorTest, EvaluationIsRecordedOnce) {
   run_two();
-  const Evaluated evaluated{generation_, 10, 0, 16, 0.5, 0.9};
-  EXPECT_EQ(of<RecordEvaluation>(say(evaluated)).size(), 1U);
+  const Evaluated evaluated{generation_, 10, 0, 16, 0.5, {{"accuracy", 0.9}, {"perplexity", 7.25}}};
+  const auto effects = say(evaluated);
+  EXPECT_EQ(of<RecordEvaluation>(effects).size(), 1U);
+  ASSERT_EQ(of<Info>(effects).size(), 1U);
+  EXPECT_EQ(of<Info>(effects)[0].line,
+            "after epoch 1 (step 10): test loss 0.5, accuracy 90 %, perplexity 7.25 (of 16)");
   EXPECT_TRUE(of<RecordEvaluation>(say(evaluated)).empty());
 }
 

@@ -154,8 +154,11 @@ TEST(Wire, ARealNumberWhereAnIntegerBelongs_IsAnError) {
   }
   // A loss may be any number.
   StepDone done;
+  done.metrics = {{"accuracy", 0.5}, {"step", 1.5}};  // a task may use any name
   done.loss = 1e30;
-  EXPECT_EQ(std::get<StepDone>(decode<FromTrainer>(encode(FromTrainer(done))).value()).loss, 1e30);
+  const auto received = std::get<StepDone>(decode<FromTrainer>(encode(FromTrainer(done))).value());
+  EXPECT_EQ(received.loss, 1e30);
+  EXPECT_EQ(received.metrics, done.metrics);
 }
 
 TEST(Wire, BytesThatAreNotUtf8DoNotThrow) {

@@ -61,5 +61,15 @@ TEST_F(RunDirectory, DamagedLinesOfTheMetrics_CountForNothing) {
   EXPECT_TRUE(last_evaluation(layout_));
 }
 
+TEST_F(RunDirectory, EvaluationsWithoutAnAccuracy_TheLowestLossIsTheBest) {
+  MetricsFile metrics(layout_);
+  ASSERT_TRUE(metrics.append({{"step", 1}, {"test_loss", nullptr}}));
+  ASSERT_TRUE(metrics.append({{"step", 2}, {"test_loss", 0.5}, {"test_perplexity", 9.0}}));
+  ASSERT_TRUE(metrics.append({{"step", 3}, {"test_loss", 0.25}}));
+  ASSERT_TRUE(metrics.append({{"step", 4}, {"test_loss", 0.25}}));
+  EXPECT_EQ(best_evaluated(layout_, {1, 2, 3, 4}), 3U);
+  EXPECT_EQ(best_evaluated(layout_, {1, 2}), 2U);
+}
+
 }  // namespace
 }  // namespace rekindle::run

@@ -108,13 +108,14 @@ Result<trainer::MicroBatchResult> SimTask::train(std::uint64_t step, int micro_b
   process_.slot_written(step);
   model_.train(step, micro_batch, gradient);
   const bool is_number = !(process_.inside() && world.not_finite(step));
-  return trainer::MicroBatchResult{is_number ? 1.0 : std::numeric_limits<double>::quiet_NaN(), 1, 1, 0};
+  return trainer::MicroBatchResult{is_number ? 1.0 : std::numeric_limits<double>::quiet_NaN(), {{1, 1}}};
 }
 
 Result<trainer::EvaluationResult> SimTask::evaluate(std::uint64_t, std::uint64_t count) {
   if (process_.sleep(process_.world().plan().leaf_ms) != Woken::kReady)
     return forward_error(exchange::aborted_error());
-  return trainer::EvaluationResult{static_cast<double>(count), count, count};
+  return trainer::EvaluationResult{{static_cast<double>(count), count},
+                                   {{static_cast<double>(count), count}}};
 }
 
 void SimTask::update(std::size_t first, std::span<const float> sum, const optim::Step& step) {

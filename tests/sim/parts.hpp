@@ -76,6 +76,7 @@ class SimTask final : public trainer::Task {
   trainer::FloatRange parameter_floats() const override {
     return {model_.layout().first_parameter_float(), model_.layout().end_of_parameters()};
   }
+  std::vector<std::string> metrics() const override { return {"accuracy"}; }
   void expect_steps(std::uint64_t, std::vector<int>, std::vector<int>) override {}
   void end_of_steps() override {}
   Result<trainer::MicroBatchResult> train(std::uint64_t step, int micro_batch, std::span<float> gradient,

@@ -32,6 +32,15 @@ std::string add(const std::string& a, const std::string& b) {
   return first_leaf(a) < first_leaf(b) ? str("(", a, "+", b, ")") : str("(", b, "+", a, ")");
 }
 
+exchange::StepSums numbers_of(int leaf, std::uint64_t step) {
+  exchange::StepSums numbers;
+  if (leaf == 3) numbers.flags = 4;
+  if (leaf == 5) numbers.not_finite = 2;
+  numbers.sums[0] = {leaf + 1000 * std::int64_t(step), 1};
+  numbers.sums[7] = {1, 2};
+  return numbers;
+}
+
 struct Rank {
   PartialSums sums;
   std::map<int, std::string> slots;
@@ -42,7 +51,7 @@ struct Rank {
       case LeafOp::Kind::kCompute:
         sums.invalidate(op.to);
         slots[op.to] = str(op.leaf);
-        sums.computed(op.to, op.leaf, {op.leaf == 3 ? 4U : 0U, op.leaf + 1000 * std::int64_t(step), 1, 2});
+        sums.computed(op.to, op.leaf, numbers_of(op.leaf, step));
         ++computed;
         break;
       case LeafOp::Kind::kAdd:
@@ -86,10 +95,13 @@ TEST(PartialSums, AStepThatIsBrokenOffAgainAndAgainEndsWithTheSameSumsAndNumbers
     std::int64_t loss = 0;
     for (int leaf = range.first; leaf < range.first + range.count; ++leaf)
       loss += leaf + 1000 * std::int64_t(step);
-    EXPECT_EQ(header.loss, loss);
-    EXPECT_EQ(header.correct, static_cast<std::uint64_t>(range.count));
-    EXPECT_EQ(header.count, static_cast<std::uint64_t>(2 * range.count));
-    EXPECT_EQ(header.flags, range.first <= 3 && 3 < range.first + range.count ? 4U : 0U);
+    EXPECT_EQ(header.sums[0].sum, loss);
+    EXPECT_EQ(header.sums[0].count, static_cast<std::uint64_t>(range.count));
+    EXPECT_EQ(header.sums[7].sum, range.count);
+    EXPECT_EQ(header.sums[7].count, static_cast<std::uint64_t>(2 * range.count));
+    const auto has = [range](int leaf) { return range.first <= leaf && leaf < range.first + range.count; };
+    EXPECT_EQ(header.flags, has(3) ? 4U : 0U);
+    EXPECT_EQ(header.not_finite, has(5) ? 2U : 0U);
   }
 }
 

@@ -34,6 +34,7 @@ class ToyTask : public Task {
     return {{"weight", 0, kWeights}, {"bias", kWeights, 4}};
   }
   FloatRange parameter_floats() const override { return {0, kFloats}; }
+  std::vector<std::string> metrics() const override { return {"accuracy"}; }
   void expect_steps(std::uint64_t, std::vector<int>, std::vector<int>) override {}
   void end_of_steps() override {}
   Result<MicroBatchResult> train(std::uint64_t step, int micro_batch, std::span<float> gradient,
@@ -42,10 +43,10 @@ class ToyTask : public Task {
     Rng rng(stream_key(1, Draws::kDropout, {step, static_cast<std::uint64_t>(micro_batch)}));
     for (std::size_t i = 0; i < kFloats; ++i)
       gradient[i] = i < kWeights + 4 ? parameters_[i] * rng.unit() : 0;
-    return MicroBatchResult{rng.unit(), 1, 2, 0};
+    return MicroBatchResult{rng.unit(), {{1, 2}}};
   }
   Result<EvaluationResult> evaluate(std::uint64_t, std::uint64_t count) override {
-    return EvaluationResult{0.5 * static_cast<double>(count), count, count};
+    return EvaluationResult{{0.5 * static_cast<double>(count), count}, {{1, count}}};
   }
   void update(std::size_t first, std::span<const float> sum, const optim::Step& step) override {
     for (std::size_t i = 0; i < sum.size(); ++i)
