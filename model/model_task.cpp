@@ -10,8 +10,8 @@
 #include "data/loader.hpp"
 #include "model/device.hpp"
 #include "model/machine.hpp"
+#include "model/metrics.hpp"
 #include "model/model.hpp"
-#include "model/training_module.hpp"
 #include "protocol/training.hpp"
 
 namespace rekindle::model {

@@ -14,6 +14,7 @@
 #include "base/text.hpp"
 #include "model/abort.hpp"
 #include "model/exceptions.hpp"
+#include "model/metrics.hpp"
 #include "trainer/buffer_proof.hpp"
 
 namespace rekindle::model {
@@ -26,7 +27,6 @@ using trainer::MetricSum;
 using trainer::MicroBatchResult;
 using trainer::TensorPlace;
 
-constexpr std::int64_t kTop5 = 5;
 constexpr std::int64_t kNoTarget = -100;  // the value that torch.nn.CrossEntropyLoss ignores by default
 
 const std::map<at::ScalarType, Dtype> kDtypes = {
@@ -58,27 +58,11 @@ class Autocast {
   const at::DeviceType device_;
 };
 
-MetricSum accuracy_of(const at::Tensor& outputs, const at::Tensor& targets) {
-  return {outputs.detach().argmax(1).eq(targets).sum().item<double>(),
-          static_cast<std::uint64_t>(targets.size(0))};
-}
-
-MetricSum top5_of(const at::Tensor& outputs, const at::Tensor& targets) {
-  const at::Tensor best = std::get<1>(outputs.topk(kTop5, 1));
-  return {best.eq(targets.unsqueeze(1)).any(1).sum().item<double>(),
-          static_cast<std::uint64_t>(targets.size(0))};
-}
-
 std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
 
 }  // namespace
-
-std::vector<std::string> metrics_of(data::SampleKind samples, std::int64_t classes) {
-  if (samples == data::SampleKind::kImages && classes > kTop5) return {"accuracy", "top5"};
-  return {"accuracy"};
-}
 
 TrainingModule::TrainingModule(torch::nn::AnyModule module, const ModelRow& row,
                                const TrainingOptions& options)

@@ -31,10 +31,6 @@ struct TrainingBatch {
   at::Tensor inputs, targets;
 };
 
-// What the loss measures besides itself, in the order of the results below: "accuracy", and for images of
-// more than five classes "top5" (evaluation only).
-std::vector<std::string> metrics_of(data::SampleKind samples, std::int64_t classes);
-
 class TrainingModule {
  public:
   // Draws initial values from `seed`. Errors (ExitCode::kConfig): a module that cannot be trained here.

@@ -51,9 +51,10 @@ TEST_F(CommandLine, TrainersThatShareProcessors_AreWarnedOf) {
 
 TEST_F(CommandLine, BatchNormOfAFewSamples_IsWarnedOf) {
   const auto resnet = [&](const char* micro_batches) {
-    return said(vgg_run(scratch_ / micro_batches, 1, 1) + Arguments{"--model", "resnet18", "--image-size",
-                                                                    "32", "--batch-size", "16",
-                                                                    "--micro-batches", micro_batches});
+    return run(vgg_run(scratch_ / micro_batches, 1, 1) + Arguments{"--model", "resnet18", "--image-size",
+                                                                   "32", "--batch-size", "16",
+                                                                   "--micro-batches", micro_batches})
+        .err;
   };
   EXPECT_THAT(resnet("4"), HasSubstr("warning: batch norm sees only 4 samples in each micro-batch: use fewer "
                                      "--micro-batches, or a larger --batch-size"));

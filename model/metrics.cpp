@@ -1,0 +1,33 @@
+#include "model/metrics.hpp"
+
+#include <ATen/ATen.h>
+
+#include <tuple>
+
+namespace rekindle::model {
+
+using trainer::MetricSum;
+
+namespace {
+
+constexpr std::int64_t kTop5 = 5;
+
+}  // namespace
+
+std::vector<std::string> metrics_of(data::SampleKind samples, std::int64_t classes) {
+  if (samples == data::SampleKind::kImages && classes > kTop5) return {"accuracy", "top5"};
+  return {"accuracy"};
+}
+
+MetricSum accuracy_of(const at::Tensor& outputs, const at::Tensor& targets) {
+  return {outputs.detach().argmax(1).eq(targets).sum().item<double>(),
+          static_cast<std::uint64_t>(targets.size(0))};
+}
+
+MetricSum top5_of(const at::Tensor& outputs, const at::Tensor& targets) {
+  const at::Tensor best = std::get<1>(outputs.topk(kTop5, 1));
+  return {best.eq(targets.unsqueeze(1)).any(1).sum().item<double>(),
+          static_cast<std::uint64_t>(targets.size(0))};
+}
+
+}  // namespace rekindle::model

@@ -1,0 +1,23 @@
+// What a model's answers are measured by, besides the loss.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/dataset.hpp"
+#include "trainer/task.hpp"
+
+namespace rekindle::model {
+
+// "accuracy", and for images of more than five classes "top5", which only evaluations measure.
+std::vector<std::string> metrics_of(data::SampleKind samples, std::int64_t classes);
+
+// The number of targets that the largest output, or one of the five largest, names. `outputs`: [targets,
+// classes]; `targets`: [targets], int64.
+trainer::MetricSum accuracy_of(const at::Tensor& outputs, const at::Tensor& targets);
+trainer::MetricSum top5_of(const at::Tensor& outputs, const at::Tensor& targets);
+
+}  // namespace rekindle::model
