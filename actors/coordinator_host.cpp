@@ -118,7 +118,7 @@ class Host {
   void report(const TrainerReport& report) {
     if (report.term != term_) return;
     auto message = decode<FromTrainer>(report.message);
-    if (!message) return log_error(message.error().line());
+    if (!message) return log_error(str("a trainer of ", report.worker, ": ", message.error().line()));
     feed(TrainerReported{report.worker, std::move(*message)});
   }
 

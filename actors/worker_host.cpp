@@ -50,17 +50,17 @@ class Host {
   }
 
   void on_message(const LocalReport& report) {
-    auto message = decode<FromTrainer>(report.message);
-    if (!message) return log_error(message.error().line());
+    auto message = read_report(report.message);
+    if (!message) return log_error(str(report.trainer, ": ", message.error().line()));
     feed(OwnTrainerReported{report.trainer, std::move(*message)});
   }
 
   void order(const TrainerOrder& order) {
-    auto message = decode<ToTrainer>(order.message);
+    auto message = read_order(order.message);
     if (!message) return log_error(message.error().line());
     for (const Recipient& to : order.to) {
       if (auto* start = std::get_if<Start>(&*message)) start->rank = to.rank;
-      feed(OrderedForTrainer{order.term, {to.trainer, *message}});
+      feed(OrderedForTrainer{order.term, to.trainer, *message});
     }
   }
 
@@ -81,9 +81,9 @@ class Host {
     self_->send(coordinator_, Register{effect.term, name_, encode(effect.registration)},
                 caf::actor_cast<WorkerActor>(LocalWorker(self_)));
   }
-  void apply(const SendReport& effect) { send(TrainerReport{effect.term, name_, encode(effect.message)}); }
+  void apply(const SendReport& effect) { send(TrainerReport{effect.term, name_, effect.message}); }
   void apply(const SendBeat& effect) { send(WorkerBeat{effect.term, name_, effect.trainers}); }
-  void apply(const PassOn& effect) { trainers_.send(effect.trainer, encode(effect.message)); }
+  void apply(const PassOn& effect) { trainers_.send(effect.trainer, effect.message); }
   void apply(const StartTrainer& effect) {
     const auto started = trainers_.start(effect.trainer);
     if (started) return;
@@ -92,7 +92,8 @@ class Host {
     const int code = static_cast<int>(error.code);
     // A started trainer would have reported this error itself.
     if (error.code == ExitCode::kConfig)
-      feed(OwnTrainerReported{effect.trainer, TrainerFailed{effect.trainer, code, error.what, error.hint}});
+      feed(OwnTrainerReported{effect.trainer,
+                              report_of(TrainerFailed{effect.trainer, code, error.what, error.hint})});
     feed(OwnTrainerEnded{effect.trainer, false, code});
   }
   void apply(const KillTrainer& effect) { trainers_.kill(effect.trainer); }

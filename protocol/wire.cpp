@@ -7,62 +7,10 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "protocol/message_names.hpp"
 
 namespace rekindle::protocol {
 namespace {
-
-template <class T>
-constexpr std::string_view kTypeName = "";
-template <>
-constexpr std::string_view kTypeName<TrainerReady> = "trainer-ready";
-template <>
-constexpr std::string_view kTypeName<StepDone> = "step-done";
-template <>
-constexpr std::string_view kTypeName<StepsDone> = "steps-done";
-template <>
-constexpr std::string_view kTypeName<Evaluated> = "evaluated";
-template <>
-constexpr std::string_view kTypeName<ShardBegun> = "shard-begun";
-template <>
-constexpr std::string_view kTypeName<ShardWritten> = "shard-written";
-template <>
-constexpr std::string_view kTypeName<ShardFailed> = "shard-failed";
-template <>
-constexpr std::string_view kTypeName<Paused> = "parked";
-template <>
-constexpr std::string_view kTypeName<TrainerBeat> = "trainer-beat";
-template <>
-constexpr std::string_view kTypeName<TrainerFailed> = "trainer-failed";
-template <>
-constexpr std::string_view kTypeName<TrainerExited> = "trainer-exited";
-template <>
-constexpr std::string_view kTypeName<Start> = "start";
-template <>
-constexpr std::string_view kTypeName<Stop> = "stop";
-template <>
-constexpr std::string_view kTypeName<PauseForJoin> = "cut";
-template <>
-constexpr std::string_view kTypeName<Save> = "save";
-template <>
-constexpr std::string_view kTypeName<Abort> = "abort";
-template <>
-constexpr std::string_view kTypeName<Quit> = "quit";
-template <>
-constexpr std::string_view kTypeName<CoordinatorUp> = "coordinator-up";
-template <>
-constexpr std::string_view kTypeName<CoordinatorBeat> = "coordinator-beat";
-template <>
-constexpr std::string_view kTypeName<Say> = "say";
-template <>
-constexpr std::string_view kTypeName<Progress> = "progress";
-template <>
-constexpr std::string_view kTypeName<Ending> = "ending";
-template <>
-constexpr std::string_view kTypeName<Ended> = "ended";
-template <>
-constexpr std::string_view kTypeName<StopRun> = "stop-run";
-template <>
-constexpr std::string_view kTypeName<WorkerDied> = "worker-died";
 
 // Bytes that are not UTF-8 (in a path, for example) are replaced; the default would throw an exception.
 std::string dump(const nlohmann::json& json) {
@@ -153,7 +101,8 @@ std::string encode_any(const Variant& message) {
       [](const auto& body) {
         using T = std::decay_t<decltype(body)>;
         static_assert(!kTypeName<T>.empty());
-        return dump({{"type", kTypeName<T>}, {"body", body}});
+        // The name comes first, so that a worker need not read the rest.
+        return str(kNamePrefix, kTypeName<T>, R"(","body":)", dump(body), "}");
       },
       message);
 }
@@ -201,6 +150,12 @@ std::string encode(const Registration& message) {
 }
 
 std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }
+
+std::string_view name_of(std::string_view text) {
+  if (!text.starts_with(kNamePrefix)) return {};
+  text.remove_prefix(kNamePrefix.size());
+  return text.substr(0, std::min(text.find('"'), text.size()));
+}
 
 void to_json(nlohmann::json& json, const Start& start) {
   json = {{"generation", start.generation}, {"rank", start.rank},
@@ -262,6 +217,7 @@ Result<Registration> decode<Registration>(std::string_view text) {
   }
 }
 template Result<FromTrainer> decode<FromTrainer>(std::string_view);
+template Result<Remembered> decode<Remembered>(std::string_view);
 template Result<ToTrainer> decode<ToTrainer>(std::string_view);
 template Result<ToSupervisor> decode<ToSupervisor>(std::string_view);
 template Result<ToCoordinator> decode<ToCoordinator>(std::string_view);

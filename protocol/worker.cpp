@@ -17,10 +17,6 @@ constexpr int kQuickRestarts = 3;
 // until it was replaced.
 constexpr std::size_t kRecentReports = 10000;
 
-bool worth_keeping(const FromTrainer& message) {
-  return std::holds_alternative<StepDone>(message) || std::holds_alternative<StepsDone>(message) ||
-         std::holds_alternative<Evaluated>(message);
-}
 // A state that has changed in memory is kept in the registration, because everything computed from it is
 // wrong.
 bool is_of_storage(const ShardFailed& failed) { return !failed.changed; }
@@ -89,7 +85,7 @@ void Worker::handle(const Welcomed& event) {
     return emit(LeaveRun{78, str("the coordinator refused this worker: ", event.refused)});
   }
   link_ = Link::kRegistered;
-  for (const FromTrainer& message : missed_) emit(SendReport{term_, message});
+  for (const std::string& message : missed_) emit(SendReport{term_, message});
   if (missed_.size() > kRecentReports)
     missed_.erase(missed_.begin(), missed_.end() - static_cast<std::ptrdiff_t>(kRecentReports));
   // A trainer that became ready or ended between the registration and its answer has been reported already.
@@ -98,10 +94,10 @@ void Worker::handle(const Welcomed& event) {
 
 void Worker::handle(const OrderedForTrainer& event) {
   if (!obeys(event.term)) return;
-  const auto found = trainers_.find(event.order.trainer);
+  const auto found = trainers_.find(event.trainer);
   if (found == trainers_.end()) return;
   TrainerState& state = found->second.state;
-  if (const auto* start = std::get_if<Start>(&event.order.message)) {
+  if (const auto* start = std::get_if<Start>(&event.order)) {
     state.started = *start;
     times_.beat = beat_among(start->members.size());
     state.parked.reset();
@@ -109,8 +105,8 @@ void Worker::handle(const OrderedForTrainer& event) {
     if (start->sources.empty())
       std::erase_if(state.failed, [start](const ShardFailed& failed) { return failed.step > start->step; });
   }
-  if (std::holds_alternative<Quit>(event.order.message)) slots_[found->second.slot].done = true;
-  emit(PassOn{event.order.trainer, event.order.message});
+  if (is_quit(event.order)) slots_[found->second.slot].done = true;
+  emit(PassOn{event.trainer, text_of(event.order)});
 }
 
 // All workers send to one coordinator: in large generations each worker sends fewer heartbeats.
@@ -137,13 +133,13 @@ void Worker::handle(const Dismiss& order) {
 void Worker::handle(const OwnTrainerReported& event) {
   const auto found = trainers_.find(event.trainer);
   if (found == trainers_.end()) return;
-  Trainer& trainer = found->second;
-  remember(trainer, event.message);
+  const auto& remembered = event.report.remembered;
+  if (remembered) remember(found->second, *remembered);
   // Heartbeats are collected and sent together.
-  if (!std::holds_alternative<TrainerBeat>(event.message)) report(event.message);
+  if (!remembered || !std::holds_alternative<TrainerBeat>(*remembered)) report(event.report);
 }
 
-void Worker::remember(Trainer& trainer, const FromTrainer& message) {
+void Worker::remember(Trainer& trainer, const Remembered& message) {
   TrainerState& state = trainer.state;
   if (const auto* ready = std::get_if<TrainerReady>(&message)) {
     trainer.ready = true;
@@ -169,15 +165,16 @@ void Worker::remember(Trainer& trainer, const FromTrainer& message) {
   }
 }
 
-void Worker::report(const FromTrainer& message) {
-  if (worth_keeping(message)) {
-    missed_.push_back(message);
+void Worker::report(const Report& report) {
+  const bool kept = is_for_the_records(report);
+  if (kept) {
+    missed_.push_back(report.text);
     const std::size_t limit = registered() ? kRecentReports : kMissedLimit;
     while (missed_.size() > limit) missed_.pop_front();
   }
   // Between the registration and its answer, other reports are sent at once, because the coordinator reads in
   // order. Steps wait, because they are sent again after the answer.
-  if (registered() || (connected() && !worth_keeping(message))) emit(SendReport{term_, message});
+  if (registered() || (connected() && !kept)) emit(SendReport{term_, report.text});
 }
 
 void Worker::handle(const OwnTrainerEnded& event) {
@@ -188,7 +185,7 @@ void Worker::handle(const OwnTrainerEnded& event) {
   const bool made_steps = state.started && state.beat.step > state.started->step;
   trainers_.erase(found);
   slot.trainer.clear();
-  report(TrainerExited{event.trainer, event.by_signal, event.code});
+  report(report_of(TrainerExited{event.trainer, event.by_signal, event.code}));
   const bool killed = event.by_signal && event.code == SIGKILL;
   // 64 and 78: the job itself is wrong, and a restart would fail again. If a trainer of this slot has been
   // ready before, the job is right: the data or the network may come back.

@@ -11,6 +11,7 @@
 
 #include "protocol/coordinator.hpp"
 #include "protocol/messages.hpp"
+#include "protocol/passed_on.hpp"
 
 namespace rekindle::protocol {
 
@@ -50,11 +51,12 @@ struct Welcomed {
 };
 struct OrderedForTrainer {
   std::uint64_t term = 0;
-  ForTrainer order;
+  std::string trainer;
+  Order order;
 };
 struct OwnTrainerReported {
   std::string trainer;
-  FromTrainer message;
+  Report report;
 };
 struct OwnTrainerEnded {
   std::string trainer;
@@ -78,7 +80,7 @@ struct SendRegistration {
 };
 struct SendReport {
   std::uint64_t term = 0;
-  FromTrainer message;
+  std::string message;  // an encoded FromTrainer
 };
 struct SendBeat {
   std::uint64_t term = 0;
@@ -87,7 +89,7 @@ struct SendBeat {
 // Forward to one of its trainers.
 struct PassOn {
   std::string trainer;
-  ToTrainer message;
+  std::string message;  // an encoded ToTrainer
 };
 struct StartTrainer {
   std::string trainer;
@@ -150,8 +152,8 @@ class Worker {
 
   Time beat_among(std::size_t trainers) const;
   Time backoff(int failures) const;
-  void remember(Trainer& trainer, const FromTrainer& message);
-  void report(const FromTrainer& message);
+  void remember(Trainer& trainer, const Remembered& message);
+  void report(const Report& report);
   void register_again();
   void fill_slots();
   void end_trainers_that_never_get_ready();
@@ -171,7 +173,7 @@ class Worker {
   std::uint64_t started_ = 0;  // trainers
   std::vector<Slot> slots_;
   std::map<std::string, Trainer> trainers_;
-  std::deque<FromTrainer> missed_;  // reports for the next coordinator: steps and evaluations
+  std::deque<std::string> missed_;  // reports for the next coordinator: steps and evaluations
   std::vector<WorkerEffect> effects_;
 };
 

@@ -19,6 +19,16 @@ void read(std::string_view text) {
   require(protocol::encode(*again) == written, "it changes when it is written again");
 }
 
+// A worker must read as much of a message as the process that uses it, and pass it on unchanged.
+void pass_on(std::string_view text) {
+  using namespace rekindle;
+  const auto report = protocol::read_report(std::string(text));
+  require(!report || report->text == text, "a report is passed on changed");
+  require(report || !protocol::decode<protocol::FromTrainer>(text), "a worker refuses a good report");
+  const auto order = protocol::read_order(std::string(text));
+  require(order || !protocol::decode<protocol::ToTrainer>(text), "a worker refuses a good order");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -29,5 +39,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   read<ToSupervisor>(text);
   read<ToCoordinator>(text);
   read<Registration>(text);
+  pass_on(text);
   return 0;
 }

@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "protocol/describe.hpp"
+#include "protocol/wire.hpp"
 
 namespace rekindle::protocol::play {
 
@@ -141,7 +142,7 @@ void Play::wait(Time time) {
         beat.phase = TrainerPhase::kComputing;
         beat.generation = start.generation;
         beat.progress = ++worker.progress;
-        to_worker(name, OwnTrainerReported{trainer, beat});
+        to_worker(name, OwnTrainerReported{trainer, report_of(beat)});
       }
       to_worker(name, WorkerTick{});
     }
@@ -180,13 +181,14 @@ void Play::to_worker(const std::string& worker, const WorkerEvent& event) {
 }
 
 void Play::say(const std::string& trainer, const FromTrainer& message) {
-  to_worker(worker_name(trainer), OwnTrainerReported{trainer, message});
+  to_worker(worker_name(trainer), OwnTrainerReported{trainer, report_of(message)});
 }
 
 void Play::apply(const Effect& effect) {
   if (const auto* e = std::get_if<SendTrainer>(&effect)) {
     line("coordinator", e->trainer, describe(e->message));
-    return to_worker(e->worker, OrderedForTrainer{config_.term, {e->trainer, e->message}});
+    return to_worker(e->worker,
+                     OrderedForTrainer{config_.term, e->trainer, read_order(encode(e->message)).value()});
   }
   if (const auto* order = std::get_if<KillTrainer>(&effect)) {
     line("coordinator", order->worker, str("kill ", order->trainer, ": ", order->why));
@@ -213,15 +215,17 @@ void Play::apply(const std::string& worker, const WorkerEffect& effect) {
   } else if (const auto* e = std::get_if<SendReport>(&effect)) {
     std::string trainer = worker;
     for (const auto& [name, start] : actor.trainers) trainer = name;
-    line(trainer, "coordinator", describe(e->message));
-    to_coordinator(TrainerReported{worker, e->message});
+    const FromTrainer message = decode<FromTrainer>(e->message).value();
+    line(trainer, "coordinator", describe(message));
+    to_coordinator(TrainerReported{worker, message});
   } else if (const auto* e = std::get_if<SendBeat>(&effect)) {
     to_coordinator(WorkerBeatSeen{worker, e->trainers});
   } else if (const auto* e = std::get_if<StartTrainer>(&effect)) {
     actor.trainers[e->trainer] = {};
     happens(str(worker, " starts trainer ", e->trainer));
   } else if (const auto* e = std::get_if<PassOn>(&effect)) {
-    if (const auto* start = std::get_if<Start>(&e->message)) actor.trainers[e->trainer] = *start;
+    const ToTrainer message = decode<ToTrainer>(e->message).value();
+    if (const auto* start = std::get_if<Start>(&message)) actor.trainers[e->trainer] = *start;
   } else if (const auto* e = std::get_if<KillTrainer>(&effect)) {
     end(e->trainer, true, SIGKILL);
   } else if (const auto* e = std::get_if<LeaveRun>(&effect)) {

@@ -137,6 +137,16 @@ TEST(Wire, GarbageIsAnErrorNeverAnException) {
   }
 }
 
+TEST(Wire, NameIsReadWithoutTheRest) {
+  EXPECT_EQ(name_of(encode(FromTrainer(StepDone{}))), "step-done");
+  EXPECT_EQ(name_of(encode(ToTrainer(Start{}))), "start");
+  EXPECT_EQ(name_of(R"({"type":"step-done","body":{"cut off)"), "step-done");
+  for (const char* text : {"", "{", R"({"body":{},"type":"start"})", "\xff"})
+    EXPECT_EQ(name_of(text), "") << text;
+  // A text that names a message inside another one.
+  EXPECT_EQ(name_of(encode(FromTrainer(TrainerFailed{"t", 70, R"({"type":"quit")", ""}))), "trainer-failed");
+}
+
 // Found by fuzzing: the conversion to 64 bits was undefined.
 TEST(Wire, ARealNumberWhereAnIntegerBelongs_IsAnError) {
   const auto start = [](const std::string& recorded) {

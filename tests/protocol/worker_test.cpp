@@ -5,7 +5,9 @@
 #include <csignal>
 #include <optional>
 
+#include "base/text.hpp"
 #include "effects.hpp"
+#include "protocol/wire.hpp"
 #include "protocol/worker.hpp"
 
 namespace rekindle::protocol {
@@ -27,9 +29,12 @@ class WorkerTest : public ::testing::Test {
     for (const StartTrainer& start : of<StartTrainer>(feed(Welcomed{term, ""}))) trainer_ = start.trainer;
     return registrations.empty() ? Registration{} : registrations[0].registration;
   }
-  void ready() { feed(OwnTrainerReported{trainer_, TrainerReady{trainer_, "h", "cpu", "{}", {}, 1}}); }
+  std::vector<WorkerEffect> say(const FromTrainer& message) {
+    return feed(OwnTrainerReported{trainer_, read_report(encode(message)).value()});
+  }
+  void ready() { say(TrainerReady{trainer_, "h", "cpu", "{}", {}, 1}); }
   std::vector<WorkerEffect> order(std::uint64_t term, const ToTrainer& message) {
-    return feed(OrderedForTrainer{term, {trainer_, message}});
+    return feed(OrderedForTrainer{term, trainer_, read_order(encode(message)).value()});
   }
   // The time until another trainer is started.
   Time restarted_after() {
@@ -95,10 +100,9 @@ TEST_F(WorkerTest, NewCoordinator_ReceivesTheGenerationThePauseAndTheShards) {
   start.generation = {1, 4};
   start.members = std::vector<Member>{{trainer_, {}}};
   order(1, start);
-  feed(OwnTrainerReported{trainer_, ShardWritten{{1, 4}, trainer_, 7, 0, "s", "t", "d", 1}});
+  say(ShardWritten{{1, 4}, trainer_, 7, 0, "s", "t", "d", 1});
   feed(Disconnected{1});
-  feed(OwnTrainerReported{trainer_,
-                          Paused{{1, 4}, trainer_, true, 9, PauseReason::kExchangeFailed, 1, {}, ""}});
+  say(Paused{{1, 4}, trainer_, true, 9, PauseReason::kExchangeFailed, 1, {}, ""});
   const Registration registration = meet(2);
   ASSERT_EQ(registration.trainers.size(), 1U);
   EXPECT_EQ(registration.trainers[0].started->generation, (GenerationId{1, 4}));
@@ -111,11 +115,11 @@ TEST_F(WorkerTest, StateThatChangedInMemory_ReportedUntilTheRunHasGoneBack) {
   meet(1);
   ready();
   const auto failed = [&](std::uint64_t step, bool changed) {
-    feed(OwnTrainerReported{trainer_, ShardFailed{{1, 1}, trainer_, step, "why", changed}});
+    say(ShardFailed{{1, 1}, trainer_, step, "why", changed});
   };
   failed(10, true);
   failed(11, false);
-  feed(OwnTrainerReported{trainer_, ShardWritten{{1, 1}, trainer_, 12, 0, "s", "t", "d", 1}});
+  say(ShardWritten{{1, 1}, trainer_, 12, 0, "s", "t", "d", 1});
   feed(Disconnected{1});
   const auto state = meet(2).trainers.at(0);
   ASSERT_EQ(state.failed.size(), 1U);
@@ -146,7 +150,7 @@ TEST_F(WorkerTest, PausedInAnOlderGeneration_DoesNotCountForTheNewer) {
   order(1, start);
   start.generation = {1, 2};
   order(1, start);
-  feed(OwnTrainerReported{trainer_, Paused{{1, 1}, trainer_, true, 9, PauseReason::kAborted, -1, {}, ""}});
+  say(Paused{{1, 1}, trainer_, true, 9, PauseReason::kAborted, -1, {}, ""});
   feed(Disconnected{1});
   EXPECT_FALSE(meet(2).trainers.at(0).parked);
 }
@@ -156,10 +160,50 @@ TEST_F(WorkerTest, StepsWithoutACoordinator_SentToTheNextOne) {
   ready();
   feed(Disconnected{1});
   for (std::uint64_t step = 1; step <= 3; ++step)
-    feed(OwnTrainerReported{trainer_, StepDone{.generation = {1, 1}, .step = step, .trainers = 1}});
+    say(StepDone{.generation = {1, 1}, .step = step, .trainers = 1});
   feed(TermSeen{2});
   feed(Connected{2});
   EXPECT_EQ(of<SendReport>(feed(Welcomed{2, ""})).size(), 3U);
+}
+
+// The worker looks at the name alone, so what it cannot read reaches the process that uses the message.
+TEST_F(WorkerTest, MessagesThatItDoesNotRemember_PassedOnAsTheyCame) {
+  meet(1);
+  ready();
+  for (const std::string text : {R"({"type":"step-done","body":{"of":"a later build"}})", "{", ""}) {
+    const auto report = read_report(text);
+    ASSERT_TRUE(report) << text;
+    const auto sent = of<SendReport>(feed(OwnTrainerReported{trainer_, *report}));
+    ASSERT_EQ(sent.size(), 1U) << text;
+    EXPECT_EQ(sent[0].message, text);
+  }
+  for (const std::string text : {R"({"type":"abort","body":7})", "{"}) {
+    const auto passed = of<PassOn>(feed(OrderedForTrainer{1, trainer_, read_order(text).value()}));
+    ASSERT_EQ(passed.size(), 1U) << text;
+    EXPECT_EQ(passed[0].message, text);
+  }
+}
+
+TEST_F(WorkerTest, MalformedMessageThatItWouldRemember_IsAnError) {
+  for (const char* name :
+       {"trainer-ready", "parked", "trainer-beat", "shard-begun", "shard-written", "shard-failed"})
+    EXPECT_FALSE(read_report(str(R"({"type":")", name, R"(","body":{}})"))) << name;
+  EXPECT_FALSE(read_order(R"({"type":"start","body":{}})"));
+}
+
+TEST_F(WorkerTest, StartPassedOn_HasTheRankOfItsTrainer) {
+  meet(1);
+  ready();
+  Start start;
+  start.generation = {1, 1};
+  start.members = std::vector<Member>(3);
+  start.rank = 2;
+  const auto passed = of<PassOn>(order(1, start));
+  ASSERT_EQ(passed.size(), 1U);
+  const auto copy = decode<ToTrainer>(passed[0].message);
+  ASSERT_TRUE(copy);
+  EXPECT_EQ(std::get<Start>(*copy).rank, 2);
+  EXPECT_EQ(std::get<Start>(*copy).members.size(), 3U);
 }
 
 TEST_F(WorkerTest, CrashedTrainer_StartedAgainLaterEachTimeButAKilledOneAtOnce) {
@@ -187,7 +231,7 @@ TEST_F(WorkerTest, KilledBeforeItMadeAStepAgainAndAgain_StartedAgainLaterEachTim
   start.generation = {1, 1};
   start.step = 7;
   order(1, start);
-  feed(OwnTrainerReported{trainer_, TrainerBeat{trainer_, TrainerPhase::kComputing, {1, 1}, 8, 1, -1, 0}});
+  say(TrainerBeat{trainer_, TrainerPhase::kComputing, {1, 1}, 8, 1, -1, 0});
   kill();
   EXPECT_EQ(waits, (std::vector<Time>{Time(100), Time(100), Time(100), Time(1000), Time(2000), Time(100)}));
 }

@@ -4,6 +4,7 @@
 #include "base/text.hpp"
 #include "coordinator.hpp"
 #include "protocol/describe.hpp"
+#include "protocol/wire.hpp"
 #include "supervisor.hpp"
 #include "worker.hpp"
 #include "world.hpp"
@@ -21,7 +22,7 @@ void CoordinatorProcess::apply(const SendTrainer& effect) {
   if (world().logging()) world().log(str(name(), " to ", effect.trainer, ": ", describe(effect.message)));
   if (found == workers_.end()) return;
   world().network().to_worker(*found->second, [term = term_, effect](WorkerProcess& worker) {
-    worker.feed(OrderedForTrainer{term, {effect.trainer, effect.message}});
+    worker.feed(OrderedForTrainer{term, effect.trainer, read_order(encode(effect.message)).value()});
   });
 }
 

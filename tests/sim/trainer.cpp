@@ -140,8 +140,8 @@ void TrainerProcess::say(FromTrainer message) {
   }
   if (world().logging() && !std::holds_alternative<TrainerBeat>(message))
     world().log(str(name(), " reports ", describe(message)));
-  to_worker_.send(worker_, world().engine().between(0, 1), [this, message = std::move(message)] {
-    worker_.feed(OwnTrainerReported{name(), message});
+  to_worker_.send(worker_, world().engine().between(0, 1), [this, report = report_of(message)] {
+    worker_.feed(OwnTrainerReported{name(), report});
   });
 }
 

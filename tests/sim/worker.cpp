@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "coordinator.hpp"
+#include "protocol/wire.hpp"
 #include "world.hpp"
 
 namespace rekindle::sim {
@@ -131,7 +132,7 @@ void WorkerProcess::apply(const SendRegistration& effect) {
 void WorkerProcess::apply(const SendReport& effect) {
   if (connection_ == nullptr) return;
   world().network().to_coordinator(*connection_, [name = name(), effect](CoordinatorProcess& coordinator) {
-    coordinator.reported(effect.term, TrainerReported{name, effect.message});
+    coordinator.reported(effect.term, TrainerReported{name, decode<FromTrainer>(effect.message).value()});
   });
 }
 
@@ -146,8 +147,9 @@ void WorkerProcess::apply(const PassOn& effect) {
   const auto found = children_.find(effect.trainer);
   if (found == children_.end() || !found->second.process->alive()) return;
   TrainerProcess& trainer = *found->second.process;
-  found->second.orders.send(trainer, world().engine().between(0, 1),
-                            [&trainer, message = effect.message] { trainer.on_message(message); });
+  found->second.orders.send(
+      trainer, world().engine().between(0, 1),
+      [&trainer, message = decode<ToTrainer>(effect.message).value()] { trainer.on_message(message); });
 }
 
 void WorkerProcess::apply(const StartTrainer& effect) {
