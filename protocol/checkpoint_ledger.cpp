@@ -1,6 +1,11 @@
 #include "protocol/checkpoint_ledger.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
+
+#include "base/invariant.hpp"
+#include "protocol/planted.hpp"
 
 namespace rekindle::protocol {
 
@@ -38,7 +43,21 @@ void CommittedCheckpoints::keep(const std::vector<std::string>& kept, const std:
   });
 }
 
+void CommittedCheckpoints::check() const {
+  invariant(std::ranges::is_sorted(all_, std::ranges::greater{}, &Restorable::step),
+            "committed checkpoints are not in the order of their steps");
+}
+
 // ---- being written ----
+
+void OpenCheckpoint::check() const {
+  const bool in_range = written.empty() || (written.begin()->first >= 0 &&
+                                            std::prev(written.end())->first < std::ssize(writers));
+  invariant(in_range, "a shard is of no writer");
+  invariant(failed.size() <= writers.size(), "a failure is of no writer");
+  invariant(!committing || complete() || planted(Bug::kCommitWithMissingShard),
+            "a checkpoint is committed without a shard");
+}
 
 bool OpenCheckpoint::equal() const {
   return std::ranges::all_of(
@@ -77,6 +96,11 @@ std::optional<std::string> FailedCheckpoints::given_up(std::uint64_t step) const
   const auto found = failures_.find(step);
   if (found == failures_.end() || found->second.first < kFinalTries) return std::nullopt;
   return found->second.second;
+}
+
+void FailedCheckpoints::check() const {
+  for (const auto& [step, failure] : failures_)
+    invariant(failure.first > 0, "a failed checkpoint never failed");
 }
 
 // ---- suspect ----
@@ -122,6 +146,18 @@ bool RestoreTries::let_others_try(std::size_t hosts) {
   if (hosts <= 1 || others_try()) return false;
   ++tries_;
   return true;
+}
+
+void RestoreTries::check() const {
+  invariant(reads_ >= 0 && reads_ <= kReadTries, "a restore is tried too often");
+  invariant(tries_ == 0 || tries_ == 1, "a damaged checkpoint is tried too often");
+}
+
+void CheckpointLedger::check() const {
+  committed.check();
+  for (const auto& [key, checkpoint] : open.all) checkpoint.check();
+  failed.check();
+  restore.check();
 }
 
 }  // namespace rekindle::protocol

@@ -33,6 +33,7 @@ class CommittedCheckpoints {
   std::size_t count() const { return all_.size(); }
   void add(Restorable committed);
   void remove(const std::string& checkpoint);
+  void check() const;
   // Keeps only the checkpoints `kept` that a sweep has left, and `besides`, which the sweep may not have
   // seen. An empty `kept` means unknown and changes nothing.
   void keep(const std::vector<std::string>& kept, const std::string& besides);
@@ -42,7 +43,8 @@ class CommittedCheckpoints {
 };
 
 // A checkpoint that is being written. It belongs to one step, one generation and its writers, and may finish
-// after the generation has ended.
+// after the generation has ended. Invariants: shards and failures are of its writers; a commit begins only
+// when each writer's shard is there.
 struct OpenCheckpoint {
   std::vector<std::string> writers;           // by rank
   std::map<int, ShardWritten> written;        // by rank
@@ -51,6 +53,11 @@ struct OpenCheckpoint {
   bool pauses = false;  // the writers wait for it and pause afterwards
   FirstMatchHint unsettled;
   bool complete() const { return written.size() == writers.size(); }
+  bool is_writer(int rank, const std::string& trainer) const {
+    const auto at = static_cast<std::size_t>(rank);
+    return rank >= 0 && at < writers.size() && writers[at] == trainer;
+  }
+  void check() const;
   // Whether all shards written so far have the same digest of the complete state.
   bool equal() const;
 };
@@ -69,13 +76,14 @@ struct OpenCheckpoints {
   bool any_that_pauses() const;
 };
 
-// Steps whose checkpoint could not be written.
+// Steps whose checkpoint could not be written. Invariant: each has at least one failure.
 class FailedCheckpoints {
  public:
   void failed(std::uint64_t step, std::string why);
   void written(std::uint64_t step) { failures_.erase(step); }
   // The reason, if the state at the end of a run could not be written in two tries.
   std::optional<std::string> given_up(std::uint64_t step) const;
+  void check() const;
 
  private:
   std::map<std::uint64_t, std::pair<int, std::string>>
@@ -103,7 +111,8 @@ class SuspectStates {
   std::uint64_t last_trusted_ = std::numeric_limits<std::uint64_t>::max();
 };
 
-// The checkpoint from which the current generation began, and the attempts to restore it.
+// The checkpoint from which the current generation began, and the attempts to restore it. Invariant: both
+// counts are within their limits.
 class RestoreTries {
  public:
   const std::string& checkpoint() const { return checkpoint_; }  // directory name; empty: none
@@ -124,6 +133,7 @@ class RestoreTries {
   bool others_try() const { return tries_ % 2 == 1; }
   void forget_tries() { tries_ = reads_ = 0; }
   void set_aside() { tries_ = 0; }
+  void check() const;
 
  private:
   std::string checkpoint_, verified_;
@@ -137,6 +147,8 @@ struct CheckpointLedger {
   FailedCheckpoints failed;
   SuspectStates suspect;
   RestoreTries restore;
+
+  void check() const;
 };
 
 }  // namespace rekindle::protocol

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/invariant.hpp"
 #include "protocol/events.hpp"
 
 namespace rekindle::protocol {
@@ -30,6 +31,7 @@ class StepCrashes {
   // Call once for each generation that has ended, from step `began` to step `reached`. A value means that the
   // run cannot continue.
   std::optional<Stuck> generation_ended(std::uint64_t began, std::uint64_t reached);
+  void check() const { invariant(step_ || generations_ == 0, "crashes are counted for no step"); }
 
  private:
   std::string how_;  // last crash in this generation; empty: none
@@ -39,11 +41,12 @@ class StepCrashes {
 
 // Trainers that are killed from outside (SIGKILL). That is no fault of a trainer: a user may kill processes,
 // or a scheduler may take the node. Very many kills without a step in between are reported, because the most
-// frequent cause is too little memory.
+// frequent cause is too little memory. Invariant: kills_ is 0 unless step_ has a value.
 class Kills {
  public:
   // The step at which the run is stuck, after 20 kills for each of `trainers`, on average.
   std::optional<std::uint64_t> killed(std::uint64_t known_step, int trainers);
+  void check() const { invariant(step_ || kills_ == 0, "kills are counted for no step"); }
 
  private:
   std::optional<std::uint64_t> step_;
@@ -87,7 +90,8 @@ class StartTries {
   std::map<std::string, Host> hosts_;  // hosts that are not excluded
 };
 
-// Data links between workers that fail although both ends are alive.
+// Data links between workers that fail although both ends are alive. Invariant: no worker has a link to
+// itself, and none is kept that has not failed.
 class Links {
  public:
   static constexpr int kLimit = 3;
@@ -96,6 +100,10 @@ class Links {
   int failures_of(const std::string& worker) const;
   void forget(const std::string& worker);
   void clear() { failures_.clear(); }
+  void check() const {
+    for (const auto& [link, count] : failures_)
+      invariant(link.first < link.second && count > 0, "a data link of one worker, or without a failure");
+  }
 
  private:
   std::map<std::pair<std::string, std::string>, int> failures_;
@@ -119,6 +127,12 @@ struct FaultPolicy {
   StartTries start_tries;
   Links links;
   OddStates odd_states;
+
+  void check() const {
+    step_crashes.check();
+    kills.check();
+    links.check();
+  }
 };
 
 }  // namespace rekindle::protocol

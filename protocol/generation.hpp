@@ -1,5 +1,8 @@
 // One generation as its coordinator sees it. The struct is created when the generation is formed or adopted,
 // and always assigned as a whole.
+//
+// Invariants: only members are sources. Members are asked to pause only if trainers wait to join, and never
+// in a generation that makes no step.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/invariant.hpp"
 #include "protocol/events.hpp"
 #include "protocol/first_match_hint.hpp"
 #include "protocol/messages.hpp"
@@ -32,9 +36,23 @@ struct Generation {
   FirstMatchHint moving = {};  // hint for the search of a member that has not paused
 
   bool has(const std::string& trainer) const { return std::ranges::find(members, trainer) != members.end(); }
+  bool has(const std::string& trainer, int rank) const {
+    const std::string* const name = member(rank);
+    return name != nullptr && *name == trainer;
+  }
+  // nullptr: no such rank.
+  const std::string* member(int rank) const {
+    const auto at = static_cast<std::size_t>(rank);
+    return rank < 0 || at >= members.size() ? nullptr : &members[at];
+  }
   // Returns members.size() if `trainer` is not a member.
   int rank_of(const std::string& trainer) const {
     return static_cast<int>(std::ranges::find(members, trainer) - members.begin());
+  }
+  void check() const {
+    invariant(sources.size() <= members.size(), "a source is no member");
+    invariant(!pause_asked || newcomers_since, "members pause for a join, but no trainer waits");
+    invariant(!pause_asked || !saves, "a generation that makes no step pauses for a join");
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/invariant.hpp"
 #include "protocol/planted.hpp"
 
 namespace rekindle::protocol {
@@ -125,6 +126,15 @@ void Membership::forgive(Time gap, bool is_long, Time now) {
     trainer.last_seen = forgiven(trainer.last_seen);
     trainer.writing_since += gap;
     trainer.progressed = std::min(now, trainer.progressed + gap);
+  }
+}
+
+void Membership::check() const {
+  for (const auto& [name, trainer] : trainers) {
+    invariant(workers.contains(trainer.worker), "a trainer's worker is unknown");
+    invariant(trainer.rank >= -1, "a trainer's rank is negative");
+    const bool stale = trainer.paused && trainer.rank < 0;
+    invariant(!stale || planted(Bug::kNoGenerationCheck), "a trainer paused in no generation");
   }
 }
 

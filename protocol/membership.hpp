@@ -1,7 +1,7 @@
 // The registered workers and their trainers, and when each last sent a message.
 //
-// Invariants: the worker of a trainer may be unknown only within one event (its connection broke, and its
-// trainers are about to be removed). `rank` is the rank in the current generation, or -1.
+// Invariants, between two events: the worker of each trainer is known. `rank` is the rank in the current
+// generation, or -1. Only members of the generation have paused.
 #pragma once
 
 #include <map>
@@ -65,6 +65,8 @@ struct Membership {
   // is forgiven, because all processes may have been suspended. After a short gap only the gap itself is
   // forgiven: repeated small delays would otherwise hide every silence and every hang.
   void forgive(Time gap, bool is_long, Time now);
+
+  void check() const;  // takes time in proportion to the number of trainers
 };
 
 }  // namespace rekindle::protocol

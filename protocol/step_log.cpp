@@ -2,13 +2,19 @@
 
 #include <algorithm>
 
+#include "base/invariant.hpp"
+
 namespace rekindle::protocol {
+
+namespace {
+// A trainer reports no steps that are older than that.
+constexpr std::uint64_t kMostMissing = 1000;
+}  // namespace
 
 bool StepLog::take(std::uint64_t step) {
   const bool was_missing = missing_.erase(step) > 0;
   if (step <= newest_ && !was_missing) return false;
   // The steps in between, limited to those that a trainer may still report.
-  constexpr std::uint64_t kMostMissing = 1000;
   for (std::uint64_t each = std::max(newest_ + 1, step - std::min(step, kMostMissing)); each < step; ++each)
     missing_.insert(each);
   while (missing_.size() > kMostMissing) missing_.erase(missing_.begin());
@@ -30,6 +36,11 @@ bool StepLog::rewind(std::uint64_t step) {
   newest_ = step;
   missing_.erase(missing_.upper_bound(step), missing_.end());
   return true;
+}
+
+void StepLog::check() const {
+  invariant(missing_.empty() || *missing_.rbegin() <= newest_, "a step is missing that was never made");
+  invariant(missing_.size() <= kMostMissing, "too many steps are missing");
 }
 
 }  // namespace rekindle::protocol

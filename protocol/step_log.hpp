@@ -1,7 +1,7 @@
 // Which steps and evaluations are in the records, and which reported steps must still be recorded.
 //
-// Invariants: no recorded or missing step is above newest(). Every step is returned for recording once
-// between two rewinds to an earlier step.
+// Invariants: no missing step is above newest(), and few are missing. Every step is returned for recording
+// once between two rewinds to an earlier step.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,8 @@ class StepLog {
   bool is_evaluated(std::uint64_t step) const { return evaluated_.contains(step); }
   // False if the evaluation is already recorded.
   bool take_evaluation(std::uint64_t step) { return evaluated_.insert(step).second; }
+
+  void check() const;
 
  private:
   std::uint64_t newest_;

@@ -5,21 +5,27 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/invariant.hpp"
 #include "protocol/events.hpp"
 
 namespace rekindle::protocol {
 
-// Invariant: without `asked` there is no `until`.
+// Invariants: without `asked` there is no `until`, no step is given up, and there are not too few trainers.
 struct StopPlan {
   std::optional<StopAsked> asked;  // the first request, which decides how the run ends
   Time until{0};                   // deadline for the stop; 0: none
   bool step_given_up = false;
   bool too_few = false;  // the reason is not a request: there are too few trainers
   Time step_time{0}, last_step_at{0};
-  std::optional<Finish> ending = {};  // the result of the run, once decided
+  std::optional<Finish> ending = {};              // the result of the run, once decided
+  std::optional<std::uint64_t> replaced_by = {};  // the term of the coordinator that has taken over
 
   explicit operator bool() const { return asked.has_value(); }
   int exit_code(int otherwise) const { return asked ? asked->exit_code : otherwise; }
+
+  void check() const {
+    invariant(asked || (until == Time(0) && !step_given_up && !too_few), "a stop that nobody asked for");
+  }
 
   // Stores the earliest deadline of all requests. True for the first request.
   bool ask(const StopAsked& stop, Time now) {

@@ -123,5 +123,29 @@ TEST(RestoreTries, GoingOn_VerifiesWhatWasRestoredOnce) {
   EXPECT_FALSE(tries.went_on()) << "the previous coordinator has reported it";
 }
 
+TEST(CheckpointLedger, BrokenInvariant_IsFound) {
+  CheckpointLedger ledger{.committed = CommittedCheckpoints({{"b", 9, ""}, {"a", 5, ""}}),
+                          .open = {},
+                          .failed = {},
+                          .suspect = {},
+                          .restore = {}};
+  OpenCheckpoint& open = ledger.open.all[{12, {1, 1}}];
+  open.writers = {"x", "y"};
+  EXPECT_TRUE(open.is_writer(1, "y"));
+  for (const int rank : {-1, 0, 2}) EXPECT_FALSE(open.is_writer(rank, "y")) << rank;
+  open.written[0] = {};
+  EXPECT_NO_THROW(ledger.check());
+  open.committing = true;
+  EXPECT_THROW(ledger.check(), std::logic_error) << "a shard is missing";
+  open.written[1] = {};
+  EXPECT_NO_THROW(ledger.check());
+  open.written[2] = {};
+  EXPECT_THROW(ledger.check(), std::logic_error) << "there is no such rank";
+  ledger.open.all.clear();
+  EXPECT_NO_THROW(ledger.check());
+  ledger.committed = CommittedCheckpoints({{"a", 5, ""}, {"b", 9, ""}});
+  EXPECT_THROW(ledger.check(), std::logic_error) << "not the newest first";
+}
+
 }  // namespace
 }  // namespace rekindle::protocol

@@ -117,5 +117,20 @@ TEST(OddStates, TheSecondTime_ATrainerIsReplaced) {
   EXPECT_TRUE(odd.differed("a"));
 }
 
+TEST(FaultPolicy, WhateverHappens_KeepsItsInvariants) {
+  FaultPolicy faults;
+  EXPECT_NO_THROW(faults.check());
+  faults.step_crashes.crashed("how", 3);
+  faults.step_crashes.generation_ended(3, 3);
+  faults.kills.killed(3, 2);
+  faults.links.failed("b", "a");
+  EXPECT_NO_THROW(faults.check());
+  faults.step_crashes.generation_ended(3, 9);
+  faults.links.forget("a");
+  EXPECT_NO_THROW(faults.check());
+  faults.links.failed("a", "a");
+  EXPECT_THROW(faults.check(), std::logic_error) << "a link of one worker";
+}
+
 }  // namespace
 }  // namespace rekindle::protocol

@@ -72,5 +72,29 @@ TEST(PastGenerations, OnlyTheLast16AreKept) {
   }
 }
 
+TEST(Generation, RankOfAMessage_NamesAMemberOrNone) {
+  Generation generation;
+  generation.members = {"a", "b"};
+  EXPECT_EQ(*generation.member(1), "b");
+  EXPECT_TRUE(generation.has("b", 1));
+  EXPECT_FALSE(generation.has("a", 1));
+  for (const int rank : {-1, 2, 1000}) EXPECT_EQ(generation.member(rank), nullptr) << rank;
+}
+
+TEST(Generation, BrokenInvariant_IsFound) {
+  Generation generation;
+  generation.members = {"a"};
+  generation.sources = {"a"};
+  EXPECT_NO_THROW(generation.check());
+  generation.pause_asked = true;
+  EXPECT_THROW(generation.check(), std::logic_error);
+  generation.newcomers_since = Time(1);
+  EXPECT_NO_THROW(generation.check());
+  generation.saves = true;
+  EXPECT_THROW(generation.check(), std::logic_error);
+  generation = {.id = {1, 1}, .members = {"a"}, .sources = {"a", "b"}};
+  EXPECT_THROW(generation.check(), std::logic_error);
+}
+
 }  // namespace
 }  // namespace rekindle::protocol

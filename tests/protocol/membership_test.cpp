@@ -89,5 +89,19 @@ TEST_F(MembershipTest, ALongDelay_ForgivesAllSilence) {
   EXPECT_EQ(membership_.trainers["a"].progressed, Time(700)) << "waiting is no progress";
 }
 
+TEST_F(MembershipTest, BrokenInvariant_IsFound) {
+  add("w2", "c").rank = 1;
+  EXPECT_NO_THROW(membership_.check());
+  add("w2", "d");
+  EXPECT_NO_THROW(membership_.check());
+  membership_.trainers["d"].rank = -1;
+  EXPECT_NO_THROW(membership_.check());
+  membership_.trainers["d"].paused = Paused{};
+  EXPECT_THROW(membership_.check(), std::logic_error) << "it is in no generation";
+  membership_.trainers.erase("d");
+  membership_.workers.erase("w1");
+  EXPECT_THROW(membership_.check(), std::logic_error) << "the worker of a";
+}
+
 }  // namespace
 }  // namespace rekindle::protocol

@@ -54,5 +54,15 @@ TEST(StepLog, AVeryLongGap_IsRememberedAsFarAsAnybodyMayTellIt) {
   EXPECT_TRUE(log.take_late(999999, 1000000));
 }
 
+TEST(StepLog, GapsAndRewinds_KeepItsInvariants) {
+  StepLog log(0, {});
+  for (const std::uint64_t step : {1, 5, 3000, 7, 3001}) {
+    log.take(step);
+    EXPECT_NO_THROW(log.check()) << step;
+  }
+  log.rewind(2500);
+  EXPECT_NO_THROW(log.check());
+}
+
 }  // namespace
 }  // namespace rekindle::protocol

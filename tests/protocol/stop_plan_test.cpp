@@ -52,5 +52,17 @@ TEST(PastGenerations, TheLastSixteen_AreRemembered) {
   EXPECT_EQ(past.members_of({1, 17})->front(), "t17");
 }
 
+TEST(StopPlan, BrokenInvariant_IsFound) {
+  StopPlan stop;
+  EXPECT_NO_THROW(stop.check());
+  stop.until = Time(5);
+  EXPECT_THROW(stop.check(), std::logic_error) << "nobody has asked";
+  stop.ask({75, "SIGUSR1", Time(5)}, Time(0));
+  EXPECT_NO_THROW(stop.check());
+  stop = {};
+  stop.too_few = true;
+  EXPECT_THROW(stop.check(), std::logic_error);
+}
+
 }  // namespace
 }  // namespace rekindle::protocol
