@@ -4,31 +4,15 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/invariant.hpp"
 #include "base/text.hpp"
 #include "protocol/planted.hpp"
 
 namespace rekindle::protocol {
 
-const char* to_text(Phase phase) {
-  switch (phase) {
-    case Phase::kGathering:
-      return "gathering";
-    case Phase::kAdopting:
-      return "adopting";
-    case Phase::kRunning:
-      return "running";
-    case Phase::kPausing:
-      return "pausing";
-    case Phase::kQuitting:
-      return "quitting";
-    case Phase::kEnded:
-      return "ended";
-  }
-  return "";
-}
-
 Coordinator::Coordinator(CoordinatorConfig config, Time now)
     : config_(std::move(config)),
+      phase_(now + (config_.restarted ? config_.adopt_time : config_.gather_time)),
       times_{.now = now, .began = now, .ticked = now, .gather_until = now + config_.gather_time},
       ledger_{.committed = CommittedCheckpoints(std::move(config_.restorable)),
               .open = {},
@@ -36,7 +20,6 @@ Coordinator::Coordinator(CoordinatorConfig config, Time now)
               .suspect = {},
               .restore = {}},
       log_(config_.recorded_step, config_.evaluated) {
-  state_ = GatheringPhase{now + (config_.restarted ? config_.adopt_time : config_.gather_time)};
   if (const Restorable* newest = ledger_.committed.newest()) history_.step = newest->step;
   const auto expected = static_cast<std::size_t>(std::max(config_.expected_trainers, 0));
   history_.spares_reported = expected - std::min<std::size_t>(expected, config_.job.micro_batches);
@@ -56,28 +39,35 @@ std::vector<Effect> Coordinator::on(Time now, const Event& event) {
   if (phase() == Phase::kEnded) return {};
   std::visit([this](const auto& e) { handle(e); }, event);
   // There are thousands of heartbeats, and no phase depends on them.
-  if (!std::holds_alternative<WorkerBeatSeen>(event)) advance();
+  if (!std::holds_alternative<WorkerBeatSeen>(event)) {
+    advance();
+    check();
+  }
   return std::move(effects_);
 }
 
 // Changes the phase until no fact demands another change. Every call in the loop is idempotent.
 void Coordinator::advance() {
   const auto place = [this] {
-    const auto* const running = std::get_if<RunningPhase>(&state_);
-    const auto* const pausing = std::get_if<PausingPhase>(&state_);
-    return std::tuple(phase(), generation_.id,
-                      (running != nullptr && running->judged) || (pausing != nullptr && pausing->judged));
+    return std::tuple(phase(), generation_.id, phase_.judged(), phase_.running(), stop_.ending.has_value());
   };
   for (auto before = place();; before = place()) {
+    if (stop_.replaced_by) return hand_over();
+    if (phase() == Phase::kRunning && phase_.pausing()) pause_members();
     review_checkpoints();
     switch (phase()) {
       case Phase::kGathering:
-        form_if_possible();
+        gather();
         break;
       case Phase::kAdopting:
-        go_on_if_adopted();
+        if (stop_.ending)
+          pause_members();
+        else
+          go_on_if_adopted();
         break;
       case Phase::kRunning:
+        if (phase_.running() && everyone_paused()) regroup();
+        break;
       case Phase::kPausing:
         if (everyone_paused()) regroup();
         break;
@@ -130,7 +120,7 @@ void Coordinator::handle(const StopAsked& event) {
   if (stop_.ending) return;
   if (stop_.ask(event, times_.now)) {
     emit(Info{str("stopping (", event.why, "): the step in flight is finished and the state is written")});
-    if (phase() == Phase::kRunning || phase() == Phase::kAdopting) stop_members();
+    if (phase_.running() || phase_.adopting()) stop_members();
   }
   give_up_step_if_short();
 }
@@ -152,14 +142,10 @@ void Coordinator::handle(const CommitDone& event) {
     ledger_.open.lost = false;
     emit(Info{str("checkpoint of step ", event.step, " is committed: checkpoints/", event.checkpoint)});
   }
-  if (phase() == Phase::kRunning) pause_for_newcomers();
+  pause_for_newcomers();
 }
 
-void Coordinator::handle(const Fenced& event) {
-  // The run continues with the other coordinator: no trainer may stop because of this.
-  state_ = EndedPhase{};
-  emit(Finish{70, str("another coordinator has taken over this run (term ", event.by_term, ")"), ""});
-}
+void Coordinator::handle(const Fenced& event) { stop_.replaced_by = event.by_term; }
 
 // ---- time ----
 
@@ -167,15 +153,11 @@ void Coordinator::handle(const Tick&) {
   judge_silence();
   if (phase() == Phase::kRunning || phase() == Phase::kPausing) judge_hangs();
   // A trainer may have reported changed memory while the generation was being adopted.
-  if (phase() == Phase::kRunning && ledger_.suspect.must_restore() &&
-      ledger_.suspect.is_about(generation_.id))
-    stop_suspect_generation();
-  if (phase() == Phase::kRunning) {
-    judge_stalls();
-    give_up_step_if_short();
-    pause_for_newcomers();
-    save_again_if_lost();
-  }
+  if (ledger_.suspect.must_restore() && ledger_.suspect.is_about(generation_.id)) phase_.break_off();
+  judge_stalls();
+  give_up_step_if_short();
+  pause_for_newcomers();
+  save_again_if_lost();
   judge_writers();
   check_deadlines();
 }
@@ -187,30 +169,19 @@ void Coordinator::forgive_own_delay() {
   if (gap <= config_.lost_after / 4) return;
   times_.ticked = times_.now;
   membership_.forgive(gap, gap >= config_.lost_after, times_.now);
-  std::visit(
-      [gap](auto& state) {
-        if constexpr (requires { state.until; }) state.until += gap;
-      },
-      state_);
+  phase_.postpone(gap);
   if (times_.gather_until) *times_.gather_until += gap;
   times_.hold_until += gap;
 }
 
 void Coordinator::check_deadlines() {
-  if (phase() == Phase::kGathering) {
-    // An older coordinator of this attempt died after the last step was complete.
-    if (config_.restarted && !history_.any_formed && run_is_complete())
-      return end({0, str("finished: ", counted(config_.job.steps, "step")), ""});
-    if (times_.now >= times_.gather_until) gather_time_is_over();
-    return;
-  }
-  if (const auto* const adopting = std::get_if<AdoptingPhase>(&state_);
+  if (const auto* const adopting = phase_.get<AdoptingPhase>();
       adopting != nullptr && times_.now >= adopting->until) {
     for (const std::string& member : generation_.members) {
       if (!membership_.trainers.contains(member)) generation_.gone.insert(member);
     }
   }
-  if (const auto* const pausing = std::get_if<PausingPhase>(&state_);
+  if (const auto* const pausing = phase_.get<PausingPhase>();
       pausing != nullptr && times_.now >= pausing->until) {
     for (const std::string& member : std::vector(generation_.members)) {
       auto* const found = membership_.find(member);
@@ -221,7 +192,7 @@ void Coordinator::check_deadlines() {
     }
   }
   // A trainer that has not exited by now is stuck; supervisor and workers kill the rest.
-  if (const auto* const quitting = std::get_if<QuittingPhase>(&state_);
+  if (const auto* const quitting = phase_.get<QuittingPhase>();
       quitting != nullptr && times_.now >= quitting->until)
     membership_.trainers.clear();
 }
@@ -231,9 +202,21 @@ bool Coordinator::run_is_complete() const {
          (config_.job.test_samples == 0 || log_.is_evaluated(config_.job.steps));
 }
 
+// There is no generation: form or adopt one, or end the run.
+void Coordinator::gather() {
+  if (stop_.ending) return quit_all();
+  if (const auto until = phase_.get<GatheringPhase>()->adopt_until)
+    return phase_.enter(AdoptingPhase{*until});
+  // An older coordinator of this attempt died after the last step was complete.
+  if (config_.restarted && !history_.any_formed && run_is_complete())
+    return end({0, str("finished: ", counted(config_.job.steps, "step")), ""});
+  if (times_.gather_until && times_.now >= *times_.gather_until) gather_time_is_over();
+  if (phase() == Phase::kGathering) form_if_possible();
+}
+
 void Coordinator::gather_time_is_over() {
   if (!history_.any_formed && membership_.trainers.empty() && !config_.restarted)
-    return give_up(faults_.start_tries.end("no trainer came up within the gather time"));
+    return end(faults_.start_tries.end("no trainer came up within the gather time"));
   if (!membership_.trainers.empty() && membership_.trainers.size() >= config_.job.min_trainers) return form();
   stop_.ask({75, "too few trainers", Time(0)}, times_.now);
   const std::string few = str("fewer than ", config_.job.min_trainers, " trainers for ",
@@ -250,7 +233,7 @@ void Coordinator::gather_time_is_over() {
 // A stop with a time limit cannot wait for a step that would exceed the limit. The state before that step is
 // written instead.
 void Coordinator::give_up_step_if_short() {
-  if (!stop_ || stop_.step_given_up || generation_.saves || phase() != Phase::kRunning) return;
+  if (!stop_ || stop_.step_given_up || generation_.saves || !phase_.running()) return;
   bool writing = false;
   for (const auto& [name, trainer] : membership_.trainers) {
     writing = writing || trainer.paused || trainer.beat.phase == TrainerPhase::kWriting;
@@ -261,10 +244,26 @@ void Coordinator::give_up_step_if_short() {
   stop_.step_given_up = true;
   emit(Info{
       str("the step in flight takes too long: the state of step ", history_.step, " is written instead")});
-  abort_members();
+  phase_.break_off();
 }
 
 // ---- helpers ----
+
+// After each event: a state that breaks an invariant is a bug, and a new coordinator learns everything anew.
+void Coordinator::check() const {
+  phase_.check();
+  generation_.check();
+  ledger_.check();
+  stop_.check();
+  faults_.check();
+  log_.check();
+#ifndef NDEBUG
+  // These take time in proportion to the number of trainers.
+  membership_.check();
+  for (const auto& [name, trainer] : membership_.trainers)
+    invariant(trainer.rank < 0 || generation_.has(name, trainer.rank), "a trainer's rank is another one's");
+#endif
+}
 
 bool Coordinator::current(const GenerationId& id) const {
   if (planted(Bug::kNoGenerationCheck)) return true;

@@ -17,6 +17,7 @@
 #include "protocol/job.hpp"
 #include "protocol/membership.hpp"
 #include "protocol/messages.hpp"
+#include "protocol/phase.hpp"
 #include "protocol/step_log.hpp"
 #include "protocol/stop_plan.hpp"
 
@@ -42,35 +43,6 @@ struct CoordinatorConfig {
   std::uint64_t recorded_step = 0;     // the newest step in the records
   Time unsaved{0};                     // time since the newest checkpoint, if an older coordinator began it
 };
-
-enum class Phase { kGathering, kAdopting, kRunning, kPausing, kQuitting, kEnded };
-const char* to_text(Phase phase);
-
-// The phases, in the order of Phase, each with its own deadline.
-
-// There is no generation: too few trainers.
-struct GatheringPhase {
-  Time until{0};  // until then, the phase waits for more trainers than the minimum
-};
-// A running generation was found, and some members have not registered yet.
-struct AdoptingPhase {
-  Time until{0};
-};
-struct RunningPhase {
-  bool judged = false;  // all members have paused, and their reports have been evaluated
-};
-// The generation is over; its members are pausing.
-struct PausingPhase {
-  Time until{0};
-  bool judged = false;
-};
-// The run is over; its trainers are exiting.
-struct QuittingPhase {
-  Time until{0};
-};
-struct EndedPhase {};
-using PhaseState =
-    std::variant<GatheringPhase, AdoptingPhase, RunningPhase, PausingPhase, QuittingPhase, EndedPhase>;
 
 struct CoordinatorTimes {
   Time now{0};  // of the event that is being handled
@@ -104,7 +76,7 @@ class Coordinator {
 
   std::vector<Effect> on(Time now, const Event& event);
 
-  Phase phase() const { return static_cast<Phase>(state_.index()); }
+  Phase phase() const { return phase_.now(); }
   // The result of the run, once decided.
   const std::optional<Finish>& ending() const { return stop_.ending; }
   GenerationId generation() const { return generation_.id; }
@@ -122,9 +94,9 @@ class Coordinator {
     const Restorable* restore = nullptr;
   };
 
-  // coordinator.cpp: events and deadlines. Handlers only change facts; advance() alone draws conclusions from
-  // all facts.
+  // coordinator.cpp: events and deadlines. Handlers only change facts; advance() alone changes the phase.
   void advance();
+  void check() const;
   void handle(const WorkerRegistered& event);
   void handle(const WorkerBeatSeen& event);
   void handle(const WorkerLost& event);
@@ -137,6 +109,7 @@ class Coordinator {
   void forgive_own_delay();
   void check_deadlines();
   bool run_is_complete() const;
+  void gather();
   void gather_time_is_over();
   void give_up_step_if_short();
 
@@ -144,7 +117,6 @@ class Coordinator {
   void admit(const std::string& worker, const TrainerState& state);
   bool belongs(const TrainerState& state);
   void adopt(const Start& started);
-  void wait_for_members();
   std::optional<Paused> waiting_source(const std::string& trainer, const std::optional<Paused>& paused) const;
   const KnownTrainer* member(int rank) const;  // nullptr: no such rank, or the trainer is gone
   void go_on_if_adopted();
@@ -194,14 +166,14 @@ class Coordinator {
   Finish saved_finish(std::uint64_t step) const;
   bool try_end();
   void pause_for_newcomers();
-  void give_up(Finish finish);  // aborts the running generation
-  void end(Finish finish);      // all trainers have paused already
+  void end(Finish finish);
   void quit_all();
+  void hand_over();
   void finish_if_quiet();
   std::string resume_hint() const;
 
   // coordinator_pauses.cpp: the end of a generation
-  void abort_members();
+  void pause_members();
   bool everyone_paused() const;  // counts only members that are still registered
   void regroup();
   bool left_by_itself(int rank) const;
@@ -211,7 +183,6 @@ class Coordinator {
   void restore_unreadable(const std::string& why);
   void restore_failed(const std::string& why);
   void roll_back(const std::vector<std::string>& suspects, const std::string& what);
-  void stop_suspect_generation();
 
   // coordinator_checkpoints.cpp
   void shard_begun(const ShardBegun& begun);
@@ -249,7 +220,7 @@ class Coordinator {
   }
 
   CoordinatorConfig config_;
-  PhaseState state_;
+  RunPhase phase_;
   CoordinatorTimes times_;
   Membership membership_;
   RunFingerprint fingerprint_;

@@ -45,10 +45,11 @@ void Coordinator::shard_reported(const GenerationId& generation, std::uint64_t s
   if (entry == nullptr) return;
   OpenCheckpoint& checkpoint = *entry;
   if (written != nullptr) {
+    if (!checkpoint.is_writer(written->rank, trainer)) return;
     checkpoint.written[written->rank] = *written;
     ledger_.open.write_time =
         std::max(ledger_.open.write_time, Time(static_cast<std::int64_t>(written->write_ms)));
-  } else {
+  } else if (std::ranges::find(checkpoint.writers, trainer) != checkpoint.writers.end()) {
     checkpoint.failed[trainer] = why;
   }
 }
@@ -82,7 +83,7 @@ bool Coordinator::settled(const CheckpointKey& key, const OpenCheckpoint& checkp
       const bool past = later(trainer.writing) || later(trainer.wrote);
       return trainer.writing == key || (current && trainer.moving() && !past);
     }
-    return phase() == Phase::kAdopting && !generation_.gone.contains(writer);
+    return phase_.adopting() && !generation_.gone.contains(writer);
   });
 }
 
@@ -116,7 +117,7 @@ void Coordinator::settle(const CheckpointKey& key) {
     abandon(key);
     if (ledger_.suspect.covers(key.second)) return;  // already reported
     states_differ({});
-    return stop_suspect_generation();
+    return phase_.break_off();
   }
   if (!checkpoint.complete() && !hasty) {
     const bool failed = !checkpoint.failed.empty();
@@ -141,11 +142,6 @@ void Coordinator::settle(const CheckpointKey& key) {
   emit(std::move(commit));
 }
 
-// Ends the generation whose states are suspect.
-void Coordinator::stop_suspect_generation() {
-  if (phase() == Phase::kRunning) abort_members();
-}
-
 // Must be handled before the failure itself. A bit flipped after the update would enter the next update,
 // whose result is hashed again; with one trainer no later check could detect the error.
 void Coordinator::state_changed(const ShardFailed& failed) {
@@ -154,7 +150,7 @@ void Coordinator::state_changed(const ShardFailed& failed) {
   if (ledger_.suspect.covers(failed.generation)) return ledger_.suspect.narrow(good);
   ledger_.suspect.raise(generation_.id, good);
   roll_back({failed.trainer}, str("a trainer's state of step ", failed.step, " has changed in its memory"));
-  stop_suspect_generation();
+  phase_.break_off();
 }
 
 // Storage that never answers must not block all later checkpoints.
@@ -167,8 +163,8 @@ void Coordinator::judge_writers() {
 // If a trainer is lost while it writes, the checkpoint is lost as well. The next one begins at once, because
 // losses may come faster than the checkpoint interval.
 void Coordinator::save_again_if_lost() {
-  if (!ledger_.open.lost || phase() != Phase::kRunning || stop_ || stop_.ending ||
-      !ledger_.open.all.empty() || ledger_.open.save_asked == generation_.id)
+  if (!ledger_.open.lost || !phase_.running() || stop_ || stop_.ending || !ledger_.open.all.empty() ||
+      ledger_.open.save_asked == generation_.id)
     return;
   ledger_.open.save_asked = generation_.id;
   for (const std::string& member : generation_.members) send(member, Save{generation_.id});

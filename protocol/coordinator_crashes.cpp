@@ -24,7 +24,7 @@ void Coordinator::leave_out(const std::string& host, const std::string& why) {
   emit(Warn{str("host ", host, " is excluded: ", why)});
   for (const std::string& worker : membership_.workers_on(host)) {
     emit(Dismiss{config_.term, worker, 70, why});
-    handle(WorkerLost{worker, why});
+    lose_workers({worker}, why);
   }
 }
 
@@ -40,7 +40,7 @@ bool Coordinator::ends_before_it_begins(const std::string& worker, const Trainer
   if (config_.restarted || !membership_.trainers.empty() ||
       membership_.own_slots(host) < config_.expected_trainers)
     return false;
-  give_up(error);
+  end(error);
   return true;
 }
 
@@ -71,7 +71,7 @@ void Coordinator::judge_early_crashes() {
     return;
   }
   if (!config_.restarted && faults_.start_tries.all_used_up(slots, config_.expected_trainers))
-    give_up(faults_.start_tries.end("trainers end before training begins"));
+    end(faults_.start_tries.end("trainers end before training begins"));
 }
 
 // ---- killed, and at a step ----
@@ -82,7 +82,7 @@ void Coordinator::killed() {
   Finish finish{70, str("trainers are killed again and again at step ", *step, ": is there enough memory?"),
                 resume_hint()};
   finish.stuck_at = step;
-  give_up(finish);
+  end(finish);
 }
 
 // Called once for each generation that has ended.
@@ -92,7 +92,7 @@ void Coordinator::judge_crashes() {
   Finish finish{70, str("trainers crash again and again at step ", stuck->step, ": ", stuck->how),
                 resume_hint()};
   finish.stuck_at = stuck->step;
-  give_up(finish);
+  end(finish);
 }
 
 }  // namespace rekindle::protocol

@@ -21,7 +21,7 @@ Finish Coordinator::saved_finish(std::uint64_t step) const {
 // Ends the run when all members have reached the end or a stop, and their state is durable. True: the run has
 // ended, or its checkpoint is being written.
 bool Coordinator::try_end() {
-  if (phase() != Phase::kRunning) return false;
+  if (!phase_.running()) return false;
   std::optional<std::uint64_t> held;
   bool finished = true;
   for (const std::string& member : generation_.members) {
@@ -47,6 +47,7 @@ bool Coordinator::try_end() {
 
 // Joining trainers are admitted at a step boundary: all members pause after the same step.
 void Coordinator::pause_for_newcomers() {
+  if (!phase_.running()) return;
   const bool room = generation_.members.size() < config_.job.micro_batches;
   const bool any = std::any_of(membership_.trainers.begin(), membership_.trainers.end(),
                                [](const auto& entry) { return entry.second.rank < 0; });
@@ -61,31 +62,30 @@ void Coordinator::pause_for_newcomers() {
   for (const std::string& member : generation_.members) send(member, PauseForJoin{generation_.id});
 }
 
-void Coordinator::give_up(Finish finish) {
-  if (stop_.ending || phase() == Phase::kEnded) return;
-  stop_.ending = std::move(finish);
-  if (phase() == Phase::kRunning || phase() == Phase::kAdopting) return abort_members();
-  if (phase() != Phase::kPausing) quit_all();
-}
-
+// Decides the result of the run. The members of a generation pause first.
 void Coordinator::end(Finish finish) {
-  if (stop_.ending) return;
-  stop_.ending = std::move(finish);
-  quit_all();
+  if (!stop_.ending) stop_.ending = std::move(finish);
+  phase_.break_off();
 }
 
 void Coordinator::quit_all() {
-  state_ = QuittingPhase{times_.now + config_.quit_deadline};
+  phase_.enter(QuittingPhase{times_.now + config_.quit_deadline});
   for (const auto& [name, trainer] : membership_.trainers) emit(SendTrainer{trainer.worker, name, Quit{}});
 }
 
 void Coordinator::finish_if_quiet() {
   if (!membership_.trainers.empty()) return;
-  state_ = EndedPhase{};
+  phase_.enter(EndedPhase{});
   for (const auto& [name, worker] : membership_.workers) {
     emit(Dismiss{config_.term, name, stop_.ending->exit_code, stop_.ending->line});
   }
   emit(*stop_.ending);
+}
+
+// The run continues with the other coordinator: no trainer may stop because of this.
+void Coordinator::hand_over() {
+  phase_.enter(EndedPhase{});
+  emit(Finish{70, str("another coordinator has taken over this run (term ", *stop_.replaced_by, ")"), ""});
 }
 
 std::string Coordinator::resume_hint() const {

@@ -67,10 +67,10 @@ bool Coordinator::choose_bits() {
       std::ranges::max_element(groups, {}, [](const auto& group) { return group.second.size(); });
   if (own && 2 * largest->second.size() <= voters) {
     const auto other = largest == groups.begin() ? std::next(largest) : groups.begin();
-    give_up({78,
-             str("the trainers compute different bits, and no majority says which are right: ",
-                 named(largest->second.front()), ", ", named(other->second.front())),
-             kOneKind});
+    end({78,
+         str("the trainers compute different bits, and no majority says which are right: ",
+             named(largest->second.front()), ", ", named(other->second.front())),
+         kOneKind});
     return false;
   }
   take_fingerprint(largest->second.front(), true);

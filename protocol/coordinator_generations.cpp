@@ -61,13 +61,13 @@ void Coordinator::form_if_possible() {
 
 void Coordinator::wait_for_trainers() {
   if (phase() == Phase::kGathering) return;
-  state_ = GatheringPhase{times_.now + config_.regroup_time};
+  phase_.enter(GatheringPhase{times_.now + config_.regroup_time});
   if (!times_.gather_until) times_.gather_until = times_.now + config_.gather_time;
   emit(Info{str("waiting for trainers: ", membership_.trainers.size(), " are there")});
 }
 
 bool Coordinator::waited_long_enough() const {
-  const auto* const gathering = std::get_if<GatheringPhase>(&state_);
+  const auto* const gathering = phase_.get<GatheringPhase>();
   return gathering == nullptr || times_.now >= gathering->until;
 }
 
@@ -106,7 +106,7 @@ void Coordinator::form() {
                  .saves = static_cast<bool>(stop_)};
   history_.past.remember(generation_);
   times_.gather_until.reset();
-  state_ = RunningPhase{};
+  phase_.enter(RunningPhase{});
   history_.any_formed = true;
   history_.step = from.step;
   faults_.step_crashes.forgive();

@@ -50,7 +50,7 @@ void Coordinator::admit(const std::string& worker, const TrainerState& state) {
   } else if (source) {
     trainer.rank = generation_.rank_of(name);
     trainer.paused = source;
-    if (phase() == Phase::kRunning) abort_members();
+    phase_.break_off();
   }
   replay(state);
 }
@@ -67,8 +67,8 @@ std::optional<Paused> Coordinator::waiting_source(const std::string& trainer,
 }
 
 const KnownTrainer* Coordinator::member(int rank) const {
-  if (rank < 0 || rank >= static_cast<int>(generation_.members.size())) return nullptr;
-  return membership_.find(generation_.members[static_cast<std::size_t>(rank)]);
+  const std::string* const name = generation_.member(rank);
+  return name == nullptr ? nullptr : membership_.find(*name);
 }
 
 // Whether the trainer is a member of generation_.id. A coordinator without a generation of its own adopts the
@@ -78,23 +78,22 @@ bool Coordinator::belongs(const TrainerState& state) {
   if (history_.own_generations == 0 && id > generation_.id &&
       (phase() == Phase::kGathering || phase() == Phase::kAdopting))
     adopt(*state.started);
-  if (id != generation_.id || !generation_.has(state.ready.trainer) ||
+  if (id != generation_.id || !generation_.has(state.ready.trainer, state.started->rank) ||
       generation_.gone.contains(state.ready.trainer))
     return false;
   // The connections broke, and no generation has been formed since: the generation may still be running, with
   // the newest state.
-  if (phase() == Phase::kGathering) wait_for_members();
-  return phase() == Phase::kAdopting || phase() == Phase::kPausing ||
-         membership_.trainers.contains(state.ready.trainer);
+  if (!phase_.adopting()) phase_.adopt(times_.now + config_.adopt_time);
+  return phase_.adopting() || phase_.pausing() || membership_.trainers.contains(state.ready.trainer);
 }
-
-void Coordinator::wait_for_members() { state_ = AdoptingPhase{times_.now + config_.adopt_time}; }
 
 void Coordinator::adopt(const Start& started) {
   Generation taken{
       .id = started.generation, .members = {}, .sources = {}, .began = started.step, .saves = started.stop};
   for (const Member& member : started.members) taken.members.push_back(member.trainer);
-  for (const int rank : started.sources) taken.sources.insert(taken.members[static_cast<std::size_t>(rank)]);
+  for (const int rank : started.sources) {
+    if (const std::string* source = taken.member(rank)) taken.sources.insert(*source);
+  }
   generation_ = std::move(taken);
   history_.past.remember(generation_);
   ledger_.restore.take_over(started.restore, started.verified);
@@ -109,12 +108,11 @@ void Coordinator::adopt(const Start& started) {
   history_.step = std::max(history_.step, started.step);
   history_.any_formed = true;
   times_.gather_until.reset();
-  wait_for_members();
+  phase_.adopt(times_.now + config_.adopt_time);
 }
 
 // Adopts the generation when it is certain for each member whether the member is still alive.
 void Coordinator::go_on_if_adopted() {
-  auto& adopting = std::get<AdoptingPhase>(state_);
   std::vector<std::string> absent;
   bool stalled = false, complete = true;
   for (const std::string& member : generation_.members) {
@@ -134,15 +132,14 @@ void Coordinator::go_on_if_adopted() {
   }
   if (!absent.empty() && !planted(Bug::kAdoptWithoutWaiting)) {
     // Training may continue without a message; only a stalled generation is not worth the long wait.
-    if (stalled) adopting.until = std::min(adopting.until, times_.now + config_.lost_after);
+    if (stalled) phase_.hurry_adoption(times_.now + config_.lost_after);
     return;
   }
-  state_ = RunningPhase{};
+  phase_.enter(RunningPhase{.judged = false, .broken = !complete});
   if (complete) times_.gather_until.reset();
   emit(Info{str("generation ", to_text(generation_.id), " is taken over with ", generation_.members.size(),
                 " trainers")});
   if (stop_) stop_members();
-  if (!complete) abort_members();
 }
 
 bool Coordinator::fits(const std::string& worker, const TrainerReady& ready) {
@@ -159,7 +156,7 @@ bool Coordinator::fits(const std::string& worker, const TrainerReady& ready) {
                        "--exchange shm is for one machine"}
               : mismatch(ready);
   if (!history_.any_formed && !config_.restarted && !membership_.joined(worker))
-    give_up(no);
+    end(no);
   else
     refuse(worker, no);
   return false;
@@ -194,10 +191,9 @@ void Coordinator::lose(const std::vector<std::string>& trainers, const std::stri
     membership_.trainers.erase(found);
   }
   if (!members) return;
-  if (phase() == Phase::kRunning) abort_members();
+  phase_.break_off();
   // The trainer may register again, but its generation has hardly continued without it.
-  if (auto* const adopting = std::get_if<AdoptingPhase>(&state_))
-    adopting->until = std::min(adopting->until, times_.now + config_.lost_after);
+  phase_.hurry_adoption(times_.now + config_.lost_after);
 }
 
 // All workers are removed before any conclusion is drawn: a generation formed in between must not contain
@@ -242,6 +238,7 @@ void Coordinator::judge_hangs() {
 // Every member that has not paused waits for another one, and none makes progress: the fault is between them.
 // A member that agreed to pause may have paused before its last messages reached its peers.
 void Coordinator::judge_stalls() {
+  if (!phase_.running()) return;
   std::vector<std::pair<int, int>> waits;
   for (const std::string& member : generation_.members) {
     auto* const found = membership_.find(member);
@@ -263,7 +260,7 @@ void Coordinator::judge_stalls() {
     }
   }
   if (!mutual) blame(waits.front().first, waits.front().second);
-  if (phase() == Phase::kRunning) abort_members();
+  phase_.break_off();
 }
 
 // Counts a failed link between two members that are both alive. At the third failure one of them is excluded.
@@ -284,7 +281,7 @@ void Coordinator::blame(int rank, int other) {
   emit(Warn{str("worker ", out, " is excluded: ", why)});
   faults_.links.forget(out);
   emit(Dismiss{config_.term, out, 70, why});
-  handle(WorkerLost{out, why});
+  lose_workers({out}, why);
 }
 
 }  // namespace rekindle::protocol

@@ -8,8 +8,8 @@
 
 namespace rekindle::protocol {
 
-void Coordinator::abort_members() {
-  state_ = PausingPhase{times_.now + config_.pause_deadline};
+void Coordinator::pause_members() {
+  phase_.enter(PausingPhase{times_.now + config_.pause_deadline});
   for (const std::string& member : generation_.members) {
     auto* const found = membership_.find(member);
     if (found != nullptr && found->moving()) send(member, Abort{generation_.id});
@@ -33,9 +33,7 @@ bool Coordinator::everyone_paused() const {
 // All members of the generation have paused or are gone: decide what comes next.
 void Coordinator::regroup() {
   if (stop_.ending) return quit_all();
-  bool& judged = phase() == Phase::kRunning ? std::get<RunningPhase>(state_).judged
-                                            : std::get<PausingPhase>(state_).judged;
-  if (!std::exchange(judged, true)) {  // once; advance() calls again
+  if (!phase_.judge()) {  // once; advance() calls again
     judge_generation();
     judge_crashes();
     return;
@@ -69,15 +67,15 @@ void Coordinator::judge_generation() {
     if (found == nullptr || !found->paused) continue;
     const Paused& paused = *found->paused;
     if (paused.reason == PauseReason::kNonFinite)
-      return give_up({70, paused.detail, str("lower --lr or look at the data; ", resume_hint())});
-    if (paused.reason == PauseReason::kUnsuitable) return give_up({78, paused.detail, ""});
+      return end({70, paused.detail, str("lower --lr or look at the data; ", resume_hint())});
+    if (paused.reason == PauseReason::kUnsuitable) return end({78, paused.detail, ""});
     if (paused.reason == PauseReason::kRestoreFailed) restore_error = paused.detail;
     if (paused.reason == PauseReason::kUnreadable) read_error = paused.detail;
     if (paused.reason == PauseReason::kStatesDiffer) {
       differ = true;
       suspects.clear();
       for (const int rank : paused.differing)
-        suspects.push_back(generation_.members[static_cast<std::size_t>(rank)]);
+        if (const std::string* suspect = generation_.member(rank)) suspects.push_back(*suspect);
     }
   }
   // If blame() finds both ends alive, the link itself failed.
@@ -119,7 +117,7 @@ void Coordinator::restore_unreadable(const std::string& why) {
         Warn{str("checkpoint ", bad, " could not be restored (", why, "); the restore is tried again")});
   }
   if (ledger_.committed.count() == 1)
-    return give_up(
+    return end(
         {70, str("checkpoint ", bad, " cannot be restored: ", why),
          str("fix this, then ", launched_by_slurm(config_.job) ? "submit the job" : "run the same command",
              " again: no checkpoint was touched")});

@@ -35,7 +35,7 @@ void Coordinator::on_report(const std::string& worker, const StepDone& message) 
   stop_.step_made(Time(static_cast<std::int64_t>(message.step_ms)), times_.now);
   if (!log_.take(message.step)) return;
   emit(RecordStep{message});
-  if (phase() == Phase::kRunning) pause_for_newcomers();
+  pause_for_newcomers();
   if (times_.now - times_.shown < Time(200) && message.step != config_.job.steps) return;
   times_.shown = times_.now;
   Progress progress{message.step,    config_.job.steps,         message.epoch,
@@ -82,17 +82,16 @@ void Coordinator::on_report(const std::string&, const Paused& message) {
   const bool stale = message.generation != generation_.id || found->rank < 0;
   if (stale && !planted(Bug::kNoGenerationCheck)) return;
   const bool altered = message.reason == PauseReason::kDataAltered;
-  const bool first_evidence =
-      phase() == Phase::kRunning && (altered || message.reason == PauseReason::kExchangeFailed);
+  const bool first_evidence = phase_.running() && (altered || message.reason == PauseReason::kExchangeFailed);
   const bool known = found->paused.has_value();
   if (altered && !known) warn_of_altered_data(message);
   found->paused = message;
   found->progressed = times_.now;
   if (message.holds) history_.step = std::max(history_.step, message.held_step);
-  if (phase() != Phase::kRunning && phase() != Phase::kPausing) return;
+  if (!phase_.running() && !phase_.pausing()) return;
   // A member that pauses without an agreement of all members ends the generation.
   const bool agreed = message.reason == PauseReason::kAgreed || message.reason == PauseReason::kFinished;
-  if (phase() == Phase::kRunning && !agreed) abort_members();
+  if (!agreed) phase_.break_off();
   // Most often the peer has died, and its worker will report that soon: a death is not a fault of the link.
   if (first_evidence && !known && message.peer >= 0) generation_.suspect_link = {found->rank, message.peer};
 }

@@ -1,5 +1,7 @@
 #include "coordinator.hpp"
 
+#include <stdexcept>
+
 #include "base/text.hpp"
 #include "supervisor.hpp"
 #include "worker.hpp"
@@ -134,7 +136,12 @@ void CoordinatorProcess::feed(const Event& event) {
   world().coverage().coordinator(machine_->phase(), event);
   const Phase before = machine_->phase();
   world().checks().on_coordinator_event(*this, event);
-  const auto effects = machine_->on(Time(clock()), event);
+  std::vector<Effect> effects;
+  try {
+    effects = machine_->on(Time(clock()), event);
+  } catch (const std::logic_error& error) {  // a broken invariant
+    return world().violated(str(name(), ": ", error.what()));
+  }
   if (world().logging()) world().log_event(*this, before, event);
   world().checks().coordinator_decides(*this, effects);
   for (const Effect& effect : effects) {
