@@ -145,7 +145,7 @@ int not_up(Channel& supervisor, bool restarted, const Error& error) {
 
 // The supervisor sent its first message, or ended, before the run began.
 int stop_before_begin(Channel& supervisor) {
-  StopRun stop{static_cast<int>(ExitCode::kSaved), "its supervisor is gone", 0};
+  StopRun stop{static_cast<int>(ExitCode::kSaved), "its supervisor is gone", Time(0)};
   if (const auto text = supervisor.receive(); text && *text) {
     if (const auto word = decode<ToCoordinator>(**text); word && std::holds_alternative<StopRun>(*word))
       stop = std::get<StopRun>(*word);

@@ -84,7 +84,7 @@ class Host {
     }
     flush();
     if (machine_.ending() && !std::exchange(stop_.ending_sent, true))
-      send_supervisor(Ending{machine_.ending()->exit_code});
+      send_supervisor(Ended{machine_.ending()->exit_code, machine_.ending()->line, false});
   }
 
   void enter(const Register& message, const WorkerActor& worker) {
@@ -126,7 +126,7 @@ class Host {
     auto message = decode<ToCoordinator>(from.message);
     if (!message) return log_error(message.error().line());
     if (const auto* stop = std::get_if<StopRun>(&*message))
-      return feed(StopAsked{stop->exit_code, stop->why, Time(stop->within_ms)});
+      return feed(*stop);
     const auto& died = std::get<WorkerDied>(*message);
     feed(WorkerLost{died.worker, died.by_signal ? str("killed by signal ", died.code)
                                                 : str("exit code ", died.code, ", see logs/worker-w*.log")});
@@ -175,7 +175,7 @@ class Host {
     self_->request(term_reader_, caf::infinite, StopCheck{}).then([this](const StopCheckReply& reply) {
       stop_.being_read = false;
       if (!reply.asked || std::exchange(stop_.seen, true)) return;
-      feed(StopAsked{static_cast<int>(ExitCode::kSaved), "rekindle stop",
+      feed(StopRun{static_cast<int>(ExitCode::kSaved), "rekindle stop",
                      Time(static_cast<std::int64_t>(parts_.options.job.stop_within_ms))});
     });
   }

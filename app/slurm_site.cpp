@@ -286,7 +286,7 @@ Result<TakenOver> succeed_slurm(const SlurmJob& job, const LocalOptions& options
   how.term = lost.term;
   if (lost.slurm_node == job.batch_host) how.patience = kGivenUp;  // otherwise the default patience
   how.within = kComesUp;
-  how.stop = protocol::StopRun{static_cast<int>(ExitCode::kSaved), slurm::to_text(cause), 0};
+  how.stop = protocol::StopRun{static_cast<int>(ExitCode::kSaved), slurm::to_text(cause), protocol::Time(0)};
   Workers none(site.machines(), {});  // the workers on the other nodes find the new coordinator by themselves
   return take_over(site, options, none, how);
 }

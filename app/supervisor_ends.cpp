@@ -60,7 +60,7 @@ void Supervisor::save_only(protocol::Job& job) {
   view_.say(
       "warning: no coordinator can listen on an address that other machines can reach: "
       "the state of this machine's trainers is saved");
-  stop_.request = StopRun{static_cast<int>(ExitCode::kSaved), "the run lost its first process", 0};
+  stop_.request = StopRun{static_cast<int>(ExitCode::kSaved), "the run lost its first process", Time(0)};
 }
 
 void Supervisor::restart_coordinator() {

@@ -125,7 +125,7 @@ void Supervisor::stop(int signal, bool to_worker) {
   // Kept until the run ends, because a restarted coordinator needs the request, too.
   if (!stop_.request) {
     stop_.request = StopRun{static_cast<int>(signal == SIGINT ? ExitCode::kInterrupted : ExitCode::kSaved),
-                            str("SIG", name != nullptr ? name : "?", to_worker ? " on a node" : ""), 0};
+                            str("SIG", name != nullptr ? name : "?", to_worker ? " on a node" : ""), Time(0)};
   }
   send_stop();
 }
@@ -133,8 +133,8 @@ void Supervisor::stop(int signal, bool to_worker) {
 void Supervisor::send_stop() {
   stop_.limit = site_.limit();
   if (stop_.limit) {
-    const auto left = std::chrono::floor<std::chrono::milliseconds>(*stop_.limit - Clock::now()).count();
-    stop_.request->within_ms = std::max<std::int64_t>(1, left);
+    const Time left = std::chrono::floor<Time>(*stop_.limit - Clock::now());
+    stop_.request->within = std::max(Time(1), left);
   }
   coordinator_.send(*stop_.request);
 }
@@ -167,13 +167,11 @@ Status Supervisor::take(const Progress& progress) {
   return {};
 }
 
-Status Supervisor::take(const Ending& ending) {
-  if (ending.exit_code == static_cast<int>(ExitCode::kSaved)) end_site(ending.exit_code);
-  return {};
-}
-
 Status Supervisor::take(const Ended& ended) {
-  on_end(ended);
+  if (ended.over)
+    on_end(ended);
+  else if (ended.exit_code == static_cast<int>(ExitCode::kSaved))
+    end_site(ended.exit_code);
   return {};
 }
 

@@ -66,7 +66,6 @@ class Supervisor {
   Status take(const protocol::CoordinatorBeat& beat);
   Status take(const protocol::Progress& progress);
   // The site acts as soon as the run is saved (a requeue, say), without waiting for the trainers' exit.
-  Status take(const protocol::Ending& ending);
   Status take(const protocol::Ended& ended);
   Status take(const protocol::CoordinatorUp& up);
 

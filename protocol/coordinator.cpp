@@ -116,7 +116,7 @@ void Coordinator::handle(const TrainerReported& event) {
   std::visit([&](const auto& message) { on_report(event.worker, message); }, event.message);
 }
 
-void Coordinator::handle(const StopAsked& event) {
+void Coordinator::handle(const StopRun& event) {
   if (stop_.ending) return;
   if (stop_.ask(event, times_.now)) {
     emit(Info{str("stopping (", event.why, "): the step in flight is finished and the state is written")});

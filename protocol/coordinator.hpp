@@ -95,16 +95,27 @@ class Coordinator {
   };
 
   // coordinator.cpp: events and deadlines. Handlers only change facts; advance() alone changes the phase.
+  // Beside each handler stands which parts it changes, with what it calls (tools/check-changes compares with
+  // the code).
   void advance();
   void check() const;
+  // Changes all but log.
   void handle(const WorkerRegistered& event);
+  // Changes membership.
   void handle(const WorkerBeatSeen& event);
+  // Changes membership, phase.
   void handle(const WorkerLost& event);
+  // Changes all.
   void handle(const TrainerReported& event);
-  void handle(const StopAsked& event);
+  // Changes phase, stop.
+  void handle(const StopRun& event);
+  // Changes generation, ledger.
   void handle(const CommitDone& event);
+  // Changes ledger.
   void handle(const Swept& event);
+  // Changes stop.
   void handle(const Fenced& event);
+  // Changes faults, generation, ledger, membership, phase, stop.
   void handle(const Tick& event);
   void forgive_own_delay();
   void check_deadlines();
@@ -199,16 +210,27 @@ class Coordinator {
   void settle(const CheckpointKey& key);
 
   // coordinator_reports.cpp
+  // Changes faults, fingerprint, membership, phase, stop.
   void on_report(const std::string& worker, const TrainerReady& message);
+  // Changes all but fingerprint, phase.
   void on_report(const std::string& worker, const StepDone& message);
+  // Changes log.
   void on_report(const std::string& worker, const StepsDone& message);
+  // Changes log.
   void on_report(const std::string& worker, const Evaluated& message);
+  // Changes ledger, membership.
   void on_report(const std::string& worker, const ShardBegun& message);
+  // Changes ledger, membership.
   void on_report(const std::string& worker, const ShardWritten& message);
+  // Changes faults, generation, ledger, membership, phase.
   void on_report(const std::string& worker, const ShardFailed& message);
+  // Changes generation, history, membership, phase.
   void on_report(const std::string& worker, const Paused& message);
+  // Changes membership.
   void on_report(const std::string& worker, const TrainerBeat& message);
+  // Changes faults, phase, stop.
   void on_report(const std::string& worker, const TrainerFailed& message);
+  // Changes faults, generation, membership, phase, stop.
   void on_report(const std::string& worker, const TrainerExited& message);
 
   void send(const std::string& trainer, ToTrainer message);

@@ -97,7 +97,7 @@ struct Describe {
   std::string operator()(const WorkerBeatSeen&) const { return ""; }
   std::string operator()(const WorkerLost& e) const { return str("worker ", e.worker, " is lost: ", e.why); }
   std::string operator()(const TrainerReported& e) const { return describe(e.message); }
-  std::string operator()(const StopAsked& e) const { return str("stop asked for, exit code ", e.exit_code); }
+  std::string operator()(const StopRun& e) const { return str("stop asked for, exit code ", e.exit_code); }
   std::string operator()(const CommitDone& e) const {
     return e.error.empty() ? str(e.checkpoint, " is committed")
                            : str("step ", e.step, " could not be committed: ", e.error);

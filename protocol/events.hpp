@@ -2,7 +2,6 @@
 // (actors/coordinator_host) translates both.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,7 +13,6 @@
 
 namespace rekindle::protocol {
 
-using Time = std::chrono::milliseconds;                        // of the host's monotonic clock
 using CheckpointKey = std::pair<std::uint64_t, GenerationId>;  // step first
 
 // ---- events ----
@@ -33,11 +31,6 @@ struct TrainerReported {
   std::string worker;
   FromTrainer message;
 };
-struct StopAsked {
-  int exit_code = 75;
-  std::string why;
-  Time within{0};  // 0: no limit
-};
 struct CommitDone {
   GenerationId generation;
   std::uint64_t step = 0;
@@ -55,8 +48,8 @@ struct Fenced {
   std::uint64_t by_term = 0;
 };
 struct Tick {};  // a few times a second
-using Event = std::variant<WorkerRegistered, WorkerBeatSeen, WorkerLost, TrainerReported, StopAsked,
-                           CommitDone, Swept, Fenced, Tick>;
+using Event = std::variant<WorkerRegistered, WorkerBeatSeen, WorkerLost, TrainerReported, StopRun, CommitDone,
+                           Swept, Fenced, Tick>;
 
 // ---- effects ----
 

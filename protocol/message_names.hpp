@@ -54,8 +54,6 @@ inline constexpr std::string_view kTypeName<Say> = "say";
 template <>
 inline constexpr std::string_view kTypeName<Progress> = "progress";
 template <>
-inline constexpr std::string_view kTypeName<Ending> = "ending";
-template <>
 inline constexpr std::string_view kTypeName<Ended> = "ended";
 template <>
 inline constexpr std::string_view kTypeName<StopRun> = "stop-run";

@@ -39,12 +39,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Registration, worker, host, build, slots, tra
 
 // ---- coordinator to worker ----
 
-struct ForTrainer {
-  std::string trainer;
-  ToTrainer message;
-};
-
-// The next three are the coordinator's effects, the messages on the wire, and the worker's events.
+// These are the coordinator's effects, the messages on the wire, and the worker's events.
 
 // The trainer hangs, or is in a generation that is over. Its worker kills it and starts another trainer.
 struct KillTrainer {

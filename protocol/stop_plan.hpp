@@ -12,8 +12,8 @@ namespace rekindle::protocol {
 
 // Invariants: without `asked` there is no `until`, no step is given up, and there are not too few trainers.
 struct StopPlan {
-  std::optional<StopAsked> asked;  // the first request, which decides how the run ends
-  Time until{0};                   // deadline for the stop; 0: none
+  std::optional<StopRun> asked;  // the first request, which decides how the run ends
+  Time until{0};                 // deadline for the stop; 0: none
   bool step_given_up = false;
   bool too_few = false;  // the reason is not a request: there are too few trainers
   Time step_time{0}, last_step_at{0};
@@ -28,7 +28,7 @@ struct StopPlan {
   }
 
   // Stores the earliest deadline of all requests. True for the first request.
-  bool ask(const StopAsked& stop, Time now) {
+  bool ask(const StopRun& stop, Time now) {
     if (stop.within > Time(0))
       until = until == Time(0) ? now + stop.within : std::min(until, now + stop.within);
     if (asked) return false;

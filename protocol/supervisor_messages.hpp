@@ -1,12 +1,15 @@
 // The messages between the coordinator and its supervisor.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <variant>
 
 namespace rekindle::protocol {
+
+using Time = std::chrono::milliseconds;  // of a process's monotonic clock
 
 // The exit code of a coordinator that replaces another one and cannot open its port.
 inline constexpr int kCannotListen = 4;
@@ -37,27 +40,33 @@ struct Progress {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Progress, step, steps, epoch, loss, images_per_second, seconds_left,
                                    trainers)
 
-// The result of the run is decided, and the trainers are about to exit.
-struct Ending {
-  int exit_code = 0;
-};
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ending, exit_code)
-
+// The result of the run. Sent when the result is decided and the trainers are about to exit, and again when
+// the run is over.
 struct Ended {
   int exit_code = 0;
   std::string line;  // the last line of the output; an error message if the exit code is an error
+  bool over = true;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ended, exit_code, line)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ended, exit_code, line, over)
 
-using ToSupervisor = std::variant<CoordinatorUp, CoordinatorBeat, Say, Progress, Ending, Ended>;
+using ToSupervisor = std::variant<CoordinatorUp, CoordinatorBeat, Say, Progress, Ended>;
 
+// A request to stop, from a signal, from `rekindle stop` or from Slurm: the supervisor's message, and an
+// event of the coordinator.
 struct StopRun {
   int exit_code = 75;
   std::string why;  // "SIGUSR1"
   // Limit until the state must be durable; a step that would take longer is dropped. 0: no limit.
-  std::int64_t within_ms = 0;
+  Time within{0};
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StopRun, exit_code, why, within_ms)
+inline void to_json(nlohmann::json& json, const StopRun& stop) {
+  json = {{"exit_code", stop.exit_code}, {"why", stop.why}, {"within_ms", stop.within.count()}};
+}
+inline void from_json(const nlohmann::json& json, StopRun& stop) {
+  json.at("exit_code").get_to(stop.exit_code);
+  json.at("why").get_to(stop.why);
+  stop.within = Time(json.at("within_ms").get<std::int64_t>());
+}
 
 // The supervisor saw that a worker process ended.
 struct WorkerDied {

@@ -122,7 +122,7 @@ TEST_F(Adoption, StalledGeneration_TheAbsenteeIsNotWaitedForLong) {
 TEST_F(Adoption, StopBeforeEverybodyRegistered_ReachesThem) {
   begin();
   enters("w1", state("a", 0));
-  EXPECT_EQ(sent<Stop>(feed(StopAsked{75, "SIGUSR1", Time(0)})).size(), 1U);
+  EXPECT_EQ(sent<Stop>(feed(StopRun{75, "SIGUSR1", Time(0)})).size(), 1U);
   EXPECT_EQ(sent<Stop>(enters("w2", state("b", 1))).size(), 3U);  // a second Stop does no harm
 }
 

@@ -157,7 +157,7 @@ TEST_F(CoordinatorTest, HelpersBeyondTheMicroBatches_AreReportedOnce) {
 TEST_F(CoordinatorTest, StopWhileForming_EndsIt) {
   begin();
   ready("a");
-  EXPECT_EQ(sent<Quit>(feed(StopAsked{75, "SIGUSR1", Time(0)})).size(), 1U);
+  EXPECT_EQ(sent<Quit>(feed(StopRun{75, "SIGUSR1", Time(0)})).size(), 1U);
   say(TrainerExited{"a", false, 0});
   ASSERT_TRUE(finish());
   EXPECT_EQ(finish()->exit_code, 75);

@@ -252,7 +252,7 @@ TEST_F(CoordinatorTest, LinkGoesDarkAtAnAgreedPause_TheTrainerThatWaitsIsAborted
   ready("a", "{}", "h1");
   ready("b", "{}", "h2");
   const GenerationId generation = machine_->generation();
-  feed(StopAsked{75, "SIGUSR1", Time(0)});
+  feed(StopRun{75, "SIGUSR1", Time(0)});
   TrainerBeat a{"a", TrainerPhase::kExchanging, generation, 3, 7, 1, 0};
   TrainerBeat b{"b", TrainerPhase::kIdle, generation, 4, 9, -1, 0};
   say(Paused{generation, "b", true, 4, PauseReason::kAgreed, -1, {}, ""}, "w-h2");

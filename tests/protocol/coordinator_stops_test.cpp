@@ -6,7 +6,7 @@ namespace {
 
 TEST_F(CoordinatorTest, Stop_PauseCommitQuitThenExit75) {
   run_two();
-  EXPECT_EQ(sent<Stop>(feed(StopAsked{75, "SIGUSR1", Time(0)})).size(), 2U);
+  EXPECT_EQ(sent<Stop>(feed(StopRun{75, "SIGUSR1", Time(0)})).size(), 2U);
   shard(0, 12);
   pause("a", 12, PauseReason::kAgreed);
   shard(1, 12);
@@ -20,7 +20,7 @@ TEST_F(CoordinatorTest, Stop_PauseCommitQuitThenExit75) {
 
 TEST_F(CoordinatorTest, StopWhoseCheckpointFails_TriedOnceMoreThenReportedAsNotSaved) {
   run_two();
-  feed(StopAsked{75, "SIGUSR1", Time(0)});
+  feed(StopRun{75, "SIGUSR1", Time(0)});
   for (int tries = 0; tries < 2; ++tries) {
     EXPECT_EQ(machine_->phase(), Phase::kRunning);
     say(ShardFailed{machine_->generation(), "a", 12, "no space"});
@@ -38,7 +38,7 @@ TEST_F(CoordinatorTest, StopWithTooLittleTimeWhileACheckpointIsWritten_TheStepIs
   say(StepDone{.generation = generation_, .step = 10, .step_ms = 5000, .trainers = 2});
   begin_shard("a", 10);
   begin_shard("b", 10);
-  EXPECT_EQ(sent<Abort>(feed(StopAsked{75, "SIGUSR1", Time(1000)})).size(), 2U);
+  EXPECT_EQ(sent<Abort>(feed(StopRun{75, "SIGUSR1", Time(1000)})).size(), 2U);
 }
 
 TEST_F(CoordinatorTest, Finished_AfterTheLastCommit) {
@@ -59,7 +59,7 @@ TEST_F(CoordinatorTest, StopDuringAPauseForJoin_TheNextGenerationSavesAndEnds) {
   say(StepDone{.generation = generation_, .step = 1, .trainers = 2});
   pass(config_.join_batch * 2);
   pause("a", 2, PauseReason::kAgreed);
-  feed(StopAsked{75, "SIGUSR1", Time(0)});
+  feed(StopRun{75, "SIGUSR1", Time(0)});
   const auto starts = sent<Start>(pause("b", 2, PauseReason::kAgreed));
   ASSERT_FALSE(starts.empty());
   EXPECT_TRUE(starts[0].second.stop);
@@ -69,7 +69,7 @@ TEST_F(CoordinatorTest, StopDuringAPauseForJoin_TheNextGenerationSavesAndEnds) {
 TEST_F(CoordinatorTest, StopWithTooLittleTime_TheStepInFlightIsGivenUp) {
   run_two();
   say(StepDone{.generation = generation_, .step = 6, .step_ms = 60000, .trainers = 2});
-  EXPECT_EQ(sent<Abort>(feed(StopAsked{75, "SIGTERM", Time(5000)})).size(), 2U);
+  EXPECT_EQ(sent<Abort>(feed(StopRun{75, "SIGTERM", Time(5000)})).size(), 2U);
   pause("a", 6, PauseReason::kAborted);
   const auto starts = sent<Start>(pause("b", 6, PauseReason::kAborted));
   ASSERT_EQ(starts.size(), 2U);
@@ -80,7 +80,7 @@ TEST_F(CoordinatorTest, StopWithTooLittleTime_TheStepInFlightIsGivenUp) {
 TEST_F(CoordinatorTest, StopWithin_TheGenerationThatSavesIsNotGivenUp) {
   run_two();
   say(StepDone{.generation = generation_, .step = 6, .step_ms = 3000, .trainers = 2});
-  feed(StopAsked{75, "SIGTERM", Time(5000)});
+  feed(StopRun{75, "SIGTERM", Time(5000)});
   pass(Time(1000));
   say(TrainerExited{"b", true, 9});
   now_ += Time(100);
@@ -94,7 +94,7 @@ TEST_F(CoordinatorTest, StateThatChangedInMemoryAtTheEnd_IsNotWrittenOnceMore) {
   config_.restorable = {{"old", 4, ""}};
   begin();
   ready("a");
-  feed(StopAsked{75, "SIGUSR1", Time(0)});
+  feed(StopRun{75, "SIGUSR1", Time(0)});
   begin_shard("a", 10);
   pause("a", 10, PauseReason::kAgreed);
   EXPECT_TRUE(sent<Start>(say(ShardFailed{machine_->generation(), "a", 10, "it has changed", true})).empty());

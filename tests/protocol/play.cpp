@@ -123,7 +123,7 @@ void Play::completes_step(const std::string& trainer, std::uint64_t step) {
 
 void Play::asked_to_stop(int exit_code) {
   line("supervisor", "coordinator", str("stop, exit code ", exit_code));
-  to_coordinator(StopAsked{exit_code, "SIGUSR1", Time(0)});
+  to_coordinator(StopRun{exit_code, "SIGUSR1", Time(0)});
 }
 
 void Play::committed(std::uint64_t step) {

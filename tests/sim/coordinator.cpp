@@ -88,7 +88,7 @@ void CoordinatorProcess::tick() {
     if (supervisor_ != nullptr)
       to_supervisor_.send(*supervisor_, 1, [this] { supervisor_->beat_from(*this); });
     if (world().disk().stop_requested && !world().disk().away() && !std::exchange(stop_seen_, true))
-      feed(StopAsked{75, "rekindle stop", Time(0)});
+      feed(StopRun{75, "rekindle stop", Time(0)});
   }
   if (ticks_ % kTicksPerTermCheck == 0) look_for_newer_term();
   after(kTick, [this] { tick(); });
@@ -132,7 +132,7 @@ void CoordinatorProcess::feed(const Event& event) {
   const Ms now = clock();
   if (now - std::exchange(fed_, now) > kHeldUp) look_for_newer_term();
   if (!alive() || !machine_) return;
-  if (std::holds_alternative<StopAsked>(event)) stop_known_ = true;
+  if (std::holds_alternative<StopRun>(event)) stop_known_ = true;
   world().coverage().coordinator(machine_->phase(), event);
   const Phase before = machine_->phase();
   world().checks().on_coordinator_event(*this, event);

@@ -37,7 +37,7 @@ void Supervisor::tick() {
   after(kTick, [this] { tick(); });
 }
 
-void Supervisor::ask_stop(StopAsked stop) {
+void Supervisor::ask_stop(StopRun stop) {
   if (!stop_) stop_ = stop;
   if (coordinator_ == nullptr || !coordinator_->listening()) return;
   coordinator_->after(1, [coordinator = coordinator_, stop] { coordinator->feed(stop); });

@@ -16,7 +16,7 @@ class Supervisor : public Process {
   Supervisor(World& world, std::string name, std::string host, bool takes_over);
   void begin();
 
-  void ask_stop(protocol::StopAsked stop);
+  void ask_stop(protocol::StopRun stop);
   bool stop_asked() const { return stop_.has_value(); }
   CoordinatorProcess* coordinator() const { return coordinator_; }
 
@@ -37,7 +37,7 @@ class Supervisor : public Process {
   bool any_coordinator_, over_ = false;
   CoordinatorProcess* coordinator_ = nullptr;
   Ms last_beat_at_ = 0, ticked_at_ = 0;
-  std::optional<protocol::StopAsked> stop_;
+  std::optional<protocol::StopRun> stop_;
 };
 
 }  // namespace rekindle::sim
