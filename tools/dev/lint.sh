@@ -16,6 +16,8 @@ lint() {
   tools/check-imports || failed=1
   tools/check-shape --self-test || die "tools/check-shape does not find planted errors"
   tools/check-shape || failed=1
+  tools/check-changes --self-test || die "tools/check-changes does not find planted errors"
+  tools/check-changes || failed=1
   tools/check-documents --self-test || die "tools/check-documents does not find wrong names"
   tools/check-documents || failed=1
   # A separate build folder, because clang cannot read g++'s precompiled headers.
