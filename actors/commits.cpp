@@ -105,4 +105,23 @@ CommitReply commit(const run::Layout& layout, const Job& job, const CommitOrder&
   return reply;
 }
 
+void set_aside_later(RecordWriter& writer, const std::string& checkpoint) {
+  const auto id = checkpoint::CheckpointId::parse(checkpoint);
+  if (!id) return;
+  writer.add([&writer, id = *id] {
+    if (writer.no_longer_in_charge()) return;
+    if (const Status status = checkpoint::set_aside(writer.layout().root(), id); !status)
+      log_error(str(id.directory_name(), " could not be set aside: ", status.error().line()));
+  });
+}
+
+void abandon_later(RecordWriter& writer, const protocol::GenerationId& generation, std::uint64_t step) {
+  writer.add([&writer, id = checkpoint::CheckpointId{step, generation.term, generation.number}] {
+    if (writer.no_longer_in_charge()) return;
+    // The previous coordinator may have committed this checkpoint just before its end.
+    if (checkpoint::is_committed(writer.layout().root(), id).value_or(true)) return;
+    writer.warn_once(checkpoint::discard(writer.layout().root(), id));
+  });
+}
+
 }  // namespace rekindle::actors

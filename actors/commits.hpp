@@ -3,6 +3,7 @@
 #pragma once
 
 #include "actors/interfaces.hpp"
+#include "actors/record_writer.hpp"
 #include "base/result.hpp"
 #include "protocol/job.hpp"
 #include "run/layout.hpp"
@@ -20,5 +21,10 @@ Status sweep(const run::Layout& layout, const protocol::Job& job, const CommitOr
 // Removes what killed attempts have left, after the checkpoint that the run continued from was read
 // completely.
 SweepReply sweep_after_restore(const run::Layout& layout, const protocol::Job& job, const SweepOrder& order);
+
+// In the writer's thread, if this coordinator is still in charge: takes a damaged checkpoint out of use;
+// removes the files of a checkpoint that was never committed.
+void set_aside_later(RecordWriter& writer, const std::string& checkpoint);
+void abandon_later(RecordWriter& writer, const protocol::GenerationId& generation, std::uint64_t step);
 
 }  // namespace rekindle::actors

@@ -222,13 +222,16 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   }
   known->expected_trainers = options.expected_trainers;
   known->restarted = restarted;
-  RunRecords records(options.layout, options.job, *term, options.attempt);
+  RecordWriter writer(options.layout, *term);
+  RunRecords records(writer, options.attempt);
+  RunStatus status(writer, options.job.steps, records.attempt());
   records.begin(restarted, recorded);
   CoordinatorEnd end;
   SystemConfig config(options.layout);
   // Declared last: its destructor waits for the actor, which uses the above.
   caf::actor_system system(config);
-  LocalCoordinator actor = spawn_coordinator(system, {options, std::move(*known), records, supervisor, end});
+  LocalCoordinator actor =
+      spawn_coordinator(system, {options, std::move(*known), writer, records, status, supervisor, end});
   if (auto published = publish(options, *term, caf::actor_cast<CoordinatorActor>(actor)); !published) {
     const int code = not_up(supervisor, restarted, published.error());
     ::_exit(restarted ? kCannotListen : code);

@@ -28,13 +28,13 @@ constexpr std::size_t kShownASecond = 1024;  // trainers
 constexpr int kTicksPerStatus = 5, kTicksPerTermCheck = 25;
 
 Committer::behavior_type committer(Committer::pointer, const run::Layout& layout, const Job& job,
-                                   RunRecords* records) {
-  return {[layout, job, records](const CommitOrder& order) {
-            records->flush();  // commit() reads the evaluations to choose the best checkpoint
+                                   RecordWriter* writer) {
+  return {[layout, job, writer](const CommitOrder& order) {
+            writer->flush();  // commit() reads the evaluations to choose the best checkpoint
             return commit(layout, job, order);
           },
-          [layout, job, records](const SweepOrder& order) {
-            records->flush();
+          [layout, job, writer](const SweepOrder& order) {
+            writer->flush();
             return sweep_after_restore(layout, job, order);
           },
           [layout](const TermCheck& check) {
@@ -125,8 +125,7 @@ class Host {
   void on_supervisor_message(const FromSupervisor& from) {
     auto message = decode<ToCoordinator>(from.message);
     if (!message) return log_error(message.error().line());
-    if (const auto* stop = std::get_if<StopRun>(&*message))
-      return feed(*stop);
+    if (const auto* stop = std::get_if<StopRun>(&*message)) return feed(*stop);
     const auto& died = std::get<WorkerDied>(*message);
     feed(WorkerLost{died.worker, died.by_signal ? str("killed by signal ", died.code)
                                                 : str("exit code ", died.code, ", see logs/worker-w*.log")});
@@ -153,7 +152,7 @@ class Host {
     // process's work.
     const auto per_show =
         kTicksPerStatus * (1 + static_cast<int>(machine_.trainers().size() / kShownASecond));
-    if (ticks_ % per_show == 0) parts_.records.show(machine_);
+    if (ticks_ % per_show == 0) parts_.status.show(machine_, parts_.records.last());
     if (ticks_ % kTicksPerStatus == 0) {
       send_supervisor(CoordinatorBeat{term_, machine_.phase() == Phase::kRunning});
       look_for_stop();
@@ -164,7 +163,7 @@ class Host {
 
   void on_supervisor_gone() {
     log_error("the supervisor is gone: this coordinator ends, and a helper may take the run over");
-    parts_.records.show_end(machine_, static_cast<int>(ExitCode::kGaveUp));
+    parts_.status.show_end(machine_, parts_.records.last(), static_cast<int>(ExitCode::kGaveUp));
     parts_.end.orphan(machine_.step());
   }
 
@@ -176,7 +175,7 @@ class Host {
       stop_.being_read = false;
       if (!reply.asked || std::exchange(stop_.seen, true)) return;
       feed(StopRun{static_cast<int>(ExitCode::kSaved), "rekindle stop",
-                     Time(static_cast<std::int64_t>(parts_.options.job.stop_within_ms))});
+                   Time(static_cast<std::int64_t>(parts_.options.job.stop_within_ms))});
     });
   }
 
@@ -187,7 +186,7 @@ class Host {
   }
 
   void finish(int exit_code, const std::string& line) {
-    parts_.records.show_end(machine_, exit_code);
+    parts_.status.show_end(machine_, parts_.records.last(), exit_code);
     parts_.end.set(exit_code, line, machine_.step());
   }
 
@@ -236,8 +235,8 @@ class Host {
       feed(Swept{reply.committed});
     });
   }
-  void apply(const Abandon& effect) { parts_.records.abandon(effect.generation, effect.step); }
-  void apply(const SetAside& effect) { parts_.records.set_aside(effect.checkpoint); }
+  void apply(const Abandon& effect) { abandon_later(parts_.writer, effect.generation, effect.step); }
+  void apply(const SetAside& effect) { set_aside_later(parts_.writer, effect.checkpoint); }
   void apply(const Rewind& effect) { parts_.records.rewind(effect.step); }
   void apply(const RecordStep& effect) {
     for (const std::string& line : parts_.records.record(effect.done)) apply(Warn{line});
@@ -259,7 +258,7 @@ class Host {
   }
 
   Committer new_committer() {
-    return self_->spawn<caf::detached>(committer, parts_.options.layout, parts_.options.job, &parts_.records);
+    return self_->spawn<caf::detached>(committer, parts_.options.layout, parts_.options.job, &parts_.writer);
   }
 
   LocalCoordinator::pointer self_;

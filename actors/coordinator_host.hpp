@@ -9,6 +9,7 @@
 #include "actors/coordinator.hpp"
 #include "actors/interfaces.hpp"
 #include "actors/run_records.hpp"
+#include "actors/run_status.hpp"
 #include "base/channel.hpp"
 #include "base/result.hpp"
 #include "protocol/coordinator.hpp"
@@ -61,7 +62,9 @@ class CoordinatorEnd {
 struct CoordinatorParts {
   const CoordinatorOptions& options;
   protocol::CoordinatorConfig config;
+  RecordWriter& writer;
   RunRecords& records;
+  RunStatus& status;
   Channel& supervisor;
   CoordinatorEnd& end;
 };

@@ -1,4 +1,5 @@
-// Parts of RunRecords: the steps without a line in metrics.jsonl, and the newest text for status.json.
+// Parts of the records: the last step, the steps without a line in metrics.jsonl, and the newest text for
+// status.json.
 #pragma once
 
 #include <algorithm>
@@ -8,10 +9,17 @@
 #include <string>
 #include <utility>
 
+#include "protocol/trainer_messages.hpp"
 #include "run/records.hpp"
 #include "run/step_set.hpp"
 
 namespace rekindle::actors {
+
+// The step that was recorded last.
+struct LastStep {
+  protocol::StepDone done;
+  std::size_t voided = 0;  // steps of the run that changed nothing, because their gradient was not finite
+};
 
 // The steps that have no line in metrics.jsonl.
 class Gaps {

@@ -7,6 +7,7 @@
 
 #include "../checkpoint/fixture.hpp"
 #include "actors/commits.hpp"
+#include "actors/run_status.hpp"
 #include "actors/survey.hpp"
 #include "run/terms.hpp"
 
@@ -50,6 +51,7 @@ class RunRecordsTest : public checkpoint::CheckpointTest {
   }
 
   run::Layout layout_{run_dir};
+  RecordWriter writer_{layout_, 1};
   protocol::Job job_;
   checkpoint::OwnedState owned_{checkpoint::small_spec()};
 };
@@ -182,17 +184,17 @@ TEST_F(RunRecordsTest, StatusAfterTheEnd_StaysWhatTheEndWrote) {
   protocol::CoordinatorConfig config;
   config.job = job_;
   const protocol::Coordinator coordinator(config, protocol::Time(0));
-  RunRecords records(layout_, job_, 1, 1);
+  RunStatus status(writer_, job_.steps, 1);
   const auto state = [&] {
-    records.flush();
+    writer_.flush();
     return nlohmann::json::parse(read_text(layout_.status()).value_or("{}")).value("state", "");
   };
-  records.show(coordinator);
+  status.show(coordinator, {});
   EXPECT_EQ(state(), "running");
-  records.show_end(coordinator, 0);
-  records.show(coordinator);
+  status.show_end(coordinator, {}, 0);
+  status.show(coordinator, {});
   EXPECT_EQ(state(), "finished");
-  records.show(coordinator);
+  status.show(coordinator, {});
   EXPECT_EQ(state(), "finished");
 }
 
@@ -200,9 +202,9 @@ TEST_F(RunRecordsTest, TakenOver_TheOldCoordinatorsEndIsNoStatusOfTheRun) {
   const protocol::Coordinator coordinator(protocol::CoordinatorConfig{}, protocol::Time(0));
   ASSERT_TRUE(run::end_term(layout_, 1));
   ASSERT_EQ(claim(), 2U);
-  RunRecords records(layout_, job_, 1, 1);
-  records.show_end(coordinator, 70);
-  records.flush();
+  RunStatus status(writer_, job_.steps, 1);
+  status.show_end(coordinator, {}, 70);
+  writer_.flush();
   EXPECT_FALSE(std::filesystem::exists(layout_.status().path()));
 }
 
@@ -217,7 +219,7 @@ protocol::StepDone step_done(std::uint64_t step) {
 
 TEST_F(RunRecordsTest, MetricsCutInMidLine_MendedAtTheResumeAndTheLostStepsAreNamed) {
   {
-    RunRecords records(layout_, job_, 1, 1);
+    RunRecords records(writer_, 1);
     records.begin(false);
     for (std::uint64_t step = 1; step <= 8; ++step) EXPECT_TRUE(records.record(step_done(step)).empty());
     records.end(75, "saved", 8);
@@ -231,7 +233,7 @@ TEST_F(RunRecordsTest, MetricsCutInMidLine_MendedAtTheResumeAndTheLostStepsAreNa
   std::filesystem::resize_file(layout_.metrics().path(), bytes - 20);  // in the fifth line
   run::Recorded recorded;
   EXPECT_EQ(survey(layout_, job_, 1, &recorded).value().recorded_step, 4U);
-  RunRecords records(layout_, job_, 1, 2);
+  RunRecords records(writer_, 2);
   records.begin(false, recorded);
   EXPECT_EQ(records.record(step_done(9)), Lines{"metrics.jsonl has no line for steps 5 to 8"});
   EXPECT_TRUE(records.record(step_done(10)).empty());
@@ -277,7 +279,7 @@ TEST_F(RunRecordsTest, VoidedSteps_AreCountedOverResumesAndForgottenWithTheirLin
     return done;
   };
   {
-    RunRecords records(layout_, job_, 1, 1);
+    RunRecords records(writer_, 1);
     records.begin(false);
     EXPECT_TRUE(records.record(step_done(1)).empty());
     EXPECT_EQ(
@@ -295,7 +297,7 @@ TEST_F(RunRecordsTest, VoidedSteps_AreCountedOverResumesAndForgottenWithTheirLin
   run::Recorded recorded;
   EXPECT_EQ(survey(layout_, job_, 1, &recorded).value().recorded_step, 3U);
   EXPECT_EQ(recorded.voided, (std::set<std::uint64_t>{2, 3}));
-  RunRecords records(layout_, job_, 1, 2);
+  RunRecords records(writer_, 2);
   records.begin(false, recorded);
   EXPECT_EQ(
       records.record(voided(4)),
@@ -307,7 +309,7 @@ TEST_F(RunRecordsTest, VoidedSteps_AreCountedOverResumesAndForgottenWithTheirLin
 
 // A worker may still supply the missing lines until the end.
 TEST_F(RunRecordsTest, StepsThatNobodyReported_AreNamedAtTheEnd) {
-  RunRecords records(layout_, job_, 1, 1);
+  RunRecords records(writer_, 1);
   records.begin(true);
   for (const std::uint64_t step : {1, 5, 3, 6}) EXPECT_TRUE(records.record(step_done(step)).empty());
   records.end(0, "done", 6);

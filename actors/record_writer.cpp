@@ -1,0 +1,22 @@
+#include "actors/record_writer.hpp"
+
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "run/terms.hpp"
+
+namespace rekindle::actors {
+
+bool RecordWriter::superseded() const { return run::superseded(layout_, term_); }
+
+bool RecordWriter::no_longer_in_charge() const {
+  const auto term = run::term_in_charge(layout_, term_);
+  return !term || *term != term_;
+}
+
+void RecordWriter::warn_once(const Status& status) {
+  if (status || warned_) return;
+  warned_ = true;  // the run does not need records, so a full disk must not flood the log or stop the run
+  log_warning(str("records are not written: ", status.error().line()));
+}
+
+}  // namespace rekindle::actors

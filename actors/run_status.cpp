@@ -1,0 +1,61 @@
+#include "actors/run_status.hpp"
+
+#include <utility>
+
+#include "base/clock.hpp"
+#include "base/files.hpp"
+
+namespace rekindle::actors {
+
+using namespace protocol;
+
+RunStatus::RunStatus(RecordWriter& writer, std::uint64_t steps, std::uint64_t attempt)
+    : writer_(writer), steps_(steps), attempt_(attempt) {}
+
+void RunStatus::show(const Coordinator& coordinator, const LastStep& last) {
+  if (!ended_) write(coordinator, last, "running");
+}
+
+void RunStatus::show_end(const Coordinator& coordinator, const LastStep& last, int exit_code) {
+  ended_ = true;
+  const bool saved = exit_code == static_cast<int>(ExitCode::kSaved) ||
+                     exit_code == static_cast<int>(ExitCode::kInterrupted);
+  write(coordinator, last, exit_code == 0 ? "finished" : saved ? "saved" : "failed");
+}
+
+void RunStatus::write(const Coordinator& coordinator, const LastStep& last, const std::string& state) {
+  nlohmann::json trainers = nlohmann::json::array();
+  for (const auto& [name, trainer] : coordinator.trainers()) {
+    trainers.push_back({{"trainer", name},
+                        {"rank", trainer.rank},
+                        {"host", trainer.ready.host},
+                        {"device", trainer.ready.device},
+                        {"pid", trainer.ready.pid},
+                        {"phase", to_text(trainer.beat.phase)},
+                        {"step", trainer.beat.step},
+                        {"peak_pss_bytes", trainer.peak_pss_bytes}});
+  }
+  // At the end no trainer is left. The last trainers stay in the status, to show the run's use of resources.
+  if (!trainers.empty()) trainers_ = std::move(trainers);
+  const nlohmann::json status = {{"state", state},
+                                 {"term", writer_.term()},
+                                 {"attempt", attempt_},
+                                 {"generation", to_text(coordinator.generation())},
+                                 {"phase", to_text(coordinator.phase())},
+                                 {"step", coordinator.step()},
+                                 {"steps", steps_},
+                                 {"epoch", last.done.epoch},
+                                 {"loss", last.done.loss},
+                                 {"voided_steps", last.voided},
+                                 {"images_per_second", last.done.images_per_second},
+                                 {"trainers", trainers_},
+                                 {"updated", utc_now()}};
+  if (!text_.put(status.dump(2) + "\n")) return;
+  writer_.add([this] {
+    const std::string text = text_.take();
+    // After a take-over, the new coordinator writes the status.
+    if (!writer_.superseded()) writer_.warn_once(replace_file_quickly(writer_.layout().status(), text));
+  });
+}
+
+}  // namespace rekindle::actors
