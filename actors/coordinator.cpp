@@ -104,7 +104,7 @@ Result<std::uint64_t> take_over(const CoordinatorOptions& options, bool restarte
 
 // A node that did not take part in the run may see the newest checkpoint late, and an older checkpoint must
 // not be used without a warning. Before the first coordinator is up, a supervisor sends only StopRun.
-void await_newest(const run::Layout& layout, Channel& supervisor) {
+void warn_if_newest_is_missing(const run::Layout& layout, Channel& supervisor) {
   const auto missing =
       checkpoint::await_newest(layout.root(), layout.newest_checkpoint(), kNamesAreSeenWithin,
                                [&supervisor] { return supervisor.pending(); });
@@ -197,7 +197,7 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
       std::ignore = remove_file(options.layout.stop_request());
   }
   // Only a new attempt waits; a replacement continues an attempt whose workers still hold the state.
-  if (!restarted) await_newest(options.layout, supervisor);
+  if (!restarted) warn_if_newest_is_missing(options.layout, supervisor);
   report_large_records(options.layout, supervisor);
   run::Recorded recorded;
   const auto stop_is_asked = [&] { return !restarted && supervisor.pending(); };

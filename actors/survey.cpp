@@ -3,6 +3,7 @@
 #include "base/clock.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "protocol/identity.hpp"
 #include "protocol/job_reader.hpp"
 
 namespace rekindle::actors {
@@ -11,14 +12,10 @@ using namespace protocol;
 
 namespace {
 
-// The learning rate may have been changed on purpose since (--change-lr); nothing else may differ.
-Status check_identity(const Job& job, const checkpoint::Manifest& manifest) {
+Status check_of_this_run(const Job& job, const checkpoint::Manifest& manifest) {
   const std::string source = str("the identity of checkpoint ", manifest.id.directory_name());
   REKINDLE_TRY(nlohmann::json theirs, identity_from_text(manifest.identity, source));
-  const nlohmann::json ours = identity_of(job);
-  const bool same_rates = rates_until(theirs, manifest.id.step) == rates_until(ours, manifest.id.step);
-  take_rates(theirs, ours);
-  const std::string key = same_rates ? first_difference(theirs, ours) : "lr";
+  const std::string key = difference_until(manifest.id.step, std::move(theirs), identity_of(job));
   if (key.empty()) return {};
   return fail(
       ExitCode::kConfig,
@@ -48,7 +45,7 @@ Result<CoordinatorConfig> survey(const run::Layout& layout, const Job& job, std:
       restorable.fingerprint = manifest->fingerprint;
       if (config.restorable.empty())
         config.unsaved = age_of(manifest->created).value_or(std::chrono::seconds(0));
-      REKINDLE_CHECK(check_identity(job, *manifest));
+      REKINDLE_CHECK(check_of_this_run(job, *manifest));
     }
     config.restorable.push_back(std::move(restorable));
   }

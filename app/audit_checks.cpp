@@ -4,6 +4,7 @@
 
 #include "app/places.hpp"
 #include "base/text.hpp"
+#include "protocol/identity.hpp"
 #include "protocol/job_reader.hpp"
 
 namespace rekindle::app {
@@ -27,7 +28,7 @@ Result<nlohmann::json> identity_of(const Manifest& manifest) {
                                       str("the identity of checkpoint ", manifest.id.directory_name()));
 }
 
-void take_rates(protocol::Job& job, const nlohmann::json& identity) {
+void use_rates_of(protocol::Job& job, const nlohmann::json& identity) {
   nlohmann::json changed = job;
   for (const char* key : protocol::kRateKeys) {
     if (identity.contains(key)) changed[key] = identity.at(key);
@@ -47,12 +48,8 @@ Status check_identity(const protocol::Job& job, const nlohmann::json& identity, 
 Status check_same_run(const Manifest& from, const Manifest& to) {
   REKINDLE_TRY(nlohmann::json theirs, identity_of(from));
   REKINDLE_TRY(const nlohmann::json ours, identity_of(to));
-  if (protocol::rates_until(theirs, from.id.step) == protocol::rates_until(ours, from.id.step)) {
-    protocol::take_rates(theirs, ours);
-  }
-  std::string key = protocol::first_difference(theirs, ours);
+  const std::string key = protocol::difference_until(from.id.step, std::move(theirs), ours);
   if (key.empty()) return {};
-  if (std::ranges::find(protocol::kRateKeys, key) != std::end(protocol::kRateKeys)) key = "lr";
   return fail(ExitCode::kConfig, str(key, " changed between steps ", from.id.step, " and ", to.id.step),
               "audit only between checkpoints on the same side of the change");
 }

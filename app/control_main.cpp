@@ -7,6 +7,7 @@
 #include "actors/coordinator.hpp"
 #include "actors/worker.hpp"
 #include "app/batch_host_watch.hpp"
+#include "app/part_options.hpp"
 #include "app/report.hpp"
 #include "app/run_config.hpp"
 #include "app/signals.hpp"
@@ -14,7 +15,6 @@
 #include "base/programs.hpp"
 #include "base/text.hpp"
 #include "protocol/job_reader.hpp"
-#include "run/trust.hpp"
 
 namespace rekindle::app {
 namespace {
@@ -30,18 +30,15 @@ int main(int argc, char** argv) {
   if (const Status held = hold_programs(); !held) return report(held.error());
   CLI::App cli("Parts of a rekindle run", "rekindle");
   cli.require_subcommand(1);
-  std::string run_dir, job_json, old_stop, name, successor;
-  std::optional<std::string> interface, port_range;
-  std::uint64_t inode = 0, term = 0, attempt = 0, wait_ms = 86400000, patience_ms = 30000, lost_term = 0;
+  PartOptions part;
+  std::string job_json, old_stop, name, successor;
+  std::uint64_t term = 0, attempt = 0, wait_ms = 86400000, patience_ms = 30000, lost_term = 0;
   int trainers = 1;
   bool joined = false, stdio = false;
   CLI::App* coordinator = cli.add_subcommand("coordinator", "owns the membership of a run");
   CLI::App* worker = cli.add_subcommand("worker", "starts and watches this node's trainers");
-  for (CLI::App* part : {coordinator, worker}) {
-    part->add_option(run::Layout::kDirectoryOption, run_dir)->required();
-    part->add_option(run::Layout::kInodeOption, inode,
-                     "inode that the run directory must have (default: any)");
-  }
+  for (CLI::App* each : {coordinator, worker}) part.add_directory(*each);
+  part.add_network(*worker);
   coordinator->add_option("--trainers", trainers, "how many to wait for");
   coordinator->add_option("--attempt", attempt, "continue that attempt, whose coordinator has died");
   coordinator->add_option("--patience-ms", patience_ms,
@@ -52,25 +49,15 @@ int main(int argc, char** argv) {
   coordinator->add_option("--job", job_json, "the resolved job as JSON (default: run.toml)");
   worker->add_option("--name", name);
   worker->add_option("--term", term, "ignore coordinators of lower terms");
-  worker->add_option("--interface", interface, "where its trainers listen (default: run.toml)");
-  worker->add_option("--port-range", port_range);
   worker->add_flag("--joined", joined, "added by rekindle join: the run does not need this worker");
   worker->add_flag("--supervised-by-stdio", stdio,
                    "for a worker on another node: exit at the end of stdin, and print signals to stdout");
   worker->add_option("--successor", successor,
                      "of a Slurm job: the data that a successor needs if the batch host is lost");
   worker->add_option("--wait-ms", wait_ms, "how long to wait for a coordinator");
-  try {
-    cli.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::printf("%s", cli.help().c_str());
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    return report(Error{ExitCode::kUsage, error.what(), "these parts are started by rekindle local"});
-  }
-  // Another launcher cannot pass the inode.
-  if (inode == 0) inode = run::inode_of(run::Layout(run_dir)).value_or(0);
-  const run::Layout layout(run_dir, Trust::kOwn, inode);
+  if (const auto code = parse_part(cli, argc, argv, "these parts are started by rekindle local"))
+    return *code;
+  const run::Layout layout = part.layout();
   // After a temporary error (for example, storage that is away) the worker is started again, so the exit code
   // must not be a deliberate one.
   const auto not_up = [&](const Error& error) {
@@ -81,8 +68,7 @@ int main(int argc, char** argv) {
   if (!job) return not_up(job.error());
   auto build = own_build();
   if (!build) return not_up(build.error());
-  if (interface) job->interface = *interface;
-  if (port_range) job->port_range = *port_range;
+  part.apply_to(*job);
   if (stdio) report_step(), report_signals();  // must run before other threads exist
   allow_many_files();                          // a coordinator has one file descriptor per worker
   Fd supervisor(stdio ? STDIN_FILENO : kInheritedFd);

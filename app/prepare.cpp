@@ -115,7 +115,7 @@ Result<bool> has_initial_state(LocalOptions& options, const run::Layout& layout)
 
 // A node that did not take part in the run may see the newest checkpoint late, and must not treat the run as
 // one without checkpoints. The coordinator waits again later, when no other process can commit.
-void await_newest(const run::Layout& layout) {
+void announce_wait_for_newest(const run::Layout& layout) {
   const auto await = [&layout](std::chrono::milliseconds patience) {
     return checkpoint::await_newest(layout.root(), layout.newest_checkpoint(), patience, stop_is_asked);
   };
@@ -170,7 +170,7 @@ Result<InitialState> prepare_run(LocalOptions& options, Begins begins) {
   if (begins == Begins::kNow) {
     // A stop request that arrives from now on is for this attempt.
     options.old_stop = read_text(layout.stop_request(), run::kMostOfANote).value_or("");
-    await_newest(layout);
+    announce_wait_for_newest(layout);
   }
   options.job.cpu_capability = cpu_capability();
   if (options.job.precision == "bf16") options.job.bf16_isa = bf16_isa();

@@ -35,7 +35,7 @@ std::string difference(const std::string& key, const nlohmann::json& before, con
 }
 
 // Reports all differences in one error.
-Status check_identity(const Job& before, const LocalOptions& options, const run::Layout& layout) {
+Status check_same_options(const Job& before, const LocalOptions& options, const run::Layout& layout) {
   nlohmann::json old_identity = protocol::identity_of(before), identity = protocol::identity_of(options.job);
   if (options.change_lr) protocol::take_rates(old_identity, identity);
   for (nlohmann::json* of : {&old_identity, &identity}) {  // not reported separately
@@ -120,7 +120,7 @@ Status check_resume(const Job& before, LocalOptions& options, const run::Layout&
     options.job.rates_since = step;
     options.job.earlier_rates = protocol::rates_until(protocol::identity_of(before), step);
   }
-  REKINDLE_CHECK(check_identity(before, options, layout));
+  REKINDLE_CHECK(check_same_options(before, options, layout));
   if (step > options.job.steps) {
     return fail(ExitCode::kConfig,
                 str("the run is at step ", step, " already, its end would be step ", options.job.steps),

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "app/describe.hpp"
+#include "app/part_options.hpp"
 #include "app/report.hpp"
 #include "app/run_config.hpp"
 #include "base/files.hpp"
@@ -23,7 +24,6 @@
 #include "model/model_task.hpp"
 #include "rekindle/trainer.hpp"
 #include "run/layout.hpp"
-#include "run/trust.hpp"
 #include "trainer/process.hpp"
 
 namespace rekindle::app {
@@ -91,33 +91,21 @@ int train(int argc, char** argv, const MoreRows& more) {
   ignore_group_signals();
   allow_many_files();  // one file descriptor per peer
   CLI::App cli("A trainer of a rekindle run", "rekindle trainer");
-  std::string run_dir, name;
-  std::uint64_t inode = 0;
-  std::optional<std::string> interface, port_range;
-  cli.add_option(run::Layout::kDirectoryOption, run_dir)->required();
-  cli.add_option(run::Layout::kInodeOption, inode, "inode that the run directory must have (default: any)");
+  PartOptions part;
+  std::string name;
+  part.add_directory(cli);
+  part.add_network(cli);
   cli.add_option("--name", name)->required();
-  cli.add_option("--interface", interface, "where to listen (default: run.toml)");
-  cli.add_option("--port-range", port_range);
-  try {
-    cli.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::printf("%s", cli.help().c_str());
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    return report(Error{ExitCode::kUsage, error.what(), "trainers are started by their worker"});
-  }
+  if (const auto code = parse_part(cli, argc, argv, "trainers are started by their worker")) return *code;
   // Before the first message to the worker, because the worker then watches the lifeline.
   auto lifeline = Lifeline::take(Fd(kInheritedFd + 1));
   if (!lifeline) return report(lifeline.error());
   if (auto held = lifeline->hold(); !held) return report(held.error());
-  if (inode == 0) inode = run::inode_of(run::Layout(run_dir)).value_or(0);
-  const run::Layout layout(run_dir, Trust::kOwn, inode);
+  const run::Layout layout = part.layout();
   auto job = read_job(layout.config());
   if (!job) return report(job.error());
   trainer::TrainerConfig config{*job, layout, name, ""};
-  if (interface) config.job.interface = *interface;
-  if (port_range) config.job.port_range = *port_range;
+  part.apply_to(config.job);
   auto build = own_build();
   if (!build) return report(build.error());
   config.build = *build;

@@ -6,6 +6,7 @@
 #include <array>
 #include <csignal>
 
+#include "base/backoff.hpp"
 #include "base/log.hpp"
 #include "base/programs.hpp"
 #include "base/text.hpp"
@@ -54,7 +55,7 @@ Result<Process> ThisMachine::start(std::size_t, const std::vector<std::string>& 
 
 Clock::duration Backoff::next(Clock::time_point started) {
   if (Clock::now() - started > kSteady) crashes_ = 0;
-  return std::min<Clock::duration>(kFirst * (1 << std::min(crashes_++, 16)), kLongest);
+  return backoff<Clock::duration>(kFirst, kLongest, crashes_++);
 }
 
 Status Workers::start_all(std::uint64_t term) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "base/backoff.hpp"
 #include "base/text.hpp"
 #include "protocol/planted.hpp"
 
@@ -194,16 +195,17 @@ void Worker::handle(const OwnTrainerEnded& event) {
   if (slot.done) return;
   if (killed) {
     slot.kills = made_steps ? 0 : slot.kills + 1;
-    slot.start_at = times_.now + (slot.kills <= kQuickRestarts ? config_.killed_restart
-                                                               : backoff(slot.kills - kQuickRestarts - 1));
+    slot.start_at =
+        times_.now + (slot.kills <= kQuickRestarts ? config_.killed_restart
+                                                   : restart_delay(slot.kills - kQuickRestarts - 1));
     return;
   }
   if (times_.now - slot.started >= config_.steady) slot.crashes = 0;
-  slot.start_at = times_.now + backoff(slot.crashes++);
+  slot.start_at = times_.now + restart_delay(slot.crashes++);
 }
 
-Time Worker::backoff(int failures) const {
-  return std::min(config_.last_restart, config_.first_restart * (1 << std::min(failures, 16)));
+Time Worker::restart_delay(int failures) const {
+  return backoff(config_.first_restart, config_.last_restart, failures);
 }
 
 void Worker::fill_slots() {

@@ -151,7 +151,7 @@ class Worker {
   void handle(const WorkerTick& event);
 
   Time beat_among(std::size_t trainers) const;
-  Time backoff(int failures) const;
+  Time restart_delay(int failures) const;
   void remember(Trainer& trainer, const Remembered& message);
   void report(const Report& report);
   void register_again();

@@ -7,31 +7,14 @@
 
 #include "app/options.hpp"
 #include "app/run_config.hpp"
-#include "app/spellings.hpp"
 #include "base/text.hpp"
+#include "parse_words.hpp"
 
 namespace rekindle::app {
 namespace {
 
-using Words = std::vector<std::string>;
-
-// Parses like main(), with the options that every run needs.
-Result<LocalOptions> parsed(const Words& more) {
-  Words words = {"--run-dir", "/runs/first", "--data", "/data", "--steps", "1"};
-  words.insert(words.end(), more.begin(), more.end());
-  use_usual_names(words);
-  CLI::App command("", "local");
-  JobOptions options(command);
-  std::reverse(words.begin(), words.end());  // CLI11 takes the words in reverse order
-  command.parse(words);
-  return options.resolve();
-}
-
-protocol::Job job_of(const Words& more) {
-  const auto options = parsed(more);
-  EXPECT_TRUE(options) << options.error().line();
-  return options ? options->job : protocol::Job{};
-}
+Result<LocalOptions> parsed(const Words& more) { return parse_words(more); }
+protocol::Job job_of(const Words& more) { return job_in(parsed(more)); }
 
 TEST(Options, MicroBatchesFollowFromTheBatch) {
   EXPECT_EQ(job_of({}).micro_batches, 16U);

@@ -6,20 +6,17 @@
 #include <fstream>
 
 #include "app/options.hpp"
+#include "parse_words.hpp"
 
 namespace rekindle::app {
 namespace {
 
 using data::SampleKind;
-using Words = std::vector<std::string>;
 
 class OwnNames : public testing::Test {
  protected:
-  Result<LocalOptions> parsed(Words more) {
-    Words words = {"--run-dir", "/runs/first", "--data", "/data", "--steps", "1"};
-    words.insert(words.end(), more.begin(), more.end());
-    CLI::App command("", "local");
-    JobOptions options(command, [this]() -> Result<KnownNames> {
+  Result<LocalOptions> parsed(const Words& more) {
+    return parse_words(more, [this]() -> Result<KnownNames> {
       ++asked_;
       KnownNames names = built_in_names();
       names.models.push_back({"own-lm", SampleKind::kText, "--layers"});
@@ -28,15 +25,8 @@ class OwnNames : public testing::Test {
       names.datasets.push_back({"own-images", SampleKind::kImages, true});
       return names;
     });
-    std::ranges::reverse(words);  // CLI11 takes the words in reverse order
-    command.parse(words);
-    return options.resolve();
   }
-  protocol::Job job_of(const Words& more) {
-    const auto options = parsed(more);
-    EXPECT_TRUE(options) << options.error().line();
-    return options ? options->job : protocol::Job{};
-  }
+  protocol::Job job_of(const Words& more) { return job_in(parsed(more)); }
   std::string refused(const Words& more) {
     const auto options = parsed(more);
     return options ? "accepted" : options.error().line();

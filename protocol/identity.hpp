@@ -1,0 +1,14 @@
+// The comparison of two identities of runs (identity_of in protocol/job.hpp).
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace rekindle::protocol {
+
+// The first key in which the results of two runs differ up to `step`, or "". The learning rate may have been
+// changed on purpose (--change-lr) after `step`; if it was changed before, the key is "lr".
+std::string difference_until(std::uint64_t step, nlohmann::json theirs, const nlohmann::json& ours);
+
+}  // namespace rekindle::protocol
