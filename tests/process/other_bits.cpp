@@ -1,7 +1,9 @@
 // A library to preload: matrix products of one trainer are slightly wrong, as on another CPU or with another
-// version of a library. REKINDLE_TEST_OTHER_BITS is "wrong:NAME" (always the same error) or "drifts:NAME"
-// (the error grows with each call) for trainers whose names begin with NAME.
+// version of a library, or never end. REKINDLE_TEST_OTHER_BITS is "wrong:NAME" (always the same error),
+// "drifts:NAME" (the error grows with each call) or "hangs:NAME" (once, when the file REKINDLE_TEST_HANG
+// exists, which is then removed) for trainers whose names begin with NAME.
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -11,7 +13,7 @@
 
 namespace {
 
-enum class Fault { kNone, kWrong, kDrifts };
+enum class Fault { kNone, kWrong, kDrifts, kHangs };
 
 Fault fault_of_this_process() {
   const char* asked = std::getenv("REKINDLE_TEST_OTHER_BITS");
@@ -23,7 +25,15 @@ Fault fault_of_this_process() {
   const std::string name = std::string("--name") + '\0' + text.substr(colon + 1);
   if (arguments.str().find(name) == std::string::npos) return Fault::kNone;
   if (arguments.str().find("rekindle-trainer") == std::string::npos) return Fault::kNone;
+  if (text.starts_with("hangs")) return Fault::kHangs;
   return text.starts_with("wrong") ? Fault::kWrong : Fault::kDrifts;
+}
+
+// Only this thread stands still.
+void hang_if_asked() {
+  static const char* const file = std::getenv("REKINDLE_TEST_HANG");
+  if (file == nullptr || ::unlink(file) != 0) return;
+  for (;;) ::pause();
 }
 
 // at::_ops::addmm::call(self, mat1, mat2, beta, alpha) -> at::Tensor, which LibTorch calls for a linear
@@ -47,7 +57,8 @@ void* addmm(void* result, const void* self, const void* mat1, const void* mat2, 
   static Addmm* const real = reinterpret_cast<Addmm*>(::dlsym(RTLD_NEXT, REKINDLE_ADDMM));
   static const Fault fault = fault_of_this_process();
   static std::atomic<int> calls = 0;
-  if (fault == Fault::kNone) return real(result, self, mat1, mat2, beta, alpha);
+  if (fault == Fault::kHangs) hang_if_asked();
+  if (fault == Fault::kNone || fault == Fault::kHangs) return real(result, self, mat1, mat2, beta, alpha);
   const Scalar wrong = {.value = 1 + 1e-5 * (fault == Fault::kDrifts ? ++calls : 1)};
   return real(result, self, mat1, mat2, beta, &wrong);
 }
