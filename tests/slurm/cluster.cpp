@@ -130,8 +130,9 @@ std::vector<pid_t> Cluster::slurmd_on(const std::string& node) const {
   return pids;
 }
 
-void Cluster::start_slurmd(const std::string& node) const {
-  command({"env", "REKINDLE_SLURM_CLUSTER=" + (scratch_ / "slurm").string(), "slurmd", "-N", node});
+void Cluster::start_slurmd(const std::string& node, const Arguments& prefix) const {
+  command(prefix +
+          Arguments{"env", "REKINDLE_SLURM_CLUSTER=" + (scratch_ / "slurm").string(), "slurmd", "-N", node});
 }
 
 std::string Cluster::nodes_of(const std::string& job) const {

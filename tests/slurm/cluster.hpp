@@ -43,7 +43,8 @@ class Cluster {
   std::vector<pid_t> tasks_on(const std::string& node) const;
   std::vector<pid_t> daemons_on(const std::string& node) const;
   std::vector<pid_t> slurmd_on(const std::string& node) const;
-  void start_slurmd(const std::string& node) const;
+  // `prefix`: a program that execs its last arguments.
+  void start_slurmd(const std::string& node, const Arguments& prefix = {}) const;
   // The nodes that the job still has, one per line.
   std::string nodes_of(const std::string& job) const;
 
