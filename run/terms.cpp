@@ -181,6 +181,9 @@ constexpr std::chrono::milliseconds kBetweenTries{500};
 Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, bool holder_is_gone) {
   REKINDLE_CHECK(make_directories(layout.terms()));
   REKINDLE_TRY(const auto holder, newest_term(layout));
+  // A claimant may have died between making the folder and syncing its name: a loss of power would then take
+  // the folder, and with it this claim.
+  if (!holder) REKINDLE_CHECK(sync_directory(layout.root()));
   if (holder && !holder_is_gone && !provably_gone(*holder)) return std::optional<std::uint64_t>();
   const std::uint64_t term = holder ? holder->term + 1 : 1;
   nlohmann::json json = {
