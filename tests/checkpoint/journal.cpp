@@ -136,6 +136,11 @@ void Journal::rename(const fs::path& from, const fs::path& to) {
   change_names(parent, {{old_name, std::nullopt}, {new_name, find(from)}});
 }
 
+void Journal::link(const fs::path& from, const fs::path& to) {
+  const auto [parent, own] = place_of(to);
+  change_names(parent, {{own, find(from)}});
+}
+
 void Journal::write(Inode file, std::uint64_t offset, std::span<const std::byte> bytes) {
   operations_.push_back({Kind::kData, file, {}, offset, {bytes.begin(), bytes.end()}});
 }

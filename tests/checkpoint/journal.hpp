@@ -38,6 +38,7 @@ class Journal {
   void create(const std::filesystem::path& name, bool directory);
   void remove(const std::filesystem::path& name);
   void rename(const std::filesystem::path& from, const std::filesystem::path& to);  // in one directory
+  void link(const std::filesystem::path& from, const std::filesystem::path& to);
   void write(Inode file, std::uint64_t offset, std::span<const std::byte> bytes);
   void truncate(Inode file);  // to nothing
   // Makes a file's bytes, or a directory's names, durable. After a failed sync, the next sync makes the names

@@ -21,8 +21,8 @@ constexpr std::size_t kMostCalls = 100000;  // so that an endless loop fails the
 Shim* the_active = nullptr;  // global, because libc's functions cannot find the shim in another way
 
 const char* name_of(Call call) {
-  constexpr std::array kNames = {"look",  "open", "read",  "create", "mkdir",
-                                 "write", "sync", "close", "rename", "remove"};
+  constexpr std::array kNames = {"look", "open",  "read",   "create", "mkdir", "write",
+                                 "sync", "close", "rename", "link",   "remove"};
   return kNames.at(static_cast<std::size_t>(call));
 }
 
@@ -106,6 +106,7 @@ Kind Shim::next(Call call, const fs::path& name) {
     std::fprintf(stderr, "more than %zu calls; the last: %s %s\n", kMostCalls, name_of(call), name.c_str());
     std::abort();
   }
+  if (other_ && until_other_-- == 0) std::exchange(other_, {})();
   if (fault_.kind == Kind::kStopped && struck()) return Kind::kStopped;
   if (!concerns(fault_, call)) return Kind::kNone;
   if (until_fault_ > 0) {
@@ -201,6 +202,12 @@ int Shim::rename(int from_directory, const char* from, int to_directory, const c
   if (!old_name || !new_name) return static_cast<int>(real());
   return static_cast<int>(
       pass(Call::kRename, *new_name, real, [&] { journal_.rename(*old_name, *new_name); }));
+}
+
+int Shim::link(int from_directory, const char* from, int to_directory, const char* to, const Real& real) {
+  const auto old_name = inside(from_directory, from), new_name = inside(to_directory, to);
+  if (!old_name || !new_name) return static_cast<int>(real());
+  return static_cast<int>(pass(Call::kLink, *new_name, real, [&] { journal_.link(*old_name, *new_name); }));
 }
 
 int Shim::make_directory(int directory, const char* path, const Real& real) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "journal.hpp"
 
@@ -31,7 +32,19 @@ std::string to_text(const Fault& fault);
 
 class Shim {
  public:
-  enum class Call { kLook, kOpen, kRead, kCreate, kMakeDirectory, kWrite, kSync, kClose, kRename, kRemove };
+  enum class Call {
+    kLook,
+    kOpen,
+    kRead,
+    kCreate,
+    kMakeDirectory,
+    kWrite,
+    kSync,
+    kClose,
+    kRename,
+    kLink,
+    kRemove
+  };
 
   explicit Shim(const std::filesystem::path& directory);
   ~Shim();
@@ -49,6 +62,12 @@ class Shim {
   // Applies `fault` to the n-th call from now on that it can apply to; 0 is the next call.
   void arm(const Fault& fault, std::size_t n);
   void disarm() { fault_ = {}; }
+  // Does this before the n-th call from now on: another process acts then.
+  void interrupt(std::size_t n, std::function<void()> other) {
+    other_ = std::move(other);
+    until_other_ = n;
+  }
+  bool interrupted() const { return !other_; }
   bool struck() const { return !struck_call_.empty(); }
   const std::string& struck_call() const { return struck_call_; }  // the first call with the fault
   const Journal& journal() const { return journal_; }
@@ -62,6 +81,7 @@ class Shim {
                 const std::function<long(std::size_t size)>& real);
   int sync(int fd, const Real& real);
   int rename(int from_directory, const char* from, int to_directory, const char* to, const Real& real);
+  int link(int from_directory, const char* from, int to_directory, const char* to, const Real& real);
   int make_directory(int directory, const char* path, const Real& real);
   int remove(int directory, const char* path, const Real& real);
   int look(int directory, const char* path, const Real& real);
@@ -86,6 +106,8 @@ class Shim {
   std::optional<NoDirect> no_direct_;
   bool refused_direct_ = false;
   std::string struck_call_;
+  std::function<void()> other_;  // empty: none, or it has acted
+  std::size_t until_other_ = 0;
 };
 
 }  // namespace rekindle::checkpoint

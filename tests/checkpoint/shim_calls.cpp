@@ -115,6 +115,20 @@ int renameat(int from_directory, const char* from, int to_directory, const char*
   return shim == nullptr ? real() : shim->rename(from_directory, from, to_directory, to, real);
 }
 
+int link(const char* from, const char* to) noexcept {
+  NEXT(link);
+  Shim* shim = Shim::active();
+  return shim == nullptr ? next(from, to)
+                         : shim->link(AT_FDCWD, from, AT_FDCWD, to, [&] { return next(from, to); });
+}
+
+int linkat(int from_directory, const char* from, int to_directory, const char* to, int flags) noexcept {
+  NEXT(linkat);
+  const auto real = [&] { return next(from_directory, from, to_directory, to, flags); };
+  Shim* shim = Shim::active();
+  return shim == nullptr ? real() : shim->link(from_directory, from, to_directory, to, real);
+}
+
 int mkdir(const char* path, mode_t mode) noexcept {
   NEXT(mkdir);
   Shim* shim = Shim::active();
