@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <filesystem>
 
+#include "../temporary_directory.hpp"
 #include "actors/key_pair.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
@@ -18,14 +18,11 @@ namespace fs = std::filesystem;
 
 class TlsKeys : public ::testing::Test {
  protected:
-  TlsKeys() {
-    fs::create_directories(path_);
-    EXPECT_TRUE(renew_keys(layout_));
-  }
-  ~TlsKeys() override { fs::remove_all(path_); }
+  TlsKeys() { EXPECT_TRUE(renew_keys(layout_)); }
   std::string pair() const { return read_text(layout_.key_pair()).value_or(""); }
 
-  fs::path path_ = fs::temp_directory_path() / str("rekindle-keys-", ::getpid());
+  TemporaryDirectory directory_;
+  fs::path path_ = directory_.path();
   run::Layout layout_{path_};
 };
 

@@ -1,10 +1,10 @@
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <fstream>
 
+#include "../temporary_directory.hpp"
 #include "app/options.hpp"
 #include "app/run_config.hpp"
 #include "base/text.hpp"
@@ -91,19 +91,19 @@ TEST(Options, ValuesAndWhatIsForOthersKeepTheirUnderscores) {
 }
 
 TEST(Options, SpellingsInAFile) {
-  const auto file = std::filesystem::temp_directory_path() / str("rekindle-options-", ::getpid(), ".toml");
+  const TemporaryDirectory directory;
+  const auto file = directory.path() / "options.toml";
   std::ofstream(file) << "batch_size = 64\nlearning_rate = 0.5\n";
   const protocol::Job job = job_of({"--config", file});
-  std::filesystem::remove(file);
   EXPECT_EQ(job.batch_size, 64U);
   EXPECT_EQ(job.lr, 0.5);
 }
 
 TEST(Options, LettersBeyondAsciiInAFile) {
-  const auto file = std::filesystem::temp_directory_path() / str("rekindle-options-", ::getpid(), ".toml");
+  const TemporaryDirectory directory;
+  const auto file = directory.path() / "options.toml";
   std::ofstream(file) << "# größer\ndata = \"/größe/😀\"\n";
   const auto entries = read_config_file(file);
-  std::filesystem::remove(file);
   ASSERT_TRUE(entries) << entries.error().line();
   EXPECT_EQ(entries->at(0).second, "/größe/😀");
 }

@@ -1,12 +1,12 @@
 #include <gtest/gtest.h>
 
 #include <sys/stat.h>
-#include <unistd.h>
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
 #include <vector>
 
+#include "../temporary_directory.hpp"
 #include "base/background.hpp"
 #include "base/bytes.hpp"
 #include "base/duration.hpp"
@@ -24,9 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Scratch {
-  fs::path path = fs::temp_directory_path() / str("rekindle-base-", ::getpid());
-  Scratch() { fs::create_directories(path); }
-  ~Scratch() { fs::remove_all(path); }
+  TemporaryDirectory directory;
+  fs::path path = directory.path();
 };
 
 TEST(Duration, NeedsAUnit) {

@@ -1,9 +1,9 @@
 #include "base/input_file.hpp"
 #include "../needs.hpp"
+#include "../temporary_directory.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <fstream>
 
@@ -16,14 +16,13 @@ namespace fs = std::filesystem;
 
 class InputFiles : public ::testing::Test {
  protected:
-  InputFiles() { fs::create_directories(path_); }
-  ~InputFiles() override { fs::remove_all(path_); }
   fs::path file(const std::string& content, std::uint64_t size) const {
     std::ofstream(path_ / "file", std::ios::binary) << content;
     fs::resize_file(path_ / "file", size);
     return path_ / "file";
   }
-  const fs::path path_ = fs::temp_directory_path() / str("rekindle-input-", ::getpid());
+  const TemporaryDirectory directory_;
+  const fs::path path_ = directory_.path();
 };
 
 TEST_F(InputFiles, AFileThatIsMostlyAHole_IsRefused) {

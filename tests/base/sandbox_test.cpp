@@ -2,6 +2,7 @@
 // result.
 #include "base/sandbox.hpp"
 #include "../needs.hpp"
+#include "../temporary_directory.hpp"
 
 #include <gtest/gtest.h>
 
@@ -31,10 +32,6 @@ class Sandbox : public ::testing::Test {
     std::ofstream(input_) << "input";
     std::ofstream(other_) << "other";
   }
-  ~Sandbox() override {
-    fs::remove(input_);
-    fs::remove(other_);
-  }
   // 1: `attempt` worked; 0: it was refused.
   int confined(const std::function<bool()>& attempt, bool needs_landlock = false) const {
     const pid_t child = ::fork();
@@ -48,8 +45,8 @@ class Sandbox : public ::testing::Test {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
 
-  fs::path input_ = fs::temp_directory_path() / str("rekindle-sandbox-", ::getpid());
-  fs::path other_ = input_.string() + ".other";
+  TemporaryDirectory directory_;
+  fs::path input_ = directory_.path() / "input", other_ = directory_.path() / "other";
 };
 
 #define SKIP_IF_OFF(result) \

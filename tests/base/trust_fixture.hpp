@@ -10,6 +10,7 @@
 #include <fstream>
 #include <string>
 
+#include "../temporary_directory.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 
@@ -28,7 +29,6 @@ class TrustTest : public ::testing::Test {
     write("own/folder/file", "ours");
     write("victim", "precious");
   }
-  ~TrustTest() override { fs::remove_all(path_); }
 
   void write(const std::string& name, const std::string& text, mode_t mode = 0600) const {
     std::ofstream(path_ / name) << text;
@@ -49,7 +49,8 @@ class TrustTest : public ::testing::Test {
     EXPECT_FALSE(open_file(file, O_RDWR | O_CREAT | O_APPEND));
   }
 
-  fs::path path_ = fs::temp_directory_path() / str("rekindle-trust-", ::getpid());
+  TemporaryDirectory directory_;
+  fs::path path_ = directory_.path();
 };
 
 }  // namespace rekindle

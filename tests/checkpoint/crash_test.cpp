@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <random>
 #include <thread>
 
 #include "../needs.hpp"
@@ -43,7 +44,9 @@ TEST_F(Crash, KilledWriter_WhatIsListedIsWhole) {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) states.emplace_back(mixed_spec(), seed);
   const auto state_of = [&states](std::uint64_t step) -> const OwnedState& { return states[step % 3]; };
   std::uint64_t step = 0;
-  Rng rng(stream_key(static_cast<std::uint64_t>(::getpid()), Draws::kOrder));
+  const std::uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(str("seed ", seed));
+  Rng rng(stream_key(seed, Draws::kOrder));
   for (std::size_t round = 0; round < 10; ++round) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "../temporary_directory.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "data/dataset.hpp"
@@ -21,14 +22,9 @@ constexpr const char* kImages = "train-images-idx3-ubyte";
 
 // A made data set in memory, one for this process.
 const fs::path& directory() {
-  static const fs::path path = fs::path("/dev/shm") / str("rekindle-fuzz-", ::getpid());
-  static const bool made = [] {
-    std::atexit([] {
-      std::error_code ignored;
-      fs::remove_all(path, ignored);
-    });
-    return make_data("mnist", path, 2, 1).has_value();
-  }();
+  static const TemporaryDirectory memory("/dev/shm");
+  static const fs::path path = memory.path() / "data";
+  static const bool made = make_data("mnist", path, 2, 1).has_value();
   require(made, "there is no data set");
   return path;
 }

@@ -1,7 +1,6 @@
 // Any bytes as each of the files of a run directory that other processes read: never more than an error. The
 // first byte chooses the file.
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -9,6 +8,7 @@
 #include <string_view>
 
 #include "../read_lines.hpp"
+#include "../temporary_directory.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "require.hpp"
@@ -23,15 +23,9 @@ namespace {
 
 // In memory, one for this process.
 const Layout& directory() {
-  static const Layout layout(fs::path("/dev/shm") / str("rekindle-fuzz-", ::getpid()));
-  static const bool made = [] {
-    fs::create_directories(layout.terms().path());
-    std::atexit([] {
-      std::error_code ignored;
-      fs::remove_all(layout.root().path(), ignored);
-    });
-    return true;
-  }();
+  static const TemporaryDirectory memory("/dev/shm");
+  static const Layout layout(memory.path());
+  static const bool made = fs::create_directories(layout.terms().path());
   require(made, "there is no directory");
   return layout;
 }

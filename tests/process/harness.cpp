@@ -31,9 +31,8 @@ std::string slurp(const fs::path& path) {
 
 fs::path fresh_path(const std::string& what) {
   static std::atomic<int> count = 0;
-  // A later test with the same pid must not find the files of a test that was killed.
-  static const std::string once = random_hex(3);
-  return fs::temp_directory_path() / str("rekindle-", what, "-", ::getpid(), "-", once, "-", count++);
+  static const std::string once = random_hex(8);  // a name that no other test program has
+  return fs::temp_directory_path() / str("rekindle-", what, "-", once, "-", count++);
 }
 
 // A data set that exists as long as the test program.

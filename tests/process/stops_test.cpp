@@ -7,6 +7,7 @@
 #include <iostream>
 #include <random>
 
+#include "base/process.hpp"
 #include "base/text.hpp"
 #include "harness.hpp"
 
@@ -41,7 +42,8 @@ TEST_P(Stops, AtRandomMomentsOfManyAttempts_SameBits) {
     const bool last = attempts >= kMostAttempts;
     Program program(Arguments{rekindle()} + arguments(1 + upto(3)));
     if (!last) {
-      ::usleep(100000);  // by then the child has executed the program
+      ASSERT_TRUE(eventually(
+          [&] { return executable_of(program.pid()).filename() == "rekindle" || !program.running(); }));
       wait_at_most(3000);
       if (upto(3) == 0) {
         if (const auto trainers = parts_of(dir, "trainer"); !trainers.empty()) ::kill(trainers[0], SIGKILL);

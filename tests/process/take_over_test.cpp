@@ -16,16 +16,27 @@
 namespace rekindle::process_test {
 namespace {
 
-std::uint16_t free_port() {
-  const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  EXPECT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
-  return ntohs(address.sin_port);
-}
+// A port that the kernel gives to no other program, because this socket stays bound. With SO_REUSEADDR, one
+// program that asks for exactly this port may listen there (socket(7)): no socket listens yet.
+class KeptPort {
+ public:
+  KeptPort() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    const int one = 1;
+    EXPECT_EQ(::setsockopt(socket_.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one), 0);
+    EXPECT_EQ(::bind(socket_.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+    number_ = ntohs(address.sin_port);
+  }
+  std::uint16_t number() const { return number_; }
+
+ private:
+  Fd socket_;
+  std::uint16_t number_ = 0;
+};
 
 TEST_F(TakeOver, FirstProcessKilled_HelperGoesOnCommitsAndKeepsTheBits) {
   std::optional<Program> helper;
@@ -85,7 +96,8 @@ TEST_F(TakeOver, FirstProcessAndCoordinatorKilledTogether_HelperGoesOn) {
 // The helper cannot listen on a port that others can reach: its trainer uses the only port.
 TEST_F(TakeOver, HelperWithoutAPortForACoordinator_SavesWhatItHolds) {
   ASSERT_NO_FATAL_FAILURE(begin(1));
-  const std::string port = str(free_port());
+  const KeptPort kept;
+  const std::string port = str(kept.number());
   Program helper(join({"--port-range", str(port, "-", port)}));
   ASSERT_NO_FATAL_FAILURE(wait_for_log("with 2 trainers"));
   ASSERT_NO_FATAL_FAILURE(wait_for_helpers_line(helper, "joined: 1 trainer"));

@@ -5,11 +5,11 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <fstream>
 
 #include "../small_disk.hpp"
+#include "../temporary_directory.hpp"
 #include "base/text.hpp"
 #include "run/records.hpp"
 
@@ -20,8 +20,6 @@ namespace filesystem = std::filesystem;
 
 class Lines : public ::testing::Test {
  protected:
-  Lines() { filesystem::create_directories(path_); }
-  ~Lines() override { filesystem::remove_all(path_); }
   static std::string text_of(const filesystem::path& file) { return read_text(file).value_or("(none)"); }
   void write(const std::string& text) const { std::ofstream(file_) << text; }
   // Every line of the file must be complete.
@@ -36,7 +34,8 @@ class Lines : public ::testing::Test {
     return steps;
   }
 
-  filesystem::path path_ = filesystem::temp_directory_path() / str("rekindle-lines-", ::getpid());
+  TemporaryDirectory directory_;
+  filesystem::path path_ = directory_.path();
   filesystem::path file_ = path_ / "metrics.jsonl";
 };
 

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "../temporary_directory.hpp"
 #include "base/clock.hpp"
 #include "base/text.hpp"
 #include "run/terms.hpp"
@@ -16,8 +16,6 @@ namespace rekindle::run {
 
 class RunDirectory : public ::testing::Test {
  protected:
-  RunDirectory() { fs::create_directories(path_); }
-  ~RunDirectory() override { fs::remove_all(path_); }
   Result<std::uint64_t> claim(bool answers = true) {
     return claim_term(layout_, {.patience = std::chrono::milliseconds(1),
                                 .answers = [&](const Holder&) { return answers; }});
@@ -30,7 +28,8 @@ class RunDirectory : public ::testing::Test {
         << nlohmann::json{{"host", host}, {"boot_id", boot},  {"pid_namespace", container},
                           {"pid", pid},   {"start_ticks", 1}, {"since", since}};
   }
-  fs::path path_ = fs::temp_directory_path() / str("rekindle-run-", ::getpid());
+  TemporaryDirectory directory_;
+  fs::path path_ = directory_.path();
   Layout layout_{path_};
 };
 

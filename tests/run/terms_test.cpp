@@ -1,4 +1,5 @@
 // The holder of a run: claims, their ends, and holders that have died.
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -134,8 +135,9 @@ TEST_F(RunDirectory, ClaimsAtOnce_OneWinner) {
   for (int i = 0; i < 8; ++i) {
     children.push_back(::fork());
     if (children.back() == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       const bool won = claim().has_value();
-      if (won) ::sleep(60);  // stays alive while the others try, because they may replace a dead holder
+      while (won) ::pause();  // stays alive while the others try, because they may replace a dead holder
       ::_exit(won ? 0 : 1);
     }
   }

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "../temporary_directory.hpp"
 #include "base/clock.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
@@ -19,7 +20,6 @@ using std::chrono::seconds;
 class WatchTest : public ::testing::Test {
  protected:
   WatchTest() { fs::create_directories(layout_.terms().path()); }
-  ~WatchTest() override { fs::remove_all(layout_.root().path()); }
   // `pid` 0: a process that never existed.
   void write_claim(const std::string& host, std::int64_t pid, std::int64_t supervisor_pid) {
     const auto ticks = [](std::int64_t of) { return of == 0 ? 1 : stat_field(of, 22); };
@@ -44,7 +44,8 @@ class WatchTest : public ::testing::Test {
     return sign;
   }
 
-  Layout layout_{fs::temp_directory_path() / str("rekindle-watch-", ::getpid())};
+  TemporaryDirectory directory_;
+  Layout layout_{directory_.path()};
   Watch watch_{layout_, seconds(60)};
   milliseconds now_{1000};
 };

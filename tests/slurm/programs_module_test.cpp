@@ -1,11 +1,11 @@
 // Missing programs of Slurm are reported at once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "../temporary_directory.hpp"
 #include "slurm/programs.hpp"
 
 namespace rekindle::slurm {
@@ -19,14 +19,14 @@ using testing::Not;
 class SlurmPrograms : public ::testing::Test {
  protected:
   void SetUp() override { fs::create_directories(folder_ / "srun-is-a-folder" / "srun"); }
-  void TearDown() override { fs::remove_all(folder_); }
   void put(const std::string& name, fs::perms permissions = fs::perms::owner_all) {
     std::ofstream(folder_ / name) << "#!/bin/sh\n";
     fs::permissions(folder_ / name, permissions);
   }
   std::string path() const { return "/nowhere:" + folder_.string(); }
 
-  const fs::path folder_ = fs::temp_directory_path() / ("rekindle-programs-" + std::to_string(::getpid()));
+  TemporaryDirectory directory_;
+  const fs::path folder_ = directory_.path();
 };
 
 TEST_F(SlurmPrograms, Missing_NamedWithFoldersAndConsequence) {

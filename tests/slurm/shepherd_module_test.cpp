@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 
+#include "../temporary_directory.hpp"
 #include "base/process.hpp"
 #include "slurm/shepherd.hpp"
 
@@ -19,17 +20,16 @@ namespace fs = std::filesystem;
 class SlurmShepherd : public ::testing::Test {
  protected:
   void SetUp() override {
-    fs::create_directories(folder_);
     fs::copy_file(fs::canonical("/bin/bash"), folder_ / "srun");
     fs::copy_file(fs::canonical("/bin/bash"), folder_ / "other");
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   std::string program(const std::string& name) const { return (folder_ / name).string(); }
   // Waits without a child process until the test closes the pipe's other end.
   static constexpr const char* kWaiting = "(read -r line <&3; :) & echo up >&4; wait";
 
-  const fs::path folder_ = fs::temp_directory_path() / ("rekindle-shepherd-" + std::to_string(::getpid()));
+  TemporaryDirectory temporary_;
+  const fs::path folder_ = temporary_.path();
 };
 
 // A started program and two pipes: the program waits for the first and answers on the second.

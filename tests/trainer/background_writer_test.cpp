@@ -1,7 +1,6 @@
 #include "trainer/background_writer.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -9,6 +8,7 @@
 #include <optional>
 #include <thread>
 
+#include "../temporary_directory.hpp"
 #include "base/channel.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
@@ -25,8 +25,7 @@ class BackgroundWriterTest : public ::testing::Test {
  protected:
   static constexpr std::size_t kBytes = std::size_t{24} << 20, kPage = 4096;
 
-  BackgroundWriterTest()
-      : directory_(fs::temp_directory_path() / str("rekindle-writer-", ::getpid())), memory_(kBytes + kPage) {
+  BackgroundWriterTest() : memory_(kBytes + kPage) {
     void* begin = memory_.data();
     std::size_t room = memory_.size();
     bytes_ = {static_cast<std::byte*>(std::align(kPage, kBytes, begin, room)), kBytes};
@@ -41,7 +40,6 @@ class BackgroundWriterTest : public ::testing::Test {
   ~BackgroundWriterTest() override {
     writer_.reset();
     link_.reset();
-    fs::remove_all(directory_);
   }
 
   fs::path run_dir() const { return directory_ / "run"; }
@@ -88,7 +86,8 @@ class BackgroundWriterTest : public ::testing::Test {
     }
   }
 
-  fs::path directory_;
+  TemporaryDirectory temporary_;
+  const fs::path directory_ = temporary_.path();
   std::vector<std::byte> memory_;
   std::span<std::byte> bytes_;  // the bytes of the state, from which storage can read
   std::optional<Channel> worker_;
