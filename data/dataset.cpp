@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const DatasetRow* const kDatasets[] = {&kCifar10, &kMnist, &kText};
+const DatasetRow* const kDatasets[] = {&kCifar10, &kCifar100, &kMnist, &kFashionMnist, &kText};
 
 // A process must hold all samples while it writes them: 3 GB of CIFAR-10's records.
 constexpr std::size_t kMostMade = 1'000'000;

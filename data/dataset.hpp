@@ -95,9 +95,11 @@ std::vector<std::string> names_of_datasets(DatasetRows more = {});
 Result<const DatasetRow*> find_dataset(const std::string& name, DatasetRows more = {});
 
 // Reads all of a data set:
-// - cifar10: the binary version (data_batch_1.bin ..., test_batch.bin, batches.meta.txt), in the folder
-//   `path` or in its cifar-10-batches-bin/.
-// - mnist: IDX files, plain or .gz, in the folder `path` or in its MNIST/raw/ or raw/.
+// - cifar10, cifar100: the binary version (data_batch_1.bin ..., train.bin) or the Python version
+//   (data_batch_1 ..., train; no pickle code is executed), in the folder `path`, in the folder inside that
+//   the archive unpacks to, or in the archive (.tar.gz), which is `path` or is in the folder `path`.
+// - mnist, fashion-mnist: IDX files, plain or .gz, in the folder `path` or in its raw/, MNIST/raw/ or
+//   FashionMNIST/raw/.
 // - text: the bytes of the file `path`, or of the files in the folder `path` (not in its subfolders), joined
 //   in the order of their names. The last tenth of the bytes, rounded down, is the test split. Sample i of a
 //   split is the bytes [i * context, (i + 1) * context) of that split. Its labels are the bytes one further
@@ -113,6 +115,6 @@ Result<std::unique_ptr<Dataset>> open_dataset(const std::string& kind, const std
 Result<MadeData> make_data(const std::string& kind, const std::filesystem::path& path, std::size_t samples,
                            std::uint64_t seed);
 
-extern const DatasetRow kCifar10, kMnist, kText;
+extern const DatasetRow kCifar10, kCifar100, kMnist, kFashionMnist, kText;
 
 }  // namespace rekindle::data

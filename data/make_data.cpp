@@ -48,13 +48,13 @@ Status DataWriter::check_absent(const std::string& name) const {
 }
 
 Artist::Artist(std::uint64_t seed, Made format, Split split, std::size_t count, std::size_t image_bytes,
-               Draw draw)
+               Draw draw, int classes)
     : seed_(seed),
       format_(static_cast<std::uint64_t>(format)),
       split_(split == Split::kTrain ? 0 : 1),
       image_bytes_(image_bytes),
       draw_(draw),
-      labels_(balanced_labels(count, Rng(stream_key(seed, Draws::kMakeData, {format_, split_})))) {}
+      labels_(balanced_labels(count, classes, Rng(stream_key(seed, Draws::kMakeData, {format_, split_})))) {}
 
 void Artist::append_pixels(std::size_t i, std::string& out) const {
   std::vector<std::uint8_t> pixels(image_bytes_);

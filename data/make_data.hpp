@@ -16,7 +16,14 @@
 namespace rekindle::data {
 
 // Part of the key of all draws of a format, so the numbers must never change.
-enum class Made : std::uint64_t { kCifar10 = 0, kMnist = 1, kText = 2 };
+enum class Made : std::uint64_t {
+  kCifar10 = 0,
+  kMnist = 1,
+  kText = 2,
+  kCifar100 = 3,
+  kFashionMnist = 4,
+  kImageFolder = 5
+};
 
 // Writes the files of a data set, except those that exist already with equal content. A file with other
 // content belongs to another data set, and is an error (ExitCode::kConfig).
@@ -47,7 +54,8 @@ class Artist {
  public:
   using Draw = void (*)(int label, Rng& rng, std::span<std::uint8_t> pixels);
 
-  Artist(std::uint64_t seed, Made format, Split split, std::size_t count, std::size_t image_bytes, Draw draw);
+  Artist(std::uint64_t seed, Made format, Split split, std::size_t count, std::size_t image_bytes, Draw draw,
+         int classes = 10);
 
   std::size_t count() const { return labels_.size(); }
   char label(std::size_t i) const { return static_cast<char>(labels_[i]); }

@@ -53,9 +53,10 @@ constexpr std::array<unsigned, kClasses> kDigits = {0b1110111, 0b0100100, 0b1011
 
 }  // namespace
 
-std::vector<std::uint8_t> balanced_labels(std::size_t count, Rng rng) {
+std::vector<std::uint8_t> balanced_labels(std::size_t count, int classes, Rng rng) {
   std::vector<std::uint8_t> labels(count);
-  for (std::size_t i = 0; i < count; ++i) labels[i] = static_cast<std::uint8_t>(i % kClasses);
+  for (std::size_t i = 0; i < count; ++i)
+    labels[i] = static_cast<std::uint8_t>(i % static_cast<std::size_t>(classes));
   for (std::size_t i = count; i > 1; --i) std::swap(labels[i - 1], labels[rng.below(i)]);
   return labels;
 }
@@ -88,6 +89,26 @@ void draw_stripes(int label, Rng& rng, std::span<std::uint8_t> pixels) {
       for (int c = 0; c < 3; ++c) {
         const float clean = ground[c] + disc * (stripe[c] + contrast * wave - ground[c]);
         pixels[(c * kCifarSide + y) * kCifarSide + x] = to_pixel(clean + 22 * noise(rng));
+      }
+    }
+  }
+}
+
+void draw_framed_stripes(int label, Rng& rng, std::span<std::uint8_t> pixels) {
+  constexpr int kFrame = 4;
+  draw_stripes(label % 10, rng, pixels);
+  const int first = label / 10;
+  for (int c = 0; c < 3; ++c) {
+    // The colours of the sides and of top and bottom: of 5 and of 2, so that a mirrored image keeps its
+    // class.
+    const float sides =
+        125 + 90 * triangle(static_cast<float>(first % 5) / 5.0F + static_cast<float>(c) / 3.0F);
+    const float ends = first < 5 ? 60.0F : 190.0F;
+    for (int y = 0; y < kCifarSide; ++y) {
+      for (int x = 0; x < kCifarSide; ++x) {
+        const bool in_ends = y < kFrame || y >= kCifarSide - kFrame;
+        if (!in_ends && x >= kFrame && x < kCifarSide - kFrame) continue;
+        pixels[(c * kCifarSide + y) * kCifarSide + x] = to_pixel((in_ends ? ends : sides) + 22 * noise(rng));
       }
     }
   }

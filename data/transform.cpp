@@ -19,7 +19,12 @@ constexpr Levels normalised(float mean, float std) {
 
 constexpr std::array<Levels, 3> kImageNetLevels = {normalised(0.485F, 0.229F), normalised(0.456F, 0.224F),
                                                    normalised(0.406F, 0.225F)};
-constexpr Levels kMnistLevels = normalised(0.1307F, 0.3081F);
+constexpr Levels kMnistLevels = normalised(0.1307F, 0.3081F), kFashionLevels = normalised(0.2860F, 0.3530F);
+
+const Levels& levels_of(Preprocessing preprocessing, std::size_t channel) {
+  if (preprocessing == Preprocessing::kImageNet) return kImageNetLevels[channel];
+  return preprocessing == Preprocessing::kMnist ? kMnistLevels : kFashionLevels;
+}
 
 // The part of an image that becomes the model's input.
 struct View {
@@ -37,13 +42,13 @@ Size resized(Size image, int side) {
 // Half of an even or odd margin, ties to even (torchvision's CenterCrop, which uses Python's round()).
 int half_to_even(int margin) { return margin / 2 + (margin % 2 == 1 && margin / 2 % 2 == 1 ? 1 : 0); }
 
-View choose_view(bool mnist, const TransformConfig& config, Size image, std::uint64_t key) {
+View choose_view(bool grey, const TransformConfig& config, Size image, std::uint64_t key) {
   const int size = config.image_size;
   View view;
-  view.full = resized(image, mnist ? size : (size * 16 + 7) / 14);  // size * 256 / 224, rounded
+  view.full = resized(image, grey ? size : (size * 16 + 7) / 14);  // size * 256 / 224, rounded
   const int spare_rows = view.full.height - size, spare_columns = view.full.width - size;
   view.window = {half_to_even(spare_rows), half_to_even(spare_columns), size, size};
-  if (config.augment && !mnist) {
+  if (config.augment && !grey) {
     Rng rng(key);
     view.window.top = static_cast<int>(rng.below(static_cast<std::uint64_t>(spare_rows) + 1));
     view.window.left = static_cast<int>(rng.below(static_cast<std::uint64_t>(spare_columns) + 1));
@@ -67,16 +72,14 @@ void normalise(std::span<const std::uint8_t> plane, std::size_t width, bool flip
 
 void transform(Preprocessing preprocessing, const TransformConfig& config, const Image& image,
                std::uint64_t key, std::span<float> out) {
-  const bool mnist = preprocessing == Preprocessing::kMnist;
-  const View view = choose_view(mnist, config, image.size, key);
+  const View view = choose_view(preprocessing != Preprocessing::kImageNet, config, image.size, key);
   const auto size = static_cast<std::size_t>(config.image_size);
   const std::size_t in_bytes = static_cast<std::size_t>(image.size.height) * image.size.width;
   const Resizer resizer(image.size, view.full, view.window);
   std::vector<std::uint8_t> plane(size * size);
   for (std::size_t c = 0; c < static_cast<std::size_t>(image.channels); ++c) {
     resizer.resize(image.pixels.subspan(c * in_bytes, in_bytes), plane);
-    normalise(plane, size, view.flip, mnist ? kMnistLevels : kImageNetLevels[c],
-              out.data() + c * plane.size());
+    normalise(plane, size, view.flip, levels_of(preprocessing, c), out.data() + c * plane.size());
   }
 }
 

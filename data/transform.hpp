@@ -17,10 +17,12 @@ enum class Preprocessing {
   // That of PyTorch's MNIST example: mean 0.1307, standard deviation 0.3081, resized only if image_size is
   // not 28. Never augmented, because a flipped digit is another digit.
   kMnist,
+  // The same with the mean and the standard deviation of Fashion-MNIST: 0.2860, 0.3530.
+  kFashionMnist,
 };
 
 struct Image {
-  int channels = 0;  // kImageNet: 3; kMnist: 1
+  int channels = 0;  // kImageNet: 3; the others: 1
   Size size;
   std::span<const std::uint8_t> pixels;  // channels x height x width
 };

@@ -141,18 +141,12 @@ TEST_P(BadMnist, IsRefusedWithAClearLine) {
 
 TEST(OpenDataset, NoSuchFolderIsSaidWithAWayOut) {
   const Scratch scratch;
-  for (const char* kind : {"cifar10", "mnist"}) {
+  for (const char* kind : {"cifar10", "cifar100", "mnist", "fashion-mnist"}) {
     expect_refused(kind, scratch.path / "nowhere", "no such data directory");
     expect_refused(kind, scratch.path, "missing");
   }
   put(scratch.path / "file", "x");
   expect_refused("mnist", scratch.path / "file", "is not a directory");
-}
-
-TEST(OpenDataset, PythonsCifarIsRecognised) {
-  const Scratch scratch;
-  put(scratch.path / "data_batch_1", "pickle");
-  expect_refused("cifar10", scratch.path, "Python version");
 }
 
 TEST(OpenDataset, AnUnknownKindNamesTheNearest) {
@@ -196,6 +190,10 @@ TEST(OpenDataset, MnistIsFoundPlainOrPackedWhereverTorchvisionPutsIt) {
   const Scratch scratch;
   ASSERT_TRUE(make_data("mnist", scratch.path / "plain", 30, 1));
   const std::string expected = open_dataset("mnist", scratch.path / "plain", {}).value()->info().content_hash;
+  ASSERT_TRUE(make_data("fashion-mnist", scratch.path / "c/FashionMNIST/raw", 30, 1));
+  const auto fashion = open_dataset("fashion-mnist", scratch.path / "c", {});
+  ASSERT_TRUE(fashion) << fashion.error().line();
+  EXPECT_EQ((*fashion)->info().class_names[9], "Ankle boot");
   for (const char* place : {"here", "a/MNIST/raw", "b/raw"}) {
     for (const char* name : {kTrainImages, kTrainLabels, kTestImages, kTestLabels}) {
       put(scratch.path / place / (std::string(name) + ".gz"), gzipped(get(scratch.path / "plain" / name)));

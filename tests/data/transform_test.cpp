@@ -83,6 +83,17 @@ TEST(Transform, IsAFunctionOfTheKeyAlone) {
             transformed(Preprocessing::kImageNet, {32, 32}, {64, true}, 6));
 }
 
+TEST(Transform, FashionMnistHasItsOwnMeanAndDeviation) {
+  const auto pixels = known_image(28 * 28);
+  const auto out = [&] {
+    std::vector<float> floats(28 * 28);
+    transform(Preprocessing::kFashionMnist, {28, true}, {1, {28, 28}, pixels}, 5, floats);
+    return floats;
+  }();
+  for (std::size_t i = 0; i < out.size(); ++i)
+    ASSERT_EQ(out[i], (static_cast<float>(pixels[i]) / 255.0F - 0.2860F) / 0.3530F);
+}
+
 TEST(Transform, MnistIsNeverAugmented) {
   EXPECT_EQ(transformed(Preprocessing::kMnist, {28, 28}, {28, true}, 5),
             transformed(Preprocessing::kMnist, {28, 28}, {28, false}, 6));

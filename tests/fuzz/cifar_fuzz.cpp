@@ -1,0 +1,70 @@
+// Any bytes as a file of CIFAR's Python version ('p' first), or as the tar data of its archive: an error, or
+// as many images as labels.
+#include <fcntl.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "data/dataset.hpp"
+#include "data/pickle.hpp"
+#include "require.hpp"
+
+namespace rekindle::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+void read_pickle(std::string_view bytes) {
+  const auto pickle = Pickle::parse(bytes, "pickle");
+  if (!pickle) return;
+  const auto array = pickle->array("data");
+  if (array) require(array->rows * array->columns == array->bytes.size(), "its shape is wrong");
+  std::ignore = pickle->numbers("labels");
+  std::ignore = pickle->texts("label_names");
+}
+
+std::string gzipped(std::string_view plain) {
+  z_stream stream{};
+  deflateInit2(&stream, 1, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY);
+  std::string out(deflateBound(&stream, plain.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(plain.data()));
+  stream.avail_in = static_cast<uInt>(plain.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  deflate(&stream, Z_FINISH);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+void read_archive(std::string_view bytes) {
+  static const fs::path path = fs::path("/dev/shm") / str("rekindle-fuzz-", ::getpid(), ".tar.gz");
+  static const bool registered = std::atexit([] {
+                                   std::error_code ignored;
+                                   fs::remove(path, ignored);
+                                 }) == 0;
+  require(registered, "the archive would stay");
+  const std::string packed = gzipped(bytes);
+  {
+    const auto fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    require(fd && write_all(fd->get(), path, 0, std::as_bytes(std::span(packed))), "it cannot be written");
+  }
+  const auto dataset = open_dataset("cifar10", path, {});
+  if (dataset) require((*dataset)->info().train_count > 0, "it has no images");
+}
+
+}  // namespace
+}  // namespace rekindle::data
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string_view bytes(reinterpret_cast<const char*>(data + 1), size - 1);
+  data[0] == 'p' ? rekindle::data::read_pickle(bytes) : rekindle::data::read_archive(bytes);
+  return 0;
+}
