@@ -135,7 +135,8 @@ Result<KnownNames> names_from_json(const std::string& line) {
           {model.at("name").get<std::string>(), samples_from(model), model.at("options").get<std::string>()});
     for (const json& dataset : answer.at("datasets"))
       names.datasets.push_back(
-          {dataset.at("name").get<std::string>(), samples_from(dataset), dataset.at("augments").get<bool>()});
+          {dataset.at("name").get<std::string>(), samples_from(dataset),
+           data::augment_of(dataset.at("augment").get<std::string>()).value_or(data::Augment::kOff)});
     return names;
   });
 }

@@ -3,7 +3,7 @@
 // {"error": {"code", "what", "hint"}}.
 //
 //   describe               {"models": [{"name", "what", "samples", "options"}, ...],
-//                           "datasets": [{"name", "what", "samples", "augments"}, ...]}
+//                           "datasets": [{"name", "what", "samples", "augment"}, ...]}
 //   describe JOB CHANNELS  {"tensors": [{"name", "dtype", "shape", "role"}, ...]}
 //   describe JOB           {"data": {"samples", "channels", "context", "classes", "train_count",
 //   "test_count",

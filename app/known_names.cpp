@@ -16,7 +16,7 @@ KnownNames built_in_names() {
 
 std::vector<KnownDataset> known_datasets(data::DatasetRows rows) {
   std::vector<KnownDataset> known;
-  for (const data::DatasetRow* row : rows) known.push_back({row->name, row->samples, row->augments});
+  for (const data::DatasetRow* row : rows) known.push_back({row->name, row->samples, row->augment});
   return known;
 }
 

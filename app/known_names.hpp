@@ -20,7 +20,7 @@ struct KnownModel {
 struct KnownDataset {
   std::string name;
   data::SampleKind samples = data::SampleKind::kImages;
-  bool augments = false;
+  data::Augment augment = data::Augment::kOff;
 };
 
 struct KnownNames {

@@ -64,14 +64,9 @@ CLI::Option* add_list(CLI::App& command, RawOptions& raw, const OptionRow& row) 
   return add<kField>(command, raw, row)->multi_option_policy(CLI::MultiOptionPolicy::Join)->delimiter(',');
 }
 
-CLI::Validator positive() { return whole_number(1); }
-CLI::Validator from_0() { return whole_number(0); }
-CLI::Validator rate() { return number_from(0); }
-CLI::Validator fraction() { return number(0, 1); }
-CLI::Validator drop() { return number(0, 0.999); }
-CLI::Validator pixels() { return whole_number(8, 4096); }
-CLI::Validator seed() {
-  return within(std::uint64_t{0}, std::uint64_t{INT64_MAX}, "a whole number of at most 9223372036854775807");
+template <auto kField>  // an option that may stand without a value, which then is "true"
+CLI::Option* add_with_default(CLI::App& command, RawOptions& raw, const OptionRow& row) {
+  return add<kField>(command, raw, row)->expected(0, 1);
 }
 
 using R = RawOptions;
@@ -105,12 +100,17 @@ constexpr OptionRow kTable[] = {
     {"checkpoint-interval", "TIME", kEssential, kFree, "time between checkpoints, with a unit", nullptr,
      add<&R::checkpoint_interval>},
     {"keep", "N", kEssential, kFree, "checkpoints to keep", nullptr, add<&R::keep, positive>},
-
     {"classes", "N", kModel, kEqual, "number of classes", "the data set's", add<&R::classes, positive>},
     {"image-size", "PIXELS", kModel, kEqual, "pixels a side", "mnist-cnn 28, others 224",
      add<&R::image_size, pixels>},
-    {"augment", "on|off", kModel, kEqual, "random crop and flip", "on if the data set has it",
-     add<&R::augment>},
+    {"augment", "NAME", kModel, kEqual,
+     "random flips with crop (anywhere in the image) or resized-crop (a random part, resized); off; or on: "
+     "what "
+     "is usual for the data set, as without a value",
+     "on: cifar10 and cifar100 crop, image-folder resized-crop, others off", add_with_default<&R::augment>},
+    {"skip-corrupt", "", kModel, kEqual,
+     "of image-folder: use the next readable image in place of one that cannot be decoded", "",
+     add<&R::skip_corrupt>},
     {"dropout", "P", kModel, kEqual, "of vgg and gpt; mnist-cnn has two rates of its own, unless 0 is given",
      "vgg 0.5, gpt 0", add<&R::dropout, drop>},
     {"layers", "N", kModel, kEqual, "of gpt", "4", add<&R::layers, positive>},
@@ -171,8 +171,8 @@ constexpr OptionRow kTable[] = {
      nullptr, add<&R::threads, positive>},
     {"trainers-per-worker", "N", kComputing, kFree, "auto or a number", nullptr,
      add<&R::trainers_per_worker>},
-    {"loader-threads", "N", kComputing, kFree, "data threads a trainer", nullptr,
-     add<&R::loader_threads, positive>},
+    {"loader-threads", "N", kComputing, kFree, "data threads a trainer; 0: the step itself loads", nullptr,
+     add<&R::loader_threads, from_0>},
     {"exchange", "NAME", kComputing, kFree, "auto, shm or tcp: how trainers exchange gradients", nullptr,
      add<&R::exchange>},
     {"exchange-integrity", "on|off", kComputing, kFree,

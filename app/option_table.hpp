@@ -31,7 +31,8 @@ struct RawOptions {
   std::optional<double> lr, momentum, dampening, beta1, beta2, alpha, rho, eps, weight_decay, lr_gamma,
       dropout, ema, clip_norm;
   double label_smoothing = 0;
-  bool strict = false, change_lr = false, keep_best = false, reset_head = false, nesterov = false;
+  bool strict = false, change_lr = false, keep_best = false, reset_head = false, nesterov = false,
+       skip_corrupt = false;
 };
 
 // `--help` shows the essentials, `--help-all` every group.

@@ -59,8 +59,9 @@ Result<checkpoint::StateSpec> complete_and_describe(LocalOptions& options) {
     REKINDLE_CHECK(complete_from_data(job, description.data));
     return std::move(description.state);
   }
-  REKINDLE_TRY(const auto dataset,
-               data::open_dataset(job.dataset, job.data, {.context = static_cast<int>(job.context)}));
+  REKINDLE_TRY(const auto dataset, data::open_dataset(job.dataset, job.data,
+                                                      {.context = static_cast<int>(job.context),
+                                                       .skip_corrupt = job.skip_corrupt}));
   REKINDLE_CHECK(complete_from_data(job, dataset->info()));
   return describe_model(job, dataset->info().channels, options.own_trainer);
 }

@@ -111,6 +111,22 @@ Status Resolver::model_sizes(const KnownModel& model, const KnownDataset& datase
   return {};
 }
 
+Status Resolver::augmentation(const KnownDataset& dataset) {
+  const std::string& given = raw_.augment;
+  if (!given.empty())
+    REKINDLE_CHECK(one_of("augment", given, {"on", "off", "true", "false", "crop", "resized-crop"}));
+  const bool usual = given.empty() || is_on(given);
+  job_.augment = given == "false" ? "off" : usual ? data::name_of(dataset.augment) : given;
+  if (dataset.augment == data::Augment::kOff && (is_on(given) || job_.augment != "off"))
+    return refuse({"augment"}, str(job_.dataset, " has no augmentation"), "leave --augment out");
+  job_.skip_corrupt = raw_.skip_corrupt;
+  if (raw_.skip_corrupt && job_.dataset != data::kImageFolder.name)
+    return refuse({"skip-corrupt", "dataset"},
+                  str("--skip-corrupt is an option of ", data::kImageFolder.name, ", not of ", job_.dataset),
+                  "leave it out");
+  return {};
+}
+
 Status Resolver::model_and_data() {
   job_.model = raw_.model;
   REKINDLE_TRY(const KnownModel model,
@@ -136,10 +152,7 @@ Status Resolver::model_and_data() {
   job_.seed = raw_.seed;
   job_.image_size = raw_.image_size.value_or(is_mnist_cnn() ? 28 : 224);
   REKINDLE_CHECK(model_sizes(model, dataset));
-  if (!raw_.augment.empty()) REKINDLE_CHECK(one_of("augment", raw_.augment, {"on", "off", "true", "false"}));
-  job_.augment = raw_.augment.empty() ? dataset.augments : is_on(raw_.augment);
-  if (job_.augment && !dataset.augments)
-    return refuse({"augment"}, str(job_.dataset, " has no augmentation"), "leave --augment out");
+  REKINDLE_CHECK(augmentation(dataset));
   job_.dropout = raw_.dropout.value_or(-1);
   REKINDLE_CHECK(one_of("precision", raw_.precision, {"fp32", "bf16"}));
   job_.precision = raw_.precision;

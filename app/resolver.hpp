@@ -47,6 +47,7 @@ class Resolver {
                      const std::string& unknown);
   // The trainer program refuses what a model cannot be built from (app/describe.hpp).
   Status model_sizes(const KnownModel& model, const KnownDataset& dataset);
+  Status augmentation(const KnownDataset& dataset);
   Status model_and_data();
   Status batch();
   Status length();

@@ -60,7 +60,7 @@ nlohmann::json names_to_json(const MoreRows& more) {
       datasets.push_back({{"name", row->name},
                           {"what", row->what},
                           {"samples", name_of(row->samples)},
-                          {"augments", row->augments}});
+                          {"augment", data::name_of(row->augment)}});
   return {{"models", models}, {"datasets", datasets}};
 }
 

@@ -40,7 +40,7 @@ const DatasetRow kCifar10 = {
     "cifar10",
     "CIFAR-10, binary or Python version, also as .tar.gz",
     SampleKind::kImages,
-    true,
+    Augment::kCrop,
     [](const fs::path& path, const DatasetOptions&) { return open_cifar(format(), path); },
     [](const fs::path& folder, std::size_t samples, std::uint64_t seed) {
       return make_cifar(format(), folder, samples, seed, draw_stripes);

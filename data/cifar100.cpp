@@ -42,7 +42,7 @@ const DatasetRow kCifar100 = {
     "cifar100",
     "CIFAR-100 with its fine labels, binary or Python version, also as .tar.gz",
     SampleKind::kImages,
-    true,
+    Augment::kCrop,
     [](const fs::path& path, const DatasetOptions&) { return open_cifar(format(), path); },
     [](const fs::path& folder, std::size_t samples, std::uint64_t seed) {
       return make_cifar(format(), folder, samples, seed, draw_framed_stripes);

@@ -11,12 +11,31 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const DatasetRow* const kDatasets[] = {&kCifar10, &kCifar100, &kMnist, &kFashionMnist, &kText};
+const DatasetRow* const kDatasets[] = {&kCifar10, &kCifar100, &kMnist, &kFashionMnist, &kImageFolder, &kText};
 
 // A process must hold all samples while it writes them: 3 GB of CIFAR-10's records.
 constexpr std::size_t kMostMade = 1'000'000;
 
 }  // namespace
+
+const char* name_of(Augment augment) {
+  switch (augment) {
+    case Augment::kOff:
+      return "off";
+    case Augment::kCrop:
+      return "crop";
+    case Augment::kResizedCrop:
+      return "resized-crop";
+  }
+  return "";
+}
+
+std::optional<Augment> augment_of(const std::string& name) {
+  for (const Augment augment : {Augment::kOff, Augment::kCrop, Augment::kResizedCrop}) {
+    if (name == name_of(augment)) return augment;
+  }
+  return std::nullopt;
+}
 
 DatasetRows datasets() { return kDatasets; }
 

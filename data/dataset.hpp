@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,10 +34,20 @@ struct DatasetInfo {
   std::string content_hash = {};
 };
 
+// The random part of how training images become inputs of a model.
+enum class Augment {
+  kOff,          // the crop in the center
+  kCrop,         // a crop anywhere in the resized image, and a horizontal flip of half of the images
+  kResizedCrop,  // torchvision's RandomResizedCrop (a part of 8 % to 100 % of the area, resized), and the
+                 // flip
+};
+const char* name_of(Augment augment);  // "off", "crop", "resized-crop"
+std::optional<Augment> augment_of(const std::string& name);
+
 // How images become inputs of a model. Text ignores it.
 struct TransformConfig {
-  int image_size = 28;   // side of the model's square input
-  bool augment = false;  // random crop and flip, if the data set has augmentation; off: center crop
+  int image_size = 28;  // side of the model's square input
+  Augment augment = Augment::kOff;
 };
 
 // The samples of one micro-batch, or of one piece of an evaluation.
@@ -68,6 +79,8 @@ void make_room(Batch& batch, const DatasetInfo& info, const TransformConfig& con
 // What the reader of a data set needs to know besides the files. A data set ignores what it does not have.
 struct DatasetOptions {
   int context = 256;  // of text: tokens in a sample
+  bool skip_corrupt =
+      false;  // of files that are decoded when they are read: the next readable sample instead
 };
 
 struct MadeData {
@@ -81,7 +94,7 @@ struct DatasetRow {
   const char* name;  // the value of --dataset
   const char* what;  // its files, for the help
   SampleKind samples;
-  bool augments;  // TransformConfig::augment has an effect
+  Augment augment;  // what `--augment on` means; kOff: TransformConfig::augment has no effect
   Result<std::unique_ptr<Dataset>> (*open)(const std::filesystem::path& path, const DatasetOptions& options);
   // Of the built-in rows alone; nullptr in a row of another program.
   Result<MadeData> (*make)(const std::filesystem::path& path, std::size_t samples, std::uint64_t seed);
@@ -100,6 +113,7 @@ Result<const DatasetRow*> find_dataset(const std::string& name, DatasetRows more
 //   the archive unpacks to, or in the archive (.tar.gz), which is `path` or is in the folder `path`.
 // - mnist, fashion-mnist: IDX files, plain or .gz, in the folder `path` or in its raw/, MNIST/raw/ or
 //   FashionMNIST/raw/.
+// - image-folder: JPEG and PNG files in folders of their classes (data/folder_listing.hpp).
 // - text: the bytes of the file `path`, or of the files in the folder `path` (not in its subfolders), joined
 //   in the order of their names. The last tenth of the bytes, rounded down, is the test split. Sample i of a
 //   split is the bytes [i * context, (i + 1) * context) of that split. Its labels are the bytes one further
@@ -115,6 +129,6 @@ Result<std::unique_ptr<Dataset>> open_dataset(const std::string& kind, const std
 Result<MadeData> make_data(const std::string& kind, const std::filesystem::path& path, std::size_t samples,
                            std::uint64_t seed);
 
-extern const DatasetRow kCifar10, kCifar100, kMnist, kFashionMnist, kText;
+extern const DatasetRow kCifar10, kCifar100, kMnist, kFashionMnist, kImageFolder, kText;
 
 }  // namespace rekindle::data

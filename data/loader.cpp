@@ -81,6 +81,19 @@ struct Loader::Impl {
     return {};
   }
 
+  // Without threads: the caller fills its micro-batch itself.
+  Result<Batch> fill_next(std::unique_lock<std::mutex>& lock) {
+    if (micro_batches.empty()) return Batch{};
+    const std::uint64_t my_course = course;
+    Batch batch = take_spare();
+    name(batch, handed++);
+    lock.unlock();
+    REKINDLE_CHECK(fill(batch, my_course));
+    lock.lock();
+    if (my_course != course) return Batch{};
+    return batch;
+  }
+
   void run() {
     std::unique_lock lock(mutex);
     while (true) {
@@ -107,8 +120,7 @@ struct Loader::Impl {
 
 Loader::Loader(const Dataset& dataset, const LoaderConfig& config)
     : impl_(std::make_unique<Impl>(dataset, config)) {
-  const int threads = std::max(config.threads, 1);
-  for (int i = 0; i < threads; ++i) impl_->threads.emplace_back([impl = impl_.get()] { impl->run(); });
+  for (int i = 0; i < config.threads; ++i) impl_->threads.emplace_back([impl = impl_.get()] { impl->run(); });
 }
 
 Loader::~Loader() {
@@ -138,6 +150,7 @@ void Loader::start(std::uint64_t step, std::vector<int> micro_batches, std::vect
 
 Result<Batch> Loader::next() {
   std::unique_lock lock(impl_->mutex);
+  if (impl_->threads.empty()) return impl_->fill_next(lock);
   impl_->ready.wait(lock,
                     [&] { return impl_->micro_batches.empty() || impl_->made.contains(impl_->handed); });
   if (impl_->micro_batches.empty()) return Batch{};
@@ -156,7 +169,7 @@ void Loader::stop() { start(0, {}, {}); }
 
 Result<Batch> test_batch(const Dataset& dataset, const TransformConfig& config, std::size_t first,
                          std::size_t count) {
-  const TransformConfig still{config.image_size, false};
+  const TransformConfig still{config.image_size, Augment::kOff};
   Batch batch;
   make_room(batch, dataset.info(), still, count);
   for (std::size_t i = 0; i < count; ++i) {

@@ -25,16 +25,21 @@ Result<DataWriter> DataWriter::in(const fs::path& folder) {
   return DataWriter(folder);
 }
 
-Status DataWriter::write(const std::string& name, const std::string& bytes) {
+Status DataWriter::check_equal(const std::string& name, const std::string& bytes) const {
+  const fs::path path = folder_ / name;
+  if (!path_exists(path)) return {};
+  if (is_file(path)) {  // to read a pipe could take for ever
+    if (auto old = read_text(path, bytes.size()); old && *old == bytes) return {};
+  }
+  return occupied(path);
+}
+
+Status DataWriter::write(const std::string& name, const std::string& bytes, bool durably) {
   const fs::path path = folder_ / name;
   bytes_ += bytes.size();
-  if (path_exists(path)) {
-    if (is_file(path)) {  // to read a pipe could take for ever
-      if (auto old = read_text(path, bytes.size()); old && *old == bytes) return {};
-    }
-    return occupied(path);
-  }
-  if (auto status = replace_file(path, bytes); !status) {
+  REKINDLE_CHECK(check_equal(name, bytes));
+  if (path_exists(path)) return {};
+  if (auto status = durably ? replace_file(path, bytes) : replace_file_quickly(path, bytes); !status) {
     return fail(ExitCode::kConfig, status.error().what,
                 "choose a folder that is writable and has enough space");
   }

@@ -32,7 +32,13 @@ class DataWriter {
   // Creates the folder.
   static Result<DataWriter> in(const std::filesystem::path& folder);
 
-  Status write(const std::string& name, const std::string& bytes);
+  Status write(const std::string& name, const std::string& bytes) { return write(name, bytes, true); }
+  // The same without fsync, for many small files: after a crash a file may have no bytes.
+  Status write_quickly(const std::string& name, const std::string& bytes) {
+    return write(name, bytes, false);
+  }
+  // An error if the file exists with other content.
+  Status check_equal(const std::string& name, const std::string& bytes) const;
   // An error if the file exists. A reader would take another data set's file for a part of this data set.
   Status check_absent(const std::string& name) const;
 
@@ -41,6 +47,8 @@ class DataWriter {
   }
 
  private:
+  Status write(const std::string& name, const std::string& bytes, bool durably);
+
   explicit DataWriter(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   std::filesystem::path folder_;

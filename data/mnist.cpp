@@ -16,7 +16,7 @@ const DatasetRow kMnist = {
     "mnist",
     "MNIST's IDX files, plain or .gz",
     SampleKind::kImages,
-    false,
+    Augment::kOff,
     [](const fs::path& path, const DatasetOptions&) { return open_idx(kFormat, path); },
     [](const fs::path& folder, std::size_t samples, std::uint64_t seed) {
       return make_idx(kFormat, folder, samples, seed, draw_digit);

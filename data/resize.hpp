@@ -22,6 +22,9 @@ class Resizer {
   Resizer(Size in, Size full, Window window);
   // in.height x in.width bytes to window.height x window.width bytes
   void resize(std::span<const std::uint8_t> plane, std::span<std::uint8_t> out) const;
+  // The same for pixels of 4 bytes. `stride`: bytes from a row to the next one; `rows` is working memory.
+  void resize_pixels(const std::uint8_t* pixels, std::size_t stride, std::vector<std::uint8_t>& rows,
+                     std::span<std::uint8_t> out) const;
 
  private:
   // The inputs of one output and their weights, in units of 1/2^22. The sum of the weights is about 1.
@@ -36,6 +39,8 @@ class Resizer {
     Taps operator[](std::size_t i) const {
       return {firsts_[i], std::span(weights_).subspan(i * stride_, sizes_[i])};
     }
+    // The first pass for rows of pixels of 4 bytes.
+    void sum(const std::uint8_t* pixels, std::size_t stride, std::size_t rows, std::uint8_t* out) const;
     int first_input() const { return firsts_.front(); }  // firsts and ends never decrease
     int end_input() const { return firsts_.back() + static_cast<int>(sizes_.back()); }
 
@@ -46,8 +51,8 @@ class Resizer {
     std::vector<std::int32_t> weights_;
   };
 
-  static void sum_rows(const std::uint8_t* rows, std::size_t width, std::span<const std::int32_t> weights,
-                       std::uint8_t* out);
+  // The second pass: `rows` are those that the window needs, of `row_bytes`.
+  void sum_columns(const std::vector<std::uint8_t>& rows, std::size_t row_bytes, std::uint8_t* out) const;
 
   std::size_t in_width_, width_, height_;
   Axis across_, down_;

@@ -163,7 +163,7 @@ const DatasetRow kText = {
     "text",
     "a file of any bytes, or a folder whose files are joined in the order of their names",
     SampleKind::kText,
-    false,
+    Augment::kOff,
     open_text,
     make_text};
 

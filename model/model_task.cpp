@@ -52,7 +52,8 @@ data::LoaderConfig loader_config(const Job& job) {
   config.seed = job.seed;
   config.micro_batches = static_cast<int>(job.micro_batches);
   config.samples = static_cast<int>(job.batch_size / job.micro_batches);
-  config.transform = {static_cast<int>(job.image_size), job.augment};
+  config.transform = {static_cast<int>(job.image_size),
+                      data::augment_of(job.augment).value_or(data::Augment::kOff)};
   config.threads = static_cast<int>(job.loader_threads);
   return config;
 }
@@ -67,7 +68,7 @@ class ModelTask final : public trainer::Task {
             std::unique_ptr<Replica> replica)
       : seed_(job.seed),
         dataset_(std::move(dataset)),
-        test_transform_{static_cast<int>(job.image_size), false},
+        test_transform_{static_cast<int>(job.image_size), data::Augment::kOff},
         config_(std::move(config)),
         replica_(std::move(replica)),
         loader_(*dataset_, loader_config(job)) {}
@@ -141,7 +142,9 @@ class ModelTask final : public trainer::Task {
 };
 
 Result<std::unique_ptr<data::Dataset>> open_data(const Job& job, const MoreRows& more) {
-  return data::open_dataset(job.dataset, job.data, {.context = static_cast<int>(job.context)}, more.datasets);
+  return data::open_dataset(job.dataset, job.data,
+                            {.context = static_cast<int>(job.context), .skip_corrupt = job.skip_corrupt},
+                            more.datasets);
 }
 
 }  // namespace

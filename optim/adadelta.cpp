@@ -7,7 +7,7 @@
 //   p = p - lr * d
 #include <cmath>
 
-#include "optim/each_width.hpp"
+#include "base/each_width.hpp"
 #include "optim/optimizer.hpp"
 
 namespace rekindle::optim {

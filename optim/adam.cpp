@@ -8,7 +8,7 @@
 //   p = p - lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
 #include <cmath>
 
-#include "optim/each_width.hpp"
+#include "base/each_width.hpp"
 #include "optim/exact_math.hpp"
 #include "optim/optimizer.hpp"
 

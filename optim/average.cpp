@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "optim/each_width.hpp"
+#include "base/each_width.hpp"
 
 namespace rekindle::optim {
 namespace {

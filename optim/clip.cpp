@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "optim/each_width.hpp"
+#include "base/each_width.hpp"
 
 namespace rekindle::optim {
 namespace {

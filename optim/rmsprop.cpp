@@ -7,7 +7,7 @@
 //   b = momentum * b + d;  p = p - lr * b     with momentum
 #include <cmath>
 
-#include "optim/each_width.hpp"
+#include "base/each_width.hpp"
 #include "optim/optimizer.hpp"
 
 namespace rekindle::optim {

@@ -5,7 +5,7 @@
 //   p = p - lr * m                                with Nesterov: p - lr * (g + momentum * m)
 //
 // Without momentum there is no m, and p = p - lr * g.
-#include "optim/each_width.hpp"
+#include "base/each_width.hpp"
 #include "optim/optimizer.hpp"
 
 namespace rekindle::optim {

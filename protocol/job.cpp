@@ -47,6 +47,7 @@ nlohmann::json identity_of(const Job& job) {
   if (job.clip_norm > 0) identity["clip_norm"] = job.clip_norm;
   if (!job.no_decay.empty()) identity["no_decay"] = job.no_decay;
   if (!job.lr_scale.empty()) identity["lr_scale"] = job.lr_scale;
+  if (job.skip_corrupt) identity["skip_corrupt"] = true;
   if (job.layers > 0) identity["layers"] = job.layers;
   if (job.heads > 0) identity["heads"] = job.heads;
   if (job.width > 0) identity["width"] = job.width;

@@ -39,8 +39,9 @@ struct Job {
   double clip_norm = 0;            // limit of the gradient's global norm; 0: none
   std::string no_decay, lr_scale;  // optim/groups.hpp
   std::uint64_t image_size = 224;
-  bool augment = true;
-  double dropout = -1;                             // below 0: the model's own
+  std::string augment = "crop";  // data::Augment
+  bool skip_corrupt = false;     // the next readable image stands for one that cannot be decoded
+  double dropout = -1;           // below 0: the model's own
   std::uint64_t layers = 0, heads = 0, width = 0;  // of gpt; 0: of another model
   std::uint64_t context = 0;                       // of text: tokens in a sample; 0: no text
   double ema = 0;                                  // decay of the moving average; 0: none
@@ -91,7 +92,7 @@ struct Job {
   lr_step, dampening, beta1, beta2, alpha, rho, eps, nesterov, schedule, milestones, warmup_steps, \
   schedule_steps, label_smoothing, clip_norm, no_decay, lr_scale, image_size, augment, dropout, layers, heads, width, context, \
   ema, precision, device, threads))
-#define REKINDLE_JOB_FIELDS_2(DO) NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(DO, loader_threads, \
+#define REKINDLE_JOB_FIELDS_2(DO) NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(DO, skip_corrupt, loader_threads, \
   trainers_per_worker, exchange, exchange_integrity, checkpoint_every, checkpoint_interval_ms, keep, \
   keep_best, classes, strict, launched_by, min_trainers, gather_time_ms, lost_after_ms, hang_after_ms, \
   hash_every, stop_within_ms, interface, port_range, train_samples, test_samples, data_hash, init, \

@@ -40,19 +40,16 @@ Status check_values(const Job& job, const std::string& source) {
     return fail(ExitCode::kConfig, str(source, ": field '", key, "' cannot be ", value));
   };
   constexpr std::uint64_t kMost = std::uint64_t{1} << 31;
-  const std::tuple<const char*, std::uint64_t> positive[] = {{"batch_size", job.batch_size},
-                                                             {"micro_batches", job.micro_batches},
-                                                             {"lr_step", job.lr_step},
-                                                             {"image_size", job.image_size},
-                                                             {"threads", job.threads},
-                                                             {"loader_threads", job.loader_threads},
-                                                             {"trainers_per_worker", job.trainers_per_worker},
-                                                             {"classes", job.classes},
-                                                             {"keep", job.keep},
-                                                             {"min_trainers", job.min_trainers}};
+  const std::tuple<const char*, std::uint64_t> positive[] = {
+      {"batch_size", job.batch_size},    {"micro_batches", job.micro_batches},
+      {"lr_step", job.lr_step},          {"image_size", job.image_size},
+      {"threads", job.threads},          {"trainers_per_worker", job.trainers_per_worker},
+      {"classes", job.classes},          {"keep", job.keep},
+      {"min_trainers", job.min_trainers}};
   for (const auto& [key, value] : positive) {
     if (value < 1 || value > kMost) return wrong(key, value);
   }
+  if (job.loader_threads > kMost) return wrong("loader_threads", job.loader_threads);
   if (!std::has_single_bit(job.micro_batches) || job.batch_size % job.micro_batches != 0)
     return wrong("micro_batches", job.micro_batches);
   for (const Rates& rates : job.earlier_rates) {

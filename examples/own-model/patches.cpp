@@ -66,4 +66,4 @@ Result<std::unique_ptr<Dataset>> open_patches(const std::filesystem::path& path,
 
 extern const DatasetRow kPatches;
 const DatasetRow kPatches = {
-    "patches", "a file of labelled 8 x 8 images", SampleKind::kImages, false, open_patches, nullptr};
+    "patches", "a file of labelled 8 x 8 images", SampleKind::kImages, Augment::kOff, open_patches, nullptr};

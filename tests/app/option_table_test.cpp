@@ -35,7 +35,7 @@ TEST(OptionTable, IsTheRunsIdentity) {
     job.layers = job.heads = job.width = job.context = 1;
     job.ema = job.clip_norm = 0.5;
     job.no_decay = job.lr_scale = "*";
-    job.nesterov = true;
+    job.nesterov = job.skip_corrupt = true;
     job.warmup_steps = 1;
     job.schedule = "multi-step";
     const nlohmann::json identity = protocol::identity_of(job);

@@ -24,8 +24,13 @@ TEST(Options, MicroBatchesFollowFromTheBatch) {
 }
 
 TEST(Options, DataSetsAreThoseOfTheTable_AndFitTheModel) {
-  EXPECT_TRUE(job_of({}).augment);
-  EXPECT_FALSE(job_of({"--model", "mnist-cnn"}).augment);
+  EXPECT_EQ(job_of({}).augment, "crop");
+  EXPECT_EQ(job_of({"--dataset", "image-folder"}).augment, "resized-crop");
+  EXPECT_EQ(job_of({"--dataset", "image-folder", "--augment"}).augment, "resized-crop");
+  EXPECT_EQ(job_of({"--augment", "--lr", "0.1"}).augment, "crop");
+  EXPECT_EQ(job_of({"--augment", "resized-crop"}).augment, "resized-crop");
+  EXPECT_EQ(job_of({"--augment", "off"}).augment, "off");
+  EXPECT_EQ(job_of({"--model", "mnist-cnn"}).augment, "off");
   const auto refused = [](const Words& more) {
     const auto options = parsed(more);
     EXPECT_FALSE(options) << more[1];
@@ -34,6 +39,14 @@ TEST(Options, DataSetsAreThoseOfTheTable_AndFitTheModel) {
   EXPECT_EQ(refused({"--dataset", "cifra10"}), "--dataset cifra10 is not known: did you mean cifar10?");
   EXPECT_EQ(refused({"--dataset", "text"}),
             "vgg11 trains on images, and text has none: use another --dataset");
+  EXPECT_EQ(refused({"--augment", "crops"}), "--augment crops is not known: did you mean crop?");
+  EXPECT_EQ(refused({"--dataset", "mnist", "--augment", "crop"}),
+            "mnist has no augmentation: leave --augment out");
+  EXPECT_TRUE(job_of({"--dataset", "image-folder", "--skip-corrupt"}).skip_corrupt);
+  EXPECT_NE(protocol::identity_of(job_of({"--dataset", "image-folder", "--skip-corrupt"})),
+            protocol::identity_of(job_of({"--dataset", "image-folder"})));
+  EXPECT_EQ(refused({"--dataset", "cifar10", "--skip-corrupt"}),
+            "--skip-corrupt is an option of image-folder, not of cifar10: leave it out");
   EXPECT_EQ(refused({"--dataset", "mnist", "--augment", "on"}),
             "mnist has no augmentation: leave --augment out");
 }

@@ -22,7 +22,7 @@ class OwnNames : public testing::Test {
       names.models.push_back({"own-lm", SampleKind::kText, "--layers"});
       names.models.push_back({"own-net"});
       names.datasets.push_back({"own-text", SampleKind::kText});
-      names.datasets.push_back({"own-images", SampleKind::kImages, true});
+      names.datasets.push_back({"own-images", SampleKind::kImages, data::Augment::kCrop});
       return names;
     });
   }
@@ -42,7 +42,7 @@ TEST_F(OwnNames, BuiltInNames_NobodyIsAsked) {
 TEST_F(OwnNames, OwnModelAndDataSet_AskedOnce) {
   const protocol::Job job = job_of({"--model", "own-net", "--dataset", "own-images"});
   EXPECT_EQ(asked_, 1);
-  EXPECT_TRUE(job.augment);
+  EXPECT_EQ(job.augment, "crop");
   EXPECT_EQ(job.layers, 0U);
   EXPECT_EQ(job.context, 0U);
 }

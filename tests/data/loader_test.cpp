@@ -23,7 +23,7 @@ LoaderConfig config(int threads, int ahead = 0) {
   return {.seed = 5,
           .micro_batches = kMicroBatches,
           .samples = kSamples,
-          .transform = {32, true},
+          .transform = {32, Augment::kCrop},
           .threads = threads,
           .ahead = ahead};
 }
@@ -46,7 +46,7 @@ Batch expected(std::uint64_t step, int micro_batch) {
     const std::size_t sample = order.sample_at(step * kMicroBatches * kSamples + micro_batch * kSamples + i);
     batch.samples.push_back(sample);
     batch.labels.push_back(raw(dataset()).label(Split::kTrain, sample));
-    transform(Preprocessing::kImageNet, {32, true}, raw(dataset()).image(Split::kTrain, sample),
+    transform(Preprocessing::kImageNet, {32, Augment::kCrop}, raw(dataset()).image(Split::kTrain, sample),
               stream_key(5, Draws::kAugment, {step, std::uint64_t(micro_batch), i}),
               std::span(batch.images).subspan(i * 3072, 3072));
   }
@@ -54,7 +54,7 @@ Batch expected(std::uint64_t step, int micro_batch) {
 }
 
 TEST(Loader, MicroBatchesComeInOrderWithTheSameBitsForAnyThreadsAndAhead) {
-  for (const int threads : {1, 2, 4}) {
+  for (const int threads : {0, 1, 2, 4}) {
     for (const int ahead : {0, 1, 7}) {
       Loader loader(dataset(), config(threads, ahead));
       loader.start(0, range(1, 2));
@@ -180,12 +180,13 @@ TEST(Loader, ASampleThatCannotBeRead_FailsItsMicroBatchAlone) {
 }
 
 TEST(TestBatch, IsTheTestImagesInOrderNeverAugmented) {
-  const Batch batch = *test_batch(dataset(), {32, true}, 2, 4);
+  const Batch batch = *test_batch(dataset(), {32, Augment::kCrop}, 2, 4);
   EXPECT_EQ(batch.samples, (std::vector<std::size_t>{2, 3, 4, 5}));
   std::vector<float> image(3072);
   for (std::size_t i = 0; i < 4; ++i) {
     EXPECT_EQ(batch.labels[i], raw(dataset()).label(Split::kTest, 2 + i));
-    transform(Preprocessing::kImageNet, {32, false}, raw(dataset()).image(Split::kTest, 2 + i), 99, image);
+    transform(Preprocessing::kImageNet, {32, Augment::kOff}, raw(dataset()).image(Split::kTest, 2 + i), 99,
+              image);
     EXPECT_TRUE(std::equal(image.begin(), image.end(), batch.images.begin() + i * 3072));
   }
 }

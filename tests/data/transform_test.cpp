@@ -28,7 +28,7 @@ TEST(Transform, HasTorchvisionsBitsWhenNotAugmented) {
     std::uint32_t expected = 0;
     line >> kind >> height >> width >> size >> expected;
     const auto out = transformed(kind == "mnist" ? Preprocessing::kMnist : Preprocessing::kImageNet,
-                                 {height, width}, {size, false});
+                                 {height, width}, {size, Augment::kOff});
     EXPECT_EQ(crc(std::span(out)), expected) << line.str();
     for (int i = 0; i < 3; ++i) {
       float value = 0;
@@ -41,7 +41,7 @@ TEST(Transform, HasTorchvisionsBitsWhenNotAugmented) {
 // Each augmented image must be a possible result of resize, crop and flip, and every possible result must
 // occur.
 TEST(Transform, AugmentationIsEveryCropAndFlipOfTheResizedImage) {
-  const TransformConfig config{16, true};  // resized to 18: 3 x 3 positions, 2 flips
+  const TransformConfig config{16, Augment::kCrop};  // resized to 18: 3 x 3 positions, 2 flips
   const auto image = known_image(3 * 32 * 32);
   std::map<std::vector<float>, int> views;
   for (int top = 0; top < 3; ++top) {
@@ -76,18 +76,71 @@ TEST(Transform, AugmentationIsEveryCropAndFlipOfTheResizedImage) {
   }
 }
 
+// The draws follow torchvision's RandomResizedCrop: parts of 8 % to 100 % of the area, of a ratio of 3/4 to
+// 4/3, anywhere, resized as PIL does after the crop. A pixel's value is its place, so that the part can be
+// read off.
+TEST(Transform, ResizedCropIsAPartOfTheImage) {
+  constexpr int kHeight = 60, kWidth = 100;
+  Pixels image{{kHeight, kWidth}, std::vector<std::uint8_t>(kHeight * kWidth * kPixelBytes)};
+  for (std::size_t y = 0; y < kHeight; ++y) {
+    for (std::size_t x = 0; x < kWidth; ++x) {
+      image.bytes[(y * kWidth + x) * kPixelBytes] = static_cast<std::uint8_t>(2 * x);
+      image.bytes[(y * kWidth + x) * kPixelBytes + 1] = static_cast<std::uint8_t>(2 * y);
+    }
+  }
+  TransformMemory memory;
+  std::vector<float> out(3 * 16 * 16);
+  double smallest = 1, largest = 0;
+  int flips = 0;
+  for (std::uint64_t key = 0; key < 500; ++key) {
+    transform_pixels({16, Augment::kResizedCrop}, image, key, out, memory);
+    const double left = (out[0] * 0.229 + 0.485) * 255 / 2, right = (out[15] * 0.229 + 0.485) * 255 / 2;
+    const double top = (out[256] * 0.224 + 0.456) * 255 / 2,
+                 bottom = (out[256 + 240] * 0.224 + 0.456) * 255 / 2;
+    flips += left > right ? 1 : 0;
+    // The centers of the first and the last output pixel are 15/16 of the part apart.
+    const double width = std::abs(right - left) * 16 / 15, height = (bottom - top) * 16 / 15;
+    EXPECT_GT(width / height, 0.68);
+    EXPECT_LT(width / height, 1.47);
+    smallest = std::min(smallest, width * height / (kHeight * kWidth));
+    largest = std::max(largest, width * height / (kHeight * kWidth));
+  }
+  EXPECT_GT(smallest, 0.06);
+  EXPECT_LT(smallest, 0.12);
+  EXPECT_GT(largest, 0.65);  // the whole height and 4/3 of it: 80 %
+  EXPECT_LT(largest, 0.86);
+  EXPECT_NEAR(flips, 250, 60);
+}
+
+TEST(Transform, PixelsAndPlanesHaveTheSameBits) {
+  for (const Size size : {Size{37, 53}, Size{64, 64}, Size{20, 300}}) {
+    const std::size_t plane = static_cast<std::size_t>(size.height) * size.width;
+    const auto planes = known_image(3 * plane);
+    Pixels pixels{size, std::vector<std::uint8_t>(plane * kPixelBytes)};
+    for (std::size_t i = 0; i < 3 * plane; ++i) pixels.bytes[i % plane * kPixelBytes + i / plane] = planes[i];
+    TransformMemory memory;
+    for (const Augment augment : {Augment::kOff, Augment::kCrop, Augment::kResizedCrop}) {
+      const TransformConfig config{33, augment};
+      std::vector<float> a(3 * 33 * 33), b(a.size());
+      transform(Preprocessing::kImageNet, config, {3, size, planes}, 5, a);
+      transform_pixels(config, pixels, 5, b, memory);
+      EXPECT_EQ(a, b);
+    }
+  }
+}
+
 TEST(Transform, IsAFunctionOfTheKeyAlone) {
-  EXPECT_EQ(transformed(Preprocessing::kImageNet, {32, 32}, {64, true}, 5),
-            transformed(Preprocessing::kImageNet, {32, 32}, {64, true}, 5));
-  EXPECT_NE(transformed(Preprocessing::kImageNet, {32, 32}, {64, true}, 5),
-            transformed(Preprocessing::kImageNet, {32, 32}, {64, true}, 6));
+  EXPECT_EQ(transformed(Preprocessing::kImageNet, {32, 32}, {64, Augment::kCrop}, 5),
+            transformed(Preprocessing::kImageNet, {32, 32}, {64, Augment::kCrop}, 5));
+  EXPECT_NE(transformed(Preprocessing::kImageNet, {32, 32}, {64, Augment::kCrop}, 5),
+            transformed(Preprocessing::kImageNet, {32, 32}, {64, Augment::kCrop}, 6));
 }
 
 TEST(Transform, FashionMnistHasItsOwnMeanAndDeviation) {
   const auto pixels = known_image(28 * 28);
   const auto out = [&] {
     std::vector<float> floats(28 * 28);
-    transform(Preprocessing::kFashionMnist, {28, true}, {1, {28, 28}, pixels}, 5, floats);
+    transform(Preprocessing::kFashionMnist, {28, Augment::kCrop}, {1, {28, 28}, pixels}, 5, floats);
     return floats;
   }();
   for (std::size_t i = 0; i < out.size(); ++i)
@@ -95,8 +148,8 @@ TEST(Transform, FashionMnistHasItsOwnMeanAndDeviation) {
 }
 
 TEST(Transform, MnistIsNeverAugmented) {
-  EXPECT_EQ(transformed(Preprocessing::kMnist, {28, 28}, {28, true}, 5),
-            transformed(Preprocessing::kMnist, {28, 28}, {28, false}, 6));
+  EXPECT_EQ(transformed(Preprocessing::kMnist, {28, 28}, {28, Augment::kCrop}, 5),
+            transformed(Preprocessing::kMnist, {28, 28}, {28, Augment::kOff}, 6));
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ TEST_F(Inspect, TextForPeopleSaysTheSame) {
         str("digest      ", c["digest"].get<std::string>(), "\n"),
         str("size        ", format_bytes(c["bytes"]), ": weights ", format_bytes(c["weight_bytes"]),
             ", optimizer ", format_bytes(c["optimizer_bytes"]), "; 24 tensors\n"),
-        std::string("options     augment=false, batch_size=16, "), std::string("micro_batches=8"),
+        std::string("options     augment=off, batch_size=16, "), std::string("micro_batches=8"),
         std::string("made by     ATEN_CPU_CAPABILITY="),
         str("              shard-00001-of-00002.h5  ", format_bytes(c["shards"][1]["bytes"]), ", "),
         std::string("\n  check       complete: every byte was read and is right\n")})

@@ -21,7 +21,8 @@ TEST(KnownNames, AreThoseOfTheTrainerProgram) {
   for (const auto& each : known.models)
     models.push_back({{"name", each.name}, {"samples", kind(each.samples)}, {"options", each.options}});
   for (const auto& each : known.datasets)
-    datasets.push_back({{"name", each.name}, {"samples", kind(each.samples)}, {"augments", each.augments}});
+    datasets.push_back(
+        {{"name", each.name}, {"samples", kind(each.samples)}, {"augment", data::name_of(each.augment)}});
   for (const char* list : {"models", "datasets"})
     for (auto& each : answer[list]) each.erase("what");
   EXPECT_EQ(answer["models"], models);

@@ -2,7 +2,7 @@
 
 # Without names, all but h5: mutated files crash libhdf5 itself within minutes, and none of that is ours to correct.
 # Its inputs in tests/fuzz/corpus/h5 are read by every ./dev test.
-fuzz_targets=(manifest safetensors toml run_files wire idx cifar frames)
+fuzz_targets=(manifest safetensors toml run_files wire idx cifar folder_index frames)
 fuzz_targets_by_name=(h5)
 
 # For a damaged file, libhdf5 leaks memory and may request any amount of memory. Requests over 1 GiB fail here, as in

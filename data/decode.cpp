@@ -1,0 +1,31 @@
+#include "data/decode.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/text.hpp"
+
+namespace rekindle::data {
+
+tl::unexpected<Error> corrupt_image(const std::string& source, const std::string& what) {
+  return forward_error({ExitCode::kConfig, str(source, " ", what),
+                        "replace or remove the file, or let --skip-corrupt use the next image",
+                        ErrorKind::kDamage});
+}
+
+Status check_pixels(std::uint64_t width, std::uint64_t height, const std::string& source) {
+  if (width > 0 && height > 0 && width <= kMostPixels && height <= kMostPixels / width) return {};
+  return corrupt_image(
+      source, str("has ", width, " x ", height, " pixels, and ", kMostPixels, " are the most that are read"));
+}
+
+Status decode_image(std::span<const std::uint8_t> bytes, const std::string& source, Pixels& pixels) {
+  constexpr std::array<std::uint8_t, 4> kPng = {0x89, 'P', 'N', 'G'};
+  if (bytes.empty()) return corrupt_image(source, "is empty");
+  if (bytes.size() > 2 && bytes[0] == 0xff && bytes[1] == 0xd8) return decode_jpeg(bytes, source, pixels);
+  if (bytes.size() > 8 && std::equal(kPng.begin(), kPng.end(), bytes.begin()))
+    return decode_png(bytes, source, pixels);
+  return corrupt_image(source, "is neither a JPEG nor a PNG file");
+}
+
+}  // namespace rekindle::data

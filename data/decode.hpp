@@ -1,0 +1,39 @@
+// Decodes JPEG (libjpeg-turbo) and PNG (libpng) to the pixels that PIL's convert("RGB") has. Internal to
+// data/.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "data/resize.hpp"
+
+namespace rekindle::data {
+
+inline constexpr int kPixelBytes = 4;
+
+// Rows of pixels of 4 bytes: red, green, blue, and one that means nothing.
+struct Pixels {
+  Size size;
+  std::vector<std::uint8_t> bytes = {};
+};
+
+// PIL warns of larger images. Checked before memory is allocated for the pixels.
+inline constexpr std::uint64_t kMostPixels = 89'478'485;
+Status check_pixels(std::uint64_t width, std::uint64_t height, const std::string& source);
+
+// The format is that of the content, not of the name. Grey becomes RGB, transparency is dropped, CMYK is
+// converted as PIL does, and bytes after the image are ignored. `pixels` may be reused. Errors
+// (ErrorKind::kDamage, ExitCode::kConfig) name `source`: another format, damage, truncation, more than
+// kMostPixels, 16 bits a channel.
+Status decode_image(std::span<const std::uint8_t> bytes, const std::string& source, Pixels& pixels);
+
+Status decode_jpeg(std::span<const std::uint8_t> bytes, const std::string& source, Pixels& pixels);
+Status decode_png(std::span<const std::uint8_t> bytes, const std::string& source, Pixels& pixels);
+
+// An error of this kind.
+tl::unexpected<Error> corrupt_image(const std::string& source, const std::string& what);
+
+}  // namespace rekindle::data

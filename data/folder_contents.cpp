@@ -1,0 +1,112 @@
+// The file: the magic "RKHASHES", u32 version, u32 zero, the listing's identity (16 bytes), and records of 32
+// bytes.
+#include "data/folder_contents.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <span>
+
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "data/formats.hpp"
+
+namespace rekindle::data {
+
+namespace fs = std::filesystem;
+
+struct FolderContents::Record {
+  std::uint64_t number = 0, high = 0, low = 0;
+  std::uint64_t checksum = 0;  // XXH3-64 of the other fields and the identity
+
+  std::uint64_t sum(const Hash128& identity) const {
+    const std::array<std::uint64_t, 5> words = {number, high, low, identity.high, identity.low};
+    return hash64(std::as_bytes(std::span(words)));
+  }
+};
+
+namespace {
+
+constexpr std::size_t kRecordsAtOnce = 128;
+
+std::string header_of(const Hash128& identity) {
+  std::string header = "RKHASHES";
+  for (const std::uint64_t word : {std::uint64_t{1}, identity.high, identity.low})
+    header.append(reinterpret_cast<const char*>(&word), sizeof word);
+  return header;
+}
+
+}  // namespace
+
+fs::path contents_path(const fs::path& root) { return root / ".rekindle-hashes"; }
+
+FolderContents::FolderContents(fs::path root, const Hash128& identity, std::size_t count)
+    : file_(contents_path(root)), identity_(identity), hashes_(count), corrupt_(count) {
+  load();
+}
+
+FolderContents::~FolderContents() { append(); }
+
+// Replaces the file of another listing. The first of several hashes of a file counts.
+void FolderContents::load() {
+  const std::string header = header_of(identity_);
+  std::string bytes;
+  if (const auto file = path_exists(file_) ? open_data_file(file_) : fail("no such file")) {
+    bytes.resize(file->size);
+    if (!file->read(0, std::as_writable_bytes(std::span(bytes)))) bytes.clear();
+  }
+  if (!bytes.starts_with(header)) {
+    std::ignore = replace_file_quickly(file_, header);  // no file where the folder cannot be written
+    return;
+  }
+  // A record of a process that was killed in the middle may shift the next ones.
+  for (std::size_t at = header.size(); at + sizeof(Record) <= bytes.size();) {
+    Record record;
+    std::memcpy(&record, bytes.data() + at, sizeof record);
+    const bool valid = record.checksum == record.sum(identity_) && record.number < hashes_.size();
+    if (valid && hashes_[record.number] == Hash128{}) hashes_[record.number] = {record.high, record.low};
+    at += valid ? sizeof record : 1;
+  }
+}
+
+void FolderContents::append() {
+  if (pending_.empty()) return;
+  const auto fd = open_file(file_, O_WRONLY | O_APPEND | O_NOFOLLOW);
+  if (fd && ::write(fd->get(), pending_.data(), pending_.size()) < 0)
+    log_debug(errno_error("cannot note the hashes of files in", file_).what);
+  pending_.clear();
+}
+
+Status FolderContents::check(std::size_t number, const Hash128& hash, const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  Hash128& before = hashes_[number];
+  if (before == hash) return {};
+  if (before != Hash128{})
+    return fail(
+        ExitCode::kConfig, str(path, " has another content than when it was first read"),
+        str("restore it, or, if the change is wanted, remove ", file_.string(), " and start a new run"));
+  before = hash;
+  Record record{number, hash.high, hash.low};
+  record.checksum = record.sum(identity_);
+  pending_.append(reinterpret_cast<const char*>(&record), sizeof record);
+  if (pending_.size() >= kRecordsAtOnce * sizeof record) append();
+  return {};
+}
+
+bool FolderContents::is_corrupt(std::size_t number) {
+  const std::lock_guard lock(mutex_);
+  return corrupt_[number];
+}
+
+bool FolderContents::note_corrupt(std::size_t number, std::size_t& corrupt) {
+  const std::lock_guard lock(mutex_);
+  if (corrupt_[number]) return false;
+  corrupt_[number] = true;
+  corrupt = ++corrupt_count_;
+  return true;
+}
+
+}  // namespace rekindle::data

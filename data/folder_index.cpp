@@ -1,0 +1,204 @@
+// The index, little-endian:
+//
+//   magic "RKFOLDER", u32 version
+//   u32 count, then for each class: text (u32 length, bytes)
+//   twice (folders, lists): u32 count, then for each: text, i64 stamp
+//   text: the names
+//   twice (train, test): u32 count, then for each file: u32 name, folder, label, size
+//   XXH3-128 of all bytes before (u64 low, u64 high)
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cstring>
+#include <string_view>
+
+#include "base/files.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "data/folder_listing.hpp"
+#include "data/formats.hpp"
+
+namespace rekindle::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+static_assert(std::endian::native == std::endian::little && sizeof(ListedFile) == 16);
+
+constexpr std::string_view kMagic = "RKFOLDER";
+constexpr std::uint32_t kVersion = 1;
+constexpr std::size_t kChecksum = 16;
+
+class Writer {
+ public:
+  template <class Number>
+  void number(Number value) {
+    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+  void text(std::string_view text) {
+    number(static_cast<std::uint32_t>(text.size()));
+    bytes_ += text;
+  }
+  void raw(std::string_view bytes) { bytes_ += bytes; }
+  void files(const std::vector<ListedFile>& files) {
+    number(static_cast<std::uint32_t>(files.size()));
+    raw({reinterpret_cast<const char*>(files.data()), files.size() * sizeof(ListedFile)});
+  }
+  std::string finished() && {
+    const Hash128 hash = hash128(std::as_bytes(std::span(bytes_)));
+    number(hash.low);
+    number(hash.high);
+    return std::move(bytes_);
+  }
+
+ private:
+  std::string bytes_;
+};
+
+// After a read outside of the bytes all further reads give zeros and good() is false.
+class Cursor {
+ public:
+  explicit Cursor(std::string_view bytes) : left_(bytes) {}
+
+  bool good() const { return good_; }
+  bool at_end() const { return left_.empty(); }
+  std::string_view take(std::uint64_t count) {
+    if (count > left_.size()) {
+      good_ = false;
+      return {};
+    }
+    const std::string_view taken = left_.substr(0, count);
+    left_.remove_prefix(count);
+    return taken;
+  }
+  template <class Number>
+  Number number() {
+    const std::string_view bytes = take(sizeof(Number));
+    Number value = 0;
+    if (!bytes.empty()) std::memcpy(&value, bytes.data(), sizeof value);
+    return value;
+  }
+  std::string text() { return std::string(take(number<std::uint32_t>())); }
+  // Each item has at least 4 bytes, so that a count cannot ask for much memory.
+  std::uint32_t count() {
+    const auto items = number<std::uint32_t>();
+    if (items > left_.size() / 4) good_ = false;
+    return good_ ? items : 0;
+  }
+  std::vector<ListedFile> files() {
+    const std::uint32_t items = count();
+    const std::string_view bytes = take(std::uint64_t{items} * sizeof(ListedFile));
+    std::vector<ListedFile> files(bytes.size() / sizeof(ListedFile));
+    if (!files.empty()) std::memcpy(files.data(), bytes.data(), bytes.size());
+    return files;
+  }
+
+ private:
+  std::string_view left_;
+  bool good_ = true;
+};
+
+std::vector<ListedPlace> read_places(Cursor& cursor) {
+  std::vector<ListedPlace> places(cursor.count());
+  for (ListedPlace& place : places) {
+    place.path = cursor.text();
+    place.stamp = cursor.number<std::int64_t>();
+  }
+  return places;
+}
+
+bool stays_inside(const std::string& path) {
+  const fs::path parts(path);
+  return parts.is_relative() && path.find('\0') == std::string::npos &&
+         std::ranges::none_of(parts, [](const fs::path& part) { return part == ".."; });
+}
+
+bool is_consistent(const FolderListing& listing) {
+  const std::string& names = listing.names;
+  if (listing.class_names.size() < 2 || names.empty() || names.back() != '\0' ||
+      names.find('/') != std::string::npos || listing.train.empty() || listing.test.empty())
+    return false;
+  for (const auto* places : {&listing.folders, &listing.lists})
+    for (const ListedPlace& place : *places)
+      if (!stays_inside(place.path)) return false;
+  for (const auto* files : {&listing.train, &listing.test})
+    for (const ListedFile& file : *files)
+      if (file.name >= names.size() || file.folder >= listing.folders.size() ||
+          file.label >= listing.class_names.size())
+        return false;
+  return true;
+}
+
+std::optional<FolderListing> parse(std::string_view bytes) {
+  if (bytes.size() < kMagic.size() + kChecksum) return std::nullopt;
+  Cursor checksum(bytes.substr(bytes.size() - kChecksum));
+  bytes.remove_suffix(kChecksum);
+  const Hash128 hash = hash128(std::as_bytes(std::span(bytes)));
+  if (checksum.number<std::uint64_t>() != hash.low || checksum.number<std::uint64_t>() != hash.high)
+    return std::nullopt;
+  Cursor cursor(bytes);
+  if (cursor.take(kMagic.size()) != kMagic || cursor.number<std::uint32_t>() != kVersion) return std::nullopt;
+  FolderListing listing;
+  listing.class_names.resize(cursor.count());
+  for (std::string& name : listing.class_names) name = cursor.text();
+  listing.folders = read_places(cursor);
+  listing.lists = read_places(cursor);
+  listing.names = cursor.text();
+  listing.train = cursor.files();
+  listing.test = cursor.files();
+  if (!cursor.good() || !cursor.at_end() || !is_consistent(listing)) return std::nullopt;
+  return listing;
+}
+
+}  // namespace
+
+fs::path index_path(const fs::path& root) { return root / ".rekindle-index"; }
+
+std::optional<FolderListing> read_index(const fs::path& root) {
+  if (!path_exists(index_path(root))) return std::nullopt;
+  const auto file = open_data_file(index_path(root));
+  if (!file) return std::nullopt;
+  std::string bytes(file->size, '\0');
+  if (!file->read(0, std::as_writable_bytes(std::span(bytes)))) return std::nullopt;
+  auto listing = parse(bytes);
+  if (!listing) {
+    log_warning(
+        str(index_path(root).string(), " is damaged or of another version: the folder is read again"));
+    return std::nullopt;
+  }
+  for (const auto* places : {&listing->folders, &listing->lists})
+    for (const ListedPlace& place : *places)
+      if (stamp_of(root, place.path) != place.stamp) return std::nullopt;
+  return listing;
+}
+
+void write_index(const fs::path& root, const FolderListing& listing) {
+  // A change in the same tick of the file system's clock would not be seen. Storage has its own clock, so
+  // that of this machine is compared with some room.
+  const auto now = std::chrono::system_clock::now().time_since_epoch() - std::chrono::seconds(2);
+  for (const auto* places : {&listing.folders, &listing.lists})
+    for (const ListedPlace& place : *places)
+      if (!place.path.empty() && place.stamp > std::chrono::nanoseconds(now).count()) return;
+  Writer writer;
+  writer.raw(kMagic);
+  writer.number(kVersion);
+  writer.number(static_cast<std::uint32_t>(listing.class_names.size()));
+  for (const std::string& name : listing.class_names) writer.text(name);
+  for (const auto* places : {&listing.folders, &listing.lists}) {
+    writer.number(static_cast<std::uint32_t>(places->size()));
+    for (const ListedPlace& place : *places) {
+      writer.text(place.path);
+      writer.number(place.stamp);
+    }
+  }
+  writer.text(listing.names);
+  writer.files(listing.train);
+  writer.files(listing.test);
+  // A folder that cannot be written has no index, and each start reads it again.
+  if (const auto written = replace_file_quickly(index_path(root), std::move(writer).finished()); !written)
+    log_debug(str("no index: ", written.error().what));
+}
+
+}  // namespace rekindle::data

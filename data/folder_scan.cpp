@@ -1,0 +1,278 @@
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cctype>
+#include <span>
+#include <sstream>
+#include <unordered_map>
+#include <utility>
+
+#include "base/files.hpp"
+#include "base/printable.hpp"
+#include "base/text.hpp"
+#include "base/utf8.hpp"
+#include "data/folder_listing.hpp"
+
+namespace rekindle::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMostDepth = 16;  // of folders inside a class; more is a loop of links
+constexpr const char* kAnnotations = "val_annotations.txt";
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t bytes = first_character(text).bytes;
+    if (bytes == 0) return false;
+    text.remove_prefix(bytes);
+  }
+  return true;
+}
+
+enum class NameKind { kImage, kOtherImage, kNone };
+
+NameKind kind_of(const std::string& name) {
+  std::string extension = fs::path(name).extension().string();
+  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const char* known : {".jpg", ".jpeg", ".png"})
+    if (extension == known) return NameKind::kImage;
+  // The other ones of torchvision's ImageFolder.
+  for (const char* other : {".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"})
+    if (extension == other) return NameKind::kOtherImage;
+  return NameKind::kNone;
+}
+
+struct Entry {
+  std::string name;
+  bool folder = false;
+  std::uint64_t size = 0;
+};
+
+// Folders and regular files, also behind links, sorted by name.
+Result<std::vector<Entry>> entries_in(const fs::path& path) {
+  const auto names = names_in(path);
+  if (!names) return fail(ExitCode::kConfig, names.error().what, "make this folder readable");
+  std::vector<Entry> entries;
+  for (const std::string& name : *names) {
+    if (name.starts_with(".rekindle-")) continue;
+    if (!is_utf8(name))
+      return fail(ExitCode::kConfig, str((path / printable(name)).string(), " has a name that is not UTF-8"),
+                  "rename it");
+    const auto info = look_at(path / name);
+    if (!info || !*info)
+      return fail(ExitCode::kConfig,
+                  info ? str((path / name).string(), " is a link without a target") : info.error().what,
+                  "make it readable, or remove it");
+    const bool folder = S_ISDIR((*info)->st_mode);
+    if (!folder && !S_ISREG((*info)->st_mode)) {
+      if (kind_of(name) == NameKind::kNone) continue;
+      return fail(ExitCode::kConfig, str((path / name).string(), " is not a regular file"), "remove it");
+    }
+    entries.push_back({name, folder, static_cast<std::uint64_t>((*info)->st_size)});
+  }
+  return entries;
+}
+
+class Scanner {
+ public:
+  explicit Scanner(fs::path root) : root_(std::move(root)) {}
+
+  Result<FolderListing> scan() {
+    fs::path train, test;
+    if (is_folder(root_ / "train")) {
+      note_folder({});  // a folder that appears there may be another layout
+      train = "train";
+      for (const char* name : {"val", "valid", "validation", "test"})
+        if (test.empty() && is_folder(root_ / name)) test = name;
+      if (test.empty())
+        return fail(ExitCode::kConfig, str(root_.string(), " has the folder train, but no val"),
+                    str("add the folder val, or use --data ", (root_ / "train").string(),
+                        ", of which a tenth becomes the test split"));
+    }
+    REKINDLE_TRY(listing_.class_names, classes_in(train));
+    REKINDLE_CHECK(check_classes(train));
+    REKINDLE_CHECK(list_classes(train, listing_.train));
+    if (test.empty())
+      split_off_a_tenth();
+    else if (path_exists(root_ / test / kAnnotations))
+      REKINDLE_CHECK(list_annotated(test));
+    else
+      REKINDLE_CHECK(list_test_classes(test));
+    REKINDLE_CHECK(check_count(listing_.train, train));
+    REKINDLE_CHECK(check_count(listing_.test, test));
+    return std::move(listing_);
+  }
+
+ private:
+  // Before its names are read, so that a later change is seen.
+  std::uint32_t note_folder(const fs::path& folder) {
+    listing_.folders.push_back({folder.string(), stamp_of(root_, folder.string()).value_or(0)});
+    return static_cast<std::uint32_t>(listing_.folders.size() - 1);
+  }
+
+  Result<std::vector<std::string>> classes_in(const fs::path& folder) {
+    note_folder(folder);
+    REKINDLE_TRY(const std::vector<Entry> entries, entries_in(root_ / folder));
+    std::vector<std::string> names;
+    for (const Entry& entry : entries)
+      if (entry.folder && !entry.name.starts_with('.')) names.push_back(entry.name);
+    return names;
+  }
+
+  Status check_classes(const fs::path& folder) const {
+    const std::string path = (root_ / folder).string();
+    if (listing_.class_names.empty())
+      return fail(ExitCode::kConfig, str(path, " has no folders of images"),
+                  "an image folder has a folder for each class, with JPEG or PNG files");
+    if (listing_.class_names.size() == 1)
+      return fail(ExitCode::kConfig, str(path, " has only one class, ", printable(listing_.class_names[0])),
+                  "an image folder has a folder for each class, and two classes or more");
+    return {};
+  }
+
+  Status list_classes(const fs::path& folder, std::vector<ListedFile>& files) {
+    for (std::uint32_t label = 0; label < listing_.class_names.size(); ++label) {
+      const std::size_t before = files.size();
+      REKINDLE_CHECK(list(folder / listing_.class_names[label], label, 0, files));
+      if (files.size() == before)
+        return fail(ExitCode::kConfig,
+                    str((root_ / folder / listing_.class_names[label]).string(), " has no JPEG or PNG files"),
+                    "a folder is a class: add its images, or remove it");
+    }
+    return {};
+  }
+
+  Status add(const Entry& entry, std::uint32_t folder, std::uint32_t label, std::vector<ListedFile>& files) {
+    const std::string path = (root_ / listing_.folders[folder].path / entry.name).string();
+    if (entry.size >= kMostImageBytes || listing_.names.size() + entry.name.size() >= UINT32_MAX)
+      return fail(ExitCode::kConfig, str(path, " is too large for an image"), "remove it");
+    files.push_back({static_cast<std::uint32_t>(listing_.names.size()), folder, label,
+                     static_cast<std::uint32_t>(entry.size)});
+    listing_.names += entry.name;
+    listing_.names += '\0';
+    return {};
+  }
+
+  Status check_kind(const fs::path& folder, const Entry& entry) const {
+    if (kind_of(entry.name) == NameKind::kImage) return {};
+    return fail(ExitCode::kConfig,
+                str((root_ / folder / entry.name).string(), " is an image that is not JPEG or PNG"),
+                "convert it to PNG");
+  }
+
+  Status list(const fs::path& folder, std::uint32_t label, int depth, std::vector<ListedFile>& files) {
+    if (depth > kMostDepth)
+      return fail(ExitCode::kConfig, str((root_ / folder).string(), " is more than 16 folders deep"),
+                  "remove links that lead back");
+    const std::uint32_t number = note_folder(folder);
+    REKINDLE_TRY(const std::vector<Entry> entries, entries_in(root_ / folder));
+    for (const Entry& entry : entries) {
+      if (entry.folder || kind_of(entry.name) == NameKind::kNone) continue;
+      REKINDLE_CHECK(check_kind(folder, entry));
+      REKINDLE_CHECK(add(entry, number, label, files));
+    }
+    for (const Entry& entry : entries)
+      if (entry.folder) REKINDLE_CHECK(list(folder / entry.name, label, depth + 1, files));
+    return {};
+  }
+
+  Status list_test_classes(const fs::path& folder) {
+    REKINDLE_TRY(const std::vector<std::string> names, classes_in(folder));
+    const auto differing = [&](const std::vector<std::string>& a, const std::vector<std::string>& b) {
+      const auto found = std::ranges::find_if(
+          a, [&](const std::string& name) { return !std::ranges::binary_search(b, name); });
+      return found == a.end() ? std::string() : *found;
+    };
+    std::string more = differing(names, listing_.class_names), has = folder.string(), lacks = "train";
+    if (more.empty()) {
+      more = differing(listing_.class_names, names);
+      std::swap(has, lacks);
+    }
+    if (!more.empty())
+      return fail(ExitCode::kConfig,
+                  str(root_.string(), " has the class ", printable(more), " in ", has, " but not in ", lacks),
+                  "both need the same folders");
+    return list_classes(folder, listing_.test);
+  }
+
+  // Lines of a file's name, a tab, its class, and more.
+  Status list_annotated(const fs::path& folder) {
+    const fs::path list = folder / kAnnotations;
+    listing_.lists.push_back({list.string(), stamp_of(root_, list.string()).value_or(0)});
+    constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+    const auto text = read_text(root_ / list, kMostBytes);
+    if (!text) return fail(ExitCode::kConfig, text.error().what, "get the data set again");
+    std::unordered_map<std::string, std::uint32_t> labels;
+    std::istringstream lines(*text);
+    for (std::string line; std::getline(lines, line);) {
+      const std::size_t tab = line.find('\t'),
+                        end = std::min(line.find_first_of("\t\r", tab + 1), line.size());
+      if (tab == std::string::npos) continue;
+      const std::string class_name = line.substr(tab + 1, end - tab - 1);
+      const auto found = std::ranges::lower_bound(listing_.class_names, class_name);
+      if (found == listing_.class_names.end() || *found != class_name)
+        return fail(
+            ExitCode::kConfig,
+            str((root_ / list).string(), " has the class ", printable(class_name), ", which train has not"),
+            "both need the same classes");
+      labels[line.substr(0, tab)] = static_cast<std::uint32_t>(found - listing_.class_names.begin());
+    }
+    const fs::path images = folder / "images";
+    const std::uint32_t number = note_folder(images);
+    REKINDLE_TRY(const std::vector<Entry> entries, entries_in(root_ / images));
+    for (const Entry& entry : entries) {
+      if (entry.folder || kind_of(entry.name) == NameKind::kNone) continue;
+      REKINDLE_CHECK(check_kind(images, entry));
+      const auto label = labels.find(entry.name);
+      if (label == labels.end())
+        return fail(ExitCode::kConfig,
+                    str((root_ / list).string(), " does not name the class of ", printable(entry.name)),
+                    "get the data set again");
+      REKINDLE_CHECK(add(entry, number, label->second, listing_.test));
+    }
+    std::ranges::stable_sort(listing_.test, {}, &ListedFile::label);
+    return {};
+  }
+
+  // Of each class with two files or more, at least one. The split of a file does not depend on its folder's
+  // place.
+  void split_off_a_tenth() {
+    std::vector<ListedFile> all = std::exchange(listing_.train, {});
+    for (auto begin = all.begin(); begin != all.end();) {
+      const auto end =
+          std::find_if(begin, all.end(), [&](const ListedFile& f) { return f.label != begin->label; });
+      std::vector<std::pair<std::uint64_t, std::size_t>> order;
+      for (auto file = begin; file != end; ++file) {
+        const std::string path = listing_.path_of(*file);
+        order.emplace_back(hash64(std::as_bytes(std::span(path))), static_cast<std::size_t>(file - begin));
+      }
+      std::ranges::sort(order);
+      const std::size_t tests = order.size() < 2 ? 0 : std::max<std::size_t>(1, order.size() / 10);
+      std::vector<bool> is_test(order.size());
+      for (std::size_t i = 0; i < tests; ++i) is_test[order[i].second] = true;
+      for (std::size_t i = 0; i < order.size(); ++i)
+        (is_test[i] ? listing_.test : listing_.train).push_back(begin[static_cast<std::ptrdiff_t>(i)]);
+      begin = end;
+    }
+  }
+
+  Status check_count(const std::vector<ListedFile>& files, const fs::path& folder) const {
+    if (files.empty())
+      return fail(ExitCode::kConfig, str((root_ / folder).string(), " has too few images"),
+                  "an image folder needs training and test images");
+    if (files.size() > UINT32_MAX)
+      return fail(ExitCode::kConfig, str((root_ / folder).string(), " has more than 4294967295 images"),
+                  "use a part of them");
+    return {};
+  }
+
+  const fs::path root_;
+  FolderListing listing_;
+};
+
+}  // namespace
+
+Result<FolderListing> scan_folder(const fs::path& root) { return Scanner(root).scan(); }
+
+}  // namespace rekindle::data

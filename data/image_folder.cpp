@@ -1,0 +1,153 @@
+// JPEG and PNG files in folders of their classes, decoded when they are read.
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "base/log.hpp"
+#include "base/printable.hpp"
+#include "base/text.hpp"
+#include "data/decode.hpp"
+#include "data/folder_contents.hpp"
+#include "data/folder_listing.hpp"
+#include "data/formats.hpp"
+#include "data/make_image_folder.hpp"
+#include "data/transform.hpp"
+
+namespace rekindle::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The working memory of one read(), reused by the next one.
+struct Scratch {
+  std::vector<std::uint8_t> file;
+  Pixels pixels;
+  TransformMemory memory;
+};
+
+class Scratches {
+ public:
+  std::unique_ptr<Scratch> take() {
+    const std::lock_guard lock(mutex_);
+    if (spare_.empty()) return std::make_unique<Scratch>();
+    std::unique_ptr<Scratch> scratch = std::move(spare_.back());
+    spare_.pop_back();
+    return scratch;
+  }
+  void give_back(std::unique_ptr<Scratch> scratch) {
+    const std::lock_guard lock(mutex_);
+    spare_.push_back(std::move(scratch));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Scratch>> spare_;
+};
+
+class ImageFolder final : public Dataset {
+ public:
+  ImageFolder(fs::path root, FolderListing listing, bool skip_corrupt)
+      : root_(std::move(root)),
+        listing_(std::move(listing)),
+        skip_corrupt_(skip_corrupt),
+        contents_(root_, identity_of(listing_), listing_.train.size() + listing_.test.size()) {
+    info_ = {.kind = kImageFolder.name,
+             .channels = 3,
+             .classes = static_cast<int>(listing_.class_names.size()),
+             .train_count = listing_.train.size(),
+             .test_count = listing_.test.size(),
+             .class_names = listing_.class_names,
+             .content_hash = identity_of(listing_).hex()};
+  }
+
+  const DatasetInfo& info() const override { return info_; }
+
+  Status read(Split split, std::size_t index, const TransformConfig& config, std::uint64_t key, Batch& batch,
+              std::size_t place) const override {
+    std::unique_ptr<Scratch> scratch = scratches_.take();
+    const auto found = decode_readable(split, index, *scratch);
+    if (!found) return forward_error(found.error());
+    const std::size_t floats = std::size_t{3} * config.image_size * config.image_size;
+    transform_pixels(config, scratch->pixels, key, std::span(batch.images).subspan(place * floats, floats),
+                     scratch->memory);
+    batch.labels[place] = listing_.files(split)[*found].label;
+    scratches_.give_back(std::move(scratch));
+    return {};
+  }
+
+ private:
+  std::string path_of(Split split, std::size_t index) const {
+    return (root_ / listing_.path_of(listing_.files(split)[index])).string();
+  }
+  std::size_t number_of(Split split, std::size_t index) const {
+    return split == Split::kTrain ? index : listing_.train.size() + index;
+  }
+
+  // The index of the image that is decoded: `index`, or with skip_corrupt the next one that can be decoded.
+  Result<std::size_t> decode_readable(Split split, std::size_t index, Scratch& scratch) const {
+    const std::size_t count = listing_.files(split).size();
+    for (std::size_t tries = 0; tries < count; ++tries) {
+      const std::size_t at = (index + tries) % count, number = number_of(split, at);
+      if (skip_corrupt_ && contents_.is_corrupt(number)) continue;
+      const Status decoded = decode(split, at, scratch);
+      if (decoded) return at;
+      if (!skip_corrupt_ || decoded.error().kind != ErrorKind::kDamage) return forward_error(decoded.error());
+      std::size_t corrupt = 0;
+      if (contents_.note_corrupt(number, corrupt))
+        log_warning(str(decoded.error().what, "; the next readable image takes its place (", corrupt,
+                        " so far in this process)"));
+    }
+    return fail(ExitCode::kConfig, str("no image in ", root_.string(), " can be decoded"),
+                "use another folder");
+  }
+
+  Status decode(Split split, std::size_t index, Scratch& scratch) const {
+    const ListedFile& listed = listing_.files(split)[index];
+    const std::string path = path_of(split, index);
+    REKINDLE_TRY(const InputFile file, open_data_file(path));
+    if (file.size != listed.size)
+      return fail(ExitCode::kConfig,
+                  str(path, " has ", file.size, " bytes, but ", listed.size, " when its folder was read"),
+                  "restore it, or start a new run with the changed data");
+    scratch.file.resize(file.size);
+    REKINDLE_CHECK(file.read(0, std::as_writable_bytes(std::span(scratch.file))));
+    const Hash128 hash = hash128(std::as_bytes(std::span(scratch.file)));
+    REKINDLE_CHECK(contents_.check(number_of(split, index), hash, path));
+    return decode_image(scratch.file, path, scratch.pixels);
+  }
+
+  const fs::path root_;
+  const FolderListing listing_;
+  const bool skip_corrupt_;
+  DatasetInfo info_;
+  mutable FolderContents contents_;
+  mutable Scratches scratches_;
+};
+
+Status check_no_empty_file(const fs::path& root, const FolderListing& listing) {
+  for (const auto* files : {&listing.train, &listing.test})
+    for (const ListedFile& file : *files)
+      if (file.size == 0) return corrupt_image((root / listing.path_of(file)).string(), "is empty");
+  return {};
+}
+
+Result<std::unique_ptr<Dataset>> open_image_folder(const fs::path& root, const DatasetOptions& options) {
+  REKINDLE_CHECK(check_folder(kImageFolder, root));
+  std::optional<FolderListing> listing = read_index(root);
+  if (!listing) {
+    REKINDLE_TRY(listing, scan_folder(root));
+    write_index(root, *listing);
+  }
+  if (!options.skip_corrupt) REKINDLE_CHECK(check_no_empty_file(root, *listing));
+  return std::make_unique<ImageFolder>(root, std::move(*listing), options.skip_corrupt);
+}
+
+}  // namespace
+
+const DatasetRow kImageFolder = {
+    "image-folder",      "JPEG and PNG files in folders of their classes, as ImageNet and TinyImageNet",
+    SampleKind::kImages, Augment::kResizedCrop,
+    open_image_folder,   make_image_folder};
+
+}  // namespace rekindle::data

@@ -1,0 +1,93 @@
+// libpng reports errors with longjmp(). Nothing with a destructor lives in the functions that are left.
+#include <png.h>
+
+#include <algorithm>
+#include <csetjmp>
+#include <cstring>
+
+#include "base/printable.hpp"
+#include "base/text.hpp"
+#include "data/decode.hpp"
+
+namespace rekindle::data {
+namespace {
+
+class Decoder {
+ public:
+  explicit Decoder(std::span<const std::uint8_t> bytes)
+      : bytes_(bytes),
+        png_(png_create_read_struct(PNG_LIBPNG_VER_STRING, this, on_error,
+                                    [](png_structp, png_const_charp) {})),
+        info_(png_ == nullptr ? nullptr : png_create_info_struct(png_)) {}
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+  ~Decoder() { png_destroy_read_struct(&png_, &info_, nullptr); }
+
+  // These return false after an error.
+  bool read_header() {
+    if (info_ == nullptr) return false;
+    if (setjmp(png_jmpbuf(png_)) != 0) return false;
+    png_set_read_fn(png_, this, on_read);
+    png_read_info(png_, info_);
+    return true;
+  }
+  bool read_pixels(std::vector<png_bytep>& rows) {
+    if (setjmp(png_jmpbuf(png_)) != 0) return false;
+    png_set_palette_to_rgb(png_);
+    png_set_expand_gray_1_2_4_to_8(png_);
+    png_set_gray_to_rgb(png_);
+    png_set_strip_alpha(png_);
+    png_set_filler(png_, 0xff, PNG_FILLER_AFTER);
+    png_set_interlace_handling(png_);
+    png_read_update_info(png_, info_);
+    if (png_get_rowbytes(png_, info_) != std::size_t{width()} * kPixelBytes) return false;
+    png_read_image(png_, rows.data());
+    return true;
+  }
+
+  std::uint32_t width() const { return png_get_image_width(png_, info_); }
+  std::uint32_t height() const { return png_get_image_height(png_, info_); }
+  int bits() const { return png_get_bit_depth(png_, info_); }
+  std::string message() const { return printable(message_); }
+
+ private:
+  static void on_error(png_structp png, png_const_charp message) {
+    auto& self = *static_cast<Decoder*>(png_get_error_ptr(png));
+    std::strncpy(self.message_, message, sizeof self.message_ - 1);
+    png_longjmp(png, 1);
+  }
+  static void on_read(png_structp png, png_bytep out, std::size_t count) {
+    auto& self = *static_cast<Decoder*>(png_get_io_ptr(png));
+    if (count > self.bytes_.size() - self.at_) png_error(png, "the file ends too early");
+    std::memcpy(out, self.bytes_.data() + self.at_, count);
+    self.at_ += count;
+  }
+
+  const std::span<const std::uint8_t> bytes_;
+  std::size_t at_ = 0;
+  char message_[200] = "";
+  png_structp png_;
+  png_infop info_;
+};
+
+}  // namespace
+
+Status decode_png(std::span<const std::uint8_t> bytes, const std::string& source, Pixels& pixels) {
+  Decoder decoder(bytes);
+  const auto bad = [&] {
+    return corrupt_image(source, str("is a damaged PNG file (", decoder.message(), ")"));
+  };
+  if (!decoder.read_header()) return bad();
+  if (decoder.bits() == 16)
+    return corrupt_image(source, "is a PNG file of 16 bits a channel, and only 8 are read");
+  const std::size_t width = decoder.width(), height = decoder.height();
+  REKINDLE_CHECK(check_pixels(width, height, source));
+  pixels.size = {static_cast<int>(height), static_cast<int>(width)};
+  pixels.bytes.resize(width * height * kPixelBytes);
+  std::vector<png_bytep> rows(height);
+  for (std::size_t y = 0; y < height; ++y) rows[y] = pixels.bytes.data() + y * width * kPixelBytes;
+  if (!decoder.read_pixels(rows)) return bad();
+  return {};
+}
+
+}  // namespace rekindle::data

@@ -1,0 +1,90 @@
+// Pixels are those of PIL: golden/images is made by tests/oracle/pil_decode.py.
+#include <algorithm>
+
+#include "data/decode.hpp"
+#include "support.hpp"
+
+namespace rekindle::data {
+namespace {
+
+const fs::path kImages = fs::path(REKINDLE_GOLDEN) / "images";
+
+Status decoded(const std::string& bytes, Pixels& pixels) {
+  return decode_image({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}, "FILE", pixels);
+}
+
+std::string refusal(const std::string& bytes) {
+  Pixels pixels;
+  const Status status = decoded(bytes, pixels);
+  if (status) return "decoded";
+  EXPECT_EQ(status.error().code, ExitCode::kConfig);
+  EXPECT_EQ(status.error().kind, ErrorKind::kDamage);
+  EXPECT_FALSE(status.error().hint.empty());
+  EXPECT_EQ(status.error().line().find('\n'), std::string::npos) << status.error().line();
+  return status.error().what;
+}
+
+TEST(DecodeImage, EveryKindHasPilsPixels) {
+  int kinds = 0;
+  for (const auto& entry : fs::directory_iterator(kImages)) {
+    if (entry.path().extension() != ".rgb") continue;
+    SCOPED_TRACE(entry.path());
+    const std::string expected = get(entry.path());
+    Pixels pixels;
+    const Status status = decoded(get(fs::path(entry.path()).replace_extension("")), pixels);
+    ASSERT_TRUE(status) << status.error().line();
+    ASSERT_EQ(pixels.size.width, 37);
+    ASSERT_EQ(pixels.size.height, 29);
+    int worst = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const int mine = pixels.bytes[i / 3 * kPixelBytes + i % 3];
+      worst = std::max(worst, std::abs(mine - int{static_cast<std::uint8_t>(expected[i])}));
+    }
+    EXPECT_LE(worst, 1);
+    ++kinds;
+  }
+  EXPECT_EQ(kinds, 13);
+}
+
+TEST(DecodeImage, BytesAfterTheImageAreIgnored) {
+  for (const char* name : {"420.jpg", "progressive.jpg", "colour.png"}) {
+    Pixels plain, more;
+    ASSERT_TRUE(decoded(get(kImages / name), plain));
+    ASSERT_TRUE(decoded(get(kImages / name) + std::string(1000, 'x'), more));
+    EXPECT_EQ(more.bytes, plain.bytes) << name;
+  }
+}
+
+TEST(DecodeImage, TruncatedAndDamagedFilesAreRefused) {
+  for (const char* name : {"420.jpg", "progressive.jpg", "cmyk.jpg"}) {
+    const std::string good = get(kImages / name);
+    for (std::size_t left = 3; left < good.size() - 40; left += 17)
+      EXPECT_NE(refusal(good.substr(0, left)).find("FILE is a damaged JPEG file ("), std::string::npos)
+          << name << " " << left;
+  }
+  std::string png = get(kImages / "colour.png");
+  for (std::size_t left = 9; left < png.size() - 16; left += 17)
+    EXPECT_NE(refusal(png.substr(0, left)).find("FILE is a damaged PNG file ("), std::string::npos) << left;
+  png[png.size() / 2] ^= 1;
+  EXPECT_NE(refusal(png).find("FILE is a damaged PNG file ("), std::string::npos);
+  EXPECT_EQ(refusal(""), "FILE is empty");
+  EXPECT_EQ(refusal("GIF89a..."), "FILE is neither a JPEG nor a PNG file");
+  EXPECT_EQ(refusal(get(kImages / "16_bits.png")),
+            "FILE is a PNG file of 16 bits a channel, and only 8 are read");
+}
+
+TEST(DecodeImage, TooManyPixelsAreRefusedByTheHeader) {
+  std::string jpeg = get(kImages / "420.jpg");
+  const std::size_t frame = jpeg.find("\xff\xc0");  // SOF0: length, bits, height, width
+  ASSERT_NE(frame, std::string::npos);
+  jpeg.replace(frame + 5, 4, "\xea\x60\xea\x60");  // 60000 x 60000
+  EXPECT_EQ(refusal(jpeg), "FILE has 60000 x 60000 pixels, and 89478485 are the most that are read");
+  std::string png = get(kImages / "colour.png");
+  png.replace(16, 8, std::string("\0\0\xea\x60\0\0\xea\x60", 8));
+  const auto sum = static_cast<std::uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(png.data()) + 12, 17));
+  for (int i = 0; i < 4; ++i) png[29 + static_cast<std::size_t>(i)] = static_cast<char>(sum >> (24 - 8 * i));
+  EXPECT_EQ(refusal(png), "FILE has 60000 x 60000 pixels, and 89478485 are the most that are read");
+}
+
+}  // namespace
+}  // namespace rekindle::data

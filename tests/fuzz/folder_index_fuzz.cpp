@@ -1,0 +1,61 @@
+// Any bytes as the index of an image folder, with a right checksum: nothing, or a listing whose files are
+// inside.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "base/files.hpp"
+#include "base/hash.hpp"
+#include "base/text.hpp"
+#include "data/folder_listing.hpp"
+#include "require.hpp"
+
+namespace rekindle::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path& directory() {
+  static const fs::path path = fs::path("/dev/shm") / str("rekindle-fuzz-", ::getpid(), "-folder");
+  static const bool made = [] {
+    std::atexit([] {
+      std::error_code ignored;
+      fs::remove_all(path, ignored);
+    });
+    return fs::create_directory(path);
+  }();
+  require(made, "there is no folder");
+  return path;
+}
+
+void read(std::string bytes) {
+  const Hash128 hash = hash128(std::as_bytes(std::span(bytes)));
+  for (const std::uint64_t word : {hash.low, hash.high})
+    bytes.append(reinterpret_cast<const char*>(&word), 8);
+  const fs::path path = index_path(directory());
+  {
+    const auto fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    require(fd && write_all(fd->get(), path, 0, std::as_bytes(std::span(bytes))), "it cannot be written");
+  }
+  const auto listing = read_index(directory());
+  if (!listing) return;
+  for (const auto* files : {&listing->train, &listing->test}) {
+    for (const ListedFile& file : *files) {
+      require(file.label < listing->class_names.size(), "a label has no class");
+      const fs::path inside = fs::path(listing->path_of(file)).parent_path();
+      for (const fs::path& part : inside) require(part != ".." && part != "/", "a file is outside");
+    }
+  }
+  require(identity_of(*listing) == identity_of(*listing), "it has no identity");
+}
+
+}  // namespace
+}  // namespace rekindle::data
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  rekindle::data::read({reinterpret_cast<const char*>(data), size});
+  return 0;
+}

@@ -1,0 +1,86 @@
+// Promise 1 for an image folder: decoding ahead or in the step, augmentation and corrupt files have the same
+// bits for any number of workers and of loader threads, after a stop and a kill.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <fstream>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "harness.hpp"
+#include "run/layout.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+constexpr int kSteps = 6;
+
+class ImageBits : public ::testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    const Outcome made = run({"make-data", "image-folder", images(), "--samples", "100"});
+    ASSERT_EQ(made.exit_code, 0) << made.err;
+    if (!with_corrupt()) return;
+    int number = 0;  // every 20th file
+    for (const auto& entry : fs::recursive_directory_iterator(images()))
+      if (entry.path().extension() == ".JPEG" && number++ % 20 == 3) fs::resize_file(entry.path(), 200);
+  }
+  bool with_corrupt() const { return GetParam(); }
+  std::string images() const { return scratch_ / "images"; }
+  Arguments arguments(const fs::path& dir, int workers, int threads) const {
+    Arguments all = {"local",        "--run-dir",       dir,         "--workers",
+                     str(workers),   "--steps",         str(kSteps), "--batch-size",
+                     "16",           "--micro-batches", "8",         "--model",
+                     "resnet18",     "--image-size",    "32",        "--dataset",
+                     "image-folder", "--data",          images(),    "--loader-threads",
+                     str(threads)};
+    if (with_corrupt()) all.emplace_back("--skip-corrupt");
+    return all;
+  }
+  std::string digest(int workers, int threads) const {
+    const fs::path dir = scratch_ / str("w", workers, "t", threads);
+    const Outcome outcome = run(arguments(dir, workers, threads));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+    return digest_of(dir);
+  }
+  Scratch scratch_;
+};
+INSTANTIATE_TEST_SUITE_P(Files, ImageBits, ::testing::Values(false, true),
+                         [](const auto& info) { return info.param ? "Corrupt" : "Readable"; });
+
+TEST_P(ImageBits, AnyWorkersAndLoaderThreadsAStopAndAKill_SameDigest) {
+  const std::string expected = digest(1, 1);
+  ASSERT_EQ(expected.size(), 33U) << expected;
+  EXPECT_EQ(digest(3, 0), expected);
+  EXPECT_EQ(digest(8, 4), expected);
+  const fs::path dir = scratch_ / "faults";
+  Program program(Arguments{rekindle()} + arguments(dir, 3, 4));
+  ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 1 || !program.running(); }));
+  if (const auto trainers = parts_of(dir, "trainer"); !trainers.empty()) ::kill(trainers.back(), SIGKILL);
+  ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 3 || !program.running(); }));
+  program.signal(SIGUSR1);
+  const Outcome stopped = program.wait();
+  EXPECT_TRUE(stopped.exit_code == 75 || stopped.exit_code == 0) << stopped.err;
+  EXPECT_EQ(run(arguments(dir, 2, 0)).exit_code, 0);
+  EXPECT_EQ(digest_of(dir), expected);
+}
+
+TEST_P(ImageBits, ACorruptFileIsNamed_OrSkippedAndCounted) {
+  if (!with_corrupt()) {
+    const fs::path bad = fs::path(images()) / "train/n00000003/images/n00000003_1.JPEG";
+    std::ofstream(bad) << "<html>";
+    const Outcome outcome = run(arguments(scratch_ / "run", 1, 2) + Arguments{"--steps", "7"});
+    EXPECT_EQ(outcome.exit_code, 78) << outcome.err;
+    EXPECT_NE(outcome.err.find(bad.string() + " is neither a JPEG nor a PNG file"), std::string::npos)
+        << outcome.err;
+    return;
+  }
+  digest(1, 1);
+  const std::string log = *read_text(run::Layout(scratch_ / "w1t1").log("trainer-1"));
+  EXPECT_GE(times_in(log, "is a damaged JPEG file"), 3U) << log;
+  EXPECT_NE(log.find("the next readable image takes its place (3 so far in this process)"), std::string::npos)
+      << log;
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
