@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <span>
 
@@ -30,7 +31,8 @@ struct FolderContents::Record {
 
 namespace {
 
-constexpr std::size_t kRecordsAtOnce = 128;
+// A process that is killed loses the records of this time.
+constexpr std::chrono::seconds kAppendEvery{1};
 
 std::string header_of(const Hash128& identity) {
   std::string header = "RKHASHES";
@@ -78,12 +80,16 @@ void FolderContents::append() {
   if (fd && ::write(fd->get(), pending_.data(), pending_.size()) < 0)
     log_debug(errno_error("cannot note the hashes of files in", file_).what);
   pending_.clear();
+  appended_ = std::chrono::steady_clock::now();
 }
 
 Status FolderContents::check(std::size_t number, const Hash128& hash, const std::string& path) {
   const std::lock_guard lock(mutex_);
   Hash128& before = hashes_[number];
-  if (before == hash) return {};
+  if (before == hash) {
+    append_if_due();
+    return {};
+  }
   if (before != Hash128{})
     return fail(
         ExitCode::kConfig, str(path, " has another content than when it was first read"),
@@ -92,8 +98,12 @@ Status FolderContents::check(std::size_t number, const Hash128& hash, const std:
   Record record{number, hash.high, hash.low};
   record.checksum = record.sum(identity_);
   pending_.append(reinterpret_cast<const char*>(&record), sizeof record);
-  if (pending_.size() >= kRecordsAtOnce * sizeof record) append();
+  append_if_due();
   return {};
+}
+
+void FolderContents::append_if_due() {
+  if (std::chrono::steady_clock::now() - appended_ >= kAppendEvery) append();
 }
 
 bool FolderContents::is_corrupt(std::size_t number) {

@@ -2,6 +2,7 @@
 // and kept beside the data for later processes. Internal to data/.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <mutex>
@@ -34,7 +35,8 @@ class FolderContents {
   struct Record;
 
   void load();
-  void append();  // under the mutex
+  void append();  // this and the next under the mutex
+  void append_if_due();
 
   const std::filesystem::path file_;
   const Hash128 identity_;
@@ -43,6 +45,7 @@ class FolderContents {
   std::vector<bool> corrupt_;
   std::size_t corrupt_count_ = 0;
   std::string pending_;  // records that are not written yet
+  std::chrono::steady_clock::time_point appended_;
 };
 
 std::filesystem::path contents_path(const std::filesystem::path& root);

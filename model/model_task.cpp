@@ -150,6 +150,9 @@ Result<std::unique_ptr<data::Dataset>> open_data(const Job& job, const MoreRows&
 }  // namespace
 
 Result<std::unique_ptr<trainer::Task>> make_model_task(const Job& job, const MoreRows& more) {
+  if (!data::augment_of(job.augment))
+    return fail(ExitCode::kConfig, str("run.toml has an unknown augmentation: '", job.augment, "'"),
+                "was it changed by hand?");
   REKINDLE_TRY(std::unique_ptr<data::Dataset> dataset, open_data(job, more));
   // Gradients of other samples would be a wrong state that nobody notices.
   if (!job.data_hash.empty() && dataset->info().content_hash != job.data_hash) {

@@ -47,13 +47,13 @@ TEST_F(RunRecordsTest, MetricsCutInMidLine_MendedAtTheResumeAndTheLostStepsAreNa
 }
 
 TEST_F(RunRecordsTest, Metrics_GetKeysOfTheirNamesAndReplaceNoOther) {
-  RunRecords records(layout_, job_, 1, 1);
+  RunRecords records(writer_, 1);
   records.begin(false);
   protocol::StepDone done = step_done(7);
   done.metrics = {{"accuracy", 0.5}, {"step", 3.0}};
   records.record(done);
   records.record(protocol::Evaluated{{}, 7, 0, 16, 0.25, {{"accuracy", 0.75}, {"top5", 1.0}}});
-  records.flush();
+  writer_.flush();
   std::ifstream in(layout_.metrics().path());
   std::string line;
   ASSERT_TRUE(std::getline(in, line));

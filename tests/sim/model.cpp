@@ -62,18 +62,19 @@ Model::Model(const protocol::Job& job, std::uint64_t seed)
       clips_(job.clip_norm > 0),
       seed_(seed),
       host_(std::move(
-          trainer::HostState::make(trainer::StateLayout(model_spec()), update_options(job)).value())) {
+          trainer::HostState::make(trainer::StateLayout(model_spec()), update_options(job)).value())),
+      tensors_(host_->state()) {
   if (layout().floats() != kFloats) throw std::logic_error("kFloats is not the layout's size");
   initialize();
 }
 
 void Model::initialize() {
-  for (const checkpoint::Tensor& tensor : host_->state()) std::ranges::fill(tensor.bytes, std::byte{0});
+  for (const checkpoint::Tensor& tensor : tensors_) std::ranges::fill(tensor.bytes, std::byte{0});
   for (const Tensor each : {kWeight, kBias, kMean})
     draw(seed_ + 77 * (each + 1), floats_of(layout().tensors()[each], host_->values()));
 }
 
-State Model::snapshot() const { return bytes_of(host_->state()); }
+State Model::snapshot() const { return bytes_of(tensors_); }
 
 void Model::flip_bit() {
   float& value = host_->values()[layout().tensors()[kWeight].offset];

@@ -38,6 +38,7 @@ class Model {
   const bool clips_;
   const std::uint64_t seed_;
   std::unique_ptr<trainer::HostState> host_;
+  checkpoint::State tensors_;                               // host_->state(): names and places stay the same
   std::array<std::byte, sizeof(std::int64_t)> proposed_{};  // the counter's next value
 };
 
