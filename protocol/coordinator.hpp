@@ -228,7 +228,7 @@ class Coordinator {
   void on_report(const std::string& worker, const Paused& message);
   // Changes membership.
   void on_report(const std::string& worker, const TrainerBeat& message);
-  // Changes faults, phase, stop.
+  // Changes faults, membership, phase, stop.
   void on_report(const std::string& worker, const TrainerFailed& message);
   // Changes faults, generation, membership, phase, stop.
   void on_report(const std::string& worker, const TrainerExited& message);

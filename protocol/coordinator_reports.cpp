@@ -114,13 +114,16 @@ void Coordinator::on_report(const std::string&, const TrainerBeat& message) {
 
 void Coordinator::on_report(const std::string& worker, const TrainerFailed& message) {
   if (ends_before_it_begins(worker, message)) return;
+  if (auto* const trainer = membership_.find(message.trainer)) trainer->failure = message.what;
   emit(Warn{str("trainer ", message.trainer, ": ", message.what,
                 message.hint.empty() ? "" : str(": ", message.hint))});
 }
 
 void Coordinator::on_report(const std::string& worker, const TrainerExited& message) {
-  const std::string how = message.by_signal ? str("it was killed by signal ", message.code)
-                                            : str("it ended with exit code ", message.code);
+  std::string how = message.by_signal ? str("it was killed by signal ", message.code)
+                                      : str("it ended with exit code ", message.code);
+  const auto* const trainer = membership_.find(message.trainer);
+  if (trainer != nullptr && !trainer->failure.empty()) how += ": " + trainer->failure;
   const bool by_itself = message.by_signal ? message.code != SIGKILL : message.code != 0;
   if (message.by_signal && message.code == SIGKILL && !stop_.ending) killed();
   const std::string who = str("trainer ", message.trainer, " of ", worker, ": ", how);

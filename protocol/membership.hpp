@@ -33,6 +33,7 @@ struct KnownTrainer {
   std::optional<CheckpointKey> writing;  // the checkpoint whose shard is being written
   std::optional<CheckpointKey> wrote;    // the last checkpoint whose shard was reported
   Time writing_since{0};
+  std::string failure;  // what the trainer said before it ended by itself
   bool moving() const { return rank >= 0 && !paused; }
 };
 

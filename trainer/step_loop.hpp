@@ -38,6 +38,9 @@ struct Kept {
   PartialSums sums;                        // sums of the current step
   Clock::TimePoint last_checkpoint;        // start of the last checkpoint
   std::deque<protocol::StepDone> history;  // the last steps of this replica
+  // An error of the task itself (data that cannot be read, say): this trainer ends with it. If it only
+  // paused, the next generation would meet the same error at once, for ever.
+  Status failure;
 };
 
 class StepLoop {
@@ -81,6 +84,7 @@ class StepLoop {
   static Totals total(const std::vector<exchange::StepHeader>& headers);
   protocol::Paused pause(protocol::PauseReason reason, const std::string& detail = {});
   protocol::Paused pause(const Error& error);
+  tl::unexpected<Error> failed(const Error& error);  // of the task
 
   const Parts parts_;
   Kept& kept_;

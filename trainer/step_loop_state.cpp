@@ -55,10 +55,10 @@ Status StepLoop::evaluate(bool& stopped) {
           chunk * parts_.job.batch_size + static_cast<std::uint64_t>(leaf) * leaf_batch;
       // An abort also aborts the exchange, which returns the error below.
       if (first >= tests || parts_.link.aborted()) break;
-      REKINDLE_TRY(const EvaluationResult result,
-                   parts_.task.evaluate(first, std::min(leaf_batch, tests - first)));
-      add_loss(header, result.loss.sum, result.loss.count);
-      add_metrics(header, result.metrics);
+      const auto result = parts_.task.evaluate(first, std::min(leaf_batch, tests - first));
+      if (!result) return failed(result.error());
+      add_loss(header, result->loss.sum, result->loss.count);
+      add_metrics(header, result->metrics);
     }
     REKINDLE_TRY(const auto headers, exchange_.gather(header));
     exchange::StepSums chunk_sums;

@@ -52,6 +52,7 @@ Status Trainer::run_until_quit() {
     const Paused paused = run(*start);
     fresh_ = initialized_ = false;
     REKINDLE_CHECK(failure_);
+    REKINDLE_CHECK(kept_.failure);
     log_info(str("paused at step ", paused.held_step, paused.detail.empty() ? "" : ": ", paused.detail));
     parts_.link.send(paused);
   }

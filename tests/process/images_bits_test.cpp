@@ -69,7 +69,7 @@ TEST_P(ImageBits, ACorruptFileIsNamed_OrSkippedAndCounted) {
     const fs::path bad = fs::path(images()) / "train/n00000003/images/n00000003_1.JPEG";
     std::ofstream(bad) << "<html>";
     const Outcome outcome = run(arguments(scratch_ / "run", 1, 2) + Arguments{"--steps", "7"});
-    EXPECT_EQ(outcome.exit_code, 78) << outcome.err;
+    EXPECT_EQ(outcome.exit_code, 70) << outcome.err;
     EXPECT_NE(outcome.err.find(bad.string() + " is neither a JPEG nor a PNG file"), std::string::npos)
         << outcome.err;
     return;

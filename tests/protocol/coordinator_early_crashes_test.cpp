@@ -170,5 +170,15 @@ TEST_F(EarlyCrashes, OneBadSlotOnAHostWhoseOthersAreReady_TheHostStays) {
   EXPECT_EQ(sent<Start>(pass(config_.gather_time)).size(), 2U);
 }
 
+TEST_F(CoordinatorTest, TrainerThatSaidWhyItEnds_TheReasonIsToldWithItsLoss) {
+  run_two();
+  say(TrainerFailed{"b", 78, "a.jpg is not an image", ""});
+  bool told = false;
+  for (const Warn& warning : of<Warn>(say(TrainerExited{"b", false, 78})))
+    told =
+        told || warning.line.find("it ended with exit code 78: a.jpg is not an image") != std::string::npos;
+  EXPECT_TRUE(told);
+}
+
 }  // namespace
 }  // namespace rekindle::protocol
