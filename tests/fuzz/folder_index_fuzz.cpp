@@ -9,6 +9,7 @@
 
 #include "base/files.hpp"
 #include "base/hash.hpp"
+#include "base/log.hpp"
 #include "base/text.hpp"
 #include "data/folder_listing.hpp"
 #include "require.hpp"
@@ -21,6 +22,7 @@ namespace fs = std::filesystem;
 const fs::path& directory() {
   static const fs::path path = fs::path("/dev/shm") / str("rekindle-fuzz-", ::getpid(), "-folder");
   static const bool made = [] {
+    start_logging("fuzz", {}, LogLevel::kNone);  // every damaged index is logged
     std::atexit([] {
       std::error_code ignored;
       fs::remove_all(path, ignored);
