@@ -29,7 +29,6 @@ void RunRecords::begin(bool restarted, const run::Recorded& recorded) {
       recorded.step > 0 || !checkpoint::has_saved(writer_.layout().root()).value_or(true);
   gaps_.begin(recorded, has_records, !restarted);
   voided_ = recorded.voided;
-  last_.voided = voided_.size();
   record_attempt({{"event", restarted ? "coordinator-restart" : "begin"},
                   {"attempt", attempt_},
                   {"term", writer_.term()},
@@ -71,9 +70,8 @@ void RunRecords::append(const nlohmann::json& line) {
 }
 
 void RunRecords::rewind(std::uint64_t step) {
-  if (last_.done.step > step) last_.done = {};
+  if (last_.step > step) last_ = {};
   voided_.erase(voided_.upper_bound(step), voided_.end());
-  last_.voided = voided_.size();
   gaps_.rewind(step);
   writer_.add([this, step] {
     if (!writer_.no_longer_in_charge()) writer_.warn_once(metrics_.rewind(step));
@@ -82,7 +80,7 @@ void RunRecords::rewind(std::uint64_t step) {
 
 std::vector<std::string> RunRecords::record(const StepDone& done) {
   gaps_.on_step(done.step);
-  last_.done = done;
+  last_ = done;
   nlohmann::json line = {{"step", done.step},
                          {"epoch", done.epoch},
                          {"loss", done.loss},
@@ -103,7 +101,6 @@ std::vector<std::string> RunRecords::record(const StepDone& done) {
   if (done.voided) {
     line["voided"] = true;
     voided_.insert(done.step);
-    last_.voided = voided_.size();
   }
   append(line);
   std::vector<std::string> lines = {voided_line(), gaps_.take_reports() ? take_missing() : ""};
@@ -113,8 +110,8 @@ std::vector<std::string> RunRecords::record(const StepDone& done) {
 
 std::string RunRecords::voided_line() const {
   constexpr std::size_t kAll = 8;  // later ones are reported when their number has doubled
-  if (!last_.done.voided || (voided_.size() > kAll && !std::has_single_bit(voided_.size()))) return "";
-  return str("the gradient of step ", last_.done.step, " is not finite, so the step changed nothing (",
+  if (!last_.voided || (voided_.size() > kAll && !std::has_single_bit(voided_.size()))) return "";
+  return str("the gradient of step ", last_.step, " is not finite, so the step changed nothing (",
              counted(voided_.size(), "such step"), " in this run)");
 }
 

@@ -23,7 +23,7 @@ class RunRecords {
   RunRecords& operator=(const RunRecords&) = delete;
 
   std::uint64_t attempt() const { return attempt_; }
-  const LastStep& last() const { return last_; }
+  LastStep last() const { return {last_, voided_.size()}; }
   void begin(bool restarted, const run::Recorded& recorded = {});
   void end(int exit_code, const std::string& why, std::uint64_t step);
   // This coordinator has lost its supervisor; the attempt may go on under another one.
@@ -46,7 +46,7 @@ class RunRecords {
   run::MetricsFile metrics_;  // only used in the writer's thread, as attempts_
   run::LineFile attempts_;
   std::uint64_t attempt_;
-  LastStep last_;
+  protocol::StepDone last_;
   Gaps gaps_;
   std::set<std::uint64_t> voided_;  // steps whose gradient was not finite
 };

@@ -105,8 +105,7 @@ constexpr OptionRow kTable[] = {
      add<&R::image_size, pixels>},
     {"augment", "NAME", kModel, kEqual,
      "random flips with crop (anywhere in the image) or resized-crop (a random part, resized); off; or on: "
-     "what "
-     "is usual for the data set, as without a value",
+     "what is usual for the data set, as without a value",
      "on: cifar10 and cifar100 crop, image-folder resized-crop, others off", add_with_default<&R::augment>},
     {"skip-corrupt", "", kModel, kEqual,
      "of image-folder: use the next readable image in place of one that cannot be decoded", "",

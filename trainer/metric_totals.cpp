@@ -5,7 +5,6 @@
 
 namespace rekindle::trainer {
 
-using exchange::FixedSum;
 using exchange::StepSums;
 
 void add_loss(StepSums& to, double loss, std::uint64_t count) {

@@ -142,14 +142,17 @@ Status StepLoop::compute_micro_batches(Times& times) {
   return {};
 }
 
+exchange::StepSums StepLoop::sum_of(const std::vector<StepHeader>& headers) {
+  exchange::StepSums sums;
+  for (const StepHeader& header : headers) sums += header;
+  return sums;
+}
+
 StepLoop::Totals StepLoop::total(const std::vector<StepHeader>& headers) {
   Totals totals;
-  exchange::StepSums sums;
+  const exchange::StepSums sums = sum_of(headers);
   std::vector<Hash128> states;
-  for (const StepHeader& header : headers) {
-    states.push_back(header.state_hash);
-    sums += header;
-  }
+  for (const StepHeader& header : headers) states.push_back(header.state_hash);
   totals.flags = sums.flags;
   totals.values.add(sums);
   totals.states = protocol::compare_hashes(states);

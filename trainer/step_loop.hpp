@@ -38,8 +38,8 @@ struct Kept {
   PartialSums sums;                        // sums of the current step
   Clock::TimePoint last_checkpoint;        // start of the last checkpoint
   std::deque<protocol::StepDone> history;  // the last steps of this replica
-  // An error of the task itself (data that cannot be read, say): this trainer ends with it. If it only
-  // paused, the next generation would meet the same error at once, for ever.
+  // An error of the task itself (data that cannot be read, say), or no state to start from: this trainer ends
+  // with it. If it only paused, the next generation would meet the same error at once, for ever.
   Status failure;
 };
 
@@ -81,6 +81,7 @@ class StepLoop {
   // Begins a checkpoint. If the trainer pauses afterwards, waits until the shard is written.
   Status write_checkpoint(bool pauses);
   std::uint32_t own_flags();
+  static exchange::StepSums sum_of(const std::vector<exchange::StepHeader>& headers);
   static Totals total(const std::vector<exchange::StepHeader>& headers);
   protocol::Paused pause(protocol::PauseReason reason, const std::string& detail = {});
   protocol::Paused pause(const Error& error);

@@ -61,10 +61,9 @@ Status StepLoop::evaluate(bool& stopped) {
       add_metrics(header, result->metrics);
     }
     REKINDLE_TRY(const auto headers, exchange_.gather(header));
-    exchange::StepSums chunk_sums;
-    for (const StepHeader& each : headers) chunk_sums += each;
-    totals.add(chunk_sums);
-    if ((chunk_sums.flags & protocol::kStopFlag) != 0) {
+    const exchange::StepSums sums = sum_of(headers);
+    totals.add(sums);
+    if ((sums.flags & protocol::kStopFlag) != 0) {
       stopped = true;  // the evaluation is repeated at the next start
       return {};
     }

@@ -51,7 +51,6 @@ Status Trainer::run_until_quit() {
                  start->members.size(), ", from step ", start->step));
     const Paused paused = run(*start);
     fresh_ = initialized_ = false;
-    REKINDLE_CHECK(failure_);
     REKINDLE_CHECK(kept_.failure);
     log_info(str("paused at step ", paused.held_step, paused.detail.empty() ? "" : ": ", paused.detail));
     parts_.link.send(paused);
@@ -102,9 +101,9 @@ std::optional<Paused> Trainer::reach(const Start& start, exchange::Exchange& exc
 
 Status Trainer::restore_or_begin(const Start& start, exchange::Exchange& exchange) {
   if (start.restore.empty()) {
-    failure_ = begin_anew();
-    kept_.replica = {failure_.has_value(), 0};
-    return failure_;
+    kept_.failure = begin_anew();
+    kept_.replica = {kept_.failure.has_value(), 0};
+    return kept_.failure;
   }
   parts_.link.set_phase(TrainerPhase::kRestoring, start.step);
   REKINDLE_TRY(const std::uint64_t step, restore(parts_.task, exchange, parts_.storage, start.restore,

@@ -39,7 +39,6 @@ class Trainer {
   Kept kept_;
   bool fresh_ = true;         // the task still has its initial values
   bool initialized_ = false;  // the initial values are those of --init
-  Status failure_;            // why there is no state to start from
 };
 
 }  // namespace rekindle::trainer

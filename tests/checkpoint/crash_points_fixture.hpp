@@ -90,9 +90,10 @@ class CrashPoints : public CheckpointTest {
     fs::copy(prepared, run, fs::copy_options::recursive);
   }
 
-  // The first flaw among the disks that a power loss after the first `operations` may leave.
-  std::string flaw_of_disks(const Journal& journal, std::size_t operations, const Ids& promised, int random,
-                            bool go_on) {
+  // The first flaw that `find` sees among the disks that a power loss after the first `operations` may leave.
+  template <class Find>
+  std::string flaw_of_each_disk(const Journal& journal, std::size_t operations, int random,
+                                const Find& find) {
     for (int i = 0; i < random + 2; ++i) {
       const Survival survival{i == 0   ? Rule::kNothing
                               : i == 1 ? Rule::kAll
@@ -100,12 +101,17 @@ class CrashPoints : public CheckpointTest {
                               operations * 1000 + static_cast<std::size_t>(i)};
       journal.rebuild(operations, survival, disk);
       const Shim shim(disk);
-      std::string found = flaw(disk, promised);
-      if (found.empty() && go_on) found = flaw_of_going_on(disk, kLater);
-      if (!found.empty())
+      if (const std::string found = find(); !found.empty())
         return str(found, " (power lost after operation ", operations, ", seed ", survival.seed, ")");
     }
     return "";
+  }
+  std::string flaw_of_disks(const Journal& journal, std::size_t operations, const Ids& promised, int random,
+                            bool go_on) {
+    return flaw_of_each_disk(journal, operations, random, [&] {
+      const std::string found = flaw(disk, promised);
+      return found.empty() && go_on ? flaw_of_going_on(disk, kLater) : found;
+    });
   }
 
   // Writes a checkpoint and sweeps the oldest, without a fault.

@@ -31,24 +31,12 @@ class NewestCrashPoints : public CrashPoints {
   }
   // `go_on`: the run also writes its next checkpoint and notes it.
   std::string flaw_of_notes(const Journal& journal, std::size_t operations, int random, bool go_on) {
-    for (int i = 0; i < random + 2; ++i) {
-      const Survival survival{i == 0   ? Rule::kNothing
-                              : i == 1 ? Rule::kAll
-                                       : Rule::kRandom,
-                              operations * 1000 + static_cast<std::size_t>(i)};
-      journal.rebuild(operations, survival, disk);
-      const Shim shim(disk);
-      std::string found = flaw_of_note(disk);
-      if (found.empty() && go_on) {
-        const Status later = commit_and_note(disk, kLater);
-        found = !later                                  ? later.error().line()
-                : noted_newest(note_of(disk)) != kLater ? "the next one is not noted"
-                                                        : flaw_of_note(disk);
-      }
-      if (!found.empty())
-        return str(found, " (power lost after operation ", operations, ", seed ", survival.seed, ")");
-    }
-    return "";
+    return flaw_of_each_disk(journal, operations, random, [&]() -> std::string {
+      const std::string found = flaw_of_note(disk);
+      if (!found.empty() || !go_on) return found;
+      if (const Status later = commit_and_note(disk, kLater); !later) return later.error().line();
+      return noted_newest(note_of(disk)) != kLater ? "the next one is not noted" : flaw_of_note(disk);
+    });
   }
 };
 

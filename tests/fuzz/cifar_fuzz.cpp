@@ -2,13 +2,13 @@
 // as many images as labels.
 #include <fcntl.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
 
+#include "../data/gzipped.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "data/dataset.hpp"
@@ -29,20 +29,6 @@ void read_pickle(std::string_view bytes) {
   std::ignore = pickle->texts("label_names");
 }
 
-std::string gzipped(std::string_view plain) {
-  z_stream stream{};
-  deflateInit2(&stream, 1, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY);
-  std::string out(deflateBound(&stream, plain.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(plain.data()));
-  stream.avail_in = static_cast<uInt>(plain.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  deflate(&stream, Z_FINISH);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
-}
-
 void read_archive(std::string_view bytes) {
   static const fs::path path = fs::path("/dev/shm") / str("rekindle-fuzz-", ::getpid(), ".tar.gz");
   static const bool registered = std::atexit([] {
@@ -50,7 +36,7 @@ void read_archive(std::string_view bytes) {
                                    fs::remove(path, ignored);
                                  }) == 0;
   require(registered, "the archive would stay");
-  const std::string packed = gzipped(bytes);
+  const std::string packed = gzipped(bytes, Z_BEST_SPEED);
   {
     const auto fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     require(fd && write_all(fd->get(), path, 0, std::as_bytes(std::span(packed))), "it cannot be written");
