@@ -35,8 +35,8 @@ struct CoordinatorConfig {
   Time pause_deadline{20000};  // limit for members to pause after an abort
   Time hang_after{600000};     // limit without progress, for a trainer that does not wait for a peer
   Time stall_after{30000};     // limit when every trainer waits for another one: their data links are broken
-  Time link_pause{1000};  // wait before the next generation, if the exchange failed although no trainer died
-  Time join_batch{500};   // wait for more joining trainers after the first one
+  Time link_pause{1000};       // wait before the next generation, if a link failed and both its ends live
+  Time join_batch{500};        // wait for more joining trainers after the first one
   Time quit_deadline{10000};
   std::vector<Restorable> restorable;  // committed checkpoints, newest first
   std::set<std::uint64_t> evaluated;   // steps whose evaluation is in the records
@@ -94,7 +94,8 @@ class Coordinator {
     const Restorable* restore = nullptr;
   };
 
-  // coordinator.cpp: events and deadlines. Handlers only change facts; advance() alone changes the phase.
+  // coordinator.cpp: events and deadlines. Handlers change the parts, and advance() alone goes to
+  // another phase.
   // Beside each handler stands which parts it changes, with what it calls (tools/check-changes compares with
   // the code).
   void advance();

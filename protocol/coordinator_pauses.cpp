@@ -78,9 +78,10 @@ void Coordinator::judge_generation() {
         if (const std::string* suspect = generation_.member(rank)) suspects.push_back(*suspect);
     }
   }
-  // If blame() finds both ends alive, the link itself failed.
+  // If both ends are alive, the link itself failed.
   if (const auto link = std::exchange(generation_.suspect_link, std::nullopt);
-      link && !left_by_itself(link->second)) {
+      link && member(link->first) != nullptr && member(link->second) != nullptr &&
+      !left_by_itself(link->second)) {
     blame(link->first, link->second);
     times_.hold_until =
         times_.now + config_.link_pause;  // distinguishes a short interruption from a broken link

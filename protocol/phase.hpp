@@ -20,7 +20,7 @@ const char* to_text(Phase phase);
 
 // The phases, in the order of Phase.
 
-// There is no generation: too few trainers.
+// There is no generation: too few trainers, a pause before the next try, or a commit that has to end first.
 struct GatheringPhase {
   Time until{0};  // until then, the phase waits for more trainers than the minimum
   // A member of a generation that may still run has registered. The generation is adopted until then.

@@ -35,8 +35,8 @@ class TrainerControl {
  public:
   // ---- control thread ----
 
-  // True if the exchange of the current generation must be aborted. A message type without a handler is a
-  // compile error.
+  // True for an Abort or a Quit of the current generation: its exchange must be aborted. A message type
+  // without a handler is a compile error.
   bool on_message(const ToTrainer& message);
 
   // ---- step loop ----

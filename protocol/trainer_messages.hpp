@@ -1,6 +1,6 @@
 // The messages between a trainer and the coordinator, which workers forward. The field names are JSON keys of
 // the wire format: `parked`, `parks`, `holds` and `held_step` are its older words for a pause and for the
-// state of a replica.
+// state of a replica, and so are the names `parked` and `cut` in protocol/message_names.hpp.
 #pragma once
 
 #include <compare>
