@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -54,7 +55,9 @@ class Outbox {
   };
 
   static Kind kind_of(const protocol::ToTrainer& message) {
-    const auto generation = [](const auto& body) -> protocol::GenerationId {
+    const auto generation = []<class Body>(const Body& body) -> protocol::GenerationId {
+      static_assert(std::is_same_v<Body, protocol::Start> || sizeof(Body) <= sizeof(protocol::GenerationId),
+                    "a message that differs between the trainers of a generation needs a kind of its own");
       if constexpr (requires { body.generation; })
         return body.generation;
       else

@@ -26,6 +26,7 @@ enum class ErrorKind {
   kAlteredData,   // data of that peer do not match their authentication tag: Error::rank
   kDamage,        // the content of a file differs from what was written
   kChangedState,  // memory changed between hashing and writing
+  kTask,          // the computation failed (data that cannot be read, a device): it would fail again
 };
 
 struct Error {

@@ -41,7 +41,7 @@ Result<std::uint64_t> restore(Task& task, exchange::Exchange& exchange, Storage&
     return fail(str("the state restored from checkpoint ", name, " has digest ", digest,
                     ", but its manifest has ", manifest.digest, ": suspect the memory or the network"));
   }
-  REKINDLE_CHECK(task.upload());
+  REKINDLE_CHECK(of_task(task.upload()));
   return manifest.id.step;
 }
 
@@ -51,7 +51,7 @@ Result<protocol::Comparison> copy(Task& task, exchange::Exchange& exchange, cons
   std::vector<bool> receives(ranks, true);
   for (const int source : start.sources) receives[static_cast<std::size_t>(source)] = false;
   const bool receiver = receives[static_cast<std::size_t>(start.rank)];
-  if (!receiver) REKINDLE_CHECK(task.download());
+  if (!receiver) REKINDLE_CHECK(of_task(task.download()));
   const State state = task.state();
   std::vector<std::vector<std::span<std::byte>>> pieces(ranks);
   for (std::size_t i = 0; i < start.sources.size(); ++i)
@@ -66,7 +66,7 @@ Result<protocol::Comparison> copy(Task& task, exchange::Exchange& exchange, cons
   for (const exchange::StepHeader& header : headers) hashes.push_back(header.state_hash);
   protocol::Comparison compared = protocol::compare_hashes(hashes);
   if (!compared.equal || !receiver) return compared;
-  REKINDLE_CHECK(task.upload());
+  REKINDLE_CHECK(of_task(task.upload()));
   replica = {true, start.step};
   return compared;
 }

@@ -109,7 +109,7 @@ Status StepLoop::compute_micro_batch(int leaf, int slot, Times& times) {
   kept_.sums.invalidate(slot);
   const auto result = parts_.task.train(kept_.replica.step, leaf, to, parts_.link.aborted());
   parts_.link.progress();
-  if (!result) return failed(result.error());
+  if (!result) return task_error(result.error());
   times.data_ms += result->waited_ms;
   times.compute_ms += parts_.clock.ms_since(started) - result->waited_ms;
   exchange::StepSums numbers;
@@ -240,7 +240,7 @@ Status StepLoop::apply(const exchange::Reduced& reduced, const Totals& totals, T
   hashes_.forget();
   for (const exchange::SumPiece& piece : reduced.pieces)
     update(piece, clipping.voided ? nullptr : &step, hashes);
-  if (const Status updated = parts_.task.finish_update(); !updated) return failed(updated.error());
+  if (const Status updated = parts_.task.finish_update(); !updated) return task_error(updated.error());
   if (!exchange_.sums_unchanged() && !planted(Bug::kSumsNotCheckedAfterUpdate))
     return fail("peers continued while this trainer was still reading their sums: its state is invalid");
   kept_.replica = {true, made};
@@ -268,13 +268,9 @@ Paused StepLoop::pause(PauseReason reason, const std::string& detail) {
                 detail};
 }
 
-tl::unexpected<Error> StepLoop::failed(const Error& error) {
-  if (error.kind != ErrorKind::kAborted) kept_.failure = forward_error(error);
-  return forward_error(error);
-}
-
 Paused StepLoop::pause(const Error& error) {
   if (error.kind == ErrorKind::kAborted) return pause(PauseReason::kAborted, error.line());
+  if (error.kind == ErrorKind::kTask) kept_.failure = forward_error(error);
   const bool altered = error.kind == ErrorKind::kAlteredData;
   Paused paused = pause(altered ? PauseReason::kDataAltered : PauseReason::kExchangeFailed, error.line());
   paused.peer = error.rank;

@@ -34,7 +34,7 @@ struct Parts {
 
 // What a replica keeps between generations.
 struct Kept {
-  protocol::ReplicaState replica;          // always correct: invalid during an update
+  protocol::ReplicaState replica;          // always correct: invalid while it is changed or received
   PartialSums sums;                        // sums of the current step
   Clock::TimePoint last_checkpoint;        // start of the last checkpoint
   std::deque<protocol::StepDone> history;  // the last steps of this replica
@@ -85,7 +85,6 @@ class StepLoop {
   static Totals total(const std::vector<exchange::StepHeader>& headers);
   protocol::Paused pause(protocol::PauseReason reason, const std::string& detail = {});
   protocol::Paused pause(const Error& error);
-  tl::unexpected<Error> failed(const Error& error);  // of the task
 
   const Parts parts_;
   Kept& kept_;

@@ -35,7 +35,7 @@ Status StepLoop::hash_state() {
   if (hashes_.complete()) return {};
   parts_.writer.release(
       kept_.replica.step);  // on a GPU, download() overwrites the memory that the writer reads
-  REKINDLE_CHECK(parts_.task.download());
+  REKINDLE_CHECK(of_task(parts_.task.download()));
   hashes_.all();
   return {};
 }
@@ -56,7 +56,7 @@ Status StepLoop::evaluate(bool& stopped) {
       // An abort also aborts the exchange, which returns the error below.
       if (first >= tests || parts_.link.aborted()) break;
       const auto result = parts_.task.evaluate(first, std::min(leaf_batch, tests - first));
-      if (!result) return failed(result.error());
+      if (!result) return task_error(result.error());
       add_loss(header, result->loss.sum, result->loss.count);
       add_metrics(header, result->metrics);
     }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
@@ -43,6 +44,17 @@ struct GradientTensor {
 struct FloatRange {
   std::size_t first = 0, end = 0;
 };
+
+// Marks an error of a task: this trainer ends with it (Kept::failure). An aborted computation is no error of
+// the task.
+inline tl::unexpected<Error> task_error(Error error) {
+  if (error.kind != ErrorKind::kAborted) error.kind = ErrorKind::kTask;
+  return forward_error(std::move(error));
+}
+inline Status of_task(Status status) {
+  if (!status) return task_error(std::move(status.error()));
+  return status;
+}
 
 // The result of every call depends only on the options of the run, the state and the arguments: never on the
 // trainer, the time or earlier calls. One thread makes all calls.

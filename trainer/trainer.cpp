@@ -137,6 +137,7 @@ Paused Trainer::paused(const Start& start, PauseReason reason, const std::string
 Paused Trainer::paused(const Start& start, const Error& error, PauseReason reason) {
   if (reason == PauseReason::kRestoreFailed && error.kind != ErrorKind::kDamage)
     reason = error.code == ExitCode::kConfig ? PauseReason::kUnsuitable : PauseReason::kUnreadable;
+  if (error.kind == ErrorKind::kTask) kept_.failure = forward_error(error);
   if (error.kind == ErrorKind::kAborted) reason = PauseReason::kAborted;
   if (error.kind == ErrorKind::kPeerFailed) reason = PauseReason::kExchangeFailed;
   if (error.kind == ErrorKind::kAlteredData) reason = PauseReason::kDataAltered;
