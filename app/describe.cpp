@@ -4,9 +4,7 @@
 #include <chrono>
 #include <vector>
 
-#include "base/command.hpp"
-#include "base/libraries.hpp"
-#include "base/programs.hpp"
+#include "app/trainer_question.hpp"
 #include "base/text.hpp"
 
 namespace rekindle::app {
@@ -18,7 +16,6 @@ using checkpoint::TensorSpec;
 using data::SampleKind;
 using nlohmann::json;
 
-constexpr const char* kProgram = "rekindle-trainer";
 // LibTorch loads from slow storage in some cases, and a data set is read completely.
 constexpr std::chrono::minutes kLimit{5}, kLimitWithData{30};
 constexpr std::pair<Role, const char*> kRoles[] = {
@@ -53,49 +50,9 @@ data::DatasetInfo data_from(const json& object) {
   return info;
 }
 
-// Reads an answer with `read`, or its error.
-template <class Read>
-auto read_answer(const std::string& line, const Read& read) -> Result<decltype(read(json()))> {
-  try {
-    const json answer = json::parse(line);
-    if (const auto error = answer.find("error"); error != answer.end())
-      return fail(static_cast<ExitCode>(error->at("code").get<int>()), error->at("what").get<std::string>(),
-                  error->at("hint").get<std::string>());
-    return read(answer);
-  } catch (const json::exception& error) {
-    return fail(str("the trainer's description of the model is not valid: ", error.what()),
-                "use programs of one build of rekindle");
-  }
-}
-
-Result<std::string> ask(const std::filesystem::path& own_trainer, std::vector<std::string> question,
-                        std::chrono::minutes limit) {
-  const bool own = !own_trainer.empty();
-  question.insert(question.begin(),
-                  {own ? held_trainer().string() : program_path(kProgram).string(), "describe"});
-  CommandSetting setting;
-  if (!own) setting.programs = kProgramsFd;
-  REKINDLE_TRY(const CommandOutput output, run_command(question, limit, setting));
-  if (output.ok()) return output.out;
-  if (!own) {  // the loader's own message does not name the node
-    const auto libraries = libraries_of(program_path(kProgram), kProgramsFd);
-    if (!libraries)
-      return fail(ExitCode::kConfig, libraries.error().what, "is the folder with LibTorch there?");
-  }
-  const std::string why = output.err.substr(0, output.err.find('\n'));
-  return fail(ExitCode::kConfig,
-              str("the trainer program ", own_trainer.string(), own ? " " : "",
-                  "does not run here: ", why.empty() ? "it was killed" : why),
-              "is LibTorch beside it?");
-}
-
 }  // namespace
 
 const char* name_of(SampleKind samples) { return samples == SampleKind::kText ? "text" : "images"; }
-
-json error_to_json(const Error& error) {
-  return {{"error", {{"code", static_cast<int>(error.code)}, {"what", error.what}, {"hint", error.hint}}}};
-}
 
 json description_to_json(const checkpoint::StateSpec& state) {
   json tensors = json::array();
@@ -142,19 +99,21 @@ Result<KnownNames> names_from_json(const std::string& line) {
 }
 
 Result<KnownNames> ask_names(const std::filesystem::path& own_trainer) {
-  REKINDLE_TRY(const std::string line, ask(own_trainer, {}, kLimit));
+  REKINDLE_TRY(const std::string line, ask_trainer(own_trainer, {{"describe"}, kLimit}));
   return names_from_json(line);
 }
 
 Result<checkpoint::StateSpec> describe_model(const protocol::Job& job, int channels,
                                              const std::filesystem::path& own_trainer) {
-  REKINDLE_TRY(const std::string line, ask(own_trainer, {json(job).dump(), str(channels)}, kLimit));
+  REKINDLE_TRY(const std::string line,
+               ask_trainer(own_trainer, {{"describe", json(job).dump(), str(channels)}, kLimit}));
   REKINDLE_TRY(Description description, description_from_json(line));
   return std::move(description.state);
 }
 
 Result<Description> describe_with_data(const protocol::Job& job, const std::filesystem::path& own_trainer) {
-  REKINDLE_TRY(const std::string line, ask(own_trainer, {json(job).dump()}, kLimitWithData));
+  REKINDLE_TRY(const std::string line,
+               ask_trainer(own_trainer, {{"describe", json(job).dump()}, kLimitWithData}));
   return description_from_json(line);
 }
 

@@ -1,6 +1,5 @@
-// What the trainer program answers to `describe`, one line of JSON, so that the front end links no model code
-// and needs no reader of another program's data set. An answer may also be
-// {"error": {"code", "what", "hint"}}.
+// What the trainer program answers to `describe` (app/trainer_question.hpp), so that the front end links no
+// model code and needs no reader of another program's data set.
 //
 //   describe               {"models": [{"name", "what", "samples", "options"}, ...],
 //                           "datasets": [{"name", "what", "samples", "augment"}, ...]}
@@ -27,7 +26,6 @@ struct Description {
   checkpoint::StateSpec state = {};
 };
 
-nlohmann::json error_to_json(const Error& error);
 nlohmann::json description_to_json(const checkpoint::StateSpec& state);
 nlohmann::json description_to_json(const data::DatasetInfo& data, const checkpoint::StateSpec& state);
 Result<Description> description_from_json(const std::string& line);

@@ -4,6 +4,7 @@
 
 #include "app/audit.hpp"
 #include "app/command.hpp"
+#include "app/evaluate.hpp"
 #include "app/inspect.hpp"
 #include "app/kept_program.hpp"
 #include "app/ranges.hpp"
@@ -108,6 +109,34 @@ struct ExportCommand : Command {
   ExportOptions options;
 };
 
+struct EvaluateCommand : Command {
+  EvaluateCommand(CLI::App& command, const CommandLine& of) : app(command), line(of) {
+    command.add_option("RUN_DIR|CHECKPOINT_DIR|FILE", options.source)->required();
+    add_evaluation_options(command, options.raw_options);
+    command.add_option("--step", options.step, "of a run: the checkpoint; default: the newest");
+    command.add_flag("--raw", options.raw,
+                     "the parameters themselves, although the run has a moving average (--ema)");
+    command.add_flag("--per-class", options.per_class, "the accuracy of each class");
+    command.add_flag("--json", options.json, "for programs");
+    command.add_option("--batch-size", options.batch_size, "samples at a time")
+        ->capture_default_str()
+        ->check(whole_number(1, kMostSamples));
+    command.add_option("--threads", options.threads, "default: every core")->check(positive());
+  }
+  int run() override {
+    for (const CLI::Option* option : app.get_options()) {
+      if (option->count() > 0) options.given.insert(option->get_single_name());
+    }
+    if (const auto done = go_on_with_kept_trainer(run_of(options.source), line.own_trainer, line.as_given))
+      return *done;
+    return exit_code_of(evaluate(options, line.own_trainer));
+  }
+
+  CLI::App& app;
+  const CommandLine line;
+  EvaluateOptions options;
+};
+
 struct ImportCommand : Command {
   ImportCommand(CLI::App& command, const CommandLine&) {
     command.add_option("FILE", file)->required();
@@ -149,6 +178,8 @@ constexpr CommandRow kCommands[] = {
      "rekindle audit runs/vgg11 --from 1000 --to 2000 --workers 4", make_command<AuditCommand>},
     {"export", "a checkpoint as .safetensors, .h5 or .pt, torchvision's names",
      "rekindle export runs/vgg11 vgg11.safetensors", make_command<ExportCommand>},
+    {"evaluate", "loss and accuracy of a run, a checkpoint or a file on the test set",
+     "rekindle evaluate runs/vgg11 --per-class", make_command<EvaluateCommand>},
     {"import", "a .safetensors or .h5 file of another program, checked, as .safetensors, .h5 or .pt",
      "rekindle import weights.h5 weights.safetensors", make_command<ImportCommand>},
     {"make-data", "write a data set of synthetic images or text", "rekindle make-data cifar10 data",

@@ -34,12 +34,6 @@ constexpr std::size_t kMostOfAnError = std::size_t{64} << 10;  // bytes; a hosti
 
 fs::path path_of(int fd) { return str("/proc/self/fd/", fd); }
 
-Result<Fd> memory_file(const char* name) {
-  Fd fd(::memfd_create(name, MFD_CLOEXEC));
-  if (!fd) return forward_error(errno_error("cannot make memory for", name));
-  return fd;
-}
-
 Error error_from(const std::string& text, const fs::path& file) {
   constexpr JsonField kFields[] = {
       {"code", JsonType::kInt}, {"what", JsonType::kText}, {"hint", JsonType::kText}};
@@ -97,6 +91,12 @@ Status pass_on(const fs::path& file) {
 }
 
 }  // namespace
+
+Result<Fd> memory_file(const char* name) {
+  Fd fd(::memfd_create(name, MFD_CLOEXEC));
+  if (!fd) return forward_error(errno_error("cannot make memory for", name));
+  return fd;
+}
 
 Result<checkpoint::SafetensorsFile> open_foreign_file(const fs::path& file) {
   if (file.extension() == ".safetensors") return checkpoint::SafetensorsFile::open(file);

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "base/files.hpp"
 #include "base/result.hpp"
 #include "checkpoint/tensor_file.hpp"
 
@@ -12,6 +13,9 @@ namespace rekindle::app {
 // yet. An .h5 file is parsed by a child process, which the file may crash, and which copies the tensors to
 // memory.
 Result<checkpoint::SafetensorsFile> open_foreign_file(const std::filesystem::path& file);
+
+// A file in memory, for another process.
+Result<Fd> memory_file(const char* name);
 
 // That child: `rekindle read-h5 FILE`.
 inline constexpr const char* kReadH5 = "read-h5";

@@ -1,5 +1,6 @@
 #include "app/inspect.hpp"
 
+#include <algorithm>
 #include <iomanip>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -26,6 +27,8 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 namespace {
+
+constexpr std::size_t kMostOfAnEnvironment = std::size_t{16} << 20;  // bytes
 
 // The run that contains a checkpoint, if any.
 std::optional<protocol::Job> job_around(const FilePath& directory) {
@@ -201,6 +204,38 @@ void print_others(const json& others) {
               << (is_set_aside(name) ? "set aside as damaged" : "under way, or left half-written") << "\n";
 }
 
+// What else the run directory keeps about the run. `null`: not there.
+json describe_run(const run::Layout& layout) {
+  json described = {
+      {"options", nullptr}, {"programs", json::array()}, {"environment", nullptr}, {"logs", json::array()}};
+  if (path_exists(layout.config())) described["options"] = layout.config().string();
+  if (const auto note = read_text(layout.environment(), kMostOfAnEnvironment))
+    described["environment"] = {{"file", layout.environment().string()},
+                                {"variables", std::ranges::count(*note, '\n')}};
+  for (const auto& [key, folder] : {std::pair{"programs", layout.programs()}, {"logs", layout.logs()}}) {
+    for (const std::string& name : names_in(folder).value_or(std::vector<std::string>()))
+      if (is_file(folder / name)) described[key].push_back(name);
+  }
+  return described;
+}
+
+void print_run(const run::Layout& layout, const json& described) {
+  std::cout << printable(layout.root().string()) << "\n";
+  const auto names = [](const json& list) {
+    std::string text;
+    for (const json& name : list) text += str(text.empty() ? "" : ", ", name.get<std::string>());
+    return text;
+  };
+  if (!described["options"].is_null()) print_row("options", "run.toml");
+  if (!described["programs"].empty()) print_row("programs", "bin/: " + names(described["programs"]));
+  if (!described["environment"].is_null())
+    print_row(
+        "environment",
+        str("environment: ", counted(described["environment"]["variables"].get<std::uint64_t>(), "variable"),
+            ", secrets masked"));
+  if (!described["logs"].empty()) print_row("logs", "logs/: " + names(described["logs"]));
+}
+
 }  // namespace
 
 Status inspect(const fs::path& path, const InspectOptions& options) {
@@ -219,16 +254,23 @@ Status inspect(const fs::path& path, const InspectOptions& options) {
       worst = worse_of(std::move(worst), described);
     }
   }
-  if (!is_checkpoint(layout.root())) others = others_at(layout);
+  json run;
+  if (!is_checkpoint(layout.root())) {
+    others = others_at(layout);
+    run = describe_run(layout);
+  }
   if (options.json) {
-    const json all = {
-        {"path", without_slash(path).string()}, {"checkpoints", checkpoints}, {"others", others}};
+    const json all = {{"path", without_slash(path).string()},
+                      {"run", run},
+                      {"checkpoints", checkpoints},
+                      {"others", others}};
     // A path may contain any bytes, but JSON is UTF-8. A terminal gets only ASCII.
     std::cout << all.dump(2, ' ', true, json::error_handler_t::replace) << "\n";
     return worst;
   }
   if (checkpoints.empty()) std::cout << "no committed checkpoint\n";
   print_others(others);
+  if (!run.is_null()) print_run(layout, run);
   return worst;
 }
 

@@ -172,6 +172,9 @@ constexpr OptionRow kTable[] = {
      add<&R::trainers_per_worker>},
     {"loader-threads", "N", kComputing, kFree, "data threads a trainer; 0: the step itself loads", nullptr,
      add<&R::loader_threads, from_0>},
+    {"log-interval", "STEPS", kComputing, kFree,
+     "a line for each so many steps; 0: on a terminal none, else one every 10 s", nullptr,
+     add<&R::log_interval, from_0>},
     {"exchange", "NAME", kComputing, kFree, "auto, shm or tcp: how trainers exchange gradients", nullptr,
      add<&R::exchange>},
     {"exchange-integrity", "on|off", kComputing, kFree,
@@ -209,18 +212,6 @@ constexpr OptionRow kTable[] = {
     {"change-lr", "", kResume, kFree, "resume with another --lr, --lr-step or --lr-gamma than before", "",
      add<&R::change_lr>},
 };
-
-const char* words_of(AtResume at_resume) {
-  switch (at_resume) {
-    case kFree:
-      return "may change";
-    case kChangeLr:
-      return "with `--change-lr`";
-    case kEqual:
-      return "must be the same";
-  }
-  return "";
-}
 
 }  // namespace
 
@@ -270,30 +261,6 @@ void show_essentials(CLI::App& command) {
     const bool is_row = option != nullptr && option->get_group() == title_of(row.group);
     if (is_row && row.group != kEssential) option->group("");  // CLI11: not in the help
   }
-}
-
-std::string options_page() {
-  CLI::App command;
-  RawOptions raw;
-  std::string page =
-      "# The options of a run\n\n"
-      "For `rekindle local`, `rekindle slurm` and `rekindle submit`, and as keys of a `--config` file. This "
-      "page is\n"
-      "made from the table in `app/option_table.cpp`, as `--help-all` is. \"At a resume\" says whether the "
-      "same run\n"
-      "directory may be used with another value.\n";
-  const char* group = "";
-  for (const OptionRow& row : kTable) {
-    const CLI::Option* option = row.add(command, raw, row);
-    if (std::exchange(group, title_of(row.group)) != title_of(row.group))
-      page += str("\n## ", group, "\n\n| option | what it does | at a resume |\n|---|---|---|\n");
-    std::string value = *row.value != '\0' ? str(" ", row.value) : "";
-    for (auto at = value.find('|'); at != std::string::npos; at = value.find('|', at + 2))
-      value.insert(at, "\\");
-    page += str("| `--", row.name, value, "` | ", option->get_description(), " | ", words_of(row.at_resume),
-                " |\n");
-  }
-  return page;
 }
 
 }  // namespace rekindle::app

@@ -25,7 +25,8 @@ struct RawOptions {
       trainers_per_worker = "auto", lost_after = "5s", hang_after = "10min", stop_within, interface,
       port_range, init, gather_time, schedule = "step", milestones, no_decay, lr_scale;
   std::uint64_t workers = 1, batch_size = 128, seed = 1, threads = 1, loader_threads = 2, keep = 3,
-                checkpoint_every = 0, lr_step = 30, min_trainers = 1, hash_every = 100, warmup_steps = 0;
+                checkpoint_every = 0, lr_step = 30, min_trainers = 1, hash_every = 100, warmup_steps = 0,
+                log_interval = 0;
   std::optional<std::uint64_t> micro_batches, steps, epochs, image_size, classes, layers, heads, width,
       context;
   std::optional<double> lr, momentum, dampening, beta1, beta2, alpha, rho, eps, weight_decay, lr_gamma,

@@ -64,7 +64,11 @@ Status apply_file(CLI::App& command, const std::filesystem::path& file, std::set
     CLI::Option* option = command.get_option_no_throw("--" + key);
     if (option == nullptr || key == "config" || key.starts_with("help"))
       return forward_error(unknown_option(command, written, true));
-    if (option->count() > 0) continue;
+    // A length on the command line replaces the file's, whichever of the two options it is.
+    const bool is_length = key == "steps" || key == "epochs";
+    if (option->count() > 0 || (is_length && command.count("--steps") + command.count("--epochs") > 0 &&
+                                !applied.contains("steps") && !applied.contains("epochs")))
+      continue;
     try {
       if (option->get_items_expected_max() == 0) {  // a flag
         if (value != "true" && value != "false")

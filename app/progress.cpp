@@ -29,7 +29,8 @@ std::size_t room_on(std::FILE* terminal) {
 
 }  // namespace
 
-ProgressView::ProgressView(std::FILE* out) : out_(out), terminal_(::isatty(::fileno(out)) == 1) {}
+ProgressView::ProgressView(std::FILE* out, std::uint64_t log_interval)
+    : out_(out), terminal_(::isatty(::fileno(out)) == 1), log_interval_(log_interval) {}
 
 std::string describe(const protocol::Progress& p, std::size_t width) {
   std::ostringstream loss, speed;
@@ -81,9 +82,11 @@ void ProgressView::tick() {
 
 void ProgressView::show(const protocol::Progress& progress) {
   stage_ = Stage::kSteps;
+  if (log_interval_ > 0 && progress.step % log_interval_ == 0)
+    say(describe(progress, std::numeric_limits<std::size_t>::max()));
   if (terminal_) {
     draw(describe(progress, room_on(out_)));
-  } else if (Clock::now() - last_ >= std::chrono::seconds(10)) {
+  } else if (log_interval_ == 0 && Clock::now() - last_ >= std::chrono::seconds(10)) {
     last_ = Clock::now();
     log_info(describe(progress, std::numeric_limits<std::size_t>::max()));
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <string>
 
@@ -11,7 +12,8 @@ namespace rekindle::app {
 
 class ProgressView {
  public:
-  explicit ProgressView(std::FILE* out = stdout);
+  // `log_interval`: a line of its own for each so many steps. 0: only by time.
+  explicit ProgressView(std::FILE* out = stdout, std::uint64_t log_interval = 0);
   // The trainers compute the first step of this attempt. Prints no progress until show().
   void first_step();
   void show(const protocol::Progress& progress);
@@ -26,6 +28,7 @@ class ProgressView {
 
   std::FILE* const out_;
   const bool terminal_;
+  const std::uint64_t log_interval_;
   bool drawn_ = false;
   Stage stage_ = Stage::kStarting;
   Clock::time_point last_ = Clock::now(), first_step_since_;

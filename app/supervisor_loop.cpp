@@ -8,8 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "app/environment_note.hpp"
 #include "app/run_config.hpp"
 #include "app/signals.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
 
 namespace rekindle::app {
@@ -191,6 +193,7 @@ Status Supervisor::take(const CoordinatorUp& up) {
   REKINDLE_CHECK(keep_initial_state(initial_, options_, layout_));
   initial_ = {};
   REKINDLE_CHECK(replace_file(layout_.config(), to_toml(options_.job)));
+  REKINDLE_CHECK(replace_file(layout_.environment(), environment_note(own_environment())));
   return workers_.start_all(up.term);
 }
 

@@ -1,7 +1,9 @@
 // A trainer program: one replica on one device. Only these programs have LibTorch.
+#include <sys/prctl.h>
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -10,16 +12,20 @@
 #include <string>
 
 #include "app/describe.hpp"
+#include "app/evaluate.hpp"
 #include "app/part_options.hpp"
 #include "app/report.hpp"
 #include "app/run_config.hpp"
+#include "app/trainer_question.hpp"
 #include "base/files.hpp"
 #include "base/lifeline.hpp"
 #include "base/log.hpp"
 #include "base/process.hpp"
 #include "base/programs.hpp"
 #include "base/text.hpp"
+#include "checkpoint/tensor_file.hpp"
 #include "model/allocator.hpp"
+#include "model/evaluation.hpp"
 #include "model/machine.hpp"
 #include "model/model_task.hpp"
 #include "rekindle/trainer.hpp"
@@ -64,7 +70,8 @@ nlohmann::json names_to_json(const MoreRows& more) {
   return {{"models", models}, {"datasets", datasets}};
 }
 
-nlohmann::json answer(const std::vector<std::string>& question, const MoreRows& more) {
+// `describe`, see app/describe.hpp.
+nlohmann::json describe(const std::vector<std::string>& question, const MoreRows& more) {
   if (question.empty()) return names_to_json(more);
   const auto parsed = nlohmann::json::parse(question[0], nullptr, false);
   if (parsed.is_discarded() || question.size() > 2)
@@ -80,10 +87,43 @@ nlohmann::json answer(const std::vector<std::string>& question, const MoreRows& 
                    : error_to_json(described.error());
 }
 
-// `describe`, see app/describe.hpp.
-int describe(const std::vector<std::string>& question, const MoreRows& more) {
-  std::printf("%s\n",
-              answer(question, more).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace).c_str());
+nlohmann::json evaluation_to_json(const model::Evaluation& evaluation) {
+  const auto sum = [](const trainer::MetricSum& of) -> nlohmann::json {
+    return {{"sum", of.sum}, {"count", of.count}};
+  };
+  nlohmann::json metrics = nlohmann::json::array(), classes = nlohmann::json::array();
+  for (std::size_t i = 0; i < evaluation.metrics.size(); ++i) {
+    metrics.push_back(sum(evaluation.sums.metrics[i]));
+    metrics.back()["name"] = evaluation.metrics[i];
+  }
+  for (std::size_t i = 0; i < evaluation.classes.size(); ++i) {
+    const auto& names = evaluation.data.class_names;
+    classes.push_back({{"name", i < names.size() ? names[i] : str(i)},
+                       {"count", evaluation.classes[i].count},
+                       {"correct", evaluation.classes[i].correct}});
+  }
+  return {{"samples", name_of(evaluation.data.samples)},
+          {"test_count", evaluation.data.test_count},
+          {"loss", sum(evaluation.sums.loss)},
+          {"metrics", metrics},
+          {"classes", classes}};
+}
+
+// `evaluate-tensors`, see app/evaluate.hpp. The tensors are on stdin, a memory file.
+nlohmann::json evaluate(const std::vector<std::string>& question, const MoreRows& more) {
+  if (question.size() != 3)
+    return error_to_json({ExitCode::kUsage, "evaluate-tensors needs a job, a batch size and a name",
+                          "it is called by rekindle"});
+  const auto tensors = checkpoint::SafetensorsFile::open("/proc/self/fd/0");
+  if (!tensors) return error_to_json(tensors.error());
+  const auto batch = static_cast<std::size_t>(std::max(1LL, std::atoll(question[1].c_str())));
+  const auto done = model::evaluate(nlohmann::json::parse(question[0]).get<protocol::Job>(),
+                                    {tensors->source(), question[2]}, batch, more);
+  return done ? evaluation_to_json(*done) : error_to_json(done.error());
+}
+
+int print_answer(const nlohmann::json& answer) {
+  std::printf("%s\n", answer.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace).c_str());
   return 0;
 }
 
@@ -144,7 +184,11 @@ int main(int argc, char** argv, const MoreRows& more, const Package& package) {
   const std::string first = words.empty() ? "" : words.front();
   if (auto right = model::check_torch(); !right) return report(right.error());
   if (auto different = check_rows(more); !different) return report(different.error());
-  if (first == "describe") return describe({words.begin() + 1, words.end()}, more);
+  if (first == "describe") return print_answer(describe({words.begin() + 1, words.end()}, more));
+  if (first == kEvaluateTensors) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    return print_answer(evaluate({words.begin() + 1, words.end()}, more));
+  }
   if (*package.programs == '\0' || is_for_a_trainer(first)) return train(argc, argv, more);
   if (auto right = check_package(package); !right) return report(right.error());
   return report(become_front_end(package.programs, words));

@@ -65,20 +65,23 @@ Status write_h5(const FilePath& path, const TensorSource& source) {
   return status;
 }
 
-// Replaces each tensor by its moving average, if the checkpoint has one that was ever updated.
-Status choose_average(const FilePath& checkpoint_dir, const Manifest& manifest, StateSpec& chosen) {
+// Replaces each tensor by its moving average, if the checkpoint has one that was ever updated. Returns
+// whether it has.
+Result<bool> choose_average(const FilePath& checkpoint_dir, const Manifest& manifest, StateSpec& chosen) {
   const StateSpec& all = manifest.contents.tensors;
   const auto updates = std::ranges::find(all, kUpdateCounters, &TensorSpec::name);
-  if (updates == all.end() || updates->dtype != Dtype::kInt32 || updates->bytes() == 0) return {};
+  if (updates == all.end() || updates->dtype != Dtype::kInt32 || updates->bytes() == 0) return false;
   REKINDLE_TRY(const Tensors counters, load_tensors(checkpoint_dir, manifest, {*updates}));
   std::int32_t made = 0;  // updates of the model
   std::memcpy(&made, counters.state[0].bytes.data(), sizeof made);
-  if (made <= 0) return {};
+  bool found = false;
   for (TensorSpec& tensor : chosen) {
     const auto average = std::ranges::find(all, str(kAverage, ".", tensor.name), &TensorSpec::name);
-    if (average != all.end()) tensor = *average;
+    if (made <= 0 || average == all.end()) continue;
+    tensor = *average;
+    found = true;
   }
-  return {};
+  return found;
 }
 
 }  // namespace
@@ -121,18 +124,27 @@ Status write_tensors(const FilePath& file, const TensorSource& source) {
   return renamed;
 }
 
-Result<StateSpec> export_file(const FilePath& checkpoint_dir, const FilePath& file, ExportContents contents) {
-  REKINDLE_CHECK(check_writable_extension(file));
-  REKINDLE_TRY(const Manifest manifest, read_manifest(checkpoint_dir));
+Result<ExportSource> export_source(const FilePath& checkpoint_dir, const Manifest& manifest,
+                                   ExportContents contents) {
+  ExportSource exported;
   StateSpec chosen = manifest.contents.tensors;
   if (contents != ExportContents::kWholeState)
     std::erase_if(chosen, [](const TensorSpec& tensor) { return tensor.role == Role::kOptimizer; });
   const StateSpec named = chosen;
-  if (contents == ExportContents::kModel) REKINDLE_CHECK(choose_average(checkpoint_dir, manifest, chosen));
-  REKINDLE_TRY(TensorSource source, source_of(checkpoint_dir, manifest, chosen));
-  source.tensors = named;
-  REKINDLE_CHECK(write_tensors(file, source));
-  return named;
+  if (contents == ExportContents::kModel) {
+    REKINDLE_TRY(exported.averaged, choose_average(checkpoint_dir, manifest, chosen));
+  }
+  REKINDLE_TRY(exported.source, source_of(checkpoint_dir, manifest, chosen));
+  exported.source.tensors = named;
+  return exported;
+}
+
+Result<StateSpec> export_file(const FilePath& checkpoint_dir, const FilePath& file, ExportContents contents) {
+  REKINDLE_CHECK(check_writable_extension(file));
+  REKINDLE_TRY(const Manifest manifest, read_manifest(checkpoint_dir));
+  REKINDLE_TRY(const ExportSource exported, export_source(checkpoint_dir, manifest, contents));
+  REKINDLE_CHECK(write_tensors(file, exported.source));
+  return exported.source.tensors;
 }
 
 }  // namespace rekindle::checkpoint

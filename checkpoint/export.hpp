@@ -33,6 +33,15 @@ enum class ExportContents {
   kWholeState,  // all tensors of the state under their own names ("momentum.<name>", "ema.<name>")
 };
 
+// The tensors that an export contains, under their names in the file.
+struct ExportSource {
+  TensorSource source;
+  bool averaged = false;  // these are the moving average's
+};
+// As source_of(). `manifest` must outlive the source.
+Result<ExportSource> export_source(const FilePath& checkpoint_dir, const Manifest& manifest,
+                                   ExportContents contents);
+
 // By extension: .safetensors, .h5 or .pt (a state dict for torch.load). Replaces the file atomically. Returns
 // the names in the file. Another extension is a usage error. The checkpoint may be larger than memory.
 Result<StateSpec> export_file(const FilePath& checkpoint_dir, const FilePath& file, ExportContents contents);

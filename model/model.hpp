@@ -55,6 +55,12 @@ struct Samples {
   std::span<const std::int64_t> labels = {};
 };
 
+// The result of an evaluation: its sums, and for each label the class that the model names.
+struct Answers {
+  trainer::EvaluationResult sums;
+  std::vector<std::int64_t> predicted = {};
+};
+
 class Replica {
  public:
   // The initial values are a function of the seed. Errors (ExitCode::kConfig): those of check_config(); a
@@ -76,7 +82,7 @@ class Replica {
                                                   std::span<float> gradient,
                                                   const std::atomic<bool>& aborted) = 0;
   // In evaluation mode, with the moving average if there is one that has been updated.
-  virtual Result<trainer::EvaluationResult> evaluate(const Samples& samples) = 0;
+  virtual Result<Answers> evaluate(const Samples& samples) = 0;
 
   // As those of trainer::Task.
   virtual void update(std::size_t first, std::span<const float> sum, const optim::Step& step) = 0;

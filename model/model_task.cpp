@@ -9,10 +9,10 @@
 #include "base/text.hpp"
 #include "data/loader.hpp"
 #include "model/device.hpp"
+#include "model/job_config.hpp"
 #include "model/machine.hpp"
 #include "model/metrics.hpp"
 #include "model/model.hpp"
-#include "protocol/training.hpp"
 
 namespace rekindle::model {
 namespace {
@@ -21,31 +21,6 @@ using protocol::Job;
 using trainer::EvaluationResult;
 using trainer::GradientTensor;
 using trainer::MicroBatchResult;
-
-ModelConfig model_config(const Job& job, int channels, const MoreRows& more) {
-  ModelConfig config;
-  config.more_models = more.models;
-  config.model = job.model;
-  config.classes = static_cast<int>(job.classes);
-  config.channels = channels;
-  config.image_size = static_cast<int>(job.image_size);
-  if (job.dropout >= 0) config.dropout = job.dropout;
-  config.groups = {job.no_decay, job.lr_scale};
-  config.average = job.ema;
-  config.counts_updates = job.clip_norm > 0;
-  config.bf16 = job.precision == "bf16";
-  config.micro_batches = static_cast<int>(job.micro_batches);
-  if (job.layers > 0) config.layers = static_cast<int>(job.layers);
-  if (job.heads > 0) config.heads = static_cast<int>(job.heads);
-  if (job.width > 0) config.width = static_cast<int>(job.width);
-  if (job.context > 0) config.context = static_cast<int>(job.context);
-  config.seed = job.seed;
-  config.optimizer = protocol::optimizer_options(job);
-  config.label_smoothing = job.label_smoothing;
-  config.device = job.device == "cuda" ? "cuda:0" : "cpu";
-  config.threads = static_cast<int>(job.threads);
-  return config;
-}
 
 data::LoaderConfig loader_config(const Job& job) {
   data::LoaderConfig config;
@@ -56,10 +31,6 @@ data::LoaderConfig loader_config(const Job& job) {
                       data::augment_of(job.augment).value_or(data::Augment::kOff)};
   config.threads = static_cast<int>(job.loader_threads);
   return config;
-}
-
-Samples samples_of(const data::Batch& batch) {
-  return {.images = batch.images, .tokens = batch.tokens, .labels = batch.labels};
 }
 
 class ModelTask final : public trainer::Task {
@@ -121,7 +92,8 @@ class ModelTask final : public trainer::Task {
 
   Result<EvaluationResult> evaluate(std::uint64_t first, std::uint64_t count) override {
     REKINDLE_TRY(const data::Batch batch, data::test_batch(*dataset_, test_transform_, first, count));
-    return replica_->evaluate(samples_of(batch));
+    REKINDLE_TRY(Answers answers, replica_->evaluate(samples_of(batch)));
+    return std::move(answers.sums);
   }
 
   void update(std::size_t first, std::span<const float> sum, const optim::Step& step) override {
@@ -140,12 +112,6 @@ class ModelTask final : public trainer::Task {
   std::unique_ptr<Replica> replica_;
   data::Loader loader_;
 };
-
-Result<std::unique_ptr<data::Dataset>> open_data(const Job& job, const MoreRows& more) {
-  return data::open_dataset(job.dataset, job.data,
-                            {.context = static_cast<int>(job.context), .skip_corrupt = job.skip_corrupt},
-                            more.datasets);
-}
 
 }  // namespace
 

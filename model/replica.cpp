@@ -16,7 +16,6 @@
 namespace rekindle::model {
 namespace {
 
-using trainer::EvaluationResult;
 using trainer::MicroBatchResult;
 
 ModelOptions model_options(const ModelConfig& config) {
@@ -105,7 +104,7 @@ class TorchReplica final : public Replica {
     });
   }
 
-  Result<EvaluationResult> evaluate(const Samples& samples) override {
+  Result<Answers> evaluate(const Samples& samples) override {
     REKINDLE_TRY(const TrainingBatch batch, to_device(samples));
     use_threads();
     const at::Tensor average = memory_->average();

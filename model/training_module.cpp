@@ -22,7 +22,6 @@ namespace {
 
 using checkpoint::Dtype;
 using checkpoint::Role;
-using trainer::EvaluationResult;
 using trainer::MetricSum;
 using trainer::MicroBatchResult;
 using trainer::TensorPlace;
@@ -261,8 +260,8 @@ Result<MicroBatchResult> TrainingModule::train(const TrainingBatch& batch, std::
   });
 }
 
-Result<EvaluationResult> TrainingModule::evaluate(const TrainingBatch& batch, const at::Tensor& values) {
-  return without_exceptions("evaluating", [&]() -> Result<EvaluationResult> {
+Result<Answers> TrainingModule::evaluate(const TrainingBatch& batch, const at::Tensor& values) {
+  return without_exceptions("evaluating", [&]() -> Result<Answers> {
     const at::NoGradGuard no_grad;
     module_.ptr()->eval();
     load_buffers(values);
@@ -271,16 +270,19 @@ Result<EvaluationResult> TrainingModule::evaluate(const TrainingBatch& batch, co
       for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].set_data(view_of(memory, i));
     };
     if (others) use(values);
-    auto result = without_exceptions("evaluating", [&]() -> Result<EvaluationResult> {
+    auto result = without_exceptions("evaluating", [&]() -> Result<Answers> {
       const Autocast autocast(options_.bf16, values_.device().type());
       const at::Tensor targets = batch.targets.flatten();
       REKINDLE_TRY(const at::Tensor outputs, answer(batch, targets));
       const at::Tensor loss = at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Sum, kNoTarget);
-      EvaluationResult sums{{loss.item<double>(), static_cast<std::uint64_t>(targets.size(0))},
-                            {accuracy_of(outputs, targets)}};
+      Answers answers{{{loss.item<double>(), static_cast<std::uint64_t>(targets.size(0))},
+                       {accuracy_of(outputs, targets)}}};
       if (metrics_of(row_.samples, outputs.size(1)).size() > 1)
-        sums.metrics.push_back(top5_of(outputs, targets));
-      return sums;
+        answers.sums.metrics.push_back(top5_of(outputs, targets));
+      const at::Tensor named = outputs.argmax(1).to(at::kCPU).contiguous();
+      answers.predicted.assign(named.const_data_ptr<std::int64_t>(),
+                               named.const_data_ptr<std::int64_t>() + named.numel());
+      return answers;
     });
     if (others) use(values_);
     return result;

@@ -14,6 +14,7 @@
 #include "base/result.hpp"
 #include "checkpoint/state.hpp"
 #include "model/gradient_places.hpp"
+#include "model/model.hpp"
 #include "model/models.hpp"
 #include "trainer/state_layout.hpp"
 #include "trainer/task.hpp"
@@ -54,7 +55,7 @@ class TrainingModule {
   at::Tensor buffer_value(std::size_t tensor) const;
 
   // The loss in evaluation mode, from the bound values or from others by the same layout.
-  Result<trainer::EvaluationResult> evaluate(const TrainingBatch& batch, const at::Tensor& values);
+  Result<Answers> evaluate(const TrainingBatch& batch, const at::Tensor& values);
 
  private:
   TrainingModule(torch::nn::AnyModule module, const ModelRow& row, const TrainingOptions& options);

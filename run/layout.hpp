@@ -1,7 +1,7 @@
 // The names of all files in a run directory.
 //
-//   run.toml  coordinator.json  status.json  stop.json  terms/NNNN  key/  checkpoints/  attempts.jsonl
-//   metrics.jsonl  logs/  init.safetensors  bin/  requeue.json  resubmit.sh  job.sh  newest
+//   run.toml  environment  coordinator.json  status.json  stop.json  terms/NNNN  key/  checkpoints/
+//   attempts.jsonl metrics.jsonl  logs/  init.safetensors  bin/  requeue.json  resubmit.sh  job.sh  newest
 #pragma once
 
 #include <cstddef>
@@ -30,6 +30,7 @@ class Layout {
       : root_(FilePath::below(std::move(root), trust, {}, inode)) {}
   const FilePath& root() const { return root_; }
   FilePath config() const { return root_ / "run.toml"; }
+  FilePath environment() const { return root_ / "environment"; }
   FilePath coordinator() const { return root_ / "coordinator.json"; }
   FilePath stop_request() const { return root_ / "stop.json"; }
   FilePath status() const { return root_ / "status.json"; }

@@ -76,6 +76,18 @@ TEST_F(Terminal, TheLineIsNarrowerThanTheTerminal) {
   EXPECT_EQ(shown(), "step 120/4000  loss 1.2346");
 }
 
+TEST_F(Terminal, ALineForEachSoManySteps) {
+  ProgressView view(out_.get(), 40);
+  protocol::Progress p = progress();
+  view.show(p);
+  EXPECT_EQ(shown(),
+            "step 120/4000  epoch 3  loss 1.2346  812.3 images/s  4 trainers  1h 2min left\r\n"
+            "step 120/4000  loss 1.2346");
+  p.step = 121;
+  view.show(p);
+  EXPECT_EQ(shown(), "\r\033[Kstep 121/4000  loss 1.2346");
+}
+
 TEST_F(Terminal, FirstStepIsUnderWayUntilThereIsOne) {
   ProgressView view(out_.get());
   view.first_step();

@@ -151,9 +151,9 @@ TEST(Replica, MnistCnnLearnsWhichRowIsBright) {
   const Batch test = draw(1000);
   const auto result = replica->evaluate({.images = test.images, .labels = test.labels});
   ASSERT_TRUE(result);
-  EXPECT_EQ(result->loss.count, 32);
-  EXPECT_LT(result->loss.sum / 32, 0.5);
-  const trainer::MetricSum accuracy = result->metrics.at(0), top5 = result->metrics.at(1);
+  EXPECT_EQ(result->sums.loss.count, 32);
+  EXPECT_LT(result->sums.loss.sum / 32, 0.5);
+  const trainer::MetricSum accuracy = result->sums.metrics.at(0), top5 = result->sums.metrics.at(1);
   EXPECT_EQ(accuracy.count, 32);
   EXPECT_GE(accuracy.sum, 29);
   EXPECT_EQ(top5.count, 32);

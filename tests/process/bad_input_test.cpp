@@ -50,7 +50,7 @@ TEST_F(BadRun, WrongCommandLine_64) {
   refuse({"--lr", "-1"}, 64, "--lr: '-1' is not a number of at least 0: see rekindle local --help\n");
   refuse({"--dropout", "1"}, 64, "--dropout: '1' is not a number from 0 to 0.999");
   refuse({"--keep", "0"}, 64, "--keep: '0' is not a whole number of at least 1");
-  refuse({"--log-interval", "5"}, 64, "unknown option '--log-interval': see rekindle local --help\n");
+  refuse({"--log-level", "5"}, 64, "unknown option '--log-level': see rekindle local --help\n");
   refuse({"--model", "resnet51"}, 64, "unknown model 'resnet51': did you mean resnet50?\n");
   refuse({"--workers", "100000"}, 64, "too many");
   refuse({"--image-size", "4"}, 64, "--image-size");

@@ -1,8 +1,10 @@
 // The output of `rekindle inspect` for a run and for a checkpoint.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -22,6 +24,7 @@ class Inspect : public ::testing::Test {
   // step 63.
   static void SetUpTestSuite() {
     whole_run = new Scratch;
+    ::setenv("A_TOKEN", "hidden", 1);
     const Outcome outcome = run(mnist_run(*whole_run / "run", 2, 70) + Arguments{"--checkpoint-every", "35"});
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   }
@@ -77,6 +80,26 @@ TEST_F(Inspect, OneObjectWithAllThatIsKnown) {
   EXPECT_EQ(c["whole"], true);
   const Outcome one = run({"inspect", newest, "--json"});
   EXPECT_EQ(nlohmann::json::parse(one.out)["checkpoints"][0]["step"], 70);
+}
+
+TEST_F(Inspect, WhatElseTheRunKeeps) {
+  using testing::Contains;
+  EXPECT_GT(json["run"]["environment"]["variables"], 1);
+  EXPECT_THAT(json["run"]["logs"], Contains("coordinator.log"));
+  EXPECT_THAT(json["run"]["logs"], Contains("trainer-w1.log"));
+  const std::string text = run({"inspect", dir}).out;
+  for (const char* part :
+       {"\n  options     run.toml\n", "\n  environment environment: ", "\n  logs        logs/: "})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  EXPECT_EQ(run({"inspect", newest}).out.find("run.toml"), std::string::npos);
+
+  struct stat info {};
+  ASSERT_EQ(::stat((dir / "environment").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600U);
+  std::ifstream note(dir / "environment");
+  const std::string variables{std::istreambuf_iterator<char>(note), {}};
+  EXPECT_NE(variables.find("A_TOKEN=***\n"), std::string::npos) << variables;
+  EXPECT_EQ(variables.find("hidden"), std::string::npos);
 }
 
 TEST_F(Inspect, TextForPeopleSaysTheSame) {

@@ -27,6 +27,9 @@ class Network {
   // Only packets between these two are dropped.
   void block(int a, int b);
   void unblock(int a, int b);
+  // Only packets from `host` to the other one are dropped.
+  void block_from(int host, int other) { forget_neighbour(host, other, true); }
+  void unblock_from(int host, int other) { forget_neighbour(host, other, false); }
 
  private:
   static Arguments enter(const Program& space);

@@ -57,5 +57,26 @@ TEST_F(NetworkFaults, DataLinkOfTwoTrainersBlocked_NamedAndTheRunGoesOnWithoutOn
   stop_and_compare();
 }
 
+class OneWay : public NetworkFaults, public ::testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(From, OneWay, ::testing::Values(true, false),
+                         [](const auto& info) { return info.param ? "Helper" : "Run"; });
+
+// The other direction goes on, so neither side sees a connection end. The run is stopped meanwhile.
+TEST_P(OneWay, PacketsAreLost_TheHelperEndsWhenTheRunHasEnded) {
+  Network network(2);
+  ASSERT_NO_FATAL_FAILURE(begin(2, kOnTheNetwork + Arguments{"--lost-after", "2s"}, network.on(0)));
+  Program helper(network.on(1) + join());
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("with 3 trainers"));
+  ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));
+  const int from = GetParam() ? 1 : 0, before = times_logged("with 2 trainers");
+  network.block_from(from, 1 - from);
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("with 2 trainers", before + 1));
+  ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));
+  stop_and_compare();
+  network.unblock_from(from, 1 - from);
+  EXPECT_EQ(helper.wait().exit_code, 0);
+  EXPECT_TRUE(eventually([&] { return processes_with(dir()).empty(); }));
+}
+
 }  // namespace
 }  // namespace rekindle::process_test

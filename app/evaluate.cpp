@@ -1,0 +1,262 @@
+#include "app/evaluate.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "app/describe.hpp"
+#include "app/foreign_file.hpp"
+#include "app/options.hpp"
+#include "app/places.hpp"
+#include "app/report.hpp"
+#include "app/run_config.hpp"
+#include "app/trainer_question.hpp"
+#include "checkpoint/checkpoint.hpp"
+#include "checkpoint/export.hpp"
+#include "protocol/describe.hpp"
+
+namespace rekindle::app {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using protocol::Job;
+
+namespace {
+
+constexpr std::chrono::hours kLimit{480};
+
+struct Sum {
+  double sum = 0;
+  std::uint64_t count = 0;
+  double mean() const { return sum / static_cast<double>(std::max<std::uint64_t>(1, count)); }
+};
+
+struct ClassResult {
+  std::string name;
+  std::uint64_t count = 0, correct = 0;
+};
+
+struct Answer {
+  std::string samples;
+  std::uint64_t test_count = 0;
+  Sum loss;
+  std::vector<std::pair<std::string, Sum>> metrics;
+  std::vector<ClassResult> classes;
+};
+
+// The tensors of a source, in memory, and what they are.
+struct Given {
+  Fd tensors;  // a .safetensors file in memory
+  std::optional<checkpoint::CheckpointId> id;
+  std::string digest, identity;  // of a checkpoint
+  bool averaged = false;
+};
+
+Status write_to_memory(Fd& memory, const checkpoint::TensorSource& source) {
+  REKINDLE_TRY(memory, memory_file("tensors"));
+  return checkpoint::write_safetensors(Fd(::fcntl(memory.get(), F_DUPFD_CLOEXEC, 0)), "the tensors", source);
+}
+
+Result<Given> take_checkpoint(const EvaluateOptions& options) {
+  return read_checkpoint(
+      options.source, options.step, [&options](const FilePath& directory) -> Result<Given> {
+        Given given;
+        REKINDLE_TRY(const checkpoint::Manifest manifest, checkpoint::read_manifest(directory));
+        using enum checkpoint::ExportContents;
+        REKINDLE_TRY(const checkpoint::ExportSource exported,
+                     checkpoint::export_source(directory, manifest, options.raw ? kRawModel : kModel));
+        REKINDLE_CHECK(write_to_memory(given.tensors, exported.source));
+        given.id = manifest.id;
+        given.digest = manifest.digest;
+        given.identity = manifest.identity;
+        given.averaged = exported.averaged;
+        return given;
+      });
+}
+
+Result<Given> take_file(const EvaluateOptions& options) {
+  if (options.step || options.raw)
+    return fail(ExitCode::kUsage, str(options.step ? "--step" : "--raw", " with a file"),
+                "it is for a run or a checkpoint");
+  if (!options.given.contains("model"))
+    return fail(ExitCode::kUsage, str("the model of ", options.source.string(), " is not known"),
+                "add --model NAME, and --image-size or the sizes of gpt if they are not the usual ones");
+  Given given;
+  REKINDLE_TRY(const checkpoint::SafetensorsFile file, open_foreign_file(options.source));
+  REKINDLE_CHECK(write_to_memory(given.tensors, file.source()));
+  return given;
+}
+
+// The options that make the model of a checkpoint; only the data, and how they are computed, may be given.
+Status take_identity(const std::string& identity, const EvaluateOptions& options, RawOptions& raw,
+                     std::string& data_hash) {
+  constexpr const char* kOfTheModel[] = {"model", "image-size", "precision", "layers",
+                                         "heads", "width",      "context"};
+  for (const char* name : kOfTheModel) {
+    if (options.given.contains(name))
+      return fail(ExitCode::kUsage, str("--", name, " with a checkpoint, which knows its model"),
+                  "leave it out");
+  }
+  try {
+    json all = Job();
+    all.update(json::parse(identity));
+    const auto job = all.get<Job>();
+    const auto size = [](std::uint64_t value) { return value > 0 ? std::optional(value) : std::nullopt; };
+    raw.model = job.model;
+    if (!options.given.contains("dataset")) raw.dataset = job.dataset;
+    raw.image_size = size(job.image_size);
+    raw.precision = job.precision;
+    raw.classes = size(job.classes);
+    raw.layers = size(job.layers);
+    raw.heads = size(job.heads);
+    raw.width = size(job.width);
+    raw.context = size(job.context);
+    raw.skip_corrupt = raw.skip_corrupt || (job.skip_corrupt && raw.dataset == job.dataset);
+    data_hash = job.data_hash;
+    return {};
+  } catch (const json::exception& error) {
+    return fail(ExitCode::kConfig,
+                str("the manifest of ", options.source.string(), " has no valid identity: ", error.what()),
+                "was it changed by hand?");
+  }
+}
+
+Result<Job> job_of(const EvaluateOptions& options, const Given& given, const fs::path& own_trainer) {
+  RawOptions raw = options.raw_options;
+  std::string data_hash;
+  if (given.id) REKINDLE_CHECK(take_identity(given.identity, options, raw, data_hash));
+  if (const fs::path run = run_of(options.source); raw.data.empty() && !run.empty()) {
+    REKINDLE_TRY(const Job job, read_job(run::Layout(run, Trust::kForeign).config()));
+    raw.data = job.data;
+  }
+  if (raw.data.empty())
+    return fail(ExitCode::kUsage, "no data", "add --data PATH, the data set with the test samples");
+  // Not used, but an option of every run.
+  raw.run_dir = "/";
+  raw.steps = 1;
+  raw.threads = options.threads.value_or(std::max(1U, std::thread::hardware_concurrency()));
+  std::set<std::string> wrong;
+  REKINDLE_TRY(LocalOptions resolved, resolve_options(
+                                          raw, [&own_trainer] { return ask_names(own_trainer); }, wrong));
+  resolved.job.data_hash = data_hash;
+  return std::move(resolved.job);
+}
+
+Sum sum_from(const json& object) {
+  return {object.at("sum").get<double>(), object.at("count").get<std::uint64_t>()};
+}
+
+Answer answer_from(const json& object) {
+  Answer answer{object.at("samples").get<std::string>(),
+                object.at("test_count").get<std::uint64_t>(),
+                sum_from(object.at("loss")),
+                {},
+                {}};
+  for (const json& metric : object.at("metrics"))
+    answer.metrics.emplace_back(metric.at("name").get<std::string>(), sum_from(metric));
+  for (const json& each : object.at("classes"))
+    answer.classes.push_back({each.at("name").get<std::string>(), each.at("count").get<std::uint64_t>(),
+                              each.at("correct").get<std::uint64_t>()});
+  return answer;
+}
+
+Result<Answer> ask(const Job& job, const Given& given, const EvaluateOptions& options,
+                   const fs::path& own_trainer) {
+  REKINDLE_TRY(const std::string line,
+               ask_trainer(own_trainer, {{kEvaluateTensors, json(job).dump(), str(options.batch_size),
+                                          options.source.string()},
+                                         kLimit,
+                                         given.tensors.get()}));
+  return read_answer(line, answer_from);
+}
+
+double share(const ClassResult& of) {
+  return static_cast<double>(of.correct) / static_cast<double>(of.count);
+}
+
+json to_json(const Answer& answer, const Given& given, const Job& job, const EvaluateOptions& options) {
+  json result = {{"source", options.source.string()},
+                 {"model", job.model},
+                 {"dataset", job.dataset},
+                 {"data", job.data},
+                 {"test_count", answer.test_count},
+                 {"loss", answer.loss.mean()}};
+  if (given.id) result.update({{"step", given.id->step}, {"digest", given.digest}, {"ema", given.averaged}});
+  for (const auto& [name, sum] : answer.metrics) result[name] = sum.mean();
+  if (!options.per_class) return result;
+  result["classes"] = json::array();
+  for (const ClassResult& each : answer.classes)
+    result["classes"].push_back({{"name", each.name},
+                                 {"count", each.count},
+                                 {"accuracy", each.count > 0 ? json(share(each)) : json()}});
+  return result;
+}
+
+void say_classes(const std::vector<ClassResult>& classes) {
+  std::size_t width = std::string_view("class").size();
+  for (const ClassResult& each : classes) width = std::max(width, printable(each.name).size());
+  const auto line = [width](const std::string& name, const std::string& count, const std::string& accuracy) {
+    std::printf("%-*s  %8s  %8s\n", static_cast<int>(width), printable(name).c_str(), count.c_str(),
+                accuracy.c_str());
+  };
+  line("class", "samples", "accuracy");
+  for (const ClassResult& each : classes) {
+    char text[16] = "-";
+    if (each.count > 0) std::snprintf(text, sizeof text, "%.2f %%", 100 * share(each));
+    line(each.name, str(each.count), text);
+  }
+}
+
+void say_answer(const Answer& answer, const Given& given, const Job& job, const EvaluateOptions& options) {
+  std::string what = options.source.string();
+  if (given.id) what += str(", step ", given.id->step, given.averaged ? ", the moving average" : "");
+  say(str(what, ", on ", answer.test_count, " test ",
+          answer.samples == name_of(data::SampleKind::kText) ? "contexts" : "images", " of ", job.data));
+  std::string line = protocol::metric_text("loss", answer.loss.mean());
+  for (const auto& [name, sum] : answer.metrics) line += ", " + protocol::metric_text(name, sum.mean());
+  say(line);
+  if (options.per_class) say_classes(answer.classes);
+}
+
+}  // namespace
+
+void add_evaluation_options(CLI::App& command, RawOptions& raw) {
+  constexpr std::string_view kNames[] = {"data",   "model", "dataset", "device",  "image-size",  "precision",
+                                         "layers", "heads", "width",   "context", "skip-corrupt"};
+  for (const OptionRow& row : option_table()) {
+    if (std::ranges::find(kNames, row.name) != std::end(kNames)) row.add(command, raw, row);
+  }
+}
+
+fs::path run_of(const fs::path& source) {
+  const fs::path whole = without_slash(source);
+  for (const fs::path& each : {whole, whole.parent_path().parent_path()}) {
+    if (!is_folder(each)) continue;
+    const auto config = look_at(run::Layout(each, Trust::kForeign).config());
+    if (config && *config) return each;
+  }
+  return {};
+}
+
+Status evaluate(const EvaluateOptions& options, const fs::path& own_trainer) {
+  const bool is_file = !is_folder(options.source);
+  REKINDLE_TRY(const Given given, is_file ? take_file(options) : take_checkpoint(options));
+  REKINDLE_TRY(const Job job, job_of(options, given, own_trainer));
+  if (options.per_class && job.context > 0)
+    return fail(ExitCode::kUsage, "--per-class on text, whose samples have no class", "leave it out");
+  REKINDLE_TRY(const Answer answer, ask(job, given, options, own_trainer));
+  if (options.json)
+    std::cout << to_json(answer, given, job, options).dump(2, ' ', true, json::error_handler_t::replace)
+              << "\n";
+  else
+    say_answer(answer, given, job, options);
+  return {};
+}
+
+}  // namespace rekindle::app

@@ -1,0 +1,44 @@
+// `rekindle evaluate`: the test set with the model of a run, a checkpoint or a file.
+//
+// The front end reads and verifies the tensors and passes them on as a .safetensors file in memory, the stdin
+// of the trainer program (app/trainer_question.hpp):
+//
+//   evaluate-tensors JOB BATCH NAME
+//     {"samples", "test_count", "loss": {"sum", "count"}, "metrics": [{"name", "sum", "count"}, ...],
+//      "classes": [{"name", "count", "correct"}, ...]}
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "app/option_table.hpp"
+#include "base/result.hpp"
+
+namespace rekindle::app {
+
+inline constexpr const char* kEvaluateTensors = "evaluate-tensors";
+
+struct EvaluateOptions {
+  std::filesystem::path source;       // a run directory, a checkpoint or a file
+  std::optional<std::uint64_t> step;  // of a run; nullopt: the newest checkpoint
+  bool raw = false, per_class = false, json = false;
+  std::uint64_t batch_size = 64;  // samples at a time
+  RawOptions raw_options;
+  std::set<std::string> given;           // names of the options in raw_options that were given
+  std::optional<std::uint64_t> threads;  // nullopt: every core
+};
+
+// Prints loss and metrics. `own_trainer`: as LocalOptions::own_trainer. Errors: those of the trainer program,
+// such as the first tensor that is not the model's.
+Status evaluate(const EvaluateOptions& options, const std::filesystem::path& own_trainer);
+
+// The options of a run that say what is evaluated.
+void add_evaluation_options(CLI::App& command, RawOptions& raw);
+
+// The run that a source belongs to: itself, or that of a checkpoint in it. Empty: none.
+std::filesystem::path run_of(const std::filesystem::path& source);
+
+}  // namespace rekindle::app

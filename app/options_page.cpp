@@ -1,0 +1,48 @@
+#include <CLI/CLI.hpp>
+#include <utility>
+
+#include "app/option_table.hpp"
+#include "base/text.hpp"
+
+namespace rekindle::app {
+namespace {
+
+const char* words_of(AtResume at_resume) {
+  switch (at_resume) {
+    case AtResume::kFree:
+      return "may change";
+    case AtResume::kChangeLr:
+      return "with `--change-lr`";
+    case AtResume::kEqual:
+      return "must be the same";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string options_page() {
+  CLI::App command;
+  RawOptions raw;
+  std::string page =
+      "# The options of a run\n\n"
+      "For `rekindle local`, `rekindle slurm` and `rekindle submit`, and as keys of a `--config` file. This "
+      "page is\n"
+      "made from the table in `app/option_table.cpp`, as `--help-all` is. \"At a resume\" says whether the "
+      "same run\n"
+      "directory may be used with another value.\n";
+  const char* group = "";
+  for (const OptionRow& row : option_table()) {
+    const CLI::Option* option = row.add(command, raw, row);
+    if (std::exchange(group, title_of(row.group)) != title_of(row.group))
+      page += str("\n## ", group, "\n\n| option | what it does | at a resume |\n|---|---|---|\n");
+    std::string value = *row.value != '\0' ? str(" ", row.value) : "";
+    for (auto at = value.find('|'); at != std::string::npos; at = value.find('|', at + 2))
+      value.insert(at, "\\");
+    page += str("| `--", row.name, value, "` | ", option->get_description(), " | ", words_of(row.at_resume),
+                " |\n");
+  }
+  return page;
+}
+
+}  // namespace rekindle::app

@@ -1,0 +1,36 @@
+#include "app/trainer_question.hpp"
+
+#include "base/command.hpp"
+#include "base/libraries.hpp"
+#include "base/programs.hpp"
+
+namespace rekindle::app {
+
+constexpr const char* kProgram = "rekindle-trainer";
+
+Result<std::string> ask_trainer(const std::filesystem::path& own_trainer, const TrainerQuestion& question) {
+  const bool own = !own_trainer.empty();
+  std::vector<std::string> argv = {own ? held_trainer().string() : program_path(kProgram).string()};
+  argv.insert(argv.end(), question.words.begin(), question.words.end());
+  CommandSetting setting;
+  setting.in = question.in;
+  if (!own) setting.programs = kProgramsFd;
+  REKINDLE_TRY(const CommandOutput output, run_command(argv, question.limit, setting));
+  if (output.ok()) return output.out;
+  if (!own) {  // the loader's own message does not name the node
+    const auto libraries = libraries_of(program_path(kProgram), kProgramsFd);
+    if (!libraries)
+      return fail(ExitCode::kConfig, libraries.error().what, "is the folder with LibTorch there?");
+  }
+  const std::string why = output.err.substr(0, output.err.find('\n'));
+  return fail(ExitCode::kConfig,
+              str("the trainer program ", own_trainer.string(), own ? " " : "",
+                  "does not run here: ", why.empty() ? "it was killed" : why),
+              "is LibTorch beside it?");
+}
+
+nlohmann::json error_to_json(const Error& error) {
+  return {{"error", {{"code", static_cast<int>(error.code)}, {"what", error.what}, {"hint", error.hint}}}};
+}
+
+}  // namespace rekindle::app

@@ -1,0 +1,104 @@
+#include "model/evaluation.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "base/text.hpp"
+#include "checkpoint/initial_state.hpp"
+#include "data/loader.hpp"
+#include "model/job_config.hpp"
+#include "model/metrics.hpp"
+
+namespace rekindle::model {
+namespace {
+
+using protocol::Job;
+using trainer::MetricSum;
+
+// Only what an answer of the model depends on.
+void forget_training(Job& job) {
+  job.optimizer = "sgd";
+  job.nesterov = false;
+  job.momentum = job.dampening = job.ema = job.clip_norm = 0;
+  job.no_decay.clear();
+  job.lr_scale.clear();
+}
+
+// Class numbers of other data need not mean what they meant in training.
+Status check_classes(const Job& job, const data::DatasetInfo& info) {
+  const auto classes = static_cast<std::uint64_t>(info.classes);
+  if (classes == job.classes || (classes < job.classes && info.content_hash == job.data_hash)) return {};
+  return fail(ExitCode::kConfig,
+              str("the data in ", job.data, " have ", info.classes, " classes, the model ", job.classes),
+              "evaluate on data with the classes that the model was trained for");
+}
+
+Status load(Replica& replica, const TensorsToEvaluate& given) {
+  const checkpoint::State state = replica.state();
+  checkpoint::StateSpec spec;
+  for (const checkpoint::Tensor& tensor : state) spec.push_back(tensor.spec);
+  auto chosen = checkpoint::choose_initial(given.tensors.tensors, spec, false, given.name);
+  if (!chosen) {
+    chosen.error().hint = "it must be of the model that the options or the checkpoint name";
+    return forward_error(chosen.error());
+  }
+  REKINDLE_TRY(const checkpoint::Tensors read, checkpoint::read_tensors(given.tensors, *chosen));
+  for (const checkpoint::Tensor& to : state) {
+    for (const checkpoint::Tensor& from : read.state) {
+      if (from.spec.name == to.spec.name) std::memcpy(to.bytes.data(), from.bytes.data(), to.bytes.size());
+    }
+  }
+  return replica.upload();
+}
+
+void add(MetricSum& sum, const MetricSum& more) {
+  sum.sum += more.sum;
+  sum.count += more.count;
+}
+
+void add(Evaluation& evaluation, const Answers& answers, const data::Batch& batch) {
+  add(evaluation.sums.loss, answers.sums.loss);
+  for (std::size_t i = 0; i < answers.sums.metrics.size(); ++i)
+    add(evaluation.sums.metrics.at(i), answers.sums.metrics[i]);
+  if (evaluation.classes.empty()) return;
+  for (std::size_t i = 0; i < batch.labels.size(); ++i) {
+    ClassCount& of = evaluation.classes.at(static_cast<std::size_t>(batch.labels[i]));
+    ++of.count;
+    if (answers.predicted.at(i) == batch.labels[i]) ++of.correct;
+  }
+}
+
+}  // namespace
+
+Result<Evaluation> evaluate(Job job, const TensorsToEvaluate& given, std::size_t batch,
+                            const MoreRows& more) {
+  forget_training(job);
+  REKINDLE_TRY(const std::unique_ptr<data::Dataset> dataset, open_data(job, more));
+  Evaluation evaluation;
+  evaluation.data = dataset->info();
+  const data::DatasetInfo& info = evaluation.data;
+  if (job.classes == 0) job.classes = static_cast<std::uint64_t>(info.classes);
+  REKINDLE_CHECK(check_classes(job, info));
+  if (info.test_count == 0)
+    return fail(ExitCode::kConfig, str("the data in ", job.data, " have no test samples"),
+                "evaluate needs a test set");
+  const ModelConfig config = model_config(job, info.channels, more);
+  REKINDLE_TRY(const std::unique_ptr<Replica> replica, Replica::make(config));
+  REKINDLE_CHECK(load(*replica, given));
+  evaluation.metrics = metrics_of(info.samples, config.classes);
+  evaluation.sums.metrics.resize(evaluation.metrics.size());
+  if (info.samples == data::SampleKind::kImages)
+    evaluation.classes.resize(static_cast<std::size_t>(info.classes));
+  const data::TransformConfig transform{config.image_size, data::Augment::kOff};
+  for (std::size_t first = 0; first < info.test_count; first += batch) {
+    REKINDLE_TRY(const data::Batch samples,
+                 data::test_batch(*dataset, transform, first, std::min(batch, info.test_count - first)));
+    REKINDLE_TRY(const Answers answers, replica->evaluate(samples_of(samples)));
+    add(evaluation, answers, samples);
+  }
+  return evaluation;
+}
+
+}  // namespace rekindle::model

@@ -1,0 +1,134 @@
+// `rekindle evaluate`: what a run measured itself is measured again, from its directory, a checkpoint and a
+// file.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/text.hpp"
+#include "harness.hpp"
+#include "run/layout.hpp"
+#include "run/records.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+using nlohmann::json;
+
+class Evaluate : public ::testing::Test {
+ protected:
+  fs::path at(const std::string& name) const { return scratch_ / name; }
+
+  fs::path finished(const std::string& name, const Arguments& more) const {
+    const Outcome outcome = run(mnist_run(at(name), 1, 6) + more);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return at(name);
+  }
+
+  static json answer(const fs::path& source, const Arguments& more = {}) {
+    const Outcome outcome = run(Arguments{"evaluate", source, "--json"} + more);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    json parsed = json::parse(outcome.out, nullptr, false);
+    EXPECT_TRUE(parsed.is_object()) << outcome.out;
+    return parsed;
+  }
+
+  static void expect_equal(const json& one, const json& other) {
+    EXPECT_NEAR(one.value("loss", -1.0), other.value("loss", -2.0), 1e-5);
+    for (const char* name : {"accuracy", "top5", "test_count"})
+      EXPECT_EQ(one.value(name, -1.0), other.value(name, -2.0)) << name;
+  }
+
+  static void refused(const Arguments& arguments, int exit_code, const std::string& what) {
+    const Outcome outcome = run(Arguments{"evaluate"} + arguments);
+    EXPECT_EQ(outcome.exit_code, exit_code) << outcome.err;
+    EXPECT_NE(outcome.err.find(what), std::string::npos) << what << "\nsaid: " << outcome.err;
+    EXPECT_EQ(times_in(outcome.err, "\n"), 1U) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+  }
+
+  Scratch scratch_;
+};
+
+TEST_F(Evaluate, MeasuresWhatTheRunMeasured) {
+  const fs::path dir = finished("run", {"--ema", "0.5"});
+  const auto own = run::last_evaluation(run::Layout(dir));
+  ASSERT_TRUE(own);
+  const json of_run = answer(dir);
+  expect_equal(of_run, {{"loss", own->at("test_loss")},
+                        {"accuracy", own->at("test_accuracy")},
+                        {"top5", own->at("test_top5")},
+                        {"test_count", own->at("test_count")}});
+  EXPECT_EQ(of_run.value("step", 0), 6);
+  EXPECT_TRUE(of_run.value("ema", false));
+  EXPECT_EQ(of_run.value("digest", "") + "\n", digest_of(dir));
+
+  const json raw = answer(dir, {"--raw"});
+  EXPECT_FALSE(raw.value("ema", true));
+  EXPECT_NE(raw.at("loss"), of_run.at("loss"));
+
+  for (const auto& checkpoint : fs::directory_iterator(dir / "checkpoints"))
+    expect_equal(answer(checkpoint.path(), {"--batch-size", "7", "--threads", "1"}), of_run);
+
+  const Arguments of_file = {"--model", "mnist-cnn", "--data", mnist_data()};
+  for (const char* name : {"weights.safetensors", "weights.h5"}) {
+    ASSERT_EQ(run({"export", dir, at(name)}).exit_code, 0);
+    expect_equal(answer(at(name), of_file), of_run);
+  }
+  ASSERT_EQ(run({"export", dir, at("raw.safetensors"), "--raw"}).exit_code, 0);
+  expect_equal(answer(at("raw.safetensors"), of_file), raw);
+}
+
+TEST_F(Evaluate, EachClassHasItsShare) {
+  const fs::path dir = finished("run", {});
+  const json result = answer(dir, {"--per-class"});
+  double correct = 0, count = 0;
+  ASSERT_EQ(result.at("classes").size(), 10U);
+  for (const json& each : result.at("classes")) {
+    count += each.at("count").get<double>();
+    if (each.at("count") != 0) correct += each.at("count").get<double>() * each.at("accuracy").get<double>();
+  }
+  EXPECT_EQ(count, result.value("test_count", 0.0));
+  EXPECT_NEAR(correct / count, result.value("accuracy", 0.0), 1e-9);
+
+  const Outcome shown = run({"evaluate", dir, "--per-class"});
+  EXPECT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_NE(shown.out.find(", step 6, on "), std::string::npos) << shown.out;
+  EXPECT_NE(shown.out.find("loss "), std::string::npos) << shown.out;
+  EXPECT_EQ(times_in(shown.out, "\n"), 13U) << shown.out;
+}
+
+TEST_F(Evaluate, WhatDoesNotFit_IsRefusedInOneLine) {
+  const fs::path dir = finished("run", {});
+  const fs::path weights = at("weights.safetensors");
+  ASSERT_EQ(run({"export", dir, weights}).exit_code, 0);
+  refused({at("nothing")}, 64, "add --model");
+  refused({scratch_.path()}, 78, "neither a run directory nor a checkpoint");
+  refused({weights}, 64, "add --model NAME");
+  refused({weights, "--model", "mnist-cnn"}, 64, "add --data");
+  refused({weights, "--model", "mnist-cn", "--data", mnist_data()}, 64, "did you mean mnist-cnn?");
+  refused({weights, "--model", "resnet18", "--data", cifar_data()}, 78,
+          "tensor conv1.weight is float32 [32, 1, 3, 3] in ");
+  refused({weights, "--model", "mnist-cnn", "--data", mnist_data(), "--raw"}, 64, "--raw with a file");
+  refused({dir, "--model", "mnist-cnn"}, 64, "leave it out");
+  refused({dir, "--step", "5"}, 78, "there is no checkpoint of step 5");
+  refused({dir, "--data", at("nowhere")}, 78, "nowhere");
+  refused({dir, "--dataset", "cifar10", "--data", cifar_data()}, 78, "tensor conv1.weight is float32 ");
+}
+
+TEST_F(Evaluate, OfText_HasNoClasses) {
+  ASSERT_EQ(run({"make-data", "text", at("text"), "--samples", "64"}).exit_code, 0);
+  const Outcome trained =
+      run({"local", "--run-dir", at("gpt"), "--model", "gpt", "--layers", "1", "--heads", "1", "--width",
+           "16", "--context", "32", "--data", at("text"), "--steps", "2", "--batch-size", "8"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  const auto own = run::last_evaluation(run::Layout(at("gpt")));
+  ASSERT_TRUE(own);
+  const json result = answer(at("gpt"));
+  EXPECT_NEAR(result.value("loss", 0.0), own->value("test_loss", 1.0), 1e-5);
+  EXPECT_EQ(result.value("accuracy", 0.0), own->value("test_accuracy", 1.0));
+  refused({at("gpt"), "--per-class"}, 64, "--per-class on text");
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
