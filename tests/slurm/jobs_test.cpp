@@ -1,0 +1,113 @@
+// The jobs in examples/, small, on real Slurm daemons: requeued once, and the bits equal those of an
+// undisturbed run.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "base/text.hpp"
+#include "cluster.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+struct Job {
+  const char* name;
+  const char* script;  // in examples/
+  const char* config;  // beside the script; "": none
+  const char* dataset;
+  // Options that make it small. No schedule with a length: that is the length of the first start.
+  Arguments small;
+  Arguments sbatch;   // options that the cluster of the test needs
+  unsigned trainers;  // in the job
+};
+
+class SlurmJobs : public SlurmRun, public ::testing::WithParamInterface<Job> {
+ protected:
+  static fs::path folder() {
+    return (fs::path(REKINDLE_SOURCE) / "examples" / GetParam().script).parent_path();
+  }
+  fs::path data() const {
+    const fs::path made = scratch_ / "data";
+    if (!fs::exists(made)) {
+      const Outcome outcome = run({"make-data", GetParam().dataset, made, "--samples", "256"});
+      EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    }
+    return made;
+  }
+  Arguments options() const {
+    return GetParam().small + Arguments{"--checkpoint-interval", "5s", "--gather-time", "60s"};
+  }
+  void finish(const fs::path& where, std::uint64_t steps) const {
+    Arguments all{"local", "--run-dir", where, "--data", data(), "--steps", str(steps)};
+    if (*GetParam().config != '\0') all = all + Arguments{"--config", folder() / GetParam().config};
+    const Outcome outcome = run(all + options());
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Examples, SlurmJobs,
+    ::testing::Values(
+        Job{"Vgg11",
+            "vgg11-cifar10/job.sh",
+            "vgg11.toml",
+            "cifar10",
+            {"--image-size", "32", "--batch-size", "16", "--micro-batches", "4"},
+            {},
+            2},
+        Job{"Mnist", "mnist/job.sh", "mnist.toml", "mnist", {"--micro-batches", "4"}, {}, 2},
+        Job{"TinyImageNet",
+            "tiny-imagenet/job.sh",
+            "resnet18.toml",
+            "image-folder",
+            {"--batch-size", "32", "--micro-batches", "4", "--loader-threads", "1", "--warmup-steps", "5",
+             "--schedule", "constant"},
+            {"--nodes=2", "--ntasks-per-node=1", "--cpus-per-task=2"},
+            2},
+        Job{"Requeue", "requeue/job.sh", "", "mnist", {"--model", "mnist-cnn", "--batch-size", "32"}, {}, 2},
+        Job{"GptTaskPerGpu",
+            "gpt/task-per-gpu.sh",
+            "gpt.toml",
+            "text",
+            {"--layers", "1", "--heads", "2", "--width", "32", "--context", "64", "--micro-batches", "4",
+             "--schedule", "constant"},
+            {},
+            4},
+        Job{"GptOneTask",
+            "gpt/one-task.sh",
+            "gpt.toml",
+            "text",
+            {"--layers", "1", "--heads", "2", "--width", "32", "--context", "64", "--micro-batches", "4",
+             "--schedule", "constant"},
+            {},
+            2}),
+    [](const auto& info) { return info.param.name; });
+
+TEST_P(SlurmJobs, RequeuedOnce_SameBits) {
+  ::setenv("RUN_DIR", dir().c_str(), 1);
+  ::setenv("DATA", data().c_str(), 1);
+  ::setenv("REKINDLE", rekindle().c_str(), 1);
+  const Arguments sbatch{"--chdir=" + folder().string(), "--output=" + (scratch_ / "out").string()};
+  job_ =
+      cluster_->submit(sbatch + GetParam().sbatch, fs::path(REKINDLE_SOURCE) / "examples" / GetParam().script,
+                       options() + Arguments{"--steps", "1000000"});
+  wait_for_step(3);
+  EXPECT_FALSE(printed("warning")) << output();
+  EXPECT_TRUE(eventually([&] { return trainers_now(dir()) == GetParam().trainers; })) << trainers_now(dir());
+  cluster_->command({"scontrol", "requeue", job_});
+  wait_for_restart(1);
+  ASSERT_EQ(run({"stop", dir()}).exit_code, 0);
+  wait_until_over();
+  const std::uint64_t steps = reached_step(dir()) + 2;
+  finish(dir(), steps);
+  finish(scratch_ / "quiet", steps);
+  EXPECT_EQ(digest_of(dir()), digest_of(scratch_ / "quiet"));
+  EXPECT_TRUE(missing_steps(dir(), steps).empty());
+  const Outcome inspected = run({"inspect", dir(), "--no-verify"});
+  for (const char* kept :
+       {"options     run.toml", "programs    bin/: ", "environment ", "logs        logs/: "})
+    EXPECT_NE(inspected.out.find(kept), std::string::npos) << kept << "\n" << inspected.out;
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
