@@ -20,6 +20,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/export.hpp"
 #include "protocol/describe.hpp"
+#include "protocol/job_reader.hpp"
 
 namespace rekindle::app {
 
@@ -52,9 +53,8 @@ struct Answer {
 
 // The tensors of a source, in memory, and what they are.
 struct Given {
-  Fd tensors;  // a .safetensors file in memory
-  std::optional<checkpoint::CheckpointId> id;
-  std::string digest, identity;  // of a checkpoint
+  Fd tensors;                                    // a .safetensors file in memory
+  std::optional<checkpoint::Manifest> manifest;  // of a checkpoint
   bool averaged = false;
 };
 
@@ -67,14 +67,11 @@ Result<Given> take_checkpoint(const EvaluateOptions& options) {
   return read_checkpoint(
       options.source, options.step, [&options](const FilePath& directory) -> Result<Given> {
         Given given;
-        REKINDLE_TRY(const checkpoint::Manifest manifest, checkpoint::read_manifest(directory));
+        REKINDLE_TRY(given.manifest, checkpoint::read_manifest(directory));
         using enum checkpoint::ExportContents;
         REKINDLE_TRY(const checkpoint::ExportSource exported,
-                     checkpoint::export_source(directory, manifest, options.raw ? kRawModel : kModel));
+                     checkpoint::export_source(directory, *given.manifest, options.raw ? kRawModel : kModel));
         REKINDLE_CHECK(write_to_memory(given.tensors, exported.source));
-        given.id = manifest.id;
-        given.digest = manifest.digest;
-        given.identity = manifest.identity;
         given.averaged = exported.averaged;
         return given;
       });
@@ -103,34 +100,26 @@ Status take_identity(const std::string& identity, const EvaluateOptions& options
       return fail(ExitCode::kUsage, str("--", name, " with a checkpoint, which knows its model"),
                   "leave it out");
   }
-  try {
-    json all = Job();
-    all.update(json::parse(identity));
-    const auto job = all.get<Job>();
-    const auto size = [](std::uint64_t value) { return value > 0 ? std::optional(value) : std::nullopt; };
-    raw.model = job.model;
-    if (!options.given.contains("dataset")) raw.dataset = job.dataset;
-    raw.image_size = size(job.image_size);
-    raw.precision = job.precision;
-    raw.classes = size(job.classes);
-    raw.layers = size(job.layers);
-    raw.heads = size(job.heads);
-    raw.width = size(job.width);
-    raw.context = size(job.context);
-    raw.skip_corrupt = raw.skip_corrupt || (job.skip_corrupt && raw.dataset == job.dataset);
-    data_hash = job.data_hash;
-    return {};
-  } catch (const json::exception& error) {
-    return fail(ExitCode::kConfig,
-                str("the manifest of ", options.source.string(), " has no valid identity: ", error.what()),
-                "was it changed by hand?");
-  }
+  REKINDLE_TRY(const Job job, protocol::job_from_text(identity, options.source.string()));
+  const auto size = [](std::uint64_t value) { return value > 0 ? std::optional(value) : std::nullopt; };
+  raw.model = job.model;
+  if (!options.given.contains("dataset")) raw.dataset = job.dataset;
+  raw.image_size = size(job.image_size);
+  raw.precision = job.precision;
+  raw.classes = size(job.classes);
+  raw.layers = size(job.layers);
+  raw.heads = size(job.heads);
+  raw.width = size(job.width);
+  raw.context = size(job.context);
+  raw.skip_corrupt = raw.skip_corrupt || (job.skip_corrupt && raw.dataset == job.dataset);
+  data_hash = job.data_hash;
+  return {};
 }
 
 Result<Job> job_of(const EvaluateOptions& options, const Given& given, const fs::path& own_trainer) {
   RawOptions raw = options.raw_options;
   std::string data_hash;
-  if (given.id) REKINDLE_CHECK(take_identity(given.identity, options, raw, data_hash));
+  if (given.manifest) REKINDLE_CHECK(take_identity(given.manifest->identity, options, raw, data_hash));
   if (const fs::path run = run_of(options.source); raw.data.empty() && !run.empty()) {
     REKINDLE_TRY(const Job job, read_job(run::Layout(run, Trust::kForeign).config()));
     raw.data = job.data;
@@ -187,7 +176,9 @@ json to_json(const Answer& answer, const Given& given, const Job& job, const Eva
                  {"data", job.data},
                  {"test_count", answer.test_count},
                  {"loss", answer.loss.mean()}};
-  if (given.id) result.update({{"step", given.id->step}, {"digest", given.digest}, {"ema", given.averaged}});
+  if (given.manifest)
+    result.update(
+        {{"step", given.manifest->id.step}, {"digest", given.manifest->digest}, {"ema", given.averaged}});
   for (const auto& [name, sum] : answer.metrics) result[name] = sum.mean();
   if (!options.per_class) return result;
   result["classes"] = json::array();
@@ -215,7 +206,8 @@ void say_classes(const std::vector<ClassResult>& classes) {
 
 void say_answer(const Answer& answer, const Given& given, const Job& job, const EvaluateOptions& options) {
   std::string what = options.source.string();
-  if (given.id) what += str(", step ", given.id->step, given.averaged ? ", the moving average" : "");
+  if (given.manifest)
+    what += str(", step ", given.manifest->id.step, given.averaged ? ", the moving average" : "");
   say(str(what, ", on ", answer.test_count, " test ",
           answer.samples == name_of(data::SampleKind::kText) ? "contexts" : "images", " of ", job.data));
   std::string line = protocol::metric_text("loss", answer.loss.mean());
@@ -232,16 +224,6 @@ void add_evaluation_options(CLI::App& command, RawOptions& raw) {
   for (const OptionRow& row : option_table()) {
     if (std::ranges::find(kNames, row.name) != std::end(kNames)) row.add(command, raw, row);
   }
-}
-
-fs::path run_of(const fs::path& source) {
-  const fs::path whole = without_slash(source);
-  for (const fs::path& each : {whole, whole.parent_path().parent_path()}) {
-    if (!is_folder(each)) continue;
-    const auto config = look_at(run::Layout(each, Trust::kForeign).config());
-    if (config && *config) return each;
-  }
-  return {};
 }
 
 Status evaluate(const EvaluateOptions& options, const fs::path& own_trainer) {

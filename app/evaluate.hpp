@@ -38,7 +38,4 @@ Status evaluate(const EvaluateOptions& options, const std::filesystem::path& own
 // The options of a run that say what is evaluated.
 void add_evaluation_options(CLI::App& command, RawOptions& raw);
 
-// The run that a source belongs to: itself, or that of a checkpoint in it. Empty: none.
-std::filesystem::path run_of(const std::filesystem::path& source);
-
 }  // namespace rekindle::app

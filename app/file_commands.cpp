@@ -7,6 +7,7 @@
 #include "app/evaluate.hpp"
 #include "app/inspect.hpp"
 #include "app/kept_program.hpp"
+#include "app/places.hpp"
 #include "app/ranges.hpp"
 #include "app/report.hpp"
 #include "app/tools.hpp"

@@ -32,8 +32,9 @@ constexpr std::size_t kMostOfAnEnvironment = std::size_t{16} << 20;  // bytes
 
 // The run that contains a checkpoint, if any.
 std::optional<protocol::Job> job_around(const FilePath& directory) {
-  const run::Layout layout(without_slash(directory.path()).parent_path().parent_path(), Trust::kForeign);
-  auto job = read_job(layout.config());
+  const fs::path run = run_of(directory.path());
+  if (run.empty()) return std::nullopt;
+  auto job = read_job(run::Layout(run, Trust::kForeign).config());
   return job && job->train_samples > 0 ? std::optional(*job) : std::nullopt;
 }
 

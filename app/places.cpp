@@ -44,6 +44,16 @@ Result<FilePath> find_checkpoint(const fs::path& path, std::optional<std::uint64
   return checkpoint_of(layout.root(), step);
 }
 
+fs::path run_of(const fs::path& path) {
+  const fs::path whole = without_slash(path);
+  for (const fs::path& each : {whole, whole.parent_path().parent_path()}) {
+    if (!is_folder(each)) continue;
+    const auto config = look_at(run::Layout(each, Trust::kForeign).config());
+    if (config && *config) return each;
+  }
+  return {};
+}
+
 std::uint64_t saved_step(const run::Layout& layout) {
   const auto committed = checkpoint::list_committed(layout.root());
   return committed.empty() ? 0 : committed.front().step;

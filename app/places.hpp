@@ -35,6 +35,8 @@ auto read_checkpoint(const std::filesystem::path& path, std::optional<std::uint6
 }
 // The step of the newest committed checkpoint; 0: none.
 std::uint64_t saved_step(const run::Layout& layout);
+// The run directory that `path` is, or that has the checkpoint `path`. Empty: none.
+std::filesystem::path run_of(const std::filesystem::path& path);
 std::filesystem::path without_slash(const std::filesystem::path& path);
 
 }  // namespace rekindle::app
