@@ -59,16 +59,14 @@ namespace {
 // Takes values from the file for options that the command line does not set.
 Status apply_file(CLI::App& command, const std::filesystem::path& file, std::set<std::string>& applied) {
   REKINDLE_TRY(const auto entries, read_config_file(file));
+  // A length on the command line replaces the file's, whichever of the two options it is.
+  const bool has_length = command.count("--steps") + command.count("--epochs") > 0;
   for (const auto& [written, value] : entries) {
     const std::string key = usual_name(written);
     CLI::Option* option = command.get_option_no_throw("--" + key);
     if (option == nullptr || key == "config" || key.starts_with("help"))
       return forward_error(unknown_option(command, written, true));
-    // A length on the command line replaces the file's, whichever of the two options it is.
-    const bool is_length = key == "steps" || key == "epochs";
-    if (option->count() > 0 || (is_length && command.count("--steps") + command.count("--epochs") > 0 &&
-                                !applied.contains("steps") && !applied.contains("epochs")))
-      continue;
+    if (option->count() > 0 || (has_length && (key == "steps" || key == "epochs"))) continue;
     try {
       if (option->get_items_expected_max() == 0) {  // a flag
         if (value != "true" && value != "false")
