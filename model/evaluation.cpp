@@ -37,9 +37,8 @@ Status check_classes(const Job& job, const data::DatasetInfo& info) {
 
 Status load(Replica& replica, const TensorsToEvaluate& given) {
   const checkpoint::State state = replica.state();
-  checkpoint::StateSpec spec;
-  for (const checkpoint::Tensor& tensor : state) spec.push_back(tensor.spec);
-  auto chosen = checkpoint::choose_initial(given.tensors.tensors, spec, false, given.name);
+  auto chosen =
+      checkpoint::choose_initial(given.tensors.tensors, checkpoint::spec_of(state), false, given.name);
   if (!chosen) {
     chosen.error().hint = "it must be of the model that the options or the checkpoint name";
     return forward_error(chosen.error());

@@ -19,9 +19,10 @@ std::vector<std::string> metrics_of(data::SampleKind samples, std::int64_t class
   return {"accuracy"};
 }
 
-MetricSum accuracy_of(const at::Tensor& outputs, const at::Tensor& targets) {
-  return {outputs.detach().argmax(1).eq(targets).sum().item<double>(),
-          static_cast<std::uint64_t>(targets.size(0))};
+at::Tensor predicted_by(const at::Tensor& outputs) { return outputs.detach().argmax(1); }
+
+MetricSum accuracy_of(const at::Tensor& predicted, const at::Tensor& targets) {
+  return {predicted.eq(targets).sum().item<double>(), static_cast<std::uint64_t>(targets.size(0))};
 }
 
 MetricSum top5_of(const at::Tensor& outputs, const at::Tensor& targets) {

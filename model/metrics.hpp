@@ -15,9 +15,11 @@ namespace rekindle::model {
 // "accuracy", and for images of more than five classes "top5", which only evaluations measure.
 std::vector<std::string> metrics_of(data::SampleKind samples, std::int64_t classes);
 
-// The number of targets that the largest output, or one of the five largest, names. `outputs`: [targets,
-// classes]; `targets`: [targets], int64.
-trainer::MetricSum accuracy_of(const at::Tensor& outputs, const at::Tensor& targets);
+// The class of the largest output: [targets], int64. `outputs`: [targets, classes].
+at::Tensor predicted_by(const at::Tensor& outputs);
+// The number of targets that are predicted, or that one of the five largest outputs names. `targets`:
+// [targets], int64.
+trainer::MetricSum accuracy_of(const at::Tensor& predicted, const at::Tensor& targets);
 trainer::MetricSum top5_of(const at::Tensor& outputs, const at::Tensor& targets);
 
 }  // namespace rekindle::model

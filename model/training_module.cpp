@@ -230,7 +230,7 @@ Result<MicroBatchResult> TrainingModule::train(const TrainingBatch& batch, std::
     REKINDLE_TRY(const at::Tensor outputs, answer(batch, targets));
     const at::Tensor loss = at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Mean, kNoTarget,
                                                    options_.label_smoothing);
-    const MetricSum accuracy = accuracy_of(outputs, targets);
+    const MetricSum accuracy = accuracy_of(predicted_by(outputs), targets);
     torch::autograd::backward({loss}, {});
     return MicroBatchResult{loss.item<double>(), {accuracy}};
   });
@@ -275,13 +275,14 @@ Result<Answers> TrainingModule::evaluate(const TrainingBatch& batch, const at::T
       const at::Tensor targets = batch.targets.flatten();
       REKINDLE_TRY(const at::Tensor outputs, answer(batch, targets));
       const at::Tensor loss = at::cross_entropy_loss(outputs, targets, {}, at::Reduction::Sum, kNoTarget);
+      const at::Tensor predicted = predicted_by(outputs);
       Answers answers{{{loss.item<double>(), static_cast<std::uint64_t>(targets.size(0))},
-                       {accuracy_of(outputs, targets)}}};
+                       {accuracy_of(predicted, targets)}}};
       if (metrics_of(row_.samples, outputs.size(1)).size() > 1)
         answers.sums.metrics.push_back(top5_of(outputs, targets));
-      const at::Tensor named = outputs.argmax(1).to(at::kCPU).contiguous();
-      answers.predicted.assign(named.const_data_ptr<std::int64_t>(),
-                               named.const_data_ptr<std::int64_t>() + named.numel());
+      const at::Tensor host = predicted.to(at::kCPU).contiguous();
+      const auto* const first = host.const_data_ptr<std::int64_t>();
+      answers.predicted.assign(first, first + host.numel());
       return answers;
     });
     if (others) use(values_);
