@@ -101,9 +101,9 @@ std::optional<Paused> Trainer::reach(const Start& start, exchange::Exchange& exc
 
 Status Trainer::restore_or_begin(const Start& start, exchange::Exchange& exchange) {
   if (start.restore.empty()) {
-    kept_.failure = begin_anew();
-    kept_.replica = {kept_.failure.has_value(), 0};
-    return kept_.failure;
+    Status begun = of_task(begin_anew());
+    kept_.replica = {begun.has_value(), 0};
+    return begun;
   }
   parts_.link.set_phase(TrainerPhase::kRestoring, start.step);
   REKINDLE_TRY(const std::uint64_t step, restore(parts_.task, exchange, parts_.storage, start.restore,
