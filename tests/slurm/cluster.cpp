@@ -227,11 +227,13 @@ void SlurmRun::stop_and_compare() {
   finish_and_compare();
 }
 
+Outcome SlurmRun::train(const fs::path& where, int steps) const { return run(mnist_run(where, 2, steps)); }
+
 void SlurmRun::finish_and_compare() {
   const int steps = static_cast<int>(reached_step(dir())) + 5;
-  const Outcome finished = run(mnist_run(dir(), 2, steps));
+  const Outcome finished = train(dir(), steps);
   ASSERT_EQ(finished.exit_code, 0) << finished.out << finished.err;
-  ASSERT_EQ(run(mnist_run(scratch_ / "quiet", 2, steps)).exit_code, 0);
+  ASSERT_EQ(train(scratch_ / "quiet", steps).exit_code, 0);
   EXPECT_EQ(digest_of(dir()), digest_of(scratch_ / "quiet"));
   EXPECT_TRUE(missing_steps(dir(), static_cast<std::uint64_t>(steps)).empty());
 }

@@ -84,6 +84,8 @@ class SlurmRun : public ::testing::Test {
   // Stops the run, finishes it at a step that it has not reached, and compares.
   void stop_and_compare();
   void finish_and_compare();
+  // A run of the same kind here, without Slurm, up to `steps`.
+  virtual Outcome train(const fs::path& where, int steps) const;
 
   Scratch scratch_;
   fs::path run_dir_ = scratch_ / "run";
