@@ -16,6 +16,7 @@
 #include "base/json_reader.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
+#include "run/holder_silence.hpp"
 
 namespace rekindle::run {
 namespace {
@@ -178,13 +179,13 @@ constexpr std::chrono::milliseconds kLongestTry{3000};
 constexpr int kAnswersWhileDying = 6;
 constexpr std::chrono::milliseconds kBetweenTries{500};
 
-Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, bool holder_is_gone) {
+Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, const HolderSilence& silence) {
   REKINDLE_CHECK(make_directories(layout.terms()));
   REKINDLE_TRY(const auto holder, newest_term(layout));
   // A claimant may have died between making the folder and syncing its name: a loss of power would then take
   // the folder, and with it this claim.
   if (!holder) REKINDLE_CHECK(sync_directory(layout.root()));
-  if (holder && !holder_is_gone && !provably_gone(*holder)) return std::optional<std::uint64_t>();
+  if (holder && !silence.gone(holder->term) && !provably_gone(*holder)) return std::optional<std::uint64_t>();
   const std::uint64_t term = holder ? holder->term + 1 : 1;
   nlohmann::json json = {
       {"host", host_name()}, {"boot_id", own_boot_id()},         {"pid_namespace", pid_namespace()},
@@ -229,10 +230,10 @@ Error held_error(const Layout& layout, const Holder& holder) {
 Result<std::uint64_t> claim_term(const Layout& layout, const ClaimWait& wait) {
   int answered = 0;
   bool waits = false;
-  for (auto silent = std::chrono::milliseconds(0);;) {
+  for (HolderSilence silence(wait.patience);;) {
     const auto began = boot_time();
     if (wait.lost > 0) REKINDLE_CHECK(check_succeeds(layout, wait.lost));
-    REKINDLE_TRY(const auto claimed, try_claim(layout, silent >= wait.patience));
+    REKINDLE_TRY(const auto claimed, try_claim(layout, silence));
     if (claimed) return *claimed;
     REKINDLE_TRY(const auto holder, newest_term(layout));
     const bool lost_race = !holder || holder->ended;  // the winner's term may not be visible yet
@@ -245,8 +246,8 @@ Result<std::uint64_t> claim_term(const Layout& layout, const ClaimWait& wait) {
           {ExitCode::kGaveUp, "the wait for the run directory was cancelled", {}, ErrorKind::kAborted});
     std::this_thread::sleep_for(kBetweenTries);
     // A try may take long, but time in which this claimant was itself suspended does not count as silence.
-    if (!lost_race)
-      silent = alive ? std::chrono::milliseconds(0) : silent + std::min(boot_time() - began, kLongestTry);
+    if (alive) silence.on_answer();
+    if (!lost_race && !alive) silence.on_silence(holder->term, std::min(boot_time() - began, kLongestTry));
   }
 }
 

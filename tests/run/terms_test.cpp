@@ -130,6 +130,19 @@ TEST_F(RunDirectory, WaitForASilentHolder_AnnouncedOnceAndEndedWhenGivenUp) {
   EXPECT_FALSE(path_exists(layout_.terms() / "0002"));
 }
 
+TEST_F(RunDirectory, WinnerOfTheRaceForASilentTerm_IsAskedBeforeItIsReplaced) {
+  write_term(1, "elsewhere", "x", 1);
+  bool winner_asked = false;
+  const auto claimed =
+      claim_term(layout_, {.patience = std::chrono::milliseconds(1), .answers = [&](const Holder& holder) {
+                             winner_asked = winner_asked || holder.term == 2;
+                             if (holder.term == 1) write_term(2, "winner", "y", 1);
+                             return false;
+                           }});
+  EXPECT_EQ(claimed.value_or(0), 3U);
+  EXPECT_TRUE(winner_asked);
+}
+
 TEST_F(RunDirectory, ClaimsAtOnce_OneWinner) {
   std::vector<pid_t> children;
   for (int i = 0; i < 8; ++i) {
