@@ -107,7 +107,7 @@ constexpr OptionRow kTable[] = {
      "random flips with crop (anywhere in the image) or resized-crop (a random part, resized); off; or on: "
      "what is usual for the data set, as without a value",
      "on: cifar10 and cifar100 crop, image-folder resized-crop, others off", add_with_default<&R::augment>},
-    {"skip-corrupt", "", kModel, kEqual,
+    {"skip-corrupt", "", kModel, kMayBeAdded,
      "of image-folder: use the next readable image in place of one that cannot be decoded", "",
      add<&R::skip_corrupt>},
     {"dropout", "P", kModel, kEqual, "of vgg and gpt; mnist-cnn has two rates of its own, unless 0 is given",

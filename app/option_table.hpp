@@ -50,9 +50,10 @@ enum class OptionGroup {
 const char* title_of(OptionGroup group);
 
 enum class AtResume {
-  kFree,      // a resume may have another value
-  kChangeLr,  // only with --change-lr
-  kEqual,     // part of the run's identity: a resume with another value is refused
+  kFree,        // a resume may have another value
+  kMayBeAdded,  // a resume may add it, and it stays
+  kChangeLr,    // only with --change-lr
+  kEqual,       // part of the run's identity: a resume with another value is refused
 };
 
 struct OptionRow {

@@ -11,6 +11,8 @@ const char* words_of(AtResume at_resume) {
   switch (at_resume) {
     case AtResume::kFree:
       return "may change";
+    case AtResume::kMayBeAdded:
+      return "may be added, then stays";
     case AtResume::kChangeLr:
       return "with `--change-lr`";
     case AtResume::kEqual:

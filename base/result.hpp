@@ -25,6 +25,7 @@ enum class ErrorKind {
   kPeerFailed,    // a peer died, left or broke the protocol: Error::rank
   kAlteredData,   // data of that peer do not match their authentication tag: Error::rank
   kDamage,        // the content of a file differs from what was written
+  kChangedData,   // a file of the data set is not what it was when the run began
   kChangedState,  // memory changed between hashing and writing
   kTask,          // the computation failed (data that cannot be read, a device): it would fail again
 };

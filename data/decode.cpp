@@ -9,7 +9,9 @@ namespace rekindle::data {
 
 tl::unexpected<Error> corrupt_image(const std::string& source, const std::string& what) {
   return forward_error({ExitCode::kConfig, str(source, " ", what),
-                        "replace or remove the file, or let --skip-corrupt use the next image",
+                        "with --skip-corrupt the run goes on, and the next image takes its place; with a "
+                        "mended or removed file, "
+                        "start a new run",
                         ErrorKind::kDamage});
 }
 

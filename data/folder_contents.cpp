@@ -91,9 +91,10 @@ Status FolderContents::check(std::size_t number, const Hash128& hash, const std:
     return {};
   }
   if (before != Hash128{})
-    return fail(
-        ExitCode::kConfig, str(path, " has another content than when it was first read"),
-        str("restore it, or, if the change is wanted, remove ", file_.string(), " and start a new run"));
+    return forward_error(
+        {ExitCode::kConfig, str(path, " has another content than when it was first read"),
+         str("restore it, or, if the change is wanted, remove ", file_.string(), " and start a new run"),
+         ErrorKind::kChangedData});
   before = hash;
   Record record{number, hash.high, hash.low};
   record.checksum = record.sum(identity_);

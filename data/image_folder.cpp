@@ -107,9 +107,10 @@ class ImageFolder final : public Dataset {
     const std::string path = path_of(split, index);
     REKINDLE_TRY(const InputFile file, open_data_file(path));
     if (file.size != listed.size)
-      return fail(ExitCode::kConfig,
-                  str(path, " has ", file.size, " bytes, but ", listed.size, " when its folder was read"),
-                  "restore it, or start a new run with the changed data");
+      return forward_error(
+          {ExitCode::kConfig,
+           str(path, " has ", file.size, " bytes, but ", listed.size, " when its folder was read"),
+           "restore it, or start a new run with the changed data", ErrorKind::kChangedData});
     scratch.file.resize(file.size);
     REKINDLE_CHECK(file.read(0, std::as_writable_bytes(std::span(scratch.file))));
     const Hash128 hash = hash128(std::as_bytes(std::span(scratch.file)));

@@ -226,8 +226,9 @@ void Coordinator::gather_time_is_over() {
     finish.line = str(few, ": ", finish.line);
     return end(finish);
   }
-  if (!stop_.too_few) emit(Warn{str(few, ": the state is written and the run stops")});
-  stop_.too_few = true;
+  if (stop_.cause != StopCause::kTooFewTrainers)
+    emit(Warn{str(few, ": the state is written and the run stops")});
+  stop_.cause = StopCause::kTooFewTrainers;
 }
 
 // A stop with a time limit cannot wait for a step that would exceed the limit. The state before that step is

@@ -190,6 +190,7 @@ class Coordinator {
   void regroup();
   bool left_by_itself(int rank) const;
   void judge_generation();
+  void samples_unusable(const Paused& paused, const std::string& host);
   void states_differ(const std::vector<std::string>& suspects);
   void went_on();
   void restore_unreadable(const std::string& why);

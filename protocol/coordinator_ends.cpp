@@ -14,8 +14,10 @@ void Coordinator::stop_members() {
 
 Finish Coordinator::saved_finish(std::uint64_t step) const {
   const int exit_code = stop_.exit_code(75);
-  if (!committed_step()) return {exit_code, "stopped before anything was saved", ""};
-  return {exit_code, str("stopped at step ", step, " of ", config_.job.steps, ", the state is saved"), ""};
+  const std::string why = stop_.cause == StopCause::kSamplesUnusable ? ": " + stop_.asked->why : "";
+  if (!committed_step()) return {exit_code, str("stopped before anything was saved", why), ""};
+  return {exit_code, str("stopped at step ", step, " of ", config_.job.steps, ", the state is saved", why),
+          ""};
 }
 
 // Ends the run when all members have reached the end or a stop, and their state is durable. True: the run has

@@ -68,6 +68,7 @@ void Coordinator::judge_generation() {
     const Paused& paused = *found->paused;
     if (paused.reason == PauseReason::kNonFinite)
       return end({70, paused.detail, str("lower --lr or look at the data; ", resume_hint())});
+    if (paused.reason == PauseReason::kSamplesUnusable) samples_unusable(paused, found->ready.host);
     if (paused.reason == PauseReason::kUnsuitable) return end({78, paused.detail, ""});
     if (paused.reason == PauseReason::kRestoreFailed) restore_error = paused.detail;
     if (paused.reason == PauseReason::kUnreadable) read_error = paused.detail;
@@ -91,6 +92,12 @@ void Coordinator::judge_generation() {
   if ((read_error || restore_error) && ledger_.restore.failed_in(generation_.id))
     read_error ? restore_unreadable(*read_error) : restore_failed(*restore_error);
   if (differ && !ledger_.suspect.is_about(generation_.id)) states_differ(suspects);
+}
+
+// Every trainer would fail with these samples. The state is written, and the run ends.
+void Coordinator::samples_unusable(const Paused& paused, const std::string& host) {
+  if (stop_.ask({78, paused.detail, Time(0)}, times_.now)) stop_.cause = StopCause::kSamplesUnusable;
+  emit(Warn{str("host ", host, " cannot go on from step ", paused.held_step, ": ", paused.detail)});
 }
 
 // The first wrong step is unknown, so a checkpoint may still be committed if its shards agree.

@@ -26,6 +26,8 @@ const char* words(PauseReason reason) {
       return "exchange failed";
     case PauseReason::kDataAltered:
       return "data altered";
+    case PauseReason::kSamplesUnusable:
+      return "samples unusable";
     case PauseReason::kNonFinite:
       return "loss is not finite";
     case PauseReason::kStatesDiffer:

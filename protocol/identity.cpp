@@ -7,6 +7,7 @@ namespace rekindle::protocol {
 std::string difference_until(std::uint64_t step, nlohmann::json theirs, const nlohmann::json& ours) {
   if (rates_until(theirs, step) != rates_until(ours, step)) return "lr";
   take_rates(theirs, ours);
+  take_skip_corrupt(theirs, ours);
   return first_difference(theirs, ours);
 }
 

@@ -8,7 +8,8 @@
 namespace rekindle::protocol {
 
 // The first key in which the results of two runs differ up to `step`, or "". The learning rate may have been
-// changed on purpose (--change-lr) after `step`; if it was changed before, the key is "lr".
+// changed on purpose (--change-lr) after `step`; if it was changed before, the key is "lr". --skip-corrupt
+// may have been added after `step`.
 std::string difference_until(std::uint64_t step, nlohmann::json theirs, const nlohmann::json& ours);
 
 }  // namespace rekindle::protocol

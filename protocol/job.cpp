@@ -86,6 +86,10 @@ void take_rates(nlohmann::json& identity, const nlohmann::json& from) {
   }
 }
 
+void take_skip_corrupt(nlohmann::json& identity, const nlohmann::json& from) {
+  if (from.contains("skip_corrupt")) identity["skip_corrupt"] = from.at("skip_corrupt");
+}
+
 std::vector<Rates> rates_until(const nlohmann::json& identity, std::uint64_t step) {
   auto all = identity.value("earlier_rates", std::vector<Rates>());
   all.push_back({identity.value("rates_since", std::uint64_t{0}), identity.value("lr", 0.0),

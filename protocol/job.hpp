@@ -120,6 +120,10 @@ inline constexpr const char* kRateKeys[] = {"lr", "lr_step", "lr_gamma", "rates_
 // Copies these keys from `from` to `identity`; a key that `from` lacks is removed.
 void take_rates(nlohmann::json& identity, const nlohmann::json& from);
 
+// Adds --skip-corrupt to `identity` if `from` has the option. A run may get it later: up to then no sample
+// was skipped, for a corrupt one would have ended the run.
+void take_skip_corrupt(nlohmann::json& identity, const nlohmann::json& from);
+
 // The options of the learning rate for the steps up to `step`, in order, read from an identity.
 std::vector<Rates> rates_until(const nlohmann::json& identity, std::uint64_t step);
 

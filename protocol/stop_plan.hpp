@@ -10,12 +10,19 @@
 
 namespace rekindle::protocol {
 
-// Invariants: without `asked` there is no `until`, no step is given up, and there are not too few trainers.
+// Why a run stops before its end.
+enum class StopCause {
+  kRequest,  // StopRun: a signal, `rekindle stop` or Slurm
+  kTooFewTrainers,
+  kSamplesUnusable,  // PauseReason::kSamplesUnusable: no trainer can compute the next step
+};
+
+// Invariants: without `asked` there is no `until`, no step is given up, and the cause is kRequest.
 struct StopPlan {
   std::optional<StopRun> asked;  // the first request, which decides how the run ends
   Time until{0};                 // deadline for the stop; 0: none
   bool step_given_up = false;
-  bool too_few = false;  // the reason is not a request: there are too few trainers
+  StopCause cause = StopCause::kRequest;
   Time step_time{0}, last_step_at{0};
   std::optional<Finish> ending = {};              // the result of the run, once decided
   std::optional<std::uint64_t> replaced_by = {};  // the term of the coordinator that has taken over
@@ -24,7 +31,8 @@ struct StopPlan {
   int exit_code(int otherwise) const { return asked ? asked->exit_code : otherwise; }
 
   void check() const {
-    invariant(asked || (until == Time(0) && !step_given_up && !too_few), "a stop that nobody asked for");
+    invariant(asked || (until == Time(0) && !step_given_up && cause == StopCause::kRequest),
+              "a stop that nobody asked for");
   }
 
   // Stores the earliest deadline of all requests. True for the first request.

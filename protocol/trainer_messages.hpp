@@ -118,17 +118,18 @@ struct ShardFailed {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ShardFailed, generation, trainer, step, why, changed)
 
 enum class PauseReason {
-  kAgreed,          // all ranks agreed to pause after the same step (PauseForJoin or Stop)
-  kFinished,        // the last step of the run is done
-  kAborted,         // the coordinator sent Abort, a newer Start or Quit
-  kRestoreFailed,   // the checkpoint is damaged
-  kUnreadable,      // the checkpoint could not be restored; the checkpoint itself may be intact
-  kUnsuitable,      // the checkpoint is intact, but of another format or model
-  kExchangeFailed,  // a peer died, or its data link broke
-  kDataAltered,     // data from a peer were changed on the network
-  kNonFinite,       // the loss is NaN or infinite
-  kStatesDiffer,    // the state hashes of the ranks are not equal
-  kRefused,         // Start names this trainer as a source, but its state is of another step or invalid
+  kAgreed,           // all ranks agreed to pause after the same step (PauseForJoin or Stop)
+  kFinished,         // the last step of the run is done
+  kAborted,          // the coordinator sent Abort, a newer Start or Quit
+  kRestoreFailed,    // the checkpoint is damaged
+  kUnreadable,       // the checkpoint could not be restored; the checkpoint itself may be intact
+  kUnsuitable,       // the checkpoint is intact, but of another format or model
+  kExchangeFailed,   // a peer died, or its data link broke
+  kDataAltered,      // data from a peer were changed on the network
+  kSamplesUnusable,  // samples of the step, or of an evaluation, cannot be used: damaged or changed files
+  kNonFinite,        // the loss is NaN or infinite
+  kStatesDiffer,     // the state hashes of the ranks are not equal
+  kRefused,          // Start names this trainer as a source, but its state is of another step or invalid
 };
 NLOHMANN_JSON_SERIALIZE_ENUM(PauseReason, {{PauseReason::kAgreed, "cut"},
                                            {PauseReason::kFinished, "finished"},
@@ -138,6 +139,7 @@ NLOHMANN_JSON_SERIALIZE_ENUM(PauseReason, {{PauseReason::kAgreed, "cut"},
                                            {PauseReason::kUnsuitable, "unsuitable"},
                                            {PauseReason::kExchangeFailed, "exchange-failed"},
                                            {PauseReason::kDataAltered, "data-altered"},
+                                           {PauseReason::kSamplesUnusable, "samples-unusable"},
                                            {PauseReason::kNonFinite, "non-finite"},
                                            {PauseReason::kStatesDiffer, "states-differ"},
                                            {PauseReason::kRefused, "refused"}})

@@ -109,7 +109,7 @@ Status StepLoop::compute_micro_batch(int leaf, int slot, Times& times) {
   kept_.sums.invalidate(slot);
   const auto result = parts_.task.train(kept_.replica.step, leaf, to, parts_.link.aborted());
   parts_.link.progress();
-  if (!result) return task_error(result.error());
+  if (!result) return computation_error(result.error());
   times.data_ms += result->waited_ms;
   times.compute_ms += parts_.clock.ms_since(started) - result->waited_ms;
   exchange::StepSums numbers;
@@ -271,6 +271,7 @@ Paused StepLoop::pause(PauseReason reason, const std::string& detail) {
 Paused StepLoop::pause(const Error& error) {
   if (error.kind == ErrorKind::kAborted) return pause(PauseReason::kAborted, error.line());
   if (error.kind == ErrorKind::kTask) kept_.failure = forward_error(error);
+  if (samples_unusable(error)) return pause(PauseReason::kSamplesUnusable, error.line());
   const bool altered = error.kind == ErrorKind::kAlteredData;
   Paused paused = pause(altered ? PauseReason::kDataAltered : PauseReason::kExchangeFailed, error.line());
   paused.peer = error.rank;

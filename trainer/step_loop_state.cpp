@@ -56,7 +56,7 @@ Status StepLoop::evaluate(bool& stopped) {
       // An abort also aborts the exchange, which returns the error below.
       if (first >= tests || parts_.link.aborted()) break;
       const auto result = parts_.task.evaluate(first, std::min(leaf_batch, tests - first));
-      if (!result) return task_error(result.error());
+      if (!result) return computation_error(result.error());
       add_loss(header, result->loss.sum, result->loss.count);
       add_metrics(header, result->metrics);
     }

@@ -51,6 +51,17 @@ inline tl::unexpected<Error> task_error(Error error) {
   if (error.kind != ErrorKind::kAborted) error.kind = ErrorKind::kTask;
   return forward_error(std::move(error));
 }
+
+// Marks an error of the computation of a step or of an evaluation. If the samples cannot be used, every
+// trainer would fail: this trainer keeps its state, and the run ends.
+inline bool samples_unusable(const Error& error) {
+  return error.kind == ErrorKind::kDamage || error.kind == ErrorKind::kChangedData;
+}
+inline tl::unexpected<Error> computation_error(Error error) {
+  if (samples_unusable(error)) return forward_error(std::move(error));
+  return task_error(std::move(error));
+}
+
 inline Status of_task(Status status) {
   if (!status) return task_error(std::move(status.error()));
   return status;

@@ -64,12 +64,30 @@ TEST_P(ImageBits, AnyWorkersAndLoaderThreadsAStopAndAKill_SameDigest) {
   EXPECT_EQ(digest_of(dir), expected);
 }
 
+TEST_P(ImageBits, CorruptFileInALaterStep_StateIsSavedAndSkippingGoesOnWithTheSameBits) {
+  if (with_corrupt()) return;  // begins without --skip-corrupt
+  fs::resize_file(fs::path(images()) / "train/n00000003/images/n00000003_1.JPEG", 200);
+  const fs::path dir = scratch_ / "run";
+  const Outcome stopped = run(arguments(dir, 3, 1));
+  EXPECT_EQ(stopped.exit_code, 78) << stopped.err;
+  EXPECT_NE(stopped.err.find("the state is saved: "), std::string::npos) << stopped.err;
+  EXPECT_NE(stopped.err.find("n00000003_1.JPEG is a damaged JPEG file"), std::string::npos) << stopped.err;
+  const auto reached = reached_step(dir);
+  EXPECT_GE(reached, 1);
+  EXPECT_LT(reached, kSteps);
+  const Arguments skipping = {"--skip-corrupt"};
+  EXPECT_EQ(run(arguments(dir, 1, 0) + skipping).exit_code, 0);
+  EXPECT_EQ(run(arguments(dir, 1, 0)).exit_code, 0) << "the first command works as well from now on";
+  EXPECT_EQ(run(arguments(scratch_ / "skipped", 2, 1) + skipping).exit_code, 0);
+  EXPECT_EQ(digest_of(dir), digest_of(scratch_ / "skipped"));
+}
+
 TEST_P(ImageBits, ACorruptFileIsNamed_OrSkippedAndCounted) {
   if (!with_corrupt()) {
     const fs::path bad = fs::path(images()) / "train/n00000003/images/n00000003_1.JPEG";
     std::ofstream(bad) << "<html>";
     const Outcome outcome = run(arguments(scratch_ / "run", 1, 2) + Arguments{"--steps", "7"});
-    EXPECT_EQ(outcome.exit_code, 70) << outcome.err;
+    EXPECT_EQ(outcome.exit_code, 78) << outcome.err;
     EXPECT_NE(outcome.err.find(bad.string() + " is neither a JPEG nor a PNG file"), std::string::npos)
         << outcome.err;
     return;

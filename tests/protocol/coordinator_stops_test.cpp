@@ -104,6 +104,26 @@ TEST_F(CoordinatorTest, StateThatChangedInMemoryAtTheEnd_IsNotWrittenOnceMore) {
   EXPECT_NE(finish()->line.find("stopped at step 4"), std::string::npos) << finish()->line;
 }
 
+TEST_F(CoordinatorTest, SamplesThatCannotBeUsed_StateIsSavedBeforeTheRunEnds) {
+  run_two();
+  pause("a", 5, PauseReason::kSamplesUnusable);
+  const auto starts = sent<Start>(pause("b", 5, PauseReason::kAborted));
+  ASSERT_EQ(starts.size(), 2U) << "the state is written without another step";
+  EXPECT_TRUE(starts[0].second.stop);
+  EXPECT_EQ(starts[0].second.step, 5U);
+  begin_shard("a", 5);
+  begin_shard("b", 5);
+  pause("a", 5, PauseReason::kAgreed);
+  pause("b", 5, PauseReason::kAgreed);
+  shard(0, 5);
+  ASSERT_EQ(of<Commit>(shard(1, 5)).size(), 1U);
+  feed(CommitDone{machine_->generation(), 5, "five", "", ""});
+  exit_all();
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->exit_code, 78);
+  EXPECT_NE(finish()->line.find("the state is saved: why"), std::string::npos) << finish()->line;
+}
+
 TEST_F(CoordinatorTest, NonFiniteLoss_EndsWithoutACommit) {
   run_two();
   pause("a", 5, PauseReason::kNonFinite);

@@ -60,7 +60,7 @@ TEST(StopPlan, BrokenInvariant_IsFound) {
   stop.ask({75, "SIGUSR1", Time(5)}, Time(0));
   EXPECT_NO_THROW(stop.check());
   stop = {};
-  stop.too_few = true;
+  stop.cause = StopCause::kTooFewTrainers;
   EXPECT_THROW(stop.check(), std::logic_error);
 }
 
