@@ -2,6 +2,7 @@
 
 #include <fnmatch.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <functional>
@@ -13,7 +14,15 @@
 namespace rekindle::optim {
 namespace {
 
-constexpr const char* kNames = "`rekindle inspect` shows the parameters' names";
+constexpr std::size_t kNamesShown = 40;
+
+// The hint for a pattern that matches nothing.
+std::string list_of(const std::vector<std::string>& names) {
+  std::string list = "the parameters are ";
+  for (std::size_t i = 0; i < std::min(names.size(), kNamesShown); ++i)
+    list += (i == 0 ? "" : ", ") + names[i];
+  return names.size() <= kNamesShown ? list : str(list, ", and ", names.size() - kNamesShown, " more");
+}
 
 // Calls `apply` for each parameter that a pattern of the list matches.
 Status match(const char* option, const std::vector<std::string>& patterns,
@@ -34,7 +43,7 @@ Status match(const char* option, const std::vector<std::string>& patterns,
     }
     if (!found)
       return fail(ExitCode::kConfig, str(option, ": ", patterns[p], " matches no parameter of the model"),
-                  kNames);
+                  list_of(names));
   }
   return {};
 }

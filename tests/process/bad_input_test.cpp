@@ -71,9 +71,9 @@ TEST_F(BadRun, WrongCommandLine_64) {
 }
 
 TEST_F(BadRun, WrongTraining_NothingIsWritten) {
-  refuse({"--no-decay", "*.bais"}, 78,
-         "--no-decay: *.bais matches no parameter of the model: `rekindle inspect` shows the parameters' "
-         "names\n");
+  refuse(
+      {"--no-decay", "*.bais"}, 78,
+      "--no-decay: *.bais matches no parameter of the model: the parameters are conv1.weight, conv1.bias, ");
   refuse({"--no-decay", "*.bias", "--no-decay", "fc1.*"}, 78,
          "--no-decay: *.bias and fc1.* both match parameter fc1.bias");
   refuse({"--lr-scale", "fc1.*"}, 78,
