@@ -154,7 +154,7 @@ class Host {
         kTicksPerStatus * (1 + static_cast<int>(machine_.trainers().size() / kShownASecond));
     if (ticks_ % per_show == 0) parts_.status.show(machine_, parts_.records.last());
     if (ticks_ % kTicksPerStatus == 0) {
-      send_supervisor(CoordinatorBeat{term_, machine_.phase() == Phase::kRunning});
+      send_supervisor(CoordinatorBeat{term_, machine_.activity()});
       look_for_stop();
     }
     if (ticks_ % kTicksPerTermCheck == 0) look_for_newer_term();
@@ -163,7 +163,8 @@ class Host {
 
   void on_supervisor_gone() {
     log_error("the supervisor is gone: this coordinator ends, and a helper may take the run over");
-    parts_.status.show_end(machine_, parts_.records.last(), static_cast<int>(ExitCode::kGaveUp));
+    parts_.status.show_end(machine_, parts_.records.last(), static_cast<int>(ExitCode::kGaveUp),
+                           "the run's supervisor died");
     parts_.end.orphan(machine_.step());
   }
 
@@ -186,7 +187,7 @@ class Host {
   }
 
   void finish(int exit_code, const std::string& line) {
-    parts_.status.show_end(machine_, parts_.records.last(), exit_code);
+    parts_.status.show_end(machine_, parts_.records.last(), exit_code, line);
     parts_.end.set(exit_code, line, machine_.step());
   }
 

@@ -16,8 +16,10 @@ void RunStatus::show(const Coordinator& coordinator, const LastStep& last) {
   if (!ended_) write(coordinator, last, "running");
 }
 
-void RunStatus::show_end(const Coordinator& coordinator, const LastStep& last, int exit_code) {
+void RunStatus::show_end(const Coordinator& coordinator, const LastStep& last, int exit_code,
+                         const std::string& line) {
   ended_ = true;
+  end_ = line;
   const bool saved = exit_code == static_cast<int>(ExitCode::kSaved) ||
                      exit_code == static_cast<int>(ExitCode::kInterrupted);
   write(coordinator, last, exit_code == 0 ? "finished" : saved ? "saved" : "failed");
@@ -49,6 +51,7 @@ void RunStatus::write(const Coordinator& coordinator, const LastStep& last, cons
                                  {"voided_steps", last.voided},
                                  {"images_per_second", last.done.images_per_second},
                                  {"trainers", trainers_},
+                                 {"end", end_},
                                  {"updated", utc_now()}};
   if (!text_.put(status.dump(2) + "\n")) return;
   writer_.add([this] {

@@ -20,7 +20,9 @@ class RunStatus {
 
   // After show_end(), show() writes nothing.
   void show(const protocol::Coordinator& coordinator, const LastStep& last);
-  void show_end(const protocol::Coordinator& coordinator, const LastStep& last, int exit_code);
+  // `line`: the last line of the run's output.
+  void show_end(const protocol::Coordinator& coordinator, const LastStep& last, int exit_code,
+                const std::string& line);
 
  private:
   void write(const protocol::Coordinator& coordinator, const LastStep& last, const std::string& state);
@@ -29,6 +31,7 @@ class RunStatus {
   const std::uint64_t steps_, attempt_;
   nlohmann::json trainers_ = nlohmann::json::array();
   bool ended_ = false;  // the attempt's last status is written: no later status replaces it
+  std::string end_;
   NewestText text_;
 };
 

@@ -18,8 +18,6 @@ namespace rekindle::app {
 
 namespace {
 
-constexpr auto kFirstStepLine = "first step under way";
-
 // Some terminals wrap a line that is as wide as the terminal.
 std::size_t room_on(std::FILE* terminal) {
   winsize size{};
@@ -67,21 +65,31 @@ void ProgressView::clear() {
   drawn_ = false;
 }
 
-void ProgressView::first_step() {
-  if (stage_ != Stage::kStarting) return;
-  stage_ = Stage::kFirstStep;
-  first_step_since_ = Clock::now();
-  terminal_ ? draw(std::string(kFirstStepLine).substr(0, room_on(out_))) : log_info(kFirstStepLine);
+const char* ProgressView::text_of(protocol::Activity activity) const {
+  if (activity == protocol::Activity::kEvaluating) return "evaluating";
+  if (any_step_) return nullptr;
+  return activity == protocol::Activity::kForming ? "the trainers start" : "first step under way";
 }
 
-void ProgressView::tick() {
-  if (!terminal_ || stage_ != Stage::kFirstStep || Clock::now() - last_ < std::chrono::seconds(1)) return;
-  const auto since = std::chrono::floor<std::chrono::seconds>(Clock::now() - first_step_since_);
-  draw(str(kFirstStepLine, ", ", format_duration(since)).substr(0, room_on(out_)));
+void ProgressView::on_activity(protocol::Activity activity) {
+  const auto now = Clock::now();
+  const bool changed = activity_ != activity;
+  if (changed) activity_since_ = now;
+  activity_ = activity;
+  const char* const text = text_of(activity);
+  if (text == nullptr) return;
+  const auto since = std::chrono::floor<std::chrono::seconds>(now - activity_since_);
+  const std::string line = since.count() == 0 ? text : str(text, ", ", format_duration(since));
+  if (terminal_) {
+    draw(line.substr(0, room_on(out_)));
+  } else if (now - last_ >= std::chrono::seconds(10) || (changed && !any_step_)) {
+    last_ = now;
+    log_info(line);
+  }
 }
 
 void ProgressView::show(const protocol::Progress& progress) {
-  stage_ = Stage::kSteps;
+  any_step_ = true;
   if (log_interval_ > 0 && progress.step % log_interval_ == 0)
     say(describe(progress, std::numeric_limits<std::size_t>::max()));
   if (terminal_) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 
 #include "protocol/messages.hpp"
@@ -14,24 +15,25 @@ class ProgressView {
  public:
   // `log_interval`: a line of its own for each so many steps. 0: only by time.
   explicit ProgressView(std::FILE* out = stdout, std::uint64_t log_interval = 0);
-  // The trainers compute the first step of this attempt. Prints no progress until show().
-  void first_step();
+  // What the run is doing now; call this once a second. Shown while no step is being completed: at the start
+  // of an attempt and during an evaluation.
+  void on_activity(protocol::Activity activity);
   void show(const protocol::Progress& progress);
   void say(const std::string& line);  // on a line of its own
-  void tick();                        // call this a few times a second
 
  private:
   using Clock = std::chrono::steady_clock;
-  enum class Stage { kStarting, kFirstStep, kSteps };
+  // What is shown in place of steps; nullptr: nothing.
+  const char* text_of(protocol::Activity activity) const;
   void draw(const std::string& line);
   void clear();
 
   std::FILE* const out_;
   const bool terminal_;
   const std::uint64_t log_interval_;
-  bool drawn_ = false;
-  Stage stage_ = Stage::kStarting;
-  Clock::time_point last_ = Clock::now(), first_step_since_;
+  bool drawn_ = false, any_step_ = false;
+  std::optional<protocol::Activity> activity_;  // the newest one, since `activity_since_`
+  Clock::time_point last_ = Clock::now(), activity_since_;
 };
 
 // One line of at most `width` characters. If the line is too long, the least important parts are left out.

@@ -99,7 +99,6 @@ Status Supervisor::turn() {
   judge_take_over();
   if (!end_.ended && coordinator_.restart_is_due()) restart_coordinator();
   workers_.restart_due();
-  view_.tick();
   return {};
 }
 
@@ -159,7 +158,7 @@ Status Supervisor::take(const Say& say) {
 }
 
 Status Supervisor::take(const CoordinatorBeat& beat) {
-  if (beat.running) view_.first_step();
+  view_.on_activity(beat.activity);
   return {};
 }
 

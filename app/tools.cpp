@@ -31,11 +31,16 @@ namespace fs = std::filesystem;
 
 namespace {
 
+// A coordinator has claimed the run and has not written its first status.
+constexpr const char* kStarting = "starting";
+
 // If the coordinator was killed, the file still contains "running".
 Result<std::string> true_state(const run::Layout& layout, const nlohmann::json& status) {
   std::string state = status.value("state", "unknown");
-  if (state != "running") return state;
   REKINDLE_TRY(const auto holder, run::newest_term(layout));
+  const bool newer = holder && holder->term > status.value("term", std::uint64_t{0});
+  if (newer && !run::provably_gone(*holder)) return kStarting;
+  if (state != "running") return state;
   return holder && run::provably_gone(*holder) ? "ended without a report (killed?)" : state;
 }
 
@@ -80,6 +85,11 @@ Status show_status(const fs::path& run_dir, bool json) {
   REKINDLE_CHECK(run::check_records(layout));
   REKINDLE_TRY(nlohmann::json status, run::read_status(layout));
   REKINDLE_TRY(status["state"], true_state(layout, status));
+  if (status["state"] == kStarting && status.contains("attempt"))
+    status["end"] = "the figures below are of the coordinator before this one";
+  const bool running = status["state"] == "running";
+  if (!running && status.contains("trainers"))
+    for (auto& trainer : status["trainers"]) trainer["phase"] = "ended";
   std::uint64_t peak = 0;
   for (const auto& trainer : status.value("trainers", nlohmann::json::array()))
     peak += trainer.value("peak_pss_bytes", std::uint64_t{0});
@@ -102,8 +112,9 @@ Status show_status(const fs::path& run_dir, bool json) {
   std::cout << "run      " << printable(layout.root().string()) << "\n"
             << "state    " << text(status, "state", "unknown") << ", attempt "
             << status.value("attempt", kNone) << ", term " << status.value("term", kNone) << ", generation "
-            << text(status, "generation", "none") << "\n"
-            << "step     " << status.value("step", kNone) << " of " << status.value("steps", kNone)
+            << text(status, "generation", "none") << "\n";
+  if (const std::string end = text(status, "end", ""); !end.empty()) std::cout << "end      " << end << "\n";
+  std::cout << "step     " << status.value("step", kNone) << " of " << status.value("steps", kNone)
             << ", epoch " << status.value("epoch", kNone) + 1 << "\n"
             << "loss     " << number_in(status, "loss") << ", " << number_in(status, "images_per_second")
             << " images/s\n";

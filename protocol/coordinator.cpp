@@ -250,6 +250,14 @@ void Coordinator::give_up_step_if_short() {
 
 // ---- helpers ----
 
+Activity Coordinator::activity() const {
+  if (!phase_.running()) return Activity::kForming;
+  const bool evaluates = std::ranges::any_of(membership_.trainers, [](const auto& entry) {
+    return entry.second.rank >= 0 && entry.second.beat.phase == TrainerPhase::kEvaluating;
+  });
+  return evaluates ? Activity::kEvaluating : Activity::kTraining;
+}
+
 // After each event: a state that breaks an invariant is a bug, and a new coordinator learns everything anew.
 void Coordinator::check() const {
   phase_.check();

@@ -76,6 +76,7 @@ class Coordinator {
 
   std::vector<Effect> on(Time now, const Event& event);
 
+  Activity activity() const;
   Phase phase() const { return phase_.now(); }
   // The result of the run, once decided.
   const std::optional<Finish>& ending() const { return stop_.ending; }

@@ -19,12 +19,21 @@ struct CoordinatorUp {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CoordinatorUp, term, attempt)
 
+enum class Activity {
+  kForming,   // trainers start, check their arithmetic or wait for others
+  kTraining,  // a generation copies or restores the state, or computes steps
+  kEvaluating,
+};
+NLOHMANN_JSON_SERIALIZE_ENUM(Activity, {{Activity::kForming, "forming"},
+                                        {Activity::kTraining, "training"},
+                                        {Activity::kEvaluating, "evaluating"}})
+
 // Sent once a second: the coordinator is alive and processes its queue.
 struct CoordinatorBeat {
   std::uint64_t term = 0;
-  bool running = false;  // a generation is training
+  Activity activity = Activity::kForming;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CoordinatorBeat, term, running)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CoordinatorBeat, term, activity)
 
 // A line for the terminal of the run.
 struct Say {

@@ -138,7 +138,7 @@ TEST_F(RunRecordsTest, StatusAfterTheEnd_StaysWhatTheEndWrote) {
   };
   status.show(coordinator, {});
   EXPECT_EQ(state(), "running");
-  status.show_end(coordinator, {}, 0);
+  status.show_end(coordinator, {}, 0, "finished");
   status.show(coordinator, {});
   EXPECT_EQ(state(), "finished");
   status.show(coordinator, {});
@@ -150,7 +150,7 @@ TEST_F(RunRecordsTest, TakenOver_TheOldCoordinatorsEndIsNoStatusOfTheRun) {
   ASSERT_TRUE(run::end_term(layout_, 1));
   ASSERT_EQ(claim(), 2U);
   RunStatus status(writer_, job_.steps, 1);
-  status.show_end(coordinator, {}, 70);
+  status.show_end(coordinator, {}, 70, "gave up");
   writer_.flush();
   EXPECT_FALSE(std::filesystem::exists(layout_.status().path()));
 }

@@ -96,14 +96,20 @@ TEST_F(Terminal, ALineForEachSoManySteps) {
 }
 
 TEST_F(Terminal, FirstStepIsUnderWayUntilThereIsOne) {
+  using enum protocol::Activity;
   ProgressView view(out_.get());
-  view.first_step();
-  EXPECT_EQ(shown(), "first step under way");
+  view.on_activity(kForming);
+  EXPECT_EQ(shown(), "the trainers start");
+  view.on_activity(kTraining);
+  EXPECT_EQ(shown(), "\r\033[Kfirst step under way");
   view.show(progress());
   EXPECT_THAT(shown(), StartsWith("\r\033[Kstep 120"));
-  view.first_step();  // a later generation
+  view.on_activity(kForming);  // a later generation
+  view.on_activity(kTraining);
   view.say("a line");
   EXPECT_THAT(shown(), Not(HasSubstr("under way")));
+  view.on_activity(kEvaluating);
+  EXPECT_EQ(shown(), "evaluating");
 }
 
 }  // namespace
