@@ -151,8 +151,7 @@ struct ImportCommand : Command {
 struct MakeDataCommand : Command {
   MakeDataCommand(CLI::App& command, const CommandLine&) {
     std::string kinds;
-    for (const data::DatasetRow* row : data::datasets())
-      kinds += str(kinds.empty() ? "" : "; ", row->name, ": ", row->what);
+    for (const data::DatasetRow* row : data::datasets()) kinds += str(kinds.empty() ? "" : ", ", row->name);
     command.add_option("KIND", kind, kinds)->required();
     command.add_option("PATH", path, "a folder to write into, or for a text the file to write")->required();
     command.add_option("--samples", samples, "training samples: images, or 256 bytes of text")

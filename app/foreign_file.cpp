@@ -101,6 +101,11 @@ Result<Fd> memory_file(const char* name) {
 Result<checkpoint::SafetensorsFile> open_foreign_file(const fs::path& file) {
   if (file.extension() == ".safetensors") return checkpoint::SafetensorsFile::open(file);
   if (file.extension() == ".h5" || file.extension() == ".hdf5") return read_in_child(file);
+  for (const char* pickled : {".pt", ".pth", ".bin", ".ckpt", ".pkl"})
+    if (file.extension() == pickled)
+      return fail(ExitCode::kUsage,
+                  str(file.string(), " is a pickle, and a pickle is a program: it is not read"),
+                  "convert it on a machine that has PyTorch: docs/running.md, \"Weights in and out\"");
   return fail(ExitCode::kUsage, str("cannot read ", file.string()),
               "give a .safetensors or .h5 file, a checkpoint or a run directory");
 }

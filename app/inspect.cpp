@@ -170,7 +170,9 @@ void print_checkpoint(const json& c) {
       print_row(std::exchange(row, ""),
                 str(shard["file"].get<std::string>(), "  ", format_bytes(shard["bytes"]), ", ",
                     shard["datasets"], " datasets"));
-    print_object("options", c["identity"]);
+    json identity = c["identity"];
+    if (identity.value("dropout", 0.0) < 0) identity.erase("dropout");  // the model's own
+    print_object("options", identity);
     print_object("made by", c["fingerprint"]);
   }
   print_row("check", verdict(c));

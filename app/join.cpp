@@ -161,7 +161,7 @@ class Helper {
     }
     if (count == 0) return;
     joined_.announced = true;
-    say(str("joined: ", count, count == 1 ? " trainer" : " trainers", " of this machine help the run (step ",
+    say(str("joined: ", counted(count, "trainer"), " of this machine now in the run (step ",
             status->value("step", std::uint64_t{0}), " of ", status->value("steps", std::uint64_t{0}), ")"));
   }
 

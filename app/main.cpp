@@ -34,6 +34,10 @@ CommandLine read_command_line(int argc, char** argv) {
   CommandLine line;
   line.as_given.assign(argv, argv + argc);
   line.arguments = line.as_given;
+  if (line.command() == "help") {  // "help local" is "local --help"
+    line.arguments.erase(line.arguments.begin() + 1);
+    line.arguments.emplace_back("--help");
+  }
   use_usual_names(line.arguments);
   const std::string command = line.command();
   if (command == "slurm" || command == "join") expand_patterns(line.arguments);
@@ -96,9 +100,15 @@ int main(int argc, char** argv) {
   line.own_trainer = *own_trainer;
   if (const auto done = run_hidden(line)) return *done;
 
-  CLI::App cli("Rekindle trains image models with data parallelism and never loses work.", "rekindle");
+  CLI::App cli(
+      "Rekindle trains models with data parallelism, and goes on after any fault with the same bits.",
+      "rekindle");
   cli.require_subcommand(1);
-  cli.set_version_flag("--version", [] { return "rekindle " + own_build().value_or("?"); });
+  cli.set_version_flag("--version", [] {
+    // Checkpoints name the trainer's build.
+    return str("rekindle ", own_build().value_or("?"), "\ntrainer  ",
+               build_of(program_path("rekindle-trainer")).value_or("?"));
+  });
   cli.set_help_all_flag("--help-all", "Print help with every option and exit");
   cli.footer("Parts for other launchers: rekindle coordinator | worker | trainer.  See docs/.");
   std::map<const CLI::App*, std::unique_ptr<Command>> commands;
@@ -121,7 +131,7 @@ int main(int argc, char** argv) {
     print_help(cli, true);
     return 0;
   } catch (const CLI::CallForVersion& version) {
-    say(version.what());
+    say_lines(version.what());
     return 0;
   } catch (const CLI::ParseError& error) {
     return report(wrong_command_line(cli, first, error));

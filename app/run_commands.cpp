@@ -120,9 +120,13 @@ struct LocalCommand : Command {
   const CommandLine line;
 };
 
+// A job has one worker a node.
+void hide_workers(CLI::App& command) { command.get_option("--workers")->group(""); }
+
 struct SlurmCommand : Command {
   SlurmCommand(CLI::App& command, const CommandLine& of) : options(command, ask_trainer_of(of)), line(of) {
     add_slurm_options(command, how);
+    hide_workers(command);
     command.add_flag("--from-scratch", how.from_scratch,
                      "begin at step 0 if a requeued job's run directory is gone");
   }
@@ -137,6 +141,7 @@ struct SubmitCommand : Command {
   SubmitCommand(CLI::App& command, const CommandLine& of)
       : options(command, ask_trainer_of(of)), submit_options(of.submit), line(of) {
     add_slurm_options(command, submit_options.how);
+    hide_workers(command);
     // Only for the help text: --print was removed from the arguments before.
     command.add_flag("--print", print, "show the batch script, and submit nothing");
   }
@@ -151,11 +156,12 @@ struct SubmitCommand : Command {
 struct JoinCommand : Command {
   JoinCommand(CLI::App& command, const CommandLine& line) : as_given(line.as_given) {
     constexpr std::uint64_t kMostWorkers = 1024;
-    command.add_option("RUN_DIR", run_dir)->required();
-    command.add_option("--workers", options.workers)
+    command.add_option("RUN_DIR", run_dir, "the directory of the live run")->required();
+    command.add_option("--workers", options.workers, "workers to add")
         ->capture_default_str()
         ->check(whole_number(1, kMostWorkers));
-    command.add_option("--wait", wait, "for the run to come back when it is away, with a unit");
+    command.add_option("--wait", wait, "for the run to come back when it is away, with a unit")
+        ->capture_default_str();
     add_network_options(command, options.interface, options.port_range);
   }
   int run() override {

@@ -24,6 +24,30 @@ std::string usual_name(std::string name) {
   return name;
 }
 
+std::string other_launchers_option(const std::string& name) {
+  const std::string finds = "the processes of a run find each other by the run directory: leave it out";
+  const std::string nodes =
+      "a run gets nodes from Slurm (rekindle submit ... -- --nodes=N), or by rekindle join on each node";
+  const std::array<std::pair<std::string_view, std::string>, 12> kHints{
+      {{"gpus",
+        "each trainer has one GPU: see --trainers-per-worker, and behind -- sbatch's --gpus-per-node"},
+       {"resume", "a run goes on by itself: give the same --run-dir"},
+       {"checkpoint", "a run goes on by itself: give the same --run-dir"},
+       {"nnodes", nodes},
+       {"num-nodes", nodes},
+       {"nodes", nodes},
+       {"node-rank", finds},
+       {"master-addr", finds},
+       {"master-port", finds},
+       {"rdzv-endpoint", finds},
+       {"rdzv-id", finds},
+       {"max-restarts", "faults do not end a run: see docs/running.md"}}};
+  for (const auto& [other, hint] : kHints) {
+    if (name == other) return hint;
+  }
+  return "";
+}
+
 void use_usual_names(std::vector<std::string>& arguments) {
   for (std::string& argument : arguments) {
     if (argument == "--") return;

@@ -10,6 +10,9 @@ namespace rekindle::app {
 // "learning-rate".
 std::string usual_name(std::string name);
 
+// What to do in place of an option of another launcher, without leading dashes; "" for any other name.
+std::string other_launchers_option(const std::string& name);
+
 // Replaces each option name of a command line, up to "--"; values stay as they are.
 void use_usual_names(std::vector<std::string>& arguments);
 

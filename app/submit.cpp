@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
+#include <utility>
 
 #include "app/kept_program.hpp"
 #include "app/prepare.hpp"
@@ -87,7 +89,11 @@ Result<slurm::JobScript> script_of(LocalOptions& options, const SubmitOptions& s
 Result<int> submit_run(LocalOptions& options, const SubmitOptions& submit) {
   REKINDLE_TRY(const OnLimit on_limit, check_slurm_options(submit.how));
   REKINDLE_CHECK(check_submit_words(options, submit));
-  if (!submit.print) REKINDLE_CHECK(slurm::check_programs(slurm::programs_of_submit()));
+  std::map<std::string, std::string> config;
+  if (!submit.print) {  // before anything is written
+    REKINDLE_CHECK(slurm::check_programs(slurm::programs_of_submit()));
+    REKINDLE_TRY(config, ask_slurm());
+  }
   bool many = false;
   REKINDLE_TRY(const slurm::JobScript script, script_of(options, submit, many));
   if (!submit.guessed.empty()) {
@@ -101,7 +107,7 @@ Result<int> submit_run(LocalOptions& options, const SubmitOptions& submit) {
     std::fputs(text.c_str(), stdout);
     return 0;
   }
-  REKINDLE_TRY(const auto warnings, warnings_before(options, on_limit, script, many));
+  REKINDLE_TRY(const auto warnings, warnings_before(std::move(config), options, on_limit, script, many));
   for (const std::string& line : warnings) say("warning: " + line);
   REKINDLE_CHECK(make_output_folders(submit.sbatch_arguments));
   // The script of an array is in the directory above those of its jobs. Other users may share that directory

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/text.hpp"
 #include "run/layout.hpp"
@@ -68,10 +69,18 @@ bool is_array(const std::vector<std::string>& sbatch_options) {
   });
 }
 
-Result<std::vector<std::string>> warnings_before(const LocalOptions& options, OnLimit on_limit,
+Result<std::map<std::string, std::string>> ask_slurm() {
+  auto config = slurm::show_config();
+  if (config) return config;
+  return fail(str("Slurm does not answer: ", config.error().what),
+              "`scontrol ping` shows whether slurmctld runs");
+}
+
+Result<std::vector<std::string>> warnings_before(std::map<std::string, std::string> config,
+                                                 const LocalOptions& options, OnLimit on_limit,
                                                  const slurm::JobScript& script, bool array) {
   slurm::Preflight known;
-  REKINDLE_TRY(known.config, slurm::show_config());
+  known.config = std::move(config);
   known.script = to_text(script);
   known.lead_seconds = script.lead_seconds;
   slurm::JobFacts job;

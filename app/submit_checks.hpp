@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,9 +13,13 @@
 
 namespace rekindle::app {
 
-// One line for each problem of a job to be submitted. `array`: the job's tasks have run directories of their
-// own. Asks Slurm.
-Result<std::vector<std::string>> warnings_before(const LocalOptions& options, OnLimit on_limit,
+// Slurm's configuration. An error if no controller answers.
+Result<std::map<std::string, std::string>> ask_slurm();
+
+// One line for each problem of a job to be submitted. `config`: of ask_slurm(). `array`: the job's tasks have
+// run directories of their own. Asks Slurm for the user's jobs.
+Result<std::vector<std::string>> warnings_before(std::map<std::string, std::string> config,
+                                                 const LocalOptions& options, OnLimit on_limit,
                                                  const slurm::JobScript& script, bool array);
 
 // The reason why a submitted job will never start, or "".

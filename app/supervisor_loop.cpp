@@ -107,7 +107,7 @@ void Supervisor::on_signal() {
   if (::read(signals_.get(), &info, sizeof info) != sizeof info) return;
   const bool interrupt = info.ssi_signo == SIGINT;
   if (interrupt && stop_.interrupted) {
-    view_.say("second Ctrl-C: leaving at once, without saving");
+    view_.say("second Ctrl-C: leaving at once; what is not saved by now is lost");
     end_.ended = true;
     end_.exit_code = static_cast<int>(ExitCode::kInterrupted);
     kill_all();

@@ -51,6 +51,14 @@ double number_in(const nlohmann::json& object, const char* key) {
   return found->is_null() ? std::numeric_limits<double>::quiet_NaN() : found->get<double>();
 }
 
+Status check_output(const fs::path& file) {
+  REKINDLE_CHECK(checkpoint::check_writable_extension(file));
+  const fs::path folder = fs::absolute(file).lexically_normal().parent_path();
+  if (!is_folder(folder))
+    return fail(ExitCode::kConfig, str(folder.string(), ": no such folder"), "make it, or give another file");
+  return {};
+}
+
 std::string size_of(const fs::path& file) {
   const auto info = look_at(file).value_or(std::nullopt);
   return info ? format_bytes(static_cast<std::uint64_t>(info->st_size)) : "size unknown";
@@ -157,7 +165,7 @@ Status digest(const fs::path& path, std::optional<std::uint64_t> step) {
 }
 
 Status import_file(const fs::path& file, const fs::path& out) {
-  REKINDLE_CHECK(checkpoint::check_writable_extension(out));
+  REKINDLE_CHECK(check_output(out));
   REKINDLE_TRY(const checkpoint::SafetensorsFile tensors, open_foreign_file(file));
   REKINDLE_CHECK(checkpoint::write_tensors(out, tensors.source()));
   say(str("wrote ", out.string(), ": ", tensors.tensors().size(), " tensors, ", size_of(out)));
@@ -165,7 +173,7 @@ Status import_file(const fs::path& file, const fs::path& out) {
 }
 
 Status export_to(const fs::path& path, const fs::path& file, const ExportOptions& options) {
-  REKINDLE_CHECK(checkpoint::check_writable_extension(file));
+  REKINDLE_CHECK(check_output(file));
   if (!options.force && path_exists(file))
     return fail(ExitCode::kConfig, str(file.string(), " is there already"), "add --force to overwrite it");
   return read_checkpoint(path, std::nullopt, [&](const FilePath& directory) -> Status {

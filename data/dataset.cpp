@@ -16,6 +16,13 @@ const DatasetRow* const kDatasets[] = {&kCifar10, &kCifar100, &kMnist, &kFashion
 // A process must hold all samples while it writes them: 3 GB of CIFAR-10's records.
 constexpr std::size_t kMostMade = 1'000'000;
 
+// Another built-in format that can read the folder. Any file can be read as a text.
+const DatasetRow* other_format(const DatasetRow& tried, const fs::path& path, const DatasetOptions& options) {
+  for (const DatasetRow* row : kDatasets)
+    if (row != &tried && row != &kText && row->open(path, options)) return row;
+  return nullptr;
+}
+
 }  // namespace
 
 const char* name_of(Augment augment) {
@@ -82,7 +89,12 @@ Status check_folder(const DatasetRow& row, const fs::path& path) {
 Result<std::unique_ptr<Dataset>> open_dataset(const std::string& kind, const fs::path& path,
                                               const DatasetOptions& options, DatasetRows more) {
   REKINDLE_TRY(const DatasetRow* row, find_dataset(kind, more));
-  return row->open(path, options);
+  auto opened = row->open(path, options);
+  if (opened || !is_folder(path)) return opened;
+  if (const DatasetRow* other = other_format(*row, path, options))
+    opened.error().hint =
+        str("the folder can be read with --dataset ", other->name, "; ", opened.error().hint);
+  return opened;
 }
 
 Result<MadeData> make_data(const std::string& kind, const fs::path& path, std::size_t samples,

@@ -11,8 +11,8 @@ namespace fs = std::filesystem;
 namespace {
 
 tl::unexpected<Error> occupied(const fs::path& path) {
-  return fail(ExitCode::kConfig, str(path.string(), " belongs to another data set"),
-              "make-data overwrites no data set: choose another folder or remove that data set first");
+  return fail(ExitCode::kConfig, str(path.string(), " exists and is not the file that this command makes"),
+              "make-data overwrites nothing: choose another folder, or remove the old data first");
 }
 
 }  // namespace

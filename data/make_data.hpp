@@ -26,7 +26,7 @@ enum class Made : std::uint64_t {
 };
 
 // Writes the files of a data set, except those that exist already with equal content. A file with other
-// content belongs to another data set, and is an error (ExitCode::kConfig).
+// content is an error (ExitCode::kConfig).
 class DataWriter {
  public:
   // Creates the folder.

@@ -119,8 +119,10 @@ void Coordinator::handle(const TrainerReported& event) {
 void Coordinator::handle(const StopRun& event) {
   if (stop_.ending) return;
   if (stop_.ask(event, times_.now)) {
-    emit(Info{str("stopping (", event.why, "): the step in flight is finished and the state is written")});
-    if (phase_.running() || phase_.adopting()) stop_members();
+    const bool trains = phase_.running() || phase_.adopting();
+    emit(Info{str("stopping (", event.why, ")",
+                  trains ? ": the step in flight is finished and the state is written" : "")});
+    if (trains) stop_members();
   }
   give_up_step_if_short();
 }
@@ -219,7 +221,7 @@ void Coordinator::gather_time_is_over() {
     return end(faults_.start_tries.end("no trainer came up within the gather time"));
   if (!membership_.trainers.empty() && membership_.trainers.size() >= config_.job.min_trainers) return form();
   stop_.ask({75, "too few trainers", Time(0)}, times_.now);
-  const std::string few = str("fewer than ", config_.job.min_trainers, " trainers for ",
+  const std::string few = str("fewer than ", counted(config_.job.min_trainers, "trainer"), " for ",
                               config_.gather_time.count() / 1000, " s");
   if (nothing_to_save(origin())) {
     Finish finish = saved_finish(committed_step().value_or(0));

@@ -137,8 +137,8 @@ void Coordinator::go_on_if_adopted() {
   }
   phase_.enter(RunningPhase{.judged = false, .broken = !complete});
   if (complete) times_.gather_until.reset();
-  emit(Info{str("generation ", to_text(generation_.id), " is taken over with ", generation_.members.size(),
-                " trainers")});
+  emit(Info{str("generation ", to_text(generation_.id), " is taken over with ",
+                counted(generation_.members.size(), "trainer"))});
   if (stop_) stop_members();
 }
 

@@ -219,12 +219,13 @@ Error held_error(const Layout& layout, const Holder& holder) {
     return Error{ExitCode::kConfig,
                  str("the run directory ", layout.root().string(), " is held by a live run (Slurm job ",
                      holder.slurm_job, ", host ", holder.host, ", since ", holder.since, ")"),
-                 str("wait for it, end it with rekindle stop or scancel ", holder.slurm_job,
-                     ", or use another --run-dir")};
-  return Error{ExitCode::kConfig,
-               str("the run directory ", layout.root().string(), " is held by a live run (host ", holder.host,
-                   ", pid ", holder.pid, ", since ", holder.since, ")"),
-               "wait for it, stop it with SIGUSR1 or SIGTERM, or use another --run-dir"};
+                 str("wait for it, end it with `rekindle stop ", layout.root().string(), "` or `scancel ",
+                     holder.slurm_job, "`, or use another --run-dir")};
+  return Error{
+      ExitCode::kConfig,
+      str("the run directory ", layout.root().string(), " is held by a live run (host ", holder.host,
+          ", pid ", holder.pid, ", since ", holder.since, ")"),
+      str("wait for it, end it with `rekindle stop ", layout.root().string(), "`, or use another --run-dir")};
 }
 
 Result<std::uint64_t> claim_term(const Layout& layout, const ClaimWait& wait) {

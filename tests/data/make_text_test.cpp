@@ -77,7 +77,8 @@ TEST(MakeText, AFolderWithOtherFilesIsRefused) {
   const auto made = make_data("text", scratch.path, 20, 1);
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code, ExitCode::kConfig);
-  EXPECT_NE(made.error().line().find("notes belongs to another data set"), std::string::npos)
+  EXPECT_NE(made.error().line().find("notes exists and is not the file that this command makes"),
+            std::string::npos)
       << made.error().line();
 }
 

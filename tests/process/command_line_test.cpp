@@ -29,7 +29,10 @@ class CommandLine : public ::testing::Test {
   Scratch scratch_;
 };
 
-TEST_F(CommandLine, Version) { EXPECT_THAT(said({"--version"}), MatchesRegex("rekindle 0\\.1\\.0.*\n")); }
+TEST_F(CommandLine, Version) {
+  EXPECT_THAT(said({"--version"}),
+              MatchesRegex("rekindle 0\\.1\\.0-[0-9a-f]+\ntrainer  0\\.1\\.0-[0-9a-f]+\n"));
+}
 
 TEST_F(CommandLine, StartShowsWhatWillBeDone) {
   const std::string text = said(mnist_run(dir(), 3, 5) + Arguments{"--micro-batches", "2"});
@@ -101,13 +104,43 @@ TEST_F(CommandLine, Export_OverwritesOnlyWithForceAndSaysWhatItWrote) {
   EXPECT_THAT(said({"export", dir(), file}, 78), HasSubstr("is there already: add --force"));
   EXPECT_EQ(*read_text(file), "precious");
   said({"export", dir(), file, "--force"});
+  EXPECT_THAT(said({"export", dir(), scratch_ / "none" / "weights.pt"}, 78),
+              HasSubstr("none: no such folder"));
   EXPECT_GT(fs::file_size(file), 4000000U);
+}
+
+TEST_F(CommandLine, HelpIsACommandToo) {
+  EXPECT_EQ(said({"help"}), said({"--help"}));
+  EXPECT_EQ(said({"help", "join"}), said({"join", "--help"}));
+  EXPECT_THAT(said({"submit", "--help"}), Not(HasSubstr("--workers")));
+}
+
+TEST_F(CommandLine, OptionsOfOtherLaunchers_AreAnsweredWithWhatToDo) {
+  EXPECT_THAT(said(mnist_run(dir(), 1, 2) + Arguments{"--nnodes", "2"}, 64), HasSubstr("rekindle join"));
+  EXPECT_THAT(said(mnist_run(dir(), 1, 2) + Arguments{"--resume", "x"}, 64),
+              HasSubstr("a run goes on by itself"));
+  EXPECT_THAT(said(mnist_run(dir(), 1, 2) + Arguments{"--init", scratch_ / "x.pth"}, 64),
+              HasSubstr("is a pickle"));
+}
+
+TEST_F(CommandLine, DataOfAnotherFormat_TheMessageNamesIt) {
+  EXPECT_THAT(said(vgg_run(dir(), 1, 1) + Arguments{"--data", mnist_data()}, 78),
+              HasSubstr("the folder can be read with --dataset mnist"));
+}
+
+TEST_F(CommandLine, StatusOfARunThatEnded_SaysHow) {
+  said(mnist_run(dir(), 1, 2));
+  const std::string text = said({"status", dir()});
+  EXPECT_THAT(text, HasSubstr("end      finished: 2 steps"));
+  EXPECT_THAT(text, ContainsRegex("trainer .* ended at step 2"));
 }
 
 TEST_F(CommandLine, MakeDataSaysWhatItDid) {
   const Arguments make{"make-data", "mnist", scratch_ / "data", "--samples", "50"};
   EXPECT_THAT(said(make), HasSubstr("data: wrote a made mnist data set of 50 training and 10 test images"));
   EXPECT_THAT(said(make), HasSubstr("data: nothing to do, "));
+  EXPECT_THAT(said({"make-data", "mnist", scratch_ / "data", "--samples", "60"}, 78),
+              HasSubstr("exists and is not the file that this command makes"));
   EXPECT_THAT(
       said({"make-data", "text", scratch_ / "book.txt", "--samples", "50"}),
       HasSubstr("book.txt: wrote a made text data set of 50 training and 5 test contexts of 256 bytes"));
