@@ -56,6 +56,7 @@ run_tests() {
 sanitize() {
   local preset=${1:-asan}
   shift || true
+  [[ $preset != asan ]] || install_packages tools/packages-fuzz.txt
   build "$preset" unit_tests
   ctest --test-dir "build/$preset" -j "$(nproc)" --output-on-failure --no-label-summary --no-tests=error \
     -L '^unit$' "$@"

@@ -30,7 +30,7 @@ import_found() {
 
 # fuzz [SECONDS [TARGET...]]: for each target
 fuzz() {
-  local seconds=${1:-60} found=build/fuzz/found target broken=() targets=("${@:2}")
+  local seconds=${1:-60} found=build/asan/found target broken=() targets=("${@:2}")
   [[ $seconds =~ ^[0-9]+$ ]] || die "$seconds is no number of seconds: ./dev fuzz [SECONDS [TARGET...]]"
   ((${#targets[@]})) || targets=("${fuzz_targets[@]}")
   for target in "${targets[@]}"; do
@@ -38,17 +38,17 @@ fuzz() {
       die "there is no fuzz target $target: there are ${fuzz_targets[*]} ${fuzz_targets_by_name[*]}"
   done
   install_packages tools/packages-fuzz.txt
-  build fuzz "${targets[@]/%/_fuzz}"
+  build asan "${targets[@]/%/_fuzz}"
   [[ " ${targets[*]} " != *" h5 "* ]] || build dev rekindle
   for target in "${targets[@]}"; do
-    mkdir -p "$found/$target" "build/fuzz/corpus/$target"
+    mkdir -p "$found/$target" "build/asan/corpus/$target"
     local options=() environment=()
     [[ $target != h5 ]] || { options=("${h5_options[@]}") environment=("$h5_environment"); }
     say "fuzzing $target for $seconds s"
     # New inputs go to the first folder; the second folder is in git. An input that needs 10 s counts as a hang.
-    env "${environment[@]}" "build/fuzz/bin/${target}_fuzz" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
+    env "${environment[@]}" "build/asan/bin/${target}_fuzz" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
       -max_len=16384 -artifact_prefix="$found/$target/" -verbosity=0 -print_final_stats=1 "${options[@]}" \
-      "build/fuzz/corpus/$target" "tests/fuzz/corpus/$target" || broken+=("$target")
+      "build/asan/corpus/$target" "tests/fuzz/corpus/$target" || broken+=("$target")
     [[ $target != h5 ]] || import_found "$found/h5" || broken+=(h5)
   done
   ((${#broken[@]} == 0)) ||
