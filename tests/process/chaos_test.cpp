@@ -8,6 +8,7 @@
 #include <list>
 #include <random>
 
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "harness.hpp"
 
@@ -50,6 +51,14 @@ class Chaos : public ::testing::TestWithParam<const char*> {
     }
   }
 
+  std::string left_behind() const {
+    std::string list;
+    for (const pid_t pid : processes_with(dir()))
+      list += str(pid, ": ", read_text(str("/proc/", pid, "/stat")).value_or(""),
+                  read_text(str("/proc/", pid, "/cmdline")).value_or(""), "\n");
+    return list;
+  }
+
   void survive(int number) {
     const char* given = std::getenv("REKINDLE_SEED");
     const unsigned seed = given != nullptr ? static_cast<unsigned>(std::atoi(given)) : std::random_device{}();
@@ -76,7 +85,7 @@ class Chaos : public ::testing::TestWithParam<const char*> {
     ASSERT_EQ(run(mnist_run(scratch_ / "quiet", 2, steps)).exit_code, 0);
     EXPECT_EQ(digest_of(dir()), digest_of(scratch_ / "quiet")) << outcome.out;
     joiners_.clear();
-    EXPECT_TRUE(eventually([&] { return processes_with(dir()).empty(); }));
+    EXPECT_TRUE(eventually([&] { return processes_with(dir()).empty(); })) << left_behind();
   }
 
   Scratch scratch_;
