@@ -4,11 +4,12 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
 #include <list>
 #include <random>
+#include <sstream>
 
-#include "base/files.hpp"
 #include "base/text.hpp"
 #include "harness.hpp"
 
@@ -53,9 +54,12 @@ class Chaos : public ::testing::TestWithParam<const char*> {
 
   std::string left_behind() const {
     std::string list;
-    for (const pid_t pid : processes_with(dir()))
-      list += str(pid, ": ", read_text(str("/proc/", pid, "/stat")).value_or(""),
-                  read_text(str("/proc/", pid, "/cmdline")).value_or(""), "\n");
+    for (const pid_t pid : processes_with(dir())) {
+      std::ostringstream text;
+      for (const char* file : {"stat", "cmdline", "wchan"})
+        text << std::ifstream(str("/proc/", pid, "/", file)).rdbuf() << "  ";
+      list += text.str() + "\n";
+    }
     return list;
   }
 
