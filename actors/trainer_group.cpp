@@ -40,14 +40,29 @@ TrainerGroup::TrainerGroup(TrainerLaunch launch)
 
 Status TrainerGroup::start(const std::string& trainer) {
   if (launch_.refusal) return forward_error(*launch_.refusal);
+  const std::scoped_lock lock(mutex_);
+  starts_.push_back(trainer);
+  if (!poke(changed_)) return fail("eventfd: no trainer can be started");
+  return {};
+}
+
+// In the thread of serve(): the kernel kills a trainer when the thread that started it ends.
+void TrainerGroup::launch_due(const Listener& listener) {
+  std::vector<std::string> due;
   {
     const std::scoped_lock lock(mutex_);
-    if (dying_in_place_of(trainer)) {
-      starts_.push_back(trainer);
-      return {};
-    }
+    std::erase_if(starts_, [&](const std::string& next) {
+      if (dying_in_place_of(next)) return false;
+      due.push_back(next);
+      return true;
+    });
   }
-  return launch(trainer);
+  for (const std::string& next : due) {
+    const Status launched = launch(next);
+    if (launched) continue;
+    log_error(launched.error().line());
+    listener.on_end(next, {false, static_cast<int>(launched.error().code)});
+  }
 }
 
 bool TrainerGroup::dying_in_place_of(const std::string& trainer) const {
@@ -69,7 +84,6 @@ Status TrainerGroup::launch(const std::string& trainer) {
   const std::scoped_lock lock(mutex_);
   members_.emplace(trainer, Member{std::move(child), std::make_shared<Channel>(std::move(ends.first)),
                                    std::make_unique<Watch>(std::move(line))});
-  if (!poke(changed_)) return fail("eventfd: a trainer cannot be watched");
   return {};
 }
 
@@ -121,6 +135,7 @@ void TrainerGroup::serve(int until_fd, const Listener& listener) {
     std::uint64_t starts = 0;
     if (waits[1].revents != 0 && ::read(changed_.get(), &starts, sizeof starts) < 0) continue;
     report_never_started(listener);
+    launch_due(listener);
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (waits[2 + 2 * i].revents != 0) {
         auto text = all[i].channel->receive();
@@ -172,26 +187,15 @@ void TrainerGroup::report_death(const std::string& trainer, const Listener& list
 void TrainerGroup::reap(const std::string& trainer, const Listener& listener) {
   ExitStatus status;
   std::map<std::string, Member>::node_type gone;  // destroyed unlocked: this joins the watch thread
-  std::vector<std::string> starts;
   {
     const std::scoped_lock lock(mutex_);
     const auto found = members_.find(trainer);
     if (found == members_.end()) return;  // this process is exiting
     status = wait_for(found->second.child);
     gone = members_.extract(found);
-    std::erase_if(starts_, [&](const std::string& next) {
-      if (dying_in_place_of(next)) return false;
-      starts.push_back(next);
-      return true;
-    });
   }
   if (!gone.mapped().reported) listener.on_end(trainer, status);
-  for (const std::string& next : starts) {
-    const Status launched = launch(next);
-    if (launched) continue;
-    log_error(launched.error().line());
-    listener.on_end(next, {false, static_cast<int>(launched.error().code)});
-  }
+  launch_due(listener);
 }
 
 void TrainerGroup::report_never_started(const Listener& listener) {

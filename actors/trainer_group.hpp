@@ -35,7 +35,7 @@ class TrainerGroup final : public Trainers {
   explicit TrainerGroup(TrainerLaunch launch);
   ~TrainerGroup() override { kill_all(); }
 
-  // From any thread.
+  // From any thread. serve() launches the trainer. An error: no trainer can be started on this node.
   Status start(const std::string& trainer) override;
   void send(const std::string& trainer, const std::string& message) override;
   void kill(const std::string& trainer) override;
@@ -46,7 +46,8 @@ class TrainerGroup final : public Trainers {
     std::function<void(const std::string& trainer, std::string message)> on_message;
     std::function<void(const std::string& trainer, const ExitStatus& status)> on_end;
   };
-  // Reports the trainers' messages and exits until `until_fd` is readable.
+  // Starts the trainers, and reports their messages and exits, until `until_fd` is readable. Call this in the
+  // main thread alone.
   void serve(int until_fd, const Listener& listener);
 
  private:
@@ -71,6 +72,7 @@ class TrainerGroup final : public Trainers {
     bool open = true, dying = false;
   };
   Status launch(const std::string& trainer);
+  void launch_due(const Listener& listener);
   bool dying_in_place_of(const std::string& trainer) const;  // with mutex_ held
   void report_never_started(const Listener& listener);
   void kill_all();
@@ -82,11 +84,12 @@ class TrainerGroup final : public Trainers {
 
   TrainerLaunch launch_;
   std::vector<std::string> environment_;  // a trainer's, "NAME=value"
-  Fd changed_;                            // eventfd: a trainer was started, or is dying
+  Fd changed_;                            // eventfd: a trainer is to be started, or is dying
   std::mutex mutex_;
   std::map<std::string, Member> members_;  // guarded by mutex_
-  // starts_: trainers to start when the dying trainer before them is gone, because until then its ports and
-  // memory are in use. never_started_: trainers that were killed before that. Guarded by mutex_.
+  // starts_: trainers to start. If a dying trainer has the place, the start waits until that trainer is gone,
+  // because until then its ports and memory are in use. never_started_: trainers that were killed before
+  // that. Guarded by mutex_.
   std::vector<std::string> starts_, never_started_;
 };
 

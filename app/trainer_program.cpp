@@ -128,6 +128,8 @@ int print_answer(const nlohmann::json& answer) {
 }
 
 int train(int argc, char** argv, const MoreRows& more) {
+  // A suspended trainer cannot see that its worker has died.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ignore_group_signals();
   allow_many_files();  // one file descriptor per peer
   CLI::App cli("A trainer of a rekindle run", "rekindle trainer");

@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "../needs.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
 #include "live_run.hpp"
 #include "namespaces.hpp"
@@ -46,6 +47,16 @@ TEST_F(Suspension, CoordinatorStandsStillForGood_ReplacedAndNoStepIsLost) {
   EXPECT_NE(coordinator(), stopped);
   EXPECT_EQ(times_logged("was lost"), 0) << log();
   EXPECT_EQ(times_logged("generation t2.g1"), 0) << log();  // the generation went on
+  stop_and_compare();
+}
+
+TEST_F(Suspension, TrainerStandsStillAndItsWorkerDies_TheTrainerIsGoneToo) {
+  ASSERT_NO_FATAL_FAILURE(begin(2));
+  const pid_t stopped = parts_of(dir(), "trainer").at(1);
+  ::kill(stopped, SIGSTOP);
+  ::kill(static_cast<pid_t>(stat_field(stopped, 4)), SIGKILL);  // proc(5): the parent
+  ASSERT_TRUE(eventually([&] { return stat_field(stopped, 22) == 0; }));
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("with 1 trainer"));
   stop_and_compare();
 }
 
