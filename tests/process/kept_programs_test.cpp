@@ -76,10 +76,9 @@ TEST_F(KeptPrograms, LibTorchOfTheBuildIsGone_TheRunGoesOnWithWhatItKept) {
   // This Slurm refuses all jobs: submit fails after it has kept the programs.
   const fs::path slurm = scratch_ / "slurm";
   fs::create_directories(slurm);
-  for (const char* name : {"sbatch", "scontrol"}) {
-    std::ofstream(slurm / name) << "#!/bin/sh\nexit 1\n";
-    fs::permissions(slurm / name, fs::perms::owner_all);
-  }
+  std::ofstream(slurm / "sbatch") << "#!/bin/sh\nexit 1\n";
+  std::ofstream(slurm / "scontrol") << "#!/bin/sh\necho 'KillWait = 30 sec'\n";
+  for (const char* name : {"sbatch", "scontrol"}) fs::permissions(slurm / name, fs::perms::owner_all);
   const std::string path = str("PATH=", slurm.string(), ":/usr/bin:/bin");
   EXPECT_NE(run_command(Arguments{"env", path, rekindle()} + submit, std::chrono::minutes(5))->status.code,
             0);
