@@ -22,11 +22,15 @@ Status check_pixels(std::uint64_t width, std::uint64_t height, const std::string
 }
 
 Status decode_image(std::span<const std::uint8_t> bytes, const std::string& source, Pixels& pixels) {
-  constexpr std::array<std::uint8_t, 4> kPng = {0x89, 'P', 'N', 'G'};
+  // As many bytes as PIL compares.
+  constexpr std::array<std::uint8_t, 3> kJpeg = {0xff, 0xd8, 0xff};
+  constexpr std::array<std::uint8_t, 8> kPng = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+  const auto begins_with = [&](const auto& magic) {
+    return bytes.size() >= magic.size() && std::equal(magic.begin(), magic.end(), bytes.begin());
+  };
   if (bytes.empty()) return corrupt_image(source, "is empty");
-  if (bytes.size() > 2 && bytes[0] == 0xff && bytes[1] == 0xd8) return decode_jpeg(bytes, source, pixels);
-  if (bytes.size() > 8 && std::equal(kPng.begin(), kPng.end(), bytes.begin()))
-    return decode_png(bytes, source, pixels);
+  if (begins_with(kJpeg)) return decode_jpeg(bytes, source, pixels);
+  if (begins_with(kPng)) return decode_png(bytes, source, pixels);
   return corrupt_image(source, "is neither a JPEG nor a PNG file");
 }
 

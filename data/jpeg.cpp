@@ -70,6 +70,7 @@ class Decoder {
       JSAMPROW at = out + info_.output_scanline * row;
       jpeg_read_scanlines(&info_, &at, 1);
     }
+    jpeg_finish_decompress(&info_);  // PIL also refuses files with damage behind the pixels
     return true;
   }
 

@@ -28,12 +28,14 @@ class Decoder {
     if (info_ == nullptr) return false;
     if (setjmp(png_jmpbuf(png_)) != 0) return false;
     png_set_read_fn(png_, this, on_read);
+    png_set_crc_action(png_, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);  // also where no pixels are, as PIL
     png_read_info(png_, info_);
     return true;
   }
   bool read_pixels(std::vector<png_bytep>& rows) {
     if (setjmp(png_jmpbuf(png_)) != 0) return false;
     png_set_palette_to_rgb(png_);
+    png_set_strip_16(png_);
     png_set_expand_gray_1_2_4_to_8(png_);
     png_set_gray_to_rgb(png_);
     png_set_strip_alpha(png_);
@@ -47,7 +49,9 @@ class Decoder {
 
   std::uint32_t width() const { return png_get_image_width(png_, info_); }
   std::uint32_t height() const { return png_get_image_height(png_, info_); }
-  int bits() const { return png_get_bit_depth(png_, info_); }
+  bool is_grey_of_16_bits() const {
+    return png_get_bit_depth(png_, info_) == 16 && png_get_color_type(png_, info_) == PNG_COLOR_TYPE_GRAY;
+  }
   std::string message() const { return printable(message_); }
 
  private:
@@ -78,8 +82,9 @@ Status decode_png(std::span<const std::uint8_t> bytes, const std::string& source
     return corrupt_image(source, str("is a damaged PNG file (", decoder.message(), ")"));
   };
   if (!decoder.read_header()) return bad();
-  if (decoder.bits() == 16)
-    return corrupt_image(source, "is a PNG file of 16 bits a channel, and only 8 are read");
+  // PIL makes white of almost every pixel. Of other files it takes the upper 8 bits.
+  if (decoder.is_grey_of_16_bits())
+    return corrupt_image(source, "is a grey PNG file of 16 bits, and only 8 are read");
   const std::size_t width = decoder.width(), height = decoder.height();
   REKINDLE_CHECK(check_pixels(width, height, source));
   pixels.size = {static_cast<int>(height), static_cast<int>(width)};

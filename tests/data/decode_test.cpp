@@ -43,7 +43,7 @@ TEST(DecodeImage, EveryKindHasPilsPixels) {
     EXPECT_LE(worst, 1);
     ++kinds;
   }
-  EXPECT_EQ(kinds, 13);
+  EXPECT_EQ(kinds, 14);
 }
 
 TEST(DecodeImage, BytesAfterTheImageAreIgnored) {
@@ -61,16 +61,22 @@ TEST(DecodeImage, TruncatedAndDamagedFilesAreRefused) {
     for (std::size_t left = 3; left < good.size() - 40; left += 17)
       EXPECT_NE(refusal(good.substr(0, left)).find("FILE is a damaged JPEG file ("), std::string::npos)
           << name << " " << left;
+    EXPECT_EQ(refusal(good.substr(0, good.size() - 1)),
+              "FILE is a damaged JPEG file (Premature end of JPEG file)")
+        << name << ": PIL needs the end marker, too";
+    EXPECT_EQ(refusal(good.substr(0, 2) + "x" + good.substr(2)), "FILE is neither a JPEG nor a PNG file");
   }
   std::string png = get(kImages / "colour.png");
   for (std::size_t left = 9; left < png.size() - 16; left += 17)
     EXPECT_NE(refusal(png.substr(0, left)).find("FILE is a damaged PNG file ("), std::string::npos) << left;
   png[png.size() / 2] ^= 1;
   EXPECT_NE(refusal(png).find("FILE is a damaged PNG file ("), std::string::npos);
+  png = get(kImages / "transparent.png");
+  png[png.find("tRNS") + 4] ^= 1;
+  EXPECT_EQ(refusal(png), "FILE is a damaged PNG file (tRNS: CRC error)") << "PIL looks at it, too";
   EXPECT_EQ(refusal(""), "FILE is empty");
   EXPECT_EQ(refusal("GIF89a..."), "FILE is neither a JPEG nor a PNG file");
-  EXPECT_EQ(refusal(get(kImages / "16_bits.png")),
-            "FILE is a PNG file of 16 bits a channel, and only 8 are read");
+  EXPECT_EQ(refusal(get(kImages / "16_bits.png")), "FILE is a grey PNG file of 16 bits, and only 8 are read");
 }
 
 TEST(DecodeImage, TooManyPixelsAreRefusedByTheHeader) {

@@ -1,12 +1,14 @@
 """Writes small images of each kind to tests/data/golden/images, and beside each what PIL's convert("RGB") makes of it.
 
-Needs Pillow. Run in the repository's root: python3 tests/oracle/pil_decode.py
+Needs Pillow and torchvision. Run in the repository's root: python3 tests/oracle/pil_decode.py
 """
 
 import pathlib
 
 import numpy as np
 from PIL import Image
+
+from check_images import png
 
 FOLDER = pathlib.Path("tests/data/golden/images")
 WIDTH, HEIGHT = 37, 29
@@ -42,6 +44,9 @@ def main():
     save("grey_alpha.png", Image.fromarray(picture(2), "LA"))
     transparent = colour.convert("P", palette=Image.ADAPTIVE, colors=5)
     save("transparent.png", transparent, transparency=2)
+    deep = FOLDER / "colour_16_bits.png"  # PIL takes the upper 8 bits
+    deep.write_bytes(png(picture(3).astype(np.uint16) * 256 + picture(6)[..., 3:], 16, 2, interlaced=True))
+    deep.with_suffix(".png.rgb").write_bytes(Image.open(deep).convert("RGB").tobytes())
     Image.fromarray((picture(1)[..., 0].astype(np.uint16) * 257)).save(FOLDER / "16_bits.png")
 
 
