@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "base/invariant.hpp"
-#include "protocol/planted.hpp"
+#include "base/planted.hpp"
 
 namespace rekindle::protocol {
 

@@ -5,8 +5,8 @@
 #include <tuple>
 
 #include "base/invariant.hpp"
+#include "base/planted.hpp"
 #include "base/text.hpp"
-#include "protocol/planted.hpp"
 
 namespace rekindle::protocol {
 

@@ -2,9 +2,9 @@
 // may finish after the generation. It is abandoned only if a writer failed, or was lost before its report.
 #include <algorithm>
 
+#include "base/planted.hpp"
 #include "base/text.hpp"
 #include "protocol/coordinator.hpp"
-#include "protocol/planted.hpp"
 
 namespace rekindle::protocol {
 

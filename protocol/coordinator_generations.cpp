@@ -4,9 +4,9 @@
 #include <sstream>
 #include <utility>
 
+#include "base/planted.hpp"
 #include "base/text.hpp"
 #include "protocol/coordinator.hpp"
-#include "protocol/planted.hpp"
 
 namespace rekindle::protocol {
 

@@ -3,9 +3,9 @@
 #include <csignal>
 #include <utility>
 
+#include "base/planted.hpp"
 #include "base/text.hpp"
 #include "protocol/coordinator.hpp"
-#include "protocol/planted.hpp"
 
 namespace rekindle::protocol {
 

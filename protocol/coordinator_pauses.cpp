@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/planted.hpp"
 #include "base/text.hpp"
 #include "protocol/coordinator.hpp"
-#include "protocol/planted.hpp"
 
 namespace rekindle::protocol {
 

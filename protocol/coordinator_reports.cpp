@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <csignal>
 
+#include "base/planted.hpp"
 #include "base/text.hpp"
 #include "protocol/coordinator.hpp"
 #include "protocol/describe.hpp"
-#include "protocol/planted.hpp"
 
 namespace rekindle::protocol {
 

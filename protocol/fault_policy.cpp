@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "base/planted.hpp"
 #include "base/text.hpp"
-#include "protocol/planted.hpp"
 
 namespace rekindle::protocol {
 

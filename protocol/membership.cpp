@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/invariant.hpp"
-#include "protocol/planted.hpp"
+#include "base/planted.hpp"
 
 namespace rekindle::protocol {
 

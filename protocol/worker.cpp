@@ -4,8 +4,8 @@
 #include <csignal>
 
 #include "base/backoff.hpp"
+#include "base/planted.hpp"
 #include "base/text.hpp"
-#include "protocol/planted.hpp"
 
 namespace rekindle::protocol {
 

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "base/log.hpp"
+#include "base/planted.hpp"
 #include "base/text.hpp"
 #include "optim/clip.hpp"
-#include "protocol/planted.hpp"
 #include "protocol/training.hpp"
 
 namespace rekindle::trainer {
@@ -14,7 +14,6 @@ namespace rekindle::trainer {
 using exchange::StepHeader;
 using protocol::Paused;
 using protocol::PauseReason;
-using protocol::planted;
 using protocol::TrainerPhase;
 
 namespace {
@@ -180,7 +179,7 @@ Result<StepLoop::Totals> StepLoop::step() {
   if (!reduced) return forward_error(reduced.error());
   times.exchange_ms = parts_.clock.ms_since(started);
   Totals totals = total(reduced->headers);
-  if (planted(protocol::Bug::kPauseFlagNotOred)) totals.flags = header.flags;
+  if (planted(Bug::kPauseFlagNotOred)) totals.flags = header.flags;
   if ((totals.flags & protocol::kNonFiniteFlag) != 0 || !totals.states.equal) return totals;
 
   REKINDLE_CHECK(apply(*reduced, totals, times));
@@ -198,7 +197,7 @@ StepLoop::Clipping StepLoop::clip(const exchange::Reduced& reduced) const {
     const std::size_t first = std::max(piece.first, range.first),
                       end = std::min(piece.first + piece.sum.size(), range.end);
     if (first < end) squares.add(piece.sum.subspan(first - piece.first, end - first));
-    if (planted(protocol::Bug::kNormOfOnePiece)) break;
+    if (planted(Bug::kNormOfOnePiece)) break;
   }
   const double norm = clipping.scale * std::sqrt(squares.value());
   clipping.voided = !std::isfinite(norm);
@@ -210,7 +209,6 @@ StepLoop::Clipping StepLoop::clip(const exchange::Reduced& reduced) const {
 
 // All sums are readable. From the first piece to the last one, the update cannot be aborted.
 Status StepLoop::apply(const exchange::Reduced& reduced, const Totals& totals, Times times) {
-  using protocol::Bug;
   auto started = parts_.clock.now();
   // Without arenas the writer reads a copy, which the update does not change.
   if (hashes_.during_update() && !planted(Bug::kUpdateBeforeSnapshot))

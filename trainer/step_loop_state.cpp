@@ -5,15 +5,14 @@
 #include <cmath>
 
 #include "base/log.hpp"
+#include "base/planted.hpp"
 #include "base/text.hpp"
-#include "protocol/planted.hpp"
 
 namespace rekindle::trainer {
 
 using exchange::StepHeader;
 using protocol::Paused;
 using protocol::PauseReason;
-using protocol::planted;
 using protocol::TrainerPhase;
 
 // If hashing or checking follows, the update runs in 256 KiB pieces, so that each piece is still in the

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "base/planted.hpp"
 #include "base/text.hpp"
 #include "exchange/failure.hpp"
-#include "protocol/planted.hpp"
 #include "trainer.hpp"
 #include "worker.hpp"
 #include "world.hpp"
@@ -169,7 +169,7 @@ Result<exchange::Reduced> SimExchange::reduce(const StepHeader& mine) {
   const std::size_t n = seat().posted.size();
   REKINDLE_TRY(reduced.headers, meet(posted));
   REKINDLE_CHECK(sum_own_shard());
-  if (protocol::planted(protocol::Bug::kUpdateBeforeAllShards)) {
+  if (planted(Bug::kUpdateBeforeAllShards)) {
     seat().posted.push_back({'S', {}, {}, false});
     meeting_.changed();
   } else {

@@ -22,7 +22,7 @@ int usage() {
 bool plant(const char* name) {
   for (const NamedBug& bug : kBugs) {
     if (std::strcmp(bug.name, name) != 0) continue;
-    protocol::planted_bug = bug.bug;
+    planted_bug = bug.bug;
     return true;
   }
   return false;

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "base/planted.hpp"
 #include "base/text.hpp"
 #include "checkpoint/failure.hpp"
 #include "exchange/failure.hpp"
-#include "protocol/planted.hpp"
 #include "trainer.hpp"
 #include "worker.hpp"
 #include "world.hpp"

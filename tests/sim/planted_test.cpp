@@ -1,4 +1,4 @@
-// Each planted bug of protocol/planted.hpp must be found: a checker that never fails is useless.
+// Each planted bug of base/planted.hpp must be found: a checker that never fails is useless.
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -13,17 +13,17 @@ constexpr std::uint64_t kBudget = 3000;  // schedules
 
 class PlantedBug : public testing::TestWithParam<NamedBug> {
  protected:
-  void TearDown() override { protocol::planted_bug = protocol::Bug::kNone; }
+  void TearDown() override { planted_bug = Bug::kNone; }
 };
 
 // The same schedule must pass without the bug, otherwise another bug was found.
 TEST_P(PlantedBug, IsFound) {
   Coverage coverage;
   for (std::uint64_t seed = 1; seed <= kBudget; ++seed) {
-    protocol::planted_bug = GetParam().bug;
+    planted_bug = GetParam().bug;
     const Outcome with_bug = run_schedule(seed, coverage);
     if (with_bug.violation.empty()) continue;
-    protocol::planted_bug = protocol::Bug::kNone;
+    planted_bug = Bug::kNone;
     if (!run_schedule(seed, coverage).violation.empty()) continue;
     std::cout << "seed " << seed << ": " << with_bug.violation << "\n";
     return;

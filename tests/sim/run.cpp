@@ -4,13 +4,11 @@
 
 #include "base/log.hpp"
 
-namespace rekindle::protocol {
+namespace rekindle {
 Bug planted_bug = Bug::kNone;
 }
 
 namespace rekindle::sim {
-
-using protocol::Bug;
 
 const NamedBug kBugs[20] = {
     {Bug::kNoGenerationCheck, "no-generation-check"},

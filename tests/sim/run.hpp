@@ -5,8 +5,8 @@
 #include <ostream>
 #include <string>
 
+#include "base/planted.hpp"
 #include "coverage.hpp"
-#include "protocol/planted.hpp"
 #include "world.hpp"
 
 namespace rekindle::sim {
@@ -22,7 +22,7 @@ struct Totals {
 Totals run_schedules(std::uint64_t first, std::uint64_t stride, std::uint64_t count, Coverage& coverage);
 
 struct NamedBug {
-  protocol::Bug bug;
+  Bug bug;
   const char* name;
 };
 extern const NamedBug kBugs[20];

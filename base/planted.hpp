@@ -1,8 +1,8 @@
 // Bugs that a test build can enable, to prove that the simulator finds them. In normal builds planted() is
-// constant false, and the compiler removes the branches.
+// constant false, and the compiler removes the branches. The list is here because each module has such bugs.
 #pragma once
 
-namespace rekindle::protocol {
+namespace rekindle {
 
 enum class Bug {
   kNone,
@@ -35,4 +35,4 @@ inline bool planted(Bug bug) { return planted_bug == bug; }
 constexpr bool planted(Bug) { return false; }
 #endif
 
-}  // namespace rekindle::protocol
+}  // namespace rekindle
