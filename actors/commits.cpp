@@ -7,6 +7,8 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "checkpoint/listing.hpp"
+#include "run/fencing.hpp"
 #include "run/records.hpp"
 #include "run/terms.hpp"
 
@@ -23,16 +25,7 @@ Result<std::optional<std::uint64_t>> best_checkpoint(const run::Layout& layout) 
   return run::best_evaluated(layout, steps);
 }
 
-// `higher_term`: where it is not this one's any more.
-Status check_term(const run::Layout& layout, std::uint64_t own_term, std::uint64_t& higher_term) {
-  REKINDLE_TRY(const std::uint64_t term, run::term_in_charge(layout, own_term));
-  if (term == own_term) return {};
-  higher_term = term;
-  return fail(str("term ", term, " has taken over"));
-}
-
-Status commit_manifest(const run::Layout& layout, const Job& job, const CommitOrder& order,
-                       CommitReply& reply) {
+Result<checkpoint::Manifest> manifest_of(const Job& job, const CommitOrder& order) {
   checkpoint::Manifest manifest;
   manifest.id = {order.step, order.term, order.generation};
   manifest.digest = order.digest;
@@ -44,8 +37,7 @@ Status commit_manifest(const run::Layout& layout, const Job& job, const CommitOr
     REKINDLE_TRY(checkpoint::ShardEntry entry, checkpoint::shard_entry_from_json(shard));
     manifest.shards.push_back(std::move(entry));
   }
-  REKINDLE_CHECK(check_term(layout, order.own_term, reply.higher_term));
-  return checkpoint::commit(layout.root(), manifest, kNamesAreSeenWithin);
+  return manifest;
 }
 
 // Fills in `left`: the checkpoints that are there then.
@@ -61,28 +53,47 @@ Status sweep(const run::Layout& layout, const Job& job, checkpoint::SweepPlan pl
   return swept;
 }
 
-}  // namespace
-
-Status sweep(const run::Layout& layout, const Job& job, const CommitOrder& order, CommitReply& reply) {
-  REKINDLE_CHECK(check_term(layout, order.own_term, reply.higher_term));
+Status sweep_after_commit(const run::Layout& layout, const Job& job, const CommitOrder& order,
+                          std::vector<std::string>& left) {
   checkpoint::SweepPlan plan;
   plan.newest = {order.step, order.term, order.generation};
   for (const std::string& name : order.pinned) {
     if (const auto id = checkpoint::CheckpointId::parse(name)) plan.pinned.push_back(*id);
   }
-  return sweep(layout, job, std::move(plan), reply.committed);
+  return sweep(layout, job, std::move(plan), left);
 }
+
+// The run directory, for the commit of one checkpoint.
+class CommitFiles final : public run::CommitStorage {
+ public:
+  CommitFiles(const run::Layout& layout, const Job& job, const CommitOrder& order,
+              const checkpoint::Manifest& manifest, CommitReply& reply)
+      : layout_(layout), job_(job), order_(order), manifest_(manifest), reply_(reply) {}
+
+  Result<std::uint64_t> term_in_charge() override { return run::term_in_charge(layout_, order_.own_term); }
+  bool superseded() override { return run::superseded(layout_, order_.own_term); }
+  void await_shards() override { checkpoint::await_shards(layout_.root(), manifest_, kNamesAreSeenWithin); }
+  Status write_manifest() override { return checkpoint::commit(layout_.root(), manifest_); }
+  Status note_newest() override { return checkpoint::note_newest(layout_.newest_checkpoint(), manifest_.id); }
+  Status sweep() override { return sweep_after_commit(layout_, job_, order_, reply_.committed); }
+
+ private:
+  const run::Layout& layout_;
+  const Job& job_;
+  const CommitOrder& order_;
+  const checkpoint::Manifest& manifest_;
+  CommitReply& reply_;
+};
+
+}  // namespace
 
 SweepReply sweep_after_restore(const run::Layout& layout, const Job& job, const SweepOrder& order) {
   SweepReply reply;
   const auto restored = checkpoint::CheckpointId::parse(order.restored);
-  std::uint64_t higher_term = 0;
-  if (!restored || !check_term(layout, order.own_term, higher_term)) return reply;
-  checkpoint::SweepPlan plan;
-  plan.newest = *restored;
-  plan.dead_before = checkpoint::CheckpointId{0, order.term, order.generation};
-  // Committed for certain, even where its manifest is not to be seen for a while.
-  if (const auto noted = checkpoint::noted_newest(layout.newest_checkpoint())) plan.pinned.push_back(*noted);
+  const auto in_charge = run::term_in_charge(layout, order.own_term);
+  if (!restored || !in_charge || *in_charge != order.own_term) return reply;
+  checkpoint::SweepPlan plan = checkpoint::plan_after_restore(
+      *restored, {0, order.term, order.generation}, checkpoint::noted_newest(layout.newest_checkpoint()));
   if (auto swept = sweep(layout, job, std::move(plan), reply.committed); !swept)
     log_warning(str("what earlier attempts left stays: ", swept.error().line()));
   return reply;
@@ -90,18 +101,20 @@ SweepReply sweep_after_restore(const run::Layout& layout, const Job& job, const 
 
 CommitReply commit(const run::Layout& layout, const Job& job, const CommitOrder& order) {
   CommitReply reply{order.term, order.generation, order.step, 0, "", order.fingerprint, "", {}};
-  const checkpoint::CheckpointId id{order.step, order.term, order.generation};
-  reply.checkpoint = id.directory_name();
-  if (auto status = commit_manifest(layout, job, order, reply); !status) {
-    reply.error = status.error().line();
+  reply.checkpoint = checkpoint::CheckpointId{order.step, order.term, order.generation}.directory_name();
+  const auto manifest = manifest_of(job, order);
+  if (!manifest) {
+    reply.error = manifest.error().line();
     return reply;
   }
-  // Whoever has taken over meanwhile has its own to note.
-  if (run::superseded(layout, order.own_term)) return reply;
-  if (auto noted = checkpoint::note_newest(layout.newest_checkpoint(), id); !noted)
-    log_warning(str("the next attempt may see ", reply.checkpoint, " late: ", noted.error().line()));
-  if (auto swept = sweep(layout, job, order, reply); !swept)
-    log_warning(str("old checkpoints stay: ", swept.error().line()));
+  CommitFiles storage(layout, job, order, *manifest, reply);
+  run::FencedCommit fenced(storage, order.own_term);
+  fenced.run();
+  reply.higher_term = fenced.higher_term();
+  if (!fenced.committed()) reply.error = fenced.committed().error().line();
+  if (!fenced.noted())
+    log_warning(str("the next attempt may see ", reply.checkpoint, " late: ", fenced.noted().error().line()));
+  if (!fenced.swept()) log_warning(str("old checkpoints stay: ", fenced.swept().error().line()));
   return reply;
 }
 

@@ -4,19 +4,14 @@
 
 #include "actors/interfaces.hpp"
 #include "actors/record_writer.hpp"
-#include "base/result.hpp"
 #include "protocol/job.hpp"
 #include "run/layout.hpp"
 
 namespace rekindle::actors {
 
-// Commits a checkpoint and removes old ones. Looks for higher terms right before the commit.
+// Commits a checkpoint and removes old ones (run/fencing.hpp has the order). If the best checkpoint is not
+// known, nothing is removed.
 CommitReply commit(const run::Layout& layout, const protocol::Job& job, const CommitOrder& order);
-// Removes old checkpoints. A commit may wait for files so long that another coordinator takes over, so this
-// looks for higher terms again. If the best checkpoint is not known, nothing is removed. Fills in
-// reply.committed.
-Status sweep(const run::Layout& layout, const protocol::Job& job, const CommitOrder& order,
-             CommitReply& reply);
 
 // Removes what killed attempts have left, after the checkpoint that the run continued from was read
 // completely.

@@ -26,6 +26,15 @@ enum class Bug {
   kSumsNotCheckedAfterUpdate,  // by a trainer whose peers continued without it
   kNormOfOnePiece,             // the gradient's norm depends on the number of trainers
   kUpdateBeforeSnapshot,       // a shard is read from a state that an update has changed
+  // Found only if hosts see each other's new files late:
+  kClaimAfterLostRace,      // a claimant that lost the race for a term claims the next term without a look
+  kSilenceOfEarlierHolder,  // the silence of one holder counts for the holder of the next term
+  kLostRaceCounts,          // a claimant takes a term for its own although another process created the claim
+  kCommitWithoutTermCheck,
+  kTermCheckBeforeShards,  // the newest term is read before the wait for the shards, not after it
+  kNoteWhenSuperseded,     // the file `newest` is written without a look for a higher term
+  kSweepWithoutTermCheck,
+  kNewestNotAwaited,  // a new attempt does not wait until the newest checkpoint can be seen
 };
 
 #ifdef REKINDLE_PLANTED_BUGS

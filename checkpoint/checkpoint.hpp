@@ -82,10 +82,13 @@ Result<ShardEntry> write_shard(const FilePath& run_dir, const CheckpointId& id, 
                                const ChunkHashes& chunks, int shards, int shard, const Reading& reading = {});
 // The error is of kind kChangedState if the state in memory has changed since it was hashed.
 
+// Storage may show files of other nodes late: waits up to `patience` for each shard of the manifest. If one
+// does not come, commit() refuses the manifest.
+void await_shards(const FilePath& run_dir, const Manifest& manifest, std::chrono::milliseconds patience);
 // The commit: writes the manifest beside the shards, fsyncs, renames. Fails if a shard is not listed, if the
-// shards do not cover every tensor exactly once, or if a file is missing or has a wrong size. Storage may
-// show files of other nodes late, so this waits up to `patience` for each file.
-Status commit(const FilePath& run_dir, const Manifest& manifest, std::chrono::milliseconds patience = {});
+// shards do not cover every tensor exactly once, or if a file is missing or has a wrong size. Waits for
+// nothing, so that the caller's last look at the terms is recent.
+Status commit(const FilePath& run_dir, const Manifest& manifest);
 
 // Verifies the manifest's checksum. Waits up to `patience` for a manifest that another node has written.
 // ExitCode::kConfig: the manifest has another format version.

@@ -30,7 +30,15 @@ Status check_place(const FilePath& checkpoint_dir, const Manifest& manifest) {
 
 }  // namespace
 
-Status commit(const FilePath& run_dir, const Manifest& manifest, std::chrono::milliseconds patience) {
+void await_shards(const FilePath& run_dir, const Manifest& manifest, std::chrono::milliseconds patience) {
+  const FilePath directory = directory_of(run_dir, manifest.id);
+  for (std::size_t i = 0; i < manifest.shards.size(); ++i) {
+    // No other file is waited for, whatever the writers reported.
+    if (!await_file(directory / shard_file_name(manifest.shards.size(), i), patience)) break;
+  }
+}
+
+Status commit(const FilePath& run_dir, const Manifest& manifest) {
   Manifest ordered = manifest;
   std::ranges::sort(ordered.shards, {}, &ShardEntry::file);
   const FilePath directory = directory_of(run_dir, ordered.id);
@@ -39,9 +47,6 @@ Status commit(const FilePath& run_dir, const Manifest& manifest, std::chrono::mi
     return forward_error(std::move(error));
   };
   if (Status status = check_manifest(ordered); !status) return refused(status.error());
-  for (const ShardEntry& shard : ordered.shards) {
-    if (!await_file(directory / shard.file, patience)) break;
-  }
   if (Status status = check_files(directory, ordered); !status) return refused(status.error());
   auto text = manifest_text(ordered);
   if (!text) return refused(text.error());

@@ -6,6 +6,7 @@
 
 #include "base/files.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "checkpoint/listing.hpp"
 #include "checkpoint/names.hpp"
 
 namespace rekindle::checkpoint {
@@ -15,12 +16,11 @@ std::optional<CheckpointId> missing(const FilePath& run_dir, const FilePath& not
   const auto id = noted_newest(note);
   if (!id) return std::nullopt;
   const auto committed = list_committed(run_dir);  // also refreshes this node's cache of the folder
-  if (!committed.empty() && committed.front() >= *id) return std::nullopt;
   const auto names = names_in(checkpoints_of(run_dir));
   const bool set_aside = names && std::ranges::any_of(*names, [&](const std::string& name) {
                            return name.starts_with(id->directory_name() + kDamagedSuffix);
                          });
-  return set_aside ? std::nullopt : id;
+  return is_missing(*id, committed, set_aside) ? id : std::nullopt;
 }
 
 }  // namespace

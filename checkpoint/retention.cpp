@@ -6,6 +6,7 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "checkpoint/listing.hpp"
 #include "checkpoint/names.hpp"
 
 namespace rekindle::checkpoint {
@@ -78,40 +79,14 @@ Status discard(const FilePath& run_dir, const CheckpointId& id) {
   return sync_directory(checkpoints_of(run_dir));
 }
 
-namespace {
-
-// True if no process writes the checkpoint any more: the trainers are past its step; or its coordinator has
-// ended and the trainers repeated the same step, which may be the last; or its generation has ended.
-bool is_dead(const CheckpointId& id, const SweepPlan& plan) {
-  const CheckpointId& newest = plan.newest;
-  if (plan.dead_before &&
-      std::pair(id.term, id.generation) < std::pair(plan.dead_before->term, plan.dead_before->generation))
-    return true;
-  if (id.step > newest.step || id.term > newest.term) return false;
-  return id.step < newest.step || id.term < newest.term;
-}
-
-}  // namespace
-
 Status sweep(const FilePath& run_dir, const SweepPlan& plan) {
-  std::vector<CheckpointId> kept, old;
-  std::uint64_t of_this_line = 0;  // `newest` and the checkpoints before it
-  auto best = plan.best;
-  REKINDLE_TRY(const std::vector<CheckpointId> all, list_all(run_dir));
-  for (const CheckpointId& id : all) {
+  REKINDLE_TRY(const std::vector<CheckpointId> ids, list_all(run_dir));
+  std::vector<Listed> all;
+  for (const CheckpointId& id : ids) {
     REKINDLE_TRY(const bool committed, is_committed(run_dir, id));
-    const bool is_pinned = std::ranges::find(plan.pinned, id) != plan.pinned.end();
-    if (!committed) {
-      if (is_dead(id, plan) && !is_pinned) old.push_back(id);
-      continue;
-    }
-    if (id.step > plan.newest.step) continue;
-    const bool is_best = id.step == best;
-    if (is_best) best.reset();
-    const bool is_new = id >= plan.newest || of_this_line < plan.keep;
-    if (id <= plan.newest) ++of_this_line;
-    (is_new || is_best || is_pinned ? kept : old).push_back(id);
+    all.push_back({id, committed});
   }
+  const auto [kept, old] = sweep_list(all, plan);
   if (old.empty()) return {};
   // The process that committed a kept checkpoint may have died before its fsync. Then a power failure could
   // still remove that checkpoint, so sync it before deleting the old ones.

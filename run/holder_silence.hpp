@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include "base/planted.hpp"
+
 namespace rekindle::run {
 
 // Invariant: the silence is that of one term's holder. A claimant that has lost the race for a term starts
@@ -20,8 +22,11 @@ class HolderSilence {
   }
   void on_answer() { silent_ = std::chrono::milliseconds(0); }
 
-  // Whether the holder of `term` counts as gone.
-  bool gone(std::uint64_t term) const { return term == term_ && silent_ >= patience_; }
+  // Whether the holder of `term` counts as gone: at once, without any patience.
+  bool gone(std::uint64_t term) const {
+    const bool is_of_this_holder = term == term_ || planted(Bug::kSilenceOfEarlierHolder);
+    return (is_of_this_holder ? silent_ : std::chrono::milliseconds(0)) >= patience_;
+  }
 
  private:
   std::chrono::milliseconds patience_;

@@ -16,7 +16,8 @@
 #include "base/json_reader.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
-#include "run/holder_silence.hpp"
+#include "run/claimant.hpp"
+#include "run/fencing.hpp"
 
 namespace rekindle::run {
 namespace {
@@ -139,10 +140,13 @@ bool superseded(const Layout& layout, std::uint64_t term) {
 
 Result<std::uint64_t> term_in_charge(const Layout& layout, std::uint64_t own) {
   REKINDLE_TRY(const auto newest, newest_term(layout));
-  if (newest && newest->term > own) return newest->term;
-  if (newest && newest->term == own) return is_mine(*newest) ? own : own + 1;
-  const auto there = look_at(layout.terms() / term_name(own));
-  if (newest && there && !*there) return own + 1;
+  SeenClaims claims;
+  if (newest) claims = {newest->term, is_mine(*newest), false};
+  if (newest && newest->term < own) {
+    const auto there = look_at(layout.terms() / term_name(own));
+    claims.own_is_missing = there && !*there;
+  }
+  if (const auto term = term_in_charge(claims, own)) return *term;
   return fail(str("this run's claim is not in ", layout.terms().string()),
               "is the storage away, or was the run directory moved?");
 }
@@ -174,19 +178,21 @@ bool supervisor_gone(const Holder& holder) {
 
 namespace {
 
-// At most this much of one try counts as silence, even if the storage blocked for longer.
-constexpr std::chrono::milliseconds kLongestTry{3000};
-constexpr int kAnswersWhileDying = 6;
 constexpr std::chrono::milliseconds kBetweenTries{500};
 
-Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, const HolderSilence& silence) {
+std::optional<SeenTerm> seen(const std::optional<Holder>& holder) {
+  if (!holder) return std::nullopt;
+  return SeenTerm{holder->term, holder->ended, provably_gone(*holder)};
+}
+
+Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, Claimant& claimant) {
   REKINDLE_CHECK(make_directories(layout.terms()));
   REKINDLE_TRY(const auto holder, newest_term(layout));
   // A claimant may have died between making the folder and syncing its name: a loss of power would then take
   // the folder, and with it this claim.
   if (!holder) REKINDLE_CHECK(sync_directory(layout.root()));
-  if (holder && !silence.gone(holder->term) && !provably_gone(*holder)) return std::optional<std::uint64_t>();
-  const std::uint64_t term = holder ? holder->term + 1 : 1;
+  const auto term = claimant.term_to_claim(seen(holder));
+  if (!term) return std::optional<std::uint64_t>();
   nlohmann::json json = {
       {"host", host_name()}, {"boot_id", own_boot_id()},         {"pid_namespace", pid_namespace()},
       {"pid", ::getpid()},   {"start_ticks", own_start_ticks()}, {"since", utc_now()}};
@@ -197,9 +203,8 @@ Result<std::optional<std::uint64_t>> try_claim(const Layout& layout, const Holde
     json["slurm_node"] = environment_variable("SLURMD_NODENAME");
     json["slurm_restarts"] = slurm_restarts();
   }
-  REKINDLE_TRY(const bool created, create_exclusively(layout.terms() / term_name(term), json.dump() + "\n"));
-  if (!created) return std::optional<std::uint64_t>();  // another claimant was faster and is the holder now
-  return std::optional(term);
+  REKINDLE_TRY(const bool created, create_exclusively(layout.terms() / term_name(*term), json.dump() + "\n"));
+  return claimant.on_created(*term, created) ? term : std::nullopt;
 }
 
 Status check_succeeds(const Layout& layout, std::uint64_t lost) {
@@ -229,26 +234,23 @@ Error held_error(const Layout& layout, const Holder& holder) {
 }
 
 Result<std::uint64_t> claim_term(const Layout& layout, const ClaimWait& wait) {
-  int answered = 0;
   bool waits = false;
-  for (HolderSilence silence(wait.patience);;) {
+  for (Claimant claimant(wait.patience);;) {
     const auto began = boot_time();
     if (wait.lost > 0) REKINDLE_CHECK(check_succeeds(layout, wait.lost));
-    REKINDLE_TRY(const auto claimed, try_claim(layout, silence));
+    REKINDLE_TRY(const auto claimed, try_claim(layout, claimant));
     if (claimed) return *claimed;
     REKINDLE_TRY(const auto holder, newest_term(layout));
-    const bool lost_race = !holder || holder->ended;  // the winner's term may not be visible yet
-    const bool alive = !lost_race && wait.answers(*holder);
-    if (alive && ++answered == kAnswersWhileDying) return forward_error(held_error(layout, *holder));
-    if (!lost_race && !alive && wait.waits && !std::exchange(waits, true)) wait.waits(*holder);
+    const bool asks = Claimant::has_to_ask(seen(holder));
+    const bool alive = asks && wait.answers(*holder);
+    if (alive && claimant.on_answer()) return forward_error(held_error(layout, *holder));
+    if (asks && !alive && wait.waits && !std::exchange(waits, true)) wait.waits(*holder);
     // A live holder is refused within seconds, which is what its claimant has to hear.
     if (!alive && wait.given_up())
       return forward_error(
           {ExitCode::kGaveUp, "the wait for the run directory was cancelled", {}, ErrorKind::kAborted});
     std::this_thread::sleep_for(kBetweenTries);
-    // A try may take long, but time in which this claimant was itself suspended does not count as silence.
-    if (alive) silence.on_answer();
-    if (!lost_race && !alive) silence.on_silence(holder->term, std::min(boot_time() - began, kLongestTry));
+    if (asks && !alive) claimant.on_silence(holder->term, boot_time() - began);
   }
 }
 

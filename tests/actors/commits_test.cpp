@@ -26,21 +26,16 @@ TEST_F(RunRecordsTest, EvaluationsThatCannotBeRead_NothingIsRemoved) {
   EXPECT_EQ(committed(), (Steps{20, 10}));
 }
 
-TEST_F(RunRecordsTest, TakenOverWhileItCommitted_SweepsNothing) {
+TEST_F(RunRecordsTest, TakenOver_NothingIsCommittedOrSwept) {
   job_.keep = 3;
   commit_step(10);
   commit_step(20);
   job_.keep = 1;
   ASSERT_TRUE(run::end_term(layout_, 1));
   ASSERT_EQ(claim(), 2U);
-  CommitOrder order;
-  order.own_term = 1;
-  order.term = order.generation = 1;
-  order.step = 20;
-  CommitReply reply;
-  EXPECT_FALSE(sweep(layout_, job_, order, reply));
-  EXPECT_EQ(reply.higher_term, 2U);
+  EXPECT_EQ(commit_step(30).higher_term, 2U);
   EXPECT_EQ(committed(), (Steps{20, 10}));
+  EXPECT_EQ(checkpoint::noted_newest(layout_.newest_checkpoint()), (checkpoint::CheckpointId{20, 1, 1}));
 }
 
 TEST_F(RunRecordsTest, DirectoryMovedAway_NothingIsCommittedThere) {

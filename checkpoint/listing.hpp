@@ -1,0 +1,34 @@
+// What follows from a listing of the checkpoints, as functions of values: which checkpoints a sweep deletes,
+// and whether the newest checkpoint is missing.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "checkpoint/checkpoint.hpp"
+
+namespace rekindle::checkpoint {
+
+// A directory with a checkpoint's name.
+struct Listed {
+  CheckpointId id;
+  bool committed = false;
+};
+
+struct SweepList {
+  std::vector<CheckpointId> kept;  // committed ones that a sweep keeps on purpose
+  std::vector<CheckpointId> old;   // to delete
+};
+// `all`: newest first.
+SweepList sweep_list(const std::vector<Listed>& all, const SweepPlan& plan);
+
+// The sweep after `restored` was read completely by `generation`. `noted`: what the file `newest` names. That
+// checkpoint is committed for certain, even if its manifest cannot be seen yet.
+SweepPlan plan_after_restore(const CheckpointId& restored, const CheckpointId& generation,
+                             const std::optional<CheckpointId>& noted);
+
+// Whether storage does not show the noted checkpoint or a newer one yet. `committed`: newest first.
+// `set_aside`: the noted checkpoint was damaged and is not in use any more.
+bool is_missing(const CheckpointId& noted, const std::vector<CheckpointId>& committed, bool set_aside);
+
+}  // namespace rekindle::checkpoint
