@@ -43,6 +43,9 @@ class Checks {
   void finishes(CoordinatorProcess& coordinator, const protocol::Finish& finish);
 
   // ---- the shared directory ----
+  void claims(const CoordinatorProcess& coordinator);
+  void attempt_begins(const protocol::CoordinatorConfig& known);
+  void notes(const CoordinatorProcess& coordinator, const CheckpointId& id);
   void commits(CoordinatorProcess& coordinator, const protocol::Commit& commit);
   void deletes(CoordinatorProcess& coordinator, const CheckpointId& id, bool abandoned);
   void sets_aside(const std::string& name, const StoredCheckpoint& stored);
@@ -92,8 +95,9 @@ class Checks {
 
   World& world_;
   std::map<protocol::GenerationId, Generation> generations_;
-  std::map<std::string, protocol::GenerationId> entered_;  // by trainer
-  std::map<std::uint64_t, Knowledge> known_;               // by term
+  std::map<std::string, protocol::GenerationId> entered_;         // by trainer
+  std::map<std::uint64_t, Knowledge> known_;                      // by term
+  std::map<std::uint64_t, const CoordinatorProcess*> in_charge_;  // by term
   std::uint64_t highest_done_ = 0;
   Ms got_on_at_ = 0;
   int flips_noticed_ = 0;           // number of flips when a mismatch of states was last reported
@@ -103,6 +107,7 @@ class Checks {
   std::string verified_;  // the last checkpoint from which a generation made progress
   protocol::GenerationId verified_in_;
   void verifies(const protocol::GenerationId& generation);
+  void sees_its_term(const CoordinatorProcess& coordinator, const std::string& what);
 };
 
 }  // namespace rekindle::sim

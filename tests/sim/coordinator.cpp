@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "base/text.hpp"
+#include "run/fencing.hpp"
 #include "supervisor.hpp"
 #include "worker.hpp"
 #include "world.hpp"
@@ -12,17 +13,21 @@ namespace rekindle::sim {
 using namespace protocol;
 
 namespace {
-constexpr Ms kTick = 200, kPatience = 30000;
+constexpr Ms kTick = 200, kBetweenTries = 500, kLook = 50;
 constexpr Ms kHeldUp = 1000;  // longer gaps between two events mean that the process was suspended
 constexpr int kTicksPerBeat = 5, kTicksPerTermCheck = 25;
 }  // namespace
 
 CoordinatorProcess::CoordinatorProcess(World& world, std::string name, std::string host,
                                        Supervisor* supervisor, bool restarted)
-    : Process(world, std::move(name), std::move(host)), supervisor_(supervisor), restarted_(restarted) {}
+    : Process(world, std::move(name), std::move(host)),
+      supervisor_(supervisor),
+      restarted_(restarted),
+      claimant_(std::chrono::milliseconds(kClaimPatience)),
+      committer_(*this) {}
 
 void CoordinatorProcess::begin() {
-  after(world().engine().between(20, 200), [this] { claim(0); });
+  after(world().engine().between(20, 200), [this] { claim(); });
 }
 
 // Without storage a coordinator cannot start. The supervisor starts another one; for the first coordinator,
@@ -37,23 +42,69 @@ bool CoordinatorProcess::storage_is_away(TryAgain again) {
   return true;
 }
 
-void CoordinatorProcess::claim(Ms silent) {
-  if (storage_is_away([this, silent] { claim(silent); })) return;
-  const TermHolder* newest = world().disk().newest_term();
-  const bool free = newest == nullptr || newest->ended;
-  const bool dead_here = !free && newest->holder->host() == host() && !newest->holder->alive();
-  if (!free && !dead_here && silent < kPatience) {
-    const bool answers = newest->holder->alive() && !world().head_is_cut_off(newest->holder->host());
-    if (answers) {
-      if (supervisor_ != nullptr) supervisor_->refused(*this);
-      return exit(78);
-    }
-    return after(500, [this, silent] { claim(silent + 500); });
-  }
+std::optional<run::SeenTerm> CoordinatorProcess::seen_term() const {
+  const TermHolder* newest = world().disk().newest_term(host());
+  if (newest == nullptr) return std::nullopt;
+  const bool ended = newest->end && world().disk().shows(*newest->end, host());
+  const bool dead_here = newest->holder->host() == host() && !newest->holder->alive();
+  const bool requeued = world().plan().requeued && newest->attempt < world().attempt();
+  return run::SeenTerm{newest->term, ended, ended || dead_here || requeued};
+}
+
+// Whether the holder gives a sign of life: its process is visible here, or its address answers.
+bool CoordinatorProcess::answers(const TermHolder& holder) const {
+  if (holder.holder->host() == host()) return holder.holder->alive();
+  const Disk::Place* place = world().disk().place(host());
+  if (place == nullptr) return false;
+  const TermHolder* at = world().disk().term(place->term);
+  return at->holder->alive() && !world().head_is_cut_off(at->holder->host()) &&
+         !world().head_is_cut_off(host());
+}
+
+// One try of run::claim_term.
+void CoordinatorProcess::claim() {
+  if (storage_is_away([this] { claim(); })) return;
+  const Ms began = clock();
+  const auto seen = seen_term();
+  // As run::claim_term with a lost term: an attempt that has ended is not taken over.
+  const bool over = seen && seen->ended && world().disk().term(seen->term)->attempt == world().attempt();
+  if (restarted_ && over) return refused();
+  const auto term = claimant_.term_to_claim(seen);
   // Started by mistake: the run that it would disturb has just lost its coordinator.
-  if (supervisor_ == nullptr) return exit(78);
-  term_ = world().disk().claim(*this);
-  after(world().engine().between(10, 100), [this] { come_up(); });
+  if (term && supervisor_ == nullptr) return exit(78);
+  if (!term || !claimant_.on_created(*term, world().disk().claim(*term, *this))) return look_again(began);
+  term_ = *term;
+  world().checks().claims(*this);
+  world().claimed(*supervisor_);
+  after(world().engine().between(10, 100), [this] { restarted_ ? come_up() : await_newest(0); });
+}
+
+void CoordinatorProcess::refused() {
+  if (supervisor_ != nullptr) supervisor_->refused(*this);
+  exit(78);
+}
+
+void CoordinatorProcess::look_again(Ms began) {
+  const auto seen = seen_term();
+  const bool asks = run::Claimant::has_to_ask(seen);
+  const bool alive = asks && answers(*world().disk().term(seen->term));
+  if (alive && claimant_.on_answer()) return refused();
+  after(kBetweenTries, [this, began, asks, alive, seen] {
+    if (asks && !alive) claimant_.on_silence(seen->term, std::chrono::milliseconds(clock() - began));
+    claim();
+  });
+}
+
+// As checkpoint::await_newest.
+void CoordinatorProcess::await_newest(Ms waited) {
+  if (storage_is_away([this, waited] { await_newest(waited); })) return;
+  const auto& noted = world().disk().noted;
+  const auto found = noted ? world().disk().checkpoints().find(*noted) : world().disk().checkpoints().end();
+  const bool set_aside = found != world().disk().checkpoints().end() && found->second.set_aside;
+  const bool missing =
+      noted && checkpoint::is_missing(noted->real(), world().disk().committed(host()), set_aside);
+  if (missing && waited < kSeenWithin) return after(kLook, [this, waited] { await_newest(waited + kLook); });
+  come_up();
 }
 
 CoordinatorConfig CoordinatorProcess::survey() const {
@@ -63,10 +114,8 @@ CoordinatorConfig CoordinatorProcess::survey() const {
   config.restarted = restarted_;
   config.expected_trainers = world().plan().workers * world().plan().slots;
   Disk& disk = world().disk();
-  for (const auto& [id, checkpoint] : disk.committed()) {
-    if (disk.shows(checkpoint->committed_at, checkpoint->committed_on, host()))
-      config.restorable.push_back({id.name(), id.step, kSame});
-  }
+  for (const checkpoint::CheckpointId& id : disk.committed(host()))
+    config.restorable.push_back({CheckpointId{id.step, {id.term, id.generation}}.name(), id.step, kSame});
   for (const auto& [step, done] : disk.evaluated) config.evaluated.insert(step);
   config.recorded_step = disk.recorded_step;
   return config;
@@ -74,7 +123,9 @@ CoordinatorConfig CoordinatorProcess::survey() const {
 
 void CoordinatorProcess::come_up() {
   if (storage_is_away([this] { come_up(); })) return;
-  machine_.emplace(survey(), Time(clock()));
+  const CoordinatorConfig known = survey();
+  world().checks().attempt_begins(known);
+  machine_.emplace(known, Time(clock()));
   world().disk().publish(term_, host());
   if (world().logging()) world().log(str(name(), " holds term ", term_));
   if (supervisor_ != nullptr) supervisor_->coordinator_is_up(*this);
@@ -94,14 +145,19 @@ void CoordinatorProcess::tick() {
   after(kTick, [this] { tick(); });
 }
 
-std::optional<std::uint64_t> CoordinatorProcess::newer_term() const {
-  const TermHolder* newest = world().disk().newest_term();
-  if (newest->term > term_ && !world().disk().away()) return newest->term;
-  return std::nullopt;
+Result<std::uint64_t> CoordinatorProcess::term_in_charge() const {
+  if (world().disk().away()) return fail("the storage is away");
+  const TermHolder* newest = world().disk().newest_term(host());
+  const auto term = run::term_in_charge({newest->term, newest->holder == this, false}, term_);
+  if (!term) return fail("this run's claim is not there");
+  return *term;
 }
 
+bool CoordinatorProcess::in_charge() const { return term_in_charge().value_or(0) == term_; }
+
 void CoordinatorProcess::look_for_newer_term() {
-  if (const auto newer = newer_term()) feed(Fenced{*newer});
+  const auto term = term_in_charge();
+  if (term && *term > term_) feed(Fenced{*term});
 }
 
 void CoordinatorProcess::enter(Connection& connection, std::uint64_t term, const Registration& registration) {

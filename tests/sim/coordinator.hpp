@@ -5,10 +5,12 @@
 #include <optional>
 #include <string>
 
+#include "committer.hpp"
 #include "disk.hpp"
 #include "network.hpp"
 #include "process.hpp"
 #include "protocol/coordinator.hpp"
+#include "run/claimant.hpp"
 
 namespace rekindle::sim {
 
@@ -29,22 +31,26 @@ class CoordinatorProcess : public Process {
   void reported(std::uint64_t term, const protocol::Event& event);
   void lost(Connection& connection);
   void feed(const protocol::Event& event);
+  // As run::term_in_charge: what this host sees.
+  Result<std::uint64_t> term_in_charge() const;
 
  protected:
   void ended(bool by_signal, int code) override;
 
  private:
-  void claim(Ms silent);
+  std::optional<run::SeenTerm> seen_term() const;
+  bool answers(const TermHolder& holder) const;
+  void claim();
+  void look_again(Ms began);
+  void refused();
+  void await_newest(Ms waited);
   void come_up();
   template <class TryAgain>
   bool storage_is_away(TryAgain again);
   protocol::CoordinatorConfig survey() const;
   void tick();
   void look_for_newer_term();
-  void commit(const protocol::Commit& effect);
-  bool all_there(const CheckpointId& id, const std::vector<std::string>& shards) const;
-  void sweep(const std::vector<std::string>& pinned, const protocol::Sweep* after_restore = nullptr);
-  std::optional<std::uint64_t> newer_term() const;
+  bool in_charge() const;
 
   void apply(const protocol::SendTrainer& effect);
   void apply(const protocol::KillTrainer& order);
@@ -69,7 +75,9 @@ class CoordinatorProcess : public Process {
   std::uint64_t term_ = 0;
   std::optional<protocol::Coordinator> machine_;
   std::map<std::string, Connection*> workers_;
-  Fifo committer_, to_supervisor_;
+  run::Claimant claimant_;
+  Committer committer_;
+  Fifo to_supervisor_;
   int ticks_ = 0;
   Ms fed_ = 0;
   bool stop_seen_ = false, stop_known_ = false;

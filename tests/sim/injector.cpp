@@ -157,6 +157,12 @@ bool Injector::replace_head() {
   world_.cut_off_head(host, true);
   engine_.after(back, [&world = world_, host] { world.cut_off_head(host, false); });
   world_.start_supervisor(str(host, "-again"), true);
+  // Often another node notices the loss at about the same time, and both claim the next term.
+  if (engine_.chance(0.5)) {
+    const std::string rival = str(host, "-rival");
+    engine_.after(engine_.between(0, 2000),
+                  [&world = world_, rival] { world.start_supervisor(rival, true); });
+  }
   return true;
 }
 

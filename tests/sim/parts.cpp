@@ -169,8 +169,8 @@ void SimWriter::write() {
   if (!writing_->read) writing_->read = process_.task().snapshot();
   if (digest_of(writing_->id.step, *writing_->read) != writing_->digest)
     return fail("the state has changed since it was hashed", true);
-  disk.checkpoints()[writing_->id].shards[writing_->rank] = {*writing_->read, writing_->tainted, false, false,
-                                                             process_.name()};
+  disk.checkpoints()[writing_->id].shards[writing_->rank] = {
+      *writing_->read, writing_->tainted, false, false, process_.name(), disk.made_on(process_.host())};
   if (planted(Bug::kReportBeforeFsync)) process_.say(written());
   process_.after(process_.world().engine().between(1, 10), [this] { finish_shard(); });
 }
@@ -198,10 +198,10 @@ Result<checkpoint::Manifest> SimStorage::read_manifest(const std::string& name) 
   const FilePath path = FilePath(name);
   const StoredCheckpoint* stored = nullptr;
   // Names become visible late on another host.
-  for (Ms waited = 0; waited <= 5000; waited += 250) {
+  for (Ms waited = 0; waited <= kSeenWithin; waited += 250) {
     stored = world.disk().find(name);
     if (stored != nullptr && stored->committed && !stored->set_aside &&
-        world.disk().shows(stored->committed_at, stored->committed_on, process_.host()))
+        world.disk().shows_checkpoint(stored->manifest, process_.host()))
       break;
     stored = nullptr;
     process_.link().progress();

@@ -95,6 +95,10 @@ Plan make_plan(std::uint64_t seed) {
   if (more_dice.chance(0.3)) plan.update_ms = more_dice.between(20, 300);
   if (more_dice.chance(0.3))
     plan.job.checkpoint_interval_ms = static_cast<std::uint64_t>(more_dice.between(200, 3000));
+  if (more_dice.chance(0.2)) plan.lag_ms = more_dice.between(2000, 6000);
+  plan.checkpoint_lag_ms = more_dice.chance(0.5) ? plan.lag_ms : more_dice.between(1000, 7000);
+  plan.requeued = more_dice.chance(0.5);
+  plan.early_death = more_dice.chance(0.5);
   plan.job.ema = 0.5;
   // The mean gradient has a norm of about 0.65 with 4 micro-batches, and 0.45 with 8.
   if (more_dice.chance(0.5)) plan.job.clip_norm = 0.5;

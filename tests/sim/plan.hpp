@@ -11,6 +11,11 @@
 
 namespace rekindle::sim {
 
+// Longer than any plan's lag_ms, as kNamesAreSeenWithin is in production.
+inline constexpr Ms kSeenWithin = 8000;
+// A holder of the run that is silent for this time may be replaced.
+inline constexpr Ms kClaimPatience = 30000;
+
 // The problem with the samples of one step.
 enum class Poison { kNone, kCrashes, kNotFinite };
 
@@ -21,12 +26,18 @@ struct Plan {
   // True as with TCP (closed socket); false as with shared memory (only the coordinator notices).
   bool peers_see_deaths = false;
   Ms leaf_ms = 10, exchange_ms = 4, update_ms = 4, write_ms = 20, warm_up_ms = 400, network_ms = 5;
-  Ms lag_ms = 300;  // delay until a name on the shared directory is visible on another host
+  // Delays until a new name is visible on another host: of claims and addresses, and of checkpoints. A host
+  // refreshes its view of each folder by itself.
+  Ms lag_ms = 300, checkpoint_lag_ms = 300;
   protocol::CoordinatorConfig timings;
   std::vector<PlannedFault> faults;
   Poison poison = Poison::kNone;
   std::uint64_t poison_step = 0;
-  int attempts = 1;      // attempts of a run that is stopped
+  int attempts = 1;  // attempts of a run that is stopped
+  bool requeued =
+      false;  // the next attempt is of the same Slurm job, and need not wait for the mark of the end
+  bool early_death =
+      false;             // the first coordinator of an attempt dies while it waits for the newest checkpoint
   std::string bad_host;  // trainers cannot start there; empty: no such host
 };
 

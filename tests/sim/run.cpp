@@ -10,7 +10,7 @@ Bug planted_bug = Bug::kNone;
 
 namespace rekindle::sim {
 
-const NamedBug kBugs[20] = {
+const NamedBug kBugs[28] = {
     {Bug::kNoGenerationCheck, "no-generation-check"},
     {Bug::kNoTermCheck, "no-term-check"},
     {Bug::kHighestStepOffByOne, "highest-step-off-by-one"},
@@ -31,6 +31,14 @@ const NamedBug kBugs[20] = {
     {Bug::kNormOfOnePiece, "norm-of-one-piece"},
     {Bug::kSumsNotCheckedAfterUpdate, "sums-not-checked-after-update"},
     {Bug::kUpdateBeforeSnapshot, "update-before-snapshot"},
+    {Bug::kClaimAfterLostRace, "claim-after-lost-race"},
+    {Bug::kSilenceOfEarlierHolder, "silence-of-earlier-holder"},
+    {Bug::kLostRaceCounts, "lost-race-counts"},
+    {Bug::kCommitWithoutTermCheck, "commit-without-term-check"},
+    {Bug::kTermCheckBeforeShards, "term-check-before-shards"},
+    {Bug::kNoteWhenSuperseded, "note-when-superseded"},
+    {Bug::kSweepWithoutTermCheck, "sweep-without-term-check"},
+    {Bug::kNewestNotAwaited, "newest-not-awaited"},
 };
 
 Outcome run_plan(const Plan& plan, Coverage& coverage, std::ostream* transcript) {

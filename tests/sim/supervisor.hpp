@@ -19,6 +19,7 @@ class Supervisor : public Process {
   void ask_stop(protocol::StopRun stop);
   bool stop_asked() const { return stop_.has_value(); }
   CoordinatorProcess* coordinator() const { return coordinator_; }
+  bool over() const { return over_; }
 
   void coordinator_is_up(CoordinatorProcess& coordinator);
   void beat_from(CoordinatorProcess& coordinator);

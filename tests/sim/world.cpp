@@ -20,7 +20,7 @@ constexpr Ms kRecovery = 200000;  // limit for the end of the run after the last
 World::World(Plan plan, Coverage& coverage, std::ostream* transcript)
     : plan_(std::move(plan)),
       engine_(plan_.seed),
-      disk_(engine_, plan_.lag_ms),
+      disk_(engine_, plan_.lag_ms, plan_.checkpoint_lag_ms),
       network_(*this),
       right_(plan_.job, plan_.seed),
       coverage_(coverage),
@@ -162,7 +162,7 @@ void World::worker_ended(WorkerProcess& worker, bool by_signal, int code) {
 }
 
 void World::run_ended(Supervisor& supervisor, const Finish& finish) {
-  if (&supervisor != supervisor_) return;  // the coordinator of this supervisor was replaced
+  if (disk_.newest_term()->holder->host() != supervisor.host()) return;  // its coordinator was replaced
   const bool saved = finish.exit_code != 0 && finish.exit_code != 70;
   if (!saved || attempt_ >= plan_.attempts) {
     over_ = true;
@@ -181,9 +181,13 @@ void World::run_ended(Supervisor& supervisor, const Finish& finish) {
 
 // Another coordinator owns the run, and its supervisor continues.
 void World::gave_way(Supervisor& supervisor) {
+  if (&supervisor != supervisor_) return;
+  const TermHolder* newest = disk_.newest_term();
   for (const auto& process : processes_) {
     auto* other = dynamic_cast<Supervisor*>(process.get());
-    if (other != nullptr && other != &supervisor && other->alive()) supervisor_ = other;
+    if (other == nullptr || other == &supervisor || !other->alive() || other->over()) continue;
+    supervisor_ = other;
+    if (newest != nullptr && newest->holder->host() == other->host()) return;
   }
 }
 
@@ -239,7 +243,10 @@ void World::inject_now(Fault fault) {
 }
 
 void World::cut_off_head(const std::string& host, bool off) {
-  off ? static_cast<void>(cut_off_.insert(host)) : static_cast<void>(cut_off_.erase(host));
+  if (off)
+    cut_off_[host] = {engine_.now(), {}};
+  else
+    cut_off_[host].until = engine_.now();
 }
 
 void World::ask_stop(int exit_code, Ms within, bool by_file) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <set>
 #include <string>
@@ -44,6 +45,7 @@ class World {
 
   Engine& engine() { return engine_; }
   const Plan& plan() const { return plan_; }
+  int attempt() const { return attempt_; }
   Disk& disk() { return disk_; }
   Network& network() { return network_; }
   DataLinks& links() { return links_; }
@@ -69,6 +71,7 @@ class World {
 
   // ---- events ----
   void worker_ended(WorkerProcess& worker, bool by_signal, int code);
+  void claimed(Supervisor& supervisor) { supervisor_ = &supervisor; }  // its coordinator has a term
   void gave_way(Supervisor& supervisor);
   void run_ended(Supervisor& supervisor, const protocol::Finish& finish);
   void trainer_came_to(TrainerProcess& trainer, protocol::TrainerPhase phase);
@@ -81,7 +84,19 @@ class World {
   void fault_lasts_until(Ms when) { last_fault_ = std::max(last_fault_, when); }
   TrainerProcess* focus() const { return focus_; }  // the trainer whose phase triggered the fault
   void cut_off_head(const std::string& host, bool off);
-  bool head_is_cut_off(const std::string& host) const { return cut_off_.contains(host); }
+  bool head_is_cut_off(const std::string& host) const {
+    const auto found = cut_off_.find(host);
+    return found != cut_off_.end() && !found->second.until;
+  }
+  struct CutOff {
+    Ms since = 0;
+    std::optional<Ms> until;  // nullopt: it lasts
+  };
+  // The last time that the host was cut off.
+  std::optional<CutOff> last_cut_off(const std::string& host) const {
+    const auto found = cut_off_.find(host);
+    return found == cut_off_.end() ? std::nullopt : std::optional(found->second);
+  }
   // The clock of a host jumps, as when a virtual machine was paused: no process notices it by a gap of its
   // own.
   void clock_jumps(const std::string& host, Ms ms) { clocks_ahead_[host] += ms; }
@@ -133,7 +148,7 @@ class World {
   std::map<protocol::GenerationId, Meeting> meetings_;
   Supervisor* supervisor_ = nullptr;
   TrainerProcess* focus_ = nullptr;
-  std::set<std::string> cut_off_;
+  std::map<std::string, CutOff> cut_off_;  // by host
   std::map<std::string, Ms> clocks_ahead_;
   std::set<int> stop_codes_;
   int attempt_ = 0, flips_ = 0, crashes_injected_ = 0, crash_again_ = 0, faults_ = 0;
