@@ -131,8 +131,9 @@ void set_aside_later(RecordWriter& writer, const std::string& checkpoint) {
 void abandon_later(RecordWriter& writer, const protocol::GenerationId& generation, std::uint64_t step) {
   writer.add([&writer, id = checkpoint::CheckpointId{step, generation.term, generation.number}] {
     if (writer.no_longer_in_charge()) return;
-    // The previous coordinator may have committed this checkpoint just before its end.
-    if (checkpoint::is_committed(writer.layout().root(), id).value_or(true)) return;
+    const bool committed = checkpoint::is_committed(writer.layout().root(), id).value_or(true);
+    const auto noted = checkpoint::noted_newest(writer.layout().newest_checkpoint());
+    if (!checkpoint::may_abandon(id, committed, noted)) return;
     writer.warn_once(checkpoint::discard(writer.layout().root(), id));
   });
 }

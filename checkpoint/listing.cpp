@@ -56,4 +56,8 @@ bool is_missing(const CheckpointId& noted, const std::vector<CheckpointId>& comm
   return !there && !set_aside;
 }
 
+bool may_abandon(const CheckpointId& id, bool committed, const std::optional<CheckpointId>& noted) {
+  return !committed && noted != id;
+}
+
 }  // namespace rekindle::checkpoint

@@ -31,4 +31,9 @@ SweepPlan plan_after_restore(const CheckpointId& restored, const CheckpointId& g
 // `set_aside`: the noted checkpoint was damaged and is not in use any more.
 bool is_missing(const CheckpointId& noted, const std::vector<CheckpointId>& committed, bool set_aside);
 
+// Whether a coordinator may delete a checkpoint that it gave up. The coordinator before it may have committed
+// the checkpoint just before its end. `committed`: the manifest can be seen, which may come late on another
+// host. `noted`: what the file `newest` names, whose content is not late.
+bool may_abandon(const CheckpointId& id, bool committed, const std::optional<CheckpointId>& noted);
+
 }  // namespace rekindle::checkpoint

@@ -39,5 +39,13 @@ TEST(NotedCheckpoint, IsMissingUntilItOrANewerOneIsSeenOrItWasSetAside) {
   EXPECT_FALSE(is_missing(noted, {{30, 1, 1}}, true));
 }
 
+TEST(Abandon, CommittedOrNotedCheckpoint_Stays) {
+  const CheckpointId id{68, 1, 1}, other{66, 1, 1};
+  EXPECT_TRUE(may_abandon(id, false, std::nullopt));
+  EXPECT_TRUE(may_abandon(id, false, other));
+  EXPECT_FALSE(may_abandon(id, true, other));
+  EXPECT_FALSE(may_abandon(id, false, id)) << "its manifest may be seen late";
+}
+
 }  // namespace
 }  // namespace rekindle::checkpoint

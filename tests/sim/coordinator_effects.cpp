@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "checkpoint/listing.hpp"
 #include "coordinator.hpp"
 #include "protocol/describe.hpp"
 #include "protocol/wire.hpp"
@@ -49,8 +50,10 @@ void CoordinatorProcess::apply(const Abandon& effect) {
   const auto found = world().disk().checkpoints().find(id);
   if (found == world().disk().checkpoints().end()) return;
   const StoredCheckpoint& stored = found->second;
-  // An older coordinator may have committed the checkpoint after this coordinator had listed the directory.
-  if (stored.committed && world().disk().shows_checkpoint(stored.manifest, host())) return;
+  const bool committed = stored.committed && world().disk().shows_checkpoint(stored.manifest, host());
+  const auto& noted = world().disk().noted;
+  if (!checkpoint::may_abandon(id.real(), committed, noted ? std::optional(noted->real()) : std::nullopt))
+    return;
   world().checks().deletes(*this, id, true);
   world().disk().checkpoints().erase(id);
   if (world().logging()) world().log(str(name(), " abandons ", id.name()));
