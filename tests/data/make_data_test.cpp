@@ -118,7 +118,8 @@ TEST_P(MakeEveryKind, AgainIsFine_AnotherDataSetIsNotOverwritten) {
     const auto status = make_data(GetParam(), scratch.path, samples, 2);
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().code, ExitCode::kConfig);
-    EXPECT_NE(status.error().what.find("is not the file that this command makes"), std::string::npos) << status.error().line();
+    EXPECT_NE(status.error().what.find("is not the file that this command makes"), std::string::npos)
+        << status.error().line();
   }
   EXPECT_EQ(open_dataset(GetParam(), scratch.path, {}).value()->info().content_hash, before);
 }
