@@ -120,7 +120,8 @@ std::string copy_outcome(Exchange& exchange, int me, const Copy& copy,
   std::size_t first = 0;
   for (std::size_t rank = 0; rank < copy.sizes.size(); ++rank) {
     pieces.push_back(cut(std::span(memory).subspan(first, copy.sizes[rank]), rank * 100 + 3));
-    if (copy.receives[me]) std::copy_n(&contents[rank][first], copy.sizes[rank], &expected[first]);
+    if (copy.receives[me])
+      std::copy_n(contents[rank].data() + first, copy.sizes[rank], expected.data() + first);
     first += copy.sizes[rank];
   }
   const std::string outcome = Member::outcome(exchange.all_gather(pieces, copy.receives));
