@@ -28,9 +28,23 @@ import_found() {
   say "rekindle import survives $count inputs that libhdf5 does not"
 }
 
-# fuzz [SECONDS [TARGET...]]: for each target
+# fuzz_target TARGET SECONDS
+fuzz_target() {
+  local target=$1 seconds=$2 found=build/asan/found options=() environment=()
+  mkdir -p "$found/$target" "build/asan/corpus/$target"
+  [[ $target != h5 ]] || { options=("${h5_options[@]}") environment=("$h5_environment"); }
+  say "fuzzed $target for $seconds s"
+  # New inputs go to the first folder; the second folder is in git. An input that needs 10 s counts as a hang.
+  env "${environment[@]}" "build/asan/bin/${target}_fuzz" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
+    -max_len=16384 -artifact_prefix="$found/$target/" -verbosity=0 -print_final_stats=1 "${options[@]}" \
+    "build/asan/corpus/$target" "tests/fuzz/corpus/$target" || return 1
+  [[ $target != h5 ]] || import_found "$found/h5"
+}
+
+# fuzz [SECONDS [TARGET...]]: each target for so long, as many at once as there are cores
 fuzz() {
-  local seconds=${1:-60} found=build/asan/found target broken=() targets=("${@:2}")
+  local seconds=${1:-60} found=build/asan/found target broken=() targets=("${@:2}") process
+  local -A processes=()
   [[ $seconds =~ ^[0-9]+$ ]] || die "$seconds is no number of seconds: ./dev fuzz [SECONDS [TARGET...]]"
   ((${#targets[@]})) || targets=("${fuzz_targets[@]}")
   for target in "${targets[@]}"; do
@@ -40,16 +54,17 @@ fuzz() {
   install_packages tools/packages-fuzz.txt
   build asan "${targets[@]/%/_fuzz}"
   [[ " ${targets[*]} " != *" h5 "* ]] || build dev rekindle
+  mkdir -p "$found"
+  say "fuzzing ${targets[*]}, each for $seconds s"
   for target in "${targets[@]}"; do
-    mkdir -p "$found/$target" "build/asan/corpus/$target"
-    local options=() environment=()
-    [[ $target != h5 ]] || { options=("${h5_options[@]}") environment=("$h5_environment"); }
-    say "fuzzing $target for $seconds s"
-    # New inputs go to the first folder; the second folder is in git. An input that needs 10 s counts as a hang.
-    env "${environment[@]}" "build/asan/bin/${target}_fuzz" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
-      -max_len=16384 -artifact_prefix="$found/$target/" -verbosity=0 -print_final_stats=1 "${options[@]}" \
-      "build/asan/corpus/$target" "tests/fuzz/corpus/$target" || broken+=("$target")
-    [[ $target != h5 ]] || import_found "$found/h5" || broken+=(h5)
+    while (($(builtin jobs -rp | wc -l) >= $(nproc))); do sleep 0.2; done
+    fuzz_target "$target" "$seconds" &>"$found/$target.log" &
+    processes[$target]=$!
+  done
+  for target in "${targets[@]}"; do
+    process=${processes[$target]}
+    wait "$process" || broken+=("$target")
+    cat "$found/$target.log"
   done
   ((${#broken[@]} == 0)) ||
     die "inputs break ${broken[*]}: they are in $found; correct the reader and add each input to tests/fuzz/corpus"
