@@ -52,7 +52,7 @@ TEST_F(Interchange, FilesThatCannotBeRead_RefusedInOneLine) {
   refused(at("no"), {"--reset-head"}, 64, "--reset-head without --init");
   refused(at("no"), {"--init", at("none.safetensors")}, 78, "none.safetensors");
   refused(at("no"), {"--init", at("none.h5")}, 78, "there is no file");
-  refused(at("no"), {"--init", file("weights.pt", "PK")}, 64, "give a .safetensors or .h5 file");
+  refused(at("no"), {"--init", file("weights.pt", "PK")}, 64, "is a pickle, and a pickle is a program");
   refused(at("no"), {"--init", scratch_.path()}, 78, "neither a run directory nor a checkpoint");
   refused(at("no"), {"--init", file("x.safetensors", std::string(100, '\xff'))}, 78,
           "x.safetensors cannot be used: ");
