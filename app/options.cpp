@@ -49,11 +49,12 @@ Error unknown_option(const CLI::App& command, const std::string& word, bool in_f
   if (in_file)
     return {ExitCode::kConfig, str("unknown key '", word, "' in the configuration file"),
             near.empty() ? all : str("did you mean ", near, "?")};
-  if (const std::string hint = other_launchers_option(bare); !hint.empty())
-    return {ExitCode::kUsage, str("unknown option '", word, "'"), hint};
   if (!word.starts_with("-")) return {ExitCode::kUsage, str("'", word, "' belongs to no option"), all};
+  const std::string other = other_launchers_option(bare);
   return {ExitCode::kUsage, str("unknown option '", word, "'"),
-          near.empty() ? all : str("did you mean --", near, "?")};
+          !other.empty() ? other
+          : near.empty() ? all
+                         : str("did you mean --", near, "?")};
 }
 
 namespace {

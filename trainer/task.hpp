@@ -52,11 +52,12 @@ inline tl::unexpected<Error> task_error(Error error) {
   return forward_error(std::move(error));
 }
 
-// Marks an error of the computation of a step or of an evaluation. If the samples cannot be used, every
-// trainer would fail: this trainer keeps its state, and the run ends.
+// Whether the samples themselves cannot be used, so that every trainer would fail.
 inline bool samples_unusable(const Error& error) {
   return error.kind == ErrorKind::kDamage || error.kind == ErrorKind::kChangedData;
 }
+// An error of the computation of a step or of an evaluation. If the samples cannot be used, this trainer
+// keeps its state and the run ends; otherwise the trainer ends.
 inline tl::unexpected<Error> computation_error(Error error) {
   if (samples_unusable(error)) return forward_error(std::move(error));
   return task_error(std::move(error));

@@ -14,27 +14,37 @@ namespace {
 
 constexpr int kSteps = 6;
 
-class ImageBits : public ::testing::TestWithParam<bool> {
+class Images : public ::testing::Test {
  protected:
   void SetUp() override {
     const Outcome made = run({"make-data", "image-folder", images(), "--samples", "100"});
     ASSERT_EQ(made.exit_code, 0) << made.err;
+  }
+  std::string images() const { return scratch_ / "images"; }
+  Arguments arguments(const fs::path& dir, int workers, int threads) const {
+    return {"local",        "--run-dir",       dir,         "--workers",
+            str(workers),   "--steps",         str(kSteps), "--batch-size",
+            "16",           "--micro-batches", "8",         "--model",
+            "resnet18",     "--image-size",    "32",        "--dataset",
+            "image-folder", "--data",          images(),    "--loader-threads",
+            str(threads)};
+  }
+  Scratch scratch_;
+};
+
+class ImageBits : public Images, public ::testing::WithParamInterface<bool> {
+ protected:
+  void SetUp() override {
+    ASSERT_NO_FATAL_FAILURE(Images::SetUp());
     if (!with_corrupt()) return;
     int number = 0;  // every 20th file
     for (const auto& entry : fs::recursive_directory_iterator(images()))
       if (entry.path().extension() == ".JPEG" && number++ % 20 == 3) fs::resize_file(entry.path(), 200);
   }
   bool with_corrupt() const { return GetParam(); }
-  std::string images() const { return scratch_ / "images"; }
   Arguments arguments(const fs::path& dir, int workers, int threads) const {
-    Arguments all = {"local",        "--run-dir",       dir,         "--workers",
-                     str(workers),   "--steps",         str(kSteps), "--batch-size",
-                     "16",           "--micro-batches", "8",         "--model",
-                     "resnet18",     "--image-size",    "32",        "--dataset",
-                     "image-folder", "--data",          images(),    "--loader-threads",
-                     str(threads)};
-    if (with_corrupt()) all.emplace_back("--skip-corrupt");
-    return all;
+    return Images::arguments(dir, workers, threads) +
+           (with_corrupt() ? Arguments{"--skip-corrupt"} : Arguments{});
   }
   std::string digest(int workers, int threads) const {
     const fs::path dir = scratch_ / str("w", workers, "t", threads);
@@ -42,7 +52,6 @@ class ImageBits : public ::testing::TestWithParam<bool> {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
     return digest_of(dir);
   }
-  Scratch scratch_;
 };
 INSTANTIATE_TEST_SUITE_P(Files, ImageBits, ::testing::Values(false, true),
                          [](const auto& info) { return info.param ? "Corrupt" : "Readable"; });
@@ -64,8 +73,7 @@ TEST_P(ImageBits, AnyWorkersAndLoaderThreadsAStopAndAKill_SameDigest) {
   EXPECT_EQ(digest_of(dir), expected);
 }
 
-TEST_P(ImageBits, CorruptFileInALaterStep_StateIsSavedAndSkippingGoesOnWithTheSameBits) {
-  if (with_corrupt()) return;  // begins without --skip-corrupt
+TEST_F(Images, CorruptFileInALaterStep_StateIsSavedAndSkippingGoesOnWithTheSameBits) {
   fs::resize_file(fs::path(images()) / "train/n00000003/images/n00000003_1.JPEG", 200);
   const fs::path dir = scratch_ / "run";
   const Outcome stopped = run(arguments(dir, 3, 1));

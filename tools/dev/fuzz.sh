@@ -42,7 +42,7 @@ fuzz_target() {
 
 # fuzz [SECONDS [TARGET...]]: each target for so long, as many at once as there are cores
 fuzz() {
-  local seconds=${1:-60} found=build/asan/found target broken=() targets=("${@:2}") process
+  local seconds=${1:-60} found=build/asan/found target broken=() targets=("${@:2}")
   local -A processes=()
   [[ $seconds =~ ^[0-9]+$ ]] || die "$seconds is no number of seconds: ./dev fuzz [SECONDS [TARGET...]]"
   ((${#targets[@]})) || targets=("${fuzz_targets[@]}")
@@ -61,8 +61,7 @@ fuzz() {
     processes[$target]=$!
   done
   for target in "${targets[@]}"; do
-    process=${processes[$target]}
-    wait "$process" || broken+=("$target")
+    wait "${processes[$target]}" || broken+=("$target")
     cat "$found/$target.log"
   done
   ((${#broken[@]} == 0)) ||
