@@ -89,6 +89,8 @@ std::span<float> HostState::average() {
   return average_decay_ > 0 ? arenas_.back().floats() : std::span<float>();
 }
 
+bool HostState::averaged() { return average_decay_ > 0 && counters()[0] > 0; }
+
 std::span<std::byte> HostState::value_of(const TensorPlace& place) {
   return arenas_[0].bytes().subspan(place.offset * sizeof(float), place.spec.bytes());
 }

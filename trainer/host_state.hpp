@@ -35,6 +35,8 @@ class HostState {
   // By StateLayout. `average` is empty if there is none.
   std::span<float> values() { return arenas_[0].floats(); }
   std::span<float> average();
+  // Whether there is an average, and an update has given it values.
+  bool averaged();
   std::span<std::byte> value_of(const TensorPlace& place);
 
   // As Task::update().

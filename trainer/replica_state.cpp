@@ -1,5 +1,7 @@
 #include "trainer/replica_state.hpp"
 
+#include <algorithm>
+#include <string>
 #include <vector>
 
 #include "base/text.hpp"
@@ -20,15 +22,30 @@ std::vector<std::span<std::byte>> part_of(const State& state, int parts, int par
   return pieces;
 }
 
+std::string text_of(const checkpoint::TensorSpec& spec) {
+  std::string shape;
+  for (const std::int64_t size : spec.shape) shape += str(shape.empty() ? "" : ", ", size);
+  return str(spec.name, " (", checkpoint::name_of(spec.dtype), ", [", shape, "])");
+}
+
+// The first tensor that is not the same in both, for a message.
+std::string difference(const checkpoint::StateSpec& saved, const checkpoint::StateSpec& here) {
+  const auto [there, ours] = std::ranges::mismatch(saved, here);
+  return str("it has ", there == saved.end() ? "nothing" : text_of(*there), " where this model has ",
+             ours == here.end() ? "nothing" : text_of(*ours));
+}
+
 }  // namespace
 
 Result<std::uint64_t> restore(Task& task, exchange::Exchange& exchange, Storage& storage,
                               const std::string& name, int ranks, int rank) {
   REKINDLE_TRY(const Manifest manifest, storage.read_manifest(name));
   const State state = task.state();
-  if (checkpoint::spec_of(state) != manifest.contents.tensors) {
-    return fail(ExitCode::kConfig, str("checkpoint ", name, " holds another model's tensors"),
-                "use the rekindle and the options that wrote it");
+  if (const auto spec = checkpoint::spec_of(state); spec != manifest.contents.tensors) {
+    return fail(ExitCode::kConfig,
+                str("checkpoint ", name,
+                    " holds another model's tensors: ", difference(manifest.contents.tensors, spec)),
+                "use the rekindle, the script and the options that wrote it");
   }
   REKINDLE_CHECK(storage.read_part(name, manifest, ranks, rank, state));
   std::vector<std::vector<std::span<std::byte>>> pieces(static_cast<std::size_t>(ranks));
