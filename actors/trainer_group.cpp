@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <system_error>
 
@@ -72,6 +73,14 @@ bool TrainerGroup::dying_in_place_of(const std::string& trainer) const {
   });
 }
 
+Result<Child> TrainerGroup::start_trainer(const std::vector<std::string>& arguments,
+                                          std::span<const int> inherited) const {
+  if (!is_script(launch_.job)) return start_program_with(kTrainerProgram, arguments, environment_, inherited);
+  std::vector<std::string> argv = protocol::python_trainer(launch_.job);
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  return spawn_with(argv, with_python_package(environment_), inherited);
+}
+
 Status TrainerGroup::launch(const std::string& trainer) {
   REKINDLE_TRY(auto ends, Channel::pair());
   ::setsockopt(ends.first.get(), SOL_SOCKET, SO_SNDTIMEO, &kOrderLimit, sizeof kOrderLimit);
@@ -79,8 +88,8 @@ Status TrainerGroup::launch(const std::string& trainer) {
   std::vector<std::string> arguments = launch_.layout.options();
   arguments.insert(arguments.end(), {"--name", trainer, "--interface", launch_.job.interface, "--port-range",
                                      launch_.job.port_range});
-  REKINDLE_TRY(Child child, start_program_with(kTrainerProgram, arguments, environment_,
-                                               {{ends.second.get(), line.fd()}}));
+  const std::array inherited = {ends.second.get(), line.fd()};
+  REKINDLE_TRY(Child child, start_trainer(arguments, inherited));
   const std::scoped_lock lock(mutex_);
   members_.emplace(trainer, Member{std::move(child), std::make_shared<Channel>(std::move(ends.first)),
                                    std::make_unique<Watch>(std::move(line))});

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -71,6 +72,8 @@ class TrainerGroup final : public Trainers {
     int pidfd = -1;
     bool open = true, dying = false;
   };
+  Result<Child> start_trainer(const std::vector<std::string>& arguments,
+                              std::span<const int> inherited) const;
   Status launch(const std::string& trainer);
   void launch_due(const Listener& listener);
   bool dying_in_place_of(const std::string& trainer) const;  // with mutex_ held

@@ -21,7 +21,13 @@ namespace {
 
 // Why no trainer can be started on this node. The check runs before the first start, because the loader's
 // messages do not name the node. If the check itself fails, the trainers are started anyway.
-std::optional<Error> cannot_load(const std::filesystem::path& program) {
+std::optional<Error> cannot_start_trainers(const protocol::Job& job) {
+  if (is_script(job)) {
+    if (path_exists(job.python)) return std::nullopt;
+    return Error{ExitCode::kConfig, str("there is no ", job.python, " on ", host_name()),
+                 "the run's Python has to be there on every node"};
+  }
+  const std::filesystem::path program = program_path(kTrainerProgram);
   const auto libraries = libraries_of(program, kProgramsFd);
   if (libraries) return std::nullopt;
   if (libraries.error().code != ExitCode::kConfig) {
@@ -36,7 +42,7 @@ std::optional<Error> cannot_load(const std::filesystem::path& program) {
 }  // namespace
 
 int run_worker(const WorkerOptions& options, Fd supervisor_socket) {
-  std::optional<Error> refusal = cannot_load(program_path(kTrainerProgram));
+  std::optional<Error> refusal = cannot_start_trainers(options.job);
   if (refusal && options.joined) {  // the run does not need this worker, so it leaves
     log_error(refusal->line());
     std::fprintf(stderr, "rekindle: %s\n", printable(refusal->line()).c_str());

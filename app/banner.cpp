@@ -13,10 +13,12 @@ using protocol::Job;
 
 namespace {
 
-std::string millions(std::uint64_t count) {
+std::string parameters_text(std::uint64_t count) {
+  constexpr std::uint64_t kFew = 100000;
+  if (count < kFew) return counted(count, "parameter");
   const double value = static_cast<double>(count) / 1e6;
   std::ostringstream text;
-  text << std::fixed << std::setprecision(value < 10 ? 2 : 1) << value << " million";
+  text << std::fixed << std::setprecision(value < 10 ? 2 : 1) << value << " million parameters";
   return text.str();
 }
 
@@ -47,17 +49,25 @@ std::string schedule_text(const Job& job) {
   return (job.schedule == "step" ? "" : str(", ", job.schedule, " schedule")) + warmup;
 }
 
+std::string model_and_data(const Job& job, std::uint64_t parameters) {
+  const std::string optimizer =
+      str(parameters_text(parameters), "; ", job.optimizer, ", learning rate ", job.lr, schedule_text(job));
+  if (is_script(job))
+    return str("model      of ", job.script, ", ", optimizer, "\ndata       ", job.train_samples,
+               " training and ", job.test_samples, " test samples\n");
+  return str("model      ", job.model, ", ", optimizer, "\ndata       ", job.dataset, ": ", job.train_samples,
+             " training and ", job.test_samples, " test images, at ", job.image_size, " x ", job.image_size,
+             " pixels\n");
+}
+
 }  // namespace
 
 std::string banner(const LocalOptions& options, std::uint64_t workers) {
   const Job& job = options.job;
   const std::uint64_t trainers = workers * job.trainers_per_worker, parts = job.micro_batches;
   std::ostringstream text;
-  text << "model      " << job.model << ", " << millions(options.parameters) << " parameters; "
-       << job.optimizer << ", learning rate " << job.lr << schedule_text(job) << "\n"
-       << "data       " << job.dataset << ": " << job.train_samples << " training and " << job.test_samples
-       << " test images, at " << job.image_size << " x " << job.image_size << " pixels\n"
-       << "length     " << length(job) << "; a batch of " << counted(job.batch_size, "image") << " in "
+  text << model_and_data(job, options.parameters) << "length     " << length(job) << "; a batch of "
+       << counted(job.batch_size, is_script(job) ? "sample" : "image") << " in "
        << (parts == 1 ? "1 micro-batch" : str(parts, " micro-batches")) << "\n"
        << "trainers   " << counted(trainers, "trainer") << " on " << job.device << ", "
        << counted(job.threads, "thread") << " each\n"

@@ -21,6 +21,7 @@ struct CommandLine {
   std::vector<std::string> as_given;   // with the program's name
   std::vector<std::string> arguments;  // with the usual option names, and a job's patterns expanded
   SubmitOptions submit;                // of `rekindle submit`, taken out of `arguments`
+  Script script;                       // taken out of `arguments`, with what stands behind it
   std::filesystem::path own_trainer;   // as LocalOptions::own_trainer
 
   std::string command() const { return arguments.size() > 1 ? arguments[1] : ""; }

@@ -21,19 +21,6 @@ constexpr std::chrono::minutes kLimit{5}, kLimitWithData{30};
 constexpr std::pair<Role, const char*> kRoles[] = {
     {Role::kParameter, "parameter"}, {Role::kBuffer, "buffer"}, {Role::kOptimizer, "optimizer"}};
 
-TensorSpec tensor_from(const json& tensor) {
-  TensorSpec spec;
-  spec.name = tensor.at("name").get<std::string>();
-  spec.shape = tensor.at("shape").get<std::vector<std::int64_t>>();
-  for (const Dtype dtype : checkpoint::kDtypes) {
-    if (tensor.at("dtype") == checkpoint::name_of(dtype)) spec.dtype = dtype;
-  }
-  for (const auto& [role, name] : kRoles) {
-    if (tensor.at("role") == name) spec.role = role;
-  }
-  return spec;
-}
-
 SampleKind samples_from(const json& object) {
   return object.at("samples") == name_of(SampleKind::kText) ? SampleKind::kText : SampleKind::kImages;
 }
@@ -51,6 +38,19 @@ data::DatasetInfo data_from(const json& object) {
 }
 
 }  // namespace
+
+TensorSpec tensor_from_json(const json& tensor) {
+  TensorSpec spec;
+  spec.name = tensor.at("name").get<std::string>();
+  spec.shape = tensor.at("shape").get<std::vector<std::int64_t>>();
+  for (const Dtype dtype : checkpoint::kDtypes) {
+    if (tensor.at("dtype") == checkpoint::name_of(dtype)) spec.dtype = dtype;
+  }
+  for (const auto& [role, name] : kRoles) {
+    if (tensor.at("role") == name) spec.role = role;
+  }
+  return spec;
+}
 
 const char* name_of(SampleKind samples) { return samples == SampleKind::kText ? "text" : "images"; }
 
@@ -78,7 +78,7 @@ json description_to_json(const data::DatasetInfo& data, const checkpoint::StateS
 Result<Description> description_from_json(const std::string& line) {
   return read_answer(line, [](const json& answer) {
     Description description;
-    for (const json& tensor : answer.at("tensors")) description.state.push_back(tensor_from(tensor));
+    for (const json& tensor : answer.at("tensors")) description.state.push_back(tensor_from_json(tensor));
     if (answer.contains("data")) description.data = data_from(answer.at("data"));
     return description;
   });

@@ -29,6 +29,7 @@ struct Description {
 nlohmann::json description_to_json(const checkpoint::StateSpec& state);
 nlohmann::json description_to_json(const data::DatasetInfo& data, const checkpoint::StateSpec& state);
 Result<Description> description_from_json(const std::string& line);
+checkpoint::TensorSpec tensor_from_json(const nlohmann::json& tensor);
 const char* name_of(data::SampleKind samples);
 Result<KnownNames> names_from_json(const std::string& line);
 

@@ -51,21 +51,42 @@ Status keep_libraries(const fs::path& program, const FilePath& folder) {
   return sync_directory(folder);
 }
 
+// The script, the Python package with its library, and what the other programs load.
+Status keep_script(const fs::path& script, const FilePath& folder) {
+  REKINDLE_CHECK(keep_libraries(own_executable().parent_path() / "rekindle-control", folder / "lib"));
+  REKINDLE_CHECK(make_directories(folder / kKeptScript, 0700));
+  REKINDLE_CHECK(copy_file(script, folder / kKeptScript / script.filename().string(), S_IRUSR | S_IWUSR));
+  const fs::path package = python_package();
+  REKINDLE_CHECK(make_directories(folder / "python" / "rekindle", 0700));
+  REKINDLE_TRY(const auto names, names_in(package));
+  for (const std::string& name : names) {
+    if (name.ends_with(".py") || name.ends_with(".so"))
+      REKINDLE_CHECK(copy_file(package / name, folder / "python" / "rekindle" / name, S_IRUSR | S_IWUSR));
+  }
+  return sync_directory(folder / "python" / "rekindle");
+}
+
 }  // namespace
 
-Result<FilePath> keep_program(const run::Layout& layout, const fs::path& own_trainer) {
+Result<FilePath> keep_program(const run::Layout& layout, const OwnParts& own) {
   const FilePath kept = layout.programs();
   const fs::path here = own_executable().parent_path();
   if (path_exists(kept / kPrograms[0])) return kept;
   const FilePath unfinished = temporary_beside(kept);
   REKINDLE_CHECK(make_directories(unfinished));
-  const bool own = !own_trainer.empty();
-  for (const std::string name : kPrograms)
-    REKINDLE_CHECK(
-        copy_file(own && name == kTrainer ? held_trainer() : here / name, unfinished / name, S_IRWXU));
-  if (own) REKINDLE_CHECK(replace_file(unfinished / kOwnTrainer, own_trainer.filename().string() + "\n"));
+  const bool own_trainer = !own.trainer.empty();
+  for (const std::string name : kPrograms) {
+    if (name == kTrainer && !own.script.empty()) continue;
+    REKINDLE_CHECK(copy_file(own_trainer && name == kTrainer ? held_trainer() : here / name,
+                             unfinished / name, S_IRWXU));
+  }
+  if (own_trainer)
+    REKINDLE_CHECK(replace_file(unfinished / kOwnTrainer, own.trainer.filename().string() + "\n"));
   // The copy of an own trainer: its libraries are where it was linked with them, not in this folder.
-  Status done = keep_libraries(own ? (unfinished / kTrainer).path() : here / kTrainer, unfinished / "lib");
+  Status done = !own.script.empty()
+                    ? keep_script(own.script, unfinished)
+                    : keep_libraries(own_trainer ? (unfinished / kTrainer).path() : here / kTrainer,
+                                     unfinished / "lib");
   const bool all_kept = done.has_value();
   if (all_kept) done = rename_durably(unfinished, kept);
   if (done) return kept;

@@ -13,9 +13,17 @@
 
 namespace rekindle::app {
 
-// Returns their folder; copies the programs of this build if none are kept yet. `own_trainer`: as
-// LocalOptions::own_trainer.
-Result<FilePath> keep_program(const run::Layout& layout, const std::filesystem::path& own_trainer);
+// The folder of a run's Python script, beside its programs.
+inline constexpr const char* kKeptScript = "script";
+
+// What a run trains with, besides the programs of this build.
+struct OwnParts {
+  std::filesystem::path trainer;  // as LocalOptions::own_trainer
+  std::filesystem::path script;   // of Python; empty: none
+};
+
+// Returns their folder; copies the programs of this build if none are kept yet.
+Result<FilePath> keep_program(const run::Layout& layout, const OwnParts& own);
 
 // If the run has kept other programs than these, this process becomes the kept `rekindle` with the command
 // line `arguments`, so that a rebuild does not change the run. Returns an exit code if that fails, and

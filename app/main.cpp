@@ -12,6 +12,7 @@
 #include "app/options.hpp"
 #include "app/report.hpp"
 #include "app/run_config.hpp"
+#include "app/script.hpp"
 #include "app/signals.hpp"
 #include "app/slurm_successor.hpp"
 #include "app/spellings.hpp"
@@ -42,6 +43,8 @@ CommandLine read_command_line(int argc, char** argv) {
   const std::string command = line.command();
   if (command == "slurm" || command == "join") expand_patterns(line.arguments);
   if (command == "submit") line.submit = take_submit_options(line.arguments);
+  if (command == "local" || command == "slurm" || command == "submit")
+    line.script = take_script(line.arguments);
   return line;
 }
 
@@ -71,8 +74,7 @@ Error wrong_command_line(const CLI::App& cli, const std::string& command, const 
   if (chosen.empty() && !command.starts_with("-"))
     return {ExitCode::kUsage, str("there is no command '", command, "'"), did_you_mean(command, commands)};
   const CLI::App& of = chosen.empty() ? cli : *chosen.front();
-  if (const auto extras = cli.remaining(true); !extras.empty())
-    return unknown_option(of, extras.front(), false);
+  if (const auto extras = cli.remaining(true); !extras.empty()) return unknown_option(of, extras.front());
   std::string what = error.what();
   std::replace(what.begin(), what.end(), '\n', ' ');
   return {ExitCode::kUsage, what, str("see ", full_name(of), " --help")};

@@ -14,7 +14,11 @@
 
 namespace rekindle::app {
 
-JobOptions::JobOptions(CLI::App& command, AskNames ask) : command_(command), ask_(std::move(ask)) {
+JobOptions::JobOptions(CLI::App& command, AskNames ask, Script script, AskScript ask_script)
+    : command_(command),
+      ask_(std::move(ask)),
+      script_(std::move(script)),
+      ask_script_(std::move(ask_script)) {
   command.allow_extras();
   command.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // as argparse does
   add_options(command, raw_);
@@ -38,7 +42,7 @@ std::string full_name(const CLI::App& command) {
   return command.get_parent() == nullptr ? "rekindle" : "rekindle " + command.get_name();
 }
 
-Error unknown_option(const CLI::App& command, const std::string& word, bool in_file) {
+Error unknown_option(const CLI::App& command, const std::string& word, const std::string& source) {
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options()) {
     for (const std::string& name : option->get_lnames()) names.push_back(name);
@@ -46,8 +50,8 @@ Error unknown_option(const CLI::App& command, const std::string& word, bool in_f
   const std::size_t dashes = word.find_first_not_of('-');
   const std::string bare = dashes == std::string::npos ? word : word.substr(dashes, word.find('=') - dashes);
   const std::string near = nearest_name(bare, names), all = str("see ", full_name(command), " --help");
-  if (in_file)
-    return {ExitCode::kConfig, str("unknown key '", word, "' in the configuration file"),
+  if (!source.empty())
+    return {ExitCode::kConfig, str("unknown key '", word, "' in ", source),
             near.empty() ? all : str("did you mean ", near, "?")};
   if (!word.starts_with("-")) return {ExitCode::kUsage, str("'", word, "' belongs to no option"), all};
   const std::string other = other_launchers_option(bare);
@@ -59,21 +63,23 @@ Error unknown_option(const CLI::App& command, const std::string& word, bool in_f
 
 namespace {
 
-// Takes values from the file for options that the command line does not set.
-Status apply_file(CLI::App& command, const std::filesystem::path& file, std::set<std::string>& applied) {
-  REKINDLE_TRY(const auto entries, read_config_file(file));
-  // A length on the command line replaces the file's, whichever of the two options it is.
+using Entries = std::vector<std::pair<std::string, std::string>>;
+
+// Takes values from a source for options that neither the command line nor an earlier source sets.
+Status apply(CLI::App& command, const Entries& entries, const std::string& source,
+             std::set<std::string>& applied) {
+  // A length on the command line replaces the source's, whichever of the two options it is.
   const bool has_length = command.count("--steps") + command.count("--epochs") > 0;
   for (const auto& [written, value] : entries) {
     const std::string key = usual_name(written);
     CLI::Option* option = command.get_option_no_throw("--" + key);
     if (option == nullptr || key == "config" || key.starts_with("help"))
-      return forward_error(unknown_option(command, written, true));
+      return forward_error(unknown_option(command, written, source));
     if (option->count() > 0 || (has_length && (key == "steps" || key == "epochs"))) continue;
     try {
       if (option->get_items_expected_max() == 0) {  // a flag
         if (value != "true" && value != "false")
-          return fail(ExitCode::kConfig, str("'", key, "' in ", file.string(), " is neither true nor false"));
+          return fail(ExitCode::kConfig, str("'", key, "' in ", source, " is neither true nor false"));
         if (value == "false") continue;
         option->add_result("true");
       } else {
@@ -82,7 +88,7 @@ Status apply_file(CLI::App& command, const std::filesystem::path& file, std::set
       option->run_callback();
       applied.insert(key);
     } catch (const CLI::Error& error) {
-      return fail(ExitCode::kConfig, str(file.string(), ": ", error.what()));
+      return fail(ExitCode::kConfig, str(source, ": ", error.what()));
     }
   }
   return {};
@@ -90,27 +96,39 @@ Status apply_file(CLI::App& command, const std::filesystem::path& file, std::set
 
 }  // namespace
 
-Status JobOptions::read_file() {
-  for (const std::string& extra : command_.remaining())
-    return forward_error(unknown_option(command_, extra, false));
-  if (!raw_.config_file.empty() && !std::exchange(file_is_read_, true))
-    REKINDLE_CHECK(apply_file(command_, raw_.config_file, from_file_));
-  return {};
+Status JobOptions::read_others() {
+  for (const std::string& extra : command_.remaining()) return forward_error(unknown_option(command_, extra));
+  if (std::exchange(others_are_read_, true)) return {};
+  if (!raw_.config_file.empty()) {
+    REKINDLE_TRY(const Entries entries, read_config_file(raw_.config_file));
+    REKINDLE_CHECK(apply(command_, entries, raw_.config_file, from_file_));
+  }
+  if (script_.file.empty()) return {};
+  REKINDLE_TRY(described_, ask_script_(script_));
+  return apply(command_, described_->options, script_.file.string(), from_script_);
 }
 
 Result<std::filesystem::path> JobOptions::run_dir() {
-  REKINDLE_CHECK(read_file());
+  REKINDLE_CHECK(read_others());
   if (raw_.run_dir.empty()) return std::filesystem::path();
   return std::filesystem::absolute(raw_.run_dir).lexically_normal();
 }
 
 Result<LocalOptions> JobOptions::resolve() {
-  REKINDLE_CHECK(read_file());
+  REKINDLE_CHECK(read_others());
   std::set<std::string> wrong;
-  auto options = resolve_options(raw_, ask_, wrong);
-  const auto is_of_file = [&](const std::string& name) { return from_file_.contains(name); };
-  if (!options && std::ranges::any_of(wrong, is_of_file))
-    return fail(ExitCode::kConfig, str(raw_.config_file, ": ", options.error().what), options.error().hint);
+  auto options = resolve_options(raw_, ask_, wrong, described_ ? &*described_ : nullptr);
+  const std::pair<const std::set<std::string>&, std::string> sources[] = {
+      {from_file_, raw_.config_file}, {from_script_, script_.file.string()}};
+  for (const auto& [from, name] : sources) {
+    if (!options && std::ranges::any_of(wrong, [&](const std::string& each) { return from.contains(each); }))
+      return fail(ExitCode::kConfig, str(name, ": ", options.error().what), options.error().hint);
+  }
+  if (!options || !described_) return options;
+  options->script_model = described_->model;
+  options->job.script = script_.file;
+  options->job.script_folder = script_.folder;
+  options->job.script_arguments = script_.arguments;
   return options;
 }
 

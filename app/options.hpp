@@ -2,12 +2,17 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "app/known_names.hpp"
 #include "app/option_table.hpp"
 #include "base/result.hpp"
+#include "checkpoint/state.hpp"
 #include "protocol/job.hpp"
 #include "run/layout.hpp"
 
@@ -23,6 +28,25 @@ inline constexpr bool kCudaBuild = true;
 inline constexpr bool kCudaBuild = false;
 #endif
 
+// The Python script of a command line (app/script.hpp).
+struct Script {
+  std::filesystem::path file;          // empty: none
+  std::filesystem::path folder;        // where it finds its modules: the file may be a copy
+  std::vector<std::string> arguments;  // its own
+};
+
+// What it says about itself.
+struct ScriptDescription {
+  std::filesystem::path python;                              // the interpreter that ran it
+  std::vector<std::pair<std::string, std::string>> options;  // in its call of rekindle.run()
+  checkpoint::StateSpec model = {};                          // parameters and buffers
+  std::uint64_t train_samples = 0, test_samples = 0;
+  std::vector<std::string> metrics = {};
+};
+
+// Runs the script (app/script.hpp).
+using AskScript = std::function<Result<ScriptDescription>(const Script& script)>;
+
 struct LocalOptions {
   std::filesystem::path run_dir;
   std::uint64_t run_dir_inode = 0;  // of the directory that was checked; 0: not checked yet
@@ -35,8 +59,9 @@ struct LocalOptions {
   std::uint64_t parameters = 0;                        // of the model; set at the same time
   std::uint64_t log_interval = 0;                      // steps between two lines of progress; 0: by time
   std::string old_stop;                                // text of a stop.json from before this attempt
-  std::filesystem::path own_trainer;  // the trainer program named by another program; empty: the package's
-  protocol::Job job;                  // resolved, except for fields from the data set and the run directory
+  std::filesystem::path own_trainer;   // the trainer program named by another program; empty: the package's
+  checkpoint::StateSpec script_model;  // parameters and buffers, if a script is trained
+  protocol::Job job;                   // resolved, except for fields from the data set and the run directory
 
   run::Layout layout() const { return run::Layout(run_dir, Trust::kOwn, run_dir_inode); }
 };
@@ -44,26 +69,30 @@ struct LocalOptions {
 // Collects the options of a subcommand; call run_dir() and resolve() after CLI11 has parsed.
 class JobOptions {
  public:
-  explicit JobOptions(CLI::App& command, AskNames ask = {});
+  explicit JobOptions(CLI::App& command, AskNames ask = {}, Script script = {}, AskScript ask_script = {});
   JobOptions(const JobOptions&) = delete;  // CLI11 has pointers to its fields
   JobOptions& operator=(const JobOptions&) = delete;
   Result<std::filesystem::path> run_dir();  // empty if it is not given
   Result<LocalOptions> resolve();
 
  private:
-  Status read_file();  // --config, once
+  Status read_others();  // --config, and the call in the script, once
 
   RawOptions raw_;
   CLI::App& command_;
   const AskNames ask_;
-  bool file_is_read_ = false;
-  std::set<std::string> from_file_;  // options whose values are from the file
+  const Script script_;
+  const AskScript ask_script_;
+  std::optional<ScriptDescription> described_;
+  bool others_are_read_ = false;
+  std::set<std::string> from_file_, from_script_;  // options whose values are from there
 };
 
 // The job that the options describe. If an option has a wrong value, the option's name is added to `wrong`,
-// so that the error can name the file that set it. `ask` is called for a name that is not built in.
-Result<LocalOptions> resolve_options(const RawOptions& raw, const AskNames& ask,
-                                     std::set<std::string>& wrong);
+// so that the error can name the file that set it. `ask` is called for a name that is not built in. With a
+// script, the options of C++ models are refused.
+Result<LocalOptions> resolve_options(const RawOptions& raw, const AskNames& ask, std::set<std::string>& wrong,
+                                     const ScriptDescription* script = nullptr);
 
 // The default of --interface: NCCL_SOCKET_IFNAME, then GLOO_SOCKET_IFNAME.
 std::string or_from_environment(const std::string& interface);
@@ -72,6 +101,7 @@ Status check_network(const std::string& interface, const std::string& port_range
 std::string full_name(const CLI::App& command);  // "rekindle local"
 
 // "unknown option '--bacth-size': did you mean --batch-size?"
-Error unknown_option(const CLI::App& command, const std::string& word, bool in_file);
+// `source`: the file that has the key; empty: the command line.
+Error unknown_option(const CLI::App& command, const std::string& word, const std::string& source = {});
 
 }  // namespace rekindle::app

@@ -14,6 +14,7 @@
 #include "app/report.hpp"
 #include "app/resume_checks.hpp"
 #include "app/run_config.hpp"
+#include "app/script.hpp"
 #include "app/signals.hpp"
 #include "base/clock.hpp"
 #include "base/files.hpp"
@@ -54,6 +55,10 @@ Status complete_from_data(Job& job, const data::DatasetInfo& info) {
 // open a data set that is not built in.
 Result<checkpoint::StateSpec> complete_and_describe(LocalOptions& options) {
   Job& job = options.job;
+  if (is_script(job)) {
+    if (job.epochs > 0) job.steps = protocol::steps_for_epochs(job, job.epochs);
+    return state_of_script(job, options.script_model);
+  }
   if (!data::find_dataset(job.dataset)) {
     REKINDLE_TRY(Description description, describe_with_data(job, options.own_trainer));
     REKINDLE_CHECK(complete_from_data(job, description.data));

@@ -150,11 +150,15 @@ Status Resolver::model_and_data() {
                 "add --data DIR, or make some: rekindle make-data " + job_.dataset + " DIR");
   job_.data = whole_path(raw_.data);
   job_.classes = raw_.classes.value_or(0);
-  job_.seed = raw_.seed;
   job_.image_size = raw_.image_size.value_or(is_mnist_cnn() ? 28 : 224);
   REKINDLE_CHECK(model_sizes(model, dataset));
   REKINDLE_CHECK(augmentation(dataset));
   job_.dropout = raw_.dropout.value_or(-1);
+  return {};
+}
+
+Status Resolver::seed_and_precision() {
+  job_.seed = raw_.seed;
   REKINDLE_CHECK(one_of("precision", raw_.precision, {"fp32", "bf16"}));
   job_.precision = raw_.precision;
   return {};
@@ -263,9 +267,9 @@ Status Resolver::network() {
   return {};
 }
 
-Result<LocalOptions> resolve_options(const RawOptions& raw, const AskNames& ask,
-                                     std::set<std::string>& wrong) {
-  return Resolver(raw, ask, wrong).resolve();
+Result<LocalOptions> resolve_options(const RawOptions& raw, const AskNames& ask, std::set<std::string>& wrong,
+                                     const ScriptDescription* script) {
+  return Resolver(raw, ask, wrong, script).resolve();
 }
 
 }  // namespace rekindle::app

@@ -27,6 +27,20 @@ Status Resolver::check_given(const optim::Row& row) {
 }
 
 Status Resolver::optimizer() {
+  if (script_ != nullptr && raw_.optimizer == protocol::kScriptsOptimizer)
+    REKINDLE_CHECK(optimizer_of_script());
+  else
+    REKINDLE_CHECK(optimizer_of_rekindle());
+  if (raw_.clip_norm && *raw_.clip_norm == 0)
+    return refuse({"clip-norm"}, "--clip-norm 0 leaves no gradient", "use a number above 0, or leave it out");
+  job_.clip_norm = raw_.clip_norm.value_or(0);
+  if (raw_.ema && *raw_.ema == 0)
+    return refuse({"ema"}, "--ema 0 averages nothing", "use a number between 0 and 1, or leave it out");
+  job_.ema = raw_.ema.value_or(0);
+  return schedule();
+}
+
+Status Resolver::optimizer_of_rekindle() {
   job_.optimizer = !raw_.optimizer.empty() ? raw_.optimizer : is_mnist_cnn() ? "adadelta" : "sgd";
   REKINDLE_CHECK(one_of("optimizer", job_.optimizer, optim::names_of_optimizers()));
   const optim::Row& row = *optim::find_optimizer(job_.optimizer);
@@ -42,19 +56,13 @@ Status Resolver::optimizer() {
   job_.rho = raw_.rho.value_or(job_.rho);
   job_.eps = raw_.eps.value_or(row.eps);
   job_.label_smoothing = raw_.label_smoothing;
-  if (raw_.clip_norm && *raw_.clip_norm == 0)
-    return refuse({"clip-norm"}, "--clip-norm 0 leaves no gradient", "use a number above 0, or leave it out");
-  job_.clip_norm = raw_.clip_norm.value_or(0);
   job_.no_decay = raw_.no_decay;
   job_.lr_scale = raw_.lr_scale;
-  if (raw_.ema && *raw_.ema == 0)
-    return refuse({"ema"}, "--ema 0 averages nothing", "use a number between 0 and 1, or leave it out");
-  job_.ema = raw_.ema.value_or(0);
   if (const auto made = optim::make_optimizer(protocol::optimizer_options(job_)); !made)
     return refuse(
         {"momentum", "dampening", "nesterov", "beta1", "beta2", "alpha", "rho", "eps", "weight-decay"},
         made.error().what, made.error().hint);
-  return schedule();
+  return {};
 }
 
 Status Resolver::schedule() {

@@ -18,12 +18,15 @@ namespace rekindle::app {
 
 class Resolver {
  public:
-  Resolver(const RawOptions& raw, const AskNames& ask, std::set<std::string>& wrong)
-      : raw_(raw), ask_(ask), wrong_(wrong) {}
+  // `script`: nullptr if a C++ model is trained.
+  Resolver(const RawOptions& raw, const AskNames& ask, std::set<std::string>& wrong,
+           const ScriptDescription* script)
+      : raw_(raw), ask_(ask), wrong_(wrong), script_(script) {}
 
   Result<LocalOptions> resolve() {
     REKINDLE_CHECK(paths());
-    REKINDLE_CHECK(model_and_data());
+    REKINDLE_CHECK(script_ != nullptr ? of_script() : model_and_data());
+    REKINDLE_CHECK(seed_and_precision());
     REKINDLE_CHECK(batch());
     REKINDLE_CHECK(length());
     REKINDLE_CHECK(optimizer());
@@ -49,11 +52,16 @@ class Resolver {
   Status model_sizes(const KnownModel& model, const KnownDataset& dataset);
   Status augmentation(const KnownDataset& dataset);
   Status model_and_data();
+  // In place of model_and_data().
+  Status of_script();
+  Status seed_and_precision();
   Status batch();
   Status length();
   // An option that the optimizer does not have would be ignored in silence.
   Status check_given(const optim::Row& row);
   Status optimizer();
+  Status optimizer_of_script();
+  Status optimizer_of_rekindle();
   Status schedule();
   Status device();
   Status trainers_per_worker();
@@ -66,6 +74,7 @@ class Resolver {
   KnownNames known_ = built_in_names();
   bool asked_ = false;  // known_ is the trainer program's answer
   std::set<std::string>& wrong_;
+  const ScriptDescription* const script_;
   LocalOptions options_;
   protocol::Job& job_ = options_.job;
 };

@@ -19,6 +19,8 @@ namespace {
 // The name of an identity key in an error message.
 std::string option_of(std::string key) {
   if (key == "data_hash") return "the content of --data";
+  if (key == "train_samples") return "the number of training samples";
+  if (key == "trainer") return "the kind of trainer";
   std::replace(key.begin(), key.end(), '_', '-');
   return "--" + key;
 }

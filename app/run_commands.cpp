@@ -13,6 +13,7 @@
 #include "app/prepare.hpp"
 #include "app/ranges.hpp"
 #include "app/report.hpp"
+#include "app/script.hpp"
 #include "app/signals.hpp"
 #include "app/slurm_job.hpp"
 #include "app/slurm_site.hpp"
@@ -46,7 +47,7 @@ int local(JobOptions& job_options, const CommandLine& line) {
     return 0;
   }
   if (!line.own_trainer.empty()) {
-    const auto kept = keep_program(options->layout(), line.own_trainer);
+    const auto kept = keep_program(options->layout(), {line.own_trainer, options->job.script});
     if (!kept) return report(kept.error());
     interruptible.reset();  // end the signal thread before this process becomes another program
     if (const auto done = go_on_as_kept(options->run_dir, line.as_given)) return *done;
@@ -83,7 +84,7 @@ int slurm(JobOptions& job_options, const SlurmOptions& how, const CommandLine& l
   }
   auto initial = prepare(*options);
   if (!initial) return fail_slurm(*job, *options, initial.error());
-  if (const auto kept = keep_program(options->layout(), line.own_trainer); !kept)
+  if (const auto kept = keep_program(options->layout(), {line.own_trainer, options->job.script}); !kept)
     return fail_slurm(*job, *options, kept.error());
   interruptible.reset();  // end the signal thread before this process may become another program
   if (const auto done = go_on_as_kept(options->run_dir, arguments)) return *done;
@@ -113,7 +114,8 @@ AskNames ask_trainer_of(const CommandLine& line) {
 }
 
 struct LocalCommand : Command {
-  LocalCommand(CLI::App& command, const CommandLine& of) : options(command, ask_trainer_of(of)), line(of) {}
+  LocalCommand(CLI::App& command, const CommandLine& of)
+      : options(command, ask_trainer_of(of), of.script, describe_script), line(of) {}
   int run() override { return local(options, line); }
 
   JobOptions options;
@@ -124,7 +126,8 @@ struct LocalCommand : Command {
 void hide_workers(CLI::App& command) { command.get_option("--workers")->group(""); }
 
 struct SlurmCommand : Command {
-  SlurmCommand(CLI::App& command, const CommandLine& of) : options(command, ask_trainer_of(of)), line(of) {
+  SlurmCommand(CLI::App& command, const CommandLine& of)
+      : options(command, ask_trainer_of(of), of.script, describe_script), line(of) {
     add_slurm_options(command, how);
     hide_workers(command);
     command.add_flag("--from-scratch", how.from_scratch,
@@ -139,7 +142,9 @@ struct SlurmCommand : Command {
 
 struct SubmitCommand : Command {
   SubmitCommand(CLI::App& command, const CommandLine& of)
-      : options(command, ask_trainer_of(of)), submit_options(of.submit), line(of) {
+      : options(command, ask_trainer_of(of), of.script, describe_script),
+        submit_options(of.submit),
+        line(of) {
     add_slurm_options(command, submit_options.how);
     hide_workers(command);
     // Only for the help text: --print was removed from the arguments before.

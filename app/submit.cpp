@@ -74,7 +74,8 @@ Result<slurm::JobScript> script_of(LocalOptions& options, const SubmitOptions& s
   } else {
     REKINDLE_CHECK(check_for_later(options, submit.print));
     if (!submit.print) {
-      REKINDLE_TRY(const FilePath kept, keep_program(run::Layout(pattern), options.own_trainer));
+      REKINDLE_TRY(const FilePath kept,
+                   keep_program(run::Layout(pattern), {options.own_trainer, options.job.script}));
       program = (kept / "rekindle").path();
     }
     script.lead_seconds = signal_lead_of(options);

@@ -17,6 +17,7 @@
 #include "app/report.hpp"
 #include "app/run_config.hpp"
 #include "app/trainer_question.hpp"
+#include "app/trainer_start.hpp"
 #include "base/files.hpp"
 #include "base/lifeline.hpp"
 #include "base/log.hpp"
@@ -128,33 +129,10 @@ int print_answer(const nlohmann::json& answer) {
 }
 
 int train(int argc, char** argv, const MoreRows& more) {
-  // A suspended trainer cannot see that its worker has died.
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  ignore_group_signals();
-  allow_many_files();  // one file descriptor per peer
-  CLI::App cli("A trainer of a rekindle run", "rekindle trainer");
-  PartOptions part;
-  std::string name;
-  part.add_directory(cli);
-  part.add_network(cli);
-  cli.add_option("--name", name)->required();
-  if (const auto code = parse_part(cli, argc, argv, "trainers are started by their worker")) return *code;
-  // Before the first message to the worker, because the worker then watches the lifeline.
-  auto lifeline = Lifeline::take(Fd(kInheritedFd + 1));
-  if (!lifeline) return report(lifeline.error());
-  if (auto held = lifeline->hold(); !held) return report(held.error());
-  const run::Layout layout = part.layout();
-  auto job = read_job(layout.config());
-  if (!job) return report(job.error());
-  trainer::TrainerConfig config{*job, layout, name, ""};
-  part.apply_to(config.job);
-  auto build = own_build();
-  if (!build) return report(build.error());
-  config.build = *build;
-  start_logging("trainer " + config.trainer,
-                layout.log("trainer-" + config.trainer.substr(0, config.trainer.find('-'))), LogLevel::kNone);
+  StartedTrainer started;
+  if (const auto code = start_trainer(argc, argv, "/proc/self/exe", started)) return *code;
   const auto make_task = [&more](const protocol::Job& of) { return model::make_model_task(of, more); };
-  if (auto status = trainer::run_trainer(config, make_task, Fd(kInheritedFd)); !status) {
+  if (auto status = trainer::run_trainer(*started.config, make_task, Fd(kInheritedFd)); !status) {
     log_error(status.error().line());
     ::_exit(static_cast<int>(status.error().code));
   }

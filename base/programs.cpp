@@ -4,9 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "base/text.hpp"
 
@@ -82,6 +84,39 @@ Result<Child> start_program_with(const std::string& name, const std::vector<std:
   Streams streams;
   streams.programs = kProgramsFd;
   return spawn_with(with_name(name, arguments), std::move(environment), inherited, streams);
+}
+
+fs::path program_on_path(const std::string& name) {
+  if (name.find('/') != std::string::npos) return fs::absolute(name).lexically_normal();
+  const std::string path = environment_variable("PATH");
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find(':', begin), path.size());
+    const fs::path candidate = fs::path(path.substr(begin, end - begin)) / name;
+    if (end > begin && ::access(candidate.c_str(), X_OK) == 0) return fs::absolute(candidate);
+    begin = end + 1;
+  }
+  return {};
+}
+
+fs::path python_package() {
+  struct stat info {};
+  for (const fs::path& package : {program_path("python") / "rekindle", own_folder().parent_path()})
+    if (::stat((package / "__init__.py").c_str(), &info) == 0) return package;
+  return {};
+}
+
+std::vector<std::string> with_python_package(std::vector<std::string> environment) {
+  const fs::path package = python_package().parent_path();
+  if (package.empty()) return environment;
+  constexpr std::string_view kName = "PYTHONPATH=";
+  std::string before;
+  std::erase_if(environment, [&](const std::string& entry) {
+    if (!entry.starts_with(kName)) return false;
+    before = entry.substr(kName.size());
+    return true;
+  });
+  environment.push_back(str(kName, package.string(), before.empty() ? "" : ":", before));
+  return environment;
 }
 
 Error become_program(const std::string& name, std::vector<std::string> arguments) {

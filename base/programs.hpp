@@ -28,6 +28,13 @@ Result<Child> start_program(const std::string& name, const std::vector<std::stri
                             std::span<const int> inherited);
 Result<Child> start_program_with(const std::string& name, const std::vector<std::string>& arguments,
                                  std::vector<std::string> environment, std::span<const int> inherited);
+// A program as a shell finds it, as an absolute path: searched in PATH if its name has no slash. Empty: none.
+std::filesystem::path program_on_path(const std::string& name);
+// The Python package `rekindle`: in the folder (in a build tree, and beside the programs that a run keeps),
+// or the folder is in the package (where pip installed it). Empty: neither.
+std::filesystem::path python_package();
+// The environment of an interpreter that shall find this package: PYTHONPATH begins with the folder above it.
+std::vector<std::string> with_python_package(std::vector<std::string> environment);
 // Replaces this process with a program of the folder; returns only on failure. `arguments`: argv, with
 // argv[0].
 Error become_program(const std::string& name, std::vector<std::string> arguments);

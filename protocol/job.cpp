@@ -18,14 +18,33 @@ void add_optimizer(nlohmann::json& identity, const Job& job) {
   if (job.optimizer != "sgd") identity["eps"] = job.eps;
 }
 
+// What a C++ trainer program computes.
+void add_model(nlohmann::json& identity, const Job& job) {
+  identity.update({{"model", job.model},
+                   {"dataset", job.dataset},
+                   {"data_hash", job.data_hash},
+                   {"classes", job.classes},
+                   {"image_size", job.image_size},
+                   {"augment", job.augment},
+                   {"dropout", job.dropout}});
+  if (job.label_smoothing > 0) identity["label_smoothing"] = job.label_smoothing;
+  if (job.skip_corrupt) identity["skip_corrupt"] = true;
+  if (job.layers > 0) identity["layers"] = job.layers;
+  if (job.heads > 0) identity["heads"] = job.heads;
+  if (job.width > 0) identity["width"] = job.width;
+  if (job.context > 0) identity["context"] = job.context;
+}
+
+// Of a script only the number of samples: the tensors of a checkpoint show another model, and a changed
+// script is told by the trainers' fingerprint.
+void add_script(nlohmann::json& identity, const Job& job) {
+  identity.update({{"trainer", "python"}, {"train_samples", job.train_samples}});
+}
+
 }  // namespace
 
 nlohmann::json identity_of(const Job& job) {
-  nlohmann::json identity = {{"model", job.model},
-                             {"dataset", job.dataset},
-                             {"data_hash", job.data_hash},
-                             {"classes", job.classes},
-                             {"seed", job.seed},
+  nlohmann::json identity = {{"seed", job.seed},
                              {"micro_batches", job.micro_batches},
                              {"batch_size", job.batch_size},
                              {"optimizer", job.optimizer},
@@ -33,25 +52,20 @@ nlohmann::json identity_of(const Job& job) {
                              {"weight_decay", job.weight_decay},
                              {"lr_step", job.lr_step},
                              {"lr_gamma", job.lr_gamma},
-                             {"image_size", job.image_size},
-                             {"augment", job.augment},
-                             {"dropout", job.dropout},
                              {"precision", job.precision}};
+  if (is_script(job))
+    add_script(identity, job);
+  else
+    add_model(identity, job);
   add_optimizer(identity, job);
   identity["schedule"] = job.schedule;
   if (job.warmup_steps > 0) identity["warmup_steps"] = job.warmup_steps;
   if (job.schedule == "multi-step") identity["milestones"] = job.milestones;
   // Steps that a longer run adds have other rates otherwise.
   if (job.schedule == "cosine" || job.schedule == "linear") identity["schedule_steps"] = job.schedule_steps;
-  if (job.label_smoothing > 0) identity["label_smoothing"] = job.label_smoothing;
   if (job.clip_norm > 0) identity["clip_norm"] = job.clip_norm;
   if (!job.no_decay.empty()) identity["no_decay"] = job.no_decay;
   if (!job.lr_scale.empty()) identity["lr_scale"] = job.lr_scale;
-  if (job.skip_corrupt) identity["skip_corrupt"] = true;
-  if (job.layers > 0) identity["layers"] = job.layers;
-  if (job.heads > 0) identity["heads"] = job.heads;
-  if (job.width > 0) identity["width"] = job.width;
-  if (job.context > 0) identity["context"] = job.context;
   if (job.ema > 0) identity["ema"] = job.ema;
   if (!job.init.empty()) identity["init"] = job.init;
   if (job.rates_since > 0) identity["rates_since"] = job.rates_since;

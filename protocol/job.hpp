@@ -19,6 +19,11 @@ struct Rates {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Rates, since, lr, lr_step, lr_gamma)
 
 struct Job {
+  // A training in Python: its script (a path), the folder of the script's modules, its own arguments, the
+  // names of its metrics, and the interpreter. Empty: a model of a C++ trainer program, from `model` to
+  // `context` below.
+  std::string script, script_folder, python;
+  std::vector<std::string> script_arguments, script_metrics;
   std::string model = "vgg11", dataset = "cifar10", data;
   std::uint64_t batch_size = 128;
   std::uint64_t micro_batches = 16;  // equal parts of the batch, a power of two
@@ -92,7 +97,8 @@ struct Job {
   lr_step, dampening, beta1, beta2, alpha, rho, eps, nesterov, schedule, milestones, warmup_steps, \
   schedule_steps, label_smoothing, clip_norm, no_decay, lr_scale, image_size, augment, dropout, layers, heads, width, context, \
   ema, precision, device, threads))
-#define REKINDLE_JOB_FIELDS_2(DO) NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(DO, skip_corrupt, loader_threads, \
+#define REKINDLE_JOB_FIELDS_2(DO) NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(DO, script, script_folder, python, \
+  script_arguments, script_metrics, skip_corrupt, loader_threads, \
   trainers_per_worker, exchange, exchange_integrity, checkpoint_every, checkpoint_interval_ms, keep, \
   keep_best, classes, strict, launched_by, min_trainers, gather_time_ms, lost_after_ms, hang_after_ms, \
   hash_every, stop_within_ms, interface, port_range, train_samples, test_samples, data_hash, init, \
@@ -109,6 +115,11 @@ inline void from_json(const nlohmann::json& nlohmann_json_j, Job& nlohmann_json_
 #undef REKINDLE_JOB_FIELDS_1
 #undef REKINDLE_JOB_FIELDS_2
 
+inline bool is_script(const Job& job) { return !job.script.empty(); }
+// The command that starts a trainer of a script, without the trainer's options.
+inline std::vector<std::string> python_trainer(const Job& job) {
+  return {job.python, "-m", "rekindle.trainer"};
+}
 inline bool launched_by_slurm(const Job& job) { return job.launched_by == "slurm"; }
 
 // The options that determine the result of a run. A resume with another identity is refused.

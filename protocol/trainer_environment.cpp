@@ -13,6 +13,10 @@ constexpr std::string_view kTunables = "GLIBC_TUNABLES";
 // Huge pages for the heap: a killed trainer counts as dead only after the kernel has released its memory,
 // page by page.
 constexpr std::string_view kHugePages = "glibc.malloc.hugetlb=";
+// What model::tune_allocator() sets in a C++ trainer, for an interpreter: see there.
+constexpr std::string_view kHeapOfPython =
+    "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=0x7fffffffffff:glibc.malloc.top_pad=0x4000000:"
+    "glibc.malloc.arena_max=1:";
 
 std::string name_of(const std::string& entry) { return entry.substr(0, entry.find('=')); }
 
@@ -37,6 +41,8 @@ Environment fixed_variables(const Job& job) {
                        "ONEDNN_DEFAULT_FPMATH_MODE=STRICT", "DNNL_DEFAULT_FPMATH_MODE=STRICT",
                        "NVIDIA_TF32_OVERRIDE=0", "HDF5_USE_FILE_LOCKING=FALSE",
                        "CUBLAS_WORKSPACE_CONFIG=:4096:8"};
+  // The order of a Python set of texts depends on it.
+  if (is_script(job)) fixed.emplace_back("PYTHONHASHSEED=0");
   // Other CPU instructions give other bits, so the libraries may use only the instructions of the CPU of the
   // first attempt.
   if (job.cpu_capability == "avx512" || job.cpu_capability == "avx2") {
@@ -102,8 +108,8 @@ bool is_printable(const std::string& text) {
 }
 
 // Tunables are separated by colons (ld.so(8)).
-std::string with_huge_pages(const std::string& tunables) {
-  std::string all;
+std::string with_heap(const std::string& tunables, const Job& job) {
+  std::string all(is_script(job) ? kHeapOfPython : "");
   for (std::size_t begin = 0; begin < tunables.size();) {
     const std::size_t end = std::min(tunables.find(':', begin), tunables.size());
     const std::string each = tunables.substr(begin, end - begin);
@@ -166,7 +172,7 @@ TrainerEnvironment trainer_environment(const Environment& inherited, const Job& 
     else if (!has(fixed, name))
       made.entries.push_back(entry);
   }
-  made.entries.push_back(str(kTunables, "=", with_huge_pages(tunables)));
+  made.entries.push_back(str(kTunables, "=", with_heap(tunables, job)));
   made.entries.insert(made.entries.end(), fixed.begin(), fixed.end());
   return made;
 }

@@ -42,6 +42,7 @@ Rates newest_rates(const Job& job) { return {job.rates_since, job.lr, job.lr_ste
 
 optim::Options optimizer_options(const Job& job) {
   optim::Options options;
+  if (job.optimizer == kScriptsOptimizer) return options;
   options.name = job.optimizer;
   options.weight_decay = job.weight_decay;
   options.momentum = job.momentum;

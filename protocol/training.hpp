@@ -10,6 +10,11 @@
 
 namespace rekindle::protocol {
 
+// The optimizer of a script that brings its own (capi/rekindle.h): the job has only the schedule, as the factor
+// of its learning rates.
+inline constexpr const char* kScriptsOptimizer = "script";
+
+// A script's own optimizer has none here: the result is one that is never called.
 optim::Options optimizer_options(const Job& job);
 
 // With the rates of the job, those of the run's newest part.

@@ -1,0 +1,145 @@
+#include "app/script.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "app/describe.hpp"
+#include "app/kept_program.hpp"
+#include "app/option_table.hpp"
+#include "app/report.hpp"
+#include "app/trainer_question.hpp"
+#include "base/command.hpp"
+#include "base/files.hpp"
+#include "base/programs.hpp"
+#include "base/text.hpp"
+#include "optim/groups.hpp"
+#include "protocol/training.hpp"
+#include "trainer/host_state.hpp"
+
+namespace rekindle::app {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// A data set may be read completely, or downloaded.
+constexpr std::chrono::minutes kLimit{30};
+constexpr std::size_t kMostOfAScript = std::size_t{16} << 20;
+// The interpreter of the script. rekindle.run() and the program of the Python package set it.
+constexpr const char* kPythonVariable = "REKINDLE_PYTHON";
+
+// Whether the next word of the command line is the value of the option `word`.
+bool takes_value(const std::string& word) {
+  if (word.find('=') != std::string::npos) return false;
+  const std::string name = word.substr(std::min(word.find_first_not_of('-'), word.size()));
+  constexpr std::string_view kOther[] = {"on-limit", "requeue-within"};
+  if (std::ranges::find(kOther, name) != std::end(kOther)) return true;
+  const auto rows = option_table();
+  const auto row = std::ranges::find(rows, name, &OptionRow::name);
+  return row != rows.end() && *row->value != '\0';
+}
+
+bool same_text(const fs::path& a, const fs::path& b) {
+  return read_text(a, kMostOfAScript).value_or("") == read_text(b, kMostOfAScript).value_or("");
+}
+
+ScriptDescription description_from(const nlohmann::json& answer) {
+  ScriptDescription description;
+  for (const auto& [name, value] : answer.at("options").items())
+    description.options.emplace_back(name, value.get<std::string>());
+  for (const auto& tensor : answer.at("tensors")) description.model.push_back(tensor_from_json(tensor));
+  description.metrics = answer.at("metrics").get<std::vector<std::string>>();
+  description.train_samples = answer.at("train_samples").get<std::uint64_t>();
+  description.test_samples = answer.at("test_samples").get<std::uint64_t>();
+  return description;
+}
+
+std::string last_line(const std::string& text) {
+  const std::size_t end = text.find_last_not_of('\n');
+  if (end == std::string::npos) return "";
+  const std::size_t begin = text.find_last_of('\n', end);
+  return text.substr(begin == std::string::npos ? 0 : begin + 1,
+                     end - (begin == std::string::npos ? -1 : begin));
+}
+
+}  // namespace
+
+Script take_script(std::vector<std::string>& arguments) {
+  Script script;
+  for (std::size_t i = 2; i < arguments.size(); ++i) {
+    if (arguments[i].starts_with("-")) {
+      if (takes_value(arguments[i])) ++i;
+      continue;
+    }
+    script.file = fs::absolute(arguments[i]).lexically_normal();
+    const auto begin = arguments.begin() + static_cast<std::ptrdiff_t>(i);
+    script.arguments.assign(begin + 1, arguments.end());
+    arguments.erase(begin, arguments.end());
+    script.folder = script.file.parent_path();
+    break;
+  }
+  const fs::path kept = program_path(kKeptScript) / script.file.filename();
+  if (script.file.empty() || !is_file(kept)) return script;
+  if (is_file(script.file) && !same_text(script.file, kept))
+    warn(str(script.file.string(), " has changed since this run began: the run goes on with the copy in ",
+             kept.parent_path().string(),
+             "; remove the folder above it between two attempts to go on with the ", "changed script"));
+  script.file = kept;
+  return script;
+}
+
+Result<ScriptDescription> describe_script(const Script& script) {
+  if (!is_file(script.file))
+    return fail(ExitCode::kUsage, str("there is no script ", script.file.string()),
+                "what stands behind the options is a Python script, and then the script's own arguments");
+  const std::string named = environment_variable(kPythonVariable);
+  const fs::path python = program_on_path(named.empty() ? "python3" : named);
+  if (python.empty() || !path_exists(python))
+    return fail(ExitCode::kConfig, str("there is no ", named.empty() ? "python3 on PATH" : named),
+                "activate the environment that has torch and rekindle");
+  protocol::Job job;
+  job.python = python;
+  std::vector<std::string> argv = python_trainer(job);
+  argv.insert(argv.end(), {"--describe", script.folder, script.file});
+  argv.insert(argv.end(), script.arguments.begin(), script.arguments.end());
+  CommandSetting setting;
+  setting.environment = {{"PYTHONHASHSEED", "0"}};
+  for (const std::string& entry : with_python_package(own_environment())) {
+    constexpr std::string_view kPath = "PYTHONPATH=";
+    if (entry.starts_with(kPath)) setting.environment.emplace_back("PYTHONPATH", entry.substr(kPath.size()));
+  }
+  REKINDLE_TRY(const CommandOutput output, run_command(argv, kLimit, setting));
+  if (!output.ok()) {
+    std::fputs(output.err.c_str(), stderr);
+    return fail(ExitCode::kConfig,
+                str(script.file.string(), " cannot be trained: ",
+                    output.status.by_signal ? str("signal ", output.status.code) : last_line(output.err)),
+                str("it was run by ", python.string(), " up to its rekindle.run()"));
+  }
+  auto description = read_answer(output.out, description_from);
+  if (description) description->python = python;
+  return description;
+}
+
+Result<checkpoint::StateSpec> state_of_script(const protocol::Job& job, const checkpoint::StateSpec& model) {
+  std::vector<std::string> names;
+  for (const checkpoint::TensorSpec& tensor : model)
+    if (tensor.role == checkpoint::Role::kParameter) names.push_back(tensor.name);
+  REKINDLE_TRY(std::vector<optim::Group> groups, optim::make_groups({job.no_decay, job.lr_scale}, names));
+  checkpoint::StateSpec of_model, own_optimizer;
+  for (const checkpoint::TensorSpec& tensor : model)
+    (tensor.role == checkpoint::Role::kOptimizer ? own_optimizer : of_model).push_back(tensor);
+  const bool own = job.optimizer == protocol::kScriptsOptimizer;
+  const trainer::StateLayout layout(of_model);
+  REKINDLE_TRY(const trainer::UpdatePlan plan,
+               trainer::UpdatePlan::make(layout, {.optimizer = protocol::optimizer_options(job),
+                                                  .groups = std::move(groups),
+                                                  .average = job.ema,
+                                                  .counts = job.clip_norm > 0 || own}));
+  checkpoint::StateSpec state = trainer::spec_of_state(layout, plan, job.ema > 0);
+  if (own) state.insert(state.end(), own_optimizer.begin(), own_optimizer.end());
+  return state;
+}
+
+}  // namespace rekindle::app

@@ -1,0 +1,36 @@
+// A training in Python: the script of a command line, and what it says about itself.
+//
+//   rekindle local [OPTIONS] SCRIPT [ITS OWN ARGUMENTS]
+//
+// `python -m rekindle.trainer --describe FOLDER SCRIPT ARGUMENTS...` runs the script up to its
+// rekindle.run(), and answers with one line of JSON:
+//
+//   {"options": {"batch-size": "128", ...},                  the options in the call, as text
+//    "tensors": [{"name", "dtype", "shape", "role"}, ...],   parameters, buffers, own optimizer
+//    "train_samples": N, "test_samples": N, "metrics": ["accuracy", ...]}
+//
+// or {"error": {"code", "what", "hint"}}.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/options.hpp"
+#include "base/result.hpp"
+#include "checkpoint/state.hpp"
+
+namespace rekindle::app {
+
+// Takes the script and what stands behind it out of the command line of a command that trains. None: the
+// result is empty. The programs that a run keeps have the script's copy with them, which then takes its
+// place.
+Script take_script(std::vector<std::string>& arguments);
+
+// Runs the script. Errors (ExitCode::kConfig): there is no such script, or no interpreter; an exception of
+// the script, whose traceback is printed; those that rekindle.run() finds in its arguments.
+Result<ScriptDescription> describe_script(const Script& script);
+
+// The tensors of the state of a script's job: those of the model, of the optimizer and of the average.
+Result<checkpoint::StateSpec> state_of_script(const protocol::Job& job, const checkpoint::StateSpec& model);
+
+}  // namespace rekindle::app
