@@ -1,0 +1,83 @@
+// A task whose micro-batches are computed by functions of another language (capi/rekindle.h).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "capi/host_copy.hpp"
+#include "capi/rekindle.h"
+#include "protocol/job.hpp"
+#include "trainer/host_state.hpp"
+#include "trainer/task.hpp"
+
+namespace rekindle::capi {
+
+struct Machine {
+  std::string fingerprint, description;
+};
+
+class ForeignTask final : public trainer::Task {
+ public:
+  // `tensors`: of the model, then of its own optimizer. Errors (ExitCode::kConfig): those of
+  // HostState::make() and optim::make_groups().
+  static Result<std::unique_ptr<ForeignTask>> make(const protocol::Job& job,
+                                                   const checkpoint::StateSpec& tensors, Machine machine);
+
+  // Before any other call. The initial values are in memory() by then.
+  void begin(const rk_calls& calls);
+  // Why the call that is being made fails.
+  void set_failure(Error error) { failure_ = std::move(error); }
+  trainer::HostState& memory() { return *state_; }
+  std::span<std::byte> value_of(std::size_t tensor);
+
+  Status initialize() override;
+  checkpoint::State state() override { return copy_ ? copy_->state() : state_->state(); }
+  Status download() override;
+  Status upload() override;
+  trainer::Arenas arenas() override { return copy_ ? trainer::Arenas() : state_->arenas(); }
+
+  std::vector<std::string> metrics() const override { return metrics_; }
+  std::size_t gradient_floats() const override { return layout().floats(); }
+  std::vector<trainer::GradientTensor> gradient_tensors() const override;
+  trainer::FloatRange parameter_floats() const override;
+
+  void expect_steps(std::uint64_t step, std::vector<int> all, std::vector<int> first) override;
+  void end_of_steps() override;
+  Result<trainer::MicroBatchResult> train(std::uint64_t step, int micro_batch, std::span<float> gradient,
+                                          const std::atomic<bool>& aborted) override;
+  Result<trainer::EvaluationResult> evaluate(std::uint64_t first, std::uint64_t count) override;
+
+  void update(std::size_t first, std::span<const float> sum, const optim::Step& step) override;
+  Status finish_update() override;
+
+  std::string fingerprint() const override { return machine_.fingerprint; }
+  std::string describe_machine() const override { return machine_.description; }
+
+ private:
+  ForeignTask(const protocol::Job& job, std::unique_ptr<trainer::HostState> state,
+              const checkpoint::StateSpec& optimizer, Machine machine);
+  const trainer::StateLayout& layout() const { return state_->layout(); }
+  // The result of a call that returned `code`.
+  Status result_of(int code);
+  void write_parameters(std::span<float> gradient);
+  Status write_buffers(std::span<float> gradient);
+  Status optimize(const optim::Step& step);
+
+  const std::unique_ptr<trainer::HostState> state_;
+  std::optional<HostCopy> copy_;     // if the optimizer is the script's
+  std::optional<optim::Step> step_;  // of the update that has begun, then
+  const std::vector<std::string> metrics_;
+  const Machine machine_;
+  rk_calls calls_{};
+  std::optional<Error> failure_;
+  Status expected_;  // of the last expect_steps(), which cannot fail itself
+  std::vector<std::uint8_t> received_;
+  std::vector<const void*> buffers_;
+  std::vector<std::vector<std::byte>> proposed_;  // values of buffers that are not float32
+};
+
+}  // namespace rekindle::capi

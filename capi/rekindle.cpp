@@ -1,0 +1,162 @@
+#include "capi/rekindle.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "app/trainer_start.hpp"
+#include "base/log.hpp"
+#include "base/random.hpp"
+#include "base/text.hpp"
+#include "capi/foreign_task.hpp"
+#include "data/loader.hpp"
+
+using namespace rekindle;
+
+struct rk_trainer {
+  app::StartedTrainer started;
+  std::string job;  // as JSON
+  std::unique_ptr<capi::ForeignTask> task;
+  capi::ForeignTask* running = nullptr;  // the same, during rk_run()
+  std::optional<data::SampleOrder> order;
+
+  const protocol::Job& options() const { return started.config->job; }
+  capi::ForeignTask& its_task() const { return running != nullptr ? *running : *task; }
+  trainer::HostState& memory() const { return its_task().memory(); }
+};
+
+namespace {
+
+std::string last_error;  // one thread makes all calls
+int exit_code = 0;
+
+int failed(const Error& error) {
+  last_error = error.line();
+  exit_code = static_cast<int>(error.code);
+  return RK_FAILED;
+}
+
+std::string own_path() {
+  Dl_info info{};
+  return ::dladdr(reinterpret_cast<const void*>(&rk_open), &info) != 0 ? info.dli_fname : "";
+}
+
+Result<checkpoint::TensorSpec> spec_of(const rk_tensor& tensor) {
+  checkpoint::TensorSpec spec;
+  spec.name = tensor.name;
+  spec.shape.assign(tensor.shape, tensor.shape + tensor.dimensions);
+  using enum checkpoint::Role;
+  spec.role = tensor.role == RK_PARAMETER ? kParameter : tensor.role == RK_BUFFER ? kBuffer : kOptimizer;
+  const auto* const dtype = std::ranges::find_if(checkpoint::kDtypes, [&](checkpoint::Dtype each) {
+    return str(tensor.dtype) == checkpoint::name_of(each);
+  });
+  if (dtype == checkpoint::kDtypes.end())
+    return fail(ExitCode::kConfig, str("the model's tensor ", spec.name, " is of type ", tensor.dtype));
+  spec.dtype = *dtype;
+  return spec;
+}
+
+int run_as(const rk_trainer& trainer, const trainer::MakeTask& make_task) {
+  const Status status = trainer::run_trainer(*trainer.started.config, make_task, Fd(kInheritedFd));
+  if (status) return 0;
+  log_error(status.error().line());
+  return static_cast<int>(status.error().code);
+}
+
+}  // namespace
+
+extern "C" {
+
+int rk_interface(void) { return RK_INTERFACE; }
+const char* rk_error(void) { return last_error.c_str(); }
+int rk_exit_code(void) { return exit_code; }
+
+rk_trainer* rk_open(int argc, char** argv) {
+  auto trainer = std::make_unique<rk_trainer>();
+  if (const auto code = app::start_trainer(argc, argv, own_path(), trainer->started)) {
+    exit_code = *code;
+    return nullptr;
+  }
+  trainer->job = nlohmann::json(trainer->options()).dump();
+  trainer->order.emplace(trainer->options().seed, trainer->options().train_samples);
+  return trainer.release();
+}
+
+const char* rk_job(const rk_trainer* trainer) { return trainer->job.c_str(); }
+
+void rk_log(int is_error, const char* text) { is_error != 0 ? log_error(text) : log_info(text); }
+
+int rk_set_state(rk_trainer* trainer, const rk_tensor* tensors, size_t count, const char* fingerprint,
+                 const char* machine) {
+  checkpoint::StateSpec model;
+  for (std::size_t i = 0; i < count; ++i) {
+    auto spec = spec_of(tensors[i]);
+    if (!spec) return failed(spec.error());
+    model.push_back(std::move(*spec));
+  }
+  auto task = capi::ForeignTask::make(trainer->options(), model, {fingerprint, machine});
+  if (!task) return failed(task.error());
+  trainer->task = std::move(*task);
+  return RK_OK;
+}
+
+void* rk_value(rk_trainer* trainer, size_t tensor) { return trainer->its_task().value_of(tensor).data(); }
+
+void* rk_average(rk_trainer* trainer, size_t tensor) {
+  trainer::HostState& memory = trainer->memory();
+  const trainer::TensorPlace& place = memory.layout().tensors()[tensor];
+  const std::span<float> average = memory.average();
+  return average.empty() || !place.is_float() ? nullptr : &average[place.offset];
+}
+
+size_t rk_place(const rk_trainer* trainer, size_t tensor) {
+  return trainer->memory().layout().tensors()[tensor].offset;
+}
+
+size_t rk_samples(const rk_trainer* trainer, uint64_t step, int32_t micro_batch, uint64_t* epochs,
+                  uint64_t* indices) {
+  const protocol::Job& job = trainer->options();
+  const std::uint64_t count = job.batch_size / job.micro_batches;
+  if (indices == nullptr) return count;
+  const std::uint64_t first = step * job.batch_size + static_cast<std::uint64_t>(micro_batch) * count;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    epochs[i] = (first + i) / job.train_samples;
+    indices[i] = trainer->order->sample_at(first + i);
+  }
+  return count;
+}
+
+uint64_t rk_initial_key(uint64_t seed) { return stream_key(seed, Draws::kInit); }
+
+uint64_t rk_micro_batch_key(uint64_t seed, uint64_t step, int32_t micro_batch) {
+  return stream_key(seed, Draws::kDropout, {step, static_cast<std::uint64_t>(micro_batch)});
+}
+
+uint64_t rk_sample_key(uint64_t seed, uint64_t epoch, uint64_t index) {
+  return stream_key(seed, Draws::kAugment, {epoch, index});
+}
+
+void rk_fail(rk_trainer* trainer, const char* what, const char* hint) {
+  if (trainer->running != nullptr) trainer->running->set_failure({ExitCode::kGaveUp, what, hint});
+}
+
+int rk_give_up(rk_trainer* trainer, int code, const char* what, const char* hint) {
+  return run_as(*trainer, [&](const protocol::Job&) -> Result<std::unique_ptr<trainer::Task>> {
+    return fail(static_cast<ExitCode>(code), what, hint);
+  });
+}
+
+int rk_run(rk_trainer* trainer, const rk_calls* calls) {
+  trainer->running = trainer->task.get();
+  trainer->running->begin(*calls);
+  return run_as(*trainer, [trainer](const protocol::Job&) -> Result<std::unique_ptr<trainer::Task>> {
+    return std::move(trainer->task);
+  });
+}
+
+}  // extern "C"

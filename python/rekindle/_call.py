@@ -1,0 +1,147 @@
+"""rekindle.run(): the call in a script. What it does depends on who runs the script."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rekindle._errors import USAGE, RekindleError
+from rekindle._programs import environment, program
+from rekindle._results import Run
+from rekindle.optimizers import SGD, Optimizer
+from rekindle.schedules import Schedule
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+    from torch.utils.data import Dataset
+
+Loss = Callable[["nn.Module", Any], "Tensor"]
+Metrics = Callable[["nn.Module", Any], Mapping[str, "tuple[float, int]"]]
+
+
+@dataclass
+class Call:
+    """The arguments of a call of run()."""
+
+    model: Callable[[], nn.Module] | nn.Module
+    loss: Loss
+    train_data: Callable[[], Dataset] | Dataset
+    test_data: Callable[[], Dataset] | Dataset | None
+    metrics: Metrics | None
+    collate: Callable[[list], Any] | None
+    make_optimizer: Callable[[list], torch.optim.Optimizer] | None = None  # of the script's own
+    factor: Callable[[int], float] | None = None  # of its learning rates: a schedule of the script
+    options: dict[str, str] = field(default_factory=dict)  # of the command line, without dashes
+
+
+# Called with the Call in place of a run on this machine; does not return. Set by rekindle.trainer.
+on_call: Callable[[Call], None] | None = None
+
+
+def _text(name: str, value: object) -> str:
+    """An option's value as on the command line."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return ",".join(str(each) for each in value)
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, (int, str)) or hasattr(value, "__fspath__"):
+        return str(value)
+    raise RekindleError(f"{name} is {type(value).__name__}", "give a number, a text, True or False", USAGE)
+
+
+def run(
+    model: Callable[[], nn.Module] | nn.Module,
+    loss: Loss,
+    train_data: Callable[[], Dataset] | Dataset,
+    test_data: Callable[[], Dataset] | Dataset | None = None,
+    metrics: Metrics | None = None,
+    collate: Callable[[list], Any] | None = None,
+    optimizer: Optimizer | Callable[[list], torch.optim.Optimizer] | None = None,
+    schedule: Schedule | Callable[[int], float] | None = None,
+    batch_size: int = 128,
+    epochs: int | None = None,
+    steps: int | None = None,
+    run_dir: str = "run",
+    **options: Any,
+) -> Run:
+    """Trains a model, and returns when the run is complete.
+
+    model: makes the module, or is it. Parameters are float32. A function saves memory: a module's initial values are
+        kept for a run that has to begin anew.
+    loss: (model, batch) -> scalar tensor, the mean over the samples of `batch`, which is a micro-batch.
+    train_data, test_data: a map-style data set (with __len__ and __getitem__), or a function that makes it. It may
+        draw random numbers (torch, numpy, random): the generators are seeded for each sample.
+    metrics: (model, batch) -> {"accuracy": (sum, count), ...}, over a batch of test samples, under no_grad().
+    collate: makes a batch of a list of samples; default: torch.utils.data.default_collate.
+    optimizer: rekindle.SGD, Adam, AdamW, Adadelta or RMSprop; default: SGD(). Or parameters -> torch.optim.Optimizer,
+        without a closure: every trainer then updates the whole model.
+    schedule: rekindle.Cosine, ...; default: the optimizer's rate, always. With an optimizer of the script also
+        step -> factor of its rates, the step counted from 0.
+    batch_size: samples of a step, over all trainers. It is computed as micro_batches equal parts.
+    epochs, steps: length of the run, one of them; default: 10 epochs.
+    options: every other job option of `rekindle local --help-all`, with underscores: workers=2, seed=1,
+        micro_batches=8, keep=3, checkpoint_interval="10min", clip_norm=1.0, ema=0.999, precision="bf16", ...
+
+    `python train.py` trains on this machine, and exits with the command line's exit code if the run does not
+    complete. In trainers, and under `rekindle local`, `slurm` and `submit`, run() does not return.
+    """
+    if optimizer is None:
+        optimizer = SGD()
+    makes = not isinstance(optimizer, Optimizer)
+    if makes and (not callable(optimizer) or hasattr(optimizer, "param_groups")):
+        raise RekindleError(
+            f"optimizer is {type(optimizer).__name__}",
+            "use rekindle.SGD, ..., or a function: lambda parameters: torch.optim.SGD(parameters, lr=0.1)",
+            USAGE,
+        )
+    own_factor = schedule is not None and not isinstance(schedule, Schedule)
+    if own_factor and not (makes and callable(schedule)):
+        raise RekindleError(
+            f"schedule is {type(schedule).__name__}",
+            "use rekindle.Cosine, Step, ...; a function of the step needs an optimizer of the script, too",
+            USAGE,
+        )
+    for name, value in (("loss", loss), ("metrics", metrics), ("collate", collate)):
+        if value is not None and not callable(value):
+            raise RekindleError(f"{name} is {type(value).__name__}", "give a function", USAGE)
+    if metrics is not None and test_data is None:
+        raise RekindleError("metrics without test_data", "they are computed on test samples", USAGE)
+    chosen = {"optimizer": "script"} if makes else optimizer.options()
+    chosen.update({"schedule": "constant"} if schedule is None or own_factor else schedule.options())
+    given = {"batch_size": batch_size, "run_dir": run_dir, **options}
+    if steps is not None:
+        given["steps"] = steps
+    if epochs is not None or steps is None:
+        given["epochs"] = 10 if epochs is None else epochs
+    chosen.update({name.replace("_", "-"): _text(name, value) for name, value in given.items() if value is not None})
+    call = Call(
+        model, loss, train_data, test_data, metrics, collate,
+        make_optimizer=optimizer if makes else None, factor=schedule if own_factor else None, options=chosen,
+    )  # fmt: skip
+    if on_call is not None:
+        on_call(call)
+    return _train_here(call)
+
+
+def _train_here(call: Call) -> Run:
+    """Runs `rekindle local` with this script."""
+    script = getattr(sys.modules["__main__"], "__file__", None)
+    if script is None:
+        raise RekindleError("run() needs a script", "write the training into a file: trainers run it too", USAGE)
+    command = [program("rekindle"), "local", script, *sys.argv[1:]]
+    child = subprocess.Popen(command, env=environment())
+    # A signal to this process alone is for the run. Ctrl-C reaches both from the terminal.
+    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP):
+        signal.signal(number, lambda received, _: child.send_signal(received))
+    signal.signal(signal.SIGINT, lambda *_: None)
+    code = child.wait()
+    if code != 0:
+        sys.exit(code if code > 0 else 128 - code)
+    return Run(call.options["run-dir"])

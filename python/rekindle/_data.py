@@ -1,0 +1,120 @@
+"""Micro-batches ahead of the step, from a DataLoader whose sampler follows the run's sample order."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+from rekindle._errors import RekindleError
+from rekindle._random import seed_all
+
+Samples = Callable[[int, int], "list[tuple[int, int]]"]  # (step, micro-batch) -> epoch and index of each
+Key = Callable[[int, int], int]  # (epoch, index) -> of a sample's random numbers
+TEST_EPOCH = 2**64 - 1  # of the keys of test samples
+_PR_SET_PDEATHSIG = 1
+_WORKERS_DESCRIPTORS = (3, 4)  # of the trainer: the socket to its worker, and its lifeline
+
+
+def make_dataset(given: Any, name: str) -> Dataset:
+    """The data set that an argument of run() is, or makes."""
+    makes = isinstance(given, type) or (callable(given) and not hasattr(given, "__getitem__"))
+    made = given() if makes else given
+    if isinstance(made, IterableDataset) or not hasattr(made, "__getitem__") or not hasattr(made, "__len__"):
+        raise RekindleError(
+            f"{name} is {type(made).__name__}, which has no __getitem__ and __len__",
+            "use a map-style data set: a run repeats and resumes from any sample",
+        )
+    if len(made) == 0:
+        raise RekindleError(f"{name} has no samples")
+    return made
+
+
+class Seeded(Dataset):
+    """A data set whose samples draw the same random numbers whoever loads them. An index is (epoch, index)."""
+
+    def __init__(self, dataset: Dataset, key: Key) -> None:
+        self.dataset, self.key = dataset, key
+
+    def __getitem__(self, place: tuple[int, int]) -> Any:
+        seed_all(self.key(*place))
+        return self.dataset[place[1]]
+
+
+def _start_loader_process(_: int) -> None:
+    """Runs first in a process of the DataLoader: its trainer alone decides when it ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    for descriptor in _WORKERS_DESCRIPTORS:
+        try:
+            os.close(descriptor)
+        except OSError:
+            pass
+
+
+class _Plan:
+    """The batch sampler: the micro-batches that come next, as lists of (epoch, index)."""
+
+    def __init__(self, samples: Samples) -> None:
+        self.samples = samples
+        self.step, self.first, self.all = 0, [], []  # type: int, list[int], list[int]
+        self.asked: deque[tuple[int, int]] = deque()  # those that were handed to the loader
+
+    def __iter__(self) -> Iterator[list[tuple[int, int]]]:
+        step, micro_batches = self.step, self.first
+        while self.all:
+            for micro_batch in micro_batches:
+                self.asked.append((step, micro_batch))
+                yield self.samples(step, micro_batch)
+            step, micro_batches = step + 1, self.all
+
+
+class Loader:
+    """Loads micro-batches in the order of expect_steps(). Its processes outlive generations."""
+
+    def __init__(
+        self, dataset: Dataset, samples: Samples, key: Key, collate: Callable | None, processes: int
+    ) -> None:
+        self._plan = _Plan(samples)
+        self._make = lambda: DataLoader(
+            Seeded(dataset, key),
+            batch_sampler=self._plan,
+            num_workers=processes,
+            collate_fn=collate,
+            worker_init_fn=_start_loader_process if processes > 0 else None,
+            persistent_workers=processes > 0,
+            multiprocessing_context="fork" if processes > 0 else None,
+        )
+        self._loader = self._make()
+        self._batches = iter(self._loader)  # forks, while the plan is empty: before the state and any thread exist
+
+    def expect_steps(self, step: int, every: list[int], first: list[int]) -> None:
+        self._plan.step, self._plan.all, self._plan.first = step, every, first
+        self._plan.asked.clear()
+        self._batches = iter(self._loader)
+
+    def next(self, step: int, micro_batch: int) -> Any:
+        """The samples of a micro-batch, which has to be the next one."""
+        batch = next(self._batches)
+        if (came := self._plan.asked.popleft()) != (step, micro_batch):
+            raise RuntimeError(f"the loader is at {came}, not at {(step, micro_batch)}")
+        return batch
+
+    def repair(self, step: int, micro_batch: int) -> bool:
+        """Whether a process of the loader had died. Then new ones go on from this micro-batch.
+
+        Its death is an exception at any place, because torch raises it in a signal handler.
+        """
+        if all(process.is_alive() for process in getattr(self._batches, "_workers", [])):
+            return False
+        order = self._plan.first if step == self._plan.step else self._plan.all
+        self._batches = self._loader = None  # ends the other processes
+        self._loader = self._make()
+        self.expect_steps(step, self._plan.all, order[order.index(micro_batch) :])
+        return True

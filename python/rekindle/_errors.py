@@ -1,0 +1,27 @@
+"""Errors that a person can mend, with the exit codes of the C++ program (base/result.hpp)."""
+
+from __future__ import annotations
+
+import traceback
+
+USAGE = 64
+GAVE_UP = 70
+CONFIG = 78
+
+
+class RekindleError(Exception):
+    """What is wrong, and what to do about it."""
+
+    def __init__(self, what: str, hint: str = "", code: int = CONFIG) -> None:
+        super().__init__(f"{what}: {hint}" if hint else what)
+        self.what, self.hint, self.code = what, hint, code
+
+
+class Aborted(BaseException):
+    """The micro-batch is not needed any more. No Exception, so that `except Exception` in a model lets it pass."""
+
+
+def one_line(error: BaseException) -> str:
+    """An exception as a line: of a long message the first, or of one from a process of a DataLoader the last."""
+    lines = "".join(traceback.format_exception_only(error)).strip().splitlines()
+    return lines[-1 if "DataLoader worker process" in lines[0] else 0].strip()

@@ -1,0 +1,102 @@
+"""What a run left behind: status, metrics, checkpoints, and its tensors back in a module."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rekindle._errors import RekindleError
+from rekindle._programs import environment, program
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+def _ask(*words: str) -> str:
+    """The output of a command of the C++ program."""
+    done = subprocess.run([program("rekindle"), *words], env=environment(), capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RekindleError(done.stderr.strip().removeprefix("rekindle: "), code=done.returncode)
+    return done.stdout
+
+
+class Run:
+    """A run directory, live or complete."""
+
+    def __init__(self, run_dir: str | os.PathLike[str]) -> None:
+        self.path = Path(run_dir)
+
+    def __repr__(self) -> str:
+        return f"rekindle.Run({str(self.path)!r})"
+
+    def status(self) -> dict[str, Any]:
+        """What the run is doing: the object of `rekindle status --json`."""
+        return json.loads(_ask("status", "--json", str(self.path)))
+
+    def metrics(self) -> dict[str, Any]:
+        """metrics.jsonl as columns of equal length, numpy arrays; a value that a line has not is None or NaN.
+
+        pandas.DataFrame(run.metrics()) makes a table of them.
+        """
+        import numpy
+
+        with (self.path / "metrics.jsonl").open() as file:
+            lines = [json.loads(line) for line in file if line.strip()]
+        names = list(dict.fromkeys(name for line in lines for name in line))
+        columns = {}
+        for name in names:
+            values = [line.get(name) for line in lines]
+            numbers = all(value is None or isinstance(value, (int, float)) for value in values)
+            whole = numbers and all(isinstance(value, int) for value in values)
+            columns[name] = numpy.array(values, dtype=int if whole else float if numbers else object)
+        return columns
+
+    def checkpoints(self) -> list[Path]:
+        """The committed checkpoints, the oldest first."""
+        return sorted(path.parent for path in (self.path / "checkpoints").glob("step-*/manifest.json"))
+
+
+def open(run_dir: str | os.PathLike[str]) -> Run:  # noqa: A001
+    """The run in a directory. Errors: there is none."""
+    if not (Path(run_dir) / "run.toml").is_file():
+        raise RekindleError(f"{run_dir} is not a run directory", "it has no run.toml")
+    return Run(run_dir)
+
+
+_DTYPES = {"F32": "float32", "F64": "float64", "I64": "int64", "I32": "int32", "U8": "uint8", "BF16": "bfloat16"}
+
+
+def load(run_or_checkpoint: str | os.PathLike[str], model: nn.Module) -> nn.Module:
+    """Fills a module with the newest checkpoint of a run, or with a checkpoint, and returns it.
+
+    Every byte is verified. A moving average takes the place of the parameters, if the run has one. Errors: names,
+    shapes or types that are not the module's.
+    """
+    import torch
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "model.safetensors"
+        _ask("export", str(Path(run_or_checkpoint)), str(file))
+        with file.open("rb") as handle:
+            data = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY)
+    size = int.from_bytes(data[:8], "little")
+    tensors = {}
+    for name, each in json.loads(data[8 : 8 + size]).items():
+        if name == "__metadata__":
+            continue
+        dtype = getattr(torch, _DTYPES[each["dtype"]])
+        begin, end = each["data_offsets"]
+        values = torch.frombuffer(data, dtype=dtype, offset=8 + size + begin, count=(end - begin) // dtype.itemsize)
+        tensors[name] = values.reshape(each["shape"])
+    names = model.state_dict(keep_vars=True)
+    first = {id(tensor): name for name, tensor in reversed(names.items())}  # of tied ones the state has the first
+    for name, tensor in names.items():
+        if name not in tensors and first[id(tensor)] in tensors:
+            tensors[name] = tensors[first[id(tensor)]]
+    model.load_state_dict(tensors, strict=True)
+    return model

@@ -1,0 +1,86 @@
+"""The optimizers of the C++ program, with the formulas, options and defaults of torch.optim.
+
+They update the state in one pass while gradients arrive from the other trainers. Each is a plain record of options.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+
+class Optimizer:
+    """An optimizer and its options."""
+
+    name: ClassVar[str]
+
+    def options(self) -> dict[str, str]:
+        """The options of the command line that choose this optimizer, as text."""
+        options = {"optimizer": self.name}
+        for field in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if field.name == "betas":
+                options["beta1"], options["beta2"] = (repr(float(beta)) for beta in value)
+            elif isinstance(value, bool):
+                if value:
+                    options[field.name] = "true"
+            else:
+                options[field.name.replace("_", "-")] = repr(float(value))
+        return options
+
+
+@dataclass(frozen=True)
+class SGD(Optimizer):
+    """torch.optim.SGD."""
+
+    name: ClassVar[str] = "sgd"
+    lr: float = 0.001
+    momentum: float = 0.0
+    dampening: float = 0.0
+    weight_decay: float = 0.0
+    nesterov: bool = False
+
+
+@dataclass(frozen=True)
+class Adam(Optimizer):
+    """torch.optim.Adam, without amsgrad."""
+
+    name: ClassVar[str] = "adam"
+    lr: float = 0.001
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+
+
+@dataclass(frozen=True)
+class AdamW(Optimizer):
+    """torch.optim.AdamW, without amsgrad."""
+
+    name: ClassVar[str] = "adamw"
+    lr: float = 0.001
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float = 0.01
+
+
+@dataclass(frozen=True)
+class Adadelta(Optimizer):
+    """torch.optim.Adadelta."""
+
+    name: ClassVar[str] = "adadelta"
+    lr: float = 1.0
+    rho: float = 0.9
+    eps: float = 1e-6
+    weight_decay: float = 0.0
+
+
+@dataclass(frozen=True)
+class RMSprop(Optimizer):
+    """torch.optim.RMSprop, not centered."""
+
+    name: ClassVar[str] = "rmsprop"
+    lr: float = 0.01
+    alpha: float = 0.99
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    momentum: float = 0.0

@@ -1,0 +1,73 @@
+"""Schedules of the learning rate: functions of the step, as those of torch.optim.lr_scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A schedule and its options. Over the first `warmup_steps` steps the rate grows linearly to the optimizer's."""
+
+    name: ClassVar[str]
+    warmup_steps: int = 0
+
+    def options(self) -> dict[str, str]:
+        """The options of the command line that choose this schedule, as text."""
+        options = {"schedule": self.name, "warmup-steps": str(int(self.warmup_steps))}
+        if hasattr(self, "gamma"):
+            options["lr-gamma"] = repr(float(self.gamma))
+        if hasattr(self, "epochs"):
+            options["lr-step"] = str(int(self.epochs))
+        if hasattr(self, "milestones"):
+            options["milestones"] = ",".join(str(int(epoch)) for epoch in self.milestones)
+        return options
+
+
+@dataclass(frozen=True)
+class Step(Schedule):
+    """The rate is multiplied by `gamma` after every `epochs` epochs."""
+
+    name: ClassVar[str] = "step"
+    epochs: int = 30
+    gamma: float = 0.1
+
+
+@dataclass(frozen=True)
+class MultiStep(Schedule):
+    """The rate is multiplied by `gamma` at each of these epochs."""
+
+    name: ClassVar[str] = "multi-step"
+    milestones: Sequence[int] = ()
+    gamma: float = 0.1
+
+
+@dataclass(frozen=True)
+class Exponential(Schedule):
+    """The rate is multiplied by `gamma` after each epoch."""
+
+    name: ClassVar[str] = "exponential"
+    gamma: float = 0.1
+
+
+@dataclass(frozen=True)
+class Cosine(Schedule):
+    """Half a cosine from the optimizer's rate to 0 over the run's steps."""
+
+    name: ClassVar[str] = "cosine"
+
+
+@dataclass(frozen=True)
+class Linear(Schedule):
+    """A line from the optimizer's rate to 0 over the run's steps."""
+
+    name: ClassVar[str] = "linear"
+
+
+@dataclass(frozen=True)
+class Constant(Schedule):
+    """The optimizer's rate, always."""
+
+    name: ClassVar[str] = "constant"

@@ -1,0 +1,114 @@
+"""The program of a trainer: `python -m rekindle.trainer OPTIONS`, started by a worker.
+
+With `--describe FOLDER SCRIPT ARGUMENTS...` it says what the script would train, see app/script.hpp. In both cases the script
+runs as __main__ up to its rekindle.run(), with its own arguments.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+import types
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from rekindle import _call
+from rekindle._errors import CONFIG, GAVE_UP, USAGE, RekindleError, one_line
+
+
+def run_script(folder: str, script: str, arguments: list[str], on_call: Callable[[_call.Call], None]) -> None:
+    """Runs a script as `python script arguments` would, with its modules in `folder`.
+
+    `on_call` gets the arguments of its rekindle.run().
+    """
+    _call.on_call = on_call
+    sys.argv = [script, *arguments]
+    sys.path[0] = folder
+    module = types.ModuleType("__main__")
+    module.__file__ = script
+    module.__builtins__ = __builtins__  # type: ignore[attr-defined]
+    sys.modules["__main__"] = module
+    with open(script, "rb") as file:
+        code = compile(file.read(), script, "exec")
+    exec(code, module.__dict__)
+    raise RekindleError(f"{script} ended without a call of rekindle.run()", "call it at the end of the script")
+
+
+def describe(folder: str, script: str, arguments: list[str]) -> NoReturn:
+    """Prints one line of JSON, and ends the process."""
+    answer_fd = os.dup(1)
+    os.dup2(2, 1)  # what the script prints is no answer
+
+    def answer(content: dict[str, Any]) -> NoReturn:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        with os.fdopen(answer_fd, "w") as file:
+            file.write(json.dumps(content) + "\n")
+        os._exit(0)
+
+    def on_call(call: _call.Call) -> None:
+        from rekindle import _task
+
+        answer(_task.describe(call))
+
+    try:
+        _seed_all(0)
+        run_script(folder, script, arguments, on_call)
+    except RekindleError as error:
+        answer({"error": {"code": error.code, "what": error.what, "hint": error.hint}})
+    except SystemExit as leaving:
+        answer({"error": {"code": USAGE, "what": f"{script} left with {leaving.code!r} before its rekindle.run()",
+                          "hint": "what a script decides has to come after run(), which trainers do not return from"}})  # fmt: skip
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
+    os._exit(1)
+
+
+def _seed_all(key: int) -> None:
+    try:
+        from rekindle._random import seed_all
+    except ModuleNotFoundError as error:
+        raise RekindleError(f"{sys.executable} has no {error.name}", "pip install torch", CONFIG) from error
+    seed_all(key)
+
+
+def train(words: list[str]) -> NoReturn:
+    """Trains until the run ends, and ends the process."""
+    from rekindle import _library
+
+    library = _library.load()
+    trainer = library.rk_open(*_library.arguments(words))
+    if not trainer:
+        os._exit(library.rk_exit_code())
+
+    def give_up(code: int, what: str, hint: str) -> NoReturn:
+        for line in traceback.format_exc().splitlines():
+            library.rk_log(1, line.encode())
+        sys.stderr.flush()
+        os._exit(library.rk_give_up(trainer, code, what.encode(), hint.encode()))
+
+    job = json.loads(library.rk_job(trainer))
+
+    def on_call(call: _call.Call) -> None:
+        from rekindle import _task
+
+        os._exit(_task.train(library, trainer, job, call))
+
+    try:
+        _seed_all(library.rk_initial_key(job["seed"]))
+        run_script(job["script_folder"], job["script"], job["script_arguments"], on_call)
+    except RekindleError as error:
+        give_up(error.code, error.what, error.hint)
+    except BaseException as error:
+        give_up(GAVE_UP, f"{job['script']}: {one_line(error)}", "its traceback is in the trainer's log")
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 3 and sys.argv[1] == "--describe":
+        describe(sys.argv[2], sys.argv[3], sys.argv[4:])
+    train(sys.argv)

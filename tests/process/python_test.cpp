@@ -1,0 +1,198 @@
+// Models in Python (docs/python.md): the promises of a C++ model hold for a script.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "../needs.hpp"
+#include "base/text.hpp"
+#include "harness.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+constexpr const char* kNoTorch = "needs a python3 with torch and numpy (REKINDLE_ORACLE_PYTHON names it)";
+
+class Python : public testing::Test {
+ protected:
+  void SetUp() override {
+    const char* named = std::getenv("REKINDLE_ORACLE_PYTHON");
+    python_ = named == nullptr ? "python3" : named;
+    Program program({"/usr/bin/env", python_, "-c", "import numpy, torch"});
+    if (program.wait().exit_code != 0) REKINDLE_SKIP(Needs::kMachine, kNoTorch);
+    ::setenv("REKINDLE_PYTHON", python_.c_str(), 1);
+    ::setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
+  }
+  static std::string everything() { return fs::path(REKINDLE_SOURCE) / "tests/python/everything.py"; }
+  // `python SCRIPT ARGUMENTS`
+  Outcome python(const Arguments& arguments) const {
+    Program program(Arguments{"/usr/bin/env",
+                              str("PYTHONPATH=", (fs::path(rekindle()).parent_path() / "python").string()),
+                              python_} +
+                    arguments);
+    return program.wait();
+  }
+  std::string script(const std::string& name, const std::string& text) const {
+    std::ofstream(scratch_ / name) << text;
+    return scratch_ / name;
+  }
+  static Arguments local(const fs::path& dir, int workers, const std::string& exchange, int loaders,
+                         const std::string& script, const Arguments& arguments = {}) {
+    return Arguments{"local",  "--run-dir",        dir,          "--workers", str(workers), "--exchange",
+                     exchange, "--loader-threads", str(loaders), script} +
+           arguments;
+  }
+  std::string digest(const std::string& name, int workers, const std::string& exchange, int loaders,
+                     const Arguments& arguments = {}) const {
+    const Outcome outcome = run(local(scratch_ / name, workers, exchange, loaders, everything(), arguments));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+    return digest_of(scratch_ / name);
+  }
+  Scratch scratch_;
+  std::string python_;
+};
+
+TEST_F(Python, AnyNumberOfWorkersAndLoaders_SameDigest) {
+  const std::string expected = digest("w1", 1, "shm", 0);
+  ASSERT_EQ(expected.size(), 33U) << expected;
+  EXPECT_EQ(digest("w2", 2, "shm", 2), expected);
+  EXPECT_EQ(digest("w3", 3, "tcp", 0), expected);
+  EXPECT_EQ(digest("w8", 8, "shm", 0), expected);
+}
+
+TEST_F(Python, AStopAndAKill_SameDigest) {
+  const std::string expected = digest("calm", 1, "shm", 0, {"steps=40"});
+  const fs::path dir = scratch_ / "faults";
+  Program program(Arguments{rekindle()} + local(dir, 3, "shm", 1, everything(), {"steps=40"}));
+  ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 2 || !program.running(); }));
+  if (const auto trainers = parts_of(dir, "trainer"); !trainers.empty()) ::kill(trainers.back(), SIGKILL);
+  ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 6 || !program.running(); }));
+  program.signal(SIGUSR1);
+  const Outcome stopped = program.wait();
+  EXPECT_TRUE(stopped.exit_code == 75 || stopped.exit_code == 0) << stopped.err;
+  EXPECT_EQ(run(local(dir, 2, "tcp", 0, everything(), {"steps=40"})).exit_code, 0);
+  EXPECT_EQ(digest_of(dir), expected);
+}
+
+TEST_F(Python, OptimizersClippingAverageAndSchedule_SameDigest) {
+  const Arguments options = {"optimizer=AdamW", "clip_norm=0.5", "ema=0.9", "schedule=None"};
+  const std::string expected = digest("w1", 1, "shm", 0, options);
+  ASSERT_EQ(expected.size(), 33U) << expected;
+  EXPECT_EQ(digest("w2", 2, "tcp", 2, options), expected);
+}
+
+// Its state begins in its first step, and a trainer that is copied to takes it over.
+TEST_F(Python, OptimizerOfTheScriptAStopAndAKill_SameDigest) {
+  const Arguments options = {"optimizer=own", "steps=40", "ema=0.9"};
+  const std::string expected = digest("calm", 1, "shm", 0, options);
+  ASSERT_EQ(expected.size(), 33U) << expected;
+  const fs::path dir = scratch_ / "faults";
+  Program program(Arguments{rekindle()} + local(dir, 2, "shm", 1, everything(), options));
+  ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 2 || !program.running(); }));
+  if (const auto trainers = parts_of(dir, "trainer"); !trainers.empty()) ::kill(trainers.back(), SIGKILL);
+  ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 6 || !program.running(); }));
+  program.signal(SIGUSR1);
+  const Outcome stopped = program.wait();
+  EXPECT_TRUE(stopped.exit_code == 75 || stopped.exit_code == 0) << stopped.err;
+  EXPECT_EQ(run(local(dir, 3, "tcp", 0, everything(), options)).exit_code, 0);
+  EXPECT_EQ(digest_of(dir), expected);
+}
+
+TEST_F(Python, RunByPython_ReturnsTheRun) {
+  const std::string train = script("train.py", R"(
+import torch, rekindle
+from torch.nn import functional
+def data():
+    return [(torch.full((4,), float(i % 3)), i % 3) for i in range(64)]
+def loss(model, batch):
+    return functional.cross_entropy(model(batch[0]), batch[1])
+run = rekindle.run(model=lambda: torch.nn.Linear(4, 3), loss=loss, train_data=data, batch_size=16, steps=20,
+                   optimizer=rekindle.SGD(lr=0.1), run_dir="RUN", workers=2)
+columns = run.metrics()
+print("after", run.path.name, len(columns["step"]), columns["loss"][-1] < columns["loss"][0])
+model = rekindle.load(run.path, torch.nn.Linear(4, 3))
+print("loaded", float(loss(model, [torch.stack([x for x, _ in data()]), torch.tensor([y for _, y in data()])])) < 1.2)
+print(run.status()["state"], len(run.checkpoints()))
+)");
+  std::string text;
+  {
+    std::ifstream file(train);
+    text.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  std::ofstream(train) << text.replace(text.find("RUN"), 3, scratch_ / "run");
+  const Outcome outcome = python({train});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  EXPECT_EQ(times_in(outcome.out, "after run 20 True"), 1U) << outcome.out << outcome.err;
+  EXPECT_EQ(times_in(outcome.out, "loaded True"), 1U) << outcome.out;
+}
+
+struct Mistake {
+  const char* name;
+  const char* model;
+  const char* loss;
+  const char* data;
+  const char* message;
+};
+void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.name; }
+
+class PythonMistake : public Python, public testing::WithParamInterface<Mistake> {};
+
+constexpr const char* kModel = "torch.nn.Linear(4, 3)";
+constexpr const char* kLoss = "functional.cross_entropy(model(batch[0]), batch[1])";
+constexpr const char* kData = "[(torch.ones(4), 1)] * 64";
+
+INSTANTIATE_TEST_SUITE_P(
+    All, PythonMistake,
+    testing::Values(
+        Mistake{"LossNotScalar", kModel, "model(batch[0])", kData, "the loss is [16, 3]: return a scalar"},
+        Mistake{"LossWithoutGradient", kModel, "torch.zeros(())", kData, "the loss has no gradient"},
+        Mistake{"NoModule", "3", kLoss, kData, "model is int: give a torch.nn.Module"},
+        Mistake{"OtherType", "torch.nn.Linear(4, 3).double()", kLoss, kData,
+                "the model's parameter weight is torch.float64: parameters have to be float32"},
+        Mistake{"Iterable", kModel, kLoss, "iter([1, 2])", "which has no __getitem__ and __len__"},
+        Mistake{"LossRaises", kModel, "1 / 0", kData, "ZeroDivisionError: division by zero"},
+        Mistake{"DatasetRaises", kModel, kLoss, "Broken()", "KeyError: 'no such file'"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST_P(PythonMistake, IsToldInOneLineThatNamesIt) {
+  const Mistake& mistake = GetParam();
+  const std::string train =
+      script("train.py", str(R"(
+import torch, rekindle
+from torch.nn import functional
+class Broken(torch.utils.data.Dataset):
+    def __len__(self): return 64
+    def __getitem__(self, index): raise KeyError("no such file")
+def loss(model, batch):
+    return )",
+                             mistake.loss, R"(
+rekindle.run(model=lambda: )",
+                             mistake.model, ", loss=loss, train_data=lambda: ", mistake.data,
+                             R"(, batch_size=16, micro_batches=1, steps=20)
+)"));
+  const Outcome outcome = run({"local", "--run-dir", scratch_ / "run", train});
+  EXPECT_NE(outcome.exit_code, 0) << outcome.out;
+  EXPECT_EQ(times_in(outcome.out + outcome.err, mistake.message), 1U) << outcome.out << outcome.err;
+}
+
+TEST_F(Python, ScriptWithoutRun_64Or78AndALine) {
+  const Outcome outcome =
+      run({"local", "--run-dir", scratch_ / "run", script("empty.py", "print('hello')\n")});
+  EXPECT_EQ(outcome.exit_code, 78);
+  EXPECT_EQ(times_in(outcome.err, "ended without a call of rekindle.run()"), 1U) << outcome.err;
+  const Outcome none = run({"local", "--run-dir", scratch_ / "run", scratch_ / "none.py"});
+  EXPECT_EQ(none.exit_code, 64);
+  EXPECT_EQ(times_in(none.err, "there is no script"), 1U) << none.err;
+}
+
+TEST_F(Python, OptionOfABuiltInModel_64) {
+  const Outcome outcome =
+      run(Arguments{"local", "--run-dir", scratch_ / "run", "--image-size", "32", everything()});
+  EXPECT_EQ(outcome.exit_code, 64);
+  EXPECT_EQ(times_in(outcome.err, "--image-size is an option of the built-in models"), 1U) << outcome.err;
+}
+
+}  // namespace
+}  // namespace rekindle::process_test

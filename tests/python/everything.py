@@ -1,0 +1,86 @@
+"""A script for tests: a small model with batch norm, dropout, attention, tied weights, a frozen parameter and one that
+never gets a gradient; samples with random augmentation; metrics. Its arguments are NAME=VALUE, and go to run()."""
+
+import ast
+import random
+import sys
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+import rekindle
+
+
+class Samples(torch.utils.data.Dataset):
+    """8x8 patterns with noise of their own for each epoch."""
+
+    def __init__(self, count):
+        self.count = count
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        image = torch.zeros(1, 8, 8)
+        label = index % 4
+        image[0, 2 * label : 2 * label + 2] = 1.0
+        if random.random() < 0.5:
+            image = image.flip(2)
+        return image + 0.1 * torch.randn(1, 8, 8), label
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convolution = nn.Conv2d(1, 8, 3, padding=1)
+        self.norm = nn.BatchNorm2d(8)
+        self.attention = nn.MultiheadAttention(8, 2, dropout=0.1, batch_first=True)
+        self.mix = nn.Linear(8, 8, bias=False)
+        self.tied = self.mix  # the same module under two names
+        self.again = nn.Linear(8, 8, bias=False)
+        self.again.weight = self.mix.weight  # and the same parameter in another
+        self.head = nn.Linear(8, 4)
+        self.unused = nn.Linear(3, 3)
+        self.frozen = nn.Parameter(torch.ones(8), requires_grad=False)
+        self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("scratch", torch.arange(8.0), persistent=False)
+
+    def forward(self, images):
+        if self.training:
+            self.seen += 1
+        values = functional.relu(self.norm(self.convolution(images)))
+        tokens = values.flatten(2).transpose(1, 2) * self.frozen
+        tokens = tokens + self.attention(tokens, tokens, tokens, need_weights=False)[0]
+        tokens = functional.dropout(self.again(self.mix(tokens)), 0.1, self.training)
+        return self.head(tokens.mean(1))
+
+
+def loss(model, batch):
+    images, labels = batch
+    return functional.cross_entropy(model(images), labels)
+
+
+def metrics(model, batch):
+    images, labels = batch
+    return {"accuracy": ((model(images).argmax(1) == labels).sum().item(), len(labels))}
+
+
+options = {
+    "batch_size": 32, "micro_batches": 8, "steps": 12, "optimizer": rekindle.SGD(lr=0.05, momentum=0.9),
+    "checkpoint_interval": "0s", "loader_threads": 0,
+}  # fmt: skip
+for argument in sys.argv[1:]:
+    name, _, value = argument.partition("=")
+    if argument == "optimizer=own":
+        options["optimizer"] = lambda parameters: torch.optim.AdamW(parameters, lr=0.01, amsgrad=True)
+        options["schedule"] = lambda step: 0.99**step
+    elif name == "optimizer":
+        options[name] = getattr(rekindle, value)(lr=0.01)
+    else:
+        options[name] = ast.literal_eval(value)
+
+rekindle.run(
+    model=Net, loss=loss, train_data=lambda: Samples(200), test_data=lambda: Samples(40), metrics=metrics, **options
+)
+print("after run()")
