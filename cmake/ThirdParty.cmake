@@ -14,6 +14,15 @@ pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 # HDF5 (serial, C API)
 pkg_check_modules(HDF5 REQUIRED IMPORTED_TARGET hdf5)
 
+# What the modules link: shared libraries, or in the portable build static ones.
+if(REKINDLE_PORTABLE)
+  include(${CMAKE_CURRENT_LIST_DIR}/Portable.cmake)
+else()
+  set(REKINDLE_HDF5 PkgConfig::HDF5)
+  set(REKINDLE_CRYPTO OpenSSL::Crypto)
+  set(REKINDLE_SPDLOG spdlog::spdlog)
+endif()
+
 # CAF 0.17 with its io and openssl modules
 find_path(CAF_INCLUDE_DIR caf/all.hpp REQUIRED)
 find_library(CAF_CORE caf_core REQUIRED)
