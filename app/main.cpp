@@ -39,12 +39,17 @@ CommandLine read_command_line(int argc, char** argv) {
     line.arguments.erase(line.arguments.begin() + 1);
     line.arguments.emplace_back("--help");
   }
-  use_usual_names(line.arguments);
   const std::string command = line.command();
-  if (command == "slurm" || command == "join") expand_patterns(line.arguments);
-  if (command == "submit") line.submit = take_submit_options(line.arguments);
   if (command == "local" || command == "slurm" || command == "submit")
-    line.script = take_script(line.arguments);
+    line.script = take_script(line.arguments);  // first: what stands behind a script is the script's own
+  use_usual_names(line.arguments);
+  if (command == "slurm" || command == "join") expand_patterns(line.arguments);
+  if (command == "submit") {
+    line.submit = take_submit_options(line.arguments);
+    std::vector<std::string>& words = line.submit.job_arguments;
+    if (!line.script.file.empty()) words.push_back(line.script.file);
+    words.insert(words.end(), line.script.arguments.begin(), line.script.arguments.end());
+  }
   return line;
 }
 
@@ -65,14 +70,17 @@ std::optional<int> run_hidden(const CommandLine& line) {
   return std::nullopt;
 }
 
+Error unknown_command(const CLI::App& cli, const std::string& command) {
+  std::vector<std::string> commands;
+  for (const CLI::App* each : cli.get_subcommands([](const CLI::App*) { return true; }))
+    commands.push_back(each->get_name());
+  return {ExitCode::kUsage, str("there is no command '", command, "'"), did_you_mean(command, commands)};
+}
+
 // The error for a command line that CLI11 cannot parse.
 Error wrong_command_line(const CLI::App& cli, const std::string& command, const CLI::ParseError& error) {
-  std::vector<std::string> commands;
-  for (const CLI::App* each : cli.get_subcommands(nullptr)) commands.push_back(each->get_name());
   const auto chosen = cli.get_subcommands();
   if (chosen.empty() && command.empty()) return {ExitCode::kUsage, "no command", "see rekindle --help"};
-  if (chosen.empty() && !command.starts_with("-"))
-    return {ExitCode::kUsage, str("there is no command '", command, "'"), did_you_mean(command, commands)};
   const CLI::App& of = chosen.empty() ? cli : *chosen.front();
   if (const auto extras = cli.remaining(true); !extras.empty()) return unknown_option(of, extras.front());
   std::string what = error.what();
@@ -121,6 +129,10 @@ int main(int argc, char** argv) {
       commands.emplace(command, row.make(*command, line));
     }
   }
+  if (const std::string command = line.command();
+      !command.empty() && !command.starts_with("-") &&
+      cli.get_subcommands([&](const CLI::App* each) { return each->get_name() == command; }).empty())
+    return report(unknown_command(cli, command));
   try {
     std::vector<const char*> words;
     words.reserve(line.arguments.size());

@@ -171,6 +171,8 @@ constexpr OptionRow kTable[] = {
      add<&R::trainers_per_worker>},
     {"loader-threads", "N", kComputing, kFree, "data threads a trainer; 0: the step itself loads", nullptr,
      add<&R::loader_threads, from_0>},
+    {"python", "PROGRAM", kComputing, kFree, "the interpreter of a script, the same path on every node",
+     "$REKINDLE_PYTHON, python3 on PATH", add<&R::python>},
     {"log-interval", "STEPS", kComputing, kFree,
      "a line for each so many steps; 0: on a terminal none, else one every 10 s", nullptr,
      add<&R::log_interval, from_0>},

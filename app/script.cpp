@@ -8,6 +8,7 @@
 #include "app/kept_program.hpp"
 #include "app/option_table.hpp"
 #include "app/report.hpp"
+#include "app/spellings.hpp"
 #include "app/trainer_question.hpp"
 #include "base/command.hpp"
 #include "base/files.hpp"
@@ -29,15 +30,16 @@ constexpr std::size_t kMostOfAScript = std::size_t{16} << 20;
 // The interpreter of the script. rekindle.run() and the program of the Python package set it.
 constexpr const char* kPythonVariable = "REKINDLE_PYTHON";
 
-// Whether the next word of the command line is the value of the option `word`.
-bool takes_value(const std::string& word) {
+// Whether `next`, the next word of the command line, is the value of the option `word`. An unknown option is
+// told later, and `submit` also takes sbatch's.
+bool takes_value(const std::string& word, const std::string& next) {
   if (word.find('=') != std::string::npos) return false;
-  const std::string name = word.substr(std::min(word.find_first_not_of('-'), word.size()));
-  constexpr std::string_view kOther[] = {"on-limit", "requeue-within"};
-  if (std::ranges::find(kOther, name) != std::end(kOther)) return true;
+  const std::string name = usual_name(word.substr(std::min(word.find_first_not_of('-'), word.size())));
   const auto rows = option_table();
   const auto row = std::ranges::find(rows, name, &OptionRow::name);
-  return row != rows.end() && *row->value != '\0';
+  if (row != rows.end()) return *row->value != '\0';
+  constexpr std::string_view kFlags[] = {"print", "from-scratch", "help", "help-all"};
+  return std::ranges::find(kFlags, name) == std::end(kFlags) && !next.ends_with(".py");
 }
 
 bool same_text(const fs::path& a, const fs::path& b) {
@@ -67,15 +69,16 @@ std::string last_line(const std::string& text) {
 
 Script take_script(std::vector<std::string>& arguments) {
   Script script;
-  for (std::size_t i = 2; i < arguments.size(); ++i) {
+  for (std::size_t i = 2; i < arguments.size() && arguments[i] != "--"; ++i) {
     if (arguments[i].starts_with("-")) {
-      if (takes_value(arguments[i])) ++i;
+      if (i + 1 < arguments.size() && takes_value(arguments[i], arguments[i + 1])) ++i;
       continue;
     }
     script.file = fs::absolute(arguments[i]).lexically_normal();
     const auto begin = arguments.begin() + static_cast<std::ptrdiff_t>(i);
-    script.arguments.assign(begin + 1, arguments.end());
-    arguments.erase(begin, arguments.end());
+    const auto end = arguments[1] == "submit" ? std::find(begin, arguments.end(), "--") : arguments.end();
+    script.arguments.assign(begin + 1, end);
+    arguments.erase(begin, end);
     script.folder = script.file.parent_path();
     break;
   }
@@ -93,7 +96,7 @@ Result<ScriptDescription> describe_script(const Script& script) {
   if (!is_file(script.file))
     return fail(ExitCode::kUsage, str("there is no script ", script.file.string()),
                 "what stands behind the options is a Python script, and then the script's own arguments");
-  const std::string named = environment_variable(kPythonVariable);
+  const std::string named = !script.python.empty() ? script.python : environment_variable(kPythonVariable);
   const fs::path python = program_on_path(named.empty() ? "python3" : named);
   if (python.empty() || !path_exists(python))
     return fail(ExitCode::kConfig, str("there is no ", named.empty() ? "python3 on PATH" : named),

@@ -24,6 +24,7 @@ namespace rekindle::app {
 // Takes the script and what stands behind it out of the command line of a command that trains. None: the
 // result is empty. The programs that a run keeps have the script's copy with them, which then takes its
 // place.
+// The script's own arguments end before "--", which in `submit` begins sbatch's options.
 Script take_script(std::vector<std::string>& arguments);
 
 // Runs the script. Errors (ExitCode::kConfig): there is no such script, or no interpreter; an exception of

@@ -28,7 +28,7 @@ std::string other_launchers_option(const std::string& name) {
   const std::string finds = "the processes of a run find each other by the run directory: leave it out";
   const std::string nodes =
       "a run gets nodes from Slurm (rekindle submit ... -- --nodes=N), or by rekindle join on each node";
-  const std::array<std::pair<std::string_view, std::string>, 12> kHints{
+  const std::array<std::pair<std::string_view, std::string>, 15> kHints{
       {{"gpus",
         "each trainer has one GPU: see --trainers-per-worker, and behind -- sbatch's --gpus-per-node"},
        {"resume", "a run goes on by itself: give the same --run-dir"},
@@ -41,6 +41,9 @@ std::string other_launchers_option(const std::string& name) {
        {"master-port", finds},
        {"rdzv-endpoint", finds},
        {"rdzv-id", finds},
+       {"rdzv-backend", finds},
+       {"standalone", finds},
+       {"resume-from", "a run goes on by itself: give the same --run-dir"},
        {"max-restarts", "faults do not end a run: see docs/running.md"}}};
   for (const auto& [other, hint] : kHints) {
     if (name == other) return hint;

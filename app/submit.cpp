@@ -83,6 +83,8 @@ Result<slurm::JobScript> script_of(LocalOptions& options, const SubmitOptions& s
   }
   if (!submit.print) REKINDLE_CHECK(make_directories(script.output.parent_path()));
   script.command = {program, "slurm"};
+  if (!options.job.python.empty())
+    script.command.insert(script.command.end(), {"--python", options.job.python});
   script.command.insert(script.command.end(), submit.job_arguments.begin(), submit.job_arguments.end());
   return script;
 }

@@ -140,9 +140,10 @@ Status show_status(const fs::path& run_dir, bool json) {
   std::cout << "memory   " << format_bytes(status["peak_pss_bytes"].get<std::uint64_t>())
             << " peak PSS over all trainers\n";
   for (const auto& t : status.value("trainers", nlohmann::json::array())) {
-    std::cout << "trainer  rank " << t.value("rank", -1) << "  " << text(t, "host", "") << "  "
-              << text(t, "device", "") << "  pid " << t.value("pid", kNone) << "  " << text(t, "phase", "")
-              << " at step " << t.value("step", kNone) << "  peak PSS "
+    const std::int64_t rank = t.value("rank", std::int64_t{-1});
+    std::cout << "trainer  " << (rank < 0 ? "spare" : str("rank ", rank)) << "  " << text(t, "host", "")
+              << "  " << text(t, "device", "") << "  pid " << t.value("pid", kNone) << "  "
+              << text(t, "phase", "") << " at step " << t.value("step", kNone) << "  peak PSS "
               << format_bytes(t.value("peak_pss_bytes", std::uint64_t{0})) << "\n";
   }
   std::cout << "saved    ";

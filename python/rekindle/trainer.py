@@ -92,11 +92,15 @@ def train(words: list[str]) -> NoReturn:
         os._exit(library.rk_give_up(trainer, code, what.encode(), hint.encode()))
 
     job = json.loads(library.rk_job(trainer))
+    sys.stdout.reconfigure(line_buffering=True)
 
     def on_call(call: _call.Call) -> None:
         from rekindle import _task
 
-        os._exit(_task.train(library, trainer, job, call))
+        code = _task.train(library, trainer, job, call)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
     try:
         _seed_all(library.rk_initial_key(job["seed"]))

@@ -92,9 +92,9 @@ TEST_F(BadRun, WrongTraining_NothingIsWritten) {
 TEST_F(BadRun, WrongConfigurationFile_78) {
   std::ofstream(scratch_ / "typo.toml") << "micro-batchs = 8\n";
   std::ofstream(scratch_ / "broken.toml") << "micro-batches = = 8\n";
-  refuse({"--config", scratch_ / "typo.toml"}, 78,
-         "unknown key 'micro-batchs' in " + (scratch_ / "typo.toml").string() +
-             ": did you mean micro-batches?");
+  refuse(
+      {"--config", scratch_ / "typo.toml"}, 78,
+      "unknown key 'micro-batchs' in " + (scratch_ / "typo.toml").string() + ": did you mean micro-batches?");
   refuse({"--config", scratch_ / "broken.toml"}, 78, "broken.toml line 1");
   std::ofstream(scratch_ / "value.toml") << "optimizer = \"sdg\"\n";
   std::ofstream(scratch_ / "unit.toml") << "gather-time = \"5\"\n";

@@ -31,8 +31,9 @@ TEST_F(TrustedDirectory, MovedAwayInMidRun_NothingIsWrittenIntoALookAlikeOfAnoth
   fs::rename(look_alike, dir());
   // Logs are written through open descriptors.
   ASSERT_TRUE(eventually([&] {
-    return read_text(run::Layout(away).log("coordinator")).value_or("").find("another directory is in its place") !=
-           std::string::npos;
+    return read_text(run::Layout(away).log("coordinator"))
+               .value_or("")
+               .find("another directory is in its place") != std::string::npos;
   }));
   std::size_t files = 0;
   for (const auto& entry : fs::recursive_directory_iterator(dir())) files += entry.is_directory() ? 0 : 1;

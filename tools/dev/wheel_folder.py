@@ -80,7 +80,7 @@ def main(build, folder):
     (info / "METADATA").write_text(
         f"Metadata-Version: 2.1\nName: rekindle\nVersion: {version()}\n"
         "Summary: Fault-tolerant data-parallel training with bit-identical results\n"
-        "License: Apache-2.0\nRequires-Python: >=3.9\nRequires-Dist: numpy\nDescription-Content-Type: text/markdown\n\n"
+        "License: Apache-2.0\nRequires-Python: >=3.10\nRequires-Dist: numpy\nDescription-Content-Type: text/markdown\n\n"
         + (SOURCE / "docs/python.md").read_text()
     )
     (info / "WHEEL").write_text(

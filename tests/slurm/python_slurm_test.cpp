@@ -1,0 +1,55 @@
+// A job whose model is in Python (docs/python.md): submitted, requeued, stopped, finished.
+#include <cstdlib>
+#include <fstream>
+
+#include "../needs.hpp"
+#include "base/command.hpp"
+#include "base/text.hpp"
+#include "cluster.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+class SlurmPython : public SlurmRun {
+ protected:
+  void SetUp() override {
+    const char* named = std::getenv("REKINDLE_ORACLE_PYTHON");
+    python_ = named == nullptr ? "python3" : named;
+    Program program({"/usr/bin/env", python_, "-c", "import numpy, torch"});
+    if (program.wait().exit_code != 0)
+      REKINDLE_SKIP(Needs::kMachine,
+                    "needs a python3 with torch and numpy (REKINDLE_ORACLE_PYTHON names it)");
+    SlurmRun::SetUp();
+    fs::copy_file(fs::path(REKINDLE_SOURCE) / "tests/python/everything.py", script_);
+  }
+  Arguments job(const std::string& command, const fs::path& run_dir, std::uint64_t steps) const {
+    return {command, "--run-dir", run_dir, "--python", python_, script_, str("steps=", steps)};
+  }
+  const fs::path script_ = scratch_ / "train.py";
+  std::string python_;
+};
+
+TEST_F(SlurmPython, RequeuedOnTwoNodes_EachAttemptRunsTheKeptScript) {
+  const Outcome submitted = run(job("submit", dir(), 1000000) + Arguments{"--", "--nodes=2"});
+  ASSERT_EQ(submitted.exit_code, 0) << submitted.err;
+  const std::string words = "job ";
+  ASSERT_TRUE(submitted.out.starts_with(words)) << submitted.out;
+  job_ = submitted.out.substr(words.size(), submitted.out.find(':') - words.size());
+  wait_for_step(5);
+  std::ofstream(script_, std::ios::app) << "raise SystemExit('the original is not what runs')\n";
+  cluster_->command({"scontrol", "requeue", job_});
+  wait_for_restart(1);
+  EXPECT_TRUE(printed("has changed since this run began")) << output();
+  ASSERT_EQ(run({"stop", dir()}).exit_code, 0);
+  wait_until_over();
+  fs::copy_file(fs::path(REKINDLE_SOURCE) / "tests/python/everything.py", script_,
+                fs::copy_options::overwrite_existing);
+  const std::uint64_t steps = reached_step(dir()) + 5;
+  const Outcome finished = run(job("local", dir(), steps));
+  ASSERT_EQ(finished.exit_code, 0) << finished.out << finished.err;
+  ASSERT_EQ(run(job("local", scratch_ / "straight", steps)).exit_code, 0);
+  EXPECT_EQ(digest_of(dir()), digest_of(scratch_ / "straight"));
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
