@@ -68,7 +68,7 @@ class Dataset {
   virtual ~Dataset() = default;
   virtual const DatasetInfo& info() const = 0;
   // Writes a sample to `place` of a batch that make_room() has prepared with the same config. `key` seeds the
-  // random draws of the augmentation. Errors (ExitCode::kConfig): the sample cannot be read or decoded.
+  // random draws of the augmentation. Errors (kConfig): it cannot be decoded, or not read now (kSystem).
   virtual Status read(Split split, std::size_t index, const TransformConfig& config, std::uint64_t key,
                       Batch& batch, std::size_t place) const = 0;
 };

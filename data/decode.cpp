@@ -9,8 +9,8 @@ namespace rekindle::data {
 
 tl::unexpected<Error> corrupt_image(const std::string& source, const std::string& what) {
   return forward_error({ExitCode::kConfig, str(source, " ", what),
-                        "with --skip-corrupt the run goes on, and the next image takes its place; with a "
-                        "mended or removed file, start a new run",
+                        "with --skip-corrupt the run goes on, and the next image takes its place; or restore "
+                        "the file: if its size stays the same, the run goes on, otherwise start a new run",
                         ErrorKind::kDamage});
 }
 

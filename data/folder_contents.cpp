@@ -1,8 +1,9 @@
 // The file: the magic "RKHASHES", u32 version, u32 zero, the listing's identity (16 bytes), and records of 32
-// bytes.
+// bytes. The highest bit of a record's number is set if the file could not be decoded.
 #include "data/folder_contents.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,9 +12,9 @@
 #include <cstring>
 #include <span>
 
+#include "base/guarded_file.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
-#include "data/formats.hpp"
 
 namespace rekindle::data {
 
@@ -31,6 +32,8 @@ struct FolderContents::Record {
 
 namespace {
 
+constexpr std::uint64_t kCorruptBit = std::uint64_t{1} << 63;
+
 // A process that is killed loses the records of this time.
 constexpr std::chrono::seconds kAppendEvery{1};
 
@@ -45,8 +48,12 @@ std::string header_of(const Hash128& identity) {
 
 fs::path contents_path(const fs::path& root) { return root / ".rekindle-hashes"; }
 
-FolderContents::FolderContents(fs::path root, const Hash128& identity, std::size_t count)
-    : file_(contents_path(root)), identity_(identity), hashes_(count), corrupt_(count) {
+FolderContents::FolderContents(fs::path root, const Hash128& identity, std::size_t count, bool skips_corrupt)
+    : file_(contents_path(root)),
+      identity_(identity),
+      hashes_(count),
+      skips_corrupt_(skips_corrupt),
+      corrupt_(count) {
   load();
 }
 
@@ -56,9 +63,12 @@ FolderContents::~FolderContents() { append(); }
 void FolderContents::load() {
   const std::string header = header_of(identity_);
   std::string bytes;
-  if (const auto file = path_exists(file_) ? open_data_file(file_) : fail("no such file")) {
-    bytes.resize(file->size);
-    if (!file->read(0, std::as_writable_bytes(std::span(bytes)))) bytes.clear();
+  if (path_exists(file_)) {
+    const auto fd = open_guarded(file_, O_RDONLY);
+    if (!fd) return log_info(str("the hashes of files are not read: ", fd.error().what));
+    struct stat info {};
+    if (::fstat(fd->get(), &info) == 0) bytes.resize(static_cast<std::size_t>(info.st_size));
+    if (!read_into(fd->get(), file_, 0, std::as_writable_bytes(std::span(bytes)))) bytes.clear();
   }
   if (!bytes.starts_with(header)) {
     std::ignore = replace_file_quickly(file_, header);  // no file where the folder cannot be written
@@ -68,15 +78,20 @@ void FolderContents::load() {
   for (std::size_t at = header.size(); at + sizeof(Record) <= bytes.size();) {
     Record record;
     std::memcpy(&record, bytes.data() + at, sizeof record);
-    const bool valid = record.checksum == record.sum(identity_) && record.number < hashes_.size();
-    if (valid && hashes_[record.number] == Hash128{}) hashes_[record.number] = {record.high, record.low};
+    const std::uint64_t number = record.number & ~kCorruptBit;
+    const bool valid = record.checksum == record.sum(identity_) && number < hashes_.size();
+    const Hash128 hash{record.high, record.low};
+    if (valid && number != record.number)
+      corrupt_hashes_.emplace(number, hash);
+    else if (valid && hashes_[number] == Hash128{})
+      hashes_[number] = hash;
     at += valid ? sizeof record : 1;
   }
 }
 
 void FolderContents::append() {
   if (pending_.empty()) return;
-  const auto fd = open_file(file_, O_WRONLY | O_APPEND | O_NOFOLLOW);
+  const auto fd = open_guarded(file_, O_WRONLY | O_APPEND);
   if (fd && ::write(fd->get(), pending_.data(), pending_.size()) < 0)
     log_debug(errno_error("cannot note the hashes of files in", file_).what);
   pending_.clear();
@@ -85,22 +100,29 @@ void FolderContents::append() {
 
 Status FolderContents::check(std::size_t number, const Hash128& hash, const std::string& path) {
   const std::lock_guard lock(mutex_);
-  Hash128& before = hashes_[number];
-  if (before == hash) {
-    append_if_due();
-    return {};
-  }
-  if (before != Hash128{})
-    return forward_error(
-        {ExitCode::kConfig, str(path, " has another content than when it was first read"),
-         str("restore it, or, if the change is wanted, remove ", file_.string(), " and start a new run"),
-         ErrorKind::kChangedData});
-  before = hash;
+  append_if_due();
+  const auto corrupt = corrupt_hashes_.find(number);
+  const bool other_corrupt = skips_corrupt_ && corrupt != corrupt_hashes_.end() && corrupt->second != hash;
+  const Hash128& before = hashes_[number];
+  if (!other_corrupt && (before == hash || before == Hash128{})) return {};
+  return forward_error(
+      {ExitCode::kConfig, str(path, " has another content than when it was first read"),
+       str("restore it, or, if the change is wanted, remove ", file_.string(), " and start a new run"),
+       ErrorKind::kChangedData});
+}
+
+void FolderContents::note(std::size_t number, const Hash128& hash) {
+  const std::lock_guard lock(mutex_);
+  if (hashes_[number] != Hash128{}) return;
+  hashes_[number] = hash;
+  record(number, hash);
+}
+
+void FolderContents::record(std::uint64_t number, const Hash128& hash) {
   Record record{number, hash.high, hash.low};
   record.checksum = record.sum(identity_);
   pending_.append(reinterpret_cast<const char*>(&record), sizeof record);
   append_if_due();
-  return {};
 }
 
 void FolderContents::append_if_due() {
@@ -112,8 +134,9 @@ bool FolderContents::is_corrupt(std::size_t number) {
   return corrupt_[number];
 }
 
-bool FolderContents::note_corrupt(std::size_t number, std::size_t& corrupt) {
+bool FolderContents::note_corrupt(std::size_t number, const Hash128& hash, std::size_t& corrupt) {
   const std::lock_guard lock(mutex_);
+  if (skips_corrupt_ && corrupt_hashes_.emplace(number, hash).second) record(number | kCorruptBit, hash);
   if (corrupt_[number]) return false;
   corrupt_[number] = true;
   corrupt = ++corrupt_count_;

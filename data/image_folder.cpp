@@ -51,7 +51,7 @@ class ImageFolder final : public Dataset {
       : root_(std::move(root)),
         listing_(std::move(listing)),
         skip_corrupt_(skip_corrupt),
-        contents_(root_, identity_of(listing_), listing_.train.size() + listing_.test.size()) {
+        contents_(root_, identity_of(listing_), listing_.train.size() + listing_.test.size(), skip_corrupt) {
     info_ = {.kind = kImageFolder.name,
              .channels = 3,
              .classes = static_cast<int>(listing_.class_names.size()),
@@ -90,11 +90,12 @@ class ImageFolder final : public Dataset {
     for (std::size_t tries = 0; tries < count; ++tries) {
       const std::size_t at = (index + tries) % count, number = number_of(split, at);
       if (skip_corrupt_ && contents_.is_corrupt(number)) continue;
-      const Status decoded = decode(split, at, scratch);
+      Hash128 hash;
+      const Status decoded = decode(split, at, scratch, hash);
       if (decoded) return at;
       if (!skip_corrupt_ || decoded.error().kind != ErrorKind::kDamage) return forward_error(decoded.error());
       std::size_t corrupt = 0;
-      if (contents_.note_corrupt(number, corrupt))
+      if (contents_.note_corrupt(number, hash, corrupt))
         log_warning(str(decoded.error().what, "; the next readable image takes its place (", corrupt,
                         " so far in this process)"));
     }
@@ -102,20 +103,36 @@ class ImageFolder final : public Dataset {
                 "use another folder");
   }
 
-  Status decode(Split split, std::size_t index, Scratch& scratch) const {
-    const ListedFile& listed = listing_.files(split)[index];
-    const std::string path = path_of(split, index);
-    REKINDLE_TRY(const InputFile file, open_data_file(path));
-    if (file.size != listed.size)
+  // An error that may pass has ErrorKind::kSystem.
+  Status read_bytes(const std::string& path, const ListedFile& listed,
+                    std::vector<std::uint8_t>& bytes) const {
+    const auto passing = [](Error error) {
+      error.kind = ErrorKind::kSystem;
+      return forward_error(std::move(error));
+    };
+    const auto file = open_data_file(path);
+    if (!file) return passing(file.error());
+    if (file->size != listed.size)
       return forward_error(
           {ExitCode::kConfig,
-           str(path, " has ", file.size, " bytes, but ", listed.size, " when its folder was read"),
+           str(path, " has ", file->size, " bytes, but ", listed.size, " when its folder was read"),
            "restore it, or start a new run with the changed data", ErrorKind::kChangedData});
-    scratch.file.resize(file.size);
-    REKINDLE_CHECK(file.read(0, std::as_writable_bytes(std::span(scratch.file))));
-    const Hash128 hash = hash128(std::as_bytes(std::span(scratch.file)));
-    REKINDLE_CHECK(contents_.check(number_of(split, index), hash, path));
-    return decode_image(scratch.file, path, scratch.pixels);
+    bytes.resize(file->size);
+    if (const Status read = file->read(0, std::as_writable_bytes(std::span(bytes))); !read)
+      return passing({ExitCode::kConfig, read.error().what, "look at the storage of the data"});
+    return {};
+  }
+
+  // `hash`: of the file's content, when the file was read.
+  Status decode(Split split, std::size_t index, Scratch& scratch, Hash128& hash) const {
+    const std::string path = path_of(split, index);
+    const std::size_t number = number_of(split, index);
+    REKINDLE_CHECK(read_bytes(path, listing_.files(split)[index], scratch.file));
+    hash = hash128(std::as_bytes(std::span(scratch.file)));
+    REKINDLE_CHECK(contents_.check(number, hash, path));
+    REKINDLE_CHECK(decode_image(scratch.file, path, scratch.pixels));
+    contents_.note(number, hash);
+    return {};
   }
 
   const fs::path root_;

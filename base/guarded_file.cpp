@@ -1,0 +1,23 @@
+#include "base/guarded_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "base/spot.hpp"
+#include "base/text.hpp"
+#include "base/trust.hpp"
+
+namespace rekindle {
+
+Result<Fd> open_guarded(const FilePath& path, int flags) {
+  REKINDLE_TRY(Fd fd, open_file(path, flags | O_NOFOLLOW | O_NONBLOCK));
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return forward_error(errno_error("cannot stat", path));
+  REKINDLE_CHECK(check_regular(info, path));
+  REKINDLE_CHECK(check_owner(fd.get(), info, path));
+  if (info.st_nlink == 1) return fd;
+  return fail(ExitCode::kConfig, str(path.string(), " has a second name (a hard link)"),
+              "replace it with a copy");
+}
+
+}  // namespace rekindle

@@ -1,0 +1,128 @@
+// The hashes of an image folder's files: when they are noted, and which file with hashes is used.
+#include "data/folder_contents.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../needs.hpp"
+#include "support.hpp"
+
+namespace rekindle::data {
+namespace {
+
+class FolderContentsTest : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(make_data("image-folder", folder(), 40, 1)); }
+  fs::path folder() const { return scratch_.path / "tiny"; }
+  fs::path hashes() const { return contents_path(folder()); }
+  // The training sample 0.
+  fs::path image() const { return folder() / "train/n00000000/images/n00000000_0.JPEG"; }
+  std::unique_ptr<Dataset> opened(bool skip = false) const {
+    auto dataset = open_dataset("image-folder", folder(), {.skip_corrupt = skip});
+    EXPECT_TRUE(dataset) << dataset.error().line();
+    return dataset ? std::move(*dataset) : nullptr;
+  }
+  static Status read(const Dataset& dataset) {
+    const TransformConfig small{16, Augment::kOff};
+    Batch batch;
+    make_room(batch, dataset.info(), small, 1);
+    return dataset.read(Split::kTrain, 0, small, 0, batch, 0);
+  }
+  static void refused(const Status& status, const std::string& word) {
+    ASSERT_FALSE(status) << "no error with: " << word;
+    EXPECT_NE(status.error().line().find(word), std::string::npos) << status.error().line();
+  }
+  // The hashes are neither read from the file nor written to it.
+  void is_ignored(const std::string& what) const {
+    EXPECT_TRUE(read(*opened())) << what;
+    EXPECT_EQ(get(theirs()), "theirs") << what;
+  }
+  fs::path theirs() const { return scratch_.path / "theirs"; }
+  Scratch scratch_;
+};
+
+// One bad read of a good file must not make every later run refuse the file.
+TEST_F(FolderContentsTest, ACorruptFileThatIsRestored_IsUsed_AndItsLaterChangesAreNoticed) {
+  const std::string good = get(image()), bad(good.size(), 'x');
+  put(image(), bad);
+  {
+    const auto dataset = opened();
+    refused(read(*dataset), "neither a JPEG");
+    put(image(), good);
+    EXPECT_TRUE(read(*dataset));
+    put(image(), bad);
+    refused(read(*dataset), "another content");
+    put(image(), good);
+  }
+  EXPECT_TRUE(read(*opened()));
+  put(image(), bad);
+  refused(read(*opened()), "another content");
+  refused(read(*opened(true)), "another content");
+}
+
+// A run with --skip-corrupt has trained with the next image: another content would be another sample.
+TEST_F(FolderContentsTest, ASkippedFileThatIsRestored_IsNoticedByRunsThatSkip_AndUsedByOthers) {
+  const std::string good = get(image());
+  put(image(), std::string(good.size(), 'x'));
+  EXPECT_TRUE(read(*opened(true)));
+  put(image(), good);
+  refused(read(*opened(true)), "another content");
+  EXPECT_TRUE(read(*opened()));
+  refused(read(*opened(true)), "another content");
+}
+
+TEST_F(FolderContentsTest, AFileThatIsAway_IsAnErrorThatMayPass) {
+  const auto dataset = opened();
+  fs::rename(folder(), scratch_.path / "away");
+  const Status away = read(*dataset);
+  refused(away, image().string());
+  EXPECT_EQ(away.error().kind, ErrorKind::kSystem);
+  EXPECT_EQ(away.error().code, ExitCode::kConfig);
+  fs::rename(scratch_.path / "away", folder());
+  EXPECT_TRUE(read(*dataset));
+}
+
+// Whoever may write to the data folder must not make a trainer wait, or write to another file.
+TEST_F(FolderContentsTest, APipeOrALinkInPlaceOfTheHashes_IsIgnored) {
+  put(theirs(), "theirs");
+  ASSERT_EQ(::mkfifo(hashes().c_str(), 0666), 0);
+  is_ignored("a pipe without a reader");
+  const int reader = ::open(hashes().c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  is_ignored("a pipe with a reader");
+  char byte = 0;
+  EXPECT_EQ(::read(reader, &byte, 1), 0) << "hashes were written to the pipe";
+  ::close(reader);
+  fs::remove(hashes());
+  fs::create_symlink(theirs(), hashes());
+  is_ignored("a symbolic link");
+  fs::remove(hashes());
+  fs::create_hard_link(theirs(), hashes());
+  is_ignored("a hard link");
+  fs::remove(hashes());
+  EXPECT_TRUE(read(*opened()));
+  EXPECT_EQ(get(hashes()).size(), 64U) << "without an obstacle the hashes are kept";
+}
+
+TEST_F(FolderContentsTest, AFileWithHashesThatOthersMayWrite_IsIgnored) {
+  EXPECT_TRUE(read(*opened()));
+  // A file with the hash of another content. Read by its owner alone, the file counts.
+  const std::string good = get(image()), known = get(hashes());
+  ASSERT_EQ(known.size(), 64U);
+  put(image(), get(folder() / "train/n00000001/images/n00000001_0.JPEG").substr(0, good.size()));
+  fs::resize_file(image(), good.size());
+  refused(read(*opened()), "another content");
+  ASSERT_EQ(::chmod(hashes().c_str(), 0666), 0);
+  const Status unknown = read(*opened());
+  EXPECT_TRUE(unknown || unknown.error().line().find("another content") == std::string::npos);
+  if (::geteuid() != 0) REKINDLE_SKIP(Needs::kRoot, "another owner needs root");
+  ASSERT_EQ(::chmod(hashes().c_str(), 0644), 0);
+  ASSERT_EQ(::chown(hashes().c_str(), 12345, 12345), 0);
+  const Status foreign = read(*opened());
+  EXPECT_TRUE(foreign || foreign.error().line().find("another content") == std::string::npos);
+  EXPECT_EQ(get(hashes()), known);
+}
+
+}  // namespace
+}  // namespace rekindle::data
