@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/log.hpp"
 #include "base/planted.hpp"
@@ -91,23 +92,39 @@ std::uint32_t StepLoop::own_flags() {
   return flags;
 }
 
+void StepLoop::expect_micro_batches(std::vector<int> missing) {
+  parts_.task.expect_steps(kept_.replica.step, computed_micro_batches(exchange::leaf_ops(leaves_)),
+                           std::move(missing));
+}
+
 void StepLoop::begin_micro_batches() {
   ops_ = exchange::leaf_ops(leaves_, kept_.sums.held(kept_.replica.step));
-  const std::vector<int> missing = computed_micro_batches(ops_),
-                         all = computed_micro_batches(exchange::leaf_ops(leaves_));
-  parts_.task.expect_steps(kept_.replica.step, all, missing);
-  const std::size_t kept = all.size() - missing.size();
+  const std::vector<int> missing = computed_micro_batches(ops_);
+  const std::size_t all = computed_micro_batches(exchange::leaf_ops(leaves_)).size(),
+                    kept = all - missing.size();
+  expect_micro_batches(missing);
   log_info(str("generation ", to_text(start_.generation), ": micro-batches of step ", kept_.replica.step,
-               " begin",
-               kept == 0 ? std::string() : str(", ", kept, " of ", all.size(), " are already computed")));
+               " begin", kept == 0 ? std::string() : str(", ", kept, " of ", all, " are already computed")));
+}
+
+Result<MicroBatchResult> StepLoop::train(int leaf, std::span<float> gradient) {
+  for (;;) {
+    auto result = parts_.task.train(kept_.replica.step, leaf, gradient, parts_.link.aborted());
+    parts_.link.progress();
+    if (result) kept_.samples.succeeded();
+    if (result || result.error().kind != ErrorKind::kSystem) return result;
+    REKINDLE_CHECK(kept_.samples.try_again(result.error(), parts_.link, parts_.clock));
+    std::vector<int> missing = computed_micro_batches(ops_);
+    missing.erase(missing.begin(), std::ranges::find(missing, leaf));
+    expect_micro_batches(std::move(missing));
+  }
 }
 
 Status StepLoop::compute_micro_batch(int leaf, int slot, Times& times) {
   const auto started = parts_.clock.now();
   REKINDLE_TRY(const std::span<float> to, parts_.hub.slot(slot));
   kept_.sums.invalidate(slot);
-  const auto result = parts_.task.train(kept_.replica.step, leaf, to, parts_.link.aborted());
-  parts_.link.progress();
+  const auto result = train(leaf, to);
   if (!result) return computation_error(result.error());
   times.data_ms += result->waited_ms;
   times.compute_ms += parts_.clock.ms_since(started) - result->waited_ms;

@@ -15,6 +15,7 @@
 #include "trainer/link.hpp"
 #include "trainer/metric_totals.hpp"
 #include "trainer/partial_sums.hpp"
+#include "trainer/sample_wait.hpp"
 #include "trainer/state_hashes.hpp"
 #include "trainer/storage.hpp"
 #include "trainer/task.hpp"
@@ -36,6 +37,7 @@ struct Parts {
 struct Kept {
   protocol::ReplicaState replica;          // always correct: invalid while it is changed or received
   PartialSums sums;                        // sums of the current step
+  SampleWait samples;                      // samples that cannot be read now
   Clock::TimePoint last_checkpoint;        // start of the last checkpoint
   std::deque<protocol::StepDone> history;  // the last steps of this replica
   // An error of the task itself (data that cannot be read, say), or no state to start from: this trainer ends
@@ -62,6 +64,10 @@ class StepLoop {
 
   // Announces the missing micro-batches of the current step, and all micro-batches of the steps after it.
   void begin_micro_batches();
+  void expect_micro_batches(std::vector<int> missing);
+  // As Task::train() and Task::evaluate(), which are repeated while the samples cannot be read.
+  Result<MicroBatchResult> train(int leaf, std::span<float> gradient);
+  Result<EvaluationResult> evaluate(std::uint64_t first, std::uint64_t count);
   Status compute_micro_batch(int leaf, int slot, Times& times);
   Status compute_micro_batches(Times& times);
   // Makes one step. Returns the totals on which all ranks agree.

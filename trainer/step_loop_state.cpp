@@ -39,6 +39,15 @@ Status StepLoop::hash_state() {
   return {};
 }
 
+Result<EvaluationResult> StepLoop::evaluate(std::uint64_t first, std::uint64_t count) {
+  for (;;) {
+    auto result = parts_.task.evaluate(first, count);
+    if (result) kept_.samples.succeeded();
+    if (result || result.error().kind != ErrorKind::kSystem) return result;
+    REKINDLE_CHECK(kept_.samples.try_again(result.error(), parts_.link, parts_.clock));
+  }
+}
+
 // Evaluates in chunks of one global batch: leaf l of chunk c has the test images [(c*V + l)*b, + b).
 Status StepLoop::evaluate(bool& stopped) {
   const std::uint64_t leaf_batch = parts_.job.batch_size / parts_.job.micro_batches,
@@ -54,7 +63,7 @@ Status StepLoop::evaluate(bool& stopped) {
           chunk * parts_.job.batch_size + static_cast<std::uint64_t>(leaf) * leaf_batch;
       // An abort also aborts the exchange, which returns the error below.
       if (first >= tests || parts_.link.aborted()) break;
-      const auto result = parts_.task.evaluate(first, std::min(leaf_batch, tests - first));
+      const auto result = evaluate(first, std::min(leaf_batch, tests - first));
       if (!result) return computation_error(result.error());
       add_loss(header, result->loss.sum, result->loss.count);
       add_metrics(header, result->metrics);

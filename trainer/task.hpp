@@ -52,12 +52,12 @@ inline tl::unexpected<Error> task_error(Error error) {
   return forward_error(std::move(error));
 }
 
-// Whether the samples themselves cannot be used, so that every trainer would fail.
+// Whether the samples themselves cannot be used: on this machine, or on every machine.
 inline bool samples_unusable(const Error& error) {
   return error.kind == ErrorKind::kDamage || error.kind == ErrorKind::kChangedData;
 }
 // An error of the computation of a step or of an evaluation. If the samples cannot be used, this trainer
-// keeps its state and the run ends; otherwise the trainer ends.
+// keeps its state, and the coordinator decides what follows; otherwise the trainer ends.
 inline tl::unexpected<Error> computation_error(Error error) {
   if (samples_unusable(error)) return forward_error(std::move(error));
   return task_error(std::move(error));
@@ -106,10 +106,10 @@ class Task {
   virtual void expect_steps(std::uint64_t step, std::vector<int> all, std::vector<int> first) = 0;
   virtual void end_of_steps() = 0;
 
-  // Forward and backward pass of one micro-batch of `step`, in the order of expect_steps(). Writes the
-  // gradient of the mean loss to `gradient` (gradient_floats() floats of host memory; all of them are
-  // written, padding with zero). All random numbers come from (seed, step, micro_batch). `aborted` is checked
-  // at least between two layers; if it is set, the error has kind kAborted.
+  // Forward and backward pass of one micro-batch of `step`, in the order of expect_steps(). Writes the mean
+  // loss's gradient to `gradient` (gradient_floats() floats of host memory, padding with zero). All random
+  // numbers come from (seed, step, micro_batch). `aborted` is checked at least between two layers; if it is
+  // set, the error has kind kAborted. Kind kSystem, of evaluate(), too: not readable now (SampleWait).
   virtual Result<MicroBatchResult> train(std::uint64_t step, int micro_batch, std::span<float> gradient,
                                          const std::atomic<bool>& aborted) = 0;
   // Evaluates test samples [first, first + count).

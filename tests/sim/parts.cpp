@@ -23,6 +23,11 @@ std::string digest_of(std::uint64_t step, State values) {
 
 }  // namespace
 
+// ---- the clock ----
+
+SimClock::TimePoint SimClock::now() const { return TimePoint(std::chrono::milliseconds(process_.clock())); }
+void SimClock::sleep(std::chrono::milliseconds time) const { process_.sleep(time.count()); }
+
 // ---- the link ----
 
 const std::string& SimLink::trainer() const { return process_.name(); }

@@ -21,11 +21,12 @@ class TrainerProcess;
 
 class SimClock final : public trainer::Clock {
  public:
-  explicit SimClock(const Process& process) : process_(process) {}
-  TimePoint now() const override { return TimePoint(std::chrono::milliseconds(process_.clock())); }
+  explicit SimClock(TrainerProcess& process) : process_(process) {}
+  TimePoint now() const override;
+  void sleep(std::chrono::milliseconds time) const override;
 
  private:
-  const Process& process_;
+  TrainerProcess& process_;
 };
 
 // The control thread calls on_message(); the step loop calls everything else.
