@@ -1,9 +1,12 @@
 #include "actors/worker_host.hpp"
 
+#include <cstdio>
+
 #include "actors/coordinator_finder.hpp"
 #include "actors/system.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
+#include "base/printable.hpp"
 #include "base/text.hpp"
 #include "protocol/wire.hpp"
 
@@ -21,6 +24,7 @@ class Host {
   Host(LocalWorker::pointer self, const WorkerConfig& config, Trainers& trainers, CoordinatorFinder& finder)
       : self_(self),
         name_(config.worker),
+        joined_(config.joined),
         machine_(config, boot_time()),
         trainers_(trainers),
         finder_(finder) {}
@@ -99,12 +103,17 @@ class Host {
   void apply(const KillTrainer& effect) { trainers_.kill(effect.trainer); }
   void apply(const LeaveRun& effect) {
     log_info(str("this worker leaves: ", effect.why));
+    // The supervisor of the run prints what its coordinator says. A helper has only this line.
+    const bool at_fault = effect.exit_code == static_cast<int>(ExitCode::kConfig) ||
+                          effect.exit_code == static_cast<int>(ExitCode::kGaveUp);
+    if (joined_ && at_fault) std::fprintf(stderr, "rekindle: %s\n", printable(effect.why).c_str());
     trainers_.leave(effect.exit_code);
   }
   void apply(const Warn& effect) { log_warning(effect.line); }
 
   LocalWorker::pointer self_;
   const std::string name_;
+  const bool joined_;  // a worker of `rekindle join`
   Worker machine_;
   Trainers& trainers_;
   CoordinatorFinder& finder_;

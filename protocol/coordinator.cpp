@@ -83,6 +83,8 @@ void Coordinator::advance() {
 
 void Coordinator::handle(const WorkerRegistered& event) {
   const Registration& r = event.registration;
+  if (const std::string* const why = faults_.samples.why_left_out(r.worker))
+    return emit(Dismiss{config_.term, r.worker, 78, *why});
   membership_.workers[r.worker] = {r.host, r.slots, r.joined, times_.now};
   if (phase() == Phase::kQuitting)
     return emit(Dismiss{config_.term, r.worker, stop_.ending->exit_code, "the run is over"});

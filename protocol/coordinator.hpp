@@ -191,7 +191,9 @@ class Coordinator {
   void regroup();
   bool left_by_itself(int rank) const;
   void judge_generation();
-  void samples_unusable(const Paused& paused, const std::string& host);
+  void judge_samples();
+  void leave_out_for_samples(const std::string& worker, const KnownTrainer& trainer);
+  void end_for_samples(const KnownTrainer& trainer);
   void states_differ(const std::vector<std::string>& suspects);
   void went_on();
   void restore_unreadable(const std::string& why);

@@ -59,6 +59,7 @@ bool Coordinator::left_by_itself(int rank) const {
 
 // Evaluates the reports of the members that paused.
 void Coordinator::judge_generation() {
+  judge_samples();
   bool differ = false;
   std::vector<std::string> suspects;
   std::optional<std::string> restore_error, read_error;
@@ -68,7 +69,6 @@ void Coordinator::judge_generation() {
     const Paused& paused = *found->paused;
     if (paused.reason == PauseReason::kNonFinite)
       return end({70, paused.detail, str("lower --lr or look at the data; ", resume_hint())});
-    if (paused.reason == PauseReason::kSamplesUnusable) samples_unusable(paused, found->ready.host);
     if (paused.reason == PauseReason::kUnsuitable) return end({78, paused.detail, ""});
     if (paused.reason == PauseReason::kRestoreFailed) restore_error = paused.detail;
     if (paused.reason == PauseReason::kUnreadable) read_error = paused.detail;
@@ -94,10 +94,54 @@ void Coordinator::judge_generation() {
   if (differ && !ledger_.suspect.is_about(generation_.id)) states_differ(suspects);
 }
 
-// Every trainer would fail with these samples. The state is written, and the run ends.
-void Coordinator::samples_unusable(const Paused& paused, const std::string& host) {
-  if (stop_.ask({78, paused.detail, Time(0)}, times_.now)) stop_.cause = StopCause::kSamplesUnusable;
-  emit(Warn{str("host ", host, " cannot go on from step ", paused.held_step, ": ", paused.detail)});
+// Samples that one worker cannot use may be intact for the others: each has its own storage, cache or mount.
+// The run ends only if no other worker is left to try. Otherwise the worker is left out, once another worker
+// has the state.
+void Coordinator::judge_samples() {
+  std::map<std::string, KnownTrainer> reports;  // the first one of each worker
+  for (const std::string& member : generation_.members) {
+    const auto* const found = membership_.find(member);
+    if (found != nullptr && found->paused && found->paused->reason == PauseReason::kSamplesUnusable)
+      reports.emplace(found->worker, *found);
+  }
+  if (reports.empty()) return;
+  bool again = false;
+  std::uint64_t step = 0;
+  for (const auto& [worker, trainer] : reports) {
+    again = faults_.samples.reported(worker, generation_.id) || again;
+    step = std::max(step, trainer.paused->held_step);
+    emit(Warn{str("worker ", worker, " on host ", trainer.ready.host, " cannot go on from step ",
+                  trainer.paused->held_step, ": ", trainer.paused->detail)});
+  }
+  if (stop_) return;
+  std::size_t others = 0;
+  bool state_elsewhere = false;
+  for (const auto& [name, trainer] : membership_.trainers) {
+    if (reports.contains(trainer.worker)) continue;
+    ++others;
+    state_elsewhere =
+        state_elsewhere || (trainer.paused && trainer.paused->holds && trainer.paused->held_step >= step);
+  }
+  const bool enough = others > 0 && others >= config_.job.min_trainers;
+  if (!enough || (!state_elsewhere && again)) return end_for_samples(reports.begin()->second);
+  if (!state_elsewhere) return;  // the next generation copies the state to the other workers
+  for (const auto& [worker, trainer] : reports) leave_out_for_samples(worker, trainer);
+}
+
+void Coordinator::leave_out_for_samples(const std::string& worker, const KnownTrainer& trainer) {
+  const std::string why = str("worker ", worker, " on host ", trainer.ready.host,
+                              " is left out, because samples cannot be used there: ", trainer.paused->detail);
+  emit(Warn{str("worker ", worker, " on host ", trainer.ready.host,
+                " is left out, and the run goes on without it: other workers try these samples")});
+  faults_.samples.leave_out(worker, why);
+  emit(Dismiss{config_.term, worker, 78, why});
+  lose_workers({worker}, "its samples cannot be used");
+}
+
+// No worker that is left can use the samples. The state is written, and the run ends.
+void Coordinator::end_for_samples(const KnownTrainer& trainer) {
+  const StopRun stop{78, str("on host ", trainer.ready.host, ": ", trainer.paused->detail), Time(0)};
+  if (stop_.ask(stop, times_.now)) stop_.cause = StopCause::kSamplesUnusable;
 }
 
 // The first wrong step is unknown, so a checkpoint may still be committed if its shards agree.

@@ -32,6 +32,7 @@ void Coordinator::on_report(const std::string& worker, const StepDone& message) 
   ledger_.suspect.step_made(message.generation);
   ledger_.restore.forget_tries();
   if (message.step > generation_.began + 1) faults_.links.clear();
+  faults_.samples.step_made();
   stop_.step_made(Time(static_cast<std::int64_t>(message.step_ms)), times_.now);
   if (!log_.take(message.step)) return;
   emit(RecordStep{message});

@@ -103,4 +103,13 @@ void Links::forget(const std::string& worker) {
   });
 }
 
+bool UnusableSamples::reported(const std::string& worker, const GenerationId& generation) {
+  return reports_.emplace(worker, generation).first->second != generation;
+}
+
+const std::string* UnusableSamples::why_left_out(const std::string& worker) const {
+  const auto found = left_out_.find(worker);
+  return found == left_out_.end() ? nullptr : &found->second;
+}
+
 }  // namespace rekindle::protocol

@@ -120,6 +120,22 @@ class OddStates {
   std::map<std::string, int> times_;
 };
 
+// Workers whose trainers cannot use samples, while other workers may be able to use them.
+class UnusableSamples {
+ public:
+  // A trainer of `worker` has paused for this. True if that worker reported the same in an earlier
+  // generation, and no step was made since.
+  bool reported(const std::string& worker, const GenerationId& generation);
+  void step_made() { reports_.clear(); }
+  // A worker that is left out for this must not come back: it would fail again.
+  void leave_out(const std::string& worker, std::string why) { left_out_[worker] = std::move(why); }
+  const std::string* why_left_out(const std::string& worker) const;  // nullptr: the worker is not left out
+
+ private:
+  std::map<std::string, GenerationId> reports_;  // the first generation with a report, by worker
+  std::map<std::string, std::string> left_out_;
+};
+
 struct FaultPolicy {
   StepCrashes step_crashes;
   Kills kills;
@@ -127,6 +143,7 @@ struct FaultPolicy {
   StartTries start_tries;
   Links links;
   OddStates odd_states;
+  UnusableSamples samples;
 
   void check() const {
     step_crashes.check();

@@ -14,7 +14,7 @@ namespace rekindle::protocol {
 enum class StopCause {
   kRequest,  // StopRun: a signal, `rekindle stop` or Slurm
   kTooFewTrainers,
-  kSamplesUnusable,  // PauseReason::kSamplesUnusable: no trainer can compute the next step
+  kSamplesUnusable,  // PauseReason::kSamplesUnusable: no worker that is left can compute the next step
 };
 
 // Invariants: without `asked` there is no `until`, no step is given up, and the cause is kRequest.

@@ -121,7 +121,7 @@ TEST_F(CoordinatorTest, SamplesThatCannotBeUsed_StateIsSavedBeforeTheRunEnds) {
   exit_all();
   ASSERT_TRUE(finish());
   EXPECT_EQ(finish()->exit_code, 78);
-  EXPECT_NE(finish()->line.find("the state is saved: why"), std::string::npos) << finish()->line;
+  EXPECT_NE(finish()->line.find("the state is saved: on host h: why"), std::string::npos) << finish()->line;
 }
 
 TEST_F(CoordinatorTest, NonFiniteLoss_EndsWithoutACommit) {
