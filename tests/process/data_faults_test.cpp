@@ -59,12 +59,12 @@ class DataFaults : public LiveRun {
 // The helper has the host name of the run's own worker, and a bad copy of the data in its place.
 TEST_F(DataFaults, HelperWithABadCopy_IsLeftOutAndTheRunGoesOn) {
   const auto able = run_command({"unshare", "--mount", "true"}, std::chrono::seconds(10));
-  if (!able || able->exit_code != 0) REKINDLE_SKIP(Needs::kOwnMounts, "cannot make a mount namespace");
+  if (!able || !able->ok()) REKINDLE_SKIP(Needs::kOwnMounts, "cannot make a mount namespace");
   const fs::path bad = scratch_ / "bad";
   fs::copy(images(), bad, fs::copy_options::recursive);
-  // Every third file: the helper meets one soon, and not in its numeric handshake.
+  // The helper meets one soon. The numeric handshake of the default seed uses other files.
   for (int i = 1; i < 6; ++i)
-    for (int label = 0; label < 10; label += 3) {
+    for (const int label : {1, 4, 6}) {
       const std::string name = str("n0000000", label);
       const fs::path file = bad / "train" / name / "images" / str(name, "_", i, ".JPEG");
       ASSERT_TRUE(fs::exists(file)) << file;
