@@ -259,7 +259,12 @@ void Checks::finishes(CoordinatorProcess& coordinator, const Finish& finish) {
   // This coordinator has been replaced; its messages do not count.
   if (world_.disk().newest_term()->term > coordinator.term()) return;
   if (finish.exit_code == 70) return gave_up(coordinator, finish);
-  if (finish.exit_code == 78) return world_.violated(str("the run is refused: ", finish.line));
+  const Plan& plan = world_.plan();
+  const bool unusable = finish.exit_code == 78 && plan.poison == Poison::kUnusable &&
+                        finish.line.find("a sample is damaged") != std::string::npos;
+  if (finish.exit_code == 78 && !unusable) return world_.violated(str("the run is refused: ", finish.line));
+  if (unusable && !plan.unusable_on.empty() && world_.faults() == 0 && plan.job.min_trainers <= 1)
+    return world_.violated(str("the samples of one host end the run: ", finish.line));
   if (!unrecorded_.empty() && world_.faults() == 1)
     return world_.violated(str("step ", *unrecorded_.begin(), " is not on record"));
   const Knowledge& known = known_[coordinator.term()];
@@ -270,7 +275,7 @@ void Checks::finishes(CoordinatorProcess& coordinator, const Finish& finish) {
   if (known.newest_held > saved)
     return world_.violated(
         str("the run ends at step ", saved, " though step ", known.newest_held, " is held"));
-  if (finish.exit_code != 0) world_.checks_stop(finish);
+  if (finish.exit_code != 0 && !unusable) world_.checks_stop(finish);
 }
 
 }  // namespace rekindle::sim

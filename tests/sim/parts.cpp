@@ -110,6 +110,8 @@ Result<trainer::MicroBatchResult> SimTask::train(std::uint64_t step, int micro_b
   if (process_.sleep(world.plan().leaf_ms + world.engine().between(0, 3)) != Woken::kReady || aborted)
     return forward_error(exchange::aborted_error());
   if (process_.inside() && world.poisoned(step, micro_batch)) process_.crash(11);
+  if (process_.inside() && world.unusable(step, micro_batch, process_.host()))
+    return forward_error({ExitCode::kConfig, "a sample is damaged", {}, ErrorKind::kDamage});
   process_.slot_written(step);
   model_.train(step, micro_batch, gradient);
   const bool is_number = !(process_.inside() && world.not_finite(step));

@@ -89,6 +89,11 @@ Plan make_plan(std::uint64_t seed) {
   plan.attempts = dice.chance(0.5) ? 2 : 1;
   if (dice.chance(0.02)) plan.poison = dice.chance(0.7) ? Poison::kCrashes : Poison::kNotFinite;
   plan.poison_step = dice.below(plan.job.steps);
+  Engine samples_dice(mix64(seed ^ 0x73616d70));
+  if (plan.poison == Poison::kNone && samples_dice.chance(0.03)) {
+    plan.poison = Poison::kUnusable;
+    if (plan.hosts > 1 && samples_dice.chance(0.5)) plan.unusable_on = "h1";
+  }
   Engine bad_host_dice(mix64(seed ^ 0x62616468));
   if (plan.hosts > 1 && bad_host_dice.chance(0.05)) plan.bad_host = "h1";
   Engine more_dice(mix64(seed ^ 0x6d6f7265));

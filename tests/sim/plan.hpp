@@ -17,7 +17,7 @@ inline constexpr Ms kSeenWithin = 8000;
 inline constexpr Ms kClaimPatience = 30000;
 
 // The problem with the samples of one step.
-enum class Poison { kNone, kCrashes, kNotFinite };
+enum class Poison { kNone, kCrashes, kNotFinite, kUnusable };
 
 struct Plan {
   std::uint64_t seed = 0;
@@ -33,7 +33,8 @@ struct Plan {
   std::vector<PlannedFault> faults;
   Poison poison = Poison::kNone;
   std::uint64_t poison_step = 0;
-  int attempts = 1;  // attempts of a run that is stopped
+  std::string unusable_on;  // the only host with unusable samples; empty: they are unusable everywhere
+  int attempts = 1;         // attempts of a run that is stopped
   bool requeued =
       false;  // the next attempt is of the same Slurm job, and need not wait for the mark of the end
   bool early_death =

@@ -213,6 +213,11 @@ bool World::not_finite(std::uint64_t step) const {
   return plan_.poison == Poison::kNotFinite && step == plan_.poison_step;
 }
 
+bool World::unusable(std::uint64_t step, int leaf, const std::string& host) const {
+  return plan_.poison == Poison::kUnusable && step == plan_.poison_step && leaf == 0 &&
+         (plan_.unusable_on.empty() || plan_.unusable_on == host);
+}
+
 // Crashes two trainers at once in this generation, which has made no step yet.
 void World::crash_two(const GenerationId& generation) {
   if (!crashed_again_.insert(generation).second) return;

@@ -78,6 +78,7 @@ class World {
   void coordinator_came_to(CoordinatorProcess& coordinator, protocol::Phase phase);
   bool poisoned(std::uint64_t step, int leaf) const;
   bool not_finite(std::uint64_t step) const;
+  bool unusable(std::uint64_t step, int leaf, const std::string& host) const;
 
   // ---- faults ----
   int faults() const { return faults_; }
