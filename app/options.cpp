@@ -131,8 +131,11 @@ Result<LocalOptions> JobOptions::resolve() {
   auto options = resolve_options(raw_, ask_, wrong, described_ ? &*described_ : nullptr);
   const std::pair<const std::set<std::string>&, std::string> sources[] = {
       {from_file_, raw_.config_file}, {from_script_, script_.file.string()}};
+  const auto is_from = [&wrong](const std::set<std::string>& source) {
+    return std::ranges::any_of(wrong, [&source](const std::string& each) { return source.contains(each); });
+  };
   for (const auto& [from, name] : sources) {
-    if (!options && std::ranges::any_of(wrong, [&](const std::string& each) { return from.contains(each); }))
+    if (!options && is_from(from))
       return fail(ExitCode::kConfig, str(name, ": ", options.error().what), options.error().hint);
   }
   if (options) options->old_stop = old_stop_.value_or("");

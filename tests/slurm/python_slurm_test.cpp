@@ -39,7 +39,9 @@ TEST_F(SlurmPython, RequeuedOnTwoNodes_EachAttemptRunsTheKeptScript) {
   std::ofstream(script_, std::ios::app) << "raise SystemExit('the original is not what runs')\n";
   cluster_->command({"scontrol", "requeue", job_});
   wait_for_restart(1);
-  EXPECT_TRUE(printed("has changed since this run began")) << output();
+  std::ifstream output(dir() / "logs" / str("slurm-", job_, ".out"));
+  const std::string text(std::istreambuf_iterator<char>(output), {});
+  EXPECT_NE(text.find("has changed since this run began"), std::string::npos) << text;
   ASSERT_EQ(run({"stop", dir()}).exit_code, 0);
   wait_until_over();
   fs::copy_file(fs::path(REKINDLE_SOURCE) / "tests/python/everything.py", script_,
