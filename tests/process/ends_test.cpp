@@ -35,11 +35,18 @@ TEST(LocalEnds, BySignalsAndTheEndOfTheWork_ExitCodeAndLine) {
   EXPECT_NE(again.out.find("the run is complete: "), std::string::npos) << again.out;
 }
 
-// The supervisor has not begun yet: it asks the trainer program about the model.
+// After the death of all processes. The supervisor has not begun yet: it asks the trainer program about the
+// model.
 TEST(LocalEnds, StopAskedForWhileTheCommandStarts_IsObeyed) {
   const Scratch scratch;
   const fs::path dir = scratch / "run";
-  ASSERT_EQ(run(mnist_run(dir, 1, 3)).exit_code, 0);
+  {
+    Program killed(Arguments{rekindle()} + mnist_run(dir, 1, 1000000));
+    ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 3 || !killed.running(); }));
+    for (const pid_t pid : processes_with(dir)) ::kill(pid, SIGKILL);
+    killed.wait();
+  }
+  ASSERT_TRUE(eventually([&] { return processes_with(dir).empty(); }));
   Program program(Arguments{rekindle()} + mnist_run(dir, 1, 1000000));
   const auto asks = [&program] {
     const auto asking = processes_with("describe");
