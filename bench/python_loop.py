@@ -1,6 +1,6 @@
 """A step of a Python script under Rekindle, against a plain PyTorch loop with the same micro-batches, in turns.
 
-    python bench/python_loop.py REKINDLE [MODEL...] [--turns 5] [--steps 12]
+    PYTHONPATH=build/dev/bin/python python bench/python_loop.py build/dev/bin/rekindle [MODEL...] [--turns 5] [--steps 12]
 
 Both with one process and one thread. Prints the median time of a step of each, and the ratio of each turn.
 """
