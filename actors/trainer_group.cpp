@@ -35,7 +35,8 @@ bool poke(const Fd& eventfd) {
 TrainerGroup::TrainerGroup(TrainerLaunch launch)
     : launch_(std::move(launch)), changed_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   auto made = protocol::trainer_environment(own_environment(), launch_.job);
-  environment_ = std::move(made.entries);
+  environment_ =
+      is_script(launch_.job) ? with_python_package(std::move(made.entries)) : std::move(made.entries);
   for (const std::string& line : made.warnings) log_warning(line);
 }
 
@@ -78,7 +79,7 @@ Result<Child> TrainerGroup::start_trainer(const std::vector<std::string>& argume
   if (!is_script(launch_.job)) return start_program_with(kTrainerProgram, arguments, environment_, inherited);
   std::vector<std::string> argv = protocol::python_trainer(launch_.job);
   argv.insert(argv.end(), arguments.begin(), arguments.end());
-  return spawn_with(argv, with_python_package(environment_), inherited);
+  return spawn_with(argv, environment_, inherited);
 }
 
 Status TrainerGroup::launch(const std::string& trainer) {

@@ -14,9 +14,9 @@
 #include "base/files.hpp"
 #include "base/programs.hpp"
 #include "base/text.hpp"
-#include "optim/groups.hpp"
 #include "protocol/training.hpp"
 #include "trainer/host_state.hpp"
+#include "trainer/update_options.hpp"
 
 namespace rekindle::app {
 
@@ -60,9 +60,8 @@ ScriptDescription description_from(const nlohmann::json& answer) {
 std::string last_line(const std::string& text) {
   const std::size_t end = text.find_last_not_of('\n');
   if (end == std::string::npos) return "";
-  const std::size_t begin = text.find_last_of('\n', end);
-  return text.substr(begin == std::string::npos ? 0 : begin + 1,
-                     end - (begin == std::string::npos ? -1 : begin));
+  const std::size_t begin = text.find_last_of('\n', end) + 1;  // 0 if there is one line
+  return text.substr(begin, end + 1 - begin);
 }
 
 }  // namespace
@@ -125,23 +124,15 @@ Result<ScriptDescription> describe_script(const Script& script) {
   return description;
 }
 
-Result<checkpoint::StateSpec> state_of_script(const protocol::Job& job, const checkpoint::StateSpec& model) {
-  std::vector<std::string> names;
-  for (const checkpoint::TensorSpec& tensor : model)
-    if (tensor.role == checkpoint::Role::kParameter) names.push_back(tensor.name);
-  REKINDLE_TRY(std::vector<optim::Group> groups, optim::make_groups({job.no_decay, job.lr_scale}, names));
-  checkpoint::StateSpec of_model, own_optimizer;
-  for (const checkpoint::TensorSpec& tensor : model)
-    (tensor.role == checkpoint::Role::kOptimizer ? own_optimizer : of_model).push_back(tensor);
-  const bool own = job.optimizer == protocol::kScriptsOptimizer;
-  const trainer::StateLayout layout(of_model);
-  REKINDLE_TRY(const trainer::UpdatePlan plan,
-               trainer::UpdatePlan::make(layout, {.optimizer = protocol::optimizer_options(job),
-                                                  .groups = std::move(groups),
-                                                  .average = job.ema,
-                                                  .counts = job.clip_norm > 0 || own}));
+Result<checkpoint::StateSpec> state_of_script(const protocol::Job& job,
+                                              const checkpoint::StateSpec& tensors) {
+  const auto end_of_model =
+      std::ranges::find(tensors, checkpoint::Role::kOptimizer, &checkpoint::TensorSpec::role);
+  const trainer::StateLayout layout(checkpoint::StateSpec(tensors.begin(), end_of_model));
+  REKINDLE_TRY(const trainer::UpdateOptions options, trainer::update_options(job, layout));
+  REKINDLE_TRY(const trainer::UpdatePlan plan, trainer::UpdatePlan::make(layout, options));
   checkpoint::StateSpec state = trainer::spec_of_state(layout, plan, job.ema > 0);
-  if (own) state.insert(state.end(), own_optimizer.begin(), own_optimizer.end());
+  if (job.optimizer == protocol::kScriptsOptimizer) state.insert(state.end(), end_of_model, tensors.end());
   return state;
 }
 

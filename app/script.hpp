@@ -31,7 +31,7 @@ Script take_script(std::vector<std::string>& arguments);
 // the script, whose traceback is printed; those that rekindle.run() finds in its arguments.
 Result<ScriptDescription> describe_script(const Script& script);
 
-// The tensors of the state of a script's job: those of the model, of the optimizer and of the average.
-Result<checkpoint::StateSpec> state_of_script(const protocol::Job& job, const checkpoint::StateSpec& model);
+// The tensors of the state of a script's job, from `tensors` of its description.
+Result<checkpoint::StateSpec> state_of_script(const protocol::Job& job, const checkpoint::StateSpec& tensors);
 
 }  // namespace rekindle::app

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "optim/groups.hpp"
 #include "protocol/training.hpp"
 #include "trainer/buffer_proof.hpp"
+#include "trainer/update_options.hpp"
 
 namespace rekindle::capi {
 
@@ -15,32 +15,15 @@ using trainer::EvaluationResult;
 using trainer::MicroBatchResult;
 using trainer::TensorPlace;
 
-namespace {
-
-// Without a count of updates nobody would know whether a script's optimizer or an average has begun.
-bool counts_updates(const protocol::Job& job) {
-  return job.clip_norm > 0 || job.optimizer == protocol::kScriptsOptimizer;
-}
-
-}  // namespace
-
 Result<std::unique_ptr<ForeignTask>> ForeignTask::make(const protocol::Job& job,
                                                        const checkpoint::StateSpec& tensors,
                                                        Machine machine) {
-  std::vector<std::string> names;
-  checkpoint::StateSpec model, optimizer;
-  for (const checkpoint::TensorSpec& tensor : tensors) {
-    if (tensor.role == checkpoint::Role::kParameter) names.push_back(tensor.name);
-    (tensor.role == checkpoint::Role::kOptimizer ? optimizer : model).push_back(tensor);
-  }
-  REKINDLE_TRY(std::vector<optim::Group> groups, optim::make_groups({job.no_decay, job.lr_scale}, names));
-  REKINDLE_TRY(std::unique_ptr<trainer::HostState> state,
-               trainer::HostState::make(trainer::StateLayout(model),
-                                        {.optimizer = protocol::optimizer_options(job),
-                                         .groups = std::move(groups),
-                                         .average = job.ema,
-                                         .counts = counts_updates(job),
-                                         .micro_batches = static_cast<int>(job.micro_batches)}));
+  const auto end_of_model =
+      std::ranges::find(tensors, checkpoint::Role::kOptimizer, &checkpoint::TensorSpec::role);
+  const trainer::StateLayout layout(checkpoint::StateSpec(tensors.begin(), end_of_model));
+  REKINDLE_TRY(const trainer::UpdateOptions options, trainer::update_options(job, layout));
+  REKINDLE_TRY(std::unique_ptr<trainer::HostState> state, trainer::HostState::make(layout, options));
+  const checkpoint::StateSpec optimizer(end_of_model, tensors.end());
   return std::unique_ptr<ForeignTask>(new ForeignTask(job, std::move(state), optimizer, std::move(machine)));
 }
 
@@ -73,7 +56,8 @@ Status ForeignTask::result_of(int code) {
     aborted.kind = ErrorKind::kAborted;
     return forward_error(std::move(aborted));
   }
-  Error error = std::exchange(failure_, std::nullopt).value_or(Error{ExitCode::kGaveUp, "the script failed", ""});
+  Error error =
+      std::exchange(failure_, std::nullopt).value_or(Error{ExitCode::kGaveUp, "the script failed", ""});
   return forward_error(std::move(error));
 }
 
@@ -200,7 +184,10 @@ Status ForeignTask::optimize(const optim::Step& step) {
   for (std::size_t i = 0; i < received_.size(); ++i) received_[i] = sum[i] > 0 ? 1 : 0;
   const std::size_t begin = layout().first_parameter_float();
   for (float& value : sum.subspan(begin, layout().end_of_parameters() - begin)) value *= step.scale;
-  rk_step call{.step = step.number, .gradient = sum.data(), .received = received_.data(), .factor = step.learning_rate};
+  rk_step call{.step = step.number,
+               .gradient = sum.data(),
+               .received = received_.data(),
+               .factor = step.learning_rate};
   REKINDLE_CHECK(result_of(calls_.optimize(&call)));
   std::ranges::fill(sum.first(received_.size()), 0.0F);  // no parameter is to be updated again
   state_->update(0, sum, step);

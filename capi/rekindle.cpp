@@ -20,14 +20,13 @@ using namespace rekindle;
 
 struct rk_trainer {
   app::StartedTrainer started;
-  std::string job;  // as JSON
-  std::unique_ptr<capi::ForeignTask> task;
-  capi::ForeignTask* running = nullptr;  // the same, during rk_run()
+  std::string job;                          // as JSON
+  std::unique_ptr<capi::ForeignTask> made;  // until rk_run()
+  capi::ForeignTask* task = nullptr;        // always the same
   std::optional<data::SampleOrder> order;
 
   const protocol::Job& options() const { return started.config->job; }
-  capi::ForeignTask& its_task() const { return running != nullptr ? *running : *task; }
-  trainer::HostState& memory() const { return its_task().memory(); }
+  trainer::HostState& memory() const { return task->memory(); }
 };
 
 namespace {
@@ -101,11 +100,12 @@ int rk_set_state(rk_trainer* trainer, const rk_tensor* tensors, size_t count, co
   }
   auto task = capi::ForeignTask::make(trainer->options(), model, {fingerprint, machine});
   if (!task) return failed(task.error());
-  trainer->task = std::move(*task);
+  trainer->made = std::move(*task);
+  trainer->task = trainer->made.get();
   return RK_OK;
 }
 
-void* rk_value(rk_trainer* trainer, size_t tensor) { return trainer->its_task().value_of(tensor).data(); }
+void* rk_value(rk_trainer* trainer, size_t tensor) { return trainer->task->value_of(tensor).data(); }
 
 void* rk_average(rk_trainer* trainer, size_t tensor) {
   trainer::HostState& memory = trainer->memory();
@@ -142,7 +142,7 @@ uint64_t rk_sample_key(uint64_t seed, uint64_t epoch, uint64_t index) {
 }
 
 void rk_fail(rk_trainer* trainer, const char* what, const char* hint) {
-  if (trainer->running != nullptr) trainer->running->set_failure({ExitCode::kGaveUp, what, hint});
+  trainer->task->set_failure({ExitCode::kGaveUp, what, hint});
 }
 
 int rk_give_up(rk_trainer* trainer, int code, const char* what, const char* hint) {
@@ -152,10 +152,9 @@ int rk_give_up(rk_trainer* trainer, int code, const char* what, const char* hint
 }
 
 int rk_run(rk_trainer* trainer, const rk_calls* calls) {
-  trainer->running = trainer->task.get();
-  trainer->running->begin(*calls);
+  trainer->task->begin(*calls);
   return run_as(*trainer, [trainer](const protocol::Job&) -> Result<std::unique_ptr<trainer::Task>> {
-    return std::move(trainer->task);
+    return std::move(trainer->made);
   });
 }
 

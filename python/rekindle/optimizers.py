@@ -53,13 +53,10 @@ class Adam(Optimizer):
 
 
 @dataclass(frozen=True)
-class AdamW(Optimizer):
+class AdamW(Adam):
     """torch.optim.AdamW, without amsgrad."""
 
     name: ClassVar[str] = "adamw"
-    lr: float = 0.001
-    betas: tuple[float, float] = (0.9, 0.999)
-    eps: float = 1e-8
     weight_decay: float = 0.01
 
 
