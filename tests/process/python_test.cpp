@@ -9,23 +9,20 @@
 #include "../needs.hpp"
 #include "base/text.hpp"
 #include "harness.hpp"
+#include "python.hpp"
 
 namespace rekindle::process_test {
 namespace {
 
-constexpr const char* kNoTorch = "needs a python3 with torch and numpy (REKINDLE_ORACLE_PYTHON names it)";
-
 class Python : public testing::Test {
  protected:
   void SetUp() override {
-    const char* named = std::getenv("REKINDLE_ORACLE_PYTHON");
-    python_ = named == nullptr ? "python3" : named;
-    Program program({"/usr/bin/env", python_, "-c", "import numpy, torch"});
-    if (program.wait().exit_code != 0) REKINDLE_SKIP(Needs::kMachine, kNoTorch);
+    python_ = python_with_torch();
+    if (python_.empty()) REKINDLE_SKIP(Needs::kMachine, kNoTorch);
     ::setenv("REKINDLE_PYTHON", python_.c_str(), 1);
     ::setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
   }
-  static std::string everything() { return fs::path(REKINDLE_SOURCE) / "tests/python/everything.py"; }
+  static std::string everything() { return everything_script(REKINDLE_SOURCE); }
   // `python SCRIPT ARGUMENTS`
   Outcome python(const Arguments& arguments) const {
     Program program(Arguments{"/usr/bin/env",
@@ -50,6 +47,21 @@ class Python : public testing::Test {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
     return digest_of(scratch_ / name);
   }
+  // Against an undisturbed run of one trainer.
+  void expect_same_after_a_stop_and_a_kill(int workers, int later_workers, const Arguments& arguments) const {
+    const std::string expected = digest("calm", 1, "shm", 0, arguments);
+    ASSERT_EQ(expected.size(), 33U) << expected;
+    const fs::path dir = scratch_ / "faults";
+    Program program(Arguments{rekindle()} + local(dir, workers, "shm", 1, everything(), arguments));
+    ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 2 || !program.running(); }));
+    if (const auto trainers = parts_of(dir, "trainer"); !trainers.empty()) ::kill(trainers.back(), SIGKILL);
+    ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 6 || !program.running(); }));
+    program.signal(SIGUSR1);
+    const Outcome stopped = program.wait();
+    EXPECT_TRUE(stopped.exit_code == 75 || stopped.exit_code == 0) << stopped.err;
+    EXPECT_EQ(run(local(dir, later_workers, "tcp", 0, everything(), arguments)).exit_code, 0);
+    EXPECT_EQ(digest_of(dir), expected);
+  }
   Scratch scratch_;
   std::string python_;
 };
@@ -62,19 +74,7 @@ TEST_F(Python, AnyNumberOfWorkersAndLoaders_SameDigest) {
   EXPECT_EQ(digest("w8", 8, "shm", 0), expected);
 }
 
-TEST_F(Python, AStopAndAKill_SameDigest) {
-  const std::string expected = digest("calm", 1, "shm", 0, {"steps=40"});
-  const fs::path dir = scratch_ / "faults";
-  Program program(Arguments{rekindle()} + local(dir, 3, "shm", 1, everything(), {"steps=40"}));
-  ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 2 || !program.running(); }));
-  if (const auto trainers = parts_of(dir, "trainer"); !trainers.empty()) ::kill(trainers.back(), SIGKILL);
-  ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 6 || !program.running(); }));
-  program.signal(SIGUSR1);
-  const Outcome stopped = program.wait();
-  EXPECT_TRUE(stopped.exit_code == 75 || stopped.exit_code == 0) << stopped.err;
-  EXPECT_EQ(run(local(dir, 2, "tcp", 0, everything(), {"steps=40"})).exit_code, 0);
-  EXPECT_EQ(digest_of(dir), expected);
-}
+TEST_F(Python, AStopAndAKill_SameDigest) { expect_same_after_a_stop_and_a_kill(3, 2, {"steps=40"}); }
 
 TEST_F(Python, OptimizersClippingAverageAndSchedule_SameDigest) {
   const Arguments options = {"optimizer=AdamW", "clip_norm=0.5", "ema=0.9", "schedule=None"};
@@ -85,19 +85,7 @@ TEST_F(Python, OptimizersClippingAverageAndSchedule_SameDigest) {
 
 // Its state begins in its first step, and a trainer that is copied to takes it over.
 TEST_F(Python, OptimizerOfTheScriptAStopAndAKill_SameDigest) {
-  const Arguments options = {"optimizer=own", "steps=40", "ema=0.9"};
-  const std::string expected = digest("calm", 1, "shm", 0, options);
-  ASSERT_EQ(expected.size(), 33U) << expected;
-  const fs::path dir = scratch_ / "faults";
-  Program program(Arguments{rekindle()} + local(dir, 2, "shm", 1, everything(), options));
-  ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 2 || !program.running(); }));
-  if (const auto trainers = parts_of(dir, "trainer"); !trainers.empty()) ::kill(trainers.back(), SIGKILL);
-  ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 6 || !program.running(); }));
-  program.signal(SIGUSR1);
-  const Outcome stopped = program.wait();
-  EXPECT_TRUE(stopped.exit_code == 75 || stopped.exit_code == 0) << stopped.err;
-  EXPECT_EQ(run(local(dir, 3, "tcp", 0, everything(), options)).exit_code, 0);
-  EXPECT_EQ(digest_of(dir), expected);
+  expect_same_after_a_stop_and_a_kill(2, 3, {"optimizer=own", "steps=40", "ema=0.9"});
 }
 
 TEST_F(Python, RunByPython_ReturnsTheRun) {

@@ -1,11 +1,11 @@
 // A job whose model is in Python (docs/python.md): submitted, requeued, stopped, finished.
-#include <cstdlib>
 #include <fstream>
 
 #include "../needs.hpp"
 #include "base/command.hpp"
 #include "base/text.hpp"
 #include "cluster.hpp"
+#include "python.hpp"
 
 namespace rekindle::process_test {
 namespace {
@@ -13,14 +13,10 @@ namespace {
 class SlurmPython : public SlurmRun {
  protected:
   void SetUp() override {
-    const char* named = std::getenv("REKINDLE_ORACLE_PYTHON");
-    python_ = named == nullptr ? "python3" : named;
-    Program program({"/usr/bin/env", python_, "-c", "import numpy, torch"});
-    if (program.wait().exit_code != 0)
-      REKINDLE_SKIP(Needs::kMachine,
-                    "needs a python3 with torch and numpy (REKINDLE_ORACLE_PYTHON names it)");
+    python_ = python_with_torch();
+    if (python_.empty()) REKINDLE_SKIP(Needs::kMachine, kNoTorch);
     SlurmRun::SetUp();
-    fs::copy_file(fs::path(REKINDLE_SOURCE) / "tests/python/everything.py", script_);
+    fs::copy_file(everything_script(REKINDLE_SOURCE), script_);
   }
   Arguments job(const std::string& command, const fs::path& run_dir, std::uint64_t steps) const {
     return {command, "--run-dir", run_dir, "--python", python_, script_, str("steps=", steps)};
@@ -44,8 +40,7 @@ TEST_F(SlurmPython, RequeuedOnTwoNodes_EachAttemptRunsTheKeptScript) {
   EXPECT_NE(text.find("has changed since this run began"), std::string::npos) << text;
   ASSERT_EQ(run({"stop", dir()}).exit_code, 0);
   wait_until_over();
-  fs::copy_file(fs::path(REKINDLE_SOURCE) / "tests/python/everything.py", script_,
-                fs::copy_options::overwrite_existing);
+  fs::copy_file(everything_script(REKINDLE_SOURCE), script_, fs::copy_options::overwrite_existing);
   const std::uint64_t steps = reached_step(dir()) + 5;
   const Outcome finished = run(job("local", dir(), steps));
   ASSERT_EQ(finished.exit_code, 0) << finished.out << finished.err;

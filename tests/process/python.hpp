@@ -1,0 +1,27 @@
+// A Python with PyTorch, for tests of scripts.
+#pragma once
+
+#include <cstdlib>
+#include <string>
+
+#include "harness.hpp"
+
+namespace rekindle::process_test {
+
+inline constexpr const char* kNoTorch =
+    "needs a python3 with torch and numpy (REKINDLE_ORACLE_PYTHON names it)";
+
+// Empty if there is none.
+inline std::string python_with_torch() {
+  const char* named = std::getenv("REKINDLE_ORACLE_PYTHON");
+  const std::string python = named == nullptr ? "python3" : named;
+  Program program({"/usr/bin/env", python, "-c", "import numpy, torch"});
+  return program.wait().exit_code == 0 ? python : "";
+}
+
+// The script of tests/python, in a checkout.
+inline std::string everything_script(const std::string& source) {
+  return fs::path(source) / "tests/python/everything.py";
+}
+
+}  // namespace rekindle::process_test
