@@ -96,26 +96,15 @@ Status apply(CLI::App& command, const Entries& entries, const std::string& sourc
 
 }  // namespace
 
-// As soon as the run directory is known: reading the data takes seconds, and a stop that is asked for
-// meanwhile is for this attempt.
-void JobOptions::note_old_stop() {
-  if (raw_.run_dir.empty() || old_stop_) return;
-  old_stop_ = read_text(run::Layout(raw_.run_dir).stop_request(), run::kMostOfANote).value_or("");
-}
-
 Status JobOptions::read_others() {
   for (const std::string& extra : command_.remaining()) return forward_error(unknown_option(command_, extra));
   if (std::exchange(others_are_read_, true)) return {};
-  note_old_stop();
   if (!raw_.config_file.empty()) {
     REKINDLE_TRY(const Entries entries, read_config_file(raw_.config_file));
     REKINDLE_CHECK(apply(command_, entries, raw_.config_file, from_file_));
   }
-  note_old_stop();
   if (script_.file.empty()) return {};
-  Script script = script_;
-  script.python = raw_.python;
-  REKINDLE_TRY(described_, ask_script_(script));
+  REKINDLE_TRY(described_, ask_script_(script_));
   return apply(command_, described_->options, script_.file.string(), from_script_);
 }
 
@@ -138,7 +127,6 @@ Result<LocalOptions> JobOptions::resolve() {
     if (!options && is_from(from))
       return fail(ExitCode::kConfig, str(name, ": ", options.error().what), options.error().hint);
   }
-  if (options) options->old_stop = old_stop_.value_or("");
   if (!options || !described_) return options;
   options->script_model = described_->model;
   options->job.script = script_.file;

@@ -33,7 +33,6 @@ struct Script {
   std::filesystem::path file;          // empty: none
   std::filesystem::path folder;        // where it finds its modules: the file may be a copy
   std::vector<std::string> arguments;  // its own
-  std::string python = {};             // the interpreter, a path or a name; empty: the usual one
 };
 
 // What it says about itself.
@@ -78,7 +77,6 @@ class JobOptions {
 
  private:
   Status read_others();  // --config, and the call in the script, once
-  void note_old_stop();
 
   RawOptions raw_;
   CLI::App& command_;
@@ -87,7 +85,6 @@ class JobOptions {
   const AskScript ask_script_;
   std::optional<ScriptDescription> described_;
   bool others_are_read_ = false;
-  std::optional<std::string> old_stop_;            // LocalOptions::old_stop
   std::set<std::string> from_file_, from_script_;  // options whose values are from there
 };
 

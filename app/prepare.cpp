@@ -172,6 +172,10 @@ Result<InitialState> prepare_run(LocalOptions& options, Begins begins) {
     REKINDLE_TRY(options.run_dir_inode, run::inode_of(layout));
     layout = options.layout();
     REKINDLE_CHECK(check_holder(layout));
+  }
+  if (begins == Begins::kNow) {
+    // A stop request that arrives from now on is for this attempt.
+    options.old_stop = read_text(layout.stop_request(), run::kMostOfANote).value_or("");
     announce_wait_for_newest(layout);
   }
   options.job.cpu_capability = cpu_capability();

@@ -55,7 +55,7 @@ class SlurmSite : public Site {
         log_(layout_, job.environment),
         stop_(watch_, job.kill_wait, stop_within(options.job)),
         step_at_start_(saved_step(layout_)),
-        stop_at_start_(options.old_stop) {}
+        stop_at_start_(stop_request()) {}
 
   // An error before the run begins. In the first attempt the user must correct it. In a later attempt the
   // same options worked before, so this node is the cause, unless another run holds the directory.

@@ -2,10 +2,8 @@
 // faults.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <csignal>
 
-#include "base/process.hpp"
 #include "harness.hpp"
 
 namespace rekindle::process_test {
@@ -33,30 +31,6 @@ TEST(LocalEnds, BySignalsAndTheEndOfTheWork_ExitCodeAndLine) {
   const Outcome again = run(mnist_run(dir, 1, steps));
   EXPECT_EQ(again.exit_code, 0) << again.err;
   EXPECT_NE(again.out.find("the run is complete: "), std::string::npos) << again.out;
-}
-
-// After the death of all processes. The supervisor has not begun yet: it asks the trainer program about the
-// model.
-TEST(LocalEnds, StopAskedForWhileTheCommandStarts_IsObeyed) {
-  const Scratch scratch;
-  const fs::path dir = scratch / "run";
-  {
-    Program killed(Arguments{rekindle()} + mnist_run(dir, 1, 1000000));
-    ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 3 || !killed.running(); }));
-    for (const pid_t pid : processes_with(dir)) ::kill(pid, SIGKILL);
-    killed.wait();
-  }
-  ASSERT_TRUE(eventually([&] { return processes_with(dir).empty(); }));
-  Program program(Arguments{rekindle()} + mnist_run(dir, 1, 1000000));
-  const auto asks = [&program] {
-    const auto asking = processes_with("describe");
-    return std::ranges::any_of(
-        asking, [&](pid_t pid) { return stat_field(pid, 4) == static_cast<std::uint64_t>(program.pid()); });
-  };
-  ASSERT_TRUE(eventually(asks));
-  EXPECT_EQ(run({"stop", dir}).exit_code, 0);
-  const Outcome outcome = program.wait();
-  EXPECT_EQ(outcome.exit_code, 75) << outcome.out << outcome.err;
 }
 
 }  // namespace
