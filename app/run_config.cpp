@@ -20,7 +20,6 @@
 
 #include "base/files.hpp"
 #include "base/hash.hpp"
-#include "base/json_reader.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
@@ -199,15 +198,7 @@ Result<Job> read_job(const FilePath& run_toml) {
 
 Result<Job> parse_job(const std::string& text, const FilePath& run_toml) {
   REKINDLE_TRY(const toml::table table, parse_toml(text, run_toml));
-  const nlohmann::json object = json_of(table);
-  // Without these, defaults would make another run of it.
-  constexpr JsonField kInEachJob[] = {{"steps", JsonType::kWhole, Presence::kRequired},
-                                      {"batch_size", JsonType::kWhole, Presence::kRequired},
-                                      {"micro_batches", JsonType::kWhole, Presence::kRequired},
-                                      {"seed", JsonType::kWhole, Presence::kRequired},
-                                      {"train_samples", JsonType::kWhole, Presence::kRequired}};
-  REKINDLE_CHECK(check_fields(object, kInEachJob, run_toml.string()));
-  return protocol::job_from_json(object, run_toml.string());
+  return protocol::job_from_json(json_of(table), run_toml.string());
 }
 
 Result<std::vector<std::pair<std::string, std::string>>> read_config_file(const std::filesystem::path& file) {

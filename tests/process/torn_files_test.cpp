@@ -33,36 +33,6 @@ TEST_F(TornFiles, EmptyKeyPair_EachAttemptMakesANewOneAnyway) {
   EXPECT_NE(read_text(layout_.key_pair()).value(), before);
 }
 
-// As `cp -al` leaves them. The copy keeps what it has.
-TEST_F(TornFiles, FilesThatACopyShares_TheRunGoesOnWithItsRecords) {
-  std::vector<fs::path> shared;
-  for (const auto& entry : fs::recursive_directory_iterator(dir()))
-    if (entry.is_regular_file() && entry.path().string().find("/key/") == std::string::npos)
-      shared.push_back(entry.path());
-  fs::create_directory(scratch_ / "copy");
-  for (std::size_t i = 0; i < shared.size(); ++i)
-    fs::create_hard_link(shared[i], scratch_ / "copy" / std::to_string(i));
-  const auto lines = read_text(layout_.metrics()).value();
-  const Outcome outcome = go_on_to(12);
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
-  EXPECT_EQ(outcome.err, "");
-  EXPECT_NE(outcome.out.find("the run is complete: 12 steps"), std::string::npos) << outcome.out;
-  EXPECT_EQ(missing_steps(dir(), 12), std::vector<std::uint64_t>());
-  for (std::size_t i = 0; i < shared.size(); ++i) {
-    if (shared[i] == layout_.metrics().path()) {
-      EXPECT_EQ(read_text(scratch_ / "copy" / std::to_string(i)).value(), lines);
-    }
-  }
-}
-
-TEST_F(TornFiles, EmptyJob_OneLineWith78ThatNamesTheField) {
-  fs::resize_file(layout_.config().path(), 0);
-  const Outcome outcome = go_on_to(12);
-  EXPECT_EQ(outcome.exit_code, 78) << outcome.out << outcome.err;
-  EXPECT_NE(outcome.err.find("run.toml: "), std::string::npos) << outcome.err;
-  EXPECT_NE(outcome.err.find("'steps'"), std::string::npos) << outcome.err;
-}
-
 // The user must decide: an older checkpoint is never used silently, and there are no endless retries.
 TEST_F(TornFiles, ShardThatIsALink_OneLineWith78AndTheRunGoesOnOnceTheFileIsThere) {
   const fs::path checkpoint = (layout_.checkpoints() / "step-0000000010.t1.g1").path();
