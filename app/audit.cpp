@@ -171,7 +171,7 @@ class Audit {
       start_ = from.id;
     }
     REKINDLE_TRY(const nlohmann::json identity, identity_of(expected));
-    use_changed_options_of(local.job, identity);
+    use_rates_of(local.job, identity);
     REKINDLE_CHECK(check_identity(local.job, identity, "run.toml"));
     REKINDLE_CHECK(remove_what_is_left());
     made_ = true;

@@ -28,12 +28,11 @@ Result<nlohmann::json> identity_of(const Manifest& manifest) {
                                       str("the identity of checkpoint ", manifest.id.directory_name()));
 }
 
-void use_changed_options_of(protocol::Job& job, const nlohmann::json& identity) {
+void use_rates_of(protocol::Job& job, const nlohmann::json& identity) {
   nlohmann::json changed = job;
   for (const char* key : protocol::kRateKeys) {
     if (identity.contains(key)) changed[key] = identity.at(key);
   }
-  changed["skip_corrupt"] = identity.value("skip_corrupt", false);  // a resume may have added it
   changed["rates_since"] = identity.value("rates_since", std::uint64_t{0});
   changed["earlier_rates"] = identity.value("earlier_rates", nlohmann::json::array());
   job = changed.get<protocol::Job>();
