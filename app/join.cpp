@@ -161,9 +161,8 @@ class Helper {
     }
     if (count == 0) return;
     joined_.announced = true;
-    say(str("joined: ", counted(count, "trainer"), " of this machine ", count == 1 ? "is" : "are",
-            " now in the run (step ", status->value("step", std::uint64_t{0}), " of ",
-            status->value("steps", std::uint64_t{0}), ")"));
+    say(str("joined: ", counted(count, "trainer"), " of this machine now in the run (step ",
+            status->value("step", std::uint64_t{0}), " of ", status->value("steps", std::uint64_t{0}), ")"));
   }
 
   // Continues the run under this process. nullopt: another process continues the run.

@@ -35,9 +35,7 @@ Sign Watch::look(std::chrono::milliseconds now) {
   // If two hosts have the same name, a later boot of one would wrongly prove the other dead.
   const bool dead = visible(*holder_) && provably_gone(*holder_) && supervisor_gone(*holder_);
   if (holder_->orphaned || dead) return Sign::kOrphaned;
-  // A coordinator leaves when its supervisor dies, unless it is suspended.
-  const bool supervised = visible(*holder_) && !supervisor_gone(*holder_);
-  if (has_written() || changed || paused || supervised || !last_sign_) last_sign_ = now;
+  if (has_written() || changed || paused || visible(*holder_) || !last_sign_) last_sign_ = now;
   return now - *last_sign_ < silent_after_ ? Sign::kAlive : Sign::kSilent;
 }
 

@@ -15,8 +15,7 @@ enum class Sign {
   kAlive,     // a coordinator holds the run, or its supervisor may start one; also if no file can be read
   kEnded,     // the newest term has ended in order, or there is no term
   kOrphaned,  // coordinator and supervisor are dead, and the run has not ended
-  // The holder has written nothing for the limit, and is on another host, or here without its supervisor.
-  kSilent,
+  kSilent,    // the holder, on another host, has written nothing for the limit
 };
 
 // At least a supervisor's pause before it restarts its coordinator (60 s at most), and longer than storage

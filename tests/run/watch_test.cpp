@@ -70,16 +70,6 @@ TEST_F(WatchTest, CoordinatorAndSupervisorDeadOnThisHost_IsOrphanedAtOnce) {
   EXPECT_EQ(look_for(seconds(1)), Sign::kOrphaned);
 }
 
-// A suspended coordinator cannot see that its supervisor has died.
-TEST_F(WatchTest, CoordinatorHereWithoutItsSupervisor_SilentWhenItHasWrittenNothingForTheLimit) {
-  write_claim(host_name(), ::getpid(), 0);
-  write_status(1);
-  EXPECT_EQ(look_for(seconds(50)), Sign::kAlive);
-  write_status(2);
-  EXPECT_EQ(look_for(seconds(50)), Sign::kAlive) << "it has written again";
-  EXPECT_EQ(look_for(seconds(20)), Sign::kSilent);
-}
-
 TEST_F(WatchTest, HolderOnAnotherHost_SilentWhenItHasWrittenNothingForTheLimit) {
   write_claim("elsewhere", 0, 0);
   write_status(1);
