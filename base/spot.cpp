@@ -2,11 +2,8 @@
 
 #include <unistd.h>
 
-#include <cstdio>
-#include <span>
 #include <stdexcept>
 #include <utility>
-#include <vector>
 
 #include "base/text.hpp"
 #include "base/trust.hpp"
@@ -82,37 +79,6 @@ Status check_regular(const struct stat& info, const FilePath& path) {
               "replace it with a regular file (no pipe, no device, no link to either)");
 }
 
-namespace {
-
-// Gives a file with several names (hard links: somebody has copied the directory with `cp -al`) a copy of its
-// content under this name, so that the other names keep what they have. Open descriptors keep the old file.
-Status replace_by_copy(const Spot& spot, const Fd& file, const FilePath& path) {
-  const std::string name = temporary_beside(path).filename();
-  constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
-  const Fd copy(uninterrupted([&] { return ::openat(spot.at(), name.c_str(), kFlags, S_IRUSR | S_IWUSR); }));
-  if (!copy) return forward_error(open_at_error(spot.at(), name, path));
-  // The file may be open for writing only.
-  const Fd source(uninterrupted(
-      [&] { return ::open(str("/proc/self/fd/", file.get()).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); }));
-  std::vector<char> piece(std::size_t{1} << 16);
-  Status copied;
-  ssize_t size = source ? 1 : -1;
-  for (std::size_t at = 0; copied && size > 0; at += static_cast<std::size_t>(size)) {
-    size = uninterrupted(
-        [&] { return ::pread(source.get(), piece.data(), piece.size(), static_cast<off_t>(at)); });
-    if (size > 0)
-      copied = write_all(copy.get(), path, at,
-                         std::as_bytes(std::span(piece).first(static_cast<std::size_t>(size))));
-  }
-  if (copied && size == 0) copied = sync_file(copy.get(), path);
-  if (copied && (size < 0 || ::renameat(spot.at(), name.c_str(), spot.at(), spot.name.c_str()) != 0))
-    copied = forward_error(errno_error("cannot give a copy of its own to", path));
-  if (!copied) ::unlinkat(spot.at(), name.c_str(), 0);
-  return copied;
-}
-
-}  // namespace
-
 Result<Fd> open_at(const Spot& spot, const FilePath& path, int flags, unsigned mode) {
   mode = mode_of_file(path, mode);
   if (path.trust() == Trust::kNamed) {
@@ -132,10 +98,10 @@ Result<Fd> open_at(const Spot& spot, const FilePath& path, int flags, unsigned m
   if (::fstat(fd.get(), &info) != 0) return forward_error(errno_error("cannot stat", path));
   if ((flags & O_DIRECTORY) == 0) REKINDLE_CHECK(check_regular(info, path));
   REKINDLE_CHECK(check_trust(fd.get(), info, path));
-  if (writes && info.st_nlink > 1) {
-    REKINDLE_CHECK(replace_by_copy(spot, fd, path));
-    return open_at(spot, path, flags, mode);
-  }
+  if (writes && info.st_nlink > 1)
+    return fail(ExitCode::kConfig,
+                str(path.string(), " has a second name (a hard link), so it is not written to"),
+                "replace it with a copy");
   if (cuts && ::ftruncate(fd.get(), 0) != 0) return forward_error(errno_error("cannot shorten", path));
   return fd;
 }
