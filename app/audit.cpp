@@ -26,6 +26,7 @@
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "protocol/identity.hpp"
 #include "run/layout.hpp"
 #include "run/records.hpp"
 
@@ -171,7 +172,7 @@ class Audit {
       start_ = from.id;
     }
     REKINDLE_TRY(const nlohmann::json identity, identity_of(expected));
-    use_rates_of(local.job, identity);
+    protocol::use_changes_of(local.job, identity);
     REKINDLE_CHECK(check_identity(local.job, identity, "run.toml"));
     REKINDLE_CHECK(remove_what_is_left());
     made_ = true;

@@ -28,16 +28,6 @@ Result<nlohmann::json> identity_of(const Manifest& manifest) {
                                       str("the identity of checkpoint ", manifest.id.directory_name()));
 }
 
-void use_rates_of(protocol::Job& job, const nlohmann::json& identity) {
-  nlohmann::json changed = job;
-  for (const char* key : protocol::kRateKeys) {
-    if (identity.contains(key)) changed[key] = identity.at(key);
-  }
-  changed["rates_since"] = identity.value("rates_since", std::uint64_t{0});
-  changed["earlier_rates"] = identity.value("earlier_rates", nlohmann::json::array());
-  job = changed.get<protocol::Job>();
-}
-
 Status check_identity(const protocol::Job& job, const nlohmann::json& identity, const char* here) {
   const std::string other = protocol::first_difference(protocol::identity_of(job), identity);
   if (other.empty()) return {};

@@ -18,9 +18,6 @@ Result<checkpoint::Manifest> verified_manifest(const run::Layout& run, std::uint
 
 Result<nlohmann::json> identity_of(const checkpoint::Manifest& manifest);
 
-// Gives the job the learning rates of the checkpoint, in place of those of the run's last start.
-void use_rates_of(protocol::Job& job, const nlohmann::json& identity);
-
 // `here`: the source of the other identity, for the message.
 Status check_identity(const protocol::Job& job, const nlohmann::json& identity, const char* here);
 // An error also if the learning rate was changed between the two checkpoints.

@@ -1,7 +1,5 @@
 #include "protocol/identity.hpp"
 
-#include "protocol/job.hpp"
-
 namespace rekindle::protocol {
 
 std::string difference_until(std::uint64_t step, nlohmann::json theirs, const nlohmann::json& ours) {
@@ -9,6 +7,17 @@ std::string difference_until(std::uint64_t step, nlohmann::json theirs, const nl
   take_rates(theirs, ours);
   take_skip_corrupt(theirs, ours);
   return first_difference(theirs, ours);
+}
+
+void use_changes_of(Job& job, const nlohmann::json& identity) {
+  nlohmann::json changed = job;
+  for (const char* key : kRateKeys) {
+    if (identity.contains(key)) changed[key] = identity.at(key);
+  }
+  changed["rates_since"] = identity.value("rates_since", std::uint64_t{0});
+  changed["skip_corrupt"] = identity.value("skip_corrupt", false);
+  changed["earlier_rates"] = identity.value("earlier_rates", nlohmann::json::array());
+  job = changed.get<Job>();
 }
 
 }  // namespace rekindle::protocol

@@ -1,0 +1,49 @@
+#include "protocol/identity.hpp"
+
+#include <gtest/gtest.h>
+
+namespace rekindle::protocol {
+namespace {
+
+std::string difference(const Job& job, const nlohmann::json& identity) {
+  return first_difference(identity_of(job), identity);
+}
+
+// What a resume may change is in run.toml as the last start has set it.
+TEST(Identity, SkipCorruptChangedAtAResume_CheckpointsOnBothSidesAreOfThisRun) {
+  for (const bool then : {false, true}) {
+    Job earlier;
+    earlier.dataset = "image-folder";
+    earlier.skip_corrupt = then;
+    Job last = earlier;
+    last.skip_corrupt = !then;
+    const nlohmann::json identity = identity_of(earlier);
+    ASSERT_EQ(difference(last, identity), "skip_corrupt");
+    use_changes_of(last, identity);
+    EXPECT_EQ(difference(last, identity), "");
+    EXPECT_EQ(last.skip_corrupt, then) << "an audit must make the steps as they were made";
+  }
+}
+
+TEST(Identity, RatesChangedAtAResume_AreThoseOfTheCheckpoint) {
+  Job earlier;
+  earlier.lr = 0.5;
+  Job last = earlier;
+  last.lr = 0.25;
+  last.rates_since = 7;
+  last.earlier_rates = {{0, earlier.lr, earlier.lr_step, earlier.lr_gamma}};
+  const nlohmann::json identity = identity_of(earlier);
+  use_changes_of(last, identity);
+  EXPECT_EQ(difference(last, identity), "");
+}
+
+TEST(Identity, AnotherSeed_IsAnotherRun) {
+  Job job, other;
+  other.seed = job.seed + 1;
+  const nlohmann::json identity = identity_of(other);
+  use_changes_of(job, identity);
+  EXPECT_EQ(difference(job, identity), "seed");
+}
+
+}  // namespace
+}  // namespace rekindle::protocol
