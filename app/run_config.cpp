@@ -198,7 +198,7 @@ Result<Job> read_job(const FilePath& run_toml) {
 
 Result<Job> parse_job(const std::string& text, const FilePath& run_toml) {
   REKINDLE_TRY(const toml::table table, parse_toml(text, run_toml));
-  return protocol::job_from_json(json_of(table), run_toml.string());
+  return protocol::job_of_run(json_of(table), run_toml.string());
 }
 
 Result<std::vector<std::pair<std::string, std::string>>> read_config_file(const std::filesystem::path& file) {

@@ -18,6 +18,19 @@ constexpr JsonField kRateFields[] = {{"since", JsonType::kWhole, Presence::kRequ
                                      {"lr_step", JsonType::kWhole, Presence::kRequired},
                                      {"lr_gamma", JsonType::kNumber, Presence::kRequired}};
 
+// Fields that every run.toml has; fields that later versions have added are not among them. to_toml() writes
+// the keys in alphabetical order.
+constexpr JsonField kFieldsOfARun[] = {{"batch_size", JsonType::kWhole, Presence::kRequired},
+                                       {"dataset", JsonType::kText, Presence::kRequired},
+                                       {"image_size", JsonType::kWhole, Presence::kRequired},
+                                       {"lr", JsonType::kNumber, Presence::kRequired},
+                                       {"micro_batches", JsonType::kWhole, Presence::kRequired},
+                                       {"model", JsonType::kText, Presence::kRequired},
+                                       {"seed", JsonType::kWhole, Presence::kRequired},
+                                       {"steps", JsonType::kWhole, Presence::kRequired},
+                                       {"train_samples", JsonType::kWhole, Presence::kRequired},
+                                       {"weight_decay", JsonType::kNumber, Presence::kRequired}};
+
 JsonType type_of(const std::string& key, const json& value) {
   if (key == "earlier_rates") return JsonType::kObjects;
   if (value.is_array()) return JsonType::kTexts;
@@ -71,6 +84,15 @@ Result<Job> job_from_json(const json& object, const std::string& source) {
   all.update(object);
   const Job job = all.get<Job>();
   REKINDLE_CHECK(check_values(job, source));
+  return job;
+}
+
+Result<Job> job_of_run(const json& object, const std::string& source) {
+  if (const Status complete = check_fields(object, kFieldsOfARun, source); !complete)
+    return fail(complete.error().code, complete.error().what,
+                "put the file back from a copy, or remove it and give the run's own command again");
+  REKINDLE_TRY(const Job job, job_from_json(object, source));
+  if (job.steps == 0) return fail(ExitCode::kConfig, str(source, ": field 'steps' cannot be 0"));
   return job;
 }
 

@@ -14,6 +14,10 @@ namespace rekindle::protocol {
 Result<Job> job_from_json(const nlohmann::json& object, const std::string& source);
 Result<Job> job_from_text(const std::string& json, const std::string& source);
 
+// Reads the content of a run.toml. An error if a field is missing that every run.toml has, so that an empty
+// or truncated file is not a job of defaults, or if there are no steps.
+Result<Job> job_of_run(const nlohmann::json& object, const std::string& source);
+
 // Reads the JSON text of identity_of().
 Result<nlohmann::json> identity_from_text(const std::string& json, const std::string& source);
 

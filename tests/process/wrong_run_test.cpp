@@ -70,6 +70,8 @@ TEST_F(WrongRun, ARunTomlThatIsNone_OneLineAnd78) {
   expect_both_refused(with("seed", "\"x\""), "run.toml: field 'seed' is not a whole number");
   expect_both_refused(with("earlier_rates", "[{since=0, lr_step=1, lr_gamma=0.5}]"),
                       "run.toml: entry 1 of 'earlier_rates': field 'lr' is missing");
+  expect_both_refused("", "run.toml: field 'batch_size' is missing");
+  expect_both_refused(good.substr(0, good.find("\nsteps = ") + 1), "run.toml: field 'steps' is missing");
   expect_both_refused(with("batch_size", "0"), "run.toml: field 'batch_size' cannot be 0");
   expect_both_refused(good + "deep = " + std::string(300000, '['), "run.toml");
   std::string parts = "a";

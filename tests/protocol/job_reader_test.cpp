@@ -40,6 +40,31 @@ TEST(JobReader, WhatIsNotThere_IsAsInANewJob) {
   EXPECT_EQ(job->batch_size, Job{}.batch_size);
 }
 
+TEST(JobReader, ARunTomlWithoutAFieldOfEveryRun_IsNamed) {
+  Job job;
+  job.steps = 5;
+  const nlohmann::json complete = job;
+  ASSERT_TRUE(job_of_run(complete, "FILE"));
+  const auto refused = [](const nlohmann::json& object) {
+    const auto read = job_of_run(object, "FILE");
+    return read ? "" : read.error().what;
+  };
+  EXPECT_EQ(refused(nlohmann::json::object()), "FILE: field 'batch_size' is missing");
+  for (const char* key : {"batch_size", "dataset", "image_size", "lr", "micro_batches", "model", "seed",
+                          "steps", "train_samples", "weight_decay"}) {
+    nlohmann::json less = complete;
+    less.erase(key);
+    EXPECT_EQ(refused(less), std::string("FILE: field '") + key + "' is missing");
+  }
+  nlohmann::json none = complete;
+  none["steps"] = 0;
+  EXPECT_EQ(refused(none), "FILE: field 'steps' cannot be 0");
+  // A field of a later version may be missing.
+  nlohmann::json earlier = complete;
+  earlier.erase("skip_corrupt");
+  EXPECT_EQ(refused(earlier), "");
+}
+
 TEST(JobReader, AFieldOfAnotherType_IsNamed) {
   EXPECT_EQ(refusal(R"({"model":5})"), "FILE: field 'model' is not a text");
   EXPECT_EQ(refusal(R"({"steps":-1})"),
