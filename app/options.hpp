@@ -58,7 +58,7 @@ struct LocalOptions {
   std::uint64_t state_bytes = 0;                       // of a checkpoint; set when the data set is known
   std::uint64_t parameters = 0;                        // of the model; set at the same time
   std::uint64_t log_interval = 0;                      // steps between two lines of progress; 0: by time
-  std::string old_stop;                                // text of a stop.json from before this attempt
+  std::string old_stop;                                // stop_request_in() when the command began
   std::filesystem::path own_trainer;   // the trainer program named by another program; empty: the package's
   checkpoint::StateSpec script_model;  // parameters and buffers, if a script is trained
   protocol::Job job;                   // resolved, except for fields from the data set and the run directory

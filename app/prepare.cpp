@@ -98,8 +98,9 @@ Status check_directory(const run::Layout& layout) {
 Status check_holder(const run::Layout& layout) {
   for (int tries = 0;; ++tries) {
     REKINDLE_TRY(const auto holder, run::newest_term(layout));
-    // The coordinator checks holders whose process is not visible here.
-    if (!holder || !run::visible(*holder) || run::provably_gone(*holder)) return {};
+    // The coordinator checks holders whose process is not visible here, or may hang without a supervisor.
+    if (!holder || !run::visible(*holder) || run::provably_gone(*holder) || run::supervisor_gone(*holder))
+      return {};
     if (tries == 20) return forward_error(run::held_error(layout, *holder));
     ::usleep(100000);
   }
@@ -173,11 +174,7 @@ Result<InitialState> prepare_run(LocalOptions& options, Begins begins) {
     layout = options.layout();
     REKINDLE_CHECK(check_holder(layout));
   }
-  if (begins == Begins::kNow) {
-    // A stop request that arrives from now on is for this attempt.
-    options.old_stop = read_text(layout.stop_request(), run::kMostOfANote).value_or("");
-    announce_wait_for_newest(layout);
-  }
+  if (begins == Begins::kNow) announce_wait_for_newest(layout);
   options.job.cpu_capability = cpu_capability();
   if (options.job.precision == "bf16") options.job.bf16_isa = bf16_isa();
   options.job.environment = protocol::numeric_variables(own_environment(), options.job);
@@ -202,6 +199,11 @@ Result<InitialState> prepare_run(LocalOptions& options, Begins begins) {
 }
 
 }  // namespace
+
+std::string stop_request_in(const std::filesystem::path& run_dir) {
+  if (run_dir.empty()) return "";
+  return read_text(run::Layout(run_dir).stop_request(), run::kMostOfANote).value_or("");
+}
 
 Result<InitialState> prepare(LocalOptions& options) { return prepare_run(options, Begins::kNow); }
 

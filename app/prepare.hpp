@@ -9,6 +9,14 @@
 
 namespace rekindle::app {
 
+// The text of the stop request that is in the run directory now; "" if there is none.
+//
+// The rule: a request is old if its text was there when the command began, and only an old request is
+// removed. Each request has an id, so no two have the same text. A command calls this first, before it reads
+// options or data (LocalOptions::old_stop): each request that comes later is for this attempt, which obeys
+// it. No clock takes part, because the request may come from another host.
+std::string stop_request_in(const std::filesystem::path& run_dir);
+
 // Completes the job from the data set and an earlier attempt, and returns the initial values of --init.
 // Errors (all ExitCode::kConfig): missing or invalid data; a run directory that is not writable, belongs to
 // another run, or is held by a live run.

@@ -27,6 +27,11 @@
 namespace rekindle::app {
 namespace {
 
+Result<std::string> stop_request_of(JobOptions& job_options) {
+  REKINDLE_TRY(const std::filesystem::path run_dir, job_options.run_dir());
+  return stop_request_in(run_dir);
+}
+
 // Before the options are resolved, because another trainer program may not know the run's model.
 std::optional<int> leave_to_kept_trainer(JobOptions& job_options, const CommandLine& line) {
   const auto run_dir = job_options.run_dir();
@@ -35,10 +40,13 @@ std::optional<int> leave_to_kept_trainer(JobOptions& job_options, const CommandL
 }
 
 int local(JobOptions& job_options, const CommandLine& line) {
+  const auto old_stop = stop_request_of(job_options);
+  if (!old_stop) return report(old_stop.error());
   if (const auto done = leave_to_kept_trainer(job_options, line)) return *done;
   std::optional<EndOnSignal> interruptible(std::in_place);
   auto options = job_options.resolve();
   if (!options) return report(options.error());
+  options->old_stop = *old_stop;
   options->own_trainer = line.own_trainer;
   auto initial = prepare(*options);
   if (!initial) return report(initial.error());
@@ -60,10 +68,13 @@ int local(JobOptions& job_options, const CommandLine& line) {
 }
 
 int slurm(JobOptions& job_options, const SlurmOptions& how, const CommandLine& line) {
+  const auto old_stop = stop_request_of(job_options);
+  if (!old_stop) return report(old_stop.error());
   const std::vector<std::string>& arguments = line.as_given;
   if (const auto done = leave_to_kept_trainer(job_options, line)) return *done;
   auto options = job_options.resolve();
   if (!options) return report(options.error());
+  options->old_stop = *old_stop;
   options->own_trainer = line.own_trainer;
   if (options->workers != 1)
     return report(Error{ExitCode::kUsage, "--workers is for rekindle local: a job has one worker a node",

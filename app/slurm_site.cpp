@@ -54,8 +54,7 @@ class SlurmSite : public Site {
         nodes_(job, watch_),
         log_(layout_, job.environment),
         stop_(watch_, job.kill_wait, stop_within(options.job)),
-        step_at_start_(saved_step(layout_)),
-        stop_at_start_(stop_request()) {}
+        step_at_start_(saved_step(layout_)) {}
 
   // An error before the run begins. In the first attempt the user must correct it. In a later attempt the
   // same options worked before, so this node is the cause, unless another run holds the directory.
@@ -98,7 +97,7 @@ class SlurmSite : public Site {
   // Whether `rekindle stop` was called during this job's previous attempt, and Slurm ended that attempt
   // before it could act. (A request that was acted on, or for another job, does not count.)
   bool must_not_begin() {
-    if (!log_.stop_was_missed(stop_at_start_)) return false;
+    if (!log_.stop_was_missed(options_.old_stop)) return false;
     say("rekindle stop was called during the previous attempt: submit this job again to go on");
     log_.end(slurm::Cause::kStopped, step_at_start_, nlohmann::json::object());
     return true;
@@ -218,7 +217,7 @@ class SlurmSite : public Site {
     seen.restarts = job_.environment.restarts;
     const std::string stop = stop_request();
     // The first coordinator of an attempt removes requests for older attempts.
-    seen.stop_asked = !stop.empty() && (succeeds_ || stop != stop_at_start_);
+    seen.stop_asked = !stop.empty() && (succeeds_ || stop != options_.old_stop);
     seen.never_trained = !so_far_.trained && step_at_start_ > 0;
     seen.batch_host_lost = succeeds_ == slurm::Cause::kBatchHostLost;
     seen.script_killed = succeeds_ == slurm::Cause::kScriptKilled;
@@ -250,8 +249,7 @@ class SlurmSite : public Site {
   SlurmNodes nodes_;
   SlurmLog log_;
   SlurmStop stop_;
-  std::uint64_t step_at_start_;      // the committed step when the attempt began
-  const std::string stop_at_start_;  // stop.json when the attempt began
+  std::uint64_t step_at_start_;  // the committed step when the attempt began
   // Set if this process replaces the batch script: the reason for the script's end. nullopt: this process is
   // the batch script.
   std::optional<slurm::Cause> succeeds_;

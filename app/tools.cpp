@@ -80,10 +80,14 @@ Status request_stop(const fs::path& run_dir) {
                 str("see rekindle status ", run_dir.string()));
   }
   REKINDLE_CHECK(write_stop_request(layout));
-  std::printf("%s\n",
-              run::provably_gone(*holder)
-                  ? "the run's coordinator is dead: the run stops if its supervisor starts another one"
-                  : "the run was asked to stop: it saves its state and ends");
+  const char* line = "the run was asked to stop: it saves its state and ends";
+  if (run::provably_gone(*holder) && run::supervisor_gone(*holder))
+    line =
+        "no process of the run seems to be alive: the run stops if it is just being started again, or if "
+        "rekindle join takes it over; a command that begins later goes on";
+  else if (run::provably_gone(*holder))
+    line = "the run's coordinator is dead: the run stops when its supervisor has started another one";
+  std::printf("%s\n", line);
   return {};
 }
 
