@@ -1,6 +1,5 @@
 #include "actors/record_writer.hpp"
 
-#include "base/log.hpp"
 #include "base/text.hpp"
 #include "run/terms.hpp"
 
@@ -16,7 +15,13 @@ bool RecordWriter::no_longer_in_charge() const {
 void RecordWriter::warn_once(const Status& status) {
   if (status || warned_) return;
   warned_ = true;  // the run does not need records, so a full disk must not flood the log or stop the run
-  log_warning(str("records are not written: ", status.error().line()));
+  const std::scoped_lock lock(mutex_);
+  warning_ = str("records are not written: ", status.error().line());
+}
+
+std::string RecordWriter::take_warning() {
+  const std::scoped_lock lock(mutex_);
+  return std::exchange(warning_, "");
 }
 
 }  // namespace rekindle::actors

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <mutex>
+#include <string>
 #include <utility>
 
 #include "base/background.hpp"
@@ -22,6 +24,9 @@ class RecordWriter {
   void add(std::function<void()> work) { later_.add(std::move(work)); }
   // Waits until all writes are on storage or have failed.
   void flush() { later_.flush(); }
+  // The warning for the person who started the run, once; "" if there is none. The log may be in the same
+  // trouble as the records.
+  std::string take_warning();
 
   // ---- in the thread ----
 
@@ -33,6 +38,8 @@ class RecordWriter {
   const run::Layout layout_;
   const std::uint64_t term_;
   bool warned_ = false;  // only used in later_'s thread
+  std::mutex mutex_;
+  std::string warning_;  // not taken yet; guarded by mutex_
   Background later_;     // last: uses all of the above
 };
 

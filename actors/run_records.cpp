@@ -103,7 +103,8 @@ std::vector<std::string> RunRecords::record(const StepDone& done) {
     voided_.insert(done.step);
   }
   append(line);
-  std::vector<std::string> lines = {voided_line(), gaps_.take_reports() ? take_missing() : ""};
+  std::vector<std::string> lines = {voided_line(), gaps_.take_reports() ? take_missing() : "",
+                                    writer_.take_warning()};
   std::erase(lines, "");
   return lines;
 }

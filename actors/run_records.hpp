@@ -29,8 +29,8 @@ class RunRecords {
   // This coordinator has lost its supervisor; the attempt may go on under another one.
   void orphan(std::uint64_t step);
   void rewind(std::uint64_t step);
-  // Returns lines for the user: of a voided step, and with the first step of an attempt, the earlier steps
-  // that have no line in metrics.jsonl and will not get a line.
+  // Returns lines for the user: of a voided step; that records cannot be written; and with the first step of
+  // an attempt, the earlier steps that have no line in metrics.jsonl and will not get a line.
   std::vector<std::string> record(const protocol::StepDone& done);
   void record(const protocol::Evaluated& evaluated);
   // At the end: the steps without a line that were not reported yet; "" if none.

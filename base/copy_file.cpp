@@ -14,9 +14,8 @@
 #include "base/text.hpp"
 
 namespace rekindle {
-namespace {
 
-Status copy_opened(int source, const FilePath& from, const FilePath& to, unsigned mode) {
+Status copy_open_file(int source, const FilePath& from, const FilePath& to, unsigned mode) {
   struct stat info {};
   if (::fstat(source, &info) != 0) return forward_error(errno_error("cannot stat", from));
   if (!S_ISREG(info.st_mode)) return fail(str(from.string(), " is not a file"));
@@ -33,11 +32,9 @@ Status copy_opened(int source, const FilePath& from, const FilePath& to, unsigne
   return copy.close(to);
 }
 
-}  // namespace
-
 Status copy_file(const FilePath& from, const FilePath& to, unsigned mode) {
   REKINDLE_TRY(const Fd source, open_file(from, O_RDONLY | O_NONBLOCK));
-  return copy_opened(source.get(), from, to, mode);
+  return copy_open_file(source.get(), from, to, mode);
 }
 
 Status link_or_copy(const FilePath& from, const FilePath& to) {
@@ -48,7 +45,7 @@ Status link_or_copy(const FilePath& from, const FilePath& to) {
   const std::string name = to.filename().string();
   if (::linkat(AT_FDCWD, opened.c_str(), folder.get(), name.c_str(), AT_SYMLINK_FOLLOW) == 0) return {};
   if (errno == EEXIST) return forward_error(errno_error("cannot create", to));
-  return copy_opened(source.get(), from, to, 0);
+  return copy_open_file(source.get(), from, to, 0);
 }
 
 }  // namespace rekindle

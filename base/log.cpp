@@ -6,11 +6,13 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/append_file.hpp"
 #include "base/files.hpp"
 #include "base/printable.hpp"
 
@@ -53,7 +55,7 @@ class FileSink : public spdlog::sinks::base_sink<std::mutex> {
 
 Result<Fd> open_log(const FilePath& file) {
   REKINDLE_CHECK(make_directories(file.parent_path()));
-  return open_file(file, O_WRONLY | O_CREAT | O_APPEND);
+  return open_to_append(file, O_WRONLY);
 }
 
 }  // namespace
@@ -74,7 +76,10 @@ void start_logging(std::string_view name, const FilePath& file, LogLevel console
   logger->flush_on(spdlog::level::debug);
   logger->set_pattern("%Y-%m-%d %H:%M:%S.%e %-7l %n: %v");
   spdlog::set_default_logger(std::move(logger));
-  if (!file_error.empty()) log_warning("no log file: " + file_error);
+  if (file_error.empty()) return;
+  // Otherwise no person would see this process's warnings.
+  to_stderr->set_level(level_of(std::min(console, LogLevel::kWarning)));
+  log_warning("no log file: " + file_error);
 }
 
 void log(LogLevel level, std::string_view line) { spdlog::log(level_of(level), "{}", printable(line)); }

@@ -10,8 +10,8 @@ namespace rekindle {
 enum class LogLevel { kDebug, kInfo, kWarning, kError, kNone };
 
 // Starts to write lines to `file` (appended; created with its folder; refused if it is a link or another
-// user's) and, from level `console` upward, to stderr. `name`: the process, as in "coordinator" or "trainer
-// 3". Before the first call: stderr, kInfo.
+// user's) and, from level `console` upward, to stderr. Without the file, warnings go to stderr. `name`: the
+// process, as in "coordinator" or "trainer 3". Before the first call: stderr, kInfo.
 void start_logging(std::string_view name, const FilePath& file, LogLevel console);
 
 // Writes one line. Characters that are not plain text are escaped (base/printable.hpp).

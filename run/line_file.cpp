@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include "base/append_file.hpp"
 #include "base/bytes.hpp"
 #include "base/json_reader.hpp"
 #include "base/text.hpp"
@@ -43,7 +44,7 @@ Result<std::optional<std::size_t>> unfinished_from(int fd, const FilePath& path,
 }  // namespace
 
 Status LineFile::mend() {
-  REKINDLE_TRY(Fd file, open_file(path_, O_RDWR | O_CREAT | O_APPEND));
+  REKINDLE_TRY(Fd file, open_to_append(path_, O_RDWR));
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) return forward_error(errno_error("cannot stat", path_));
   if (!S_ISREG(info.st_mode))

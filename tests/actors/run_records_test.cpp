@@ -46,6 +46,20 @@ TEST_F(RunRecordsTest, MetricsCutInMidLine_MendedAtTheResumeAndTheLostStepsAreNa
   EXPECT_EQ(steps, (Steps{1, 2, 3, 4, 9, 10}));
 }
 
+TEST_F(RunRecordsTest, RecordsThatCannotBeWritten_AreALineForTheUserOnce) {
+  std::filesystem::create_directory(layout_.metrics().path());  // in the way
+  RunRecords records(writer_, 1);
+  records.begin(false);
+  records.record(step_done(1));
+  writer_.flush();
+  const Lines lines = records.record(step_done(2));
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_TRUE(lines[0].starts_with("records are not written: cannot open ")) << lines[0];
+  writer_.flush();
+  EXPECT_TRUE(records.record(step_done(3)).empty());
+  EXPECT_EQ(writer_.take_warning(), "");
+}
+
 TEST_F(RunRecordsTest, Metrics_GetKeysOfTheirNamesAndReplaceNoOther) {
   RunRecords records(writer_, 1);
   records.begin(false);

@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "../needs.hpp"
+#include "base/append_file.hpp"
 #include "base/log.hpp"
 #include "trust_fixture.hpp"
 
@@ -162,6 +163,45 @@ TEST_F(TrustTest, FileWithASecondName_IsReadAndNotWritten) {
   for (const int flags : {O_WRONLY | O_TRUNC, O_RDWR | O_APPEND | O_CREAT})
     EXPECT_FALSE(open_file(at("log"), flags));
   EXPECT_EQ(text_of("victim"), "precious");
+}
+
+// As after `cp -al RUN BACKUP`.
+TEST_F(TrustTest, OwnFileWithASecondName_ACopyUnderItsNameIsAppendedTo) {
+  fs::create_hard_link(path_ / "victim", path_ / "own/log");
+  ::chmod((path_ / "victim").c_str(), 0640);
+  for (const char* more : {" and", " more"}) {
+    const auto log = open_to_append(at("log"), O_RDWR);
+    ASSERT_TRUE(log) << log.error().line();
+    ASSERT_GT(::write(log->get(), more, std::string(more).size()), 0);
+  }
+  EXPECT_EQ(text_of("own/log"), "precious and more");
+  EXPECT_EQ(text_of("victim"), "precious");
+  const auto info = look_at(at("log")).value();
+  EXPECT_EQ(info->st_nlink, 1U);
+  EXPECT_EQ(info->st_mode & 0777, 0640U);
+  EXPECT_EQ(names_in(at("")).value().size(), 2U) << "no temporary file stays";
+}
+
+TEST_F(TrustTest, FileWithASecondNameThatOthersMayChange_IsNotAppendedTo) {
+  fs::create_hard_link(path_ / "victim", path_ / "own/log");
+  ::chmod((path_ / "victim").c_str(), 0666);
+  EXPECT_FALSE(open_to_append(at("log"), O_WRONLY));
+  ::chmod((path_ / "victim").c_str(), 0600);
+  if (::geteuid() == 0) {
+    ASSERT_EQ(::chown((path_ / "victim").c_str(), kSomebodyElse, kSomebodyElse), 0);
+    EXPECT_FALSE(open_to_append(at("log"), O_WRONLY));
+  }
+  EXPECT_EQ(text_of("victim"), "precious");
+  EXPECT_EQ(look_at(path_ / "victim").value()->st_nlink, 2U) << "nothing was replaced";
+}
+
+TEST_F(TrustTest, LogWithASecondName_GoesOnInACopy) {
+  fs::create_hard_link(path_ / "victim", path_ / "own/run.log");
+  start_logging("test", at("run.log"), LogLevel::kNone);
+  log_info("the next line");
+  start_logging("test", FilePath(), LogLevel::kInfo);
+  EXPECT_EQ(text_of("victim"), "precious");
+  EXPECT_NE(text_of("own/run.log").find("the next line"), std::string::npos);
 }
 
 TEST_F(TrustTest, PipeInPlaceOfAFile_RefusedAtOnce) {

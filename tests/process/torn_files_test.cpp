@@ -2,6 +2,7 @@
 // a mistake. The run continues, or ends with one line. It never retries forever, and it reports what is lost.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
 
 #include "base/files.hpp"
@@ -69,6 +70,45 @@ TEST_F(TornFiles, MetricsCutInMidLine_MendedAndTheLostStepsAreNamed) {
       EXPECT_TRUE(nlohmann::json::parse(line, nullptr, false).is_object()) << file.string() << ": " << line;
   }
   EXPECT_EQ(run::recorded(layout_).missing.text(), "steps 7 to 10");
+}
+
+// `cp -al` gives each file of the run a second name.
+TEST_F(TornFiles, BackupMadeOfHardLinks_TheRunGoesOnWithRecordsAndTheBackupStaysAsItIs) {
+  const fs::path backup = scratch_ / "backup";
+  ASSERT_EQ(std::system(("cp -al '" + dir().string() + "' '" + backup.string() + "'").c_str()), 0);
+  const run::Layout copy(backup);
+  const auto records = [](const run::Layout& of) {
+    std::string all;
+    for (const FilePath& file : {of.metrics(), of.attempts(), of.log("supervisor"), of.log("coordinator")})
+      all += read_text(file).value();
+    return all;
+  };
+  const std::string before = records(copy);
+  const Outcome outcome = go_on_to(12);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("the run is complete: 12 steps, digest"), std::string::npos) << outcome.out;
+  EXPECT_EQ(outcome.err.find("records are not written"), std::string::npos) << outcome.err;
+  EXPECT_EQ(reached_step(dir()), 12U);
+  EXPECT_TRUE(run::recorded(layout_).missing.empty());
+  EXPECT_TRUE(run::recorded(layout_).evaluated.contains(12));
+  EXPECT_NE(read_text(layout_.log("coordinator")).value().find("resumes from step 10"), std::string::npos);
+  EXPECT_EQ(records(copy), before);
+  // With the evaluation on record, the same command has nothing to do.
+  const Outcome again = go_on_to(12);
+  EXPECT_EQ(again.exit_code, 0);
+  EXPECT_TRUE(again.out.starts_with("the run is complete: 12 steps")) << again.out;
+}
+
+// The log of the coordinator cannot be written either.
+TEST_F(TornFiles, RecordsThatCannotBeWritten_ThePersonIsTold) {
+  for (const FilePath& file : {layout_.metrics(), layout_.log("coordinator")}) {
+    fs::remove(file.path());
+    fs::create_directory(file.path());
+  }
+  const Outcome outcome = go_on_to(12);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  EXPECT_EQ(times_in(outcome.out, "warning: records are not written: "), 1U) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.err.find("no log file: "), std::string::npos) << outcome.err;
 }
 
 }  // namespace
