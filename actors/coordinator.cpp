@@ -43,11 +43,13 @@ constexpr auto kDeliveryTime = std::chrono::milliseconds(200);
 // Whether a holder of the run, possibly on another host, gives signs of life.
 class SignsOfLife {
  public:
-  explicit SignsOfLife(const run::Layout& layout) : layout_(layout) {}
+  SignsOfLife(const run::Layout& layout, bool taking_over) : layout_(layout), taking_over_(taking_over) {}
 
   bool seen(const run::Holder& holder) {
-    if (run::visible(holder)) return true;  // its process is visible here and alive
     const bool writes = has_written();
+    // The process exists here. In a take-over, a watch has found the run silent for minutes.
+    if (run::visible(holder))
+      return writes || (taking_over_ ? run::attended(holder) : !run::supervisor_gone(holder));
     const auto place = run::read_place(layout_);
     // A loopback address names this host, not the holder's.
     return writes || (place && !is_loopback(place->host) && reachable(place->host, place->port));
@@ -63,6 +65,7 @@ class SignsOfLife {
   }
 
   const run::Layout& layout_;
+  const bool taking_over_;
   std::string status_;  // as last seen
   const std::chrono::milliseconds began_ = boot_time();
 };
@@ -93,7 +96,7 @@ Result<std::uint64_t> take_over(const CoordinatorOptions& options, bool restarte
     if (!restarted) return forward_error(kept.error());
     log_warning(kept.error().line());
   }
-  SignsOfLife signs(layout);
+  SignsOfLife signs(layout, options.lost_term > 0);
   return run::claim_term(
       layout, {.patience = options.patience,
                .answers = [&](const run::Holder& holder) { return signs.seen(holder); },
@@ -256,9 +259,10 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
     records.orphan(end.step());
   else
     records.end(end.exit_code(), end.line(), end.step());
-  if (const std::string missing = records.missing_lines(); !missing.empty()) {
-    log_warning(missing);
-    send_line(supervisor, str("warning: ", missing));
+  for (const std::string& line : {records.missing_lines(), writer.take_warning()}) {
+    if (line.empty()) continue;
+    log_warning(line);
+    send_line(supervisor, str("warning: ", line));
   }
   const auto why = end.orphaned() ? run::TermEnd::kOrphaned : run::TermEnd::kOrderly;
   if (auto ended = run::end_term(options.layout, *term, why); !ended) log_warning(ended.error().line());

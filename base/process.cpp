@@ -123,6 +123,11 @@ bool is_running(std::int64_t pid) {
   return !state.empty() && state != "Z" && state != "X";
 }
 
+bool is_suspended(std::int64_t pid) {
+  const std::string state = stat_text(pid, 3);
+  return state == "T" || state == "t";
+}
+
 namespace {
 constexpr const char* kDigits = "0123456789";
 

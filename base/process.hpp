@@ -61,7 +61,8 @@ ExitStatus wait_for(const Child& child);
 std::optional<ExitStatus> status_of_dying(const Child& child);
 // Field `number` (from 1) of /proc/PID/stat, see proc(5); 0 if there is no such process.
 std::uint64_t stat_field(std::int64_t pid, int number);
-bool is_running(std::int64_t pid);  // exists, and is not a zombie
+bool is_running(std::int64_t pid);    // exists, and is not a zombie
+bool is_suspended(std::int64_t pid);  // by SIGSTOP and the like, or by a debugger
 // The children of a process, as far as this process may see them in /proc.
 std::vector<pid_t> children_of(pid_t pid);
 void kill_child(const Child& child, int signal);

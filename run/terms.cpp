@@ -176,6 +176,15 @@ bool supervisor_gone(const Holder& holder) {
   return visible(holder) && process_gone(holder.supervisor_pid, holder.supervisor_start_ticks);
 }
 
+bool suspended(const Holder& holder) {
+  return visible(holder) && start_ticks_of(holder.pid) == holder.start_ticks && is_suspended(holder.pid);
+}
+
+bool attended(const Holder& holder) {
+  return visible(holder) && !supervisor_gone(holder) && !is_suspended(holder.supervisor_pid) &&
+         !suspended(holder);
+}
+
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenTries{500};
@@ -226,6 +235,12 @@ Error held_error(const Layout& layout, const Holder& holder) {
                      holder.slurm_job, ", host ", holder.host, ", since ", holder.since, ")"),
                  str("wait for it, end it with `rekindle stop ", layout.root().string(), "` or `scancel ",
                      holder.slurm_job, "`, or use another --run-dir")};
+  if (suspended(holder))
+    return Error{
+        ExitCode::kConfig,
+        str("the run directory ", layout.root().string(), " is held by a run whose coordinator (host ",
+            holder.host, ", pid ", holder.pid, ", since ", holder.since, ") is suspended"),
+        str("kill -CONT ", holder.pid, " lets the run go on, or use another --run-dir")};
   return Error{
       ExitCode::kConfig,
       str("the run directory ", layout.root().string(), " is held by a live run (host ", holder.host,

@@ -81,6 +81,14 @@ Result<std::uint64_t> claim_term(const Layout& layout, const ClaimWait& wait);
 // Whether the holder's supervisor is provably dead: it ran on this host, and its process is gone.
 bool supervisor_gone(const Holder& holder);
 
+// Whether the holder's process is here and is suspended.
+bool suspended(const Holder& holder);
+
+// Whether the holder ran here, and needs to give no other sign of life: its supervisor, which kills a
+// coordinator that does nothing for 15 s and starts another one, may be alive, and neither process is
+// suspended.
+bool attended(const Holder& holder);
+
 // Marks the term as ended, so that the next claimant need not wait. Does nothing if neither this process nor
 // one of its children claimed the term.
 Status end_term(const Layout& layout, std::uint64_t term, TermEnd why = TermEnd::kOrderly);

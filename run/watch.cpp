@@ -9,7 +9,8 @@ namespace rekindle::run {
 
 namespace {
 constexpr std::chrono::seconds kLongestPause{10};  // between two calls of look()
-}
+constexpr int kSuspendedFactor = 3;
+}  // namespace
 
 // status.json is replaced about every second, in the largest runs every 5 s. Only its metadata is compared,
 // because the file may be large.
@@ -35,8 +36,10 @@ Sign Watch::look(std::chrono::milliseconds now) {
   // If two hosts have the same name, a later boot of one would wrongly prove the other dead.
   const bool dead = visible(*holder_) && provably_gone(*holder_) && supervisor_gone(*holder_);
   if (holder_->orphaned || dead) return Sign::kOrphaned;
-  if (has_written() || changed || paused || visible(*holder_) || !last_sign_) last_sign_ = now;
-  return now - *last_sign_ < silent_after_ ? Sign::kAlive : Sign::kSilent;
+  if (has_written() || changed || paused || attended(*holder_) || !last_sign_) last_sign_ = now;
+  const auto limit =
+      visible(*holder_) && !supervisor_gone(*holder_) ? kSuspendedFactor * silent_after_ : silent_after_;
+  return now - *last_sign_ < limit ? Sign::kAlive : Sign::kSilent;
 }
 
 }  // namespace rekindle::run

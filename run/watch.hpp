@@ -15,7 +15,9 @@ enum class Sign {
   kAlive,     // a coordinator holds the run, or its supervisor may start one; also if no file can be read
   kEnded,     // the newest term has ended in order, or there is no term
   kOrphaned,  // coordinator and supervisor are dead, and the run has not ended
-  kSilent,    // the holder, on another host, has written nothing for the limit
+  // The holder has written nothing for the limit, and is on another host or is not attended(). On this host
+  // the limit is three times as long if the supervisor lives, because a person may have suspended both.
+  kSilent,
 };
 
 // At least a supervisor's pause before it restarts its coordinator (60 s at most), and longer than storage

@@ -50,6 +50,23 @@ TEST_F(Suspension, CoordinatorStandsStillForGood_ReplacedAndNoStepIsLost) {
   stop_and_compare();
 }
 
+// The coordinator cannot notice that its supervisor is dead, nor obey `rekindle stop`.
+TEST_F(Suspension, CoordinatorStandsStillAndItsSupervisorDies_TheSameCommandGoesOn) {
+  ASSERT_NO_FATAL_FAILURE(begin(1, {"--checkpoint-every", "5"}));
+  const pid_t stopped = coordinator();
+  ::kill(stopped, SIGSTOP);
+  program_->signal(SIGKILL);
+  program_->wait();
+  program_.emplace(Arguments{rekindle()} + mnist_run(dir(), 1, 1000000) +
+                   Arguments{"--checkpoint-every", "5"});
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("generation t2.g1"));
+  ASSERT_NO_FATAL_FAILURE(wait_for_steps(10));
+  ASSERT_EQ(::kill(stopped, SIGCONT), 0);
+  EXPECT_TRUE(eventually([&] { return command_line(stopped).empty(); })) << "it finds its successor";
+  ASSERT_NO_FATAL_FAILURE(wait_for_steps(10));
+  stop_and_compare();
+}
+
 TEST_F(Suspension, TrainerStandsStillAndItsWorkerDies_TheTrainerIsGoneToo) {
   ASSERT_NO_FATAL_FAILURE(begin(2));
   const pid_t stopped = parts_of(dir(), "trainer").at(1);

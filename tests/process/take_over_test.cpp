@@ -168,6 +168,32 @@ TEST_F(TakeOver, InterruptedDuringARefusedTakeOver_HelperLeavesAndTheOtherOneKee
   finish_and_compare();
 }
 
+// The coordinator cannot notice that its supervisor is dead. The helper waits as for a silent host. The old
+// coordinator wakes up when the run has gone on, and must do no harm.
+TEST_F(TakeOver, FirstProcessKilledAndItsCoordinatorSuspended_HelperGoesOnAndTheOldOneFindsItsSuccessor) {
+  std::optional<Program> helper;
+  ASSERT_NO_FATAL_FAILURE(begin_with(helper, {"--checkpoint-every", "20"}));
+  const pid_t old = parts_of(dir(), "coordinator").at(0);
+  ::kill(old, SIGSTOP);
+  ASSERT_TRUE(eventually([&] { return is_suspended(old); }));
+  kill_first_process();
+  ASSERT_TRUE(eventually([&] { return helper->printed().find("takes its place") != std::string::npos; },
+                         std::chrono::minutes(5)))
+      << helper->printed();
+  ASSERT_NO_FATAL_FAILURE(wait_for_steps_of_anybody(20));
+  const int committed = times_logged("is committed");
+  ASSERT_EQ(::kill(old, SIGCONT), 0);
+  EXPECT_TRUE(eventually([&] { return command_line(old).empty(); })) << "it must end";
+  ASSERT_NO_FATAL_FAILURE(wait_for_steps_of_anybody(50));
+  EXPECT_GT(times_logged("is committed"), committed);
+  EXPECT_FALSE(ended_in_order());
+  EXPECT_EQ(run({"stop", dir()}).exit_code, 0);
+  const Outcome outcome = helper->wait();
+  EXPECT_EQ(outcome.exit_code, 75) << outcome.out << outcome.err;
+  EXPECT_EQ(missing_steps(dir(), reached_step(dir())), std::vector<std::uint64_t>());
+  finish_and_compare();
+}
+
 // The first machine disappears and cannot be reached. The helper waits until the run has been silent for
 // longer than a supervisor may take to restart its coordinator.
 TEST_F(TakeOver, FirstHostVanishes_HelperOnAnotherHostGoesOn) {

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "../temporary_directory.hpp"
 #include "base/clock.hpp"
@@ -79,6 +81,33 @@ TEST_F(WatchTest, HolderOnAnotherHost_SilentWhenItHasWrittenNothingForTheLimit) 
   EXPECT_EQ(look_for(seconds(3)), Sign::kSilent);
   write_status(3);
   EXPECT_EQ(look_for(seconds(1)), Sign::kAlive);
+}
+
+TEST_F(WatchTest, CoordinatorThatHangsOnThisHostAndItsSupervisorIsDead_IsSilentAfterTheLimit) {
+  write_claim(host_name(), ::getpid(), 0);
+  write_status(1);
+  EXPECT_EQ(look_for(seconds(59)), Sign::kAlive);
+  write_status(2);
+  EXPECT_EQ(look_for(seconds(59)), Sign::kAlive) << "a coordinator that writes is alive";
+  EXPECT_EQ(look_for(seconds(3)), Sign::kSilent);
+}
+
+// For example a person has pressed Ctrl-Z, or debugs the run.
+TEST_F(WatchTest, SuspendedCoordinatorOfALivingSupervisor_IsSilentAfterThreeTimesTheLimit) {
+  const auto child = spawn({"/bin/sleep", "1000"}, {}, {});
+  ASSERT_TRUE(child);
+  write_claim(host_name(), child->pid, ::getpid());
+  write_status(1);
+  EXPECT_EQ(look_for(seconds(600)), Sign::kAlive);
+  kill_child(*child, SIGSTOP);
+  while (!is_suspended(child->pid)) std::this_thread::yield();
+  EXPECT_EQ(look_for(seconds(179)), Sign::kAlive);
+  EXPECT_EQ(look_for(seconds(3)), Sign::kSilent);
+  kill_child(*child, SIGCONT);
+  while (is_suspended(child->pid)) std::this_thread::yield();
+  EXPECT_EQ(look_for(seconds(1)), Sign::kAlive);
+  kill_child(*child, SIGKILL);
+  wait_for(*child);
 }
 
 // The watcher was suspended for an hour. The others were suspended, too, or have written meanwhile.
