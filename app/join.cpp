@@ -142,6 +142,9 @@ class Helper {
       return std::optional(0);
     } else if (!slurm && joined_.ever && (sign == run::Sign::kSilent || now - seen_.sign_since >= kRestart)) {
       return take_over_from(*holder);
+    } else if (!slurm && !joined_.ever && sign == run::Sign::kSilent &&
+               now - seen_.sign_since >= options_.wait) {
+      return not_back();  // a suspended coordinator keeps its connections, so the workers would wait for ever
     }
     return std::optional<int>();
   }
@@ -161,8 +164,9 @@ class Helper {
     }
     if (count == 0) return;
     joined_.announced = true;
-    say(str("joined: ", counted(count, "trainer"), " of this machine now in the run (step ",
-            status->value("step", std::uint64_t{0}), " of ", status->value("steps", std::uint64_t{0}), ")"));
+    say(str("joined: ", counted(count, "trainer"), " of this machine ", count == 1 ? "is" : "are",
+            " now in the run (step ", status->value("step", std::uint64_t{0}), " of ",
+            status->value("steps", std::uint64_t{0}), ")"));
   }
 
   // Continues the run under this process. nullopt: another process continues the run.
@@ -217,6 +221,10 @@ class Helper {
       say(str("the run was stopped (saved: ", saved, "): these workers have exited"));
       return std::optional(0);
     }
+    return not_back();
+  }
+
+  Result<std::optional<int>> not_back() const {
     const std::string line =
         str("the run in ", options_.run_dir.string(), " was not started again within --wait");
     if (slurm::in_job()) {  // a job whose help was not needed has not failed

@@ -96,7 +96,7 @@ void print_help(CLI::App& cli, bool all) {
   }
   CLI::App& command = *chosen.front();
   if (!all) show_essentials(command);
-  std::cout << command.help();
+  std::cout << command.help(cli.get_name());
 }
 
 int main(int argc, char** argv) {
@@ -138,7 +138,10 @@ int main(int argc, char** argv) {
     words.reserve(line.arguments.size());
     for (const std::string& argument : line.arguments) words.push_back(argument.c_str());
     cli.parse(static_cast<int>(words.size()), words.data());
-  } catch (const CLI::CallForHelp&) {
+  } catch (const CLI::CallForHelp& help) {
+    const std::string command = line.command();  // of "help COMMAND", too
+    if (cli.get_subcommands().empty() && !command.empty() && !command.starts_with("-"))
+      return report(wrong_command_line(cli, command, help));
     print_help(cli, false);
     return 0;
   } catch (const CLI::CallForAllHelp&) {

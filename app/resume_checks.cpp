@@ -32,7 +32,11 @@ std::string difference(const std::string& key, const nlohmann::json& before, con
     return str("--init ", options.init.string(),
                before.contains(key) ? " gives other values than those that the run began with"
                                     : " is given, and the run began without --init");
-  const auto text = [&](const nlohmann::json& j) { return j.contains(key) ? j.at(key).dump() : "not set"; };
+  const auto text = [&](const nlohmann::json& j) -> std::string {
+    if (!j.contains(key)) return "not set";
+    const nlohmann::json& value = j.at(key);
+    return key == "dropout" && value.is_number() && value < 0 ? "the model's own" : value.dump();
+  };
   return str(option_of(key), " is ", text(before), " in the run and ", text(now), " in this command");
 }
 

@@ -28,22 +28,23 @@ std::string other_launchers_option(const std::string& name) {
   const std::string finds = "the processes of a run find each other by the run directory: leave it out";
   const std::string nodes =
       "a run gets nodes from Slurm (rekindle submit ... -- --nodes=N), or by rekindle join on each node";
-  const std::array<std::pair<std::string_view, std::string>, 15> kHints{
+  const std::array<std::pair<std::string_view, std::string>, 16> kHints{
       {{"gpus",
         "each trainer has one GPU: see --trainers-per-worker, and behind -- sbatch's --gpus-per-node"},
        {"resume", "a run goes on by itself: give the same --run-dir"},
        {"checkpoint", "a run goes on by itself: give the same --run-dir"},
+       {"resume-from", "a run goes on by itself: give the same --run-dir"},
+       {"resume-from-checkpoint", "a run goes on by itself: give the same --run-dir"},
+       {"standalone", "a run with rekindle local needs nothing but this machine: leave it out"},
        {"nnodes", nodes},
        {"num-nodes", nodes},
        {"nodes", nodes},
        {"node-rank", finds},
        {"master-addr", finds},
        {"master-port", finds},
+       {"rdzv-backend", finds},
        {"rdzv-endpoint", finds},
        {"rdzv-id", finds},
-       {"rdzv-backend", finds},
-       {"standalone", finds},
-       {"resume-from", "a run goes on by itself: give the same --run-dir"},
        {"max-restarts", "faults do not end a run: see docs/running.md"}}};
   for (const auto& [other, hint] : kHints) {
     if (name == other) return hint;

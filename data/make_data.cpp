@@ -18,6 +18,8 @@ tl::unexpected<Error> occupied(const fs::path& path) {
 }  // namespace
 
 Result<DataWriter> DataWriter::in(const fs::path& folder) {
+  if (is_file(folder))
+    return fail(ExitCode::kConfig, str(folder.string(), " is a file, not a folder"), "give another path");
   if (auto status = make_directories(folder); !status) {
     return fail(ExitCode::kConfig, status.error().what,
                 "choose a folder that can be created and is writable");

@@ -160,6 +160,8 @@ TEST_F(BadRun, AnotherRunsDirectory_78AndUntouched) {
   refused(mnist_run(dir(), 1, 4) + Arguments{"--batch-size", "32"}, 78,
           "--batch-size is 16 in the run and 32 in this command");
   refused(mnist_run(dir(), 1, 4) + Arguments{"--lr", "0.5"}, 78, "--change-lr");
+  refused(mnist_run(dir(), 1, 4) + Arguments{"--dropout", "0"}, 78,
+          "--dropout is the model's own in the run and 0.0 in this command");
   refused(mnist_run(dir(), 1, 4) + Arguments{"--seed", "9", "--lr", "0.5", "--batch-size", "32"}, 78,
           "belongs to another run: --batch-size is 16 in the run and 32 in this command; --lr is 1.0 in the "
           "run and 0.5 in this command; "

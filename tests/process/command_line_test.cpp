@@ -112,6 +112,8 @@ TEST_F(CommandLine, Export_OverwritesOnlyWithForceAndSaysWhatItWrote) {
 TEST_F(CommandLine, HelpIsACommandToo) {
   EXPECT_EQ(said({"help"}), said({"--help"}));
   EXPECT_EQ(said({"help", "join"}), said({"join", "--help"}));
+  EXPECT_THAT(said({"help", "local"}), HasSubstr("Usage: rekindle local "));
+  EXPECT_EQ(said({"help", "foo"}, 64), said({"foo"}, 64));
   EXPECT_THAT(said({"submit", "--help"}), Not(HasSubstr("--workers")));
 }
 
@@ -119,6 +121,9 @@ TEST_F(CommandLine, OptionsOfOtherLaunchers_AreAnsweredWithWhatToDo) {
   EXPECT_THAT(said(mnist_run(dir(), 1, 2) + Arguments{"--nnodes", "2"}, 64), HasSubstr("rekindle join"));
   EXPECT_THAT(said(mnist_run(dir(), 1, 2) + Arguments{"--resume", "x"}, 64),
               HasSubstr("a run goes on by itself"));
+  for (const char* option : {"--resume-from=x", "--rdzv_backend=c10d", "--standalone"})
+    EXPECT_THAT(said(mnist_run(dir(), 1, 2) + Arguments{option}, 64),
+                ContainsRegex("goes on by itself|leave it out"));
   EXPECT_THAT(said(mnist_run(dir(), 1, 2) + Arguments{"--init", scratch_ / "x.pth"}, 64),
               HasSubstr("is a pickle"));
 }
@@ -138,6 +143,8 @@ TEST_F(CommandLine, MakeDataSaysWhatItDid) {
   const Arguments make{"make-data", "mnist", scratch_ / "data", "--samples", "50"};
   EXPECT_THAT(said(make), HasSubstr("data: wrote a made mnist data set of 50 training and 10 test images"));
   EXPECT_THAT(said(make), HasSubstr("data: nothing to do, "));
+  std::ofstream(scratch_ / "file") << "precious";
+  EXPECT_THAT(said({"make-data", "mnist", scratch_ / "file"}, 78), HasSubstr("file is a file, not a folder"));
   EXPECT_THAT(said({"make-data", "mnist", scratch_ / "data", "--samples", "60"}, 78),
               HasSubstr("exists and is not the file that this command makes"));
   EXPECT_THAT(
