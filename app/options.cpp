@@ -96,26 +96,31 @@ Status apply(CLI::App& command, const Entries& entries, const std::string& sourc
 
 }  // namespace
 
-Status JobOptions::read_others() {
+Status JobOptions::read_config() {
   for (const std::string& extra : command_.remaining()) return forward_error(unknown_option(command_, extra));
-  if (std::exchange(others_are_read_, true)) return {};
-  if (!raw_.config_file.empty()) {
-    REKINDLE_TRY(const Entries entries, read_config_file(raw_.config_file));
-    REKINDLE_CHECK(apply(command_, entries, raw_.config_file, from_file_));
-  }
-  if (script_.file.empty()) return {};
-  REKINDLE_TRY(described_, ask_script_(script_));
+  if (std::exchange(config_is_read_, true) || raw_.config_file.empty()) return {};
+  REKINDLE_TRY(const Entries entries, read_config_file(raw_.config_file));
+  return apply(command_, entries, raw_.config_file, from_file_);
+}
+
+Status JobOptions::read_script() {
+  if (script_.file.empty() || described_) return {};
+  Script script = script_;
+  script.python = raw_.python;
+  REKINDLE_TRY(described_, ask_script_(script));
   return apply(command_, described_->options, script_.file.string(), from_script_);
 }
 
 Result<std::filesystem::path> JobOptions::run_dir() {
-  REKINDLE_CHECK(read_others());
+  REKINDLE_CHECK(read_config());
+  if (raw_.run_dir.empty()) REKINDLE_CHECK(read_script());  // takes seconds
   if (raw_.run_dir.empty()) return std::filesystem::path();
   return std::filesystem::absolute(raw_.run_dir).lexically_normal();
 }
 
 Result<LocalOptions> JobOptions::resolve() {
-  REKINDLE_CHECK(read_others());
+  REKINDLE_CHECK(read_config());
+  REKINDLE_CHECK(read_script());
   std::set<std::string> wrong;
   auto options = resolve_options(raw_, ask_, wrong, described_ ? &*described_ : nullptr);
   const std::pair<const std::set<std::string>&, std::string> sources[] = {

@@ -33,6 +33,7 @@ struct Script {
   std::filesystem::path file;          // empty: none
   std::filesystem::path folder;        // where it finds its modules: the file may be a copy
   std::vector<std::string> arguments;  // its own
+  std::string python = {};             // the interpreter, a path or a name; empty: the usual one
 };
 
 // What it says about itself.
@@ -76,7 +77,8 @@ class JobOptions {
   Result<LocalOptions> resolve();
 
  private:
-  Status read_others();  // --config, and the call in the script, once
+  Status read_config();  // once
+  Status read_script();  // the options in its call of rekindle.run(), once
 
   RawOptions raw_;
   CLI::App& command_;
@@ -84,7 +86,7 @@ class JobOptions {
   const Script script_;
   const AskScript ask_script_;
   std::optional<ScriptDescription> described_;
-  bool others_are_read_ = false;
+  bool config_is_read_ = false;
   std::set<std::string> from_file_, from_script_;  // options whose values are from there
 };
 
