@@ -43,9 +43,7 @@ TensorSpec tensor_from_json(const json& tensor) {
   TensorSpec spec;
   spec.name = tensor.at("name").get<std::string>();
   spec.shape = tensor.at("shape").get<std::vector<std::int64_t>>();
-  for (const Dtype dtype : checkpoint::kDtypes) {
-    if (tensor.at("dtype") == checkpoint::name_of(dtype)) spec.dtype = dtype;
-  }
+  spec.dtype = checkpoint::dtype_named(tensor.at("dtype").get<std::string>()).value_or(spec.dtype);
   for (const auto& [role, name] : kRoles) {
     if (tensor.at("role") == name) spec.role = role;
   }

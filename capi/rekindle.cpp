@@ -51,10 +51,8 @@ Result<checkpoint::TensorSpec> spec_of(const rk_tensor& tensor) {
   spec.shape.assign(tensor.shape, tensor.shape + tensor.dimensions);
   using enum checkpoint::Role;
   spec.role = tensor.role == RK_PARAMETER ? kParameter : tensor.role == RK_BUFFER ? kBuffer : kOptimizer;
-  const auto* const dtype = std::ranges::find_if(checkpoint::kDtypes, [&](checkpoint::Dtype each) {
-    return str(tensor.dtype) == checkpoint::name_of(each);
-  });
-  if (dtype == checkpoint::kDtypes.end())
+  const auto dtype = checkpoint::dtype_named(tensor.dtype);
+  if (!dtype)
     return fail(ExitCode::kConfig, str("the model's tensor ", spec.name, " is of type ", tensor.dtype));
   spec.dtype = *dtype;
   return spec;

@@ -3,11 +3,14 @@
 namespace rekindle::checkpoint {
 namespace {
 
-// bfloat16: the upper half of a float32. HDF5 converts it, h5py shows it as a float.
-hid_t make_bfloat16() {
+// A float of 16 bits, which HDF5 converts. h5py shows float16 as numpy's, and bfloat16, the upper half of a
+// float32, as a float.
+hid_t make_small_float(std::size_t fraction_bits) {
   const hid_t type = H5Tcopy(H5T_IEEE_F32LE);
   if (type < 0) return type;
-  if (H5Tset_fields(type, 15, 7, 8, 0, 7) < 0 || H5Tset_size(type, 2) < 0 || H5Tset_ebias(type, 127) < 0) {
+  const std::size_t exponent_bits = 15 - fraction_bits, bias = (std::size_t{1} << (exponent_bits - 1)) - 1;
+  if (H5Tset_fields(type, 15, fraction_bits, exponent_bits, 0, fraction_bits) < 0 ||
+      H5Tset_size(type, 2) < 0 || H5Tset_ebias(type, bias) < 0) {
     H5Tclose(type);
     return -1;
   }
@@ -48,7 +51,9 @@ hid_t make_type(Dtype dtype) {
     case Dtype::kUint8:
       return H5Tcopy(H5T_STD_U8LE);
     case Dtype::kBfloat16:
-      return make_bfloat16();
+      return make_small_float(7);
+    case Dtype::kFloat16:
+      return make_small_float(10);
   }
   return -1;
 }

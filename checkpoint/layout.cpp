@@ -48,7 +48,7 @@ Status lay_out_virtual(hid_t creation, const LayoutDataset& dataset) {
   // A missing part reads as NaN, not as zeros.
   const double nothing = std::numeric_limits<double>::quiet_NaN();
   const bool real = dataset.dtype == Dtype::kFloat32 || dataset.dtype == Dtype::kFloat64 ||
-                    dataset.dtype == Dtype::kBfloat16;
+                    dataset.dtype == Dtype::kBfloat16 || dataset.dtype == Dtype::kFloat16;
   if (real && H5Pset_fill_value(creation, H5T_NATIVE_DOUBLE, &nothing) < 0) return hdf5_error(dataset.name);
   for (const RowsElsewhere& rows : dataset.elsewhere) {
     std::vector<std::int64_t> shape = dataset.shape;

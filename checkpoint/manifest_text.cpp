@@ -126,9 +126,8 @@ Result<TensorSpec> tensor_from(const Json& json) {
   TensorSpec tensor;
   REKINDLE_TRY(tensor.name, text_in(json, "name"));
   REKINDLE_TRY(const std::string dtype, text_in(json, "dtype"));
-  const auto* known =
-      std::ranges::find(kDtypes, dtype, [](Dtype each) { return std::string_view(name_of(each)); });
-  if (known == kDtypes.end()) return bad_field("dtype");
+  const auto known = dtype_named(dtype);
+  if (!known) return bad_field("dtype");
   tensor.dtype = *known;
   REKINDLE_TRY(const Json* shape, field(json, "shape", &Json::is_array));
   for (const Json& item : *shape) {

@@ -52,6 +52,8 @@ const char* storage_class(Dtype dtype) {
       return "ByteStorage";
     case Dtype::kBfloat16:
       return "BFloat16Storage";
+    case Dtype::kFloat16:
+      return "HalfStorage";
   }
   return "";
 }

@@ -29,6 +29,8 @@ const char* safetensors_name(Dtype dtype) {
       return "U8";
     case Dtype::kBfloat16:
       return "BF16";
+    case Dtype::kFloat16:
+      return "F16";
   }
   return "";
 }

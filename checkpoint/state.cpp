@@ -1,5 +1,6 @@
 #include "checkpoint/state.hpp"
 
+#include <algorithm>
 #include <bit>
 
 namespace rekindle::checkpoint {
@@ -17,6 +18,7 @@ std::size_t bytes_of(Dtype dtype) {
     case Dtype::kUint8:
       return 1;
     case Dtype::kBfloat16:
+    case Dtype::kFloat16:
       return 2;
   }
   return 0;
@@ -36,8 +38,15 @@ const char* name_of(Dtype dtype) {
       return "uint8";
     case Dtype::kBfloat16:
       return "bfloat16";
+    case Dtype::kFloat16:
+      return "float16";
   }
   return "";
+}
+
+std::optional<Dtype> dtype_named(std::string_view name) {
+  const auto* const found = std::ranges::find(kDtypes, name, name_of);
+  return found == kDtypes.end() ? std::nullopt : std::optional(*found);
 }
 
 std::size_t TensorSpec::bytes() const {

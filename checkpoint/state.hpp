@@ -4,18 +4,21 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 namespace rekindle::checkpoint {
 
-enum class Dtype { kFloat32, kFloat64, kInt64, kInt32, kUint8, kBfloat16 };
-inline constexpr std::array kDtypes = {Dtype::kFloat32, Dtype::kFloat64, Dtype::kInt64,
-                                       Dtype::kInt32,   Dtype::kUint8,   Dtype::kBfloat16};
+enum class Dtype { kFloat32, kFloat64, kInt64, kInt32, kUint8, kBfloat16, kFloat16 };
+inline constexpr std::array kDtypes = {Dtype::kFloat32, Dtype::kFloat64,  Dtype::kInt64,  Dtype::kInt32,
+                                       Dtype::kUint8,   Dtype::kBfloat16, Dtype::kFloat16};
 std::size_t bytes_of(Dtype dtype);
 const char* name_of(Dtype dtype);  // "float32", ...
+std::optional<Dtype> dtype_named(std::string_view name);
 
 // Tensors of a state that have a meaning beside their role: the moving average of NAME is "ema.NAME", and the
 // first element of "updates" is the number of updates of the model.

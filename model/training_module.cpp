@@ -30,7 +30,8 @@ constexpr std::int64_t kNoTarget = -100;  // the value that torch.nn.CrossEntrop
 
 const std::map<at::ScalarType, Dtype> kDtypes = {
     {at::kFloat, Dtype::kFloat32}, {at::kDouble, Dtype::kFloat64}, {at::kLong, Dtype::kInt64},
-    {at::kInt, Dtype::kInt32},     {at::kByte, Dtype::kUint8},     {at::kBFloat16, Dtype::kBfloat16}};
+    {at::kInt, Dtype::kInt32},     {at::kByte, Dtype::kUint8},     {at::kBFloat16, Dtype::kBfloat16},
+    {at::kHalf, Dtype::kFloat16}};
 
 Status refuse(const std::string& what, const std::string& hint) {
   return fail(ExitCode::kConfig, what, hint);
@@ -90,8 +91,9 @@ Status TrainingModule::collect() {
     const auto dtype = kDtypes.find(tensor.scalar_type());
     if (dtype == kDtypes.end() || (role == Role::kParameter && tensor.scalar_type() != at::kFloat))
       return refuse(str("the model's tensor ", name, " is of type ", at::toString(tensor.scalar_type())),
-                    role == Role::kParameter ? "parameters have to be float32"
-                                             : "use float32, float64, int64, int32, uint8 or bfloat16");
+                    role == Role::kParameter
+                        ? "parameters have to be float32"
+                        : "use float32, float64, int64, int32, uint8, bfloat16 or float16");
     if (tensor.layout() != at::kStrided || tensor.numel() == 0)
       return refuse(str("the model's tensor ", name, " is sparse or empty"),
                     "use dense tensors with elements");

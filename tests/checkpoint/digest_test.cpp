@@ -16,7 +16,8 @@ std::string documented_digest(std::uint64_t step, const State& state) {
   };
   const std::map<Dtype, std::string> names = {{Dtype::kFloat32, "float32"}, {Dtype::kFloat64, "float64"},
                                               {Dtype::kInt64, "int64"},     {Dtype::kInt32, "int32"},
-                                              {Dtype::kUint8, "uint8"},     {Dtype::kBfloat16, "bfloat16"}};
+                                              {Dtype::kUint8, "uint8"},     {Dtype::kBfloat16, "bfloat16"},
+                                              {Dtype::kFloat16, "float16"}};
   u64(step);
   for (const Tensor& tensor : state) {
     u64(tensor.spec.name.size());

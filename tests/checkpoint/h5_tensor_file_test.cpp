@@ -87,15 +87,10 @@ TEST_F(TensorFile, NumbersOfAnotherKindInAnH5File_AreRefused) {
   const fs::path file = run_dir / "foreign.h5";
   write_h5_file(file, H5T_IEEE_F32LE, H5P_DEFAULT);
   ASSERT_TRUE(read_h5(file));
-  const hid_t half = H5Tcopy(H5T_IEEE_F32LE);
-  H5Tset_fields(half, 15, 10, 5, 0, 10);
-  H5Tset_size(half, 2);
-  H5Tset_ebias(half, 15);
-  for (const hid_t type : {H5T_IEEE_F32BE, H5T_IEEE_F64BE, H5T_STD_I64BE, half}) {
+  for (const hid_t type : {H5T_IEEE_F32BE, H5T_IEEE_F64BE, H5T_STD_I64BE, H5T_STD_I16LE}) {
     write_h5_file(file, type, H5P_DEFAULT);
     refused_h5(file, "dataset 'weight': its type is not known here: convert it to little-endian float32");
   }
-  H5Tclose(half);
 }
 
 TEST_F(TensorFile, AnH5FileWithGroups_IsRefused) {

@@ -53,6 +53,7 @@ hid_t native_type(Dtype dtype, hid_t dataset) {
     case Dtype::kUint8:
       return H5Tcopy(H5T_NATIVE_UINT8);
     case Dtype::kBfloat16:
+    case Dtype::kFloat16:
       return H5Dget_type(dataset);
   }
   return -1;
@@ -132,6 +133,22 @@ TEST_F(H5, Bfloat16_IsReadAsTheNumbersThatItMeans) {
   float read[4] = {};
   ASSERT_GE(H5Dread(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, read), 0);
   EXPECT_TRUE(std::ranges::equal(read, values));
+  H5Dclose(dataset);
+  H5Fclose(file);
+}
+
+TEST_F(H5, Float16_IsReadAsTheNumbersThatItMeans) {
+  const StateSpec spec = {{"half", Dtype::kFloat16, {5}, Role::kBuffer}};
+  OwnedState owned(spec);
+  const std::uint16_t bits[5] = {0x3c00, 0xc100, 0x7bff, 0x0400, 0x0001};
+  std::memcpy(owned.storage[0].data(), bits, sizeof bits);
+  const Manifest manifest = write_checkpoint(run_dir, {1, 1, 1}, owned.state, 1);
+  const hid_t file = H5Fopen((directory_of(run_dir, {1, 1, 1}) / manifest.shards[0].file).c_str(),
+                             H5F_ACC_RDONLY, H5P_DEFAULT);
+  const hid_t dataset = H5Dopen2(file, "half", H5P_DEFAULT);
+  float read[5] = {};
+  ASSERT_GE(H5Dread(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, read), 0);
+  EXPECT_TRUE(std::ranges::equal(read, std::array{1.0F, -2.5F, 65504.0F, 0x1p-14F, 0x1p-24F}));
   H5Dclose(dataset);
   H5Fclose(file);
 }
