@@ -43,6 +43,7 @@ struct ScriptDescription {
   checkpoint::StateSpec model = {};                          // parameters and buffers
   std::uint64_t train_samples = 0, test_samples = 0;
   std::vector<std::string> metrics = {};
+  std::vector<std::string> tied = {};  // as in the job
 };
 
 // Runs the script (app/script.hpp).

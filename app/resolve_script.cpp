@@ -29,6 +29,7 @@ Status Resolver::of_script() {
   }
   job_.python = script_->python;
   job_.script_metrics = script_->metrics;
+  job_.script_tied = script_->tied;
   job_.train_samples = script_->train_samples;
   job_.test_samples = script_->test_samples;
   job_.model = job_.dataset = "";

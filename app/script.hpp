@@ -7,6 +7,7 @@
 //
 //   {"options": {"batch-size": "128", ...},                  the options in the call, as text
 //    "tensors": [{"name", "dtype", "shape", "role"}, ...],   parameters, buffers, own optimizer
+//    "tied": [OTHER NAME, NAME, ...],                        keys of the state dict for the same tensor
 //    "train_samples": N, "test_samples": N, "metrics": ["accuracy", ...]}
 //
 // or {"error": {"code", "what", "hint"}}.

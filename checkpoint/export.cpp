@@ -84,6 +84,18 @@ Result<bool> choose_average(const FilePath& checkpoint_dir, const Manifest& mani
   return found;
 }
 
+// `chosen` gets the tensor once more, and `named` under its other name.
+void add_other_names(const std::vector<OtherName>& others, StateSpec& chosen, StateSpec& named) {
+  for (const OtherName& other : others) {
+    const auto tensor = std::ranges::find(chosen, other.of, &TensorSpec::name);
+    if (tensor == chosen.end()) continue;
+    const TensorSpec again = *tensor;
+    chosen.push_back(again);
+    named.push_back(again);
+    named.back().name = other.name;
+  }
+}
+
 }  // namespace
 
 Result<LoadedState> load(const FilePath& checkpoint_dir) {
@@ -125,12 +137,13 @@ Status write_tensors(const FilePath& file, const TensorSource& source) {
 }
 
 Result<ExportSource> export_source(const FilePath& checkpoint_dir, const Manifest& manifest,
-                                   ExportContents contents) {
+                                   ExportContents contents, const std::vector<OtherName>& others) {
   ExportSource exported;
   StateSpec chosen = manifest.contents.tensors;
   if (contents != ExportContents::kWholeState)
     std::erase_if(chosen, [](const TensorSpec& tensor) { return tensor.role == Role::kOptimizer; });
-  const StateSpec named = chosen;
+  StateSpec named = chosen;
+  if (contents != ExportContents::kWholeState) add_other_names(others, chosen, named);
   if (contents == ExportContents::kModel) {
     REKINDLE_TRY(exported.averaged, choose_average(checkpoint_dir, manifest, chosen));
   }
@@ -139,10 +152,11 @@ Result<ExportSource> export_source(const FilePath& checkpoint_dir, const Manifes
   return exported;
 }
 
-Result<StateSpec> export_file(const FilePath& checkpoint_dir, const FilePath& file, ExportContents contents) {
+Result<StateSpec> export_file(const FilePath& checkpoint_dir, const FilePath& file, ExportContents contents,
+                              const std::vector<OtherName>& others) {
   REKINDLE_CHECK(check_writable_extension(file));
   REKINDLE_TRY(const Manifest manifest, read_manifest(checkpoint_dir));
-  REKINDLE_TRY(const ExportSource exported, export_source(checkpoint_dir, manifest, contents));
+  REKINDLE_TRY(const ExportSource exported, export_source(checkpoint_dir, manifest, contents, others));
   REKINDLE_CHECK(write_tensors(file, exported.source));
   return exported.source.tensors;
 }

@@ -33,17 +33,24 @@ enum class ExportContents {
   kWholeState,  // all tensors of the state under their own names ("momentum.<name>", "ema.<name>")
 };
 
+// Another name of a parameter or buffer, which the file contains too: tensors that a model shares between
+// modules (tied weights) have several keys in its state dict, and the checkpoint has each once.
+struct OtherName {
+  std::string name, of;
+};
+
 // The tensors that an export contains, under their names in the file.
 struct ExportSource {
   TensorSource source;
   bool averaged = false;  // these are the moving average's
 };
-// As source_of(). `manifest` must outlive the source.
+// As source_of(). `manifest` must outlive the source. `others` has no effect on kWholeState.
 Result<ExportSource> export_source(const FilePath& checkpoint_dir, const Manifest& manifest,
-                                   ExportContents contents);
+                                   ExportContents contents, const std::vector<OtherName>& others = {});
 
 // By extension: .safetensors, .h5 or .pt (a state dict for torch.load). Replaces the file atomically. Returns
 // the names in the file. Another extension is a usage error. The checkpoint may be larger than memory.
-Result<StateSpec> export_file(const FilePath& checkpoint_dir, const FilePath& file, ExportContents contents);
+Result<StateSpec> export_file(const FilePath& checkpoint_dir, const FilePath& file, ExportContents contents,
+                              const std::vector<OtherName>& others = {});
 
 }  // namespace rekindle::checkpoint

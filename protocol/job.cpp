@@ -39,6 +39,7 @@ void add_model(nlohmann::json& identity, const Job& job) {
 // script is told by the trainers' fingerprint.
 void add_script(nlohmann::json& identity, const Job& job) {
   identity.update({{"trainer", "python"}, {"train_samples", job.train_samples}});
+  if (!job.script_tied.empty()) identity["script_tied"] = job.script_tied;
 }
 
 }  // namespace

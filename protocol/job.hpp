@@ -24,6 +24,8 @@ struct Job {
   // `context` below.
   std::string script, script_folder, python;
   std::vector<std::string> script_arguments, script_metrics;
+  // Other names of tensors that the model shares between modules: other name, name, ...
+  std::vector<std::string> script_tied;
   std::string model = "vgg11", dataset = "cifar10", data;
   std::uint64_t batch_size = 128;
   std::uint64_t micro_batches = 16;  // equal parts of the batch, a power of two
@@ -98,7 +100,7 @@ struct Job {
   schedule_steps, label_smoothing, clip_norm, no_decay, lr_scale, image_size, augment, dropout, layers, heads, width, context, \
   ema, precision, device, threads))
 #define REKINDLE_JOB_FIELDS_2(DO) NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(DO, script, script_folder, python, \
-  script_arguments, script_metrics, skip_corrupt, loader_threads, \
+  script_arguments, script_metrics, script_tied, skip_corrupt, loader_threads, \
   trainers_per_worker, exchange, exchange_integrity, checkpoint_every, checkpoint_interval_ms, keep, \
   keep_best, classes, strict, launched_by, min_trainers, gather_time_ms, lost_after_ms, hang_after_ms, \
   hash_every, stop_within_ms, interface, port_range, train_samples, test_samples, data_hash, init, \
