@@ -1,6 +1,7 @@
 #include "capi/foreign_task.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -36,6 +37,7 @@ ForeignTask::ForeignTask(const protocol::Job& job, std::unique_ptr<trainer::Host
       buffers_(layout().tensors().size() - layout().parameters()),
       proposed_(buffers_.size()) {
   if (job.optimizer == protocol::kScriptsOptimizer) copy_.emplace(*state_, optimizer);
+  state_->keep_from_children();
 }
 
 void ForeignTask::begin(const rk_calls& calls) {
@@ -165,6 +167,14 @@ Result<EvaluationResult> ForeignTask::evaluate(std::uint64_t first, std::uint64_
   EvaluationResult result{{evaluation.loss.sum, evaluation.loss.count}, {}};
   for (const rk_sum& sum : sums) result.metrics.push_back({sum.sum, sum.count});
   return result;
+}
+
+Result<double> ForeignTask::rate_factor(std::uint64_t step) {
+  double factor = 1;
+  if (calls_.rate_factor == nullptr) return factor;
+  REKINDLE_CHECK(result_of(calls_.rate_factor(step, &factor)));
+  if (!std::isfinite(factor)) return fail(str("the schedule gave ", factor, " for step ", step));
+  return factor;
 }
 
 void ForeignTask::update(std::size_t first, std::span<const float> sum, const optim::Step& step) {

@@ -51,6 +51,7 @@ class ForeignTask final : public trainer::Task {
                                           const std::atomic<bool>& aborted) override;
   Result<trainer::EvaluationResult> evaluate(std::uint64_t first, std::uint64_t count) override;
 
+  Result<double> rate_factor(std::uint64_t step) override;
   void update(std::size_t first, std::span<const float> sum, const optim::Step& step) override;
   Status finish_update() override;
 

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define RK_INTERFACE 1 /* grows with each change of this file */
+#define RK_INTERFACE 2 /* grows with each change of this file */
 
 typedef struct rk_trainer rk_trainer;
 
@@ -66,7 +66,7 @@ typedef struct {
   uint64_t step; /* from 0 */
   float* gradient;
   const uint8_t* received;
-  double factor; /* of the learning rates: the schedule's */
+  double factor; /* of the learning rates: the schedule's, and rk_calls.rate_factor's */
 } rk_step;
 
 enum { RK_OK = 0, RK_FAILED = 1, RK_ABORTED = 2 };
@@ -81,6 +81,8 @@ typedef struct {
   int (*end_of_steps)(void);
   int (*train)(rk_micro_batch* batch);
   int (*evaluate)(rk_evaluation* evaluation);
+  /* A factor of the learning rate of a step (from 0), a function of the step alone. NULL: always 1. */
+  int (*rate_factor)(uint64_t step, double* factor);
   /* Only with an optimizer of the caller: one update of the parameters; its tensors to rk_value(), and from there. */
   int (*optimize)(rk_step* step);
   int (*save_optimizer)(void);

@@ -1,5 +1,7 @@
 #include "trainer/host_state.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -59,6 +61,10 @@ HostState::HostState(const StateLayout& layout, UpdatePlan plan, const UpdateOpt
       proposed_(layout.tensors().size()) {
   const std::size_t arenas = 1 + optimizer_states_ + (average_decay_ > 0 ? 1 : 0);
   for (std::size_t i = 0; i < arenas; ++i) arenas_.emplace_back(layout_.floats() * sizeof(float));
+}
+
+void HostState::keep_from_children() {
+  for (Pages& arena : arenas_) ::madvise(arena.bytes().data(), arena.bytes().size(), MADV_DONTFORK);
 }
 
 checkpoint::State HostState::state() {

@@ -39,6 +39,10 @@ class HostState {
   bool averaged();
   std::span<std::byte> value_of(const TensorPlace& place);
 
+  // Processes that are forked from now on do not have this memory: they load samples, and each page that an
+  // update changes would be copied for them.
+  void keep_from_children();
+
   // As Task::update().
   void update(std::size_t first, std::span<const float> sum, const optim::Step& step);
   // The new value of a buffer that is not float32, from a micro-batch of this step. The bytes stay valid

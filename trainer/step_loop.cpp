@@ -226,6 +226,8 @@ StepLoop::Clipping StepLoop::clip(const exchange::Reduced& reduced) const {
 
 // All sums are readable. From the first piece to the last one, the update cannot be aborted.
 Status StepLoop::apply(const exchange::Reduced& reduced, const Totals& totals, Times times) {
+  const auto factor = parts_.task.rate_factor(kept_.replica.step);
+  if (!factor) return task_error(factor.error());
   auto started = parts_.clock.now();
   // Without arenas the writer reads a copy, which the update does not change.
   if (hashes_.during_update() && !planted(Bug::kUpdateBeforeSnapshot))
@@ -236,7 +238,7 @@ Status StepLoop::apply(const exchange::Reduced& reduced, const Totals& totals, T
   const Clipping clipping = clip(reduced);
   const optim::Step step{.number = kept_.replica.step,
                          .scale = clipping.scale,
-                         .learning_rate = learning_rate(parts_.job, kept_.replica.step)};
+                         .learning_rate = learning_rate(parts_.job, kept_.replica.step) * *factor};
   const std::uint64_t epoch = epoch_of(parts_.job, kept_.replica.step), made = kept_.replica.step + 1;
   const bool hashes = hashes_.during_update() &&
                       (hash_due(parts_.job, made) || after_step(parts_.job, made, totals.flags).write);

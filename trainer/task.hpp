@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -117,6 +118,11 @@ class Task {
 
   // ---- the update ----
 
+  // A factor of the learning rate of a step, a function of the step alone.
+  virtual Result<double> rate_factor(std::uint64_t step) {
+    std::ignore = step;
+    return 1.0;
+  }
   // The optimizer's update of elements [first, first + sum.size()) with gradient = step.scale * sum. `first`
   // and the size are multiples of 16, except at the end. The pieces of one step come in order and cover each
   // element once.

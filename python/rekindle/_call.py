@@ -82,8 +82,8 @@ def run(
     collate: makes a batch of a list of samples; default: torch.utils.data.default_collate.
     optimizer: rekindle.SGD, Adam, AdamW, Adadelta or RMSprop; default: SGD(). Or parameters -> torch.optim.Optimizer,
         without a closure: every trainer then updates the whole model.
-    schedule: rekindle.Cosine, ...; default: the optimizer's rate, always. With an optimizer of the script also
-        step -> factor of its rates, the step counted from 0.
+    schedule: rekindle.Cosine, ...; default: the optimizer's rate, always. Or step -> factor of the optimizer's rates,
+        the step counted from 0.
     batch_size: samples of a step, over all trainers. It is computed as micro_batches equal parts.
     epochs, steps: length of the run, one of them; default: 10 epochs.
     options: every other job option of `rekindle local --help-all`, with underscores: workers=2, seed=1,
@@ -102,11 +102,9 @@ def run(
             USAGE,
         )
     own_factor = schedule is not None and not isinstance(schedule, Schedule)
-    if own_factor and not (makes and callable(schedule)):
+    if own_factor and not callable(schedule):
         raise RekindleError(
-            f"schedule is {type(schedule).__name__}",
-            "use rekindle.Cosine, Step, ...; a function of the step needs an optimizer of the script, too",
-            USAGE,
+            f"schedule is {type(schedule).__name__}", "use rekindle.Cosine, Step, ..., or a function of the step", USAGE
         )
     for name, value in (("loss", loss), ("metrics", metrics), ("collate", collate)):
         if value is not None and not callable(value):

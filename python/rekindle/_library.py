@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rekindle._errors import CONFIG, RekindleError
 from rekindle._programs import PACKAGE
 
-INTERFACE = 1
+INTERFACE = 2
 OK, FAILED, ABORTED = 0, 1, 2
 ROLES = {"parameter": 0, "buffer": 1, "optimizer": 2}
 
@@ -65,6 +65,7 @@ ExpectSteps = c.CFUNCTYPE(c.c_int, c.c_uint64, _Numbers, c.c_size_t, _Numbers, c
 EndOfSteps = c.CFUNCTYPE(c.c_int)
 Train = c.CFUNCTYPE(c.c_int, c.POINTER(MicroBatch))
 Evaluate = c.CFUNCTYPE(c.c_int, c.POINTER(Evaluation))
+RateFactor = c.CFUNCTYPE(c.c_int, c.c_uint64, c.POINTER(c.c_double))
 Optimize = c.CFUNCTYPE(c.c_int, c.POINTER(Step))
 SaveOptimizer = c.CFUNCTYPE(c.c_int)
 LoadOptimizer = c.CFUNCTYPE(c.c_int)
@@ -77,6 +78,7 @@ class Calls(c.Structure):
         ("end_of_steps", EndOfSteps),
         ("train", Train),
         ("evaluate", Evaluate),
+        ("rate_factor", RateFactor),
         ("optimize", Optimize),
         ("save_optimizer", SaveOptimizer),
         ("load_optimizer", LoadOptimizer),

@@ -17,7 +17,7 @@ from rekindle._errors import RekindleError
 
 DTYPES = {
     torch.float32: "float32", torch.float64: "float64", torch.int64: "int64", torch.int32: "int32",
-    torch.uint8: "uint8", torch.bool: "uint8", torch.bfloat16: "bfloat16",
+    torch.uint8: "uint8", torch.bool: "uint8", torch.bfloat16: "bfloat16", torch.float16: "float16",
 }  # fmt: skip
 PRESENT = "present"  # a tensor of our own: which parameters have a state, one number for each
 Make = Callable[[list], torch.optim.Optimizer]
@@ -116,3 +116,19 @@ class OwnOptimizer:
                 continue
             loaded = memory.to(value.dtype).clone() if isinstance(value, torch.Tensor) else type(value)(memory.item())
             self.optimizer.state[self.parameters[name]][key] = loaded
+
+
+def load_state(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: dict[str, torch.Tensor]) -> None:
+    """Gives an optimizer the state that OwnOptimizer.save() left in a checkpoint."""
+    if PRESENT not in tensors:
+        raise RekindleError("the run's optimizer is one of rekindle", "leave the optimizer out")
+    parameters = dict(model.named_parameters())
+    has_state = dict(zip(parameters, tensors[PRESENT].tolist()))
+    optimizer.state.clear()
+    for full_name, tensor in tensors.items():
+        key, _, name = full_name.partition(".")
+        if full_name in parameters or not has_state.get(name, False):
+            continue
+        # OwnOptimizer saves numbers as float64.
+        is_number = tensor.dtype == torch.float64 and tensor.dim() == 0
+        optimizer.state[parameters[name]][key] = tensor.item() if is_number else tensor.clone()

@@ -14,6 +14,7 @@ from rekindle._errors import RekindleError
 from rekindle._programs import environment, program
 
 if TYPE_CHECKING:
+    import torch
     from torch import nn
 
 
@@ -68,20 +69,16 @@ def open(run_dir: str | os.PathLike[str]) -> Run:  # noqa: A001
     return Run(run_dir)
 
 
-_DTYPES = {"F32": "float32", "F64": "float64", "I64": "int64", "I32": "int32", "U8": "uint8", "BF16": "bfloat16"}
+_DTYPES = {"F32": "float32", "F64": "float64", "I64": "int64", "I32": "int32", "U8": "uint8", "BF16": "bfloat16", "F16": "float16"}
 
 
-def load(run_or_checkpoint: str | os.PathLike[str], model: nn.Module) -> nn.Module:
-    """Fills a module with the newest checkpoint of a run, or with a checkpoint, and returns it.
-
-    Every byte is verified. A moving average takes the place of the parameters, if the run has one. Errors: names,
-    shapes or types that are not the module's.
-    """
+def _read(source: str | os.PathLike[str], *options: str) -> dict[str, torch.Tensor]:
+    """The tensors of an export, which stay in a file that has no name any more."""
     import torch
 
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "model.safetensors"
-        _ask("export", str(Path(run_or_checkpoint)), str(file))
+        file = Path(folder) / "tensors.safetensors"
+        _ask("export", *options, str(Path(source)), str(file))
         with file.open("rb") as handle:
             data = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY)
     size = int.from_bytes(data[:8], "little")
@@ -93,10 +90,25 @@ def load(run_or_checkpoint: str | os.PathLike[str], model: nn.Module) -> nn.Modu
         begin, end = each["data_offsets"]
         values = torch.frombuffer(data, dtype=dtype, offset=8 + size + begin, count=(end - begin) // dtype.itemsize)
         tensors[name] = values.reshape(each["shape"])
-    names = model.state_dict(keep_vars=True)
-    first = {id(tensor): name for name, tensor in reversed(names.items())}  # of tied ones the state has the first
-    for name, tensor in names.items():
-        if name not in tensors and first[id(tensor)] in tensors:
-            tensors[name] = tensors[first[id(tensor)]]
-    model.load_state_dict(tensors, strict=True)
+    return tensors
+
+
+def load(
+    run_or_checkpoint: str | os.PathLike[str], model: nn.Module, optimizer: torch.optim.Optimizer | None = None
+) -> nn.Module:
+    """Fills a module with the newest checkpoint of a run, or with a checkpoint, and returns it.
+
+    Every byte is verified. A moving average takes the place of the parameters, if the run has one. `optimizer`: one for
+    the module's parameters, of the class that the run's script made; it gets the state of that optimizer, and the
+    parameters are then the trained ones, not their average. Errors: names, shapes or types that are not the module's;
+    a run that trained with an optimizer of rekindle.
+    """
+    if optimizer is None:
+        model.load_state_dict(_read(run_or_checkpoint), strict=True)
+        return model
+    model.load_state_dict(_read(run_or_checkpoint, "--raw"), strict=True)
+    state = _read(run_or_checkpoint, "--with-optimizer")
+    from rekindle._optimizer import load_state
+
+    load_state(optimizer, model, state)
     return model

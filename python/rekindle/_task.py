@@ -46,8 +46,12 @@ class Tensors:
             raise RekindleError("the model has no parameters")
         kept = model.state_dict(keep_vars=True)
         self.buffers = {name: buffer for name, buffer in model.named_buffers() if name in kept}
-        self.owners = {name: _owner(model, name) for name in self.buffers}
-        self.others = {name: buffer for name, buffer in model.named_buffers() if name not in kept}
+        self.owners = {name: _owner(model, name) for name, _ in model.named_buffers()}
+        names = {id(tensor): name for name, tensor in {**self.parameters, **self.buffers}.items()}
+        # Other names of tensors that modules share.
+        self.tied = {name: names[id(tensor)] for name, tensor in kept.items() if names.get(id(tensor), name) != name}
+        # Those that are not part of the state, as they have to stay.
+        self.constants = {name: (each, each._version) for name, each in model.named_buffers() if name not in kept}
         for name, tensor in {**self.parameters, **self.buffers}.items():
             _check(name, tensor, name in self.parameters)
 
@@ -115,12 +119,14 @@ def describe(call: Call) -> dict[str, Any]:
     train_data = make_dataset(call.train_data, "train_data")
     test_data = None if call.test_data is None else make_dataset(call.test_data, "test_data")
     model = make_model(call.model)
-    tensors = Tensors(model).specs()
+    found = Tensors(model)
+    tensors = found.specs()
     if call.make_optimizer is not None:
         tensors += Template(call.make_optimizer, model).specs()
     return {
         "options": call.options,
         "tensors": tensors,
+        "tied": [name for pair in found.tied.items() for name in pair],
         "train_samples": len(train_data),
         "test_samples": 0 if test_data is None else len(test_data),
         "metrics": _metric_names(call, model, test_data),
@@ -347,8 +353,7 @@ class Task:
     def optimize(self, step: Any) -> None:
         places = self._places_in(step.gradient)
         gradients = [place if step.received[i] else None for i, place in enumerate(places)]
-        factor = step.factor if self.call.factor is None else float(self.call.factor(step.step))
-        self.own.step(factor, gradients)
+        self.own.step(step.factor, gradients)
         self._check_unchanged()
 
     def _store_buffers(self, micro_batch: Any) -> None:
@@ -364,6 +369,9 @@ class Task:
         for value, (name, parameter) in zip(self.values, self.tensors.parameters.items()):
             if parameter.data_ptr() != value.data_ptr():
                 raise RekindleError(f"the script replaced the memory of parameter {name}", "leave .data alone")
+        for name, (buffer, version) in self.tensors.constants.items():
+            if self.tensors.buffer(name) is not buffer or buffer._version != version:
+                raise RekindleError(f"buffer {name} has changed, and is not persistent", "make it persistent, then it is part of the state")  # fmt: skip
 
     # -- an evaluation --
 
@@ -436,6 +444,12 @@ class Task:
                 self.evaluate(evaluation)
             return result[0]
 
+        def rate_factor(step: int, pointer: Any) -> int:
+            result = [_library.OK]
+            with self._reported(f"step {step}, the schedule", result):
+                pointer[0] = 1.0 if self.call.factor is None else float(self.call.factor(step))
+            return result[0]
+
         def optimize(pointer: Any) -> int:
             result, step = [_library.OK], pointer.contents
             with self._reported(f"step {step.step}, the optimizer", result):
@@ -460,6 +474,7 @@ class Task:
             _library.EndOfSteps(lambda: _library.OK),
             _library.Train(train),
             _library.Evaluate(evaluate),
+            _library.RateFactor(rate_factor),
             _library.Optimize(optimize),
             _library.SaveOptimizer(save_optimizer),
             _library.LoadOptimizer(load_optimizer),

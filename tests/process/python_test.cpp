@@ -1,9 +1,11 @@
 // Models in Python (docs/python.md): the promises of a C++ model hold for a script.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "../needs.hpp"
@@ -88,6 +90,51 @@ TEST_F(Python, OptimizerOfTheScriptAStopAndAKill_SameDigest) {
   expect_same_after_a_stop_and_a_kill(2, 3, {"optimizer=own", "steps=40", "ema=0.9"});
 }
 
+TEST_F(Python, ScheduleThatIsAFunction_SameDigestAndItsFactorIsUsed) {
+  const std::string constant = digest("constant", 1, "shm", 0);
+  EXPECT_EQ(digest("one", 1, "shm", 0, {"schedule=one"}), constant);
+  const std::string falling = digest("falling", 1, "shm", 0, {"schedule=falling"});
+  EXPECT_NE(falling, constant);
+  EXPECT_EQ(digest("w3", 3, "tcp", 0, {"schedule=falling"}), falling);
+  std::ifstream metrics(scratch_ / "w3/metrics.jsonl");
+  for (std::string line; std::getline(metrics, line);) {
+    const auto of_step = nlohmann::json::parse(line);
+    if (of_step.contains("lr")) {
+      EXPECT_NEAR(of_step.at("lr"), 0.05 * std::pow(0.9, of_step.at("step").get<int>() - 1), 1e-9) << line;
+    }
+  }
+}
+
+// A checkpoint has a tied tensor once, and an export has each of its names.
+TEST_F(Python, TiedWeightsAndOwnOptimizer_ComeBackIntoPython) {
+  const std::string train = script("train.py", str(R"(
+import torch, rekindle
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(4, 4, bias=False)
+        self.last = torch.nn.Linear(4, 4, bias=False)
+        self.last.weight = self.first.weight
+    def forward(self, values):
+        return self.last(self.first(values))
+def optimizer(parameters):
+    return torch.optim.AdamW(parameters, lr=0.01)
+run = rekindle.run(model=Net, loss=lambda model, batch: (model(batch) ** 2).mean(), train_data=[torch.ones(4)] * 64,
+                   optimizer=optimizer, batch_size=16, micro_batches=4, steps=7, run_dir=")",
+                                                   (scratch_ / "run").string(), R"(")
+model = Net()
+mine = optimizer(model.parameters())
+rekindle.load(run.path, model, mine)
+print("steps", float(mine.state[model.first.weight]["step"]), model.last.weight is model.first.weight)
+file = rekindle._results._read(run.path)
+print("names", sorted(file), torch.equal(file["first.weight"], file["last.weight"]))
+)"));
+  const Outcome outcome = python({train});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  EXPECT_EQ(times_in(outcome.out, "steps 7.0 True"), 1U) << outcome.out;
+  EXPECT_EQ(times_in(outcome.out, "names ['first.weight', 'last.weight'] True"), 1U) << outcome.out;
+}
+
 TEST_F(Python, RunByPython_ReturnsTheRun) {
   const std::string train = script("train.py", R"(
 import torch, rekindle
@@ -139,6 +186,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"NoModule", "3", kLoss, kData, "model is int: give a torch.nn.Module"},
         Mistake{"OtherType", "torch.nn.Linear(4, 3).double()", kLoss, kData,
                 "the model's parameter weight is torch.float64: parameters have to be float32"},
+        Mistake{"ConstantThatChanges", "Counting()", kLoss, kData,
+                "buffer calls has changed, and is not persistent"},
         Mistake{"Iterable", kModel, kLoss, "iter([1, 2])", "which has no __getitem__ and __len__"},
         Mistake{"LossRaises", kModel, "1 / 0", kData, "ZeroDivisionError: division by zero"},
         Mistake{"DatasetRaises", kModel, kLoss, "Broken()", "KeyError: 'no such file'"}),
@@ -153,6 +202,13 @@ from torch.nn import functional
 class Broken(torch.utils.data.Dataset):
     def __len__(self): return 64
     def __getitem__(self, index): raise KeyError("no such file")
+class Counting(torch.nn.Linear):
+    def __init__(self):
+        super().__init__(4, 3)
+        self.register_buffer("calls", torch.zeros(()), persistent=False)
+    def forward(self, values):
+        self.calls += 1
+        return super().forward(values)
 def loss(model, batch):
     return )",
                              mistake.loss, R"(

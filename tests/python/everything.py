@@ -44,6 +44,7 @@ class Net(nn.Module):
         self.unused = nn.Linear(3, 3)
         self.frozen = nn.Parameter(torch.ones(8), requires_grad=False)
         self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("half", torch.full((3,), 0.5, dtype=torch.float16))
         self.register_buffer("scratch", torch.arange(8.0), persistent=False)
 
     def forward(self, images):
@@ -66,6 +67,7 @@ def metrics(model, batch):
     return {"accuracy": ((model(images).argmax(1) == labels).sum().item(), len(labels))}
 
 
+FACTORS = {"one": lambda step: 1.0, "falling": lambda step: 0.9**step}
 options = {
     "batch_size": 32, "micro_batches": 8, "steps": 12, "optimizer": rekindle.SGD(lr=0.05, momentum=0.9),
     "checkpoint_interval": "0s", "loader_threads": 0,
@@ -75,6 +77,8 @@ for argument in sys.argv[1:]:
     if argument == "optimizer=own":
         options["optimizer"] = lambda parameters: torch.optim.AdamW(parameters, lr=0.01, amsgrad=True)
         options["schedule"] = lambda step: 0.99**step
+    elif name == "schedule" and value in FACTORS:
+        options[name] = FACTORS[value]
     elif name == "optimizer":
         options[name] = getattr(rekindle, value)(lr=0.01)
     else:
