@@ -2,12 +2,9 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <system_error>
 
@@ -22,9 +19,6 @@ namespace {
 // How often a watch thread checks whether it must stop.
 constexpr std::chrono::milliseconds kLook{200};
 
-// A trainer reads its orders at once, in each state. A suspended trainer must not block its worker.
-constexpr timeval kOrderLimit{3, 0};
-
 bool poke(const Fd& eventfd) {
   const std::uint64_t one = 1;
   return ::write(eventfd.get(), &one, sizeof one) == sizeof one;
@@ -35,8 +29,13 @@ bool poke(const Fd& eventfd) {
 TrainerGroup::TrainerGroup(TrainerLaunch launch)
     : launch_(std::move(launch)), changed_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   auto made = protocol::trainer_environment(own_environment(), launch_.job);
-  environment_ =
+  command_.job = launch_.job;
+  command_.arguments = launch_.layout.options();
+  command_.arguments.insert(command_.arguments.end(),
+                            {"--interface", launch_.job.interface, "--port-range", launch_.job.port_range});
+  command_.environment =
       is_script(launch_.job) ? with_python_package(std::move(made.entries)) : std::move(made.entries);
+  if (is_script(launch_.job)) spare_.emplace(command_);
   for (const std::string& line : made.warnings) log_warning(line);
 }
 
@@ -74,26 +73,16 @@ bool TrainerGroup::dying_in_place_of(const std::string& trainer) const {
   });
 }
 
-Result<Child> TrainerGroup::start_trainer(const std::vector<std::string>& arguments,
-                                          std::span<const int> inherited) const {
-  if (!is_script(launch_.job)) return start_program_with(kTrainerProgram, arguments, environment_, inherited);
-  std::vector<std::string> argv = protocol::python_trainer(launch_.job);
-  argv.insert(argv.end(), arguments.begin(), arguments.end());
-  return spawn_with(argv, environment_, inherited);
-}
-
 Status TrainerGroup::launch(const std::string& trainer) {
-  REKINDLE_TRY(auto ends, Channel::pair());
-  ::setsockopt(ends.first.get(), SOL_SOCKET, SO_SNDTIMEO, &kOrderLimit, sizeof kOrderLimit);
-  REKINDLE_TRY(Lifeline line, Lifeline::make());
-  std::vector<std::string> arguments = launch_.layout.options();
-  arguments.insert(arguments.end(), {"--name", trainer, "--interface", launch_.job.interface, "--port-range",
-                                     launch_.job.port_range});
-  const std::array inherited = {ends.second.get(), line.fd()};
-  REKINDLE_TRY(Child child, start_trainer(arguments, inherited));
+  auto process = spare_ ? spare_->take(trainer) : std::nullopt;
+  if (!process) {
+    REKINDLE_TRY(process, start_trainer(command_, trainer));
+  }
+  if (spare_) spare_->postpone();
   const std::scoped_lock lock(mutex_);
-  members_.emplace(trainer, Member{std::move(child), std::make_shared<Channel>(std::move(ends.first)),
-                                   std::make_unique<Watch>(std::move(line))});
+  members_.emplace(trainer,
+                   Member{std::move(process->child), std::make_shared<Channel>(std::move(process->socket)),
+                          std::make_unique<Watch>(std::move(process->line))});
   return {};
 }
 
@@ -140,7 +129,8 @@ void TrainerGroup::serve(int until_fd, const Listener& listener) {
       waits.push_back({one.pidfd, POLLIN, 0});
     }
     const bool dying = std::any_of(all.begin(), all.end(), [](const Watched& one) { return one.dying; });
-    if (::poll(waits.data(), waits.size(), dying ? 0 : -1) < 0) continue;
+    const int limit = spare_ && !all.empty() ? spare_->look() : -1;
+    if (::poll(waits.data(), waits.size(), dying ? 0 : limit) < 0) continue;
     if (waits[0].revents != 0) return;
     std::uint64_t starts = 0;
     if (waits[1].revents != 0 && ::read(changed_.get(), &starts, sizeof starts) < 0) continue;

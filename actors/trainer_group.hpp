@@ -7,11 +7,11 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "actors/trainer_process.hpp"
 #include "actors/worker.hpp"
 #include "actors/worker_host.hpp"
 #include "base/channel.hpp"
@@ -21,8 +21,6 @@
 #include "run/layout.hpp"
 
 namespace rekindle::actors {
-
-inline constexpr const char* kTrainerProgram = "rekindle-trainer";
 
 struct TrainerLaunch {
   run::Layout layout;
@@ -72,8 +70,6 @@ class TrainerGroup final : public Trainers {
     int pidfd = -1;
     bool open = true, dying = false;
   };
-  Result<Child> start_trainer(const std::vector<std::string>& arguments,
-                              std::span<const int> inherited) const;
   Status launch(const std::string& trainer);
   void launch_due(const Listener& listener);
   bool dying_in_place_of(const std::string& trainer) const;  // with mutex_ held
@@ -86,8 +82,9 @@ class TrainerGroup final : public Trainers {
   void reap(const std::string& trainer, const Listener& listener);
 
   TrainerLaunch launch_;
-  std::vector<std::string> environment_;  // a trainer's, "NAME=value"
-  Fd changed_;                            // eventfd: a trainer is to be started, or is dying
+  TrainerCommand command_;
+  std::optional<SpareTrainer> spare_;  // of a script; used by the thread of serve()
+  Fd changed_;                         // eventfd: a trainer is to be started, or is dying
   std::mutex mutex_;
   std::map<std::string, Member> members_;  // guarded by mutex_
   // starts_: trainers to start. If a dying trainer has the place, the start waits until that trainer is gone,

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """How long the surviving trainers pause when a trainer is killed, and when a newcomer joins.
 
-  bench/recovery.py [--kills 30] [--image-size 224] [--workers 3] [--exchange shm|tcp]
+  bench/recovery.py [--kills 30] [--image-size 224] [--workers 3] [--exchange shm|tcp] [--script train.py [ARGUMENT...]]
 
-Starts VGG11 on this machine, kills a random trainer with SIGKILL in mid-step, waits until its replacement
+Starts VGG11, or a Python script, on this machine, kills a random trainer with SIGKILL in mid-step, waits until its replacement
 has joined, and starts again. Prints, over all kills: from the kill to the first micro-batch of the new generation; from the
 kill to the next completed step, beside the step times; and from the pause for a newcomer to the first micro-batch
 afterwards. Standard library only.
@@ -61,18 +61,10 @@ def wait_until(condition, run, seconds=300):
         time.sleep(0.01)
 
 
-def trainers(run_dir):
-    found = []
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
-        try:
-            words = open(f"/proc/{entry}/cmdline").read().split("\0")
-        except OSError:
-            continue
-        if words[0].endswith("rekindle-trainer") and str(run_dir) in words:
-            found.append(int(entry))
-    return found
+def trainers(options, run_dir):
+    """Process ids of the trainers that take part."""
+    status = subprocess.run([options.program, "status", "--json", str(run_dir)], check=True, capture_output=True)
+    return [trainer["pid"] for trainer in json.loads(status.stdout)["trainers"] if trainer["rank"] >= 0]
 
 
 def show(name, values, unit="s"):
@@ -94,6 +86,7 @@ def main():
     parser.add_argument("--image-size", type=int, default=224)
     parser.add_argument("--exchange", default="shm")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--script", nargs=argparse.REMAINDER, help="a Python script and its arguments; the last option")
     options = parser.parse_args()
     random.seed(options.seed)
     with tempfile.TemporaryDirectory(prefix="rekindle-recovery.") as work:
@@ -110,7 +103,7 @@ def kill_one(options, run_dir, run):
     step = steps(run_dir)[-1]["step_ms"] / 1000
     time.sleep(random.uniform(0.1, 0.9) * step)
     generations = {g for _, g in events(run_dir, "trainer*.log", "micro-batches of step")}
-    victim = random.choice(trainers(run_dir))
+    victim = random.choice(trainers(options, run_dir))
     killed = time.time()
     os.kill(victim, signal.SIGKILL)
     # The victim's generation may still finish the step in flight.
@@ -127,15 +120,20 @@ def kill_one(options, run_dir, run):
     return found
 
 
-def measure(options, work):
-    run_dir = work / "run"
+def built_in(options, work):
+    """The options of VGG11 on made data."""
     subprocess.run([options.program, "make-data", "cifar10", str(work / "data"), "--samples", "500"], check=True,
                    stdout=subprocess.DEVNULL)
+    return ["--model", "vgg11", "--data", str(work / "data"), "--image-size", str(options.image_size)]
+
+
+def measure(options, work):
+    run_dir = work / "run"
     run = subprocess.Popen(
-        [options.program, "local", "--run-dir", str(run_dir), "--workers", str(options.workers), "--model", "vgg11",
-         "--data", str(work / "data"), "--batch-size", str(options.batch_size), "--micro-batches", str(options.micro_batches),
-         "--image-size", str(options.image_size), "--steps", "100000", "--exchange", options.exchange,
-         "--checkpoint-interval", "10h"], stdout=subprocess.DEVNULL)
+        [options.program, "local", "--run-dir", str(run_dir), "--workers", str(options.workers),
+         "--batch-size", str(options.batch_size), "--micro-batches", str(options.micro_batches), "--steps", "100000",
+         "--exchange", options.exchange, "--checkpoint-interval", "10h", *(options.script or built_in(options, work))],
+        stdout=subprocess.DEVNULL)
     to_loss, to_pause, to_micro_batch, to_step, step_times, stand_still = [], [], [], [], [], []
     try:
         for kill in range(options.kills):

@@ -1,13 +1,17 @@
 """The program of a trainer: `python -m rekindle.trainer OPTIONS`, started by a worker.
 
-With `--describe FOLDER SCRIPT ARGUMENTS...` it says what the script would train, see app/script.hpp. In both cases the script
-runs as __main__ up to its rekindle.run(), with its own arguments.
+With `--spare FOLDER OPTIONS...` it waits until it gets the rest of its options, the name. With
+`--describe FOLDER SCRIPT ARGUMENTS...` it says what the script would train, see app/script.hpp. The script always runs
+as __main__ up to its rekindle.run(), with its own arguments.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import json
 import os
+import signal
 import sys
 import traceback
 import types
@@ -16,6 +20,9 @@ from typing import Any, NoReturn
 
 from rekindle import _call
 from rekindle._errors import CONFIG, GAVE_UP, USAGE, RekindleError, one_line
+
+_NAME_DESCRIPTOR = 5  # inherited by a spare
+_PR_SET_PDEATHSIG = 1
 
 
 def run_script(folder: str, script: str, arguments: list[str], on_call: Callable[[_call.Call], None]) -> None:
@@ -112,7 +119,24 @@ def train(words: list[str]) -> NoReturn:
     os._exit(1)
 
 
+def wait_as_spare(folder: str, words: list[str]) -> NoReturn:
+    """Imports torch, and becomes a trainer as soon as the worker gives it a name. Ends if the worker ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_IGN)  # they are for the worker
+    sys.path[0] = folder
+    with contextlib.suppress(ImportError):
+        from rekindle import _task  # noqa: F401
+    with os.fdopen(_NAME_DESCRIPTOR) as file:
+        name = file.readline().strip()
+    if not name:
+        os._exit(0)
+    train([sys.argv[0], *words, "--name", name])
+
+
 if __name__ == "__main__":
+    if len(sys.argv) > 2 and sys.argv[1] == "--spare":
+        wait_as_spare(sys.argv[2], sys.argv[3:])
     if len(sys.argv) > 3 and sys.argv[1] == "--describe":
         describe(sys.argv[2], sys.argv[3], sys.argv[4:])
     train(sys.argv)

@@ -1,0 +1,112 @@
+#include "actors/trainer_process.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <utility>
+
+#include "base/channel.hpp"
+#include "base/clock.hpp"
+#include "base/log.hpp"
+#include "base/programs.hpp"
+#include "base/text.hpp"
+
+namespace rekindle::actors {
+namespace {
+
+// A trainer reads its orders at once, in each state. A suspended trainer must not block its worker.
+constexpr timeval kOrderLimit{3, 0};
+
+// From the last start of a trainer to that of a spare, which would slow the first steps.
+constexpr std::chrono::seconds kPause{10};
+
+struct Connection {
+  Fd socket, trainers_end;
+  Lifeline line;
+};
+
+Result<Connection> connect() {
+  REKINDLE_TRY(auto ends, Channel::pair());
+  ::setsockopt(ends.first.get(), SOL_SOCKET, SO_SNDTIMEO, &kOrderLimit, sizeof kOrderLimit);
+  REKINDLE_TRY(Lifeline line, Lifeline::make());
+  return Connection{std::move(ends.first), std::move(ends.second), std::move(line)};
+}
+
+}  // namespace
+
+Result<TrainerProcess> start_trainer(const TrainerCommand& command, const std::string& name) {
+  REKINDLE_TRY(Connection connection, connect());
+  const std::array inherited = {connection.trainers_end.get(), connection.line.fd()};
+  std::vector<std::string> arguments = command.arguments;
+  arguments.insert(arguments.end(), {"--name", name});
+  if (!is_script(command.job)) {
+    REKINDLE_TRY(Child child, start_program_with(kTrainerProgram, arguments, command.environment, inherited));
+    return TrainerProcess{std::move(child), std::move(connection.socket), std::move(connection.line)};
+  }
+  std::vector<std::string> argv = protocol::python_trainer(command.job);
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  REKINDLE_TRY(Child child, spawn_with(argv, command.environment, inherited));
+  return TrainerProcess{std::move(child), std::move(connection.socket), std::move(connection.line)};
+}
+
+SpareTrainer::~SpareTrainer() {
+  if (!spare_) return;
+  kill_child(spare_->process.child, SIGKILL);
+  wait_for(spare_->process.child);
+}
+
+void SpareTrainer::postpone() { due_ = boot_time() + kPause; }
+
+Result<SpareTrainer::Spare> SpareTrainer::start() const {
+  REKINDLE_TRY(Connection connection, connect());
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail("pipe: no spare trainer can be started");
+  const Fd name_there(ends[0]);
+  Fd name(ends[1]);
+  std::vector<std::string> argv = protocol::python_trainer(command_.job);
+  argv.insert(argv.end(), {"--spare", command_.job.script_folder});
+  argv.insert(argv.end(), command_.arguments.begin(), command_.arguments.end());
+  const std::array inherited = {connection.trainers_end.get(), connection.line.fd(), name_there.get()};
+  REKINDLE_TRY(Child child, spawn_with(argv, command_.environment, inherited));
+  return Spare{{std::move(child), std::move(connection.socket), std::move(connection.line)}, std::move(name)};
+}
+
+int SpareTrainer::look() {
+  pollfd dead{spare_ ? spare_->process.child.pidfd.get() : -1, POLLIN, 0};
+  if (spare_ && ::poll(&dead, 1, 0) == 1) {
+    wait_for(spare_->process.child);
+    spare_.reset();
+    postpone();
+  }
+  if (spare_) return -1;
+  const auto left = due_ - boot_time();
+  if (left.count() > 0) return static_cast<int>(left.count()) + 1;
+  auto started = start();
+  if (started) {
+    spare_.emplace(std::move(*started));
+    return -1;
+  }
+  log_warning(started.error().line());
+  postpone();
+  return static_cast<int>(std::chrono::milliseconds(kPause).count());
+}
+
+std::optional<TrainerProcess> SpareTrainer::take(const std::string& name) {
+  std::ignore = look();  // it may have died
+  if (!spare_) return std::nullopt;
+  Spare spare = std::move(*spare_);
+  spare_.reset();
+  const std::string line = name + "\n";
+  if (::write(spare.name.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size()))
+    return std::move(spare.process);
+  kill_child(spare.process.child, SIGKILL);
+  wait_for(spare.process.child);
+  return std::nullopt;
+}
+
+}  // namespace rekindle::actors
