@@ -16,6 +16,7 @@
 #include "app/places.hpp"
 #include "app/report.hpp"
 #include "app/run_config.hpp"
+#include "app/script.hpp"
 #include "app/trainer_question.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/export.hpp"
@@ -69,8 +70,10 @@ Result<Given> take_checkpoint(const EvaluateOptions& options) {
         Given given;
         REKINDLE_TRY(given.manifest, checkpoint::read_manifest(directory));
         using enum checkpoint::ExportContents;
-        REKINDLE_TRY(const checkpoint::ExportSource exported,
-                     checkpoint::export_source(directory, *given.manifest, options.raw ? kRawModel : kModel));
+        REKINDLE_TRY(const auto others, other_names_in(*given.manifest));
+        REKINDLE_TRY(
+            const checkpoint::ExportSource exported,
+            checkpoint::export_source(directory, *given.manifest, options.raw ? kRawModel : kModel, others));
         REKINDLE_CHECK(write_to_memory(given.tensors, exported.source));
         given.averaged = exported.averaged;
         return given;
@@ -116,7 +119,27 @@ Status take_identity(const std::string& identity, const EvaluateOptions& options
   return {};
 }
 
+bool is_of_script(const Given& given) {
+  return given.manifest && json::parse(given.manifest->identity).value("trainer", "") == "python";
+}
+
+// Its own run knows the script, which is executed: the run directory has to be this user's.
+Result<Job> job_of_script(const EvaluateOptions& options) {
+  if (!options.given.empty())
+    return fail(ExitCode::kUsage, str("--", *options.given.begin(), " with a run of a script"),
+                "the script itself decides that: leave it out");
+  const fs::path run = run_of(options.source);
+  if (run.empty())
+    return fail(ExitCode::kConfig,
+                str(options.source.string(), " is a checkpoint of a script, without its run"),
+                "in Python, rekindle.load() reads it");
+  REKINDLE_TRY(Job job, read_job(run::Layout(run).config()));
+  job.threads = options.threads.value_or(std::max(1U, std::thread::hardware_concurrency()));
+  return job;
+}
+
 Result<Job> job_of(const EvaluateOptions& options, const Given& given, const fs::path& own_trainer) {
+  if (is_of_script(given)) return job_of_script(options);
   RawOptions raw = options.raw_options;
   std::string data_hash;
   if (given.manifest) REKINDLE_CHECK(take_identity(given.manifest->identity, options, raw, data_hash));
@@ -157,6 +180,14 @@ Answer answer_from(const json& object) {
 
 Result<Answer> ask(const Job& job, const Given& given, const EvaluateOptions& options,
                    const fs::path& own_trainer) {
+  if (is_script(job)) {
+    json about = job;
+    about["evaluate_at_a_time"] = options.batch_size;
+    std::vector<std::string> question = {"--evaluate", job.script_folder, job.script, about.dump()};
+    question.insert(question.end(), job.script_arguments.begin(), job.script_arguments.end());
+    REKINDLE_TRY(const std::string line, ask_script(job.python, question, given.tensors.get()));
+    return read_answer(line, answer_from);
+  }
   REKINDLE_TRY(const std::string line,
                ask_trainer(own_trainer, {{kEvaluateTensors, json(job).dump(), str(options.batch_size),
                                           options.source.string()},
@@ -170,12 +201,12 @@ double share(const ClassResult& of) {
 }
 
 json to_json(const Answer& answer, const Given& given, const Job& job, const EvaluateOptions& options) {
-  json result = {{"source", options.source.string()},
-                 {"model", job.model},
-                 {"dataset", job.dataset},
-                 {"data", job.data},
-                 {"test_count", answer.test_count},
-                 {"loss", answer.loss.mean()}};
+  json result = {
+      {"source", options.source.string()}, {"test_count", answer.test_count}, {"loss", answer.loss.mean()}};
+  if (is_script(job))
+    result["script"] = job.script;
+  else
+    result.update({{"model", job.model}, {"dataset", job.dataset}, {"data", job.data}});
   if (given.manifest)
     result.update(
         {{"step", given.manifest->id.step}, {"digest", given.manifest->digest}, {"ema", given.averaged}});
@@ -209,7 +240,8 @@ void say_answer(const Answer& answer, const Given& given, const Job& job, const 
   if (given.manifest)
     what += str(", step ", given.manifest->id.step, given.averaged ? ", the moving average" : "");
   say(str(what, ", on ", answer.test_count, " test ",
-          answer.samples == name_of(data::SampleKind::kText) ? "contexts" : "images", " of ", job.data));
+          answer.samples == name_of(data::SampleKind::kText) ? "contexts" : answer.samples, " of ",
+          is_script(job) ? job.script : job.data));
   std::string line = protocol::metric_text("loss", answer.loss.mean());
   for (const auto& [name, sum] : answer.metrics) line += ", " + protocol::metric_text(name, sum.mean());
   say(line);
@@ -230,8 +262,8 @@ Status evaluate(const EvaluateOptions& options, const fs::path& own_trainer) {
   const bool is_file = !is_folder(options.source);
   REKINDLE_TRY(const Given given, is_file ? take_file(options) : take_checkpoint(options));
   REKINDLE_TRY(const Job job, job_of(options, given, own_trainer));
-  if (options.per_class && job.context > 0)
-    return fail(ExitCode::kUsage, "--per-class on text, whose samples have no class", "leave it out");
+  if (options.per_class && (job.context > 0 || is_script(job)))
+    return fail(ExitCode::kUsage, "--per-class on samples that have no class", "leave it out");
   REKINDLE_TRY(const Answer answer, ask(job, given, options, own_trainer));
   if (options.json)
     std::cout << to_json(answer, given, job, options).dump(2, ' ', true, json::error_handler_t::replace)

@@ -3,6 +3,7 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "protocol/job_reader.hpp"
 
 namespace rekindle::app {
 
@@ -57,6 +58,15 @@ fs::path run_of(const fs::path& path) {
 std::uint64_t saved_step(const run::Layout& layout) {
   const auto committed = checkpoint::list_committed(layout.root());
   return committed.empty() ? 0 : committed.front().step;
+}
+
+Result<std::vector<checkpoint::OtherName>> other_names_in(const checkpoint::Manifest& manifest) {
+  REKINDLE_TRY(const protocol::Job job,
+               protocol::job_from_text(manifest.identity, "the identity in the manifest"));
+  std::vector<checkpoint::OtherName> others;
+  for (std::size_t i = 0; i + 1 < job.script_tied.size(); i += 2)
+    others.push_back({job.script_tied[i], job.script_tied[i + 1]});
+  return others;
 }
 
 }  // namespace rekindle::app

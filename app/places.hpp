@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <vector>
 
 #include "base/file_path.hpp"
 #include "base/result.hpp"
+#include "checkpoint/export.hpp"
 #include "run/layout.hpp"
 
 namespace rekindle::app {
@@ -38,5 +40,8 @@ std::uint64_t saved_step(const run::Layout& layout);
 // The run directory that `path` is, or that has the checkpoint `path`. Empty: none.
 std::filesystem::path run_of(const std::filesystem::path& path);
 std::filesystem::path without_slash(const std::filesystem::path& path);
+
+// The other names of tied tensors, if a checkpoint is of a script.
+Result<std::vector<checkpoint::OtherName>> other_names_in(const checkpoint::Manifest& manifest);
 
 }  // namespace rekindle::app

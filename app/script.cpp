@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 namespace {
 
 // A data set may be read completely, or downloaded.
-constexpr std::chrono::minutes kLimit{30};
+constexpr std::chrono::hours kLimit{480};  // a test data set may be large
 constexpr std::size_t kMostOfAScript = std::size_t{16} << 20;
 // The interpreter of the script. rekindle.run() and the program of the Python package set it.
 constexpr const char* kPythonVariable = "REKINDLE_PYTHON";
@@ -92,6 +92,27 @@ Script take_script(std::vector<std::string>& arguments) {
   return script;
 }
 
+Result<std::string> ask_script(const fs::path& python, const std::vector<std::string>& question, int in) {
+  protocol::Job job;
+  job.python = python;
+  std::vector<std::string> argv = python_trainer(job);
+  argv.insert(argv.end(), question.begin(), question.end());
+  CommandSetting setting;
+  setting.in = in;
+  setting.environment = {{"PYTHONHASHSEED", "0"}};
+  for (const std::string& entry : with_python_package(own_environment())) {
+    constexpr std::string_view kPath = "PYTHONPATH=";
+    if (entry.starts_with(kPath)) setting.environment.emplace_back("PYTHONPATH", entry.substr(kPath.size()));
+  }
+  REKINDLE_TRY(CommandOutput output, run_command(argv, kLimit, setting));
+  if (output.ok()) return std::move(output.out);
+  std::fputs(output.err.c_str(), stderr);
+  return fail(ExitCode::kConfig,
+              str(question[2], " cannot be trained: ",
+                  output.status.by_signal ? str("signal ", output.status.code) : last_line(output.err)),
+              str("it was run by ", python.string(), " up to its rekindle.run()"));
+}
+
 Result<ScriptDescription> describe_script(const Script& script) {
   if (!is_file(script.file))
     return fail(ExitCode::kUsage, str("there is no script ", script.file.string()),
@@ -101,26 +122,10 @@ Result<ScriptDescription> describe_script(const Script& script) {
   if (python.empty() || !path_exists(python))
     return fail(ExitCode::kConfig, str("there is no ", named.empty() ? "python3 on PATH" : named),
                 "activate the environment that has torch and rekindle");
-  protocol::Job job;
-  job.python = python;
-  std::vector<std::string> argv = python_trainer(job);
-  argv.insert(argv.end(), {"--describe", script.folder, script.file});
-  argv.insert(argv.end(), script.arguments.begin(), script.arguments.end());
-  CommandSetting setting;
-  setting.environment = {{"PYTHONHASHSEED", "0"}};
-  for (const std::string& entry : with_python_package(own_environment())) {
-    constexpr std::string_view kPath = "PYTHONPATH=";
-    if (entry.starts_with(kPath)) setting.environment.emplace_back("PYTHONPATH", entry.substr(kPath.size()));
-  }
-  REKINDLE_TRY(const CommandOutput output, run_command(argv, kLimit, setting));
-  if (!output.ok()) {
-    std::fputs(output.err.c_str(), stderr);
-    return fail(ExitCode::kConfig,
-                str(script.file.string(), " cannot be trained: ",
-                    output.status.by_signal ? str("signal ", output.status.code) : last_line(output.err)),
-                str("it was run by ", python.string(), " up to its rekindle.run()"));
-  }
-  auto description = read_answer(output.out, description_from);
+  std::vector<std::string> question = {"--describe", script.folder, script.file};
+  question.insert(question.end(), script.arguments.begin(), script.arguments.end());
+  REKINDLE_TRY(const std::string answer, ask_script(python, question));
+  auto description = read_answer(answer, description_from);
   if (description) description->python = python;
   return description;
 }

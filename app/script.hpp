@@ -10,7 +10,8 @@
 //    "tied": [OTHER NAME, NAME, ...],                        keys of the state dict for the same tensor
 //    "train_samples": N, "test_samples": N, "metrics": ["accuracy", ...]}
 //
-// or {"error": {"code", "what", "hint"}}.
+// or {"error": {"code", "what", "hint"}}. With `--evaluate FOLDER SCRIPT JOB ARGUMENTS...` it reads the
+// tensors of a .safetensors file from stdin, and answers as the C++ trainer program does (app/evaluate.cpp).
 #pragma once
 
 #include <string>
@@ -31,6 +32,11 @@ Script take_script(std::vector<std::string>& arguments);
 // Runs the script. Errors (ExitCode::kConfig): there is no such script, or no interpreter; an exception of
 // the script, whose traceback is printed; those that rekindle.run() finds in its arguments.
 Result<ScriptDescription> describe_script(const Script& script);
+
+// The answer of the script's own trainer program to a question: {"--describe", FOLDER, SCRIPT, ...}. `in`: a
+// descriptor that it gets as stdin; -1: none.
+Result<std::string> ask_script(const std::filesystem::path& python, const std::vector<std::string>& question,
+                               int in = -1);
 
 // The tensors of the state of a script's job, from `tensors` of its description.
 Result<checkpoint::StateSpec> state_of_script(const protocol::Job& job, const checkpoint::StateSpec& tensors);

@@ -19,7 +19,6 @@
 #include "checkpoint/export.hpp"
 #include "data/dataset.hpp"
 #include "protocol/describe.hpp"
-#include "protocol/job_reader.hpp"
 #include "run/layout.hpp"
 #include "run/records.hpp"
 #include "run/status_file.hpp"
@@ -63,15 +62,6 @@ Status check_output(const fs::path& file) {
 std::string size_of(const fs::path& file) {
   const auto info = look_at(file).value_or(std::nullopt);
   return info ? format_bytes(static_cast<std::uint64_t>(info->st_size)) : "size unknown";
-}
-
-Result<std::vector<checkpoint::OtherName>> other_names_in(const checkpoint::Manifest& manifest) {
-  REKINDLE_TRY(const protocol::Job job,
-               protocol::job_from_text(manifest.identity, "the identity in the manifest"));
-  std::vector<checkpoint::OtherName> others;
-  for (std::size_t i = 0; i + 1 < job.script_tied.size(); i += 2)
-    others.push_back({job.script_tied[i], job.script_tied[i + 1]});
-  return others;
 }
 
 }  // namespace

@@ -72,15 +72,10 @@ def open(run_dir: str | os.PathLike[str]) -> Run:  # noqa: A001
 _DTYPES = {"F32": "float32", "F64": "float64", "I64": "int64", "I32": "int32", "U8": "uint8", "BF16": "bfloat16", "F16": "float16"}
 
 
-def _read(source: str | os.PathLike[str], *options: str) -> dict[str, torch.Tensor]:
-    """The tensors of an export, which stay in a file that has no name any more."""
+def tensors_in(data: mmap.mmap) -> dict[str, torch.Tensor]:
+    """The tensors of a .safetensors file, in its memory."""
     import torch
 
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "tensors.safetensors"
-        _ask("export", *options, str(Path(source)), str(file))
-        with file.open("rb") as handle:
-            data = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY)
     size = int.from_bytes(data[:8], "little")
     tensors = {}
     for name, each in json.loads(data[8 : 8 + size]).items():
@@ -91,6 +86,16 @@ def _read(source: str | os.PathLike[str], *options: str) -> dict[str, torch.Tens
         values = torch.frombuffer(data, dtype=dtype, offset=8 + size + begin, count=(end - begin) // dtype.itemsize)
         tensors[name] = values.reshape(each["shape"])
     return tensors
+
+
+def _read(source: str | os.PathLike[str], *options: str) -> dict[str, torch.Tensor]:
+    """The tensors of an export, which stay in a file that has no name any more."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "tensors.safetensors"
+        _ask("export", *options, str(Path(source)), str(file))
+        with file.open("rb") as handle:
+            data = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY)
+    return tensors_in(data)
 
 
 def load(

@@ -20,8 +20,9 @@ from torch.utils.data import default_collate
 
 from rekindle import _library
 from rekindle._call import Call
-from rekindle._data import TEST_EPOCH, Loader, make_dataset
+from rekindle._data import Loader, make_dataset
 from rekindle._errors import Aborted, RekindleError, one_line
+from rekindle._evaluation import check_metrics, measure, precision, test_batch
 from rekindle._optimizer import DTYPES, OwnOptimizer, Template
 from rekindle._random import seed_all
 
@@ -104,14 +105,8 @@ def _metric_names(call: Call, model: nn.Module, test_data: Any) -> list[str]:
     model.eval()
     with torch.no_grad():
         found = call.metrics(model, (call.collate or default_collate)([test_data[0]]))
-    _check_metrics(found)
+    check_metrics(found)
     return list(found)
-
-
-def _check_metrics(found: Any) -> None:
-    pairs = hasattr(found, "items") and all(isinstance(pair, tuple) and len(pair) == 2 for pair in found.values())
-    if not pairs:
-        raise RekindleError("metrics did not return pairs", 'return {"accuracy": (sum, count), ...}')
 
 
 def describe(call: Call) -> dict[str, Any]:
@@ -136,7 +131,7 @@ def describe(call: Call) -> dict[str, Any]:
 # ---- the trainer ----
 
 
-def _set_up(job: dict[str, Any]) -> None:
+def set_up(job: dict[str, Any]) -> None:
     """Settings that make the bits."""
     torch.set_num_threads(job["threads"])
     torch.use_deterministic_algorithms(True)
@@ -317,11 +312,6 @@ class Task:
             ]
         return self.gradients[address]
 
-    def _precision(self) -> contextlib.AbstractContextManager:
-        if self.job["precision"] == "bf16":
-            return torch.autocast("cpu", dtype=torch.bfloat16)
-        return contextlib.nullcontext()
-
     def train(self, micro_batch: Any) -> None:
         try:
             self._compute(micro_batch)
@@ -340,7 +330,7 @@ class Task:
         seed_all(self.library.rk_micro_batch_key(self.seed, micro_batch.step, micro_batch.micro_batch))
         self.micro_batch = micro_batch
         try:
-            with self._precision():
+            with precision(self.job):
                 loss = self.call.loss(self.model, batch)
             _check_loss(loss)
             loss.backward()
@@ -376,26 +366,16 @@ class Task:
     # -- an evaluation --
 
     def evaluate(self, evaluation: Any) -> None:
-        places = range(evaluation.first, evaluation.first + evaluation.count)
-        samples = []
-        for index in places:
-            seed_all(self._sample_key(TEST_EPOCH, index))
-            samples.append(self.test_data[index])
-        batch = (self.call.collate or default_collate)(samples)
+        batch = test_batch(self.test_data, evaluation.first, evaluation.count, self.call, self._sample_key)
         self.model.eval()
         values = self.averages if evaluation.averaged else self.values
         self._load_buffers(values)
         self._use(values)
         try:
-            with torch.no_grad(), self._precision():
-                loss = self.call.loss(self.model, batch)
-                found = self.call.metrics(self.model, batch) if self.call.metrics is not None else {}
+            loss, found = measure(self.call, self.model, batch, self.job)
         finally:
             self._use(self.values)
-        _check_metrics(found)
-        if list(found) != self.job["script_metrics"]:
-            raise RekindleError(f"metrics returned {list(found)}, and at first {self.job['script_metrics']}")
-        evaluation.loss.sum, evaluation.loss.count = float(loss) * len(samples), len(samples)
+        evaluation.loss.sum, evaluation.loss.count = loss * evaluation.count, evaluation.count
         for i, (total, count) in enumerate(found.values()):
             evaluation.metrics[i].sum, evaluation.metrics[i].count = float(total), int(count)
 
@@ -491,7 +471,7 @@ def _check_loss(loss: Any) -> None:
 
 def train(library: ctypes.CDLL, trainer: int, job: dict[str, Any], call: Call) -> int:
     """Trains until the run ends. Returns the exit code of the process."""
-    _set_up(job)
+    set_up(job)
     task = Task(library, trainer, job, call)
     calls = task.calls()
     return library.rk_run(trainer, ctypes.byref(calls))

@@ -1,8 +1,9 @@
 """The program of a trainer: `python -m rekindle.trainer OPTIONS`, started by a worker.
 
 With `--spare FOLDER OPTIONS...` it waits until it gets the rest of its options, the name. With
-`--describe FOLDER SCRIPT ARGUMENTS...` it says what the script would train, see app/script.hpp. The script always runs
-as __main__ up to its rekindle.run(), with its own arguments.
+`--describe FOLDER SCRIPT ARGUMENTS...` it says what the script would train, and with `--evaluate FOLDER SCRIPT JOB
+ARGUMENTS...` how good it is, see app/script.hpp. The script always runs as __main__ up to its rekindle.run(), with its
+own arguments.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
+import mmap
 import os
 import signal
 import sys
@@ -43,8 +45,10 @@ def run_script(folder: str, script: str, arguments: list[str], on_call: Callable
     raise RekindleError(f"{script} ended without a call of rekindle.run()", "call it at the end of the script")
 
 
-def describe(folder: str, script: str, arguments: list[str]) -> NoReturn:
-    """Prints one line of JSON, and ends the process."""
+def answer_question(
+    folder: str, script: str, arguments: list[str], make_answer: Callable[[_call.Call], dict[str, Any]]
+) -> NoReturn:
+    """Runs a script, prints one line of JSON about its call, and ends the process."""
     answer_fd = os.dup(1)
     os.dup2(2, 1)  # what the script prints is no answer
 
@@ -55,14 +59,9 @@ def describe(folder: str, script: str, arguments: list[str]) -> NoReturn:
             file.write(json.dumps(content) + "\n")
         os._exit(0)
 
-    def on_call(call: _call.Call) -> None:
-        from rekindle import _task
-
-        answer(_task.describe(call))
-
     try:
         _seed_all(0)
-        run_script(folder, script, arguments, on_call)
+        run_script(folder, script, arguments, lambda call: answer(make_answer(call)))
     except RekindleError as error:
         answer({"error": {"code": error.code, "what": error.what, "hint": error.hint}})
     except SystemExit as leaving:
@@ -73,6 +72,29 @@ def describe(folder: str, script: str, arguments: list[str]) -> NoReturn:
         sys.stderr.flush()
         os._exit(1)
     os._exit(1)
+
+
+def describe(folder: str, script: str, arguments: list[str]) -> NoReturn:
+    """Says what the script would train, see app/script.hpp."""
+
+    def make_answer(call: _call.Call) -> dict[str, Any]:
+        from rekindle import _task
+
+        return _task.describe(call)
+
+    answer_question(folder, script, arguments, make_answer)
+
+
+def evaluate(folder: str, script: str, job: dict[str, Any], arguments: list[str]) -> NoReturn:
+    """Computes loss and metrics of the tensors in stdin, a .safetensors file, on the script's test samples."""
+    tensors = mmap.mmap(0, 0, access=mmap.ACCESS_COPY)
+
+    def make_answer(call: _call.Call) -> dict[str, Any]:
+        from rekindle import _evaluation
+
+        return _evaluation.evaluate(call, job, tensors)
+
+    answer_question(folder, script, arguments, make_answer)
 
 
 def _seed_all(key: int) -> None:
@@ -139,4 +161,6 @@ if __name__ == "__main__":
         wait_as_spare(sys.argv[2], sys.argv[3:])
     if len(sys.argv) > 3 and sys.argv[1] == "--describe":
         describe(sys.argv[2], sys.argv[3], sys.argv[4:])
+    if len(sys.argv) > 4 and sys.argv[1] == "--evaluate":
+        evaluate(sys.argv[2], sys.argv[3], json.loads(sys.argv[4]), sys.argv[5:])
     train(sys.argv)

@@ -127,7 +127,7 @@ TEST_F(Evaluate, OfText_HasNoClasses) {
   const json result = answer(at("gpt"));
   EXPECT_NEAR(result.value("loss", 0.0), own->value("test_loss", 1.0), 1e-5);
   EXPECT_EQ(result.value("accuracy", 0.0), own->value("test_accuracy", 1.0));
-  refused({at("gpt"), "--per-class"}, 64, "--per-class on text");
+  refused({at("gpt"), "--per-class"}, 64, "--per-class on samples that have no class");
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "../needs.hpp"
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "harness.hpp"
 #include "python.hpp"
@@ -133,6 +134,35 @@ print("names", sorted(file), torch.equal(file["first.weight"], file["last.weight
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
   EXPECT_EQ(times_in(outcome.out, "steps 7.0 True"), 1U) << outcome.out;
   EXPECT_EQ(times_in(outcome.out, "names ['first.weight', 'last.weight'] True"), 1U) << outcome.out;
+}
+
+TEST_F(Python, Evaluate_GivesTheNumbersOfTheRunsLastEvaluation) {
+  digest("run", 2, "shm", 0);
+  const Outcome outcome = run({"evaluate", scratch_ / "run", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  const auto answer = nlohmann::json::parse(outcome.out);
+  const std::string metrics = read_text(scratch_ / "run/metrics.jsonl").value();
+  const auto last = nlohmann::json::parse(metrics.substr(metrics.rfind('\n', metrics.size() - 2) + 1));
+  EXPECT_EQ(answer.at("test_count"), 40) << outcome.out;
+  EXPECT_NEAR(answer.at("loss"), last.at("test_loss"), 1e-5) << last;
+  EXPECT_NEAR(answer.at("accuracy"), last.at("test_accuracy"), 1e-6) << last;
+  const Outcome other = run({"evaluate", scratch_ / "run", "--image-size", "32"});
+  EXPECT_EQ(other.exit_code, 64);
+  EXPECT_EQ(times_in(other.err, "the script itself decides that"), 1U) << other.err;
+}
+
+// As Slurm does at the time limit, or an administrator.
+TEST_F(Python, SigtermToEveryProcess_SavedAndGoesOnWithTheSameDigest) {
+  const Arguments arguments = {"steps=40"};
+  const std::string expected = digest("calm", 1, "shm", 0, arguments);
+  const fs::path dir = scratch_ / "ended";
+  Program program(Arguments{rekindle()} + local(dir, 2, "shm", 1, everything(), arguments));
+  ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 3 || !program.running(); }));
+  for (const pid_t pid : processes_with(dir)) ::kill(pid, SIGTERM);
+  const Outcome ended = program.wait();
+  EXPECT_EQ(ended.exit_code, 75) << ended.out << ended.err;
+  EXPECT_EQ(run(local(dir, 3, "tcp", 0, everything(), arguments)).exit_code, 0);
+  EXPECT_EQ(digest_of(dir), expected);
 }
 
 TEST_F(Python, RunByPython_ReturnsTheRun) {

@@ -1,0 +1,82 @@
+"""Loss and metrics of a model on test samples: in a trainer, and for `rekindle evaluate`."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import Dataset, default_collate
+
+from rekindle import _library
+from rekindle._call import Call
+from rekindle._data import TEST_EPOCH, Key, make_dataset
+from rekindle._errors import CONFIG, RekindleError
+from rekindle._random import seed_all
+
+
+def precision(job: dict[str, Any]) -> contextlib.AbstractContextManager:
+    """In which a model computes."""
+    return torch.autocast("cpu", dtype=torch.bfloat16) if job["precision"] == "bf16" else contextlib.nullcontext()
+
+
+def check_metrics(found: Any) -> None:
+    pairs = hasattr(found, "items") and all(isinstance(pair, tuple) and len(pair) == 2 for pair in found.values())
+    if not pairs:
+        raise RekindleError("metrics did not return pairs", 'return {"accuracy": (sum, count), ...}')
+
+
+def test_batch(data: Dataset, first: int, count: int, call: Call, key: Key) -> Any:
+    """Test samples [first, first + count)."""
+    samples = []
+    for index in range(first, first + count):
+        seed_all(key(TEST_EPOCH, index))
+        samples.append(data[index])
+    return (call.collate or default_collate)(samples)
+
+
+def measure(call: Call, model: nn.Module, batch: Any, job: dict[str, Any]) -> tuple[float, dict[str, tuple]]:
+    """The mean loss of a batch, and its metrics. The model is in eval()."""
+    with torch.no_grad(), precision(job):
+        loss = float(call.loss(model, batch))
+        found = call.metrics(model, batch) if call.metrics is not None else {}
+    check_metrics(found)
+    if list(found) != job["script_metrics"]:
+        raise RekindleError(f"metrics returned {list(found)}, and at first {job['script_metrics']}")
+    return loss, found
+
+
+def evaluate(call: Call, job: dict[str, Any], tensors: mmap.mmap) -> dict[str, Any]:
+    """As the answer of the C++ trainer program (app/evaluate.cpp). `job`: with "evaluate_at_a_time"."""
+    from rekindle._results import tensors_in
+    from rekindle._task import make_model, set_up
+
+    if call.test_data is None:
+        raise RekindleError("the script has no test_data", "give run() the test_data to evaluate", CONFIG)
+    set_up(job)
+    library = _library.load()
+    data = make_dataset(call.test_data, "test_data")
+    model = make_model(call.model)
+    try:
+        model.load_state_dict(tensors_in(tensors), strict=True)
+    except RuntimeError as error:
+        raise RekindleError(f"the checkpoint is of another model: {error}", "has the script changed?", CONFIG) from error
+    model.eval()
+    loss, sums = 0.0, {name: [0.0, 0] for name in job["script_metrics"]}
+    for first in range(0, len(data), job["evaluate_at_a_time"]):
+        count = min(job["evaluate_at_a_time"], len(data) - first)
+        batch = test_batch(data, first, count, call, lambda epoch, i: library.rk_sample_key(job["seed"], epoch, i))
+        mean, found = measure(call, model, batch, job)
+        loss += mean * count
+        for name, (total, of) in found.items():
+            sums[name][0] += float(total)
+            sums[name][1] += int(of)
+    return {
+        "samples": "samples",
+        "test_count": len(data),
+        "loss": {"sum": loss, "count": len(data)},
+        "metrics": [{"name": name, "sum": total, "count": of} for name, (total, of) in sums.items()],
+        "classes": [],
+    }
