@@ -74,10 +74,9 @@ bool TrainerGroup::dying_in_place_of(const std::string& trainer) const {
 }
 
 Status TrainerGroup::launch(const std::string& trainer) {
-  auto process = spare_ ? spare_->take(trainer) : std::nullopt;
-  if (!process) {
-    REKINDLE_TRY(process, start_trainer(command_, trainer));
-  }
+  auto spare = spare_ ? spare_->take(trainer) : std::nullopt;
+  auto process = spare ? Result<TrainerProcess>(std::move(*spare)) : start_trainer(command_, trainer);
+  if (!process) return forward_error(process.error());
   if (spare_) spare_->postpone();
   const std::scoped_lock lock(mutex_);
   members_.emplace(trainer,

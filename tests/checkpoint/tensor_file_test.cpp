@@ -124,7 +124,7 @@ TEST_F(TensorFile, OffsetsThatOverlapOrLeaveTheFile_AreRefused) {
         R"("dtype":"U8","shape":[3.0],"data_offsets":[0,3])",
         R"("dtype":"U8","shape":[3],"data_offsets":[0,3,3])", R"("dtype":"U8","shape":[3])",
         R"("dtype":"U8","shape":3,"data_offsets":[0,3])", R"("shape":[3],"data_offsets":[0,3])",
-        R"("dtype":"F16","shape":[1],"data_offsets":[0,2])",
+        R"("dtype":"U16","shape":[1],"data_offsets":[0,2])",
         R"("dtype":"F32","shape":[4611686018427387904,4,3],"data_offsets":[0,3])",
         R"("dtype":"U8","shape":[18446744073709551615],"data_offsets":[0,3])",
         R"("dtype":"U8","shape":[0,18446744073709551615],"data_offsets":[0,0])",

@@ -44,7 +44,7 @@ class Net(nn.Module):
         self.unused = nn.Linear(3, 3)
         self.frozen = nn.Parameter(torch.ones(8), requires_grad=False)
         self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
-        self.register_buffer("half", torch.full((3,), 0.5, dtype=torch.float16))
+        self.register_buffer("constant", torch.full((3,), 0.5, dtype=torch.float16))
         self.register_buffer("scratch", torch.arange(8.0), persistent=False)
 
     def forward(self, images):
