@@ -32,6 +32,9 @@ using protocol::Job;
 namespace {
 
 constexpr std::chrono::hours kLimit{480};
+constexpr std::string_view kOptionsOfARun[] = {"data",       "model",     "dataset",     "device",
+                                               "image-size", "precision", "layers",      "heads",
+                                               "width",      "context",   "skip-corrupt"};
 
 struct Sum {
   double sum = 0;
@@ -125,9 +128,11 @@ bool is_of_script(const Given& given) {
 
 // Its own run knows the script, which is executed: the run directory has to be this user's.
 Result<Job> job_of_script(const EvaluateOptions& options) {
-  if (!options.given.empty())
-    return fail(ExitCode::kUsage, str("--", *options.given.begin(), " with a run of a script"),
-                "the script itself decides that: leave it out");
+  for (const std::string_view name : kOptionsOfARun) {
+    if (options.given.contains(std::string(name)))
+      return fail(ExitCode::kUsage, str("--", name, " with a run of a script"),
+                  "the script itself decides that: leave it out");
+  }
   const fs::path run = run_of(options.source);
   if (run.empty())
     return fail(ExitCode::kConfig,
@@ -251,10 +256,8 @@ void say_answer(const Answer& answer, const Given& given, const Job& job, const 
 }  // namespace
 
 void add_evaluation_options(CLI::App& command, RawOptions& raw) {
-  constexpr std::string_view kNames[] = {"data",   "model", "dataset", "device",  "image-size",  "precision",
-                                         "layers", "heads", "width",   "context", "skip-corrupt"};
   for (const OptionRow& row : option_table()) {
-    if (std::ranges::find(kNames, row.name) != std::end(kNames)) row.add(command, raw, row);
+    if (std::ranges::find(kOptionsOfARun, row.name) != std::end(kOptionsOfARun)) row.add(command, raw, row);
   }
 }
 
