@@ -11,6 +11,7 @@ import platform
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -172,6 +173,10 @@ def _fingerprint(job: dict[str, Any]) -> dict[str, str]:
     return entries
 
 
+# torch.compiler.is_compiling() came with 2.3.
+_is_compiling = getattr(torch.compiler, "is_compiling", None) or torch._dynamo.is_compiling
+
+
 def _cpu_name() -> str:
     with contextlib.suppress(OSError), open("/proc/cpuinfo") as file:
         for line in file:
@@ -204,7 +209,9 @@ class Task:
         self.own: OwnOptimizer | None = None  # the script's optimizer
         self._bind()
         self.restart = self._keep_initial()
+        # A hook of each module would end MultiheadAttention's fast path, which checks for those.
         nn.modules.module.register_module_forward_pre_hook(self._look_for_abort)
+        warnings.filterwarnings("ignore", message="Using `torch.compile.module.` when there are global hooks")
 
     # -- the state --
 
@@ -289,6 +296,8 @@ class Task:
     # -- a micro-batch --
 
     def _look_for_abort(self, *_: Any) -> None:
+        if _is_compiling():  # the compiler traces this call: it must not become part of the model
+            return
         if self.micro_batch is not None and self.micro_batch.aborted[0]:
             raise Aborted
 

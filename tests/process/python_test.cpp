@@ -106,6 +106,12 @@ TEST_F(Python, ScheduleThatIsAFunction_SameDigestAndItsFactorIsUsed) {
   }
 }
 
+TEST_F(Python, CompiledModel_SameDigest) {
+  const std::string expected = digest("w1", 1, "shm", 0, {"compile=True"});
+  ASSERT_EQ(expected.size(), 33U) << expected;
+  EXPECT_EQ(digest("w2", 2, "tcp", 1, {"compile=True"}), expected);
+}
+
 // A checkpoint has a tied tensor once, and an export has each of its names.
 TEST_F(Python, TiedWeightsAndOwnOptimizer_ComeBackIntoPython) {
   const std::string train = script("train.py", str(R"(

@@ -84,7 +84,16 @@ for argument in sys.argv[1:]:
     else:
         options[name] = ast.literal_eval(value)
 
+
+
+def compiled():
+    model = Net()
+    model.compile(backend="aot_eager")  # needs no C++ compiler
+    return model
+
+
 rekindle.run(
-    model=Net, loss=loss, train_data=lambda: Samples(200), test_data=lambda: Samples(40), metrics=metrics, **options
-)
+    model=compiled if options.pop("compile", False) else Net, loss=loss, train_data=lambda: Samples(200),
+    test_data=lambda: Samples(40), metrics=metrics, **options,
+)  # fmt: skip
 print("after run()")
