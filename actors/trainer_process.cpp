@@ -13,6 +13,7 @@
 #include "base/channel.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
+#include "base/memory_left.hpp"
 #include "base/programs.hpp"
 #include "base/text.hpp"
 
@@ -24,6 +25,9 @@ constexpr timeval kOrderLimit{3, 0};
 
 // From the last start of a trainer to that of a spare, which would slow the first steps.
 constexpr std::chrono::seconds kPause{10};
+
+// A spare may take memory if a quarter of it is left. In want of memory, the kernel ends the spare first.
+constexpr std::uint64_t kShareLeft = 4;
 
 struct Connection {
   Fd socket, trainers_end;
@@ -76,28 +80,34 @@ Result<SpareTrainer::Spare> SpareTrainer::start() const {
   return Spare{{std::move(child), std::move(connection.socket), std::move(connection.line)}, std::move(name)};
 }
 
+void SpareTrainer::bury() {
+  if (!spare_) return;
+  pollfd dead{spare_->process.child.pidfd.get(), POLLIN, 0};
+  if (::poll(&dead, 1, 0) != 1) return;
+  wait_for(spare_->process.child);
+  spare_.reset();
+  postpone();
+}
+
 int SpareTrainer::look() {
-  pollfd dead{spare_ ? spare_->process.child.pidfd.get() : -1, POLLIN, 0};
-  if (spare_ && ::poll(&dead, 1, 0) == 1) {
-    wait_for(spare_->process.child);
-    spare_.reset();
-    postpone();
-  }
+  bury();
   if (spare_) return -1;
   const auto left = due_ - boot_time();
   if (left.count() > 0) return static_cast<int>(left.count()) + 1;
-  auto started = start();
-  if (started) {
-    spare_.emplace(std::move(*started));
-    return -1;
-  }
-  log_warning(started.error().line());
   postpone();
+  if (const MemoryLeft memory = memory_left(); memory.bytes >= memory.of / kShareLeft) {
+    auto started = start();
+    if (started) {
+      spare_.emplace(std::move(*started));
+      return -1;
+    }
+    log_warning(started.error().line());
+  }
   return static_cast<int>(std::chrono::milliseconds(kPause).count());
 }
 
 std::optional<TrainerProcess> SpareTrainer::take(const std::string& name) {
-  std::ignore = look();  // it may have died
+  bury();
   if (!spare_) return std::nullopt;
   Spare spare = std::move(*spare_);
   spare_.reset();

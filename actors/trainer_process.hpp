@@ -43,13 +43,14 @@ class SpareTrainer {
 
   // A trainer was started: the machine is busy with it.
   void postpone();
-  // Starts a spare if it is time, also for one that has died. Returns the time until the next call,
-  // in milliseconds; -1: none is needed.
+  // Starts a spare if it is time and there is memory, also in place of one that has died. Returns the time
+  // until the next call, in milliseconds; -1: none is needed.
   int look();
   // The spare as the trainer with that name. nullopt: there is none.
   std::optional<TrainerProcess> take(const std::string& name);
 
  private:
+  void bury();  // a spare that has died
   struct Spare {
     TrainerProcess process;
     Fd name;  // the trainer reads it from the other end

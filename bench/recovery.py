@@ -85,6 +85,7 @@ def main():
     parser.add_argument("--micro-batches", type=int, default=8)
     parser.add_argument("--image-size", type=int, default=224)
     parser.add_argument("--exchange", default="shm")
+    parser.add_argument("--pause", type=float, default=0, help="seconds before each kill")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--script", nargs=argparse.REMAINDER, help="a Python script and its arguments; the last option")
     options = parser.parse_args()
@@ -100,6 +101,7 @@ def kill_one(options, run_dir, run):
         done = steps(run_dir)
         return len(done) > 1 and done[-1]["trainers"] == done[-2]["trainers"] == options.workers
     wait_until(settled, run)
+    time.sleep(options.pause)
     step = steps(run_dir)[-1]["step_ms"] / 1000
     time.sleep(random.uniform(0.1, 0.9) * step)
     generations = {g for _, g in events(run_dir, "trainer*.log", "micro-batches of step")}
@@ -109,6 +111,8 @@ def kill_one(options, run_dir, run):
     # The victim's generation may still finish the step in flight.
     wait_until(lambda: steps(run_dir)[-1]["generation"] not in generations, run)
     found = {"step": step, "to_step": time.time() - killed}
+    wait_until(lambda: steps(run_dir)[-1]["trainers"] == options.workers, run)
+    found["to_all"] = time.time() - killed
     soon = killed - 0.001  # log times have milliseconds
     losses = [t for t, _ in events(run_dir, "coordinator.log", "was lost") if t >= soon]
     pauses = [t for t, _ in events(run_dir, "trainer*.log", "paused at step") if t >= soon]
@@ -134,12 +138,13 @@ def measure(options, work):
          "--batch-size", str(options.batch_size), "--micro-batches", str(options.micro_batches), "--steps", "100000",
          "--exchange", options.exchange, "--checkpoint-interval", "10h", *(options.script or built_in(options, work))],
         stdout=subprocess.DEVNULL)
-    to_loss, to_pause, to_micro_batch, to_step, step_times, stand_still = [], [], [], [], [], []
+    to_loss, to_pause, to_micro_batch, to_step, to_all, step_times, stand_still = [], [], [], [], [], [], []
     try:
         for kill in range(options.kills):
             found = kill_one(options, run_dir, run)
             step_times.append(found["step"])
             to_step.append(found["to_step"])
+            to_all.append(found["to_all"])
             if "to_micro_batch" in found:
                 to_loss.append(found["to_loss"])
                 to_pause.append(found["to_pause"])
@@ -165,6 +170,7 @@ def measure(options, work):
     show("kill to the last survivor paused", to_pause)
     show("kill to first micro-batch of the next generation", to_micro_batch)
     show("kill to next completed step", to_step)
+    show("kill to a completed step of all trainers", to_all)
     show("a step with all trainers", step_times)
     show("standing still for a newcomer (park to first micro-batch)", stand_still)
 

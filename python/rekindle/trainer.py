@@ -141,6 +141,16 @@ def train(words: list[str]) -> NoReturn:
     os._exit(1)
 
 
+def _oom_score(value: str) -> str:
+    """Sets this process's oom_score_adj, and returns what it was."""
+    usual = ""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "r+") as file:
+        usual = file.read()
+        file.seek(0)
+        file.write(value)
+    return usual
+
+
 def wait_as_spare(folder: str, words: list[str]) -> NoReturn:
     """Imports torch, and becomes a trainer as soon as the worker gives it a name. Ends if the worker ends."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -149,10 +159,12 @@ def wait_as_spare(folder: str, words: list[str]) -> NoReturn:
     sys.path[0] = folder
     with contextlib.suppress(ImportError):
         from rekindle import _task  # noqa: F401
+    usual = _oom_score("500")  # in want of memory, the kernel ends a spare before any trainer
     with os.fdopen(_NAME_DESCRIPTOR) as file:
         name = file.readline().strip()
     if not name:
         os._exit(0)
+    _oom_score(usual)
     train([sys.argv[0], *words, "--name", name])
 
 

@@ -1,73 +1,18 @@
 // Models in Python (docs/python.md): the promises of a C++ model hold for a script.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
-#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "../needs.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
-#include "harness.hpp"
-#include "python.hpp"
+#include "python_fixture.hpp"
 
 namespace rekindle::process_test {
 namespace {
-
-class Python : public testing::Test {
- protected:
-  void SetUp() override {
-    python_ = python_with_torch();
-    if (python_.empty()) REKINDLE_SKIP(Needs::kMachine, kNoTorch);
-    ::setenv("REKINDLE_PYTHON", python_.c_str(), 1);
-    ::setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
-  }
-  static std::string everything() { return everything_script(REKINDLE_SOURCE); }
-  // `python SCRIPT ARGUMENTS`
-  Outcome python(const Arguments& arguments) const {
-    Program program(Arguments{"/usr/bin/env",
-                              str("PYTHONPATH=", (fs::path(rekindle()).parent_path() / "python").string()),
-                              python_} +
-                    arguments);
-    return program.wait();
-  }
-  std::string script(const std::string& name, const std::string& text) const {
-    std::ofstream(scratch_ / name) << text;
-    return scratch_ / name;
-  }
-  static Arguments local(const fs::path& dir, int workers, const std::string& exchange, int loaders,
-                         const std::string& script, const Arguments& arguments = {}) {
-    return Arguments{"local",  "--run-dir",        dir,          "--workers", str(workers), "--exchange",
-                     exchange, "--loader-threads", str(loaders), script} +
-           arguments;
-  }
-  std::string digest(const std::string& name, int workers, const std::string& exchange, int loaders,
-                     const Arguments& arguments = {}) const {
-    const Outcome outcome = run(local(scratch_ / name, workers, exchange, loaders, everything(), arguments));
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
-    return digest_of(scratch_ / name);
-  }
-  // Against an undisturbed run of one trainer.
-  void expect_same_after_a_stop_and_a_kill(int workers, int later_workers, const Arguments& arguments) const {
-    const std::string expected = digest("calm", 1, "shm", 0, arguments);
-    ASSERT_EQ(expected.size(), 33U) << expected;
-    const fs::path dir = scratch_ / "faults";
-    Program program(Arguments{rekindle()} + local(dir, workers, "shm", 1, everything(), arguments));
-    ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 2 || !program.running(); }));
-    if (const auto trainers = parts_of(dir, "trainer"); !trainers.empty()) ::kill(trainers.back(), SIGKILL);
-    ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 6 || !program.running(); }));
-    program.signal(SIGUSR1);
-    const Outcome stopped = program.wait();
-    EXPECT_TRUE(stopped.exit_code == 75 || stopped.exit_code == 0) << stopped.err;
-    EXPECT_EQ(run(local(dir, later_workers, "tcp", 0, everything(), arguments)).exit_code, 0);
-    EXPECT_EQ(digest_of(dir), expected);
-  }
-  Scratch scratch_;
-  std::string python_;
-};
 
 TEST_F(Python, AnyNumberOfWorkersAndLoaders_SameDigest) {
   const std::string expected = digest("w1", 1, "shm", 0);
@@ -157,6 +102,34 @@ TEST_F(Python, Evaluate_GivesTheNumbersOfTheRunsLastEvaluation) {
   EXPECT_EQ(times_in(other.err, "the script itself decides that"), 1U) << other.err;
 }
 
+// Its spare begins 10 s after the trainer did.
+TEST_F(Python, TrainerDies_TheSpareInterpreterTakesItsPlace) {
+  const fs::path dir = scratch_ / "run";
+  Program program(Arguments{rekindle()} + local(dir, 1, "shm", 0, everything(), {"steps=1000000"}));
+  const auto trainer = [&]() -> pid_t {
+    const Outcome status = run({"status", "--json", dir});
+    if (status.exit_code != 0) return 0;
+    const auto trainers = nlohmann::json::parse(status.out).value("trainers", nlohmann::json::array());
+    return trainers.empty() ? 0 : trainers[0].at("pid").get<pid_t>();
+  };
+  const auto spares = [&] {
+    std::vector<pid_t> all = processes_with("--spare");
+    const std::vector<pid_t> here = processes_with(dir);
+    std::erase_if(all, [&here](pid_t pid) { return std::ranges::find(here, pid) == here.end(); });
+    return all;
+  };
+  ASSERT_TRUE(eventually([&] { return !spares().empty() || !program.running(); }));
+  const pid_t spare = spares().front(), first = trainer();
+  ASSERT_NE(first, 0);
+  ASSERT_NE(spare, first);
+  ::kill(first, SIGKILL);
+  EXPECT_TRUE(eventually([&] { return trainer() == spare || !program.running(); }));
+  const auto reached = reached_step(dir);
+  EXPECT_TRUE(eventually([&] { return reached_step(dir) > reached + 5 || !program.running(); }));
+  program.signal(SIGUSR1);
+  EXPECT_EQ(program.wait().exit_code, 75);
+}
+
 // As Slurm does at the time limit, or an administrator.
 TEST_F(Python, SigtermToEveryProcess_SavedAndGoesOnWithTheSameDigest) {
   const Arguments arguments = {"steps=40"};
@@ -197,81 +170,6 @@ print(run.status()["state"], len(run.checkpoints()))
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
   EXPECT_EQ(times_in(outcome.out, "after run 20 True"), 1U) << outcome.out << outcome.err;
   EXPECT_EQ(times_in(outcome.out, "loaded True"), 1U) << outcome.out;
-}
-
-struct Mistake {
-  const char* name;
-  const char* model;
-  const char* loss;
-  const char* data;
-  const char* message;
-};
-void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.name; }
-
-class PythonMistake : public Python, public testing::WithParamInterface<Mistake> {};
-
-constexpr const char* kModel = "torch.nn.Linear(4, 3)";
-constexpr const char* kLoss = "functional.cross_entropy(model(batch[0]), batch[1])";
-constexpr const char* kData = "[(torch.ones(4), 1)] * 64";
-
-INSTANTIATE_TEST_SUITE_P(
-    All, PythonMistake,
-    testing::Values(
-        Mistake{"LossNotScalar", kModel, "model(batch[0])", kData, "the loss is [16, 3]: return a scalar"},
-        Mistake{"LossWithoutGradient", kModel, "torch.zeros(())", kData, "the loss has no gradient"},
-        Mistake{"NoModule", "3", kLoss, kData, "model is int: give a torch.nn.Module"},
-        Mistake{"OtherType", "torch.nn.Linear(4, 3).double()", kLoss, kData,
-                "the model's parameter weight is torch.float64: parameters have to be float32"},
-        Mistake{"ConstantThatChanges", "Counting()", kLoss, kData,
-                "buffer calls has changed, and is not persistent"},
-        Mistake{"Iterable", kModel, kLoss, "iter([1, 2])", "which has no __getitem__ and __len__"},
-        Mistake{"LossRaises", kModel, "1 / 0", kData, "ZeroDivisionError: division by zero"},
-        Mistake{"DatasetRaises", kModel, kLoss, "Broken()", "KeyError: 'no such file'"}),
-    [](const auto& info) { return info.param.name; });
-
-TEST_P(PythonMistake, IsToldInOneLineThatNamesIt) {
-  const Mistake& mistake = GetParam();
-  const std::string train =
-      script("train.py", str(R"(
-import torch, rekindle
-from torch.nn import functional
-class Broken(torch.utils.data.Dataset):
-    def __len__(self): return 64
-    def __getitem__(self, index): raise KeyError("no such file")
-class Counting(torch.nn.Linear):
-    def __init__(self):
-        super().__init__(4, 3)
-        self.register_buffer("calls", torch.zeros(()), persistent=False)
-    def forward(self, values):
-        self.calls += 1
-        return super().forward(values)
-def loss(model, batch):
-    return )",
-                             mistake.loss, R"(
-rekindle.run(model=lambda: )",
-                             mistake.model, ", loss=loss, train_data=lambda: ", mistake.data,
-                             R"(, batch_size=16, micro_batches=1, steps=20)
-)"));
-  const Outcome outcome = run({"local", "--run-dir", scratch_ / "run", train});
-  EXPECT_NE(outcome.exit_code, 0) << outcome.out;
-  EXPECT_EQ(times_in(outcome.out + outcome.err, mistake.message), 1U) << outcome.out << outcome.err;
-}
-
-TEST_F(Python, ScriptWithoutRun_64Or78AndALine) {
-  const Outcome outcome =
-      run({"local", "--run-dir", scratch_ / "run", script("empty.py", "print('hello')\n")});
-  EXPECT_EQ(outcome.exit_code, 78);
-  EXPECT_EQ(times_in(outcome.err, "ended without a call of rekindle.run()"), 1U) << outcome.err;
-  const Outcome none = run({"local", "--run-dir", scratch_ / "run", scratch_ / "none.py"});
-  EXPECT_EQ(none.exit_code, 64);
-  EXPECT_EQ(times_in(none.err, "there is no script"), 1U) << none.err;
-}
-
-TEST_F(Python, OptionOfABuiltInModel_64) {
-  const Outcome outcome =
-      run(Arguments{"local", "--run-dir", scratch_ / "run", "--image-size", "32", everything()});
-  EXPECT_EQ(outcome.exit_code, 64);
-  EXPECT_EQ(times_in(outcome.err, "--image-size is an option of the built-in models"), 1U) << outcome.err;
 }
 
 }  // namespace

@@ -1,0 +1,70 @@
+// Runs of Python scripts, with real processes.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "../needs.hpp"
+#include "base/text.hpp"
+#include "harness.hpp"
+#include "python.hpp"
+
+namespace rekindle::process_test {
+
+class Python : public testing::Test {
+ protected:
+  void SetUp() override {
+    python_ = python_with_torch();
+    if (python_.empty()) REKINDLE_SKIP(Needs::kMachine, kNoTorch);
+    ::setenv("REKINDLE_PYTHON", python_.c_str(), 1);
+    ::setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
+  }
+  static std::string everything() { return everything_script(REKINDLE_SOURCE); }
+  // `python SCRIPT ARGUMENTS`
+  Outcome python(const Arguments& arguments) const {
+    Program program(Arguments{"/usr/bin/env",
+                              str("PYTHONPATH=", (fs::path(rekindle()).parent_path() / "python").string()),
+                              python_} +
+                    arguments);
+    return program.wait();
+  }
+  std::string script(const std::string& name, const std::string& text) const {
+    std::ofstream(scratch_ / name) << text;
+    return scratch_ / name;
+  }
+  static Arguments local(const fs::path& dir, int workers, const std::string& exchange, int loaders,
+                         const std::string& script, const Arguments& arguments = {}) {
+    return Arguments{"local",  "--run-dir",        dir,          "--workers", str(workers), "--exchange",
+                     exchange, "--loader-threads", str(loaders), script} +
+           arguments;
+  }
+  std::string digest(const std::string& name, int workers, const std::string& exchange, int loaders,
+                     const Arguments& arguments = {}) const {
+    const Outcome outcome = run(local(scratch_ / name, workers, exchange, loaders, everything(), arguments));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+    return digest_of(scratch_ / name);
+  }
+  // Against an undisturbed run of one trainer.
+  void expect_same_after_a_stop_and_a_kill(int workers, int later_workers, const Arguments& arguments) const {
+    const std::string expected = digest("calm", 1, "shm", 0, arguments);
+    ASSERT_EQ(expected.size(), 33U) << expected;
+    const fs::path dir = scratch_ / "faults";
+    Program program(Arguments{rekindle()} + local(dir, workers, "shm", 1, everything(), arguments));
+    ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 2 || !program.running(); }));
+    if (const auto trainers = parts_of(dir, "trainer"); !trainers.empty()) ::kill(trainers.back(), SIGKILL);
+    ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 6 || !program.running(); }));
+    program.signal(SIGUSR1);
+    const Outcome stopped = program.wait();
+    EXPECT_TRUE(stopped.exit_code == 75 || stopped.exit_code == 0) << stopped.err;
+    EXPECT_EQ(run(local(dir, later_workers, "tcp", 0, everything(), arguments)).exit_code, 0);
+    EXPECT_EQ(digest_of(dir), expected);
+  }
+  Scratch scratch_;
+  std::string python_;
+};
+
+}  // namespace rekindle::process_test

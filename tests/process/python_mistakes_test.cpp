@@ -1,0 +1,85 @@
+// Mistakes in a script (docs/python.md): one line names each.
+#include <gtest/gtest.h>
+
+#include "python_fixture.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+struct Mistake {
+  const char* name;
+  const char* model;
+  const char* loss;
+  const char* data;
+  const char* message;
+};
+void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.name; }
+
+class PythonMistake : public Python, public testing::WithParamInterface<Mistake> {};
+
+constexpr const char* kModel = "torch.nn.Linear(4, 3)";
+constexpr const char* kLoss = "functional.cross_entropy(model(batch[0]), batch[1])";
+constexpr const char* kData = "[(torch.ones(4), 1)] * 64";
+
+INSTANTIATE_TEST_SUITE_P(
+    All, PythonMistake,
+    testing::Values(
+        Mistake{"LossNotScalar", kModel, "model(batch[0])", kData, "the loss is [16, 3]: return a scalar"},
+        Mistake{"LossWithoutGradient", kModel, "torch.zeros(())", kData, "the loss has no gradient"},
+        Mistake{"NoModule", "3", kLoss, kData, "model is int: give a torch.nn.Module"},
+        Mistake{"OtherType", "torch.nn.Linear(4, 3).double()", kLoss, kData,
+                "the model's parameter weight is torch.float64: parameters have to be float32"},
+        Mistake{"ConstantThatChanges", "Counting()", kLoss, kData,
+                "buffer calls has changed, and is not persistent"},
+        Mistake{"Iterable", kModel, kLoss, "iter([1, 2])", "which has no __getitem__ and __len__"},
+        Mistake{"LossRaises", kModel, "1 / 0", kData, "ZeroDivisionError: division by zero"},
+        Mistake{"DatasetRaises", kModel, kLoss, "Broken()", "KeyError: 'no such file'"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST_P(PythonMistake, IsToldInOneLineThatNamesIt) {
+  const Mistake& mistake = GetParam();
+  const std::string train =
+      script("train.py", str(R"(
+import torch, rekindle
+from torch.nn import functional
+class Broken(torch.utils.data.Dataset):
+    def __len__(self): return 64
+    def __getitem__(self, index): raise KeyError("no such file")
+class Counting(torch.nn.Linear):
+    def __init__(self):
+        super().__init__(4, 3)
+        self.register_buffer("calls", torch.zeros(()), persistent=False)
+    def forward(self, values):
+        self.calls += 1
+        return super().forward(values)
+def loss(model, batch):
+    return )",
+                             mistake.loss, R"(
+rekindle.run(model=lambda: )",
+                             mistake.model, ", loss=loss, train_data=lambda: ", mistake.data,
+                             R"(, batch_size=16, micro_batches=1, steps=20)
+)"));
+  const Outcome outcome = run({"local", "--run-dir", scratch_ / "run", train});
+  EXPECT_NE(outcome.exit_code, 0) << outcome.out;
+  EXPECT_EQ(times_in(outcome.out + outcome.err, mistake.message), 1U) << outcome.out << outcome.err;
+}
+
+TEST_F(Python, ScriptWithoutRun_64Or78AndALine) {
+  const Outcome outcome =
+      run({"local", "--run-dir", scratch_ / "run", script("empty.py", "print('hello')\n")});
+  EXPECT_EQ(outcome.exit_code, 78);
+  EXPECT_EQ(times_in(outcome.err, "ended without a call of rekindle.run()"), 1U) << outcome.err;
+  const Outcome none = run({"local", "--run-dir", scratch_ / "run", scratch_ / "none.py"});
+  EXPECT_EQ(none.exit_code, 64);
+  EXPECT_EQ(times_in(none.err, "there is no script"), 1U) << none.err;
+}
+
+TEST_F(Python, OptionOfABuiltInModel_64) {
+  const Outcome outcome =
+      run(Arguments{"local", "--run-dir", scratch_ / "run", "--image-size", "32", everything()});
+  EXPECT_EQ(outcome.exit_code, 64);
+  EXPECT_EQ(times_in(outcome.err, "--image-size is an option of the built-in models"), 1U) << outcome.err;
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
