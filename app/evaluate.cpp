@@ -32,9 +32,9 @@ using protocol::Job;
 namespace {
 
 constexpr std::chrono::hours kLimit{480};
-constexpr std::string_view kOptionsOfARun[] = {"data",       "model",     "dataset",     "device",
-                                               "image-size", "precision", "layers",      "heads",
-                                               "width",      "context",   "skip-corrupt"};
+constexpr std::string_view kOptionsOfARun[] = {"data",       "model",     "dataset",      "device",
+                                               "image-size", "precision", "layers",       "heads",
+                                               "width",      "context",   "skip-corrupt", "model-options"};
 
 struct Sum {
   double sum = 0;
@@ -100,7 +100,7 @@ Result<Given> take_file(const EvaluateOptions& options) {
 Status take_identity(const std::string& identity, const EvaluateOptions& options, RawOptions& raw,
                      std::string& data_hash) {
   constexpr const char* kOfTheModel[] = {"model", "image-size", "precision", "layers",
-                                         "heads", "width",      "context"};
+                                         "heads", "width",      "context",   "model-options"};
   for (const char* name : kOfTheModel) {
     if (options.given.contains(name))
       return fail(ExitCode::kUsage, str("--", name, " with a checkpoint, which knows its model"),
@@ -117,6 +117,7 @@ Status take_identity(const std::string& identity, const EvaluateOptions& options
   raw.heads = size(job.heads);
   raw.width = size(job.width);
   raw.context = size(job.context);
+  raw.model_options = job.model_options;
   raw.skip_corrupt = raw.skip_corrupt || (job.skip_corrupt && raw.dataset == job.dataset);
   data_hash = job.data_hash;
   return {};

@@ -23,7 +23,7 @@ struct RawOptions {
       model = "vgg11", optimizer, dataset, data, augment, precision = "fp32", device = "auto",
       exchange = "auto", exchange_integrity = "on", checkpoint_interval = "10min",
       trainers_per_worker = "auto", lost_after = "5s", hang_after = "10min", stop_within, interface,
-      port_range, init, python, gather_time, schedule = "step", milestones, no_decay, lr_scale;
+      port_range, init, python, gather_time, schedule = "step", milestones, no_decay, lr_scale, model_options;
   std::uint64_t workers = 1, batch_size = 128, seed = 1, threads = 1, loader_threads = 2, keep = 3,
                 checkpoint_every = 0, lr_step = 30, min_trainers = 1, hash_every = 100, warmup_steps = 0,
                 log_interval = 0;

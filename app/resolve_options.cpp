@@ -9,6 +9,7 @@
 
 #include "app/resolver.hpp"
 #include "base/duration.hpp"
+#include "base/lists.hpp"
 #include "base/nearest.hpp"
 #include "base/text.hpp"
 #include "data/dataset.hpp"
@@ -112,6 +113,29 @@ Status Resolver::model_sizes(const KnownModel& model, const KnownDataset& datase
   return {};
 }
 
+Status Resolver::model_options(const KnownModel& model) {
+  std::vector<std::string> known;
+  for (const std::string& word : comma_separated(model.options)) {
+    const std::string name = word.substr(std::min(word.find_first_not_of(' '), word.size()));
+    if (!name.starts_with("--")) known.push_back(name);
+  }
+  for (const std::string& entry : comma_separated(raw_.model_options)) {
+    const std::string name = entry.substr(0, entry.find('='));
+    if (entry.find('=') == std::string::npos || name.empty())
+      return refuse({"model-options"}, str("--model-options ", entry, " has no value"),
+                    "write NAME=VALUE,NAME=VALUE");
+    if (known.empty())
+      return refuse({"model-options", "model"}, str(model.name, " has no options of its own"),
+                    "leave it out");
+    if (std::ranges::find(known, name) == known.end())
+      return refuse({"model-options", "model"}, str(model.name, " has no option ", name),
+                    did_you_mean(name, known));
+  }
+  for (const auto& [name, value] : protocol::own_options(raw_.model_options))
+    job_.model_options += str(job_.model_options.empty() ? "" : ",", name, "=", value);
+  return {};
+}
+
 Status Resolver::augmentation(const KnownDataset& dataset) {
   const std::string& given = raw_.augment;
   if (!given.empty())
@@ -152,6 +176,7 @@ Status Resolver::model_and_data() {
   job_.classes = raw_.classes.value_or(0);
   job_.image_size = raw_.image_size.value_or(is_mnist_cnn() ? 28 : 224);
   REKINDLE_CHECK(model_sizes(model, dataset));
+  REKINDLE_CHECK(model_options(model));
   REKINDLE_CHECK(augmentation(dataset));
   job_.dropout = raw_.dropout.value_or(-1);
   return {};

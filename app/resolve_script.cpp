@@ -19,6 +19,7 @@ Status Resolver::of_script() {
                                                           {"layers", raw_.layers.has_value()},
                                                           {"heads", raw_.heads.has_value()},
                                                           {"width", raw_.width.has_value()},
+                                                          {"model-options", !raw_.model_options.empty()},
                                                           {"context", raw_.context.has_value()},
                                                           {"reset-head", raw_.reset_head},
                                                           {"label-smoothing", raw_.label_smoothing > 0}};

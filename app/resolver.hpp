@@ -50,6 +50,7 @@ class Resolver {
                      const std::string& unknown);
   // The trainer program refuses what a model cannot be built from (app/describe.hpp).
   Status model_sizes(const KnownModel& model, const KnownDataset& dataset);
+  Status model_options(const KnownModel& model);
   Status augmentation(const KnownDataset& dataset);
   Status model_and_data();
   // In place of model_and_data().

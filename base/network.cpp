@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "base/files.hpp"
+#include "base/lists.hpp"
 #include "base/text.hpp"
 
 namespace rekindle {
@@ -27,11 +28,8 @@ std::string to_text(const in_addr& address) {
 }
 
 std::vector<std::string> split(const std::string& list) {
-  std::vector<std::string> words;
-  std::istringstream in(list);
-  for (std::string word; std::getline(in, word, ',');) {
-    if (!word.empty()) words.push_back(word);
-  }
+  std::vector<std::string> words = comma_separated(list);
+  std::erase(words, "");
   return words;
 }
 

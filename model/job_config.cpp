@@ -23,6 +23,7 @@ ModelConfig model_config(const Job& job, int channels, const MoreRows& more) {
   if (job.heads > 0) config.heads = static_cast<int>(job.heads);
   if (job.width > 0) config.width = static_cast<int>(job.width);
   if (job.context > 0) config.context = static_cast<int>(job.context);
+  config.own_options = protocol::own_options(job.model_options);
   config.seed = job.seed;
   config.optimizer = protocol::optimizer_options(job);
   config.label_smoothing = job.label_smoothing;

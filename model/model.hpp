@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -29,6 +30,7 @@ struct ModelConfig {
   int channels = 3, image_size = 224;
   std::optional<double> dropout = {};                     // nullopt: the model's own
   int layers = 4, heads = 4, width = 256, context = 256;  // gpt
+  std::map<std::string, std::string> own_options = {};    // ModelOptions::own
   std::uint64_t seed = 1;                                 // of the initial values
   optim::Options optimizer = {.momentum = 0.9};
   optim::GroupOptions groups = {};

@@ -4,6 +4,7 @@
 // (docs/extending.md).
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,6 +29,8 @@ struct ModelOptions {
   std::optional<double> dropout = std::nullopt;
   // Of text models. A head has width / heads features; context is the most tokens of a sample.
   int layers = 4, heads = 4, width = 256, context = 256, vocabulary = 256;
+  // The model's own, from --model-options NAME=VALUE,...: only names of ModelRow::options.
+  std::map<std::string, std::string> own = {};
 };
 
 struct ModelRow {
@@ -42,8 +45,8 @@ struct ModelRow {
   // `options` have passed check(). The initial values come from LibTorch's default generator. The module is
   // in training mode.
   torch::nn::AnyModule (*make)(const ModelOptions& options);
-  // The options that other models do not have, of --layers, --heads and --width. Without its name here, an
-  // option is refused.
+  // The options that other models do not have: of --layers, --heads and --width, and its own, as in
+  // "--width, kernels, depth". Without its name here, an option is refused.
   const char* options = "";
 };
 using ModelRows = std::span<const ModelRow* const>;
@@ -54,6 +57,9 @@ std::vector<std::string> names_of_models(ModelRows more = {});
 
 // An unknown name is an error (kUsage) with the nearest name.
 Result<const ModelRow*> find_model(const std::string& name, ModelRows more = {});
+
+// A number among a model's own options; `otherwise` if it was not given. Error (kConfig): another text.
+Result<double> own_number(const ModelOptions& options, const std::string& name, double otherwise);
 
 // For check() of a row. Refuses images smaller than `smallest` pixels, and fewer than one class or channel.
 Status check_images(const ModelOptions& options, int smallest);

@@ -27,7 +27,8 @@ ModelOptions model_options(const ModelConfig& config) {
           .heads = config.heads,
           .width = config.width,
           .context = config.context,
-          .vocabulary = config.classes};
+          .vocabulary = config.classes,
+          .own = config.own_options};
 }
 
 Result<trainer::UpdateOptions> update_options(const ModelConfig& config, const trainer::StateLayout& layout) {

@@ -6,9 +6,9 @@
 #include <charconv>
 #include <cmath>
 #include <functional>
-#include <sstream>
 #include <string_view>
 
+#include "base/lists.hpp"
 #include "base/text.hpp"
 
 namespace rekindle::optim {
@@ -48,13 +48,6 @@ Status match(const char* option, const std::vector<std::string>& patterns,
   return {};
 }
 
-std::vector<std::string> split(const std::string& list) {
-  std::vector<std::string> parts;
-  std::istringstream in(list);
-  for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
-  return parts;
-}
-
 Result<double> parse_factor(std::string_view text, const std::string& entry) {
   double factor = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), factor);
@@ -68,11 +61,11 @@ Result<double> parse_factor(std::string_view text, const std::string& entry) {
 
 Result<std::vector<Group>> make_groups(const GroupOptions& options, const std::vector<std::string>& names) {
   std::vector<Group> groups(names.size());
-  REKINDLE_CHECK(match("--no-decay", split(options.no_decay), names,
+  REKINDLE_CHECK(match("--no-decay", comma_separated(options.no_decay), names,
                        [&](std::size_t, std::size_t i) { groups[i].decays = false; }));
   std::vector<std::string> patterns;
   std::vector<double> factors;
-  for (const std::string& entry : split(options.lr_scale)) {
+  for (const std::string& entry : comma_separated(options.lr_scale)) {
     const std::size_t equals = entry.rfind('=');
     const std::string_view text =
         equals == std::string::npos ? std::string_view() : std::string_view(entry).substr(equals + 1);

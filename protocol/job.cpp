@@ -33,6 +33,7 @@ void add_model(nlohmann::json& identity, const Job& job) {
   if (job.heads > 0) identity["heads"] = job.heads;
   if (job.width > 0) identity["width"] = job.width;
   if (job.context > 0) identity["context"] = job.context;
+  if (!job.model_options.empty()) identity["model_options"] = job.model_options;
 }
 
 // Of a script only the number of samples: the tensors of a checkpoint show another model, and a changed

@@ -50,6 +50,7 @@ struct Job {
   bool skip_corrupt = false;     // the next readable image stands for one that cannot be decoded
   double dropout = -1;           // below 0: the model's own
   std::uint64_t layers = 0, heads = 0, width = 0;  // of gpt; 0: of another model
+  std::string model_options;                       // of one model alone: NAME=VALUE,... in order of the names
   std::uint64_t context = 0;                       // of text: tokens in a sample; 0: no text
   double ema = 0;                                  // decay of the moving average; 0: none
   std::string precision = "fp32";
@@ -98,7 +99,7 @@ struct Job {
   batch_size, micro_batches, steps, epochs, seed, optimizer, lr, momentum, weight_decay, lr_gamma, \
   lr_step, dampening, beta1, beta2, alpha, rho, eps, nesterov, schedule, milestones, warmup_steps, \
   schedule_steps, label_smoothing, clip_norm, no_decay, lr_scale, image_size, augment, dropout, layers, heads, width, context, \
-  ema, precision, device, threads))
+  model_options, ema, precision, device, threads))
 #define REKINDLE_JOB_FIELDS_2(DO) NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(DO, script, script_folder, python, \
   script_arguments, script_metrics, script_tied, skip_corrupt, loader_threads, \
   trainers_per_worker, exchange, exchange_integrity, checkpoint_every, checkpoint_interval_ms, keep, \

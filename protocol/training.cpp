@@ -4,6 +4,7 @@
 #include <sstream>
 #include <string>
 
+#include "base/lists.hpp"
 #include "base/text.hpp"
 
 namespace rekindle::protocol {
@@ -12,8 +13,7 @@ namespace {
 // "30,60,80"
 Result<std::vector<std::uint64_t>> parse_milestones(const std::string& text) {
   std::vector<std::uint64_t> epochs;
-  std::istringstream parts(text);
-  for (std::string part; std::getline(parts, part, ',');) {
+  for (const std::string& part : comma_separated(text)) {
     std::uint64_t epoch = 0;
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), epoch);
     if (error != std::errc() || end != part.data() + part.size())
@@ -53,6 +53,15 @@ optim::Options optimizer_options(const Job& job) {
   options.alpha = job.alpha;
   options.rho = job.rho;
   if (job.eps >= 0) options.eps = job.eps;
+  return options;
+}
+
+std::map<std::string, std::string> own_options(const std::string& text) {
+  std::map<std::string, std::string> options;
+  for (const std::string& entry : comma_separated(text)) {
+    const std::size_t equals = entry.find('=');
+    if (equals != std::string::npos) options[entry.substr(0, equals)] = entry.substr(equals + 1);
+  }
   return options;
 }
 

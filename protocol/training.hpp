@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 
 #include "base/result.hpp"
 #include "optim/optimizer.hpp"
@@ -10,12 +12,15 @@
 
 namespace rekindle::protocol {
 
-// The optimizer of a script that brings its own (capi/rekindle.h): the job has only the schedule, as the factor
-// of its learning rates.
+// The optimizer of a script that brings its own (capi/rekindle.h): the job has only the schedule, as the
+// factor of its learning rates.
 inline constexpr const char* kScriptsOptimizer = "script";
 
 // A script's own optimizer has none here: the result is one that is never called.
 optim::Options optimizer_options(const Job& job);
+
+// The entries of Job::model_options, by name.
+std::map<std::string, std::string> own_options(const std::string& text);
 
 // With the rates of the job, those of the run's newest part.
 Result<optim::Schedule> schedule_of(const Job& job);

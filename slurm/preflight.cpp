@@ -4,6 +4,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "base/lists.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "slurm/script.hpp"
@@ -32,8 +33,7 @@ std::vector<std::string> directives(const std::string& script) {
 
 // Exit codes and ranges: "1-3,75".
 bool lists(const std::string& codes, std::uint64_t code) {
-  std::istringstream in(codes);
-  for (std::string part; std::getline(in, part, ',');) {
+  for (const std::string& part : comma_separated(codes)) {
     const auto first = leading_number(part);
     const std::size_t dash = part.find('-');
     const auto last = dash == std::string::npos ? first : leading_number(part.substr(dash + 1));

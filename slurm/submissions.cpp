@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/command.hpp"
+#include "base/lists.hpp"
 #include "base/text.hpp"
 #include "slurm/ask.hpp"
 
@@ -17,8 +18,7 @@ namespace {
 
 // Whether a list of dependencies ("afterany:5(unfulfilled),afterok:6_1(unfulfilled)") contains this job.
 bool depends_on(const std::string& dependencies, const std::string& id) {
-  std::istringstream in(dependencies);
-  for (std::string entry; std::getline(in, entry, ',');) {
+  for (const std::string& entry : comma_separated(dependencies)) {
     const std::size_t colon = entry.find(':');
     if (entry.starts_with("after") && colon != std::string::npos &&
         entry.substr(colon + 1, entry.find('(') - colon - 1) == id)

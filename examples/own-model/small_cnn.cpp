@@ -5,6 +5,8 @@
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
 
+#include <cmath>
+#include <cstdint>
 #include <memory>
 #include <rekindle/trainer.hpp>
 
@@ -14,15 +16,21 @@ namespace nn = torch::nn;
 using rekindle::Status;
 using rekindle::model::ModelOptions;
 
-constexpr int kChannels = 8, kPooled = 4;  // kPooled: pixels of each side after the pool
+constexpr int kPooled = 4;  // pixels of each side after the pool
+
+// --model-options kernels=N
+rekindle::Result<double> kernels(const ModelOptions& options) {
+  return rekindle::model::own_number(options, "kernels", 8);
+}
 
 class SmallCnn final : public nn::Module {
  public:
   explicit SmallCnn(const ModelOptions& options) {
-    register_module("conv", conv_ = nn::Conv2d(nn::Conv2dOptions(options.channels, kChannels, 3).padding(1)));
-    register_module("norm", norm_ = nn::BatchNorm2d(kChannels));
+    const auto width = static_cast<std::int64_t>(kernels(options).value());
+    register_module("conv", conv_ = nn::Conv2d(nn::Conv2dOptions(options.channels, width, 3).padding(1)));
+    register_module("norm", norm_ = nn::BatchNorm2d(width));
     register_module("drop", drop_ = nn::Dropout(options.dropout.value_or(0.1)));
-    register_module("head", head_ = nn::Linear(kChannels * kPooled * kPooled, options.classes));
+    register_module("head", head_ = nn::Linear(width * kPooled * kPooled, options.classes));
   }
 
   at::Tensor forward(const at::Tensor& images) {
@@ -39,6 +47,10 @@ class SmallCnn final : public nn::Module {
 
 Status check(const ModelOptions& options) {
   REKINDLE_CHECK(rekindle::model::check_images(options, kPooled));
+  REKINDLE_TRY(const double width, kernels(options));
+  if (width < 1 || width != std::floor(width))
+    return rekindle::fail(rekindle::ExitCode::kConfig, "kernels is not a whole number of at least 1",
+                          "try 8");
   return rekindle::model::check_dropout(options);
 }
 
@@ -47,5 +59,6 @@ nn::AnyModule make(const ModelOptions& options) { return nn::AnyModule(std::make
 }  // namespace
 
 extern const rekindle::model::ModelRow kSmallCnn;
-const rekindle::model::ModelRow kSmallCnn = {"small-cnn", "one convolution and one linear layer",
-                                             rekindle::data::SampleKind::kImages, check, make};
+const rekindle::model::ModelRow kSmallCnn = {
+    "small-cnn", "one convolution and one linear layer", rekindle::data::SampleKind::kImages, check, make,
+    "kernels"};

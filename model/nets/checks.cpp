@@ -1,7 +1,23 @@
+#include <charconv>
+#include <cmath>
+#include <system_error>
+
 #include "base/text.hpp"
 #include "model/models.hpp"
 
 namespace rekindle::model {
+
+Result<double> own_number(const ModelOptions& options, const std::string& name, double otherwise) {
+  const auto given = options.own.find(name);
+  if (given == options.own.end()) return otherwise;
+  const std::string& text = given->second;
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(number))
+    return fail(ExitCode::kConfig, str("--model-options ", name, "=", text, " is not a number"),
+                str("write it as in ", name, "=", otherwise));
+  return number;
+}
 
 Status check_images(const ModelOptions& options, int smallest) {
   if (options.image_size < smallest)

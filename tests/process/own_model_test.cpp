@@ -103,6 +103,23 @@ TEST_F(OwnModel, ChangedProgram_SaysThatTheRunGoesOnWithItsCopy) {
   EXPECT_EQ(text_of(run_dir / "bin" / "rekindle-trainer"), text_of(program));
 }
 
+TEST_F(OwnModel, OptionsOfItsOwn_ArePartOfTheRun) {
+  const fs::path dir = scratch_ / "run";
+  const Arguments usual = job(dir, 1, 4), three = usual + Arguments{"--model-options", "kernels=3"};
+  train(Arguments{kTrainer}, three);
+  const CommandOutput inspected = run_program({kInstalled, "inspect", dir});
+  EXPECT_THAT(inspected.out, HasSubstr("kernels=3")) << inspected.err;
+  refused(Arguments{kTrainer} + usual, 78, "--model-options is \"kernels=3\" in the run and not set");
+  EXPECT_TRUE(run_program({kTrainer, "evaluate", dir}).ok());
+  train(Arguments{kTrainer}, job(scratch_ / "eight", 1, 4));
+  EXPECT_NE(digest_of(scratch_ / "eight"), digest_of(dir));
+  const Arguments other = job(scratch_ / "other", 1, 4) + Arguments{"--model-options"};
+  refused(Arguments{kTrainer} + other + Arguments{"kernel=3"}, 64, "no option kernel: did you mean kernels?");
+  refused(Arguments{kTrainer} + other + Arguments{"kernels"}, 64, "kernels has no value");
+  refused(Arguments{kTrainer} + other + Arguments{"kernels=many"}, 78, "kernels=many is not a number");
+  refused(Arguments{kTrainer} + other + Arguments{"kernels=0"}, 78, "kernels is not a whole number");
+}
+
 TEST_F(OwnModel, UnknownNames_OneLineWithTheNearest) {
   Arguments model = job(scratch_ / "run", 1, 4), data = model;
   std::replace(model.begin(), model.end(), std::string("small-cnn"), std::string("smal-cnn"));
