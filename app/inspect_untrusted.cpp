@@ -46,6 +46,7 @@ class Look {
     REKINDLE_CHECK(add(layout_.root(), *root, 0));
     for (const auto& [file, what] :
          {std::pair{layout_.programs(), "its programs are executed by join, slurm and submit"},
+          std::pair{layout_.script(), "a script that join and evaluate execute"},
           std::pair{layout_.job_script(), "a script for Slurm"},
           std::pair{layout_.resubmit_script(), "a script that is submitted to Slurm"}}) {
       if (path_exists(file))

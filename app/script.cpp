@@ -130,6 +130,15 @@ Result<ScriptDescription> describe_script(const Script& script) {
   return description;
 }
 
+Result<fs::path> copy_for_attempt(const fs::path& script, const run::Layout& layout) {
+  if (script.string().starts_with(layout.root().string() + "/")) return script;
+  REKINDLE_TRY(const std::string text, read_text(script, kMostOfAScript));
+  REKINDLE_CHECK(make_directories(layout.script(), 0700));
+  const FilePath copy = layout.script() / script.filename().string();
+  REKINDLE_CHECK(replace_file(copy, text));
+  return copy.path();
+}
+
 Result<checkpoint::StateSpec> state_of_script(const protocol::Job& job,
                                               const checkpoint::StateSpec& tensors) {
   const auto end_of_model =

@@ -20,6 +20,7 @@
 #include "app/options.hpp"
 #include "base/result.hpp"
 #include "checkpoint/state.hpp"
+#include "run/layout.hpp"
 
 namespace rekindle::app {
 
@@ -37,6 +38,11 @@ Result<ScriptDescription> describe_script(const Script& script);
 // descriptor that it gets as stdin; -1: none.
 Result<std::string> ask_script(const std::filesystem::path& python, const std::vector<std::string>& question,
                                int in = -1);
+
+// Copies the script into the run directory, where all trainers of this attempt find it: it may be edited
+// while the run lives. A copy that is there already stays. Returns the script to run.
+Result<std::filesystem::path> copy_for_attempt(const std::filesystem::path& script,
+                                               const run::Layout& layout);
 
 // The tensors of the state of a script's job, from `tensors` of its description.
 Result<checkpoint::StateSpec> state_of_script(const protocol::Job& job, const checkpoint::StateSpec& tensors);

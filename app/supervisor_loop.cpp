@@ -10,6 +10,7 @@
 
 #include "app/environment_note.hpp"
 #include "app/run_config.hpp"
+#include "app/script.hpp"
 #include "app/signals.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
@@ -191,6 +192,9 @@ Status Supervisor::take(const CoordinatorUp& up) {
   // Only the holder of a term may write the run's configuration.
   REKINDLE_CHECK(keep_initial_state(initial_, options_, layout_));
   initial_ = {};
+  if (is_script(options_.job)) {
+    REKINDLE_TRY(options_.job.script, copy_for_attempt(options_.job.script, layout_));
+  }
   REKINDLE_CHECK(replace_file(layout_.config(), to_toml(options_.job)));
   REKINDLE_CHECK(replace_file(layout_.environment(), environment_note(own_environment())));
   return workers_.start_all(up.term);

@@ -42,6 +42,7 @@ class Layout {
   FilePath initial_state() const { return root_ / "init.safetensors"; }
   FilePath attempts() const { return root_ / "attempts.jsonl"; }
   FilePath programs() const { return root_ / "bin"; }
+  FilePath script() const { return root_ / "script"; }  // a folder with the Python script of this attempt
   FilePath requeue() const { return root_ / "requeue.json"; }
   FilePath resubmit_script() const { return root_ / "resubmit.sh"; }
   FilePath job_script() const { return root_ / "job.sh"; }

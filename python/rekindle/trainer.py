@@ -33,10 +33,11 @@ def run_script(folder: str, script: str, arguments: list[str], on_call: Callable
     `on_call` gets the arguments of its rekindle.run().
     """
     _call.on_call = on_call
-    sys.argv = [script, *arguments]
+    original = os.path.join(folder, os.path.basename(script))  # `script` may be a copy of it in the run directory
+    sys.argv = [original, *arguments]
     sys.path[0] = folder
     module = types.ModuleType("__main__")
-    module.__file__ = script
+    module.__file__ = original
     module.__builtins__ = __builtins__  # type: ignore[attr-defined]
     sys.modules["__main__"] = module
     with open(script, "rb") as file:

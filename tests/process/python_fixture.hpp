@@ -6,7 +6,9 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "../needs.hpp"
 #include "base/text.hpp"
@@ -48,6 +50,16 @@ class Python : public testing::Test {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
     return digest_of(scratch_ / name);
   }
+  // Those that take part: a spare interpreter and the processes that load samples are not among them.
+  static std::vector<pid_t> trainers_of(const fs::path& dir) {
+    const Outcome status = run({"status", "--json", dir});
+    std::vector<pid_t> pids;
+    if (status.exit_code != 0) return pids;
+    for (const auto& trainer : nlohmann::json::parse(status.out).value("trainers", nlohmann::json::array())) {
+      if (trainer.value("rank", -1) >= 0) pids.push_back(trainer.at("pid").get<pid_t>());
+    }
+    return pids;
+  }
   // Against an undisturbed run of one trainer.
   void expect_same_after_a_stop_and_a_kill(int workers, int later_workers, const Arguments& arguments) const {
     const std::string expected = digest("calm", 1, "shm", 0, arguments);
@@ -55,7 +67,9 @@ class Python : public testing::Test {
     const fs::path dir = scratch_ / "faults";
     Program program(Arguments{rekindle()} + local(dir, workers, "shm", 1, everything(), arguments));
     ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 2 || !program.running(); }));
-    if (const auto trainers = parts_of(dir, "trainer"); !trainers.empty()) ::kill(trainers.back(), SIGKILL);
+    const auto trainers = trainers_of(dir);
+    ASSERT_FALSE(trainers.empty());
+    ::kill(trainers.back(), SIGKILL);
     ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 6 || !program.running(); }));
     program.signal(SIGUSR1);
     const Outcome stopped = program.wait();

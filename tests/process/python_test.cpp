@@ -102,15 +102,29 @@ TEST_F(Python, Evaluate_GivesTheNumbersOfTheRunsLastEvaluation) {
   EXPECT_EQ(times_in(other.err, "the script itself decides that"), 1U) << other.err;
 }
 
+TEST_F(Python, ScriptIsEditedWhileItsRunLives_TrainersStillRunWhatTheRunBeganWith) {
+  const Arguments arguments = {"steps=40"};
+  const std::string expected = digest("calm", 1, "shm", 0, arguments);
+  const std::string edited = script("edited.py", read_text(everything()).value());
+  const fs::path dir = scratch_ / "run";
+  Program program(Arguments{rekindle()} + local(dir, 2, "shm", 0, edited, arguments));
+  ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 2 || !program.running(); }));
+  script("edited.py", "raise RuntimeError('half an edit')\n");
+  const auto trainers = trainers_of(dir);
+  ASSERT_EQ(trainers.size(), 2U);
+  for (const pid_t trainer : trainers) ::kill(trainer, SIGKILL);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  EXPECT_EQ(digest_of(dir), expected);
+}
+
 // Its spare begins 10 s after the trainer did.
 TEST_F(Python, TrainerDies_TheSpareInterpreterTakesItsPlace) {
   const fs::path dir = scratch_ / "run";
   Program program(Arguments{rekindle()} + local(dir, 1, "shm", 0, everything(), {"steps=1000000"}));
   const auto trainer = [&]() -> pid_t {
-    const Outcome status = run({"status", "--json", dir});
-    if (status.exit_code != 0) return 0;
-    const auto trainers = nlohmann::json::parse(status.out).value("trainers", nlohmann::json::array());
-    return trainers.empty() ? 0 : trainers[0].at("pid").get<pid_t>();
+    const auto trainers = trainers_of(dir);
+    return trainers.empty() ? 0 : trainers.front();
   };
   const auto spares = [&] {
     std::vector<pid_t> all = processes_with("--spare");
