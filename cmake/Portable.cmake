@@ -1,8 +1,20 @@
 # The portable build (`./dev package`): programs and librekindle.so that need nothing but glibc, except rekindle-control,
-# which has CAF, OpenSSL and libstdc++ beside it in lib/ (Debian's libcaf-dev has no static library).
+# which has CAF, OpenSSL and libstdc++ beside it in lib/ (Debian's libcaf-dev has no static library). Of the C++ run time only
+# libgcc_s.so.1 is the system's: glibc cannot do without it, and Debian's needs glibc 2.35.
+#
+#   rekindle_static(TARGET NAME target ...)       TARGET is libNAME.a, which needs the other targets
 function(rekindle_static target name)
   find_library(REKINDLE_STATIC_${name} lib${name}.a REQUIRED PATH_SUFFIXES hdf5/serial)
-  target_link_libraries(${target} INTERFACE ${REKINDLE_STATIC_${name}})
+  add_library(${target} STATIC IMPORTED GLOBAL)
+  set_target_properties(${target} PROPERTIES IMPORTED_LOCATION ${REKINDLE_STATIC_${name}}
+    INTERFACE_LINK_LIBRARIES "${ARGN}")
+endfunction()
+
+# libstdc++ in a program or library.
+set(rekindle_portable_sources ${CMAKE_CURRENT_LIST_DIR}/portable)
+function(rekindle_static_libstdcxx target)
+  target_sources(${target} PRIVATE ${rekindle_portable_sources}/arc4random.cpp)
+  target_link_options(${target} PRIVATE -static-libstdc++)
 endfunction()
 
 foreach(each JPEG::JPEG:jpeg PNG::PNG:png16 ZLIB::ZLIB:z)
@@ -11,20 +23,41 @@ foreach(each JPEG::JPEG:jpeg PNG::PNG:png16 ZLIB::ZLIB:z)
   set_target_properties(${CMAKE_MATCH_1} PROPERTIES IMPORTED_LOCATION ${REKINDLE_STATIC_${CMAKE_MATCH_2}}
     IMPORTED_LOCATION_RELEASE ${REKINDLE_STATIC_${CMAKE_MATCH_2}})
 endforeach()
-find_library(REKINDLE_STATIC_xxhash libxxhash.a REQUIRED)
-set_target_properties(PkgConfig::XXHASH PROPERTIES INTERFACE_LINK_LIBRARIES ${REKINDLE_STATIC_xxhash})
 
-# Debian's HDF5 can read from S3, and for that needs curl with 30 libraries. Nothing here opens such a file.
-add_library(rekindle_hdf5 INTERFACE IMPORTED GLOBAL)
-add_library(rekindle_crypto INTERFACE IMPORTED GLOBAL)
-add_library(rekindle_no_curl STATIC ${CMAKE_CURRENT_LIST_DIR}/no_curl.cpp)
+# Debian's static xxHash has no functions that choose instructions at run time.
+find_library(REKINDLE_STATIC_xxhash libxxhash.a REQUIRED)
+set_target_properties(PkgConfig::XXHASH PROPERTIES INTERFACE_LINK_LIBRARIES ${REKINDLE_STATIC_xxhash}
+  INTERFACE_COMPILE_DEFINITIONS REKINDLE_PORTABLE_XXHASH)
+
+# Debian's HDF5 reads from S3 with curl, which needs 30 libraries. No program here refers to these members of libhdf5.a.
+rekindle_static(rekindle_aec aec)
+rekindle_static(rekindle_sz sz rekindle_aec)
+rekindle_static(rekindle_hdf5 hdf5 rekindle_sz ZLIB::ZLIB ${CMAKE_DL_LIBS})
 target_include_directories(rekindle_hdf5 INTERFACE ${HDF5_INCLUDE_DIRS})
-foreach(name hdf5 sz aec)
-  rekindle_static(rekindle_hdf5 ${name})
-endforeach()
-rekindle_static(rekindle_crypto crypto)
-target_link_libraries(rekindle_hdf5 INTERFACE rekindle_no_curl ZLIB::ZLIB rekindle_crypto ${CMAKE_DL_LIBS})
+rekindle_static(rekindle_crypto crypto ${CMAKE_DL_LIBS} Threads::Threads)
 set(REKINDLE_HDF5 rekindle_hdf5)
 set(REKINDLE_CRYPTO rekindle_crypto)
-set(REKINDLE_SPDLOG spdlog::spdlog_header_only)
+
+add_library(rekindle_spdlog INTERFACE IMPORTED GLOBAL)
+target_compile_definitions(rekindle_spdlog INTERFACE SPDLOG_FMT_EXTERNAL FMT_HEADER_ONLY)
+target_link_libraries(rekindle_spdlog INTERFACE Threads::Threads)
+set(REKINDLE_SPDLOG rekindle_spdlog)
 add_link_options(-Wl,--as-needed)
+
+# libstdc++.so.6 for CAF's libraries: Debian's needs glibc 2.36.
+function(rekindle_kit_file name out)
+  execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=${name} OUTPUT_VARIABLE file OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(NOT EXISTS ${file})
+    message(FATAL_ERROR "no ${name}: install the packages of tools/packages-package.txt")
+  endif()
+  set(${out} ${file} PARENT_SCOPE)
+endfunction()
+rekindle_kit_file(libstdc++_pic.a objects)
+rekindle_kit_file(libstdc++_pic.map versions)
+add_library(rekindle_libstdcxx SHARED EXCLUDE_FROM_ALL ${rekindle_portable_sources}/arc4random.cpp)
+set_target_properties(rekindle_libstdcxx PROPERTIES PREFIX "" OUTPUT_NAME libstdc++ SUFFIX .so.6 NO_SONAME ON
+  SKIP_BUILD_RPATH ON)
+target_link_options(rekindle_libstdcxx PRIVATE -nodefaultlibs -Wl,-soname,libstdc++.so.6 -Wl,--version-script=${versions}
+  -Wl,--whole-archive ${objects} -Wl,--no-whole-archive)
+# The kit leaves out what is for compatibility only, of which istream needs a part: that is in libstdc++.a.
+target_link_libraries(rekindle_libstdcxx PRIVATE -l:libstdc++.a m c gcc_s gcc)
