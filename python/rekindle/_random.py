@@ -1,4 +1,4 @@
-"""The generators of torch, numpy and random, seeded from one key."""
+"""torch, and the generators of torch, numpy and random, seeded from one key."""
 
 from __future__ import annotations
 
@@ -6,6 +6,14 @@ import random
 import sys
 
 import torch
+
+from rekindle._errors import RekindleError
+
+
+def check_torch() -> None:
+    """Hooks behind the accumulation of a gradient came with torch 2.1."""
+    if not hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
+        raise RekindleError(f"{sys.executable} has torch {torch.__version__}", "2.1 is the oldest that works")
 
 
 def seed_all(key: int) -> None:

@@ -136,7 +136,8 @@ def set_up(job: dict[str, Any]) -> None:
     """Settings that make the bits."""
     torch.set_num_threads(job["threads"])
     torch.use_deterministic_algorithms(True)
-    torch.utils.deterministic.fill_uninitialized_memory = False
+    if hasattr(torch.utils, "deterministic"):  # from torch 2.2 on
+        torch.utils.deterministic.fill_uninitialized_memory = False
     torch.backends.cudnn.benchmark = False
 
 

@@ -100,9 +100,10 @@ def evaluate(folder: str, script: str, job: dict[str, Any], arguments: list[str]
 
 def _seed_all(key: int) -> None:
     try:
-        from rekindle._random import seed_all
+        from rekindle._random import check_torch, seed_all
     except ModuleNotFoundError as error:
         raise RekindleError(f"{sys.executable} has no {error.name}", "pip install torch", CONFIG) from error
+    check_torch()
     seed_all(key)
 
 
