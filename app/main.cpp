@@ -16,6 +16,7 @@
 #include "app/signals.hpp"
 #include "app/slurm_successor.hpp"
 #include "app/spellings.hpp"
+#include "base/files.hpp"
 #include "base/nearest.hpp"
 #include "base/programs.hpp"
 #include "base/text.hpp"
@@ -115,9 +116,12 @@ int main(int argc, char** argv) {
       "rekindle");
   cli.require_subcommand(1);
   cli.set_version_flag("--version", [] {
+    const std::string version = str("rekindle ", own_build().value_or("?"));
+    const std::filesystem::path trainer = program_path("rekindle-trainer");
+    if (!path_exists(trainer))
+      return version;  // the Python package, whose trainers are the scripts' interpreters
     // Checkpoints name the trainer's build.
-    return str("rekindle ", own_build().value_or("?"), "\ntrainer  ",
-               build_of(program_path("rekindle-trainer")).value_or("?"));
+    return str(version, "\ntrainer  ", build_of(trainer).value_or("?"));
   });
   cli.set_help_all_flag("--help-all", "Print help with every option and exit");
   cli.footer("Parts for other launchers: rekindle coordinator | worker | trainer.  See docs/.");

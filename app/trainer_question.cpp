@@ -1,6 +1,7 @@
 #include "app/trainer_question.hpp"
 
 #include "base/command.hpp"
+#include "base/files.hpp"
 #include "base/libraries.hpp"
 #include "base/programs.hpp"
 
@@ -10,6 +11,9 @@ constexpr const char* kProgram = "rekindle-trainer";
 
 Result<std::string> ask_trainer(const std::filesystem::path& own_trainer, const TrainerQuestion& question) {
   const bool own = !own_trainer.empty();
+  if (!own && !path_exists(program_path(kProgram)))
+    return fail(ExitCode::kConfig, "this installation has no models of its own",
+                "train with a script, or build Rekindle from its source: see docs/python.md");
   std::vector<std::string> argv = {own ? held_trainer().string() : program_path(kProgram).string()};
   argv.insert(argv.end(), question.words.begin(), question.words.end());
   CommandSetting setting;
