@@ -31,7 +31,8 @@ bool is_safe_to_link(const fs::path& file) {
   return info && !others_own(*info) && !others_can_write(*info);
 }
 
-// System libraries are not copied: a kept libc would not fit the other libraries of another node.
+// System libraries are not copied: a kept libc would not fit the other libraries of another node. Those in
+// lib/ beside the program are the project's, even if the Python package was installed below /usr/lib.
 bool is_of_the_system(const fs::path& library) {
   for (const char* folder : {"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/"}) {
     if (library.string().starts_with(folder)) return true;
@@ -44,7 +45,7 @@ Status keep_libraries(const fs::path& program, const FilePath& folder) {
   REKINDLE_TRY(const auto libraries, libraries_of(program));
   REKINDLE_CHECK(make_directories(folder, 0700));
   for (const auto& [name, path] : libraries) {
-    if (is_of_the_system(path)) continue;
+    if (is_of_the_system(path) && path.parent_path() != program.parent_path() / "lib") continue;
     REKINDLE_CHECK(is_safe_to_link(path) ? link_or_copy(path, folder / name)
                                          : copy_file(path, folder / name, S_IRWXU));
   }
