@@ -63,5 +63,5 @@ run = rekindle.run(
     workers=2,
 )
 # Only `python mnist.py` comes here.
-print("accuracy after each epoch:", [value for value in run.metrics()["accuracy"] if value == value])
+print("accuracy after each epoch:", [value for value in run.metrics()["test_accuracy"] if value == value])
 torch.save(rekindle.load(run.path, Net()).state_dict(), "mnist_cnn.pt")
