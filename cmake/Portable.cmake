@@ -42,7 +42,9 @@ add_library(rekindle_spdlog INTERFACE IMPORTED GLOBAL)
 target_compile_definitions(rekindle_spdlog INTERFACE SPDLOG_FMT_EXTERNAL FMT_HEADER_ONLY)
 target_link_libraries(rekindle_spdlog INTERFACE Threads::Threads)
 set(REKINDLE_SPDLOG rekindle_spdlog)
-add_link_options(-Wl,--as-needed)
+# RPATH in place of RUNPATH: lib/ of the wheel comes before LD_LIBRARY_PATH, where a cluster's modules have an older
+# libstdc++.
+add_link_options(-Wl,--as-needed -Wl,--disable-new-dtags)
 
 # libstdc++.so.6 for CAF's libraries: Debian's needs glibc 2.36.
 function(rekindle_kit_file name out)

@@ -14,7 +14,8 @@ GLIBC = (2, 34)  # Red Hat Enterprise Linux 9, Debian 12, Ubuntu 22.04
 # Of every Linux with glibc: libgcc_s, too, because glibc itself loads it.
 OF_THE_SYSTEM = re.compile(r"^(libc|libm|libdl|libpthread|librt|libgcc_s|ld-linux-x86-64)\.so")
 # Where programs find libraries: lib/ of the folder that their parent holds open (base/programs.hpp).
-HELD = "/proc/self/fd/40/lib"
+# An RPATH comes before LD_LIBRARY_PATH, a RUNPATH behind it.
+HELD = [("RPATH", "/proc/self/fd/40/lib")]
 HEADERS = ["spdlog/spdlog.h", "fmt/core.h", "CLI/CLI.hpp", "nlohmann/json.hpp", "toml++/toml.h", "tl/expected.hpp"]
 COMMON_LICENSES = pathlib.Path("/usr/share/common-licenses")
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -42,7 +43,7 @@ def check(file, run_path, may_load):
     if newest > GLIBC:
         raise SystemExit(f"wheel_folder: {file.name} needs glibc {newest}, newer than {GLIBC}")
     dynamic = output_of("readelf", "-dW", str(file))
-    if (found := re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*?):?\]", dynamic)) != run_path:
+    if (found := re.findall(r"\((RPATH|RUNPATH)\).*\[(.*)\]", dynamic)) != run_path:
         raise SystemExit(f"wheel_folder: {file.name} looks for libraries in {found}, and not in {run_path}")
     needed = {name for name in re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic) if not OF_THE_SYSTEM.match(name)}
     if needed - may_load:
@@ -51,9 +52,9 @@ def check(file, run_path, may_load):
 
 
 def check_all(package, bundled):
-    check(package / "bin/rekindle", [HELD], set())
+    check(package / "bin/rekindle", HELD, set())
     # A library's own libraries are not looked for in lib/: they are found because the program has loaded them.
-    needed = check(package / "bin/rekindle-control", [HELD], set(bundled))
+    needed = check(package / "bin/rekindle-control", HELD, set(bundled))
     for name in bundled:
         check(package / "bin/lib" / name, [], needed)
     loaded = output_of("env", f"LD_LIBRARY_PATH={package / 'bin/lib'}", "ldd", "-r", str(package / "bin/rekindle-control"))
