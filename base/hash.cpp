@@ -1,7 +1,7 @@
 #include "base/hash.hpp"
 
 #include <xxhash.h>
-#if defined(__x86_64__) && !defined(REKINDLE_PORTABLE_XXHASH)
+#ifdef __x86_64__
 #include <xxh_x86dispatch.h>  // the widest instructions of this processor; the values are the same
 #endif
 

@@ -1,4 +1,5 @@
 // The programs and libraries that a run keeps, and a node that lacks a library.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 
 #include "../needs.hpp"
 #include "base/command.hpp"
+#include "base/files.hpp"
 #include "base/libraries.hpp"
 #include "base/text.hpp"
 #include "harness.hpp"
@@ -67,6 +69,23 @@ TEST_F(KeptPrograms, LibrariesNearARunDirectory_AreNotLoaded) {
       EXPECT_FALSE(
           library.path.lexically_normal().string().starts_with((scratch_ / "shared" / "torch").string()))
           << name << " loads " << library.path;
+  }
+}
+
+// An empty entry in a program's path of libraries is the current folder.
+TEST_F(KeptPrograms, LibrariesOfTheCurrentFolder_AreNotLoaded) {
+  for (const char* name : {"libm.so.6", "libc.so.6", "libstdc++.so.6", "libcaf_core.so.0.17.6", "libc10.so"})
+    std::ofstream(scratch_ / name) << "no library";
+  const auto folder = open_file(programs(), O_RDONLY | O_DIRECTORY);
+  ASSERT_TRUE(folder);
+  const fs::path before = fs::current_path();
+  for (const char* program : {"rekindle", "rekindle-control", "rekindle-trainer"}) {
+    fs::current_path(scratch_.path());
+    const auto output =
+        run_command({programs() / program, "--help"}, std::chrono::minutes(1), {{}, folder->get()});
+    fs::current_path(before);
+    ASSERT_TRUE(output) << output.error().line();
+    EXPECT_TRUE(output->ok()) << program << ": " << output->err;
   }
 }
 
