@@ -107,9 +107,6 @@ Status take_identity(const std::string& identity, const EvaluateOptions& options
                   "leave it out");
   }
   REKINDLE_TRY(const Job job, protocol::job_from_text(identity, options.source.string()));
-  if (job.train_samples > 0)  // which only the identity of a script's run has
-    return fail(ExitCode::kUsage, str("the model of ", options.source.string(), " is a script's"),
-                "its test_loss and metrics are in metrics.jsonl; rekindle.load() fills the module");
   const auto size = [](std::uint64_t value) { return value > 0 ? std::optional(value) : std::nullopt; };
   raw.model = job.model;
   if (!options.given.contains("dataset")) raw.dataset = job.dataset;

@@ -174,8 +174,8 @@ def _fingerprint(job: dict[str, Any]) -> dict[str, str]:
     return entries
 
 
-# torch.compiler.is_compiling() came with 2.3.
-_is_compiling = getattr(torch.compiler, "is_compiling", None) or torch._dynamo.is_compiling
+# It came with torch 2.3; before, a compiled model fails at the hook.
+_is_compiling = getattr(torch.compiler, "is_compiling", lambda: False)
 
 
 def _cpu_name() -> str:
