@@ -6,8 +6,10 @@
 #include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "base/files.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
 #include "python_fixture.hpp"
 
@@ -116,6 +118,32 @@ TEST_F(Python, ScriptIsEditedWhileItsRunLives_TrainersStillRunWhatTheRunBeganWit
   const Outcome outcome = program.wait();
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
   EXPECT_EQ(digest_of(dir), expected);
+}
+
+// Trainers, and the processes that load their samples.
+TEST_F(Python, TwentyRandomKills_SameDigest) {
+  const Arguments arguments = {"steps=600"};
+  const std::string expected = digest("calm", 1, "shm", 0, arguments);
+  const fs::path dir = scratch_ / "run";
+  const auto seed = std::random_device()();
+  std::mt19937 random(seed);
+  const auto one_of = [&random](const std::vector<pid_t>& all) { return all[random() % all.size()]; };
+  Program program(Arguments{rekindle()} + local(dir, 3, "shm", 2, everything(), arguments));
+  int kills = 0;
+  while (kills < 20 && program.running()) {
+    const auto before = reached_step(dir);
+    ASSERT_TRUE(eventually([&] { return reached_step(dir) > before + 2 || !program.running(); }));
+    const auto trainers = trainers_of(dir);
+    if (trainers.empty()) continue;
+    const pid_t trainer = one_of(trainers);
+    const auto loaders = children_of(trainer);
+    const bool of_loader = !loaders.empty() && random() % 2 == 0;
+    kills += ::kill(of_loader ? one_of(loaders) : trainer, SIGKILL) == 0 ? 1 : 0;
+  }
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 0) << "seed " << seed << "\n" << outcome.out << outcome.err;
+  EXPECT_GE(kills, 10) << "the run was too short";
+  EXPECT_EQ(digest_of(dir), expected) << "seed " << seed;
 }
 
 // Its spare begins 10 s after the trainer did.
