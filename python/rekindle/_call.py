@@ -128,8 +128,15 @@ def run(
     return _train_here(call)
 
 
+_runs = 0  # calls of run() in this process
+
+
 def _train_here(call: Call) -> Run:
     """Runs `rekindle local` with this script."""
+    global _runs
+    _runs += 1
+    if _runs > 1:  # trainers never come behind the first one
+        raise RekindleError("the script calls run() a second time", "write a script for each run", USAGE)
     script = getattr(sys.modules["__main__"], "__file__", None)
     if script is None:
         raise RekindleError("run() needs a script", "write the training into a file: trainers run it too", USAGE)

@@ -105,6 +105,14 @@ def _seed_all(key: int) -> None:
         raise RekindleError(f"{sys.executable} has no {error.name}", "pip install torch", CONFIG) from error
     check_torch()
     seed_all(key)
+    import torch.distributed
+
+    def refuse(*_: Any, **__: Any) -> NoReturn:
+        raise RekindleError(
+            "the script calls init_process_group()", "leave it out: rekindle's trainers add their gradients themselves", CONFIG
+        )
+
+    torch.distributed.init_process_group = refuse
 
 
 def train(words: list[str]) -> NoReturn:

@@ -12,6 +12,7 @@ struct Mistake {
   const char* loss;
   const char* data;
   const char* message;
+  const char* options = "";  // more arguments of run()
 };
 void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.name; }
 
@@ -32,6 +33,12 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"ConstantThatChanges", "Counting()", kLoss, kData,
                 "buffer calls has changed, and is not persistent"},
         Mistake{"Iterable", kModel, kLoss, "iter([1, 2])", "which has no __getitem__ and __len__"},
+        Mistake{"OptimizerWithClosure", kModel, kLoss, kData, "one that needs a closure is not supported",
+                ", optimizer=lambda parameters: torch.optim.LBFGS(parameters)"},
+        Mistake{"MetricsAreNoPairs", kModel, kLoss, kData, "metrics did not return pairs",
+                ", test_data=[(torch.ones(4), 1)] * 8, metrics=lambda model, batch: {'accuracy': 0.5}"},
+        Mistake{"ProcessGroup", "torch.distributed.init_process_group('gloo') or torch.nn.Linear(4, 3)",
+                kLoss, kData, "the script calls init_process_group(): leave it out"},
         Mistake{"LossRaises", kModel, "1 / 0", kData, "ZeroDivisionError: division by zero"},
         Mistake{"DatasetRaises", kModel, kLoss, "Broken()", "KeyError: 'no such file'"}),
     [](const auto& info) { return info.param.name; });
@@ -57,8 +64,7 @@ def loss(model, batch):
                              mistake.loss, R"(
 rekindle.run(model=lambda: )",
                              mistake.model, ", loss=loss, train_data=lambda: ", mistake.data,
-                             R"(, batch_size=16, micro_batches=1, steps=20)
-)"));
+                             ", batch_size=16, micro_batches=1, steps=20", mistake.options, ")\n"));
   const Outcome outcome = run({"local", "--run-dir", scratch_ / "run", train});
   EXPECT_NE(outcome.exit_code, 0) << outcome.out;
   EXPECT_EQ(times_in(outcome.out + outcome.err, mistake.message), 1U) << outcome.out << outcome.err;
@@ -72,6 +78,16 @@ TEST_F(Python, ScriptWithoutRun_64Or78AndALine) {
   const Outcome none = run({"local", "--run-dir", scratch_ / "run", scratch_ / "none.py"});
   EXPECT_EQ(none.exit_code, 64);
   EXPECT_EQ(times_in(none.err, "there is no script"), 1U) << none.err;
+}
+
+TEST_F(Python, SecondRunInAScript_ALineThatSaysSo) {
+  const std::string call =
+      str("rekindle.run(model=lambda: torch.nn.Linear(4, 3), loss=lambda model, x: model(x).sum(), "
+          "train_data=[torch.ones(4)] * 16, batch_size=16, micro_batches=1, steps=2, run_dir='",
+          (scratch_ / "run").string(), "')\n");
+  const Outcome outcome = python({script("twice.py", "import torch, rekindle\n" + call + call)});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(times_in(outcome.err, "the script calls run() a second time"), 1U) << outcome.err;
 }
 
 TEST_F(Python, OptionOfABuiltInModel_64) {
