@@ -72,6 +72,10 @@ class Look {
     if (!path_exists(layout_.config())) return;
     const auto job = read_job(layout_.config());
     if (!job) return report_entry(layout_.config(), job.error().what);
+    if (is_script(*job))
+      report_entry(
+          layout_.config(),
+          str("names programs that join, evaluate and audit execute: ", job->python, " with ", job->script));
     for (const std::string& variable : job->environment)
       say(str(layout_.config().string(), ": sets in the trainers' environment: ", variable));
   }

@@ -147,6 +147,13 @@ void Coordinator::end_for_samples(const KnownTrainer& trainer) {
 // The first wrong step is unknown, so a checkpoint may still be committed if its shards agree.
 void Coordinator::states_differ(const std::vector<std::string>& suspects) {
   ledger_.suspect.raise(generation_.id, std::numeric_limits<std::uint64_t>::max());
+  const Restorable* const newest = ledger_.committed.newest();
+  const std::uint64_t saved = newest == nullptr ? 0 : newest->step;
+  if (faults_.odd_states.without_progress(saved))
+    return end({70,
+                str("the trainers' states differ again and again: ", OddStates::kMostRollbacks,
+                    " times since step ", saved, " was saved, last at step ", history_.step),
+                "something that is computed is not the same each time, or a machine computes wrong bits"});
   roll_back(suspects, str("the trainers' states differ at step ", history_.step));
 }
 

@@ -45,6 +45,12 @@ std::optional<std::uint64_t> Kills::killed(std::uint64_t known_step, int trainer
   return kills_ < kKillLimit * std::max(trainers, 1) ? std::nullopt : step_;
 }
 
+bool OddStates::without_progress(std::uint64_t saved) {
+  if (saved > saved_) rollbacks_ = 0;
+  saved_ = saved;
+  return ++rollbacks_ >= kMostRollbacks;
+}
+
 bool HostCrashes::crashed(const std::string& host, bool others_there) {
   const int here = ++crashes_[host];
   return here >= kHostCrashLimit && crashes_.size() == 1 && others_there;

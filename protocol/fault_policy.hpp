@@ -115,9 +115,15 @@ class OddStates {
   static constexpr int kLimit = 2;
   // True if `trainer` must be replaced.
   bool differed(const std::string& trainer) { return ++times_[trainer] >= kLimit; }
+  // Call each time that the states differ; `saved`: the newest committed step. True if this has happened
+  // kMostRollbacks times since that step was committed: going back once more would not help.
+  bool without_progress(std::uint64_t saved);
+  static constexpr int kMostRollbacks = 10;
 
  private:
   std::map<std::string, int> times_;
+  std::uint64_t saved_ = 0;
+  int rollbacks_ = 0;  // since saved_ was committed
 };
 
 // Workers whose trainers cannot use samples, while other workers may be able to use them.

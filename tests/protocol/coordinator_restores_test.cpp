@@ -245,5 +245,21 @@ TEST_F(CoordinatorTest, ReplicasDiffer_TheMinorityIsNamedAndReplacedTheSecondTim
   EXPECT_EQ(machine_->members().size(), 2U);
 }
 
+// For example a script whose schedule is not the same each time.
+TEST_F(CoordinatorTest, ReplicasDifferAgainAndAgain_GivenUpUnlessAStepIsSavedMeanwhile) {
+  config_.expected_trainers = 2;
+  begin();
+  for (const char* name : {"a", "b"}) ready(name);
+  int rounds = 0;
+  std::size_t quits = 0;
+  for (; quits == 0 && rounds < 100; ++rounds) {
+    for (const char* name : {"a", "b"})
+      quits += sent<Quit>(pause(name, 8, PauseReason::kStatesDiffer)).size();
+  }
+  EXPECT_EQ(rounds, OddStates::kMostRollbacks);
+  OddStates odd;
+  for (std::uint64_t saved = 0; saved < 40; ++saved) EXPECT_FALSE(odd.without_progress(saved));
+}
+
 }  // namespace
 }  // namespace rekindle::protocol
