@@ -2,7 +2,7 @@
 //
 //   rekindle local [OPTIONS] SCRIPT [ITS OWN ARGUMENTS]
 //
-// `python -m rekindle.trainer --describe FOLDER SCRIPT ARGUMENTS...` runs the script up to its
+// The program of python/rekindle/trainer.py, with `--describe FOLDER SCRIPT ARGUMENTS...`, runs the script up to its
 // rekindle.run(), and answers with one line of JSON:
 //
 //   {"options": {"batch-size": "128", ...},                  the options in the call, as text

@@ -120,8 +120,10 @@ inline void from_json(const nlohmann::json& nlohmann_json_j, Job& nlohmann_json_
 
 inline bool is_script(const Job& job) { return !job.script.empty(); }
 // The command that starts a trainer of a script, without the trainer's options.
+// `python -m` would look for modules in the current folder first, which another user may have made.
 inline std::vector<std::string> python_trainer(const Job& job) {
-  return {job.python, "-m", "rekindle.trainer"};
+  return {job.python, "-c",
+          "import sys; sys.path[:] = filter(None, sys.path); from rekindle.trainer import main; main()"};
 }
 inline bool launched_by_slurm(const Job& job) { return job.launched_by == "slurm"; }
 

@@ -1,4 +1,4 @@
-"""The program of a trainer: `python -m rekindle.trainer OPTIONS`, started by a worker.
+"""The program of a trainer, which a worker starts with its options (protocol/job.hpp, python_trainer).
 
 With `--spare FOLDER OPTIONS...` it waits until it gets the rest of its options, the name. With
 `--describe FOLDER SCRIPT ARGUMENTS...` it says what the script would train, and with `--evaluate FOLDER SCRIPT JOB
@@ -27,6 +27,16 @@ _NAME_DESCRIPTOR = 5  # inherited by a spare
 _PR_SET_PDEATHSIG = 1
 
 
+def _look_in(folder: str) -> None:
+    """Finds modules beside the script first, as `python script` does."""
+    if sys.path[:1] != [folder]:
+        sys.path.insert(0, folder)
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def run_script(folder: str, script: str, arguments: list[str], on_call: Callable[[_call.Call], None]) -> None:
     """Runs a script as `python script arguments` would, with its modules in `folder`.
 
@@ -35,7 +45,7 @@ def run_script(folder: str, script: str, arguments: list[str], on_call: Callable
     _call.on_call = on_call
     original = os.path.join(folder, os.path.basename(script))  # `script` may be a copy of it in the run directory
     sys.argv = [original, *arguments]
-    sys.path[0] = folder
+    _look_in(folder)
     module = types.ModuleType("__main__")
     module.__file__ = original
     module.__builtins__ = __builtins__  # type: ignore[attr-defined]
@@ -50,6 +60,7 @@ def answer_question(
     folder: str, script: str, arguments: list[str], make_answer: Callable[[_call.Call], dict[str, Any]]
 ) -> NoReturn:
     """Runs a script, prints one line of JSON about its call, and ends the process."""
+    _die_with_parent()  # the script may hang
     answer_fd = os.dup(1)
     os.dup2(2, 1)  # what the script prints is no answer
 
@@ -163,10 +174,10 @@ def _oom_score(value: str) -> str:
 
 def wait_as_spare(folder: str, words: list[str]) -> NoReturn:
     """Imports torch, and becomes a trainer as soon as the worker gives it a name. Ends if the worker ends."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _die_with_parent()
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)  # they are for the worker
-    sys.path[0] = folder
+    _look_in(folder)
     with contextlib.suppress(ImportError):
         from rekindle import _task  # noqa: F401
     usual = _oom_score("500")  # in want of memory, the kernel ends a spare before any trainer
@@ -178,7 +189,7 @@ def wait_as_spare(folder: str, words: list[str]) -> NoReturn:
     train([sys.argv[0], *words, "--name", name])
 
 
-if __name__ == "__main__":
+def main() -> NoReturn:
     if len(sys.argv) > 2 and sys.argv[1] == "--spare":
         wait_as_spare(sys.argv[2], sys.argv[3:])
     if len(sys.argv) > 3 and sys.argv[1] == "--describe":
