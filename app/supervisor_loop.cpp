@@ -192,10 +192,11 @@ Status Supervisor::take(const CoordinatorUp& up) {
   // Only the holder of a term may write the run's configuration.
   REKINDLE_CHECK(keep_initial_state(initial_, options_, layout_));
   initial_ = {};
-  if (is_script(options_.job)) {
-    REKINDLE_TRY(options_.job.script, copy_for_attempt(options_.job.script, layout_));
+  protocol::Job job = options_.job;
+  if (is_script(job)) {
+    REKINDLE_TRY(job.script, copy_for_attempt(job.script, layout_));
   }
-  REKINDLE_CHECK(replace_file(layout_.config(), to_toml(options_.job)));
+  REKINDLE_CHECK(replace_file(layout_.config(), to_toml(job)));
   REKINDLE_CHECK(replace_file(layout_.environment(), environment_note(own_environment())));
   return workers_.start_all(up.term);
 }

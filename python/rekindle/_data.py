@@ -10,9 +10,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch.utils.data import DataLoader, Dataset, IterableDataset
+from torch.utils.data._utils import signal_handling
+from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from rekindle._errors import RekindleError
 from rekindle._random import seed_all
+
+# torch would raise the death of a loader process from a signal handler, at any place, where nothing can be mended. It is
+# found here instead, when samples are waited for.
+signal_handling._SIGCHLD_handler_set = True
+_MultiProcessingDataLoaderIter._try_get_data.__defaults__ = (0.5,)  # seconds between two looks; torch's are 5 s apart
+_MOST_REPAIRS = 3  # for one micro-batch
 
 Samples = Callable[[int, int], "list[tuple[int, int]]"]  # (step, micro-batch) -> epoch and index of each
 Key = Callable[[int, int], int]  # (epoch, index) -> of a sample's random numbers
@@ -96,25 +104,52 @@ class Loader:
 
     def expect_steps(self, step: int, every: list[int], first: list[int]) -> None:
         self._plan.step, self._plan.all, self._plan.first = step, every, first
+        try:
+            self._begin()
+        except Exception:
+            if not self._has_dead():
+                raise
+            self._replace()
+
+    def _begin(self) -> None:
         self._plan.asked.clear()
         self._batches = iter(self._loader)
 
     def next(self, step: int, micro_batch: int) -> Any:
-        """The samples of a micro-batch, which has to be the next one."""
-        batch = next(self._batches)
+        """The samples of a micro-batch, which has to be the next one. Processes that have died are replaced."""
+        for repairs in range(_MOST_REPAIRS + 1):
+            try:
+                batch = next(self._batches)
+                break
+            except Exception as error:
+                dead = self._has_dead()
+                if not dead:
+                    raise
+                if repairs == _MOST_REPAIRS:
+                    raise RekindleError(
+                        f"the processes that load the samples of step {step}, micro-batch {micro_batch} die: {dead}",
+                        "what does the data set do there?",
+                    ) from error
+                self._go_on_from(step, micro_batch)
         if (came := self._plan.asked.popleft()) != (step, micro_batch):
             raise RuntimeError(f"the loader is at {came}, not at {(step, micro_batch)}")
         return batch
 
-    def repair(self, step: int, micro_batch: int) -> bool:
-        """Whether a process of the loader had died. Then new ones go on from this micro-batch.
+    def _has_dead(self) -> str:
+        """How one of its processes ended; empty: none has."""
+        for process in getattr(self._batches, "_workers", []):
+            if not process.is_alive():
+                code = process.exitcode or 0
+                return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+        return ""
 
-        Its death is an exception at any place, because torch raises it in a signal handler.
-        """
-        if all(process.is_alive() for process in getattr(self._batches, "_workers", [])):
-            return False
+    def _go_on_from(self, step: int, micro_batch: int) -> None:
         order = self._plan.first if step == self._plan.step else self._plan.all
+        self._plan.step, self._plan.first = step, order[order.index(micro_batch) :]
+        self._replace()
+
+    def _replace(self) -> None:
+        """New processes, which begin with the plan's first micro-batch."""
         self._batches = self._loader = None  # ends the other processes
         self._loader = self._make()
-        self.expect_steps(step, self._plan.all, order[order.index(micro_batch) :])
-        return True
+        self._begin()

@@ -1,7 +1,8 @@
 """An optimizer of torch.optim, or of anybody, that the script makes: its state as tensors of the run.
 
 The state begins when the optimizer makes it, in its first step. So that a run knows names and shapes before, a copy of
-the model makes one step with gradients of zero.
+the model makes two steps with gradients of zero. What an optimizer keeps anywhere else, and changes later, would be
+lost when a trainer is copied to: that is an error of the step.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ DTYPES = {
     torch.float32: "float32", torch.float64: "float64", torch.int64: "int64", torch.int32: "int32",
     torch.uint8: "uint8", torch.bool: "uint8", torch.bfloat16: "bfloat16", torch.float16: "float16",
 }  # fmt: skip
+Number = (int, float)  # bool, too
 PRESENT = "present"  # a tensor of our own: which parameters have a state, one number for each
 Make = Callable[[list], torch.optim.Optimizer]
 
@@ -30,6 +32,21 @@ def make_optimizer(make: Make, model: nn.Module) -> torch.optim.Optimizer:
     return optimizer
 
 
+def _group_numbers(optimizer: torch.optim.Optimizer) -> dict[tuple[int, str], int | float]:
+    """The numbers in its parameter groups, without the rates, which are the schedule's."""
+    return {
+        (i, key): value
+        for i, group in enumerate(optimizer.param_groups)
+        for key, value in group.items()
+        if key != "lr" and isinstance(value, Number)
+    }
+
+
+def _attributes(optimizer: torch.optim.Optimizer) -> dict[str, int | float]:
+    """The numbers that it keeps as attributes of its own."""
+    return {key: value for key, value in vars(optimizer).items() if isinstance(value, Number) and key[0] != "_"}
+
+
 class Template:
     """The state that an optimizer makes for a model."""
 
@@ -38,7 +55,9 @@ class Template:
         optimizer = make_optimizer(make, trial)
         for parameter in trial.parameters():
             parameter.grad = torch.zeros_like(parameter) if parameter.requires_grad else None
+        before = _group_numbers(optimizer)
         try:
+            optimizer.step()
             optimizer.step()
         except TypeError as error:
             raise RekindleError(f"the optimizer's step() failed: {error}", "one that needs a closure is not supported") from error  # fmt: skip
@@ -60,6 +79,11 @@ class Template:
                     raise RekindleError(f"the optimizer keeps {key} as {tensor.dtype}", "use another type")
                 self.entries.append((name, key, value))
                 self.tensors.append((f"{key}.{name}", torch.zeros_like(tensor)))
+        # Numbers of the groups that steps change, with their types.
+        self.of_groups = {
+            place: type(value) for place, value in _group_numbers(optimizer).items() if before.get(place) != value
+        }
+        self.tensors += [(f"group{i}.{key}", torch.zeros((), dtype=torch.float64)) for i, key in self.of_groups]
 
     def specs(self) -> list[dict[str, Any]]:
         """As in app/script.hpp."""
@@ -76,9 +100,30 @@ class OwnOptimizer:
         """`memory`: the library's, for each tensor of the template."""
         self.optimizer = make_optimizer(make, model)
         self.parameters = dict(model.named_parameters())
-        self.entries = template.entries
+        self.entries, self.of_groups = template.entries, template.of_groups
+        self.keys = {(name, key) for name, key, _ in self.entries}
         self.present, *self.memory = memory
+        self.memory_of_groups = self.memory[len(self.entries) :]
+        self.initial_groups = _group_numbers(self.optimizer)
+        self.constants = self._constants()
         self.rates = [group.get("lr") for group in self.optimizer.param_groups]
+
+    def _constants(self) -> dict[Any, int | float]:
+        """What a step must not change, because a checkpoint does not have it."""
+        groups = {place: value for place, value in _group_numbers(self.optimizer).items() if place not in self.of_groups}
+        return {**groups, **_attributes(self.optimizer)}
+
+    def _check_kept(self) -> None:
+        """Whether a checkpoint has all that the last step changed."""
+        hint = "use another optimizer: a trainer that is copied to would lack it"
+        for place, value in self._constants().items():
+            if self.constants.get(place) != value:
+                name = place if isinstance(place, str) else f"param_groups[{place[0]}][{place[1]!r}]"
+                raise RekindleError(f"the optimizer changed {name}, which its first steps did not", hint)
+        for name, parameter in self.parameters.items():
+            for key, value in self.optimizer.state.get(parameter, {}).items():
+                if value is not None and (name, key) not in self.keys:
+                    raise RekindleError(f"the optimizer made {key} of {name}, which its first steps did not", hint)
 
     def step(self, factor: float, gradients: list[torch.Tensor | None]) -> None:
         """One update. Parameters whose gradient is None are left alone."""
@@ -90,6 +135,7 @@ class OwnOptimizer:
         self.optimizer.step()
         for parameter in self.parameters.values():
             parameter.grad = None
+        self._check_kept()
 
     def save(self) -> None:
         """Copies the state to the library's memory."""
@@ -106,6 +152,8 @@ class OwnOptimizer:
                 memory.copy_(value.detach())
             else:
                 memory.fill_(value)
+        for (i, key), memory in zip(self.of_groups, self.memory_of_groups):
+            memory.fill_(self.optimizer.param_groups[i][key])
 
     def load(self) -> None:
         """Takes the state from the library's memory."""
@@ -116,6 +164,15 @@ class OwnOptimizer:
                 continue
             loaded = memory.to(value.dtype).clone() if isinstance(value, torch.Tensor) else type(value)(memory.item())
             self.optimizer.state[self.parameters[name]][key] = loaded
+        made_steps = any(has_state.values())
+        for (i, key), memory in zip(self.of_groups, self.memory_of_groups):
+            group = self.optimizer.param_groups[i]
+            if made_steps:
+                group[key] = self.of_groups[i, key](memory.item())
+            elif (i, key) in self.initial_groups:
+                group[key] = self.initial_groups[i, key]
+            else:
+                group.pop(key, None)
 
 
 def load_state(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: dict[str, torch.Tensor]) -> None:
@@ -127,6 +184,10 @@ def load_state(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: dict
     optimizer.state.clear()
     for full_name, tensor in tensors.items():
         key, _, name = full_name.partition(".")
+        group = key.removeprefix("group")
+        if group != key and group.isdigit() and int(group) < len(optimizer.param_groups) and tensor.dim() == 0:
+            values = optimizer.param_groups[int(group)]
+            values[name] = type(values[name])(tensor.item()) if name in values else tensor.item()
         if full_name in parameters or not has_state.get(name, False):
             continue
         # OwnOptimizer saves numbers as float64.

@@ -323,14 +323,6 @@ class Task:
         return self.gradients[address]
 
     def train(self, micro_batch: Any) -> None:
-        try:
-            self._compute(micro_batch)
-        except RuntimeError:
-            if not self.loader.repair(micro_batch.step, micro_batch.micro_batch):
-                raise
-            self._compute(micro_batch)
-
-    def _compute(self, micro_batch: Any) -> None:
         began = time.perf_counter()
         batch = self.loader.next(micro_batch.step, micro_batch.micro_batch)
         micro_batch.waited_ms = 1e3 * (time.perf_counter() - began)

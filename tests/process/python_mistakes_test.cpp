@@ -35,6 +35,10 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"Iterable", kModel, kLoss, "iter([1, 2])", "which has no __getitem__ and __len__"},
         Mistake{"OptimizerWithClosure", kModel, kLoss, kData, "one that needs a closure is not supported",
                 ", optimizer=lambda parameters: torch.optim.LBFGS(parameters)"},
+        Mistake{"OptimizerWithALateState", kModel, kLoss, kData, "the optimizer made late of weight",
+                ", optimizer=lambda parameters: Late(parameters, lr=0.1)"},
+        Mistake{"ProcessThatLoadsSamplesLeaves", kModel, kLoss, "Leaving()",
+                "that load the samples of step 0", ", loader_threads=1"},
         Mistake{"MetricsAreNoPairs", kModel, kLoss, kData, "metrics did not return pairs",
                 ", test_data=[(torch.ones(4), 1)] * 8, metrics=lambda model, batch: {'accuracy': 0.5}"},
         Mistake{"ProcessGroup", "torch.distributed.init_process_group('gloo') or torch.nn.Linear(4, 3)",
@@ -52,6 +56,15 @@ from torch.nn import functional
 class Broken(torch.utils.data.Dataset):
     def __len__(self): return 64
     def __getitem__(self, index): raise KeyError("no such file")
+class Leaving(Broken):
+    def __getitem__(self, index): raise SystemExit(3)
+class Late(torch.optim.SGD):
+    steps = 0
+    def step(self, closure=None):
+        Late.steps += 1
+        if Late.steps > 6:
+            self.state[self.param_groups[0]["params"][0]]["late"] = torch.ones(3)
+        super().step()
 class Counting(torch.nn.Linear):
     def __init__(self):
         super().__init__(4, 3)

@@ -38,6 +38,38 @@ TEST_F(Python, OptimizerOfTheScriptAStopAndAKill_SameDigest) {
   expect_same_after_a_stop_and_a_kill(2, 3, {"optimizer=own", "steps=40", "ema=0.9"});
 }
 
+TEST_F(Python, OptimizerThatCountsInItsGroupsAStopAndAKill_SameDigest) {
+  expect_same_after_a_stop_and_a_kill(2, 3, {"optimizer=counting", "steps=40"});
+}
+
+// Before the trainers are ready, and then again and again.
+TEST_F(Python, ProcessesThatLoadSamplesAreKilled_NoTrainerIsLost) {
+  const std::string expected = digest("calm", 1, "shm", 0, {"steps=60"});
+  const fs::path dir = scratch_ / "run";
+  Program program(Arguments{rekindle()} + local(dir, 2, "shm", 1, everything(), {"steps=60"}));
+  const auto line_of = [](pid_t pid) { return read_text(str("/proc/", pid, "/cmdline")).value_or(""); };
+  int kills = 0;
+  for (std::uint64_t next = 0; program.running() && next < 40;) {
+    bool found = false;
+    for (const pid_t pid : processes_with(dir)) {
+      for (const pid_t child : children_of(pid)) {
+        if (line_of(pid).find("rekindle.trainer") == std::string::npos || line_of(pid) != line_of(child))
+          continue;
+        found = true;
+        kills += ::kill(child, SIGKILL) == 0 ? 1 : 0;
+      }
+    }
+    if (!found) continue;
+    next = reached_step(dir) + 10;
+    ASSERT_TRUE(eventually([&] { return reached_step(dir) >= next || !program.running(); }));
+  }
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  EXPECT_EQ(outcome.out.find("was lost"), std::string::npos) << outcome.out;
+  EXPECT_GE(kills, 4);
+  EXPECT_EQ(digest_of(dir), expected);
+}
+
 TEST_F(Python, ScheduleThatIsAFunction_SameDigestAndItsFactorIsUsed) {
   const std::string constant = digest("constant", 1, "shm", 0);
   EXPECT_EQ(digest("one", 1, "shm", 0, {"schedule=one"}), constant);

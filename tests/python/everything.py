@@ -67,6 +67,16 @@ def metrics(model, batch):
     return {"accuracy": ((model(images).argmax(1) == labels).sum().item(), len(labels))}
 
 
+class Counting(torch.optim.SGD):
+    """Keeps a number in its parameter groups, as some optimizers without a schedule do."""
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            group["k"] = group.get("k", 0) + 1
+            group["lr"] /= 1 + 0.1 * group["k"]
+        super().step()
+
+
 FACTORS = {"one": lambda step: 1.0, "falling": lambda step: 0.9**step}
 options = {
     "batch_size": 32, "micro_batches": 8, "steps": 12, "optimizer": rekindle.SGD(lr=0.05, momentum=0.9),
@@ -77,6 +87,8 @@ for argument in sys.argv[1:]:
     if argument == "optimizer=own":
         options["optimizer"] = lambda parameters: torch.optim.AdamW(parameters, lr=0.01, amsgrad=True)
         options["schedule"] = lambda step: 0.99**step
+    elif argument == "optimizer=counting":
+        options["optimizer"] = lambda parameters: Counting(parameters, lr=0.05, momentum=0.9)
     elif name == "schedule" and value in FACTORS:
         options[name] = FACTORS[value]
     elif name == "optimizer":
