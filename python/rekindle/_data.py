@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -106,8 +107,8 @@ class Loader:
         self._plan.step, self._plan.all, self._plan.first = step, every, first
         try:
             self._begin()
-        except Exception:
-            if not self._has_dead():
+        except Exception as error:
+            if not self._dead(error):
                 raise
             self._replace()
 
@@ -122,7 +123,7 @@ class Loader:
                 batch = next(self._batches)
                 break
             except Exception as error:
-                dead = self._has_dead()
+                dead = self._dead(error)
                 if not dead:
                     raise
                 if repairs == _MOST_REPAIRS:
@@ -135,13 +136,18 @@ class Loader:
             raise RuntimeError(f"the loader is at {came}, not at {(step, micro_batch)}")
         return batch
 
-    def _has_dead(self) -> str:
-        """How one of its processes ended; empty: none has."""
-        for process in getattr(self._batches, "_workers", []):
-            if not process.is_alive():
-                code = process.exitcode or 0
-                return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-        return ""
+    def _dead(self, error: Exception) -> str:
+        """How one of its processes ended, of which `error` is the sign; empty: none has."""
+        # A process that dies closes its connections before it can be waited for.
+        limit = time.monotonic() + (2.0 if isinstance(error, (OSError, EOFError)) else 0.0)
+        while True:
+            for process in getattr(self._batches, "_workers", []):
+                if not process.is_alive():
+                    code = process.exitcode or 0
+                    return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+            if time.monotonic() >= limit:
+                return ""
+            time.sleep(0.01)
 
     def _go_on_from(self, step: int, micro_batch: int) -> None:
         order = self._plan.first if step == self._plan.step else self._plan.all

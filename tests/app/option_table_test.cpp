@@ -35,6 +35,7 @@ TEST(OptionTable, IsTheRunsIdentity) {
     job.layers = job.heads = job.width = job.context = 1;
     job.ema = job.clip_norm = 0.5;
     job.no_decay = job.lr_scale = "*";
+    job.model_options = "depth=3";
     job.nesterov = job.skip_corrupt = true;
     job.warmup_steps = 1;
     job.schedule = "multi-step";

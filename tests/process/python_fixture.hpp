@@ -67,7 +67,8 @@ class Python : public testing::Test {
     const fs::path dir = scratch_ / "faults";
     Program program(Arguments{rekindle()} + local(dir, workers, "shm", 1, everything(), arguments));
     ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 2 || !program.running(); }));
-    const auto trainers = trainers_of(dir);
+    std::vector<pid_t> trainers;  // status.json is written once a second
+    ASSERT_TRUE(eventually([&] { return !(trainers = trainers_of(dir)).empty() || !program.running(); }));
     ASSERT_FALSE(trainers.empty());
     ::kill(trainers.back(), SIGKILL);
     ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 6 || !program.running(); }));

@@ -59,11 +59,11 @@ class Broken(torch.utils.data.Dataset):
 class Leaving(Broken):
     def __getitem__(self, index): raise SystemExit(3)
 class Late(torch.optim.SGD):
-    steps = 0
     def step(self, closure=None):
-        Late.steps += 1
-        if Late.steps > 6:
-            self.state[self.param_groups[0]["params"][0]]["late"] = torch.ones(3)
+        state = self.state[self.param_groups[0]["params"][0]]
+        state["steps"] = state.get("steps", 0) + 1
+        if state["steps"] > 6:
+            state["late"] = torch.ones(3)
         super().step()
 class Counting(torch.nn.Linear):
     def __init__(self):
@@ -100,7 +100,8 @@ TEST_F(Python, SecondRunInAScript_ALineThatSaysSo) {
           (scratch_ / "run").string(), "')\n");
   const Outcome outcome = python({script("twice.py", "import torch, rekindle\n" + call + call)});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_EQ(times_in(outcome.err, "the script calls run() a second time"), 1U) << outcome.err;
+  EXPECT_NE(outcome.err.find("the script calls run() a second time: write"), std::string::npos)
+      << outcome.err;
 }
 
 TEST_F(Python, OptionOfABuiltInModel_64) {

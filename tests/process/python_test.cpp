@@ -24,7 +24,7 @@ TEST_F(Python, AnyNumberOfWorkersAndLoaders_SameDigest) {
   EXPECT_EQ(digest("w8", 8, "shm", 0), expected);
 }
 
-TEST_F(Python, AStopAndAKill_SameDigest) { expect_same_after_a_stop_and_a_kill(3, 2, {"steps=40"}); }
+TEST_F(Python, AStopAndAKill_SameDigest) { expect_same_after_a_stop_and_a_kill(3, 2, {"steps=150"}); }
 
 TEST_F(Python, OptimizersClippingAverageAndSchedule_SameDigest) {
   const Arguments options = {"optimizer=AdamW", "clip_norm=0.5", "ema=0.9", "schedule=None"};
@@ -35,21 +35,24 @@ TEST_F(Python, OptimizersClippingAverageAndSchedule_SameDigest) {
 
 // Its state begins in its first step, and a trainer that is copied to takes it over.
 TEST_F(Python, OptimizerOfTheScriptAStopAndAKill_SameDigest) {
-  expect_same_after_a_stop_and_a_kill(2, 3, {"optimizer=own", "steps=40", "ema=0.9"});
+  expect_same_after_a_stop_and_a_kill(2, 3, {"optimizer=own", "steps=150", "ema=0.9"});
 }
 
 TEST_F(Python, OptimizerThatCountsInItsGroupsAStopAndAKill_SameDigest) {
-  expect_same_after_a_stop_and_a_kill(2, 3, {"optimizer=counting", "steps=40"});
+  expect_same_after_a_stop_and_a_kill(2, 3, {"optimizer=counting", "steps=150"});
 }
 
 // Before the trainers are ready, and then again and again.
 TEST_F(Python, ProcessesThatLoadSamplesAreKilled_NoTrainerIsLost) {
-  const std::string expected = digest("calm", 1, "shm", 0, {"steps=60"});
+  const std::string expected = digest("calm", 1, "shm", 0, {"steps=100"});
   const fs::path dir = scratch_ / "run";
-  Program program(Arguments{rekindle()} + local(dir, 2, "shm", 1, everything(), {"steps=60"}));
-  const auto line_of = [](pid_t pid) { return read_text(str("/proc/", pid, "/cmdline")).value_or(""); };
+  Program program(Arguments{rekindle()} + local(dir, 2, "shm", 1, everything(), {"steps=100"}));
+  const auto line_of = [](pid_t pid) {
+    std::ifstream file(str("/proc/", pid, "/cmdline"));
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
   int kills = 0;
-  for (std::uint64_t next = 0; program.running() && next < 40;) {
+  for (std::uint64_t next = 0; program.running() && next < 60;) {
     bool found = false;
     for (const pid_t pid : processes_with(dir)) {
       for (const pid_t child : children_of(pid)) {
@@ -137,14 +140,15 @@ TEST_F(Python, Evaluate_GivesTheNumbersOfTheRunsLastEvaluation) {
 }
 
 TEST_F(Python, ScriptIsEditedWhileItsRunLives_TrainersStillRunWhatTheRunBeganWith) {
-  const Arguments arguments = {"steps=40"};
+  const Arguments arguments = {"steps=150"};
   const std::string expected = digest("calm", 1, "shm", 0, arguments);
   const std::string edited = script("edited.py", read_text(everything()).value());
   const fs::path dir = scratch_ / "run";
   Program program(Arguments{rekindle()} + local(dir, 2, "shm", 0, edited, arguments));
   ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 2 || !program.running(); }));
   script("edited.py", "raise RuntimeError('half an edit')\n");
-  const auto trainers = trainers_of(dir);
+  std::vector<pid_t> trainers;
+  ASSERT_TRUE(eventually([&] { return (trainers = trainers_of(dir)).size() == 2 || !program.running(); }));
   ASSERT_EQ(trainers.size(), 2U);
   for (const pid_t trainer : trainers) ::kill(trainer, SIGKILL);
   const Outcome outcome = program.wait();
@@ -206,7 +210,7 @@ TEST_F(Python, TrainerDies_TheSpareInterpreterTakesItsPlace) {
 
 // As Slurm does at the time limit, or an administrator.
 TEST_F(Python, SigtermToEveryProcess_SavedAndGoesOnWithTheSameDigest) {
-  const Arguments arguments = {"steps=40"};
+  const Arguments arguments = {"steps=150"};
   const std::string expected = digest("calm", 1, "shm", 0, arguments);
   const fs::path dir = scratch_ / "ended";
   Program program(Arguments{rekindle()} + local(dir, 2, "shm", 1, everything(), arguments));
