@@ -13,6 +13,7 @@ struct Mistake {
   const char* data;
   const char* message;
   const char* options = "";  // more arguments of run()
+  std::size_t times = 1;     // that the message is shown
 };
 void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.name; }
 
@@ -36,7 +37,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"OptimizerWithClosure", kModel, kLoss, kData, "one that needs a closure is not supported",
                 ", optimizer=lambda parameters: torch.optim.LBFGS(parameters)"},
         Mistake{"OptimizerWithALateState", kModel, kLoss, kData, "the optimizer made late of weight",
-                ", optimizer=lambda parameters: Late(parameters, lr=0.1)"},
+                ", optimizer=lambda parameters: Late(parameters, lr=0.1)",
+                9},  // twice for each try, and at the end
         Mistake{"ProcessThatLoadsSamplesLeaves", kModel, kLoss, "Leaving()",
                 "that load the samples of step 0", ", loader_threads=1"},
         Mistake{"MetricsAreNoPairs", kModel, kLoss, kData, "metrics did not return pairs",
@@ -80,7 +82,8 @@ rekindle.run(model=lambda: )",
                              ", batch_size=16, micro_batches=1, steps=20", mistake.options, ")\n"));
   const Outcome outcome = run({"local", "--run-dir", scratch_ / "run", train});
   EXPECT_NE(outcome.exit_code, 0) << outcome.out;
-  EXPECT_EQ(times_in(outcome.out + outcome.err, mistake.message), 1U) << outcome.out << outcome.err;
+  EXPECT_EQ(times_in(outcome.out + outcome.err, mistake.message), mistake.times)
+      << outcome.out << outcome.err;
 }
 
 TEST_F(Python, ScriptWithoutRun_64Or78AndALine) {
