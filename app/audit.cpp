@@ -16,6 +16,7 @@
 #include "app/prepare.hpp"
 #include "app/report.hpp"
 #include "app/run_config.hpp"
+#include "app/script.hpp"
 #include "app/signals.hpp"
 #include "app/supervisor.hpp"
 #include "app/tools.hpp"
@@ -166,6 +167,7 @@ class Audit {
       return fail(ExitCode::kUsage, str("--from ", options_.from, " is not before --to ", options_.to));
     LocalOptions local;
     REKINDLE_TRY(local.job, read_job(run_.config()));
+    REKINDLE_CHECK(use_copy_of_script(local.job, run_));
     if (options_.from > 0) {
       REKINDLE_TRY(const Manifest from, verified_manifest(run_, options_.from));
       REKINDLE_CHECK(check_same_run(from, expected));

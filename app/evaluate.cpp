@@ -139,7 +139,9 @@ Result<Job> job_of_script(const EvaluateOptions& options) {
     return fail(ExitCode::kConfig,
                 str(options.source.string(), " is a checkpoint of a script, without its run"),
                 "in Python, rekindle.load() reads it");
-  REKINDLE_TRY(Job job, read_job(run::Layout(run).config()));
+  const run::Layout layout(fs::absolute(run));
+  REKINDLE_TRY(Job job, read_job(layout.config()));
+  REKINDLE_CHECK(use_copy_of_script(job, layout));
   job.threads = options.threads.value_or(std::max(1U, std::thread::hardware_concurrency()));
   return job;
 }

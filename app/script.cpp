@@ -1,5 +1,7 @@
 #include "app/script.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -14,6 +16,7 @@
 #include "base/files.hpp"
 #include "base/programs.hpp"
 #include "base/text.hpp"
+#include "base/trust.hpp"
 #include "protocol/training.hpp"
 #include "trainer/host_state.hpp"
 #include "trainer/update_options.hpp"
@@ -90,6 +93,27 @@ Script take_script(std::vector<std::string>& arguments) {
              "; remove the folder above it between two attempts to go on with the ", "changed script"));
   script.file = kept;
   return script;
+}
+
+Status use_copy_of_script(protocol::Job& job, const run::Layout& layout) {
+  if (!is_script(job)) return {};
+  const fs::path named = job.script;
+  const bool kept = named.parent_path().parent_path().filename() == layout.programs().filename();
+  const FilePath copy =
+      (kept ? layout.programs() / kKeptScript : layout.script()) / named.filename().string();
+  if (!is_file(copy.path()))
+    return fail(ExitCode::kConfig, str("there is no ", copy.string(), ", a copy of the run's script"),
+                "only this copy is executed: see docs/security.md");
+  job.script = copy.path();
+  struct stat info {};
+  const bool is_there = ::stat(job.python.c_str(), &info) == 0;
+  if (is_there && (others_own(info) || others_can_write(info)) &&
+      job.python != environment_variable(kPythonVariable))
+    return fail(ExitCode::kConfig,
+                str(layout.config().string(), " names the interpreter ", job.python,
+                    ", which another user could have made"),
+                str("if you trust it: export ", kPythonVariable, "=", job.python));
+  return {};
 }
 
 Result<std::string> ask_script(const fs::path& python, const std::vector<std::string>& question, int in) {

@@ -34,6 +34,11 @@ Script take_script(std::vector<std::string>& arguments);
 // the script, whose traceback is printed; those that rekindle.run() finds in its arguments.
 Result<ScriptDescription> describe_script(const Script& script);
 
+// For commands that execute what a run.toml of another time names: lets the job's script be the copy in the
+// run directory. Errors (ExitCode::kConfig): there is none; another user could have made the interpreter, and
+// $REKINDLE_PYTHON does not name it. Jobs without a script pass.
+Status use_copy_of_script(protocol::Job& job, const run::Layout& layout);
+
 // The answer of the script's own trainer program to a question: {"--describe", FOLDER, SCRIPT, ...}. `in`: a
 // descriptor that it gets as stdin; -1: none.
 Result<std::string> ask_script(const std::filesystem::path& python, const std::vector<std::string>& question,

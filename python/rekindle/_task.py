@@ -193,7 +193,8 @@ class Task:
         self.library, self.trainer, self.job, self.call = library, trainer, job, call
         self.seed = job["seed"]
         self.train_data = make_dataset(call.train_data, "train_data")
-        self.test_data = None if call.test_data is None else make_dataset(call.test_data, "test_data")
+        evaluates = call.test_data is not None and job["test_samples"] > 0  # an audit does not
+        self.test_data = make_dataset(call.test_data, "test_data") if evaluates else None
         for name, data, count in (
             ("train_data", self.train_data, job["train_samples"]),
             ("test_data", self.test_data or [], job["test_samples"]),

@@ -134,6 +134,9 @@ TEST_F(Python, Evaluate_GivesTheNumbersOfTheRunsLastEvaluation) {
   EXPECT_EQ(answer.at("test_count"), 40) << outcome.out;
   EXPECT_NEAR(answer.at("loss"), last.at("test_loss"), 1e-5) << last;
   EXPECT_NEAR(answer.at("accuracy"), last.at("test_accuracy"), 1e-6) << last;
+  const Outcome audit = run({"audit", scratch_ / "run", "--from", "0", "--to", "12"});
+  EXPECT_EQ(audit.exit_code, 0) << audit.out << audit.err;
+  EXPECT_EQ(times_in(audit.out, "bit-identical"), 1U) << audit.out;
   const Outcome other = run({"evaluate", scratch_ / "run", "--image-size", "32"});
   EXPECT_EQ(other.exit_code, 64);
   EXPECT_EQ(times_in(other.err, "the script itself decides that"), 1U) << other.err;
