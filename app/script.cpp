@@ -1,5 +1,6 @@
 #include "app/script.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -105,9 +106,9 @@ Status use_copy_of_script(protocol::Job& job, const run::Layout& layout) {
     return fail(ExitCode::kConfig, str("there is no ", copy.string(), ", a copy of the run's script"),
                 "only this copy is executed: see docs/security.md");
   job.script = copy.path();
+  const auto python = open_file(job.python, O_RDONLY);  // behind links: environments have one
   struct stat info {};
-  const bool is_there = ::stat(job.python.c_str(), &info) == 0;
-  if (is_there && (others_own(info) || others_can_write(info)) &&
+  if (python && ::fstat(python->get(), &info) == 0 && (others_own(info) || others_can_write(info)) &&
       job.python != environment_variable(kPythonVariable))
     return fail(ExitCode::kConfig,
                 str(layout.config().string(), " names the interpreter ", job.python,
