@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -15,6 +13,7 @@ from torch.utils.data._utils import signal_handling
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from rekindle._errors import RekindleError
+from rekindle._process import die_with_parent, ignore_group_signals
 from rekindle._random import seed_all
 
 # torch would raise the death of a loader process from a signal handler, at any place, where nothing can be mended. It is
@@ -26,7 +25,6 @@ _MOST_REPAIRS = 3  # for one micro-batch
 Samples = Callable[[int, int], "list[tuple[int, int]]"]  # (step, micro-batch) -> epoch and index of each
 Key = Callable[[int, int], int]  # (epoch, index) -> of a sample's random numbers
 TEST_EPOCH = 2**64 - 1  # of the keys of test samples
-_PR_SET_PDEATHSIG = 1
 _WORKERS_DESCRIPTORS = (3, 4)  # of the trainer: the socket to its worker, and its lifeline
 
 
@@ -57,9 +55,8 @@ class Seeded(Dataset):
 
 def _start_loader_process(_: int) -> None:
     """Runs first in a process of the DataLoader: its trainer alone decides when it ends."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+    die_with_parent()
+    ignore_group_signals()
     for descriptor in _WORKERS_DESCRIPTORS:
         try:
             os.close(descriptor)

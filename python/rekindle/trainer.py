@@ -9,11 +9,9 @@ own arguments.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import mmap
 import os
-import signal
 import sys
 import traceback
 import types
@@ -22,19 +20,15 @@ from typing import Any, NoReturn
 
 from rekindle import _call
 from rekindle._errors import CONFIG, GAVE_UP, USAGE, RekindleError, one_line
+from rekindle._process import die_with_parent, ignore_group_signals
 
 _NAME_DESCRIPTOR = 5  # inherited by a spare
-_PR_SET_PDEATHSIG = 1
 
 
 def _look_in(folder: str) -> None:
     """Finds modules beside the script first, as `python script` does."""
     if sys.path[:1] != [folder]:
         sys.path.insert(0, folder)
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def run_script(folder: str, script: str, arguments: list[str], on_call: Callable[[_call.Call], None]) -> None:
@@ -60,7 +54,7 @@ def answer_question(
     folder: str, script: str, arguments: list[str], make_answer: Callable[[_call.Call], dict[str, Any]]
 ) -> NoReturn:
     """Runs a script, prints one line of JSON about its call, and ends the process."""
-    _die_with_parent()  # the script may hang
+    die_with_parent()  # the script may hang
     answer_fd = os.dup(1)
     os.dup2(2, 1)  # what the script prints is no answer
 
@@ -72,7 +66,7 @@ def answer_question(
         os._exit(0)
 
     try:
-        _seed_all(0)
+        _prepare_torch(0)
         run_script(folder, script, arguments, lambda call: answer(make_answer(call)))
     except RekindleError as error:
         answer({"error": {"code": error.code, "what": error.what, "hint": error.hint}})
@@ -109,7 +103,8 @@ def evaluate(folder: str, script: str, job: dict[str, Any], arguments: list[str]
     answer_question(folder, script, arguments, make_answer)
 
 
-def _seed_all(key: int) -> None:
+def _prepare_torch(key: int) -> None:
+    """Seeds the generators before the script runs, and takes away what a script must not call."""
     try:
         from rekindle._random import check_torch, seed_all
     except ModuleNotFoundError as error:
@@ -153,7 +148,7 @@ def train(words: list[str]) -> NoReturn:
         os._exit(code)
 
     try:
-        _seed_all(library.rk_initial_key(job["seed"]))
+        _prepare_torch(library.rk_initial_key(job["seed"]))
         run_script(job["script_folder"], job["script"], job["script_arguments"], on_call)
     except RekindleError as error:
         give_up(error.code, error.what, error.hint)
@@ -174,9 +169,8 @@ def _oom_score(value: str) -> str:
 
 def wait_as_spare(folder: str, words: list[str]) -> NoReturn:
     """Imports torch, and becomes a trainer as soon as the worker gives it a name. Ends if the worker ends."""
-    _die_with_parent()
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
-        signal.signal(number, signal.SIG_IGN)  # they are for the worker
+    die_with_parent()
+    ignore_group_signals()
     _look_in(folder)
     with contextlib.suppress(ImportError):
         from rekindle import _task  # noqa: F401
