@@ -146,13 +146,13 @@ class Coordinator {
   void warn_of_altered_data(const Paused& message);
 
   // coordinator_crashes.cpp: trainers that crash, and hosts that are excluded for it
-  void crashed(const std::string& worker, const std::string& trainer, const std::string& how);
+  void crashed(StepCrashes& counts, const std::string& trainer, const std::string& how);
   void leave_out(const std::string& host, const std::string& why);
   bool ends_before_it_begins(const std::string& worker, const TrainerFailed& failed);
   void crashed_early(const std::string& worker, const std::string& how, bool refused);
   void judge_early_crashes();
   void judge_crashes();
-  void killed();
+  void killed(const std::string& trainer);
 
   // coordinator_fingerprints.cpp: which trainers may train together. `bits`: also compare the hash of the
   // numeric handshake.

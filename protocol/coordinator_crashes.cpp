@@ -8,16 +8,17 @@
 
 namespace rekindle::protocol {
 
-// A trainer ended by itself: not by SIGKILL, and not by a Quit.
-void Coordinator::crashed(const std::string& worker, const std::string& trainer, const std::string& how) {
+// A trainer ended by itself (not by SIGKILL, and not by a Quit), or it hangs. `counts` is the one of
+// faults_.step_crashes and faults_.step_hangs that counts it.
+void Coordinator::crashed(StepCrashes& counts, const std::string& trainer, const std::string& how) {
   auto* const found = membership_.find(trainer);
   const bool member = found != nullptr && found->rank >= 0;
   if (!member) return;
-  faults_.step_crashes.crashed(how, history_.step);
+  counts.crashed(how, history_.step);
   const std::string host = found->ready.host;
   if (!faults_.host_crashes.crashed(host, membership_.others_than(host))) return;
-  faults_.step_crashes.forgive();
-  leave_out(host, str("trainers crash on host ", host, " and nowhere else"));
+  counts.forgive();
+  leave_out(host, str("trainers crash or hang on host ", host, " and nowhere else"));
 }
 
 void Coordinator::leave_out(const std::string& host, const std::string& why) {
@@ -76,8 +77,8 @@ void Coordinator::judge_early_crashes() {
 
 // ---- killed, and at a step ----
 
-void Coordinator::killed() {
-  const auto step = faults_.kills.killed(history_.step, config_.expected_trainers);
+void Coordinator::killed(const std::string& trainer) {
+  const auto step = faults_.kills.killed(trainer, history_.step, config_.expected_trainers);
   if (!step) return;
   Finish finish{70, str("trainers are killed again and again at step ", *step, ": is there enough memory?"),
                 resume_hint()};
@@ -87,12 +88,16 @@ void Coordinator::killed() {
 
 // Called once for each generation that has ended.
 void Coordinator::judge_crashes() {
-  const auto stuck = faults_.step_crashes.generation_ended(generation_.began, history_.step);
-  if (!stuck) return;
-  Finish finish{70, str("trainers crash again and again at step ", stuck->step, ": ", stuck->how),
-                resume_hint()};
-  finish.stuck_at = stuck->step;
-  end(finish);
+  const auto judge = [this](StepCrashes& counts, const char* what) {
+    const auto stuck = counts.generation_ended(generation_.began, history_.step);
+    if (!stuck || stop_.ending) return;
+    Finish finish{70, str("trainers ", what, " again and again at step ", stuck->step, ": ", stuck->how),
+                  resume_hint()};
+    finish.stuck_at = stuck->step;
+    end(finish);
+  };
+  judge(faults_.step_crashes, "crash");
+  judge(faults_.step_hangs, "hang");
 }
 
 }  // namespace rekindle::protocol

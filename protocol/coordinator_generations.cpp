@@ -110,6 +110,7 @@ void Coordinator::form() {
   history_.any_formed = true;
   history_.step = from.step;
   faults_.step_crashes.forgive();
+  faults_.step_hangs.forgive();
   stop_.last_step_at = times_.now;
   if (log_.rewind(history_.step)) emit(Rewind{history_.step});
   show_members(from);

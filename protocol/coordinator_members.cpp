@@ -230,8 +230,11 @@ void Coordinator::judge_hangs() {
   for (const std::string& name : membership_.hung(times_.now, config_.hang_after)) {
     auto* const found = membership_.find(name);
     if (found == nullptr) continue;
-    kill(name, str("it hangs (", to_text(found->beat.phase), "): no progress for ",
-                   config_.hang_after.count() / 1000, " s"));
+    const std::string why = str("it hangs (", to_text(found->beat.phase), "): no progress for ",
+                                config_.hang_after.count() / 1000, " s");
+    crashed(faults_.step_hangs, name, str("trainer ", name, " of ", found->worker, ": ", why));
+    faults_.kills.ordered(name);
+    kill(name, why);
   }
 }
 

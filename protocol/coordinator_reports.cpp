@@ -126,9 +126,9 @@ void Coordinator::on_report(const std::string& worker, const TrainerExited& mess
   const auto* const trainer = membership_.find(message.trainer);
   if (trainer != nullptr && !trainer->failure.empty()) how += ": " + trainer->failure;
   const bool by_itself = message.by_signal ? message.code != SIGKILL : message.code != 0;
-  if (message.by_signal && message.code == SIGKILL && !stop_.ending) killed();
+  if (message.by_signal && message.code == SIGKILL && !stop_.ending) killed(message.trainer);
   const std::string who = str("trainer ", message.trainer, " of ", worker, ": ", how);
-  if (by_itself && !stop_.ending && history_.any_formed) crashed(worker, message.trainer, who);
+  if (by_itself && !stop_.ending && history_.any_formed) crashed(faults_.step_crashes, message.trainer, who);
   if (by_itself && !stop_.ending && !history_.any_formed)
     crashed_early(worker, who, !message.by_signal && (message.code == 64 || message.code == 78));
   generation_.gone.insert(message.trainer);

@@ -8,7 +8,6 @@
 namespace rekindle::protocol {
 
 namespace {
-constexpr int kCrashLimit = 3;      // generations in a row that crash at one step
 constexpr int kKillLimit = 20;      // kills of each trainer, on average, without a step
 constexpr int kHostCrashLimit = 3;  // crashes on one host while no other host has any
 constexpr int kStartTries = 3;      // tries of each slot before the first generation
@@ -32,11 +31,13 @@ std::optional<StepCrashes::Stuck> StepCrashes::generation_ended(std::uint64_t be
   } else if (!planted(Bug::kCrashesCountedPerTrainer)) {
     ++generations_;
   }
-  if (generations_ < kCrashLimit) return std::nullopt;
+  if (generations_ < limit_) return std::nullopt;
   return Stuck{*step_, how};
 }
 
-std::optional<std::uint64_t> Kills::killed(std::uint64_t known_step, int trainers) {
+std::optional<std::uint64_t> Kills::killed(const std::string& trainer, std::uint64_t known_step,
+                                           int trainers) {
+  if (ordered_.erase(trainer) > 0) return std::nullopt;
   if (!step_ || known_step > *step_) {
     step_ = known_step;
     kills_ = 0;

@@ -16,11 +16,12 @@
 
 namespace rekindle::protocol {
 
-// Trainers that crash, generation after generation, at the same step: a bad sample or a bug blocks the run.
-// Crashes are counted once for each generation, because one cause may end many trainers. Invariant:
-// generations_ is 0 unless step_ has a value.
+// Trainers that crash (or hang), generation after generation, at the same step: a bad sample or a bug blocks
+// the run. A generation counts once, because one cause may end many trainers. Invariant: generations_ is 0
+// unless step_ has a value.
 class StepCrashes {
  public:
+  explicit StepCrashes(int limit) : limit_(limit) {}  // generations in a row
   // A member has crashed. `known_step`: the newest reported step.
   void crashed(std::string how, std::uint64_t known_step);
   void forgive() { how_.clear(); }  // the crash of this generation was the fault of a host
@@ -37,20 +38,24 @@ class StepCrashes {
   std::string how_;  // last crash in this generation; empty: none
   std::optional<std::uint64_t> step_;
   int generations_ = 0;  // generations in a row that crashed without passing step_
+  int limit_;
 };
 
 // Trainers that are killed from outside (SIGKILL). That is no fault of a trainer: a user may kill processes,
 // or a scheduler may take the node. Very many kills without a step in between are reported, because the most
-// frequent cause is too little memory. Invariant: kills_ is 0 unless step_ has a value.
+// frequent cause is too little memory. Trainers that the coordinator ends for a hang have a count of their
+// own. Invariant: kills_ is 0 unless step_ has a value.
 class Kills {
  public:
+  void ordered(const std::string& trainer) { ordered_.insert(trainer); }
   // The step at which the run is stuck, after 20 kills for each of `trainers`, on average.
-  std::optional<std::uint64_t> killed(std::uint64_t known_step, int trainers);
+  std::optional<std::uint64_t> killed(const std::string& trainer, std::uint64_t known_step, int trainers);
   void check() const { invariant(step_ || kills_ == 0, "kills are counted for no step"); }
 
  private:
   std::optional<std::uint64_t> step_;
-  int kills_ = 0;  // since step_ was reached
+  int kills_ = 0;                  // since step_ was reached
+  std::set<std::string> ordered_;  // trainers that are killed because they hang
 };
 
 // Crashes on one host while no other host has any.
@@ -143,7 +148,8 @@ class UnusableSamples {
 };
 
 struct FaultPolicy {
-  StepCrashes step_crashes;
+  StepCrashes step_crashes{3};
+  StepCrashes step_hangs{5};  // more: a hang may be the storage's, and then pass
   Kills kills;
   HostCrashes host_crashes;
   StartTries start_tries;
@@ -156,6 +162,7 @@ struct FaultPolicy {
     kills.check();
     links.check();
   }
+    step_hangs.check();
 };
 
 }  // namespace rekindle::protocol

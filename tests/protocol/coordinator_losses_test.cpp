@@ -1,4 +1,4 @@
-// Trainers and workers that are lost, silent, hang or crash.
+// Trainers and workers that are lost, silent or crash.
 #include <csignal>
 
 #include "coordinator_fixture.hpp"
@@ -168,19 +168,6 @@ TEST_F(CoordinatorTest, TrainerThatNeverPauses_KilledAndTheOthersGoOn) {
   const auto effects = pass(config_.pause_deadline + Time(200));
   EXPECT_EQ(of<KillTrainer>(effects).size(), 1U);
   EXPECT_EQ(sent<Start>(effects).size(), 1U);
-}
-
-TEST_F(CoordinatorTest, HangingTrainer_KilledButNotOneThatWaits) {
-  run_two();
-  TrainerBeat hung{"a", TrainerPhase::kComputing, generation_, 3, 7, -1, 0};
-  TrainerBeat waits{"b", TrainerPhase::kExchanging, generation_, 3, 7, 0, 0};
-  std::vector<KillTrainer> kills;
-  for (const Time end = now_ + config_.hang_after + Time(1000); now_ < end; now_ += Time(400)) {
-    feed(WorkerBeatSeen{"w-h", {hung, waits}});
-    for (const KillTrainer& kill : of<KillTrainer>(feed(Tick{}))) kills.push_back(kill);
-  }
-  ASSERT_EQ(kills.size(), 1U);
-  EXPECT_EQ(kills[0].trainer, "a");
 }
 
 TEST_F(CoordinatorTest, EveryTrainerWaitsForAnother_TheirLinkIsSuspectedAndTheThirdTimeOneWorkerGoes) {

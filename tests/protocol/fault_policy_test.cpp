@@ -11,7 +11,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 TEST(StepCrashes, ThreeGenerationsAtOneStep_AreTooMany) {
-  StepCrashes crashes;
+  StepCrashes crashes{3};
   for (int i = 0; i < 2; ++i) {
     crashes.crashed("signal 11", 7);
     crashes.crashed("signal 11", 7);  // two trainers of one generation count once
@@ -25,7 +25,7 @@ TEST(StepCrashes, ThreeGenerationsAtOneStep_AreTooMany) {
 }
 
 TEST(StepCrashes, AStepThatWasMade_IsForgotten) {
-  StepCrashes crashes;
+  StepCrashes crashes{3};
   for (std::uint64_t step = 0; step < 20; ++step) {
     crashes.crashed("signal 11", step);
     EXPECT_FALSE(crashes.generation_ended(step, step + 1)) << "each generation made one more step";
@@ -33,7 +33,7 @@ TEST(StepCrashes, AStepThatWasMade_IsForgotten) {
 }
 
 TEST(StepCrashes, GenerationsWithoutACrash_AndForgivenOnes_DoNotCount) {
-  StepCrashes crashes;
+  StepCrashes crashes{3};
   for (int i = 0; i < 10; ++i) {
     EXPECT_FALSE(crashes.generation_ended(3, 3));
     crashes.crashed("signal 11", 3);
@@ -44,9 +44,17 @@ TEST(StepCrashes, GenerationsWithoutACrash_AndForgivenOnes_DoNotCount) {
 
 TEST(Kills, TwentyOfEachTrainerWithoutAStep_AreTooMany) {
   Kills kills;
-  for (int i = 0; i < 39; ++i) EXPECT_FALSE(kills.killed(5, 2)) << i;
-  EXPECT_EQ(kills.killed(5, 2), 5U);
-  EXPECT_FALSE(kills.killed(6, 2)) << "a step was made: the count begins again";
+  for (int i = 0; i < 39; ++i) EXPECT_FALSE(kills.killed("a", 5, 2)) << i;
+  EXPECT_EQ(kills.killed("a", 5, 2), 5U);
+  EXPECT_FALSE(kills.killed("a", 6, 2)) << "a step was made: the count begins again";
+}
+
+TEST(Kills, OrderedByTheCoordinator_DoNotCount) {
+  Kills kills;
+  for (int i = 0; i < 19; ++i) EXPECT_FALSE(kills.killed("a", 5, 1)) << i;
+  kills.ordered("b");
+  EXPECT_FALSE(kills.killed("b", 5, 1));
+  EXPECT_TRUE(kills.killed("b", 5, 1)) << "one order, one kill";
 }
 
 TEST(HostCrashes, OneHostAlone_IsAtFaultTheThirdTime) {
@@ -122,7 +130,7 @@ TEST(FaultPolicy, WhateverHappens_KeepsItsInvariants) {
   EXPECT_NO_THROW(faults.check());
   faults.step_crashes.crashed("how", 3);
   faults.step_crashes.generation_ended(3, 3);
-  faults.kills.killed(3, 2);
+  faults.kills.killed("a", 3, 2);
   faults.links.failed("b", "a");
   EXPECT_NO_THROW(faults.check());
   faults.step_crashes.generation_ended(3, 9);

@@ -1,0 +1,48 @@
+// Trainers that hang.
+#include <csignal>
+
+#include "coordinator_fixture.hpp"
+
+namespace rekindle::protocol {
+namespace {
+
+TEST_F(CoordinatorTest, HangingTrainer_KilledButNotOneThatWaits) {
+  run_two();
+  TrainerBeat hung{"a", TrainerPhase::kComputing, generation_, 3, 7, -1, 0};
+  TrainerBeat waits{"b", TrainerPhase::kExchanging, generation_, 3, 7, 0, 0};
+  std::vector<KillTrainer> kills;
+  for (const Time end = now_ + config_.hang_after + Time(1000); now_ < end; now_ += Time(400)) {
+    feed(WorkerBeatSeen{"w-h", {hung, waits}});
+    for (const KillTrainer& kill : of<KillTrainer>(feed(Tick{}))) kills.push_back(kill);
+  }
+  ASSERT_EQ(kills.size(), 1U);
+  EXPECT_EQ(kills[0].trainer, "a");
+}
+
+// Such as a data set that waits for ever at one sample.
+TEST_F(CoordinatorTest, HangsAtOneStep_TheFifthEndsTheRunAndNamesTheStep) {
+  config_.restorable = {{"five", 5, ""}};
+  run_two();
+  int kills = 0;
+  for (const Time limit = config_.hang_after * 20; now_ < limit && !finish(); now_ += Time(400)) {
+    TrainerBeat a{"a", TrainerPhase::kComputing, machine_->generation(), 5, 7, -1, 0}, b = a;
+    b.trainer = "b";
+    feed(WorkerBeatSeen{"w-h", {a, b}});
+    std::vector<std::string> killed;
+    for (const KillTrainer& kill : of<KillTrainer>(feed(Tick{}))) killed.push_back(kill.trainer);
+    for (const std::string& name : killed) {
+      ++kills;
+      say(TrainerExited{name, true, SIGKILL});
+    }
+    for (const std::string& name : killed) ready(name);
+  }
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->exit_code, 70);
+  EXPECT_EQ(finish()->stuck_at, 5U);
+  EXPECT_EQ(finish()->line.rfind("trainers hang again and again at step 5: trainer ", 0), 0U)
+      << finish()->line;
+  EXPECT_EQ(kills, 10) << "two trainers, five generations";
+}
+
+}  // namespace
+}  // namespace rekindle::protocol
