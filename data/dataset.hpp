@@ -73,6 +73,8 @@ class Dataset {
                       Batch& batch, std::size_t place) const = 0;
 };
 
+  // The samples that this process has left out since the last call: the error of each, in a line.
+  virtual std::vector<std::string> take_skipped() const { return {}; }
 // Sizes `batch` for `samples` samples of a data set. The content is unspecified until each sample is read.
 void make_room(Batch& batch, const DatasetInfo& info, const TransformConfig& config, std::size_t samples);
 

@@ -134,12 +134,11 @@ bool FolderContents::is_corrupt(std::size_t number) {
   return corrupt_[number];
 }
 
-bool FolderContents::note_corrupt(std::size_t number, const Hash128& hash, std::size_t& corrupt) {
+bool FolderContents::note_corrupt(std::size_t number, const Hash128& hash) {
   const std::lock_guard lock(mutex_);
   if (skips_corrupt_ && corrupt_hashes_.emplace(number, hash).second) record(number | kCorruptBit, hash);
   if (corrupt_[number]) return false;
   corrupt_[number] = true;
-  corrupt = ++corrupt_count_;
   return true;
 }
 

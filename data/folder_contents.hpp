@@ -38,8 +38,8 @@ class FolderContents {
   bool is_corrupt(std::size_t number);
   // The same for a file that cannot be decoded. Without `skips_corrupt` such a file ends the run, and the
   // hash is not noted: the storage may have returned wrong bytes once, and every later run would refuse the
-  // correct file. False if it was noted before. `corrupt`: how many there are now.
-  bool note_corrupt(std::size_t number, const Hash128& hash, std::size_t& corrupt);
+  // correct file. False if it was noted before.
+  bool note_corrupt(std::size_t number, const Hash128& hash);
 
  private:
   struct Record;
@@ -56,8 +56,7 @@ class FolderContents {
   const bool skips_corrupt_;
   std::map<std::uint64_t, Hash128> corrupt_hashes_;  // of files that could not be decoded
   std::vector<bool> corrupt_;                        // found by this process
-  std::size_t corrupt_count_ = 0;
-  std::string pending_;  // records that are not written yet
+  std::string pending_;                              // records that are not written yet
   std::chrono::steady_clock::time_point appended_;
 };
 

@@ -65,6 +65,11 @@ class ImageFolder final : public Dataset {
 
   Status read(Split split, std::size_t index, const TransformConfig& config, std::uint64_t key, Batch& batch,
               std::size_t place) const override {
+  std::vector<std::string> take_skipped() const override {
+    const std::lock_guard lock(skipped_mutex_);
+    return std::exchange(skipped_, {});
+  }
+
     std::unique_ptr<Scratch> scratch = scratches_.take();
     const auto found = decode_readable(split, index, *scratch);
     if (!found) return forward_error(found.error());
@@ -94,10 +99,10 @@ class ImageFolder final : public Dataset {
       const Status decoded = decode(split, at, scratch, hash);
       if (decoded) return at;
       if (!skip_corrupt_ || decoded.error().kind != ErrorKind::kDamage) return forward_error(decoded.error());
-      std::size_t corrupt = 0;
-      if (contents_.note_corrupt(number, hash, corrupt))
-        log_warning(str(decoded.error().what, "; the next readable image takes its place (", corrupt,
-                        " so far in this process)"));
+      if (contents_.note_corrupt(number, hash)) {
+        const std::lock_guard lock(skipped_mutex_);
+        skipped_.push_back(decoded.error().what);
+      }
     }
     return fail(ExitCode::kConfig, str("no image in ", root_.string(), " can be decoded"),
                 "use another folder");
@@ -143,6 +148,8 @@ class ImageFolder final : public Dataset {
   mutable Scratches scratches_;
 };
 
+  mutable std::mutex skipped_mutex_;
+  mutable std::vector<std::string> skipped_;
 Status check_no_empty_file(const fs::path& root, const FolderListing& listing) {
   for (const auto* files : {&listing.train, &listing.test})
     for (const ListedFile& file : *files)

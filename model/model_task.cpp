@@ -96,6 +96,8 @@ class ModelTask final : public trainer::Task {
     return std::move(answers.sums);
   }
 
+  std::vector<std::string> take_skipped() override { return dataset_->take_skipped(); }
+
   void update(std::size_t first, std::span<const float> sum, const optim::Step& step) override {
     replica_->update(first, sum, step);
   }

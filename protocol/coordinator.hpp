@@ -223,6 +223,8 @@ class Coordinator {
   void on_report(const std::string& worker, const StepsDone& message);
   // Changes log.
   void on_report(const std::string& worker, const Evaluated& message);
+  // Changes faults.
+  void on_report(const std::string& worker, const SampleSkipped& message);
   // Changes ledger, membership.
   void on_report(const std::string& worker, const ShardBegun& message);
   // Changes ledger, membership.

@@ -1,5 +1,6 @@
 // The reports of trainers, and how the coordinator reacts.
 #include <algorithm>
+#include <bit>
 #include <csignal>
 
 #include "base/planted.hpp"
@@ -64,6 +65,14 @@ void Coordinator::on_report(const std::string&, const Evaluated& message) {
                          metric_text("loss", message.loss));
   for (const auto& [name, value] : message.metrics) line += ", " + metric_text(name, value);
   emit(Info{str(line, " (of ", message.count, ")")});
+}
+
+// Every trainer that meets the sample reports it. After 20 samples, the 32nd, 64th, ... is told.
+void Coordinator::on_report(const std::string&, const SampleSkipped& message) {
+  const std::size_t number = faults_.samples.skipped(message.why);
+  constexpr std::size_t kToldEach = 20;
+  if (number > 0 && (number <= kToldEach || std::has_single_bit(number)))
+    emit(Warn{str(message.why, "; the next readable sample takes its place (", number, " so far)")});
 }
 
 void Coordinator::on_report(const std::string&, const ShardBegun& message) { shard_begun(message); }

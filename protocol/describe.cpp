@@ -87,6 +87,7 @@ struct Describe {
                m.peer < 0 ? "" : str(" with rank ", m.peer),
                m.differing.empty() ? "" : str(", rank ", list(m.differing)));
   }
+  std::string operator()(const SampleSkipped& m) const { return str("left a sample out: ", m.why); }
   std::string operator()(const TrainerBeat&) const { return "beat"; }
   std::string operator()(const TrainerFailed& m) const { return str("failed: ", m.what); }
   std::string operator()(const TrainerExited& m) const {

@@ -131,9 +131,11 @@ class OddStates {
   int rollbacks_ = 0;  // since saved_ was committed
 };
 
-// Workers whose trainers cannot use samples, while other workers may be able to use them.
+// Samples that are left out, and workers whose trainers cannot use samples that others may be able to use.
 class UnusableSamples {
  public:
+  // A sample is left out. The number of such samples, or 0 if this one is known.
+  std::size_t skipped(const std::string& why) { return skipped_.insert(why).second ? skipped_.size() : 0; }
   // A trainer of `worker` has paused for this. True if that worker reported the same in an earlier
   // generation, and no step was made since.
   bool reported(const std::string& worker, const GenerationId& generation);
@@ -145,6 +147,7 @@ class UnusableSamples {
  private:
   std::map<std::string, GenerationId> reports_;  // the first generation with a report, by worker
   std::map<std::string, std::string> left_out_;
+  std::set<std::string> skipped_;
 };
 
 struct FaultPolicy {
@@ -159,10 +162,10 @@ struct FaultPolicy {
 
   void check() const {
     step_crashes.check();
+    step_hangs.check();
     kills.check();
     links.check();
   }
-    step_hangs.check();
 };
 
 }  // namespace rekindle::protocol

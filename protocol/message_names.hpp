@@ -22,6 +22,8 @@ inline constexpr std::string_view kTypeName<Evaluated> = "evaluated";
 template <>
 inline constexpr std::string_view kTypeName<ShardBegun> = "shard-begun";
 template <>
+inline constexpr std::string_view kTypeName<SampleSkipped> = "sample-skipped";
+template <>
 inline constexpr std::string_view kTypeName<ShardWritten> = "shard-written";
 template <>
 inline constexpr std::string_view kTypeName<ShardFailed> = "shard-failed";

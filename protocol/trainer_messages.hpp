@@ -83,6 +83,12 @@ struct Evaluated {  // sent by rank 0
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Evaluated, generation, step, epoch, count, loss, metrics)
 
+// A sample that cannot be used is left out, in this process: the next readable one takes its place.
+struct SampleSkipped {
+  std::string why;  // names the sample
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleSkipped, why)
+
 // The trainer begins to write its shard, in the background unless `parks` is set. ShardWritten or ShardFailed
 // follows.
 struct ShardBegun {
@@ -209,8 +215,9 @@ struct TrainerExited {  // sent by the worker of the trainer
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainerExited, trainer, by_signal, code)
 
-using FromTrainer = std::variant<TrainerReady, StepDone, Evaluated, ShardWritten, ShardFailed, Paused,
-                                 TrainerBeat, TrainerFailed, TrainerExited, StepsDone, ShardBegun>;
+using FromTrainer =
+    std::variant<TrainerReady, StepDone, Evaluated, ShardWritten, ShardFailed, Paused, TrainerBeat,
+                 TrainerFailed, TrainerExited, StepsDone, ShardBegun, SampleSkipped>;
 
 // ---- coordinator to trainer ----
 

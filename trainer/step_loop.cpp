@@ -111,6 +111,7 @@ Result<MicroBatchResult> StepLoop::train(int leaf, std::span<float> gradient) {
   for (;;) {
     auto result = parts_.task.train(kept_.replica.step, leaf, gradient, parts_.link.aborted());
     parts_.link.progress();
+    report_skipped();
     if (result) kept_.samples.succeeded();
     if (result || result.error().kind != ErrorKind::kSystem) return result;
     REKINDLE_CHECK(kept_.samples.try_again(result.error(), parts_.link, parts_.clock));

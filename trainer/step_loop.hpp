@@ -68,6 +68,7 @@ class StepLoop {
   // As Task::train() and Task::evaluate(), which are repeated while the samples cannot be read.
   Result<MicroBatchResult> train(int leaf, std::span<float> gradient);
   Result<EvaluationResult> evaluate(std::uint64_t first, std::uint64_t count);
+  void report_skipped();
   Status compute_micro_batch(int leaf, int slot, Times& times);
   Status compute_micro_batches(Times& times);
   // Makes one step. Returns the totals on which all ranks agree.

@@ -39,9 +39,17 @@ Status StepLoop::hash_state() {
   return {};
 }
 
+void StepLoop::report_skipped() {
+  for (const std::string& why : parts_.task.take_skipped()) {
+    log_warning(str(why, "; the next readable sample takes its place"));
+    parts_.link.send(protocol::SampleSkipped{why});
+  }
+}
+
 Result<EvaluationResult> StepLoop::evaluate(std::uint64_t first, std::uint64_t count) {
   for (;;) {
     auto result = parts_.task.evaluate(first, count);
+    report_skipped();
     if (result) kept_.samples.succeeded();
     if (result || result.error().kind != ErrorKind::kSystem) return result;
     REKINDLE_CHECK(kept_.samples.try_again(result.error(), parts_.link, parts_.clock));

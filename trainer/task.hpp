@@ -115,6 +115,8 @@ class Task {
                                          const std::atomic<bool>& aborted) = 0;
   // Evaluates test samples [first, first + count).
   virtual Result<EvaluationResult> evaluate(std::uint64_t first, std::uint64_t count) = 0;
+  // The samples that this process has left out since the last call, because they cannot be used: a line each.
+  virtual std::vector<std::string> take_skipped() { return {}; }
 
   // ---- the update ----
 

@@ -8,6 +8,7 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "harness.hpp"
+#include "run/layout.hpp"
 
 namespace rekindle::process_test {
 namespace {
@@ -101,12 +102,9 @@ TEST_P(ImageBits, ACorruptFileIsNamed_OrSkippedAndCounted) {
     return;
   }
   digest(1, 1);
-  std::string log;
-  for (const auto& entry : fs::directory_iterator(scratch_ / "w1t1" / "logs"))
-    if (entry.path().filename().string().starts_with("trainer-")) log += read_text(entry.path()).value_or("");
+  const std::string log = read_text(run::Layout(scratch_ / "w1t1").log("coordinator")).value_or("");
   EXPECT_GE(times_in(log, "is a damaged JPEG file"), 3U) << log;
-  EXPECT_NE(log.find("the next readable image takes its place (3 so far in this process)"), std::string::npos)
-      << log;
+  EXPECT_EQ(times_in(log, "the next readable sample takes its place (3 so far)"), 1U) << log;
 }
 
 }  // namespace

@@ -4,6 +4,23 @@
 namespace rekindle::protocol {
 namespace {
 
+TEST_F(CoordinatorTest, SamplesThatAreLeftOut_ToldAndCountedOnceEach) {
+  run_two();
+  const auto told = [&](const std::string& why) {
+    std::string lines;
+    for (const Warn& warning : of<Warn>(say(SampleSkipped{why}))) lines += warning.line;
+    return lines;
+  };
+  EXPECT_EQ(told("a.jpg is damaged"),
+            "a.jpg is damaged; the next readable sample takes its place (1 so far)");
+  EXPECT_EQ(told("a.jpg is damaged"), "") << "another trainer has met it, too";
+  EXPECT_EQ(told("b.jpg is damaged"),
+            "b.jpg is damaged; the next readable sample takes its place (2 so far)");
+  int lines = 0;
+  for (int i = 2; i < 100; ++i) lines += told(str(i, ".jpg is damaged")).empty() ? 0 : 1;
+  EXPECT_EQ(lines, 18 + 2);
+}
+
 class CoordinatorSamples : public CoordinatorTest {
  protected:
   // Trainers a and b on the hosts h1 and h2.
