@@ -34,6 +34,8 @@ data::DatasetInfo data_from(const json& object) {
   info.train_count = object.at("train_count").get<std::size_t>();
   info.test_count = object.at("test_count").get<std::size_t>();
   info.content_hash = object.at("content_hash").get<std::string>();
+  info.earlier_hash = object.value("earlier_hash", "");
+  info.change = object.value("change", "");
   return info;
 }
 
@@ -66,10 +68,15 @@ json description_to_json(const checkpoint::StateSpec& state) {
 
 json description_to_json(const data::DatasetInfo& data, const checkpoint::StateSpec& state) {
   json description = description_to_json(state);
-  description["data"] = {{"samples", name_of(data.samples)}, {"channels", data.channels},
-                         {"context", data.context},          {"classes", data.classes},
-                         {"train_count", data.train_count},  {"test_count", data.test_count},
-                         {"content_hash", data.content_hash}};
+  description["data"] = {{"samples", name_of(data.samples)},
+                         {"channels", data.channels},
+                         {"context", data.context},
+                         {"classes", data.classes},
+                         {"train_count", data.train_count},
+                         {"test_count", data.test_count},
+                         {"content_hash", data.content_hash},
+                         {"earlier_hash", data.earlier_hash},
+                         {"change", data.change}};
   return description;
 }
 

@@ -6,7 +6,7 @@
 //   describe JOB CHANNELS  {"tensors": [{"name", "dtype", "shape", "role"}, ...]}
 //   describe JOB           {"data": {"samples", "channels", "context", "classes", "train_count",
 //   "test_count",
-//                           "content_hash"}, "tensors": [...]}
+//                                    "content_hash", "earlier_hash", "change"}, "tensors": [...]}
 #pragma once
 
 #include <filesystem>

@@ -59,6 +59,7 @@ struct LocalOptions {
   bool own_trainers = false, own_gather_time = false;  // --trainers-per-worker, --gather-time were given
   std::uint64_t state_bytes = 0;                       // of a checkpoint; set when the data set is known
   std::uint64_t parameters = 0;                        // of the model; set at the same time
+  std::string earlier_data, data_change;               // data::DatasetInfo::earlier_hash and change
   std::uint64_t log_interval = 0;                      // steps between two lines of progress; 0: by time
   std::string old_stop;                                // stop_request_in() when the command began
   std::filesystem::path own_trainer;   // the trainer program named by another program; empty: the package's

@@ -37,7 +37,10 @@ using protocol::Job;
 
 namespace {
 
-Status complete_from_data(Job& job, const data::DatasetInfo& info) {
+Status complete_from_data(LocalOptions& options, const data::DatasetInfo& info) {
+  Job& job = options.job;
+  options.earlier_data = info.earlier_hash;
+  options.data_change = info.change;
   job.train_samples = info.train_count;
   job.test_samples = info.test_count;
   job.data_hash = info.content_hash;
@@ -61,13 +64,13 @@ Result<checkpoint::StateSpec> complete_and_describe(LocalOptions& options) {
   }
   if (!data::find_dataset(job.dataset)) {
     REKINDLE_TRY(Description description, describe_with_data(job, options.own_trainer));
-    REKINDLE_CHECK(complete_from_data(job, description.data));
+    REKINDLE_CHECK(complete_from_data(options, description.data));
     return std::move(description.state);
   }
   REKINDLE_TRY(const auto dataset, data::open_dataset(job.dataset, job.data,
                                                       {.context = static_cast<int>(job.context),
                                                        .skip_corrupt = job.skip_corrupt}));
-  REKINDLE_CHECK(complete_from_data(job, dataset->info()));
+  REKINDLE_CHECK(complete_from_data(options, dataset->info()));
   return describe_model(job, dataset->info().channels, options.own_trainer);
 }
 

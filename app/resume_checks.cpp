@@ -32,6 +32,8 @@ std::string difference(const std::string& key, const nlohmann::json& before, con
     return str("--init ", options.init.string(),
                before.contains(key) ? " gives other values than those that the run began with"
                                     : " is given, and the run began without --init");
+  if (key == "data_hash" && before.value(key, "") == options.earlier_data && !options.data_change.empty())
+    return str("the content of --data has changed since the run began: ", options.data_change);
   const auto text = [&](const nlohmann::json& j) -> std::string {
     if (!j.contains(key)) return "not set";
     const nlohmann::json& value = j.at(key);

@@ -32,6 +32,8 @@ struct DatasetInfo {
   // the training images and then of the test images. Of text, the number of training bytes (8 bytes,
   // little-endian), and then all bytes.
   std::string content_hash = {};
+  // The hash that the data had before they changed, and what has changed first, in words. Empty: not known.
+  std::string earlier_hash = {}, change = {};
 };
 
 // The random part of how training images become inputs of a model.
@@ -71,10 +73,10 @@ class Dataset {
   // random draws of the augmentation. Errors (kConfig): it cannot be decoded, or not read now (kSystem).
   virtual Status read(Split split, std::size_t index, const TransformConfig& config, std::uint64_t key,
                       Batch& batch, std::size_t place) const = 0;
-};
-
   // The samples that this process has left out since the last call: the error of each, in a line.
   virtual std::vector<std::string> take_skipped() const { return {}; }
+};
+
 // Sizes `batch` for `samples` samples of a data set. The content is unspecified until each sample is read.
 void make_room(Batch& batch, const DatasetInfo& info, const TransformConfig& config, std::size_t samples);
 

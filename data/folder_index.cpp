@@ -5,6 +5,7 @@
 //   twice (folders, lists): u32 count, then for each: text, i64 stamp
 //   text: the names
 //   twice (train, test): u32 count, then for each file: u32 name, folder, label, size
+//   text: the identity (hex) of the listing before this one; text: the first difference
 //   XXH3-128 of all bytes before (u64 low, u64 high)
 #include <sys/stat.h>
 
@@ -28,7 +29,7 @@ namespace fs = std::filesystem;
 static_assert(std::endian::native == std::endian::little && sizeof(ListedFile) == 16);
 
 constexpr std::string_view kMagic = "RKFOLDER";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 constexpr std::size_t kChecksum = 16;
 
 class Writer {
@@ -148,6 +149,8 @@ std::optional<FolderListing> parse(std::string_view bytes) {
   listing.names = cursor.text();
   listing.train = cursor.files();
   listing.test = cursor.files();
+  listing.earlier_hash = cursor.text();
+  listing.change = cursor.text();
   if (!cursor.good() || !cursor.at_end() || !is_consistent(listing)) return std::nullopt;
   return listing;
 }
@@ -156,7 +159,7 @@ std::optional<FolderListing> parse(std::string_view bytes) {
 
 fs::path index_path(const fs::path& root) { return root / ".rekindle-index"; }
 
-std::optional<FolderListing> read_index(const fs::path& root) {
+std::optional<FolderListing> read_index(const fs::path& root, FolderListing* outdated) {
   if (!path_exists(index_path(root))) return std::nullopt;
   const auto file = open_data_file(index_path(root));
   if (!file) return std::nullopt;
@@ -170,7 +173,10 @@ std::optional<FolderListing> read_index(const fs::path& root) {
   }
   for (const auto* places : {&listing->folders, &listing->lists})
     for (const ListedPlace& place : *places)
-      if (stamp_of(root, place.path) != place.stamp) return std::nullopt;
+      if (stamp_of(root, place.path) != place.stamp) {
+        if (outdated != nullptr) *outdated = std::move(*listing);
+        return std::nullopt;
+      }
   return listing;
 }
 
@@ -196,6 +202,8 @@ void write_index(const fs::path& root, const FolderListing& listing) {
   writer.text(listing.names);
   writer.files(listing.train);
   writer.files(listing.test);
+  writer.text(listing.earlier_hash);
+  writer.text(listing.change);
   // A folder that cannot be written has no index, and each start reads it again.
   if (const auto written = replace_file_quickly(index_path(root), std::move(writer).finished()); !written)
     log_debug(str("no index: ", written.error().what));

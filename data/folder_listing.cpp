@@ -1,9 +1,12 @@
 #include "data/folder_listing.hpp"
 
+#include <algorithm>
 #include <array>
 #include <span>
+#include <unordered_map>
 
 #include "base/files.hpp"
+#include "base/text.hpp"
 
 namespace rekindle::data {
 namespace {
@@ -48,6 +51,34 @@ Hash128 identity_of(const FolderListing& listing) {
     }
   }
   return hasher.digest();
+}
+
+void note_change(const FolderListing& before, FolderListing& now) {
+  const std::string hash = identity_of(before).hex();
+  if (identity_of(now).hex() == hash) {  // only times have changed
+    now.earlier_hash = before.earlier_hash;
+    now.change = before.change;
+    return;
+  }
+  now.earlier_hash = hash;
+  std::unordered_map<std::string, std::uint32_t> sizes;
+  for (const auto* files : {&before.train, &before.test})
+    for (const ListedFile& file : *files) sizes.emplace(before.path_of(file), file.size);
+  for (const auto* files : {&now.train, &now.test}) {
+    for (const ListedFile& file : *files) {
+      const std::string path = now.path_of(file);
+      const auto found = sizes.find(path);
+      if (found == sizes.end())
+        now.change = str(path, " is new");
+      else if (found->second != file.size)
+        now.change = str(path, " has ", file.size, " bytes, and had ", found->second);
+      else
+        sizes.erase(found);
+      if (!now.change.empty()) return;
+    }
+  }
+  const auto gone = std::ranges::min_element(sizes);
+  now.change = gone != sizes.end() ? str(gone->first, " is gone") : "a file has another class or split";
 }
 
 std::optional<std::int64_t> stamp_of(const fs::path& root, const std::string& place) {

@@ -39,6 +39,8 @@ struct FolderListing {
   std::vector<ListedPlace> folders, lists;
   std::string names;                    // each ends with a NUL
   std::vector<ListedFile> train, test;  // sorted by label, folder and name
+  // Of the listing in the index that this one replaced: its identity, and the first difference in words.
+  std::string earlier_hash, change;
 
   const std::vector<ListedFile>& files(Split split) const { return split == Split::kTrain ? train : test; }
   std::string path_of(const ListedFile& file) const;  // relative to the root
@@ -53,13 +55,17 @@ Result<FolderListing> scan_folder(const std::filesystem::path& root);
 // Splits, classes, names and sizes: the data set's identity.
 Hash128 identity_of(const FolderListing& listing);
 
+// Sets `now.earlier_hash` and `now.change`. `before`: the listing of the index that is out of date.
+void note_change(const FolderListing& before, FolderListing& now);
+
 // The stamp of a place now; nullopt if it is gone.
 std::optional<std::int64_t> stamp_of(const std::filesystem::path& root, const std::string& place);
 
 // The listing that an earlier process has written, if nothing was added or removed since then; nullopt if
 // there is no such file, or if it is damaged or out of date. No content of this file is trusted: names lead
 // to no place outside, and sizes are compared when the files are read.
-std::optional<FolderListing> read_index(const std::filesystem::path& root);
+// `outdated` (may be nullptr) becomes a listing that is intact and out of date.
+std::optional<FolderListing> read_index(const std::filesystem::path& root, FolderListing* outdated = nullptr);
 // Writes the listing beside the data, if that folder is writable and did not change in the last two seconds.
 void write_index(const std::filesystem::path& root, const FolderListing& listing);
 std::filesystem::path index_path(const std::filesystem::path& root);

@@ -58,18 +58,20 @@ class ImageFolder final : public Dataset {
              .train_count = listing_.train.size(),
              .test_count = listing_.test.size(),
              .class_names = listing_.class_names,
-             .content_hash = identity_of(listing_).hex()};
+             .content_hash = identity_of(listing_).hex(),
+             .earlier_hash = listing_.earlier_hash,
+             .change = listing_.change};
   }
 
   const DatasetInfo& info() const override { return info_; }
 
-  Status read(Split split, std::size_t index, const TransformConfig& config, std::uint64_t key, Batch& batch,
-              std::size_t place) const override {
   std::vector<std::string> take_skipped() const override {
     const std::lock_guard lock(skipped_mutex_);
     return std::exchange(skipped_, {});
   }
 
+  Status read(Split split, std::size_t index, const TransformConfig& config, std::uint64_t key, Batch& batch,
+              std::size_t place) const override {
     std::unique_ptr<Scratch> scratch = scratches_.take();
     const auto found = decode_readable(split, index, *scratch);
     if (!found) return forward_error(found.error());
@@ -146,10 +148,10 @@ class ImageFolder final : public Dataset {
   DatasetInfo info_;
   mutable FolderContents contents_;
   mutable Scratches scratches_;
-};
-
   mutable std::mutex skipped_mutex_;
   mutable std::vector<std::string> skipped_;
+};
+
 Status check_no_empty_file(const fs::path& root, const FolderListing& listing) {
   for (const auto* files : {&listing.train, &listing.test})
     for (const ListedFile& file : *files)
@@ -159,9 +161,11 @@ Status check_no_empty_file(const fs::path& root, const FolderListing& listing) {
 
 Result<std::unique_ptr<Dataset>> open_image_folder(const fs::path& root, const DatasetOptions& options) {
   REKINDLE_CHECK(check_folder(kImageFolder, root));
-  std::optional<FolderListing> listing = read_index(root);
+  FolderListing outdated;
+  std::optional<FolderListing> listing = read_index(root, &outdated);
   if (!listing) {
     REKINDLE_TRY(listing, scan_folder(root));
+    if (!outdated.train.empty()) note_change(outdated, *listing);
     write_index(root, *listing);
   }
   if (!options.skip_corrupt) REKINDLE_CHECK(check_no_empty_file(root, *listing));

@@ -6,6 +6,7 @@
 #include <functional>
 #include <set>
 
+#include "base/text.hpp"
 #include "data/folder_contents.hpp"
 #include "data/folder_listing.hpp"
 #include "support.hpp"
@@ -130,6 +131,30 @@ TEST_F(ImageFolder, AnIndexIsUsedUntilAFolderChanges) {
   EXPECT_TRUE(read_index(tiny()));
   fs::create_directory(tiny() / "elsewhere");
   EXPECT_FALSE(read_index(tiny())) << "a new name in the root";
+}
+
+TEST_F(ImageFolder, WhatChangedFirstIsNamed_ToLaterProcessesToo) {
+  const fs::path folder = tiny() / "train/n00000000/images", more = folder / "more.JPEG";
+  const auto info = [&] {
+    age(tiny());
+    return opened(tiny())->info();
+  };
+  const std::string first = info().content_hash;
+  EXPECT_EQ(info().change, "");
+  put(more, image());
+  for (int process = 0; process < 2; ++process) {
+    EXPECT_EQ(info().earlier_hash, first);
+    EXPECT_EQ(info().change, "train/n00000000/images/more.JPEG is new");
+  }
+  const std::string second = info().content_hash;
+  const auto size = fs::file_size(more);
+  put(more, image() + "more");
+  fs::last_write_time(folder, fs::last_write_time(folder) + std::chrono::seconds(7));
+  const auto longer = opened(tiny())->info();
+  EXPECT_EQ(longer.earlier_hash, second);
+  EXPECT_EQ(longer.change, str("train/n00000000/images/more.JPEG has ", size + 4, " bytes, and had ", size));
+  fs::remove(more);
+  EXPECT_EQ(info().change, "train/n00000000/images/more.JPEG is gone");
 }
 
 TEST_F(ImageFolder, NoIndexOfAFolderThatJustChanged) {

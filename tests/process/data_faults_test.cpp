@@ -86,6 +86,21 @@ TEST_F(DataFaults, HelperWithABadCopy_IsLeftOutAndTheRunGoesOn) {
   has_the_bits_of_a_quiet_run();
 }
 
+// The index of the folder, which names the file, is not written while the folder changes.
+TEST_F(DataFaults, AFileMoreBetweenTwoAttempts_IsNamed) {
+  const auto past = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  for (const auto& entry : fs::recursive_directory_iterator(images())) fs::last_write_time(entry, past);
+  ASSERT_EQ(run(arguments(dir(), 1, 1)).exit_code, 0);
+  const fs::path file = images() / "train/n00000001/images/n00000001_1.JPEG";
+  fs::copy_file(file, file.parent_path() / "more.JPEG");
+  const Outcome outcome = run(arguments(dir(), 1, 2));
+  EXPECT_EQ(outcome.exit_code, 78) << outcome.err;
+  EXPECT_NE(outcome.err.find("the content of --data has changed since the run began: "
+                             "train/n00000001/images/more.JPEG is new"),
+            std::string::npos)
+      << outcome.err;
+}
+
 TEST_F(DataFaults, DataAwayForAWhile_NoTrainerEndsAndNoStepIsLost) {
   ASSERT_NO_FATAL_FAILURE(start(2));
   fs::rename(images(), away());
