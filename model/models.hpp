@@ -14,6 +14,9 @@
 #include "data/dataset.hpp"
 
 // Callers that only ask for names do without LibTorch's headers.
+namespace at {
+class Tensor;
+}
 namespace torch::nn {
 class AnyModule;
 }
@@ -48,6 +51,9 @@ struct ModelRow {
   // The options that other models do not have: of --layers, --heads and --width, and its own, as in
   // "--width, kernels, depth". Without its name here, an option is refused.
   const char* options = "";
+  // The loss of a batch: a scalar, the mean over its targets. `outputs`: what forward() returned, float32,
+  // [targets, classes]; `targets`: int64, one for each row. nullptr: cross-entropy.
+  at::Tensor (*loss)(const at::Tensor& outputs, const at::Tensor& targets) = nullptr;
 };
 using ModelRows = std::span<const ModelRow* const>;
 

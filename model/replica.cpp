@@ -212,6 +212,9 @@ Status check_config(const ModelConfig& config) {
   if (!(config.label_smoothing >= 0 && config.label_smoothing < 1))
     return refuse(str("label smoothing ", config.label_smoothing, " is out of range"),
                   "use a number from 0 up to, not including, 1");
+  if (config.label_smoothing > 0 && row->loss != nullptr)
+    return refuse(str("label smoothing with ", config.model, ", which has a loss of its own"),
+                  "leave it out");
   return row->check(model_options(config));
 }
 

@@ -66,6 +66,8 @@ class TrainingModule {
   at::Tensor view_of(const at::Tensor& memory, std::size_t tensor) const;
   // The model's answer, [targets, classes] float32, and its targets.
   Result<at::Tensor> answer(const TrainingBatch& batch, const at::Tensor& targets);
+  // The mean loss over the targets, a scalar. `smoothing`: of cross-entropy.
+  Result<at::Tensor> loss(const at::Tensor& outputs, const at::Tensor& targets, double smoothing) const;
 
   torch::nn::AnyModule module_;
   const ModelRow& row_;
