@@ -108,6 +108,9 @@ Status JobOptions::read_script() {
   Script script = script_;
   script.python = raw_.python;
   REKINDLE_TRY(described_, ask_script_(script));
+  // The same script trains on one machine, with so many workers, and in a job, which has one a node.
+  if (command_.get_name() != "local")
+    std::erase_if(described_->options, [](const auto& option) { return option.first == "workers"; });
   return apply(command_, described_->options, script_.file.string(), from_script_);
 }
 

@@ -40,10 +40,12 @@ std::optional<int> leave_to_kept_trainer(JobOptions& job_options, const CommandL
 }
 
 int local(JobOptions& job_options, const CommandLine& line) {
+  std::optional<EndOnSignal> interruptible(std::in_place);
   const auto old_stop = stop_request_of(job_options);
   if (!old_stop) return report(old_stop.error());
+  interruptible.reset();  // end the signal thread before this process may become another program
   if (const auto done = leave_to_kept_trainer(job_options, line)) return *done;
-  std::optional<EndOnSignal> interruptible(std::in_place);
+  interruptible.emplace();
   auto options = job_options.resolve();
   if (!options) return report(options.error());
   options->old_stop = *old_stop;
@@ -67,13 +69,38 @@ int local(JobOptions& job_options, const CommandLine& line) {
   return run_local(*options, std::move(*initial));
 }
 
+// A signal before the options are known: a script may take minutes up to its rekindle.run(). Without a run
+// directory the attempt cannot be recorded. The job is not requeued then, because nothing would count such
+// attempts: a script that always takes too long would be requeued for ever.
+int end_slurm_unresolved(const SlurmOptions& how, const std::filesystem::path& run_dir, int signal) {
+  const auto job = this_job(how);
+  if (!job) return report(job.error());
+  if (run_dir.empty())
+    return report(Error{ExitCode::kSaved, "the job ends before the script has called rekindle.run()",
+                        "it is requeued from here, too, if --run-dir stands on the command line"});
+  LocalOptions wanted;
+  wanted.run_dir = run_dir;
+  wanted.job.launched_by = "slurm";
+  return end_slurm_early(*job, wanted, signal);
+}
+
 int slurm(JobOptions& job_options, const SlurmOptions& how, const CommandLine& line) {
+  const auto end_before = [&how](const std::filesystem::path& run_dir) {
+    return [how, run_dir](int signal) { return end_slurm_unresolved(how, run_dir, signal); };
+  };
+  std::optional<EndOnSignal> interruptible(end_before({}));
+  const auto run_dir = job_options.run_dir();
+  if (!run_dir) return report(run_dir.error());
+  interruptible.emplace(end_before(*run_dir));
   const auto old_stop = stop_request_of(job_options);
   if (!old_stop) return report(old_stop.error());
+  interruptible.reset();  // end the signal thread before this process may become another program
   const std::vector<std::string>& arguments = line.as_given;
   if (const auto done = leave_to_kept_trainer(job_options, line)) return *done;
+  interruptible.emplace(end_before(*run_dir));
   auto options = job_options.resolve();
   if (!options) return report(options.error());
+  interruptible.reset();
   options->old_stop = *old_stop;
   options->own_trainer = line.own_trainer;
   if (options->workers != 1)
@@ -86,7 +113,7 @@ int slurm(JobOptions& job_options, const SlurmOptions& how, const CommandLine& l
   const auto end_early = [begun = *job, wanted = *options](int signal) {
     return end_slurm_early(begun, wanted, signal);
   };
-  std::optional<EndOnSignal> interruptible(end_early);
+  interruptible.emplace(end_early);
   if (const auto completed = complete_job(*job, *options); !completed)
     return fail_slurm(*job, *options, completed.error());
   // Write nothing to the run directory before this check, not even the count of attempts.

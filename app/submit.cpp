@@ -85,6 +85,8 @@ Result<slurm::JobScript> script_of(LocalOptions& options, const SubmitOptions& s
   script.command = {program, "slurm"};
   if (!options.job.python.empty())
     script.command.insert(script.command.end(), {"--python", options.job.python});
+  // A signal may come before the job has read the file, or asked the script, that names the directory.
+  if (submit.run_dir.empty()) script.command.insert(script.command.end(), {"--run-dir", options.run_dir});
   script.command.insert(script.command.end(), submit.job_arguments.begin(), submit.job_arguments.end());
   return script;
 }

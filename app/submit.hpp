@@ -14,7 +14,7 @@ struct SubmitOptions {
   std::vector<std::string> sbatch_arguments;  // the arguments after --, and `guessed`
   std::vector<std::string> guessed;           // sbatch options that were given before --
   SlurmOptions how;
-  std::string run_dir;  // from job_arguments, with its patterns; empty: from --config
+  std::string run_dir;  // from job_arguments, with its patterns; empty: from --config or a script
   bool print = false;   // print the script only
 };
 // Takes submit's own arguments out of the command line; the rest can be parsed as a job's.

@@ -65,6 +65,36 @@ TEST_F(EarlySignals, TimeLimitWhileSlurmIsAsked_RequeuedAndNothingBegun) {
   EXPECT_FALSE(fs::exists(dir_ / "terms")) << "a run began";
 }
 
+// A script may take minutes up to its rekindle.run(). Here its interpreter never answers.
+TEST_F(EarlySignals, TimeLimitWhileAScriptDescribesItsModel_RequeuedIfTheRunDirectoryIsKnown) {
+  fs::remove(scratch_ / "silent");
+  const fs::path python = scratch_ / "python", asked = scratch_ / "asked";
+  std::ofstream(python) << "#!/bin/sh\n: >" << asked.string() << "\nexec sleep 600\n";
+  fs::permissions(python, fs::perms::owner_all);
+  std::ofstream(scratch_ / "train.py") << "";
+  const Arguments known = {"slurm", "--run-dir", dir_, scratch_ / "train.py"},
+                  unknown = {"slurm", scratch_ / "train.py"};
+  for (const bool knows : {true, false}) {
+    SCOPED_TRACE(knows);
+    fs::remove(asked);
+    Program job(Arguments{"/usr/bin/env", "REKINDLE_PYTHON=" + python.string()} +
+                in_the_job(knows ? known : unknown));
+    ASSERT_TRUE(eventually([&] { return fs::exists(asked) || !job.running(); }));
+    job.signal(SIGUSR1);
+    if (knows) {
+      ASSERT_TRUE(eventually([&] { return !calls().empty() || !job.running(); }));
+      job.signal(SIGTERM);  // Slurm's
+    }
+    const Outcome outcome = job.wait();
+    EXPECT_EQ(outcome.exit_code, 75) << outcome.out << outcome.err;
+    EXPECT_EQ(calls(), knows ? "requeue Incomplete 7\n" : "") << outcome.out << outcome.err;
+    EXPECT_EQ(outcome.out.find("requeued (time limit)") != std::string::npos, knows) << outcome.out;
+    EXPECT_EQ(outcome.err.find("before the script has called rekindle.run()") != std::string::npos, !knows)
+        << outcome.err;
+    std::ofstream(scratch_ / "calls") << "";
+  }
+}
+
 TEST_F(EarlySignals, HelperThatWaitsForItsRun_RequeuedAtOnce) {
   fs::remove(scratch_ / "silent");
   Program helper(in_the_job({"join", dir_, "--wait", "30min"}));

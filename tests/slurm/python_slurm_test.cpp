@@ -19,7 +19,7 @@ class SlurmPython : public SlurmRun {
     fs::copy_file(everything_script(REKINDLE_SOURCE), script_);
   }
   Arguments job(const std::string& command, const fs::path& run_dir, std::uint64_t steps) const {
-    return {command, "--run-dir", run_dir, "--python", python_, script_, str("steps=", steps)};
+    return {command, "--run-dir", run_dir, "--python", python_, script_, str("steps=", steps), "workers=2"};
   }
   const fs::path script_ = scratch_ / "train.py";
   std::string python_;
