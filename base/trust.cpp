@@ -36,8 +36,8 @@ Status check_owner(int fd, const struct stat& info, const FilePath& path) {
         ExitCode::kConfig,
         str(path.string(), " belongs to user ", user_name(info.st_uid), ", who may change it at any time"),
         str("use a directory of your own, or copy this one (cp -r) and look at the copy with rekindle "
-            "inspect "
-            "--untrusted"));
+            "inspect --untrusted; if it is yours, let root give it back: chown -R ",
+            user_name(::geteuid()), " ", path.string()));
   }
   if (!others_can_write(info)) return {};
   const bool others = (info.st_mode & S_IWOTH) != 0;

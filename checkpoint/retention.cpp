@@ -12,8 +12,8 @@
 namespace rekindle::checkpoint {
 namespace {
 
-// Every directory with a checkpoint's name, newest first.
-Result<std::vector<CheckpointId>> list_all(const FilePath& run_dir) {
+// Every directory (or other file of this type) with a checkpoint's name, newest first.
+Result<std::vector<CheckpointId>> list_all(const FilePath& run_dir, mode_t type = S_IFDIR) {
   std::vector<CheckpointId> ids;
   REKINDLE_TRY(const auto names, names_in(checkpoints_of(run_dir)));
   for (const std::string& name : names) {
@@ -21,7 +21,7 @@ Result<std::vector<CheckpointId>> list_all(const FilePath& run_dir) {
     if (!id) continue;
     const FilePath directory = checkpoints_of(run_dir) / name;
     REKINDLE_TRY(const auto info, look_at(directory));
-    if (info && S_ISDIR(info->st_mode)) ids.push_back(*id);  // no info: deleted meanwhile
+    if (info && (info->st_mode & S_IFMT) == type) ids.push_back(*id);  // no info: deleted meanwhile
   }
   std::ranges::sort(ids, std::greater{});
   return ids;
@@ -80,6 +80,8 @@ Status discard(const FilePath& run_dir, const CheckpointId& id) {
 }
 
 Status sweep(const FilePath& run_dir, const SweepPlan& plan) {
+  REKINDLE_TRY(const std::vector<CheckpointId> links, list_all(run_dir, S_IFLNK));
+  for (const CheckpointId& link : links) REKINDLE_CHECK(discard(run_dir, link));
   REKINDLE_TRY(const std::vector<CheckpointId> ids, list_all(run_dir));
   std::vector<Listed> all;
   for (const CheckpointId& id : ids) {
