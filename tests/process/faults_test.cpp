@@ -94,6 +94,9 @@ TEST_F(Faults, SecondInterrupt_LeavesAtOnceAndSavesNothing) {
   EXPECT_EQ(outcome.exit_code, 130);
   EXPECT_NE(outcome.out.find("press Ctrl-C again to leave at once without saving\n"), std::string::npos)
       << outcome.out;
+  EXPECT_NE(outcome.out.find("second Ctrl-C: leaving at once; what is not saved by now is lost\n"),
+            std::string::npos)
+      << outcome.out;
   EXPECT_EQ(log().find("is committed"), std::string::npos) << log();
   for (const pid_t pid : stopped) ::kill(pid, SIGCONT);  // their worker is gone, so the trainers exit
   EXPECT_TRUE(eventually([&] { return processes_with(dir()).empty(); }));

@@ -165,7 +165,12 @@ TEST_F(HostileFiles, PipesInThePlaceOfInput_AreRefusedInOneLine) {
                  "config.toml is not a regular file");
   expect_refused(run({"import", at("w.safetensors"), at("out.pt")}), 78,
                  "w.safetensors is not a regular file");
+  const Arguments earlier =
+      mnist_run(at("earlier"), 1, 2) + Arguments{"--data", at("data"), "--checkpoint-every", "1"};
+  ASSERT_EQ(run(earlier).exit_code, 0);
   pipe(at("data") / "t10k-labels-idx1-ubyte");
+  expect_refused(run({"audit", at("earlier"), "--from", "1", "--to", "2"}), 78,
+                 "t10k-labels-idx1-ubyte is not a regular file");
   expect_refused(run(command + Arguments{"--data", at("data")}), 78,
                  "t10k-labels-idx1-ubyte is not a regular file");
   EXPECT_FALSE(fs::exists(at("run")));

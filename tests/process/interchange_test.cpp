@@ -8,6 +8,7 @@
 #include "../checkpoint/fixture.hpp"
 #include "../needs.hpp"
 #include "base/files.hpp"
+#include "base/sandbox.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/export.hpp"
@@ -70,6 +71,16 @@ TEST_F(Interchange, FilesThatCannotBeRead_RefusedInOneLine) {
     EXPECT_TRUE(outcome.exit_code == 0 || outcome.exit_code == 78) << i << ": " << outcome.exit_code;
     EXPECT_LE(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
   }
+}
+
+TEST_F(Interchange, TheReaderOfAnH5File_HasGivenUpItsRights) {
+  if (!kCanConfine) REKINDLE_SKIP(Needs::kMachine, "sanitizers need more rights than a confined process has");
+  const fs::path weights = initial_weights("1", "weights.h5");
+  const Outcome outcome = Program({"/usr/bin/env", "LD_PRELOAD=" REKINDLE_CURIOUS, rekindle(), "import",
+                                   weights, at("out.safetensors")})
+                              .wait();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(times_in(outcome.err, "curious: network no, other file no, process no\n"), 1U) << outcome.err;
 }
 
 // libhdf5 may crash like this on a malicious file.

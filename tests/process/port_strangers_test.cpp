@@ -80,6 +80,7 @@ TEST_F(PortStrangers, AtTheControlPort_GetNothingAndTheRunDoesNotNotice) {
   // Authenticated peers are still accepted.
   Program joiner({rekindle(), "join", dir()});
   ASSERT_NO_FATAL_FAILURE(wait_for_log("with 3 trainers"));
+  ASSERT_NO_FATAL_FAILURE(wait_for_steps(5));
   EXPECT_LT(open_descriptors(process), descriptors + 170);
   silent.clear();
   EXPECT_TRUE(eventually([&] { return open_descriptors(process) < descriptors + 20; }))

@@ -99,7 +99,7 @@ TEST_F(WrongRun, ACheckpointWithARateWithoutLr_TheCoordinatorEndsWithOneLineAnd7
 
 // JSON allows C1 control characters and marks for the text direction without an escape.
 TEST_F(WrongRun, TextForATerminal_IsAsciiInJsonToo) {
-  const std::string odd = "a\xc2\x9b\x7f\u061c\u202e\u200b\u2028z";
+  const std::string odd = "a\xc2\x9b\x7f\u061c\u202e\u200b\u2028\x1b[32m\nwhole: every byte verified z";
   const auto is_ascii = [](const std::string& text) {
     return std::ranges::all_of(text, [](char c) { return c == '\n' || (c >= 0x20 && c < 0x7F); });
   };
@@ -108,7 +108,9 @@ TEST_F(WrongRun, TextForATerminal_IsAsciiInJsonToo) {
   EXPECT_EQ(status.exit_code, 0) << status.err;
   EXPECT_TRUE(is_ascii(status.out)) << status.out;
   EXPECT_EQ(nlohmann::json::parse(status.out)["generation"], odd);
-  EXPECT_TRUE(is_ascii(run({"status", dir()}).out));
+  const std::string shown = run({"status", dir()}).out;
+  EXPECT_TRUE(is_ascii(shown)) << shown;
+  EXPECT_EQ(shown.find("\nwhole:"), std::string::npos) << shown;
 
   const fs::path saved = checkpoint::directory_of(dir(), checkpoint::list_committed(dir()).at(0)).path();
   auto manifest = checkpoint::read_manifest(saved);
@@ -119,6 +121,7 @@ TEST_F(WrongRun, TextForATerminal_IsAsciiInJsonToo) {
     const Outcome inspected = run(Arguments{"inspect", dir()} + how);
     EXPECT_EQ(inspected.exit_code, 0) << inspected.err;
     EXPECT_TRUE(is_ascii(inspected.out)) << inspected.out;
+    EXPECT_EQ(inspected.out.find("\nwhole: every byte verified z"), std::string::npos) << inspected.out;
     EXPECT_NE(inspected.out.find("202e"), std::string::npos) << inspected.out;
   }
 }

@@ -180,6 +180,7 @@ TEST_F(SlurmBatchHost, DiesAndMayNotBeRequeued_SavedAndTheJobIsEnded) {
   const std::uint64_t before = reached_step(dir());
   ASSERT_NO_FATAL_FAILURE(lose_batch_host());
   wait_until_over();
+  EXPECT_EQ(cluster_->state(job_), "CANCELLED");
   EXPECT_EQ(cluster_->restarts(job_), 0U);
   ASSERT_FALSE(attempts("slurm-end").empty());
   EXPECT_GE(attempts("slurm-end").back()["step"], before);

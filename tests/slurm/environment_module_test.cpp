@@ -45,6 +45,11 @@ TEST(SlurmEnvironment, OutsideOfAJobOrInsideOfAStep_Refused) {
   const auto outside = read_environment(environment({}));
   ASSERT_FALSE(outside);
   EXPECT_THAT(outside.error().line(), HasSubstr("this is not a Slurm job"));
+  EXPECT_EQ(outside.error().code, ExitCode::kUsage);
+  const auto interactive = read_environment(environment({{"SLURM_JOB_ID", "7"}}));
+  ASSERT_FALSE(interactive);
+  EXPECT_THAT(interactive.error().line(), HasSubstr("this is an interactive allocation (salloc)"));
+  EXPECT_EQ(interactive.error().code, ExitCode::kUsage);
   const auto step = read_environment(environment({{"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "0"}}));
   ASSERT_FALSE(step);
   EXPECT_EQ(step.error().code, ExitCode::kUsage);

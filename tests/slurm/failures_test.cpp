@@ -111,7 +111,8 @@ TEST_F(Slurm, ThreeAttemptsThatEndByThemselves_GivenUp) {
   job_ = cluster_->submit({"--nodes=1"}, script({"--min-trainers", "2", "--gather-time", "20s"}));
   wait_until_over();
   EXPECT_EQ(cluster_->restarts(job_), 2U);
-  EXPECT_EQ(cluster_->state(job_), "FAILED");
+  ASSERT_NO_FATAL_FAILURE(expect_over(job_, "FAILED", 70));
+  EXPECT_TRUE(printed("requeued (the attempt failed)"));
   EXPECT_TRUE(printed("3 attempts in a row saved nothing beyond step 0"));
   ASSERT_EQ(attempts("slurm-end").size(), 3U);
   EXPECT_EQ(attempts("slurm-end")[0]["cause"], "the attempt failed");

@@ -142,6 +142,7 @@ TEST_F(Slurm, StoppedAndRequeuedAtOnce_StaysStopped) {
   cluster_->command({"scontrol", "requeue", job_});
   ASSERT_TRUE(eventually([&] { return cluster_->restarts(job_) == 1; }));
   wait_until_over();
+  ASSERT_NO_FATAL_FAILURE(expect_over(job_, "FAILED", 75));
   EXPECT_EQ(cluster_->restarts(job_), 1U);
   EXPECT_TRUE(printed("rekindle stop was called during the previous attempt"));
   EXPECT_EQ(attempts("slurm-end").back()["cause"], "rekindle stop");
