@@ -16,13 +16,14 @@ their number.
 """
 
 from rekindle._call import run
+from rekindle._errors import RekindleError
 from rekindle._results import Run, load, open  # noqa: A004
 from rekindle.optimizers import SGD, Adadelta, Adam, AdamW, RMSprop
 from rekindle.schedules import Constant, Cosine, Exponential, Linear, MultiStep, Step
 
 __version__ = "0.1.0"
 __all__ = [
-    "run", "open", "load", "Run",
+    "run", "open", "load", "Run", "RekindleError",
     "SGD", "Adam", "AdamW", "Adadelta", "RMSprop",
     "Step", "MultiStep", "Cosine", "Linear", "Exponential", "Constant",
 ]  # fmt: skip

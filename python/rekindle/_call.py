@@ -66,9 +66,12 @@ def run(
     optimizer: Optimizer | Callable[[list], torch.optim.Optimizer] | None = None,
     schedule: Schedule | Callable[[int], float] | None = None,
     batch_size: int = 128,
+    micro_batches: int | None = None,
     epochs: int | None = None,
-    steps: int | None = None,
+    seed: int = 1,
     run_dir: str = "run",
+    workers: int = 1,
+    steps: int | None = None,
     **options: Any,
 ) -> Run:
     """Trains a model, and returns when the run is complete.
@@ -84,10 +87,15 @@ def run(
         without a closure: every trainer then updates the whole model.
     schedule: rekindle.Cosine, ...; default: the optimizer's rate, always. Or step -> factor of the optimizer's rates,
         the step counted from 0.
-    batch_size: samples of a step, over all trainers. It is computed as micro_batches equal parts.
+    batch_size: samples of a step, over all trainers.
+    micro_batches: equal parts of the batch, a power of two: at most so many trainers work, and it is part of the bits.
+        Default: the largest up to 32 that leaves each part 8 samples.
     epochs, steps: length of the run, one of them; default: 10 epochs.
-    options: every other job option of `rekindle local --help-all`, with underscores: workers=2, seed=1,
-        micro_batches=8, keep=3, checkpoint_interval="10min", clip_norm=1.0, ema=0.999, precision="bf16", ...
+    seed: of all random numbers.
+    run_dir: where the run is kept; a run that is there already goes on.
+    workers: trainers on this machine; in a Slurm job there is one worker a node.
+    options: every other job option of `rekindle local --help-all`, with underscores: keep=3, loader_threads=4,
+        checkpoint_interval="10min", clip_norm=1.0, ema=0.999, precision="bf16", ...
 
     `python train.py` trains on this machine, and exits with the command line's exit code if the run does not
     complete. In trainers, and under `rekindle local`, `slurm` and `submit`, run() does not return.
@@ -113,7 +121,9 @@ def run(
         raise RekindleError("metrics without test_data", "they are computed on test samples", USAGE)
     chosen = {"optimizer": "script"} if makes else optimizer.options()
     chosen.update({"schedule": "constant"} if schedule is None or own_factor else schedule.options())
-    given = {"batch_size": batch_size, "run_dir": run_dir, **options}
+    given = {"batch_size": batch_size, "micro_batches": micro_batches, "seed": seed, "run_dir": run_dir, **options}
+    if workers != 1:  # a Slurm job has an option of its own
+        given["workers"] = workers
     if steps is not None:
         given["steps"] = steps
     if epochs is not None or steps is None:

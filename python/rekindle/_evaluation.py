@@ -50,8 +50,9 @@ def measure(call: Call, model: nn.Module, batch: Any, job: dict[str, Any]) -> tu
 
 def evaluate(call: Call, job: dict[str, Any], tensors: mmap.mmap) -> dict[str, Any]:
     """As the answer of the C++ trainer program (app/evaluate.cpp). `job`: with "evaluate_at_a_time"."""
+    from rekindle._model import fill, make_model
     from rekindle._results import tensors_in
-    from rekindle._task import make_model, set_up
+    from rekindle._settings import set_up
 
     if call.test_data is None:
         raise RekindleError("the script has no test_data", "give run() the test_data to evaluate", CONFIG)
@@ -59,10 +60,7 @@ def evaluate(call: Call, job: dict[str, Any], tensors: mmap.mmap) -> dict[str, A
     library = _library.load()
     data = make_dataset(call.test_data, "test_data")
     model = make_model(call.model)
-    try:
-        model.load_state_dict(tensors_in(tensors), strict=True)
-    except RuntimeError as error:
-        raise RekindleError(f"the checkpoint is of another model: {error}", "has the script changed?", CONFIG) from error
+    fill(model, tensors_in(tensors))
     model.eval()
     loss, sums = 0.0, {name: [0.0, 0] for name in job["script_metrics"]}
     for first in range(0, len(data), job["evaluate_at_a_time"]):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import re
+import stat
 import subprocess
 import tempfile
 from pathlib import Path
@@ -14,6 +16,8 @@ from rekindle._errors import RekindleError
 from rekindle._programs import environment, program
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import torch
     from torch import nn
 
@@ -24,6 +28,34 @@ def _ask(*words: str) -> str:
     if done.returncode != 0:
         raise RekindleError(done.stderr.strip().removeprefix("rekindle: "), code=done.returncode)
     return done.stdout
+
+
+_LONGEST_LINE = 1 << 20
+_CHECKPOINT = re.compile(r"step-\d{10,}\.t\d+\.g\d+")  # a damaged one has another name
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects in a file of lines of JSON.
+
+    A line that is no object is left out: a process may have died while it wrote. Errors: it is a link, a pipe or the
+    like, which somebody else may have put there; a line without an end.
+    """
+    try:
+        opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise RekindleError(f"{path} cannot be opened", error.strerror) from None
+    with os.fdopen(opened, "rb") as file:
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            raise RekindleError(f"{path} is not a regular file")
+        while line := file.readline(_LONGEST_LINE):
+            if len(line) == _LONGEST_LINE:
+                raise RekindleError(f"{path} has a line of more than {_LONGEST_LINE} bytes")
+            try:
+                value = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(value, dict):
+                yield value
 
 
 class Run:
@@ -46,8 +78,7 @@ class Run:
         """
         import numpy
 
-        with (self.path / "metrics.jsonl").open() as file:
-            lines = [json.loads(line) for line in file if line.strip()]
+        lines = list(_lines(self.path / "metrics.jsonl"))
         names = list(dict.fromkeys(name for line in lines for name in line))
         columns = {}
         for name in names:
@@ -59,7 +90,11 @@ class Run:
 
     def checkpoints(self) -> list[Path]:
         """The committed checkpoints, the oldest first."""
-        return sorted(path.parent for path in (self.path / "checkpoints").glob("step-*/manifest.json"))
+        return sorted(
+            each
+            for each in (self.path / "checkpoints").glob("step-*")
+            if _CHECKPOINT.fullmatch(each.name) and not each.is_symlink() and (each / "manifest.json").is_file()
+        )
 
 
 def open(run_dir: str | os.PathLike[str]) -> Run:  # noqa: A001
@@ -108,10 +143,12 @@ def load(
     parameters are then the trained ones, not their average. Errors: names, shapes or types that are not the module's;
     a run that trained with an optimizer of rekindle.
     """
+    from rekindle._model import fill
+
     if optimizer is None:
-        model.load_state_dict(_read(run_or_checkpoint), strict=True)
+        fill(model, _read(run_or_checkpoint))
         return model
-    model.load_state_dict(_read(run_or_checkpoint, "--raw"), strict=True)
+    fill(model, _read(run_or_checkpoint, "--raw"))
     state = _read(run_or_checkpoint, "--with-optimizer")
     from rekindle._optimizer import load_state
 

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 from rekindle import _call
 from rekindle._errors import CONFIG, GAVE_UP, USAGE, RekindleError, one_line
-from rekindle._process import die_with_parent, ignore_group_signals
+from rekindle._process import die_with_parent, end_if_forked, ignore_group_signals
 
 _NAME_DESCRIPTOR = 5  # inherited by a spare
 
@@ -55,10 +55,12 @@ def answer_question(
 ) -> NoReturn:
     """Runs a script, prints one line of JSON about its call, and ends the process."""
     die_with_parent()  # the script may hang
+    process = os.getpid()
     answer_fd = os.dup(1)
     os.dup2(2, 1)  # what the script prints is no answer
 
     def answer(content: dict[str, Any]) -> NoReturn:
+        end_if_forked(process)
         sys.stdout.flush()
         sys.stderr.flush()
         with os.fdopen(answer_fd, "w") as file:
@@ -84,9 +86,9 @@ def describe(folder: str, script: str, arguments: list[str]) -> NoReturn:
     """Says what the script would train, see app/script.hpp."""
 
     def make_answer(call: _call.Call) -> dict[str, Any]:
-        from rekindle import _task
+        from rekindle import _model
 
-        return _task.describe(call)
+        return _model.describe(call)
 
     answer_question(folder, script, arguments, make_answer)
 
@@ -130,7 +132,10 @@ def train(words: list[str]) -> NoReturn:
     if not trainer:
         os._exit(library.rk_exit_code())
 
+    process = os.getpid()
+
     def give_up(code: int, what: str, hint: str) -> NoReturn:
+        end_if_forked(process)
         for line in traceback.format_exc().splitlines():
             library.rk_log(1, line.encode())
         sys.stderr.flush()
@@ -142,6 +147,7 @@ def train(words: list[str]) -> NoReturn:
     def on_call(call: _call.Call) -> None:
         from rekindle import _task
 
+        end_if_forked(process)
         code = _task.train(library, trainer, job, call)
         sys.stdout.flush()
         sys.stderr.flush()

@@ -1,6 +1,7 @@
 // Mistakes in a script (docs/python.md): one line names each.
 #include <gtest/gtest.h>
 
+#include "base/files.hpp"
 #include "python_fixture.hpp"
 
 namespace rekindle::process_test {
@@ -45,6 +46,12 @@ INSTANTIATE_TEST_SUITE_P(
                 ", test_data=[(torch.ones(4), 1)] * 8, metrics=lambda model, batch: {'accuracy': 0.5}"},
         Mistake{"ProcessGroup", "torch.distributed.init_process_group('gloo') or torch.nn.Linear(4, 3)",
                 kLoss, kData, "the script calls init_process_group(): leave it out"},
+        Mistake{"OtherSamplesEachTime", kModel, kLoss, "Drawing()",
+                "look in the script for random numbers without a seed"},
+        Mistake{"ModelElsewhere", "torch.nn.Linear(4, 3, device='meta')", kLoss, kData,
+                "the model's tensor weight is on meta: leave the model on the CPU"},
+        Mistake{"LossExits", kModel, "sys.exit(3)", kData, "SystemExit: 3"},
+        Mistake{"LossInterrupts", kModel, "interrupt()", kData, "KeyboardInterrupt"},
         Mistake{"LossRaises", kModel, "1 / 0", kData, "ZeroDivisionError: division by zero"},
         Mistake{"DatasetRaises", kModel, kLoss, "Broken()", "KeyError: 'no such file'"}),
     [](const auto& info) { return info.param.name; });
@@ -53,8 +60,13 @@ TEST_P(PythonMistake, IsToldInOneLineThatNamesIt) {
   const Mistake& mistake = GetParam();
   const std::string train =
       script("train.py", str(R"(
-import torch, rekindle
+import numpy, sys, torch, rekindle
 from torch.nn import functional
+def interrupt(): raise KeyboardInterrupt
+class Drawing(torch.utils.data.Dataset):
+    def __len__(self): return 64
+    def __getitem__(self, index):
+        return torch.from_numpy(numpy.random.default_rng().normal(size=4)).float(), 1
 class Broken(torch.utils.data.Dataset):
     def __len__(self): return 64
     def __getitem__(self, index): raise KeyError("no such file")
@@ -84,6 +96,65 @@ rekindle.run(model=lambda: )",
   EXPECT_NE(outcome.exit_code, 0) << outcome.out;
   EXPECT_EQ(times_in(outcome.out + outcome.err, mistake.message), mistake.times)
       << outcome.out << outcome.err;
+}
+
+// A script in which something happens at the samples from 48 on: in the last step of the first epoch.
+std::string at_sample_48(const std::string& what) {
+  return str(R"(
+import os, sys, time, torch, rekindle
+class Samples(torch.utils.data.Dataset):
+    def __len__(self): return 64
+    def __getitem__(self, index): return torch.ones(4), index
+def loss(model, batch):
+    values, indices = batch
+    if bool((indices == 48).any()):
+        )",
+             what, R"(
+    return (model(values) ** 2).mean()
+rekindle.run(model=lambda: torch.nn.Linear(4, 3), loss=loss, train_data=Samples, batch_size=16, micro_batches=2,
+             epochs=2, checkpoint_interval="0s", hang_after="2s")
+)");
+}
+
+TEST_F(Python, CrashInMidRun_GivenUpWithSamplesAndTraceback) {
+  const fs::path dir = scratch_ / "run";
+  for (const auto& [what, words] : {std::pair("raise ValueError('odd')", "ValueError: odd"),
+                                    std::pair("os.kill(os.getpid(), 11)", "it was killed by signal 11")}) {
+    fs::remove_all(dir);
+    const Outcome outcome = run({"local", "--run-dir", dir, script("train.py", at_sample_48(what))});
+    EXPECT_EQ(outcome.exit_code, 70) << outcome.out << outcome.err;
+    EXPECT_EQ(times_in(outcome.err, "trainers crash again and again at step "), 1U) << outcome.err;
+    EXPECT_EQ(times_in(outcome.err, words), 1U) << outcome.err;
+    EXPECT_EQ(times_in(outcome.err, "its samples are"), 1U) << outcome.err;
+    EXPECT_NE(outcome.err.find("48"), std::string::npos) << outcome.err;
+    std::string logs;
+    for (const auto& entry : fs::directory_iterator(dir / "logs"))
+      logs += read_text(entry.path()).value_or("");
+    EXPECT_EQ(times_in(logs, "    raise ValueError('odd')") > 0, times_in(what, "raise") > 0) << logs;
+  }
+}
+
+TEST_F(Python, HangInMidRun_GivenUpWithSamples) {
+  const Outcome outcome =
+      run({"local", "--run-dir", scratch_ / "run", script("train.py", at_sample_48("time.sleep(1000)"))});
+  EXPECT_EQ(outcome.exit_code, 70) << outcome.out << outcome.err;
+  EXPECT_EQ(times_in(outcome.err, "trainers hang again and again at step "), 1U) << outcome.err;
+  EXPECT_EQ(times_in(outcome.err, "its samples are"), 1U) << outcome.err;
+  EXPECT_GE(times_in(outcome.out, "it hangs (computing)"), 5U) << outcome.out;
+}
+
+// The forked process leaves the script as if it were a trainer.
+TEST_F(Python, ScriptThatForks_OneProcessTrains) {
+  std::vector<std::string> digests;
+  for (const char* what : {"pass", "os.fork()", "os.fork() or sys.exit()"}) {
+    const fs::path dir = scratch_ / str("run-", digests.size());
+    const Outcome outcome = run({"local", "--run-dir", dir, script("train.py", at_sample_48(what))});
+    EXPECT_EQ(outcome.exit_code, 0) << what << outcome.out << outcome.err;
+    EXPECT_EQ(outcome.out.find("was lost"), std::string::npos) << outcome.out;
+    digests.push_back(digest_of(dir));
+  }
+  EXPECT_EQ(digests[1], digests[0]);
+  EXPECT_EQ(digests[2], digests[0]);
 }
 
 TEST_F(Python, ScriptWithoutRun_64Or78AndALine) {

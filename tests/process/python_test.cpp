@@ -31,6 +31,8 @@ TEST_F(Python, OptimizersClippingAverageAndSchedule_SameDigest) {
   const std::string expected = digest("w1", 1, "shm", 0, options);
   ASSERT_EQ(expected.size(), 33U) << expected;
   EXPECT_EQ(digest("w2", 2, "tcp", 2, options), expected);
+  const std::string bf16 = digest("bf16-w1", 1, "shm", 0, {"precision='bf16'"});
+  EXPECT_EQ(digest("bf16-w2", 2, "shm", 0, {"precision='bf16'"}), bf16);
 }
 
 // Its state begins in its first step, and a trainer that is copied to takes it over.
@@ -227,7 +229,7 @@ TEST_F(Python, SigtermToEveryProcess_SavedAndGoesOnWithTheSameDigest) {
 
 TEST_F(Python, RunByPython_ReturnsTheRun) {
   const std::string train = script("train.py", R"(
-import torch, rekindle
+import os, torch, rekindle
 from torch.nn import functional
 def data():
     return [(torch.full((4,), float(i % 3)), i % 3) for i in range(64)]
@@ -239,7 +241,27 @@ columns = run.metrics()
 print("after", run.path.name, len(columns["step"]), columns["loss"][-1] < columns["loss"][0])
 model = rekindle.load(run.path, torch.nn.Linear(4, 3))
 print("loaded", float(loss(model, [torch.stack([x for x, _ in data()]), torch.tensor([y for _, y in data()])])) < 1.2)
-print(run.status()["state"], len(run.checkpoints()))
+count = len(run.checkpoints())
+os.mkdir(run.path / "checkpoints/step-0000000003.t1.g1.damaged")
+(run.path / "checkpoints/step-0000000003.t1.g1.damaged/manifest.json").touch()
+(run.path / "checkpoints/step-0000000004.t1.g1").symlink_to(run.checkpoints()[-1])
+with (run.path / "metrics.jsonl").open("a") as file:
+    file.write('{"step": 2')  # torn
+print("listed", count > 0, len(run.checkpoints()) == count, len(run.metrics()["step"]))
+def said(make):
+    metrics = run.path / "metrics.jsonl"
+    metrics.unlink()
+    make(metrics)
+    try:
+        return run.metrics()
+    except rekindle.RekindleError as error:
+        return error.what.removeprefix(str(metrics))
+print("pipe", said(os.mkfifo))
+print("link", said(lambda path: path.symlink_to("/etc/passwd")))
+def sparse(path):
+    path.touch()
+    os.truncate(path, 60 << 30)
+print("sparse", said(sparse))
 )");
   std::string text;
   {
@@ -251,6 +273,9 @@ print(run.status()["state"], len(run.checkpoints()))
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
   EXPECT_EQ(times_in(outcome.out, "after run 20 True"), 1U) << outcome.out << outcome.err;
   EXPECT_EQ(times_in(outcome.out, "loaded True"), 1U) << outcome.out;
+  for (const char* line : {"listed True True 20\n", "pipe  is not a regular file\n",
+                           "link  cannot be opened\n", "sparse  has a line of more than 1048576 bytes\n"})
+    EXPECT_EQ(times_in(outcome.out, line), 1U) << line << outcome.out << outcome.err;
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 never gets a gradient; samples with random augmentation; metrics. Its arguments are NAME=VALUE, and go to run()."""
 
 import ast
+import contextlib
+import os
 import random
 import sys
 
@@ -77,6 +79,33 @@ class Counting(torch.optim.SGD):
         super().step()
 
 
+class Lamb(torch.optim.Optimizer):
+    """Each tensor's step is as long as the tensor, times the rate. Fails once, in the trainer that finds the file `fails`."""
+
+    def __init__(self, parameters, lr, fails):
+        super().__init__(parameters, {"lr": lr})
+        self.fails = fails
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is None:
+                    continue
+                state = self.state[parameter]
+                if not state:
+                    state["mean"], state["square"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
+                state["mean"] = state["mean"] * 0.9 + parameter.grad * 0.1  # another tensor each time
+                state["square"].mul_(0.99).add_(parameter.grad**2, alpha=0.01)
+                update = state["mean"] / (state["square"].sqrt() + 1e-6)
+                ratio = parameter.norm() / update.norm() if parameter.norm() > 0 and update.norm() > 0 else 1.0
+                parameter.sub_(group["lr"] * ratio * update)
+        if self.fails and os.path.exists(self.fails):
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(self.fails)
+                raise RuntimeError("this trainer's update fails")
+
+
 FACTORS = {"one": lambda step: 1.0, "falling": lambda step: 0.9**step}
 options = {
     "batch_size": 32, "micro_batches": 8, "steps": 12, "optimizer": rekindle.SGD(lr=0.05, momentum=0.9),
@@ -87,6 +116,8 @@ for argument in sys.argv[1:]:
     if argument == "optimizer=own":
         options["optimizer"] = lambda parameters: torch.optim.AdamW(parameters, lr=0.01, amsgrad=True)
         options["schedule"] = lambda step: 0.99**step
+    elif name == "lamb":  # its value is the file
+        options["optimizer"] = lambda parameters, fails=value: Lamb(parameters, 0.02, fails)
     elif argument == "optimizer=counting":
         options["optimizer"] = lambda parameters: Counting(parameters, lr=0.05, momentum=0.9)
     elif name == "schedule" and value in FACTORS:

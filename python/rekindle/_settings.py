@@ -1,0 +1,63 @@
+"""What makes the bits of a trainer besides the script: settings, and the fingerprint of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import platform
+import sys
+from typing import Any
+
+import torch
+
+
+def set_up(job: dict[str, Any]) -> None:
+    """Settings that make the bits."""
+    torch.set_num_threads(job["threads"])
+    torch.use_deterministic_algorithms(True)
+    if hasattr(torch.utils, "deterministic"):  # from torch 2.2 on
+        torch.utils.deterministic.fill_uninitialized_memory = False
+    torch.backends.cudnn.benchmark = False
+
+
+def _hash_of_script(script: str, folder: str) -> str:
+    """Of the script and its modules, those in its folder."""
+    hasher = hashlib.sha256()
+    own = {script} | {
+        module.__file__
+        for module in list(sys.modules.values())
+        if (getattr(module, "__file__", None) or "").startswith(folder + os.sep)
+        and module.__name__ != "__main__"
+        and module.__file__.endswith(".py")
+        and "site-packages" not in module.__file__
+    }
+    for path in sorted(own):
+        with open(path, "rb") as file:
+            hasher.update(file.read())
+    return hasher.hexdigest()[:16]
+
+
+def fingerprint(job: dict[str, Any]) -> dict[str, str]:
+    numpy = sys.modules.get("numpy")
+    entries = {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": getattr(numpy, "__version__", "none"),
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "threads": str(job["threads"]),
+        "device": "cpu",
+        "script": _hash_of_script(job["script"], job["script_folder"]),
+    }
+    for name in ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_CBWR"):
+        entries[name] = os.environ.get(name, "")
+    return entries
+
+
+def cpu_name() -> str:
+    """As Linux names it."""
+    with contextlib.suppress(OSError), open("/proc/cpuinfo") as file:
+        for line in file:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.machine()
