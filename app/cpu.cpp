@@ -40,6 +40,20 @@ std::string cpu_capability() {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? "avx2" : "default";
 }
 
+namespace {
+
+// An entry of /proc/cpuinfo; empty: it is not there.
+std::string of_cpu(const std::string& key) {
+  std::ifstream cpu("/proc/cpuinfo");
+  for (std::string line; std::getline(cpu, line);) {
+    const auto at = line.find(':');
+    if (line.starts_with(key) && at + 2 < line.size()) return line.substr(at + 2);
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string bf16_isa_of(const std::string& flags) {
   std::istringstream words(flags);
   const std::vector<std::string> all{std::istream_iterator<std::string>(words), {}};
@@ -53,13 +67,9 @@ std::string bf16_isa_of(const std::string& flags) {
   return best;
 }
 
-std::string bf16_isa() {
-  std::ifstream cpu("/proc/cpuinfo");
-  for (std::string line; std::getline(cpu, line);) {
-    if (line.starts_with("flags")) return bf16_isa_of(line.substr(line.find(':') + 1));
-  }
-  return "";
-}
+std::string bf16_isa() { return bf16_isa_of(of_cpu("flags")); }
+
+std::string cpu_name() { return of_cpu("model name"); }
 
 bool has_bf16_isa(const std::string& here, const std::string& needed) {
   return rank_of(here) >= rank_of(needed);

@@ -1,9 +1,12 @@
-// The instruction sets of this machine's CPU, as the numeric libraries name them.
+// This machine's CPU, and its instruction sets as the numeric libraries name them.
 #pragma once
 
 #include <string>
 
 namespace rekindle::app {
+
+// As Linux names it; "" if it does not.
+std::string cpu_name();
 
 // The widest that ATen has kernels for: "avx512", "avx2" or "default".
 std::string cpu_capability();

@@ -10,6 +10,7 @@
 #include "app/places.hpp"
 #include "app/ranges.hpp"
 #include "app/report.hpp"
+#include "app/selftest.hpp"
 #include "app/tools.hpp"
 #include "base/text.hpp"
 #include "data/dataset.hpp"
@@ -165,6 +166,26 @@ struct MakeDataCommand : Command {
   std::uint64_t samples = 50000, seed = 1;
 };
 
+struct SelftestCommand : Command {
+  SelftestCommand(CLI::App& command, const CommandLine&) {
+    command.add_option("--device", options.device, "auto, cpu or cuda")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+    command
+        .add_option("--workers", options.workers,
+                    "the most trainers at a time; default: one a processor, 2 to 4")
+        ->check(whole_number(2, 8));
+    command.add_option("--keep", keep, "make the runs in this folder, and leave them there");
+  }
+  int run() override {
+    options.keep = keep;
+    return run_selftest(options);
+  }
+
+  SelftestOptions options;
+  std::string keep;
+};
+
 constexpr CommandRow kCommands[] = {
     {"status", "what a run is doing, on one screen", "rekindle status runs/vgg11",
      make_command<StatusCommand>},
@@ -184,6 +205,8 @@ constexpr CommandRow kCommands[] = {
      "rekindle import weights.h5 weights.safetensors", make_command<ImportCommand>},
     {"make-data", "write a data set of synthetic images or text", "rekindle make-data cifar10 data",
      make_command<MakeDataCommand>},
+    {"selftest", "whether this installation keeps its promises on this machine, in two minutes",
+     "rekindle selftest", make_command<SelftestCommand>},
 };
 
 }  // namespace

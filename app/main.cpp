@@ -103,7 +103,9 @@ void print_help(CLI::App& cli, bool all) {
 int main(int argc, char** argv) {
   const std::string first = argc > 1 ? argv[1] : "";
   // Must come first: a signal that arrives from now on stays pending until a reader exists.
-  if (first == "local" || first == "slurm" || first == "join" || first == kSlurmSuccessor) hold_signals();
+  if (first == "local" || first == "slurm" || first == "join" || first == "selftest" ||
+      first == kSlurmSuccessor)
+    hold_signals();
   CommandLine line = read_command_line(argc, argv);
   if (const Status held = hold_programs(); !held) return report(held.error());
   auto own_trainer = hold_own_trainer();

@@ -15,6 +15,8 @@ import time
 import venv
 
 SCRIPT = pathlib.Path(__file__).with_name("everything.py")
+DOCUMENT = (pathlib.Path(__file__).parents[2] / "docs/python.md").read_text()
+FIRST_SCRIPT = DOCUMENT.split("<!-- test: first script -->\n```python\n")[1].split("```")[0]
 LIMIT_S = 300
 
 
@@ -89,6 +91,12 @@ def main(wheel):
         code = "import rekindle, torch; print(rekindle.open('calm').status()['state'], len(rekindle.open('calm').checkpoints()))"
         state = subprocess.run([installed.python, "-c", code], cwd=folder, check=True, capture_output=True, text=True)
         check(state.stdout.startswith("finished "), state.stdout + state.stderr)
+        text = installed.run("selftest", "--workers", "2")
+        check("every check has passed" in text, f"the self-test says:\n{text}")
+        script = installed.folder / "train.py"  # the first one of docs/python.md
+        script.write_text(FIRST_SCRIPT)
+        done = subprocess.run([installed.python, script], cwd=folder, capture_output=True, text=True, timeout=LIMIT_S)
+        check("the last loss is" in done.stdout, done.stdout + done.stderr)
         installed.run("local", "--run-dir", "model", "--model", "mnist-cnn", "--data", ".", "--steps", "1", code=78)
         print("wheel: trains with the same bits after a kill and a stop, digest", digest.strip())
 

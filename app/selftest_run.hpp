@@ -1,0 +1,49 @@
+// Commands and runs of `rekindle` as child processes, for the self-test.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/process.hpp"
+#include "base/result.hpp"
+
+namespace rekindle::app {
+
+// Runs a command of `rekindle` to its end. Errors: another exit code than 0, with the last line that it
+// printed.
+Status run_to_end(const std::vector<std::string>& command);
+Result<std::string> digest_of(const std::filesystem::path& run_dir);
+
+// `rekindle local` in the background, with its helper. They end with this object.
+class RunOfRekindle {
+ public:
+  static Result<std::unique_ptr<RunOfRekindle>> start(const std::filesystem::path& run_dir,
+                                                      const std::vector<std::string>& command);
+  ~RunOfRekindle();
+  RunOfRekindle(const RunOfRekindle&) = delete;
+
+  Result<std::uint64_t> step() const;           // the newest; 0: none yet
+  Result<std::vector<pid_t>> trainers() const;  // of the generation, by rank
+  Status add_helper();                          // `rekindle join` with one trainer
+  // Waits until `holds`. Errors: the run ends; it does not hold within some minutes.
+  Status wait(const std::function<Result<bool>()>& holds);
+  Status wait_for_step(std::uint64_t step);
+  Status stop();  // by SIGUSR1, and waits for the end
+
+ private:
+  explicit RunOfRekindle(std::filesystem::path run_dir) : run_dir_(std::move(run_dir)) {}
+  Result<Child> spawn_logged(const std::vector<std::string>& command, const char* name) const;
+  std::string last_line() const;
+
+  const std::filesystem::path run_dir_;
+  Child run_, helper_;
+};
+
+// Ends the processes of every RunOfRekindle. For a process that exits without destructors; from any thread.
+void kill_all_runs();
+
+}  // namespace rekindle::app
