@@ -13,15 +13,19 @@
 namespace rekindle::process_test {
 namespace {
 
-TEST(Accuracy, RealHandwriting_LearntForThreeSeeds) {
+class Accuracy : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Of, Accuracy, testing::Values("mnist-cnn", "resnet18"),
+                         [](const auto& info) { return info.index == 0 ? "MnistCnn" : "Resnet18"; });
+
+TEST_P(Accuracy, RealHandwriting_LearntForThreeSeeds) {
   const char* const given = std::getenv("REKINDLE_ORACLE_PYTHON");
   const std::string python = given != nullptr ? given : "python3";
   if (Program({"/usr/bin/env", python, "-c", "import sklearn"}).wait().exit_code != 0)
     REKINDLE_SKIP(Needs::kMachine, "needs a python3 with scikit-learn (REKINDLE_ORACLE_PYTHON)");
-  // Three runs of 20 epochs.
+  // Three runs of 15 or 20 epochs.
   const fs::path script = fs::path(REKINDLE_SOURCE) / "tests/oracle/accuracy.sh";
-  const auto done =
-      run_command({"env", "REKINDLE_ORACLE_PYTHON=" + python, script, rekindle()}, std::chrono::minutes(28));
+  const auto done = run_command({"env", "REKINDLE_ORACLE_PYTHON=" + python, script, rekindle(), GetParam()},
+                                std::chrono::minutes(28));
   ASSERT_TRUE(done) << done.error().line();
   EXPECT_TRUE(done->ok()) << done->out << done->err;
   EXPECT_EQ(times_in(done->out, ": ok"), 3U) << done->out;
