@@ -1,6 +1,6 @@
 # ./dev lint: formatting, the import rule, clang-tidy.
 
-# lint [--all]
+# lint [--all | --since REVISION]
 lint() {
   install_packages tools/packages-lint.txt
   local file files=() untidy failed=0

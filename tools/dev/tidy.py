@@ -1,8 +1,12 @@
-"""Runs clang-tidy on the sources that changed since it last found them clean: tidy.py BUILD_DIRECTORY JOBS [--all]
+"""Runs clang-tidy on the sources that changed since it last found them clean.
 
-A source is unchanged while its text, the project headers that it reaches, its compile command and .clang-tidy are.
+    tidy.py BUILD_DIRECTORY JOBS [--all | --since REVISION]
+
+A source is unchanged while its text, the project headers that it reaches, its compile command and .clang-tidy are. With
+--since, only sources that differ from those of this git revision are looked at, and at most 24 of them.
 """
 
+import argparse
 import hashlib
 import json
 import os
@@ -43,7 +47,17 @@ def tidy(build, path):
     return done.returncode == 0
 
 
-def main(build, jobs, everything):
+MOST_SINCE = 24  # a few minutes' worth
+
+
+def changed_since(revision):
+    """Source files that differ from a git revision, those of the newest commits first."""
+    words = ["git", "log", "--name-only", "--pretty=format:", f"{revision}..HEAD", "--", "*.cpp"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    return list(dict.fromkeys(line for line in done.stdout.splitlines() if line))
+
+
+def main(build, jobs, everything, since):
     record = os.path.join(build, "tidy-passed.json")
     passed = {}
     if os.path.exists(record) and not everything:
@@ -54,6 +68,11 @@ def main(build, jobs, everything):
     now = {path: fingerprint(entry, path) for path, entry in entries.items()
            if path.endswith(".cpp") and not path.startswith("build/")}
     changed = sorted(path for path in now if passed.get(path) != now[path])
+    if since:
+        several = [path for path in changed_since(since) if path in changed]
+        changed = several[:MOST_SINCE]
+        if len(several) > len(changed):
+            print(f"dev: not looked at: {len(several) - len(changed)} more sources that changed since {since}", flush=True)
     if not changed:
         return True
     print(f"dev: clang-tidy on {len(changed)} of {len(now)} sources", flush=True)
@@ -63,11 +82,17 @@ def main(build, jobs, everything):
             for path, good in zip(changed, pool.map(lambda path: tidy(build, path), changed)):
                 clean[path] = good
     finally:  # an interrupted run keeps its clean results
-        passed = {path: now[path] for path in now if clean.get(path, path not in changed)}
+        passed = {path: now[path] for path in now if clean.get(path, passed.get(path) == now[path])}
         with open(record + ".new", "w", encoding="utf-8") as file:
             json.dump(passed, file, indent=0)
         os.replace(record + ".new", record)
     return all(clean.values())
 
 
-sys.exit(0 if main(sys.argv[1], int(sys.argv[2]), "--all" in sys.argv[3:]) else 1)
+parser = argparse.ArgumentParser()
+parser.add_argument("build")
+parser.add_argument("jobs", type=int)
+parser.add_argument("--all", action="store_true")
+parser.add_argument("--since")
+given = parser.parse_args()
+sys.exit(0 if main(given.build, given.jobs, given.all, given.since) else 1)
