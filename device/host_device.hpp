@@ -1,0 +1,42 @@
+// The host twin of a GPU: its memory is host memory, and each stream is a thread that runs its operations as
+// late as the rules of device.hpp allow. An operation begins when somebody waits for it, or after a few
+// milliseconds. So code that lacks an event reads old bytes here, and its test fails, where a GPU would most
+// often be quick enough.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "device/device.hpp"
+
+namespace rekindle::device {
+
+struct TwinOptions {
+  std::uint64_t seed = 1;     // of the delays
+  std::uint64_t most_ms = 5;  // an operation that nobody waits for begins within so many ms
+};
+
+// What native() of the twin's streams points to. A library that is loaded at run time (the stand-in for NCCL
+// in the tests) gets its operations into the stream with this.
+struct TwinStreamHandle {
+  void* stream = nullptr;
+  // `operation` runs later, on the stream's thread, and may block. Unless it returns 0, it is an error of the
+  // device.
+  void (*run)(void* stream, int (*operation)(void* argument), void* argument) = nullptr;
+};
+
+class HostDevice : public Device {
+ public:
+  // An operation of the caller's. An error is one of the device.
+  virtual void run(Stream& stream, std::function<Status()> operation) = 0;
+  using Device::run;
+
+  // Bytes of memory that are not given back.
+  virtual std::size_t bytes_taken() const = 0;
+};
+
+std::unique_ptr<HostDevice> make_host_device(const TwinOptions& options = {});
+
+}  // namespace rekindle::device
