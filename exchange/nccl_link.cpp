@@ -1,0 +1,146 @@
+#include "exchange/nccl_link.hpp"
+
+#include <condition_variable>
+#include <csignal>
+#include <utility>
+
+#include "base/log.hpp"
+#include "base/text.hpp"
+
+namespace rekindle::exchange {
+namespace {
+
+constexpr std::chrono::microseconds kPause{50};
+
+tl::unexpected<Error> ended() {
+  return forward_error(Error{ExitCode::kGaveUp, "the exchange was aborted", "", ErrorKind::kAborted});
+}
+
+// Calls `on_stuck` if it still exists after the limit.
+class Watchdog {
+ public:
+  explicit Watchdog(const NcclLimits& limits)
+      : thread_([this, limits] {
+          std::unique_lock lock(mutex_);
+          if (changed_.wait_for(lock, limits.end, [this] { return over_; })) return;
+          log_warning("NCCL's communicator could not be ended in time");
+          if (limits.on_stuck)
+            limits.on_stuck();
+          else
+            ::raise(SIGKILL);
+        }) {}
+  ~Watchdog() {
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  Watchdog(const Watchdog&) = delete;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool over_ = false;
+  std::thread thread_;  // last: it uses the others
+};
+
+}  // namespace
+
+NcclLink::NcclLink(const NcclApi& api, NcclLimits limits) : api_(api), limits_(std::move(limits)) {}
+
+NcclLink::~NcclLink() {
+  abort();
+  ender_.join();
+  const Watchdog watchdog(limits_);
+  const std::lock_guard lock(mutex_);
+  if (state_ == State::kRevoked) abort_handle();  // the peers have paused by now
+}
+
+Status NcclLink::failed(NcclCode code) {
+  const char* const words = api_.last_error(handle_);
+  return forward_error(Error{ExitCode::kGaveUp,
+                             str("NCCL: error ", static_cast<int>(code),
+                                 words != nullptr && *words != 0 ? ": " : "", words != nullptr ? words : ""),
+                             "NCCL_DEBUG=WARN says more", ErrorKind::kPeerFailed});
+}
+
+Status NcclLink::connect(const NcclId& id, int ranks, int rank) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (aborted_) return ended();
+    NcclConfig config;
+    state_ = State::kConnecting;
+    const NcclCode code = api_.init_rank(&handle_, ranks, id, rank, &config);
+    if (code != NcclCode::kSuccess && code != NcclCode::kInProgress) return failed(code);
+  }
+  REKINDLE_CHECK(settle());
+  const std::lock_guard lock(mutex_);
+  if (aborted_) return ended();
+  state_ = State::kReady;
+  return {};
+}
+
+Status NcclLink::group(const std::function<NcclCode(NcclHandle)>& calls) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (aborted_ || state_ != State::kReady) return ended();
+    const NcclCode started = api_.group_start();
+    const NcclCode called = started == NcclCode::kSuccess ? calls(handle_) : started;
+    const NcclCode taken = api_.group_end();
+    for (const NcclCode code : {called, taken})
+      if (code != NcclCode::kSuccess && code != NcclCode::kInProgress) return failed(code);
+  }
+  return settle();
+}
+
+Status NcclLink::check() {
+  REKINDLE_TRY(const NcclCode code, state_now());
+  std::ignore = code;
+  return {};
+}
+
+Result<NcclCode> NcclLink::state_now() {
+  const std::lock_guard lock(mutex_);
+  if (aborted_ || handle_ == nullptr) return ended();
+  NcclCode now = NcclCode::kSuccess;
+  const NcclCode asked = api_.async_error(handle_, &now);
+  if (asked != NcclCode::kSuccess) return forward_error(failed(asked).error());
+  if (now != NcclCode::kSuccess && now != NcclCode::kInProgress) return forward_error(failed(now).error());
+  return now;
+}
+
+Status NcclLink::settle() {
+  for (;;) {
+    REKINDLE_TRY(const NcclCode code, state_now());
+    if (code == NcclCode::kSuccess) return {};
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+void NcclLink::abort() noexcept {
+  aborted_ = true;
+  std::call_once(ending_, [this] { ender_ = std::thread([this] { end(); }); });
+}
+
+void NcclLink::abort_handle() {
+  api_.abort(std::exchange(handle_, nullptr));
+  state_ = State::kEnded;
+}
+
+void NcclLink::end() {
+  const Watchdog watchdog(limits_);
+  const std::lock_guard lock(mutex_);
+  if (handle_ == nullptr) return;
+  if (state_ != State::kReady || api_.revoke == nullptr) return abort_handle();
+  constexpr int kNoFlags = 0;
+  api_.revoke(handle_, kNoFlags);
+  state_ = State::kRevoked;
+  for (NcclCode now = NcclCode::kInProgress; now == NcclCode::kInProgress;) {
+    if (api_.async_error(handle_, &now) != NcclCode::kSuccess) return;
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+}  // namespace rekindle::exchange

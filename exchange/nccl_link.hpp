@@ -1,0 +1,70 @@
+// NCCL's communicator of one generation: made, used and ended by NCCL's rules for non-blocking communicators.
+//
+// - One thread at a time is inside NCCL (the mutex).
+// - After a group, nothing may go on its stream before NCCL has taken the group: group() returns then.
+// - An abort ends what is in flight by ncclCommRevoke, once, and only if the communicator was ready. Before
+// that, or with a
+//   library that has no Revoke, by ncclCommAbort. Both wait in their caller, so a thread of this object calls
+//   them.
+// - ncclCommAbort also frees the communicator. ncclCommDestroy, which waits for the peers, is never called.
+// - Ending, the wait for the mutex included, has a limit. After that this process ends itself: another
+// trainer is started,
+//   and nobody is held up by a communicator that cannot be ended.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "base/result.hpp"
+#include "exchange/nccl_api.hpp"
+
+namespace rekindle::exchange {
+
+struct NcclLimits {
+  std::chrono::milliseconds end{5000};
+  std::function<void()> on_stuck;  // empty: SIGKILL to this process
+};
+
+class NcclLink {
+ public:
+  NcclLink(const NcclApi& api, NcclLimits limits);
+  ~NcclLink();
+  NcclLink(const NcclLink&) = delete;
+  NcclLink& operator=(const NcclLink&) = delete;
+
+  // Call once. Blocks until all ranks are connected. Errors: kAborted; kPeerFailed without a rank: NCCL gives
+  // none.
+  Status connect(const NcclId& id, int ranks, int rank);
+  // Makes the calls of one group. Returns when NCCL has taken them, so that kernels may follow on the stream.
+  Status group(const std::function<NcclCode(NcclHandle)>& calls);
+  // An error that NCCL has found since.
+  Status check();
+
+  // Ends what is in flight, and every later call. From any thread; never blocks.
+  void abort() noexcept;
+  bool aborted() const noexcept { return aborted_; }
+
+ private:
+  enum class State { kNone, kConnecting, kReady, kRevoked, kEnded };
+
+  Result<NcclCode> state_now();  // kSuccess or kInProgress
+  Status settle();               // waits until NCCL's state is kSuccess
+  Status failed(NcclCode code);
+  void end();           // in the thread of abort()
+  void abort_handle();  // under the mutex
+
+  const NcclApi& api_;
+  const NcclLimits limits_;
+  std::mutex mutex_;  // of handle_ and state_, and around every call of NCCL
+  NcclHandle handle_ = nullptr;
+  State state_ = State::kNone;
+  std::atomic<bool> aborted_{false};
+  std::once_flag ending_;
+  std::thread ender_;
+};
+
+}  // namespace rekindle::exchange

@@ -1,0 +1,51 @@
+// A communicator of the stand-in for NCCL, and its connections. Internal to nccl_stand_in.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace rekindle::exchange::stand_in {
+
+enum Code { kSuccess = 0, kInvalidArgument = 4, kRemoteError = 6, kInProgress = 7 };
+
+// The environment variable NCCL_STAND_IN_ and `name`; "": it is not set.
+const char* setting(const char* name);
+void pause_for(const char* name);
+
+// A message of one rank to another, of a size that both know.
+struct Transfer {
+  int peer = 0;
+  char* data = nullptr;
+  std::size_t left = 0;
+  bool sends = false;
+};
+
+}  // namespace rekindle::exchange::stand_in
+
+struct ncclComm {
+  int ranks = 0, rank = 0;
+  std::string id;
+  int listener = -1;
+  std::vector<int> sockets;  // by rank
+  std::atomic<int> state{rekindle::exchange::stand_in::kInProgress};
+  std::atomic<bool> ends{false};  // revoked or aborted: operations return
+  std::atomic<int> running{0};    // operations on streams, and threads of this communicator
+  std::atomic<int> inside{0};     // calls that are being made
+  bool ready = false, revoked = false;
+  std::vector<std::thread> threads;
+};
+
+namespace rekindle::exchange::stand_in {
+
+// Listens as a rank. False: it cannot.
+bool listen_as(ncclComm& comm);
+// Connects all ranks, and sets the state.
+void initialize(ncclComm& comm);
+// Moves all bytes, those of one peer and direction in their order. Returns early if the communicator ends.
+void move(ncclComm& comm, std::vector<Transfer> transfers);
+void close_all(ncclComm& comm);
+
+}  // namespace rekindle::exchange::stand_in
