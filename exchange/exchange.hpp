@@ -24,7 +24,8 @@
 
 namespace rekindle::exchange {
 
-enum class Backend { kAuto, kSharedMemory, kTcp };  // kAuto: shared memory if all members are on one host
+// kAuto: shared memory if all members are on one host. kNccl: of a DeviceHub.
+enum class Backend { kAuto, kSharedMemory, kTcp, kNccl };
 
 // Where peers find a trainer. The control plane carries the endpoint.
 struct Endpoint {

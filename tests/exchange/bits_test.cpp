@@ -17,14 +17,17 @@ struct Case {
 
 std::string name(const ::testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
-  return str(c.backend == Backend::kTcp ? "Tcp" : "SharedMemory", "_", c.ranks, "Ranks_", c.leaves, "Leaves_",
-             c.floats, "Floats");
+  return str(name_of(c.backend), "_", c.ranks, "Ranks_", c.leaves, "Leaves_", c.floats, "Floats");
 }
 
-class Bits : public ::testing::TestWithParam<Case> {};
+class Bits : public ::testing::TestWithParam<Case> {
+ protected:
+  void TearDown() override { use_backend(Backend::kAuto); }
+};
 
 TEST_P(Bits, EveryRankReadsTheTreeSumOfEveryStep) {
   const Case c = GetParam();
+  use_backend(c.backend);
   Cluster cluster(c.ranks, c.floats, [&](Member& me) {
     const auto [plan, exchange] = me.join(1, first_members(c.ranks), c.leaves, c.backend);
     for (int step = 0; step < c.steps; ++step) {
@@ -40,7 +43,7 @@ TEST_P(Bits, EveryRankReadsTheTreeSumOfEveryStep) {
 
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const Backend backend : {Backend::kSharedMemory, Backend::kTcp}) {
+  for (const Backend backend : {Backend::kSharedMemory, Backend::kTcp, Backend::kNccl}) {
     for (const int ranks : {1, 2, 3, 4, 8}) all.push_back({backend, ranks, 10'007, 8, 5});
     all.push_back({backend, 8, 37, 8, 3});  // ranks without a shard
     all.push_back({backend, 3, 1, 4, 3});

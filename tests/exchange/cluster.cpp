@@ -18,6 +18,8 @@
 
 #include "base/clock.hpp"
 #include "base/text.hpp"
+#include "device/host_device.hpp"
+#include "exchange/device_hub.hpp"
 #include "exchange/futex.hpp"
 
 namespace rekindle::exchange::testing {
@@ -34,6 +36,17 @@ struct Place {
   char host[256], address[64], nonce[64];
 };
 
+Backend backend_of_hubs = Backend::kAuto;
+
+Result<std::unique_ptr<Hub>> open_hub(std::size_t floats) {
+  if (backend_of_hubs != Backend::kNccl) return Hub::open(floats, "127.0.0.1");
+  static const std::unique_ptr<device::HostDevice> device =
+      device::make_host_device();  // of this member's process
+  REKINDLE_TRY(const NcclApi api, load_nccl(REKINDLE_NCCL_STAND_IN));
+  REKINDLE_TRY(std::unique_ptr<Hub> hub, open_device_hub(*device, api, floats, "127.0.0.1"));
+  return hub;
+}
+
 std::chrono::nanoseconds cpu_time(pid_t process) {
   clockid_t clock{};
   timespec used{};
@@ -43,9 +56,13 @@ std::chrono::nanoseconds cpu_time(pid_t process) {
 
 }  // namespace
 
-std::string backend_name(const ::testing::TestParamInfo<Backend>& info) {
-  return info.param == Backend::kTcp ? "Tcp" : "SharedMemory";
+std::string backend_name(const ::testing::TestParamInfo<Backend>& info) { return name_of(info.param); }
+
+std::string name_of(Backend backend) {
+  return backend == Backend::kTcp ? "Tcp" : backend == Backend::kNccl ? "Nccl" : "SharedMemory";
 }
+
+void use_backend(Backend backend) { backend_of_hubs = backend; }
 
 std::vector<int> first_members(int n) {
   std::vector<int> ids(static_cast<std::size_t>(n));
@@ -138,7 +155,7 @@ Cluster::Cluster(const std::vector<std::size_t>& floats, const Body& body) {
       ::close(ends[0]);
       int status = 0;
       try {
-        auto hub = Hub::open(floats[id], "127.0.0.1");
+        auto hub = open_hub(floats[id]);
         if (!hub) throw std::runtime_error(hub.error().line());
         const Endpoint e = (*hub)->endpoint();
         Place& place = board_->places[id];

@@ -16,10 +16,17 @@ namespace rekindle::exchange::testing {
 
 using Lines = std::vector<std::string>;
 
-// A suite that runs on shared memory and on tcp: INSTANTIATE_TEST_SUITE_P(Exchange, Suite, kBoth,
-// backend_name)
-using BackendTest = ::testing::TestWithParam<Backend>;
-inline const auto kBoth = ::testing::Values(Backend::kSharedMemory, Backend::kTcp);
+// The members of later clusters have hubs for this backend: for NCCL, of a host twin, with the stand-in.
+void use_backend(Backend backend);
+
+// A suite that runs on every backend: INSTANTIATE_TEST_SUITE_P(Exchange, Suite, kEach, backend_name)
+class BackendTest : public ::testing::TestWithParam<Backend> {
+ protected:
+  void SetUp() override { use_backend(GetParam()); }
+  void TearDown() override { use_backend(Backend::kAuto); }
+};
+inline const auto kEach = ::testing::Values(Backend::kSharedMemory, Backend::kTcp, Backend::kNccl);
+std::string name_of(Backend backend);
 std::string backend_name(const ::testing::TestParamInfo<Backend>& info);
 
 std::vector<int> first_members(int n);  // 0, 1, .. n - 1

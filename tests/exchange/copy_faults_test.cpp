@@ -10,7 +10,7 @@ namespace rekindle::exchange::testing {
 namespace {
 
 class CopyFaults : public BackendTest {};
-INSTANTIATE_TEST_SUITE_P(Exchange, CopyFaults, kBoth, backend_name);
+INSTANTIATE_TEST_SUITE_P(Exchange, CopyFaults, kEach, backend_name);
 
 enum Mark { kBegun, kStop, kOver };
 constexpr std::size_t kBytes = std::size_t{16} << 20;

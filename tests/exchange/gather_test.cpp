@@ -12,7 +12,7 @@ namespace rekindle::exchange::testing {
 namespace {
 
 class Gather : public BackendTest {};
-INSTANTIATE_TEST_SUITE_P(Exchange, Gather, kBoth, backend_name);
+INSTANTIATE_TEST_SUITE_P(Exchange, Gather, kEach, backend_name);
 
 TEST_P(Gather, HeadersReachEverybodyBetweenAndAfterSteps) {
   Cluster cluster(3, 100, [&](Member& me) {

@@ -10,7 +10,7 @@ namespace rekindle::exchange::testing {
 namespace {
 
 class Waiting : public BackendTest {};
-INSTANTIATE_TEST_SUITE_P(Exchange, Waiting, kBoth, backend_name);
+INSTANTIATE_TEST_SUITE_P(Exchange, Waiting, kEach, backend_name);
 
 void wait_until_named(const Exchange& exchange, int rank) {
   while (exchange.waiting_for() != rank) std::this_thread::sleep_for(std::chrono::milliseconds(1));

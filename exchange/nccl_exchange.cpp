@@ -1,0 +1,258 @@
+#include "exchange/nccl_exchange.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "base/text.hpp"
+#include "exchange/layout.hpp"
+#include "exchange/tree_kernel.hpp"
+
+namespace rekindle::exchange {
+namespace {
+
+using device::Memory;
+
+constexpr std::chrono::microseconds kPause{20};
+constexpr std::size_t kFloatsOfAlignment = device::kAlignment / sizeof(float);
+
+std::size_t padded(std::size_t floats) {
+  return std::max<std::size_t>(1, (floats + kFloatsOfAlignment - 1) / kFloatsOfAlignment) *
+         kFloatsOfAlignment;
+}
+
+// One step: the headers on the host, when every rank has come; each rank's partial sums to the owners of the
+// shards, by NCCL; the sums of the own shard, by a kernel in the order of the tree; all shards to all ranks,
+// by NCCL. The slots are only read.
+class NcclExchange final : public Exchange {
+ public:
+  NcclExchange(DeviceParts& parts, std::unique_ptr<Exchange> host, const Plan& plan)
+      : parts_(parts),
+        host_(std::move(host)),
+        rank_(plan.rank),
+        ranks_(static_cast<int>(plan.members.size())),
+        layout_(make_layout(plan.leaves, ranks_)) {
+    for (int rank = 0; rank < ranks_; ++rank) shards_.push_back(shard_of(parts_.floats, ranks_, rank));
+    for (const Shard& shard : shards_) stride_ = std::max(stride_, padded(shard.count));
+  }
+  ~NcclExchange() override {
+    if (!link_) return;
+    link_->abort();
+    parts_.retired.push_back(std::move(link_));
+  }
+
+  Status connect() override { return remember(connect_now()); }
+
+  Result<Reduced> reduce(const StepHeader& mine) override {
+    REKINDLE_CHECK(failure_);
+    auto reduced = reduce_now(mine);
+    if (!reduced) failure_ = forward_error(reduced.error());
+    return reduced;
+  }
+  bool slot_0_spoilt() const override { return false; }
+  bool sums_unchanged() const override { return true; }  // they are in this rank's own memory
+  Status release() override { return failure_; }
+  Result<std::vector<StepHeader>> gather(const StepHeader& mine) override {
+    REKINDLE_CHECK(failure_);
+    return host_->gather(mine);
+  }
+  Status all_gather(RankPieces pieces, const std::vector<bool>& receives) override {
+    REKINDLE_CHECK(failure_);
+    return host_->all_gather(pieces, receives);
+  }
+
+  void abort() noexcept override {
+    host_->abort();
+    const std::lock_guard lock(mutex_);
+    aborted_ = true;
+    if (link_) link_->abort();
+  }
+  // NCCL does not say for whom it waits. All ranks wait for each other then: nobody hangs by itself.
+  int waiting_for() const noexcept override { return in_nccl_ ? (rank_ + 1) % ranks_ : host_->waiting_for(); }
+  std::uint64_t activity() const noexcept override { return host_->activity() + moved_; }
+  Backend backend() const override { return Backend::kNccl; }
+
+ private:
+  Status remember(Status status) {
+    if (!status) failure_ = status;
+    return status;
+  }
+
+  Status connect_now() {
+    REKINDLE_CHECK(host_->connect());
+    parts_.retired.clear();
+    REKINDLE_TRY(event_, parts_.device.make_event());
+    if (layout_.subtrees.size() > device::kMostOperands)
+      return fail(ExitCode::kConfig, str(layout_.subtrees.size(), " partial sums are too many for NCCL"),
+                  "use fewer --micro-batches");
+    REKINDLE_TRY(sums_, memory(stride_ * static_cast<std::size_t>(ranks_)));
+    if (ranks_ == 1) return {};
+    std::size_t windows = 0;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      first_window_.push_back(windows);
+      if (rank != rank_)
+        windows += static_cast<std::size_t>(layout_.partials[static_cast<std::size_t>(rank)]);
+    }
+    REKINDLE_TRY(windows_, memory(windows * padded(own().count)));
+    NcclId id;
+    if (rank_ == 0 && parts_.api.get_unique_id(&id) != NcclCode::kSuccess)
+      return fail("NCCL gives no unique id", "NCCL_DEBUG=WARN says more");
+    std::vector<std::vector<std::span<std::byte>>> pieces(static_cast<std::size_t>(ranks_));
+    pieces[0].push_back(std::as_writable_bytes(std::span(&id, 1)));
+    REKINDLE_CHECK(host_->all_gather(pieces));
+    {
+      const std::lock_guard lock(mutex_);
+      link_ = std::make_unique<NcclLink>(parts_.api, parts_.limits);
+      if (aborted_) link_->abort();
+    }
+    const InNccl in(*this);
+    REKINDLE_CHECK(link_->connect(id, ranks_, rank_));
+    // NCCL connects to a peer at the first message to it, which takes long. Nobody needs what is in this
+    // memory.
+    REKINDLE_CHECK(move_partials(1));
+    REKINDLE_CHECK(gather_sums());
+    return await();
+  }
+
+  Result<Reduced> reduce_now(const StepHeader& mine) {
+    Reduced reduced;
+    REKINDLE_TRY(reduced.headers, host_->gather(mine));
+    const InNccl in(*this);
+    if (ranks_ > 1) REKINDLE_CHECK(move_partials(static_cast<int>(layout_.subtrees.size())));
+    REKINDLE_CHECK(sum_own_shard());
+    if (ranks_ > 1) REKINDLE_CHECK(gather_sums());
+    REKINDLE_CHECK(await());
+    for (int rank = 0; rank < ranks_; ++rank) {
+      const Shard& shard = shards_[static_cast<std::size_t>(rank)];
+      if (shard.count > 0)
+        reduced.pieces.push_back(
+            {shard.first, sums_.floats().subspan(stride_ * static_cast<std::size_t>(rank), shard.count)});
+    }
+    return reduced;
+  }
+
+  // Each owner gets its shard of the first `most` partial sums of every rank.
+  Status move_partials(int most) {
+    std::vector<std::span<float>> slots;
+    for (int i = 0; i < std::min(most, partials(rank_)); ++i) {
+      REKINDLE_TRY(slots.emplace_back(), parts_.slot(i));
+    }
+    return group([&](NcclHandle comm, const auto& note) {
+      for (int peer = 0; peer < ranks_; ++peer) {
+        if (peer == rank_) continue;
+        const Shard& theirs = shards_[static_cast<std::size_t>(peer)];
+        for (const std::span<float> slot : slots)
+          if (theirs.count > 0)
+            note(parts_.api.send(slot.data() + theirs.first, theirs.count, kNcclFloat, peer, comm, native()));
+        for (int i = 0; i < std::min(most, partials(peer)); ++i)
+          if (own().count > 0)
+            note(parts_.api.receive(window(peer, i), own().count, kNcclFloat, peer, comm, native()));
+      }
+    });
+  }
+
+  Status sum_own_shard() {
+    if (own().count == 0) return {};
+    std::vector<const float*> partials;
+    for (const Contribution& from : layout_.contributions) {
+      if (from.rank == rank_) {
+        REKINDLE_TRY(const std::span<float> slot, parts_.slot(from.slot));
+        partials.push_back(slot.data() + own().first);
+      } else {
+        partials.push_back(window(from.rank, from.slot));
+      }
+    }
+    parts_.device.run(*parts_.stream, tree_kernel(layout_.subtrees, partials, own_sums(), own().count));
+    return {};
+  }
+
+  Status gather_sums() {
+    return group([&](NcclHandle comm, const auto& note) {
+      note(parts_.api.all_gather(own_sums(), sums_.floats().data(), stride_, kNcclFloat, comm, native()));
+    });
+  }
+
+  // `calls(comm, note)` passes the result of each call to `note`.
+  template <class Calls>
+  Status group(const Calls& calls) {
+    const Status status = link_->group([&](NcclHandle comm) {
+      NcclCode first = NcclCode::kSuccess;
+      calls(comm, [&first](NcclCode code) {
+        if (first == NcclCode::kSuccess && code != NcclCode::kInProgress) first = code;
+      });
+      return first;
+    });
+    ++moved_;
+    return status;
+  }
+
+  // Until everything on the stream is over. Whether the step is applied is decided here, once: an abort that
+  // comes later is ignored.
+  Status await() {
+    parts_.device.record(*parts_.stream, *event_);
+    for (;;) {
+      REKINDLE_TRY(const bool over, parts_.device.is_over(*event_));
+      if (over) break;
+      if (link_) REKINDLE_CHECK(link_->check());
+      if (aborted_) return aborted();
+      std::this_thread::sleep_for(kPause);
+    }
+    ++moved_;
+    if (aborted_) return aborted();
+    return {};
+  }
+  static Status aborted() {
+    return forward_error(Error{ExitCode::kGaveUp, "the exchange was aborted", "", ErrorKind::kAborted});
+  }
+
+  struct InNccl {
+    explicit InNccl(NcclExchange& of) : of(of) { of.in_nccl_ = of.ranks_ > 1; }
+    ~InNccl() { of.in_nccl_ = false; }
+    InNccl(const InNccl&) = delete;
+    NcclExchange& of;
+  };
+
+  Result<Memory> memory(std::size_t floats) { return parts_.device.allocate(floats * sizeof(float)); }
+  int partials(int rank) const { return layout_.partials[static_cast<std::size_t>(rank)]; }
+  const Shard& own() const { return shards_[static_cast<std::size_t>(rank_)]; }
+  float* own_sums() const { return sums_.floats().data() + stride_ * static_cast<std::size_t>(rank_); }
+  float* window(int peer, int slot) const {
+    const std::size_t number = first_window_[static_cast<std::size_t>(peer)] + static_cast<std::size_t>(slot);
+    return windows_.floats().data() + number * padded(own().count);
+  }
+  void* native() const { return parts_.stream->native(); }
+
+  DeviceParts& parts_;
+  const std::unique_ptr<Exchange> host_;
+  const int rank_, ranks_;
+  const Layout layout_;
+  std::vector<Shard> shards_;              // by rank
+  std::size_t stride_ = 0;                 // floats between two shards in sums_
+  std::vector<std::size_t> first_window_;  // by rank
+  std::unique_ptr<device::Event> event_;
+  Memory sums_, windows_;
+  Status failure_;
+  std::mutex mutex_;  // of link_, which another thread may abort
+  std::unique_ptr<NcclLink> link_;
+  std::atomic<bool> aborted_{false}, in_nccl_{false};
+  std::atomic<std::uint64_t> moved_{0};
+};
+
+}  // namespace
+
+Result<std::span<float>> DeviceParts::slot(int i) {
+  while (slots.size() <= static_cast<std::size_t>(i)) {
+    REKINDLE_TRY(Memory made, device.allocate(std::max<std::size_t>(1, floats) * sizeof(float)));
+    slots.push_back(std::move(made));
+  }
+  return slots[static_cast<std::size_t>(i)].floats().first(floats);
+}
+
+std::unique_ptr<Exchange> make_nccl_exchange(DeviceParts& parts, std::unique_ptr<Exchange> host,
+                                             const Plan& plan) {
+  return std::make_unique<NcclExchange>(parts, std::move(host), plan);
+}
+
+}  // namespace rekindle::exchange
