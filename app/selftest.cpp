@@ -45,13 +45,8 @@ class Selftest {
     REKINDLE_CHECK(check("the package is complete, and makes data", [this] { return prepare(); }));
     REKINDLE_CHECK(check("one trainer", [this] { return extend_quiet_run(kFirstSteps); }));
     for (std::uint64_t trainers = 2; trainers <= most_; ++trainers) {
-      for (const auto& [exchange, words] : {std::pair("shm", "shared memory"), std::pair("tcp", "TCP")}) {
-        REKINDLE_CHECK(check(str(trainers, " trainers, ", words), [this, trainers, exchange]() -> Status {
-          const fs::path dir = work_ / str(exchange, "-", trainers);
-          REKINDLE_CHECK(run_to_end(training(dir, trainers, exchange, quiet_steps_)));
-          return same_digest(dir);
-        }));
-      }
+      REKINDLE_CHECK(check(str(trainers, " trainers, shared memory"), [&] { return many(trainers, "shm"); }));
+      REKINDLE_CHECK(check(str(trainers, " trainers, TCP"), [&] { return many(trainers, "tcp"); }));
     }
     REKINDLE_CHECK(check("a trainer is killed, the other one goes on, a new one comes", [this] {
       return disturbed("kill", 2, 2, [](RunOfRekindle& run) { return kill_a_trainer(run); });
@@ -83,7 +78,7 @@ class Selftest {
  private:
   Status check(const std::string& what, const std::function<Status()>& act) {
     const auto began = steady_clock::now();
-    const Status status = act();
+    Status status = act();
     const std::chrono::duration<double> took = steady_clock::now() - began;
     char seconds[32];
     std::snprintf(seconds, sizeof seconds, "%.1f s", took.count());
@@ -126,6 +121,12 @@ class Selftest {
     quiet_steps_ = steps;
     REKINDLE_TRY(digest_, digest_of(quiet_run()));
     return {};
+  }
+
+  Status many(std::uint64_t trainers, const char* exchange) const {
+    const fs::path dir = work_ / str(exchange, "-", trainers);
+    REKINDLE_CHECK(run_to_end(training(dir, trainers, exchange, quiet_steps_)));
+    return same_digest(dir);
   }
 
   Status same_digest(const fs::path& dir) const {

@@ -177,7 +177,7 @@ class NcclExchange final : public Exchange {
   // `calls(comm, note)` passes the result of each call to `note`.
   template <class Calls>
   Status group(const Calls& calls) {
-    const Status status = link_->group([&](NcclHandle comm) {
+    Status status = link_->group([&](NcclHandle comm) {
       NcclCode first = NcclCode::kSuccess;
       calls(comm, [&first](NcclCode code) {
         if (first == NcclCode::kSuccess && code != NcclCode::kInProgress) first = code;

@@ -21,7 +21,7 @@ std::string aborted_call(Exchange& exchange, Call call) {
     exchange.abort();
   });
   begun.set_value();
-  const std::string outcome = Member::outcome(call());
+  std::string outcome = Member::outcome(call());
   aborter.join();
   return outcome;
 }
@@ -115,9 +115,11 @@ TEST_P(Faults, AbortFromManyThreadsAtAnyTimeIsHarmless) {
   Cluster cluster(2, 1000, [&](Member& me) {
     const Plan plan = me.plan(1, {0, 1}, 2, GetParam());
     const auto exchange = me.hub.make(plan);
+    constexpr int kThreads = 4;
     std::vector<std::thread> threads;
+    threads.reserve(kThreads);
     std::atomic<int> steps{0};
-    for (int i = 0; i < 4; ++i)
+    for (int i = 0; i < kThreads; ++i)
       threads.emplace_back([&, i] {
         while (steps.load() < i + 1) std::this_thread::yield();
         if (i == 3) exchange->abort();

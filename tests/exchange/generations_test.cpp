@@ -52,6 +52,7 @@ TEST_P(Generations, ManyInARowWithChangingMembersNeverMixUp) {
   const auto members_of = [](int generation) {
     std::vector<int> members;
     const int count = 1 + generation * 7 % 4;
+    members.reserve(static_cast<std::size_t>(count));
     for (int i = 0; i < count; ++i) members.push_back((generation + i) % 4);
     return members;
   };

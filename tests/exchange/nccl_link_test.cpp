@@ -49,6 +49,7 @@ struct Rank {
 
 void in_threads(int ranks, const std::function<void(int rank)>& act) {
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) threads.emplace_back([&act, rank] { act(rank); });
   for (std::thread& thread : threads) thread.join();
 }
@@ -113,7 +114,7 @@ TEST_F(NcclLinks, AbortedInFlight_TheStreamGoesOnAndEveryLaterCallFails) {
   for (const char* version : {"22809", "22806"}) {
     SCOPED_TRACE(version);
     set("VERSION", version);
-    const NcclApi used = std::move(load_nccl(REKINDLE_NCCL_STAND_IN).value());
+    const NcclApi used = load_nccl(REKINDLE_NCCL_STAND_IN).value();
     const NcclId id = fresh_id();
     std::atomic<bool> over{false};
     in_threads(2, [&](int number) {

@@ -39,6 +39,7 @@ TEST(TreeKernel, TreeSum_HasTheBitsOfTheExchange) {
       std::vector<Floats> partials;
       std::vector<const float*> pointers;
       for (std::size_t i = 0; i < subtrees.size(); ++i) partials.push_back(draw(i));
+      pointers.reserve(partials.size());
       for (const Floats& each : partials) pointers.push_back(each.data());
       Floats expected(kCount), sum(kCount);
       finish_tree(leaves, subtrees, pointers, expected.data(), kCount);

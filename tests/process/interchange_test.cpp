@@ -76,9 +76,9 @@ TEST_F(Interchange, FilesThatCannotBeRead_RefusedInOneLine) {
 TEST_F(Interchange, TheReaderOfAnH5File_HasGivenUpItsRights) {
   if (!kCanConfine) REKINDLE_SKIP(Needs::kMachine, "sanitizers need more rights than a confined process has");
   const fs::path weights = initial_weights("1", "weights.h5");
-  const Outcome outcome = Program({"/usr/bin/env", "LD_PRELOAD=" REKINDLE_CURIOUS, rekindle(), "import",
-                                   weights, at("out.safetensors")})
-                              .wait();
+  const std::string preload = "LD_PRELOAD=" REKINDLE_CURIOUS;
+  const Outcome outcome =
+      Program({"/usr/bin/env", preload, rekindle(), "import", weights, at("out.safetensors")}).wait();
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(times_in(outcome.err, "curious: network no, other file no, process no\n"), 1U) << outcome.err;
 }

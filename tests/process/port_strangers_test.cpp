@@ -74,8 +74,10 @@ TEST_F(PortStrangers, AtTheControlPort_GetNothingAndTheRunDoesNotNotice) {
     const std::string answer = until_hung_up(call(port, words));
     EXPECT_LT(answer.size(), 100U);  // a TLS alert
   }
+  constexpr int kSilent = 250;
   std::vector<Fd> silent;
-  for (int i = 0; i < 250; ++i) silent.push_back(call(port, i % 2 == 0 ? "" : "\x16"));
+  silent.reserve(kSilent);
+  for (int i = 0; i < kSilent; ++i) silent.push_back(call(port, i % 2 == 0 ? "" : "\x16"));
   ASSERT_NO_FATAL_FAILURE(wait_for_log("too many unauthenticated connections"));
   // Authenticated peers are still accepted.
   Program joiner({rekindle(), "join", dir()});

@@ -64,7 +64,7 @@ TEST_F(WrongRun, ARunTomlThatIsNone_OneLineAnd78) {
     std::string text;
     std::istringstream lines(good);
     for (std::string line; std::getline(lines, line);)
-      text += (line.starts_with(key + " = ") ? key + " = " + value : line) + "\n";
+      text.append(line.starts_with(key + " = ") ? str(key, " = ", value) : line).append("\n");
     return text;
   };
   expect_both_refused(with("seed", "\"x\""), "run.toml: field 'seed' is not a whole number");
