@@ -10,7 +10,6 @@
 namespace rekindle::app {
 namespace {
 
-using checkpoint::Dtype;
 using checkpoint::Role;
 using checkpoint::TensorSpec;
 using data::SampleKind;

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "disk.hpp"
 #include "model.hpp"
@@ -83,6 +85,7 @@ class SimTask final : public trainer::Task {
   Result<trainer::MicroBatchResult> train(std::uint64_t step, int micro_batch, std::span<float> gradient,
                                           const std::atomic<bool>& aborted) override;
   Result<trainer::EvaluationResult> evaluate(std::uint64_t first, std::uint64_t count) override;
+  std::vector<std::string> take_skipped() override { return std::exchange(skipped_, {}); }
   void update(std::size_t first, std::span<const float> sum, const optim::Step& step) override;
   Status finish_update() override;
   std::string fingerprint() const override { return "{}"; }
@@ -94,6 +97,7 @@ class SimTask final : public trainer::Task {
  private:
   TrainerProcess& process_;
   Model model_;
+  std::vector<std::string> skipped_;
 };
 
 class SimWriter final : public trainer::CheckpointWriter {
