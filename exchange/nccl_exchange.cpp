@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "exchange/failure.hpp"
 #include "exchange/layout.hpp"
 #include "exchange/tree_kernel.hpp"
 
@@ -43,30 +44,28 @@ class NcclExchange final : public Exchange {
     parts_.retired.push_back(std::move(link_));
   }
 
-  Status connect() override { return remember(connect_now()); }
-
+  Status connect() override {
+    return calls_.guard([this] { return connect_now(); });
+  }
   Result<Reduced> reduce(const StepHeader& mine) override {
-    REKINDLE_CHECK(failure_);
-    auto reduced = reduce_now(mine);
-    if (!reduced) failure_ = forward_error(reduced.error());
-    return reduced;
+    return calls_.guard([&] { return reduce_now(mine); });
   }
   bool slot_0_spoilt() const override { return false; }
   bool sums_unchanged() const override { return true; }  // they are in this rank's own memory
-  Status release() override { return failure_; }
+  Status release() override {
+    return calls_.guard([]() -> Status { return {}; });
+  }
   Result<std::vector<StepHeader>> gather(const StepHeader& mine) override {
-    REKINDLE_CHECK(failure_);
-    return host_->gather(mine);
+    return calls_.guard([&] { return host_->gather(mine); });
   }
   Status all_gather(RankPieces pieces, const std::vector<bool>& receives) override {
-    REKINDLE_CHECK(failure_);
-    return host_->all_gather(pieces, receives);
+    return calls_.guard([&] { return host_->all_gather(pieces, receives); });
   }
 
   void abort() noexcept override {
     host_->abort();
     const std::lock_guard lock(mutex_);
-    aborted_ = true;
+    calls_.abort();
     if (link_) link_->abort();
   }
   // NCCL does not say for whom it waits. All ranks wait for each other then: nobody hangs by itself.
@@ -75,11 +74,6 @@ class NcclExchange final : public Exchange {
   Backend backend() const override { return Backend::kNccl; }
 
  private:
-  Status remember(Status status) {
-    if (!status) failure_ = status;
-    return status;
-  }
-
   Status connect_now() {
     REKINDLE_CHECK(host_->connect());
     parts_.retired.clear();
@@ -105,7 +99,7 @@ class NcclExchange final : public Exchange {
     {
       const std::lock_guard lock(mutex_);
       link_ = std::make_unique<NcclLink>(parts_.api, parts_.limits);
-      if (aborted_) link_->abort();
+      if (calls_.aborted()) link_->abort();
     }
     const InNccl in(*this);
     REKINDLE_CHECK(link_->connect(id, ranks_, rank_));
@@ -196,15 +190,12 @@ class NcclExchange final : public Exchange {
       REKINDLE_TRY(const bool over, parts_.device.is_over(*event_));
       if (over) break;
       if (link_) REKINDLE_CHECK(link_->check());
-      if (aborted_) return aborted();
+      if (calls_.aborted()) return forward_error(aborted_error());
       std::this_thread::sleep_for(kPause);
     }
     ++moved_;
-    if (aborted_) return aborted();
+    if (calls_.aborted()) return forward_error(aborted_error());
     return {};
-  }
-  static Status aborted() {
-    return forward_error(Error{ExitCode::kGaveUp, "the exchange was aborted", "", ErrorKind::kAborted});
   }
 
   struct InNccl {
@@ -233,10 +224,10 @@ class NcclExchange final : public Exchange {
   std::vector<std::size_t> first_window_;  // by rank
   std::unique_ptr<device::Event> event_;
   Memory sums_, windows_;
-  Status failure_;
+  CallStatus calls_;
   std::mutex mutex_;  // of link_, which another thread may abort
   std::unique_ptr<NcclLink> link_;
-  std::atomic<bool> aborted_{false}, in_nccl_{false};
+  std::atomic<bool> in_nccl_{false};
   std::atomic<std::uint64_t> moved_{0};
 };
 

@@ -6,15 +6,12 @@
 
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "exchange/failure.hpp"
 
 namespace rekindle::exchange {
 namespace {
 
 constexpr std::chrono::microseconds kPause{50};
-
-tl::unexpected<Error> ended() {
-  return forward_error(Error{ExitCode::kGaveUp, "the exchange was aborted", "", ErrorKind::kAborted});
-}
 
 // Calls `on_stuck` if it still exists after the limit.
 class Watchdog {
@@ -69,7 +66,7 @@ Status NcclLink::failed(NcclCode code) {
 Status NcclLink::connect(const NcclId& id, int ranks, int rank) {
   {
     const std::lock_guard lock(mutex_);
-    if (aborted_) return ended();
+    if (aborted_) return forward_error(aborted_error());
     NcclConfig config;
     state_ = State::kConnecting;
     const NcclCode code = api_.init_rank(&handle_, ranks, id, rank, &config);
@@ -77,7 +74,7 @@ Status NcclLink::connect(const NcclId& id, int ranks, int rank) {
   }
   REKINDLE_CHECK(settle());
   const std::lock_guard lock(mutex_);
-  if (aborted_) return ended();
+  if (aborted_) return forward_error(aborted_error());
   state_ = State::kReady;
   return {};
 }
@@ -85,7 +82,7 @@ Status NcclLink::connect(const NcclId& id, int ranks, int rank) {
 Status NcclLink::group(const std::function<NcclCode(NcclHandle)>& calls) {
   {
     const std::lock_guard lock(mutex_);
-    if (aborted_ || state_ != State::kReady) return ended();
+    if (aborted_ || state_ != State::kReady) return forward_error(aborted_error());
     const NcclCode started = api_.group_start();
     const NcclCode called = started == NcclCode::kSuccess ? calls(handle_) : started;
     const NcclCode taken = api_.group_end();
@@ -103,7 +100,7 @@ Status NcclLink::check() {
 
 Result<NcclCode> NcclLink::state_now() {
   const std::lock_guard lock(mutex_);
-  if (aborted_ || handle_ == nullptr) return ended();
+  if (aborted_ || handle_ == nullptr) return forward_error(aborted_error());
   NcclCode now = NcclCode::kSuccess;
   const NcclCode asked = api_.async_error(handle_, &now);
   if (asked != NcclCode::kSuccess) return forward_error(failed(asked).error());

@@ -5,9 +5,9 @@
 namespace rekindle::exchange::testing {
 namespace {
 
-using NcclApi_ = NcclStandIn;
+using NcclLibrary = NcclStandIn;
 
-TEST_F(NcclApi_, AVersionWithRevoke_HasIt_AndAnOlderOneHasNot) {
+TEST_F(NcclLibrary, AVersionWithRevoke_HasIt_AndAnOlderOneHasNot) {
   EXPECT_EQ(api.version, nccl_version(2, 28, 9));
   EXPECT_NE(api.revoke, nullptr);
   set("VERSION", "22806");
@@ -16,7 +16,7 @@ TEST_F(NcclApi_, AVersionWithRevoke_HasIt_AndAnOlderOneHasNot) {
   EXPECT_EQ(older->revoke, nullptr);
 }
 
-TEST_F(NcclApi_, TooOldOrNotThere_OneLineThatSaysWhatToDo) {
+TEST_F(NcclLibrary, TooOldOrNotThere_OneLineThatSaysWhatToDo) {
   set("VERSION", "21705");
   const auto old = load_nccl(REKINDLE_NCCL_STAND_IN);
   ASSERT_FALSE(old);
