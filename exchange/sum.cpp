@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "exchange/tree.hpp"
+#include "exchange/tree_walk.hpp"
 
 // The dynamic loader picks the widest version that the machine supports. Not with sanitizers: their run-times
 // are not initialised yet at that time.
@@ -42,6 +43,8 @@ REKINDLE_CLONES void sum8(Parts p, float* out, std::size_t count) {
 // An uneven tree is a list of additions in post-order. The list runs chunk by chunk, so that intermediate
 // sums stay in L1.
 struct Operand {
+  Operand() = default;
+  explicit Operand(int partial) : index(partial) {}
   bool temporary = false;
   int index = 0;  // of a temporary or of a partial
 };
@@ -51,26 +54,14 @@ struct Addition {
 };
 
 std::vector<Addition> additions(const std::vector<LeafRange>& subtrees) {
-  struct Node {
-    LeafRange leaves;
-    Operand value;
-  };
   std::vector<Addition> list;
-  std::vector<Node> stack;
-  for (std::size_t i = 0; i < subtrees.size(); ++i) {
-    stack.push_back({subtrees[i], {false, static_cast<int>(i)}});
-    while (stack.size() >= 2) {
-      const Node right = stack.back(), left = stack[stack.size() - 2];
-      const int size = left.leaves.count;
-      if (right.leaves.count != size || left.leaves.first % (2 * size) != 0) break;
-      stack.resize(stack.size() - 2);
-      // The temporary whose number is the stack's height is free, or is the left operand itself.
-      const int to = static_cast<int>(stack.size());
-      list.push_back({left.value, right.value, to});
-      stack.push_back({{left.leaves.first, 2 * size}, {true, to}});
-    }
-  }
-  assert(stack.size() == 1);
+  walk_tree<Operand>(subtrees, [&list](const Operand& left, const Operand& right, int height) {
+    // The temporary whose number is the stack's height is free, or is the left operand itself.
+    list.push_back({left, right, height});
+    Operand sum(height);
+    sum.temporary = true;
+    return sum;
+  });
   return list;
 }
 

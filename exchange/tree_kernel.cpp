@@ -2,6 +2,8 @@
 
 #include <cassert>
 
+#include "exchange/tree_walk.hpp"
+
 namespace rekindle::exchange {
 
 device::TreeSum tree_kernel(const std::vector<LeafRange>& subtrees, const std::vector<const float*>& partials,
@@ -11,25 +13,12 @@ device::TreeSum tree_kernel(const std::vector<LeafRange>& subtrees, const std::v
   sum.to = out;
   sum.count = count;
   sum.partials = static_cast<int>(partials.size());
-  struct Node {
-    LeafRange leaves;
-    int value;
-  };
-  std::vector<Node> stack;
-  for (std::size_t i = 0; i < subtrees.size(); ++i) {
-    sum.from[i] = partials[i];
-    stack.push_back({subtrees[i], static_cast<int>(i)});
-    while (stack.size() >= 2) {
-      const Node right = stack.back(), left = stack[stack.size() - 2];
-      const int size = left.leaves.count;
-      if (right.leaves.count != size || left.leaves.first % (2 * size) != 0) break;
-      stack.resize(stack.size() - 2);
-      sum.additions[static_cast<std::size_t>(sum.count_of_additions)] = {
-          static_cast<std::uint16_t>(left.value), static_cast<std::uint16_t>(right.value)};
-      stack.push_back({{left.leaves.first, 2 * size}, sum.partials + sum.count_of_additions++});
-    }
-  }
-  assert(stack.size() == 1);
+  for (std::size_t i = 0; i < partials.size(); ++i) sum.from[i] = partials[i];
+  walk_tree<int>(subtrees, [&sum](int left, int right, int) {
+    sum.additions[static_cast<std::size_t>(sum.count_of_additions)] = {static_cast<std::uint16_t>(left),
+                                                                       static_cast<std::uint16_t>(right)};
+    return sum.partials + sum.count_of_additions++;
+  });
   return sum;
 }
 

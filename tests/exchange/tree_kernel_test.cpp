@@ -1,11 +1,9 @@
 // The kernel of the tree has the bits of the code for the host.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <cstring>
-#include <random>
 #include <vector>
 
+#include "../device/odd_floats.hpp"
 #include "device/kernels.hpp"
 #include "exchange/tree.hpp"
 #include "exchange/tree_kernel.hpp"
@@ -13,22 +11,10 @@
 namespace rekindle::exchange {
 namespace {
 
-using Floats = std::vector<float>;
-
-constexpr std::size_t kCount = 1003;
-
-// Of very different sizes, so that another order of additions gives other bits.
-Floats draw(std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::normal_distribution<float> normal;
-  Floats values(kCount);
-  for (float& value : values) value = normal(random) * std::exp2(static_cast<float>(random() % 24) - 12.0F);
-  return values;
-}
-
-bool same_bits(const Floats& a, const Floats& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
+using device::testing::draw;
+using device::testing::Floats;
+using device::testing::kCount;
+using device::testing::same_bits;
 
 TEST(TreeKernel, TreeSum_HasTheBitsOfTheExchange) {
   for (const int leaves : {1, 2, 8, 32}) {
