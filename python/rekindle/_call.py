@@ -121,9 +121,10 @@ def run(
         raise RekindleError("metrics without test_data", "they are computed on test samples", USAGE)
     chosen = {"optimizer": "script"} if makes else optimizer.options()
     chosen.update({"schedule": "constant"} if schedule is None or own_factor else schedule.options())
-    given = {"batch_size": batch_size, "micro_batches": micro_batches, "seed": seed, "run_dir": run_dir, **options}
-    if workers != 1:  # a Slurm job has an option of its own
-        given["workers"] = workers
+    given = {
+        "batch_size": batch_size, "micro_batches": micro_batches, "seed": seed, "run_dir": run_dir, "workers": workers,
+        **options,
+    }  # fmt: skip
     if steps is not None:
         given["steps"] = steps
     if epochs is not None or steps is None:

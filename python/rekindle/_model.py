@@ -127,5 +127,3 @@ def describe(call: Call) -> dict[str, Any]:
         "test_samples": 0 if test_data is None else len(test_data),
         "metrics": _metric_names(call, model, test_data),
     }
-
-
