@@ -1,8 +1,8 @@
 // Optimizers: the update of float32 parameters from a summed gradient, in one pass over host memory. Without
 // LibTorch, so that models in any language use the same code and get the same bits.
 //
-// To add an optimizer: a file beside sgd.cpp with the formula and one row, and the row's place in
-// optimizers() (optim/optimizer.cpp).
+// To add an optimizer: a file beside sgd.cpp with one row, the row's place in optimizers()
+// (optim/optimizer.cpp), and either update() for CPUs alone, or a formula (optim/formulas.hpp) for GPUs too.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "optim/formulas.hpp"
 
 namespace rekindle::optim {
 
@@ -51,6 +52,18 @@ class Optimizer {
   // step may be split into pieces anywhere without a change of bits.
   virtual void update(const Step& step, std::span<float> parameters, std::span<const std::span<float>> states,
                       std::span<const float> sum) const = 0;
+  // The same as a formula for one element, which a GPU can compute too; nullptr: this optimizer has none.
+  virtual const class FormulaOptimizer* as_formula() const { return nullptr; }
+};
+
+class FormulaOptimizer : public Optimizer {
+ public:
+  virtual Formula formula(const Step& step) const = 0;
+  void update(const Step& step, std::span<float> parameters, std::span<const std::span<float>> states,
+              std::span<const float> sum) const final {
+    update_on_host(formula(step), parameters, states, sum);
+  }
+  const FormulaOptimizer* as_formula() const final { return this; }
 };
 
 // What a user needs to know of an optimizer, and how one is made from options that check() accepts.

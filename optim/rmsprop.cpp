@@ -1,44 +1,10 @@
-// torch.optim.RMSprop (Hinton's lecture 6e; not centered):
-//
-//   g = scale * sum + weight_decay * p
-//   s = alpha * s + (1 - alpha) * g^2
-//   d = g / (sqrt(s) + eps)
-//   p = p - lr * d                            without momentum
-//   b = momentum * b + d;  p = p - lr * b     with momentum
-#include <cmath>
-
-#include "base/each_width.hpp"
+// The formulas: optim/formulas.hpp.
 #include "optim/optimizer.hpp"
 
 namespace rekindle::optim {
 namespace {
 
-struct Scalars {
-  float scale, lr, alpha, one_minus_alpha, eps, momentum, weight_decay;
-};
-
-REKINDLE_EACH_WIDTH
-void plain(const Scalars c, float* __restrict p, float* __restrict s, const float* __restrict sum,
-           std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) {
-    const float g = c.scale * sum[i] + c.weight_decay * p[i];
-    s[i] = c.alpha * s[i] + c.one_minus_alpha * g * g;
-    p[i] -= c.lr * (g / (std::sqrt(s[i]) + c.eps));
-  }
-}
-
-REKINDLE_EACH_WIDTH
-void heavy_ball(const Scalars c, float* __restrict p, float* __restrict s, float* __restrict b,
-                const float* __restrict sum, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) {
-    const float g = c.scale * sum[i] + c.weight_decay * p[i];
-    s[i] = c.alpha * s[i] + c.one_minus_alpha * g * g;
-    b[i] = c.momentum * b[i] + g / (std::sqrt(s[i]) + c.eps);
-    p[i] -= c.lr * b[i];
-  }
-}
-
-class Rmsprop final : public Optimizer {
+class Rmsprop final : public FormulaOptimizer {
  public:
   explicit Rmsprop(const Options& options) : options_(options) {}
 
@@ -47,19 +13,13 @@ class Rmsprop final : public Optimizer {
     return {"square_avg"};
   }
 
-  void update(const Step& step, std::span<float> p, std::span<const std::span<float>> states,
-              std::span<const float> sum) const override {
-    const Scalars c{step.scale,
-                    static_cast<float>(step.learning_rate),
-                    static_cast<float>(options_.alpha),
-                    static_cast<float>(1 - options_.alpha),
-                    static_cast<float>(*options_.eps),
-                    static_cast<float>(options_.momentum),
-                    static_cast<float>(options_.weight_decay)};
-    if (states.size() > 1)
-      heavy_ball(c, p.data(), states[0].data(), states[1].data(), sum.data(), sum.size());
-    else
-      plain(c, p.data(), states[0].data(), sum.data(), sum.size());
+  Formula formula(const Step& step) const override {
+    const auto lr = static_cast<float>(step.learning_rate), alpha = static_cast<float>(options_.alpha),
+               rest = static_cast<float>(1 - options_.alpha), eps = static_cast<float>(*options_.eps),
+               momentum = static_cast<float>(options_.momentum),
+               decay = static_cast<float>(options_.weight_decay);
+    if (options_.momentum == 0) return PlainRmsprop{step.scale, lr, alpha, rest, eps, decay};
+    return MomentumRmsprop{step.scale, lr, alpha, rest, eps, momentum, decay};
   }
 
  private:

@@ -1,49 +1,10 @@
-// torch.optim.SGD:
-//
-//   g = scale * sum + weight_decay * p
-//   m = momentum * m + (1 - dampening) * g        at the first step m = g
-//   p = p - lr * m                                with Nesterov: p - lr * (g + momentum * m)
-//
-// Without momentum there is no m, and p = p - lr * g.
-#include "base/each_width.hpp"
+// The formula: optim/formulas.hpp.
 #include "optim/optimizer.hpp"
 
 namespace rekindle::optim {
 namespace {
 
-struct Scalars {
-  float scale, lr, momentum, keep, weight_decay;  // keep: 1 - dampening
-};
-
-REKINDLE_EACH_WIDTH
-void plain(const Scalars s, float* __restrict p, const float* __restrict sum, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) {
-    const float g = s.scale * sum[i] + s.weight_decay * p[i];
-    p[i] -= s.lr * g;
-  }
-}
-
-REKINDLE_EACH_WIDTH
-void heavy_ball(const Scalars s, float* __restrict p, float* __restrict m, const float* __restrict sum,
-                std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) {
-    const float g = s.scale * sum[i] + s.weight_decay * p[i];
-    m[i] = s.momentum * m[i] + s.keep * g;
-    p[i] -= s.lr * m[i];
-  }
-}
-
-REKINDLE_EACH_WIDTH
-void nesterov(const Scalars s, float* __restrict p, float* __restrict m, const float* __restrict sum,
-              std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) {
-    const float g = s.scale * sum[i] + s.weight_decay * p[i];
-    m[i] = s.momentum * m[i] + s.keep * g;
-    p[i] -= s.lr * (g + s.momentum * m[i]);
-  }
-}
-
-class Sgd final : public Optimizer {
+class Sgd final : public FormulaOptimizer {
  public:
   explicit Sgd(const Options& options) : options_(options) {}
 
@@ -52,17 +13,13 @@ class Sgd final : public Optimizer {
   }
   bool counts() const override { return options_.dampening != 0; }
 
-  void update(const Step& step, std::span<float> p, std::span<const std::span<float>> states,
-              std::span<const float> sum) const override {
-    const double keep = step.number == 0 ? 1 : 1 - options_.dampening;
-    const Scalars s{step.scale, static_cast<float>(step.learning_rate), static_cast<float>(options_.momentum),
-                    static_cast<float>(keep), static_cast<float>(options_.weight_decay)};
-    if (states.empty())
-      plain(s, p.data(), sum.data(), sum.size());
-    else if (options_.nesterov)
-      nesterov(s, p.data(), states[0].data(), sum.data(), sum.size());
-    else
-      heavy_ball(s, p.data(), states[0].data(), sum.data(), sum.size());
+  Formula formula(const Step& step) const override {
+    const auto lr = static_cast<float>(step.learning_rate), momentum = static_cast<float>(options_.momentum),
+               keep = static_cast<float>(step.number == 0 ? 1 : 1 - options_.dampening),
+               decay = static_cast<float>(options_.weight_decay);
+    if (options_.momentum == 0) return PlainSgd{step.scale, lr, decay};
+    if (options_.nesterov) return NesterovSgd{step.scale, lr, momentum, keep, decay};
+    return MomentumSgd{step.scale, lr, momentum, keep, decay};
   }
 
  private:
