@@ -40,6 +40,10 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual std::string name() const = 0;
+  // Differs between any two devices of a machine, and is the same for every process that uses one.
+  virtual std::string identity() const = 0;
+  // Its number among the devices of its kind that this process sees.
+  virtual int index() const { return 0; }
 
   // Memory of the device, all zero, at a multiple of kAlignment. Waits until every operation has ended, so
   // call it before the first step. Error: there is no more (ExitCode::kConfig).
@@ -60,6 +64,11 @@ class Device {
   // Block until it is over, and until the stream is empty. Errors: an operation of this device has failed.
   virtual Status synchronize(Event& event) = 0;
   virtual Status synchronize(Stream& stream) = 0;
+
+  // Locks memory of the host, so that copies from and to it go at full speed and at the same time as others.
+  // Locking again does no harm. To be undone before the memory goes.
+  virtual Status lock(std::span<std::byte> memory) = 0;
+  virtual void unlock(std::span<std::byte> memory) noexcept = 0;
 
  protected:
   friend class Memory;
@@ -95,6 +104,15 @@ class Memory {
   Device* device_ = nullptr;
   void* data_ = nullptr;
   std::size_t bytes_ = 0;
+};
+
+// Where an array is, and the stream that has its operations. Without a device: in host memory, and nothing is
+// late.
+struct Place {
+  Device* device = nullptr;
+  Stream* stream = nullptr;
+
+  explicit operator bool() const { return device != nullptr; }
 };
 
 inline Result<Memory> Device::allocate(std::size_t bytes) {

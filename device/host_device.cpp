@@ -1,5 +1,7 @@
 #include "device/host_device.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -66,6 +68,11 @@ class Twin final : public HostDevice {
   explicit Twin(const TwinOptions& options) : options_(options), random_(options.seed) {}
 
   std::string name() const override { return "host twin"; }
+  std::string identity() const override {
+    return options_.identity.empty() ? str(::getpid(), ":", this) : options_.identity;
+  }
+  Status lock(std::span<std::byte>) override { return {}; }
+  void unlock(std::span<std::byte>) noexcept override {}
   Result<std::unique_ptr<Stream>> make_stream() override { return std::make_unique<TwinStream>(*this); }
   Result<std::unique_ptr<Event>> make_event() override { return std::make_unique<TwinEvent>(); }
 

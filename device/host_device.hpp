@@ -16,6 +16,7 @@ namespace rekindle::device {
 struct TwinOptions {
   std::uint64_t seed = 1;     // of the delays
   std::uint64_t most_ms = 5;  // an operation that nobody waits for begins within so many ms
+  std::string identity = {};  // empty: one of its own
 };
 
 // What native() of the twin's streams points to. A library that is loaded at run time (the stand-in for NCCL

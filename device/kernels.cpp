@@ -1,6 +1,7 @@
 #include "device/kernels.hpp"
 
 #include <algorithm>
+#include <span>
 
 namespace rekindle::device {
 namespace {
@@ -11,13 +12,25 @@ void run(const AddInto& k) {
   for (std::size_t i = 0; i < k.count; ++i) k.to[i] = k.to[i] + k.from[i];
 }
 
+void run(const Scale& k) {
+  for (std::size_t i = 0; i < k.count; ++i) k.to[i] = k.factor * k.from[i];
+}
+
+void run(const MoveTowards& k) {
+  for (std::size_t i = 0; i < k.count; ++i) k.to[i] += k.weight * (k.from[i] - k.to[i]);
+}
+
 void run(const TreeSum& k) {
   for (std::size_t i = 0; i < k.count; ++i) k.to[i] = tree_sum(k, i);
 }
 
-void run(const SgdUpdate& k) {
-  for (std::size_t i = 0; i < k.count; ++i)
-    sgd(k.numbers, k.parameters[i], k.momentum == nullptr ? nullptr : k.momentum + i, k.sum[i]);
+void run(const Update& k) {
+  const std::span<float> states[] = {{k.states[0], k.count}, {k.states[1], k.count}};
+  optim::update_on_host(k.formula, {k.parameters, k.count}, states, {k.sum, k.count});
+}
+
+void run(const SquaresInto& k) {
+  for (std::size_t sum = 0; sum < kNormSums; ++sum) add_squares(k, sum);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What runs on a device: plain structs with pointers into its memory. Every kernel is elementwise, so it may
-// be split anywhere, and its bits are those of the host (device/arithmetic.hpp).
+// What runs on a device: plain structs with pointers into its memory. Every kernel but SquaresInto is
+// elementwise, so it may be split anywhere, and its bits are those of the host.
 #pragma once
 
 #include <array>
@@ -7,7 +7,8 @@
 #include <cstdint>
 #include <variant>
 
-#include "device/arithmetic.hpp"
+#include "base/everywhere.hpp"
+#include "optim/formulas.hpp"
 
 namespace rekindle::device {
 
@@ -26,38 +27,78 @@ struct AddInto {
   std::size_t count = 0;
 };
 
-// The sum of partial sums in a fixed order: additions in post-order, as in exchange/sum.cpp. Operand k of
-// `additions` is partial k if below `partials`, and otherwise the result of an earlier addition (from
-// `partials` on). `to` may be one of the partials.
-struct TreeSum {
-  struct Addition {
-    std::uint16_t left = 0, right = 0;
-  };
+// to[i] = factor * from[i]
+struct Scale {
   float* to = nullptr;
-  std::array<const float*, kMostOperands> from = {};
-  std::array<Addition, kMostOperands> additions = {};
-  int partials = 0, count_of_additions = 0;
+  const float* from = nullptr;
+  float factor = 1;
   std::size_t count = 0;
 };
 
-// One element of a TreeSum.
+// to[i] = to[i] + weight * (from[i] - to[i])
+struct MoveTowards {
+  float* to = nullptr;
+  const float* from = nullptr;
+  float weight = 0;
+  std::size_t count = 0;
+};
+
+// The sum of partial sums in a fixed order: additions in post-order, as in exchange/sum.cpp. A stack takes
+// one partial after the other; after partial k, merges[k] times the two upper values become their sum. One
+// value is left. `to` may be one of the partials.
+struct TreeSum {
+  float* to = nullptr;
+  // Plain arrays: code for GPUs cannot call members of std::array.
+  const float* from[kMostOperands] = {};
+  std::uint8_t merges[kMostOperands] = {};
+  int partials = 0;
+  std::size_t count = 0;
+};
+
+// One element of a TreeSum. A tree over kMostOperands partials leaves no more values waiting than it has
+// levels.
 REKINDLE_EVERYWHERE float tree_sum(const TreeSum& k, std::size_t element) {
-  float value[2 * kMostOperands];
-  for (int part = 0; part < k.partials; ++part) value[part] = k.from[part][element];
-  for (int at = 0; at < k.count_of_additions; ++at)
-    value[k.partials + at] = value[k.additions[at].left] + value[k.additions[at].right];
-  return value[k.partials + k.count_of_additions - 1];
+  float waiting[16];
+  int height = 0;
+  float value = k.from[0][element];
+  for (int part = 1; part < k.partials; ++part) {
+    waiting[height++] = value;
+    value = k.from[part][element];
+    for (int merge = 0; merge < k.merges[part]; ++merge) value = waiting[--height] + value;
+  }
+  return value;
 }
 
-struct SgdUpdate {
-  SgdNumbers numbers;
+// An optimizer's update of `count` elements.
+struct Update {
+  optim::Formula formula;
   float* parameters = nullptr;
-  float* momentum = nullptr;  // nullptr: without
+  std::array<float*, 2> states = {};
   const float* sum = nullptr;
   std::size_t count = 0;
 };
 
-using Kernel = std::variant<Fill, AddInto, TreeSum, SgdUpdate>;
+// The squared norm of an array that comes in pieces: element i of the array is added to sum i % kNormSums, in
+// the order of i, so that the sums do not depend on the pieces. `first` is the index of from[0]. The sums are
+// zero at first.
+inline constexpr std::size_t kNormSums = std::size_t{1} << 16;
+struct SquaresInto {
+  double* sums = nullptr;
+  const float* from = nullptr;
+  std::size_t first = 0, count = 0;
+};
+
+// What SquaresInto does for one sum.
+REKINDLE_EVERYWHERE void add_squares(const SquaresInto& k, std::size_t sum) {
+  double all = k.sums[sum];
+  for (std::size_t i = (sum + kNormSums - k.first % kNormSums) % kNormSums; i < k.count; i += kNormSums) {
+    const double value = k.from[i];
+    all += value * value;
+  }
+  k.sums[sum] = all;
+}
+
+using Kernel = std::variant<Fill, AddInto, Scale, MoveTowards, TreeSum, Update, SquaresInto>;
 
 // Runs a kernel now, on the host.
 void run_on_host(const Kernel& kernel);

@@ -1,0 +1,74 @@
+// Compiled with -fmad=false: no fused multiply-adds, so the bits are those of the host.
+#include "device/cuda_kernels.hpp"
+
+namespace rekindle::device {
+namespace {
+
+constexpr int kThreads = 256;
+
+__device__ void element(const Fill& k, std::size_t i) { k.to[i] = k.value; }
+__device__ void element(const AddInto& k, std::size_t i) { k.to[i] = k.to[i] + k.from[i]; }
+__device__ void element(const Scale& k, std::size_t i) { k.to[i] = k.factor * k.from[i]; }
+__device__ void element(const MoveTowards& k, std::size_t i) { k.to[i] += k.weight * (k.from[i] - k.to[i]); }
+__device__ void element(const TreeSum& k, std::size_t i) { k.to[i] = tree_sum(k, i); }
+
+// An Update with the type of its formula.
+template <class Formula>
+struct UpdateBy {
+  Formula formula;
+  float *parameters, *a, *b;
+  const float* sum;
+  std::size_t count;
+};
+template <class Formula>
+__device__ void element(const UpdateBy<Formula>& k, std::size_t i) {
+  if constexpr (Formula::kStates == 0) k.formula(k.parameters[i], k.sum[i]);
+  if constexpr (Formula::kStates == 1) k.formula(k.parameters[i], k.a[i], k.sum[i]);
+  if constexpr (Formula::kStates == 2) k.formula(k.parameters[i], k.a[i], k.b[i], k.sum[i]);
+}
+
+template <class K>
+__global__ void each_element(const __grid_constant__ K kernel) {
+  const std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i < kernel.count) element(kernel, i);
+}
+
+__global__ void each_sum(const __grid_constant__ SquaresInto kernel) {
+  add_squares(kernel, std::size_t{blockIdx.x} * blockDim.x + threadIdx.x);
+}
+
+template <class K>
+cudaError_t start(const K& kernel, cudaStream_t stream) {
+  if (kernel.count == 0) return cudaSuccess;
+  const std::size_t blocks = (kernel.count + kThreads - 1) / kThreads;
+  each_element<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(kernel);
+  return cudaGetLastError();
+}
+
+cudaError_t start(const SquaresInto& kernel, cudaStream_t stream) {
+  each_sum<<<kNormSums / kThreads, kThreads, 0, stream>>>(kernel);
+  return cudaGetLastError();
+}
+
+cudaError_t start(const Update& k, cudaStream_t stream) {
+  return std::visit(
+      [&](const auto& formula) {
+        return start(UpdateBy<std::decay_t<decltype(formula)>>{formula, k.parameters, k.states[0],
+                                                               k.states[1], k.sum, k.count},
+                     stream);
+      },
+      k.formula);
+}
+
+}  // namespace
+
+cudaError_t launch(const Kernel& kernel, cudaStream_t stream) {
+  return std::visit([stream](const auto& each) { return start(each, stream); }, kernel);
+}
+
+cudaError_t kernels_fit() {
+  cudaFuncAttributes attributes{};
+  return cudaFuncGetAttributes(&attributes, each_element<AddInto>);
+}
+
+}  // namespace rekindle::device
