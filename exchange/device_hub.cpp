@@ -1,24 +1,53 @@
 #include "exchange/device_hub.hpp"
 
+#include <algorithm>
+#include <cstdlib>
 #include <utility>
 
+#include "base/text.hpp"
 #include "exchange/nccl_exchange.hpp"
+#include "exchange/staged_exchange.hpp"
 
 namespace rekindle::exchange {
 namespace {
 
-class NcclHub final : public DeviceHub {
- public:
-  NcclHub(DeviceParts parts, std::unique_ptr<Hub> host) : host_(std::move(host)), parts_(std::move(parts)) {}
+// NCCL's rule: it refuses two ranks on one device of one host, and this variable names the host.
+std::string device_for_nccl(const device::Device& device) {
+  const char* const host = std::getenv("NCCL_HOSTID");
+  return host == nullptr ? device.identity() : str(device.identity(), "@", host);
+}
 
-  device::Stream& stream() override { return *parts_.stream; }
-  Endpoint endpoint() const override { return host_->endpoint(); }
+std::string version_of(const Endpoint& member) { return member.nccl.substr(0, member.nccl.find(' ')); }
+
+bool nccl_serves(const std::vector<Endpoint>& members) {
+  std::vector<std::string> devices;
+  for (const Endpoint& member : members) {
+    if (member.nccl.empty() || version_of(member) != version_of(members[0])) return false;
+    devices.push_back(member.nccl);
+  }
+  std::ranges::sort(devices);
+  return std::ranges::adjacent_find(devices) == devices.end();
+}
+
+class OnDevice final : public Hub {
+ public:
+  OnDevice(DeviceParts parts, std::unique_ptr<Hub> host) : host_(std::move(host)), parts_(std::move(parts)) {}
+
+  Endpoint endpoint() const override {
+    Endpoint endpoint = host_->endpoint();
+    if (parts_.nccl) endpoint.nccl = str(parts_.nccl->version, " ", device_for_nccl(*parts_.place.device));
+    return endpoint;
+  }
   std::size_t floats() const override { return parts_.floats; }
   Result<std::span<float>> slot(int i) override { return parts_.slot(i); }
   std::unique_ptr<Exchange> make(const Plan& plan) override {
+    const bool alone = plan.members.size() == 1;
+    const bool by_nccl =
+        plan.backend == Backend::kNccl || (plan.backend == Backend::kAuto && nccl_serves(plan.members));
     Plan on_host = plan;
-    on_host.backend = Backend::kAuto;
-    return make_nccl_exchange(parts_, host_->make(on_host), plan);
+    if (plan.backend == Backend::kNccl) on_host.backend = Backend::kAuto;
+    if (alone || (by_nccl && parts_.nccl)) return make_nccl_exchange(parts_, host_->make(on_host), plan);
+    return make_staged_exchange(parts_, *host_, on_host);
   }
 
  private:
@@ -28,14 +57,12 @@ class NcclHub final : public DeviceHub {
 
 }  // namespace
 
-Result<std::unique_ptr<DeviceHub>> open_device_hub(device::Device& device, const NcclApi& api,
-                                                   std::size_t floats, const std::string& address,
-                                                   PortRange ports, NcclLimits limits) {
+Result<std::unique_ptr<Hub>> open_device_hub(DeviceHubOptions options, std::size_t floats,
+                                             const std::string& address, PortRange ports) {
   REKINDLE_TRY(std::unique_ptr<Hub> host, Hub::open(floats, address, ports));
-  DeviceParts parts{
-      .device = device, .api = api, .limits = std::move(limits), .floats = floats, .stream = nullptr};
-  REKINDLE_TRY(parts.stream, device.make_stream());
-  return std::make_unique<NcclHub>(std::move(parts), std::move(host));
+  return std::make_unique<OnDevice>(
+      DeviceParts{options.place, std::move(options.nccl), std::move(options.limits), floats},
+      std::move(host));
 }
 
 }  // namespace rekindle::exchange

@@ -35,6 +35,8 @@ struct Endpoint {
   std::string address;  // tcp: where the trainer listens
   std::uint16_t port = 0;
   std::string nonce;  // random, also in the control segment: detects that the pid was reused
+  std::string
+      nccl;  // its version, a space, and what NCCL takes for this trainer's GPU; empty: it cannot be used
 };
 
 // One generation's membership. Only `rank` differs between the ranks.

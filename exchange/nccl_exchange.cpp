@@ -77,10 +77,11 @@ class NcclExchange final : public Exchange {
   Status connect_now() {
     REKINDLE_CHECK(host_->connect());
     parts_.retired.clear();
-    REKINDLE_TRY(event_, parts_.device.make_event());
+    REKINDLE_TRY(event_, parts_.place.device->make_event());
     if (layout_.subtrees.size() > device::kMostOperands)
-      return fail(ExitCode::kConfig, str(layout_.subtrees.size(), " partial sums are too many for NCCL"),
+      return fail(ExitCode::kConfig, str(layout_.subtrees.size(), " partial sums are too many for a GPU"),
                   "use fewer --micro-batches");
+    if (sum_is_slot_0()) return {};
     REKINDLE_TRY(sums_, memory(stride_ * static_cast<std::size_t>(ranks_)));
     if (ranks_ == 1) return {};
     std::size_t windows = 0;
@@ -91,14 +92,14 @@ class NcclExchange final : public Exchange {
     }
     REKINDLE_TRY(windows_, memory(windows * padded(own().count)));
     NcclId id;
-    if (rank_ == 0 && parts_.api.get_unique_id(&id) != NcclCode::kSuccess)
+    if (rank_ == 0 && parts_.nccl->get_unique_id(&id) != NcclCode::kSuccess)
       return fail("NCCL gives no unique id", "NCCL_DEBUG=WARN says more");
     std::vector<std::vector<std::span<std::byte>>> pieces(static_cast<std::size_t>(ranks_));
     pieces[0].push_back(std::as_writable_bytes(std::span(&id, 1)));
     REKINDLE_CHECK(host_->all_gather(pieces));
     {
       const std::lock_guard lock(mutex_);
-      link_ = std::make_unique<NcclLink>(parts_.api, parts_.limits);
+      link_ = std::make_unique<NcclLink>(*parts_.nccl, parts_.limits);
       if (calls_.aborted()) link_->abort();
     }
     const InNccl in(*this);
@@ -113,6 +114,12 @@ class NcclExchange final : public Exchange {
   Result<Reduced> reduce_now(const StepHeader& mine) {
     Reduced reduced;
     REKINDLE_TRY(reduced.headers, host_->gather(mine));
+    if (sum_is_slot_0()) {
+      REKINDLE_TRY(const std::span<float> sum, parts_.slot(0));
+      REKINDLE_CHECK(await());
+      reduced.pieces.push_back({0, sum});
+      return reduced;
+    }
     const InNccl in(*this);
     if (ranks_ > 1) REKINDLE_CHECK(move_partials(static_cast<int>(layout_.subtrees.size())));
     REKINDLE_CHECK(sum_own_shard());
@@ -139,10 +146,11 @@ class NcclExchange final : public Exchange {
         const Shard& theirs = shards_[static_cast<std::size_t>(peer)];
         for (const std::span<float> slot : slots)
           if (theirs.count > 0)
-            note(parts_.api.send(slot.data() + theirs.first, theirs.count, kNcclFloat, peer, comm, native()));
+            note(parts_.nccl->send(slot.data() + theirs.first, theirs.count, kNcclFloat, peer, comm,
+                                   native()));
         for (int i = 0; i < std::min(most, partials(peer)); ++i)
           if (own().count > 0)
-            note(parts_.api.receive(window(peer, i), own().count, kNcclFloat, peer, comm, native()));
+            note(parts_.nccl->receive(window(peer, i), own().count, kNcclFloat, peer, comm, native()));
       }
     });
   }
@@ -158,13 +166,14 @@ class NcclExchange final : public Exchange {
         partials.push_back(window(from.rank, from.slot));
       }
     }
-    parts_.device.run(*parts_.stream, tree_kernel(layout_.subtrees, partials, own_sums(), own().count));
+    parts_.place.device->run(*parts_.place.stream,
+                             tree_kernel(layout_.subtrees, partials, own_sums(), own().count));
     return {};
   }
 
   Status gather_sums() {
     return group([&](NcclHandle comm, const auto& note) {
-      note(parts_.api.all_gather(own_sums(), sums_.floats().data(), stride_, kNcclFloat, comm, native()));
+      note(parts_.nccl->all_gather(own_sums(), sums_.floats().data(), stride_, kNcclFloat, comm, native()));
     });
   }
 
@@ -185,9 +194,9 @@ class NcclExchange final : public Exchange {
   // Until everything on the stream is over. Whether the step is applied is decided here, once: an abort that
   // comes later is ignored.
   Status await() {
-    parts_.device.record(*parts_.stream, *event_);
+    parts_.place.device->record(*parts_.place.stream, *event_);
     for (;;) {
-      REKINDLE_TRY(const bool over, parts_.device.is_over(*event_));
+      REKINDLE_TRY(const bool over, parts_.place.device->is_over(*event_));
       if (over) break;
       if (link_) REKINDLE_CHECK(link_->check());
       if (calls_.aborted()) return forward_error(aborted_error());
@@ -198,6 +207,9 @@ class NcclExchange final : public Exchange {
     return {};
   }
 
+  // Nothing is to be added, and nobody else needs it.
+  bool sum_is_slot_0() const { return ranks_ == 1 && layout_.subtrees.size() == 1; }
+
   struct InNccl {
     explicit InNccl(NcclExchange& of) : of(of) { of.in_nccl_ = of.ranks_ > 1; }
     ~InNccl() { of.in_nccl_ = false; }
@@ -205,7 +217,7 @@ class NcclExchange final : public Exchange {
     NcclExchange& of;
   };
 
-  Result<Memory> memory(std::size_t floats) { return parts_.device.allocate(floats * sizeof(float)); }
+  Result<Memory> memory(std::size_t floats) { return parts_.place.device->allocate(floats * sizeof(float)); }
   int partials(int rank) const { return layout_.partials[static_cast<std::size_t>(rank)]; }
   const Shard& own() const { return shards_[static_cast<std::size_t>(rank_)]; }
   float* own_sums() const { return sums_.floats().data() + stride_ * static_cast<std::size_t>(rank_); }
@@ -213,7 +225,7 @@ class NcclExchange final : public Exchange {
     const std::size_t number = first_window_[static_cast<std::size_t>(peer)] + static_cast<std::size_t>(slot);
     return windows_.floats().data() + number * padded(own().count);
   }
-  void* native() const { return parts_.stream->native(); }
+  void* native() const { return parts_.place.stream->native(); }
 
   DeviceParts& parts_;
   const std::unique_ptr<Exchange> host_;
@@ -235,7 +247,7 @@ class NcclExchange final : public Exchange {
 
 Result<std::span<float>> DeviceParts::slot(int i) {
   while (slots.size() <= static_cast<std::size_t>(i)) {
-    REKINDLE_TRY(Memory made, device.allocate(std::max<std::size_t>(1, floats) * sizeof(float)));
+    REKINDLE_TRY(Memory made, place.device->allocate(std::max<std::size_t>(1, floats) * sizeof(float)));
     slots.push_back(std::move(made));
   }
   return slots[static_cast<std::size_t>(i)].floats().first(floats);

@@ -14,10 +14,10 @@ device::TreeSum tree_kernel(const std::vector<LeafRange>& subtrees, const std::v
   sum.count = count;
   sum.partials = static_cast<int>(partials.size());
   for (std::size_t i = 0; i < partials.size(); ++i) sum.from[i] = partials[i];
-  walk_tree<int>(subtrees, [&sum](int left, int right, int) {
-    sum.additions[static_cast<std::size_t>(sum.count_of_additions)] = {static_cast<std::uint16_t>(left),
-                                                                       static_cast<std::uint16_t>(right)};
-    return sum.partials + sum.count_of_additions++;
+  // The value of a sum is the number of its last partial.
+  walk_tree<int>(subtrees, [&sum](int, int right, int) {
+    ++sum.merges[right];
+    return right;
   });
   return sum;
 }

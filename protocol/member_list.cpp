@@ -5,7 +5,7 @@
 namespace rekindle::protocol {
 namespace {
 
-// Encoding, for each member: trainer, host, address, nonce, then pid, control_fd, port. A string is the
+// Encoding, for each member: trainer, host, address, nonce, nccl, then pid, control_fd, port. A string is the
 // number of bytes that it shares with the same string of the previous member, the number of further bytes,
 // and these bytes. A number has seven bits in each byte, the lowest bits first.
 
@@ -32,6 +32,7 @@ std::string write(const std::vector<Member>& members) {
     put(out, a.host, b.host);
     put(out, a.address, b.address);
     put(out, a.nonce, b.nonce);
+    put(out, a.nccl, b.nccl);
     put(out, static_cast<std::uint64_t>(a.pid));
     put(out, static_cast<std::uint64_t>(static_cast<std::int64_t>(a.control_fd) + 1));  // -1: none
     put(out, a.port);
@@ -101,6 +102,7 @@ Result<MemberList> MemberList::parse(std::string_view text) {
     member.address.host = in.string(before.address.host);
     member.address.address = in.string(before.address.address);
     member.address.nonce = in.string(before.address.nonce);
+    member.address.nccl = in.string(before.address.nccl);
     member.address.pid = static_cast<std::int64_t>(in.number());
     member.address.control_fd = static_cast<int>(in.number()) - 1;
     member.address.port = static_cast<std::uint16_t>(in.number());

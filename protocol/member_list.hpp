@@ -14,12 +14,12 @@ namespace rekindle::protocol {
 
 // Where peers reach a trainer: exchange::Endpoint as plain data.
 struct Address {
-  std::string host, address, nonce;
+  std::string host, address, nonce, nccl;
   std::int64_t pid = 0;
   int control_fd = -1;
   std::uint16_t port = 0;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Address, host, address, nonce, pid, control_fd, port)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Address, host, address, nonce, nccl, pid, control_fd, port)
 
 struct Member {
   std::string trainer;

@@ -14,19 +14,21 @@ exchange::Endpoint to_endpoint(const Address& a) {
   e.address = a.address;
   e.port = a.port;
   e.nonce = a.nonce;
+  e.nccl = a.nccl;
   return e;
 }
 
 exchange::Backend backend_of(const std::string& name) {
   if (name == "shm") return exchange::Backend::kSharedMemory;
   if (name == "tcp") return exchange::Backend::kTcp;
+  if (name == "nccl") return exchange::Backend::kNccl;
   return exchange::Backend::kAuto;
 }
 
 }  // namespace
 
 Address to_address(const exchange::Endpoint& e) {
-  return {e.host, e.address, e.nonce, e.pid, e.control_fd, e.port};
+  return {e.host, e.address, e.nonce, e.nccl, e.pid, e.control_fd, e.port};
 }
 
 exchange::Plan plan_of(const Job& job, const Start& start) {

@@ -43,7 +43,7 @@ TEST_P(Bits, EveryRankReadsTheTreeSumOfEveryStep) {
 
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const Backend backend : {Backend::kSharedMemory, Backend::kTcp, Backend::kNccl}) {
+  for (const Backend backend : {Backend::kSharedMemory, Backend::kTcp, Backend::kNccl, kStaged}) {
     for (const int ranks : {1, 2, 3, 4, 8}) all.push_back({backend, ranks, 10'007, 8, 5});
     all.push_back({backend, 8, 37, 8, 3});  // ranks without a shard
     all.push_back({backend, 3, 1, 4, 3});

@@ -39,12 +39,15 @@ struct Place {
 Backend backend_of_hubs = Backend::kAuto;
 
 Result<std::unique_ptr<Hub>> open_hub(std::size_t floats) {
-  if (backend_of_hubs != Backend::kNccl) return Hub::open(floats, "127.0.0.1");
+  if (backend_of_hubs != Backend::kNccl && backend_of_hubs != kStaged) return Hub::open(floats, "127.0.0.1");
   static const std::unique_ptr<device::HostDevice> device =
       device::make_host_device();  // of this member's process
-  REKINDLE_TRY(const NcclApi api, load_nccl(REKINDLE_NCCL_STAND_IN));
-  REKINDLE_TRY(std::unique_ptr<Hub> hub, open_device_hub(*device, api, floats, "127.0.0.1"));
-  return hub;
+  static const std::unique_ptr<device::Stream> stream = device->make_stream().value();
+  DeviceHubOptions options{.place = {device.get(), stream.get()}, .nccl = std::nullopt};
+  if (backend_of_hubs == Backend::kNccl) {
+    REKINDLE_TRY(options.nccl, load_nccl(REKINDLE_NCCL_STAND_IN));
+  }
+  return open_device_hub(options, floats, "127.0.0.1");
 }
 
 std::chrono::nanoseconds cpu_time(pid_t process) {
@@ -59,6 +62,7 @@ std::chrono::nanoseconds cpu_time(pid_t process) {
 std::string backend_name(const ::testing::TestParamInfo<Backend>& info) { return name_of(info.param); }
 
 std::string name_of(Backend backend) {
+  if (backend == kStaged) return "Staged";
   return backend == Backend::kTcp ? "Tcp" : backend == Backend::kNccl ? "Nccl" : "SharedMemory";
 }
 
@@ -92,7 +96,7 @@ struct Board {
   Endpoint endpoint(int member) {
     const Place& place = places[member];
     wait([&] { return place.there.load(); });
-    return {place.host, place.pid, place.control_fd, place.address, place.port, place.nonce};
+    return {place.host, place.pid, place.control_fd, place.address, place.port, place.nonce, ""};
   }
 };
 
@@ -102,7 +106,7 @@ Plan Member::plan(std::uint64_t generation, const std::vector<int>& members, int
   plan.term = 7;
   plan.generation = generation;
   plan.leaves = leaves;
-  plan.backend = backend;
+  plan.backend = backend == kStaged ? Backend::kSharedMemory : backend;
   plan.secret = str("secret of generation ", generation);
   for (const int member : members) plan.members.push_back(board_.endpoint(member));
   plan.rank = static_cast<int>(std::find(members.begin(), members.end(), id) - members.begin());

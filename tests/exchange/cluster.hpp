@@ -19,13 +19,16 @@ using Lines = std::vector<std::string>;
 // The members of later clusters have hubs for this backend: for NCCL, of a host twin, with the stand-in.
 void use_backend(Backend backend);
 
+// A device's memory in hubs, and shared memory between the hosts' slots.
+inline constexpr auto kStaged = static_cast<Backend>(100);
+
 // A suite that runs on every backend: INSTANTIATE_TEST_SUITE_P(Exchange, Suite, kEach, backend_name)
 class BackendTest : public ::testing::TestWithParam<Backend> {
  protected:
   void SetUp() override { use_backend(GetParam()); }
   void TearDown() override { use_backend(Backend::kAuto); }
 };
-inline const auto kEach = ::testing::Values(Backend::kSharedMemory, Backend::kTcp, Backend::kNccl);
+inline const auto kEach = ::testing::Values(Backend::kSharedMemory, Backend::kTcp, Backend::kNccl, kStaged);
 std::string name_of(Backend backend);
 std::string backend_name(const ::testing::TestParamInfo<Backend>& info);
 
