@@ -91,6 +91,12 @@ Arenas HostState::arenas() const {
   return arenas;
 }
 
+std::vector<std::span<std::byte>> HostState::memory() {
+  std::vector<std::span<std::byte>> memory;
+  for (Pages& arena : arenas_) memory.push_back(arena.bytes());
+  return memory;
+}
+
 std::span<float> HostState::average() {
   return average_decay_ > 0 ? arenas_.back().floats() : std::span<float>();
 }

@@ -32,6 +32,7 @@ class HostState {
   const StateLayout& layout() const { return layout_; }
   checkpoint::State state();
   Arenas arenas() const;
+  std::vector<std::span<std::byte>> memory();  // the same, to be written to
   // By StateLayout. `average` is empty if there is none.
   std::span<float> values() { return arenas_[0].floats(); }
   std::span<float> average();
@@ -43,6 +44,9 @@ class HostState {
   // update changes would be copied for them.
   void keep_from_children();
 
+  // The counters of updates (UpdatePlan::counters()); empty if the state has none.
+  std::span<std::int32_t> counters();
+
   // As Task::update().
   void update(std::size_t first, std::span<const float> sum, const optim::Step& step);
   // The new value of a buffer that is not float32, from a micro-batch of this step. The bytes stay valid
@@ -53,7 +57,6 @@ class HostState {
 
  private:
   HostState(const StateLayout& layout, UpdatePlan plan, const UpdateOptions& options);
-  std::span<std::int32_t> counters();
   void update_parameters(std::size_t first, std::span<const float> sum);
   void update_buffer(std::size_t tensor, std::size_t first, std::span<const float> sum);
   void update_average(std::size_t first, std::size_t count);

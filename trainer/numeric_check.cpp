@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/hash.hpp"
+#include "trainer/gradient_memory.hpp"
 
 namespace rekindle::trainer {
 namespace {
@@ -20,11 +21,13 @@ struct Computed {
   }
 };
 
-Result<Computed> compute(Task& task, std::span<float> gradient, const std::atomic<bool>& aborted) {
+Result<Computed> compute(Task& task, std::span<float> memory, const std::atomic<bool>& aborted) {
   task.expect_steps(0, {0}, {0});
-  const auto result = task.train(0, 0, gradient, aborted);
+  const auto result = task.train(0, 0, memory, aborted);
   task.end_of_steps();
   if (!result) return forward_error(result.error());
+  GradientMemory gradients(task.place());
+  REKINDLE_TRY(const std::span<const float> gradient, gradients.on_host(memory));
   Computed computed{{}, result->loss};
   for (const GradientTensor& tensor : task.gradient_tensors())
     computed.tensors.push_back(hash128(std::as_bytes(gradient.subspan(tensor.first, tensor.count))));

@@ -2,8 +2,15 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
+#include <optional>
+#include <utility>
+
 #include "base/clock.hpp"
+#include "base/log.hpp"
 #include "base/network.hpp"
+#include "base/text.hpp"
+#include "exchange/device_hub.hpp"
 #include "trainer/background_writer.hpp"
 #include "trainer/plan.hpp"
 #include "trainer/run_storage.hpp"
@@ -16,17 +23,43 @@ using protocol::Job;
 
 namespace {
 
-Result<std::unique_ptr<exchange::Hub>> open_hub(const Job& job, std::size_t floats) {
+// The library that LibTorch has loaded. REKINDLE_NCCL_LIBRARY names another one, for tests on the twin of a GPU, which
+// the real one cannot use.
+Result<exchange::NcclApi> find_nccl(const Job& job) {
+  const char* const library = std::getenv("REKINDLE_NCCL_LIBRARY");
+  if (job.device == "twin" && library == nullptr) return fail(ExitCode::kConfig, "NCCL needs GPUs");
+  return exchange::load_nccl(library == nullptr ? "" : library);
+}
+
+Result<std::unique_ptr<exchange::Hub>> open_device_hub(const Job& job, const device::Place& place,
+                                                       std::size_t floats, const std::string& address,
+                                                       PortRange ports) {
+  exchange::DeviceHubOptions options{.place = place, .nccl = std::nullopt};
+  if (job.exchange == "auto" || job.exchange == "nccl") {
+    if (auto nccl = find_nccl(job); nccl)
+      options.nccl = *nccl;
+    else if (job.exchange == "nccl")
+      return forward_error(nccl.error());
+    else
+      log_warning(str("gradients go through host memory: ", nccl.error().line()));
+  }
+  return exchange::open_device_hub(std::move(options), floats, address, ports);
+}
+
+Result<std::unique_ptr<exchange::Hub>> open_hub(const Job& job, const device::Place& place,
+                                                std::size_t floats) {
   REKINDLE_TRY(const PortRange ports, parse_port_range(job.port_range));
   REKINDLE_TRY(std::string address, choose_address(interfaces(), job.interface));
   if (job.exchange == "shm") address.clear();  // no peer connects, so no port is needed
+  if (place) return open_device_hub(job, place, floats, address, ports);
   return exchange::Hub::open(floats, address, ports);
 }
 
 Status run(const TrainerConfig& config, const MakeTask& make_task, Link& link) {
   const Job& job = config.job;
   REKINDLE_TRY(const std::unique_ptr<Task> task, make_task(job));
-  REKINDLE_TRY(const std::unique_ptr<exchange::Hub> hub, open_hub(job, task->gradient_floats()));
+  REKINDLE_TRY(const std::unique_ptr<exchange::Hub> hub,
+               open_hub(job, task->place(), task->gradient_floats()));
   RunStorage storage(config.layout, job.init);
   const SteadyClock clock;
   // Declared after the task, because the writer may read the memory of the task until the writer is

@@ -38,6 +38,7 @@ StepLoop::StepLoop(const Parts& parts, Kept& kept, const protocol::Start& start,
       ranks_(static_cast<int>(start.members.size())),
       rank_(start.rank),
       leaves_(exchange::leaves_of(static_cast<int>(parts_.job.micro_batches), ranks_, rank_)),
+      gradients_(parts_.task.place()),
       hashes_(parts_.task.state(), parts_.task.arenas()),
       saved_(start.saved),
       last_step_(parts_.clock.now()) {}
@@ -148,10 +149,10 @@ Status StepLoop::compute_micro_batches(Times& times) {
     REKINDLE_TRY(const std::span<float> to, parts_.hub.slot(op.to));
     REKINDLE_TRY(const std::span<float> from, parts_.hub.slot(op.from));
     if (op.kind == Kind::kAdd) {
-      exchange::add_into(to.data(), from.data(), to.size());
+      gradients_.add(to, from);
       kept_.sums.added(op.to, op.from);
     } else {
-      std::ranges::copy(from, to.begin());
+      gradients_.copy(to, from);
       kept_.sums.copied(op.to, op.from);
     }
     times.compute_ms += parts_.clock.ms_since(started);
@@ -206,18 +207,11 @@ Result<StepLoop::Totals> StepLoop::step() {
 
 // All trainers compute the same norm from the same sums. A norm that is not finite voids the step: the model,
 // the optimizer's states and their counters stay as they are, and the run goes on with the next step.
-StepLoop::Clipping StepLoop::clip(const exchange::Reduced& reduced) const {
+Result<StepLoop::Clipping> StepLoop::clip(const exchange::Reduced& reduced) {
   Clipping clipping{.scale = 1.0F / static_cast<float>(parts_.job.micro_batches)};
   if (parts_.job.clip_norm <= 0) return clipping;
-  const FloatRange range = parts_.task.parameter_floats();
-  optim::SquaredNorm squares;
-  for (const exchange::SumPiece& piece : reduced.pieces) {
-    const std::size_t first = std::max(piece.first, range.first),
-                      end = std::min(piece.first + piece.sum.size(), range.end);
-    if (first < end) squares.add(piece.sum.subspan(first - piece.first, end - first));
-    if (planted(Bug::kNormOfOnePiece)) break;
-  }
-  const double norm = clipping.scale * std::sqrt(squares.value());
+  REKINDLE_TRY(const double of_sum, gradients_.norm(reduced.pieces, parts_.task.parameter_floats()));
+  const double norm = clipping.scale * of_sum;
   clipping.voided = !std::isfinite(norm);
   if (clipping.voided) return clipping;
   clipping.norm = norm;
@@ -236,7 +230,7 @@ Status StepLoop::apply(const exchange::Reduced& reduced, const Totals& totals, T
   checkpoint_ms_ += parts_.clock.ms_since(started);
   parts_.link.set_phase(TrainerPhase::kApplying, kept_.replica.step);
   started = parts_.clock.now();
-  const Clipping clipping = clip(reduced);
+  REKINDLE_TRY(const Clipping clipping, clip(reduced));
   const optim::Step step{.number = kept_.replica.step,
                          .scale = clipping.scale,
                          .learning_rate = learning_rate(parts_.job, kept_.replica.step) * *factor};

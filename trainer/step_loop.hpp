@@ -12,6 +12,7 @@
 #include "protocol/trainer_control.hpp"
 #include "trainer/checkpoint_writer.hpp"
 #include "trainer/clock.hpp"
+#include "trainer/gradient_memory.hpp"
 #include "trainer/link.hpp"
 #include "trainer/metric_totals.hpp"
 #include "trainer/partial_sums.hpp"
@@ -79,7 +80,7 @@ class StepLoop {
     float scale = 1;   // gradient = scale * sum
     bool voided = false;
   };
-  Clipping clip(const exchange::Reduced& reduced) const;
+  Result<Clipping> clip(const exchange::Reduced& reduced);
   Status apply(const exchange::Reduced& reduced, const Totals& totals, Times times);
   void update(const exchange::SumPiece& piece, const optim::Step* step, bool hashes);
   Status hash_state();  // afterwards hashes_ is complete and the state is in host memory
@@ -99,6 +100,7 @@ class StepLoop {
   exchange::Exchange& exchange_;
   const int ranks_, rank_;
   const exchange::LeafRange leaves_;
+  GradientMemory gradients_;
   std::vector<exchange::LeafOp> ops_;  // operations of the current step
   StateHashes hashes_;                 // hashes of the current state
   bool saved_;                         // the state is in a checkpoint, written or in progress

@@ -13,6 +13,7 @@
 
 #include "base/result.hpp"
 #include "checkpoint/state.hpp"
+#include "device/device.hpp"
 #include "optim/optimizer.hpp"
 #include "trainer/arenas.hpp"
 
@@ -78,6 +79,10 @@ class Task {
   Task(const Task&) = delete;
   Task& operator=(const Task&) = delete;
 
+  // Where gradients and their sums are: the spans of train() and update() are memory of this device, and both
+  // only put work on its stream. By default, host memory.
+  virtual device::Place place() const { return {}; }
+
   // ---- the state ----
 
   // Gives every tensor its initial value, a function of the run's seed. A new Task already has these values.
@@ -108,7 +113,7 @@ class Task {
   virtual void end_of_steps() = 0;
 
   // Forward and backward pass of one micro-batch of `step`, in the order of expect_steps(). Writes the mean
-  // loss's gradient to `gradient` (gradient_floats() floats of host memory, padding with zero). All random
+  // loss's gradient to `gradient` (gradient_floats() floats, padding with zero). All random
   // numbers come from (seed, step, micro_batch). `aborted` is checked at least between two layers; if it is
   // set, the error has kind kAborted. Kind kSystem, of evaluate(), too: not readable now (SampleWait).
   virtual Result<MicroBatchResult> train(std::uint64_t step, int micro_batch, std::span<float> gradient,

@@ -43,6 +43,8 @@ class UpdatePlan {
   static Result<UpdatePlan> make(const StateLayout& layout, const UpdateOptions& options);
 
   std::vector<std::string> optimizer_states() const { return optimizer_->states(); }
+  // Whether a GPU can compute the update.
+  bool has_formula() const { return optimizer_->as_formula() != nullptr; }
   // Whether the state has a counter of updates for the model and each tensor. See counters().
   bool counts() const { return counts_; }
   static std::size_t counters(const StateLayout& layout) { return 1 + layout.tensors().size(); }

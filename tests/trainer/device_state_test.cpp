@@ -1,0 +1,89 @@
+#include "trainer/device_state.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "device/host_device.hpp"
+#include "device_state_check.hpp"
+#include "trainer/gradient_memory.hpp"
+
+namespace rekindle::trainer {
+namespace {
+
+struct OnTwin : ::testing::Test {
+  const std::unique_ptr<device::HostDevice> device = device::make_host_device();
+  const std::unique_ptr<device::Stream> stream = std::move(device->make_stream().value());
+  const device::Place place{device.get(), stream.get()};
+};
+
+using DeviceStates = OnTwin;
+
+TEST_F(DeviceStates, HaveTheBitsOfTheHost) { testing::check_all(place); }
+
+TEST_F(DeviceStates, MicroBatchesThatDisagreeAboutACounter_AreAnError) {
+  testing::Pair pair({.micro_batches = testing::kMicroBatches}, place);
+  ASSERT_TRUE(pair.update(0, 1 << 20));
+  const Status disagree = pair.update(1, 1 << 20, testing::kCount + 1, false);
+  ASSERT_FALSE(disagree);
+  EXPECT_EQ(disagree.error().code, ExitCode::kConfig);
+  EXPECT_THAT(disagree.error().what, ::testing::HasSubstr("count"));
+}
+
+// A checkpoint reads the copy while the next update is made.
+TEST_F(DeviceStates, AnUpdateDoesNotChangeTheCopy) {
+  testing::Pair pair({.optimizer = {.name = "adam"}, .average = 0.9, .micro_batches = testing::kMicroBatches},
+                     place);
+  ASSERT_TRUE(pair.update(0, 1 << 20));
+  ASSERT_TRUE(pair.device->download());
+  const Hash128 before = checkpoint::state_digest(0, pair.device->state());
+  ASSERT_TRUE(pair.update(1, 1 << 20));
+  EXPECT_EQ(checkpoint::state_digest(0, pair.device->state()), before);
+  EXPECT_TRUE(pair.equal());
+}
+
+TEST_F(DeviceStates, NoMemoryStaysBehind) {
+  { testing::Pair pair({.micro_batches = testing::kMicroBatches}, place); }
+  EXPECT_EQ(device->bytes_taken(), 0U);
+}
+
+struct GradientMemories : OnTwin {
+  device::Memory filled(std::uint64_t seed, std::size_t floats) {
+    device::Memory memory = std::move(device->allocate(floats * sizeof(float)).value());
+    std::mt19937_64 random(seed);
+    std::normal_distribution<float> normal;
+    for (float& value : memory.floats()) value = normal(random);
+    return memory;
+  }
+};
+
+TEST_F(GradientMemories, AddCopyAndRead_InTheStreamsOrder) {
+  GradientMemory gradients(place);
+  const device::Memory a = filled(1, 1000), b = filled(2, 1000);
+  const float sum = a.floats()[5] + b.floats()[5];
+  gradients.add(a.floats(), b.floats());
+  gradients.copy(b.floats(), a.floats());
+  const auto values = gradients.on_host(b.floats());
+  ASSERT_TRUE(values);
+  EXPECT_EQ((*values)[5], sum);
+}
+
+TEST_F(GradientMemories, TheNormDoesNotDependOnThePieces) {
+  constexpr std::size_t kFloats = 200'000;
+  GradientMemory gradients(place), on_host({});
+  const device::Memory memory = filled(3, kFloats);
+  const std::span<const float> all = memory.floats();
+  const FloatRange range{16, kFloats - 32};
+  const auto whole = gradients.norm({{0, all}}, range);
+  ASSERT_TRUE(whole);
+  for (const std::size_t cut : {std::size_t{16}, std::size_t{65'552}, std::size_t{131'072}}) {
+    const auto pieces = gradients.norm({{0, all.first(cut)}, {cut, all.subspan(cut)}}, range);
+    ASSERT_TRUE(pieces);
+    EXPECT_EQ(*pieces, *whole) << cut;
+  }
+  EXPECT_NEAR(*whole, on_host.norm({{0, all}}, range).value(), 1e-9 * *whole);
+}
+
+}  // namespace
+}  // namespace rekindle::trainer

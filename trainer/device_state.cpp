@@ -1,0 +1,148 @@
+#include "trainer/device_state.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "trainer/buffer_proof.hpp"
+
+namespace rekindle::trainer {
+
+Result<std::unique_ptr<DeviceState>> DeviceState::make(const StateLayout& layout,
+                                                       const UpdateOptions& options, device::Place place) {
+  REKINDLE_TRY(std::unique_ptr<HostState> host, HostState::make(layout, options));
+  REKINDLE_TRY(UpdatePlan plan, UpdatePlan::make(layout, options));
+  if (!plan.has_formula())
+    return fail(ExitCode::kConfig, str("the optimizer ", options.optimizer.name, " has no formula for GPUs"),
+                "use another --optimizer, or --device cpu");
+  std::unique_ptr<DeviceState> made(new DeviceState(std::move(host), std::move(plan), options, place));
+  for (std::size_t i = 0; i < made->host_->arenas().size(); ++i) {
+    REKINDLE_TRY(made->memory_.emplace_back(), place.device->allocate(layout.floats() * sizeof(float)));
+  }
+  for (const std::span<std::byte> arena : made->host_->memory())
+    if (const Status locked = place.device->lock(arena); !locked) log_warning(locked.error().line());
+  return made;
+}
+
+DeviceState::DeviceState(std::unique_ptr<HostState> host, UpdatePlan plan, const UpdateOptions& options,
+                         device::Place place)
+    : host_(std::move(host)),
+      plan_(std::move(plan)),
+      average_decay_(options.average),
+      place_(place),
+      counters_(host_->counters().size()),
+      header_(host_->layout().header_floats()),
+      proposed_(host_->layout().tensors().size()) {}
+
+DeviceState::~DeviceState() {
+  static_cast<void>(synchronize());  // copies to memory that goes now
+  for (const std::span<std::byte> arena : host_->memory()) place_.device->unlock(arena);
+}
+
+Status DeviceState::download() {
+  std::ranges::copy(counters_, host_->counters().begin());
+  return copy_all(true);
+}
+
+Status DeviceState::upload() {
+  std::ranges::copy(host_->counters(), counters_.begin());
+  return copy_all(false);
+}
+
+// The headers of the arenas have no values but the counters.
+Status DeviceState::copy_all(bool to_host) {
+  const std::size_t header = layout().header_floats() * sizeof(float);
+  std::size_t i = 0;
+  for (const std::span<std::byte> arena : host_->memory()) {
+    std::byte *const host = arena.data() + header, *const device =
+                                                       static_cast<std::byte*>(memory_[i++].data()) + header;
+    copy(to_host ? host : device, to_host ? device : host, arena.size() - header);
+  }
+  return synchronize();
+}
+
+void DeviceState::update(std::size_t first, std::span<const float> sum, const optim::Step& step) {
+  if (failure_) failure_ = take_header(first, sum, step);
+  if (!failure_) return;
+  update_parameters(first, sum);
+  for (std::size_t i = layout().parameters(); i < layout().tensors().size(); ++i)
+    update_buffer(i, first, sum);
+  if (average_decay_ > 0) update_average(first, sum.size());
+}
+
+Status DeviceState::take_header(std::size_t first, std::span<const float> sum, const optim::Step& step) {
+  if (first >= header_.size()) return {};
+  const std::span<float> part =
+      std::span(header_).subspan(first, std::min(sum.size(), header_.size() - first));
+  copy(part.data(), sum.data(), part.size_bytes());
+  REKINDLE_CHECK(synchronize());
+  plan_.take_header(first, part, step, counters_);
+  return {};
+}
+
+void DeviceState::update_parameters(std::size_t first, std::span<const float> sum) {
+  for (const UpdateRun& run : plan_.runs()) {
+    const std::size_t from = std::max(run.first, first), to = std::min(run.end, first + sum.size());
+    if (from >= to) continue;
+    device::Update update{.formula = run.optimizer->as_formula()->formula(run.step)};
+    update.parameters = values().data() + from;
+    for (std::size_t s = 0; s < plan_.optimizer_states().size(); ++s)
+      update.states[s] = memory_[1 + s].floats().data() + from;
+    update.sum = sum.data() + (from - first);
+    update.count = to - from;
+    place_.device->run(*place_.stream, update);
+  }
+}
+
+void DeviceState::update_buffer(std::size_t tensor, std::size_t sum_first, std::span<const float> sum) {
+  const TensorPlace& place = layout().tensors()[tensor];
+  const std::size_t first = std::max(place.offset, sum_first),
+                    end = std::min(place.end(), sum_first + sum.size());
+  if (first >= end || !plan_.changed(tensor)) return;
+  const float* const from = sum.data() + (first - sum_first);
+  if (place.is_float()) {
+    place_.device->run(*place_.stream,
+                       device::Scale{values().data() + first, from, plan_.mean(), end - first});
+    return;
+  }
+  if (first != place.offset) return;  // all of it was written with the proof
+  const std::span<const std::byte> value = proposed_[tensor];
+  auto proof = std::make_unique<Proof>(
+      Proof{tensor, std::vector<float>(kProofFloats), value.size() == place.spec.bytes()});
+  copy(proof->sum.data(), from, kProofFloats * sizeof(float));
+  if (proof->proposed) copy(values().data() + place.offset, value.data(), value.size());
+  proofs_.push_back(std::move(proof));
+}
+
+void DeviceState::update_average(std::size_t sum_first, std::size_t count) {
+  const std::size_t first = std::max(layout().header_floats(), sum_first),
+                    end = std::min(layout().floats(), sum_first + count);
+  if (first >= end) return;
+  float *const to = average().data() + first, *const from = values().data() + first;
+  if (plan_.is_first())
+    copy(to, from, (end - first) * sizeof(float));
+  else
+    place_.device->run(*place_.stream,
+                       device::MoveTowards{to, from, static_cast<float>(1 - average_decay_), end - first});
+}
+
+Status DeviceState::check_proofs() {
+  if (proofs_.empty()) return {};
+  REKINDLE_CHECK(synchronize());
+  for (const auto& proof : std::exchange(proofs_, {})) {
+    const std::span<const float> sum(proof->sum);
+    if (!proof->proposed ||
+        !all_agree(sum.first<kProofFloats>(), static_cast<std::size_t>(plan_.micro_batches())))
+      return forward_error(disagreement(layout().tensors()[proof->tensor]));
+  }
+  return {};
+}
+
+Status DeviceState::finish_update() {
+  if (failure_) failure_ = check_proofs();
+  for (auto& proposed : proposed_) proposed = {};
+  return std::exchange(failure_, Status());
+}
+
+}  // namespace rekindle::trainer
