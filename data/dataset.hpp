@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "data/floats.hpp"
 
 namespace rekindle::data {
 
@@ -56,7 +57,7 @@ struct TransformConfig {
 struct Batch {
   std::uint64_t step = 0;
   int micro_batch = 0;
-  std::vector<float> images = {};         // of images: samples x C x image_size x image_size
+  Floats images = {};                     // of images: samples x C x image_size x image_size
   std::vector<std::int64_t> tokens = {};  // of text: samples x context
   std::vector<std::int64_t> labels = {};  // of images: samples; of text: samples x context, the next tokens
   std::vector<std::size_t> samples = {};  // the samples' indices in their split

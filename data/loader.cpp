@@ -160,6 +160,17 @@ Result<Batch> Loader::next() {
   return batch;
 }
 
+std::optional<Batch> Loader::next_if_ready() {
+  std::unique_lock lock(impl_->mutex);
+  const auto found = impl_->made.find(impl_->handed);
+  if (impl_->micro_batches.empty() || found == impl_->made.end() || !found->second) return std::nullopt;
+  ++impl_->handed;
+  std::optional<Batch> batch = std::move(*impl_->made.extract(found).mapped());
+  lock.unlock();
+  impl_->work.notify_one();
+  return batch;
+}
+
 void Loader::recycle(Batch batch) {
   const std::lock_guard lock(impl_->mutex);
   impl_->spare.push_back(std::move(batch));

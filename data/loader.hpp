@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "data/dataset.hpp"
@@ -45,6 +46,9 @@ class Loader {
   // caller waited. An error if one of its samples cannot be read: the files have changed or the storage
   // fails.
   Result<Batch> next();
+  // The same without waiting; nullopt: it is not ready, or cannot be used (next() has the error). Never ready
+  // without threads.
+  std::optional<Batch> next_if_ready();
   void recycle(Batch batch);
   void stop();  // wakes blocked callers and pauses the threads; start() resumes them
 

@@ -41,7 +41,7 @@ bool same(const Batch& a, const Batch& b) {
 // The expected micro-batch `micro_batch` of `step`, computed from the definition.
 Batch expected(std::uint64_t step, int micro_batch) {
   const SampleOrder order(5, 31);
-  Batch batch{.step = step, .micro_batch = micro_batch, .images = std::vector<float>(kSamples * 3 * 32 * 32)};
+  Batch batch{.step = step, .micro_batch = micro_batch, .images = Floats(kSamples * 3 * 32 * 32)};
   for (std::uint64_t i = 0; i < kSamples; ++i) {
     const std::size_t sample = order.sample_at(step * kMicroBatches * kSamples + micro_batch * kSamples + i);
     batch.samples.push_back(sample);
