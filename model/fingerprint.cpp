@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/process.hpp"
+#include "model/compute_device.hpp"
 #include "model/model.hpp"
-#include "model/open_device.hpp"
 
 namespace rekindle::model {
 namespace {
@@ -35,8 +35,8 @@ std::string numeric_fingerprint(const ModelConfig& config) {
       {"device", config.device.substr(0, config.device.find(':'))},
       {"compiler", __VERSION__},
   };
-  if (const auto device = open_device(config.device); device && !device->is_cpu()) {
-    entries.emplace_back("gpu", describe_device(*device));
+  if (const auto device = ComputeDevice::open(config.device); device && !device->torch().is_cpu()) {
+    entries.emplace_back("gpu", device->name());
     entries.emplace_back("cudnn", std::to_string(at::detail::getCUDAHooks().versionCuDNN()));
   }
   for (const char* name : std::array{"ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_CBWR"})

@@ -25,8 +25,9 @@ class HostMemory final : public StateMemory {
   at::Tensor average() override { return average_; }
   checkpoint::State state() override { return state_->state(); }
   trainer::Arenas arenas() override { return state_->arenas(); }
-  void download() override {}
-  void upload() override {}
+  bool averaged() override { return state_->averaged(); }
+  Status download() override { return {}; }
+  Status upload() override { return {}; }
   void propose(std::size_t tensor, const at::Tensor& value) override {
     proposed_.push_back(value);
     state_->propose(tensor, {static_cast<const std::byte*>(value.const_data_ptr()), value.nbytes()});

@@ -27,7 +27,8 @@ ModelConfig model_config(const Job& job, int channels, const MoreRows& more) {
   config.seed = job.seed;
   config.optimizer = protocol::optimizer_options(job);
   config.label_smoothing = job.label_smoothing;
-  config.device = job.device == "cuda" ? "cuda:0" : "cpu";
+  config.tf32 = job.precision == "tf32";
+  config.device = job.device;
   config.threads = static_cast<int>(job.threads);
   return config;
 }

@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "base/text.hpp"
-#include "model/open_device.hpp"
+#include "model/compute_device.hpp"
 
 namespace rekindle::model {
 namespace {
@@ -50,8 +50,8 @@ Status check_torch() {
 
 std::string describe_machine(const ModelConfig& config) {
   std::string text = str(processor(), " (", at::get_cpu_capability(), ")");
-  if (const auto device = open_device(config.device); device && !device->is_cpu())
-    text = str(describe_device(*device), " beside ", text);
+  if (const auto device = ComputeDevice::open(config.device); device && device->place())
+    text = str(device->name(), " beside ", text);
   return str(text, ", LibTorch ", TORCH_VERSION, ", oneDNN ", version_in(at::get_mkldnn_version()), ", MKL ",
              version_in(at::get_mkl_version()));
 }

@@ -39,7 +39,8 @@ struct ModelConfig {
   int micro_batches = 1;        // in a step
   double label_smoothing = 0;   // of the training loss, as in torch.nn.CrossEntropyLoss
   bool bf16 = false;            // autocast to bfloat16
-  std::string device = "cpu";   // "cpu", "cuda:0"
+  bool tf32 = false;            // products of float32 matrices in TF32, on a GPU
+  std::string device = "cpu";   // as ComputeDevice::open() has it
   int threads = 1;              // intra-op threads
   // Rows of models beside the built-in ones; the owner keeps them longer than any replica.
   std::span<const ModelRow* const> more_models = {};
@@ -53,6 +54,7 @@ Status check_config(const ModelConfig& config);
 // label of each.
 struct Samples {
   std::span<const float> images = {};         // [images, channels, side, side]
+  bool on_device = false;                     // the images are at Replica::place()
   std::span<const std::int64_t> tokens = {};  // [contexts, length]
   std::span<const std::int64_t> labels = {};
 };
@@ -70,7 +72,11 @@ class Replica {
   static Result<std::unique_ptr<Replica>> make(const ModelConfig& config);
   virtual ~Replica() = default;
 
+  // All values as they were at first.
+  virtual Status initialize() = 0;
+
   virtual const trainer::StateLayout& layout() const = 0;
+  virtual device::Place place() const = 0;
   // As those of trainer::Task.
   virtual checkpoint::State state() = 0;
   virtual Status download() = 0;
@@ -78,11 +84,13 @@ class Replica {
   virtual trainer::Arenas arenas() = 0;
 
   // Forward and backward pass in training mode. The gradient of the mean loss goes to `gradient`,
-  // layout().floats() floats of host memory, all of which are written. All random numbers come from `key`.
+  // layout().floats() floats at place(), all of which are written. All random numbers come from `key`.
   // `aborted` is looked at before each operator: then the error is ErrorKind::kAborted.
   virtual Result<trainer::MicroBatchResult> train(const Samples& samples, std::uint64_t key,
                                                   std::span<float> gradient,
                                                   const std::atomic<bool>& aborted) = 0;
+  // Waits until everything that train() has begun is over.
+  virtual Status settle() = 0;
   // In evaluation mode, with the moving average if there is one that has been updated.
   virtual Result<Answers> evaluate(const Samples& samples) = 0;
 

@@ -8,7 +8,7 @@
 #include "base/random.hpp"
 #include "base/text.hpp"
 #include "data/loader.hpp"
-#include "model/device.hpp"
+#include "model/ahead.hpp"
 #include "model/job_config.hpp"
 #include "model/machine.hpp"
 #include "model/metrics.hpp"
@@ -42,13 +42,11 @@ class ModelTask final : public trainer::Task {
         test_transform_{static_cast<int>(job.image_size), data::Augment::kOff},
         config_(std::move(config)),
         replica_(std::move(replica)),
-        loader_(*dataset_, loader_config(job)) {}
+        loader_(*dataset_, loader_config(job)),
+        ahead_(loader_, replica_->place()) {}
 
-  Status initialize() override {
-    replica_.reset();  // first: there is not memory for two
-    REKINDLE_TRY(replica_, Replica::make(config_));
-    return {};
-  }
+  Status initialize() override { return replica_->initialize(); }
+  device::Place place() const override { return replica_->place(); }
   checkpoint::State state() override { return replica_->state(); }
   Status download() override { return replica_->download(); }
   Status upload() override { return replica_->upload(); }
@@ -69,23 +67,30 @@ class ModelTask final : public trainer::Task {
     return metrics_of(dataset_->info().samples, config_.classes);
   }
   void expect_steps(std::uint64_t step, std::vector<int> all, std::vector<int> first) override {
+    ahead_.forget();
     loader_.start(step, std::move(all), std::move(first));
   }
-  void end_of_steps() override { loader_.stop(); }
+  void end_of_steps() override {
+    ahead_.forget();
+    loader_.stop();
+  }
 
   Result<MicroBatchResult> train(std::uint64_t step, int micro_batch, std::span<float> gradient,
                                  const std::atomic<bool>& aborted) override {
-    if (config_.device != "cpu") REKINDLE_CHECK(pin_host_memory(gradient));
     const auto started = std::chrono::steady_clock::now();
-    REKINDLE_TRY(data::Batch batch, loader_.next());
+    REKINDLE_TRY(const data::Batch* const batch, ahead_.next());
     // Samples of another micro-batch would be a wrong state that nobody notices.
-    if (batch.micro_batch != micro_batch || batch.step != step)
+    if (batch->micro_batch != micro_batch || batch->step != step)
       throw std::logic_error("the loader is out of step");
     const std::chrono::duration<double, std::milli> waited = std::chrono::steady_clock::now() - started;
     const std::uint64_t key =
         stream_key(seed_, Draws::kDropout, {step, static_cast<std::uint64_t>(micro_batch)});
-    auto result = replica_->train(samples_of(batch), key, gradient, aborted);
-    loader_.recycle(std::move(batch));
+    Samples samples = samples_of(*batch);
+    samples.images = ahead_.images();
+    samples.on_device = true;
+    auto result = replica_->train(samples, key, gradient, aborted);
+    REKINDLE_CHECK(replica_->settle());
+    ahead_.used();
     if (result) result->waited_ms = waited.count();
     return result;
   }
@@ -113,6 +118,7 @@ class ModelTask final : public trainer::Task {
   const ModelConfig config_;
   std::unique_ptr<Replica> replica_;
   data::Loader loader_;
+  Ahead ahead_;
 };
 
 }  // namespace

@@ -45,8 +45,8 @@ class ConvFunction : public torch::autograd::Function<ConvFunction> {
                                       wanted);
     };
     // oneDNN finds the gradient of a large weight a third faster from NCHW activations; where they are fewer
-    // than the weights, copying them pays (measured: VGG11's 512-channel layers, 4 images).
-    if (x.numel() > weight.numel()) {
+    // than the weights, copying them pays (measured: VGG11's 512-channel layers, 4 images). cuDNN does not.
+    if (!x.is_cpu() || x.numel() > weight.numel()) {
       auto [x_gradient, weight_gradient, bias_gradient] = compute(dy, x, {dx, true, bias});
       return {x_gradient, weight_gradient, bias_gradient, {}, {}};
     }

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "model/compute_device.hpp"
 #include "model/exceptions.hpp"
 #include "model/model.hpp"
-#include "model/open_device.hpp"
 #include "model/state_memory.hpp"
 #include "model/training_module.hpp"
 #include "trainer/host_state.hpp"
@@ -57,47 +57,37 @@ at::Tensor view_of(std::span<const T> values, at::IntArrayRef sizes, at::ScalarT
 
 class TorchReplica final : public Replica {
  public:
-  TorchReplica(ModelConfig config, at::Device device, std::unique_ptr<TrainingModule> module,
-               std::unique_ptr<StateMemory> memory, const trainer::StateLayout& layout)
-      : config_(std::move(config)),
-        device_(device),
-        layout_(layout),
-        module_(std::move(module)),
-        memory_(std::move(memory)) {
-    if (!device_.is_cpu())
-      gradient_ = at::zeros({static_cast<std::int64_t>(layout_.floats())},
-                            at::TensorOptions(at::kFloat).device(device_));
+  TorchReplica(ModelConfig config, ComputeDevice device)
+      : config_(std::move(config)), device_(std::move(device)) {}
+
+  Status initialize() override {
+    memory_.reset();  // first: there is not memory for two
+    module_.reset();
+    enter();
+    REKINDLE_TRY(module_, make_module(config_, device_.torch()));
+    layout_ = trainer::StateLayout(module_->tensors());
+    REKINDLE_TRY(const trainer::UpdateOptions options, update_options(config_, layout_));
+    REKINDLE_TRY(memory_, device_.place() ? make_device_memory(layout_, options, device_)
+                                          : make_host_memory(layout_, options));
+    return module_->bind(layout_, memory_->values());
   }
 
-  Status bind() { return module_->bind(layout_, memory_->values()); }
-
+  device::Place place() const override { return device_.place(); }
   const trainer::StateLayout& layout() const override { return layout_; }
   checkpoint::State state() override { return memory_->state(); }
   trainer::Arenas arenas() override { return memory_->arenas(); }
-  Status download() override {
-    return without_exceptions("copying the state from the device", [&]() -> Status {
-      memory_->download();
-      return {};
-    });
-  }
-  Status upload() override {
-    return without_exceptions("copying the state to the device", [&]() -> Status {
-      memory_->upload();
-      return {};
-    });
-  }
+  Status download() override { return memory_->download(); }
+  Status upload() override { return memory_->upload(); }
 
   Result<MicroBatchResult> train(const Samples& samples, std::uint64_t key, std::span<float> gradient,
                                  const std::atomic<bool>& aborted) override {
     if (gradient.size() != layout_.floats())
       return fail(str("gradient memory of ", gradient.size(), " floats instead of ", layout_.floats()));
+    enter();
     REKINDLE_TRY(const TrainingBatch batch, to_device(samples));
     return without_exceptions("computing a micro-batch", [&]() -> Result<MicroBatchResult> {
-      use_threads();
-      const at::Tensor host = at::from_blob(gradient.data(), {static_cast<std::int64_t>(gradient.size())});
-      const at::Tensor& to = device_.is_cpu() ? host : gradient_;
-      REKINDLE_TRY(const MicroBatchResult result, module_->train(batch, key, to, aborted));
-      if (!device_.is_cpu()) host.copy_(to);
+      REKINDLE_TRY(const MicroBatchResult result,
+                   module_->train(batch, key, device_.tensor(gradient), aborted));
       for (std::size_t i = layout_.parameters(); i < layout_.tensors().size(); ++i) {
         if (!layout_.tensors()[i].is_float()) memory_->propose(i, module_->buffer_value(i));
       }
@@ -105,33 +95,26 @@ class TorchReplica final : public Replica {
     });
   }
 
+  Status settle() override {
+    if (const device::Place place = device_.place()) return place.device->synchronize(*place.stream);
+    return {};
+  }
+
   Result<Answers> evaluate(const Samples& samples) override {
+    enter();
     REKINDLE_TRY(const TrainingBatch batch, to_device(samples));
-    use_threads();
-    const at::Tensor average = memory_->average();
-    return module_->evaluate(batch, average.defined() && has_updates() ? average : memory_->values());
+    return module_->evaluate(batch, memory_->averaged() ? memory_->average() : memory_->values());
   }
 
   void update(std::size_t first, std::span<const float> sum, const optim::Step& step) override {
-    if (!failure_) return;
-    failure_ = without_exceptions("updating the state", [&]() -> Status {
-      memory_->update(first, sum, step);
-      return {};
-    });
+    memory_->update(first, sum, step);
   }
-
-  Status finish_update() override {
-    if (failure_)
-      failure_ = without_exceptions("updating the state", [&] { return memory_->finish_update(); });
-    return failure_;
-  }
+  Status finish_update() override { return memory_->finish_update(); }
 
  private:
-  // The moving average has no values before the first update.
-  bool has_updates() { return memory_->values()[0].view(at::kInt).item<std::int32_t>() > 0; }
-
-  // The number of OpenMP threads belongs to the calling thread, and it makes the bits.
-  void use_threads() {
+  void enter() {
+    device_.enter();
+    // The number of OpenMP threads belongs to the calling thread, and it makes the bits.
     if (std::exchange(thread_, std::this_thread::get_id()) != std::this_thread::get_id())
       at::set_num_threads(config_.threads);
   }
@@ -148,39 +131,35 @@ class TorchReplica final : public Replica {
           static_cast<std::int64_t>(samples.images.size()) != labels * config_.channels * side * side)
         return fail(str(samples.images.size(), " floats are not ", labels, " images of ", config_.channels,
                         "x", side, "x", side));
-      inputs = view_of(samples.images, {labels, config_.channels, side, side}, at::kFloat);
+      inputs = samples.on_device
+                   ? device_.tensor(samples.images).view({labels, config_.channels, side, side})
+                   : view_of(samples.images, {labels, config_.channels, side, side}, at::kFloat);
     } else {
       if (samples.tokens.size() != samples.labels.size() || labels % config_.context != 0)
         return fail(str(samples.tokens.size(), " tokens with ", labels, " labels are not contexts of ",
                         config_.context));
       inputs = view_of(samples.tokens, {labels / config_.context, config_.context}, at::kLong);
     }
-    return TrainingBatch{inputs.to(device_), view_of(samples.labels, {labels}, at::kLong).to(device_)};
+    return TrainingBatch{inputs.to(device_.torch()),
+                         view_of(samples.labels, {labels}, at::kLong).to(device_.torch())};
   }
 
   const ModelConfig config_;
-  const at::Device device_;
-  const trainer::StateLayout layout_;
-  const std::unique_ptr<TrainingModule> module_;
-  const std::unique_ptr<StateMemory> memory_;
-  at::Tensor gradient_;  // of a micro-batch, on the device; undefined on a CPU
+  ComputeDevice device_;
+  trainer::StateLayout layout_;
+  std::unique_ptr<TrainingModule> module_;
+  std::unique_ptr<StateMemory> memory_;
   std::thread::id thread_;
-  Status failure_;  // of an update that has not been asked for yet
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Replica>> Replica::make(const ModelConfig& config) {
   REKINDLE_CHECK(check_config(config));
-  REKINDLE_TRY(const at::Device device, open_device(config.device));
-  REKINDLE_TRY(std::unique_ptr<TrainingModule> module, make_module(config, device));
-  const trainer::StateLayout layout(module->tensors());
-  REKINDLE_TRY(const trainer::UpdateOptions options, update_options(config, layout));
-  REKINDLE_TRY(std::unique_ptr<StateMemory> memory, device.is_cpu()
-                                                        ? make_host_memory(layout, options)
-                                                        : make_device_memory(layout, options, device));
-  auto replica = std::make_unique<TorchReplica>(config, device, std::move(module), std::move(memory), layout);
-  REKINDLE_CHECK(replica->bind());
+  choose_algorithms(config.tf32 ? MatrixProducts::kTf32 : MatrixProducts::kFloat32);
+  REKINDLE_TRY(ComputeDevice device, ComputeDevice::open(config.device));
+  auto replica = std::make_unique<TorchReplica>(config, std::move(device));
+  REKINDLE_CHECK(replica->initialize());
   return replica;
 }
 

@@ -51,7 +51,7 @@ class TrainingModule {
   // Errors: ErrorKind::kAborted; those of the module.
   Result<trainer::MicroBatchResult> train(const TrainingBatch& batch, std::uint64_t key,
                                           const at::Tensor& gradient, const std::atomic<bool>& aborted);
-  // The value that the last micro-batch gave to a buffer, on the host.
+  // The value that the last micro-batch gave to a buffer.
   at::Tensor buffer_value(std::size_t tensor) const;
 
   // The loss in evaluation mode, from the bound values or from others by the same layout.

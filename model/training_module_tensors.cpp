@@ -130,26 +130,36 @@ void TrainingModule::load_buffers(const at::Tensor& values) {
 }
 
 void TrainingModule::store_buffers(const at::Tensor& gradient, std::vector<float>& header) {
+  if (buffers_.empty()) return;
+  // All at once, because the host waits for a GPU here.
+  std::vector<at::Tensor> changed, whole;
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    changed.push_back(buffers_[i].ne(view_of(values_, parameters_.size() + i)).any());
+    if (!layout_.tensors()[parameters_.size() + i].is_float())
+      whole.push_back(buffers_[i].contiguous().flatten().view(at::kByte));
+  }
+  const at::Tensor differs = at::stack(changed).to(at::kCPU),
+                   bytes = whole.empty() ? at::Tensor() : at::cat(whole).to(at::kCPU);
+  std::span<const std::byte> values = whole.empty() ? std::span<const std::byte>() : bytes_of(bytes);
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     const std::size_t tensor = parameters_.size() + i;
     const TensorPlace& place = layout_.tensors()[tensor];
-    const at::Tensor old = view_of(values_, tensor);
-    header[tensor] = buffers_[i].equal(old) ? 0.0F : 1.0F;
+    header[tensor] = differs.const_data_ptr<bool>()[i] ? 1.0F : 0.0F;
     const auto offset = static_cast<std::int64_t>(place.offset);
     if (place.is_float()) {
       view_of(gradient, tensor).copy_(buffers_[i]);
       continue;
     }
     std::array<float, trainer::kProofFloats> proof{};
-    const at::Tensor value = buffer_value(tensor);
-    trainer::write_proof(bytes_of(value), proof);
+    trainer::write_proof(values.first(place.spec.bytes()), proof);
+    values = values.subspan(place.spec.bytes());
     gradient.narrow(0, offset, static_cast<std::int64_t>(place.floats)).zero_();
     gradient.narrow(0, offset, trainer::kProofFloats).copy_(at::tensor(at::ArrayRef<float>(proof)));
   }
 }
 
 at::Tensor TrainingModule::buffer_value(std::size_t tensor) const {
-  return buffers_[tensor - parameters_.size()].to(at::kCPU).contiguous();
+  return buffers_[tensor - parameters_.size()].clone(at::MemoryFormat::Contiguous);
 }
 
 }  // namespace rekindle::model

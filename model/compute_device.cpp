@@ -1,0 +1,87 @@
+#include "model/compute_device.hpp"
+
+#include <c10/core/AutogradState.h>
+
+#include <cstdlib>
+#include <utility>
+
+#include "base/process.hpp"
+#include "base/text.hpp"
+#include "device/host_device.hpp"
+#ifdef REKINDLE_CUDA
+#include <c10/cuda/CUDAStream.h>
+
+#include "device/cuda_device.hpp"
+#endif
+
+namespace rekindle::model {
+namespace {
+
+bool is_number(const std::string& text) {
+  return !text.empty() && text.size() < 4 && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+Result<std::unique_ptr<device::Device>> open(const std::string& name) {
+  if (name == "twin") return device::make_host_device();
+  const bool numbered = name.starts_with("cuda:") && is_number(name.substr(5));
+  if (name != "cuda" && !numbered)
+    return fail(ExitCode::kConfig, str("unknown device '", name, "'"), "use cpu, cuda or cuda:N");
+#ifdef REKINDLE_CUDA
+  if (numbered) return device::open_cuda_device(std::stoi(name.substr(5)));
+  const std::string local = environment_variable("LOCAL_RANK");
+  return device::open_cuda_device_for(is_number(local) ? std::stoi(local) : 0);
+#else
+  return fail(ExitCode::kConfig, "this build has no CUDA", "use --device cpu or the cuda preset");
+#endif
+}
+
+}  // namespace
+
+void choose_algorithms(MatrixProducts products) {
+  auto& context = at::globalContext();
+  context.setDeterministicAlgorithms(true, /*warn_only=*/false);
+  context.setDeterministicFillUninitializedMemory(false);  // nothing reads memory that it has not written
+  // cuBLAS reads it when its first handle is made, after this; its default workspaces may change bits.
+  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
+  context.setDeterministicCuDNN(true);
+  context.setBenchmarkCuDNN(false);
+  context.setAllowTF32CuDNN(products == MatrixProducts::kTf32);
+  context.setAllowTF32CuBLAS(products == MatrixProducts::kTf32);
+  context.setAllowBF16ReductionCuBLAS(false);
+}
+
+Result<ComputeDevice> ComputeDevice::open(const std::string& name) {
+  ComputeDevice opened;
+  if (name == "cpu") return opened;
+  REKINDLE_TRY(opened.device_, model::open(name));
+  REKINDLE_TRY(opened.stream_, opened.device_->make_stream());
+  if (name != "twin")
+    opened.torch_ = at::Device(at::kCUDA, static_cast<at::DeviceIndex>(opened.device_->index()));
+  return opened;
+}
+
+void ComputeDevice::enter() {
+  if (device_ == nullptr) return;
+  if (torch_.is_cpu()) {  // LibTorch knows nothing of the twin's stream
+    static_cast<void>(device_->synchronize(*stream_));
+    return;
+  }
+  if (std::exchange(thread_, std::this_thread::get_id()) == std::this_thread::get_id()) return;
+  // Autograd would compute on a thread of its own, where aborts and the places of gradients (both belong to a
+  // thread) are unknown.
+  c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
+#ifdef REKINDLE_CUDA
+  c10::cuda::setCurrentCUDAStream(
+      c10::cuda::getStreamFromExternal(static_cast<cudaStream_t>(stream_->native()), torch_.index()));
+#endif
+}
+
+at::Tensor ComputeDevice::tensor(std::span<const float> memory) const {
+  if (memory.empty()) return {};
+  // from_blob wants a pointer to non-const.
+  auto* const data = const_cast<float*>(memory.data());  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  return at::from_blob(data, {static_cast<std::int64_t>(memory.size())},
+                       at::TensorOptions(at::kFloat).device(torch_));
+}
+
+}  // namespace rekindle::model
