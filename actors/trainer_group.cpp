@@ -30,6 +30,7 @@ TrainerGroup::TrainerGroup(TrainerLaunch launch)
     : launch_(std::move(launch)), changed_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   auto made = protocol::trainer_environment(own_environment(), launch_.job);
   command_.job = launch_.job;
+  command_.first_local_rank = launch_.number * static_cast<int>(launch_.job.trainers_per_worker);
   command_.arguments = launch_.layout.options();
   command_.arguments.insert(command_.arguments.end(),
                             {"--interface", launch_.job.interface, "--port-range", launch_.job.port_range});

@@ -25,6 +25,7 @@ namespace rekindle::actors {
 struct TrainerLaunch {
   run::Layout layout;
   protocol::Job job;
+  int number = 0;  // WorkerOptions::number
   Keeper* keeper = nullptr;
   std::optional<Error> refusal = {};  // why no trainer can be started on this node
 };

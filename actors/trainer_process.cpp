@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <charconv>
 #include <csignal>
 #include <utility>
 
@@ -41,6 +42,15 @@ Result<Connection> connect() {
   return Connection{std::move(ends.first), std::move(ends.second), std::move(line)};
 }
 
+// A trainer's name is "WORKER.SLOT-N" (protocol/worker.cpp).
+std::string local_rank(const TrainerCommand& command, const std::string& name) {
+  const std::size_t dot = name.rfind('.'), dash = name.rfind('-');
+  int slot = 0;
+  if (dot != std::string::npos && dash != std::string::npos && dot < dash)
+    std::from_chars(name.data() + dot + 1, name.data() + dash, slot);
+  return str("LOCAL_RANK=", command.first_local_rank + slot);
+}
+
 }  // namespace
 
 Result<TrainerProcess> start_trainer(const TrainerCommand& command, const std::string& name) {
@@ -48,13 +58,16 @@ Result<TrainerProcess> start_trainer(const TrainerCommand& command, const std::s
   const std::array inherited = {connection.trainers_end.get(), connection.line.fd()};
   std::vector<std::string> arguments = command.arguments;
   arguments.insert(arguments.end(), {"--name", name});
+  std::vector<std::string> environment = command.environment;
+  std::erase_if(environment, [](const std::string& entry) { return entry.starts_with("LOCAL_RANK="); });
+  environment.push_back(local_rank(command, name));
   if (!is_script(command.job)) {
-    REKINDLE_TRY(Child child, start_program_with(kTrainerProgram, arguments, command.environment, inherited));
+    REKINDLE_TRY(Child child, start_program_with(kTrainerProgram, arguments, environment, inherited));
     return TrainerProcess{std::move(child), std::move(connection.socket), std::move(connection.line)};
   }
   std::vector<std::string> argv = protocol::python_trainer(command.job);
   argv.insert(argv.end(), arguments.begin(), arguments.end());
-  REKINDLE_TRY(Child child, spawn_with(argv, command.environment, inherited));
+  REKINDLE_TRY(Child child, spawn_with(argv, environment, inherited));
   return TrainerProcess{std::move(child), std::move(connection.socket), std::move(connection.line)};
 }
 

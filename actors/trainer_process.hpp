@@ -27,8 +27,10 @@ struct TrainerCommand {
   protocol::Job job;
   std::vector<std::string> arguments;    // without --name
   std::vector<std::string> environment;  // "NAME=value"
+  int first_local_rank = 0;
 };
 
+// The trainer finds its number on this machine, from first_local_rank on, in LOCAL_RANK: it chooses the GPU.
 Result<TrainerProcess> start_trainer(const TrainerCommand& command, const std::string& name);
 
 // An interpreter that has imported torch, and waits to become a trainer: the import takes seconds, which a

@@ -48,7 +48,7 @@ int run_worker(const WorkerOptions& options, Fd supervisor_socket) {
     std::fprintf(stderr, "rekindle: %s\n", printable(refusal->line()).c_str());
     return static_cast<int>(refusal->code);
   }
-  TrainerGroup trainers({options.layout, options.job, options.keeper, std::move(refusal)});
+  TrainerGroup trainers({options.layout, options.job, options.number, options.keeper, std::move(refusal)});
   protocol::WorkerConfig worker;
   worker.worker = options.name;
   worker.host = host_name();

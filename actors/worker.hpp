@@ -30,6 +30,7 @@ struct WorkerOptions {
   bool joined = false;                            // by rekindle join: the run does not need it
   std::uint64_t term = 0;                         // terms below this one are not obeyed
   std::chrono::milliseconds alone_limit{600000};  // without a coordinator; then the worker exits with 75
+  int number = 0;                                 // among the workers that this machine started together
   Keeper* keeper = nullptr;                       // nullptr: the worker leaves when its supervisor is gone
 };
 

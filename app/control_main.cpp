@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
   PartOptions part;
   std::string job_json, old_stop, name, successor;
   std::uint64_t term = 0, attempt = 0, wait_ms = 86400000, patience_ms = 30000, lost_term = 0;
-  int trainers = 1;
+  int trainers = 1, number = 0;
   bool joined = false, stdio = false;
   CLI::App* coordinator = cli.add_subcommand("coordinator", "owns the membership of a run");
   CLI::App* worker = cli.add_subcommand("worker", "starts and watches this node's trainers");
@@ -49,6 +49,7 @@ int main(int argc, char** argv) {
   coordinator->add_option("--job", job_json, "the resolved job as JSON (default: run.toml)");
   worker->add_option("--name", name);
   worker->add_option("--term", term, "ignore coordinators of lower terms");
+  worker->add_option("--number", number, "among the workers that this machine started together");
   worker->add_flag("--joined", joined, "added by rekindle join: the run does not need this worker");
   worker->add_flag("--supervised-by-stdio", stdio,
                    "for a worker on another node: exit at the end of stdin, and print signals to stdout");
@@ -80,7 +81,8 @@ int main(int argc, char** argv) {
   }
   if (name.empty()) name = "w-" + random_hex(4);
   start_logging("worker " + name, layout.log("worker-" + name.substr(0, name.rfind('-'))), LogLevel::kNone);
-  actors::WorkerOptions options{layout, *job, name, *build, joined, term, std::chrono::milliseconds(wait_ms)};
+  actors::WorkerOptions options{layout, *job, name, *build, joined, term, std::chrono::milliseconds(wait_ms),
+                                number};
   if (!successor.empty()) {
     auto watch = BatchHostWatch::start(layout, successor);
     if (!watch) return report(watch.error());

@@ -49,8 +49,10 @@ std::vector<std::string> worker_of(const run::Layout& layout) {
 
 std::string ThisMachine::name(std::size_t machine) const { return str("w", machine); }
 
-Result<Process> ThisMachine::start(std::size_t, const std::vector<std::string>& arguments) {
-  return start_control(arguments);
+Result<Process> ThisMachine::start(std::size_t machine, const std::vector<std::string>& arguments) {
+  std::vector<std::string> numbered = arguments;
+  numbered.insert(numbered.end(), {"--number", str(machine)});
+  return start_control(numbered);
 }
 
 Clock::duration Backoff::next(Clock::time_point started) {

@@ -39,8 +39,8 @@ Environment fixed_variables(const Job& job) {
                        "MKL_DYNAMIC=FALSE", "OMP_DYNAMIC=FALSE", "OMP_THREAD_LIMIT=1000000",
                        // A faster mode set by a site or a user would change the bits.
                        "ONEDNN_DEFAULT_FPMATH_MODE=STRICT", "DNNL_DEFAULT_FPMATH_MODE=STRICT",
-                       "NVIDIA_TF32_OVERRIDE=0", "HDF5_USE_FILE_LOCKING=FALSE",
-                       "CUBLAS_WORKSPACE_CONFIG=:4096:8"};
+                       "HDF5_USE_FILE_LOCKING=FALSE", "CUBLAS_WORKSPACE_CONFIG=:4096:8"};
+  if (job.precision != "tf32") fixed.emplace_back("NVIDIA_TF32_OVERRIDE=0");
   // The order of a Python set of texts depends on it.
   if (is_script(job)) fixed.emplace_back("PYTHONHASHSEED=0");
   // Other CPU instructions give other bits, so the libraries may use only the instructions of the CPU of the
@@ -54,6 +54,16 @@ Environment fixed_variables(const Job& job) {
     fixed.push_back(str("MKL_CBWR=", wide ? "AVX512" : "AVX2"));
   }
   return fixed;
+}
+
+// Variables for NCCL that a user's own take the place of. NCCL's RAS port is open to every user of the node; the sums of
+// NVLS, which we do not use, take memory; connections made at the first use would be made in the middle of a step.
+Environment nccl_variables(const Job& job) {
+  if (job.device == "cpu") return {};
+  Environment defaults = {"NCCL_RAS_ENABLE=0", "NCCL_NVLS_ENABLE=0", "NCCL_RUNTIME_CONNECT=0"};
+  // With one '=', NCCL would take the name for the beginning of names.
+  if (!job.interface.empty()) defaults.push_back(str("NCCL_SOCKET_IFNAME==", job.interface));
+  return defaults;
 }
 
 // Whether a run records a variable and passes it to its trainers: only variables that change how numbers are
@@ -172,6 +182,8 @@ TrainerEnvironment trainer_environment(const Environment& inherited, const Job& 
     else if (!has(fixed, name))
       made.entries.push_back(entry);
   }
+  for (const std::string& entry : nccl_variables(job))
+    if (!has(inherited, name_of(entry))) made.entries.push_back(entry);
   made.entries.push_back(str(kTunables, "=", with_heap(tunables, job)));
   made.entries.insert(made.entries.end(), fixed.begin(), fixed.end());
   return made;
