@@ -184,7 +184,7 @@ Status Resolver::model_and_data() {
 
 Status Resolver::seed_and_precision() {
   job_.seed = raw_.seed;
-  REKINDLE_CHECK(one_of("precision", raw_.precision, {"fp32", "bf16"}));
+  REKINDLE_CHECK(one_of("precision", raw_.precision, {"fp32", "bf16", "tf32"}));
   job_.precision = raw_.precision;
   return {};
 }
@@ -220,12 +220,15 @@ Status Resolver::length() {
 
 Status Resolver::device() {
   const std::string wanted = raw_.device == "gpu" ? "cuda" : raw_.device;
-  REKINDLE_CHECK(one_of("device", wanted, {"auto", "cpu", "cuda"}));
+  // twin: the code of a GPU on memory of the host, for development (docs/development.md).
+  if (wanted != "twin") REKINDLE_CHECK(one_of("device", wanted, {"auto", "cpu", "cuda"}));
   job_.device = wanted != "auto" ? wanted : kCudaBuild && has_gpu() ? "cuda" : "cpu";
   if (job_.device == "cuda" && !kCudaBuild)
     return fail(ExitCode::kConfig, "this build has no CUDA", "use --device cpu, or build the preset 'cuda'");
   if (job_.device == "cuda" && !has_gpu())
     return fail(ExitCode::kConfig, "this machine has no GPU", "use --device cpu");
+  if (job_.precision == "tf32" && job_.device != "cuda")
+    return refuse({"precision", "device"}, "--precision tf32 is for GPUs", "use fp32 or bf16 on CPUs");
   return {};
 }
 
@@ -249,8 +252,10 @@ Status Resolver::computing() {
   if (options_.workers > kMostTrainers || options_.workers * job_.trainers_per_worker > kMostTrainers)
     return refuse({"workers"}, str("--workers ", options_.workers, " is too many"),
                   str("use at most ", kMostTrainers, " trainers on one machine"));
-  REKINDLE_CHECK(one_of("exchange", raw_.exchange, {"auto", "shm", "tcp"}));
+  REKINDLE_CHECK(one_of("exchange", raw_.exchange, {"auto", "nccl", "shm", "tcp"}));
   job_.exchange = raw_.exchange;
+  if (job_.exchange == "nccl" && job_.device == "cpu")
+    return refuse({"exchange", "device"}, "--exchange nccl is for GPUs", "use auto on CPUs");
   REKINDLE_CHECK(one_of("exchange-integrity", raw_.exchange_integrity, {"on", "off", "true", "false"}));
   job_.exchange_integrity = is_on(raw_.exchange_integrity);
   return {};
