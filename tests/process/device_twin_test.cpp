@@ -1,0 +1,86 @@
+// A GPU's code end to end, on memory of the host (--device twin): the same digest as on a CPU, with gradients
+// through the host and by a stand-in for NCCL, whatever happens on the way.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdlib>
+
+#include "base/files.hpp"
+#include "harness.hpp"
+#include "run/layout.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+constexpr int kSteps = 80;
+
+class DeviceTwin : public ::testing::Test {
+ protected:
+  void SetUp() override { ::setenv("REKINDLE_NCCL_LIBRARY", REKINDLE_NCCL_STAND_IN, 1); }
+  void TearDown() override { ::unsetenv("REKINDLE_NCCL_LIBRARY"); }
+
+  std::string finished(const std::string& name, const Arguments& arguments) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << name << outcome.out << outcome.err;
+    return digest_of(scratch_ / name);
+  }
+  Arguments twin(const std::string& name, int workers, const std::string& exchange,
+                 int steps = kSteps) const {
+    return mnist_run(scratch_ / name, workers, steps) + Arguments{"--device", "twin", "--exchange", exchange};
+  }
+  std::string on_cpu(const Arguments& more = {}) {
+    return finished("cpu", mnist_run(scratch_ / "cpu", 1, kSteps) + more);
+  }
+  void wait_for_step(const Program& program, const std::string& name, std::uint64_t step) {
+    ASSERT_TRUE(eventually([&] { return reached_step(scratch_ / name) >= step; })) << program.printed();
+  }
+
+  Scratch scratch_;
+};
+
+TEST_F(DeviceTwin, AnyNumberOfTrainers_SameDigestAsOnACpu) {
+  const std::string expected = on_cpu();
+  for (const auto& [workers, exchange] :
+       {std::pair(1, "auto"), {2, "nccl"}, {3, "auto"}, {4, "nccl"}, {2, "shm"}, {3, "tcp"}}) {
+    const std::string name = exchange + std::to_string(workers);
+    EXPECT_EQ(finished(name, twin(name, workers, exchange)), expected) << name;
+  }
+}
+
+TEST_F(DeviceTwin, EveryOptimizerClippingAndAverages_SameDigestForAnyNumberOfTrainers) {
+  for (const Arguments& options :
+       {Arguments{"--optimizer", "adamw", "--ema", "0.9"}, Arguments{"--optimizer", "adadelta"},
+        Arguments{"--optimizer", "rmsprop", "--clip-norm", "0.5"}}) {
+    const std::string alone = finished("alone", twin("alone", 1, "nccl", 20) + options);
+    EXPECT_EQ(finished("three", twin("three", 3, "nccl", 20) + options), alone) << options[1];
+    if (options[1] != "rmsprop") {  // the norm has other bits on a device
+      EXPECT_EQ(finished("cpu", mnist_run(scratch_ / "cpu", 1, 20) + options), alone) << options[1];
+    }
+    for (const char* name : {"alone", "three", "cpu"}) fs::remove_all(scratch_ / name);
+  }
+}
+
+TEST_F(DeviceTwin, KillsAJoinAStopAndAResume_SameDigest) {
+  const std::string expected = on_cpu();
+  for (const char* exchange : {"nccl", "shm"}) {
+    const std::string name = std::string("faults-") + exchange;
+    const fs::path dir = scratch_ / name;
+    {
+      Program program(Arguments{rekindle()} + twin(name, 3, exchange));
+      wait_for_step(program, name, 10);
+      const std::vector<pid_t> trainers = parts_of(dir, "trainer");
+      ASSERT_FALSE(trainers.empty());
+      ASSERT_EQ(::kill(trainers.back(), SIGKILL), 0);
+      wait_for_step(program, name, reached_step(dir) + 10);
+      Program joins(Arguments{rekindle(), "join", dir});
+      ASSERT_TRUE(eventually([&] { return trainers_now(dir) == 4 || !program.running(); }));
+      program.signal(SIGUSR1);
+      EXPECT_EQ(program.wait().exit_code, 75);
+      joins.wait();
+    }
+    EXPECT_EQ(finished(name, twin(name, 2, exchange)), expected) << exchange;
+  }
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
