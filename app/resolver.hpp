@@ -1,4 +1,4 @@
-// Internal to resolve_options.cpp and resolve_training.cpp: the options of the command line become a job.
+// Internal to resolve_*.cpp: the options of the command line become a job.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,8 @@
 #include "protocol/job.hpp"
 
 namespace rekindle::app {
+
+inline bool is_on(const std::string& value) { return value == "on" || value == "true"; }
 
 class Resolver {
  public:

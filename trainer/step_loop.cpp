@@ -36,8 +36,7 @@ StepLoop::StepLoop(const Parts& parts, Kept& kept, const protocol::Start& start,
       start_(start),
       exchange_(exchange),
       ranks_(static_cast<int>(start.members.size())),
-      rank_(start.rank),
-      leaves_(exchange::leaves_of(static_cast<int>(parts_.job.micro_batches), ranks_, rank_)),
+      leaves_(exchange::leaves_of(static_cast<int>(parts_.job.micro_batches), ranks_, start.rank)),
       gradients_(parts_.task.place()),
       hashes_(parts_.task.state(), parts_.task.arenas()),
       saved_(start.saved),
@@ -46,7 +45,7 @@ StepLoop::StepLoop(const Parts& parts, Kept& kept, const protocol::Start& start,
 void StepLoop::note(const protocol::StepDone& done) {
   kept_.history.push_back(done);
   if (kept_.history.size() > kRememberedSteps) kept_.history.pop_front();
-  if (rank_ == 0) parts_.link.send(done);
+  if (start_.rank == 0) parts_.link.send(done);
 }
 
 Paused StepLoop::run() {

@@ -98,7 +98,7 @@ class StepLoop {
   Kept& kept_;
   const protocol::Start& start_;
   exchange::Exchange& exchange_;
-  const int ranks_, rank_;
+  const int ranks_;
   const exchange::LeafRange leaves_;
   GradientMemory gradients_;
   std::vector<exchange::LeafOp> ops_;  // operations of the current step

@@ -84,7 +84,7 @@ Status StepLoop::evaluate(bool& stopped) {
       return {};
     }
   }
-  if (rank_ == 0) {
+  if (start_.rank == 0) {
     const MetricSum loss = totals.loss();
     parts_.link.send(protocol::Evaluated{
         start_.generation, kept_.replica.step, epoch_of(parts_.job, kept_.replica.step - 1), loss.count,
@@ -104,7 +104,7 @@ Status StepLoop::write_checkpoint(bool pauses) {
   if (pauses)
     log_info(str("the state of step ", kept_.replica.step, " is written before this trainer pauses"));
   parts_.link.checkpoint_begins();
-  parts_.writer.begin({start_.generation, kept_.replica.step, ranks_, rank_}, parts_.task.state(),
+  parts_.writer.begin({start_.generation, kept_.replica.step, ranks_, start_.rank}, parts_.task.state(),
                       hashes_.all(), parts_.task.arenas(), pauses);
   saved_ = true;
   if (pauses) parts_.writer.finish();

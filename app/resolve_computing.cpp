@@ -1,0 +1,62 @@
+// The options of the machines that compute: devices, threads, trainers and their exchange.
+#include <charconv>
+#include <filesystem>
+
+#include "app/resolver.hpp"
+
+namespace rekindle::app {
+namespace {
+
+constexpr std::uint64_t kMostTrainers = 1024;
+
+bool has_gpu() {
+  std::error_code code;
+  return std::filesystem::exists("/dev/nvidia0", code);
+}
+
+}  // namespace
+
+Status Resolver::device() {
+  const std::string wanted = raw_.device == "gpu" ? "cuda" : raw_.device;
+  // twin: the code of a GPU on memory of the host, for development (docs/development.md).
+  if (wanted != "twin") REKINDLE_CHECK(one_of("device", wanted, {"auto", "cpu", "cuda"}));
+  job_.device = wanted != "auto" ? wanted : kCudaBuild && has_gpu() ? "cuda" : "cpu";
+  if (job_.device == "cuda" && !kCudaBuild)
+    return fail(ExitCode::kConfig, "this build has no CUDA", "use --device cpu, or build the preset 'cuda'");
+  if (job_.device == "cuda" && !has_gpu())
+    return fail(ExitCode::kConfig, "this machine has no GPU", "use --device cpu");
+  if (job_.precision == "tf32" && job_.device != "cuda")
+    return refuse({"precision", "device"}, "--precision tf32 is for GPUs", "use fp32 or bf16 on CPUs");
+  return {};
+}
+
+Status Resolver::trainers_per_worker() {
+  const std::string& text = raw_.trainers_per_worker;
+  job_.trainers_per_worker = 1;
+  options_.own_trainers = text != "auto";
+  if (!options_.own_trainers) return {};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), job_.trainers_per_worker);
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  if (is_number && job_.trainers_per_worker >= 1 && job_.trainers_per_worker <= kMostTrainers) return {};
+  return refuse({"trainers-per-worker"}, str("--trainers-per-worker ", text, " is not a number"),
+                str("use auto, or 1 to ", kMostTrainers));
+}
+
+Status Resolver::computing() {
+  REKINDLE_CHECK(device());
+  job_.threads = raw_.threads;
+  job_.loader_threads = raw_.loader_threads;
+  REKINDLE_CHECK(trainers_per_worker());
+  if (options_.workers > kMostTrainers || options_.workers * job_.trainers_per_worker > kMostTrainers)
+    return refuse({"workers"}, str("--workers ", options_.workers, " is too many"),
+                  str("use at most ", kMostTrainers, " trainers on one machine"));
+  REKINDLE_CHECK(one_of("exchange", raw_.exchange, {"auto", "nccl", "shm", "tcp"}));
+  job_.exchange = raw_.exchange;
+  if (job_.exchange == "nccl" && job_.device == "cpu")
+    return refuse({"exchange", "device"}, "--exchange nccl is for GPUs", "use auto on CPUs");
+  REKINDLE_CHECK(one_of("exchange-integrity", raw_.exchange_integrity, {"on", "off", "true", "false"}));
+  job_.exchange_integrity = is_on(raw_.exchange_integrity);
+  return {};
+}
+
+}  // namespace rekindle::app
