@@ -140,8 +140,10 @@ void Loader::start(std::uint64_t step, std::vector<int> micro_batches, std::vect
     impl_->first_step = step;
     impl_->micro_batches = std::move(micro_batches);
     impl_->first = std::move(first);
-    impl_->ahead = impl_->config.ahead > 0 ? static_cast<std::uint64_t>(impl_->config.ahead)
-                                           : std::max<std::uint64_t>(impl_->micro_batches.size(), 2);
+    // Each thread has one to prepare.
+    impl_->ahead = impl_->config.ahead > 0
+                       ? static_cast<std::uint64_t>(impl_->config.ahead)
+                       : std::max({impl_->micro_batches.size(), impl_->threads.size(), std::size_t{2}});
     impl_->begin_course();
   }
   impl_->work.notify_all();
