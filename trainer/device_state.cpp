@@ -33,7 +33,12 @@ DeviceState::DeviceState(std::unique_ptr<HostState> host, UpdatePlan plan, const
       place_(place),
       counters_(host_->counters().size()),
       header_(host_->layout().header_floats()),
-      proposed_(host_->layout().tensors().size()) {}
+      proposed_(host_->layout().tensors().size()) {
+  const std::vector<TensorPlace>& tensors = layout().tensors();
+  const bool proofs =
+      std::ranges::any_of(tensors, [](const TensorPlace& place) { return !place.is_float(); });
+  if (proofs) buffers_.resize(layout().floats() - tensors[layout().parameters()].offset);
+}
 
 DeviceState::~DeviceState() {
   static_cast<void>(synchronize());  // copies to memory that goes now
@@ -68,6 +73,7 @@ void DeviceState::update(std::size_t first, std::span<const float> sum, const op
   update_parameters(first, sum);
   for (std::size_t i = layout().parameters(); i < layout().tensors().size(); ++i)
     update_buffer(i, first, sum);
+  fetch_proofs(first, sum);
   if (average_decay_ > 0) update_average(first, sum.size());
 }
 
@@ -108,11 +114,8 @@ void DeviceState::update_buffer(std::size_t tensor, std::size_t sum_first, std::
   }
   if (first != place.offset) return;  // all of it was written with the proof
   const std::span<const std::byte> value = proposed_[tensor];
-  auto proof = std::make_unique<Proof>(
-      Proof{tensor, std::vector<float>(kProofFloats), value.size() == place.spec.bytes()});
-  copy(proof->sum.data(), from, kProofFloats * sizeof(float));
-  if (proof->proposed) copy(values().data() + place.offset, value.data(), value.size());
-  proofs_.push_back(std::move(proof));
+  if (value.size() == place.spec.bytes()) copy(values().data() + place.offset, value.data(), value.size());
+  to_prove_.push_back(tensor);
 }
 
 void DeviceState::update_average(std::size_t sum_first, std::size_t count) {
@@ -127,14 +130,26 @@ void DeviceState::update_average(std::size_t sum_first, std::size_t count) {
                        device::MoveTowards{to, from, static_cast<float>(1 - average_decay_), end - first});
 }
 
+// One copy for all proofs of the piece: they are few and small, and lie among the other buffers.
+void DeviceState::fetch_proofs(std::size_t first, std::span<const float> sum) {
+  if (buffers_.empty()) return;
+  const std::size_t begin = layout().floats() - buffers_.size(), from = std::max(begin, first),
+                    to = std::min(layout().floats(), first + sum.size());
+  if (from < to)
+    copy(buffers_.data() + (from - begin), sum.data() + (from - first), (to - from) * sizeof(float));
+}
+
 Status DeviceState::check_proofs() {
-  if (proofs_.empty()) return {};
+  const std::vector<std::size_t> to_prove = std::exchange(to_prove_, {});
+  if (to_prove.empty()) return {};
   REKINDLE_CHECK(synchronize());
-  for (const auto& proof : std::exchange(proofs_, {})) {
-    const std::span<const float> sum(proof->sum);
-    if (!proof->proposed ||
+  for (const std::size_t tensor : to_prove) {
+    const TensorPlace& place = layout().tensors()[tensor];
+    const auto sum =
+        std::span<const float>(buffers_).subspan(place.offset - (layout().floats() - buffers_.size()));
+    if (proposed_[tensor].size() != place.spec.bytes() ||
         !all_agree(sum.first<kProofFloats>(), static_cast<std::size_t>(plan_.micro_batches())))
-      return forward_error(disagreement(layout().tensors()[proof->tensor]));
+      return forward_error(disagreement(place));
   }
   return {};
 }

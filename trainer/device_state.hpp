@@ -54,13 +54,8 @@ class DeviceState {
   void update_parameters(std::size_t first, std::span<const float> sum);
   void update_buffer(std::size_t tensor, std::size_t first, std::span<const float> sum);
   void update_average(std::size_t first, std::size_t count);
+  void fetch_proofs(std::size_t first, std::span<const float> sum);
   Status check_proofs();
-
-  struct Proof {  // of a buffer that has no mean
-    std::size_t tensor = 0;
-    std::vector<float> sum;
-    bool proposed = false;
-  };
 
   const std::unique_ptr<HostState> host_;
   UpdatePlan plan_;
@@ -71,7 +66,8 @@ class DeviceState {
   std::vector<std::int32_t> counters_;
   std::vector<float> header_;  // of the summed gradient
   std::vector<std::span<const std::byte>> proposed_;
-  std::vector<std::unique_ptr<Proof>> proofs_;  // of this update
+  std::vector<float> buffers_;  // the summed gradient from the first buffer on, as far as the host needs it
+  std::vector<std::size_t> to_prove_;  // buffers that have no mean and got a new value in this update
   Status failure_;
 };
 
