@@ -15,7 +15,7 @@ constexpr auto kKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 thread_local const std::atomic<bool>* aborted_flag = nullptr;
 
 void check(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  if (aborted_flag != nullptr && *aborted_flag) throw Aborted();
+  throw_if_aborted();
   op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey), stack);
 }
 
@@ -25,9 +25,13 @@ TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, library) {
 
 }  // namespace
 
-AbortGuard::AbortGuard(const std::atomic<bool>& aborted) {
+void throw_if_aborted() {
+  if (aborted_flag != nullptr && *aborted_flag) throw Aborted();
+}
+
+AbortGuard::AbortGuard(const std::atomic<bool>& aborted, bool each_operator) {
   aborted_flag = &aborted;
-  c10::impl::tls_set_dispatch_key_included(kKey, true);
+  c10::impl::tls_set_dispatch_key_included(kKey, each_operator);
 }
 
 AbortGuard::~AbortGuard() {

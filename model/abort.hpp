@@ -10,13 +10,17 @@ namespace rekindle::model {
 struct Aborted {};
 
 // While an object lives, each operator that this thread calls throws Aborted if `aborted` is set: forward,
-// backward and in a model's own code. It changes no bits. Objects do not nest.
+// backward and in a model's own code. It changes no bits. Objects do not nest. On a GPU, where a thread only
+// starts operators and the look costs more than it gains, only throw_if_aborted() looks.
 class AbortGuard {
  public:
-  explicit AbortGuard(const std::atomic<bool>& aborted);
+  AbortGuard(const std::atomic<bool>& aborted, bool each_operator);
   ~AbortGuard();
   AbortGuard(const AbortGuard&) = delete;
   AbortGuard& operator=(const AbortGuard&) = delete;
 };
+
+// For places that every computation passes often.
+void throw_if_aborted();
 
 }  // namespace rekindle::model

@@ -1,8 +1,11 @@
 #include "model/gradient_places.hpp"
 
+#include <ATen/ATen.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <utility>
+
+#include "model/abort.hpp"
 
 namespace rekindle::model {
 namespace {
@@ -28,6 +31,12 @@ void GradientPlaces::begin(std::vector<at::Tensor> places) {
 
 std::vector<bool> GradientPlaces::end() {
   current = nullptr;
+  if (!late_.empty()) {
+    const at::NoGradGuard no_grad;
+    at::_foreach_copy_(late_places_, late_);
+  }
+  late_places_.clear();
+  late_.clear();
   places_.clear();
   for (const at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
   return std::exchange(received_, {});
@@ -45,10 +54,16 @@ at::Tensor GradientPlaces::take_place(const at::Tensor& parameter) {
 // or another layout than the parameter, so it gets a fresh view of the place.
 at::Tensor GradientPlaces::receive(std::size_t parameter, const at::Tensor& gradient) {
   if (current != this) return gradient;
+  throw_if_aborted();
   const at::Tensor& place = places_[parameter];
   const bool computed_there = gradient.const_data_ptr() == place.const_data_ptr() && gradient.is_contiguous();
-  if (!computed_there) place.copy_(gradient);
   received_[parameter] = true;
+  if (!computed_there && gradient.is_cuda()) {  // one kernel for all of them
+    late_places_.push_back(place);
+    late_.push_back(gradient);
+    return gradient;
+  }
+  if (!computed_there) place.copy_(gradient);
   return place.alias();
 }
 

@@ -34,6 +34,7 @@ class GradientPlaces {
   std::unordered_map<const void*, std::size_t> index_;  // by the address of the parameter's values
   std::vector<at::Tensor> places_;
   std::vector<bool> taken_, received_;
+  std::vector<at::Tensor> late_places_, late_;  // gradients that end() copies
 };
 
 }  // namespace rekindle::model

@@ -8,6 +8,7 @@
 #include <optional>
 #include <tuple>
 
+#include "model/cuda_ops.hpp"
 #include "model/gradient_places.hpp"
 
 namespace rekindle::model::ops {
@@ -95,12 +96,27 @@ std::optional<at::Tensor> optional(const at::Tensor& bias) {
 
 at::Tensor conv2d(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, std::int64_t stride,
                   std::int64_t padding) {
-  return ConvFunction::apply(operand(x), operand(weight), optional(operand(bias)), stride, padding);
+  const at::Tensor in = operand(x);
+  if (has_conv2d(in, weight, bias)) return cuda_conv2d(in, weight, stride, padding);
+  return ConvFunction::apply(in, operand(weight), optional(operand(bias)), stride, padding);
+}
+
+at::Tensor conv_relu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                     std::int64_t stride, std::int64_t padding, bool pools) {
+  const at::Tensor in = operand(x);
+  if (has_conv_relu(in, weight, bias, stride, padding, pools))
+    return cuda_conv_relu(in, weight, bias, stride, padding, pools);
+  at::Tensor y = conv2d(x, weight, bias, stride, padding);
+  if (pools) y = at::max_pool2d(y, {2, 2}, {2, 2});
+  return at::relu_(y);
 }
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   const at::Tensor rows = x.dim() == 2 ? x : x.reshape({-1, weight.size(1)});
-  const at::Tensor y = LinearFunction::apply(operand(rows), operand(weight), optional(operand(bias)));
+  const at::Tensor in = operand(rows);
+  const at::Tensor y = has_linear(in, weight, bias)
+                           ? cuda_linear(in, weight, operand(weight), operand(bias))
+                           : LinearFunction::apply(in, operand(weight), optional(operand(bias)));
   if (x.dim() == 2) return y;
   std::vector<std::int64_t> sizes = x.sizes().vec();
   sizes.back() = weight.size(0);

@@ -1,4 +1,4 @@
-// Operators for models on a CPU: the same results as LibTorch's up to rounding, and faster in training. A
+// Operators for models: the same results as LibTorch's up to rounding, and faster in training. A
 // model may use them in place of torch::nn::functional's, or not.
 #pragma once
 
@@ -15,6 +15,10 @@ namespace rekindle::model::ops {
 // `bias`: [out], or undefined.
 at::Tensor conv2d(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, std::int64_t stride,
                   std::int64_t padding);
+
+// conv2d, then the maximum over squares of 2 x 2 if `pools`, then ReLU.
+at::Tensor conv_relu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                     std::int64_t stride, std::int64_t padding, bool pools);
 
 // torch::nn::functional::linear: x w' + b. `x`: [..., in]; `weight`: [out, in]; `bias`: [out], or undefined.
 // The gradient of the weight is computed in its place: 411 MB of VGG11 need not be copied.

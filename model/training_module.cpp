@@ -87,10 +87,9 @@ Result<at::Tensor> TrainingModule::loss(const at::Tensor& outputs, const at::Ten
 Result<MicroBatchResult> TrainingModule::train(const TrainingBatch& batch, std::uint64_t key,
                                                const at::Tensor& gradient, const std::atomic<bool>& aborted) {
   REKINDLE_CHECK(check_unchanged());
-  std::vector<at::Tensor> places;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) places.push_back(view_of(gradient, i));
+  const std::vector<at::Tensor>& views = views_of(gradient);
   module_.ptr()->train();
-  places_->begin(std::move(places));
+  places_->begin({views.begin(), views.begin() + static_cast<std::ptrdiff_t>(parameters_.size())});
   auto result = without_exceptions("computing a micro-batch", [&]() -> Result<MicroBatchResult> {
     const at::AutoGradMode grad(true);
     {
@@ -98,7 +97,7 @@ Result<MicroBatchResult> TrainingModule::train(const TrainingBatch& batch, std::
       load_buffers(values_);
     }
     at::manual_seed(key);
-    const AbortGuard guard(aborted);
+    const AbortGuard guard(aborted, values_.is_cpu());
     const Autocast autocast(options_.bf16, values_.device().type());
     const at::Tensor targets = batch.targets.flatten();
     REKINDLE_TRY(const at::Tensor outputs, answer(batch, targets));

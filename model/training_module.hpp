@@ -64,6 +64,8 @@ class TrainingModule {
   void load_buffers(const at::Tensor& values);
   void store_buffers(const at::Tensor& gradient, std::vector<float>& header);
   at::Tensor view_of(const at::Tensor& memory, std::size_t tensor) const;
+  // All of them, of gradient memory. Kept for the next micro-batch, which most often has the same memory.
+  const std::vector<at::Tensor>& views_of(const at::Tensor& gradient);
   // The model's answer, [targets, classes] float32, and its targets.
   Result<at::Tensor> answer(const TrainingBatch& batch, const at::Tensor& targets);
   // The mean loss over the targets, a scalar. `smoothing`: of cross-entropy.
@@ -77,6 +79,8 @@ class TrainingModule {
   trainer::StateLayout layout_;
   at::Tensor values_;
   std::unique_ptr<GradientPlaces> places_;
+  std::vector<at::Tensor> value_views_, gradient_views_;
+  const void* gradient_ = nullptr;  // of gradient_views_
 };
 
 }  // namespace rekindle::model

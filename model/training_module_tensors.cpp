@@ -1,6 +1,7 @@
 // The tensors of a TrainingModule: which it has, and how they get into the trainer's memory and back.
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <set>
@@ -90,6 +91,8 @@ Status TrainingModule::bind(const trainer::StateLayout& layout, const at::Tensor
     }
     for (std::size_t i = 0; i < buffers_.size(); ++i)
       view_of(values_, parameters_.size() + i).copy_(buffers_[i]);
+    value_views_.clear();
+    for (std::size_t i = 0; i < layout_.tensors().size(); ++i) value_views_.push_back(view_of(values_, i));
     places_ = std::make_unique<GradientPlaces>(parameters_);
     return {};
   });
@@ -122,40 +125,78 @@ Status TrainingModule::check_unchanged() const {
                                      : refuse("the model removed a parameter", "keep all parameters");
 }
 
-void TrainingModule::load_buffers(const at::Tensor& values) {
-  for (std::size_t i = 0; i < buffers_.size(); ++i) {
-    const std::size_t tensor = parameters_.size() + i;
-    buffers_[i].copy_(view_of(layout_.tensors()[tensor].is_float() ? values : values_, tensor));
+const std::vector<at::Tensor>& TrainingModule::views_of(const at::Tensor& gradient) {
+  if (gradient_ == gradient.const_data_ptr()) return gradient_views_;
+  gradient_views_.clear();
+  for (std::size_t i = 0; i < layout_.tensors().size(); ++i) {
+    const TensorPlace& place = layout_.tensors()[i];
+    gradient_views_.push_back(place.is_float() ? view_of(gradient, i)
+                                               : gradient.narrow(0, static_cast<std::int64_t>(place.offset),
+                                                                 static_cast<std::int64_t>(place.floats)));
   }
+  gradient_ = gradient.const_data_ptr();
+  return gradient_views_;
 }
 
-void TrainingModule::store_buffers(const at::Tensor& gradient, std::vector<float>& header) {
+void TrainingModule::load_buffers(const at::Tensor& values) {
   if (buffers_.empty()) return;
-  // All at once, because the host waits for a GPU here.
-  std::vector<at::Tensor> changed, whole;
-  for (std::size_t i = 0; i < buffers_.size(); ++i) {
-    changed.push_back(buffers_[i].ne(view_of(values_, parameters_.size() + i)).any());
-    if (!layout_.tensors()[parameters_.size() + i].is_float())
-      whole.push_back(buffers_[i].contiguous().flatten().view(at::kByte));
-  }
-  const at::Tensor differs = at::stack(changed).to(at::kCPU),
-                   bytes = whole.empty() ? at::Tensor() : at::cat(whole).to(at::kCPU);
-  std::span<const std::byte> values = whole.empty() ? std::span<const std::byte>() : bytes_of(bytes);
+  std::vector<at::Tensor> from;
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     const std::size_t tensor = parameters_.size() + i;
+    const bool others = layout_.tensors()[tensor].is_float() && !values.is_same(values_);
+    from.push_back(others ? view_of(values, tensor) : value_views_[tensor]);
+  }
+  at::_foreach_copy_(buffers_, from);
+}
+
+// In few operators for all buffers together, because a GPU's host waits for each answer.
+void TrainingModule::store_buffers(const at::Tensor& gradient, std::vector<float>& header) {
+  if (buffers_.empty()) return;
+  const std::vector<at::Tensor>& to = views_of(gradient);
+  std::vector<at::Tensor> floats, float_places, others, old_others, other_places;
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    const std::size_t tensor = parameters_.size() + i;
+    if (layout_.tensors()[tensor].is_float()) {
+      floats.push_back(buffers_[i]);
+      float_places.push_back(to[tensor]);
+    } else {
+      others.push_back(buffers_[i].contiguous().flatten().view(at::kByte));
+      old_others.push_back(value_views_[tensor].flatten().view(at::kByte));
+      other_places.push_back(to[tensor]);
+    }
+  }
+  if (!floats.empty()) at::_foreach_copy_(float_places, floats);
+  const std::size_t first = layout_.tensors()[parameters_.size()].offset;
+  const auto begin = static_cast<std::int64_t>(first),
+             count = static_cast<std::int64_t>(layout_.floats()) - begin;
+  const at::Tensor differs =
+      gradient.narrow(0, begin, count).ne(values_.narrow(0, begin, count)).to(at::kCPU);
+  at::Tensor bytes, old_bytes;
+  if (!others.empty()) bytes = at::cat(others).to(at::kCPU), old_bytes = at::cat(old_others).to(at::kCPU);
+  std::vector<float> proofs;
+  std::size_t done = 0;  // bytes
+  for (std::size_t tensor = parameters_.size(); tensor < layout_.tensors().size(); ++tensor) {
     const TensorPlace& place = layout_.tensors()[tensor];
-    header[tensor] = differs.const_data_ptr<bool>()[i] ? 1.0F : 0.0F;
-    const auto offset = static_cast<std::int64_t>(place.offset);
     if (place.is_float()) {
-      view_of(gradient, tensor).copy_(buffers_[i]);
+      const std::span<const bool> own(differs.const_data_ptr<bool>() + (place.offset - first), place.floats);
+      header[tensor] = std::ranges::find(own, true) != own.end() ? 1.0F : 0.0F;
       continue;
     }
+    const std::size_t size = place.spec.bytes();
+    const std::span<const std::byte> value = bytes_of(bytes).subspan(done, size),
+                                     old = bytes_of(old_bytes).subspan(done, size);
+    header[tensor] = std::ranges::equal(value, old) ? 0.0F : 1.0F;
     std::array<float, trainer::kProofFloats> proof{};
-    trainer::write_proof(values.first(place.spec.bytes()), proof);
-    values = values.subspan(place.spec.bytes());
-    gradient.narrow(0, offset, static_cast<std::int64_t>(place.floats)).zero_();
-    gradient.narrow(0, offset, trainer::kProofFloats).copy_(at::tensor(at::ArrayRef<float>(proof)));
+    trainer::write_proof(value, proof);
+    proofs.insert(proofs.end(), proof.begin(), proof.end());
+    proofs.resize(proofs.size() + place.floats - proof.size());  // zero
+    done += size;
   }
+  if (others.empty()) return;
+  const at::Tensor all = at::tensor(at::ArrayRef<float>(proofs)).to(gradient.device());
+  std::vector<std::int64_t> sizes;
+  for (const at::Tensor& each : other_places) sizes.push_back(each.numel());
+  at::_foreach_copy_(other_places, all.split_with_sizes(sizes));
 }
 
 at::Tensor TrainingModule::buffer_value(std::size_t tensor) const {

@@ -12,6 +12,8 @@
 
 #include <array>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "model/nets/nets.hpp"
 #include "model/ops.hpp"
@@ -54,7 +56,9 @@ class Vgg final : public nn::Module {
     std::int64_t channels = options.channels;
     for (std::size_t group = 0; group < depths.size(); ++group) {
       for (int i = 0; i < depths[group]; ++i) {
-        features_->push_back(ops::Conv2d(nn::Conv2dOptions(channels, kWidths[group], 3).padding(1)));
+        const ops::Conv2d conv(nn::Conv2dOptions(channels, kWidths[group], 3).padding(1));
+        features_->push_back(conv);
+        if (!normalized) layers_.emplace_back(conv, i + 1 == depths[group]);
         channels = kWidths[group];
         if (normalized) features_->push_back(nn::BatchNorm2d(channels));
         // torchvision pools after the ReLU. The maximum of ReLUs is the ReLU of the maximum, bit for bit
@@ -77,7 +81,10 @@ class Vgg final : public nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& images) {
-    const at::Tensor x = features_->forward(images.contiguous(at::MemoryFormat::ChannelsLast));
+    at::Tensor x = images.contiguous(at::MemoryFormat::ChannelsLast);
+    if (layers_.empty() || x.is_cpu())
+      return classifier_->forward(average_and_flatten(features_->forward(x)));
+    for (const auto& [conv, pools] : layers_) x = ops::conv_relu(x, conv->weight, conv->bias, 1, 1, pools);
     return classifier_->forward(average_and_flatten(x));
   }
 
@@ -95,6 +102,8 @@ class Vgg final : public nn::Module {
   }
 
   nn::Sequential features_, classifier_;
+  std::vector<std::pair<ops::Conv2d, bool>>
+      layers_;  // without normalization: each convolution, and whether it is pooled
 };
 
 Status check(const ModelOptions& options) {
