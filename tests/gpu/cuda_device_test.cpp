@@ -1,22 +1,17 @@
 #include "device/cuda_device.hpp"
 
-#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
 
 #include "gpu_fixture.hpp"
+#include "gpu_memory.hpp"
 
 namespace rekindle::device {
 namespace {
 
 using CudaDevice = testing::OnGpu;
-
-std::size_t free_bytes() {
-  std::size_t free = 0, all = 0;
-  EXPECT_EQ(cudaMemGetInfo(&free, &all), cudaSuccess);
-  return free;
-}
+using rekindle::testing::free_bytes;
 
 TEST_F(CudaDevice, HasANameAndAnIdentity) {
   EXPECT_FALSE(device->name().empty());
