@@ -60,6 +60,19 @@ TEST_F(DeviceTwin, EveryOptimizerClippingAndAverages_SameDigestForAnyNumberOfTra
   }
 }
 
+// Means and counters of batch normalization, and an average of them.
+TEST_F(DeviceTwin, AModelWithBuffers_SameDigestAsOnACpu) {
+  const Arguments options{"--model",         "resnet18", "--batch-size", "16",
+                          "--micro-batches", "4",        "--ema",        "0.9"};
+  const auto run_of = [&](const std::string& name, int workers, const Arguments& more) {
+    return finished(name,
+                    vgg_run(scratch_ / name, workers, 3) + Arguments{"--image-size", "32"} + options + more);
+  };
+  const std::string expected = run_of("cpu", 1, {});
+  EXPECT_EQ(run_of("twin1", 1, {"--device", "twin"}), expected);
+  EXPECT_EQ(run_of("twin3", 3, {"--device", "twin", "--exchange", "nccl"}), expected);
+}
+
 TEST_F(DeviceTwin, KillsAJoinAStopAndAResume_SameDigest) {
   const std::string expected = on_cpu();
   for (const char* exchange : {"nccl", "shm"}) {
