@@ -9,13 +9,31 @@
 #include "base/text.hpp"
 #include "device/host_device.hpp"
 #ifdef REKINDLE_CUDA
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
+
+#include <atomic>
 
 #include "device/cuda_device.hpp"
 #endif
 
 namespace rekindle::model {
 namespace {
+
+#ifdef REKINDLE_CUDA
+std::atomic<bool> memory_was_short{false};
+
+void watch_memory() {
+  static const bool watched = [] {
+    c10::cuda::CUDACachingAllocator::init(c10::cuda::device_count());
+    c10::cuda::CUDACachingAllocator::attachOutOfMemoryObserver(
+        [](std::int64_t, std::size_t, std::size_t, std::size_t) { memory_was_short = true; });
+    return true;
+  }();
+  static_cast<void>(watched);
+}
+#endif
 
 bool is_number(const std::string& text) {
   return !text.empty() && text.size() < 4 && text.find_first_not_of("0123456789") == std::string::npos;
@@ -55,6 +73,9 @@ Result<ComputeDevice> ComputeDevice::open(const std::string& name) {
   if (name == "cpu") return opened;
   REKINDLE_TRY(opened.device_, model::open(name));
   REKINDLE_TRY(opened.stream_, opened.device_->make_stream());
+#ifdef REKINDLE_CUDA
+  if (name != "twin") watch_memory();
+#endif
   if (name != "twin")
     opened.torch_ = at::Device(at::kCUDA, static_cast<at::DeviceIndex>(opened.device_->index()));
   return opened;
@@ -74,6 +95,15 @@ void ComputeDevice::enter() {
   c10::cuda::setCurrentCUDAStream(
       c10::cuda::getStreamFromExternal(static_cast<cudaStream_t>(stream_->native()), torch_.index()));
 #endif
+}
+
+Status ComputeDevice::check_memory() const {
+#ifdef REKINDLE_CUDA
+  if (memory_was_short.exchange(false))
+    return fail(ExitCode::kConfig, str(name(), " has too little memory left: the bits could be others"),
+                "use more --micro-batches, a smaller --batch-size, or fewer programs on this GPU");
+#endif
+  return {};
 }
 
 at::Tensor ComputeDevice::tensor(std::span<const float> memory) const {

@@ -35,6 +35,9 @@ class ComputeDevice {
 
   // Call before LibTorch computes on the calling thread: its operators follow what is on the stream.
   void enter();
+  // An error if a GPU has had no memory for LibTorch since the last call, though nobody said so: cuDNN takes
+  // another algorithm then, and computes other bits.
+  Status check_memory() const;
   // The memory as a flat tensor.
   at::Tensor tensor(std::span<const float> memory) const;
 

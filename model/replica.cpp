@@ -88,6 +88,7 @@ class TorchReplica final : public Replica {
     return without_exceptions("computing a micro-batch", [&]() -> Result<MicroBatchResult> {
       REKINDLE_TRY(const MicroBatchResult result,
                    module_->train(batch, key, device_.tensor(gradient), aborted));
+      REKINDLE_CHECK(device_.check_memory());
       for (std::size_t i = layout_.parameters(); i < layout_.tensors().size(); ++i) {
         if (!layout_.tensors()[i].is_float()) memory_->propose(i, module_->buffer_value(i));
       }
