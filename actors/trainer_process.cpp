@@ -124,8 +124,8 @@ std::optional<TrainerProcess> SpareTrainer::take(const std::string& name) {
   if (!spare_) return std::nullopt;
   Spare spare = std::move(*spare_);
   spare_.reset();
-  const std::string line = name + "\n";
-  if (::write(spare.name.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size()))
+  const std::string lines = str(name, "\n", local_rank(command_, name), "\n");
+  if (::write(spare.name.get(), lines.data(), lines.size()) == static_cast<ssize_t>(lines.size()))
     return std::move(spare.process);
   kill_child(spare.process.child, SIGKILL);
   wait_for(spare.process.child);

@@ -34,8 +34,9 @@ struct TrainerCommand {
 Result<TrainerProcess> start_trainer(const TrainerCommand& command, const std::string& name);
 
 // An interpreter that has imported torch, and waits to become a trainer: the import takes seconds, which a
-// worker would lack a trainer. It reads its name from one more inherited descriptor, and ends if there is
-// none. All calls are made in one thread: the kernel kills the process when the thread that started it ends.
+// worker would lack a trainer. It reads its name and LOCAL_RANK from one more inherited descriptor, and ends
+// if there is none. All calls are made in one thread: the kernel kills the process when the thread that
+// started it ends.
 class SpareTrainer {
  public:
   explicit SpareTrainer(const TrainerCommand& command) : command_(command) {}

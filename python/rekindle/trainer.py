@@ -174,7 +174,9 @@ def _oom_score(value: str) -> str:
 
 
 def wait_as_spare(folder: str, words: list[str]) -> NoReturn:
-    """Imports torch, and becomes a trainer as soon as the worker gives it a name. Ends if the worker ends."""
+    """Imports torch, and becomes a trainer as soon as the worker gives it a name and the variable LOCAL_RANK. Ends if
+    the worker ends.
+    """
     die_with_parent()
     ignore_group_signals()
     _look_in(folder)
@@ -182,9 +184,10 @@ def wait_as_spare(folder: str, words: list[str]) -> NoReturn:
         from rekindle import _task  # noqa: F401
     usual = _oom_score("500")  # in want of memory, the kernel ends a spare before any trainer
     with os.fdopen(_NAME_DESCRIPTOR) as file:
-        name = file.readline().strip()
-    if not name:
+        name, (variable, _, number) = file.readline().strip(), file.readline().strip().partition("=")
+    if not name or not number:
         os._exit(0)
+    os.environ[variable] = number  # the library reads it, too
     _oom_score(usual)
     train([sys.argv[0], *words, "--name", name])
 
