@@ -8,10 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "capi/host_copy.hpp"
+#include "capi/compute_device.hpp"
+#include "capi/optimizer_copy.hpp"
 #include "capi/rekindle.h"
+#include "capi/state_memory.hpp"
 #include "protocol/job.hpp"
-#include "trainer/host_state.hpp"
 #include "trainer/task.hpp"
 
 namespace rekindle::capi {
@@ -22,23 +23,26 @@ struct Machine {
 
 class ForeignTask final : public trainer::Task {
  public:
-  // `tensors`: of the model, then of its own optimizer. Errors (ExitCode::kConfig): those of
-  // HostState::make() and optim::make_groups().
+  // `tensors`: of the model, then of its own optimizer. `device` lives longer. Errors (ExitCode::kConfig):
+  // those of trainer::HostState::make() or DeviceState::make(), and of optim::make_groups().
   static Result<std::unique_ptr<ForeignTask>> make(const protocol::Job& job,
-                                                   const checkpoint::StateSpec& tensors, Machine machine);
+                                                   const checkpoint::StateSpec& tensors, Machine machine,
+                                                   const ComputeDevice& device);
 
   // Before any other call. The initial values are in memory() by then.
-  void begin(const rk_calls& calls);
+  Status begin(const rk_calls& calls);
   // Why the call that is being made fails.
   void set_failure(Error error) { failure_ = std::move(error); }
-  trainer::HostState& memory() { return *state_; }
-  std::span<std::byte> value_of(std::size_t tensor);
+  StateMemory& memory() { return *memory_; }
+  // Where the other language finds a tensor: on the device, or of its own optimizer, in host memory.
+  void* value_of(std::size_t tensor);
 
+  device::Place place() const override { return place_; }
   Status initialize() override;
-  checkpoint::State state() override { return copy_ ? copy_->state() : state_->state(); }
+  checkpoint::State state() override { return copy_ ? copy_->state() : memory_->state(); }
   Status download() override;
   Status upload() override;
-  trainer::Arenas arenas() override { return copy_ ? trainer::Arenas() : state_->arenas(); }
+  trainer::Arenas arenas() override { return copy_ ? trainer::Arenas() : memory_->arenas(); }
 
   std::vector<std::string> metrics() const override { return metrics_; }
   std::size_t gradient_floats() const override { return layout().floats(); }
@@ -59,18 +63,24 @@ class ForeignTask final : public trainer::Task {
   std::string describe_machine() const override { return machine_.description; }
 
  private:
-  ForeignTask(const protocol::Job& job, std::unique_ptr<trainer::HostState> state,
-              const checkpoint::StateSpec& optimizer, Machine machine);
-  const trainer::StateLayout& layout() const { return state_->layout(); }
+  ForeignTask(const protocol::Job& job, std::unique_ptr<StateMemory> memory,
+              const checkpoint::StateSpec& optimizer, Machine machine, device::Place place);
+  const trainer::StateLayout& layout() const { return memory_->layout(); }
   // The result of a call that returned `code`.
   Status result_of(int code);
-  void write_parameters(std::span<float> gradient);
-  Status write_buffers(std::span<float> gradient);
+  // The result of a call that uses the memory.
+  template <class Call, class... Arguments>
+  Status call(Call* function, Arguments... arguments) {
+    REKINDLE_CHECK(memory_->settle());
+    return result_of(function(arguments...));
+  }
+  Status check_buffers() const;
   Status optimize(const optim::Step& step);
 
-  const std::unique_ptr<trainer::HostState> state_;
-  std::optional<HostCopy> copy_;     // if the optimizer is the script's
-  std::optional<optim::Step> step_;  // of the update that has begun, then
+  const device::Place place_;
+  const std::unique_ptr<StateMemory> memory_;
+  std::optional<OptimizerCopy> copy_;  // if the optimizer is the script's
+  std::optional<optim::Step> step_;    // of the update that has begun, then
   const std::vector<std::string> metrics_;
   const Machine machine_;
   rk_calls calls_{};
@@ -78,7 +88,6 @@ class ForeignTask final : public trainer::Task {
   Status expected_;  // of the last expect_steps(), which cannot fail itself
   std::vector<std::uint8_t> received_;
   std::vector<const void*> buffers_;
-  std::vector<std::vector<std::byte>> proposed_;  // values of buffers that are not float32
 };
 
 }  // namespace rekindle::capi

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "base/log.hpp"
 #include "base/random.hpp"
 #include "base/text.hpp"
+#include "capi/compute_device.hpp"
 #include "capi/foreign_task.hpp"
 #include "data/loader.hpp"
 
@@ -20,13 +22,14 @@ using namespace rekindle;
 
 struct rk_trainer {
   app::StartedTrainer started;
+  capi::ComputeDevice device;               // lives longer than the task
   std::string job;                          // as JSON
   std::unique_ptr<capi::ForeignTask> made;  // until rk_run()
   capi::ForeignTask* task = nullptr;        // always the same
   std::optional<data::SampleOrder> order;
 
   const protocol::Job& options() const { return started.config->job; }
-  trainer::HostState& memory() const { return task->memory(); }
+  capi::StateMemory& memory() const { return task->memory(); }
 };
 
 namespace {
@@ -88,6 +91,17 @@ const char* rk_job(const rk_trainer* trainer) { return trainer->job.c_str(); }
 
 void rk_log(int is_error, const char* text) { is_error != 0 ? log_error(text) : log_info(text); }
 
+int rk_open_device(rk_trainer* trainer, rk_device* device) {
+  const std::filesystem::path folder = std::filesystem::path(own_path()).parent_path();
+  auto opened = capi::open_device(trainer->options().device, folder);
+  if (!opened) return failed(opened.error());
+  trainer->device = std::move(*opened);
+  const capi::ComputeDevice& made = trainer->device;
+  *device = {.gpu = made.is_gpu ? made.device->index() : -1,
+             .stream = made.is_gpu ? made.stream->native() : nullptr};
+  return RK_OK;
+}
+
 int rk_set_state(rk_trainer* trainer, const rk_tensor* tensors, size_t count, const char* fingerprint,
                  const char* machine) {
   checkpoint::StateSpec model;
@@ -96,17 +110,17 @@ int rk_set_state(rk_trainer* trainer, const rk_tensor* tensors, size_t count, co
     if (!spec) return failed(spec.error());
     model.push_back(std::move(*spec));
   }
-  auto task = capi::ForeignTask::make(trainer->options(), model, {fingerprint, machine});
+  auto task = capi::ForeignTask::make(trainer->options(), model, {fingerprint, machine}, trainer->device);
   if (!task) return failed(task.error());
   trainer->made = std::move(*task);
   trainer->task = trainer->made.get();
   return RK_OK;
 }
 
-void* rk_value(rk_trainer* trainer, size_t tensor) { return trainer->task->value_of(tensor).data(); }
+void* rk_value(rk_trainer* trainer, size_t tensor) { return trainer->task->value_of(tensor); }
 
 void* rk_average(rk_trainer* trainer, size_t tensor) {
-  trainer::HostState& memory = trainer->memory();
+  capi::StateMemory& memory = trainer->memory();
   const trainer::TensorPlace& place = memory.layout().tensors()[tensor];
   const std::span<float> average = memory.average();
   return average.empty() || !place.is_float() ? nullptr : &average[place.offset];
@@ -150,8 +164,8 @@ int rk_give_up(rk_trainer* trainer, int code, const char* what, const char* hint
 }
 
 int rk_run(rk_trainer* trainer, const rk_calls* calls) {
-  trainer->task->begin(*calls);
-  return run_as(*trainer, [trainer](const protocol::Job&) -> Result<std::unique_ptr<trainer::Task>> {
+  return run_as(*trainer, [=](const protocol::Job&) -> Result<std::unique_ptr<trainer::Task>> {
+    REKINDLE_CHECK(trainer->task->begin(*calls));
     return std::move(trainer->made);
   });
 }

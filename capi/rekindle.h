@@ -3,8 +3,8 @@
  * Python package `rekindle` calls it through ctypes; the layouts here and in python/rekindle/_library.py are
  * the same.
  *
- * A trainer process calls, in one thread: rk_open, rk_set_state, rk_value for each tensor (where it writes the
- * initial values), rk_run. During rk_run the functions of rk_calls are called, in the same thread.
+ * A trainer process calls, in one thread: rk_open, rk_open_device, rk_set_state, rk_value for each tensor (where it
+ * writes the initial values), rk_run. During rk_run the functions of rk_calls are called, in the same thread.
  *
  * Functions that return an int return 0, or another number after an error, whose text rk_error() returns.
  */
@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define RK_INTERFACE 2 /* grows with each change of this file */
+#define RK_INTERFACE 3 /* grows with each change of this file */
 
 typedef struct rk_trainer rk_trainer;
 
@@ -33,6 +33,13 @@ typedef struct {
   int32_t role;
 } rk_tensor;
 
+/* Where the state and the gradients are. On a GPU, every operation of the caller on them has to be on `stream`, and no
+ * call has to wait until these operations have run. */
+typedef struct {
+  int32_t gpu;  /* its number among those that the process sees; -1: memory of the host */
+  void* stream; /* a cudaStream_t; NULL: memory of the host */
+} rk_device;
+
 typedef struct {
   double sum;
   uint64_t count;
@@ -46,7 +53,8 @@ typedef struct {
   int32_t micro_batch;
   float* gradient;
   uint8_t* received;      /* of each parameter; 0 before the call */
-  const void** buffers;   /* to set: where the new value of each buffer lies, contiguous, until the next call */
+  const void** buffers;   /* to set: where the new value of each buffer lies, contiguous, until the next call, and
+                             on a GPU until the stream has reached that call */
   const uint8_t* aborted; /* not 0: the micro-batch is not needed any more, return RK_ABORTED soon */
   double loss;            /* to set: mean over the samples */
   double waited_ms;       /* to set: time spent waiting for samples */
@@ -99,11 +107,13 @@ int rk_exit_code(void);
 const char* rk_job(const rk_trainer* trainer); /* the job, as JSON */
 void rk_log(int is_error, const char* text);   /* a line of the trainer's log */
 
+/* Opens the device of the job: first of all calls that need memory. Errors: there is no such device. */
+int rk_open_device(rk_trainer* trainer, rk_device* device);
 /* `fingerprint`: what can change the bits on another machine, a JSON object of strings; `machine`: the same
  * for people. Errors: an optimizer or parameter group that does not exist. */
 int rk_set_state(rk_trainer* trainer, const rk_tensor* tensors, size_t count, const char* fingerprint,
                  const char* machine);
-/* Its memory, for the life of the trainer. An optimizer's: a copy, for the calls above. */
+/* Its memory, for the life of the trainer. An optimizer's: a copy in host memory, for the calls above. */
 void* rk_value(rk_trainer* trainer, size_t tensor);
 void* rk_average(rk_trainer* trainer, size_t tensor); /* of the moving average; NULL: there is none */
 size_t rk_place(const rk_trainer* trainer, size_t tensor);

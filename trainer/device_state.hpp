@@ -30,6 +30,10 @@ class DeviceState {
   Status download();
   Status upload();
 
+  // As HostState::keep_from_children(), of the copy. A page that is locked for the device must not become
+  // two.
+  void keep_from_children() { host_->keep_from_children(); }
+
   // On the device, by StateLayout. `average` is empty if there is none.
   std::span<float> values() { return memory_[0].floats(); }
   std::span<float> average() { return average_decay_ > 0 ? memory_.back().floats() : std::span<float>(); }

@@ -85,8 +85,9 @@ class Loader:
     """Loads micro-batches in the order of expect_steps(). Its processes outlive generations."""
 
     def __init__(
-        self, dataset: Dataset, samples: Samples, key: Key, collate: Callable | None, processes: int
+        self, dataset: Dataset, samples: Samples, key: Key, collate: Callable | None, processes: int, pins: bool = False
     ) -> None:
+        """`pins`: batches come in locked memory, from which a GPU copies faster, and while it computes."""
         self._plan = _Plan(samples)
         self._make = lambda: DataLoader(
             Seeded(dataset, key),
@@ -95,6 +96,7 @@ class Loader:
             collate_fn=collate,
             worker_init_fn=_start_loader_process if processes > 0 else None,
             persistent_workers=processes > 0,
+            pin_memory=pins,
             multiprocessing_context="fork" if processes > 0 else None,
         )
         self._loader = self._make()

@@ -17,9 +17,11 @@ from rekindle._errors import CONFIG, RekindleError
 from rekindle._random import seed_all
 
 
-def precision(job: dict[str, Any]) -> contextlib.AbstractContextManager:
+def precision(job: dict[str, Any], device: torch.device) -> contextlib.AbstractContextManager:
     """In which a model computes."""
-    return torch.autocast("cpu", dtype=torch.bfloat16) if job["precision"] == "bf16" else contextlib.nullcontext()
+    if job["precision"] != "bf16":
+        return contextlib.nullcontext()
+    return torch.autocast(device.type, dtype=torch.bfloat16)
 
 
 def check_metrics(found: Any) -> None:
@@ -37,9 +39,11 @@ def test_batch(data: Dataset, first: int, count: int, call: Call, key: Key) -> A
     return (call.collate or default_collate)(samples)
 
 
-def measure(call: Call, model: nn.Module, batch: Any, job: dict[str, Any]) -> tuple[float, dict[str, tuple]]:
-    """The mean loss of a batch, and its metrics. The model is in eval()."""
-    with torch.no_grad(), precision(job):
+def measure(
+    call: Call, model: nn.Module, batch: Any, job: dict[str, Any], device: torch.device
+) -> tuple[float, dict[str, tuple]]:
+    """The mean loss of a batch, and its metrics. The model is in eval(), and both are on the device."""
+    with torch.no_grad(), precision(job, device):
         loss = float(call.loss(model, batch))
         found = call.metrics(model, batch) if call.metrics is not None else {}
     check_metrics(found)
@@ -50,6 +54,7 @@ def measure(call: Call, model: nn.Module, batch: Any, job: dict[str, Any]) -> tu
 
 def evaluate(call: Call, job: dict[str, Any], tensors: mmap.mmap) -> dict[str, Any]:
     """As the answer of the C++ trainer program (app/evaluate.cpp). `job`: with "evaluate_at_a_time"."""
+    from rekindle._device import moved
     from rekindle._model import fill, make_model
     from rekindle._results import tensors_in
     from rekindle._settings import set_up
@@ -61,12 +66,13 @@ def evaluate(call: Call, job: dict[str, Any], tensors: mmap.mmap) -> dict[str, A
     data = make_dataset(call.test_data, "test_data")
     model = make_model(call.model)
     fill(model, tensors_in(tensors))
-    model.eval()
+    device = torch.device("cuda" if job["device"] == "cuda" and torch.cuda.is_available() else "cpu")
+    model.to(device).eval()
     loss, sums = 0.0, {name: [0.0, 0] for name in job["script_metrics"]}
     for first in range(0, len(data), job["evaluate_at_a_time"]):
         count = min(job["evaluate_at_a_time"], len(data) - first)
         batch = test_batch(data, first, count, call, lambda epoch, i: library.rk_sample_key(job["seed"], epoch, i))
-        mean, found = measure(call, model, batch, job)
+        mean, found = measure(call, model, moved(batch, device), job, device)
         loss += mean * count
         for name, (total, of) in found.items():
             sums[name][0] += float(total)

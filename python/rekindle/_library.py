@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rekindle._errors import CONFIG, RekindleError
 from rekindle._programs import PACKAGE
 
-INTERFACE = 2
+INTERFACE = 3
 OK, FAILED, ABORTED = 0, 1, 2
 ROLES = {"parameter": 0, "buffer": 1, "optimizer": 2}
 
@@ -21,6 +21,10 @@ class Tensor(c.Structure):
         ("dimensions", c.c_int32),
         ("role", c.c_int32),
     ]
+
+
+class Device(c.Structure):
+    _fields_ = [("gpu", c.c_int32), ("stream", c.c_void_p)]
 
 
 class Sum(c.Structure):
@@ -93,6 +97,7 @@ _FUNCTIONS = {
     "rk_exit_code": (c.c_int,),
     "rk_job": (c.c_char_p, _Trainer),
     "rk_log": (None, c.c_int, c.c_char_p),
+    "rk_open_device": (c.c_int, _Trainer, c.POINTER(Device)),
     "rk_set_state": (c.c_int, _Trainer, c.POINTER(Tensor), c.c_size_t, c.c_char_p, c.c_char_p),
     "rk_value": (c.c_void_p, _Trainer, c.c_size_t),
     "rk_average": (c.c_void_p, _Trainer, c.c_size_t),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -43,6 +42,12 @@ class Tensors:
         for name, tensor in {**self.parameters, **self.buffers}.items():
             _check(name, tensor, name in self.parameters)
 
+    def check_on_cpu(self) -> None:
+        """Errors: the script has moved a tensor."""
+        for name, tensor in {**self.parameters, **self.buffers}.items():
+            if tensor.device.type != "cpu":
+                raise RekindleError(f"the model's tensor {name} is on {tensor.device}", "leave the model on the CPU: device='cuda' moves it")  # fmt: skip
+
     def specs(self) -> list[dict[str, Any]]:
         """As in app/script.hpp."""
         return [
@@ -80,8 +85,6 @@ def _owner(model: nn.Module, name: str) -> tuple[nn.Module, str]:
 
 
 def _check(name: str, tensor: torch.Tensor, is_parameter: bool) -> None:
-    if tensor.device.type != "cpu":
-        raise RekindleError(f"the model's tensor {name} is on {tensor.device}", "leave the model on the CPU")
     if is_parameter and tensor.dtype != torch.float32:
         raise RekindleError(
             f"the model's parameter {name} is {tensor.dtype}",
@@ -91,13 +94,6 @@ def _check(name: str, tensor: torch.Tensor, is_parameter: bool) -> None:
         raise RekindleError(f"the model's buffer {name} is {tensor.dtype}", "use another type, or persistent=False")
     if tensor.layout != torch.strided or tensor.numel() == 0:
         raise RekindleError(f"the model's tensor {name} is sparse or empty", "use dense tensors with elements")
-
-
-def memory(address: int, tensor: torch.Tensor) -> torch.Tensor:
-    """Memory of the library as a tensor like another one."""
-    size = tensor.numel() * tensor.element_size()
-    bytes_there = (ctypes.c_char * size).from_address(address)
-    return torch.frombuffer(bytes_there, dtype=tensor.dtype).view(tensor.shape)
 
 
 def _metric_names(call: Call, model: nn.Module, test_data: Any) -> list[str]:
@@ -116,6 +112,7 @@ def describe(call: Call) -> dict[str, Any]:
     test_data = None if call.test_data is None else make_dataset(call.test_data, "test_data")
     model = make_model(call.model)
     found = Tensors(model)
+    found.check_on_cpu()
     tensors = found.specs()
     if call.make_optimizer is not None:
         tensors += Template(call.make_optimizer, model).specs()

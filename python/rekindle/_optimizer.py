@@ -97,7 +97,7 @@ class OwnOptimizer:
     """The optimizer of a trainer's model."""
 
     def __init__(self, make: Make, model: nn.Module, template: Template, memory: list[torch.Tensor]) -> None:
-        """`memory`: the library's, for each tensor of the template."""
+        """`memory`: the library's, of the host, for each tensor of the template."""
         self.optimizer = make_optimizer(make, model)
         self.parameters = dict(model.named_parameters())
         self.entries, self.of_groups = template.entries, template.of_groups
@@ -162,7 +162,10 @@ class OwnOptimizer:
         for (name, key, value), memory in zip(self.entries, self.memory):
             if not has_state[name]:
                 continue
-            loaded = memory.to(value.dtype).clone() if isinstance(value, torch.Tensor) else type(value)(memory.item())
+            if isinstance(value, torch.Tensor):
+                loaded = memory.to(value.device, value.dtype, copy=True)
+            else:
+                loaded = type(value)(memory.item())
             self.optimizer.state[self.parameters[name]][key] = loaded
         made_steps = any(has_state.values())
         for (i, key), memory in zip(self.of_groups, self.memory_of_groups):
@@ -192,4 +195,6 @@ def load_state(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: dict
             continue
         # OwnOptimizer saves numbers as float64.
         is_number = tensor.dtype == torch.float64 and tensor.dim() == 0
-        optimizer.state[parameters[name]][key] = tensor.item() if is_number else tensor.clone()
+        # A tensor with a single number, the count of steps, stays on the CPU, as torch.optim has it.
+        device = parameters[name].device if tensor.dim() > 0 else tensor.device
+        optimizer.state[parameters[name]][key] = tensor.item() if is_number else tensor.to(device, copy=True)

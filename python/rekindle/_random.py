@@ -19,6 +19,8 @@ def check_torch() -> None:
 def seed_all(key: int) -> None:
     """Seeds every default generator. `key`: 64 bits."""
     torch.default_generator.manual_seed(key)
+    if torch.cuda.is_initialized():  # not in a process of a DataLoader
+        torch.cuda.manual_seed(key)
     random.seed(key)
     if (numpy := sys.modules.get("numpy")) is not None and hasattr(numpy, "random"):
         numpy.random.seed(key & 0xFFFFFFFF)

@@ -14,11 +14,17 @@ import torch
 
 def set_up(job: dict[str, Any]) -> None:
     """Settings that make the bits."""
+    # A worker sets it for trainers. cuBLAS reads it when it computes first.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.set_num_threads(job["threads"])
     torch.use_deterministic_algorithms(True)
     if hasattr(torch.utils, "deterministic"):  # from torch 2.2 on
         torch.utils.deterministic.fill_uninitialized_memory = False
     torch.backends.cudnn.benchmark = False
+    torch.backends.cudnn.deterministic = True
+    tf32 = job["precision"] == "tf32"
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = tf32
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
 
 
 def _hash_of_script(script: str, folder: str) -> str:
@@ -38,7 +44,8 @@ def _hash_of_script(script: str, folder: str) -> str:
     return hasher.hexdigest()[:16]
 
 
-def fingerprint(job: dict[str, Any]) -> dict[str, str]:
+def fingerprint(job: dict[str, Any], device: dict[str, str]) -> dict[str, str]:
+    """`device`: of Device.describe()."""
     numpy = sys.modules.get("numpy")
     entries = {
         "python": platform.python_version(),
@@ -46,7 +53,7 @@ def fingerprint(job: dict[str, Any]) -> dict[str, str]:
         "numpy": getattr(numpy, "__version__", "none"),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "threads": str(job["threads"]),
-        "device": "cpu",
+        **device,
         "script": _hash_of_script(job["script"], job["script_folder"]),
     }
     for name in ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_CBWR"):

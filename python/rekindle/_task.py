@@ -18,9 +18,10 @@ from rekindle import _library
 from rekindle._call import Call
 from rekindle._calls import calls_of
 from rekindle._data import Loader, make_dataset
+from rekindle._device import Device, host_memory
 from rekindle._errors import Aborted, RekindleError
 from rekindle._evaluation import measure, precision, test_batch
-from rekindle._model import Tensors, make_model, memory
+from rekindle._model import Tensors, make_model
 from rekindle._optimizer import OwnOptimizer, Template
 from rekindle._random import seed_all
 from rekindle._settings import cpu_name, fingerprint, set_up
@@ -46,9 +47,14 @@ class Task:
         ):
             if len(data) != count:
                 raise RekindleError(f"{name} has {len(data)} samples here, and had {count} when this attempt began")
-        self.loader = Loader(self.train_data, self._samples, self._sample_key, call.collate, job["loader_threads"])
+        self.device = Device(library, trainer, job["device"])
+        self.loader = Loader(
+            self.train_data, self._samples, self._sample_key, call.collate, job["loader_threads"], self.device.is_gpu
+        )
         seed_all(library.rk_initial_key(self.seed))
         self.model = make_model(call.model)
+        Tensors(self.model).check_on_cpu()
+        self.device.move_model(self.model)
         self.tensors = Tensors(self.model)
         self.gradients: dict[int, list[torch.Tensor]] = {}  # address of the memory -> a view for each parameter
         self.micro_batch: Any = None  # that of the call being made
@@ -67,6 +73,8 @@ class Task:
         tensors = {**self.tensors.parameters, **self.tensors.buffers}
         makes_optimizer = self.job["optimizer"] == "script"  # the command line may have chosen another one
         template = Template(self.call.make_optimizer, self.model) if makes_optimizer else None
+        if self.device.is_gpu:
+            torch.cuda.empty_cache()  # of the template: the library takes memory beside torch's
         described = self.tensors.specs() + (template.specs() if template is not None else [])
         specs = (_library.Tensor * len(described))()
         shapes = []
@@ -75,22 +83,23 @@ class Task:
             spec.name, spec.dtype = tensor["name"].encode(), tensor["dtype"].encode()
             spec.shape, spec.dimensions = shapes[-1], len(tensor["shape"])
             spec.role = _library.ROLES[tensor["role"]]
-        machine = f"Python {platform.python_version()}, torch {torch.__version__}, {cpu_name()}"
-        bits = json.dumps(fingerprint(self.job)).encode()
+        processor = torch.cuda.get_device_name() if self.device.is_gpu else cpu_name()
+        machine = f"Python {platform.python_version()}, torch {torch.__version__}, {processor}"
+        bits = json.dumps(fingerprint(self.job, self.device.describe())).encode()
         if self.library.rk_set_state(self.trainer, specs, len(specs), bits, machine.encode()) != _library.OK:
             raise RekindleError(self.library.rk_error().decode())
         self.values, self.averages = [], []  # type: list[torch.Tensor], list[torch.Tensor]
         for i, tensor in enumerate(tensors.values()):
-            self.values.append(memory(self.library.rk_value(self.trainer, i), tensor))
+            self.values.append(self.device.memory(self.library.rk_value(self.trainer, i), tensor))
             average = self.library.rk_average(self.trainer, i)
-            self.averages.append(memory(average, tensor) if average else self.values[-1])
+            self.averages.append(self.device.memory(average, tensor) if average else self.values[-1])
         with torch.no_grad():
             for value, tensor in zip(self.values, tensors.values()):
                 value.copy_(tensor)
         self._use(self.values)
         if template is not None:
             kept = [
-                memory(self.library.rk_value(self.trainer, len(tensors) + i), tensor)
+                host_memory(self.library.rk_value(self.trainer, len(tensors) + i), tensor)
                 for i, (_, tensor) in enumerate(template.tensors)
             ]
             self.own = OwnOptimizer(self.call.make_optimizer, self.model, template, kept)
@@ -111,7 +120,7 @@ class Task:
     def _keep_initial(self) -> Callable[[], list[torch.Tensor]]:
         """A function that returns the initial values."""
         if isinstance(self.call.model, nn.Module):
-            kept = [value.clone() for value in self.values]
+            kept = [value.to("cpu", copy=True) for value in self.values]
             return lambda: kept
 
         def make_again() -> list[torch.Tensor]:
@@ -163,14 +172,14 @@ class Task:
     def _places_in(self, address: int) -> list[torch.Tensor]:
         if address not in self.gradients:
             self.gradients[address] = [
-                memory(address + 4 * offset, parameter)
+                self.device.memory(address + 4 * offset, parameter)
                 for offset, parameter in zip(self.offsets, self.tensors.parameters.values())
             ]
         return self.gradients[address]
 
     def train(self, micro_batch: Any) -> None:
         began = time.perf_counter()
-        batch = self.loader.next(micro_batch.step, micro_batch.micro_batch)
+        batch = self.device.batch(self.loader.next(micro_batch.step, micro_batch.micro_batch))
         micro_batch.waited_ms = 1e3 * (time.perf_counter() - began)
         self.places = self._places_in(micro_batch.gradient)
         self.model.train()
@@ -178,7 +187,7 @@ class Task:
         seed_all(self.library.rk_micro_batch_key(self.seed, micro_batch.step, micro_batch.micro_batch))
         self.micro_batch = micro_batch
         try:
-            with precision(self.job):
+            with precision(self.job, self.device.torch):
                 loss = self.call.loss(self.model, batch)
             _check_loss(loss)
             loss.backward()
@@ -198,8 +207,10 @@ class Task:
         self.new_buffers = []  # alive until the next call
         for i, (name, old) in enumerate(self.tensors.buffers.items()):
             new = self.tensors.buffer(name).detach()
-            if new.dtype != old.dtype or new.shape != old.shape:
-                raise RekindleError(f"buffer {name} became {new.dtype} {list(new.shape)}", "keep its type and shape")
+            if new.dtype != old.dtype or new.shape != old.shape or new.device != old.device:
+                raise RekindleError(
+                    f"buffer {name} became {new.dtype} {list(new.shape)} on {new.device}", "keep its type, shape and device"
+                )
             self.new_buffers.append(new.contiguous())
             micro_batch.buffers[i] = self.new_buffers[-1].data_ptr()
 
@@ -220,7 +231,7 @@ class Task:
         self._load_buffers(values)
         self._use(values)
         try:
-            loss, found = measure(self.call, self.model, batch, self.job)
+            loss, found = measure(self.call, self.model, self.device.batch(batch), self.job, self.device.torch)
         finally:
             self._use(self.values)
         evaluation.loss.sum, evaluation.loss.count = loss * evaluation.count, evaluation.count

@@ -1,0 +1,52 @@
+#include "capi/compute_device.hpp"
+
+#include <dlfcn.h>
+
+#include <charconv>
+
+#include "base/process.hpp"
+#include "base/text.hpp"
+#include "device/cuda_library.hpp"
+#include "device/host_device.hpp"
+
+namespace rekindle::capi {
+namespace {
+
+Result<std::unique_ptr<device::Device>> open_gpu(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / device::kCudaLibrary;
+  // Never closed: its code belongs to the device.
+  void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* const why = ::dlerror();
+    return fail(ExitCode::kConfig, str("this build has no CUDA: ", why == nullptr ? file.string() : why),
+                "use --device cpu");
+  }
+  const auto open = reinterpret_cast<device::OpenCudaDevice*>(::dlsym(library, device::kOpenCudaDevice));
+  if (open == nullptr)
+    return fail(ExitCode::kConfig, str(file.string(), " is not of this build"), "install rekindle again");
+  const std::string local = environment_variable("LOCAL_RANK");
+  int number = 0;  // stays 0 without a trainer's number
+  std::from_chars(local.data(), local.data() + local.size(), number);
+  Result<std::unique_ptr<device::Device>> opened;
+  open(number < 0 ? 0 : number, &opened);
+  return opened;
+}
+
+}  // namespace
+
+Result<ComputeDevice> open_device(const std::string& name, const std::filesystem::path& folder) {
+  ComputeDevice opened;
+  if (name == "cpu") return opened;
+  if (name == "twin") {
+    opened.device = device::make_host_device();
+  } else if (name == "cuda") {
+    REKINDLE_TRY(opened.device, open_gpu(folder));
+    opened.is_gpu = true;
+  } else {
+    return fail(ExitCode::kConfig, str("unknown device '", name, "'"), "use cpu or cuda");
+  }
+  REKINDLE_TRY(opened.stream, opened.device->make_stream());
+  return opened;
+}
+
+}  // namespace rekindle::capi

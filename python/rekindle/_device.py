@@ -1,0 +1,108 @@
+"""The device of a trainer: memory of the library as tensors, and batches moved to it."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from rekindle import _library
+from rekindle._errors import RekindleError
+
+
+def host_memory(address: int, like: torch.Tensor) -> torch.Tensor:
+    """Memory of the host as a tensor with the type and shape of another one."""
+    size = like.numel() * like.element_size()
+    bytes_there = (ctypes.c_char * size).from_address(address)
+    return torch.frombuffer(bytes_there, dtype=like.dtype).view(like.shape)
+
+
+class _GpuBytes:
+    """Memory of a GPU as torch.as_tensor() takes it, without a copy."""
+
+    def __init__(self, address: int, size: int) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": (size,), "typestr": "|u1", "data": (address, False), "strides": None, "version": 3,
+        }  # fmt: skip
+
+
+class Device:
+    """Where the model computes. With the host twin of a GPU (--device twin) that is the CPU."""
+
+    def __init__(self, library: ctypes.CDLL, trainer: int, name: str) -> None:
+        """`name`: the job's device. Errors: there is no such device, or torch cannot use it."""
+        if name == "cuda" and not torch.cuda.is_available():
+            reason = "sees no GPU" if torch.version.cuda else "was built without CUDA"
+            raise RekindleError(f"torch {torch.__version__} {reason}", "use device='cpu', or another torch")
+        opened = _library.Device()
+        if library.rk_open_device(trainer, ctypes.byref(opened)) != _library.OK:
+            raise RekindleError(library.rk_error().decode())
+        self.name = name
+        self.is_gpu = opened.gpu >= 0
+        self.torch = torch.device("cuda", opened.gpu) if self.is_gpu else torch.device("cpu")
+        if self.is_gpu:
+            torch.cuda.set_device(self.torch)
+            # All calls are made in this thread: every operation of the script is on the stream of the exchange and the
+            # update, so none of them has to wait for another.
+            torch.cuda.set_stream(torch.cuda.ExternalStream(opened.stream, device=self.torch))
+            # A thread of autograd would have another stream where a script asks for the current one.
+            torch.autograd.set_multithreading_enabled(False)
+
+    def memory(self, address: int, like: torch.Tensor) -> torch.Tensor:
+        """Memory of the state or of a gradient as a tensor with the type and shape of another one."""
+        if not self.is_gpu:
+            return host_memory(address, like)
+        size = like.numel() * like.element_size()
+        there = torch.as_tensor(_GpuBytes(address, size), device=self.torch)
+        if there.data_ptr() != address:
+            raise RuntimeError("torch made a copy of the library's memory")
+        return there.view(like.dtype).view(like.shape)
+
+    def move_model(self, model: nn.Module) -> None:
+        """As model.to(), but modules that share a buffer still share it."""
+        if not self.is_gpu:
+            return
+        holders: dict[int, list[tuple[nn.Module, str]]] = {}
+        for module in model.modules():
+            for name, buffer in module._buffers.items():
+                if buffer is not None:
+                    holders.setdefault(id(buffer), []).append((module, name))
+        model.to(self.torch)
+        for (first, name), *others in holders.values():
+            for module, other in others:
+                module._buffers[other] = first._buffers[name]
+
+    def batch(self, batch: Any) -> Any:
+        """The batch with all its tensors here."""
+        return moved(batch, self.torch) if self.is_gpu else batch
+
+    def describe(self) -> dict[str, str]:
+        """For the fingerprint: what can change the bits."""
+        if not self.is_gpu:
+            return {"device": self.name}
+        return {
+            "device": self.name, "gpu": torch.cuda.get_device_name(self.torch), "cuda": str(torch.version.cuda),
+            "cudnn": str(torch.backends.cudnn.version()),
+        }  # fmt: skip
+
+
+def moved(batch: Any, device: torch.device) -> Any:
+    """The tensors in dicts, lists, tuples and objects with a to() on a device; everything else as it is."""
+    if isinstance(batch, torch.Tensor):
+        return batch.to(device, non_blocking=True)
+    if isinstance(batch, (str, bytes)):
+        return batch
+    if callable(getattr(batch, "to", None)):
+        return batch.to(device)
+    if isinstance(batch, Mapping):
+        values = {key: moved(value, device) for key, value in batch.items()}
+        return values if type(batch) is dict else type(batch)(values)
+    if isinstance(batch, tuple):
+        values = [moved(value, device) for value in batch]
+        return type(batch)(*values) if hasattr(batch, "_fields") else type(batch)(values)
+    if isinstance(batch, list):
+        return type(batch)(moved(value, device) for value in batch)
+    return batch
