@@ -1,0 +1,79 @@
+// Scripts (docs/python.md) on a GPU's code without a GPU (--device twin): the same digest as on a CPU, with
+// gradients through the host and by a stand-in for NCCL, whatever happens on the way. The model of the script
+// has batch norm and a buffer that counts.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdlib>
+
+#include "python_fixture.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+class PythonDevice : public Python {
+ protected:
+  void SetUp() override {
+    Python::SetUp();
+    ::setenv("REKINDLE_NCCL_LIBRARY", REKINDLE_NCCL_STAND_IN, 1);
+  }
+  void TearDown() override { ::unsetenv("REKINDLE_NCCL_LIBRARY"); }
+
+  std::string on_cpu(const Arguments& arguments) const { return digest("cpu", 1, "shm", 0, arguments); }
+  std::string on_twin(const std::string& name, int workers, const std::string& exchange, int loaders,
+                      Arguments arguments) const {
+    arguments.push_back("device='twin'");
+    return digest(name, workers, exchange, loaders, arguments);
+  }
+};
+
+TEST_F(PythonDevice, AnyNumberOfTrainers_SameDigestAsOnACpu) {
+  const std::string expected = on_cpu({});
+  ASSERT_EQ(expected.size(), 33U) << expected;
+  EXPECT_EQ(on_twin("w1", 1, "auto", 0, {}), expected);
+  EXPECT_EQ(on_twin("w2-shm", 2, "shm", 0, {}), expected);
+  EXPECT_EQ(on_twin("w3-nccl", 3, "nccl", 1, {}), expected);
+  EXPECT_EQ(on_twin("w3-tcp", 3, "tcp", 0, {}), expected);
+}
+
+TEST_F(PythonDevice, OptimizersOfRekindleAndOfTheScript_SameDigestAsOnACpu) {
+  for (const Arguments& arguments :
+       {Arguments{"optimizer=AdamW", "ema=0.9", "precision='bf16'"}, Arguments{"optimizer=own", "ema=0.9"},
+        Arguments{"optimizer=counting"}}) {
+    const std::string expected = on_cpu(arguments);
+    ASSERT_EQ(expected.size(), 33U) << arguments[0];
+    EXPECT_EQ(on_twin("w2", 2, "nccl", 0, arguments), expected) << arguments[0];
+    EXPECT_EQ(on_twin("w3", 3, "shm", 0, arguments), expected) << arguments[0];
+    for (const char* const name : {"cpu", "w2", "w3"}) fs::remove_all(scratch_ / name);
+  }
+}
+
+// The trainer that takes the place of the killed one was a spare interpreter, or is a new one.
+TEST_F(PythonDevice, AKillAJoinAStopAndAResume_SameDigestAsOnACpu) {
+  for (const char* const optimizer : {"optimizer=AdamW", "optimizer=own"}) {
+    const Arguments arguments = {optimizer, "steps=100", "ema=0.9"};
+    const std::string expected = on_cpu(arguments);
+    ASSERT_EQ(expected.size(), 33U) << expected;
+    const fs::path dir = scratch_ / "faults";
+    const Arguments twin = arguments + Arguments{"device='twin'"};
+    Program program(Arguments{rekindle()} + local(dir, 2, "nccl", 0, everything(), twin));
+    ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 2 || !program.running(); }));
+    std::vector<pid_t> trainers;  // status.json is written once a second
+    ASSERT_TRUE(eventually([&] { return (trainers = trainers_of(dir)).size() == 2 || !program.running(); }));
+    ASSERT_EQ(trainers.size(), 2U) << program.printed();
+    ::kill(trainers.back(), SIGKILL);
+    Program helper({rekindle(), "join", dir});
+    ASSERT_TRUE(eventually([&] { return trainers_now(dir) == 3 || !program.running(); }));
+    program.signal(SIGUSR1);
+    const Outcome stopped = program.wait();
+    EXPECT_TRUE(stopped.exit_code == 75 || stopped.exit_code == 0) << stopped.out << stopped.err;
+    helper.wait();
+    const Outcome resumed = run(local(dir, 3, "shm", 0, everything(), twin));
+    EXPECT_EQ(resumed.exit_code, 0) << resumed.out << resumed.err;
+    EXPECT_EQ(digest_of(dir), expected) << optimizer;
+    for (const char* const name : {"cpu", "faults"}) fs::remove_all(scratch_ / name);
+  }
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
