@@ -17,8 +17,12 @@ OF_THE_SYSTEM = re.compile(r"^(libc|libm|libdl|libpthread|librt|libgcc_s|ld-linu
 # An RPATH comes before LD_LIBRARY_PATH, a RUNPATH behind it.
 HELD = [("RPATH", "/proc/self/fd/40/lib")]
 HEADERS = ["spdlog/spdlog.h", "fmt/core.h", "CLI/CLI.hpp", "nlohmann/json.hpp", "toml++/toml.h", "tl/expected.hpp"]
+CUDA_LIBRARY = "librekindle_cuda.so"  # only of a build with CUDA
 COMMON_LICENSES = pathlib.Path("/usr/share/common-licenses")
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
+CUDA_NOTICE = f"""{CUDA_LIBRARY} contains the CUDA runtime (libcudart_static.a), (c) NVIDIA Corporation, which its licence
+allows to be distributed with programs (attachment A): https://docs.nvidia.com/cuda/eula/
+"""
 
 
 def output_of(*command):
@@ -32,8 +36,8 @@ def libraries_of(program):
 
 
 def version():
-    text = (SOURCE / "CMakeLists.txt").read_text()
-    return re.search(r"project\(rekindle VERSION ([0-9.]+)", text)[1]
+    text = (SOURCE / "python/rekindle/__init__.py").read_text()
+    return re.search(r'^__version__ = "([0-9.]+)"', text, re.M)[1]
 
 
 def check(file, run_path, may_load):
@@ -62,9 +66,16 @@ def check_all(package, bundled):
         raise SystemExit(f"wheel_folder: rekindle-control:\n{loaded}")
     # An interpreter may have other versions of the same libraries.
     check(package / "librekindle.so", [], set())
-    exported = re.findall(r" g .* (\S+)$", output_of("objdump", "-T", str(package / "librekindle.so")), re.M)
-    if not exported or not all(name.startswith("rk_") for name in exported):
-        raise SystemExit(f"wheel_folder: librekindle.so exports {exported}")
+    check_exported(package / "librekindle.so", "rk_")
+    if (package / CUDA_LIBRARY).exists():
+        check(package / CUDA_LIBRARY, [], set())
+        check_exported(package / CUDA_LIBRARY, "rekindle_open_cuda_device")
+
+
+def check_exported(library, prefix):
+    exported = re.findall(r" g .* (\S+)$", output_of("objdump", "-T", str(library)), re.M)
+    if not exported or not all(name.startswith(prefix) for name in exported):
+        raise SystemExit(f"wheel_folder: {library.name} exports {exported}")
 
 
 def copyright_of(file):
@@ -94,20 +105,26 @@ def main(build, folder):
     for file in sorted((SOURCE / "python/rekindle").glob("*.py")) + [SOURCE / "python/rekindle/py.typed"]:
         shutil.copy(file, package)
     shutil.copy(build / "bin/python/rekindle/librekindle.so", package)
+    cache = (build / "CMakeCache.txt").read_text()
+    with_cuda = "\nREKINDLE_CUDA:BOOL=ON\n" in cache
+    if with_cuda:
+        shutil.copy(build / "bin/python/rekindle" / CUDA_LIBRARY, package)
     bundled = libraries_of(build / "bin/rekindle-control")
     for program in ("rekindle", "rekindle-control"):
         shutil.copy(build / "bin" / program, package / "bin")
     own = {"libstdc++.so.6": build / "libstdc++.so.6"}  # Debian's needs glibc 2.36
     for name, path in (bundled | own).items():
         shutil.copy(pathlib.Path(path).resolve(), package / "bin/lib" / name)
-    binaries = {package / "librekindle.so", *(package / "bin").glob("rekindle*"), *(package / "bin/lib").iterdir()}
+    binaries = {*package.glob("*.so"), *(package / "bin").glob("rekindle*"), *(package / "bin/lib").iterdir()}
     for file in binaries:
         subprocess.run(["strip", str(file)], check=True)
     check_all(package, bundled)
 
     info = folder / f"rekindle-{version()}.dist-info"
-    static = re.findall(r"^REKINDLE_STATIC_\w+:FILEPATH=(.*)$", (build / "CMakeCache.txt").read_text(), re.M)
+    static = re.findall(r"^REKINDLE_STATIC_\w+:FILEPATH=(.*)$", cache, re.M)
     write_licenses(info / "licenses", [*bundled.values(), *static, *(f"/usr/include/{name}" for name in HEADERS)])
+    if with_cuda:
+        (info / "licenses/cuda.txt").write_text(CUDA_NOTICE)
     (info / "METADATA").write_text(
         f"Metadata-Version: 2.1\nName: rekindle\nVersion: {version()}\n"
         "Summary: Fault-tolerant data-parallel training with bit-identical results\n"
