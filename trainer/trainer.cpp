@@ -122,6 +122,8 @@ Status Trainer::restore_or_begin(const Start& start, exchange::Exchange& exchang
 // Loads the initial tensors of --init, if there are any.
 Status Trainer::load_initial() {
   if (parts_.job.init.empty()) return {};
+  // On a device: the file may lack tensors (--reset-head), which upload() would send as they are in the copy.
+  REKINDLE_CHECK(parts_.task.download());
   REKINDLE_CHECK(parts_.storage.load_initial(parts_.task.state()));
   REKINDLE_CHECK(parts_.task.upload());
   initialized_ = true;

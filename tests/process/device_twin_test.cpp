@@ -47,6 +47,16 @@ TEST_F(DeviceTwin, AnyNumberOfTrainers_SameDigestAsOnACpu) {
   }
 }
 
+// The file has no head, which begins as the seed draws it.
+TEST_F(DeviceTwin, BeginsFromWeightsWithAResetHead_SameDigestAsOnACpu) {
+  const fs::path weights = scratch_ / "weights.safetensors";
+  finished("before", mnist_run(scratch_ / "before", 1, 5));
+  ASSERT_EQ(run({"export", scratch_ / "before", weights}).exit_code, 0);
+  const Arguments options = {"--init", weights, "--reset-head", "--optimizer", "adamw"};
+  const std::string expected = finished("cpu", mnist_run(scratch_ / "cpu", 1, 5) + options);
+  EXPECT_EQ(finished("twin", twin("twin", 2, "shm", 5) + options), expected);
+}
+
 TEST_F(DeviceTwin, EveryOptimizerClippingAndAverages_SameDigestForAnyNumberOfTrainers) {
   for (const Arguments& options :
        {Arguments{"--optimizer", "adamw", "--ema", "0.9"}, Arguments{"--optimizer", "adadelta"},
