@@ -20,6 +20,16 @@ def host_memory(address: int, like: torch.Tensor) -> torch.Tensor:
     return torch.frombuffer(bytes_there, dtype=like.dtype).view(like.shape)
 
 
+def copy_all(to: list[torch.Tensor], values: list[torch.Tensor]) -> None:
+    """Copies many tensors: on a GPU at once, because each copy by itself costs the interpreter more time than the GPU."""
+    with torch.no_grad():
+        if hasattr(torch, "_foreach_copy_"):
+            torch._foreach_copy_(to, values)
+        else:
+            for each, value in zip(to, values):
+                each.copy_(value)
+
+
 class _GpuBytes:
     """Memory of a GPU as torch.as_tensor() takes it, without a copy."""
 
@@ -42,6 +52,7 @@ class Device:
             raise RekindleError(library.rk_error().decode())
         self.name = name
         self.is_gpu = opened.gpu >= 0
+        self.is_late = name != "cpu"  # what is computed now runs later
         self.torch = torch.device("cuda", opened.gpu) if self.is_gpu else torch.device("cpu")
         if self.is_gpu:
             torch.cuda.set_device(self.torch)

@@ -18,7 +18,7 @@ from rekindle import _library
 from rekindle._call import Call
 from rekindle._calls import calls_of
 from rekindle._data import Loader, make_dataset
-from rekindle._device import Device, host_memory
+from rekindle._device import Device, copy_all, host_memory
 from rekindle._errors import Aborted, RekindleError
 from rekindle._evaluation import measure, precision, test_batch
 from rekindle._model import Tensors, make_model
@@ -59,6 +59,7 @@ class Task:
         self.gradients: dict[int, list[torch.Tensor]] = {}  # address of the memory -> a view for each parameter
         self.micro_batch: Any = None  # that of the call being made
         self.places: list[torch.Tensor] = []  # of its gradients
+        self.kept: dict[int, torch.Tensor] = {}  # those that are not in their places yet, by the parameter's number
         self.own: OwnOptimizer | None = None  # the script's optimizer
         self._bind()
         self.restart = self._keep_initial()
@@ -113,9 +114,9 @@ class Task:
             parameter.data = value
 
     def _load_buffers(self, values: list[torch.Tensor]) -> None:
-        with torch.no_grad():
-            for value, name in zip(values[len(self.tensors.parameters) :], self.tensors.buffers):
-                self.tensors.buffer(name).copy_(value)
+        if self.tensors.buffers:
+            buffers = [self.tensors.buffer(name) for name in self.tensors.buffers]
+            copy_all(buffers, values[len(self.tensors.parameters) :])
 
     def _keep_initial(self) -> Callable[[], list[torch.Tensor]]:
         """A function that returns the initial values."""
@@ -163,11 +164,19 @@ class Task:
             if self.micro_batch is None or gradient is None:
                 return
             self._look_for_abort()
-            place = self.places[index]
-            place.copy_(gradient.to_dense() if gradient.is_sparse else gradient)
+            dense = gradient.to_dense() if gradient.is_sparse else gradient
+            if self.device.is_late:
+                self.kept[index] = dense
+            else:  # at once, while it is in the processor's cache
+                self.places[index].copy_(dense)
             self.micro_batch.received[index] = 1
 
         return store
+
+    def _place_kept(self) -> None:
+        if self.kept:
+            copy_all([self.places[i] for i in self.kept], list(self.kept.values()))
+        self.kept = {}
 
     def _places_in(self, address: int) -> list[torch.Tensor]:
         if address not in self.gradients:
@@ -182,6 +191,7 @@ class Task:
         batch = self.device.batch(self.loader.next(micro_batch.step, micro_batch.micro_batch))
         micro_batch.waited_ms = 1e3 * (time.perf_counter() - began)
         self.places = self._places_in(micro_batch.gradient)
+        self.kept = {}
         self.model.train()
         self._load_buffers(self.values)
         seed_all(self.library.rk_micro_batch_key(self.seed, micro_batch.step, micro_batch.micro_batch))
@@ -191,6 +201,7 @@ class Task:
                 loss = self.call.loss(self.model, batch)
             _check_loss(loss)
             loss.backward()
+            self._place_kept()
         finally:
             self.micro_batch = None
         micro_batch.loss = loss.item()
