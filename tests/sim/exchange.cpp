@@ -103,7 +103,10 @@ Status SimExchange::connect() {
   return {};
 }
 
+bool SimExchange::on_devices() const { return trainer_.world().plan().on_devices; }
+
 bool SimExchange::sums_unchanged() const {
+  if (on_devices()) return true;
   return std::ranges::all_of(meeting_.seats, [](const Seat& seat) {
     return seat.trainer == nullptr || seat.trainer->hub().writers() <= seat.writer;
   });
@@ -134,7 +137,8 @@ std::vector<LeafRange> SimExchange::subtrees() const {
   return all;
 }
 
-// Sums the own shard of all partial sums, reading peers' memory while time passes. The sums go to slot 0.
+// Sums the own shard of all partial sums, reading peers' memory while time passes. The sums go to slot 0, or
+// on devices to memory of their own.
 Status SimExchange::sum_own_shard() {
   const exchange::Shard shard = exchange::shard_of(kFloats, ranks(), plan_.rank);
   std::vector<Gradient> read;
@@ -147,8 +151,8 @@ Status SimExchange::sum_own_shard() {
   REKINDLE_CHECK(no_peer_has_gone_on());
   std::vector<const float*> partials;
   for (const Gradient& partial : read) partials.push_back(partial.data() + shard.first);
-  slot_0_spoilt_ = true;
-  float* const sums = trainer_.hub().slot_at(0).data() + shard.first;
+  slot_0_spoilt_ = !on_devices();
+  float* const sums = (on_devices() ? sums_ : trainer_.hub().slot_at(0)).data() + shard.first;
   exchange::finish_tree(plan_.leaves, subtrees(), partials, sums, shard.count);
   return {};
 }
@@ -165,15 +169,22 @@ Status SimExchange::no_peer_has_gone_on() {
 Result<exchange::Reduced> SimExchange::reduce(const StepHeader& mine) {
   slot_0_spoilt_ = false;
   exchange::Reduced reduced;
-  Posted posted{'r', mine, {}, trainer_.slots_tainted()};
+  Posted posted{'r', mine, {}, {}, trainer_.slots_tainted()};
   const std::size_t n = seat().posted.size();
   REKINDLE_TRY(reduced.headers, meet(posted));
   REKINDLE_CHECK(sum_own_shard());
+  if (on_devices()) {
+    REKINDLE_CHECK(gather_sums());
+    for (std::size_t rank = 0; rank < meeting_.seats.size(); ++rank)
+      trainer_.taint_sums(meeting_.seats[rank].posted[n].tainted);
+    reduced.pieces.push_back({0, sums_});
+    return reduced;
+  }
   if (planted(Bug::kUpdateBeforeAllShards)) {
-    seat().posted.push_back({'S', {}, {}, false});
+    seat().posted.push_back({'S', {}, {}, {}, false});
     meeting_.changed();
   } else {
-    REKINDLE_CHECK(meet({'S', {}, {}, false}));
+    REKINDLE_CHECK(meet({'S', {}, {}, {}, false}));
   }
   for (int rank = 0; rank < ranks(); ++rank) {
     Seat& other = meeting_.seats[static_cast<std::size_t>(rank)];
@@ -185,20 +196,36 @@ Result<exchange::Reduced> SimExchange::reduce(const StepHeader& mine) {
   return reduced;
 }
 
+// Each rank sends its sums before it may go on.
+Status SimExchange::gather_sums() {
+  const auto shard_at = [this](int rank) { return exchange::shard_of(kFloats, ranks(), rank); };
+  const auto of_rank = [&](int rank) {
+    return std::span(sums_).subspan(shard_at(rank).first, shard_at(rank).count);
+  };
+  const std::span<const float> own = of_rank(plan_.rank);
+  const std::size_t n = seat().posted.size();
+  REKINDLE_CHECK(meet({'S', {}, {}, {own.begin(), own.end()}, false}));
+  for (int rank = 0; rank < ranks(); ++rank)
+    if (rank != plan_.rank)
+      std::ranges::copy(meeting_.seats[static_cast<std::size_t>(rank)].posted[n].sums, of_rank(rank).begin());
+  return pass(trainer_.world().engine().between(0, trainer_.world().plan().exchange_ms));
+}
+
 Status SimExchange::release() {
+  if (on_devices()) return {};
   const std::size_t reads = ++seat().reads;
   meeting_.changed();
   return wait_for_all([reads](const Seat& seat) { return seat.reads >= reads; });
 }
 
 Result<std::vector<StepHeader>> SimExchange::gather(const StepHeader& mine) {
-  return meet({'g', mine, {}, false});
+  return meet({'g', mine, {}, {}, false});
 }
 
 Status SimExchange::all_gather(exchange::RankPieces pieces, const std::vector<bool>& receives) {
   const auto rank = static_cast<std::size_t>(plan_.rank);
   const std::size_t n = seat().posted.size();
-  REKINDLE_CHECK(meet({'a', {}, pieces[rank], trainer_.tainted()}));
+  REKINDLE_CHECK(meet({'a', {}, pieces[rank], {}, trainer_.tainted()}));
   if (!receives[rank]) return {};
   bool tainted = !pieces[rank].empty() && trainer_.tainted();
   for (std::size_t giver = 0; giver < pieces.size(); ++giver) {

@@ -21,6 +21,7 @@ struct Posted {
   char operation = 0;  // must be equal on all ranks, otherwise the exchange is broken
   exchange::StepHeader header;
   std::vector<std::span<std::byte>> gives;  // the memory to copy from
+  std::vector<float> sums;                  // on devices: of this rank's shard
   bool tainted = false;                     // whether the data of this rank contain a flipped bit
 };
 
@@ -83,6 +84,7 @@ class SimExchange final : public exchange::Exchange {
   Status pass(std::int64_t ms);  // lets virtual time pass
   Result<std::vector<exchange::StepHeader>> meet(Posted mine);
   Status sum_own_shard();
+  Status gather_sums();
   Status no_peer_has_gone_on();
   Status failed(int peer);
   std::vector<exchange::LeafRange> subtrees() const;
@@ -92,8 +94,11 @@ class SimExchange final : public exchange::Exchange {
   TrainerProcess& trainer_;
   const exchange::Plan plan_;
   Meeting& meeting_;
+  bool on_devices() const;
+
   bool slot_0_spoilt_ = false, broken_ = false;
-  int peer_ = -1;  // the peer that broke the exchange
+  Gradient sums_{};  // on devices
+  int peer_ = -1;    // the peer that broke the exchange
 };
 
 // The gradient memory, which peers read.
