@@ -82,7 +82,7 @@ class DeviceMemory final : public StateMemory {
     REKINDLE_TRY(sum_, place_.device->allocate(layout().floats() * sizeof(float)));
     return {};
   }
-  void take_buffers(std::span<const float> gradient, std::span<const void* const> values);
+  void take_buffers(std::span<const void* const> values);
   void complete_buffer(std::size_t tensor);
 
   const device::Place place_;
@@ -90,14 +90,14 @@ class DeviceMemory final : public StateMemory {
   // Memory of the host. The stream reads it after a call of complete() has returned.
   Pages header_;             // of the gradient
   Pages fresh_, old_;        // the part of a gradient, and of the values, behind the parameters
-  device::Memory proposed_;  // the new values of buffers that are not float32, by the same layout
+  device::Memory proposed_;  // the new values of the buffers, by the same layout
   device::Memory sum_;       // empty until it is needed
   Status failure_;           // of keep_sum()
   std::unique_ptr<trainer::DeviceState> state_;
 };
 
 Status DeviceMemory::complete(std::span<float> gradient, const Computed& computed) {
-  take_buffers(gradient, computed.buffers);
+  take_buffers(computed.buffers);
   REKINDLE_CHECK(synchronize());  // then nobody reads header_ and fresh_ any more, and the buffers are here
   std::ranges::fill(header_.floats(), 0.0F);
   for (std::size_t i = 0; i < layout().parameters(); ++i) {
@@ -115,7 +115,7 @@ Status DeviceMemory::complete(std::span<float> gradient, const Computed& compute
 }
 
 // All buffers come to the host at once, because the host waits for a GPU there.
-void DeviceMemory::take_buffers(std::span<const float> gradient, std::span<const void* const> values) {
+void DeviceMemory::take_buffers(std::span<const void* const> values) {
   if (values.empty()) return;
   auto* const proposed = proposed_.floats().data();
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -147,7 +147,6 @@ void DeviceMemory::complete_buffer(std::size_t tensor) {
 
 Result<std::span<float>> DeviceMemory::mean_gradient(float scale, std::span<std::uint8_t> received) {
   REKINDLE_CHECK(std::exchange(failure_, Status()));
-  REKINDLE_CHECK(synchronize());
   const std::span<float> sum = sum_.floats(), header = header_.floats().first(received.size());
   copy(header.data(), sum.data(), header.size_bytes());
   REKINDLE_CHECK(synchronize());
