@@ -187,10 +187,15 @@ TEST_F(Python, TwentyRandomKills_SameDigest) {
   EXPECT_EQ(digest_of(dir), expected) << "seed " << seed;
 }
 
-// Its spare begins 10 s after the trainer did.
+// Its spare begins 10 s after the trainer did. It learns only then which number it has on this machine.
 TEST_F(Python, TrainerDies_TheSpareInterpreterTakesItsPlace) {
   const fs::path dir = scratch_ / "run";
-  Program program(Arguments{rekindle()} + local(dir, 1, "shm", 0, everything(), {"steps=1000000"}));
+  const std::string numbered = script(
+      "numbered.py", str("import os\nprint('number', os.environ.get('LOCAL_RANK'), flush=True)\nexec(open('",
+                         everything(), "').read())\n"));
+  ::setenv("LOCAL_RANK", "7", 1);
+  Program program(Arguments{rekindle()} + local(dir, 1, "shm", 0, numbered, {"steps=1000000"}));
+  ::unsetenv("LOCAL_RANK");
   const auto trainer = [&]() -> pid_t {
     const auto trainers = trainers_of(dir);
     return trainers.empty() ? 0 : trainers.front();
@@ -201,16 +206,18 @@ TEST_F(Python, TrainerDies_TheSpareInterpreterTakesItsPlace) {
     std::erase_if(all, [&here](pid_t pid) { return std::ranges::find(here, pid) == here.end(); });
     return all;
   };
-  ASSERT_TRUE(eventually([&] { return !spares().empty() || !program.running(); }));
+  ASSERT_TRUE(eventually([&] { return (!spares().empty() && trainer() != 0) || !program.running(); }));
   const pid_t spare = spares().front(), first = trainer();
-  ASSERT_NE(first, 0);
+  ASSERT_NE(first, 0) << program.printed();
   ASSERT_NE(spare, first);
   ::kill(first, SIGKILL);
   EXPECT_TRUE(eventually([&] { return trainer() == spare || !program.running(); }));
   const auto reached = reached_step(dir);
   EXPECT_TRUE(eventually([&] { return reached_step(dir) > reached + 5 || !program.running(); }));
   program.signal(SIGUSR1);
-  EXPECT_EQ(program.wait().exit_code, 75);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 75);
+  EXPECT_EQ(times_in(outcome.out, "number 0\n"), 2U) << outcome.out;
 }
 
 // As Slurm does at the time limit, or an administrator.
