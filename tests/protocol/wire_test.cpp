@@ -11,7 +11,7 @@ TEST(Wire, MessagesSurviveTheTrip) {
   Start start;
   start.generation = {3, 7};
   start.rank = 1;
-  start.members = std::vector<Member>{{"a", {"host", "127.0.0.1", "nonce", 42, 5, 1234}}, {}};
+  start.members = std::vector<Member>{{"a", {"host", "127.0.0.1", "nonce", "22809 gpu", 42, 5, 1234}}, {}};
   start.sources = {0, 1, 2, 7, 9, 10};
   start.restore = "step-0000000009.t2.g1";
   start.step = 9;
@@ -64,8 +64,8 @@ std::vector<Member> cluster(int workers, int trainers) {
     for (int t = 0; t < trainers; ++t) {
       const std::string host = "node" + std::to_string(w), port = std::to_string(100 * w + t);
       members.push_back({"w" + std::to_string(w) + "-ab." + std::to_string(t) + "-1",
-                         {host, "10.0.0." + std::to_string(w), "nonce" + port, 70000 + w, t == 0 ? -1 : t,
-                          static_cast<std::uint16_t>(40000 + t)}});
+                         {host, "10.0.0." + std::to_string(w), "nonce" + port, "22809 gpu" + port, 70000 + w,
+                          t == 0 ? -1 : t, static_cast<std::uint16_t>(40000 + t)}});
     }
   }
   return members;
