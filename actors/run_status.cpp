@@ -25,18 +25,32 @@ void RunStatus::show_end(const Coordinator& coordinator, const LastStep& last, i
   write(coordinator, last, exit_code == 0 ? "finished" : saved ? "saved" : "failed");
 }
 
+namespace {
+
+nlohmann::json trainer_json(const std::string& name, const KnownTrainer& trainer) {
+  nlohmann::json json = {{"trainer", name},
+                         {"rank", trainer.rank},
+                         {"host", trainer.ready.host},
+                         {"device", trainer.ready.device},
+                         {"pid", trainer.ready.pid},
+                         {"phase", to_text(trainer.beat.phase)},
+                         {"step", trainer.beat.step},
+                         {"peak_pss_bytes", trainer.peak_pss_bytes}};
+  const GpuUse& use = trainer.beat.gpu;
+  if (!trainer.ready.gpu.empty()) json["gpu"] = trainer.ready.gpu;
+  if (use.total_bytes > 0) {
+    json["gpu_used_bytes"] = use.used_bytes;
+    json["gpu_total_bytes"] = use.total_bytes;
+  }
+  if (use.busy_percent >= 0) json["gpu_busy_percent"] = use.busy_percent;
+  return json;
+}
+
+}  // namespace
+
 void RunStatus::write(const Coordinator& coordinator, const LastStep& last, const std::string& state) {
   nlohmann::json trainers = nlohmann::json::array();
-  for (const auto& [name, trainer] : coordinator.trainers()) {
-    trainers.push_back({{"trainer", name},
-                        {"rank", trainer.rank},
-                        {"host", trainer.ready.host},
-                        {"device", trainer.ready.device},
-                        {"pid", trainer.ready.pid},
-                        {"phase", to_text(trainer.beat.phase)},
-                        {"step", trainer.beat.step},
-                        {"peak_pss_bytes", trainer.peak_pss_bytes}});
-  }
+  for (const auto& [name, trainer] : coordinator.trainers()) trainers.push_back(trainer_json(name, trainer));
   // At the end no trainer is left. The last trainers stay in the status, to show the run's use of resources.
   if (!trainers.empty()) trainers_ = std::move(trainers);
   const nlohmann::json status = {{"state", state},

@@ -51,6 +51,20 @@ double number_in(const nlohmann::json& object, const char* key) {
   return found->is_null() ? std::numeric_limits<double>::quiet_NaN() : found->get<double>();
 }
 
+// "  NVIDIA H100, 12.0 GB of 80.0 GB in use, 97 % busy", of a trainer's GPU; "" without one.
+std::string gpu_text(const nlohmann::json& trainer) {
+  constexpr std::uint64_t kNone = 0;
+  const std::string name = trainer.value("gpu", "");
+  if (name.empty()) return "";
+  std::string text = str("  ", printable(name));
+  if (const auto total = trainer.value("gpu_total_bytes", kNone); total > 0)
+    text += str(", ", format_bytes(trainer.value("gpu_used_bytes", kNone)), " of ", format_bytes(total),
+                " in use");
+  if (trainer.contains("gpu_busy_percent"))
+    text += str(", ", trainer.value("gpu_busy_percent", kNone), " % busy");
+  return text;
+}
+
 Status check_output(const fs::path& file) {
   REKINDLE_CHECK(checkpoint::check_writable_extension(file));
   const fs::path folder = fs::absolute(file).lexically_normal().parent_path();
@@ -148,7 +162,7 @@ Status show_status(const fs::path& run_dir, bool json) {
     std::cout << "trainer  " << (rank < 0 ? "spare" : str("rank ", rank)) << "  " << text(t, "host", "")
               << "  " << text(t, "device", "") << "  pid " << t.value("pid", kNone) << "  "
               << text(t, "phase", "") << " at step " << t.value("step", kNone) << "  peak PSS "
-              << format_bytes(t.value("peak_pss_bytes", std::uint64_t{0})) << "\n";
+              << format_bytes(t.value("peak_pss_bytes", std::uint64_t{0})) << gpu_text(t) << "\n";
   }
   std::cout << "saved    ";
   if (status["checkpoints"].empty()) std::cout << "nothing yet";

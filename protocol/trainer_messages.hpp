@@ -43,9 +43,11 @@ struct TrainerReady {
   std::int64_t pid = 0;
   std::string machine = {};  // processor and library versions, for log lines
   double check_ms = 0;       // duration of the numeric handshake
+  // The name of its GPU, and what differs between any two GPUs. Empty: it has none.
+  std::string gpu = {}, gpu_identity = {};
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainerReady, trainer, host, device, fingerprint, address, pid, machine,
-                                   check_ms)
+                                   check_ms, gpu, gpu_identity)
 
 // Means by the names that the task gives them, such as "accuracy".
 using Metrics = std::map<std::string, double>;
@@ -188,6 +190,13 @@ NLOHMANN_JSON_SERIALIZE_ENUM(TrainerPhase, {{TrainerPhase::kStarting, "starting"
                                             {TrainerPhase::kWriting, "writing"}})
 std::string to_text(TrainerPhase phase);
 
+// What the driver says about the trainer's GPU, with all processes that use it. For status output only.
+struct GpuUse {
+  std::uint64_t used_bytes = 0, total_bytes = 0;  // total_bytes 0: both are unknown
+  int busy_percent = -1;                          // below 0: unknown
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GpuUse, used_bytes, total_bytes, busy_percent)
+
 struct TrainerBeat {  // sent every 500 ms by the control thread
   std::string trainer;
   TrainerPhase phase = TrainerPhase::kStarting;
@@ -196,9 +205,10 @@ struct TrainerBeat {  // sent every 500 ms by the control thread
   std::uint64_t progress = 0;  // grows with each phase, micro-batch and chunk of the step loop
   int waiting_for = -1;        // the rank that this trainer waits for; -1: none
   std::uint64_t peak_pss_bytes = 0;
+  GpuUse gpu = {};
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainerBeat, trainer, phase, generation, step, progress, waiting_for,
-                                   peak_pss_bytes)
+                                   peak_pss_bytes, gpu)
 
 // The trainer cannot continue and is about to exit: bad configuration, bad data, or no memory.
 struct TrainerFailed {

@@ -20,10 +20,18 @@ constexpr JsonField kStatusFields[] = {{"state", JsonType::kText},
                                        {"trainers", JsonType::kObjects},
                                        {"end", JsonType::kText},
                                        {"updated", JsonType::kText}};
-constexpr JsonField kTrainerFields[] = {{"trainer", JsonType::kText}, {"rank", JsonType::kInt},
-                                        {"host", JsonType::kText},    {"device", JsonType::kText},
-                                        {"pid", JsonType::kWhole},    {"phase", JsonType::kText},
-                                        {"step", JsonType::kWhole},   {"peak_pss_bytes", JsonType::kWhole}};
+constexpr JsonField kTrainerFields[] = {{"trainer", JsonType::kText},
+                                        {"rank", JsonType::kInt},
+                                        {"host", JsonType::kText},
+                                        {"device", JsonType::kText},
+                                        {"pid", JsonType::kWhole},
+                                        {"phase", JsonType::kText},
+                                        {"step", JsonType::kWhole},
+                                        {"peak_pss_bytes", JsonType::kWhole},
+                                        {"gpu", JsonType::kText},
+                                        {"gpu_used_bytes", JsonType::kWhole},
+                                        {"gpu_total_bytes", JsonType::kWhole},
+                                        {"gpu_busy_percent", JsonType::kWhole}};
 
 }  // namespace
 

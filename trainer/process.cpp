@@ -9,7 +9,9 @@
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "base/network.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
+#include "device/gpu_watch.hpp"
 #include "exchange/device_hub.hpp"
 #include "trainer/background_writer.hpp"
 #include "trainer/plan.hpp"
@@ -55,7 +57,19 @@ Result<std::unique_ptr<exchange::Hub>> open_hub(const Job& job, const device::Pl
   return exchange::Hub::open(floats, address, ports);
 }
 
-Status run(const TrainerConfig& config, const MakeTask& make_task, Link& link) {
+// "cuda:1": GPU 1 of those that this process sees.
+std::string name_of(const Job& job, const device::Device& device) {
+  return job.device == "cuda" ? str(job.device, ":", device.index()) : job.device;
+}
+
+// REKINDLE_NVML_LIBRARY names another library, for tests without a GPU.
+std::unique_ptr<device::GpuWatch> watch_gpu(const device::Device& device) {
+  const std::string library = environment_variable("REKINDLE_NVML_LIBRARY");
+  return std::make_unique<device::GpuWatch>(library.empty() ? "libnvidia-ml.so.1" : library,
+                                            device.identity());
+}
+
+Status run(const TrainerConfig& config, const MakeTask& make_task, SocketLink& link) {
   const Job& job = config.job;
   REKINDLE_TRY(const std::unique_ptr<Task> task, make_task(job));
   REKINDLE_TRY(const std::unique_ptr<exchange::Hub> hub,
@@ -70,6 +84,12 @@ Status run(const TrainerConfig& config, const MakeTask& make_task, Link& link) {
   ready.trainer = link.trainer();
   ready.host = host_name();
   ready.device = job.device;
+  if (const device::Device* const device = task->place().device) {
+    ready.device = name_of(job, *device);
+    ready.gpu = device->name();
+    ready.gpu_identity = device->identity();
+    link.watch_gpu(watch_gpu(*device));
+  }
   ready.address = to_address(hub->endpoint());
   ready.pid = ::getpid();
   REKINDLE_CHECK(trainer.warm_up(std::move(ready), config.build));

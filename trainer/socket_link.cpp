@@ -85,6 +85,11 @@ void SocketLink::set_phase(TrainerPhase phase, std::uint64_t step) {
   ++loop_.progress;
 }
 
+void SocketLink::watch_gpu(std::unique_ptr<device::GpuWatch> watch) {
+  const std::scoped_lock lock(mutex_);
+  gpu_ = std::move(watch);
+}
+
 void SocketLink::on_message(const ToTrainer& message) {
   const std::scoped_lock lock(mutex_);
   control_.on_message(message);
@@ -106,6 +111,10 @@ void SocketLink::beat() {
     if (exchange_ != nullptr) {
       beat.waiting_for = exchange_->waiting_for();
       beat.progress += exchange_->activity();
+    }
+    if (gpu_) {
+      const device::GpuUse use = gpu_->newest();
+      beat.gpu = {use.used_bytes, use.total_bytes, use.busy_percent};
     }
   }
   exit_if_worker_hangs();

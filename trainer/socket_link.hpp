@@ -4,12 +4,14 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 
 #include "base/channel.hpp"
+#include "device/gpu_watch.hpp"
 #include "protocol/trainer_control.hpp"
 #include "trainer/link.hpp"
 
@@ -32,6 +34,9 @@ class SocketLink final : public Link {
   void set_phase(protocol::TrainerPhase phase, std::uint64_t step) override;
   void progress() override { ++loop_.progress; }
 
+  // Heartbeats report the use of this GPU from now on.
+  void watch_gpu(std::unique_ptr<device::GpuWatch> watch);
+
  private:
   void listen();
   void on_message(const protocol::ToTrainer& message);
@@ -46,6 +51,7 @@ class SocketLink final : public Link {
   std::condition_variable arrived_;
   protocol::TrainerControl control_;
   exchange::Exchange* exchange_ = nullptr;  // exchange of the current generation
+  std::unique_ptr<device::GpuWatch> gpu_;   // nullptr: no GPU, or not known yet
   std::atomic<bool> aborted_ = false;
   // The position of the step loop, for heartbeats.
   struct {

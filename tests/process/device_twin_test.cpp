@@ -2,8 +2,10 @@
 // through the host and by a stand-in for NCCL, whatever happens on the way.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "base/files.hpp"
 #include "harness.hpp"
@@ -16,8 +18,14 @@ constexpr int kSteps = 80;
 
 class DeviceTwin : public ::testing::Test {
  protected:
-  void SetUp() override { ::setenv("REKINDLE_NCCL_LIBRARY", REKINDLE_NCCL_STAND_IN, 1); }
-  void TearDown() override { ::unsetenv("REKINDLE_NCCL_LIBRARY"); }
+  void SetUp() override {
+    ::setenv("REKINDLE_NCCL_LIBRARY", REKINDLE_NCCL_STAND_IN, 1);
+    ::setenv("REKINDLE_NVML_LIBRARY", REKINDLE_NVML_STAND_IN, 1);
+  }
+  void TearDown() override {
+    for (const char* name : {"REKINDLE_NCCL_LIBRARY", "REKINDLE_NVML_LIBRARY", "NVML_STAND_IN_HANGS"})
+      ::unsetenv(name);
+  }
 
   std::string finished(const std::string& name, const Arguments& arguments) {
     const Outcome outcome = run(arguments);
@@ -102,6 +110,37 @@ TEST_F(DeviceTwin, KillsAJoinAStopAndAResume_SameDigest) {
       joins.wait();
     }
     EXPECT_EQ(finished(name, twin(name, 2, exchange)), expected) << exchange;
+  }
+}
+
+TEST_F(DeviceTwin, Status_HasTheGpusNameMemoryAndUse) {
+  const std::string dir = (scratch_ / "run").string();
+  Program program(Arguments{rekindle()} + twin("run", 2, "nccl", 100000));
+  nlohmann::json trainers;
+  const auto all_known = [&] {
+    trainers = nlohmann::json::parse(run({"status", dir, "--json"}).out, nullptr, false)["trainers"];
+    return trainers.size() == 2 && std::ranges::all_of(trainers, [](const nlohmann::json& each) {
+             return each.contains("gpu_used_bytes") && each["step"] > 0;
+           });
+  };
+  wait_for_step(program, "run", 1);
+  ASSERT_TRUE(eventually(all_known)) << trainers;
+  for (const nlohmann::json& each : trainers) {
+    EXPECT_EQ(each["gpu"], "host twin");
+    EXPECT_EQ(each["gpu_used_bytes"], 12'000'000'000);
+    EXPECT_EQ(each["gpu_total_bytes"], 80'000'000'000);
+    EXPECT_EQ(each["gpu_busy_percent"], 97);
+  }
+  const std::string shown = run({"status", dir}).out;
+  EXPECT_NE(shown.find("  host twin, 12.0 GB of 80.0 GB in use, 97 % busy\n"), std::string::npos) << shown;
+  program.signal(SIGUSR1);
+  EXPECT_EQ(program.wait().exit_code, 75);
+}
+
+TEST_F(DeviceTwin, NvmlHangs_TheRunDoesNot) {
+  for (const char* function : {"init", "memory"}) {
+    ::setenv("NVML_STAND_IN_HANGS", function, 1);
+    finished(function, twin(function, 2, "nccl", 20));
   }
 }
 
