@@ -7,6 +7,7 @@
 #include "base/planted.hpp"
 #include "base/text.hpp"
 #include "protocol/coordinator.hpp"
+#include "protocol/gpu_lines.hpp"
 
 namespace rekindle::protocol {
 
@@ -204,6 +205,9 @@ void Coordinator::show_members(const Origin& from) {
     emit(Info{row.str()});
   }
   if (shown < ranks) emit(Info{str("  and ", ranks - shown, " more: rekindle status shows them")});
+  std::vector<const TrainerReady*> all;
+  for (const std::string& name : generation_.members) all.push_back(&membership_.trainers.at(name).ready);
+  for (const std::string& line : gpu_lines(all, config_.job.exchange)) emit(Info{line});
   const std::size_t spares = membership_.trainers.size() - ranks;
   if (spares > history_.spares_reported) {
     history_.spares_reported = spares;
