@@ -160,6 +160,7 @@ class Coordinator {
   void take_fingerprint(const TrainerReady& ready, bool bits);
   bool choose_bits();
   Finish mismatch(const TrainerReady& ready) const;
+  bool one_gpu_each();
   bool other_fingerprint(const Restorable& restorable) const;
   void warn_of_other_fingerprint(const Restorable& restorable);
 

@@ -1,4 +1,5 @@
-// Which trainers may train together: trainers of one build that compute the same bits.
+// Which trainers may train together: trainers of one build that compute the same bits, and with --exchange
+// nccl, trainers on different GPUs.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -75,6 +76,42 @@ bool Coordinator::choose_bits() {
   }
   take_fingerprint(largest->second.front(), true);
   return true;
+}
+
+// NCCL refuses two trainers on one GPU. With --exchange nccl, a member and a trainer of the run itself keep
+// their GPU; the worker of the other trainer is refused. False: the run ends with an error, or waits for
+// trainers.
+bool Coordinator::one_gpu_each() {
+  if (config_.job.exchange != "nccl") return true;
+  std::vector<const KnownTrainer*> all;
+  for (const auto& [name, trainer] : membership_.trainers) all.push_back(&trainer);
+  std::ranges::stable_sort(all, {}, [&](const KnownTrainer* each) {
+    return std::pair(each->rank < 0, membership_.joined(each->worker));
+  });
+  std::map<std::string, const TrainerReady*> taken;  // by what NCCL takes for a GPU
+  std::set<std::string> refused;                     // workers
+  for (const KnownTrainer* each : all) {
+    const TrainerReady& ready = each->ready;
+    const auto [first, is_free] = taken.emplace(ready.address.nccl, &ready);
+    if (is_free) continue;
+    const Finish no{78,
+                    str("trainers ", first->second->trainer, " and ", ready.trainer, " on ", ready.host,
+                        " share one GPU, and --exchange nccl needs a GPU for each trainer"),
+                    "start fewer trainers on this machine, or use --exchange auto"};
+    if (!history_.any_formed && !membership_.joined(each->worker)) {
+      end(no);
+      return false;
+    }
+    if (refused.insert(each->worker).second) refuse(each->worker, no);
+  }
+  if (refused.empty()) return true;
+  std::vector<std::string> others;
+  for (const std::string& worker : refused)
+    for (const std::string& name : membership_.trainers_of(worker)) others.push_back(name);
+  lose(others, "another trainer has its GPU");
+  if (stop_ || enough_trainers()) return true;
+  wait_for_trainers();
+  return false;
 }
 
 bool Coordinator::other_fingerprint(const Restorable& restorable) const {

@@ -88,6 +88,7 @@ bool Coordinator::enough_trainers() const {
 }
 
 void Coordinator::form() {
+  if (!one_gpu_each()) return;
   if (!history_.any_formed && !membership_.trainers.empty()) {
     if (!choose_bits()) return;
     if (membership_.trainers.size() < config_.job.min_trainers) return wait_for_trainers();

@@ -1,4 +1,4 @@
-// Trainers on GPUs: what the user reads about them.
+// Trainers on GPUs: what the user reads about them, and --exchange nccl, which needs a GPU for each.
 #include "coordinator_fixture.hpp"
 #include "protocol/gpu_lines.hpp"
 
@@ -24,6 +24,12 @@ class Gpus : public CoordinatorTest {
     return gpu_lines(all, exchange);
   }
   std::vector<Effect> come(const TrainerReady& ready) { return say(ready, enter("w-h")); }
+  std::vector<Effect> join(const TrainerReady& ready) {
+    const std::string worker = str("w-", ready.trainer);
+    workers_.insert(worker);
+    feed(WorkerRegistered{{worker, "h", "build", 1, {}, true}});
+    return say(ready, worker);
+  }
 };
 
 TEST_F(Gpus, OneEach_ByNccl) {
@@ -66,6 +72,46 @@ TEST_F(Gpus, StartTable_HasTheNumberOfTheGpuAndTheLines) {
   EXPECT_NE(shown.find(" cuda:0 "), std::string::npos) << shown;
   EXPECT_NE(shown.find("\n2 trainers share one GPU\ngradients go through host memory: "), std::string::npos)
       << shown;
+}
+
+TEST_F(Gpus, TwoOnOneWithExchangeNccl_TheRunEndsBeforeItBegins) {
+  config_.job.exchange = "nccl";
+  begin();
+  come(on("a", "1"));
+  EXPECT_TRUE(sent<Start>(come(on("b", "1"))).empty());
+  say(TrainerExited{"a", false, 0});
+  say(TrainerExited{"b", false, 0});
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->exit_code, 78);
+  EXPECT_EQ(finish()->line,
+            "trainers a and b on h share one GPU, and --exchange nccl needs a GPU for each trainer");
+}
+
+TEST_F(Gpus, OneEachWithExchangeNccl_Begins) {
+  config_.job.exchange = "nccl";
+  begin();
+  come(on("a", "1"));
+  EXPECT_EQ(sent<Start>(come(on("b", "2"))).size(), 2U);
+}
+
+TEST_F(Gpus, JoinedOnATakenGpuWithExchangeNccl_SentAwayAndTheRunGoesOn) {
+  config_.job.exchange = "nccl";
+  for (const bool before : {false, true}) {
+    begin();
+    if (before) join(on("0", "1"));
+    come(on("a", "1"));
+    EXPECT_EQ(sent<Start>(come(on("b", "2"))).size(), 2U);
+    if (!before) {
+      join(on("0", "1"));
+      pass(Time(2000));
+      pause("a", 0, PauseReason::kAgreed);
+      pause("b", 0, PauseReason::kAgreed);
+    }
+    ASSERT_EQ(of<Dismiss>(all_).size(), 1U);
+    EXPECT_EQ(of<Dismiss>(all_)[0].worker, "w-0");
+    EXPECT_EQ(machine_->members(), (std::vector<std::string>{"a", "b"}));
+    EXPECT_FALSE(finish());
+  }
 }
 
 }  // namespace
