@@ -25,8 +25,8 @@ using protocol::Job;
 
 namespace {
 
-// The library that LibTorch has loaded. REKINDLE_NCCL_LIBRARY names another one, for tests on the twin of a GPU, which
-// the real one cannot use.
+// The library that LibTorch has loaded. REKINDLE_NCCL_LIBRARY names another one, for tests on the twin of a
+// GPU, which the real one cannot use.
 Result<exchange::NcclApi> find_nccl(const Job& job) {
   const char* const library = std::getenv("REKINDLE_NCCL_LIBRARY");
   if (job.device == "twin" && library == nullptr) return fail(ExitCode::kConfig, "NCCL needs GPUs");
@@ -37,14 +37,13 @@ Result<std::unique_ptr<exchange::Hub>> open_device_hub(const Job& job, const dev
                                                        std::size_t floats, const std::string& address,
                                                        PortRange ports) {
   exchange::DeviceHubOptions options{.place = place, .nccl = std::nullopt};
-  if (job.exchange == "auto" || job.exchange == "nccl") {
-    if (auto nccl = find_nccl(job); nccl)
-      options.nccl = *nccl;
-    else if (job.exchange == "nccl")
-      return forward_error(nccl.error());
-    else
-      log_warning(str("gradients go through host memory: ", nccl.error().line()));
-  }
+  // Also for an exchange that does not use NCCL, because the fingerprint must not depend on --exchange.
+  if (auto nccl = find_nccl(job); nccl)
+    options.nccl = *nccl;
+  else if (job.exchange == "nccl")
+    return forward_error(nccl.error());
+  else if (job.exchange == "auto")
+    log_warning(str("gradients go through host memory: ", nccl.error().line()));
   return exchange::open_device_hub(std::move(options), floats, address, ports);
 }
 

@@ -18,6 +18,9 @@ using namespace protocol;
 Status Trainer::warm_up(TrainerReady ready, const std::string& build) {
   nlohmann::json fingerprint = nlohmann::json::parse(parts_.task.fingerprint());
   fingerprint["build"] = build;
+  // Without the GPU, which differs between trainers.
+  if (const std::string nccl = parts_.hub.endpoint().nccl; !nccl.empty())
+    fingerprint["nccl"] = nccl.substr(0, nccl.find(' '));
   ready.machine = parts_.task.describe_machine();
   const auto started = parts_.clock.now();
   REKINDLE_TRY(fingerprint[kFirstGradient], first_gradient(ready.host));

@@ -23,7 +23,8 @@ class DeviceTwin : public ::testing::Test {
     ::setenv("REKINDLE_NVML_LIBRARY", REKINDLE_NVML_STAND_IN, 1);
   }
   void TearDown() override {
-    for (const char* name : {"REKINDLE_NCCL_LIBRARY", "REKINDLE_NVML_LIBRARY", "NVML_STAND_IN_HANGS"})
+    for (const char* name :
+         {"REKINDLE_NCCL_LIBRARY", "REKINDLE_NVML_LIBRARY", "NVML_STAND_IN_HANGS", "NCCL_STAND_IN_VERSION"})
       ::unsetenv(name);
   }
 
@@ -133,8 +134,39 @@ TEST_F(DeviceTwin, Status_HasTheGpusNameMemoryAndUse) {
   }
   const std::string shown = run({"status", dir}).out;
   EXPECT_NE(shown.find("  host twin, 12.0 GB of 80.0 GB in use, 97 % busy\n"), std::string::npos) << shown;
+  EXPECT_NE(program.printed().find("gradients go from GPU to GPU by NCCL 2.28.9"), std::string::npos);
   program.signal(SIGUSR1);
   EXPECT_EQ(program.wait().exit_code, 75);
+}
+
+TEST_F(DeviceTwin, ExchangeNcclWithoutAUsableNccl_78BeforeTheFirstStep) {
+  const auto refused = [&](const std::string& name, const std::string& why) {
+    const Outcome outcome = run(twin(name, 2, "nccl"));
+    EXPECT_EQ(outcome.exit_code, 78) << outcome.err;
+    EXPECT_NE(outcome.err.find(why), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("--exchange auto goes through the host's memory"), std::string::npos);
+    EXPECT_EQ(reached_step(scratch_ / name), 0U);
+  };
+  ::setenv("NCCL_STAND_IN_VERSION", "21700", 1);
+  refused("old", "NCCL 2.17.0 is too old");
+  ::unsetenv("NCCL_STAND_IN_VERSION");
+  ::setenv("REKINDLE_NCCL_LIBRARY", "/nowhere/libnccl.so.2", 1);
+  refused("none", "/nowhere/libnccl.so.2 is not there");
+}
+
+TEST_F(DeviceTwin, AnotherNcclOnResume_AWarningThatTheBitsMayDiffer) {
+  ::setenv("NCCL_STAND_IN_VERSION", "22707", 1);
+  finished("run", twin("run", 2, "auto", 10));
+  const Outcome same = run(twin("run", 2, "shm", 20));
+  EXPECT_EQ(same.exit_code, 0) << same.err;
+  EXPECT_EQ((same.out + same.err).find("bits may differ"), std::string::npos) << "--exchange is no cause";
+  ::unsetenv("NCCL_STAND_IN_VERSION");
+  const Outcome outcome = run(twin("run", 2, "auto", 30));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::string all = outcome.out + outcome.err;
+  EXPECT_NE(all.find("the trainers have nccl 22809 (not 22707); from here on the bits may differ"),
+            std::string::npos)
+      << all;
 }
 
 TEST_F(DeviceTwin, NvmlHangs_TheRunDoesNot) {
