@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "base/log.hpp"
+#include "base/network.hpp"
 #include "base/programs.hpp"
 #include "base/text.hpp"
 #include "protocol/trainer_environment.hpp"
@@ -19,6 +20,12 @@ namespace {
 // How often a watch thread checks whether it must stop.
 constexpr std::chrono::milliseconds kLook{200};
 
+// NCCL wants the name of the interface, where this program also takes an address or the beginning of a name.
+protocol::Job with_interface_name(protocol::Job job) {
+  if (const auto chosen = choose_interface(interfaces(), job.interface)) job.interface = chosen->name;
+  return job;
+}
+
 bool poke(const Fd& eventfd) {
   const std::uint64_t one = 1;
   return ::write(eventfd.get(), &one, sizeof one) == sizeof one;
@@ -28,7 +35,7 @@ bool poke(const Fd& eventfd) {
 
 TrainerGroup::TrainerGroup(TrainerLaunch launch)
     : launch_(std::move(launch)), changed_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  auto made = protocol::trainer_environment(own_environment(), launch_.job);
+  auto made = protocol::trainer_environment(own_environment(), with_interface_name(launch_.job));
   command_.job = launch_.job;
   command_.first_local_rank = launch_.number * static_cast<int>(launch_.job.trainers_per_worker);
   command_.arguments = launch_.layout.options();

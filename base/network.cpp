@@ -73,8 +73,7 @@ std::vector<Interface> interfaces() {
   return found;
 }
 
-Result<std::string> choose_address(const std::vector<Interface>& there, const std::string& wanted) {
-  if (wanted.empty()) return std::string(kLoopback);
+Result<Interface> choose_interface(const std::vector<Interface>& there, const std::string& wanted) {
   const bool marked = wanted[0] == '=' || wanted[0] == '^';
   const std::vector<std::string> words = split(marked ? wanted.substr(1) : wanted);
   const Interface* chosen = nullptr;
@@ -84,9 +83,15 @@ Result<std::string> choose_address(const std::vector<Interface>& there, const st
     chosen = find(there, words, true);  // "eth1" must not match eth10 if there is an eth1
     if (chosen == nullptr && wanted[0] != '=') chosen = find(there, words, false);
   }
-  if (chosen != nullptr) return chosen->address;
+  if (chosen != nullptr) return *chosen;
   return fail(ExitCode::kConfig, str("this host has no network interface '", wanted, "' that is up"),
               str("there is: ", names_of(there), "; see --interface"));
+}
+
+Result<std::string> choose_address(const std::vector<Interface>& there, const std::string& wanted) {
+  if (wanted.empty()) return std::string(kLoopback);
+  REKINDLE_TRY(const Interface chosen, choose_interface(there, wanted));
+  return chosen.address;
 }
 
 Result<PortRange> parse_port_range(const std::string& text) {

@@ -17,10 +17,11 @@ struct Interface {
 // This host's interfaces that are up, one entry for each address.
 std::vector<Interface> interfaces();
 
-// The address to listen on. `wanted` has the form of NCCL_SOCKET_IFNAME: names or prefixes of names,
+// The interface to listen on. `wanted` has the form of NCCL_SOCKET_IFNAME: names or prefixes of names,
 // separated by commas, of which the first match counts; "=eth1" matches only that name; "^docker,virbr"
-// matches any other. An address of this host is used as it is. Empty: 127.0.0.1, which other machines cannot
-// reach. Errors are ExitCode::kConfig.
+// matches any other. An address of this host is taken, too. Errors are ExitCode::kConfig.
+Result<Interface> choose_interface(const std::vector<Interface>& there, const std::string& wanted);
+// Its address. Empty: 127.0.0.1, which other machines cannot reach.
 Result<std::string> choose_address(const std::vector<Interface>& there, const std::string& wanted);
 
 // first 0: any free port.

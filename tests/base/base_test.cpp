@@ -114,6 +114,8 @@ TEST(Network, InterfacesAreNamedAsNcclNamesThem) {
   EXPECT_EQ(choose("^eth,ib"), "none");
   EXPECT_EQ(choose("10.1.0.1"), "10.1.0.1");
   EXPECT_EQ(choose("10.1.0.2"), "none");
+  for (const char* wanted : {"10.1.0.1", "ib", "=ib0"})
+    EXPECT_EQ(choose_interface(there, wanted)->name, "ib0") << wanted;
 }
 
 TEST(Network, PortRanges) {

@@ -109,6 +109,18 @@ TEST(TrainerEnvironment, HugePagesStayBesideTheRecordedTunables) {
             "GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2:glibc.malloc.hugetlb=1");
 }
 
+TEST(TrainerEnvironment, SettingsOfNcclOnGpus_AUsersOwnStay) {
+  Job job = job_with({});
+  job.interface = "ib0";
+  EXPECT_THAT(trainer_environment({}, job).entries, Not(Contains(StartsWith("NCCL_")))) << "on CPUs";
+  job.device = "cuda";
+  const Environment made = trainer_environment({"NCCL_NVLS_ENABLE=1", "NCCL_DEBUG=INFO"}, job).entries;
+  for (const char* entry :
+       {"NCCL_SOCKET_IFNAME==ib0", "NCCL_RAS_ENABLE=0", "NCCL_NVLS_ENABLE=1", "NCCL_DEBUG=INFO"})
+    EXPECT_THAT(made, Contains(entry));
+  EXPECT_THAT(made, Not(Contains("NCCL_NVLS_ENABLE=0")));
+}
+
 TEST(TrainerEnvironment, PreloadedLibrary_OneLineOfWarningAndItStays) {
   const auto made = trainer_environment({"LD_PRELOAD=/opt/fast.so"}, job_with({}));
   EXPECT_THAT(made.entries, Contains("LD_PRELOAD=/opt/fast.so"));
