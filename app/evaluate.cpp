@@ -164,6 +164,7 @@ Result<Job> job_of(const EvaluateOptions& options, const Given& given, const fs:
   std::set<std::string> wrong;
   REKINDLE_TRY(LocalOptions resolved, resolve_options(
                                           raw, [&own_trainer] { return ask_names(own_trainer); }, wrong));
+  REKINDLE_CHECK(check_device(resolved.job));
   resolved.job.data_hash = data_hash;
   return std::move(resolved.job);
 }

@@ -135,6 +135,7 @@ Result<LocalOptions> JobOptions::resolve() {
     if (!options && is_from(from))
       return fail(ExitCode::kConfig, str(name, ": ", options.error().what), options.error().hint);
   }
+  if (options && command_.get_name() != "submit") REKINDLE_CHECK(check_device(options->job));
   if (!options || !described_) return options;
   options->script_model = described_->model;
   options->job.script = script_.file;

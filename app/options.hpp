@@ -98,6 +98,10 @@ class JobOptions {
 Result<LocalOptions> resolve_options(const RawOptions& raw, const AskNames& ask, std::set<std::string>& wrong,
                                      const ScriptDescription* script = nullptr);
 
+// That this machine has what --device names. Not checked by resolve_options(), because `submit` may be called
+// on a machine without a GPU.
+Status check_device(const protocol::Job& job);
+
 // The default of --interface: NCCL_SOCKET_IFNAME, then GLOO_SOCKET_IFNAME.
 std::string or_from_environment(const std::string& interface);
 Status check_network(const std::string& interface, const std::string& port_range);

@@ -1,17 +1,23 @@
 // The options of the machines that compute: devices, threads, trainers and their exchange.
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 
 #include "app/resolver.hpp"
+#include "base/files.hpp"
 
 namespace rekindle::app {
 namespace {
 
 constexpr std::uint64_t kMostTrainers = 1024;
 
+// A container or a job may see any of them, not the first one.
 bool has_gpu() {
-  std::error_code code;
-  return std::filesystem::exists("/dev/nvidia0", code);
+  const auto devices = names_in(std::filesystem::path("/dev"));
+  return devices && std::ranges::any_of(*devices, [](const std::string& name) {
+           constexpr std::string_view kGpu = "nvidia";
+           return name.starts_with(kGpu) && name.find_first_of("0123456789") == kGpu.size();
+         });
 }
 
 }  // namespace
@@ -23,10 +29,9 @@ Status Resolver::device() {
   job_.device = wanted != "auto" ? wanted : kCudaBuild && has_gpu() ? "cuda" : "cpu";
   if (job_.device == "cuda" && !kCudaBuild)
     return fail(ExitCode::kConfig, "this build has no CUDA", "use --device cpu, or build the preset 'cuda'");
-  if (job_.device == "cuda" && !has_gpu())
-    return fail(ExitCode::kConfig, "this machine has no GPU", "use --device cpu");
   if (job_.precision == "tf32" && job_.device != "cuda")
-    return refuse({"precision", "device"}, "--precision tf32 is for GPUs", "use fp32 or bf16 on CPUs");
+    return refuse({"precision", "device"}, "--precision tf32 is for GPUs",
+                  "use fp32 or bf16 on CPUs, or --device cuda");
   return {};
 }
 
@@ -53,10 +58,17 @@ Status Resolver::computing() {
   REKINDLE_CHECK(one_of("exchange", raw_.exchange, {"auto", "nccl", "shm", "tcp"}));
   job_.exchange = raw_.exchange;
   if (job_.exchange == "nccl" && job_.device == "cpu")
-    return refuse({"exchange", "device"}, "--exchange nccl is for GPUs", "use auto on CPUs");
+    return refuse({"exchange", "device"}, "--exchange nccl is for GPUs",
+                  "use auto on CPUs, or --device cuda");
   REKINDLE_CHECK(one_of("exchange-integrity", raw_.exchange_integrity, {"on", "off", "true", "false"}));
   job_.exchange_integrity = is_on(raw_.exchange_integrity);
   return {};
+}
+
+Status check_device(const protocol::Job& job) {
+  if (job.device != "cuda" || has_gpu()) return {};
+  return fail(ExitCode::kConfig, "--device cuda: this machine has no GPU (no /dev/nvidia0 or the like)",
+              "use --device cpu");
 }
 
 }  // namespace rekindle::app
