@@ -32,8 +32,13 @@ class LocalHub final : public Hub {
         nonce_(std::move(nonce)) {}
 
   Endpoint endpoint() const override {
-    return {host_identity(),         ::getpid(), memory_.control_fd(), acceptor_.listener.address,
-            acceptor_.listener.port, nonce_, ""};
+    return {host_identity(),
+            ::getpid(),
+            memory_.control_fd(),
+            acceptor_.listener.address,
+            acceptor_.listener.port,
+            nonce_,
+            ""};
   }
   std::size_t floats() const override { return memory_.floats(); }
   Result<std::span<float>> slot(int i) override { return memory_.slot(i); }

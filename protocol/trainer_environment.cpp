@@ -56,8 +56,9 @@ Environment fixed_variables(const Job& job) {
   return fixed;
 }
 
-// Variables for NCCL that a user's own take the place of. NCCL's RAS port is open to every user of the node; the sums of
-// NVLS, which we do not use, take memory; connections made at the first use would be made in the middle of a step.
+// Variables for NCCL that a user's own take the place of. NCCL's RAS port is open to every user of the node;
+// the sums of NVLS, which we do not use, take memory; connections made at the first use would be made in the
+// middle of a step.
 Environment nccl_variables(const Job& job) {
   if (job.device == "cpu") return {};
   Environment defaults = {"NCCL_RAS_ENABLE=0", "NCCL_NVLS_ENABLE=0", "NCCL_RUNTIME_CONNECT=0"};

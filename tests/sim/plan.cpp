@@ -81,7 +81,7 @@ Plan make_plan(std::uint64_t seed) {
   plan.slots = dice.chance(0.25) ? 2 : 1;
   plan.hosts = static_cast<int>(dice.between(1, plan.workers));
   plan.peers_see_deaths = dice.chance(0.5);
-  plan.on_devices = seed % 3 == 0;
+  plan.on_devices = seed % 5 == 4;
   plan.leaf_ms = dice.between(3, 30);
   plan.write_ms = dice.chance(0.5) ? dice.between(5, 40) : dice.between(40, 600);
   plan.network_ms = dice.between(1, 20);
