@@ -125,6 +125,7 @@ class NcclExchange final : public Exchange {
     REKINDLE_CHECK(sum_own_shard());
     if (ranks_ > 1) REKINDLE_CHECK(gather_sums());
     REKINDLE_CHECK(await());
+    if (ranks_ > 1) REKINDLE_CHECK(all_have_sent());
     for (int rank = 0; rank < ranks_; ++rank) {
       const Shard& shard = shards_[static_cast<std::size_t>(rank)];
       if (shard.count > 0)
@@ -209,6 +210,15 @@ class NcclExchange final : public Exchange {
 
   // Nothing is to be added, and nobody else needs it.
   bool sum_is_slot_0() const { return ranks_ == 1 && layout_.subtrees.size() == 1; }
+
+  // An aborted kernel of NCCL does not stop: it leaves its waits, and goes on to tell its peers that data are
+  // there which are not. A peer that is not aborted yet sees a good end. So the sums count when every rank
+  // says that its own kernels had come to their end before it heard of an abort. A rank that fails says
+  // nothing, and fails all others.
+  Status all_have_sent() {
+    REKINDLE_CHECK(host_->gather(StepHeader{}));
+    return {};
+  }
 
   struct InNccl {
     explicit InNccl(NcclExchange& of) : of(of) { of.in_nccl_ = of.ranks_ > 1; }

@@ -3,6 +3,7 @@
 #include <future>
 #include <thread>
 
+#include "base/text.hpp"
 #include "cluster.hpp"
 #include "gradients.hpp"
 
@@ -189,6 +190,36 @@ TEST_P(Faults, RankKilledAtAnyMomentLeavesNobodyHanging) {
     if (GetParam() == Backend::kNccl && lines[rank] == Lines{"aborted"}) continue;
     EXPECT_EQ(lines[rank], Lines{"rank 1"});
   }
+}
+
+// An aborted rank leaves at any moment, and may tell the others that data are there which are not.
+TEST_P(Faults, AnAbortedRankSpoilsNobodysSums) {
+  Cluster cluster(3, 300'000, [&](Member& me) {
+    int wrong = 0;
+    for (int generation = 1; generation <= 40; ++generation) {
+      const Plan plan = me.plan(static_cast<std::uint64_t>(generation), {0, 1, 2}, 4, GetParam());
+      const auto exchange = me.hub.make(plan);
+      if (!exchange->connect()) ++wrong;
+      std::thread coordinator([&] {
+        if (me.id == 0) std::this_thread::sleep_for(std::chrono::microseconds(1300 * generation));
+        me.mark(1);
+        // The others hear of it late.
+        if (me.id != 0) {
+          me.wait_for(1, 3 * generation);
+          std::this_thread::sleep_for(std::chrono::milliseconds(40));
+        }
+        exchange->abort();
+      });
+      Result<Hash128> last = Hash128{};
+      for (int step = 0; last; ++step) {
+        last = run_step(me.hub, *exchange, plan, step);
+        if (last && *last != reference_hash(step, 4, 300'000)) ++wrong;
+      }
+      coordinator.join();
+    }
+    me.say(str(wrong, " wrong"));
+  });
+  for (const Lines& lines : cluster.finish()) EXPECT_EQ(lines, Lines{"0 wrong"});
 }
 
 TEST_P(Faults, MemberWhoDiedBeforeConnectIsNamed) {

@@ -5,6 +5,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -69,6 +70,29 @@ void initialize(ncclComm& comm) {
   if (!comm.ends) comm.state = kSuccess;
 }
 
+namespace {
+
+// What NCCL's kernels do when their communicator ends: they leave their waits, and tell the peers that data
+// are there.
+void send_garbage(ncclComm& comm, const std::vector<Transfer>& transfers) {
+  const std::vector<char> garbage(std::size_t{1} << 16, 0x5a);
+  for (const Transfer& each : transfers) {
+    std::size_t left = each.sends ? each.left : 0;
+    for (int tries = 0; left > 0 && tries < 200; ++tries) {
+      const ssize_t sent = ::send(comm.sockets[static_cast<std::size_t>(each.peer)], garbage.data(),
+                                  std::min(left, garbage.size()), MSG_DONTWAIT | MSG_NOSIGNAL);
+      if (sent > 0) {
+        left -= static_cast<std::size_t>(sent);
+        tries = 0;
+      } else {
+        std::this_thread::sleep_for(milliseconds(1));
+      }
+    }
+  }
+}
+
+}  // namespace
+
 void move(ncclComm& comm, std::vector<Transfer> transfers) {
   while (!comm.ends) {
     std::vector<pollfd> waits;
@@ -98,6 +122,7 @@ void move(ncclComm& comm, std::vector<Transfer> transfers) {
       }
     }
   }
+  send_garbage(comm, transfers);
 }
 
 bool listen_as(ncclComm& comm) {
