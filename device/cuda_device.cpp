@@ -125,11 +125,17 @@ class CudaDevice final : public Device {
     use();
     void* memory = nullptr;
     const std::size_t whole = std::max<std::size_t>(1, bytes);
-    if (const cudaError_t error = cudaMalloc(&memory, whole); error != cudaSuccess) {
+    cudaError_t error = cudaMalloc(&memory, whole);
+    if (error != cudaSuccess && when_full_) {
       static_cast<void>(cudaGetLastError());
-      return fail(ExitCode::kConfig,
-                  str(name_, " has no memory for ", bytes, " bytes (", text_of(error), ")"),
-                  "use a smaller --batch-size, more --micro-batches, or fewer trainers on this GPU");
+      when_full_();
+      error = cudaMalloc(&memory, whole);
+    }
+    if (error != cudaSuccess) {
+      static_cast<void>(cudaGetLastError());
+      return broken({ExitCode::kConfig,
+                     str(name_, " has no memory for ", bytes, " bytes (", text_of(error), ")"),
+                     "use a smaller --batch-size, more --micro-batches, or fewer trainers on this GPU"});
     }
     if (Status zeroed = now(cudaMemset(memory, 0, whole), "clearing memory"); !zeroed) {
       static_cast<void>(cudaFree(memory));
@@ -157,7 +163,8 @@ class CudaDevice final : public Device {
     if (error == cudaSuccess) return;
     const std::lock_guard lock(mutex_);
     if (failure_)
-      failure_ = fail(str(name_, ": ", what, " failed: ", text_of(error)), "dmesg may say more (Xid)");
+      failure_ = broken({ExitCode::kGaveUp, str(name_, ": ", what, " failed: ", text_of(error)),
+                         "dmesg may say more (Xid)"});
   }
   Status failure() {
     const std::lock_guard lock(mutex_);

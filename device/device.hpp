@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -70,7 +71,17 @@ class Device {
   virtual Status lock(std::span<std::byte> memory) = 0;
   virtual void unlock(std::span<std::byte> memory) noexcept = 0;
 
+  // What to call when there is no more memory, before the device says so: somebody else may give some back.
+  void when_full(std::function<void()> call) { when_full_ = std::move(call); }
+
  protected:
+  // Errors of the device have this kind: the next generation would meet them again.
+  static tl::unexpected<Error> broken(Error error) {
+    error.kind = ErrorKind::kTask;
+    return forward_error(std::move(error));
+  }
+  std::function<void()> when_full_;
+
   friend class Memory;
   virtual Result<void*> take(std::size_t bytes) = 0;
   virtual void give_back(void* memory) noexcept = 0;

@@ -136,6 +136,8 @@ class Twin final : public HostDevice {
     return Clock::now() + std::chrono::milliseconds(delay(random_));
   }
 
+  void fail_for_ever(Status status) { failure = broken(std::move(status.error())); }
+
   mutable std::mutex mutex;
   std::condition_variable changed;
   Status failure;  // the first one
@@ -149,7 +151,7 @@ class Twin final : public HostDevice {
     const std::size_t whole = std::max<std::size_t>(1, (bytes + kAlignment - 1) / kAlignment) * kAlignment;
     void* const data = std::aligned_alloc(kAlignment, whole);
     if (data == nullptr)
-      return fail(ExitCode::kConfig, str("no memory for ", bytes, " bytes"), "use fewer trainers");
+      return broken({ExitCode::kConfig, str("no memory for ", bytes, " bytes"), "use fewer trainers"});
     std::memset(data, 0, whole);
     const std::lock_guard lock(mutex);
     taken_[data] = bytes;
@@ -239,7 +241,7 @@ void TwinStream::work() {
       lock.unlock();
       Status status = next.act();
       lock.lock();
-      if (!status && twin_.failure) twin_.failure = std::move(status);
+      if (!status && twin_.failure) twin_.fail_for_ever(std::move(status));
     }
     if (next.ends) next.ends->over = true;
     twin_.changed.notify_all();

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "device/kernels.hpp"
+#include "exchange/layout.hpp"
 #include "exchange/nccl_exchange.hpp"
 #include "exchange/staged_exchange.hpp"
 
@@ -41,12 +43,16 @@ class OnDevice final : public Hub {
   std::size_t floats() const override { return parts_.floats; }
   Result<std::span<float>> slot(int i) override { return parts_.slot(i); }
   std::unique_ptr<Exchange> make(const Plan& plan) override {
-    const bool alone = plan.members.size() == 1;
+    const int ranks = static_cast<int>(plan.members.size());
+    const bool alone = ranks == 1;
+    // A kernel adds so many partial sums, which grow with the number of ranks.
+    const bool fits = make_layout(plan.leaves, ranks).subtrees.size() <= device::kMostOperands;
     const bool by_nccl =
         plan.backend == Backend::kNccl || (plan.backend == Backend::kAuto && nccl_serves(plan.members));
     Plan on_host = plan;
     if (plan.backend == Backend::kNccl) on_host.backend = Backend::kAuto;
-    if (alone || (by_nccl && parts_.nccl)) return make_nccl_exchange(parts_, host_->make(on_host), plan);
+    if (alone || (by_nccl && fits && parts_.nccl))
+      return make_nccl_exchange(parts_, host_->make(on_host), plan);
     return make_staged_exchange(parts_, *host_, on_host);
   }
 

@@ -74,6 +74,10 @@ Result<ComputeDevice> ComputeDevice::open(const std::string& name) {
   REKINDLE_TRY(opened.device_, model::open(name));
   REKINDLE_TRY(opened.stream_, opened.device_->make_stream());
 #ifdef REKINDLE_CUDA
+  // LibTorch keeps what it has had once.
+  if (name != "twin") opened.device_->when_full([] { c10::cuda::CUDACachingAllocator::emptyCache(); });
+#endif
+#ifdef REKINDLE_CUDA
   if (name != "twin") watch_memory();
 #endif
   if (name != "twin")
