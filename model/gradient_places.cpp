@@ -33,10 +33,9 @@ std::vector<bool> GradientPlaces::end() {
   current = nullptr;
   if (!late_.empty()) {
     const at::NoGradGuard no_grad;
-    at::_foreach_copy_(late_places_, late_);
+    const auto to = std::exchange(late_places_, {}), from = std::exchange(late_, {});
+    at::_foreach_copy_(to, from);
   }
-  late_places_.clear();
-  late_.clear();
   places_.clear();
   for (const at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
   return std::exchange(received_, {});

@@ -83,9 +83,9 @@ class TorchReplica final : public Replica {
                                  const std::atomic<bool>& aborted) override {
     if (gradient.size() != layout_.floats())
       return fail(str("gradient memory of ", gradient.size(), " floats instead of ", layout_.floats()));
-    enter();
-    REKINDLE_TRY(const TrainingBatch batch, to_device(samples));
     return without_exceptions("computing a micro-batch", [&]() -> Result<MicroBatchResult> {
+      enter();
+      REKINDLE_TRY(const TrainingBatch batch, to_device(samples));
       REKINDLE_TRY(const MicroBatchResult result,
                    module_->train(batch, key, device_.tensor(gradient), aborted));
       REKINDLE_CHECK(device_.check_memory());
@@ -102,9 +102,11 @@ class TorchReplica final : public Replica {
   }
 
   Result<Answers> evaluate(const Samples& samples) override {
-    enter();
-    REKINDLE_TRY(const TrainingBatch batch, to_device(samples));
-    return module_->evaluate(batch, memory_->averaged() ? memory_->average() : memory_->values());
+    return without_exceptions("evaluating", [&]() -> Result<Answers> {
+      enter();
+      REKINDLE_TRY(const TrainingBatch batch, to_device(samples));
+      return module_->evaluate(batch, memory_->averaged() ? memory_->average() : memory_->values());
+    });
   }
 
   void update(std::size_t first, std::span<const float> sum, const optim::Step& step) override {
