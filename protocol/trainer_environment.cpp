@@ -10,6 +10,8 @@ namespace rekindle::protocol {
 namespace {
 
 constexpr std::string_view kTunables = "GLIBC_TUNABLES";
+// It would take the place of --precision.
+constexpr std::string_view kTf32Override = "NVIDIA_TF32_OVERRIDE";
 // Huge pages for the heap: a killed trainer counts as dead only after the kernel has released its memory,
 // page by page.
 constexpr std::string_view kHugePages = "glibc.malloc.hugetlb=";
@@ -40,7 +42,7 @@ Environment fixed_variables(const Job& job) {
                        // A faster mode set by a site or a user would change the bits.
                        "ONEDNN_DEFAULT_FPMATH_MODE=STRICT", "DNNL_DEFAULT_FPMATH_MODE=STRICT",
                        "HDF5_USE_FILE_LOCKING=FALSE", "CUBLAS_WORKSPACE_CONFIG=:4096:8"};
-  if (job.precision != "tf32") fixed.emplace_back("NVIDIA_TF32_OVERRIDE=0");
+  if (job.precision != "tf32") fixed.push_back(str(kTf32Override, "=0"));
   // The order of a Python set of texts depends on it.
   if (is_script(job)) fixed.emplace_back("PYTHONHASHSEED=0");
   // Other CPU instructions give other bits, so the libraries may use only the instructions of the CPU of the
@@ -157,7 +159,7 @@ TrainerEnvironment trainer_environment(const Environment& inherited, const Job& 
       made.warnings.push_back(
           str(entry, " reaches the trainers: a library that is loaded this way may change the run's bits"));
     }
-    if (has(fixed, name)) continue;
+    if (has(fixed, name) || name == kTf32Override) continue;
     if (!is_numeric(name)) {
       made.entries.push_back(entry);
     } else if (std::ranges::find(job.environment, entry) == job.environment.end()) {
