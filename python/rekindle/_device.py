@@ -54,13 +54,27 @@ class Device:
         self.is_gpu = opened.gpu >= 0
         self.is_late = name != "cpu"  # what is computed now runs later
         self.torch = torch.device("cuda", opened.gpu) if self.is_gpu else torch.device("cpu")
+        self._was_full = False
         if self.is_gpu:
             torch.cuda.set_device(self.torch)
+            torch.cuda.init()
+            torch._C._cuda_attach_out_of_memory_observer(self._note_full)
             # All calls are made in this thread: every operation of the script is on the stream of the exchange and the
             # update, so none of them has to wait for another.
             torch.cuda.set_stream(torch.cuda.ExternalStream(opened.stream, device=self.torch))
             # A thread of autograd would have another stream where a script asks for the current one.
             torch.autograd.set_multithreading_enabled(False)
+
+    def _note_full(self, *_: object) -> None:
+        self._was_full = True
+
+    def check_memory(self) -> None:
+        """An error if the GPU had no memory, though nobody said so: cuDNN takes another algorithm then, with other bits."""
+        if self._was_full:
+            raise RekindleError(
+                f"{torch.cuda.get_device_name(self.torch)} has too little memory: the bits could be others",
+                "use more micro_batches, a smaller batch_size, or fewer programs on this GPU",
+            )
 
     def memory(self, address: int, like: torch.Tensor) -> torch.Tensor:
         """Memory of the state or of a gradient as a tensor with the type and shape of another one."""

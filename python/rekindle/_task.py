@@ -205,6 +205,7 @@ class Task:
         finally:
             self.micro_batch = None
         micro_batch.loss = loss.item()
+        self.device.check_memory()
         self._store_buffers(micro_batch)
         self._check_unchanged()
 
