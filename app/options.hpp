@@ -44,6 +44,7 @@ struct ScriptDescription {
   std::uint64_t train_samples = 0, test_samples = 0;
   std::vector<std::string> metrics = {};
   std::vector<std::string> tied = {};  // as in the job
+  bool has_gpu = false;                // its PyTorch can use one, on the machine that ran it
 };
 
 // Runs the script (app/script.hpp).

@@ -26,7 +26,8 @@ Status Resolver::device() {
   const std::string wanted = raw_.device == "gpu" ? "cuda" : raw_.device;
   // twin: the code of a GPU on memory of the host, for development (docs/development.md).
   if (wanted != "twin") REKINDLE_CHECK(one_of("device", wanted, {"auto", "cpu", "cuda"}));
-  job_.device = wanted != "auto" ? wanted : kCudaBuild && has_gpu() ? "cuda" : "cpu";
+  const bool usable = kCudaBuild && (script_ == nullptr ? has_gpu() : script_->has_gpu);
+  job_.device = wanted != "auto" ? wanted : usable ? "cuda" : "cpu";
   if (job_.device == "cuda" && !kCudaBuild)
     return fail(ExitCode::kConfig, "this build has no CUDA", "use --device cpu, or build the preset 'cuda'");
   if (job_.precision == "tf32" && job_.device != "cuda")

@@ -59,6 +59,7 @@ ScriptDescription description_from(const nlohmann::json& answer) {
   description.tied = answer.at("tied").get<std::vector<std::string>>();
   description.train_samples = answer.at("train_samples").get<std::uint64_t>();
   description.test_samples = answer.at("test_samples").get<std::uint64_t>();
+  description.has_gpu = answer.at("has_gpu").get<bool>();
   return description;
 }
 

@@ -123,4 +123,5 @@ def describe(call: Call) -> dict[str, Any]:
         "train_samples": len(train_data),
         "test_samples": 0 if test_data is None else len(test_data),
         "metrics": _metric_names(call, model, test_data),
+        "has_gpu": torch.cuda.is_available(),
     }
