@@ -27,7 +27,8 @@ struct LoaderConfig {
   int samples = 16;       // in a micro-batch
   TransformConfig transform;
   int threads = 2;  // 0: next() prepares its micro-batch itself
-  int ahead = 0;    // micro-batches to prepare ahead; 0: as many as this rank has per step, or as threads, at least 2
+  int ahead =
+      0;  // micro-batches to prepare ahead; 0: as many as this rank has per step, or as threads, at least 2
 };
 
 // Prepares micro-batches ahead of the step. next() returns them in order: `first` of `step`, then

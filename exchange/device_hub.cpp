@@ -67,8 +67,7 @@ Result<std::unique_ptr<Hub>> open_device_hub(DeviceHubOptions options, std::size
                                              const std::string& address, PortRange ports) {
   REKINDLE_TRY(std::unique_ptr<Hub> host, Hub::open(floats, address, ports));
   return std::make_unique<OnDevice>(
-      DeviceParts{options.place, std::move(options.nccl), std::move(options.limits), floats},
-      std::move(host));
+      DeviceParts{options.place, options.nccl, std::move(options.limits), floats}, std::move(host));
 }
 
 }  // namespace rekindle::exchange

@@ -1,6 +1,7 @@
 #include "model/gradient_places.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <utility>

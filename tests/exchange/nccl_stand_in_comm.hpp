@@ -44,8 +44,8 @@ namespace rekindle::exchange::stand_in {
 bool listen_as(ncclComm& comm);
 // Connects all ranks, and sets the state.
 void initialize(ncclComm& comm);
-// Moves all bytes, those of one peer and direction in their order. If the communicator ends, what is not sent yet is
-// garbage.
+// Moves all bytes, those of one peer and direction in their order. If the communicator ends, what is not sent
+// yet is garbage.
 void move(ncclComm& comm, std::vector<Transfer> transfers);
 void close_all(ncclComm& comm);
 

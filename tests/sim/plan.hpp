@@ -25,7 +25,8 @@ struct Plan {
   int workers = 2, slots = 1, hosts = 2;
   // True as with TCP (closed socket); false as with shared memory (only the coordinator notices).
   bool peers_see_deaths = false;
-  // As between GPUs: each rank has the sums in memory of its own, and no slot changes (exchange/device_hub.hpp).
+  // As between GPUs: each rank has the sums in memory of its own, and no slot changes
+  // (exchange/device_hub.hpp).
   bool on_devices = false;
   Ms leaf_ms = 10, exchange_ms = 4, update_ms = 4, write_ms = 20, warm_up_ms = 400, network_ms = 5;
   // Delays until a new name is visible on another host: of claims and addresses, and of checkpoints. A host
