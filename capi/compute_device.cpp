@@ -2,12 +2,10 @@
 
 #include <dlfcn.h>
 
-#include <charconv>
-
-#include "base/process.hpp"
 #include "base/text.hpp"
 #include "device/cuda_library.hpp"
 #include "device/host_device.hpp"
+#include "device/local_rank.hpp"
 
 namespace rekindle::capi {
 namespace {
@@ -24,11 +22,8 @@ Result<std::unique_ptr<device::Device>> open_gpu(const std::filesystem::path& fo
   const auto open = reinterpret_cast<device::OpenCudaDevice*>(::dlsym(library, device::kOpenCudaDevice));
   if (open == nullptr)
     return fail(ExitCode::kConfig, str(file.string(), " is not of this build"), "install rekindle again");
-  const std::string local = environment_variable("LOCAL_RANK");
-  int number = 0;  // stays 0 without a trainer's number
-  std::from_chars(local.data(), local.data() + local.size(), number);
   Result<std::unique_ptr<device::Device>> opened;
-  open(number < 0 ? 0 : number, &opened);
+  open(device::local_rank(), &opened);
   return opened;
 }
 

@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <utility>
 
-#include "base/process.hpp"
 #include "base/text.hpp"
 #include "device/host_device.hpp"
+#include "device/local_rank.hpp"
 #ifdef REKINDLE_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -46,8 +46,7 @@ Result<std::unique_ptr<device::Device>> open(const std::string& name) {
     return fail(ExitCode::kConfig, str("unknown device '", name, "'"), "use cpu, cuda or cuda:N");
 #ifdef REKINDLE_CUDA
   if (numbered) return device::open_cuda_device(std::stoi(name.substr(5)));
-  const std::string local = environment_variable("LOCAL_RANK");
-  return device::open_cuda_device_for(is_number(local) ? std::stoi(local) : 0);
+  return device::open_cuda_device_for(device::local_rank());
 #else
   return fail(ExitCode::kConfig, "this build has no CUDA", "use --device cpu or the cuda preset");
 #endif

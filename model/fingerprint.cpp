@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/process.hpp"
-#include "model/compute_device.hpp"
 #include "model/model.hpp"
 
 namespace rekindle::model {
@@ -25,7 +24,7 @@ std::string quoted(const std::string& text) {
 
 }  // namespace
 
-std::string numeric_fingerprint(const ModelConfig& config) {
+std::string numeric_fingerprint(const ModelConfig& config, const std::string& gpu) {
   std::vector<std::pair<std::string, std::string>> entries = {
       {"torch", TORCH_VERSION},
       {"mkl", at::get_mkl_version()},
@@ -35,8 +34,8 @@ std::string numeric_fingerprint(const ModelConfig& config) {
       {"device", config.device.substr(0, config.device.find(':'))},
       {"compiler", __VERSION__},
   };
-  if (const auto device = ComputeDevice::open(config.device); device && !device->torch().is_cpu()) {
-    entries.emplace_back("gpu", device->name());
+  if (config.device.starts_with("cuda")) {
+    entries.emplace_back("gpu", gpu);
     entries.emplace_back("cudnn", std::to_string(at::detail::getCUDAHooks().versionCuDNN()));
   }
   for (const char* name : std::array{"ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_CBWR"})

@@ -9,7 +9,6 @@
 #include <fstream>
 
 #include "base/text.hpp"
-#include "model/compute_device.hpp"
 
 namespace rekindle::model {
 namespace {
@@ -48,10 +47,9 @@ Status check_torch() {
               "build it again with that LibTorch, or put the other one back");
 }
 
-std::string describe_machine(const ModelConfig& config) {
+std::string describe_machine(const std::string& gpu) {
   std::string text = str(processor(), " (", at::get_cpu_capability(), ")");
-  if (const auto device = ComputeDevice::open(config.device); device && device->place())
-    text = str(device->name(), " beside ", text);
+  if (!gpu.empty()) text = str(gpu, " beside ", text);
   return str(text, ", LibTorch ", TORCH_VERSION, ", oneDNN ", version_in(at::get_mkldnn_version()), ", MKL ",
              version_in(at::get_mkl_version()));
 }

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "base/result.hpp"
-#include "model/model.hpp"
 
 namespace rekindle::model {
 
@@ -12,7 +11,7 @@ namespace rekindle::model {
 // with.
 Status check_torch();
 
-// Its processor and its libraries' versions, in one line.
-std::string describe_machine(const ModelConfig& config);
+// Its processor and its libraries' versions, in one line. `gpu`: the name of the trainer's GPU, or empty.
+std::string describe_machine(const std::string& gpu);
 
 }  // namespace rekindle::model

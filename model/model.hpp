@@ -104,7 +104,7 @@ class Replica {
 Result<checkpoint::StateSpec> state_spec(const ModelConfig& config);
 
 // What makes the bits, beside the configuration: LibTorch's version and build, CPU capability, device,
-// threads. A JSON object with string values.
-std::string numeric_fingerprint(const ModelConfig& config);
+// threads. A JSON object with string values. `gpu`: the name of the GPU, or empty.
+std::string numeric_fingerprint(const ModelConfig& config, const std::string& gpu);
 
 }  // namespace rekindle::model

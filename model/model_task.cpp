@@ -108,10 +108,12 @@ class ModelTask final : public trainer::Task {
   }
   Status finish_update() override { return replica_->finish_update(); }
 
-  std::string fingerprint() const override { return numeric_fingerprint(config_); }
-  std::string describe_machine() const override { return model::describe_machine(config_); }
+  std::string fingerprint() const override { return numeric_fingerprint(config_, gpu()); }
+  std::string describe_machine() const override { return model::describe_machine(gpu()); }
 
  private:
+  std::string gpu() const { return replica_->place() ? replica_->place().device->name() : ""; }
+
   const std::uint64_t seed_;
   const std::unique_ptr<data::Dataset> dataset_;
   const data::TransformConfig test_transform_;

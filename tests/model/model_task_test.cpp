@@ -97,7 +97,7 @@ TEST_F(ModelTaskTest, OtherDataThanTheRuns_Refused) {
 }
 
 TEST(DescribeMachine, NamesTheProcessorAndTheLibraries) {
-  const std::string text = describe_machine(kMnist);
+  const std::string text = describe_machine("");
   for (const char* part : {"LibTorch 2.", "oneDNN 3.", "MKL 20"})
     EXPECT_NE(text.find(part), std::string::npos) << text;
 }

@@ -117,13 +117,13 @@ TEST(Replica, DevicesThatAreNotThereAreConfigurationErrors) {
 }
 
 TEST(Replica, FingerprintNamesWhatMakesTheBits) {
-  const std::string text = numeric_fingerprint(kMnist);
+  const std::string text = numeric_fingerprint(kMnist, "");
   for (const char* key :
        {"torch", "onednn", "mkl", "cpu_capability", "threads", "device", "ATEN_CPU_CAPABILITY"})
     EXPECT_NE(text.find('"' + std::string(key) + "\": \""), std::string::npos) << text;
   ModelConfig two = kMnist;
   two.threads = 2;
-  EXPECT_NE(numeric_fingerprint(two), text);
+  EXPECT_NE(numeric_fingerprint(two, ""), text);
 }
 
 TEST(Replica, MnistCnnLearnsWhichRowIsBright) {
