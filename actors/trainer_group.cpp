@@ -21,9 +21,9 @@ namespace {
 constexpr std::chrono::milliseconds kLook{200};
 
 // NCCL wants the name of the interface, where this program also takes an address or the beginning of a name.
-protocol::Job with_interface_name(protocol::Job job) {
-  if (const auto chosen = choose_interface(interfaces(), job.interface)) job.interface = chosen->name;
-  return job;
+std::string interface_name(const std::string& wanted) {
+  const auto chosen = choose_interface(interfaces(), wanted);
+  return chosen ? chosen->name : wanted;
 }
 
 bool poke(const Fd& eventfd) {
@@ -35,7 +35,8 @@ bool poke(const Fd& eventfd) {
 
 TrainerGroup::TrainerGroup(TrainerLaunch launch)
     : launch_(std::move(launch)), changed_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  auto made = protocol::trainer_environment(own_environment(), with_interface_name(launch_.job));
+  auto made =
+      protocol::trainer_environment(own_environment(), launch_.job, interface_name(launch_.job.interface));
   command_.job = launch_.job;
   command_.first_local_rank = launch_.number * static_cast<int>(launch_.job.trainers_per_worker);
   command_.arguments = launch_.layout.options();

@@ -61,11 +61,11 @@ Environment fixed_variables(const Job& job) {
 // Variables for NCCL that a user's own take the place of. NCCL's RAS port is open to every user of the node;
 // the sums of NVLS, which we do not use, take memory; connections made at the first use would be made in the
 // middle of a step.
-Environment nccl_variables(const Job& job) {
+Environment nccl_variables(const Job& job, const std::string& interface) {
   if (job.device == "cpu") return {};
   Environment defaults = {"NCCL_RAS_ENABLE=0", "NCCL_NVLS_ENABLE=0", "NCCL_RUNTIME_CONNECT=0"};
   // With one '=', NCCL would take the name for the beginning of names.
-  if (!job.interface.empty()) defaults.push_back(str("NCCL_SOCKET_IFNAME==", job.interface));
+  if (!interface.empty()) defaults.push_back(str("NCCL_SOCKET_IFNAME==", interface));
   return defaults;
 }
 
@@ -146,7 +146,8 @@ Environment numeric_variables(const Environment& environment, const Job& job) {
   return recorded;
 }
 
-TrainerEnvironment trainer_environment(const Environment& inherited, const Job& job) {
+TrainerEnvironment trainer_environment(const Environment& inherited, const Job& job,
+                                       const std::string& interface) {
   TrainerEnvironment made;
   const Environment fixed = fixed_variables(job);
   std::string left_out, no_numbers;
@@ -185,7 +186,7 @@ TrainerEnvironment trainer_environment(const Environment& inherited, const Job& 
     else if (!has(fixed, name))
       made.entries.push_back(entry);
   }
-  for (const std::string& entry : nccl_variables(job))
+  for (const std::string& entry : nccl_variables(job, interface))
     if (!has(inherited, name_of(entry))) made.entries.push_back(entry);
   made.entries.push_back(str(kTunables, "=", with_heap(tunables, job)));
   made.entries.insert(made.entries.end(), fixed.begin(), fixed.end());

@@ -21,7 +21,9 @@ struct TrainerEnvironment {
   std::vector<std::string> warnings;  // messages for the user
 };
 // The environment of a trainer whose worker has `inherited`: the values fixed by `job`, the values recorded
-// by the first attempt, and all inherited variables that no numeric library reads.
-TrainerEnvironment trainer_environment(const Environment& inherited, const Job& job);
+// by the first attempt, and all inherited variables that no numeric library reads. `interface`: the name of
+// the network interface that Job::interface chooses on this machine, or empty.
+TrainerEnvironment trainer_environment(const Environment& inherited, const Job& job,
+                                       const std::string& interface = {});
 
 }  // namespace rekindle::protocol

@@ -111,10 +111,9 @@ TEST(TrainerEnvironment, HugePagesStayBesideTheRecordedTunables) {
 
 TEST(TrainerEnvironment, SettingsOfNcclOnGpus_AUsersOwnStay) {
   Job job = job_with({});
-  job.interface = "ib0";
-  EXPECT_THAT(trainer_environment({}, job).entries, Not(Contains(StartsWith("NCCL_")))) << "on CPUs";
+  EXPECT_THAT(trainer_environment({}, job, "ib0").entries, Not(Contains(StartsWith("NCCL_")))) << "on CPUs";
   job.device = "cuda";
-  const Environment made = trainer_environment({"NCCL_NVLS_ENABLE=1", "NCCL_DEBUG=INFO"}, job).entries;
+  const Environment made = trainer_environment({"NCCL_NVLS_ENABLE=1", "NCCL_DEBUG=INFO"}, job, "ib0").entries;
   for (const char* entry :
        {"NCCL_SOCKET_IFNAME==ib0", "NCCL_RAS_ENABLE=0", "NCCL_NVLS_ENABLE=1", "NCCL_DEBUG=INFO"})
     EXPECT_THAT(made, Contains(entry));
