@@ -37,6 +37,16 @@ __global__ void each_sum(const __grid_constant__ SquaresInto kernel) {
   add_squares(kernel, std::size_t{blockIdx.x} * blockDim.x + threadIdx.x);
 }
 
+__global__ void each_piece(const __grid_constant__ Pieces kernel) {
+  const Pieces::Piece& piece = kernel.piece[blockIdx.x];
+  for (std::uint32_t i = threadIdx.x; i < piece.count; i += blockDim.x) {
+    if (piece.scaled)
+      piece.to[i] = kernel.factor * piece.from[i];
+    else
+      reinterpret_cast<std::uint32_t*>(piece.to)[i] = reinterpret_cast<const std::uint32_t*>(piece.from)[i];
+  }
+}
+
 template <class K>
 cudaError_t start(const K& kernel, cudaStream_t stream) {
   if (kernel.count == 0) return cudaSuccess;
@@ -47,6 +57,12 @@ cudaError_t start(const K& kernel, cudaStream_t stream) {
 
 cudaError_t start(const SquaresInto& kernel, cudaStream_t stream) {
   each_sum<<<kNormSums / kThreads, kThreads, 0, stream>>>(kernel);
+  return cudaGetLastError();
+}
+
+cudaError_t start(const Pieces& kernel, cudaStream_t stream) {
+  if (kernel.pieces == 0) return cudaSuccess;
+  each_piece<<<static_cast<unsigned>(kernel.pieces), kThreads, 0, stream>>>(kernel);
   return cudaGetLastError();
 }
 

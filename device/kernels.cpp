@@ -1,6 +1,7 @@
 #include "device/kernels.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <span>
 
 namespace rekindle::device {
@@ -31,6 +32,15 @@ void run(const Update& k) {
 
 void run(const SquaresInto& k) {
   for (std::size_t sum = 0; sum < kNormSums; ++sum) add_squares(k, sum);
+}
+
+void run(const Pieces& k) {
+  for (const Pieces::Piece& piece : std::span(k.piece).first(static_cast<std::size_t>(k.pieces))) {
+    if (piece.scaled)
+      run(Scale{piece.to, piece.from, k.factor, piece.count});
+    else
+      std::memcpy(piece.to, piece.from, piece.count * sizeof(float));
+  }
 }
 
 }  // namespace

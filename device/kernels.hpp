@@ -98,7 +98,21 @@ REKINDLE_EVERYWHERE void add_squares(const SquaresInto& k, std::size_t sum) {
   k.sums[sum] = all;
 }
 
-using Kernel = std::variant<Fill, AddInto, Scale, MoveTowards, TreeSum, Update, SquaresInto>;
+// Many short arrays at once. Each gets factor * from[i], or the words of `from` as they are.
+inline constexpr int kMostPieces = 128;
+struct Pieces {
+  struct Piece {
+    float* to = nullptr;
+    const float* from = nullptr;
+    std::uint32_t count = 0;
+    bool scaled = true;
+  };
+  Piece piece[kMostPieces] = {};
+  int pieces = 0;
+  float factor = 1;
+};
+
+using Kernel = std::variant<Fill, AddInto, Scale, MoveTowards, TreeSum, Update, SquaresInto, Pieces>;
 
 // Runs a kernel now, on the host.
 void run_on_host(const Kernel& kernel);

@@ -8,6 +8,11 @@
 #include "trainer/buffer_proof.hpp"
 
 namespace rekindle::trainer {
+namespace {
+
+constexpr std::size_t kLongPiece = 16384;  // floats; worth a launch of its own
+
+}  // namespace
 
 Result<std::unique_ptr<DeviceState>> DeviceState::make(const StateLayout& layout,
                                                        const UpdateOptions& options, device::Place place) {
@@ -71,8 +76,7 @@ void DeviceState::update(std::size_t first, std::span<const float> sum, const op
   if (failure_) failure_ = take_header(first, sum, step);
   if (!failure_) return;
   update_parameters(first, sum);
-  for (std::size_t i = layout().parameters(); i < layout().tensors().size(); ++i)
-    update_buffer(i, first, sum);
+  update_buffers(first, sum);
   fetch_proofs(first, sum);
   if (average_decay_ > 0) update_average(first, sum.size());
 }
@@ -101,21 +105,48 @@ void DeviceState::update_parameters(std::size_t first, std::span<const float> su
   }
 }
 
-void DeviceState::update_buffer(std::size_t tensor, std::size_t sum_first, std::span<const float> sum) {
-  const TensorPlace& place = layout().tensors()[tensor];
-  const std::size_t first = std::max(place.offset, sum_first),
-                    end = std::min(place.end(), sum_first + sum.size());
-  if (first >= end || !plan_.changed(tensor)) return;
-  const float* const from = sum.data() + (first - sum_first);
-  if (place.is_float()) {
-    place_.device->run(*place_.stream,
-                       device::Scale{values().data() + first, from, plan_.mean(), end - first});
-    return;
+// Few launches: a model may have a hundred buffers, and the GPU waits for the host here.
+void DeviceState::update_buffers(std::size_t sum_first, std::span<const float> sum) {
+  device::Pieces pieces;
+  pieces.factor = plan_.mean();
+  for (std::size_t i = layout().parameters(); i < layout().tensors().size(); ++i) {
+    const TensorPlace& place = layout().tensors()[i];
+    const std::size_t first = std::max(place.offset, sum_first),
+                      end = std::min(place.end(), sum_first + sum.size());
+    if (first >= end || !plan_.changed(i)) continue;
+    float* const to = values().data() + first;
+    const float* const from = sum.data() + (first - sum_first);
+    if (!place.is_float()) {
+      if (first == place.offset) take_proposed(i, pieces);  // otherwise written with the proof
+    } else if (end - first >= kLongPiece) {
+      place_.device->run(*place_.stream, device::Scale{to, from, plan_.mean(), end - first});
+    } else {
+      pieces.piece[pieces.pieces++] = {to, from, static_cast<std::uint32_t>(end - first)};
+    }
+    run_pieces(pieces, false);
   }
-  if (first != place.offset) return;  // all of it was written with the proof
+  run_pieces(pieces, true);
+}
+
+void DeviceState::take_proposed(std::size_t tensor, device::Pieces& pieces) {
+  const TensorPlace& place = layout().tensors()[tensor];
   const std::span<const std::byte> value = proposed_[tensor];
-  if (value.size() == place.spec.bytes()) copy(values().data() + place.offset, value.data(), value.size());
   to_prove_.push_back(tensor);
+  if (value.size() != place.spec.bytes()) return;
+  float* const to = values().data() + place.offset;
+  const bool words = reinterpret_cast<std::uintptr_t>(value.data()) % sizeof(float) == 0 &&
+                     value.size() % sizeof(float) == 0 && value.size() / sizeof(float) < kLongPiece;
+  if (words)
+    pieces.piece[pieces.pieces++] = {to, reinterpret_cast<const float*>(value.data()),
+                                     static_cast<std::uint32_t>(value.size() / sizeof(float)), false};
+  else
+    copy(to, value.data(), value.size());
+}
+
+void DeviceState::run_pieces(device::Pieces& pieces, bool all) {
+  if (pieces.pieces == 0 || (!all && pieces.pieces < device::kMostPieces)) return;
+  place_.device->run(*place_.stream, pieces);
+  pieces.pieces = 0;
 }
 
 void DeviceState::update_average(std::size_t sum_first, std::size_t count) {

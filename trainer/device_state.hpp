@@ -56,7 +56,10 @@ class DeviceState {
   Status copy_all(bool to_host);
   Status take_header(std::size_t first, std::span<const float> sum, const optim::Step& step);
   void update_parameters(std::size_t first, std::span<const float> sum);
-  void update_buffer(std::size_t tensor, std::size_t first, std::span<const float> sum);
+  void update_buffers(std::size_t first, std::span<const float> sum);
+  void take_proposed(std::size_t tensor, device::Pieces& pieces);
+  // Runs them once they are full, or `all`.
+  void run_pieces(device::Pieces& pieces, bool all);
   void update_average(std::size_t first, std::size_t count);
   void fetch_proofs(std::size_t first, std::span<const float> sum);
   Status check_proofs();

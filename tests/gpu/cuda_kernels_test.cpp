@@ -53,6 +53,24 @@ TEST_F(CudaKernels, Elementwise) {
   }
 }
 
+TEST_F(CudaKernels, Pieces_ScaledAndAsTheyAre) {
+  const Floats from = draw(1, 10'000), before = draw(2, 10'000);
+  const Memory f = upload(from), t = upload(before);
+  Floats to = before;
+  Pieces on_gpu, on_host;
+  on_gpu.factor = on_host.factor = 1.0F / 3;
+  for (std::uint32_t i = 0; i < kMostPieces; ++i) {
+    const std::uint32_t first = 70 * i, count = i % 67;
+    on_gpu.piece[i] = {t.floats().data() + first, f.floats().data() + first, count, i % 2 == 0};
+    on_host.piece[i] = {to.data() + first, from.data() + first, count, i % 2 == 0};
+  }
+  on_gpu.pieces = on_host.pieces = kMostPieces;
+  run(on_gpu);
+  run_on_host(on_host);
+  EXPECT_TRUE(same_bits(download(t), to));
+  EXPECT_FALSE(same_bits(before, to));
+}
+
 TEST_F(CudaKernels, TreeSums) {
   for (const int partials : {1, 2, 3, 8, 256}) {
     const std::size_t count = partials == 256 ? 10'007 : 1'000'003;

@@ -1,0 +1,32 @@
+#include "device/kernels.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <vector>
+
+namespace rekindle::device {
+namespace {
+
+TEST(Kernels, Pieces_AreScaledOrKeepEveryBit) {
+  // A number of another type that a float would not keep: a signalling NaN.
+  const float other = std::bit_cast<float>(0x7fa00001U);
+  const std::vector<float> from = {1, 2, 3, other, 5, 6};
+  std::vector<float> to(6, -1);
+  Pieces pieces;
+  pieces.factor = 0.5F;
+  pieces.piece[0] = {to.data(), from.data(), 2};
+  pieces.piece[1] = {to.data() + 3, from.data() + 3, 2, false};
+  pieces.piece[2] = {to.data() + 5, from.data() + 5, 0};
+  pieces.pieces = 3;
+  run_on_host(pieces);
+  EXPECT_EQ(to[0], 0.5F);
+  EXPECT_EQ(to[1], 1);
+  EXPECT_EQ(to[2], -1) << "between pieces";
+  EXPECT_EQ(std::bit_cast<std::uint32_t>(to[3]), 0x7fa00001U);
+  EXPECT_EQ(to[4], 5);
+  EXPECT_EQ(to[5], -1);
+}
+
+}  // namespace
+}  // namespace rekindle::device
