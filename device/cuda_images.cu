@@ -1,6 +1,5 @@
-#include <cuda_bf16.h>
-
 #include "device/cuda_images.hpp"
+#include "device/cuda_packs.cuh"
 
 namespace rekindle::device {
 namespace {
@@ -8,32 +7,11 @@ namespace {
 constexpr unsigned kThreads = 256;
 constexpr unsigned kBlocks = 1024;  // of the backward kernels, on every GPU: they make the order of additions
 
-__device__ float to_float(float x) { return x; }
-__device__ float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
-template <class T>
-__device__ T from_float(float x);
-template <>
-__device__ float from_float<float>(float x) {
-  return x;
-}
-template <>
-__device__ __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
-  return __float2bfloat16_rn(x);
-}
-
-// What one thread reads at a time: 16 bytes of neighbouring channels, and their codes.
-template <class T>
-struct alignas(16) Pack {
-  static constexpr unsigned kSize = 16 / sizeof(T);
-  T x[kSize];
-};
+// One byte for each element of a pack.
 template <class T>
 struct alignas(Pack<T>::kSize) Codes {
   std::uint8_t x[Pack<T>::kSize];
 };
-
-// A NaN is the largest number, and passes a ReLU, as in LibTorch.
-__device__ bool above(float x, float y) { return x > y || x != x; }
 
 // The sum as its type can hold it.
 template <class T>
@@ -186,23 +164,6 @@ cudaError_t sum_rows(const float* work, int channels, float* dbias, cudaStream_t
   sum_rows_kernel<<<(all + kChannelsAtOnce - 1) / kChannelsAtOnce, dim3(kChannelsAtOnce, kSlices), 0,
                     stream>>>(work, all, dbias);
   return cudaGetLastError();
-}
-
-template <class Call>
-void with_number(Number number, const Call& call) {
-  if (number == Number::kBfloat16)
-    call(__nv_bfloat16());
-  else
-    call(float());
-}
-
-template <class T>
-Pack<T>* packs(void* memory) {
-  return static_cast<Pack<T>*>(memory);
-}
-template <class T>
-const Pack<T>* packs(const void* memory) {
-  return static_cast<const Pack<T>*>(memory);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <optional>
 #include <tuple>
 
+#include "model/cuda_norm.hpp"
 #include "model/cuda_ops.hpp"
 #include "model/gradient_places.hpp"
 
@@ -126,6 +127,19 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
 at::Tensor Conv2dImpl::forward(const at::Tensor& x) {
   const auto padding = std::get<torch::ExpandingArray<2>>(options.padding());
   return conv2d(x, weight, bias, options.stride()->front(), padding->front());
+}
+
+at::Tensor BatchNorm2dImpl::forward(const at::Tensor& x) {
+  if (has_norm(x, *this, {})) return cuda_norm(x, *this, {}, false);
+  return torch::nn::BatchNorm2dImpl::forward(x);
+}
+
+// In place: the backward pass of a batch normalization does not need its output.
+at::Tensor BatchNorm2dImpl::with_relu(const at::Tensor& x, const at::Tensor& residual) {
+  if (has_norm(x, *this, residual)) return cuda_norm(x, *this, residual, true);
+  at::Tensor y = torch::nn::BatchNorm2dImpl::forward(x);
+  if (residual.defined()) y = y.add_(residual);
+  return y.relu_();
 }
 
 }  // namespace rekindle::model::ops

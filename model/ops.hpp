@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
@@ -24,13 +25,23 @@ at::Tensor conv_relu(const at::Tensor& x, const at::Tensor& weight, const at::Te
 // The gradient of the weight is computed in its place: 411 MB of VGG11 need not be copied.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
-// torch::nn::Conv2d (square, without dilation and groups) and torch::nn::Linear with these operators.
+// torch::nn::Conv2d (square, without dilation and groups) with these operators.
 struct Conv2dImpl : torch::nn::Conv2dImpl {
   using torch::nn::Conv2dImpl::Conv2dImpl;
   at::Tensor forward(const at::Tensor& x);
 };
 TORCH_MODULE(Conv2d);
 
+// torch::nn::BatchNorm2d.
+struct BatchNorm2dImpl : torch::nn::BatchNorm2dImpl {
+  using torch::nn::BatchNorm2dImpl::BatchNorm2dImpl;
+  at::Tensor forward(const at::Tensor& x);
+  // With ReLU behind it, in place. `residual`: is added before, if it is defined.
+  at::Tensor with_relu(const at::Tensor& x, const at::Tensor& residual = {});
+};
+TORCH_MODULE(BatchNorm2d);
+
+// torch::nn::Linear.
 struct LinearImpl : torch::nn::LinearImpl {
   using torch::nn::LinearImpl::LinearImpl;
   at::Tensor forward(const at::Tensor& x) { return linear(x, weight, bias); }

@@ -40,29 +40,26 @@ class Block final : public nn::Module {
     }
     if (stride != 1 || in != out)
       shortcut_ = register_module("downsample",
-                                  nn::Sequential(convolution(in, out, 1, stride), nn::BatchNorm2d(out)));
+                                  nn::Sequential(convolution(in, out, 1, stride), ops::BatchNorm2d(out)));
   }
 
-  // ReLUs and the sum are in place: the backward pass of a batch normalization does not need its output.
   at::Tensor forward(const at::Tensor& x) {
     at::Tensor y = x;
-    for (std::size_t i = 0; i < stages_.size(); ++i) {
-      if (i > 0) y = y.relu_();
-      y = stages_[i].norm(stages_[i].conv(y));
-    }
-    return y.add_(shortcut_.is_empty() ? x : shortcut_->forward(x)).relu_();
+    for (std::size_t i = 0; i + 1 < stages_.size(); ++i) y = stages_[i].norm->with_relu(stages_[i].conv(y));
+    const at::Tensor last = stages_.back().conv(y);
+    return stages_.back().norm->with_relu(last, shortcut_.is_empty() ? x : shortcut_->forward(x));
   }
 
  private:
   struct Stage {
     ops::Conv2d conv;
-    nn::BatchNorm2d norm;
+    ops::BatchNorm2d norm;
   };
 
   void add(std::int64_t in, std::int64_t out, std::int64_t side, std::int64_t stride) {
     const std::size_t number = stages_.size() + 1;
     stages_.push_back({register_module(str("conv", number), convolution(in, out, side, stride)),
-                       register_module(str("bn", number), nn::BatchNorm2d(out))});
+                       register_module(str("bn", number), ops::BatchNorm2d(out))});
   }
 
   std::vector<Stage> stages_;
@@ -77,7 +74,7 @@ class Resnet final : public nn::Module {
       : conv_(register_module(
             "conv1",
             ops::Conv2d(nn::Conv2dOptions(options.channels, 64, 7).stride(2).padding(3).bias(false)))),
-        norm_(register_module("bn1", nn::BatchNorm2d(64))) {
+        norm_(register_module("bn1", ops::BatchNorm2d(64))) {
     std::int64_t in = 64, width = 64;
     for (std::size_t group = 0; group < depths.size(); ++group, width *= 2) {
       nn::Sequential blocks;
@@ -104,7 +101,7 @@ class Resnet final : public nn::Module {
 
  private:
   ops::Conv2d conv_;
-  nn::BatchNorm2d norm_;
+  ops::BatchNorm2d norm_;
   std::vector<nn::Sequential> groups_;
   ops::Linear fc_ = nullptr;
 };
@@ -123,13 +120,14 @@ nn::AnyModule make(const ModelOptions& options) {
 
 }  // namespace
 
-const ModelRow kResnet18 = {"resnet18", "ResNet, 18 layers", data::SampleKind::kImages, check,
-                            make<k18, false>};
-const ModelRow kResnet34 = {"resnet34", "ResNet, 34 layers", data::SampleKind::kImages, check,
-                            make<k34, false>};
-const ModelRow kResnet50 = {"resnet50", "ResNet, 50 layers", data::SampleKind::kImages, check,
-                            make<k34, true>};
-const ModelRow kResnet101 = {"resnet101", "ResNet, 101 layers", data::SampleKind::kImages, check,
-                             make<k101, true>};
+const ModelRow kResnet18 =
+    ModelRow{"resnet18", "ResNet, 18 layers", data::SampleKind::kImages, check, make<k18, false>};
+const ModelRow kResnet34 =
+    ModelRow{"resnet34", "ResNet, 34 layers", data::SampleKind::kImages, check, make<k34, false>};
+const ModelRow kResnet50 =
+    ModelRow{"resnet50", "ResNet, 50 layers", data::SampleKind::kImages, check, make<k34, true>};
+const ModelRow kResnet101 =
+    ModelRow{"resnet101", "ResNet, 101 layers", data::SampleKind::kImages, check, make<k101, true>}
+        ;
 
 }  // namespace rekindle::model

@@ -4,38 +4,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <random>
 
 #include "gpu_fixture.hpp"
+#include "numbers.hpp"
 
 namespace rekindle::device {
 namespace {
 
-using Bits = std::uint16_t;  // of a bfloat16
-
-float widened(Bits x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x) << 16); }
-Bits narrowed(float x) {  // to the nearest, ties to even
-  const auto bits = std::bit_cast<std::uint32_t>(x);
-  if (std::isnan(x)) return 0x7fff;
-  return static_cast<Bits>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
-}
-template <class T>
-float value(T x) {
-  if constexpr (std::is_same_v<T, Bits>)
-    return widened(x);
-  else
-    return x;
-}
-template <class T>
-T number(float x) {
-  if constexpr (std::is_same_v<T, Bits>)
-    return narrowed(x);
-  else
-    return x;
-}
+using testing::Bits;
+using testing::number;
+using testing::value;
 
 template <class T>
 class CudaImages : public testing::OnGpu {
