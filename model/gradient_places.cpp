@@ -58,12 +58,13 @@ at::Tensor GradientPlaces::receive(std::size_t parameter, const at::Tensor& grad
   const at::Tensor& place = places_[parameter];
   const bool computed_there = gradient.const_data_ptr() == place.const_data_ptr() && gradient.is_contiguous();
   received_[parameter] = true;
-  if (!computed_there && gradient.is_cuda()) {  // one kernel for all of them
+  if (!computed_there && gradient.is_cuda() && gradient.strides() == place.strides() &&
+      gradient.scalar_type() == place.scalar_type()) {  // one kernel for all of them
     late_places_.push_back(place);
     late_.push_back(gradient);
-    return gradient;
+  } else if (!computed_there) {
+    place.copy_(gradient);
   }
-  if (!computed_there) place.copy_(gradient);
   return place.alias();
 }
 

@@ -21,8 +21,12 @@ std::vector<std::string> metrics_of(data::SampleKind samples, std::int64_t class
 
 at::Tensor predicted_by(const at::Tensor& outputs) { return outputs.detach().argmax(1); }
 
+at::Tensor correct_of(const at::Tensor& predicted, const at::Tensor& targets) {
+  return predicted.eq(targets).sum();
+}
+
 MetricSum accuracy_of(const at::Tensor& predicted, const at::Tensor& targets) {
-  return {predicted.eq(targets).sum().item<double>(), static_cast<std::uint64_t>(targets.size(0))};
+  return {correct_of(predicted, targets).item<double>(), static_cast<std::uint64_t>(targets.size(0))};
 }
 
 MetricSum top5_of(const at::Tensor& outputs, const at::Tensor& targets) {

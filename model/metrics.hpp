@@ -17,6 +17,8 @@ std::vector<std::string> metrics_of(data::SampleKind samples, std::int64_t class
 
 // The class of the largest output: [targets], int64. `outputs`: [targets, classes].
 at::Tensor predicted_by(const at::Tensor& outputs);
+// The number of targets that are predicted: a scalar that may still be computed.
+at::Tensor correct_of(const at::Tensor& predicted, const at::Tensor& targets);
 // The number of targets that are predicted, or that one of the five largest outputs names. `targets`:
 // [targets], int64.
 trainer::MetricSum accuracy_of(const at::Tensor& predicted, const at::Tensor& targets);

@@ -89,7 +89,9 @@ class ModelTask final : public trainer::Task {
     samples.images = ahead_.images();
     samples.on_device = true;
     auto result = replica_->train(samples, key, gradient, aborted);
-    REKINDLE_CHECK(replica_->settle());
+    const Status settled = replica_->settle();
+    if (!result && result.error().kind != ErrorKind::kAborted) return result;  // it says more
+    REKINDLE_CHECK(settled);
     ahead_.used();
     if (result) result->waited_ms = waited.count();
     return result;

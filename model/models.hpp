@@ -54,6 +54,17 @@ struct ModelRow {
   // The loss of a batch: a scalar, the mean over its targets. `outputs`: what forward() returned, float32,
   // [targets, classes]; `targets`: int64, one for each row. nullptr: cross-entropy.
   at::Tensor (*loss)(const at::Tensor& outputs, const at::Tensor& targets) = nullptr;
+  // A GPU may record the operators of a micro-batch once and repeat them: forward() and `loss` start the same
+  // ones with the same arguments in each micro-batch, read no value on the host, and keep nothing there.
+  // Faster.
+  bool recordable = false;
+
+  // This row, recordable.
+  constexpr ModelRow recorded() const {
+    ModelRow row = *this;
+    row.recordable = true;
+    return row;
+  }
 };
 using ModelRows = std::span<const ModelRow* const>;
 

@@ -90,7 +90,7 @@ class TorchReplica final : public Replica {
                    module_->train(batch, key, device_.tensor(gradient), aborted));
       REKINDLE_CHECK(device_.check_memory());
       for (std::size_t i = layout_.parameters(); i < layout_.tensors().size(); ++i) {
-        if (!layout_.tensors()[i].is_float()) memory_->propose(i, module_->buffer_value(i));
+        if (!layout_.tensors()[i].is_float()) memory_->propose(i, module_->buffer_bytes(i));
       }
       return result;
     });

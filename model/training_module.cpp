@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/random.hpp"
@@ -16,9 +17,7 @@
 namespace rekindle::model {
 namespace {
 
-using trainer::MetricSum;
 using trainer::MicroBatchResult;
-using trainer::TensorPlace;
 
 constexpr std::int64_t kNoTarget = -100;  // the value that torch.nn.CrossEntropyLoss ignores by default
 
@@ -86,52 +85,77 @@ Result<at::Tensor> TrainingModule::loss(const at::Tensor& outputs, const at::Ten
 
 Result<MicroBatchResult> TrainingModule::train(const TrainingBatch& batch, std::uint64_t key,
                                                const at::Tensor& gradient, const std::atomic<bool>& aborted) {
+  auto pass = without_exceptions("computing a micro-batch", [&]() -> Result<Pass> {
+    at::manual_seed(key);
+    // A recording starts everything at once.
+    if (passes_->ready() && aborted) throw Aborted();
+    std::optional<AbortGuard> guard;
+    if (!passes_->ready()) guard.emplace(aborted, values_.is_cpu());
+    return passes_->run(batch, gradient, [this](const TrainingBatch& input, const at::Tensor& to) {
+      return start(input, to);
+    });
+  });
+  if (!pass) return forward_error(std::move(pass.error()));
+  return without_exceptions("computing a micro-batch", [&] { return finish(*pass, gradient); });
+}
+
+Result<Pass> TrainingModule::start(const TrainingBatch& batch, const at::Tensor& gradient) {
   REKINDLE_CHECK(check_unchanged());
+  module_.ptr()->train();  // an evaluation may have been in between
   const std::vector<at::Tensor>& views = views_of(gradient);
-  module_.ptr()->train();
   places_->begin({views.begin(), views.begin() + static_cast<std::ptrdiff_t>(parameters_.size())});
-  auto result = without_exceptions("computing a micro-batch", [&]() -> Result<MicroBatchResult> {
+  auto pass = without_exceptions("computing a micro-batch", [&]() -> Result<Pass> {
     const at::AutoGradMode grad(true);
     {
       const at::NoGradGuard no_grad;
       load_buffers(values_);
     }
-    at::manual_seed(key);
-    const AbortGuard guard(aborted, values_.is_cpu());
     const Autocast autocast(options_.bf16, values_.device().type());
     const at::Tensor targets = batch.targets.flatten();
     REKINDLE_TRY(const at::Tensor outputs, answer(batch, targets));
     REKINDLE_TRY(const at::Tensor loss, this->loss(outputs, targets, options_.label_smoothing));
     if (!loss.requires_grad())
       return fail(ExitCode::kConfig, "the model's loss has no gradient", "compute it from the outputs");
-    const MetricSum accuracy = accuracy_of(predicted_by(outputs), targets);
+    Pass made{.loss = loss.detach(),
+              .correct = correct_of(predicted_by(outputs), targets),
+              .targets = targets.size(0)};
     torch::autograd::backward({loss}, {});
-    return MicroBatchResult{loss.item<double>(), {accuracy}};
+    return made;
   });
-  const std::vector<bool> received = places_->end();
-  if (!result) return result;
-  return without_exceptions("storing a gradient", [&]() -> Result<MicroBatchResult> {
+  auto received = places_->end();
+  if (!pass) return pass;
+  pass->received = std::move(received);
+  REKINDLE_CHECK(start_rest(*pass, gradient));
+  return pass;
+}
+
+// Zero where there is no gradient, and the new values of buffers.
+Status TrainingModule::start_rest(Pass& pass, const at::Tensor& gradient) {
+  return without_exceptions("storing a gradient", [&]() -> Status {
     const at::NoGradGuard no_grad;
-    std::vector<float> header(layout_.header_floats());
+    const auto zero = [&](std::size_t first, std::size_t end) {
+      if (first < end)
+        gradient.narrow(0, static_cast<std::int64_t>(first), static_cast<std::int64_t>(end - first)).zero_();
+    };
     for (std::size_t i = 0; i < layout_.tensors().size(); ++i) {
-      const TensorPlace& place = layout_.tensors()[i];
-      if (i < received.size()) {
-        header[i] = received[i] ? 1.0F : 0.0F;
-        if (!received[i]) view_of(gradient, i).zero_();
-      }
-      const std::size_t padding = layout_.end_with_padding(i) - place.end();
-      if (padding > 0)
-        gradient.narrow(0, static_cast<std::int64_t>(place.end()), static_cast<std::int64_t>(padding))
-            .zero_();
+      if (i < pass.received.size() && !pass.received[i]) view_of(gradient, i).zero_();
+      zero(layout_.tensors()[i].end(), layout_.end_with_padding(i));
     }
-    store_buffers(gradient, header);
-    const auto floats = static_cast<std::int64_t>(layout_.header_floats());
-    gradient.narrow(0, 0, floats).copy_(at::from_blob(header.data(), {floats}));
-    const std::size_t begin = layout_.tensors()[0].offset;  // a large first tensor begins a page
-    if (begin > layout_.header_floats())
-      gradient.narrow(0, floats, static_cast<std::int64_t>(begin) - floats).zero_();
-    return result;
+    zero(layout_.header_floats(), layout_.tensors()[0].offset);  // a large first tensor begins a page
+    store_buffers(pass, gradient);
+    return {};
   });
+}
+
+Result<MicroBatchResult> TrainingModule::finish(const Pass& pass, const at::Tensor& gradient) {
+  const at::NoGradGuard no_grad;
+  std::vector<float> header(layout_.header_floats());
+  for (std::size_t i = 0; i < pass.received.size(); ++i) header[i] = pass.received[i] ? 1.0F : 0.0F;
+  finish_buffers(pass, gradient, header);
+  const auto floats = static_cast<std::int64_t>(layout_.header_floats());
+  gradient.narrow(0, 0, floats).copy_(at::from_blob(header.data(), {floats}));
+  const auto targets = static_cast<std::uint64_t>(pass.targets);
+  return MicroBatchResult{pass.loss.item<double>(), {{pass.correct.item<double>(), targets}}};
 }
 
 Result<Answers> TrainingModule::evaluate(const TrainingBatch& batch, const at::Tensor& values) {

@@ -16,6 +16,8 @@
 #include "model/gradient_places.hpp"
 #include "model/model.hpp"
 #include "model/models.hpp"
+#include "model/pass.hpp"
+#include "model/recorded_passes.hpp"
 #include "trainer/state_layout.hpp"
 #include "trainer/task.hpp"
 
@@ -24,12 +26,6 @@ namespace rekindle::model {
 struct TrainingOptions {
   double label_smoothing = 0;  // as in torch.nn.CrossEntropyLoss
   bool bf16 = false;           // autocast; values, gradients and the update stay float32
-};
-
-// `inputs`: [images, channels, side, side] float32, or tokens [contexts, length] int64. `targets`: int64, one
-// class for each image, or one token for each input token.
-struct TrainingBatch {
-  at::Tensor inputs, targets;
 };
 
 class TrainingModule {
@@ -51,8 +47,9 @@ class TrainingModule {
   // Errors: ErrorKind::kAborted; those of the module.
   Result<trainer::MicroBatchResult> train(const TrainingBatch& batch, std::uint64_t key,
                                           const at::Tensor& gradient, const std::atomic<bool>& aborted);
-  // The value that the last micro-batch gave to a buffer.
-  at::Tensor buffer_value(std::size_t tensor) const;
+  // The value that the last micro-batch gave to a buffer that is not float32: its bytes, uint8, on the
+  // device.
+  at::Tensor buffer_bytes(std::size_t tensor) const;
 
   // The loss in evaluation mode, from the bound values or from others by the same layout.
   Result<Answers> evaluate(const TrainingBatch& batch, const at::Tensor& values);
@@ -61,8 +58,13 @@ class TrainingModule {
   TrainingModule(torch::nn::AnyModule module, const ModelRow& row, const TrainingOptions& options);
   Status collect();
   Status check_unchanged() const;
+  // Starts the operators of a micro-batch; `finish` waits for them, and writes what the host has to know.
+  Result<Pass> start(const TrainingBatch& batch, const at::Tensor& gradient);
+  Status start_rest(Pass& pass, const at::Tensor& gradient);
+  Result<trainer::MicroBatchResult> finish(const Pass& pass, const at::Tensor& gradient);
   void load_buffers(const at::Tensor& values);
-  void store_buffers(const at::Tensor& gradient, std::vector<float>& header);
+  void store_buffers(Pass& pass, const at::Tensor& gradient);
+  void finish_buffers(const Pass& pass, const at::Tensor& gradient, std::vector<float>& header);
   at::Tensor view_of(const at::Tensor& memory, std::size_t tensor) const;
   // All of them, of gradient memory. Kept for the next micro-batch, which most often has the same memory.
   const std::vector<at::Tensor>& views_of(const at::Tensor& gradient);
@@ -79,8 +81,10 @@ class TrainingModule {
   trainer::StateLayout layout_;
   at::Tensor values_;
   std::unique_ptr<GradientPlaces> places_;
+  std::unique_ptr<RecordedPasses> passes_;
   std::vector<at::Tensor> value_views_, gradient_views_;
   const void* gradient_ = nullptr;  // of gradient_views_
+  at::Tensor other_buffers_;        // Pass::bytes of the last micro-batch
 };
 
 }  // namespace rekindle::model

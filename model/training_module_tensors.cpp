@@ -94,6 +94,7 @@ Status TrainingModule::bind(const trainer::StateLayout& layout, const at::Tensor
     value_views_.clear();
     for (std::size_t i = 0; i < layout_.tensors().size(); ++i) value_views_.push_back(view_of(values_, i));
     places_ = std::make_unique<GradientPlaces>(parameters_);
+    passes_ = std::make_unique<RecordedPasses>(row_.recordable && values_.is_cuda());
     return {};
   });
 }
@@ -139,21 +140,23 @@ const std::vector<at::Tensor>& TrainingModule::views_of(const at::Tensor& gradie
 }
 
 void TrainingModule::load_buffers(const at::Tensor& values) {
-  if (buffers_.empty()) return;
-  std::vector<at::Tensor> from;
+  // Apart by type: copied by one operator.
+  std::map<at::ScalarType, std::pair<std::vector<at::Tensor>, std::vector<at::Tensor>>> copies;
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     const std::size_t tensor = parameters_.size() + i;
     const bool others = layout_.tensors()[tensor].is_float() && !values.is_same(values_);
+    auto& [to, from] = copies[buffers_[i].scalar_type()];
+    to.push_back(buffers_[i]);
     from.push_back(others ? view_of(values, tensor) : value_views_[tensor]);
   }
-  at::_foreach_copy_(buffers_, from);
+  for (const auto& [type, copy] : copies) at::_foreach_copy_(copy.first, copy.second);
 }
 
 // In few operators for all buffers together, because a GPU's host waits for each answer.
-void TrainingModule::store_buffers(const at::Tensor& gradient, std::vector<float>& header) {
+void TrainingModule::store_buffers(Pass& pass, const at::Tensor& gradient) {
   if (buffers_.empty()) return;
   const std::vector<at::Tensor>& to = views_of(gradient);
-  std::vector<at::Tensor> floats, float_places, others, old_others, other_places;
+  std::vector<at::Tensor> floats, float_places, others, old_others;
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     const std::size_t tensor = parameters_.size() + i;
     if (layout_.tensors()[tensor].is_float()) {
@@ -162,18 +165,25 @@ void TrainingModule::store_buffers(const at::Tensor& gradient, std::vector<float
     } else {
       others.push_back(buffers_[i].contiguous().flatten().view(at::kByte));
       old_others.push_back(value_views_[tensor].flatten().view(at::kByte));
-      other_places.push_back(to[tensor]);
     }
   }
   if (!floats.empty()) at::_foreach_copy_(float_places, floats);
-  const std::size_t first = layout_.tensors()[parameters_.size()].offset;
-  const auto begin = static_cast<std::int64_t>(first),
+  const auto begin = static_cast<std::int64_t>(layout_.tensors()[parameters_.size()].offset),
              count = static_cast<std::int64_t>(layout_.floats()) - begin;
-  const at::Tensor differs =
-      gradient.narrow(0, begin, count).ne(values_.narrow(0, begin, count)).to(at::kCPU);
+  pass.differs = gradient.narrow(0, begin, count).ne(values_.narrow(0, begin, count));
+  if (!others.empty()) pass.bytes = at::cat(others), pass.old_bytes = at::cat(old_others);
+}
+
+void TrainingModule::finish_buffers(const Pass& pass, const at::Tensor& gradient,
+                                    std::vector<float>& header) {
+  if (buffers_.empty()) return;
+  const std::size_t first = layout_.tensors()[parameters_.size()].offset;
+  const at::Tensor differs = pass.differs.to(at::kCPU);
   at::Tensor bytes, old_bytes;
-  if (!others.empty()) bytes = at::cat(others).to(at::kCPU), old_bytes = at::cat(old_others).to(at::kCPU);
+  if (pass.bytes.defined()) bytes = pass.bytes.to(at::kCPU), old_bytes = pass.old_bytes.to(at::kCPU);
   std::vector<float> proofs;
+  std::vector<at::Tensor> places;
+  std::vector<std::int64_t> sizes;
   std::size_t done = 0;  // bytes
   for (std::size_t tensor = parameters_.size(); tensor < layout_.tensors().size(); ++tensor) {
     const TensorPlace& place = layout_.tensors()[tensor];
@@ -190,17 +200,24 @@ void TrainingModule::store_buffers(const at::Tensor& gradient, std::vector<float
     trainer::write_proof(value, proof);
     proofs.insert(proofs.end(), proof.begin(), proof.end());
     proofs.resize(proofs.size() + place.floats - proof.size());  // zero
+    places.push_back(views_of(gradient)[tensor]);
+    sizes.push_back(static_cast<std::int64_t>(place.floats));
     done += size;
   }
-  if (others.empty()) return;
+  if (places.empty()) return;
+  // A copy, because the next micro-batch writes where this one did.
+  other_buffers_ = pass.bytes.clone();
   const at::Tensor all = at::tensor(at::ArrayRef<float>(proofs)).to(gradient.device());
-  std::vector<std::int64_t> sizes;
-  for (const at::Tensor& each : other_places) sizes.push_back(each.numel());
-  at::_foreach_copy_(other_places, all.split_with_sizes(sizes));
+  at::_foreach_copy_(places, all.split_with_sizes(sizes));
 }
 
-at::Tensor TrainingModule::buffer_value(std::size_t tensor) const {
-  return buffers_[tensor - parameters_.size()].clone(at::MemoryFormat::Contiguous);
+at::Tensor TrainingModule::buffer_bytes(std::size_t tensor) const {
+  std::int64_t first = 0;
+  for (std::size_t i = parameters_.size(); i < tensor; ++i) {
+    const TensorPlace& place = layout_.tensors()[i];
+    if (!place.is_float()) first += static_cast<std::int64_t>(place.spec.bytes());
+  }
+  return other_buffers_.narrow(0, first, static_cast<std::int64_t>(layout_.tensors()[tensor].spec.bytes()));
 }
 
 }  // namespace rekindle::model

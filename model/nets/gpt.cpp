@@ -150,11 +150,12 @@ nn::AnyModule make(const ModelOptions& options) { return nn::AnyModule(std::make
 
 }  // namespace
 
-const ModelRow kGpt = {"gpt",
-                       "GPT: a decoder that predicts the next byte of a text",
-                       data::SampleKind::kText,
-                       check,
-                       make,
-                       "--layers, --heads, --width"};
+const ModelRow kGpt = ModelRow{"gpt",
+                               "GPT: a decoder that predicts the next byte of a text",
+                               data::SampleKind::kText,
+                               check,
+                               make,
+                               "--layers, --heads, --width"}
+                          .recorded();
 
 }  // namespace rekindle::model

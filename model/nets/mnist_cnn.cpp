@@ -50,7 +50,9 @@ nn::AnyModule make(const ModelOptions& options) { return nn::AnyModule(std::make
 
 }  // namespace
 
-const ModelRow kMnistCnn = {"mnist-cnn", "PyTorch's MNIST example: two convolutions and two linear layers",
-                            data::SampleKind::kImages, check, make};
+const ModelRow kMnistCnn =
+    ModelRow{"mnist-cnn", "PyTorch's MNIST example: two convolutions and two linear layers",
+             data::SampleKind::kImages, check, make}
+        .recorded();
 
 }  // namespace rekindle::model

@@ -121,13 +121,13 @@ nn::AnyModule make(const ModelOptions& options) {
 }  // namespace
 
 const ModelRow kResnet18 =
-    ModelRow{"resnet18", "ResNet, 18 layers", data::SampleKind::kImages, check, make<k18, false>};
+    ModelRow{"resnet18", "ResNet, 18 layers", data::SampleKind::kImages, check, make<k18, false>}.recorded();
 const ModelRow kResnet34 =
-    ModelRow{"resnet34", "ResNet, 34 layers", data::SampleKind::kImages, check, make<k34, false>};
+    ModelRow{"resnet34", "ResNet, 34 layers", data::SampleKind::kImages, check, make<k34, false>}.recorded();
 const ModelRow kResnet50 =
-    ModelRow{"resnet50", "ResNet, 50 layers", data::SampleKind::kImages, check, make<k34, true>};
+    ModelRow{"resnet50", "ResNet, 50 layers", data::SampleKind::kImages, check, make<k34, true>}.recorded();
 const ModelRow kResnet101 =
     ModelRow{"resnet101", "ResNet, 101 layers", data::SampleKind::kImages, check, make<k101, true>}
-        ;
+        .recorded();
 
 }  // namespace rekindle::model

@@ -42,12 +42,23 @@ at::Tensor averages_of(std::int64_t n) {
 
 // [b, c, h, w] -> [b, c * kSide * kSide]. One matrix product, because the backward pass of LibTorch's
 // adaptive pooling is not deterministic on GPUs.
-at::Tensor average_and_flatten(const at::Tensor& x) {
-  const std::int64_t height = x.size(2), width = x.size(3);
-  if (height == kSide && width == kSide) return x.flatten(1);
-  const at::Tensor averages = at::kron(averages_of(height), averages_of(width)).to(x.options());
-  return at::mm(x.reshape({-1, height * width}), averages.t()).view({x.size(0), -1});
-}
+class AverageAndFlatten {
+ public:
+  at::Tensor operator()(const at::Tensor& x) {
+    const std::int64_t height = x.size(2), width = x.size(3);
+    if (height == kSide && width == kSide) return x.flatten(1);
+    const std::array<std::int64_t, 2> sizes = {height, width};
+    if (sizes_ != sizes || averages_.scalar_type() != x.scalar_type()) {
+      averages_ = at::kron(averages_of(height), averages_of(width)).to(x.options());
+      sizes_ = sizes;
+    }
+    return at::mm(x.reshape({-1, height * width}), averages_.t()).view({x.size(0), -1});
+  }
+
+ private:
+  at::Tensor averages_;  // of the last call, because a GPU waits for what comes from the host
+  std::array<std::int64_t, 2> sizes_ = {};
+};
 
 class Vgg final : public nn::Module {
  public:
@@ -83,9 +94,9 @@ class Vgg final : public nn::Module {
   at::Tensor forward(const at::Tensor& images) {
     at::Tensor x = images.contiguous(at::MemoryFormat::ChannelsLast);
     if (layers_.empty() || x.is_cpu())
-      return classifier_->forward(average_and_flatten(features_->forward(x)));
+      return classifier_->forward(average_and_flatten_(features_->forward(x)));
     for (const auto& [conv, pools] : layers_) x = ops::conv_relu(x, conv->weight, conv->bias, 1, 1, pools);
-    return classifier_->forward(average_and_flatten(x));
+    return classifier_->forward(average_and_flatten_(x));
   }
 
  private:
@@ -102,6 +113,7 @@ class Vgg final : public nn::Module {
   }
 
   nn::Sequential features_, classifier_;
+  AverageAndFlatten average_and_flatten_;
   std::vector<std::pair<ops::Conv2d, bool>>
       layers_;  // without normalization: each convolution, and whether it is pooled
 };
@@ -118,17 +130,25 @@ nn::AnyModule make(const ModelOptions& options) {
 
 }  // namespace
 
-const ModelRow kVgg11 = {"vgg11", "VGG, 11 layers", data::SampleKind::kImages, check, make<k11, false>};
-const ModelRow kVgg13 = {"vgg13", "VGG, 13 layers", data::SampleKind::kImages, check, make<k13, false>};
-const ModelRow kVgg16 = {"vgg16", "VGG, 16 layers", data::SampleKind::kImages, check, make<k16, false>};
-const ModelRow kVgg19 = {"vgg19", "VGG, 19 layers", data::SampleKind::kImages, check, make<k19, false>};
-const ModelRow kVgg11Bn = {"vgg11_bn", "VGG, 11 layers with batch normalization", data::SampleKind::kImages,
-                           check, make<k11, true>};
-const ModelRow kVgg13Bn = {"vgg13_bn", "VGG, 13 layers with batch normalization", data::SampleKind::kImages,
-                           check, make<k13, true>};
-const ModelRow kVgg16Bn = {"vgg16_bn", "VGG, 16 layers with batch normalization", data::SampleKind::kImages,
-                           check, make<k16, true>};
-const ModelRow kVgg19Bn = {"vgg19_bn", "VGG, 19 layers with batch normalization", data::SampleKind::kImages,
-                           check, make<k19, true>};
+const ModelRow kVgg11 =
+    ModelRow{"vgg11", "VGG, 11 layers", data::SampleKind::kImages, check, make<k11, false>}.recorded();
+const ModelRow kVgg13 =
+    ModelRow{"vgg13", "VGG, 13 layers", data::SampleKind::kImages, check, make<k13, false>}.recorded();
+const ModelRow kVgg16 =
+    ModelRow{"vgg16", "VGG, 16 layers", data::SampleKind::kImages, check, make<k16, false>}.recorded();
+const ModelRow kVgg19 =
+    ModelRow{"vgg19", "VGG, 19 layers", data::SampleKind::kImages, check, make<k19, false>}.recorded();
+const ModelRow kVgg11Bn = ModelRow{"vgg11_bn", "VGG, 11 layers with batch normalization",
+                                   data::SampleKind::kImages, check, make<k11, true>}
+                              .recorded();
+const ModelRow kVgg13Bn = ModelRow{"vgg13_bn", "VGG, 13 layers with batch normalization",
+                                   data::SampleKind::kImages, check, make<k13, true>}
+                              .recorded();
+const ModelRow kVgg16Bn = ModelRow{"vgg16_bn", "VGG, 16 layers with batch normalization",
+                                   data::SampleKind::kImages, check, make<k16, true>}
+                              .recorded();
+const ModelRow kVgg19Bn = ModelRow{"vgg19_bn", "VGG, 19 layers with batch normalization",
+                                   data::SampleKind::kImages, check, make<k19, true>}
+                              .recorded();
 
 }  // namespace rekindle::model

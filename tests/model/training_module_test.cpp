@@ -189,7 +189,24 @@ TEST(TrainingModule, EachMicroBatchStartsFromTheBuffersOfItsStep) {
   EXPECT_TRUE(again.gradient.equal(first.gradient));
   const std::size_t count = module->tensors().size() - 1;
   EXPECT_EQ(module->tensors()[count].name, "norm.num_batches_tracked");
-  EXPECT_EQ(module->buffer_value(count).item<std::int64_t>(), 1);
+  EXPECT_EQ(module->buffer_bytes(count).view(at::kLong).item<std::int64_t>(), 1);
+}
+
+TEST(TrainingModule, AfterAnEvaluation_TrainsInTrainingModeAgain) {
+  build_of = [](nn::Module& module) {
+    linear(module);
+    module.register_module("norm", nn::BatchNorm1d(4));
+  };
+  forward_of = [](nn::Module& module, const at::Tensor& x) {
+    auto& norm = dynamic_cast<nn::BatchNorm1dImpl&>(*module.named_children()["norm"]);
+    return use_linear(module, at::dropout(norm.forward(x.flatten(1) + 1), 0.5, module.is_training()));
+  };
+  const auto module = std::move(make().value());
+  const Trained first = train(*module);
+  ASSERT_TRUE(first.loss) << first.loss.error().line();
+  const at::Tensor values = at::ones({static_cast<std::int64_t>(first.layout.floats())});
+  ASSERT_TRUE(module->evaluate(kBatch, values));
+  EXPECT_TRUE(train(*module, kGoOn, false).gradient.equal(first.gradient));
 }
 
 TEST(TrainingModule, ModulesThatCannotBeTrainedAreRefused) {
