@@ -152,7 +152,8 @@ class Member {
 };
 
 TEST(NcclGenerations, ManyOnOneGpu_LeaveNothingBehind_AndADeathEndsNobodyElse) {
-  constexpr int kGenerations = 30;
+  const char* const wanted = std::getenv("GENERATIONS");
+  const int count = wanted == nullptr ? 30 : std::atoi(wanted);
   void* const memory =
       ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
@@ -164,8 +165,8 @@ TEST(NcclGenerations, ManyOnOneGpu_LeaveNothingBehind_AndADeathEndsNobodyElse) {
     if (children[id] != 0) continue;
     {
       Member member(board, id);
-      member.generations(kGenerations);
-      member.death(kGenerations + 1);
+      member.generations(count);
+      member.death(static_cast<std::uint64_t>(count) + 1);
     }
     ::_exit(0);
   }
@@ -179,7 +180,7 @@ TEST(NcclGenerations, ManyOnOneGpu_LeaveNothingBehind_AndADeathEndsNobodyElse) {
     // One GPU: the numbers are of both members.
     EXPECT_NEAR(static_cast<double>(board.free_late[id]), static_cast<double>(board.free_early[id]), 64e6);
   }
-  std::printf("%d generations of 3 steps in %d ms; alone again after %d ms\n", kGenerations, ms_since(begin),
+  std::printf("%d generations of 3 steps in %d ms; alone again after %d ms\n", count, ms_since(begin),
               board.alone_ms.load());
 }
 
