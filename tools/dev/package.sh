@@ -1,15 +1,14 @@
-# ./dev package: the Python wheel, which needs nothing but glibc 2.34 and a Python with torch. With CUDA's compiler the
-# wheel has a library for GPUs too, which is opened only where a GPU is asked for.
+# ./dev package: the Python wheel, which needs nothing but glibc 2.34 and a Python with torch. It has a library for GPUs
+# too, which is opened only where a GPU is asked for.
 
 package() {
-  local tools=build/package-tools wheels cuda=OFF
+  local tools=build/package-tools wheels
   install_packages tools/packages-package.txt
-  if command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; then cuda=ON; fi
-  [[ $cuda == ON ]] || say "the wheel will have no CUDA: this machine has no nvcc"
+  install_cuda
   configure package
-  # Configuring is not repeated, but a compiler may have been installed or removed.
-  grep -q "^REKINDLE_CUDA:BOOL=$cuda" build/package/CMakeCache.txt ||
-    quietly "configuring build/package failed" cmake -DREKINDLE_CUDA="$cuda" build/package
+  # Configured by an older version of this project, perhaps: it made a wheel without CUDA where no compiler was.
+  grep -q '^REKINDLE_CUDA:BOOL=ON' build/package/CMakeCache.txt ||
+    quietly "configuring build/package failed" cmake -DREKINDLE_CUDA=ON build/package
   build package rekindle rekindle-control rekindle_shared rekindle_libstdcxx
   if [[ ! -x $tools/bin/wheel ]]; then
     say "installing the tools that pack a wheel"

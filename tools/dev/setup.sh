@@ -32,29 +32,45 @@ install_packages() {
     "${apt[@]}" install -y --no-install-recommends "${missing[@]}"
 }
 
-# Unpacks the three wheels into build/torch. A rename creates build/torch, so it is always complete.
 install_torch() {
-  local target=build/torch wheels=${XDG_CACHE_HOME:-$HOME/.cache}/rekindle/wheels
-  torch_is_in "$target" && return 0
+  install_wheels tools/torch-requirements.txt build/torch "LibTorch (545 MB)"
+}
+
+# The preset cuda needs CUDA's compiler: that of the system, or else NVIDIA's Python packages.
+install_cuda() {
+  local target=build/cuda-toolkit root
+  if command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; then return 0; fi
+  install_wheels tools/cuda-requirements.txt "$target" "CUDA's compiler (104 MB)"
+  root=$PWD/$target/nvidia/cu13
+  # A wheel keeps neither the permission to run nor links.
+  chmod +x "$root"/bin/* "$root"/nvvm/bin/*
+  ln -sfn lib "$root/lib64"
+  ln -sfn libcudart.so.13 "$root/lib/libcudart.so"
+  export CUDACXX=$root/bin/nvcc CUDAToolkit_ROOT=$root
+}
+
+# install_wheels REQUIREMENTS TARGET WHAT: unpacks the wheels into TARGET. A rename creates it, so it is always complete.
+install_wheels() {
+  local list=$1 target=$2 wheels=${XDG_CACHE_HOME:-$HOME/.cache}/rekindle/wheels
+  wheels_are_in "$target" "$list" && return 0
   mkdir -p build "$wheels"
   (
     flock 9 # if two ./dev run at once, the second finds the work done
-    torch_is_in "$target" && exit 0
-    have_wheels "$wheels" || download_wheels "$wheels"
-    say "unpacking LibTorch into $target"
+    wheels_are_in "$target" "$list" && exit 0
+    have_wheels "$wheels" "$list" || download_wheels "$wheels" "$list" "$3"
+    say "unpacking $3 into $target"
     rm -rf "$target.new"
-    python3 tools/dev/unpack_wheels.py "$target.new" $(wheel_files "$wheels") || die "unpacking LibTorch failed"
+    python3 tools/dev/unpack_wheels.py "$target.new" $(wheel_files "$wheels" "$list") || die "unpacking $3 failed"
     rm -rf "$target"
     mv -T "$target.new" "$target"
-    torch_is_in "$target" || die "$target does not match tools/torch-requirements.txt"
-  ) 9>build/.torch.lock
+    wheels_are_in "$target" "$list" || die "$target does not match $list"
+  ) 9>build/.wheels.lock
 }
 
 # Whether the pinned versions are installed.
-torch_is_in() {
+wheels_are_in() {
   local pin
-  [[ -e $1/torch/lib/libtorch_cpu.so ]] || return 1
-  for pin in $(grep -o '^[^ ]*==[^ ]*' tools/torch-requirements.txt); do
+  for pin in $(grep -o '^[^ ]*==[^ ]*' "$2"); do
     pin=${pin/==/:}
     pin=${pin//-/_}
     [[ -d $1/${pin/:/-}.dist-info ]] || return 1
@@ -67,11 +83,11 @@ wheel_files() {
   for file in "$1"/*.whl; do
     [[ -e $file ]] || continue
     hash=$(sha256sum "$file") && hash=${hash%% *}
-    if grep -qF "sha256:$hash" tools/torch-requirements.txt; then echo "$file"; fi
+    if grep -qF "sha256:$hash" "$2"; then echo "$file"; fi
   done
 }
 
-have_wheels() { (($(wheel_files "$1" | wc -l) == $(grep -c 'sha256:' tools/torch-requirements.txt))); }
+have_wheels() { (($(wheel_files "$1" "$2" | wc -l) == $(grep -c 'sha256:' "$2"))); }
 
 download_wheels() {
   local python found=""
@@ -82,13 +98,13 @@ download_wheels() {
     fi
   done
   [[ $found ]] || die "python3 has no pip: install the package python3-pip"
-  say "downloading LibTorch (545 MB, once; kept in $1)"
-  # Any Python's pip works, because the wheels are only for LibTorch. -q only without a terminal, to show progress.
+  say "downloading $3, once; kept in $1"
+  # Any Python's pip works, because nothing of the wheels is for Python. -q only without a terminal, to show progress.
   local quiet=(-q)
   [[ ! -t 1 ]] || quiet=()
   "$found" -m pip "${quiet[@]}" --no-cache-dir download --no-deps --require-hashes --only-binary=:all: \
     --python-version 3.11 --platform manylinux_2_28_x86_64 --platform manylinux_2_25_x86_64 \
-    --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 \
-    -d "$1" -r tools/torch-requirements.txt ||
-    die "LibTorch could not be downloaded: see pip's message above, then run ./dev setup again"
+    --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 --platform manylinux2010_x86_64 \
+    -d "$1" -r "$2" ||
+    die "$3 could not be downloaded: see pip's message above, then run ./dev setup again"
 }
