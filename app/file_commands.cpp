@@ -11,6 +11,7 @@
 #include "app/ranges.hpp"
 #include "app/report.hpp"
 #include "app/selftest.hpp"
+#include "app/status.hpp"
 #include "app/tools.hpp"
 #include "base/text.hpp"
 #include "data/dataset.hpp"
@@ -28,12 +29,13 @@ int exit_code_of(const Status& status) { return status ? 0 : report(status.error
 struct StatusCommand : Command {
   StatusCommand(CLI::App& command, const CommandLine&) {
     command.add_option("RUN_DIR", run_dir)->required();
-    command.add_flag("--json", json, "for programs");
+    CLI::Option* as_json = command.add_flag("--json", json, "for programs");
+    command.add_flag("--watch", watch, "again every second, until Ctrl-C")->excludes(as_json);
   }
-  int run() override { return exit_code_of(show_status(run_dir, json)); }
+  int run() override { return exit_code_of(watch ? watch_status(run_dir) : show_status(run_dir, json)); }
 
   std::string run_dir;
-  bool json = false;
+  bool json = false, watch = false;
 };
 
 struct StopCommand : Command {

@@ -128,7 +128,7 @@ int main(int argc, char** argv) {
   cli.set_help_all_flag("--help-all", "Print help with every option and exit");
   cli.footer("Parts for other launchers: rekindle coordinator | worker | trainer.  See docs/.");
   std::map<const CLI::App*, std::unique_ptr<Command>> commands;
-  for (const auto& table : {run_commands(), file_commands()}) {
+  for (const auto& table : {run_commands(), view_commands(), file_commands()}) {
     for (const CommandRow& row : table) {
       CLI::App* command = cli.add_subcommand(row.name, row.summary);
       command->footer(str("Example:\n  ", row.example));

@@ -1,8 +1,5 @@
 #include "app/progress.hpp"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <iomanip>
@@ -13,22 +10,12 @@
 #include "base/log.hpp"
 #include "base/printable.hpp"
 #include "base/text.hpp"
+#include "view/terminal.hpp"
 
 namespace rekindle::app {
 
-namespace {
-
-// Some terminals wrap a line that is as wide as the terminal.
-std::size_t room_on(std::FILE* terminal) {
-  winsize size{};
-  if (::ioctl(::fileno(terminal), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 79;
-  return size.ws_col - 1U;
-}
-
-}  // namespace
-
 ProgressView::ProgressView(std::FILE* out, std::uint64_t log_interval)
-    : out_(out), terminal_(::isatty(::fileno(out)) == 1), log_interval_(log_interval) {}
+    : out_(out), terminal_(view::is_terminal(out)), log_interval_(log_interval) {}
 
 std::string describe(const protocol::Progress& p, std::size_t width) {
   std::ostringstream loss, speed;
@@ -81,7 +68,7 @@ void ProgressView::on_activity(protocol::Activity activity) {
   const auto since = std::chrono::floor<std::chrono::seconds>(now - activity_since_);
   const std::string line = since.count() == 0 ? text : str(text, ", ", format_duration(since));
   if (terminal_) {
-    draw(line.substr(0, room_on(out_)));
+    draw(line.substr(0, view::columns_of(out_, 79)));
   } else if (now - last_ >= std::chrono::seconds(10) || (changed && !any_step_)) {
     last_ = now;
     log_info(line);
@@ -93,7 +80,7 @@ void ProgressView::show(const protocol::Progress& progress) {
   if (log_interval_ > 0 && progress.step % log_interval_ == 0)
     say(describe(progress, std::numeric_limits<std::size_t>::max()));
   if (terminal_) {
-    draw(describe(progress, room_on(out_)));
+    draw(describe(progress, view::columns_of(out_, 79)));
   } else if (log_interval_ == 0 && Clock::now() - last_ >= std::chrono::seconds(10)) {
     last_ = Clock::now();
     log_info(describe(progress, std::numeric_limits<std::size_t>::max()));

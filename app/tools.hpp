@@ -10,9 +10,6 @@
 
 namespace rekindle::app {
 
-// Prints the state of a run (from its run directory) to stdout, as one screen of text or as JSON.
-Status show_status(const std::filesystem::path& run_dir, bool json);
-
 // Writes a stop request to the run directory, where every coordinator of this attempt finds it. An error if
 // there is no live run.
 Status request_stop(const std::filesystem::path& run_dir);

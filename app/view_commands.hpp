@@ -1,0 +1,39 @@
+// The commands that show runs: their logs, their course, which ones there are.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "base/result.hpp"
+
+namespace rekindle::app {
+
+struct LogsOptions {
+  bool follow = false;               // go on until the process is ended
+  std::optional<std::size_t> lines;  // only the last ones
+  std::string level = "debug";       // this one and higher
+};
+Status show_logs(const std::filesystem::path& run_dir, const LogsOptions& options);
+
+// A line for each run below a folder, or JSON.
+Status list_runs(const std::filesystem::path& folder, bool json);
+
+struct PlotOptions {
+  std::string metric = "loss";
+  bool logarithmic = false;
+};
+Status plot_run(const std::filesystem::path& run_dir, const PlotOptions& options);
+
+struct WaitOptions {
+  std::optional<std::uint64_t> step;     // nullopt: the end of the run
+  std::chrono::milliseconds timeout{0};  // 0: none
+};
+// Returns when the run has come so far, over all its attempts. Errors: it has failed; the time is over
+// (ExitCode::kGaveUp).
+Status wait_for_run(const std::filesystem::path& run_dir, const WaitOptions& options);
+
+}  // namespace rekindle::app

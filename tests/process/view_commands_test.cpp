@@ -1,0 +1,76 @@
+// The commands that show runs, on a run that goes on and on one that has ended.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "live_run.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+class ViewCommands : public LiveRun {
+ protected:
+  static std::string said(const Arguments& arguments, int exit_code = 0) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exit_code, exit_code) << outcome.out << outcome.err;
+    return outcome.out + outcome.err;
+  }
+};
+
+TEST_F(ViewCommands, OfARunThatGoesOn) {
+  begin(1);
+  wait_for_step(3);
+  said({"wait", dir(), "--step", "5", "--timeout", "2min"});
+  EXPECT_GE(reached_step(dir()), 5U);
+  EXPECT_THAT(said({"wait", dir(), "--timeout", "1s"}, 70),
+              HasSubstr("after 1s the run is running at step "));
+  EXPECT_THAT(said({"list", scratch_.path()}),
+              AllOf(StartsWith("RUN  STATE"), HasSubstr("\nrun  running  ")));
+  Program following({rekindle(), "logs", dir(), "--follow"});
+  EXPECT_TRUE(
+      eventually([&] { return times_in(following.printed(), "micro-batches of step 0 begin") == 1; }));
+  EXPECT_EQ(times_in(following.printed(), "the run was asked to stop"), 0U);
+  said({"stop", dir()});
+  EXPECT_TRUE(eventually([&] { return times_in(following.printed(), "stop") > 0; })) << following.printed();
+  following.signal(SIGINT);
+  following.wait();
+  finish_and_compare();
+}
+
+TEST_F(ViewCommands, OfARunThatHasEnded) {
+  said(mnist_run(dir(), 1, 12));
+  said({"wait", dir()});
+  said({"wait", dir(), "--step", "12"});
+  EXPECT_THAT(said({"wait", dir(), "--step", "13"}, 70),
+              HasSubstr("the run ended with step 12, before step 13"));
+  const auto all = nlohmann::json::parse(said({"list", "--json", scratch_.path()}));
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0]["run"], dir().string());
+  EXPECT_EQ(all[0]["state"], "finished");
+  EXPECT_EQ(all[0]["step"], 12);
+  EXPECT_THAT(said({"plot", dir()}), AllOf(StartsWith("loss of "), HasSubstr("12\n")));
+  EXPECT_THAT(said({"plot", dir(), "--metric", "nothing"}, 78),
+              AllOf(HasSubstr("no values of 'nothing': it has accuracy, "), HasSubstr("loss")));
+  const std::string logs = said({"logs", dir()});
+  EXPECT_THAT(logs, AllOf(HasSubstr("coordinator: "), HasSubstr("worker w0"), HasSubstr("trainer w0")));
+  EXPECT_LT(logs.find("coordinator: term 1"), logs.find("micro-batches of step 0 begin"));
+  EXPECT_EQ(times_in(said({"logs", dir(), "--lines", "2"}), "\n"), 2U);
+  EXPECT_THAT(said({"logs", dir(), "--level", "error"}), IsEmpty());
+  EXPECT_THAT(said({"status", dir(), "--watch"}, 64), HasSubstr("--watch is for a terminal"));
+}
+
+TEST_F(ViewCommands, WhereNoRunIs_OneLineThatSaysSo) {
+  for (const char* command : {"logs", "plot", "wait"})
+    EXPECT_THAT(said({command, scratch_.path()}, 78), HasSubstr("neither a run directory")) << command;
+  EXPECT_THAT(said({"list", scratch_.path()}), StartsWith("no runs below "));
+  EXPECT_THAT(said({"list", scratch_ / "none"}, 78), HasSubstr("is no folder"));
+  EXPECT_THAT(said({"wait", dir(), "--timeout", "10"}, 64), HasSubstr("--timeout '10' has no unit"));
+}
+
+}  // namespace
+}  // namespace rekindle::process_test

@@ -1,0 +1,76 @@
+#include "view/runs.hpp"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "../run/run_directory_fixture.hpp"
+
+namespace rekindle::view {
+namespace {
+
+namespace fs = std::filesystem;
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class Runs : public run::RunDirectory {
+ protected:
+  fs::path make(const std::string& name) {
+    fs::create_directories(path_ / name);
+    std::ofstream(path_ / name / "run.toml") << "";
+    return path_ / name;
+  }
+  static void write_status(const fs::path& directory, const nlohmann::json& status) {
+    std::ofstream(directory / "status.json") << status;
+  }
+};
+
+TEST_F(Runs, AreFoundBelowAFolder_AndNotInsideARun) {
+  make("b/second");
+  make("a");
+  make("a/inside");
+  make(".hidden/run");
+  make("1/2/3/4/5/deep");
+  fs::create_directory_symlink(path_ / "a", path_ / "link");
+  EXPECT_THAT(find_runs(path_), ElementsAre(path_ / "a", path_ / "b/second"));
+  EXPECT_THAT(find_runs(path_ / "a"), ElementsAre(path_ / "a"));
+  EXPECT_THAT(find_runs(path_ / "none"), IsEmpty());
+}
+
+TEST_F(Runs, Summary_HasWhatStatusSays) {
+  const fs::path directory = make("run");
+  EXPECT_EQ(summarize(directory).state, "new");
+  write_status(directory,
+               {{"state", "saved"}, {"attempt", 3}, {"step", 7}, {"steps", 10}, {"loss", 0.5}, {"term", 3}});
+  const RunSummary summary = summarize(directory);
+  EXPECT_EQ(summary.state, "saved");
+  EXPECT_EQ(summary.attempt, 3U);
+  EXPECT_EQ(summary.step, 7U);
+  EXPECT_EQ(summary.steps, 10U);
+  EXPECT_EQ(summary.loss, 0.5);
+  EXPECT_EQ(summary.problem, "");
+  write_status(directory, {{"state", "saved"}, {"attempt", 3}, {"step", 7}, {"loss", nullptr}});
+  EXPECT_EQ(summarize(directory).loss, std::nullopt) << "a number that is not finite";
+}
+
+TEST_F(Runs, DamagedStatus_IsAProblemThatIsTold) {
+  const fs::path directory = make("run");
+  write_status(directory, {{"state", 5}});
+  EXPECT_EQ(summarize(directory).state, "unknown");
+  EXPECT_THAT(summarize(directory).problem, HasSubstr("status.json"));
+}
+
+TEST_F(Runs, RunningOnAHostThatWasBootedSince_HasEnded) {
+  std::ofstream(path_ / "run.toml") << "";
+  write_status(path_, {{"state", "running"}, {"attempt", 1}, {"term", 1}});
+  write_term(1, host_name(), "another boot", 4711);
+  EXPECT_THAT(summarize(path_).state, HasSubstr("ended without a report"));
+  write_term(2, "elsewhere", "another boot", 4711);
+  EXPECT_EQ(summarize(path_).state, kStarting);
+}
+
+}  // namespace
+}  // namespace rekindle::view

@@ -1,0 +1,39 @@
+// The logs of all processes of a run, as one.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "run/layout.hpp"
+
+namespace rekindle::view {
+
+struct LogLine {
+  std::string time;   // "2026-11-26 09:05:12.326"
+  std::string level;  // "info", "warning", "error"; empty: not known
+  std::string text;   // the whole line, safe to show
+};
+
+class RunLogs {
+ public:
+  explicit RunLogs(run::Layout layout) : layout_(std::move(layout)) {}
+
+  // The complete lines of all logs that were not there at the last call, by time. A line without a time of
+  // its own follows the one before it.
+  Result<std::vector<LogLine>> read_new();
+
+ private:
+  struct Place {
+    std::uint64_t offset = 0;  // behind the last complete line
+    std::string time;          // of that line
+  };
+  Status read_new_of(const std::string& name, std::vector<LogLine>& lines);
+
+  const run::Layout layout_;
+  std::map<std::string, Place> places_;  // by the file's name
+};
+
+}  // namespace rekindle::view

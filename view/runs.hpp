@@ -1,0 +1,37 @@
+// The state of a run, and the runs below a folder, from their directories alone.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "run/layout.hpp"
+
+namespace rekindle::view {
+
+// A coordinator has claimed the run and has not written its first status.
+inline constexpr const char* kStarting = "starting";
+
+// The state of a run with this status.json: "running", kStarting, "finished", "saved", "failed", or that it
+// ended without a report: after a kill the file still says "running". "new": no coordinator has been there.
+Result<std::string> state_of(const run::Layout& layout, const nlohmann::json& status);
+
+struct RunSummary {
+  std::filesystem::path directory;
+  std::string state;
+  std::uint64_t attempt = 0, step = 0, steps = 0;
+  std::optional<double> loss;  // of the newest step
+  std::string updated;         // when; empty: never
+  std::string problem;         // why nothing else is known; empty: nothing is wrong
+};
+RunSummary summarize(const std::filesystem::path& directory);
+
+// The run directories below a folder, itself included, by name. Folders deeper than `depth` are not looked
+// at, nor what is in a run directory.
+std::vector<std::filesystem::path> find_runs(const std::filesystem::path& folder, int depth = 4);
+
+}  // namespace rekindle::view
