@@ -36,8 +36,13 @@ class Command {
   virtual int run() = 0;  // called after the command line was parsed; returns the exit code
 };
 
+// The groups of the help, in this order.
+inline constexpr const char *kTraining = "Training", *kWatching = "Watching", *kChecking = "Checking",
+                            *kFiles = "Weights and data", *kOther = "Other";
+
 struct CommandRow {
   const char* name;
+  const char* group;
   const char* summary;
   const char* example;  // shown at the end of the command's help
   // Adds its options to `command`.

@@ -1,9 +1,13 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <iostream>
+#include <map>
 #include <optional>
+#include <string>
 
 #include "app/audit.hpp"
 #include "app/command.hpp"
+#include "app/completion.hpp"
 #include "app/evaluate.hpp"
 #include "app/inspect.hpp"
 #include "app/kept_program.hpp"
@@ -188,27 +192,45 @@ struct SelftestCommand : Command {
   std::string keep;
 };
 
+struct CompletionCommand : Command {
+  CompletionCommand(CLI::App& command, const CommandLine&) : program(*command.get_parent()) {
+    command.add_option("SHELL", shell, "bash, zsh or fish")
+        ->required()
+        ->transform(CLI::CheckedTransformer(std::map<std::string, Shell>{
+            {"bash", Shell::kBash}, {"zsh", Shell::kZsh}, {"fish", Shell::kFish}}));
+  }
+  int run() override {
+    std::cout << completion_script(program, shell);
+    return 0;
+  }
+
+  const CLI::App& program;
+  Shell shell = Shell::kBash;
+};
+
 constexpr CommandRow kCommands[] = {
-    {"status", "what a run is doing, on one screen", "rekindle status runs/vgg11",
+    {"status", kWatching, "what a run is doing, on one screen", "rekindle status runs/vgg11",
      make_command<StatusCommand>},
-    {"stop", "finish the step in flight, save the state and end the run", "rekindle stop runs/vgg11",
-     make_command<StopCommand>},
-    {"inspect", "what is in a checkpoint or run, and whether every byte is right",
+    {"stop", kTraining, "finish the step in flight, save the state and end the run",
+     "rekindle stop runs/vgg11", make_command<StopCommand>},
+    {"inspect", kChecking, "what is in a checkpoint or run, and whether every byte is right",
      "rekindle inspect runs/vgg11", make_command<InspectCommand>},
-    {"digest", "one line: the hash of the whole state", "rekindle digest runs/vgg11 --step 1000",
+    {"digest", kChecking, "one line: the hash of the whole state", "rekindle digest runs/vgg11 --step 1000",
      make_command<DigestCommand>},
-    {"audit", "make the steps between two kept checkpoints once more, and compare the bits",
+    {"audit", kChecking, "make the steps between two kept checkpoints once more, and compare the bits",
      "rekindle audit runs/vgg11 --from 1000 --to 2000 --workers 4", make_command<AuditCommand>},
-    {"export", "a checkpoint as .safetensors, .h5 or .pt, torchvision's names",
+    {"export", kFiles, "a checkpoint as .safetensors, .h5 or .pt, torchvision's names",
      "rekindle export runs/vgg11 vgg11.safetensors", make_command<ExportCommand>},
-    {"evaluate", "loss and accuracy of a run, a checkpoint or a file on the test set",
+    {"evaluate", kFiles, "loss and accuracy of a run, a checkpoint or a file on the test set",
      "rekindle evaluate runs/vgg11 --per-class", make_command<EvaluateCommand>},
-    {"import", "a .safetensors or .h5 file of another program, checked, as .safetensors, .h5 or .pt",
+    {"import", kFiles, "a .safetensors or .h5 file of another program, checked, as .safetensors, .h5 or .pt",
      "rekindle import weights.h5 weights.safetensors", make_command<ImportCommand>},
-    {"make-data", "write a data set of synthetic images or text", "rekindle make-data cifar10 data",
+    {"make-data", kFiles, "write a data set of synthetic images or text", "rekindle make-data cifar10 data",
      make_command<MakeDataCommand>},
-    {"selftest", "whether this installation keeps its promises on this machine, in two minutes",
+    {"selftest", kChecking, "whether this installation keeps its promises on this machine, in two minutes",
      "rekindle selftest", make_command<SelftestCommand>},
+    {"completion", kOther, "what bash, zsh or fish needs to complete this command line",
+     "source <(rekindle completion bash)", make_command<CompletionCommand>},
 };
 
 }  // namespace

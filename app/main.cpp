@@ -131,6 +131,7 @@ int main(int argc, char** argv) {
   for (const auto& table : {run_commands(), view_commands(), file_commands()}) {
     for (const CommandRow& row : table) {
       CLI::App* command = cli.add_subcommand(row.name, row.summary);
+      command->group(row.group);
       command->footer(str("Example:\n  ", row.example));
       commands.emplace(command, row.make(*command, line));
     }

@@ -224,19 +224,20 @@ struct JoinCommand : Command {
 };
 
 constexpr CommandRow kCommands[] = {
-    {"local", "train on this machine: a supervisor, a coordinator and N workers",
+    {"local", kTraining, "train on this machine: a supervisor, a coordinator and N workers",
      "rekindle local --run-dir runs/vgg11 --data data --model vgg11 --epochs 10 --workers 2",
      make_command<LocalCommand>},
-    {"slurm", "train in a Slurm batch job: the batch script execs it",
+    {"slurm", kTraining, "train in a Slurm batch job: the batch script execs it",
      "exec rekindle slurm --run-dir /shared/runs/vgg11 --data /shared/data --model vgg11 --epochs 10",
      make_command<SlurmCommand>},
-    {"submit", "write the batch script of a run and hand it to sbatch: submit [OPTIONS] -- [SBATCH OPTIONS]",
+    {"submit", kTraining,
+     "write the batch script of a run and hand it to sbatch: submit [OPTIONS] -- [SBATCH OPTIONS]",
      "rekindle submit --run-dir /shared/runs/vgg11 --data /shared/data --model vgg11 --epochs 10 -- --nodes "
      "4 "
      "--time 8:00:00",
      make_command<SubmitCommand>},
-    {"join", "add workers on this machine to a live run", "rekindle join /shared/runs/vgg11 --workers 2",
-     make_command<JoinCommand>},
+    {"join", kTraining, "add workers on this machine to a live run",
+     "rekindle join /shared/runs/vgg11 --workers 2", make_command<JoinCommand>},
 };
 
 }  // namespace

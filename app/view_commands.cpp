@@ -236,14 +236,14 @@ struct WaitCommand : Command {
 };
 
 constexpr CommandRow kCommands[] = {
-    {"list", "the runs below a folder, and how far they are", "rekindle list runs",
+    {"list", kWatching, "the runs below a folder, and how far they are", "rekindle list runs",
      make_command<ListCommand>},
-    {"logs", "the logs of all processes of a run, by time",
+    {"logs", kWatching, "the logs of all processes of a run, by time",
      "rekindle logs runs/vgg11 --follow --level warning", make_command<LogsCommand>},
-    {"plot", "the loss of a run, drawn on the terminal", "rekindle plot runs/vgg11 --metric accuracy",
-     make_command<PlotCommand>},
-    {"wait", "return when a run has ended, or reached a step", "rekindle wait runs/vgg11 --step 1000",
-     make_command<WaitCommand>},
+    {"plot", kWatching, "the loss of a run, drawn on the terminal",
+     "rekindle plot runs/vgg11 --metric accuracy", make_command<PlotCommand>},
+    {"wait", kWatching, "return when a run has ended, or reached a step",
+     "rekindle wait runs/vgg11 --step 1000", make_command<WaitCommand>},
 };
 
 }  // namespace
