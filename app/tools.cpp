@@ -20,7 +20,6 @@
 
 namespace rekindle::app {
 
-using checkpoint::CheckpointId;
 namespace fs = std::filesystem;
 
 namespace {

@@ -1,179 +1,12 @@
-#include "app/view_commands.hpp"
-
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <array>
-#include <iostream>
-#include <nlohmann/json.hpp>
-#include <thread>
-#include <vector>
+#include <string>
 
 #include "app/command.hpp"
-#include "app/places.hpp"
 #include "app/report.hpp"
-#include "base/clock.hpp"
+#include "app/views.hpp"
 #include "base/duration.hpp"
-#include "base/files.hpp"
-#include "base/nearest.hpp"
-#include "base/printable.hpp"
-#include "base/text.hpp"
-#include "view/curve.hpp"
-#include "view/run_logs.hpp"
-#include "view/runs.hpp"
-#include "view/terminal.hpp"
 
 namespace rekindle::app {
-namespace {
-
-namespace fs = std::filesystem;
-using view::Colour;
-
-constexpr std::array kLevels = {"debug", "info", "warning", "error"};
-constexpr std::chrono::milliseconds kLook{500};
-
-std::size_t rank_of(const std::string& level) {
-  return static_cast<std::size_t>(std::ranges::find(kLevels, level) - kLevels.begin());
-}
-
-Colour colour_of(const std::string& level) {
-  if (level == "error") return Colour::kRed;
-  if (level == "warning") return Colour::kYellow;
-  return level == "debug" ? Colour::kDim : Colour::kNone;
-}
-
-nlohmann::json json_of(const view::RunSummary& run) {
-  nlohmann::json made = {{"run", run.directory.string()}, {"state", run.state}};
-  if (!run.problem.empty()) made["problem"] = run.problem;
-  if (run.attempt == 0) return made;
-  made.update({{"attempt", run.attempt}, {"step", run.step}, {"steps", run.steps}, {"updated", run.updated}});
-  if (run.loss) made["loss"] = *run.loss;
-  return made;
-}
-
-std::vector<std::string> cells_of(const view::RunSummary& run, const fs::path& folder) {
-  const fs::path name = run.directory.lexically_relative(folder);
-  std::string loss;
-  if (run.loss) {
-    std::array<char, 32> text{};
-    std::snprintf(text.data(), text.size(), "%.4g", *run.loss);
-    loss = text.data();
-  }
-  return {printable(name.empty() || name == "." ? run.directory.string() : name.string()),
-          printable(run.problem.empty() ? run.state : run.problem),
-          run.steps > 0 ? str(run.step, "/", run.steps) : "",
-          loss,
-          run.attempt > 0 ? std::to_string(run.attempt) : "",
-          printable(run.updated)};
-}
-
-// Columns as wide as their widest cell.
-void print_table(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<std::size_t> widths(rows.front().size());
-  for (const auto& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i)
-      line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
-    while (line.ends_with(' ')) line.pop_back();
-    std::cout << line << "\n";
-  }
-}
-
-}  // namespace
-
-Status show_logs(const fs::path& run_dir, const LogsOptions& options) {
-  const run::Layout layout(run_dir, Trust::kForeign);
-  REKINDLE_CHECK(must_be_run(layout));
-  view::RunLogs logs(layout);
-  const bool colours = view::wants_colour(stdout);
-  auto most = options.lines;
-  std::string level = "info";  // of a line without one: that of the line before
-  for (;;) {
-    REKINDLE_TRY(std::vector<view::LogLine> lines, logs.read_new());
-    std::erase_if(lines, [&](const view::LogLine& line) {
-      if (!line.level.empty()) level = line.level;
-      return rank_of(level) < rank_of(options.level);
-    });
-    const std::size_t skipped = most && lines.size() > *most ? lines.size() - *most : 0;
-    most.reset();
-    for (std::size_t i = skipped; i < lines.size(); ++i) {
-      const view::LogLine& line = lines[i];
-      std::cout << (colours ? view::coloured(line.text, colour_of(line.level)) : line.text) << "\n";
-    }
-    std::cout << std::flush;
-    if (!options.follow || !std::cout) return {};
-    std::this_thread::sleep_for(kLook);
-  }
-}
-
-Status list_runs(const fs::path& folder, bool json) {
-  if (!is_folder(folder))
-    return fail(ExitCode::kConfig, str(folder.string(), " is no folder"), "name one that has runs");
-  std::vector<std::vector<std::string>> rows = {{"RUN", "STATE", "STEP", "LOSS", "ATTEMPT", "UPDATED"}};
-  nlohmann::json all = nlohmann::json::array();
-  for (const fs::path& each : view::find_runs(folder)) {
-    const view::RunSummary run = view::summarize(each);
-    rows.push_back(cells_of(run, folder));
-    all.push_back(json_of(run));
-  }
-  if (json)
-    std::cout << all.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) << "\n";
-  else if (all.empty())
-    std::cout << "no runs below " << printable(folder.string()) << "\n";
-  else
-    print_table(rows);
-  return {};
-}
-
-Status plot_run(const fs::path& run_dir, const PlotOptions& options) {
-  const run::Layout layout(run_dir, Trust::kForeign);
-  REKINDLE_CHECK(must_be_run(layout));
-  std::vector<std::string> names;
-  const std::vector<view::Point> points = view::read_curve(layout, options.metric, names);
-  if (points.empty()) {
-    if (names.empty())
-      return fail(ExitCode::kConfig, str(run_dir.string(), " has no step on record"),
-                  "wait for the first one");
-    std::string all;
-    for (const std::string& name : names) all += str(all.empty() ? "" : ", ", name);
-    return fail(ExitCode::kConfig, str("the run has no values of '", options.metric, "'"),
-                str("it has ", all));
-  }
-  view::CurveStyle style;
-  style.columns = view::columns_of(stdout, 80);
-  style.logarithmic = options.logarithmic;
-  style.unicode = view::shows_unicode();
-  const std::vector<std::string> lines = view::draw(points, style);
-  if (lines.empty())
-    return fail(ExitCode::kConfig, str("no value of '", options.metric, "' is above 0"), "leave out --log");
-  std::cout << printable(options.metric) << " of " << printable(run_dir.string()) << "\n";
-  for (const std::string& line : lines) std::cout << line << "\n";
-  return {};
-}
-
-Status wait_for_run(const fs::path& run_dir, const WaitOptions& options) {
-  REKINDLE_CHECK(must_be_run(run::Layout(run_dir, Trust::kForeign)));
-  const auto begin = std::chrono::steady_clock::now();
-  for (;;) {
-    const view::RunSummary run = view::summarize(run_dir);
-    if (!run.problem.empty()) return fail(ExitCode::kConfig, run.problem);
-    if (options.step && run.step >= *options.step) return {};
-    if (run.state == "finished") {
-      if (!options.step) return {};
-      return fail(str("the run ended with step ", run.step, ", before step ", *options.step));
-    }
-    if (run.state == "failed")
-      return fail(str("the run has failed at step ", run.step),
-                  str("see rekindle status ", run_dir.string()));
-    const auto passed = std::chrono::steady_clock::now() - begin;
-    if (options.timeout.count() > 0 && passed >= options.timeout)
-      return fail(str("after ", format_duration(options.timeout), " the run is ", run.state, " at step ",
-                      run.step, " of ", run.steps));
-    std::this_thread::sleep_for(kLook);
-  }
-}
-
 namespace {
 
 int exit_code_of(const Status& status) { return status ? 0 : report(status.error()); }
@@ -235,6 +68,21 @@ struct WaitCommand : Command {
   WaitOptions options;
 };
 
+struct WatchCommand : Command {
+  WatchCommand(CLI::App& command, const CommandLine&) {
+    command.add_option("RUN_DIR", run_dir)->required();
+    command.add_option(
+        "--on-event", options.on_event,
+        "a shell command for each event, which it gets on its input as JSON; at most a minute");
+    command.add_flag("--from-start", options.from_start, "also what has happened before");
+    command.add_flag("--json", options.json, "for programs");
+  }
+  int run() override { return exit_code_of(watch_run(run_dir, options)); }
+
+  std::string run_dir;
+  WatchOptions options;
+};
+
 constexpr CommandRow kCommands[] = {
     {"list", kWatching, "the runs below a folder, and how far they are", "rekindle list runs",
      make_command<ListCommand>},
@@ -244,6 +92,9 @@ constexpr CommandRow kCommands[] = {
      "rekindle plot runs/vgg11 --metric accuracy", make_command<PlotCommand>},
     {"wait", kWatching, "return when a run has ended, or reached a step",
      "rekindle wait runs/vgg11 --step 1000", make_command<WaitCommand>},
+    {"watch", kWatching, "a line for each thing that happens to a run, and a command of your own",
+     "rekindle watch runs/vgg11 --on-event 'curl -s --json @- https://example.org/hook'",
+     make_command<WatchCommand>},
 };
 
 }  // namespace

@@ -91,6 +91,7 @@ std::vector<Point> read_curve(const run::Layout& layout, const std::string& name
   });
   names.assign(seen.begin(), seen.end());
   std::vector<Point> points;
+  points.reserve(values.size());
   for (const auto& [step, value] : values) points.push_back({step, value});
   return points;
 }

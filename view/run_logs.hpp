@@ -1,13 +1,14 @@
 // The logs of all processes of a run, as one.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
 #include "run/layout.hpp"
+#include "view/line_tail.hpp"
 
 namespace rekindle::view {
 
@@ -26,14 +27,15 @@ class RunLogs {
   Result<std::vector<LogLine>> read_new();
 
  private:
-  struct Place {
-    std::uint64_t offset = 0;  // behind the last complete line
-    std::string time;          // of that line
+  struct File {
+    explicit File(FilePath path) : tail(std::move(path)) {}
+    LineTail tail;
+    std::string time = {};  // of its last line
   };
   Status read_new_of(const std::string& name, std::vector<LogLine>& lines);
 
   const run::Layout layout_;
-  std::map<std::string, Place> places_;  // by the file's name
+  std::map<std::string, File> files_;  // by their names
 };
 
 }  // namespace rekindle::view

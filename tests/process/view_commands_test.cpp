@@ -1,6 +1,8 @@
 // The commands that show runs, on a run that goes on and on one that has ended.
 #include <gmock/gmock.h>
+#include <signal.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "live_run.hpp"
@@ -11,6 +13,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
 using ::testing::StartsWith;
 
 class ViewCommands : public LiveRun {
@@ -40,6 +43,33 @@ TEST_F(ViewCommands, OfARunThatGoesOn) {
   following.signal(SIGINT);
   following.wait();
   finish_and_compare();
+}
+
+TEST_F(ViewCommands, Watch_TellsADeathAndTheEnd_AndACommandGetsThem) {
+  begin(2);
+  const fs::path events = scratch_ / "events";
+  Program watching(
+      {rekindle(), "watch", dir(), "--on-event", "cat >>" + events.string() + "; echo so >&2; exit 3"});
+  wait_for_steps(5);
+  const std::vector<pid_t> trainers = parts_of(dir(), "trainer");
+  ASSERT_EQ(trainers.size(), 2U);
+  ::kill(trainers[0], SIGKILL);
+  EXPECT_TRUE(eventually([&] { return times_in(watching.printed(), "goes on with ") > 0; }))
+      << watching.printed();
+  said({"stop", dir()});
+  program_->wait();
+  EXPECT_TRUE(eventually([&] { return times_in(watching.printed(), "saved step-") > 0; }))
+      << watching.printed();
+  said(mnist_run(dir(), 1, static_cast<int>(reached_step(dir())) + 2));
+  const Outcome outcome = watching.wait();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("attempt 2 began on "), HasSubstr("  finished: ")));
+  EXPECT_THAT(outcome.err, HasSubstr("rekindle: --on-event: exit code 3: so\n"));
+  std::ifstream in(events);
+  std::vector<std::string> kinds;
+  for (std::string line; std::getline(in, line);) kinds.push_back(nlohmann::json::parse(line)["event"]);
+  EXPECT_THAT(kinds, IsSupersetOf({"recovered", "stopped", "saved", "started", "finished"}));
+  EXPECT_EQ(kinds.back(), "finished");
 }
 
 TEST_F(ViewCommands, OfARunThatHasEnded) {

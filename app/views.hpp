@@ -36,4 +36,12 @@ struct WaitOptions {
 // (ExitCode::kGaveUp).
 Status wait_for_run(const std::filesystem::path& run_dir, const WaitOptions& options);
 
+struct WatchOptions {
+  std::string on_event;     // a command for each event; empty: none
+  bool from_start = false;  // also what the records say of before
+  bool json = false;
+};
+// Tells what happens to a run, until it has ended. Errors: it has failed.
+Status watch_run(const std::filesystem::path& run_dir, const WatchOptions& options);
+
 }  // namespace rekindle::app

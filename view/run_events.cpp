@@ -1,0 +1,164 @@
+#include "view/run_events.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "base/json_reader.hpp"
+#include "base/printable.hpp"
+#include "base/text.hpp"
+
+namespace rekindle::view {
+namespace {
+
+constexpr std::uint64_t kNone = 0;
+constexpr int kSaved = static_cast<int>(ExitCode::kSaved),
+              kInterrupted = static_cast<int>(ExitCode::kInterrupted);
+
+// The fields that are read.
+constexpr JsonField kFields[] = {{"event", JsonType::kText},      {"at", JsonType::kText},
+                                 {"host", JsonType::kText},       {"why", JsonType::kText},
+                                 {"cause", JsonType::kText},      {"successor", JsonType::kText},
+                                 {"generation", JsonType::kText}, {"attempt", JsonType::kWhole},
+                                 {"step", JsonType::kWhole},      {"trainers", JsonType::kWhole},
+                                 {"exit_code", JsonType::kInt},   {"requeued", JsonType::kBool},
+                                 {"epoch", JsonType::kWhole},     {"test_loss", JsonType::kNumberOrNull}};
+
+std::optional<nlohmann::json> parse(const std::string& line) {
+  auto json = parse_object(line, kFields, "");
+  if (!json) return std::nullopt;
+  return std::move(*json);
+}
+
+RunEvent event_of(const nlohmann::json& line, const char* kind) {
+  return {.kind = kind,
+          .at = line.value("at", ""),
+          .attempt = line.value("attempt", kNone),
+          .step = line.value("step", kNone)};
+}
+
+std::string number(const nlohmann::json& value) {
+  if (!value.is_number()) return "nan";
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.4g", value.get<double>());
+  return text.data();
+}
+
+}  // namespace
+
+nlohmann::json RunEvent::json(const run::Layout& layout) const {
+  nlohmann::json made = more;
+  made.update({{"event", kind},
+               {"at", at},
+               {"run", layout.root().string()},
+               {"attempt", attempt},
+               {"step", step},
+               {"text", text}});
+  return made;
+}
+
+RunEvents::RunEvents(run::Layout layout, From from)
+    : layout_(std::move(layout)),
+      attempts_(layout_.attempts()),
+      metrics_(layout_.metrics()),
+      silent_(from == From::kNow) {
+  for (const checkpoint::CheckpointId& id : checkpoint::list_committed(layout_.root())) saved_.insert(id);
+}
+
+void RunEvents::on_attempt(const nlohmann::json& line, std::vector<RunEvent>& events) const {
+  const std::string event = line.value("event", "");
+  const auto add = [&](const char* kind, std::string text, nlohmann::json more) {
+    RunEvent made = event_of(line, kind);
+    made.text = std::move(text);
+    made.more = std::move(more);
+    events.push_back(std::move(made));
+  };
+  const std::uint64_t attempt = line.value("attempt", kNone), step = line.value("step", kNone);
+  if (event == "begin") {
+    const std::string host = printable(line.value("host", ""));
+    add("started", str("attempt ", attempt, " began on ", host), {{"host", host}});
+  } else if (event == "coordinator-restart") {
+    add("recovered", "another coordinator goes on in place of one that died", {{"cause", "coordinator"}});
+  } else if (event == "end") {
+    const std::string why = printable(line.value("why", ""));
+    const int code = line.value("exit_code", -1);
+    const char* const kind = code == 0                                ? "finished"
+                             : code == kSaved || code == kInterrupted ? "stopped"
+                                                                      : "gave_up";
+    add(kind, str(code == 0 || kind == std::string("stopped") ? "" : "gave up: ", why), {{"why", why}});
+  } else if (event == "slurm-end" && (line.value("requeued", false) || line.contains("successor"))) {
+    const std::string cause = printable(line.value("cause", ""));
+    add("requeued", str("the job ends at step ", step, " (", cause, ") and is queued again"),
+        {{"cause", cause}});
+  }
+}
+
+void RunEvents::on_metrics(const nlohmann::json& line, std::vector<RunEvent>& events) {
+  newest_ = std::max(newest_, line.value("at", ""));
+  if (line.contains("test_loss")) {
+    RunEvent made = event_of(line, "evaluated");
+    made.text = str("test loss ", number(line["test_loss"]));
+    for (const auto& [key, value] : line.items()) {
+      if (!key.starts_with("test_") || !value.is_primitive()) continue;
+      made.more[key] = value;
+      if (key != "test_loss" && key != "test_count" && value.is_number())
+        made.text += str(", ", printable(key.substr(5)), " ", number(value));
+    }
+    made.text += str(" after step ", made.step);
+    events.push_back(std::move(made));
+    return;
+  }
+  const std::string generation = line.value("generation", "");
+  if (generation.empty()) return;
+  const std::uint64_t attempt = line.value("attempt", kNone), trainers = line.value("trainers", kNone);
+  if (attempt == last_.attempt && generation != last_.generation) {
+    RunEvent made = event_of(line, "recovered");
+    made.text = str("goes on with ", counted(trainers, "trainer"), " (", last_.trainers,
+                    " before) from step ", made.step > 0 ? made.step - 1 : 0);
+    made.more = {{"cause", "trainers"}, {"trainers", trainers}, {"before", last_.trainers}};
+    events.push_back(std::move(made));
+  }
+  last_ = {generation, attempt, trainers};
+}
+
+void RunEvents::on_checkpoints(std::vector<RunEvent>& events) {
+  std::vector<checkpoint::CheckpointId> now = checkpoint::list_committed(layout_.root());
+  std::ranges::sort(now);
+  for (const checkpoint::CheckpointId& id : now) {
+    if (!saved_.insert(id).second) continue;
+    RunEvent made{.kind = "saved", .at = utc_now(), .attempt = last_.attempt, .step = id.step};
+    made.text = str("saved ", id.directory_name());
+    made.more = {{"checkpoint", id.directory_name()}};
+    events.push_back(std::move(made));
+  }
+}
+
+Result<std::vector<RunEvent>> RunEvents::read_new() {
+  std::vector<RunEvent> events;
+  REKINDLE_TRY(const LineTail::Lines attempts, attempts_.read());
+  REKINDLE_TRY(const LineTail::Lines metrics, metrics_.read());
+  // After a restart at an earlier step the file has been written anew, without the lines of later steps.
+  const std::string known = metrics.anew ? newest_ : "";
+  for (const std::string& text : metrics.texts) {
+    const auto line = parse(text);
+    if (line && (known.empty() || line->value("at", "") > known)) on_metrics(*line, events);
+  }
+  for (const std::string& text : attempts.texts)
+    if (const auto line = parse(text)) on_attempt(*line, events);
+  std::ranges::stable_sort(events, {}, &RunEvent::at);
+  std::vector<RunEvent> saved;
+  on_checkpoints(saved);
+  // When they were made is not known, but the end of an attempt comes last.
+  const auto end = std::ranges::find_if(events, [](const RunEvent& event) {
+    return event.kind == "finished" || event.kind == "stopped" || event.kind == "gave_up";
+  });
+  events.insert(end, saved.begin(), saved.end());
+  if (std::exchange(silent_, false)) events.clear();
+  return events;
+}
+
+}  // namespace rekindle::view
