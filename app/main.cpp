@@ -9,6 +9,7 @@
 
 #include "app/command.hpp"
 #include "app/foreign_file.hpp"
+#include "app/manual.hpp"
 #include "app/options.hpp"
 #include "app/report.hpp"
 #include "app/run_config.hpp"
@@ -135,6 +136,10 @@ int main(int argc, char** argv) {
       command->footer(str("Example:\n  ", row.example));
       commands.emplace(command, row.make(*command, line));
     }
+  }
+  if (line.as_given.size() == 2 && line.command() == kManual) {
+    std::cout << manual_page(cli);
+    return 0;
   }
   if (const std::string command = line.command();
       !command.empty() && !command.starts_with("-") &&

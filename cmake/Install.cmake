@@ -3,6 +3,7 @@
 #   bin/rekindle        a link to the program in libexec/rekindle
 #   libexec/rekindle/   the programs, and lib, a link to LibTorch: the folder that a run holds open; and build, a hash
 #   include/rekindle/   trainer.hpp, and the headers of the modules that a trainer program is built from
+#   share/man/man1/     rekindle(1)
 #   lib/rekindle/       these modules as static libraries, and in cmake/ the package
 #
 # The folder may be moved as a whole. A program that was built with the package must be built again then.
@@ -19,6 +20,9 @@ install(CODE "
   file(MAKE_DIRECTORY \"\${prefix}/bin\")
   file(CREATE_LINK ../${programs}/rekindle \"\${prefix}/bin/rekindle\" SYMBOLIC)
   file(CREATE_LINK \"${torch_libraries}\" \"\${prefix}/${programs}/lib\" SYMBOLIC)
+  file(MAKE_DIRECTORY \"\${prefix}/share/man/man1\")
+  execute_process(COMMAND \"\${prefix}/${programs}/rekindle\" manual COMMAND_ERROR_IS_FATAL ANY
+                  OUTPUT_FILE \"\${prefix}/share/man/man1/rekindle.1\")
   # rekindle-trainer has all the static libraries, so its hash is that of the package. A program that was built with
   # the package compares it.
   file(SHA256 \"\${prefix}/${programs}/rekindle-trainer\" build)

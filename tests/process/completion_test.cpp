@@ -1,4 +1,4 @@
-// The completion of the command line, in real shells.
+// The completion of the command line in real shells, and the manual page.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -45,6 +45,25 @@ class Completion : public ::testing::Test {
   fs::path file_ = scratch_ / "completion";
   std::string shell_;
 };
+
+TEST(Manual, HasEveryCommandAndOption_AndManHasNothingToComplainOf) {
+  const Outcome page = run({"manual"});
+  ASSERT_EQ(page.exit_code, 0) << page.err;
+  for (const char* words :
+       {".TH REKINDLE 1 ", ".SS Watching", "\\fB\\-\\-micro\\-batches\\fR \\fIN\\fR", "REKINDLE SUBMIT",
+        "The options of rekindle local, and:", "\\fB\\-f\\fR, \\fB\\-\\-follow\\fR", ".SH EXIT STATUS"})
+    EXPECT_THAT(page.out, ::testing::HasSubstr(words));
+  const Scratch scratch;
+  const fs::path file = scratch / "rekindle.1";
+  std::ofstream(file) << page.out;
+  if (Program({"/usr/bin/env", "sh", "-c", "command -v mandoc"}).wait().exit_code != 0)
+    REKINDLE_SKIP(Needs::kMachine, "needs mandoc (tools/packages-test.txt)");
+  const Outcome lint = Program({"/usr/bin/env", "mandoc", "-T", "lint", "-W", "warning", file}).wait();
+  std::istringstream complaints(lint.out);
+  for (std::string line;
+       std::getline(complaints, line);)  // a date would differ between two builds of one source
+    EXPECT_THAT(line, ::testing::HasSubstr("WARNING: missing date")) << line;
+}
 
 class BashCompletion : public Completion {
  protected:

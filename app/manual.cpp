@@ -1,0 +1,131 @@
+#include "app/manual.hpp"
+
+#include <CLI/CLI.hpp>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "base/text.hpp"
+
+namespace rekindle::app {
+namespace {
+
+// Text for troff: no character that it would read as one of its own.
+std::string plain(std::string_view text) {
+  std::string made;
+  for (const char c : text) {
+    if (c == '\\')
+      made += "\\e";
+    else if (c == '-')
+      made += "\\-";
+    else if (c == '\n')
+      made += ' ';
+    else
+      made += c;
+  }
+  if (made.starts_with('.') || made.starts_with('\'')) made.insert(0, "\\&");
+  return made;
+}
+
+std::string upper(std::string text) {
+  for (char& c : text)
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  return text;
+}
+
+// "--keep N", "-f, --follow"
+std::string names_of(const CLI::Option& option) {
+  std::string names;
+  for (const std::string& name : option.get_snames())
+    names += str(names.empty() ? "" : ", ", "\\fB\\-", name, "\\fR");
+  for (const std::string& name : option.get_lnames())
+    names += str(names.empty() ? "" : ", ", "\\fB\\-\\-", plain(name), "\\fR");
+  std::string value = option.get_items_expected_max() != 0 ? option.get_type_name() : "";
+  value = value.substr(0, value.find_first_of(":="));
+  return value.empty() ? names : str(names, " \\fI", plain(value), "\\fR");
+}
+
+std::string item(const std::string& head, const std::string& text) {
+  return str(".TP\n", head, "\n", text.empty() ? "\\&" : plain(text), "\n");
+}
+
+std::vector<const CLI::App*> commands_of(const CLI::App& program) {
+  return program.get_subcommands([](const CLI::App*) { return true; });
+}
+
+std::string list_of_commands(const CLI::App& program) {
+  std::string text = ".SH COMMANDS\n", group;
+  std::set<std::string> told;
+  for (const CLI::App* first : commands_of(program)) {
+    if (!told.insert(first->get_group()).second) continue;
+    text += str(".SS ", first->get_group(), "\n");
+    for (const CLI::App* command : commands_of(program))
+      if (command->get_group() == first->get_group())
+        text += item(str("\\fB", plain(command->get_name()), "\\fR"), command->get_description());
+  }
+  return text;
+}
+
+// `told`: what an earlier command has said of its options.
+std::string section_of(const CLI::App& command, std::set<std::string>& told) {
+  std::string text =
+      str(".SH REKINDLE ", upper(plain(command.get_name())), "\n.B rekindle ", plain(command.get_name()));
+  for (const CLI::Option* option : command.get_options())
+    if (option->get_positional()) text += str("\n.I ", plain(option->get_name(true)));
+  text += "\n.RI [ OPTIONS ]\n.PP\n" + plain(command.get_description()) + ".\n";
+  bool same = false;
+  std::string options;
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_positional() || option->get_group().empty() || option->check_lname("help") ||
+        option->check_lname("help-all"))
+      continue;
+    const std::string one = item(names_of(*option), option->get_description());
+    // local, slurm and submit have a hundred options in common.
+    const bool shared = command.get_options().size() > 40 && !told.insert(one).second;
+    same = same || shared;
+    if (!shared) options += one;
+  }
+  if (same) text += ".PP\nThe options of rekindle local" + std::string(options.empty() ? ".\n" : ", and:\n");
+  text += options;
+  const std::string footer = command.get_footer();
+  if (const std::size_t at = footer.find('\n'); at != std::string::npos) {
+    const std::size_t begin = footer.find_first_not_of(' ', at + 1);
+    text += ".PP\nExample:\n.PP\n.nf\n.RS\n" + plain(footer.substr(begin)) + "\n.RE\n.fi\n";
+  }
+  return text;
+}
+
+struct Row {
+  const char *name, *text;
+};
+constexpr Row kExitCodes[] = {{"0", "finished, or done"},
+                              {"64", "wrong command line"},
+                              {"70", "gave up: it would fail again"},
+                              {"75", "state saved: start it again"},
+                              {"78", "wrong configuration or data"},
+                              {"130", "saved after Ctrl-C"}};
+constexpr Row kVariables[] = {
+    {"REKINDLE_PYTHON", "the interpreter of a script, if --python does not name one"},
+    {"REKINDLE_TORCH", "the folder of LibTorch that a program of one's own is built with"},
+    {"REKINDLE_CUDA_GRAPHS", "0: on a GPU, start each operator of a micro-batch, in place of a recording"},
+    {"NO_COLOR", "not empty: no colours on a terminal"}};
+
+}  // namespace
+
+std::string manual_page(const CLI::App& program) {
+  std::string page =
+      ".TH REKINDLE 1 \"\" rekindle \"User Commands\"\n.SH NAME\nrekindle \\- train models with data "
+      "parallelism, and go on after any fault with the same bits\n.SH SYNOPSIS\n.B rekindle\n.I COMMAND\n"
+      ".RI [ OPTIONS ]\n.SH DESCRIPTION\n" +
+      plain(program.get_description()) + "\nEvery command has\n.B \\-\\-help\nand\n.BR \\-\\-help\\-all .\n";
+  page += list_of_commands(program);
+  std::set<std::string> told;
+  for (const CLI::App* command : commands_of(program)) page += section_of(*command, told);
+  page += ".SH EXIT STATUS\n";
+  for (const Row& row : kExitCodes) page += item(row.name, row.text);
+  page += ".SH ENVIRONMENT\n";
+  for (const Row& row : kVariables) page += item(str("\\fB", row.name, "\\fR"), row.text);
+  return page;
+}
+
+}  // namespace rekindle::app
