@@ -1,5 +1,6 @@
 #include "app/status.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <limits>
@@ -7,6 +8,7 @@
 #include <sstream>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "app/places.hpp"
 #include "base/bytes.hpp"
@@ -27,7 +29,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t kNames = 9;  // columns of the names on the left
+constexpr std::size_t kNames = 9;       // columns of the names on the left
+constexpr std::size_t kLongest = 2000;  // bytes of a line that --watch shows
 
 // A number that is not finite is null in JSON.
 double number_in(const nlohmann::json& object, const char* key) {
@@ -67,6 +70,7 @@ Result<nlohmann::json> status_of(const run::Layout& layout) {
   status["checkpoints"] = nlohmann::json::array();
   for (const CheckpointId& id : checkpoint::list_committed(layout.root()))
     status["checkpoints"].push_back(id.directory_name());
+  status.erase("evaluation");  // from the file, which anybody may have written
   if (const auto evaluation = run::last_evaluation(layout)) status["evaluation"] = *evaluation;
   return status;
 }
@@ -133,16 +137,27 @@ Status watch_status(const fs::path& run_dir) {
   if (!view::is_terminal(stdout))
     return fail(ExitCode::kUsage, "--watch is for a terminal", "use --json, or rekindle wait");
   for (;;) {
+    const auto begin = std::chrono::steady_clock::now();
     REKINDLE_TRY(const nlohmann::json status, status_of(layout));
     std::istringstream text(text_of(status, layout));
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(text, line);) {
+      std::istringstream parts(view::folded(line.substr(0, kLongest), view::columns_of(stdout, 79), kNames));
+      for (std::string part; std::getline(parts, part);) lines.push_back(part);
+    }
+    const std::size_t room = view::rows_of(stdout, 24) - 1;
+    if (lines.size() > room) {
+      lines.resize(room);
+      lines.back() = "...";
+    }
     // Each line is cleared when it is written: to clear the screen first would flicker.
     std::string screen = "\033[H";
-    for (std::string line; std::getline(text, line);) {
-      std::istringstream parts(view::folded(line, view::columns_of(stdout, 79), kNames));
-      for (std::string part; std::getline(parts, part);) screen += part + "\033[K\n";
-    }
+    for (const std::string& line : lines) screen += line + "\033[K\n";
     std::cout << screen << "\033[J" << std::flush;
-    std::this_thread::sleep_for(std::chrono::seconds(1));
+    if (!std::cout) return fail("the output is closed");
+    // Of a long run, the records take a while to read.
+    std::this_thread::sleep_for(std::max<std::chrono::steady_clock::duration>(
+        std::chrono::seconds(1), 10 * (std::chrono::steady_clock::now() - begin)));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
@@ -31,6 +32,40 @@ using view::Colour;
 
 constexpr std::array kLevels = {"debug", "info", "warning", "error"};
 constexpr std::chrono::milliseconds kLook{500};
+
+using Clock = std::chrono::steady_clock;
+
+// Until the next look, which may be slow on shared storage.
+void rest(Clock::time_point begin) {
+  std::this_thread::sleep_for(std::max<Clock::duration>(kLook, Clock::now() - begin));
+}
+
+// A command that looks for days outlives a storage that is away for a minute.
+class Patience {
+ public:
+  // False if the last result is an error, and so were all for two minutes. The first one is told.
+  template <class T>
+  bool allows(const Result<T>& result) {
+    if (result) {
+      since_.reset();
+      return true;
+    }
+    if (!since_) {
+      since_ = Clock::now();
+      std::cerr << "rekindle: warning: " << printable(result.error().line()) << ": trying again\n";
+    }
+    return Clock::now() - *since_ < std::chrono::minutes(2);
+  }
+
+ private:
+  std::optional<Clock::time_point> since_;
+};
+
+// A run that was submitted has no more than its batch script until its job begins.
+Status may_become_run(const fs::path& run_dir) {
+  const run::Layout layout(run_dir, Trust::kForeign);
+  return is_file(layout.job_script()) ? Status() : must_be_run(layout);
+}
 
 std::size_t rank_of(const std::string& level) {
   return static_cast<std::size_t>(std::ranges::find(kLevels, level) - kLevels.begin());
@@ -83,7 +118,7 @@ void tell(const std::string& command, const std::string& event) {
   const auto done = run_command({"timeout", "--signal=KILL", kLimit, "/bin/sh", "-c", command}, kAfterIt,
                                 {.environment = {}, .in = in.get()});
   if (!done) return complain(done.error().line());
-  std::cout << done->out << std::flush;
+  std::cerr << done->out;  // not among the lines of --json
   if (done->ok()) return;
   std::string why = done->err.substr(0, done->err.find_last_not_of('\n') + 1);
   why = why.substr(why.rfind('\n') + 1);
@@ -112,23 +147,29 @@ Status show_logs(const fs::path& run_dir, const LogsOptions& options) {
   REKINDLE_CHECK(must_be_run(layout));
   view::RunLogs logs(layout);
   const bool colours = view::wants_colour(stdout);
-  auto most = options.lines;
+  const bool filtered = options.level != "debug";  // then few of the last lines may be left
+  auto last = options.lines;
   std::string level = "info";  // of a line without one: that of the line before
-  for (;;) {
-    REKINDLE_TRY(std::vector<view::LogLine> lines, logs.read_new());
-    std::erase_if(lines, [&](const view::LogLine& line) {
-      if (!line.level.empty()) level = line.level;
-      return rank_of(level) < rank_of(options.level);
-    });
-    const std::size_t skipped = most && lines.size() > *most ? lines.size() - *most : 0;
-    most.reset();
-    for (std::size_t i = skipped; i < lines.size(); ++i) {
-      const view::LogLine& line = lines[i];
-      std::cout << (colours ? view::coloured(line.text, colour_of(line.level)) : line.text) << "\n";
+  for (Patience patience;;) {
+    const auto begin = Clock::now();
+    auto lines = logs.read_new(last && !filtered ? *last : SIZE_MAX);
+    if (!patience.allows(lines)) return forward_error(lines.error());
+    if (lines) {
+      std::erase_if(*lines, [&](const view::LogLine& line) {
+        if (!line.level.empty()) level = line.level;
+        return rank_of(level) < rank_of(options.level);
+      });
+      const std::size_t skipped = last && lines->size() > *last ? lines->size() - *last : 0;
+      for (std::size_t i = skipped; i < lines->size(); ++i) {
+        const view::LogLine& line = (*lines)[i];
+        std::cout << (colours ? view::coloured(line.text, colour_of(line.level)) : line.text) << "\n";
+      }
+      std::cout << std::flush;
+      last.reset();
     }
-    std::cout << std::flush;
-    if (!options.follow || !std::cout) return {};
-    std::this_thread::sleep_for(kLook);
+    if (!std::cout) return fail("the output is closed");
+    if (lines && !options.follow) return {};
+    rest(begin);
   }
 }
 
@@ -178,45 +219,51 @@ Status plot_run(const fs::path& run_dir, const PlotOptions& options) {
 }
 
 Status wait_for_run(const fs::path& run_dir, const WaitOptions& options) {
-  REKINDLE_CHECK(must_be_run(run::Layout(run_dir, Trust::kForeign)));
-  const auto begin = std::chrono::steady_clock::now();
-  for (;;) {
+  REKINDLE_CHECK(may_become_run(run_dir));
+  const auto begin = Clock::now();
+  for (Patience patience;;) {
+    const auto looked = Clock::now();
     const view::RunSummary run = view::summarize(run_dir);
-    if (!run.problem.empty()) return fail(ExitCode::kConfig, run.problem);
+    Status readable = run.problem.empty() ? Status() : fail(ExitCode::kConfig, run.problem);
+    if (!patience.allows(readable)) return readable;
     if (options.step && run.step >= *options.step) return {};
-    if (run.state == "finished") {
+    const view::Outcome outcome = view::outcome_of(run);
+    if (outcome == view::Outcome::kFinished) {
       if (!options.step) return {};
       return fail(str("the run ended with step ", run.step, ", before step ", *options.step));
     }
-    if (run.state == "failed")
+    if (outcome == view::Outcome::kFailed)
       return fail(str("the run has failed at step ", run.step),
                   str("see rekindle status ", run_dir.string()));
-    const auto passed = std::chrono::steady_clock::now() - begin;
-    if (options.timeout.count() > 0 && passed >= options.timeout)
-      return fail(str("after ", format_duration(options.timeout), " the run is ", run.state, " at step ",
-                      run.step, " of ", run.steps));
-    std::this_thread::sleep_for(kLook);
+    if (options.timeout.count() > 0 && Clock::now() - begin >= options.timeout)
+      return fail(str("after ", format_duration(options.timeout), " the run is ", printable(run.state),
+                      " at step ", run.step, " of ", run.steps));
+    rest(looked);
   }
 }
 
 Status watch_run(const fs::path& run_dir, const WatchOptions& options) {
   const run::Layout layout(run_dir, Trust::kForeign);
-  REKINDLE_CHECK(must_be_run(layout));
+  REKINDLE_CHECK(may_become_run(run_dir));
   using From = view::RunEvents::From;
   view::RunEvents events(layout, options.from_start ? From::kBeginning : From::kNow);
-  for (;;) {
+  for (Patience patience;;) {
+    const auto begin = Clock::now();
     // Before the events are read, so that the last one is among them.
-    const std::string state = view::summarize(run_dir).state;
-    REKINDLE_TRY(const std::vector<view::RunEvent> fresh, events.read_new());
-    for (const view::RunEvent& event : fresh) {
+    const view::Outcome outcome = view::outcome_of(view::summarize(run_dir));
+    const auto fresh = events.read_new();
+    if (!patience.allows(fresh)) return forward_error(fresh.error());
+    for (const view::RunEvent& event : fresh.value_or(std::vector<view::RunEvent>())) {
       const std::string json =
           event.json(layout).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
       std::cout << (options.json ? json : str(printable(event.at), "  ", event.text)) << "\n" << std::flush;
       if (!options.on_event.empty()) tell(options.on_event, json);
     }
-    if (state == "finished" || !std::cout) return {};
-    if (state == "failed") return fail("the run has failed", str("see rekindle status ", run_dir.string()));
-    std::this_thread::sleep_for(kLook);
+    if (!std::cout && options.on_event.empty()) return fail("the output is closed");
+    if (fresh && outcome == view::Outcome::kFinished) return {};
+    if (fresh && outcome == view::Outcome::kFailed)
+      return fail("the run has failed", str("see rekindle status ", run_dir.string()));
+    rest(begin);
   }
 }
 

@@ -6,20 +6,15 @@
 namespace rekindle::run {
 namespace {
 
-constexpr JsonField kStatusFields[] = {{"state", JsonType::kText},
-                                       {"term", JsonType::kWhole},
-                                       {"attempt", JsonType::kWhole},
-                                       {"generation", JsonType::kText},
-                                       {"phase", JsonType::kText},
-                                       {"step", JsonType::kWhole},
-                                       {"steps", JsonType::kWhole},
-                                       {"epoch", JsonType::kWhole},
-                                       {"loss", JsonType::kNumberOrNull},
-                                       {"images_per_second", JsonType::kNumberOrNull},
-                                       {"peak_pss_bytes", JsonType::kWhole},
-                                       {"trainers", JsonType::kObjects},
-                                       {"end", JsonType::kText},
-                                       {"updated", JsonType::kText}};
+constexpr JsonField kStatusFields[] = {
+    {"state", JsonType::kText},           {"term", JsonType::kWhole},
+    {"attempt", JsonType::kWhole},        {"generation", JsonType::kText},
+    {"phase", JsonType::kText},           {"step", JsonType::kWhole},
+    {"steps", JsonType::kWhole},          {"epoch", JsonType::kWhole},
+    {"loss", JsonType::kNumberOrNull},    {"images_per_second", JsonType::kNumberOrNull},
+    {"peak_pss_bytes", JsonType::kWhole}, {"trainers", JsonType::kObjects},
+    {"voided_steps", JsonType::kWhole},   {"end", JsonType::kText},
+    {"updated", JsonType::kText}};
 constexpr JsonField kTrainerFields[] = {{"trainer", JsonType::kText},
                                         {"rank", JsonType::kInt},
                                         {"host", JsonType::kText},

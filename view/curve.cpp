@@ -107,7 +107,10 @@ std::vector<std::string> draw(const std::vector<Point>& all, const CurveStyle& s
   Canvas canvas(columns, rows, style.unicode);
   Range range;
   for (const Point& point : points) range.add(point.value);
-  if (range.low == range.high) range.low -= 0.5, range.high += 0.5;
+  if (range.low == range.high) {
+    const double width = std::max(0.5, std::abs(range.high) * 1e-3);
+    range.low -= width, range.high += width;
+  }
   const auto steps =
       static_cast<double>(std::max<std::uint64_t>(points.back().step - points.front().step, 1));
   const auto column = [&](std::uint64_t step) {
@@ -115,8 +118,11 @@ std::vector<std::string> draw(const std::vector<Point>& all, const CurveStyle& s
                                     static_cast<double>(canvas.width() - 1));
   };
   const auto row = [&](double value) {
-    return static_cast<std::size_t>(std::lround((range.high - value) / (range.high - range.low) *
-                                                static_cast<double>(canvas.height() - 1)));
+    // Halved, because the difference of two large numbers may be none.
+    const double share = (range.high / 2 - value / 2) / (range.high / 2 - range.low / 2);
+    const double last = static_cast<double>(canvas.height() - 1);
+    return static_cast<std::size_t>(
+        std::lround(std::clamp(std::isfinite(share) ? share : 0.0, 0.0, 1.0) * last));
   };
   for (std::size_t i = 0; i < points.size(); ++i) {
     const std::size_t x = column(points[i].step), y = row(points[i].value);
@@ -141,13 +147,13 @@ std::vector<std::string> draw(const std::vector<Point>& all, const CurveStyle& s
     std::string label;
     if (y == 0) label = number(shown(range.high));
     if (y + 1 == rows) label = number(shown(range.low));
-    if (2 * y + 1 == rows || 2 * y == rows) label = number(shown((range.high + range.low) / 2));
+    if (2 * y + 1 == rows || 2 * y == rows) label = number(shown(range.high / 2 + range.low / 2));
     lines.push_back(str(right(label, kLabel - 2), style.unicode ? " \u2502" : " |", canvas.row(y)));
   }
   std::string axis = std::string(kLabel - 1, ' ') + (style.unicode ? "\u2514" : "+");
   for (std::size_t x = 0; x < columns; ++x) axis += style.unicode ? "\u2500" : "-";
   lines.push_back(axis);
-  const std::string first = std::to_string(all.front().step), last = std::to_string(all.back().step);
+  const std::string first = std::to_string(points.front().step), last = std::to_string(points.back().step);
   lines.push_back(str(std::string(kLabel, ' '), first,
                       right(last, columns > first.size() ? columns - first.size() : last.size())));
   return lines;

@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "base/file_path.hpp"
 #include "base/result.hpp"
@@ -14,12 +15,13 @@ class LineTail {
  public:
   explicit LineTail(FilePath file) : file_(std::move(file)) {}
 
-  struct Lines {
-    std::vector<std::string> texts;  // complete ones, without their line ends
-    bool anew = false;               // the file became shorter since the last call: these are all its lines
-  };
-  // Those since the last call; none if there is no file.
-  Result<Lines> read();
+  // `anew`: the file became shorter since the last call, and all its lines are visited.
+  using Visit = std::function<void(std::string line, bool anew)>;
+  // Visits the complete lines since the last call, without their line ends; none if there is no file. After
+  // an error the next call begins where this one did.
+  Status read(const Visit& visit);
+  // Goes to the last lines of the file: at most `bytes` before its end.
+  Status skip_to_last(std::uint64_t bytes);
 
  private:
   FilePath file_;

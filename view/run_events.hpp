@@ -40,11 +40,13 @@ class RunEvents {
   enum class From { kNow, kBeginning };
   RunEvents(run::Layout layout, From from);
 
-  // Those since the last call, those of one file in its order.
+  // Those since the last call, by time. After an error nothing is lost: the next call has it.
   Result<std::vector<RunEvent>> read_new();
 
  private:
-  void on_attempt(const nlohmann::json& line, std::vector<RunEvent>& events) const;
+  Status read_metrics(std::vector<RunEvent>& events);
+  Status read_attempts(std::vector<RunEvent>& events);
+  void on_attempt(const nlohmann::json& line, std::vector<RunEvent>& events);
   void on_metrics(const nlohmann::json& line, std::vector<RunEvent>& events);
   void on_checkpoints(std::vector<RunEvent>& events);
 
@@ -52,11 +54,12 @@ class RunEvents {
   LineTail attempts_, metrics_;
   std::set<checkpoint::CheckpointId> saved_;
   bool silent_;  // in the next call
-  struct {
-    std::string generation;
+  struct Seen {
+    std::string generation, newest;  // of the last step line; `at` of the newest line
     std::uint64_t attempt = 0, trainers = 0;
-  } last_;              // step line
-  std::string newest_;  // `at` of the newest line of metrics.jsonl
+    std::uint64_t term = 0;  // the newest one that has begun
+  } seen_;
+  std::vector<RunEvent> waiting_;  // collected by a call that then failed
 };
 
 }  // namespace rekindle::view

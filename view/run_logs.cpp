@@ -4,12 +4,14 @@
 #include <string_view>
 
 #include "base/files.hpp"
+#include "base/log.hpp"
 #include "base/printable.hpp"
 
 namespace rekindle::view {
 namespace {
 
 constexpr std::string_view kTimePattern = "0000-00-00 00:00:00.000";
+constexpr std::size_t kMostLines = 10'000'000;  // of one file, in one call
 
 bool is_time(std::string_view text) {
   return text.size() >= kTimePattern.size() &&
@@ -31,11 +33,11 @@ std::string level_of(std::string_view line) {
 
 }  // namespace
 
-Status RunLogs::read_new_of(const std::string& name, std::vector<LogLine>& lines) {
+Status RunLogs::read_new_of(const std::string& name, std::size_t most, std::vector<LogLine>& lines) {
   File& file = files_.try_emplace(name, layout_.logs() / name).first->second;
-  REKINDLE_TRY(const LineTail::Lines fresh, file.tail.read());
-  if (fresh.anew) file.time.clear();  // another file has this name now
-  for (const std::string& line : fresh.texts) {
+  const std::size_t first = lines.size();
+  return file.tail.read([&](const std::string& line, bool anew) {
+    if (anew && lines.size() == first) file.time.clear();  // another file has this name now
     LogLine made;
     if (is_time(line)) {
       file.time = line.substr(0, kTimePattern.size());
@@ -44,15 +46,19 @@ Status RunLogs::read_new_of(const std::string& name, std::vector<LogLine>& lines
     made.time = file.time;
     made.text = printable(line);
     lines.push_back(std::move(made));
-  }
-  return {};
+    if (lines.size() - first >= 2 * most)  // more of this file are never shown
+      lines.erase(lines.begin() + static_cast<std::ptrdiff_t>(first),
+                  lines.end() - static_cast<std::ptrdiff_t>(most));
+  });
 }
 
-Result<std::vector<LogLine>> RunLogs::read_new() {
+Result<std::vector<LogLine>> RunLogs::read_new(std::size_t most) {
   std::vector<LogLine> lines;
   REKINDLE_TRY(const std::vector<std::string> names, names_in(layout_.logs()));
   for (const std::string& name : names) {
-    if (name.ends_with(".log")) REKINDLE_CHECK(read_new_of(name, lines));
+    if (!name.ends_with(".log")) continue;
+    const Status read = read_new_of(name, std::clamp<std::size_t>(most, 1, kMostLines), lines);
+    if (!read && warned_.insert(name).second) log_warning(read.error().line());  // the others go on
   }
   std::ranges::stable_sort(lines, {}, &LogLine::time);
   return lines;

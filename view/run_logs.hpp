@@ -1,7 +1,10 @@
 // The logs of all processes of a run, as one.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,8 +26,9 @@ class RunLogs {
   explicit RunLogs(run::Layout layout) : layout_(std::move(layout)) {}
 
   // The complete lines of all logs that were not there at the last call, by time. A line without a time of
-  // its own follows the one before it.
-  Result<std::vector<LogLine>> read_new();
+  // its own follows the one before it. `most`: at least so many of the last ones of each file. A file that
+  // cannot be read is told once, and left out.
+  Result<std::vector<LogLine>> read_new(std::size_t most = SIZE_MAX);
 
  private:
   struct File {
@@ -32,10 +36,11 @@ class RunLogs {
     LineTail tail;
     std::string time = {};  // of its last line
   };
-  Status read_new_of(const std::string& name, std::vector<LogLine>& lines);
+  Status read_new_of(const std::string& name, std::size_t most, std::vector<LogLine>& lines);
 
   const run::Layout layout_;
   std::map<std::string, File> files_;  // by their names
+  std::set<std::string> warned_;
 };
 
 }  // namespace rekindle::view

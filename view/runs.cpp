@@ -3,10 +3,16 @@
 #include <utility>
 
 #include "base/files.hpp"
+#include "run/records.hpp"
 #include "run/status_file.hpp"
 #include "run/terms.hpp"
 
 namespace rekindle::view {
+namespace {
+
+constexpr std::size_t kMostNames = 5000;
+
+}  // namespace
 
 Result<std::string> state_of(const run::Layout& layout, const nlohmann::json& status) {
   std::string state = status.value("state", status.empty() ? "new" : "unknown");
@@ -38,12 +44,35 @@ RunSummary summarize(const std::filesystem::path& directory) {
   return summary;
 }
 
+Outcome outcome_of(const RunSummary& summary) {
+  const run::Layout layout(summary.directory, Trust::kForeign);
+  const auto holder = run::newest_term(layout);
+  if (!holder || !*holder) return Outcome::kGoesOn;
+  // status.json says so before everything else of the attempt is written. Then the term ends.
+  const run::Holder& last = **holder;
+  const bool ended = !last.orphaned && (last.ended || run::provably_gone(last));
+  if (!ended) return Outcome::kGoesOn;
+  if (summary.state == "finished") return Outcome::kFinished;
+  if (summary.state != "failed" && summary.state != "saved") return Outcome::kGoesOn;
+  if (last.slurm_job.empty()) return summary.state == "failed" ? Outcome::kFailed : Outcome::kGoesOn;
+  Outcome outcome = Outcome::kGoesOn;  // the batch script has not said yet
+  run::each_line(layout.attempts(), [&](const nlohmann::json& line) {
+    if (line.value("event", "") == "slurm-begin") outcome = Outcome::kGoesOn;
+    if (line.value("event", "") != "slurm-end") return;
+    const bool left = line.contains("requeued") ? !line.value("requeued", false) : summary.state == "failed";
+    outcome = left ? Outcome::kFailed : Outcome::kGoesOn;
+  });
+  return outcome;
+}
+
 std::vector<std::filesystem::path> find_runs(const std::filesystem::path& folder, int depth) {
   const run::Layout layout(folder, Trust::kForeign);
   if (is_file(layout.config())) return {folder};
   std::vector<std::filesystem::path> found;
   if (depth == 0) return found;
-  for (const std::string& name : names_in(layout.root()).value_or(std::vector<std::string>())) {
+  const auto names = names_in(layout.root()).value_or(std::vector<std::string>());
+  if (names.size() > kMostNames) return found;  // data
+  for (const std::string& name : names) {
     if (name.starts_with('.') || !is_folder(layout.root() / name)) continue;
     for (auto& each : find_runs(folder / name, depth - 1)) found.push_back(std::move(each));
   }

@@ -30,8 +30,14 @@ struct RunSummary {
 };
 RunSummary summarize(const std::filesystem::path& directory);
 
+enum class Outcome { kGoesOn, kFinished, kFailed };
+// Whether it has ended for good. A run that has saved its state, or failed in a job that Slurm queues again,
+// goes on.
+Outcome outcome_of(const RunSummary& summary);
+
 // The run directories below a folder, itself included, by name. Folders deeper than `depth` are not looked
-// at, nor what is in a run directory.
+// at, nor what is in a run directory, nor folders
+// with thousands of files.
 std::vector<std::filesystem::path> find_runs(const std::filesystem::path& folder, int depth = 4);
 
 }  // namespace rekindle::view

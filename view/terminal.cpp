@@ -20,6 +20,13 @@ std::size_t columns_of(std::FILE* out, std::size_t otherwise) {
   return size.ws_col - 1U;  // some terminals wrap a line that is as wide as the terminal
 }
 
+std::size_t rows_of(std::FILE* out, std::size_t otherwise) {
+  winsize size{};
+  if (!is_terminal(out) || ::ioctl(::fileno(out), TIOCGWINSZ, &size) != 0 || size.ws_row < 2)
+    return otherwise;
+  return size.ws_row;
+}
+
 bool shows_unicode() {
   // In the order in which setlocale(3) looks.
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
@@ -51,15 +58,21 @@ std::string coloured(std::string_view text, Colour colour) {
 bool wants_colour(std::FILE* out) { return is_terminal(out) && environment_variable("NO_COLOR").empty(); }
 
 std::string folded(std::string_view line, std::size_t width, std::size_t indent) {
-  if (line.size() <= width || width <= indent + 1) return std::string(line);
-  std::size_t cut = line.rfind(' ', width);
-  if (cut == std::string_view::npos || cut <= indent) cut = std::min(width, line.size());
-  std::string_view rest = line.substr(cut);
-  while (rest.starts_with(' ')) rest.remove_prefix(1);
-  std::string first(line.substr(0, cut));
-  while (first.ends_with(' ')) first.pop_back();
-  if (rest.empty()) return first;
-  return first + "\n" + folded(str(std::string(indent, ' '), rest), width, indent);
+  if (width <= indent + 1) return std::string(line);
+  std::string made;
+  for (std::size_t room = width; line.size() > room; room = width - indent) {
+    std::size_t cut = line.rfind(' ', room);
+    if (cut == std::string_view::npos || cut == 0 || (made.empty() && cut <= indent)) {
+      cut = room;
+      while (cut > 1 && (static_cast<unsigned char>(line[cut]) & 0xc0U) == 0x80)
+        --cut;  // not inside a character
+    }
+    made += std::string(line.substr(0, line.find_last_not_of(' ', cut - 1) + 1)) + "\n" +
+            std::string(indent, ' ');
+    line.remove_prefix(std::min(line.find_first_not_of(' ', cut), line.size()));
+  }
+  if (line.empty()) return made.substr(0, made.find_last_not_of(" \n") + 1);
+  return made + std::string(line);
 }
 
 }  // namespace rekindle::view

@@ -11,6 +11,8 @@ namespace rekindle::view {
 bool is_terminal(std::FILE* out);
 // Columns that a line may have without being wrapped; `otherwise` if `out` is no terminal.
 std::size_t columns_of(std::FILE* out, std::size_t otherwise);
+// Lines of the terminal; `otherwise` if `out` is none.
+std::size_t rows_of(std::FILE* out, std::size_t otherwise);
 // Whether the locale's characters are UTF-8.
 bool shows_unicode();
 

@@ -62,12 +62,20 @@ TEST_F(Curve, OneValueAndEqualValues_AreDrawn) {
   EXPECT_TRUE(draw({}, {}).empty());
 }
 
+TEST_F(Curve, ExtremeValues_AreDrawn) {
+  const CurveStyle style{.columns = 30, .rows = 8, .unicode = false};
+  EXPECT_THAT(draw({{1, 1.7e308}, {2, -1.7e308}}, style)[0], HasSubstr("*"));
+  EXPECT_THAT(draw({{1, 1e17}, {9, 1e17}}, style)[3], HasSubstr("*"));
+  EXPECT_THAT(draw({{0, 1e-320}, {UINT64_MAX, 2e-320}}, style)[5], HasSubstr("*"));
+}
+
 TEST_F(Curve, LogarithmicAxis_HasOnlyPositiveValues) {
   const std::vector<std::string> lines =
       draw({{1, 100}, {2, 1}, {3, 0.01}, {4, -1}}, {.rows = 9, .logarithmic = true, .unicode = false});
   EXPECT_THAT(lines[0], StartsWith("     100 |*"));
   EXPECT_THAT(lines[3], StartsWith("       1 |"));
   EXPECT_THAT(lines[6], StartsWith("    0.01 |"));
+  EXPECT_THAT(lines[8], EndsWith(" 3")) << "the last step that is shown";
   EXPECT_TRUE(draw({{1, -1}}, {.logarithmic = true}).empty());
 }
 

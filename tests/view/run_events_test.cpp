@@ -83,6 +83,24 @@ TEST_F(Events, OfAWholeRun_InTheOrderOfTime) {
   EXPECT_THAT(texts(events), IsEmpty());
 }
 
+TEST_F(Events, OfACoordinatorThatWasReplaced_TheEndIsNotTheRuns) {
+  attempt({{"event", "begin"}, {"attempt", 1}, {"term", 1}, {"host", "a"}, {"at", "2026-01-01T00:00:01Z"}});
+  attempt({{"event", "coordinator-restart"}, {"attempt", 1}, {"term", 2}, {"at", "2026-01-01T00:00:02Z"}});
+  attempt({{"event", "end"}, {"attempt", 1}, {"term", 1}, {"exit_code", 70}, {"at", "2026-01-01T00:00:03Z"}});
+  RunEvents events(layout_, RunEvents::From::kBeginning);
+  EXPECT_THAT(texts(events), ElementsAre("started: attempt 1 began on a",
+                                         "recovered: another coordinator goes on in place of one that died"));
+}
+
+TEST_F(Events, ALateLineOfAnEarlierGeneration_IsNoRecovery) {
+  RunEvents events(layout_, RunEvents::From::kBeginning);
+  step(12, "t1.g9", 4, "2026-01-01T00:00:01Z");
+  step(14, "t1.g10", 3, "2026-01-01T00:00:02Z");
+  step(13, "t1.g9", 4, "2026-01-01T00:00:03Z");
+  step(15, "t1.g10", 3, "2026-01-01T00:00:04Z");
+  EXPECT_THAT(texts(events), ElementsAre("recovered: goes on with 3 trainers (4 before) from step 13"));
+}
+
 TEST_F(Events, FromNow_NothingOfBeforeIsTold) {
   step(1, "t1.g1", 2, "2026-01-01T00:00:02Z");
   RunEvents events(layout_, RunEvents::From::kNow);

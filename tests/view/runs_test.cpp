@@ -63,6 +63,45 @@ TEST_F(Runs, DamagedStatus_IsAProblemThatIsTold) {
   EXPECT_THAT(summarize(directory).problem, HasSubstr("status.json"));
 }
 
+TEST_F(Runs, HaveEndedForGood_WhenTheirTermHas) {
+  std::ofstream(path_ / "run.toml") << "";
+  write_status(path_, {{"state", "finished"}, {"attempt", 1}, {"term", 1}});
+  EXPECT_EQ(outcome_of(summarize(path_)), Outcome::kGoesOn);
+  ASSERT_TRUE(claim());
+  EXPECT_EQ(outcome_of(summarize(path_)), Outcome::kGoesOn) << "the records are still written";
+  ASSERT_TRUE(run::end_term(layout_, 1));
+  EXPECT_EQ(outcome_of(summarize(path_)), Outcome::kFinished);
+  write_status(path_, {{"state", "failed"}, {"attempt", 1}, {"term", 1}});
+  EXPECT_EQ(outcome_of(summarize(path_)), Outcome::kFailed);
+  write_status(path_, {{"state", "saved"}, {"attempt", 1}, {"term", 1}});
+  EXPECT_EQ(outcome_of(summarize(path_)), Outcome::kGoesOn);
+  ASSERT_TRUE(claim());
+  ASSERT_TRUE(run::end_term(layout_, 2, run::TermEnd::kOrphaned));
+  write_status(path_, {{"state", "failed"}, {"attempt", 1}, {"term", 2}});
+  EXPECT_EQ(outcome_of(summarize(path_)), Outcome::kGoesOn) << "a helper may take it over";
+}
+
+TEST_F(Runs, OfAJob_HaveFailedWhenItIsNotQueuedAgain) {
+  std::ofstream(path_ / "run.toml") << "";
+  fs::create_directories(layout_.terms().path());
+  std::ofstream((layout_.terms() / "0001").path())
+      << nlohmann::json{{"host", host_name()}, {"boot_id", "another"}, {"pid_namespace", "p"},
+                        {"pid", 4711},         {"start_ticks", 1},     {"since", "2001-02-03T04:05:06Z"},
+                        {"slurm_job", "7"}};
+  const auto outcome = [&](const char* state, const nlohmann::json& line) {
+    write_status(path_, {{"state", state}, {"attempt", 1}, {"term", 1}});
+    std::ofstream(layout_.attempts().path()) << R"({"event":"slurm-begin"})"
+                                             << "\n"
+                                             << line << "\n";
+    return outcome_of(summarize(path_));
+  };
+  EXPECT_EQ(outcome("failed", {{"event", "end"}}), Outcome::kGoesOn) << "the batch script has not said yet";
+  EXPECT_EQ(outcome("failed", {{"event", "slurm-end"}, {"requeued", true}}), Outcome::kGoesOn);
+  EXPECT_EQ(outcome("failed", {{"event", "slurm-end"}}), Outcome::kFailed);
+  EXPECT_EQ(outcome("saved", {{"event", "slurm-end"}, {"requeued", false}}), Outcome::kFailed);
+  EXPECT_EQ(outcome("saved", {{"event", "slurm-end"}}), Outcome::kGoesOn) << "stopped by a person";
+}
+
 TEST_F(Runs, RunningOnAHostThatWasBootedSince_HasEnded) {
   std::ofstream(path_ / "run.toml") << "";
   write_status(path_, {{"state", "running"}, {"attempt", 1}, {"term", 1}});

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <string>
 
 namespace rekindle::view {
 namespace {
@@ -15,6 +16,10 @@ TEST(Terminal, LinesAreFoldedAtSpaces) {
             "saved    step-1\n         step-2\n         step-3");
   EXPECT_EQ(folded("run      /a/very/long/path", 16, 9), "run      /a/very\n         /long/p\n         ath");
   EXPECT_EQ(folded("too narrow to fold", 8, 9), "too narrow to fold");
+  EXPECT_EQ(folded("run      \u00fc\u00fc\u00fc\u00fc", 14, 9),
+            "run      \u00fc\u00fc\n         \u00fc\u00fc");
+  EXPECT_EQ(folded("name     ", 5, 2), "name");
+  EXPECT_GT(folded(std::string(1'000'000, 'x'), 40, 9).size(), 1'000'000U);
 }
 
 TEST(Terminal, WhatIsNoTerminalHasTheOtherWidthAndNoColours) {
