@@ -2,10 +2,10 @@
 
 #ifdef REKINDLE_CUDA
 #include <ATen/ATen.h>
-#include <c10/cuda/CUDAStream.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "device/cuda_norm.hpp"
+#include "model/cuda_call.hpp"
 #include "model/gradient_places.hpp"
 
 namespace rekindle::model::ops {
@@ -15,26 +15,14 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Variable;
 using torch::autograd::variable_list;
 
-constexpr auto kLast = at::MemoryFormat::ChannelsLast;
-
-cudaStream_t stream() { return c10::cuda::getCurrentCUDAStream().stream(); }
-
-void check(cudaError_t error) { TORCH_CHECK(error == cudaSuccess, cudaGetErrorString(error)); }
-
 device::NormShape shape_of(const at::Tensor& x) {
-  return {x.scalar_type() == at::kBFloat16 ? device::Number::kBfloat16 : device::Number::kFloat32,
-          static_cast<std::size_t>(x.size(0) * x.size(2) * x.size(3)), static_cast<int>(x.size(1))};
+  return {number_of(x.scalar_type()), static_cast<std::size_t>(x.size(0) * x.size(2) * x.size(3)),
+          static_cast<int>(x.size(1))};
 }
 
 at::Tensor work_for(const device::NormShape& shape, const at::Tensor& like) {
   const auto floats = static_cast<std::int64_t>(device::norm_work_bytes(shape) / sizeof(float));
   return at::empty({floats}, like.options());
-}
-
-// Where the gradient of a parameter is computed.
-at::Tensor place_of(const Variable& parameter) {
-  const at::Tensor place = GradientPlaces::take_place(parameter);
-  return place.defined() ? place : at::empty_like(parameter);
 }
 
 float* floats(const at::Tensor& tensor) { return tensor.mutable_data_ptr<float>(); }
@@ -69,8 +57,8 @@ class NormFunction : public torch::autograd::Function<NormFunction> {
     const bool residual = context->saved_data["residual"].toBool();
     const device::NormShape shape = shape_of(x);
     const at::Tensor dx = at::empty_like(x), dresidual = residual ? at::empty_like(x) : at::Tensor(),
-                     dweight = place_of(saved[1]), dbias = place_of(saved[2]),
-                     work = work_for(shape, saved[1]);
+                     dweight = GradientPlaces::place_or_memory(saved[1]),
+                     dbias = GradientPlaces::place_or_memory(saved[2]), work = work_for(shape, saved[1]);
     device::NormBackward call{.x = x.const_data_ptr(), .dout = dout.const_data_ptr()};
     if (saved.size() > 6) call.y = saved[6].const_data_ptr();
     call.dx = dx.mutable_data_ptr();

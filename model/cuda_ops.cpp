@@ -2,12 +2,12 @@
 
 #ifdef REKINDLE_CUDA
 #include <ATen/ATen.h>
-#include <c10/cuda/CUDAStream.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <array>
 
 #include "device/cuda_images.hpp"
+#include "model/cuda_call.hpp"
 #include "model/gradient_places.hpp"
 
 namespace rekindle::model::ops {
@@ -17,17 +17,11 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Variable;
 using torch::autograd::variable_list;
 
-constexpr auto kLast = at::MemoryFormat::ChannelsLast;
 constexpr std::array<std::int64_t, 2> kOne = {1, 1}, kNone = {0, 0};
 
-cudaStream_t stream() { return c10::cuda::getCurrentCUDAStream().stream(); }
-
-void check(cudaError_t error) { TORCH_CHECK(error == cudaSuccess, cudaGetErrorString(error)); }
-
 device::ImageShape shape_of(at::ScalarType type, at::IntArrayRef sizes) {
-  return {type == at::kBFloat16 ? device::Number::kBfloat16 : device::Number::kFloat32,
-          static_cast<std::size_t>(sizes[0]), static_cast<int>(sizes[2]), static_cast<int>(sizes[3]),
-          static_cast<int>(sizes[1])};
+  return {number_of(type), static_cast<std::size_t>(sizes[0]), static_cast<int>(sizes[2]),
+          static_cast<int>(sizes[3]), static_cast<int>(sizes[1])};
 }
 
 std::int64_t side_after(std::int64_t side, std::int64_t kernel, std::int64_t stride, std::int64_t padding) {
@@ -137,8 +131,7 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const variable_list saved = context->get_saved_variables();
     const Variable &x = saved[0], &weight = saved[1], &operand = saved[2], &dy = gradients[0];
-    at::Tensor dweight = GradientPlaces::take_place(weight);
-    if (!dweight.defined()) dweight = at::empty_like(weight);
+    at::Tensor dweight = GradientPlaces::place_or_memory(weight);
     if (dy.scalar_type() == at::kFloat)
       at::mm_out(dweight, dy.t(), x);
     else

@@ -50,6 +50,11 @@ at::Tensor GradientPlaces::take_place(const at::Tensor& parameter) {
   return current->places_[found->second].alias();
 }
 
+at::Tensor GradientPlaces::place_or_memory(const at::Tensor& parameter) {
+  const at::Tensor place = take_place(parameter);
+  return place.defined() ? place : at::empty_like(parameter);
+}
+
 // Autograd keeps what this returns as the parameter's gradient. It would copy a tensor that has another owner
 // or another layout than the parameter, so it gets a fresh view of the place.
 at::Tensor GradientPlaces::receive(std::size_t parameter, const at::Tensor& gradient) {

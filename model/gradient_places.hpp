@@ -26,6 +26,8 @@ class GradientPlaces {
   // Undefined if there is none, or if the place is in use (the parameter is used twice: autograd adds the
   // two).
   static at::Tensor take_place(const at::Tensor& parameter);
+  // The same, and memory of its own if there is no place.
+  static at::Tensor place_or_memory(const at::Tensor& parameter);
 
  private:
   at::Tensor receive(std::size_t parameter, const at::Tensor& gradient);
