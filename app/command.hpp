@@ -50,7 +50,7 @@ struct CommandRow {
 };
 
 std::span<const CommandRow> run_commands();   // local, slurm, submit, join: commands that train
-std::span<const CommandRow> view_commands();  // list, logs, plot, wait: commands that show runs
+std::span<const CommandRow> view_commands();  // list, logs, plot, wait, watch: they show runs
 std::span<const CommandRow> file_commands();  // all others: commands that inspect a run or files
 
 template <class Made>

@@ -7,7 +7,10 @@
 
 #include "app/known_names.hpp"
 #include "app/option_table.hpp"
+#include "app/options.hpp"
+#include "base/lists.hpp"
 #include "base/text.hpp"
+#include "slurm/script.hpp"
 
 namespace rekindle::app {
 namespace {
@@ -59,9 +62,9 @@ Texts values_of(const CLI::Option& option) {
   return choices_in(option.get_type_name());
 }
 
-std::vector<CompletedCommand> commands_of(const CLI::App& program) {
+std::vector<CompletedCommand> completed_commands(const CLI::App& program) {
   std::vector<CompletedCommand> commands;
-  for (const CLI::App* command : program.get_subcommands([](const CLI::App*) { return true; })) {
+  for (const CLI::App* command : commands_of(program)) {
     CompletedCommand made{command->get_name(), short_help(command->get_description()), {}};
     for (const CLI::Option* option : command->get_options()) {
       if (option->get_positional() || option->get_group().empty()) continue;
@@ -81,15 +84,6 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
   for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
     text.replace(at, from.size(), to);
   return text;
-}
-
-// In single quotes, for bash and zsh.
-std::string quoted(const std::string& text) { return "'" + replaced(text, "'", "'\\''") + "'"; }
-
-std::string joined(const Texts& texts, const std::string& between) {
-  std::string all;
-  for (const std::string& text : texts) all += (all.empty() ? "" : between) + text;
-  return all;
 }
 
 Texts names_of(const CompletedCommand& command) {
@@ -143,7 +137,7 @@ complete -o default -F _rekindle rekindle
 std::string for_zsh(const std::vector<CompletedCommand>& commands) {
   // "name:help", of which the name must have no other colon.
   const auto row = [](const std::string& name, const std::string& help) {
-    return "      " + quoted(str(replaced(name, ":", "\\:"), ":", help)) + "\n";
+    return "      " + slurm::quoted(str(replaced(name, ":", "\\:"), ":", help)) + "\n";
   };
   std::string names, cases;
   for (const CompletedCommand& command : commands) {
@@ -203,7 +197,7 @@ std::string for_fish(const std::vector<CompletedCommand>& commands) {
 }  // namespace
 
 std::string completion_script(const CLI::App& program, Shell shell) {
-  const std::vector<CompletedCommand> commands = commands_of(program);
+  const std::vector<CompletedCommand> commands = completed_commands(program);
   switch (shell) {
     case Shell::kBash:
       return for_bash(commands);

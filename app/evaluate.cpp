@@ -14,6 +14,7 @@
 #include "app/foreign_file.hpp"
 #include "app/options.hpp"
 #include "app/places.hpp"
+#include "app/print_json.hpp"
 #include "app/report.hpp"
 #include "app/run_config.hpp"
 #include "app/script.hpp"
@@ -273,8 +274,7 @@ Status evaluate(const EvaluateOptions& options, const fs::path& own_trainer) {
     return fail(ExitCode::kUsage, "--per-class on samples that have no class", "leave it out");
   REKINDLE_TRY(const Answer answer, ask(job, given, options, own_trainer));
   if (options.json)
-    std::cout << to_json(answer, given, job, options).dump(2, ' ', true, json::error_handler_t::replace)
-              << "\n";
+    print_json(to_json(answer, given, job, options));
   else
     say_answer(answer, given, job, options);
   return {};

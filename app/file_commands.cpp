@@ -17,7 +17,7 @@
 #include "app/selftest.hpp"
 #include "app/status.hpp"
 #include "app/tools.hpp"
-#include "base/text.hpp"
+#include "base/lists.hpp"
 #include "data/dataset.hpp"
 
 namespace rekindle::app {
@@ -27,8 +27,6 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMostWorkers = 1024;
 constexpr std::uint64_t kMostSamples = 10000000;
-
-int exit_code_of(const Status& status) { return status ? 0 : report(status.error()); }
 
 struct StatusCommand : Command {
   StatusCommand(CLI::App& command, const CommandLine&) {
@@ -157,9 +155,7 @@ struct ImportCommand : Command {
 
 struct MakeDataCommand : Command {
   MakeDataCommand(CLI::App& command, const CommandLine&) {
-    std::string kinds;
-    for (const data::DatasetRow* row : data::datasets()) kinds += str(kinds.empty() ? "" : ", ", row->name);
-    command.add_option("KIND", kind, kinds)->required();
+    command.add_option("KIND", kind, joined(data::names_of_datasets(), ", "))->required();
     command.add_option("PATH", path, "a folder to write into, or for a text the file to write")->required();
     command.add_option("--samples", samples, "training samples: images, or 256 bytes of text")
         ->capture_default_str()

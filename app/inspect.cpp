@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "app/places.hpp"
+#include "app/print_json.hpp"
 #include "app/run_config.hpp"
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
@@ -267,8 +268,7 @@ Status inspect(const fs::path& path, const InspectOptions& options) {
                       {"run", run},
                       {"checkpoints", checkpoints},
                       {"others", others}};
-    // A path may contain any bytes, but JSON is UTF-8. A terminal gets only ASCII.
-    std::cout << all.dump(2, ' ', true, json::error_handler_t::replace) << "\n";
+    print_json(all);
     return worst;
   }
   if (checkpoints.empty()) std::cout << "no committed checkpoint\n";

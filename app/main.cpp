@@ -74,8 +74,7 @@ std::optional<int> run_hidden(const CommandLine& line) {
 
 Error unknown_command(const CLI::App& cli, const std::string& command) {
   std::vector<std::string> commands;
-  for (const CLI::App* each : cli.get_subcommands([](const CLI::App*) { return true; }))
-    commands.push_back(each->get_name());
+  for (const CLI::App* each : commands_of(cli)) commands.push_back(each->get_name());
   return {ExitCode::kUsage, str("there is no command '", command, "'"), did_you_mean(command, commands)};
 }
 

@@ -3,8 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <set>
 #include <string_view>
-#include <vector>
 
+#include "app/options.hpp"
 #include "base/text.hpp"
 
 namespace rekindle::app {
@@ -47,10 +47,6 @@ std::string names_of(const CLI::Option& option) {
 
 std::string item(const std::string& head, const std::string& text) {
   return str(".TP\n", head, "\n", text.empty() ? "\\&" : plain(text), "\n");
-}
-
-std::vector<const CLI::App*> commands_of(const CLI::App& program) {
-  return program.get_subcommands([](const CLI::App*) { return true; });
 }
 
 std::string list_of_commands(const CLI::App& program) {

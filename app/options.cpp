@@ -38,6 +38,10 @@ Status check_network(const std::string& interface, const std::string& port_range
   return {};
 }
 
+std::vector<const CLI::App*> commands_of(const CLI::App& program) {
+  return program.get_subcommands([](const CLI::App*) { return true; });
+}
+
 std::string full_name(const CLI::App& command) {
   return command.get_parent() == nullptr ? "rekindle" : "rekindle " + command.get_name();
 }

@@ -108,6 +108,7 @@ std::string or_from_environment(const std::string& interface);
 Status check_network(const std::string& interface, const std::string& port_range);
 
 std::string full_name(const CLI::App& command);  // "rekindle local"
+std::vector<const CLI::App*> commands_of(const CLI::App& program);
 
 // "unknown option '--bacth-size': did you mean --batch-size?"
 // `source`: the file that has the key; empty: the command line.

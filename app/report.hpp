@@ -18,6 +18,9 @@ inline int report(const Error& error) {
   return static_cast<int>(error.code);
 }
 
+// The exit code of a command; an error is reported.
+inline int exit_code_of(const Status& status) { return status ? 0 : report(status.error()); }
+
 // A line on stderr that is not an error.
 inline void warn(const std::string& line) { std::fprintf(stderr, "rekindle: %s\n", printable(line).c_str()); }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "app/places.hpp"
+#include "app/print_json.hpp"
 #include "base/bytes.hpp"
 #include "base/printable.hpp"
 #include "base/text.hpp"
@@ -57,7 +58,8 @@ Result<nlohmann::json> status_of(const run::Layout& layout) {
   REKINDLE_CHECK(must_be_run(layout));
   REKINDLE_CHECK(run::check_records(layout));
   REKINDLE_TRY(nlohmann::json status, run::read_status(layout));
-  REKINDLE_TRY(status["state"], view::state_of(layout, status));
+  REKINDLE_TRY(const auto holder, run::newest_term(layout));
+  status["state"] = view::state_of(status, holder);
   if (status["state"] == view::kStarting && status.contains("attempt"))
     status["end"] = "the figures below are of the coordinator before this one";
   const bool running = status["state"] == "running";
@@ -125,8 +127,8 @@ std::string text_of(const nlohmann::json& status, const run::Layout& layout) {
 Status show_status(const fs::path& run_dir, bool json) {
   const run::Layout layout(run_dir, Trust::kForeign);
   REKINDLE_TRY(const nlohmann::json status, status_of(layout));
-  if (json)  // a terminal gets only ASCII
-    std::cout << status.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) << "\n";
+  if (json)
+    print_json(status);
   else
     std::cout << text_of(status, layout);
   return {};

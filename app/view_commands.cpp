@@ -9,8 +9,6 @@
 namespace rekindle::app {
 namespace {
 
-int exit_code_of(const Status& status) { return status ? 0 : report(status.error()); }
-
 struct LogsCommand : Command {
   LogsCommand(CLI::App& command, const CommandLine&) {
     command.add_option("RUN_DIR", run_dir)->required();

@@ -12,10 +12,12 @@
 #include <vector>
 
 #include "app/places.hpp"
+#include "app/print_json.hpp"
 #include "app/report.hpp"
 #include "base/command.hpp"
 #include "base/duration.hpp"
 #include "base/files.hpp"
+#include "base/lists.hpp"
 #include "base/printable.hpp"
 #include "base/text.hpp"
 #include "view/curve.hpp"
@@ -88,16 +90,10 @@ nlohmann::json json_of(const view::RunSummary& run) {
 
 std::vector<std::string> cells_of(const view::RunSummary& run, const fs::path& folder) {
   const fs::path name = run.directory.lexically_relative(folder);
-  std::string loss;
-  if (run.loss) {
-    std::array<char, 32> text{};
-    std::snprintf(text.data(), text.size(), "%.4g", *run.loss);
-    loss = text.data();
-  }
   return {printable(name.empty() || name == "." ? run.directory.string() : name.string()),
           printable(run.problem.empty() ? run.state : run.problem),
           run.steps > 0 ? str(run.step, "/", run.steps) : "",
-          loss,
+          run.loss ? view::short_number(*run.loss) : "",
           run.attempt > 0 ? std::to_string(run.attempt) : "",
           printable(run.updated)};
 }
@@ -184,7 +180,7 @@ Status list_runs(const fs::path& folder, bool json) {
     all.push_back(json_of(run));
   }
   if (json)
-    std::cout << all.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) << "\n";
+    print_json(all);
   else if (all.empty())
     std::cout << "no runs below " << printable(folder.string()) << "\n";
   else
@@ -201,10 +197,8 @@ Status plot_run(const fs::path& run_dir, const PlotOptions& options) {
     if (names.empty())
       return fail(ExitCode::kConfig, str(run_dir.string(), " has no step on record"),
                   "wait for the first one");
-    std::string all;
-    for (const std::string& name : names) all += str(all.empty() ? "" : ", ", name);
     return fail(ExitCode::kConfig, str("the run has no values of '", options.metric, "'"),
-                str("it has ", all));
+                str("it has ", joined(names, ", ")));
   }
   view::CurveStyle style;
   style.columns = view::columns_of(stdout, 80);

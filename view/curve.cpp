@@ -1,6 +1,7 @@
 #include "view/curve.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -18,12 +19,6 @@ constexpr std::size_t kLabel = 10;  // columns of the values' axis, with a space
 struct Cells {
   std::size_t across, down;
 };
-
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g", value);
-  return text;
-}
 
 std::string right(const std::string& text, std::size_t width) {
   return text.size() >= width ? text.substr(0, width) : std::string(width - text.size(), ' ') + text;
@@ -74,6 +69,12 @@ struct Range {
 };
 
 }  // namespace
+
+std::string short_number(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.4g", value);
+  return text.data();
+}
 
 std::vector<Point> read_curve(const run::Layout& layout, const std::string& name,
                               std::vector<std::string>& names) {
@@ -145,9 +146,9 @@ std::vector<std::string> draw(const std::vector<Point>& all, const CurveStyle& s
   std::vector<std::string> lines;
   for (std::size_t y = 0; y < rows; ++y) {
     std::string label;
-    if (y == 0) label = number(shown(range.high));
-    if (y + 1 == rows) label = number(shown(range.low));
-    if (2 * y + 1 == rows || 2 * y == rows) label = number(shown(range.high / 2 + range.low / 2));
+    if (y == 0) label = short_number(shown(range.high));
+    if (y + 1 == rows) label = short_number(shown(range.low));
+    if (2 * y + 1 == rows || 2 * y == rows) label = short_number(shown(range.high / 2 + range.low / 2));
     lines.push_back(str(right(label, kLabel - 2), style.unicode ? " \u2502" : " |", canvas.row(y)));
   }
   std::string axis = std::string(kLabel - 1, ' ') + (style.unicode ? "\u2514" : "+");

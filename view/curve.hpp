@@ -17,6 +17,9 @@ struct Point {
   bool operator==(const Point&) const = default;
 };
 
+// Four digits, for people: "0.2128", "1.5e+09".
+std::string short_number(double value);
+
 // The values of `name` in metrics.jsonl, by step; `names` gets every name of a number that is there.
 std::vector<Point> read_curve(const run::Layout& layout, const std::string& name,
                               std::vector<std::string>& names);

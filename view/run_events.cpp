@@ -1,7 +1,6 @@
 #include "view/run_events.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <iterator>
 #include <optional>
@@ -11,6 +10,7 @@
 #include "base/json_reader.hpp"
 #include "base/printable.hpp"
 #include "base/text.hpp"
+#include "view/curve.hpp"
 
 namespace rekindle::view {
 namespace {
@@ -49,10 +49,7 @@ std::pair<std::uint64_t, std::uint64_t> numbers_in(const std::string& generation
 }
 
 std::string number(const nlohmann::json& value) {
-  if (!value.is_number()) return "nan";
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.4g", value.get<double>());
-  return text.data();
+  return value.is_number() ? short_number(value.get<double>()) : "nan";
 }
 
 }  // namespace

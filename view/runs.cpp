@@ -5,7 +5,6 @@
 #include "base/files.hpp"
 #include "run/records.hpp"
 #include "run/status_file.hpp"
-#include "run/terms.hpp"
 
 namespace rekindle::view {
 namespace {
@@ -14,9 +13,8 @@ constexpr std::size_t kMostNames = 5000;
 
 }  // namespace
 
-Result<std::string> state_of(const run::Layout& layout, const nlohmann::json& status) {
+std::string state_of(const nlohmann::json& status, const std::optional<run::Holder>& holder) {
   std::string state = status.value("state", status.empty() ? "new" : "unknown");
-  REKINDLE_TRY(const auto holder, run::newest_term(layout));
   const bool newer = holder && holder->term > status.value("term", std::uint64_t{0});
   if (newer && !run::provably_gone(*holder)) return kStarting;
   if (state != "running") return state;
@@ -27,14 +25,15 @@ RunSummary summarize(const std::filesystem::path& directory) {
   RunSummary summary{.directory = directory};
   const run::Layout layout(directory, Trust::kForeign);
   const auto status = run::read_status(layout);
-  const auto state = status ? state_of(layout, *status) : forward_error(status.error());
-  if (!state) {
+  const auto holder = run::newest_term(layout);
+  if (!status || !holder) {
     summary.state = "unknown";
-    summary.problem = state.error().line();
+    summary.problem = (status ? holder.error() : status.error()).line();
     return summary;
   }
   constexpr std::uint64_t kNone = 0;
-  summary.state = *state;
+  summary.state = state_of(*status, *holder);
+  summary.holder = *holder;
   summary.attempt = status->value("attempt", kNone);
   summary.step = status->value("step", kNone);
   summary.steps = status->value("steps", kNone);
@@ -45,18 +44,16 @@ RunSummary summarize(const std::filesystem::path& directory) {
 }
 
 Outcome outcome_of(const RunSummary& summary) {
-  const run::Layout layout(summary.directory, Trust::kForeign);
-  const auto holder = run::newest_term(layout);
-  if (!holder || !*holder) return Outcome::kGoesOn;
+  if (!summary.holder) return Outcome::kGoesOn;
   // status.json says so before everything else of the attempt is written. Then the term ends.
-  const run::Holder& last = **holder;
+  const run::Holder& last = *summary.holder;
   const bool ended = !last.orphaned && (last.ended || run::provably_gone(last));
   if (!ended) return Outcome::kGoesOn;
   if (summary.state == "finished") return Outcome::kFinished;
   if (summary.state != "failed" && summary.state != "saved") return Outcome::kGoesOn;
   if (last.slurm_job.empty()) return summary.state == "failed" ? Outcome::kFailed : Outcome::kGoesOn;
   Outcome outcome = Outcome::kGoesOn;  // the batch script has not said yet
-  run::each_line(layout.attempts(), [&](const nlohmann::json& line) {
+  run::each_line(run::Layout(summary.directory, Trust::kForeign).attempts(), [&](const nlohmann::json& line) {
     if (line.value("event", "") == "slurm-begin") outcome = Outcome::kGoesOn;
     if (line.value("event", "") != "slurm-end") return;
     const bool left = line.contains("requeued") ? !line.value("requeued", false) : summary.state == "failed";

@@ -10,6 +10,7 @@
 
 #include "base/result.hpp"
 #include "run/layout.hpp"
+#include "run/terms.hpp"
 
 namespace rekindle::view {
 
@@ -18,7 +19,8 @@ inline constexpr const char* kStarting = "starting";
 
 // The state of a run with this status.json: "running", kStarting, "finished", "saved", "failed", or that it
 // ended without a report: after a kill the file still says "running". "new": no coordinator has been there.
-Result<std::string> state_of(const run::Layout& layout, const nlohmann::json& status);
+// `holder`: the newest term, read after the file.
+std::string state_of(const nlohmann::json& status, const std::optional<run::Holder>& holder);
 
 struct RunSummary {
   std::filesystem::path directory;
@@ -26,7 +28,8 @@ struct RunSummary {
   std::uint64_t attempt = 0, step = 0, steps = 0;
   std::optional<double> loss;  // of the newest step
   std::string updated;         // when; empty: never
-  std::string problem;         // why nothing else is known; empty: nothing is wrong
+  std::optional<run::Holder> holder;
+  std::string problem;  // why nothing else is known; empty: nothing is wrong
 };
 RunSummary summarize(const std::filesystem::path& directory);
 
@@ -36,8 +39,7 @@ enum class Outcome { kGoesOn, kFinished, kFailed };
 Outcome outcome_of(const RunSummary& summary);
 
 // The run directories below a folder, itself included, by name. Folders deeper than `depth` are not looked
-// at, nor what is in a run directory, nor folders
-// with thousands of files.
+// at, nor what is in a run directory, nor folders with thousands of files.
 std::vector<std::filesystem::path> find_runs(const std::filesystem::path& folder, int depth = 4);
 
 }  // namespace rekindle::view
