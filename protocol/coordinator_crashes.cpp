@@ -91,13 +91,13 @@ void Coordinator::judge_crashes() {
   const auto judge = [this](StepCrashes& counts, const char* what) {
     const auto stuck = counts.generation_ended(generation_.began, history_.step);
     if (!stuck || stop_.ending) return;
-    Finish finish{70, str("trainers ", what, " again and again at step ", stuck->step, ": ", stuck->how),
-                  resume_hint()};
+    Finish finish{70, str(what, " again and again at step ", stuck->step, ": ", stuck->how), resume_hint()};
     finish.stuck_at = stuck->step;
     end(finish);
   };
-  judge(faults_.step_crashes, "crash");
-  judge(faults_.step_hangs, "hang");
+  judge(faults_.step_crashes, "trainers crash");
+  judge(faults_.step_hangs, "trainers hang");
+  judge(faults_.step_exchanges, "an exchange fails");
 }
 
 }  // namespace rekindle::protocol

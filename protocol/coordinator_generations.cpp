@@ -43,19 +43,20 @@ bool Coordinator::nothing_to_save(const Origin& origin) const {
 void Coordinator::form_if_possible() {
   if (stop_.ending) return;
   const bool may_adopt = config_.restarted && !history_.any_formed && !waited_long_enough();
-  if (stop_) {
-    const Origin from = origin();
-    if (may_adopt && !enough_trainers()) return;  // a generation that must be saved may still be running
-    if (nothing_to_save(from)) return end(saved_finish(from.step));
-    if (ledger_.open.any_of_step(from.step)) return wait_for_trainers();
-    return form();
-  }
   // A state that no trainer has in memory any more may be about to be committed. Going back further would
-  // repeat its steps.
+  // repeat its steps, and a stop must not end before its commit.
   const auto better_commit_under_way = [this] {
     const Origin from = origin();
     return from.holders.empty() && ledger_.open.any_committing_beyond(from.step);
   };
+  if (stop_) {
+    const Origin from = origin();
+    if (may_adopt && !enough_trainers()) return;  // a generation that must be saved may still be running
+    if (better_commit_under_way()) return wait_for_trainers();
+    if (nothing_to_save(from)) return end(saved_finish(from.step));
+    if (ledger_.open.any_of_step(from.step)) return wait_for_trainers();
+    return form();
+  }
   if (enough_trainers() && times_.now >= times_.hold_until && !better_commit_under_way()) return form();
   wait_for_trainers();
 }
@@ -113,6 +114,7 @@ void Coordinator::form() {
   history_.step = from.step;
   faults_.step_crashes.forgive();
   faults_.step_hangs.forgive();
+  faults_.step_exchanges.forgive();
   stop_.last_step_at = times_.now;
   if (log_.rewind(history_.step)) emit(Rewind{history_.step});
   show_members(from);

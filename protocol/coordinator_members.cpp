@@ -267,10 +267,17 @@ void Coordinator::judge_stalls() {
 }
 
 // Counts a failed link between two members that are both alive. At the third failure one of them is excluded.
+// Trainers of one worker share a machine: if they cannot exchange data, no other choice of workers helps.
 void Coordinator::blame(int rank, int other) {
   if (member(rank) == nullptr || member(other) == nullptr) return;
   const std::string a = member(rank)->worker, b = member(other)->worker;
-  if (a == b) return;
+  if (a == b) {
+    const std::string what =
+        str("trainers ", member(rank)->ready.trainer, " and ", member(other)->ready.trainer, " on ",
+            member(rank)->ready.host, " cannot exchange data, though both are alive");
+    emit(Warn{what});
+    return faults_.step_exchanges.crashed(what, history_.step);
+  }
   const int times = faults_.links.failed(a, b);
   const auto named = [&](const std::string& worker, int r) {
     return str("worker ", worker, " on ", member(r)->ready.host);

@@ -16,9 +16,9 @@
 
 namespace rekindle::protocol {
 
-// Trainers that crash (or hang), generation after generation, at the same step: a bad sample or a bug blocks
-// the run. A generation counts once, because one cause may end many trainers. Invariant: generations_ is 0
-// unless step_ has a value.
+// Trainers that crash (or hang, or cannot exchange data), generation after generation, at the same step: a
+// bad sample or a bug blocks the run. A generation counts once, because one cause may end many trainers.
+// Invariant: generations_ is 0 unless step_ has a value.
 class StepCrashes {
  public:
   explicit StepCrashes(int limit) : limit_(limit) {}  // generations in a row
@@ -152,7 +152,8 @@ class UnusableSamples {
 
 struct FaultPolicy {
   StepCrashes step_crashes{3};
-  StepCrashes step_hangs{5};  // more: a hang may be the storage's, and then pass
+  StepCrashes step_hangs{5};      // more: a hang may be the storage's, and then pass
+  StepCrashes step_exchanges{5};  // trainers of one worker
   Kills kills;
   HostCrashes host_crashes;
   StartTries start_tries;
@@ -163,6 +164,7 @@ struct FaultPolicy {
   void check() const {
     step_crashes.check();
     step_hangs.check();
+    step_exchanges.check();
     kills.check();
     links.check();
   }

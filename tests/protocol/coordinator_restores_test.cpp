@@ -1,5 +1,7 @@
 // A run that goes back to a checkpoint: because states are wrong, or newer ones are damaged or cannot be
 // read.
+#include <gmock/gmock.h>
+
 #include "coordinator_fixture.hpp"
 
 namespace rekindle::protocol {
@@ -99,6 +101,22 @@ TEST_F(CommitUnderWay, Fails_TheOlderCheckpointIsUsed) {
   const auto starts = sent<Start>(feed(CommitDone{generation_, 40, "", "", "no space"}));
   ASSERT_EQ(starts.size(), 2U);
   EXPECT_EQ(starts[0].second.restore, "old");
+}
+
+TEST_F(CommitUnderWay, AStopWaitsForIt) {
+  feed(StopRun{75, "SIGTERM", Time(0)});
+  EXPECT_FALSE(machine_->ending());
+  feed(CommitDone{generation_, 40, "new", "{}", ""});
+  ASSERT_TRUE(machine_->ending());
+  EXPECT_THAT(machine_->ending()->line, testing::HasSubstr("step 40"));
+}
+
+TEST_F(CommitUnderWay, NeverEnds_AStopWaitsOnlyForTheGatherTime) {
+  feed(StopRun{75, "SIGTERM", Time(0)});
+  const auto starts = sent<Start>(pass(config_.gather_time));
+  ASSERT_EQ(starts.size(), 2U);
+  EXPECT_EQ(starts[0].second.restore, "old");
+  EXPECT_TRUE(starts[0].second.stop);
 }
 
 // While a generation goes back to an older checkpoint, a newer one that was still being written is committed.
