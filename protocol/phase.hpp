@@ -8,7 +8,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
+#include <type_traits>
 #include <variant>
 
 #include "protocol/events.hpp"
@@ -49,6 +51,10 @@ class RunPhase {
  public:
   using State =
       std::variant<GatheringPhase, AdoptingPhase, RunningPhase, PausingPhase, QuittingPhase, EndedPhase>;
+
+  static_assert(std::variant_size_v<State> == static_cast<std::size_t>(Phase::kEnded) + 1);
+  static_assert(std::is_same_v<std::variant_alternative_t<static_cast<std::size_t>(Phase::kPausing), State>,
+                               PausingPhase>);
 
   explicit RunPhase(Time gather_until) : state_(GatheringPhase{gather_until}) {}
 
