@@ -29,7 +29,7 @@ struct CoordinatorConfig {
   int expected_trainers = 1;  // for the first generation of an attempt
   bool restarted = false;     // an older coordinator of this attempt may have left a generation running
   Time gather_time{300000};   // wait for trainers at the start, and while there are too few
-  Time regroup_time{30000};   // wait for restarted trainers when no trainer has a state
+  Time regroup_time{30000};   // wait for restarted trainers when too few are there, or none has a state
   Time adopt_time{60000};  // wait for the members of a running generation to register with a new coordinator
   Time lost_after{5000};   // limit without a heartbeat
   Time pause_deadline{20000};  // limit for members to pause after an abort
@@ -47,8 +47,8 @@ struct CoordinatorConfig {
 struct CoordinatorTimes {
   Time now{0};  // of the event that is being handled
   Time began{0}, ticked{0}, shown{-1000000};
-  // When the run ends if it still has no generation. Set when the gathering begins, cleared when a generation
-  // begins.
+  // When the wait for more trainers ends: the generation is formed of those that are there, or the run ends.
+  // Set when the gathering begins, cleared when a generation begins.
   std::optional<Time> gather_until = {};
   Time hold_until{0};  // no generation is formed before this time
 };

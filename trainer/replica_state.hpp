@@ -20,8 +20,8 @@ Result<std::uint64_t> restore(Task& task, exchange::Exchange& exchange, Storage&
                               const std::string& name, int ranks, int rank);
 
 // Copies the state of `start.step` from the sources to all other ranks. Collective. On a receiver, `replica`
-// is invalid from the first overwritten byte until the hashes of all ranks are equal and the state is on its
-// device; on a source it does not change. Returns the comparison of the hashes.
+// is invalid from before the ranks agree on the copy until the hashes of all ranks are equal and the state is
+// on its device; on a source it does not change. Returns the comparison of the hashes.
 Result<protocol::Comparison> copy(Task& task, exchange::Exchange& exchange, const protocol::Start& start,
                                   protocol::ReplicaState& replica);
 
