@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -9,7 +10,12 @@ namespace rekindle {
 
 // Since boot, counting suspends (CLOCK_BOOTTIME).
 std::chrono::milliseconds boot_time();
-std::string utc_now();  // "2031-02-03T04:05:06Z"
+std::string utc_now();     // "2031-02-03T04:05:06Z"
+std::string utc_now_ms();  // "2031-02-03T04:05:06.789Z"
+// Milliseconds since 1970 of "2031-02-03T04:05:06.789Z", whose fraction may be missing, and back. nullopt: no
+// such time.
+std::optional<std::int64_t> parse_utc(const std::string& utc);
+std::string utc_text(std::int64_t milliseconds);
 // The age of a UTC time; not below zero, even if the clocks of two hosts differ. nullopt: not a valid time.
 std::optional<std::chrono::seconds> age_of(const std::string& utc);
 std::string host_name();
