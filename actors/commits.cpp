@@ -138,4 +138,20 @@ void abandon_later(RecordWriter& writer, const protocol::GenerationId& generatio
   });
 }
 
+Committer::behavior_type committer(Committer::pointer, const run::Layout& layout, const protocol::Job& job,
+                                   RecordWriter* writer) {
+  return {[layout, job, writer](const CommitOrder& order) {
+            writer->flush();  // commit() reads the evaluations to choose the best checkpoint
+            return commit(layout, job, order);
+          },
+          [layout, job, writer](const SweepOrder& order) {
+            writer->flush();
+            return sweep_after_restore(layout, job, order);
+          },
+          [layout](const TermCheck& check) {
+            return TermCheckReply{run::term_in_charge(layout, check.term).value_or(check.term)};
+          },
+          [layout](const StopCheck&) { return StopCheckReply{is_file(layout.stop_request())}; }};
+}
+
 }  // namespace rekindle::actors

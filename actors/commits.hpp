@@ -17,6 +17,10 @@ CommitReply commit(const run::Layout& layout, const protocol::Job& job, const Co
 // completely.
 SweepReply sweep_after_restore(const run::Layout& layout, const protocol::Job& job, const SweepOrder& order);
 
+// The actor whose thread blocks.
+Committer::behavior_type committer(Committer::pointer self, const run::Layout& layout,
+                                   const protocol::Job& job, RecordWriter* writer);
+
 // In the writer's thread, if this coordinator is still in charge: takes a damaged checkpoint out of use;
 // removes the files of a checkpoint that was never committed.
 void set_aside_later(RecordWriter& writer, const std::string& checkpoint);

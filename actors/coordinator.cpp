@@ -229,12 +229,14 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   RunRecords records(writer, options.attempt);
   RunStatus status(writer, options.job.steps, records.attempt());
   records.begin(restarted, recorded);
+  EventRecords events(writer, records.attempt());
+  events.begin(restarted);
   CoordinatorEnd end;
   SystemConfig config(options.layout);
   // Declared last: its destructor waits for the actor, which uses the above.
   caf::actor_system system(config);
-  LocalCoordinator actor =
-      spawn_coordinator(system, {options, std::move(*known), writer, records, status, supervisor, end});
+  LocalCoordinator actor = spawn_coordinator(
+      system, {options, std::move(*known), writer, records, events, status, supervisor, end});
   if (auto published = publish(options, *term, caf::actor_cast<CoordinatorActor>(actor)); !published) {
     const int code = not_up(supervisor, restarted, published.error());
     ::_exit(restarted ? kCannotListen : code);
@@ -255,10 +257,12 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   end.wait();
   // The last orders must reach the workers before this process exits.
   std::this_thread::sleep_for(kDeliveryTime);
-  if (end.orphaned())
+  if (end.orphaned()) {
     records.orphan(end.step());
-  else
+  } else {
     records.end(end.exit_code(), end.line(), end.step());
+    events.end(end.exit_code(), end.line(), end.step());
+  }
   for (const std::string& line : {records.missing_lines(), writer.take_warning()}) {
     if (line.empty()) continue;
     log_warning(line);

@@ -15,7 +15,6 @@
 #include "base/text.hpp"
 #include "data/loader.hpp"
 #include "protocol/wire.hpp"
-#include "run/terms.hpp"
 
 namespace rekindle::actors {
 
@@ -26,22 +25,6 @@ namespace {
 constexpr auto kTick = std::chrono::milliseconds(200), kHeldUp = std::chrono::milliseconds(2000);
 constexpr std::size_t kShownASecond = 1024;  // trainers
 constexpr int kTicksPerStatus = 5, kTicksPerTermCheck = 25;
-
-Committer::behavior_type committer(Committer::pointer, const run::Layout& layout, const Job& job,
-                                   RecordWriter* writer) {
-  return {[layout, job, writer](const CommitOrder& order) {
-            writer->flush();  // commit() reads the evaluations to choose the best checkpoint
-            return commit(layout, job, order);
-          },
-          [layout, job, writer](const SweepOrder& order) {
-            writer->flush();
-            return sweep_after_restore(layout, job, order);
-          },
-          [layout](const TermCheck& check) {
-            return TermCheckReply{run::term_in_charge(layout, check.term).value_or(check.term)};
-          },
-          [layout](const StopCheck&) { return StopCheckReply{is_file(layout.stop_request())}; }};
-}
 
 // The data-set numbers of a step's samples, for a search for a bad sample.
 std::string samples_of(const Job& job, std::uint64_t step) {
@@ -82,6 +65,7 @@ class Host {
     for (const Effect& effect : machine_.on(boot_time(), event)) {
       std::visit([this](const auto& e) { apply(e); }, effect);
     }
+    parts_.events.observe(machine_);
     flush();
     if (machine_.ending() && !std::exchange(stop_.ending_sent, true))
       send_supervisor(Ended{machine_.ending()->exit_code, machine_.ending()->line, false});
@@ -132,6 +116,7 @@ class Host {
   }
 
   void committed(const CommitReply& reply) {
+    parts_.events.committed(reply);
     if (reply.higher_term > 0) feed(Fenced{reply.higher_term});
     feed(CommitDone{{reply.term, reply.generation},
                     reply.step,
@@ -154,6 +139,8 @@ class Host {
         kTicksPerStatus * (1 + static_cast<int>(machine_.trainers().size() / kShownASecond));
     if (ticks_ % per_show == 0) parts_.status.show(machine_, parts_.records.last());
     if (ticks_ % kTicksPerStatus == 0) {
+      for (const auto& change : parts_.status.look_for_slow(machine_))
+        parts_.events.record(change, machine_.step());
       send_supervisor(CoordinatorBeat{term_, machine_.activity()});
       look_for_stop();
     }
@@ -223,6 +210,7 @@ class Host {
     if (found != workers_.end()) self_->send(found->second, std::move(order));
   }
   void apply(const Commit& effect) {
+    parts_.events.commits(effect);
     const CommitOrder order{term_,          effect.generation.term, effect.generation.number,
                             effect.step,    effect.digest,          effect.fingerprint,
                             effect.tensors, effect.shards,          effect.pinned};
@@ -231,6 +219,7 @@ class Host {
     });
   }
   void apply(const Sweep& effect) {
+    parts_.events.record(effect, machine_.step());
     const SweepOrder order{term_, effect.generation.term, effect.generation.number, effect.restored};
     self_->request(committer_, caf::infinite, order).then([this](const SweepReply& reply) {
       feed(Swept{reply.committed});
@@ -241,8 +230,13 @@ class Host {
   void apply(const Rewind& effect) { parts_.records.rewind(effect.step); }
   void apply(const RecordStep& effect) {
     for (const std::string& line : parts_.records.record(effect.done)) apply(Warn{line});
+    parts_.events.record(effect.done);
   }
-  void apply(const RecordEvaluation& effect) { parts_.records.record(effect.evaluated); }
+  void apply(const RecordEvaluation& effect) {
+    parts_.records.record(effect.evaluated);
+    parts_.events.record(effect.evaluated);
+  }
+  void apply(const RecordLoss& effect) { parts_.events.record(effect, machine_.step()); }
   void apply(const ShowProgress& effect) { send_supervisor(effect.progress); }
   void apply(const Info& effect) {
     log_info(effect.line);

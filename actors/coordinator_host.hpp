@@ -7,6 +7,7 @@
 #include <string>
 
 #include "actors/coordinator.hpp"
+#include "actors/event_records.hpp"
 #include "actors/interfaces.hpp"
 #include "actors/run_records.hpp"
 #include "actors/run_status.hpp"
@@ -64,6 +65,7 @@ struct CoordinatorParts {
   protocol::CoordinatorConfig config;
   RecordWriter& writer;
   RunRecords& records;
+  EventRecords& events;
   RunStatus& status;
   Channel& supervisor;
   CoordinatorEnd& end;

@@ -35,6 +35,8 @@ nlohmann::json trainer_json(const std::string& name, const KnownTrainer& trainer
                          {"pid", trainer.ready.pid},
                          {"phase", to_text(trainer.beat.phase)},
                          {"step", trainer.beat.step},
+                         {"cpu_percent", trainer.beat.use.cpu_percent},
+                         {"memory_bytes", trainer.beat.use.memory_bytes},
                          {"peak_pss_bytes", trainer.peak_pss_bytes}};
   const GpuUse& use = trainer.beat.gpu;
   if (!trainer.ready.gpu.empty()) json["gpu"] = trainer.ready.gpu;
@@ -50,7 +52,10 @@ nlohmann::json trainer_json(const std::string& name, const KnownTrainer& trainer
 
 void RunStatus::write(const Coordinator& coordinator, const LastStep& last, const std::string& state) {
   nlohmann::json trainers = nlohmann::json::array();
-  for (const auto& [name, trainer] : coordinator.trainers()) trainers.push_back(trainer_json(name, trainer));
+  for (const auto& [name, trainer] : coordinator.trainers()) {
+    trainers.push_back(trainer_json(name, trainer));
+    if (slow_.is_slow(name)) trainers.back()["slow"] = true;
+  }
   // At the end no trainer is left. The last trainers stay in the status, to show the run's use of resources.
   if (!trainers.empty()) trainers_ = std::move(trainers);
   const nlohmann::json status = {{"state", state},

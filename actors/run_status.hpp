@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "actors/record_parts.hpp"
 #include "actors/record_writer.hpp"
+#include "actors/slow_trainers.hpp"
 #include "protocol/coordinator.hpp"
 
 namespace rekindle::actors {
@@ -20,6 +22,10 @@ class RunStatus {
 
   // After show_end(), show() writes nothing.
   void show(const protocol::Coordinator& coordinator, const LastStep& last);
+  // Of the trainers, as they are shown from now on. The trainers that became slow, or are no longer.
+  std::vector<SlowTrainers::Change> look_for_slow(const protocol::Coordinator& coordinator) {
+    return slow_.look(coordinator.trainers());
+  }
   // `line`: the last line of the run's output.
   void show_end(const protocol::Coordinator& coordinator, const LastStep& last, int exit_code,
                 const std::string& line);
@@ -32,6 +38,7 @@ class RunStatus {
   nlohmann::json trainers_ = nlohmann::json::array();
   bool ended_ = false;  // the attempt's last status is written: no later status replaces it
   std::string end_;
+  SlowTrainers slow_;
   NewestText text_;
 };
 

@@ -82,6 +82,12 @@ void SlurmLog::end(slurm::Cause cause, std::uint64_t step, const nlohmann::json&
   nlohmann::json line = {{"event", "slurm-end"}, {"cause", slurm::to_text(cause)}, {"step", step}};
   line.update(more);
   record(line);
+  const bool requeued = line.value("requeued", cause == slurm::Cause::kRequeued);
+  if (!requeued && !line.contains("requeued")) return;  // the coordinator has told this end
+  const Status told =
+      run::record_event(layout_, requeued ? "requeued" : "gave_up",
+                        {{"attempt", attempt_}, {"step", step}, {requeued ? "cause" : "why", line["cause"]}});
+  if (!told) log_warning(told.error().line());
 }
 
 bool SlurmLog::count_futile(std::uint64_t step, std::uint64_t number) {

@@ -186,8 +186,10 @@ void Coordinator::lose(const std::vector<std::string>& trainers, const std::stri
     if (found == membership_.trainers.end()) continue;
     const bool member = found->second.rank >= 0;
     members = members || member;
-    if (member && !stop_.ending)
+    if (member && !stop_.ending) {
       emit(Warn{str("trainer ", name, " was lost at step ", history_.step, ": ", why)});
+      emit(RecordLoss{name, found->second.ready.host, why});
+    }
     membership_.trainers.erase(found);
   }
   if (!members) return;

@@ -93,6 +93,10 @@ struct RecordEvaluation {
 struct ShowProgress {
   Progress progress;
 };
+// A trainer of the generation is gone.
+struct RecordLoss {
+  std::string trainer, host, why;
+};
 // A line for the terminal and the log.
 struct Info {
   std::string line;
@@ -107,7 +111,8 @@ struct Finish {
   // The step at which the run is stuck: its samples are named in the output.
   std::optional<std::uint64_t> stuck_at = {};
 };
-using Effect = std::variant<SendTrainer, KillTrainer, Dismiss, RegisterAgain, Commit, Sweep, Abandon,
-                            SetAside, Rewind, RecordStep, RecordEvaluation, ShowProgress, Info, Warn, Finish>;
+using Effect =
+    std::variant<SendTrainer, KillTrainer, Dismiss, RegisterAgain, Commit, Sweep, Abandon, SetAside, Rewind,
+                 RecordStep, RecordEvaluation, RecordLoss, ShowProgress, Info, Warn, Finish>;
 
 }  // namespace rekindle::protocol

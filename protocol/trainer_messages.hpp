@@ -197,6 +197,12 @@ struct GpuUse {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GpuUse, used_bytes, total_bytes, busy_percent)
 
+struct ProcessUse {
+  std::uint64_t cpu_percent = 0;   // of one core, since the heartbeat before
+  std::uint64_t memory_bytes = 0;  // resident; shared pages count fully
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProcessUse, cpu_percent, memory_bytes)
+
 struct TrainerBeat {  // sent every 500 ms by the control thread
   std::string trainer;
   TrainerPhase phase = TrainerPhase::kStarting;
@@ -205,10 +211,11 @@ struct TrainerBeat {  // sent every 500 ms by the control thread
   std::uint64_t progress = 0;  // grows with each phase, micro-batch and chunk of the step loop
   int waiting_for = -1;        // the rank that this trainer waits for; -1: none
   std::uint64_t peak_pss_bytes = 0;
+  ProcessUse use = {};
   GpuUse gpu = {};
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainerBeat, trainer, phase, generation, step, progress, waiting_for,
-                                   peak_pss_bytes, gpu)
+                                   peak_pss_bytes, use, gpu)
 
 // The trainer cannot continue and is about to exit: bad configuration, bad data, or no memory.
 struct TrainerFailed {

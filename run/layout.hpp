@@ -1,7 +1,8 @@
 // The names of all files in a run directory.
 //
 //   run.toml  environment  coordinator.json  status.json  stop.json  terms/NNNN  key/  checkpoints/
-//   attempts.jsonl metrics.jsonl  logs/  init.safetensors  bin/  requeue.json  resubmit.sh  job.sh  newest
+//   attempts.jsonl metrics.jsonl events.jsonl  logs/  init.safetensors  bin/  requeue.json  resubmit.sh
+//   job.sh  newest
 #pragma once
 
 #include <cstddef>
@@ -36,6 +37,8 @@ class Layout {
   FilePath status() const { return root_ / "status.json"; }
   FilePath terms() const { return root_ / "terms"; }
   FilePath keys() const { return root_ / "key"; }
+  FilePath page_token() const { return keys() / "page-token"; }
+  FilePath page_place() const { return root_ / "page.json"; }  // where the page is served
   FilePath key_pair() const { return keys() / "run.pem"; }
   FilePath checkpoints() const { return root_ / "checkpoints"; }
   FilePath newest_checkpoint() const { return root_ / "newest"; }
@@ -47,6 +50,7 @@ class Layout {
   FilePath resubmit_script() const { return root_ / "resubmit.sh"; }
   FilePath job_script() const { return root_ / "job.sh"; }
   FilePath metrics() const { return root_ / "metrics.jsonl"; }
+  FilePath events() const { return root_ / "events.jsonl"; }
   FilePath logs() const { return root_ / "logs"; }
   // The options that pass this layout to another process of the run.
   std::vector<std::string> options() const {

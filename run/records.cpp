@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/bytes.hpp"
+#include "base/clock.hpp"
 #include "base/files.hpp"
 #include "base/json_reader.hpp"
 #include "base/text.hpp"
@@ -236,6 +237,12 @@ std::uint64_t newest_attempt(const Layout& layout) {
 
 Status record_attempt(const Layout& layout, const nlohmann::json& line) {
   return LineFile(layout.attempts()).append(line);
+}
+
+Status record_event(const Layout& layout, const std::string& event, nlohmann::json more) {
+  more["event"] = event;
+  more["at"] = utc_now_ms();
+  return LineFile(layout.events()).append(more);
 }
 
 nlohmann::json last_intent(const Layout& layout) {

@@ -1,4 +1,4 @@
-// metrics.jsonl and attempts.jsonl: append-only files with one JSON object per line.
+// metrics.jsonl, attempts.jsonl and events.jsonl: append-only files with one JSON object per line.
 #pragma once
 
 #include <cstdint>
@@ -65,6 +65,9 @@ std::uint64_t next_attempt(const Layout& layout);
 std::uint64_t newest_attempt(const Layout& layout);
 // Not retried: the caller handles an error.
 Status record_attempt(const Layout& layout, const nlohmann::json& line);
+
+// A line of events.jsonl (docs/board.md). The time is added here. Not retried: a lost event harms nothing.
+Status record_event(const Layout& layout, const std::string& event, nlohmann::json more);
 
 // The last request to Slurm, from requeue.json; an empty object if the file cannot be read.
 nlohmann::json last_intent(const Layout& layout);

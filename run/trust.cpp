@@ -45,7 +45,7 @@ Status check_trusted(const Layout& layout) {
   for (const FilePath& entry :
        {layout.root(), layout.checkpoints(), layout.config(), layout.coordinator(), layout.stop_request(),
         layout.status(), layout.newest_checkpoint(), layout.initial_state(), layout.attempts(),
-        layout.requeue(), layout.resubmit_script(), layout.job_script(), layout.metrics()})
+        layout.requeue(), layout.resubmit_script(), layout.job_script(), layout.metrics(), layout.events()})
     REKINDLE_CHECK(check_entry(entry));
   for (const FilePath& directory : {layout.programs(), layout.keys(), layout.terms(), layout.logs()})
     REKINDLE_CHECK(check_tree(directory));

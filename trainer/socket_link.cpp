@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "base/log.hpp"
 #include "protocol/wire.hpp"
 #include "trainer/memory.hpp"
@@ -97,6 +98,15 @@ void SocketLink::on_message(const ToTrainer& message) {
   arrived_.notify_all();
 }
 
+protocol::ProcessUse SocketLink::use() {
+  const std::uint64_t cpu_ms = cpu_time_ms(), before = std::exchange(beats_.cpu_ms, cpu_ms);
+  const auto now = boot_time(), passed = now - std::exchange(beats_.sent_at, now);
+  constexpr std::uint64_t kAll = 100;
+  const auto wall_ms = static_cast<std::uint64_t>(passed.count());
+  return {.cpu_percent = wall_ms > 0 ? (cpu_ms - before) * kAll / wall_ms : 0,
+          .memory_bytes = resident_bytes()};
+}
+
 void SocketLink::beat() {
   // Walking the page tables of several gigabytes takes tens of ms. Sample often while the peak builds up, and
   // rarely later.
@@ -104,7 +114,7 @@ void SocketLink::beat() {
     beats_.peak_pss_bytes = std::max(beats_.peak_pss_bytes, pss_bytes());
   }
   ++beats_.count;
-  TrainerBeat beat{trainer_, loop_.phase, {}, loop_.step, loop_.progress, -1, beats_.peak_pss_bytes};
+  TrainerBeat beat{trainer_, loop_.phase, {}, loop_.step, loop_.progress, -1, beats_.peak_pss_bytes, use()};
   {
     const std::scoped_lock lock(mutex_);
     beat.generation = control_.generation();

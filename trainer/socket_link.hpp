@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -41,6 +42,7 @@ class SocketLink final : public Link {
   void listen();
   void on_message(const protocol::ToTrainer& message);
   void beat();
+  protocol::ProcessUse use();  // since the last call
   void exit_if_worker_hangs();
 
   const std::string trainer_;
@@ -62,6 +64,8 @@ class SocketLink final : public Link {
   // Only used by the thread.
   struct {
     std::uint64_t peak_pss_bytes = 0, count = 0;
+    std::uint64_t cpu_ms = 0;              // used up to the heartbeat before
+    std::chrono::milliseconds sent_at{0};  // boot time
     int unread = 0;  // heartbeats in a row for which the worker had not read the one before
   } beats_;
   std::thread thread_;  // last member, because the thread uses all others

@@ -26,6 +26,7 @@ std::string what_else(const Effect& effect) {
     std::string operator()(const Rewind& e) const { return str("rewinds the records to step ", e.step); }
     std::string operator()(const RecordStep&) const { return ""; }
     std::string operator()(const RecordEvaluation&) const { return ""; }
+    std::string operator()(const RecordLoss&) const { return ""; }
     std::string operator()(const ShowProgress&) const { return ""; }
     std::string operator()(const Info& e) const { return str("says \"", e.line, "\""); }
     std::string operator()(const Warn& e) const { return str("warns \"", e.line, "\""); }

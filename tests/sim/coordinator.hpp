@@ -65,6 +65,7 @@ class CoordinatorProcess : public Process {
   void apply(const protocol::Rewind& effect);
   void apply(const protocol::RecordStep& effect);
   void apply(const protocol::RecordEvaluation& effect);
+  void apply(const protocol::RecordLoss&) {}
   void apply(const protocol::ShowProgress&) {}
   void apply(const protocol::Info& effect);
   void apply(const protocol::Warn& effect);
