@@ -23,7 +23,9 @@ struct LogLine {
 
 class RunLogs {
  public:
-  explicit RunLogs(run::Layout layout) : layout_(std::move(layout)) {}
+  // `last_bytes`: of each log that is there at the first call, only the lines of so many bytes at its end.
+  explicit RunLogs(run::Layout layout, std::uint64_t last_bytes = UINT64_MAX)
+      : layout_(std::move(layout)), last_bytes_(last_bytes) {}
 
   // The complete lines of all logs that were not there at the last call, by time. A line without a time of
   // its own follows the one before it. `most`: at least so many of the last ones of each file. A file that
@@ -39,6 +41,7 @@ class RunLogs {
   Status read_new_of(const std::string& name, std::size_t most, std::vector<LogLine>& lines);
 
   const run::Layout layout_;
+  const std::uint64_t last_bytes_;
   std::map<std::string, File> files_;  // by their names
   std::set<std::string> warned_;
 };

@@ -22,7 +22,8 @@ std::string state_of(const nlohmann::json& status, const std::optional<run::Hold
 }
 
 RunSummary summarize(const std::filesystem::path& directory) {
-  RunSummary summary{.directory = directory};
+  RunSummary summary;
+  summary.directory = directory;
   const run::Layout layout(directory, Trust::kForeign);
   const auto status = run::read_status(layout);
   const auto holder = run::newest_term(layout);
