@@ -13,7 +13,7 @@ set(modules base device run view data checkpoint exchange optim protocol trainer
 set(programs libexec/rekindle)
 set(package lib/rekindle/cmake)
 
-install(TARGETS rekindle rekindle-control rekindle-trainer RUNTIME DESTINATION ${programs})
+install(TARGETS rekindle rekindle-control rekindle-trainer rekindle-board RUNTIME DESTINATION ${programs})
 file(REAL_PATH ${REKINDLE_TORCH}/lib torch_libraries)
 install(CODE "
   set(prefix \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\")

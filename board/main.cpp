@@ -1,0 +1,192 @@
+// rekindle-board: pages, metrics and files of runs, from their directories alone. `rekindle` starts it.
+#include <sys/prctl.h>
+
+#include <CLI/CLI.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <csignal>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/clock.hpp"
+#include "base/files.hpp"
+#include "base/network.hpp"
+#include "base/printable.hpp"
+#include "base/process.hpp"
+#include "base/programs.hpp"
+#include "base/text.hpp"
+#include "board/metrics_site.hpp"
+#include "board/one_file.hpp"
+#include "board/service.hpp"
+#include "board/token.hpp"
+
+namespace rekindle::board {
+namespace {
+
+namespace asio = boost::asio;
+
+struct Options {
+  std::string folder, address = "127.0.0.1", page_file;
+  int port = -1;  // -1: no page
+  std::vector<std::string> hosts;
+  bool one_run = false, of_a_run = false, print_link = false;
+  std::string metrics_address, metrics_token_file;
+  int metrics_port = -1;
+  bool metrics_open = false;
+};
+
+int report(const Error& error) {
+  std::cerr << "rekindle: " << printable(error.line()) << "\n";
+  return static_cast<int>(error.code);
+}
+
+// The names under which a browser may ask for a page that is served here.
+std::vector<std::string> host_names(const Options& options) {
+  std::vector<std::string> names = {"localhost", "127.0.0.1", "::1", options.address, host_name()};
+  for (const Interface& each : interfaces()) names.push_back(each.address);
+  const std::string host = host_name();
+  if (const std::size_t dot = host.find('.'); dot != std::string::npos) names.push_back(host.substr(0, dot));
+  names.insert(names.end(), options.hosts.begin(), options.hosts.end());
+  for (std::string& name : names)
+    for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return names;
+}
+
+std::string link(const std::string& address, std::uint16_t port, const std::string& token) {
+  return str("http://", address == "0.0.0.0" ? host_name() : address, ":", port, "/?token=", token);
+}
+
+// For a person at a terminal; what a batch log would show to others has no token.
+void print_link(const Options& options, std::uint16_t port, const std::string& token) {
+  std::cout << "the page: " << link(options.address, port, token) << "\n";
+  if (is_loopback(options.address))
+    std::cout << "from another machine, first: ssh -N -L " << port << ":127.0.0.1:" << port << " "
+              << host_name() << " (a compute node: with -J LOGIN_NODE)\n";
+  std::cout.flush();
+}
+
+class Program {
+ public:
+  explicit Program(Options options) : options_(std::move(options)) {}
+
+  Status begin() {
+    const run::Layout layout(options_.folder, options_.of_a_run ? Trust::kOwn : Trust::kForeign);
+    AccessRules access{.token = "",
+                       .cookie = cookie_name(options_.folder),
+                       .hosts = host_names(options_),
+                       .metrics_token = "",
+                       .open_metrics = options_.metrics_open};
+    if (options_.port >= 0 || options_.metrics_port >= 0) {
+      if (options_.of_a_run) REKINDLE_CHECK(make_directories(layout.keys()));  // before the coordinator does
+      REKINDLE_TRY(const FilePath file,
+                   options_.of_a_run ? Result<FilePath>(layout.page_token()) : board_token_file());
+      REKINDLE_TRY(access.token, take_token(file));
+    }
+    if (!options_.metrics_token_file.empty()) {
+      REKINDLE_TRY(access.metrics_token, read_token(options_.metrics_token_file));
+    }
+    service_ = std::make_unique<Service>(
+        io_, ServiceOptions{.folder = options_.folder, .one_run = options_.one_run, .access = access});
+    if (options_.port >= 0) REKINDLE_CHECK(serve_page(layout, access.token));
+    if (options_.metrics_port >= 0) REKINDLE_CHECK(serve_metrics());
+    if (!options_.page_file.empty()) write_page();
+    return {};
+  }
+
+  void run() {
+    asio::signal_set signals(io_, SIGINT, SIGTERM, SIGHUP);
+    signals.async_wait([this](const auto&, int) { io_.stop(); });
+    io_.run();
+    if (!options_.page_file.empty()) std::ignore = write_page_file(options_.folder, options_.page_file);
+  }
+
+ private:
+  Status serve_page(const run::Layout& layout, const std::string& token) {
+    page_ = std::make_unique<Server>(io_, *service_);
+    REKINDLE_TRY(const std::uint16_t port,
+                 page_->listen(options_.address, static_cast<std::uint16_t>(options_.port)));
+    if (options_.of_a_run) {
+      // For `rekindle status RUN --link`.
+      const nlohmann::json place = {
+          {"host", host_name()}, {"address", options_.address}, {"port", port}, {"pid", ::getpid()}};
+      REKINDLE_CHECK(replace_file(layout.page_place(), place.dump() + "\n"));
+    }
+    if (options_.print_link) print_link(options_, port, token);
+    return {};
+  }
+
+  Status serve_metrics() {
+    metrics_site_ = std::make_unique<MetricsSite>(*service_);
+    metrics_ = std::make_unique<Server>(io_, *metrics_site_);
+    REKINDLE_TRY(
+        const std::uint16_t port,
+        metrics_->listen(options_.metrics_address, static_cast<std::uint16_t>(options_.metrics_port)));
+    if (options_.print_link)
+      std::cout << "metrics: http://" << options_.metrics_address << ":" << port << "/metrics" << std::endl;
+    return {};
+  }
+
+  // Each minute. In this thread, because a page that is late harms nobody.
+  void write_page() {
+    const Status written = write_page_file(options_.folder, options_.page_file);
+    if (!written && written.error().line() != page_error_)
+      std::cerr << "rekindle: warning: " << printable(page_error_ = written.error().line()) << "\n";
+    page_timer_.expires_after(std::chrono::minutes(1));
+    page_timer_.async_wait([this](const auto& error) {
+      if (!error) write_page();
+    });
+  }
+
+  const Options options_;
+  asio::io_context io_{1};
+  asio::steady_timer page_timer_{io_};
+  std::string page_error_;
+  std::unique_ptr<Service> service_;
+  std::unique_ptr<MetricsSite> metrics_site_;
+  std::unique_ptr<Server> page_, metrics_;  // after the service
+};
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App cli{"pages and metrics of runs; started by rekindle"};
+  CLI::App& serve = *cli.add_subcommand("serve");
+  serve.add_option("FOLDER", options.folder)->required();
+  serve.add_flag("--one-run", options.one_run);
+  serve.add_flag("--of-a-run", options.of_a_run,
+                 "a run's own: its token is in key/, and its parent's end is its end");
+  serve.add_flag("--print-link", options.print_link);
+  serve.add_option("--port", options.port);
+  serve.add_option("--address", options.address);
+  serve.add_option("--allow-host", options.hosts);
+  serve.add_option("--page-file", options.page_file);
+  serve.add_option("--metrics-address", options.metrics_address);
+  serve.add_option("--metrics-port", options.metrics_port);
+  serve.add_option("--metrics-token-file", options.metrics_token_file);
+  serve.add_flag("--metrics-open", options.metrics_open);
+  CLI::App& file = *cli.add_subcommand("file");
+  file.add_option("FOLDER", options.folder)->required();
+  file.add_option("FILE", options.page_file)->required();
+  cli.require_subcommand(1);
+  try {
+    cli.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return report({ExitCode::kUsage, error.what(), ""});
+  }
+  if (file.parsed()) {
+    const Status written = write_page_file(options.folder, options.page_file);
+    return written ? 0 : report(written.error());
+  }
+  if (options.of_a_run) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  allow_many_files();
+  Program program(options);
+  if (const Status begun = program.begin(); !begun) return report(begun.error());
+  program.run();
+  return 0;
+}
+
+}  // namespace
+}  // namespace rekindle::board
+
+int main(int argc, char** argv) { return rekindle::board::main(argc, argv); }

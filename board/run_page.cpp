@@ -1,0 +1,231 @@
+#include "board/run_page.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <ctime>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "base/files.hpp"
+#include "base/printable.hpp"
+#include "base/text.hpp"
+#include "checkpoint/checkpoint.hpp"
+#include "run/status_file.hpp"
+#include "run/terms.hpp"
+#include "view/runs.hpp"
+
+namespace rekindle::board {
+namespace {
+
+constexpr std::size_t kMostWarnings = 50, kMostTrainers = 500, kLongestLine = 1000;
+constexpr std::uint64_t kLogBytes = std::uint64_t{1} << 18;  // of each log, from its end
+constexpr std::uint64_t kSlice = std::uint64_t{4} << 20;     // of metrics.jsonl
+constexpr std::chrono::milliseconds kPatience{300};          // then the rest comes with the next reading
+constexpr std::uint64_t kRecentSteps = 100;
+constexpr std::size_t kMostNews = std::size_t{1} << 18;  // bytes of events that nobody has taken
+constexpr std::uint64_t kNone = 0;
+
+// What a page knows of the state by one word.
+std::string word_of(const std::string& state) { return state.starts_with("ended without") ? "lost" : state; }
+
+// Logs have the local time of their host, which is this one's if nobody has set another one.
+std::string utc_of_log(const std::string& local) {
+  std::tm parts{};
+  const char* const end = ::strptime(local.c_str(), "%Y-%m-%d %H:%M:%S", &parts);
+  parts.tm_isdst = -1;
+  const std::time_t seconds = end == nullptr ? -1 : std::mktime(&parts);
+  return seconds < 0 ? local : utc_text(seconds * std::int64_t{1000});
+}
+
+// Untrusted text: no longer than a line, and nothing that moves a cursor.
+std::string line_of(const std::string& text) { return printable(text.substr(0, kLongestLine)); }
+
+nlohmann::json clean(const nlohmann::json& value) {
+  if (value.is_string()) return line_of(value.get<std::string>());
+  if (value.is_primitive()) return value;
+  return nullptr;
+}
+
+std::string event_text(const char* kind, const nlohmann::json& data) {
+  return str("event: ", kind, "\ndata: ", data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
+             "\n\n");
+}
+
+}  // namespace
+
+RunPage::RunPage(std::filesystem::path directory, std::string name)
+    : directory_(std::move(directory)),
+      name_(std::move(name)),
+      layout_(directory_, Trust::kForeign),
+      history_(layout_),
+      run_events_(layout_, view::RunEvents::From::kBeginning),
+      logs_(layout_, kLogBytes) {}
+
+bool RunPage::read() {
+  problem_.clear();
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  Result<bool> more = true;
+  do {
+    more = history_.read_new(kSlice);
+  } while (more && *more && std::chrono::steady_clock::now() < until);
+  if (!more) problem_ = more.error().line();
+  read_status();
+  read_events();
+  read_warnings();
+  if (more && *more) return false;
+  read_steps();
+  return true;
+}
+
+void RunPage::read_steps() {
+  if (!std::exchange(news_.began, true)) {
+    const auto all =
+        history_.curves({.names = {"step_ms"}, .range = {}, .points = view::History::kMostBuckets});
+    if (all && (*all)["curves"].contains("step_ms")) totals_.begin((*all)["curves"]["step_ms"]);
+  }
+  view::News news = history_.take_news();
+  if (const auto times = news.points.find("step_ms"); times != news.points.end()) totals_.add(*times);
+  if (news.rewound_to) news_.steps += event_text("rewound", {{"step", *news.rewound_to}});
+  if (!news.points.empty()) news_.steps += event_text("status", {{"points", std::move(news.points)}});
+  news_.changed = news_.changed || news.incomplete;
+  // Nobody takes them, or not in time: a page then gets everything again.
+  if (news_.steps.size() <= kMostNews) return;
+  news_.steps.clear();
+  news_.changed = true;
+}
+
+std::string RunPage::take_events() {
+  std::string events = std::exchange(news_.steps, {});
+  nlohmann::json difference = nlohmann::json::object();
+  for (const auto& [key, value] : status_.items())
+    if (!news_.status.contains(key) || news_.status[key] != value) difference[key] = value;
+  news_.status = status_;
+  if (!difference.empty()) events += event_text("status", difference);
+  if (std::exchange(news_.changed, false)) events += event_text("changed", nlohmann::json::object());
+  return events;
+}
+
+void RunPage::read_status() {
+  const auto status = run::read_status(layout_);
+  const auto holder = run::newest_term(layout_);
+  if (!status || !holder) {
+    problem_ = (status ? holder.error() : status.error()).line();
+    return;
+  }
+  nlohmann::json made = nlohmann::json::object();
+  made["state"] = word_of(view::state_of(*status, *holder));
+  for (const char* key : {"attempt", "step", "steps", "epoch", "loss", "voided_steps", "images_per_second",
+                          "phase", "generation", "updated", "end"}) {
+    const auto found = status->find(key);
+    if (found != status->end()) made[key] = clean(*found);
+  }
+  nlohmann::json trainers = nlohmann::json::array();
+  if (const auto list = status->find("trainers"); list != status->end() && list->is_array()) {
+    for (const nlohmann::json& trainer : *list) {
+      if (!trainer.is_object() || trainers.size() >= kMostTrainers) continue;
+      nlohmann::json one = nlohmann::json::object();
+      for (const auto& [key, value] : trainer.items()) one[line_of(key)] = clean(value);
+      if (made["state"] != "running") one["phase"] = "ended";
+      trainers.push_back(std::move(one));
+    }
+  }
+  made["trainers"] = std::move(trainers);
+  const std::uint64_t step = made.value("step", kNone), steps = made.value("steps", kNone);
+  const nlohmann::json step_ms = recent_mean("step_ms", kRecentSteps);
+  made["seconds_left"] =
+      made["state"] == "running" && step_ms.is_number() && steps >= step
+          ? nlohmann::json(static_cast<double>(steps - step) * step_ms.get<double>() / 1000)
+          : nlohmann::json();
+  status_ = std::move(made);
+}
+
+void RunPage::read_events() {
+  const auto fresh = run_events_.read_new();
+  if (!fresh) {
+    problem_ = fresh.error().line();
+    return;
+  }
+  for (const view::RunEvent& event : *fresh) story_.add(event);
+  news_.changed = news_.changed || !fresh->empty();
+}
+
+void RunPage::read_warnings() {
+  const auto lines = logs_.read_new(std::size_t{10} * kMostWarnings);
+  if (!lines) return;  // a run that has not begun has no logs
+  for (const view::LogLine& line : *lines) {
+    if (line.level != "warning" && line.level != "error") continue;
+    news_.changed = true;
+    warnings_.push_back(line);
+    if (warnings_.size() > kMostWarnings) warnings_.pop_front();
+  }
+}
+
+nlohmann::json RunPage::recent_mean(const std::string& name, std::uint64_t steps) const {
+  const std::uint64_t last = history_.last_step();
+  const auto curves = history_.curves(
+      {.names = {name}, .range = {.from = last > steps ? last - steps : 0, .to = last}, .points = steps + 1});
+  if (!curves) return nullptr;
+  const auto curve = (*curves)["curves"].find(name);
+  if (curve == (*curves)["curves"].end()) return nullptr;
+  const auto values = curve->find(curve->contains("value") ? "value" : "mean");
+  if (values == curve->end() || values->empty()) return nullptr;
+  double sum = 0;
+  for (const nlohmann::json& value : *values) sum += value.get<double>();
+  return sum / static_cast<double>(values->size());
+}
+
+nlohmann::json RunPage::step_times() const {
+  nlohmann::json times = nlohmann::json::object();
+  for (const char* part : {"step", "data", "compute", "exchange", "update", "checkpoint"}) {
+    nlohmann::json mean = recent_mean(str(part, "_ms"), kRecentSteps);
+    if (!mean.is_null()) times[part] = std::move(mean);
+  }
+  return times;
+}
+
+std::vector<std::string> RunPage::checkpoints() const {
+  std::vector<std::string> names;
+  for (const checkpoint::CheckpointId& id : checkpoint::list_committed(layout_.root()))
+    names.push_back(id.directory_name());
+  return names;
+}
+
+std::optional<double> RunPage::training_ratio() const {
+  const auto all = history_.curves({.names = {"step_ms"}, .range = {}, .points = 1});
+  if (!all || !story_.began() || !(*all)["curves"].contains("step_ms")) return std::nullopt;
+  const nlohmann::json& curve = (*all)["curves"]["step_ms"];
+  const nlohmann::json& means = curve[curve.contains("mean") ? "mean" : "value"];
+  const std::string state = status_.value("state", "");
+  const auto end =
+      parse_utc(state == "running" || state == "starting" ? utc_now_ms() : status_.value("updated", ""));
+  const double wall = end ? static_cast<double>(*end - *story_.began()) : 0;
+  if (means.empty() || wall <= 0) return std::nullopt;
+  return std::min(1.0, means[0].get<double>() * static_cast<double>(history_.last_step()) / wall);
+}
+
+nlohmann::json RunPage::summary() const {
+  nlohmann::json summary = status_;
+  summary["name"] = printable(name_);
+  summary["directory"] = printable(directory_.string());
+  if (summary.value("state", "new") == "new" && is_file(layout_.job_script())) summary["state"] = "pending";
+  if (!summary.contains("state")) summary["state"] = "new";
+  summary["problem"] = printable(problem_);
+  summary["now"] = utc_now_ms();
+  summary["step_ms"] = step_times();
+  story_.put_into(summary, checkpoints());
+  std::uint64_t recoveries = 0;
+  for (const auto& [cause, count] : story_.counts().recoveries) recoveries += count;
+  summary["recoveries"] = recoveries;
+  if (const auto ratio = training_ratio()) summary["training_ratio"] = *ratio;
+  if (const auto limit = story_.counts().time_limit) summary["time_limit"] = utc_text(*limit);
+  nlohmann::json warnings = nlohmann::json::array();
+  for (const view::LogLine& line : warnings_)
+    warnings.push_back(
+        {{"at", utc_of_log(line.time)}, {"level", line.level}, {"text", line.text.substr(0, kLongestLine)}});
+  summary["warnings"] = std::move(warnings);
+  summary["metrics"] = history_.names();
+  return summary;
+}
+
+}  // namespace rekindle::board

@@ -1,0 +1,60 @@
+// The pages of one run, or of all runs below a folder: what each address answers (docs/board.md). Storage is
+// read in a thread of its own, so that a slow disk does not stop the server.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "board/run_page.hpp"
+#include "board/server.hpp"
+
+namespace rekindle::board {
+
+struct ServiceOptions {
+  std::filesystem::path folder;  // a run directory, or a folder with runs
+  bool one_run = true;
+  AccessRules access;
+};
+
+class Service : public Site {
+ public:
+  Service(boost::asio::io_context& io, ServiceOptions options);
+  ~Service() override;
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+
+  Decision decide(const Request& request) const override;
+  void serve(const Decision& decision, std::function<void(Answer)> answer) override;
+  bool is_stream(const Decision& decision) const override;
+  void stream(const Decision& decision, std::shared_ptr<EventStream> stream) override;
+
+ private:
+  struct Watched;
+  // Where an address leads: a run (its name below the folder; "" if there is one run) and what of it.
+  struct Place {
+    std::string run, rest;
+    bool of_board = false;
+  };
+  Place place_of(const std::string& path) const;
+  std::shared_ptr<Watched> watched(const std::string& name);
+  RunPage* open(Watched& watched) const;
+  Answer metrics(const std::vector<std::shared_ptr<Watched>>& all) const;
+  void serve_all_metrics(std::function<void(Answer)> answer);
+  void tick();
+  void look(const std::shared_ptr<Watched>& run);
+  void drop_unused();
+
+  boost::asio::io_context& io_;
+  const ServiceOptions options_;
+  std::map<std::string, std::shared_ptr<Watched>> watched_;  // used in the server's thread
+  boost::asio::steady_timer timer_;
+  boost::asio::thread_pool storage_;  // one thread; last, because its work uses the above
+};
+
+}  // namespace rekindle::board

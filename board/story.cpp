@@ -1,0 +1,264 @@
+#include "board/story.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "base/printable.hpp"
+#include "base/text.hpp"
+
+namespace rekindle::board {
+namespace {
+
+constexpr std::uint64_t kNone = 0;
+constexpr std::size_t kMostSpans = 2000;  // of a lane; the oldest go
+
+std::string text_in(const nlohmann::json& line, const char* key) {
+  const auto found = line.find(key);
+  return found != line.end() && found->is_string() ? printable(found->get<std::string>()) : "";
+}
+
+std::uint64_t whole_in(const nlohmann::json& line, const char* key) {
+  const auto found = line.find(key);
+  const bool is_whole = found != line.end() && found->is_number_integer() && found->get<std::int64_t>() >= 0;
+  return is_whole ? found->get<std::uint64_t>() : kNone;
+}
+
+// The newest `most` stay.
+template <class T>
+void push(std::deque<T>& list, T item, std::size_t most) {
+  list.push_back(std::move(item));
+  if (list.size() > most) list.pop_front();
+}
+
+nlohmann::json time_or_null(const std::optional<Milliseconds>& time) {
+  return time ? nlohmann::json(utc_text(*time)) : nlohmann::json();
+}
+
+template <class T>
+nlohmann::json or_null(const std::optional<T>& value) {
+  return value ? nlohmann::json(*value) : nlohmann::json();
+}
+
+}  // namespace
+
+const char* Story::text_of(State state) {
+  switch (state) {
+    case State::kTraining:
+      return "training";
+    case State::kWaiting:
+      return "waiting";
+    case State::kSlow:
+      return "slow";
+  }
+  return "";
+}
+
+void Story::Lane::enter(State state, Milliseconds at) {
+  if (open() && spans.back().state == state) return;
+  close(at);
+  push(spans, Span{.from = at, .to = {}, .state = state}, kMostSpans);
+}
+
+void Story::Lane::close(Milliseconds at) {
+  if (open()) spans.back().to = std::max(at, spans.back().from);
+}
+
+void Story::add(const view::RunEvent& event) {
+  const auto at = parse_utc(event.at);
+  if (!at) return;
+  if (!began_) began_ = *at;
+  const nlohmann::json& line = event.more;
+  if (event.kind == "started") on_started(event, *at);
+  if (event.kind == "generation") on_generation(line, event, *at);
+  if (event.kind == "lost") on_lost(line, *at);
+  if (event.kind == "recovered") on_recovered(line, *at);
+  if (event.kind == "slow" || event.kind == "not_slow") {
+    Lane* const found = lane(text_in(line, "trainer"));
+    if (found != nullptr && found->open())
+      found->enter(event.kind == "slow" ? State::kSlow : State::kTraining, *at);
+  }
+  if (event.kind == "saved") on_saved(line, event, *at);
+  if (event.kind == "restored") {
+    for (Saved& saved : checkpoints_)
+      if (saved.name == text_in(line, "checkpoint")) saved.verified = true;
+  }
+  if (event.kind == "requeued") ++counts_.requeues;
+  if (event.kind == "finished" || event.kind == "stopped" || event.kind == "gave_up") on_end(event.text, *at);
+  newest_ = std::max(newest_.value_or(*at), *at);
+  push(events_,
+       nlohmann::json{{"event", event.kind},
+                      {"at", event.at},
+                      {"attempt", event.attempt},
+                      {"step", event.step},
+                      {"text", event.text}},
+       kMostEvents);
+}
+
+void Story::on_started(const view::RunEvent& event, Milliseconds at) {
+  ++counts_.attempts;
+  counts_.time_limit = parse_utc(text_in(event.more, "time_limit"));
+  // The attempt before may have been killed: then its last event is the last sign of it.
+  const Milliseconds end = newest_.value_or(at);
+  if (!attempts_.empty() && !attempts_.back().ended) {
+    attempts_.back().ended = end;
+    attempts_.back().why = "it ended without a report: was it killed?";
+    end_generation("the attempt ended without a report");
+  }
+  close_all(end);
+  Attempt attempt{.number = event.attempt,
+                  .began = at,
+                  .host = text_in(event.more, "host"),
+                  .job = text_in(event.more, "job")};
+  constexpr double kSecond = 1000;
+  if (!attempts_.empty())
+    attempt.pending_seconds = static_cast<double>(at - *attempts_.back().ended) / kSecond;
+  push(attempts_, std::move(attempt), kMostAttempts);
+}
+
+void Story::on_generation(const nlohmann::json& line, const view::RunEvent& event, Milliseconds at) {
+  std::size_t joined = 0;
+  for (const char* key : {"members", "joined"}) {
+    const auto list = line.find(key);
+    if (list == line.end() || !list->is_array()) continue;
+    for (const nlohmann::json& trainer : *list) {
+      if (!trainer.is_object()) continue;
+      ++joined;
+      const std::string name = text_in(trainer, "trainer");
+      Lane* known = lane(name);
+      if (known == nullptr) {
+        push(lanes_,
+             Lane{.trainer = name,
+                  .worker = text_in(trainer, "worker"),
+                  .host = text_in(trainer, "host"),
+                  .device = text_in(trainer, "device"),
+                  .attempt = event.attempt},
+             kMostLanes);
+        known = &lanes_.back();
+      }
+      known->end.reset();
+      known->enter(State::kTraining, at);
+    }
+  }
+  if (const auto left = line.find("left"); left != line.end() && left->is_array()) {
+    for (const nlohmann::json& name : *left) {
+      Lane* const gone = name.is_string() ? lane(printable(name.get<std::string>())) : nullptr;
+      if (gone != nullptr) gone->close(at);
+    }
+  }
+  end_generation(joined > 0 ? counted(joined, "trainer") + " joined" : "its members paused");
+  push(generations_,
+       GenerationLine{.name = text_in(line, "generation"),
+                      .attempt = event.attempt,
+                      .step = event.step,
+                      .trainers = whole_in(line, "trainers"),
+                      .at = at},
+       kMostGenerations);
+}
+
+void Story::on_lost(const nlohmann::json& line, Milliseconds at) {
+  const std::string name = text_in(line, "trainer"), why = text_in(line, "why");
+  if (Lane* const lost = lane(name)) {
+    lost->close(at);
+    lost->end = why;
+  }
+  for (Lane& other : lanes_)
+    if (other.open()) other.enter(State::kWaiting, at);
+  end_generation(str("trainer ", name, " was lost: ", why));
+}
+
+// From the interruption to this step, nobody trained.
+void Story::on_recovered(const nlohmann::json& line, Milliseconds at) {
+  const std::string cause = text_in(line, "cause");
+  ++counts_.recoveries[cause.empty() ? "other" : cause];
+  const auto seconds = line.find("seconds");
+  if (seconds == line.end() || !seconds->is_number()) return;
+  const double length = std::clamp(seconds->get<double>(), 0.0, 1e9);
+  counts_.recovery_seconds.add(length);
+  const Milliseconds begin = at - std::llround(length * 1000);
+  for (Lane& each : lanes_) {
+    if (!each.open()) continue;
+    if (each.spans.back().from < begin) each.enter(State::kWaiting, begin);
+    each.spans.back().state = State::kWaiting;
+    each.enter(State::kTraining, at);
+  }
+}
+
+void Story::on_saved(const nlohmann::json& line, const view::RunEvent& event, Milliseconds at) {
+  counts_.bytes_saved += whole_in(line, "bytes");
+  counts_.saved_at = at;
+  push(checkpoints_,
+       Saved{.name = text_in(line, "checkpoint"),
+             .step = event.step,
+             .bytes = whole_in(line, "bytes"),
+             .at = at},
+       kMostCheckpoints);
+}
+
+void Story::on_end(const std::string& why, Milliseconds at) {
+  close_all(at);
+  end_generation(why);
+  if (attempts_.empty() || attempts_.back().ended) return;
+  attempts_.back().ended = at;
+  attempts_.back().why = why;
+}
+
+void Story::close_all(Milliseconds at) {
+  for (Lane& each : lanes_) each.close(at);
+}
+
+void Story::end_generation(const std::string& why) {
+  if (!generations_.empty() && !generations_.back().ended) generations_.back().ended = why;
+}
+
+Story::Lane* Story::lane(const std::string& trainer) {
+  const auto found = std::ranges::find(lanes_, trainer, &Lane::trainer);
+  return found == lanes_.end() ? nullptr : &*found;
+}
+
+void Story::put_into(nlohmann::json& summary, const std::vector<std::string>& there) const {
+  nlohmann::json lanes = nlohmann::json::array(), generations = lanes, attempts = lanes, checkpoints = lanes;
+  for (const Lane& each : lanes_) {
+    nlohmann::json spans = nlohmann::json::array();
+    for (const Span& span : each.spans)
+      spans.push_back(
+          {{"from", utc_text(span.from)}, {"to", time_or_null(span.to)}, {"state", text_of(span.state)}});
+    lanes.push_back({{"trainer", each.trainer},
+                     {"worker", each.worker},
+                     {"host", each.host},
+                     {"device", each.device},
+                     {"attempt", each.attempt},
+                     {"spans", std::move(spans)},
+                     {"end", or_null(each.end)}});
+  }
+  for (const GenerationLine& each : generations_)
+    generations.push_back({{"generation", each.name},
+                           {"attempt", each.attempt},
+                           {"at", utc_text(each.at)},
+                           {"step", each.step},
+                           {"trainers", each.trainers},
+                           {"ended", or_null(each.ended)}});
+  for (const Attempt& each : attempts_)
+    attempts.push_back({{"attempt", each.number},
+                        {"began", utc_text(each.began)},
+                        {"ended", time_or_null(each.ended)},
+                        {"host", each.host},
+                        {"job", each.job},
+                        {"why", each.why},
+                        {"pending_seconds", each.pending_seconds}});
+  for (const Saved& each : checkpoints_)
+    checkpoints.push_back({{"name", each.name},
+                           {"step", each.step},
+                           {"at", utc_text(each.at)},
+                           {"bytes", each.bytes},
+                           {"verified", each.verified},
+                           {"there", std::ranges::find(there, each.name) != there.end()}});
+  summary["lanes"] = std::move(lanes);
+  summary["generations"] = std::move(generations);
+  summary["attempts"] = std::move(attempts);
+  summary["checkpoints"] = std::move(checkpoints);
+  summary["events"] = events_;
+}
+
+}  // namespace rekindle::board

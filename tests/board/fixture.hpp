@@ -1,0 +1,40 @@
+// A run directory with what a run writes.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "../run/run_directory_fixture.hpp"
+#include "run/records.hpp"
+
+namespace rekindle::board {
+
+class BoardTest : public run::RunDirectory {
+ protected:
+  void step(std::uint64_t number, double loss, double step_ms = 100) {
+    append(layout_.metrics(), {{"step", number},
+                               {"loss", loss},
+                               {"step_ms", step_ms},
+                               {"compute_ms", step_ms / 2},
+                               {"at", "2026-01-01T00:00:00Z"}});
+  }
+  void event(const std::string& kind, nlohmann::json more) {
+    more["attempt"] = 1;
+    ASSERT_TRUE(run::record_event(layout_, kind, std::move(more)));
+  }
+  void status(nlohmann::json fields) {
+    fields.update(
+        {{"state", "running"}, {"attempt", 1}, {"steps", 100}, {"updated", "2026-01-01T00:00:01Z"}});
+    std::ofstream(layout_.status().path()) << fields;
+  }
+  void log(const std::string& line) {
+    std::filesystem::create_directories(layout_.logs().path());
+    std::ofstream(layout_.log("worker-w0").path(), std::ios::app) << line << "\n";
+  }
+  static void append(const FilePath& file, const nlohmann::json& line) {
+    std::ofstream(file.path(), std::ios::app) << line << "\n";
+  }
+};
+
+}  // namespace rekindle::board

@@ -1,0 +1,115 @@
+#include "board/run_page.hpp"
+
+#include <gmock/gmock.h>
+
+#include "fixture.hpp"
+
+namespace rekindle::board {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class RunPageTest : public BoardTest {
+ protected:
+  RunPage page_{layout_.root().path(), "run"};
+};
+
+TEST_F(RunPageTest, OfARun_ShowsWhatItsFilesSay) {
+  status(
+      {{"step", 4}, {"loss", 0.25}, {"trainers", {{{"trainer", "a"}, {"rank", 0}, {"phase", "computing"}}}}});
+  event("started", {{"host", "n1"}});
+  for (std::uint64_t i = 1; i <= 4; ++i) step(i, 1.0 / static_cast<double>(i));
+  log("2026-01-01 00:00:01.000 warning rekindle: look out");
+  log("2026-01-01 00:00:02.000 info rekindle: all is well");
+  ASSERT_TRUE(page_.read());
+  const nlohmann::json summary = page_.summary();
+  EXPECT_EQ(summary["name"], "run");
+  EXPECT_EQ(summary["step"], 4);
+  EXPECT_EQ(summary["step_ms"]["step"], 100.0);
+  EXPECT_EQ(summary["step_ms"]["compute"], 50.0);
+  EXPECT_EQ(summary["attempts"].size(), 1U);
+  ASSERT_EQ(summary["warnings"].size(), 1U);
+  EXPECT_THAT(summary["warnings"][0]["text"].get<std::string>(), HasSubstr("look out"));
+  EXPECT_THAT(summary["metrics"].dump(), HasSubstr("loss"));
+}
+
+TEST_F(RunPageTest, Events_TellOnlyWhatIsNew) {
+  status({{"step", 1}});
+  step(1, 1.0);
+  ASSERT_TRUE(page_.read());
+  EXPECT_THAT(page_.take_events(), HasSubstr("event: status"));
+  ASSERT_TRUE(page_.read());
+  EXPECT_EQ(page_.take_events(), "");
+  step(2, 0.5);
+  ASSERT_TRUE(page_.read());
+  const std::string events = page_.take_events();
+  EXPECT_THAT(events, HasSubstr(R"("loss":[[2,0.5]])"));
+  EXPECT_THAT(events, Not(HasSubstr("event: changed")));
+  event("saved", {{"checkpoint", "step-2"}});
+  ASSERT_TRUE(page_.read());
+  EXPECT_THAT(page_.take_events(), HasSubstr("event: changed"));
+}
+
+// A summary must not take the events away from a page that is open.
+TEST_F(RunPageTest, ASummaryTakesNoEvents) {
+  step(1, 1.0);
+  ASSERT_TRUE(page_.read());
+  page_.take_events();
+  step(2, 0.5);
+  ASSERT_TRUE(page_.read());
+  std::ignore = page_.summary();
+  ASSERT_TRUE(page_.read());
+  EXPECT_THAT(page_.take_events(), HasSubstr(R"("loss":[[2,0.5]])"));
+}
+
+TEST_F(RunPageTest, WhatNobodyTakes_DoesNotGrow) {
+  ASSERT_TRUE(page_.read());
+  std::uint64_t number = 0;
+  for (int round = 0; round < 30; ++round) {
+    for (int i = 0; i < 500; ++i) step(++number, 1.0);
+    ASSERT_TRUE(page_.read());
+  }
+  const std::string events = page_.take_events();
+  EXPECT_LT(events.size(), std::size_t{1} << 19);
+  EXPECT_THAT(events, HasSubstr("event: changed"));
+  EXPECT_EQ(page_.totals().steps().count(), number);
+}
+
+TEST_F(RunPageTest, CountsDoNotFall_WhenTheRunGoesBack) {
+  for (std::uint64_t i = 1; i <= 10; ++i) step(i, 1.0);
+  ASSERT_TRUE(page_.read());
+  EXPECT_EQ(page_.totals().steps().count(), 10U);
+  run::MetricsFile(layout_).rewind(4);
+  ASSERT_TRUE(page_.read());
+  for (std::uint64_t i = 5; i <= 6; ++i) step(i, 1.0);
+  ASSERT_TRUE(page_.read());
+  EXPECT_GE(page_.totals().steps().count(), 12U);
+  EXPECT_THAT(page_.take_events(), HasSubstr("event: rewound"));
+}
+
+TEST_F(RunPageTest, HostileFiles_AreShownAsText) {
+  status({{"step", 1},
+          {"end", "<script>alert(1)</script>\x1b[31m"},
+          {"trainers", {{{"trainer", std::string(5000, 'x')}}, 7}}});
+  append(layout_.events(), {{"event", "lost"},
+                            {"at", "2026-01-01T00:00:00Z"},
+                            {"trainer", "\"><b>"},
+                            {"why", "\x01"},
+                            {"attempt", 1}});
+  log("2026-01-01 00:00:01.000 warning rekindle: \xff\xfe " + std::string(100000, 'y'));
+  ASSERT_TRUE(page_.read());
+  const nlohmann::json summary = page_.summary();
+  const std::string text = summary.dump();  // throws for bad UTF-8
+  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+  EXPECT_LT(text.size(), 20000U);
+}
+
+TEST_F(RunPageTest, WhereNoRunIs_SaysSo) {
+  RunPage page(layout_.root().path() / "none", "none");
+  ASSERT_TRUE(page.read());
+  EXPECT_EQ(page.summary()["state"], "new");
+}
+
+}  // namespace
+}  // namespace rekindle::board

@@ -1,0 +1,169 @@
+#include "board/server.hpp"
+
+#include <gmock/gmock.h>
+
+#include <boost/asio/connect.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/write.hpp>
+#include <thread>
+
+#include "board/service.hpp"
+#include "fixture.hpp"
+
+namespace rekindle::board {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr const char* kToken = "0123456789abcdef0123456789abcdef";
+
+// A server in a thread of its own.
+class ServerTest : public BoardTest {
+ protected:
+  void serve(ServerLimits limits = {}, bool one_run = true) {
+    service_ = std::make_unique<Service>(
+        io_, ServiceOptions{.folder = one_run ? layout_.root().path() : layout_.root().path().parent_path(),
+                            .one_run = one_run,
+                            .access = {.token = kToken,
+                                       .cookie = "rekindle",
+                                       .hosts = {"localhost"},
+                                       .metrics_token = "",
+                                       .open_metrics = false}});
+    server_ = std::make_unique<Server>(io_, *service_, limits);
+    port_ = server_->listen("127.0.0.1", 0).value();
+    thread_ = std::thread([this] { io_.run(); });
+  }
+  ~ServerTest() override {
+    if (!thread_.joinable()) return;
+    asio::post(io_, [this] { io_.stop(); });
+    thread_.join();
+  }
+
+  tcp::socket connect() {
+    tcp::socket socket(client_);
+    socket.connect({asio::ip::make_address("127.0.0.1"), port_});
+    return socket;
+  }
+  // Until the server ends the connection.
+  static std::string rest_of(tcp::socket& socket) {
+    std::string text;
+    boost::system::error_code error;
+    asio::read(socket, asio::dynamic_buffer(text), error);
+    return text;
+  }
+  std::string answer_to(const std::string& text) {
+    tcp::socket socket = connect();
+    asio::write(socket, asio::buffer(text));
+    return rest_of(socket);
+  }
+  static std::string get(const std::string& target, const std::string& more = "",
+                         const char* method = "GET") {
+    return std::string(method) + " " + target +
+           " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nCookie: rekindle=" + kToken + "\r\n" + more +
+           "\r\n";
+  }
+
+  asio::io_context io_, client_;
+  std::unique_ptr<Service> service_;
+  std::unique_ptr<Server> server_;
+  std::uint16_t port_ = 0;
+  std::thread thread_;
+};
+
+TEST_F(ServerTest, ServesThePageAndItsNumbers) {
+  status({{"step", 2}});
+  step(1, 1.0);
+  step(2, 0.5);
+  serve();
+  EXPECT_THAT(answer_to(get("/")),
+              AllOf(StartsWith("HTTP/1.1 200 OK"), HasSubstr("Content-Security-Policy: default-src 'none'"),
+                    HasSubstr("<!doctype html>")));
+  EXPECT_THAT(answer_to(get("/page.js")), HasSubstr("text/javascript"));
+  EXPECT_THAT(answer_to(get("/api/summary")), HasSubstr(R"("step":2)"));
+  EXPECT_THAT(answer_to(get("/api/curves?names=loss")), HasSubstr(R"("value":[1,0.5])"));
+  EXPECT_THAT(answer_to(get("/", "", "HEAD")),
+              AllOf(StartsWith("HTTP/1.1 200 OK"), Not(HasSubstr("<!doctype"))));
+}
+
+TEST_F(ServerTest, WhoHasNoToken_GetsNothing) {
+  status({{"step", 2}, {"end", "secret"}});
+  serve();
+  for (const char* target :
+       {"/", "/page.js", "/api/summary", "/api/live", "/api/curves", "/metrics", "/nothing"}) {
+    const std::string answer =
+        answer_to(std::string("GET ") + target + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 401 ")) << target;
+    EXPECT_THAT(answer, Not(HasSubstr("secret"))) << target;
+  }
+}
+
+TEST_F(ServerTest, PathTricks_FindNothing) {
+  serve({}, false);
+  for (const char* target : {"/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/run/../../etc/api/summary",
+                             "/run/%2e%2e/api/summary", "/run//api/summary", "/run/x/api/summary", "/run/x/y",
+                             "/run/", "/uplot.LICENSE", "//etc/passwd", "/page.js/"}) {
+    EXPECT_THAT(answer_to(get(target)), StartsWith("HTTP/1.1 404 ")) << target;
+  }
+}
+
+TEST_F(ServerTest, OtherThanSmallGetRequests_AreRefused) {
+  serve();
+  EXPECT_THAT(answer_to(get("/", "", "POST")), StartsWith("HTTP/1.1 405 "));
+  EXPECT_THAT(answer_to(get("/", "X: " + std::string(100000, 'a') + "\r\n")), StartsWith("HTTP/1.1 431 "));
+  EXPECT_THAT(answer_to(get("/", "Content-Length: 5\r\n") + "hello"), StartsWith("HTTP/1.1 4"));
+  EXPECT_THAT(answer_to("rubbish\r\n\r\n"), AnyOf(StartsWith("HTTP/1.1 400 "), testing::IsEmpty()));
+  EXPECT_THAT(answer_to(get("/")), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST_F(ServerTest, ASlowRequest_IsCutOff) {
+  serve({.request_seconds = 1});
+  tcp::socket slow = connect();
+  asio::write(slow, asio::buffer(std::string("GET / HTT")));
+  EXPECT_EQ(rest_of(slow), "");
+}
+
+TEST_F(ServerTest, AThousandConnections_KeepNobodyOut) {
+  serve({.connections = 50});
+  std::vector<tcp::socket> strangers;
+  for (int i = 0; i < 400; ++i) strangers.push_back(connect());
+  EXPECT_THAT(answer_to(get("/")), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST_F(ServerTest, AnOpenPage_GetsWhatIsNew) {
+  status({{"step", 1}});
+  step(1, 1.0);
+  serve();
+  tcp::socket page = connect();
+  asio::write(page, asio::buffer(get("/api/live")));
+  std::string seen;
+  asio::read_until(page, asio::dynamic_buffer(seen), "event: status");
+  step(2, 0.125);
+  asio::read_until(page, asio::dynamic_buffer(seen), R"("loss":[[2,0.125]])");
+  EXPECT_THAT(seen, AllOf(StartsWith("HTTP/1.1 200 OK"), HasSubstr("Content-Type: text/event-stream")));
+}
+
+TEST_F(ServerTest, ABoard_ShowsTheRunsBelowItsFolder) {
+  std::ofstream(layout_.config().path()) << "";
+  status({{"step", 2}});
+  serve({}, false);
+  const std::string name = layout_.root().filename().string();
+  EXPECT_THAT(answer_to(get("/api/runs")), HasSubstr("\"name\":\"" + name + "\""));
+  EXPECT_THAT(answer_to(get("/run/" + name + "/")), HasSubstr("<!doctype html>"));
+  EXPECT_THAT(answer_to(get("/run/" + name + "/api/summary")), HasSubstr(R"("step":2)"));
+  const std::string metrics =
+      answer_to("GET /metrics HTTP/1.1\r\nHost: any\r\nConnection: close\r\nAuthorization: Bearer " +
+                std::string(kToken) + "\r\n\r\n");
+  EXPECT_THAT(metrics, HasSubstr("rekindle_step{run=\"" + name + "\"} 2\n"));
+}
+
+}  // namespace
+}  // namespace rekindle::board
