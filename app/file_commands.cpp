@@ -17,6 +17,7 @@
 #include "app/selftest.hpp"
 #include "app/status.hpp"
 #include "app/tools.hpp"
+#include "app/views.hpp"
 #include "base/lists.hpp"
 #include "data/dataset.hpp"
 
@@ -32,12 +33,21 @@ struct StatusCommand : Command {
   StatusCommand(CLI::App& command, const CommandLine&) {
     command.add_option("RUN_DIR", run_dir)->required();
     CLI::Option* as_json = command.add_flag("--json", json, "for programs");
-    command.add_flag("--watch", watch, "again every second, until Ctrl-C")->excludes(as_json);
+    CLI::Option* again =
+        command.add_flag("--watch", watch, "again every second, until Ctrl-C")->excludes(as_json);
+    CLI::Option* file =
+        command.add_option("--html", html, "write the page of the run, as one file")->type_name("FILE");
+    command.add_flag("--link", link, "the link to its page (--status-port)")->excludes(as_json, again, file);
+    file->excludes(as_json, again);
   }
-  int run() override { return exit_code_of(watch ? watch_status(run_dir) : show_status(run_dir, json)); }
+  int run() override {
+    if (link) return exit_code_of(print_page_link(run_dir));
+    if (!html.empty()) return exit_code_of(write_page(run_dir, html));
+    return exit_code_of(watch ? watch_status(run_dir) : show_status(run_dir, json));
+  }
 
-  std::string run_dir;
-  bool json = false, watch = false;
+  std::string run_dir, html;
+  bool json = false, watch = false, link = false;
 };
 
 struct StopCommand : Command {

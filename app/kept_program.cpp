@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kPrograms[] = {"rekindle", "rekindle-control", "rekindle-trainer"};
+constexpr const char* kPrograms[] = {"rekindle", "rekindle-control", "rekindle-board", "rekindle-trainer"};
 constexpr const char* kTrainer = "rekindle-trainer";
 // A file beside the programs: the name that the kept trainer program of another project had.
 constexpr const char* kOwnTrainer = "own-trainer";

@@ -213,6 +213,26 @@ constexpr OptionRow kTable[] = {
     {"port-range", "FIRST-LAST", kNetwork, kFree, "ports to listen on, as in 20000-20100", "any",
      add<&R::port_range>},
 
+    {"status-port", "N", kWatching, kFree, "serve a page of the run; 0: at a free port", "no page",
+     add<&R::status_port, port>},
+    {"status-bind", "ADDRESS", kWatching, kFree,
+     "the address of this machine at which the page is served; 0.0.0.0: all", nullptr, add<&R::status_bind>},
+    {"allow-host", "NAME", kWatching, kFree,
+     "a host name under which browsers may ask for the page: a proxy's; may be repeated", "",
+     add_list<&R::allow_host>},
+    {"status-html", "FILE", kWatching, kFree, "write the page as one file, each minute and at the end", "",
+     add<&R::status_html>},
+    {"metrics-bind", "ADDRESS:PORT", kWatching, kFree, "serve /metrics for Prometheus, and nothing else", "",
+     add<&R::metrics_bind>},
+    {"metrics-token-file", "FILE", kWatching, kFree, "a file with the bearer token that /metrics asks for",
+     "the page's token, in the run directory's key/", add<&R::metrics_token_file>},
+    {"metrics-open", "", kWatching, kFree, "serve /metrics to everybody, without a token", "",
+     add<&R::metrics_open>},
+    {"on-event", "COMMAND", kWatching, kFree,
+     "a shell command for each thing that happens to the run, which it gets on its input as JSON; at most a "
+     "minute",
+     "", add<&R::on_event>},
+
     {"strict", "", kResume, kFree, "refuse to resume where the bits may differ (another build or CPU)", "",
      add<&R::strict>},
     {"change-lr", "", kResume, kFree, "resume with another --lr, --lr-step or --lr-gamma than before", "",
@@ -237,6 +257,8 @@ const char* title_of(OptionGroup group) {
       return "Failures and stops";
     case kNetwork:
       return "Network";
+    case kWatching:
+      return "Watching";
     case kResume:
       return "Resuming";
   }

@@ -23,17 +23,18 @@ struct RawOptions {
       model = "vgg11", optimizer, dataset, data, augment, precision = "fp32", device = "auto",
       exchange = "auto", exchange_integrity = "on", checkpoint_interval = "10min",
       trainers_per_worker = "auto", lost_after = "5s", hang_after = "10min", stop_within, interface,
-      port_range, init, python, gather_time, schedule = "step", milestones, no_decay, lr_scale, model_options;
+      port_range, init, python, gather_time, schedule = "step", milestones, no_decay, lr_scale, model_options,
+      status_bind = "127.0.0.1", allow_host, status_html, metrics_bind, metrics_token_file, on_event;
   std::uint64_t workers = 1, batch_size = 128, seed = 1, threads = 1, loader_threads = 2, keep = 3,
                 checkpoint_every = 0, lr_step = 30, min_trainers = 1, hash_every = 100, warmup_steps = 0,
                 log_interval = 0;
   std::optional<std::uint64_t> micro_batches, steps, epochs, image_size, classes, layers, heads, width,
-      context;
+      context, status_port;
   std::optional<double> lr, momentum, dampening, beta1, beta2, alpha, rho, eps, weight_decay, lr_gamma,
       dropout, ema, clip_norm;
   double label_smoothing = 0;
   bool strict = false, change_lr = false, keep_best = false, reset_head = false, nesterov = false,
-       skip_corrupt = false;
+       skip_corrupt = false, metrics_open = false;
 };
 
 // `--help` shows the essentials, `--help-all` every group.
@@ -45,6 +46,7 @@ enum class OptionGroup {
   kCheckpoints,
   kFailures,
   kNetwork,
+  kWatching,
   kResume
 };
 const char* title_of(OptionGroup group);

@@ -11,6 +11,7 @@
 
 #include "app/known_names.hpp"
 #include "app/option_table.hpp"
+#include "app/watchers.hpp"
 #include "base/result.hpp"
 #include "checkpoint/state.hpp"
 #include "protocol/job.hpp"
@@ -62,7 +63,8 @@ struct LocalOptions {
   std::uint64_t parameters = 0;                        // of the model; set at the same time
   std::string earlier_data, data_change;               // data::DatasetInfo::earlier_hash and change
   std::uint64_t log_interval = 0;                      // steps between two lines of progress; 0: by time
-  std::string old_stop;                                // stop_request_in() when the command began
+  WatcherOptions watchers;
+  std::string old_stop;                // stop_request_in() when the command began
   std::filesystem::path own_trainer;   // the trainer program named by another program; empty: the package's
   checkpoint::StateSpec script_model;  // parameters and buffers, if a script is trained
   protocol::Job job;                   // resolved, except for fields from the data set and the run directory

@@ -225,6 +225,30 @@ Status Resolver::checkpoints_and_failures() {
   return {};
 }
 
+Status Resolver::watching() {
+  WatcherOptions& watchers = options_.watchers;
+  watchers.status_port = raw_.status_port;
+  watchers.status_bind = raw_.status_bind;
+  for (std::size_t begin = 0; begin < raw_.allow_host.size();) {
+    const std::size_t end = std::min(raw_.allow_host.find(',', begin), raw_.allow_host.size());
+    watchers.allowed_hosts.push_back(raw_.allow_host.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  watchers.status_html = raw_.status_html.empty() ? "" : std::filesystem::absolute(raw_.status_html).string();
+  watchers.metrics_bind = raw_.metrics_bind;
+  watchers.metrics_token_file = raw_.metrics_token_file;
+  watchers.metrics_open = raw_.metrics_open;
+  watchers.on_event = raw_.on_event;
+  if (watchers.metrics_bind.empty() && (watchers.metrics_open || !watchers.metrics_token_file.empty()))
+    return fail(ExitCode::kUsage, "without --metrics-bind no /metrics is served",
+                "add --metrics-bind ADDRESS:PORT");
+  if (auto checked = board_arguments(watchers); !checked) {
+    wrong_.insert("metrics-bind");
+    return forward_error(checked.error());
+  }
+  return {};
+}
+
 Status Resolver::network() {
   job_.interface = or_from_environment(raw_.interface);
   job_.port_range = raw_.port_range;

@@ -34,6 +34,7 @@ class Resolver {
     REKINDLE_CHECK(optimizer());
     REKINDLE_CHECK(computing());
     REKINDLE_CHECK(checkpoints_and_failures());
+    REKINDLE_CHECK(watching());
     REKINDLE_CHECK(network());
     return std::move(options_);
   }
@@ -70,6 +71,7 @@ class Resolver {
   Status trainers_per_worker();
   Status computing();
   Status checkpoints_and_failures();
+  Status watching();
   Status network();
 
   const RawOptions& raw_;

@@ -7,6 +7,7 @@
 namespace rekindle::app {
 
 int run_at(Site& site, const LocalOptions& options, InitialState initial) {
+  const Watchers watchers(options.layout(), options.watchers);
   Workers workers(site.machines(), site.worker_arguments());
   Supervisor supervisor(site, options, std::move(initial), workers);
   const auto exit_code = supervisor.run();

@@ -73,6 +73,7 @@ struct WatchCommand : Command {
         "--on-event", options.on_event,
         "a shell command for each event, which it gets on its input as JSON; at most a minute");
     command.add_flag("--from-start", options.from_start, "also what has happened before");
+    command.add_option("--of-a-run-since", options.of_a_run_since)->group("");
     command.add_flag("--json", options.json, "for programs");
   }
   int run() override { return exit_code_of(watch_run(run_dir, options)); }
@@ -81,7 +82,32 @@ struct WatchCommand : Command {
   WatchOptions options;
 };
 
+struct BoardCommand : Command {
+  BoardCommand(CLI::App& command, const CommandLine&) {
+    options.status_port = kBoardPort;
+    command.add_option("DIR", folder, "a folder with runs, or a run")->capture_default_str();
+    command.add_option("--port", *options.status_port, "0: a free one")
+        ->capture_default_str()
+        ->check(CLI::Range(0, 65535));
+    command.add_option("--bind", options.status_bind, "an address of this machine; 0.0.0.0: all")
+        ->capture_default_str();
+    command.add_option("--allow-host", options.allowed_hosts,
+                       "a host name under which browsers may ask for the page: a proxy's");
+    command.add_option("--metrics-bind", options.metrics_bind, "serve /metrics at another ADDRESS:PORT, too");
+    command.add_option("--metrics-token-file", options.metrics_token_file,
+                       "a file with the bearer token that /metrics asks for (default: the page's)");
+    command.add_flag("--metrics-open", options.metrics_open, "serve /metrics to everybody, without a token");
+  }
+  int run() override { return exit_code_of(serve_board(folder, options)); }
+
+  static constexpr std::uint64_t kBoardPort = 8765;
+  std::string folder = ".";
+  WatcherOptions options;
+};
+
 constexpr CommandRow kCommands[] = {
+    {"board", kWatching, "serve a page of all runs below a folder, and their metrics for Prometheus",
+     "rekindle board runs --port 8765", make_command<BoardCommand>},
     {"list", kWatching, "the runs below a folder, and how far they are", "rekindle list runs",
      make_command<ListCommand>},
     {"logs", kWatching, "the logs of all processes of a run, by time",

@@ -1,27 +1,21 @@
 #include "app/views.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <array>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <span>
-#include <thread>
 #include <vector>
 
+#include "app/looking.hpp"
 #include "app/places.hpp"
 #include "app/print_json.hpp"
-#include "app/report.hpp"
-#include "base/command.hpp"
 #include "base/duration.hpp"
 #include "base/files.hpp"
 #include "base/lists.hpp"
 #include "base/printable.hpp"
 #include "base/text.hpp"
 #include "view/curve.hpp"
-#include "view/run_events.hpp"
 #include "view/run_logs.hpp"
 #include "view/runs.hpp"
 #include "view/terminal.hpp"
@@ -33,41 +27,6 @@ namespace fs = std::filesystem;
 using view::Colour;
 
 constexpr std::array kLevels = {"debug", "info", "warning", "error"};
-constexpr std::chrono::milliseconds kLook{500};
-
-using Clock = std::chrono::steady_clock;
-
-// Until the next look, which may be slow on shared storage.
-void rest(Clock::time_point begin) {
-  std::this_thread::sleep_for(std::max<Clock::duration>(kLook, Clock::now() - begin));
-}
-
-// A command that looks for days outlives a storage that is away for a minute.
-class Patience {
- public:
-  // False if the last result is an error, and so were all for two minutes. The first one is told.
-  template <class T>
-  bool allows(const Result<T>& result) {
-    if (result) {
-      since_.reset();
-      return true;
-    }
-    if (!since_) {
-      since_ = Clock::now();
-      std::cerr << "rekindle: warning: " << printable(result.error().line()) << ": trying again\n";
-    }
-    return Clock::now() - *since_ < std::chrono::minutes(2);
-  }
-
- private:
-  std::optional<Clock::time_point> since_;
-};
-
-// A run that was submitted has no more than its batch script until its job begins.
-Status may_become_run(const fs::path& run_dir) {
-  const run::Layout layout(run_dir, Trust::kForeign);
-  return is_file(layout.job_script()) ? Status() : must_be_run(layout);
-}
 
 std::size_t rank_of(const std::string& level) {
   return static_cast<std::size_t>(std::ranges::find(kLevels, level) - kLevels.begin());
@@ -98,30 +57,6 @@ std::vector<std::string> cells_of(const view::RunSummary& run, const fs::path& f
           printable(run.updated)};
 }
 
-// Runs a command of the user's with an event on its input. It may take its time, but not for ever: then it is
-// ended with the processes that it started.
-void tell(const std::string& command, const std::string& event) {
-  constexpr const char* kLimit = "60";
-  constexpr std::chrono::seconds kAfterIt{90};
-  const auto complain = [](const std::string& what) {
-    std::cerr << "rekindle: --on-event: " << what << "\n";
-  };
-  const Fd in(::memfd_create("event", MFD_CLOEXEC));
-  const std::string line = event + "\n";
-  if (!in || !write_all(in.get(), "the event", 0, std::as_bytes(std::span(line))))
-    return complain("no memory");
-  // timeout(1) puts the command into a process group of its own.
-  const auto done = run_command({"timeout", "--signal=KILL", kLimit, "/bin/sh", "-c", command}, kAfterIt,
-                                {.environment = {}, .in = in.get()});
-  if (!done) return complain(done.error().line());
-  std::cerr << done->out;  // not among the lines of --json
-  if (done->ok()) return;
-  std::string why = done->err.substr(0, done->err.find_last_not_of('\n') + 1);
-  why = why.substr(why.rfind('\n') + 1);
-  complain(str(done->status.by_signal ? "ended by signal " : "exit code ", done->status.code,
-               why.empty() ? "" : ": ", printable(why)));
-}
-
 // Columns as wide as their widest cell.
 void print_table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths(rows.front().size());
@@ -147,7 +82,7 @@ Status show_logs(const fs::path& run_dir, const LogsOptions& options) {
   auto last = options.lines;
   std::string level = "info";  // of a line without one: that of the line before
   for (Patience patience;;) {
-    const auto begin = Clock::now();
+    const auto begin = LookClock::now();
     auto lines = logs.read_new(last && !filtered ? *last : SIZE_MAX);
     if (!patience.allows(lines)) return forward_error(lines.error());
     if (lines) {
@@ -214,9 +149,9 @@ Status plot_run(const fs::path& run_dir, const PlotOptions& options) {
 
 Status wait_for_run(const fs::path& run_dir, const WaitOptions& options) {
   REKINDLE_CHECK(may_become_run(run_dir));
-  const auto begin = Clock::now();
+  const auto begin = LookClock::now();
   for (Patience patience;;) {
-    const auto looked = Clock::now();
+    const auto looked = LookClock::now();
     const view::RunSummary run = view::summarize(run_dir);
     Status readable = run.problem.empty() ? Status() : fail(ExitCode::kConfig, run.problem);
     if (!patience.allows(readable)) return readable;
@@ -229,35 +164,10 @@ Status wait_for_run(const fs::path& run_dir, const WaitOptions& options) {
     if (outcome == view::Outcome::kFailed)
       return fail(str("the run has failed at step ", run.step),
                   str("see rekindle status ", run_dir.string()));
-    if (options.timeout.count() > 0 && Clock::now() - begin >= options.timeout)
+    if (options.timeout.count() > 0 && LookClock::now() - begin >= options.timeout)
       return fail(str("after ", format_duration(options.timeout), " the run is ", printable(run.state),
                       " at step ", run.step, " of ", run.steps));
     rest(looked);
-  }
-}
-
-Status watch_run(const fs::path& run_dir, const WatchOptions& options) {
-  const run::Layout layout(run_dir, Trust::kForeign);
-  REKINDLE_CHECK(may_become_run(run_dir));
-  using From = view::RunEvents::From;
-  view::RunEvents events(layout, options.from_start ? From::kBeginning : From::kNow);
-  for (Patience patience;;) {
-    const auto begin = Clock::now();
-    // Before the events are read, so that the last one is among them.
-    const view::Outcome outcome = view::outcome_of(view::summarize(run_dir));
-    const auto fresh = events.read_new();
-    if (!patience.allows(fresh)) return forward_error(fresh.error());
-    for (const view::RunEvent& event : fresh.value_or(std::vector<view::RunEvent>())) {
-      const std::string json =
-          event.json(layout).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-      std::cout << (options.json ? json : str(printable(event.at), "  ", event.text)) << "\n" << std::flush;
-      if (!options.on_event.empty()) tell(options.on_event, json);
-    }
-    if (!std::cout && options.on_event.empty()) return fail("the output is closed");
-    if (fresh && outcome == view::Outcome::kFinished) return {};
-    if (fresh && outcome == view::Outcome::kFailed)
-      return fail("the run has failed", str("see rekindle status ", run_dir.string()));
-    rest(begin);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "app/watchers.hpp"
 #include "base/result.hpp"
 
 namespace rekindle::app {
@@ -37,11 +38,21 @@ struct WaitOptions {
 Status wait_for_run(const std::filesystem::path& run_dir, const WaitOptions& options);
 
 struct WatchOptions {
+  // Of a run that watches itself: tells the events since this time, prints nothing, and at SIGTERM ends after
+  // the events that are there. Empty: not so.
+  std::string of_a_run_since;
   std::string on_event;     // a command for each event; empty: none
   bool from_start = false;  // also what the records say of before
   bool json = false;
 };
 // Tells what happens to a run, until it has ended. Errors: it has failed.
 Status watch_run(const std::filesystem::path& run_dir, const WatchOptions& options);
+
+// Serves the page of a run, or of all runs below a folder, until the process is ended.
+Status serve_board(const std::filesystem::path& folder, const WatcherOptions& options);
+// The page of a run as one file.
+Status write_page(const std::filesystem::path& run_dir, const std::filesystem::path& file);
+// Prints the link to the page that a run serves now. Only its owner can read the secret in it.
+Status print_page_link(const std::filesystem::path& run_dir);
 
 }  // namespace rekindle::app

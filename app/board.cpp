@@ -1,0 +1,64 @@
+#include <nlohmann/json.hpp>
+
+#include "app/looking.hpp"
+#include "app/report.hpp"
+#include "app/views.hpp"
+#include "base/clock.hpp"
+#include "base/json_reader.hpp"
+#include "base/network.hpp"
+#include "base/process.hpp"
+#include "base/programs.hpp"
+#include "base/text.hpp"
+
+namespace rekindle::app {
+
+namespace fs = std::filesystem;
+
+Status serve_board(const fs::path& folder, const WatcherOptions& options) {
+  if (!is_folder(folder))
+    return fail(ExitCode::kConfig, str(folder.string(), " is no folder"), "name one that has runs");
+  const fs::path whole = without_slash(fs::absolute(folder).lexically_normal());
+  std::vector<std::string> arguments = {"rekindle-board", "serve", whole.string(), "--print-link"};
+  if (is_file(run::Layout(whole, Trust::kForeign).config())) arguments.emplace_back("--one-run");
+  REKINDLE_TRY(const auto more, board_arguments(options));
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return forward_error(become_program("rekindle-board", arguments));
+}
+
+Status write_page(const fs::path& run_dir, const fs::path& file) {
+  REKINDLE_CHECK(may_become_run(run_dir));
+  const fs::path whole = without_slash(fs::absolute(run_dir).lexically_normal());
+  return forward_error(become_program(
+      "rekindle-board", {"rekindle-board", "file", whole.string(), fs::absolute(file).string()}));
+}
+
+Status print_page_link(const fs::path& run_dir) {
+  const run::Layout layout(run_dir);
+  REKINDLE_CHECK(must_be_run(layout));
+  constexpr JsonField kFields[] = {{"host", JsonType::kText},
+                                   {"address", JsonType::kText},
+                                   {"port", JsonType::kWhole},
+                                   {"pid", JsonType::kInt}};
+  const auto text = read_text(layout.page_place(), run::kMostOfANote);
+  const auto place =
+      text ? parse_object(*text, kFields, layout.page_place().string()) : forward_error(text.error());
+  if (!place) return fail(ExitCode::kConfig, "this run serves no page", "start it with --status-port");
+  const std::string host = place->value("host", ""), address = place->value("address", "");
+  const std::uint64_t port = place->value("port", std::uint64_t{0});
+  if (host == host_name() && !is_running(place->value("pid", std::int64_t{0})))
+    return fail(ExitCode::kConfig, "the page of this run is not served any more",
+                str("rekindle board ", run_dir.string(), " serves it"));
+  REKINDLE_TRY(const std::string token, read_text(layout.page_token(), run::kMostOfANote));
+  const bool loopback = is_loopback(address);
+  say(str("http://",
+          loopback               ? "127.0.0.1"
+          : address == "0.0.0.0" ? host
+                                 : address,
+          ":", port, "/?token=", token.substr(0, token.find('\n'))));
+  if (loopback)
+    say(str("on your own machine, first: ssh -N -L ", port, ":127.0.0.1:", port, " ", host,
+            " (if it is a compute node: with -J and the login node)"));
+  return {};
+}
+
+}  // namespace rekindle::app

@@ -1,0 +1,109 @@
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <csignal>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <vector>
+
+#include "app/looking.hpp"
+#include "app/views.hpp"
+#include "base/command.hpp"
+#include "base/process.hpp"
+#include "base/text.hpp"
+#include "view/run_events.hpp"
+#include "view/runs.hpp"
+
+namespace rekindle::app {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// Runs a command of the user's with an event on its input. It may take its time, but not for ever: then it is
+// ended with the processes that it started.
+void tell(const std::string& command, const std::string& event) {
+  constexpr const char* kLimit = "60";
+  constexpr std::chrono::seconds kAfterIt{90};
+  const auto complain = [](const std::string& what) {
+    std::cerr << "rekindle: --on-event: " << what << "\n";
+  };
+  const Fd in(::memfd_create("event", MFD_CLOEXEC));
+  const std::string line = event + "\n";
+  if (!in || !write_all(in.get(), "the event", 0, std::as_bytes(std::span(line))))
+    return complain("no memory");
+  // timeout(1) puts the command into a process group of its own.
+  const auto done = run_command({"timeout", "--signal=KILL", kLimit, "/bin/sh", "-c", command}, kAfterIt,
+                                {.environment = {}, .in = in.get()});
+  if (!done) return complain(done.error().line());
+  std::cerr << done->out;  // not among the lines of --json
+  if (done->ok()) return;
+  std::string why = done->err.substr(0, done->err.find_last_not_of('\n') + 1);
+  why = why.substr(why.rfind('\n') + 1);
+  complain(str(done->status.by_signal ? "ended by signal " : "exit code ", done->status.code,
+               why.empty() ? "" : ": ", printable(why)));
+}
+
+// Until the next look. Whether SIGTERM came meanwhile, which is blocked.
+bool rest_or_end(LookClock::time_point begin) {
+  const auto left = std::max<LookClock::duration>(kLook, LookClock::now() - begin);
+  const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  const timespec time{.tv_sec = nanoseconds / kSecond, .tv_nsec = nanoseconds % kSecond};
+  sigset_t end;
+  ::sigemptyset(&end);
+  ::sigaddset(&end, SIGTERM);
+  return ::sigtimedwait(&end, nullptr, &time) == SIGTERM;
+}
+
+// Ctrl-C in the terminal of a run is for its supervisor, which sends SIGTERM when the run has ended.
+void leave_signals_to_parent() {
+  sigset_t end;
+  ::sigemptyset(&end);
+  ::sigaddset(&end, SIGTERM);
+  ::sigprocmask(SIG_BLOCK, &end, nullptr);
+  ignore_group_signals();
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+}
+
+}  // namespace
+
+Status watch_run(const fs::path& run_dir, const WatchOptions& options) {
+  const run::Layout layout(run_dir, Trust::kForeign);
+  const bool of_a_run = !options.of_a_run_since.empty();
+  if (of_a_run)
+    leave_signals_to_parent();  // the run directory is only being made
+  else
+    REKINDLE_CHECK(may_become_run(run_dir));
+  using From = view::RunEvents::From;
+  view::RunEvents events(layout, options.from_start || of_a_run ? From::kBeginning : From::kNow);
+  bool last = false;
+  for (Patience patience;;) {
+    const auto begin = LookClock::now();
+    // Before the events are read, so that the last one is among them.
+    const view::Outcome outcome =
+        of_a_run ? view::Outcome::kGoesOn : view::outcome_of(view::summarize(run_dir));
+    const auto fresh = events.read_new();
+    if (!patience.allows(fresh)) return forward_error(fresh.error());
+    for (const view::RunEvent& event : fresh.value_or(std::vector<view::RunEvent>())) {
+      if (of_a_run && event.at < options.of_a_run_since) continue;
+      const std::string json =
+          event.json(layout).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+      if (!of_a_run)
+        std::cout << (options.json ? json : str(printable(event.at), "  ", event.text)) << "\n" << std::flush;
+      if (!options.on_event.empty()) tell(options.on_event, json);
+    }
+    if (!std::cout && options.on_event.empty()) return fail("the output is closed");
+    if (last || (fresh && outcome == view::Outcome::kFinished)) return {};
+    if (fresh && outcome == view::Outcome::kFailed)
+      return fail("the run has failed", str("see rekindle status ", run_dir.string()));
+    if (of_a_run)
+      last = rest_or_end(begin);
+    else
+      rest(begin);
+  }
+}
+
+}  // namespace rekindle::app

@@ -1,0 +1,166 @@
+// The processes that watch a run from beside it: what they show, and that the run does not need them.
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "live_run.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class Page : public LiveRun {
+ protected:
+  std::string link() const {
+    std::string text;
+    EXPECT_TRUE(eventually([&] {
+      const Outcome outcome = run({"status", dir(), "--link"});
+      text = outcome.out.substr(0, outcome.out.find('\n'));
+      return outcome.exit_code == 0;
+    }));
+    return text;
+  }
+  // What an address answers, for a browser that has opened the link.
+  static std::string get(const std::string& link, const std::string& address) {
+    static constexpr const char* kGet =
+        "import sys, urllib.request, http.cookiejar\n"
+        "link, address = sys.argv[1:]\n"
+        "opener = "
+        "urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))\n"
+        "opener.open(link, timeout=30).read()\n"
+        "sys.stdout.write(opener.open(link.split('?')[0] + address, timeout=30).read().decode())\n";
+    Program program({"python3", "-c", kGet, link, address});
+    const Outcome outcome = program.wait();
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.out;
+  }
+  std::vector<std::string> events_in(const fs::path& file) const {
+    std::ifstream in(file);
+    std::vector<std::string> kinds;
+    for (std::string line; std::getline(in, line);) kinds.push_back(nlohmann::json::parse(line)["event"]);
+    return kinds;
+  }
+};
+
+TEST_F(Page, OfALiveRun_ShowsATrainersDeath_AndItsOwnDeathIsNoneOfTheRuns) {
+  begin(2, {"--status-port", "0"});
+  wait_for_step(3);
+  const std::string page = link();
+  EXPECT_THAT(page, AllOf(StartsWith("http://127.0.0.1:"), HasSubstr("/?token=")));
+  EXPECT_THAT(get(page, ""), StartsWith("<!doctype html>"));
+  const auto before = nlohmann::json::parse(get(page, "api/summary"));
+  EXPECT_EQ(before["state"], "running");
+  EXPECT_EQ(before["lanes"].size(), 2U);
+  EXPECT_GT(before["trainers"][0]["memory_bytes"], 0);
+  const auto trainers = parts_of(dir(), "trainer");
+  ASSERT_EQ(trainers.size(), 2U);
+  ::kill(trainers[0], SIGKILL);
+  EXPECT_TRUE(eventually([&] {
+    const auto now = nlohmann::json::parse(get(page, "api/summary"));
+    return now["recoveries"] >= 2 && now["lanes"].size() == 3;
+  }));
+  const auto after = nlohmann::json::parse(get(page, "api/summary"));
+  std::vector<std::string> ends;
+  for (const auto& lane : after["lanes"])
+    ends.push_back(lane["end"].is_null() ? "" : lane["end"].get<std::string>());
+  EXPECT_THAT(ends, Contains(HasSubstr("killed by signal 9")));
+  const auto curves = nlohmann::json::parse(get(page, "api/curves?names=loss&points=4000"));
+  EXPECT_GE(curves["curves"]["loss"]["step"].size(), 3U);
+  const auto boards = processes_with("rekindle-board");
+  for (const pid_t board : boards)
+    if (command_line(board).find(dir().string()) != std::string::npos) ::kill(board, SIGKILL);
+  wait_for_steps(3);
+  stop_and_compare();
+}
+
+// Others can read a batch log.
+TEST_F(Page, IntoAFile_ARunPrintsNoSecret) {
+  begin(1, {"--status-port", "0"});
+  wait_for_step(2);
+  const std::string token = link().substr(link().find("token=") + 6);
+  ASSERT_GT(token.size(), 20U);
+  EXPECT_THAT(program_->printed(),
+              AllOf(HasSubstr("rekindle status " + dir().string() + " --link"), Not(HasSubstr(token))));
+  for (const pid_t pid : processes_with(dir().string()))
+    EXPECT_THAT(command_line(pid), Not(HasSubstr(token)));
+  const auto mode = fs::status(dir() / "key/page-token").permissions();
+  EXPECT_EQ(mode, fs::perms::owner_read | fs::perms::owner_write);
+  stop_and_compare();
+}
+
+TEST_F(Page, OnEvent_GetsAllEventsOfTheRun) {
+  const fs::path got = scratch_ / "events";
+  begin(2, {"--on-event", "cat >>" + got.string()});
+  wait_for_step(4);
+  ::kill(parts_of(dir(), "trainer").at(0), SIGKILL);
+  wait_for_steps(4);
+  ASSERT_EQ(run({"stop", dir()}).exit_code, 0);
+  EXPECT_EQ(program_->wait().exit_code, 75);
+  EXPECT_THAT(events_in(got),
+              IsSupersetOf({"started", "generation", "lost", "recovered", "saved", "stopped"}));
+  EXPECT_EQ(events_in(got), events_in(dir() / "events.jsonl"));
+  finish_and_compare();
+}
+
+TEST_F(Page, ACommandThatHangs_DelaysNothingAndIsEnded) {
+  begin(1, {"--on-event", "echo $$ >>" + (scratch_ / "hooks").string() + "; sleep 1000 & sleep 1000"});
+  wait_for_step(4);
+  ASSERT_EQ(run({"stop", dir()}).exit_code, 0);
+  EXPECT_EQ(program_->wait().exit_code, 75);
+  std::ifstream in(scratch_ / "hooks");
+  pid_t hook = 0;
+  ASSERT_TRUE(in >> hook);
+  EXPECT_TRUE(eventually([&] { return command_line(hook).empty(); }));
+  EXPECT_TRUE(eventually([&] { return processes_with((scratch_ / "hooks").string()).empty(); }));
+  finish_and_compare();
+}
+
+TEST_F(Page, APortThatIsTaken_IsToldAndTheRunGoesOn) {
+  begin(1, {"--status-port", "0"});
+  wait_for_step(2);
+  const std::string page = link();
+  const std::string port = page.substr(17, page.find("/?") - 17);
+  const Outcome second =
+      run({"local", "--run-dir", scratch_ / "other", "--data", scratch_ / "data", "--model", "mnist-cnn",
+           "--batch-size", "16", "--steps", "3", "--status-port", port});
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_THAT(second.err, HasSubstr("cannot listen on 127.0.0.1 port " + port));
+  stop_and_compare();
+}
+
+TEST_F(Page, AsOneFile_AndWrongOptions) {
+  begin(1, {"--status-html", scratch_ / "page.html"});
+  wait_for_step(4);
+  EXPECT_EQ(run({"status", dir(), "--html", scratch_ / "now.html"}).exit_code, 0);
+  EXPECT_THAT(run({"status", dir(), "--link"}).err, HasSubstr("this run serves no page"));
+  stop_and_compare();
+  for (const char* name : {"page.html", "now.html"}) {
+    std::ifstream in(scratch_ / name);
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    EXPECT_THAT(text, AllOf(StartsWith("<!doctype html>"), HasSubstr("id=\"data\">{\"curves\":"),
+                            Not(HasSubstr("<script src"))))
+        << name;
+  }
+  const auto refused = [&](const Arguments& more) {
+    Arguments all = {"local",   "--run-dir", scratch_ / "none", "--data", scratch_ / "data",
+                     "--model", "mnist-cnn", "--steps",         "3"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome outcome = run(all);
+    EXPECT_EQ(outcome.exit_code, 64);
+    return outcome.err;
+  };
+  EXPECT_THAT(refused({"--metrics-bind", "somewhere:x"}), HasSubstr("is no address and port"));
+  EXPECT_THAT(refused({"--metrics-open"}), HasSubstr("--metrics-bind"));
+  EXPECT_THAT(refused({"--status-port", "70000"}), HasSubstr("--status-port"));
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
