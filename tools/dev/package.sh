@@ -9,7 +9,7 @@ package() {
   # Configured by an older version of this project, perhaps: it made a wheel without CUDA where no compiler was.
   grep -q '^REKINDLE_CUDA:BOOL=ON' build/package/CMakeCache.txt ||
     quietly "configuring build/package failed" cmake -DREKINDLE_CUDA=ON build/package
-  build package rekindle rekindle-control rekindle_shared rekindle_libstdcxx
+  build package rekindle rekindle-control rekindle-board rekindle_shared rekindle_libstdcxx
   if [[ ! -x $tools/bin/wheel ]]; then
     say "installing the tools that pack a wheel"
     python3 -m venv "$tools" || die "python3 cannot make a virtual environment"

@@ -16,8 +16,10 @@ OF_THE_SYSTEM = re.compile(r"^(libc|libm|libdl|libpthread|librt|libgcc_s|ld-linu
 # Where programs find libraries: lib/ of the folder that their parent holds open (base/programs.hpp).
 # An RPATH comes before LD_LIBRARY_PATH, a RUNPATH behind it.
 HELD = [("RPATH", "/proc/self/fd/40/lib")]
-HEADERS = ["spdlog/spdlog.h", "fmt/core.h", "CLI/CLI.hpp", "nlohmann/json.hpp", "toml++/toml.h", "tl/expected.hpp"]
+HEADERS = ["spdlog/spdlog.h", "fmt/core.h", "CLI/CLI.hpp", "nlohmann/json.hpp", "toml++/toml.h", "tl/expected.hpp",
+           "boost/version.hpp"]
 CUDA_LIBRARY = "librekindle_cuda.so"  # only of a build with CUDA
+WITH_LIBRARIES = ("rekindle-control", "rekindle-board")  # programs whose libraries have no static form in Debian
 COMMON_LICENSES = pathlib.Path("/usr/share/common-licenses")
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 CUDA_NOTICE = f"""{CUDA_LIBRARY} contains the CUDA runtime (libcudart_static.a), (c) NVIDIA Corporation, which its licence
@@ -58,12 +60,15 @@ def check(file, run_path, may_load):
 def check_all(package, bundled):
     check(package / "bin/rekindle", HELD, set())
     # A library's own libraries are not looked for in lib/: they are found because the program has loaded them.
-    needed = check(package / "bin/rekindle-control", HELD, set(bundled))
+    needed = set()
+    for program in WITH_LIBRARIES:
+        needed |= check(package / "bin" / program, HELD, set(bundled))
     for name in bundled:
         check(package / "bin/lib" / name, [], needed)
-    loaded = output_of("env", f"LD_LIBRARY_PATH={package / 'bin/lib'}", "ldd", "-r", str(package / "bin/rekindle-control"))
-    if "undefined symbol" in loaded or "not found" in loaded:
-        raise SystemExit(f"wheel_folder: rekindle-control:\n{loaded}")
+    for program in WITH_LIBRARIES:
+        loaded = output_of("env", f"LD_LIBRARY_PATH={package / 'bin/lib'}", "ldd", "-r", str(package / "bin" / program))
+        if "undefined symbol" in loaded or "not found" in loaded:
+            raise SystemExit(f"wheel_folder: {program}:\n{loaded}")
     # An interpreter may have other versions of the same libraries.
     check(package / "librekindle.so", [], set())
     check_exported(package / "librekindle.so", "rk_")
@@ -109,8 +114,10 @@ def main(build, folder):
     with_cuda = "\nREKINDLE_CUDA:BOOL=ON\n" in cache
     if with_cuda:
         shutil.copy(build / "bin/python/rekindle" / CUDA_LIBRARY, package)
-    bundled = libraries_of(build / "bin/rekindle-control")
-    for program in ("rekindle", "rekindle-control"):
+    bundled = {}
+    for program in WITH_LIBRARIES:
+        bundled |= libraries_of(build / "bin" / program)
+    for program in ("rekindle", *WITH_LIBRARIES):
         shutil.copy(build / "bin" / program, package / "bin")
     own = {"libstdc++.so.6": build / "libstdc++.so.6"}  # Debian's needs glibc 2.36
     for name, path in (bundled | own).items():
