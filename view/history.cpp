@@ -76,6 +76,7 @@ void History::on_line(std::uint64_t offset, std::string_view text) {
 }
 
 void History::add_news(std::string_view name, const Point& point) {
+  if (on_news_) on_news_(name, point);
   auto found = points_.find(name);
   if (found == points_.end()) found = points_.emplace(name, std::vector<Point>()).first;
   std::vector<Point>& points = found->second;

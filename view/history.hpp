@@ -54,7 +54,7 @@ class History {
 
   explicit History(const run::Layout& layout) : path_(layout.metrics()), tail_(path_) {}
 
-  // Reads about `most_bytes` of new lines (a second has about 1 GB); whether there are more. If the file was
+  // Reads about `most_bytes` of new lines (350 MB take a second); whether there are more. If the file was
   // written anew without its last steps, reading begins again at its first line. After an error nothing is
   // lost: the next call has it.
   Result<bool> read_new(std::uint64_t most_bytes);
@@ -66,6 +66,9 @@ class History {
   // The answer of api/curves (docs/board.md). An error if the file cannot be read again.
   Result<nlohmann::json> curves(const CurveQuery& query) const;
   News take_news();
+  // Gets each value that is news, also those that take_news() leaves out.
+  using OnNews = std::function<void(std::string_view name, const Point& point)>;
+  void on_news(OnNews visit) { on_news_ = std::move(visit); }
 
  private:
   struct Metric {
@@ -90,8 +93,9 @@ class History {
   MetricsIndex index_;
   std::vector<Metric> metrics_;  // by name
   std::uint64_t last_step_ = 0;
-  std::uint64_t news_from_ = UINT64_MAX;                           // the lines from this offset on are news
-  News news_;                                                      // without points
+  std::uint64_t news_from_ = UINT64_MAX;  // the lines from this offset on are news
+  News news_;                             // without points
+  OnNews on_news_;
   std::map<std::string, std::vector<Point>, std::less<>> points_;  // of the news; at most 2 * kMostNews each
 };
 

@@ -10,7 +10,7 @@
 namespace rekindle::view {
 namespace {
 
-constexpr const char* kStep = "step";
+constexpr const char *kStep = "step", *kAt = "at";
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -81,6 +81,7 @@ const MetricsLine* MetricsLineReader::read(std::string_view line) {
 
 bool MetricsLineReader::read_plain(std::string_view line) {
   line_.numbers.clear();
+  line_.at = {};
   Scanner in(line);
   if (!in.take('{')) return false;
   bool has_step = false;
@@ -91,7 +92,9 @@ bool MetricsLineReader::read_plain(std::string_view line) {
     if (!key || *key <= before || !in.take(':')) return false;
     before = *key;
     if (in.next_is('"')) {
-      if (!in.take_text()) return false;
+      const auto text = in.take_text();
+      if (!text) return false;
+      if (*key == kAt) line_.at = *text;
       continue;
     }
     if (in.take("null") || in.take("true") || in.take("false")) continue;
@@ -123,6 +126,9 @@ bool MetricsLineReader::read_any(std::string_view line) {
     names_.push_back(key);
     line_.numbers.emplace_back("", value.get<double>());
   }
+  const auto at = json->find(kAt);
+  at_ = at != json->end() && at->is_string() ? at->get<std::string>() : "";
+  line_.at = at_;
   for (std::size_t i = 0; i < names_.size(); ++i) line_.numbers[i].first = names_[i];
   return true;
 }

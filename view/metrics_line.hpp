@@ -12,6 +12,7 @@ namespace rekindle::view {
 
 struct MetricsLine {
   std::uint64_t step = 0;                                    // at most INT64_MAX
+  std::string_view at;                                       // UTC, "2026-11-26T12:13:53Z"; empty: not known
   std::vector<std::pair<std::string_view, double>> numbers;  // without the step; all finite, each name once
 };
 
@@ -20,7 +21,7 @@ struct MetricsLine {
 // has CVE-2024-38517, and simdjson has no static library there.)
 class MetricsLineReader {
  public:
-  // Nullptr if the line is no JSON object, or has no step. The names are in `line` or in this reader, so they
+  // Nullptr if the line is no JSON object, or has no step. The texts are in `line` or in this reader, so they
   // are valid until the next call.
   const MetricsLine* read(std::string_view line);
 
@@ -30,6 +31,7 @@ class MetricsLineReader {
 
   MetricsLine line_;
   std::vector<std::string> names_;  // of a line that is not plain
+  std::string at_;                  // of such a line
 };
 
 }  // namespace rekindle::view

@@ -13,6 +13,8 @@ namespace rekindle::view {
 namespace {
 
 constexpr std::uint64_t kNone = 0;
+constexpr std::uint64_t kSlice = std::uint64_t{1} << 20;
+constexpr std::size_t kLongest = 2000;  // bytes of an event's line for people
 
 // The fields that are read.
 constexpr JsonField kFields[] = {{"event", JsonType::kText},
@@ -90,7 +92,7 @@ std::optional<RunEvent> event_of(const std::string& text) {
                  .step = line->value("step", kNone),
                  .text = {},
                  .more = {}};
-  event.text = text_of(event.kind, *line);
+  event.text = text_of(event.kind, *line).substr(0, kLongest);
   event.more = std::move(*line);
   return event.text.empty() ? std::nullopt : std::optional(std::move(event));
 }
@@ -109,13 +111,28 @@ RunEvents::RunEvents(const run::Layout& layout, From from)
   if (silent_) static_cast<void>(lines_.skip_to_last(std::uint64_t{1} << 16));
 }
 
+Result<RunEvents::Some> RunEvents::read_some() {
+  Some some;
+  REKINDLE_TRY(const LineTail::Slice slice, lines_.read_slice(kSlice));
+  // Only a person moves the file away; the events of the new one are new.
+  for (std::size_t begin = 0, end; (end = slice.text.find('\n', begin)) != std::string::npos;
+       begin = end + 1) {
+    if (auto event = event_of(slice.text.substr(begin, end - begin)))
+      some.events.push_back(std::move(*event));
+  }
+  some.more = slice.more;
+  if (!some.more && std::exchange(silent_, false)) some.events.clear();
+  if (silent_) some.events.clear();
+  return some;
+}
+
 Result<std::vector<RunEvent>> RunEvents::read_new() {
   std::vector<RunEvent> events;
-  // Only a person moves the file away; the events of the new one are new.
-  REKINDLE_CHECK(lines_.read([&events](const std::string& text, bool) {
-    if (auto event = event_of(text)) events.push_back(std::move(*event));
-  }));
-  if (std::exchange(silent_, false)) events.clear();
+  for (bool more = true; more;) {
+    REKINDLE_TRY(Some some, read_some());
+    more = some.more;
+    for (RunEvent& event : some.events) events.push_back(std::move(event));
+  }
   return events;
 }
 

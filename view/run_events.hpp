@@ -28,6 +28,12 @@ class RunEvents {
   enum class From { kNow, kBeginning };
   RunEvents(const run::Layout& layout, From from);
 
+  struct Some {
+    std::vector<RunEvent> events;
+    bool more = false;
+  };
+  // The next ones of a file that may be long, as read_new().
+  Result<Some> read_some();
   // Those since the last call, in the order in which they were written. Lines that cannot be read are left
   // out. After an error nothing is lost: the next call has it.
   Result<std::vector<RunEvent>> read_new();

@@ -34,9 +34,9 @@ std::string level_of(std::string_view line) {
 }  // namespace
 
 Status RunLogs::read_new_of(const std::string& name, std::size_t most, std::vector<LogLine>& lines) {
-  const auto [found, fresh] = files_.try_emplace(name, layout_.logs() / name);
-  File& file = found->second;
-  if (fresh && last_bytes_ != UINT64_MAX) REKINDLE_CHECK(file.tail.skip_to_last(last_bytes_));
+  File& file = files_.try_emplace(name, layout_.logs() / name).first->second;
+  if (!file.begun && last_bytes_ != UINT64_MAX) REKINDLE_CHECK(file.tail.skip_to_last(last_bytes_));
+  file.begun = true;
   const std::size_t first = lines.size();
   return file.tail.read([&](const std::string& line, bool anew) {
     if (anew && lines.size() == first) file.time.clear();  // another file has this name now

@@ -37,6 +37,7 @@ class RunLogs {
     explicit File(FilePath path) : tail(std::move(path)) {}
     LineTail tail;
     std::string time = {};  // of its last line
+    bool begun = false;
   };
   Status read_new_of(const std::string& name, std::size_t most, std::vector<LogLine>& lines);
 

@@ -21,6 +21,7 @@ constexpr const char* kStepLine =
 
 struct Read {
   std::uint64_t step = 0;
+  std::string at;
   std::map<std::string, double> numbers;
   bool operator==(const Read&) const = default;
 };
@@ -29,7 +30,7 @@ std::optional<Read> read(const std::string& text) {
   MetricsLineReader reader;
   const MetricsLine* line = reader.read(text);
   if (!line) return std::nullopt;
-  Read made{.step = line->step, .numbers = {}};
+  Read made{.step = line->step, .at = std::string(line->at), .numbers = {}};
   std::string_view before;
   for (const auto& [name, value] : line->numbers) {
     EXPECT_TRUE(made.numbers.empty() || before < name) << text;
@@ -44,7 +45,8 @@ std::optional<Read> expected(const std::string& text) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
   constexpr JsonField kFields[] = {{"step", JsonType::kWhole, Presence::kRequired}};
   if (is_deeper_than(text, JsonLimits().depth) || !check_fields(json, kFields, "")) return std::nullopt;
-  Read made{.step = json.at("step").get<std::uint64_t>(), .numbers = {}};
+  Read made{.step = json.at("step").get<std::uint64_t>(), .at = "", .numbers = {}};
+  if (json.contains("at") && json["at"].is_string()) made.at = json["at"];
   for (const auto& [key, value] : json.items())
     if (value.is_number() && key != "step") made.numbers[key] = value.get<double>();
   return made;
@@ -119,6 +121,9 @@ TEST(MetricsLine, OfAnyForm_IsReadAsNlohmannReadsIt) {
                            "{\"\xff\":1,\"step\":3}",
                            "{\"a\":\"\xff\",\"step\":3}",
                            R"({"step":1,})",
+                           R"({"at":"now","step":1})",
+                           R"({"at":5,"step":1})",
+                           R"({"step":1,"at":"now"})",
                            R"({"a":1 "step":1})",
                            R"({"a"1,"step":1})",
                            R"({"a":1,"step":1)",
