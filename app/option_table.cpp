@@ -228,6 +228,8 @@ constexpr OptionRow kTable[] = {
      "the page's token, in the run directory's key/", add<&R::metrics_token_file>},
     {"metrics-open", "", kWatching, kFree, "serve /metrics to everybody, without a token", "",
      add<&R::metrics_open>},
+    {"tensorboard", "", kWatching, kFree, "write files for TensorBoard below the run directory", "",
+     add<&R::tensorboard>},
     {"on-event", "COMMAND", kWatching, kFree,
      "a shell command for each thing that happens to the run, which it gets on its input as JSON; at most a "
      "minute",

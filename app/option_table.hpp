@@ -34,7 +34,7 @@ struct RawOptions {
       dropout, ema, clip_norm;
   double label_smoothing = 0;
   bool strict = false, change_lr = false, keep_best = false, reset_head = false, nesterov = false,
-       skip_corrupt = false, metrics_open = false;
+       skip_corrupt = false, metrics_open = false, tensorboard = false;
 };
 
 // `--help` shows the essentials, `--help-all` every group.

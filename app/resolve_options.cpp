@@ -19,7 +19,6 @@
 namespace rekindle::app {
 namespace {
 
-using protocol::Job;
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMostMicroBatches = 65536;
@@ -238,6 +237,7 @@ Status Resolver::watching() {
   watchers.metrics_bind = raw_.metrics_bind;
   watchers.metrics_token_file = raw_.metrics_token_file;
   watchers.metrics_open = raw_.metrics_open;
+  watchers.tensorboard = raw_.tensorboard;
   watchers.on_event = raw_.on_event;
   if (watchers.metrics_bind.empty() && (watchers.metrics_open || !watchers.metrics_token_file.empty()))
     return fail(ExitCode::kUsage, "without --metrics-bind no /metrics is served",

@@ -9,6 +9,8 @@ Result<AddressAndPort> parse_bind(const std::string& option, const std::string& 
   const std::size_t colon = text.rfind(':');
   AddressAndPort made{.address = colon == std::string::npos ? "127.0.0.1" : text.substr(0, colon)};
   const std::string port = colon == std::string::npos ? text : text.substr(colon + 1);
+  if (made.address.starts_with('[') && made.address.ends_with(']'))
+    made.address = made.address.substr(1, made.address.size() - 2);
   const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), made.port);
   if (error != std::errc() || end != port.data() + port.size() || made.address.empty())
     return fail(ExitCode::kUsage, str(option, " '", text, "' is no address and port"),
@@ -33,6 +35,7 @@ Result<std::vector<std::string>> board_arguments(const WatcherOptions& options) 
     add("--metrics-port", str(bind.port));
   }
   add("--metrics-token-file", options.metrics_token_file);
+  if (options.tensorboard) arguments.emplace_back("--tensorboard");
   if (options.metrics_open) arguments.emplace_back("--metrics-open");
   return arguments;
 }

@@ -20,8 +20,11 @@ struct WatcherOptions {
   std::string metrics_bind;                  // "ADDRESS:PORT"; empty: none
   std::string metrics_token_file;            // empty: the page's token
   bool metrics_open = false;
-  std::string on_event;  // a shell command; empty: none
-  bool wants_board() const { return status_port || !status_html.empty() || !metrics_bind.empty(); }
+  bool tensorboard = false;  // its files, in the run directory
+  std::string on_event;      // a shell command; empty: none
+  bool wants_board() const {
+    return status_port || tensorboard || !status_html.empty() || !metrics_bind.empty();
+  }
 };
 
 // "127.0.0.1:9300" (ExitCode::kUsage).

@@ -2,7 +2,7 @@
 //
 //   run.toml  environment  coordinator.json  status.json  stop.json  terms/NNNN  key/  checkpoints/
 //   attempts.jsonl metrics.jsonl events.jsonl  logs/  init.safetensors  bin/  requeue.json  resubmit.sh
-//   job.sh  newest
+//   job.sh  newest  page.json  tensorboard/
 #pragma once
 
 #include <cstddef>
@@ -52,6 +52,7 @@ class Layout {
   FilePath metrics() const { return root_ / "metrics.jsonl"; }
   FilePath events() const { return root_ / "events.jsonl"; }
   FilePath logs() const { return root_ / "logs"; }
+  FilePath tensorboard() const { return root_ / "tensorboard"; }
   // The options that pass this layout to another process of the run.
   std::vector<std::string> options() const {
     return {kDirectoryOption, root_.string(), kInodeOption, std::to_string(root_.root_inode())};
