@@ -1,5 +1,8 @@
 #include "board/access.hpp"
 
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -83,33 +86,30 @@ const std::string* Decision::find(std::string_view key) const {
 
 Decision decide(const Request& request, const AccessRules& rules) {
   Decision decision;
-  if (request.method != "GET" && request.method != "HEAD") return {.verdict = Verdict::kMethod, .path = {}};
-  if (!parse_target(request.target, decision)) return {.verdict = Verdict::kBadRequest, .path = {}};
-  const auto host = host_in(request.host);
-  if (!host) return {.verdict = Verdict::kBadRequest, .path = {}};
-  const std::string_view bearer = bearer_in(request.authorization);
-  const bool bears = !rules.token.empty() && same_secret(bearer, rules.token);
-  if (decision.path == "/metrics") {
-    const bool allowed = rules.open_metrics || bears ||
-                         (!rules.metrics_token.empty() && same_secret(bearer, rules.metrics_token));
-    decision.verdict = allowed ? Verdict::kServe : Verdict::kUnauthorized;
-    // A scraper sends whatever name its site has for this host. A browser sends no bearer token by itself.
-    if (allowed && !rules.open_metrics) return decision;
-  }
-  if (std::ranges::find(rules.hosts, lower(*host)) == rules.hosts.end()) {
-    decision.verdict = Verdict::kForeignHost;
+  const auto judged = [&decision](Verdict verdict, bool known) {
+    decision.verdict = verdict;
+    decision.known = known;
     return decision;
+  };
+  if (request.method != "GET" && request.method != "HEAD") return judged(Verdict::kMethod, false);
+  const auto host = host_in(request.host);
+  if (!host || request.ambiguous || !parse_target(request.target, decision))
+    return judged(Verdict::kBadRequest, false);
+  const std::string_view bearer = bearer_in(request.authorization);
+  const bool bears = same_secret(bearer, rules.token);
+  const bool may_scrape = bears || same_secret(bearer, rules.metrics_token);
+  // A scraper sends whatever name its site has for this host. A browser sends no bearer token by itself.
+  if (decision.path == "/metrics" && may_scrape) return judged(Verdict::kServe, true);
+  if (std::ranges::find(rules.hosts, lower(*host)) == rules.hosts.end())
+    return judged(Verdict::kForeignHost, false);
+  if (decision.path == "/metrics")
+    return judged(rules.open_metrics ? Verdict::kServe : Verdict::kUnauthorized, false);
+  if (const std::string* const token = decision.find("token")) {
+    const bool knows = same_secret(*token, rules.token);
+    return judged(knows ? Verdict::kExchange : Verdict::kUnauthorized, knows);
   }
-  if (decision.path == "/metrics" && decision.verdict == Verdict::kServe) return decision;
-  const std::string* const token = decision.find("token");
-  const bool knows = !rules.token.empty() && token != nullptr && same_secret(*token, rules.token);
-  const bool has_cookie =
-      !rules.token.empty() && same_secret(cookie_in(request.cookie, rules.cookie), rules.token);
-  if (token != nullptr)
-    decision.verdict = knows ? Verdict::kExchange : Verdict::kUnauthorized;
-  else
-    decision.verdict = has_cookie || bears ? Verdict::kServe : Verdict::kUnauthorized;
-  return decision;
+  const bool has_cookie = same_secret(cookie_in(request.cookie, rules.cookie), rules.cookie_value);
+  return judged(has_cookie || bears ? Verdict::kServe : Verdict::kUnauthorized, has_cookie || bears);
 }
 
 std::optional<std::string> host_in(std::string_view header) {
@@ -138,6 +138,21 @@ std::optional<std::string> host_in(std::string_view header) {
 
 std::string cookie_name(std::string_view path) {
   return "rekindle_" + hash128(std::as_bytes(std::span(path))).hex().substr(0, 12);
+}
+
+std::string cookie_value(std::string_view token) {
+  constexpr std::string_view kPurpose = "the cookie of rekindle's page";
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned size = 0;
+  ::HMAC(EVP_sha256(), token.data(), static_cast<int>(token.size()),
+         reinterpret_cast<const unsigned char*>(kPurpose.data()), kPurpose.size(), digest.data(), &size);
+  std::string hex;
+  for (unsigned i = 0; i < size; ++i) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    hex += kDigits[digest[i] >> 4];
+    hex += kDigits[digest[i] & 15];
+  }
+  return hex;
 }
 
 bool same_secret(std::string_view a, std::string_view b) {

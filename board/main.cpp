@@ -1,14 +1,18 @@
 // rekindle-board: pages, metrics and files of runs, from their directories alone. `rekindle` starts it.
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <csignal>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/clock.hpp"
 #include "base/files.hpp"
@@ -20,6 +24,7 @@
 #include "board/metrics_site.hpp"
 #include "board/one_file.hpp"
 #include "board/service.hpp"
+#include "board/tensorboard_watch.hpp"
 #include "board/token.hpp"
 
 namespace rekindle::board {
@@ -34,7 +39,7 @@ struct Options {
   bool one_run = false, of_a_run = false, print_link = false;
   std::string metrics_address, metrics_token_file;
   int metrics_port = -1;
-  bool metrics_open = false;
+  bool metrics_open = false, tensorboard = false;
 };
 
 int report(const Error& error) {
@@ -54,13 +59,17 @@ std::vector<std::string> host_names(const Options& options) {
   return names;
 }
 
-std::string link(const std::string& address, std::uint16_t port, const std::string& token) {
-  return str("http://", address == "0.0.0.0" ? host_name() : address, ":", port, "/?token=", token);
-}
-
-// For a person at a terminal; what a batch log would show to others has no token.
-void print_link(const Options& options, std::uint16_t port, const std::string& token) {
-  std::cout << "the page: " << link(options.address, port, token) << "\n";
+// For a person at a terminal. What others may read, as a batch log, says only where the secret is.
+void print_link(const Options& options, std::uint16_t port, const std::string& token,
+                const std::string& file) {
+  const std::string host = options.address == "0.0.0.0"                     ? host_name()
+                           : options.address.find(':') != std::string::npos ? str("[", options.address, "]")
+                                                                            : options.address;
+  std::cout << "the page: http://" << host << ":" << port << "/";
+  if (::isatty(STDOUT_FILENO) != 0)
+    std::cout << "?token=" << token << "\n";
+  else
+    std::cout << "?token=... (the secret is in " << file << ")\n";
   if (is_loopback(options.address))
     std::cout << "from another machine, first: ssh -N -L " << port << ":127.0.0.1:" << port << " "
               << host_name() << " (a compute node: with -J LOGIN_NODE)\n";
@@ -83,6 +92,8 @@ class Program {
       REKINDLE_TRY(const FilePath file,
                    options_.of_a_run ? Result<FilePath>(layout.page_token()) : board_token_file());
       REKINDLE_TRY(access.token, take_token(file));
+      access.cookie_value = cookie_value(access.token);
+      token_file_ = file.string();
     }
     if (!options_.metrics_token_file.empty()) {
       REKINDLE_TRY(access.metrics_token, read_token(options_.metrics_token_file));
@@ -91,15 +102,27 @@ class Program {
         io_, ServiceOptions{.folder = options_.folder, .one_run = options_.one_run, .access = access});
     if (options_.port >= 0) REKINDLE_CHECK(serve_page(layout, access.token));
     if (options_.metrics_port >= 0) REKINDLE_CHECK(serve_metrics());
-    if (!options_.page_file.empty()) write_page();
+    if (!options_.page_file.empty()) asio::post(files_, [this] { write_page(); });
+    if (options_.tensorboard) {
+      tensorboard_.emplace(layout);
+      asio::post(files_, [this] { write_tensorboard(); });
+    }
     return {};
   }
 
   void run() {
-    asio::signal_set signals(io_, SIGINT, SIGTERM, SIGHUP);
+    // Ctrl-C in the terminal of a run is for its supervisor, which sends SIGTERM when the run has ended.
+    if (options_.of_a_run) ignore_group_signals();
+    asio::signal_set signals(io_, SIGTERM);
+    if (!options_.of_a_run) {
+      signals.add(SIGINT);
+      signals.add(SIGHUP);
+    }
     signals.async_wait([this](const auto&, int) { io_.stop(); });
     io_.run();
+    files_.join();
     if (!options_.page_file.empty()) std::ignore = write_page_file(options_.folder, options_.page_file);
+    if (tensorboard_) tell_once(tensorboard_->finish());
   }
 
  private:
@@ -113,7 +136,7 @@ class Program {
           {"host", host_name()}, {"address", options_.address}, {"port", port}, {"pid", ::getpid()}};
       REKINDLE_CHECK(replace_file(layout.page_place(), place.dump() + "\n"));
     }
-    if (options_.print_link) print_link(options_, port, token);
+    if (options_.print_link) print_link(options_, port, token, token_file_);
     return {};
   }
 
@@ -128,21 +151,42 @@ class Program {
     return {};
   }
 
-  // Each minute. In this thread, because a page that is late harms nobody.
-  void write_page() {
-    const Status written = write_page_file(options_.folder, options_.page_file);
-    if (!written && written.error().line() != page_error_)
-      std::cerr << "rekindle: warning: " << printable(page_error_ = written.error().line()) << "\n";
-    page_timer_.expires_after(std::chrono::minutes(1));
-    page_timer_.async_wait([this](const auto& error) {
-      if (!error) write_page();
+  // The next time, `pause` after this one has ended. Storage may be slow, and the page is served meanwhile.
+  void again(asio::steady_timer& timer, std::chrono::milliseconds pause, void (Program::*write)()) {
+    asio::post(io_, [this, &timer, pause, write] {
+      timer.expires_after(pause);
+      timer.async_wait([this, write](const auto& error) {
+        if (!error) asio::post(files_, [this, write] { (this->*write)(); });
+      });
     });
+  }
+
+  // ---- in the thread of files_ ----
+
+  void write_page() {
+    tell_once(write_page_file(options_.folder, options_.page_file));
+    again(page_timer_, std::chrono::minutes(1), &Program::write_page);
+  }
+
+  void write_tensorboard() {
+    const auto more = tensorboard_->look();
+    if (!more) tell_once(forward_error(more.error()));
+    const bool at_once = more && *more;
+    again(tensorboard_timer_, std::chrono::milliseconds(at_once ? 1 : 1000), &Program::write_tensorboard);
+  }
+
+  void tell_once(const Status& status) {
+    if (!status && std::exchange(error_, status.error().line()) != status.error().line())
+      std::cerr << "rekindle: warning: " << printable(error_) << "\n";
   }
 
   const Options options_;
   asio::io_context io_{1};
-  asio::steady_timer page_timer_{io_};
-  std::string page_error_;
+  asio::thread_pool files_{1};
+  asio::steady_timer page_timer_{io_}, tensorboard_timer_{io_};
+  std::string error_;       // told last
+  std::string token_file_;  // of the page
+  std::optional<TensorBoardWatch> tensorboard_;
   std::unique_ptr<Service> service_;
   std::unique_ptr<MetricsSite> metrics_site_;
   std::unique_ptr<Server> page_, metrics_;  // after the service
@@ -157,14 +201,15 @@ int main(int argc, char** argv) {
   serve.add_flag("--of-a-run", options.of_a_run,
                  "a run's own: its token is in key/, and its parent's end is its end");
   serve.add_flag("--print-link", options.print_link);
-  serve.add_option("--port", options.port);
+  serve.add_option("--port", options.port)->check(CLI::Range(0, 65535));
   serve.add_option("--address", options.address);
   serve.add_option("--allow-host", options.hosts);
   serve.add_option("--page-file", options.page_file);
   serve.add_option("--metrics-address", options.metrics_address);
-  serve.add_option("--metrics-port", options.metrics_port);
+  serve.add_option("--metrics-port", options.metrics_port)->check(CLI::Range(0, 65535));
   serve.add_option("--metrics-token-file", options.metrics_token_file);
   serve.add_flag("--metrics-open", options.metrics_open);
+  serve.add_flag("--tensorboard", options.tensorboard);
   CLI::App& file = *cli.add_subcommand("file");
   file.add_option("FOLDER", options.folder)->required();
   file.add_option("FILE", options.page_file)->required();

@@ -13,7 +13,8 @@ class MetricsSite : public Site {
   Decision decide(const Request& request) const override {
     Decision decision = pages_.decide(request);
     // The page is not to be had at this address, with no token.
-    if (decision.path != "/metrics" && decision.verdict != Verdict::kMethod)
+    const bool is_answer = decision.verdict == Verdict::kServe || decision.verdict == Verdict::kExchange;
+    if (is_answer && (decision.path != "/metrics" || decision.verdict == Verdict::kExchange))
       decision.verdict = Verdict::kBadRequest;
     return decision;
   }

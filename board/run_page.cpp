@@ -1,6 +1,7 @@
 #include "board/run_page.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <ctime>
@@ -23,6 +24,22 @@ constexpr std::uint64_t kLogBytes = std::uint64_t{1} << 18;  // of each log, fro
 constexpr std::uint64_t kSlice = std::uint64_t{4} << 20;     // of metrics.jsonl
 constexpr std::chrono::milliseconds kPatience{300};          // then the rest comes with the next reading
 constexpr std::uint64_t kRecentSteps = 100;
+constexpr std::array kParts = {"step", "data", "compute", "exchange", "update", "checkpoint"};
+constexpr std::array kTrainerKeys = {"trainer",
+                                     "rank",
+                                     "host",
+                                     "device",
+                                     "gpu",
+                                     "pid",
+                                     "phase",
+                                     "step",
+                                     "slow",
+                                     "cpu_percent",
+                                     "memory_bytes",
+                                     "peak_pss_bytes",
+                                     "gpu_used_bytes",
+                                     "gpu_total_bytes",
+                                     "gpu_busy_percent"};
 constexpr std::size_t kMostNews = std::size_t{1} << 18;  // bytes of events that nobody has taken
 constexpr std::uint64_t kNone = 0;
 
@@ -54,13 +71,17 @@ std::string event_text(const char* kind, const nlohmann::json& data) {
 
 }  // namespace
 
-RunPage::RunPage(std::filesystem::path directory, std::string name)
+RunPage::RunPage(std::filesystem::path directory, const std::string& name)
     : directory_(std::move(directory)),
-      name_(std::move(name)),
+      name_(printable(name)),
       layout_(directory_, Trust::kForeign),
       history_(layout_),
       run_events_(layout_, view::RunEvents::From::kBeginning),
-      logs_(layout_, kLogBytes) {}
+      logs_(layout_, kLogBytes) {
+  history_.on_news([this](std::string_view metric, const view::Point& point) {
+    if (metric == "step_ms") totals_.add(point.value);
+  });
+}
 
 bool RunPage::read() {
   problem_.clear();
@@ -85,7 +106,6 @@ void RunPage::read_steps() {
     if (all && (*all)["curves"].contains("step_ms")) totals_.begin((*all)["curves"]["step_ms"]);
   }
   view::News news = history_.take_news();
-  if (const auto times = news.points.find("step_ms"); times != news.points.end()) totals_.add(*times);
   if (news.rewound_to) news_.steps += event_text("rewound", {{"step", *news.rewound_to}});
   if (!news.points.empty()) news_.steps += event_text("status", {{"points", std::move(news.points)}});
   news_.changed = news_.changed || news.incomplete;
@@ -100,6 +120,8 @@ std::string RunPage::take_events() {
   nlohmann::json difference = nlohmann::json::object();
   for (const auto& [key, value] : status_.items())
     if (!news_.status.contains(key) || news_.status[key] != value) difference[key] = value;
+  for (const auto& [key, value] : news_.status.items())
+    if (!status_.contains(key)) difference[key] = nullptr;  // gone
   news_.status = status_;
   if (!difference.empty()) events += event_text("status", difference);
   if (std::exchange(news_.changed, false)) events += event_text("changed", nlohmann::json::object());
@@ -125,29 +147,32 @@ void RunPage::read_status() {
     for (const nlohmann::json& trainer : *list) {
       if (!trainer.is_object() || trainers.size() >= kMostTrainers) continue;
       nlohmann::json one = nlohmann::json::object();
-      for (const auto& [key, value] : trainer.items()) one[line_of(key)] = clean(value);
+      for (const char* key : kTrainerKeys)
+        if (const auto found = trainer.find(key); found != trainer.end()) one[key] = clean(*found);
       if (made["state"] != "running") one["phase"] = "ended";
       trainers.push_back(std::move(one));
     }
   }
   made["trainers"] = std::move(trainers);
   const std::uint64_t step = made.value("step", kNone), steps = made.value("steps", kNone);
-  const nlohmann::json step_ms = recent_mean("step_ms", kRecentSteps);
-  made["seconds_left"] =
-      made["state"] == "running" && step_ms.is_number() && steps >= step
-          ? nlohmann::json(static_cast<double>(steps - step) * step_ms.get<double>() / 1000)
-          : nlohmann::json();
+  read_step_times();
+  made["seconds_left"] = nullptr;
+  if (made["state"] == "running" && step_times_.contains("step") && steps >= step)
+    made["seconds_left"] = static_cast<double>(steps - step) * step_times_["step"].get<double>() / 1000;
   status_ = std::move(made);
 }
 
 void RunPage::read_events() {
-  const auto fresh = run_events_.read_new();
-  if (!fresh) {
-    problem_ = fresh.error().line();
-    return;
+  for (bool more = true; more;) {
+    const auto fresh = run_events_.read_some();
+    if (!fresh) {
+      problem_ = fresh.error().line();
+      return;
+    }
+    more = fresh->more;
+    for (const view::RunEvent& event : fresh->events) story_.add(event);
+    news_.changed = news_.changed || !fresh->events.empty();
   }
-  for (const view::RunEvent& event : *fresh) story_.add(event);
-  news_.changed = news_.changed || !fresh->empty();
 }
 
 void RunPage::read_warnings() {
@@ -156,32 +181,31 @@ void RunPage::read_warnings() {
   for (const view::LogLine& line : *lines) {
     if (line.level != "warning" && line.level != "error") continue;
     news_.changed = true;
-    warnings_.push_back(line);
+    warnings_.push_back({.time = line.time, .level = line.level, .text = line.text.substr(0, kLongestLine)});
     if (warnings_.size() > kMostWarnings) warnings_.pop_front();
   }
 }
 
-nlohmann::json RunPage::recent_mean(const std::string& name, std::uint64_t steps) const {
+// The means of the newest steps; read again only when there are new steps.
+void RunPage::read_step_times() {
   const std::uint64_t last = history_.last_step();
-  const auto curves = history_.curves(
-      {.names = {name}, .range = {.from = last > steps ? last - steps : 0, .to = last}, .points = steps + 1});
-  if (!curves) return nullptr;
-  const auto curve = (*curves)["curves"].find(name);
-  if (curve == (*curves)["curves"].end()) return nullptr;
-  const auto values = curve->find(curve->contains("value") ? "value" : "mean");
-  if (values == curve->end() || values->empty()) return nullptr;
-  double sum = 0;
-  for (const nlohmann::json& value : *values) sum += value.get<double>();
-  return sum / static_cast<double>(values->size());
-}
-
-nlohmann::json RunPage::step_times() const {
-  nlohmann::json times = nlohmann::json::object();
-  for (const char* part : {"step", "data", "compute", "exchange", "update", "checkpoint"}) {
-    nlohmann::json mean = recent_mean(str(part, "_ms"), kRecentSteps);
-    if (!mean.is_null()) times[part] = std::move(mean);
+  if (std::exchange(step_times_of_, last) == last && last > 0) return;
+  step_times_ = nlohmann::json::object();
+  view::CurveQuery query{.names = {},
+                         .range = {.from = last > kRecentSteps ? last - kRecentSteps : 0, .to = last},
+                         .points = kRecentSteps + 1};
+  for (const char* part : kParts) query.names.push_back(str(part, "_ms"));
+  const auto curves = history_.curves(query);
+  if (!curves) return;
+  for (const char* part : kParts) {
+    const auto curve = (*curves)["curves"].find(str(part, "_ms"));
+    if (curve == (*curves)["curves"].end()) continue;
+    const auto values = curve->find(curve->contains("value") ? "value" : "mean");
+    if (values == curve->end() || values->empty()) continue;
+    double sum = 0;
+    for (const nlohmann::json& value : *values) sum += value.get<double>();
+    step_times_[part] = sum / static_cast<double>(values->size());
   }
-  return times;
 }
 
 std::vector<std::string> RunPage::checkpoints() const {
@@ -212,7 +236,7 @@ nlohmann::json RunPage::summary() const {
   if (!summary.contains("state")) summary["state"] = "new";
   summary["problem"] = printable(problem_);
   summary["now"] = utc_now_ms();
-  summary["step_ms"] = step_times();
+  summary["step_ms"] = step_times_;
   story_.put_into(summary, checkpoints());
   std::uint64_t recoveries = 0;
   for (const auto& [cause, count] : story_.counts().recoveries) recoveries += count;
@@ -221,8 +245,7 @@ nlohmann::json RunPage::summary() const {
   if (const auto limit = story_.counts().time_limit) summary["time_limit"] = utc_text(*limit);
   nlohmann::json warnings = nlohmann::json::array();
   for (const view::LogLine& line : warnings_)
-    warnings.push_back(
-        {{"at", utc_of_log(line.time)}, {"level", line.level}, {"text", line.text.substr(0, kLongestLine)}});
+    warnings.push_back({{"at", utc_of_log(line.time)}, {"level", line.level}, {"text", line.text}});
   summary["warnings"] = std::move(warnings);
   summary["metrics"] = history_.names();
   return summary;

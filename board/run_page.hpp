@@ -22,7 +22,7 @@ namespace rekindle::board {
 
 class RunPage {
  public:
-  RunPage(std::filesystem::path directory, std::string name);
+  RunPage(std::filesystem::path directory, const std::string& name);
 
   // Reads what is new, at most for about a second. Whether all that was there has been read; also true after
   // an error, which the summary tells.
@@ -40,15 +40,13 @@ class RunPage {
   // Of the time since the first attempt began, the part in which steps were made that count. nullopt:
   // unknown.
   std::optional<double> training_ratio() const;
-  // The mean of a number of metrics.jsonl over the newest `steps` steps; null: none.
-  nlohmann::json recent_mean(const std::string& name, std::uint64_t steps) const;
 
  private:
   void read_status();
   void read_events();
   void read_warnings();
   void read_steps();
-  nlohmann::json step_times() const;
+  void read_step_times();
   std::vector<std::string> checkpoints() const;
 
   const std::filesystem::path directory_;
@@ -61,6 +59,8 @@ class RunPage {
   nlohmann::json status_ = nlohmann::json::object();
   std::deque<view::LogLine> warnings_;
   std::string problem_;
+  nlohmann::json step_times_ = nlohmann::json::object();  // step_ms of api/summary
+  std::uint64_t step_times_of_ = 0;                       // the newest step then
   Totals totals_;
   // For take_events().
   struct {

@@ -79,7 +79,7 @@ class Session : public EventStream, public std::enable_shared_from_this<Session>
     });
   }
 
-  void close() {
+  void close() override {
     error_code ignored;
     stream_.socket().shutdown(tcp::socket::shutdown_both, ignored);
     stream_.close();
@@ -106,10 +106,12 @@ class Session : public EventStream, public std::enable_shared_from_this<Session>
                     .target = text_of(message.target()),
                     .host = text_of(message[http::field::host]),
                     .cookie = text_of(message[http::field::cookie]),
-                    .authorization = text_of(message[http::field::authorization])};
+                    .authorization = text_of(message[http::field::authorization]),
+                    .ambiguous = message.count(http::field::host) != 1 ||
+                                 message.count(http::field::transfer_encoding) > 0};
     const Decision decision = shared_->site.decide(request);
     const bool head = message.method() == http::verb::head;
-    if (decision.verdict == Verdict::kServe && kind_ == Kind::kStranger) kind_ = Kind::kKnown;
+    if (decision.known && kind_ == Kind::kStranger) kind_ = Kind::kKnown;
     if (decision.verdict == Verdict::kServe && !head && shared_->site.is_stream(decision))
       return begin_stream(decision);
     stream_.expires_never();  // the site's own time

@@ -28,6 +28,7 @@ class EventStream {
   // `text`: one or more events with their empty lines. A browser that reads too slowly is cut off.
   virtual void send(std::shared_ptr<const std::string> text) = 0;
   virtual bool is_open() const = 0;
+  virtual void close() = 0;
 };
 
 // What the server asks for. All calls come from the thread of the io_context, and must not wait.

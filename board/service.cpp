@@ -23,6 +23,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kLook{1}, kUnused{600}, kKeepAlive{15};
 constexpr std::string_view kRun = "/run/";
+constexpr std::size_t kMostPending = 64;  // answers that wait for storage
 
 std::string dump(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
@@ -61,7 +62,7 @@ view::CurveQuery query_of(const Decision& decision) {
 // The run's name as it is in addresses.
 std::string name_of(const std::filesystem::path& directory, const std::filesystem::path& folder) {
   const std::string name = directory.lexically_relative(folder).generic_string();
-  return name == "." ? directory.filename().string() : name;
+  return printable(name == "." ? directory.filename().string() : name);
 }
 
 nlohmann::json runs_json(const std::filesystem::path& folder) {
@@ -69,7 +70,7 @@ nlohmann::json runs_json(const std::filesystem::path& folder) {
   for (const std::filesystem::path& directory : view::find_runs(folder)) {
     const view::RunSummary summary = view::summarize(directory);
     const std::string name = name_of(directory, folder);
-    runs.push_back({{"name", printable(name)},
+    runs.push_back({{"name", name},
                     {"address", str("run/", encoded(name), "/")},
                     {"directory", printable(directory.string())},
                     {"state", summary.state},
@@ -92,6 +93,7 @@ struct Service::Watched {
   std::vector<std::shared_ptr<EventStream>> streams;
   Clock::time_point used = Clock::now(), sent = Clock::now();
   bool looking = false;  // a reading for the streams is under way
+  bool scraped = false;  // its counters must not fall
 };
 
 Service::Service(asio::io_context& io, ServiceOptions options)
@@ -99,7 +101,10 @@ Service::Service(asio::io_context& io, ServiceOptions options)
   tick();
 }
 
-Service::~Service() { storage_.join(); }
+Service::~Service() {
+  storage_.stop();  // what has not begun is not done
+  storage_.join();
+}
 
 Decision Service::decide(const Request& request) const { return board::decide(request, options_.access); }
 
@@ -156,8 +161,8 @@ void Service::serve(const Decision& decision, std::function<void(Answer)> answer
       return answer({.status = 303,
                      .body = "",
                      .headers = {{"Location", "./"},
-                                 {"Set-Cookie", str(options_.access.cookie, "=", options_.access.token,
-                                                    "; HttpOnly; SameSite=Strict; Max-Age=2592000")}}});
+                                 {"Set-Cookie", str(options_.access.cookie, "=", options_.access.cookie_value,
+                                                    "; HttpOnly; SameSite=Strict; Max-Age=604800")}}});
     case Verdict::kUnauthorized:
       return answer(
           error_answer(401, "open the link again that rekindle prints (rekindle status RUN --link)"));
@@ -173,47 +178,74 @@ void Service::serve(const Decision& decision, std::function<void(Answer)> answer
   if (const Part* part = find_part(page); part != nullptr && !part->name.ends_with(".LICENSE"))
     return answer({.type = type_of(part->name), .body = std::string(part->text)});
   // Answers that need storage.
-  const auto later = [this, answer](std::function<Answer()> make) {
-    asio::post(storage_, [this, answer, make = std::move(make)] {
-      Answer made = make();
-      asio::post(io_, [answer, made = std::move(made)]() mutable { answer(std::move(made)); });
-    });
-  };
+  if (place.rest == "metrics" && (place.of_board || options_.one_run))
+    return serve_metrics(std::move(answer));
   if (place.of_board && place.rest == "api/runs")
-    return later([this] { return json_answer(runs_json(options_.folder)); });
-  if (place.rest == "metrics" && options_.one_run)
-    return later([this, run = watched("")] { return metrics({run}); });
-  if (place.rest == "metrics" && place.of_board) return serve_all_metrics(std::move(answer));
+    return later(std::move(answer), [this] { return json_answer(runs_json(options_.folder)); });
   if (place.of_board || (place.rest != "api/summary" && place.rest != "api/curves"))
-    return later([] { return error_answer(404, "nothing is here"); });
-  return later(
-      [this, run = watched(place.run), of_summary = place.rest == "api/summary", query = query_of(decision)] {
-        RunPage* const page = open(*run);
-        if (page == nullptr) return error_answer(404, "no such run");
-        // The first look at a long run takes seconds, but its state can be shown at once.
-        bool complete = page->read();
-        if (of_summary) return json_answer(page->summary());
-        while (!complete) complete = page->read();
-        const auto curves = page->curves(query);
-        return curves ? json_answer(*curves) : error_answer(500, curves.error().line());
-      });
+    return answer(error_answer(404, "nothing is here"));
+  const bool of_summary = place.rest == "api/summary";
+  later(std::move(answer), [this, run = watched(place.run), of_summary, query = query_of(decision)] {
+    RunPage* const page = open(*run);
+    if (page == nullptr) {
+      asio::post(io_, [this, run] { forget(run); });
+      return error_answer(404, "no such run");
+    }
+    // The first look at a long run takes seconds, but its state can be shown at once.
+    bool complete = page->read();
+    if (of_summary) return json_answer(page->summary());
+    while (!complete) complete = page->read();
+    const auto curves = page->curves(query);
+    return curves ? json_answer(*curves) : error_answer(500, curves.error().line());
+  });
 }
 
-// All runs below the folder. Each is watched from now on, so that its counters do not fall.
-void Service::serve_all_metrics(std::function<void(Answer)> answer) {
-  asio::post(storage_, [this, answer = std::move(answer)]() mutable {
+void Service::later(std::function<void(Answer)> answer, std::function<Answer()> make) {
+  if (pending_ >= kMostPending) return answer(error_answer(503, "too many requests at once: try again"));
+  ++pending_;
+  asio::post(storage_, [this, answer = std::move(answer), make = std::move(make)] {
+    auto made = std::make_shared<Answer>(make());
+    asio::post(io_, [this, answer, made] {
+      --pending_;
+      answer(std::move(*made));
+    });
+  });
+}
+
+// All runs below the folder. Each is watched from now on, so that its counters do not fall. Whoever asks
+// while the answer is being made gets the same one.
+void Service::serve_metrics(std::function<void(Answer)> answer) {
+  if (scrapers_.size() >= kMostPending)
+    return answer(error_answer(503, "too many requests at once: try again"));
+  scrapers_.push_back(std::move(answer));
+  if (scrapers_.size() > 1) return;
+  asio::post(storage_, [this] {
     std::vector<std::string> names;
-    for (const std::filesystem::path& directory : view::find_runs(options_.folder))
-      names.push_back(name_of(directory, options_.folder));
-    asio::post(io_, [this, names = std::move(names), answer = std::move(answer)]() mutable {
+    if (options_.one_run) names.emplace_back();
+    if (!options_.one_run) {
+      for (const std::filesystem::path& directory : view::find_runs(options_.folder))
+        names.push_back(name_of(directory, options_.folder));
+    }
+    asio::post(io_, [this, names = std::move(names)] {
       std::vector<std::shared_ptr<Watched>> all;
-      for (const std::string& name : names) all.push_back(watched(name));
-      asio::post(storage_, [this, all = std::move(all), answer = std::move(answer)] {
-        Answer made = metrics(all);
-        asio::post(io_, [answer, made = std::move(made)]() mutable { answer(std::move(made)); });
+      for (const std::string& name : names) {
+        all.push_back(watched(name));
+        all.back()->scraped = true;
+      }
+      asio::post(storage_, [this, all = std::move(all)] {
+        const auto made = std::make_shared<const Answer>(metrics(all));
+        asio::post(io_, [this, made] {
+          for (const auto& each : std::exchange(scrapers_, {})) each(*made);
+        });
       });
     });
   });
+}
+
+// It is no run: nothing remains of a name that somebody made up.
+void Service::forget(const std::shared_ptr<Watched>& run) {
+  for (const auto& stream : run->streams) stream->close();
+  std::erase_if(watched_, [&](const auto& entry) { return entry.second == run; });
 }
 
 bool Service::is_stream(const Decision& decision) const { return place_of(decision.path).rest == "api/live"; }
@@ -244,8 +276,9 @@ void Service::look(const std::shared_ptr<Watched>& run) {
       page->read();
       *events = page->take_events();
     }
-    asio::post(io_, [run, events] {
+    asio::post(io_, [this, run, events, found = run->page.has_value()] {
       run->looking = false;
+      if (!found) return forget(run);
       if (events->empty() && Clock::now() - run->sent < kKeepAlive) return;
       if (events->empty()) *events = ": nothing is new\n\n";
       run->sent = Clock::now();
@@ -257,7 +290,7 @@ void Service::look(const std::shared_ptr<Watched>& run) {
 void Service::drop_unused() {
   std::erase_if(watched_, [](const auto& entry) {
     const auto& run = entry.second;
-    return run->streams.empty() && !run->looking && Clock::now() - run->used > kUnused;
+    return run->streams.empty() && !run->looking && !run->scraped && Clock::now() - run->used > kUnused;
   });
 }
 

@@ -45,7 +45,9 @@ class Service : public Site {
   std::shared_ptr<Watched> watched(const std::string& name);
   RunPage* open(Watched& watched) const;
   Answer metrics(const std::vector<std::shared_ptr<Watched>>& all) const;
-  void serve_all_metrics(std::function<void(Answer)> answer);
+  void later(std::function<void(Answer)> answer, std::function<Answer()> make);
+  void serve_metrics(std::function<void(Answer)> answer);
+  void forget(const std::shared_ptr<Watched>& run);
   void tick();
   void look(const std::shared_ptr<Watched>& run);
   void drop_unused();
@@ -53,6 +55,8 @@ class Service : public Site {
   boost::asio::io_context& io_;
   const ServiceOptions options_;
   std::map<std::string, std::shared_ptr<Watched>> watched_;  // used in the server's thread
+  std::vector<std::function<void(Answer)>> scrapers_;        // wait for the answer that is being made
+  std::size_t pending_ = 0;                                  // answers that wait for storage
   boost::asio::steady_timer timer_;
   boost::asio::thread_pool storage_;  // one thread; last, because its work uses the above
 };

@@ -12,17 +12,22 @@ namespace rekindle::board {
 namespace {
 
 constexpr std::uint64_t kNone = 0;
-constexpr std::size_t kMostSpans = 2000;  // of a lane; the oldest go
+constexpr std::size_t kMostSpans = 200;         // of a lane; the oldest go
+constexpr std::size_t kMostSpansShown = 10000;  // of all lanes
+constexpr std::size_t kLongest = 500;           // of a text
 
 std::string text_in(const nlohmann::json& line, const char* key) {
   const auto found = line.find(key);
-  return found != line.end() && found->is_string() ? printable(found->get<std::string>()) : "";
+  return found != line.end() && found->is_string() ? printable(found->get<std::string>().substr(0, kLongest))
+                                                   : "";
 }
 
 std::uint64_t whole_in(const nlohmann::json& line, const char* key) {
   const auto found = line.find(key);
   const bool is_whole = found != line.end() && found->is_number_integer() && found->get<std::int64_t>() >= 0;
-  return is_whole ? found->get<std::uint64_t>() : kNone;
+  // No sum of what a file may say overflows.
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 50;
+  return is_whole ? std::min(found->get<std::uint64_t>(), kMost) : kNone;
 }
 
 // The newest `most` stay.
@@ -171,7 +176,8 @@ void Story::on_lost(const nlohmann::json& line, Milliseconds at) {
 // From the interruption to this step, nobody trained.
 void Story::on_recovered(const nlohmann::json& line, Milliseconds at) {
   const std::string cause = text_in(line, "cause");
-  ++counts_.recoveries[cause.empty() ? "other" : cause];
+  const bool known = cause == "lost" || cause == "joined" || cause == "coordinator";
+  ++counts_.recoveries[known ? cause : "other"];
   const auto seconds = line.find("seconds");
   if (seconds == line.end() || !seconds->is_number()) return;
   const double length = std::clamp(seconds->get<double>(), 0.0, 1e9);
@@ -221,9 +227,12 @@ void Story::put_into(nlohmann::json& summary, const std::vector<std::string>& th
   nlohmann::json lanes = nlohmann::json::array(), generations = lanes, attempts = lanes, checkpoints = lanes;
   for (const Lane& each : lanes_) {
     nlohmann::json spans = nlohmann::json::array();
-    for (const Span& span : each.spans)
+    const std::size_t shown = std::max<std::size_t>(4, kMostSpansShown / lanes_.size());
+    for (std::size_t i = each.spans.size() - std::min(shown, each.spans.size()); i < each.spans.size(); ++i) {
+      const Span& span = each.spans[i];
       spans.push_back(
           {{"from", utc_text(span.from)}, {"to", time_or_null(span.to)}, {"state", text_of(span.state)}});
+    }
     lanes.push_back({{"trainer", each.trainer},
                      {"worker", each.worker},
                      {"host", each.host},

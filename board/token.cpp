@@ -1,6 +1,7 @@
 #include "board/token.hpp"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/files.hpp"
 #include "base/process.hpp"
@@ -17,10 +18,21 @@ std::string first_line(const std::string& text) {
   return line;
 }
 
+// That only this user can read and change a file.
+Status check_private(const FilePath& file) {
+  REKINDLE_TRY(const auto info, look_at(file));
+  if (!info) return fail(ExitCode::kConfig, str(file.string(), " is not there"));
+  if (info->st_uid != ::geteuid() || (info->st_mode & (S_IRWXG | S_IRWXO)) != 0)
+    return fail(ExitCode::kConfig, str("other users can read or change ", file.string()),
+                str("it must be yours: chmod 600 ", file.string()));
+  return {};
+}
+
 }  // namespace
 
 Result<std::string> take_token(const FilePath& file) {
   if (path_exists(file)) {
+    REKINDLE_CHECK(check_private(file));
     REKINDLE_TRY(const std::string text, read_text(file, kMostBytes));
     if (const std::string token = first_line(text); token.size() >= kBytes) return token;
   }
@@ -32,11 +44,7 @@ Result<std::string> take_token(const FilePath& file) {
 
 Result<std::string> read_token(const std::filesystem::path& file) {
   const FilePath path(file);
-  REKINDLE_TRY(const auto info, look_at(path));
-  if (!info) return fail(ExitCode::kConfig, str(file.string(), " is not there"));
-  if ((info->st_mode & (S_IRGRP | S_IROTH)) != 0)
-    return fail(ExitCode::kConfig, str("other users can read ", file.string()),
-                str("chmod 600 ", file.string()));
+  REKINDLE_CHECK(check_private(path));
   REKINDLE_TRY(const std::string text, read_text(path, kMostBytes));
   const std::string token = first_line(text);
   constexpr std::size_t kShortest = 16;

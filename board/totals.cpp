@@ -6,7 +6,6 @@
 namespace rekindle::board {
 namespace {
 constexpr double kFirst = 0.001;  // seconds
-constexpr double kSecond = 1000;  // milliseconds
 }  // namespace
 
 double Durations::upper_bound(std::size_t bucket) { return std::ldexp(kFirst, static_cast<int>(bucket)); }
@@ -35,13 +34,9 @@ void Totals::begin(const nlohmann::json& curve) {
   std::uint64_t before = 0;
   for (std::size_t i = 0; i < std::min(steps->size(), values->size()); ++i) {
     const auto step = (*steps)[i].get<std::uint64_t>();
-    steps_.add((*values)[i].get<double>() / kSecond, step - std::min(step, before));
+    steps_.add((*values)[i].get<double>() / kMillisecondsPerSecond, step - std::min(step, before));
     before = step;
   }
-}
-
-void Totals::add(const nlohmann::json& points) {
-  for (const nlohmann::json& point : points) steps_.add(point.at(1).get<double>() / kSecond);
 }
 
 }  // namespace rekindle::board

@@ -27,11 +27,12 @@ class Durations {
 
 class Totals {
  public:
+  static constexpr double kMillisecondsPerSecond = 1000;
   // The steps before this process began to watch: a curve of step_ms (docs/board.md), of which only the means
   // of neighbouring steps are known.
   void begin(const nlohmann::json& curve);
-  // [[step, milliseconds], ...] of steps that were made since.
-  void add(const nlohmann::json& points);
+  // A step that was made since.
+  void add(double milliseconds) { steps_.add(milliseconds / kMillisecondsPerSecond); }
 
   const Durations& steps() const { return steps_; }
 

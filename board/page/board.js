@@ -52,7 +52,7 @@
       make(
         "span",
         { class: "field name" },
-        make("a", { href: `run/${encodeURIComponent(run.name)}/` }, run.name),
+        make("a", { href: run.address || `run/${encodeURIComponent(run.name)}/` }, run.name),
         row.problem,
       ),
       make("span", { class: "field state" }, row.state),

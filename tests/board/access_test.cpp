@@ -7,6 +7,7 @@ namespace {
 
 const AccessRules kRules{.token = "0123456789abcdef",
                          .cookie = "rekindle_1",
+                         .cookie_value = "fedcba9876543210",
                          .hosts = {"localhost", "127.0.0.1", "::1", "node1"},
                          .metrics_token = "metrics-metrics-",
                          .open_metrics = false};
@@ -17,7 +18,7 @@ Request request(const std::string& target) {
 
 Request known(const std::string& target) {
   Request made = request(target);
-  made.cookie = "other=1; rekindle_1=0123456789abcdef; more=2";
+  made.cookie = "other=1; rekindle_1=fedcba9876543210; more=2";
   return made;
 }
 
@@ -37,9 +38,9 @@ TEST(Access, WithoutOrWithAWrongSecret_IsRefused) {
   EXPECT_EQ(verdict(request("/")), Verdict::kUnauthorized);
   EXPECT_EQ(verdict(request("/?token=0123456789abcdee")), Verdict::kUnauthorized);
   EXPECT_EQ(verdict(request("/?token=")), Verdict::kUnauthorized);
-  for (const char* cookie :
-       {"rekindle_1=", "rekindle_1=0123456789abcde", "rekindle_2=0123456789abcdef",
-        "xrekindle_1=0123456789abcdef", "rekindle_1", ";;;", "rekindle_1=0123456789ABCDEF"}) {
+  for (const char* cookie : {"rekindle_1=", "rekindle_1=fedcba987654321", "rekindle_2=fedcba9876543210",
+                             "xrekindle_1=fedcba9876543210", "rekindle_1", ";;;",
+                             "rekindle_1=FEDCBA9876543210", "rekindle_1=0123456789abcdef"}) {
     Request made = request("/");
     made.cookie = cookie;
     EXPECT_EQ(verdict(made), Verdict::kUnauthorized) << cookie;
@@ -51,6 +52,7 @@ TEST(Access, WithoutOrWithAWrongSecret_IsRefused) {
 TEST(Access, WithNoTokenAtAll_NobodyIsServed) {
   AccessRules rules = kRules;
   rules.token.clear();
+  rules.cookie_value.clear();
   Request made = request("/?token=");
   made.cookie = "rekindle_1=";
   made.authorization = "Bearer ";
@@ -122,6 +124,28 @@ TEST(Access, WhatNoBrowserSends_IsRefused) {
   Request made = known("/");
   made.method = "POST";
   EXPECT_EQ(verdict(made), Verdict::kMethod);
+}
+
+// What two programs may understand in two ways is for neither.
+TEST(Access, AmbiguousRequests_AreRefused) {
+  Request made = known("/");
+  made.ambiguous = true;
+  EXPECT_EQ(verdict(made), Verdict::kBadRequest);
+}
+
+// Somebody who scrapes open metrics may be ended for another connection.
+TEST(Access, OnlyASecretMakesKnown) {
+  AccessRules rules = kRules;
+  rules.open_metrics = true;
+  EXPECT_FALSE(decide(request("/metrics"), rules).known);
+  EXPECT_TRUE(decide(known("/"), rules).known);
+  EXPECT_FALSE(decide(request("/"), rules).known);
+}
+
+TEST(Access, TheCookie_IsNotTheToken) {
+  EXPECT_EQ(cookie_value("token").size(), 64U);
+  EXPECT_EQ(cookie_value("token"), cookie_value("token"));
+  EXPECT_NE(cookie_value("token"), cookie_value("Token"));
 }
 
 TEST(Access, TextInAddresses_ComesBack) {

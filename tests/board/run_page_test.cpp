@@ -88,6 +88,25 @@ TEST_F(RunPageTest, CountsDoNotFall_WhenTheRunGoesBack) {
   EXPECT_THAT(page_.take_events(), HasSubstr("event: rewound"));
 }
 
+// A scraper comes every quarter of a minute, and a run may make hundreds of steps a second.
+TEST_F(RunPageTest, ManyStepsBetweenTwoReadings_AllCount) {
+  step(1, 1.0);
+  ASSERT_TRUE(page_.read());
+  for (std::uint64_t i = 2; i <= 10000; ++i) step(i, 1.0);
+  ASSERT_TRUE(page_.read());
+  EXPECT_EQ(page_.totals().steps().count(), 10000U);
+}
+
+TEST_F(RunPageTest, ALongStory_MakesNoLongSummary) {
+  nlohmann::json members = nlohmann::json::array();
+  for (int i = 0; i < 500; ++i)
+    members.push_back({{"trainer", "t" + std::to_string(i)}, {"host", std::string(5000, 'h')}});
+  event("generation", {{"generation", "t1.g1"}, {"members", members}});
+  for (int i = 0; i < 1000; ++i) event("recovered", {{"cause", std::string(100, 'c')}, {"seconds", 0.001}});
+  ASSERT_TRUE(page_.read());
+  EXPECT_LT(page_.summary().dump().size(), std::size_t{3} << 20);
+}
+
 TEST_F(RunPageTest, HostileFiles_AreShownAsText) {
   status({{"step", 1},
           {"end", "<script>alert(1)</script>\x1b[31m"},

@@ -18,6 +18,7 @@ namespace rekindle::board {
 namespace {
 
 namespace asio = boost::asio;
+namespace fs = std::filesystem;
 using asio::ip::tcp;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -35,6 +36,7 @@ class ServerTest : public BoardTest {
                             .one_run = one_run,
                             .access = {.token = kToken,
                                        .cookie = "rekindle",
+                                       .cookie_value = cookie_value(kToken),
                                        .hosts = {"localhost"},
                                        .metrics_token = "",
                                        .open_metrics = false}});
@@ -68,8 +70,8 @@ class ServerTest : public BoardTest {
   static std::string get(const std::string& target, const std::string& more = "",
                          const char* method = "GET") {
     return std::string(method) + " " + target +
-           " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nCookie: rekindle=" + kToken + "\r\n" + more +
-           "\r\n";
+           " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nCookie: rekindle=" + cookie_value(kToken) +
+           "\r\n" + more + "\r\n";
   }
 
   asio::io_context io_, client_;
@@ -122,6 +124,40 @@ TEST_F(ServerTest, OtherThanSmallGetRequests_AreRefused) {
   EXPECT_THAT(answer_to(get("/", "Content-Length: 5\r\n") + "hello"), StartsWith("HTTP/1.1 4"));
   EXPECT_THAT(answer_to("rubbish\r\n\r\n"), AnyOf(StartsWith("HTTP/1.1 400 "), testing::IsEmpty()));
   EXPECT_THAT(answer_to(get("/")), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST_F(ServerTest, TwoHosts_AreRefused) {
+  serve();
+  EXPECT_THAT(answer_to(get("/", "Host: evil.example\r\n")), StartsWith("HTTP/1.1 400 "));
+  EXPECT_THAT(answer_to(get("/", "Transfer-Encoding: identity\r\n")), StartsWith("HTTP/1.1 400 "));
+}
+
+TEST_F(ServerTest, ManyRequestsAtOnce_AreAnsweredOrRefused) {
+  status({{"step", 2}});
+  serve();
+  std::vector<tcp::socket> all;
+  for (int i = 0; i < 200; ++i) {
+    all.push_back(connect());
+    asio::write(all.back(), asio::buffer(get("/api/summary")));
+  }
+  int answered = 0;
+  for (tcp::socket& each : all) answered += rest_of(each).starts_with("HTTP/1.1 ") ? 1 : 0;
+  EXPECT_EQ(answered, 200);
+  EXPECT_THAT(answer_to(get("/api/summary")), HasSubstr(R"("step":2)"));
+}
+
+// Names of folders may be any bytes.
+TEST_F(ServerTest, ARunWithABadName_DoesNotSpoilTheMetricsOfOthers) {
+  const fs::path folder = layout_.root().path().parent_path() / "bad\xff\xfename";
+  fs::create_directories(folder);
+  std::ofstream(folder / "run.toml") << "";
+  serve({}, false);
+  const std::string metrics =
+      answer_to("GET /metrics HTTP/1.1\r\nHost: any\r\nConnection: close\r\nAuthorization: Bearer " +
+                std::string(kToken) + "\r\n\r\n");
+  EXPECT_THAT(metrics, HasSubstr("run=\"bad"));
+  EXPECT_THAT(metrics, Not(HasSubstr("\xff")));
+  fs::remove_all(folder);
 }
 
 TEST_F(ServerTest, ASlowRequest_IsCutOff) {
