@@ -118,7 +118,7 @@ int main(int argc, char** argv) {
       "rekindle");
   cli.require_subcommand(1);
   cli.set_version_flag("--version", [] {
-    std::string version = str("rekindle ", own_build().value_or("?"));
+    std::string version = str("rekindle ", own_build().value_or("?"), "\nbuilt    with ", built_with());
     const std::filesystem::path trainer = program_path("rekindle-trainer");
     if (!path_exists(trainer))
       return version;  // the Python package, whose trainers are the scripts' interpreters

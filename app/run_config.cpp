@@ -229,4 +229,6 @@ Result<std::string> build_of(const std::filesystem::path& executable) {
   return str(REKINDLE_VERSION "-", hex64(hash64(program)));
 }
 
+std::string built_with() { return REKINDLE_BUILT_WITH; }
+
 }  // namespace rekindle::app

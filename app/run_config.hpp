@@ -21,6 +21,8 @@ Result<protocol::Job> parse_job(const std::string& text, const FilePath& run_tom
 // A user's --config file: keys are the long option names without dashes, values as text. Tables are errors.
 Result<std::vector<std::pair<std::string, std::string>>> read_config_file(const std::filesystem::path& file);
 
+// The compiler and the libraries that this program was built with.
+std::string built_with();
 // The identity of this program: version and a hash of the executable.
 Result<std::string> own_build();
 Result<std::string> build_of(const std::filesystem::path& executable);

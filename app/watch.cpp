@@ -34,9 +34,11 @@ void tell(const std::string& command, const std::string& event) {
   const std::string line = event + "\n";
   if (!in || !write_all(in.get(), "the event", 0, std::as_bytes(std::span(line))))
     return complain("no memory");
-  // timeout(1) puts the command into a process group of its own.
-  const auto done = run_command({"timeout", "--signal=KILL", kLimit, "/bin/sh", "-c", command}, kAfterIt,
-                                {.environment = {}, .in = in.get()});
+  // timeout(1) puts the command into a process group of its own. A signal that it gets goes to this group:
+  // setpriv(1) has the kernel send one if this process is killed.
+  const auto done = run_command(
+      {"setpriv", "--pdeathsig", "TERM", "timeout", "--signal=KILL", kLimit, "/bin/sh", "-c", command},
+      kAfterIt, {.environment = {}, .in = in.get()});
   if (!done) return complain(done.error().line());
   std::cerr << done->out;  // not among the lines of --json
   if (done->ok()) return;

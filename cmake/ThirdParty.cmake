@@ -33,6 +33,13 @@ target_include_directories(rekindle_caf SYSTEM INTERFACE ${CAF_INCLUDE_DIR})
 target_link_libraries(rekindle_caf INTERFACE ${CAF_OPENSSL} ${CAF_IO} ${CAF_CORE} OpenSSL::SSL OpenSSL::Crypto
                       Threads::Threads)
 
+file(STRINGS ${CAF_INCLUDE_DIR}/caf/config.hpp caf_version REGEX "^#define CAF_VERSION ")
+string(REGEX MATCH "[0-9]+$" caf_version "${caf_version}")
+math(EXPR caf_minor "${caf_version} / 100 % 100")
+math(EXPR caf_patch "${caf_version} % 100")
+math(EXPR caf_version "${caf_version} / 10000")
+string(APPEND caf_version ".${caf_minor}.${caf_patch}")
+
 # LibTorch from the torch wheel, unpacked by ./dev setup
 set(REKINDLE_TORCH ${CMAKE_SOURCE_DIR}/build/torch/torch CACHE PATH "The torch folder of an unpacked torch wheel")
 if(NOT EXISTS ${REKINDLE_TORCH}/lib/libtorch_cpu.so)
@@ -40,6 +47,10 @@ if(NOT EXISTS ${REKINDLE_TORCH}/lib/libtorch_cpu.so)
 endif()
 include(${CMAKE_CURRENT_LIST_DIR}/Torch.cmake)
 rekindle_torch_version(${REKINDLE_TORCH} REKINDLE_TORCH_VERSION)
+# For `rekindle --version`.
+set(REKINDLE_BUILT_WITH "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}, LibTorch ${REKINDLE_TORCH_VERSION}, \
+CAF ${caf_version}, HDF5 ${HDF5_VERSION}, OpenSSL ${OPENSSL_VERSION}, spdlog ${spdlog_VERSION}, xxHash ${XXHASH_VERSION}, \
+zlib ${ZLIB_VERSION_STRING}, libpng ${PNG_VERSION_STRING}")
 rekindle_import_torch(${REKINDLE_TORCH} ${REKINDLE_CUDA})
 # Programs load LibTorch only from lib/ beside them, because a run keeps copies of both
 # (app/kept_program.cpp), and other folders near the run directory may belong to another user. In the build

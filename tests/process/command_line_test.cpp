@@ -30,8 +30,11 @@ class CommandLine : public ::testing::Test {
 };
 
 TEST_F(CommandLine, Version) {
-  EXPECT_THAT(said({"--version"}),
-              MatchesRegex("rekindle 0\\.1\\.0-[0-9a-f]+\ntrainer  0\\.1\\.0-[0-9a-f]+\n"));
+  EXPECT_THAT(
+      said({"--version"}),
+      MatchesRegex(
+          "rekindle 0\\.1\\.0-[0-9a-f]+\nbuilt    with .*, LibTorch [0-9.]+, CAF [0-9.]+, .*\ntrainer  "
+          "0\\.1\\.0-[0-9a-f]+\n"));
 }
 
 TEST_F(CommandLine, StartShowsWhatWillBeDone) {

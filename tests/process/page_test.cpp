@@ -37,7 +37,7 @@ class Page : public LiveRun {
         "urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))\n"
         "opener.open(link, timeout=30).read()\n"
         "sys.stdout.write(opener.open(link.split('?')[0] + address, timeout=30).read().decode())\n";
-    Program program({"python3", "-c", kGet, link, address});
+    Program program({"/usr/bin/env", "python3", "-c", kGet, link, address});
     const Outcome outcome = program.wait();
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return outcome.out;
@@ -128,9 +128,7 @@ TEST_F(Page, APortThatIsTaken_IsToldAndTheRunGoesOn) {
   wait_for_step(2);
   const std::string page = link();
   const std::string port = page.substr(17, page.find("/?") - 17);
-  const Outcome second =
-      run({"local", "--run-dir", scratch_ / "other", "--data", scratch_ / "data", "--model", "mnist-cnn",
-           "--batch-size", "16", "--steps", "3", "--status-port", port});
+  const Outcome second = run(mnist_run(scratch_ / "other", 1, 3) + Arguments{"--status-port", port});
   EXPECT_EQ(second.exit_code, 0) << second.err;
   EXPECT_THAT(second.err, HasSubstr("cannot listen on 127.0.0.1 port " + port));
   stop_and_compare();
@@ -150,10 +148,7 @@ TEST_F(Page, AsOneFile_AndWrongOptions) {
         << name;
   }
   const auto refused = [&](const Arguments& more) {
-    Arguments all = {"local",   "--run-dir", scratch_ / "none", "--data", scratch_ / "data",
-                     "--model", "mnist-cnn", "--steps",         "3"};
-    all.insert(all.end(), more.begin(), more.end());
-    const Outcome outcome = run(all);
+    const Outcome outcome = run(mnist_run(scratch_ / "none", 1, 3) + more);
     EXPECT_EQ(outcome.exit_code, 64);
     return outcome.err;
   };
