@@ -87,6 +87,7 @@ nlohmann::json runs_json(const std::filesystem::path& folder) {
 }  // namespace
 
 struct Service::Watched {
+  explicit Watched(std::string of) : name(std::move(of)) {}
   std::string name;             // below the folder; "": the folder is the run
   std::optional<RunPage> page;  // used in the storage's thread; without a value: there is no such run
   // The rest is used in the server's thread.
