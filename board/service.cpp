@@ -229,6 +229,7 @@ void Service::serve_metrics(std::function<void(Answer)> answer) {
     }
     asio::post(io_, [this, names = std::move(names)] {
       std::vector<std::shared_ptr<Watched>> all;
+      all.reserve(names.size());
       for (const std::string& name : names) {
         all.push_back(watched(name));
         all.back()->scraped = true;

@@ -136,6 +136,7 @@ TEST_F(ServerTest, ManyRequestsAtOnce_AreAnsweredOrRefused) {
   status({{"step", 2}});
   serve();
   std::vector<tcp::socket> all;
+  all.reserve(200);
   for (int i = 0; i < 200; ++i) {
     all.push_back(connect());
     asio::write(all.back(), asio::buffer(get("/api/summary")));
@@ -170,6 +171,7 @@ TEST_F(ServerTest, ASlowRequest_IsCutOff) {
 TEST_F(ServerTest, AThousandConnections_KeepNobodyOut) {
   serve({.connections = 50});
   std::vector<tcp::socket> strangers;
+  strangers.reserve(400);
   for (int i = 0; i < 400; ++i) strangers.push_back(connect());
   EXPECT_THAT(answer_to(get("/")), StartsWith("HTTP/1.1 200 "));
 }

@@ -69,6 +69,7 @@ TEST_F(Page, OfALiveRun_ShowsATrainersDeath_AndItsOwnDeathIsNoneOfTheRuns) {
   }));
   const auto after = nlohmann::json::parse(get(page, "api/summary"));
   std::vector<std::string> ends;
+  ends.reserve(after["lanes"].size());
   for (const auto& lane : after["lanes"])
     ends.push_back(lane["end"].is_null() ? "" : lane["end"].get<std::string>());
   EXPECT_THAT(ends, Contains(HasSubstr("killed by signal 9")));
