@@ -1,6 +1,8 @@
 """Live events, polling, a server that goes away, refuses, or is not looked at."""
 
-from browsing import require
+import time
+
+from browsing import Failed, require
 from checks_of_drawing import compare_lanes
 
 SHOWN_STEP = "document.getElementById('step').textContent"
@@ -28,7 +30,16 @@ def live(browser):
     lane["spans"][-1]["to"], lane["end"] = page.server.run.summary()["now"], "killed by signal 11"
     page.server.send("changed", {})
     page.wait("document.querySelector('.lanes').textContent.includes('killed by signal 11')", "the lost trainer")
-    compare_lanes(page)
+    # The page draws a summary a moment after it has come.
+    end = time.monotonic() + 10
+    while True:
+        try:
+            compare_lanes(page)
+            break
+        except Failed:
+            if time.monotonic() > end:
+                raise
+            page.page.wait_for_timeout(200)
     require(page.eval("window.same_page") and not page.errors, f"errors: {page.errors}")
     return "5 steps, a rewind, a lost trainer"
 
