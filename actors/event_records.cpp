@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "actors/record_parts.hpp"
 #include "base/clock.hpp"
 #include "base/process.hpp"
 #include "checkpoint/checkpoint.hpp"
@@ -127,11 +128,9 @@ void EventRecords::record(const Sweep& sweep, std::uint64_t step) {
 }
 
 void EventRecords::end(int exit_code, const std::string& why, std::uint64_t step) {
-  const bool saved = exit_code == static_cast<int>(ExitCode::kSaved) ||
-                     exit_code == static_cast<int>(ExitCode::kInterrupted);
-  append(exit_code == 0 ? "finished"
-         : saved        ? "stopped"
-                        : "gave_up",
+  append(exit_code == 0               ? "finished"
+         : has_saved_state(exit_code) ? "stopped"
+                                      : "gave_up",
          step, {{"why", why}, {"exit_code", exit_code}});
   writer_.flush();
 }

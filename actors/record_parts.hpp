@@ -9,11 +9,18 @@
 #include <string>
 #include <utility>
 
+#include "base/result.hpp"
 #include "protocol/trainer_messages.hpp"
 #include "run/records.hpp"
 #include "run/step_set.hpp"
 
 namespace rekindle::actors {
+
+// Whether an attempt with this exit code has saved its state, and may go on.
+inline bool has_saved_state(int exit_code) {
+  return exit_code == static_cast<int>(ExitCode::kSaved) ||
+         exit_code == static_cast<int>(ExitCode::kInterrupted);
+}
 
 // The step that was recorded last.
 struct LastStep {

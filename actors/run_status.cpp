@@ -20,9 +20,7 @@ void RunStatus::show_end(const Coordinator& coordinator, const LastStep& last, i
                          const std::string& line) {
   ended_ = true;
   end_ = line;
-  const bool saved = exit_code == static_cast<int>(ExitCode::kSaved) ||
-                     exit_code == static_cast<int>(ExitCode::kInterrupted);
-  write(coordinator, last, exit_code == 0 ? "finished" : saved ? "saved" : "failed");
+  write(coordinator, last, exit_code == 0 ? "finished" : has_saved_state(exit_code) ? "saved" : "failed");
 }
 
 namespace {
