@@ -1,6 +1,7 @@
 #include "board/one_file.hpp"
 
 #include "base/files.hpp"
+#include "board/json_text.hpp"
 #include "board/parts.hpp"
 #include "board/run_page.hpp"
 
@@ -17,8 +18,7 @@ Status write_page_file(const std::filesystem::path& run_directory, const std::fi
       page.curves(
           {.names = summary["metrics"].get<std::vector<std::string>>(), .range = {}, .points = kPoints}));
   const nlohmann::json data = {{"summary", summary}, {"curves", curves}};
-  return replace_file(FilePath(file),
-                      page_in_one_file(data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
+  return replace_file(FilePath(file), page_in_one_file(json_text(data)));
 }
 
 }  // namespace rekindle::board

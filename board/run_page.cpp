@@ -11,6 +11,7 @@
 #include "base/files.hpp"
 #include "base/printable.hpp"
 #include "base/text.hpp"
+#include "board/json_text.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "run/status_file.hpp"
 #include "run/terms.hpp"
@@ -65,8 +66,7 @@ nlohmann::json clean(const nlohmann::json& value) {
 }
 
 std::string event_text(const char* kind, const nlohmann::json& data) {
-  return str("event: ", kind, "\ndata: ", data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
-             "\n\n");
+  return str("event: ", kind, "\ndata: ", json_text(data), "\n\n");
 }
 
 }  // namespace
@@ -230,7 +230,7 @@ std::optional<double> RunPage::training_ratio() const {
 
 nlohmann::json RunPage::summary() const {
   nlohmann::json summary = status_;
-  summary["name"] = printable(name_);
+  summary["name"] = name_;
   summary["directory"] = printable(directory_.string());
   if (summary.value("state", "new") == "new" && is_file(layout_.job_script())) summary["state"] = "pending";
   if (!summary.contains("state")) summary["state"] = "new";

@@ -11,6 +11,7 @@
 #include "base/printable.hpp"
 #include "base/text.hpp"
 #include "board/exposition.hpp"
+#include "board/json_text.hpp"
 #include "board/parts.hpp"
 #include "board/run_page.hpp"
 #include "view/runs.hpp"
@@ -25,12 +26,8 @@ constexpr std::chrono::seconds kLook{1}, kUnused{600}, kKeepAlive{15};
 constexpr std::string_view kRun = "/run/";
 constexpr std::size_t kMostPending = 64;  // answers that wait for storage
 
-std::string dump(const nlohmann::json& json) {
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
-
 Answer json_answer(const nlohmann::json& json, unsigned status = 200) {
-  return {.status = status, .type = "application/json", .body = dump(json)};
+  return {.status = status, .type = "application/json", .body = json_text(json) + "\n"};
 }
 
 Answer error_answer(unsigned status, const std::string& why) { return json_answer({{"error", why}}, status); }

@@ -1,10 +1,10 @@
 #include "board/tensorboard.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <span>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "base/hash.hpp"
 #include "base/text.hpp"
 #include "board/event_record.hpp"
@@ -52,24 +52,10 @@ std::string text_of(const std::string& event, std::uint64_t step, const nlohmann
 }  // namespace
 
 std::optional<double> seconds_of(std::string_view utc) {
-  constexpr std::string_view kForm = "0000-00-00T00:00:00";
-  if (utc.size() <= kForm.size() || !utc.ends_with('Z')) return std::nullopt;
-  const auto number = [&](std::size_t from, std::size_t digits) {
-    int read = -1;
-    std::from_chars(utc.data() + from, utc.data() + from + digits, read);
-    return read;
-  };
-  const std::chrono::year_month_day day(std::chrono::year(number(0, 4)),
-                                        std::chrono::month(static_cast<unsigned>(number(5, 2))),
-                                        std::chrono::day(static_cast<unsigned>(number(8, 2))));
-  const int hour = number(11, 2), minute = number(14, 2), second = number(17, 2);
-  if (!day.ok() || hour < 0 || minute < 0 || second < 0) return std::nullopt;
-  const std::chrono::seconds whole = std::chrono::sys_days(day).time_since_epoch() +
-                                     std::chrono::hours(hour) + std::chrono::minutes(minute) +
-                                     std::chrono::seconds(second);
-  double part = 0;
-  if (utc[kForm.size()] == '.') std::from_chars(utc.data() + kForm.size(), utc.data() + utc.size() - 1, part);
-  return static_cast<double>(whole.count()) + part;
+  constexpr double kSecond = 1000;  // milliseconds
+  const auto milliseconds = parse_utc(std::string(utc));
+  if (!milliseconds) return std::nullopt;
+  return static_cast<double>(*milliseconds) / kSecond;
 }
 
 ScalarFiles::ScalarFiles(const FilePath& folder, const Writer& writer)
