@@ -70,6 +70,12 @@ std::size_t times_in(const std::string& text, const std::string& words);
 // `rekindle digest RUN_DIR`, or "error: ..." so that comparisons fail with a reason.
 std::string digest_of(const fs::path& run_dir);
 
+// The digest of mnist_run() with one worker and so many steps, which nothing disturbs. Made once for each
+// build of the programs: the tests after the first one find it in a file.
+std::string quiet_digest(int steps);
+// The next number of steps above `reached` for which other tests want the digest, too.
+int common_steps_after(std::uint64_t reached);
+
 // Pids of all processes whose command line contains `word`.
 std::vector<pid_t> processes_with(const std::string& word);
 

@@ -42,10 +42,6 @@ class Membership : public ::testing::Test {
     ASSERT_TRUE(eventually([&] { return logged(words) || !program_->running(); })) << words;
     ASSERT_TRUE(logged(words)) << log();
   }
-  std::string quiet_digest(int steps) {
-    EXPECT_EQ(run(mnist_run(scratch_ / "quiet", 1, steps)).exit_code, 0);
-    return digest_of(scratch_ / "quiet");
-  }
   // The same program, except that one part comes from another build.
   std::string other_build(const std::string& part) const {
     const fs::path bin = scratch_ / str("other-", part);
@@ -70,7 +66,7 @@ class Membership : public ::testing::Test {
     EXPECT_EQ(run({"stop", dir()}).exit_code, 0);
     const Outcome outcome = program_->wait();
     EXPECT_EQ(outcome.exit_code, 75) << outcome.out << outcome.err;
-    const int steps = static_cast<int>(reached_step(dir())) + 3;
+    const int steps = common_steps_after(reached_step(dir()));
     EXPECT_EQ(run(mnist_run(dir(), 2, steps)).exit_code, 0);
     EXPECT_EQ(digest_of(dir()), quiet_digest(steps));
   }
@@ -185,7 +181,7 @@ TEST_F(Membership, TooFewForTheGatherTime_SavedAndEnded75) {
   // behind.
   const auto said = outcome.out.find("stopped at step ");
   ASSERT_NE(said, std::string::npos) << outcome.out;
-  const int steps = std::stoi(outcome.out.substr(said + 16)) + 3;
+  const int steps = common_steps_after(std::stoul(outcome.out.substr(said + 16)));
   EXPECT_EQ(run(mnist_run(dir(), 2, steps)).exit_code, 0);
   EXPECT_EQ(digest_of(dir()), quiet_digest(steps));
 }

@@ -15,7 +15,9 @@ inline constexpr const char* kNoTorch =
 inline std::string python_with_torch() {
   const char* named = std::getenv("REKINDLE_ORACLE_PYTHON");
   const std::string python = named == nullptr ? "python3" : named;
-  Program program({"/usr/bin/env", python, "-c", "import numpy, torch"});
+  Program program(
+      {"/usr/bin/env", python, "-c",
+       "import importlib.util as u, sys; sys.exit(not (u.find_spec('numpy') and u.find_spec('torch')))"});
   return program.wait().exit_code == 0 ? python : "";
 }
 

@@ -16,19 +16,8 @@ namespace {
 
 constexpr int kSteps = 80;
 
-// The digest of an undisturbed run, computed once.
-const std::string& quiet_digest() {
-  static const std::string digest = [] {
-    const Scratch scratch;
-    EXPECT_EQ(run(mnist_run(scratch / "quiet", 1, kSteps)).exit_code, 0);
-    return digest_of(scratch / "quiet");
-  }();
-  return digest;
-}
-
 class Survival : public ::testing::TestWithParam<const char*> {
  protected:
-  void SetUp() override { quiet_digest(); }
   void TearDown() override {
     program_.reset();
     EXPECT_TRUE(eventually([&] { return processes_with(dir()).empty(); }));
@@ -65,7 +54,7 @@ class Survival : public ::testing::TestWithParam<const char*> {
   void expect_same_end() {
     const Outcome outcome = program_->wait();
     EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
-    EXPECT_EQ(digest_of(dir()), quiet_digest()) << outcome.out;
+    EXPECT_EQ(digest_of(dir()), quiet_digest(kSteps)) << outcome.out;
     EXPECT_EQ(reached_step(dir()), static_cast<std::uint64_t>(kSteps));
     EXPECT_EQ(missing_steps(dir(), kSteps), std::vector<std::uint64_t>{});
   }

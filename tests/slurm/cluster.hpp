@@ -86,6 +86,8 @@ class SlurmRun : public ::testing::Test {
   void finish_and_compare();
   // A run of the same kind here, without Slurm, up to `steps`.
   virtual Outcome train(const fs::path& where, int steps) const;
+  // Of such a run that nothing disturbs.
+  virtual std::string expected_digest(int steps) const;
 
   Scratch scratch_;
   fs::path run_dir_ = scratch_ / "run";

@@ -42,6 +42,10 @@ class SlurmJobs : public SlurmRun, public ::testing::WithParamInterface<Job> {
     if (*GetParam().config != '\0') all = all + Arguments{"--config", folder() / GetParam().config};
     return run(all + options());
   }
+  std::string expected_digest(int steps) const override {
+    EXPECT_EQ(train(scratch_ / "quiet", steps).exit_code, 0);
+    return digest_of(scratch_ / "quiet");
+  }
 };
 
 INSTANTIATE_TEST_SUITE_P(
