@@ -96,6 +96,8 @@ struct BoardCommand : Command {
     command.add_option("--metrics-bind", options.metrics_bind, "serve /metrics at another ADDRESS:PORT, too");
     command.add_option("--metrics-token-file", options.metrics_token_file,
                        "a file with the bearer token that /metrics asks for (default: the page's)");
+    command.add_option("--metrics-targets", options.metrics_targets,
+                       "a folder with a file by which Prometheus finds --metrics-bind (file_sd_configs)");
     command.add_flag("--metrics-open", options.metrics_open, "serve /metrics to everybody, without a token");
   }
   int run() override { return exit_code_of(serve_board(folder, options)); }

@@ -35,6 +35,7 @@ Result<std::vector<std::string>> board_arguments(const WatcherOptions& options) 
     add("--metrics-port", str(bind.port));
   }
   add("--metrics-token-file", options.metrics_token_file);
+  add("--metrics-targets", options.metrics_targets);
   if (options.tensorboard) arguments.emplace_back("--tensorboard");
   if (options.metrics_open) arguments.emplace_back("--metrics-open");
   return arguments;

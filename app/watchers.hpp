@@ -19,6 +19,7 @@ struct WatcherOptions {
   std::string status_html;                   // a file; empty: none
   std::string metrics_bind;                  // "ADDRESS:PORT"; empty: none
   std::string metrics_token_file;            // empty: the page's token
+  std::string metrics_targets;               // a folder for Prometheus's file_sd_configs; empty: none
   bool metrics_open = false;
   bool tensorboard = false;  // its files, in the run directory
   std::string on_event;      // a shell command; empty: none

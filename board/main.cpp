@@ -22,6 +22,7 @@
 #include "base/programs.hpp"
 #include "base/text.hpp"
 #include "board/metrics_site.hpp"
+#include "board/metrics_target.hpp"
 #include "board/one_file.hpp"
 #include "board/service.hpp"
 #include "board/tensorboard_watch.hpp"
@@ -37,7 +38,7 @@ struct Options {
   int port = -1;  // -1: no page
   std::vector<std::string> hosts;
   bool one_run = false, of_a_run = false, print_link = false;
-  std::string metrics_address, metrics_token_file;
+  std::string metrics_address, metrics_token_file, metrics_targets;
   int metrics_port = -1;
   bool metrics_open = false, tensorboard = false;
 };
@@ -148,7 +149,11 @@ class Program {
         metrics_->listen(options_.metrics_address, static_cast<std::uint16_t>(options_.metrics_port)));
     if (options_.print_link)
       std::cout << "metrics: http://" << options_.metrics_address << ":" << port << "/metrics" << std::endl;
-    return {};
+    if (options_.metrics_targets.empty()) return {};
+    target_ = std::make_unique<MetricsTarget>(
+        options_.metrics_targets,
+        MetricsPlace{options_.metrics_address, port, options_.folder, options_.one_run});
+    return target_->write();
   }
 
   // The next time, `pause` after this one has ended. Storage may be slow, and the page is served meanwhile.
@@ -189,6 +194,7 @@ class Program {
   std::optional<TensorBoardWatch> tensorboard_;
   std::unique_ptr<Service> service_;
   std::unique_ptr<MetricsSite> metrics_site_;
+  std::unique_ptr<MetricsTarget> target_;
   std::unique_ptr<Server> page_, metrics_;  // after the service
 };
 
@@ -208,6 +214,7 @@ int main(int argc, char** argv) {
   serve.add_option("--metrics-address", options.metrics_address);
   serve.add_option("--metrics-port", options.metrics_port)->check(CLI::Range(0, 65535));
   serve.add_option("--metrics-token-file", options.metrics_token_file);
+  serve.add_option("--metrics-targets", options.metrics_targets);
   serve.add_flag("--metrics-open", options.metrics_open);
   serve.add_flag("--tensorboard", options.tensorboard);
   CLI::App& file = *cli.add_subcommand("file");

@@ -1,0 +1,51 @@
+#include "board/metrics_target.hpp"
+
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "base/clock.hpp"
+#include "base/files.hpp"
+#include "base/hash.hpp"
+#include "base/network.hpp"
+#include "base/process.hpp"
+#include "base/text.hpp"
+#include "board/json_text.hpp"
+
+namespace rekindle::board {
+namespace {
+
+constexpr unsigned kReadable = 0644;  // Prometheus is another user
+constexpr std::size_t kMostBytes = 65536;
+
+// Runs of the same name in other folders have other files.
+std::string file_name(const std::filesystem::path& folder) {
+  const std::string whole = folder.string();
+  return str("rekindle-", hex64(hash64(std::as_bytes(std::span(whole)))), ".json");
+}
+
+}  // namespace
+
+std::string target_text(const MetricsPlace& place, const std::string& job) {
+  const std::string host = place.address == "0.0.0.0" || place.address == "::" ? host_name()
+                           : place.address.find(':') != std::string::npos      ? str("[", place.address, "]")
+                                                                               : place.address;
+  nlohmann::json target = {{"targets", {str(host, ":", place.port)}}, {"labels", nlohmann::json::object()}};
+  if (place.one_run) {
+    target["labels"]["run"] = place.folder.filename().string();
+    if (!job.empty()) target["labels"]["slurm_job_id"] = job;
+  }
+  return json_text(nlohmann::json::array({target})) + "\n";
+}
+
+MetricsTarget::MetricsTarget(const std::filesystem::path& directory, const MetricsPlace& place)
+    : file_(FilePath(directory) / file_name(place.folder)),
+      text_(target_text(place, environment_variable("SLURM_JOB_ID"))) {}
+
+Status MetricsTarget::write() const { return replace_file(file_, text_, kReadable); }
+
+MetricsTarget::~MetricsTarget() {
+  // The run's next attempt may have begun.
+  if (read_text(file_, kMostBytes).value_or("") == text_) std::ignore = remove_file(file_);
+}
+
+}  // namespace rekindle::board
