@@ -230,7 +230,7 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   RunStatus status(writer, options.job.steps, records.attempt());
   records.begin(restarted, recorded);
   EventRecords events(writer, records.attempt());
-  events.begin(restarted);
+  events.begin(restarted, options.time_limit);
   CoordinatorEnd end;
   SystemConfig config(options.layout);
   // Declared last: its destructor waits for the actor, which uses the above.

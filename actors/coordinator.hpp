@@ -18,6 +18,7 @@ struct CoordinatorOptions {
   int expected_trainers = 1;
   std::uint64_t attempt = 0;  // 0: a new attempt; otherwise the attempt whose coordinator died
   std::string old_stop;       // the text of a stop.json that was written before this attempt
+  std::string time_limit;     // when the Slurm job's time is over, as utc_text(); empty: never
   std::string build;          // workers of another build are refused
   // The term whose coordinator and supervisor have died: this coordinator takes over from that term only. 0:
   // the newest term.

@@ -45,10 +45,11 @@ void EventRecords::append(const char* event, std::uint64_t step, nlohmann::json 
   });
 }
 
-void EventRecords::begin(bool restarted) {
+void EventRecords::begin(bool restarted, const std::string& time_limit) {
   if (restarted) return append("recovered", 0, {{"cause", "coordinator"}, {"host", host_name()}});
   nlohmann::json line = {{"host", host_name()}, {"term", writer_.term()}};
   if (const std::string job = environment_variable("SLURM_JOB_ID"); !job.empty()) line["job"] = job;
+  if (!time_limit.empty()) line["time_limit"] = time_limit;
   append("started", 0, std::move(line));
 }
 

@@ -25,7 +25,8 @@ class EventRecords {
   EventRecords(const EventRecords&) = delete;
   EventRecords& operator=(const EventRecords&) = delete;
 
-  void begin(bool restarted);
+  // `time_limit`: as in CoordinatorOptions.
+  void begin(bool restarted, const std::string& time_limit);
   // Whatever the coordinator handled, after it: a new generation is seen here.
   void observe(const protocol::Coordinator& coordinator);
   void record(const protocol::RecordLoss& loss, std::uint64_t step);

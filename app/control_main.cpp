@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
   CLI::App cli("Parts of a rekindle run", "rekindle");
   cli.require_subcommand(1);
   PartOptions part;
-  std::string job_json, old_stop, name, successor;
+  std::string job_json, old_stop, time_limit, name, successor;
   std::uint64_t term = 0, attempt = 0, wait_ms = 86400000, patience_ms = 30000, lost_term = 0;
   int trainers = 1, number = 0;
   bool joined = false, stdio = false;
@@ -46,6 +46,7 @@ int main(int argc, char** argv) {
   coordinator->add_option("--lost-term", lost_term,
                           "take over from this term only, whose supervisor has died");
   coordinator->add_option("--old-stop", old_stop, "the text of a stop.json to ignore");
+  coordinator->add_option("--time-limit", time_limit, "when the Slurm job's time is over, for the records");
   coordinator->add_option("--job", job_json, "the resolved job as JSON (default: run.toml)");
   worker->add_option("--name", name);
   worker->add_option("--term", term, "ignore coordinators of lower terms");
@@ -75,7 +76,7 @@ int main(int argc, char** argv) {
   Fd supervisor(stdio ? STDIN_FILENO : kInheritedFd);
   if (coordinator->parsed()) {
     start_logging("coordinator", layout.log("coordinator"), LogLevel::kNone);
-    return actors::run_coordinator({layout, *job, trainers, attempt, old_stop, *build, lost_term,
+    return actors::run_coordinator({layout, *job, trainers, attempt, old_stop, time_limit, *build, lost_term,
                                     std::chrono::milliseconds(patience_ms)},
                                    std::move(supervisor));
   }

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "app/report.hpp"
+#include "base/clock.hpp"
 #include "base/duration.hpp"
 #include "base/files.hpp"
 #include "base/network.hpp"
@@ -187,6 +188,9 @@ void look_around(SlurmJob& job, LocalOptions& options) {
   }
   constexpr std::uint64_t kUnlimited = 300 * 24 * 3600;  // Slurm shows one year
   known.has_time_limit = !known.job || known.seconds_left.value_or(kUnlimited) < kUnlimited;
+  if (known.has_time_limit && known.seconds_left)
+    options.time_limit = utc_text(
+        std::chrono::duration_cast<std::chrono::milliseconds>(known.job->end->time_since_epoch()).count());
   if (known.script && known.has_time_limit) known.lead_seconds = signal_lead_of(options);
   for (const std::string& line : slurm::preflight(known)) say("warning: " + line);
 }

@@ -70,6 +70,7 @@ Status Supervisor::start_coordinator() {
   arguments.insert(arguments.begin(), "coordinator");
   arguments.insert(arguments.end(), {"--trainers", str(site_.trainers()), "--attempt", str(attempt_),
                                      "--old-stop", options_.old_stop, "--job", nlohmann::json(job).dump()});
+  if (!options_.time_limit.empty()) arguments.insert(arguments.end(), {"--time-limit", options_.time_limit});
   if (must_take_over())
     arguments.insert(arguments.end(), {"--patience-ms", str(taking_over_->how.patience.count()),
                                        "--lost-term", str(taking_over_->how.term)});
