@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""A board, a page, a Prometheus and a TensorBoard watch a run over its requeues; at the end of the input, what they saw is
+compared with the run's records.
+
+    night_watch.py PATH_TO_REKINDLE SOURCE_FOLDER FOLDER_OF_RUNS SCRATCH        (the run is FOLDER_OF_RUNS/run)
+"""
+
+import http.cookiejar
+import json
+import math
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.parse
+import urllib.request
+
+from tensorboard.backend.event_processing import event_accumulator
+from tensorboard.util import tb_logging
+
+REKINDLE, SOURCE, RUNS, SCRATCH = (pathlib.Path(argument).resolve() for argument in sys.argv[1:5])
+RUN = RUNS / "run"
+TOKEN = "a-token-for-the-metrics-of-a-night"
+LIMIT_S = 120
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def wait_until(what, holds):
+    end = time.monotonic() + LIMIT_S
+    while not (value := holds()):
+        assert time.monotonic() < end, f"no {what} within {LIMIT_S} s"
+        time.sleep(0.2)
+    return value
+
+
+def lines_of(name):
+    return [json.loads(line) for line in (RUN / name).read_text().splitlines()]
+
+
+def losses_on_record():
+    return {line["step"]: line["loss"] for line in lines_of("metrics.jsonl") if "loss" in line}
+
+
+class Page(threading.Thread):
+    """What a browser has of the run: the curve at first, and then only what comes by itself."""
+
+    def __init__(self, address, token):
+        super().__init__(daemon=True)
+        self.address = address
+        self.opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))
+        self.opener.open(f"{address}/?token={token}", timeout=30).read()
+        self.losses, self.connections, self.rewinds, self.limits = {}, 0, 0, set()
+
+    def get(self, path):
+        return json.load(self.opener.open(f"{self.address}/run/run/{path}", timeout=30))
+
+    def run(self):
+        while True:
+            try:
+                self.follow()
+            except OSError:  # at first there is no such run
+                time.sleep(0.5)
+
+    def follow(self):
+        with self.opener.open(f"{self.address}/run/run/api/live", timeout=60) as stream:
+            self.losses = dict(zip(*self.curve()))
+            self.connections += 1
+            kind = ""
+            for raw in stream:
+                line = raw.decode().rstrip("\n")
+                if line.startswith("event: "):
+                    kind = line[7:]
+                elif line.startswith("data: "):
+                    self.on_event(kind, json.loads(line[6:]))
+
+    def curve(self):
+        curve = self.get("api/curves?names=loss&points=4096")["curves"].get("loss", {"step": [], "value": []})
+        return curve["step"], curve["value"]
+
+    def on_event(self, kind, data):
+        if kind == "rewound":
+            self.rewinds += 1
+            self.losses = {step: loss for step, loss in self.losses.items() if step <= data["step"]}
+        elif kind == "changed":
+            self.limits.add(self.get("api/summary").get("time_limit"))
+        for step, loss in data.get("points", {}).get("loss", []):
+            self.losses[step] = loss
+
+
+class TensorBoard(threading.Thread):
+    """An accumulator that lives all the time."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        tb_logging.get_logger().setLevel("ERROR")
+        self.lock = threading.Lock()
+        self.inner = event_accumulator.EventAccumulator(str(RUN / "tensorboard"), size_guidance={"scalars": 0})
+
+    def run(self):
+        while True:
+            self.steps()
+            time.sleep(1)
+
+    def steps(self):
+        with self.lock:
+            if (RUN / "tensorboard").exists():
+                self.inner.Reload()
+            return [item.step for item in self.inner.Scalars("loss")] if "loss" in self.inner.Tags()["scalars"] else []
+
+
+class Prometheus:
+    def __init__(self, metrics_port):
+        self.address = f"http://127.0.0.1:{free_port()}"
+        monitoring = SOURCE / "examples/monitoring"
+        config = (monitoring / "prometheus.yml").read_text().replace("15s", "1s").replace("9300", str(metrics_port))
+        (SCRATCH / "prometheus.yml").write_text(config.replace("rules.yml", str(monitoring / "rules.yml")))
+        self.began = time.monotonic()
+        self.process = subprocess.Popen(
+            ["prometheus", f"--config.file={SCRATCH / 'prometheus.yml'}", f"--storage.tsdb.path={SCRATCH / 'tsdb'}",
+             f"--web.listen-address={self.address[7:]}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def query(self, text):
+        try:
+            with urllib.request.urlopen(f"{self.address}/api/v1/query?" + urllib.parse.urlencode({"query": text})) as answer:
+                return [float(sample["value"][1]) for sample in json.load(answer)["data"]["result"]]
+        except OSError:
+            return []
+
+
+def same(shown, wanted):
+    """The page gets six digits of each value."""
+    return shown.keys() == wanted.keys() and all(math.isclose(shown[step], wanted[step], rel_tol=1e-5) for step in wanted)
+
+
+def check_page(page):
+    wanted = losses_on_record()
+    wait_until("page that is up to date", lambda: same(page.losses, wanted))
+    assert page.connections == 1, f"the page had to connect {page.connections} times"
+    summary = page.get("api/summary")
+    assert len(summary["attempts"]) >= 6, summary["attempts"]
+    assert all(attempt["pending_seconds"] is not None for attempt in summary["attempts"][1:]), summary["attempts"]
+    assert any(page.limits), page.limits
+    print(f"page: {len(wanted)} steps, {len(summary['attempts'])} attempts, {page.rewinds} rewinds seen, one connection")
+
+
+def check_prometheus(prometheus, events):
+    elapsed = time.monotonic() - prometheus.began
+    assert prometheus.query('min_over_time(up{job="rekindle"}[2h])') == [1.0], "a scrape failed"
+    scrapes = prometheus.query('count_over_time(up{job="rekindle"}[2h])')[0]
+    assert scrapes > 0.9 * elapsed - 5, f"{scrapes} scrapes in {elapsed} s"
+    names = prometheus.query("count({__name__=~'rekindle_.*_total'})")
+    assert names and names[0] > 3, names
+    for name in ("rekindle_steps_total", "rekindle_recoveries_total", "rekindle_attempts_total", "rekindle_requeues_total",
+                 "rekindle_checkpoint_write_bytes_total", "rekindle_step_duration_seconds_count"):
+        resets = prometheus.query(f'resets({name}{{run="run"}}[2h])')
+        assert resets and not any(resets), (name, resets)
+    recovered = sum(event["event"] == "recovered" for event in events)
+    for name, wanted in (("rekindle_requeues_total", 5.0), ("rekindle_recoveries_total", float(recovered)),
+                         ("rekindle_step", float(max(losses_on_record())))):
+        query = f'sum({name}{{run="run"}}) or vector(0)'
+        wait_until(f"{name} of {wanted}, {prometheus.query(query)}", lambda q=query, w=wanted: prometheus.query(q) == [w])
+    print(f"prometheus: {int(scrapes)} scrapes in {elapsed:.0f} s, none failed, no counter fell, {recovered} recoveries")
+
+
+def main():
+    (SCRATCH / "token").write_text(TOKEN)
+    (SCRATCH / "token").chmod(0o600)
+    port, metrics = free_port(), free_port()
+    environment = dict(os.environ, XDG_STATE_HOME=str(SCRATCH / "state"))
+    board = subprocess.Popen([REKINDLE, "board", RUNS, "--port", str(port), "--metrics-bind", f"127.0.0.1:{metrics}",
+                              "--metrics-token-file", SCRATCH / "token"], env=environment, stdout=subprocess.DEVNULL)
+    secret = SCRATCH / "state/rekindle/board-token"
+    processes = [board]
+    try:
+        wait_until("token", secret.exists)
+
+        def answers():
+            with socket.socket() as probe:
+                return probe.connect_ex(("127.0.0.1", metrics)) == 0
+
+        wait_until("board", answers)
+        page, tensorboard, prometheus = Page(f"http://127.0.0.1:{port}", secret.read_text().strip()), TensorBoard(), Prometheus(metrics)
+        processes.append(prometheus.process)
+        page.start()
+        tensorboard.start()
+        print("watching", flush=True)
+        sys.stdin.read()
+        events = lines_of("events.jsonl")
+        kinds = [event["event"] for event in events]
+        assert kinds.count("requeued") == 5, kinds
+        told = [(event["at"], event.get("generation")) for event in events if event["event"] == "recovered"]
+        assert len(set(told)) == len(told), told
+        steps = [line["step"] for line in lines_of("metrics.jsonl") if "loss" in line]
+        assert steps == list(range(1, len(steps) + 1)), steps
+        check_page(page)
+        check_prometheus(prometheus, events)
+        # The job's; what was finished afterwards had no --tensorboard.
+        of_the_job = steps[: [event["step"] for event in events if event["event"] == "stopped"][-1]]
+        wait_until("TensorBoard that is up to date", lambda: tensorboard.steps() == of_the_job)
+        print(f"tensorboard: {len(of_the_job)} steps, each once")
+        status = pathlib.Path(f"/proc/{board.pid}/status").read_text()
+        print("board:", re.search(r"VmHWM:\s*(.*)", status).group(1))
+    finally:
+        for process in processes:
+            process.terminate()
+            process.wait()
+
+
+if __name__ == "__main__":
+    main()
