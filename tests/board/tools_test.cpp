@@ -49,5 +49,17 @@ TEST(InPrometheus, ARunOfTwoAttempts_HasAValueForEachQueryOfTheDashboard) {
   expect_ok("prometheus_test.py", {rekindle(), REKINDLE_SOURCE});
 }
 
+TEST(Hooks, AWebServer_GetsEachEvent) {
+  if (::access("/usr/bin/curl", X_OK) != 0) REKINDLE_SKIP(Needs::kMachine, "needs curl");
+  expect_ok("hooks_test.py", {"web-hook", rekindle(), REKINDLE_SOURCE});
+}
+
+TEST(Hooks, WandbOffline_HasEachStepOnceThoughTheRunWentBack) {
+  Program program({"/usr/bin/env", python(), "-c", "import wandb"});
+  if (program.wait().exit_code != 0)
+    REKINDLE_SKIP(Needs::kMachine, "needs a python3 with wandb (REKINDLE_ORACLE_PYTHON names it)");
+  expect_ok("hooks_test.py", {"wandb", rekindle(), REKINDLE_SOURCE});
+}
+
 }  // namespace
 }  // namespace rekindle::process_test

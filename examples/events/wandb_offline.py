@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Keeps a Weights & Biases run, offline, of a run directory: all its steps, and what happens to it as text.
+
+    rekindle watch RUN_DIR --from-start --json | wandb_offline.py RUN_DIR FOLDER
+
+FOLDER/wandb gets the files, which `wandb sync` sends from a machine that has internet. A step that the run makes again
+after it went back has the same bits, so its first values count.
+"""
+
+import json
+import pathlib
+import select
+import sys
+import tomllib
+
+import wandb
+
+LOOK_S = 10.0
+
+
+class Metrics:
+    """The new lines of metrics.jsonl. When the run goes back, the file is written anew."""
+
+    def __init__(self, path):
+        self.path, self.offset, self.inode = path, 0, None
+        self.seen = set()
+
+    def new_lines(self):
+        try:
+            with self.path.open("rb") as file:
+                if file.seek(0, 2) < self.offset or self.path.stat().st_ino != self.inode:
+                    self.offset, self.inode = 0, self.path.stat().st_ino
+                file.seek(self.offset)
+                text = file.read()
+        except FileNotFoundError:  # no step has been made
+            return
+        whole = text[: text.rfind(b"\n") + 1]
+        self.offset += len(whole)
+        for line in whole.splitlines():
+            values = json.loads(line)
+            key = (values.get("step"), "test_loss" in values)
+            if key not in self.seen:
+                self.seen.add(key)
+                yield {name: value for name, value in values.items() if isinstance(value, (int, float))}
+
+
+def main():
+    run_dir, folder = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
+    config = tomllib.loads((run_dir / "run.toml").read_text())
+    run = wandb.init(mode="offline", name=run_dir.name, config=config, dir=str(folder))
+    run.define_metric("*", step_metric="step")  # W&B's own steps only count up
+    metrics = Metrics(run_dir / "metrics.jsonl")
+    events, open_still = [], True
+    while open_still:
+        ready, _, _ = select.select([sys.stdin], [], [], LOOK_S)
+        if ready:
+            line = sys.stdin.readline()
+            open_still = bool(line)
+            if line:
+                event = json.loads(line)
+                events.append([event["at"], event["event"], event["step"], event["text"]])
+        for values in metrics.new_lines():
+            run.log(values)
+    run.log({"events": wandb.Table(columns=["at", "event", "step", "text"], data=events)})
+    run.finish()
+
+
+if __name__ == "__main__":
+    main()
