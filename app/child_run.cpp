@@ -1,4 +1,4 @@
-#include "app/selftest_run.hpp"
+#include "app/child_run.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::steady_clock;
 
-constexpr std::chrono::minutes kLimit{10};  // of each command, and of each wait
+constexpr std::chrono::minutes kLimit{10};  // of each command
 constexpr std::chrono::milliseconds kPause{100};
 
 std::vector<std::string> with_program(const std::vector<std::string>& command) {
@@ -66,12 +66,6 @@ bool has_ended(const Child& child) {
   return ::poll(&waits, 1, 0) > 0;
 }
 
-Result<nlohmann::json> status_of(const fs::path& run_dir) {
-  const auto text = output_of({"status", "--json", run_dir});
-  if (!text) return nlohmann::json::object();  // the run has not begun
-  return nlohmann::json::parse(*text, nullptr, false);
-}
-
 }  // namespace
 
 Status run_to_end(const std::vector<std::string>& command) {
@@ -113,15 +107,21 @@ std::string RunOfRekindle::last_line() const {
   return last_line_of(read_text(FilePath(run_dir_.string() + ".log")).value_or(""));
 }
 
+Result<nlohmann::json> RunOfRekindle::status() const {
+  const auto text = output_of({"status", "--json", run_dir_});
+  if (!text) return nlohmann::json::object();
+  auto status = nlohmann::json::parse(*text, nullptr, false);
+  return status.is_object() ? status : nlohmann::json::object();
+}
+
 Result<std::uint64_t> RunOfRekindle::step() const {
-  REKINDLE_TRY(const nlohmann::json status, status_of(run_dir_));
-  return status.is_object() ? status.value("step", std::uint64_t{0}) : 0;
+  REKINDLE_TRY(const nlohmann::json status, this->status());
+  return status.value("step", std::uint64_t{0});
 }
 
 Result<std::vector<pid_t>> RunOfRekindle::trainers() const {
-  REKINDLE_TRY(const nlohmann::json status, status_of(run_dir_));
+  REKINDLE_TRY(const nlohmann::json status, this->status());
   std::vector<pid_t> pids;
-  if (!status.is_object()) return pids;
   for (const auto& trainer : status.value("trainers", nlohmann::json::array())) {
     if (trainer.value("rank", -1) >= 0) pids.push_back(trainer.value("pid", pid_t{0}));
   }
@@ -133,15 +133,15 @@ Status RunOfRekindle::add_helper() {
   return {};
 }
 
-Status RunOfRekindle::wait(const std::function<Result<bool>()>& holds) {
-  for (const auto began = steady_clock::now(); steady_clock::now() - began < kLimit;) {
+Status RunOfRekindle::wait(const std::function<Result<bool>()>& holds, std::chrono::minutes limit) {
+  for (const auto began = steady_clock::now(); steady_clock::now() - began < limit;) {
+    const bool ended = has_ended(run_);  // first: what holds at the end counts
     REKINDLE_TRY(const bool done, holds());
     if (done) return {};
-    if (has_ended(run_))
-      return fail(ExitCode::kGaveUp, str("the run has ended: ", last_line()), "see its logs/");
+    if (ended) return fail(ExitCode::kGaveUp, str("the run has ended: ", last_line()), "see its logs/");
     std::this_thread::sleep_for(kPause);
   }
-  return fail(ExitCode::kGaveUp, str("nothing happened for ", kLimit.count(), " minutes: ", last_line()),
+  return fail(ExitCode::kGaveUp, str("nothing happened for ", limit.count(), " minutes: ", last_line()),
               "see its logs/");
 }
 
@@ -155,13 +155,23 @@ Status RunOfRekindle::wait_for_step(std::uint64_t step) {
 Status RunOfRekindle::stop() {
   kill_child(run_, SIGUSR1);
   const ExitStatus status = end_of(std::exchange(run_, Child()));
-  if (!status.by_signal && status.code == static_cast<int>(ExitCode::kSaved)) return {};
+  if (!status.by_signal && (status.code == 0 || status.code == static_cast<int>(ExitCode::kSaved))) return {};
   return fail(ExitCode::kGaveUp, str("the run ended with ", status.code, ": ", last_line()), "see its logs/");
 }
 
-void kill_all_runs() {
-  const std::lock_guard lock(all_mutex);
-  for (const pid_t pid : all) ::kill(pid, SIGKILL);
+void kill_all_runs(const fs::path& folder) {
+  {
+    const std::lock_guard lock(all_mutex);
+    for (const pid_t pid : all) ::kill(pid, SIGKILL);
+  }
+  if (folder.empty()) return;
+  // The other processes of a run end by themselves, and may write meanwhile.
+  constexpr std::chrono::seconds kEnd{10};
+  for (const auto began = steady_clock::now(); steady_clock::now() - began < kEnd;) {
+    std::ignore = remove_tree(FilePath(folder));
+    if (!path_exists(FilePath(folder))) return;
+    std::this_thread::sleep_for(kPause);
+  }
 }
 
 }  // namespace rekindle::app

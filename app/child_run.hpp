@@ -1,10 +1,12 @@
-// Commands and runs of `rekindle` as child processes, for the self-test.
+// Commands and runs of `rekindle` as child processes, for the self-test and for --dry-run.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -26,13 +28,15 @@ class RunOfRekindle {
   ~RunOfRekindle();
   RunOfRekindle(const RunOfRekindle&) = delete;
 
+  Result<nlohmann::json> status() const;        // of `rekindle status --json`; {}: the run has not begun
   Result<std::uint64_t> step() const;           // the newest; 0: none yet
   Result<std::vector<pid_t>> trainers() const;  // of the generation, by rank
   Status add_helper();                          // `rekindle join` with one trainer
-  // Waits until `holds`. Errors: the run ends; it does not hold within some minutes.
-  Status wait(const std::function<Result<bool>()>& holds);
+  // Waits until `holds`. Errors: the run ends; it does not hold within the limit.
+  Status wait(const std::function<Result<bool>()>& holds,
+              std::chrono::minutes limit = std::chrono::minutes(10));
   Status wait_for_step(std::uint64_t step);
-  Status stop();  // by SIGUSR1, and waits for the end
+  Status stop();  // by SIGUSR1, and waits for the end; it may have finished before
 
  private:
   explicit RunOfRekindle(std::filesystem::path run_dir) : run_dir_(std::move(run_dir)) {}
@@ -43,7 +47,8 @@ class RunOfRekindle {
   Child run_, helper_;
 };
 
-// Ends the processes of every RunOfRekindle. For a process that exits without destructors; from any thread.
-void kill_all_runs();
+// Ends the processes of every RunOfRekindle, and removes a folder with their directories (empty: none). For a
+// process that exits without destructors; from any thread.
+void kill_all_runs(const std::filesystem::path& folder);
 
 }  // namespace rekindle::app

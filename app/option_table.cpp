@@ -100,6 +100,9 @@ constexpr OptionRow kTable[] = {
     {"checkpoint-interval", "TIME", kEssential, kFree, "time between checkpoints, with a unit", nullptr,
      add<&R::checkpoint_interval>},
     {"keep", "N", kEssential, kFree, "checkpoints to keep", nullptr, add<&R::keep, positive>},
+    {"dry-run", "", kEssential, kFree,
+     "check everything, make a few steps beside the run directory, and say what the run will take", "",
+     add<&R::dry_run>},
     {"classes", "N", kModel, kEqual, "number of classes", "the data set's", add<&R::classes, positive>},
     {"image-size", "PIXELS", kModel, kEqual, "pixels a side", "mnist-cnn 28, others 224",
      add<&R::image_size, pixels>},
@@ -226,6 +229,9 @@ constexpr OptionRow kTable[] = {
      add<&R::metrics_bind>},
     {"metrics-token-file", "FILE", kWatching, kFree, "a file with the bearer token that /metrics asks for",
      "the page's token, in the run directory's key/", add<&R::metrics_token_file>},
+    {"metrics-targets", "DIR", kWatching, kFree,
+     "a folder with a file for each run, by which Prometheus finds --metrics-bind (file_sd_configs)", "",
+     add<&R::metrics_targets>},
     {"metrics-open", "", kWatching, kFree, "serve /metrics to everybody, without a token", "",
      add<&R::metrics_open>},
     {"tensorboard", "", kWatching, kFree, "write files for TensorBoard below the run directory", "",
@@ -243,34 +249,12 @@ constexpr OptionRow kTable[] = {
 
 }  // namespace
 
-const char* title_of(OptionGroup group) {
-  switch (group) {
-    case kEssential:
-      return "Essentials";
-    case kModel:
-      return "Model and data";
-    case kOptimizer:
-      return "Optimizer and schedule";
-    case kComputing:
-      return "Computing";
-    case kCheckpoints:
-      return "Checkpoints and comparisons";
-    case kFailures:
-      return "Failures and stops";
-    case kNetwork:
-      return "Network";
-    case kWatching:
-      return "Watching";
-    case kResume:
-      return "Resuming";
-  }
-  return "";
-}
-
 std::span<const OptionRow> option_table() { return kTable; }
 
 void add_options(CLI::App& command, RawOptions& raw) {
   for (const OptionRow& row : kTable) row.add(command, raw, row);
+  // A dry run gives it to its child (app/dry_run.cpp).
+  command.add_option("--dry-run-in", raw.dry_run_in)->group("");
 }
 
 void add_network_options(CLI::App& command, std::string& interface, std::string& port_range) {

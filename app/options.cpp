@@ -118,8 +118,15 @@ Status JobOptions::read_script() {
   return apply(command_, described_->options, script_.file.string(), from_script_);
 }
 
+void JobOptions::use_dry_run_directory() {
+  if (raw_.dry_run_in.empty()) return;
+  raw_.run_dir = raw_.dry_run_in;
+  raw_.dry_run = false;
+}
+
 Result<std::filesystem::path> JobOptions::run_dir() {
   REKINDLE_CHECK(read_config());
+  use_dry_run_directory();
   if (raw_.run_dir.empty()) REKINDLE_CHECK(read_script());  // takes seconds
   if (raw_.run_dir.empty()) return std::filesystem::path();
   return std::filesystem::absolute(raw_.run_dir).lexically_normal();
@@ -128,6 +135,7 @@ Result<std::filesystem::path> JobOptions::run_dir() {
 Result<LocalOptions> JobOptions::resolve() {
   REKINDLE_CHECK(read_config());
   REKINDLE_CHECK(read_script());
+  use_dry_run_directory();
   std::set<std::string> wrong;
   auto options = resolve_options(raw_, ask_, wrong, described_ ? &*described_ : nullptr);
   const std::pair<const std::set<std::string>&, std::string> sources[] = {

@@ -55,6 +55,7 @@ struct LocalOptions {
   std::filesystem::path run_dir;
   std::uint64_t run_dir_inode = 0;  // of the directory that was checked; 0: not checked yet
   std::uint64_t workers = 1;
+  bool dry_run = false;
   bool change_lr = false;                              // a resumed run may change its learning rate
   std::filesystem::path init;                          // source of the initial values; empty: drawn
   bool reset_head = false;                             // but draw the last layer's values
@@ -83,8 +84,9 @@ class JobOptions {
   Result<LocalOptions> resolve();
 
  private:
-  Status read_config();  // once
-  Status read_script();  // the options in its call of rekindle.run(), once
+  Status read_config();          // once
+  void use_dry_run_directory();  // in the child of a dry run
+  Status read_script();          // the options in its call of rekindle.run(), once
 
   RawOptions raw_;
   CLI::App& command_;

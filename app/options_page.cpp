@@ -23,6 +23,31 @@ const char* words_of(AtResume at_resume) {
 
 }  // namespace
 
+const char* title_of(OptionGroup group) {
+  using enum OptionGroup;
+  switch (group) {
+    case kEssential:
+      return "Essentials";
+    case kModel:
+      return "Model and data";
+    case kOptimizer:
+      return "Optimizer and schedule";
+    case kComputing:
+      return "Computing";
+    case kCheckpoints:
+      return "Checkpoints and comparisons";
+    case kFailures:
+      return "Failures and stops";
+    case kNetwork:
+      return "Network";
+    case kWatching:
+      return "Watching";
+    case kResume:
+      return "Resuming";
+  }
+  return "";
+}
+
 std::string options_page() {
   CLI::App command;
   RawOptions raw;

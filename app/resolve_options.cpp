@@ -53,6 +53,7 @@ Status Resolver::paths() {
   options_.run_dir = whole_path(raw_.run_dir);
   options_.workers = raw_.workers;
   options_.change_lr = raw_.change_lr;
+  options_.dry_run = raw_.dry_run;
   job_.strict = raw_.strict;
   if (!raw_.init.empty()) options_.init = whole_path(raw_.init);
   options_.reset_head = raw_.reset_head;
@@ -236,16 +237,20 @@ Status Resolver::watching() {
   watchers.status_html = raw_.status_html.empty() ? "" : std::filesystem::absolute(raw_.status_html).string();
   watchers.metrics_bind = raw_.metrics_bind;
   watchers.metrics_token_file = raw_.metrics_token_file;
+  if (!raw_.metrics_targets.empty())
+    watchers.metrics_targets = std::filesystem::absolute(raw_.metrics_targets).string();
   watchers.metrics_open = raw_.metrics_open;
   watchers.tensorboard = raw_.tensorboard;
   watchers.on_event = raw_.on_event;
-  if (watchers.metrics_bind.empty() && (watchers.metrics_open || !watchers.metrics_token_file.empty()))
+  if (watchers.metrics_bind.empty() &&
+      (watchers.metrics_open || !watchers.metrics_token_file.empty() || !watchers.metrics_targets.empty()))
     return fail(ExitCode::kUsage, "without --metrics-bind no /metrics is served",
                 "add --metrics-bind ADDRESS:PORT");
   if (auto checked = board_arguments(watchers); !checked) {
     wrong_.insert("metrics-bind");
     return forward_error(checked.error());
   }
+  if (!raw_.dry_run_in.empty()) watchers = {};  // nobody is told of its steps
   return {};
 }
 

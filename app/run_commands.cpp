@@ -7,6 +7,7 @@
 #include "app/banner.hpp"
 #include "app/command.hpp"
 #include "app/describe.hpp"
+#include "app/dry_run.hpp"
 #include "app/join.hpp"
 #include "app/kept_program.hpp"
 #include "app/options.hpp"
@@ -50,6 +51,15 @@ int local(JobOptions& job_options, const CommandLine& line) {
   if (!options) return report(options.error());
   options->old_stop = *old_stop;
   options->own_trainer = line.own_trainer;
+  if (options->dry_run) {
+    if (const Status checked = check_for_later(*options, true); !checked) return report(checked.error());
+    interruptible.reset();
+    if (const std::string text = completed_line(*options); !text.empty()) {
+      say(text);
+      return 0;
+    }
+    return dry_run(*options, line.as_given);
+  }
   auto initial = prepare(*options);
   if (!initial) return report(initial.error());
   if (const std::string text = completed_line(*options); !text.empty()) {
@@ -103,6 +113,9 @@ int slurm(JobOptions& job_options, const SlurmOptions& how, const CommandLine& l
   interruptible.reset();
   options->old_stop = *old_stop;
   options->own_trainer = line.own_trainer;
+  if (options->dry_run)
+    return report(Error{ExitCode::kUsage, "--dry-run is for rekindle local and rekindle submit",
+                        "on a node of an allocation, as by salloc, call rekindle local --dry-run"});
   if (options->workers != 1)
     return report(Error{ExitCode::kUsage, "--workers is for rekindle local: a job has one worker a node",
                         "see --trainers-per-worker"});

@@ -11,10 +11,10 @@
 #include <iostream>
 #include <thread>
 
+#include "app/child_run.hpp"
 #include "app/cpu.hpp"
 #include "app/report.hpp"
 #include "app/run_config.hpp"
-#include "app/selftest_run.hpp"
 #include "app/signals.hpp"
 #include "base/bytes.hpp"
 #include "base/files.hpp"
@@ -202,8 +202,7 @@ int run_selftest(const SelftestOptions& options) {
   const auto work = folder_for(options);
   if (!work) return report(work.error());
   const EndOnSignal interruptible([&](int signal) {
-    kill_all_runs();
-    if (options.keep.empty()) std::ignore = remove_tree(FilePath(*work));
+    kill_all_runs(options.keep.empty() ? *work : fs::path());
     return usual_exit_code(signal);
   });
   const auto began = steady_clock::now();

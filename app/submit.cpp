@@ -10,6 +10,7 @@
 #include "app/report.hpp"
 #include "app/slurm_job.hpp"
 #include "app/submit_checks.hpp"
+#include "base/bytes.hpp"
 #include "base/files.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
@@ -55,8 +56,10 @@ Status check_submit_words(const LocalOptions& options, const SubmitOptions& subm
   return slurm::check_words(words);
 }
 
-// The batch script of the run. Also makes the folders and programs that the job needs, except with --print.
+// The batch script of the run. Also makes the folders and programs that the job needs, unless it is only
+// shown or tried.
 Result<slurm::JobScript> script_of(LocalOptions& options, const SubmitOptions& submit, bool& many) {
+  const bool looks_only = submit.print || options.dry_run;
   slurm::JobScript script;
   const fs::path pattern =
       submit.run_dir.empty() ? options.run_dir : fs::absolute(submit.run_dir).lexically_normal();
@@ -72,8 +75,8 @@ Result<slurm::JobScript> script_of(LocalOptions& options, const SubmitOptions& s
   if (many) {
     script.output = home / "slurm-%A_%a.out";
   } else {
-    REKINDLE_CHECK(check_for_later(options, submit.print));
-    if (!submit.print) {
+    REKINDLE_CHECK(check_for_later(options, looks_only));
+    if (!looks_only) {
       REKINDLE_TRY(const FilePath kept,
                    keep_program(run::Layout(pattern), {options.own_trainer, options.job.script}));
       program = (kept / "rekindle").path();
@@ -81,7 +84,7 @@ Result<slurm::JobScript> script_of(LocalOptions& options, const SubmitOptions& s
     script.lead_seconds = signal_lead_of(options);
     script.output = (run::Layout(pattern).logs() / "slurm-%j.out").path();
   }
-  if (!submit.print) REKINDLE_CHECK(make_directories(script.output.parent_path()));
+  if (!looks_only) REKINDLE_CHECK(make_directories(script.output.parent_path()));
   script.command = {program, "slurm"};
   if (!options.job.python.empty())
     script.command.insert(script.command.end(), {"--python", options.job.python});
@@ -89,6 +92,17 @@ Result<slurm::JobScript> script_of(LocalOptions& options, const SubmitOptions& s
   if (submit.run_dir.empty()) script.command.insert(script.command.end(), {"--run-dir", options.run_dir});
   script.command.insert(script.command.end(), submit.job_arguments.begin(), submit.job_arguments.end());
   return script;
+}
+
+// Slurm is asked; nothing is submitted or written.
+Result<int> try_submission(const LocalOptions& options, const std::string& text) {
+  const auto tested = slurm::test_text(text);
+  if (!tested) return fail(ExitCode::kConfig, "sbatch would refuse the job: " + tested.error().what);
+  say(str("dry run: ", *tested));
+  say(str("a checkpoint has ", format_bytes(options.state_bytes),
+          "; nothing was submitted or written. On a node, as "
+          "by salloc, rekindle local --dry-run tries some steps"));
+  return 0;
 }
 
 Result<int> submit_run(LocalOptions& options, const SubmitOptions& submit) {
@@ -114,6 +128,7 @@ Result<int> submit_run(LocalOptions& options, const SubmitOptions& submit) {
   }
   REKINDLE_TRY(const auto warnings, warnings_before(std::move(config), options, on_limit, script, many));
   for (const std::string& line : warnings) say("warning: " + line);
+  if (options.dry_run) return try_submission(options, text);
   REKINDLE_CHECK(make_output_folders(submit.sbatch_arguments));
   // The script of an array is in the directory above those of its jobs. Other users may share that directory
   // and replace the file before sbatch reads it, so the text itself is submitted.

@@ -78,6 +78,9 @@ Result<bool> parse_batch_step(const std::string& pids);
 Result<std::string> submit(const std::vector<std::string>& arguments);
 // The same with the text of a script, which sbatch reads from stdin.
 Result<std::string> submit_text(const std::string& script);
+// What sbatch says of this script, without submitting it: when and where it would start. An error: why sbatch
+// would refuse it.
+Result<std::string> test_text(const std::string& script);
 
 // This user's job with this name that waits for the end of job `id`; "" if there is none.
 std::string parse_successor(const std::string& text, const std::string& id, const std::string& name);

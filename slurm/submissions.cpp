@@ -27,6 +27,13 @@ bool depends_on(const std::string& dependencies, const std::string& id) {
   return false;
 }
 
+Result<Fd> in_memory(const std::string& script) {
+  Fd text(::memfd_create("job", MFD_CLOEXEC));
+  if (!text) return forward_error(errno_error("cannot make memory for", "a job's script"));
+  REKINDLE_CHECK(write_all(text.get(), "a job's script", 0, std::as_bytes(std::span(script))));
+  return text;
+}
+
 }  // namespace
 
 Result<std::string> submit(const std::vector<std::string>& arguments) {
@@ -36,12 +43,24 @@ Result<std::string> submit(const std::vector<std::string>& arguments) {
 }
 
 Result<std::string> submit_text(const std::string& script) {
-  const Fd text(::memfd_create("job", MFD_CLOEXEC));
-  if (!text) return forward_error(errno_error("cannot make memory for", "a job's script"));
-  REKINDLE_CHECK(write_all(text.get(), "a job's script", 0, std::as_bytes(std::span(script))));
+  REKINDLE_TRY(const Fd text, in_memory(script));
   CommandSetting setting;
   setting.in = text.get();
   return ask_for_job({"sbatch", "--parsable"}, setting);
+}
+
+Result<std::string> test_text(const std::string& script) {
+  REKINDLE_TRY(const Fd text, in_memory(script));
+  CommandSetting setting;
+  setting.in = text.get();
+  REKINDLE_TRY(const CommandOutput output, run_command({"sbatch", "--test-only"}, kAnswer, setting));
+  // sbatch writes this answer to stderr, with its own name in front.
+  constexpr std::string_view kName = "sbatch: ";
+  std::string said = output.err.substr(0, output.err.find_last_not_of('\n') + 1);
+  said = said.substr(said.rfind('\n') + 1);
+  if (said.starts_with(kName)) said.erase(0, kName.size());
+  if (output.ok()) return said;
+  return fail(said);
 }
 
 std::string parse_successor(const std::string& text, const std::string& id, const std::string& name) {

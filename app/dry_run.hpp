@@ -1,0 +1,15 @@
+// rekindle local --dry-run: checks everything, makes some steps beside the run directory, removes them, and
+// says what the run will take.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/options.hpp"
+
+namespace rekindle::app {
+
+// `options` has been checked by check_for_later(); `as_given`: the command line. Returns the exit code.
+int dry_run(const LocalOptions& options, const std::vector<std::string>& as_given);
+
+}  // namespace rekindle::app
