@@ -6,6 +6,7 @@
 #include <iostream>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "app/places.hpp"
 #include "base/files.hpp"
@@ -49,6 +50,26 @@ class Patience {
 inline Status may_become_run(const std::filesystem::path& run_dir) {
   const run::Layout layout(run_dir, Trust::kForeign);
   return is_file(layout.job_script()) ? Status() : must_be_run(layout);
+}
+
+// The same for a command that is often called right after the one that begins the run: if nothing is there
+// yet, it waits for half a minute.
+inline Status await_run(const std::filesystem::path& run_dir) {
+  constexpr std::chrono::seconds kPatience{30};
+  const auto begin = LookClock::now();
+  for (bool told = false;;) {
+    const auto looked = LookClock::now();
+    const run::Layout layout(run_dir, Trust::kForeign);
+    const auto names = names_in(layout.root());
+    // The first files of a run are there before it can be recognized.
+    const bool is_made =
+        (names && names->empty()) || path_exists(layout.logs()) || path_exists(layout.keys());
+    Status is_run = may_become_run(run_dir);
+    if (is_run || !is_made || looked - begin >= kPatience) return is_run;
+    if (!std::exchange(told, true))
+      std::cerr << "rekindle: waiting for a run in " << printable(run_dir.string()) << "\n";
+    rest(looked);
+  }
 }
 
 }  // namespace rekindle::app

@@ -148,7 +148,7 @@ Status plot_run(const fs::path& run_dir, const PlotOptions& options) {
 }
 
 Status wait_for_run(const fs::path& run_dir, const WaitOptions& options) {
-  REKINDLE_CHECK(may_become_run(run_dir));
+  REKINDLE_CHECK(await_run(run_dir));
   const auto begin = LookClock::now();
   for (Patience patience;;) {
     const auto looked = LookClock::now();

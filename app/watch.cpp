@@ -78,7 +78,7 @@ Status watch_run(const fs::path& run_dir, const WatchOptions& options) {
   if (of_a_run)
     leave_signals_to_parent();  // the run directory is only being made
   else
-    REKINDLE_CHECK(may_become_run(run_dir));
+    REKINDLE_CHECK(await_run(run_dir));
   using From = view::RunEvents::From;
   view::RunEvents events(layout, options.from_start || of_a_run ? From::kBeginning : From::kNow);
   bool last = false;

@@ -94,7 +94,16 @@ TEST_F(ViewCommands, OfARunThatHasEnded) {
   EXPECT_THAT(said({"status", dir(), "--watch"}, 64), HasSubstr("--watch is for a terminal"));
 }
 
+TEST_F(ViewCommands, WaitBeforeTheRunHasBegun_WaitsForIt) {
+  Program wait({rekindle(), "wait", dir(), "--step", "3"});
+  ASSERT_TRUE(eventually([&] { return command_line(wait.pid()).starts_with(rekindle()); }));
+  EXPECT_EQ(run(mnist_run(dir(), 1, 4)).exit_code, 0);
+  const Outcome outcome = wait.wait();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+}
+
 TEST_F(ViewCommands, WhereNoRunIs_OneLineThatSaysSo) {
+  fs::create_directories(scratch_ / "something");  // where nothing is, "wait" gives a run time to begin
   for (const char* command : {"logs", "plot", "wait"})
     EXPECT_THAT(said({command, scratch_.path()}, 78), HasSubstr("neither a run directory")) << command;
   EXPECT_THAT(said({"list", scratch_.path()}), StartsWith("no runs below "));
