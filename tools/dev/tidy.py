@@ -2,8 +2,8 @@
 
     tidy.py BUILD_DIRECTORY JOBS [--all | --since REVISION]
 
-A source is unchanged while its text, the project headers that it reaches, its compile command and .clang-tidy are. With
---since, only sources that differ from those of this git revision are looked at, and at most 24 of them.
+A source is unchanged while its text, the project headers that it reaches, its compile command and .clang-tidy are. What
+was clean is kept in the cache folder, as ccache's objects are, for all checkouts. With --since, only sources that differ from those of this git revision are looked at, and at most 24 of them.
 """
 
 import argparse
@@ -35,7 +35,8 @@ def fingerprint(entry, path):
     texts = {}
     reached(path, texts)
     with open(".clang-tidy", encoding="utf-8") as file:
-        parts = [file.read(), entry["command"]] + [f"{name}\n{text}" for name, text in sorted(texts.items())]
+        # Checkouts in other folders have the same commands.
+        parts = [file.read(), entry["command"].replace(os.getcwd(), ".")] + [f"{name}\n{text}" for name, text in sorted(texts.items())]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -57,17 +58,31 @@ def changed_since(revision):
     return list(dict.fromkeys(line for line in done.stdout.splitlines() if line))
 
 
+MOST_KEPT = 20000  # fingerprints
+
+
+def record_path():
+    folder = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "rekindle")
+    os.makedirs(folder, exist_ok=True)
+    return os.path.join(folder, "tidy-clean.json")
+
+
+def read_record(record):
+    """The fingerprints of clean sources, the oldest first."""
+    if not os.path.exists(record):
+        return []
+    with open(record, encoding="utf-8") as file:
+        return json.load(file)
+
+
 def main(build, jobs, everything, since):
-    record = os.path.join(build, "tidy-passed.json")
-    passed = {}
-    if os.path.exists(record) and not everything:
-        with open(record, encoding="utf-8") as file:
-            passed = json.load(file)
+    record = record_path()
+    passed = set() if everything else set(read_record(record))
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
         entries = {os.path.relpath(entry["file"]): entry for entry in json.load(file)}
     now = {path: fingerprint(entry, path) for path, entry in entries.items()
            if path.endswith(".cpp") and not path.startswith("build/")}
-    changed = sorted(path for path in now if passed.get(path) != now[path])
+    changed = sorted(path for path in now if now[path] not in passed)
     if since:
         several = [path for path in changed_since(since) if path in changed]
         changed = several[:MOST_SINCE]
@@ -82,10 +97,11 @@ def main(build, jobs, everything, since):
             for path, good in zip(changed, pool.map(lambda path: tidy(build, path), changed)):
                 clean[path] = good
     finally:  # an interrupted run keeps its clean results
-        passed = {path: now[path] for path in now if clean.get(path, passed.get(path) == now[path])}
-        with open(record + ".new", "w", encoding="utf-8") as file:
-            json.dump(passed, file, indent=0)
-        os.replace(record + ".new", record)
+        found = [now[path] for path, good in clean.items() if good]
+        kept = [each for each in read_record(record) if each not in found] + found  # another run may have added some
+        with open(f"{record}.{os.getpid()}", "w", encoding="utf-8") as file:
+            json.dump(kept[-MOST_KEPT:], file, indent=0)
+        os.replace(f"{record}.{os.getpid()}", record)
     return all(clean.values())
 
 
