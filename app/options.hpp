@@ -64,7 +64,6 @@ struct LocalOptions {
   std::uint64_t parameters = 0;                        // of the model; set at the same time
   std::string earlier_data, data_change;               // data::DatasetInfo::earlier_hash and change
   std::string time_limit;                              // when the Slurm job's time is over; empty: never
-  std::uint64_t log_interval = 0;                      // steps between two lines of progress; 0: by time
   WatcherOptions watchers;
   std::string old_stop;                // stop_request_in() when the command began
   std::filesystem::path own_trainer;   // the trainer program named by another program; empty: the package's

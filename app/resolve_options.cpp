@@ -57,7 +57,7 @@ Status Resolver::paths() {
   job_.strict = raw_.strict;
   if (!raw_.init.empty()) options_.init = whole_path(raw_.init);
   options_.reset_head = raw_.reset_head;
-  options_.log_interval = raw_.log_interval;
+  job_.log_interval = raw_.log_interval;
   if (raw_.reset_head && raw_.init.empty())
     return refuse({"reset-head"}, "--reset-head without --init", "add --init FILE, or leave it out");
   return {};

@@ -98,7 +98,7 @@ class Supervisor {
   const LocalOptions& options_;
   InitialState initial_;  // empty as soon as the state is on disk
   run::Layout layout_;
-  ProgressView view_{stdout, options_.log_interval};
+  ProgressView view_{stdout, options_.job.log_interval};
   Fd signals_;
   CoordinatorChild coordinator_;
   Workers& workers_;

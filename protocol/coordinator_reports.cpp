@@ -38,7 +38,9 @@ void Coordinator::on_report(const std::string& worker, const StepDone& message) 
   if (!log_.take(message.step)) return;
   emit(RecordStep{message});
   pause_for_newcomers();
-  if (times_.now - times_.shown < Time(200) && message.step != config_.job.steps) return;
+  const std::uint64_t each = config_.job.log_interval;
+  const bool has_own_line = each > 0 && message.step % each == 0;
+  if (times_.now - times_.shown < Time(200) && message.step != config_.job.steps && !has_own_line) return;
   times_.shown = times_.now;
   Progress progress{message.step,    config_.job.steps,         message.epoch,
                     message.loss,    message.images_per_second, 0,

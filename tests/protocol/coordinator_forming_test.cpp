@@ -215,5 +215,18 @@ TEST_F(CoordinatorTest, JoinerOfAnotherBuild_RefusedAndNobodyIsDisturbed) {
   EXPECT_EQ(machine_->phase(), Phase::kRunning);
 }
 
+// Steps are quicker than the screen is drawn, but whoever asks for each fifth step gets each.
+TEST_F(CoordinatorTest, LogInterval_EachOfItsStepsIsShown) {
+  config_.job.log_interval = 5;
+  run_two();
+  std::vector<std::uint64_t> shown;
+  for (std::uint64_t step = 1; step <= 16; ++step) {
+    for (const ShowProgress& each :
+         of<ShowProgress>(say(StepDone{.generation = generation_, .step = step, .trainers = 2})))
+      shown.push_back(each.progress.step);
+  }
+  EXPECT_EQ(shown, (std::vector<std::uint64_t>{1, 5, 10, 15}));
+}
+
 }  // namespace
 }  // namespace rekindle::protocol
