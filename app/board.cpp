@@ -42,7 +42,9 @@ Status print_page_link(const fs::path& run_dir) {
   const auto text = read_text(layout.page_place(), run::kMostOfANote);
   const auto place =
       text ? parse_object(*text, kFields, layout.page_place().string()) : forward_error(text.error());
-  if (!place) return fail(ExitCode::kConfig, "this run serves no page", "start it with --status-port");
+  if (!place)
+    return fail(ExitCode::kConfig, "this run serves no page",
+                str("start it with --status-port; rekindle board ", run_dir.string(), " serves it now"));
   const std::string host = place->value("host", ""), address = place->value("address", "");
   const std::uint64_t port = place->value("port", std::uint64_t{0});
   if (host == host_name() && !is_running(place->value("pid", std::int64_t{0})))

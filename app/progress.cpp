@@ -93,4 +93,9 @@ void ProgressView::say(const std::string& line) {
   std::fflush(out_);
 }
 
+void ProgressView::warn(const std::string& what) {
+  say("warning: " + what);
+  log_to_file(LogLevel::kWarning, what);
+}
+
 }  // namespace rekindle::app

@@ -19,7 +19,8 @@ class ProgressView {
   // of an attempt and during an evaluation.
   void on_activity(protocol::Activity activity);
   void show(const protocol::Progress& progress);
-  void say(const std::string& line);  // on a line of its own
+  void say(const std::string& line);   // on a line of its own
+  void warn(const std::string& what);  // the same, as a warning, which is logged, too
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -134,7 +134,7 @@ Status check_resume(const Job& before, LocalOptions& options, const run::Layout&
   if (step > options.job.steps) {
     return fail(ExitCode::kConfig,
                 str("the run is at step ", step, " already, its end would be step ", options.job.steps),
-                str("use --steps ", step, " or more"));
+                options.job.epochs > 0 ? "use more --epochs" : str("use --steps ", step, " or more"));
   }
   // A newer CPU supports the first attempt's instruction set. On an older CPU, the trainers' fingerprint
   // shows the mismatch.

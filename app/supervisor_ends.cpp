@@ -57,8 +57,8 @@ void Supervisor::save_only(protocol::Job& job) {
   job.interface = "127.0.0.1";
   job.port_range.clear();
   if (std::exchange(taking_over_->saves_only, true)) return;
-  view_.say(
-      "warning: no coordinator can listen on an address that other machines can reach: "
+  view_.warn(
+      "no coordinator can listen on an address that other machines can reach: "
       "the state of this machine's trainers is saved");
   stop_.request = StopRun{static_cast<int>(ExitCode::kSaved), "the run lost its first process", Time(0)};
 }
@@ -71,7 +71,7 @@ void Supervisor::restart_coordinator() {
     return on_end(
         {workers_.exit_code(), "the run ended, but its coordinator died (see logs/coordinator.log)"});
   if (const Status started = start_coordinator(); !started) {
-    view_.say(str("warning: ", started.error().line()));
+    view_.warn(started.error().line());
     coordinator_.schedule_retry();
   }
 }
@@ -103,7 +103,7 @@ void Supervisor::on_coordinator_end() {
   const bool refused = attempt_ == 0 && !status.by_signal;
   if (!coordinator_.schedule_restart(status) || refused)
     return on_end({70, str(how, ": ", how_to_start_again(), " from the last checkpoint")});
-  view_.say(str("warning: ", how, ": the supervisor starts a new one, training goes on"));
+  view_.warn(str(how, ": the supervisor starts a new one, training goes on"));
 }
 
 // The end of the line of a run that was stopped.
@@ -123,7 +123,7 @@ std::string Supervisor::how_to_start_again() const {
 
 void Supervisor::judge_coordinator() {
   const auto limit = coordinator_.is_up() ? kSilence : attempt_ == 0 ? kClaim : kTakeover;
-  if (coordinator_.kill_if_silent(limit)) view_.say("warning: the coordinator hangs and is killed");
+  if (coordinator_.kill_if_silent(limit)) view_.warn("the coordinator hangs and is killed");
 }
 
 void Supervisor::judge_take_over() {

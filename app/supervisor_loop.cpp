@@ -55,8 +55,8 @@ Result<TakenOver> Supervisor::run() {
     if (auto status = turn(); !status) break;
   }
   if (coordinator_.runs() || workers_.running()) {
-    view_.say(str("warning: ", coordinator_.runs() ? "the coordinator" : "a worker",
-                  " did not exit at the end of the run and is killed"));
+    view_.warn(str(coordinator_.runs() ? "the coordinator" : "a worker",
+                   " did not exit at the end of the run and is killed"));
   }
   kill_all();
   site_.left();

@@ -84,4 +84,11 @@ void start_logging(std::string_view name, const FilePath& file, LogLevel console
 
 void log(LogLevel level, std::string_view line) { spdlog::log(level_of(level), "{}", printable(line)); }
 
+void log_to_file(LogLevel level, std::string_view line) {
+  const auto logger = spdlog::default_logger();
+  if (logger->sinks().size() < 2) return;
+  const std::string text = printable(line);
+  logger->sinks().back()->log(spdlog::details::log_msg(logger->name(), level_of(level), text));
+}
+
 }  // namespace rekindle

@@ -16,6 +16,8 @@ void start_logging(std::string_view name, const FilePath& file, LogLevel console
 
 // Writes one line. Characters that are not plain text are escaped (base/printable.hpp).
 void log(LogLevel level, std::string_view line);
+// The same for the file alone: the user has seen it.
+void log_to_file(LogLevel level, std::string_view line);
 inline void log_debug(std::string_view line) { log(LogLevel::kDebug, line); }
 inline void log_info(std::string_view line) { log(LogLevel::kInfo, line); }
 inline void log_warning(std::string_view line) { log(LogLevel::kWarning, line); }

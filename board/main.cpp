@@ -233,7 +233,11 @@ int main(int argc, char** argv) {
   if (options.of_a_run) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   allow_many_files();
   Program program(options);
-  if (const Status begun = program.begin(); !begun) return report(begun.error());
+  if (const Status begun = program.begin(); !begun) {
+    Error error = begun.error();
+    if (options.of_a_run) error.what += ": the run goes on without it";
+    return report(error);
+  }
   program.run();
   return 0;
 }

@@ -162,6 +162,8 @@ void Service::serve(const Decision& decision, std::function<void(Answer)> answer
                                  {"Set-Cookie", str(options_.access.cookie, "=", options_.access.cookie_value,
                                                     "; HttpOnly; SameSite=Strict; Max-Age=604800")}}});
     case Verdict::kUnauthorized:
+      if (decision.path == "/metrics")
+        return answer(error_answer(401, "send the token as a bearer token (--metrics-token-file)"));
       return answer(
           error_answer(401, "open the link again that rekindle prints (rekindle status RUN --link)"));
     case Verdict::kForeignHost:

@@ -133,9 +133,9 @@ class CudaDevice final : public Device {
     }
     if (error != cudaSuccess) {
       static_cast<void>(cudaGetLastError());
-      return broken({ExitCode::kConfig,
-                     str(name_, " has no memory for ", bytes, " bytes (", text_of(error), ")"),
-                     "use a smaller --batch-size, more --micro-batches, or fewer trainers on this GPU"});
+      return broken(
+          {ExitCode::kConfig, str(name_, " has no memory for ", bytes, " bytes (", text_of(error), ")"),
+           "use fewer trainers on this GPU; a new run: a smaller --batch-size, or more --micro-batches"});
     }
     if (Status zeroed = now(cudaMemset(memory, 0, whole), "clearing memory"); !zeroed) {
       static_cast<void>(cudaFree(memory));

@@ -104,7 +104,8 @@ Status ComputeDevice::check_memory() const {
 #ifdef REKINDLE_CUDA
   if (memory_was_short.exchange(false))
     return fail(ExitCode::kConfig, str(name(), " has too little memory left: the bits could be others"),
-                "use more --micro-batches, a smaller --batch-size, or fewer programs on this GPU");
+                "use fewer programs and trainers on this GPU; a new run: more --micro-batches, or a smaller "
+                "--batch-size");
 #endif
   return {};
 }

@@ -31,7 +31,8 @@ auto without_exceptions(const char* doing, F&& f) -> decltype(f()) {
           "use another operator");
     return fail(str("LibTorch failed while ", doing, ": ", what));
   } catch (const std::bad_alloc&) {
-    return fail(str("out of memory while ", doing), "use a smaller batch or more micro-batches");
+    return fail(str("out of memory while ", doing),
+                "use fewer trainers on this machine; a new run: a smaller batch, or more micro-batches");
   } catch (const std::exception& error) {
     return fail(str("the model failed while ", doing, ": ", error.what()));
   }

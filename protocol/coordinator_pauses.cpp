@@ -68,7 +68,8 @@ void Coordinator::judge_generation() {
     if (found == nullptr || !found->paused) continue;
     const Paused& paused = *found->paused;
     if (paused.reason == PauseReason::kNonFinite)
-      return end({70, paused.detail, str("lower --lr or look at the data; ", resume_hint())});
+      return end(
+          {70, paused.detail, str("lower --lr (with --change-lr), or look at the data; ", resume_hint())});
     if (paused.reason == PauseReason::kUnsuitable) return end({78, paused.detail, ""});
     if (paused.reason == PauseReason::kRestoreFailed) restore_error = paused.detail;
     if (paused.reason == PauseReason::kUnreadable) read_error = paused.detail;

@@ -73,7 +73,7 @@ class Device:
         if self._was_full:
             raise RekindleError(
                 f"{torch.cuda.get_device_name(self.torch)} has too little memory: the bits could be others",
-                "use more micro_batches, a smaller batch_size, or fewer programs on this GPU",
+                "use fewer programs and trainers on this GPU; a new run: more micro_batches, or a smaller batch_size",
             )
 
     def memory(self, address: int, like: torch.Tensor) -> torch.Tensor:
