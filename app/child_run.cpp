@@ -12,6 +12,7 @@
 
 #include "base/command.hpp"
 #include "base/files.hpp"
+#include "base/programs.hpp"
 #include "base/text.hpp"
 
 namespace rekindle::app {
@@ -22,6 +23,8 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::minutes kLimit{10};  // of each command
 constexpr std::chrono::milliseconds kPause{100};
+constexpr std::chrono::seconds kLastWrites{2};  // of a run that was killed
+constexpr std::chrono::seconds kRemoval{10};
 
 std::vector<std::string> with_program(const std::vector<std::string>& command) {
   std::vector<std::string> words = {own_executable()};
@@ -79,19 +82,23 @@ Result<std::string> digest_of(const fs::path& run_dir) {
   return last_line_of(text);
 }
 
-Result<Child> RunOfRekindle::spawn_logged(const std::vector<std::string>& command, const char* name) const {
+Result<Child> RunOfRekindle::spawn_logged(const std::vector<std::string>& command, const char* name,
+                                          const fs::path& own_trainer) const {
+  std::vector<std::pair<std::string, std::string>> environment;
+  if (!own_trainer.empty()) environment.emplace_back(kTrainerVariable, own_trainer);
   const FilePath log = FilePath(run_dir_.string() + "." + name);
   REKINDLE_TRY(const Fd out, open_file(log, O_WRONLY | O_CREAT | O_APPEND, 0600));
   REKINDLE_TRY(const Fd in, open_file(FilePath("/dev/null"), O_RDONLY));
-  REKINDLE_TRY(Child child,
-               spawn(with_program(command), {}, {}, {.in = in.get(), .out = out.get(), .err = out.get()}));
+  REKINDLE_TRY(Child child, spawn(with_program(command), environment, {},
+                                  {.in = in.get(), .out = out.get(), .err = out.get()}));
   return remembered(std::move(child));
 }
 
 Result<std::unique_ptr<RunOfRekindle>> RunOfRekindle::start(const fs::path& run_dir,
-                                                            const std::vector<std::string>& command) {
+                                                            const std::vector<std::string>& command,
+                                                            const fs::path& own_trainer) {
   std::unique_ptr<RunOfRekindle> run(new RunOfRekindle(run_dir));
-  REKINDLE_TRY(run->run_, run->spawn_logged(command, "log"));
+  REKINDLE_TRY(run->run_, run->spawn_logged(command, "log", own_trainer));
   return run;
 }
 
@@ -138,7 +145,11 @@ Status RunOfRekindle::wait(const std::function<Result<bool>()>& holds, std::chro
     const bool ended = has_ended(run_);  // first: what holds at the end counts
     REKINDLE_TRY(const bool done, holds());
     if (done) return {};
-    if (ended) return fail(ExitCode::kGaveUp, str("the run has ended: ", last_line()), "see its logs/");
+    if (ended) {
+      const ExitStatus status = end_of(std::exchange(run_, Child()));
+      const ExitCode code = status.by_signal || status.code == 0 ? ExitCode::kGaveUp : ExitCode(status.code);
+      return fail(code, str("the run has ended: ", last_line()), "see its logs/");
+    }
     std::this_thread::sleep_for(kPause);
   }
   return fail(ExitCode::kGaveUp, str("nothing happened for ", limit.count(), " minutes: ", last_line()),
@@ -165,11 +176,19 @@ void kill_all_runs(const fs::path& folder) {
     for (const pid_t pid : all) ::kill(pid, SIGKILL);
   }
   if (folder.empty()) return;
-  // The other processes of a run end by themselves, and may write meanwhile.
-  constexpr std::chrono::seconds kEnd{10};
-  for (const auto began = steady_clock::now(); steady_clock::now() - began < kEnd;) {
+  // The other processes of the run end by themselves. One that was just started makes its folders first.
+  for (const auto began = steady_clock::now(); steady_clock::now() - began < kLastWrites;) {
     std::ignore = remove_tree(FilePath(folder));
-    if (!path_exists(FilePath(folder))) return;
+    std::this_thread::sleep_for(kPause);
+  }
+  remove_after_run(folder);
+}
+
+bool remove_after_run(const fs::path& folder) {
+  for (const auto began = steady_clock::now();;) {
+    std::ignore = remove_tree(FilePath(folder));
+    if (!path_exists(FilePath(folder))) return true;
+    if (steady_clock::now() - began >= kRemoval) return false;
     std::this_thread::sleep_for(kPause);
   }
 }

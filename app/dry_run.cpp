@@ -58,14 +58,16 @@ Result<fs::path> make_scratch(const fs::path& storage) {
   return fs::path(name);
 }
 
-Result<double> median_step(const fs::path& run_dir) {
+// The median, and the number of trainers.
+Result<double> read_steps(const fs::path& run_dir, std::uint64_t& trainers) {
   REKINDLE_TRY(const std::string text, read_text(run::Layout(run_dir).metrics()));
   std::istringstream lines(text);
   std::vector<double> times;
   for (std::string line; std::getline(lines, line);) {
     const auto json = nlohmann::json::parse(line, nullptr, false);
-    if (json.is_object() && json.contains("step_ms") && json["step_ms"].is_number())
-      times.push_back(json["step_ms"].get<double>());
+    if (!json.is_object() || !json.contains("step_ms") || !json["step_ms"].is_number()) continue;
+    times.push_back(json["step_ms"].get<double>());
+    trainers = std::max(trainers, json.value("trainers", std::uint64_t{0}));
   }
   if (times.size() > 1) times.erase(times.begin());  // it also makes caches and buffers
   if (times.empty()) return fail("the run has measured no step");
@@ -73,12 +75,13 @@ Result<double> median_step(const fs::path& run_dir) {
   return times[times.size() / 2];
 }
 
-void measure_memory(const nlohmann::json& status, Measured& measured) {
+// At the end of a run some trainers have left already: the status with the most memory counts.
+void measure_memory(const nlohmann::json& status, Measured& best) {
   constexpr std::uint64_t kNone = 0;
+  Measured measured;
   for (const auto& trainer : status.value("trainers", nlohmann::json::array())) {
     const std::uint64_t bytes =
         std::max(trainer.value("peak_pss_bytes", kNone), trainer.value("memory_bytes", kNone));
-    ++measured.trainers;
     measured.memory += bytes;
     measured.most = std::max(measured.most, bytes);
     if (const auto used = trainer.value("gpu_used_bytes", kNone); used > measured.gpu) {
@@ -86,19 +89,27 @@ void measure_memory(const nlohmann::json& status, Measured& measured) {
       measured.gpu_of = trainer.value("gpu_total_bytes", kNone);
     }
   }
+  if (measured.memory < best.memory) return;
+  best.memory = measured.memory;
+  best.most = measured.most;
+  best.gpu = measured.gpu;
+  best.gpu_of = measured.gpu_of;
 }
 
 // Makes the steps with the same command line, in `run_dir`.
-Result<Measured> try_steps(const fs::path& run_dir, const std::vector<std::string>& as_given) {
+Result<Measured> try_steps(const fs::path& run_dir, const LocalOptions& options,
+                           const std::vector<std::string>& as_given) {
   std::vector<std::string> command = {as_given.at(1), "--dry-run-in", run_dir};
+  if (options.job.skip_corrupt) command.emplace_back("--skip-corrupt");  // a resume need not repeat it
   command.insert(command.end(), as_given.begin() + 2, as_given.end());
-  REKINDLE_TRY(const auto run, RunOfRekindle::start(run_dir, command));
+  REKINDLE_TRY(const auto run, RunOfRekindle::start(run_dir, command, options.own_trainer));
   Measured measured;
   steady_clock::time_point first;
   REKINDLE_CHECK(run->wait(
       [&]() -> Result<bool> {
         REKINDLE_TRY(const nlohmann::json status, run->status());
         measured.steps = status.value("step", std::uint64_t{0});
+        measure_memory(status, measured);
         if (measured.steps == 0) return false;
         if (first == steady_clock::time_point()) first = steady_clock::now();
         return measured.steps >= std::min(kMostSteps, status.value("steps", kMostSteps)) ||
@@ -111,7 +122,7 @@ Result<Measured> try_steps(const fs::path& run_dir, const std::vector<std::strin
   REKINDLE_TRY(const nlohmann::json status, run->status());
   measured.steps = status.value("step", measured.steps);
   measure_memory(status, measured);
-  REKINDLE_TRY(measured.step_ms, median_step(run_dir));
+  REKINDLE_TRY(measured.step_ms, read_steps(run_dir, measured.trainers));
   REKINDLE_CHECK(digest_of(run_dir));  // reads every byte of the checkpoint
   return measured;
 }
@@ -125,7 +136,7 @@ std::string time_text(const LocalOptions& options, const Measured& measured) {
   text << "time       " << seconds << " s a step, " << static_cast<double>(job.batch_size) / seconds << " "
        << (is_script(job) ? "samples" : "images")
        << "/s: " << (done > 0 ? str("the ", left, " steps that are left") : counted(left, "step"))
-       << " take about "
+       << (left == 1 ? " takes about " : " take about ")
        << format_duration(
               milliseconds(static_cast<std::int64_t>(measured.step_ms * static_cast<double>(left))));
   if (job.test_samples > 0) text << ", and the evaluations besides";
@@ -150,7 +161,8 @@ struct Storage {
   std::optional<std::uint64_t> free;
 };
 
-// The checkpoints that the run has count as room, because new ones take their place.
+// The checkpoints that the run has count as room, because new ones take their place; but those of the dry run
+// come on top.
 Result<Storage> check_storage(const LocalOptions& options, const fs::path& folder) {
   Storage storage{.needed = checkpoints_of(options.job) * options.state_bytes};
   std::error_code problem;
@@ -161,6 +173,11 @@ Result<Storage> check_storage(const LocalOptions& options, const fs::path& folde
                 str("the checkpoints need ", format_bytes(storage.needed), ", and ", folder.string(), " has ",
                     format_bytes(*storage.free)),
                 "use a smaller --keep, or storage with more room");
+  if (storage.free && *storage.free < 2 * options.state_bytes)
+    return fail(ExitCode::kConfig,
+                str("a dry run writes a checkpoint of ", format_bytes(options.state_bytes), ", and ",
+                    folder.string(), " has ", format_bytes(*storage.free)),
+                "make room");
   return storage;
 }
 
@@ -182,6 +199,16 @@ void warn_of_ports(const WatcherOptions& watchers) {
   if (watchers.metrics_bind.empty()) return;
   if (const auto bind = parse_bind("--metrics-bind", watchers.metrics_bind))
     check("--metrics-bind", bind->address, bind->port);
+}
+
+// What a run warns of at its start, such as too many trainers for the machine.
+void say_warnings(const fs::path& log) {
+  constexpr std::string_view kWarning = "warning: ";
+  std::istringstream lines(read_text(FilePath(log)).value_or(""));
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t at = line.find(kWarning);
+    if (at == 0 || line.substr(0, at) == "rekindle: ") say(line.substr(at));
+  }
 }
 
 void say_what_it_takes(const LocalOptions& options, const Measured& measured, const Storage& storage,
@@ -214,12 +241,16 @@ int dry_run(const LocalOptions& options, const std::vector<std::string>& as_give
   });
   say_lines(banner(options, options.workers));
   say(str("it is tried in ", scratch->string()));
-  const auto measured = try_steps(*scratch / "run", as_given);
+  const auto measured = try_steps(*scratch / "run", options, as_given);
   if (!measured) {
-    say(str("its log is ", (*scratch / "run.log").string()));
+    // Only the logs stay.
+    for (const std::string& name : names_in(FilePath(*scratch / "run")).value_or(std::vector<std::string>()))
+      if (name != "logs") std::ignore = remove_tree(FilePath(*scratch / "run" / name));
+    say(str("its logs are in ", scratch->string(), ", which you may delete"));
     return report(measured.error());
   }
-  std::ignore = remove_tree(FilePath(*scratch));
+  say_warnings(*scratch / "run.log");
+  if (!remove_after_run(*scratch)) say(str("warning: ", scratch->string(), " could not be removed"));
   say_what_it_takes(options, *measured, *storage, memory);
   return 0;
 }

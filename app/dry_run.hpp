@@ -1,4 +1,5 @@
-// rekindle local --dry-run: checks everything, makes some steps beside the run directory, removes them, and
+// rekindle local --dry-run: checks everything, makes some steps in a folder beside
+// the run directory (or in it, if it is there), removes them, and
 // says what the run will take.
 #pragma once
 

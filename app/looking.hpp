@@ -1,6 +1,7 @@
 // Commands that look at a run again and again.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <iostream>
@@ -61,9 +62,12 @@ inline Status await_run(const std::filesystem::path& run_dir) {
     const auto looked = LookClock::now();
     const run::Layout layout(run_dir, Trust::kForeign);
     const auto names = names_in(layout.root());
-    // The first files of a run are there before it can be recognized.
-    const bool is_made =
-        (names && names->empty()) || path_exists(layout.logs()) || path_exists(layout.keys());
+    // The first files of a run are there before it can be recognized: hidden ones, programs, logs, keys.
+    const auto is_early = [](const std::string& name) {
+      return name.starts_with('.') || name.starts_with("bin");
+    };
+    const bool is_made = (names && std::ranges::all_of(*names, is_early)) || path_exists(layout.logs()) ||
+                         path_exists(layout.keys());
     Status is_run = may_become_run(run_dir);
     if (is_run || !is_made || looked - begin >= kPatience) return is_run;
     if (!std::exchange(told, true))

@@ -174,7 +174,8 @@ constexpr OptionRow kTable[] = {
 
     {"threads", "N", kComputing, kFree, "compute threads a trainer; another number may make other bits",
      nullptr, add<&R::threads, positive>},
-    {"trainers-per-worker", "N", kComputing, kFree, "auto or a number", nullptr,
+    {"trainers-per-worker", "N", kComputing, kFree,
+     "a number, or auto: 1; in a Slurm job one for each GPU or task of a node", nullptr,
      add<&R::trainers_per_worker>},
     {"loader-threads", "N", kComputing, kFree, "data threads a trainer; 0: the step itself loads", nullptr,
      add<&R::loader_threads, from_0>},

@@ -1,7 +1,10 @@
 #include "app/options.hpp"
 
+#include <sys/prctl.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "app/run_config.hpp"
@@ -120,6 +123,7 @@ Status JobOptions::read_script() {
 
 void JobOptions::use_dry_run_directory() {
   if (raw_.dry_run_in.empty()) return;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody else would end it
   raw_.run_dir = raw_.dry_run_in;
   raw_.dry_run = false;
 }

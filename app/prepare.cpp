@@ -216,6 +216,8 @@ Status check_for_later(LocalOptions& options, bool looks_only) {
   return {};
 }
 
+Status check_not_held(const LocalOptions& options) { return check_holder(options.layout()); }
+
 std::string completed_line(const LocalOptions& options) {
   const run::Layout layout = options.layout();
   const auto committed = checkpoint::list_committed(layout.root());

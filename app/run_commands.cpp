@@ -53,11 +53,12 @@ int local(JobOptions& job_options, const CommandLine& line) {
   options->own_trainer = line.own_trainer;
   if (options->dry_run) {
     if (const Status checked = check_for_later(*options, true); !checked) return report(checked.error());
-    interruptible.reset();
+    if (const Status free = check_not_held(*options); !free) return report(free.error());
     if (const std::string text = completed_line(*options); !text.empty()) {
       say(text);
       return 0;
     }
+    interruptible.reset();
     return dry_run(*options, line.as_given);
   }
   auto initial = prepare(*options);

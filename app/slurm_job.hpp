@@ -65,7 +65,8 @@ Status check_run_is_there(const SlurmJob& job, const std::filesystem::path& run_
 
 // How long before a time limit the run needs the signal: the state's size divided by the measured write speed
 // of the run directory's storage.
-std::uint64_t signal_lead_of(const LocalOptions& options);
+// `looks_only`: a usual speed counts, and nothing is written.
+std::uint64_t signal_lead_of(const LocalOptions& options, bool looks_only = false);
 
 // Asks Slurm for its configuration, and warns of settings that would make a requeue fail.
 void look_around(SlurmJob& job, LocalOptions& options);

@@ -81,7 +81,7 @@ Result<slurm::JobScript> script_of(LocalOptions& options, const SubmitOptions& s
                    keep_program(run::Layout(pattern), {options.own_trainer, options.job.script}));
       program = (kept / "rekindle").path();
     }
-    script.lead_seconds = signal_lead_of(options);
+    script.lead_seconds = signal_lead_of(options, looks_only);
     script.output = (run::Layout(pattern).logs() / "slurm-%j.out").path();
   }
   if (!looks_only) REKINDLE_CHECK(make_directories(script.output.parent_path()));
@@ -97,11 +97,12 @@ Result<slurm::JobScript> script_of(LocalOptions& options, const SubmitOptions& s
 // Slurm is asked; nothing is submitted or written.
 Result<int> try_submission(const LocalOptions& options, const std::string& text) {
   const auto tested = slurm::test_text(text);
-  if (!tested) return fail(ExitCode::kConfig, "sbatch would refuse the job: " + tested.error().what);
-  say(str("dry run: ", *tested));
-  say(str("a checkpoint has ", format_bytes(options.state_bytes),
-          "; nothing was submitted or written. On a node, as "
-          "by salloc, rekindle local --dry-run tries some steps"));
+  if (!tested) return forward_error(tested.error());
+  say(str("dry run: ", tested->empty() ? "sbatch accepts the job" : *tested));
+  if (options.state_bytes > 0) say(str("a checkpoint has ", format_bytes(options.state_bytes)));
+  say("nothing was submitted, and nothing written to the run directory. On a node, as by salloc, rekindle "
+      "local "
+      "--dry-run tries some steps");
   return 0;
 }
 

@@ -153,7 +153,8 @@ class Program {
     target_ = std::make_unique<MetricsTarget>(
         options_.metrics_targets,
         MetricsPlace{options_.metrics_address, port, options_.folder, options_.one_run});
-    return target_->write();
+    tell_once(target_->write());  // the page does not need it
+    return {};
   }
 
   // The next time, `pause` after this one has ended. Storage may be slow, and the page is served meanwhile.

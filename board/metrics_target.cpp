@@ -1,5 +1,7 @@
 #include "board/metrics_target.hpp"
 
+#include <sys/stat.h>
+
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -14,7 +16,7 @@
 namespace rekindle::board {
 namespace {
 
-constexpr unsigned kReadable = 0644;  // Prometheus is another user
+constexpr unsigned kReadable = 0644;
 constexpr std::size_t kMostBytes = 65536;
 
 // Runs of the same name in other folders have other files.
@@ -41,7 +43,13 @@ MetricsTarget::MetricsTarget(const std::filesystem::path& directory, const Metri
     : file_(FilePath(directory) / file_name(place.folder)),
       text_(target_text(place, environment_variable("SLURM_JOB_ID"))) {}
 
-Status MetricsTarget::write() const { return replace_file(file_, text_, kReadable); }
+Status MetricsTarget::write() const {
+  // Prometheus is another user, whatever the umask says. This is called before there are other threads.
+  const mode_t before = ::umask(0);
+  Status written = replace_file(file_, text_, kReadable);
+  ::umask(before);
+  return written;
+}
 
 MetricsTarget::~MetricsTarget() {
   // The run's next attempt may have begun.

@@ -60,7 +60,7 @@ Result<std::string> test_text(const std::string& script) {
   said = said.substr(said.rfind('\n') + 1);
   if (said.starts_with(kName)) said.erase(0, kName.size());
   if (output.ok()) return said;
-  return fail(said);
+  return fail(ExitCode::kConfig, "sbatch would refuse the job: " + said);
 }
 
 std::string parse_successor(const std::string& text, const std::string& id, const std::string& name) {

@@ -8,9 +8,11 @@ after it went back has the same bits, so its first values count.
 """
 
 import json
+import os
 import pathlib
 import select
 import sys
+import time
 import tomllib
 
 import wandb
@@ -28,8 +30,9 @@ class Metrics:
     def new_lines(self):
         try:
             with self.path.open("rb") as file:
-                if file.seek(0, 2) < self.offset or self.path.stat().st_ino != self.inode:
-                    self.offset, self.inode = 0, self.path.stat().st_ino
+                inode = os.fstat(file.fileno()).st_ino
+                if file.seek(0, 2) < self.offset or inode != self.inode:
+                    self.offset, self.inode = 0, inode
                 file.seek(self.offset)
                 text = file.read()
         except FileNotFoundError:  # no step has been made
@@ -46,6 +49,8 @@ class Metrics:
 
 def main():
     run_dir, folder = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
+    while not (run_dir / "run.toml").exists():  # the run is about to begin
+        time.sleep(1)
     config = tomllib.loads((run_dir / "run.toml").read_text())
     run = wandb.init(mode="offline", name=run_dir.name, config=config, dir=str(folder))
     run.define_metric("*", step_metric="step")  # W&B's own steps only count up

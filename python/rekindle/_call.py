@@ -160,4 +160,6 @@ def _train_here(call: Call) -> Run:
     code = child.wait()
     if code != 0:
         sys.exit(code if code > 0 else 128 - code)
+    if call.options.get("dry-run") == "true":  # there is no run to go on with
+        sys.exit(0)
     return Run(call.options["run-dir"])

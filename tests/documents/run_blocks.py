@@ -20,8 +20,8 @@ BLOCK = re.compile(r"^(?:<!-- (?P<not_run>not run: [^\n]+) -->\n)?```(?P<kind>sh
 
 def run_python(text):
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
-    if "ModuleNotFoundError" in done.stderr:
-        print(done.stderr.splitlines()[-1])
+    if "No module named 'numpy'" in done.stderr:
+        print("not run: there is no numpy")
         sys.exit(77)
     wanted = re.findall(r"# prints (.*)", text)
     if done.returncode or done.stdout.splitlines() != wanted:
@@ -29,16 +29,23 @@ def run_python(text):
 
 
 def run_shell(blocks, programs, checkout):
-    lines = ["set -eu"]
+    # A failed `test ... && echo TEXT` ends no shell, so each TEXT has to be printed.
+    promised = sorted(re.findall(r"&& echo (.*)", "\n".join(blocks)))
+    lines = ["set -euo pipefail", "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT"]
     for block in blocks:
         lines += ["set -x", block, "{ set +x; } 2>/dev/null"]
     with tempfile.TemporaryDirectory(dir="/var/tmp") as home:
         environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "HOME": home}
         # What setup keeps in a home folder.
         environment.setdefault("XDG_CACHE_HOME", str(pathlib.Path.home() / ".cache"))
-        done = subprocess.run(["bash", "-c", "\n".join(lines)], cwd=checkout, env=environment, check=False)
+        done = subprocess.run(["bash", "-c", "\n".join(lines)], cwd=checkout, env=environment, stdout=subprocess.PIPE, text=True,
+                              check=False)
+    print(done.stdout)
     if done.returncode:
         sys.exit(f"run_blocks: exit code {done.returncode}")
+    printed = sorted(line for line in done.stdout.splitlines() if line in promised)
+    if printed != promised:
+        sys.exit(f"run_blocks: printed {printed} in place of {promised}")
 
 
 def main():

@@ -78,7 +78,15 @@ TEST_F(DryRun, WhoseStepsFail_SaysWhyAndKeepsTheLogs) {
   const Outcome outcome = try_it({"--lr", "1e30", "--optimizer", "sgd"});
   EXPECT_EQ(outcome.exit_code, 70) << outcome.out;
   EXPECT_THAT(outcome.err, HasSubstr("not finite"));
-  EXPECT_THAT(outcome.out, HasSubstr("its log is " + home_.string()));
+  EXPECT_THAT(outcome.out, HasSubstr("its logs are in " + home_.string()));
+}
+
+TEST_F(DryRun, OfALiveRun_IsRefused) {
+  Program live(Arguments{rekindle()} + command());
+  ASSERT_TRUE(eventually([&] { return reached_step(home_ / "runs/one") >= 2 || !live.running(); }));
+  const Outcome outcome = try_it();
+  EXPECT_EQ(outcome.exit_code, 78) << outcome.out;
+  EXPECT_THAT(outcome.out, Not(HasSubstr("it is tried")));
 }
 
 TEST_F(DryRun, WhoseDataAreMissing_HasMadeNothing) {

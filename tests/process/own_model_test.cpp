@@ -73,6 +73,15 @@ TEST_F(OwnModel, AnyNumberOfWorkers_SameDigest) {
   EXPECT_EQ(digest_of(scratch_ / "one").size(), 33U) << digest_of(scratch_ / "one");
 }
 
+TEST_F(OwnModel, DryRun_TriesThisProgram) {
+  const CommandOutput tried =
+      run_program(Arguments{kTrainer} + job(scratch_ / "run", 1, 1000) + Arguments{"--dry-run"});
+  EXPECT_TRUE(tried.ok()) << tried.out << tried.err;
+  EXPECT_NE(tried.out.find("steps with 1 trainer and a checkpoint were made"), std::string::npos)
+      << tried.out;
+  EXPECT_EQ(std::distance(fs::directory_iterator(scratch_.path()), {}), 1) << "more than the data";
+}
+
 TEST_F(OwnModel, ProgramIsGone_TheRunGoesOnWithTheCopyThatItKept) {
   const fs::path program = scratch_ / "another name", run_dir = scratch_ / "run";
   fs::copy(kTrainer, program);

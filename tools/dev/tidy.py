@@ -18,6 +18,11 @@ from concurrent.futures import ThreadPoolExecutor
 QUOTED = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 
 
+VERSION = subprocess.run(["clang-tidy", "--version"], capture_output=True, text=True, check=True).stdout
+# Where headers of the project are found beside the root and the folder of the source.
+FOLDERS = ("include", "tests/process", "tests/slurm", "tests/model", "tests/oracle")
+
+
 def reached(path, seen):
     """Adds path and every project file that it includes, over any number of steps."""
     if path in seen:
@@ -25,7 +30,7 @@ def reached(path, seen):
     with open(path, encoding="utf-8") as file:
         seen[path] = file.read()
     for name in QUOTED.findall(seen[path]):
-        for candidate in (name, os.path.join(os.path.dirname(path), name)):
+        for candidate in (name, os.path.join(os.path.dirname(path), name), *(os.path.join(each, name) for each in FOLDERS)):
             if os.path.isfile(candidate):
                 reached(os.path.normpath(candidate), seen)
                 break
@@ -36,7 +41,7 @@ def fingerprint(entry, path):
     reached(path, texts)
     with open(".clang-tidy", encoding="utf-8") as file:
         # Checkouts in other folders have the same commands.
-        parts = [file.read(), entry["command"].replace(os.getcwd(), ".")] + [f"{name}\n{text}" for name, text in sorted(texts.items())]
+        parts = [VERSION, file.read(), entry["command"].replace(os.getcwd(), ".")] + [f"{name}\n{text}" for name, text in sorted(texts.items())]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -72,7 +77,10 @@ def read_record(record):
     if not os.path.exists(record):
         return []
     with open(record, encoding="utf-8") as file:
-        return json.load(file)
+        try:
+            return json.load(file)
+        except ValueError:  # nothing is known then
+            return []
 
 
 def main(build, jobs, everything, since):
@@ -98,7 +106,8 @@ def main(build, jobs, everything, since):
                 clean[path] = good
     finally:  # an interrupted run keeps its clean results
         found = [now[path] for path, good in clean.items() if good]
-        kept = [each for each in read_record(record) if each not in found] + found  # another run may have added some
+        judged = {now[path] for path in clean}
+        kept = [each for each in read_record(record) if each not in judged] + found  # another run may have added some
         with open(f"{record}.{os.getpid()}", "w", encoding="utf-8") as file:
             json.dump(kept[-MOST_KEPT:], file, indent=0)
         os.replace(f"{record}.{os.getpid()}", record)
