@@ -129,6 +129,20 @@ TEST_F(SlurmSubmit, JobThatWouldNeverStart_WarnsWithSlurmsReason) {
   EXPECT_FALSE(has(sound.out, "warning")) << sound.out;
 }
 
+TEST_F(SlurmSubmit, DryRun_SaysWhenTheJobWouldStartAndLeavesNothing) {
+  const fs::path folder = scratch_ / "place";
+  fs::create_directories(folder);
+  const Outcome tried = submit("place/run", {"--nodes=2"}, {"--dry-run"});
+  EXPECT_EQ(tried.exit_code, 0) << tried.err;
+  EXPECT_TRUE(has(tried.out, "dry run: Job ")) << tried.out;
+  EXPECT_TRUE(has(tried.out, " to start at ")) << tried.out;
+  EXPECT_TRUE(fs::is_empty(folder));
+  EXPECT_EQ(cluster_->command({"squeue", "--noheader"}), "");
+  const Outcome refused = submit("place/run", {"--partition=nothing"}, {"--dry-run"});
+  EXPECT_EQ(refused.exit_code, 78) << refused.out;
+  EXPECT_TRUE(has(refused.err, "sbatch would refuse the job: ")) << refused.err;
+}
+
 TEST_F(SlurmSubmit, RunThatAJobHolds_Warns) {
   const std::string arguments = "--dependency=afterany:";
   const Outcome first = submit("twice", {"--hold"});
