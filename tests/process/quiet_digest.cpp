@@ -52,7 +52,7 @@ std::string quiet_digest(int steps) {
   const Scratch scratch;
   const Outcome outcome = run(mnist_run(scratch / "quiet", 1, steps));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  const std::string digest = digest_of(scratch / "quiet");
+  std::string digest = digest_of(scratch / "quiet");
   EXPECT_FALSE(digest.starts_with("error: ")) << digest;
   if (outcome.exit_code == 0 && !digest.starts_with("error: ") && lock)
     std::ignore = replace_file_quickly(FilePath(file), digest);
