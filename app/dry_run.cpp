@@ -43,13 +43,6 @@ struct Measured {
   milliseconds stop{0};                // from the signal to the end
 };
 
-// The folder that will hold the run directory, or the run directory itself if it is there.
-fs::path storage_of(const fs::path& run_dir) {
-  fs::path folder = run_dir;
-  while (folder.has_relative_path() && !path_exists(FilePath(folder))) folder = folder.parent_path();
-  return folder;
-}
-
 Result<fs::path> make_scratch(const fs::path& storage) {
   std::string name = storage / ".rekindle-dry-run-XXXXXX";
   if (::mkdtemp(name.data()) == nullptr)
@@ -229,7 +222,7 @@ void say_what_it_takes(const LocalOptions& options, const Measured& measured, co
 }  // namespace
 
 int dry_run(const LocalOptions& options, const std::vector<std::string>& as_given) {
-  const fs::path folder = storage_of(options.run_dir);
+  const fs::path folder = existing_part(options.run_dir);
   const auto storage = check_storage(options, folder);
   if (!storage) return report(storage.error());
   const auto scratch = make_scratch(folder);

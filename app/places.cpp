@@ -16,6 +16,11 @@ fs::path without_slash(const fs::path& path) {
   return absolute.has_filename() ? absolute : absolute.parent_path();
 }
 
+fs::path existing_part(fs::path path) {
+  while (path.has_relative_path() && !path_exists(FilePath(path))) path = path.parent_path();
+  return path;
+}
+
 Status must_be_run(const run::Layout& layout) {
   // An error gives the reason, for example that the directory belongs to another user.
   REKINDLE_TRY(const auto config, look_at(layout.config()));

@@ -40,6 +40,8 @@ std::uint64_t saved_step(const run::Layout& layout);
 // The run directory that `path` is, or that has the checkpoint `path`. Empty: none.
 std::filesystem::path run_of(const std::filesystem::path& path);
 std::filesystem::path without_slash(const std::filesystem::path& path);
+// The path, or what is there of the folders above it: a run directory need not exist yet.
+std::filesystem::path existing_part(std::filesystem::path path);
 
 // The other names of tied tensors, if a checkpoint is of a script.
 Result<std::vector<checkpoint::OtherName>> other_names_in(const checkpoint::Manifest& manifest);

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "app/places.hpp"
 #include "app/report.hpp"
 #include "base/clock.hpp"
 #include "base/duration.hpp"
@@ -56,12 +57,6 @@ void keep_script(const LocalOptions& options, const std::optional<std::string>& 
   if (!kept) say(str("warning: --on-limit resubmit will fail: ", kept.error().line()));
 }
 
-// The directory, or its nearest existing parent: before a run's first attempt the directory does not exist.
-std::filesystem::path existing(std::filesystem::path directory) {
-  while (directory.has_relative_path() && !is_folder(directory)) directory = directory.parent_path();
-  return directory;
-}
-
 // Measures the bytes a second that become durable in `directory`; 0 if the write fails.
 double write_speed(const std::filesystem::path& directory) {
   constexpr std::size_t kBytes = std::size_t{64} << 20;
@@ -80,7 +75,7 @@ double write_speed(const std::filesystem::path& directory) {
 std::uint64_t signal_lead_of(const LocalOptions& options, bool looks_only) {
   constexpr double kUsual = 2e8;  // bytes a second
   return slurm::signal_lead(options.state_bytes,
-                            looks_only ? kUsual : write_speed(existing(options.run_dir)));
+                            looks_only ? kUsual : write_speed(existing_part(options.run_dir)));
 }
 
 void add_slurm_options(CLI::App& command, SlurmOptions& options) {

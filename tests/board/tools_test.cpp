@@ -2,23 +2,18 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <string>
 
 #include "../needs.hpp"
 #include "harness.hpp"
+#include "python.hpp"
 
 namespace rekindle::process_test {
 namespace {
 
-std::string python() {
-  const char* named = std::getenv("REKINDLE_ORACLE_PYTHON");
-  return named == nullptr ? "python3" : named;
-}
-
 // Runs a script of this folder.
 void expect_ok(const std::string& script, const Arguments& arguments) {
-  Program program(Arguments{"/usr/bin/env", "PYTHONDONTWRITEBYTECODE=1", python(),
+  Program program(Arguments{"/usr/bin/env", "PYTHONDONTWRITEBYTECODE=1", oracle_python(),
                             fs::path(REKINDLE_SOURCE) / "tests/board" / script} +
                   arguments);
   const Outcome outcome = program.wait();
@@ -29,7 +24,7 @@ void expect_ok(const std::string& script, const Arguments& arguments) {
 class InChromium : public testing::Test {
  protected:
   void SetUp() override {
-    Program program({"/usr/bin/env", python(), "-c", "import axe_playwright_python, playwright"});
+    Program program({"/usr/bin/env", oracle_python(), "-c", "import axe_playwright_python, playwright"});
     if (program.wait().exit_code != 0 || ::access("/usr/bin/chromium", X_OK) != 0)
       REKINDLE_SKIP(Needs::kMachine,
                     "needs chromium, and a python3 with playwright and axe-playwright-python "
@@ -55,7 +50,7 @@ TEST(Hooks, AWebServer_GetsEachEvent) {
 }
 
 TEST(Hooks, WandbOffline_HasEachStepOnceThoughTheRunWentBack) {
-  Program program({"/usr/bin/env", python(), "-c", "import wandb"});
+  Program program({"/usr/bin/env", oracle_python(), "-c", "import wandb"});
   if (program.wait().exit_code != 0)
     REKINDLE_SKIP(Needs::kMachine, "needs a python3 with wandb (REKINDLE_ORACLE_PYTHON names it)");
   expect_ok("hooks_test.py", {"wandb", rekindle(), REKINDLE_SOURCE});

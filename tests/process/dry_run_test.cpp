@@ -1,4 +1,4 @@
-// rekindle local --dry-run: what it says, and that it leaves nothing.
+// rekindle local --dry-run: its output, and that no file of it stays.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -11,10 +11,15 @@ namespace rekindle::process_test {
 inline constexpr const char* kNoTorch =
     "needs a python3 with torch and numpy (REKINDLE_ORACLE_PYTHON names it)";
 
+// The one that tests use for what needs packages.
+inline std::string oracle_python() {
+  const char* named = std::getenv("REKINDLE_ORACLE_PYTHON");
+  return named == nullptr ? "python3" : named;
+}
+
 // Empty if there is none.
 inline std::string python_with_torch() {
-  const char* named = std::getenv("REKINDLE_ORACLE_PYTHON");
-  const std::string python = named == nullptr ? "python3" : named;
+  std::string python = oracle_python();
   Program program(
       {"/usr/bin/env", python, "-c",
        "import importlib.util as u, sys; sys.exit(not (u.find_spec('numpy') and u.find_spec('torch')))"});

@@ -3,26 +3,21 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdlib>
 
 #include "../needs.hpp"
 #include "base/command.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "cluster.hpp"
+#include "python.hpp"
 
 namespace rekindle::process_test {
 namespace {
 
-std::string python() {
-  const char* named = std::getenv("REKINDLE_ORACLE_PYTHON");
-  return named == nullptr ? "python3" : named;
-}
-
 class SlurmNight : public SlurmRun {
  protected:
   void SetUp() override {
-    Program program({"/usr/bin/env", python(), "-c", "import tensorboard"});
+    Program program({"/usr/bin/env", oracle_python(), "-c", "import tensorboard"});
     if (program.wait().exit_code != 0 || ::access("/usr/bin/prometheus", X_OK) != 0)
       REKINDLE_SKIP(Needs::kMachine,
                     "needs prometheus, and a python3 with tensorboard (REKINDLE_ORACLE_PYTHON names it)");
@@ -43,7 +38,7 @@ TEST_F(SlurmNight, OfFiveRequeues_IsSeenWithoutAGap) {
   // It reads until this shell's input ends: the file is made when the run is over.
   const fs::path over = scratch_ / "over";
   Program watch({"/bin/sh", "-c",
-                 str("while ! [ -e ", over.string(), " ]; do sleep 0.2; done | ", python(), " ",
+                 str("while ! [ -e ", over.string(), " ]; do sleep 0.2; done | ", oracle_python(), " ",
                      REKINDLE_SOURCE, "/tests/slurm/night_watch.py ", rekindle(), " ", REKINDLE_SOURCE, " ",
                      run_dir_.parent_path().string(), " ", (scratch_ / "watch").string())});
   ASSERT_TRUE(
