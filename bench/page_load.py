@@ -26,16 +26,18 @@ def steps_of(run):
     return [line["step_ms"] for line in lines if "step_ms" in line]
 
 
-async def read_page(port, cookie):
-    """A page that is open: its stream of events."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(f"GET /api/live HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nCookie: {cookie}\r\n\r\n".encode())
-    got = 0
+async def read_page(port, cookie, counts):
+    """A page that is open: its stream of events. Like a browser, it connects again when the stream ends."""
     with contextlib.suppress(asyncio.CancelledError):
-        while data := await reader.read(65536):
-            got += len(data)
-    writer.close()
-    return got
+        while True:
+            with contextlib.suppress(OSError):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(f"GET /api/live HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nCookie: {cookie}\r\n\r\n".encode())
+                counts["pages opened"] += 1
+                while data := await reader.read(65536):
+                    counts["bytes of pages"] += len(data)
+                writer.close()
+            await asyncio.sleep(2)
 
 
 async def take_cookie(port, token):
@@ -80,13 +82,14 @@ async def surround(process, run, connections, counts):
     while not steps_of(run):
         await asyncio.sleep(0.1)
     cookie = await take_cookie(port, token)
-    tasks = [asyncio.create_task(read_page(port, cookie)) for _ in range(3)]
+    tasks = [asyncio.create_task(read_page(port, cookie, counts)) for _ in range(3)]
+    while not counts["bytes of pages"]:
+        await asyncio.sleep(0.1)
     attackers = [asyncio.create_task(attack(port, number, counts)) for number in range(connections)]
     while process.poll() is None:
         await asyncio.sleep(0.2)
-    for task in attackers:
+    for task in attackers + tasks:
         task.cancel()
-    counts["bytes of pages"] += sum(await asyncio.gather(*tasks))
 
 
 def train(options, folder, name, watched, counts):
@@ -114,7 +117,7 @@ def main():
         train(options, folder, "warm", False, {})
         ratios = []
         for turn in range(options.turns):
-            counts = {"opened": 0, "answers": 0, "refused": 0, "bytes of pages": 0}
+            counts = {"opened": 0, "answers": 0, "refused": 0, "pages opened": 0, "bytes of pages": 0}
             order = [False, True] if turn % 2 == 0 else [True, False]
             times = {watched: train(options, folder, f"{turn}-{watched}", watched, counts) for watched in order}
             ratios.append(times[True] / times[False])
