@@ -23,11 +23,8 @@ class App;
 
 namespace rekindle::app {
 
-#ifdef REKINDLE_CUDA
-inline constexpr bool kCudaBuild = true;
-#else
-inline constexpr bool kCudaBuild = false;
-#endif
+// Whether this build can use GPUs: for models in Python, and for models in C++.
+inline constexpr bool kCudaScripts = REKINDLE_CUDA_SCRIPTS, kCudaModels = REKINDLE_CUDA_MODELS;
 
 // The Python script of a command line (app/script.hpp).
 struct Script {

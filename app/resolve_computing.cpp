@@ -26,10 +26,13 @@ Status Resolver::device() {
   const std::string wanted = raw_.device == "gpu" ? "cuda" : raw_.device;
   // twin: the code of a GPU on memory of the host, for development (docs/development.md).
   if (wanted != "twin") REKINDLE_CHECK(one_of("device", wanted, {"auto", "cpu", "cuda"}));
-  const bool usable = kCudaBuild && (script_ == nullptr ? has_gpu() : script_->has_gpu);
+  const bool built = script_ == nullptr ? kCudaModels : kCudaScripts;
+  const bool usable = built && (script_ == nullptr ? has_gpu() : script_->has_gpu);
   job_.device = wanted != "auto" ? wanted : usable ? "cuda" : "cpu";
-  if (job_.device == "cuda" && !kCudaBuild)
-    return fail(ExitCode::kConfig, "this build has no CUDA", "use --device cpu, or build the preset 'cuda'");
+  if (job_.device == "cuda" && !built)
+    return fail(ExitCode::kConfig,
+                kCudaScripts ? "this build has CUDA for models in Python only" : "this build has no CUDA",
+                "use --device cpu, or build the preset 'cuda'");
   if (job_.precision == "tf32" && job_.device != "cuda")
     return refuse({"precision", "device"}, "--precision tf32 is for GPUs",
                   "use fp32 or bf16 on CPUs, or --device cuda");
