@@ -1,4 +1,5 @@
-// Corrections to CAF 0.17's use of OpenSSL. The linker finds these definitions before the library's.
+// Corrections to CAF 0.17's use of OpenSSL. The linker finds these definitions before the library's; where
+// both are static libraries (the portable build), it puts them in the place of the library's (--wrap).
 //
 // - OpenSSL keeps errors in a queue per thread, and SSL_get_error(3) is only right if that queue was empty
 //   before the call. CAF does not empty it, and all connections of a process share one thread: after one peer
@@ -27,10 +28,12 @@ namespace {
 using rekindle::actors::HandshakeWatch;
 using rekindle::actors::KeyPair;
 
+#ifndef REKINDLE_PORTABLE
 template <class Function>
 Function* next(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
 }
+#endif
 
 // One for the process, because OpenSSL's functions have no place to keep it.
 HandshakeWatch& watch() {
@@ -54,23 +57,39 @@ std::string reason_of(int error) {
 
 }  // namespace
 
+// NOLINTBEGIN(bugprone-reserved-identifier): the linker's names
+#ifdef REKINDLE_PORTABLE
+extern "C" {
+decltype(SSL_read) __real_SSL_read;
+decltype(SSL_write) __real_SSL_write;
+decltype(SSL_connect) __real_SSL_connect;
+decltype(SSL_accept) __real_SSL_accept;
+decltype(SSL_free) __real_SSL_free;
+}
+#define OURS(name) __wrap_##name
+#define THEIRS(name) __real_##name
+#else
+#define OURS(name) name
+#define THEIRS(name) next<decltype(name)>(#name)
+#endif
+
 extern "C" {
 
-int SSL_read(SSL* ssl, void* to, int bytes) {
-  static auto* const real = next<int(SSL*, void*, int)>("SSL_read");
+int OURS(SSL_read)(SSL* ssl, void* to, int bytes) {
+  static auto* const real = THEIRS(SSL_read);
   watch().sweep();
   ERR_clear_error();
   return real(ssl, to, bytes);
 }
 
-int SSL_write(SSL* ssl, const void* from, int bytes) {
-  static auto* const real = next<int(SSL*, const void*, int)>("SSL_write");
+int OURS(SSL_write)(SSL* ssl, const void* from, int bytes) {
+  static auto* const real = THEIRS(SSL_write);
   ERR_clear_error();
   return real(ssl, from, bytes);
 }
 
-int SSL_connect(SSL* ssl) {
-  static auto* const real = next<int(SSL*)>("SSL_connect");
+int OURS(SSL_connect)(SSL* ssl) {
+  static auto* const real = THEIRS(SSL_connect);
   ERR_clear_error();
   const int done = real(ssl);
   if (done == 1 || SSL_get_error(ssl, done) != SSL_ERROR_WANT_READ) return done;
@@ -80,8 +99,8 @@ int SSL_connect(SSL* ssl) {
   return real(ssl);
 }
 
-int SSL_accept(SSL* ssl) {
-  static auto* const real = next<int(SSL*)>("SSL_accept");
+int OURS(SSL_accept)(SSL* ssl) {
+  static auto* const real = THEIRS(SSL_accept);
   watch().began(ssl, SSL_get_fd(ssl));
   ERR_clear_error();
   const int result = real(ssl);
@@ -98,21 +117,22 @@ int SSL_accept(SSL* ssl) {
   return result;
 }
 
-int SSL_CTX_use_certificate_chain_file(SSL_CTX* context, const char* /*file*/) {
+int OURS(SSL_CTX_use_certificate_chain_file)(SSL_CTX* context, const char* /*file*/) {
   return KeyPair::current().use_certificate(context);
 }
 
-int SSL_CTX_use_PrivateKey_file(SSL_CTX* context, const char* /*file*/, int /*type*/) {
+int OURS(SSL_CTX_use_PrivateKey_file)(SSL_CTX* context, const char* /*file*/, int /*type*/) {
   return KeyPair::current().use_private_key(context);
 }
 
-int SSL_CTX_load_verify_locations(SSL_CTX* context, const char* /*file*/, const char* /*directory*/) {
+int OURS(SSL_CTX_load_verify_locations)(SSL_CTX* context, const char* /*file*/, const char* /*directory*/) {
   return KeyPair::current().trust_certificate(context);
 }
 
-void SSL_free(SSL* ssl) {
-  static auto* const real = next<void(SSL*)>("SSL_free");
+void OURS(SSL_free)(SSL* ssl) {
+  static auto* const real = THEIRS(SSL_free);
   watch().ended(ssl);
   real(ssl);
 }
 }
+// NOLINTEND(bugprone-reserved-identifier)

@@ -20,17 +20,22 @@ if(REKINDLE_PORTABLE)
 else()
   set(REKINDLE_HDF5 PkgConfig::HDF5)
   set(REKINDLE_CRYPTO OpenSSL::Crypto)
+  set(REKINDLE_SSL OpenSSL::SSL)
   set(REKINDLE_SPDLOG spdlog::spdlog)
 endif()
 
-# CAF 0.17 with its io and openssl modules
+# CAF 0.17 with its io and openssl modules; the portable build has libraries of its own (tools/dev/package.sh)
+if(REKINDLE_PORTABLE)
+  set(suffix _static)
+endif()
 find_path(CAF_INCLUDE_DIR caf/all.hpp REQUIRED)
-find_library(CAF_CORE caf_core REQUIRED)
-find_library(CAF_IO caf_io REQUIRED)
-find_library(CAF_OPENSSL caf_openssl REQUIRED)
+find_library(CAF_CORE caf_core${suffix} REQUIRED)
+find_library(CAF_IO caf_io${suffix} REQUIRED)
+find_library(CAF_OPENSSL caf_openssl${suffix} REQUIRED)
+unset(suffix)
 add_library(rekindle_caf INTERFACE)
 target_include_directories(rekindle_caf SYSTEM INTERFACE ${CAF_INCLUDE_DIR})
-target_link_libraries(rekindle_caf INTERFACE ${CAF_OPENSSL} ${CAF_IO} ${CAF_CORE} OpenSSL::SSL OpenSSL::Crypto
+target_link_libraries(rekindle_caf INTERFACE ${CAF_OPENSSL} ${CAF_IO} ${CAF_CORE} ${REKINDLE_SSL} ${REKINDLE_CRYPTO}
                       Threads::Threads)
 
 file(STRINGS ${CAF_INCLUDE_DIR}/caf/config.hpp caf_version REGEX "^#define CAF_VERSION ")
@@ -51,7 +56,7 @@ rekindle_torch_version(${REKINDLE_TORCH} REKINDLE_TORCH_VERSION)
 set(REKINDLE_BUILT_WITH "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}, LibTorch ${REKINDLE_TORCH_VERSION}, \
 CAF ${caf_version}, HDF5 ${HDF5_VERSION}, OpenSSL ${OPENSSL_VERSION}, spdlog ${spdlog_VERSION}, xxHash ${XXHASH_VERSION}, \
 zlib ${ZLIB_VERSION_STRING}, libpng ${PNG_VERSION_STRING}")
-rekindle_import_torch(${REKINDLE_TORCH} ${REKINDLE_CUDA})
+rekindle_import_torch(${REKINDLE_TORCH} ${REKINDLE_CUDA_MODELS})
 # Programs load LibTorch only from lib/ beside them, because a run keeps copies of both
 # (app/kept_program.cpp), and other folders near the run directory may belong to another user. In the build
 # tree, which may be moved, lib is a link.
