@@ -1,37 +1,100 @@
-# ./dev package: the Python wheel, which needs nothing but glibc 2.34 and a Python with torch. It has a library for GPUs
-# too, which is opened only where a GPU is asked for.
+# ./dev package: in build/dist, the Python wheel, a Debian package, a tarball that works wherever it is unpacked, and an
+# image for containers. They need nothing but glibc (and the wheel a Python with torch). The wheel, and the tree of the
+# others, have a library for GPUs too, which is opened only where a GPU is asked for.
 
 package() {
-  local tools=build/package-tools wheels
+  local tools=build/package-tools dist=build/dist version name
   install_packages tools/packages-package.txt
   install_cuda
+  install_sysroot build/package-sysroot
+  install_caf build/package-caf
   configure package
   # Configured by an older version of this project, perhaps: it made a wheel without CUDA where no compiler was.
   grep -q '^REKINDLE_CUDA:BOOL=ON' build/package/CMakeCache.txt ||
     quietly "configuring build/package failed" cmake -DREKINDLE_CUDA=ON build/package
-  build package rekindle rekindle-control rekindle-board rekindle_shared rekindle_libstdcxx
-  if [[ ! -x $tools/bin/wheel ]]; then
-    say "installing the tools that pack a wheel"
-    python3 -m venv "$tools" || die "python3 cannot make a virtual environment"
-    "$tools/bin/python" -m pip install -q --no-cache-dir wheel==0.45.1 || die "wheel could not be installed"
-  fi
-  python3 tools/dev/wheel_folder.py build/package build/package-wheel || die "the wheel could not be put together"
-  rm -rf build/dist
-  mkdir build/dist
+  build package rekindle rekindle_libstdcxx
+  install_package_tools "$tools"
   # Times of the commit: one build gives the same bytes whenever it is packed.
-  SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 1700000000) \
-    "$tools/bin/wheel" pack build/package-wheel --dest-dir build/dist || die "the wheel could not be packed"
-  wheels=(build/dist/*.whl)
-  test_wheel "${wheels[0]}"
+  SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 1700000000)
+  export SOURCE_DATE_EPOCH
+  version=$("$tools/bin/python" -c 'import sys; sys.path.append("tools/package"); import binaries; print(binaries.version())')
+  name=rekindle-$version-linux-x86_64
+  rm -rf "$dist"
+  mkdir "$dist"
+
+  say "packing the wheel"
+  "$tools/bin/python" tools/package/wheel_folder.py build/package build/package-wheel || die "the wheel could not be put together"
+  quietly "the wheel could not be packed" "$tools/bin/wheel" pack build/package-wheel --dest-dir "$dist"
+  say "packing the tarball"
+  "$tools/bin/python" tools/package/tree.py build/package "build/package-tree/$name" || die "the tree could not be put together"
+  cp "build/package-tree/$name/share/doc/rekindle/sbom.cdx.json" "$dist/$name.cdx.json"
+  pack_tar build/package-tree "$name" "$dist/$name.tar.xz"
+  say "packing the Debian package"
+  "$tools/bin/python" tools/package/deb_folder.py "build/package-tree/$name" build/package-deb ||
+    die "the Debian package could not be put together"
+  quietly "the Debian package could not be packed" \
+    dpkg-deb -Zzstd -z15 --root-owner-group --build build/package-deb "$dist/rekindle_${version}_amd64.deb"
+  say "packing the image"
+  pack_image "$dist" "$version" "$name"
+  (cd "$dist" && sha256sum -- * >SHA256SUMS)
+  ls -l "$dist"
+  test_packages "$dist" "$name"
 }
 
-# In an environment of its own, with the torch of another.
-test_wheel() {
-  local python=${REKINDLE_ORACLE_PYTHON:-$(python_folder)/bin/python3}
+install_package_tools() {
+  [[ -e $1/.complete && ! tools/package-requirements.txt -nt $1/.complete ]] && return 0
+  say "installing the tools that pack a wheel and list the parts of a package"
+  python3 -m venv "$1" || die "python3 cannot make a virtual environment"
+  "$1/bin/python" -m pip install -q --no-cache-dir -r tools/package-requirements.txt ||
+    die "the tools of tools/package-requirements.txt could not be installed"
+  touch "$1/.complete"
+}
+
+# pack_tar FOLDER NAME FILE: the same bytes for the same files, on any machine with more than one core.
+pack_tar() {
+  tar -C "$1" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --format=gnu -cf - "$2" |
+    xz -T0 -6 --block-size=67108864 >"$3" || die "$3 could not be packed"
+}
+
+# pack_image DIST VERSION NAME: a small Debian with the package in it, as an archive in OCI's format, and how Apptainer makes
+# an image of it.
+pack_image() {
+  local deb=$1/rekindle_$2_amd64.deb work=build/package-image layout=build/package-image/layout
+  rm -rf "$work"
+  mkdir -p "$work"
+  quietly "the image's system could not be made: mmdebstrap needs root and the network" \
+    mmdebstrap --variant=apt --dpkgopt='path-exclude=/usr/share/locale/*' \
+    --customize-hook="copy-in $deb /tmp" --customize-hook="chroot \"\$1\" dpkg -i /tmp/${deb##*/}" \
+    --customize-hook="rm \"\$1/tmp/${deb##*/}\"" bookworm "$work/system.tar"
+  umoci init --layout "$layout"
+  umoci new --image "$layout:$2"
+  quietly "the image could not be made" umoci raw add-layer --image "$layout:$2" \
+    --history.created "$(date -u -d "@$SOURCE_DATE_EPOCH" +%FT%TZ)" "$work/system.tar"
+  quietly "the image could not be made" umoci config --image "$layout:$2" --no-history \
+    --created "$(date -u -d "@$SOURCE_DATE_EPOCH" +%FT%TZ)" --author "The Rekindle authors" --config.entrypoint rekindle \
+    --config.env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin --config.workingdir /work
+  quietly "the image could not be made" umoci gc --layout "$layout"
+  # umoci's tag cannot have a name in it, and podman takes the tag for the name.
+  sed -i "s/\"org.opencontainers.image.ref.name\":\"$2\"/\"org.opencontainers.image.ref.name\":\"rekindle:$2\"/" "$layout/index.json"
+  tar -C "$layout" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --format=gnu \
+    -cf "$1/$3.oci.tar" . || die "the image could not be packed"
+  sed -e "s/@ARCHIVE@/$3.oci.tar/" -e "s/@VERSION@/$2/" tools/package/rekindle.def >"$1/$3.def"
+}
+
+# What was packed, in environments of their own.
+test_packages() {
+  local python=${REKINDLE_ORACLE_PYTHON:-$(python_folder)/bin/python3} folder
+  say "testing the tarball"
+  folder=$(mktemp -d)
+  tar -C "$folder" -xf "$1/$2.tar.xz"
+  # Moved, and without a PATH.
+  mv "$folder/$2" "$folder/moved here"
+  (cd "$folder" && env -i HOME="$folder" "$folder/moved here/bin/rekindle" selftest) || die "the tarball does not work"
+  rm -rf "$folder"
   if ! "$python" -c 'import numpy, torch' 2>/dev/null; then
-    say "not tested, because there is no Python with torch: ./dev python installs one"
+    say "the wheel is not tested, because there is no Python with torch: ./dev python installs one"
     return
   fi
   say "testing the wheel"
-  "$python" tests/python/wheel.py "$1" || die "the wheel does not work"
+  "$python" tests/python/wheel.py "$1"/*.whl || die "the wheel does not work"
 }

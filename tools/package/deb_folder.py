@@ -1,0 +1,66 @@
+"""Turns a copy of the tree (tree.py) into the folder of a Debian package, for `dpkg-deb --build`: deb_folder.py TREE FOLDER."""
+
+import email.utils
+import gzip
+import os
+import pathlib
+import shutil
+import sys
+
+import binaries
+
+CONTROL = """Package: rekindle
+Version: {version}
+Architecture: amd64
+Maintainer: The Rekindle authors <rekindle@localhost>
+Installed-Size: {kib}
+Depends: libc6 (>= {glibc}), libgcc-s1
+Suggests: slurm-client, python3
+Section: science
+Priority: optional
+Description: fault-tolerant data-parallel training with bit-identical results
+ Trains VGG, ResNet, GPT and PyTorch models with several processes, on one
+ machine or on a cluster with Slurm. A run survives lost processes and nodes,
+ time limits and preemption, and its final weights have the same bits as
+ those of a run that nothing has disturbed.
+ .
+ LibTorch's libraries for CPUs are included. On GPUs, models in Python train
+ with the libraries of their own PyTorch.
+"""
+
+
+def pack(file, text):
+    """gzip without a name and a time."""
+    with file.open("wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=0) as packed:
+        packed.write(text.encode())
+
+
+def main(tree, folder):
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    # Hard links: half a gigabyte is not copied, and no file of the tree is changed.
+    shutil.copytree(tree, folder / "usr", symlinks=True, copy_function=os.link)
+    documents = folder / "usr/share/doc/rekindle"
+    manual = folder / "usr/share/man/man1/rekindle.1"
+    pack(manual.with_suffix(".1.gz"), manual.read_text())
+    manual.unlink()
+    date = email.utils.formatdate(int(os.environ["SOURCE_DATE_EPOCH"]))
+    version = binaries.version()
+    pack(documents / "changelog.gz",
+         f"rekindle ({version}) stable; urgency=medium\n\n  * See CHANGELOG.md.\n\n"
+         f" -- The Rekindle authors <rekindle@localhost>  {date}\n")  # fmt: skip
+    licenses = "\n".join(sorted(file.name for file in (documents / "licenses").iterdir()))
+    (documents / "copyright").write_text(
+        f"{(binaries.SOURCE / 'LICENSE').read_text()}\n\nOther projects have these licences, in the folder licenses:\n{licenses}\n")
+    (folder / "DEBIAN").mkdir()
+    sizes = sum(file.lstat().st_size for file in folder.rglob("*") if not file.is_dir())
+    glibc = ".".join(map(str, binaries.GLIBC))
+    (folder / "DEBIAN/control").write_text(CONTROL.format(version=version, kib=sizes // 1024, glibc=glibc))
+    for new in (documents / "copyright", documents / "changelog.gz", manual.with_suffix(".1.gz"), folder / "DEBIAN/control"):
+        new.chmod(0o644)
+    for each in (folder, *folder.rglob("*")):
+        if each.is_dir() and not each.is_symlink():
+            each.chmod(0o755)
+
+
+main(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))

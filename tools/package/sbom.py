@@ -1,0 +1,72 @@
+"""The list of a package's parts, as CycloneDX 1.5 (https://cyclonedx.org/docs/1.5/json/)."""
+
+import hashlib
+import pathlib
+import re
+import uuid
+
+from cyclonedx.model import HashAlgorithm, HashType, Property
+from cyclonedx.model.bom import Bom
+from cyclonedx.model.component import Component, ComponentType
+from cyclonedx.model.license import DisjunctiveLicense
+from cyclonedx.output.json import JsonV1Dot5
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from packageurl import PackageURL
+
+import binaries
+
+
+def licenses_of(copyright_file):
+    """The names in a machine-readable copyright file; none in others."""
+    text = pathlib.Path(copyright_file).read_text()
+    return sorted(set(re.findall(r"^License:[ \t]*(\S.*?)\s*$", text, re.M)))
+
+
+def of_debian(package):
+    version, architecture = binaries.output_of("dpkg-query", "-W", "-f", "${Version} ${Architecture}\n", package).split("\n")[0].split()
+    return Component(
+        type=ComponentType.LIBRARY, name=package, version=version, bom_ref=f"debian/{package}",
+        purl=PackageURL("deb", "debian", package, version, {"arch": architecture}),
+        licenses=[DisjunctiveLicense(name=name) for name in licenses_of(f"/usr/share/doc/{package}/copyright")],
+    )  # fmt: skip
+
+
+def of_wheel(name, version):
+    return Component(type=ComponentType.LIBRARY, name=name, version=version, bom_ref=f"wheel/{name}",
+                     purl=PackageURL("pypi", None, name, version))  # fmt: skip
+
+
+def of_file(file, folder):
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    name = str(file.relative_to(folder))
+    return Component(type=ComponentType.FILE, name=name, bom_ref=f"file/{name}",
+                     hashes=[HashType(alg=HashAlgorithm.SHA_256, content=digest)])  # fmt: skip
+
+
+def write(path, packages, wheels, folder):
+    """`wheels`: names and versions. `folder`: whose programs and libraries are listed with their hashes."""
+    bom = Bom()
+    version = binaries.version()
+    bom.metadata.timestamp = None  # the same bytes whenever it is written
+    bom.metadata.component = Component(
+        type=ComponentType.APPLICATION, name="rekindle", version=version, bom_ref="rekindle",
+        licenses=[DisjunctiveLicense(id="Apache-2.0")],
+    )  # fmt: skip
+    bom.metadata.properties.add(Property(name="licence texts", value="share/doc/rekindle/licenses"))
+    for package in packages:
+        bom.components.add(of_debian(package))
+    for name, number in wheels:
+        bom.components.add(of_wheel(name, number))
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and file.suffix != ".py")
+    digest = hashlib.sha256()
+    for file in files:
+        component = of_file(file, folder)
+        bom.components.add(component)
+        digest.update(f"{component.name} {component.hashes[0].content}\n".encode())
+    bom.register_dependency(bom.metadata.component, bom.components)
+    bom.serial_number = uuid.uuid5(uuid.NAMESPACE_URL, f"rekindle/{version}/{digest.hexdigest()}")
+    text = JsonV1Dot5(bom).output_as_string(indent=1)
+    if error := JsonStrictValidator(SchemaVersion.V1_5).validate_str(text):
+        binaries.fail(f"the list of parts is not CycloneDX: {error}")
+    path.write_text(text + "\n")

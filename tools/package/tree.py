@@ -1,0 +1,73 @@
+"""Puts everything that a package installs into a folder, which may be moved: tree.py BUILD FOLDER.
+
+    bin/rekindle              a link to the program in libexec/rekindle
+    libexec/rekindle/         the programs; lib/, LibTorch's libraries for CPUs among them; python/, the Python package
+    share/man, share/*        the manual page, completion for bash, zsh and fish
+    share/doc/rekindle/       README, documents, examples, licences, and the list of parts (sbom.cdx.json)
+"""
+
+import os
+import pathlib
+import shutil
+import sys
+
+import binaries
+import sbom
+
+PROGRAMS = ("rekindle", "rekindle-control", "rekindle-board", "rekindle-trainer")
+TORCH = binaries.SOURCE / "build/torch"
+COMPLETIONS = {
+    "bash": "share/bash-completion/completions/rekindle",
+    "zsh": "share/zsh/vendor-completions/_rekindle",
+    "fish": "share/fish/vendor_completions.d/rekindle.fish",
+}
+
+
+def write_texts(folder):
+    """What the program says about itself."""
+    program = folder / "libexec/rekindle/rekindle"
+    files = {"share/man/man1/rekindle.1": ["manual"]}
+    files |= {file: ["completion", shell] for shell, file in COMPLETIONS.items()}
+    for name, words in files.items():
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).write_text(binaries.output_of(str(program), *words))
+
+
+def write_documents(build, folder, bundled):
+    """Those that git knows: a checkout may have other files."""
+    documents = folder / "share/doc/rekindle"
+    listed = binaries.output_of("git", "-C", str(binaries.SOURCE), "ls-files", "README.md", "CHANGELOG.md", "docs", "examples")
+    for name in listed.splitlines():
+        (documents / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(binaries.SOURCE / name, documents / name)
+    packages = binaries.packages_in(build, bundled)
+    binaries.write_licenses(build, documents / "licenses", packages)
+    wheels = []
+    for info in sorted(TORCH.glob("*.dist-info")):
+        name, version = info.name.removesuffix(".dist-info").rsplit("-", 1)
+        wheels.append((name.replace("_", "-"), version))
+        for file in sorted(path for path in info.glob("licenses/**/*") if path.is_file()):
+            shutil.copy(file, documents / "licenses" / f"{name}-{file.name}")
+    sbom.write(documents / "sbom.cdx.json", packages, wheels, folder / "libexec/rekindle")
+
+
+def main(build, folder):
+    shutil.rmtree(folder, ignore_errors=True)
+    programs = folder / "libexec/rekindle"
+    of_torch = [TORCH / "torch/lib", TORCH / "nvidia/cu13/lib"]
+    bundled = binaries.copy_programs(build, programs, PROGRAMS, of_torch)
+    package = programs / "python/rekindle"
+    binaries.copy_python_package(build, package)
+    files = {*programs.glob("rekindle*"), *(programs / "lib").iterdir(), *package.glob("*.so")}
+    binaries.strip(files)
+    binaries.check_programs(programs, PROGRAMS)
+    binaries.check_python_package(package)
+    (folder / "bin").mkdir()
+    (folder / "bin/rekindle").symlink_to("../libexec/rekindle/rekindle")
+    write_texts(folder)
+    write_documents(build, folder, bundled)
+    examples = {file for file in (folder / "share/doc").rglob("*") if os.access(file, os.X_OK) and file.suffix in (".sh", ".py")}
+    binaries.set_modes(folder, files | examples)
+
+
+main(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
