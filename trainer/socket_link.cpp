@@ -11,6 +11,7 @@
 
 #include "base/clock.hpp"
 #include "base/log.hpp"
+#include "base/text.hpp"
 #include "protocol/wire.hpp"
 #include "trainer/memory.hpp"
 
@@ -92,6 +93,9 @@ void SocketLink::watch_gpu(std::unique_ptr<device::GpuWatch> watch) {
 }
 
 void SocketLink::on_message(const ToTrainer& message) {
+  if (std::holds_alternative<Stop>(message))
+    log_info(
+        str("the run is being stopped: this trainer is at step ", loop_.step, ", ", to_text(loop_.phase)));
   const std::scoped_lock lock(mutex_);
   control_.on_message(message);
   if (exchange_ != nullptr && control_.aborted() && !aborted_.exchange(true)) exchange_->abort();
