@@ -139,14 +139,31 @@ class Session : public EventStream, public std::enable_shared_from_this<Session>
     auto serializer = std::make_shared<http::response_serializer<http::string_body>>(*response);
     const auto done = [self = shared_from_this(), response, serializer, keep_alive](error_code error,
                                                                                     std::size_t) {
-      if (error || !keep_alive) return self->close();
-      self->read();
+      if (error) return self->close();
+      keep_alive ? self->read() : self->finish();
     };
     // The length of HEAD's answer is the length of GET's.
     if (head)
       http::async_write_header(stream_, *serializer, done);
     else
       http::async_write(stream_, *serializer, done);
+  }
+
+  // The last answer is sent. What the client still sends is read and dropped, up to a limit: if it were
+  // unread when the connection is closed, the client would be told of an error and might lose the answer.
+  void finish() {
+    error_code ignored;
+    stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
+    stream_.expires_after(std::chrono::seconds(shared_->limits.drain_seconds));
+    drain(shared_->limits.drain_bytes);
+  }
+  void drain(std::size_t most) {
+    buffer_.clear();
+    stream_.async_read_some(buffer_.prepare(buffer_.max_size()),
+                            [self = shared_from_this(), most](error_code error, std::size_t count) {
+                              if (error || count >= most) return self->close();
+                              self->drain(most - count);
+                            });
   }
 
   void begin_stream(const Decision& decision) {

@@ -49,6 +49,9 @@ struct ServerLimits {
   std::size_t request_bytes = 16384, unsent_bytes = std::size_t{4} << 20;
   unsigned request_seconds = 10;  // from the first byte of a request, or from the connection, to its end
   unsigned send_seconds = 30;
+  // After the last answer of a connection: what is still read of the client, and how long.
+  std::size_t drain_bytes = std::size_t{1} << 20;
+  unsigned drain_seconds = 2;
 };
 
 class Server {
