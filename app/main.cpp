@@ -136,8 +136,12 @@ int main(int argc, char** argv) {
       commands.emplace(command, row.make(*command, line));
     }
   }
-  if (line.as_given.size() == 2 && line.command() == kManual) {
+  if (line.command() == kManual && line.as_given.size() == 2) {
     std::cout << manual_page(cli);
+    return 0;
+  }
+  if (line.command() == kManual && line.as_given.size() == 3 && line.as_given.back() == kMarkdown) {
+    std::cout << commands_page(cli);
     return 0;
   }
   if (const std::string command = line.command();

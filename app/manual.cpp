@@ -91,22 +91,26 @@ std::string section_of(const CLI::App& command, std::set<std::string>& told) {
   return text;
 }
 
-struct Row {
-  const char *name, *text;
-};
-constexpr Row kExitCodes[] = {{"0", "finished, or done"},
-                              {"64", "wrong command line"},
-                              {"70", "gave up: it would fail again"},
-                              {"75", "state saved: start it again"},
-                              {"78", "wrong configuration or data"},
-                              {"130", "saved after Ctrl-C"}};
-constexpr Row kVariables[] = {
-    {"REKINDLE_PYTHON", "the interpreter of a script, if --python does not name one"},
-    {"REKINDLE_TORCH", "the folder of LibTorch that a program of one's own is built with"},
-    {"REKINDLE_CUDA_GRAPHS", "0: on a GPU, start each operator of a micro-batch, in place of a recording"},
-    {"NO_COLOR", "not empty: no colours on a terminal"}};
-
 }  // namespace
+
+std::span<const Term> exit_codes() {
+  static constexpr Term kRows[] = {{"0", "finished, or done"},
+                                   {"64", "wrong command line"},
+                                   {"70", "gave up: it would fail again"},
+                                   {"75", "state saved: start it again"},
+                                   {"78", "wrong configuration or data"},
+                                   {"130", "saved after Ctrl-C"}};
+  return kRows;
+}
+
+std::span<const Term> environment_variables() {
+  static constexpr Term kRows[] = {
+      {"REKINDLE_PYTHON", "the interpreter of a script, if --python does not name one"},
+      {"REKINDLE_TORCH", "the folder of LibTorch that a program of one's own is built with"},
+      {"REKINDLE_CUDA_GRAPHS", "0: on a GPU, start each operator of a micro-batch, in place of a recording"},
+      {"NO_COLOR", "not empty: no colours on a terminal"}};
+  return kRows;
+}
 
 std::string manual_page(const CLI::App& program) {
   std::string page =
@@ -118,9 +122,9 @@ std::string manual_page(const CLI::App& program) {
   std::set<std::string> told;
   for (const CLI::App* command : commands_of(program)) page += section_of(*command, told);
   page += ".SH EXIT STATUS\n";
-  for (const Row& row : kExitCodes) page += item(row.name, row.text);
+  for (const Term& row : exit_codes()) page += item(row.name, row.text);
   page += ".SH ENVIRONMENT\n";
-  for (const Row& row : kVariables) page += item(str("\\fB", row.name, "\\fR"), row.text);
+  for (const Term& row : environment_variables()) page += item(str("\\fB", row.name, "\\fR"), row.text);
   return page;
 }
 

@@ -65,6 +65,14 @@ TEST(Manual, HasEveryCommandAndOption_AndManHasNothingToComplainOf) {
     EXPECT_THAT(line, ::testing::HasSubstr("WARNING: missing date")) << line;
 }
 
+TEST(Manual, CommandsAreThePageInTheDocuments) {
+  const Outcome made = run({"manual", "markdown"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  std::ostringstream page;
+  page << std::ifstream(REKINDLE_COMMANDS_PAGE).rdbuf();
+  EXPECT_EQ(page.str(), made.out) << "rekindle manual markdown >docs/commands.md";
+}
+
 class BashCompletion : public Completion {
  protected:
   void SetUp() override { prepare("bash"); }
