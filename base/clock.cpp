@@ -82,10 +82,15 @@ std::string boot_id() {
   return id;
 }
 
-std::string pid_namespace() {
+namespace {
+std::string link_at(const char* path) {
   char name[64] = {};
-  if (::readlink("/proc/self/ns/pid", name, sizeof name - 1) < 0) return "";
-  return name;
+  return ::readlink(path, name, sizeof name - 1) < 0 ? "" : name;
 }
+}  // namespace
+
+std::string pid_namespace() { return link_at("/proc/self/ns/pid"); }
+
+std::string user_namespace() { return link_at("/proc/self/ns/user"); }
 
 }  // namespace rekindle

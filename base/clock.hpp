@@ -23,5 +23,8 @@ std::string boot_id();  // changes at every boot of this host
 // Processes of one namespace see each other in /proc; of two containers they need not. Source:
 // pid_namespaces(7).
 std::string pid_namespace();
+// A process may open the files of another one through /proc only in its own user namespace. Source:
+// user_namespaces(7).
+std::string user_namespace();
 
 }  // namespace rekindle

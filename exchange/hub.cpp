@@ -13,10 +13,11 @@
 namespace rekindle::exchange {
 namespace {
 
-// Shared memory works between processes that can see each other in /proc: same boot, same pid namespace.
+// Shared memory works between processes that can open each other's files in /proc: of one boot, one pid
+// namespace and one user namespace. Two containers of one machine exchange by TCP.
 std::string host_identity() {
   const std::string name = pid_namespace();
-  return str(boot_id(), ' ', name.empty() ? host_name() : name);
+  return str(boot_id(), ' ', name.empty() ? host_name() : name, ' ', user_namespace());
 }
 
 std::string hub_nonce() {
