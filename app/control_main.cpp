@@ -7,6 +7,7 @@
 #include "actors/coordinator.hpp"
 #include "actors/worker.hpp"
 #include "app/batch_host_watch.hpp"
+#include "app/enclose.hpp"
 #include "app/part_options.hpp"
 #include "app/report.hpp"
 #include "app/run_config.hpp"
@@ -28,13 +29,14 @@ Result<protocol::Job> job_of(const run::Layout& layout, const std::string& json)
 int main(int argc, char** argv) {
   ignore_group_signals();
   if (const Status held = hold_programs(); !held) return report(held.error());
+  if (argc > 1 && std::string_view(argv[1]) == kEnclose) return enclose(argc, argv);
   CLI::App cli("Parts of a rekindle run", "rekindle");
   cli.require_subcommand(1);
   PartOptions part;
   std::string job_json, old_stop, time_limit, name, successor;
   std::uint64_t term = 0, attempt = 0, wait_ms = 86400000, patience_ms = 30000, lost_term = 0;
   int trainers = 1, number = 0;
-  bool joined = false, stdio = false;
+  bool joined = false, stdio = false, by_stdin = false;
   CLI::App* coordinator = cli.add_subcommand("coordinator", "owns the membership of a run");
   CLI::App* worker = cli.add_subcommand("worker", "starts and watches this node's trainers");
   for (CLI::App* each : {coordinator, worker}) part.add_directory(*each);
@@ -54,6 +56,8 @@ int main(int argc, char** argv) {
   worker->add_flag("--joined", joined, "added by rekindle join: the run does not need this worker");
   worker->add_flag("--supervised-by-stdio", stdio,
                    "for a worker on another node: exit at the end of stdin, and print signals to stdout");
+  worker->add_flag("--supervised-by-stdin", by_stdin,
+                   "for a worker in a container: exit at the end of stdin");
   worker->add_option("--successor", successor,
                      "of a Slurm job: the data that a successor needs if the batch host is lost");
   worker->add_option("--wait-ms", wait_ms, "how long to wait for a coordinator");
@@ -73,7 +77,7 @@ int main(int argc, char** argv) {
   part.apply_to(*job);
   if (stdio) report_step(), report_signals();  // must run before other threads exist
   allow_many_files();                          // a coordinator has one file descriptor per worker
-  Fd supervisor(stdio ? STDIN_FILENO : kInheritedFd);
+  Fd supervisor(stdio || by_stdin ? STDIN_FILENO : kInheritedFd);
   if (coordinator->parsed()) {
     start_logging("coordinator", layout.log("coordinator"), LogLevel::kNone);
     return actors::run_coordinator({layout, *job, trainers, attempt, old_stop, time_limit, *build, lost_term,

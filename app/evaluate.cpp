@@ -195,7 +195,7 @@ Result<Answer> ask(const Job& job, const Given& given, const EvaluateOptions& op
     about["evaluate_at_a_time"] = options.batch_size;
     std::vector<std::string> question = {"--evaluate", job.script_folder, job.script, about.dump()};
     question.insert(question.end(), job.script_arguments.begin(), job.script_arguments.end());
-    REKINDLE_TRY(const std::string line, ask_script(job.python, question, given.tensors.get()));
+    REKINDLE_TRY(const std::string line, ask_script(job, question, given.tensors.get()));
     return read_answer(line, answer_from);
   }
   REKINDLE_TRY(const std::string line,

@@ -70,7 +70,7 @@ class Helper {
         layout_(layout),
         job_(std::move(job)),
         signals_(std::move(signals)),
-        machine_(options.workers),
+        machine_(options.workers, contained_worker(job_, options.run_dir)),
         watch_(layout_) {}
 
   Result<int> help() {

@@ -14,7 +14,8 @@ namespace rekindle::app {
 
 class LocalSite : public Site {
  public:
-  explicit LocalSite(const LocalOptions& options) : options_(options), machine_(options.workers) {}
+  explicit LocalSite(const LocalOptions& options)
+      : options_(options), machine_(options.workers, contained_worker(options.job, options.run_dir)) {}
 
   Machines& machines() override { return machine_; }
   std::uint64_t trainers() const override { return options_.workers * options_.job.trainers_per_worker; }

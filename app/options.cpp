@@ -114,6 +114,7 @@ Status JobOptions::read_script() {
   if (script_.file.empty() || described_) return {};
   Script script = script_;
   script.python = raw_.python;
+  script.container = {image_of(raw_.container), raw_.container_runtime, raw_.container_mounts};
   REKINDLE_TRY(described_, ask_script_(script));
   // The same script trains on one machine, with so many workers, and in a job, which has one a node.
   if (command_.get_name() != "local")
@@ -151,12 +152,16 @@ Result<LocalOptions> JobOptions::resolve() {
     if (!options && is_from(from))
       return fail(ExitCode::kConfig, str(name, ": ", options.error().what), options.error().hint);
   }
-  if (options && command_.get_name() != "submit") REKINDLE_CHECK(check_device(options->job));
-  if (!options || !described_) return options;
-  options->script_model = described_->model;
-  options->job.script = script_.file;
-  options->job.script_folder = script_.folder;
-  options->job.script_arguments = script_.arguments;
+  if (!options) return options;
+  const bool elsewhere = command_.get_name() == "submit";
+  if (!elsewhere) REKINDLE_CHECK(check_device(options->job));
+  if (described_) {
+    options->script_model = described_->model;
+    options->job.script = script_.file;
+    options->job.script_folder = script_.folder;
+    options->job.script_arguments = script_.arguments;
+  }
+  if (!elsewhere) REKINDLE_CHECK(check_container(container_of(options->job), options->run_dir, options->job));
   return options;
 }
 

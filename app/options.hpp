@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/container.hpp"
 #include "app/known_names.hpp"
 #include "app/option_table.hpp"
 #include "app/watchers.hpp"
@@ -32,6 +33,7 @@ struct Script {
   std::filesystem::path folder;        // where it finds its modules: the file may be a copy
   std::vector<std::string> arguments;  // its own
   std::string python = {};             // the interpreter, a path or a name; empty: the usual one
+  Container container = {};            // of the interpreter
 };
 
 // What it says about itself.

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <filesystem>
 
+#include "app/container.hpp"
 #include "app/resolver.hpp"
 #include "base/files.hpp"
 
@@ -53,6 +54,10 @@ Status Resolver::trainers_per_worker() {
 
 Status Resolver::computing() {
   REKINDLE_CHECK(device());
+  job_.container = image_of(raw_.container);
+  REKINDLE_CHECK(one_of("container-runtime", raw_.container_runtime, container_runtimes()));
+  job_.container_runtime = raw_.container_runtime;
+  job_.container_mounts = raw_.container_mounts;
   job_.threads = raw_.threads;
   job_.loader_threads = raw_.loader_threads;
   REKINDLE_CHECK(trainers_per_worker());

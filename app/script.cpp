@@ -107,6 +107,7 @@ Status use_copy_of_script(protocol::Job& job, const run::Layout& layout) {
     return fail(ExitCode::kConfig, str("there is no ", copy.string(), ", a copy of the run's script"),
                 "only this copy is executed: see docs/security.md");
   job.script = copy.path();
+  if (!job.container.empty()) return {};                // the interpreter is the image's
   const auto python = open_file(job.python, O_RDONLY);  // behind links: environments have one
   struct stat info {};
   if (python && ::fstat(python->get(), &info) == 0 && (others_own(info) || others_can_write(info)) &&
@@ -118,10 +119,20 @@ Status use_copy_of_script(protocol::Job& job, const run::Layout& layout) {
   return {};
 }
 
-Result<std::string> ask_script(const fs::path& python, const std::vector<std::string>& question, int in) {
-  protocol::Job job;
-  job.python = python;
-  std::vector<std::string> argv = python_trainer(job);
+Result<std::string> ask_script(const protocol::Job& job, const std::vector<std::string>& question, int in) {
+  const Contained with = contained(container_of(job), {fs::path(job.script).parent_path(), job.script_folder},
+                                   path_exists(FilePath("/dev/nvidiactl")));
+  if (!with.srun_options.empty() && environment_variable("SLURM_JOB_ID").empty())
+    return fail(ExitCode::kConfig,
+                "--container-runtime srun: the script cannot be asked here, outside of a job",
+                "write a batch script with exec rekindle slurm, or use --container-runtime apptainer");
+  std::vector<std::string> argv = with.program;
+  if (!with.srun_options.empty()) {
+    argv = {"srun", "--nodes=1", "--ntasks=1", "--overlap"};
+    argv.insert(argv.end(), with.srun_options.begin(), with.srun_options.end());
+  }
+  const std::vector<std::string> trainer = python_trainer(job);
+  argv.insert(argv.end(), trainer.begin(), trainer.end());
   argv.insert(argv.end(), question.begin(), question.end());
   CommandSetting setting;
   setting.in = in;
@@ -136,7 +147,7 @@ Result<std::string> ask_script(const fs::path& python, const std::vector<std::st
   return fail(ExitCode::kConfig,
               str(question[2], " cannot be trained: ",
                   output.status.by_signal ? str("signal ", output.status.code) : last_line(output.err)),
-              str("it was run by ", python.string(), " up to its rekindle.run()"));
+              str("it was run by ", job.python, " up to its rekindle.run()"));
 }
 
 Result<ScriptDescription> describe_script(const Script& script) {
@@ -144,13 +155,23 @@ Result<ScriptDescription> describe_script(const Script& script) {
     return fail(ExitCode::kUsage, str("there is no script ", script.file.string()),
                 "what stands behind the options is a Python script, and then the script's own arguments");
   const std::string named = !script.python.empty() ? script.python : environment_variable(kPythonVariable);
-  const fs::path python = program_on_path(named.empty() ? "python3" : named);
-  if (python.empty() || !path_exists(python))
+  protocol::Job job;
+  job.container = script.container.image;
+  job.container_runtime = script.container.runtime;
+  job.container_mounts = script.container.mounts;
+  job.script = script.file;
+  job.script_folder = script.folder;
+  REKINDLE_CHECK(check_container(script.container, {}, job));
+  // In a container, it is found there.
+  const fs::path python = !job.container.empty() ? fs::path(named.empty() ? "python3" : named)
+                                                 : program_on_path(named.empty() ? "python3" : named);
+  if (job.container.empty() && (python.empty() || !path_exists(python)))
     return fail(ExitCode::kConfig, str("there is no ", named.empty() ? "python3 on PATH" : named),
                 "activate the environment that has torch and rekindle");
   std::vector<std::string> question = {"--describe", script.folder, script.file};
   question.insert(question.end(), script.arguments.begin(), script.arguments.end());
-  REKINDLE_TRY(const std::string answer, ask_script(python, question));
+  job.python = python;
+  REKINDLE_TRY(const std::string answer, ask_script(job, question));
   auto description = read_answer(answer, description_from);
   if (description) description->python = python;
   return description;

@@ -40,8 +40,9 @@ Result<ScriptDescription> describe_script(const Script& script);
 Status use_copy_of_script(protocol::Job& job, const run::Layout& layout);
 
 // The answer of the script's own trainer program to a question: {"--describe", FOLDER, SCRIPT, ...}. `in`: a
-// descriptor that it gets as stdin; -1: none.
-Result<std::string> ask_script(const std::filesystem::path& python, const std::vector<std::string>& question,
+// descriptor that it gets as stdin; -1: none. Of the job, the interpreter, the script's folder and the
+// container are used.
+Result<std::string> ask_script(const protocol::Job& job, const std::vector<std::string>& question,
                                int in = -1);
 
 // Copies the script into the run directory, where all trainers of this attempt find it: it may be edited

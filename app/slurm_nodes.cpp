@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <thread>
 
+#include "app/container.hpp"
+#include "app/enclose.hpp"
 #include "app/signals.hpp"
 #include "app/slurm_successor.hpp"
 #include "base/log.hpp"
@@ -62,13 +64,27 @@ Result<Process> SlurmNodes::start(std::size_t machine, const std::vector<std::st
   // A job with one GPU per task would give this task only one GPU.
   if (job_.environment.gpus_per_task > 0 && machine < job_.environment.tasks.size())
     argv.push_back(str("--gpus-per-node=", job_.environment.gpus_per_task * job_.environment.tasks[machine]));
+  const Contained how = contained_worker(options_.job, options_.run_dir);
+  argv.insert(argv.end(), how.srun_options.begin(), how.srun_options.end());
   // By path, because the process that Slurm starts inherits no descriptors from this one. That process checks
   // its own location.
-  argv.push_back(program_path("rekindle-control"));
-  argv.insert(argv.end(), arguments.begin(), arguments.end());
-  argv.push_back("--supervised-by-stdio");
+  const std::string control = program_path("rekindle-control");
+  const bool encloses = !how.program.empty();
+  std::vector<std::string> outside{"--supervised-by-stdio"};
   if (job_.nodes[machine] != job_.environment.node)
-    argv.insert(argv.end(), {"--successor", successor_text(job_)});
+    outside.insert(outside.end(), {"--successor", successor_text(job_)});
+  if (encloses) {  // Slurm's commands are not in the container
+    argv.insert(argv.end(), {control, kEnclose});
+    const std::vector<std::string> run = options_.layout().options();
+    argv.insert(argv.end(), run.begin(), run.end());
+    argv.insert(argv.end(), outside.begin() + 1, outside.end());
+    argv.emplace_back("--");
+    argv.insert(argv.end(), how.program.begin(), how.program.end());
+    outside = {"--supervised-by-stdin"};
+  }
+  argv.push_back(control);
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  argv.insert(argv.end(), outside.begin(), outside.end());
   if (!job_.addresses.empty()) argv.insert(argv.end(), {"--interface", job_.addresses[machine]});
   // srun passes the end of its stdin on to the worker. At SIGHUP, srun would kill the worker, so srun runs in
   // a session of its own.

@@ -14,7 +14,8 @@ namespace rekindle::app {
 // Starts each worker as a Slurm step of its own on the node, with one srun, whose exit code is the worker's.
 class SlurmNodes : public Machines {
  public:
-  SlurmNodes(const SlurmJob& job, const slurm::JobWatch& watch) : job_(job), watch_(watch) {}
+  SlurmNodes(const SlurmJob& job, const slurm::JobWatch& watch, const LocalOptions& options)
+      : job_(job), watch_(watch), options_(options) {}
 
   std::size_t count() const override { return job_.nodes.size(); }
   std::string name(std::size_t machine) const override { return job_.nodes[machine]; }
@@ -28,6 +29,7 @@ class SlurmNodes : public Machines {
  private:
   const SlurmJob& job_;
   const slurm::JobWatch& watch_;
+  const LocalOptions& options_;
   std::map<std::size_t, std::string> steps_;  // by machine: steps that may run without a shepherd
 };
 

@@ -51,7 +51,7 @@ class SlurmSite : public Site {
         options_(options),
         layout_(options.layout()),
         watch_(job.environment),
-        nodes_(job, watch_),
+        nodes_(job, watch_, options),
         log_(layout_, job.environment),
         stop_(watch_, job.kill_wait, stop_within(options.job)),
         step_at_start_(saved_step(layout_)) {}

@@ -41,6 +41,22 @@ Result<Process> start_control(const std::vector<std::string>& arguments) {
   return Process{std::move(child), std::make_unique<Channel>(std::move(ends.first)), Fd()};
 }  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): the result owns the channel
 
+namespace {
+
+// A runtime of containers passes the standard streams on, and no other descriptor. Ctrl-C is for the
+// supervisor alone, so the runtime is in a session of its own.
+Result<Process> start_contained(const Contained& how, const std::vector<std::string>& arguments) {
+  std::vector<std::string> argv = how.program;
+  argv.push_back(program_path("rekindle-control"));
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  argv.emplace_back("--supervised-by-stdin");
+  REKINDLE_TRY(auto ends, Channel::pair());
+  REKINDLE_TRY(Child child, spawn(argv, {}, {}, {ends.second.get(), -1, -1, true}));
+  return Process{std::move(child), std::make_unique<Channel>(std::move(ends.first)), Fd()};
+}
+
+}  // namespace
+
 std::vector<std::string> worker_of(const run::Layout& layout) {
   std::vector<std::string> arguments = layout.options();
   arguments.insert(arguments.begin(), "worker");
@@ -52,7 +68,7 @@ std::string ThisMachine::name(std::size_t machine) const { return str("w", machi
 Result<Process> ThisMachine::start(std::size_t machine, const std::vector<std::string>& arguments) {
   std::vector<std::string> numbered = arguments;
   numbered.insert(numbered.end(), {"--number", str(machine)});
-  return start_control(numbered);
+  return how_.is_any() ? start_contained(how_, numbered) : start_control(numbered);
 }
 
 Clock::duration Backoff::next(Clock::time_point started) {

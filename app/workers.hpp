@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "app/container.hpp"
 #include "base/channel.hpp"
 #include "base/process.hpp"
 #include "run/layout.hpp"
@@ -50,16 +51,17 @@ class Machines {
   virtual bool gone(std::size_t) const { return false; }
 };
 
-// This machine, with some workers.
+// This machine, with some workers, each in a container of its own if the job has one.
 class ThisMachine : public Machines {
  public:
-  explicit ThisMachine(std::size_t workers) : workers_(workers) {}
+  explicit ThisMachine(std::size_t workers, Contained how = {}) : workers_(workers), how_(std::move(how)) {}
   std::size_t count() const override { return workers_; }
   std::string name(std::size_t machine) const override;
   Result<Process> start(std::size_t machine, const std::vector<std::string>& arguments) override;
 
  private:
   const std::size_t workers_;
+  const Contained how_;
 };
 
 // How long to wait before a crashed process is started again. The wait grows with each crash, unless the

@@ -105,6 +105,21 @@ fs::path python_package() {
   return {};
 }
 
+std::vector<fs::path> places_of_programs() {
+  std::error_code none;
+  std::vector<fs::path> places{own_folder(), fs::canonical(program_path("lib"), none)};
+  if (const fs::path package = python_package(); !package.empty()) {
+    places.push_back(package.parent_path());
+    places.push_back(fs::canonical(package / "__init__.py", none).parent_path());
+  }
+  return places;
+}
+
+fs::path whole_current_folder() {
+  std::error_code gone;
+  return fs::current_path(gone);
+}
+
 std::vector<std::string> with_python_package(std::vector<std::string> environment) {
   const fs::path package = python_package().parent_path();
   if (package.empty()) return environment;

@@ -57,6 +57,8 @@ struct Job {
   std::string device = "cpu";  // "cpu" or "cuda"
   std::uint64_t threads = 1, loader_threads = 2;
   std::uint64_t trainers_per_worker = 1;
+  // What workers and trainers run in (app/container.hpp); empty: no container.
+  std::string container, container_runtime = "apptainer", container_mounts;
   std::string exchange = "auto";       // "auto", "shm", "tcp"
   bool exchange_integrity = true;      // TCP: every frame has an authentication tag
   std::uint64_t checkpoint_every = 0;  // in steps; 0: only by time, at stops and at the end
@@ -103,7 +105,7 @@ struct Job {
   model_options, ema, precision, device, threads))
 #define REKINDLE_JOB_FIELDS_2(DO) NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(DO, script, script_folder, python, \
   script_arguments, script_metrics, script_tied, skip_corrupt, loader_threads, \
-  trainers_per_worker, exchange, exchange_integrity, checkpoint_every, checkpoint_interval_ms, keep, \
+  trainers_per_worker, container, container_runtime, container_mounts, exchange, exchange_integrity, checkpoint_every, checkpoint_interval_ms, keep, \
   keep_best, classes, strict, launched_by, min_trainers, gather_time_ms, lost_after_ms, hang_after_ms, \
   hash_every, log_interval, stop_within_ms, interface, port_range, train_samples, test_samples, data_hash, init, \
   init_source, rates_since, earlier_rates, cpu_capability, bf16_isa, environment))

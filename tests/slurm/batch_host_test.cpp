@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <csignal>
 
+#include "../needs.hpp"
 #include "base/process.hpp"
 #include "cluster.hpp"
+#include "container.hpp"
 
 namespace rekindle::process_test {
 namespace {
@@ -58,6 +60,18 @@ TEST_F(SlurmBatchHost, Dies_SurvivorsSaveAndTheJobIsRequeuedOnce) {
   const std::uint64_t before = reached_step(dir());
   ASSERT_NO_FATAL_FAILURE(lose_batch_host());
   expect_the_next_attempt_goes_on_from(before);
+}
+
+// Slurm's commands are not in the containers, so what looks after the batch host is outside of them.
+TEST_F(SlurmBatchHost, DiesWithWorkersInContainers_SurvivorsSaveAndTheJobIsRequeuedOnce) {
+  if (const std::string why = Image::why_none(); !why.empty()) REKINDLE_SKIP(Needs::kMachine, why);
+  const Image image(REKINDLE_SOURCE, scratch_ / "image");
+  begin({"--nodes=3"}, {"--container", image.path()});
+  EXPECT_EQ(image.starts("rekindle-control worker"), 3);
+  const std::uint64_t before = reached_step(dir());
+  ASSERT_NO_FATAL_FAILURE(lose_batch_host());
+  expect_the_next_attempt_goes_on_from(before);
+  EXPECT_GE(image.starts("rekindle-control worker"), 5);
 }
 
 // srun forks a shepherd, which ends the step on the other node when srun dies.

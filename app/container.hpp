@@ -1,0 +1,47 @@
+// The container in which a job's workers and trainers run (--container): one on each node, for all of the
+// node's processes.
+//
+// The supervisor, the coordinator and Slurm's commands stay outside: a batch script runs where scontrol is.
+// The programs inside are those outside, at the same path: an image needs no program of this project, and
+// one of another build in it is never started.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "protocol/job.hpp"
+
+namespace rekindle::app {
+
+struct Container {
+  std::string image;  // empty: no container
+  std::string runtime = "apptainer", mounts = {};
+};
+Container container_of(const protocol::Job& job);
+
+// The values of --container-runtime.
+std::vector<std::string> container_runtimes();
+// --container as a job has it: of a file, its whole path.
+std::string image_of(const std::string& given);
+// An error: there is no such image, or no program that starts it; a path that cannot be mounted; an unknown
+// runtime (ExitCode::kUsage).
+Status check_container(const Container& container, const std::filesystem::path& run_dir,
+                       const protocol::Job& job);
+
+// What a job's processes need of the job, at its own path.
+std::vector<std::filesystem::path> visible_to(const protocol::Job& job, const std::filesystem::path& run_dir);
+
+// How a command is started in a container: `program` COMMAND..., where `program` is empty without a
+// container. With the runtime srun, the options of srun. Visible, besides `visible`: the current folder, and
+// the programs and the Python package of this process.
+struct Contained {
+  std::vector<std::string> program, srun_options;
+  bool is_any() const { return !program.empty() || !srun_options.empty(); }
+};
+Contained contained(const Container& container, const std::vector<std::filesystem::path>& visible, bool gpus);
+// A worker of a job.
+Contained contained_worker(const protocol::Job& job, const std::filesystem::path& run_dir);
+
+}  // namespace rekindle::app
