@@ -1,6 +1,7 @@
 #include "app/container.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/files.hpp"
@@ -14,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kSrun = "srun";
+constexpr const char *kSrun = "srun", *kBind = "--bind";
 
 // Not "docker://image", nor srun's "user@registry#image".
 bool is_path(const std::string& image) {
@@ -31,11 +32,13 @@ std::vector<std::string> parts_of(const std::string& list) {
   return parts;
 }
 
-// Each once, and none below another one.
-std::vector<std::string> mounts_of(const std::vector<fs::path>& visible, const std::string& more) {
-  std::vector<std::string> all;
-  for (const fs::path& path : visible) all.push_back(path.string());
-  for (const std::string& path : parts_of(more)) all.push_back(path);
+// With what every command needs. Each once, and none below another one.
+std::vector<std::string> mounts_of(std::vector<fs::path> visible, const std::string& more) {
+  for (const fs::path& path : places_of_programs()) visible.push_back(path);
+  visible.push_back(whole_current_folder());
+  std::vector<std::string> all = parts_of(more);
+  std::ranges::transform(visible, std::back_inserter(all),
+                         [](const fs::path& path) { return path.string(); });
   std::ranges::sort(all);
   std::vector<std::string> mounts;
   for (const std::string& path : all) {
@@ -54,6 +57,13 @@ Container container_of(const protocol::Job& job) {
 
 std::vector<std::string> container_runtimes() { return {"apptainer", "singularity", kSrun}; }
 
+std::string mounts_of(const std::string& given) {
+  std::string mounts;
+  for (const std::string& path : parts_of(given))
+    mounts += str(mounts.empty() ? "" : ",", fs::absolute(path).lexically_normal().string());
+  return mounts;
+}
+
 std::string image_of(const std::string& given) {
   // What srun takes may be the name of an image in a registry.
   const bool is_file = !given.empty() && is_path(given) && path_exists(fs::absolute(given));
@@ -71,9 +81,9 @@ Status check_container(const Container& container, const fs::path& run_dir, cons
   if (container.runtime != kSrun && is_path(container.image) && !path_exists(container.image))
     return fail(ExitCode::kConfig, str("--container: there is no ", container.image),
                 "give the path of an image, or an address like docker://NAME");
-  for (const fs::path& path : visible_to(job, run_dir)) {
-    if (path.string().find_first_of(",:") != std::string::npos)
-      return fail(ExitCode::kConfig, str("--container: ", path.string(), " cannot be mounted"),
+  for (const std::string& path : mounts_of(visible_to(job, run_dir), container.mounts)) {
+    if (path.find_first_of(",:") != std::string::npos)
+      return fail(ExitCode::kConfig, str("--container: ", path, " cannot be mounted"),
                   "use a path without ',' and ':'");
   }
   return {};
@@ -88,21 +98,30 @@ std::vector<fs::path> visible_to(const protocol::Job& job, const fs::path& run_d
 
 Contained contained(const Container& container, const std::vector<fs::path>& visible, bool gpus) {
   if (container.image.empty()) return {};
-  std::vector<fs::path> all = visible;
-  for (const fs::path& path : places_of_programs()) all.push_back(path);
-  all.push_back(whole_current_folder());
-  const std::vector<std::string> mounts = mounts_of(all, container.mounts);
+  const std::vector<std::string> mounts = mounts_of(visible, container.mounts);
   if (container.runtime == kSrun) {
     std::string pairs;
     for (const std::string& path : mounts) pairs += str(pairs.empty() ? "" : ",", path, ":", path);
-    return {{}, {str("--container-image=", container.image), str("--container-mounts=", pairs)}};
+    return {{},
+            {str("--container-image=", container.image), str("--container-mounts=", pairs),
+             str("--container-workdir=", whole_current_folder().string())}};
   }
   std::string list;
   for (const std::string& path : mounts) list += str(list.empty() ? "" : ",", path);
   std::vector<std::string> program{container.runtime, "exec"};
   if (gpus) program.emplace_back("--nv");
-  program.insert(program.end(), {"--bind", list, container.image});
+  program.insert(program.end(), {kBind, list, container.image});
   return {std::move(program), {}};
+}
+
+std::vector<std::string> without_missing_mounts(std::vector<std::string> program) {
+  const auto option = std::ranges::find(program, kBind);
+  if (option == program.end() || option + 1 == program.end()) return program;
+  std::string list;
+  for (const std::string& path : parts_of(*(option + 1)))
+    if (path_exists(FilePath(path))) list += str(list.empty() ? "" : ",", path);
+  *(option + 1) = list;
+  return program;
 }
 
 Contained contained_worker(const protocol::Job& job, const fs::path& run_dir) {

@@ -25,6 +25,8 @@ Container container_of(const protocol::Job& job);
 std::vector<std::string> container_runtimes();
 // --container as a job has it: of a file, its whole path.
 std::string image_of(const std::string& given);
+// --container-mounts as a job has it: whole paths.
+std::string mounts_of(const std::string& given);
 // An error: there is no such image, or no program that starts it; a path that cannot be mounted; an unknown
 // runtime (ExitCode::kUsage).
 Status check_container(const Container& container, const std::filesystem::path& run_dir,
@@ -41,6 +43,9 @@ struct Contained {
   bool is_any() const { return !program.empty() || !srun_options.empty(); }
 };
 Contained contained(const Container& container, const std::vector<std::filesystem::path>& visible, bool gpus);
+// `program` without what this machine does not have of the folders to mount, which the runtime would refuse:
+// of the current folder and the script's, other nodes need none.
+std::vector<std::string> without_missing_mounts(std::vector<std::string> program);
 // A worker of a job.
 Contained contained_worker(const protocol::Job& job, const std::filesystem::path& run_dir);
 

@@ -76,6 +76,11 @@ class Look {
       report_entry(
           layout_.config(),
           str("names programs that join, evaluate and audit execute: ", job->python, " with ", job->script));
+    if (!job->container.empty())
+      report_entry(layout_.config(),
+                   str("names an image in which join, evaluate and audit work: ", job->container, ", with ",
+                       job->container_runtime, " and the mounts ",
+                       job->container_mounts.empty() ? "none" : job->container_mounts));
     for (const std::string& variable : job->environment)
       say(str(layout_.config().string(), ": sets in the trainers' environment: ", variable));
   }

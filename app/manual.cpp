@@ -106,6 +106,8 @@ std::span<const Term> exit_codes() {
 std::span<const Term> environment_variables() {
   static constexpr Term kRows[] = {
       {"REKINDLE_PYTHON", "the interpreter of a script, if --python does not name one"},
+      {"REKINDLE_CONTAINER",
+       "the image of a run that evaluate and audit may use although it is another user's"},
       {"REKINDLE_TORCH", "the folder of LibTorch that a program of one's own is built with"},
       {"REKINDLE_CUDA_GRAPHS", "0: on a GPU, start each operator of a micro-batch, in place of a recording"},
       {"NO_COLOR", "not empty: no colours on a terminal"}};

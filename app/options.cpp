@@ -114,8 +114,12 @@ Status JobOptions::read_script() {
   if (script_.file.empty() || described_) return {};
   Script script = script_;
   script.python = raw_.python;
-  script.container = {image_of(raw_.container), raw_.container_runtime, raw_.container_mounts};
+  script.container = {image_of(raw_.container), raw_.container_runtime, mounts_of(raw_.container_mounts)};
   REKINDLE_TRY(described_, ask_script_(script));
+  for (const auto& [name, value] : described_->options)
+    if (name.starts_with("container"))
+      return fail(ExitCode::kUsage, str(script_.file.string(), ": ", name, " in the call of rekindle.run()"),
+                  "the script itself runs in the container: give it on the command line, as --" + name);
   // The same script trains on one machine, with so many workers, and in a job, which has one a node.
   if (command_.get_name() != "local")
     std::erase_if(described_->options, [](const auto& option) { return option.first == "workers"; });

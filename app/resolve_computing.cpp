@@ -57,7 +57,7 @@ Status Resolver::computing() {
   job_.container = image_of(raw_.container);
   REKINDLE_CHECK(one_of("container-runtime", raw_.container_runtime, container_runtimes()));
   job_.container_runtime = raw_.container_runtime;
-  job_.container_mounts = raw_.container_mounts;
+  job_.container_mounts = mounts_of(raw_.container_mounts);
   job_.threads = raw_.threads;
   job_.loader_threads = raw_.loader_threads;
   REKINDLE_CHECK(trainers_per_worker());

@@ -33,6 +33,8 @@ constexpr std::chrono::hours kLimit{480};  // a test data set may be large
 constexpr std::size_t kMostOfAScript = std::size_t{16} << 20;
 // The interpreter of the script. rekindle.run() and the program of the Python package set it.
 constexpr const char* kPythonVariable = "REKINDLE_PYTHON";
+// An image that `evaluate` and `audit` may use although it belongs to another user.
+constexpr const char* kContainerVariable = "REKINDLE_CONTAINER";
 
 // Whether `next`, the next word of the command line, is the value of the option `word`. An unknown option is
 // told later, and `submit` also takes sbatch's.
@@ -97,6 +99,20 @@ Script take_script(std::vector<std::string>& arguments) {
   return script;
 }
 
+namespace {
+// Another user could have made an image that is a file, as an interpreter.
+Status check_image(const protocol::Job& job, const run::Layout& layout) {
+  const auto image = look_at(FilePath(job.container));
+  if (!image || !*image || (!others_own(**image) && !others_can_write(**image)) ||
+      job.container == environment_variable(kContainerVariable))
+    return {};
+  return fail(ExitCode::kConfig,
+              str(layout.config().string(), " names the container image ", job.container,
+                  ", which another user could have made"),
+              str("if you trust it: export ", kContainerVariable, "=", job.container));
+}
+}  // namespace
+
 Status use_copy_of_script(protocol::Job& job, const run::Layout& layout) {
   if (!is_script(job)) return {};
   const fs::path named = job.script;
@@ -107,8 +123,8 @@ Status use_copy_of_script(protocol::Job& job, const run::Layout& layout) {
     return fail(ExitCode::kConfig, str("there is no ", copy.string(), ", a copy of the run's script"),
                 "only this copy is executed: see docs/security.md");
   job.script = copy.path();
-  if (!job.container.empty()) return {};                // the interpreter is the image's
-  const auto python = open_file(job.python, O_RDONLY);  // behind links: environments have one
+  if (!job.container.empty()) return check_image(job, layout);  // the interpreter is the image's
+  const auto python = open_file(job.python, O_RDONLY);          // behind links: environments have one
   struct stat info {};
   if (python && ::fstat(python->get(), &info) == 0 && (others_own(info) || others_can_write(info)) &&
       job.python != environment_variable(kPythonVariable))
@@ -122,6 +138,9 @@ Status use_copy_of_script(protocol::Job& job, const run::Layout& layout) {
 Result<std::string> ask_script(const protocol::Job& job, const std::vector<std::string>& question, int in) {
   const Contained with = contained(container_of(job), {fs::path(job.script).parent_path(), job.script_folder},
                                    path_exists(FilePath("/dev/nvidiactl")));
+  if (!with.srun_options.empty() && question.front() == "--evaluate")
+    return fail(ExitCode::kConfig, "a run with --container-runtime srun cannot be evaluated",
+                "in Python, rekindle.load() reads its checkpoints");
   if (!with.srun_options.empty() && environment_variable("SLURM_JOB_ID").empty())
     return fail(ExitCode::kConfig,
                 "--container-runtime srun: the script cannot be asked here, outside of a job",
@@ -154,7 +173,10 @@ Result<ScriptDescription> describe_script(const Script& script) {
   if (!is_file(script.file))
     return fail(ExitCode::kUsage, str("there is no script ", script.file.string()),
                 "what stands behind the options is a Python script, and then the script's own arguments");
-  const std::string named = !script.python.empty() ? script.python : environment_variable(kPythonVariable);
+  // The variable names an interpreter outside; in a container, the name is searched there.
+  const bool contained = !script.container.image.empty();
+  const std::string named =
+      !script.python.empty() || contained ? script.python : environment_variable(kPythonVariable);
   protocol::Job job;
   job.container = script.container.image;
   job.container_runtime = script.container.runtime;
@@ -162,10 +184,9 @@ Result<ScriptDescription> describe_script(const Script& script) {
   job.script = script.file;
   job.script_folder = script.folder;
   REKINDLE_CHECK(check_container(script.container, {}, job));
-  // In a container, it is found there.
-  const fs::path python = !job.container.empty() ? fs::path(named.empty() ? "python3" : named)
-                                                 : program_on_path(named.empty() ? "python3" : named);
-  if (job.container.empty() && (python.empty() || !path_exists(python)))
+  const fs::path python = contained ? fs::path(named.empty() ? "python3" : named)
+                                    : program_on_path(named.empty() ? "python3" : named);
+  if (!contained && (python.empty() || !path_exists(python)))
     return fail(ExitCode::kConfig, str("there is no ", named.empty() ? "python3 on PATH" : named),
                 "activate the environment that has torch and rekindle");
   std::vector<std::string> question = {"--describe", script.folder, script.file};

@@ -31,7 +31,6 @@ namespace rekindle::app {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using std::chrono::system_clock;
 
 namespace {
 

@@ -46,14 +46,17 @@ namespace {
 // A runtime of containers passes the standard streams on, and no other descriptor. Ctrl-C is for the
 // supervisor alone, so the runtime is in a session of its own.
 Result<Process> start_contained(const Contained& how, const std::vector<std::string>& arguments) {
-  std::vector<std::string> argv = how.program;
+  if (how.program.empty())
+    return fail(ExitCode::kConfig, "--container-runtime srun is for the nodes of a job (rekindle slurm)",
+                "use --container-runtime apptainer here");
+  std::vector<std::string> argv = without_missing_mounts(how.program);
   argv.push_back(program_path("rekindle-control"));
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   argv.emplace_back("--supervised-by-stdin");
   REKINDLE_TRY(auto ends, Channel::pair());
   REKINDLE_TRY(Child child, spawn(argv, {}, {}, {ends.second.get(), -1, -1, true}));
-  return Process{std::move(child), std::make_unique<Channel>(std::move(ends.first)), Fd()};
-}
+  return Process{std::move(child), std::make_unique<Channel>(std::move(ends.first)), Fd(), true};
+}  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): the result owns the channel
 
 }  // namespace
 
@@ -175,6 +178,8 @@ void Workers::kill_all() {
   for (Slot& slot : slots_) {
     if (!slot.process) continue;
     kill_child(slot.process->child, SIGKILL);
+    if (slot.process->leads_group)
+      ::kill(-slot.process->child.pid, SIGKILL);  // not reaped, so the group is its
     wait_for(slot.process->child);
     slot.process.reset();
   }

@@ -27,6 +27,7 @@ struct Process {
   Child child;
   std::unique_ptr<Channel> channel;  // end of file on this socket tells the child to leave
   Fd output;                         // the child's stdout, if not shared with this process
+  bool leads_group = false;          // the child is a container's runtime, whose processes are in its group
 };
 
 // Starts rekindle-control with `arguments`.

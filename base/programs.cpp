@@ -109,7 +109,7 @@ std::vector<fs::path> places_of_programs() {
   std::error_code none;
   std::vector<fs::path> places{own_folder(), fs::canonical(program_path("lib"), none)};
   if (const fs::path package = python_package(); !package.empty()) {
-    places.push_back(package.parent_path());
+    places.push_back(package);  // not the folder above it: pip's has other packages
     places.push_back(fs::canonical(package / "__init__.py", none).parent_path());
   }
   return places;

@@ -49,6 +49,11 @@ Status check_types(const json& object, const std::string& source) {
 }
 
 Status check_values(const Job& job, const std::string& source) {
+  // It is a program that is executed.
+  if (job.container_runtime != "apptainer" && job.container_runtime != "singularity" &&
+      job.container_runtime != "srun")
+    return fail(ExitCode::kConfig,
+                str(source, ": field 'container_runtime' cannot be ", job.container_runtime));
   const auto wrong = [&source](const char* key, std::uint64_t value) {
     return fail(ExitCode::kConfig, str(source, ": field '", key, "' cannot be ", value));
   };

@@ -32,6 +32,8 @@ class InContainers : public Python {
                                      "import sys; print(sys.prefix + ':' + sys.base_prefix, end='')"})
                                 .wait();
     image_.emplace(REKINDLE_SOURCE, scratch_ / "image", folders.out);
+    // In a container, the interpreter is what is called python3 there.
+    ::setenv("PATH", str(fs::path(python_).parent_path().string(), ":", std::getenv("PATH")).c_str(), 1);
     script_ = script("train.py", kScript);
   }
   Arguments job(const std::string& name, int workers, std::uint64_t steps, bool contained) const {

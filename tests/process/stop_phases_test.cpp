@@ -17,7 +17,7 @@
 namespace rekindle::process_test {
 namespace {
 
-constexpr int kSteps = 400, kMostAttempts = 60;
+constexpr int kSteps = 1000000, kMostAttempts = 60;
 
 class StopPhases : public Faults {
  protected:
@@ -89,6 +89,7 @@ class StopPhases : public Faults {
     const std::string begins = "of 2, from step", computes = "micro-batches of step";
     const bool at_begin = phase == "restoring" || phase == "copying";
     pid_t trainer = trainer_that_says(phase == "restoring" ? begins : computes, {}, program);
+    ASSERT_NE(trainer, 0);
     if (phase == "copying") {
       const std::vector<pid_t> first = parts_of(dir(), "trainer");
       ::kill(trainer, SIGKILL);

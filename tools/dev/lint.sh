@@ -22,6 +22,8 @@ lint() {
   tools/check-documents || failed=1
   # A separate build folder, because clang cannot read g++'s precompiled headers.
   configure lint
+  # As ninja would before a build, if a CMakeLists.txt has changed.
+  quietly "configuring build/lint failed" ninja -C build/lint build.ninja
   python3 tools/dev/tidy.py build/lint "$(jobs)" "$@" || failed=1
   ((failed == 0)) || die "lint found the problems above"
 }

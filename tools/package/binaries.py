@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 
-GLIBC = (2, 28)  # Red Hat Enterprise Linux 8, Debian 10, Ubuntu 20.04; LibTorch needs it too
+GLIBC = (2, 28)  # as LibTorch
 # Of every Linux with glibc: libgcc_s, too, because glibc itself loads it.
 OF_THE_SYSTEM = re.compile(r"^(libc|libm|libdl|libpthread|librt|libutil|libgcc_s|ld-linux-x86-64)\.so")
 # Where programs find libraries: lib/ of the folder that their parent holds open (base/programs.hpp).
@@ -147,6 +147,7 @@ def write_licenses(build, folder, packages):
         shutil.copy(text, folder / f"{package}.txt")
         for name in re.findall(rf"{COMMON_LICENSES}/([\w+.-]*[\w+])", text.read_text()):
             shutil.copy(COMMON_LICENSES / name, folder)
+    shutil.copy(SOURCE / "board/page/uplot.LICENSE", folder / "uplot.txt")  # in rekindle-board
     if has_cuda(build):
         (folder / "cuda.txt").write_text(CUDA_NOTICE)
 

@@ -33,8 +33,17 @@ def of_debian(package):
 
 
 def of_wheel(name, version):
+    license = "BSD-3-Clause" if name == "torch" else "NVIDIA CUDA EULA"
     return Component(type=ComponentType.LIBRARY, name=name, version=version, bom_ref=f"wheel/{name}",
-                     purl=PackageURL("pypi", None, name, version))  # fmt: skip
+                     purl=PackageURL("pypi", None, name, version), licenses=[DisjunctiveLicense(name=license)])  # fmt: skip
+
+
+def of_page():
+    """What the page of a run has in it, and rekindle-board with the page."""
+    text = (binaries.SOURCE / "board/page/uplot.js").read_text()
+    version = re.search(r"uPlot \(v([0-9.]+)\)", text)[1]
+    return Component(type=ComponentType.LIBRARY, name="uPlot", version=version, bom_ref="page/uPlot",
+                     purl=PackageURL("npm", None, "uplot", version), licenses=[DisjunctiveLicense(id="MIT")])  # fmt: skip
 
 
 def of_file(file, folder):
@@ -56,6 +65,7 @@ def write(path, packages, wheels, folder):
     bom.metadata.properties.add(Property(name="licence texts", value="share/doc/rekindle/licenses"))
     for package in packages:
         bom.components.add(of_debian(package))
+    bom.components.add(of_page())
     for name, number in wheels:
         bom.components.add(of_wheel(name, number))
     files = sorted(file for file in folder.rglob("*") if file.is_file() and file.suffix != ".py")

@@ -47,7 +47,10 @@ def write_documents(build, folder, bundled):
         name, version = info.name.removesuffix(".dist-info").rsplit("-", 1)
         wheels.append((name.replace("_", "-"), version))
         for file in sorted(path for path in info.glob("licenses/**/*") if path.is_file()):
-            shutil.copy(file, documents / "licenses" / f"{name}-{file.name}")
+            copy = documents / "licenses" / f"{name}-{file.name}"
+            if copy.exists():
+                binaries.fail(f"two licences of {name} are called {file.name}")
+            shutil.copy(file, copy)
     sbom.write(documents / "sbom.cdx.json", packages, wheels, folder / "libexec/rekindle")
 
 
