@@ -9,20 +9,12 @@
 namespace rekindle::app {
 namespace {
 
-// In a cell of a table.
-std::string cell(std::string text) {
-  for (std::size_t at = text.find('|'); at != std::string::npos; at = text.find('|', at + 2))
-    text.insert(at, "\\");
-  return text;
-}
-
 // "--follow, -f", "--keep N"
 std::string names_of(const CLI::Option& option) {
   std::string names;
   for (const std::string& name : option.get_lnames()) names += str(names.empty() ? "" : ", ", "--", name);
   for (const std::string& name : option.get_snames()) names += str(names.empty() ? "" : ", ", "-", name);
-  std::string value = option.get_items_expected_max() != 0 ? option.get_type_name() : "";
-  value = value.substr(0, value.find_first_of(":="));
+  const std::string value = value_of(option);
   return value.empty() ? names : str(names, " ", value);
 }
 
@@ -43,25 +35,22 @@ std::string section_of(const CLI::App& command) {
   if (of_a_run)
     for (const OptionRow& row : option_table()) known.insert(row.name);
   std::string rows;
-  for (const CLI::Option* option : command.get_options()) {
-    if (option->get_positional() || option->get_group().empty() || option->check_lname("help") ||
-        option->check_lname("help-all") ||
-        (!option->get_lnames().empty() && known.contains(option->get_lnames().front())))
-      continue;
-    rows += str("| `", cell(names_of(*option)), "` | ", cell(option->get_description()), " |\n");
+  for (const CLI::Option* option : shown_options(command)) {
+    if (!option->get_lnames().empty() && known.contains(option->get_lnames().front())) continue;
+    rows += str("| `", markdown_cell(names_of(*option)), "` | ", markdown_cell(option->get_description()),
+                " |\n");
   }
   if (of_a_run) text += rows.empty() ? "." : ", and:";
   text += "\n";
   if (!rows.empty()) text += "\n| option | what it does |\n|---|---|\n" + rows;
-  const std::string footer = command.get_footer();
-  if (const std::size_t at = footer.find('\n'); at != std::string::npos)
-    text += str("\nExample:\n\n    ", footer.substr(footer.find_first_not_of(' ', at + 1)), "\n");
+  if (const std::string example = example_of(command); !example.empty())
+    text += str("\nExample:\n\n    ", example, "\n");
   return text;
 }
 
 std::string table_of(std::span<const Term> terms, const char* head) {
   std::string text = str("\n| ", head, " | |\n|---|---|\n");
-  for (const Term& term : terms) text += str("| `", term.name, "` | ", cell(term.text), " |\n");
+  for (const Term& term : terms) text += str("| `", term.name, "` | ", markdown_cell(term.text), " |\n");
   return text;
 }
 
@@ -71,14 +60,11 @@ std::string commands_page(const CLI::App& program) {
   std::string page =
       "# Every command\n\nMade from the program's own text (`rekindle manual markdown`), as `--help` and "
       "rekindle(1) are. Every\ncommand has `--help` and `--help-all`.\n";
-  std::set<std::string> told;
-  for (const CLI::App* first : commands_of(program)) {
-    if (!told.insert(first->get_group()).second) continue;
-    page += str("\n| ", first->get_group(), " | |\n|---|---|\n");
-    for (const CLI::App* command : commands_of(program))
-      if (command->get_group() == first->get_group())
-        page += str("| [", command->get_name(), "](#rekindle-", command->get_name(), ") | ",
-                    cell(command->get_description()), " |\n");
+  for (const auto& group : groups_of(program)) {
+    page += str("\n| ", group.front()->get_group(), " | |\n|---|---|\n");
+    for (const CLI::App* command : group)
+      page += str("| [", command->get_name(), "](#rekindle-", command->get_name(), ") | ",
+                  markdown_cell(command->get_description()), " |\n");
   }
   page += "\n## Exit codes\n" + table_of(exit_codes(), "code");
   page += "\n## Environment variables\n" + table_of(environment_variables(), "variable");

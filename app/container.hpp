@@ -21,19 +21,13 @@ struct Container {
 };
 Container container_of(const protocol::Job& job);
 
-// The values of --container-runtime.
-std::vector<std::string> container_runtimes();
-// --container as a job has it: of a file, its whole path.
-std::string image_of(const std::string& given);
-// --container-mounts as a job has it: whole paths.
-std::string mounts_of(const std::string& given);
+void set_container(protocol::Job& job, const Container& container);
+// From the options: files and folders get their whole paths.
+Container whole_container(const std::string& image, const std::string& runtime, const std::string& mounts);
 // An error: there is no such image, or no program that starts it; a path that cannot be mounted; an unknown
 // runtime (ExitCode::kUsage).
 Status check_container(const Container& container, const std::filesystem::path& run_dir,
                        const protocol::Job& job);
-
-// What a job's processes need of the job, at its own path.
-std::vector<std::filesystem::path> visible_to(const protocol::Job& job, const std::filesystem::path& run_dir);
 
 // How a command is started in a container: `program` COMMAND..., where `program` is empty without a
 // container. With the runtime srun, the options of srun. Visible, besides `visible`: the current folder, and

@@ -64,11 +64,8 @@ int main(int argc, char** argv) {
   if (const auto code = parse_part(cli, argc, argv, "these parts are started by rekindle local"))
     return *code;
   const run::Layout layout = part.layout();
-  // After a temporary error (for example, storage that is away) the worker is started again, so the exit code
-  // must not be a deliberate one.
   const auto not_up = [&](const Error& error) {
-    const int code = report(error);
-    return worker->parsed() && error.code == ExitCode::kGaveUp ? EXIT_FAILURE : code;
+    return worker->parsed() ? worker_not_up(error) : report(error);
   };
   auto job = job_of(layout, job_json);
   if (!job) return not_up(job.error());

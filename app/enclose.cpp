@@ -6,7 +6,6 @@
 
 #include <CLI/CLI.hpp>
 #include <array>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -29,12 +28,6 @@ constexpr int kSignalled = 128;  // as a shell
 bool has_ended(int fd) {
   std::array<char, 256> bytes{};
   return ::read(fd, bytes.data(), bytes.size()) <= 0;
-}
-
-// As of a worker: after an error that may pass, this process is started again.
-int not_up(const Error& error) {
-  const int code = report(error);
-  return error.code == ExitCode::kGaveUp ? EXIT_FAILURE : code;
 }
 
 // Waits for the end of the command. Its stdin, `lifeline`, is closed when it is to leave: at the end of this
@@ -75,14 +68,15 @@ int enclose(int argc, char** argv) {
   BatchHostWatch* watch = nullptr;
   if (!successor.empty()) {
     auto started = BatchHostWatch::start(layout, successor);
-    if (!started) return not_up(started.error());
+    if (!started) return worker_not_up(started.error());
     watch = *started;
   }
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return not_up(errno_error("cannot make a pipe", "the container"));
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    return worker_not_up(errno_error("cannot make a pipe", "the container"));
   Fd inside(ends[0]), lifeline(ends[1]);
   const auto child = spawn(without_missing_mounts(std::move(command)), {}, {}, {inside.get(), -1, -1});
-  if (!child) return not_up(child.error());
+  if (!child) return worker_not_up(child.error());
   inside.reset();
   const ExitStatus status = accompany(*child, std::move(lifeline), watch);
   if (watch != nullptr) watch->before_leaving();

@@ -1,6 +1,7 @@
 #include "app/manual.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <set>
 #include <string_view>
 
@@ -40,8 +41,7 @@ std::string names_of(const CLI::Option& option) {
     names += str(names.empty() ? "" : ", ", "\\fB\\-", name, "\\fR");
   for (const std::string& name : option.get_lnames())
     names += str(names.empty() ? "" : ", ", "\\fB\\-\\-", plain(name), "\\fR");
-  std::string value = option.get_items_expected_max() != 0 ? option.get_type_name() : "";
-  value = value.substr(0, value.find_first_of(":="));
+  const std::string value = value_of(option);
   return value.empty() ? names : str(names, " \\fI", plain(value), "\\fR");
 }
 
@@ -50,14 +50,11 @@ std::string item(const std::string& head, const std::string& text) {
 }
 
 std::string list_of_commands(const CLI::App& program) {
-  std::string text = ".SH COMMANDS\n", group;
-  std::set<std::string> told;
-  for (const CLI::App* first : commands_of(program)) {
-    if (!told.insert(first->get_group()).second) continue;
-    text += str(".SS ", first->get_group(), "\n");
-    for (const CLI::App* command : commands_of(program))
-      if (command->get_group() == first->get_group())
-        text += item(str("\\fB", plain(command->get_name()), "\\fR"), command->get_description());
+  std::string text = ".SH COMMANDS\n";
+  for (const auto& group : groups_of(program)) {
+    text += str(".SS ", group.front()->get_group(), "\n");
+    for (const CLI::App* command : group)
+      text += item(str("\\fB", plain(command->get_name()), "\\fR"), command->get_description());
   }
   return text;
 }
@@ -71,10 +68,7 @@ std::string section_of(const CLI::App& command, std::set<std::string>& told) {
   text += "\n.RI [ OPTIONS ]\n.PP\n" + plain(command.get_description()) + ".\n";
   bool same = false;
   std::string options;
-  for (const CLI::Option* option : command.get_options()) {
-    if (option->get_positional() || option->get_group().empty() || option->check_lname("help") ||
-        option->check_lname("help-all"))
-      continue;
+  for (const CLI::Option* option : shown_options(command)) {
     const std::string one = item(names_of(*option), option->get_description());
     // local, slurm and submit have a hundred options in common.
     const bool shared = command.get_options().size() > 40 && !told.insert(one).second;
@@ -83,15 +77,45 @@ std::string section_of(const CLI::App& command, std::set<std::string>& told) {
   }
   if (same) text += ".PP\nThe options of rekindle local" + std::string(options.empty() ? ".\n" : ", and:\n");
   text += options;
-  const std::string footer = command.get_footer();
-  if (const std::size_t at = footer.find('\n'); at != std::string::npos) {
-    const std::size_t begin = footer.find_first_not_of(' ', at + 1);
-    text += ".PP\nExample:\n.PP\n.nf\n.RS\n" + plain(footer.substr(begin)) + "\n.RE\n.fi\n";
-  }
+  if (const std::string example = example_of(command); !example.empty())
+    text += ".PP\nExample:\n.PP\n.nf\n.RS\n" + plain(example) + "\n.RE\n.fi\n";
   return text;
 }
 
 }  // namespace
+
+std::vector<std::vector<const CLI::App*>> groups_of(const CLI::App& program) {
+  std::vector<std::vector<const CLI::App*>> groups;
+  for (const CLI::App* command : commands_of(program)) {
+    const auto its = std::ranges::find_if(
+        groups, [&](const auto& group) { return group.front()->get_group() == command->get_group(); });
+    if (its == groups.end())
+      groups.push_back({command});
+    else
+      its->push_back(command);
+  }
+  return groups;
+}
+
+std::vector<const CLI::Option*> shown_options(const CLI::App& command) {
+  std::vector<const CLI::Option*> shown = command.get_options();
+  std::erase_if(shown, [](const CLI::Option* option) {
+    return option->get_positional() || option->get_group().empty() || option->check_lname("help") ||
+           option->check_lname("help-all");
+  });
+  return shown;
+}
+
+std::string value_of(const CLI::Option& option) {
+  const std::string value = option.get_items_expected_max() != 0 ? option.get_type_name() : "";
+  return value.substr(0, value.find_first_of(":="));
+}
+
+std::string example_of(const CLI::App& command) {
+  const std::string footer = command.get_footer();
+  const std::size_t at = footer.find('\n');
+  return at == std::string::npos ? "" : footer.substr(footer.find_first_not_of(' ', at + 1));
+}
 
 std::span<const Term> exit_codes() {
   static constexpr Term kRows[] = {{"0", "finished, or done"},

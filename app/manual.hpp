@@ -3,10 +3,12 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace rekindle::app {
 
@@ -14,6 +16,14 @@ namespace rekindle::app {
 std::string manual_page(const CLI::App& program);
 // docs/commands.md.
 std::string commands_page(const CLI::App& program);
+
+// What both say. A program's commands by group, each group where its first command is.
+std::vector<std::vector<const CLI::App*>> groups_of(const CLI::App& program);
+// The options of a command that its help shows, but for --help itself.
+std::vector<const CLI::Option*> shown_options(const CLI::App& command);
+// What stands for an option's value; "" for a flag.
+std::string value_of(const CLI::Option& option);
+std::string example_of(const CLI::App& command);  // "": it has none
 
 struct Term {
   const char *name, *text;

@@ -77,6 +77,8 @@ void add_options(CLI::App& command, RawOptions& raw);
 void add_network_options(CLI::App& command, std::string& interface, std::string& port_range);
 // Leaves the essential options in the help of `command`.
 void show_essentials(CLI::App& command);
+// A text in a cell of a Markdown table.
+std::string markdown_cell(std::string text);
 // docs/options.md, as it has to be.
 std::string options_page();
 

@@ -114,7 +114,7 @@ Status JobOptions::read_script() {
   if (script_.file.empty() || described_) return {};
   Script script = script_;
   script.python = raw_.python;
-  script.container = {image_of(raw_.container), raw_.container_runtime, mounts_of(raw_.container_mounts)};
+  script.container = whole_container(raw_.container, raw_.container_runtime, raw_.container_mounts);
   REKINDLE_TRY(described_, ask_script_(script));
   for (const auto& [name, value] : described_->options)
     if (name.starts_with("container"))

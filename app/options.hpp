@@ -102,6 +102,8 @@ class JobOptions {
 Result<LocalOptions> resolve_options(const RawOptions& raw, const AskNames& ask, std::set<std::string>& wrong,
                                      const ScriptDescription* script = nullptr);
 
+// Whether this machine has a GPU (/dev/nvidia0 or the like).
+bool has_gpu();
 // That this machine has what --device names. Not checked by resolve_options(), because `submit` may be called
 // on a machine without a GPU.
 Status check_device(const protocol::Job& job);

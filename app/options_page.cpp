@@ -48,6 +48,11 @@ const char* title_of(OptionGroup group) {
   return "";
 }
 
+std::string markdown_cell(std::string text) {
+  for (auto at = text.find('|'); at != std::string::npos; at = text.find('|', at + 2)) text.insert(at, "\\");
+  return text;
+}
+
 std::string options_page() {
   CLI::App command;
   RawOptions raw;
@@ -63,9 +68,7 @@ std::string options_page() {
     const CLI::Option* option = row.add(command, raw, row);
     if (std::exchange(group, title_of(row.group)) != title_of(row.group))
       page += str("\n## ", group, "\n\n| option | what it does | at a resume |\n|---|---|---|\n");
-    std::string value = *row.value != '\0' ? str(" ", row.value) : "";
-    for (auto at = value.find('|'); at != std::string::npos; at = value.find('|', at + 2))
-      value.insert(at, "\\");
+    const std::string value = *row.value != '\0' ? str(" ", markdown_cell(row.value)) : "";
     page += str("| `--", row.name, value, "` | ", option->get_description(), " | ", words_of(row.at_resume),
                 " |\n");
   }

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <string>
 
@@ -51,6 +52,13 @@ inline std::optional<int> parse_part(CLI::App& cli, int argc, char** argv, const
     return report(Error{ExitCode::kUsage, error.what(), hint});
   }
   return std::nullopt;
+}
+
+// The exit code of a worker that did not come up. After an error that may pass (storage that is away), it is
+// started again, so the code must not be a deliberate one.
+inline int worker_not_up(const Error& error) {
+  const int code = report(error);
+  return error.code == ExitCode::kGaveUp ? EXIT_FAILURE : code;
 }
 
 }  // namespace rekindle::app

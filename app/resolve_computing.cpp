@@ -6,11 +6,14 @@
 #include "app/container.hpp"
 #include "app/resolver.hpp"
 #include "base/files.hpp"
+#include "protocol/job_reader.hpp"
 
 namespace rekindle::app {
 namespace {
 
 constexpr std::uint64_t kMostTrainers = 1024;
+
+}  // namespace
 
 // A container or a job may see any of them, not the first one.
 bool has_gpu() {
@@ -20,8 +23,6 @@ bool has_gpu() {
            return name.starts_with(kGpu) && name.find_first_of("0123456789") == kGpu.size();
          });
 }
-
-}  // namespace
 
 Status Resolver::device() {
   const std::string wanted = raw_.device == "gpu" ? "cuda" : raw_.device;
@@ -54,10 +55,8 @@ Status Resolver::trainers_per_worker() {
 
 Status Resolver::computing() {
   REKINDLE_CHECK(device());
-  job_.container = image_of(raw_.container);
-  REKINDLE_CHECK(one_of("container-runtime", raw_.container_runtime, container_runtimes()));
-  job_.container_runtime = raw_.container_runtime;
-  job_.container_mounts = mounts_of(raw_.container_mounts);
+  REKINDLE_CHECK(one_of("container-runtime", raw_.container_runtime, protocol::container_runtimes()));
+  set_container(job_, whole_container(raw_.container, raw_.container_runtime, raw_.container_mounts));
   job_.threads = raw_.threads;
   job_.loader_threads = raw_.loader_threads;
   REKINDLE_CHECK(trainers_per_worker());

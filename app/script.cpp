@@ -136,8 +136,8 @@ Status use_copy_of_script(protocol::Job& job, const run::Layout& layout) {
 }
 
 Result<std::string> ask_script(const protocol::Job& job, const std::vector<std::string>& question, int in) {
-  const Contained with = contained(container_of(job), {fs::path(job.script).parent_path(), job.script_folder},
-                                   path_exists(FilePath("/dev/nvidiactl")));
+  const Contained with =
+      contained(container_of(job), {fs::path(job.script).parent_path(), job.script_folder}, has_gpu());
   if (!with.srun_options.empty() && question.front() == "--evaluate")
     return fail(ExitCode::kConfig, "a run with --container-runtime srun cannot be evaluated",
                 "in Python, rekindle.load() reads its checkpoints");
@@ -178,14 +178,12 @@ Result<ScriptDescription> describe_script(const Script& script) {
   const std::string named =
       !script.python.empty() || contained ? script.python : environment_variable(kPythonVariable);
   protocol::Job job;
-  job.container = script.container.image;
-  job.container_runtime = script.container.runtime;
-  job.container_mounts = script.container.mounts;
+  set_container(job, script.container);
   job.script = script.file;
   job.script_folder = script.folder;
   REKINDLE_CHECK(check_container(script.container, {}, job));
-  const fs::path python = contained ? fs::path(named.empty() ? "python3" : named)
-                                    : program_on_path(named.empty() ? "python3" : named);
+  const std::string name = named.empty() ? "python3" : named;
+  const fs::path python = contained ? fs::path(name) : program_on_path(name);
   if (!contained && (python.empty() || !path_exists(python)))
     return fail(ExitCode::kConfig, str("there is no ", named.empty() ? "python3 on PATH" : named),
                 "activate the environment that has torch and rekindle");

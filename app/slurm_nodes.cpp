@@ -70,21 +70,22 @@ Result<Process> SlurmNodes::start(std::size_t machine, const std::vector<std::st
   // its own location.
   const std::string control = program_path("rekindle-control");
   const bool encloses = !how.program.empty();
-  std::vector<std::string> outside{"--supervised-by-stdio"};
-  if (job_.nodes[machine] != job_.environment.node)
-    outside.insert(outside.end(), {"--successor", successor_text(job_)});
+  std::vector<std::string> successor;
+  if (job_.nodes[machine] != job_.environment.node) successor = {"--successor", successor_text(job_)};
+  const auto add = [&argv](const std::vector<std::string>& words) {
+    argv.insert(argv.end(), words.begin(), words.end());
+  };
   if (encloses) {  // Slurm's commands are not in the container
-    argv.insert(argv.end(), {control, kEnclose});
-    const std::vector<std::string> run = options_.layout().options();
-    argv.insert(argv.end(), run.begin(), run.end());
-    argv.insert(argv.end(), outside.begin() + 1, outside.end());
-    argv.emplace_back("--");
-    argv.insert(argv.end(), how.program.begin(), how.program.end());
-    outside = {"--supervised-by-stdin"};
+    add({control, kEnclose});
+    add(options_.layout().options());
+    add(successor);
+    add({"--"});
+    add(how.program);
   }
-  argv.push_back(control);
-  argv.insert(argv.end(), arguments.begin(), arguments.end());
-  argv.insert(argv.end(), outside.begin(), outside.end());
+  add({control});
+  add(arguments);
+  add({encloses ? "--supervised-by-stdin" : "--supervised-by-stdio"});
+  if (!encloses) add(successor);
   if (!job_.addresses.empty()) argv.insert(argv.end(), {"--interface", job_.addresses[machine]});
   // srun passes the end of its stdin on to the worker. At SIGHUP, srun would kill the worker, so srun runs in
   // a session of its own.

@@ -115,11 +115,6 @@ std::vector<fs::path> places_of_programs() {
   return places;
 }
 
-fs::path whole_current_folder() {
-  std::error_code gone;
-  return fs::current_path(gone);
-}
-
 std::vector<std::string> with_python_package(std::vector<std::string> environment) {
   const fs::path package = python_package().parent_path();
   if (package.empty()) return environment;

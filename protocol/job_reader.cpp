@@ -1,5 +1,6 @@
 #include "protocol/job_reader.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <tuple>
 #include <vector>
@@ -50,8 +51,8 @@ Status check_types(const json& object, const std::string& source) {
 
 Status check_values(const Job& job, const std::string& source) {
   // It is a program that is executed.
-  if (job.container_runtime != "apptainer" && job.container_runtime != "singularity" &&
-      job.container_runtime != "srun")
+  const auto runtimes = container_runtimes();
+  if (std::ranges::find(runtimes, job.container_runtime) == runtimes.end())
     return fail(ExitCode::kConfig,
                 str(source, ": field 'container_runtime' cannot be ", job.container_runtime));
   const auto wrong = [&source](const char* key, std::uint64_t value) {
@@ -82,6 +83,8 @@ Status check_values(const Job& job, const std::string& source) {
 }
 
 }  // namespace
+
+std::vector<std::string> container_runtimes() { return {"apptainer", "singularity", "srun"}; }
 
 Result<Job> job_from_json(const json& object, const std::string& source) {
   REKINDLE_CHECK(check_types(object, source));

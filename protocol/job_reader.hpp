@@ -4,11 +4,15 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "protocol/job.hpp"
 
 namespace rekindle::protocol {
+
+// The programs that start a container: what --container-runtime and a job may name.
+std::vector<std::string> container_runtimes();
 
 // A field that is missing in `object` has the default of Job{}.
 Result<Job> job_from_json(const nlohmann::json& object, const std::string& source);
