@@ -22,11 +22,27 @@ int LiveRun::times_logged(const std::string& words) const { return static_cast<i
 
 std::string LiveRun::trainer_logs() const {
   std::string all;
-  for (const auto& entry : fs::directory_iterator(run::Layout(dir()).logs().path())) {
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(run::Layout(dir()).logs().path(), none)) {
     if (!entry.path().filename().string().starts_with("trainer-")) continue;
     if (const auto text = read_text(entry.path())) all += *text;
   }
   return all;
+}
+
+std::string LiveRun::name_of(pid_t trainer) {
+  const std::string words = command_line(trainer), option = std::string("--name") + '\0';
+  const std::size_t at = words.find(option);
+  if (at == std::string::npos) return "";
+  return words.substr(at + option.size(), words.find('\0', at + option.size()) - at - option.size());
+}
+
+std::optional<fs::path> LiveRun::unfinished_checkpoint() const {
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(dir() / "checkpoints", code)) {
+    if (!fs::exists(entry.path() / "manifest.json")) return entry.path();
+  }
+  return std::nullopt;
 }
 
 void LiveRun::begin(int workers, const Arguments& more, const Arguments& prefix) {

@@ -21,6 +21,10 @@ class LiveRun : public ::testing::Test {
   int times_logged(const std::string& words) const;
   // All lines of the logs of all trainers.
   std::string trainer_logs() const;
+  // The trainer's name in logs; empty if the process is gone.
+  static std::string name_of(pid_t trainer);
+  // A checkpoint that is being written.
+  std::optional<fs::path> unfinished_checkpoint() const;
 
   void begin(int workers, const Arguments& more = {}, const Arguments& prefix = {});
   void wait_for_step(std::uint64_t step);

@@ -13,18 +13,7 @@
 namespace rekindle::process_test {
 namespace {
 
-class PhaseDeaths : public LiveRun {
- protected:
-  fs::path checkpoints() const { return dir() / "checkpoints"; }
-  // A checkpoint that is being written.
-  std::optional<fs::path> unfinished_checkpoint() const {
-    std::error_code code;
-    for (const auto& entry : fs::directory_iterator(checkpoints(), code)) {
-      if (!fs::exists(entry.path() / "manifest.json")) return entry.path();
-    }
-    return std::nullopt;
-  }
-};
+class PhaseDeaths : public LiveRun {};
 
 TEST_F(PhaseDeaths, TrainerKilledDuringACheckpoint_TheRunGoesOnAndTheOneBeforeStays) {
   ASSERT_NO_FATAL_FAILURE(begin(3, {"--checkpoint-every", "8"}));
@@ -88,12 +77,6 @@ class StateCopy : public LiveRun, public ::testing::WithParamInterface<Copy> {
   Arguments job(const fs::path& run_dir, int workers, int steps) const {
     return vgg_run(run_dir, workers, steps) +
            Arguments{"--image-size", "32", "--exchange", GetParam().exchange};
-  }
-  static std::string name_of(pid_t trainer) {
-    const std::string words = command_line(trainer), option = std::string("--name") + '\0';
-    const std::size_t at = words.find(option);
-    if (at == std::string::npos) return "";
-    return words.substr(at + option.size(), words.find('\0', at + option.size()) - at - option.size());
   }
   // The log lines of one trainer.
   std::string lines_of(const std::string& trainer) const {

@@ -10,16 +10,16 @@
 #include <string>
 #include <vector>
 
-#include "base/files.hpp"
 #include "base/text.hpp"
-#include "faults_fixture.hpp"
+#include "live_run.hpp"
+#include "run/layout.hpp"
 
 namespace rekindle::process_test {
 namespace {
 
 constexpr int kSteps = 1000000, kMostAttempts = 60;
 
-class StopPhases : public Faults {
+class StopPhases : public LiveRun {
  protected:
   StopPhases() { std::cout << "seed " << seed_ << std::endl; }
   int upto(int n) { return std::uniform_int_distribution(0, n - 1)(random_); }
@@ -48,21 +48,6 @@ class StopPhases : public Faults {
                      "--keep",
                      "2"};
   }
-  std::string trainer_logs() const {
-    std::string all;
-    std::error_code code;
-    for (const auto& entry : fs::directory_iterator(run::Layout(dir()).logs().path(), code))
-      if (entry.path().filename().string().starts_with("trainer-"))
-        all += read_text(entry.path()).value_or("");
-    return all;
-  }
-  // Whether there is a checkpoint that is being written, beside the steps.
-  bool writes() const {
-    std::error_code code;
-    for (const auto& entry : fs::directory_iterator(dir() / "checkpoints", code))
-      if (!fs::exists(entry.path() / "manifest.json")) return true;
-    return false;
-  }
   // Waits until a trainer that is not among `others` has logged `words`. Returns 0 if the run ends first.
   pid_t trainer_that_says(const std::string& words, const std::vector<pid_t>& others,
                           Program& program) const {
@@ -70,10 +55,9 @@ class StopPhases : public Faults {
     eventually([&] {
       const std::string logs = trainer_logs();
       for (const pid_t pid : parts_of(dir(), "trainer")) {
-        const std::string line = command_line(pid), option = std::string("--name") + '\0';
-        const std::size_t name = line.find(option);
-        if (name == std::string::npos || std::ranges::find(others, pid) != others.end()) continue;
-        const std::string says = str("trainer ", line.c_str() + name + option.size(), ": ");
+        const std::string name = name_of(pid);
+        if (name.empty() || std::ranges::find(others, pid) != others.end()) continue;
+        const std::string says = str("trainer ", name, ": ");
         for (std::size_t at = logs.find(says); at != std::string::npos; at = logs.find(says, at + 1))
           if (logs.substr(at, logs.find('\n', at) - at).find(words) != std::string::npos) found = pid;
       }
@@ -100,17 +84,17 @@ class StopPhases : public Faults {
       EXPECT_TRUE(eventually([&] { return reached_step(dir()) % 10 == 9 || !program.running(); }));
       EXPECT_TRUE(eventually([&] { return reached_step(dir()) % 10 == 0 || !program.running(); }));
     } else if (phase == "writing") {
-      EXPECT_TRUE(eventually([&] { return writes() || !program.running(); }));
+      EXPECT_TRUE(eventually([&] { return unfinished_checkpoint() || !program.running(); }));
     } else if (!at_begin) {
-      ::usleep(static_cast<useconds_t>(1000 * upto(2500)));
+      ::usleep(
+          static_cast<useconds_t>(1000 * upto(2500)));  // some moment of some steps; a miss is tried again
     }
     // The trainer is suspended while the order comes to it, so it cannot leave its phase meanwhile.
     ::kill(trainer, SIGSTOP);
-    if (writes()) hit_.insert("writing");
+    if (unfinished_checkpoint()) hit_.insert("writing");
     program.signal(SIGUSR1);
-    EXPECT_TRUE(
-        eventually([&] { return log().find("stopping (") != std::string::npos || !program.running(); }));
-    ::usleep(30'000);
+    EXPECT_TRUE(eventually([&] { return logged("stopping (") || !program.running(); }));
+    ::usleep(30'000);  // from the coordinator's line to the order; if it is late, another attempt follows
     ::kill(trainer, SIGCONT);
     const Outcome outcome = program.wait();
     ASSERT_EQ(outcome.exit_code, 75) << outcome.out << outcome.err;
@@ -128,12 +112,10 @@ class StopPhases : public Faults {
 
 TEST_F(StopPhases, OfATrainer_EachIsHitAndTheBitsAreTheSame) {
   // A first checkpoint.
-  {
-    Program first(Arguments{rekindle()} + job(dir(), 2, kSteps));
-    ASSERT_NO_FATAL_FAILURE(reach(first, 4));
-    first.signal(SIGUSR1);
-    ASSERT_EQ(first.wait().exit_code, 75);
-  }
+  program_.emplace(Arguments{rekindle()} + job(dir(), 2, kSteps));
+  ASSERT_NO_FATAL_FAILURE(wait_for_step(4));
+  program_->signal(SIGUSR1);
+  ASSERT_EQ(program_->wait().exit_code, 75);
   int attempts = 0;
   for (const char* phase : kPhases) {
     for (; !hit_.contains(phase) && attempts < kMostAttempts; ++attempts)
