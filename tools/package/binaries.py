@@ -70,9 +70,14 @@ def has_cuda(build):
     return "\nREKINDLE_CUDA:BOOL=ON\n" in (build / "CMakeCache.txt").read_text()
 
 
-def strip(files):
+def strip_and_check(folder, programs, package):
+    """What copy_programs() and copy_python_package() have put there. Returns the files that are machine code."""
+    files = {*folder.glob("rekindle*"), *(folder / "lib").iterdir(), *package.glob("*.so")}
     for file in files:
         subprocess.run(["strip", str(file)], check=True)
+    check_programs(folder, programs)
+    check_python_package(package)
+    return files
 
 
 def check(file, run_path, may_load):

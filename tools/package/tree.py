@@ -61,10 +61,7 @@ def main(build, folder):
     bundled = binaries.copy_programs(build, programs, PROGRAMS, of_torch)
     package = programs / "python/rekindle"
     binaries.copy_python_package(build, package)
-    files = {*programs.glob("rekindle*"), *(programs / "lib").iterdir(), *package.glob("*.so")}
-    binaries.strip(files)
-    binaries.check_programs(programs, PROGRAMS)
-    binaries.check_python_package(package)
+    files = binaries.strip_and_check(programs, PROGRAMS, package)
     (folder / "bin").mkdir()
     (folder / "bin/rekindle").symlink_to("../libexec/rekindle/rekindle")
     write_texts(folder)

@@ -19,10 +19,7 @@ def main(build, folder):
     package = folder / "rekindle"
     binaries.copy_python_package(build, package)
     bundled = binaries.copy_programs(build, package / "bin", PROGRAMS, [])
-    files = {*package.glob("*.so"), *(package / "bin").glob("rekindle*"), *(package / "bin/lib").iterdir()}
-    binaries.strip(files)
-    binaries.check_programs(package / "bin", PROGRAMS)
-    binaries.check_python_package(package)
+    files = binaries.strip_and_check(package / "bin", PROGRAMS, package)
 
     version = binaries.version()
     info = folder / f"rekindle-{version}.dist-info"
