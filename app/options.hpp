@@ -78,7 +78,8 @@ class JobOptions {
   explicit JobOptions(CLI::App& command, AskNames ask = {}, Script script = {}, AskScript ask_script = {});
   JobOptions(const JobOptions&) = delete;  // CLI11 has pointers to its fields
   JobOptions& operator=(const JobOptions&) = delete;
-  Result<std::filesystem::path> run_dir();  // empty if it is not given
+  Result<std::filesystem::path> run_dir();        // empty if it is not given
+  Result<std::filesystem::path> given_run_dir();  // the same, but a script is not asked for it
   Result<LocalOptions> resolve();
 
  private:

@@ -99,7 +99,10 @@ int slurm(JobOptions& job_options, const SlurmOptions& how, const CommandLine& l
   const auto end_before = [&how](const std::filesystem::path& run_dir) {
     return [how, run_dir](int signal) { return end_slurm_unresolved(how, run_dir, signal); };
   };
-  std::optional<EndOnSignal> interruptible(end_before({}));
+  // A signal that is there already waits until the run directory is known.
+  const auto given = job_options.given_run_dir();
+  if (!given) return report(given.error());
+  std::optional<EndOnSignal> interruptible(end_before(*given));
   const auto run_dir = job_options.run_dir();
   if (!run_dir) return report(run_dir.error());
   interruptible.emplace(end_before(*run_dir));

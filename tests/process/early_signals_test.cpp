@@ -65,6 +65,33 @@ TEST_F(EarlySignals, TimeLimitWhileSlurmIsAsked_RequeuedAndNothingBegun) {
   EXPECT_FALSE(fs::exists(dir_ / "terms")) << "a run began";
 }
 
+// The signal is there before the program's first instruction.
+TEST_F(EarlySignals, TimeLimitBeforeTheProgramBegins_Requeued) {
+  fs::remove(scratch_ / "silent");
+  const Arguments on_the_line = mnist_job("slurm", dir_, 100);
+  Arguments in_a_file = on_the_line;
+  ASSERT_EQ(in_a_file[1], "--run-dir");
+  in_a_file[1] = "--config";
+  in_a_file[2] = scratch_ / "config.toml";
+  std::ofstream(in_a_file[2]) << "run-dir = \"" << dir_.string() << "\"\n";
+  const Arguments signalled = {"/usr/bin/env",
+                               "--block-signal=USR1",
+                               "--ignore-signal=USR1",
+                               "sh",
+                               "-c",
+                               "kill -USR1 $$ && exec \"$@\"",
+                               "sh"};
+  for (const Arguments& command : {on_the_line, in_a_file}) {
+    std::ofstream(scratch_ / "calls") << "";
+    Program job(signalled + in_the_job(command));
+    ASSERT_TRUE(eventually([&] { return !calls().empty() || !job.running(); }));
+    job.signal(SIGTERM);  // Slurm's
+    const Outcome outcome = job.wait();
+    EXPECT_EQ(outcome.exit_code, 75) << outcome.out << outcome.err;
+    EXPECT_EQ(calls(), "requeue Incomplete 7\n") << outcome.out << outcome.err;
+  }
+}
+
 // A script may take minutes up to its rekindle.run(). Here its interpreter never answers.
 TEST_F(EarlySignals, TimeLimitWhileAScriptDescribesItsModel_RequeuedIfTheRunDirectoryIsKnown) {
   fs::remove(scratch_ / "silent");
