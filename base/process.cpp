@@ -4,7 +4,6 @@
 #include <spawn.h>
 #include <sys/random.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -81,9 +80,7 @@ Result<Child> spawn_with(const std::vector<std::string>& argv, std::vector<std::
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (error != 0) return fail(str("cannot start ", argv[0], ": ", std::strerror(error)));
-  child.pidfd = Fd(static_cast<int>(::syscall(SYS_pidfd_open, child.pid, 0)));
-  if (!child.pidfd)
-    return fail(str("cannot watch a child process: ", std::strerror(errno)), "Linux 5.3 or newer is needed");
+  REKINDLE_TRY(child.pidfd, watch_process(child.pid));
   return child;
 }
 
@@ -164,10 +161,6 @@ std::optional<ExitStatus> status_of_dying(const Child& child) {
   const auto status = static_cast<int>(stat_field(child.pid, 52));
   if (status == 0) return std::nullopt;  // exited with 0, or the field is hidden from this process
   return decoded(status);
-}
-
-void kill_child(const Child& child, int signal) {
-  ::syscall(SYS_pidfd_send_signal, child.pidfd.get(), signal, nullptr, 0);
 }
 
 void ignore_group_signals() {

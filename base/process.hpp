@@ -25,7 +25,7 @@ inline constexpr int kProgramsFd = 40;
 
 struct Child {
   pid_t pid = -1;
-  Fd pidfd;  // readable when the child has ended
+  Fd pidfd;  // watch_process()
 };
 
 struct ExitStatus {
@@ -54,6 +54,9 @@ Result<Child> spawn(const std::vector<std::string>& argv,
 Result<Child> spawn_with(const std::vector<std::string>& argv, std::vector<std::string> environment,
                          std::span<const int> inherited, const Streams& streams = {});
 std::vector<std::string> own_environment();  // this process's
+// A descriptor that is readable when the process has ended: a pidfd. Before Linux 5.3 it is a socket, to
+// which a thread of this process sends a byte up to a tenth of a second after the end.
+Result<Fd> watch_process(pid_t pid);
 // Waits for the child's end; returns at once when its pidfd is readable.
 ExitStatus wait_for(const Child& child);
 // The exit status of a child whose lifeline was cut; nullopt if it is unknown until the child has ended.

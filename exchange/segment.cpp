@@ -30,8 +30,10 @@ Result<Segment> make_segment(const char* name, std::size_t bytes) {
   segment.memory = Mapping(static_cast<std::byte*>(data), bytes);
   // EINVAL: the kernel is older than 5.14. The pages are then allocated at first use.
   if (::madvise(data, bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) return failed("populate");
-  constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
-  if (::fcntl(segment.fd.get(), F_ADD_SEALS, kSeals) != 0) return failed("seal");
+  constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+  if (::fcntl(segment.fd.get(), F_ADD_SEALS, kSeals | F_SEAL_FUTURE_WRITE) == 0) return segment;
+  // EINVAL: the kernel is older than 5.1. Processes of the same user could then write into the segment.
+  if (errno != EINVAL || ::fcntl(segment.fd.get(), F_ADD_SEALS, kSeals) != 0) return failed("seal");
   return segment;
 }
 

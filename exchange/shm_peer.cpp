@@ -1,6 +1,5 @@
 #include "exchange/shm_peer.hpp"
 
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/process.hpp"
 #include "base/text.hpp"
 #include "exchange/failure.hpp"
 
@@ -20,8 +20,9 @@ Result<ShmPeer> ShmPeer::open(const Endpoint& endpoint, int rank, std::size_t fl
   peer.floats_ = floats;
   // Open the pidfd before the memory. If the pid was reused before this line, the new process is younger than
   // the peer's endpoint and cannot have the nonce. So if the nonce is right, the pidfd is the peer's.
-  peer.process_ = Fd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid_, 0)));
-  if (!peer.process_) return fail_rank(rank, str("no process ", peer.pid_, ": ", std::strerror(errno)));
+  auto process = watch_process(peer.pid_);
+  if (!process) return fail_rank(rank, process.error().line());
+  peer.process_ = std::move(*process);
   REKINDLE_TRY(peer.control_, peer.map(endpoint.control_fd, sizeof(Control)));
   const Control& control = peer.control();
   if (control.magic != kControlMagic || std::string_view(control.nonce, kNonceBytes) != endpoint.nonce)

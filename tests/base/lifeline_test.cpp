@@ -1,7 +1,6 @@
 #include "base/lifeline.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -25,7 +24,7 @@ Child child_that_holds(Lifeline& line, const std::function<void()>& then) {
     if (held) then();
     ::_exit(99);
   }
-  child.pidfd = Fd(static_cast<int>(::syscall(SYS_pidfd_open, child.pid, 0)));
+  if (auto watched = watch_process(child.pid)) child.pidfd = std::move(*watched);
   ::close(ends[1]);
   char said = 0;
   EXPECT_EQ(::read(ends[0], &said, 1), 1);
