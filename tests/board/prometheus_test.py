@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """A real Prometheus scrapes a run through a stop and another attempt; then each query of the dashboard has a value.
+It also finds a run by the file of --metrics-targets: two attempts, each at a port of its own.
 
     tests/board/prometheus_test.py PATH_TO_REKINDLE SOURCE_FOLDER
 
@@ -24,6 +25,14 @@ REKINDLE, SOURCE = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]
 MONITORING = SOURCE / "examples/monitoring"
 TOKEN = "a-token-for-the-metrics-of-a-test"
 LIMIT_S = 120
+RUNS = """
+  - job_name: runs
+    honor_labels: true
+    authorization:
+      credentials_file: token
+    file_sd_configs:
+      - files: ["targets/*.json"]
+"""
 
 
 def free_port():
@@ -49,10 +58,41 @@ def get(url, token=None):
         return answer.read().decode()
 
 
+def command(folder, run, steps):
+    return [REKINDLE, "local", "--run-dir", run, "--data", folder / "data", "--model", "mnist-cnn", "--batch-size", "16",
+            "--steps", str(steps), "--workers", "2", "--checkpoint-interval", "1s"]
+
+
 def train(folder, steps):
-    subprocess.run([REKINDLE, "local", "--run-dir", folder / "runs/one", "--data", folder / "data", "--model", "mnist-cnn",
-                    "--batch-size", "16", "--steps", str(steps), "--workers", "2", "--checkpoint-interval", "1s"],
-                   check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(command(folder, folder / "runs/one", steps), check=True, stdout=subprocess.DEVNULL)
+
+
+def by_targets(prometheus, folder, processes):
+    """A run that Prometheus finds by the file of --metrics-targets, at its first port and, resumed, at the next."""
+    run, targets = folder / "alone/two", folder / "targets"
+
+    def instances():
+        answer = json.loads(get(f"{prometheus}/api/v1/targets?state=active"))
+        return [target["labels"]["instance"] for target in answer["data"]["activeTargets"]
+                if target["labels"].get("run") == "two"]
+
+    last = 0
+    for port in (free_port(), free_port()):
+        address = f"127.0.0.1:{port}"
+        processes.append(subprocess.Popen(
+            command(folder, run, 1000000) + ["--metrics-bind", address, "--metrics-token-file", folder / "token",
+                                             "--metrics-targets", targets], stdout=subprocess.DEVNULL))
+
+        def step():
+            values = query(prometheus, f'rekindle_step{{run="two", instance="{address}"}}')
+            return values[0] if values and values[0] > last else None
+
+        last = wait_for(f"step of the run at {address}", step)
+        subprocess.run([REKINDLE, "stop", run], check=True, stdout=subprocess.DEVNULL)
+        processes.pop().wait()
+        if list(targets.iterdir()):
+            raise SystemExit("prometheus_test: a run that has ended is still a target")
+        wait_for("end of the target", lambda: None if instances() else True)
 
 
 def query(prometheus, text):
@@ -100,8 +140,9 @@ def watch(folder, processes):
     environment = dict(os.environ, XDG_STATE_HOME=str(folder / "state"))
     processes.append(subprocess.Popen([REKINDLE, "board", folder / "runs", "--port", "0", "--metrics-bind", f"127.0.0.1:{board}",
                                        "--metrics-token-file", folder / "token"], env=environment, stdout=subprocess.DEVNULL))
+    (folder / "targets").mkdir()
     config = (MONITORING / "prometheus.yml").read_text().replace("15s", "1s").replace("9300", str(board))
-    (folder / "prometheus.yml").write_text(config.replace("rules.yml", str(MONITORING / "rules.yml")))
+    (folder / "prometheus.yml").write_text(config.replace("rules.yml", str(MONITORING / "rules.yml")) + RUNS)
 
     def scraped():
         try:
@@ -145,6 +186,7 @@ def watch(folder, processes):
     wrong = [dict(panels[0], targets=[{"expr": re.sub("rekindle_", "rekindel_", panels[0]["targets"][0]["expr"])}])]
     if not check_queries(address, wrong):
         raise SystemExit("prometheus_test: a wrong name was not found")
+    by_targets(address, folder, processes)
     print(f"prometheus_test: {sum(len(panel['targets']) for panel in panels)} queries have values")
     return 0
 
