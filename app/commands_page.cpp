@@ -18,6 +18,13 @@ std::string names_of(const CLI::Option& option) {
   return value.empty() ? names : str(names, " ", value);
 }
 
+// With the default value, unless the description has it.
+std::string description_of(const CLI::Option& option) {
+  const std::string text = option.get_description(), value = option.get_default_str();
+  if (value.empty() || text.find("default: ") != std::string::npos) return text;
+  return str(text, text.empty() ? "" : " ", "(default: ", value, ")");
+}
+
 // Those of a run have a page of their own.
 bool has_options_of_a_run(const CLI::App& command) {
   return command.get_options().size() > option_table().size();
@@ -26,7 +33,9 @@ bool has_options_of_a_run(const CLI::App& command) {
 std::string section_of(const CLI::App& command) {
   std::string use = str("rekindle ", command.get_name());
   for (const CLI::Option* option : command.get_options())
-    if (option->get_positional()) use += str(" ", option->get_name(true));
+    if (option->get_positional())
+      use +=
+          option->get_required() ? str(" ", option->get_name(true)) : str(" [", option->get_name(true), "]");
   std::string text = str("\n## rekindle ", command.get_name(), "\n\n    ", use, " [OPTIONS]\n\n",
                          command.get_description(), ".");
   const bool of_a_run = has_options_of_a_run(command);
@@ -37,8 +46,8 @@ std::string section_of(const CLI::App& command) {
   std::string rows;
   for (const CLI::Option* option : shown_options(command)) {
     if (!option->get_lnames().empty() && known.contains(option->get_lnames().front())) continue;
-    rows += str("| `", markdown_cell(names_of(*option)), "` | ", markdown_cell(option->get_description()),
-                " |\n");
+    rows +=
+        str("| `", markdown_cell(names_of(*option)), "` | ", markdown_cell(description_of(*option)), " |\n");
   }
   if (of_a_run) text += rows.empty() ? "." : ", and:";
   text += "\n";

@@ -93,7 +93,7 @@ struct AuditCommand : Command {
     command.add_option("--from", options.from, "step of a kept checkpoint; 0: the initial values")
         ->required();
     command.add_option("--to", options.to, "step of a later one")->required();
-    command.add_option("--workers", options.workers)
+    command.add_option("--workers", options.workers, "workers that make the steps")
         ->capture_default_str()
         ->check(whole_number(1, kMostWorkers));
   }

@@ -71,7 +71,7 @@ CLI::Option* add_with_default(CLI::App& command, RawOptions& raw, const OptionRo
 
 using R = RawOptions;
 constexpr OptionRow kTable[] = {
-    {"run-dir", "DIR", kEssential, kFree, "the run's directory, on storage that all nodes share", "",
+    {"run-dir", "DIR", kEssential, kNames, "the run's directory, on storage that all nodes share", "",
      add<&R::run_dir>},
     {"config", "FILE", kEssential, kFree, "a TOML file with any of these options; the command line wins", "",
      add<&R::config_file>},
@@ -96,7 +96,8 @@ constexpr OptionRow kTable[] = {
     {"seed", "N", kEssential, kEqual, "of initial values, sample order and all draws", nullptr,
      add<&R::seed, seed>},
     {"workers", "N", kEssential, kFree, "workers on this machine", nullptr, add<&R::workers, positive>},
-    {"device", "NAME", kEssential, kFree, "auto, cpu or cuda", nullptr, add<&R::device>},
+    {"device", "NAME", kEssential, kFree, "auto, cpu or cuda; another one makes other bits", nullptr,
+     add<&R::device>},
     {"checkpoint-interval", "TIME", kEssential, kFree, "time between checkpoints, with a unit", nullptr,
      add<&R::checkpoint_interval>},
     {"keep", "N", kEssential, kFree, "checkpoints to keep", nullptr, add<&R::keep, positive>},

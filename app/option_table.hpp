@@ -56,6 +56,7 @@ enum class AtResume {
   kFree,        // a resume may have another value
   kMayBeAdded,  // a resume may add it, and it stays
   kChangeLr,    // only with --change-lr
+  kNames,       // says which run is meant
   kEqual,       // part of the run's identity: a resume with another value is refused
 };
 

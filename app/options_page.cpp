@@ -13,6 +13,8 @@ const char* words_of(AtResume at_resume) {
       return "may change";
     case AtResume::kMayBeAdded:
       return "may be added, then stays";
+    case AtResume::kNames:
+      return "names the run";
     case AtResume::kChangeLr:
       return "with `--change-lr`";
     case AtResume::kEqual:
