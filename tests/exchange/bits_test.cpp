@@ -41,6 +41,12 @@ TEST_P(Bits, EveryRankReadsTheTreeSumOfEveryStep) {
   for (const auto& lines : cluster.finish()) EXPECT_EQ(lines, expected);
 }
 
+// The same on every architecture.
+TEST(FixedBits, OfTheTreeSum) {
+  EXPECT_EQ(reference_hash(3, 8, 10'007).hex(), "b07e2fe929fbd3e6aa0dede8c1579b07");
+  EXPECT_EQ(reference_hash(3, 32, 1'003).hex(), "56bf00963b69ad4c34c2cfa4e1ee113b");
+}
+
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const Backend backend : {Backend::kSharedMemory, Backend::kTcp, Backend::kNccl, kStaged}) {
