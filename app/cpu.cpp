@@ -31,6 +31,7 @@ std::size_t rank_of(const std::string& name) {
 
 }  // namespace
 
+#if defined(__x86_64__)
 std::string cpu_capability() {
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -39,6 +40,9 @@ std::string cpu_capability() {
   }
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? "avx2" : "default";
 }
+#else
+std::string cpu_capability() { return "default"; }
+#endif
 
 namespace {
 

@@ -6,9 +6,9 @@
 # symbols have the versions that old systems know; portable/old_glibc.cpp has the rest.
 set(REKINDLE_SYSROOT ${CMAKE_SOURCE_DIR}/build/package-sysroot)
 # -B: g++ searches the folders beside itself first.
-set(system_libraries ${REKINDLE_SYSROOT}/usr/lib/x86_64-linux-gnu)
+set(system_libraries ${REKINDLE_SYSROOT}/usr/lib/${CMAKE_LIBRARY_ARCHITECTURE})
 add_link_options(--sysroot=${REKINDLE_SYSROOT} -B${system_libraries} -L${system_libraries}
-  -L${REKINDLE_SYSROOT}/lib/x86_64-linux-gnu)
+  -L${REKINDLE_SYSROOT}/lib/${CMAKE_LIBRARY_ARCHITECTURE})
 # This glibc has them apart from libc.
 set(CMAKE_CXX_STANDARD_LIBRARIES "-lpthread -ldl -lrt -lm")
 #
@@ -62,13 +62,17 @@ foreach(each JPEG::JPEG:jpeg PNG::PNG:png16 ZLIB::ZLIB:z)
     IMPORTED_LOCATION_RELEASE ${REKINDLE_STATIC_${CMAKE_MATCH_2}})
 endforeach()
 
-# Debian's static xxHash has no functions that choose instructions at run time; with SSE2 alone it is three times slower.
 rekindle_static(rekindle_xxhash xxhash)
-add_library(rekindle_xxhash_dispatch STATIC ${rekindle_portable_sources}/xxhash_avx2.cpp
-  ${rekindle_portable_sources}/xxhash_dispatch.cpp)
-set_source_files_properties(${rekindle_portable_sources}/xxhash_avx2.cpp PROPERTIES COMPILE_OPTIONS -mavx2)
-target_link_libraries(rekindle_xxhash_dispatch PUBLIC rekindle_xxhash)
-set_target_properties(PkgConfig::XXHASH PROPERTIES INTERFACE_LINK_LIBRARIES rekindle_xxhash_dispatch)
+set(hash rekindle_xxhash)
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
+  # Debian's static xxHash has no functions that choose instructions at run time; with SSE2 alone it is three times slower.
+  set(hash rekindle_xxhash_dispatch)
+  add_library(rekindle_xxhash_dispatch STATIC ${rekindle_portable_sources}/xxhash_avx2.cpp
+    ${rekindle_portable_sources}/xxhash_dispatch.cpp)
+  set_source_files_properties(${rekindle_portable_sources}/xxhash_avx2.cpp PROPERTIES COMPILE_OPTIONS -mavx2)
+  target_link_libraries(rekindle_xxhash_dispatch PUBLIC rekindle_xxhash)
+endif()
+set_target_properties(PkgConfig::XXHASH PROPERTIES INTERFACE_LINK_LIBRARIES ${hash})
 
 # Debian's HDF5 reads from S3 with curl, which needs 30 libraries. No program here refers to these members of libhdf5.a.
 rekindle_static(rekindle_aec aec)

@@ -11,8 +11,8 @@ find_package(CLI11 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 
-# HDF5 (serial, C API)
-pkg_check_modules(HDF5 REQUIRED IMPORTED_TARGET hdf5)
+# HDF5 (serial, C API). The first name is a link that Debian's package makes when it is configured.
+pkg_search_module(HDF5 REQUIRED IMPORTED_TARGET hdf5 hdf5-serial)
 
 # What the modules link: shared libraries, or in the portable build static ones.
 if(REKINDLE_PORTABLE)
@@ -46,21 +46,25 @@ math(EXPR caf_version "${caf_version} / 10000")
 string(APPEND caf_version ".${caf_minor}.${caf_patch}")
 
 # LibTorch from the torch wheel, unpacked by ./dev setup
-set(REKINDLE_TORCH ${CMAKE_SOURCE_DIR}/build/torch/torch CACHE PATH "The torch folder of an unpacked torch wheel")
-if(NOT EXISTS ${REKINDLE_TORCH}/lib/libtorch_cpu.so)
-  message(FATAL_ERROR "no LibTorch in ${REKINDLE_TORCH}: run ./dev setup")
+set(torch "")
+if(REKINDLE_MODELS)
+  set(REKINDLE_TORCH ${CMAKE_SOURCE_DIR}/build/torch/torch CACHE PATH "The torch folder of an unpacked torch wheel")
+  if(NOT EXISTS ${REKINDLE_TORCH}/lib/libtorch_cpu.so)
+    message(FATAL_ERROR "no LibTorch in ${REKINDLE_TORCH}: run ./dev setup")
+  endif()
+  include(${CMAKE_CURRENT_LIST_DIR}/Torch.cmake)
+  rekindle_torch_version(${REKINDLE_TORCH} REKINDLE_TORCH_VERSION)
+  rekindle_import_torch(${REKINDLE_TORCH} ${REKINDLE_CUDA_MODELS})
+  set(torch "LibTorch ${REKINDLE_TORCH_VERSION}, ")
+  # Programs load LibTorch only from lib/ beside them, because a run keeps copies of both
+  # (app/kept_program.cpp), and other folders near the run directory may belong to another user. In the build
+  # tree, which may be moved, lib is a link.
+  file(RELATIVE_PATH torch_from_bin ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} ${REKINDLE_TORCH}/lib)
+  file(MAKE_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+  file(CREATE_LINK ${torch_from_bin} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/lib SYMBOLIC)
+  list(APPEND CMAKE_BUILD_RPATH "$ORIGIN/lib")
 endif()
-include(${CMAKE_CURRENT_LIST_DIR}/Torch.cmake)
-rekindle_torch_version(${REKINDLE_TORCH} REKINDLE_TORCH_VERSION)
 # For `rekindle --version`.
-set(REKINDLE_BUILT_WITH "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}, LibTorch ${REKINDLE_TORCH_VERSION}, \
+set(REKINDLE_BUILT_WITH "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}, ${torch}\
 CAF ${caf_version}, HDF5 ${HDF5_VERSION}, OpenSSL ${OPENSSL_VERSION}, spdlog ${spdlog_VERSION}, xxHash ${XXHASH_VERSION}, \
 zlib ${ZLIB_VERSION_STRING}, libpng ${PNG_VERSION_STRING}")
-rekindle_import_torch(${REKINDLE_TORCH} ${REKINDLE_CUDA_MODELS})
-# Programs load LibTorch only from lib/ beside them, because a run keeps copies of both
-# (app/kept_program.cpp), and other folders near the run directory may belong to another user. In the build
-# tree, which may be moved, lib is a link.
-file(RELATIVE_PATH torch_from_bin ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} ${REKINDLE_TORCH}/lib)
-file(MAKE_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
-file(CREATE_LINK ${torch_from_bin} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/lib SYMBOLIC)
-list(APPEND CMAKE_BUILD_RPATH "$ORIGIN/lib")

@@ -24,6 +24,8 @@ constexpr std::size_t kSumChunk = std::size_t{1} << 20;  // floats between two c
 void pause_briefly() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
 #endif
 }
 

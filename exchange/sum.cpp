@@ -10,7 +10,7 @@
 
 // The dynamic loader picks the widest version that the machine supports. Not with sanitizers: their run-times
 // are not initialised yet at that time.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__x86_64__)
 #define REKINDLE_CLONES
 #else
 #define REKINDLE_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))

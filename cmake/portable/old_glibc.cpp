@@ -39,7 +39,11 @@ extern "C" {
 
 // Before 2.29, pow() had a wrapper that sets errno; what it computes is the same.
 double rekindle_old_pow(double base, double exponent) noexcept;
+#if defined(__x86_64__)
 __asm__(".symver rekindle_old_pow, pow@GLIBC_2.2.5");
+#else  // aarch64
+__asm__(".symver rekindle_old_pow, pow@GLIBC_2.17");
+#endif
 double pow(double base, double exponent) noexcept { return rekindle_old_pow(base, exponent); }
 
 // libstdc++ uses atomic operations unless it knows that there is one thread.

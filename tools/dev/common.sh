@@ -9,6 +9,14 @@ die() {
 # The entries of a list file: no comments, no blank lines.
 entries() { sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$1"; }
 
+# The absolute links of a system in a folder would lead to this system's files.
+stay_inside() {
+  local link
+  find "$1" -type l -lname '/*' | while read -r link; do
+    ln -sfnr "$1$(readlink "$link")" "$link"
+  done
+}
+
 # Runs a command silently. If the command fails, shows the end of its output and stops with the reason.
 #   quietly WHY_LINE COMMAND...
 quietly() {

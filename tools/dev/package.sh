@@ -18,7 +18,7 @@ package() {
   SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 1700000000)
   export SOURCE_DATE_EPOCH
   version=$("$tools/bin/python" -c 'import sys; sys.path.append("tools/package"); import binaries; print(binaries.version())')
-  name=rekindle-$version-linux-x86_64
+  name=rekindle-$version-linux-$(uname -m)
   rm -rf "$dist"
   mkdir "$dist"
 
@@ -33,7 +33,7 @@ package() {
   "$tools/bin/python" tools/package/deb_folder.py "build/package-tree/$name" build/package-deb ||
     die "the Debian package could not be put together"
   quietly "the Debian package could not be packed" \
-    dpkg-deb -Zzstd -z15 --root-owner-group --build build/package-deb "$dist/rekindle_${version}_amd64.deb"
+    dpkg-deb -Zzstd -z15 --root-owner-group --build build/package-deb "$dist/rekindle_${version}_$(dpkg --print-architecture).deb"
   say "packing the image"
   pack_image "$dist" "$version" "$name"
   (cd "$dist" && sha256sum -- * >SHA256SUMS)
@@ -64,7 +64,7 @@ pack_tar() {
 # pack_image DIST VERSION NAME: a small Debian with the package in it, as an archive in OCI's format, and how Apptainer makes
 # an image of it.
 pack_image() {
-  local deb=$1/rekindle_$2_amd64.deb work=build/package-image layout=build/package-image/layout
+  local deb=$1/rekindle_$2_$(dpkg --print-architecture).deb work=build/package-image layout=build/package-image/layout
   rm -rf "$work"
   mkdir -p "$work"
   quietly "the image's system could not be made: mmdebstrap needs root and the network" \

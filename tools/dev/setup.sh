@@ -77,17 +77,17 @@ wheels_are_in() {
   done
 }
 
-# The kept wheels with a pinned sha256.
+# The kept wheels with a pinned sha256, of this machine's architecture or of all.
 wheel_files() {
   local file hash
-  for file in "$1"/*.whl; do
+  for file in "$1"/*{any,"$(uname -m)"}.whl; do
     [[ -e $file ]] || continue
     hash=$(sha256sum "$file") && hash=${hash%% *}
     if grep -qF "sha256:$hash" "$2"; then echo "$file"; fi
   done
 }
 
-have_wheels() { (($(wheel_files "$1" "$2" | wc -l) == $(grep -c 'sha256:' "$2"))); }
+have_wheels() { (($(wheel_files "$1" "$2" | wc -l) == $(grep -c '==' "$2"))); }
 
 download_wheels() {
   local python found=""
@@ -102,9 +102,9 @@ download_wheels() {
   # Any Python's pip works, because nothing of the wheels is for Python. -q only without a terminal, to show progress.
   local quiet=(-q)
   [[ ! -t 1 ]] || quiet=()
+  local platforms=() each
+  for each in _2_28 _2_25 _2_17 2014 2010; do platforms+=(--platform "manylinux${each}_$(uname -m)"); done
   "$found" -m pip "${quiet[@]}" --no-cache-dir download --no-deps --require-hashes --only-binary=:all: \
-    --python-version 3.11 --platform manylinux_2_28_x86_64 --platform manylinux_2_25_x86_64 \
-    --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 --platform manylinux2010_x86_64 \
-    -d "$1" -r "$2" ||
+    --python-version 3.11 "${platforms[@]}" -d "$1" -r "$2" ||
     die "$3 could not be downloaded: see pip's message above, then run ./dev setup again"
 }

@@ -7,7 +7,7 @@ import subprocess
 
 GLIBC = (2, 28)  # as LibTorch
 # Of every Linux with glibc: libgcc_s, too, because glibc itself loads it.
-OF_THE_SYSTEM = re.compile(r"^(libc|libm|libdl|libpthread|librt|libutil|libgcc_s|ld-linux-x86-64)\.so")
+OF_THE_SYSTEM = re.compile(r"^(libc|libm|libdl|libpthread|librt|libutil|libgcc_s|ld-linux-(x86-64|aarch64))\.so")
 # Where programs find libraries: lib/ of the folder that their parent holds open (base/programs.hpp).
 # An RPATH comes before LD_LIBRARY_PATH, a RUNPATH behind it.
 HELD = [("RPATH", "/proc/self/fd/40/lib")]

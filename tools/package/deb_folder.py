@@ -5,13 +5,14 @@ import gzip
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 
 import binaries
 
 CONTROL = """Package: rekindle
 Version: {version}
-Architecture: amd64
+Architecture: {architecture}
 Maintainer: The Rekindle authors <rekindle@localhost>
 Installed-Size: {kib}
 Depends: libc6 (>= {glibc}), libgcc-s1
@@ -55,7 +56,9 @@ def main(tree, folder):
     (folder / "DEBIAN").mkdir()
     sizes = sum(file.lstat().st_size for file in folder.rglob("*") if not file.is_dir())
     glibc = ".".join(map(str, binaries.GLIBC))
-    (folder / "DEBIAN/control").write_text(CONTROL.format(version=version, kib=sizes // 1024, glibc=glibc))
+    architecture = subprocess.run(["dpkg", "--print-architecture"], check=True, capture_output=True, text=True).stdout.strip()
+    control = CONTROL.format(version=version, architecture=architecture, kib=sizes // 1024, glibc=glibc)
+    (folder / "DEBIAN/control").write_text(control)
     for new in (documents / "copyright", documents / "changelog.gz", manual.with_suffix(".1.gz"), folder / "DEBIAN/control"):
         new.chmod(0o644)
     for each in (folder, *folder.rglob("*")):

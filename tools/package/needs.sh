@@ -7,11 +7,7 @@ install_sysroot() {
   rm -rf "$1"
   quietly "the C library of Debian 11 could not be unpacked: mmdebstrap needs root and the network" \
     mmdebstrap --variant=extract --include=libc6-dev bullseye "$1"
-  # Its absolute links would lead to this system's libraries.
-  local link
-  find "$1" -type l -lname '/*' | while read -r link; do
-    ln -sfnr "$1$(readlink "$link")" "$link"
-  done
+  stay_inside "$1"
   touch "$1/.complete"
 }
 

@@ -5,6 +5,7 @@ libraries only if they are in the wheel.
 """
 
 import pathlib
+import platform
 import shutil
 import sys
 
@@ -33,7 +34,7 @@ def main(build, folder):
     major, minor = binaries.GLIBC
     (info / "WHEEL").write_text(
         "Wheel-Version: 1.0\nGenerator: rekindle\nRoot-Is-Purelib: false\n"
-        f"Tag: py3-none-manylinux_{major}_{minor}_x86_64\n"
+        f"Tag: py3-none-manylinux_{major}_{minor}_{platform.machine()}\n"
     )
     (info / "entry_points.txt").write_text("[console_scripts]\nrekindle = rekindle.__main__:main\n")
     binaries.set_modes(folder, files)
