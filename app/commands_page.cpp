@@ -20,7 +20,8 @@ std::string names_of(const CLI::Option& option) {
 
 // With the default value, unless the description has it.
 std::string description_of(const CLI::Option& option) {
-  const std::string text = option.get_description(), value = option.get_default_str();
+  std::string text = option.get_description();
+  const std::string value = option.get_default_str();
   if (value.empty() || text.find("default: ") != std::string::npos) return text;
   return str(text, text.empty() ? "" : " ", "(default: ", value, ")");
 }

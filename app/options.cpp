@@ -134,13 +134,14 @@ void JobOptions::use_dry_run_directory() {
 }
 
 Result<std::filesystem::path> JobOptions::given_run_dir() {
-  REKINDLE_CHECK(read_config());
   use_dry_run_directory();
+  if (raw_.run_dir.empty()) REKINDLE_CHECK(read_config());  // its storage may hang
   if (raw_.run_dir.empty()) return std::filesystem::path();
   return std::filesystem::absolute(raw_.run_dir).lexically_normal();
 }
 
 Result<std::filesystem::path> JobOptions::run_dir() {
+  REKINDLE_CHECK(read_config());
   REKINDLE_TRY(const std::filesystem::path given, given_run_dir());
   if (!given.empty()) return given;
   REKINDLE_CHECK(read_script());  // takes seconds

@@ -134,9 +134,7 @@ int slurm(JobOptions& job_options, const SlurmOptions& how, const CommandLine& l
   if (const auto completed = complete_job(*job, *options); !completed)
     return fail_slurm(*job, *options, completed.error());
   // Write nothing to the run directory before this check, not even the count of attempts.
-  if (!how.from_scratch) {
-    if (const Status there = check_run_is_there(*job, options->run_dir); !there) return report(there.error());
-  }
+  if (const Status there = check_run_is_there(*job, options->run_dir); !there) return report(there.error());
   auto initial = prepare(*options);
   if (!initial) return fail_slurm(*job, *options, initial.error());
   if (const auto kept = keep_program(options->layout(), {line.own_trainer, options->job.script}); !kept)

@@ -100,6 +100,7 @@ Result<OnLimit> check_slurm_options(const SlurmOptions& how) {
 Result<SlurmJob> this_job(const SlurmOptions& how) {
   SlurmJob job;
   REKINDLE_TRY(job.on_limit, check_slurm_options(how));
+  job.from_scratch = how.from_scratch;
   REKINDLE_TRY(job.requeue_within, parse_duration("--requeue-within", how.requeue_within));
   REKINDLE_TRY(job.environment, slurm::read_environment());
   // Missing programs are an error at once: waiting for --requeue-within would not help.
@@ -137,7 +138,7 @@ Status complete_job(SlurmJob& job, LocalOptions& options) {
 
 Status check_run_is_there(const SlurmJob& job, const std::filesystem::path& run_dir) {
   const slurm::Environment& environment = job.environment;
-  if (environment.restarts == 0 && environment.follows.empty()) return {};
+  if (job.from_scratch || (environment.restarts == 0 && environment.follows.empty())) return {};
   constexpr std::chrono::milliseconds kPause{500};
   for (std::chrono::milliseconds waited{0};; waited += kPause) {
     REKINDLE_TRY(const auto names, names_in(run_dir));

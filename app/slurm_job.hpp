@@ -50,6 +50,7 @@ struct SlurmJob {
   std::chrono::seconds kill_wait{30};
   OnLimit on_limit = OnLimit::kRequeue;
   std::chrono::milliseconds requeue_within{0};
+  bool from_scratch = false;  // --from-scratch
 };
 // An error of the command line, reported before a job exists.
 Result<OnLimit> check_slurm_options(const SlurmOptions& how);
@@ -60,7 +61,8 @@ Result<SlurmJob> this_job(const SlurmOptions& how);
 Status complete_job(SlurmJob& job, LocalOptions& options);
 
 // A job that has run before has a non-empty run directory. If the directory is missing or empty, the storage
-// is not mounted here, or the run was removed: an error (ExitCode::kConfig), not a run that begins at step 0.
+// is not mounted here, or the run was removed: an error (ExitCode::kConfig), not a run that begins at step 0,
+// unless --from-scratch is given.
 Status check_run_is_there(const SlurmJob& job, const std::filesystem::path& run_dir);
 
 // How long before a time limit the run needs the signal: the state's size divided by the measured write speed

@@ -119,7 +119,7 @@ constexpr CommandRow kCommands[] = {
     {"wait", kWatching, "return when a run has ended, or reached a step",
      "rekindle wait runs/vgg11 --step 1000", make_command<WaitCommand>},
     {"watch", kWatching, "a line for each thing that happens to a run, and a command of your own",
-     "rekindle watch runs/vgg11 --on-event 'curl -s --json @- https://example.org/hook'",
+     "rekindle watch runs/vgg11 --on-event 'curl -s --data-binary @- https://example.org/hook'",
      make_command<WatchCommand>},
 };
 

@@ -26,7 +26,7 @@ namespace {
 // ended with the processes that it started.
 void tell(const std::string& command, const std::string& event) {
   constexpr const char* kLimit = "60";
-  constexpr std::chrono::seconds kAfterIt{90};
+  static constexpr std::chrono::seconds kAfterIt{90};
   const auto complain = [](const std::string& what) {
     std::cerr << "rekindle: --on-event: " << what << "\n";
   };
@@ -35,10 +35,15 @@ void tell(const std::string& command, const std::string& event) {
   if (!in || !write_all(in.get(), "the event", 0, std::as_bytes(std::span(line))))
     return complain("no memory");
   // timeout(1) puts the command into a process group of its own. A signal that it gets goes to this group:
-  // setpriv(1) has the kernel send one if this process is killed.
-  const auto done = run_command(
-      {"setpriv", "--pdeathsig", "TERM", "timeout", "--signal=KILL", kLimit, "/bin/sh", "-c", command},
-      kAfterIt, {.environment = {}, .in = in.get()});
+  // setpriv(1) has the kernel send one if this process is killed (since util-linux 2.33).
+  const std::vector<std::string> watched = {"setpriv", "--pdeathsig", "TERM"};
+  static const bool can_watch = [] {
+    const auto tried = run_command({"setpriv", "--pdeathsig", "TERM", "true"}, kAfterIt);
+    return tried && tried->ok();
+  }();
+  std::vector<std::string> words = can_watch ? watched : std::vector<std::string>{};
+  words.insert(words.end(), {"timeout", "--signal=KILL", kLimit, "/bin/sh", "-c", command});
+  const auto done = run_command(words, kAfterIt, {.environment = {}, .in = in.get()});
   if (!done) return complain(done.error().line());
   std::cerr << done->out;  // not among the lines of --json
   if (done->ok()) return;

@@ -80,7 +80,13 @@ Result<Child> spawn_with(const std::vector<std::string>& argv, std::vector<std::
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (error != 0) return fail(str("cannot start ", argv[0], ": ", std::strerror(error)));
-  REKINDLE_TRY(child.pidfd, watch_process(child.pid));
+  auto watched = watch_process(child.pid);
+  if (!watched) {  // for want of a descriptor: what has begun must not go on unknown
+    ::kill(child.pid, SIGKILL);
+    wait_for(child);
+    return forward_error(watched.error());
+  }
+  child.pidfd = std::move(*watched);
   return child;
 }
 

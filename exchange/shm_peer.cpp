@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <string_view>
 
@@ -21,7 +22,10 @@ Result<ShmPeer> ShmPeer::open(const Endpoint& endpoint, int rank, std::size_t fl
   // Open the pidfd before the memory. If the pid was reused before this line, the new process is younger than
   // the peer's endpoint and cannot have the nonce. So if the nonce is right, the pidfd is the peer's.
   auto process = watch_process(peer.pid_);
-  if (!process) return fail_rank(rank, process.error().line());
+  if (!process) {
+    if (::kill(peer.pid_, 0) != 0 && errno == ESRCH) return fail_rank(rank, process.error().line());
+    return forward_error(process.error());  // not the peer's fault: no descriptor is left here
+  }
   peer.process_ = std::move(*process);
   REKINDLE_TRY(peer.control_, peer.map(endpoint.control_fd, sizeof(Control)));
   const Control& control = peer.control();

@@ -65,7 +65,8 @@ TEST_F(EarlySignals, TimeLimitWhileSlurmIsAsked_RequeuedAndNothingBegun) {
   EXPECT_FALSE(fs::exists(dir_ / "terms")) << "a run began";
 }
 
-// The signal is there before the program's first instruction.
+// The signal is there before the options are read. (It is blocked: before the program blocks it by itself, it
+// would end the job, as it does a shell.)
 TEST_F(EarlySignals, TimeLimitBeforeTheProgramBegins_Requeued) {
   fs::remove(scratch_ / "silent");
   const Arguments on_the_line = mnist_job("slurm", dir_, 100);

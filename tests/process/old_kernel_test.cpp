@@ -17,8 +17,12 @@ TEST_F(OldKernel, TrainerAndWorkerKilled_SameBits) {
   ::kill(parts_of(dir(), "worker").back(), SIGKILL);
   ASSERT_NO_FATAL_FAILURE(wait_for_log("of them new", 2));
   ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));
-  ::kill(parts_of(dir(), "coordinator").front(), SIGKILL);
-  ASSERT_TRUE(eventually([&] { return !parts_of(dir(), "coordinator").empty(); }));
+  const pid_t before = parts_of(dir(), "coordinator").front();
+  ::kill(before, SIGKILL);
+  ASSERT_TRUE(eventually([&] {
+    const auto now = parts_of(dir(), "coordinator");
+    return !now.empty() && now.front() != before;
+  }));
   ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));
   stop_and_compare();
 }

@@ -23,6 +23,7 @@ test_aarch64() {
     echo "skipped: needs root, for a Debian for aarch64"
     exit 77
   }
+  install_packages tools/packages.txt
   install_packages tools/packages-aarch64.txt
   install_aarch64_sysroot build/aarch64-sysroot
   build aarch64 unit_tests sim

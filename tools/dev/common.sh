@@ -13,7 +13,7 @@ entries() { sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$1"; }
 stay_inside() {
   local link
   find "$1" -type l -lname '/*' | while read -r link; do
-    ln -sfnr "$1$(readlink "$link")" "$link"
+    ln -sfn "$(realpath -ms --relative-to="$(dirname "$link")" "$1$(readlink "$link")")" "$link"
   done
 }
 
