@@ -15,6 +15,7 @@
 #include <thread>
 #include <tuple>
 
+#include "base/channel.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
 
@@ -80,11 +81,12 @@ class Lookout {
       std::erase_if(watched_, [](const Watched& watched) {
         if (!watched.has_reader()) return true;
         if (!watched.has_ended()) return false;
+        // Closing it is not enough: a process that was forked from this one may have it open, too.
         std::ignore = ::send(watched.to.get(), "", 1, MSG_NOSIGNAL);
         return true;
       });
       lock.unlock();
-      std::this_thread::sleep_for(kLook);
+      std::this_thread::sleep_for(kLook);  // there is nothing that tells: that would be a pidfd
       lock.lock();
     }
   }
@@ -100,17 +102,15 @@ Result<Fd> watch_by_looking(pid_t pid) {
   Watched watched{.pid = pid, .is_child = state_of_child(pid) != ChildState::kNoChild, .begun = 0, .to = {}};
   if (!watched.is_child) watched.begun = stat_field(pid, kBegun);
   if (!watched.is_child && watched.begun == 0) return fail(str("no process ", pid));
-  int ends[2];  // not a pipe: a byte without a reader would be a SIGPIPE
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    return fail(str("socketpair: ", std::strerror(errno)));
-  Fd reader(ends[0]);
-  watched.to = Fd(ends[1]);
+  // Not a pipe: a byte without a reader would be a SIGPIPE.
+  REKINDLE_TRY(auto ends, Channel::pair());
+  watched.to = std::move(ends.second);
   try {
     lookout->add(std::move(watched));
   } catch (const std::system_error& error) {
     return fail(str("no thread to watch a process with: ", error.what()));
   }
-  return reader;
+  return std::move(ends.first);
 }
 
 }  // namespace

@@ -9,23 +9,14 @@
 #include <vector>
 
 #include "base/hash.hpp"
-#include "base/random.hpp"
 #include "optim/average.hpp"
 #include "optim/clip.hpp"
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
+#include "random_floats.hpp"
 
 namespace rekindle::optim {
 namespace {
-
-constexpr std::size_t kFloats = 1000;  // not a multiple of any vector width
-
-std::vector<float> random_floats(std::uint64_t key) {
-  Rng rng(key);
-  std::vector<float> out(kFloats);
-  for (float& element : out) element = 2 * rng.unit() - 1;
-  return out;
-}
 
 std::string hash_of(const std::vector<float>& floats) {
   return hex64(hash64(std::as_bytes(std::span(floats))));
@@ -41,24 +32,24 @@ TEST(FixedBits, OfEveryOptimizer) {
     const auto optimizer = make_optimizer(
         {.name = name, .weight_decay = 0.01, .momentum = name == "sgd" || name == "rmsprop" ? 0.9 : 0});
     ASSERT_TRUE(optimizer) << optimizer.error().line();
-    std::vector<float> parameters = random_floats(1);
+    std::vector<float> parameters = random_floats(1, -1, 1);
     std::vector<std::vector<float>> states((*optimizer)->states().size(), std::vector<float>(kFloats));
     const std::vector<std::span<float>> pieces(states.begin(), states.end());
     for (std::uint64_t step = 0; step < 10; ++step)
       (*optimizer)
           ->update({.number = step, .scale = 0.125F, .learning_rate = 0.01}, parameters, pieces,
-                   random_floats(2 + step));
+                   random_floats(2 + step, -1, 1));
     EXPECT_EQ(hash_of(parameters), expected.at(name)) << name;
   }
 }
 
 TEST(FixedBits, OfClippingAndOfTheAverage) {
   SquaredNorm norm;
-  norm.add(random_floats(1));
+  norm.add(random_floats(1, -1, 1));
   EXPECT_EQ(std::bit_cast<std::uint64_t>(norm.value()), 4644514205787433544U);
   EXPECT_EQ(std::bit_cast<std::uint64_t>(clip_factor(norm.value(), 1)), 4569132419799752823U);
-  std::vector<float> mean = random_floats(2);
-  average(0.999, mean, random_floats(3));
+  std::vector<float> mean = random_floats(2, -1, 1);
+  average(0.999, mean, random_floats(3, -1, 1));
   EXPECT_EQ(hash_of(mean), "fbe89cf6f39fcf6e");
 }
 

@@ -7,20 +7,11 @@
 #include <cstring>
 #include <vector>
 
-#include "base/random.hpp"
 #include "base/text.hpp"
+#include "random_floats.hpp"
 
 namespace rekindle::optim {
 namespace {
-
-constexpr std::size_t kFloats = 1000;  // not a multiple of any vector width
-
-std::vector<float> random_floats(std::uint64_t key, float low, float high) {
-  Rng rng(key);
-  std::vector<float> out(kFloats);
-  for (float& element : out) element = low + (high - low) * rng.unit();
-  return out;
-}
 
 // One operation at a time: `volatile` keeps the compiler from fusing, reordering or vectorising.
 float mul(float a, float b) {
