@@ -15,6 +15,8 @@ constexpr std::uint64_t kNone = 0;
 constexpr std::size_t kMostSpans = 200;         // of a lane; the oldest go
 constexpr std::size_t kMostSpansShown = 10000;  // of all lanes
 constexpr std::size_t kLongest = 500;           // of a text
+constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 50;
+constexpr double kSecond = 1000;  // milliseconds
 
 std::string text_in(const nlohmann::json& line, const char* key) {
   const auto found = line.find(key);
@@ -26,8 +28,7 @@ std::uint64_t whole_in(const nlohmann::json& line, const char* key) {
   const auto found = line.find(key);
   const bool is_whole = found != line.end() && found->is_number_integer() && found->get<std::int64_t>() >= 0;
   // No sum of what a file may say overflows.
-  constexpr std::uint64_t kMost = std::uint64_t{1} << 50;
-  return is_whole ? std::min(found->get<std::uint64_t>(), kMost) : kNone;
+  return is_whole ? std::min(found->get<std::uint64_t>(), kMostSteps) : kNone;
 }
 
 // The newest `most` stay.
@@ -90,6 +91,8 @@ void Story::add(const view::RunEvent& event) {
       if (saved.name == text_in(line, "checkpoint")) saved.verified = true;
   }
   if (event.kind == "requeued") ++counts_.requeues;
+  if (!attempts_.empty() && attempts_.back().number == event.attempt)
+    attempts_.back().last_step = std::max(attempts_.back().last_step, std::min(event.step, kMostSteps));
   if (event.kind == "finished" || event.kind == "stopped" || event.kind == "gave_up") on_end(event.text, *at);
   newest_ = std::max(newest_.value_or(*at), *at);
   push(events_,
@@ -116,7 +119,6 @@ void Story::on_started(const view::RunEvent& event, Milliseconds at) {
                   .began = at,
                   .host = text_in(event.more, "host"),
                   .job = text_in(event.more, "job")};
-  constexpr double kSecond = 1000;
   if (!attempts_.empty())
     attempt.pending_seconds = static_cast<double>(at - *attempts_.back().ended) / kSecond;
   push(attempts_, std::move(attempt), kMostAttempts);
@@ -152,6 +154,7 @@ void Story::on_generation(const nlohmann::json& line, const view::RunEvent& even
       if (gone != nullptr) gone->close(at);
     }
   }
+  on_first_generation(event, at);
   end_generation(joined > 0 ? counted(joined, "trainer") + " joined" : "its members paused");
   push(generations_,
        GenerationLine{.name = text_in(line, "generation"),
@@ -160,6 +163,17 @@ void Story::on_generation(const nlohmann::json& line, const view::RunEvent& even
                       .trainers = whole_in(line, "trainers"),
                       .at = at},
        kMostGenerations);
+}
+
+// Where this attempt went on, and so how many steps of the one before were lost.
+void Story::on_first_generation(const view::RunEvent& event, Milliseconds at) {
+  if (attempts_.empty() || attempts_.back().first_step) return;
+  Attempt& attempt = attempts_.back();
+  attempt.first_step = std::min(event.step, kMostSteps);
+  attempt.starting_seconds = static_cast<double>(std::max(at, attempt.began) - attempt.began) / kSecond;
+  if (attempts_.size() < 2) return;
+  Attempt& before = attempts_[attempts_.size() - 2];
+  before.lost_steps = before.last_step - std::min(before.last_step, *attempt.first_step);
 }
 
 void Story::on_lost(const nlohmann::json& line, Milliseconds at) {
@@ -182,6 +196,7 @@ void Story::on_recovered(const nlohmann::json& line, Milliseconds at) {
   if (seconds == line.end() || !seconds->is_number()) return;
   const double length = std::clamp(seconds->get<double>(), 0.0, 1e9);
   counts_.recovery_seconds.add(length);
+  if (!attempts_.empty()) attempts_.back().recovering_seconds += length;
   const Milliseconds begin = at - std::llround(length * 1000);
   for (Lane& each : lanes_) {
     if (!each.open()) continue;
@@ -255,7 +270,12 @@ void Story::put_into(nlohmann::json& summary, const std::vector<std::string>& th
                         {"host", each.host},
                         {"job", each.job},
                         {"why", each.why},
-                        {"pending_seconds", each.pending_seconds}});
+                        {"pending_seconds", each.pending_seconds},
+                        {"starting_seconds", or_null(each.starting_seconds)},
+                        {"recovering_seconds", each.recovering_seconds},
+                        {"first_step", or_null(each.first_step)},
+                        {"last_step", each.last_step},
+                        {"lost_steps", each.lost_steps}});
   for (const Saved& each : checkpoints_)
     checkpoints.push_back({{"name", each.name},
                            {"step", each.step},

@@ -135,6 +135,11 @@ def make_run(
                 "job": "4711",
                 "why": "" if ended is None else "the job reaches its time limit",
                 "pending_seconds": 0.0 if attempt == 1 else pending_s,
+                "starting_seconds": 2.1,
+                "recovering_seconds": 0.5 * (generations_each - 1),
+                "first_step": first_step,
+                "last_step": step * attempt // attempts,
+                "lost_steps": 0,
             }
         )
         event("started", start, attempt, first_step, f"attempt {attempt} began on n1")
