@@ -71,7 +71,7 @@ void make_room(Batch& batch, const DatasetInfo& info, const TransformConfig& con
   batch.samples.resize(samples);
 }
 
-Result<InputFile> open_data_file(const fs::path& path) {
+Result<InputFile> open_data_file(const FilePath& path) {
   auto file = open_input(path);
   if (!file) return fail(ExitCode::kConfig, file.error().what, "replace it with a readable regular file");
   REKINDLE_CHECK(check_holes(*file));

@@ -15,20 +15,11 @@
 #include "base/guarded_file.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "data/folder_notes.hpp"
 
 namespace rekindle::data {
 
 namespace fs = std::filesystem;
-
-struct FolderContents::Record {
-  std::uint64_t number = 0, high = 0, low = 0;
-  std::uint64_t checksum = 0;  // XXH3-64 of the other fields and the identity
-
-  std::uint64_t sum(const Hash128& identity) const {
-    const std::array<std::uint64_t, 5> words = {number, high, low, identity.high, identity.low};
-    return hash64(std::as_bytes(std::span(words)));
-  }
-};
 
 namespace {
 
@@ -36,6 +27,8 @@ constexpr std::uint64_t kCorruptBit = std::uint64_t{1} << 63;
 
 // A process that is killed loses the records of this time.
 constexpr std::chrono::seconds kAppendEvery{1};
+
+constexpr std::size_t kPiece = std::size_t{1} << 20;
 
 std::string header_of(const Hash128& identity) {
   std::string header = "RKHASHES";
@@ -46,54 +39,88 @@ std::string header_of(const Hash128& identity) {
 
 }  // namespace
 
-fs::path contents_path(const fs::path& root) { return root / ".rekindle-hashes"; }
+std::uint64_t FolderContents::Record::sum(const Hash128& identity) const {
+  const std::array<std::uint64_t, 5> words = {number, high, low, identity.high, identity.low};
+  return hash64(std::as_bytes(std::span(words)));
+}
 
-FolderContents::FolderContents(fs::path root, const Hash128& identity, std::size_t count, bool skips_corrupt)
-    : file_(contents_path(root)),
+FolderContents::FolderContents(const fs::path& root, const Hash128& identity, std::size_t count,
+                               bool skips_corrupt)
+    : file_(note_to_write(root, kHashesNote)),
       identity_(identity),
       hashes_(count),
+      noted_(count),
       skips_corrupt_(skips_corrupt),
       corrupt_(count) {
-  load();
+  // No file where nothing can be written.
+  if (read_others() == Found::kNone) std::ignore = replace_file_quickly(file_, header_of(identity_));
 }
 
 FolderContents::~FolderContents() { append(); }
 
-// Replaces the file of another listing. The first of several hashes of a file counts.
-void FolderContents::load() {
+FolderContents::Found FolderContents::read_others() {
+  if (!path_exists(file_)) return Found::kNone;
+  const auto fd = open_guarded(file_, O_RDONLY);
+  if (!fd) {
+    log_info(str("the hashes of files are not read: ", fd.error().what));
+    return Found::kForeign;
+  }
+  struct stat info {};
+  if (::fstat(fd->get(), &info) != 0) return Found::kForeign;
+  const auto size = static_cast<std::size_t>(info.st_size);
+  const auto read = [&](std::size_t at, std::string& bytes) {
+    return read_into(fd->get(), file_, at, std::as_writable_bytes(std::span(bytes))).has_value();
+  };
   const std::string header = header_of(identity_);
-  std::string bytes;
-  if (path_exists(file_)) {
-    const auto fd = open_guarded(file_, O_RDONLY);
-    if (!fd) return log_info(str("the hashes of files are not read: ", fd.error().what));
-    struct stat info {};
-    if (::fstat(fd->get(), &info) == 0) bytes.resize(static_cast<std::size_t>(info.st_size));
-    if (!read_into(fd->get(), file_, 0, std::as_writable_bytes(std::span(bytes)))) bytes.clear();
+  std::string bytes(std::min(size, header.size()), '\0');
+  if (!read(0, bytes) || bytes != header) return Found::kNone;
+  if (read_ < header.size() || read_ > size) read_ = header.size();  // or another process has made it anew
+  while (read_ + sizeof(Record) <= size) {
+    bytes.resize(std::min(kPiece, size - read_));
+    if (!read(read_, bytes)) break;
+    read_ += take_records(bytes);
   }
-  if (!bytes.starts_with(header)) {
-    std::ignore = replace_file_quickly(file_, header);  // no file where the folder cannot be written
-    return;
-  }
-  // A record of a process that was killed in the middle may shift the next ones.
-  for (std::size_t at = header.size(); at + sizeof(Record) <= bytes.size();) {
+  return Found::kOurs;
+}
+
+std::size_t FolderContents::take_records(std::string_view bytes) {
+  std::size_t at = 0;
+  while (at + sizeof(Record) <= bytes.size()) {
     Record record;
     std::memcpy(&record, bytes.data() + at, sizeof record);
-    const std::uint64_t number = record.number & ~kCorruptBit;
-    const bool valid = record.checksum == record.sum(identity_) && number < hashes_.size();
-    const Hash128 hash{record.high, record.low};
-    if (valid && number != record.number)
-      corrupt_hashes_.emplace(number, hash);
-    else if (valid && hashes_[number] == Hash128{})
-      hashes_[number] = hash;
+    const bool valid = record.checksum == record.sum(identity_);
+    if (valid) take(record);
+    // A record of a process that was killed in the middle may shift the next ones.
     at += valid ? sizeof record : 1;
   }
+  return at;
+}
+
+// The first of several hashes of a file counts.
+void FolderContents::take(const Record& record) {
+  const std::uint64_t number = record.number & ~kCorruptBit;
+  if (number >= hashes_.size()) return;
+  const Hash128 hash{record.high, record.low};
+  if (number != record.number) {
+    corrupt_hashes_.emplace(number, hash);
+    return;
+  }
+  if (hashes_[number] == Hash128{}) hashes_[number] = hash;
+  noted_[number] = true;
 }
 
 void FolderContents::append() {
   if (pending_.empty()) return;
-  const auto fd = open_guarded(file_, O_WRONLY | O_APPEND);
-  if (fd && ::write(fd->get(), pending_.data(), pending_.size()) < 0)
-    log_debug(errno_error("cannot note the hashes of files in", file_).what);
+  const bool is_ours = read_others() == Found::kOurs;
+  std::erase_if(pending_, [&](const Record& record) {
+    return (record.number & kCorruptBit) == 0 && noted_[record.number];
+  });
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(pending_));
+  if (is_ours && !bytes.empty()) {
+    const auto fd = open_guarded(file_, O_WRONLY | O_APPEND);
+    if (fd && ::write(fd->get(), bytes.data(), bytes.size()) < 0)
+      log_debug(errno_error("cannot note the hashes of files in", file_).what);
+  }
   pending_.clear();
   appended_ = std::chrono::steady_clock::now();
 }
@@ -115,13 +142,13 @@ void FolderContents::note(std::size_t number, const Hash128& hash) {
   const std::lock_guard lock(mutex_);
   if (hashes_[number] != Hash128{}) return;
   hashes_[number] = hash;
-  record(number, hash);
+  note_new(number, hash);
 }
 
-void FolderContents::record(std::uint64_t number, const Hash128& hash) {
+void FolderContents::note_new(std::uint64_t number, const Hash128& hash) {
   Record record{number, hash.high, hash.low};
   record.checksum = record.sum(identity_);
-  pending_.append(reinterpret_cast<const char*>(&record), sizeof record);
+  pending_.push_back(record);
   append_if_due();
 }
 
@@ -136,7 +163,7 @@ bool FolderContents::is_corrupt(std::size_t number) {
 
 bool FolderContents::note_corrupt(std::size_t number, const Hash128& hash) {
   const std::lock_guard lock(mutex_);
-  if (skips_corrupt_ && corrupt_hashes_.emplace(number, hash).second) record(number | kCorruptBit, hash);
+  if (skips_corrupt_ && corrupt_hashes_.emplace(number, hash).second) note_new(number | kCorruptBit, hash);
   if (corrupt_[number]) return false;
   corrupt_[number] = true;
   return true;

@@ -1,5 +1,5 @@
 // The hashes of the files of an image folder: noted when a file is first read, compared at each later read,
-// and kept beside the data for later processes. Internal to data/.
+// and kept for other processes of now and later (data/folder_notes.hpp). Internal to data/.
 #pragma once
 
 #include <chrono>
@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/files.hpp"
@@ -19,14 +20,16 @@ namespace rekindle::data {
 // The file with the hashes is ignored if another user may write to it, or if it is no regular file with one
 // name: the folder may belong to another user. Then the hashes are kept in memory only.
 //
-// Thread-safe. Several processes may append to the same file: a record has one write and its own checksum,
-// and a record that is lost or damaged is noted again.
+// Thread-safe. Several processes may append to the same file: a record has its own checksum, and a record
+// that is lost or damaged is noted again. Each process reads what the others have appended before it appends,
+// so that the file has about one record for each image, however many processes read all of them.
 class FolderContents {
  public:
   // `identity`: of the listing. `count`: its files, of both splits. Hashes of another listing are not used.
   // `skips_corrupt`: a file that cannot be decoded is part of what this process computes, so its hash counts,
   // too.
-  FolderContents(std::filesystem::path root, const Hash128& identity, std::size_t count, bool skips_corrupt);
+  FolderContents(const std::filesystem::path& root, const Hash128& identity, std::size_t count,
+                 bool skips_corrupt);
   ~FolderContents();
 
   // An error (ExitCode::kConfig) that names `path` if file `number` had another content before.
@@ -42,24 +45,33 @@ class FolderContents {
   bool note_corrupt(std::size_t number, const Hash128& hash);
 
  private:
-  struct Record;
+  struct Record {
+    std::uint64_t number = 0, high = 0, low = 0;
+    std::uint64_t checksum = 0;  // XXH3-64 of the other fields and the identity
+    std::uint64_t sum(const Hash128& identity) const;
+  };
 
-  void load();
-  void record(std::uint64_t number, const Hash128& hash);  // this and the next under the mutex
+  // All of these under the mutex.
+  void note_new(std::uint64_t number, const Hash128& hash);
+  enum class Found { kOurs, kNone, kForeign };  // kNone: no file, or one that may be replaced
+  // Reads the records that others have appended.
+  Found read_others();
+  std::size_t take_records(std::string_view bytes);  // how many bytes need not be read again
+  void take(const Record& record);
   void append();
   void append_if_due();
 
-  const std::filesystem::path file_;
+  const FilePath file_;
   const Hash128 identity_;
   std::mutex mutex_;
   std::vector<Hash128> hashes_;  // of each file; zero: unknown
+  std::vector<bool> noted_;      // whether the hash of a file is in file_
   const bool skips_corrupt_;
   std::map<std::uint64_t, Hash128> corrupt_hashes_;  // of files that could not be decoded
   std::vector<bool> corrupt_;                        // found by this process
-  std::string pending_;                              // records that are not written yet
+  std::size_t read_ = 0;                             // of file_, in bytes
+  std::vector<Record> pending_;                      // not written yet
   std::chrono::steady_clock::time_point appended_;
 };
-
-std::filesystem::path contents_path(const std::filesystem::path& root);
 
 }  // namespace rekindle::data

@@ -19,6 +19,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "data/folder_listing.hpp"
+#include "data/folder_notes.hpp"
 #include "data/formats.hpp"
 
 namespace rekindle::data {
@@ -155,29 +156,35 @@ std::optional<FolderListing> parse(std::string_view bytes) {
   return listing;
 }
 
-}  // namespace
-
-fs::path index_path(const fs::path& root) { return root / ".rekindle-index"; }
-
-std::optional<FolderListing> read_index(const fs::path& root, FolderListing* outdated) {
-  if (!path_exists(index_path(root))) return std::nullopt;
-  const auto file = open_data_file(index_path(root));
+std::optional<FolderListing> listing_in(const FilePath& path) {
+  if (!path_exists(path)) return std::nullopt;
+  const auto file = open_data_file(path);
   if (!file) return std::nullopt;
   std::string bytes(file->size, '\0');
   if (!file->read(0, std::as_writable_bytes(std::span(bytes)))) return std::nullopt;
   auto listing = parse(bytes);
-  if (!listing) {
-    log_warning(
-        str(index_path(root).string(), " is damaged or of another version: the folder is read again"));
-    return std::nullopt;
-  }
-  for (const auto* places : {&listing->folders, &listing->lists})
-    for (const ListedPlace& place : *places)
-      if (stamp_of(root, place.path) != place.stamp) {
-        if (outdated != nullptr) *outdated = std::move(*listing);
-        return std::nullopt;
-      }
+  if (!listing)
+    log_warning(str(path.string(), " is damaged or of another version: the folder is read again"));
   return listing;
+}
+
+bool is_of_now(const FolderListing& listing, const fs::path& root) {
+  for (const auto* places : {&listing.folders, &listing.lists})
+    for (const ListedPlace& place : *places)
+      if (stamp_of(root, place.path) != place.stamp) return false;
+  return true;
+}
+
+}  // namespace
+
+std::optional<FolderListing> read_index(const fs::path& root, FolderListing* outdated) {
+  for (const FilePath& path : notes_to_read(root, kIndexNote)) {
+    auto listing = listing_in(path);
+    if (!listing) continue;
+    if (is_of_now(*listing, root)) return listing;
+    if (outdated != nullptr && outdated->train.empty()) *outdated = std::move(*listing);
+  }
+  return std::nullopt;
 }
 
 void write_index(const fs::path& root, const FolderListing& listing) {
@@ -204,8 +211,10 @@ void write_index(const fs::path& root, const FolderListing& listing) {
   writer.files(listing.test);
   writer.text(listing.earlier_hash);
   writer.text(listing.change);
-  // A folder that cannot be written has no index, and each start reads it again.
-  if (const auto written = replace_file_quickly(index_path(root), std::move(writer).finished()); !written)
+  // Without an index, each start reads the folder again.
+  if (const auto written =
+          replace_file_quickly(note_to_write(root, kIndexNote), std::move(writer).finished());
+      !written)
     log_debug(str("no index: ", written.error().what));
 }
 

@@ -66,8 +66,7 @@ std::optional<std::int64_t> stamp_of(const std::filesystem::path& root, const st
 // to no place outside, and sizes are compared when the files are read.
 // `outdated` (may be nullptr) becomes a listing that is intact and out of date.
 std::optional<FolderListing> read_index(const std::filesystem::path& root, FolderListing* outdated = nullptr);
-// Writes the listing beside the data, if that folder is writable and did not change in the last two seconds.
+// Writes the listing (data/folder_notes.hpp), if the folder did not change in the last two seconds.
 void write_index(const std::filesystem::path& root, const FolderListing& listing);
-std::filesystem::path index_path(const std::filesystem::path& root);
 
 }  // namespace rekindle::data

@@ -6,6 +6,9 @@
 #include <unistd.h>
 
 #include "../needs.hpp"
+#include "base/process.hpp"
+#include "data/folder_listing.hpp"
+#include "data/folder_notes.hpp"
 #include "support.hpp"
 
 namespace rekindle::data {
@@ -15,7 +18,7 @@ class FolderContentsTest : public testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(make_data("image-folder", folder(), 40, 1)); }
   fs::path folder() const { return scratch_.path / "tiny"; }
-  fs::path hashes() const { return contents_path(folder()); }
+  fs::path hashes() const { return note_beside(folder(), kHashesNote).path(); }
   // The training sample 0.
   fs::path image() const { return folder() / "train/n00000000/images/n00000000_0.JPEG"; }
   std::unique_ptr<Dataset> opened(bool skip = false) const {
@@ -23,11 +26,11 @@ class FolderContentsTest : public testing::Test {
     EXPECT_TRUE(dataset) << dataset.error().line();
     return dataset ? std::move(*dataset) : nullptr;
   }
-  static Status read(const Dataset& dataset) {
+  static Status read(const Dataset& dataset, std::size_t sample = 0) {
     const TransformConfig small{16, Augment::kOff};
     Batch batch;
     make_room(batch, dataset.info(), small, 1);
-    return dataset.read(Split::kTrain, 0, small, 0, batch, 0);
+    return dataset.read(Split::kTrain, sample, small, 0, batch, 0);
   }
   static void refused(const Status& status, const std::string& word) {
     ASSERT_FALSE(status) << "no error with: " << word;
@@ -122,6 +125,88 @@ TEST_F(FolderContentsTest, AFileWithHashesThatOthersMayWrite_IsIgnored) {
   const Status foreign = read(*opened());
   EXPECT_TRUE(foreign || foreign.error().line().find("another content") == std::string::npos);
   EXPECT_EQ(get(hashes()), known);
+}
+
+// Trainers that read all images for many epochs must not each write a record for each image.
+TEST_F(FolderContentsTest, WhatAnotherProcessHasNoted_IsNotNotedAgain) {
+  {
+    const auto first = opened(), second = opened();
+    EXPECT_TRUE(read(*first, 0));  // noted at once, the next ones later
+    EXPECT_TRUE(read(*second, 1));
+    EXPECT_TRUE(read(*second, 0));
+    EXPECT_TRUE(read(*first, 1));
+    EXPECT_TRUE(read(*first, 2));
+  }
+  EXPECT_EQ(get(hashes()).size(), 32U + 3 * 32U);
+}
+
+// Nothing is read-only for root: root becomes another user for the time of a test.
+class ReadOnlyData : public FolderContentsTest {
+ protected:
+  void SetUp() override {
+    FolderContentsTest::SetUp();
+    fs::create_directories(home());
+    ::setenv("HOME", home().c_str(), 1);
+    ::unsetenv("XDG_CACHE_HOME");
+    age(folder());
+    fs::permissions(scratch_.path, fs::perms(0711));
+    fs::permissions(folder(), fs::perms(0555));
+    if (is_root_) {
+      ASSERT_EQ(::chown(home().c_str(), kNobody, kNobody), 0);
+      ASSERT_EQ(::seteuid(kNobody), 0);
+    }
+  }
+  void TearDown() override {
+    if (is_root_) ASSERT_EQ(::seteuid(0), 0);
+    fs::permissions(folder(), fs::perms(0755));
+    old_home_.empty() ? ::unsetenv("HOME") : ::setenv("HOME", old_home_.c_str(), 1);
+  }
+  fs::path home() const { return scratch_.path / "home"; }
+  std::size_t notes_at_home() const {
+    std::error_code none;
+    const fs::directory_iterator notes(home() / ".cache/rekindle", none);
+    return none ? 0 : static_cast<std::size_t>(std::distance(begin(notes), end(notes)));
+  }
+  static constexpr uid_t kNobody = 65534;
+  const bool is_root_ = ::geteuid() == 0;
+  const std::string old_home_ = environment_variable("HOME");
+};
+
+TEST_F(ReadOnlyData, ItsNotesAreInTheUsersCacheFolder) {
+  EXPECT_FALSE(read_index(folder()));
+  const std::string identity = opened()->info().content_hash;
+  EXPECT_EQ(notes_at_home(), 2U);
+  EXPECT_FALSE(fs::exists(hashes()));
+  EXPECT_TRUE(read_index(folder()));
+  EXPECT_TRUE(read(*opened(), 0));
+  EXPECT_EQ(opened()->info().content_hash, identity);
+  if (is_root_) ASSERT_EQ(::seteuid(0), 0);
+  std::string other = get(image());
+  other[other.size() / 2] ^= 1;
+  put(image(), other);
+  if (is_root_) ASSERT_EQ(::seteuid(kNobody), 0);
+  const Status changed = read(*opened(), 0);
+  refused(changed, "another content");
+  refused(changed, home().string());
+}
+
+TEST_F(ReadOnlyData, AnIndexBesideThem_IsUsed) {
+  if (is_root_) ASSERT_EQ(::seteuid(0), 0);
+  fs::permissions(folder(), fs::perms(0755));
+  opened();
+  fs::permissions(folder(), fs::perms(0555));
+  if (is_root_) ASSERT_EQ(::seteuid(kNobody), 0);
+  EXPECT_TRUE(read_index(folder()));
+}
+
+TEST_F(ReadOnlyData, InAFolderOfAnotherUser_NothingIsMade) {
+  if (!is_root_) REKINDLE_SKIP(Needs::kRoot, "another owner needs root");
+  ASSERT_EQ(::seteuid(0), 0);
+  ASSERT_EQ(::chown(home().c_str(), 12345, 12345), 0);
+  fs::permissions(home(), fs::perms(0777));
+  ASSERT_EQ(::seteuid(kNobody), 0);
+  EXPECT_TRUE(read(*opened(), 0));
+  EXPECT_TRUE(fs::is_empty(home()));
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "base/text.hpp"
-#include "data/folder_contents.hpp"
 #include "data/folder_listing.hpp"
+#include "data/folder_notes.hpp"
 #include "support.hpp"
 
 namespace rekindle::data {
@@ -37,12 +37,7 @@ class ImageFolder : public testing::Test {
     EXPECT_TRUE(dataset) << dataset.error().line();
     return dataset ? std::move(*dataset) : nullptr;
   }
-  // So long ago that an index may be written.
-  static void age(const fs::path& root) {
-    const auto past = fs::file_time_type::clock::now() - std::chrono::hours(1);
-    fs::last_write_time(root, past);
-    for (const auto& entry : fs::recursive_directory_iterator(root)) fs::last_write_time(entry, past);
-  }
+  static fs::path index_of(const fs::path& root) { return note_beside(root, kIndexNote).path(); }
   static Result<Batch> read(const Dataset& dataset, Split split, std::size_t index,
                             const TransformConfig& config = kSmall, std::uint64_t key = 0) {
     Batch batch;
@@ -119,7 +114,7 @@ TEST_F(ImageFolder, TheIdentityIsNamesAndSizes_NotTheirPlace) {
 TEST_F(ImageFolder, AnIndexIsUsedUntilAFolderChanges) {
   age(tiny());
   const std::string before = opened(tiny())->info().content_hash;
-  ASSERT_TRUE(fs::exists(index_path(tiny())));
+  ASSERT_TRUE(fs::exists(index_of(tiny())));
   ASSERT_TRUE(read_index(tiny()));
   EXPECT_EQ(opened(tiny())->info().content_hash, before);
   put(tiny() / "train/n00000000/images/more.JPEG", image());
@@ -159,19 +154,19 @@ TEST_F(ImageFolder, WhatChangedFirstIsNamed_ToLaterProcessesToo) {
 
 TEST_F(ImageFolder, NoIndexOfAFolderThatJustChanged) {
   opened(tiny());
-  EXPECT_FALSE(fs::exists(index_path(tiny())));
+  EXPECT_FALSE(fs::exists(index_of(tiny())));
 }
 
 TEST_F(ImageFolder, ADamagedIndexIsNotUsed) {
   age(tiny());
   const std::string before = opened(tiny())->info().content_hash;
-  const std::string good = get(index_path(tiny()));
+  const std::string good = get(index_of(tiny()));
   for (std::size_t at = 0; at < good.size(); at += 131) {
     std::string bad = good;
     bad[at] ^= 4;
-    put(index_path(tiny()), bad);
+    put(index_of(tiny()), bad);
     EXPECT_FALSE(read_index(tiny())) << "byte " << at;
-    put(index_path(tiny()), good.substr(0, at));
+    put(index_of(tiny()), good.substr(0, at));
     EXPECT_FALSE(read_index(tiny())) << at << " bytes";
   }
   EXPECT_EQ(opened(tiny())->info().content_hash, before);
@@ -204,12 +199,12 @@ TEST_F(ImageFolder, AChangedFileIsAnErrorThatNamesIt) {
 
 TEST_F(ImageFolder, DamagedRecordsOfHashesAreNotUsed) {
   { read(*opened(tiny()), Split::kTrain, 0).value(); }
-  std::string bytes = get(contents_path(tiny()));
+  std::string bytes = get(note_beside(tiny(), kHashesNote).path());
   ASSERT_EQ(bytes.size(), 64U);
   bytes[50] ^= 1;  // of the hash
-  put(contents_path(tiny()), bytes);
+  put(note_beside(tiny(), kHashesNote).path(), bytes);
   EXPECT_TRUE(read(*opened(tiny()), Split::kTrain, 0));
-  put(contents_path(tiny()), "something else");
+  put(note_beside(tiny(), kHashesNote).path(), "something else");
   EXPECT_TRUE(read(*opened(tiny()), Split::kTrain, 0));
 }
 

@@ -5,6 +5,7 @@
 #include <zlib.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -49,6 +50,13 @@ template <class T>
 std::uint32_t crc(std::span<const T> values) {
   return static_cast<std::uint32_t>(
       crc32(0, reinterpret_cast<const Bytef*>(values.data()), static_cast<uInt>(values.size_bytes())));
+}
+
+// Sets all times so long ago that an index of an image folder may be written.
+inline void age(const fs::path& root) {
+  const auto past = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  fs::last_write_time(root, past);
+  for (const auto& entry : fs::recursive_directory_iterator(root)) fs::last_write_time(entry, past);
 }
 
 // known_image() of tests/oracle/pil_resize.py

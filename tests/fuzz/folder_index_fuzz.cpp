@@ -12,6 +12,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "data/folder_listing.hpp"
+#include "data/folder_notes.hpp"
 #include "require.hpp"
 
 namespace rekindle::data {
@@ -37,7 +38,7 @@ void read(std::string bytes) {
   const Hash128 hash = hash128(std::as_bytes(std::span(bytes)));
   for (const std::uint64_t word : {hash.low, hash.high})
     bytes.append(reinterpret_cast<const char*>(&word), 8);
-  const fs::path path = index_path(directory());
+  const fs::path path = note_beside(directory(), kIndexNote).path();
   {
     const auto fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     require(fd && write_all(fd->get(), path, 0, std::as_bytes(std::span(bytes))), "it cannot be written");
