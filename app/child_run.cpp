@@ -12,6 +12,7 @@
 
 #include "base/command.hpp"
 #include "base/files.hpp"
+#include "base/last_line.hpp"
 #include "base/programs.hpp"
 #include "base/text.hpp"
 
@@ -30,11 +31,6 @@ std::vector<std::string> with_program(const std::vector<std::string>& command) {
   std::vector<std::string> words = {own_executable()};
   words.insert(words.end(), command.begin(), command.end());
   return words;
-}
-
-std::string last_line_of(std::string text) {
-  while (text.ends_with('\n')) text.pop_back();
-  return text.substr(text.rfind('\n') + 1);
 }
 
 // The processes of all runs.

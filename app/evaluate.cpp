@@ -15,10 +15,12 @@
 #include "app/options.hpp"
 #include "app/places.hpp"
 #include "app/print_json.hpp"
+#include "app/progress.hpp"
 #include "app/report.hpp"
 #include "app/run_config.hpp"
 #include "app/script.hpp"
 #include "app/trainer_question.hpp"
+#include "base/last_line.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/export.hpp"
 #include "protocol/describe.hpp"
@@ -188,22 +190,33 @@ Answer answer_from(const json& object) {
   return answer;
 }
 
+// Draws how far the trainer program is.
+OnAnswer drawn_by(ProgressView& view) {
+  return [&view, began = std::chrono::steady_clock::now()](const std::string& lines) {
+    const json line = json::parse(last_line_of(lines), nullptr, false);
+    if (!line.contains("evaluated")) return;
+    view.show(EvaluationProgress{.done = line.value("evaluated", std::uint64_t{0}),
+                                 .of = line.value("of", std::uint64_t{0}),
+                                 .took = std::chrono::steady_clock::now() - began});
+  };
+}
+
 Result<Answer> ask(const Job& job, const Given& given, const EvaluateOptions& options,
                    const fs::path& own_trainer) {
+  ProgressView view(stderr);
+  TrainerQuestion question{.limit = kLimit, .in = given.tensors.get(), .on_answer = drawn_by(view)};
   if (is_script(job)) {
     json about = job;
     about["evaluate_at_a_time"] = options.batch_size;
-    std::vector<std::string> question = {"--evaluate", job.script_folder, job.script, about.dump()};
-    question.insert(question.end(), job.script_arguments.begin(), job.script_arguments.end());
-    REKINDLE_TRY(const std::string line, ask_script(job, question, given.tensors.get()));
-    return read_answer(line, answer_from);
+    question.words = {"--evaluate", job.script_folder, job.script, about.dump()};
+    question.words.insert(question.words.end(), job.script_arguments.begin(), job.script_arguments.end());
+  } else {
+    question.words = {kEvaluateTensors, json(job).dump(), str(options.batch_size), options.source.string()};
   }
-  REKINDLE_TRY(const std::string line,
-               ask_trainer(own_trainer, {{kEvaluateTensors, json(job).dump(), str(options.batch_size),
-                                          options.source.string()},
-                                         kLimit,
-                                         given.tensors.get()}));
-  return read_answer(line, answer_from);
+  const auto lines = is_script(job) ? ask_script(job, question) : ask_trainer(own_trainer, question);
+  view.clear();
+  if (!lines) return forward_error(lines.error());
+  return read_answer(*lines, answer_from);
 }
 
 double share(const ClassResult& of) {

@@ -4,6 +4,7 @@
 // of the trainer program (app/trainer_question.hpp):
 //
 //   evaluate-tensors JOB BATCH NAME
+//     {"evaluated", "of"}, about each second: test samples
 //     {"samples", "test_count", "loss": {"sum", "count"}, "metrics": [{"name", "sum", "count"}, ...],
 //      "classes": [{"name", "count", "correct"}, ...]}
 #pragma once

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iomanip>
 #include <limits>
 #include <sstream>
@@ -85,6 +86,16 @@ void ProgressView::show(const protocol::Progress& progress) {
     last_ = Clock::now();
     log_info(describe(progress, std::numeric_limits<std::size_t>::max()));
   }
+}
+
+void ProgressView::show(const EvaluationProgress& progress) {
+  if (!terminal_ || progress.done == 0) return;
+  const double seconds = std::chrono::duration<double>(progress.took).count();
+  const double left = seconds / static_cast<double>(progress.done) *
+                      static_cast<double>(progress.of - std::min(progress.of, progress.done));
+  draw(str("evaluated ", progress.done, "/", progress.of, "  ",
+           format_duration(std::chrono::seconds(std::llround(left))), " left")
+           .substr(0, view::columns_of(out_, 79)));
 }
 
 void ProgressView::say(const std::string& line) {

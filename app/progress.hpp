@@ -11,6 +11,12 @@
 
 namespace rekindle::app {
 
+// How far `rekindle evaluate` is.
+struct EvaluationProgress {
+  std::uint64_t done = 0, of = 0;  // test samples
+  std::chrono::nanoseconds took{};
+};
+
 class ProgressView {
  public:
   // `log_interval`: a line of its own for each so many steps. 0: only by time.
@@ -19,15 +25,16 @@ class ProgressView {
   // of an attempt and during an evaluation.
   void on_activity(protocol::Activity activity);
   void show(const protocol::Progress& progress);
-  void say(const std::string& line);   // on a line of its own
-  void warn(const std::string& what);  // the same, as a warning, which is logged, too
+  void show(const EvaluationProgress& progress);  // only on a terminal
+  void say(const std::string& line);              // on a line of its own
+  void warn(const std::string& what);             // the same, as a warning, which is logged, too
+  void clear();                                   // takes the line away
 
  private:
   using Clock = std::chrono::steady_clock;
   // What is shown in place of steps; nullptr: nothing.
   const char* text_of(protocol::Activity activity) const;
   void draw(const std::string& line);
-  void clear();
 
   std::FILE* const out_;
   const bool terminal_;

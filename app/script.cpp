@@ -15,6 +15,7 @@
 #include "app/trainer_question.hpp"
 #include "base/command.hpp"
 #include "base/files.hpp"
+#include "base/last_line.hpp"
 #include "base/programs.hpp"
 #include "base/text.hpp"
 #include "base/trust.hpp"
@@ -63,13 +64,6 @@ ScriptDescription description_from(const nlohmann::json& answer) {
   description.test_samples = answer.at("test_samples").get<std::uint64_t>();
   description.has_gpu = answer.at("has_gpu").get<bool>();
   return description;
-}
-
-std::string last_line(const std::string& text) {
-  const std::size_t end = text.find_last_not_of('\n');
-  if (end == std::string::npos) return "";
-  const std::size_t begin = text.find_last_of('\n', end) + 1;  // 0 if there is one line
-  return text.substr(begin, end + 1 - begin);
 }
 
 }  // namespace
@@ -135,10 +129,10 @@ Status use_copy_of_script(protocol::Job& job, const run::Layout& layout) {
   return {};
 }
 
-Result<std::string> ask_script(const protocol::Job& job, const std::vector<std::string>& question, int in) {
+Result<std::string> ask_script(const protocol::Job& job, const TrainerQuestion& question) {
   const Contained with =
       contained(container_of(job), {fs::path(job.script).parent_path(), job.script_folder}, has_gpu());
-  if (!with.srun_options.empty() && question.front() == "--evaluate")
+  if (!with.srun_options.empty() && question.words.front() == "--evaluate")
     return fail(ExitCode::kConfig, "a run with --container-runtime srun cannot be evaluated",
                 "in Python, rekindle.load() reads its checkpoints");
   if (!with.srun_options.empty() && environment_variable("SLURM_JOB_ID").empty())
@@ -152,20 +146,21 @@ Result<std::string> ask_script(const protocol::Job& job, const std::vector<std::
   }
   const std::vector<std::string> trainer = python_trainer(job);
   argv.insert(argv.end(), trainer.begin(), trainer.end());
-  argv.insert(argv.end(), question.begin(), question.end());
+  argv.insert(argv.end(), question.words.begin(), question.words.end());
   CommandSetting setting;
-  setting.in = in;
+  setting.in = question.in;
+  setting.on_output = question.on_answer;
   setting.environment = {{"PYTHONHASHSEED", "0"}};
   for (const std::string& entry : with_python_package(own_environment())) {
     constexpr std::string_view kPath = "PYTHONPATH=";
     if (entry.starts_with(kPath)) setting.environment.emplace_back("PYTHONPATH", entry.substr(kPath.size()));
   }
-  REKINDLE_TRY(CommandOutput output, run_command(argv, kLimit, setting));
+  REKINDLE_TRY(CommandOutput output, run_command(argv, question.limit, setting));
   if (output.ok()) return std::move(output.out);
   std::fputs(output.err.c_str(), stderr);
   return fail(ExitCode::kConfig,
-              str(question[2], " cannot be trained: ",
-                  output.status.by_signal ? str("signal ", output.status.code) : last_line(output.err)),
+              str(question.words[2], " cannot be trained: ",
+                  output.status.by_signal ? str("signal ", output.status.code) : last_line_of(output.err)),
               str("it was run by ", job.python, " up to its rekindle.run()"));
 }
 
@@ -190,7 +185,7 @@ Result<ScriptDescription> describe_script(const Script& script) {
   std::vector<std::string> question = {"--describe", script.folder, script.file};
   question.insert(question.end(), script.arguments.begin(), script.arguments.end());
   job.python = python;
-  REKINDLE_TRY(const std::string answer, ask_script(job, question));
+  REKINDLE_TRY(const std::string answer, ask_script(job, {std::move(question), kLimit}));
   auto description = read_answer(answer, description_from);
   if (description) description->python = python;
   return description;

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "app/options.hpp"
+#include "app/trainer_question.hpp"
 #include "base/result.hpp"
 #include "checkpoint/state.hpp"
 #include "run/layout.hpp"
@@ -39,11 +40,9 @@ Result<ScriptDescription> describe_script(const Script& script);
 // $REKINDLE_PYTHON does not name it. Jobs without a script pass.
 Status use_copy_of_script(protocol::Job& job, const run::Layout& layout);
 
-// The answer of the script's own trainer program to a question: {"--describe", FOLDER, SCRIPT, ...}. `in`: a
-// descriptor that it gets as stdin; -1: none. Of the job, the interpreter, the script's folder and the
-// container are used.
-Result<std::string> ask_script(const protocol::Job& job, const std::vector<std::string>& question,
-                               int in = -1);
+// The answer of the script's own trainer program to a question: {"--describe", FOLDER, SCRIPT, ...}. Of the
+// job, the interpreter, the script's folder and the container are used.
+Result<std::string> ask_script(const protocol::Job& job, const TrainerQuestion& question);
 
 // Copies the script into the run directory, where all trainers of this attempt find it: it may be edited
 // while the run lives. A copy that is there already stays. Returns the script to run.

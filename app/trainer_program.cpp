@@ -110,6 +110,12 @@ nlohmann::json evaluation_to_json(const model::Evaluation& evaluation) {
           {"classes", classes}};
 }
 
+int print_answer(const nlohmann::json& answer) {
+  std::printf("%s\n", answer.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace).c_str());
+  std::fflush(stdout);  // a pipe: lines about progress must not wait
+  return 0;
+}
+
 // `evaluate-tensors`, see app/evaluate.hpp. The tensors are on stdin, a memory file.
 nlohmann::json evaluate(const std::vector<std::string>& question, const MoreRows& more) {
   if (question.size() != 3)
@@ -118,14 +124,16 @@ nlohmann::json evaluate(const std::vector<std::string>& question, const MoreRows
   const auto tensors = checkpoint::SafetensorsFile::open("/proc/self/fd/0");
   if (!tensors) return error_to_json(tensors.error());
   const auto batch = static_cast<std::size_t>(std::max(1LL, std::atoll(question[1].c_str())));
+  auto said = std::chrono::steady_clock::now();
+  const auto say_progress = [&said](std::size_t count, std::size_t of) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - said < std::chrono::seconds(1)) return;
+    said = now;
+    print_answer({{"evaluated", count}, {"of", of}});
+  };
   const auto done = model::evaluate(nlohmann::json::parse(question[0]).get<protocol::Job>(),
-                                    {tensors->source(), question[2]}, batch, more);
+                                    {tensors->source(), question[2]}, batch, say_progress, more);
   return done ? evaluation_to_json(*done) : error_to_json(done.error());
-}
-
-int print_answer(const nlohmann::json& answer) {
-  std::printf("%s\n", answer.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace).c_str());
-  return 0;
 }
 
 int train(int argc, char** argv, const MoreRows& more) {

@@ -18,6 +18,7 @@ Result<std::string> ask_trainer(const std::filesystem::path& own_trainer, const 
   argv.insert(argv.end(), question.words.begin(), question.words.end());
   CommandSetting setting;
   setting.in = question.in;
+  setting.on_output = question.on_answer;
   if (!own) setting.programs = kProgramsFd;
   REKINDLE_TRY(const CommandOutput output, run_command(argv, question.limit, setting));
   if (output.ok()) return output.out;

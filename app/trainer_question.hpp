@@ -1,22 +1,28 @@
-// A question to the trainer program, which knows the models and the data sets. The answer is one line of
-// JSON: an object, or {"error": {"code", "what", "hint"}}.
+// A question to the trainer program, which knows the models and the data sets. The answer is the last line,
+// of JSON: an object, or {"error": {"code", "what", "hint"}}. Lines before it say how far it is.
 #pragma once
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "base/last_line.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 
 namespace rekindle::app {
 
+// Gets all lines so far, whenever there are more.
+using OnAnswer = std::function<void(const std::string& lines)>;
+
 struct TrainerQuestion {
-  std::vector<std::string> words;  // its arguments
-  std::chrono::minutes limit;      // for the answer
-  int in = -1;                     // a descriptor that it gets as stdin; -1: none
+  std::vector<std::string> words = {};  // its arguments
+  std::chrono::minutes limit;           // for the answer
+  int in = -1;                          // a descriptor that it gets as stdin; -1: none
+  OnAnswer on_answer = {};
 };
 
 // Asks the program `own_trainer`, which this process holds (base/programs.hpp), or if that is empty the
@@ -27,9 +33,9 @@ nlohmann::json error_to_json(const Error& error);
 
 // Reads an answer with `read`, or its error.
 template <class Read>
-auto read_answer(const std::string& line, const Read& read) -> Result<decltype(read(nlohmann::json()))> {
+auto read_answer(const std::string& lines, const Read& read) -> Result<decltype(read(nlohmann::json()))> {
   try {
-    const auto answer = nlohmann::json::parse(line);
+    const auto answer = nlohmann::json::parse(last_line_of(lines));
     if (const auto error = answer.find("error"); error != answer.end())
       return fail(static_cast<ExitCode>(error->at("code").get<int>()), error->at("what").get<std::string>(),
                   error->at("hint").get<std::string>());

@@ -67,7 +67,10 @@ Result<CommandOutput> run_command(const std::vector<std::string>& argv, std::chr
                                  str(argv[0], " did not answer within ", limit.count() / 1000.0, " s"), "",
                                  ErrorKind::kSystem});
     }
-    if (waits[1].revents != 0) take(out.read, output.out);
+    if (waits[1].revents != 0) {
+      take(out.read, output.out);
+      if (setting.on_output) setting.on_output(output.out);
+    }
     if (waits[2].revents != 0) take(err.read, output.err);
     if (waits[0].revents == 0) continue;
     output.status = wait_for(child);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,8 @@ struct CommandSetting {
   std::vector<std::pair<std::string, std::string>> environment;  // in addition to this process's
   int programs = -1;                                             // as in Streams
   int in = -1;                                                   // -1: no input
+  // Gets all of stdout so far, whenever there is more.
+  std::function<void(const std::string& out)> on_output = {};
 };
 
 // Runs argv[0] (searched in PATH). A program that cannot be started is an error. A program that runs longer

@@ -72,7 +72,7 @@ void add(Evaluation& evaluation, const Answers& answers, const data::Batch& batc
 }  // namespace
 
 Result<Evaluation> evaluate(Job job, const TensorsToEvaluate& given, std::size_t batch,
-                            const MoreRows& more) {
+                            const OnProgress& on_progress, const MoreRows& more) {
   forget_training(job);
   REKINDLE_TRY(const std::unique_ptr<data::Dataset> dataset, open_data(job, more));
   Evaluation evaluation;
@@ -96,6 +96,7 @@ Result<Evaluation> evaluate(Job job, const TensorsToEvaluate& given, std::size_t
                  data::test_batch(*dataset, transform, first, std::min(batch, info.test_count - first)));
     REKINDLE_TRY(const Answers answers, replica->evaluate(samples_of(samples)));
     add(evaluation, answers, samples);
+    on_progress(std::min(first + batch, info.test_count), info.test_count);
   }
   return evaluation;
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -31,10 +32,12 @@ struct TensorsToEvaluate {
   std::string name;                  // in errors
 };
 
-// Evaluates the model of `job` on its data set's test samples, `batch` at a time. A job without classes has
-// those of the data set. Errors (ExitCode::kConfig): the first tensor that is not the model's; data of other
-// classes; no test samples; a sample that cannot be read.
+// Evaluates the model of `job` on its data set's test samples, `batch` at a time. After each batch,
+// `on_progress` gets how many samples are done, and how many there are. A job without classes has those of
+// the data set. Errors (ExitCode::kConfig): the first tensor that is not the model's; data of other classes;
+// no test samples; a sample that cannot be read.
+using OnProgress = std::function<void(std::size_t done, std::size_t of)>;
 Result<Evaluation> evaluate(protocol::Job job, const TensorsToEvaluate& given, std::size_t batch,
-                            const MoreRows& more = {});
+                            const OnProgress& on_progress, const MoreRows& more = {});
 
 }  // namespace rekindle::model

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import mmap
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -52,7 +53,9 @@ def measure(
     return loss, found
 
 
-def evaluate(call: Call, job: dict[str, Any], tensors: mmap.mmap) -> dict[str, Any]:
+def evaluate(
+    call: Call, job: dict[str, Any], tensors: mmap.mmap, on_progress: Callable[[int, int], None]
+) -> dict[str, Any]:
     """As the answer of the C++ trainer program (app/evaluate.cpp). `job`: with "evaluate_at_a_time"."""
     from rekindle._device import moved
     from rekindle._model import fill, make_model
@@ -77,6 +80,7 @@ def evaluate(call: Call, job: dict[str, Any], tensors: mmap.mmap) -> dict[str, A
         for name, (total, of) in found.items():
             sums[name][0] += float(total)
             sums[name][1] += int(of)
+        on_progress(first + count, len(data))
     return {
         "samples": "samples",
         "test_count": len(data),

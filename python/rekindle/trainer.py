@@ -13,6 +13,7 @@ import json
 import mmap
 import os
 import sys
+import time
 import traceback
 import types
 from collections.abc import Callable
@@ -50,26 +51,35 @@ def run_script(folder: str, script: str, arguments: list[str], on_call: Callable
     raise RekindleError(f"{script} ended without a call of rekindle.run()", "call it at the end of the script")
 
 
+Say = Callable[[dict[str, Any]], None]  # writes one line of JSON
+
+
 def answer_question(
-    folder: str, script: str, arguments: list[str], make_answer: Callable[[_call.Call], dict[str, Any]]
+    folder: str, script: str, arguments: list[str], make_answer: Callable[[_call.Call, Say], dict[str, Any]]
 ) -> NoReturn:
-    """Runs a script, prints one line of JSON about its call, and ends the process."""
+    """Runs a script, prints one line of JSON about its call, and ends the process.
+
+    `make_answer` may print lines before that.
+    """
     die_with_parent()  # the script may hang
     process = os.getpid()
     answer_fd = os.dup(1)
     os.dup2(2, 1)  # what the script prints is no answer
 
+    def say(content: dict[str, Any]) -> None:
+        with os.fdopen(answer_fd, "w", closefd=False) as file:
+            file.write(json.dumps(content) + "\n")
+
     def answer(content: dict[str, Any]) -> NoReturn:
         end_if_forked(process)
         sys.stdout.flush()
         sys.stderr.flush()
-        with os.fdopen(answer_fd, "w") as file:
-            file.write(json.dumps(content) + "\n")
+        say(content)
         os._exit(0)
 
     try:
         _prepare_torch(0)
-        run_script(folder, script, arguments, lambda call: answer(make_answer(call)))
+        run_script(folder, script, arguments, lambda call: answer(make_answer(call, say)))
     except RekindleError as error:
         answer({"error": {"code": error.code, "what": error.what, "hint": error.hint}})
     except SystemExit as leaving:
@@ -85,7 +95,7 @@ def answer_question(
 def describe(folder: str, script: str, arguments: list[str]) -> NoReturn:
     """Says what the script would train, see app/script.hpp."""
 
-    def make_answer(call: _call.Call) -> dict[str, Any]:
+    def make_answer(call: _call.Call, _: Say) -> dict[str, Any]:
         from rekindle import _model
 
         return _model.describe(call)
@@ -97,10 +107,18 @@ def evaluate(folder: str, script: str, job: dict[str, Any], arguments: list[str]
     """Computes loss and metrics of the tensors in stdin, a .safetensors file, on the script's test samples."""
     tensors = mmap.mmap(0, 0, access=mmap.ACCESS_COPY)
 
-    def make_answer(call: _call.Call) -> dict[str, Any]:
+    def make_answer(call: _call.Call, say: Say) -> dict[str, Any]:
         from rekindle import _evaluation
 
-        return _evaluation.evaluate(call, job, tensors)
+        said = time.monotonic()
+
+        def on_progress(done: int, of: int) -> None:
+            nonlocal said
+            if time.monotonic() - said >= 1:
+                said = time.monotonic()
+                say({"evaluated": done, "of": of})
+
+        return _evaluation.evaluate(call, job, tensors, on_progress)
 
     answer_question(folder, script, arguments, make_answer)
 

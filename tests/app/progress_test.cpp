@@ -95,6 +95,15 @@ TEST_F(Terminal, ALineForEachSoManySteps) {
   EXPECT_EQ(shown(), "\r\033[Kstep 121/4000  loss 1.2346");
 }
 
+TEST_F(Terminal, AnEvaluationHasItsCountAndTimeLeft) {
+  ProgressView view(out_.get());
+  view.show(EvaluationProgress{.done = 0, .of = 10000, .took = {}});  // how long it will take is not known
+  view.show(EvaluationProgress{.done = 2500, .of = 10000, .took = std::chrono::seconds(20)});
+  EXPECT_EQ(shown(), "evaluated 2500/10000  1min left");
+  view.clear();
+  EXPECT_EQ(shown(), "\r\033[K");
+}
+
 TEST_F(Terminal, FirstStepIsUnderWayUntilThereIsOne) {
   using enum protocol::Activity;
   ProgressView view(out_.get());
