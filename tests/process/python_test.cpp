@@ -44,6 +44,11 @@ TEST_F(Python, OptimizerThatCountsInItsGroupsAStopAndAKill_SameDigest) {
   expect_same_after_a_stop_and_a_kill(2, 3, {"optimizer=counting", "steps=150"});
 }
 
+// In a real model a second optimizer would update what is no matrix.
+TEST_F(Python, MuonAStopAndAKill_SameDigest) {
+  expect_same_after_a_stop_and_a_kill(2, 3, {"optimizer=muon", "steps=60"});
+}
+
 // Before the trainers are ready, and then again and again.
 TEST_F(Python, ProcessesThatLoadSamplesAreKilled_NoTrainerIsLost) {
   const std::string expected = digest("calm", 1, "shm", 0, {"steps=100"});

@@ -106,6 +106,11 @@ class Lamb(torch.optim.Optimizer):
                 raise RuntimeError("this trainer's update fails")
 
 
+def muon(parameters):
+    """Muon updates matrices; all others keep their first values."""
+    return torch.optim.Muon([parameter for parameter in parameters if parameter.ndim == 2], lr=0.02)
+
+
 FACTORS = {"one": lambda step: 1.0, "falling": lambda step: 0.9**step}
 options = {
     "batch_size": 32, "micro_batches": 8, "steps": 12, "optimizer": rekindle.SGD(lr=0.05, momentum=0.9),
@@ -120,6 +125,8 @@ for argument in sys.argv[1:]:
         options["optimizer"] = lambda parameters, fails=value: Lamb(parameters, 0.02, fails)
     elif argument == "optimizer=counting":
         options["optimizer"] = lambda parameters: Counting(parameters, lr=0.05, momentum=0.9)
+    elif argument == "optimizer=muon":
+        options["optimizer"] = muon
     elif name == "schedule" and value in FACTORS:
         options[name] = FACTORS[value]
     elif name == "optimizer":
