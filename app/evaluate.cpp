@@ -190,21 +190,11 @@ Answer answer_from(const json& object) {
   return answer;
 }
 
-// Draws how far the trainer program is.
-OnAnswer drawn_by(ProgressView& view) {
-  return [&view, began = std::chrono::steady_clock::now()](const std::string& lines) {
-    const json line = json::parse(last_line_of(lines), nullptr, false);
-    if (!line.contains("evaluated")) return;
-    view.show(EvaluationProgress{.done = line.value("evaluated", std::uint64_t{0}),
-                                 .of = line.value("of", std::uint64_t{0}),
-                                 .took = std::chrono::steady_clock::now() - began});
-  };
-}
-
 Result<Answer> ask(const Job& job, const Given& given, const EvaluateOptions& options,
                    const fs::path& own_trainer) {
   ProgressView view(stderr);
-  TrainerQuestion question{.limit = kLimit, .in = given.tensors.get(), .on_answer = drawn_by(view)};
+  TrainerQuestion question{
+      .limit = kLimit, .in = given.tensors.get(), .on_answer = evaluation_shown_by(view)};
   if (is_script(job)) {
     json about = job;
     about["evaluate_at_a_time"] = options.batch_size;

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <iomanip>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/duration.hpp"
+#include "base/last_line.hpp"
 #include "base/log.hpp"
 #include "base/printable.hpp"
 #include "base/text.hpp"
@@ -89,13 +90,30 @@ void ProgressView::show(const protocol::Progress& progress) {
 }
 
 void ProgressView::show(const EvaluationProgress& progress) {
-  if (!terminal_ || progress.done == 0) return;
-  const double seconds = std::chrono::duration<double>(progress.took).count();
-  const double left = seconds / static_cast<double>(progress.done) *
-                      static_cast<double>(progress.of - std::min(progress.of, progress.done));
-  draw(str("evaluated ", progress.done, "/", progress.of, "  ",
-           format_duration(std::chrono::seconds(std::llround(left))), " left")
-           .substr(0, view::columns_of(out_, 79)));
+  if (!terminal_) return;
+  std::string line = str("evaluated ", progress.done, "/", progress.of);
+  if (progress.left)
+    line += str("  ", format_duration(std::chrono::round<std::chrono::seconds>(*progress.left)), " left");
+  draw(line.substr(0, view::columns_of(out_, 79)));
+}
+
+std::function<void(const std::string&)> evaluation_shown_by(ProgressView& view) {
+  struct First {
+    std::uint64_t done = 0;
+    std::chrono::steady_clock::time_point at;
+  };
+  return [&view, first = std::optional<First>()](const std::string& lines) mutable {
+    const auto line = nlohmann::json::parse(last_line_of(lines), nullptr, false);
+    if (!line.contains("evaluated")) return view.clear();
+    const auto now = std::chrono::steady_clock::now();
+    const auto done = line.value("evaluated", std::uint64_t{0}), of = line.value("of", std::uint64_t{0});
+    if (!first) first = First{.done = done, .at = now};
+    EvaluationProgress progress{.done = done, .of = of};
+    if (done > first->done)
+      progress.left = (now - first->at) * (static_cast<double>(of - std::min(of, done)) /
+                                           static_cast<double>(done - first->done));
+    view.show(progress);
+  };
 }
 
 void ProgressView::say(const std::string& line) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -13,8 +14,8 @@ namespace rekindle::app {
 
 // How far `rekindle evaluate` is.
 struct EvaluationProgress {
-  std::uint64_t done = 0, of = 0;  // test samples
-  std::chrono::nanoseconds took{};
+  std::uint64_t done = 0, of = 0;                       // test samples
+  std::optional<std::chrono::duration<double>> left{};  // seconds
 };
 
 class ProgressView {
@@ -43,6 +44,10 @@ class ProgressView {
   std::optional<protocol::Activity> activity_;  // the newest one, since `activity_since_`
   Clock::time_point last_ = Clock::now(), activity_since_;
 };
+
+// Shows how far an evaluation is, from the lines of the trainer program (app/evaluate.hpp). `view` outlives
+// it.
+std::function<void(const std::string& lines)> evaluation_shown_by(ProgressView& view);
 
 // One line of at most `width` characters. If the line is too long, the least important parts are left out.
 std::string describe(const protocol::Progress& progress, std::size_t width);

@@ -157,6 +157,7 @@ Result<std::string> ask_script(const protocol::Job& job, const TrainerQuestion& 
   }
   REKINDLE_TRY(CommandOutput output, run_command(argv, question.limit, setting));
   if (output.ok()) return std::move(output.out);
+  if (question.on_answer) question.on_answer("");
   std::fputs(output.err.c_str(), stderr);
   return fail(ExitCode::kConfig,
               str(question.words[2], " cannot be trained: ",

@@ -15,7 +15,7 @@
 
 namespace rekindle::app {
 
-// Gets all lines so far, whenever there are more.
+// Gets all lines so far, whenever there are more; "" before what a failed script has printed is shown.
 using OnAnswer = std::function<void(const std::string& lines)>;
 
 struct TrainerQuestion {

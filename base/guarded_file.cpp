@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/spot.hpp"
 #include "base/text.hpp"
@@ -18,6 +19,13 @@ Result<Fd> open_guarded(const FilePath& path, int flags) {
   if (info.st_nlink == 1) return fd;
   return fail(ExitCode::kConfig, str(path.string(), " has a second name (a hard link)"),
               "replace it with a copy");
+}
+
+bool is_writable(const FilePath& folder) {
+  const std::string path = folder.string();
+  // Some containers refuse the system call for effective ids.
+  if (::getuid() == ::geteuid()) return ::access(path.c_str(), W_OK) == 0;
+  return ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0;
 }
 
 }  // namespace rekindle

@@ -10,4 +10,7 @@ namespace rekindle {
 // name may be in another user's folder.
 Result<Fd> open_guarded(const FilePath& path, int flags);
 
+// Whether this process may make files in a folder. Some file systems say yes and then refuse.
+bool is_writable(const FilePath& folder);
+
 }  // namespace rekindle

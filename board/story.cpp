@@ -91,8 +91,11 @@ void Story::add(const view::RunEvent& event) {
       if (saved.name == text_in(line, "checkpoint")) saved.verified = true;
   }
   if (event.kind == "requeued") ++counts_.requeues;
-  if (!attempts_.empty() && attempts_.back().number == event.attempt)
-    attempts_.back().last_step = std::max(attempts_.back().last_step, std::min(event.step, kMostSteps));
+  if (!attempts_.empty() && attempts_.back().number == event.attempt) {
+    // Within an attempt, the trainers may go back to a checkpoint: a generation begins where they go on.
+    std::uint64_t& last = attempts_.back().last_step;
+    last = std::max(event.kind == "generation" ? 0 : last, std::min(event.step, kMostSteps));
+  }
   if (event.kind == "finished" || event.kind == "stopped" || event.kind == "gave_up") on_end(event.text, *at);
   newest_ = std::max(newest_.value_or(*at), *at);
   push(events_,
@@ -171,9 +174,12 @@ void Story::on_first_generation(const view::RunEvent& event, Milliseconds at) {
   Attempt& attempt = attempts_.back();
   attempt.first_step = std::min(event.step, kMostSteps);
   attempt.starting_seconds = static_cast<double>(std::max(at, attempt.began) - attempt.began) / kSecond;
-  if (attempts_.size() < 2) return;
-  Attempt& before = attempts_[attempts_.size() - 2];
-  before.lost_steps = before.last_step - std::min(before.last_step, *attempt.first_step);
+  // Some attempts between may have ended before their trainers worked together.
+  for (auto before = attempts_.rbegin() + 1; before != attempts_.rend(); ++before) {
+    if (!before->first_step) continue;
+    before->lost_steps = before->last_step - std::min(before->last_step, *attempt.first_step);
+    return;
+  }
 }
 
 void Story::on_lost(const nlohmann::json& line, Milliseconds at) {

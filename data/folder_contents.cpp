@@ -46,21 +46,23 @@ std::uint64_t FolderContents::Record::sum(const Hash128& identity) const {
 
 FolderContents::FolderContents(const fs::path& root, const Hash128& identity, std::size_t count,
                                bool skips_corrupt)
-    : file_(note_to_write(root, kHashesNote)),
-      identity_(identity),
-      hashes_(count),
-      noted_(count),
-      skips_corrupt_(skips_corrupt),
-      corrupt_(count) {
-  // No file where nothing can be written.
-  if (read_others() == Found::kNone) std::ignore = replace_file_quickly(file_, header_of(identity_));
+    : identity_(identity), hashes_(count), skips_corrupt_(skips_corrupt), corrupt_(count) {
+  // Without a place, the hashes are kept in memory.
+  for (const FilePath& place : note_places(root, kHashesNote, identity.hex())) {
+    Note note{.place = place};
+    Found found = read(note);
+    if (found == Found::kNone && !note_ && write_note(place, header_of(identity_))) found = Found::kOurs;
+    if (found != Found::kOurs) continue;
+    notes_.push_back(place.string());
+    if (!note_) note_ = note;
+  }
 }
 
 FolderContents::~FolderContents() { append(); }
 
-FolderContents::Found FolderContents::read_others() {
-  if (!path_exists(file_)) return Found::kNone;
-  const auto fd = open_guarded(file_, O_RDONLY);
+FolderContents::Found FolderContents::read(Note& note) {
+  if (!path_exists(note.place)) return Found::kNone;
+  const auto fd = open_guarded(note.place, O_RDONLY);
   if (!fd) {
     log_info(str("the hashes of files are not read: ", fd.error().what));
     return Found::kForeign;
@@ -68,28 +70,32 @@ FolderContents::Found FolderContents::read_others() {
   struct stat info {};
   if (::fstat(fd->get(), &info) != 0) return Found::kForeign;
   const auto size = static_cast<std::size_t>(info.st_size);
-  const auto read = [&](std::size_t at, std::string& bytes) {
-    return read_into(fd->get(), file_, at, std::as_writable_bytes(std::span(bytes))).has_value();
+  const auto take = [&](std::size_t at, std::string& bytes) {
+    return read_into(fd->get(), note.place, at, std::as_writable_bytes(std::span(bytes))).has_value();
   };
   const std::string header = header_of(identity_);
   std::string bytes(std::min(size, header.size()), '\0');
-  if (!read(0, bytes) || bytes != header) return Found::kNone;
-  if (read_ < header.size() || read_ > size) read_ = header.size();  // or another process has made it anew
-  while (read_ + sizeof(Record) <= size) {
-    bytes.resize(std::min(kPiece, size - read_));
-    if (!read(read_, bytes)) break;
-    read_ += take_records(bytes);
+  if (!take(0, bytes) || bytes != header) return Found::kNone;
+  if (info.st_ino != note.inode || note.read > size) {  // the first time, or another process has made it anew
+    note.inode = info.st_ino;
+    note.read = header.size();
+    note.has.assign(hashes_.size(), false);
+  }
+  while (note.read + sizeof(Record) <= size) {
+    bytes.resize(std::min(kPiece, size - note.read));
+    if (!take(note.read, bytes)) break;
+    note.read += take_records(bytes, note);
   }
   return Found::kOurs;
 }
 
-std::size_t FolderContents::take_records(std::string_view bytes) {
+std::size_t FolderContents::take_records(std::string_view bytes, Note& note) {
   std::size_t at = 0;
   while (at + sizeof(Record) <= bytes.size()) {
     Record record;
     std::memcpy(&record, bytes.data() + at, sizeof record);
     const bool valid = record.checksum == record.sum(identity_);
-    if (valid) take(record);
+    if (valid) take(record, note);
     // A record of a process that was killed in the middle may shift the next ones.
     at += valid ? sizeof record : 1;
   }
@@ -97,7 +103,7 @@ std::size_t FolderContents::take_records(std::string_view bytes) {
 }
 
 // The first of several hashes of a file counts.
-void FolderContents::take(const Record& record) {
+void FolderContents::take(const Record& record, Note& note) {
   const std::uint64_t number = record.number & ~kCorruptBit;
   if (number >= hashes_.size()) return;
   const Hash128 hash{record.high, record.low};
@@ -106,20 +112,23 @@ void FolderContents::take(const Record& record) {
     return;
   }
   if (hashes_[number] == Hash128{}) hashes_[number] = hash;
-  noted_[number] = true;
+  note.has[number] = true;
 }
 
 void FolderContents::append() {
   if (pending_.empty()) return;
-  const bool is_ours = read_others() == Found::kOurs;
-  std::erase_if(pending_, [&](const Record& record) {
-    return (record.number & kCorruptBit) == 0 && noted_[record.number];
-  });
+  // A file of another listing, or none, ends it: other processes go on with other data.
+  if (note_ && read(*note_) != Found::kOurs) note_.reset();
+  if (note_) {
+    std::erase_if(pending_, [&](const Record& record) {
+      return (record.number & kCorruptBit) == 0 && note_->has[record.number];
+    });
+  }
   const std::span<const std::byte> bytes = std::as_bytes(std::span(pending_));
-  if (is_ours && !bytes.empty()) {
-    const auto fd = open_guarded(file_, O_WRONLY | O_APPEND);
+  if (note_ && !bytes.empty()) {
+    const auto fd = open_guarded(note_->place, O_WRONLY | O_APPEND);
     if (fd && ::write(fd->get(), bytes.data(), bytes.size()) < 0)
-      log_debug(errno_error("cannot note the hashes of files in", file_).what);
+      log_debug(errno_error("cannot note the hashes of files in", note_->place).what);
   }
   pending_.clear();
   appended_ = std::chrono::steady_clock::now();
@@ -132,10 +141,12 @@ Status FolderContents::check(std::size_t number, const Hash128& hash, const std:
   const bool other_corrupt = skips_corrupt_ && corrupt != corrupt_hashes_.end() && corrupt->second != hash;
   const Hash128& before = hashes_[number];
   if (!other_corrupt && (before == hash || before == Hash128{})) return {};
-  return forward_error(
-      {ExitCode::kConfig, str(path, " has another content than when it was first read"),
-       str("restore it, or, if the change is wanted, remove ", file_.string(), " and start a new run"),
-       ErrorKind::kChangedData});
+  std::string notes;
+  for (const std::string& note : notes_) notes += (notes.empty() ? "remove " : " and ") + note;
+  return forward_error({ExitCode::kConfig, str(path, " has another content than when it was first read"),
+                        str("restore it, or, if the change is wanted, ", notes, notes.empty() ? "" : " and ",
+                            "start a new run"),
+                        ErrorKind::kChangedData});
 }
 
 void FolderContents::note(std::size_t number, const Hash128& hash) {

@@ -2,11 +2,14 @@
 // and kept for other processes of now and later (data/folder_notes.hpp). Internal to data/.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,25 +54,32 @@ class FolderContents {
     std::uint64_t sum(const Hash128& identity) const;
   };
 
+  // A file with hashes.
+  struct Note {
+    FilePath place;
+    ino_t inode = 0;             // of the file that was read last
+    std::size_t read = 0;        // of it, in bytes
+    std::vector<bool> has = {};  // whether it has the hash of an image
+  };
+  enum class Found { kOurs, kNone, kForeign };  // kNone: no file, or one of another listing
+
   // All of these under the mutex.
+  // Reads the records that were appended since the last time.
+  Found read(Note& note);
+  std::size_t take_records(std::string_view bytes, Note& note);  // how many bytes need not be read again
+  void take(const Record& record, Note& note);
   void note_new(std::uint64_t number, const Hash128& hash);
-  enum class Found { kOurs, kNone, kForeign };  // kNone: no file, or one that may be replaced
-  // Reads the records that others have appended.
-  Found read_others();
-  std::size_t take_records(std::string_view bytes);  // how many bytes need not be read again
-  void take(const Record& record);
   void append();
   void append_if_due();
 
-  const FilePath file_;
   const Hash128 identity_;
+  std::optional<Note> note_;        // where this process appends
+  std::vector<std::string> notes_;  // the files that were read, for people
   std::mutex mutex_;
   std::vector<Hash128> hashes_;  // of each file; zero: unknown
-  std::vector<bool> noted_;      // whether the hash of a file is in file_
   const bool skips_corrupt_;
   std::map<std::uint64_t, Hash128> corrupt_hashes_;  // of files that could not be decoded
   std::vector<bool> corrupt_;                        // found by this process
-  std::size_t read_ = 0;                             // of file_, in bytes
   std::vector<Record> pending_;                      // not written yet
   std::chrono::steady_clock::time_point appended_;
 };

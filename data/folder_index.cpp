@@ -168,32 +168,25 @@ std::optional<FolderListing> listing_in(const FilePath& path) {
   return listing;
 }
 
-bool is_of_now(const FolderListing& listing, const fs::path& root) {
+// Those whose stamp is a time: not the root.
+std::vector<const ListedPlace*> inner_places(const FolderListing& listing) {
+  std::vector<const ListedPlace*> inner;
   for (const auto* places : {&listing.folders, &listing.lists})
     for (const ListedPlace& place : *places)
-      if (stamp_of(root, place.path) != place.stamp) return false;
-  return true;
+      if (!place.path.empty()) inner.push_back(&place);
+  return inner;
 }
 
-}  // namespace
-
-std::optional<FolderListing> read_index(const fs::path& root, FolderListing* outdated) {
-  for (const FilePath& path : notes_to_read(root, kIndexNote)) {
-    auto listing = listing_in(path);
-    if (!listing) continue;
-    if (is_of_now(*listing, root)) return listing;
-    if (outdated != nullptr && outdated->train.empty()) *outdated = std::move(*listing);
-  }
-  return std::nullopt;
+// In an image of a file system all times may be the same, or none: another image at the same path would not
+// be noticed.
+bool stamps_tell(const FolderListing& listing) {
+  const std::vector<const ListedPlace*> inner = inner_places(listing);
+  return std::ranges::any_of(inner, [&](const ListedPlace* place) {
+    return place->stamp > 0 && place->stamp != inner.front()->stamp;
+  });
 }
 
-void write_index(const fs::path& root, const FolderListing& listing) {
-  // A change in the same tick of the file system's clock would not be seen. Storage has its own clock, so
-  // that of this machine is compared with some room.
-  const auto now = std::chrono::system_clock::now().time_since_epoch() - std::chrono::seconds(2);
-  for (const auto* places : {&listing.folders, &listing.lists})
-    for (const ListedPlace& place : *places)
-      if (!place.path.empty() && place.stamp > std::chrono::nanoseconds(now).count()) return;
+std::string text_of(const FolderListing& listing) {
   Writer writer;
   writer.raw(kMagic);
   writer.number(kVersion);
@@ -211,11 +204,41 @@ void write_index(const fs::path& root, const FolderListing& listing) {
   writer.files(listing.test);
   writer.text(listing.earlier_hash);
   writer.text(listing.change);
-  // Without an index, each start reads the folder again.
-  if (const auto written =
-          replace_file_quickly(note_to_write(root, kIndexNote), std::move(writer).finished());
-      !written)
+  return std::move(writer).finished();
+}
+
+bool is_of_now(const FolderListing& listing, const fs::path& root) {
+  for (const auto* places : {&listing.folders, &listing.lists})
+    for (const ListedPlace& place : *places)
+      if (stamp_of(root, place.path) != place.stamp) return false;
+  return true;
+}
+
+}  // namespace
+
+std::optional<FolderListing> read_index(const fs::path& root, FolderListing* outdated) {
+  for (const FilePath& path : note_places(root, kIndexNote)) {
+    auto listing = listing_in(path);
+    if (!listing) continue;
+    if (is_of_now(*listing, root)) return listing;
+    if (outdated != nullptr && outdated->train.empty()) *outdated = std::move(*listing);
+  }
+  return std::nullopt;
+}
+
+void write_index(const fs::path& root, const FolderListing& listing) {
+  // A change in the same tick of the file system's clock would not be seen. Storage has its own clock, so
+  // that of this machine is compared with some room.
+  const auto now = std::chrono::system_clock::now().time_since_epoch() - std::chrono::seconds(2);
+  for (const ListedPlace* place : inner_places(listing))
+    if (place->stamp > std::chrono::nanoseconds(now).count()) return;
+  const std::string text = text_of(listing);
+  for (const FilePath& place : note_places(root, kIndexNote)) {
+    if (place.trust() == Trust::kOwn && !stamps_tell(listing)) continue;
+    const auto written = write_note(place, text);
+    if (written) return;
     log_debug(str("no index: ", written.error().what));
+  }
 }
 
 }  // namespace rekindle::data

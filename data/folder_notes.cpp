@@ -1,9 +1,12 @@
 #include "data/folder_notes.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
+#include <ctime>
+#include <span>
+
 #include "base/files.hpp"
+#include "base/guarded_file.hpp"
 #include "base/hash.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
@@ -14,10 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr unsigned kOwnersOnly = 0700;
-
-bool can_write(const fs::path& folder) {
-  return ::faccessat(AT_FDCWD, folder.c_str(), W_OK, AT_EACCESS) == 0;
-}
+constexpr std::time_t kOld = std::time_t{90} * 24 * 3600;  // seconds
 
 bool is_own(const fs::path& folder) {
   const auto info = look_at(folder);
@@ -29,38 +29,47 @@ fs::path cache_folder() {
   fs::path folder = environment_variable("XDG_CACHE_HOME");
   if (!folder.is_absolute()) folder = fs::path(environment_variable("HOME")) / ".cache";
   if (!folder.is_absolute()) return {};
-  const bool made = is_folder(folder);
-  return is_own(made ? folder : folder.parent_path()) ? folder / "rekindle" : fs::path();
+  return is_own(is_folder(folder) ? folder : folder.parent_path()) ? folder / "rekindle" / "notes"
+                                                                   : fs::path();
 }
 
 // Empty: there is no cache folder.
-FilePath note_in_cache(const fs::path& root, const std::string& name) {
+FilePath note_in_cache(const fs::path& root, const std::string& name, const std::string& of) {
   const fs::path folder = cache_folder();
-  std::error_code ignored;
-  const std::string place = fs::weakly_canonical(root, ignored).string();
-  if (folder.empty() || place.empty()) return {};
-  return FilePath::below(folder, Trust::kOwn) / str(hash128(std::as_bytes(std::span(place))).hex(), name);
+  const auto info = look_at(root);
+  if (folder.empty() || !info || !*info) return {};
+  const std::string key =
+      str(fs::absolute(root).lexically_normal().string(), '\n', (*info)->st_ino, '\n', of);
+  return FilePath::below(folder, Trust::kOwn) / str(hash128(std::as_bytes(std::span(key))).hex(), name);
+}
+
+void remove_old(const FilePath& folder) {
+  const auto names = names_in(folder);
+  if (!names) return;
+  for (const std::string& name : *names) {
+    const auto info = look_at(folder / name);
+    if (info && *info && (*info)->st_mtime < std::time(nullptr) - kOld)
+      std::ignore = remove_file(folder / name);
+  }
 }
 
 }  // namespace
 
 FilePath note_beside(const fs::path& root, const std::string& name) { return root / name; }
 
-FilePath note_to_write(const fs::path& root, const std::string& name) {
-  if (can_write(root)) return note_beside(root, name);
-  const FilePath own = note_in_cache(root, name);
-  if (own.empty() || !make_directories(own.root(), kOwnersOnly)) return note_beside(root, name);
-  return own;
+std::vector<FilePath> note_places(const fs::path& root, const std::string& name, const std::string& of) {
+  std::vector<FilePath> places = {note_beside(root, name)};
+  if (const FilePath cached = note_in_cache(root, name, of); !cached.empty())
+    places.insert(is_writable(root) ? places.end() : places.begin(), cached);
+  return places;
 }
 
-std::vector<FilePath> notes_to_read(const fs::path& root, const std::string& name) {
-  std::vector<FilePath> places;
-  if (!can_write(root)) {
-    const FilePath own = note_in_cache(root, name);
-    if (!own.empty()) places.push_back(own);
+Status write_note(const FilePath& place, std::string_view text) {
+  if (place.trust() == Trust::kOwn) {
+    REKINDLE_CHECK(make_directories(place.root(), kOwnersOnly));
+    remove_old(place.parent_path());
   }
-  places.push_back(note_beside(root, name));
-  return places;
+  return replace_file_quickly(place, text);
 }
 
 }  // namespace rekindle::data

@@ -1,16 +1,18 @@
 // Where the notes about an image folder are kept (its index, and the hashes of its files): beside the data,
 // or in this user's cache folder where the data cannot be written. Internal to data/.
 //
-// A note in the cache folder has the hash of the data's absolute path in its name. The cache folder is
-// $XDG_CACHE_HOME/rekindle or ~/.cache/rekindle. It is used only if nobody but this user and root may change
-// it, and never made in another user's folder.
+// The cache folder is $XDG_CACHE_HOME/rekindle/notes or ~/.cache/rekindle/notes. It is used only if no other
+// user may change it, and never made in another user's folder. The name of a note in it begins with a hash of
+// the data's absolute path and inode, so that the copies that nodes have at the same path do not share it.
 #pragma once
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file_path.hpp"
+#include "base/result.hpp"
 
 namespace rekindle::data {
 
@@ -18,9 +20,11 @@ inline constexpr const char *kIndexNote = ".rekindle-index", *kHashesNote = ".re
 
 // The place beside the data.
 FilePath note_beside(const std::filesystem::path& root, const std::string& name);
-// Where a note is written; makes the cache folder if it is needed.
-FilePath note_to_write(const std::filesystem::path& root, const std::string& name);
-// Where a note may be, the best place first.
-std::vector<FilePath> notes_to_read(const std::filesystem::path& root, const std::string& name);
+// Where a note may be, the best place to write it first. In the cache folder, its trust is Trust::kOwn. `of`:
+// what else a note in the cache folder depends on.
+std::vector<FilePath> note_places(const std::filesystem::path& root, const std::string& name,
+                                  const std::string& of = "");
+// Replaces a note, without fsync. In the cache folder, notes that were not written for 90 days are removed.
+Status write_note(const FilePath& place, std::string_view text);
 
 }  // namespace rekindle::data

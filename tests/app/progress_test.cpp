@@ -97,9 +97,10 @@ TEST_F(Terminal, ALineForEachSoManySteps) {
 
 TEST_F(Terminal, AnEvaluationHasItsCountAndTimeLeft) {
   ProgressView view(out_.get());
-  view.show(EvaluationProgress{.done = 0, .of = 10000, .took = {}});  // how long it will take is not known
-  view.show(EvaluationProgress{.done = 2500, .of = 10000, .took = std::chrono::seconds(20)});
-  EXPECT_EQ(shown(), "evaluated 2500/10000  1min left");
+  view.show(EvaluationProgress{.done = 500, .of = 10000});
+  EXPECT_EQ(shown(), "evaluated 500/10000");
+  view.show(EvaluationProgress{.done = 2500, .of = 10000, .left = std::chrono::seconds(60)});
+  EXPECT_EQ(shown(), "\r\033[Kevaluated 2500/10000  1min left");
   view.clear();
   EXPECT_EQ(shown(), "\r\033[K");
 }

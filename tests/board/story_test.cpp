@@ -116,26 +116,33 @@ TEST_F(StoryTest, WhatAnAttemptCost) {
   add("lost", 20, {{"trainer", "b"}, {"step", 60}});
   add("recovered", 22, {{"cause", "lost"}, {"seconds", 1.5}, {"step", 61}});
   add("recovered", 30, {{"cause", "other"}, {"seconds", 0.25}, {"step", 72}});
-  attempt_ = 2;  // the first one was killed
+  add("generation", 31, {{"generation", "t1.g3"}, {"step", 50}});  // back to a checkpoint
+  add("lost", 33, {{"trainer", "a"}, {"step", 55}});
+  attempt_ = 2;  // the first one was killed; this one is preempted at once
+  add("started", 35);
+  add("stopped", 36);
+  attempt_ = 3;
   add("started", 40);
   EXPECT_EQ(summary()["attempts"][0]["lost_steps"], 0U);  // not known yet
   add("generation", 42, {{"generation", "t2.g1"}, {"members", {trainer("c")}}, {"step", 40}});
   add("generation", 50, {{"generation", "t2.g2"}, {"members", {trainer("c")}}, {"step", 90}});
   add("stopped", 51, {{"step", 95}});
-  attempt_ = 3;
+  attempt_ = 4;
   add("started", 55);
   add("generation", 56, {{"generation", "t3.g1"}, {"members", {trainer("d")}}, {"step", 95}});
   const nlohmann::json attempts = summary()["attempts"];
   EXPECT_EQ(attempts[0]["starting_seconds"], 3.0);
   EXPECT_EQ(attempts[0]["recovering_seconds"], 1.75);
   EXPECT_EQ(attempts[0]["first_step"], 0U);
-  EXPECT_EQ(attempts[0]["last_step"], 72U);
-  EXPECT_EQ(attempts[0]["lost_steps"], 32U);
-  EXPECT_EQ(attempts[1]["starting_seconds"], 2.0);
-  EXPECT_EQ(attempts[1]["recovering_seconds"], 0.0);
-  EXPECT_EQ(attempts[1]["first_step"], 40U);
-  EXPECT_EQ(attempts[1]["last_step"], 95U);
+  EXPECT_EQ(attempts[0]["last_step"], 55U);
+  EXPECT_EQ(attempts[0]["lost_steps"], 15U);
   EXPECT_EQ(attempts[1]["lost_steps"], 0U);
+  EXPECT_TRUE(attempts[1]["first_step"].is_null());
+  EXPECT_EQ(attempts[2]["starting_seconds"], 2.0);
+  EXPECT_EQ(attempts[2]["recovering_seconds"], 0.0);
+  EXPECT_EQ(attempts[2]["first_step"], 40U);
+  EXPECT_EQ(attempts[2]["last_step"], 95U);
+  EXPECT_EQ(attempts[2]["lost_steps"], 0U);
 }
 
 TEST_F(StoryTest, AnAttemptThatWasKilled_EndsWithItsLastSign) {

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "../needs.hpp"
-#include "base/process.hpp"
 #include "data/folder_listing.hpp"
 #include "data/folder_notes.hpp"
 #include "support.hpp"
@@ -16,7 +15,18 @@ namespace {
 
 class FolderContentsTest : public testing::Test {
  protected:
-  void SetUp() override { ASSERT_TRUE(make_data("image-folder", folder(), 40, 1)); }
+  void SetUp() override {
+    ASSERT_TRUE(make_data("image-folder", folder(), 40, 1));
+    fs::create_directories(home());
+    ::setenv("HOME", home().c_str(), 1);
+    ::unsetenv("XDG_CACHE_HOME");
+  }
+  fs::path home() const { return scratch_.path / "home"; }
+  std::size_t notes_at_home() const {
+    std::error_code none;
+    const fs::directory_iterator notes(home() / ".cache/rekindle/notes", none);
+    return none ? 0 : static_cast<std::size_t>(std::distance(begin(notes), end(notes)));
+  }
   fs::path folder() const { return scratch_.path / "tiny"; }
   fs::path hashes() const { return note_beside(folder(), kHashesNote).path(); }
   // The training sample 0.
@@ -145,31 +155,25 @@ class ReadOnlyData : public FolderContentsTest {
  protected:
   void SetUp() override {
     FolderContentsTest::SetUp();
-    fs::create_directories(home());
-    ::setenv("HOME", home().c_str(), 1);
-    ::unsetenv("XDG_CACHE_HOME");
     age(folder());
+    // All times the same: another image of a file system at this path would not be noticed.
+    fs::last_write_time(folder() / "train", fs::last_write_time(folder()) - std::chrono::hours(1));
     fs::permissions(scratch_.path, fs::perms(0711));
-    fs::permissions(folder(), fs::perms(0555));
-    if (is_root_) {
-      ASSERT_EQ(::chown(home().c_str(), kNobody, kNobody), 0);
-      ASSERT_EQ(::seteuid(kNobody), 0);
-    }
+    make_read_only();
   }
-  void TearDown() override {
+  void TearDown() override { make_writable(); }
+  void make_writable() const {
     if (is_root_) ASSERT_EQ(::seteuid(0), 0);
     fs::permissions(folder(), fs::perms(0755));
-    old_home_.empty() ? ::unsetenv("HOME") : ::setenv("HOME", old_home_.c_str(), 1);
   }
-  fs::path home() const { return scratch_.path / "home"; }
-  std::size_t notes_at_home() const {
-    std::error_code none;
-    const fs::directory_iterator notes(home() / ".cache/rekindle", none);
-    return none ? 0 : static_cast<std::size_t>(std::distance(begin(notes), end(notes)));
+  void make_read_only(uid_t owner_of_home = kNobody) const {
+    fs::permissions(folder(), fs::perms(0555));
+    if (!is_root_) return;
+    ASSERT_EQ(::chown(home().c_str(), owner_of_home, owner_of_home), 0);
+    ASSERT_EQ(::seteuid(kNobody), 0);
   }
   static constexpr uid_t kNobody = 65534;
   const bool is_root_ = ::geteuid() == 0;
-  const std::string old_home_ = environment_variable("HOME");
 };
 
 TEST_F(ReadOnlyData, ItsNotesAreInTheUsersCacheFolder) {
@@ -178,35 +182,69 @@ TEST_F(ReadOnlyData, ItsNotesAreInTheUsersCacheFolder) {
   EXPECT_EQ(notes_at_home(), 2U);
   EXPECT_FALSE(fs::exists(hashes()));
   EXPECT_TRUE(read_index(folder()));
-  EXPECT_TRUE(read(*opened(), 0));
+  EXPECT_TRUE(read(*opened()));
   EXPECT_EQ(opened()->info().content_hash, identity);
-  if (is_root_) ASSERT_EQ(::seteuid(0), 0);
+  make_writable();
   std::string other = get(image());
   other[other.size() / 2] ^= 1;
   put(image(), other);
-  if (is_root_) ASSERT_EQ(::seteuid(kNobody), 0);
-  const Status changed = read(*opened(), 0);
+  refused(read(*opened()), "another content");  // also now that the folder can be written
+  make_read_only();
+  const Status changed = read(*opened());
   refused(changed, "another content");
   refused(changed, home().string());
 }
 
-TEST_F(ReadOnlyData, AnIndexBesideThem_IsUsed) {
-  if (is_root_) ASSERT_EQ(::seteuid(0), 0);
-  fs::permissions(folder(), fs::perms(0755));
-  opened();
-  fs::permissions(folder(), fs::perms(0555));
-  if (is_root_) ASSERT_EQ(::seteuid(kNobody), 0);
+TEST_F(ReadOnlyData, NotesBesideThem_AreUsed) {
+  make_writable();
+  EXPECT_TRUE(read(*opened()));
+  EXPECT_EQ(notes_at_home(), 0U);
+  if (is_root_) ASSERT_EQ(::chown(hashes().c_str(), kNobody, kNobody), 0);
+  make_read_only();
   EXPECT_TRUE(read_index(folder()));
+  make_writable();
+  std::string other = get(image());
+  other[other.size() / 2] ^= 1;
+  put(image(), other);
+  make_read_only();
+  refused(read(*opened()), "another content");
+}
+
+TEST_F(ReadOnlyData, OldNotesAreRemoved) {
+  opened();
+  ASSERT_EQ(notes_at_home(), 2U);
+  for (const auto& note : fs::directory_iterator(home() / ".cache/rekindle/notes"))
+    fs::last_write_time(note, fs::file_time_type::clock::now() - std::chrono::hours(24 * 91));
+  make_writable();
+  fs::permissions(folder() / "val", fs::perms(0555));
+  make_read_only();
+  ASSERT_TRUE(write_note(note_places(folder() / "val", kIndexNote).front(), "of other data"));
+  EXPECT_EQ(notes_at_home(), 1U);
 }
 
 TEST_F(ReadOnlyData, InAFolderOfAnotherUser_NothingIsMade) {
   if (!is_root_) REKINDLE_SKIP(Needs::kRoot, "another owner needs root");
-  ASSERT_EQ(::seteuid(0), 0);
-  ASSERT_EQ(::chown(home().c_str(), 12345, 12345), 0);
+  make_writable();
   fs::permissions(home(), fs::perms(0777));
-  ASSERT_EQ(::seteuid(kNobody), 0);
-  EXPECT_TRUE(read(*opened(), 0));
+  make_read_only(12345);
+  EXPECT_TRUE(read(*opened()));
   EXPECT_TRUE(fs::is_empty(home()));
+}
+
+TEST_F(FolderContentsTest, WhereTheFileIsAnotherUsers_TheHashesAreInTheCacheFolder) {
+  put(theirs(), "theirs");
+  fs::create_symlink(theirs(), hashes());
+  EXPECT_TRUE(read(*opened()));
+  EXPECT_EQ(notes_at_home(), 1U);
+}
+
+// As on an image of a file system without times.
+TEST_F(ReadOnlyData, NoIndexIfAllTimesAreTheSame) {
+  make_writable();
+  age(folder());
+  make_read_only();
+  opened();
+  EXPECT_FALSE(read_index(folder()));
 }
 
 }  // namespace

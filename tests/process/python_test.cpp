@@ -46,6 +46,8 @@ TEST_F(Python, OptimizerThatCountsInItsGroupsAStopAndAKill_SameDigest) {
 
 // In a real model a second optimizer would update what is no matrix.
 TEST_F(Python, MuonAStopAndAKill_SameDigest) {
+  if (python({"-c", "import torch; torch.optim.Muon"}).exit_code != 0)
+    REKINDLE_SKIP(Needs::kMachine, "this PyTorch has no Muon");
   expect_same_after_a_stop_and_a_kill(2, 3, {"optimizer=muon", "steps=60"});
 }
 
