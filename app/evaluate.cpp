@@ -20,7 +20,6 @@
 #include "app/run_config.hpp"
 #include "app/script.hpp"
 #include "app/trainer_question.hpp"
-#include "base/last_line.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/export.hpp"
 #include "protocol/describe.hpp"
