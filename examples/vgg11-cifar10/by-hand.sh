@@ -26,9 +26,12 @@ time_is_over=no
 trap 'time_is_over=yes; kill -USR1 "$run"' USR1
 while wait "$run"; exit_code=$?; kill -0 "$run" 2>/dev/null; do :; done
 [[ $time_is_over == no || $exit_code != 75 ]] || exec scontrol requeue "$SLURM_JOB_ID"
-# If the first node's process was killed, a helper has taken its place.
-((exit_code > 128)) || kill "${helpers[@]}" 2>/dev/null
-for helper in "${helpers[@]}"; do
-  wait "$helper" && exit_code=0
-done
+if ((exit_code > 128)); then # the first node's process was killed: a helper has taken its place
+  for helper in "${helpers[@]}"; do
+    wait "$helper" && exit_code=0
+  done
+else
+  kill "${helpers[@]}" 2>/dev/null
+  wait
+fi
 exit "$exit_code"

@@ -108,8 +108,14 @@ TEST_P(SlurmJobs, RequeuedOnce_SameBits) {
   wait_for_step(3);
   EXPECT_FALSE(printed("warning")) << output();
   EXPECT_TRUE(eventually([&] { return trainers_now(dir()) == GetParam().trainers; })) << trainers_now(dir());
-  cluster_->command({"scontrol", "requeue", job_});
-  wait_for_restart(1);
+  if (GetParam().by_slurm) {
+    cluster_->command({"scontrol", "requeue", job_});
+    wait_for_restart(1);
+  } else {
+    cluster_->command({"scancel", "--signal=USR1", "--batch", job_});  // as at its time limit
+    wait_until_printed("generation t2.g1");
+    wait_for_steps(3);
+  }
   stop_and_compare();
   if (!GetParam().by_slurm) return;
   const Outcome inspected = run({"inspect", dir(), "--no-verify"});
