@@ -2,9 +2,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <ctime>
 #include <fstream>
 #include <string>
+#include <utility>
+
+#include "base/process.hpp"
 
 namespace rekindle::trainer {
 
@@ -24,10 +28,35 @@ std::uint64_t resident_bytes() {
   return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-std::uint64_t cpu_time_ms() {
+namespace {
+
+std::uint64_t own_cpu_ms() {
   timespec used{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
   return static_cast<std::uint64_t>(used.tv_sec) * 1000 + static_cast<std::uint64_t>(used.tv_nsec) / 1000000;
+}
+
+// utime and stime, see proc(5).
+std::uint64_t cpu_ms_of(pid_t pid) {
+  const auto ticks = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+  return (stat_field(pid, 14) + stat_field(pid, 15)) * 1000 / ticks;
+}
+
+}  // namespace
+
+std::uint64_t CpuMeter::used_ms() {
+  const std::uint64_t own = own_cpu_ms();
+  std::uint64_t used = own - std::exchange(own_ms_, own);
+  std::map<pid_t, std::uint64_t> children;
+  for (const pid_t child : children_of(::getpid())) {
+    const std::uint64_t now = cpu_ms_of(child);
+    const auto known = children_ms_.find(child);
+    const std::uint64_t before = known == children_ms_.end() ? 0 : known->second;
+    used += now - std::min(now, before);  // less: another process has the number of one that ended
+    children.emplace(child, now);
+  }
+  children_ms_ = std::move(children);
+  return used;
 }
 
 }  // namespace rekindle::trainer

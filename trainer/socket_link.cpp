@@ -103,12 +103,11 @@ void SocketLink::on_message(const ToTrainer& message) {
 }
 
 protocol::ProcessUse SocketLink::use() {
-  const std::uint64_t cpu_ms = cpu_time_ms(), before = std::exchange(beats_.cpu_ms, cpu_ms);
+  const std::uint64_t cpu_ms = beats_.cpu.used_ms();
   const auto now = boot_time(), passed = now - std::exchange(beats_.sent_at, now);
   constexpr std::uint64_t kAll = 100;
   const auto wall_ms = static_cast<std::uint64_t>(passed.count());
-  return {.cpu_percent = wall_ms > 0 ? (cpu_ms - before) * kAll / wall_ms : 0,
-          .memory_bytes = resident_bytes()};
+  return {.cpu_percent = wall_ms > 0 ? cpu_ms * kAll / wall_ms : 0, .memory_bytes = resident_bytes()};
 }
 
 void SocketLink::beat() {

@@ -15,6 +15,7 @@
 #include "device/gpu_watch.hpp"
 #include "protocol/trainer_control.hpp"
 #include "trainer/link.hpp"
+#include "trainer/memory.hpp"
 
 namespace rekindle::trainer {
 
@@ -64,7 +65,7 @@ class SocketLink final : public Link {
   // Only used by the thread.
   struct {
     std::uint64_t peak_pss_bytes = 0, count = 0;
-    std::uint64_t cpu_ms = 0;              // used up to the heartbeat before
+    CpuMeter cpu;
     std::chrono::milliseconds sent_at{0};  // boot time
     int unread = 0;  // heartbeats in a row for which the worker had not read the one before
   } beats_;

@@ -19,7 +19,7 @@
         column("Place"),
         column("Phase"),
         column("Step", "number"),
-        column("CPU", "number", "100 % is one core"),
+        column("CPU", "number", "100 % is one core; with the processes that load samples"),
         column("Memory", "number", "Resident memory of the process"),
         column("Peak", "number", "Most proportional memory (PSS) so far"),
         column("GPU busy", "number gpu"),
