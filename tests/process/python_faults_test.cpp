@@ -1,5 +1,8 @@
-// Scripts (docs/python.md) whose optimizer fails, that trainers join, or that change between two attempts.
+// Scripts (docs/python.md) whose optimizer fails, that trainers join or leave in mid-pass, that change
+// between two attempts, or that use HDF5 themselves.
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 #include "base/files.hpp"
 #include "python_fixture.hpp"
@@ -76,6 +79,104 @@ TEST_F(Python, InterpreterWithoutTorch_ALineThatSaysSo) {
       run({"local", "--run-dir", scratch_ / "run", "--python", bare, script("train.py", small("3", "64"))});
   EXPECT_EQ(outcome.exit_code, 78) << outcome.out << outcome.err;
   EXPECT_EQ(times_in(outcome.err, "has no torch: pip install torch"), 1U) << outcome.err;
+}
+
+// Each module and each gradient takes 50 ms and writes a line into a file of its process.
+constexpr const char* kSlow = R"(
+import os, sys, time, torch, rekindle
+log = open(f"{sys.argv[1]}.{os.getpid()}", "a", buffering=1)
+class Slow(torch.autograd.Function):
+    @staticmethod
+    def forward(context, values, number):
+        context.number = number
+        time.sleep(0.05)
+        log.write(f"f{number}\n")
+        return values.clone()
+    @staticmethod
+    def backward(context, gradient):
+        time.sleep(0.05)
+        log.write(f"b{context.number}\n")
+        return gradient, None
+class Layer(torch.nn.Module):
+    def __init__(self, number):
+        super().__init__()
+        self.number, self.linear = number, torch.nn.Linear(4, 4)
+    def forward(self, values):
+        return Slow.apply(self.linear(values), self.number)
+rekindle.run(model=lambda: torch.nn.Sequential(*[Layer(i) for i in range(40)]),
+             loss=lambda model, values: (model(values) ** 2).mean(), train_data=[torch.ones(4)] * 16,
+             batch_size=8, micro_batches=2, steps=4, loader_threads=0)
+)";
+
+class PythonPass : public Python, public testing::WithParamInterface<char> {};
+INSTANTIATE_TEST_SUITE_P(Halves, PythonPass, testing::Values('f', 'b'),
+                         [](const auto& info) { return info.param == 'f' ? "Forward" : "Backward"; });
+
+TEST_P(PythonPass, AnotherTrainerDies_ThePassIsLeftBeforeItsEnd) {
+  const fs::path dir = scratch_ / "run";
+  Program program(Arguments{rekindle()} +
+                  local(dir, 2, "shm", 0, script("slow.py", kSlow), {(scratch_ / "lines").string()}));
+  ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 1 || !program.running(); }));
+  std::vector<pid_t> trainers;  // status.json is written once a second
+  ASSERT_TRUE(eventually([&] { return (trainers = trainers_of(dir)).size() == 2 || !program.running(); }));
+  ASSERT_EQ(trainers.size(), 2U);
+  const auto lines = [&] {
+    std::ifstream file(str((scratch_ / "lines").string(), ".", trainers[0]));
+    std::vector<std::string> read;
+    for (std::string line; std::getline(file, line);) read.push_back(line);
+    return read;
+  };
+  // In the first half of this half.
+  const auto in_its_middle = [&] {
+    const std::vector<std::string> read = lines();
+    const int number = read.empty() ? -1 : std::atoi(read.back().c_str() + 1);
+    return !read.empty() && read.back().front() == GetParam() && number > 10 && number < 20;
+  };
+  ASSERT_TRUE(eventually([&] { return in_its_middle() || !program.running(); }));
+  const std::size_t before = lines().size();
+  ::kill(trainers[1], SIGKILL);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  const std::vector<std::string> after = lines();
+  const auto next = std::find(after.begin() + static_cast<std::ptrdiff_t>(before), after.end(), "f0");
+  ASSERT_NE(next, after.end());
+  EXPECT_NE(*(next - 1), "b0") << "the pass went on to its end";
+}
+
+// HDF5 of h5py and that of librekindle.so are two libraries in one process, whichever is loaded first.
+TEST_F(Python, ScriptsThatUseH5py_SameDigestAsWithout) {
+  const std::string file = scratch_ / "data.h5";
+  const Outcome made =
+      python({"-c", str("import h5py, numpy\nwith h5py.File('", file,
+                        "', 'w') as f: f['x'] = numpy.arange(256, dtype='float32').reshape(64, 4) % 7")});
+  if (made.exit_code != 0) REKINDLE_SKIP(Needs::kMachine, "needs a python3 with torch and h5py");
+  const std::string text = script("train.py", R"(
+import sys, torch, rekindle
+class Samples:
+    def __len__(self):
+        return 64
+    def __getitem__(self, index):
+        if sys.argv[1] == "none":
+            return torch.tensor([float((4 * index + i) % 7) for i in range(4)])
+        import h5py
+        with h5py.File(sys.argv[1]) as file:
+            return torch.from_numpy(file["x"][index])
+rekindle.run(model=lambda: torch.nn.Linear(4, 3), loss=lambda model, x: (model(x) ** 2).mean(), train_data=Samples(),
+             batch_size=16, micro_batches=4, steps=8, checkpoint_interval="0s")
+)");
+  const auto digest = [&](const std::string& name, int loaders, const std::string& argument) {
+    const Outcome outcome = run(local(scratch_ / name, 2, "shm", loaders, text, {argument}));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+    return digest_of(scratch_ / name);
+  };
+  const std::string expected = digest("without", 0, "none");
+  ASSERT_EQ(expected.size(), 33U) << expected;
+  EXPECT_EQ(digest("after", 0, file), expected);
+  EXPECT_EQ(digest("in-loaders", 1, file), expected);
+  script("sitecustomize.py", "import h5py\n");  // before anything else
+  ::setenv("PYTHONPATH", scratch_.path.c_str(), 1);
+  EXPECT_EQ(digest("before", 0, file), expected);
+  ::unsetenv("PYTHONPATH");
 }
 
 }  // namespace
