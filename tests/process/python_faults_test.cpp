@@ -174,7 +174,7 @@ rekindle.run(model=lambda: torch.nn.Linear(4, 3), loss=lambda model, x: (model(x
   EXPECT_EQ(digest("after", 0, file), expected);
   EXPECT_EQ(digest("in-loaders", 1, file), expected);
   script("sitecustomize.py", "import h5py\n");  // before anything else
-  ::setenv("PYTHONPATH", scratch_.path.c_str(), 1);
+  ::setenv("PYTHONPATH", scratch_.path().c_str(), 1);
   EXPECT_EQ(digest("before", 0, file), expected);
   ::unsetenv("PYTHONPATH");
 }
