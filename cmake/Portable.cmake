@@ -2,7 +2,7 @@
 # libraries in lib/ beside them: rekindle-trainer LibTorch's, rekindle-board prometheus-cpp's, and both libstdc++. Of the C++
 # run time only libgcc_s.so.1 is the system's: glibc cannot do without it, and Debian's needs glibc 2.35.
 #
-# What is compiled sees this system's headers. It is linked with the glibc of an older Debian (tools/dev/package.sh), whose
+# What is compiled sees this system's headers. It is linked with the glibc of an older Debian (tools/package/needs.sh), whose
 # symbols have the versions that old systems know; portable/old_glibc.cpp has the rest.
 set(REKINDLE_SYSROOT ${CMAKE_SOURCE_DIR}/build/package-sysroot)
 # -B: g++ searches the folders beside itself first.

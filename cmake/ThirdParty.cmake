@@ -24,7 +24,7 @@ else()
   set(REKINDLE_SPDLOG spdlog::spdlog)
 endif()
 
-# CAF 0.17 with its io and openssl modules; the portable build has libraries of its own (tools/dev/package.sh)
+# CAF 0.17 with its io and openssl modules; the portable build has libraries of its own (tools/package/needs.sh)
 if(REKINDLE_PORTABLE)
   set(suffix _static)
 endif()

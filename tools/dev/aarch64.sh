@@ -27,7 +27,7 @@ test_aarch64() {
   install_packages tools/packages-aarch64.txt
   install_aarch64_sysroot build/aarch64-sysroot
   build aarch64 unit_tests
-  QEMU_LD_PREFIX=$PWD/build/aarch64-sysroot exec unshare --user --map-root-user --mount tools/dev/with_qemu \
+  QEMU_LD_PREFIX=$PWD/build/aarch64-sysroot exec tools/dev/with_qemu \
     ctest --test-dir build/aarch64 -j "$(nproc)" --output-on-failure --no-label-summary --no-tests=error -L '^unit$' \
     -E "$not_for_qemu" "$@"
 }

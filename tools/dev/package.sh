@@ -15,7 +15,7 @@ package() {
   build package rekindle rekindle_libstdcxx
   install_package_tools "$tools"
   # Times of the commit: one build gives the same bytes whenever it is packed.
-  SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 1700000000)
+  SOURCE_DATE_EPOCH=$(git -c "safe.directory=$PWD" log -1 --format=%ct) || die "a package is made from a checkout with git"
   export SOURCE_DATE_EPOCH
   version=$("$tools/bin/python" -c 'import sys; sys.path.append("tools/package"); import binaries; print(binaries.version())')
   name=rekindle-$version-linux-$(uname -m)
@@ -70,7 +70,7 @@ pack_image() {
   quietly "the image's system could not be made: mmdebstrap needs root and the network" \
     mmdebstrap --variant=apt --dpkgopt='path-exclude=/usr/share/locale/*' \
     --customize-hook="copy-in $deb /tmp" --customize-hook="chroot \"\$1\" dpkg -i /tmp/${deb##*/}" \
-    --customize-hook="rm \"\$1/tmp/${deb##*/}\"" bookworm "$work/system.tar"
+    --customize-hook="rm \"\$1/tmp/${deb##*/}\"" --customize-hook='rm -f "$1/etc/hostname" "$1/etc/resolv.conf"' bookworm "$work/system.tar"
   umoci init --layout "$layout"
   umoci new --image "$layout:$2"
   quietly "the image could not be made" umoci raw add-layer --image "$layout:$2" \

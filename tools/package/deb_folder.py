@@ -2,6 +2,7 @@
 
 import email.utils
 import gzip
+import hashlib
 import os
 import pathlib
 import shutil
@@ -59,7 +60,11 @@ def main(tree, folder):
     architecture = subprocess.run(["dpkg", "--print-architecture"], check=True, capture_output=True, text=True).stdout.strip()
     control = CONTROL.format(version=version, architecture=architecture, kib=sizes // 1024, glibc=glibc)
     (folder / "DEBIAN/control").write_text(control)
-    for new in (documents / "copyright", documents / "changelog.gz", manual.with_suffix(".1.gz"), folder / "DEBIAN/control"):
+    files = sorted(file for file in (folder / "usr").rglob("*") if file.is_file() and not file.is_symlink())
+    (folder / "DEBIAN/md5sums").write_text("".join(
+        f"{hashlib.md5(file.read_bytes()).hexdigest()}  {file.relative_to(folder)}\n" for file in files))  # fmt: skip
+    made = (documents / "copyright", documents / "changelog.gz", manual.with_suffix(".1.gz"))
+    for new in (*made, folder / "DEBIAN/control", folder / "DEBIAN/md5sums"):
         new.chmod(0o644)
     for each in (folder, *folder.rglob("*")):
         if each.is_dir() and not each.is_symlink():
