@@ -29,7 +29,7 @@ class SlurmJobs : public SlurmRun, public ::testing::WithParamInterface<Job> {
     return (fs::path(REKINDLE_SOURCE) / "examples" / GetParam().script).parent_path();
   }
   fs::path data() const {
-    const fs::path made = scratch_ / "data";
+    fs::path made = scratch_ / "data";
     if (!fs::exists(made)) {
       const Outcome outcome = run({"make-data", GetParam().dataset, made, "--samples", "256"});
       EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
