@@ -52,7 +52,8 @@ INSTANTIATE_TEST_SUITE_P(, GoldenFiles, testing::Values("gpt", "mnist-cnn", "res
                          });
 
 TEST_F(Oracle, WholeRunIsTheWalkOfPyTorch) {
-  expect_ok("whole_run.py", {"check", fs::path(REKINDLE_SOURCE) / "tests/process/golden/whole_run.json"});
+  for (const char* name : {"whole_run.json", "limited_run.json"})
+    expect_ok("whole_run.py", {"check", fs::path(REKINDLE_SOURCE) / "tests/process/golden" / name});
 }
 
 TEST_F(Oracle, StateDictsAreTorchvisions) {

@@ -8,6 +8,7 @@ walks.py check FOLDER [NAME...]   makes them anew and compares; another PyTorch 
                                   has to agree to 1e-6 of the way, and float32's distances have to be of the same size.
                                   That a walk is BAD on this processor does not count: the files are of another one
 """
+import fnmatch
 import json
 import pathlib
 import sys
@@ -17,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from hashed import IMAGES, LABELS, TOKENS, chunks, initial, integers, rules, sketch, sketch_size, uniform
 from networks import make
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 IMAGE = {"classes": 10, "channels": 3, "image_size": 64}
 MNIST = {"classes": 10, "channels": 1, "image_size": 28}
@@ -74,7 +76,7 @@ def samples_of(recipe, part, dtype):
     return images.to(dtype), torch.from_numpy(integers(LABELS, part, count, options["classes"]))
 
 
-def step(model, optimizer, batch, label_smoothing):
+def step(model, optimizer, batch, label_smoothing, clip_norm=None):
     """One step as Rekindle makes it: every micro-batch begins with the buffers of the step; the gradient and the new
     buffers are means over the micro-batches. Returns the mean loss."""
     before = {name: buffer.clone() for name, buffer in model.named_buffers()}
@@ -92,6 +94,8 @@ def step(model, optimizer, batch, label_smoothing):
             sums[name] += buffer
     for name, buffer in model.named_buffers():
         buffer.copy_(sums[name] / len(batch))
+    if clip_norm:
+        torch.nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
     optimizer.step()
     return total
 
@@ -116,21 +120,47 @@ def constant_rate(recipe, number):
     return recipe["lr"]
 
 
+def matches(name, patterns):
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def optimizer_of(recipe, model):
+    """Each parameter is a group: `no_decay` and `lr_scale` of the recipe name some."""
+    values, groups = recipe["hyperparameters"], []
+    for name, parameter in model.named_parameters():
+        group = {"params": [parameter], "scale": 1.0}
+        if matches(name, recipe.get("no_decay", ())):
+            group["weight_decay"] = 0.0
+        for pattern, scale in recipe.get("lr_scale", {}).items():
+            group["scale"] *= scale if matches(name, [pattern]) else 1.0
+        groups.append(group)
+    return OPTIMIZERS[recipe["optimizer"]](groups, lr=recipe["lr"], **values)
+
+
 def run(recipe, batch_of, rate_of, dtype, memory_format=torch.contiguous_format):
-    """The losses and the last state, {name: flat tensor}."""
+    """The losses and the last state, {name: flat tensor}; with `ema`, the average of what is a float."""
     model = make(recipe["model"], recipe["options"])
     begin(model)
     model = model.to(dtype)
     if recipe["model"] != "gpt":
         model = model.to(memory_format=memory_format)
-    optimizer = OPTIMIZERS[recipe["optimizer"]](model.parameters(), lr=recipe["lr"], **recipe["hyperparameters"])
+    optimizer = optimizer_of(recipe, model)
     model.train()
     losses = []
+    averaged = None
+    if "ema" in recipe:
+        averaged = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(recipe["ema"]), use_buffers=True)
     for number in range(recipe["steps"]):
         for group in optimizer.param_groups:
-            group["lr"] = rate_of(recipe, number)
-        losses.append(step(model, optimizer, batch_of(recipe, number, dtype), recipe["label_smoothing"]))
-    return losses, {name: tensor.detach().reshape(-1) for name, tensor in model.state_dict().items()}
+            group["lr"] = rate_of(recipe, number) * group["scale"]
+        batch = batch_of(recipe, number, dtype)
+        losses.append(step(model, optimizer, batch, recipe["label_smoothing"], recipe.get("clip_norm")))
+        if averaged:
+            averaged.update_parameters(model)
+    state = model.state_dict()
+    if averaged:
+        state |= {name: tensor for name, tensor in averaged.module.state_dict().items() if tensor.is_floating_point()}
+    return losses, {name: tensor.detach().reshape(-1) for name, tensor in state.items()}
 
 
 def compare(recipe, exact, others):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A whole run as PyTorch walks it, the golden file of tests/process/whole_run_test.cpp: data set, order of the samples,
+"""Whole runs as PyTorch walks them, the golden files of tests/process/whole_run_test.cpp: data set, order of the samples,
 augmentation, schedule, and a step over the micro-batches of all trainers.
 
 Needs torch 2.11, torchvision 0.26, numpy and pillow.
 
-whole_run.py write|check FILE.json    as walks.py does with its files
+whole_run.py write|check FILE.json    as walks.py does with its files; its name says which run
 """
 import json
 import pathlib
@@ -22,6 +22,10 @@ from pil_resize import IMAGE_NET, resize
 RECIPE = walks.walk("resnet18", walks.IMAGE, "sgd", 1e-3, label_smoothing=0.1, steps=10, momentum=0.8, nesterov=True,
                     weight_decay=0.1) | {"micro_batches": 4, "seed": 5, "train_samples": 40, "warmup_steps": 3,
                                          "schedule": "cosine", "batches": 3}
+RECIPES = {
+    "whole_run": RECIPE,
+    "limited_run": RECIPE | {"clip_norm": 50.0, "ema": 0.8, "no_decay": ["*bn*", "fc.bias"], "lr_scale": {"fc.*": 0.5}},
+}  # fmt: skip
 DATA = 1000  # the part of the streams that the data set's bytes and labels come from
 SIDE, FULL = 32, 73  # pixels of a stored image, and of the resized one, 64 * 256 / 224, of which a window is taken
 
@@ -76,9 +80,10 @@ def rate_of(recipe, number):
 
 def main(what, path):
     torch.set_num_threads(1)
-    golden = walks.make_walk(RECIPE, batch_of, rate_of)
-    golden["rates"] = [rate_of(RECIPE, number) for number in range(RECIPE["steps"])]
-    model = make(RECIPE["model"], RECIPE["options"])
+    recipe = RECIPES[path.stem]
+    golden = walks.make_walk(recipe, batch_of, rate_of)
+    golden["rates"] = [rate_of(recipe, number) for number in range(recipe["steps"])]
+    model = make(recipe["model"], recipe["options"])
     golden["shapes"] = [list(tensor.shape) for tensors in (model.parameters(), model.buffers()) for tensor in tensors]
     good = walks.describe(path.stem, golden)
     if what == "write":

@@ -1,6 +1,6 @@
-// A whole run of two trainers against PyTorch: data set, order of the samples, augmentation, schedule,
-// exchange and update. tests/oracle/whole_run.py made the golden file; tests/model/golden/README.md explains
-// it.
+// Whole runs of two trainers against PyTorch: data set, order of the samples, augmentation, schedule,
+// exchange and update; in a second one also clipping, groups of parameters and the average.
+// tests/oracle/whole_run.py made the golden files; tests/model/golden/README.md explains them.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,6 +10,7 @@
 #include "../model/golden.hpp"
 #include "../model/golden_file.hpp"
 #include "../read_lines.hpp"
+#include "base/text.hpp"
 #include "checkpoint/tensor_file.hpp"
 #include "harness.hpp"
 #include "run/layout.hpp"
@@ -76,6 +77,8 @@ Tensors exported(const fs::path& run_dir, const nlohmann::json& file, const fs::
 
 class WholeRun : public testing::Test {
  protected:
+  explicit WholeRun(const char* name = "whole_run")
+      : file_(golden::read_golden(fs::path(REKINDLE_SOURCE) / "tests/process/golden" / str(name, ".json"))) {}
   void SetUp() override {
     write_data(scratch_ / "data", recipe_.at("train_samples"));
     write_initial(file_, scratch_ / "initial.safetensors");
@@ -117,13 +120,13 @@ class WholeRun : public testing::Test {
                                           text("lr"),
                                           "--label-smoothing",
                                           text("label_smoothing")} +
-                                (more.empty() ? right_options() : more));
+                                more);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     golden::Walk walked;
     for (const auto& line : run::read_lines(run::Layout(dir).metrics())) {
       if (!line.contains("loss")) continue;
       const double rate = file_.at("rates").at(walked.losses.size());
-      EXPECT_TRUE(!more.empty() || std::abs(line.at("lr").get<double>() / rate - 1) < 1e-12) << line;
+      EXPECT_TRUE(name != kRight || std::abs(line.at("lr").get<double>() / rate - 1) < 1e-12) << line;
       walked.losses.push_back(line.at("loss"));
     }
     EXPECT_EQ(walked.losses.size(), recipe_.at("steps").get<std::size_t>());
@@ -131,34 +134,59 @@ class WholeRun : public testing::Test {
     return golden::distances(walked, file_);
   }
 
-  Arguments right_options() const { return options("5", "cosine", "on", "3"); }
+  static constexpr const char* kRight = "right";
+  static Arguments right_options() { return options("5", "cosine", "on", "3"); }
   static Arguments options(const char* seed, const char* schedule, const char* augment, const char* warmup) {
     return {"--seed", seed, "--schedule", schedule, "--augment", augment, "--warmup-steps", warmup};
   }
 
-  const nlohmann::json file_ =
-      golden::read_golden(fs::path(REKINDLE_SOURCE) / "tests/process/golden/whole_run.json");
+  // Each of these options is wrong in one place.
+  void is_found(const std::vector<Arguments>& all) const {
+    int number = 0;
+    for (const Arguments& wrong : all) {
+      const golden::Distances ours = walk(std::to_string(++number), wrong);
+      EXPECT_GT(ours.parameters, 2 * pytorch_.parameters) << number;
+      std::printf("wrong options %d: %.3g times PyTorch's distance\n", number,
+                  ours.parameters / pytorch_.parameters);
+    }
+  }
+
+  const nlohmann::json file_;
   const nlohmann::json& recipe_ = file_.at("recipe");
   const golden::Distances pytorch_ = golden::of_pytorch(file_);
   const Scratch scratch_;
 };
 
 TEST_F(WholeRun, OfTwoTrainers_AsCloseToFloat64AsPyTorch) {
-  const golden::Distances ours = walk("run", {});
+  const golden::Distances ours = walk(kRight, right_options());
   EXPECT_TRUE(golden::is_near(ours, pytorch_));
   golden::print(ours, pytorch_);
 }
 
 // The seed makes the order of the samples and their windows.
 TEST_F(WholeRun, WithAWrongOption_IsFound) {
-  int number = 0;
-  for (const Arguments& wrong : {options("6", "cosine", "on", "3"), options("5", "linear", "on", "3"),
-                                 options("5", "cosine", "off", "3"), options("5", "cosine", "on", "4")}) {
-    const golden::Distances ours = walk(std::to_string(++number), wrong);
-    EXPECT_GT(ours.parameters, 2 * pytorch_.parameters) << number;
-    std::printf("wrong options %d: %.3g times PyTorch's distance\n", number,
-                ours.parameters / pytorch_.parameters);
+  is_found({options("6", "cosine", "on", "3"), options("5", "linear", "on", "3"),
+            options("5", "cosine", "off", "3"), options("5", "cosine", "on", "4")});
+}
+
+class LimitedRun : public WholeRun {
+ protected:
+  LimitedRun() : WholeRun("limited_run") {}
+  static Arguments options(const char* norm, const char* decay, const char* scale,
+                           const Arguments& undecayed = {"--no-decay", "*bn*", "--no-decay", "fc.bias"}) {
+    return right_options() + Arguments{"--clip-norm", norm, "--ema", decay, "--lr-scale", scale} + undecayed;
   }
+};
+
+TEST_F(LimitedRun, OfTwoTrainers_AsCloseToFloat64AsPyTorch) {
+  const golden::Distances ours = walk(kRight, options("50", "0.8", "fc.*=0.5"));
+  EXPECT_TRUE(golden::is_near(ours, pytorch_));
+  golden::print(ours, pytorch_);
+}
+
+TEST_F(LimitedRun, WithAWrongOption_IsFound) {
+  is_found({options("50.5", "0.8", "fc.*=0.5"), options("50", "0.81", "fc.*=0.5"),
+            options("50", "0.8", "fc.*=0.51"), options("50", "0.8", "fc.*=0.5", {"--no-decay", "fc.bias"})});
 }
 
 }  // namespace
