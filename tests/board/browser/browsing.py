@@ -78,9 +78,11 @@ class Page:
         return self.eval("window.rekindle.plotted")
 
     def newest(self, name):
-        """The JSON of the newest request whose address begins with `name`."""
-        found = [answer for address, answer in self.answers.items() if address.startswith(name)]
-        require(found, f"no answer of api/{name}")
+        """The JSON of the newest request whose address begins with `name`: its answer may be under way."""
+        end = time.monotonic() + self.timeout_ms / 1000
+        while not (found := [answer for address, answer in self.answers.items() if address.startswith(name)]):
+            require(time.monotonic() < end, f"no answer of api/{name}")
+            self.page.wait_for_timeout(50)
         return found[-1]
 
     def violations(self):
