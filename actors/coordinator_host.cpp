@@ -227,7 +227,10 @@ class Host {
   }
   void apply(const Abandon& effect) { abandon_later(parts_.writer, effect.generation, effect.step); }
   void apply(const SetAside& effect) { set_aside_later(parts_.writer, effect.checkpoint); }
-  void apply(const Rewind& effect) { parts_.records.rewind(effect.step); }
+  void apply(const Rewind& effect) {
+    parts_.records.rewind(effect.step);
+    parts_.events.record(effect);
+  }
   void apply(const RecordStep& effect) {
     for (const std::string& line : parts_.records.record(effect.done)) apply(Warn{line});
     parts_.events.record(effect.done);

@@ -128,6 +128,10 @@ void EventRecords::record(const Sweep& sweep, std::uint64_t step) {
   append("restored", step, {{"checkpoint", sweep.restored}});
 }
 
+void EventRecords::record(const Rewind& rewind) {
+  if (rewind.newest > rewind.step) append("rewound", rewind.step, {{"newest", rewind.newest}});
+}
+
 void EventRecords::end(int exit_code, const std::string& why, std::uint64_t step) {
   append(exit_code == 0               ? "finished"
          : has_saved_state(exit_code) ? "stopped"

@@ -38,6 +38,7 @@ class EventRecords {
   void committed(const CommitReply& reply);
   // The run has gone on from a checkpoint: all of it was read, and is correct.
   void record(const protocol::Sweep& sweep, std::uint64_t step);
+  void record(const protocol::Rewind& rewind);
   void end(int exit_code, const std::string& why, std::uint64_t step);
 
  private:

@@ -91,11 +91,9 @@ void Story::add(const view::RunEvent& event) {
       if (saved.name == text_in(line, "checkpoint")) saved.verified = true;
   }
   if (event.kind == "requeued") ++counts_.requeues;
-  if (!attempts_.empty() && attempts_.back().number == event.attempt) {
-    // Within an attempt, the trainers may go back to a checkpoint: a generation begins where they go on.
-    std::uint64_t& last = attempts_.back().last_step;
-    last = std::max(event.kind == "generation" ? 0 : last, std::min(event.step, kMostSteps));
-  }
+  if (event.kind == "rewound") on_rewound(line, event);
+  if (!attempts_.empty() && attempts_.back().number == event.attempt)
+    attempts_.back().last_step = std::max(attempts_.back().last_step, std::min(event.step, kMostSteps));
   if (event.kind == "finished" || event.kind == "stopped" || event.kind == "gave_up") on_end(event.text, *at);
   newest_ = std::max(newest_.value_or(*at), *at);
   push(events_,
@@ -168,18 +166,21 @@ void Story::on_generation(const nlohmann::json& line, const view::RunEvent& even
        kMostGenerations);
 }
 
-// Where this attempt went on, and so how many steps of the one before were lost.
 void Story::on_first_generation(const view::RunEvent& event, Milliseconds at) {
   if (attempts_.empty() || attempts_.back().first_step) return;
-  Attempt& attempt = attempts_.back();
-  attempt.first_step = std::min(event.step, kMostSteps);
-  attempt.starting_seconds = static_cast<double>(std::max(at, attempt.began) - attempt.began) / kSecond;
-  // Some attempts between may have ended before their trainers worked together.
-  for (auto before = attempts_.rbegin() + 1; before != attempts_.rend(); ++before) {
-    if (!before->first_step) continue;
-    before->lost_steps = before->last_step - std::min(before->last_step, *attempt.first_step);
-    return;
-  }
+  attempts_.back().first_step = std::min(event.step, kMostSteps);
+  attempts_.back().starting_seconds =
+      static_cast<double>(std::max<Milliseconds>(0, at - attempts_.back().began)) / kSecond;
+}
+
+// Before its first generation, an attempt goes back because of how the last one that trained has ended.
+void Story::on_rewound(const nlohmann::json& line, const view::RunEvent& event) {
+  const std::uint64_t newest = whole_in(line, "newest"), step = std::min(event.step, newest);
+  const auto trained = [](const Attempt& attempt) { return attempt.first_step.has_value(); };
+  const auto found = std::find_if(attempts_.rbegin(), attempts_.rend(), trained);
+  if (found == attempts_.rend()) return;
+  found->lost_steps = std::min(kMostSteps, found->lost_steps + newest - step);
+  found->last_step = std::max(found->last_step, newest);
 }
 
 void Story::on_lost(const nlohmann::json& line, Milliseconds at) {

@@ -73,8 +73,8 @@ class Story {
     std::optional<double> starting_seconds = {};  // until trainers worked together
     double recovering_seconds = 0;
     std::optional<std::uint64_t> first_step = {};  // the one that it went on from
-    std::uint64_t last_step = 0;                   // of its newest event
-    std::uint64_t lost_steps = 0;                  // those that the next attempt made again
+    std::uint64_t last_step = 0;                   // that is known of its events
+    std::uint64_t lost_steps = 0;                  // those that it or the next attempt made again
   };
   struct Saved {
     std::string name;
@@ -86,6 +86,7 @@ class Story {
   void on_started(const view::RunEvent& event, Milliseconds at);
   void on_generation(const nlohmann::json& line, const view::RunEvent& event, Milliseconds at);
   void on_first_generation(const view::RunEvent& event, Milliseconds at);
+  void on_rewound(const nlohmann::json& line, const view::RunEvent& event);
   void on_lost(const nlohmann::json& line, Milliseconds at);
   void on_recovered(const nlohmann::json& line, Milliseconds at);
   void on_saved(const nlohmann::json& line, const view::RunEvent& event, Milliseconds at);

@@ -116,7 +116,8 @@ void Coordinator::form() {
   faults_.step_hangs.forgive();
   faults_.step_exchanges.forgive();
   stop_.last_step_at = times_.now;
-  if (log_.rewind(history_.step)) emit(Rewind{history_.step});
+  const std::uint64_t newest = log_.newest();
+  if (log_.rewind(history_.step)) emit(Rewind{.step = history_.step, .newest = newest});
   show_members(from);
 
   Start start;

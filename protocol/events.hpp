@@ -80,9 +80,9 @@ struct Abandon {
 struct SetAside {
   std::string checkpoint;
 };
-// The run continues from `step`: records of later steps are removed.
+// The run continues from `step`: records of later steps, up to `newest`, are removed.
 struct Rewind {
-  std::uint64_t step = 0;
+  std::uint64_t step = 0, newest = 0;
 };
 struct RecordStep {
   StepDone done;

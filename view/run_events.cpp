@@ -1,5 +1,6 @@
 #include "view/run_events.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -31,6 +32,7 @@ constexpr JsonField kFields[] = {{"event", JsonType::kText},
                                  {"trainers", JsonType::kWhole},
                                  {"before", JsonType::kWhole},
                                  {"bytes", JsonType::kWhole},
+                                 {"newest", JsonType::kWhole},
                                  {"exit_code", JsonType::kInt},
                                  {"seconds", JsonType::kNumberOrNull},
                                  {"test_loss", JsonType::kNumberOrNull}};
@@ -76,6 +78,10 @@ std::string text_of(const std::string& kind, const nlohmann::json& line) {
     return str("saved ", text("checkpoint"), " (", format_bytes(line.value("bytes", kNone)), ")");
   if (kind == "restored")
     return str("checkpoint ", text("checkpoint"), " was read completely, and is correct");
+  if (kind == "rewound")
+    return str("goes back to step ", step, ": the ",
+               counted(std::max(line.value("newest", step), step) - step, "step"),
+               " after it are made again");
   if (kind == "requeued")
     return str("the job ends at step ", step, " (", text("cause"), ") and is queued again");
   if (kind == "stopped" || kind == "finished") return text("why");

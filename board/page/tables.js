@@ -39,7 +39,7 @@
         column("Starting", "number", "Until its trainers worked together"),
         column("Recovering", "number", "Interruptions within the attempt, added up"),
         column("Steps", "number", "Where it went on, and its last step that was recorded"),
-        column("Lost steps", "number", "Made again by the attempt after it"),
+        column("Lost steps", "number", "Made again, by it or the attempt after it"),
         column("Host"),
         column("Job"),
         column("Why it ended", "text"),
@@ -83,6 +83,7 @@
     recovered: "good",
     finished: "good",
     requeued: "info",
+    rewound: "warn",
     stopped: "warn",
   };
   const kEventSigns = {

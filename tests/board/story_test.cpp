@@ -113,29 +113,24 @@ TEST_F(StoryTest, WhatAnAttemptCost) {
   EXPECT_TRUE(summary()["attempts"][0]["starting_seconds"].is_null());
   add("generation", 3, {{"generation", "t1.g1"}, {"members", {trainer("a"), trainer("b")}}});
   add("saved", 10, {{"checkpoint", "step-40"}, {"step", 40}});
-  add("lost", 20, {{"trainer", "b"}, {"step", 60}});
   add("recovered", 22, {{"cause", "lost"}, {"seconds", 1.5}, {"step", 61}});
-  add("recovered", 30, {{"cause", "other"}, {"seconds", 0.25}, {"step", 72}});
-  add("generation", 31, {{"generation", "t1.g3"}, {"step", 50}});  // back to a checkpoint
-  add("lost", 33, {{"trainer", "a"}, {"step", 55}});
+  add("rewound", 25, {{"step", 50}, {"newest", 57}});
+  add("generation", 25, {{"generation", "t1.g3"}, {"step", 50}});
+  add("recovered", 30, {{"cause", "other"}, {"seconds", 0.25}, {"step", 51}});
   attempt_ = 2;  // the first one was killed; this one is preempted at once
   add("started", 35);
   add("stopped", 36);
   attempt_ = 3;
   add("started", 40);
-  EXPECT_EQ(summary()["attempts"][0]["lost_steps"], 0U);  // not known yet
+  add("rewound", 42, {{"step", 40}, {"newest", 75}});
   add("generation", 42, {{"generation", "t2.g1"}, {"members", {trainer("c")}}, {"step", 40}});
-  add("generation", 50, {{"generation", "t2.g2"}, {"members", {trainer("c")}}, {"step", 90}});
   add("stopped", 51, {{"step", 95}});
-  attempt_ = 4;
-  add("started", 55);
-  add("generation", 56, {{"generation", "t3.g1"}, {"members", {trainer("d")}}, {"step", 95}});
   const nlohmann::json attempts = summary()["attempts"];
   EXPECT_EQ(attempts[0]["starting_seconds"], 3.0);
   EXPECT_EQ(attempts[0]["recovering_seconds"], 1.75);
   EXPECT_EQ(attempts[0]["first_step"], 0U);
-  EXPECT_EQ(attempts[0]["last_step"], 55U);
-  EXPECT_EQ(attempts[0]["lost_steps"], 15U);
+  EXPECT_EQ(attempts[0]["last_step"], 75U);
+  EXPECT_EQ(attempts[0]["lost_steps"], 7U + 35U);
   EXPECT_EQ(attempts[1]["lost_steps"], 0U);
   EXPECT_TRUE(attempts[1]["first_step"].is_null());
   EXPECT_EQ(attempts[2]["starting_seconds"], 2.0);
@@ -164,8 +159,10 @@ TEST_F(StoryTest, LinesThatNoCoordinatorWrites_DoNoHarm) {
   add("recovered", 3, {{"seconds", 1e300}});
   add("recovered", 3, {{"seconds", "x"}});
   add("saved", 3, {{"bytes", -1}});
+  add("rewound", 3, {{"newest", -1}});
+  add("rewound", 3, {{"newest", "x"}, {"step", 1000}});
   add("finished", 4);
-  EXPECT_EQ(summary()["events"].size(), 8U);
+  EXPECT_EQ(summary()["events"].size(), 10U);
 }
 
 TEST_F(StoryTest, OfARunOfYears_TheNewestAreKept) {

@@ -38,6 +38,7 @@ TEST_F(Events, OfEachKind_ALineForPeople) {
   event("evaluated", {{"test_loss", 0.25}, {"test_accuracy", 0.5}, {"test_count", 10}, {"step", 3}});
   event("saved", {{"checkpoint", "step-3"}, {"bytes", 2000000}, {"step", 3}});
   event("restored", {{"checkpoint", "step-3"}, {"step", 3}});
+  event("rewound", {{"step", 3}, {"newest", 7}});
   event("stopped", {{"why", "saved at step 3"}, {"exit_code", 75}, {"step", 3}});
   event("requeued", {{"cause", "time limit"}, {"step", 3}});
   event("gave_up", {{"why", "crash loop"}, {"exit_code", 70}, {"step", 3}});
@@ -52,6 +53,7 @@ TEST_F(Events, OfEachKind_ALineForPeople) {
                   "recovered: another coordinator goes on in place of one that died",
                   "evaluated: test loss 0.25, accuracy 0.5 after step 3", "saved: saved step-3 (2.0 MB)",
                   "restored: checkpoint step-3 was read completely, and is correct",
+                  "rewound: goes back to step 3: the 4 steps after it are made again",
                   "stopped: saved at step 3",
                   "requeued: the job ends at step 3 (time limit) and is queued again",
                   "gave_up: gave up: crash loop", "finished: all 9 steps are done"));
