@@ -29,7 +29,7 @@ TEST_F(OldKernel, TrainerAndWorkerKilled_SameBits) {
 
 // The unit tests of what waits for the end of processes, and of shared memory.
 TEST_F(OldKernel, UnitTests) {
-  for (const std::string& test : {REKINDLE_UNIT_TESTS}) {
+  for (const std::string test : {REKINDLE_UNIT_TESTS}) {
     const Outcome outcome = Program({REKINDLE_OLD_KERNEL, test, "--gtest_brief=1"}).wait();
     EXPECT_EQ(outcome.exit_code, 0) << test << "\n" << outcome.out << outcome.err;
   }
