@@ -42,7 +42,7 @@ fuzz_target() {
 
 # fuzz [SECONDS [TARGET...]]: each target for so long, as many at once as there are cores
 fuzz() {
-  local seconds=${1:-60} found=build/asan/found target broken=() targets=("${@:2}")
+  local seconds=${1:-60} found=build/asan/found target running broken=() targets=("${@:2}")
   local -A processes=()
   [[ $seconds =~ ^[0-9]+$ ]] || die "$seconds is no number of seconds: ./dev fuzz [SECONDS [TARGET...]]"
   ((${#targets[@]})) || targets=("${fuzz_targets[@]}")
@@ -56,7 +56,8 @@ fuzz() {
   mkdir -p "$found"
   say "fuzzing ${targets[*]}, each for $seconds s"
   for target in "${targets[@]}"; do
-    while (($(builtin jobs -rp | wc -l) >= $(nproc))); do sleep 0.2; done
+    # Not piped into a count: in a pipe the shell lists no jobs.
+    while running=($(builtin jobs -rp)) && ((${#running[@]} >= $(nproc))); do sleep 0.2; done
     fuzz_target "$target" "$seconds" &>"$found/$target.log" &
     processes[$target]=$!
   done
