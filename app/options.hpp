@@ -25,7 +25,7 @@ class App;
 namespace rekindle::app {
 
 // Whether this build can use GPUs: for models in Python, and for models in C++.
-inline constexpr bool kCudaScripts = REKINDLE_CUDA_SCRIPTS, kCudaModels = REKINDLE_CUDA_MODELS;
+extern const bool kCudaScripts, kCudaModels;
 
 // The Python script of a command line (app/script.hpp).
 struct Script {

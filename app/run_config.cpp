@@ -18,6 +18,7 @@
 #pragma GCC diagnostic pop
 #pragma pop_macro("NDEBUG")
 
+#include "app/options.hpp"
 #include "base/files.hpp"
 #include "base/hash.hpp"
 #include "base/process.hpp"
@@ -28,6 +29,9 @@
 namespace rekindle::app {
 
 using protocol::Job;
+
+// In a source, not a header: builds with and without CUDA share ccache's objects of all others.
+const bool kCudaScripts = REKINDLE_CUDA_SCRIPTS, kCudaModels = REKINDLE_CUDA_MODELS;
 
 namespace {
 

@@ -30,7 +30,7 @@ build() {
   local preset=${1:-dev} directory
   directory=build/$preset
   shift || true
-  [[ $preset != cuda ]] || install_cuda
+  [[ $preset != *cuda ]] || install_cuda
   configure "$preset"
   [[ $(ninja -C "$directory" -n "$@" 2>&1 | tail -n 1) == "ninja: no work to do." ]] && return 0
   say "building $directory"

@@ -36,7 +36,7 @@ install_torch() {
   install_wheels tools/torch-requirements.txt build/torch "LibTorch (545 MB)"
 }
 
-# The preset cuda needs CUDA's compiler: that of the system, or else NVIDIA's Python packages.
+# The presets cuda and dev-cuda need CUDA's compiler: that of the system, or else NVIDIA's Python packages.
 install_cuda() {
   local target=build/cuda-toolkit root
   if command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; then return 0; fi
