@@ -151,7 +151,7 @@ std::uint64_t checkpoints_of(const protocol::Job& job) { return job.keep + 2 + (
 
 struct Storage {
   std::uint64_t needed = 0;
-  std::optional<std::uint64_t> free;
+  std::optional<std::uint64_t> free = {};
 };
 
 // The checkpoints that the run has count as room, because new ones take their place; but those of the dry run

@@ -10,12 +10,12 @@
 namespace rekindle::board {
 
 struct AccessRules {
-  std::string token;               // of the page; empty: the page is not served
-  std::string cookie;              // the cookie's name
-  std::string cookie_value;        // cookie_value(token); empty: no cookie is accepted
-  std::vector<std::string> hosts;  // host names and addresses under which the page may be asked for
-  std::string metrics_token;       // of /metrics besides the page's
-  bool open_metrics = false;       // /metrics without a token
+  std::string token = {};               // of the page; empty: the page is not served
+  std::string cookie = {};              // the cookie's name
+  std::string cookie_value = {};        // cookie_value(token); empty: no cookie is accepted
+  std::vector<std::string> hosts = {};  // host names and addresses under which the page may be asked for
+  std::string metrics_token = {};       // of /metrics besides the page's
+  bool open_metrics = false;            // /metrics without a token
 };
 
 // As the request says, each empty if it does not.

@@ -19,10 +19,10 @@ struct Pass {
   at::Tensor loss;     // a scalar
   at::Tensor correct;  // a scalar, int64: targets that the model predicts
   std::int64_t targets = 0;
-  std::vector<bool> received;  // for each parameter: it has got a gradient
+  std::vector<bool> received = {};  // for each parameter: it has got a gradient
   // Of models with buffers. [elements of all buffers in the gradient memory], bool: the float32 value is
   // another one than before. Then the bytes of the other buffers, before and now, one after the other.
-  at::Tensor differs, old_bytes, bytes;
+  at::Tensor differs = {}, old_bytes = {}, bytes = {};
 };
 
 }  // namespace rekindle::model

@@ -17,7 +17,7 @@ struct Group {
 // `no_decay`: patterns, as in "*.bias,norm.*". `lr_scale`: patterns with a factor each, as in "fc.*=0.1". A
 // pattern is that of a shell: * stands for any characters, dots included. Empty: none.
 struct GroupOptions {
-  std::string no_decay, lr_scale;
+  std::string no_decay = {}, lr_scale = {};
 };
 
 // The group of each parameter in `names`. Errors (ExitCode::kConfig): a pattern that matches no parameter, a

@@ -16,11 +16,11 @@
 namespace rekindle::trainer {
 
 struct UpdateOptions {
-  optim::Options optimizer;
-  std::vector<optim::Group> groups;  // one for each parameter
-  double average = 0;                // decay of the moving average; 0: none
-  bool counts = false;               // count the updates although the optimizer does not need it
-  int micro_batches = 1;             // in a step
+  optim::Options optimizer = {};
+  std::vector<optim::Group> groups = {};  // one for each parameter
+  double average = 0;                     // decay of the moving average; 0: none
+  bool counts = false;                    // count the updates although the optimizer does not need it
+  int micro_batches = 1;                  // in a step
 };
 
 // Neighbouring parameters that get the same update: elements [first, end), padding included.

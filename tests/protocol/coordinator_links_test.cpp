@@ -39,7 +39,9 @@ TEST_F(CoordinatorTest, TrainersOfOneWorkerCannotExchangeData_TheRunGivesUpAfter
     const auto warned = of<Warn>(pause("a", 6, PauseReason::kAborted));
     ASSERT_FALSE(warned.empty());
     EXPECT_THAT(warned[0].line, testing::HasSubstr("cannot exchange data"));
-    if (!machine_->ending()) ASSERT_EQ(sent<Start>(pass(config_.link_pause)).size(), 2U) << tries;
+    if (!machine_->ending()) {
+      ASSERT_EQ(sent<Start>(pass(config_.link_pause)).size(), 2U) << tries;
+    }
   }
   EXPECT_EQ(tries, 6);  // the first one was before step 6 was known
   ASSERT_TRUE(machine_->ending());

@@ -166,8 +166,12 @@ TEST_F(HistoryOfARun, WhoFollowsTheNews_HasTheFile) {
       read_all(history_);
       const News news = history_.take_news();
       ASSERT_FALSE(news.incomplete);
-      if (news.rewound_to) EXPECT_LE(last, *news.rewound_to + 200);
-      if (!news.points.empty()) EXPECT_LE(news.points["loss"].size(), 500U);
+      if (news.rewound_to) {
+        EXPECT_LE(last, *news.rewound_to + 200);
+      }
+      if (!news.points.empty()) {
+        EXPECT_LE(news.points["loss"].size(), 500U);
+      }
       apply(seen, news);
       ASSERT_EQ(seen, rounded()) << i;
     }
