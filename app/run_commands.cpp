@@ -202,6 +202,8 @@ struct SubmitCommand : Command {
     hide_workers(command);
     // Only for the help text: --print was removed from the arguments before.
     command.add_flag("--print", print, "show the batch script, and submit nothing");
+    command.get_option("--dry-run")
+        ->description("check everything, and ask Slurm when the job would start; makes no step");
   }
   int run() override { return submit(options, submit_options, line); }
 
@@ -239,14 +241,16 @@ struct JoinCommand : Command {
 };
 
 constexpr CommandRow kCommands[] = {
-    {"local", kTraining, "train on this machine: a supervisor, a coordinator and N workers",
+    {"local", kTraining,
+     "train on this machine, a built-in model or a script: local [OPTIONS] [SCRIPT.py ITS ARGUMENTS]",
      "rekindle local --run-dir runs/vgg11 --data data --model vgg11 --epochs 10 --workers 2",
      make_command<LocalCommand>},
     {"slurm", kTraining, "train in a Slurm batch job: the batch script execs it",
      "exec rekindle slurm --run-dir /shared/runs/vgg11 --data /shared/data --model vgg11 --epochs 10",
      make_command<SlurmCommand>},
     {"submit", kTraining,
-     "write the batch script of a run and hand it to sbatch: submit [OPTIONS] -- [SBATCH OPTIONS]",
+     "write the batch script of a run and hand it to sbatch: submit [OPTIONS] [SCRIPT.py ITS "
+     "ARGUMENTS] -- [SBATCH OPTIONS]",
      "rekindle submit --run-dir /shared/runs/vgg11 --data /shared/data --model vgg11 --epochs 10 -- --nodes "
      "4 "
      "--time 8:00:00",
