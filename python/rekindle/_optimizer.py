@@ -8,13 +8,14 @@ lost when a trainer is copied to: that is an error of the step.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
 
-from rekindle._errors import RekindleError
+from rekindle._errors import RekindleError, one_line
 
 DTYPES = {
     torch.float32: "float32", torch.float64: "float64", torch.int64: "int64", torch.int32: "int32",
@@ -25,8 +26,8 @@ PRESENT = "present"  # a tensor of our own: which parameters have a state, one n
 Make = Callable[[list], torch.optim.Optimizer]
 
 
-def make_optimizer(make: Make, model: nn.Module) -> torch.optim.Optimizer:
-    optimizer = make(list(model.parameters()))
+def make_optimizer(make: Make, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+    optimizer = make(list(parameters))
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise RekindleError(f"optimizer made {type(optimizer).__name__}", "return a torch.optim.Optimizer")
     return optimizer
@@ -47,21 +48,56 @@ def _attributes(optimizer: torch.optim.Optimizer) -> dict[str, int | float]:
     return {key: value for key, value in vars(optimizer).items() if isinstance(value, Number) and key[0] != "_"}
 
 
+def _copy_of(parameter: nn.Parameter) -> nn.Parameter:
+    """With what the script has noted on it, as a group that it belongs to."""
+    made = nn.Parameter(parameter.detach().clone(), requires_grad=parameter.requires_grad)
+    made.__dict__.update(vars(parameter))
+    return made
+
+
+def _own_tensors(optimizer: torch.optim.Optimizer, clone: bool = False) -> dict[str, torch.Tensor]:
+    """The tensors that it keeps in its groups, without the rates, and as attributes."""
+    found = {
+        f"param_groups[{i}][{key!r}]": value
+        for i, group in enumerate(optimizer.param_groups)
+        for key, value in group.items()
+        if key != "lr" and isinstance(value, torch.Tensor)
+    }
+    found.update({key: value for key, value in vars(optimizer).items() if isinstance(value, torch.Tensor)})
+    return {key: value.detach().clone() if clone else value for key, value in found.items()}
+
+
+def _check_attributes(optimizer: torch.optim.Optimizer, before: dict[str, torch.Tensor]) -> None:
+    """Errors: what a checkpoint would lack."""
+    for key, value in vars(optimizer).items():
+        if isinstance(value, torch.optim.Optimizer) and value.state is not optimizer.state:
+            raise RekindleError(f"the optimizer keeps another one in {key}", "its state could not be saved: use one optimizer")
+    for name, value in _own_tensors(optimizer).items():
+        if name not in before or not torch.equal(value, before[name]):
+            raise RekindleError(f"the optimizer's steps change the tensor {name}", "keep it in the state of a parameter: only that is saved")  # fmt: skip
+
+
+_SAVED, _HAS_STATE = 2, 1  # in PRESENT
+_ABSENT = float("nan")  # a number of a group that is not there yet
+
+
 class Template:
     """The state that an optimizer makes for a model."""
 
     def __init__(self, make: Make, model: nn.Module) -> None:
-        trial = copy.deepcopy(model)
-        optimizer = make_optimizer(make, trial)
-        for parameter in trial.parameters():
+        parameters = {name: _copy_of(parameter) for name, parameter in model.named_parameters()}
+        optimizer = make_optimizer(make, list(parameters.values()))
+        for parameter in parameters.values():
             parameter.grad = torch.zeros_like(parameter) if parameter.requires_grad else None
-        before = _group_numbers(optimizer)
+        before, tensors_before = _group_numbers(optimizer), _own_tensors(optimizer, clone=True)
         try:
             optimizer.step()
             optimizer.step()
         except TypeError as error:
             raise RekindleError(f"the optimizer's step() failed: {error}", "one that needs a closure is not supported") from error  # fmt: skip
-        parameters = dict(trial.named_parameters())
+        except Exception as error:
+            raise RekindleError(f"the optimizer's step() failed: {one_line(error)}", "it gets dense gradients, here of zero") from error  # fmt: skip
+        _check_attributes(optimizer, tensors_before)
         known = {id(parameter) for parameter in parameters.values()}
         if any(id(key) not in known for key in optimizer.state):
             raise RekindleError("the optimizer keeps a state that belongs to no parameter", "use another optimizer")
@@ -98,13 +134,20 @@ class OwnOptimizer:
 
     def __init__(self, make: Make, model: nn.Module, template: Template, memory: list[torch.Tensor]) -> None:
         """`memory`: the library's, of the host, for each tensor of the template."""
-        self.optimizer = make_optimizer(make, model)
         self.parameters = dict(model.named_parameters())
+        self.optimizer = make_optimizer(make, list(self.parameters.values()))
         self.entries, self.of_groups = template.entries, template.of_groups
         self.keys = {(name, key) for name, key, _ in self.entries}
         self.present, *self.memory = memory
         self.memory_of_groups = self.memory[len(self.entries) :]
-        self.initial_groups = _group_numbers(self.optimizer)
+        # Most begin their state in the first step; a few in their constructor.
+        state = self.optimizer.state
+        self.initial_state = {name: copy.deepcopy(state[each]) for name, each in self.parameters.items() if each in state}
+        self.initial_groups = {
+            (i, key): self.optimizer.param_groups[i][key]
+            for i, key in self.of_groups
+            if key in self.optimizer.param_groups[i]
+        }
         self.constants = self._constants()
         self.rates = [group.get("lr") for group in self.optimizer.param_groups]
 
@@ -141,7 +184,7 @@ class OwnOptimizer:
         """Copies the state to the library's memory."""
         state = self.optimizer.state
         for i, parameter in enumerate(self.parameters.values()):
-            self.present[i] = int(bool(state.get(parameter)))
+            self.present[i] = _SAVED | (_HAS_STATE if state.get(parameter) else 0)
         for (name, key, _), memory in zip(self.entries, self.memory):
             value = state.get(self.parameters[name], {}).get(key)
             if value is None:
@@ -153,24 +196,28 @@ class OwnOptimizer:
             else:
                 memory.fill_(value)
         for (i, key), memory in zip(self.of_groups, self.memory_of_groups):
-            memory.fill_(self.optimizer.param_groups[i][key])
+            value = self.optimizer.param_groups[i].get(key)
+            memory.fill_(_ABSENT if value is None else value)
 
     def load(self) -> None:
         """Takes the state from the library's memory."""
-        has_state = dict(zip(self.parameters, self.present.tolist()))
+        present = dict(zip(self.parameters, self.present.tolist()))
         self.optimizer.state.clear()
+        was_saved = any(present.values())
+        if not was_saved:
+            for name, state in self.initial_state.items():
+                self.optimizer.state[self.parameters[name]] = copy.deepcopy(state)
         for (name, key, value), memory in zip(self.entries, self.memory):
-            if not has_state[name]:
+            if not present[name] & _HAS_STATE:
                 continue
             if isinstance(value, torch.Tensor):
                 loaded = memory.to(value.device, value.dtype, copy=True)
             else:
                 loaded = type(value)(memory.item())
             self.optimizer.state[self.parameters[name]][key] = loaded
-        made_steps = any(has_state.values())
         for (i, key), memory in zip(self.of_groups, self.memory_of_groups):
             group = self.optimizer.param_groups[i]
-            if made_steps:
+            if was_saved and not math.isnan(memory.item()):
                 group[key] = self.of_groups[i, key](memory.item())
             elif (i, key) in self.initial_groups:
                 group[key] = self.initial_groups[i, key]
@@ -183,18 +230,25 @@ def load_state(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: dict
     if PRESENT not in tensors:
         raise RekindleError("the run's optimizer is one of rekindle", "leave the optimizer out")
     parameters = dict(model.named_parameters())
-    has_state = dict(zip(parameters, tensors[PRESENT].tolist()))
+    present = dict(zip(parameters, tensors[PRESENT].tolist()))
     optimizer.state.clear()
     for full_name, tensor in tensors.items():
         key, _, name = full_name.partition(".")
         group = key.removeprefix("group")
         if group != key and group.isdigit() and int(group) < len(optimizer.param_groups) and tensor.dim() == 0:
             values = optimizer.param_groups[int(group)]
-            values[name] = type(values[name])(tensor.item()) if name in values else tensor.item()
-        if full_name in parameters or not has_state.get(name, False):
+            if not math.isnan(tensor.item()):
+                values[name] = type(values[name])(tensor.item()) if values.get(name) is not None else _number(tensor)
+        if full_name in parameters or not present.get(name, 0) & _HAS_STATE:
             continue
         # OwnOptimizer saves numbers as float64.
         is_number = tensor.dtype == torch.float64 and tensor.dim() == 0
         # A tensor with a single number, the count of steps, stays on the CPU, as torch.optim has it.
         device = parameters[name].device if tensor.dim() > 0 else tensor.device
-        optimizer.state[parameters[name]][key] = tensor.item() if is_number else tensor.to(device, copy=True)
+        optimizer.state[parameters[name]][key] = _number(tensor) if is_number else tensor.to(device, copy=True)
+
+
+def _number(tensor: torch.Tensor) -> int | float:
+    """What an optimizer had as a number: a count is whole."""
+    value = tensor.item()
+    return int(value) if float(value).is_integer() else value
