@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from multiprocessing import connection
 from typing import Any
 
+import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 from torch.utils.data._utils import signal_handling
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
@@ -28,8 +32,23 @@ TEST_EPOCH = 2**64 - 1  # of the keys of test samples
 _WORKERS_DESCRIPTORS = (3, 4)  # of the trainer: the socket to its worker, and its lifeline
 
 
-def make_dataset(given: Any, name: str) -> Dataset:
-    """The data set that an argument of run() is, or makes."""
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """As in a process of a DataLoader: samples have the same bits wherever they are loaded."""
+    threads = torch.get_num_threads()
+    if threads == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def make_dataset(given: Any, name: str, key: int) -> Dataset:
+    """The data set that an argument of run() is, or makes. `key`: of the random numbers that it draws."""
+    seed_all(key)
     makes = isinstance(given, type) or (callable(given) and not hasattr(given, "__getitem__"))
     made = given() if makes else given
     if isinstance(made, IterableDataset) or not hasattr(made, "__getitem__") or not hasattr(made, "__len__"):
@@ -64,6 +83,27 @@ def _start_loader_process(_: int) -> None:
             pass
 
 
+class _Watch:
+    """Of the processes of a DataLoader. One that is killed while it sends a batch leaves the reader waiting for the rest:
+    the pipe ends only when nobody can write into it any more, and the other processes and the trainer itself could.
+    """
+
+    def __init__(self, batches: Any) -> None:
+        self.first_dead: Any = None  # a process
+        self._processes, self._queue = getattr(batches, "_workers", []), getattr(batches, "_worker_result_queue", None)
+        if self._processes:
+            threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        sentinels = {process.sentinel: process for process in self._processes}
+        self.first_dead = sentinels[connection.wait(list(sentinels))[0]]
+        for process in self._processes:
+            process.kill()
+            process.join(60)
+        with contextlib.suppress(OSError):
+            self._queue._writer.close()
+
+
 class _Plan:
     """The batch sampler: the micro-batches that come next, as lists of (epoch, index)."""
 
@@ -88,7 +128,7 @@ class Loader:
         self, dataset: Dataset, samples: Samples, key: Key, collate: Callable | None, processes: int, pins: bool = False
     ) -> None:
         """`pins`: batches come in locked memory, from which a GPU copies faster, and while it computes."""
-        self._plan = _Plan(samples)
+        self._plan, self._processes = _Plan(samples), processes
         self._make = lambda: DataLoader(
             Seeded(dataset, key),
             batch_sampler=self._plan,
@@ -101,6 +141,7 @@ class Loader:
         )
         self._loader = self._make()
         self._batches = iter(self._loader)  # forks, while the plan is empty: before the state and any thread exist
+        self._watch = _Watch(self._batches)
 
     def expect_steps(self, step: int, every: list[int], first: list[int]) -> None:
         self._plan.step, self._plan.all, self._plan.first = step, every, first
@@ -119,7 +160,8 @@ class Loader:
         """The samples of a micro-batch, which has to be the next one. Processes that have died are replaced."""
         for repairs in range(_MOST_REPAIRS + 1):
             try:
-                batch = next(self._batches)
+                with one_thread() if self._processes == 0 else contextlib.nullcontext():
+                    batch = next(self._batches)
                 break
             except Exception as error:
                 dead = self._dead(error)
@@ -140,8 +182,8 @@ class Loader:
         # A process that dies closes its connections before it can be waited for.
         limit = time.monotonic() + (2.0 if isinstance(error, (OSError, EOFError)) else 0.0)
         while True:
-            for process in getattr(self._batches, "_workers", []):
-                if not process.is_alive():
+            for process in [self._watch.first_dead, *getattr(self._batches, "_workers", [])]:
+                if process is not None and not process.is_alive():
                     code = process.exitcode or 0
                     return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
             if time.monotonic() >= limit:
@@ -158,3 +200,4 @@ class Loader:
         self._batches = self._loader = None  # ends the other processes
         self._loader = self._make()
         self._begin()
+        self._watch = _Watch(self._batches)
