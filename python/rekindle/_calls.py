@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rekindle import _library
-from rekindle._errors import Aborted, RekindleError, one_line
+from rekindle._errors import Aborted, RekindleError, one_line, text_bytes
 from rekindle._process import end_if_forked
 
 if TYPE_CHECKING:
@@ -25,12 +25,16 @@ def _result(task: Task, what: str, act: Callable[[], None]) -> int:
         return _library.ABORTED
     except BaseException as error:
         end_if_forked(task.process)
-        for line in traceback.format_exc().splitlines():
-            task.library.rk_log(1, line.encode())
-        last, hint = one_line(error), "the traceback is in the trainer's log"
-        if isinstance(error, RekindleError):
-            last, hint = error.what, error.hint
-        task.library.rk_fail(task.trainer, f"{what}: {last}".encode(), hint.encode())
+        last, hint = type(error).__name__, "the traceback is in the trainer's log"
+        try:
+            for line in traceback.format_exc().splitlines():
+                task.library.rk_log(1, text_bytes(line))
+            last = one_line(error)
+            if isinstance(error, RekindleError):
+                last, hint = error.what, error.hint
+        except Exception:  # of the exception's own __str__
+            task.library.rk_log(1, b"the exception cannot be printed")
+        task.library.rk_fail(task.trainer, text_bytes(f"{what}: {last}"), text_bytes(hint))
         return _library.FAILED
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 from collections.abc import Mapping
 from typing import Any
@@ -124,7 +125,13 @@ def moved(batch: Any, device: torch.device) -> Any:
         return batch.to(device)
     if isinstance(batch, Mapping):
         values = {key: moved(value, device) for key, value in batch.items()}
-        return values if type(batch) is dict else type(batch)(values)
+        if type(batch) is dict:
+            return values
+        if not hasattr(batch, "update"):
+            return type(batch)(values)
+        changed = copy.copy(batch)  # a defaultdict and the like are made in other ways
+        changed.update(values)
+        return changed
     if isinstance(batch, tuple):
         values = [moved(value, device) for value in batch]
         return type(batch)(*values) if hasattr(batch, "_fields") else type(batch)(values)

@@ -21,6 +21,11 @@ class Aborted(BaseException):
     """The micro-batch is not needed any more. No Exception, so that `except Exception` in a model lets it pass."""
 
 
+def text_bytes(text: str) -> bytes:
+    """For the library and logs. A file name that is no UTF-8 has characters that cannot be encoded."""
+    return text.encode(errors="backslashreplace")
+
+
 def one_line(error: BaseException) -> str:
     """An exception as a line: of a long message the first, or of one from a process of a DataLoader the last."""
     lines = "".join(traceback.format_exception_only(error)).strip().splitlines()

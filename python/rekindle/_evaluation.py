@@ -13,7 +13,7 @@ from torch.utils.data import Dataset, default_collate
 
 from rekindle import _library
 from rekindle._call import Call
-from rekindle._data import TEST_EPOCH, Key, make_dataset
+from rekindle._data import TEST_EPOCH, Key, make_dataset, one_thread
 from rekindle._errors import CONFIG, RekindleError
 from rekindle._random import seed_all
 
@@ -25,6 +25,14 @@ def precision(job: dict[str, Any], device: torch.device) -> contextlib.AbstractC
     return torch.autocast(device.type, dtype=torch.bfloat16)
 
 
+def check_loss(loss: Any) -> None:
+    if not isinstance(loss, torch.Tensor) or loss.dim() != 0:
+        shape = list(loss.shape) if isinstance(loss, torch.Tensor) else type(loss).__name__
+        raise RekindleError(f"the loss is {shape}", "return a scalar tensor: the mean over the batch")
+    if not loss.requires_grad:
+        raise RekindleError("the loss has no gradient", "compute it from the model's parameters, without no_grad()")
+
+
 def check_metrics(found: Any) -> None:
     pairs = hasattr(found, "items") and all(isinstance(pair, tuple) and len(pair) == 2 for pair in found.values())
     if not pairs:
@@ -34,10 +42,11 @@ def check_metrics(found: Any) -> None:
 def test_batch(data: Dataset, first: int, count: int, call: Call, key: Key) -> Any:
     """Test samples [first, first + count)."""
     samples = []
-    for index in range(first, first + count):
-        seed_all(key(TEST_EPOCH, index))
-        samples.append(data[index])
-    return (call.collate or default_collate)(samples)
+    with one_thread():
+        for index in range(first, first + count):
+            seed_all(key(TEST_EPOCH, index))
+            samples.append(data[index])
+        return (call.collate or default_collate)(samples)
 
 
 def measure(
@@ -66,7 +75,9 @@ def evaluate(
         raise RekindleError("the script has no test_data", "give run() the test_data to evaluate", CONFIG)
     set_up(job)
     library = _library.load()
-    data = make_dataset(call.test_data, "test_data")
+    key = library.rk_initial_key(job["seed"])
+    data = make_dataset(call.test_data, "test_data", key)
+    seed_all(key)
     model = make_model(call.model)
     fill(model, tensors_in(tensors))
     device = torch.device("cuda" if job["device"] == "cuda" and torch.cuda.is_available() else "cpu")

@@ -85,6 +85,10 @@ def _owner(model: nn.Module, name: str) -> tuple[nn.Module, str]:
 
 
 def _check(name: str, tensor: torch.Tensor, is_parameter: bool) -> None:
+    if nn.parameter.is_lazy(tensor):
+        raise RekindleError(
+            f"the model's tensor {name} has no shape yet", "call the model once in the function that makes it, or give sizes"
+        )
     if is_parameter and tensor.dtype != torch.float32:
         raise RekindleError(
             f"the model's parameter {name} is {tensor.dtype}",
@@ -108,8 +112,8 @@ def _metric_names(call: Call, model: nn.Module, test_data: Any) -> list[str]:
 
 def describe(call: Call) -> dict[str, Any]:
     """See app/script.hpp."""
-    train_data = make_dataset(call.train_data, "train_data")
-    test_data = None if call.test_data is None else make_dataset(call.test_data, "test_data")
+    train_data = make_dataset(call.train_data, "train_data", 0)
+    test_data = None if call.test_data is None else make_dataset(call.test_data, "test_data", 0)
     model = make_model(call.model)
     found = Tensors(model)
     found.check_on_cpu()

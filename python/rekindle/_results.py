@@ -125,12 +125,19 @@ def tensors_in(data: mmap.mmap) -> dict[str, torch.Tensor]:
 
 def _read(source: str | os.PathLike[str], *options: str) -> dict[str, torch.Tensor]:
     """The tensors of an export, which stay in a file that has no name any more."""
+    return _export(source, *options)[0]
+
+
+def _export(source: str | os.PathLike[str], *options: str) -> tuple[dict[str, torch.Tensor], Path]:
+    """The tensors, and of which checkpoint they are."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "tensors.safetensors"
-        _ask("export", *options, str(Path(source)), str(file))
+        said = _ask("export", *options, str(Path(source)), str(file))
         with file.open("rb") as handle:
             data = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_COPY)
-    return tensors_in(data)
+    name = _CHECKPOINT.search(said)
+    checkpoint = Path(source) / "checkpoints" / name.group() if name else Path(source)
+    return tensors_in(data), checkpoint if checkpoint.is_dir() else Path(source)
 
 
 def load(
@@ -148,8 +155,8 @@ def load(
     if optimizer is None:
         fill(model, _read(run_or_checkpoint))
         return model
-    fill(model, _read(run_or_checkpoint, "--raw"))
-    state = _read(run_or_checkpoint, "--with-optimizer")
+    state, checkpoint = _export(run_or_checkpoint, "--with-optimizer")
+    fill(model, _read(checkpoint, "--raw"))  # of the same one: the run may go on meanwhile
     from rekindle._optimizer import load_state
 
     load_state(optimizer, model, state)

@@ -20,7 +20,7 @@ from rekindle._calls import calls_of
 from rekindle._data import Loader, make_dataset
 from rekindle._device import Device, copy_all, host_memory
 from rekindle._errors import Aborted, RekindleError
-from rekindle._evaluation import measure, precision, test_batch
+from rekindle._evaluation import check_loss, measure, precision, test_batch
 from rekindle._model import Tensors, make_model
 from rekindle._optimizer import OwnOptimizer, Template
 from rekindle._random import seed_all
@@ -38,26 +38,28 @@ class Task:
         self.library, self.trainer, self.job, self.call = library, trainer, job, call
         self.seed = job["seed"]
         self.process = os.getpid()
-        self.train_data = make_dataset(call.train_data, "train_data")
+        initial_key = library.rk_initial_key(self.seed)
+        self.train_data = make_dataset(call.train_data, "train_data", initial_key)
         evaluates = call.test_data is not None and job["test_samples"] > 0  # an audit does not
-        self.test_data = make_dataset(call.test_data, "test_data") if evaluates else None
+        self.test_data = make_dataset(call.test_data, "test_data", initial_key) if evaluates else None
         for name, data, count in (
             ("train_data", self.train_data, job["train_samples"]),
-            ("test_data", self.test_data or [], job["test_samples"]),
+            ("test_data", self.test_data, job["test_samples"]),
         ):
-            if len(data) != count:
-                raise RekindleError(f"{name} has {len(data)} samples here, and had {count} when this attempt began")
+            if (found := 0 if data is None else len(data)) != count:
+                raise RekindleError(f"{name} has {found} samples here, and had {count} when this attempt began")
         self.device = Device(library, trainer, job["device"])
         self.loader = Loader(
             self.train_data, self._samples, self._sample_key, call.collate, job["loader_threads"], self.device.is_gpu
         )
-        seed_all(library.rk_initial_key(self.seed))
+        seed_all(initial_key)
         self.model = make_model(call.model)
         Tensors(self.model).check_on_cpu()
         self.device.move_model(self.model)
         self.tensors = Tensors(self.model)
         self.gradients: dict[int, list[torch.Tensor]] = {}  # address of the memory -> a view for each parameter
         self.micro_batch: Any = None  # that of the call being made
+        self.in_backward = False  # of the micro-batch's loss
         self.places: list[torch.Tensor] = []  # of its gradients
         self.kept: dict[int, torch.Tensor] = {}  # those that are not in their places yet, by the parameter's number
         self.own: OwnOptimizer | None = None  # the script's optimizer
@@ -126,7 +128,10 @@ class Task:
 
         def make_again() -> list[torch.Tensor]:
             seed_all(self.library.rk_initial_key(self.seed))
-            tensors = Tensors(make_model(self.call.model))
+            made = make_model(self.call.model)
+            if made is self.model:
+                raise RekindleError("model returned the same module again", "make a new one each time, or give the module itself")
+            tensors = Tensors(made)
             return [*tensors.parameters.values(), *tensors.buffers.values()]
 
         return make_again
@@ -160,18 +165,35 @@ class Task:
 
     def _gradient_hook(self, index: int) -> Callable[[torch.Tensor], None]:
         def store(parameter: torch.Tensor) -> None:
-            gradient, parameter.grad = parameter.grad, None
-            if self.micro_batch is None or gradient is None:
-                return
-            self._look_for_abort()
-            dense = gradient.to_dense() if gradient.is_sparse else gradient
-            if self.device.is_late:
-                self.kept[index] = dense
-            else:  # at once, while it is in the processor's cache
-                self.places[index].copy_(dense)
-            self.micro_batch.received[index] = 1
+            if self.in_backward:  # else the loss has a backward pass of its own, and a use for its result
+                self._look_for_abort()
+                self._take_gradient(index, parameter)
 
         return store
+
+    def _take_gradient(self, index: int, parameter: torch.Tensor) -> None:
+        """Adds the gradient, of which there may be several parts: each block under torch.utils.checkpoint has one."""
+        gradient, parameter.grad = parameter.grad, None
+        if gradient is None:
+            return
+        dense = gradient.to_dense() if gradient.is_sparse else gradient
+        if self.device.is_late:
+            self.kept[index] = self.kept[index] + dense if index in self.kept else dense
+        elif self.micro_batch.received[index]:
+            self.places[index].add_(dense)
+        else:  # at once, while it is in the processor's cache
+            self.places[index].copy_(dense)
+        self.micro_batch.received[index] = 1
+
+    def _backward(self, loss: torch.Tensor) -> None:
+        self.in_backward = True
+        try:
+            loss.backward()
+        finally:
+            self.in_backward = False
+        # Of parameters that have no hook, because they were frozen at first, or that only the script's own pass reached.
+        for index, parameter in enumerate(self.tensors.parameters.values()):
+            self._take_gradient(index, parameter)
 
     def _place_kept(self) -> None:
         if self.kept:
@@ -192,6 +214,9 @@ class Task:
         micro_batch.waited_ms = 1e3 * (time.perf_counter() - began)
         self.places = self._places_in(micro_batch.gradient)
         self.kept = {}
+        versions = [parameter._version for parameter in self.tensors.parameters.values()]
+        for parameter in self.tensors.parameters.values():
+            parameter.grad = None
         self.model.train()
         self._load_buffers(self.values)
         seed_all(self.library.rk_micro_batch_key(self.seed, micro_batch.step, micro_batch.micro_batch))
@@ -199,8 +224,8 @@ class Task:
         try:
             with precision(self.job, self.device.torch):
                 loss = self.call.loss(self.model, batch)
-            _check_loss(loss)
-            loss.backward()
+            check_loss(loss)
+            self._backward(loss)
             self._place_kept()
         finally:
             self.micro_batch = None
@@ -208,10 +233,19 @@ class Task:
         self.device.check_memory()
         self._store_buffers(micro_batch)
         self._check_unchanged()
+        for version, (name, parameter) in zip(versions, self.tensors.parameters.items()):
+            if parameter._version != version:
+                raise RekindleError(
+                    f"the script changed parameter {name} while it computed a gradient",
+                    "only the update changes parameters; what a forward pass changes has to be a buffer, as the weights of a mean "
+                    "teacher, and Embedding must not have max_norm",
+                )
 
     def optimize(self, step: Any) -> None:
         places = self._places_in(step.gradient)
         gradients = [place if step.received[i] else None for i, place in enumerate(places)]
+        # An optimizer may draw: -1 is no micro-batch's number.
+        seed_all(self.library.rk_micro_batch_key(self.seed, step.step, -1))
         self.own.step(step.factor, gradients)
         self._check_unchanged()
 
@@ -249,14 +283,6 @@ class Task:
         evaluation.loss.sum, evaluation.loss.count = loss * evaluation.count, evaluation.count
         for i, (total, count) in enumerate(found.values()):
             evaluation.metrics[i].sum, evaluation.metrics[i].count = float(total), int(count)
-
-
-def _check_loss(loss: Any) -> None:
-    if not isinstance(loss, torch.Tensor) or loss.dim() != 0:
-        shape = list(loss.shape) if isinstance(loss, torch.Tensor) else type(loss).__name__
-        raise RekindleError(f"the loss is {shape}", "return a scalar tensor: the mean over the batch")
-    if not loss.requires_grad:
-        raise RekindleError("the loss has no gradient", "compute it from the model's parameters, without no_grad()")
 
 
 def train(library: ctypes.CDLL, trainer: int, job: dict[str, Any], call: Call) -> int:

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from rekindle import _call
-from rekindle._errors import CONFIG, GAVE_UP, USAGE, RekindleError, one_line
+from rekindle._errors import CONFIG, GAVE_UP, USAGE, RekindleError, one_line, text_bytes
 from rekindle._process import die_with_parent, end_if_forked, ignore_group_signals
 
 _NAME_DESCRIPTOR = 5  # inherited by a spare
@@ -55,11 +55,11 @@ Say = Callable[[dict[str, Any]], None]  # writes one line of JSON
 
 
 def answer_question(
-    folder: str, script: str, arguments: list[str], make_answer: Callable[[_call.Call, Say], dict[str, Any]]
+    folder: str, script: str, arguments: list[str], key: int, make_answer: Callable[[_call.Call, Say], dict[str, Any]]
 ) -> NoReturn:
     """Runs a script, prints one line of JSON about its call, and ends the process.
 
-    `make_answer` may print lines before that.
+    `key`: of the random numbers that the script draws. `make_answer` may print lines before that.
     """
     die_with_parent()  # the script may hang
     process = os.getpid()
@@ -78,7 +78,7 @@ def answer_question(
         os._exit(0)
 
     try:
-        _prepare_torch(0)
+        _prepare_torch(key)
         run_script(folder, script, arguments, lambda call: answer(make_answer(call, say)))
     except RekindleError as error:
         answer({"error": {"code": error.code, "what": error.what, "hint": error.hint}})
@@ -100,12 +100,15 @@ def describe(folder: str, script: str, arguments: list[str]) -> NoReturn:
 
         return _model.describe(call)
 
-    answer_question(folder, script, arguments, make_answer)
+    answer_question(folder, script, arguments, 0, make_answer)
 
 
 def evaluate(folder: str, script: str, job: dict[str, Any], arguments: list[str]) -> NoReturn:
     """Computes loss and metrics of the tensors in stdin, a .safetensors file, on the script's test samples."""
+    from rekindle import _library
+
     tensors = mmap.mmap(0, 0, access=mmap.ACCESS_COPY)
+    key = _library.load().rk_initial_key(job["seed"])  # as in a trainer: the script may split its data at random
 
     def make_answer(call: _call.Call, say: Say) -> dict[str, Any]:
         from rekindle import _evaluation
@@ -120,7 +123,7 @@ def evaluate(folder: str, script: str, job: dict[str, Any], arguments: list[str]
 
         return _evaluation.evaluate(call, job, tensors, on_progress)
 
-    answer_question(folder, script, arguments, make_answer)
+    answer_question(folder, script, arguments, key, make_answer)
 
 
 def _prepare_torch(key: int) -> None:
@@ -155,9 +158,9 @@ def train(words: list[str]) -> NoReturn:
     def give_up(code: int, what: str, hint: str) -> NoReturn:
         end_if_forked(process)
         for line in traceback.format_exc().splitlines():
-            library.rk_log(1, line.encode())
+            library.rk_log(1, text_bytes(line))
         sys.stderr.flush()
-        os._exit(library.rk_give_up(trainer, code, what.encode(), hint.encode()))
+        os._exit(library.rk_give_up(trainer, code, text_bytes(what), text_bytes(hint)))
 
     job = json.loads(library.rk_job(trainer))
     sys.stdout.reconfigure(line_buffering=True)

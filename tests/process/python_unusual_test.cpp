@@ -1,0 +1,124 @@
+// Scripts that do what few do (tests/python/unusual.py): the same bits, or one clear line.
+#include <algorithm>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "python_fixture.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+class PythonUnusual : public Python {
+ protected:
+  Arguments of(const std::string& name, int workers, const std::string& which, int loaders = 0) const {
+    return local(scratch_ / name, workers, "shm", loaders,
+                 fs::path(REKINDLE_SOURCE) / "tests/python/unusual.py", {which});
+  }
+  std::string bits(const std::string& name, int workers, const std::string& which, int loaders = 0,
+                   const Arguments& more = {}) const {
+    Arguments arguments = of(name, workers, which, loaders);
+    arguments.insert(arguments.begin() + 1, more.begin(), more.end());
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+    return digest_of(scratch_ / name);
+  }
+  void expect_refused(const std::string& which, int exit_code, const std::string& text) const {
+    const Outcome outcome = run(of(which, 1, which));
+    EXPECT_EQ(outcome.exit_code, exit_code) << outcome.out << outcome.err;
+    EXPECT_THAT(outcome.out + outcome.err, testing::HasSubstr(text));
+  }
+};
+
+TEST_F(PythonUnusual, BlockThatIsAppliedTwiceUnderCheckpoint_HasTheSumOfItsGradients) {
+  EXPECT_EQ(bits("checkpointed", 2, "checkpointed"), bits("plain", 1, "plain"));
+}
+
+TEST_F(PythonUnusual, LossWithABackwardPassOfItsOwn_SameDigest) {
+  const std::string own = bits("w1", 1, "own-backward");
+  EXPECT_EQ(bits("w2", 2, "own-backward"), own);
+  EXPECT_NE(bits("plain", 1, "plain"), own);
+}
+
+TEST_F(PythonUnusual, ParameterThatIsFrozenAtFirst_IsTrainedLater) {
+  const std::string unfrozen = bits("w1", 1, "unfreezes");
+  EXPECT_EQ(bits("w2", 2, "unfreezes"), unfrozen);
+  EXPECT_NE(bits("plain", 1, "plain"), unfrozen);
+}
+
+TEST_F(PythonUnusual, ParametersThatTheForwardPassChanges_Refused) {
+  expect_refused("teacher", 70,
+                 "the script changed parameter teacher.first.weight while it computed a gradient");
+}
+
+TEST_F(PythonUnusual, OptimizerThatDraws_SameDigest) {
+  EXPECT_EQ(bits("w2", 2, "noisy"), bits("w1", 1, "noisy"));
+}
+
+// Its number comes back after a stop.
+TEST_F(PythonUnusual, OptimizerWithNothingButANumber_SameDigestAfterAResume) {
+  const std::string calm = bits("calm", 1, "counting");
+  bits("stopped", 2, "counting", 0, {"--steps", "5"});
+  EXPECT_EQ(bits("stopped", 1, "counting"), calm);
+}
+
+// Adagrad makes its state in its constructor.
+TEST_F(PythonUnusual, OptimizerWhoseStateBeginsEarly_SameDigestAfterAResume) {
+  const std::string calm = bits("calm", 1, "adagrad");
+  bits("stopped", 2, "adagrad", 0, {"--steps", "5"});
+  EXPECT_EQ(bits("stopped", 1, "adagrad"), calm);
+}
+
+TEST_F(PythonUnusual, WeightNormAndAnOptimizerOfTheScript_SameDigest) {
+  EXPECT_EQ(bits("w2", 2, "weight-norm"), bits("w1", 1, "weight-norm"));
+}
+
+TEST_F(PythonUnusual, OptimizerThatHasAnother_Refused) {
+  expect_refused("wrapped", 78, "the optimizer keeps another one in inner");
+}
+
+TEST_F(PythonUnusual, ModuleWithoutAShape_Refused) {
+  expect_refused("lazy", 78, "the model's tensor weight has no shape yet");
+}
+
+TEST_F(PythonUnusual, SamplesThatThreadsComputed_SameDigestWhoeverLoadsThem) {
+  const std::string here = bits("here", 1, "large", 0, {"--threads", "2"});
+  EXPECT_EQ(bits("process", 1, "large", 1, {"--threads", "2"}), here);
+}
+
+TEST_F(PythonUnusual, ErrorWithANameThatIsNoUtf8_IsTold) {
+  expect_refused("unreadable", 70, "cannot read a\\udcffb.png");
+}
+
+TEST_F(PythonUnusual, ProcessIsKilledWhileItSendsALargeBatch_IsReplaced) {
+  const fs::path dir = scratch_ / "run";
+  Program program(Arguments{rekindle()} + of("run", 1, "texts", 2) + Arguments{"steps=100000"});
+  const auto loaders = [&] {
+    const auto trainers = trainers_of(dir);
+    return trainers.empty() ? std::vector<pid_t>() : children_of(trainers.front());
+  };
+  for (int kills = 0; kills < 3; ++kills) {
+    const auto before = reached_step(dir);
+    ASSERT_TRUE(eventually([&] { return reached_step(dir) > before + 5 || !program.running(); }));
+    ASSERT_TRUE(eventually([&] { return loaders().size() == 2 || !program.running(); })) << program.printed();
+    ::kill(loaders().front(), SIGKILL);
+  }
+  const auto before = reached_step(dir);
+  EXPECT_TRUE(eventually([&] { return reached_step(dir) > before + 5 || !program.running(); }));
+  program.signal(SIGUSR1);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 75) << outcome.out << outcome.err;
+  EXPECT_EQ(outcome.out.find("was lost"), std::string::npos) << outcome.out;
+}
+
+TEST_F(PythonUnusual, SplitAtRandom_EvaluateHasTheSameTestSamples) {
+  bits("run", 2, "plain");
+  const Outcome outcome = run({"evaluate", scratch_ / "run", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  const auto answer = nlohmann::json::parse(outcome.out);
+  const std::string metrics = read_text(scratch_ / "run/metrics.jsonl").value();
+  const auto last = nlohmann::json::parse(metrics.substr(metrics.rfind('\n', metrics.size() - 2) + 1));
+  EXPECT_NEAR(answer.at("loss"), last.at("test_loss"), 1e-5) << last;
+}
+
+}  // namespace
+}  // namespace rekindle::process_test

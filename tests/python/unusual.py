@@ -1,0 +1,142 @@
+"""Scripts that do something unusual, for tests: `unusual.py CASE [NAME=VALUE...]`, the values for run()."""
+
+import ast
+import copy
+import sys
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+import rekindle
+
+CASE = sys.argv[1]
+SAMPLES = [(torch.randn(8, generator=torch.Generator().manual_seed(i)), i % 3) for i in range(64)]
+TRAIN, TEST = torch.utils.data.random_split(SAMPLES, [48, 16])
+
+
+class Net(nn.Module):
+    """A block that is applied twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.block, self.last = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 3)
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+        if CASE == "unfreezes":
+            self.block.requires_grad_(False)
+        if CASE == "weight-norm":
+            self.block = nn.utils.weight_norm(self.block)
+
+    def forward(self, x):
+        x = self.first(x)
+        self.calls += 1
+        if CASE == "unfreezes" and self.calls > 2:
+            self.block.requires_grad_(True)
+        for _ in range(2):
+            x = checkpoint(self.block, x, use_reentrant=True) if CASE == "checkpointed" else self.block(x)
+        return self.last(x.tanh())
+
+
+class WithTeacher(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.student = Net()
+        self.teacher = copy.deepcopy(self.student).requires_grad_(False)
+
+    def forward(self, x):
+        with torch.no_grad():
+            for mine, other in zip(self.teacher.parameters(), self.student.parameters()):
+                mine.lerp_(other, 0.1)
+        return self.student(x) + self.teacher(x)
+
+
+class LargeSamples(torch.utils.data.Dataset):
+    """Each becomes what torch's sum of many numbers makes of it, which depends on the number of threads."""
+
+    def __len__(self):
+        return 48
+
+    def __getitem__(self, index):
+        values = torch.randn(300_000)
+        return torch.stack([values.sum(), *values[:7]]), index % 3
+
+
+class Texts(torch.utils.data.Dataset):
+    """More than a pipe takes at once, and no tensors, which would go through shared memory."""
+
+    def __len__(self):
+        return 48
+
+    def __getitem__(self, index):
+        return chr(97 + index % 3) * 400_000, index % 3
+
+
+class Unreadable(torch.utils.data.Dataset):
+    def __len__(self):
+        return 48
+
+    def __getitem__(self, index):
+        if index == 7:
+            raise ValueError("cannot read a\udcffb.png")  # as os.listdir() gives a name that is no UTF-8
+        return SAMPLES[index]
+
+
+class Noisy(torch.optim.SGD):
+    """Langevin dynamics."""
+
+    def step(self, closure=None):
+        super().step()
+        with torch.no_grad():
+            for group in self.param_groups:
+                for parameter in group["params"]:
+                    parameter.add_(torch.randn_like(parameter), alpha=1e-3)
+
+
+class Counting(torch.optim.SGD):
+    """Has no state but a number in its groups, which its first step makes."""
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            group["count"] = group.get("count", 0) + 1
+            group["lr"] /= group["count"]
+        super().step()
+
+
+class Wrapped(torch.optim.Optimizer):
+    def __init__(self, parameters):
+        super().__init__(parameters, {"lr": 0.1})
+        self.inner = torch.optim.Adam(self.param_groups[0]["params"])
+
+    def step(self):
+        self.inner.step()
+
+
+def loss(model, batch):
+    if CASE == "texts":
+        batch = torch.tensor([[ord(letter) - 97.0 for letter in text[:8]] for text in batch[0]]), batch[1]
+    if CASE == "own-backward" and torch.is_grad_enabled():  # and its result is used
+        functional.cross_entropy(model(batch[0]), batch[1]).backward()
+        slope = sum(parameter.grad.abs().sum() for parameter in model.parameters())
+        model.zero_grad()
+        return functional.cross_entropy(model(batch[0]), batch[1]) * (1 + 0.01 * slope)
+    return functional.cross_entropy(model(batch[0]), batch[1])
+
+
+OPTIMIZERS = {
+    "noisy": lambda parameters: Noisy(parameters, lr=0.1),
+    "counting": lambda parameters: Counting(parameters, lr=0.1),
+    "adagrad": lambda parameters: torch.optim.Adagrad(parameters, lr=0.1),
+    "weight-norm": lambda parameters: torch.optim.Adam(parameters, lr=0.1),
+    "wrapped": Wrapped,
+}  # fmt: skip
+MODELS = {"teacher": WithTeacher, "lazy": lambda: nn.LazyLinear(3)}
+DATA = {"large": LargeSamples, "unreadable": Unreadable, "texts": Texts}
+options = {"batch_size": 16, "micro_batches": 4, "steps": 12, "optimizer": OPTIMIZERS.get(CASE, rekindle.SGD(lr=0.1))}
+options |= {name: ast.literal_eval(value) for name, _, value in (word.partition("=") for word in sys.argv[2:])}
+if CASE != "texts":
+    options |= {
+        "test_data": TEST,
+        "metrics": lambda model, batch: {"accuracy": ((model(batch[0]).argmax(1) == batch[1]).sum().item(), len(batch[1]))},
+    }
+rekindle.run(model=MODELS.get(CASE, Net), loss=loss, train_data=DATA.get(CASE, TRAIN), **options)
