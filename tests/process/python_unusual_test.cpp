@@ -1,7 +1,8 @@
 // Scripts that do what few do (tests/python/unusual.py): the same bits, or one clear line.
-#include <algorithm>
+#include <gmock/gmock.h>
 
 #include "base/files.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
 #include "python_fixture.hpp"
 
@@ -99,8 +100,10 @@ TEST_F(PythonUnusual, ProcessIsKilledWhileItSendsALargeBatch_IsReplaced) {
   for (int kills = 0; kills < 3; ++kills) {
     const auto before = reached_step(dir);
     ASSERT_TRUE(eventually([&] { return reached_step(dir) > before + 5 || !program.running(); }));
-    ASSERT_TRUE(eventually([&] { return loaders().size() == 2 || !program.running(); })) << program.printed();
-    ::kill(loaders().front(), SIGKILL);
+    std::vector<pid_t> found;
+    ASSERT_TRUE(eventually([&] { return (found = loaders()).size() == 2 || !program.running(); }));
+    ASSERT_EQ(found.size(), 2U);
+    ::kill(found.front(), SIGKILL);
   }
   const auto before = reached_step(dir);
   EXPECT_TRUE(eventually([&] { return reached_step(dir) > before + 5 || !program.running(); }));
