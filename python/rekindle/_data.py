@@ -84,8 +84,8 @@ def _start_loader_process(_: int) -> None:
 
 
 class _Watch:
-    """Of the processes of a DataLoader. One that is killed while it sends a batch leaves the reader waiting for the rest:
-    the pipe ends only when nobody can write into it any more, and the other processes and the trainer itself could.
+    """Ends the wait for a process of a DataLoader that was killed while it wrote a batch into the pipe: the pipe ends
+    only when no process can write into it any more, and the other processes and the trainer itself could.
     """
 
     def __init__(self, batches: Any) -> None:
@@ -128,7 +128,7 @@ class Loader:
         self, dataset: Dataset, samples: Samples, key: Key, collate: Callable | None, processes: int, pins: bool = False
     ) -> None:
         """`pins`: batches come in locked memory, from which a GPU copies faster, and while it computes."""
-        self._plan, self._processes = _Plan(samples), processes
+        self._plan = _Plan(samples)
         self._make = lambda: DataLoader(
             Seeded(dataset, key),
             batch_sampler=self._plan,
@@ -139,9 +139,7 @@ class Loader:
             pin_memory=pins,
             multiprocessing_context="fork" if processes > 0 else None,
         )
-        self._loader = self._make()
-        self._batches = iter(self._loader)  # forks, while the plan is empty: before the state and any thread exist
-        self._watch = _Watch(self._batches)
+        self._start()  # forks, while the plan is empty: before the state and any thread exist
 
     def expect_steps(self, step: int, every: list[int], first: list[int]) -> None:
         self._plan.step, self._plan.all, self._plan.first = step, every, first
@@ -152,6 +150,11 @@ class Loader:
                 raise
             self._replace()
 
+    def _start(self) -> None:
+        self._loader = self._make()
+        self._begin()
+        self._watch = _Watch(self._batches)
+
     def _begin(self) -> None:
         self._plan.asked.clear()
         self._batches = iter(self._loader)
@@ -160,7 +163,7 @@ class Loader:
         """The samples of a micro-batch, which has to be the next one. Processes that have died are replaced."""
         for repairs in range(_MOST_REPAIRS + 1):
             try:
-                with one_thread() if self._processes == 0 else contextlib.nullcontext():
+                with one_thread():
                     batch = next(self._batches)
                 break
             except Exception as error:
@@ -198,6 +201,4 @@ class Loader:
     def _replace(self) -> None:
         """New processes, which begin with the plan's first micro-batch."""
         self._batches = self._loader = None  # ends the other processes
-        self._loader = self._make()
-        self._begin()
-        self._watch = _Watch(self._batches)
+        self._start()

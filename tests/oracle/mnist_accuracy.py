@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """examples/mnist learns as well as PyTorch's MNIST example: the test accuracy, mean over the seeds, is within 0.2 %.
 
-Usage: mnist_accuracy.py PATH_TO_REKINDLE [--samples N] [--data DIR] [--seeds N] [--epochs N]. Needs torch and numpy. The data
+Usage: mnist_accuracy.py PATH_TO_REKINDLE [--samples N] [--data DIR] [--seeds N] [--epochs N]. Needs torch, torchvision and numpy. The data
 are MNIST's files in DIR, not compressed, or else images that `make-data` draws. Initial values, dropout and the order of the
 samples are drawn by each side for itself.
 """
@@ -15,24 +15,11 @@ import tempfile
 import numpy
 import torch
 import torch.nn.functional as F
-from torch import nn
+
+import networks
 
 RECIPE = pathlib.Path(__file__).resolve().parents[2] / "examples/mnist/mnist.toml"
 BATCH = 64
-
-
-class Net(nn.Module):
-    """github.com/pytorch/examples, mnist/main.py."""
-
-    def __init__(self):
-        super().__init__()
-        self.conv1, self.conv2 = nn.Conv2d(1, 32, 3), nn.Conv2d(32, 64, 3)
-        self.fc1, self.fc2 = nn.Linear(9216, 128), nn.Linear(128, 10)
-
-    def forward(self, x):
-        x = F.max_pool2d(F.relu(self.conv2(F.relu(self.conv1(x)))), 2)
-        x = F.relu(self.fc1(F.dropout(x, 0.25, self.training).flatten(1)))
-        return self.fc2(F.dropout(x, 0.5, self.training))
 
 
 def read(data, split):
@@ -45,7 +32,7 @@ def pytorch(data, seed, epochs):
     """Test accuracy in percent after training."""
     torch.manual_seed(seed)
     (images, labels), (test_images, test_labels) = read(data, "train"), read(data, "t10k")
-    model = Net()
+    model = networks.MnistCnn(dropouts=(0.25, 0.5))
     optimizer = torch.optim.Adadelta(model.parameters(), lr=1.0)
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.7)
     for _ in range(epochs):

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../needs.hpp"
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "harness.hpp"
 #include "python.hpp"
@@ -59,6 +60,11 @@ class Python : public testing::Test {
       if (trainer.value("rank", -1) >= 0) pids.push_back(trainer.at("pid").get<pid_t>());
     }
     return pids;
+  }
+  // The newest line of metrics.jsonl.
+  static nlohmann::json last_metrics(const fs::path& dir) {
+    const std::string metrics = read_text(dir / "metrics.jsonl").value();
+    return nlohmann::json::parse(metrics.substr(metrics.rfind('\n', metrics.size() - 2) + 1));
   }
   // Against an undisturbed run of one trainer.
   void expect_same_after_a_stop_and_a_kill(int workers, int later_workers, const Arguments& arguments) const {

@@ -138,8 +138,7 @@ TEST_F(Python, Evaluate_GivesTheNumbersOfTheRunsLastEvaluation) {
   const Outcome outcome = run({"evaluate", scratch_ / "run", "--json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
   const auto answer = nlohmann::json::parse(outcome.out);
-  const std::string metrics = read_text(scratch_ / "run/metrics.jsonl").value();
-  const auto last = nlohmann::json::parse(metrics.substr(metrics.rfind('\n', metrics.size() - 2) + 1));
+  const auto last = last_metrics(scratch_ / "run");
   EXPECT_EQ(answer.at("test_count"), 40) << outcome.out;
   EXPECT_NEAR(answer.at("loss"), last.at("test_loss"), 1e-5) << last;
   EXPECT_NEAR(answer.at("accuracy"), last.at("test_accuracy"), 1e-6) << last;

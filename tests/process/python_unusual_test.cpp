@@ -1,7 +1,6 @@
 // Scripts that do what few do (tests/python/unusual.py): the same bits, or one clear line.
 #include <gmock/gmock.h>
 
-#include "base/files.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "python_fixture.hpp"
@@ -118,8 +117,7 @@ TEST_F(PythonUnusual, SplitAtRandom_EvaluateHasTheSameTestSamples) {
   const Outcome outcome = run({"evaluate", scratch_ / "run", "--json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
   const auto answer = nlohmann::json::parse(outcome.out);
-  const std::string metrics = read_text(scratch_ / "run/metrics.jsonl").value();
-  const auto last = nlohmann::json::parse(metrics.substr(metrics.rfind('\n', metrics.size() - 2) + 1));
+  const auto last = last_metrics(scratch_ / "run");
   EXPECT_NEAR(answer.at("loss"), last.at("test_loss"), 1e-5) << last;
 }
 
