@@ -50,9 +50,9 @@ install_package_tools() {
   touch "$1/.complete"
 }
 
-# plain_tar FOLDER NAME: an archive on stdout, the same bytes for the same files.
+# plain_tar FOLDER NAME...: an archive on stdout, the same bytes for the same files.
 plain_tar() {
-  tar -C "$1" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --format=gnu -cf - "$2"
+  tar -C "$1" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --format=gnu -cf - "${@:2}"
 }
 
 # pack_tar FOLDER NAME FILE: the same bytes on any machine with more than one core.
@@ -81,7 +81,8 @@ pack_image() {
   quietly "the image could not be made" umoci gc --layout "$layout"
   # umoci's tag cannot have a name in it, and podman takes the tag for the name.
   sed -i "s/\"org.opencontainers.image.ref.name\":\"$2\"/\"org.opencontainers.image.ref.name\":\"rekindle:$2\"/" "$layout/index.json"
-  plain_tar "$layout" . >"$1/$3.oci.tar" || die "the image could not be packed"
+  # By their names: Apptainer refuses an archive that has its own folder in it.
+  plain_tar "$layout" blobs index.json oci-layout >"$1/$3.oci.tar" || die "the image could not be packed"
   sed -e "s/@ARCHIVE@/$3.oci.tar/" -e "s/@VERSION@/$2/" tools/package/rekindle.def >"$1/$3.def"
 }
 
