@@ -35,7 +35,7 @@ package() {
   quietly "the Debian package could not be packed" \
     dpkg-deb -Zzstd -z15 --root-owner-group --build build/package-deb "$dist/rekindle_${version}_$(dpkg --print-architecture).deb"
   say "packing the image"
-  pack_image "$dist" "$version" "$name"
+  pack_image "$dist" "$version" "$name" "$tools"
   (cd "$dist" && sha256sum -- * >SHA256SUMS)
   ls -l "$dist"
   test_packages "$dist" "$name"
@@ -61,7 +61,7 @@ pack_tar() {
     xz -T0 -6 --block-size=67108864 >"$3" || die "$3 could not be packed"
 }
 
-# pack_image DIST VERSION NAME: a small Debian with the package in it, as an archive in OCI's format, and how Apptainer makes
+# pack_image DIST VERSION NAME TOOLS: a small Debian with the package in it, as an archive in OCI's format, and how Apptainer makes
 # an image of it.
 pack_image() {
   local deb=$1/rekindle_$2_$(dpkg --print-architecture).deb work=build/package-image layout=build/package-image/layout
@@ -71,6 +71,7 @@ pack_image() {
     mmdebstrap --variant=apt --dpkgopt='path-exclude=/usr/share/locale/*' \
     --customize-hook="copy-in $deb /tmp" --customize-hook="chroot \"\$1\" dpkg -i /tmp/${deb##*/}" \
     --customize-hook="rm \"\$1/tmp/${deb##*/}\"" --customize-hook='rm -f "$1/etc/hostname" "$1/etc/resolv.conf"' bookworm "$work/system.tar"
+  "$4/bin/python" tools/package/sbom.py "$work/system.tar" "$1/$3.oci.cdx.json" || die "the image's parts could not be listed"
   umoci init --layout "$layout"
   umoci new --image "$layout:$2"
   quietly "the image could not be made" umoci raw add-layer --image "$layout:$2" \

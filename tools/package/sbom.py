@@ -3,6 +3,8 @@
 import hashlib
 import pathlib
 import re
+import sys
+import tarfile
 import uuid
 
 from cyclonedx.model import HashAlgorithm, HashType, Property
@@ -53,30 +55,59 @@ def of_file(file, folder):
                      hashes=[HashType(alg=HashAlgorithm.SHA_256, content=digest)])  # fmt: skip
 
 
-def write(path, packages, wheels, folder):
-    """`wheels`: names and versions. `folder`: whose programs and libraries are listed with their hashes."""
+def new_bom():
     bom = Bom()
-    version = binaries.version()
     bom.metadata.timestamp = None  # the same bytes whenever it is written
     bom.metadata.component = Component(
-        type=ComponentType.APPLICATION, name="rekindle", version=version, bom_ref="rekindle",
+        type=ComponentType.APPLICATION, name="rekindle", version=binaries.version(), bom_ref="rekindle",
         licenses=[DisjunctiveLicense(id="Apache-2.0")],
     )  # fmt: skip
+    return bom
+
+
+def write_bom(bom, path, contents):
+    """`contents`: a text that changes whenever a part does."""
+    bom.register_dependency(bom.metadata.component, bom.components)
+    digest = hashlib.sha256(contents.encode()).hexdigest()
+    bom.serial_number = uuid.uuid5(uuid.NAMESPACE_URL, f"rekindle/{bom.metadata.component.version}/{digest}")
+    text = JsonV1Dot5(bom).output_as_string(indent=1)
+    if error := JsonStrictValidator(SchemaVersion.V1_5).validate_str(text):
+        binaries.fail(f"the list of parts is not CycloneDX: {error}")
+    path.write_text(text + "\n")
+
+
+def write(path, packages, wheels, folder):
+    """`wheels`: names and versions. `folder`: whose programs and libraries are listed with their hashes."""
+    bom = new_bom()
     bom.metadata.properties.add(Property(name="licence texts", value="share/doc/rekindle/licenses"))
     for package in packages:
         bom.components.add(of_debian(package))
     bom.components.add(of_page())
     for name, number in wheels:
         bom.components.add(of_wheel(name, number))
-    files = sorted(file for file in folder.rglob("*") if file.is_file() and file.suffix != ".py")
-    digest = hashlib.sha256()
-    for file in files:
-        component = of_file(file, folder)
-        bom.components.add(component)
-        digest.update(f"{component.name} {component.hashes[0].content}\n".encode())
-    bom.register_dependency(bom.metadata.component, bom.components)
-    bom.serial_number = uuid.uuid5(uuid.NAMESPACE_URL, f"rekindle/{version}/{digest.hexdigest()}")
-    text = JsonV1Dot5(bom).output_as_string(indent=1)
-    if error := JsonStrictValidator(SchemaVersion.V1_5).validate_str(text):
-        binaries.fail(f"the list of parts is not CycloneDX: {error}")
-    path.write_text(text + "\n")
+    files = [of_file(file, folder) for file in sorted(folder.rglob("*")) if file.is_file() and file.suffix != ".py"]
+    bom.components.update(files)
+    write_bom(bom, path, "".join(f"{file.name} {file.hashes[0].content}\n" for file in files))
+
+
+def write_of_image(path, status):
+    """`status`: the text of the image's /var/lib/dpkg/status. The package rekindle has a list of its own parts."""
+    bom = new_bom()
+    installed = []
+    for paragraph in status.split("\n\n"):
+        fields = dict(re.findall(r"^(Package|Version|Architecture): (.*)$", paragraph, re.M))
+        if not fields:
+            continue
+        name, version, architecture = fields["Package"], fields["Version"], fields["Architecture"]
+        installed.append(f"{name} {version} {architecture}\n")
+        bom.components.add(Component(
+            type=ComponentType.LIBRARY, name=name, version=version, bom_ref=f"debian/{name}/{architecture}",
+            purl=PackageURL("deb", "debian", name, version, {"arch": architecture}),
+        ))  # fmt: skip
+    bom.metadata.properties.add(Property(name="licence texts", value="usr/share/doc/*/copyright"))
+    write_bom(bom, path, "".join(installed))
+
+
+if __name__ == "__main__":  # sbom.py IMAGE_SYSTEM.tar FILE: the Debian packages of an image
+    with tarfile.open(sys.argv[1]) as archive:
+        write_of_image(pathlib.Path(sys.argv[2]), archive.extractfile("./var/lib/dpkg/status").read().decode())
