@@ -36,9 +36,7 @@ def reached(path, seen):
                 break
 
 
-def fingerprint(entry, path):
-    texts = {}
-    reached(path, texts)
+def fingerprint(entry, texts):
     with open(".clang-tidy", encoding="utf-8") as file:
         # Checkouts in other folders have the same commands.
         parts = [VERSION, file.read(), entry["command"].replace(os.getcwd(), ".")] + [f"{name}\n{text}" for name, text in sorted(texts.items())]
@@ -57,10 +55,18 @@ MOST_SINCE = 24  # a few minutes' worth
 
 
 def changed_since(revision):
-    """Source files that differ from a git revision, those of the newest commits first."""
-    words = ["git", "log", "--name-only", "--pretty=format:", f"{revision}..HEAD", "--", "*.cpp"]
+    """Sources and headers that differ from a git revision, those of the newest commits first."""
+    words = ["git", "log", "--name-only", "--pretty=format:", f"{revision}..HEAD", "--", "*.cpp", "*.hpp"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     return list(dict.fromkeys(line for line in done.stdout.splitlines() if line))
+
+
+def source_for(changed, texts):
+    """The source itself; for a header, its own source if there is one, or else one that includes it."""
+    if changed.endswith(".cpp"):
+        return changed
+    own = changed.removesuffix(".hpp") + ".cpp"
+    return own if own in texts else next((path for path in sorted(texts) if changed in texts[path]), None)
 
 
 MOST_KEPT = 20000  # fingerprints
@@ -88,11 +94,14 @@ def main(build, jobs, everything, since):
     passed = set() if everything else set(read_record(record))
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
         entries = {os.path.relpath(entry["file"]): entry for entry in json.load(file)}
-    now = {path: fingerprint(entry, path) for path, entry in entries.items()
-           if path.endswith(".cpp") and not path.startswith("build/")}
+    texts = {path: {} for path in entries if path.endswith(".cpp") and not path.startswith("build/")}
+    for path, found in texts.items():
+        reached(path, found)
+    now = {path: fingerprint(entries[path], found) for path, found in texts.items()}
     changed = sorted(path for path in now if now[path] not in passed)
     if since:
-        several = [path for path in changed_since(since) if path in changed]
+        sources = dict.fromkeys(source_for(path, texts) for path in changed_since(since))
+        several = [path for path in sources if path in changed]
         changed = several[:MOST_SINCE]
         if len(several) > len(changed):
             print(f"dev: not looked at: {len(several) - len(changed)} more sources that changed since {since}", flush=True)
