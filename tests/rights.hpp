@@ -17,6 +17,7 @@ namespace rekindle {
 
 enum class Needs {
   kSetup,      // what ./dev test installs or starts: its absence is a fault
+  kPython,     // what ./dev python installs: as kSetup, since CI does that first
   kRoot,       // users, host names, daemons
   kMounts,     // file systems in memory
   kOwnMounts,  // mount namespaces; not in a chroot whose root is no mount
@@ -42,6 +43,7 @@ inline bool machine_gives(Needs needs) {
   constexpr int kNetAdmin = 12, kSysAdmin = 21;
   switch (needs) {
     case Needs::kSetup:
+    case Needs::kPython:
       return true;
     case Needs::kRoot:
       return ::geteuid() == 0;

@@ -26,7 +26,7 @@ class InChromium : public testing::Test {
   void SetUp() override {
     Program program({"/usr/bin/env", oracle_python(), "-c", "import axe_playwright_python, playwright"});
     if (program.wait().exit_code != 0 || ::access("/usr/bin/chromium", X_OK) != 0)
-      REKINDLE_SKIP(Needs::kMachine,
+      REKINDLE_SKIP(Needs::kSetup,
                     "needs chromium, and a python3 with playwright and axe-playwright-python "
                     "(REKINDLE_ORACLE_PYTHON names it)");
   }
@@ -40,19 +40,20 @@ TEST_F(InChromium, ARealRunWhoseProcessesDie_IsDrawnAsOnRecord) {
 
 TEST(InPrometheus, ARunOfTwoAttempts_HasAValueForEachQueryOfTheDashboard) {
   if (::access("/usr/bin/prometheus", X_OK) != 0 || ::access("/usr/bin/promtool", X_OK) != 0)
-    REKINDLE_SKIP(Needs::kMachine, "needs prometheus");
+    REKINDLE_SKIP(Needs::kSetup, "needs prometheus (tools/packages-all.txt)");
   expect_ok("prometheus_test.py", {rekindle(), REKINDLE_SOURCE});
 }
 
 TEST(Hooks, AWebServer_GetsEachEvent) {
-  if (::access("/usr/bin/curl", X_OK) != 0) REKINDLE_SKIP(Needs::kMachine, "needs curl");
+  if (::access("/usr/bin/curl", X_OK) != 0)
+    REKINDLE_SKIP(Needs::kSetup, "needs curl (tools/packages-all.txt)");
   expect_ok("hooks_test.py", {"web-hook", rekindle(), REKINDLE_SOURCE});
 }
 
 TEST(Hooks, WandbOffline_HasEachStepOnceThoughTheRunWentBack) {
   Program program({"/usr/bin/env", oracle_python(), "-c", "import wandb"});
   if (program.wait().exit_code != 0)
-    REKINDLE_SKIP(Needs::kMachine, "needs a python3 with wandb (REKINDLE_ORACLE_PYTHON names it)");
+    REKINDLE_SKIP(Needs::kPython, "needs a python3 with wandb (REKINDLE_ORACLE_PYTHON names it)");
   expect_ok("hooks_test.py", {"wandb", rekindle(), REKINDLE_SOURCE});
 }
 

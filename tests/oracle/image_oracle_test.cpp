@@ -16,7 +16,7 @@ TEST(ImageOracle, PixelsAreThoseOfPil_AndFilesThatPilRefusesAreRefused) {
       "PYTHONDONTWRITEBYTECODE=1 '" + std::string(named == nullptr ? "python3" : named) + "' ";
   if (std::system((python + "-c 'import numpy, PIL, torch, torchvision' 2> /dev/null").c_str()) != 0)
     REKINDLE_SKIP(
-        Needs::kMachine,
+        Needs::kPython,
         "needs a python3 with pillow, numpy, torch and torchvision (REKINDLE_ORACLE_PYTHON names it)");
   EXPECT_EQ(
       std::system((python + "'" REKINDLE_SOURCE "/tests/oracle/check_images.py' '" REKINDLE_IMAGE_PIXELS "'")

@@ -22,7 +22,7 @@ class Oracle : public testing::Test {
     python_ = named == nullptr ? "python3" : named;
     Program program(
         {"/usr/bin/env", python_, "-c", "import h5py, numpy, PIL, safetensors, torch, torchvision"});
-    if (program.wait().exit_code != 0) REKINDLE_SKIP(Needs::kMachine, kNoTorch);
+    if (program.wait().exit_code != 0) REKINDLE_SKIP(Needs::kPython, kNoTorch);
   }
 
   // Runs a script of this folder.

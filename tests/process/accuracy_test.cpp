@@ -21,7 +21,7 @@ TEST_P(Accuracy, RealHandwriting_LearntForThreeSeeds) {
   const char* const given = std::getenv("REKINDLE_ORACLE_PYTHON");
   const std::string python = given != nullptr ? given : "python3";
   if (Program({"/usr/bin/env", python, "-c", "import sklearn"}).wait().exit_code != 0)
-    REKINDLE_SKIP(Needs::kMachine, "needs a python3 with scikit-learn (REKINDLE_ORACLE_PYTHON)");
+    REKINDLE_SKIP(Needs::kPython, "needs a python3 with scikit-learn (REKINDLE_ORACLE_PYTHON)");
   // Three runs of 15 or 20 epochs.
   const fs::path script = fs::path(REKINDLE_SOURCE) / "tests/oracle/accuracy.sh";
   const auto done = run_command({"env", "REKINDLE_ORACLE_PYTHON=" + python, script, rekindle(), GetParam()},

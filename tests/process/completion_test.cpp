@@ -23,7 +23,7 @@ class Completion : public ::testing::Test {
  protected:
   void prepare(const std::string& shell) {
     if (Program({"/usr/bin/env", shell, "-c", "exit"}).wait().exit_code != 0)
-      REKINDLE_SKIP(Needs::kMachine, str("needs ", shell, " (tools/packages-test.txt)"));
+      REKINDLE_SKIP(Needs::kSetup, str("needs ", shell, " (tools/packages-test.txt)"));
     const Outcome script = run({"completion", shell});
     ASSERT_EQ(script.exit_code, 0) << script.err;
     std::ofstream(file_) << script.out;
@@ -57,7 +57,7 @@ TEST(Manual, HasEveryCommandAndOption_AndManHasNothingToComplainOf) {
   const fs::path file = scratch / "rekindle.1";
   std::ofstream(file) << page.out;
   if (Program({"/usr/bin/env", "sh", "-c", "command -v mandoc"}).wait().exit_code != 0)
-    REKINDLE_SKIP(Needs::kMachine, "needs mandoc (tools/packages-test.txt)");
+    REKINDLE_SKIP(Needs::kSetup, "needs mandoc (tools/packages-test.txt)");
   const Outcome lint = Program({"/usr/bin/env", "mandoc", "-T", "lint", "-W", "warning", file}).wait();
   std::istringstream complaints(lint.out);
   for (std::string line;

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <string>
 
+#include "../needs.hpp"
 #include "base/text.hpp"
 #include "harness.hpp"
 
@@ -28,6 +29,8 @@ class Image {
         Program({"/usr/bin/env", "bwrap", "--unshare-user", "--ro-bind", "/", "/", "true"}).wait();
     return made.exit_code == 0 ? "" : "needs bwrap and user namespaces (tools/packages-test.txt)";
   }
+  // Without bwrap nobody knows whether the machine would give it namespaces.
+  static Needs needs() { return fs::exists("/usr/bin/bwrap") ? Needs::kMachine : Needs::kSetup; }
   const fs::path& path() const { return path_; }
   // How often a command that contains `word` was started in it.
   int starts(const std::string& word) const {

@@ -27,7 +27,7 @@ class InContainers : public Python {
   void SetUp() override {
     Python::SetUp();
     if (IsSkipped()) return;
-    if (const std::string why = Image::why_none(); !why.empty()) REKINDLE_SKIP(Needs::kMachine, why);
+    if (const std::string why = Image::why_none(); !why.empty()) REKINDLE_SKIP(Image::needs(), why);
     const Outcome folders = Program({"/usr/bin/env", python_, "-c",
                                      "import sys; print(sys.prefix + ':' + sys.base_prefix, end='')"})
                                 .wait();

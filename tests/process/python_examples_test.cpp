@@ -39,7 +39,7 @@ TEST_P(PythonExample, MakesItsFirstSteps) {
   const Example& example = GetParam();
   if (example.needs_torchvision &&
       Program({"/usr/bin/env", python_, "-c", "import torchvision"}).wait().exit_code != 0)
-    REKINDLE_SKIP(Needs::kMachine, "needs torchvision");
+    REKINDLE_SKIP(Needs::kPython, "needs torchvision");
   const fs::path data = scratch_ / "data";
   fs::create_directories(data);
   if (!example.made.empty()) {

@@ -149,7 +149,7 @@ TEST_F(Python, ScriptsThatUseH5py_SameDigestAsWithout) {
   const Outcome made =
       python({"-c", str("import h5py, numpy\nwith h5py.File('", file,
                         "', 'w') as f: f['x'] = numpy.arange(256, dtype='float32').reshape(64, 4) % 7")});
-  if (made.exit_code != 0) REKINDLE_SKIP(Needs::kMachine, "needs a python3 with torch and h5py");
+  if (made.exit_code != 0) REKINDLE_SKIP(Needs::kPython, "needs a python3 with torch and h5py");
   const std::string text = script("train.py", R"(
 import sys, torch, rekindle
 class Samples:

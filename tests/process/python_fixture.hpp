@@ -22,7 +22,7 @@ class Python : public testing::Test {
  protected:
   void SetUp() override {
     python_ = python_with_torch();
-    if (python_.empty()) REKINDLE_SKIP(Needs::kMachine, kNoTorch);
+    if (python_.empty()) REKINDLE_SKIP(Needs::kPython, kNoTorch);
     ::setenv("REKINDLE_PYTHON", python_.c_str(), 1);
     ::setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
   }

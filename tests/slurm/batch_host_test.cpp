@@ -64,7 +64,7 @@ TEST_F(SlurmBatchHost, Dies_SurvivorsSaveAndTheJobIsRequeuedOnce) {
 
 // Slurm's commands are not in the containers, so what looks after the batch host is outside of them.
 TEST_F(SlurmBatchHost, DiesWithWorkersInContainers_SurvivorsSaveAndTheJobIsRequeuedOnce) {
-  if (const std::string why = Image::why_none(); !why.empty()) REKINDLE_SKIP(Needs::kMachine, why);
+  if (const std::string why = Image::why_none(); !why.empty()) REKINDLE_SKIP(Image::needs(), why);
   const Image image(REKINDLE_SOURCE, scratch_ / "image");
   begin({"--nodes=3"}, {"--container", image.path()});
   EXPECT_EQ(image.starts("rekindle-control worker"), 3);

@@ -9,7 +9,7 @@ namespace {
 class SlurmContainers : public SlurmRun {};
 
 TEST_F(SlurmContainers, OfSrun_RequeuedWithTheSameBits) {
-  if (const std::string why = Image::why_none(); !why.empty()) REKINDLE_SKIP(Needs::kMachine, why);
+  if (const std::string why = Image::why_none(); !why.empty()) REKINDLE_SKIP(Image::needs(), why);
   const Image image(REKINDLE_SOURCE, scratch_ / "image");
   begin({"--nodes=2"}, {"--container", image.path(), "--container-runtime", "srun"});
   EXPECT_EQ(image.starts("rekindle-control worker"), 2);

@@ -19,7 +19,7 @@ class SlurmNight : public SlurmRun {
   void SetUp() override {
     Program program({"/usr/bin/env", oracle_python(), "-c", "import tensorboard"});
     if (program.wait().exit_code != 0 || ::access("/usr/bin/prometheus", X_OK) != 0)
-      REKINDLE_SKIP(Needs::kMachine,
+      REKINDLE_SKIP(Needs::kPython,
                     "needs prometheus, and a python3 with tensorboard (REKINDLE_ORACLE_PYTHON names it)");
     run_dir_ = scratch_ / "runs/run";
     fs::create_directories(run_dir_.parent_path());

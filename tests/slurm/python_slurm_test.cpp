@@ -14,7 +14,7 @@ class SlurmPython : public SlurmRun {
  protected:
   void SetUp() override {
     python_ = python_with_torch();
-    if (python_.empty()) REKINDLE_SKIP(Needs::kMachine, kNoTorch);
+    if (python_.empty()) REKINDLE_SKIP(Needs::kPython, kNoTorch);
     SlurmRun::SetUp();
     fs::copy_file(everything_script(REKINDLE_SOURCE), script_);
   }

@@ -42,7 +42,10 @@ run_tests() {
   local which=(-L '^(quick|unit)$') report=build/dev/tests.xml status=0
   while [[ ${1:-} == --all || ${1:-} == --strict ]]; do
     case $1 in
-      --all) which=() ;;
+      --all)
+        which=()
+        install_packages tools/packages-all.txt
+        ;;
       --strict) export REKINDLE_STRICT=1 ;;
     esac
     shift
