@@ -109,8 +109,10 @@ class Host {
   void on_supervisor_message(const FromSupervisor& from) {
     auto message = decode<ToCoordinator>(from.message);
     if (!message) return log_error(message.error().line());
-    if (const auto* stop = std::get_if<StopRun>(&*message)) return feed(*stop);
-    const auto& died = std::get<WorkerDied>(*message);
+    std::visit([this](const auto& each) { of_supervisor(each); }, *message);
+  }
+  void of_supervisor(const StopRun& stop) { feed(stop); }
+  void of_supervisor(const WorkerDied& died) {
     feed(WorkerLost{died.worker, died.by_signal ? str("killed by signal ", died.code)
                                                 : str("exit code ", died.code, ", see logs/worker-w*.log")});
   }

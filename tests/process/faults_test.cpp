@@ -78,10 +78,10 @@ TEST_F(Faults, CoordinatorKilledBeforeItCameUp_AnotherOneBegins) {
   EXPECT_EQ(reached_step(dir()), 20U);
 }
 
-// A trainer is suspended, so that no step can finish and no state can be saved. A wait for either would never
-// end.
+// The trainers are suspended, and are not taken for lost, so that no step can finish and no state can be
+// saved. A wait for either would last until the test's limit.
 TEST_F(Faults, SecondInterrupt_LeavesAtOnceAndSavesNothing) {
-  Program program(Arguments{rekindle()} + mnist_run(dir(), 2, 1000000));
+  Program program(Arguments{rekindle()} + mnist_run(dir(), 2, 1000000) + Arguments{"--lost-after", "1h"});
   ASSERT_NO_FATAL_FAILURE(reach(program, 3));
   const std::vector<pid_t> stopped = parts_of(dir(), "trainer");
   for (const pid_t pid : stopped) ::kill(pid, SIGSTOP);
