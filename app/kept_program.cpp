@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "app/prepare.hpp"
 #include "app/report.hpp"
 #include "app/run_config.hpp"
 #include "base/copy_file.hpp"
@@ -12,6 +13,7 @@
 #include "base/programs.hpp"
 #include "base/text.hpp"
 #include "base/trust.hpp"
+#include "checkpoint/checkpoint.hpp"
 #include "run/trust.hpp"
 
 namespace rekindle::app {
@@ -67,6 +69,13 @@ Status keep_script(const fs::path& script, const FilePath& folder) {
   return sync_directory(folder / "python" / "rekindle");
 }
 
+// Whether the run has kept another build of a trainer program of another project.
+bool has_another_trainer(const fs::path& run_dir, const fs::path& own_trainer) {
+  const FilePath kept = run::Layout(run_dir).programs();
+  return !own_trainer.empty() && path_exists(kept / kOwnTrainer) &&
+         build_of(held_trainer()).value_or("") != build_of((kept / kTrainer).path()).value_or("");
+}
+
 }  // namespace
 
 Result<FilePath> keep_program(const run::Layout& layout, const OwnParts& own) {
@@ -106,13 +115,25 @@ std::optional<int> go_on_as_kept(const fs::path& run_dir, const std::vector<std:
   return report(become_program_in(*folder, program, arguments));
 }
 
+Status forget_changed_trainer(const fs::path& run_dir, const fs::path& own_trainer) {
+  if (run_dir.empty() || !has_another_trainer(run_dir, own_trainer)) return {};
+  LocalOptions run;
+  run.run_dir = run_dir;
+  REKINDLE_CHECK(run::check_trusted(run.layout()));
+  REKINDLE_TRY(const bool saved, checkpoint::has_saved(run.layout().root()));
+  if (saved) return {};
+  REKINDLE_CHECK(check_not_held(run));
+  say(str(own_trainer.string(),
+          " has changed, and the run has no checkpoint yet: it begins with the changed program"));
+  return remove_tree(run.layout().programs());
+}
+
 std::optional<int> go_on_with_kept_trainer(const fs::path& run_dir, const fs::path& own_trainer,
                                            const std::vector<std::string>& arguments) {
   if (run_dir.empty()) return std::nullopt;
   const FilePath kept = run::Layout(run_dir).programs();
   if (!path_exists(kept / kOwnTrainer)) return std::nullopt;
-  if (!own_trainer.empty() &&
-      build_of(held_trainer()).value_or("") != build_of((kept / kTrainer).path()).value_or(""))
+  if (has_another_trainer(run_dir, own_trainer))
     warn(str(own_trainer.string(), " has changed since this run began: the run goes on with the copy in ",
              kept.string(), "; remove this folder between two attempts to go on with the changed program"));
   return go_on_as_kept(run_dir, arguments);

@@ -44,6 +44,10 @@ int local(JobOptions& job_options, const CommandLine& line) {
   std::optional<EndOnSignal> interruptible(std::in_place);
   const auto old_stop = stop_request_of(job_options);
   if (!old_stop) return report(old_stop.error());
+  const auto run_dir = job_options.run_dir();
+  if (!run_dir) return report(run_dir.error());
+  if (const Status changed = forget_changed_trainer(*run_dir, line.own_trainer); !changed)
+    return report(changed.error());
   interruptible.reset();  // end the signal thread before this process may become another program
   if (const auto done = leave_to_kept_trainer(job_options, line)) return *done;
   interruptible.emplace();
