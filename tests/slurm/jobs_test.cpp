@@ -3,12 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <regex>
+#include <string>
 
 #include "base/text.hpp"
 #include "cluster.hpp"
 
 namespace rekindle::process_test {
 namespace {
+
+enum class By { kSlurm, kHand, kSubmit };  // `rekindle slurm` in the script, by-hand.sh, `rekindle submit`
 
 struct Job {
   const char* name;
@@ -19,8 +23,7 @@ struct Job {
   Arguments small;
   Arguments sbatch;   // options that the cluster of the test needs
   unsigned trainers;  // in the job
-  // Whether `rekindle slurm` runs it, which keeps programs and the environment for later attempts.
-  bool by_slurm = true;
+  By by = By::kSlurm;
 };
 
 class SlurmJobs : public SlurmRun, public ::testing::WithParamInterface<Job> {
@@ -42,7 +45,27 @@ class SlurmJobs : public SlurmRun, public ::testing::WithParamInterface<Job> {
   Outcome train(const fs::path& where, int steps) const override {
     Arguments all{"local", "--run-dir", where, "--data", data(), "--steps", str(steps)};
     if (*GetParam().config != '\0') all = all + Arguments{"--config", folder() / GetParam().config};
+    // The third way to launch gpt: the run goes on with several trainers that one command starts.
+    if (std::string(GetParam().config) == "gpt.toml" && where == dir())
+      all = all + Arguments{"--trainers-per-worker", "2"};
     return run(all + options());
+  }
+  void submit() {
+    const std::string output = "--output=" + (scratch_ / "out").string();
+    const Arguments without_end = options() + Arguments{"--steps", "1000000"};
+    if (GetParam().by != By::kSubmit) {
+      const Arguments sbatch{"--chdir=" + folder().string(), output};
+      job_ = cluster_->submit(sbatch + GetParam().sbatch,
+                              fs::path(REKINDLE_SOURCE) / "examples" / GetParam().script, without_end);
+      return;
+    }
+    const Outcome submitted = run(
+        Arguments{"submit", "--run-dir", dir(), "--data", data(), "--config", folder() / GetParam().config} +
+        without_end + Arguments{"--", output} + GetParam().sbatch);
+    std::smatch id;
+    ASSERT_TRUE(std::regex_search(submitted.out, id, std::regex("job ([0-9]+): ")))
+        << submitted.out << submitted.err;
+    job_ = id.str(1);
   }
   std::string expected_digest(int steps) const override {
     EXPECT_EQ(train(scratch_ / "quiet", steps).exit_code, 0);
@@ -67,7 +90,15 @@ INSTANTIATE_TEST_SUITE_P(
             {"--image-size", "32", "--batch-size", "16", "--micro-batches", "4"},
             {},
             2,
-            false},
+            By::kHand},
+        Job{"Vgg11BySubmit",
+            "vgg11-cifar10/job.sh",
+            "vgg11.toml",
+            "cifar10",
+            {"--image-size", "32", "--batch-size", "16", "--micro-batches", "4"},
+            {"--nodes=2", "--exclusive", "--time=10"},
+            2,
+            By::kSubmit},
         Job{"Mnist", "mnist/job.sh", "mnist.toml", "mnist", {"--micro-batches", "4"}, {}, 2},
         Job{"TinyImageNet",
             "tiny-imagenet/job.sh",
@@ -101,14 +132,15 @@ TEST_P(SlurmJobs, RequeuedOnce_SameBits) {
   ::setenv("DATA", data().c_str(), 1);
   ::setenv("REKINDLE", rekindle().c_str(), 1);
   ::setenv("INTERFACE", "lo", 1);
-  const Arguments sbatch{"--chdir=" + folder().string(), "--output=" + (scratch_ / "out").string()};
-  job_ =
-      cluster_->submit(sbatch + GetParam().sbatch, fs::path(REKINDLE_SOURCE) / "examples" / GetParam().script,
-                       options() + Arguments{"--steps", "1000000"});
+  ASSERT_NO_FATAL_FAILURE(submit());
   wait_for_step(3);
   EXPECT_FALSE(printed("warning")) << output();
   EXPECT_TRUE(eventually([&] { return trainers_now(dir()) == GetParam().trainers; })) << trainers_now(dir());
-  if (GetParam().by_slurm) {
+  // Which process has which device.
+  EXPECT_TRUE(printed("  rank  host ")) << output();
+  for (unsigned rank = 0; rank < GetParam().trainers; ++rank)
+    EXPECT_TRUE(printed(str("\n  ", rank, "     "))) << output();
+  if (GetParam().by != By::kHand) {
     cluster_->command({"scontrol", "requeue", job_});
     wait_for_restart(1);
   } else {
@@ -117,7 +149,7 @@ TEST_P(SlurmJobs, RequeuedOnce_SameBits) {
     wait_for_steps(3);
   }
   stop_and_compare();
-  if (!GetParam().by_slurm) return;
+  if (GetParam().by == By::kHand) return;  // no copy of programs and environment
   const Outcome inspected = run({"inspect", dir(), "--no-verify"});
   for (const char* kept :
        {"options     run.toml", "programs    bin/: ", "environment ", "logs        logs/: "})
