@@ -53,8 +53,9 @@ TensorSpec tensor_from_json(const json& tensor) {
 
 const char* name_of(SampleKind samples) { return samples == SampleKind::kText ? "text" : "images"; }
 
-json description_to_json(const checkpoint::StateSpec& state) {
-  json tensors = json::array();
+json description_to_json(const checkpoint::StateSpec& state,
+                         const std::vector<checkpoint::OtherName>& other_names) {
+  json tensors = json::array(), tied = json::array();
   for (const TensorSpec& each : state) {
     const auto* role = std::ranges::find(kRoles, each.role, &std::pair<Role, const char*>::first);
     tensors.push_back({{"name", each.name},
@@ -62,11 +63,14 @@ json description_to_json(const checkpoint::StateSpec& state) {
                        {"shape", each.shape},
                        {"role", role->second}});
   }
-  return {{"tensors", tensors}};
+  for (const checkpoint::OtherName& other : other_names) {
+    tied.push_back(other.name);
+    tied.push_back(other.of);
+  }
+  return {{"tensors", tensors}, {"tied", tied}};
 }
 
-json description_to_json(const data::DatasetInfo& data, const checkpoint::StateSpec& state) {
-  json description = description_to_json(state);
+void add_to_json(json& description, const data::DatasetInfo& data) {
   description["data"] = {{"samples", name_of(data.samples)},
                          {"channels", data.channels},
                          {"context", data.context},
@@ -76,13 +80,13 @@ json description_to_json(const data::DatasetInfo& data, const checkpoint::StateS
                          {"content_hash", data.content_hash},
                          {"earlier_hash", data.earlier_hash},
                          {"change", data.change}};
-  return description;
 }
 
 Result<Description> description_from_json(const std::string& line) {
   return read_answer(line, [](const json& answer) {
     Description description;
     for (const json& tensor : answer.at("tensors")) description.state.push_back(tensor_from_json(tensor));
+    description.tied = answer.at("tied").get<std::vector<std::string>>();
     if (answer.contains("data")) description.data = data_from(answer.at("data"));
     return description;
   });
@@ -107,12 +111,11 @@ Result<KnownNames> ask_names(const std::filesystem::path& own_trainer) {
   return names_from_json(line);
 }
 
-Result<checkpoint::StateSpec> describe_model(const protocol::Job& job, int channels,
-                                             const std::filesystem::path& own_trainer) {
+Result<Description> describe_model(const protocol::Job& job, int channels,
+                                   const std::filesystem::path& own_trainer) {
   REKINDLE_TRY(const std::string line,
                ask_trainer(own_trainer, {{"describe", json(job).dump(), str(channels)}, kLimit}));
-  REKINDLE_TRY(Description description, description_from_json(line));
-  return std::move(description.state);
+  return description_from_json(line);
 }
 
 Result<Description> describe_with_data(const protocol::Job& job, const std::filesystem::path& own_trainer) {

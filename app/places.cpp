@@ -68,10 +68,7 @@ std::uint64_t saved_step(const run::Layout& layout) {
 Result<std::vector<checkpoint::OtherName>> other_names_in(const checkpoint::Manifest& manifest) {
   REKINDLE_TRY(const protocol::Job job,
                protocol::job_from_text(manifest.identity, "the identity in the manifest"));
-  std::vector<checkpoint::OtherName> others;
-  for (std::size_t i = 0; i + 1 < job.script_tied.size(); i += 2)
-    others.push_back({job.script_tied[i], job.script_tied[i + 1]});
-  return others;
+  return checkpoint::other_names(job.script_tied);
 }
 
 }  // namespace rekindle::app

@@ -65,13 +65,16 @@ Result<checkpoint::StateSpec> complete_and_describe(LocalOptions& options) {
   if (!data::find_dataset(job.dataset)) {
     REKINDLE_TRY(Description description, describe_with_data(job, options.own_trainer));
     REKINDLE_CHECK(complete_from_data(options, description.data));
+    job.script_tied = std::move(description.tied);
     return std::move(description.state);
   }
   REKINDLE_TRY(const auto dataset, data::open_dataset(job.dataset, job.data,
                                                       {.context = static_cast<int>(job.context),
                                                        .skip_corrupt = job.skip_corrupt}));
   REKINDLE_CHECK(complete_from_data(options, dataset->info()));
-  return describe_model(job, dataset->info().channels, options.own_trainer);
+  REKINDLE_TRY(Description description, describe_model(job, dataset->info().channels, options.own_trainer));
+  job.script_tied = std::move(description.tied);
+  return std::move(description.state);
 }
 
 Status probe(const FilePath& directory) {

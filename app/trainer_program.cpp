@@ -81,11 +81,13 @@ nlohmann::json describe(const std::vector<std::string>& question, const MoreRows
   const auto job = parsed.get<protocol::Job>();
   if (question.size() == 2) {
     const auto state = model::describe(job, std::atoi(question[1].c_str()), more);
-    return state ? description_to_json(*state) : error_to_json(state.error());
+    return state ? description_to_json(state->tensors, state->other_names) : error_to_json(state.error());
   }
   const auto described = model::describe_with_data(job, more);
-  return described ? description_to_json(described->data, described->state)
-                   : error_to_json(described.error());
+  if (!described) return error_to_json(described.error());
+  auto description = description_to_json(described->state.tensors, described->state.other_names);
+  add_to_json(description, described->data);
+  return description;
 }
 
 nlohmann::json evaluation_to_json(const model::Evaluation& evaluation) {

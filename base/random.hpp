@@ -14,7 +14,7 @@ constexpr std::uint64_t mix64(std::uint64_t z) {
 }
 
 // The purpose of a stream of draws; streams of one seed with different purposes are independent.
-enum class Draws : std::uint64_t { kInit = 1, kOrder, kAugment, kDropout, kMakeData };
+enum class Draws : std::uint64_t { kInit = 1, kOrder, kAugment, kDropout, kMakeData, kEvaluate };
 
 // The key of one stream: (seed, purpose, e.g. step, micro-batch).
 constexpr std::uint64_t stream_key(std::uint64_t seed, Draws purpose,

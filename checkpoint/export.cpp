@@ -136,6 +136,12 @@ Status write_tensors(const FilePath& file, const TensorSource& source) {
   return renamed;
 }
 
+std::vector<OtherName> other_names(const std::vector<std::string>& pairs) {
+  std::vector<OtherName> names;
+  for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) names.push_back({pairs[i], pairs[i + 1]});
+  return names;
+}
+
 Result<ExportSource> export_source(const FilePath& checkpoint_dir, const Manifest& manifest,
                                    ExportContents contents, const std::vector<OtherName>& others) {
   ExportSource exported;

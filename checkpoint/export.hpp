@@ -38,6 +38,8 @@ enum class ExportContents {
 struct OtherName {
   std::string name, of;
 };
+// From "other name, name, ...", as a run's identity has them.
+std::vector<OtherName> other_names(const std::vector<std::string>& pairs);
 
 // The tensors that an export contains, under their names in the file.
 struct ExportSource {

@@ -26,8 +26,10 @@ std::string without_prefix(const std::string& name) { return name.substr(name.fi
 
 class Chooser {
  public:
-  Chooser(const StateSpec& available, const StateSpec& model, bool reset_head, const std::string& source)
+  Chooser(const StateSpec& available, const StateSpec& model, bool reset_head, const std::string& source,
+          const std::vector<OtherName>& others)
       : available_(available), model_(model), reset_head_(reset_head), source_(source) {
+    for (const OtherName& other : others) others_.insert(other.name);
     for (const TensorSpec& tensor : available) by_name_.emplace(tensor.name, &tensor);
     for (const TensorSpec& tensor : model) {
       if (tensor.role == Role::kOptimizer) continue;
@@ -99,7 +101,8 @@ class Chooser {
     for (const TensorSpec& tensor : chosen) used.insert(tensor.name);
     for (const TensorSpec& tensor : available_) {
       const std::string& name = tensor.name;
-      if (used.contains(name) || is_reset(name) || is_of_an_optimizer(name)) continue;
+      if (used.contains(name) || others_.contains(name) || is_reset(name) || is_of_an_optimizer(name))
+        continue;
       return fail(ExitCode::kConfig, str(source_, " has a tensor ", name, ", which the model does not have"),
                   "it must be of the same model, under torchvision's names");
     }
@@ -119,14 +122,15 @@ class Chooser {
   const std::string& source_;
   std::unordered_map<std::string, const TensorSpec*> by_name_;
   std::set<std::string> weights_;  // parameters and buffers
+  std::set<std::string> others_;   // further names of some of them
   std::string head_;               // the layer of the last parameter
 };
 
 }  // namespace
 
 Result<StateSpec> choose_initial(const StateSpec& available, const StateSpec& model, bool reset_head,
-                                 const std::string& source) {
-  return Chooser(available, model, reset_head, source).choose();
+                                 const std::string& source, const std::vector<OtherName>& others) {
+  return Chooser(available, model, reset_head, source, others).choose();
 }
 
 std::string initial_hash(const State& chosen) { return state_digest(0, chosen).hex(); }

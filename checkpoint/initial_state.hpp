@@ -2,9 +2,11 @@
 #pragma once
 
 #include <string>
-#include "base/file_path.hpp"
+#include <vector>
 
+#include "base/file_path.hpp"
 #include "base/result.hpp"
+#include "checkpoint/export.hpp"
 #include "checkpoint/state.hpp"
 
 namespace rekindle::checkpoint {
@@ -13,9 +15,9 @@ namespace rekindle::checkpoint {
 // in its order, without reading their data. Parameters and buffers must all exist, with the model's shapes
 // and types. The optimizer's tensors must exist all or not at all (then they start at zero); tensors of
 // another optimizer are ignored. With `reset_head` the last layer is left out, and its shape may differ.
-// `source` is the name in errors.
+// Further names of the model's tensors (`others`) may be there, too. `source` is the name in errors.
 Result<StateSpec> choose_initial(const StateSpec& available, const StateSpec& model, bool reset_head,
-                                 const std::string& source);
+                                 const std::string& source, const std::vector<OtherName>& others = {});
 
 // The hash of the tensors in a run's identity: state_digest at step 0.
 std::string initial_hash(const State& chosen);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/random.hpp"
 #include "base/text.hpp"
 #include "checkpoint/initial_state.hpp"
 #include "data/loader.hpp"
@@ -37,8 +38,8 @@ Status check_classes(const Job& job, const data::DatasetInfo& info) {
 
 Status load(Replica& replica, const TensorsToEvaluate& given) {
   const checkpoint::State state = replica.state();
-  auto chosen =
-      checkpoint::choose_initial(given.tensors.tensors, checkpoint::spec_of(state), false, given.name);
+  auto chosen = checkpoint::choose_initial(given.tensors.tensors, checkpoint::spec_of(state), false,
+                                           given.name, replica.other_names());
   if (!chosen) {
     chosen.error().hint = "it must be of the model that the options or the checkpoint name";
     return forward_error(chosen.error());
@@ -94,7 +95,8 @@ Result<Evaluation> evaluate(Job job, const TensorsToEvaluate& given, std::size_t
   for (std::size_t first = 0; first < info.test_count; first += batch) {
     REKINDLE_TRY(const data::Batch samples,
                  data::test_batch(*dataset, transform, first, std::min(batch, info.test_count - first)));
-    REKINDLE_TRY(const Answers answers, replica->evaluate(samples_of(samples)));
+    REKINDLE_TRY(const Answers answers,
+                 replica->evaluate(samples_of(samples), stream_key(job.seed, Draws::kEvaluate, {first})));
     add(evaluation, answers, samples);
     on_progress(std::min(first + batch, info.test_count), info.test_count);
   }

@@ -18,6 +18,7 @@ thread_local GradientPlaces* current = nullptr;
 
 GradientPlaces::GradientPlaces(const std::vector<at::Tensor>& parameters) : parameters_(parameters) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!parameters_[i].requires_grad()) continue;
     index_[parameters_[i].const_data_ptr()] = i;
     parameters_[i].register_hook([this, i](const at::Tensor& gradient) { return receive(i, gradient); });
   }
@@ -46,6 +47,9 @@ at::Tensor GradientPlaces::take_place(const at::Tensor& parameter) {
   if (current == nullptr) return {};
   const auto found = current->index_.find(parameter.const_data_ptr());
   if (found == current->index_.end() || current->taken_[found->second]) return {};
+  // Not of a part of the parameter or its transpose, whose memory begins at the same address.
+  const at::Tensor& whole = current->parameters_[found->second];
+  if (parameter.sizes() != whole.sizes() || parameter.strides() != whole.strides()) return {};
   current->taken_[found->second] = true;
   return current->places_[found->second].alias();
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "checkpoint/export.hpp"
 #include "checkpoint/state.hpp"
 #include "optim/groups.hpp"
 #include "optim/optimizer.hpp"
@@ -77,6 +78,8 @@ class Replica {
 
   virtual const trainer::StateLayout& layout() const = 0;
   virtual device::Place place() const = 0;
+  // Further names of tensors that the model shares between modules.
+  virtual const std::vector<checkpoint::OtherName>& other_names() const = 0;
   // As those of trainer::Task.
   virtual checkpoint::State state() = 0;
   virtual Status download() = 0;
@@ -91,17 +94,21 @@ class Replica {
                                                   const std::atomic<bool>& aborted) = 0;
   // Waits until everything that train() has begun is over.
   virtual Status settle() = 0;
-  // In evaluation mode, with the moving average if there is one that has been updated.
-  virtual Result<Answers> evaluate(const Samples& samples) = 0;
+  // In evaluation mode, with the moving average if there is one that has been updated. All random numbers
+  // come from `key`.
+  virtual Result<Answers> evaluate(const Samples& samples, std::uint64_t key) = 0;
 
   // As those of trainer::Task.
   virtual void update(std::size_t first, std::span<const float> sum, const optim::Step& step) = 0;
   virtual Status finish_update() = 0;
 };
 
-// The tensors of Replica::state(), in canonical order, for a model that is not kept. Errors: those of
-// Replica::make().
-Result<checkpoint::StateSpec> state_spec(const ModelConfig& config);
+struct StateDescription {
+  checkpoint::StateSpec tensors;                        // in canonical order
+  std::vector<checkpoint::OtherName> other_names = {};  // of tensors that the model shares between modules
+};
+// What Replica::state() has, for a model that is not kept. Errors: those of Replica::make().
+Result<StateDescription> describe_state(const ModelConfig& config);
 
 // What makes the bits, beside the configuration: LibTorch's version and build, CPU capability, device,
 // threads. A JSON object with string values. `gpu`: the name of the GPU, or empty.

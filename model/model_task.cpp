@@ -99,7 +99,8 @@ class ModelTask final : public trainer::Task {
 
   Result<EvaluationResult> evaluate(std::uint64_t first, std::uint64_t count) override {
     REKINDLE_TRY(const data::Batch batch, data::test_batch(*dataset_, test_transform_, first, count));
-    REKINDLE_TRY(Answers answers, replica_->evaluate(samples_of(batch)));
+    REKINDLE_TRY(Answers answers,
+                 replica_->evaluate(samples_of(batch), stream_key(seed_, Draws::kEvaluate, {first})));
     return std::move(answers.sums);
   }
 
@@ -142,15 +143,15 @@ Result<std::unique_ptr<trainer::Task>> make_model_task(const Job& job, const Mor
   return std::make_unique<ModelTask>(job, std::move(dataset), std::move(config), std::move(replica));
 }
 
-Result<checkpoint::StateSpec> describe(const Job& job, int channels, const MoreRows& more) {
-  return state_spec(model_config(job, channels, more));
+Result<StateDescription> describe(const Job& job, int channels, const MoreRows& more) {
+  return describe_state(model_config(job, channels, more));
 }
 
 Result<TaskDescription> describe_with_data(Job job, const MoreRows& more) {
   REKINDLE_TRY(const std::unique_ptr<data::Dataset> dataset, open_data(job, more));
   const data::DatasetInfo& info = dataset->info();
   if (job.classes == 0) job.classes = static_cast<std::uint64_t>(info.classes);
-  REKINDLE_TRY(checkpoint::StateSpec state, describe(job, info.channels, more));
+  REKINDLE_TRY(StateDescription state, describe(job, info.channels, more));
   return TaskDescription{info, std::move(state)};
 }
 

@@ -1,10 +1,11 @@
-// Training of an image classifier: a data set, its loader and a replica of the model.
+// Training of a model in C++: a data set, its loader and a replica of the model.
 #pragma once
 
 #include <memory>
 
 #include "base/result.hpp"
 #include "data/dataset.hpp"
+#include "model/model.hpp"
 #include "model/models.hpp"
 #include "protocol/job.hpp"
 #include "trainer/task.hpp"
@@ -20,12 +21,12 @@ struct MoreRows {
 // Errors (kConfig): data that are not the run's, a model that cannot be built.
 Result<std::unique_ptr<trainer::Task>> make_model_task(const protocol::Job& job, const MoreRows& more = {});
 
-// The tensors of the state of such a task, without data. `channels`: of the images. Errors as above.
-Result<checkpoint::StateSpec> describe(const protocol::Job& job, int channels, const MoreRows& more = {});
+// The state of such a task, without data. `channels`: of the images. Errors as above.
+Result<StateDescription> describe(const protocol::Job& job, int channels, const MoreRows& more = {});
 
 struct TaskDescription {
   data::DatasetInfo data;
-  checkpoint::StateSpec state;
+  StateDescription state;
 };
 // The same with the job's data set, which is opened. A job without classes has those of the data set.
 Result<TaskDescription> describe_with_data(protocol::Job job, const MoreRows& more = {});

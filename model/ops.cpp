@@ -125,8 +125,16 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
 }
 
 at::Tensor Conv2dImpl::forward(const at::Tensor& x) {
-  const auto padding = std::get<torch::ExpandingArray<2>>(options.padding());
-  return conv2d(x, weight, bias, options.stride()->front(), padding->front());
+  const auto is_square = [](const torch::ExpandingArray<2>& sizes) {
+    return sizes->front() == sizes->back();
+  };
+  const auto* const padding = std::get_if<torch::ExpandingArray<2>>(&options.padding());
+  const bool is_plain = padding != nullptr && is_square(*padding) && is_square(options.stride()) &&
+                        is_square(options.dilation()) && options.dilation()->front() == 1 &&
+                        options.groups() == 1 &&
+                        std::holds_alternative<torch::enumtype::kZeros>(options.padding_mode());
+  if (!is_plain) return torch::nn::Conv2dImpl::forward(x);
+  return conv2d(x, weight, bias, options.stride()->front(), (*padding)->front());
 }
 
 at::Tensor BatchNorm2dImpl::forward(const at::Tensor& x) {

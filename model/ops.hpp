@@ -25,7 +25,8 @@ at::Tensor conv_relu(const at::Tensor& x, const at::Tensor& weight, const at::Te
 // The gradient of the weight is computed in its place: 411 MB of VGG11 need not be copied.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
-// torch::nn::Conv2d (square, without dilation and groups) with these operators.
+// torch::nn::Conv2d, with these operators where stride and padding are equal in both directions, and there
+// are no dilation, groups and other padding than zeros.
 struct Conv2dImpl : torch::nn::Conv2dImpl {
   using torch::nn::Conv2dImpl::Conv2dImpl;
   at::Tensor forward(const at::Tensor& x);

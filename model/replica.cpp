@@ -74,6 +74,7 @@ class TorchReplica final : public Replica {
 
   device::Place place() const override { return device_.place(); }
   const trainer::StateLayout& layout() const override { return layout_; }
+  const std::vector<checkpoint::OtherName>& other_names() const override { return module_->other_names(); }
   checkpoint::State state() override { return memory_->state(); }
   trainer::Arenas arenas() override { return memory_->arenas(); }
   Status download() override { return memory_->download(); }
@@ -101,11 +102,11 @@ class TorchReplica final : public Replica {
     return {};
   }
 
-  Result<Answers> evaluate(const Samples& samples) override {
+  Result<Answers> evaluate(const Samples& samples, std::uint64_t key) override {
     return without_exceptions("evaluating", [&]() -> Result<Answers> {
       enter();
       REKINDLE_TRY(const TrainingBatch batch, to_device(samples));
-      return module_->evaluate(batch, memory_->averaged() ? memory_->average() : memory_->values());
+      return module_->evaluate(batch, key, memory_->averaged() ? memory_->average() : memory_->values());
     });
   }
 
@@ -166,13 +167,13 @@ Result<std::unique_ptr<Replica>> Replica::make(const ModelConfig& config) {
   return replica;
 }
 
-Result<checkpoint::StateSpec> state_spec(const ModelConfig& config) {
+Result<StateDescription> describe_state(const ModelConfig& config) {
   REKINDLE_CHECK(check_config(config));
   REKINDLE_TRY(const std::unique_ptr<TrainingModule> module, make_module(config, at::kCPU));
   const trainer::StateLayout layout(module->tensors());
   REKINDLE_TRY(const trainer::UpdateOptions options, update_options(config, layout));
   REKINDLE_TRY(const trainer::UpdatePlan plan, trainer::UpdatePlan::make(layout, options));
-  return trainer::spec_of_state(layout, plan, config.average > 0);
+  return StateDescription{trainer::spec_of_state(layout, plan, config.average > 0), module->other_names()};
 }
 
 Status check_config(const ModelConfig& config) {

@@ -103,6 +103,7 @@ Result<Pass> TrainingModule::start(const TrainingBatch& batch, const at::Tensor&
   REKINDLE_CHECK(check_unchanged());
   module_.ptr()->train();  // an evaluation may have been in between
   const std::vector<at::Tensor>& views = views_of(gradient);
+  const std::vector<std::uint32_t> before = versions();
   places_->begin({views.begin(), views.begin() + static_cast<std::ptrdiff_t>(parameters_.size())});
   auto pass = without_exceptions("computing a micro-batch", [&]() -> Result<Pass> {
     const at::AutoGradMode grad(true);
@@ -124,6 +125,7 @@ Result<Pass> TrainingModule::start(const TrainingBatch& batch, const at::Tensor&
   });
   auto received = places_->end();
   if (!pass) return pass;
+  REKINDLE_CHECK(check_values_kept(before));
   pass->received = std::move(received);
   REKINDLE_CHECK(start_rest(*pass, gradient));
   return pass;
@@ -158,9 +160,11 @@ Result<MicroBatchResult> TrainingModule::finish(const Pass& pass, const at::Tens
   return MicroBatchResult{pass.loss.item<double>(), {{pass.correct.item<double>(), targets}}};
 }
 
-Result<Answers> TrainingModule::evaluate(const TrainingBatch& batch, const at::Tensor& values) {
+Result<Answers> TrainingModule::evaluate(const TrainingBatch& batch, std::uint64_t key,
+                                         const at::Tensor& values) {
   return without_exceptions("evaluating", [&]() -> Result<Answers> {
     const at::NoGradGuard no_grad;
+    at::manual_seed(key);
     module_.ptr()->eval();
     load_buffers(values);
     const bool others = !values.is_same(values_);
@@ -168,6 +172,7 @@ Result<Answers> TrainingModule::evaluate(const TrainingBatch& batch, const at::T
       for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].set_data(view_of(memory, i));
     };
     if (others) use(values);
+    const std::vector<std::uint32_t> before = versions();
     auto result = without_exceptions("evaluating", [&]() -> Result<Answers> {
       const Autocast autocast(options_.bf16, values_.device().type());
       const at::Tensor targets = batch.targets.flatten();
@@ -189,7 +194,9 @@ Result<Answers> TrainingModule::evaluate(const TrainingBatch& batch, const at::T
       answers.predicted.assign(first, first + host.numel());
       return answers;
     });
+    const Status kept = check_values_kept(before);
     if (others) use(values_);
+    if (result && !kept) return forward_error(kept.error());
     return result;
   });
 }

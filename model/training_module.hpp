@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "checkpoint/export.hpp"
 #include "checkpoint/state.hpp"
 #include "model/gradient_places.hpp"
 #include "model/model.hpp"
@@ -37,6 +38,8 @@ class TrainingModule {
 
   // Parameters, then buffers, in the module's order. A tensor with two names has the first one.
   const checkpoint::StateSpec& tensors() const { return tensors_; }
+  // The further names of such tensors.
+  const std::vector<checkpoint::OtherName>& other_names() const { return other_names_; }
 
   // From now on the module's values are in `values`, a flat float32 tensor on its device by `layout`, which
   // gets the module's current values. Call once.
@@ -51,13 +54,17 @@ class TrainingModule {
   // device.
   at::Tensor buffer_bytes(std::size_t tensor) const;
 
-  // The loss in evaluation mode, from the bound values or from others by the same layout.
-  Result<Answers> evaluate(const TrainingBatch& batch, const at::Tensor& values);
+  // The loss in evaluation mode, from the bound values or from others by the same layout. Random numbers of
+  // the model come from `key`.
+  Result<Answers> evaluate(const TrainingBatch& batch, std::uint64_t key, const at::Tensor& values);
 
  private:
   TrainingModule(torch::nn::AnyModule module, const ModelRow& row, const TrainingOptions& options);
   Status collect();
   Status check_unchanged() const;
+  // Refuses a forward or backward pass that changed a parameter in place. `versions`: before it.
+  Status check_values_kept(const std::vector<std::uint32_t>& versions) const;
+  std::vector<std::uint32_t> versions() const;
   // Starts the operators of a micro-batch; `finish` waits for them, and writes what the host has to know.
   Result<Pass> start(const TrainingBatch& batch, const at::Tensor& gradient);
   Status start_rest(Pass& pass, const at::Tensor& gradient);
@@ -77,7 +84,9 @@ class TrainingModule {
   const ModelRow& row_;
   const TrainingOptions options_;
   checkpoint::StateSpec tensors_;
+  std::vector<checkpoint::OtherName> other_names_;
   std::vector<at::Tensor> parameters_, buffers_;
+  std::vector<bool> trains_;  // the parameters that are not frozen
   trainer::StateLayout layout_;
   at::Tensor values_;
   std::unique_ptr<GradientPlaces> places_;

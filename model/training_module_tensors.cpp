@@ -22,7 +22,7 @@ using trainer::TensorPlace;
 const std::map<at::ScalarType, Dtype> kDtypes = {
     {at::kFloat, Dtype::kFloat32}, {at::kDouble, Dtype::kFloat64}, {at::kLong, Dtype::kInt64},
     {at::kInt, Dtype::kInt32},     {at::kByte, Dtype::kUint8},     {at::kBFloat16, Dtype::kBfloat16},
-    {at::kHalf, Dtype::kFloat16}};
+    {at::kHalf, Dtype::kFloat16},  {at::kBool, Dtype::kUint8}};
 
 Status refuse(const std::string& what, const std::string& hint) {
   return fail(ExitCode::kConfig, what, hint);
@@ -36,22 +36,30 @@ std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
 
 // Fills tensors_, parameters_ and buffers_.
 Status TrainingModule::collect() {
-  std::set<const void*> seen;
+  std::map<const void*, std::string> seen;
   std::map<const char*, std::pair<std::size_t, std::string>> ranges;
   const auto add = [&](const std::string& name, const at::Tensor& tensor, Role role) -> Status {
-    if (!seen.insert(tensor.unsafeGetTensorImpl()).second) return {};
+    const auto [first, is_new] = seen.emplace(tensor.unsafeGetTensorImpl(), name);
+    if (!is_new) {
+      other_names_.push_back({name, first->second});
+      return {};
+    }
     const auto dtype = kDtypes.find(tensor.scalar_type());
     if (dtype == kDtypes.end() || (role == Role::kParameter && tensor.scalar_type() != at::kFloat))
       return refuse(str("the model's tensor ", name, " is of type ", at::toString(tensor.scalar_type())),
                     role == Role::kParameter
                         ? "parameters have to be float32"
-                        : "use float32, float64, int64, int32, uint8, bfloat16 or float16");
+                        : "use float32, float64, int64, int32, uint8, bool, bfloat16 or float16");
     if (tensor.layout() != at::kStrided || tensor.numel() == 0)
       return refuse(str("the model's tensor ", name, " is sparse or empty"),
                     "use dense tensors with elements");
     if (!tensor.is_contiguous())
       return refuse(str("the model's tensor ", name, " is not contiguous"), "register a contiguous tensor");
-    ranges[static_cast<const char*>(tensor.const_data_ptr())] = {tensor.nbytes(), name};
+    const auto [range, alone] =
+        ranges.emplace(static_cast<const char*>(tensor.const_data_ptr()), std::pair(tensor.nbytes(), name));
+    if (!alone)
+      return refuse(str("the model's tensors ", range->second.second, " and ", name, " share memory"),
+                    "register one tensor under both names, or two");
     tensors_.push_back({name, dtype->second, tensor.sizes().vec(), role});
     (role == Role::kParameter ? parameters_ : buffers_).push_back(tensor);
     return {};
@@ -63,8 +71,7 @@ Status TrainingModule::collect() {
     REKINDLE_CHECK(add(each.key(), each.value(), Role::kBuffer));
   if (parameters_.empty())
     return refuse("the model has no parameters", "register them with register_module()");
-  if (ranges.size() != tensors_.size())
-    return refuse("two tensors of the model share memory", "use one tensor for both");
+  for (const at::Tensor& parameter : parameters_) trains_.push_back(parameter.requires_grad());
   const std::pair<std::size_t, std::string>* before = nullptr;
   const char* end = nullptr;
   for (const auto& [begin, range] : ranges) {
@@ -87,7 +94,7 @@ Status TrainingModule::bind(const trainer::StateLayout& layout, const at::Tensor
       const at::Tensor view = view_of(values_, i);
       view.copy_(parameters_[i]);
       parameters_[i].set_data(view);
-      parameters_[i].set_requires_grad(true);
+      parameters_[i].set_requires_grad(trains_[i]);
     }
     for (std::size_t i = 0; i < buffers_.size(); ++i)
       view_of(values_, parameters_.size() + i).copy_(buffers_[i]);
@@ -120,10 +127,33 @@ Status TrainingModule::check_unchanged() const {
         parameter.const_data_ptr() != view_of(values_, found).const_data_ptr())
       return refuse("the model replaced or added a parameter after it was built",
                     "register all parameters at first");
+    if (parameter.requires_grad() != trains_[found])
+      return refuse(str("the model froze or unfroze ", tensors_[found].name, " after it was built"),
+                    "the constructor decides which parameters are trained");
     ++found;
   }
   return found == parameters_.size() ? Status()
                                      : refuse("the model removed a parameter", "keep all parameters");
+}
+
+std::vector<std::uint32_t> TrainingModule::versions() const {
+  std::vector<std::uint32_t> all;
+  all.reserve(parameters_.size());
+  for (const at::Tensor& parameter : parameters_)
+    all.push_back(parameter.unsafeGetTensorImpl()->version_counter().current_version());
+  return all;
+}
+
+// Each trainer computes other micro-batches, so their parameters would differ from then on.
+Status TrainingModule::check_values_kept(const std::vector<std::uint32_t>& versions) const {
+  const std::vector<std::uint32_t> now = this->versions();
+  const auto [changed, was] = std::ranges::mismatch(now, versions);
+  if (changed == now.end()) return {};
+  return refuse(
+      str("the model changes its parameter ", tensors_[static_cast<std::size_t>(changed - now.begin())].name,
+          " in its forward or backward pass"),
+      "only the optimizer may change parameters: an embedding with max_norm does this, and clamping "
+      "weights, too");
 }
 
 const std::vector<at::Tensor>& TrainingModule::views_of(const at::Tensor& gradient) {

@@ -41,11 +41,12 @@ Result<std::string> Trainer::first_gradient(const std::string& host) {
   REKINDLE_TRY(const std::span<float> gradient, parts_.hub.slot(0));
   REKINDLE_TRY(const NumericCheck check, check_numerics(parts_.task, gradient, parts_.link.aborted()));
   if (check.mismatch.empty()) return check.hash;
-  const char* const hint = is_script(parts_.job)
-                               ? "look in the script for random numbers without a seed "
-                                 "(numpy.random.default_rng(), os.urandom()), "
-                                 "sets, clocks and counters, before you suspect the hardware"
-                               : "suspect the hardware, or a preloaded library";
+  const char* const hint =
+      is_script(parts_.job) ? "look in the script for random numbers without a seed "
+                              "(numpy.random.default_rng(), os.urandom()), "
+                              "sets, clocks and counters, before you suspect the hardware"
+                            : "look in a model of your own for a random generator, a clock or a counter that "
+                              "is no registered buffer, before you suspect the hardware";
   return fail(
       ExitCode::kConfig,
       str("something on ", host, " is not deterministic: the same micro-batch computed twice gives another ",

@@ -92,5 +92,20 @@ TEST_F(OpsTest, Linear_GradientsAreThoseOfCentralDifferences) {
   check_gradients(without, {draw({2, 3, 4}), draw({3, 4})});
 }
 
+TEST_F(OpsTest, Conv2dWithOtherOptions_IsLibTorchs) {
+  using Options = torch::nn::Conv2dOptions;
+  const at::Tensor x = at::randn({2, 4, 9, 8});
+  for (const Options& options :
+       {Options(4, 6, 3).dilation(2), Options(4, 6, 3).groups(2), Options(4, 6, 3).stride({1, 2}),
+        Options(4, 6, {3, 1}).padding({1, 0}), Options(4, 6, 3).padding(torch::kSame),
+        Options(4, 6, 3).padding(1).padding_mode(torch::kCircular), Options(4, 6, 3).padding(1).stride(2)}) {
+    ops::Conv2d ours(options);
+    torch::nn::Conv2d theirs(options);
+    theirs->weight = ours->weight;
+    theirs->bias = ours->bias;
+    EXPECT_TRUE(at::allclose(ours->forward(x), theirs->forward(x), 1e-5, 1e-5));
+  }
+}
+
 }  // namespace
 }  // namespace rekindle::model

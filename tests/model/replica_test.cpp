@@ -67,12 +67,12 @@ TEST(Replica, StateIsWhatItsSpecSays) {
     for (const char* optimizer : {"sgd", "adam", "adamw", "adadelta", "rmsprop"}) {
       ModelConfig config = std::string(model) == "vgg11" ? kVgg : kMnist;
       config.optimizer.name = optimizer;
-      EXPECT_EQ(checkpoint::spec_of(make(config)->state()), state_spec(config).value());
+      EXPECT_EQ(checkpoint::spec_of(make(config)->state()), describe_state(config)->tensors);
     }
   }
   ModelConfig unknown = kMnist;
   unknown.model = "mnist";
-  EXPECT_FALSE(state_spec(unknown));
+  EXPECT_FALSE(describe_state(unknown));
 }
 
 TEST(Replica, StateIsTheLiveStateInCanonicalOrder) {
@@ -99,7 +99,7 @@ TEST(Replica, WrongInputIsRefused) {
   std::vector<float> gradient(replica->layout().floats());
   EXPECT_FALSE(replica->train({.images = batch.images, .labels = batch.labels}, 7,
                               std::span(gradient).first(16), kGoOn));
-  EXPECT_FALSE(replica->evaluate({.images = std::span(batch.images).first(100), .labels = batch.labels}));
+  EXPECT_FALSE(replica->evaluate({.images = std::span(batch.images).first(100), .labels = batch.labels}, 1));
   batch.labels[3] = 10;
   const auto result = replica->train({.images = batch.images, .labels = batch.labels}, 7, gradient, kGoOn);
   ASSERT_FALSE(result);
@@ -149,7 +149,7 @@ TEST(Replica, MnistCnnLearnsWhichRowIsBright) {
     replica->update(0, gradient, {.learning_rate = 1.0});
   }
   const Batch test = draw(1000);
-  const auto result = replica->evaluate({.images = test.images, .labels = test.labels});
+  const auto result = replica->evaluate({.images = test.images, .labels = test.labels}, 1);
   ASSERT_TRUE(result);
   EXPECT_EQ(result->sums.loss.count, 32);
   EXPECT_LT(result->sums.loss.sum / 32, 0.5);

@@ -12,68 +12,10 @@
 #include "base/text.hpp"
 #include "model/compute_device.hpp"
 #include "model/ops.hpp"
+#include "probe.hpp"
 
 namespace rekindle::model {
 namespace {
-
-namespace nn = torch::nn;
-const std::atomic<bool> kGoOn{false};
-
-// What a test's module does in forward().
-thread_local std::function<at::Tensor(nn::Module&, const at::Tensor&)> forward_of;
-
-struct Probe : nn::Module {
-  explicit Probe(const std::function<void(nn::Module&)>& build) { build(*this); }
-  at::Tensor forward(const at::Tensor& x) { return forward_of(*this, x); }
-};
-
-thread_local std::function<void(nn::Module&)> build_of;
-
-const ModelRow kProbe = {
-    "probe", "a test's module", data::SampleKind::kImages, [](const ModelOptions&) -> Status { return {}; },
-    [](const ModelOptions&) { return nn::AnyModule(std::make_shared<Probe>(build_of)); }};
-
-Result<std::unique_ptr<TrainingModule>> make() { return TrainingModule::make(kProbe, {}, {}, 1, at::kCPU); }
-
-std::string refusal(const std::function<void(nn::Module&)>& build) {
-  build_of = build;
-  const auto made = make();
-  return made ? "" : made.error().line();
-}
-
-struct Trained {
-  Result<trainer::MicroBatchResult> loss = trainer::MicroBatchResult{};
-  at::Tensor gradient;
-  trainer::StateLayout layout;
-  at::Tensor of(std::size_t i) const {
-    const trainer::TensorPlace& place = layout.tensors()[i];
-    return gradient
-        .narrow(0, static_cast<std::int64_t>(place.offset), static_cast<std::int64_t>(place.floats))
-        .view(place.spec.shape);
-  }
-};
-
-const TrainingBatch kBatch = {at::ones({4, 1, 2, 2}), at::tensor({0, 1, 2, 0}, at::kLong)};
-
-Trained train(TrainingModule& module, const std::atomic<bool>& aborted = kGoOn, bool bind = true) {
-  static thread_local at::Tensor values;
-  Trained result;
-  result.layout = trainer::StateLayout(module.tensors());
-  const auto floats = static_cast<std::int64_t>(result.layout.floats());
-  if (bind) {
-    values = at::zeros({floats});
-    EXPECT_TRUE(module.bind(result.layout, values));
-  }
-  result.gradient = at::full({floats}, NAN);
-  result.loss = module.train(kBatch, 7, result.gradient, aborted);
-  return result;
-}
-
-void linear(nn::Module& module) { module.register_module("fc", nn::Linear(4, 3)); }
-at::Tensor use_linear(nn::Module& module, const at::Tensor& x) {
-  const auto parameters = module.named_parameters();
-  return at::linear(x.flatten(1), parameters["fc.weight"], parameters["fc.bias"]);
-}
 
 TEST(TrainingModule, GradientsAreAutogradsAndPaddingIsZero) {
   build_of = linear;
@@ -111,7 +53,7 @@ TEST(TrainingModule, LossOfTheRow_IsUsedAndHasToBeAScalarWithAGradient) {
   const Trained twice = train(*doubled);
   EXPECT_NEAR(twice.loss->loss, 2 * b.loss->loss, 1e-6);
   const auto evaluated =
-      doubled->evaluate(kBatch, at::zeros({static_cast<std::int64_t>(twice.layout.floats())}));
+      doubled->evaluate(kBatch, 1, at::zeros({static_cast<std::int64_t>(twice.layout.floats())}));
   ASSERT_TRUE(evaluated) << evaluated.error().line();
   EXPECT_NEAR(evaluated->sums.loss.sum, 2 * 4 * std::log(3.0), 1e-5);
   EXPECT_EQ(evaluated->sums.loss.count, 4U);
@@ -143,6 +85,26 @@ TEST(TrainingModule, AParameterThatIsUsedTwiceGetsTheSum_OneThatIsNotUsedGetsNoF
   EXPECT_EQ(both.gradient[0].item<float>(), 1);
   EXPECT_EQ(both.gradient[1].item<float>(), 0);
   EXPECT_EQ(both.of(1).abs().sum().item<float>(), 0);
+}
+
+// A transposed weight, and a part of it, begin at the weight's address.
+TEST(TrainingModule, ViewsOfAParameterGetTheSameGradientByEitherOperator) {
+  build_of = [](nn::Module& module) { module.register_parameter("w", at::arange(16).view({4, 4}) * 0.01); };
+  const auto trained = [](const std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>& by) {
+    forward_of = [by](nn::Module& module, const at::Tensor& x) {
+      const at::Tensor w = module.named_parameters()["w"], flat = x.flatten(1) * at::arange(4);
+      return by(by(flat, w.t()), w.narrow(0, 0, 3));
+    };
+    const auto module = std::move(make().value());
+    Trained result = train(*module);
+    EXPECT_TRUE(result.loss) << result.loss.error().line();
+    return result;
+  };
+  const Trained ours =
+      trained([](const at::Tensor& x, const at::Tensor& w) { return ops::linear(x, w, {}); });
+  const Trained theirs = trained([](const at::Tensor& x, const at::Tensor& w) { return at::linear(x, w); });
+  EXPECT_TRUE(at::allclose(ours.of(0), theirs.of(0), 1e-5, 1e-7));
+  EXPECT_GT(theirs.of(0).abs().sum().item<double>(), 0);
 }
 
 TEST(TrainingModule, AnAbortEndsAModelsOwnCode_AndTheNextMicroBatchIsRight) {
@@ -205,7 +167,7 @@ TEST(TrainingModule, AfterAnEvaluation_TrainsInTrainingModeAgain) {
   const Trained first = train(*module);
   ASSERT_TRUE(first.loss) << first.loss.error().line();
   const at::Tensor values = at::ones({static_cast<std::int64_t>(first.layout.floats())});
-  ASSERT_TRUE(module->evaluate(kBatch, values));
+  ASSERT_TRUE(module->evaluate(kBatch, 1, values));
   EXPECT_TRUE(train(*module, kGoOn, false).gradient.equal(first.gradient));
 }
 

@@ -1,5 +1,5 @@
 # Installs the package of BUILD, moves it, and builds EXAMPLE with it in WORK, with the code of PAGE in place of the
-# files of these names. Both paths have a space. A program needs the sanitizers of the static libraries.
+# files of these names, and ODD. All paths have a space. A program needs the sanitizers of the static libraries.
 function(run)
   execute_process(COMMAND ${ARGV} RESULT_VARIABLE failed OUTPUT_VARIABLE text ERROR_VARIABLE text)
   if(failed)
@@ -19,3 +19,7 @@ file(COPY ${PAGE}/ DESTINATION "${WORK}/my model")
 run(${CMAKE_COMMAND} -G Ninja -S "${WORK}/my model" -B "${WORK}/my model/build" "-DCMAKE_PREFIX_PATH=${WORK}/moved here"
     -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} "-DCMAKE_CXX_FLAGS=${flags}")
 run(${CMAKE_COMMAND} --build "${WORK}/my model/build")
+file(COPY ${ODD}/ DESTINATION "${WORK}/odd models")
+run(${CMAKE_COMMAND} -G Ninja -S "${WORK}/odd models" -B "${WORK}/odd models/build"
+    "-DCMAKE_PREFIX_PATH=${WORK}/moved here" -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} "-DCMAKE_CXX_FLAGS=${flags}")
+run(${CMAKE_COMMAND} --build "${WORK}/odd models/build")

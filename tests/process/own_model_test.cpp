@@ -112,6 +112,25 @@ TEST_F(OwnModel, ChangedProgram_SaysThatTheRunGoesOnWithItsCopy) {
   EXPECT_EQ(text_of(run_dir / "bin" / "rekindle-trainer"), text_of(program));
 }
 
+// Somebody mends a fault that the first steps showed, builds again, and gives the same command.
+TEST_F(OwnModel, ChangedProgramBeforeTheFirstCheckpoint_IsWhatTrains) {
+  const fs::path program = scratch_ / "changed", run_dir = scratch_ / "run";
+  Program first(Arguments{kTrainer} + job(run_dir, 1, 1000000));
+  ASSERT_TRUE(eventually([&] { return reached_step(run_dir) > 0 || !first.running(); }));
+  fs::copy(kTrainer, program);
+  std::ofstream(program, std::ios::app) << "another build";
+  const CommandOutput refused = run_program(Arguments{program} + job(run_dir, 1, 1000000));
+  EXPECT_EQ(refused.status.code, 78) << "it is going on: " << refused.out << refused.err;
+  EXPECT_EQ(text_of(run_dir / "bin" / "rekindle-trainer"), text_of(kTrainer));
+  for (const pid_t pid : processes_with(run_dir)) ::kill(pid, SIGKILL);
+  first.wait();
+  ASSERT_TRUE(eventually([&] { return processes_with(run_dir).empty(); }));
+  const CommandOutput changed = run_program(Arguments{program} + job(run_dir, 1, 3));
+  EXPECT_TRUE(changed.ok()) << changed.out << changed.err;
+  EXPECT_THAT(changed.out, HasSubstr("it begins with the changed program"));
+  EXPECT_EQ(text_of(run_dir / "bin" / "rekindle-trainer"), text_of(program));
+}
+
 TEST_F(OwnModel, OptionsOfItsOwn_ArePartOfTheRun) {
   const fs::path dir = scratch_ / "run";
   const Arguments usual = job(dir, 1, 4), three = usual + Arguments{"--model-options", "kernels=3"};

@@ -1,0 +1,124 @@
+// Models that share, freeze or spoil their tensors, in a program outside of the tree: odd-models/, which the
+// ctest OwnModel.Build has built.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/text.hpp"
+#include "harness.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const fs::path kTrainer = fs::path(OWN_MODEL) / "odd models" / "build" / "odd-trainer";
+
+// What a .safetensors file has: the header, and the bytes of each tensor.
+struct File {
+  explicit File(const fs::path& path) {
+    std::ostringstream text;
+    text << std::ifstream(path, std::ios::binary).rdbuf();
+    const std::string all = text.str();
+    std::uint64_t size = 0;
+    std::memcpy(&size, all.data(), sizeof size);
+    header = nlohmann::json::parse(all.substr(sizeof size, size));
+    for (const auto& [name, tensor] : header.items()) {
+      if (name == "__metadata__") continue;
+      const std::size_t first = tensor.at("data_offsets").at(0), end = tensor.at("data_offsets").at(1);
+      names.push_back(name);
+      bytes[name] = all.substr(sizeof size + size + first, end - first);
+    }
+  }
+  nlohmann::json header;
+  std::vector<std::string> names;  // sorted
+  std::map<std::string, std::string> bytes;
+};
+
+class OddModels : public testing::Test {
+ protected:
+  void SetUp() override {
+    const Outcome made = run({"make-data", "mnist", data_, "--samples", "80"});
+    ASSERT_EQ(made.exit_code, 0) << made.err;
+  }
+  Arguments job(const fs::path& run_dir, const std::string& model, int workers, int steps) const {
+    return {"local",      "--run-dir",       run_dir, "--model",      model,      "--data",
+            data_,        "--dataset",       "mnist", "--image-size", "8",        "--batch-size",
+            "16",         "--micro-batches", "4",     "--steps",      str(steps), "--workers",
+            str(workers), "--weight-decay",  "0.1"};
+  }
+  Outcome trainer(const Arguments& arguments) const {
+    return Program(Arguments{kTrainer} + arguments).wait();
+  }
+  void train(const Arguments& arguments) const {
+    const Outcome done = trainer(arguments);
+    ASSERT_EQ(done.exit_code, 0) << done.out << done.err;
+  }
+  File exported(const fs::path& run_dir) const {
+    const fs::path file = run_dir.string() + ".safetensors";
+    const Outcome done = trainer({"export", run_dir, file});
+    EXPECT_EQ(done.exit_code, 0) << done.out << done.err;
+    return File(file);
+  }
+  void refused(const std::string& model, const std::string& line, bool before_the_run_begins) const {
+    const fs::path dir = scratch_ / model;
+    const Outcome done = trainer(job(dir, model, 2, 3));
+    EXPECT_EQ(done.exit_code, 78) << done.out << done.err;
+    EXPECT_THAT(done.out + done.err, HasSubstr(line));
+    if (before_the_run_begins) {
+      EXPECT_EQ(times_in(done.err, "\n"), 1U) << done.err;
+      EXPECT_FALSE(fs::exists(dir));
+    }
+    EXPECT_FALSE(fs::exists(dir / "checkpoints") && !fs::is_empty(dir / "checkpoints"));
+  }
+  Scratch scratch_;
+  const fs::path data_ = scratch_ / "data";
+};
+
+TEST_F(OddModels, SharedWeights_HaveBothNamesInAnExport_WhichIsTakenAsInitialValues) {
+  const fs::path one = scratch_ / "one", two = scratch_ / "two";
+  train(job(one, "tied", 1, 4));
+  train(job(two, "tied", 2, 4));
+  EXPECT_EQ(digest_of(one), digest_of(two));
+  const File file = exported(one);
+  EXPECT_THAT(file.names,
+              ElementsAre("again.weight", "first.bias", "first.weight", "head.bias", "head.weight"));
+  EXPECT_EQ(file.bytes.at("again.weight"), file.bytes.at("first.weight"));
+
+  const std::string path = one.string() + ".safetensors";
+  train(job(scratch_ / "more", "tied", 1, 1) + Arguments{"--init", path});
+  const Outcome of_run = trainer({"evaluate", one}),
+                of_file = trainer({"evaluate", path, "--model", "tied", "--dataset", "mnist", "--data", data_,
+                                   "--image-size", "8"});
+  EXPECT_EQ(of_run.exit_code, 0) << of_run.err;
+  EXPECT_EQ(of_file.exit_code, 0) << of_file.err;
+  EXPECT_THAT(of_run.out, HasSubstr("accuracy"));
+}
+
+TEST_F(OddModels, FrozenParameter_KeepsItsBitsAlthoughOthersDecay) {
+  const fs::path first = scratch_ / "first", longer = scratch_ / "longer";
+  train(job(first, "frozen", 1, 1));
+  train(job(longer, "frozen", 2, 5));
+  const File before = exported(first), after = exported(longer);
+  EXPECT_EQ(before.bytes.at("first.weight"), after.bytes.at("first.weight"));
+  EXPECT_NE(before.bytes.at("first.bias"), after.bytes.at("first.bias"));
+  EXPECT_NE(before.bytes.at("head.weight"), after.bytes.at("head.weight"));
+}
+
+TEST_F(OddModels, ModelsThatCannotBeTrained_AreRefusedInALine) {
+  refused("doubled", "the model's tensor first.weight is of type Double: parameters have to be float32",
+          true);
+  refused("overlapping", "the model's tensors first.weight and row partly share memory", true);
+  refused("renormed", "the model changes its parameter table.weight in its forward or backward pass", false);
+  refused("replacing", "the model replaced or added a parameter after it was built", false);
+  refused("no-scalar", "the loss of no-scalar has shape [4]: it has to be a scalar", false);
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
