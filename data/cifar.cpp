@@ -1,6 +1,7 @@
 #include "data/cifar.hpp"
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <sstream>
 #include <utility>
@@ -220,6 +221,13 @@ std::string records_of(const CifarFormat& format, const Artist& artist, std::siz
 Result<std::unique_ptr<Dataset>> open_cifar(const CifarFormat& format, const fs::path& path) {
   REKINDLE_TRY(Files files, find_files(format, path));
   return Reader(format, std::move(files)).read();
+}
+
+bool has_cifar(const CifarFormat& format, const fs::path& folder) {
+  return std::ranges::any_of(std::array{&format.binary, &format.python}, [&](const CifarVersion* version) {
+    return is_file(folder / version->train.front()) ||
+           is_file(folder / version->folder / version->train.front()) || is_file(folder / version->archive);
+  });
 }
 
 // The test file is written last, so an incomplete data set cannot be opened.

@@ -37,6 +37,8 @@ struct CifarFormat {
 };
 
 Result<std::unique_ptr<Dataset>> open_cifar(const CifarFormat& format, const std::filesystem::path& path);
+// Whether a folder has the files or the archive of a version.
+bool has_cifar(const CifarFormat& format, const std::filesystem::path& folder);
 // Writes the binary version.
 Result<MadeData> make_cifar(const CifarFormat& format, const std::filesystem::path& folder,
                             std::size_t samples, std::uint64_t seed, Artist::Draw draw);

@@ -44,6 +44,7 @@ const DatasetRow kCifar10 = {
     [](const fs::path& path, const DatasetOptions&) { return open_cifar(format(), path); },
     [](const fs::path& folder, std::size_t samples, std::uint64_t seed) {
       return make_cifar(format(), folder, samples, seed, draw_stripes);
-    }};
+    },
+    [](const fs::path& folder) { return has_cifar(format(), folder); }};
 
 }  // namespace rekindle::data

@@ -46,6 +46,7 @@ const DatasetRow kCifar100 = {
     [](const fs::path& path, const DatasetOptions&) { return open_cifar(format(), path); },
     [](const fs::path& folder, std::size_t samples, std::uint64_t seed) {
       return make_cifar(format(), folder, samples, seed, draw_framed_stripes);
-    }};
+    },
+    [](const fs::path& folder) { return has_cifar(format(), folder); }};
 
 }  // namespace rekindle::data

@@ -16,10 +16,10 @@ const DatasetRow* const kDatasets[] = {&kCifar10, &kCifar100, &kMnist, &kFashion
 // A process must hold all samples while it writes them: 3 GB of CIFAR-10's records.
 constexpr std::size_t kMostMade = 1'000'000;
 
-// Another built-in format that can read the folder. Any file can be read as a text.
-const DatasetRow* other_format(const DatasetRow& tried, const fs::path& path, const DatasetOptions& options) {
+// Another built-in format whose files the folder seems to have.
+const DatasetRow* other_format(const DatasetRow& tried, const fs::path& folder) {
   for (const DatasetRow* row : kDatasets)
-    if (row != &tried && row != &kText && row->open(path, options)) return row;
+    if (row != &tried && row->looks_right != nullptr && row->looks_right(folder)) return row;
   return nullptr;
 }
 
@@ -91,9 +91,9 @@ Result<std::unique_ptr<Dataset>> open_dataset(const std::string& kind, const fs:
   REKINDLE_TRY(const DatasetRow* row, find_dataset(kind, more));
   auto opened = row->open(path, options);
   if (opened || !is_folder(path)) return opened;
-  if (const DatasetRow* other = other_format(*row, path, options))
+  if (const DatasetRow* other = other_format(*row, path))
     opened.error().hint =
-        str("the folder can be read with --dataset ", other->name, "; ", opened.error().hint);
+        str("the folder looks like one for --dataset ", other->name, "; ", opened.error().hint);
   return opened;
 }
 

@@ -31,7 +31,8 @@ struct DatasetInfo {
   std::vector<std::string> class_names = {};    // empty for text
   // XXH3-128 over all content and its split: part of a run's identity. Of images, the labels and pixels of
   // the training images and then of the test images. Of text, the number of training bytes (8 bytes,
-  // little-endian), and then all bytes.
+  // little-endian), and then all bytes. Of image-folder, only the names, classes and sizes of the files
+  // (data/folder_listing.hpp): the content is compared when a file is read.
   std::string content_hash = {};
   // The hash that the data had before they changed, and what has changed first, in words. Empty: not known.
   std::string earlier_hash = {}, change = {};
@@ -103,6 +104,9 @@ struct DatasetRow {
   Result<std::unique_ptr<Dataset>> (*open)(const std::filesystem::path& path, const DatasetOptions& options);
   // Of the built-in rows alone; nullptr in a row of another program.
   Result<MadeData> (*make)(const std::filesystem::path& path, std::size_t samples, std::uint64_t seed);
+  // Whether names in a folder are those of this format, for a hint after a wrong --dataset: opens no file and
+  // writes nothing. May be nullptr.
+  bool (*looks_right)(const std::filesystem::path& folder) = nullptr;
 };
 using DatasetRows = std::span<const DatasetRow* const>;
 

@@ -24,6 +24,7 @@ const DatasetRow kFashionMnist = {
     [](const fs::path& path, const DatasetOptions&) { return open_idx(kFormat, path); },
     [](const fs::path& folder, std::size_t samples, std::uint64_t seed) {
       return make_idx(kFormat, folder, samples, seed, draw_digit);
-    }};
+    },
+    [](const fs::path& folder) { return has_idx(kFormat, folder); }};
 
 }  // namespace rekindle::data

@@ -7,6 +7,7 @@
 
 #include "base/files.hpp"
 #include "base/text.hpp"
+#include "data/image_name.hpp"
 
 namespace rekindle::data {
 namespace {
@@ -79,6 +80,21 @@ void note_change(const FolderListing& before, FolderListing& now) {
   }
   const auto gone = std::ranges::min_element(sizes);
   now.change = gone != sizes.end() ? str(gone->first, " is gone") : "a file has another class or split";
+}
+
+bool has_image_folder(const fs::path& root) {
+  constexpr int kDepth = 3;  // train/CLASS/images
+  fs::path folder = is_folder(root / "train") ? root / "train" : root;
+  for (int depth = 0; depth < kDepth; ++depth) {
+    const std::vector<std::string> names = names_in(folder).value_or(std::vector<std::string>());
+    const auto is_image = [](const std::string& name) { return kind_of(name) == NameKind::kImage; };
+    if (folder != root && std::ranges::any_of(names, is_image)) return true;
+    const auto inner = std::ranges::find_if(
+        names, [&](const std::string& name) { return !name.starts_with('.') && is_folder(folder / name); });
+    if (inner == names.end()) return false;
+    folder /= *inner;
+  }
+  return false;
 }
 
 std::optional<std::int64_t> stamp_of(const fs::path& root, const std::string& place) {

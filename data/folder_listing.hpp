@@ -52,6 +52,9 @@ inline constexpr std::uint32_t kMostImageBytes = UINT32_MAX;
 // UTF-8, formats of images that are not read, classes that differ between the splits, links without end.
 Result<FolderListing> scan_folder(const std::filesystem::path& root);
 
+// Whether the first folders in `root` have an image. Looks at a few names only.
+bool has_image_folder(const std::filesystem::path& root);
+
 // Splits, classes, names and sizes: the data set's identity.
 Hash128 identity_of(const FolderListing& listing);
 

@@ -1,7 +1,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cctype>
 #include <span>
 #include <sstream>
 #include <unordered_map>
@@ -12,6 +11,7 @@
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "data/folder_listing.hpp"
+#include "data/image_name.hpp"
 
 namespace rekindle::data {
 namespace {
@@ -28,19 +28,6 @@ bool is_utf8(std::string_view text) {
     text.remove_prefix(bytes);
   }
   return true;
-}
-
-enum class NameKind { kImage, kOtherImage, kNone };
-
-NameKind kind_of(const std::string& name) {
-  std::string extension = fs::path(name).extension().string();
-  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  for (const char* known : {".jpg", ".jpeg", ".png"})
-    if (extension == known) return NameKind::kImage;
-  // The other ones of torchvision's ImageFolder.
-  for (const char* other : {".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"})
-    if (extension == other) return NameKind::kOtherImage;
-  return NameKind::kNone;
 }
 
 struct Entry {
@@ -216,7 +203,11 @@ class Scanner {
             ExitCode::kConfig,
             str((root_ / list).string(), " has the class ", printable(class_name), ", which train has not"),
             "both need the same classes");
-      labels[line.substr(0, tab)] = static_cast<std::uint32_t>(found - listing_.class_names.begin());
+      const auto label = static_cast<std::uint32_t>(found - listing_.class_names.begin());
+      if (!labels.emplace(line.substr(0, tab), label).second)
+        return fail(ExitCode::kConfig,
+                    str((root_ / list).string(), " names ", printable(line.substr(0, tab)), " twice"),
+                    "get the data set again");
     }
     const fs::path images = folder / "images";
     const std::uint32_t number = note_folder(images);
@@ -230,7 +221,14 @@ class Scanner {
                     str((root_ / list).string(), " does not name the class of ", printable(entry.name)),
                     "get the data set again");
       REKINDLE_CHECK(add(entry, number, label->second, listing_.test));
+      labels.erase(label);
     }
+    if (!labels.empty())
+      return fail(
+          ExitCode::kConfig,
+          str((root_ / images / printable(std::ranges::min_element(labels)->first)).string(),
+              " is missing, one of ", labels.size(), " such images that ", (root_ / list).string(), " names"),
+          "the copy is incomplete: get the data set again");
     std::ranges::stable_sort(listing_.test, {}, &ListedFile::label);
     return {};
   }

@@ -144,17 +144,21 @@ std::string big_endian(std::uint32_t word) {
   return bytes;
 }
 
+std::optional<fs::path> folder_of_files(const IdxFormat& format, const fs::path& directory) {
+  for (const fs::path& place : {directory, directory / format.folder / "raw", directory / "raw"})
+    if (path_exists(place / kTrainImages) || path_exists(packed(place / kTrainImages))) return place;
+  return std::nullopt;
+}
+
 }  // namespace
+
+bool has_idx(const IdxFormat& format, const fs::path& folder) {
+  return folder_of_files(format, folder).has_value();
+}
 
 Result<std::unique_ptr<Dataset>> open_idx(const IdxFormat& format, const fs::path& directory) {
   REKINDLE_CHECK(check_folder(*format.row, directory));
-  fs::path folder = directory;
-  for (const fs::path& place : {directory, directory / format.folder / "raw", directory / "raw"}) {
-    if (path_exists(place / kTrainImages) || path_exists(packed(place / kTrainImages))) {
-      folder = place;
-      break;
-    }
-  }
+  const fs::path folder = folder_of_files(format, directory).value_or(directory);
   REKINDLE_TRY(auto train, read_split(format, folder, kTrainImages, "train-labels-idx1-ubyte"));
   REKINDLE_TRY(auto test, read_split(format, folder, "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"));
   DatasetInfo info{.kind = format.row->name, .channels = 1, .classes = kClasses};

@@ -24,6 +24,8 @@ struct IdxFormat {
 };
 
 Result<std::unique_ptr<Dataset>> open_idx(const IdxFormat& format, const std::filesystem::path& directory);
+// Whether a folder has the file with the training images.
+bool has_idx(const IdxFormat& format, const std::filesystem::path& folder);
 Result<MadeData> make_idx(const IdxFormat& format, const std::filesystem::path& folder, std::size_t samples,
                           std::uint64_t seed, Artist::Draw draw);
 

@@ -177,6 +177,7 @@ Result<std::unique_ptr<Dataset>> open_image_folder(const fs::path& root, const D
 const DatasetRow kImageFolder = {
     "image-folder",      "JPEG and PNG files in folders of their classes, as ImageNet and TinyImageNet",
     SampleKind::kImages, Augment::kResizedCrop,
-    open_image_folder,   make_image_folder};
+    open_image_folder,   make_image_folder,
+    has_image_folder};
 
 }  // namespace rekindle::data

@@ -8,14 +8,10 @@ namespace rekindle::data {
 
 namespace fs = std::filesystem;
 
-namespace {
-
 tl::unexpected<Error> occupied(const fs::path& path) {
   return fail(ExitCode::kConfig, str(path.string(), " exists and is not the file that this command makes"),
               "make-data overwrites nothing: choose another folder, or remove the old data first");
 }
-
-}  // namespace
 
 Result<DataWriter> DataWriter::in(const fs::path& folder) {
   if (is_file(folder))

@@ -25,6 +25,10 @@ enum class Made : std::uint64_t {
   kImageFolder = 5
 };
 
+// The error of a path that the maker would have to change, or that a reader would take for a part of the
+// data.
+tl::unexpected<Error> occupied(const std::filesystem::path& path);
+
 // Writes the files of a data set, except those that exist already with equal content. A file with other
 // content is an error (ExitCode::kConfig).
 class DataWriter {

@@ -9,9 +9,11 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <span>
 #include <string>
 
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "data/decode.hpp"
 #include "data/formats.hpp"
@@ -28,6 +30,10 @@ constexpr int kSide = 64;
 constexpr const char* kAnnotations = "val/val_annotations.txt";
 
 std::string class_name(std::size_t label) { return str("n0000000", label); }
+std::string image_name(std::size_t label, std::size_t number) {
+  return str(class_name(label), "_", number, ".JPEG");
+}
+std::string test_name(std::size_t number) { return str("val_", number, ".JPEG"); }
 
 // `pixels`: kSide rows of pixels of kPixelBytes. An error of libjpeg ends the process: it has no memory then.
 std::string jpeg_of(std::span<std::uint8_t> pixels) {
@@ -69,6 +75,38 @@ std::string drawn(const Artist& artist, std::size_t i) {
   return jpeg_of(pixels);
 }
 
+// All names must be of this data set: a reader would take another image or class for a part of it, and the
+// folder `train` would hide classes beside it. A file that a killed process has left may end with ".tmp.".
+Status check_names(const fs::path& folder, const std::set<std::string>& made) {
+  const auto names = names_in(folder);
+  if (!names) return fail(ExitCode::kConfig, names.error().what, "choose another folder");
+  for (const std::string& name : *names) {
+    if (!name.starts_with('.') && !made.contains(name.substr(0, name.find(".tmp."))))
+      return occupied(folder / name);
+  }
+  return {};
+}
+
+Status check_folders(const fs::path& root, const Artist& train, const Artist& test) {
+  std::array<std::set<std::string>, kClasses> images;
+  std::set<std::string> classes, tests;
+  for (std::size_t i = 0; i < train.count(); ++i) {
+    const auto label = static_cast<std::size_t>(train.label(i));
+    images[label].insert(image_name(label, images[label].size()));
+  }
+  for (std::size_t i = 0; i < test.count(); ++i) tests.insert(test_name(i));
+  for (std::size_t label = 0; label < kClasses; ++label) classes.insert(class_name(label));
+  REKINDLE_CHECK(check_names(root, {"train", "val"}));
+  REKINDLE_CHECK(check_names(root / "train", classes));
+  REKINDLE_CHECK(check_names(root / "val", {"images", "val_annotations.txt"}));
+  REKINDLE_CHECK(check_names(root / "val/images", tests));
+  for (std::size_t label = 0; label < kClasses; ++label) {
+    REKINDLE_CHECK(check_names(root / "train" / class_name(label), {"images"}));
+    REKINDLE_CHECK(check_names(root / "train" / class_name(label) / "images", images[label]));
+  }
+  return {};
+}
+
 }  // namespace
 
 // The list of the test images is written last, so an incomplete data set cannot be opened.
@@ -82,7 +120,8 @@ Result<MadeData> make_image_folder(const fs::path& folder, std::size_t samples, 
   std::string annotations;
   for (std::size_t i = 0; i < test.count(); ++i)
     annotations +=
-        str("val_", i, ".JPEG\t", class_name(static_cast<std::size_t>(test.label(i))), "\t0\t0\t63\t63\n");
+        str(test_name(i), "\t", class_name(static_cast<std::size_t>(test.label(i))), "\t0\t0\t63\t63\n");
+  REKINDLE_CHECK(check_folders(folder, train, test));
   REKINDLE_CHECK(writer.check_equal(kAnnotations, annotations));
   for (std::size_t label = 0; label < kClasses; ++label) {
     const std::string images = str("train/", class_name(label), "/images");
@@ -92,12 +131,11 @@ Result<MadeData> make_image_folder(const fs::path& folder, std::size_t samples, 
   std::array<std::size_t, kClasses> counts{};
   for (std::size_t i = 0; i < train.count(); ++i) {
     const auto label = static_cast<std::size_t>(train.label(i));
-    const std::string name = class_name(label);
-    REKINDLE_CHECK(writer.write_quickly(str("train/", name, "/images/", name, "_", counts[label]++, ".JPEG"),
-                                        drawn(train, i)));
+    REKINDLE_CHECK(writer.write_quickly(
+        str("train/", class_name(label), "/images/", image_name(label, counts[label]++)), drawn(train, i)));
   }
   for (std::size_t i = 0; i < test.count(); ++i)
-    REKINDLE_CHECK(writer.write_quickly(str("val/images/val_", i, ".JPEG"), drawn(test, i)));
+    REKINDLE_CHECK(writer.write_quickly(str("val/images/", test_name(i)), drawn(test, i)));
   REKINDLE_CHECK(writer.write(kAnnotations, annotations));
   return writer.made(train.count(), test.count());
 }

@@ -20,6 +20,7 @@ const DatasetRow kMnist = {
     [](const fs::path& path, const DatasetOptions&) { return open_idx(kFormat, path); },
     [](const fs::path& folder, std::size_t samples, std::uint64_t seed) {
       return make_idx(kFormat, folder, samples, seed, draw_digit);
-    }};
+    },
+    [](const fs::path& folder) { return has_idx(kFormat, folder); }};
 
 }  // namespace rekindle::data

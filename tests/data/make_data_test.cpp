@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "support.hpp"
 
@@ -151,6 +152,38 @@ TEST(MakeDataErrors, AFolderThatCannotBeMadeIsSaid) {
   EXPECT_EQ(status.error().code, ExitCode::kConfig);
   EXPECT_NE(status.error().line().find((scratch.path / "file").string()), std::string::npos)
       << status.error().line();
+}
+
+// Each would become a part of the made data set, or would be hidden by it.
+TEST(MakeImageFolder, IntoOtherImages_IsRefused_AndWritesNothing) {
+  const auto names_in = [](const fs::path& folder) {
+    std::set<std::string> names;
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) names.insert(entry.path());
+    return names;
+  };
+  for (const char* image : {"train/a/0.jpg", "val/a/0.jpg", "a/0.jpg", "train/n00000000/images/x.JPEG",
+                            "train/n00000000/0.jpg", "val/images/x.JPEG"}) {
+    const Scratch scratch;
+    put(scratch.path / image, "theirs");
+    const auto before = names_in(scratch.path);
+    const auto made = make_data("image-folder", scratch.path, 40, 1);
+    ASSERT_FALSE(made) << image;
+    EXPECT_EQ(made.error().code, ExitCode::kConfig);
+    EXPECT_NE(made.error().line().find("make-data overwrites nothing"), std::string::npos);
+    EXPECT_EQ(names_in(scratch.path), before) << image;
+  }
+}
+
+TEST(MakeImageFolder, AfterAKilledMaker_TheRestIsMade) {
+  const Scratch scratch, other;
+  ASSERT_TRUE(make_data("image-folder", scratch.path, 40, 1));
+  ASSERT_TRUE(make_data("image-folder", other.path, 40, 1));
+  const fs::path images = scratch.path / "train/n00000009/images";
+  fs::rename(images / "n00000009_3.JPEG", images / "n00000009_3.JPEG.tmp.1.2");
+  fs::remove_all(scratch.path / "val");
+  ASSERT_TRUE(make_data("image-folder", scratch.path, 40, 1));
+  EXPECT_EQ(open_dataset("image-folder", scratch.path, {}).value()->info().content_hash,
+            open_dataset("image-folder", other.path, {}).value()->info().content_hash);
 }
 
 }  // namespace

@@ -134,7 +134,7 @@ TEST_F(CommandLine, OptionsOfOtherLaunchers_AreAnsweredWithWhatToDo) {
 
 TEST_F(CommandLine, DataOfAnotherFormat_TheMessageNamesIt) {
   EXPECT_THAT(said(vgg_run(dir(), 1, 1) + Arguments{"--data", mnist_data()}, 78),
-              HasSubstr("the folder can be read with --dataset mnist"));
+              HasSubstr("the folder looks like one for --dataset mnist"));
 }
 
 TEST_F(CommandLine, StatusOfARunThatEnded_SaysHow) {
