@@ -4,11 +4,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 #include "base/spot.hpp"
 #include "base/text.hpp"
 #include "base/trust.hpp"
 
 namespace rekindle {
+namespace {
+
+// As access(2), with the effective ids.
+int try_access(const FilePath& file, int wanted) {
+  const std::string path = file.string();
+  // Some containers refuse the system call for effective ids.
+  if (::getuid() == ::geteuid()) return ::access(path.c_str(), wanted);
+  return ::faccessat(AT_FDCWD, path.c_str(), wanted, AT_EACCESS);
+}
+
+}  // namespace
 
 Result<Fd> open_guarded(const FilePath& path, int flags) {
   REKINDLE_TRY(Fd fd, open_file(path, flags | O_NOFOLLOW | O_NONBLOCK));
@@ -21,11 +34,8 @@ Result<Fd> open_guarded(const FilePath& path, int flags) {
               "replace it with a copy");
 }
 
-bool is_writable(const FilePath& folder) {
-  const std::string path = folder.string();
-  // Some containers refuse the system call for effective ids.
-  if (::getuid() == ::geteuid()) return ::access(path.c_str(), W_OK) == 0;
-  return ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0;
-}
+bool is_writable(const FilePath& folder) { return try_access(folder, W_OK) == 0; }
+
+bool is_denied(const FilePath& file) { return try_access(file, R_OK) != 0 && errno == EACCES; }
 
 }  // namespace rekindle

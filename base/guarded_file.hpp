@@ -12,5 +12,7 @@ Result<Fd> open_guarded(const FilePath& path, int flags);
 
 // Whether this process may make files in a folder. Some file systems say yes and then refuse.
 bool is_writable(const FilePath& folder);
+// Whether this process may not read a file, because of the permissions of the file or of a folder above it.
+bool is_denied(const FilePath& file);
 
 }  // namespace rekindle

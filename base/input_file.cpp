@@ -41,6 +41,7 @@ Result<InputFile> open_input(const FilePath& path) {
   if (!S_ISREG(info.st_mode))
     return fail(ExitCode::kConfig, str(path.string(), " is not a regular file"),
                 "give a file, and no pipe, device or directory");
+  file.owner = info.st_uid;
   file.size = static_cast<std::uint64_t>(info.st_size);
   // A higher count would not change the result of check_holes().
   file.stored = std::min(file.size, count_stored(file.fd.get(), file.size, file.size / kMostExpansion + 1));

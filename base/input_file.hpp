@@ -27,6 +27,7 @@ struct InputFile {
   std::uint64_t size = 0;  // with its holes
   // Without holes; equal to `size` if the storage does not report holes. Counted up to size / kMostExpansion.
   std::uint64_t stored = 0;
+  std::uint32_t owner = 0;  // the user's number
 
   Status read(std::uint64_t offset, std::span<std::byte> out) const {
     return read_into(fd.get(), path, offset, out);

@@ -8,6 +8,7 @@
 //   text: the identity (hex) of the listing before this one; text: the first difference
 //   XXH3-128 of all bytes before (u64 low, u64 high)
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -156,10 +157,21 @@ std::optional<FolderListing> parse(std::string_view bytes) {
   return listing;
 }
 
-std::optional<FolderListing> listing_in(const FilePath& path) {
+// Another user's index could give the files other labels. The owner of the data can do that anyway.
+bool is_of_user(std::uint32_t owner, const fs::path& root) {
+  if (owner == ::geteuid() || owner == 0) return true;
+  const auto data = look_at(root);
+  return data && *data && (*data)->st_uid == owner;
+}
+
+std::optional<FolderListing> listing_in(const FilePath& path, const fs::path& root) {
   if (!path_exists(path)) return std::nullopt;
   const auto file = open_data_file(path);
   if (!file) return std::nullopt;
+  if (!is_of_user(file->owner, root)) {
+    log_info(str(path.string(), " is not used, because it belongs to another user"));
+    return std::nullopt;
+  }
   std::string bytes(file->size, '\0');
   if (!file->read(0, std::as_writable_bytes(std::span(bytes)))) return std::nullopt;
   auto listing = parse(bytes);
@@ -207,21 +219,40 @@ std::string text_of(const FolderListing& listing) {
   return std::move(writer).finished();
 }
 
+// A copy that is restored in place does not change its folder's time. Few files are empty, so this is cheap.
+bool has_filled_file(const FolderListing& listing, const fs::path& root) {
+  const auto filled = [&](const ListedFile& file) {
+    if (file.size > 0) return false;
+    const auto info = look_at(root / listing.path_of(file));
+    return !info || !*info || (*info)->st_size > 0;
+  };
+  return std::ranges::any_of(listing.train, filled) || std::ranges::any_of(listing.test, filled);
+}
+
 bool is_of_now(const FolderListing& listing, const fs::path& root) {
   for (const auto* places : {&listing.folders, &listing.lists})
     for (const ListedPlace& place : *places)
       if (stamp_of(root, place.path) != place.stamp) return false;
-  return true;
+  return !has_filled_file(listing, root);
+}
+
+// By outdate_index(). Also a mark in the cache folder counts: this user may not write to the index beside the
+// data.
+bool is_marked(const FolderListing& listing, const fs::path& root) {
+  const ListedPlace& first = listing.folders.front();
+  return stamp_of(root, first.path) == ~first.stamp;
 }
 
 }  // namespace
 
 std::optional<FolderListing> read_index(const fs::path& root, FolderListing* outdated) {
   for (const FilePath& path : note_places(root, kIndexNote)) {
-    auto listing = listing_in(path);
+    auto listing = listing_in(path, root);
     if (!listing) continue;
-    if (is_of_now(*listing, root)) return listing;
+    const bool marked = is_marked(*listing, root);
+    if (!marked && is_of_now(*listing, root)) return listing;
     if (outdated != nullptr && outdated->train.empty()) *outdated = std::move(*listing);
+    if (marked) break;
   }
   return std::nullopt;
 }
@@ -239,6 +270,23 @@ void write_index(const fs::path& root, const FolderListing& listing) {
     if (written) return;
     log_debug(str("no index: ", written.error().what));
   }
+}
+
+std::string outdate_index(const fs::path& root) {
+  const std::vector<FilePath> places = note_places(root, kIndexNote);
+  for (const FilePath& used : places) {
+    auto listing = listing_in(used, root);
+    if (!listing) continue;
+    if (is_marked(*listing, root)) return {};
+    if (!is_of_now(*listing, root)) continue;
+    std::int64_t& stamp = listing->folders.front().stamp;
+    stamp = ~stamp;
+    const std::string text = text_of(*listing);
+    const bool written = std::ranges::any_of(
+        places, [&](const FilePath& place) { return write_note(place, text).has_value(); });
+    return written ? std::string() : used.string();
+  }
+  return {};
 }
 
 }  // namespace rekindle::data

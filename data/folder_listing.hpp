@@ -65,11 +65,15 @@ void note_change(const FolderListing& before, FolderListing& now);
 std::optional<std::int64_t> stamp_of(const std::filesystem::path& root, const std::string& place);
 
 // The listing that an earlier process has written, if nothing was added or removed since then; nullopt if
-// there is no such file, or if it is damaged or out of date. No content of this file is trusted: names lead
-// to no place outside, and sizes are compared when the files are read.
-// `outdated` (may be nullptr) becomes a listing that is intact and out of date.
+// there is no such file, or if it is damaged or out of date, or belongs to another user than this one, root
+// and the owner of the data. Names in it lead to no place outside, and sizes are compared when the files are
+// read. Classes and splits are believed. A file that was overwritten in place is not noticed before it is
+// read, except if it was empty. `outdated` (may be nullptr) becomes a listing that is intact and out of date.
 std::optional<FolderListing> read_index(const std::filesystem::path& root, FolderListing* outdated = nullptr);
 // Writes the listing (data/folder_notes.hpp), if the folder did not change in the last two seconds.
 void write_index(const std::filesystem::path& root, const FolderListing& listing);
+// Marks the index as out of date, after a file had another size than in it: the next process looks at every
+// file, and names the difference. The result: an index that could not be marked, for people; usually empty.
+std::string outdate_index(const std::filesystem::path& root);
 
 }  // namespace rekindle::data

@@ -17,7 +17,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr unsigned kOwnersOnly = 0700;
-constexpr std::time_t kOld = std::time_t{90} * 24 * 3600;  // seconds
+// Seconds.
+constexpr std::time_t kOldNote = std::time_t{90} * 24 * 3600;
+constexpr std::time_t kOldTemporary = 3600;  // a writer that was killed has left it
 
 bool is_own(const fs::path& folder) {
   const auto info = look_at(folder);
@@ -43,12 +45,14 @@ FilePath note_in_cache(const fs::path& root, const std::string& name, const std:
   return FilePath::below(folder, Trust::kOwn) / str(hash128(std::as_bytes(std::span(key))).hex(), name);
 }
 
-void remove_old(const FilePath& folder) {
+// This user's files in a folder whose names begin with `prefix`.
+void remove_old(const FilePath& folder, const std::string& prefix, std::time_t seconds) {
   const auto names = names_in(folder);
   if (!names) return;
   for (const std::string& name : *names) {
+    if (!name.starts_with(prefix)) continue;
     const auto info = look_at(folder / name);
-    if (info && *info && (*info)->st_mtime < std::time(nullptr) - kOld)
+    if (info && *info && (*info)->st_uid == ::geteuid() && (*info)->st_mtime < std::time(nullptr) - seconds)
       std::ignore = remove_file(folder / name);
   }
 }
@@ -67,8 +71,9 @@ std::vector<FilePath> note_places(const fs::path& root, const std::string& name,
 Status write_note(const FilePath& place, std::string_view text) {
   if (place.trust() == Trust::kOwn) {
     REKINDLE_CHECK(make_directories(place.root(), kOwnersOnly));
-    remove_old(place.parent_path());
+    remove_old(place.parent_path(), "", kOldNote);
   }
+  remove_old(place.parent_path(), place.filename().string() + ".tmp.", kOldTemporary);
   return replace_file_quickly(place, text);
 }
 

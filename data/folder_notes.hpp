@@ -24,7 +24,8 @@ FilePath note_beside(const std::filesystem::path& root, const std::string& name)
 // what else a note in the cache folder depends on.
 std::vector<FilePath> note_places(const std::filesystem::path& root, const std::string& name,
                                   const std::string& of = "");
-// Replaces a note, without fsync. In the cache folder, notes that were not written for 90 days are removed.
+// Replaces a note, without fsync. Unfinished copies of it that are older than an hour are removed, and in the
+// cache folder the notes that were not written for 90 days.
 Status write_note(const FilePath& place, std::string_view text);
 
 }  // namespace rekindle::data

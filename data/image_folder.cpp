@@ -2,8 +2,11 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <tuple>
 #include <utility>
 
+#include "base/files.hpp"
+#include "base/guarded_file.hpp"
 #include "base/log.hpp"
 #include "base/printable.hpp"
 #include "base/text.hpp"
@@ -100,7 +103,9 @@ class ImageFolder final : public Dataset {
       Hash128 hash;
       const Status decoded = decode(split, at, scratch, hash);
       if (decoded) return at;
-      if (!skip_corrupt_ || decoded.error().kind != ErrorKind::kDamage) return forward_error(decoded.error());
+      const bool damaged = decoded.error().kind == ErrorKind::kDamage;
+      if (damaged && !skip_corrupt_) std::ignore = outdate_index(root_);  // the restored file may be larger
+      if (!damaged || !skip_corrupt_) return forward_error(decoded.error());
       if (contents_.note_corrupt(number, hash)) {
         const std::lock_guard lock(skipped_mutex_);
         skipped_.push_back(decoded.error().what);
@@ -108,6 +113,15 @@ class ImageFolder final : public Dataset {
     }
     return fail(ExitCode::kConfig, str("no image in ", root_.string(), " can be decoded"),
                 "use another folder");
+  }
+
+  // A new run must not find the sizes of before in the index.
+  tl::unexpected<Error> changed(const std::string& what) const {
+    const std::string index = outdate_index(root_);
+    return forward_error({ExitCode::kConfig, what,
+                          str("restore it, or ", index.empty() ? "" : str("remove ", index, " and "),
+                              "start a new run with the changed data"),
+                          ErrorKind::kChangedData});
   }
 
   // An error that may pass has ErrorKind::kSystem.
@@ -118,12 +132,15 @@ class ImageFolder final : public Dataset {
       return forward_error(std::move(error));
     };
     const auto file = open_data_file(path);
+    if (!file && is_folder(path)) return changed(str(path, " is a folder, and was an image"));
+    if (!file && is_denied(path))
+      return forward_error({ExitCode::kConfig, str(path, " cannot be read: its permissions forbid it"),
+                            "make it and the folders above it readable for the user of the run",
+                            ErrorKind::kChangedData});
     if (!file) return passing(file.error());
     if (file->size != listed.size)
-      return forward_error(
-          {ExitCode::kConfig,
-           str(path, " has ", file->size, " bytes, but ", listed.size, " when its folder was read"),
-           "restore it, or start a new run with the changed data", ErrorKind::kChangedData});
+      return changed(
+          str(path, " has ", file->size, " bytes, but ", listed.size, " when its folder was read"));
     bytes.resize(file->size);
     if (const Status read = file->read(0, std::as_writable_bytes(std::span(bytes))); !read)
       return passing({ExitCode::kConfig, read.error().what, "look at the storage of the data"});

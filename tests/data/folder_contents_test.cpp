@@ -238,6 +238,35 @@ TEST_F(FolderContentsTest, WhereTheFileIsAnotherUsers_TheHashesAreInTheCacheFold
   EXPECT_EQ(notes_at_home(), 1U);
 }
 
+// Its owner may have changed a file in place, which the owner's index does not know.
+TEST_F(ReadOnlyData, AnIndexThatCannotBeMarkedAsOutdated_IsNotUsedByThisUserAgain) {
+  make_writable();
+  const std::string before = opened()->info().content_hash;
+  put(image(), get(image()) + "more");
+  make_read_only();
+  ASSERT_EQ(opened()->info().content_hash, before);
+  refused(read(*opened()), "restore it, or start a new run");
+  EXPECT_NE(opened()->info().content_hash, before);
+  EXPECT_TRUE(read(*opened()));
+  EXPECT_TRUE(read_index(folder())) << "the next start looks at every file again";
+}
+
+// The error does not pass, and is not damage that may be skipped.
+TEST_F(ReadOnlyData, AFileThatMayNotBeRead_IsAnErrorAtOnce) {
+  make_writable();
+  fs::permissions(image(), fs::perms(0));
+  make_read_only();
+  for (const bool skip : {false, true}) {
+    const Status denied = read(*opened(skip));
+    refused(denied, image().string() + " cannot be read: its permissions forbid it");
+    EXPECT_EQ(denied.error().kind, ErrorKind::kChangedData);
+  }
+  make_writable();
+  fs::permissions(image(), fs::perms(0644));
+  make_read_only();
+  EXPECT_TRUE(read(*opened()));
+}
+
 // As on an image of a file system without times.
 TEST_F(ReadOnlyData, NoIndexIfAllTimesAreTheSame) {
   make_writable();

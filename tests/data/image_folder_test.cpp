@@ -1,65 +1,15 @@
-// Image folders: layouts, the index, changed and corrupt files, and files that are no images.
+// Image folders: layouts, changed and corrupt files, and files that are no images.
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <chrono>
-#include <functional>
 #include <set>
 
-#include "base/text.hpp"
 #include "data/folder_listing.hpp"
 #include "data/folder_notes.hpp"
-#include "support.hpp"
+#include "image_folder_fixture.hpp"
 
 namespace rekindle::data {
 namespace {
-
-constexpr const char* kKind = "image-folder";
-
-const TransformConfig kSmall{16, Augment::kOff};
-
-class ImageFolder : public testing::Test {
- protected:
-  void SetUp() override { ASSERT_TRUE(make_data(kKind, tiny(), 40, 1)); }
-  fs::path tiny() const { return scratch_.path / "tiny"; }
-  fs::path at(const std::string& name) const { return scratch_.path / name; }
-  // Some made image.
-  std::string image(std::size_t number = 0) const {
-    return get(tiny() / "val/images" / ("val_" + std::to_string(number % 8) + ".JPEG"));
-  }
-  // `count` images in each of these classes of a folder.
-  void fill(const fs::path& folder, const std::vector<std::string>& classes, std::size_t count) const {
-    for (const std::string& name : classes)
-      for (std::size_t i = 0; i < count; ++i) put(folder / name / (std::to_string(i) + ".jpg"), image(i));
-  }
-  std::unique_ptr<Dataset> opened(const fs::path& path, bool skip = false) const {
-    auto dataset = open_dataset(kKind, path, {.skip_corrupt = skip});
-    EXPECT_TRUE(dataset) << dataset.error().line();
-    return dataset ? std::move(*dataset) : nullptr;
-  }
-  static fs::path index_of(const fs::path& root) { return note_beside(root, kIndexNote).path(); }
-  static Result<Batch> read(const Dataset& dataset, Split split, std::size_t index,
-                            const TransformConfig& config = kSmall, std::uint64_t key = 0) {
-    Batch batch;
-    make_room(batch, dataset.info(), config, 1);
-    if (auto status = dataset.read(split, index, config, key, batch, 0); !status)
-      return forward_error(status.error());
-    return batch;
-  }
-  static void refused(const Error& error, const std::string& word) {
-    EXPECT_EQ(error.code, ExitCode::kConfig) << error.line();
-    EXPECT_NE(error.line().find(word), std::string::npos) << error.line() << "\nhas no: " << word;
-    EXPECT_FALSE(error.hint.empty()) << error.line();
-    EXPECT_EQ(error.line().find('\n'), std::string::npos) << error.line();
-  }
-  void refused(const fs::path& path, const std::string& word) const {
-    const auto dataset = open_dataset(kKind, path, {});
-    ASSERT_FALSE(dataset) << "opened although: " << word;
-    refused(dataset.error(), word);
-    EXPECT_NE(dataset.error().line().find(path.string()), std::string::npos) << dataset.error().line();
-  }
-  Scratch scratch_;
-};
 
 TEST_F(ImageFolder, TinyImageNetsLayoutHasTheLabelsOfItsAnnotations) {
   const auto dataset = opened(tiny());
@@ -109,67 +59,6 @@ TEST_F(ImageFolder, TheIdentityIsNamesAndSizes_NotTheirPlace) {
   EXPECT_NE(more, before);
   fs::rename(at("copy/train/n00000003/images/more.JPEG"), at("copy/train/n00000004/images/more.JPEG"));
   EXPECT_NE(opened(at("copy"))->info().content_hash, more);
-}
-
-TEST_F(ImageFolder, AnIndexIsUsedUntilAFolderChanges) {
-  age(tiny());
-  const std::string before = opened(tiny())->info().content_hash;
-  ASSERT_TRUE(fs::exists(index_of(tiny())));
-  ASSERT_TRUE(read_index(tiny()));
-  EXPECT_EQ(opened(tiny())->info().content_hash, before);
-  put(tiny() / "train/n00000000/images/more.JPEG", image());
-  EXPECT_FALSE(read_index(tiny()));
-  EXPECT_EQ(opened(tiny())->info().train_count, 41U);
-  fs::remove(tiny() / "train/n00000000/images/more.JPEG");
-  age(tiny());
-  EXPECT_EQ(opened(tiny())->info().content_hash, before);
-  EXPECT_TRUE(read_index(tiny()));
-  fs::create_directory(tiny() / "elsewhere");
-  EXPECT_FALSE(read_index(tiny())) << "a new name in the root";
-}
-
-TEST_F(ImageFolder, WhatChangedFirstIsNamed_ToLaterProcessesToo) {
-  const fs::path folder = tiny() / "train/n00000000/images", more = folder / "more.JPEG";
-  const auto info = [&] {
-    age(tiny());
-    return opened(tiny())->info();
-  };
-  const std::string first = info().content_hash;
-  EXPECT_EQ(info().change, "");
-  put(more, image());
-  for (int process = 0; process < 2; ++process) {
-    EXPECT_EQ(info().earlier_hash, first);
-    EXPECT_EQ(info().change, "train/n00000000/images/more.JPEG is new");
-  }
-  const std::string second = info().content_hash;
-  const auto size = fs::file_size(more);
-  put(more, image() + "more");
-  fs::last_write_time(folder, fs::last_write_time(folder) + std::chrono::seconds(7));
-  const auto longer = opened(tiny())->info();
-  EXPECT_EQ(longer.earlier_hash, second);
-  EXPECT_EQ(longer.change, str("train/n00000000/images/more.JPEG has ", size + 4, " bytes, and had ", size));
-  fs::remove(more);
-  EXPECT_EQ(info().change, "train/n00000000/images/more.JPEG is gone");
-}
-
-TEST_F(ImageFolder, NoIndexOfAFolderThatJustChanged) {
-  opened(tiny());
-  EXPECT_FALSE(fs::exists(index_of(tiny())));
-}
-
-TEST_F(ImageFolder, ADamagedIndexIsNotUsed) {
-  age(tiny());
-  const std::string before = opened(tiny())->info().content_hash;
-  const std::string good = get(index_of(tiny()));
-  for (std::size_t at = 0; at < good.size(); at += 131) {
-    std::string bad = good;
-    bad[at] ^= 4;
-    put(index_of(tiny()), bad);
-    EXPECT_FALSE(read_index(tiny())) << "byte " << at;
-    put(index_of(tiny()), good.substr(0, at));
-    EXPECT_FALSE(read_index(tiny())) << at << " bytes";
-  }
-  EXPECT_EQ(opened(tiny())->info().content_hash, before);
 }
 
 TEST_F(ImageFolder, AChangedFileIsAnErrorThatNamesIt) {
@@ -263,10 +152,28 @@ TEST_F(ImageFolder, WrongFoldersAreRefused) {
   fill(at("fifo"), {"a", "b"}, 3);
   ASSERT_EQ(::mkfifo(at("fifo/a/x.jpg").c_str(), 0600), 0);
   refused(at("fifo"), "x.jpg is not a regular file");
+  const std::string annotations = get(tiny() / "val/val_annotations.txt");
   put(tiny() / "val/val_annotations.txt", "val_0.JPEG\tn99\t0\n");
   refused(tiny(), "has the class n99, which train has not");
   put(tiny() / "val/val_annotations.txt", "val_0.JPEG\tn00000000\t0\n");
   refused(tiny(), "does not name the class of val_1.JPEG");
+  put(tiny() / "val/val_annotations.txt", annotations + "val_3.JPEG\tn00000000\t0\n");
+  refused(tiny(), "names val_3.JPEG twice");
+  put(tiny() / "val/val_annotations.txt", annotations);
+  fs::remove(tiny() / "val/images/val_6.JPEG");
+  fs::remove(tiny() / "val/images/val_5.JPEG");
+  refused(tiny(), "val/images/val_5.JPEG is missing, one of 2 such images that");
+}
+
+TEST_F(ImageFolder, AFolderInPlaceOfAnImage_IsAnErrorAtOnce) {
+  const fs::path path = tiny() / "train/n00000000/images/n00000000_0.JPEG";
+  const auto dataset = opened(tiny());
+  fs::remove(path);
+  fs::create_directory(path);
+  const auto sample = read(*dataset, Split::kTrain, 0);
+  ASSERT_FALSE(sample);
+  refused(sample.error(), path.string() + " is a folder");
+  EXPECT_EQ(sample.error().kind, ErrorKind::kChangedData);
 }
 
 TEST_F(ImageFolder, LinksToFilesAndFoldersAreFollowed) {
