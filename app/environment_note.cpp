@@ -13,8 +13,9 @@ constexpr std::string_view kMask = "***";
 
 bool is_secret(std::string name) {
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
-  constexpr std::string_view kWords[] = {"KEY",  "TOKEN",  "SECRET", "PASS",    "CREDENTIAL",
-                                         "AUTH", "COOKIE", "JWT",    "SESSION", "SIGNATURE"};
+  constexpr std::string_view kWords[] = {"KEY",    "TOKEN", "SECRET",  "PASS",      "CREDENTIAL", "AUTH",
+                                         "COOKIE", "JWT",   "SESSION", "SIGNATURE", "WEBHOOK"};
+  if (name.ends_with("_PWD")) return true;  // MYSQL_PWD; not PWD and OLDPWD, which are folders
   return std::ranges::any_of(kWords, [&name](std::string_view word) { return name.find(word) != name.npos; });
 }
 

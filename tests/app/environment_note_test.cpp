@@ -12,6 +12,12 @@ TEST(EnvironmentNote, IsSortedAndHasNoSecrets) {
             "wandb_api_key=***\n");
 }
 
+TEST(EnvironmentNote, PasswordsAndWebhooksAreMasked_FoldersAreNot) {
+  EXPECT_EQ(
+      environment_note({"MYSQL_PWD=a", "PWD=/home/a", "OLDPWD=/", "SLACK_WEBHOOK_URL=https://b", "APWD=c"}),
+      "APWD=c\nMYSQL_PWD=***\nOLDPWD=/\nPWD=/home/a\nSLACK_WEBHOOK_URL=***\n");
+}
+
 TEST(EnvironmentNote, PasswordsInUrlsAreMasked) {
   EXPECT_EQ(environment_note({"http_proxy=http://me:pw@proxy:3128/x"}),
             "http_proxy=http://***@proxy:3128/x\n");
