@@ -28,6 +28,8 @@ class Decoder {
     if (info_ == nullptr) return false;
     if (setjmp(png_jmpbuf(png_)) != 0) return false;
     png_set_read_fn(png_, this, on_read);
+    // Only the chunks that make pixels: libpng would unpack and keep 1000 texts of 8 MB from 8 kB each.
+    png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
     png_set_crc_action(png_, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);  // also where no pixels are, as PIL
     png_read_info(png_, info_);
     return true;

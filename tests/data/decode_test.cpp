@@ -1,4 +1,6 @@
 // Pixels are those of PIL: golden/images is made by tests/oracle/pil_decode.py.
+#include <sys/resource.h>
+
 #include <algorithm>
 
 #include "data/decode.hpp"
@@ -53,6 +55,47 @@ TEST(DecodeImage, BytesAfterTheImageAreIgnored) {
     ASSERT_TRUE(decoded(get(kImages / name) + std::string(1000, 'x'), more));
     EXPECT_EQ(more.bytes, plain.bytes) << name;
   }
+}
+
+std::string big_endian(std::size_t word) {
+  std::string bytes;
+  for (int shift = 24; shift >= 0; shift -= 8) bytes.push_back(static_cast<char>(word >> shift & 0xffU));
+  return bytes;
+}
+
+// Source: PNG specification, 11.3.4.3.
+std::string compressed_text(std::size_t bytes) {
+  const std::string text(bytes, 'x'), name("zTXtname\0\0", 10);
+  std::string packed(compressBound(bytes), '\0');
+  uLongf size = packed.size();
+  EXPECT_EQ(compress(reinterpret_cast<Bytef*>(packed.data()), &size,
+                     reinterpret_cast<const Bytef*>(text.data()), bytes),
+            Z_OK);
+  const std::string chunk = name + packed.substr(0, size);
+  return big_endian(chunk.size() - 4) + chunk + big_endian(crc(std::span<const char>(chunk)));
+}
+
+std::size_t most_memory() {  // bytes
+  struct rusage usage {};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::size_t>(usage.ru_maxrss) * 1024;
+}
+
+TEST(DecodeImage, TextsInAPngFileTakeNoMemory) {
+  constexpr std::size_t kHeader = 33, kTexts = 100, kText = 7'900'000;
+  const std::string good = get(kImages / "colour.png"), text = compressed_text(kText);
+  std::string many = good.substr(0, kHeader);
+  for (std::size_t i = 0; i < kTexts; ++i) many += text;
+  many += good.substr(kHeader);
+  Pixels pixels, expected;
+  ASSERT_TRUE(decoded(good, expected));
+  const std::size_t before = most_memory();
+  const Status status = decoded(many, pixels);
+  EXPECT_LT(most_memory(), before + kTexts * kText / 4);
+  ASSERT_TRUE(status) << status.error().line();
+  EXPECT_EQ(pixels.bytes, expected.bytes);
+  many[kHeader + 20] ^= 1;
+  EXPECT_NE(refusal(many), "decoded") << "a chunk's checksum is wrong";
 }
 
 TEST(DecodeImage, TruncatedAndDamagedFilesAreRefused) {
