@@ -76,17 +76,17 @@ void sum_rows(const std::uint8_t* rows, std::size_t width, const std::int32_t* w
 
 }  // namespace
 
-Resizer::Axis::Axis(int in, int out, int begin, int count)
+Resizer::Axis::Axis(std::int64_t in, std::int64_t out, std::int64_t begin, std::int64_t count)
     : firsts_(static_cast<std::size_t>(count)), sizes_(firsts_.size()) {
-  const double scale = static_cast<double>(in) / out;
+  const double scale = static_cast<double>(in) / static_cast<double>(out);
   const double support = std::max(scale, 1.0);  // half the filter's width, in input pixels
   stride_ = static_cast<std::size_t>(std::ceil(support)) * 2 + 1;
   weights_.resize(firsts_.size() * stride_);
   std::vector<double> exact(stride_);
   for (std::size_t i = 0; i < firsts_.size(); ++i) {
-    const double center = (begin + static_cast<int>(i) + 0.5) * scale;
+    const double center = (static_cast<double>(begin + static_cast<std::int64_t>(i)) + 0.5) * scale;
     const int first = std::max(rounded(center - support), 0);
-    const int size = std::min(rounded(center + support), in) - first;
+    const int size = std::min(rounded(center + support), static_cast<int>(in)) - first;
     double sum = 0;
     for (int t = 0; t < size; ++t) {
       exact[t] = std::max(1.0 - std::abs((t + first - center + 0.5) * (1.0 / support)), 0.0);

@@ -8,12 +8,14 @@
 
 namespace rekindle::data {
 
+// 64 bits: a long image of 1,000,000 x 1 pixels that is resized to a short side of 4681 has a long side of
+// 4,681,000,000. Only a window of such a size is computed.
 struct Size {
-  int height = 0, width = 0;
+  std::int64_t height = 0, width = 0;
 };
 
 struct Window {
-  int top = 0, left = 0, height = 0, width = 0;
+  std::int64_t top = 0, left = 0, height = 0, width = 0;
 };
 
 // Resizes planes from `in` to `full`, but computes only `window`, which must lie inside `full`.
@@ -35,7 +37,7 @@ class Resizer {
   // The taps of the outputs [begin, begin + count) of one axis.
   class Axis {
    public:
-    Axis(int in, int out, int begin, int count);
+    Axis(std::int64_t in, std::int64_t out, std::int64_t begin, std::int64_t count);
     Taps operator[](std::size_t i) const {
       return {firsts_[i], std::span(weights_).subspan(i * stride_, sizes_[i])};
     }

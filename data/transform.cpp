@@ -36,13 +36,15 @@ struct View {
 };
 
 // Short side to `side`, the long one in proportion, rounded down (torchvision's Resize).
-Size resized(Size image, int side) {
+Size resized(Size image, std::int64_t side) {
   if (image.height <= image.width) return {side, side * image.width / image.height};
   return {side * image.height / image.width, side};
 }
 
 // Half of an even or odd margin, ties to even (torchvision's CenterCrop, which uses Python's round()).
-int half_to_even(int margin) { return margin / 2 + (margin % 2 == 1 && margin / 2 % 2 == 1 ? 1 : 0); }
+std::int64_t half_to_even(std::int64_t margin) {
+  return margin / 2 + (margin % 2 == 1 && margin / 2 % 2 == 1 ? 1 : 0);
+}
 
 double uniform(Rng& rng, double low, double high) {
   return low + (high - low) * (static_cast<double>(rng.next() >> 11) * 0x1p-53);
@@ -94,11 +96,11 @@ View choose_view(bool grey, const TransformConfig& config, Size image, std::uint
   }
   view.source = {0, 0, image.height, image.width};
   view.full = resized(image, grey ? size : (size * 16 + 7) / 14);  // size * 256 / 224, rounded
-  const int spare_rows = view.full.height - size, spare_columns = view.full.width - size;
+  const std::int64_t spare_rows = view.full.height - size, spare_columns = view.full.width - size;
   view.window = {half_to_even(spare_rows), half_to_even(spare_columns), size, size};
   if (augment == Augment::kCrop) {
-    view.window.top = static_cast<int>(rng.below(static_cast<std::uint64_t>(spare_rows) + 1));
-    view.window.left = static_cast<int>(rng.below(static_cast<std::uint64_t>(spare_columns) + 1));
+    view.window.top = static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(spare_rows) + 1));
+    view.window.left = static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(spare_columns) + 1));
     view.flip = rng.below(2) == 1;
   }
   return view;

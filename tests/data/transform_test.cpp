@@ -152,5 +152,22 @@ TEST(Transform, MnistIsNeverAugmented) {
             transformed(Preprocessing::kMnist, {28, 28}, {28, Augment::kOff}, 6));
 }
 
+// Its resized width is more than 32 bits can hold.
+TEST(Transform, OfALineOfAMillionPixels_HasTheMiddle) {
+  constexpr std::int64_t kWidth = 1'000'000, kMiddle = 1000;
+  constexpr int kSize = 1880;
+  Pixels image{{1, kWidth}, std::vector<std::uint8_t>(kWidth * kPixelBytes)};
+  const auto middle = image.bytes.begin() + kWidth / 2 * kPixelBytes;
+  std::fill(middle - kMiddle * kPixelBytes, middle + kMiddle * kPixelBytes, 200);
+  std::vector<float> out(std::size_t{3} * kSize * kSize);
+  TransformMemory memory;
+  transform_pixels({kSize, Augment::kOff}, image, 0, out, memory);
+  const float level = (200.0F / 255.0F - 0.485F) / 0.229F;
+  EXPECT_EQ(std::count(out.begin(), out.begin() + kSize * kSize, level), kSize * kSize);
+  transform_pixels({kSize, Augment::kCrop}, image, 1, out, memory);
+  const float lowest = (0.0F - 0.485F) / 0.229F;
+  EXPECT_GE(*std::min_element(out.begin(), out.begin() + kSize * kSize), lowest);
+}
+
 }  // namespace
 }  // namespace rekindle::data
