@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -64,8 +65,19 @@ struct Loader::Impl {
     return batch;
   }
 
-  // Stops before the end if another course begins.
+  // A large image may need more memory than there is. In a thread the exception would end the process without
+  // a message.
   Status fill(Batch& batch, std::uint64_t my_course) const {
+    try {
+      return fill_samples(batch, my_course);
+    } catch (const std::bad_alloc&) {
+      return fail("there is not enough memory to read the training samples",
+                  "give the job more memory, or use fewer --loader-threads");
+    }
+  }
+
+  // Stops before the end if another course begins.
+  Status fill_samples(Batch& batch, std::uint64_t my_course) const {
     const auto b = static_cast<std::size_t>(config.samples);
     const auto micro_batch = static_cast<std::uint64_t>(batch.micro_batch);
     const std::uint64_t position =

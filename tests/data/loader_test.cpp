@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <new>
 #include <numeric>
 #include <thread>
 
@@ -177,6 +178,25 @@ TEST(Loader, ASampleThatCannotBeRead_FailsItsMicroBatchAlone) {
   }
   EXPECT_FALSE(test_batch(flawed, {}, 6, 2));
   EXPECT_TRUE(test_batch(flawed, {}, 8, 2));
+}
+
+class TooLarge final : public Dataset {
+ public:
+  const DatasetInfo& info() const override { return dataset().info(); }
+  Status read(Split, std::size_t, const TransformConfig&, std::uint64_t, Batch&, std::size_t) const override {
+    throw std::bad_alloc();
+  }
+};
+
+TEST(Loader, TooLittleMemoryIsAnError_InAThreadToo) {
+  const TooLarge large;
+  for (const int threads : {0, 2}) {
+    Loader loader(large, config(threads));
+    loader.start(0, range(0, 2));
+    const auto batch = loader.next();
+    ASSERT_FALSE(batch);
+    EXPECT_NE(batch.error().line().find("not enough memory"), std::string::npos) << batch.error().line();
+  }
 }
 
 TEST(TestBatch, IsTheTestImagesInOrderNeverAugmented) {
