@@ -15,10 +15,11 @@ namespace rekindle::data {
 
 // One version of the files.
 struct CifarVersion {
-  const char* folder;              // what the archive unpacks to
-  const char* archive;             // the name of the archive
-  std::vector<std::string> train;  // the training files, in order; only the first one must be there
-  std::string test, class_names;   // the test file, and the file with the names of the classes
+  const char* folder;   // what the archive unpacks to
+  const char* archive;  // the name of the archive
+  // The training files, in order. Only the first one must be there, except if it is the original.
+  std::vector<std::string> train;
+  std::string test, class_names;  // the test file, and the file with the names of the classes
 };
 
 struct CifarFormat {

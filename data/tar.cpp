@@ -17,6 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kBlock = 512;
+constexpr std::size_t kFirstPiece = std::size_t{1} << 20;
 using Block = std::array<std::uint8_t, kBlock>;
 
 std::string_view text_at(const Block& block, std::size_t offset, std::size_t size) {
@@ -135,8 +136,13 @@ class TarReader {
     if (size > left_)
       return bad(str(" would unpack to more than ", most_expanded(file_.size), " bytes"),
                  "use the archive from the data set's own page");
-    std::vector<std::uint8_t> bytes(size);
-    REKINDLE_CHECK(read_bytes(bytes));
+    // Memory for bytes that are there: a header may promise more.
+    std::vector<std::uint8_t> bytes;
+    while (bytes.size() < size) {
+      const std::size_t before = bytes.size();
+      bytes.resize(std::min<std::uint64_t>(size, std::max(kFirstPiece, 2 * before)));
+      REKINDLE_CHECK(read_bytes(std::span(bytes).subspan(before)));
+    }
     files_.emplace(name, std::move(bytes));
     return skip(padding);
   }

@@ -1,5 +1,6 @@
 #include "data/pickle.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -28,8 +29,8 @@ class Unpickler {
     while (!stopped_) {
       REKINDLE_TRY(const std::string_view opcode, take(1));
       REKINDLE_CHECK(step(opcode[0]));
-      if (pickle_.values_.size() > kMostValues || memo_.size() > kMostValues)
-        return bad("has too many values");
+      const std::size_t most = std::max({pickle_.values_.size(), memo_.size(), stack_.size(), marks_.size()});
+      if (most > kMostValues) return bad("has too many values");
     }
     return {};
   }

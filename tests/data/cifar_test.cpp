@@ -1,4 +1,6 @@
 // The versions of CIFAR-10 and CIFAR-100: binary, Python, and their archives.
+#include <gmock/gmock.h>
+
 #include <functional>
 
 #include "pickle_writer.hpp"
@@ -149,6 +151,10 @@ TEST_P(Cifar, APickleIsNeverExecuted) {
   for (const std::size_t left : {good.size() / 2, good.size() - 1, std::size_t{30}})
     with(good.substr(0, left), "ends in the middle of its pickle");
   with(std::string("\x80\x02", 2) + std::string(1'100'000, 'N'), "too many values");
+  with(std::string("\x80\x02", 2) + std::string(1'100'000, '('), "too many values");
+  std::string again = "\x80\x02Nq\x01";
+  for (int i = 0; i < 1'100'000; ++i) again += "h\x01";
+  with(again, "too many values");
 }
 
 TEST_P(Cifar, WrongLabelsAndCountsOfAPickleAreRefused) {
@@ -216,6 +222,19 @@ TEST_P(Cifar, ABadArchiveIsRefused) {
   refused(path, "ends in the middle of its gzip data");
   put(path, "<html>not found</html>");
   refused(path, "not a valid gzip file");
+}
+
+// A copy that was interrupted: a run would train with a fifth of the images.
+TEST(Cifar10, WholeFilesWithoutTheOthers_AreRefused) {
+  const Scratch scratch;
+  ASSERT_TRUE(make_data("cifar10", scratch.path, 50'000, 1));
+  fs::remove(scratch.path / "data_batch_5.bin");
+  fs::remove(scratch.path / "data_batch_4.bin");
+  const auto opened = open_dataset("cifar10", scratch.path, {});
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, ExitCode::kConfig);
+  EXPECT_THAT(opened.error().line(),
+              testing::HasSubstr("missing " + (scratch.path / "data_batch_4.bin").string()));
 }
 
 TEST(Cifar100, TheFineLabelIsReadAndTheCoarseOneIgnored) {
