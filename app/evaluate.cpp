@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
@@ -55,6 +56,7 @@ struct Answer {
   Sum loss;
   std::vector<std::pair<std::string, Sum>> metrics;
   std::vector<ClassResult> classes;
+  std::vector<std::string> skipped = {};  // the error of each image that another one has replaced
 };
 
 // The tensors of a source, in memory, and what they are.
@@ -171,8 +173,11 @@ Result<Job> job_of(const EvaluateOptions& options, const Given& given, const fs:
   return std::move(resolved.job);
 }
 
+// JSON has no number that is not finite: null. One such weight is enough.
 Sum sum_from(const json& object) {
-  return {object.at("sum").get<double>(), object.at("count").get<std::uint64_t>()};
+  const json& sum = object.at("sum");
+  return {sum.is_null() ? std::numeric_limits<double>::quiet_NaN() : sum.get<double>(),
+          object.at("count").get<std::uint64_t>()};
 }
 
 Answer answer_from(const json& object) {
@@ -186,6 +191,7 @@ Answer answer_from(const json& object) {
   for (const json& each : object.at("classes"))
     answer.classes.push_back({each.at("name").get<std::string>(), each.at("count").get<std::uint64_t>(),
                               each.at("correct").get<std::uint64_t>()});
+  answer.skipped = object.value("skipped", answer.skipped);  // a script has none
   return answer;
 }
 
@@ -223,6 +229,7 @@ json to_json(const Answer& answer, const Given& given, const Job& job, const Eva
     result.update(
         {{"step", given.manifest->id.step}, {"digest", given.manifest->digest}, {"ema", given.averaged}});
   for (const auto& [name, sum] : answer.metrics) result[name] = sum.mean();
+  if (job.skip_corrupt) result["skipped"] = answer.skipped.size();
   if (!options.per_class) return result;
   result["classes"] = json::array();
   for (const ClassResult& each : answer.classes)
@@ -257,6 +264,10 @@ void say_answer(const Answer& answer, const Given& given, const Job& job, const 
   std::string line = protocol::metric_text("loss", answer.loss.mean());
   for (const auto& [name, sum] : answer.metrics) line += ", " + protocol::metric_text(name, sum.mean());
   say(line);
+  if (!answer.skipped.empty())
+    say(str(
+        answer.skipped.size(),
+        " test images cannot be decoded, and others took their places; the first: ", answer.skipped.front()));
   if (options.per_class) say_classes(answer.classes);
 }
 

@@ -109,7 +109,8 @@ nlohmann::json evaluation_to_json(const model::Evaluation& evaluation) {
           {"test_count", evaluation.data.test_count},
           {"loss", sum(evaluation.sums.loss)},
           {"metrics", metrics},
-          {"classes", classes}};
+          {"classes", classes},
+          {"skipped", evaluation.skipped}};
 }
 
 int print_answer(const nlohmann::json& answer) {

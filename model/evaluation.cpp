@@ -100,6 +100,7 @@ Result<Evaluation> evaluate(Job job, const TensorsToEvaluate& given, std::size_t
     add(evaluation, answers, samples);
     on_progress(std::min(first + batch, info.test_count), info.test_count);
   }
+  evaluation.skipped = dataset->take_skipped();
   return evaluation;
 }
 

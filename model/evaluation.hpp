@@ -23,8 +23,9 @@ struct ClassCount {
 struct Evaluation {
   data::DatasetInfo data;
   std::vector<std::string> metrics;
-  trainer::EvaluationResult sums;        // over the whole test set; the metrics in the order of `metrics`
-  std::vector<ClassCount> classes = {};  // of images: for each class of the data set
+  trainer::EvaluationResult sums;         // over the whole test set; the metrics in the order of `metrics`
+  std::vector<ClassCount> classes = {};   // of images: for each class of the data set
+  std::vector<std::string> skipped = {};  // data::Dataset::take_skipped()
 };
 
 struct TensorsToEvaluate {

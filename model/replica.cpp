@@ -44,8 +44,8 @@ Result<trainer::UpdateOptions> update_options(const ModelConfig& config, const t
 
 Result<std::unique_ptr<TrainingModule>> make_module(const ModelConfig& config, at::Device device) {
   REKINDLE_TRY(const ModelRow* const row, find_model(config.model, config.more_models));
-  return TrainingModule::make(*row, model_options(config), {config.label_smoothing, config.bf16}, config.seed,
-                              device);
+  return TrainingModule::make(*row, model_options(config),
+                              {config.label_smoothing, config.bf16, config.classes}, config.seed, device);
 }
 
 // from_blob wants a pointer to non-const; nobody writes there.

@@ -187,7 +187,7 @@ Result<Answers> TrainingModule::evaluate(const TrainingBatch& batch, std::uint64
         REKINDLE_TRY(const at::Tensor mean, loss(outputs, targets, 0));
         answers.sums.loss.sum = mean.item<double>() * static_cast<double>(count);
       }
-      if (metrics_of(row_.samples, outputs.size(1)).size() > 1)
+      if (metrics_of(row_.samples, options_.classes).size() > 1)
         answers.sums.metrics.push_back(top5_of(outputs, targets));
       const at::Tensor host = predicted.to(at::kCPU).contiguous();
       const auto* const first = host.const_data_ptr<std::int64_t>();

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import mmap
 from collections.abc import Callable
 from typing import Any
@@ -62,6 +63,11 @@ def measure(
     return loss, found
 
 
+def _sum(total: float, count: int) -> dict[str, Any]:
+    """JSON has no number that is not finite."""
+    return {"sum": total if math.isfinite(total) else None, "count": count}
+
+
 def evaluate(
     call: Call, job: dict[str, Any], tensors: mmap.mmap, on_progress: Callable[[int, int], None]
 ) -> dict[str, Any]:
@@ -95,7 +101,7 @@ def evaluate(
     return {
         "samples": "samples",
         "test_count": len(data),
-        "loss": {"sum": loss, "count": len(data)},
-        "metrics": [{"name": name, "sum": total, "count": of} for name, (total, of) in sums.items()],
+        "loss": _sum(loss, len(data)),
+        "metrics": [{"name": name, **_sum(total, of)} for name, (total, of) in sums.items()],
         "classes": [],
     }

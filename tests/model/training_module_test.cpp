@@ -11,6 +11,7 @@
 
 #include "base/text.hpp"
 #include "model/compute_device.hpp"
+#include "model/metrics.hpp"
 #include "model/ops.hpp"
 #include "probe.hpp"
 
@@ -28,6 +29,22 @@ TEST(TrainingModule, GradientsAreAutogradsAndPaddingIsZero) {
   EXPECT_NEAR(result.of(1).sum().item<double>(), 0, 1e-6);
   EXPECT_GT(result.of(0).abs().sum().item<double>(), 0.01);
   EXPECT_EQ(result.gradient[0].item<float>(), 1);
+}
+
+// A model may have more outputs than the data have classes.
+TEST(TrainingModule, AnEvaluationMeasuresTheMetricsOfTheClasses_WhateverTheOutputs) {
+  build_of = [](nn::Module& module) { module.register_module("fc", nn::Linear(4, 7)); };
+  forward_of = use_linear;
+  for (const int classes : {3, 5, 6, 7}) {
+    const auto module =
+        std::move(TrainingModule::make(kProbe, {}, {.classes = classes}, 1, at::kCPU).value());
+    const trainer::StateLayout layout(module->tensors());
+    const at::Tensor values = at::zeros({static_cast<std::int64_t>(layout.floats())});
+    ASSERT_TRUE(module->bind(layout, values));
+    const auto answers = module->evaluate(kBatch, values);
+    ASSERT_TRUE(answers) << answers.error().line();
+    EXPECT_EQ(answers->sums.metrics.size(), metrics_of(data::SampleKind::kImages, classes).size());
+  }
 }
 
 // Against cross-entropy, written down as a loss of one's own.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
@@ -128,6 +129,44 @@ TEST_F(Evaluate, OfText_HasNoClasses) {
   EXPECT_NEAR(result.value("loss", 0.0), own->value("test_loss", 1.0), 1e-5);
   EXPECT_EQ(result.value("accuracy", 0.0), own->value("test_accuracy", 1.0));
   refused({at("gpt"), "--per-class"}, 64, "--per-class on samples that have no class");
+}
+
+TEST_F(Evaluate, WeightsThatAreNotFinite_GiveNoNumber_AndNoError) {
+  const fs::path weights = at("weights.safetensors");
+  ASSERT_EQ(run({"export", finished("run", {}), weights}).exit_code, 0);
+  std::fstream file(weights, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-4, std::ios::end);
+  file.write("\xff\xff\xff\xff", 4);  // the last weight: NaN
+  file.close();
+  const Arguments of_file = {"--model", "mnist-cnn", "--data", mnist_data()};
+  const json result = answer(weights, of_file);
+  EXPECT_TRUE(result.at("loss").is_null()) << result;
+  EXPECT_TRUE(result.at("accuracy").is_number()) << result;
+  const Outcome shown = run(Arguments{"evaluate", weights} + of_file);
+  EXPECT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_NE(shown.out.find("loss nan, accuracy "), std::string::npos) << shown.out;
+}
+
+TEST_F(Evaluate, ImagesThatCannotBeDecoded_AreCounted) {
+  ASSERT_EQ(run({"make-data", "image-folder", at("images"), "--samples", "40"}).exit_code, 0);
+  const Outcome trained =
+      run({"local", "--run-dir", at("run"), "--model", "resnet18", "--image-size", "32", "--dataset",
+           "image-folder", "--data", at("images"), "--steps", "1", "--batch-size", "8"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_FALSE(answer(at("run")).contains("skipped"));
+  EXPECT_EQ(answer(at("run"), {"--skip-corrupt"}).at("skipped"), 0);
+  fs::copy(at("images"), at("damaged"), fs::copy_options::recursive);
+  for (const char* image : {"val_2.JPEG", "val_5.JPEG"})
+    fs::resize_file(at("damaged") / "val/images" / image, 200);
+  const Arguments of_damaged = {"--data", at("damaged"), "--skip-corrupt"};
+  const json result = answer(at("run"), of_damaged);
+  EXPECT_EQ(result.at("skipped"), 2) << result;
+  EXPECT_EQ(result.at("test_count"), 8) << result;
+  const Outcome shown = run(Arguments{"evaluate", at("run")} + of_damaged);
+  EXPECT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_NE(shown.out.find("2 test images cannot be decoded, and others took their places"),
+            std::string::npos)
+      << shown.out;
 }
 
 }  // namespace
