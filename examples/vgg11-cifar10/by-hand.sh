@@ -21,17 +21,36 @@ for ((node = 1; node < SLURM_NNODES; ++node)); do
   helpers+=($!)
 done
 
-# At the time limit, the run saves its state; after that, the job is queued again.
+# At the time limit, the run saves its state; after that, the job is queued again. If the first node's process is dead,
+# a helper has taken its place: the run is stopped through its directory.
 time_is_over=no
-trap 'time_is_over=yes; kill -USR1 "$run"' USR1
-while wait "$run"; exit_code=$?; kill -0 "$run" 2>/dev/null; do :; done
-[[ $time_is_over == no || $exit_code != 75 ]] || exec scontrol requeue "$SLURM_JOB_ID"
-if ((exit_code > 128)); then # the first node's process was killed: a helper has taken its place
+save() {
+  time_is_over=yes
+  interrupted=yes
+  kill -USR1 "$run" 2>/dev/null || "${REKINDLE:-rekindle}" stop "$RUN_DIR"
+}
+trap save USR1
+await() { # sets exit_code; the signal only interrupts the wait
+  while
+    interrupted=no
+    wait "$1"
+    exit_code=$?
+    [[ $interrupted == yes && $exit_code == 138 ]]
+  do :; done
+}
+
+await "$run"
+if ((exit_code > 128)); then # the first node's process was killed
+  ends=()
   for helper in "${helpers[@]}"; do
-    wait "$helper" && exit_code=0
+    await "$helper"
+    ends+=("$exit_code")
   done
-else
-  kill "${helpers[@]}" 2>/dev/null
-  wait
+  for code in 0 75; do # 75: the helper in its place has saved the state; the others end with 0
+    [[ " ${ends[*]} " != *" $code "* ]] || exit_code=$code
+  done
 fi
+[[ $time_is_over == no || $exit_code != 75 ]] || exec scontrol requeue "$SLURM_JOB_ID"
+kill "${helpers[@]}" 2>/dev/null
+wait
 exit "$exit_code"
