@@ -98,7 +98,7 @@ void add_trainers(Families& families, const nlohmann::json& status) {
 
 void add_run(Families& families, RunPage& page) {
   const nlohmann::json& status = page.status();
-  const Counts& counts = page.story().counts();
+  const Counts counts = page.counts();
   families.gauge("rekindle_step", "Completed optimizer steps.", number_in(status, "step"));
   families.gauge("rekindle_steps_goal", "Optimizer steps of the whole run.", number_in(status, "steps"));
   families.gauge("rekindle_loss", "Training loss of the newest step.", number_in(status, "loss"));

@@ -71,41 +71,47 @@ std::string event_text(const char* kind, const nlohmann::json& data) {
 
 }  // namespace
 
+RunPage::Seen::Seen(const run::Layout& layout)
+    : history(layout), events(layout, view::RunEvents::From::kBeginning), logs(layout, kLogBytes) {
+  history.on_news([this](std::string_view metric, const view::Point& point) {
+    if (metric == "step_ms") totals.add(point.value);
+  });
+}
+
 RunPage::RunPage(std::filesystem::path directory, const std::string& name)
     : directory_(std::move(directory)),
       name_(printable(name)),
       layout_(directory_, Trust::kForeign),
-      history_(layout_),
-      run_events_(layout_, view::RunEvents::From::kBeginning),
-      logs_(layout_, kLogBytes) {
-  history_.on_news([this](std::string_view metric, const view::Point& point) {
-    if (metric == "step_ms") totals_.add(point.value);
-  });
-}
+      seen_(std::make_unique<Seen>(layout_)) {}
 
-bool RunPage::read() {
+bool RunPage::read(Amount amount) {
   problem_.clear();
   const auto until = std::chrono::steady_clock::now() + kPatience;
-  Result<bool> more = true;
-  do {
-    more = history_.read_new(kSlice);
-  } while (more && *more && std::chrono::steady_clock::now() < until);
-  if (!more) problem_ = more.error().line();
+  bool more = read_slice();
+  if (more && amount == Amount::kSlice) return false;
+  while (more && std::chrono::steady_clock::now() < until) more = read_slice();
   read_status();
-  read_events();
   read_warnings();
-  if (more && *more) return false;
-  read_steps();
-  return true;
+  if (!more) read_steps();
+  return !more;
+}
+
+// Of each file; whether there is more.
+bool RunPage::read_slice() {
+  const auto events = read_events();  // first, because they say that this is a new run
+  const auto steps = seen_->history.read_new(kSlice);
+  if (!events) problem_ = events.error().line();
+  if (!steps) problem_ = steps.error().line();
+  return (events && *events) || (steps && *steps);
 }
 
 void RunPage::read_steps() {
-  if (!std::exchange(news_.began, true)) {
+  if (!std::exchange(seen_->complete, true)) {
     const auto all =
-        history_.curves({.names = {"step_ms"}, .range = {}, .points = view::History::kMostBuckets});
-    if (all && (*all)["curves"].contains("step_ms")) totals_.begin((*all)["curves"]["step_ms"]);
+        seen_->history.curves({.names = {"step_ms"}, .range = {}, .points = view::History::kMostBuckets});
+    if (all && (*all)["curves"].contains("step_ms")) seen_->totals.begin((*all)["curves"]["step_ms"]);
   }
-  view::News news = history_.take_news();
+  view::News news = seen_->history.take_news();
   if (news.rewound_to) news_.steps += event_text("rewound", {{"step", *news.rewound_to}});
   if (!news.points.empty()) news_.steps += event_text("status", {{"points", std::move(news.points)}});
   news_.changed = news_.changed || news.incomplete;
@@ -162,40 +168,54 @@ void RunPage::read_status() {
   status_ = std::move(made);
 }
 
-void RunPage::read_events() {
-  for (bool more = true; more;) {
-    const auto fresh = run_events_.read_some();
-    if (!fresh) {
-      problem_ = fresh.error().line();
-      return;
-    }
-    more = fresh->more;
-    for (const view::RunEvent& event : fresh->events) story_.add(event);
-    news_.changed = news_.changed || !fresh->events.empty();
+Result<bool> RunPage::read_events() {
+  REKINDLE_TRY(const view::RunEvents::Some fresh, seen_->events.read_some());
+  seen_->events_anew = seen_->events_anew || fresh.anew;
+  if (fresh.events.empty()) return fresh.more;
+  if (std::exchange(seen_->events_anew, false)) begin_anew(fresh.events.front());
+  for (const view::RunEvent& event : fresh.events) seen_->story.add(event);
+  news_.changed = true;
+  return fresh.more;
+}
+
+// events.jsonl was written anew: for a new run in this directory, or by a person who has edited the file.
+void RunPage::begin_anew(const view::RunEvent& first) {
+  const bool is_new =
+      first.kind == "started" && first.attempt == 1 && parse_utc(first.at) != seen_->story.began();
+  if (!is_new) {
+    seen_->counted = counts();
+    seen_->story = {};
+    return;
   }
+  auto seen = std::make_unique<Seen>(layout_);
+  seen->events = std::move(seen_->events);
+  seen_ = std::move(seen);
+  step_times_of_ = 0;
+  news_.steps = event_text("rewound", {{"step", 0}});
 }
 
 void RunPage::read_warnings() {
-  const auto lines = logs_.read_new(std::size_t{10} * kMostWarnings);
+  const auto lines = seen_->logs.read_new(std::size_t{10} * kMostWarnings);
   if (!lines) return;  // a run that has not begun has no logs
   for (const view::LogLine& line : *lines) {
     if (line.level != "warning" && line.level != "error") continue;
     news_.changed = true;
-    warnings_.push_back({.time = line.time, .level = line.level, .text = line.text.substr(0, kLongestLine)});
-    if (warnings_.size() > kMostWarnings) warnings_.pop_front();
+    seen_->warnings.push_back(
+        {.time = line.time, .level = line.level, .text = line.text.substr(0, kLongestLine)});
+    if (seen_->warnings.size() > kMostWarnings) seen_->warnings.pop_front();
   }
 }
 
 // The means of the newest steps; read again only when there are new steps.
 void RunPage::read_step_times() {
-  const std::uint64_t last = history_.last_step();
+  const std::uint64_t last = seen_->history.last_step();
   if (std::exchange(step_times_of_, last) == last && last > 0) return;
   step_times_ = nlohmann::json::object();
   view::CurveQuery query{.names = {},
                          .range = {.from = last > kRecentSteps ? last - kRecentSteps : 0, .to = last},
                          .points = kRecentSteps + 1};
   for (const char* part : kParts) query.names.push_back(str(part, "_ms"));
-  const auto curves = history_.curves(query);
+  const auto curves = seen_->history.curves(query);
   if (!curves) return;
   for (const char* part : kParts) {
     const auto curve = (*curves)["curves"].find(str(part, "_ms"));
@@ -216,16 +236,16 @@ std::vector<std::string> RunPage::checkpoints() const {
 }
 
 std::optional<double> RunPage::training_ratio() const {
-  const auto all = history_.curves({.names = {"step_ms"}, .range = {}, .points = 1});
-  if (!all || !story_.began() || !(*all)["curves"].contains("step_ms")) return std::nullopt;
+  const auto all = seen_->history.curves({.names = {"step_ms"}, .range = {}, .points = 1});
+  if (!all || !seen_->story.began() || !(*all)["curves"].contains("step_ms")) return std::nullopt;
   const nlohmann::json& curve = (*all)["curves"]["step_ms"];
   const nlohmann::json& means = curve[curve.contains("mean") ? "mean" : "value"];
   const std::string state = status_.value("state", "");
   const auto end =
       parse_utc(state == "running" || state == "starting" ? utc_now_ms() : status_.value("updated", ""));
-  const double wall = end ? static_cast<double>(*end - *story_.began()) : 0;
+  const double wall = end ? static_cast<double>(*end - *seen_->story.began()) : 0;
   if (means.empty() || wall <= 0) return std::nullopt;
-  return std::min(1.0, means[0].get<double>() * static_cast<double>(history_.last_step()) / wall);
+  return std::min(1.0, means[0].get<double>() * static_cast<double>(seen_->history.last_step()) / wall);
 }
 
 nlohmann::json RunPage::summary() const {
@@ -237,17 +257,17 @@ nlohmann::json RunPage::summary() const {
   summary["problem"] = printable(problem_);
   summary["now"] = utc_now_ms();
   summary["step_ms"] = step_times_;
-  story_.put_into(summary, checkpoints());
+  seen_->story.put_into(summary, checkpoints());
   std::uint64_t recoveries = 0;
-  for (const auto& [cause, count] : story_.counts().recoveries) recoveries += count;
+  for (const auto& [cause, count] : seen_->story.counts().recoveries) recoveries += count;
   summary["recoveries"] = recoveries;
   if (const auto ratio = training_ratio()) summary["training_ratio"] = *ratio;
-  if (const auto limit = story_.counts().time_limit) summary["time_limit"] = utc_text(*limit);
+  if (const auto limit = seen_->story.counts().time_limit) summary["time_limit"] = utc_text(*limit);
   nlohmann::json warnings = nlohmann::json::array();
-  for (const view::LogLine& line : warnings_)
+  for (const view::LogLine& line : seen_->warnings)
     warnings.push_back({{"at", utc_of_log(line.time)}, {"level", line.level}, {"text", line.text}});
   summary["warnings"] = std::move(warnings);
-  summary["metrics"] = history_.names();
+  summary["metrics"] = seen_->history.names();
   return summary;
 }
 

@@ -4,27 +4,15 @@
 
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "board/totals.hpp"
+#include "board/counts.hpp"
 #include "view/run_events.hpp"
 
 namespace rekindle::board {
-
-using Milliseconds = std::int64_t;  // since 1970
-
-// They never fall.
-struct Counts {
-  std::map<std::string, std::uint64_t> recoveries;  // by cause
-  Durations recovery_seconds;                       // of each recovery that took time
-  std::uint64_t bytes_saved = 0, attempts = 0, requeues = 0;
-  std::optional<Milliseconds> saved_at;    // the newest checkpoint
-  std::optional<Milliseconds> time_limit;  // of the newest attempt's Slurm job
-};
 
 class Story {
  public:
@@ -34,8 +22,8 @@ class Story {
   // The next event. The newest of each list are kept.
   void add(const view::RunEvent& event);
 
-  // lanes, generations, attempts, checkpoints and events of api/summary (docs/board.md). `there`: the names
-  // of the checkpoints that exist.
+  // job, lanes, generations, attempts, checkpoints and events of api/summary (docs/board.md). `there`: the
+  // names of the checkpoints that exist.
   void put_into(nlohmann::json& summary, const std::vector<std::string>& there) const;
   std::optional<Milliseconds> began() const { return began_; }  // the first event
 

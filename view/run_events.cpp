@@ -127,6 +127,7 @@ Result<RunEvents::Some> RunEvents::read_some() {
       some.events.push_back(std::move(*event));
   }
   some.more = slice.more;
+  some.anew = slice.anew;
   if (!some.more && std::exchange(silent_, false)) some.events.clear();
   if (silent_) some.events.clear();
   return some;

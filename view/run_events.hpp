@@ -31,6 +31,7 @@ class RunEvents {
   struct Some {
     std::vector<RunEvent> events;
     bool more = false;
+    bool anew = false;  // the file was shortened or written anew, and these are its first ones
   };
   // The next ones of a file that may be long, as read_new().
   Result<Some> read_some();

@@ -10,6 +10,15 @@
 
 namespace rekindle::board {
 
+inline constexpr std::uint64_t kLongSteps = 40000;
+
+// 10 MB of metrics.jsonl.
+inline void write_long_metrics(const run::Layout& layout) {
+  std::ofstream out(layout.metrics().path());
+  for (std::uint64_t i = 1; i <= kLongSteps; ++i)
+    out << R"({"step":)" << i << R"(,"loss":1.5,"step_ms":1,"at":")" << std::string(200, 'x') << "\"}\n";
+}
+
 class BoardTest : public run::RunDirectory {
  protected:
   void step(std::uint64_t number, double loss, double step_ms = 100) {

@@ -97,6 +97,86 @@ TEST_F(RunPageTest, ManyStepsBetweenTwoReadings_AllCount) {
   EXPECT_EQ(page_.totals().steps().count(), 10000U);
 }
 
+// A person removes a run directory, and begins another run in its place.
+TEST_F(RunPageTest, ANewRunInThePath_HasNothingOfTheOldOne) {
+  // An attempt in which a trainer is lost; the time is in each line.
+  const auto attempt = [&](const std::string& hour, const std::string& trainer, int steps) {
+    const auto add = [&](const std::string& kind, nlohmann::json line) {
+      line.update({{"event", kind}, {"at", "2026-01-01T" + hour + ":00:00.000Z"}, {"attempt", 1}});
+      append(layout_.events(), line);
+    };
+    add("started", {{"host", "n1"}});
+    add("generation", {{"generation", "t1.g1"}, {"members", {{{"trainer", trainer}}}}});
+    add("lost", {{"trainer", trainer}, {"why", "killed"}});
+    add("recovered", {{"cause", "lost"}, {"seconds", 1.0}});
+    for (int i = 1; i <= steps; ++i) step(static_cast<std::uint64_t>(i), 1.0);
+    log("2026-01-01 " + hour + ":00:00.000 warning rekindle: of " + trainer);
+  };
+  attempt("01", "old", 5);
+  ASSERT_TRUE(page_.read());
+  EXPECT_EQ(page_.counts().attempts, 1U);
+  EXPECT_EQ(page_.totals().steps().count(), 5U);
+  page_.take_events();
+  for (const auto& entry : std::filesystem::directory_iterator(path_))
+    std::filesystem::remove_all(entry.path());
+  ASSERT_TRUE(page_.read()) << "there is nothing";
+  attempt("02", "new", 2);
+  ASSERT_TRUE(page_.read());
+  EXPECT_EQ(page_.counts().attempts, 1U);
+  EXPECT_EQ(page_.counts().recoveries.at("lost"), 1U);
+  EXPECT_EQ(page_.totals().steps().count(), 2U);
+  const nlohmann::json summary = page_.summary();
+  EXPECT_EQ(summary["attempts"].size(), 1U);
+  ASSERT_EQ(summary["lanes"].size(), 1U);
+  EXPECT_EQ(summary["lanes"][0]["trainer"], "new");
+  EXPECT_EQ(summary["recoveries"], 1);
+  ASSERT_EQ(summary["warnings"].size(), 1U);
+  EXPECT_THAT(summary["warnings"][0]["text"].get<std::string>(), HasSubstr("of new"));
+  EXPECT_THAT(page_.take_events(), HasSubstr("event: rewound\ndata: {\"step\":0}"))
+      << "an open page drops the old curves";
+}
+
+// A scraper sees a counter that falls as a restart, and counts all of it again.
+TEST_F(RunPageTest, EventsWrittenAnewOfTheSameRun_AreNotCountedTwice_AndNoCountFalls) {
+  event("started", {{"host", "n1"}});
+  for (int i = 0; i < 2; ++i) event("recovered", {{"cause", "lost"}, {"seconds", 1.0}});
+  ASSERT_TRUE(page_.read());
+  const std::string records = [&] {
+    std::ifstream in(layout_.events().path());
+    return std::string{std::istreambuf_iterator<char>(in), {}};
+  }();
+  const std::string shorter = records.substr(0, records.find('\n') + 1);
+  std::ofstream(layout_.events().path()) << shorter;
+  ASSERT_TRUE(page_.read());
+  EXPECT_EQ(page_.summary()["recoveries"], 0);
+  EXPECT_EQ(page_.counts().recoveries.at("lost"), 2U);
+  EXPECT_EQ(page_.counts().recovery_seconds.count(), 2U);
+  event("recovered", {{"cause", "lost"}, {"seconds", 1.0}});
+  ASSERT_TRUE(page_.read());
+  EXPECT_EQ(page_.summary()["recoveries"], 1);
+  EXPECT_EQ(page_.counts().recoveries.at("lost"), 2U);
+  std::ofstream(layout_.events().path()) << "";
+  ASSERT_TRUE(page_.read());
+  std::ofstream(layout_.events().path()) << records;
+  ASSERT_TRUE(page_.read());
+  EXPECT_EQ(page_.summary()["recoveries"], 2);
+  EXPECT_EQ(page_.counts().recoveries.at("lost"), 2U);
+  EXPECT_EQ(page_.counts().attempts, 1U);
+}
+
+// So that a thread that has other work, too, can do it in between.
+TEST_F(RunPageTest, ASliceOfALongRun_IsAFewMegabytes) {
+  write_long_metrics(layout_);
+  int slices = 1;
+  while (!page_.read(RunPage::Amount::kSlice)) {
+    EXPECT_FALSE(page_.complete());
+    ++slices;
+  }
+  EXPECT_TRUE(page_.complete());
+  EXPECT_EQ(slices, 3) << "10 MB in slices of 4 MiB";
+  EXPECT_EQ(page_.totals().steps().count(), kLongSteps);
+}
+
 TEST_F(RunPageTest, ALongStory_MakesNoLongSummary) {
   nlohmann::json members = nlohmann::json::array();
   for (int i = 0; i < 500; ++i)
