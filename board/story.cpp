@@ -37,6 +37,11 @@ void push(std::deque<T>& list, T item, std::size_t most) {
   if (list.size() > most) list.pop_front();
 }
 
+// The clocks of two hosts may differ: the end is then before the begin.
+double seconds_between(Milliseconds begin, Milliseconds end) {
+  return static_cast<double>(std::max<Milliseconds>(0, end - begin)) / kSecond;
+}
+
 }  // namespace
 
 void Story::Lane::enter(State state, Milliseconds at) {
@@ -146,8 +151,7 @@ void Story::on_generation(const nlohmann::json& line, const view::RunEvent& even
 void Story::on_first_generation(const view::RunEvent& event, Milliseconds at) {
   if (attempts_.empty() || attempts_.back().first_step) return;
   attempts_.back().first_step = std::min(event.step, kMostSteps);
-  attempts_.back().starting_seconds =
-      static_cast<double>(std::max<Milliseconds>(0, at - attempts_.back().began)) / kSecond;
+  attempts_.back().starting_seconds = seconds_between(attempts_.back().began, at);
 }
 
 // Before its first generation, an attempt goes back because of how the last one that trained has ended.

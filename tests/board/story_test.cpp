@@ -179,5 +179,16 @@ TEST_F(StoryTest, OfARunOfYears_TheNewestAreKept) {
   EXPECT_EQ(made["generations"].back()["generation"], std::to_string(2 * Story::kMostGenerations - 1));
 }
 
+// The clock of the second host is late.
+TEST_F(StoryTest, AnAttemptThatSeemsToBeginBeforeTheEndOfTheLastOne_DidNotWait) {
+  add("started", 10, {{"host", "n1"}});
+  add("stopped", 30);
+  attempt_ = 2;
+  add("started", 20, {{"host", "n2"}});
+  add("generation", 15, {{"generation", "t2.g1"}, {"trainers", 1}, {"members", {trainer("a")}}});
+  EXPECT_EQ(summary()["attempts"][1]["pending_seconds"], 0.0);
+  EXPECT_EQ(summary()["attempts"][1]["starting_seconds"], 0.0);
+}
+
 }  // namespace
 }  // namespace rekindle::board
