@@ -2,18 +2,15 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
-#include <charconv>
 #include <chrono>
-#include <nlohmann/json.hpp>
+#include <deque>
 #include <utility>
 
-#include "base/clock.hpp"
-#include "base/printable.hpp"
-#include "base/text.hpp"
+#include "board/answers.hpp"
 #include "board/exposition.hpp"
-#include "board/json_text.hpp"
 #include "board/parts.hpp"
 #include "board/run_page.hpp"
+#include "board/turns.hpp"
 #include "view/runs.hpp"
 
 namespace rekindle::board {
@@ -25,61 +22,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kLook{1}, kUnused{600}, kKeepAlive{15};
 constexpr std::string_view kRun = "/run/";
 constexpr std::size_t kMostPending = 64;  // answers that wait for storage
-
-Answer json_answer(const nlohmann::json& json, unsigned status = 200) {
-  return {.status = status, .type = "application/json", .body = json_text(json) + "\n"};
-}
-
-Answer error_answer(unsigned status, const std::string& why) { return json_answer({{"error", why}}, status); }
-
-std::optional<std::uint64_t> whole(const std::string* text) {
-  if (text == nullptr) return std::nullopt;
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-  return error == std::errc() && end == text->data() + text->size() ? std::optional(value) : std::nullopt;
-}
-
-view::CurveQuery query_of(const Decision& decision) {
-  constexpr std::uint64_t kPoints = 1000;
-  view::CurveQuery query;
-  if (const std::string* names = decision.find("names")) {
-    for (std::size_t begin = 0; begin <= names->size();) {
-      const std::size_t end = std::min(names->find(',', begin), names->size());
-      query.names.push_back(names->substr(begin, end - begin));
-      begin = end + 1;
-    }
-  }
-  if (const auto from = whole(decision.find("from"))) query.range.from = *from;
-  if (const auto to = whole(decision.find("to"))) query.range.to = *to;
-  query.points = std::clamp<std::uint64_t>(whole(decision.find("points")).value_or(kPoints), 1,
-                                           view::History::kMostBuckets);
-  return query;
-}
-
-// The run's name as it is in addresses.
-std::string name_of(const std::filesystem::path& directory, const std::filesystem::path& folder) {
-  const std::string name = directory.lexically_relative(folder).generic_string();
-  return printable(name == "." ? directory.filename().string() : name);
-}
-
-nlohmann::json runs_json(const std::filesystem::path& folder) {
-  nlohmann::json runs = nlohmann::json::array();
-  for (const std::filesystem::path& directory : view::find_runs(folder)) {
-    const view::RunSummary summary = view::summarize(directory);
-    const std::string name = name_of(directory, folder);
-    runs.push_back({{"name", name},
-                    {"address", str("run/", encoded(name), "/")},
-                    {"directory", printable(directory.string())},
-                    {"state", summary.state},
-                    {"attempt", summary.attempt},
-                    {"step", summary.step},
-                    {"steps", summary.steps},
-                    {"loss", summary.loss ? nlohmann::json(*summary.loss) : nlohmann::json()},
-                    {"updated", printable(summary.updated)},
-                    {"problem", printable(summary.problem)}});
-  }
-  return {{"now", utc_now_ms()}, {"runs", std::move(runs)}};
-}
 
 }  // namespace
 
@@ -138,41 +80,8 @@ RunPage* Service::open(Watched& watched) const {
   return watched.page ? &*watched.page : nullptr;
 }
 
-Answer Service::metrics(const std::vector<std::shared_ptr<Watched>>& all) const {
-  std::vector<std::pair<std::string, RunPage*>> pages;
-  for (const auto& watched : all) {
-    RunPage* const page = open(*watched);
-    if (page == nullptr) continue;
-    while (!page->read()) {
-    }
-    pages.emplace_back(watched->name, page);
-  }
-  return {.type = kExpositionType, .body = exposition(pages)};
-}
-
 void Service::serve(const Decision& decision, std::function<void(Answer)> answer) {
-  switch (decision.verdict) {
-    case Verdict::kServe:
-      break;
-    case Verdict::kExchange:
-      // The path of the cookie is the folder of this address as the browser sees it, also behind a proxy.
-      return answer({.status = 303,
-                     .body = "",
-                     .headers = {{"Location", "./"},
-                                 {"Set-Cookie", str(options_.access.cookie, "=", options_.access.cookie_value,
-                                                    "; HttpOnly; SameSite=Strict; Max-Age=604800")}}});
-    case Verdict::kUnauthorized:
-      if (decision.path == "/metrics")
-        return answer(error_answer(401, "send the token as a bearer token (--metrics-token-file)"));
-      return answer(
-          error_answer(401, "open the link again that rekindle prints (rekindle status RUN --link)"));
-    case Verdict::kForeignHost:
-      return answer(error_answer(403, "this host name is not allowed here (--allow-host)"));
-    case Verdict::kMethod:
-      return answer(error_answer(405, "only GET and HEAD"));
-    case Verdict::kBadRequest:
-      return answer(error_answer(400, "not a request for this server"));
-  }
+  if (decision.verdict != Verdict::kServe) return answer(answer_without_page(decision, options_.access));
   const Place place = place_of(decision.path);
   const std::string page = place.rest.empty() ? (place.of_board ? "board.html" : "run.html") : place.rest;
   if (const Part* part = find_part(page); part != nullptr && !part->name.ends_with(".LICENSE"))
@@ -184,30 +93,36 @@ void Service::serve(const Decision& decision, std::function<void(Answer)> answer
     return later(std::move(answer), [this] { return json_answer(runs_json(options_.folder)); });
   if (place.of_board || (place.rest != "api/summary" && place.rest != "api/curves"))
     return answer(error_answer(404, "nothing is here"));
-  const bool of_summary = place.rest == "api/summary";
-  later(std::move(answer), [this, run = watched(place.run), of_summary, query = query_of(decision)] {
-    RunPage* const page = open(*run);
-    if (page == nullptr) {
-      asio::post(io_, [this, run] { forget(run); });
-      return error_answer(404, "no such run");
-    }
-    // The first look at a long run takes seconds, but its state can be shown at once.
-    bool complete = page->read();
-    if (of_summary) return json_answer(page->summary());
-    while (!complete) complete = page->read();
-    const auto curves = page->curves(query);
+  const auto run = watched(place.run);
+  if (place.rest == "api/summary")
+    return later(std::move(answer), [this, run] {
+      RunPage* const opened = open_or_forget(run);
+      if (opened == nullptr) return error_answer(404, "no such run");
+      opened->read();  // the first look at a long run takes seconds, but its state can be shown at once
+      return json_answer(opened->summary());
+    });
+  in_parts(std::move(answer), [this, run, query = query_of(decision)]() -> std::optional<Answer> {
+    RunPage* const opened = open_or_forget(run);
+    if (opened == nullptr) return error_answer(404, "no such run");
+    if (!opened->read(RunPage::Amount::kSlice)) return std::nullopt;
+    const auto curves = opened->curves(query);
     return curves ? json_answer(*curves) : error_answer(500, curves.error().line());
   });
 }
 
 void Service::later(std::function<void(Answer)> answer, std::function<Answer()> make) {
+  in_parts(std::move(answer), [make = std::move(make)] { return std::optional(make()); });
+}
+
+void Service::in_parts(std::function<void(Answer)> answer, std::function<std::optional<Answer>()> make) {
   if (pending_ >= kMostPending) return answer(error_answer(503, "too many requests at once: try again"));
   ++pending_;
-  asio::post(storage_, [this, answer = std::move(answer), make = std::move(make)] {
-    auto made = std::make_shared<Answer>(make());
+  const auto made = std::make_shared<std::optional<Answer>>();
+  const Turn turn = [made, make = std::move(make)] { return (*made = make()).has_value(); };
+  take_turns(storage_.get_executor(), {turn}, [this, answer = std::move(answer), made] {
     asio::post(io_, [this, answer, made] {
       --pending_;
-      answer(std::move(*made));
+      answer(std::move(**made));
     });
   });
 }
@@ -220,27 +135,59 @@ void Service::serve_metrics(std::function<void(Answer)> answer) {
   scrapers_.push_back(std::move(answer));
   if (scrapers_.size() > 1) return;
   asio::post(storage_, [this] {
-    std::vector<std::string> names;
-    if (options_.one_run) names.emplace_back();
-    if (!options_.one_run) {
-      for (const std::filesystem::path& directory : view::find_runs(options_.folder))
-        names.push_back(name_of(directory, options_.folder));
+    std::vector<std::filesystem::path> found = {options_.folder};
+    if (!options_.one_run) found = view::find_runs(options_.folder);
+    asio::post(io_, [this, found = std::move(found)] { scrape(found); });
+  });
+}
+
+// Prometheus waits 10 s, and the first reading of a long run takes seconds: here each run is read for one
+// slice only. A run that has not been read completely yet is left out of this answer, and is read after it.
+void Service::scrape(const std::vector<std::filesystem::path>& found) {
+  std::vector<std::shared_ptr<Watched>> all;
+  std::deque<Turn> parts;
+  for (const std::filesystem::path& directory : found) {
+    const auto run = watched(options_.one_run ? "" : name_of(directory, options_.folder));
+    run->scraped = true;
+    all.push_back(run);
+    parts.emplace_back([run, directory] {
+      if (!run->page)
+        run->page.emplace(directory, run->name.empty() ? directory.filename().string() : run->name);
+      run->page->read(RunPage::Amount::kSlice);
+      return true;
+    });
+  }
+  take_turns(storage_.get_executor(), std::move(parts), [this, all = std::move(all)] {
+    std::vector<std::pair<std::string, RunPage*>> pages;
+    std::vector<std::shared_ptr<Watched>> unread;
+    for (const auto& run : all) {
+      if (run->page->complete())
+        pages.emplace_back(run->name, &*run->page);
+      else
+        unread.push_back(run);
     }
-    asio::post(io_, [this, names = std::move(names)] {
-      std::vector<std::shared_ptr<Watched>> all;
-      all.reserve(names.size());
-      for (const std::string& name : names) {
-        all.push_back(watched(name));
-        all.back()->scraped = true;
-      }
-      asio::post(storage_, [this, all = std::move(all)] {
-        const auto made = std::make_shared<const Answer>(metrics(all));
-        asio::post(io_, [this, made] {
-          for (const auto& each : std::exchange(scrapers_, {})) each(*made);
-        });
-      });
+    const auto made =
+        std::make_shared<const Answer>(Answer{.type = kExpositionType, .body = exposition(pages)});
+    asio::post(io_, [this, made, unread = std::move(unread)] {
+      for (const auto& each : std::exchange(scrapers_, {})) each(*made);
+      read_rest(unread);
     });
   });
+}
+
+void Service::read_rest(const std::vector<std::shared_ptr<Watched>>& unread) {
+  if (unread.empty() || std::exchange(reading_rest_, true)) return;
+  std::deque<Turn> parts;
+  for (const auto& run : unread)
+    parts.emplace_back([run] { return run->page->read(RunPage::Amount::kSlice); });
+  take_turns(storage_.get_executor(), std::move(parts),
+             [this] { asio::post(io_, [this] { reading_rest_ = false; }); });
+}
+
+RunPage* Service::open_or_forget(const std::shared_ptr<Watched>& run) {
+  RunPage* const page = open(*run);
+  if (page == nullptr) asio::post(io_, [this, run] { forget(run); });
+  return page;
 }
 
 // It is no run: nothing remains of a name that somebody made up.

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,9 +45,14 @@ class Service : public Site {
   Place place_of(const std::string& path) const;
   std::shared_ptr<Watched> watched(const std::string& name);
   RunPage* open(Watched& watched) const;
-  Answer metrics(const std::vector<std::shared_ptr<Watched>>& all) const;
+  RunPage* open_or_forget(const std::shared_ptr<Watched>& run);
+  // The answer that `make` gives, in the storage's thread.
   void later(std::function<void(Answer)> answer, std::function<Answer()> make);
+  // The same, for what takes long: `make` is called again, after the work of others, until it has an answer.
+  void in_parts(std::function<void(Answer)> answer, std::function<std::optional<Answer>()> make);
   void serve_metrics(std::function<void(Answer)> answer);
+  void scrape(const std::vector<std::filesystem::path>& found);
+  void read_rest(const std::vector<std::shared_ptr<Watched>>& unread);
   void forget(const std::shared_ptr<Watched>& run);
   void tick();
   void look(const std::shared_ptr<Watched>& run);
@@ -56,6 +62,7 @@ class Service : public Site {
   const ServiceOptions options_;
   std::map<std::string, std::shared_ptr<Watched>> watched_;  // used in the server's thread
   std::vector<std::function<void(Answer)>> scrapers_;        // wait for the answer that is being made
+  bool reading_rest_ = false;                                // of runs that /metrics left out
   std::size_t pending_ = 0;                                  // answers that wait for storage
   boost::asio::steady_timer timer_;
   boost::asio::thread_pool storage_;  // one thread; last, because its work uses the above

@@ -31,15 +31,17 @@ constexpr const char* kToken = "0123456789abcdef0123456789abcdef";
 class ServerTest : public BoardTest {
  protected:
   void serve(ServerLimits limits = {}, bool one_run = true) {
-    service_ = std::make_unique<Service>(
-        io_, ServiceOptions{.folder = one_run ? layout_.root().path() : layout_.root().path().parent_path(),
-                            .one_run = one_run,
-                            .access = {.token = kToken,
-                                       .cookie = "rekindle",
-                                       .cookie_value = cookie_value(kToken),
-                                       .hosts = {"localhost"},
-                                       .metrics_token = "",
-                                       .open_metrics = false}});
+    serve_folder(one_run ? layout_.root().path() : layout_.root().path().parent_path(), limits, one_run);
+  }
+  void serve_folder(const fs::path& folder, ServerLimits limits = {}, bool one_run = false) {
+    service_ = std::make_unique<Service>(io_, ServiceOptions{.folder = folder,
+                                                             .one_run = one_run,
+                                                             .access = {.token = kToken,
+                                                                        .cookie = "rekindle",
+                                                                        .cookie_value = cookie_value(kToken),
+                                                                        .hosts = {"localhost"},
+                                                                        .metrics_token = "",
+                                                                        .open_metrics = false}});
     server_ = std::make_unique<Server>(io_, *service_, limits);
     port_ = server_->listen("127.0.0.1", 0).value();
     thread_ = std::thread([this] { io_.run(); });
@@ -73,6 +75,11 @@ class ServerTest : public BoardTest {
     return std::string(method) + " " + target +
            " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nCookie: rekindle=" + cookie_value(kToken) +
            "\r\n" + more + "\r\n";
+  }
+
+  static std::string scrape(const std::string& token = kToken) {
+    return "GET /metrics HTTP/1.1\r\nHost: any\r\nConnection: close\r\n" +
+           (token.empty() ? "" : "Authorization: Bearer " + token + "\r\n") + "\r\n";
   }
 
   asio::io_context io_, client_;
@@ -154,12 +161,36 @@ TEST_F(ServerTest, ARunWithABadName_DoesNotSpoilTheMetricsOfOthers) {
   fs::create_directories(folder);
   std::ofstream(folder / "run.toml") << "";
   serve({}, false);
-  const std::string metrics =
-      answer_to("GET /metrics HTTP/1.1\r\nHost: any\r\nConnection: close\r\nAuthorization: Bearer " +
-                std::string(kToken) + "\r\n\r\n");
+  const std::string metrics = answer_to(scrape());
   EXPECT_THAT(metrics, HasSubstr("run=\"bad"));
   EXPECT_THAT(metrics, Not(HasSubstr("\xff")));
   fs::remove_all(folder);
+}
+
+// The first reading of long runs takes minutes: it must not take the time of a scrape, nor of a page.
+TEST_F(ServerTest, ALongRun_IsLeftOutOfTheMetricsUntilItHasBeenRead) {
+  const fs::path folder = path_ / "runs";
+  for (const char* name : {"long", "longer", "short"}) {
+    fs::create_directories(folder / name);
+    std::ofstream(folder / name / "run.toml") << "";
+    if (name != std::string("short")) write_long_metrics(run::Layout(folder / name));
+  }
+  serve_folder(folder);
+  const std::string first = answer_to(scrape());
+  EXPECT_THAT(first, AllOf(HasSubstr("rekindle_up{run=\"short\"} 0"), Not(HasSubstr("run=\"long"))));
+  const std::string steps = "} " + std::to_string(kLongSteps) + "\n";
+  std::string later;
+  while (later.find("run=\"long\"") == std::string::npos || later.find("run=\"longer\"") == std::string::npos)
+    later = answer_to(scrape());
+  EXPECT_THAT(later, AllOf(HasSubstr("rekindle_steps_total{run=\"long\"" + steps),
+                           HasSubstr("rekindle_steps_total{run=\"longer\"" + steps)));
+  EXPECT_THAT(answer_to(get("/run/long/api/curves?names=loss")), HasSubstr("\"last\":40000"));
+}
+
+TEST_F(ServerTest, CurvesOfALongRun_AreReadToTheEndFirst) {
+  write_long_metrics(layout_);
+  serve();
+  EXPECT_THAT(answer_to(get("/api/curves?names=loss")), HasSubstr("\"last\":40000"));
 }
 
 TEST_F(ServerTest, ASlowRequest_IsCutOff) {
@@ -198,9 +229,7 @@ TEST_F(ServerTest, ABoard_ShowsTheRunsBelowItsFolder) {
   EXPECT_THAT(answer_to(get("/api/runs")), HasSubstr("\"name\":\"" + name + "\""));
   EXPECT_THAT(answer_to(get("/run/" + name + "/")), HasSubstr("<!doctype html>"));
   EXPECT_THAT(answer_to(get("/run/" + name + "/api/summary")), HasSubstr(R"("step":2)"));
-  const std::string metrics =
-      answer_to("GET /metrics HTTP/1.1\r\nHost: any\r\nConnection: close\r\nAuthorization: Bearer " +
-                std::string(kToken) + "\r\n\r\n");
+  const std::string metrics = answer_to(scrape());
   EXPECT_THAT(metrics, HasSubstr("rekindle_step{run=\"" + name + "\"} 2\n"));
 }
 
