@@ -103,7 +103,10 @@ class Program {
         io_, ServiceOptions{.folder = options_.folder, .one_run = options_.one_run, .access = access});
     if (options_.port >= 0) REKINDLE_CHECK(serve_page(layout, access.token));
     if (options_.metrics_port >= 0) REKINDLE_CHECK(serve_metrics());
-    if (!options_.page_file.empty()) asio::post(files_, [this] { write_page(); });
+    if (!options_.page_file.empty()) {
+      page_file_.emplace(options_.folder, options_.page_file);
+      asio::post(files_, [this] { write_page(); });
+    }
     if (options_.tensorboard) {
       tensorboard_.emplace(layout);
       asio::post(files_, [this] { write_tensorboard(); });
@@ -122,7 +125,7 @@ class Program {
     signals.async_wait([this](const auto&, int) { io_.stop(); });
     io_.run();
     files_.join();
-    if (!options_.page_file.empty()) std::ignore = write_page_file(options_.folder, options_.page_file);
+    if (page_file_) std::ignore = page_file_->write();
     if (tensorboard_) tell_once(tensorboard_->finish());
   }
 
@@ -170,7 +173,7 @@ class Program {
   // ---- in the thread of files_ ----
 
   void write_page() {
-    tell_once(write_page_file(options_.folder, options_.page_file));
+    tell_once(page_file_->write());
     again(page_timer_, std::chrono::minutes(1), &Program::write_page);
   }
 
@@ -192,6 +195,7 @@ class Program {
   asio::steady_timer page_timer_{io_}, tensorboard_timer_{io_};
   std::string error_;       // told last
   std::string token_file_;  // of the page
+  std::optional<PageFile> page_file_;
   std::optional<TensorBoardWatch> tensorboard_;
   std::unique_ptr<Service> service_;
   std::unique_ptr<MetricsSite> metrics_site_;
@@ -228,7 +232,7 @@ int main(int argc, char** argv) {
     return report({ExitCode::kUsage, error.what(), ""});
   }
   if (file.parsed()) {
-    const Status written = write_page_file(options.folder, options.page_file);
+    const Status written = PageFile(options.folder, options.page_file).write();
     return written ? 0 : report(written.error());
   }
   if (options.of_a_run) ::prctl(PR_SET_PDEATHSIG, SIGTERM);

@@ -4,9 +4,19 @@
 #include <filesystem>
 
 #include "base/result.hpp"
+#include "board/run_page.hpp"
 
 namespace rekindle::board {
 
-Status write_page_file(const std::filesystem::path& run_directory, const std::filesystem::path& file);
+class PageFile {
+ public:
+  PageFile(const std::filesystem::path& run_directory, std::filesystem::path file);
+  // The file with all that the run has recorded by now. What was read for the last one is not read again.
+  Status write();
+
+ private:
+  RunPage page_;
+  const std::filesystem::path file_;
+};
 
 }  // namespace rekindle::board
