@@ -78,6 +78,7 @@ void Story::put_into(nlohmann::json& summary, const std::vector<std::string>& th
                            {"bytes", each.bytes},
                            {"verified", each.verified},
                            {"there", std::ranges::find(there, each.name) != there.end()}});
+  if (!attempts_.empty()) summary["job"] = attempts_.back().job;
   summary["lanes"] = std::move(lanes);
   summary["generations"] = std::move(generations);
   summary["attempts"] = std::move(attempts);

@@ -126,9 +126,7 @@
     by_id("progress-fill").style.width = `${(part ?? 0) * 100}%`;
     const bar = by_id("progress");
     set_attribute(bar, "aria-valuenow", part === null ? null : Math.floor(part * 100));
-    const epoch = text.known(summary.epoch)
-      ? `, epoch ${Math.min(summary.epoch + 1, summary.epochs ?? Infinity)}${text.known(summary.epochs) ? ` of ${summary.epochs}` : ""}`
-      : "";
+    const epoch = text.known(summary.epoch) ? `, epoch ${summary.epoch + 1}` : "";
     set_attribute(bar, "aria-valuetext", `step ${text.count(summary.step)} of ${text.count(summary.steps)}${epoch}`);
     set_text(by_id("percent"), text.percent(part));
     set_text(by_id("step"), text.count(summary.step));

@@ -91,7 +91,6 @@
 
     set_summary(summary) {
       this.groups = curves.groups(summary.metrics);
-      this.units = summary.units || {};
       const options = [...this.groups.keys()];
       this.panels.forEach((panel, index) => {
         if (!this.groups.has(panel.choice)) {

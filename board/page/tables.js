@@ -174,7 +174,7 @@
   function checkpoint_row(checkpoint, now_ms) {
     const at = text.time_ms(checkpoint.at);
     const verified = checkpoint.verified
-      ? { text: "✓ verified", tone: "good", title: "A later attempt or `rekindle inspect` has read it" }
+      ? { text: "✓ verified", tone: "good", title: "A later attempt has read all of it" }
       : { text: "○ not read yet", tone: "muted", title: "Complete, but nobody has read it back" };
     return {
       tone: checkpoint.there ? null : "gone",
@@ -182,7 +182,7 @@
         step_cell(checkpoint.step),
         { at_ms: at, text: text.ago(at, now_ms) },
         checkpoint.there ? verified : { text: "removed", tone: "muted", title: "Newer checkpoints took its place" },
-        { text: text.bytes(checkpoint.bytes), title: `saved in ${text.seconds(checkpoint.seconds)}` },
+        text.bytes(checkpoint.bytes),
         checkpoint.name,
       ],
     };

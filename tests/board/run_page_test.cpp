@@ -164,6 +164,14 @@ TEST_F(RunPageTest, EventsWrittenAnewOfTheSameRun_AreNotCountedTwice_AndNoCountF
   EXPECT_EQ(page_.counts().attempts, 1U);
 }
 
+TEST_F(RunPageTest, OfASlurmJob_TheSummaryHasTheNewestJobAndItsTimeLimit) {
+  event("started", {{"host", "n1"}, {"job", "4711"}, {"time_limit", "2026-01-01T01:00:00Z"}});
+  event("started", {{"host", "n2"}, {"job", "4712"}, {"time_limit", "2026-01-01T02:00:00Z"}});
+  ASSERT_TRUE(page_.read());
+  EXPECT_EQ(page_.summary()["job"], "4712");
+  EXPECT_EQ(page_.summary()["time_limit"], "2026-01-01T02:00:00.000Z");
+}
+
 // So that a thread that has other work, too, can do it in between.
 TEST_F(RunPageTest, ASliceOfALongRun_IsAFewMegabytes) {
   write_long_metrics(layout_);

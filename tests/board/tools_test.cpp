@@ -38,6 +38,8 @@ TEST_F(InChromium, ARealRunWhoseProcessesDie_IsDrawnAsOnRecord) {
   expect_ok("browser/live_test.py", {rekindle()});
 }
 
+TEST(MadeUpRuns, HaveTheFieldsThatTheServerSendsForARealRun) { expect_ok("keys_test.py", {rekindle()}); }
+
 TEST(InPrometheus, ARunOfTwoAttempts_HasAValueForEachQueryOfTheDashboard) {
   if (::access("/usr/bin/prometheus", X_OK) != 0 || ::access("/usr/bin/promtool", X_OK) != 0)
     REKINDLE_SKIP(Needs::kSetup, "needs prometheus (tools/packages-all.txt)");

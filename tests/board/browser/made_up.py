@@ -60,7 +60,6 @@ class Run:
         fields = {key: self.base[key] for key in ("step", "loss", "seconds_left", "trainers")}
         return {
             **fields,
-            "now": stamp(now),
             "updated": stamp(now),
             "points": {name: [[step, self.curves[name].value(step)]] for name in names},
         }
@@ -94,10 +93,12 @@ def make_run(
         "state": state,
         "problem": "",
         "attempt": attempts,
+        "generation": f"t{attempts}.g{generations_each}",
+        "phase": "running",
+        "recoveries": attempts * (generations_each - 1) + len(lost),
         "step": step,
         "steps": steps,
         "epoch": min(1, step * 2 // steps),
-        "epochs": 2,
         "voided_steps": 0,
         "images_per_second": 396.0,
         "updated": stamp(now),
@@ -113,7 +114,6 @@ def make_run(
         "checkpoints": [],
         "events": [],
         "warnings": [],
-        "units": {"step_ms": "ms"},
     }
     trainers = [(f"n{h + 1}", f"cuda:{d}" if gpu else "cpu", h, d) for h in range(hosts) for d in range(devices)]
 
@@ -241,7 +241,6 @@ def make_run(
                     "step": at_step,
                     "at": stamp(at),
                     "bytes": 531_000_000,
-                    "seconds": 0.24,
                     "verified": not last or part < 2,
                     "there": last or attempt == attempts - 1,
                 }

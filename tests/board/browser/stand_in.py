@@ -204,6 +204,7 @@ class StandIn:
             base = run.summary()
             return {
                 "name": run.name,
+                "address": f"run/{urllib.parse.quote(run.name, safe='')}/",
                 **{
                     key: base.get(key)
                     for key in ("directory", "state", "attempt", "step", "steps", "loss", "updated", "problem")
