@@ -74,8 +74,10 @@ def size(browser):
     open_ms = page.eval("""() => { const begin = performance.now();
         for (const node of document.querySelectorAll('button.more:not([hidden])')) node.click();
         document.body.getBoundingClientRect(); return performance.now() - begin; }""")
+    file_bytes = len(stand_in.one_file(page.server.run).encode())
+    require(file_bytes < 3_000_000, f"{file_bytes} bytes of the page in one file")
     return (
-        f"first paint {paint:.0f} ms, everything drawn before {tables:.0f} ms, {page.server.bytes} bytes, {nodes} elements, "
+        f"first paint {paint:.0f} ms, everything drawn before {tables:.0f} ms, {page.server.bytes} bytes, as one file {file_bytes}, {nodes} elements, "
         f"{points} points; opening all lists {open_ms:.0f} ms"
     )
 
