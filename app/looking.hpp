@@ -19,6 +19,9 @@ namespace rekindle::app {
 
 inline constexpr std::chrono::milliseconds kLook{500};
 
+// What to do about a run that was killed.
+inline constexpr const char* kGoOn = "the command that began it goes on from the newest checkpoint";
+
 using LookClock = std::chrono::steady_clock;
 
 // Until the next look, which may be slow on shared storage.

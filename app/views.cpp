@@ -164,6 +164,8 @@ Status wait_for_run(const fs::path& run_dir, const WaitOptions& options) {
     if (outcome == view::Outcome::kFailed)
       return fail(str("the run has failed at step ", run.step),
                   str("see rekindle status ", run_dir.string()));
+    if (outcome == view::Outcome::kLost)
+      return fail(str("the run ended without a report at step ", run.step, ": was it killed?"), kGoOn);
     if (options.timeout.count() > 0 && LookClock::now() - begin >= options.timeout)
       return fail(str("after ", format_duration(options.timeout), " the run is ", printable(run.state),
                       " at step ", run.step, " of ", run.steps));

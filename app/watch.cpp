@@ -106,6 +106,8 @@ Status watch_run(const fs::path& run_dir, const WatchOptions& options) {
     if (last || (fresh && outcome == view::Outcome::kFinished)) return {};
     if (fresh && outcome == view::Outcome::kFailed)
       return fail("the run has failed", str("see rekindle status ", run_dir.string()));
+    if (fresh && outcome == view::Outcome::kLost)
+      return fail("the run ended without a report: was it killed?", kGoOn);
     if (of_a_run)
       last = rest_or_end(begin);
     else

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/clock.hpp"
 #include "base/files.hpp"
 #include "run/records.hpp"
 #include "run/status_file.hpp"
@@ -11,6 +12,14 @@ namespace {
 
 constexpr std::size_t kMostNames = 5000;
 
+// Whether the processes of a run are gone, its supervisor included, and no helper takes it over any more.
+bool is_abandoned(const RunSummary& summary, const run::Holder& last) {
+  if (!run::provably_gone(last) || !last.slurm_job.empty()) return false;
+  if (last.supervisor_pid != 0 && !run::supervisor_gone(last)) return false;
+  const auto claimed = age_of(last.since), updated = age_of(summary.updated);
+  return claimed && *claimed >= kNoHelperAfter && (!updated || *updated >= kNoHelperAfter);
+}
+
 }  // namespace
 
 std::string state_of(const nlohmann::json& status, const std::optional<run::Holder>& holder) {
@@ -18,7 +27,7 @@ std::string state_of(const nlohmann::json& status, const std::optional<run::Hold
   const bool newer = holder && holder->term > status.value("term", std::uint64_t{0});
   if (newer && !run::provably_gone(*holder)) return kStarting;
   if (state != "running") return state;
-  return holder && run::provably_gone(*holder) ? "ended without a report (killed?)" : state;
+  return holder && run::provably_gone(*holder) ? kWithoutReport : state;
 }
 
 RunSummary summarize(const std::filesystem::path& directory) {
@@ -48,9 +57,11 @@ Outcome outcome_of(const RunSummary& summary) {
   if (!summary.holder) return Outcome::kGoesOn;
   // status.json says so before everything else of the attempt is written. Then the term ends.
   const run::Holder& last = *summary.holder;
+  const bool abandoned = is_abandoned(summary, last);
   const bool ended = !last.orphaned && (last.ended || run::provably_gone(last));
-  if (!ended) return Outcome::kGoesOn;
+  if (!ended && !abandoned) return Outcome::kGoesOn;
   if (summary.state == "finished") return Outcome::kFinished;
+  if (abandoned && (summary.state == kWithoutReport || summary.state == "new")) return Outcome::kLost;
   if (summary.state != "failed" && summary.state != "saved") return Outcome::kGoesOn;
   if (last.slurm_job.empty()) return summary.state == "failed" ? Outcome::kFailed : Outcome::kGoesOn;
   Outcome outcome = Outcome::kGoesOn;  // the batch script has not said yet

@@ -1,6 +1,7 @@
 // The state of a run, and the runs below a folder, from their directories alone.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -16,6 +17,8 @@ namespace rekindle::view {
 
 // A coordinator has claimed the run and has not written its first status.
 inline constexpr const char* kStarting = "starting";
+// status.json still says "running", and no process of the run is there.
+inline constexpr const char* kWithoutReport = "ended without a report (killed?)";
 
 // The state of a run with this status.json: "running", kStarting, "finished", "saved", "failed", or that it
 // ended without a report: after a kill the file still says "running". "new": no coordinator has been there.
@@ -33,9 +36,16 @@ struct RunSummary {
 };
 RunSummary summarize(const std::filesystem::path& directory);
 
-enum class Outcome { kGoesOn, kFinished, kFailed };
+enum class Outcome {
+  kGoesOn,
+  kFinished,
+  kFailed,
+  kLost  // without a report: all its processes were killed, say, or their machine failed
+};
+// No helper takes over a run that has been silent for so long: the workers of a helper have left.
+inline constexpr std::chrono::minutes kNoHelperAfter{4};
 // Whether it has ended for good. A run that has saved its state, or failed in a job that Slurm queues again,
-// goes on.
+// goes on. So does one that may have been killed on another host, which nobody can prove from here.
 Outcome outcome_of(const RunSummary& summary);
 
 // The run directories below a folder, itself included, by name. Folders deeper than `depth` are not looked

@@ -94,6 +94,26 @@ TEST_F(ViewCommands, OfARunThatHasEnded) {
   EXPECT_THAT(said({"status", dir(), "--watch"}, 64), HasSubstr("--watch is for a terminal"));
 }
 
+// For minutes after the kill a helper may still take the run over, so the test moves the files' times back.
+TEST_F(ViewCommands, OfARunWhoseProcessesAreAllKilled_WaitAndWatchEnd) {
+  begin(1);
+  for (const pid_t pid : processes_with(dir())) ::kill(pid, SIGKILL);
+  program_->wait();
+  EXPECT_TRUE(eventually([&] { return processes_with(dir()).empty(); }));
+  EXPECT_THAT(said({"wait", dir(), "--timeout", "1s"}, 70), HasSubstr("the run is ended without a report"));
+  const auto make_old = [](const fs::path& file, const char* key) {
+    nlohmann::json content = nlohmann::json::parse(std::ifstream(file));
+    content[key] = "2001-02-03T04:05:06Z";
+    std::ofstream(file) << content;
+  };
+  make_old(dir() / "status.json", "updated");
+  for (const auto& term : fs::directory_iterator(dir() / "terms")) make_old(term.path(), "since");
+  EXPECT_THAT(said({"wait", dir()}, 70), AllOf(HasSubstr("the run ended without a report at step "),
+                                               HasSubstr("goes on from the newest checkpoint")));
+  EXPECT_THAT(said({"watch", dir()}, 70), HasSubstr("the run ended without a report"));
+  finish_and_compare();
+}
+
 TEST_F(ViewCommands, WaitBeforeTheRunHasBegun_WaitsForIt) {
   Program wait({rekindle(), "wait", dir(), "--step", "3"});
   ASSERT_TRUE(eventually([&] { return command_line(wait.pid()).starts_with(rekindle()); }));

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "../run/run_directory_fixture.hpp"
+#include "base/clock.hpp"
 
 namespace rekindle::view {
 namespace {
@@ -79,6 +80,47 @@ TEST_F(Runs, HaveEndedForGood_WhenTheirTermHas) {
   ASSERT_TRUE(run::end_term(layout_, 2, run::TermEnd::kOrphaned));
   write_status(path_, {{"state", "failed"}, {"attempt", 1}, {"term", 2}});
   EXPECT_EQ(outcome_of(summarize(path_)), Outcome::kGoesOn) << "a helper may take it over";
+}
+
+// All processes of a run on this host were killed, or the host failed: nothing brings the run back by itself.
+TEST_F(Runs, WhoseProcessesAreAllGone_AreLostWhenNoHelperTakesThemOver) {
+  std::ofstream(path_ / "run.toml") << "";
+  const auto outcome = [&](const char* state, const std::string& updated) {
+    write_status(path_, {{"state", state}, {"attempt", 1}, {"term", 1}, {"updated", updated}});
+    return outcome_of(summarize(path_));
+  };
+  const std::string old = "2001-02-03T04:05:06Z";
+  write_term(1, host_name(), "another boot", 4711);
+  EXPECT_EQ(outcome("running", utc_now()), Outcome::kGoesOn) << "a helper may still take it over";
+  EXPECT_EQ(outcome("running", old), Outcome::kLost);
+  EXPECT_EQ(outcome("saved", old), Outcome::kGoesOn) << "it waits to be started again";
+  EXPECT_EQ(outcome("finished", old), Outcome::kFinished);
+  fs::remove(path_ / "status.json");
+  EXPECT_EQ(outcome_of(summarize(path_)), Outcome::kLost) << "killed before its first status";
+  write_term(2, "elsewhere", "another boot", 4711);
+  EXPECT_EQ(outcome("running", old), Outcome::kGoesOn) << "no proof of a death on another host";
+  write_term(3, host_name(), "another boot", 4711, pid_namespace(), utc_now());
+  EXPECT_EQ(outcome("running", old), Outcome::kGoesOn) << "it was claimed just now";
+}
+
+TEST_F(Runs, OfAJobWhoseProcessesAreGone_GoOn) {
+  std::ofstream(path_ / "run.toml") << "";
+  write_status(path_, {{"state", "running"}, {"attempt", 1}, {"term", 1}});
+  fs::create_directories(layout_.terms().path());
+  std::ofstream((layout_.terms() / "0001").path())
+      << nlohmann::json{{"host", host_name()}, {"boot_id", "another"}, {"pid_namespace", "p"},
+                        {"pid", 4711},         {"start_ticks", 1},     {"since", "2001-02-03T04:05:06Z"},
+                        {"slurm_job", "7"}};
+  EXPECT_EQ(outcome_of(summarize(path_)), Outcome::kGoesOn) << "Slurm queues it again";
+}
+
+TEST_F(Runs, WhoseSupervisorDiedAndNoHelperCame_HaveFailed) {
+  std::ofstream(path_ / "run.toml") << "";
+  write_term(1, host_name(), "another boot", 4711);
+  ASSERT_TRUE(run::end_term(layout_, 1, run::TermEnd::kOrphaned));
+  write_status(path_,
+               {{"state", "failed"}, {"attempt", 1}, {"term", 1}, {"updated", "2001-02-03T04:05:06Z"}});
+  EXPECT_EQ(outcome_of(summarize(path_)), Outcome::kFailed);
 }
 
 TEST_F(Runs, OfAJob_HaveFailedWhenItIsNotQueuedAgain) {
