@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "app/looking.hpp"
 #include "app/places.hpp"
 #include "app/print_json.hpp"
 #include "base/bytes.hpp"
@@ -122,6 +123,25 @@ std::string text_of(const nlohmann::json& status, const run::Layout& layout) {
   return out.str();
 }
 
+// As many lines as there is room for.
+void show_screen(const std::string& content) {
+  std::istringstream text(content);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line);) {
+    std::istringstream parts(view::folded(line.substr(0, kLongest), view::columns_of(stdout, 79), kNames));
+    for (std::string part; std::getline(parts, part);) lines.push_back(part);
+  }
+  const std::size_t room = view::rows_of(stdout, 24) - 1;
+  if (lines.size() > room) {
+    lines.resize(room);
+    lines.back() = "...";
+  }
+  // Each line is cleared when it is written: to clear the screen first would flicker.
+  std::string screen = "\033[H";
+  for (const std::string& line : lines) screen += line + "\033[K\n";
+  std::cout << screen << "\033[J" << std::flush;
+}
+
 }  // namespace
 
 Status show_status(const fs::path& run_dir, bool json) {
@@ -138,28 +158,16 @@ Status watch_status(const fs::path& run_dir) {
   const run::Layout layout(run_dir, Trust::kForeign);
   if (!view::is_terminal(stdout))
     return fail(ExitCode::kUsage, "--watch is for a terminal", "use --json, or rekindle wait");
-  for (;;) {
-    const auto begin = std::chrono::steady_clock::now();
-    REKINDLE_TRY(const nlohmann::json status, status_of(layout));
-    std::istringstream text(text_of(status, layout));
-    std::vector<std::string> lines;
-    for (std::string line; std::getline(text, line);) {
-      std::istringstream parts(view::folded(line.substr(0, kLongest), view::columns_of(stdout, 79), kNames));
-      for (std::string part; std::getline(parts, part);) lines.push_back(part);
-    }
-    const std::size_t room = view::rows_of(stdout, 24) - 1;
-    if (lines.size() > room) {
-      lines.resize(room);
-      lines.back() = "...";
-    }
-    // Each line is cleared when it is written: to clear the screen first would flicker.
-    std::string screen = "\033[H";
-    for (const std::string& line : lines) screen += line + "\033[K\n";
-    std::cout << screen << "\033[J" << std::flush;
+  REKINDLE_CHECK(must_be_run(layout));
+  for (Patience patience;;) {
+    const auto begin = LookClock::now();
+    const auto status = status_of(layout);
+    if (!patience.allows(status)) return forward_error(status.error());
+    if (status) show_screen(text_of(*status, layout));
     if (!std::cout) return fail("the output is closed");
     // Of a long run, the records take a while to read.
-    std::this_thread::sleep_for(std::max<std::chrono::steady_clock::duration>(
-        std::chrono::seconds(1), 10 * (std::chrono::steady_clock::now() - begin)));
+    std::this_thread::sleep_for(
+        std::max<LookClock::duration>(std::chrono::seconds(1), 10 * (LookClock::now() - begin)));
   }
 }
 

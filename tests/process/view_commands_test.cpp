@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/text.hpp"
 #include "live_run.hpp"
 
 namespace rekindle::process_test {
@@ -112,6 +113,26 @@ TEST_F(ViewCommands, OfARunWhoseProcessesAreAllKilled_WaitAndWatchEnd) {
                                                HasSubstr("goes on from the newest checkpoint")));
   EXPECT_THAT(said({"watch", dir()}, 70), HasSubstr("the run ended without a report"));
   finish_and_compare();
+}
+
+// Storage may be away for a moment: a person who watches for days sees it again.
+TEST_F(ViewCommands, StatusWatch_OutlivesAStatusThatCannotBeRead) {
+  said(mnist_run(dir(), 1, 3));
+  Program watching({"/usr/bin/script", "--quiet", "--flush", "--return", "--command",
+                    str(rekindle(), " status ", dir().string(), " --watch"), "/dev/null"});
+  const auto screens = [&] { return times_in(watching.printed(), "\033[H"); };
+  ASSERT_TRUE(eventually([&] { return screens() > 0; })) << watching.printed();
+  const fs::path status = dir() / "status.json";
+  fs::rename(status, dir() / "kept");
+  std::ofstream(status) << "no json";
+  ASSERT_TRUE(
+      eventually([&] { return times_in(watching.printed(), "trying again") == 1 || !watching.running(); }));
+  ASSERT_TRUE(watching.running()) << watching.printed();
+  const auto before = screens();
+  fs::rename(dir() / "kept", status);
+  EXPECT_TRUE(eventually([&] { return screens() > before; })) << watching.printed();
+  watching.signal(SIGTERM);
+  watching.wait();
 }
 
 TEST_F(ViewCommands, WaitBeforeTheRunHasBegun_WaitsForIt) {
