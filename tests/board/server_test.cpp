@@ -1,18 +1,9 @@
-#include "board/server.hpp"
-
 #include <gmock/gmock.h>
 
-#include <boost/asio/connect.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/read.hpp>
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/write.hpp>
-#include <thread>
 
-#include "board/service.hpp"
-#include "fixture.hpp"
+#include "server_fixture.hpp"
 
 namespace rekindle::board {
 namespace {
@@ -24,70 +15,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
-
-constexpr const char* kToken = "0123456789abcdef0123456789abcdef";
-
-// A server in a thread of its own.
-class ServerTest : public BoardTest {
- protected:
-  void serve(ServerLimits limits = {}, bool one_run = true) {
-    serve_folder(one_run ? layout_.root().path() : layout_.root().path().parent_path(), limits, one_run);
-  }
-  void serve_folder(const fs::path& folder, ServerLimits limits = {}, bool one_run = false) {
-    service_ = std::make_unique<Service>(io_, ServiceOptions{.folder = folder,
-                                                             .one_run = one_run,
-                                                             .access = {.token = kToken,
-                                                                        .cookie = "rekindle",
-                                                                        .cookie_value = cookie_value(kToken),
-                                                                        .hosts = {"localhost"},
-                                                                        .metrics_token = "",
-                                                                        .open_metrics = false}});
-    server_ = std::make_unique<Server>(io_, *service_, limits);
-    port_ = server_->listen("127.0.0.1", 0).value();
-    thread_ = std::thread([this] { io_.run(); });
-  }
-  ~ServerTest() override {
-    if (!thread_.joinable()) return;
-    asio::post(io_, [this] { io_.stop(); });
-    thread_.join();
-  }
-
-  tcp::socket connect() {
-    tcp::socket socket(client_);
-    socket.connect({asio::ip::make_address("127.0.0.1"), port_});
-    return socket;
-  }
-  // Until the server ends the connection.
-  static std::string rest_of(tcp::socket& socket) {
-    std::string text;
-    boost::system::error_code error;
-    asio::read(socket, asio::dynamic_buffer(text), error);
-    return text;
-  }
-  std::string answer_to(const std::string& text) {
-    tcp::socket socket = connect();
-    boost::system::error_code refused;  // it may be closed before all is written
-    asio::write(socket, asio::buffer(text), refused);
-    return rest_of(socket);
-  }
-  static std::string get(const std::string& target, const std::string& more = "",
-                         const char* method = "GET") {
-    return std::string(method) + " " + target +
-           " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nCookie: rekindle=" + cookie_value(kToken) +
-           "\r\n" + more + "\r\n";
-  }
-
-  static std::string scrape(const std::string& token = kToken) {
-    return "GET /metrics HTTP/1.1\r\nHost: any\r\nConnection: close\r\n" +
-           (token.empty() ? "" : "Authorization: Bearer " + token + "\r\n") + "\r\n";
-  }
-
-  asio::io_context io_, client_;
-  std::unique_ptr<Service> service_;
-  std::unique_ptr<Server> server_;
-  std::uint16_t port_ = 0;
-  std::thread thread_;
-};
 
 TEST_F(ServerTest, ServesThePageAndItsNumbers) {
   status({{"step", 2}});
@@ -200,7 +127,7 @@ TEST_F(ServerTest, ASlowRequest_IsCutOff) {
   EXPECT_EQ(rest_of(slow), "");
 }
 
-TEST_F(ServerTest, AThousandConnections_KeepNobodyOut) {
+TEST_F(ServerTest, FourHundredConnections_KeepNobodyOut) {
   serve({.connections = 50});
   std::vector<tcp::socket> strangers;
   strangers.reserve(400);
