@@ -130,9 +130,9 @@ class Browser:
     def open(self, scenario, **options):
         return self.keep(Page(self.browser, self.server(scenario), timeout_ms=self.patience_ms, **options))
 
-    def open_board(self, **options):
+    def open_board(self, folder="/", **options):
         runs = [scenarios.scenario(name) for name in scenarios.SCENARIOS if name != "big"]
-        server = stand_in.StandIn(None, runs, changes=self.changes)
+        server = stand_in.StandIn(None, runs, changes=self.changes, folder=folder)
         return self.keep(Page(self.browser, server, timeout_ms=self.patience_ms, **options))
 
     def keep(self, page):

@@ -67,4 +67,20 @@ def board_returns(browser):
     return "away, back, refused"
 
 
-CHECKS = [board, board_form, board_returns]
+def behind_a_folder(browser):
+    """A proxy serves the board in a folder of its own: everything that the pages ask for is below it."""
+    folder = "/node/n1/8765/"
+    page = browser.open_board(folder=folder).loaded()
+    page.page.locator('input[data-run="mnist"]').check()
+    page.wait("Object.keys(window.rekindle.plotted.curves).length === 1", "a curve")
+    page.page.locator('a:text-is("vgg11")').click()
+    page.drawn().connection("live")
+    page.page.locator("#to-board").click()
+    page.loaded()
+    outside = [address for address in page.server.requests if not address.startswith(folder)]
+    require(set(outside) <= {"/favicon.ico"}, f"asked for {outside}")  # the browser's own
+    require(not page.errors, f"errors: {page.errors}")
+    return f"{len(page.server.requests)} requests, all below {folder}"
+
+
+CHECKS = [board, board_form, board_returns, behind_a_folder]

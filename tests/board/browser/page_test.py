@@ -67,6 +67,8 @@ PLANTED = [
         "} catch {}\n        if (run === this.run)",
     ),
     ("board", "board.js", "order(a) - order(b) ||", ""),
+    ("behind_a_folder", "board.js", 'get("api/runs")', 'get("/api/runs")'),
+    ("behind_a_folder", "live.js", 'new EventSource("api/live")', 'new EventSource("/api/live")'),
 ]
 
 

@@ -53,9 +53,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         stand_in = self.server.stand_in
         url = urllib.parse.urlsplit(self.path)
-        path = urllib.parse.unquote(url.path)[1:]
         with stand_in.lock:
             stand_in.requests.append(self.path)
+        if not url.path.startswith(stand_in.folder):
+            return self.json({"error": "This is not behind the proxy's folder."}, 404)
+        path = urllib.parse.unquote(url.path.removeprefix(stand_in.folder))
         run = stand_in.run
         if stand_in.runs and path == "":
             return self.file("board.html")
@@ -157,9 +159,10 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 class StandIn:
-    """Serves `run`, or a board of `runs`."""
+    """Serves `run`, or a board of `runs`. `folder`: where, as behind a proxy that serves other things, too."""
 
-    def __init__(self, run=None, runs=(), port=0, changes=None):
+    def __init__(self, run=None, runs=(), port=0, changes=None, folder="/"):
+        self.folder = folder
         self.run, self.runs, self.port = run, list(runs), port
         self.changes = changes or {}  # {file: (old, new)}: a defect that a test plants
         self.denied = False
@@ -169,7 +172,7 @@ class StandIn:
 
     @property
     def address(self):
-        return f"http://127.0.0.1:{self.port}/"
+        return f"http://127.0.0.1:{self.port}{self.folder}"
 
     def start(self):
         self.server = Server(("127.0.0.1", self.port), Handler)
