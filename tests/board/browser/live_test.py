@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""A real run in a real browser: the page shows what metrics.jsonl and events.jsonl say, while a trainer, the coordinator
-and the page's own server die.
+"""A real run in a real browser: every curve and every lane is what metrics.jsonl and events.jsonl say, while a trainer, the
+coordinator and the page's own server die, and when the next attempt serves the page again.
 
     live_test.py PATH_TO_REKINDLE [--chromium PATH] [--shots FOLDER]
 """
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import signal
@@ -64,35 +65,126 @@ class Watched:
             return answer.stdout.split("\n")[0] if answer.returncode == 0 else ""
         return wait_for("link", ask)
 
-    def steps(self):
-        return {line["step"]: line["loss"] for line in lines(self.run / "metrics.jsonl") if "loss" in line}
+    def metrics(self):
+        """{name: {step: value}} of the whole record."""
+        found = {}
+        for line in lines(self.run / "metrics.jsonl"):
+            for name, value in line.items():
+                if name != "step" and isinstance(value, (int, float)) and math.isfinite(value):
+                    found.setdefault(name, {})[line["step"]] = value
+        return found
 
     def events(self, kind):
         return [line for line in lines(self.run / "events.jsonl") if line["event"] == kind]
 
 
+def plotted(page):
+    return page.evaluate("window.rekindle.plotted")
+
+
+def newest(page):
+    curve = plotted(page)["curves"]["loss"]
+    return curve.get("value", curve.get("mean"))[-1][0]
+
+
+def close(drawn, wanted):
+    return abs(drawn - wanted) <= 1e-4 * max(1, abs(wanted))
+
+
+def points_of(curve):
+    """(the first step after the point before it, its step, its values by the names of the parts)."""
+    parts = [part for part in ("value", "min", "mean", "max") if part in curve]
+    begin = 0
+    for rows in zip(*(curve[part] for part in parts)):
+        step = rows[0][0]
+        yield begin, step, {part: value for part, (_, value) in zip(parts, rows)}
+        begin = step + 1
+
+
+def compare_curves(drawn, record):
+    """Every step on record up to the newest one that is drawn is in a point, and no point is without a record."""
+    count = 0
+    for name, curve in drawn.items():
+        known, last = record.get(name, {}), 0
+        for begin, step, values in points_of(curve):
+            behind = [known[each] for each in range(begin, step + 1) if each in known]
+            if "value" in values and (len(behind) != 1 or step not in known):
+                raise SystemExit(f"live_test: {name}: steps {begin} to {step} are one value, on record are {len(behind)}")
+            wanted = dict(value=known.get(step), min=min(behind, default=None), max=max(behind, default=None),
+                          mean=sum(behind) / len(behind) if behind else None)
+            for part, value in values.items():
+                if wanted[part] is None or not close(value, wanted[part]):
+                    raise SystemExit(f"live_test: {name}: {part} at step {step} is {value}, on record {wanted[part]}")
+            count, last = count + 1, step
+        if not last and known:
+            raise SystemExit(f"live_test: {name} has no point")
+    return count
+
+
+def compare_lanes(lanes, watched):
+    """A lane for each trainer that ever was in a generation, and its end is that of its event."""
+    joined = {trainer["trainer"] for event in watched.events("generation")
+              for trainer in event.get("members", []) + event.get("joined", [])}
+    lost = {event["trainer"]: event["why"] for event in watched.events("lost")}
+    drawn = {lane["trainer"]: lane["end"] for lane in lanes}
+    wanted = {name: lost.get(name) for name in joined}
+    if drawn != wanted or len(lanes) != len(drawn):
+        raise SystemExit(f"live_test: lanes {drawn}, on record {wanted}")
+    if bad := [lane for lane in lanes if not lane["spans"]]:
+        raise SystemExit(f"live_test: lanes without a bar: {bad}")
+
+
+def compare(watched, page):
+    """What is drawn is what is on record: the record is read after the page, so it has all that is drawn."""
+    drawn = plotted(page)
+    if len(drawn["curves"]) < 4:
+        raise SystemExit(f"live_test: only {list(drawn['curves'])} are drawn")
+    record = watched.metrics()
+    count = compare_curves(drawn["curves"], record)
+    compare_lanes(drawn["lanes"], watched)
+    # The comparison finds a value that differs, and a step that is not drawn.
+    loss = drawn["curves"]["loss"]
+    step = next(iter(points_of(loss)))[1]
+    fewer = {part: rows[1:2] + rows[3:] for part, rows in loss.items()}
+    for curves, values in ((drawn["curves"], {**record["loss"], step: -9}), ({"loss": fewer}, record["loss"])):
+        try:
+            compare_curves(curves, {**record, "loss": values})
+        except SystemExit:
+            continue
+        raise SystemExit("live_test: a difference was not found")
+    return count
+
+
 def check(watched, page):
-    plotted = lambda: page.evaluate("window.rekindle.plotted")
-    wait_for("curve", lambda: "loss" in plotted()["curves"] and len(plotted()["curves"]["loss"].get("value", [])) > 5)
+    wait_for("curve", lambda: "loss" in plotted(page)["curves"] and newest(page) > 5)
     os.kill(processes(watched.run, "rekindle-trainer")[0], signal.SIGKILL)
-    wait_for("lane that ended", lambda: any(lane["end"] for lane in plotted()["lanes"]))
-    wait_for("lane of the trainer in its place", lambda: len(plotted()["lanes"]) >= 3)
+    wait_for("lane that ended", lambda: any(lane["end"] for lane in plotted(page)["lanes"]))
+    wait_for("lane of the trainer in its place", lambda: len(plotted(page)["lanes"]) >= 3)
     [coordinator] = processes(watched.run, "coordinator")
     os.kill(coordinator, signal.SIGKILL)
     wait_for("recovery of the coordinator", lambda: any(e["cause"] == "coordinator" for e in watched.events("recovered")))
-    before = max(watched.steps())
-    newest = lambda: plotted()["curves"]["loss"]["value"][-1][0]
-    wait_for("steps on the page after the coordinator's death", lambda: newest() > before + 5)
-    # What is drawn is what is on record.
-    record = watched.steps()
-    for step, value in plotted()["curves"]["loss"]["value"]:
-        if step in record and abs(value - record[step]) > 1e-4 * max(1, abs(record[step])):
-            raise SystemExit(f"live_test: step {step} is drawn at {value}, and is {record[step]}")
-    lost = {event["trainer"] for event in watched.events("lost")}
-    ended = {lane["trainer"] for lane in plotted()["lanes"] if lane["end"]}
-    if lost != ended:
-        raise SystemExit(f"live_test: lost {lost}, drawn as lost {ended}")
-    return len(plotted()["curves"]["loss"]["value"])
+    before = max(watched.metrics()["loss"])
+    wait_for("steps on the page after the coordinator's death", lambda: newest(page) > before + 5)
+    return compare(watched, page)
+
+
+def check_without_server(watched, page, folder):
+    """The page's server dies: the page says so and keeps what it has. The next attempt serves the page at its port."""
+    port = page.url.split(":")[2].split("/")[0]
+    [server] = processes(watched.run, "rekindle-board")
+    os.kill(server, signal.SIGKILL)
+    wait_for("note of the lost connection", lambda: page.evaluate("document.body.dataset.connection") == "lost")
+    last = newest(page)
+    wait_for("step of the run without its page", lambda: max(watched.metrics()["loss"]) > last + 3)
+    values = compare(watched, page)
+    watched.process.send_signal(signal.SIGINT)
+    watched.process.wait()
+    watched.process = watched.start(folder, port)
+    wait_for("connection to the next attempt", lambda: page.evaluate("document.body.dataset.connection") == "live")
+    wait_for("lane of the next attempt", lambda: any(lane["attempt"] == 2 for lane in plotted(page)["lanes"]))
+    before = max(watched.metrics()["loss"])
+    wait_for("steps of the next attempt", lambda: newest(page) > before + 5)
+    return values + compare(watched, page)
 
 
 def main():
@@ -112,6 +204,7 @@ def main():
             page.on("console", lambda message: errors.append(message.text) if "Content Security" in message.text else None)
             page.goto(watched.link())
             values = check(watched, page)
+            values += check_without_server(watched, page, folder)
             sizes = page.evaluate("[innerWidth, document.documentElement.scrollWidth]")
             if sizes[0] != 360 or sizes[1] > 360 or errors:
                 raise SystemExit(f"live_test: widths {sizes}, errors {errors}")
@@ -119,7 +212,7 @@ def main():
                 raise SystemExit("live_test: the secret is still in the address")
             if options.shots:
                 page.screenshot(path=options.shots / "live-360.png", full_page=True)
-            print(f"live_test: {values} values of a run with two deaths are as on record")
+            print(f"live_test: {values} values of a run with three deaths and two attempts are as on record")
             browser.close()
         finally:
             watched.process.send_signal(signal.SIGINT)
