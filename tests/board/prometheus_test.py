@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A real Prometheus scrapes a run through a stop and another attempt; then each query of the dashboard has a value.
+"""A real Prometheus scrapes a run through a death, a stop and another attempt; then each query of the dashboard has a value.
 It also finds a run by the file of --metrics-targets: two attempts, each at a port of its own.
 
     tests/board/prometheus_test.py PATH_TO_REKINDLE SOURCE_FOLDER
@@ -13,6 +13,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -65,6 +66,30 @@ def command(folder, run, steps):
 
 def train(folder, steps):
     subprocess.run(command(folder, folder / "runs/one", steps), check=True, stdout=subprocess.DEVNULL)
+
+
+def trainer_of(run):
+    """The pid of a trainer of a run that has made steps; None: there is none yet."""
+    try:
+        status = json.loads((run / "status.json").read_text())
+    except (OSError, ValueError):
+        return None
+    trainers = [trainer["pid"] for trainer in status["trainers"] if trainer.get("rank", -1) >= 0]
+    return trainers[0] if status["step"] > 3 and trainers else None
+
+
+def train_with_a_death(folder):
+    """An attempt in which a trainer is killed, and that is stopped after its recovery. The steps that it made."""
+    run = folder / "runs/one"
+    process = subprocess.Popen(command(folder, run, 1000000), stdout=subprocess.DEVNULL)
+    try:
+        os.kill(wait_for("trainer", lambda: trainer_of(run)), signal.SIGKILL)
+        wait_for("recovery", lambda: '"recovered"' in (run / "events.jsonl").read_text() or None)
+        subprocess.run([REKINDLE, "stop", run], check=True, stdout=subprocess.DEVNULL)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+    return json.loads((run / "status.json").read_text())["step"]
 
 
 def by_targets(prometheus, folder, processes):
@@ -135,7 +160,7 @@ def watch(folder, processes):
     (folder / "token").write_text(TOKEN)
     (folder / "token").chmod(0o600)
     subprocess.run([REKINDLE, "make-data", "mnist", folder / "data", "--samples", "400"], check=True, stdout=subprocess.DEVNULL)
-    train(folder, 20)
+    first = train_with_a_death(folder)
     board, prometheus = free_port(), free_port()
     environment = dict(os.environ, XDG_STATE_HOME=str(folder / "state"))
     processes.append(subprocess.Popen([REKINDLE, "board", folder / "runs", "--port", "0", "--metrics-bind", f"127.0.0.1:{board}",
@@ -168,20 +193,25 @@ def watch(folder, processes):
             return values if values and values[0] >= wanted else None
         return found
 
-    wait_for("first step in Prometheus", step(20))
-    train(folder, 60)  # another attempt, under the same target
-    wait_for("last step in Prometheus", step(60))
+    wait_for("first step in Prometheus", step(first))
+    train(folder, first + 40)  # another attempt, under the same target
+    wait_for("last step in Prometheus", step(first + 40))
     if (attempts := query(address, 'rekindle_attempts_total{run="one"}')) != [2.0]:
         raise SystemExit(f"prometheus_test: attempts: {attempts}")
     counters = re.findall(r"^# TYPE (\w+) counter$", text, re.M) + ["rekindle_step_duration_seconds_count"]
     if fell := [name for name in counters if any(query(address, f"resets({name}[10m])"))]:
         raise SystemExit(f"prometheus_test: counters fell: {fell}")
     panels = json.loads((MONITORING / "dashboard.json").read_text())["panels"]
-    # A run without a recovery has no mean time of one.
-    panels = [panel for panel in panels if panel["title"] != "Mean time of a recovery"]
-    time.sleep(3)  # a rate needs two samples after the change
-    if bad := check_queries(address, panels):
-        raise SystemExit("prometheus_test: no finite value of:\n" + "\n".join(bad))
+    bad = []
+
+    def all_have_values():  # a rate needs two samples after the change
+        bad[:] = check_queries(address, panels)
+        return True if not bad else None
+
+    try:
+        wait_for("finite value of each query", all_have_values)
+    except SystemExit as late:
+        raise SystemExit(f"{late}:\n" + "\n".join(bad)) from None
     # The check finds a wrong name.
     wrong = [dict(panels[0], targets=[{"expr": re.sub("rekindle_", "rekindel_", panels[0]["targets"][0]["expr"])}])]
     if not check_queries(address, wrong):

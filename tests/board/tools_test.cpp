@@ -40,7 +40,7 @@ TEST_F(InChromium, ARealRunWhoseProcessesDie_IsDrawnAsOnRecord) {
 
 TEST(MadeUpRuns, HaveTheFieldsThatTheServerSendsForARealRun) { expect_ok("keys_test.py", {rekindle()}); }
 
-TEST(InPrometheus, ARunOfTwoAttempts_HasAValueForEachQueryOfTheDashboard) {
+TEST(InPrometheus, ARunOfTwoAttemptsAndADeath_HasAValueForEachQueryOfTheDashboard) {
   if (::access("/usr/bin/prometheus", X_OK) != 0 || ::access("/usr/bin/promtool", X_OK) != 0)
     REKINDLE_SKIP(Needs::kSetup, "needs prometheus (tools/packages-all.txt)");
   expect_ok("prometheus_test.py", {rekindle(), REKINDLE_SOURCE});
