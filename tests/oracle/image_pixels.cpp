@@ -49,7 +49,8 @@ Result<Pixels> resized_part(std::istringstream& order) {
 
 Status print(const Result<Pixels>& pixels) {
   if (!pixels) return forward_error(pixels.error());
-  std::printf("pixels %d %d\n", pixels->size.height, pixels->size.width);
+  std::printf("pixels %jd %jd\n", static_cast<std::intmax_t>(pixels->size.height),
+              static_cast<std::intmax_t>(pixels->size.width));
   for (std::size_t at = 0; at < pixels->bytes.size(); at += kPixelBytes)
     std::fwrite(pixels->bytes.data() + at, 1, 3, stdout);
   return {};
