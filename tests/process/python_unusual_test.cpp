@@ -121,5 +121,23 @@ TEST_F(PythonUnusual, SplitAtRandom_EvaluateHasTheSameTestSamples) {
   EXPECT_NEAR(answer.at("loss"), last.at("test_loss"), 1e-5) << last;
 }
 
+// JSON has no such number.
+TEST_F(Python, Evaluate_OfAMetricThatIsNotFinite) {
+  const std::string train = script("train.py", R"(
+import torch, rekindle
+from torch.nn import functional
+rekindle.run(model=lambda: torch.nn.Linear(4, 3),
+             loss=lambda model, batch: functional.cross_entropy(model(batch[0]), batch[1]),
+             train_data=[(torch.ones(4), 1)] * 16, test_data=[(torch.ones(4), 1)] * 8,
+             metrics=lambda model, batch: {"odd": (float("nan"), 8)}, batch_size=16, micro_batches=1, steps=1)
+)");
+  ASSERT_EQ(run({"local", "--run-dir", scratch_ / "run", train}).exit_code, 0);
+  const Outcome outcome = run({"evaluate", scratch_ / "run", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  const auto answer = nlohmann::json::parse(outcome.out);
+  EXPECT_TRUE(answer.at("odd").is_null()) << answer;
+  EXPECT_TRUE(answer.at("loss").is_number()) << answer;
+}
+
 }  // namespace
 }  // namespace rekindle::process_test
