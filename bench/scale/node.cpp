@@ -72,7 +72,7 @@ void Node::send(const std::string& name, const std::string& message) {
   Trainer& trainer = found->second;
   if (type == "quit") {
     trainers_.erase(found);
-    return host_.ended(name, {false, 0});
+    return host_.on_end(name, {false, 0});
   }
   const auto generation = json.at("body").at("generation").get<GenerationId>();
   if (type == "start") {
@@ -88,7 +88,7 @@ void Node::send(const std::string& name, const std::string& message) {
 
 void Node::kill(const std::string& name) {
   const std::scoped_lock lock(mutex_);
-  if (trainers_.erase(name) > 0) host_.ended(name, {true, SIGKILL});
+  if (trainers_.erase(name) > 0) host_.on_end(name, {true, SIGKILL});
 }
 
 void Node::leave(int exit_code) { ::_exit(exit_code); }

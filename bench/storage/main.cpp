@@ -194,8 +194,8 @@ class Bench {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   }
 
-  double read(const fs::path& directory) {
-    drop_from_cache(directory);
+  double read(const FilePath& directory) {
+    drop_from_cache(directory.path());
     const auto manifest = checkpoint::read_manifest(directory);
     if (!manifest) need(forward_error(manifest.error()));
     return timed(sizes_.threads, [&](int i) {

@@ -41,7 +41,7 @@ TEST(TrainingModule, AnEvaluationMeasuresTheMetricsOfTheClasses_WhateverTheOutpu
     const trainer::StateLayout layout(module->tensors());
     const at::Tensor values = at::zeros({static_cast<std::int64_t>(layout.floats())});
     ASSERT_TRUE(module->bind(layout, values));
-    const auto answers = module->evaluate(kBatch, values);
+    const auto answers = module->evaluate(kBatch, 1, values);
     ASSERT_TRUE(answers) << answers.error().line();
     EXPECT_EQ(answers->sums.metrics.size(), metrics_of(data::SampleKind::kImages, classes).size());
   }
