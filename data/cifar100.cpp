@@ -10,6 +10,7 @@ namespace fs = std::filesystem;
 // The names are only in the files: 0 to 99 if there is no such file.
 std::vector<std::string> class_numbers() {
   std::vector<std::string> names;
+  names.reserve(100);
   for (int label = 0; label < 100; ++label) names.push_back(str(label));
   return names;
 }

@@ -29,6 +29,10 @@ namespace fs = std::filesystem;
 constexpr int kSide = 64;
 constexpr const char* kAnnotations = "val/val_annotations.txt";
 
+std::size_t label_of(const Artist& artist, std::size_t i) {
+  return static_cast<unsigned char>(artist.label(i));
+}
+
 std::string class_name(std::size_t label) { return str("n0000000", label); }
 std::string image_name(std::size_t label, std::size_t number) {
   return str(class_name(label), "_", number, ".JPEG");
@@ -91,7 +95,7 @@ Status check_folders(const fs::path& root, const Artist& train, const Artist& te
   std::array<std::set<std::string>, kClasses> images;
   std::set<std::string> classes, tests;
   for (std::size_t i = 0; i < train.count(); ++i) {
-    const auto label = static_cast<std::size_t>(train.label(i));
+    const auto label = label_of(train, i);
     images[label].insert(image_name(label, images[label].size()));
   }
   for (std::size_t i = 0; i < test.count(); ++i) tests.insert(test_name(i));
@@ -119,8 +123,7 @@ Result<MadeData> make_image_folder(const fs::path& folder, std::size_t samples, 
   REKINDLE_TRY(DataWriter writer, DataWriter::in(folder));
   std::string annotations;
   for (std::size_t i = 0; i < test.count(); ++i)
-    annotations +=
-        str(test_name(i), "\t", class_name(static_cast<std::size_t>(test.label(i))), "\t0\t0\t63\t63\n");
+    annotations += str(test_name(i), "\t", class_name(label_of(test, i)), "\t0\t0\t63\t63\n");
   REKINDLE_CHECK(check_folders(folder, train, test));
   REKINDLE_CHECK(writer.check_equal(kAnnotations, annotations));
   for (std::size_t label = 0; label < kClasses; ++label) {
@@ -130,7 +133,7 @@ Result<MadeData> make_image_folder(const fs::path& folder, std::size_t samples, 
   REKINDLE_TRY(const DataWriter made, DataWriter::in(folder / "val/images"));
   std::array<std::size_t, kClasses> counts{};
   for (std::size_t i = 0; i < train.count(); ++i) {
-    const auto label = static_cast<std::size_t>(train.label(i));
+    const auto label = label_of(train, i);
     REKINDLE_CHECK(writer.write_quickly(
         str("train/", class_name(label), "/images/", image_name(label, counts[label]++)), drawn(train, i)));
   }

@@ -33,6 +33,7 @@ double nearest_mean_accuracy(const Dataset& dataset) {
   for (std::size_t i = 0; i < info.test_count; ++i) {
     const auto image = raw(dataset).image(Split::kTest, i).pixels;
     std::vector<double> distances;
+    distances.reserve(means.size());
     for (const auto& mean : means) {
       distances.push_back(std::transform_reduce(mean.begin(), mean.end(), image.begin(), 0.0, std::plus(),
                                                 [](double m, std::uint8_t v) { return (m - v) * (m - v); }));
