@@ -40,7 +40,6 @@ void add_model(nlohmann::json& identity, const Job& job) {
 // script is told by the trainers' fingerprint.
 void add_script(nlohmann::json& identity, const Job& job) {
   identity.update({{"trainer", "python"}, {"train_samples", job.train_samples}});
-  if (!job.script_tied.empty()) identity["script_tied"] = job.script_tied;
 }
 
 }  // namespace
@@ -59,6 +58,7 @@ nlohmann::json identity_of(const Job& job) {
     add_script(identity, job);
   else
     add_model(identity, job);
+  if (!job.script_tied.empty()) identity["script_tied"] = job.script_tied;  // an export has all names
   add_optimizer(identity, job);
   identity["schedule"] = job.schedule;
   if (job.warmup_steps > 0) identity["warmup_steps"] = job.warmup_steps;
