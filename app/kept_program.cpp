@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "app/prepare.hpp"
 #include "app/report.hpp"
 #include "app/run_config.hpp"
 #include "base/copy_file.hpp"
@@ -14,6 +13,7 @@
 #include "base/text.hpp"
 #include "base/trust.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "run/terms.hpp"
 #include "run/trust.hpp"
 
 namespace rekindle::app {
@@ -115,17 +115,22 @@ std::optional<int> go_on_as_kept(const fs::path& run_dir, const std::vector<std:
   return report(become_program_in(*folder, program, arguments));
 }
 
-Status forget_changed_trainer(const fs::path& run_dir, const fs::path& own_trainer) {
-  if (run_dir.empty() || !has_another_trainer(run_dir, own_trainer)) return {};
-  LocalOptions run;
-  run.run_dir = run_dir;
-  REKINDLE_CHECK(run::check_trusted(run.layout()));
-  REKINDLE_TRY(const bool saved, checkpoint::has_saved(run.layout().root()));
-  if (saved) return {};
-  REKINDLE_CHECK(check_not_held(run));
-  say(str(own_trainer.string(),
-          " has changed, and the run has no checkpoint yet: it begins with the changed program"));
-  return remove_tree(run.layout().programs());
+bool begins_with_changed_trainer(const fs::path& run_dir, const fs::path& own_trainer) {
+  if (run_dir.empty() || !has_another_trainer(run_dir, own_trainer)) return false;
+  const run::Layout layout(run_dir);
+  const auto job = read_job(layout.config());
+  // A job of Slurm that waits for its next attempt runs what it began with.
+  if (!run::check_trusted(layout) || !job || job->launched_by != "local") return false;
+  const auto saved = checkpoint::has_saved(layout.root());
+  const auto holder = run::newest_term(layout);
+  return saved && !*saved && holder && *holder && run::provably_gone(**holder) &&
+         run::supervisor_gone(**holder);
+}
+
+Status forget_kept_program(const run::Layout& layout) {
+  const FilePath aside = temporary_beside(layout.programs());
+  REKINDLE_CHECK(rename_durably(layout.programs(), aside));  // as a whole
+  return remove_tree(aside);
 }
 
 std::optional<int> go_on_with_kept_trainer(const fs::path& run_dir, const fs::path& own_trainer,

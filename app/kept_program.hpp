@@ -37,9 +37,12 @@ std::optional<int> go_on_with_kept_trainer(const std::filesystem::path& run_dir,
                                            const std::filesystem::path& own_trainer,
                                            const std::vector<std::string>& arguments);
 
-// A run that has no checkpoint yet begins anew, so the changed program takes the place of its kept copy,
-// which most often has a fault that the change mends. Not for a Slurm job: a job trains with what it began
-// with. Does nothing if the programs are the same or the run has a checkpoint. An error: the run is going on.
-Status forget_changed_trainer(const std::filesystem::path& run_dir, const std::filesystem::path& own_trainer);
+// Whether a run of `rekindle local`, whose processes were on this machine and are gone, has no checkpoint yet
+// and has kept another build of this trainer program. It begins anew, so the changed program takes the place
+// of the kept copy, which most often has a fault that the change mends.
+bool begins_with_changed_trainer(const std::filesystem::path& run_dir,
+                                 const std::filesystem::path& own_trainer);
+// Before keep_program(), which keeps nothing beside it.
+Status forget_kept_program(const run::Layout& layout);
 
 }  // namespace rekindle::app

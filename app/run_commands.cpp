@@ -46,10 +46,13 @@ int local(JobOptions& job_options, const CommandLine& line) {
   if (!old_stop) return report(old_stop.error());
   const auto run_dir = job_options.run_dir();
   if (!run_dir) return report(run_dir.error());
-  if (const Status changed = forget_changed_trainer(*run_dir, line.own_trainer); !changed)
-    return report(changed.error());
   interruptible.reset();  // end the signal thread before this process may become another program
-  if (const auto done = leave_to_kept_trainer(job_options, line)) return *done;
+  const bool begins_anew = begins_with_changed_trainer(*run_dir, line.own_trainer);
+  if (begins_anew)
+    say(str(line.own_trainer.string(),
+            " has changed, and the run has no checkpoint yet: it begins with the changed program"));
+  else if (const auto done = leave_to_kept_trainer(job_options, line))
+    return *done;
   interruptible.emplace();
   auto options = job_options.resolve();
   if (!options) return report(options.error());
@@ -72,6 +75,10 @@ int local(JobOptions& job_options, const CommandLine& line) {
     return 0;
   }
   if (!line.own_trainer.empty()) {
+    if (begins_anew) {
+      if (const Status forgotten = forget_kept_program(options->layout()); !forgotten)
+        return report(forgotten.error());
+    }
     const auto kept = keep_program(options->layout(), {line.own_trainer, options->job.script});
     if (!kept) return report(kept.error());
     interruptible.reset();  // end the signal thread before this process becomes another program
