@@ -50,6 +50,20 @@ class Patience {
   std::optional<LookClock::time_point> since_;
 };
 
+// A run that ended without a report may be about to begin again: it is lost when it is that for half a
+// minute.
+class StaysLost {
+ public:
+  bool holds(bool lost) {
+    if (!lost) since_.reset();
+    if (lost && !since_) since_ = LookClock::now();
+    return since_ && LookClock::now() - *since_ >= std::chrono::seconds(30);
+  }
+
+ private:
+  std::optional<LookClock::time_point> since_;
+};
+
 // A run that was submitted has no more than its batch script until its job begins.
 inline Status may_become_run(const std::filesystem::path& run_dir) {
   const run::Layout layout(run_dir, Trust::kForeign);

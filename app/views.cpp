@@ -150,6 +150,7 @@ Status plot_run(const fs::path& run_dir, const PlotOptions& options) {
 Status wait_for_run(const fs::path& run_dir, const WaitOptions& options) {
   REKINDLE_CHECK(await_run(run_dir));
   const auto begin = LookClock::now();
+  StaysLost lost;
   for (Patience patience;;) {
     const auto looked = LookClock::now();
     const view::RunSummary run = view::summarize(run_dir);
@@ -164,7 +165,7 @@ Status wait_for_run(const fs::path& run_dir, const WaitOptions& options) {
     if (outcome == view::Outcome::kFailed)
       return fail(str("the run has failed at step ", run.step),
                   str("see rekindle status ", run_dir.string()));
-    if (outcome == view::Outcome::kLost)
+    if (lost.holds(outcome == view::Outcome::kLost))
       return fail(str("the run ended without a report at step ", run.step, ": was it killed?"), kGoOn);
     if (options.timeout.count() > 0 && LookClock::now() - begin >= options.timeout)
       return fail(str("after ", format_duration(options.timeout), " the run is ", printable(run.state),

@@ -87,6 +87,7 @@ Status watch_run(const fs::path& run_dir, const WatchOptions& options) {
   using From = view::RunEvents::From;
   view::RunEvents events(layout, options.from_start || of_a_run ? From::kBeginning : From::kNow);
   bool last = false;
+  StaysLost lost;
   for (Patience patience;;) {
     const auto begin = LookClock::now();
     // Before the events are read, so that the last one is among them.
@@ -106,7 +107,7 @@ Status watch_run(const fs::path& run_dir, const WatchOptions& options) {
     if (last || (fresh && outcome == view::Outcome::kFinished)) return {};
     if (fresh && outcome == view::Outcome::kFailed)
       return fail("the run has failed", str("see rekindle status ", run_dir.string()));
-    if (fresh && outcome == view::Outcome::kLost)
+    if (fresh && lost.holds(outcome == view::Outcome::kLost))
       return fail("the run ended without a report: was it killed?", kGoOn);
     if (of_a_run)
       last = rest_or_end(begin);
