@@ -88,9 +88,9 @@ bool RunPage::read(Amount amount) {
   problem_.clear();
   const auto until = std::chrono::steady_clock::now() + kPatience;
   bool more = read_slice();
-  if (more && amount == Amount::kSlice) return false;
-  while (more && std::chrono::steady_clock::now() < until) more = read_slice();
+  while (more && amount != Amount::kSlice && std::chrono::steady_clock::now() < until) more = read_slice();
   read_status();
+  if (more && amount == Amount::kSlice) return false;
   read_warnings();
   if (!more) read_steps();
   return !more;

@@ -34,6 +34,7 @@ struct Service::Watched {
   Clock::time_point used = Clock::now(), sent = Clock::now();
   bool looking = false;  // a reading for the streams is under way
   bool scraped = false;  // its counters must not fall
+  bool behind = false;   // there is more to read than a slice; used in the storage's thread
 };
 
 Service::Service(asio::io_context& io, ServiceOptions options)
@@ -153,7 +154,7 @@ void Service::scrape(const std::vector<std::filesystem::path>& found) {
     parts.emplace_back([run, directory] {
       if (!run->page)
         run->page.emplace(directory, run->name.empty() ? directory.filename().string() : run->name);
-      run->page->read(RunPage::Amount::kSlice);
+      run->behind = !run->page->read(RunPage::Amount::kSlice);
       return true;
     });
   }
@@ -161,10 +162,8 @@ void Service::scrape(const std::vector<std::filesystem::path>& found) {
     std::vector<std::pair<std::string, RunPage*>> pages;
     std::vector<std::shared_ptr<Watched>> unread;
     for (const auto& run : all) {
-      if (run->page->complete())
-        pages.emplace_back(run->name, &*run->page);
-      else
-        unread.push_back(run);
+      if (run->page->complete()) pages.emplace_back(run->name, &*run->page);
+      if (run->behind) unread.push_back(run);  // also after a rewind, when all steps are read anew
     }
     const auto made =
         std::make_shared<const Answer>(Answer{.type = kExpositionType, .body = exposition(pages)});

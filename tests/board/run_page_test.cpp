@@ -185,6 +185,18 @@ TEST_F(RunPageTest, ASliceOfALongRun_IsAFewMegabytes) {
   EXPECT_EQ(page_.totals().steps().count(), kLongSteps);
 }
 
+// All steps are read anew then, which takes many scrapes. What the run does now has to be true all the time.
+TEST_F(RunPageTest, ALongRunThatWentBack_ShowsTheNewStatusAtOnce) {
+  write_long_metrics(layout_);
+  status({{"step", kLongSteps}});
+  while (!page_.read(RunPage::Amount::kSlice)) continue;
+  run::MetricsFile(layout_).rewind(kLongSteps - 1);
+  status({{"step", kLongSteps - 1}});
+  EXPECT_FALSE(page_.read(RunPage::Amount::kSlice));
+  EXPECT_TRUE(page_.complete());
+  EXPECT_EQ(page_.summary()["step"], kLongSteps - 1);
+}
+
 TEST_F(RunPageTest, ALongStory_MakesNoLongSummary) {
   nlohmann::json members = nlohmann::json::array();
   for (int i = 0; i < 500; ++i)
