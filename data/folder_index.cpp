@@ -236,11 +236,20 @@ bool is_of_now(const FolderListing& listing, const fs::path& root) {
   return !has_filled_file(listing, root);
 }
 
-// By outdate_index(). Also a mark in the cache folder counts: this user may not write to the index beside the
-// data.
+// By outdate_index().
 bool is_marked(const FolderListing& listing, const fs::path& root) {
   const ListedPlace& first = listing.folders.front();
   return stamp_of(root, first.path) == ~first.stamp;
+}
+
+// Who could not write to the index at `path` has marked a copy of it in another place.
+bool has_marked_copy(const FolderListing& listing, const FilePath& path, const fs::path& root) {
+  return std::ranges::any_of(note_places(root, kIndexNote), [&](const FilePath& other) {
+    auto copy = other.string() == path.string() ? std::nullopt : listing_in(other, root);
+    if (!copy || !is_marked(*copy, root)) return false;
+    copy->folders.front().stamp = listing.folders.front().stamp;
+    return text_of(*copy) == text_of(listing);
+  });
 }
 
 }  // namespace
@@ -249,7 +258,7 @@ std::optional<FolderListing> read_index(const fs::path& root, FolderListing* out
   for (const FilePath& path : note_places(root, kIndexNote)) {
     auto listing = listing_in(path, root);
     if (!listing) continue;
-    const bool marked = is_marked(*listing, root);
+    const bool marked = is_marked(*listing, root) || has_marked_copy(*listing, path, root);
     if (!marked && is_of_now(*listing, root)) return listing;
     if (outdated != nullptr && outdated->train.empty()) *outdated = std::move(*listing);
     if (marked) break;
@@ -279,8 +288,7 @@ std::string outdate_index(const fs::path& root) {
     if (!listing) continue;
     if (is_marked(*listing, root)) return {};
     if (!is_of_now(*listing, root)) continue;
-    std::int64_t& stamp = listing->folders.front().stamp;
-    stamp = ~stamp;
+    listing->folders.front().stamp = ~listing->folders.front().stamp;
     const std::string text = text_of(*listing);
     const bool written = std::ranges::any_of(
         places, [&](const FilePath& place) { return write_note(place, text).has_value(); });

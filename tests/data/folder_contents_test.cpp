@@ -164,7 +164,8 @@ class ReadOnlyData : public FolderContentsTest {
   }
   void TearDown() override { make_writable(); }
   void make_writable() const {
-    if (is_root_) ASSERT_EQ(::seteuid(0), 0);
+    const int become_root = is_root_ ? ::seteuid(0) : 0;
+    ASSERT_EQ(become_root, 0);
     fs::permissions(folder(), fs::perms(0755));
   }
   void make_read_only(uid_t owner_of_home = kNobody) const {
@@ -199,7 +200,8 @@ TEST_F(ReadOnlyData, NotesBesideThem_AreUsed) {
   make_writable();
   EXPECT_TRUE(read(*opened()));
   EXPECT_EQ(notes_at_home(), 0U);
-  if (is_root_) ASSERT_EQ(::chown(hashes().c_str(), kNobody, kNobody), 0);
+  const int owned = is_root_ ? ::chown(hashes().c_str(), kNobody, kNobody) : 0;
+  ASSERT_EQ(owned, 0);
   make_read_only();
   EXPECT_TRUE(read_index(folder()));
   make_writable();
@@ -249,6 +251,21 @@ TEST_F(ReadOnlyData, AnIndexThatCannotBeMarkedAsOutdated_IsNotUsedByThisUserAgai
   EXPECT_NE(opened()->info().content_hash, before);
   EXPECT_TRUE(read(*opened()));
   EXPECT_TRUE(read_index(folder())) << "the next start looks at every file again";
+}
+
+// The same user may write there on another machine, which reads the index beside the data first.
+TEST_F(ReadOnlyData, AMarkInTheCacheFolder_CountsWhereTheDataCanBeWritten) {
+  make_writable();
+  const std::string before = opened()->info().content_hash;
+  put(image(), get(image()) + "more");
+  make_read_only();
+  refused(read(*opened()), "restore it, or start a new run");
+  make_writable();
+  fs::permissions(folder(), fs::perms(0777));
+  const int become_nobody = is_root_ ? ::seteuid(kNobody) : 0;
+  ASSERT_EQ(become_nobody, 0);
+  EXPECT_FALSE(read_index(folder()));
+  EXPECT_NE(opened()->info().content_hash, before);
 }
 
 // The error does not pass, and is not damage that may be skipped.
