@@ -101,9 +101,9 @@ Result<MicroBatchResult> TrainingModule::train(const TrainingBatch& batch, std::
 
 Result<Pass> TrainingModule::start(const TrainingBatch& batch, const at::Tensor& gradient) {
   REKINDLE_CHECK(check_unchanged());
+  const std::vector<std::uint32_t> before = versions();
   module_.ptr()->train();  // an evaluation may have been in between
   const std::vector<at::Tensor>& views = views_of(gradient);
-  const std::vector<std::uint32_t> before = versions();
   places_->begin({views.begin(), views.begin() + static_cast<std::ptrdiff_t>(parameters_.size())});
   auto pass = without_exceptions("computing a micro-batch", [&]() -> Result<Pass> {
     const at::AutoGradMode grad(true);
@@ -165,6 +165,7 @@ Result<Answers> TrainingModule::evaluate(const TrainingBatch& batch, std::uint64
   return without_exceptions("evaluating", [&]() -> Result<Answers> {
     const at::NoGradGuard no_grad;
     at::manual_seed(key);
+    const std::vector<std::uint32_t> before = versions();
     module_.ptr()->eval();
     load_buffers(values);
     const bool others = !values.is_same(values_);
@@ -172,7 +173,6 @@ Result<Answers> TrainingModule::evaluate(const TrainingBatch& batch, std::uint64
       for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].set_data(view_of(memory, i));
     };
     if (others) use(values);
-    const std::vector<std::uint32_t> before = versions();
     auto result = without_exceptions("evaluating", [&]() -> Result<Answers> {
       const Autocast autocast(options_.bf16, values_.device().type());
       const at::Tensor targets = batch.targets.flatten();

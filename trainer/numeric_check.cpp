@@ -1,6 +1,9 @@
 #include "trainer/numeric_check.hpp"
 
+#include <algorithm>
 #include <cstddef>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/hash.hpp"
@@ -34,12 +37,29 @@ Result<Computed> compute(Task& task, std::span<float> memory, const std::atomic<
   return computed;
 }
 
+// Of each parameter, its name and hash. The state of a GPU would have to be fetched: none.
+std::vector<std::pair<std::string, Hash128>> parameters_of(Task& task) {
+  std::vector<std::pair<std::string, Hash128>> parameters;
+  if (task.place()) return parameters;
+  for (const checkpoint::Tensor& tensor : task.state()) {
+    if (tensor.spec.role == checkpoint::Role::kParameter)
+      parameters.emplace_back(tensor.spec.name, hash128(tensor.bytes));
+  }
+  return parameters;
+}
+
 }  // namespace
 
 Result<NumericCheck> check_numerics(Task& task, std::span<float> gradient, const std::atomic<bool>& aborted) {
+  const auto before = parameters_of(task);
   REKINDLE_TRY(const Computed first, compute(task, gradient, aborted));
   REKINDLE_TRY(const Computed second, compute(task, gradient, aborted));
-  NumericCheck check{first.all().hex(), ""};
+  NumericCheck check{first.all().hex(), "", ""};
+  const auto after = parameters_of(task);
+  if (const auto changed = std::ranges::mismatch(before, after).in1; changed != before.end()) {
+    check.changed = changed->first;
+    return check;
+  }
   if (first.all() == second.all()) return check;
   check.mismatch = "the loss";
   const std::vector<GradientTensor> tensors = task.gradient_tensors();

@@ -16,9 +16,11 @@ struct NumericCheck {
   std::string hash;  // hash of the gradient tensors and the loss
   // The first tensor with a mismatch between the two results, or "the loss"; empty: none.
   std::string mismatch;
+  // A parameter that is not what it was before, on the host; empty: none.
+  std::string changed;
 };
 
-// Computes micro-batch 0 of step 0 twice. The state does not change; `gradient` (gradient_floats() floats) is
+// Computes micro-batch 0 of step 0 twice. The state must not change; `gradient` (gradient_floats() floats) is
 // overwritten. Errors: those of Task::train().
 Result<NumericCheck> check_numerics(Task& task, std::span<float> gradient, const std::atomic<bool>& aborted);
 

@@ -40,6 +40,10 @@ Status Trainer::warm_up(TrainerReady ready, const std::string& build) {
 Result<std::string> Trainer::first_gradient(const std::string& host) {
   REKINDLE_TRY(const std::span<float> gradient, parts_.hub.slot(0));
   REKINDLE_TRY(const NumericCheck check, check_numerics(parts_.task, gradient, parts_.link.aborted()));
+  if (!check.changed.empty())
+    return fail(ExitCode::kConfig,
+                str("the model changes its parameter ", check.changed, " while it computes a gradient"),
+                "only the optimizer may change parameters; what a forward pass changes has to be a buffer");
   if (check.mismatch.empty()) return check.hash;
   const char* const hint =
       is_script(parts_.job) ? "look in the script for random numbers without a seed "

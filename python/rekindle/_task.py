@@ -233,10 +233,13 @@ class Task:
         self.device.check_memory()
         self._store_buffers(micro_batch)
         self._check_unchanged()
+        self._check_values_kept(versions, "computed a gradient")
+
+    def _check_values_kept(self, versions: list[int], doing: str) -> None:
         for version, (name, parameter) in zip(versions, self.tensors.parameters.items()):
             if parameter._version != version:
                 raise RekindleError(
-                    f"the script changed parameter {name} while it computed a gradient",
+                    f"the script changed parameter {name} while it {doing}",
                     "only the update changes parameters; what a forward pass changes has to be a buffer, as the weights of a mean "
                     "teacher, and Embedding must not have max_norm",
                 )
@@ -276,8 +279,10 @@ class Task:
         values = self.averages if evaluation.averaged else self.values
         self._load_buffers(values)
         self._use(values)
+        versions = [parameter._version for parameter in self.tensors.parameters.values()]
         try:
             loss, found = measure(self.call, self.model, self.device.batch(batch), self.job, self.device.torch)
+            self._check_values_kept(versions, "evaluated")
         finally:
             self._use(self.values)
         evaluation.loss.sum, evaluation.loss.count = loss * evaluation.count, evaluation.count

@@ -18,6 +18,7 @@ class FaultyTask final : public ToyTask {
     std::size_t at = 0;           // position in the gradient
     float first = 0, second = 0;  // added to this element in the two computations
     double loss = 0;              // added to the second loss
+    bool changes_state = false;
   };
   explicit FaultyTask(const Fault& fault) : fault_(fault) {}
   Result<MicroBatchResult> train(std::uint64_t step, int micro_batch, std::span<float> gradient,
@@ -26,6 +27,7 @@ class FaultyTask final : public ToyTask {
     const bool first = calls_++ == 0;
     gradient[fault_.at] += first ? fault_.first : fault_.second;
     if (!first) result.loss += fault_.loss;
+    if (fault_.changes_state) state().front().bytes.front() = std::byte(calls_);
     return result;
   }
 
@@ -52,6 +54,12 @@ TEST(NumericCheckTest, SameGradientTwice_OneHash) {
 
 TEST(NumericCheckTest, OtherGradient_OtherHash) {
   EXPECT_NE(with({.at = 0, .first = 1e-3F, .second = 1e-3F}).hash, with({}).hash);
+}
+
+// As a model does it by at::Tensor::data(), which no version counter sees.
+TEST(NumericCheckTest, ATaskThatChangesItsState_TheParameterIsNamed) {
+  EXPECT_EQ(with({.changes_state = true}).changed, "weight");
+  EXPECT_EQ(with({}).changed, "");
 }
 
 TEST(NumericCheckTest, PaddingIsNotCompared) { EXPECT_EQ(with({.at = 15, .second = 1}).mismatch, ""); }
