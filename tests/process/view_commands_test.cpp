@@ -98,6 +98,7 @@ TEST_F(ViewCommands, OfARunThatHasEnded) {
 // For minutes after the kill a helper may still take the run over, so the test moves the files' times back.
 TEST_F(ViewCommands, OfARunWhoseProcessesAreAllKilled_WaitAndWatchEnd) {
   begin(1);
+  ASSERT_TRUE(eventually([&] { return fs::exists(dir() / "status.json"); }));
   for (const pid_t pid : processes_with(dir())) ::kill(pid, SIGKILL);
   program_->wait();
   EXPECT_TRUE(eventually([&] { return processes_with(dir()).empty(); }));
