@@ -51,7 +51,7 @@ int local(JobOptions& job_options, const CommandLine& line) {
   if (begins_anew)
     say(str(line.own_trainer.string(),
             " has changed, and the run has no checkpoint yet: it begins with the changed program"));
-  else if (const auto done = leave_to_kept_trainer(job_options, line))
+  else if (const auto done = go_on_with_kept_trainer(*run_dir, line.own_trainer, line.as_given))
     return *done;
   interruptible.emplace();
   auto options = job_options.resolve();

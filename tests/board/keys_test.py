@@ -21,9 +21,9 @@ import urllib.request
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "browser"))
 import made_up  # noqa: E402
 import stand_in  # noqa: E402
+from waiting import LIMIT_S, wait_for  # noqa: E402
 
 REKINDLE = pathlib.Path(sys.argv[1]).resolve()
-LIMIT_S = 120
 # What a local run on processors cannot have.
 ONLY_IN_SLURM, ONLY_WITH_GPU = {"time_limit"}, {"gpu", "gpu_used_bytes", "gpu_total_bytes", "gpu_busy_percent"}
 # What only a run that has ended has.
@@ -63,15 +63,6 @@ def faults_of(real, made, where):
     if None not in (real, made) and kind_of(real) != kind_of(made):
         return [f"{where} is {real!r}, made up is {made!r}"]
     return []
-
-
-def wait_for(what, found):
-    end = time.monotonic() + LIMIT_S
-    while time.monotonic() < end:
-        if value := found():
-            return value
-        time.sleep(0.2)
-    raise SystemExit(f"keys_test: no {what} within {LIMIT_S} s")
 
 
 def opened(link):

@@ -14,20 +14,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 
 from playwright.sync_api import sync_playwright
-
-LIMIT_S = 120
-
-
-def wait_for(what, found):
-    end = time.monotonic() + LIMIT_S
-    while time.monotonic() < end:
-        if value := found():
-            return value
-        time.sleep(0.2)
-    raise SystemExit(f"live_test: no {what} within {LIMIT_S} s")
+from waiting import wait_for
 
 
 def lines(path):
