@@ -99,6 +99,8 @@ TEST_F(ViewCommands, OfARunThatHasEnded) {
 TEST_F(ViewCommands, OfARunWhoseProcessesAreAllKilled_WaitAndWatchEnd) {
   begin(1);
   ASSERT_TRUE(eventually([&] { return fs::exists(dir() / "status.json"); }));
+  // Killed one after the other, a coordinator that is still there would report its worker's death.
+  for (const pid_t pid : processes_with(dir())) ::kill(pid, SIGSTOP);
   for (const pid_t pid : processes_with(dir())) ::kill(pid, SIGKILL);
   program_->wait();
   EXPECT_TRUE(eventually([&] { return processes_with(dir()).empty(); }));
@@ -110,9 +112,12 @@ TEST_F(ViewCommands, OfARunWhoseProcessesAreAllKilled_WaitAndWatchEnd) {
   };
   make_old(dir() / "status.json", "updated");
   for (const auto& term : fs::directory_iterator(dir() / "terms")) make_old(term.path(), "since");
+  Program watching({rekindle(), "watch", dir()});  // each looks for half a minute
   EXPECT_THAT(said({"wait", dir()}, 70), AllOf(HasSubstr("the run ended without a report at step "),
                                                HasSubstr("goes on from the newest checkpoint")));
-  EXPECT_THAT(said({"watch", dir()}, 70), HasSubstr("the run ended without a report"));
+  const Outcome watched = watching.wait();
+  EXPECT_EQ(watched.exit_code, 70);
+  EXPECT_THAT(watched.out + watched.err, HasSubstr("the run ended without a report"));
   finish_and_compare();
 }
 
