@@ -50,14 +50,17 @@ struct Plan {
   bool integrity = true;  // tcp: every frame has an authentication tag
 };
 
+// 128 bits hold both large and small values in one fixed-point unit. Aligned so that a header has no padding.
+__extension__ typedef __int128 Int128 __attribute__((aligned(8)));
+
 // A sum in fixed point, so that the order of its additions does not matter, and the number of its values.
 struct FixedSum {
-  std::int64_t sum = 0;
+  Int128 sum = 0;
   std::uint64_t count = 0;
 };
 
 // Totals over micro-batches. The caller decides what each sum means, and its unit.
-inline constexpr std::size_t kMostSums = 8;
+inline constexpr std::size_t kMostSums = 16;
 struct StepSums {
   std::uint32_t flags = 0;       // OR-ed
   std::uint32_t not_finite = 0;  // OR-ed; bit i: sums[i] lacks a value that is not finite
@@ -71,7 +74,7 @@ struct StepHeader : StepSums {
   Hash128 state_hash;  // zero: no hash in this step
   std::uint64_t compute_us = 0;
 };
-static_assert(sizeof(StepHeader) == 160 && std::is_trivially_copyable_v<StepHeader>);
+static_assert(sizeof(StepHeader) == 416 && std::is_trivially_copyable_v<StepHeader>);
 
 // A range of the summed (not yet scaled) gradient. All pieces together cover the arena, in order.
 struct SumPiece {

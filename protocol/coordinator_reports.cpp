@@ -64,7 +64,7 @@ void Coordinator::on_report(const std::string&, const Evaluated& message) {
   if (!current(message.generation) || !log_.take_evaluation(message.step)) return;
   emit(RecordEvaluation{message});
   std::string line = str("after epoch ", message.epoch + 1, " (step ", message.step, "): test ",
-                         metric_text("loss", message.loss));
+                         message.loss ? metric_text("loss", *message.loss) : "loss not finite");
   for (const auto& [name, value] : message.metrics) line += ", " + metric_text(name, value);
   emit(Info{str(line, " (of ", message.count, ")")});
 }

@@ -80,7 +80,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepsDone, generation, steps)
 struct Evaluated {  // sent by rank 0
   GenerationId generation;
   std::uint64_t step = 0, epoch = 0, count = 0;
-  double loss = 0;
+  std::optional<double> loss = {};  // none if the loss of a test sample is not finite, or too large
   Metrics metrics = {};
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Evaluated, generation, step, epoch, count, loss, metrics)

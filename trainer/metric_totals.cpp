@@ -2,44 +2,50 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace rekindle::trainer {
 
 using exchange::StepSums;
 
-void add_loss(StepSums& to, double loss, std::uint64_t count) {
-  const double limited = std::isfinite(loss) ? std::clamp(loss, -kLossLimit, kLossLimit) : kLossLimit;
-  to.sums[0].sum += std::llround(limited * kLossUnit);
-  to.sums[0].count += count;
+namespace {
+
+void add(StepSums& to, std::size_t index, double sum, std::uint64_t count) {
+  if (std::abs(sum) <= kSumLimit) {  // false for NaN, too
+    to.sums[index].sum += static_cast<exchange::Int128>(std::rint(sum * kSumUnit));
+  } else {
+    to.not_finite |= 1U << index;
+  }
+  to.sums[index].count += count;
 }
 
+}  // namespace
+
+void add_loss(StepSums& to, double loss, std::uint64_t count) { add(to, 0, loss, count); }
+
 void add_metrics(StepSums& to, std::span<const MetricSum> metrics) {
-  for (std::size_t i = 0; i < std::min(metrics.size(), kMostMetrics); ++i) {
-    if (std::abs(metrics[i].sum) <= kMetricLimit) {  // false for NaN, too
-      to.sums[i + 1].sum += std::llround(metrics[i].sum * kMetricUnit);
-    } else {
-      to.not_finite |= 1U << (i + 1);
-    }
-    to.sums[i + 1].count += metrics[i].count;
-  }
+  for (std::size_t i = 0; i < std::min(metrics.size(), kMostMetrics); ++i)
+    add(to, i + 1, metrics[i].sum, metrics[i].count);
 }
 
 void MetricTotals::add(const StepSums& sums) {
   not_finite_ |= sums.not_finite;
   for (std::size_t i = 0; i < sums_.size(); ++i) {
-    const double unit = i == 0 ? kLossUnit : kMetricUnit;
-    sums_[i].sum += static_cast<double>(sums.sums[i].sum) / unit;
+    sums_[i].sum += static_cast<double>(sums.sums[i].sum) / kSumUnit;
     sums_[i].count += sums.sums[i].count;
   }
 }
 
+double MetricTotals::mean(std::size_t sum) const {
+  if (sums_[sum].count == 0 || (not_finite_ >> sum & 1U) != 0)
+    return std::numeric_limits<double>::quiet_NaN();
+  return sums_[sum].sum / static_cast<double>(sums_[sum].count);
+}
+
 protocol::Metrics MetricTotals::means(const std::vector<std::string>& names) const {
   protocol::Metrics means;
-  for (std::size_t i = 0; i < std::min(names.size(), kMostMetrics); ++i) {
-    const MetricSum& sum = sums_[i + 1];
-    if (sum.count > 0 && (not_finite_ >> (i + 1) & 1U) == 0)
-      means[names[i]] = sum.sum / static_cast<double>(sum.count);
-  }
+  for (std::size_t i = 0; i < std::min(names.size(), kMostMetrics); ++i)
+    if (const double value = mean(i + 1); !std::isnan(value)) means[names[i]] = value;
   return means;
 }
 

@@ -17,24 +17,27 @@ namespace rekindle::trainer {
 // The loss is the first sum of a header, and the task's metrics follow.
 inline constexpr std::size_t kMostMetrics = exchange::kMostSums - 1;
 
-// Limits of what one call adds. The sums of a step stay far below the limit of an int64.
-inline constexpr double kLossUnit = 4294967296.0, kLossLimit = 1e6;   // 2^32
-inline constexpr double kMetricUnit = 1048576.0, kMetricLimit = 1e9;  // 2^20
+// Sums have multiples of 2^-50, and one call adds at most 2^50 (1.1e15): 2^27 calls stay below the limit of
+// 128 bits.
+inline constexpr double kSumUnit = 0x1p50, kSumLimit = 0x1p50;
 
-// A loss that is not finite counts as kLossLimit.
+// A loss or a metric that has a value that is not finite or beyond the limit has no mean.
 void add_loss(exchange::StepSums& to, double loss, std::uint64_t count);
-// A metric that has a value that is not finite or beyond the limit is not reported.
 void add_metrics(exchange::StepSums& to, std::span<const MetricSum> metrics);
 
 class MetricTotals {
  public:
   void add(const exchange::StepSums& sums);
 
-  MetricSum loss() const { return sums_[0]; }
+  std::uint64_t count() const { return sums_[0].count; }
+  // Of the loss; NaN if there is none.
+  double mean_loss() const { return mean(0); }
   // The means of the metrics that have values. `names`: Task::metrics().
   protocol::Metrics means(const std::vector<std::string>& names) const;
 
  private:
+  double mean(std::size_t sum) const;
+
   std::uint32_t not_finite_ = 0;
   std::array<MetricSum, exchange::kMostSums> sums_;
 };

@@ -77,7 +77,8 @@ Paused StepLoop::run() {
       return paused;
     }
     if ((agreed->flags & protocol::kNonFiniteFlag) != 0)
-      return pause(PauseReason::kNonFinite, str("the loss of step ", kept_.replica.step, " is not finite"));
+      return pause(PauseReason::kNonFinite,
+                   str("the loss of step ", kept_.replica.step, " is not finite, or beyond 1e15"));
     next = after_step(parts_.job, kept_.replica.step, agreed->flags);
   }
 }
@@ -130,7 +131,7 @@ Status StepLoop::compute_micro_batch(int leaf, int slot, Times& times) {
   times.data_ms += result->waited_ms;
   times.compute_ms += parts_.clock.ms_since(started) - result->waited_ms;
   exchange::StepSums numbers;
-  if (!std::isfinite(result->loss)) numbers.flags = protocol::kNonFiniteFlag;
+  if (!(std::abs(result->loss) <= kSumLimit)) numbers.flags = protocol::kNonFiniteFlag;  // also NaN
   add_loss(numbers, result->loss, 1);
   add_metrics(numbers, result->metrics);
   kept_.sums.computed(slot, leaf, numbers);
@@ -238,8 +239,7 @@ Status StepLoop::apply(const exchange::Reduced& reduced, const Totals& totals, T
                       (hash_due(parts_.job, made) || after_step(parts_.job, made, totals.flags).write);
   const auto report = [&] {
     const double step_ms = parts_.clock.ms_since(last_step_);
-    note({start_.generation, made, epoch,
-          totals.values.loss().sum / static_cast<double>(parts_.job.micro_batches),
+    note({start_.generation, made, epoch, totals.values.mean_loss(),
           totals.values.means(parts_.task.metrics()), step.learning_rate,
           1000.0 * static_cast<double>(parts_.job.batch_size) / step_ms, times.data_ms, times.compute_ms,
           times.exchange_ms, times.update_ms, checkpoint_ms_, step_ms, ranks_, clipping.norm,

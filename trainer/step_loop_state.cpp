@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "base/log.hpp"
 #include "base/planted.hpp"
@@ -85,10 +86,10 @@ Status StepLoop::evaluate(bool& stopped) {
     }
   }
   if (start_.rank == 0) {
-    const MetricSum loss = totals.loss();
+    const double loss = totals.mean_loss();
     parts_.link.send(protocol::Evaluated{
-        start_.generation, kept_.replica.step, epoch_of(parts_.job, kept_.replica.step - 1), loss.count,
-        loss.sum / static_cast<double>(loss.count), totals.means(parts_.task.metrics())});
+        start_.generation, kept_.replica.step, epoch_of(parts_.job, kept_.replica.step - 1), totals.count(),
+        std::isnan(loss) ? std::nullopt : std::optional(loss), totals.means(parts_.task.metrics())});
   }
   last_step_ = parts_.clock.now();
   return {};

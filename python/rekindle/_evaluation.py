@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import mmap
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,8 @@ from rekindle._call import Call
 from rekindle._data import TEST_EPOCH, Key, make_dataset, one_thread
 from rekindle._errors import CONFIG, RekindleError
 from rekindle._random import seed_all
+
+MOST_METRICS = 15  # trainer/metric_totals.hpp
 
 
 def precision(job: dict[str, Any], device: torch.device) -> contextlib.AbstractContextManager:
@@ -38,6 +41,14 @@ def check_metrics(found: Any) -> None:
     pairs = hasattr(found, "items") and all(isinstance(pair, tuple) and len(pair) == 2 for pair in found.values())
     if not pairs:
         raise RekindleError("metrics did not return pairs", 'return {"accuracy": (sum, count), ...}')
+    if len(found) > MOST_METRICS:
+        raise RekindleError(f"metrics returned {len(found)} pairs", f"return at most {MOST_METRICS}")
+    for name in found:
+        if not re.fullmatch(r"[A-Za-z0-9_-]{1,40}", str(name)) or name in ("loss", "count"):
+            raise RekindleError(
+                f"a metric cannot be called {name!r}",
+                'use letters, digits, "_" and "-"; "loss" and "count" are what is reported anyway',
+            )
 
 
 def test_batch(data: Dataset, first: int, count: int, call: Call, key: Key) -> Any:

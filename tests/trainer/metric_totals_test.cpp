@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 namespace rekindle::trainer {
@@ -30,7 +31,7 @@ TEST(MetricTotals, MetricWithoutValues_IsNotReported) {
 }
 
 TEST(MetricTotals, MetricThatIsNotFiniteOrTooLarge_IsNotReported) {
-  for (const double sum : {kNan, kInfinity, -kInfinity, 1.1 * kMetricLimit})
+  for (const double sum : {kNan, kInfinity, -kInfinity, 1.1 * kSumLimit})
     EXPECT_EQ(means_of({{{sum, 1}, {1, 1}}, {{1, 1}, {1, 1}}}), (protocol::Metrics{{"top5", 1}})) << sum;
 }
 
@@ -49,13 +50,28 @@ TEST(MetricTotals, TheOrderOfTheSums_DoesNotMatter) {
   EXPECT_EQ(one.sums[1].sum, other.sums[1].sum);
 }
 
-TEST(MetricTotals, LossThatIsNotFinite_CountsAsTheLimit) {
+MetricTotals losses_of(const std::vector<MetricSum>& losses) {
   exchange::StepSums sums;
-  add_loss(sums, kNan, 2);
+  for (const MetricSum& loss : losses) add_loss(sums, loss.sum, loss.count);
   MetricTotals totals;
   totals.add(sums);
-  EXPECT_EQ(totals.loss().sum, kLossLimit);
-  EXPECT_EQ(totals.loss().count, 2U);
+  return totals;
+}
+
+// Squared errors of prices, and differences that are far below 1.
+TEST(MetricTotals, LargeAndSmallLosses_KeepTheirValues) {
+  EXPECT_EQ(losses_of({{4e10, 1}, {8e10, 1}}).mean_loss(), 6e10);
+  EXPECT_EQ(losses_of({{8 * 2e5, 8}, {8 * 4e5, 8}}).mean_loss(), 3e5);
+  EXPECT_NEAR(losses_of({{1e-9, 1}, {3e-9, 1}}).mean_loss(), 2e-9, 1e-14);
+  EXPECT_EQ(losses_of({{-1e15, 1}, {1e15, 1}, {3, 1}}).mean_loss(), 1);
+  EXPECT_EQ(means_of({{{3e12, 1}}, {{-1e12, 1}}}), (protocol::Metrics{{"accuracy", 1e12}}));
+}
+
+TEST(MetricTotals, ALossThatIsNotFiniteOrTooLarge_HasNoMean) {
+  for (const double loss : {kNan, kInfinity, -kInfinity, 1.1 * kSumLimit}) {
+    EXPECT_TRUE(std::isnan(losses_of({{loss, 2}, {1, 1}}).mean_loss())) << loss;
+    EXPECT_EQ(losses_of({{loss, 2}, {1, 1}}).count(), 3U);
+  }
 }
 
 }  // namespace
