@@ -192,16 +192,4 @@ void Loader::recycle(Batch batch) {
 
 void Loader::stop() { start(0, {}, {}); }
 
-Result<Batch> test_batch(const Dataset& dataset, const TransformConfig& config, std::size_t first,
-                         std::size_t count) {
-  const TransformConfig still{config.image_size, Augment::kOff};
-  Batch batch;
-  make_room(batch, dataset.info(), still, count);
-  for (std::size_t i = 0; i < count; ++i) {
-    batch.samples[i] = first + i;
-    REKINDLE_CHECK(dataset.read(Split::kTest, first + i, still, 0, batch, i));
-  }
-  return batch;
-}
-
 }  // namespace rekindle::data

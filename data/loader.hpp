@@ -58,9 +58,4 @@ class Loader {
   std::unique_ptr<Impl> impl_;
 };
 
-// Test samples [first, first + count) as one batch, never augmented. They must exist. Errors: as of
-// Dataset::read().
-Result<Batch> test_batch(const Dataset& dataset, const TransformConfig& config, std::size_t first,
-                         std::size_t count);
-
 }  // namespace rekindle::data

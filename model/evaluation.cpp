@@ -8,7 +8,7 @@
 #include "base/random.hpp"
 #include "base/text.hpp"
 #include "checkpoint/initial_state.hpp"
-#include "data/loader.hpp"
+#include "data/test_reader.hpp"
 #include "model/job_config.hpp"
 #include "model/metrics.hpp"
 
@@ -91,10 +91,9 @@ Result<Evaluation> evaluate(Job job, const TensorsToEvaluate& given, std::size_t
   evaluation.sums.metrics.resize(evaluation.metrics.size());
   if (info.samples == data::SampleKind::kImages)
     evaluation.classes.resize(static_cast<std::size_t>(info.classes));
-  const data::TransformConfig transform{config.image_size, data::Augment::kOff};
+  data::TestReader reader(*dataset, config.image_size, static_cast<int>(job.threads) - 1);
   for (std::size_t first = 0; first < info.test_count; first += batch) {
-    REKINDLE_TRY(const data::Batch samples,
-                 data::test_batch(*dataset, transform, first, std::min(batch, info.test_count - first)));
+    REKINDLE_TRY(const data::Batch samples, reader.read(first, std::min(batch, info.test_count - first)));
     REKINDLE_TRY(const Answers answers,
                  replica->evaluate(samples_of(samples), stream_key(job.seed, Draws::kEvaluate, {first})));
     add(evaluation, answers, samples);

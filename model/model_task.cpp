@@ -8,6 +8,7 @@
 #include "base/random.hpp"
 #include "base/text.hpp"
 #include "data/loader.hpp"
+#include "data/test_reader.hpp"
 #include "model/ahead.hpp"
 #include "model/job_config.hpp"
 #include "model/machine.hpp"
@@ -39,7 +40,7 @@ class ModelTask final : public trainer::Task {
             std::unique_ptr<Replica> replica)
       : seed_(job.seed),
         dataset_(std::move(dataset)),
-        test_transform_{static_cast<int>(job.image_size), data::Augment::kOff},
+        tests_(*dataset_, static_cast<int>(job.image_size), static_cast<int>(job.loader_threads)),
         config_(std::move(config)),
         replica_(std::move(replica)),
         loader_(*dataset_, loader_config(job)),
@@ -98,7 +99,7 @@ class ModelTask final : public trainer::Task {
   }
 
   Result<EvaluationResult> evaluate(std::uint64_t first, std::uint64_t count) override {
-    REKINDLE_TRY(const data::Batch batch, data::test_batch(*dataset_, test_transform_, first, count));
+    REKINDLE_TRY(const data::Batch batch, tests_.read(first, count));
     REKINDLE_TRY(Answers answers,
                  replica_->evaluate(samples_of(batch), stream_key(seed_, Draws::kEvaluate, {first})));
     return std::move(answers.sums);
@@ -119,7 +120,7 @@ class ModelTask final : public trainer::Task {
 
   const std::uint64_t seed_;
   const std::unique_ptr<data::Dataset> dataset_;
-  const data::TransformConfig test_transform_;
+  data::TestReader tests_;
   const ModelConfig config_;
   std::unique_ptr<Replica> replica_;
   data::Loader loader_;

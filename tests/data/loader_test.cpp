@@ -176,8 +176,6 @@ TEST(Loader, ASampleThatCannotBeRead_FailsItsMicroBatchAlone) {
       EXPECT_EQ(failed, 1);
     }
   }
-  EXPECT_FALSE(test_batch(flawed, {}, 6, 2));
-  EXPECT_TRUE(test_batch(flawed, {}, 8, 2));
 }
 
 class TooLarge final : public Dataset {
@@ -196,18 +194,6 @@ TEST(Loader, TooLittleMemoryIsAnError_InAThreadToo) {
     const auto batch = loader.next();
     ASSERT_FALSE(batch);
     EXPECT_NE(batch.error().line().find("not enough memory"), std::string::npos) << batch.error().line();
-  }
-}
-
-TEST(TestBatch, IsTheTestImagesInOrderNeverAugmented) {
-  const Batch batch = *test_batch(dataset(), {32, Augment::kCrop}, 2, 4);
-  EXPECT_EQ(batch.samples, (std::vector<std::size_t>{2, 3, 4, 5}));
-  std::vector<float> image(3072);
-  for (std::size_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(batch.labels[i], raw(dataset()).label(Split::kTest, 2 + i));
-    transform(Preprocessing::kImageNet, {32, Augment::kOff}, raw(dataset()).image(Split::kTest, 2 + i), 99,
-              image);
-    EXPECT_TRUE(std::equal(image.begin(), image.end(), batch.images.begin() + i * 3072));
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/hash.hpp"
 #include "data/loader.hpp"
+#include "data/test_reader.hpp"
 #include "support.hpp"
 
 namespace rekindle::data {
@@ -223,7 +224,8 @@ TEST(Text, BatchesAreEqualForAnyNumberOfLoaderThreads) {
 
 TEST(Text, ATestBatchIsTheTestContextsInOrder) {
   const std::string bytes = counting(1000);
-  const Batch batch = *test_batch(*text_of(bytes, 8), {}, 3, 2);
+  const auto text = text_of(bytes, 8);
+  const Batch batch = *TestReader(*text, 0, 0).read(3, 2);
   EXPECT_EQ(batch.samples, (std::vector<std::size_t>{3, 4}));
   EXPECT_EQ(batch.tokens, tokens_of(bytes, 900 + 24, 16));
   EXPECT_EQ(batch.labels, tokens_of(bytes, 900 + 25, 16));

@@ -1,0 +1,96 @@
+#include "data/test_reader.hpp"
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace rekindle::data {
+
+// Threads and the caller take the places of a batch one by one. A batch is done when none is left and nobody
+// reads any more.
+struct TestReader::Impl {
+  const Dataset& dataset;
+  const TransformConfig transform;
+  const int wanted;
+
+  std::mutex mutex;
+  std::condition_variable work, done;
+  bool closing = false;
+  Batch batch;
+  std::size_t first = 0, count = 0, next = 0;
+  int reading = 0;
+  std::map<std::size_t, Error> errors;  // by place
+
+  std::vector<std::jthread> threads;  // last: use all of the above
+
+  Impl(const Dataset& source, int image_size, int thread_count)
+      : dataset(source), transform{image_size, Augment::kOff}, wanted(thread_count) {}
+
+  // In a thread the exception would end the process without a message.
+  Status read(std::size_t place) {
+    try {
+      return dataset.read(Split::kTest, first + place, transform, 0, batch, place);
+    } catch (const std::bad_alloc&) {
+      return fail("there is not enough memory to read the test samples",
+                  "give the job more memory, or use fewer --loader-threads");
+    }
+  }
+
+  void read_what_is_left(std::unique_lock<std::mutex>& lock) {
+    while (next < count) {
+      const std::size_t place = next++;
+      ++reading;
+      lock.unlock();
+      const Status status = read(place);
+      lock.lock();
+      --reading;
+      if (status) continue;
+      errors.emplace(place, status.error());
+      next = count;  // the batch cannot be used
+    }
+    if (reading == 0) done.notify_all();
+  }
+
+  void run() {
+    std::unique_lock lock(mutex);
+    while (!closing) {
+      read_what_is_left(lock);
+      work.wait(lock, [&] { return closing || next < count; });
+    }
+  }
+};
+
+TestReader::TestReader(const Dataset& dataset, int image_size, int threads)
+    : impl_(std::make_unique<Impl>(dataset, image_size, threads)) {}
+
+TestReader::~TestReader() {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->closing = true;
+  }
+  impl_->work.notify_all();
+}
+
+Result<Batch> TestReader::read(std::size_t first, std::size_t count) {
+  Impl& reader = *impl_;
+  while (reader.threads.size() < static_cast<std::size_t>(reader.wanted))
+    reader.threads.emplace_back([&reader] { reader.run(); });
+  std::unique_lock lock(reader.mutex);
+  make_room(reader.batch, reader.dataset.info(), reader.transform, count);
+  for (std::size_t i = 0; i < count; ++i) reader.batch.samples[i] = first + i;
+  reader.errors.clear();
+  reader.first = first;
+  reader.next = 0;
+  reader.count = count;
+  reader.work.notify_all();
+  reader.read_what_is_left(lock);
+  reader.done.wait(lock, [&] { return reader.reading == 0; });
+  if (!reader.errors.empty()) return forward_error(reader.errors.begin()->second);
+  return std::exchange(reader.batch, {});
+}
+
+}  // namespace rekindle::data

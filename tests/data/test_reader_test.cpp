@@ -1,0 +1,130 @@
+#include "data/test_reader.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <new>
+#include <numeric>
+#include <set>
+#include <thread>
+
+#include "base/text.hpp"
+#include "data/transform.hpp"
+#include "support.hpp"
+
+namespace rekindle::data {
+namespace {
+
+constexpr int kThreads[] = {0, 1, 3};
+
+TEST(TestReader, ReadsTheTestImagesInOrderNeverAugmented) {
+  const auto dataset = made("cifar10", 31);
+  for (const int threads : kThreads) {
+    TestReader reader(*dataset, 32, threads);
+    for (const std::size_t first : {std::size_t{2}, std::size_t{0}}) {
+      const Batch batch = *reader.read(first, 4);
+      std::vector<std::size_t> samples(4);
+      std::iota(samples.begin(), samples.end(), first);
+      EXPECT_EQ(batch.samples, samples);
+      std::vector<float> image(3072);
+      for (std::size_t i = 0; i < 4; ++i) {
+        EXPECT_EQ(batch.labels[i], raw(*dataset).label(Split::kTest, first + i));
+        transform(Preprocessing::kImageNet, {32, Augment::kOff}, raw(*dataset).image(Split::kTest, first + i),
+                  99, image);
+        EXPECT_TRUE(std::equal(image.begin(), image.end(), batch.images.begin() + i * 3072));
+      }
+    }
+  }
+}
+
+// Samples that are their own index.
+class Numbers : public Dataset {
+ public:
+  Numbers() {
+    info_.channels = 1;
+    info_.test_count = 1000;
+  }
+  const DatasetInfo& info() const override { return info_; }
+  Status read(Split, std::size_t index, const TransformConfig&, std::uint64_t, Batch& batch,
+              std::size_t place) const override {
+    batch.labels[place] = static_cast<std::int64_t>(index);
+    return {};
+  }
+
+ private:
+  DatasetInfo info_;
+};
+
+// No sample is read before as many are being read as there are threads.
+class Together final : public Numbers {
+ public:
+  explicit Together(std::size_t threads) : threads_(threads) {}
+  Status read(Split split, std::size_t index, const TransformConfig& config, std::uint64_t key, Batch& batch,
+              std::size_t place) const override {
+    {
+      std::unique_lock lock(mutex_);
+      readers_.insert(std::this_thread::get_id());
+      all_.notify_all();
+      if (!all_.wait_for(lock, std::chrono::minutes(1), [&] { return readers_.size() == threads_; }))
+        return fail("nobody else reads");
+    }
+    return Numbers::read(split, index, config, key, batch, place);
+  }
+
+ private:
+  const std::size_t threads_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable all_;
+  mutable std::set<std::thread::id> readers_;
+};
+
+TEST(TestReader, TheCallerAndAllThreadsReadAtOnce) {
+  const Together together(4);
+  TestReader reader(together, 28, 3);
+  const auto batch = reader.read(0, 4);
+  ASSERT_TRUE(batch) << batch.error().line();
+  EXPECT_EQ(batch->labels, (std::vector<std::int64_t>{0, 1, 2, 3}));
+}
+
+TEST(TestReader, BatchesOfManySizes_AreComplete) {
+  const Numbers numbers;
+  for (const int threads : kThreads) {
+    TestReader reader(numbers, 28, threads);
+    for (std::size_t count = 1; count < 200; ++count) {
+      const auto batch = reader.read(count, count);
+      ASSERT_TRUE(batch) << batch.error().line();
+      std::vector<std::int64_t> labels(count);
+      std::iota(labels.begin(), labels.end(), static_cast<std::int64_t>(count));
+      ASSERT_EQ(batch->labels, labels);
+    }
+  }
+}
+
+class Flawed final : public Numbers {
+ public:
+  Status read(Split split, std::size_t index, const TransformConfig& config, std::uint64_t key, Batch& batch,
+              std::size_t place) const override {
+    if (index == 500) throw std::bad_alloc();
+    if (index % 10 == 7) return fail(ExitCode::kConfig, str("sample ", index, " is damaged"));
+    return Numbers::read(split, index, config, key, batch, place);
+  }
+};
+
+TEST(TestReader, TheErrorIsThatOfTheFirstSampleThatCannotBeRead) {
+  const Flawed flawed;
+  for (const int threads : kThreads) {
+    TestReader reader(flawed, 28, threads);
+    for (int turn = 0; turn < 50; ++turn) {
+      const auto failed = reader.read(15, 40);
+      ASSERT_FALSE(failed);
+      ASSERT_EQ(failed.error().what, "sample 17 is damaged");
+      ASSERT_TRUE(reader.read(18, 9));
+    }
+    const auto too_large = reader.read(498, 5);
+    ASSERT_FALSE(too_large);
+    EXPECT_NE(too_large.error().what.find("not enough memory"), std::string::npos) << too_large.error().what;
+  }
+}
+
+}  // namespace
+}  // namespace rekindle::data
