@@ -21,6 +21,7 @@ enum class Bug {
   kAdoptWithoutWaiting,
   kHangJudgesTheWaiting,
   kCrashesCountedPerTrainer,
+  kFailuresOfNcclNotCounted,
   kBadHostUsesUpTheTries,  // also the tries of other hosts, before the first generation
   kSegmentReusedBeforeRead,
   kSumsNotCheckedAfterUpdate,  // by a trainer whose peers continued without it

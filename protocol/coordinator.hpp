@@ -152,6 +152,8 @@ class Coordinator {
   void crashed_early(const std::string& worker, const std::string& how, bool refused);
   void judge_early_crashes();
   void judge_crashes();
+  void judge_exchange(std::pair<int, int> link);
+  void exchange_failed(const KnownTrainer& trainer);
   void killed(const std::string& trainer);
 
   // coordinator_fingerprints.cpp: which trainers may train together. `bits`: also compare the hash of the
@@ -174,6 +176,8 @@ class Coordinator {
   void form();
   std::vector<std::string> choose_members(const Origin& origin) const;
   void show_members(const Origin& origin);
+  std::vector<const TrainerReady*> member_reports() const;  // by rank; without those that are gone
+  bool without_nccl() const;  // whether the generation goes without NCCL, though NCCL could be used
 
   // coordinator_ends.cpp: stops, joins and the end of the run
   void stop_members();

@@ -5,6 +5,7 @@
 #include "base/planted.hpp"
 #include "base/text.hpp"
 #include "protocol/coordinator.hpp"
+#include "protocol/gpu_lines.hpp"
 
 namespace rekindle::protocol {
 
@@ -84,6 +85,46 @@ void Coordinator::killed(const std::string& trainer) {
                 resume_hint()};
   finish.stuck_at = step;
   end(finish);
+}
+
+// ---- exchanges ----
+
+// `link`: as in Generation::suspect_link.
+void Coordinator::judge_exchange(std::pair<int, int> link) {
+  const KnownTrainer* without_peer = nullptr;
+  bool explained = false;  // by the death of a member, or because it left for a reason of its own
+  for (int rank = 0; rank < static_cast<int>(generation_.members.size()); ++rank) {
+    const KnownTrainer* const each = member(rank);
+    explained = explained || each == nullptr || left_by_itself(rank);
+    if (each != nullptr && each->paused && each->paused->reason == PauseReason::kExchangeFailed &&
+        each->paused->peer < 0 && without_peer == nullptr)
+      without_peer = each;
+  }
+  // The links of a trainer that left for an error without a peer are not at fault.
+  if (without_peer != nullptr) {
+    if (!explained && !planted(Bug::kFailuresOfNcclNotCounted)) exchange_failed(*without_peer);
+    return;
+  }
+  // If both ends are alive, the link itself failed.
+  if (member(link.first) == nullptr || member(link.second) == nullptr || left_by_itself(link.second)) return;
+  blame(link.first, link.second);
+  times_.hold_until =
+      times_.now + config_.link_pause;  // distinguishes a short interruption from a broken link
+}
+
+// Most often a fault of NCCL, which comes again in each generation: it finds too little shared memory, or no
+// way between two GPUs.
+void Coordinator::exchange_failed(const KnownTrainer& trainer) {
+  const std::string what =
+      str("trainer ", trainer.ready.trainer, " on ", trainer.ready.host, ": ", trainer.paused->detail);
+  const int times = faults_.exchanges.failed();
+  if (times == 1) emit(Warn{str("the exchange of gradients failed, and is tried again: ", what)});
+  faults_.step_exchanges.crashed(what, history_.step);
+  constexpr int kMostDoublings = 5;
+  times_.hold_until = times_.now + config_.link_pause * (1 << std::min(times - 1, kMostDoublings));
+  if (times >= FailedExchanges::kTriesOfNccl && config_.job.exchange == "auto" &&
+      nccl_serves(member_reports(), config_.job.exchange))
+    faults_.exchanges.give_up_nccl();
 }
 
 // Called once for each generation that has ended.

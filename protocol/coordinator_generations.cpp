@@ -131,6 +131,7 @@ void Coordinator::form() {
   start.saved = committed_step() == history_.step;
   start.evaluate = evaluation_due(config_.job, history_.step) && !log_.is_evaluated(history_.step);
   start.stop = static_cast<bool>(stop_);
+  start.without_nccl = without_nccl();
   if (planted(Bug::kStopLostWithCarrier)) start.stop = false;
   std::vector<Member> list;
   list.reserve(generation_.members.size());
@@ -179,6 +180,19 @@ std::vector<std::string> Coordinator::choose_members(const Origin& origin) const
   return members;
 }
 
+std::vector<const TrainerReady*> Coordinator::member_reports() const {
+  std::vector<const TrainerReady*> all;
+  for (const std::string& name : generation_.members)
+    if (const KnownTrainer* const trainer = membership_.find(name)) all.push_back(&trainer->ready);
+  return all;
+}
+
+// A generation that only saves needs no NCCL, which would cost the last tries.
+bool Coordinator::without_nccl() const {
+  return nccl_serves(member_reports(), config_.job.exchange) &&
+         (faults_.exchanges.nccl_is_given_up() || (generation_.saves && faults_.exchanges.any()));
+}
+
 void Coordinator::show_members(const Origin& from) {
   const auto ranks = generation_.members.size();
   std::string what = "starts from initial values";
@@ -209,9 +223,10 @@ void Coordinator::show_members(const Origin& from) {
     emit(Info{row.str()});
   }
   if (shown < ranks) emit(Info{str("  and ", ranks - shown, " more: rekindle status shows them")});
-  std::vector<const TrainerReady*> all;
-  for (const std::string& name : generation_.members) all.push_back(&membership_.trainers.at(name).ready);
-  for (const std::string& line : gpu_lines(all, config_.job.exchange)) emit(Info{line});
+  if (without_nccl())
+    emit(Info{"gradients go through host memory: NCCL has failed"});
+  else
+    for (const std::string& line : gpu_lines(member_reports(), config_.job.exchange)) emit(Info{line});
   const std::size_t spares = membership_.trainers.size() - ranks;
   if (spares > history_.spares_reported) {
     history_.spares_reported = spares;

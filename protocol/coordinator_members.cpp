@@ -97,6 +97,7 @@ void Coordinator::adopt(const Start& started) {
   generation_ = std::move(taken);
   history_.past.remember(generation_);
   ledger_.restore.take_over(started.restore, started.verified);
+  if (started.without_nccl && !started.stop) faults_.exchanges.give_up_nccl();
   for (auto it = membership_.trainers.begin(); it != membership_.trainers.end();) {
     auto& [name, trainer] = *it;
     const bool moving = trainer.moving();

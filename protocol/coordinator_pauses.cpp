@@ -80,14 +80,7 @@ void Coordinator::judge_generation() {
         if (const std::string* suspect = generation_.member(rank)) suspects.push_back(*suspect);
     }
   }
-  // If both ends are alive, the link itself failed.
-  if (const auto link = std::exchange(generation_.suspect_link, std::nullopt);
-      link && member(link->first) != nullptr && member(link->second) != nullptr &&
-      !left_by_itself(link->second)) {
-    blame(link->first, link->second);
-    times_.hold_until =
-        times_.now + config_.link_pause;  // distinguishes a short interruption from a broken link
-  }
+  if (const auto link = std::exchange(generation_.suspect_link, std::nullopt)) judge_exchange(*link);
   // Trainers that reconnect before the next generation report the same failure again. That is neither a
   // further try nor another fault.
   if ((read_error || restore_error) && ledger_.restore.failed_in(generation_.id))

@@ -32,7 +32,10 @@ void Coordinator::on_report(const std::string& worker, const StepDone& message) 
   went_on();
   ledger_.suspect.step_made(message.generation);
   ledger_.restore.forget_tries();
-  if (message.step > generation_.began + 1) faults_.links.clear();
+  if (message.step > generation_.began + 1) {
+    faults_.links.clear();
+    faults_.exchanges.went_on();
+  }
   faults_.samples.step_made();
   stop_.step_made(Time(static_cast<std::int64_t>(message.step_ms)), times_.now);
   if (!log_.take(message.step)) return;
@@ -105,7 +108,7 @@ void Coordinator::on_report(const std::string&, const Paused& message) {
   const bool agreed = message.reason == PauseReason::kAgreed || message.reason == PauseReason::kFinished;
   if (!agreed) phase_.break_off();
   // Most often the peer has died, and its worker will report that soon: a death is not a fault of the link.
-  if (first_evidence && !known && message.peer >= 0) generation_.suspect_link = {found->rank, message.peer};
+  if (first_evidence && !known) generation_.suspect_link = {found->rank, message.peer};
 }
 
 void Coordinator::warn_of_altered_data(const Paused& message) {

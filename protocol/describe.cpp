@@ -54,7 +54,7 @@ struct Describe {
       text += m.restore.empty() ? "initial values" : str("restore ", m.restore);
     }
     return text + (m.saved ? ", saved" : "") + (m.evaluate ? ", evaluate" : "") +
-           (m.stop ? ", save and stop" : "");
+           (m.stop ? ", save and stop" : "") + (m.without_nccl ? ", without NCCL" : "");
   }
   std::string operator()(const Stop& m) const { return str("stop ", to_text(m.generation)); }
   std::string operator()(const PauseForJoin& m) const {

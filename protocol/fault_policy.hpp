@@ -114,6 +114,23 @@ class Links {
   std::map<std::pair<std::string, std::string>, int> failures_;
 };
 
+// Exchanges that fail although no link and no member is at fault: NCCL names no peer in its errors.
+class FailedExchanges {
+ public:
+  static constexpr int kTriesOfNccl = 2;  // generations in a row
+  // Counts a generation, and returns the number of such generations in a row.
+  int failed() { return ++in_a_row_; }
+  bool any() const { return in_a_row_ > 0; }
+  void went_on() { in_a_row_ = 0; }
+  // From now on gradients go through host memory. That holds until the attempt ends.
+  void give_up_nccl() { no_nccl_ = true; }
+  bool nccl_is_given_up() const { return no_nccl_; }
+
+ private:
+  int in_a_row_ = 0;
+  bool no_nccl_ = false;
+};
+
 // Trainers whose state differs from the majority.
 class OddStates {
  public:
@@ -153,11 +170,12 @@ class UnusableSamples {
 struct FaultPolicy {
   StepCrashes step_crashes{3};
   StepCrashes step_hangs{5};      // more: a hang may be the storage's, and then pass
-  StepCrashes step_exchanges{5};  // trainers of one worker
+  StepCrashes step_exchanges{5};  // exchanges that fail, and no worker can be excluded for it
   Kills kills;
   HostCrashes host_crashes;
   StartTries start_tries;
   Links links;
+  FailedExchanges exchanges;
   OddStates odd_states;
   UnusableSamples samples;
 

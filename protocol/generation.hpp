@@ -29,10 +29,11 @@ struct Generation {
   bool saves = false;             // formed only to write the state for a stop: the generation makes no step
 
   // Changes while the generation runs:
-  std::set<std::string> gone = {};                       // trainers that have ended
-  std::optional<Time> newcomers_since = {};              // since when trainers wait to join
-  bool pause_asked = false;                              // PauseForJoin was sent
-  std::optional<std::pair<int, int>> suspect_link = {};  // the two ranks whose exchange failed first
+  std::set<std::string> gone = {};           // trainers that have ended
+  std::optional<Time> newcomers_since = {};  // since when trainers wait to join
+  bool pause_asked = false;                  // PauseForJoin was sent
+  // The two ranks whose exchange failed first. The second one is -1 if the error names no peer.
+  std::optional<std::pair<int, int>> suspect_link = {};
   FirstMatchHint moving = {};  // hint for the search of a member that has not paused
 
   bool has(const std::string& trainer) const { return std::ranges::find(members, trainer) != members.end(); }

@@ -39,13 +39,16 @@ std::string why_no_nccl(const std::vector<const TrainerReady*>& members, const s
   return devices.size() < members.size() ? "NCCL needs a GPU for each trainer" : "";
 }
 
+bool several_gpus(const std::vector<const TrainerReady*>& members) {
+  return members.size() > 1 &&
+         std::ranges::none_of(members, [](const TrainerReady* each) { return each->gpu_identity.empty(); });
+}
+
 }  // namespace
 
 std::vector<std::string> gpu_lines(const std::vector<const TrainerReady*>& members,
                                    const std::string& exchange) {
-  const bool all_on_gpus =
-      std::ranges::none_of(members, [](const TrainerReady* each) { return each->gpu_identity.empty(); });
-  if (members.size() < 2 || !all_on_gpus) return {};
+  if (!several_gpus(members)) return {};
   std::vector<std::string> lines = {shared_gpus(members)};
   const std::string why = why_no_nccl(members, exchange);
   lines.push_back(
@@ -53,6 +56,10 @@ std::vector<std::string> gpu_lines(const std::vector<const TrainerReady*>& membe
                   : str("gradients go through host memory: ", why));
   std::erase(lines, "");
   return lines;
+}
+
+bool nccl_serves(const std::vector<const TrainerReady*>& members, const std::string& exchange) {
+  return several_gpus(members) && why_no_nccl(members, exchange).empty();
 }
 
 }  // namespace rekindle::protocol

@@ -13,4 +13,7 @@ namespace rekindle::protocol {
 std::vector<std::string> gpu_lines(const std::vector<const TrainerReady*>& members,
                                    const std::string& exchange);
 
+// Whether the gradients of these members go by NCCL.
+bool nccl_serves(const std::vector<const TrainerReady*>& members, const std::string& exchange);
+
 }  // namespace rekindle::protocol

@@ -255,6 +255,7 @@ struct Start {
   bool saved = false;            // a committed checkpoint has the state of `step`
   bool evaluate = false;         // the evaluation of the state of `step` is still to be done
   bool stop = false;             // do not train: write the state, unless it is saved, and pause
+  bool without_nccl = false;     // gradients go through host memory: NCCL has failed
 };
 void to_json(nlohmann::json& json, const Start& start);  // `members` is not in the JSON
 void from_json(const nlohmann::json& json, Start& start);

@@ -158,12 +158,19 @@ std::string_view name_of(std::string_view text) {
 }
 
 void to_json(nlohmann::json& json, const Start& start) {
-  json = {{"generation", start.generation}, {"rank", start.rank},
-          {"secret", start.secret},         {"step", start.step},
-          {"recorded", start.recorded},     {"sources", runs_of(start.sources)},
-          {"restore", start.restore},       {"unsaved_ms", start.unsaved_ms},
-          {"saved", start.saved},           {"verified", start.verified},
-          {"evaluate", start.evaluate},     {"stop", start.stop}};
+  json = {{"generation", start.generation},
+          {"rank", start.rank},
+          {"secret", start.secret},
+          {"step", start.step},
+          {"recorded", start.recorded},
+          {"sources", runs_of(start.sources)},
+          {"restore", start.restore},
+          {"unsaved_ms", start.unsaved_ms},
+          {"saved", start.saved},
+          {"verified", start.verified},
+          {"evaluate", start.evaluate},
+          {"stop", start.stop},
+          {"without_nccl", start.without_nccl}};
 }
 
 void from_json(const nlohmann::json& json, Start& start) {
@@ -179,6 +186,7 @@ void from_json(const nlohmann::json& json, Start& start) {
   json.at("saved").get_to(start.saved);
   json.at("evaluate").get_to(start.evaluate);
   json.at("stop").get_to(start.stop);
+  json.at("without_nccl").get_to(start.without_nccl);
 }
 
 template <class Message>

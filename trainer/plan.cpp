@@ -41,6 +41,10 @@ exchange::Plan plan_of(const Job& job, const Start& start) {
   plan.secret = start.secret;
   plan.backend = backend_of(job.exchange);
   plan.integrity = job.exchange_integrity;
+  if (start.without_nccl) {
+    for (exchange::Endpoint& member : plan.members) member.nccl.clear();
+    if (plan.backend == exchange::Backend::kNccl) plan.backend = exchange::Backend::kAuto;
+  }
   return plan;
 }
 

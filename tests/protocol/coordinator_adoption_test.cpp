@@ -28,6 +28,23 @@ class Adoption : public CoordinatorTest {
   Start start_;
 };
 
+// What the old coordinator has learned about NCCL goes on with the generation.
+TEST_F(Adoption, NcclHasFailedBefore_ItIsNotTriedAgain) {
+  start_.without_nccl = true;
+  begin();
+  for (const int rank : {0, 1}) {
+    TrainerState member = state(rank == 0 ? "a" : "b", rank);
+    member.ready.address.nccl = str("22809 ", rank);
+    member.ready.gpu_identity = str(rank);
+    enters(str("w", rank), member);
+  }
+  for (const char* name : {"a", "b"})
+    say(Paused{{2, 5}, name, true, 12, PauseReason::kAborted, -1, {}, ""}, name[0] == 'a' ? "w0" : "w1");
+  const auto starts = sent<Start>(all_);
+  ASSERT_EQ(starts.size(), 2U);
+  EXPECT_TRUE(starts[0].second.without_nccl);
+}
+
 // The old coordinator sent Start only to the joining trainer, and died. The source is still paused with its
 // state.
 TEST_F(Adoption, SourceWithoutItsStart_ItsStepIsNotLost) {

@@ -49,5 +49,130 @@ TEST_F(CoordinatorTest, TrainersOfOneWorkerCannotExchangeData_TheRunGivesUpAfter
   EXPECT_THAT(machine_->ending()->line, testing::HasSubstr("an exchange fails again and again at step 6"));
 }
 
+// Two trainers with a GPU each. NCCL names no peer in its errors.
+class NcclErrors : public CoordinatorTest {
+ protected:
+  void begin_on_gpus(const std::string& exchange) {
+    config_.job.exchange = exchange;
+    begin();
+    enter("w-h");
+    for (const char* name : {"a", "b"}) say(on_gpu(name));
+  }
+  static TrainerReady on_gpu(const std::string& name) {
+    Address address;
+    address.nccl = str("22809 ", name);
+    TrainerReady ready{name, "h", "cuda:0", "{}", address, 1};
+    ready.gpu_identity = name;
+    return ready;
+  }
+  // A generation ends by an error of NCCL at both trainers, or at `b` alone.
+  std::vector<Effect> fail_at(std::uint64_t step, bool both = true) {
+    Paused failed = paused("b", step, PauseReason::kExchangeFailed);
+    failed.detail = "NCCL: error 2: no shared memory";
+    auto effects = say(failed);
+    if (both) {
+      failed.trainer = "a";
+    } else {
+      failed = paused("a", step, PauseReason::kExchangeFailed);
+      failed.peer = 1;  // which has left
+    }
+    const auto more = say(failed);
+    effects.insert(effects.end(), more.begin(), more.end());
+    return effects;
+  }
+  std::vector<std::pair<std::string, Start>> starts_within(Time time) { return sent<Start>(pass(time)); }
+  std::string lines() const {
+    std::string all;
+    for (const Info& info : of<Info>(all_)) all += info.line + "\n";
+    return all;
+  }
+};
+
+TEST_F(NcclErrors, WithAuto_OneWarningAndFromTheThirdGenerationOnThroughHostMemory) {
+  begin_on_gpus("auto");
+  const auto warned = of<Warn>(fail_at(0));
+  ASSERT_EQ(warned.size(), 1U);
+  EXPECT_THAT(warned[0].line, testing::HasSubstr("trainer a on h: NCCL: error 2: no shared memory"));
+  EXPECT_TRUE(starts_within(config_.link_pause - Time(200)).empty()) << "a pause first";
+  auto starts = starts_within(Time(200));
+  ASSERT_EQ(starts.size(), 2U);
+  EXPECT_FALSE(starts[0].second.without_nccl);
+  EXPECT_TRUE(of<Warn>(fail_at(0)).empty());
+  starts = starts_within(2 * config_.link_pause);
+  ASSERT_EQ(starts.size(), 2U);
+  EXPECT_TRUE(starts[0].second.without_nccl);
+  EXPECT_THAT(lines(), testing::HasSubstr("gradients go through host memory: NCCL has failed\n"));
+  EXPECT_FALSE(machine_->ending());
+}
+
+TEST_F(NcclErrors, WithNccl_TheRunEndsAfterFiveTriesWithItsText) {
+  begin_on_gpus("nccl");
+  int tries = 0;
+  for (; !machine_->ending() && tries < 10; ++tries) {
+    if (tries > 0) {
+      ASSERT_EQ(starts_within(config_.link_pause * 32).size(), 2U) << tries;
+    }
+    fail_at(0);
+  }
+  EXPECT_EQ(tries, 5);
+  ASSERT_TRUE(machine_->ending());
+  EXPECT_EQ(machine_->ending()->exit_code, 70);
+  EXPECT_THAT(machine_->ending()->line,
+              testing::AllOf(testing::HasSubstr("an exchange fails again and again at step 0"),
+                             testing::HasSubstr("NCCL: error 2: no shared memory")));
+}
+
+TEST_F(NcclErrors, StepsBetweenThem_NcclIsKept) {
+  begin_on_gpus("auto");
+  for (std::uint64_t step = 0; step < 20; step += 5) {
+    fail_at(step);
+    const auto starts = starts_within(config_.link_pause);
+    ASSERT_EQ(starts.size(), 2U);
+    EXPECT_FALSE(starts[0].second.without_nccl);
+    for (std::uint64_t done = step + 1; done <= step + 5; ++done) {
+      StepDone report;
+      report.generation = machine_->generation();
+      report.step = done;
+      say(report);
+    }
+  }
+}
+
+// Only one trainer's NCCL fails, and the other one sees it leave: no link is at fault.
+TEST_F(NcclErrors, OfOneTrainer_ItsLinksAreNotBlamed) {
+  begin_on_gpus("auto");
+  const auto warned = of<Warn>(fail_at(0, false));
+  ASSERT_EQ(warned.size(), 1U);
+  EXPECT_THAT(warned[0].line, testing::HasSubstr("the exchange of gradients failed, and is tried again"));
+}
+
+TEST_F(NcclErrors, ForAPeerHasDied_NotCounted) {
+  begin_on_gpus("auto");
+  for (int times = 0; times < 3; ++times) {
+    say(paused("b", 0, PauseReason::kExchangeFailed));
+    const auto starts = sent<Start>(say(TrainerExited{"a", true, SIGKILL}));
+    ASSERT_EQ(starts.size(), 1U) << "at once";
+    StepDone step;
+    step.generation = machine_->generation();
+    step.step = 1;
+    say(step);
+    say(on_gpu("a"));
+    ASSERT_EQ(sent<PauseForJoin>(pass(config_.join_batch + Time(200))).size(), 1U);
+    const auto together = sent<Start>(pause("b", 1, PauseReason::kAgreed));
+    ASSERT_EQ(together.size(), 2U);
+    EXPECT_FALSE(together[0].second.without_nccl);
+  }
+}
+
+// A stop must not lose the state because NCCL fails: a generation that only saves moves no gradients.
+TEST_F(NcclErrors, AndAStop_TheStateIsSavedWithoutNccl) {
+  begin_on_gpus("nccl");
+  fail_at(3);
+  const auto starts = sent<Start>(feed(StopRun{75, "SIGUSR1", Time(0)}));
+  ASSERT_EQ(starts.size(), 2U);
+  EXPECT_TRUE(starts[0].second.stop);
+  EXPECT_TRUE(starts[0].second.without_nccl);
+}
+
 }  // namespace
 }  // namespace rekindle::protocol

@@ -46,7 +46,8 @@ TEST_F(CoordinatorTest, TrainerWithoutAState_IsNoSource) {
   run_two();
   say(StepDone{.generation = generation_, .step = 6, .trainers = 2});
   pause("a", 0, PauseReason::kExchangeFailed, false);  // its state became invalid during a copy
-  const auto starts = sent<Start>(pause("b", 6, PauseReason::kAborted));
+  pause("b", 6, PauseReason::kAborted);
+  const auto starts = sent<Start>(pass(config_.link_pause));
   ASSERT_EQ(starts.size(), 2U);
   EXPECT_EQ(starts[0].second.step, 6U);
   EXPECT_EQ(starts[0].second.sources, std::vector<int>{1});
@@ -56,7 +57,8 @@ TEST_F(CoordinatorTest, NoTrainerHasAState_RestoredInProcess) {
   config_.restorable = {{"old", 4, ""}};
   run_two();
   pause("a", 0, PauseReason::kExchangeFailed, false);
-  const auto starts = sent<Start>(pause("b", 0, PauseReason::kAborted, false));
+  pause("b", 0, PauseReason::kAborted, false);
+  const auto starts = sent<Start>(pass(config_.link_pause));
   ASSERT_EQ(starts.size(), 2U);
   EXPECT_EQ(starts[0].second.restore, "old");
   EXPECT_EQ(starts[0].second.step, 4U);

@@ -239,6 +239,9 @@ void Checks::gave_up(CoordinatorProcess& coordinator, const Finish& finish) {
     if (crashes >= 3) return;
     return world_.violated(
         str("the run gives up because of ", crashes, " generations that crashed at step ", *finish.stuck_at));
+  } else if (contains("an exchange fails")) {
+    const auto& fails = world_.plan().nccl_fails;
+    if (fails && world_.plan().job.exchange == "nccl" && world_.engine().now() >= fails->from) return;
   } else if (contains("could not be written")) {
     if (world_.was_full() || world_.was_away() > 0) return;
   } else if (contains("cannot be restored")) {

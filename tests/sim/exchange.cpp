@@ -24,6 +24,7 @@ exchange::Endpoint SimHub::endpoint() const {
   exchange::Endpoint endpoint;
   endpoint.host = trainer_.host();
   endpoint.nonce = trainer_.name();
+  if (trainer_.world().plan().on_devices) endpoint.nccl = str("22809 ", trainer_.name());
   return endpoint;
 }
 
@@ -52,6 +53,20 @@ Status SimExchange::failed(int peer) {
   broken_ = true;
   peer_ = peer;
   return exchange::fail_rank(peer, "it left the generation");
+}
+
+// The error of NCCL names no peer.
+Status SimExchange::nccl_works() {
+  const bool used = ranks() > 1 && std::ranges::none_of(plan_.members, [](const exchange::Endpoint& member) {
+                      return member.nccl.empty();
+                    });
+  const std::optional<NcclFails>& fails = trainer_.world().plan().nccl_fails;
+  const Ms now = trainer_.world().engine().now();
+  if (!used || !fails || now < fails->from || now >= fails->until || (!fails->everywhere && plan_.rank > 0))
+    return {};
+  broken_ = true;
+  peer_ = -1;
+  return exchange::fail_rank(-1, "NCCL: error 2");
 }
 
 int SimExchange::missing(const There& there) {
@@ -100,7 +115,7 @@ Status SimExchange::connect() {
   REKINDLE_CHECK(wait_for_all([](const Seat& seat) { return seat.trainer != nullptr; }));
   trainer_.hub().claim_slots();
   seat().writer = trainer_.hub().writers();
-  return {};
+  return nccl_works();
 }
 
 bool SimExchange::on_devices() const { return trainer_.world().plan().on_devices; }
@@ -172,6 +187,7 @@ Result<exchange::Reduced> SimExchange::reduce(const StepHeader& mine) {
   Posted posted{'r', mine, {}, {}, trainer_.slots_tainted()};
   const std::size_t n = seat().posted.size();
   REKINDLE_TRY(reduced.headers, meet(posted));
+  REKINDLE_CHECK(nccl_works());
   REKINDLE_CHECK(sum_own_shard());
   if (on_devices()) {
     REKINDLE_CHECK(gather_sums());

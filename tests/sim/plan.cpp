@@ -108,6 +108,13 @@ Plan make_plan(std::uint64_t seed) {
   plan.job.ema = 0.5;
   // The mean gradient has a norm of about 0.65 with 4 micro-batches, and 0.45 with 8.
   if (more_dice.chance(0.5)) plan.job.clip_norm = 0.5;
+  Engine nccl_dice(mix64(seed ^ 0x6e63636c));
+  if (plan.on_devices && nccl_dice.chance(0.2)) {
+    const Ms from = nccl_dice.chance(0.4) ? 0 : nccl_dice.between(500, 6000);
+    const Ms lasts = nccl_dice.chance(0.3) ? 1000000000 : nccl_dice.between(1, 5000);
+    plan.nccl_fails = {from, from + lasts, nccl_dice.chance(0.5)};
+    if (nccl_dice.chance(0.3)) plan.job.exchange = "nccl";
+  }
   const Ms step_ms = plan.leaf_ms * static_cast<Ms>(plan.job.micro_batches) / plan.workers + 20;
   const Ms duration = 1500 + step_ms * static_cast<Ms>(plan.job.steps);
   const int faults = static_cast<int>(dice.between(3, 9));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,12 @@ inline constexpr Ms kClaimPatience = 30000;
 // The problem with the samples of one step.
 enum class Poison { kNone, kCrashes, kNotFinite, kUnusable };
 
+// When NCCL fails, with errors that name no peer: on every rank, or on rank 0 alone.
+struct NcclFails {
+  Ms from = 0, until = 0;
+  bool everywhere = false;
+};
+
 struct Plan {
   std::uint64_t seed = 0;
   protocol::Job job;
@@ -28,6 +35,7 @@ struct Plan {
   // As between GPUs: each rank has the sums in memory of its own, and no slot changes
   // (exchange/device_hub.hpp).
   bool on_devices = false;
+  std::optional<NcclFails> nccl_fails;  // only on devices
   Ms leaf_ms = 10, exchange_ms = 4, update_ms = 4, write_ms = 20, warm_up_ms = 400, network_ms = 5;
   // Delays until a new name is visible on another host: of claims and addresses, and of checkpoints. A host
   // refreshes its view of each folder by itself.

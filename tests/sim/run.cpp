@@ -10,7 +10,7 @@ Bug planted_bug = Bug::kNone;
 
 namespace rekindle::sim {
 
-const NamedBug kBugs[28] = {
+const NamedBug kBugs[29] = {
     {Bug::kNoGenerationCheck, "no-generation-check"},
     {Bug::kNoTermCheck, "no-term-check"},
     {Bug::kHighestStepOffByOne, "highest-step-off-by-one"},
@@ -26,6 +26,7 @@ const NamedBug kBugs[28] = {
     {Bug::kAdoptWithoutWaiting, "adopt-without-waiting"},
     {Bug::kHangJudgesTheWaiting, "hang-judges-the-waiting"},
     {Bug::kCrashesCountedPerTrainer, "crashes-counted-per-trainer"},
+    {Bug::kFailuresOfNcclNotCounted, "failures-of-nccl-not-counted"},
     {Bug::kBadHostUsesUpTheTries, "bad-host-uses-up-the-tries"},
     {Bug::kSegmentReusedBeforeRead, "segment-reused-before-read"},
     {Bug::kNormOfOnePiece, "norm-of-one-piece"},

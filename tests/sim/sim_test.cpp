@@ -79,6 +79,23 @@ void expect_one_generation(Fault fault) {
   }
 }
 
+// A fault of NCCL comes again in each generation.
+TEST(Simulator, NcclThatAlwaysFails_TwoTriesAndThenHostMemory) {
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    Plan plan = make_plan(seed);
+    plan.poison = Poison::kNone;
+    plan.bad_host.clear();
+    plan.faults.clear();
+    plan.on_devices = true;
+    plan.job.exchange = "auto";
+    plan.nccl_fails = {0, 1000000000, seed % 2 == 0};
+    Coverage coverage;
+    const Outcome outcome = run_plan(plan, coverage);
+    EXPECT_EQ(outcome.violation, "") << seed;
+    EXPECT_EQ(outcome.generations, 3) << seed;
+  }
+}
+
 TEST(Simulator, KilledCoordinators_NoTrainingStops) { expect_one_generation(Fault::kKillCoordinator); }
 TEST(Simulator, SuspendedJob_GoesOnWithNobodyLost) { expect_one_generation(Fault::kSuspendAll); }
 

@@ -198,6 +198,7 @@ void TrainerProcess::live() {
   ready.host = host();
   ready.device = "cpu";
   ready.address = trainer::to_address(hub_.endpoint());
+  if (world().plan().on_devices) ready.gpu_identity = name();
   Status status = trainer_.warm_up(std::move(ready), "1");
   if (status) status = trainer_.run_until_quit();
   if (!status) return fail();
