@@ -20,21 +20,33 @@ std::string text_of(cudaError_t error) {
 // 13.0 as CUDA numbers it: 13000.
 std::string version_text(int version) { return str(version / 1000, ".", version % 1000 / 10); }
 
+// The current device belongs to the thread, and is GPU 0 in a new one. A call that does not choose would make
+// a context there, of some hundred MB.
+void use_device(int index) { static_cast<void>(cudaSetDevice(index)); }
+
 struct CudaStream final : Stream {
+  const int device;
   cudaStream_t stream = nullptr;
 
-  CudaStream() = default;
+  explicit CudaStream(int device) : device(device) {}
   CudaStream(const CudaStream&) = delete;
-  ~CudaStream() override { static_cast<void>(cudaStreamDestroy(stream)); }
+  ~CudaStream() override {
+    use_device(device);
+    static_cast<void>(cudaStreamDestroy(stream));
+  }
   void* native() override { return stream; }
 };
 
 struct CudaEvent final : Event {
+  const int device;
   cudaEvent_t event = nullptr;
 
-  CudaEvent() = default;
+  explicit CudaEvent(int device) : device(device) {}
   CudaEvent(const CudaEvent&) = delete;
-  ~CudaEvent() override { static_cast<void>(cudaEventDestroy(event)); }
+  ~CudaEvent() override {
+    use_device(device);
+    static_cast<void>(cudaEventDestroy(event));
+  }
 };
 
 cudaStream_t of(Stream& stream) { return static_cast<CudaStream&>(stream).stream; }
@@ -53,15 +65,16 @@ class CudaDevice final : public Device {
   std::string name() const override { return name_; }
   std::string identity() const override { return identity_; }
   int index() const override { return index_; }
+  void use() override { use_device(index_); }
 
   Result<std::unique_ptr<Stream>> make_stream() override {
-    auto made = std::make_unique<CudaStream>();
+    auto made = std::make_unique<CudaStream>(index_);
     use();
     REKINDLE_CHECK(now(cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking), "making a stream"));
     return made;
   }
   Result<std::unique_ptr<Event>> make_event() override {
-    auto made = std::make_unique<CudaEvent>();
+    auto made = std::make_unique<CudaEvent>(index_);
     use();
     REKINDLE_CHECK(now(cudaEventCreateWithFlags(&made->event, cudaEventDisableTiming), "making an event"));
     return made;
@@ -116,6 +129,7 @@ class CudaDevice final : public Device {
                 "raise the limit on locked memory (ulimit -l)");
   }
   void unlock(std::span<std::byte> memory) noexcept override {
+    use();
     // A failure means that it was not locked, which is what the caller wants.
     if (cudaHostUnregister(memory.data()) != cudaSuccess) static_cast<void>(cudaGetLastError());
   }
@@ -148,12 +162,12 @@ class CudaDevice final : public Device {
     }
     return memory;
   }
-  void give_back(void* memory) noexcept override { static_cast<void>(cudaFree(memory)); }
+  void give_back(void* memory) noexcept override {
+    use();
+    static_cast<void>(cudaFree(memory));
+  }
 
  private:
-  // The current device belongs to the thread.
-  void use() const { static_cast<void>(cudaSetDevice(index_)); }
-
   Status now(cudaError_t error, const char* what) {
     if (error == cudaSuccess) return {};
     later(error, what);

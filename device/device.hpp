@@ -46,6 +46,10 @@ class Device {
   // Its number among the devices of its kind that this process sees.
   virtual int index() const { return 0; }
 
+  // Makes this device the current one of the calling thread, for calls of other libraries. The device's own
+  // calls do so themselves.
+  virtual void use() {}
+
   // Memory of the device, all zero, at a multiple of kAlignment. Waits until every operation has ended, so
   // call it before the first step. Error: there is no more (ExitCode::kConfig).
   Result<Memory> allocate(std::size_t bytes);

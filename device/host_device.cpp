@@ -71,9 +71,16 @@ class Twin final : public HostDevice {
   std::string identity() const override {
     return options_.identity.empty() ? str(::getpid(), ":", this) : options_.identity;
   }
+  // As CUDA: the current device belongs to the thread, and every call chooses it.
+  void use() override { current = this; }
+  bool is_in_use() const { return current == this; }
+
   Status lock(std::span<std::byte>) override { return {}; }
   void unlock(std::span<std::byte>) noexcept override {}
-  Result<std::unique_ptr<Stream>> make_stream() override { return std::make_unique<TwinStream>(*this); }
+  Result<std::unique_ptr<Stream>> make_stream() override {
+    use();
+    return std::make_unique<TwinStream>(*this);
+  }
   Result<std::unique_ptr<Event>> make_event() override { return std::make_unique<TwinEvent>(); }
 
   void copy(Stream& stream, void* to, const void* from, std::size_t bytes) override {
@@ -89,6 +96,7 @@ class Twin final : public HostDevice {
     });
   }
   void run(Stream& stream, std::function<Status()> operation) override {
+    use();
     const std::lock_guard lock(mutex);
     of(stream).push({.act = std::move(operation)});
   }
@@ -146,7 +154,10 @@ class Twin final : public HostDevice {
  private:
   static TwinStream& of(Stream& stream) { return static_cast<TwinStream&>(stream); }
 
+  static thread_local const Twin* current;
+
   Result<void*> take(std::size_t bytes) override {
+    use();
     settle();
     const std::size_t whole = std::max<std::size_t>(1, (bytes + kAlignment - 1) / kAlignment) * kAlignment;
     void* const data = std::aligned_alloc(kAlignment, whole);
@@ -174,8 +185,11 @@ class Twin final : public HostDevice {
   std::map<void*, std::size_t> taken_;
 };
 
+thread_local const Twin* Twin::current = nullptr;
+
 TwinStream::TwinStream(Twin& twin) : twin_(twin) {
   handle_.stream = this;
+  handle_.is_in_use = [](void* stream) { return static_cast<TwinStream*>(stream)->twin_.is_in_use(); };
   handle_.run = [](void* stream, int (*operation)(void*), void* argument) {
     auto& self = *static_cast<TwinStream*>(stream);
     self.twin_.run(self, [operation, argument]() -> Status {

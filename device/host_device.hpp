@@ -26,6 +26,8 @@ struct TwinStreamHandle {
   // `operation` runs later, on the stream's thread, and may block. Unless it returns 0, it is an error of the
   // device.
   void (*run)(void* stream, int (*operation)(void* argument), void* argument) = nullptr;
+  // Whether the stream's device is the current one of the calling thread (Device::use()).
+  bool (*is_in_use)(void* stream) = nullptr;
 };
 
 class HostDevice : public Device {

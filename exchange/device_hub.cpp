@@ -65,6 +65,7 @@ class OnDevice final : public Hub {
 
 Result<std::unique_ptr<Hub>> open_device_hub(DeviceHubOptions options, std::size_t floats,
                                              const std::string& address, PortRange ports) {
+  options.limits.use_device = [device = options.place.device] { device->use(); };
   REKINDLE_TRY(std::unique_ptr<Hub> host, Hub::open(floats, address, ports));
   return std::make_unique<OnDevice>(
       DeviceParts{options.place, options.nccl, std::move(options.limits), floats}, std::move(host));

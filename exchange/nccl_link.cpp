@@ -122,22 +122,34 @@ void NcclLink::abort() noexcept {
 }
 
 void NcclLink::abort_handle() {
-  api_.abort(std::exchange(handle_, nullptr));
+  if (limits_.use_device) limits_.use_device();
+  const NcclCode code = api_.abort(std::exchange(handle_, nullptr));
+  if (code != NcclCode::kSuccess && code != NcclCode::kInProgress)
+    log_warning(str("NCCL: a communicator could not be ended (error ", static_cast<int>(code), ")"));
   state_ = State::kEnded;
+}
+
+// Returns when no kernel of the communicator waits any more.
+bool NcclLink::revoke() {
+  if (limits_.use_device) limits_.use_device();
+  constexpr int kNoFlags = 0;
+  const NcclCode asked = api_.revoke(handle_, kNoFlags);
+  if (asked != NcclCode::kSuccess && asked != NcclCode::kInProgress) return false;
+  NcclCode now = NcclCode::kInProgress;
+  while (now == NcclCode::kInProgress) {
+    if (api_.async_error(handle_, &now) != NcclCode::kSuccess) return false;
+    std::this_thread::sleep_for(kPause);
+  }
+  return now == NcclCode::kSuccess;
 }
 
 void NcclLink::end() {
   const Watchdog watchdog(limits_);
   const std::lock_guard lock(mutex_);
   if (handle_ == nullptr) return;
-  if (state_ != State::kReady || api_.revoke == nullptr) return abort_handle();
-  constexpr int kNoFlags = 0;
-  api_.revoke(handle_, kNoFlags);
+  // Without a revoke that has worked, kernels may go on, and the next wait for the device would never end.
+  if (state_ != State::kReady || api_.revoke == nullptr || !revoke()) return abort_handle();
   state_ = State::kRevoked;
-  for (NcclCode now = NcclCode::kInProgress; now == NcclCode::kInProgress;) {
-    if (api_.async_error(handle_, &now) != NcclCode::kSuccess) return;
-    std::this_thread::sleep_for(kPause);
-  }
 }
 
 }  // namespace rekindle::exchange

@@ -26,7 +26,10 @@ namespace rekindle::exchange {
 
 struct NcclLimits {
   std::chrono::milliseconds end{5000};
-  std::function<void()> on_stuck;  // empty: SIGKILL to this process
+  std::function<void()> on_stuck = {};  // empty: SIGKILL to this process
+  // Makes the GPU the current one of the calling thread. A new thread's is GPU 0, where the calls of NCCL
+  // would make a context. Empty: nothing to do.
+  std::function<void()> use_device = {};
 };
 
 class NcclLink {
@@ -55,6 +58,7 @@ class NcclLink {
   Status settle();               // waits until NCCL's state is kSuccess
   Status failed(NcclCode code);
   void end();           // in the thread of abort()
+  bool revoke();        // under the mutex; false: NCCL refuses
   void abort_handle();  // under the mutex
 
   const NcclApi& api_;

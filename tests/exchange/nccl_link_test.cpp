@@ -26,11 +26,15 @@ struct Rank {
         rank(rank),
         device(device::make_host_device({static_cast<std::uint64_t>(rank), 3})),
         stream(std::move(device->make_stream().value())),
-        link(api, std::move(limits)) {}
+        link(api, with_device(std::move(limits))) {}
   // Memory is given back after the link has ended: a device waits for its streams then.
   const Memory& floats(std::size_t count) {
     memories.push_back(std::move(device->allocate(count * sizeof(float)).value()));
     return memories.back();
+  }
+  NcclLimits with_device(NcclLimits limits) {
+    limits.use_device = [this] { device->use(); };
+    return limits;
   }
   // Every rank's float to every rank.
   Status gather(const Memory& own, const Memory& sums) {
@@ -158,6 +162,43 @@ TEST_F(NcclLinks, AnErrorOfNccl_IsSeenWhileTheStreamHangs) {
     ASSERT_FALSE(found);
     EXPECT_EQ(found.error().kind, ErrorKind::kPeerFailed);
     EXPECT_NE(found.error().what.find("NCCL: error 6: the stand-in's error"), std::string::npos);
+    self.link.abort();
+    EXPECT_TRUE(self.device->synchronize(*self.stream));
+  });
+}
+
+// A fault of NCCL, of which no peer knows: too little shared memory, no way between two GPUs.
+TEST_F(NcclLinks, NcclFailsToConnectOrToTakeAGroup_AnErrorWithoutARank) {
+  for (const char* what : {"init", "group"}) {
+    SCOPED_TRACE(what);
+    set("FAIL", what);
+    const NcclId id = fresh_id();
+    in_threads(2, [&](int number) {
+      Rank self(api, number);
+      const Memory &own = self.floats(4), &all = self.floats(8);
+      Status failed = self.link.connect(id, 2, number);
+      if (failed) failed = self.gather(own, all);
+      ASSERT_FALSE(failed);
+      EXPECT_EQ(failed.error().kind, ErrorKind::kPeerFailed);
+      EXPECT_EQ(failed.error().rank, -1);
+      EXPECT_NE(failed.error().line().find("NCCL: error 2: the stand-in's error"), std::string::npos);
+    });
+  }
+}
+
+// The stream would wait for ever otherwise, and with it every later call that gives memory back.
+TEST_F(NcclLinks, RevokeIsRefused_TheStreamGoesOn) {
+  const NcclId id = fresh_id();
+  in_threads(2, [&](int number) {
+    Rank self(api, number);
+    const Memory &own = self.floats(4), &all = self.floats(8);
+    ASSERT_TRUE(self.link.connect(id, 2, number));
+    ASSERT_TRUE(self.gather(own, all));
+    ASSERT_TRUE(self.device->synchronize(*self.stream));
+    if (number == 0) {
+      set("FAIL", "revoke");
+      ASSERT_TRUE(self.gather(own, all));  // rank 1 does not take part
+    }
     self.link.abort();
     EXPECT_TRUE(self.device->synchronize(*self.stream));
   });

@@ -1,14 +1,18 @@
 // A stand-in for libnccl.so.2, for machines without a GPU: the calls that are used, over host memory and
 // local sockets, on the streams of the host twin (device/host_device.hpp). It ends the process with a line if
 // a call breaks a rule of NCCL's guide and source: a call after abort, groups that do not pair, two threads
-// at once, use before ncclSuccess, a revoke while initialising, a second revoke.
+// at once, use before ncclSuccess, a revoke while initialising, a second revoke, an end in a thread that has
+// not chosen the device.
 //
 // Environment, read at each call: NCCL_STAND_IN_
 //   VERSION       the version code (22809); before 22807 there is no ncclCommRevoke
 //   SLOW_INIT_MS  the initialisation takes so long
 //   SLOW_TAKE_MS  a group is taken so long after its end
 //   STUCK         "init": the initialisation never ends. "end": revoke and abort do not return while the
-//   variable is set DEAD_PEER     "error": the death of a peer is an asynchronous error; otherwise operations
+//   variable is set
+//   FAIL          "init": the initialisation ends with an error. "group": every group does. "revoke": revoke
+//                 is refused. "kernel": what a group puts on its stream fails
+//   DEAD_PEER     "error": the death of a peer is an asynchronous error; otherwise operations
 //   hang, as over NVLink
 #include <unistd.h>
 
@@ -70,10 +74,20 @@ struct Operation {
 
 int run(void* argument) {
   const std::unique_ptr<Operation> operation(static_cast<Operation*>(argument));
+  if (is_set("FAIL", "kernel")) {
+    --operation->comm->running;
+    return 1;
+  }
   for (const auto& [places, bytes] : operation->own) std::memmove(places.first, places.second, bytes);
   move(*operation->comm, std::move(operation->transfers));
   --operation->comm->running;
   return 0;
+}
+
+// An end is a call of the device's library, too.
+void on_its_device(const ncclComm& comm) {
+  if (comm.stream != nullptr && !comm.stream->is_in_use(comm.stream->stream))
+    misuse("an end in a thread whose current device is another one");
 }
 
 // The calls of a group, of this thread.
@@ -90,6 +104,7 @@ Operation& operation_of(ncclComm* comm, void* stream) {
   if (!comm->ready && comm->state != kSuccess) misuse("use before ncclSuccess");
   if (comm->revoked) misuse("a call after revoke");
   comm->ready = true;
+  comm->stream = static_cast<const TwinStreamHandle*>(stream);
   if (!group.operation) {
     group.operation = std::make_unique<Operation>(Operation{comm, {}, {}});
     group.comm = comm;
@@ -100,7 +115,7 @@ Operation& operation_of(ncclComm* comm, void* stream) {
 }
 
 void stay_while_stuck() {
-  while (std::string(setting("STUCK")) == "end") std::this_thread::sleep_for(milliseconds(2));
+  while (is_set("STUCK", "end")) std::this_thread::sleep_for(milliseconds(2));
 }
 
 // Waits until no operation of the communicator runs.
@@ -174,6 +189,12 @@ int ncclGroupEnd() {
   // Taken by another thread, so that what goes on the stream before ncclSuccess comes before the group.
   comm->threads.emplace_back([comm, stream = group.stream, operation = group.operation.release()] {
     pause_for("SLOW_TAKE_MS");
+    if (is_set("FAIL", "group")) {
+      comm->state = kSystemError;
+      comm->running -= 2;
+      delete operation;
+      return;
+    }
     stream->run(stream->stream, run, operation);
     int in_progress = kInProgress;
     comm->state.compare_exchange_strong(in_progress, kSuccess);
@@ -218,6 +239,8 @@ int ncclAllGather(const void* from, void* to, std::size_t count, int type, ncclC
 int ncclCommRevoke(ncclComm* comm, int flags) {
   const Inside inside(comm);
   if (flags != 0) return kInvalidArgument;
+  on_its_device(*comm);
+  if (is_set("FAIL", "revoke")) return kSystemError;
   if (comm->revoked) misuse("a second revoke");
   if (!comm->ready && comm->state == kInProgress) misuse("a revoke while initialising");
   comm->revoked = true;
@@ -230,6 +253,7 @@ int ncclCommRevoke(ncclComm* comm, int flags) {
 int ncclCommAbort(ncclComm* comm) {
   {
     const Inside inside(comm);
+    on_its_device(*comm);
     stay_while_stuck();
     quiet(*comm);
     const std::lock_guard lock(all_mutex);
@@ -242,5 +266,11 @@ int ncclCommAbort(ncclComm* comm) {
 }
 
 const char* ncclGetLastError(ncclComm*) { return "the stand-in's error"; }
+
+// For tests: the communicators of this process that have not been ended.
+int nccl_stand_in_communicators() {
+  const std::lock_guard lock(all_mutex);
+  return static_cast<int>(all.size());
+}
 
 }  // extern "C"

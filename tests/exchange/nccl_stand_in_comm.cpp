@@ -22,6 +22,7 @@ const char* setting(const char* name) {
   const char* const value = std::getenv((std::string("NCCL_STAND_IN_") + name).c_str());
   return value == nullptr ? "" : value;
 }
+bool is_set(const char* name, const std::string& value) { return setting(name) == value; }
 void pause_for(const char* name) { std::this_thread::sleep_for(milliseconds(std::atoi(setting(name)))); }
 
 namespace {
@@ -49,7 +50,7 @@ bool wait_on(int fd, short events, const ncclComm& comm) {
 // Lower ranks listen; higher ones dial.
 void initialize(ncclComm& comm) {
   pause_for("SLOW_INIT_MS");
-  while (std::string(setting("STUCK")) == "init" && !comm.ends) std::this_thread::sleep_for(milliseconds(5));
+  while (is_set("STUCK", "init") && !comm.ends) std::this_thread::sleep_for(milliseconds(5));
   for (int peer = 0; peer < comm.rank && !comm.ends; ++peer) {
     socklen_t size = 0;
     const sockaddr_un to = address_of(comm.id, peer, size);
@@ -67,7 +68,7 @@ void initialize(ncclComm& comm) {
     if (!wait_on(fd, POLLIN, comm) || ::recv(fd, &peer, sizeof peer, MSG_WAITALL) != sizeof peer) continue;
     comm.sockets[static_cast<std::size_t>(peer)] = fd;
   }
-  if (!comm.ends) comm.state = kSuccess;
+  if (!comm.ends) comm.state = is_set("FAIL", "init") ? kSystemError : kSuccess;
 }
 
 namespace {
@@ -75,10 +76,12 @@ namespace {
 // What NCCL's kernels do when their communicator ends: they leave their waits, and tell the peers that data
 // are there.
 void send_garbage(ncclComm& comm, const std::vector<Transfer>& transfers) {
+  constexpr int kTries = 200;
   const std::vector<char> garbage(std::size_t{1} << 16, 0x5a);
   for (const Transfer& each : transfers) {
     std::size_t left = each.sends ? each.left : 0;
-    for (int tries = 0; left > 0 && tries < 200; ++tries) {
+    int tries = comm.take_nothing.contains(each.peer) ? kTries : 0;
+    for (; left > 0 && tries < kTries; ++tries) {
       const ssize_t sent = ::send(comm.sockets[static_cast<std::size_t>(each.peer)], garbage.data(),
                                   std::min(left, garbage.size()), MSG_DONTWAIT | MSG_NOSIGNAL);
       if (sent > 0) {
@@ -88,6 +91,7 @@ void send_garbage(ncclComm& comm, const std::vector<Transfer>& transfers) {
         std::this_thread::sleep_for(milliseconds(1));
       }
     }
+    if (left > 0) comm.take_nothing.insert(each.peer);
   }
 }
 
@@ -116,7 +120,7 @@ void move(ncclComm& comm, std::vector<Transfer> transfers) {
         each.data += moved;
         each.left -= static_cast<std::size_t>(moved);
       } else if (moved == 0 || (errno != EAGAIN && errno != EINTR)) {
-        if (std::string(setting("DEAD_PEER")) == "error") comm.state = kRemoteError;
+        if (is_set("DEAD_PEER", "error")) comm.state = kRemoteError;
         while (!comm.ends)
           std::this_thread::sleep_for(milliseconds(1));  // as a kernel that waits for its peer
       }

@@ -3,16 +3,20 @@
 
 #include <atomic>
 #include <cstddef>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "device/host_device.hpp"
+
 namespace rekindle::exchange::stand_in {
 
-enum Code { kSuccess = 0, kInvalidArgument = 4, kRemoteError = 6, kInProgress = 7 };
+enum Code { kSuccess = 0, kSystemError = 2, kInvalidArgument = 4, kRemoteError = 6, kInProgress = 7 };
 
 // The environment variable NCCL_STAND_IN_ and `name`; "": it is not set.
 const char* setting(const char* name);
+bool is_set(const char* name, const std::string& value);
 void pause_for(const char* name);
 
 // A message of one rank to another, of a size that both know.
@@ -35,6 +39,8 @@ struct ncclComm {
   std::atomic<int> running{0};    // operations on streams, and threads of this communicator
   std::atomic<int> inside{0};     // calls that are being made
   bool ready = false, revoked = false;
+  const rekindle::device::TwinStreamHandle* stream = nullptr;  // of the last group
+  std::set<int> take_nothing;  // peers that have taken no garbage; of the stream's thread
   std::vector<std::thread> threads;
 };
 
