@@ -9,6 +9,8 @@
 #include "base/text.hpp"
 #include "exchange/failure.hpp"
 #include "exchange/layout.hpp"
+#include "exchange/milestones.hpp"
+#include "exchange/nccl_cuts.hpp"
 #include "exchange/tree_kernel.hpp"
 
 namespace rekindle::exchange {
@@ -17,12 +19,6 @@ namespace {
 using device::Memory;
 
 constexpr std::chrono::microseconds kPause{20};
-constexpr std::size_t kFloatsOfAlignment = device::kAlignment / sizeof(float);
-
-std::size_t padded(std::size_t floats) {
-  return std::max<std::size_t>(1, (floats + kFloatsOfAlignment - 1) / kFloatsOfAlignment) *
-         kFloatsOfAlignment;
-}
 
 // One step: the headers on the host, when every rank has come; each rank's partial sums to the owners of the
 // shards, by NCCL; the sums of the own shard, by a kernel in the order of the tree; all shards to all ranks,
@@ -34,10 +30,8 @@ class NcclExchange final : public Exchange {
         host_(std::move(host)),
         rank_(plan.rank),
         ranks_(static_cast<int>(plan.members.size())),
-        layout_(make_layout(plan.leaves, ranks_)) {
-    for (int rank = 0; rank < ranks_; ++rank) shards_.push_back(shard_of(parts_.floats, ranks_, rank));
-    for (const Shard& shard : shards_) stride_ = std::max(stride_, padded(shard.count));
-  }
+        layout_(make_layout(plan.leaves, ranks_)),
+        cuts_(layout_, ranks_, parts_.floats, parts_.limits.piece_bytes) {}
   ~NcclExchange() override {
     if (!link_) return;
     link_->abort();
@@ -68,7 +62,8 @@ class NcclExchange final : public Exchange {
     calls_.abort();
     if (link_) link_->abort();
   }
-  // NCCL does not say for whom it waits. All ranks wait for each other then: nobody hangs by itself.
+  // NCCL does not say for whom it waits. All ranks wait for each other then: nobody hangs by itself. While
+  // NCCL connects, which has no progress to show, no rank is named: --hang-after is the limit.
   int waiting_for() const noexcept override { return in_nccl_ ? (rank_ + 1) % ranks_ : host_->waiting_for(); }
   std::uint64_t activity() const noexcept override { return host_->activity() + moved_; }
   Backend backend() const override { return Backend::kNccl; }
@@ -77,12 +72,11 @@ class NcclExchange final : public Exchange {
   Status connect_now() {
     REKINDLE_CHECK(host_->connect());
     parts_.retired.clear();
-    REKINDLE_TRY(event_, parts_.place.device->make_event());
     if (layout_.subtrees.size() > device::kMostOperands)
       return fail(ExitCode::kConfig, str(layout_.subtrees.size(), " partial sums are too many for a GPU"),
                   "use fewer --micro-batches");
     if (sum_is_slot_0()) return {};
-    REKINDLE_TRY(sums_, memory(stride_ * static_cast<std::size_t>(ranks_)));
+    REKINDLE_TRY(sums_, memory(cuts_.floats_of_sums()));
     if (ranks_ == 1) return {};
     std::size_t windows = 0;
     for (int rank = 0; rank < ranks_; ++rank) {
@@ -90,7 +84,7 @@ class NcclExchange final : public Exchange {
       if (rank != rank_)
         windows += static_cast<std::size_t>(layout_.partials[static_cast<std::size_t>(rank)]);
     }
-    REKINDLE_TRY(windows_, memory(windows * padded(own().count)));
+    REKINDLE_TRY(windows_, memory(windows * window_floats()));
     NcclId id;
     if (rank_ == 0 && parts_.nccl->get_unique_id(&id) != NcclCode::kSuccess)
       return fail("NCCL gives no unique id", "NCCL_DEBUG=WARN says more");
@@ -102,7 +96,6 @@ class NcclExchange final : public Exchange {
       link_ = std::make_unique<NcclLink>(*parts_.nccl, parts_.limits);
       if (calls_.aborted()) link_->abort();
     }
-    const InNccl in(*this);
     REKINDLE_CHECK(link_->connect(id, ranks_, rank_));
     // NCCL connects to a peer at the first message to it, which takes long. Nobody needs what is in this
     // memory.
@@ -127,10 +120,10 @@ class NcclExchange final : public Exchange {
     REKINDLE_CHECK(await());
     if (ranks_ > 1) REKINDLE_CHECK(all_have_sent());
     for (int rank = 0; rank < ranks_; ++rank) {
-      const Shard& shard = shards_[static_cast<std::size_t>(rank)];
-      if (shard.count > 0)
-        reduced.pieces.push_back(
-            {shard.first, sums_.floats().subspan(stride_ * static_cast<std::size_t>(rank), shard.count)});
+      for (std::size_t cut = 0; cut < cuts_.count(); ++cut) {
+        const Shard part = cuts_.part(rank, cut);
+        if (part.count > 0) reduced.pieces.push_back({part.first, {sums_of(rank, cut), part.count}});
+      }
     }
     return reduced;
   }
@@ -141,41 +134,56 @@ class NcclExchange final : public Exchange {
     for (int i = 0; i < std::min(most, partials(rank_)); ++i) {
       REKINDLE_TRY(slots.emplace_back(), parts_.slot(i));
     }
-    return group([&](NcclHandle comm, const auto& note) {
+    return each_cut([&](std::size_t cut, NcclHandle comm, const auto& note) {
+      const std::size_t mine = cuts_.part(rank_, cut).count;
       for (int peer = 0; peer < ranks_; ++peer) {
         if (peer == rank_) continue;
-        const Shard& theirs = shards_[static_cast<std::size_t>(peer)];
+        const Shard theirs = cuts_.part(peer, cut);
         for (const std::span<float> slot : slots)
           if (theirs.count > 0)
             note(parts_.nccl->send(slot.data() + theirs.first, theirs.count, kNcclFloat, peer, comm,
                                    native()));
         for (int i = 0; i < std::min(most, partials(peer)); ++i)
-          if (own().count > 0)
-            note(parts_.nccl->receive(window(peer, i), own().count, kNcclFloat, peer, comm, native()));
+          if (mine > 0)
+            note(parts_.nccl->receive(window(peer, i, cut), mine, kNcclFloat, peer, comm, native()));
       }
     });
   }
 
   Status sum_own_shard() {
-    if (own().count == 0) return {};
-    std::vector<const float*> partials;
-    for (const Contribution& from : layout_.contributions) {
-      if (from.rank == rank_) {
-        REKINDLE_TRY(const std::span<float> slot, parts_.slot(from.slot));
-        partials.push_back(slot.data() + own().first);
-      } else {
-        partials.push_back(window(from.rank, from.slot));
+    for (std::size_t cut = 0; cut < cuts_.count(); ++cut) {
+      const Shard own = cuts_.part(rank_, cut);
+      if (own.count == 0) break;
+      std::vector<const float*> partials;
+      for (const Contribution& from : layout_.contributions) {
+        if (from.rank == rank_) {
+          REKINDLE_TRY(const std::span<float> slot, parts_.slot(from.slot));
+          partials.push_back(slot.data() + own.first);
+        } else {
+          partials.push_back(window(from.rank, from.slot, cut));
+        }
       }
+      parts_.place.device->run(*parts_.place.stream,
+                               tree_kernel(layout_.subtrees, partials, sums_of(rank_, cut), own.count));
     }
-    parts_.place.device->run(*parts_.place.stream,
-                             tree_kernel(layout_.subtrees, partials, own_sums(), own().count));
     return {};
   }
 
   Status gather_sums() {
-    return group([&](NcclHandle comm, const auto& note) {
-      note(parts_.nccl->all_gather(own_sums(), sums_.floats().data(), stride_, kNcclFloat, comm, native()));
+    return each_cut([&](std::size_t cut, NcclHandle comm, const auto& note) {
+      note(parts_.nccl->all_gather(sums_of(rank_, cut), sums_of(0, cut), cuts_.stride(cut), kNcclFloat, comm,
+                                   native()));
     });
+  }
+
+  // One group for each cut: `calls(cut, comm, note)`.
+  template <class Calls>
+  Status each_cut(const Calls& calls) {
+    for (std::size_t cut = 0; cut < cuts_.count(); ++cut) {
+      REKINDLE_CHECK(group([&](NcclHandle comm, const auto& note) { calls(cut, comm, note); }));
+      REKINDLE_CHECK(milestones_.add(parts_.place));
+    }
+    return {};
   }
 
   // `calls(comm, note)` passes the result of each call to `note`.
@@ -195,15 +203,14 @@ class NcclExchange final : public Exchange {
   // Until everything on the stream is over. Whether the step is applied is decided here, once: an abort that
   // comes later is ignored.
   Status await() {
-    parts_.place.device->record(*parts_.place.stream, *event_);
+    REKINDLE_CHECK(milestones_.add(parts_.place));
     for (;;) {
-      REKINDLE_TRY(const bool over, parts_.place.device->is_over(*event_));
+      REKINDLE_TRY(const bool over, milestones_.are_over(*parts_.place.device, moved_));
       if (over) break;
       if (link_) REKINDLE_CHECK(link_->check());
       if (calls_.aborted()) return forward_error(aborted_error());
       std::this_thread::sleep_for(kPause);
     }
-    ++moved_;
     if (calls_.aborted()) return forward_error(aborted_error());
     return {};
   }
@@ -229,11 +236,11 @@ class NcclExchange final : public Exchange {
 
   Result<Memory> memory(std::size_t floats) { return parts_.place.device->allocate(floats * sizeof(float)); }
   int partials(int rank) const { return layout_.partials[static_cast<std::size_t>(rank)]; }
-  const Shard& own() const { return shards_[static_cast<std::size_t>(rank_)]; }
-  float* own_sums() const { return sums_.floats().data() + stride_ * static_cast<std::size_t>(rank_); }
-  float* window(int peer, int slot) const {
+  float* sums_of(int rank, std::size_t cut) const { return sums_.floats().data() + cuts_.place(rank, cut); }
+  std::size_t window_floats() const { return padded(cuts_.shard(rank_).count); }
+  float* window(int peer, int slot, std::size_t cut) const {
     const std::size_t number = first_window_[static_cast<std::size_t>(peer)] + static_cast<std::size_t>(slot);
-    return windows_.floats().data() + number * padded(own().count);
+    return windows_.floats().data() + number * window_floats() + cuts_.begin(cut);
   }
   void* native() const { return parts_.place.stream->native(); }
 
@@ -241,10 +248,9 @@ class NcclExchange final : public Exchange {
   const std::unique_ptr<Exchange> host_;
   const int rank_, ranks_;
   const Layout layout_;
-  std::vector<Shard> shards_;              // by rank
-  std::size_t stride_ = 0;                 // floats between two shards in sums_
+  const NcclCuts cuts_;
   std::vector<std::size_t> first_window_;  // by rank
-  std::unique_ptr<device::Event> event_;
+  Milestones milestones_;
   Memory sums_, windows_;
   CallStatus calls_;
   std::mutex mutex_;  // of link_, which another thread may abort

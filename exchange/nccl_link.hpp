@@ -30,6 +30,9 @@ struct NcclLimits {
   // Makes the GPU the current one of the calling thread. A new thread's is GPU 0, where the calls of NCCL
   // would make a context. Empty: nothing to do.
   std::function<void()> use_device = {};
+  // What a rank sends at most in one group: a group that is over is progress, and must not take the time
+  // after which the coordinator takes a link for broken. 2 s with 1 Gbit/s.
+  std::size_t piece_bytes = std::size_t{256} << 20;
 };
 
 class NcclLink {

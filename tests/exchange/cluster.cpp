@@ -1,5 +1,6 @@
 #include "cluster.hpp"
 
+#include <dlfcn.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -46,6 +47,7 @@ Result<std::unique_ptr<Hub>> open_hub(std::size_t floats) {
   DeviceHubOptions options{.place = {device.get(), stream.get()}, .nccl = std::nullopt};
   if (backend_of_hubs == Backend::kNccl) {
     REKINDLE_TRY(options.nccl, load_nccl(REKINDLE_NCCL_STAND_IN));
+    options.limits.piece_bytes = kPieceOfNccl;
   }
   return open_device_hub(options, floats, "127.0.0.1");
 }
@@ -64,6 +66,12 @@ std::string backend_name(const ::testing::TestParamInfo<Backend>& info) { return
 std::string name_of(Backend backend) {
   if (backend == kStaged) return "Staged";
   return backend == Backend::kTcp ? "Tcp" : backend == Backend::kNccl ? "Nccl" : "SharedMemory";
+}
+
+int nccl_communicators() {
+  void* const library = ::dlopen(REKINDLE_NCCL_STAND_IN, RTLD_NOW | RTLD_NOLOAD);
+  if (library == nullptr) return 0;
+  return reinterpret_cast<int (*)()>(::dlsym(library, "nccl_stand_in_communicators"))();
 }
 
 void use_backend(Backend backend) { backend_of_hubs = backend; }

@@ -22,6 +22,12 @@ void use_backend(Backend backend);
 // A device's memory in hubs, and shared memory between the hosts' slots.
 inline constexpr auto kStaged = static_cast<Backend>(100);
 
+// Small, so that most exchanges have several.
+inline constexpr std::size_t kPieceOfNccl = std::size_t{32} << 10;
+
+// Communicators of the stand-in in this process that have not been ended.
+int nccl_communicators();
+
 // A suite that runs on every backend: INSTANTIATE_TEST_SUITE_P(Exchange, Suite, kEach, backend_name)
 class BackendTest : public ::testing::TestWithParam<Backend> {
  protected:

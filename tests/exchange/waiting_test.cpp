@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include <optional>
 #include <thread>
 
@@ -67,6 +69,40 @@ TEST_P(Waiting, ActivityGrowsInsideOneCall) {
     me.say(joined.exchange->activity() - before > 20 ? "grows" : "stands still");
   });
   for (const Lines& lines : cluster.finish()) EXPECT_EQ(lines, (Lines{"ok", "ok", "grows"}));
+}
+
+// NCCL says nothing about its progress, so an exchange by NCCL goes in pieces.
+TEST(WaitingForNccl, ActivityGrowsInsideOneExchangeOfGradients) {
+  use_backend(Backend::kNccl);
+  constexpr std::size_t kPieces = 20;
+  Cluster cluster(2, kPieces * kPieceOfNccl / sizeof(float), [&](Member& me) {
+    const Joined joined = me.join(1, {0, 1}, 2, Backend::kNccl);
+    const std::uint64_t before = joined.exchange->activity();
+    me.say(me.outcome(joined.exchange->reduce({})));
+    me.say(joined.exchange->activity() - before >= 2 * kPieces ? "grows" : "stands still");
+  });
+  for (const Lines& lines : cluster.finish()) EXPECT_EQ(lines, (Lines{"ok", "ok", "grows"}));
+  use_backend(Backend::kAuto);
+}
+
+// NCCL has no progress to show while it connects, and no rank is at fault: only --hang-after ends this.
+TEST(WaitingForNccl, ConnectingByNccl_NamesNoRank) {
+  use_backend(Backend::kNccl);
+  ::setenv("NCCL_STAND_IN_STUCK", "init", 1);
+  Cluster cluster(2, 1000, [&](Member& me) {
+    const auto exchange = me.hub.make(me.plan(1, {0, 1}, 2, Backend::kNccl));
+    std::thread witness([&] {
+      while (nccl_communicators() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      me.say(str("waits for ", exchange->waiting_for()));
+      me.meet_at(0, 2);
+      exchange->abort();
+    });
+    static_cast<void>(exchange->connect());
+    witness.join();
+  });
+  ::unsetenv("NCCL_STAND_IN_STUCK");
+  for (const Lines& lines : cluster.finish()) EXPECT_EQ(lines, Lines{"waits for -1"});
+  use_backend(Backend::kAuto);
 }
 
 }  // namespace
