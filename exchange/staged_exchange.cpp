@@ -30,6 +30,7 @@ class StagedExchange final : public Exchange {
 
   Status connect() override {
     REKINDLE_CHECK(host_->connect());
+    parts_.retired.clear();  // their memory is on the device
     REKINDLE_TRY(sums_, parts_.place.device->allocate(parts_.floats * sizeof(float)));
     return {};
   }

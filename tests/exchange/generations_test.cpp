@@ -228,5 +228,20 @@ TEST(SharedMemoryGenerations, MembersWithDifferentPlansOfOneGeneration_GetAnErro
   EXPECT_EQ(lines[1], Lines{"rank 0"});
 }
 
+// A communicator keeps memory of the GPU, also after its generation has ended.
+TEST(GenerationsOfNccl, FollowedByOneThroughTheHost_TheCommunicatorIsGivenBack) {
+  use_backend(Backend::kNccl);
+  Cluster cluster(2, kFloats, [&](Member& me) {
+    {
+      const Joined by_nccl = me.join(1, {0, 1}, 2, Backend::kNccl);
+      me.say(str(nccl_communicators()));
+    }
+    const Joined staged = me.join(2, {0, 1}, 2, Backend::kSharedMemory);
+    me.say(str(nccl_communicators()));
+  });
+  for (const Lines& lines : cluster.finish()) EXPECT_EQ(lines, (Lines{"ok", "1", "ok", "0"}));
+  use_backend(Backend::kAuto);
+}
+
 }  // namespace
 }  // namespace rekindle::exchange::testing
