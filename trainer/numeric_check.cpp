@@ -37,10 +37,10 @@ Result<Computed> compute(Task& task, std::span<float> memory, const std::atomic<
   return computed;
 }
 
-// Of each parameter, its name and hash. The state of a GPU would have to be fetched: none.
-std::vector<std::pair<std::string, Hash128>> parameters_of(Task& task) {
+// Of each parameter, its name and hash.
+Result<std::vector<std::pair<std::string, Hash128>>> parameters_of(Task& task) {
   std::vector<std::pair<std::string, Hash128>> parameters;
-  if (task.place()) return parameters;
+  if (task.place()) REKINDLE_CHECK(task.download());
   for (const checkpoint::Tensor& tensor : task.state()) {
     if (tensor.spec.role == checkpoint::Role::kParameter)
       parameters.emplace_back(tensor.spec.name, hash128(tensor.bytes));
@@ -51,11 +51,11 @@ std::vector<std::pair<std::string, Hash128>> parameters_of(Task& task) {
 }  // namespace
 
 Result<NumericCheck> check_numerics(Task& task, std::span<float> gradient, const std::atomic<bool>& aborted) {
-  const auto before = parameters_of(task);
+  REKINDLE_TRY(const auto before, parameters_of(task));
   REKINDLE_TRY(const Computed first, compute(task, gradient, aborted));
   REKINDLE_TRY(const Computed second, compute(task, gradient, aborted));
   NumericCheck check{first.all().hex(), "", ""};
-  const auto after = parameters_of(task);
+  REKINDLE_TRY(const auto after, parameters_of(task));
   if (const auto changed = std::ranges::mismatch(before, after).in1; changed != before.end()) {
     check.changed = changed->first;
     return check;

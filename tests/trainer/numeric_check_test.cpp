@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <fstream>
+#include <memory>
 
+#include "device/host_device.hpp"
 #include "toy_task.hpp"
 
 namespace rekindle::trainer {
@@ -60,6 +64,39 @@ TEST(NumericCheckTest, OtherGradient_OtherHash) {
 TEST(NumericCheckTest, ATaskThatChangesItsState_TheParameterIsNamed) {
   EXPECT_EQ(with({.changes_state = true}).changed, "weight");
   EXPECT_EQ(with({}).changed, "");
+}
+
+// Its state is on a device, and state() is a copy.
+class TaskOnADevice final : public ToyTask {
+ public:
+  device::Place place() const override { return {device_.get(), stream_.get()}; }
+  checkpoint::State state() override {
+    return {{ToyTask::state().front().spec, std::as_writable_bytes(std::span(copy_))}};
+  }
+  Status download() override {
+    const std::span<const std::byte> there = ToyTask::state().front().bytes;
+    std::ranges::copy(there, std::as_writable_bytes(std::span(copy_)).begin());
+    return {};
+  }
+  Result<MicroBatchResult> train(std::uint64_t step, int micro_batch, std::span<float> gradient,
+                                 const std::atomic<bool>& aborted) override {
+    REKINDLE_TRY(const MicroBatchResult result, ToyTask::train(step, micro_batch, gradient, aborted));
+    if (changes_state) ToyTask::state().front().bytes.front() = std::byte{1};
+    return result;
+  }
+  bool changes_state = false;
+
+ private:
+  const std::unique_ptr<device::HostDevice> device_ = device::make_host_device();
+  const std::unique_ptr<device::Stream> stream_ = std::move(device_->make_stream().value());
+  std::array<float, kWeights> copy_{};
+};
+
+TEST(NumericCheckTest, ATaskThatChangesItsStateOnADevice_TheParameterIsNamed) {
+  TaskOnADevice task;
+  EXPECT_EQ(check(task).changed, "");
+  task.changes_state = true;
+  EXPECT_EQ(check(task).changed, "weight");
 }
 
 TEST(NumericCheckTest, PaddingIsNotCompared) { EXPECT_EQ(with({.at = 15, .second = 1}).mismatch, ""); }
