@@ -118,8 +118,8 @@ std::optional<std::string> refusal(const Start& start, const ReplicaState& repli
                              ", but the state of this trainer is not valid");
 }
 
-bool hash_due(const Job& job, std::uint64_t step) {
-  return job.hash_every > 0 && step > 0 && step % job.hash_every == 0;
+bool hash_due(const Job& job, std::uint64_t step, int ranks) {
+  return ranks > 1 && job.hash_every > 0 && step > 0 && step % job.hash_every == 0;
 }
 
 Comparison compare_hashes(const std::vector<Hash128>& hashes) {

@@ -94,8 +94,9 @@ std::optional<StepsDone> missed_steps(const Start& start, std::deque<StepDone>& 
 // Why a trainer with state `replica` must not enter, or no value.
 std::optional<std::string> refusal(const Start& start, const ReplicaState& replica);
 
-// Whether the hash of the state after `step` steps goes into the next header.
-bool hash_due(const Job& job, std::uint64_t step);
+// Whether the hash of the state after `step` steps goes into the next header. One rank has nothing to
+// compare.
+bool hash_due(const Job& job, std::uint64_t step, int ranks);
 struct Comparison {
   bool equal = true;
   std::vector<int> minority;  // ranks whose hash differs from the majority; empty if there is no majority

@@ -181,7 +181,7 @@ Result<StepLoop::Totals> StepLoop::step() {
   Times times;
   StepHeader header;
   parts_.link.set_phase(TrainerPhase::kComputing, kept_.replica.step);
-  if (hash_due(parts_.job, kept_.replica.step)) {
+  if (hash_due(parts_.job, kept_.replica.step, ranks_)) {
     REKINDLE_CHECK(hash_state());
     parts_.link.set_phase(TrainerPhase::kComputing, kept_.replica.step);
     header.state_hash = hashes_.digest(kept_.replica.step);
@@ -235,8 +235,8 @@ Status StepLoop::apply(const exchange::Reduced& reduced, const Totals& totals, T
                          .scale = clipping.scale,
                          .learning_rate = learning_rate(parts_.job, kept_.replica.step) * *factor};
   const std::uint64_t epoch = epoch_of(parts_.job, kept_.replica.step), made = kept_.replica.step + 1;
-  const bool hashes = hashes_.during_update() &&
-                      (hash_due(parts_.job, made) || after_step(parts_.job, made, totals.flags).write);
+  const bool hashes = hashes_.during_update() && (hash_due(parts_.job, made, ranks_) ||
+                                                  after_step(parts_.job, made, totals.flags).write);
   const auto report = [&] {
     const double step_ms = parts_.clock.ms_since(last_step_);
     note({start_.generation, made, epoch, totals.values.mean_loss(),

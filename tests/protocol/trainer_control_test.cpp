@@ -131,5 +131,15 @@ TEST(TrainerControl, StopAtTheLastStep_IsAnAgreedPauseBecauseTheEvaluationIsStil
   EXPECT_TRUE(after_step(job, 5, kPauseFlag).pause);
 }
 
+// On a GPU, the state would have to come to the host for it.
+TEST(TrainerControl, HashesOfTheState_NotOfOneTrainerAlone) {
+  Job job;
+  job.hash_every = 10;
+  EXPECT_TRUE(hash_due(job, 20, 2));
+  EXPECT_FALSE(hash_due(job, 21, 2));
+  EXPECT_FALSE(hash_due(job, 0, 2));
+  EXPECT_FALSE(hash_due(job, 20, 1));
+}
+
 }  // namespace
 }  // namespace rekindle::protocol
