@@ -33,7 +33,7 @@ Result<ComputeDevice> open_device(const std::string& name, const std::filesystem
   ComputeDevice opened;
   if (name == "cpu") return opened;
   if (name == "twin") {
-    opened.device = device::make_host_device();
+    opened.device = device::make_host_device_for(device::local_rank());
   } else if (name == "cuda") {
     REKINDLE_TRY(opened.device, open_gpu(folder));
     opened.is_gpu = true;

@@ -6,9 +6,13 @@
 #include <iomanip>
 #include <mutex>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include "base/text.hpp"
+#include "device/cuda_errors.hpp"
 #include "device/cuda_kernels.hpp"
+#include "device/gpu_claim.hpp"
 
 namespace rekindle::device {
 namespace {
@@ -17,8 +21,10 @@ std::string text_of(cudaError_t error) {
   return str(cudaGetErrorName(error), ": ", cudaGetErrorString(error));
 }
 
-// 13.0 as CUDA numbers it: 13000.
-std::string version_text(int version) { return str(version / 1000, ".", version % 1000 / 10); }
+static_assert(kCudaSuccess == cudaSuccess && kCudaMemoryAllocation == cudaErrorMemoryAllocation &&
+              kCudaInsufficientDriver == cudaErrorInsufficientDriver && kCudaNoDevice == cudaErrorNoDevice &&
+              kCudaSystemNotReady == cudaErrorSystemNotReady &&
+              kCudaDriverMismatch == cudaErrorSystemDriverMismatch);
 
 // The current device belongs to the thread, and is GPU 0 in a new one. A call that does not choose would make
 // a context there, of some hundred MB.
@@ -49,23 +55,32 @@ struct CudaEvent final : Event {
   }
 };
 
+std::string identity_of(const cudaDeviceProp& properties) {
+  std::ostringstream id;
+  id << std::hex << std::setfill('0');
+  for (const char byte : properties.uuid.bytes) id << std::setw(2) << (static_cast<unsigned>(byte) & 0xffU);
+  return id.str();
+}
+
 cudaStream_t of(Stream& stream) { return static_cast<CudaStream&>(stream).stream; }
 cudaEvent_t of(Event& event) { return static_cast<CudaEvent&>(event).event; }
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(int index, const cudaDeviceProp& properties) : index_(index) {
-    name_ = properties.name;
-    std::ostringstream id;
-    id << std::hex << std::setfill('0');
-    for (const char byte : properties.uuid.bytes) id << std::setw(2) << (static_cast<unsigned>(byte) & 0xffU);
-    identity_ = id.str();
-  }
+  CudaDevice(int index, int gpus, const cudaDeviceProp& properties, Fd claim)
+      : index_(index),
+        gpus_(gpus),
+        name_(properties.name),
+        identity_(identity_of(properties)),
+        bus_(str(properties.pciDomainID, ":", properties.pciBusID, ":", properties.pciDeviceID)),
+        claim_(std::move(claim)) {}
 
   std::string name() const override { return name_; }
   std::string identity() const override { return identity_; }
+  std::string bus() const override { return bus_; }
   int index() const override { return index_; }
   void use() override { use_device(index_); }
+  int gpus() const override { return gpus_; }
 
   Result<std::unique_ptr<Stream>> make_stream() override {
     auto made = std::make_unique<CudaStream>(index_);
@@ -126,7 +141,7 @@ class CudaDevice final : public Device {
     static_cast<void>(cudaGetLastError());
     if (error == cudaErrorHostMemoryAlreadyRegistered) return {};
     return fail(str("cannot lock ", memory.size(), " bytes of host memory: ", text_of(error)),
-                "raise the limit on locked memory (ulimit -l)");
+                "the machine or the job has too little memory for it: use fewer trainers on this machine");
   }
   void unlock(std::span<std::byte> memory) noexcept override {
     use();
@@ -140,16 +155,17 @@ class CudaDevice final : public Device {
     void* memory = nullptr;
     const std::size_t whole = std::max<std::size_t>(1, bytes);
     cudaError_t error = cudaMalloc(&memory, whole);
-    if (error != cudaSuccess && when_full_) {
+    if (error == cudaErrorMemoryAllocation && when_full_) {
       static_cast<void>(cudaGetLastError());
       when_full_();
       error = cudaMalloc(&memory, whole);
     }
     if (error != cudaSuccess) {
       static_cast<void>(cudaGetLastError());
-      return broken(
-          {ExitCode::kConfig, str(name_, " has no memory for ", bytes, " bytes (", text_of(error), ")"),
-           "use fewer trainers on this GPU; a new run: a smaller --batch-size, or more --micro-batches"});
+      const Error why = allocation_error(name_, bytes, error, text_of(error));
+      if (error == cudaErrorMemoryAllocation) return broken(why);
+      keep(why);  // the GPU has failed, in this call or in an earlier operation
+      return forward_error(failure().error());
     }
     if (Status zeroed = now(cudaMemset(memory, 0, whole), "clearing memory"); !zeroed) {
       static_cast<void>(cudaFree(memory));
@@ -174,19 +190,20 @@ class CudaDevice final : public Device {
     return failure();
   }
   void later(cudaError_t error, const char* what) {
-    if (error == cudaSuccess) return;
+    if (error != cudaSuccess) keep(operation_error(name_, what, text_of(error)));
+  }
+  void keep(const Error& error) {
     const std::lock_guard lock(mutex_);
-    if (failure_)
-      failure_ = broken({ExitCode::kGaveUp, str(name_, ": ", what, " failed: ", text_of(error)),
-                         "dmesg may say more (Xid)"});
+    if (failure_) failure_ = broken(error);
   }
   Status failure() {
     const std::lock_guard lock(mutex_);
     return failure_;
   }
 
-  const int index_;
-  std::string name_, identity_;
+  const int index_, gpus_;
+  const std::string name_, identity_, bus_;
+  const Fd claim_;  // of the GPU
   std::mutex mutex_;
   Status failure_;  // the first one
 };
@@ -195,46 +212,66 @@ tl::unexpected<Error> no_device(std::string what, std::string hint) {
   return fail(ExitCode::kConfig, std::move(what), std::move(hint));
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Device>> open_cuda_device(int index) {
-  int count = 0;
-  const cudaError_t counted = cudaGetDeviceCount(&count);
+Result<int> count_gpus() {
+  CudaStart start;
+  const cudaError_t error = cudaGetDeviceCount(&start.gpus);
   static_cast<void>(cudaGetLastError());
-  if (counted == cudaErrorInsufficientDriver) {
-    int driver = 0, runtime = 0;
-    static_cast<void>(cudaDriverGetVersion(&driver));
-    static_cast<void>(cudaRuntimeGetVersion(&runtime));
-    return no_device(driver == 0 ? "no CUDA device: this machine has no NVIDIA driver"
-                                 : str("the NVIDIA driver is for CUDA ", version_text(driver),
-                                       ", and this build needs ", version_text(runtime)),
-                     driver == 0 ? "use --device cpu" : "update the driver, or use --device cpu");
-  }
-  if (counted != cudaSuccess || count == 0)
-    return no_device("no CUDA device: this machine has no GPU, or CUDA_VISIBLE_DEVICES hides it",
-                     "use --device cpu");
-  if (index >= count)
-    return no_device(str("no CUDA device ", index, ": this process sees ", count),
-                     "use fewer trainers on this machine, or several on one GPU");
+  start.error = error;
+  start.text = text_of(error);
+  static_cast<void>(cudaDriverGetVersion(&start.driver));
+  static_cast<void>(cudaRuntimeGetVersion(&start.runtime));
+  REKINDLE_CHECK(check_start(start));
+  return start.gpus;
+}
+
+Result<cudaDeviceProp> properties_of(int index) {
   cudaDeviceProp properties{};
-  REKINDLE_CHECK([&]() -> Status {
-    if (cudaSetDevice(index) == cudaSuccess && cudaGetDeviceProperties(&properties, index) == cudaSuccess)
-      return {};
-    return no_device(str("GPU ", index, " cannot be used: ", text_of(cudaGetLastError())),
-                     "look at nvidia-smi");
-  }());
+  const cudaError_t error = cudaGetDeviceProperties(&properties, index);
+  if (error == cudaSuccess) return properties;
+  static_cast<void>(cudaGetLastError());
+  return no_device(str("GPU ", index, " cannot be used: ", text_of(error)), "look at nvidia-smi");
+}
+
+Result<std::unique_ptr<Device>> open(int index, int gpus, Fd claim) {
+  REKINDLE_TRY(const cudaDeviceProp properties, properties_of(index));
+  if (const cudaError_t error = cudaSetDevice(index); error != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    return no_device(str("GPU ", index, " cannot be used: ", text_of(error)), "look at nvidia-smi");
+  }
   if (const cudaError_t error = kernels_fit(); error != cudaSuccess)
     return no_device(str(properties.name, " (compute capability ", properties.major, ".", properties.minor,
                          ") cannot run this build: ", text_of(error)),
                      "use --device cpu");
-  return std::make_unique<CudaDevice>(index, properties);
+  return std::make_unique<CudaDevice>(index, gpus, properties, std::move(claim));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> open_cuda_device(int index) {
+  REKINDLE_TRY(const int gpus, count_gpus());
+  if (index >= gpus)
+    return no_device(str("no CUDA device ", index, ": this process sees ", gpus),
+                     "use fewer trainers on this machine, or several on one GPU");
+  return open(index, gpus, {});
 }
 
 Result<std::unique_ptr<Device>> open_cuda_device_for(int number) {
-  int count = 0;
-  const bool counted = cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
-  static_cast<void>(cudaGetLastError());
-  return open_cuda_device(counted ? number % count : 0);
+  REKINDLE_TRY(const int gpus, count_gpus());
+  std::vector<std::string> identities;
+  std::vector<int> indices;
+  Status first_lost;
+  for (int index = 0; index < gpus; ++index) {
+    const auto properties = properties_of(index);
+    if (!properties) {  // lost; the others can be used
+      if (first_lost) first_lost = forward_error(properties.error());
+      continue;
+    }
+    identities.push_back(identity_of(*properties));
+    indices.push_back(index);
+  }
+  if (identities.empty()) return forward_error(first_lost.error());
+  ClaimedGpu gpu = claim_gpu(identities, number);
+  return open(indices[static_cast<std::size_t>(gpu.index)], gpus, std::move(gpu.claim));
 }
 
 }  // namespace rekindle::device

@@ -10,7 +10,8 @@ namespace rekindle::device {
 // GPU number `index` of those that this process sees. Errors (ExitCode::kConfig): there is none, or it cannot
 // run this build's kernels; the line says what to do.
 Result<std::unique_ptr<Device>> open_cuda_device(int index);
-// The GPU of a machine's trainer `number`: with fewer GPUs than trainers, some have the same one.
+// The GPU of a machine's trainer `number`: one that no other trainer has, if there is one
+// (device/gpu_claim.hpp).
 Result<std::unique_ptr<Device>> open_cuda_device_for(int number);
 
 }  // namespace rekindle::device

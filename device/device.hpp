@@ -43,8 +43,12 @@ class Device {
   virtual std::string name() const = 0;
   // Differs between any two devices of a machine, and is the same for every process that uses one.
   virtual std::string identity() const = 0;
+  // Where its hardware is in the machine. The parts of a GPU (MIG) are in one place.
+  virtual std::string bus() const { return identity(); }
   // Its number among the devices of its kind that this process sees.
   virtual int index() const { return 0; }
+  // How many of its kind this process sees.
+  virtual int gpus() const { return 1; }
 
   // Makes this device the current one of the calling thread, for calls of other libraries. The device's own
   // calls do so themselves.

@@ -11,10 +11,14 @@
 #include <map>
 #include <mutex>
 #include <random>
+#include <sstream>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "base/process.hpp"
 #include "base/text.hpp"
+#include "device/gpu_claim.hpp"
 
 namespace rekindle::device {
 namespace {
@@ -65,7 +69,8 @@ class TwinStream final : public Stream {
 
 class Twin final : public HostDevice {
  public:
-  explicit Twin(const TwinOptions& options) : options_(options), random_(options.seed) {}
+  explicit Twin(const TwinOptions& options, Fd claim = {})
+      : options_(options), claim_(std::move(claim)), random_(options.seed) {}
 
   std::string name() const override { return "host twin"; }
   std::string identity() const override {
@@ -74,7 +79,8 @@ class Twin final : public HostDevice {
   // As CUDA: the current device belongs to the thread, and every call chooses it.
   void use() override { current = this; }
   bool is_in_use() const { return current == this; }
-
+  std::string bus() const override { return options_.bus.empty() ? identity() : options_.bus; }
+  int gpus() const override { return options_.gpus; }
   Status lock(std::span<std::byte>) override { return {}; }
   void unlock(std::span<std::byte>) noexcept override {}
   Result<std::unique_ptr<Stream>> make_stream() override {
@@ -181,6 +187,7 @@ class Twin final : public HostDevice {
   }
 
   const TwinOptions options_;
+  const Fd claim_;  // of its GPU
   std::mt19937_64 random_;
   std::map<void*, std::size_t> taken_;
 };
@@ -266,6 +273,18 @@ void TwinStream::work() {
 
 std::unique_ptr<HostDevice> make_host_device(const TwinOptions& options) {
   return std::make_unique<Twin>(options);
+}
+
+std::unique_ptr<HostDevice> make_host_device_for(int number) {
+  std::vector<std::string> identities;
+  std::istringstream list(environment_variable("REKINDLE_TWIN_GPUS"));
+  for (std::string identity; std::getline(list, identity, ',');) identities.push_back(identity);
+  if (identities.empty()) return make_host_device();
+  ClaimedGpu gpu = claim_gpu(identities, number);
+  TwinOptions options;
+  options.identity = identities[static_cast<std::size_t>(gpu.index)];
+  options.gpus = static_cast<int>(identities.size());
+  return std::make_unique<Twin>(options, std::move(gpu.claim));
 }
 
 }  // namespace rekindle::device

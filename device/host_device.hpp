@@ -17,6 +17,8 @@ struct TwinOptions {
   std::uint64_t seed = 1;     // of the delays
   std::uint64_t most_ms = 5;  // an operation that nobody waits for begins within so many ms
   std::string identity = {};  // empty: one of its own
+  std::string bus = {};       // empty: the identity
+  int gpus = 1;               // of the machine
 };
 
 // What native() of the twin's streams points to. A library that is loaded at run time (the stand-in for NCCL
@@ -41,5 +43,8 @@ class HostDevice : public Device {
 };
 
 std::unique_ptr<HostDevice> make_host_device(const TwinOptions& options = {});
+// The twin of a machine's trainer `number`. REKINDLE_TWIN_GPUS in the environment has the identities of the
+// machine's GPUs, separated by commas; without it, each trainer has one of its own.
+std::unique_ptr<HostDevice> make_host_device_for(int number);
 
 }  // namespace rekindle::device
