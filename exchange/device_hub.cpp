@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "base/text.hpp"
 #include "device/kernels.hpp"
 #include "exchange/layout.hpp"
@@ -13,10 +14,11 @@
 namespace rekindle::exchange {
 namespace {
 
-// NCCL's rule: it refuses two ranks on one device of one host, and this variable names the host.
+// NCCL's rule: it refuses two ranks on one place of a host's bus, so also two parts of one GPU (MIG). The
+// variable names the host; otherwise the host is its name and this boot (ncclDuplicateGpu, getHostHash).
 std::string device_for_nccl(const device::Device& device) {
   const char* const host = std::getenv("NCCL_HOSTID");
-  return host == nullptr ? device.identity() : str(device.identity(), "@", host);
+  return str(device.bus(), "@", host == nullptr ? str(host_name(), "/", boot_id()) : host);
 }
 
 std::string version_of(const Endpoint& member) { return member.nccl.substr(0, member.nccl.find(' ')); }
@@ -45,14 +47,14 @@ class OnDevice final : public Hub {
   std::unique_ptr<Exchange> make(const Plan& plan) override {
     const int ranks = static_cast<int>(plan.members.size());
     const bool alone = ranks == 1;
-    // A kernel adds so many partial sums, which grow with the number of ranks.
+    // A kernel adds so many partial sums, which grow with the number of ranks. If only NCCL is wanted, its
+    // exchange says that there are too many.
     const bool fits = make_layout(plan.leaves, ranks).subtrees.size() <= device::kMostOperands;
-    const bool by_nccl =
-        plan.backend == Backend::kNccl || (plan.backend == Backend::kAuto && nccl_serves(plan.members));
+    const bool by_nccl = plan.backend == Backend::kNccl ||
+                         (plan.backend == Backend::kAuto && fits && nccl_serves(plan.members));
     Plan on_host = plan;
     if (plan.backend == Backend::kNccl) on_host.backend = Backend::kAuto;
-    if (alone || (by_nccl && fits && parts_.nccl))
-      return make_nccl_exchange(parts_, host_->make(on_host), plan);
+    if (alone || (by_nccl && parts_.nccl)) return make_nccl_exchange(parts_, host_->make(on_host), plan);
     return make_staged_exchange(parts_, *host_, on_host);
   }
 

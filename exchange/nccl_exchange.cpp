@@ -73,8 +73,10 @@ class NcclExchange final : public Exchange {
     REKINDLE_CHECK(host_->connect());
     parts_.retired.clear();
     if (layout_.subtrees.size() > device::kMostOperands)
-      return fail(ExitCode::kConfig, str(layout_.subtrees.size(), " partial sums are too many for a GPU"),
-                  "use fewer --micro-batches");
+      return forward_error({ExitCode::kConfig,
+                            str("NCCL's way adds at most ", device::kMostOperands, " partial sums, and ",
+                                ranks_, " trainers have ", layout_.subtrees.size()),
+                            "use fewer trainers, or --exchange auto", ErrorKind::kTask});
     if (sum_is_slot_0()) return {};
     REKINDLE_TRY(sums_, memory(cuts_.floats_of_sums()));
     if (ranks_ == 1) return {};

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "base/clock.hpp"
+#include "base/text.hpp"
 #include "device/host_device.hpp"
 #include "nccl_fixture.hpp"
 
@@ -13,8 +16,8 @@ namespace rekindle::exchange {
 namespace {
 
 struct Trainer {
-  Trainer(const std::string& identity, std::optional<NcclApi> nccl)
-      : device(device::make_host_device({.identity = identity})),
+  Trainer(const std::string& identity, std::optional<NcclApi> nccl, const std::string& bus = {})
+      : device(device::make_host_device({.identity = identity, .bus = bus})),
         stream(std::move(device->make_stream().value())),
         hub(std::move(
             open_device_hub({{device.get(), stream.get()}, std::move(nccl)}, 100, "127.0.0.1").value())) {}
@@ -46,6 +49,34 @@ TEST_F(DeviceHubs, ADeviceForEachAndOneVersion_Nccl) {
 TEST_F(DeviceHubs, TwoOnOneDevice_ThroughTheHost) {
   const Trainer a("gpu 1", api), b("gpu 1", api);
   EXPECT_EQ(chosen({&a, &b}, Backend::kAuto), Backend::kSharedMemory);
+}
+
+// NCCL compares the places on the bus: "Duplicate GPU detected".
+TEST_F(DeviceHubs, TwoPartsOfOneGpu_ThroughTheHost) {
+  const Trainer a("part 1", api, "bus 1"), b("part 2", api, "bus 1"), c("part 3", api, "bus 2");
+  EXPECT_EQ(chosen({&a, &b}, Backend::kAuto), Backend::kSharedMemory);
+  EXPECT_EQ(chosen({&a, &c}, Backend::kAuto), Backend::kNccl);
+}
+
+// GPUs of two machines have the same places.
+TEST_F(DeviceHubs, TheSamePlaceOfTwoHosts_Nccl) {
+  const Trainer a("gpu 1", api, "bus 1");
+  const std::string nccl = a.hub->endpoint().nccl;
+  EXPECT_NE(nccl.find(str("bus 1@", host_name(), "/", boot_id())), std::string::npos) << nccl;
+}
+
+TEST_F(DeviceHubs, MorePartialSumsThanAKernelAdds_ThroughTheHostOrAnError) {
+  const Trainer a("gpu 0", api);
+  Plan plan;
+  plan.leaves = 1024;
+  plan.secret = "secret";
+  for (int i = 0; i < 255; ++i) {
+    plan.members.push_back(a.hub->endpoint());
+    plan.members.back().nccl += str("-", i);
+  }
+  EXPECT_NE(a.hub->make(plan)->backend(), Backend::kNccl);
+  plan.backend = Backend::kNccl;
+  EXPECT_EQ(a.hub->make(plan)->backend(), Backend::kNccl);
 }
 
 TEST_F(DeviceHubs, OtherVersionsOrNone_ThroughTheHost) {
