@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
+
+from rekindle._errors import USAGE, RekindleError
+
+
+def _whole(name: str, value: float) -> str:
+    """As text. Errors: the value is no whole number."""
+    if not isinstance(value, str) and float(value).is_integer():
+        return str(int(value))
+    raise RekindleError(f"{name} is {value!r}", "give a whole number", USAGE)
 
 
 @dataclass(frozen=True)
@@ -12,17 +21,17 @@ class Schedule:
     """A schedule and its options. Over the first `warmup_steps` steps the rate grows linearly to the optimizer's."""
 
     name: ClassVar[str]
-    warmup_steps: int = 0
+    warmup_steps: int = field(default=0, kw_only=True)  # the other fields may be given by position, as in torch
 
     def options(self) -> dict[str, str]:
         """The options of the command line that choose this schedule, as text."""
-        options = {"schedule": self.name, "warmup-steps": str(int(self.warmup_steps))}
+        options = {"schedule": self.name, "warmup-steps": _whole("warmup_steps", self.warmup_steps)}
         if hasattr(self, "gamma"):
             options["lr-gamma"] = repr(float(self.gamma))
         if hasattr(self, "epochs"):
-            options["lr-step"] = str(int(self.epochs))
+            options["lr-step"] = _whole("epochs", self.epochs)
         if hasattr(self, "milestones"):
-            options["milestones"] = ",".join(str(int(epoch)) for epoch in self.milestones)
+            options["milestones"] = ",".join(_whole("milestones", epoch) for epoch in self.milestones)
         return options
 
 

@@ -1,0 +1,55 @@
+// The arguments of rekindle.run() (docs/python.md): what they mean, and one line for each that cannot be
+// taken.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/text.hpp"
+#include "python_fixture.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+class PythonArguments : public Python {
+ protected:
+  // What Python prints for an expression.
+  std::string value_of(const std::string& expression) const {
+    const Outcome outcome =
+        python({"-c", str("import rekindle\n"
+                          "try:\n    print(",
+                          expression,
+                          ")\n"
+                          "except rekindle.RekindleError as error:\n    print(error)\n")});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+    return outcome.out;
+  }
+};
+
+// The same positions as in torch.optim.lr_scheduler.
+TEST_F(PythonArguments, ScheduleByPosition_IsTheOneOfTorch) {
+  EXPECT_EQ(value_of("rekindle.Exponential(0.95).options()"),
+            "{'schedule': 'exponential', 'warmup-steps': '0', 'lr-gamma': '0.95'}\n");
+  EXPECT_EQ(value_of("rekindle.Step(20, 0.5, warmup_steps=7).options()"),
+            "{'schedule': 'step', 'warmup-steps': '7', 'lr-gamma': '0.5', 'lr-step': '20'}\n");
+  EXPECT_EQ(value_of("rekindle.MultiStep([3, 7], 0.2).options()"),
+            "{'schedule': 'multi-step', 'warmup-steps': '0', 'lr-gamma': '0.2', 'milestones': '3,7'}\n");
+}
+
+// torch's CosineAnnealingLR(T_max) is no warmup of T_max steps.
+TEST_F(PythonArguments, ScheduleThatHasNoPositions_Refused) {
+  for (const char* name : {"Cosine", "Linear", "Constant"}) {
+    const Outcome outcome = python({"-c", str("import rekindle; rekindle.", name, "(10)")});
+    EXPECT_EQ(outcome.exit_code, 1) << name;
+    EXPECT_THAT(outcome.err, testing::HasSubstr("TypeError")) << name;
+  }
+}
+
+TEST_F(PythonArguments, EpochsThatAreNotWhole_Refused) {
+  EXPECT_EQ(value_of("rekindle.Step(2.5).options()"), "epochs is 2.5: give a whole number\n");
+  EXPECT_EQ(value_of("rekindle.MultiStep([3, 0.5]).options()"), "milestones is 0.5: give a whole number\n");
+  EXPECT_EQ(value_of("rekindle.Cosine(warmup_steps=0.1).options()"),
+            "warmup_steps is 0.1: give a whole number\n");
+  EXPECT_EQ(value_of("rekindle.Step(2.0).options()['lr-step']"), "2\n");
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
