@@ -30,6 +30,14 @@ def make_optimizer(make: Make, parameters: list[nn.Parameter]) -> torch.optim.Op
     optimizer = make(list(parameters))
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise RekindleError(f"optimizer made {type(optimizer).__name__}", "return a torch.optim.Optimizer")
+    given = {id(parameter) for parameter in parameters}
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if id(parameter) not in given:
+                raise RekindleError(
+                    f"the optimizer updates a parameter of shape {list(parameter.shape)} that is not among those that it was given",
+                    "make it a part of the module, and use the argument of the function: only the model's parameters are trained",
+                )
     return optimizer
 
 

@@ -17,6 +17,7 @@ from torch import nn
 from rekindle import _library
 from rekindle._call import Call
 from rekindle._calls import calls_of
+from rekindle._checks import Checks
 from rekindle._data import Loader, make_dataset
 from rekindle._device import Device, copy_all, host_memory
 from rekindle._errors import Aborted, RekindleError
@@ -100,6 +101,7 @@ class Task:
             for value, tensor in zip(self.values, tensors.values()):
                 value.copy_(tensor)
         self._use(self.values)
+        self.checks = Checks(self.tensors, self.values)
         if template is not None:
             kept = [
                 host_memory(self.library.rk_value(self.trainer, len(tensors) + i), tensor)
@@ -225,6 +227,7 @@ class Task:
             with precision(self.job, self.device.torch):
                 loss = self.call.loss(self.model, batch)
             check_loss(loss)
+            self.checks.loss(loss)
             self._backward(loss)
             self._place_kept()
         finally:
@@ -232,17 +235,8 @@ class Task:
         micro_batch.loss = loss.item()
         self.device.check_memory()
         self._store_buffers(micro_batch)
-        self._check_unchanged()
-        self._check_values_kept(versions, "computed a gradient")
-
-    def _check_values_kept(self, versions: list[int], doing: str) -> None:
-        for version, (name, parameter) in zip(versions, self.tensors.parameters.items()):
-            if parameter._version != version:
-                raise RekindleError(
-                    f"the script changed parameter {name} while it {doing}",
-                    "only the update changes parameters; what a forward pass changes has to be a buffer, as the weights of a mean "
-                    "teacher, and Embedding must not have max_norm",
-                )
+        self.checks.unchanged()
+        self.checks.values_kept(versions, "computed a gradient")
 
     def optimize(self, step: Any) -> None:
         places = self._places_in(step.gradient)
@@ -250,7 +244,7 @@ class Task:
         # An optimizer may draw: -1 is no micro-batch's number.
         seed_all(self.library.rk_micro_batch_key(self.seed, step.step, -1))
         self.own.step(step.factor, gradients)
-        self._check_unchanged()
+        self.checks.unchanged()
 
     def _store_buffers(self, micro_batch: Any) -> None:
         self.new_buffers = []  # alive until the next call
@@ -263,14 +257,6 @@ class Task:
             self.new_buffers.append(new.contiguous())
             micro_batch.buffers[i] = self.new_buffers[-1].data_ptr()
 
-    def _check_unchanged(self) -> None:
-        for value, (name, parameter) in zip(self.values, self.tensors.parameters.items()):
-            if parameter.data_ptr() != value.data_ptr():
-                raise RekindleError(f"the script replaced the memory of parameter {name}", "leave .data alone")
-        for name, (buffer, version) in self.tensors.constants.items():
-            if self.tensors.buffer(name) is not buffer or buffer._version != version:
-                raise RekindleError(f"buffer {name} has changed, and is not persistent", "make it persistent, then it is part of the state")  # fmt: skip
-
     # -- an evaluation --
 
     def evaluate(self, evaluation: Any) -> None:
@@ -282,7 +268,7 @@ class Task:
         versions = [parameter._version for parameter in self.tensors.parameters.values()]
         try:
             loss, found = measure(self.call, self.model, self.device.batch(batch), self.job, self.device.torch)
-            self._check_values_kept(versions, "evaluated")
+            self.checks.values_kept(versions, "evaluated")
         finally:
             self._use(self.values)
         evaluation.loss.sum, evaluation.loss.count = loss * evaluation.count, evaluation.count

@@ -1,0 +1,79 @@
+"""What a script must not do while it computes: a checkpoint would lack it, or the bits would depend on the trainers."""
+
+from __future__ import annotations
+
+import weakref
+
+import torch
+from torch import nn
+
+from rekindle._errors import RekindleError
+from rekindle._model import Tensors
+
+
+def leaves_of(loss: torch.Tensor) -> list[torch.Tensor]:
+    """The tensors that its backward pass gives a gradient. A reentrant checkpoint and the like hide some of them."""
+    if loss.grad_fn is None:
+        return [loss]
+    leaves = []
+    seen, waiting = {loss.grad_fn}, [loss.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if type(node).__name__ == "AccumulateGrad":
+            leaves.append(node.variable)
+        for following, _ in node.next_functions:
+            if following is not None and following not in seen:
+                seen.add(following)
+                waiting.append(following)
+    return leaves
+
+
+class Checks:
+    """The checks of a trainer's model."""
+
+    def __init__(self, tensors: Tensors, values: list[torch.Tensor]) -> None:
+        """`values`: the memory of the parameters."""
+        self.tensors, self.values = tensors, values
+        self.micro_batches = 0  # whose graphs were looked at: two
+        self.others: list[weakref.ref] = []  # the leaves of the first graph that are not the model's
+
+    def loss(self, loss: torch.Tensor) -> None:
+        """Whether it trains the model alone. A leaf that only one micro-batch has was made for it, as for a penalty."""
+        if self.micro_batches == 2:
+            return
+        self.micro_batches += 1
+        known = {id(parameter) for parameter in self.tensors.parameters.values()}
+        others = [leaf for leaf in leaves_of(loss) if id(leaf) not in known]
+        before = {id(leaf) for each in self.others if (leaf := each()) is not None}
+        for leaf in others:
+            if id(leaf) in before:
+                raise _not_the_models(leaf)
+        self.others = [weakref.ref(leaf) for leaf in others]
+
+    def values_kept(self, versions: list[int], doing: str) -> None:
+        for version, (name, parameter) in zip(versions, self.tensors.parameters.items()):
+            if parameter._version != version:
+                raise RekindleError(
+                    f"the script changed parameter {name} while it {doing}",
+                    "only the update changes parameters; what a forward pass changes has to be a buffer, as the weights of a mean "
+                    "teacher, and Embedding must not have max_norm",
+                )
+
+    def unchanged(self) -> None:
+        for value, (name, parameter) in zip(self.values, self.tensors.parameters.items()):
+            if parameter.data_ptr() != value.data_ptr():
+                raise RekindleError(f"the script replaced the memory of parameter {name}", "leave .data alone")
+        for name, (buffer, version) in self.tensors.constants.items():
+            if self.tensors.buffer(name) is not buffer or buffer._version != version:
+                raise RekindleError(f"buffer {name} has changed, and is not persistent", "make it persistent, then it is part of the state")  # fmt: skip
+
+
+def _not_the_models(leaf: torch.Tensor) -> RekindleError:
+    if isinstance(leaf, nn.Parameter):
+        return RekindleError(
+            f"the loss uses a parameter of shape {list(leaf.shape)} that is not the model's", "make it a part of the module"
+        )
+    return RekindleError(
+        f"the loss uses a tensor of shape {list(leaf.shape)} that requires a gradient and is not the model's",
+        "if it is trained, make it an nn.Parameter of the module; if not, use tensor.detach().requires_grad_()",
+    )
