@@ -24,6 +24,7 @@ DTYPES = {
 Number = (int, float)  # bool, too
 PRESENT = "present"  # a tensor of our own: which parameters have a state, one number for each
 Make = Callable[[list], torch.optim.Optimizer]
+OF_TORCH = {"_warned_capturable_if_run_uncaptured", "_need_device_dtype_check_for_fused"}  # attributes that are no state
 
 
 def make_optimizer(make: Make, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
@@ -32,6 +33,8 @@ def make_optimizer(make: Make, parameters: list[nn.Parameter]) -> torch.optim.Op
         raise RekindleError(f"optimizer made {type(optimizer).__name__}", "return a torch.optim.Optimizer")
     given = {id(parameter) for parameter in parameters}
     for group in optimizer.param_groups:
+        if "initial_lr" in group:
+            raise RekindleError("the optimizer has a scheduler of its rates, which would never step", "give run() a schedule=")
         for parameter in group["params"]:
             if id(parameter) not in given:
                 raise RekindleError(
@@ -53,7 +56,7 @@ def _group_numbers(optimizer: torch.optim.Optimizer) -> dict[tuple[int, str], in
 
 def _attributes(optimizer: torch.optim.Optimizer) -> dict[str, int | float]:
     """The numbers that it keeps as attributes of its own."""
-    return {key: value for key, value in vars(optimizer).items() if isinstance(value, Number) and key[0] != "_"}
+    return {key: value for key, value in vars(optimizer).items() if isinstance(value, Number) and key not in OF_TORCH}
 
 
 def _copy_of(parameter: nn.Parameter) -> nn.Parameter:
@@ -75,8 +78,13 @@ def _own_tensors(optimizer: torch.optim.Optimizer, clone: bool = False) -> dict[
     return {key: value.detach().clone() if clone else value for key, value in found.items()}
 
 
-def _check_attributes(optimizer: torch.optim.Optimizer, before: dict[str, torch.Tensor]) -> None:
+def _check_attributes(
+    optimizer: torch.optim.Optimizer, numbers_before: dict[str, int | float], before: dict[str, torch.Tensor]
+) -> None:
     """Errors: what a checkpoint would lack."""
+    for key, value in _attributes(optimizer).items():
+        if numbers_before.get(key) != value:
+            raise RekindleError(f"the optimizer's steps change its {key}", "keep it in param_groups or in the state of a parameter: only these are saved")  # fmt: skip
     for key, value in vars(optimizer).items():
         if isinstance(value, torch.optim.Optimizer) and value.state is not optimizer.state:
             raise RekindleError(f"the optimizer keeps another one in {key}", "its state could not be saved: use one optimizer")
@@ -97,7 +105,8 @@ class Template:
         optimizer = make_optimizer(make, list(parameters.values()))
         for parameter in parameters.values():
             parameter.grad = torch.zeros_like(parameter) if parameter.requires_grad else None
-        before, tensors_before = _group_numbers(optimizer), _own_tensors(optimizer, clone=True)
+        before, numbers_before = _group_numbers(optimizer), _attributes(optimizer)
+        tensors_before = _own_tensors(optimizer, clone=True)
         try:
             optimizer.step()
             optimizer.step()
@@ -105,13 +114,14 @@ class Template:
             raise RekindleError(f"the optimizer's step() failed: {error}", "one that needs a closure is not supported") from error  # fmt: skip
         except Exception as error:
             raise RekindleError(f"the optimizer's step() failed: {one_line(error)}", "it gets dense gradients, here of zero") from error  # fmt: skip
-        _check_attributes(optimizer, tensors_before)
+        _check_attributes(optimizer, numbers_before, tensors_before)
         known = {id(parameter) for parameter in parameters.values()}
         if any(id(key) not in known for key in optimizer.state):
             raise RekindleError("the optimizer keeps a state that belongs to no parameter", "use another optimizer")
-        # For each entry: parameter, key, and the value that a new state has. Numbers become float64.
+        # For each entry: parameter, key, and an example of the value, a tensor without elements. Numbers become float64.
         self.entries: list[tuple[str, str, Any]] = []
-        self.tensors: list[tuple[str, torch.Tensor]] = [(PRESENT, torch.zeros(len(parameters), dtype=torch.int32))]
+        # Only shapes and types: the state is in the optimizer.
+        self.tensors = [(PRESENT, torch.empty(len(parameters), dtype=torch.int32, device="meta"))]
         for name, parameter in parameters.items():
             for key, value in optimizer.state[parameter].items() if parameter in optimizer.state else ():
                 if value is None:
@@ -121,13 +131,15 @@ class Template:
                 tensor = value if isinstance(value, torch.Tensor) else torch.tensor(float(value), dtype=torch.float64)
                 if tensor.dtype not in DTYPES:
                     raise RekindleError(f"the optimizer keeps {key} as {tensor.dtype}", "use another type")
-                self.entries.append((name, key, value))
-                self.tensors.append((f"{key}.{name}", torch.zeros_like(tensor)))
+                is_tensor = isinstance(value, torch.Tensor)
+                example = torch.empty(0, dtype=value.dtype, device=value.device) if is_tensor else value
+                self.entries.append((name, key, example))
+                self.tensors.append((f"{key}.{name}", torch.empty_like(tensor, device="meta")))
         # Numbers of the groups that steps change, with their types.
         self.of_groups = {
             place: type(value) for place, value in _group_numbers(optimizer).items() if before.get(place) != value
         }
-        self.tensors += [(f"group{i}.{key}", torch.zeros((), dtype=torch.float64)) for i, key in self.of_groups]
+        self.tensors += [(f"group{i}.{key}", torch.empty((), dtype=torch.float64, device="meta")) for i, key in self.of_groups]
 
     def specs(self) -> list[dict[str, Any]]:
         """As in app/script.hpp."""
@@ -186,7 +198,16 @@ class OwnOptimizer:
         self.optimizer.step()
         for parameter in self.parameters.values():
             parameter.grad = None
+        self._copy_lent(gradients)
         self._check_kept()
+
+    def _copy_lent(self, gradients: list[torch.Tensor | None]) -> None:
+        """Copies the gradients that the optimizer keeps: the next step has others in the same memory."""
+        lent = {gradient.untyped_storage().data_ptr() for gradient in gradients if gradient is not None}
+        for state in self.optimizer.state.values():
+            for key, value in state.items():
+                if isinstance(value, torch.Tensor) and value.untyped_storage().data_ptr() in lent:
+                    state[key] = value.clone()
 
     def save(self) -> None:
         """Copies the state to the library's memory."""
