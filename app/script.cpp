@@ -19,6 +19,7 @@
 #include "base/programs.hpp"
 #include "base/text.hpp"
 #include "base/trust.hpp"
+#include "checkpoint/state_check.hpp"
 #include "protocol/training.hpp"
 #include "trainer/host_state.hpp"
 #include "trainer/update_options.hpp"
@@ -210,6 +211,7 @@ Result<checkpoint::StateSpec> state_of_script(const protocol::Job& job,
   REKINDLE_TRY(const trainer::UpdatePlan plan, trainer::UpdatePlan::make(layout, options));
   checkpoint::StateSpec state = trainer::spec_of_state(layout, plan, job.ema > 0);
   if (job.optimizer == protocol::kScriptsOptimizer) state.insert(state.end(), end_of_model, tensors.end());
+  REKINDLE_CHECK(checkpoint::check_spec(state));
   return state;
 }
 

@@ -49,7 +49,8 @@ Result<std::string> ask_script(const protocol::Job& job, const TrainerQuestion& 
 Result<std::filesystem::path> copy_for_attempt(const std::filesystem::path& script,
                                                const run::Layout& layout);
 
-// The tensors of the state of a script's job, from `tensors` of its description.
+// The tensors of the state of a script's job, from `tensors` of its description. Errors (ExitCode::kConfig):
+// a checkpoint cannot have them.
 Result<checkpoint::StateSpec> state_of_script(const protocol::Job& job, const checkpoint::StateSpec& tensors);
 
 }  // namespace rekindle::app

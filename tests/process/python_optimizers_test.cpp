@@ -1,0 +1,140 @@
+// What an optimizer of a script keeps (docs/python.md): all of it is saved, or one line says what is not.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/text.hpp"
+#include "python_state_fixture.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+using PythonOptimizers = PythonState;
+
+TEST_F(PythonOptimizers, OptimizerOverOtherParameters_Refused) {
+  const char* line =
+      "the optimizer updates a parameter of shape [2, 4] that is not among those that it was given";
+  expect_refused(R"(
+other = nn.Linear(4, 2)
+options["optimizer"] = lambda _: torch.optim.SGD(other.parameters(), lr=0.1)
+)",
+                 78, line);
+  expect_refused(R"(
+other = nn.Linear(4, 2)
+options["optimizer"] = lambda parameters: torch.optim.SGD(
+    [{"params": parameters}, {"params": other.parameters(), "lr": 0.2}], lr=0.1)
+)",
+                 78, line);
+}
+
+// The next step has another gradient in the same memory.
+TEST_F(PythonOptimizers, OptimizerThatKeepsAGradient_AsInTorchAndAfterAResume) {
+  const std::string lines = R"(
+class Previous(torch.optim.SGD):
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                state = self.state[parameter]
+                previous = state.get("previous_grad", torch.zeros_like(parameter.grad))
+                parameter.sub_(group["lr"] * (2 * parameter.grad - previous))
+                state["previous_grad"] = parameter.grad
+def model():
+    made = nn.Linear(4, 3)
+    with torch.no_grad():
+        made.weight.copy_(torch.linspace(-1, 1, 12).view(3, 4))
+        made.bias.zero_()
+    return made
+batch = [torch.full((16, 4), 0.3), torch.ones(16, dtype=torch.int64)]
+options |= {"model": model, "optimizer": lambda parameters: Previous(parameters, lr=0.1), "steps": 8,
+            "train_data": [(batch[0][0], batch[1][0])] * 64, "micro_batches": 1}
+)";
+  const std::string train = with(lines);
+  const std::string calm = bits("calm", 1, train);
+  bits("stopped", 2, train, {"--steps", "4"});
+  EXPECT_EQ(bits("stopped", 1, train), calm);
+  const std::string compare = script("compare.py", str(kBegin, lines, R"(
+plain = model()
+optimizer = options["optimizer"](plain.parameters())
+for _ in range(8):
+    optimizer.zero_grad(set_to_none=True)
+    loss(plain, batch).backward()
+    optimizer.step()
+loaded = rekindle.load(sys.argv[1], model())
+print("close", torch.allclose(loaded.weight, plain.weight, rtol=0, atol=1e-6))
+)"));
+  const Outcome outcome = python({compare, scratch_ / "calm"});
+  EXPECT_EQ(outcome.out, "close True\n") << outcome.err;
+}
+
+// A count for the correction of a bias would begin again at 0.
+TEST_F(PythonOptimizers, OptimizerThatCountsInAnAttribute_Refused) {
+  for (const char* name : {"t", "_step_count"}) {
+    expect_refused(str(R"(
+class Counting(torch.optim.SGD):
+    def __init__(self, parameters, lr):
+        super().__init__(parameters, lr=lr)
+        self.)",
+                       name, R"( = 0
+    def step(self, closure=None):
+        self.)",
+                       name, R"( += 1
+        super().step()
+options["optimizer"] = lambda parameters: Counting(parameters, lr=0.1)
+)"),
+                   78, str("the optimizer's steps change its ", name, ": keep it in param_groups"));
+  }
+}
+
+TEST_F(PythonOptimizers, OptimizersOfTorch_AreTakenAndTheirStateIsHeldOnce) {
+  const Outcome outcome = python({script("optimizers.py", R"(
+import gc, inspect, torch
+from rekindle import RekindleError
+from rekindle._optimizer import OwnOptimizer, Template
+model = torch.nn.Linear(100, 100, bias=False)
+def elements():
+    gc.collect()
+    tensors = [each for each in gc.get_objects() if isinstance(each, torch.Tensor) and each.device.type != "meta"]
+    return sum(each.numel() for each in tensors)
+def look(make):
+    before = elements()
+    template = Template(make, model)
+    assert elements() < before + 100, (make, elements() - before)
+    optimizer = OwnOptimizer(make, model, template, [torch.zeros(each.shape, dtype=each.dtype) for _, each in template.tensors])
+    for _ in range(2):
+        optimizer.step(1.0, [torch.ones(100, 100)])
+    optimizer.save()
+    optimizer.load()
+    optimizer.step(1.0, [torch.ones(100, 100)])
+refused = []
+for name, each in vars(torch.optim).items():
+    if not inspect.isclass(each) or not issubclass(each, torch.optim.Optimizer) or each is torch.optim.Optimizer:
+        continue
+    for options in {}, {"fused": True}, {"foreach": True}, {"amsgrad": True}, {"momentum": 0.9}:
+        if not all(option in inspect.signature(each).parameters for option in options):
+            continue
+        try:
+            look(lambda parameters: each(parameters, lr=0.01, **options))
+        except RekindleError as error:
+            refused.append(f"{name}: {error}")
+print(*refused, sep="\n")
+)")});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.out, testing::StartsWith("LBFGS: ")) << outcome.err;
+  EXPECT_THAT(outcome.out, testing::HasSubstr("SparseAdam: ")) << outcome.err;
+  EXPECT_EQ(times_in(outcome.out, "\n"), 2U) << outcome.out;
+}
+
+TEST_F(PythonOptimizers, SchedulerInTheFunctionOfTheOptimizer_Refused) {
+  expect_refused(
+      R"(
+def optimizer(parameters):
+    made = torch.optim.SGD(parameters, lr=0.1)
+    torch.optim.lr_scheduler.OneCycleLR(made, max_lr=0.1, total_steps=100)
+    return made
+options["optimizer"] = optimizer
+)",
+      78, "the optimizer has a scheduler of its rates, which would never step: give run() a schedule=");
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
