@@ -37,8 +37,10 @@ class Checks:
         self.micro_batches = 0  # whose graphs were looked at: two
         self.others: list[weakref.ref] = []  # the leaves of the first graph that are not the model's
 
-    def loss(self, loss: torch.Tensor) -> None:
-        """Whether it trains the model alone. A leaf that only one micro-batch has was made for it, as for a penalty."""
+    def first_losses(self, loss: torch.Tensor) -> None:
+        """Whether the model is all that a loss trains and keeps. A leaf that only one micro-batch has was made for it, as
+        for a penalty.
+        """
         if self.micro_batches == 2:
             return
         self.micro_batches += 1
@@ -49,6 +51,11 @@ class Checks:
             if id(leaf) in before:
                 raise _not_the_models(leaf)
         self.others = [weakref.ref(leaf) for leaf in others]
+        for name in self.tensors.new_buffers():
+            raise RekindleError(
+                f"buffer {name} appeared in a micro-batch, and is not part of the state",
+                "register it with its first value when the module is made",
+            )
 
     def values_kept(self, versions: list[int], doing: str) -> None:
         for version, (name, parameter) in zip(versions, self.tensors.parameters.items()):

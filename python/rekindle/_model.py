@@ -13,6 +13,7 @@ from rekindle._call import Call
 from rekindle._data import make_dataset
 from rekindle._errors import RekindleError, one_line
 from rekindle._evaluation import check_metrics
+from rekindle._names import Buffer, buffers_of, parameters_of, state_names
 from rekindle._optimizer import DTYPES, Template
 
 
@@ -28,19 +29,34 @@ class Tensors:
     """Parameters and persistent buffers of a module, each once, with their names in state_dict()."""
 
     def __init__(self, model: nn.Module) -> None:
-        self.parameters = dict(model.named_parameters())
+        names = state_names(model)
+        self.model = model
+        self.parameters = parameters_of(model, names)
         if not self.parameters:
             raise RekindleError("the model has no parameters")
-        kept = model.state_dict(keep_vars=True)
-        self.buffers = {name: buffer for name, buffer in model.named_buffers() if name in kept}
-        self.owners = {name: _owner(model, name) for name, _ in model.named_buffers()}
-        names = {id(tensor): name for name, tensor in {**self.parameters, **self.buffers}.items()}
-        # Other names of tensors that modules share.
-        self.tied = {name: names[id(tensor)] for name, tensor in kept.items() if names.get(id(tensor), name) != name}
+        self.buffers: dict[str, torch.Tensor] = {}
         # Those that are not part of the state, as they have to stay.
-        self.constants = {name: (each, each._version) for name, each in model.named_buffers() if name not in kept}
+        self.constants: dict[str, tuple[torch.Tensor, int]] = {}
+        self.owners: dict[str, Buffer] = {}
+        self.registered = {buffer.path for buffer in buffers_of(model)}
+        seen = set()
+        for buffer in buffers_of(model):
+            value = buffer.value()
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            name = names.get(id(value), [buffer.path])[0]
+            self.owners[name] = buffer
+            if buffer.persistent:
+                self.buffers[name] = value
+            else:
+                self.constants[name] = (value, value._version)
+        # Other names of tensors that modules share.
+        own = {id(tensor) for tensor in {**self.parameters, **self.buffers}.values()}
+        self.tied = {other: all_names[0] for each, all_names in names.items() if each in own for other in all_names[1:]}
         for name, tensor in {**self.parameters, **self.buffers}.items():
             _check(name, tensor, name in self.parameters)
+        _check_memory({**self.parameters, **{name: buffer.value() for name, buffer in self.owners.items()}}, self.parameters)
 
     def check_on_cpu(self) -> None:
         """Errors: the script has moved a tensor."""
@@ -58,8 +74,11 @@ class Tensors:
 
     def buffer(self, name: str) -> torch.Tensor:
         """A buffer as it is now: a module may have replaced it."""
-        module, attribute = self.owners[name]
-        return getattr(module, attribute)
+        return self.owners[name].value()
+
+    def new_buffers(self) -> list[str]:
+        """Persistent buffers that had no value when the model was made."""
+        return [each.path for each in buffers_of(self.model) if each.persistent and each.path not in self.registered]
 
 
 def fill(model: nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
@@ -67,10 +86,10 @@ def fill(model: nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
     for name, own in model.state_dict().items():
         if name not in tensors:
             raise RekindleError(f"the checkpoint is of another model: it has no {name}", "has the script changed?")
-        if own.shape != tensors[name].shape:
+        there = tensors[name]
+        if own.shape != there.shape or DTYPES.get(own.dtype) != DTYPES[there.dtype]:
             raise RekindleError(
-                f"the checkpoint is of another model: its {name} is {list(tensors[name].shape)}, the model's is "
-                f"{list(own.shape)}",
+                f"the checkpoint is of another model: its {name} is {_kind(there)}, the model's is {_kind(own)}",
                 "has the script changed?",
             )
     try:
@@ -79,9 +98,8 @@ def fill(model: nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
         raise RekindleError(f"the checkpoint is of another model: {one_line(error)}", "has the script changed?") from error
 
 
-def _owner(model: nn.Module, name: str) -> tuple[nn.Module, str]:
-    path, _, attribute = name.rpartition(".")
-    return model.get_submodule(path), attribute
+def _kind(tensor: torch.Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
 
 
 def _check(name: str, tensor: torch.Tensor, is_parameter: bool) -> None:
@@ -98,6 +116,35 @@ def _check(name: str, tensor: torch.Tensor, is_parameter: bool) -> None:
         raise RekindleError(f"the model's buffer {name} is {tensor.dtype}", "use another type, or persistent=False")
     if tensor.layout != torch.strided or tensor.numel() == 0:
         raise RekindleError(f"the model's tensor {name} is sparse or empty", "use dense tensors with elements")
+
+
+def _range(tensor: torch.Tensor) -> tuple[int, int]:
+    """The addresses from its first element to behind its last one."""
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    return tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.element_size()
+
+
+def _check_memory(tensors: Mapping[str, torch.Tensor], parameters: Mapping[str, torch.Tensor]) -> None:
+    """Errors: a parameter that has elements in the memory of another tensor. In the run's memory it would have its own."""
+    dense = {name: each for name, each in tensors.items() if each.layout == torch.strided and each.numel() > 0 and not each.is_meta}
+    ranges = sorted((*_range(tensor), name) for name, tensor in dense.items())
+    for i, (_, end, name) in enumerate(ranges):
+        for begin, _, other in ranges[i + 1 :]:
+            if begin >= end:
+                break
+            if (name in parameters or other in parameters) and _overlap(dense[name], dense[other]):
+                raise RekindleError(f"the model's tensors {name} and {other} share memory", "tie the Parameter itself, not its .data")
+
+
+def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Of two tensors whose ranges overlap: they may be columns of one matrix."""
+    storage = one.untyped_storage()
+    if storage.data_ptr() != other.untyped_storage().data_ptr() or one.element_size() != other.element_size():
+        return True
+    indices = torch.arange(storage.nbytes() // one.element_size())
+    used = torch.zeros(len(indices), dtype=torch.bool)
+    used[indices.as_strided(one.shape, one.stride(), one.storage_offset()).flatten()] = True
+    return bool(used[indices.as_strided(other.shape, other.stride(), other.storage_offset()).flatten()].any())
 
 
 def _metric_names(call: Call, model: nn.Module, test_data: Any) -> list[str]:

@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from rekindle._errors import RekindleError, one_line
+from rekindle._names import parameters_of
 
 DTYPES = {
     torch.float32: "float32", torch.float64: "float64", torch.int64: "int64", torch.int32: "int32",
@@ -101,7 +102,7 @@ class Template:
     """The state that an optimizer makes for a model."""
 
     def __init__(self, make: Make, model: nn.Module) -> None:
-        parameters = {name: _copy_of(parameter) for name, parameter in model.named_parameters()}
+        parameters = {name: _copy_of(parameter) for name, parameter in parameters_of(model).items()}
         optimizer = make_optimizer(make, list(parameters.values()))
         for parameter in parameters.values():
             parameter.grad = torch.zeros_like(parameter) if parameter.requires_grad else None
@@ -154,7 +155,7 @@ class OwnOptimizer:
 
     def __init__(self, make: Make, model: nn.Module, template: Template, memory: list[torch.Tensor]) -> None:
         """`memory`: the library's, of the host, for each tensor of the template."""
-        self.parameters = dict(model.named_parameters())
+        self.parameters = parameters_of(model)
         self.optimizer = make_optimizer(make, list(self.parameters.values()))
         self.entries, self.of_groups = template.entries, template.of_groups
         self.keys = {(name, key) for name, key, _ in self.entries}
@@ -254,15 +255,19 @@ class OwnOptimizer:
                 group.pop(key, None)
 
 
-def load_state(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: dict[str, torch.Tensor]) -> None:
-    """Gives an optimizer the state that OwnOptimizer.save() left in a checkpoint."""
+def load_state(
+    optimizer: torch.optim.Optimizer, model: nn.Module, tensors: dict[str, torch.Tensor], averaged: bool
+) -> None:
+    """Gives an optimizer the state that OwnOptimizer.save() left in a checkpoint. `averaged`: "ema" is the run's."""
     if PRESENT not in tensors:
         raise RekindleError("the run's optimizer is one of rekindle", "leave the optimizer out")
-    parameters = dict(model.named_parameters())
+    parameters = parameters_of(model)
     present = dict(zip(parameters, tensors[PRESENT].tolist()))
     optimizer.state.clear()
     for full_name, tensor in tensors.items():
         key, _, name = full_name.partition(".")
+        if averaged and key == "ema":
+            continue
         group = key.removeprefix("group")
         if group != key and group.isdigit() and int(group) < len(optimizer.param_groups) and tensor.dim() == 0:
             values = optimizer.param_groups[int(group)]

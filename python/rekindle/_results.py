@@ -159,5 +159,6 @@ def load(
     fill(model, _read(checkpoint, "--raw"))  # of the same one: the run may go on meanwhile
     from rekindle._optimizer import load_state
 
-    load_state(optimizer, model, state)
+    identity = json.loads((checkpoint / "manifest.json").read_text())["identity"]
+    load_state(optimizer, model, state, averaged="ema" in identity)
     return model

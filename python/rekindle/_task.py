@@ -227,7 +227,7 @@ class Task:
             with precision(self.job, self.device.torch):
                 loss = self.call.loss(self.model, batch)
             check_loss(loss)
-            self.checks.loss(loss)
+            self.checks.first_losses(loss)
             self._backward(loss)
             self._place_kept()
         finally:

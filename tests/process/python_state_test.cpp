@@ -78,5 +78,98 @@ options["optimizer"] = lambda parameters: Averaging(parameters, lr=0.1)
   expect_refused(average + "options['ema'] = 0.9\n", 78, "the state has two tensors named ema.0.weight");
 }
 
+// In the run's memory each has its own.
+TEST_F(PythonState, ParametersThatShareMemory_Refused) {
+  expect_refused(R"(
+def model():
+    made = nn.Sequential(nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False))
+    made[1].weight.data = made[0].weight.data
+    return made
+options["model"] = model
+)",
+                 78, "the model's tensors 0.weight and 1.weight share memory: tie the Parameter itself");
+  expect_refused(R"(
+def model():
+    made = nn.Linear(4, 3)
+    made.register_buffer("first_row", made.weight.data[0])
+    return made
+options["model"] = model
+)",
+                 78, "the model's tensors first_row and weight share memory");
+}
+
+// As columns of one matrix, and constants that are views of one tensor.
+TEST_F(PythonState, TensorsInOneMemoryThatDoNotOverlap_AreTaken) {
+  const Outcome outcome = python({script("tensors.py", R"(
+import torch
+from torch import nn
+from rekindle._model import Tensors
+both = torch.arange(24.0).view(4, 6)
+model = nn.Module()
+model.left, model.right = nn.Parameter(both[:, :3]), nn.Parameter(both[:, 3:])
+model.register_buffer("mask", torch.ones(8, 8)[:4, :4])
+model.register_buffer("same_mask", model.mask[:2])
+model.register_buffer("expanded", torch.ones(1).expand(4), persistent=False)
+model.register_buffer("empty", torch.ones(0), persistent=False)
+print(list(Tensors(model).parameters), list(Tensors(model).buffers))
+)")});
+  EXPECT_EQ(outcome.out, "['left', 'right'] ['mask', 'same_mask']\n") << outcome.err;
+}
+
+TEST_F(PythonState, BufferThatTheFirstForwardPassMakes_Refused) {
+  for (const char* first : {"self.register_buffer('running', None)", "pass"}) {
+    expect_refused(str(R"(
+class Net(nn.Linear):
+    def __init__(self):
+        super().__init__(4, 3)
+        )",
+                       first, R"(
+    def forward(self, values):
+        if getattr(self, "running", None) is None:
+            self.register_buffer("cache", torch.ones(3), persistent=False)
+            if "running" in self._buffers:
+                self.running = torch.zeros(3)
+            else:
+                self.register_buffer("running", torch.zeros(3))
+        outputs = super().forward(values) * self.cache
+        self.running = 0.9 * self.running + 0.1 * outputs.detach().mean(0)
+        return outputs - self.running
+options["model"] = Net
+)"),
+                   70, "buffer running appeared in a micro-batch, and is not part of the state: register it");
+  }
+}
+
+// Its hooks take a part of the names out of state_dict().
+TEST_F(PythonState, WrapperThatChangesNames_SameDigestAndNamesOfStateDict) {
+  const std::string lines = R"(
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+def model(wrap=checkpoint_wrapper):
+    return nn.Sequential(nn.Linear(4, 4), wrap(nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))), nn.Linear(4, 3))
+def optimizer(parameters):
+    return torch.optim.AdamW(parameters, lr=0.01)
+options |= {"model": model, "optimizer": optimizer, "ema": 0.9}
+)";
+  const std::string train = with(lines);
+  EXPECT_EQ(bits("w2", 2, train), bits("w1", 1, train));
+  const Outcome outcome = python({script("load.py", str(kBegin, lines, R"(
+plain = model(wrap=lambda module: module)
+mine = optimizer(plain.parameters())
+rekindle.load(sys.argv[1], plain, mine)
+rekindle.load(sys.argv[1], model())
+print(sorted(rekindle._results._read(sys.argv[1])) == sorted(plain.state_dict()))
+print(sorted(mine.state[plain[1][0].weight]))
+try:
+    rekindle.load(sys.argv[1], model().half())
+except rekindle.RekindleError as error:
+    print(error)
+)")),
+                                  scratch_ / "w1"});
+  EXPECT_EQ(outcome.out,
+            "True\n['exp_avg', 'exp_avg_sq', 'step']\nthe checkpoint is of another model: its 0.weight is "
+            "float32 [4, 4], the model's is float16 [4, 4]: has the script changed?\n")
+      << outcome.err;
+}
+
 }  // namespace
 }  // namespace rekindle::process_test
