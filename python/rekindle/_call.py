@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rekindle._errors import USAGE, RekindleError
+from rekindle._errors import USAGE, RekindleError, can_take
 from rekindle._programs import environment, program
 from rekindle._results import Run
 from rekindle.optimizers import SGD, Optimizer
@@ -56,6 +56,22 @@ def _text(name: str, value: object) -> str:
     raise RekindleError(f"{name} is {type(value).__name__}", "give a number, a text, True or False", USAGE)
 
 
+def _check_once(options: Mapping[str, object], part: str, of_part: Mapping[str, str]) -> None:
+    for name in options:
+        if name.replace("_", "-") in of_part:
+            raise RekindleError(f"{name} is an argument of run() and one of its {part}", f"give it to the {part} alone", USAGE)
+
+
+def _check_function(name: str, value: object, arguments: list[str]) -> None:
+    of_loss = name == "loss"
+    hint = "give a function" + (": lambda model, batch: criterion(model(batch[0]), batch[1])" if of_loss else "")
+    is_module = hasattr(value, "register_forward_hook")  # it would be called with outputs and labels
+    if not callable(value) or (of_loss and is_module):
+        raise RekindleError(f"{name} is {type(value).__name__}", hint, USAGE)
+    if not can_take(value, len(arguments)):
+        raise RekindleError(f"{name} does not take ({', '.join(arguments)})", hint, USAGE)
+
+
 def run(
     model: Callable[[], nn.Module] | nn.Module,
     loss: Loss,
@@ -100,6 +116,9 @@ def run(
     `python train.py` trains on this machine, and exits with the command line's exit code if the run does not
     complete. In trainers, and under `rekindle local`, `slurm` and `submit`, run() does not return.
     """
+    for part, given_part in (("optimizer", optimizer), ("schedule", schedule)):
+        if isinstance(given_part, (Optimizer, Schedule)):
+            _check_once(options, part, given_part.options())
     if optimizer is None:
         optimizer = SGD()
     makes = not isinstance(optimizer, Optimizer)
@@ -114,9 +133,11 @@ def run(
         raise RekindleError(
             f"schedule is {type(schedule).__name__}", "use rekindle.Cosine, Step, ..., or a function of the step", USAGE
         )
-    for name, value in (("loss", loss), ("metrics", metrics), ("collate", collate)):
-        if value is not None and not callable(value):
-            raise RekindleError(f"{name} is {type(value).__name__}", "give a function", USAGE)
+    for name, value, arguments in (
+        ("loss", loss, ["model", "batch"]), ("metrics", metrics, ["model", "batch"]), ("collate", collate, ["samples"]),
+    ):  # fmt: skip
+        if value is not None:
+            _check_function(name, value, arguments)
     if metrics is not None and test_data is None:
         raise RekindleError("metrics without test_data", "they are computed on test samples", USAGE)
     chosen = {"optimizer": "script"} if makes else optimizer.options()

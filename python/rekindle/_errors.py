@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import traceback
+from collections.abc import Callable
+from typing import Any
 
 USAGE = 64
 GAVE_UP = 70
@@ -30,3 +33,16 @@ def one_line(error: BaseException) -> str:
     """An exception as a line: of a long message the first, or of one from a process of a DataLoader the last."""
     lines = "".join(traceback.format_exception_only(error)).strip().splitlines()
     return lines[-1 if "DataLoader worker process" in lines[0] else 0].strip()
+
+
+def can_take(function: Callable[..., Any], count: int) -> bool:
+    """Whether a function can be called with so many arguments. True if nobody knows."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of some functions in C
+        return True
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        return False
+    return True

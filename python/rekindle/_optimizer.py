@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from rekindle._errors import RekindleError, one_line
+from rekindle._errors import RekindleError, can_take, one_line
 from rekindle._names import parameters_of
 
 DTYPES = {
@@ -108,11 +108,11 @@ class Template:
             parameter.grad = torch.zeros_like(parameter) if parameter.requires_grad else None
         before, numbers_before = _group_numbers(optimizer), _attributes(optimizer)
         tensors_before = _own_tensors(optimizer, clone=True)
+        if not can_take(optimizer.step, 0):
+            raise RekindleError("the optimizer's step() needs an argument", "one that needs a closure is not supported")
         try:
             optimizer.step()
             optimizer.step()
-        except TypeError as error:
-            raise RekindleError(f"the optimizer's step() failed: {error}", "one that needs a closure is not supported") from error  # fmt: skip
         except Exception as error:
             raise RekindleError(f"the optimizer's step() failed: {one_line(error)}", "it gets dense gradients, here of zero") from error  # fmt: skip
         _check_attributes(optimizer, numbers_before, tensors_before)

@@ -51,5 +51,22 @@ TEST_F(PythonArguments, EpochsThatAreNotWhole_Refused) {
   EXPECT_EQ(value_of("rekindle.Step(2.0).options()['lr-step']"), "2\n");
 }
 
+TEST_F(PythonArguments, LossThatCannotTakeModelAndBatch_Refused) {
+  const char* hint = ": give a function: lambda model, batch: criterion(model(batch[0]), batch[1])\n";
+  EXPECT_EQ(value_of("rekindle.run(None, __import__('torch').nn.CrossEntropyLoss(), [])"),
+            str("loss is CrossEntropyLoss", hint));
+  EXPECT_EQ(value_of("rekindle.run(None, lambda model: 0, [])"),
+            str("loss does not take (model, batch)", hint));
+  EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], [], metrics=lambda model: {})"),
+            "metrics does not take (model, batch): give a function\n");
+}
+
+TEST_F(PythonArguments, ArgumentThatIsGivenTwice_Refused) {
+  EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], optimizer=rekindle.SGD(lr=0.01), lr=0.1)"),
+            "lr is an argument of run() and one of its optimizer: give it to the optimizer alone\n");
+  EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], schedule=rekindle.Step(3), lr_step=4)"),
+            "lr_step is an argument of run() and one of its schedule: give it to the schedule alone\n");
+}
+
 }  // namespace
 }  // namespace rekindle::process_test

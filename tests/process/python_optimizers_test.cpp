@@ -136,5 +136,17 @@ options["optimizer"] = optimizer
       78, "the optimizer has a scheduler of its rates, which would never step: give run() a schedule=");
 }
 
+TEST_F(PythonOptimizers, OptimizerWhoseStepFails_ItsOwnErrorIsShown) {
+  expect_refused(
+      R"(
+class Wrong(torch.optim.SGD):
+    def step(self, closure=None):
+        super().step(closure)
+        len(3)
+options["optimizer"] = lambda parameters: Wrong(parameters, lr=0.1)
+)",
+      78, "the optimizer's step() failed: TypeError: object of type 'int' has no len(): it gets dense");
+}
+
 }  // namespace
 }  // namespace rekindle::process_test
