@@ -22,6 +22,7 @@ from rekindle._data import Loader, make_dataset
 from rekindle._device import Device, copy_all, host_memory
 from rekindle._errors import Aborted, RekindleError
 from rekindle._evaluation import check_loss, measure, precision, test_batch
+from rekindle._gradients import Gradients
 from rekindle._model import Tensors, make_model
 from rekindle._optimizer import OwnOptimizer, Template
 from rekindle._random import seed_all
@@ -58,11 +59,8 @@ class Task:
         Tensors(self.model).check_on_cpu()
         self.device.move_model(self.model)
         self.tensors = Tensors(self.model)
-        self.gradients: dict[int, list[torch.Tensor]] = {}  # address of the memory -> a view for each parameter
         self.micro_batch: Any = None  # that of the call being made
-        self.in_backward = False  # of the micro-batch's loss
-        self.places: list[torch.Tensor] = []  # of its gradients
-        self.kept: dict[int, torch.Tensor] = {}  # those that are not in their places yet, by the parameter's number
+        self.was_aborted = False  # as the script was told
         self.own: OwnOptimizer | None = None  # the script's optimizer
         self._bind()
         self.restart = self._keep_initial()
@@ -108,10 +106,8 @@ class Task:
                 for i, (_, tensor) in enumerate(template.tensors)
             ]
             self.own = OwnOptimizer(self.call.make_optimizer, self.model, template, kept)
-        self.offsets = [self.library.rk_place(self.trainer, i) for i in range(len(self.tensors.parameters))]
-        for i, parameter in enumerate(self.tensors.parameters.values()):
-            if parameter.requires_grad:
-                parameter.register_post_accumulate_grad_hook(self._gradient_hook(i))
+        offsets = [self.library.rk_place(self.trainer, i) for i in range(len(self.tensors.parameters))]
+        self.gradients = Gradients(self.device, list(self.tensors.parameters.values()), offsets, self._look_for_abort)
 
     def _use(self, values: list[torch.Tensor]) -> None:
         for value, parameter in zip(values, self.tensors.parameters.values()):
@@ -163,83 +159,42 @@ class Task:
         if _is_compiling():  # the compiler traces this call: it must not become part of the model
             return
         if self.micro_batch is not None and self.micro_batch.aborted[0]:
+            self.was_aborted = True  # a bare `except:` of the script may catch what is raised
             raise Aborted
-
-    def _gradient_hook(self, index: int) -> Callable[[torch.Tensor], None]:
-        def store(parameter: torch.Tensor) -> None:
-            if self.in_backward:  # else the loss has a backward pass of its own, and a use for its result
-                self._look_for_abort()
-                self._take_gradient(index, parameter)
-
-        return store
-
-    def _take_gradient(self, index: int, parameter: torch.Tensor) -> None:
-        """Adds the gradient, of which there may be several parts: each block under torch.utils.checkpoint has one."""
-        gradient, parameter.grad = parameter.grad, None
-        if gradient is None:
-            return
-        dense = gradient.to_dense() if gradient.is_sparse else gradient
-        if self.device.is_late:
-            self.kept[index] = self.kept[index] + dense if index in self.kept else dense
-        elif self.micro_batch.received[index]:
-            self.places[index].add_(dense)
-        else:  # at once, while it is in the processor's cache
-            self.places[index].copy_(dense)
-        self.micro_batch.received[index] = 1
-
-    def _backward(self, loss: torch.Tensor) -> None:
-        self.in_backward = True
-        try:
-            loss.backward()
-        finally:
-            self.in_backward = False
-        # Of parameters that have no hook, because they were frozen at first, or that only the script's own pass reached.
-        for index, parameter in enumerate(self.tensors.parameters.values()):
-            self._take_gradient(index, parameter)
-
-    def _place_kept(self) -> None:
-        if self.kept:
-            copy_all([self.places[i] for i in self.kept], list(self.kept.values()))
-        self.kept = {}
-
-    def _places_in(self, address: int) -> list[torch.Tensor]:
-        if address not in self.gradients:
-            self.gradients[address] = [
-                self.device.memory(address + 4 * offset, parameter)
-                for offset, parameter in zip(self.offsets, self.tensors.parameters.values())
-            ]
-        return self.gradients[address]
 
     def train(self, micro_batch: Any) -> None:
         began = time.perf_counter()
         batch = self.device.batch(self.loader.next(micro_batch.step, micro_batch.micro_batch))
         micro_batch.waited_ms = 1e3 * (time.perf_counter() - began)
-        self.places = self._places_in(micro_batch.gradient)
-        self.kept = {}
+        self.micro_batch, self.was_aborted = micro_batch, False
+        try:
+            micro_batch.loss = self._compute(micro_batch, batch)
+        finally:
+            self.micro_batch = None
+            if self.was_aborted:  # whatever the script made of it, its gradient is not to be kept
+                raise Aborted
+
+    def _compute(self, micro_batch: Any, batch: Any) -> float:
+        """Forward and backward pass. Returns the loss."""
+        self.gradients.begin(micro_batch)
         versions = [parameter._version for parameter in self.tensors.parameters.values()]
-        for parameter in self.tensors.parameters.values():
-            parameter.grad = None
         self.model.train()
         self._load_buffers(self.values)
         seed_all(self.library.rk_micro_batch_key(self.seed, micro_batch.step, micro_batch.micro_batch))
-        self.micro_batch = micro_batch
-        try:
-            with precision(self.job, self.device.torch):
-                loss = self.call.loss(self.model, batch)
-            check_loss(loss)
-            self.checks.first_losses(loss)
-            self._backward(loss)
-            self._place_kept()
-        finally:
-            self.micro_batch = None
-        micro_batch.loss = loss.item()
+        with precision(self.job, self.device.torch):
+            loss = self.call.loss(self.model, batch)
+        check_loss(loss)
+        self.checks.first_losses(loss)
+        self.gradients.backward(loss)
+        mean = loss.item()
         self.device.check_memory()
         self._store_buffers(micro_batch)
         self.checks.unchanged()
         self.checks.values_kept(versions, "computed a gradient")
+        return mean
 
     def optimize(self, step: Any) -> None:
-        places = self._places_in(step.gradient)
+        places = self.gradients.places_in(step.gradient)
         gradients = [place if step.received[i] else None for i, place in enumerate(places)]
         # An optimizer may draw: -1 is no micro-batch's number.
         seed_all(self.library.rk_micro_batch_key(self.seed, step.step, -1))

@@ -143,6 +143,47 @@ TEST_P(PythonPass, AnotherTrainerDies_ThePassIsLeftBeforeItsEnd) {
   EXPECT_NE(*(next - 1), "b0") << "the pass went on to its end";
 }
 
+// From the tenth pass on, it waits while the file is there. The parameters are frozen at first, so no
+// gradient looks for an abort.
+constexpr const char* kSwallows = R"(
+import os, sys, time, torch, rekindle
+class Swallowing(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block, self.passes = torch.nn.Linear(4, 4).requires_grad_(False), 0
+    def forward(self, values):
+        self.passes += 1
+        try:
+            self.block.requires_grad_(True)
+            while self.passes > 10 and os.path.exists(sys.argv[1]):
+                self.block(values)
+                time.sleep(0.01)
+            return self.block(values)
+        except:
+            os.rename(sys.argv[1], sys.argv[1] + "-was-there")
+            return values + 0 * self.block.weight.sum()
+rekindle.run(model=Swallowing, loss=lambda model, values: (model(values) ** 2).mean(),
+             train_data=[torch.full((4,), float(i)) for i in range(16)], optimizer=rekindle.SGD(lr=0.001),
+             batch_size=8, micro_batches=2, steps=30, loader_threads=0)
+)";
+
+TEST_F(Python, ScriptThatCatchesTheAbort_TheMicroBatchIsComputedAgain) {
+  const fs::path dir = scratch_ / "run", hold = scratch_ / "hold";
+  const std::string text = script("swallows.py", kSwallows);
+  std::ofstream(hold).put('x');
+  Program program(Arguments{rekindle()} + local(dir, 2, "shm", 0, text, {hold}));
+  std::vector<pid_t> trainers;
+  ASSERT_TRUE(eventually([&] { return (trainers = trainers_of(dir)).size() == 2 || !program.running(); }));
+  ASSERT_EQ(trainers.size(), 2U);
+  ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 5 || !program.running(); }));
+  ::kill(trainers[1], SIGKILL);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  EXPECT_TRUE(fs::exists(hold.string() + "-was-there"));
+  EXPECT_EQ(run(local(scratch_ / "calm", 1, "shm", 0, text, {hold})).exit_code, 0);
+  EXPECT_EQ(digest_of(dir), digest_of(scratch_ / "calm"));
+}
+
 // HDF5 of h5py and that of librekindle.so are two libraries in one process, whichever is loaded first.
 TEST_F(Python, ScriptsThatUseH5py_SameDigestAsWithout) {
   const std::string file = scratch_ / "data.h5";
