@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rekindle._errors import USAGE, RekindleError, can_take
+from rekindle._process import run_program
 from rekindle._programs import environment, program
 from rekindle._results import Run
 from rekindle.optimizers import SGD, Optimizer
@@ -173,12 +172,7 @@ def _train_here(call: Call) -> Run:
     if script is None:
         raise RekindleError("run() needs a script", "write the training into a file: trainers run it too", USAGE)
     command = [program("rekindle"), "local", script, *sys.argv[1:]]
-    child = subprocess.Popen(command, env=environment())
-    # A signal to this process alone is for the run. Ctrl-C reaches both from the terminal.
-    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP):
-        signal.signal(number, lambda received, _: child.send_signal(received))
-    signal.signal(signal.SIGINT, lambda *_: None)
-    code = child.wait()
+    code = run_program(command, environment())
     if code != 0:
         sys.exit(code if code > 0 else 128 - code)
     if call.options.get("dry-run") == "true":  # there is no run to go on with

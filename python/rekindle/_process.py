@@ -1,10 +1,13 @@
-"""How a process of a run ends: with its parent, and by no signal that is meant for the parent."""
+"""Signals and ends of the processes of a run."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import signal
+import subprocess
+import threading
+from types import FrameType
 
 _PR_SET_PDEATHSIG = 1
 
@@ -24,3 +27,32 @@ def ignore_group_signals() -> None:
     """Ctrl-C, scancel and the like reach every process of a group."""
     for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+
+
+def run_program(command: list[str], environment: dict[str, str]) -> int:
+    """Runs a program to its end, and passes on what is sent to this process alone. Ctrl-C reaches both from the terminal.
+
+    Only the main thread can do so: in another one, signals have their usual effect. Returns what Popen.wait() returns.
+    """
+    child: subprocess.Popen | None = None
+    early: list[int] = []  # before there is a child
+
+    def pass_on(number: int, _: FrameType | None) -> None:
+        if child is None:
+            # A second Ctrl-C would end the run without saving, and the child may have had this one.
+            early.append(signal.SIGTERM if number == signal.SIGINT else number)
+        elif number != signal.SIGINT:
+            child.send_signal(number)
+
+    before: dict[int, object] = {}
+    try:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGINT):
+                before[number] = signal.signal(number, pass_on)
+        child = subprocess.Popen(command, env=environment)
+        for number in early:
+            child.send_signal(number)
+        return child.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: one of C

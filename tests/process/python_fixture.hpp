@@ -28,11 +28,13 @@ class Python : public testing::Test {
   }
   static std::string everything() { return everything_script(REKINDLE_SOURCE); }
   // `python SCRIPT ARGUMENTS`
+  Arguments python_with(const Arguments& arguments) const {
+    return Arguments{"/usr/bin/env",
+                     str("PYTHONPATH=", (fs::path(rekindle()).parent_path() / "python").string()), python_} +
+           arguments;
+  }
   Outcome python(const Arguments& arguments) const {
-    Program program(Arguments{"/usr/bin/env",
-                              str("PYTHONPATH=", (fs::path(rekindle()).parent_path() / "python").string()),
-                              python_} +
-                    arguments);
+    Program program(python_with(arguments));
     return program.wait();
   }
   std::string script(const std::string& name, const std::string& text) const {
