@@ -63,6 +63,7 @@ Status ForeignTask::result_of(int code) {
   }
   Error error =
       std::exchange(failure_, std::nullopt).value_or(Error{ExitCode::kGaveUp, "the script failed", ""});
+  if (code == RK_NOT_NOW) error.kind = ErrorKind::kSystem;
   return forward_error(std::move(error));
 }
 

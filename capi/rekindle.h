@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define RK_INTERFACE 3 /* grows with each change of this file */
+#define RK_INTERFACE 4 /* grows with each change of this file */
 
 typedef struct rk_trainer rk_trainer;
 
@@ -77,9 +77,10 @@ typedef struct {
   double factor; /* of the learning rates: the schedule's, and rk_calls.rate_factor's */
 } rk_step;
 
-enum { RK_OK = 0, RK_FAILED = 1, RK_ABORTED = 2 };
+enum { RK_OK = 0, RK_FAILED = 1, RK_ABORTED = 2, RK_NOT_NOW = 3 };
 
-/* Each returns RK_OK; RK_ABORTED; or RK_FAILED after rk_fail(). */
+/* Each returns RK_OK; RK_ABORTED; or RK_FAILED after rk_fail(). Of `train` and `evaluate` also RK_NOT_NOW after
+ * rk_fail(): the samples cannot be read now, and the call is made again after a pause. */
 typedef struct {
   /* Gives every tensor its initial value again. */
   int (*initialize)(void);

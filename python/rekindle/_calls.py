@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rekindle import _library
-from rekindle._errors import Aborted, RekindleError, one_line, text_bytes
+from rekindle._errors import Aborted, RekindleError, StorageAway, one_line, text_bytes
 from rekindle._process import end_if_forked
 
 if TYPE_CHECKING:
@@ -23,6 +23,11 @@ def _result(task: Task, what: str, act: Callable[[], None]) -> int:
     except Aborted:
         end_if_forked(task.process)
         return _library.ABORTED
+    except StorageAway as error:
+        end_if_forked(task.process)
+        why = one_line(error).partition("StorageAway: ")[2]
+        task.library.rk_fail(task.trainer, text_bytes(f"{what}: {why}"), b"look at the storage of the data")
+        return _library.NOT_NOW
     except BaseException as error:
         end_if_forked(task.process)
         last, hint = type(error).__name__, "the traceback is in the trainer's log"
@@ -48,6 +53,9 @@ def calls_of(task: Task) -> _library.Calls:
         return _result(
             task, "the loader", lambda: task.expect_steps(step, every[:every_count], first[:first_count])
         )
+
+    def end_of_steps() -> int:
+        return _result(task, "the loader", task.loader.end)
 
     def train(pointer: Any) -> int:
         batch = pointer.contents
@@ -76,7 +84,7 @@ def calls_of(task: Task) -> _library.Calls:
     return _library.Calls(
         _library.Initialize(initialize),
         _library.ExpectSteps(expect_steps),
-        _library.EndOfSteps(lambda: _library.OK),
+        _library.EndOfSteps(end_of_steps),
         _library.Train(train),
         _library.Evaluate(evaluate),
         _library.RateFactor(rate_factor),

@@ -20,6 +20,10 @@ class RekindleError(Exception):
         self.what, self.hint, self.code = what, hint, code
 
 
+class StorageAway(Exception):
+    """A sample cannot be read now. With one argument, so that it comes through from a process of a DataLoader."""
+
+
 class Aborted(BaseException):
     """The micro-batch is not needed any more. No Exception, so that `except Exception` in a model lets it pass."""
 

@@ -11,11 +11,10 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils.data import Dataset, default_collate
 
 from rekindle import _library
 from rekindle._call import Call
-from rekindle._data import TEST_EPOCH, Key, make_dataset, one_thread
+from rekindle._data import TEST_EPOCH, EvaluationOrder, make_dataset
 from rekindle._errors import CONFIG, RekindleError
 from rekindle._random import seed_all
 
@@ -51,20 +50,13 @@ def check_metrics(found: Any) -> None:
             )
 
 
-def test_batch(data: Dataset, first: int, count: int, call: Call, key: Key) -> Any:
-    """Test samples [first, first + count)."""
-    samples = []
-    with one_thread():
-        for index in range(first, first + count):
-            seed_all(key(TEST_EPOCH, index))
-            samples.append(data[index])
-        return (call.collate or default_collate)(samples)
-
-
 def measure(
-    call: Call, model: nn.Module, batch: Any, job: dict[str, Any], device: torch.device
+    call: Call, model: nn.Module, batch: Any, job: dict[str, Any], device: torch.device, key: int
 ) -> tuple[float, dict[str, tuple]]:
-    """The mean loss of a batch, and its metrics. The model is in eval(), and both are on the device."""
+    """The mean loss of a batch, and its metrics. The model is in eval(), and both are on the device. `key`: of the random
+    numbers that they draw.
+    """
+    seed_all(key)
     with torch.no_grad(), precision(job, device):
         loss = float(call.loss(model, batch))
         found = call.metrics(model, batch) if call.metrics is not None else {}
@@ -84,6 +76,7 @@ def evaluate(
 ) -> dict[str, Any]:
     """As the answer of the C++ trainer program (app/evaluate.cpp). `job`: with "evaluate_at_a_time"."""
     from rekindle._device import moved
+    from rekindle._loader import Loader
     from rekindle._model import fill, make_model
     from rekindle._results import tensors_in
     from rekindle._settings import set_up
@@ -94,16 +87,22 @@ def evaluate(
     library = _library.load()
     key = library.rk_initial_key(job["seed"])
     data = make_dataset(call.test_data, "test_data", key)
+    size = job["evaluate_at_a_time"]
+
+    def sample_key(epoch: int, index: int) -> int:
+        return library.rk_sample_key(job["seed"], epoch, index)
+
+    loader = Loader(data, EvaluationOrder(len(data), size, size), sample_key, call.collate, job["loader_threads"])
     seed_all(key)
     model = make_model(call.model)
     fill(model, tensors_in(tensors))
     device = torch.device("cuda" if job["device"] == "cuda" and torch.cuda.is_available() else "cpu")
     model.to(device).eval()
     loss, sums = 0.0, {name: [0.0, 0] for name in job["script_metrics"]}
-    for first in range(0, len(data), job["evaluate_at_a_time"]):
-        count = min(job["evaluate_at_a_time"], len(data) - first)
-        batch = test_batch(data, first, count, call, lambda epoch, i: library.rk_sample_key(job["seed"], epoch, i))
-        mean, found = measure(call, model, moved(batch, device), job, device)
+    for first in range(0, len(data), size):
+        count = min(size, len(data) - first)
+        batch = moved(loader.next_at((first, count)), device)
+        mean, found = measure(call, model, batch, job, device, sample_key(TEST_EPOCH, first))
         loss += mean * count
         for name, (total, of) in found.items():
             sums[name][0] += float(total)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from rekindle._errors import CONFIG, RekindleError
 from rekindle._programs import PACKAGE
 
-INTERFACE = 3
-OK, FAILED, ABORTED = 0, 1, 2
+INTERFACE = 4
+OK, FAILED, ABORTED, NOT_NOW = 0, 1, 2, 3
 ROLES = {"parameter": 0, "buffer": 1, "optimizer": 2}
 
 

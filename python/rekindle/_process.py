@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -10,6 +11,18 @@ import threading
 from types import FrameType
 
 _PR_SET_PDEATHSIG = 1
+private_descriptors: set[int] = set()  # of this process: those that it forks close them
+
+
+def descriptors() -> set[int]:
+    """The open ones, and perhaps one that is closed again."""
+    return {int(name) for name in os.listdir("/proc/self/fd")}
+
+
+def close_private_descriptors() -> None:
+    for descriptor in private_descriptors:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
 
 
 def die_with_parent() -> None:

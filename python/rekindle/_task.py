@@ -18,11 +18,12 @@ from rekindle import _library
 from rekindle._call import Call
 from rekindle._calls import calls_of
 from rekindle._checks import Checks
-from rekindle._data import Loader, make_dataset
+from rekindle._data import TEST_EPOCH, EvaluationOrder, StepOrder, make_dataset
 from rekindle._device import Device, copy_all, host_memory
 from rekindle._errors import Aborted, RekindleError
-from rekindle._evaluation import check_loss, measure, precision, test_batch
+from rekindle._evaluation import check_loss, measure, precision
 from rekindle._gradients import Gradients
+from rekindle._loader import Loader
 from rekindle._model import Tensors, make_model
 from rekindle._optimizer import OwnOptimizer, Template
 from rekindle._random import seed_all
@@ -51,16 +52,14 @@ class Task:
             if (found := 0 if data is None else len(data)) != count:
                 raise RekindleError(f"{name} has {found} samples here, and had {count} when this attempt began")
         self.device = Device(library, trainer, job["device"])
-        self.loader = Loader(
-            self.train_data, self._samples, self._sample_key, call.collate, job["loader_threads"], self.device.is_gpu
-        )
+        self.micro_batch: Any = None  # that of the call being made
+        self.was_aborted = False  # as the script was told
+        self._make_loaders()
         seed_all(initial_key)
         self.model = make_model(call.model)
         Tensors(self.model).check_on_cpu()
         self.device.move_model(self.model)
         self.tensors = Tensors(self.model)
-        self.micro_batch: Any = None  # that of the call being made
-        self.was_aborted = False  # as the script was told
         self.own: OwnOptimizer | None = None  # the script's optimizer
         self._bind()
         self.restart = self._keep_initial()
@@ -141,6 +140,17 @@ class Task:
 
     # -- the samples --
 
+    def _make_loaders(self) -> None:
+        job = self.job
+        self.steps = StepOrder(self._samples)
+        micro_batch = job["batch_size"] // job["micro_batches"]
+        self.tests = EvaluationOrder(job["test_samples"], job["batch_size"], micro_batch)
+        of_both = {"key": self._sample_key, "collate": self.call.collate, "processes": job["loader_threads"]}
+        self.test_loader = Loader(self.test_data, self.tests, **of_both) if self.test_data is not None else None
+        self.loader = Loader(
+            self.train_data, self.steps, **of_both, pins=self.device.is_gpu, look=self._look_for_abort
+        )
+
     def _samples(self, step: int, micro_batch: int) -> list[tuple[int, int]]:
         count = self.library.rk_samples(self.trainer, step, micro_batch, None, None)
         epochs, indices = (ctypes.c_uint64 * count)(), (ctypes.c_uint64 * count)()
@@ -151,7 +161,9 @@ class Task:
         return self.library.rk_sample_key(self.seed, epoch, index)
 
     def expect_steps(self, step: int, every: list[int], first: list[int]) -> None:
-        self.loader.expect_steps(step, every, first)
+        self.steps.expect(step, every, first)
+        self.tests.micro_batches = every
+        self.loader.begin()
 
     # -- a micro-batch --
 
@@ -163,11 +175,11 @@ class Task:
             raise Aborted
 
     def train(self, micro_batch: Any) -> None:
-        began = time.perf_counter()
-        batch = self.device.batch(self.loader.next(micro_batch.step, micro_batch.micro_batch))
-        micro_batch.waited_ms = 1e3 * (time.perf_counter() - began)
         self.micro_batch, self.was_aborted = micro_batch, False
         try:
+            began = time.perf_counter()
+            batch = self.device.batch(self.loader.next((micro_batch.step, micro_batch.micro_batch)))
+            micro_batch.waited_ms = 1e3 * (time.perf_counter() - began)
             micro_batch.loss = self._compute(micro_batch, batch)
         finally:
             self.micro_batch = None
@@ -215,14 +227,15 @@ class Task:
     # -- an evaluation --
 
     def evaluate(self, evaluation: Any) -> None:
-        batch = test_batch(self.test_data, evaluation.first, evaluation.count, self.call, self._sample_key)
+        batch = self.device.batch(self.test_loader.next_at((evaluation.first, evaluation.count)))
+        key = self._sample_key(TEST_EPOCH, evaluation.first)
         self.model.eval()
         values = self.averages if evaluation.averaged else self.values
         self._load_buffers(values)
         self._use(values)
         versions = [parameter._version for parameter in self.tensors.parameters.values()]
         try:
-            loss, found = measure(self.call, self.model, self.device.batch(batch), self.job, self.device.torch)
+            loss, found = measure(self.call, self.model, batch, self.job, self.device.torch, key)
             self.checks.values_kept(versions, "evaluated")
         finally:
             self._use(self.values)

@@ -21,8 +21,9 @@ from typing import Any, NoReturn
 
 from rekindle import _call
 from rekindle._errors import CONFIG, GAVE_UP, USAGE, RekindleError, one_line, text_bytes
-from rekindle._process import die_with_parent, end_if_forked, ignore_group_signals
+from rekindle._process import descriptors, die_with_parent, end_if_forked, ignore_group_signals, private_descriptors
 
+_WORKERS_DESCRIPTORS = {3, 4}  # inherited: the socket to the worker, and its lifeline
 _NAME_DESCRIPTOR = 5  # inherited by a spare
 
 
@@ -64,6 +65,7 @@ def answer_question(
     die_with_parent()  # the script may hang
     process = os.getpid()
     answer_fd = os.dup(1)
+    private_descriptors.add(answer_fd)
     os.dup2(2, 1)  # what the script prints is no answer
 
     def say(content: dict[str, Any]) -> None:
@@ -149,9 +151,11 @@ def train(words: list[str]) -> NoReturn:
     from rekindle import _library
 
     library = _library.load()
+    before = descriptors() - _WORKERS_DESCRIPTORS
     trainer = library.rk_open(*_library.arguments(words))
     if not trainer:
         os._exit(library.rk_exit_code())
+    private_descriptors.update(descriptors() - before)  # that of the log is the library's
 
     process = os.getpid()
 

@@ -1,0 +1,73 @@
+// How samples of a script are loaded (docs/python.md).
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "python_fixture.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+class PythonLoaders : public Python {};
+
+TEST_F(PythonLoaders, UnitTests) {
+  const Outcome outcome = python({fs::path(REKINDLE_SOURCE) / "tests/python/loaders.py"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  EXPECT_EQ(times_in(outcome.err, "Exception ignored"), 0U) << outcome.err;
+}
+
+// No sample can be read while the file is there.
+constexpr const char* kAway = R"(
+import errno, os, sys, torch, rekindle
+class Samples(torch.utils.data.Dataset):
+    def __init__(self, count):
+        self.count = count
+    def __len__(self):
+        return self.count
+    def __getitem__(self, index):
+        if os.path.exists(sys.argv[1]):
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), "/data/samples")
+        return torch.rand(4) + index
+rekindle.run(model=lambda: torch.nn.Linear(4, 3), loss=lambda model, values: (model(values) ** 2).mean(),
+             train_data=Samples(64), test_data=Samples(32), optimizer=rekindle.SGD(lr=1e-6), batch_size=16,
+             micro_batches=4, steps=int(sys.argv[2]))
+)";
+
+TEST_F(PythonLoaders, StorageIsAwayForAWhile_SameDigestWithoutALoss) {
+  const std::string text = script("train.py", kAway);
+  const fs::path away = scratch_ / "away";
+  for (const int loaders : {0, 1}) {
+    const fs::path dir = scratch_ / str("run-", loaders);
+    Program program(Arguments{rekindle()} + local(dir, 2, "shm", loaders, text, {away, "1000000"}));
+    ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 2 || !program.running(); }));
+    std::ofstream(away).put('x');
+    const auto logs = [&] {
+      std::string all;
+      for (const auto& entry : fs::directory_iterator(dir / "logs"))
+        all += read_text(entry.path()).value_or("");
+      return all;
+    };
+    EXPECT_TRUE(eventually([&] {
+      return times_in(logs(), "OSError: [Errno 116] Stale file handle: '/data/samples': this trainer tries") >
+                 0 ||
+             !program.running();
+    })) << logs();
+    fs::remove(away);
+    const auto reached = reached_step(dir);
+    EXPECT_TRUE(eventually([&] { return reached_step(dir) > reached + 5 || !program.running(); }));
+    program.signal(SIGUSR1);
+    const Outcome stopped = program.wait();
+    EXPECT_EQ(stopped.exit_code, 75) << stopped.out << stopped.err;
+    EXPECT_EQ(times_in(stopped.out, "was lost"), 0U) << stopped.out;
+    const std::string steps = str(reached_step(dir) + 1);
+    EXPECT_EQ(run(local(dir, 1, "shm", 0, text, {away, steps})).exit_code, 0);
+    EXPECT_EQ(run(local(scratch_ / str("calm-", loaders), 1, "shm", 0, text, {away, steps})).exit_code, 0);
+    EXPECT_EQ(digest_of(dir), digest_of(scratch_ / str("calm-", loaders)));
+  }
+}
+
+}  // namespace
+}  // namespace rekindle::process_test

@@ -1,0 +1,167 @@
+"""Tests of rekindle._loader, without a run."""
+
+import errno
+import os
+import pathlib
+import tempfile
+import time
+import unittest
+
+import torch
+
+from rekindle import _loader, _process
+from rekindle._data import EvaluationOrder, StepOrder
+from rekindle._errors import Aborted, StorageAway, one_line
+
+MICRO_BATCH = 8
+
+
+def samples(step, micro_batch):
+    first = (2 * step + micro_batch) * MICRO_BATCH
+    return [(0, first + i) for i in range(MICRO_BATCH)]
+
+
+def key(epoch, index):
+    return (epoch % 97) * 1000 + index
+
+
+class Samples(torch.utils.data.Dataset):
+    """Writes down which samples are computed. Sample 3 waits for a file; there is one that cannot be read."""
+
+    def __init__(self, folder, error=None):
+        self.folder, self.error = folder, error
+
+    def __len__(self):
+        return 1000
+
+    def __getitem__(self, index):
+        with open(self.folder / "computed", "a") as file:
+            file.write(f"{index}\n")
+        while index == 3 and not (self.folder / "go").exists():
+            time.sleep(0.01)
+        if index == 5 and self.error is not None and (self.folder / "away").exists():
+            raise self.error
+        return torch.rand(()), index, os.getpid()
+
+
+class Loaders(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def let_go(self):
+        (self.folder / "go").touch()
+
+    def loader(self, processes, error=None, **named):
+        order = StepOrder(samples)
+        return order, _loader.Loader(Samples(self.folder, error), order, key, None, processes, **named)
+
+    def computed(self):
+        return [int(line) for line in (self.folder / "computed").read_text().split()]
+
+    def wait_for_sample(self, index):
+        while not (self.folder / "computed").exists() or index not in self.computed():
+            time.sleep(0.01)
+
+    def test_a_new_order_leaves_out_what_was_prefetched(self):
+        order, loader = self.loader(1)
+        order.expect(0, [0, 1], [0, 1])
+        loader.begin()
+        self.wait_for_sample(3)
+        loader.end()
+        self.let_go()
+        order.expect(10, [0, 1], [1])
+        loader.begin()
+        self.assertEqual(loader.next((10, 1))[1].tolist(), [index for _, index in samples(10, 1)])
+        self.assertEqual(self.computed()[:5], [0, 1, 2, 3, samples(10, 1)[0][1]])
+
+    def test_a_wait_for_samples_ends_with_an_abort(self):
+        aborted = []
+
+        def look():
+            if aborted:
+                raise Aborted
+            aborted.append(True)
+
+        order, loader = self.loader(1, look=look)
+        order.expect(0, [0], [0])
+        loader.begin()
+        with self.assertRaises(Aborted):
+            loader.next((0, 0))
+        aborted.clear()
+        self.let_go()
+        order.expect(0, [1], [1])
+        loader.begin()
+        self.assertEqual(loader.next((0, 1))[1].tolist(), [index for _, index in samples(0, 1)])
+
+    def test_storage_that_does_not_answer_is_no_error_of_the_script(self):
+        self.let_go()
+        wrapped = ValueError("no image")
+        wrapped.__cause__ = OSError(errno.EIO, "io")
+        for processes in (0, 1):
+            for error, text in (
+                (OSError(errno.ESTALE, "Stale file handle", "/data/5"), "OSError: [Errno 116] Stale file handle: '/data/5'"),
+                (TimeoutError("timed out"), "TimeoutError: timed out"),
+                (wrapped, "ValueError: no image"),
+            ):
+                with self.subTest(processes=processes, error=error):
+                    order, loader = self.loader(processes, error)
+                    order.expect(0, [0], [0])
+                    for is_away in (True, True, False):
+                        path = self.folder / "away"
+                        path.touch() if is_away else path.unlink()
+                        loader.begin()
+                        if is_away:
+                            with self.assertRaises(StorageAway) as raised:
+                                loader.next((0, 0))
+                            self.assertTrue(one_line(raised.exception).endswith(f"StorageAway: {text}"), raised.exception)
+                        else:
+                            self.assertEqual(loader.next((0, 0))[1].tolist(), list(range(8)))
+
+    def test_other_errors_stay_what_they_are(self):
+        self.let_go()
+        (self.folder / "away").touch()
+        for processes in (0, 1):
+            for error in (FileNotFoundError(errno.ENOENT, "gone"), PermissionError(errno.EACCES, "denied"), KeyError("x")):
+                order, loader = self.loader(processes, error)
+                order.expect(0, [0], [0])
+                loader.begin()
+                with self.assertRaises(type(error)):
+                    loader.next((0, 0))
+
+    def test_test_samples_come_from_the_processes_with_the_same_bits(self):
+        self.let_go()
+        found = {}
+        for processes in (0, 2):
+            order = EvaluationOrder(count=50, batch=16, micro_batch=4)
+            order.micro_batches = [1, 2]
+            loader = _loader.Loader(Samples(self.folder), order, key, None, processes)
+            batches = [(4, 4), (8, 4), (20, 4), (24, 4), (36, 4), (40, 4)]
+            loaded = [loader.next_at(place) for place in batches[:3] + batches]  # the first evaluation is left
+            for _, _, pids in loaded:
+                self.assertEqual((pids == os.getpid()).any().item(), processes == 0)
+            found[processes] = torch.cat([values for values, _, _ in loaded]).tolist()
+            self.assertEqual([i for _, numbers, _ in loaded[3:] for i in numbers.tolist()],
+                             [i for first, count in batches for i in range(first, first + count)])  # fmt: skip
+        self.assertEqual(found[0], found[2])
+
+    def test_a_process_has_no_private_descriptor(self):
+        class Open(Samples):
+            def __getitem__(self, index):
+                return [int(os.path.exists(f"/proc/self/fd/{each}")) for each in (private, own)]
+
+        with open(os.devnull) as file, open(os.devnull) as other:
+            private, own = file.fileno(), other.fileno()
+            _process.private_descriptors.add(private)
+            self.addCleanup(_process.private_descriptors.clear)
+            order = StepOrder(samples)
+            loader = _loader.Loader(Open(self.folder), order, key, None, 1)
+            order.expect(0, [0], [0])
+            loader.begin()
+            is_private_open, is_own_open = loader.next((0, 0))
+            self.assertEqual((is_private_open.sum(), is_own_open.sum()), (0, MICRO_BATCH))
+
+
+if __name__ == "__main__":
+    os._exit(not unittest.main(exit=False).result.wasSuccessful())  # the processes heed no TERM, and end with this one
