@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -44,13 +45,15 @@ on_call: Callable[[Call], None] | None = None
 
 def _text(name: str, value: object) -> str:
     """An option's value as on the command line."""
-    if isinstance(value, bool):
+    if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):  # numpy's
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):
-        return ",".join(str(each) for each in value)
-    if isinstance(value, float):
-        return repr(value)
-    if isinstance(value, (int, str)) or hasattr(value, "__fspath__"):
+        return ",".join(_text(name, each) for each in value)
+    if isinstance(value, numbers.Integral):
+        return str(int(value))
+    if isinstance(value, numbers.Real):  # numpy's, too, which have a repr() of their own
+        return repr(float(value))
+    if isinstance(value, str) or hasattr(value, "__fspath__"):
         return str(value)
     raise RekindleError(f"{name} is {type(value).__name__}", "give a number, a text, True or False", USAGE)
 
