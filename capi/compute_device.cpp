@@ -5,12 +5,11 @@
 #include "base/text.hpp"
 #include "device/cuda_library.hpp"
 #include "device/host_device.hpp"
-#include "device/local_rank.hpp"
 
 namespace rekindle::capi {
 namespace {
 
-Result<std::unique_ptr<device::Device>> open_gpu(const std::filesystem::path& folder) {
+Result<std::unique_ptr<device::Device>> open_gpu(int local_rank, const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / device::kCudaLibrary;
   // Never closed: its code belongs to the device.
   void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -23,19 +22,20 @@ Result<std::unique_ptr<device::Device>> open_gpu(const std::filesystem::path& fo
   if (open == nullptr)
     return fail(ExitCode::kConfig, str(file.string(), " is not of this build"), "install rekindle again");
   Result<std::unique_ptr<device::Device>> opened;
-  open(device::local_rank(), &opened);
+  open(local_rank, &opened);
   return opened;
 }
 
 }  // namespace
 
-Result<ComputeDevice> open_device(const std::string& name, const std::filesystem::path& folder) {
+Result<ComputeDevice> open_device(const std::string& name, int local_rank,
+                                  const std::filesystem::path& folder) {
   ComputeDevice opened;
   if (name == "cpu") return opened;
   if (name == "twin") {
     opened.device = device::make_host_device_for(device::local_rank());
   } else if (name == "cuda") {
-    REKINDLE_TRY(opened.device, open_gpu(folder));
+    REKINDLE_TRY(opened.device, open_gpu(local_rank, folder));
     opened.is_gpu = true;
   } else {
     return fail(ExitCode::kConfig, str("unknown device '", name, "'"), "use cpu or cuda");

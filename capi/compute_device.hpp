@@ -18,8 +18,9 @@ struct ComputeDevice {
   device::Place place() const { return {device.get(), stream.get()}; }
 };
 
-// `name`: Job::device. "cuda" is the GPU of this trainer's number on its machine (LOCAL_RANK); the library
+// `name`: Job::device. "cuda" is the GPU of this trainer's number on its machine, `local_rank`; the library
 // librekindle_cuda.so in `folder` opens it. Errors (ExitCode::kConfig): there is no such device.
-Result<ComputeDevice> open_device(const std::string& name, const std::filesystem::path& folder);
+Result<ComputeDevice> open_device(const std::string& name, int local_rank,
+                                  const std::filesystem::path& folder);
 
 }  // namespace rekindle::capi

@@ -3,10 +3,13 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <exception>
 #include <filesystem>
 #include <memory>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -17,11 +20,13 @@
 #include "capi/compute_device.hpp"
 #include "capi/foreign_task.hpp"
 #include "data/loader.hpp"
+#include "device/local_rank.hpp"
 
 using namespace rekindle;
 
 struct rk_trainer {
   app::StartedTrainer started;
+  int local_rank = device::local_rank();    // a script must not find it in its environment
   capi::ComputeDevice device;               // lives longer than the task
   std::string job;                          // as JSON
   std::unique_ptr<capi::ForeignTask> made;  // until rk_run()
@@ -43,6 +48,19 @@ int failed(const Error& error) {
   return RK_FAILED;
 }
 
+// No exception crosses the interface: it would end the process without a line.
+template <class Act>
+int result_of(const Act& act) {
+  try {
+    return act();
+  } catch (const std::bad_alloc&) {
+    return failed(
+        {ExitCode::kGaveUp, "there is not enough memory", "use fewer trainers on this machine", {}});
+  } catch (const std::exception& error) {
+    return failed({ExitCode::kGaveUp, str("an internal error: ", error.what()), "report it as a bug", {}});
+  }
+}
+
 std::string own_path() {
   Dl_info info{};
   return ::dladdr(reinterpret_cast<const void*>(&rk_open), &info) != 0 ? info.dli_fname : "";
@@ -62,10 +80,49 @@ Result<checkpoint::TensorSpec> spec_of(const rk_tensor& tensor) {
 }
 
 int run_as(const rk_trainer& trainer, const trainer::MakeTask& make_task) {
-  const Status status = trainer::run_trainer(*trainer.started.config, make_task, Fd(kInheritedFd));
-  if (status) return 0;
-  log_error(status.error().line());
-  return static_cast<int>(status.error().code);
+  const int result = result_of([&] {
+    const Status status = trainer::run_trainer(*trainer.started.config, make_task, Fd(kInheritedFd));
+    return status ? RK_OK : failed(status.error());
+  });
+  if (result == RK_OK) return 0;
+  log_error(last_error);
+  return exit_code;
+}
+
+int open(int argc, char** argv, std::unique_ptr<rk_trainer>& trainer) {
+  trainer = std::make_unique<rk_trainer>();
+  if (const auto code = app::start_trainer(argc, argv, own_path(), trainer->started)) {
+    exit_code = *code;
+    return RK_FAILED;
+  }
+  trainer->job = nlohmann::json(trainer->options()).dump();
+  trainer->order.emplace(trainer->options().seed, trainer->options().train_samples);
+  return RK_OK;
+}
+
+int open_device(rk_trainer& trainer, rk_device& device) {
+  const std::filesystem::path folder = std::filesystem::path(own_path()).parent_path();
+  auto opened = capi::open_device(trainer.options().device, trainer.local_rank, folder);
+  if (!opened) return failed(opened.error());
+  trainer.device = std::move(*opened);
+  const capi::ComputeDevice& made = trainer.device;
+  device = {.gpu = made.is_gpu ? made.device->index() : -1,
+            .stream = made.is_gpu ? made.stream->native() : nullptr};
+  return RK_OK;
+}
+
+int set_state(rk_trainer& trainer, std::span<const rk_tensor> tensors, capi::Machine machine) {
+  checkpoint::StateSpec model;
+  for (const rk_tensor& tensor : tensors) {
+    auto spec = spec_of(tensor);
+    if (!spec) return failed(spec.error());
+    model.push_back(std::move(*spec));
+  }
+  auto task = capi::ForeignTask::make(trainer.options(), model, std::move(machine), trainer.device);
+  if (!task) return failed(task.error());
+  trainer.made = std::move(*task);
+  trainer.task = trainer.made.get();
+  return RK_OK;
 }
 
 }  // namespace
@@ -77,14 +134,11 @@ const char* rk_error(void) { return last_error.c_str(); }
 int rk_exit_code(void) { return exit_code; }
 
 rk_trainer* rk_open(int argc, char** argv) {
-  auto trainer = std::make_unique<rk_trainer>();
-  if (const auto code = app::start_trainer(argc, argv, own_path(), trainer->started)) {
-    exit_code = *code;
-    return nullptr;
-  }
-  trainer->job = nlohmann::json(trainer->options()).dump();
-  trainer->order.emplace(trainer->options().seed, trainer->options().train_samples);
-  return trainer.release();
+  std::unique_ptr<rk_trainer> trainer;
+  last_error.clear();
+  if (result_of([&] { return open(argc, argv, trainer); }) == RK_OK) return trainer.release();
+  if (!last_error.empty()) log_error(last_error);  // any other one was printed
+  return nullptr;
 }
 
 const char* rk_job(const rk_trainer* trainer) { return trainer->job.c_str(); }
@@ -92,29 +146,12 @@ const char* rk_job(const rk_trainer* trainer) { return trainer->job.c_str(); }
 void rk_log(int is_error, const char* text) { is_error != 0 ? log_error(text) : log_info(text); }
 
 int rk_open_device(rk_trainer* trainer, rk_device* device) {
-  const std::filesystem::path folder = std::filesystem::path(own_path()).parent_path();
-  auto opened = capi::open_device(trainer->options().device, folder);
-  if (!opened) return failed(opened.error());
-  trainer->device = std::move(*opened);
-  const capi::ComputeDevice& made = trainer->device;
-  *device = {.gpu = made.is_gpu ? made.device->index() : -1,
-             .stream = made.is_gpu ? made.stream->native() : nullptr};
-  return RK_OK;
+  return result_of([=] { return open_device(*trainer, *device); });
 }
 
 int rk_set_state(rk_trainer* trainer, const rk_tensor* tensors, size_t count, const char* fingerprint,
                  const char* machine) {
-  checkpoint::StateSpec model;
-  for (std::size_t i = 0; i < count; ++i) {
-    auto spec = spec_of(tensors[i]);
-    if (!spec) return failed(spec.error());
-    model.push_back(std::move(*spec));
-  }
-  auto task = capi::ForeignTask::make(trainer->options(), model, {fingerprint, machine}, trainer->device);
-  if (!task) return failed(task.error());
-  trainer->made = std::move(*task);
-  trainer->task = trainer->made.get();
-  return RK_OK;
+  return result_of([=] { return set_state(*trainer, {tensors, count}, {fingerprint, machine}); });
 }
 
 void* rk_value(rk_trainer* trainer, size_t tensor) { return trainer->task->value_of(tensor); }

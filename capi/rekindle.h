@@ -102,7 +102,7 @@ int rk_interface(void); /* RK_INTERFACE of the library */
 const char* rk_error(void);
 
 /* Becomes a trainer: the arguments are those that the worker gave this process (argv[0] is ignored). Starts no
- * thread. NULL: the error was printed, and the process has to end with rk_exit_code(). */
+ * thread, and has read LOCAL_RANK when it returns. NULL: the error was printed, and the process has to end with rk_exit_code(). */
 rk_trainer* rk_open(int argc, char** argv);
 int rk_exit_code(void);
 const char* rk_job(const rk_trainer* trainer); /* the job, as JSON */

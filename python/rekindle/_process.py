@@ -7,8 +7,10 @@ import ctypes
 import os
 import signal
 import subprocess
+import sys
 import threading
 from types import FrameType
+from typing import NoReturn
 
 _PR_SET_PDEATHSIG = 1
 private_descriptors: set[int] = set()  # of this process: those that it forks close them
@@ -34,6 +36,14 @@ def end_if_forked(process: int) -> None:
     """Ends this process if it is another one: a script that forks must not have two processes that train."""
     if os.getpid() != process:
         os._exit(1)
+
+
+def end_process(code: int) -> NoReturn:
+    """Ends this process at once, and those that the script started with multiprocessing: they would outlive it."""
+    if (multiprocessing := sys.modules.get("multiprocessing")) is not None:
+        for child in multiprocessing.active_children():
+            child.kill()
+    os._exit(code)
 
 
 def ignore_group_signals() -> None:

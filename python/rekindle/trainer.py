@@ -21,10 +21,18 @@ from typing import Any, NoReturn
 
 from rekindle import _call
 from rekindle._errors import CONFIG, GAVE_UP, USAGE, RekindleError, one_line, text_bytes
-from rekindle._process import descriptors, die_with_parent, end_if_forked, ignore_group_signals, private_descriptors
+from rekindle._process import (
+    descriptors,
+    die_with_parent,
+    end_if_forked,
+    end_process,
+    ignore_group_signals,
+    private_descriptors,
+)
 
 _WORKERS_DESCRIPTORS = {3, 4}  # inherited: the socket to the worker, and its lifeline
 _NAME_DESCRIPTOR = 5  # inherited by a spare
+_LOCAL_RANK = "LOCAL_RANK"  # what a script computes must not depend on it
 
 
 def _look_in(folder: str) -> None:
@@ -77,9 +85,10 @@ def answer_question(
         sys.stdout.flush()
         sys.stderr.flush()
         say(content)
-        os._exit(0)
+        end_process(0)
 
     try:
+        os.environ.pop(_LOCAL_RANK, None)  # one of the user's environment
         _prepare_torch(key)
         run_script(folder, script, arguments, lambda call: answer(make_answer(call, say)))
     except RekindleError as error:
@@ -90,8 +99,7 @@ def answer_question(
     except BaseException:
         traceback.print_exc()
         sys.stderr.flush()
-        os._exit(1)
-    os._exit(1)
+    end_process(1)
 
 
 def describe(folder: str, script: str, arguments: list[str]) -> NoReturn:
@@ -156,6 +164,7 @@ def train(words: list[str]) -> NoReturn:
     if not trainer:
         os._exit(library.rk_exit_code())
     private_descriptors.update(descriptors() - before)  # that of the log is the library's
+    os.environ.pop(_LOCAL_RANK, None)  # the library has read it
 
     process = os.getpid()
 
@@ -164,7 +173,7 @@ def train(words: list[str]) -> NoReturn:
         for line in traceback.format_exc().splitlines():
             library.rk_log(1, text_bytes(line))
         sys.stderr.flush()
-        os._exit(library.rk_give_up(trainer, code, text_bytes(what), text_bytes(hint)))
+        end_process(library.rk_give_up(trainer, code, text_bytes(what), text_bytes(hint)))
 
     job = json.loads(library.rk_job(trainer))
     sys.stdout.reconfigure(line_buffering=True)
@@ -176,7 +185,7 @@ def train(words: list[str]) -> NoReturn:
         code = _task.train(library, trainer, job, call)
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(code)
+        end_process(code)
 
     try:
         _prepare_torch(library.rk_initial_key(job["seed"]))
@@ -185,7 +194,7 @@ def train(words: list[str]) -> NoReturn:
         give_up(error.code, error.what, error.hint)
     except BaseException as error:
         give_up(GAVE_UP, f"{job['script']}: {one_line(error)}", "its traceback is in the trainer's log")
-    os._exit(1)
+    end_process(1)
 
 
 def _oom_score(value: str) -> str:

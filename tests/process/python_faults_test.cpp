@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "base/files.hpp"
 #include "python_fixture.hpp"
@@ -182,6 +183,22 @@ TEST_F(Python, ScriptThatCatchesTheAbort_TheMicroBatchIsComputedAgain) {
   EXPECT_TRUE(fs::exists(hold.string() + "-was-there"));
   EXPECT_EQ(run(local(scratch_ / "calm", 1, "shm", 0, text, {hold})).exit_code, 0);
   EXPECT_EQ(digest_of(dir), digest_of(scratch_ / "calm"));
+}
+
+// Those that run the script, and the processes that it started itself.
+TEST_F(Python, ScriptThatStartsProcesses_NoneIsLeft) {
+  const std::string text = script("train.py", R"(
+import multiprocessing, time, numpy, torch, rekindle
+context = multiprocessing.get_context("fork")
+shared = context.Manager().dict()
+context.Process(target=time.sleep, args=(100000,), daemon=True).start()
+rekindle.run(model=lambda: torch.nn.Linear(4, 3), loss=lambda model, values: (model(values) ** 2).mean(),
+             train_data=[torch.ones(4)] * 16, batch_size=numpy.int64(16), micro_batches=1, steps=2,
+             clip_norm=numpy.float64(1))
+)");
+  const Outcome outcome = run(local(scratch_ / "run", 2, "shm", 1, text));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  EXPECT_TRUE(eventually([&] { return processes_with(scratch_.path()).empty(); }, std::chrono::seconds(20)));
 }
 
 // HDF5 of h5py and that of librekindle.so are two libraries in one process, whichever is loaded first.

@@ -50,6 +50,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "look in the script for random numbers without a seed"},
         Mistake{"ModelElsewhere", "torch.nn.Linear(4, 3, device='meta')", kLoss, kData,
                 "the model's tensor weight is on meta: leave the model on the CPU"},
+        Mistake{"StateLargerThanTheMemory", "Huge()", kLoss, kData, "there is not enough memory"},
         Mistake{"LossExits", kModel, "sys.exit(3)", kData, "SystemExit: 3"},
         Mistake{"LossInterrupts", kModel, "interrupt()", kData, "KeyboardInterrupt"},
         Mistake{"LossRaises", kModel, "1 / 0", kData, "ZeroDivisionError: division by zero"},
@@ -79,6 +80,10 @@ class Late(torch.optim.SGD):
         if state["steps"] > 6:
             state["late"] = torch.ones(3)
         super().step()
+class Huge(torch.nn.Linear):
+    def __init__(self):
+        super().__init__(4, 3)
+        self.register_buffer("one", torch.zeros(1).expand(1 << 45))
 class Counting(torch.nn.Linear):
     def __init__(self):
         super().__init__(4, 3)
