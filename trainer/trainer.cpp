@@ -46,11 +46,13 @@ Result<std::string> Trainer::first_gradient(const std::string& host) {
                 "only the optimizer may change parameters; what a forward pass changes has to be a buffer");
   if (check.mismatch.empty()) return check.hash;
   const char* const hint =
-      is_script(parts_.job) ? "look in the script for random numbers without a seed "
-                              "(numpy.random.default_rng(), os.urandom()), "
-                              "sets, clocks and counters, before you suspect the hardware"
-                            : "look in a model of your own for a random generator, a clock or a counter that "
-                              "is no registered buffer, before you suspect the hardware";
+      is_script(parts_.job)
+          ? "look in the script for random numbers without a seed "
+            "(numpy.random.default_rng(), os.urandom()), "
+            "sets, clocks and counters, and for generators that the data set keeps (seed these in "
+            "__getitem__ from torch.initial_seed()), before you suspect the hardware"
+          : "look in a model of your own for a random generator, a clock or a counter that "
+            "is no registered buffer, before you suspect the hardware";
   return fail(
       ExitCode::kConfig,
       str("something on ", host, " is not deterministic: the same micro-batch computed twice gives another ",

@@ -78,5 +78,11 @@ TEST_F(Python, FirstScriptOfTheDocument_Learns) {
   EXPECT_LT(std::stod(outcome.out.substr(outcome.out.find(words) + words.size())), 0.5) << outcome.out;
 }
 
+TEST_F(Python, ImportOfThePackage_ImportsNeitherTorchNorNumpy) {
+  const Outcome outcome =
+      python({"-c", "import rekindle, sys; print({'torch', 'numpy'} & set(sys.modules) or 'neither')"});
+  EXPECT_EQ(outcome.out, "neither\n") << outcome.err;
+}
+
 }  // namespace
 }  // namespace rekindle::process_test

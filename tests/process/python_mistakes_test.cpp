@@ -48,6 +48,8 @@ INSTANTIATE_TEST_SUITE_P(
                 kLoss, kData, "the script calls init_process_group(): leave it out"},
         Mistake{"OtherSamplesEachTime", kModel, kLoss, "Drawing()",
                 "look in the script for random numbers without a seed"},
+        Mistake{"GeneratorOfTheDataSet", kModel, kLoss, "Keeping()",
+                "generators that the data set keeps (seed these in __getitem__ from torch.initial_seed())"},
         Mistake{"ModelElsewhere", "torch.nn.Linear(4, 3, device='meta')", kLoss, kData,
                 "the model's tensor weight is on meta: leave the model on the CPU"},
         Mistake{"StateLargerThanTheMemory", "Huge()", kLoss, kData, "there is not enough memory"},
@@ -68,6 +70,10 @@ class Drawing(torch.utils.data.Dataset):
     def __len__(self): return 64
     def __getitem__(self, index):
         return torch.from_numpy(numpy.random.default_rng().normal(size=4)).float(), 1
+class Keeping(Drawing):
+    rng = numpy.random.default_rng(0)
+    def __getitem__(self, index):
+        return torch.from_numpy(self.rng.normal(size=4)).float(), 1
 class Broken(torch.utils.data.Dataset):
     def __len__(self): return 64
     def __getitem__(self, index): raise KeyError("no such file")

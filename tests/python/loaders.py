@@ -7,6 +7,7 @@ import tempfile
 import time
 import unittest
 
+import numpy
 import torch
 
 from rekindle import _loader, _process
@@ -145,6 +146,31 @@ class Loaders(unittest.TestCase):
             self.assertEqual([i for _, numbers, _ in loaded[3:] for i in numbers.tolist()],
                              [i for first, count in batches for i in range(first, first + count)])  # fmt: skip
         self.assertEqual(found[0], found[2])
+
+    def test_a_generator_of_the_data_set_that_follows_the_samples_key(self):
+        class Augmented(Samples):
+            def __init__(self, folder):
+                super().__init__(folder)
+                self.set_random_seed(0)
+
+            def set_random_seed(self, seed):
+                self.generator = numpy.random.default_rng(seed)
+
+            def __getitem__(self, index):
+                self.set_random_seed(torch.initial_seed() & 0xFFFFFFFF)
+                return float(self.generator.random())
+
+        values = []
+        for processes, micro_batches in ((0, [0, 1]), (1, [1, 0]), (2, [0, 1])):
+            order = StepOrder(samples)
+            loader = _loader.Loader(Augmented(self.folder), order, key, None, processes)
+            order.expect(0, micro_batches, micro_batches)
+            loader.begin()
+            loaded = {micro_batch: loader.next((0, micro_batch)).tolist() for micro_batch in micro_batches}
+            values.append(loaded[0] + loaded[1])
+        self.assertEqual(values[1], values[0])
+        self.assertEqual(values[2], values[0])
+        self.assertEqual(len(set(values[0])), 2 * MICRO_BATCH)
 
     def test_a_process_has_no_private_descriptor(self):
         class Open(Samples):
