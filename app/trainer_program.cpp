@@ -143,10 +143,8 @@ int train(int argc, char** argv, const MoreRows& more) {
   StartedTrainer started;
   if (const auto code = start_trainer(argc, argv, "/proc/self/exe", started)) return *code;
   const auto make_task = [&more](const protocol::Job& of) { return model::make_model_task(of, more); };
-  if (auto status = trainer::run_trainer(*started.config, make_task, Fd(kInheritedFd)); !status) {
-    log_error(status.error().line());
+  if (auto status = trainer::run_trainer(*started.config, make_task, Fd(kInheritedFd)); !status)
     ::_exit(static_cast<int>(status.error().code));
-  }
   ::_exit(0);  // LibTorch's own teardown takes most of a second and is not needed
 }
 

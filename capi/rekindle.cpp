@@ -80,11 +80,13 @@ Result<checkpoint::TensorSpec> spec_of(const rk_tensor& tensor) {
 }
 
 int run_as(const rk_trainer& trainer, const trainer::MakeTask& make_task) {
+  int code = 0;
   const int result = result_of([&] {
     const Status status = trainer::run_trainer(*trainer.started.config, make_task, Fd(kInheritedFd));
-    return status ? RK_OK : failed(status.error());
+    if (!status) code = static_cast<int>(status.error().code);  // it has logged the error
+    return RK_OK;
   });
-  if (result == RK_OK) return 0;
+  if (result == RK_OK) return code;
   log_error(last_error);
   return exit_code;
 }

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -56,6 +57,9 @@ Result<std::unique_ptr<exchange::Hub>> open_hub(const Job& job, const device::Pl
   return exchange::Hub::open(floats, address, ports);
 }
 
+// Logs the error, and sends it to the worker. Called before anything is destroyed.
+using Report = std::function<void(const Error&)>;
+
 // "cuda:1": GPU 1 of those that this process sees.
 std::string name_of(const Job& job, const device::Device& device) {
   return job.device == "cuda" ? str(job.device, ":", device.index()) : job.device;
@@ -68,43 +72,56 @@ std::unique_ptr<device::GpuWatch> watch_gpu(const device::Device& device) {
                                             device.identity());
 }
 
-Status run(const TrainerConfig& config, const MakeTask& make_task, SocketLink& link) {
+Status run(const TrainerConfig& config, Task& task, exchange::Hub& hub, SocketLink& link,
+           const Report& report) {
   const Job& job = config.job;
-  REKINDLE_TRY(const std::unique_ptr<Task> task, make_task(job));
-  REKINDLE_TRY(const std::unique_ptr<exchange::Hub> hub,
-               open_hub(job, task->place(), task->gradient_floats()));
   RunStorage storage(config.layout, job.init);
   const SteadyClock clock;
   // Declared after the task, because the writer may read the memory of the task until the writer is
   // destroyed.
   BackgroundWriter writer(link, config.layout.root());
-  Trainer trainer({job, *task, *hub, link, writer, storage, clock});
+  Trainer trainer({job, task, hub, link, writer, storage, clock});
   protocol::TrainerReady ready;
   ready.trainer = link.trainer();
   ready.host = host_name();
   ready.device = job.device;
-  if (const device::Device* const device = task->place().device) {
+  if (const device::Device* const device = task.place().device) {
     ready.device = name_of(job, *device);
     ready.gpu = device->name();
     ready.gpu_identity = device->identity();
     link.watch_gpu(watch_gpu(*device));
   }
-  ready.address = to_address(hub->endpoint());
+  ready.address = to_address(hub.endpoint());
   ready.pid = ::getpid();
-  REKINDLE_CHECK(trainer.warm_up(std::move(ready), config.build));
-  return trainer.run_until_quit();
+  Status status = trainer.warm_up(std::move(ready), config.build);
+  if (status) status = trainer.run_until_quit();
+  if (!status) report(status.error());
+  // If the device has failed, each call to give its memory back may wait for ever.
+  if (!status && task.place() && status.error().kind == ErrorKind::kTask)
+    ::_exit(static_cast<int>(status.error().code));
+  return status;
+}
+
+Status run(const TrainerConfig& config, const MakeTask& make_task, SocketLink& link, const Report& report) {
+  const auto failed = [&](const Error& error) {
+    report(error);
+    return forward_error(error);
+  };
+  const Result<std::unique_ptr<Task>> task = make_task(config.job);
+  if (!task) return failed(task.error());
+  const auto hub = open_hub(config.job, (*task)->place(), (*task)->gradient_floats());
+  if (!hub) return failed(hub.error());
+  return run(config, **task, **hub, link, report);
 }
 
 }  // namespace
 
 Status run_trainer(const TrainerConfig& config, const MakeTask& make_task, Fd worker_socket) {
   SocketLink link(std::move(worker_socket), config.trainer);
-  Status status = run(config, make_task, link);
-  if (!status) {
-    const Error& error = status.error();
+  return run(config, make_task, link, [&](const Error& error) {
+    log_error(error.line());
     link.send(protocol::TrainerFailed{config.trainer, static_cast<int>(error.code), error.what, error.hint});
-  }
-  return status;
+  });
 }
 
 }  // namespace rekindle::trainer

@@ -22,7 +22,8 @@ struct TrainerConfig {
 
 using MakeTask = std::function<Result<std::unique_ptr<Task>>(const protocol::Job& job)>;
 
-// Returns after Quit from the coordinator. An error has already been sent to the worker.
+// Returns after Quit from the coordinator. An error has already been logged, and sent to the worker. After an
+// error of a task on a device the process ends here.
 Status run_trainer(const TrainerConfig& config, const MakeTask& make_task, Fd worker_socket);
 
 }  // namespace rekindle::trainer

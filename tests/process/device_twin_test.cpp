@@ -23,8 +23,8 @@ class DeviceTwin : public ::testing::Test {
     ::setenv("REKINDLE_NVML_LIBRARY", REKINDLE_NVML_STAND_IN, 1);
   }
   void TearDown() override {
-    for (const char* name :
-         {"REKINDLE_NCCL_LIBRARY", "REKINDLE_NVML_LIBRARY", "NVML_STAND_IN_HANGS", "NCCL_STAND_IN_VERSION"})
+    for (const char* name : {"REKINDLE_NCCL_LIBRARY", "REKINDLE_NVML_LIBRARY", "NVML_STAND_IN_HANGS",
+                             "NCCL_STAND_IN_VERSION", "NCCL_STAND_IN_FAIL", "NCCL_STAND_IN_STUCK"})
       ::unsetenv(name);
   }
 
@@ -152,6 +152,36 @@ TEST_F(DeviceTwin, ExchangeNcclWithoutAUsableNccl_78BeforeTheFirstStep) {
   ::unsetenv("NCCL_STAND_IN_VERSION");
   ::setenv("REKINDLE_NCCL_LIBRARY", "/nowhere/libnccl.so.2", 1);
   refused("none", "/nowhere/libnccl.so.2 is not there");
+}
+
+// As in a container whose /dev/shm is too small, on GPUs without another way between them.
+TEST_F(DeviceTwin, NcclAlwaysFails_AutoGoesThroughHostMemoryAndNcclEndsTheRun) {
+  const std::string expected = finished("cpu", mnist_run(scratch_ / "cpu", 1, 20));
+  for (const std::string what : {"init", "group"}) {
+    SCOPED_TRACE(what);
+    ::setenv("NCCL_STAND_IN_FAIL", what.c_str(), 1);
+    const Outcome through_host = run(twin("auto-" + what, 2, "auto", 20));
+    EXPECT_EQ(through_host.exit_code, 0) << through_host.err;
+    const std::string said = through_host.out + through_host.err;
+    EXPECT_NE(said.find("NCCL: error 2: the stand-in's error"), std::string::npos) << said;
+    EXPECT_NE(said.find("gradients go through host memory: NCCL has failed"), std::string::npos) << said;
+    EXPECT_EQ(digest_of(scratch_ / ("auto-" + what)), expected);
+    const Outcome ends = run(twin("nccl-" + what, 2, "nccl", 20));
+    EXPECT_EQ(ends.exit_code, 70) << ends.out << ends.err;
+    EXPECT_NE(ends.err.find("an exchange fails again and again at step 0"), std::string::npos) << ends.err;
+    EXPECT_NE(ends.err.find("NCCL: error 2: the stand-in's error"), std::string::npos) << ends.err;
+  }
+}
+
+// Its communicator cannot be ended then, and its memory cannot be given back.
+TEST_F(DeviceTwin, TheDeviceFails_TheErrorIsReadAndCountedAsACrash) {
+  ::setenv("NCCL_STAND_IN_FAIL", "kernel", 1);
+  ::setenv("NCCL_STAND_IN_STUCK", "end", 1);
+  const Outcome outcome = run(twin("run", 2, "nccl", 20));
+  EXPECT_EQ(outcome.exit_code, 70) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.err.find("trainers crash again and again at step 0"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("an operation of another library failed with 1"), std::string::npos)
+      << outcome.err;
 }
 
 TEST_F(DeviceTwin, AnotherNcclOnResume_AWarningThatTheBitsMayDiffer) {
