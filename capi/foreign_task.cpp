@@ -43,6 +43,7 @@ ForeignTask::ForeignTask(const protocol::Job& job, std::unique_ptr<StateMemory> 
 
 Status ForeignTask::begin(const rk_calls& calls) {
   calls_ = calls;
+  if (place_) place_.device->when_full([free_memory = calls.free_memory] { std::ignore = free_memory(); });
   REKINDLE_CHECK(memory_->download());
   if (copy_) copy_->take();
   return {};

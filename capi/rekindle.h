@@ -96,6 +96,8 @@ typedef struct {
   int (*optimize)(rk_step* step);
   int (*save_optimizer)(void);
   int (*load_optimizer)(void);
+  /* The device has no memory left: gives back what the caller keeps there for later. */
+  int (*free_memory)(void);
 } rk_calls;
 
 int rk_interface(void); /* RK_INTERFACE of the library */

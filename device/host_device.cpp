@@ -165,6 +165,7 @@ class Twin final : public HostDevice {
   Result<void*> take(std::size_t bytes) override {
     use();
     settle();
+    if (when_full_) when_full_();  // a device may be full at any time
     const std::size_t whole = std::max<std::size_t>(1, (bytes + kAlignment - 1) / kAlignment) * kAlignment;
     void* const data = std::aligned_alloc(kAlignment, whole);
     if (data == nullptr)

@@ -1,7 +1,7 @@
 // The host twin of a GPU: its memory is host memory, and each stream is a thread that runs its operations as
 // late as the rules of device.hpp allow. An operation begins when somebody waits for it, or after a few
 // milliseconds. So code that lacks an event reads old bytes here, and its test fails, where a GPU would most
-// often be quick enough.
+// often be quick enough. For the same reason it finds its memory full at each allocation, at first.
 #pragma once
 
 #include <cstdint>

@@ -81,6 +81,9 @@ def calls_of(task: Task) -> _library.Calls:
     def load_optimizer() -> int:
         return _result(task, "the optimizer's state", lambda: task.own.load())
 
+    def free_memory() -> int:
+        return _result(task, "the memory of the device", task.device.free_memory)
+
     return _library.Calls(
         _library.Initialize(initialize),
         _library.ExpectSteps(expect_steps),
@@ -91,4 +94,5 @@ def calls_of(task: Task) -> _library.Calls:
         _library.Optimize(optimize),
         _library.SaveOptimizer(save_optimizer),
         _library.LoadOptimizer(load_optimizer),
+        _library.FreeMemory(free_memory),
     )

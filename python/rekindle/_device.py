@@ -77,6 +77,10 @@ class Device:
                 "use fewer programs and trainers on this GPU; a new run: more micro_batches, or a smaller batch_size",
             )
 
+    def free_memory(self) -> None:
+        """Gives back what torch keeps for later: the library takes memory beside torch's."""
+        torch.cuda.empty_cache()
+
     def memory(self, address: int, like: torch.Tensor) -> torch.Tensor:
         """Memory of the state or of a gradient as a tensor with the type and shape of another one."""
         if not self.is_gpu:

@@ -73,6 +73,7 @@ RateFactor = c.CFUNCTYPE(c.c_int, c.c_uint64, c.POINTER(c.c_double))
 Optimize = c.CFUNCTYPE(c.c_int, c.POINTER(Step))
 SaveOptimizer = c.CFUNCTYPE(c.c_int)
 LoadOptimizer = c.CFUNCTYPE(c.c_int)
+FreeMemory = c.CFUNCTYPE(c.c_int)
 
 
 class Calls(c.Structure):
@@ -86,6 +87,7 @@ class Calls(c.Structure):
         ("optimize", Optimize),
         ("save_optimizer", SaveOptimizer),
         ("load_optimizer", LoadOptimizer),
+        ("free_memory", FreeMemory),
     ]
 
 

@@ -119,6 +119,15 @@ TEST(HostDevice, AnOperationFails_EverySynchronizeSaysSoAndNothingRunsAnyMore) {
   EXPECT_EQ(memory.floats()[0], 0);
 }
 
+// As a GPU: a cache may give memory back before an allocation fails.
+TEST(HostDevice, Allocations_TheCallForAFullDeviceIsMadeFirst) {
+  const Twin twin;
+  std::vector<std::size_t> taken;
+  twin.device->when_full([&] { taken.push_back(twin.device->bytes_taken()); });
+  const Memory one = twin.floats(64), two = twin.floats(64);
+  EXPECT_EQ(taken, (std::vector<std::size_t>{0, 256}));
+}
+
 TEST(HostDevice, AStreamThatGoes_FinishesItsWork) {
   const Twin twin(1, 10000);
   const Memory memory = twin.floats(1);

@@ -6,6 +6,8 @@
 #include <csignal>
 #include <cstdlib>
 
+#include "base/files.hpp"
+#include "base/text.hpp"
 #include "python_fixture.hpp"
 
 namespace rekindle::process_test {
@@ -73,6 +75,45 @@ TEST_F(PythonDevice, AKillAJoinAStopAndAResume_SameDigestAsOnACpu) {
     EXPECT_EQ(digest_of(dir), expected) << optimizer;
     for (const char* const name : {"cpu", "faults"}) fs::remove_all(scratch_ / name);
   }
+}
+
+// torch keeps memory for later, and the library takes its own beside it: for the exchange, or for the share
+// of a trainer that was lost.
+TEST_F(PythonDevice, TheDeviceIsFull_TorchGivesItsCacheBack) {
+  const fs::path emptied = scratch_ / "emptied";
+  const std::string train =
+      script("train.py", str(R"(
+import torch, rekindle
+def note():
+    with open(")",
+                             emptied.string(), R"(", "a") as file: file.write("emptied\n")
+torch.cuda.empty_cache = note
+rekindle.run(model=lambda: torch.nn.Linear(4, 3), loss=lambda model, batch: (model(batch[0]) ** 2).mean(),
+             train_data=[(torch.ones(4), 1)] * 64, batch_size=16, micro_batches=2, steps=4, device="twin")
+)"));
+  const Outcome outcome = run(local(scratch_ / "run", 2, "nccl", 0, train));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  const auto text = read_text(emptied);
+  ASSERT_TRUE(text) << "nothing was given back";
+  EXPECT_EQ(text->substr(0, 8), "emptied\n");
+}
+
+// No version counter of torch sees what goes through .data.
+TEST_F(PythonDevice, AModelThatChangesAParameterThroughData_78WithItsName) {
+  const std::string train = script("train.py", R"(
+import torch, rekindle
+class Decaying(torch.nn.Linear):
+    def forward(self, values):
+        self.bias.data.mul_(0.5)
+        return super().forward(values)
+rekindle.run(model=lambda: Decaying(4, 3), loss=lambda model, batch: (model(batch[0]) ** 2).mean(),
+             train_data=[(torch.ones(4), 1)] * 64, batch_size=16, micro_batches=1, steps=4, device="twin")
+)");
+  const Outcome outcome = run(local(scratch_ / "run", 1, "auto", 0, train));
+  EXPECT_EQ(outcome.exit_code, 78) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.err.find("the model changes its parameter bias while it computes a gradient"),
+            std::string::npos)
+      << outcome.err;
 }
 
 }  // namespace
