@@ -12,7 +12,7 @@ namespace rekindle::protocol {
 
 namespace {
 
-constexpr const char* kOneKind = "all trainers of a run need CPUs of one kind";
+constexpr const char* kOneKind = "all trainers of a run need CPUs and GPUs of one kind";
 
 std::string named(const TrainerReady& ready) {
   return str("trainer ", ready.trainer, " on ", ready.host, " (", ready.machine, ")");
@@ -21,7 +21,8 @@ std::string named(const TrainerReady& ready) {
 }  // namespace
 
 bool Coordinator::same_fingerprint(const TrainerReady& ready, bool bits) const {
-  return bits ? ready.fingerprint == fingerprint_.text
+  if (ready.fingerprint == fingerprint_.text) return true;
+  return bits ? bits_of(ready.fingerprint) == bits_of(fingerprint_.text)
               : same_but_first_gradient(ready.fingerprint, fingerprint_.text);
 }
 
@@ -33,7 +34,7 @@ Finish Coordinator::mismatch(const TrainerReady& ready) const {
   return {78,
           str("trainer ", ready.trainer, " on ", ready.host, " does not match the other trainers: it has ",
               differences(ready.fingerprint, fingerprint_.text)),
-          "all trainers of a run need the same build, number of threads and kind of CPU"};
+          "all trainers of a run need the same build and number of threads, and CPUs and GPUs of one kind"};
 }
 
 // Refuses all trainers with another fingerprint. Their workers are refused as well, because all trainers of a
@@ -57,11 +58,11 @@ void Coordinator::take_fingerprint(const TrainerReady& ready, bool bits) {
 // bits of the largest group of joined ones. False: there is no majority, and the run ends.
 bool Coordinator::choose_bits() {
   const bool own = membership_.own_trainer_there();
-  std::map<std::string, std::vector<TrainerReady>> groups;  // by fingerprint
+  std::map<std::string, std::vector<TrainerReady>> groups;  // by bits_of() their fingerprint
   std::size_t voters = 0;
   for (const auto& [name, trainer] : membership_.trainers) {
     if (own && membership_.joined(trainer.worker)) continue;
-    groups[trainer.ready.fingerprint].push_back(trainer.ready);
+    groups[bits_of(trainer.ready.fingerprint)].push_back(trainer.ready);
     ++voters;
   }
   const auto largest =

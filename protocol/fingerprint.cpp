@@ -28,12 +28,20 @@ std::string value_of(const json& fingerprint, const std::string& key) {
 
 }  // namespace
 
+std::string bits_of(const std::string& fingerprint) {
+  json keys = parsed(fingerprint);
+  // Without the handshake's result, only equal names prove equal bits.
+  if (!keys.is_object() || !keys.contains(kFirstGradient) || keys.erase(kGpu) == 0) return fingerprint;
+  return keys.dump();
+}
+
 bool same_but_first_gradient(const std::string& a, const std::string& b) {
   if (a == b) return true;
   json one = parsed(a), other = parsed(b);
   if (!one.is_object() || !other.is_object()) return false;
-  one.erase(kFirstGradient);
-  other.erase(kFirstGradient);
+  for (json* const keys : {&one, &other}) {
+    if (keys->erase(kFirstGradient) > 0) keys->erase(kGpu);
+  }
   return one == other;
 }
 

@@ -1,5 +1,6 @@
 // Fingerprints: JSON objects with everything that determines the bits of a trainer. Two trainers with equal
-// fingerprints may train together.
+// fingerprints may train together. The name of the GPU may differ: two names may compute the same bits, which
+// the numeric handshake shows, as it does for CPUs.
 #pragma once
 
 #include <string>
@@ -10,7 +11,13 @@ namespace rekindle::protocol {
 // The other keys name known causes of different bits; this one is computed from the bits.
 inline constexpr const char* kFirstGradient = "first_gradient";
 
-// Whether two fingerprints are equal except for that hash.
+// The key of the name of the GPU.
+inline constexpr const char* kGpu = "gpu";
+
+// The fingerprint without the name of the GPU: equal for trainers that may train together.
+std::string bits_of(const std::string& fingerprint);
+
+// Whether two fingerprints are equal except for that hash and the name of the GPU.
 bool same_but_first_gradient(const std::string& a, const std::string& b);
 
 // Whether both have that hash, and the hashes differ.

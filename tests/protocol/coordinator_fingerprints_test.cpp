@@ -9,6 +9,10 @@ namespace {
 const std::string kOurs = R"({"build":"1","first_gradient":"aa"})";
 const std::string kOtherBits = R"({"build":"1","first_gradient":"bb"})";
 const std::string kOtherBuild = R"({"build":"2","first_gradient":"aa"})";
+// Two names, the same bits; a GPU with other bits.
+const std::string kSmallGpu = R"({"build":"1","first_gradient":"aa","gpu":"A100 40GB"})";
+const std::string kLargeGpu = R"({"build":"1","first_gradient":"aa","gpu":"A100 80GB"})";
+const std::string kOtherGpu = R"({"build":"1","first_gradient":"bb","gpu":"H100"})";
 
 TEST(Fingerprint, HashOfTheFirstGradientIsDistinguishedFromTheReasons) {
   EXPECT_TRUE(same_but_first_gradient(kOurs, kOtherBits));
@@ -19,6 +23,15 @@ TEST(Fingerprint, HashOfTheFirstGradientIsDistinguishedFromTheReasons) {
   EXPECT_FALSE(other_first_gradient(kOurs, kOtherBuild));
   EXPECT_FALSE(other_first_gradient(kOurs, R"({"build":"1"})"));
   EXPECT_FALSE(other_first_gradient("not JSON", kOurs));
+}
+
+TEST(Fingerprint, TheNameOfTheGpuCountsOnlyWithoutAHandshake) {
+  EXPECT_EQ(bits_of(kSmallGpu), bits_of(kLargeGpu));
+  EXPECT_NE(bits_of(kSmallGpu), bits_of(kOtherGpu));
+  EXPECT_TRUE(same_but_first_gradient(kSmallGpu, kOtherGpu));
+  const std::string one = R"({"gpu":"A"})", other = R"({"gpu":"B"})";
+  EXPECT_NE(bits_of(one), bits_of(other));
+  EXPECT_FALSE(same_but_first_gradient(one, other));
 }
 
 TEST(Fingerprint, DifferencesAreNamedInWords) {
@@ -75,6 +88,29 @@ TEST_F(Fingerprints, JoinerOfAnotherBuild_TheLineNamesWhatDiffersAndHasNoJson) {
             std::string::npos)
       << line;
   EXPECT_EQ(line.find('{'), std::string::npos) << line;
+}
+
+TEST_F(Fingerprints, GpusOfTwoNamesWithTheSameBits_TrainTogether) {
+  config_.expected_trainers = 2;
+  begin();
+  come("a", kSmallGpu);
+  come("b", kLargeGpu);
+  EXPECT_EQ(machine_->phase(), Phase::kRunning);
+  EXPECT_EQ(machine_->members().size(), 2U);
+  come("late", kLargeGpu);
+  EXPECT_TRUE(machine_->trainers().contains("late"));
+}
+
+TEST_F(Fingerprints, GpusWithOtherBits_TheMajorityTrains_AndTheHintNamesGpus) {
+  config_.expected_trainers = 3;
+  begin();
+  come("a", kOtherGpu);
+  come("b", kSmallGpu);
+  EXPECT_NE(line_with(come("c", kLargeGpu), "computes other bits"), "");
+  EXPECT_EQ(machine_->members(), (std::vector<std::string>{"b", "c"}));
+  ASSERT_EQ(of<Dismiss>(all_).size(), 1U);
+  const std::string why = of<Dismiss>(all_)[0].why;
+  EXPECT_NE(why.find("all trainers of a run need CPUs and GPUs of one kind"), std::string::npos) << why;
 }
 
 TEST_F(Fingerprints, FirstGenerationHasTheBitsOfTheMajority_InAnyOrderOfArrival) {
