@@ -177,7 +177,9 @@ class Coordinator {
   std::vector<std::string> choose_members(const Origin& origin) const;
   void show_members(const Origin& origin);
   std::vector<const TrainerReady*> member_reports() const;  // by rank; without those that are gone
+  bool nccl_could_serve() const;
   bool without_nccl() const;  // whether the generation goes without NCCL, though NCCL could be used
+  void show_idle_gpus();
 
   // coordinator_ends.cpp: stops, joins and the end of the run
   void stop_members();

@@ -122,8 +122,7 @@ void Coordinator::exchange_failed(const KnownTrainer& trainer) {
   faults_.step_exchanges.crashed(what, history_.step);
   constexpr int kMostDoublings = 5;
   times_.hold_until = times_.now + config_.link_pause * (1 << std::min(times - 1, kMostDoublings));
-  if (times >= FailedExchanges::kTriesOfNccl && config_.job.exchange == "auto" &&
-      nccl_serves(member_reports(), config_.job.exchange))
+  if (times >= FailedExchanges::kTriesOfNccl && config_.job.exchange == "auto" && nccl_could_serve())
     faults_.exchanges.give_up_nccl();
 }
 

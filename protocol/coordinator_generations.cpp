@@ -187,10 +187,21 @@ std::vector<const TrainerReady*> Coordinator::member_reports() const {
   return all;
 }
 
+bool Coordinator::nccl_could_serve() const {
+  return nccl_serves(member_reports(), config_.job.exchange, static_cast<int>(config_.job.micro_batches));
+}
+
 // A generation that only saves needs no NCCL, which would cost the last tries.
 bool Coordinator::without_nccl() const {
-  return nccl_serves(member_reports(), config_.job.exchange) &&
+  return nccl_could_serve() &&
          (faults_.exchanges.nccl_is_given_up() || (generation_.saves && faults_.exchanges.any()));
+}
+
+// Said once: a trainer that is lost later leaves a GPU idle until another one takes its place.
+void Coordinator::show_idle_gpus() {
+  std::vector<const TrainerReady*> all;
+  for (const auto& [name, trainer] : membership_.trainers) all.push_back(&trainer.ready);
+  if (const std::string line = idle_gpus(all); !line.empty()) emit(Info{line});
 }
 
 void Coordinator::show_members(const Origin& from) {
@@ -226,7 +237,10 @@ void Coordinator::show_members(const Origin& from) {
   if (without_nccl())
     emit(Info{"gradients go through host memory: NCCL has failed"});
   else
-    for (const std::string& line : gpu_lines(member_reports(), config_.job.exchange)) emit(Info{line});
+    for (const std::string& line :
+         gpu_lines(member_reports(), config_.job.exchange, static_cast<int>(config_.job.micro_batches)))
+      emit(Info{line});
+  if (history_.own_generations == 1) show_idle_gpus();
   const std::size_t spares = membership_.trainers.size() - ranks;
   if (spares > history_.spares_reported) {
     history_.spares_reported = spares;

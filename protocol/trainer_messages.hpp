@@ -45,9 +45,11 @@ struct TrainerReady {
   double check_ms = 0;       // duration of the numeric handshake
   // The name of its GPU, and what differs between any two GPUs. Empty: it has none.
   std::string gpu = {}, gpu_identity = {};
+  int gpus = 0;              // how many GPUs the trainer sees
+  std::string no_nccl = {};  // why it cannot use NCCL; empty: it can, or has no GPU
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainerReady, trainer, host, device, fingerprint, address, pid, machine,
-                                   check_ms, gpu, gpu_identity)
+                                   check_ms, gpu, gpu_identity, gpus, no_nccl)
 
 // Means by the names that the task gives them, such as "accuracy".
 using Metrics = std::map<std::string, double>;

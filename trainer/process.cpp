@@ -89,6 +89,8 @@ Status run(const TrainerConfig& config, Task& task, exchange::Hub& hub, SocketLi
     ready.device = name_of(job, *device);
     ready.gpu = device->name();
     ready.gpu_identity = device->identity();
+    ready.gpus = device->gpus();
+    if (const auto nccl = find_nccl(job); !nccl) ready.no_nccl = nccl.error().what;
     link.watch_gpu(watch_gpu(*device));
   }
   ready.address = to_address(hub.endpoint());

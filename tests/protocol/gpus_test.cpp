@@ -1,4 +1,6 @@
 // Trainers on GPUs: what the user reads about them, and --exchange nccl, which needs a GPU for each.
+#include <algorithm>
+
 #include "coordinator_fixture.hpp"
 #include "protocol/gpu_lines.hpp"
 
@@ -18,10 +20,11 @@ class Gpus : public CoordinatorTest {
     ready.gpu_identity = gpu;
     return ready;
   }
-  static Lines lines(const std::vector<TrainerReady>& members, const std::string& exchange = "auto") {
+  static Lines lines(const std::vector<TrainerReady>& members, const std::string& exchange = "auto",
+                     int micro_batches = 16) {
     std::vector<const TrainerReady*> all;
     for (const TrainerReady& each : members) all.push_back(&each);
-    return gpu_lines(all, exchange);
+    return gpu_lines(all, exchange, micro_batches);
   }
   std::vector<Effect> come(const TrainerReady& ready) { return say(ready, enter("w-h")); }
   std::vector<Effect> join(const TrainerReady& ready) {
@@ -44,6 +47,20 @@ TEST_F(Gpus, Shared_SaidWithTheWayOfTheGradients) {
             (Lines{"5 trainers share 2 GPUs", through}));
 }
 
+// --nodes=2 --gpus=6 may give four and two, and each node has as many trainers as the first one has GPUs.
+TEST_F(Gpus, NodesWithDifferentNumbersOfGpus_SaidWhereGpusAreShared) {
+  std::vector<TrainerReady> all = {on("a", "1"), on("b", "2"), on("c", "3"), on("d", "3")};
+  all[0].gpus = all[1].gpus = 2;
+  all[2].gpus = all[3].gpus = 1;
+  all[2].host = all[3].host = "i";
+  EXPECT_EQ(lines(all),
+            (Lines{"2 trainers share one GPU",
+                   "i has 1 GPU and h has 2: in a Slurm job, --gpus-per-node gives each node as many",
+                   "gradients go through host memory: NCCL needs a GPU for each trainer"}));
+  all.pop_back();
+  EXPECT_EQ(lines(all), Lines{"gradients go from GPU to GPU by NCCL 2.28.9"});
+}
+
 TEST_F(Gpus, SharedButNotForNccl_ByNccl) {
   TrainerReady a = on("a", "1"), b = on("b", "1");
   a.address.nccl += "@one";
@@ -53,10 +70,63 @@ TEST_F(Gpus, SharedButNotForNccl_ByNccl) {
 }
 
 TEST_F(Gpus, NoNcclOrAnotherExchange_TheReasonIsSaid) {
-  EXPECT_EQ(lines({on("a", "1"), on("b", "2", "")}),
-            Lines{"gradients go through host memory: there is no NCCL on h"});
+  EXPECT_EQ(lines({on("a", "1"), on("b", "2", "")}), Lines{"gradients go through host memory: no NCCL on h"});
+  TrainerReady old = on("b", "2", "");
+  old.no_nccl = "NCCL 2.17.1 is too old";
+  EXPECT_EQ(lines({on("a", "1"), old}),
+            Lines{"gradients go through host memory: no NCCL on h: NCCL 2.17.1 is too old"});
   EXPECT_EQ(lines({on("a", "1"), on("b", "2")}, "tcp"),
             Lines{"gradients go through host memory: --exchange tcp"});
+}
+
+TEST_F(Gpus, MorePartialSumsThanAKernelAdds_TheReasonIsSaid) {
+  std::vector<TrainerReady> many;
+  for (int i = 0; i < 255; ++i) many.push_back(on(str("t", i), str("gpu", i)));
+  EXPECT_EQ(lines(many, "auto", 256), Lines{"gradients go from GPU to GPU by NCCL 2.28.9"});
+  EXPECT_EQ(lines(many, "auto", 1024),
+            Lines{"gradients go through host memory: so many trainers have 574 partial sums, and 256 are the "
+                  "most with NCCL"});
+}
+
+TEST_F(Gpus, GpusWithoutATrainer_SaidOnceWithWhatWouldUseThem) {
+  const auto idle = [](std::vector<TrainerReady> trainers, const std::vector<int>& seen) {
+    std::vector<const TrainerReady*> all;
+    for (std::size_t i = 0; i < trainers.size(); ++i) {
+      trainers[i].gpus = seen[i];
+      all.push_back(&trainers[i]);
+    }
+    return idle_gpus(all);
+  };
+  const std::string more = ": --trainers-per-worker N (or --workers N) starts more trainers";
+  EXPECT_EQ(idle({on("a", "1")}, {1}), "");
+  EXPECT_EQ(idle({on("a", "", "")}, {0}), "");
+  EXPECT_EQ(idle({on("a", "1")}, {4}), "this run uses 1 of 4 GPUs on h" + more);
+  EXPECT_EQ(idle({on("a", "1"), on("b", "2")}, {2, 2}), "");
+  TrainerReady elsewhere = on("c", "3");
+  elsewhere.host = "i";
+  EXPECT_EQ(idle({on("a", "1"), on("b", "2"), elsewhere}, {4, 4, 2}),
+            "this run uses 2 of 4 GPUs on h, 1 of 2 GPUs on i" + more);
+}
+
+TEST_F(Gpus, IdleGpusAtTheStart_NotWhenATrainerIsLost) {
+  const auto said = [](const std::vector<Effect>& effects) {
+    return std::ranges::count_if(of<Info>(effects),
+                                 [](const Info& info) { return info.line.starts_with("this run uses "); });
+  };
+  begin();
+  TrainerReady a = on("a", "1"), b = on("b", "2");
+  a.gpus = b.gpus = 4;
+  come(a);
+  EXPECT_EQ(said(come(b)), 1);
+  say(TrainerExited{"b", true, 9});
+  pause("a", 0, PauseReason::kExchangeFailed);
+  pass(Time(2000));
+  b.trainer = "c";
+  come(b);
+  pass(Time(2000));
+  pause("a", 0, PauseReason::kAgreed);
+  EXPECT_GE(sent<Start>(all_).size(), 3U);
+  EXPECT_EQ(said(all_), 1);
 }
 
 TEST_F(Gpus, OneTrainerOrCpus_NothingToSay) {

@@ -2,11 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <map>
 #include <random>
 #include <string>
 
 #include "base/text.hpp"
+#include "device/kernels.hpp"
+#include "exchange/layout.hpp"
+#include "protocol/gpu_lines.hpp"
 
 namespace rekindle::trainer {
 namespace {
@@ -15,6 +20,17 @@ using exchange::LeafOp;
 using exchange::LeafRange;
 
 constexpr int kLeaves = 16;
+
+// What the coordinator says about NCCL's way follows from the exchange's layout.
+TEST(PartialSums, TheCoordinatorCountsThemAsTheExchangeDoes) {
+  static_assert(protocol::kMostPartialSums == device::kMostOperands);
+  for (const int leaves : {1, 16, 256, 1024}) {
+    for (int ranks = 1; ranks <= std::min(leaves, 130); ++ranks)
+      EXPECT_EQ(static_cast<std::size_t>(protocol::partial_sums(leaves, ranks)),
+                exchange::make_layout(leaves, ranks).subtrees.size())
+          << ranks << " of " << leaves;
+  }
+}
 
 // Represents a gradient by the text of its computation, so that another order of additions gives another
 // text.
