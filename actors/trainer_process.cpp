@@ -9,6 +9,7 @@
 #include <array>
 #include <charconv>
 #include <csignal>
+#include <string_view>
 #include <utility>
 
 #include "base/channel.hpp"
@@ -17,6 +18,7 @@
 #include "base/memory_left.hpp"
 #include "base/programs.hpp"
 #include "base/text.hpp"
+#include "protocol/trainer_environment.hpp"
 
 namespace rekindle::actors {
 namespace {
@@ -42,13 +44,22 @@ Result<Connection> connect() {
   return Connection{std::move(ends.first), std::move(ends.second), std::move(line)};
 }
 
-// A trainer's name is "WORKER.SLOT-N" (protocol/worker.cpp).
-std::string local_rank(const TrainerCommand& command, const std::string& name) {
+constexpr std::string_view kVisibleGpus = "CUDA_VISIBLE_DEVICES=";
+
+// The variables of this trainer alone. A trainer's name is "WORKER.SLOT-N" (protocol/worker.cpp).
+std::vector<std::string> own_variables(const TrainerCommand& command, const std::string& name) {
   const std::size_t dot = name.rfind('.'), dash = name.rfind('-');
   int slot = 0;
   if (dot != std::string::npos && dash != std::string::npos && dot < dash)
     std::from_chars(name.data() + dot + 1, name.data() + dash, slot);
-  return str("LOCAL_RANK=", command.first_local_rank + slot);
+  const int number = command.first_local_rank + slot;
+  std::vector<std::string> own = {str("LOCAL_RANK=", number)};
+  for (const std::string& entry : command.environment) {
+    if (!entry.starts_with(kVisibleGpus)) continue;
+    const std::string all = entry.substr(kVisibleGpus.size());
+    own.push_back(str(kVisibleGpus, protocol::visible_gpu(all, number)));
+  }
+  return own;
 }
 
 }  // namespace
@@ -59,8 +70,12 @@ Result<TrainerProcess> start_trainer(const TrainerCommand& command, const std::s
   std::vector<std::string> arguments = command.arguments;
   arguments.insert(arguments.end(), {"--name", name});
   std::vector<std::string> environment = command.environment;
-  std::erase_if(environment, [](const std::string& entry) { return entry.starts_with("LOCAL_RANK="); });
-  environment.push_back(local_rank(command, name));
+  const std::vector<std::string> own = own_variables(command, name);
+  for (const std::string& variable : own) {
+    const std::string begin = variable.substr(0, variable.find('=') + 1);
+    std::erase_if(environment, [&](const std::string& entry) { return entry.starts_with(begin); });
+  }
+  environment.insert(environment.end(), own.begin(), own.end());
   if (!is_script(command.job)) {
     REKINDLE_TRY(Child child, start_program_with(kTrainerProgram, arguments, environment, inherited));
     return TrainerProcess{std::move(child), std::move(connection.socket), std::move(connection.line)};
@@ -124,7 +139,8 @@ std::optional<TrainerProcess> SpareTrainer::take(const std::string& name) {
   if (!spare_) return std::nullopt;
   Spare spare = std::move(*spare_);
   spare_.reset();
-  const std::string lines = str(name, "\n", local_rank(command_, name), "\n");
+  std::string lines = str(name, "\n");
+  for (const std::string& variable : own_variables(command_, name)) lines += variable + "\n";
   if (::write(spare.name.get(), lines.data(), lines.size()) == static_cast<ssize_t>(lines.size()))
     return std::move(spare.process);
   kill_child(spare.process.child, SIGKILL);

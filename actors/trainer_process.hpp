@@ -31,11 +31,12 @@ struct TrainerCommand {
 };
 
 // The trainer finds its number on this machine, from first_local_rank on, in LOCAL_RANK: it chooses the GPU.
+// Of several parts of GPUs (MIG) it sees only the one with its number.
 Result<TrainerProcess> start_trainer(const TrainerCommand& command, const std::string& name);
 
 // An interpreter that has imported torch, and waits to become a trainer: the import takes seconds, which a
-// worker would lack a trainer. It reads its name and LOCAL_RANK from one more inherited descriptor, and ends
-// if there is none. All calls are made in one thread: the kernel kills the process when the thread that
+// worker would lack a trainer. It reads its name and its variables from one more inherited descriptor, and
+// ends if there is none. All calls are made in one thread: the kernel kills the process when the thread that
 // started it ends.
 class SpareTrainer {
  public:

@@ -5,7 +5,6 @@
 #include "base/planted.hpp"
 #include "base/text.hpp"
 #include "protocol/coordinator.hpp"
-#include "protocol/gpu_lines.hpp"
 
 namespace rekindle::protocol {
 

@@ -64,8 +64,9 @@ Environment fixed_variables(const Job& job) {
 Environment nccl_variables(const Job& job, const std::string& interface) {
   if (job.device == "cpu") return {};
   Environment defaults = {"NCCL_RAS_ENABLE=0", "NCCL_NVLS_ENABLE=0", "NCCL_RUNTIME_CONNECT=0"};
-  // With one '=', NCCL would take the name for the beginning of names.
-  if (!interface.empty()) defaults.push_back(str("NCCL_SOCKET_IFNAME==", interface));
+  // With one '=', NCCL would take the name for the beginning of names. Without an interface, all trainers are
+  // on this machine, and NCCL would listen where other machines reach it.
+  defaults.push_back(str("NCCL_SOCKET_IFNAME==", interface.empty() ? "lo" : interface));
   return defaults;
 }
 
@@ -144,6 +145,17 @@ Environment numeric_variables(const Environment& environment, const Job& job) {
   }
   std::ranges::sort(recorded);
   return recorded;
+}
+
+std::string visible_gpu(const std::string& all, int number) {
+  std::vector<std::string> entries;
+  for (std::size_t begin = 0; begin <= all.size();) {
+    const std::size_t end = std::min(all.find(',', begin), all.size());
+    entries.push_back(all.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  const bool parts = std::ranges::all_of(entries, [](const auto& each) { return each.starts_with("MIG-"); });
+  return parts ? entries[static_cast<std::size_t>(number) % entries.size()] : all;
 }
 
 TrainerEnvironment trainer_environment(const Environment& inherited, const Job& job,

@@ -22,8 +22,13 @@ struct TrainerEnvironment {
 };
 // The environment of a trainer whose worker has `inherited`: the values fixed by `job`, the values recorded
 // by the first attempt, and all inherited variables that no numeric library reads. `interface`: the name of
-// the network interface that Job::interface chooses on this machine, or empty.
+// the network interface that Job::interface chooses on this machine; empty: only this machine's trainers
+// exchange data.
 TrainerEnvironment trainer_environment(const Environment& inherited, const Job& job,
                                        const std::string& interface = {});
+
+// CUDA_VISIBLE_DEVICES of trainer `number` of a machine, where it is `all`. A process sees only the first of
+// several parts of GPUs (MIG), so each trainer gets one of them.
+std::string visible_gpu(const std::string& all, int number);
 
 }  // namespace rekindle::protocol

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 USAGE = 64
 GAVE_UP = 70
 CONFIG = 78
+
+FULL_GPU = "use fewer programs and trainers on this GPU; a new run: more micro_batches, or a smaller batch_size"
 
 
 class RekindleError(Exception):
@@ -31,6 +34,12 @@ class Aborted(BaseException):
 def text_bytes(text: str) -> bytes:
     """For the library and logs. A file name that is no UTF-8 has characters that cannot be encoded."""
     return text.encode(errors="backslashreplace")
+
+
+def hint_for(error: BaseException, usual: str) -> str:
+    """What to do about an exception of the script."""
+    of_torch = getattr(sys.modules.get("torch"), "cuda", None)
+    return FULL_GPU if isinstance(error, getattr(of_torch, "OutOfMemoryError", ())) else usual
 
 
 def one_line(error: BaseException) -> str:

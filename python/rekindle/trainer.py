@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from rekindle import _call
-from rekindle._errors import CONFIG, GAVE_UP, USAGE, RekindleError, one_line, text_bytes
+from rekindle._errors import CONFIG, GAVE_UP, USAGE, RekindleError, hint_for, one_line, text_bytes
 from rekindle._process import (
     descriptors,
     die_with_parent,
@@ -193,7 +193,7 @@ def train(words: list[str]) -> NoReturn:
     except RekindleError as error:
         give_up(error.code, error.what, error.hint)
     except BaseException as error:
-        give_up(GAVE_UP, f"{job['script']}: {one_line(error)}", "its traceback is in the trainer's log")
+        give_up(GAVE_UP, f"{job['script']}: {one_line(error)}", hint_for(error, "its traceback is in the trainer's log"))
     end_process(1)
 
 
@@ -208,8 +208,8 @@ def _oom_score(value: str) -> str:
 
 
 def wait_as_spare(folder: str, words: list[str]) -> NoReturn:
-    """Imports torch, and becomes a trainer as soon as the worker gives it a name and the variable LOCAL_RANK. Ends if
-    the worker ends.
+    """Imports torch, and becomes a trainer as soon as the worker gives it a name and the variables of this trainer.
+    Ends if the worker ends.
     """
     die_with_parent()
     ignore_group_signals()
@@ -218,10 +218,13 @@ def wait_as_spare(folder: str, words: list[str]) -> NoReturn:
         from rekindle import _task  # noqa: F401
     usual = _oom_score("500")  # in want of memory, the kernel ends a spare before any trainer
     with os.fdopen(_NAME_DESCRIPTOR) as file:
-        name, (variable, _, number) = file.readline().strip(), file.readline().strip().partition("=")
-    if not name or not number:
+        lines = file.read().splitlines()  # the worker closes its end at once
+    if len(lines) < 2:
         os._exit(0)
-    os.environ[variable] = number  # the library reads it, too
+    name, *variables = lines
+    for variable in variables:
+        key, _, value = variable.partition("=")
+        os.environ[key] = value  # the library reads it, too
     _oom_score(usual)
     train([sys.argv[0], *words, "--name", name])
 

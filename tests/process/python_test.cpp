@@ -193,16 +193,19 @@ TEST_F(Python, TwentyRandomKills_SameDigest) {
   EXPECT_EQ(digest_of(dir), expected) << "seed " << seed;
 }
 
-// Its spare begins 10 s after the trainer did. The script does not see the number that either has on this
-// machine.
+// Its spare begins 10 s after the trainer did. It learns only then which part of a GPU (MIG) it sees. The script
+// does not see the number that either has on this machine.
 TEST_F(Python, TrainerDies_TheSpareInterpreterTakesItsPlace) {
   const fs::path dir = scratch_ / "run";
-  const std::string numbered = script(
-      "numbered.py", str("import os\nprint('number', os.environ.get('LOCAL_RANK'), flush=True)\nexec(open('",
-                         everything(), "').read())\n"));
+  const std::string numbered =
+      script("numbered.py", str("import os\nprint('number', os.environ.get('LOCAL_RANK'), "
+                                "os.environ.get('CUDA_VISIBLE_DEVICES'), flush=True)\nexec(open('",
+                                everything(), "').read())\n"));
   ::setenv("LOCAL_RANK", "7", 1);
+  ::setenv("CUDA_VISIBLE_DEVICES", "MIG-a,MIG-b", 1);
   Program program(Arguments{rekindle()} + local(dir, 1, "shm", 0, numbered, {"steps=1000000"}));
   ::unsetenv("LOCAL_RANK");
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
   const auto trainer = [&]() -> pid_t {
     const auto trainers = trainers_of(dir);
     return trainers.empty() ? 0 : trainers.front();
@@ -224,7 +227,7 @@ TEST_F(Python, TrainerDies_TheSpareInterpreterTakesItsPlace) {
   program.signal(SIGUSR1);
   const Outcome outcome = program.wait();
   EXPECT_EQ(outcome.exit_code, 75);
-  EXPECT_EQ(times_in(outcome.out, "number None\n"), 2U) << outcome.out;
+  EXPECT_EQ(times_in(outcome.out, "number None MIG-a\n"), 2U) << outcome.out;
 }
 
 // As Slurm does at the time limit, or an administrator.

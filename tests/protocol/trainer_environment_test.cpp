@@ -6,6 +6,7 @@
 namespace rekindle::protocol {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -118,6 +119,40 @@ TEST(TrainerEnvironment, SettingsOfNcclOnGpus_AUsersOwnStay) {
        {"NCCL_SOCKET_IFNAME==ib0", "NCCL_RAS_ENABLE=0", "NCCL_NVLS_ENABLE=1", "NCCL_DEBUG=INFO"})
     EXPECT_THAT(made, Contains(entry));
   EXPECT_THAT(made, Not(Contains("NCCL_NVLS_ENABLE=0")));
+}
+
+// Without --interface, no other machine takes part.
+TEST(TrainerEnvironment, NcclWithoutAnInterface_ListensOnLoopback) {
+  Job job = job_with({});
+  job.device = "cuda";
+  EXPECT_THAT(trainer_environment({}, job).entries, Contains("NCCL_SOCKET_IFNAME==lo"));
+  EXPECT_THAT(trainer_environment({"NCCL_SOCKET_IFNAME=eth1"}, job).entries,
+              AllOf(Contains("NCCL_SOCKET_IFNAME=eth1"), Not(Contains("NCCL_SOCKET_IFNAME==lo"))));
+}
+
+// A site's values would take the place of --precision, and of the workspaces that make cuBLAS deterministic.
+TEST(TrainerEnvironment, VariablesThatChangeTheBitsOfGpus_AreThoseOfTheRun) {
+  const Environment site = {"NVIDIA_TF32_OVERRIDE=1", "CUBLAS_WORKSPACE_CONFIG=:0:0"};
+  Job job = job_with({});
+  const Environment full = trainer_environment(site, job).entries;
+  EXPECT_THAT(full, Contains("NVIDIA_TF32_OVERRIDE=0"));
+  EXPECT_THAT(full, Contains("CUBLAS_WORKSPACE_CONFIG=:4096:8"));
+  EXPECT_THAT(full, Contains(StartsWith("CUBLAS_WORKSPACE_CONFIG=")).Times(1));
+  EXPECT_THAT(full, Contains(StartsWith("NVIDIA_TF32_OVERRIDE=")).Times(1));
+  job.precision = "tf32";
+  EXPECT_THAT(trainer_environment(site, job).entries, Not(Contains(StartsWith("NVIDIA_TF32_OVERRIDE="))));
+}
+
+TEST(VisibleGpu, EachTrainerGetsOnePartOfAGpu) {
+  const std::string parts = "MIG-a,MIG-b,MIG-c";
+  EXPECT_EQ(visible_gpu(parts, 0), "MIG-a");
+  EXPECT_EQ(visible_gpu(parts, 2), "MIG-c");
+  EXPECT_EQ(visible_gpu(parts, 4), "MIG-b");
+  EXPECT_EQ(visible_gpu("MIG-a", 3), "MIG-a");
+}
+
+TEST(VisibleGpu, ACompleteGpuIsChosenByTheTrainerItself) {
+  for (const std::string all : {"", "0,1,2", "GPU-x,GPU-y", "0,MIG-a"}) EXPECT_EQ(visible_gpu(all, 1), all);
 }
 
 TEST(TrainerEnvironment, PreloadedLibrary_OneLineOfWarningAndItStays) {
