@@ -7,6 +7,7 @@
 #include <csignal>
 #include <utility>
 
+#include "app/report.hpp"
 #include "app/run_config.hpp"
 #include "app/spellings.hpp"
 #include "base/duration.hpp"
@@ -165,7 +166,12 @@ Result<LocalOptions> JobOptions::resolve() {
   }
   if (!options) return options;
   const bool elsewhere = command_.get_name() == "submit";
-  if (!elsewhere) REKINDLE_CHECK(check_device(options->job));
+  if (!elsewhere) {
+    GpuState gpu;  // WSL has no /dev/nvidia0: the script's PyTorch knows better
+    if (described_) gpu = {gpu.there || described_->has_gpu, described_->no_gpu};
+    REKINDLE_CHECK(check_device(options->job, gpu));
+    if (!options->device_note.empty()) say(options->device_note);
+  }
   if (described_) {
     options->script_model = described_->model;
     options->job.script = script_.file;

@@ -44,7 +44,8 @@ struct ScriptDescription {
   std::uint64_t train_samples = 0, test_samples = 0;
   std::vector<std::string> metrics = {};
   std::vector<std::string> tied = {};  // as in the job
-  bool has_gpu = false;                // its PyTorch can use one, on the machine that ran it
+  bool has_gpu = false;                // on the machine that ran it, its PyTorch and this build can use one
+  std::string no_gpu = {};             // its PyTorch can use one, and this is why this build cannot
 };
 
 // Runs the script (app/script.hpp).
@@ -67,6 +68,7 @@ struct LocalOptions {
   std::string old_stop;                // stop_request_in() when the command began
   std::filesystem::path own_trainer;   // the trainer program named by another program; empty: the package's
   checkpoint::StateSpec script_model;  // parameters and buffers, if a script is trained
+  std::string device_note;             // why a machine with a GPU trains on CPUs; empty: nothing to say
   protocol::Job job;                   // resolved, except for fields from the data set and the run directory
 
   run::Layout layout() const { return run::Layout(run_dir, Trust::kOwn, run_dir_inode); }
@@ -105,9 +107,21 @@ Result<LocalOptions> resolve_options(const RawOptions& raw, const AskNames& ask,
 
 // Whether this machine has a GPU (/dev/nvidia0 or the like).
 bool has_gpu();
+
+// What is known of this machine's GPUs.
+struct GpuState {
+  bool there = has_gpu();
+  std::string why_not = {};  // a GPU is there, and this is why it cannot be used
+};
+struct DeviceChoice {
+  std::string device;     // Job::device
+  std::string note = {};  // LocalOptions::device_note
+};
+// `wanted`: of --device. `built`: whether this build can use GPUs.
+DeviceChoice choose_device(const std::string& wanted, bool built, const GpuState& gpu);
 // That this machine has what --device names. Not checked by resolve_options(), because `submit` may be called
 // on a machine without a GPU.
-Status check_device(const protocol::Job& job);
+Status check_device(const protocol::Job& job, const GpuState& gpu = {});
 
 // The default of --interface: NCCL_SOCKET_IFNAME, then GLOO_SOCKET_IFNAME.
 std::string or_from_environment(const std::string& interface);

@@ -24,13 +24,22 @@ bool has_gpu() {
          });
 }
 
+DeviceChoice choose_device(const std::string& wanted, bool built, const GpuState& gpu) {
+  if (wanted != "auto") return {wanted};
+  if (!built) return {"cpu"};
+  if (!gpu.why_not.empty()) return {"cpu", str("on cpu: ", gpu.why_not)};
+  return {gpu.there ? "cuda" : "cpu"};
+}
+
 Status Resolver::device() {
   const std::string wanted = raw_.device == "gpu" ? "cuda" : raw_.device;
   // twin: the code of a GPU on memory of the host, for development (docs/development.md).
   if (wanted != "twin") REKINDLE_CHECK(one_of("device", wanted, {"auto", "cpu", "cuda"}));
   const bool built = script_ == nullptr ? kCudaModels : kCudaScripts;
-  const bool usable = built && (script_ == nullptr ? has_gpu() : script_->has_gpu);
-  job_.device = wanted != "auto" ? wanted : usable ? "cuda" : "cpu";
+  const GpuState gpu = script_ == nullptr ? GpuState() : GpuState{script_->has_gpu, script_->no_gpu};
+  const DeviceChoice choice = choose_device(wanted, built, gpu);
+  job_.device = choice.device;
+  options_.device_note = choice.note;
   if (job_.device == "cuda" && !built)
     return fail(ExitCode::kConfig,
                 kCudaScripts ? "this build has CUDA for models in Python only" : "this build has no CUDA",
@@ -73,8 +82,10 @@ Status Resolver::computing() {
   return {};
 }
 
-Status check_device(const protocol::Job& job) {
-  if (job.device != "cuda" || has_gpu()) return {};
+Status check_device(const protocol::Job& job, const GpuState& gpu) {
+  if (job.device != "cuda") return {};
+  if (!gpu.why_not.empty()) return fail(ExitCode::kConfig, str("--device cuda: ", gpu.why_not));
+  if (gpu.there) return {};
   return fail(ExitCode::kConfig, "--device cuda: this machine has no GPU (no /dev/nvidia0 or the like)",
               "use --device cpu");
 }

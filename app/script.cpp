@@ -64,6 +64,7 @@ ScriptDescription description_from(const nlohmann::json& answer) {
   description.train_samples = answer.at("train_samples").get<std::uint64_t>();
   description.test_samples = answer.at("test_samples").get<std::uint64_t>();
   description.has_gpu = answer.at("has_gpu").get<bool>();
+  description.no_gpu = answer.at("no_gpu").get<std::string>();
   return description;
 }
 

@@ -8,7 +8,8 @@
 //   {"options": {"batch-size": "128", ...},                  the options in the call, as text
 //    "tensors": [{"name", "dtype", "shape", "role"}, ...],   parameters, buffers, own optimizer
 //    "tied": [OTHER NAME, NAME, ...],                        keys of the state dict for the same tensor
-//    "train_samples": N, "test_samples": N, "metrics": ["accuracy", ...]}
+//    "train_samples": N, "test_samples": N, "metrics": ["accuracy", ...],
+//    "has_gpu": true, "no_gpu": ""}                          ScriptDescription::has_gpu and no_gpu
 //
 // or {"error": {"code", "what", "hint"}}. With `--evaluate FOLDER SCRIPT JOB ARGUMENTS...` it reads the
 // tensors of a .safetensors file from stdin, and answers as the C++ trainer program does (app/evaluate.cpp).

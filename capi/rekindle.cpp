@@ -66,6 +66,8 @@ std::string own_path() {
   return ::dladdr(reinterpret_cast<const void*>(&rk_open), &info) != 0 ? info.dli_fname : "";
 }
 
+std::filesystem::path own_folder() { return std::filesystem::path(own_path()).parent_path(); }
+
 Result<checkpoint::TensorSpec> spec_of(const rk_tensor& tensor) {
   checkpoint::TensorSpec spec;
   spec.name = tensor.name;
@@ -103,8 +105,7 @@ int open(int argc, char** argv, std::unique_ptr<rk_trainer>& trainer) {
 }
 
 int open_device(rk_trainer& trainer, rk_device& device) {
-  const std::filesystem::path folder = std::filesystem::path(own_path()).parent_path();
-  auto opened = capi::open_device(trainer.options().device, trainer.local_rank, folder);
+  auto opened = capi::open_device(trainer.options().device, trainer.local_rank, own_folder());
   if (!opened) return failed(opened.error());
   trainer.device = std::move(*opened);
   const capi::ComputeDevice& made = trainer.device;
@@ -146,6 +147,13 @@ rk_trainer* rk_open(int argc, char** argv) {
 const char* rk_job(const rk_trainer* trainer) { return trainer->job.c_str(); }
 
 void rk_log(int is_error, const char* text) { is_error != 0 ? log_error(text) : log_info(text); }
+
+int rk_look_for_gpu(void) {
+  return result_of([] {
+    const auto opened = capi::open_device("cuda", device::local_rank(), own_folder());
+    return opened ? RK_OK : failed(opened.error());
+  });
+}
 
 int rk_open_device(rk_trainer* trainer, rk_device* device) {
   return result_of([=] { return open_device(*trainer, *device); });

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from rekindle import _library
-from rekindle._errors import RekindleError
+from rekindle._errors import FULL_GPU, RekindleError, one_line
 
 
 def host_memory(address: int, like: torch.Tensor) -> torch.Tensor:
@@ -45,12 +45,13 @@ class Device:
 
     def __init__(self, library: ctypes.CDLL, trainer: int, name: str) -> None:
         """`name`: the job's device. Errors: there is no such device, or torch cannot use it."""
+        opened = _library.Device()
+        # Before torch is asked: the library knows why there is no GPU.
+        if library.rk_open_device(trainer, ctypes.byref(opened)) != _library.OK:
+            raise RekindleError(library.rk_error().decode())
         if name == "cuda" and not torch.cuda.is_available():
             reason = "sees no GPU" if torch.version.cuda else "was built without CUDA"
             raise RekindleError(f"torch {torch.__version__} {reason}", "use device='cpu', or another torch")
-        opened = _library.Device()
-        if library.rk_open_device(trainer, ctypes.byref(opened)) != _library.OK:
-            raise RekindleError(library.rk_error().decode())
         self.name = name
         self.is_gpu = opened.gpu >= 0
         self.is_late = name != "cpu"  # what is computed now runs later
@@ -59,12 +60,22 @@ class Device:
         if self.is_gpu:
             torch.cuda.set_device(self.torch)
             torch.cuda.init()
-            torch._C._cuda_attach_out_of_memory_observer(self._note_full)
+            self._watch_memory()
             # All calls are made in this thread: every operation of the script is on the stream of the exchange and the
             # update, so none of them has to wait for another.
             torch.cuda.set_stream(torch.cuda.ExternalStream(opened.stream, device=self.torch))
             # A thread of autograd would have another stream where a script asks for the current one.
             torch.autograd.set_multithreading_enabled(False)
+
+    def _watch_memory(self) -> None:
+        """Errors: torch's allocator does not say when the GPU is full, so other bits would not be noticed."""
+        try:
+            torch._C._cuda_attach_out_of_memory_observer(self._note_full)
+        except (AttributeError, RuntimeError) as error:
+            raise RekindleError(
+                f"torch's allocator of GPU memory cannot be watched: {one_line(error)}",
+                "unset PYTORCH_CUDA_ALLOC_CONF and PYTORCH_ALLOC_CONF, or leave backend:cudaMallocAsync out of them",
+            ) from error
 
     def _note_full(self, *_: object) -> None:
         self._was_full = True
@@ -74,7 +85,7 @@ class Device:
         if self._was_full:
             raise RekindleError(
                 f"{torch.cuda.get_device_name(self.torch)} has too little memory: the bits could be others",
-                "use fewer programs and trainers on this GPU; a new run: more micro_batches, or a smaller batch_size",
+                FULL_GPU,
             )
 
     def free_memory(self) -> None:

@@ -99,6 +99,7 @@ _FUNCTIONS = {
     "rk_exit_code": (c.c_int,),
     "rk_job": (c.c_char_p, _Trainer),
     "rk_log": (None, c.c_int, c.c_char_p),
+    "rk_look_for_gpu": (c.c_int,),
     "rk_open_device": (c.c_int, _Trainer, c.POINTER(Device)),
     "rk_set_state": (c.c_int, _Trainer, c.POINTER(Tensor), c.c_size_t, c.c_char_p, c.c_char_p),
     "rk_value": (c.c_void_p, _Trainer, c.c_size_t),

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.utils.data import default_collate
 
+from rekindle import _library
 from rekindle._call import Call
 from rekindle._data import make_dataset
 from rekindle._errors import RekindleError, one_line
@@ -157,6 +158,15 @@ def _metric_names(call: Call, model: nn.Module, test_data: Any) -> list[str]:
     return list(found)
 
 
+def _look_for_gpu() -> dict[str, Any]:
+    """Whether torch and the library can use a GPU. A torch may be content with a driver that the library is not."""
+    if not torch.cuda.is_available():
+        return {"has_gpu": False, "no_gpu": ""}
+    library = _library.load()
+    usable = library.rk_look_for_gpu() == _library.OK
+    return {"has_gpu": usable, "no_gpu": "" if usable else library.rk_error().decode()}
+
+
 def describe(call: Call) -> dict[str, Any]:
     """See app/script.hpp."""
     train_data = make_dataset(call.train_data, "train_data", 0)
@@ -174,5 +184,5 @@ def describe(call: Call) -> dict[str, Any]:
         "train_samples": len(train_data),
         "test_samples": 0 if test_data is None else len(test_data),
         "metrics": _metric_names(call, model, test_data),
-        "has_gpu": torch.cuda.is_available(),
+        **_look_for_gpu(),
     }

@@ -139,6 +139,52 @@ TEST(Options, ExchangeIntegrityIsOnUnlessSwitchedOff) {
   EXPECT_FALSE(parsed({"--exchange-integrity", "yes"}));
 }
 
+TEST(Device, AutoTakesAGpuThatCanBeUsed_AndSaysWhyNot) {
+  const GpuState good{true, {}}, none{false, {}}, old{false, "the NVIDIA driver is for CUDA 12.4"};
+  EXPECT_EQ(choose_device("auto", true, good).device, "cuda");
+  for (const auto& [built, gpu] : {std::pair(true, none), {false, good}, {false, old}}) {
+    EXPECT_EQ(choose_device("auto", built, gpu).device, "cpu");
+    EXPECT_EQ(choose_device("auto", built, gpu).note, "");
+  }
+  EXPECT_EQ(choose_device("auto", true, old).device, "cpu");
+  EXPECT_EQ(choose_device("auto", true, old).note, "on cpu: the NVIDIA driver is for CUDA 12.4");
+  EXPECT_EQ(choose_device("cuda", true, old).device, "cuda");
+  EXPECT_EQ(choose_device("cpu", true, good).device, "cpu");
+}
+
+TEST(Device, CudaWithoutAGpuOrWithAnOldDriver_IsRefusedWithTheReason) {
+  protocol::Job job;
+  job.device = "cuda";
+  EXPECT_TRUE(check_device(job, {true, {}}));
+  const Status none = check_device(job, {false, {}}), old = check_device(job, {true, "the driver is old"});
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, ExitCode::kConfig);
+  EXPECT_EQ(none.error().line(),
+            "--device cuda: this machine has no GPU (no /dev/nvidia0 or the like): use --device cpu");
+  ASSERT_FALSE(old);
+  EXPECT_EQ(old.error().code, ExitCode::kConfig);
+  EXPECT_EQ(old.error().line(), "--device cuda: the driver is old");
+  job.device = "cpu";
+  EXPECT_TRUE(check_device(job, {false, {}}));
+}
+
+TEST(Device, WhatNeedsAGpuOrABuildWithCuda_IsRefused) {
+  const auto refused = [](const Words& more) {
+    const auto options = parsed(more);
+    EXPECT_FALSE(options) << more[0];
+    return options ? "" : options.error().line();
+  };
+  EXPECT_EQ(refused({"--device", "cpu", "--exchange", "nccl"}),
+            "--exchange nccl is for GPUs: use auto on CPUs, or --device cuda");
+  EXPECT_EQ(refused({"--device", "cpu", "--precision", "tf32"}),
+            "--precision tf32 is for GPUs: use fp32 or bf16 on CPUs, or --device cuda");
+  if (!kCudaModels) {
+    EXPECT_EQ(refused({"--device", "cuda"}),
+              str(kCudaScripts ? "this build has CUDA for models in Python only" : "this build has no CUDA",
+                  ": use --device cpu, or build the preset 'cuda'"));
+  }
+}
+
 TEST(Options, GpuIsCuda) {
   const auto options = parsed({"--device", "gpu"});
   // Without a GPU or CUDA this is an error, but not an error about the word.

@@ -5,6 +5,8 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <string>
 
 #include "base/files.hpp"
 #include "base/text.hpp"
@@ -36,6 +38,37 @@ TEST_F(PythonDevice, AnyNumberOfTrainers_SameDigestAsOnACpu) {
   EXPECT_EQ(on_twin("w2-shm", 2, "shm", 0, {}), expected);
   EXPECT_EQ(on_twin("w3-nccl", 3, "nccl", 1, {}), expected);
   EXPECT_EQ(on_twin("w3-tcp", 3, "tcp", 0, {}), expected);
+}
+
+// The line of the library names the driver's version; torch only says that there is no GPU.
+TEST_F(PythonDevice, ADeviceThatCannotBeUsed_TheLineThatSaysWhy) {
+  const std::string cases = fs::path(REKINDLE_SOURCE) / "tests/python/device.py";
+  EXPECT_EQ(python({cases, "old_driver"}).out,
+            "78 the NVIDIA driver is for CUDA 12.4, and this build needs 13.0: update the driver\n");
+  const Outcome blind = python({cases, "torch_sees_none"});
+  EXPECT_NE(blind.out.find("78 torch "), std::string::npos) << blind.out << blind.err;
+  EXPECT_EQ(
+      python({cases, "other_allocator"}).out,
+      "78 torch's allocator of GPU memory cannot be watched: RuntimeError: cudaMallocAsync does not yet "
+      "support attachOutOfMemoryObserver.: unset PYTORCH_CUDA_ALLOC_CONF and PYTORCH_ALLOC_CONF, or leave "
+      "backend:cudaMallocAsync out of them\n");
+  EXPECT_EQ(python({cases, "full"}).out,
+            "use fewer programs and trainers on this GPU; a new run: more micro_batches, or a smaller "
+            "batch_size\nusual\n");
+}
+
+// The script's torch sees a GPU, and the library cannot open it.
+TEST_F(PythonDevice, AGpuForTorchAlone_TheDescriptionSaysWhyItCannotBeUsed) {
+  const std::string described = script(
+      "seen.py",
+      str("import torch\ntorch.cuda.is_available = lambda: True\nexec(open('", everything(), "').read())\n"));
+  const Outcome outcome = python(
+      {"-c", "from rekindle.trainer import main; main()", "--describe", scratch_.path().string(), described});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto answer = nlohmann::json::parse(outcome.out);
+  ASSERT_TRUE(answer.contains("no_gpu")) << outcome.out;
+  EXPECT_FALSE(answer.at("has_gpu").get<bool>());
+  EXPECT_NE(answer.at("no_gpu").get<std::string>(), "");
 }
 
 TEST_F(PythonDevice, OptimizersOfRekindleAndOfTheScript_SameDigestAsOnACpu) {

@@ -1,0 +1,54 @@
+"""rekindle._device without a GPU: a library and a torch that are not there.
+
+python tests/python/device.py NAME prints the error that the case ends with.
+"""
+
+import ctypes
+import sys
+
+import torch
+
+from rekindle import _device, _errors, _library
+
+OLD_DRIVER = b"the NVIDIA driver is for CUDA 12.4, and this build needs 13.0: update the driver"
+
+
+class Library:
+    def __init__(self, opens: bool) -> None:
+        self.opens = opens
+
+    def rk_open_device(self, trainer: int, opened: ctypes.Array) -> int:
+        opened._obj.gpu = 0
+        return _library.OK if self.opens else _library.FAILED
+
+    def rk_error(self) -> bytes:
+        return OLD_DRIVER
+
+
+def old_driver() -> None:
+    _device.Device(Library(opens=False), 0, "cuda")
+
+
+def torch_sees_none() -> None:
+    _device.Device(Library(opens=True), 0, "cuda")
+
+
+def other_allocator() -> None:
+    def attach(observer: object) -> None:
+        raise RuntimeError("cudaMallocAsync does not yet support attachOutOfMemoryObserver.\nException raised from")
+
+    torch.cuda.is_available = lambda: True
+    torch.cuda.set_device = torch.cuda.init = lambda *_: None
+    torch._C._cuda_attach_out_of_memory_observer = attach
+    _device.Device(Library(opens=True), 0, "cuda")
+
+
+def full() -> None:
+    print(_errors.hint_for(torch.cuda.OutOfMemoryError("CUDA out of memory."), "usual"))
+    print(_errors.hint_for(RuntimeError("another"), "usual"))
+
+
+try:
+    globals()[sys.argv[1]]()
+except _errors.RekindleError as error:
+    print(error.code, error)
