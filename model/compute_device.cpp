@@ -24,14 +24,24 @@ namespace {
 #ifdef REKINDLE_CUDA
 std::atomic<bool> memory_was_short{false};
 
-void watch_memory() {
-  static const bool watched = [] {
-    c10::cuda::CUDACachingAllocator::init(c10::cuda::device_count());
-    c10::cuda::CUDACachingAllocator::attachOutOfMemoryObserver(
-        [](std::int64_t, std::size_t, std::size_t, std::size_t) { memory_was_short = true; });
-    return true;
+// Errors: LibTorch's allocator does not say when the GPU is full, so other bits would not be noticed.
+Status watch_memory() {
+  static Status watched = []() -> Status {
+    try {
+      c10::cuda::CUDACachingAllocator::init(c10::cuda::device_count());
+      c10::cuda::CUDACachingAllocator::attachOutOfMemoryObserver(
+          [](std::int64_t, std::size_t, std::size_t, std::size_t) { memory_was_short = true; });
+      return {};
+    } catch (const c10::Error& error) {
+      const std::string what = error.what_without_backtrace();
+      return fail(
+          ExitCode::kConfig,
+          str("LibTorch's allocator of GPU memory cannot be watched: ", what.substr(0, what.find('\n'))),
+          "unset PYTORCH_CUDA_ALLOC_CONF and PYTORCH_ALLOC_CONF, or leave backend:cudaMallocAsync out of "
+          "them");
+    }
   }();
-  static_cast<void>(watched);
+  return watched;
 }
 #endif
 
@@ -40,7 +50,7 @@ bool is_number(const std::string& text) {
 }
 
 Result<std::unique_ptr<device::Device>> open(const std::string& name) {
-  if (name == "twin") return device::make_host_device();
+  if (name == "twin") return device::make_host_device_for(device::local_rank());
   const bool numbered = name.starts_with("cuda:") && is_number(name.substr(5));
   if (name != "cuda" && !numbered)
     return fail(ExitCode::kConfig, str("unknown device '", name, "'"), "use cpu, cuda or cuda:N");
@@ -77,7 +87,7 @@ Result<ComputeDevice> ComputeDevice::open(const std::string& name) {
   if (name != "twin") opened.device_->when_full([] { c10::cuda::CUDACachingAllocator::emptyCache(); });
 #endif
 #ifdef REKINDLE_CUDA
-  if (name != "twin") watch_memory();
+  if (name != "twin") REKINDLE_CHECK(watch_memory());
 #endif
   if (name != "twin")
     opened.torch_ = at::Device(at::kCUDA, static_cast<at::DeviceIndex>(opened.device_->index()));

@@ -21,6 +21,11 @@ auto without_exceptions(const char* doing, F&& f) -> decltype(f()) {
     return std::forward<F>(f)();
   } catch (const Aborted&) {
     return forward_error({ExitCode::kGaveUp, "the micro-batch was abandoned", {}, ErrorKind::kAborted});
+  } catch (const c10::OutOfMemoryError& error) {
+    const std::string what = error.what_without_backtrace();
+    return fail(str("LibTorch failed while ", doing, ": ", what.substr(0, what.find('\n'))),
+                "use fewer programs and trainers on this GPU; a new run: more --micro-batches, or a smaller "
+                "--batch-size");
   } catch (const c10::Error& error) {
     // The exception has no type of its own (Context::alertNotDeterministic).
     const std::string what = error.what_without_backtrace();

@@ -105,8 +105,8 @@ Result<Pass> RecordedPasses::run(const TrainingBatch& batch, const at::Tensor& g
     auto made = r.record(gradient, start);
     if (!made) {
       made.error().what += " (while a CUDA graph of the model was recorded)";
-      if (made.error().hint.empty())
-        made.error().hint = "set REKINDLE_CUDA_GRAPHS=0, or leave recordable out of the model's row";
+      made.error().hint += str(made.error().hint.empty() ? "" : "; or ",
+                               "set REKINDLE_CUDA_GRAPHS=0, or leave recordable out of the model's row");
       return forward_error(std::move(made.error()));
     }
     found = r.all.insert(r.all.end(), std::move(*made));
