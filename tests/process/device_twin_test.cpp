@@ -1,13 +1,16 @@
 // A GPU's code end to end, on memory of the host (--device twin): the same digest as on a CPU, with gradients
 // through the host and by a stand-in for NCCL, whatever happens on the way.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "base/files.hpp"
+#include "base/text.hpp"
 #include "harness.hpp"
 #include "run/layout.hpp"
 
@@ -24,7 +27,8 @@ class DeviceTwin : public ::testing::Test {
   }
   void TearDown() override {
     for (const char* name : {"REKINDLE_NCCL_LIBRARY", "REKINDLE_NVML_LIBRARY", "NVML_STAND_IN_HANGS",
-                             "NCCL_STAND_IN_VERSION", "NCCL_STAND_IN_FAIL", "NCCL_STAND_IN_STUCK"})
+                             "NCCL_STAND_IN_VERSION", "NCCL_STAND_IN_FAIL", "NCCL_STAND_IN_STUCK",
+                             "REKINDLE_TWIN_GPUS"})
       ::unsetenv(name);
   }
 
@@ -197,6 +201,31 @@ TEST_F(DeviceTwin, AnotherNcclOnResume_AWarningThatTheBitsMayDiffer) {
   EXPECT_NE(all.find("the trainers have nccl 22809 (not 22707); from here on the bits may differ"),
             std::string::npos)
       << all;
+}
+
+// A machine with four GPUs: the trainer that joins counts from 0 again, and takes a GPU that is free. With
+// --exchange nccl it would be refused on a taken one.
+TEST_F(DeviceTwin, AHelperOnTheMachineOfTheRun_TakesAFreeGpu) {
+  const std::string mine = str("twin-", ::getpid(), "-");
+  ::setenv("REKINDLE_TWIN_GPUS", str(mine, 0, ",", mine, 1, ",", mine, 2, ",", mine, 3).c_str(), 1);
+  Program program(Arguments{rekindle()} + twin("run", 2, "nccl", 100000));
+  wait_for_step(program, "run", 1);
+  Program joins(Arguments{rekindle(), "join", scratch_ / "run", "--workers", "2"});
+  ASSERT_TRUE(eventually([&] { return trainers_now(scratch_ / "run") == 4 || !joins.running(); }))
+      << joins.printed() << program.printed();
+  EXPECT_EQ(trainers_now(scratch_ / "run"), 4) << joins.printed();
+  EXPECT_NE(program.printed().find("this run uses 2 of 4 GPUs on "), std::string::npos) << program.printed();
+  program.signal(SIGUSR1);
+  EXPECT_EQ(program.wait().exit_code, 75);
+  joins.wait();
+}
+
+TEST_F(DeviceTwin, MoreTrainersThanGpus_ShareThemAndSayIt) {
+  const std::string mine = str("twin-", ::getpid(), "-shared");
+  ::setenv("REKINDLE_TWIN_GPUS", mine.c_str(), 1);
+  const Outcome outcome = run(twin("run", 2, "auto", 5));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE((outcome.out + outcome.err).find("2 trainers share one GPU"), std::string::npos) << outcome.err;
 }
 
 TEST_F(DeviceTwin, NvmlHangs_TheRunDoesNot) {
