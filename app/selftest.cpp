@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <functional>
 #include <iostream>
+#include <nlohmann/json.hpp>
+#include <string_view>
 #include <thread>
 
 #include "app/child_run.hpp"
@@ -17,11 +19,14 @@
 #include "app/run_config.hpp"
 #include "app/signals.hpp"
 #include "base/bytes.hpp"
+#include "base/clock.hpp"
+#include "base/command.hpp"
 #include "base/files.hpp"
 #include "base/memory_left.hpp"
 #include "base/programs.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "run/layout.hpp"
 
 namespace rekindle::app {
 namespace {
@@ -47,6 +52,8 @@ class Selftest {
     for (std::uint64_t trainers = 2; trainers <= most_; ++trainers) {
       REKINDLE_CHECK(check(str(trainers, " trainers, shared memory"), [&] { return many(trainers, "shm"); }));
       REKINDLE_CHECK(check(str(trainers, " trainers, TCP"), [&] { return many(trainers, "tcp"); }));
+      if (!is_on_gpus()) continue;
+      REKINDLE_CHECK(check(str(trainers, " trainers, between GPUs"), [&] { return between_gpus(trainers); }));
     }
     REKINDLE_CHECK(check("a trainer is killed, the other one goes on, a new one comes", [this] {
       return disturbed("kill", 2, 2, [](RunOfRekindle& run) { return kill_a_trainer(run); });
@@ -66,16 +73,35 @@ class Selftest {
     std::cout << "Linux " << system.release << ", " << system.machine << ", "
               << std::thread::hardware_concurrency() << " processors, " << cpu_name() << "\n"
               << "memory " << format_bytes(memory_left().of) << "\n";
-    const auto ids = checkpoint::list_committed(FilePath(quiet_run()));
-    if (!ids.empty()) {
-      const auto manifest =
-          checkpoint::read_manifest(checkpoint::directory_of(FilePath(quiet_run()), ids.front()));
-      if (manifest) std::cout << "trainers: " << manifest->fingerprint << "\n";
-    }
+    if (const std::string fingerprint = trainers_fingerprint(); !fingerprint.empty())
+      std::cout << "trainers: " << fingerprint << "\n";
+    if (is_on_gpus()) print_gpus();
     std::cout << lines_;
   }
 
  private:
+  // "" before the quiet run has a checkpoint.
+  std::string trainers_fingerprint() const {
+    const auto ids = checkpoint::list_committed(FilePath(quiet_run()));
+    if (ids.empty()) return "";
+    const auto manifest =
+        checkpoint::read_manifest(checkpoint::directory_of(FilePath(quiet_run()), ids.front()));
+    return manifest ? manifest->fingerprint : "";
+  }
+
+  bool is_on_gpus() const {
+    const auto keys = nlohmann::json::parse(trainers_fingerprint(), nullptr, false);
+    return keys.is_object() && keys.value("device", "cpu") != "cpu";
+  }
+
+  static void print_gpus() {
+    const auto gpus =
+        run_command({"nvidia-smi", "--query-gpu=index,name,memory.total,driver_version,mig.mode.current",
+                     "--format=csv,noheader"},
+                    std::chrono::seconds(20));
+    if (gpus && gpus->ok()) std::cout << gpus->out;
+  }
+
   Status check(const std::string& what, const std::function<Status()>& act) {
     const auto began = steady_clock::now();
     Status status = act();
@@ -127,6 +153,22 @@ class Selftest {
     const fs::path dir = work_ / str(exchange, "-", trainers);
     REKINDLE_CHECK(run_to_end(training(dir, trainers, exchange, quiet_steps_)));
     return same_digest(dir);
+  }
+
+  // By NCCL, if it can be used; the report says which way the gradients went.
+  Status between_gpus(std::uint64_t trainers) {
+    const fs::path dir = work_ / str("auto-", trainers);
+    REKINDLE_CHECK(many(trainers, "auto"));
+    REKINDLE_TRY(std::string log, read_text(run::Layout(dir).log("coordinator")));
+    constexpr std::string_view kWay = "gradients go ";
+    if (const std::size_t begin = log.find(kWay); begin != std::string::npos) {
+      std::string way = log.substr(begin, log.find('\n', begin) - begin);
+      if (const std::size_t host = way.find(host_name()); host != std::string::npos)
+        way.replace(host, host_name().size(), "this machine");
+      std::cout << "        " << way << std::endl;
+      lines_ += str("        ", way, "\n");
+    }
+    return {};
   }
 
   Status same_digest(const fs::path& dir) const {

@@ -4,10 +4,13 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
+#include <string>
 
 #include "base/copy_file.hpp"
 #include "base/files.hpp"
+#include "base/text.hpp"
 #include "harness.hpp"
 
 namespace rekindle::process_test {
@@ -44,6 +47,24 @@ TEST(Selftest, OnThisMachine_EveryCheckPasses) {
   const Outcome again = run({"selftest", "--keep", runs});
   EXPECT_EQ(again.exit_code, 64);
   EXPECT_EQ(times_in(again.err, "is not empty"), 1U) << again.err;
+}
+
+// On the twin of a GPU: the way between GPUs is tried, too, and the report has what nvidia-smi says.
+TEST(Selftest, OnGpus_TheReportHasThemAndTheWayOfTheGradients) {
+  const Scratch scratch;
+  fs::create_directories(scratch / "bin");
+  std::ofstream(scratch / "bin/nvidia-smi") << "#!/bin/sh\necho 0, A GPU, 80 GiB, 580.1, Disabled\n";
+  fs::permissions(scratch / "bin/nvidia-smi", fs::perms::owner_all);
+  const char* const path = std::getenv("PATH");
+  const Outcome outcome =
+      Program({"/usr/bin/env", str("PATH=", (scratch / "bin").string(), ":", path == nullptr ? "" : path),
+               str("REKINDLE_NCCL_LIBRARY=", REKINDLE_NCCL_STAND_IN), rekindle(), "selftest", "--workers",
+               "2", "--device", "twin"})
+          .wait();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  EXPECT_EQ(times_in(outcome.out, "ok      2 trainers, between GPUs,"), 2U) << outcome.out;
+  EXPECT_EQ(times_in(outcome.out, "gradients go from GPU to GPU by NCCL 2.28.9\n"), 2U) << outcome.out;
+  EXPECT_EQ(times_in(outcome.out, "0, A GPU, 80 GiB, 580.1, Disabled\n"), 1U) << outcome.out;
 }
 
 TEST(Selftest, ProgramsAreMissing_OneCheckFailsByName) {
