@@ -1,6 +1,9 @@
 #include "capi/optimizer_copy.hpp"
 
+#include <sys/mman.h>
+
 #include <cstring>
+#include <tuple>
 #include <utility>
 
 namespace rekindle::capi {
@@ -21,6 +24,8 @@ std::size_t size_of(const checkpoint::StateSpec& spec) {
 OptimizerCopy::OptimizerCopy(const checkpoint::State& live, bool is_copy,
                              const checkpoint::StateSpec& optimizer)
     : live_(live), bytes_((is_copy ? 0 : size_of(checkpoint::spec_of(live))) + size_of(optimizer)) {
+  // A process that loads samples would keep these pages, or copies of them, for nothing.
+  std::ignore = ::madvise(bytes_.bytes().data(), bytes_.bytes().size(), MADV_DONTFORK);
   std::size_t offset = 0;
   const auto add = [&](const checkpoint::StateSpec& tensors) {
     for (const checkpoint::TensorSpec& spec : tensors) {

@@ -7,10 +7,19 @@
 
 #include <cerrno>
 #include <cstring>
+#include <tuple>
 
 #include "base/text.hpp"
 
 namespace rekindle::exchange {
+namespace {
+
+// A process that loads samples for a script would keep the memory of generations that have ended.
+void keep_from_children(void* data, std::size_t bytes) {
+  std::ignore = ::madvise(data, bytes, MADV_DONTFORK);
+}
+
+}  // namespace
 
 Mapping::~Mapping() {
   if (data_ != nullptr) ::munmap(data_, bytes_);
@@ -28,6 +37,7 @@ Result<Segment> make_segment(const char* name, std::size_t bytes) {
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, segment.fd.get(), 0);
   if (data == MAP_FAILED) return failed("mmap");
   segment.memory = Mapping(static_cast<std::byte*>(data), bytes);
+  keep_from_children(data, bytes);
   // EINVAL: the kernel is older than 5.14. The pages are then allocated at first use.
   if (::madvise(data, bytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) return failed("populate");
   constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
@@ -49,6 +59,7 @@ Result<Mapping> map_peer_segment(pid_t pid, int fd, std::size_t bytes) {
     return fail(str(path, " is not an exchange's memory of ", bytes, " bytes"));
   void* data = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.get(), 0);
   if (data == MAP_FAILED) return forward_error(errno_error("cannot map", path));
+  keep_from_children(data, bytes);
   return Mapping(static_cast<std::byte*>(data), bytes);
 }
 

@@ -22,9 +22,11 @@ def descriptors() -> set[int]:
 
 
 def close_private_descriptors() -> None:
-    for descriptor in private_descriptors:
+    """Those that this process inherited by a fork, and the library's shared memory, which would live as long as it."""
+    for descriptor in descriptors():
         with contextlib.suppress(OSError):
-            os.close(descriptor)
+            if descriptor in private_descriptors or os.readlink(f"/proc/self/fd/{descriptor}").startswith("/memfd:rekindle-"):
+                os.close(descriptor)
 
 
 def die_with_parent() -> None:

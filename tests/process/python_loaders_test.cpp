@@ -1,10 +1,16 @@
 // How samples of a script are loaded (docs/python.md).
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <csignal>
 #include <fstream>
+#include <iterator>
 #include <string>
+#include <system_error>
+#include <vector>
 
 #include "base/files.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
 #include "python_fixture.hpp"
 
@@ -17,6 +23,39 @@ TEST_F(PythonLoaders, UnitTests) {
   const Outcome outcome = python({fs::path(REKINDLE_SOURCE) / "tests/python/loaders.py"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
   EXPECT_EQ(times_in(outcome.err, "Exception ignored"), 0U) << outcome.err;
+}
+
+TEST_F(PythonLoaders, ProcessThatReplacesAnother_HoldsNoMemoryOfTheExchange) {
+  const fs::path dir = scratch_ / "run";
+  Program program(Arguments{rekindle()} + local(dir, 2, "shm", 1, everything(), {"steps=1000000"}));
+  std::vector<pid_t> trainers;
+  ASSERT_TRUE(eventually([&] { return !(trainers = trainers_of(dir)).empty() || !program.running(); }));
+  ASSERT_FALSE(trainers.empty());
+  const auto count = [](pid_t pid, const std::string& word) {
+    std::ifstream maps(str("/proc/", pid, "/maps"));
+    std::size_t found = times_in({std::istreambuf_iterator<char>(maps), {}}, word);
+    std::error_code gone;
+    for (const auto& entry : fs::directory_iterator(str("/proc/", pid, "/fd"), gone))
+      found += times_in(fs::read_symlink(entry.path(), gone).string(), word);
+    return found;
+  };
+  ASSERT_TRUE(
+      eventually([&] { return count(trainers[0], "memfd:rekindle-slot") > 0 || !program.running(); }));
+  const std::vector<pid_t> first = children_of(trainers[0]);
+  ASSERT_FALSE(first.empty());
+  for (const pid_t pid : first) ::kill(pid, SIGKILL);
+  const auto replaced = [&] {
+    std::vector<pid_t> now = children_of(trainers[0]);
+    std::erase_if(now, [&](pid_t pid) { return std::ranges::find(first, pid) != first.end(); });
+    return now;
+  };
+  ASSERT_TRUE(eventually([&] { return !replaced().empty() || !program.running(); }));
+  const auto before = reached_step(dir);
+  EXPECT_TRUE(eventually([&] { return reached_step(dir) > before + 5 || !program.running(); }));
+  for (const pid_t pid : replaced())
+    EXPECT_EQ(count(pid, "memfd:rekindle-slot") + count(pid, "memfd:rekindle-control"), 0U);
+  program.signal(SIGUSR1);
+  EXPECT_EQ(program.wait().exit_code, 75);
 }
 
 // No sample can be read while the file is there.
