@@ -67,6 +67,7 @@ void expect_one_generation(Fault fault) {
     plan.poison = Poison::kNone;
     plan.bad_host.clear();
     plan.faults.clear();
+    plan.nccl_fails.reset();
     for (Ms at = 3500; at < 9000; at += 2500) plan.faults.push_back({fault, at, {}, {}, 1});
     Coverage coverage;
     const Outcome outcome = run_plan(plan, coverage);
