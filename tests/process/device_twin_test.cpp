@@ -26,9 +26,9 @@ class DeviceTwin : public ::testing::Test {
     ::setenv("REKINDLE_NVML_LIBRARY", REKINDLE_NVML_STAND_IN, 1);
   }
   void TearDown() override {
-    for (const char* name : {"REKINDLE_NCCL_LIBRARY", "REKINDLE_NVML_LIBRARY", "NVML_STAND_IN_HANGS",
-                             "NCCL_STAND_IN_VERSION", "NCCL_STAND_IN_FAIL", "NCCL_STAND_IN_STUCK",
-                             "REKINDLE_TWIN_GPUS"})
+    for (const char* name :
+         {"REKINDLE_NCCL_LIBRARY", "REKINDLE_NVML_LIBRARY", "NVML_STAND_IN_HANGS", "NCCL_STAND_IN_VERSION",
+          "NCCL_STAND_IN_FAIL", "NCCL_STAND_IN_STUCK", "REKINDLE_TWIN_GPUS"})
       ::unsetenv(name);
   }
 

@@ -193,8 +193,8 @@ TEST_F(Python, TwentyRandomKills_SameDigest) {
   EXPECT_EQ(digest_of(dir), expected) << "seed " << seed;
 }
 
-// Its spare begins 10 s after the trainer did. It learns only then which part of a GPU (MIG) it sees. The script
-// does not see the number that either has on this machine.
+// Its spare begins 10 s after the trainer did. It learns only then which part of a GPU (MIG) it sees. The
+// script does not see the number that either has on this machine.
 TEST_F(Python, TrainerDies_TheSpareInterpreterTakesItsPlace) {
   const fs::path dir = scratch_ / "run";
   const std::string numbered =
