@@ -10,6 +10,7 @@
 #include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string_view>
 #include <thread>
 
@@ -49,6 +50,7 @@ class Selftest {
   Status run() {
     REKINDLE_CHECK(check("the package is complete, and makes data", [this] { return prepare(); }));
     REKINDLE_CHECK(check("one trainer", [this] { return extend_quiet_run(kFirstSteps); }));
+    if (is_on_gpus()) note_gpus();
     for (std::uint64_t trainers = 2; trainers <= most_; ++trainers) {
       REKINDLE_CHECK(check(str(trainers, " trainers, shared memory"), [&] { return many(trainers, "shm"); }));
       REKINDLE_CHECK(check(str(trainers, " trainers, TCP"), [&] { return many(trainers, "tcp"); }));
@@ -75,7 +77,6 @@ class Selftest {
               << "memory " << format_bytes(memory_left().of) << "\n";
     if (const std::string fingerprint = trainers_fingerprint(); !fingerprint.empty())
       std::cout << "trainers: " << fingerprint << "\n";
-    if (is_on_gpus()) print_gpus();
     std::cout << lines_;
   }
 
@@ -94,12 +95,18 @@ class Selftest {
     return keys.is_object() && keys.value("device", "cpu") != "cpu";
   }
 
-  static void print_gpus() {
+  void note(const std::string& line) {
+    std::cout << "        " << line << std::endl;
+    lines_ += str("        ", line, "\n");
+  }
+
+  void note_gpus() {
     const auto gpus =
         run_command({"nvidia-smi", "--query-gpu=index,name,memory.total,driver_version,mig.mode.current",
                      "--format=csv,noheader"},
                     std::chrono::seconds(20));
-    if (gpus && gpus->ok()) std::cout << gpus->out;
+    std::istringstream lines(gpus && gpus->ok() ? gpus->out : "");
+    for (std::string line; std::getline(lines, line);) note(line);
   }
 
   Status check(const std::string& what, const std::function<Status()>& act) {
@@ -165,8 +172,7 @@ class Selftest {
       std::string way = log.substr(begin, log.find('\n', begin) - begin);
       if (const std::size_t host = way.find(host_name()); host != std::string::npos)
         way.replace(host, host_name().size(), "this machine");
-      std::cout << "        " << way << std::endl;
-      lines_ += str("        ", way, "\n");
+      note(way);
     }
     return {};
   }
