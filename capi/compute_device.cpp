@@ -9,7 +9,8 @@
 namespace rekindle::capi {
 namespace {
 
-Result<std::unique_ptr<device::Device>> open_gpu(int local_rank, const std::filesystem::path& folder) {
+template <class Function>
+Result<Function*> function_of_library(const char* name, const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / device::kCudaLibrary;
   // Never closed: its code belongs to the device.
   void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -18,9 +19,14 @@ Result<std::unique_ptr<device::Device>> open_gpu(int local_rank, const std::file
     return fail(ExitCode::kConfig, str("this build has no CUDA: ", why == nullptr ? file.string() : why),
                 "use --device cpu");
   }
-  const auto open = reinterpret_cast<device::OpenCudaDevice*>(::dlsym(library, device::kOpenCudaDevice));
-  if (open == nullptr)
+  const auto function = reinterpret_cast<Function*>(::dlsym(library, name));
+  if (function == nullptr)
     return fail(ExitCode::kConfig, str(file.string(), " is not of this build"), "install rekindle again");
+  return function;
+}
+
+Result<std::unique_ptr<device::Device>> open_gpu(int local_rank, const std::filesystem::path& folder) {
+  REKINDLE_TRY(const auto open, function_of_library<device::OpenCudaDevice>(device::kOpenCudaDevice, folder));
   Result<std::unique_ptr<device::Device>> opened;
   open(local_rank, &opened);
   return opened;
@@ -42,6 +48,14 @@ Result<ComputeDevice> open_device(const std::string& name, int local_rank,
   }
   REKINDLE_TRY(opened.stream, opened.device->make_stream());
   return opened;
+}
+
+Status check_driver(const std::filesystem::path& folder) {
+  REKINDLE_TRY(const auto check,
+               function_of_library<device::CheckCudaDriver>(device::kCheckCudaDriver, folder));
+  Status checked;
+  check(&checked);
+  return checked;
 }
 
 }  // namespace rekindle::capi

@@ -22,5 +22,7 @@ struct ComputeDevice {
 // librekindle_cuda.so in `folder` opens it. Errors (ExitCode::kConfig): there is no such device.
 Result<ComputeDevice> open_device(const std::string& name, int local_rank,
                                   const std::filesystem::path& folder);
+// That this build and the machine's driver can use GPUs. Opens none. Error (ExitCode::kConfig).
+Status check_driver(const std::filesystem::path& folder);
 
 }  // namespace rekindle::capi

@@ -150,8 +150,8 @@ void rk_log(int is_error, const char* text) { is_error != 0 ? log_error(text) : 
 
 int rk_look_for_gpu(void) {
   return result_of([] {
-    const auto opened = capi::open_device("cuda", device::local_rank(), own_folder());
-    return opened ? RK_OK : failed(opened.error());
+    const Status checked = capi::check_driver(own_folder());
+    return checked ? RK_OK : failed(checked.error());
   });
 }
 

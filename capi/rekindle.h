@@ -110,7 +110,7 @@ int rk_exit_code(void);
 const char* rk_job(const rk_trainer* trainer); /* the job, as JSON */
 void rk_log(int is_error, const char* text);   /* a line of the trainer's log */
 
-/* Without a trainer: whether one could open a GPU of this machine. Errors: why not. */
+/* Without a trainer: whether this build and the machine's driver can use GPUs. Opens none. Errors: why not. */
 int rk_look_for_gpu(void);
 /* Opens the device of the job: first of all calls that need memory. Errors: there is no such device. */
 int rk_open_device(rk_trainer* trainer, rk_device* device);

@@ -212,7 +212,7 @@ tl::unexpected<Error> no_device(std::string what, std::string hint) {
   return fail(ExitCode::kConfig, std::move(what), std::move(hint));
 }
 
-Result<int> count_gpus() {
+CudaStart start_cuda() {
   CudaStart start;
   const cudaError_t error = cudaGetDeviceCount(&start.gpus);
   static_cast<void>(cudaGetLastError());
@@ -220,6 +220,11 @@ Result<int> count_gpus() {
   start.text = text_of(error);
   static_cast<void>(cudaDriverGetVersion(&start.driver));
   static_cast<void>(cudaRuntimeGetVersion(&start.runtime));
+  return start;
+}
+
+Result<int> count_gpus() {
+  const CudaStart start = start_cuda();
   REKINDLE_CHECK(check_start(start));
   return start.gpus;
 }
@@ -246,6 +251,11 @@ Result<std::unique_ptr<Device>> open(int index, int gpus, Fd claim) {
 }
 
 }  // namespace
+
+Status check_cuda_driver() {
+  const CudaStart start = start_cuda();
+  return start.error == kCudaInsufficientDriver ? check_start(start) : Status();
+}
 
 Result<std::unique_ptr<Device>> open_cuda_device(int index) {
   REKINDLE_TRY(const int gpus, count_gpus());

@@ -12,8 +12,10 @@ namespace rekindle::device {
 
 inline constexpr const char* kCudaLibrary = "librekindle_cuda.so";
 
-// The only function of the library: open_cuda_device_for(number).
+// The functions of the library: open_cuda_device_for(number), and check_cuda_driver().
 inline constexpr const char* kOpenCudaDevice = "rekindle_open_cuda_device";
 using OpenCudaDevice = void(int number, Result<std::unique_ptr<Device>>* opened);
+inline constexpr const char* kCheckCudaDriver = "rekindle_check_cuda_driver";
+using CheckCudaDriver = void(Status* checked);
 
 }  // namespace rekindle::device

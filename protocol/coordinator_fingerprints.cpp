@@ -116,7 +116,7 @@ bool Coordinator::one_gpu_each() {
 }
 
 bool Coordinator::other_fingerprint(const Restorable& restorable) const {
-  return !restorable.fingerprint.empty() && restorable.fingerprint != fingerprint_.text;
+  return !restorable.fingerprint.empty() && bits_of(restorable.fingerprint) != bits_of(fingerprint_.text);
 }
 
 void Coordinator::warn_of_other_fingerprint(const Restorable& restorable) {

@@ -98,9 +98,12 @@ Status run(const TrainerConfig& config, Task& task, exchange::Hub& hub, SocketLi
   Status status = trainer.warm_up(std::move(ready), config.build);
   if (status) status = trainer.run_until_quit();
   if (!status) report(status.error());
-  // If the device has failed, each call to give its memory back may wait for ever.
-  if (!status && task.place() && status.error().kind == ErrorKind::kTask)
+  // If the device has failed, each call to give its memory back may wait for ever. What is being written is
+  // in host memory.
+  if (!status && task.place() && status.error().kind == ErrorKind::kTask) {
+    writer.finish();
     ::_exit(static_cast<int>(status.error().code));
+  }
   return status;
 }
 

@@ -60,7 +60,8 @@ def _text(name: str, value: object) -> str:
 
 def _check_once(options: Mapping[str, object], part: str, of_part: Mapping[str, str]) -> None:
     for name in options:
-        if name.replace("_", "-") in of_part:
+        option = name.replace("_", "-")
+        if option in of_part and (option, of_part[option]) != ("warmup-steps", "0"):  # what every schedule has
             raise RekindleError(f"{name} is an argument of run() and one of its {part}", f"give it to the {part} alone", USAGE)
 
 

@@ -78,7 +78,8 @@ class Checks:
 def _not_the_models(leaf: torch.Tensor) -> RekindleError:
     if isinstance(leaf, nn.Parameter):
         return RekindleError(
-            f"the loss uses a parameter of shape {list(leaf.shape)} that is not the model's", "make it a part of the module"
+            f"the loss uses a parameter of shape {list(leaf.shape)} that is not the model's",
+            "make it a part of the module; if it is not trained, use requires_grad_(False) or torch.no_grad()",
         )
     return RekindleError(
         f"the loss uses a tensor of shape {list(leaf.shape)} that requires a gradient and is not the model's",

@@ -125,9 +125,16 @@ class EvaluationOrder:
         return f"test samples from {place[0]} on"
 
     def __iter__(self) -> Iterator[tuple[Place, Samples]]:
+        # What is asked for is always there. Of the others it only matters that they are most often the next ones.
+        if self._from >= self._count:
+            return
+        yield self._at(self._from)
         for batch in range(self._from // self._batch * self._batch, self._count, self._batch):
-            for number in self.micro_batches:
+            for number in sorted(self.micro_batches):
                 first = batch + number * self._micro_batch
-                count = min(self._micro_batch, self._count - first)
-                if count > 0 and first >= self._from:
-                    yield (first, count), [(TEST_EPOCH, index) for index in range(first, first + count)]
+                if self._from < first < self._count:
+                    yield self._at(first)
+
+    def _at(self, first: int) -> tuple[Place, Samples]:
+        count = min(self._micro_batch, self._count - first)
+        return (first, count), [(TEST_EPOCH, index) for index in range(first, first + count)]

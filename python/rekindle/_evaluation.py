@@ -43,10 +43,10 @@ def check_metrics(found: Any) -> None:
     if len(found) > MOST_METRICS:
         raise RekindleError(f"metrics returned {len(found)} pairs", f"return at most {MOST_METRICS}")
     for name in found:
-        if not re.fullmatch(r"[A-Za-z0-9_-]{1,40}", str(name)) or name in ("loss", "count"):
+        if not re.fullmatch(r"[\w .@/%+-]{1,60}", str(name)) or name in ("loss", "count"):
             raise RekindleError(
                 f"a metric cannot be called {name!r}",
-                'use letters, digits, "_" and "-"; "loss" and "count" are what is reported anyway',
+                'use letters, digits and "_ .@/%+-"; "loss" and "count" are what is reported anyway',
             )
 
 

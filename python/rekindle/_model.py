@@ -48,13 +48,17 @@ class Tensors:
             seen.add(id(value))
             name = names.get(id(value), [buffer.path])[0]
             self.owners[name] = buffer
-            if buffer.persistent:
+            if buffer.persistent and id(value) in names:  # a hook may leave it out
                 self.buffers[name] = value
             else:
                 self.constants[name] = (value, value._version)
         # Other names of tensors that modules share.
-        own = {id(tensor) for tensor in {**self.parameters, **self.buffers}.values()}
-        self.tied = {other: all_names[0] for each, all_names in names.items() if each in own for other in all_names[1:]}
+        first = {id(tensor): name for name, tensor in {**self.parameters, **self.buffers}.items()}
+        self.tied = {
+            name: first[id(value)]
+            for name, value in model.state_dict(keep_vars=True).items()
+            if first.get(id(value), name) != name
+        }
         for name, tensor in {**self.parameters, **self.buffers}.items():
             _check(name, tensor, name in self.parameters)
         _check_memory({**self.parameters, **{name: buffer.value() for name, buffer in self.owners.items()}}, self.parameters)

@@ -35,7 +35,7 @@ def make_optimizer(make: Make, parameters: list[nn.Parameter]) -> torch.optim.Op
     given = {id(parameter) for parameter in parameters}
     for group in optimizer.param_groups:
         if "initial_lr" in group:
-            raise RekindleError("the optimizer has a scheduler of its rates, which would never step", "give run() a schedule=")
+            raise RekindleError("the optimizer has a scheduler of its rates, which would never step", "give run() a schedule=; its groups must have no initial_lr")
         for parameter in group["params"]:
             if id(parameter) not in given:
                 raise RekindleError(
@@ -84,7 +84,10 @@ def _check_attributes(
 ) -> None:
     """Errors: what a checkpoint would lack."""
     for key, value in _attributes(optimizer).items():
-        if numbers_before.get(key) != value:
+        before_it = numbers_before.get(key)
+        # Private ones that the first steps set: whether something has been made ready.
+        is_mark = key[0] == "_" and before_it is False and value is True
+        if before_it != value and value == value and not is_mark:
             raise RekindleError(f"the optimizer's steps change its {key}", "keep it in param_groups or in the state of a parameter: only these are saved")  # fmt: skip
     for key, value in vars(optimizer).items():
         if isinstance(value, torch.optim.Optimizer) and value.state is not optimizer.state:

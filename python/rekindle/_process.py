@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -17,8 +18,13 @@ private_descriptors: set[int] = set()  # of this process: those that it forks cl
 
 
 def descriptors() -> set[int]:
-    """The open ones, and perhaps one that is closed again."""
-    return {int(name) for name in os.listdir("/proc/self/fd")}
+    """The open ones."""
+    # The folder itself is open while it is listed.
+    return {int(name) for name in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{name}")}
+
+
+def sockets() -> set[int]:
+    return {each for each in descriptors() if stat.S_ISSOCK(os.fstat(each).st_mode)}
 
 
 def close_private_descriptors() -> None:

@@ -26,6 +26,7 @@ from rekindle._gradients import Gradients
 from rekindle._loader import Loader
 from rekindle._model import Tensors, make_model
 from rekindle._optimizer import OwnOptimizer, Template
+from rekindle._process import descriptors, private_descriptors, sockets
 from rekindle._random import seed_all
 from rekindle._settings import cpu_name, fingerprint, set_up
 
@@ -51,7 +52,9 @@ class Task:
         ):
             if (found := 0 if data is None else len(data)) != count:
                 raise RekindleError(f"{name} has {found} samples here, and had {count} when this attempt began")
+        before = descriptors()
         self.device = Device(library, trainer, job["device"])
+        private_descriptors.update(sockets() & (descriptors() - before))  # the claim of the GPU ends with this process
         self.micro_batch: Any = None  # that of the call being made
         self.was_aborted = False  # as the script was told
         self._make_loaders()

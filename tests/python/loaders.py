@@ -136,7 +136,7 @@ class Loaders(unittest.TestCase):
         found = {}
         for processes in (0, 2):
             order = EvaluationOrder(count=50, batch=16, micro_batch=4)
-            order.micro_batches = [1, 2]
+            order.micro_batches = [2, 1]  # as the gradients are added; an evaluation ascends
             loader = _loader.Loader(Samples(self.folder), order, key, None, processes)
             batches = [(4, 4), (8, 4), (20, 4), (24, 4), (36, 4), (40, 4)]
             loaded = [loader.next_at(place) for place in batches[:3] + batches]  # the first evaluation is left

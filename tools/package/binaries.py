@@ -114,7 +114,7 @@ def check_programs(folder, programs):
 
 def check_python_package(folder):
     # An interpreter may have other versions of the same libraries.
-    for name, prefix in (("librekindle.so", "rk_"), (CUDA_LIBRARY, "rekindle_open_cuda_device")):
+    for name, prefix in (("librekindle.so", "rk_"), (CUDA_LIBRARY, "rekindle_")):
         library = folder / name
         if not library.exists():
             continue
