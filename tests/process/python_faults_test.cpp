@@ -66,10 +66,12 @@ TEST_F(Python, ScriptChangesBetweenTwoAttempts_WarnedOfOnceOrRefusedByName) {
                                "', torch.nn.Linear(4, 5))\nexcept rekindle.RekindleError as error:\n"
                                "    print(error)\n");
   const Outcome loaded = python({script("load.py", load)});
-  EXPECT_EQ(times_in(loaded.out,
-                     "the checkpoint is of another model: its weight is [3, 4], the model's is [5, 4]: "
-                     "has the script changed?\n"),
-            1U)
+  EXPECT_EQ(
+      times_in(
+          loaded.out,
+          "the checkpoint is of another model: its weight is float32 [3, 4], the model's is float32 [5, 4]: "
+          "has the script changed?\n"),
+      1U)
       << loaded.out << loaded.err;
 }
 
