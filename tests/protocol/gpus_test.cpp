@@ -23,6 +23,7 @@ class Gpus : public CoordinatorTest {
   static Lines lines(const std::vector<TrainerReady>& members, const std::string& exchange = "auto",
                      int micro_batches = 16) {
     std::vector<const TrainerReady*> all;
+    all.reserve(members.size());
     for (const TrainerReady& each : members) all.push_back(&each);
     return gpu_lines(all, exchange, micro_batches);
   }
@@ -81,6 +82,7 @@ TEST_F(Gpus, NoNcclOrAnotherExchange_TheReasonIsSaid) {
 
 TEST_F(Gpus, MorePartialSumsThanAKernelAdds_TheReasonIsSaid) {
   std::vector<TrainerReady> many;
+  many.reserve(255);
   for (int i = 0; i < 255; ++i) many.push_back(on(str("t", i), str("gpu", i)));
   EXPECT_EQ(lines(many, "auto", 256), Lines{"gradients go from GPU to GPU by NCCL 2.28.9"});
   EXPECT_EQ(lines(many, "auto", 1024),

@@ -97,7 +97,7 @@ TEST(PartialSums, AStepThatIsBrokenOffAgainAndAgainEndsWithTheSameSumsAndNumbers
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   for (int round = 0; round < 2000; ++round) {
     Rank rank;
-    const auto step = static_cast<std::uint64_t>(1 + below(3));
+    const auto step = std::uint64_t{1} + static_cast<std::uint64_t>(below(3));
     LeafRange range;
     do {
       const int ranks = 1 + below(6);
