@@ -57,9 +57,10 @@ Status print_page_link(const fs::path& run_dir) {
           : address == "0.0.0.0" ? host
                                  : address,
           ":", port, "/?token=", token.substr(0, token.find('\n'))));
+  // Asked on another machine than the run's: that is the login node, over which the compute node is reached.
+  const std::string over = host == host_name() ? "" : str("-J ", host_name(), " ");
   if (loopback)
-    say(str("on your own machine, first: ssh -N -L ", port, ":127.0.0.1:", port, " ", host,
-            " (if it is a compute node: with -J and the login node)"));
+    say(str("on your own machine, first: ssh -N -L ", port, ":127.0.0.1:", port, " ", over, host));
   return {};
 }
 

@@ -71,9 +71,12 @@ void print_link(const Options& options, std::uint16_t port, const std::string& t
     std::cout << "?token=" << token << "\n";
   else
     std::cout << "?token=... (the secret is in " << file << ")\n";
+  // In a Slurm job, the compute node is reached over the machine where the job was submitted.
+  const std::string login = environment_variable("SLURM_SUBMIT_HOST");
+  const std::string over = login.empty() || login == host_name() ? "" : str("-J ", login, " ");
   if (is_loopback(options.address))
-    std::cout << "from another machine, first: ssh -N -L " << port << ":127.0.0.1:" << port << " "
-              << host_name() << " (a compute node: with -J LOGIN_NODE)\n";
+    std::cout << "from another machine, first: ssh -N -L " << port << ":127.0.0.1:" << port << " " << over
+              << host_name() << "\n";
   std::cout.flush();
 }
 

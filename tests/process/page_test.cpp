@@ -83,6 +83,22 @@ TEST_F(Page, OfALiveRun_ShowsATrainersDeath_AndItsOwnDeathIsNoneOfTheRuns) {
   stop_and_compare();
 }
 
+// Asked on the login node, a compute node is reached over it.
+TEST_F(Page, OnAnotherMachine_TheLineForSshGoesOverThisOne) {
+  begin(1, {"--status-port", "0"});
+  wait_for_step(2);
+  const std::string page = link();
+  const auto line = [&] { return run({"status", dir(), "--link"}).out.substr(page.size() + 1); };
+  EXPECT_THAT(line(), AllOf(StartsWith("on your own machine, first: ssh -N -L "), Not(HasSubstr("-J"))));
+  const fs::path file = dir() / "page.json";
+  nlohmann::json place = nlohmann::json::parse(std::ifstream(file));
+  const std::string here = place["host"];
+  place["host"] = "compute-7";
+  std::ofstream(file) << place;
+  EXPECT_THAT(line(), HasSubstr(" -J " + here + " compute-7\n"));
+  stop_and_compare();
+}
+
 // Others can read a batch log.
 TEST_F(Page, IntoAFile_ARunPrintsNoSecret) {
   begin(1, {"--status-port", "0"});
