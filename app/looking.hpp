@@ -86,7 +86,8 @@ inline Status await_run(const std::filesystem::path& run_dir) {
     const bool is_made = (names && std::ranges::all_of(*names, is_early)) || path_exists(layout.logs()) ||
                          path_exists(layout.keys());
     Status is_run = may_become_run(run_dir);
-    if (is_run || !is_made || looked - begin >= kPatience) return is_run;
+    // What has begun goes on: between two looks there may be files that are not known as early ones.
+    if (is_run || !(is_made || told) || looked - begin >= kPatience) return is_run;
     if (!std::exchange(told, true))
       std::cerr << "rekindle: waiting for a run in " << printable(run_dir.string()) << "\n";
     rest(looked);
