@@ -9,6 +9,7 @@
 #include "base/process.hpp"
 #include "base/programs.hpp"
 #include "base/text.hpp"
+#include "view/tunnel.hpp"
 
 namespace rekindle::app {
 
@@ -58,9 +59,7 @@ Status print_page_link(const fs::path& run_dir) {
                                  : address,
           ":", port, "/?token=", token.substr(0, token.find('\n'))));
   // Asked on another machine than the run's: that is the login node, over which the compute node is reached.
-  const std::string over = host == host_name() ? "" : str("-J ", host_name(), " ");
-  if (loopback)
-    say(str("on your own machine, first: ssh -N -L ", port, ":127.0.0.1:", port, " ", over, host));
+  if (loopback) say(str("on your own machine, first: ", view::tunnel(port, host, host_name())));
   return {};
 }
 

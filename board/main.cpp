@@ -27,6 +27,7 @@
 #include "board/service.hpp"
 #include "board/tensorboard_watch.hpp"
 #include "board/token.hpp"
+#include "view/tunnel.hpp"
 
 namespace rekindle::board {
 namespace {
@@ -72,11 +73,9 @@ void print_link(const Options& options, std::uint16_t port, const std::string& t
   else
     std::cout << "?token=... (the secret is in " << file << ")\n";
   // In a Slurm job, the compute node is reached over the machine where the job was submitted.
-  const std::string login = environment_variable("SLURM_SUBMIT_HOST");
-  const std::string over = login.empty() || login == host_name() ? "" : str("-J ", login, " ");
   if (is_loopback(options.address))
-    std::cout << "from another machine, first: ssh -N -L " << port << ":127.0.0.1:" << port << " " << over
-              << host_name() << "\n";
+    std::cout << "from another machine, first: "
+              << view::tunnel(port, host_name(), environment_variable("SLURM_SUBMIT_HOST")) << "\n";
   std::cout.flush();
 }
 
