@@ -5,11 +5,11 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
-#include <new>
 #include <thread>
 #include <utility>
 
 #include "base/random.hpp"
+#include "data/enough_memory.hpp"
 
 namespace rekindle::data {
 
@@ -65,15 +65,8 @@ struct Loader::Impl {
     return batch;
   }
 
-  // A large image may need more memory than there is. In a thread the exception would end the process without
-  // a message.
   Status fill(Batch& batch, std::uint64_t my_course) const {
-    try {
-      return fill_samples(batch, my_course);
-    } catch (const std::bad_alloc&) {
-      return fail("there is not enough memory to read the training samples",
-                  "give the job more memory, or use fewer --loader-threads");
-    }
+    return with_enough_memory("training samples", [&] { return fill_samples(batch, my_course); });
   }
 
   // Stops before the end if another course begins.

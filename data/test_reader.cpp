@@ -3,10 +3,11 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
-#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "data/enough_memory.hpp"
 
 namespace rekindle::data {
 
@@ -30,14 +31,10 @@ struct TestReader::Impl {
   Impl(const Dataset& source, int image_size, int thread_count)
       : dataset(source), transform{image_size, Augment::kOff}, wanted(thread_count) {}
 
-  // In a thread the exception would end the process without a message.
   Status read(std::size_t place) {
-    try {
+    return with_enough_memory("test samples", [&] {
       return dataset.read(Split::kTest, first + place, transform, 0, batch, place);
-    } catch (const std::bad_alloc&) {
-      return fail("there is not enough memory to read the test samples",
-                  "give the job more memory, or use fewer --loader-threads");
-    }
+    });
   }
 
   void read_what_is_left(std::unique_lock<std::mutex>& lock) {
