@@ -100,7 +100,7 @@ class Task {
   // ---- one micro-batch ----
 
   // The names of what train() and evaluate() measure besides the loss, such as "accuracy": at most
-  // kMostMetrics, made of letters, digits, '_' and '-', and none of the other keys of metrics.jsonl.
+  // kMostMetrics. With "test_" before it, none is another key of metrics.jsonl.
   virtual std::vector<std::string> metrics() const = 0;
   virtual std::size_t gradient_floats() const = 0;
   virtual std::vector<GradientTensor> gradient_tensors() const = 0;

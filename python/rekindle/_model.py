@@ -14,7 +14,7 @@ from rekindle._call import Call
 from rekindle._data import make_dataset
 from rekindle._errors import RekindleError, one_line
 from rekindle._evaluation import check_metrics
-from rekindle._names import Buffer, buffers_of, parameters_of, state_names
+from rekindle._names import Buffer, buffers_of, names_by_id, parameters_of
 from rekindle._optimizer import DTYPES, Template
 
 
@@ -30,7 +30,8 @@ class Tensors:
     """Parameters and persistent buffers of a module, each once, with their names in state_dict()."""
 
     def __init__(self, model: nn.Module) -> None:
-        names = state_names(model)
+        state = model.state_dict(keep_vars=True)
+        names = names_by_id(state)
         self.model = model
         self.parameters = parameters_of(model, names)
         if not self.parameters:
@@ -54,11 +55,7 @@ class Tensors:
                 self.constants[name] = (value, value._version)
         # Other names of tensors that modules share.
         first = {id(tensor): name for name, tensor in {**self.parameters, **self.buffers}.items()}
-        self.tied = {
-            name: first[id(value)]
-            for name, value in model.state_dict(keep_vars=True).items()
-            if first.get(id(value), name) != name
-        }
+        self.tied = {name: first[id(value)] for name, value in state.items() if first.get(id(value), name) != name}
         for name, tensor in {**self.parameters, **self.buffers}.items():
             _check(name, tensor, name in self.parameters)
         _check_memory({**self.parameters, **{name: buffer.value() for name, buffer in self.owners.items()}}, self.parameters)

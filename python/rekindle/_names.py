@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -19,17 +19,17 @@ class Buffer(NamedTuple):
         return getattr(self.module, self.attribute)
 
 
-def state_names(model: nn.Module) -> dict[int, list[str]]:
-    """By the id of each tensor in state_dict(): of one that modules share, all names."""
+def names_by_id(state: Mapping[str, Any]) -> dict[int, list[str]]:
+    """By the id of each tensor in state_dict(keep_vars=True): of one that modules share, all names."""
     names: dict[int, list[str]] = {}
-    for name, value in model.state_dict(keep_vars=True).items():
+    for name, value in state.items():
         if isinstance(value, torch.Tensor):
             names.setdefault(id(value), []).append(name)
     return names
 
 
 def parameters_of(model: nn.Module, names: dict[int, list[str]] | None = None) -> dict[str, nn.Parameter]:
-    names = state_names(model) if names is None else names
+    names = names_by_id(model.state_dict(keep_vars=True)) if names is None else names
     return {names.get(id(each), [path])[0]: each for path, each in model.named_parameters()}
 
 

@@ -23,8 +23,8 @@ def descriptors() -> set[int]:
     return {int(name) for name in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{name}")}
 
 
-def sockets() -> set[int]:
-    return {each for each in descriptors() if stat.S_ISSOCK(os.fstat(each).st_mode)}
+def sockets(among: set[int]) -> set[int]:
+    return {each for each in among if stat.S_ISSOCK(os.fstat(each).st_mode)}
 
 
 def close_private_descriptors() -> None:

@@ -54,7 +54,7 @@ class Task:
                 raise RekindleError(f"{name} has {found} samples here, and had {count} when this attempt began")
         before = descriptors()
         self.device = Device(library, trainer, job["device"])
-        private_descriptors.update(sockets() & (descriptors() - before))  # the claim of the GPU ends with this process
+        private_descriptors.update(sockets(descriptors() - before))  # the claim of the GPU ends with this process
         self.micro_batch: Any = None  # that of the call being made
         self.was_aborted = False  # as the script was told
         self._make_loaders()
