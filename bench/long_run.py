@@ -92,14 +92,19 @@ def write_run(folder, options):
          "trainers": trainers}))
 
 
-def measure(rekindle, folder):
-    state = folder.parent / "state-of-the-board"
+def serve(rekindle, folder, state):
+    """A board of the folder: its process, its address and its token."""
     board = subprocess.Popen([rekindle, "board", folder, "--port", "0"], stdout=subprocess.PIPE, text=True,
                              env=dict(os.environ, XDG_STATE_HOME=str(state)))
+    page, token = re.match(r"the page: (\S+)\?token=\.\.\. \(the secret is in (.*)\)", board.stdout.readline()).groups()
+    return board, page, pathlib.Path(token).read_text().strip()
+
+
+def measure(rekindle, folder):
+    board, page, token = serve(rekindle, folder, folder.parent / "state-of-the-board")
     try:
-        page, token = re.match(r"the page: (\S+)\?token=\.\.\. \(the secret is in (.*)\)", board.stdout.readline()).groups()
         opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))
-        opener.open(f"{page}?token={pathlib.Path(token).read_text().strip()}").read()
+        opener.open(f"{page}?token={token}").read()
         for turn in ("first", "then"):
             for address in ("api/summary", f"api/curves?names={CURVES}&points=1000"):
                 begin = time.monotonic()

@@ -14,10 +14,10 @@ import json
 import os
 import pathlib
 import re
-import subprocess
 import tempfile
 import time
 
+from long_run import serve
 from playwright.sync_api import sync_playwright
 
 PAGES, LIMIT_S = 3, 60
@@ -54,13 +54,6 @@ class OpenPage:
         return self.page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime / 1000")
 
 
-def serve(rekindle, run, state):
-    board = subprocess.Popen([rekindle, "board", run, "--port", "0"], stdout=subprocess.PIPE, text=True,
-                             env=dict(os.environ, XDG_STATE_HOME=str(state)))
-    page, token = re.match(r"the page: (\S+)\?token=\.\.\. \(the secret is in (.*)\)", board.stdout.readline()).groups()
-    return board, f"{page}?token={pathlib.Path(token).read_text().strip()}"
-
-
 def served_by(board):
     """The process that serves, which the command has become or has started."""
     children = pathlib.Path(f"/proc/{board.pid}/task/{board.pid}/children").read_text().split()
@@ -84,14 +77,14 @@ def train(run, options, seconds, pages):
 
 def measure(options, playwright, state):
     run = options.run.resolve()
-    board, address = serve(options.rekindle.resolve(), run, state)
+    board, page, token = serve(options.rekindle.resolve(), run, state)
     try:
         pid = served_by(board)
         browser = playwright.chromium.launch(executable_path=options.chromium, args=["--no-sandbox"])
         browser.new_page().goto("about:blank")
         pages = []
         for number in range(PAGES):
-            pages.append(OpenPage(browser, address))
+            pages.append(OpenPage(browser, f"{page}?token={token}"))
             print(f"page {number + 1}: first paint after {pages[-1].first_paint_s():.2f} s, curves after {pages[-1].curves_s:.2f} s, "
                   f"{pages[-1].answered} bytes", flush=True)
         train(run, options, 5, pages)
