@@ -111,9 +111,9 @@ TEST(PartialSums, AStepThatIsBrokenOffAgainAndAgainEndsWithTheSameSumsAndNumbers
     std::int64_t loss = 0;
     for (int leaf = range.first; leaf < range.first + range.count; ++leaf)
       loss += leaf + 1000 * std::int64_t(step);
-    EXPECT_EQ(header.sums[0].sum, loss);
+    EXPECT_EQ(static_cast<std::int64_t>(header.sums[0].sum), loss);
     EXPECT_EQ(header.sums[0].count, static_cast<std::uint64_t>(range.count));
-    EXPECT_EQ(header.sums[7].sum, range.count);
+    EXPECT_EQ(static_cast<std::int64_t>(header.sums[7].sum), range.count);
     EXPECT_EQ(header.sums[7].count, static_cast<std::uint64_t>(2 * range.count));
     const auto has = [range](int leaf) { return range.first <= leaf && leaf < range.first + range.count; };
     EXPECT_EQ(header.flags, has(3) ? 4U : 0U);
