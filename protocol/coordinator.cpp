@@ -220,7 +220,7 @@ void Coordinator::gather() {
 
 void Coordinator::gather_time_is_over() {
   if (!history_.any_formed && membership_.trainers.empty() && !config_.restarted)
-    return end(faults_.start_tries.end("no trainer came up within the gather time"));
+    return end(faults_.start_tries.end(EndCause::kNobodyCame, "no trainer came up within the gather time"));
   if (!membership_.trainers.empty() && membership_.trainers.size() >= config_.job.min_trainers) return form();
   stop_.ask({75, "too few trainers", Time(0)}, times_.now);
   const std::string few = str("fewer than ", counted(config_.job.min_trainers, "trainer"), " for ",
@@ -228,10 +228,11 @@ void Coordinator::gather_time_is_over() {
   if (nothing_to_save(origin())) {
     Finish finish = saved_finish(committed_step().value_or(0));
     finish.line = str(few, ": ", finish.line);
+    finish.cause = EndCause::kTooFewTrainers;
     return end(finish);
   }
   if (stop_.cause != StopCause::kTooFewTrainers)
-    emit(Warn{str(few, ": the state is written and the run stops")});
+    emit(Warn{str(few, ": the state is written and the run stops"), WarnAbout::kTooFewTrainers});
   stop_.cause = StopCause::kTooFewTrainers;
 }
 

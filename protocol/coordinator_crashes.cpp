@@ -36,7 +36,7 @@ void Coordinator::leave_out(const std::string& host, const std::string& why) {
 bool Coordinator::ends_before_it_begins(const std::string& worker, const TrainerFailed& failed) {
   if (history_.any_formed || membership_.joined(worker)) return false;
   const std::string host = membership_.host_of(worker);
-  const Finish error{failed.exit_code, failed.what, failed.hint};
+  const Finish error{failed.exit_code, failed.what, failed.hint, EndCause::kReported};
   faults_.start_tries.reported(host, error);
   if (config_.restarted || !membership_.trainers.empty() ||
       membership_.own_slots(host) < config_.expected_trainers)
@@ -72,7 +72,7 @@ void Coordinator::judge_early_crashes() {
     return;
   }
   if (!config_.restarted && faults_.start_tries.all_used_up(slots, config_.expected_trainers))
-    end(faults_.start_tries.end("trainers end before training begins"));
+    end(faults_.start_tries.end(EndCause::kNotStarted, "trainers end before training begins"));
 }
 
 // ---- killed, and at a step ----
@@ -127,16 +127,17 @@ void Coordinator::exchange_failed(const KnownTrainer& trainer) {
 
 // Called once for each generation that has ended.
 void Coordinator::judge_crashes() {
-  const auto judge = [this](StepCrashes& counts, const char* what) {
+  const auto judge = [this](StepCrashes& counts, EndCause cause, const char* what) {
     const auto stuck = counts.generation_ended(generation_.began, history_.step);
     if (!stuck || stop_.ending) return;
-    Finish finish{70, str(what, " again and again at step ", stuck->step, ": ", stuck->how), resume_hint()};
+    Finish finish{70, str(what, " again and again at step ", stuck->step, ": ", stuck->how), resume_hint(),
+                  cause};
     finish.stuck_at = stuck->step;
     end(finish);
   };
-  judge(faults_.step_crashes, "trainers crash");
-  judge(faults_.step_hangs, "trainers hang");
-  judge(faults_.step_exchanges, "an exchange fails");
+  judge(faults_.step_crashes, EndCause::kCrashes, "trainers crash");
+  judge(faults_.step_hangs, EndCause::kHangs, "trainers hang");
+  judge(faults_.step_exchanges, EndCause::kExchangeFails, "an exchange fails");
 }
 
 }  // namespace rekindle::protocol

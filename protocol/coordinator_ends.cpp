@@ -14,10 +14,12 @@ void Coordinator::stop_members() {
 
 Finish Coordinator::saved_finish(std::uint64_t step) const {
   const int exit_code = stop_.exit_code(75);
-  const std::string why = stop_.cause == StopCause::kSamplesUnusable ? ": " + stop_.asked->why : "";
-  if (!committed_step()) return {exit_code, str("stopped before anything was saved", why), ""};
+  const bool unusable = stop_.cause == StopCause::kSamplesUnusable;
+  const std::string why = unusable ? ": " + stop_.asked->why : "";
+  const EndCause cause = unusable ? EndCause::kSamplesUnusable : EndCause::kOther;
+  if (!committed_step()) return {exit_code, str("stopped before anything was saved", why), "", cause};
   return {exit_code, str("stopped at step ", step, " of ", config_.job.steps, ", the state is saved", why),
-          ""};
+          "", cause};
 }
 
 // Ends the run when all members have reached the end or a stop, and their state is durable. True: the run has
@@ -43,7 +45,8 @@ bool Coordinator::try_end() {
   if (ledger_.open.all.contains({*held, generation_.id})) return true;
   const auto failure = ledger_.failed.given_up(*held);
   if (!failure) return false;  // the next generation writes it again
-  end({70, str("the state of step ", *held, " could not be written: ", *failure), resume_hint()});
+  end({70, str("the state of step ", *held, " could not be written: ", *failure), resume_hint(),
+       EndCause::kNotWritten});
   return true;
 }
 

@@ -68,8 +68,9 @@ void Coordinator::judge_generation() {
     if (found == nullptr || !found->paused) continue;
     const Paused& paused = *found->paused;
     if (paused.reason == PauseReason::kNonFinite)
-      return end(
-          {70, paused.detail, str("lower --lr (with --change-lr), or look at the data; ", resume_hint())});
+      return end({70, paused.detail,
+                  str("lower --lr (with --change-lr), or look at the data; ", resume_hint()),
+                  EndCause::kNotFinite});
     if (paused.reason == PauseReason::kUnsuitable) return end({78, paused.detail, ""});
     if (paused.reason == PauseReason::kRestoreFailed) restore_error = paused.detail;
     if (paused.reason == PauseReason::kUnreadable) read_error = paused.detail;
@@ -173,7 +174,8 @@ void Coordinator::restore_unreadable(const std::string& why) {
     return end(
         {70, str("checkpoint ", bad, " cannot be restored: ", why),
          str("fix this, then ", launched_by_slurm(config_.job) ? "submit the job" : "run the same command",
-             " again: no checkpoint was touched")});
+             " again: no checkpoint was touched"),
+         EndCause::kNotRestored});
   emit(Warn{str("checkpoint ", bad, " cannot be restored (", why,
                 "); the checkpoint stays in place, and the previous one is used")});
   ledger_.committed.remove(bad);
@@ -208,7 +210,8 @@ void Coordinator::roll_back(const std::vector<std::string>& suspects, const std:
     who += str(who.empty() ? "" : ", ", name, " on host ", found->ready.host, " differs");
     if (faults_.odd_states.differed(name)) out.push_back(name);
   }
-  emit(Warn{str(what, " (", who, "); suspect a hardware fault. The run goes back to its newest checkpoint")});
+  emit(Warn{str(what, " (", who, "); suspect a hardware fault. The run goes back to its newest checkpoint"),
+            WarnAbout::kStatesDiffer});
   for (const std::string& name : out) {
     emit(Warn{str("trainer ", name, " has differed ", OddStates::kLimit, " times: it is replaced")});
     emit(KillTrainer{config_.term, membership_.trainers.at(name).worker, name,

@@ -101,13 +101,30 @@ struct RecordLoss {
 struct Info {
   std::string line;
 };
+enum class WarnAbout { kOther, kTooFewTrainers, kStatesDiffer };
 struct Warn {
   std::string line;
+  WarnAbout about = WarnAbout::kOther;
+};
+enum class EndCause {
+  kOther,
+  kTooFewTrainers,
+  kSamplesUnusable,
+  kNobodyCame,  // no trainer, in the gather time
+  kNotStarted,  // trainers end before training begins
+  kReported,    // by a trainer, before training begins
+  kCrashes,     // again and again at one step
+  kHangs,
+  kExchangeFails,
+  kNotFinite,
+  kNotWritten,   // the state at the end
+  kNotRestored,  // a checkpoint
 };
 // All processes of the run may exit, with this result.
 struct Finish {
   int exit_code = 0;
   std::string line, hint;
+  EndCause cause = EndCause::kOther;
   // The step at which the run is stuck: its samples are named in the output.
   std::optional<std::uint64_t> stuck_at = {};
 };

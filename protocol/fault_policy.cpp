@@ -87,10 +87,11 @@ std::string StartTries::take_out(const std::string& host) {
   return tries.error ? tries.error->line : tries.how;
 }
 
-Finish StartTries::end(const std::string& what) const {
-  Finish finish{70, what, "look at logs/ in the run directory"};
+Finish StartTries::end(EndCause cause, const std::string& what) const {
+  Finish finish{70, what, "look at logs/ in the run directory", cause};
   for (const auto& [host, tries] : hosts_) {
-    if (tries.error) return {tries.error->exit_code, str(what, ": ", tries.error->line), tries.error->hint};
+    if (tries.error)
+      return {tries.error->exit_code, str(what, ": ", tries.error->line), tries.error->hint, cause};
     if (!tries.how.empty()) finish.line = str(what, ": ", tries.how);
   }
   return finish;

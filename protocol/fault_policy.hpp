@@ -84,7 +84,7 @@ class StartTries {
   // The error to report for a host that is excluded now.
   std::string take_out(const std::string& host);
   // The error to report if the run ends: the reported error of a trainer, else how a trainer ended.
-  Finish end(const std::string& what) const;
+  Finish end(EndCause cause, const std::string& what) const;
 
  private:
   struct Host {

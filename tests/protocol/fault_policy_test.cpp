@@ -94,12 +94,12 @@ TEST(StartTries, HostsWithoutSlotsOfTheRun_AreNotJudged) {
 
 TEST(StartTries, ReportedErrorOfATrainer_IsTheResultOfTheRun) {
   StartTries tries;
-  EXPECT_EQ(tries.end("no trainer came up").line, "no trainer came up");
+  EXPECT_EQ(tries.end(EndCause::kNobodyCame, "no trainer came up").line, "no trainer came up");
   tries.crashed("a", "signal 4", false);
-  EXPECT_EQ(tries.end("no trainer came up").line, "no trainer came up: signal 4");
-  EXPECT_EQ(tries.end("no trainer came up").exit_code, 70);
+  EXPECT_EQ(tries.end(EndCause::kNobodyCame, "no trainer came up").line, "no trainer came up: signal 4");
+  EXPECT_EQ(tries.end(EndCause::kNobodyCame, "no trainer came up").exit_code, 70);
   tries.reported("b", {78, "no such file", "look again"});
-  const Finish end = tries.end("no trainer came up");
+  const Finish end = tries.end(EndCause::kNobodyCame, "no trainer came up");
   EXPECT_EQ(end.line, "no trainer came up: no such file");
   EXPECT_EQ(end.exit_code, 78);
   EXPECT_EQ(end.hint, "look again");

@@ -91,7 +91,7 @@ class Checks {
   int crashes_in_a_row(std::uint64_t term, bool knows_older) const;
   void notes_progress(const protocol::Coordinator& machine, const protocol::FromTrainer& message,
                       const std::vector<std::string>& members);
-  void gave_up(CoordinatorProcess& coordinator, const protocol::Finish& finish);
+  bool may_give_up(CoordinatorProcess& coordinator, protocol::EndCause cause) const;
 
   World& world_;
   std::map<protocol::GenerationId, Generation> generations_;

@@ -87,7 +87,7 @@ void Checks::coordinator_decides(CoordinatorProcess& coordinator, const std::vec
       known.open.erase({abandon->step, abandon->generation});
     if (const auto* order = std::get_if<KillTrainer>(&effect)) kills(coordinator, *order);
     const auto* warn = std::get_if<Warn>(&effect);
-    if (warn != nullptr && warn->line.find("states differ at step") != std::string::npos) {
+    if (warn != nullptr && warn->about == WarnAbout::kStatesDiffer) {
       flips_noticed_ = world_.bits_flipped();
       suspects_.clear();
       noticed_in_ = std::max(known.generation, known.adopted);
@@ -231,40 +231,46 @@ int Checks::crashes_in_a_row(std::uint64_t term, bool knows_older) const {
   return crashes;
 }
 
-void Checks::gave_up(CoordinatorProcess& coordinator, const Finish& finish) {
-  const auto contains = [&](const char* text) { return finish.line.find(text) != std::string::npos; };
-  if (contains("crash again and again")) {
-    const int crashes =
-        std::max(crashes_in_a_row(coordinator.term(), true), crashes_in_a_row(coordinator.term(), false));
-    if (crashes >= 3) return;
-    return world_.violated(
-        str("the run gives up because of ", crashes, " generations that crashed at step ", *finish.stuck_at));
-  } else if (contains("an exchange fails")) {
-    const auto& fails = world_.plan().nccl_fails;
-    if (fails && world_.plan().job.exchange == "nccl" && world_.engine().now() >= fails->from) return;
-  } else if (contains("could not be written")) {
-    if (world_.was_full() || world_.was_away() > 0) return;
-  } else if (contains("cannot be restored")) {
-    if (world_.was_away() > 30000) return;  // the restore is tried for that long
-  } else if (contains("before training begins")) {
-    if (world_.crashes_injected() >= 3 && formed_ == 0) return;
-  } else if (contains("no trainer came up")) {
-    if (world_.workers().empty()) return;  // the workers died while their supervisor was suspended
-  } else if (contains("no memory is left")) {
-    if (formed_ == 0) return;  // most often all trainers have the same cause
-  } else if (contains("not finite")) {
-    if (world_.not_finite(world_.plan().poison_step)) return;
+// Whether something was injected for which a run may give up with this cause.
+bool Checks::may_give_up(CoordinatorProcess& coordinator, EndCause cause) const {
+  const auto& nccl_fails = world_.plan().nccl_fails;
+  switch (cause) {
+    case EndCause::kCrashes:
+      return std::max(crashes_in_a_row(coordinator.term(), true),
+                      crashes_in_a_row(coordinator.term(), false)) >= 3;
+    case EndCause::kExchangeFails:
+      return nccl_fails && world_.plan().job.exchange == "nccl" && world_.engine().now() >= nccl_fails->from;
+    case EndCause::kNotWritten:
+      return world_.was_full() || world_.was_away() > 0;
+    case EndCause::kNotRestored:
+      return world_.was_away() > 30000;  // the restore is tried for that long
+    case EndCause::kNotStarted:
+      return world_.crashes_injected() >= 3 && formed_ == 0;
+    case EndCause::kNobodyCame:
+      return world_.workers().empty();  // the workers died while their supervisor was suspended
+    case EndCause::kReported:
+      return formed_ == 0;  // no memory is left; most often all trainers have the same cause
+    case EndCause::kNotFinite:
+      return world_.not_finite(world_.plan().poison_step);
+    case EndCause::kOther:
+    case EndCause::kTooFewTrainers:
+    case EndCause::kSamplesUnusable:
+    case EndCause::kHangs:
+      return false;
   }
-  world_.violated(str("the run gives up: ", finish.line));
+  return false;
 }
 
 void Checks::finishes(CoordinatorProcess& coordinator, const Finish& finish) {
   // This coordinator has been replaced; its messages do not count.
   if (world_.disk().newest_term()->term > coordinator.term()) return;
-  if (finish.exit_code == 70) return gave_up(coordinator, finish);
+  if (finish.exit_code == 70) {
+    if (!may_give_up(coordinator, finish.cause)) world_.violated(str("the run gives up: ", finish.line));
+    return;
+  }
   const Plan& plan = world_.plan();
   const bool unusable = finish.exit_code == 78 && plan.poison == Poison::kUnusable &&
-                        finish.line.find("a sample is damaged") != std::string::npos;
+                        finish.cause == EndCause::kSamplesUnusable;
   if (finish.exit_code == 78 && !unusable) return world_.violated(str("the run is refused: ", finish.line));
   if (unusable && !plan.unusable_on.empty() && world_.faults() == 0 && plan.job.min_trainers <= 1)
     return world_.violated(str("the samples of one host end the run: ", finish.line));

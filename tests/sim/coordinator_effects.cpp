@@ -88,7 +88,7 @@ void CoordinatorProcess::apply(const Info& effect) {
 
 void CoordinatorProcess::apply(const Warn& effect) {
   if (world().logging()) world().log(str(name(), " warns: ", effect.line));
-  if (effect.line.rfind("fewer than", 0) == 0) world().too_few();
+  if (effect.about == protocol::WarnAbout::kTooFewTrainers) world().too_few();
 }
 
 void CoordinatorProcess::apply(const Finish& effect) {

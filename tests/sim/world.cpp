@@ -279,7 +279,7 @@ void World::bits_are_void(const std::string& why) {
 
 void World::checks_stop(const Finish& finish) {
   if (stop_codes_.contains(finish.exit_code)) return;
-  if (finish.exit_code == 75 && finish.line.find("fewer than") != std::string::npos) return too_few();
+  if (finish.exit_code == 75 && finish.cause == EndCause::kTooFewTrainers) return too_few();
   violated(str("nobody asked for this end (", finish.exit_code, "): ", finish.line));
 }
 
