@@ -2,6 +2,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/graph_task.h>
 #include <torch/library.h>
 
 namespace rekindle::model {
@@ -26,7 +27,9 @@ TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, library) {
 }  // namespace
 
 void throw_if_aborted() {
-  if (aborted_flag != nullptr && *aborted_flag) throw Aborted();
+  if (aborted_flag == nullptr || !*aborted_flag) return;
+  if (torch::autograd::get_current_graph_task_id() >= 0) throw AbortedInBackward();
+  throw Aborted();
 }
 
 AbortGuard::AbortGuard(const std::atomic<bool>& aborted, bool each_operator) {

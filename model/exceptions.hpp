@@ -14,16 +14,26 @@
 
 namespace rekindle::model {
 
+// The others list what LibTorch has tried.
+inline std::string first_line(const c10::Error& error) {
+  const std::string what = error.what_without_backtrace();
+  return what.substr(0, what.find('\n'));
+}
+
 // What `f` returns, a Result or Status, or an error in its place.
 template <class F>
 auto without_exceptions(const char* doing, F&& f) -> decltype(f()) {
+  const auto abandoned = [] {
+    return forward_error({ExitCode::kGaveUp, "the micro-batch was abandoned", {}, ErrorKind::kAborted});
+  };
   try {
     return std::forward<F>(f)();
   } catch (const Aborted&) {
-    return forward_error({ExitCode::kGaveUp, "the micro-batch was abandoned", {}, ErrorKind::kAborted});
+    return abandoned();
+  } catch (const AbortedInBackward&) {
+    return abandoned();
   } catch (const c10::OutOfMemoryError& error) {
-    const std::string what = error.what_without_backtrace();
-    return fail(str("LibTorch failed while ", doing, ": ", what.substr(0, what.find('\n'))),
+    return fail(str("LibTorch failed while ", doing, ": ", first_line(error)),
                 "use fewer programs and trainers on this GPU; a new run: more --micro-batches, or a smaller "
                 "--batch-size");
   } catch (const c10::Error& error) {
@@ -34,7 +44,7 @@ auto without_exceptions(const char* doing, F&& f) -> decltype(f()) {
           ExitCode::kConfig,
           str("the model uses an operator without a deterministic version: ", what.substr(0, what.find(' '))),
           "use another operator");
-    return fail(str("LibTorch failed while ", doing, ": ", what));
+    return fail(str("LibTorch failed while ", doing, ": ", first_line(error)));
   } catch (const std::bad_alloc&) {
     return fail(str("out of memory while ", doing),
                 "use fewer trainers on this machine; a new run: a smaller batch, or more micro-batches");

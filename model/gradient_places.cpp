@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <stdexcept>
 #include <utility>
 
 #include "model/abort.hpp"
@@ -64,6 +65,9 @@ at::Tensor GradientPlaces::place_or_memory(const at::Tensor& parameter) {
 at::Tensor GradientPlaces::receive(std::size_t parameter, const at::Tensor& gradient) {
   if (current != this) return gradient;
   throw_if_aborted();
+  if (!gradient.defined()) return gradient;  // the parameter has none, as if it were not used
+  if (gradient.layout() != at::kStrided)
+    throw std::invalid_argument("the gradient of a parameter is sparse: leave out sparse(true)");
   const at::Tensor& place = places_[parameter];
   const bool computed_there = gradient.const_data_ptr() == place.const_data_ptr() && gradient.is_contiguous();
   received_[parameter] = true;

@@ -198,7 +198,8 @@ Status check_config(const ModelConfig& config) {
   if (config.label_smoothing > 0 && row->loss != nullptr)
     return refuse(str("label smoothing with ", config.model, ", which has a loss of its own"),
                   "leave it out");
-  return row->check(model_options(config));
+  return without_exceptions("checking the model's options",
+                            [&] { return row->check(model_options(config)); });
 }
 
 }  // namespace rekindle::model

@@ -51,8 +51,8 @@ TrainingModule::TrainingModule(torch::nn::AnyModule module, const ModelRow& row,
 Result<std::unique_ptr<TrainingModule>> TrainingModule::make(const ModelRow& row, const ModelOptions& model,
                                                              const TrainingOptions& options,
                                                              std::uint64_t seed, at::Device device) {
-  REKINDLE_CHECK(row.check(model));
   return without_exceptions("building the model", [&]() -> Result<std::unique_ptr<TrainingModule>> {
+    REKINDLE_CHECK(row.check(model));
     // All values are drawn on the host, so that they do not depend on the device.
     at::manual_seed(stream_key(seed, Draws::kInit));
     std::unique_ptr<TrainingModule> made(new TrainingModule(row.make(model), row, options));
@@ -64,7 +64,7 @@ Result<std::unique_ptr<TrainingModule>> TrainingModule::make(const ModelRow& row
 
 Result<at::Tensor> TrainingModule::answer(const TrainingBatch& batch, const at::Tensor& targets) {
   at::Tensor outputs = module_.forward<at::Tensor>(batch.inputs);
-  if (row_.samples == data::SampleKind::kText) outputs = outputs.flatten(0, -2);
+  if (row_.samples == data::SampleKind::kText && outputs.dim() > 2) outputs = outputs.flatten(0, -2);
   if (outputs.dim() != 2 || outputs.size(0) != targets.size(0))
     return fail(
         ExitCode::kConfig,
@@ -111,7 +111,7 @@ Result<Pass> TrainingModule::start(const TrainingBatch& batch, const at::Tensor&
       const at::NoGradGuard no_grad;
       load_buffers(values_);
     }
-    const Autocast autocast(options_.bf16, values_.device().type());
+    std::optional<Autocast> autocast(std::in_place, options_.bf16, values_.device().type());
     const at::Tensor targets = batch.targets.flatten();
     REKINDLE_TRY(const at::Tensor outputs, answer(batch, targets));
     REKINDLE_TRY(const at::Tensor loss, this->loss(outputs, targets, options_.label_smoothing));
@@ -120,6 +120,7 @@ Result<Pass> TrainingModule::start(const TrainingBatch& batch, const at::Tensor&
     Pass made{.loss = loss.detach(),
               .correct = correct_of(predicted_by(outputs), targets),
               .targets = targets.size(0)};
+    autocast.reset();  // a part of the model that turns it off computes in float32 backward, too
     torch::autograd::backward({loss}, {});
     return made;
   });

@@ -158,6 +158,7 @@ Status TrainingModule::check_values_kept(const std::vector<std::uint32_t>& versi
 
 const std::vector<at::Tensor>& TrainingModule::views_of(const at::Tensor& gradient) {
   if (gradient_ == gradient.const_data_ptr()) return gradient_views_;
+  gradient_ = nullptr;  // until all are there: an abort may come in between
   gradient_views_.clear();
   for (std::size_t i = 0; i < layout_.tensors().size(); ++i) {
     const TensorPlace& place = layout_.tensors()[i];

@@ -142,6 +142,33 @@ TEST(TrainingModule, AnAbortEndsAModelsOwnCode_AndTheNextMicroBatchIsRight) {
   EXPECT_TRUE(train(*module, kGoOn, false).gradient.equal(expected.gradient));
 }
 
+// After sixty exceptions that autograd's engine does not know, it would compute on another thread, where no
+// gradient finds its place.
+TEST(TrainingModule, AHundredAbortsInBackwardPasses_LeaveTheNextMicroBatchRight) {
+  build_of = linear;
+  forward_of = use_linear;
+  const auto module = std::move(make().value());
+  const Trained expected = train(*module);
+  EXPECT_GT(expected.gradient.abs().sum().item<double>(), 0);
+  std::atomic<bool> aborted{false};
+  forward_of = [&](nn::Module& each, const at::Tensor& x) {
+    at::Tensor y = use_linear(each, x);
+    y.register_hook([&](const at::Tensor& gradient) {
+      aborted = true;
+      return gradient + 1;
+    });
+    return y;
+  };
+  for (int i = 0; i < 100; ++i) {
+    aborted = false;
+    const Trained ended = train(*module, aborted, false);
+    ASSERT_FALSE(ended.loss);
+    ASSERT_EQ(ended.loss.error().kind, ErrorKind::kAborted);
+  }
+  forward_of = use_linear;
+  EXPECT_TRUE(train(*module, kGoOn, false).gradient.equal(expected.gradient));
+}
+
 TEST(TrainingModule, RandomNumbersFollowTheKey) {
   build_of = linear;
   forward_of = [](nn::Module& module, const at::Tensor& x) {
