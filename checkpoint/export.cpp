@@ -69,14 +69,19 @@ Status write_h5(const FilePath& path, const TensorSource& source) {
 // whether it has.
 Result<bool> choose_average(const FilePath& checkpoint_dir, const Manifest& manifest, StateSpec& chosen) {
   const StateSpec& all = manifest.contents.tensors;
-  const auto updates = std::ranges::find(all, kUpdateCounters, &TensorSpec::name);
+  const auto find = [&](const std::string& name) {  // not a tensor of the model that has this name
+    return std::ranges::find_if(all, [&](const TensorSpec& tensor) {
+      return tensor.role == Role::kOptimizer && tensor.name == name;
+    });
+  };
+  const auto updates = find(kUpdateCounters);
   if (updates == all.end() || updates->dtype != Dtype::kInt32 || updates->bytes() == 0) return false;
   REKINDLE_TRY(const Tensors counters, load_tensors(checkpoint_dir, manifest, {*updates}));
   std::int32_t made = 0;  // updates of the model
   std::memcpy(&made, counters.state[0].bytes.data(), sizeof made);
   bool found = false;
   for (TensorSpec& tensor : chosen) {
-    const auto average = std::ranges::find(all, str(kAverage, ".", tensor.name), &TensorSpec::name);
+    const auto average = find(str(kAverage, ".", tensor.name));
     if (made <= 0 || average == all.end()) continue;
     tensor = *average;
     found = true;

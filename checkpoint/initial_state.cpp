@@ -42,10 +42,7 @@ class Chooser {
     if (!reset_head_) REKINDLE_CHECK(check_classes());
     StateSpec chosen;
     REKINDLE_CHECK(take(false, chosen));
-    const bool with_optimizer = std::ranges::any_of(model_, [this](const TensorSpec& tensor) {
-      return tensor.role == Role::kOptimizer && wanted(tensor) && by_name_.contains(tensor.name);
-    });
-    if (with_optimizer) REKINDLE_CHECK(take(true, chosen));
+    if (with_optimizer()) REKINDLE_CHECK(take(true, chosen));
     REKINDLE_CHECK(check_extra(chosen));
     return chosen;
   }
@@ -56,6 +53,19 @@ class Chooser {
     return layer_of(name) == head_;
   }
   bool wanted(const TensorSpec& tensor) const { return !reset_head_ || !in_head(tensor); }
+
+  // All of it or nothing. Counters of updates do not fit to a head that begins at zero.
+  bool with_optimizer() const {
+    bool any = false;
+    for (const TensorSpec& tensor : model_) {
+      if (tensor.role != Role::kOptimizer) continue;
+      if (reset_head_ && tensor.name == kUpdateCounters) return false;
+      if (!wanted(tensor)) continue;
+      if (!by_name_.contains(tensor.name)) return false;
+      any = true;
+    }
+    return any;
+  }
 
   // The number of rows of the head is the number of classes.
   Status check_classes() const {
@@ -101,7 +111,8 @@ class Chooser {
     for (const TensorSpec& tensor : chosen) used.insert(tensor.name);
     for (const TensorSpec& tensor : available_) {
       const std::string& name = tensor.name;
-      if (used.contains(name) || others_.contains(name) || is_reset(name) || is_of_an_optimizer(name))
+      if (used.contains(name) || others_.contains(name) || is_reset(name) ||
+          tensor.role == Role::kOptimizer || is_of_an_optimizer(name))
         continue;
       return fail(ExitCode::kConfig, str(source_, " has a tensor ", name, ", which the model does not have"),
                   "it must be of the same model, under torchvision's names");
@@ -109,9 +120,11 @@ class Chooser {
     return {};
   }
   bool is_reset(const std::string& name) const { return reset_head_ && layer_of(name) == head_; }
-  // A tensor of this model's optimizer is unused only if it is in the head, or if others are missing too.
+  // A file does not say which tensors are an optimizer's.
   bool is_of_an_optimizer(const std::string& name) const {
-    constexpr std::string_view kKnown[] = {"momentum", "square_avg", "acc_delta"};
+    constexpr std::string_view kKnown[] = {"momentum", "square_avg", "acc_delta",
+                                           "exp_avg",  "exp_avg_sq", kAverage};
+    if (name == kUpdateCounters) return true;
     const std::string_view prefix = std::string_view(name).substr(0, name.find('.'));
     return std::ranges::find(kKnown, prefix) != std::end(kKnown) && weights_.contains(without_prefix(name));
   }

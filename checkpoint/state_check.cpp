@@ -17,7 +17,7 @@ Status check_spec(const StateSpec& tensors) {
                   possible.error().hint);
     if (!names.insert(tensor.name).second)
       return fail(ExitCode::kConfig, str("the state has two tensors named ", tensor.name),
-                  "rename the one of the script: ema.NAME, updates and present have a meaning");
+                  "rename the one of your model: ema.NAME, updates and present have a meaning");
   }
   return {};
 }

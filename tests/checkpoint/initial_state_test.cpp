@@ -103,8 +103,35 @@ TEST(Initial, TensorsThatDoNotFit_AreNamed) {
   wrong.back().name = "momentum.conv.scale";
   refused(wrong, model_of(10), false, "FILE has a tensor momentum.conv.scale");
   wrong = spec_of(as_file(owned, true));
-  std::erase_if(wrong, [](const TensorSpec& tensor) { return tensor.name == "momentum.fc.bias"; });
-  refused(wrong, model_of(10), false, "FILE lacks tensor momentum.fc.bias");
+  std::ranges::find(wrong, "momentum.fc.bias", &TensorSpec::name)->shape = {9};
+  refused(wrong, model_of(10), false, "tensor momentum.fc.bias is float32 [9] in FILE");
+}
+
+TEST(Initial, AnOptimizerThatIsThereInPart_StartsAtZero) {
+  StateSpec file = spec_of(as_file(OwnedState(model_of(10)), true));
+  std::erase_if(file, [](const TensorSpec& tensor) { return tensor.name == "momentum.fc.bias"; });
+  const auto chosen = choose_initial(file, model_of(10), false, "FILE");
+  ASSERT_TRUE(chosen) << chosen.error().line();
+  EXPECT_EQ(*chosen, model_of(10, {}));
+}
+
+// Of a run with Adam and a moving average, for a run with SGD, and the other way round.
+TEST(Initial, MomentsAveragesAndCounters_AreAllTakenOrNone) {
+  const TensorSpec updates = {kUpdateCounters, Dtype::kInt32, {5}, Role::kOptimizer};
+  StateSpec adam = model_of(10, {"exp_avg.", "exp_avg_sq.", "ema."});
+  adam.push_back(updates);
+  for (const Role role : {Role::kOptimizer, Role::kParameter}) {  // of a checkpoint, and of a file
+    StateSpec source = adam;
+    for (TensorSpec& tensor : source) tensor.role = role;
+    EXPECT_EQ(choose_initial(source, adam, false, "FILE").value(), adam);
+    EXPECT_EQ(choose_initial(source, model_of(10), false, "FILE").value(), model_of(10, {}));
+    EXPECT_EQ(names(choose_initial(source, adam, true, "FILE").value()),
+              (std::vector<std::string>{"conv.weight", "conv.bias"}))
+        << "an average of zeros, with the counts of another head";
+  }
+  StateSpec clipped = model_of(10);
+  clipped.push_back(updates);
+  EXPECT_EQ(choose_initial(model_of(10), clipped, false, "FILE").value(), model_of(10, {}));
 }
 
 class InitialFile : public CheckpointTest {
