@@ -55,9 +55,11 @@ std::string model_and_data(const Job& job, std::uint64_t parameters) {
   if (is_script(job))
     return str("model      of ", job.script, ", ", optimizer, "\ndata       ", job.train_samples,
                " training and ", job.test_samples, " test samples\n");
+  const std::string size = job.context > 0
+                               ? str("contexts of ", counted(job.context, "token"))
+                               : str("images, at ", job.image_size, " x ", job.image_size, " pixels");
   return str("model      ", job.model, ", ", optimizer, "\ndata       ", job.dataset, ": ", job.train_samples,
-             " training and ", job.test_samples, " test images, at ", job.image_size, " x ", job.image_size,
-             " pixels\n");
+             " training and ", job.test_samples, " test ", size, "\n");
 }
 
 }  // namespace
@@ -67,8 +69,10 @@ std::string banner(const LocalOptions& options, std::uint64_t workers) {
   const std::uint64_t trainers = workers * job.trainers_per_worker, parts = job.micro_batches;
   std::ostringstream text;
   text << model_and_data(job, options.parameters) << "length     " << length(job) << "; a batch of "
-       << counted(job.batch_size, is_script(job) ? "sample" : "image") << " in "
-       << (parts == 1 ? "1 micro-batch" : str(parts, " micro-batches")) << "\n"
+       << counted(job.batch_size, is_script(job)    ? "sample"
+                                  : job.context > 0 ? "context"
+                                                    : "image")
+       << " in " << (parts == 1 ? "1 micro-batch" : str(parts, " micro-batches")) << "\n"
        << "trainers   " << counted(trainers, "trainer") << " on " << job.device << ", "
        << counted(job.threads, "thread") << " each\n"
        << "written to " << options.run_dir.string() << ": checkpoints " << saving(job)

@@ -127,7 +127,9 @@ std::string time_text(const LocalOptions& options, const Measured& measured) {
   std::ostringstream text;
   text.precision(3);
   text << "time       " << seconds << " s a step, " << static_cast<double>(job.batch_size) / seconds << " "
-       << (is_script(job) ? "samples" : "images")
+       << (is_script(job)    ? "samples"
+           : job.context > 0 ? "contexts"
+                             : "images")
        << "/s: " << (done > 0 ? str("the ", left, " steps that are left") : counted(left, "step"))
        << (left == 1 ? " takes about " : " take about ")
        << format_duration(

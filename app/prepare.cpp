@@ -23,6 +23,7 @@
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "checkpoint/state_check.hpp"
 #include "data/dataset.hpp"
 #include "protocol/trainer_environment.hpp"
 #include "protocol/training.hpp"
@@ -50,8 +51,17 @@ Status complete_from_data(LocalOptions& options, const data::DatasetInfo& info) 
                 str("--classes ", job.classes, " is less than the data set's ", info.classes),
                 "leave --classes out");
   }
+  if (info.train_count == 0)
+    return fail(ExitCode::kConfig, str("the data in ", job.data, " have no training samples"),
+                "give another --data");
   if (job.epochs > 0) job.steps = protocol::steps_for_epochs(job, job.epochs);
   return {};
+}
+
+Result<checkpoint::StateSpec> state_of(Job& job, Description description) {
+  REKINDLE_CHECK(checkpoint::check_spec(description.state));
+  job.script_tied = std::move(description.tied);
+  return std::move(description.state);
 }
 
 // Completes the job from its data set, and returns the tensors of the state. Only the trainer program can
@@ -65,16 +75,14 @@ Result<checkpoint::StateSpec> complete_and_describe(LocalOptions& options) {
   if (!data::find_dataset(job.dataset)) {
     REKINDLE_TRY(Description description, describe_with_data(job, options.own_trainer));
     REKINDLE_CHECK(complete_from_data(options, description.data));
-    job.script_tied = std::move(description.tied);
-    return std::move(description.state);
+    return state_of(job, std::move(description));
   }
   REKINDLE_TRY(const auto dataset, data::open_dataset(job.dataset, job.data,
                                                       {.context = static_cast<int>(job.context),
                                                        .skip_corrupt = job.skip_corrupt}));
   REKINDLE_CHECK(complete_from_data(options, dataset->info()));
   REKINDLE_TRY(Description description, describe_model(job, dataset->info().channels, options.own_trainer));
-  job.script_tied = std::move(description.tied);
-  return std::move(description.state);
+  return state_of(job, std::move(description));
 }
 
 Status probe(const FilePath& directory) {

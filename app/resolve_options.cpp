@@ -96,7 +96,11 @@ Status Resolver::model_sizes(const KnownModel& model, const KnownDataset& datase
           {size.name, "model"}, str("--", size.name, " is not an option of ", model.name),
           model.options.empty() ? "leave it out" : str("leave it out; ", model.name, " has ", model.options));
   }
-  if (dataset.samples == data::SampleKind::kText)
+  const bool text = dataset.samples == data::SampleKind::kText;
+  if (text && raw_.image_size)
+    return refuse({"image-size", "dataset"},
+                  str("--image-size is an option of images, not of ", job_.dataset), "leave it out");
+  if (text)
     job_.context = raw_.context.value_or(256);
   else if (raw_.context)
     return refuse({"context", "dataset"}, str("--context is an option of text, not of ", job_.dataset),

@@ -1,8 +1,10 @@
 // The options of the optimizer and the schedule.
 #include <algorithm>
 #include <charconv>
+#include <tuple>
 
 #include "app/resolver.hpp"
+#include "base/lists.hpp"
 #include "base/nearest.hpp"
 #include "optim/schedule.hpp"
 #include "protocol/training.hpp"
@@ -34,8 +36,9 @@ Status Resolver::optimizer() {
   if (raw_.clip_norm && *raw_.clip_norm == 0)
     return refuse({"clip-norm"}, "--clip-norm 0 leaves no gradient", "use a number above 0, or leave it out");
   job_.clip_norm = raw_.clip_norm.value_or(0);
-  if (raw_.ema && *raw_.ema == 0)
-    return refuse({"ema"}, "--ema 0 averages nothing", "use a number between 0 and 1, or leave it out");
+  if (raw_.ema && (*raw_.ema == 0 || static_cast<float>(1 - *raw_.ema) == 0))
+    return refuse({"ema"}, str("--ema ", *raw_.ema, " averages nothing"),
+                  "use a number between 0 and 1, or leave it out");
   job_.ema = raw_.ema.value_or(0);
   return schedule();
 }
@@ -70,12 +73,18 @@ Status Resolver::schedule() {
   REKINDLE_CHECK(one_of("schedule", job_.schedule, optim::names_of_schedules()));
   job_.warmup_steps = raw_.warmup_steps;
   job_.milestones = raw_.milestones;
-  job_.lr_step = raw_.lr_step;
+  job_.lr_step = raw_.lr_step.value_or(job_.lr_step);
   job_.lr_gamma = raw_.lr_gamma.value_or(0.1);
-  if (!job_.milestones.empty() && job_.schedule != "multi-step")
-    return refuse({"milestones", "schedule"},
-                  str("--milestones is not an option of --schedule ", job_.schedule),
-                  "add --schedule multi-step");
+  const std::tuple<const char*, bool, std::vector<std::string>> given[] = {
+      {"milestones", !raw_.milestones.empty(), {"multi-step"}},
+      {"lr-step", raw_.lr_step.has_value(), {"step"}},
+      {"lr-gamma", raw_.lr_gamma.has_value(), {"step", "multi-step", "exponential"}}};
+  for (const auto& [option, is_given, schedules] : given) {
+    if (is_given && std::ranges::find(schedules, job_.schedule) == schedules.end())
+      return refuse({option, "schedule"},
+                    str("--", option, " is not an option of --schedule ", job_.schedule),
+                    str("leave it out, or add --schedule ", joined(schedules, " or ")));
+  }
   const auto schedule = protocol::schedule_of(job_);
   const Status valid = schedule ? optim::check_schedule(*schedule) : forward_error(schedule.error());
   if (!valid) return refuse({"schedule", "milestones"}, valid.error().what, valid.error().hint);

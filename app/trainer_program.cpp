@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -71,19 +72,26 @@ nlohmann::json names_to_json(const MoreRows& more) {
   return {{"models", models}, {"datasets", datasets}};
 }
 
+std::optional<protocol::Job> job_in(const std::string& text) {
+  try {
+    return nlohmann::json::parse(text).get<protocol::Job>();
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+}
+
 // `describe`, see app/describe.hpp.
 nlohmann::json describe(const std::vector<std::string>& question, const MoreRows& more) {
   if (question.empty()) return names_to_json(more);
-  const auto parsed = nlohmann::json::parse(question[0], nullptr, false);
-  if (parsed.is_discarded() || question.size() > 2)
+  const auto job = job_in(question[0]);
+  if (!job || question.size() > 2)
     return error_to_json({ExitCode::kUsage, "describe needs a job as JSON, and the images' channels",
                           "it is called by rekindle"});
-  const auto job = parsed.get<protocol::Job>();
   if (question.size() == 2) {
-    const auto state = model::describe(job, std::atoi(question[1].c_str()), more);
+    const auto state = model::describe(*job, std::atoi(question[1].c_str()), more);
     return state ? description_to_json(state->tensors, state->other_names) : error_to_json(state.error());
   }
-  const auto described = model::describe_with_data(job, more);
+  const auto described = model::describe_with_data(*job, more);
   if (!described) return error_to_json(described.error());
   auto description = description_to_json(described->state.tensors, described->state.other_names);
   add_to_json(description, described->data);
@@ -114,14 +122,17 @@ nlohmann::json evaluation_to_json(const model::Evaluation& evaluation) {
 }
 
 int print_answer(const nlohmann::json& answer) {
-  std::printf("%s\n", answer.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace).c_str());
+  // On a line of its own, whatever a model has printed.
+  std::cout.flush();
+  std::printf("\n%s\n", answer.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace).c_str());
   std::fflush(stdout);  // a pipe: lines about progress must not wait
   return 0;
 }
 
 // `evaluate-tensors`, see app/evaluate.hpp. The tensors are on stdin, a memory file.
 nlohmann::json evaluate(const std::vector<std::string>& question, const MoreRows& more) {
-  if (question.size() != 3)
+  const auto job = question.size() == 3 ? job_in(question[0]) : std::nullopt;
+  if (!job)
     return error_to_json({ExitCode::kUsage, "evaluate-tensors needs a job, a batch size and a name",
                           "it is called by rekindle"});
   const auto tensors = checkpoint::SafetensorsFile::open("/proc/self/fd/0");
@@ -134,8 +145,7 @@ nlohmann::json evaluate(const std::vector<std::string>& question, const MoreRows
     said = now;
     print_answer({{"evaluated", count}, {"of", of}});
   };
-  const auto done = model::evaluate(nlohmann::json::parse(question[0]).get<protocol::Job>(),
-                                    {tensors->source(), question[2]}, batch, say_progress, more);
+  const auto done = model::evaluate(*job, {tensors->source(), question[2]}, batch, say_progress, more);
   return done ? evaluation_to_json(*done) : error_to_json(done.error());
 }
 

@@ -1,10 +1,12 @@
 // Samples that need more memory than there is. Internal to the module.
 #pragma once
 
+#include <exception>
 #include <new>
 #include <string>
 
 #include "base/result.hpp"
+#include "base/text.hpp"
 
 namespace rekindle::data {
 
@@ -16,6 +18,8 @@ Status with_enough_memory(const std::string& samples, const Act& act) {
   } catch (const std::bad_alloc&) {
     return fail("there is not enough memory to read the " + samples,
                 "give the job more memory, or use fewer --loader-threads");
+  } catch (const std::exception& error) {  // of a data set of one's own
+    return fail(str("the data set failed to read the ", samples, ": ", error.what()), "look at its read()");
   }
 }
 

@@ -39,8 +39,8 @@ double progress(const Schedule& schedule, std::uint64_t step);
 // than the run.
 Status check_schedule(const Schedule& schedule);
 
-// The rate of the update number `step` (from 0), with the warm-up. A run that was made longer than `length`
-// keeps its last rate. `schedule` has passed check_schedule().
+// The rate of the update number `step` (from 0), with the warm-up. Beyond `length`, cosine and linear keep
+// their last rate. `schedule` has passed check_schedule().
 double rate_at(const Schedule& schedule, std::uint64_t step, std::uint64_t epoch);
 
 }  // namespace rekindle::optim

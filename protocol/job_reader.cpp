@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <tuple>
 #include <vector>
 
@@ -58,7 +59,7 @@ Status check_values(const Job& job, const std::string& source) {
   const auto wrong = [&source](const char* key, std::uint64_t value) {
     return fail(ExitCode::kConfig, str(source, ": field '", key, "' cannot be ", value));
   };
-  constexpr std::uint64_t kMost = std::uint64_t{1} << 31;
+  constexpr std::uint64_t kMost = std::numeric_limits<int>::max();
   const std::tuple<const char*, std::uint64_t> positive[] = {
       {"batch_size", job.batch_size},    {"micro_batches", job.micro_batches},
       {"lr_step", job.lr_step},          {"image_size", job.image_size},
@@ -68,7 +69,14 @@ Status check_values(const Job& job, const std::string& source) {
   for (const auto& [key, value] : positive) {
     if (value < 1 || value > kMost) return wrong(key, value);
   }
-  if (job.loader_threads > kMost) return wrong("loader_threads", job.loader_threads);
+  const std::tuple<const char*, std::uint64_t> from_0[] = {{"loader_threads", job.loader_threads},
+                                                           {"layers", job.layers},
+                                                           {"heads", job.heads},
+                                                           {"width", job.width},
+                                                           {"context", job.context}};
+  for (const auto& [key, value] : from_0) {
+    if (value > kMost) return wrong(key, value);
+  }
   if (!std::has_single_bit(job.micro_batches) || job.batch_size % job.micro_batches != 0)
     return wrong("micro_batches", job.micro_batches);
   for (const Rates& rates : job.earlier_rates) {

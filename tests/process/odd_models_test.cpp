@@ -115,6 +115,8 @@ TEST_F(OddModels, ModelsThatCannotBeTrained_AreRefusedInALine) {
   refused("doubled", "the model's tensor first.weight is of type Double: parameters have to be float32",
           true);
   refused("overlapping", "the model's tensors first.weight and row partly share memory", true);
+  refused("momentous", "the state has two tensors named momentum.first.weight: rename the one of your model",
+          true);
   refused("renormed", "the model changes its parameter table.weight in its forward or backward pass", false);
   refused("replacing", "the model replaced or added a parameter after it was built", false);
   refused("no-scalar", "the loss of no-scalar has shape [4]: it has to be a scalar", false);

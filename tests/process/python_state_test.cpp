@@ -64,7 +64,7 @@ class Net(nn.Linear):
         return self.present * super().forward(values)
 options |= {"model": Net, "optimizer": lambda parameters: torch.optim.SGD(parameters, lr=0.1)}
 )",
-                 78, "the state has two tensors named present: rename the one of the script");
+                 78, "the state has two tensors named present: rename the one of your model");
   const std::string average = R"(
 class Averaging(torch.optim.SGD):
     @torch.no_grad()

@@ -3,6 +3,7 @@
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 
+#include <cstdio>
 #include <memory>
 #include <rekindle/trainer.hpp>
 
@@ -38,7 +39,19 @@ struct Tied : Base {
 };
 
 struct Frozen : Base {
-  explicit Frozen(const ModelOptions& options) : Base(options) { first->weight.set_requires_grad(false); }
+  explicit Frozen(const ModelOptions& options) : Base(options) {
+    std::printf("a model that talks, without an end of the line");
+    first->weight.set_requires_grad(false);
+  }
+};
+
+// The state of the optimizer would have the same name.
+struct Momentous : Base {
+  explicit Momentous(const ModelOptions& options) : Base(options) {
+    auto other = std::make_shared<nn::Module>();
+    other->register_module("first", nn::Linear(pixels, pixels));
+    register_module("momentum", other);
+  }
 };
 
 struct Renormed : Base {
@@ -88,6 +101,7 @@ int main(int argc, char** argv) {
       row<Frozen>("frozen"),
       row<Renormed>("renormed"),
       row<Doubled>("doubled"),
+      row<Momentous>("momentous"),
       row<Overlapping>("overlapping"),
       row<Replacing>("replacing"),
       row<Base>("no-scalar", [](const at::Tensor& outputs, const at::Tensor&) { return outputs.sum(1); })};
