@@ -7,7 +7,8 @@
 namespace rekindle::slurm {
 namespace {
 
-// Without the options that submit nothing or change sbatch's output: --help, --parsable, --test-only, ...
+// Without the options that submit nothing or change sbatch's output (--help, --parsable, --test-only, ...),
+// and without --container, which is rekindle's.
 const std::set<std::string_view> kWithValue{"account",
                                             "acctg-freq",
                                             "array",
@@ -21,7 +22,6 @@ const std::set<std::string_view> kWithValue{"account",
                                             "clusters",
                                             "comment",
                                             "constraint",
-                                            "container",
                                             "container-id",
                                             "core-spec",
                                             "cores-per-socket",

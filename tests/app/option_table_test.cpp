@@ -13,6 +13,7 @@
 #include "base/text.hpp"
 #include "optim/optimizer.hpp"
 #include "protocol/job.hpp"
+#include "slurm/sbatch_options.hpp"
 
 namespace rekindle::app {
 namespace {
@@ -83,6 +84,14 @@ TEST(OptionTable, FlagsTakeNoValue) {
   for (const OptionRow& row : option_table()) {
     const CLI::Option* option = command.get_option(str("--", row.name));
     EXPECT_EQ(option->get_items_expected_max() == 0, *row.value == '\0') << row.name;
+  }
+}
+
+// `rekindle submit` takes sbatch's options out of the command line.
+TEST(OptionTable, NoNameIsTakenForSbatchs) {
+  for (const OptionRow& row : option_table()) {
+    std::vector<std::string> words{str("--", row.name), "x"};
+    EXPECT_TRUE(slurm::take_sbatch_options(words).empty()) << row.name;
   }
 }
 

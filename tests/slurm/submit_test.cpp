@@ -51,6 +51,16 @@ TEST_F(SubmitPrint, ForgottenDashes_SbatchsOptionsAreTakenForItsOwn) {
   EXPECT_TRUE(has(unknown.err, "unknown option '--nodez=4'")) << unknown.err;
 }
 
+TEST_F(SubmitPrint, Container_IsTheJobsAndNotSbatchs) {
+  const Outcome taken = print({"--container", "/images/a.sif"});
+  EXPECT_EQ(taken.exit_code, 0) << taken.err;
+  EXPECT_TRUE(has(taken.out.substr(taken.out.find("\nexec")), " --container /images/a.sif\n")) << taken.out;
+  EXPECT_FALSE(has(taken.out, "#SBATCH --container")) << taken.out;
+  EXPECT_EQ(taken.err, "");
+  const Outcome sbatchs = print({"--", "--container=/bundles/b"});
+  EXPECT_TRUE(has(sbatchs.out, "#SBATCH --container=/bundles/b\n")) << sbatchs.out;
+}
+
 TEST_F(SubmitPrint, OnLimitAndRequeueWithin_AreTheJobs) {
   const Outcome taken = print({"--on-limit", "resubmit", "--requeue-within", "7min"});
   EXPECT_EQ(taken.exit_code, 0) << taken.err;
@@ -206,8 +216,8 @@ TEST_F(SlurmSubmit, OptionsThatDoNotFit_Warn) {
 
 // The table contains all options of this sbatch except `others`, and no option of rekindle.
 TEST_F(SlurmSubmit, EveryOptionOfThisSbatch_IsKnown) {
-  const std::set<std::string> others{"--help",    "--parsable", "--quiet", "--usage",
-                                     "--verbose", "--version",  "--wait",  "--wrap"};
+  const std::set<std::string> others{"--container", "--help",    "--parsable", "--quiet", "--usage",
+                                     "--verbose",   "--version", "--wait",     "--wrap"};
   const auto options_in = [](const std::string& text) {
     static const std::regex option("\n +(?:-[A-Za-z], ?)?(--[a-z-]+)");
     std::set<std::string> found;
