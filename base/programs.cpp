@@ -116,8 +116,11 @@ std::vector<fs::path> places_of_programs() {
 }
 
 std::vector<std::string> with_python_package(std::vector<std::string> environment) {
-  const fs::path package = python_package().parent_path();
+  const fs::path package = python_package();
   if (package.empty()) return environment;
+  struct stat info {};
+  const fs::path alone = package / "_alone";
+  const fs::path folder = ::stat(alone.c_str(), &info) == 0 ? alone : package.parent_path();
   constexpr std::string_view kName = "PYTHONPATH=";
   std::string before;
   std::erase_if(environment, [&](const std::string& entry) {
@@ -125,7 +128,7 @@ std::vector<std::string> with_python_package(std::vector<std::string> environmen
     before = entry.substr(kName.size());
     return true;
   });
-  environment.push_back(str(kName, package.string(), before.empty() ? "" : ":", before));
+  environment.push_back(str(kName, folder.string(), before.empty() ? "" : ":", before));
   return environment;
 }
 

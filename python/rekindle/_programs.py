@@ -20,6 +20,6 @@ def program(name: str) -> str:
     raise RekindleError(f"the program {name} is not in {package}", "is the package complete?")
 
 
-def environment() -> dict[str, str]:
-    """The environment of a program that starts interpreters: they are this one."""
-    return {**os.environ, "REKINDLE_PYTHON": sys.executable}
+def environment(python: str = "") -> dict[str, str]:
+    """The environment of a program that starts interpreters: `python`, or this one."""
+    return {**os.environ, "REKINDLE_PYTHON": python or sys.executable}

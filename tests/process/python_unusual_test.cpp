@@ -1,6 +1,8 @@
 // Scripts that do what few do (tests/python/unusual.py): the same bits, or one clear line.
 #include <gmock/gmock.h>
 
+#include <fstream>
+
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "python_fixture.hpp"
@@ -48,6 +50,39 @@ TEST_F(PythonUnusual, ParameterThatIsFrozenAtFirst_IsTrainedLater) {
 TEST_F(PythonUnusual, ParametersThatTheForwardPassChanges_Refused) {
   expect_refused("teacher", 70,
                  "the script changed parameter teacher.first.weight while it computed a gradient");
+}
+
+// As pip installs it: the folder above the package has the other packages of an environment, which is not
+// that of the interpreter.
+TEST_F(PythonUnusual, PackagesOfTheEnvironmentWithRekindle_NotTheScripts) {
+  const fs::path built = fs::path(rekindle()).parent_path(), package = scratch_ / "site" / "rekindle";
+  fs::create_directories(package / "bin");
+  for (const auto& file : fs::directory_iterator(built / "python" / "rekindle"))
+    fs::create_symlink(file.path(), package / file.path().filename());
+  fs::create_symlink(built / "lib", package / "bin" / "lib");
+  for (const std::string name : {"rekindle", "rekindle-control"})
+    fs::copy_file(built / name, package / "bin" / name);
+  std::ofstream(scratch_ / "site" / "planted.py") << "";
+  const std::string looks = script("looks.py", R"(
+import importlib.util, torch, rekindle
+if importlib.util.find_spec("planted"):
+    raise SystemExit("a package of another environment")
+samples = torch.utils.data.TensorDataset(torch.ones(8, 4), torch.zeros(8, dtype=torch.long))
+rekindle.run(
+    model=lambda: torch.nn.Linear(4, 2),
+    loss=lambda model, batch: torch.nn.functional.cross_entropy(model(batch[0]), batch[1]),
+    train_data=samples, batch_size=8, micro_batches=2, steps=1, loader_threads=0)
+)");
+  Program program({package / "bin" / "rekindle", "local", "--run-dir", scratch_ / "run", looks});
+  const Outcome done = program.wait();
+  EXPECT_EQ(done.exit_code, 0) << done.out << done.err;
+}
+
+TEST_F(PythonUnusual, InterpreterThatTheEnvironmentNames_AlsoOfTheInstalledCommand) {
+  ::setenv("REKINDLE_PYTHON", "/none/python3", 1);
+  const Outcome none = python({"-m", "rekindle", "local", "--run-dir", scratch_ / "run", everything()});
+  EXPECT_EQ(none.exit_code, 78) << none.out << none.err;
+  EXPECT_THAT(none.err, testing::HasSubstr("there is no /none/python3"));
 }
 
 TEST_F(PythonUnusual, OptimizerThatDraws_SameDigest) {

@@ -48,6 +48,8 @@ def copy_python_package(build, folder):
     folder.mkdir(parents=True)
     for file in sorted((SOURCE / "python/rekindle").glob("*.py")) + [SOURCE / "python/rekindle/py.typed"]:
         shutil.copy(file, folder)
+    (folder / "_alone").mkdir()
+    shutil.copy(SOURCE / "python/rekindle/_alone/rekindle.py", folder / "_alone")
     shutil.copy(build / "bin/python/rekindle/librekindle.so", folder)
     if has_cuda(build):
         shutil.copy(build / "bin/python/rekindle" / CUDA_LIBRARY, folder)
