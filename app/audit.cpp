@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "app/audit_checks.hpp"
+#include "app/container.hpp"
 #include "app/local_site.hpp"
 #include "app/options.hpp"
 #include "app/places.hpp"
@@ -167,6 +168,7 @@ class Audit {
       return fail(ExitCode::kUsage, str("--from ", options_.from, " is not before --to ", options_.to));
     LocalOptions local;
     REKINDLE_TRY(local.job, read_job(run_.config()));
+    REKINDLE_CHECK(check_no_srun(container_of(local.job), "audit"));
     REKINDLE_CHECK(use_copy_of_script(local.job, run_));
     if (options_.from > 0) {
       REKINDLE_TRY(const Manifest from, verified_manifest(run_, options_.from));

@@ -1,9 +1,13 @@
 #include "app/container.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <utility>
 
+#include "base/command.hpp"
 #include "base/files.hpp"
+#include "base/last_line.hpp"
 #include "base/lists.hpp"
 #include "base/nearest.hpp"
 #include "base/programs.hpp"
@@ -33,6 +37,11 @@ std::vector<fs::path> visible_to(const protocol::Job& job, const fs::path& run_d
   return {run_dir, job.data, job.script_folder};
 }
 
+fs::path without_links(const fs::path& path) {
+  std::error_code none;
+  return fs::weakly_canonical(path, none);
+}
+
 // With what every command needs. Each once, and none below another one.
 std::vector<std::string> all_mounts(std::vector<fs::path> visible, const std::string& more) {
   const std::vector<fs::path> own = places_of_programs();
@@ -40,6 +49,9 @@ std::vector<std::string> all_mounts(std::vector<fs::path> visible, const std::st
   visible.insert(visible.end(), own.begin(), own.end());
   visible.insert(visible.end(), others.begin(), others.end());
   visible.push_back(current_folder());
+  // A link below a folder that is mounted leads to the same path inside, which must be there, too.
+  for (std::size_t i = 0, given = visible.size(); i < given; ++i)
+    visible.push_back(without_links(visible[i]));
   std::ranges::sort(visible);
   std::vector<std::string> mounts;
   for (const fs::path& each : visible) {
@@ -97,6 +109,28 @@ Status check_container(const Container& container, const fs::path& run_dir, cons
                   "use a path without ',' and ':'");
   }
   return {};
+}
+
+Status check_no_srun(const Container& container, const std::string& command) {
+  if (container.image.empty() || container.runtime != kSrun) return {};
+  return fail(
+      ExitCode::kConfig,
+      str("rekindle ", command, " cannot start the containers of --container-runtime srun"),
+      "only the nodes of a batch job can (rekindle slurm); rekindle.load() in Python reads checkpoints");
+}
+
+Status try_container(const protocol::Job& job, const fs::path& run_dir) {
+  constexpr std::chrono::hours kLimit{8};  // the runtime may download the image
+  std::vector<std::string> argv = without_missing_mounts(contained_worker(job, run_dir).program);
+  if (argv.empty()) return {};
+  argv.insert(argv.end(), {program_path("rekindle-control"), "--help"});
+  REKINDLE_TRY(const CommandOutput output, run_command(argv, kLimit));
+  if (output.ok()) return {};
+  std::fputs(output.err.c_str(), stderr);
+  return fail(ExitCode::kConfig,
+              str("--container: a program cannot be started in ", job.container, ": ",
+                  output.status.by_signal ? str("signal ", output.status.code) : last_line_of(output.err)),
+              "see docs/trouble.md, \"Containers\"");
 }
 
 Contained contained(const Container& container, const std::vector<fs::path>& visible, bool gpus) {

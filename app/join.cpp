@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "app/container.hpp"
 #include "app/join_state.hpp"
 #include "app/local_site.hpp"
 #include "app/places.hpp"
@@ -278,6 +279,7 @@ Result<int> join(const JoinOptions& options) {
   if (const auto newest = run::newest_term(layout); !newest && newest.error().code == ExitCode::kConfig)
     return forward_error(newest.error());
   REKINDLE_TRY(protocol::Job job, read_job(layout.config()));
+  REKINDLE_CHECK(check_no_srun(container_of(job), "join"));
   return Helper(options, layout, std::move(job), std::move(signals)).help();
 }
 

@@ -112,6 +112,8 @@ Status JobOptions::read_config() {
 }
 
 Status JobOptions::read_script() {
+  if (command_.get_name() == "local")
+    REKINDLE_CHECK(check_no_srun({raw_.container, raw_.container_runtime}, command_.get_name()));
   if (script_.file.empty() || described_) return {};
   Script script = script_;
   script.python = raw_.python;
@@ -179,6 +181,7 @@ Result<LocalOptions> JobOptions::resolve() {
     options->job.script_arguments = script_.arguments;
   }
   if (!elsewhere) REKINDLE_CHECK(check_container(container_of(options->job), options->run_dir, options->job));
+  if (!elsewhere && !described_) REKINDLE_CHECK(try_container(options->job, options->run_dir));
   return options;
 }
 

@@ -47,8 +47,7 @@ namespace {
 // supervisor alone, so the runtime is in a session of its own.
 Result<Process> start_contained(const Contained& how, const std::vector<std::string>& arguments) {
   if (how.program.empty())
-    return fail(ExitCode::kConfig, "--container-runtime srun is for the nodes of a job (rekindle slurm)",
-                "use --container-runtime apptainer here");
+    return fail(ExitCode::kConfig, "--container-runtime srun is for the nodes of a job (rekindle slurm)");
   std::vector<std::string> argv = without_missing_mounts(how.program);
   argv.push_back(program_path("rekindle-control"));
   argv.insert(argv.end(), arguments.begin(), arguments.end());

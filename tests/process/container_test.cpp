@@ -1,6 +1,9 @@
 // Workers and trainers in containers, each in a user namespace and a mount namespace of its own.
 #include <algorithm>
+#include <fstream>
 
+#include "base/files.hpp"
+#include "base/text.hpp"
 #include "container.hpp"
 #include "python_fixture.hpp"
 
@@ -87,6 +90,45 @@ TEST_F(InContainers, NoImageAndNoRuntime_AreToldBeforeAnythingBegins) {
   const Outcome unknown = run(begin + Arguments{image_->path(), "--container-runtime", "docker", script_});
   EXPECT_EQ(unknown.exit_code, 64) << unknown.err;
   EXPECT_FALSE(fs::exists(scratch_ / "run"));
+}
+
+TEST_F(InContainers, RunDirectoryBehindALinkInTheScriptsFolder_IsVisible) {
+  const Scratch elsewhere;
+  fs::create_directory_symlink(elsewhere.path(), scratch_ / "link");
+  const Outcome done = run(job("link/run", 1, 2, true));
+  EXPECT_EQ(done.exit_code, 0) << done.out << done.err;
+  EXPECT_TRUE(fs::exists(elsewhere / "run" / "run.toml"));
+}
+
+TEST_F(InContainers, ImageThatDoesNotStart_IsToldBeforeAnythingBegins) {
+  const fs::path image = scratch_ / "broken.sif";
+  std::ofstream(image) << "no image";
+  const Outcome broken = run(mnist_job("local", scratch_ / "run", 2) + Arguments{"--container", image});
+  EXPECT_EQ(broken.exit_code, 78);
+  EXPECT_NE(broken.err.find("broken.sif: FATAL:   image format not recognized"), std::string::npos)
+      << broken.err;
+  EXPECT_FALSE(fs::exists(scratch_ / "run"));
+}
+
+TEST_F(InContainers, OfSrun_OnlyABatchJobCan) {
+  const auto refused = [](const Arguments& arguments) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exit_code, 78) << outcome.out << outcome.err;
+    const std::string line =
+        str("rekindle ", arguments[0], " cannot start the containers of --container-runtime srun: ");
+    EXPECT_NE(outcome.err.find(line), std::string::npos) << outcome.err;
+  };
+  refused(mnist_job("local", scratch_ / "run", 2) +
+          Arguments{"--container", image_->path(), "--container-runtime", "srun"});
+  EXPECT_FALSE(fs::exists(scratch_ / "run"));
+
+  ASSERT_EQ(run(job("run", 1, 2, true)).exit_code, 0);
+  std::string text = read_text(scratch_ / "run" / "run.toml").value_or("");
+  ASSERT_NE(text.find("apptainer"), std::string::npos) << text;
+  text.replace(text.find("apptainer"), std::string("apptainer").size(), "srun");
+  std::ofstream(scratch_ / "run" / "run.toml") << text;
+  refused({"join", scratch_ / "run"});
+  refused({"audit", scratch_ / "run", "--from", "0", "--to", "2"});
 }
 
 }  // namespace
