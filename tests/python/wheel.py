@@ -74,6 +74,8 @@ def main(wheel):
     with tempfile.TemporaryDirectory() as folder:
         installed = Installed(pathlib.Path(folder), wheel)
         print("wheel:", installed.run("--version").strip(), "for", sys.version.split()[0])
+        parts = list(installed.folder.glob("env/lib/*/site-packages/rekindle-*.dist-info/sboms/rekindle.cdx.json"))
+        check(len(parts) == 1 and "uPlot" in parts[0].read_text(), "the list of its parts is not in it")
         installed.run(*installed.train("calm", 1))
         digest = installed.run("digest", "calm")
 

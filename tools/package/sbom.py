@@ -76,10 +76,10 @@ def write_bom(bom, path, contents):
     path.write_text(text + "\n")
 
 
-def write(path, packages, wheels, folder):
+def write(path, packages, wheels, folder, licenses="share/doc/rekindle/licenses"):
     """`wheels`: names and versions. `folder`: whose programs and libraries are listed with their hashes."""
     bom = new_bom()
-    bom.metadata.properties.add(Property(name="licence texts", value="share/doc/rekindle/licenses"))
+    bom.metadata.properties.add(Property(name="licence texts", value=licenses))
     for package in packages:
         bom.components.add(of_debian(package))
     bom.components.add(of_page())

@@ -36,7 +36,7 @@ def write_texts(folder):
 def write_documents(build, folder, bundled):
     """Those that git knows: a checkout may have other files."""
     documents = folder / "share/doc/rekindle"
-    listed = binaries.output_of("git", "-c", f"safe.directory={binaries.SOURCE}", "-C", str(binaries.SOURCE), "ls-files", "README.md", "CHANGELOG.md", "docs", "examples")
+    listed = binaries.output_of("git", "-c", f"safe.directory={binaries.SOURCE}", "-C", str(binaries.SOURCE), "ls-files", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE", "docs", "examples")
     for name in listed.splitlines():
         (documents / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(binaries.SOURCE / name, documents / name)

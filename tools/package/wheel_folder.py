@@ -10,6 +10,7 @@ import shutil
 import sys
 
 import binaries
+import sbom
 
 # Models in Python have no use for rekindle-trainer, which needs LibTorch.
 PROGRAMS = ("rekindle", "rekindle-control", "rekindle-board")
@@ -24,7 +25,10 @@ def main(build, folder):
 
     version = binaries.version()
     info = folder / f"rekindle-{version}.dist-info"
-    binaries.write_licenses(build, info / "licenses", binaries.packages_in(build, bundled))
+    packages = binaries.packages_in(build, bundled)
+    binaries.write_licenses(build, info / "licenses", packages)
+    (info / "sboms").mkdir()  # PEP 770
+    sbom.write(info / "sboms/rekindle.cdx.json", packages, [], package, f"{info.name}/licenses")
     (info / "METADATA").write_text(
         f"Metadata-Version: 2.1\nName: rekindle\nVersion: {version}\n"
         "Summary: Fault-tolerant data-parallel training with bit-identical results\n"
