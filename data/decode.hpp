@@ -27,7 +27,7 @@ Status check_pixels(std::uint64_t width, std::uint64_t height, const std::string
 // The format is that of the content, not of the name. Grey becomes RGB, transparency is dropped, CMYK is
 // converted as PIL does, and bytes after the image are ignored. `pixels` may be reused. Errors
 // (ErrorKind::kDamage, ExitCode::kConfig) name `source`: another format, damage, truncation, more than
-// kMostPixels, PNG's grey of 16 bits.
+// kMostPixels, PNG's grey of 16 bits. Too little memory is no damage: std::bad_alloc.
 Status decode_image(std::span<const std::uint8_t> bytes, const std::string& source, Pixels& pixels);
 
 Status decode_jpeg(std::span<const std::uint8_t> bytes, const std::string& source, Pixels& pixels);

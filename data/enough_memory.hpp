@@ -10,14 +10,15 @@
 
 namespace rekindle::data {
 
-// What `act` returns. In a thread of its own, an exception would end the process without a message.
+// What `act` returns. `smaller`: what needs less memory. In a thread of its own, an exception would end the
+// process without a message.
 template <class Act>
-Status with_enough_memory(const std::string& samples, const Act& act) {
+Status with_enough_memory(const std::string& samples, const std::string& smaller, const Act& act) {
   try {
     return act();
   } catch (const std::bad_alloc&) {
     return fail("there is not enough memory to read the " + samples,
-                "give the job more memory, or use fewer --loader-threads");
+                "give the job more memory, or use " + smaller);
   } catch (const std::exception& error) {  // of a data set of one's own
     return fail(str("the data set failed to read the ", samples, ": ", error.what()), "look at its read()");
   }

@@ -3,6 +3,7 @@
 #include <csetjmp>
 #include <cstddef>
 #include <cstdio>
+#include <new>
 //
 #include <jerror.h>
 #include <jpeglib.h>
@@ -20,11 +21,16 @@ struct Handler {
   jpeg_error_mgr errors{};  // first: libjpeg passes a pointer to it
   std::jmp_buf jump{};
   char message[JMSG_LENGTH_MAX] = "";
+  bool lacks_memory = false;
 };
 
 Handler& handler_of(j_common_ptr info) { return *reinterpret_cast<Handler*>(info->err); }
 
+// Of the codes that libjpeg has for this, the two that libjpeg-turbo uses.
+bool is_lack_of_memory(int code) { return code == JERR_OUT_OF_MEMORY || code == JERR_NO_BACKING_STORE; }
+
 [[noreturn]] void leave(j_common_ptr info) {
+  handler_of(info).lacks_memory = is_lack_of_memory(info->err->msg_code);
   info->err->format_message(info, handler_of(info).message);
   std::longjmp(handler_of(info).jump, 1);
 }
@@ -78,6 +84,7 @@ class Decoder {
   std::uint64_t width() const { return info_.image_width; }
   std::uint64_t height() const { return info_.image_height; }
   std::string message() const { return printable(handler_.message); }
+  bool lacks_memory() const { return handler_.lacks_memory; }
 
  private:
   Handler handler_;
@@ -105,6 +112,7 @@ void cmyk_to_rgb(std::vector<std::uint8_t>& pixels) {
 Status decode_jpeg(std::span<const std::uint8_t> bytes, const std::string& source, Pixels& pixels) {
   Decoder decoder;
   const auto bad = [&] {
+    if (decoder.lacks_memory()) throw std::bad_alloc();
     return corrupt_image(source, str("is a damaged JPEG file (", decoder.message(), ")"));
   };
   if (!decoder.read_header(bytes)) return bad();

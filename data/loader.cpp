@@ -66,7 +66,8 @@ struct Loader::Impl {
   }
 
   Status fill(Batch& batch, std::uint64_t my_course) const {
-    return with_enough_memory("training samples", [&] { return fill_samples(batch, my_course); });
+    return with_enough_memory("training samples", "fewer --loader-threads",
+                              [&] { return fill_samples(batch, my_course); });
   }
 
   // Stops before the end if another course begins.

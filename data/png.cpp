@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <csetjmp>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "base/printable.hpp"
 #include "base/text.hpp"
@@ -16,8 +18,9 @@ class Decoder {
  public:
   explicit Decoder(std::span<const std::uint8_t> bytes)
       : bytes_(bytes),
-        png_(png_create_read_struct(PNG_LIBPNG_VER_STRING, this, on_error,
-                                    [](png_structp, png_const_charp) {})),
+        png_(png_create_read_struct_2(
+            PNG_LIBPNG_VER_STRING, this, on_error, [](png_structp, png_const_charp) {}, this, allocate,
+            nullptr)),
         info_(png_ == nullptr ? nullptr : png_create_info_struct(png_)) {}
   Decoder(const Decoder&) = delete;
   Decoder& operator=(const Decoder&) = delete;
@@ -55,8 +58,14 @@ class Decoder {
     return png_get_bit_depth(png_, info_) == 16 && png_get_color_type(png_, info_) == PNG_COLOR_TYPE_GRAY;
   }
   std::string message() const { return printable(message_); }
+  bool lacks_memory() const { return lacks_memory_; }
 
  private:
+  static png_voidp allocate(png_structp png, png_alloc_size_t bytes) {
+    png_voidp memory = std::malloc(bytes);
+    if (memory == nullptr) static_cast<Decoder*>(png_get_mem_ptr(png))->lacks_memory_ = true;
+    return memory;
+  }
   static void on_error(png_structp png, png_const_charp message) {
     auto& self = *static_cast<Decoder*>(png_get_error_ptr(png));
     std::strncpy(self.message_, message, sizeof self.message_ - 1);
@@ -72,6 +81,7 @@ class Decoder {
   const std::span<const std::uint8_t> bytes_;
   std::size_t at_ = 0;
   char message_[200] = "";
+  bool lacks_memory_ = false;
   png_structp png_;
   png_infop info_;
 };
@@ -81,6 +91,7 @@ class Decoder {
 Status decode_png(std::span<const std::uint8_t> bytes, const std::string& source, Pixels& pixels) {
   Decoder decoder(bytes);
   const auto bad = [&] {
+    if (decoder.lacks_memory()) throw std::bad_alloc();
     return corrupt_image(source, str("is a damaged PNG file (", decoder.message(), ")"));
   };
   if (!decoder.read_header()) return bad();

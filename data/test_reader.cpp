@@ -11,6 +11,12 @@
 
 namespace rekindle::data {
 
+namespace {
+
+constexpr const char* kSmaller = "a smaller --batch-size, or fewer threads";
+
+}  // namespace
+
 // Threads and the caller take the places of a batch one by one. A batch is done when none is left and nobody
 // reads any more.
 struct TestReader::Impl {
@@ -32,8 +38,15 @@ struct TestReader::Impl {
       : dataset(source), transform{image_size, Augment::kOff}, wanted(thread_count) {}
 
   Status read(std::size_t place) {
-    return with_enough_memory("test samples", [&] {
+    return with_enough_memory("test samples", kSmaller, [&] {
       return dataset.read(Split::kTest, first + place, transform, 0, batch, place);
+    });
+  }
+
+  Status make_room_for(std::size_t samples) {
+    return with_enough_memory("test samples", kSmaller, [&]() -> Status {
+      make_room(batch, dataset.info(), transform, samples);
+      return {};
     });
   }
 
@@ -77,7 +90,7 @@ Result<Batch> TestReader::read(std::size_t first, std::size_t count) {
   while (reader.threads.size() < static_cast<std::size_t>(reader.wanted))
     reader.threads.emplace_back([&reader] { reader.run(); });
   std::unique_lock lock(reader.mutex);
-  make_room(reader.batch, reader.dataset.info(), reader.transform, count);
+  REKINDLE_CHECK(reader.make_room_for(count));
   for (std::size_t i = 0; i < count; ++i) reader.batch.samples[i] = first + i;
   reader.errors.clear();
   reader.first = first;

@@ -2,6 +2,9 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <new>
+#include <tuple>
 
 #include "data/decode.hpp"
 #include "support.hpp"
@@ -120,6 +123,19 @@ TEST(DecodeImage, TruncatedAndDamagedFilesAreRefused) {
   EXPECT_EQ(refusal(""), "FILE is empty");
   EXPECT_EQ(refusal("GIF89a..."), "FILE is neither a JPEG nor a PNG file");
   EXPECT_EQ(refusal(get(kImages / "16_bits.png")), "FILE is a grey PNG file of 16 bits, and only 8 are read");
+}
+
+// With --skip-corrupt another image would take the place of a file without damage.
+TEST(DecodeImage, TooLittleMemoryIsNoDamage) {
+  std::string large = get(kImages / "progressive.jpg");
+  const std::size_t frame = large.find("\xff\xc2");  // SOF2: length, bits, height, width
+  ASSERT_NE(frame, std::string::npos);
+  large.replace(frame + 5, 4, "\x04\x10\x04\x10");
+  Pixels pixels;
+  ::setenv("JPEGMEM", "1", 1);  // libjpeg's own limit, in kB
+  EXPECT_THROW(std::ignore = decoded(large, pixels), std::bad_alloc);
+  ::unsetenv("JPEGMEM");
+  EXPECT_TRUE(decoded(large, pixels));
 }
 
 TEST(DecodeImage, TooManyPixelsAreRefusedByTheHeader) {

@@ -126,5 +126,17 @@ TEST(TestReader, TheErrorIsThatOfTheFirstSampleThatCannotBeRead) {
   }
 }
 
+#ifndef __SANITIZE_ADDRESS__  // ends the process in place of std::bad_alloc
+TEST(TestReader, ABatchThatIsTooLargeForTheMemory_IsAnErrorWithAWayOut) {
+  const Numbers numbers;
+  TestReader reader(numbers, 28, 1);
+  const auto too_large = reader.read(0, std::size_t{1} << 45);
+  ASSERT_FALSE(too_large);
+  EXPECT_NE(too_large.error().line().find("a smaller --batch-size"), std::string::npos)
+      << too_large.error().line();
+  EXPECT_TRUE(reader.read(0, 5));
+}
+#endif
+
 }  // namespace
 }  // namespace rekindle::data
