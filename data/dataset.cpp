@@ -16,8 +16,10 @@ const DatasetRow* const kDatasets[] = {&kCifar10, &kCifar100, &kMnist, &kFashion
 // A process must hold all samples while it writes them: 3 GB of CIFAR-10's records.
 constexpr std::size_t kMostMade = 1'000'000;
 
-// Another built-in format whose files the folder seems to have.
+// Another built-in format whose files the folder seems to have. None if the files may be of the one that was
+// tried: they are damaged.
 const DatasetRow* other_format(const DatasetRow& tried, const fs::path& folder) {
+  if (tried.looks_right != nullptr && tried.looks_right(folder)) return nullptr;
   for (const DatasetRow* row : kDatasets)
     if (row != &tried && row->looks_right != nullptr && row->looks_right(folder)) return row;
   return nullptr;
@@ -80,8 +82,10 @@ Result<InputFile> open_data_file(const FilePath& path) {
 
 Status check_folder(const DatasetRow& row, const fs::path& path) {
   if (is_folder(path)) return {};
-  const char* what = path_exists(path) ? " is not a directory" : ": no such data directory";
-  return fail(ExitCode::kConfig, str(path.string(), what),
+  if (path_exists(path))
+    return fail(ExitCode::kConfig, str(path.string(), " is not a directory"),
+                str("set --data to a folder with ", row.name, " files; unpack an archive"));
+  return fail(ExitCode::kConfig, str(path.string(), ": no such data directory"),
               str("set --data to a folder with ", row.name, " files, or make a data set: rekindle make-data ",
                   row.name, " ", path.string()));
 }

@@ -1,6 +1,8 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cctype>
+#include <iterator>
 #include <span>
 #include <sstream>
 #include <unordered_map>
@@ -30,19 +32,28 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+bool names_a_split(std::string name) {
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  for (const std::string_view end : {"_set", "-set"})
+    if (name.ends_with(end)) name.resize(name.size() - end.size());
+  constexpr std::string_view kSplits[] = {"train",      "training", "val",    "valid",
+                                          "validation", "test",     "testing"};
+  return std::ranges::find(kSplits, name) != std::end(kSplits);
+}
+
 struct Entry {
   std::string name;
   bool folder = false;
   std::uint64_t size = 0;
 };
 
-// Folders and regular files, also behind links, sorted by name.
+// Folders and regular files, also behind links, sorted by name. Not the hidden ones.
 Result<std::vector<Entry>> entries_in(const fs::path& path) {
   const auto names = names_in(path);
   if (!names) return fail(ExitCode::kConfig, names.error().what, "make this folder readable");
   std::vector<Entry> entries;
   for (const std::string& name : *names) {
-    if (name.starts_with(".rekindle-")) continue;
+    if (name.starts_with('.')) continue;  // also macOS's ._NAME.jpg beside NAME.jpg, and our own files
     if (!is_utf8(name))
       return fail(ExitCode::kConfig, str((path / printable(name)).string(), " has a name that is not UTF-8"),
                   "rename it");
@@ -79,6 +90,7 @@ class Scanner {
     }
     REKINDLE_TRY(listing_.class_names, classes_in(train));
     REKINDLE_CHECK(check_classes(train));
+    if (train.empty()) REKINDLE_CHECK(check_no_splits());
     REKINDLE_CHECK(list_classes(train, listing_.train));
     if (test.empty())
       split_off_a_tenth();
@@ -103,7 +115,7 @@ class Scanner {
     REKINDLE_TRY(const std::vector<Entry> entries, entries_in(root_ / folder));
     std::vector<std::string> names;
     for (const Entry& entry : entries)
-      if (entry.folder && !entry.name.starts_with('.')) names.push_back(entry.name);
+      if (entry.folder) names.push_back(entry.name);
     return names;
   }
 
@@ -116,6 +128,17 @@ class Scanner {
       return fail(ExitCode::kConfig, str(path, " has only one class, ", printable(listing_.class_names[0])),
                   "an image folder has a folder for each class, and two classes or more");
     return {};
+  }
+
+  // One such folder alone may be a class: a train among vehicles.
+  Status check_no_splits() const {
+    std::vector<std::string> splits;
+    std::ranges::copy_if(listing_.class_names, std::back_inserter(splits), names_a_split);
+    if (splits.size() < 2) return {};
+    return fail(ExitCode::kConfig,
+                str(root_.string(), " has the folders ", splits[0], " and ", splits[1],
+                    ", which look like splits and would be classes"),
+                "rename them to train and val, or, if they are classes, to other names");
   }
 
   Status list_classes(const fs::path& folder, std::vector<ListedFile>& files) {

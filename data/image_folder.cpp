@@ -22,6 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// A few very large images must not keep the memory of all threads. Most images have less than 16 megapixels.
+constexpr std::size_t kMostKept = std::size_t{64} << 20;
+
 // The working memory of one read(), reused by the next one.
 struct Scratch {
   std::vector<std::uint8_t> file;
@@ -39,6 +42,7 @@ class Scratches {
     return scratch;
   }
   void give_back(std::unique_ptr<Scratch> scratch) {
+    if (scratch->pixels.bytes.capacity() > kMostKept) return;
     const std::lock_guard lock(mutex_);
     spare_.push_back(std::move(scratch));
   }
@@ -176,8 +180,18 @@ Status check_no_empty_file(const fs::path& root, const FolderListing& listing) {
   return {};
 }
 
-Result<std::unique_ptr<Dataset>> open_image_folder(const fs::path& root, const DatasetOptions& options) {
-  REKINDLE_CHECK(check_folder(kImageFolder, root));
+// The folder that an archive has unpacked to, if `path` is the folder above.
+fs::path folder_with_classes(const fs::path& path) {
+  if (is_folder(path / "train")) return path;
+  std::vector<std::string> folders = names_in(path).value_or(std::vector<std::string>());
+  std::erase_if(folders,
+                [&](const std::string& name) { return name.starts_with('.') || !is_folder(path / name); });
+  return folders.size() == 1 && is_folder(path / folders[0] / "train") ? path / folders[0] : path;
+}
+
+Result<std::unique_ptr<Dataset>> open_image_folder(const fs::path& path, const DatasetOptions& options) {
+  REKINDLE_CHECK(check_folder(kImageFolder, path));
+  const fs::path root = folder_with_classes(path);
   FolderListing outdated;
   std::optional<FolderListing> listing = read_index(root, &outdated);
   if (!listing) {

@@ -63,8 +63,9 @@ class Text final : public Dataset {
   const std::vector<std::uint8_t> bytes_;
 };
 
-// The files of a text, in the order in which they are read. Folders inside a folder are skipped. All else is
-// listed, so that a link without a target, for example, is an error and does not change the text in silence.
+// The files of a text, in the order in which they are read. Folders inside a folder and hidden files
+// (.DS_Store) are skipped. All else is listed, so that a link without a target, for example, is an error and
+// does not change the text in silence.
 Result<std::vector<fs::path>> files_of(const fs::path& path) {
   if (!path_exists(path)) {
     return fail(ExitCode::kConfig, str(path.string(), ": no such file or directory"),
@@ -76,7 +77,7 @@ Result<std::vector<fs::path>> files_of(const fs::path& path) {
   if (!names) return fail(ExitCode::kConfig, names.error().what, "make this folder readable");
   std::vector<fs::path> files;
   for (const std::string& name : *names) {
-    if (!is_folder(path / name)) files.push_back(path / name);
+    if (!name.starts_with('.') && !is_folder(path / name)) files.push_back(path / name);
   }
   if (files.empty()) {
     return fail(ExitCode::kConfig, str(path.string(), " has no files"),

@@ -147,6 +147,19 @@ TEST(OpenDataset, NoSuchFolderIsSaidWithAWayOut) {
   }
   put(scratch.path / "file", "x");
   expect_refused("mnist", scratch.path / "file", "is not a directory");
+  const auto archive = open_dataset("mnist", scratch.path / "file", {});
+  ASSERT_FALSE(archive);
+  EXPECT_EQ(archive.error().hint, "set --data to a folder with mnist files; unpack an archive")
+      << "make-data would write into it";
+}
+
+TEST(OpenDataset, ADamagedFile_IsNotTakenForOneOfAnotherFormat) {
+  const Scratch scratch;
+  ASSERT_TRUE(make_data("mnist", scratch.path, 12, 1));
+  change(scratch.path / kTrainImages, [](auto& bytes) { bytes.pop_back(); });
+  const auto damaged = open_dataset("mnist", scratch.path, {});
+  ASSERT_FALSE(damaged);
+  EXPECT_EQ(damaged.error().line().find("looks like"), std::string::npos) << damaged.error().line();
 }
 
 TEST(OpenDataset, AnUnknownKindNamesTheNearest) {

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
+#include "base/text.hpp"
 #include "data/folder_listing.hpp"
 #include "data/folder_notes.hpp"
 #include "image_folder_fixture.hpp"
@@ -174,6 +176,36 @@ TEST_F(ImageFolder, AFolderInPlaceOfAnImage_IsAnErrorAtOnce) {
   ASSERT_FALSE(sample);
   refused(sample.error(), path.string() + " is a folder");
   EXPECT_EQ(sample.error().kind, ErrorKind::kChangedData);
+}
+
+TEST_F(ImageFolder, FoldersWithNamesOfSplits_AreNoClasses) {
+  for (const auto& [first, second] :
+       {std::pair("Train", "Val"), {"training", "validation"}, {"test_set", "training-set"}}) {
+    const fs::path folder = at(str("data-", first));
+    fill(folder / first, {"a", "b"}, 4);
+    fill(folder / second, {"a", "b"}, 4);
+    refused(folder, str("has the folders ", first, " and ", second, ", which look like splits"));
+  }
+  fill(at("vehicles"), {"Train", "Tram"}, 20);
+  EXPECT_EQ(opened(at("vehicles"))->info().classes, 2);
+}
+
+TEST_F(ImageFolder, TheFolderAboveTheUnpackedOne_IsRead) {
+  const std::string hash = opened(tiny())->info().content_hash;
+  fs::create_directories(at("above/.hidden"));
+  fs::rename(tiny(), at("above/tiny"));
+  const auto above = opened(at("above"));
+  ASSERT_TRUE(above);
+  EXPECT_EQ(above->info().content_hash, hash);
+  EXPECT_TRUE(read(*above, Split::kTrain, 0));
+  EXPECT_TRUE(fs::exists(note_beside(at("above/tiny"), kHashesNote).path()));
+}
+
+TEST_F(ImageFolder, HiddenFilesAndFolders_AreNotRead) {
+  const std::string before = opened(tiny())->info().content_hash;
+  put(tiny() / "train/n00000000/images/._n00000000_0.JPEG", "of another system");
+  put(tiny() / "train/n00000001/.thumbnails/small.JPEG", image());
+  EXPECT_EQ(opened(tiny())->info().content_hash, before);
 }
 
 TEST_F(ImageFolder, LinksToFilesAndFoldersAreFollowed) {

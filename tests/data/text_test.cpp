@@ -142,6 +142,8 @@ TEST(Text, LinksToFilesAreFollowed) {
   fs::create_directory(scratch.path / "folder");
   fs::create_symlink(scratch.path / "elsewhere", scratch.path / "folder" / "a");
   EXPECT_EQ(opened(scratch.path / "folder", 4)->info().train_count, 67U);
+  put(scratch.path / "folder" / ".DS_Store", "hidden");
+  EXPECT_EQ(opened(scratch.path / "folder", 4)->info().train_count, 67U);
 }
 
 TEST(Text, WhatIsNoTextIsRefusedWithAClearLine) {
