@@ -1,5 +1,7 @@
-// The file: the magic "RKHASHES", u32 version, u32 zero, the listing's identity (16 bytes), and records of 32
-// bytes. The highest bit of a record's number is set if the file could not be decoded.
+// The file: the magic "RKHASHES", u32 version, u32 zero, the identity of the listing that it was made for (16
+// bytes), and records of 32 bytes. The highest bit of a record's number is set if the file could not be
+// decoded. A record's checksum includes the identity of its listing, so records of several listings may be in
+// one file, and each process finds its own.
 #include "data/folder_contents.hpp"
 
 #include <fcntl.h>
@@ -30,6 +32,8 @@ constexpr std::chrono::seconds kAppendEvery{1};
 
 constexpr std::size_t kPiece = std::size_t{1} << 20;
 
+constexpr std::size_t kHeaderOfAll = 16;  // magic and version; what follows depends on the listing
+
 std::string header_of(const Hash128& identity) {
   std::string header = "RKHASHES";
   for (const std::uint64_t word : {std::uint64_t{1}, identity.high, identity.low})
@@ -49,19 +53,28 @@ FolderContents::FolderContents(const fs::path& root, const Hash128& identity, st
     : identity_(identity), hashes_(count), skips_corrupt_(skips_corrupt), corrupt_(count) {
   // Without a place, the hashes are kept in memory.
   for (const FilePath& place : note_places(root, kHashesNote, identity.hex())) {
-    Note note{.place = place};
+    Note note{.place = place, .has = std::vector<bool>(count)};
     Found found = read(note);
-    if (found == Found::kNone && !note_ && write_note(place, header_of(identity_))) found = Found::kOurs;
-    if (found != Found::kOurs) continue;
-    notes_.push_back(place.string());
-    if (!note_) note_ = note;
+    // Later places are made only if the first one fails.
+    if (found == Found::kNone && places_.empty()) found = open_for_more(place) ? read(note) : Found::kForeign;
+    if (found == Found::kOurs) notes_.push_back(place.string());
+    if (found == Found::kNone || (found == Found::kOurs && open_for_more(place)))
+      places_.push_back(std::move(note));
   }
 }
 
 FolderContents::~FolderContents() { append(); }
 
+// Never replaces a file: another process may have made it at this moment, and appended its records.
+Result<Fd> FolderContents::open_for_more(const FilePath& place) {
+  if (!path_exists(place)) REKINDLE_CHECK(prepare_note(place));
+  auto fd = open_guarded(place, O_WRONLY | O_APPEND | O_CREAT);
+  if (!fd) log_info(str("the hashes of files are not kept there: ", fd.error().what));
+  return fd;
+}
+
 FolderContents::Found FolderContents::read(Note& note) {
-  if (!path_exists(note.place)) return Found::kNone;
+  if (const auto there = look_at(note.place); there && !*there) return Found::kNone;
   const auto fd = open_guarded(note.place, O_RDONLY);
   if (!fd) {
     log_info(str("the hashes of files are not read: ", fd.error().what));
@@ -74,8 +87,12 @@ FolderContents::Found FolderContents::read(Note& note) {
     return read_into(fd->get(), note.place, at, std::as_writable_bytes(std::span(bytes))).has_value();
   };
   const std::string header = header_of(identity_);
-  std::string bytes(std::min(size, header.size()), '\0');
-  if (!take(0, bytes) || bytes != header) return Found::kNone;
+  std::string bytes(std::min(size, kHeaderOfAll), '\0');  // none yet in a file that was just made
+  if (!take(0, bytes)) return Found::kForeign;
+  if (!header.starts_with(bytes)) {
+    log_warning(str(note.place.string(), " has no hashes of files, and is not used: remove it"));
+    return Found::kForeign;
+  }
   if (info.st_ino != note.inode || note.read > size) {  // the first time, or another process has made it anew
     note.inode = info.st_ino;
     note.read = header.size();
@@ -96,7 +113,7 @@ std::size_t FolderContents::take_records(std::string_view bytes, Note& note) {
     std::memcpy(&record, bytes.data() + at, sizeof record);
     const bool valid = record.checksum == record.sum(identity_);
     if (valid) take(record, note);
-    // A record of a process that was killed in the middle may shift the next ones.
+    // A record of another listing, or of a process that was killed in the middle and may shift the next ones.
     at += valid ? sizeof record : 1;
   }
   return at;
@@ -117,21 +134,45 @@ void FolderContents::take(const Record& record, Note& note) {
 
 void FolderContents::append() {
   if (pending_.empty()) return;
-  // A file of another listing, or none, ends it: other processes go on with other data.
-  if (note_ && read(*note_) != Found::kOurs) note_.reset();
-  if (note_) {
-    std::erase_if(pending_, [&](const Record& record) {
-      return (record.number & kCorruptBit) == 0 && note_->has[record.number];
-    });
+  while (!pending_.empty() && !places_.empty()) {
+    Note& note = places_.front();
+    const Found found = read(note);
+    // A person has removed the file: other processes go on with other data.
+    if (found == Found::kNone && note.inode != 0) return stop_appending();
+    if (found != Found::kForeign && append_to(note)) pending_.clear();
+    if (!pending_.empty()) places_.erase(places_.begin());
   }
-  const std::span<const std::byte> bytes = std::as_bytes(std::span(pending_));
-  if (note_ && !bytes.empty()) {
-    const auto fd = open_guarded(note_->place, O_WRONLY | O_APPEND);
-    if (fd && ::write(fd->get(), bytes.data(), bytes.size()) < 0)
-      log_debug(errno_error("cannot note the hashes of files in", note_->place).what);
-  }
-  pending_.clear();
+  if (places_.empty()) pending_.clear();
   appended_ = std::chrono::steady_clock::now();
+}
+
+bool FolderContents::append_to(const Note& note) {
+  std::vector<Record> more = pending_;
+  std::erase_if(more, [&](const Record& record) {
+    return (record.number & kCorruptBit) == 0 && note.has[record.number];
+  });
+  if (more.empty()) return true;
+  const auto fd = open_for_more(note.place);
+  struct stat info {};
+  if (!fd || ::fstat(fd->get(), &info) != 0) return false;
+  // Two processes may both begin the file. The second header is no record, and is passed over.
+  std::string bytes = info.st_size == 0 ? header_of(identity_) : "";
+  bytes.append(reinterpret_cast<const char*>(more.data()), more.size() * sizeof(Record));
+  const ssize_t written = ::write(fd->get(), bytes.data(), bytes.size());
+  if (written != static_cast<ssize_t>(bytes.size())) {
+    log_info(written < 0
+                 ? errno_error("cannot note the hashes of files in", note.place).what
+                 : str(note.place.string(), ": the storage is full, hashes of files are not kept there"));
+    return false;
+  }
+  const std::string place = note.place.string();
+  if (std::ranges::find(notes_, place) == notes_.end()) notes_.push_back(place);
+  return true;
+}
+
+void FolderContents::stop_appending() {
+  places_.clear();
+  pending_.clear();
 }
 
 Status FolderContents::check(std::size_t number, const Hash128& hash, const std::string& path) {

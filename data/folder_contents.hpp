@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,9 +27,9 @@ namespace rekindle::data {
 // so that the file has about one record for each image, however many processes read all of them.
 class FolderContents {
  public:
-  // `identity`: of the listing. `count`: its files, of both splits. Hashes of another listing are not used.
-  // `skips_corrupt`: a file that cannot be decoded is part of what this process computes, so its hash counts,
-  // too.
+  // `identity`: of the listing. `count`: its files, of both splits. Hashes of another listing are not used,
+  // and stay in the file for it. `skips_corrupt`: a file that cannot be decoded is part of what this process
+  // computes, so its hash counts, too.
   FolderContents(const std::filesystem::path& root, const Hash128& identity, std::size_t count,
                  bool skips_corrupt);
   ~FolderContents();
@@ -57,11 +56,11 @@ class FolderContents {
   // A file with hashes.
   struct Note {
     FilePath place;
-    ino_t inode = 0;             // of the file that was read last
-    std::size_t read = 0;        // of it, in bytes
-    std::vector<bool> has = {};  // whether it has the hash of an image
+    ino_t inode = 0;        // of the file that was read last
+    std::size_t read = 0;   // of it, in bytes
+    std::vector<bool> has;  // whether it has the hash of an image
   };
-  enum class Found { kOurs, kNone, kForeign };  // kNone: no file, or one of another listing
+  enum class Found { kOurs, kNone, kForeign };  // kForeign: also a file that cannot be read now
 
   // All of these under the mutex.
   // Reads the records that were appended since the last time.
@@ -70,10 +69,13 @@ class FolderContents {
   void take(const Record& record, Note& note);
   void note_new(std::uint64_t number, const Hash128& hash);
   void append();
+  bool append_to(const Note& note);
+  void stop_appending();
   void append_if_due();
+  static Result<Fd> open_for_more(const FilePath& place);
 
   const Hash128 identity_;
-  std::optional<Note> note_;        // where this process appends
+  std::vector<Note> places_;        // where this process may append; it appends to the first one
   std::vector<std::string> notes_;  // the files that were read, for people
   std::mutex mutex_;
   std::vector<Hash128> hashes_;  // of each file; zero: unknown

@@ -7,9 +7,6 @@
 //   twice (train, test): u32 count, then for each file: u32 name, folder, label, size
 //   text: the identity (hex) of the listing before this one; text: the first difference
 //   XXH3-128 of all bytes before (u64 low, u64 high)
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
 #include <chrono>
@@ -157,13 +154,6 @@ std::optional<FolderListing> parse(std::string_view bytes) {
   return listing;
 }
 
-// Another user's index could give the files other labels. The owner of the data can do that anyway.
-bool is_of_user(std::uint32_t owner, const fs::path& root) {
-  if (owner == ::geteuid() || owner == 0) return true;
-  const auto data = look_at(root);
-  return data && *data && (*data)->st_uid == owner;
-}
-
 std::optional<FolderListing> listing_in(const FilePath& path, const fs::path& root) {
   if (!path_exists(path)) return std::nullopt;
   const auto file = open_data_file(path);
@@ -180,22 +170,19 @@ std::optional<FolderListing> listing_in(const FilePath& path, const fs::path& ro
   return listing;
 }
 
-// Those whose stamp is a time: not the root.
-std::vector<const ListedPlace*> inner_places(const FolderListing& listing) {
-  std::vector<const ListedPlace*> inner;
+// The modification times of the places whose stamp is a time: not the root.
+std::vector<std::int64_t> times_of(const FolderListing& listing, const fs::path& root) {
+  std::vector<std::int64_t> times;
   for (const auto* places : {&listing.folders, &listing.lists})
     for (const ListedPlace& place : *places)
-      if (!place.path.empty()) inner.push_back(&place);
-  return inner;
+      if (!place.path.empty()) times.push_back(modified_at(root, place.path).value_or(0));
+  return times;
 }
 
 // In an image of a file system all times may be the same, or none: another image at the same path would not
 // be noticed.
-bool stamps_tell(const FolderListing& listing) {
-  const std::vector<const ListedPlace*> inner = inner_places(listing);
-  return std::ranges::any_of(inner, [&](const ListedPlace* place) {
-    return place->stamp > 0 && place->stamp != inner.front()->stamp;
-  });
+bool times_tell(const std::vector<std::int64_t>& times) {
+  return std::ranges::any_of(times, [&](std::int64_t time) { return time > 0 && time != times.front(); });
 }
 
 std::string text_of(const FolderListing& listing) {
@@ -270,11 +257,13 @@ void write_index(const fs::path& root, const FolderListing& listing) {
   // A change in the same tick of the file system's clock would not be seen. Storage has its own clock, so
   // that of this machine is compared with some room.
   const auto now = std::chrono::system_clock::now().time_since_epoch() - std::chrono::seconds(2);
-  for (const ListedPlace* place : inner_places(listing))
-    if (place->stamp > std::chrono::nanoseconds(now).count()) return;
+  const std::vector<std::int64_t> times = times_of(listing, root);
+  const auto is_recent = [&](std::int64_t time) { return time > std::chrono::nanoseconds(now).count(); };
+  if (std::ranges::any_of(times, is_recent)) return;
   const std::string text = text_of(listing);
   for (const FilePath& place : note_places(root, kIndexNote)) {
-    if (place.trust() == Trust::kOwn && !stamps_tell(listing)) continue;
+    if (place.trust() == Trust::kOwn && !times_tell(times)) continue;
+    if (!may_replace(place, root)) continue;
     const auto written = write_note(place, text);
     if (written) return;
     log_debug(str("no index: ", written.error().what));
@@ -291,7 +280,7 @@ std::string outdate_index(const fs::path& root) {
     listing->folders.front().stamp = ~listing->folders.front().stamp;
     const std::string text = text_of(*listing);
     const bool written = std::ranges::any_of(
-        places, [&](const FilePath& place) { return write_note(place, text).has_value(); });
+        places, [&](const FilePath& place) { return may_replace(place, root) && write_note(place, text); });
     return written ? std::string() : used.string();
   }
   return {};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ctime>
 #include <span>
 #include <unordered_map>
 
@@ -23,6 +24,10 @@ void add_number(Hasher128& hasher, std::uint64_t value) {
 void add_text(Hasher128& hasher, std::string_view text) {
   add_number(hasher, text.size());
   hasher.update(std::as_bytes(std::span(text)));
+}
+
+std::int64_t nanoseconds(const timespec& time) {
+  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
 // Our own files appear beside the data, and must not count.
@@ -101,7 +106,13 @@ std::optional<std::int64_t> stamp_of(const fs::path& root, const std::string& pl
   if (place.empty()) return hash_of_names(root);
   const auto info = look_at(root / place);
   if (!info || !*info) return std::nullopt;
-  return std::int64_t{(*info)->st_mtim.tv_sec} * 1'000'000'000 + (*info)->st_mtim.tv_nsec;
+  return std::max(nanoseconds((*info)->st_mtim), nanoseconds((*info)->st_ctim));
+}
+
+std::optional<std::int64_t> modified_at(const fs::path& root, const std::string& place) {
+  const auto info = look_at(root / place);
+  if (!info || !*info) return std::nullopt;
+  return nanoseconds((*info)->st_mtim);
 }
 
 }  // namespace rekindle::data

@@ -30,8 +30,10 @@ struct ListedFile {
 
 // A folder, or a file that lists files. The listing is of this time.
 struct ListedPlace {
-  std::string path;        // relative to the root
-  std::int64_t stamp = 0;  // its modification time in ns; of the root: a hash of the names in it
+  std::string path;  // relative to the root
+  // The later one of its times of modification and of change, in ns: rsync and tar put back only the first
+  // one. Of the root: a hash of the names in it.
+  std::int64_t stamp = 0;
 };
 
 struct FolderListing {
@@ -63,6 +65,8 @@ void note_change(const FolderListing& before, FolderListing& now);
 
 // The stamp of a place now; nullopt if it is gone.
 std::optional<std::int64_t> stamp_of(const std::filesystem::path& root, const std::string& place);
+// Its modification time in ns; nullopt if it is gone.
+std::optional<std::int64_t> modified_at(const std::filesystem::path& root, const std::string& place);
 
 // The listing that an earlier process has written, if nothing was added or removed since then; nullopt if
 // there is no such file, or if it is damaged or out of date, or belongs to another user than this one, root

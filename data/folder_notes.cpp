@@ -59,6 +59,17 @@ void remove_old(const FilePath& folder, const std::string& prefix, std::time_t s
 
 }  // namespace
 
+bool is_of_user(std::uint32_t owner, const fs::path& root) {
+  if (owner == ::geteuid() || owner == 0) return true;
+  const auto data = look_at(root);
+  return data && *data && (*data)->st_uid == owner;
+}
+
+bool may_replace(const FilePath& place, const fs::path& root) {
+  const auto there = look_at(place);
+  return there && (!*there || is_of_user((*there)->st_uid, root));
+}
+
 FilePath note_beside(const fs::path& root, const std::string& name) { return root / name; }
 
 std::vector<FilePath> note_places(const fs::path& root, const std::string& name, const std::string& of) {
@@ -68,11 +79,15 @@ std::vector<FilePath> note_places(const fs::path& root, const std::string& name,
   return places;
 }
 
+Status prepare_note(const FilePath& place) {
+  if (place.trust() != Trust::kOwn) return {};
+  REKINDLE_CHECK(make_directories(place.root(), kOwnersOnly));
+  remove_old(place.parent_path(), "", kOldNote);
+  return {};
+}
+
 Status write_note(const FilePath& place, std::string_view text) {
-  if (place.trust() == Trust::kOwn) {
-    REKINDLE_CHECK(make_directories(place.root(), kOwnersOnly));
-    remove_old(place.parent_path(), "", kOldNote);
-  }
+  REKINDLE_CHECK(prepare_note(place));
   remove_old(place.parent_path(), place.filename().string() + ".tmp.", kOldTemporary);
   return replace_file_quickly(place, text);
 }

@@ -6,6 +6,7 @@
 // the data's absolute path and inode, so that the copies that nodes have at the same path do not share it.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -18,14 +19,24 @@ namespace rekindle::data {
 
 inline constexpr const char *kIndexNote = ".rekindle-index", *kHashesNote = ".rekindle-hashes";
 
+// Whether `owner` is this user, root or the owner of the data. Another user's index could give the files
+// other labels. The owner of the data can do that anyway.
+bool is_of_user(std::uint32_t owner, const std::filesystem::path& root);
+// False for a note of another user: two users who can write to the folder would replace each other's note at
+// each start.
+bool may_replace(const FilePath& place, const std::filesystem::path& root);
+
 // The place beside the data.
 FilePath note_beside(const std::filesystem::path& root, const std::string& name);
 // Where a note may be, the best place to write it first. In the cache folder, its trust is Trust::kOwn. `of`:
 // what else a note in the cache folder depends on.
 std::vector<FilePath> note_places(const std::filesystem::path& root, const std::string& name,
                                   const std::string& of = "");
-// Replaces a note, without fsync. Unfinished copies of it that are older than an hour are removed, and in the
-// cache folder the notes that were not written for 90 days.
+// Makes the cache folder, if the note is there, and removes the notes in it that were not written for 90
+// days.
+Status prepare_note(const FilePath& place);
+// Replaces a note, without fsync, after prepare_note(). Unfinished copies of it that are older than an hour
+// are removed.
 Status write_note(const FilePath& place, std::string_view text);
 
 }  // namespace rekindle::data

@@ -6,54 +6,10 @@
 #include <unistd.h>
 
 #include "../needs.hpp"
-#include "data/folder_listing.hpp"
-#include "data/folder_notes.hpp"
-#include "support.hpp"
+#include "folder_contents_fixture.hpp"
 
 namespace rekindle::data {
 namespace {
-
-class FolderContentsTest : public testing::Test {
- protected:
-  void SetUp() override {
-    ASSERT_TRUE(make_data("image-folder", folder(), 40, 1));
-    fs::create_directories(home());
-    ::setenv("HOME", home().c_str(), 1);
-    ::unsetenv("XDG_CACHE_HOME");
-  }
-  fs::path home() const { return scratch_.path / "home"; }
-  std::size_t notes_at_home() const {
-    std::error_code none;
-    const fs::directory_iterator notes(home() / ".cache/rekindle/notes", none);
-    return none ? 0 : static_cast<std::size_t>(std::distance(begin(notes), end(notes)));
-  }
-  fs::path folder() const { return scratch_.path / "tiny"; }
-  fs::path hashes() const { return note_beside(folder(), kHashesNote).path(); }
-  // The training sample 0.
-  fs::path image() const { return folder() / "train/n00000000/images/n00000000_0.JPEG"; }
-  std::unique_ptr<Dataset> opened(bool skip = false) const {
-    auto dataset = open_dataset("image-folder", folder(), {.skip_corrupt = skip});
-    EXPECT_TRUE(dataset) << dataset.error().line();
-    return dataset ? std::move(*dataset) : nullptr;
-  }
-  static Status read(const Dataset& dataset, std::size_t sample = 0) {
-    const TransformConfig small{16, Augment::kOff};
-    Batch batch;
-    make_room(batch, dataset.info(), small, 1);
-    return dataset.read(Split::kTrain, sample, small, 0, batch, 0);
-  }
-  static void refused(const Status& status, const std::string& word) {
-    ASSERT_FALSE(status) << "no error with: " << word;
-    EXPECT_NE(status.error().line().find(word), std::string::npos) << status.error().line();
-  }
-  // The hashes are neither read from the file nor written to it.
-  void is_ignored(const std::string& what) const {
-    EXPECT_TRUE(read(*opened())) << what;
-    EXPECT_EQ(get(theirs()), "theirs") << what;
-  }
-  fs::path theirs() const { return scratch_.path / "theirs"; }
-  Scratch scratch_;
-};
 
 // One bad read of a good file must not make every later run refuse the file.
 TEST_F(FolderContentsTest, ACorruptFileThatIsRestored_IsUsed_AndItsLaterChangesAreNoticed) {
@@ -151,86 +107,42 @@ TEST_F(FolderContentsTest, WhatAnotherProcessHasNoted_IsNotNotedAgain) {
   EXPECT_EQ(get(hashes()).size(), 32U + 3 * 32U);
 }
 
-// Nothing is read-only for root: root becomes another user for the time of a test.
-class ReadOnlyData : public FolderContentsTest {
- protected:
-  void SetUp() override {
-    FolderContentsTest::SetUp();
-    age(folder());
-    // All times the same: another image of a file system at this path would not be noticed.
-    fs::last_write_time(folder() / "train", fs::last_write_time(folder()) - std::chrono::hours(1));
-    fs::permissions(scratch_.path, fs::perms(0711));
-    make_read_only();
-  }
-  void TearDown() override { make_writable(); }
-  void make_writable() const {
-    const int become_root = is_root_ ? ::seteuid(0) : 0;
-    ASSERT_EQ(become_root, 0);
-    fs::permissions(folder(), fs::perms(0755));
-  }
-  void make_read_only(uid_t owner_of_home = kNobody) const {
-    fs::permissions(folder(), fs::perms(0555));
-    if (!is_root_) return;
-    ASSERT_EQ(::chown(home().c_str(), owner_of_home, owner_of_home), 0);
-    ASSERT_EQ(::seteuid(kNobody), 0);
-  }
-  static constexpr uid_t kNobody = 65534;
-  const bool is_root_ = ::geteuid() == 0;
-};
-
-TEST_F(ReadOnlyData, ItsNotesAreInTheUsersCacheFolder) {
-  EXPECT_FALSE(read_index(folder()));
-  const std::string identity = opened()->info().content_hash;
-  EXPECT_EQ(notes_at_home(), 2U);
-  EXPECT_FALSE(fs::exists(hashes()));
-  EXPECT_TRUE(read_index(folder()));
+TEST_F(FolderContentsTest, AfterAnotherListing_TheHashesOfTheFirstOneStillCount) {
   EXPECT_TRUE(read(*opened()));
-  EXPECT_EQ(opened()->info().content_hash, identity);
-  make_writable();
+  const fs::path stray = folder() / "train/n00000000/images/stray.JPEG";
+  put(stray, get(image()));
+  EXPECT_TRUE(read(*opened(), 5));
+  fs::remove(stray);
+  EXPECT_EQ(get(hashes()).size(), 32U + 2 * 32U);
   std::string other = get(image());
   other[other.size() / 2] ^= 1;
   put(image(), other);
-  make_read_only();
-  const Status changed = read(*opened());
-  refused(changed, "another content");
-  refused(changed, home().string());
-}
-
-TEST_F(ReadOnlyData, NotesBesideThem_AreUsed) {
-  make_writable();
-  EXPECT_TRUE(read(*opened()));
-  EXPECT_EQ(notes_at_home(), 0U);
-  const int owned = is_root_ ? ::chown(hashes().c_str(), kNobody, kNobody) : 0;
-  ASSERT_EQ(owned, 0);
-  make_read_only();
-  EXPECT_TRUE(read_index(folder()));
-  make_writable();
-  std::string other = get(image());
-  other[other.size() / 2] ^= 1;
-  put(image(), other);
-  make_read_only();
   refused(read(*opened()), "another content");
 }
 
-TEST_F(ReadOnlyData, OldNotesAreRemoved) {
-  opened();
-  ASSERT_EQ(notes_at_home(), 2U);
-  for (const auto& note : fs::directory_iterator(home() / ".cache/rekindle/notes"))
-    fs::last_write_time(note, fs::file_time_type::clock::now() - std::chrono::hours(24 * 91));
-  make_writable();
-  fs::permissions(folder() / "val", fs::perms(0555));
-  make_read_only();
-  ASSERT_TRUE(write_note(note_places(folder() / "val", kIndexNote).front(), "of other data"));
+TEST_F(FolderContentsTest, AFileWithoutHashes_IsLeftAlone) {
+  put(hashes(), "something else, and longer than a header");
+  EXPECT_TRUE(read(*opened()));
+  EXPECT_EQ(get(hashes()), "something else, and longer than a header");
   EXPECT_EQ(notes_at_home(), 1U);
 }
 
-TEST_F(ReadOnlyData, InAFolderOfAnotherUser_NothingIsMade) {
-  if (!is_root_) REKINDLE_SKIP(Needs::kRoot, "another owner needs root");
-  make_writable();
-  fs::permissions(home(), fs::perms(0777));
-  make_read_only(12345);
-  EXPECT_TRUE(read(*opened()));
-  EXPECT_TRUE(fs::is_empty(home()));
+// As two users in a group do, who would look at every file again at each start.
+TEST_F(FolderContentsTest, TheIndexOfAnotherUser_IsNotReplaced) {
+  if (::geteuid() != 0) REKINDLE_SKIP(Needs::kRoot, "another owner needs root");
+  age(folder());
+  fs::last_write_time(folder() / "train", fs::last_write_time(folder()) - std::chrono::hours(1));
+  opened();
+  const fs::path index = note_beside(folder(), kIndexNote).path();
+  ASSERT_EQ(::chown(index.c_str(), 12345, 12345), 0);
+  put(folder() / "train/n00000000/images/more.JPEG", get(image()));
+  age(folder());
+  fs::last_write_time(folder() / "train", fs::last_write_time(folder()) - std::chrono::hours(1));
+  opened();
+  struct stat info {};
+  ASSERT_EQ(::stat(index.c_str(), &info), 0);
+  EXPECT_EQ(info.st_uid, 12345U);
+  EXPECT_TRUE(read_index(folder())) << "this user's own index is in the cache folder";
 }
 
 TEST_F(FolderContentsTest, WhereTheFileIsAnotherUsers_TheHashesAreInTheCacheFolder) {
@@ -238,59 +150,6 @@ TEST_F(FolderContentsTest, WhereTheFileIsAnotherUsers_TheHashesAreInTheCacheFold
   fs::create_symlink(theirs(), hashes());
   EXPECT_TRUE(read(*opened()));
   EXPECT_EQ(notes_at_home(), 1U);
-}
-
-// Its owner may have changed a file in place, which the owner's index does not know.
-TEST_F(ReadOnlyData, AnIndexThatCannotBeMarkedAsOutdated_IsNotUsedByThisUserAgain) {
-  make_writable();
-  const std::string before = opened()->info().content_hash;
-  put(image(), get(image()) + "more");
-  make_read_only();
-  ASSERT_EQ(opened()->info().content_hash, before);
-  refused(read(*opened()), "restore it, or start a new run");
-  EXPECT_NE(opened()->info().content_hash, before);
-  EXPECT_TRUE(read(*opened()));
-  EXPECT_TRUE(read_index(folder())) << "the next start looks at every file again";
-}
-
-// The same user may write there on another machine, which reads the index beside the data first.
-TEST_F(ReadOnlyData, AMarkInTheCacheFolder_CountsWhereTheDataCanBeWritten) {
-  make_writable();
-  const std::string before = opened()->info().content_hash;
-  put(image(), get(image()) + "more");
-  make_read_only();
-  refused(read(*opened()), "restore it, or start a new run");
-  make_writable();
-  fs::permissions(folder(), fs::perms(0777));
-  const int become_nobody = is_root_ ? ::seteuid(kNobody) : 0;
-  ASSERT_EQ(become_nobody, 0);
-  EXPECT_FALSE(read_index(folder()));
-  EXPECT_NE(opened()->info().content_hash, before);
-}
-
-// The error does not pass, and is not damage that may be skipped.
-TEST_F(ReadOnlyData, AFileThatMayNotBeRead_IsAnErrorAtOnce) {
-  make_writable();
-  fs::permissions(image(), fs::perms(0));
-  make_read_only();
-  for (const bool skip : {false, true}) {
-    const Status denied = read(*opened(skip));
-    refused(denied, image().string() + " cannot be read: its permissions forbid it");
-    EXPECT_EQ(denied.error().kind, ErrorKind::kChangedData);
-  }
-  make_writable();
-  fs::permissions(image(), fs::perms(0644));
-  make_read_only();
-  EXPECT_TRUE(read(*opened()));
-}
-
-// As on an image of a file system without times.
-TEST_F(ReadOnlyData, NoIndexIfAllTimesAreTheSame) {
-  make_writable();
-  age(folder());
-  make_read_only();
-  opened();
-  EXPECT_FALSE(read_index(folder()));
 }
 
 }  // namespace

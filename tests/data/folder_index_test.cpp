@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <functional>
 
 #include "../needs.hpp"
 #include "base/text.hpp"
@@ -38,6 +39,23 @@ TEST_F(FolderIndex, AnIndexIsUsedUntilAFolderChanges) {
   EXPECT_TRUE(read_index(tiny()));
   fs::create_directory(tiny() / "elsewhere");
   EXPECT_FALSE(read_index(tiny())) << "a new name in the root";
+}
+
+// As rsync -a and tar do.
+TEST_F(FolderIndex, AChangeIsSeen_AlsoIfTheTimeIsPutBack) {
+  const auto change = [&](const fs::path& place, const std::function<void()>& act) {
+    age(tiny());
+    opened(tiny());
+    ASSERT_TRUE(read_index(tiny()));
+    const auto time = fs::last_write_time(place);
+    act();
+    fs::last_write_time(place, time);
+    EXPECT_FALSE(read_index(tiny())) << place;
+  };
+  const fs::path folder = tiny() / "train/n00000000/images", list = tiny() / "val/val_annotations.txt";
+  change(folder, [&] { put(folder / "more.JPEG", image()); });
+  const std::string labels = get(list);
+  change(list, [&] { put(list, labels); });
 }
 
 TEST_F(FolderIndex, WhatChangedFirstIsNamed_ToLaterProcessesToo) {
