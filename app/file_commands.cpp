@@ -137,7 +137,7 @@ struct EvaluateCommand : Command {
     command.add_option("--batch-size", options.batch_size, "samples at a time")
         ->capture_default_str()
         ->check(whole_number(1, kMostSamples));
-    command.add_option("--threads", options.threads, "default: every core")->check(positive());
+    command.add_option("--threads", options.threads, "default: every core")->check(threads());
   }
   int run() override {
     for (const CLI::Option* option : app.get_options()) {
@@ -169,7 +169,7 @@ struct MakeDataCommand : Command {
     command.add_option("PATH", path, "a folder to write into, or for a text the file to write")->required();
     command.add_option("--samples", samples, "training samples: images, or 256 bytes of text")
         ->capture_default_str()
-        ->check(whole_number(1, kMostSamples));
+        ->check(positive());  // data::make_data() knows the most
     command.add_option("--seed", seed, "of all draws")->capture_default_str();
   }
   int run() override { return exit_code_of(make_data(kind, path, samples, seed)); }

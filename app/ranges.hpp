@@ -38,6 +38,8 @@ inline CLI::Validator number_from(double least) {
 // The ranges of options.
 inline CLI::Validator positive() { return whole_number(1); }
 inline CLI::Validator int_number() { return whole_number(1, std::numeric_limits<int>::max()); }
+inline CLI::Validator threads() { return whole_number(1, 1024); }
+inline CLI::Validator threads_or_none() { return whole_number(0, 1024); }
 inline CLI::Validator port() { return CLI::Range(0, 65535); }
 inline CLI::Validator from_0() { return whole_number(0); }
 inline CLI::Validator rate() { return number_from(0); }

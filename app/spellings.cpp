@@ -28,7 +28,9 @@ std::string other_launchers_option(const std::string& name) {
   const std::string finds = "the processes of a run find each other by the run directory: leave it out";
   const std::string nodes =
       "a run gets nodes from Slurm (rekindle submit ... -- --nodes=N), or by rekindle join on each node";
-  const std::array<std::pair<std::string_view, std::string>, 16> kHints{
+  const std::string backend = "trainers choose how they exchange gradients: see --exchange";
+  const std::string cpu = "give --device cpu";
+  const std::array<std::pair<std::string_view, std::string>, 22> kHints{
       {{"gpus",
         "each trainer has one GPU: see --trainers-per-worker, and behind -- sbatch's --gpus-per-node"},
        {"resume", "a run goes on by itself: give the same --run-dir"},
@@ -45,7 +47,14 @@ std::string other_launchers_option(const std::string& name) {
        {"rdzv-backend", finds},
        {"rdzv-endpoint", finds},
        {"rdzv-id", finds},
-       {"max-restarts", "faults do not end a run: see docs/running.md"}}};
+       {"max-restarts", "faults do not end a run: see docs/running.md"},
+       {"test-batch-size", "test samples are evaluated in micro-batches: leave it out"},
+       {"save-model",
+        "the state is saved in --run-dir, and rekindle export writes its weights: leave it out"},
+       {"no-accel", cpu},
+       {"no-cuda", cpu},
+       {"dist-backend", backend},
+       {"backend", backend}}};
   for (const auto& [other, hint] : kHints) {
     if (name == other) return hint;
   }

@@ -165,11 +165,6 @@ class Unpickler {
     pickle_.root_ = stack_.back();
     return {};
   }
-  Status long_number() {
-    REKINDLE_TRY(const std::uint64_t width, number(1));
-    if (width > 8) return bad("has a number of more than 64 bits");
-    return push_number(width == 4 ? 8 : width);
-  }
 
   Status step(char opcode) {
     switch (opcode) {

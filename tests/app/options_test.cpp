@@ -104,6 +104,20 @@ TEST(Options, SpellingsOfPyTorchUsers) {
   EXPECT_EQ(job_of({"--arch", "mnist-cnn"}).model, "mnist-cnn");
 }
 
+// The nearest name of an option of ours would be another thing: --batch-size for --test-batch-size.
+TEST(Options, WhatPyTorchsExamplesHaveBesides_IsAnswered) {
+  for (const char* name : {"test-batch-size", "save-model", "no-accel", "no-cuda", "dist-backend", "backend"})
+    EXPECT_NE(other_launchers_option(name), "") << name;
+}
+
+TEST(Options, MoreThreadsThanAnyMachineHas_AreRefused) {
+  for (const char* option : {"--threads", "--loader-threads"}) {
+    EXPECT_TRUE(parsed({option, "1024"})) << option;
+    EXPECT_THROW(parsed({option, "1025"}), CLI::ValidationError) << option;
+  }
+  EXPECT_TRUE(parsed({"--loader-threads", "0"}));
+}
+
 TEST(Options, ValuesAndWhatIsForOthersKeepTheirUnderscores) {
   Words words = {"submit", "--run_dir", "my_run", "--data_dir=/a_b", "--", "--job_name=a_b"};
   use_usual_names(words);
