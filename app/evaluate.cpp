@@ -1,7 +1,5 @@
 #include "app/evaluate.hpp"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
@@ -12,7 +10,7 @@
 #include <vector>
 
 #include "app/describe.hpp"
-#include "app/foreign_file.hpp"
+#include "app/given_tensors.hpp"
 #include "app/options.hpp"
 #include "app/places.hpp"
 #include "app/print_json.hpp"
@@ -21,8 +19,8 @@
 #include "app/run_config.hpp"
 #include "app/script.hpp"
 #include "app/trainer_question.hpp"
-#include "checkpoint/checkpoint.hpp"
-#include "checkpoint/export.hpp"
+#include "base/files.hpp"
+#include "base/text.hpp"
 #include "protocol/describe.hpp"
 #include "protocol/job_reader.hpp"
 
@@ -57,48 +55,9 @@ struct Answer {
   std::vector<std::pair<std::string, Sum>> metrics;
   std::vector<ClassResult> classes;
   std::vector<std::string> skipped = {};  // the error of each image that another one has replaced
+  // As in data::DatasetInfo; empty: not known.
+  std::string content_hash = {}, earlier_hash = {}, change = {};
 };
-
-// The tensors of a source, in memory, and what they are.
-struct Given {
-  Fd tensors;                                    // a .safetensors file in memory
-  std::optional<checkpoint::Manifest> manifest;  // of a checkpoint
-  bool averaged = false;
-};
-
-Status write_to_memory(Fd& memory, const checkpoint::TensorSource& source) {
-  REKINDLE_TRY(memory, memory_file("tensors"));
-  return checkpoint::write_safetensors(Fd(::fcntl(memory.get(), F_DUPFD_CLOEXEC, 0)), "the tensors", source);
-}
-
-Result<Given> take_checkpoint(const EvaluateOptions& options) {
-  return read_checkpoint(
-      options.source, options.step, [&options](const FilePath& directory) -> Result<Given> {
-        Given given;
-        REKINDLE_TRY(given.manifest, checkpoint::read_manifest(directory));
-        using enum checkpoint::ExportContents;
-        REKINDLE_TRY(const auto others, other_names_in(*given.manifest));
-        REKINDLE_TRY(
-            const checkpoint::ExportSource exported,
-            checkpoint::export_source(directory, *given.manifest, options.raw ? kRawModel : kModel, others));
-        REKINDLE_CHECK(write_to_memory(given.tensors, exported.source));
-        given.averaged = exported.averaged;
-        return given;
-      });
-}
-
-Result<Given> take_file(const EvaluateOptions& options) {
-  if (options.step || options.raw)
-    return fail(ExitCode::kUsage, str(options.step ? "--step" : "--raw", " with a file"),
-                "it is for a run or a checkpoint");
-  if (!options.given.contains("model"))
-    return fail(ExitCode::kUsage, str("the model of ", options.source.string(), " is not known"),
-                "add --model NAME, and --image-size or the sizes of gpt if they are not the usual ones");
-  Given given;
-  REKINDLE_TRY(const checkpoint::SafetensorsFile file, open_foreign_file(options.source));
-  REKINDLE_CHECK(write_to_memory(given.tensors, file.source()));
-  return given;
-}
 
 // The options that make the model of a checkpoint; only the data, and how they are computed, may be given.
 Status take_identity(const std::string& identity, const EvaluateOptions& options, RawOptions& raw,
@@ -191,7 +150,11 @@ Answer answer_from(const json& object) {
   for (const json& each : object.at("classes"))
     answer.classes.push_back({each.at("name").get<std::string>(), each.at("count").get<std::uint64_t>(),
                               each.at("correct").get<std::uint64_t>()});
-  answer.skipped = object.value("skipped", answer.skipped);  // a script has none
+  // A script has none of these.
+  answer.skipped = object.value("skipped", answer.skipped);
+  answer.content_hash = object.value("content_hash", "");
+  answer.earlier_hash = object.value("earlier_hash", "");
+  answer.change = object.value("change", "");
   return answer;
 }
 
@@ -225,9 +188,8 @@ json to_json(const Answer& answer, const Given& given, const Job& job, const Eva
     result["script"] = job.script;
   else
     result.update({{"model", job.model}, {"dataset", job.dataset}, {"data", job.data}});
-  if (given.manifest)
-    result.update(
-        {{"step", given.manifest->id.step}, {"digest", given.manifest->digest}, {"ema", given.averaged}});
+  if (given.manifest) result.update({{"step", given.manifest->id.step}, {"digest", given.manifest->digest}});
+  if (given.manifest || given.averaged) result["ema"] = given.averaged;
   for (const auto& [name, sum] : answer.metrics) result[name] = sum.mean();
   if (job.skip_corrupt) result["skipped"] = answer.skipped.size();
   if (!options.per_class) return result;
@@ -256,8 +218,8 @@ void say_classes(const std::vector<ClassResult>& classes) {
 
 void say_answer(const Answer& answer, const Given& given, const Job& job, const EvaluateOptions& options) {
   std::string what = options.source.string();
-  if (given.manifest)
-    what += str(", step ", given.manifest->id.step, given.averaged ? ", the moving average" : "");
+  if (given.manifest) what += str(", step ", given.manifest->id.step);
+  if (given.averaged) what += ", the moving average";
   say(str(what, ", on ", answer.test_count, " test ",
           answer.samples == name_of(data::SampleKind::kText) ? "contexts" : answer.samples, " of ",
           is_script(job) ? job.script : job.data));
@@ -271,6 +233,16 @@ void say_answer(const Answer& answer, const Given& given, const Job& job, const 
   if (options.per_class) say_classes(answer.classes);
 }
 
+// Other data than those of the run may be evaluated, but not in silence.
+void warn_of_other_data(const Answer& answer, const Job& job, const EvaluateOptions& options) {
+  if (options.given.contains("data") || answer.content_hash.empty() || job.data_hash.empty() ||
+      answer.content_hash == job.data_hash)
+    return;
+  const bool known = answer.earlier_hash == job.data_hash && !answer.change.empty();
+  warn(str("warning: the data in ", job.data, " are not what the run was trained with", known ? ": " : "",
+           known ? answer.change : ""));
+}
+
 }  // namespace
 
 void add_evaluation_options(CLI::App& command, RawOptions& raw) {
@@ -280,12 +252,16 @@ void add_evaluation_options(CLI::App& command, RawOptions& raw) {
 }
 
 Status evaluate(const EvaluateOptions& options, const fs::path& own_trainer) {
+  if (!path_exists(options.source))
+    return fail(ExitCode::kConfig, str(options.source.string(), ": no such file or directory"),
+                "give a run directory, a checkpoint or a file");
   const bool is_file = !is_folder(options.source);
   REKINDLE_TRY(const Given given, is_file ? take_file(options) : take_checkpoint(options));
   REKINDLE_TRY(const Job job, job_of(options, given, own_trainer));
   if (options.per_class && (job.context > 0 || is_script(job)))
     return fail(ExitCode::kUsage, "--per-class on samples that have no class", "leave it out");
   REKINDLE_TRY(const Answer answer, ask(job, given, options, own_trainer));
+  warn_of_other_data(answer, job, options);
   if (options.json)
     print_json(to_json(answer, given, job, options));
   else

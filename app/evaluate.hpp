@@ -6,7 +6,8 @@
 //   evaluate-tensors JOB BATCH NAME
 //     {"evaluated", "of"}, about each second: test samples
 //     {"samples", "test_count", "loss": {"sum", "count"}, "metrics": [{"name", "sum", "count"}, ...],
-//      "classes": [{"name", "count", "correct"}, ...]}
+//      "classes": [{"name", "count", "correct"}, ...], "skipped": [error, ...],
+//      "content_hash", "earlier_hash", "change": as in data::DatasetInfo}
 #pragma once
 
 #include <cstdint>

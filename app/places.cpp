@@ -43,9 +43,23 @@ Result<FilePath> checkpoint_of(const FilePath& run_dir, std::optional<std::uint6
               str("see rekindle inspect ", run_dir.string()));
 }
 
+namespace {
+
+Status check_step(const FilePath& checkpoint, std::uint64_t step) {
+  REKINDLE_TRY(const checkpoint::Manifest manifest, checkpoint::read_manifest(checkpoint));
+  if (manifest.id.step == step) return {};
+  return fail(ExitCode::kUsage, str("--step ", step, " with the checkpoint of step ", manifest.id.step),
+              "leave --step out, or give the run directory");
+}
+
+}  // namespace
+
 Result<FilePath> find_checkpoint(const fs::path& path, std::optional<std::uint64_t> step) {
   const run::Layout layout(path, Trust::kForeign);
-  if (is_checkpoint(layout.root())) return layout.root();
+  if (is_checkpoint(layout.root())) {
+    if (step) REKINDLE_CHECK(check_step(layout.root(), *step));
+    return layout.root();
+  }
   REKINDLE_CHECK(must_be_run(layout));
   return checkpoint_of(layout.root(), step);
 }

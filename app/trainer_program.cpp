@@ -6,8 +6,10 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <iostream>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -118,7 +120,10 @@ nlohmann::json evaluation_to_json(const model::Evaluation& evaluation) {
           {"loss", sum(evaluation.sums.loss)},
           {"metrics", metrics},
           {"classes", classes},
-          {"skipped", evaluation.skipped}};
+          {"skipped", evaluation.skipped},
+          {"content_hash", evaluation.data.content_hash},
+          {"earlier_hash", evaluation.data.earlier_hash},
+          {"change", evaluation.data.change}};
 }
 
 int print_answer(const nlohmann::json& answer) {
@@ -147,6 +152,20 @@ nlohmann::json evaluate(const std::vector<std::string>& question, const MoreRows
   };
   const auto done = model::evaluate(*job, {tensors->source(), question[2]}, batch, say_progress, more);
   return done ? evaluation_to_json(*done) : error_to_json(done.error());
+}
+
+// An exception would end the process without an answer.
+nlohmann::json evaluate_or_say_why(const std::vector<std::string>& question, const MoreRows& more) {
+  try {
+    return evaluate(question, more);
+  } catch (const std::bad_alloc&) {
+    return error_to_json({ExitCode::kConfig, "there is not enough memory to evaluate",
+                          "use a smaller --batch-size or fewer --threads, or give the job more memory"});
+  } catch (const std::exception& error) {
+    const std::string what = error.what();
+    return error_to_json({ExitCode::kConfig, str("cannot evaluate: ", what.substr(0, what.find('\n'))),
+                          "try a smaller --batch-size, fewer --threads or --device cpu"});
+  }
 }
 
 int train(int argc, char** argv, const MoreRows& more) {
@@ -186,7 +205,7 @@ int main(int argc, char** argv, const MoreRows& more, const Package& package) {
   if (first == "describe") return print_answer(describe({words.begin() + 1, words.end()}, more));
   if (first == kEvaluateTensors) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    return print_answer(evaluate({words.begin() + 1, words.end()}, more));
+    return print_answer(evaluate_or_say_why({words.begin() + 1, words.end()}, more));
   }
   if (*package.programs == '\0' || is_for_a_trainer(first)) return train(argc, argv, more);
   if (auto right = check_package(package); !right) return report(right.error());

@@ -1,5 +1,7 @@
 #include "app/trainer_question.hpp"
 
+#include <algorithm>
+
 #include "base/command.hpp"
 #include "base/files.hpp"
 #include "base/libraries.hpp"
@@ -26,6 +28,13 @@ Result<std::string> ask_trainer(const std::filesystem::path& own_trainer, const 
     const auto libraries = libraries_of(program_path(kProgram), kProgramsFd);
     if (!libraries)
       return fail(ExitCode::kConfig, libraries.error().what, "is the folder with LibTorch there?");
+  }
+  // An exception: libraries are not the reason.
+  if (const std::size_t at = output.err.find("terminate called"); at != std::string::npos) {
+    std::string why = output.err.substr(at);
+    std::ranges::replace(why, '\n', ' ');
+    return fail(ExitCode::kConfig, str("the trainer program failed: ", why),
+                "does the job have enough memory?");
   }
   const std::string why = output.err.substr(0, output.err.find('\n'));
   return fail(ExitCode::kConfig,

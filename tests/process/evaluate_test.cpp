@@ -26,6 +26,15 @@ class Evaluate : public ::testing::Test {
     return at(name);
   }
 
+  // A run in "run", with the data set "images".
+  void train_on_images() const {
+    ASSERT_EQ(run({"make-data", "image-folder", at("images"), "--samples", "40"}).exit_code, 0);
+    const Outcome trained =
+        run({"local", "--run-dir", at("run"), "--model", "resnet18", "--image-size", "32", "--dataset",
+             "image-folder", "--data", at("images"), "--steps", "1", "--batch-size", "8"});
+    ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  }
+
   static json answer(const fs::path& source, const Arguments& more = {}) {
     const Outcome outcome = run(Arguments{"evaluate", source, "--json"} + more);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
@@ -78,6 +87,12 @@ TEST_F(Evaluate, MeasuresWhatTheRunMeasured) {
   }
   ASSERT_EQ(run({"export", dir, at("raw.safetensors"), "--raw"}).exit_code, 0);
   expect_equal(answer(at("raw.safetensors"), of_file), raw);
+
+  ASSERT_EQ(run({"export", dir, at("all.safetensors"), "--with-optimizer"}).exit_code, 0);
+  const json averaged = answer(at("all.safetensors"), of_file);
+  expect_equal(averaged, of_run);
+  EXPECT_TRUE(averaged.value("ema", false));
+  expect_equal(answer(at("all.safetensors"), of_file + Arguments{"--raw"}), raw);
 }
 
 TEST_F(Evaluate, EachClassHasItsShare) {
@@ -103,14 +118,17 @@ TEST_F(Evaluate, WhatDoesNotFit_IsRefusedInOneLine) {
   const fs::path dir = finished("run", {});
   const fs::path weights = at("weights.safetensors");
   ASSERT_EQ(run({"export", dir, weights}).exit_code, 0);
-  refused({at("nothing")}, 64, "add --model");
+  refused({at("nothing")}, 78, "no such file or directory");
   refused({scratch_.path()}, 78, "neither a run directory nor a checkpoint");
   refused({weights}, 64, "add --model NAME");
   refused({weights, "--model", "mnist-cnn"}, 64, "add --data");
   refused({weights, "--model", "mnist-cn", "--data", mnist_data()}, 64, "did you mean mnist-cnn?");
   refused({weights, "--model", "resnet18", "--data", cifar_data()}, 78,
           "tensor conv1.weight is float32 [32, 1, 3, 3] in ");
-  refused({weights, "--model", "mnist-cnn", "--data", mnist_data(), "--raw"}, 64, "--raw with a file");
+  refused({weights, "--model", "mnist-cnn", "--data", mnist_data(), "--step", "6"}, 64, "--step with a file");
+  for (const auto& checkpoint : fs::directory_iterator(dir / "checkpoints"))
+    refused({checkpoint.path(), "--step", "7"}, 64, "--step 7 with the checkpoint of step ");
+  refused({dir, "--threads", "3000"}, 64, "--threads: '3000' is not a whole number from 1 to 1024");
   refused({dir, "--model", "mnist-cnn"}, 64, "leave it out");
   refused({dir, "--step", "5"}, 78, "there is no checkpoint of step 5");
   refused({dir, "--data", at("nowhere")}, 78, "nowhere");
@@ -147,12 +165,30 @@ TEST_F(Evaluate, WeightsThatAreNotFinite_GiveNoNumber_AndNoError) {
   EXPECT_NE(shown.out.find("loss nan, accuracy "), std::string::npos) << shown.out;
 }
 
+TEST_F(Evaluate, ChangedDataAreSaid_AndDataOfOtherClassesRefused) {
+  train_on_images();
+  EXPECT_EQ(run({"evaluate", at("run")}).err.find("warning"), std::string::npos);
+  const fs::path classes = at("images") / "train";
+  fs::copy_file(classes / "n00000000/images/n00000000_0.JPEG", classes / "n00000000/images/more.JPEG");
+  const std::string warning = "are not what the run was trained with";
+  const Outcome changed = run({"evaluate", at("run")});
+  EXPECT_EQ(changed.exit_code, 0);
+  EXPECT_NE(changed.err.find(warning), std::string::npos) << changed.err;
+  const Outcome other = run({"evaluate", at("run"), "--data", at("images")});
+  EXPECT_EQ(other.err.find(warning), std::string::npos) << other.err;
+
+  for (const char* name : {"n00000000", "n00000001"}) {
+    fs::create_directories(at("two"));
+    fs::copy(classes / name, at("two") / name, fs::copy_options::recursive);
+  }
+  ASSERT_EQ(run({"export", at("run"), at("weights.safetensors")}).exit_code, 0);
+  refused({at("weights.safetensors"), "--model", "resnet18", "--image-size", "32", "--dataset",
+           "image-folder", "--data", at("two")},
+          78, "tensor fc.weight is [10, 512] in ");
+}
+
 TEST_F(Evaluate, ImagesThatCannotBeDecoded_AreCounted) {
-  ASSERT_EQ(run({"make-data", "image-folder", at("images"), "--samples", "40"}).exit_code, 0);
-  const Outcome trained =
-      run({"local", "--run-dir", at("run"), "--model", "resnet18", "--image-size", "32", "--dataset",
-           "image-folder", "--data", at("images"), "--steps", "1", "--batch-size", "8"});
-  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  train_on_images();
   EXPECT_FALSE(answer(at("run")).contains("skipped"));
   EXPECT_EQ(answer(at("run"), {"--skip-corrupt"}).at("skipped"), 0);
   fs::copy(at("images"), at("damaged"), fs::copy_options::recursive);
