@@ -154,17 +154,21 @@ nlohmann::json evaluate(const std::vector<std::string>& question, const MoreRows
   return done ? evaluation_to_json(*done) : error_to_json(done.error());
 }
 
-// An exception would end the process without an answer.
-nlohmann::json evaluate_or_say_why(const std::vector<std::string>& question, const MoreRows& more) {
+// An exception, also one of a model or a data set of one's own, would end the process without an answer.
+int answer(nlohmann::json (*how)(const std::vector<std::string>&, const MoreRows&), const char* what,
+           const std::vector<std::string>& words, const MoreRows& more) {
+  const std::vector<std::string> question(words.begin() + 1, words.end());
   try {
-    return evaluate(question, more);
+    return print_answer(how(question, more));
   } catch (const std::bad_alloc&) {
-    return error_to_json({ExitCode::kConfig, "there is not enough memory to evaluate",
-                          "use a smaller --batch-size or fewer --threads, or give the job more memory"});
+    return print_answer(
+        error_to_json({ExitCode::kConfig, str("there is not enough memory to ", what),
+                       "use a smaller --batch-size or fewer --threads, or give the job more memory"}));
   } catch (const std::exception& error) {
-    const std::string what = error.what();
-    return error_to_json({ExitCode::kConfig, str("cannot evaluate: ", what.substr(0, what.find('\n'))),
-                          "try a smaller --batch-size, fewer --threads or --device cpu"});
+    const std::string why = error.what();
+    return print_answer(
+        error_to_json({ExitCode::kConfig, str("cannot ", what, ": ", why.substr(0, why.find('\n'))),
+                       "look at the model and the data set, or try fewer --threads or --device cpu"}));
   }
 }
 
@@ -202,10 +206,10 @@ int main(int argc, char** argv, const MoreRows& more, const Package& package) {
   const std::string first = words.empty() ? "" : words.front();
   if (auto right = model::check_torch(); !right) return report(right.error());
   if (auto different = check_rows(more); !different) return report(different.error());
-  if (first == "describe") return print_answer(describe({words.begin() + 1, words.end()}, more));
+  if (first == "describe") return answer(describe, "describe the run", words, more);
   if (first == kEvaluateTensors) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    return print_answer(evaluate_or_say_why({words.begin() + 1, words.end()}, more));
+    return answer(evaluate, "evaluate", words, more);
   }
   if (*package.programs == '\0' || is_for_a_trainer(first)) return train(argc, argv, more);
   if (auto right = check_package(package); !right) return report(right.error());
