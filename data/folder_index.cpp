@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 static_assert(std::endian::native == std::endian::little && sizeof(ListedFile) == 16);
 
 constexpr std::string_view kMagic = "RKFOLDER";
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 constexpr std::size_t kChecksum = 16;
 
 class Writer {

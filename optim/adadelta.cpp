@@ -23,7 +23,11 @@ class Adadelta final : public FormulaOptimizer {
   const Options options_;
 };
 
-Status check(const Options& options) { return check_range("--rho", options.rho, 0, 1); }
+Status check(const Options& options) {
+  REKINDLE_CHECK(check_range("--rho", options.rho, 0, 1));
+  if (*options.eps > 0) return {};
+  return fail(ExitCode::kConfig, "--eps 0: adadelta divides by it", "use a small number like 1e-6");
+}
 
 }  // namespace
 
