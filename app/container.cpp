@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "app/report.hpp"
 #include "base/command.hpp"
 #include "base/files.hpp"
 #include "base/last_line.hpp"
@@ -42,6 +43,8 @@ fs::path without_links(const fs::path& path) {
   return fs::weakly_canonical(path, none);
 }
 
+bool can_be_mounted(const fs::path& path) { return path.native().find_first_of(",:") == std::string::npos; }
+
 // With what every command needs. Each once, and none below another one.
 std::vector<std::string> all_mounts(std::vector<fs::path> visible, const std::string& more) {
   const std::vector<fs::path> own = places_of_programs();
@@ -50,8 +53,10 @@ std::vector<std::string> all_mounts(std::vector<fs::path> visible, const std::st
   visible.insert(visible.end(), others.begin(), others.end());
   visible.push_back(current_folder());
   // A link below a folder that is mounted leads to the same path inside, which must be there, too.
-  for (std::size_t i = 0, given = visible.size(); i < given; ++i)
-    visible.push_back(without_links(visible[i]));
+  for (std::size_t i = 0, given = visible.size(); i < given; ++i) {
+    const fs::path target = without_links(visible[i]);
+    if (can_be_mounted(target)) visible.push_back(target);
+  }
   std::ranges::sort(visible);
   std::vector<std::string> mounts;
   for (const fs::path& each : visible) {
@@ -104,7 +109,7 @@ Status check_container(const Container& container, const fs::path& run_dir, cons
     return fail(ExitCode::kConfig, str("--container: there is no ", container.image),
                 "give the path of an image, or an address like docker://NAME");
   for (const std::string& path : all_mounts(visible_to(job, run_dir), container.mounts)) {
-    if (path.find_first_of(",:") != std::string::npos)
+    if (!can_be_mounted(path))
       return fail(ExitCode::kConfig, str("--container: ", path, " cannot be mounted"),
                   "use a path without ',' and ':'");
   }
@@ -113,16 +118,16 @@ Status check_container(const Container& container, const fs::path& run_dir, cons
 
 Status check_no_srun(const Container& container, const std::string& command) {
   if (container.image.empty() || container.runtime != kSrun) return {};
-  return fail(
-      ExitCode::kConfig,
-      str("rekindle ", command, " cannot start the containers of --container-runtime srun"),
-      "only the nodes of a batch job can (rekindle slurm); rekindle.load() in Python reads checkpoints");
+  return fail(ExitCode::kConfig,
+              str("rekindle ", command, " cannot start the containers of --container-runtime srun"),
+              "only the nodes of a batch job can (rekindle slurm)");
 }
 
 Status try_container(const protocol::Job& job, const fs::path& run_dir) {
   constexpr std::chrono::hours kLimit{8};  // the runtime may download the image
   std::vector<std::string> argv = without_missing_mounts(contained_worker(job, run_dir).program);
   if (argv.empty()) return {};
+  say(str("starts ", job.container, " to see that it works"));
   argv.insert(argv.end(), {program_path("rekindle-control"), "--help"});
   REKINDLE_TRY(const CommandOutput output, run_command(argv, kLimit));
   if (output.ok()) return {};

@@ -11,7 +11,6 @@
 #include "app/run_config.hpp"
 #include "app/spellings.hpp"
 #include "base/duration.hpp"
-#include "base/files.hpp"
 #include "base/nearest.hpp"
 #include "base/network.hpp"
 #include "base/process.hpp"
@@ -182,9 +181,6 @@ Result<LocalOptions> JobOptions::resolve() {
     options->job.script_arguments = script_.arguments;
   }
   if (!elsewhere) REKINDLE_CHECK(check_container(container_of(options->job), options->run_dir, options->job));
-  // Once the image has served this run, the node or the storage may be at fault, and the job is not over.
-  const bool is_new = !path_exists(options->layout().config());
-  if (!elsewhere && !described_ && is_new) REKINDLE_CHECK(try_container(options->job, options->run_dir));
   return options;
 }
 

@@ -6,6 +6,7 @@
 
 #include "app/banner.hpp"
 #include "app/command.hpp"
+#include "app/container.hpp"
 #include "app/describe.hpp"
 #include "app/dry_run.hpp"
 #include "app/join.hpp"
@@ -21,6 +22,7 @@
 #include "app/submit.hpp"
 #include "app/supervisor.hpp"
 #include "base/duration.hpp"
+#include "base/files.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "run/layout.hpp"
@@ -67,6 +69,11 @@ int local(JobOptions& job_options, const CommandLine& line) {
     }
     interruptible.reset();
     return dry_run(*options, line.as_given);
+  }
+  // Of a script, the image was asked already. Once it has served the run, it is not in doubt.
+  if (!is_script(options->job) && !path_exists(options->run_dir)) {
+    if (const Status starts = try_container(options->job, options->run_dir); !starts)
+      return report(starts.error());
   }
   auto initial = prepare(*options);
   if (!initial) return report(initial.error());
