@@ -28,13 +28,17 @@ checkpoint::TensorSource model_in(const checkpoint::TensorSource& file, bool raw
   const auto is_average = [&](const checkpoint::TensorSpec& tensor) {
     return tensor.name.starts_with(prefix) && places.contains(tensor.name.substr(prefix.size()));
   };
-  const bool has_average = std::ranges::any_of(file.tensors, is_average);
+  // A model may have tensors of such names, but not the counters of an optimizer.
+  const auto counters = places.find(checkpoint::kUpdateCounters);
+  const bool counts =
+      counters != places.end() && file.tensors[counters->second].dtype == checkpoint::Dtype::kInt32;
+  const bool has_average = counts && std::ranges::any_of(file.tensors, is_average);
   averaged = has_average && !raw;
   checkpoint::StateSpec chosen;
   std::vector<std::size_t> from;
   for (std::size_t i = 0; i < file.tensors.size(); ++i) {
     const checkpoint::TensorSpec& tensor = file.tensors[i];
-    if (is_average(tensor) || (has_average && tensor.name == checkpoint::kUpdateCounters)) continue;
+    if (has_average && (is_average(tensor) || tensor.name == checkpoint::kUpdateCounters)) continue;
     const auto average = averaged ? places.find(prefix + tensor.name) : places.end();
     from.push_back(average != places.end() ? average->second : i);
     chosen.push_back(file.tensors[from.back()]);

@@ -14,3 +14,8 @@ if _spec is None or _spec.loader is None:
 _package = importlib.util.module_from_spec(_spec)
 sys.modules["rekindle"] = _package
 _spec.loader.exec_module(_package)
+
+if __name__ == "__main__":  # python -m rekindle
+    from rekindle.__main__ import main
+
+    main()
