@@ -37,7 +37,9 @@ inline CLI::Validator number_from(double least) {
 
 // The ranges of options.
 inline CLI::Validator positive() { return whole_number(1); }
-inline CLI::Validator int_number() { return whole_number(1, std::numeric_limits<int>::max()); }
+inline CLI::Validator int_number() {
+  return within(std::uint64_t{1}, std::uint64_t{INT32_MAX}, "a whole number of at least 1, below 2^31");
+}
 inline CLI::Validator threads() { return whole_number(1, 1024); }
 inline CLI::Validator threads_or_none() { return whole_number(0, 1024); }
 inline CLI::Validator port() { return CLI::Range(0, 65535); }

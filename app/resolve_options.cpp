@@ -97,9 +97,6 @@ Status Resolver::model_sizes(const KnownModel& model, const KnownDataset& datase
           model.options.empty() ? "leave it out" : str("leave it out; ", model.name, " has ", model.options));
   }
   const bool text = dataset.samples == data::SampleKind::kText;
-  if (text && raw_.image_size)
-    return refuse({"image-size", "dataset"},
-                  str("--image-size is an option of images, not of ", job_.dataset), "leave it out");
   if (text)
     job_.context = raw_.context.value_or(256);
   else if (raw_.context)

@@ -1,10 +1,8 @@
 // The options of the optimizer and the schedule.
 #include <algorithm>
 #include <charconv>
-#include <tuple>
 
 #include "app/resolver.hpp"
-#include "base/lists.hpp"
 #include "base/nearest.hpp"
 #include "optim/schedule.hpp"
 #include "protocol/training.hpp"
@@ -61,6 +59,10 @@ Status Resolver::optimizer_of_rekindle() {
   job_.label_smoothing = raw_.label_smoothing;
   job_.no_decay = raw_.no_decay;
   job_.lr_scale = raw_.lr_scale;
+  // A run that has begun with such a value goes on.
+  if (job_.optimizer != "sgd" && static_cast<float>(job_.eps) == 0)
+    return refuse({"eps"}, str("--eps ", job_.eps, ": ", job_.optimizer, " divides by it"),
+                  "use a small number like 1e-8");
   if (const auto made = optim::make_optimizer(protocol::optimizer_options(job_)); !made)
     return refuse(
         {"momentum", "dampening", "nesterov", "beta1", "beta2", "alpha", "rho", "eps", "weight-decay"},
@@ -73,18 +75,12 @@ Status Resolver::schedule() {
   REKINDLE_CHECK(one_of("schedule", job_.schedule, optim::names_of_schedules()));
   job_.warmup_steps = raw_.warmup_steps;
   job_.milestones = raw_.milestones;
-  job_.lr_step = raw_.lr_step.value_or(job_.lr_step);
+  job_.lr_step = raw_.lr_step;
   job_.lr_gamma = raw_.lr_gamma.value_or(0.1);
-  const std::tuple<const char*, bool, std::vector<std::string>> given[] = {
-      {"milestones", !raw_.milestones.empty(), {"multi-step"}},
-      {"lr-step", raw_.lr_step.has_value(), {"step"}},
-      {"lr-gamma", raw_.lr_gamma.has_value(), {"step", "multi-step", "exponential"}}};
-  for (const auto& [option, is_given, schedules] : given) {
-    if (is_given && std::ranges::find(schedules, job_.schedule) == schedules.end())
-      return refuse({option, "schedule"},
-                    str("--", option, " is not an option of --schedule ", job_.schedule),
-                    str("leave it out, or add --schedule ", joined(schedules, " or ")));
-  }
+  if (!job_.milestones.empty() && job_.schedule != "multi-step")
+    return refuse({"milestones", "schedule"},
+                  str("--milestones is not an option of --schedule ", job_.schedule),
+                  "add --schedule multi-step");
   const auto schedule = protocol::schedule_of(job_);
   const Status valid = schedule ? optim::check_schedule(*schedule) : forward_error(schedule.error());
   if (!valid) return refuse({"schedule", "milestones"}, valid.error().what, valid.error().hint);
