@@ -89,7 +89,7 @@ Status Workers::start_one(std::size_t machine) {
   Slot& slot = slots_[machine];
   slot.name = str(machines_.name(machine), "-", random_hex(4));
   slot.started = Clock::now();
-  slot.output.clear();
+  slot.lines = {};
   std::vector<std::string> arguments = arguments_;
   arguments.insert(arguments.end(), {"--name", slot.name, "--term", str(term_)});
   REKINDLE_TRY(slot.process, machines_.start(machine, arguments));
@@ -127,13 +127,11 @@ std::vector<std::string> Workers::read(std::span<const pollfd> waits) {
     const ssize_t count = ::read(slot.process->output.get(), bytes.data(), bytes.size());
     if (count <= 0) {
       slot.process->output.reset();
+      if (std::string rest = slot.lines.rest(); !rest.empty()) lines.push_back(std::move(rest));
       continue;
     }
-    slot.output.append(bytes.data(), static_cast<std::size_t>(count));
-    for (std::size_t end; (end = slot.output.find('\n')) != std::string::npos;) {
-      const std::string line = slot.output.substr(0, end);
-      slot.output.erase(0, end + 1);
-      if (!machines_.take_line(i, *slot.process, line)) lines.push_back(line);
+    for (std::string& line : slot.lines.take({bytes.data(), static_cast<std::size_t>(count)})) {
+      if (!machines_.take_line(i, *slot.process, line)) lines.push_back(std::move(line));
     }
   }
   return lines;

@@ -13,6 +13,7 @@
 
 #include "app/container.hpp"
 #include "base/channel.hpp"
+#include "base/line_splitter.hpp"
 #include "base/process.hpp"
 #include "run/layout.hpp"
 
@@ -110,7 +111,7 @@ class Workers {
   struct Slot {
     std::string name;
     std::optional<Process> process;
-    std::string output;  // an unfinished line
+    LineSplitter lines;
     Clock::time_point started, restart_at;
     Backoff backoff;
     bool done = false;
