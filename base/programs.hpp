@@ -36,8 +36,9 @@ std::filesystem::path python_package();
 // The folders that these programs and the package need. (In a build tree, lib/ and the package's files are
 // links.)
 std::vector<std::filesystem::path> places_of_programs();
-// The environment of an interpreter that shall find this package: PYTHONPATH begins with a folder that has this
-// package alone (python/rekindle/_alone, or, where a run keeps the programs, the folder above the package).
+// The environment of an interpreter that shall find this package: PYTHONPATH begins with a folder that has
+// this package alone (python/rekindle/_alone, or, where a run keeps the programs, the folder above the
+// package).
 std::vector<std::string> with_python_package(std::vector<std::string> environment);
 // Replaces this process with a program of the folder; returns only on failure. `arguments`: argv, with
 // argv[0].
