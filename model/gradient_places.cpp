@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -29,25 +30,45 @@ void GradientPlaces::begin(std::vector<at::Tensor> places) {
   places_ = std::move(places);
   taken_.assign(parameters_.size(), false);
   received_.assign(parameters_.size(), false);
-  current = this;
 }
 
-std::vector<bool> GradientPlaces::end() {
-  current = nullptr;
-  if (!late_.empty()) {
-    const at::NoGradGuard no_grad;
-    const auto to = std::exchange(late_places_, {}), from = std::exchange(late_, {});
-    at::_foreach_copy_(to, from);
-  }
+Status GradientPlaces::check_none() const {
+  if (std::ranges::none_of(parameters_, [](const at::Tensor& each) { return each.grad().defined(); }))
+    return {};
+  return fail(ExitCode::kConfig, "the model calls backward() in its forward pass",
+              "use torch::autograd::grad there");
+}
+
+GradientPlaces::Backward::Backward(GradientPlaces& places) { current = &places; }
+GradientPlaces::Backward::~Backward() { current = nullptr; }
+
+Result<std::vector<bool>> GradientPlaces::end() {
+  copy_late();
   places_.clear();
-  for (const at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+  bool elsewhere = false;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const bool trains = index_.contains(parameters_[i].const_data_ptr());
+    elsewhere = elsewhere || (trains && parameters_[i].grad().defined() && !received_[i]);
+    parameters_[i].mutable_grad().reset();
+  }
+  if (elsewhere)
+    return fail(ExitCode::kConfig, "the model computes gradients of its parameters in another thread",
+                "call backward functions in the thread that calls forward()");
   return std::exchange(received_, {});
+}
+
+void GradientPlaces::copy_late() {
+  if (late_.empty()) return;
+  const at::NoGradGuard no_grad;
+  const auto to = std::exchange(late_places_, {}), from = std::exchange(late_, {});
+  at::_foreach_copy_(to, from);
 }
 
 at::Tensor GradientPlaces::take_place(const at::Tensor& parameter) {
   if (current == nullptr) return {};
   const auto found = current->index_.find(parameter.const_data_ptr());
-  if (found == current->index_.end() || current->taken_[found->second]) return {};
+  if (found == current->index_.end()) return {};
+  if (current->taken_[found->second] || current->received_[found->second]) return {};
   // Not of a part of the parameter or its transpose, whose memory begins at the same address.
   const at::Tensor& whole = current->parameters_[found->second];
   if (parameter.sizes() != whole.sizes() || parameter.strides() != whole.strides()) return {};
@@ -68,6 +89,11 @@ at::Tensor GradientPlaces::receive(std::size_t parameter, const at::Tensor& grad
   if (!gradient.defined()) return gradient;  // the parameter has none, as if it were not used
   if (gradient.layout() != at::kStrided)
     throw std::invalid_argument("the gradient of a parameter is sparse: leave out sparse(true)");
+  if (received_[parameter]) {  // by a backward pass within this one: autograd adds to the gradient, in its
+                               // place
+    copy_late();
+    return gradient;
+  }
   const at::Tensor& place = places_[parameter];
   const bool computed_there = gradient.const_data_ptr() == place.const_data_ptr() && gradient.is_contiguous();
   received_[parameter] = true;

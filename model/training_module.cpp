@@ -121,13 +121,16 @@ Result<Pass> TrainingModule::start(const TrainingBatch& batch, const at::Tensor&
               .correct = correct_of(predicted_by(outputs), targets),
               .targets = targets.size(0)};
     autocast.reset();  // a part of the model that turns it off computes in float32 backward, too
+    REKINDLE_CHECK(places_->check_none());
+    const GradientPlaces::Backward backward(*places_);
     torch::autograd::backward({loss}, {});
     return made;
   });
   auto received = places_->end();
   if (!pass) return pass;
+  if (!received) return forward_error(std::move(received.error()));
   REKINDLE_CHECK(check_values_kept(before));
-  pass->received = std::move(received);
+  pass->received = std::move(*received);
   REKINDLE_CHECK(start_rest(*pass, gradient));
   return pass;
 }

@@ -117,7 +117,7 @@ at::Tensor TrainingModule::view_of(const at::Tensor& memory, std::size_t tensor)
   return at::from_blob(data, place.spec.shape, like.options());
 }
 
-// A module that replaces its parameters would train tensors that are not in the state.
+// A module that replaces its parameters or buffers would use tensors that are not in the state.
 Status TrainingModule::check_unchanged() const {
   std::size_t found = 0;
   std::set<const void*> seen;
@@ -132,8 +132,16 @@ Status TrainingModule::check_unchanged() const {
                     "the constructor decides which parameters are trained");
     ++found;
   }
-  return found == parameters_.size() ? Status()
-                                     : refuse("the model removed a parameter", "keep all parameters");
+  if (found < parameters_.size()) return refuse("the model removed a parameter", "keep all parameters");
+  std::size_t buffers = 0;
+  for (const at::Tensor& buffer : module_.ptr()->buffers()) {
+    if (!seen.insert(buffer.unsafeGetTensorImpl()).second) continue;
+    if (buffers >= buffers_.size() || !buffer.is_same(buffers_[buffers]))
+      return refuse("the model replaced or added a buffer after it was built",
+                    "register all buffers at first, and change them in place");
+    ++buffers;
+  }
+  return buffers == buffers_.size() ? Status() : refuse("the model removed a buffer", "keep all buffers");
 }
 
 std::vector<std::uint32_t> TrainingModule::versions() const {
