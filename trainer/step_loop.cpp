@@ -79,6 +79,9 @@ Paused StepLoop::run() {
     if ((agreed->flags & protocol::kNonFiniteFlag) != 0)
       return pause(PauseReason::kNonFinite,
                    str("the loss of step ", kept_.replica.step, " is not finite, or beyond 1e15"));
+    if (!agreed->gradient_finite)
+      return pause(PauseReason::kNonFinite,
+                   str("the gradient of step ", kept_.replica.step, " is not finite, though the loss is"));
     next = after_step(parts_.job, kept_.replica.step, agreed->flags);
   }
 }
@@ -200,6 +203,8 @@ Result<StepLoop::Totals> StepLoop::step() {
   Totals totals = total(reduced->headers);
   if (planted(Bug::kPauseFlagNotOred)) totals.flags = header.flags;
   if ((totals.flags & protocol::kNonFiniteFlag) != 0 || !totals.states.equal) return totals;
+  REKINDLE_TRY(totals.gradient_finite, may_be_written(*reduced, totals.flags));
+  if (!totals.gradient_finite) return totals;
 
   REKINDLE_CHECK(apply(*reduced, totals, times));
   return totals;

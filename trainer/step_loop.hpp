@@ -61,6 +61,7 @@ class StepLoop {
     std::uint32_t flags = 0;
     MetricTotals values;
     protocol::Comparison states;
+    bool gradient_finite = true;  // where it was looked at
   };
 
   // Announces the missing micro-batches of the current step, and all micro-batches of the steps after it.
@@ -80,6 +81,7 @@ class StepLoop {
     float scale = 1;   // gradient = scale * sum
     bool voided = false;
   };
+  Result<bool> may_be_written(const exchange::Reduced& reduced, std::uint32_t flags);
   Result<Clipping> clip(const exchange::Reduced& reduced);
   Status apply(const exchange::Reduced& reduced, const Totals& totals, Times times);
   void update(const exchange::SumPiece& piece, const optim::Step* step, bool hashes);

@@ -8,6 +8,7 @@
 #include "base/log.hpp"
 #include "base/planted.hpp"
 #include "base/text.hpp"
+#include "protocol/training.hpp"
 
 namespace rekindle::trainer {
 
@@ -112,6 +113,18 @@ Status StepLoop::write_checkpoint(bool pauses) {
   kept_.last_checkpoint = parts_.clock.now();
   checkpoint_ms_ += parts_.clock.ms_since(started);
   return {};
+}
+
+// The next loss shows an update that spoils the state, unless that state is written, or the last one.
+Result<bool> StepLoop::may_be_written(const exchange::Reduced& reduced, std::uint32_t flags) {
+  const auto next = after_step(parts_.job, kept_.replica.step + 1, flags);
+  const bool voids = parts_.job.clip_norm > 0 || parts_.job.optimizer == protocol::kScriptsOptimizer;
+  if (voids || !(next.write || next.evaluate || next.pause)) return true;
+  REKINDLE_TRY(const double norm, gradients_.norm(reduced.pieces, parts_.task.parameter_floats()));
+  if (std::isfinite(norm)) return true;
+  if (!exchange_.sums_unchanged())
+    return fail("peers continued while this trainer was still reading their sums");
+  return false;
 }
 
 }  // namespace rekindle::trainer

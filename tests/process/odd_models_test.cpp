@@ -111,6 +111,18 @@ TEST_F(OddModels, FrozenParameter_KeepsItsBitsAlthoughOthersDecay) {
   EXPECT_NE(before.bytes.at("head.weight"), after.bytes.at("head.weight"));
 }
 
+// The weights would be NaN, and no later loss would tell.
+TEST_F(OddModels, LastGradientThatIsNotFinite_70AndNothingIsSaved) {
+  for (const int workers : {1, 2}) {
+    const fs::path dir = scratch_ / str("steep", workers);
+    const Outcome done = trainer(job(dir, "steep", workers, 1));
+    EXPECT_EQ(done.exit_code, 70) << done.out << done.err;
+    EXPECT_THAT(done.out + done.err,
+                HasSubstr("the gradient of step 0 is not finite, though the loss is: lower --lr"));
+    EXPECT_FALSE(fs::exists(dir / "checkpoints") && !fs::is_empty(dir / "checkpoints"));
+  }
+}
+
 TEST_F(OddModels, ModelsThatCannotBeTrained_AreRefusedInALine) {
   refused("doubled", "the model's tensor first.weight is of type Double: parameters have to be float32",
           true);

@@ -64,6 +64,14 @@ struct Renormed : Base {
   nn::Embedding table = nullptr;
 };
 
+// The root has a value at zero, and no derivative.
+struct Steep : Base {
+  using Base::Base;
+  at::Tensor forward(const at::Tensor& images) {
+    return Base::forward(images) + at::sqrt(at::sum(0 * head->bias));
+  }
+};
+
 struct Doubled : Base {
   explicit Doubled(const ModelOptions& options) : Base(options) { to(at::kDouble); }
 };
@@ -102,6 +110,7 @@ int main(int argc, char** argv) {
       row<Renormed>("renormed"),
       row<Doubled>("doubled"),
       row<Momentous>("momentous"),
+      row<Steep>("steep"),
       row<Overlapping>("overlapping"),
       row<Replacing>("replacing"),
       row<Base>("no-scalar", [](const at::Tensor& outputs, const at::Tensor&) { return outputs.sum(1); })};
