@@ -173,6 +173,7 @@ StepLoop::Totals StepLoop::total(const std::vector<StepHeader>& headers) {
   Totals totals;
   const exchange::StepSums sums = sum_of(headers);
   std::vector<Hash128> states;
+  states.reserve(headers.size());
   for (const StepHeader& header : headers) states.push_back(header.state_hash);
   totals.flags = sums.flags;
   totals.values.add(sums);

@@ -13,8 +13,6 @@
 namespace rekindle::trainer {
 
 using exchange::StepHeader;
-using protocol::Paused;
-using protocol::PauseReason;
 using protocol::TrainerPhase;
 
 // If hashing or checking follows, the update runs in 256 KiB pieces, so that each piece is still in the

@@ -183,7 +183,8 @@ TEST_F(DeviceTwin, TheDeviceFails_TheErrorIsReadAndCountedAsACrash) {
   ::setenv("NCCL_STAND_IN_STUCK", "end", 1);
   const Outcome outcome = run(twin("run", 2, "nccl", 20));
   EXPECT_EQ(outcome.exit_code, 70) << outcome.out << outcome.err;
-  EXPECT_NE(outcome.err.find("trainers crash again and again at step 0"), std::string::npos) << outcome.err;
+  // An operation on a stream may fail some steps before the program looks.
+  EXPECT_NE(outcome.err.find("trainers crash again and again at step"), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.err.find("an operation of another library failed with 1"), std::string::npos)
       << outcome.err;
 }
