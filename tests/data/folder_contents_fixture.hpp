@@ -46,6 +46,12 @@ class FolderContentsTest : public testing::Test {
     ASSERT_FALSE(status) << "no error with: " << word;
     EXPECT_NE(status.error().line().find(word), std::string::npos) << status.error().line();
   }
+  // The size stays.
+  static void change(const fs::path& file) {
+    std::string other = get(file);
+    other[other.size() / 2] ^= 1;
+    put(file, other);
+  }
   // The hashes are neither read from the file nor written to it.
   void is_ignored(const std::string& what) const {
     EXPECT_TRUE(read(*opened())) << what;

@@ -30,6 +30,12 @@ class ReadOnlyData : public FolderContentsTest {
     ASSERT_EQ(::chown(home().c_str(), owner_of_home, owner_of_home), 0);
     ASSERT_EQ(::seteuid(kNobody), 0);
   }
+  Status read_changed() const {
+    make_writable();
+    change(image());
+    make_read_only();
+    return read(*opened());
+  }
   static constexpr uid_t kNobody = 65534;
   const bool is_root_ = ::geteuid() == 0;
 };
@@ -42,12 +48,7 @@ TEST_F(ReadOnlyData, ItsNotesAreInTheUsersCacheFolder) {
   EXPECT_TRUE(read_index(folder()));
   EXPECT_TRUE(read(*opened()));
   EXPECT_EQ(opened()->info().content_hash, identity);
-  make_writable();
-  std::string other = get(image());
-  other[other.size() / 2] ^= 1;
-  put(image(), other);
-  make_read_only();
-  const Status changed = read(*opened());
+  const Status changed = read_changed();
   refused(changed, "another content");
   refused(changed, home().string());
 }
@@ -60,12 +61,7 @@ TEST_F(ReadOnlyData, NotesBesideThem_AreUsed) {
   ASSERT_EQ(owned, 0);
   make_read_only();
   EXPECT_TRUE(read_index(folder()));
-  make_writable();
-  std::string other = get(image());
-  other[other.size() / 2] ^= 1;
-  put(image(), other);
-  make_read_only();
-  refused(read(*opened()), "another content");
+  refused(read_changed(), "another content");
 }
 
 TEST_F(ReadOnlyData, WhereTheHashesBesideThemAreRoots_NewOnesAreInTheCacheFolder) {
@@ -79,9 +75,7 @@ TEST_F(ReadOnlyData, WhereTheHashesBesideThemAreRoots_NewOnesAreInTheCacheFolder
   EXPECT_TRUE(read(*opened(), 1));
   EXPECT_EQ(get(hashes()), of_root);
   ASSERT_EQ(::seteuid(0), 0);
-  std::string other = get(second_image());
-  other[other.size() / 2] ^= 1;
-  put(second_image(), other);
+  change(second_image());
   ASSERT_EQ(::seteuid(kNobody), 0);
   refused(read(*opened(), 1), "another content");
 }
@@ -102,12 +96,7 @@ TEST_F(ReadOnlyData, IfNoMoreHashesCanBeAppendedBesideThem_TheCacheFolderHasThem
     EXPECT_TRUE(read(*dataset));
     EXPECT_EQ(notes_at_home(), before + 1);
   }
-  make_writable();
-  std::string other = get(image());
-  other[other.size() / 2] ^= 1;
-  put(image(), other);
-  make_read_only();
-  refused(read(*opened()), "another content");
+  refused(read_changed(), "another content");
 }
 
 TEST_F(ReadOnlyData, OldNotesAreRemoved) {
