@@ -137,10 +137,12 @@ void FolderContents::append() {
   while (!pending_.empty() && !places_.empty()) {
     Note& note = places_.front();
     const Found found = read(note);
-    // A person has removed the file: other processes go on with other data.
-    if (found == Found::kNone && note.inode != 0) return stop_appending();
-    if (found != Found::kForeign && append_to(note)) pending_.clear();
-    if (!pending_.empty()) places_.erase(places_.begin());
+    if (found == Found::kNone && note.inode != 0)
+      places_.clear();  // a person has removed the file: other processes go on with other data
+    else if (found != Found::kForeign && append_to(note))
+      pending_.clear();
+    else
+      places_.erase(places_.begin());
   }
   if (places_.empty()) pending_.clear();
   appended_ = std::chrono::steady_clock::now();
@@ -168,11 +170,6 @@ bool FolderContents::append_to(const Note& note) {
   const std::string place = note.place.string();
   if (std::ranges::find(notes_, place) == notes_.end()) notes_.push_back(place);
   return true;
-}
-
-void FolderContents::stop_appending() {
-  places_.clear();
-  pending_.clear();
 }
 
 Status FolderContents::check(std::size_t number, const Hash128& hash, const std::string& path) {

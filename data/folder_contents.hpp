@@ -70,7 +70,6 @@ class FolderContents {
   void note_new(std::uint64_t number, const Hash128& hash);
   void append();
   bool append_to(const Note& note);
-  void stop_appending();
   void append_if_due();
   static Result<Fd> open_for_more(const FilePath& place);
 
