@@ -64,15 +64,18 @@ std::string model_and_data(const Job& job, std::uint64_t parameters) {
 
 }  // namespace
 
+std::string word_for_sample(const Job& job) {
+  if (is_script(job)) return "sample";
+  return job.context > 0 ? "context" : "image";
+}
+
 std::string banner(const LocalOptions& options, std::uint64_t workers) {
   const Job& job = options.job;
   const std::uint64_t trainers = workers * job.trainers_per_worker, parts = job.micro_batches;
   std::ostringstream text;
   text << model_and_data(job, options.parameters) << "length     " << length(job) << "; a batch of "
-       << counted(job.batch_size, is_script(job)    ? "sample"
-                                  : job.context > 0 ? "context"
-                                                    : "image")
-       << " in " << (parts == 1 ? "1 micro-batch" : str(parts, " micro-batches")) << "\n"
+       << counted(job.batch_size, word_for_sample(job)) << " in "
+       << (parts == 1 ? "1 micro-batch" : str(parts, " micro-batches")) << "\n"
        << "trainers   " << counted(trainers, "trainer") << " on " << job.device << ", "
        << counted(job.threads, "thread") << " each\n"
        << "written to " << options.run_dir.string() << ": checkpoints " << saving(job)

@@ -9,6 +9,9 @@
 
 namespace rekindle::app {
 
+// What a run calls one of its samples: "image", "context" of a text, or "sample" of a script.
+std::string word_for_sample(const protocol::Job& job);
+
 // Several lines, the last without a newline. The options must be complete (app/prepare.hpp).
 std::string banner(const LocalOptions& options, std::uint64_t workers);
 

@@ -127,10 +127,8 @@ std::string time_text(const LocalOptions& options, const Measured& measured) {
   std::ostringstream text;
   text.precision(3);
   text << "time       " << seconds << " s a step, " << static_cast<double>(job.batch_size) / seconds << " "
-       << (is_script(job)    ? "samples"
-           : job.context > 0 ? "contexts"
-                             : "images")
-       << "/s: " << (done > 0 ? str("the ", left, " steps that are left") : counted(left, "step"))
+       << word_for_sample(job)
+       << "s/s: " << (done > 0 ? str("the ", left, " steps that are left") : counted(left, "step"))
        << (left == 1 ? " takes about " : " take about ")
        << format_duration(
               milliseconds(static_cast<std::int64_t>(measured.step_ms * static_cast<double>(left))));

@@ -96,8 +96,7 @@ Status Resolver::model_sizes(const KnownModel& model, const KnownDataset& datase
           {size.name, "model"}, str("--", size.name, " is not an option of ", model.name),
           model.options.empty() ? "leave it out" : str("leave it out; ", model.name, " has ", model.options));
   }
-  const bool text = dataset.samples == data::SampleKind::kText;
-  if (text)
+  if (dataset.samples == data::SampleKind::kText)
     job_.context = raw_.context.value_or(256);
   else if (raw_.context)
     return refuse({"context", "dataset"}, str("--context is an option of text, not of ", job_.dataset),
