@@ -12,14 +12,18 @@
 namespace rekindle::checkpoint {
 namespace {
 
-std::string text_of(const TensorSpec& tensor) {
-  std::string text = str(name_of(tensor.dtype), " [");
-  for (std::size_t i = 0; i < tensor.shape.size(); ++i) text += str(i == 0 ? "" : ", ", tensor.shape[i]);
-  return text + "]";
-}
+std::string text_of(const TensorSpec& tensor) { return str(name_of(tensor.dtype), " ", shape_text(tensor)); }
 
 // "classifier.6.weight" -> "classifier.6."
 std::string layer_of(const std::string& name) { return name.substr(0, name.rfind('.') + 1); }
+
+// The layer of the last parameter.
+std::string head_of(const StateSpec& model) {
+  std::string head;
+  for (const TensorSpec& tensor : model)
+    if (tensor.role == Role::kParameter) head = layer_of(tensor.name);
+  return head;
+}
 
 // "momentum.classifier.6.weight" -> "classifier.6.weight"
 std::string without_prefix(const std::string& name) { return name.substr(name.find('.') + 1); }
@@ -28,13 +32,16 @@ class Chooser {
  public:
   Chooser(const StateSpec& available, const StateSpec& model, bool reset_head, const std::string& source,
           const std::vector<OtherName>& others)
-      : available_(available), model_(model), reset_head_(reset_head), source_(source) {
+      : available_(available),
+        model_(model),
+        reset_head_(reset_head),
+        source_(source),
+        head_(head_of(model)) {
     for (const OtherName& other : others) others_.insert(other.name);
     for (const TensorSpec& tensor : available) by_name_.emplace(tensor.name, &tensor);
     for (const TensorSpec& tensor : model) {
       if (tensor.role == Role::kOptimizer) continue;
       weights_.insert(tensor.name);
-      if (tensor.role == Role::kParameter) head_ = layer_of(tensor.name);
     }
   }
 
@@ -67,22 +74,12 @@ class Chooser {
     return any;
   }
 
-  // The number of rows of the head is the number of classes.
   Status check_classes() const {
-    for (const TensorSpec& tensor : model_) {
-      const auto found = by_name_.find(tensor.name);
-      if (tensor.role != Role::kParameter || !in_head(tensor) || found == by_name_.end()) continue;
-      const TensorSpec& theirs = *found->second;
-      const bool same_rest =
-          !theirs.shape.empty() && theirs.shape.size() == tensor.shape.size() &&
-          std::equal(theirs.shape.begin() + 1, theirs.shape.end(), tensor.shape.begin() + 1);
-      if (same_rest && theirs.rows() != tensor.rows()) {
-        return fail(ExitCode::kConfig,
-                    str(source_, " is for ", theirs.rows(), " classes, this run has ", tensor.rows()),
-                    str("add --reset-head to start the last layer (", head_, "*) with new values"));
-      }
-    }
-    return {};
+    const auto other = other_head(available_, model_);
+    if (!other) return {};
+    return fail(ExitCode::kConfig,
+                str(source_, " is for ", other->theirs.rows(), " classes, this run has ", other->ours.rows()),
+                str("add --reset-head to start the last layer (", head_, "*) with new values"));
   }
 
   Status take(bool optimizer, StateSpec& chosen) const {
@@ -140,6 +137,26 @@ class Chooser {
 };
 
 }  // namespace
+
+std::string shape_text(const TensorSpec& tensor) {
+  std::string text;
+  for (const std::int64_t size : tensor.shape) text += str(text.empty() ? "[" : ", ", size);
+  return text.empty() ? "[]" : text + "]";
+}
+
+std::optional<OtherHead> other_head(const StateSpec& available, const StateSpec& model) {
+  const auto places = places_by_name(available);
+  const std::string head = head_of(model);
+  for (const TensorSpec& ours : model) {
+    const auto found = places.find(ours.name);
+    if (ours.role != Role::kParameter || layer_of(ours.name) != head || found == places.end()) continue;
+    const TensorSpec& theirs = available[found->second];
+    const bool same_rest = !theirs.shape.empty() && theirs.shape.size() == ours.shape.size() &&
+                           std::equal(theirs.shape.begin() + 1, theirs.shape.end(), ours.shape.begin() + 1);
+    if (same_rest && theirs.rows() != ours.rows()) return OtherHead{theirs, ours};
+  }
+  return std::nullopt;
+}
 
 Result<StateSpec> choose_initial(const StateSpec& available, const StateSpec& model, bool reset_head,
                                  const std::string& source, const std::vector<OtherName>& others) {

@@ -1,6 +1,7 @@
 // The tensors of a file that a run starts from, instead of drawn initial values.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,15 @@
 #include "checkpoint/state.hpp"
 
 namespace rekindle::checkpoint {
+
+// "[10, 512]"
+std::string shape_text(const TensorSpec& tensor);
+
+// A tensor of the model's last layer that differs in its number of rows alone: the number of classes.
+struct OtherHead {
+  TensorSpec theirs, ours;
+};
+std::optional<OtherHead> other_head(const StateSpec& available, const StateSpec& model);
 
 // Chooses the tensors of `available` that a model with state `model` starts from, with the model's roles and
 // in its order, without reading their data. Parameters and buffers must all exist, with the model's shapes

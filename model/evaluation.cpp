@@ -36,42 +36,17 @@ Status check_classes(const Job& job, const data::DatasetInfo& info) {
               "evaluate on data with the classes that the model was trained for");
 }
 
-std::string text_of(const std::vector<std::int64_t>& shape) {
-  std::string text;
-  for (const std::int64_t size : shape) text += str(text.empty() ? "[" : ", ", size);
-  return text + "]";
-}
-
-std::string layer_of(const std::string& name) { return name.substr(0, name.rfind('.') + 1); }
-
-// The last layer has a row for each class.
-Status check_head(const TensorsToEvaluate& given, const checkpoint::StateSpec& model, const Job& job) {
-  const checkpoint::StateSpec& theirs = given.tensors.tensors;
-  const auto places = checkpoint::places_by_name(theirs);
-  const auto is_parameter = [](const auto& tensor) { return tensor.role == checkpoint::Role::kParameter; };
-  const auto last = std::find_if(model.rbegin(), model.rend(), is_parameter);
-  for (const checkpoint::TensorSpec& tensor : model) {
-    const auto found = places.find(tensor.name);
-    if (!is_parameter(tensor) || layer_of(tensor.name) != layer_of(last->name) || found == places.end())
-      continue;
-    std::vector<std::int64_t> shape = theirs[found->second].shape;
-    if (shape.size() != tensor.shape.size() || shape.empty() || shape[0] == tensor.shape[0]) continue;
-    const std::string has = text_of(shape);
-    shape[0] = tensor.shape[0];
-    if (shape != tensor.shape) continue;
-    return fail(ExitCode::kConfig,
-                str("tensor ", tensor.name, " is ", has, " in ", given.name, ", and ", text_of(tensor.shape),
-                    " for the classes of the data in ", job.data),
-                "evaluate on data with the classes that the model was trained for");
-  }
-  return {};
-}
-
 Status load(Replica& replica, const TensorsToEvaluate& given, const Job& job) {
   const checkpoint::State state = replica.state();
-  REKINDLE_CHECK(check_head(given, checkpoint::spec_of(state), job));
-  auto chosen = checkpoint::choose_initial(given.tensors.tensors, checkpoint::spec_of(state), false,
-                                           given.name, replica.other_names());
+  const checkpoint::StateSpec model = checkpoint::spec_of(state);
+  if (const auto other = checkpoint::other_head(given.tensors.tensors, model))
+    return fail(
+        ExitCode::kConfig,
+        str("tensor ", other->ours.name, " is ", checkpoint::shape_text(other->theirs), " in ", given.name,
+            ", and ", checkpoint::shape_text(other->ours), " for the classes of the data in ", job.data),
+        "evaluate on data with the classes that the model was trained for");
+  auto chosen =
+      checkpoint::choose_initial(given.tensors.tensors, model, false, given.name, replica.other_names());
   if (!chosen) {
     chosen.error().hint = "it must be of the model that the options or the checkpoint name";
     return forward_error(chosen.error());
