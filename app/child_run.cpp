@@ -12,7 +12,7 @@
 
 #include "base/command.hpp"
 #include "base/files.hpp"
-#include "base/last_line.hpp"
+#include "base/lines.hpp"
 #include "base/programs.hpp"
 #include "base/text.hpp"
 

@@ -8,7 +8,7 @@
 #include "app/report.hpp"
 #include "base/command.hpp"
 #include "base/files.hpp"
-#include "base/last_line.hpp"
+#include "base/lines.hpp"
 #include "base/lists.hpp"
 #include "base/nearest.hpp"
 #include "base/programs.hpp"

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "base/duration.hpp"
-#include "base/last_line.hpp"
+#include "base/lines.hpp"
 #include "base/log.hpp"
 #include "base/printable.hpp"
 #include "base/text.hpp"

@@ -15,7 +15,7 @@
 #include "app/trainer_question.hpp"
 #include "base/command.hpp"
 #include "base/files.hpp"
-#include "base/last_line.hpp"
+#include "base/lines.hpp"
 #include "base/programs.hpp"
 #include "base/text.hpp"
 #include "base/trust.hpp"

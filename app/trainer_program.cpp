@@ -23,6 +23,7 @@
 #include "app/trainer_start.hpp"
 #include "base/files.hpp"
 #include "base/lifeline.hpp"
+#include "base/lines.hpp"
 #include "base/log.hpp"
 #include "base/process.hpp"
 #include "base/programs.hpp"
@@ -165,9 +166,8 @@ int answer(nlohmann::json (*how)(const std::vector<std::string>&, const MoreRows
         error_to_json({ExitCode::kConfig, str("there is not enough memory to ", what),
                        "use a smaller --batch-size or fewer --threads, or give the job more memory"}));
   } catch (const std::exception& error) {
-    const std::string why = error.what();
     return print_answer(
-        error_to_json({ExitCode::kConfig, str("cannot ", what, ": ", why.substr(0, why.find('\n'))),
+        error_to_json({ExitCode::kConfig, str("cannot ", what, ": ", first_line_of(error.what())),
                        "look at the model and the data set, or try fewer --threads or --device cpu"}));
   }
 }

@@ -36,7 +36,7 @@ Result<std::string> ask_trainer(const std::filesystem::path& own_trainer, const 
     return fail(ExitCode::kConfig, str("the trainer program failed: ", why),
                 "does the job have enough memory?");
   }
-  const std::string why = output.err.substr(0, output.err.find('\n'));
+  const std::string why = first_line_of(output.err);
   return fail(ExitCode::kConfig,
               str("the trainer program ", own_trainer.string(), own ? " " : "",
                   "does not run here: ", why.empty() ? "it was killed" : why),

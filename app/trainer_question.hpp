@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/last_line.hpp"
+#include "base/lines.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 

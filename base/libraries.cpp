@@ -7,6 +7,7 @@
 
 #include "base/clock.hpp"
 #include "base/command.hpp"
+#include "base/lines.hpp"
 #include "base/text.hpp"
 
 namespace rekindle {
@@ -46,7 +47,7 @@ Result<std::vector<Library>> libraries_of(const std::filesystem::path& program, 
   const std::string who = str("node ", host_name(), ": ", program.filename().string());
   if (!missing.empty()) return fail(ExitCode::kConfig, str(who, " needs ", missing, ", not found"));
   if (!said.ok())  // text on stderr without a failure may be about LD_PRELOAD
-    return fail(ExitCode::kConfig, str(who, " cannot be loaded: ", said.err.substr(0, said.err.find('\n'))));
+    return fail(ExitCode::kConfig, str(who, " cannot be loaded: ", first_line_of(said.err)));
   return libraries;
 }
 

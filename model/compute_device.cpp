@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/lines.hpp"
 #include "base/text.hpp"
 #include "device/host_device.hpp"
 #include "device/local_rank.hpp"
@@ -33,10 +34,10 @@ Status watch_memory() {
           [](std::int64_t, std::size_t, std::size_t, std::size_t) { memory_was_short = true; });
       return {};
     } catch (const c10::Error& error) {
-      const std::string what = error.what_without_backtrace();
       return fail(
           ExitCode::kConfig,
-          str("LibTorch's allocator of GPU memory cannot be watched: ", what.substr(0, what.find('\n'))),
+          str("LibTorch's allocator of GPU memory cannot be watched: ",
+              first_line_of(error.what_without_backtrace())),
           "unset PYTORCH_CUDA_ALLOC_CONF and PYTORCH_ALLOC_CONF, or leave backend:cudaMallocAsync out of "
           "them");
     }

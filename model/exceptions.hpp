@@ -8,17 +8,12 @@
 #include <string>
 #include <utility>
 
+#include "base/lines.hpp"
 #include "base/result.hpp"
 #include "base/text.hpp"
 #include "model/abort.hpp"
 
 namespace rekindle::model {
-
-// The others list what LibTorch has tried.
-inline std::string first_line(const c10::Error& error) {
-  const std::string what = error.what_without_backtrace();
-  return what.substr(0, what.find('\n'));
-}
 
 // What `f` returns, a Result or Status, or an error in its place.
 template <class F>
@@ -33,7 +28,7 @@ auto without_exceptions(const char* doing, F&& f) -> decltype(f()) {
   } catch (const AbortedInBackward&) {
     return abandoned();
   } catch (const c10::OutOfMemoryError& error) {
-    return fail(str("LibTorch failed while ", doing, ": ", first_line(error)),
+    return fail(str("LibTorch failed while ", doing, ": ", first_line_of(error.what_without_backtrace())),
                 "use fewer programs and trainers on this GPU; a new run: more --micro-batches, or a smaller "
                 "--batch-size");
   } catch (const c10::Error& error) {
@@ -44,7 +39,7 @@ auto without_exceptions(const char* doing, F&& f) -> decltype(f()) {
           ExitCode::kConfig,
           str("the model uses an operator without a deterministic version: ", what.substr(0, what.find(' '))),
           "use another operator");
-    return fail(str("LibTorch failed while ", doing, ": ", first_line(error)));
+    return fail(str("LibTorch failed while ", doing, ": ", first_line_of(what)));
   } catch (const std::bad_alloc&) {
     return fail(str("out of memory while ", doing),
                 "use fewer trainers on this machine; a new run: a smaller batch, or more micro-batches");

@@ -1,4 +1,5 @@
-// The last line of what a program has printed: the others led to it.
+// The lines of a text that say most: of what a program has printed the last one, because the others led to
+// it; of an error of another library the first one, because the others say where.
 #pragma once
 
 #include <string>
@@ -10,6 +11,10 @@ namespace rekindle {
 inline std::string last_line_of(std::string_view text) {
   while (text.ends_with('\n')) text.remove_suffix(1);
   return std::string(text.substr(text.rfind('\n') + 1));
+}
+
+inline std::string first_line_of(std::string_view text) {
+  return std::string(text.substr(0, text.find('\n')));
 }
 
 }  // namespace rekindle
