@@ -1,14 +1,17 @@
-"""The bytes that a plain LibTorch forward and backward of one micro-batch needs besides parameters and gradients: activations
-and their gradients, workspaces, oneDNN's caches, and the loaded code. bench/compare.py adds this number to the budget.
+"""What the budget of a trainer's memory consists of, in bytes, as one line of JSON for bench/compare.py: the parameters, the
+optimizer's tensors, and what a plain LibTorch forward and backward of one micro-batch needs besides parameters and gradients
+(activations and their gradients, workspaces, oneDNN's caches, and the loaded code).
 
-Measured in one process with the allocator's defaults (freed blocks are returned, so the peak shows live memory): the peak
-resident size of two steps minus the resident size before them, minus the gradients.
+The last is measured in one process with the allocator's defaults (freed blocks are returned, so the peak shows live memory):
+the peak resident size of two steps minus the resident size before them, minus the gradients.
 """
 import argparse
+import json
 import re
 
 import torch
-import torchvision
+
+from models import MODELS
 
 
 def resident_bytes(key):
@@ -18,24 +21,27 @@ def resident_bytes(key):
 
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("--model", choices=MODELS, default="vgg11")
     for name in ("threads", "images", "image-size"):
         parser.add_argument(f"--{name}", type=int, required=True)
     args = parser.parse_args()
 
     torch.set_num_threads(args.threads)
-    model = torchvision.models.vgg11(num_classes=10, dropout=0.5)
+    row = MODELS[args.model]
+    model = row.make()
     criterion = torch.nn.CrossEntropyLoss()
-    images = torch.randn(args.images, 3, args.image_size, args.image_size)
-    labels = torch.randint(10, (args.images,))
+    inputs, targets = row.batch(args.images, args.image_size)
     with open("/proc/self/clear_refs", "w") as clear:
         clear.write("5")  # resets the peak: proc(5)
     before = resident_bytes("VmRSS")
     for _ in range(2):
         model.zero_grad()
-        criterion(model(images), labels).backward()
+        criterion(model(inputs), targets).backward()
     peak = resident_bytes("VmHWM")
     gradients = sum(parameter.grad.nbytes for parameter in model.parameters())
-    print(peak - before - gradients)
+    parameters = sum(parameter.nbytes for parameter in model.parameters())
+    print(json.dumps({"parameters": parameters, "optimizer": row.optimizer.states * parameters,
+                      "activations": peak - before - gradients}))
 
 
 if __name__ == "__main__":

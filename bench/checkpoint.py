@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from compare import must
+from commands import must
 
 HERE = Path(__file__).resolve().parent
 

@@ -18,7 +18,7 @@ import statistics
 import tempfile
 import time
 
-from compare import must
+from commands import must
 
 KINDS = {"small": ((64, 64), 64, 1000), "large": ((500, 375), 224, 120)}  # width and height, output, files
 QUALITY = 92

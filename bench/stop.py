@@ -18,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from compare import must
+from commands import must
 from recovery import events, steps, wait_until
 
 HERE = Path(__file__).resolve().parent
