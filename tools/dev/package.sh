@@ -41,6 +41,26 @@ package() {
   test_packages "$dist" "$name"
 }
 
+# Packs twice, and compares. The second build is made anew, without ccache; what is only unpacked (tools, CUDA's compiler, the
+# C library to link with) is that of the first one. Both are in the same folder, build/package.
+package_twice() {
+  local first=build/dist-first status=0
+  package
+  rm -rf "$first"
+  cp -al build/dist "$first"
+  rm -rf build/package build/package-caf
+  say "building once more, without ccache"
+  export CCACHE_DISABLE=1
+  package
+  say "comparing $first and build/dist"
+  build/package-tools/bin/python tools/package/compare.py "$first" build/dist || status=$?
+  case $status in
+    0) say "the two builds have the same bytes" ;;
+    2) die "the two builds differ, see above" ;;
+    *) die "the packages could not be compared" ;;
+  esac
+}
+
 install_package_tools() {
   [[ -e $1/.complete && ! tools/package-requirements.txt -nt $1/.complete ]] && return 0
   say "installing the tools that pack a wheel and list the parts of a package"
