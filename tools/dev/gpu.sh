@@ -42,8 +42,7 @@ pack_gpu() {
       [[ -e $folder/lib/${library##*/} ]] || cp -L "$library" "$folder/lib/"
     done
   done
-  cp tools/gpu/run tools/gpu/python_check bench/gpu_baseline.py bench/gpu_input.py bench/images.py bench/compare.py \
-    "$folder/"
+  cp tools/gpu/* bench/gpu_baseline.py bench/gpu_input.py bench/images.py bench/commands.py "$folder/"
   # Of the last ./dev package, if there was one.
   cp build/dist/rekindle-*.whl "$folder/" 2>/dev/null || say "without models in Python: ./dev package makes a wheel"
   tar -C build -cf - gpu | xz -T0 -3 >"$folder.tar.xz"
