@@ -108,7 +108,7 @@ TEST_F(OwnModel, ChangedProgram_SaysThatTheRunGoesOnWithItsCopy) {
   fs::remove_all(run_dir / "bin");
   const CommandOutput changed = run_program(Arguments{program} + job(run_dir, 1, 4));
   EXPECT_TRUE(changed.ok()) << changed.err;
-  EXPECT_THAT(changed.out + changed.err, HasSubstr("written by another build"));
+  EXPECT_THAT(changed.out + changed.err, HasSubstr("written by another script, build or machine"));
   EXPECT_EQ(text_of(run_dir / "bin" / "rekindle-trainer"), text_of(program));
 }
 
