@@ -20,6 +20,7 @@ lint() {
   tools/check-changes || failed=1
   tools/check-documents --self-test || die "tools/check-documents does not find wrong names"
   tools/check-documents || failed=1
+  tools/package/compare.py --self-test || die "tools/package/compare.py does not find planted differences"
   # A separate build folder, because clang cannot read g++'s precompiled headers.
   configure lint
   # As ninja would before a build, if a CMakeLists.txt has changed.
