@@ -129,8 +129,9 @@ void report_large_records(const run::Layout& layout, Channel& supervisor) {
                             "), which may take minutes: the run begins after that"));
 }
 
-int report_end(Channel& supervisor, int exit_code, const std::string& line) {
-  if (auto sent = supervisor.send(encode(ToSupervisor(Ended{exit_code, line}))); !sent) {
+int report_end(Channel& supervisor, int exit_code, const std::string& line, bool may_pass = false) {
+  const Ended ended{exit_code, line, true, may_pass};
+  if (auto sent = supervisor.send(encode(ToSupervisor(ended))); !sent) {
     log_error(line);
     std::fprintf(stderr, "rekindle: %s\n", printable(line).c_str());  // started by hand
   }
@@ -270,7 +271,7 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
   }
   const auto why = end.orphaned() ? run::TermEnd::kOrphaned : run::TermEnd::kOrderly;
   if (auto ended = run::end_term(options.layout, *term, why); !ended) log_warning(ended.error().line());
-  report_end(supervisor, end.exit_code(), end.line());
+  report_end(supervisor, end.exit_code(), end.line(), end.may_pass());
   ::shutdown(supervisor.fd(), SHUT_RD);
   listener.join();
   // No orderly teardown: CAF may wait forever for a detached actor that is still referenced, and a process

@@ -175,11 +175,6 @@ class Host {
     });
   }
 
-  void finish(int exit_code, const std::string& line) {
-    parts_.status.show_end(machine_, parts_.records.last(), exit_code, line);
-    parts_.end.set(exit_code, line, machine_.step());
-  }
-
   // A suspended supervisor must not block the coordinator: the supervisor misses some messages.
   void send_supervisor(const ToSupervisor& message) {
     if (parts_.supervisor.congested()) return;
@@ -254,7 +249,9 @@ class Host {
   void apply(const Finish& effect) {
     std::string line = effect.line;
     if (effect.stuck_at) line += str(" (", samples_of(parts_.options.job, *effect.stuck_at), ")");
-    finish(effect.exit_code, effect.hint.empty() ? line : str(line, ": ", effect.hint));
+    if (!effect.hint.empty()) line += ": " + effect.hint;
+    parts_.status.show_end(machine_, parts_.records.last(), effect.exit_code, line);
+    parts_.end.set(effect.exit_code, line, machine_.step(), may_pass(effect.cause));
   }
 
   Committer new_committer() {

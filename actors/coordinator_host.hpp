@@ -20,13 +20,14 @@ namespace rekindle::actors {
 // How the run ended; the actor sets it, the process's main thread waits for it.
 class CoordinatorEnd {
  public:
-  void set(int exit_code, std::string line, std::uint64_t step) {
+  void set(int exit_code, std::string line, std::uint64_t step, bool may_pass) {
     const std::scoped_lock lock(mutex_);
     if (set_) return;
     set_ = true;
     exit_code_ = exit_code;
     line_ = std::move(line);
     step_ = step;
+    may_pass_ = may_pass;
     changed_.notify_all();
   }
   // The supervisor has died: this coordinator ends, but the run continues.
@@ -35,7 +36,7 @@ class CoordinatorEnd {
       const std::scoped_lock lock(mutex_);
       if (!set_) orphaned_ = true;
     }
-    set(static_cast<int>(ExitCode::kGaveUp), "the supervisor is gone", step);
+    set(static_cast<int>(ExitCode::kGaveUp), "the supervisor is gone", step, false);
   }
   bool is_set() {
     const std::scoped_lock lock(mutex_);
@@ -49,12 +50,13 @@ class CoordinatorEnd {
   int exit_code() const { return exit_code_; }
   const std::string& line() const { return line_; }
   std::uint64_t step() const { return step_; }
+  bool may_pass() const { return may_pass_; }
   bool orphaned() const { return orphaned_; }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool set_ = false, orphaned_ = false;
+  bool set_ = false, orphaned_ = false, may_pass_ = false;
   int exit_code_ = 0;
   std::string line_;
   std::uint64_t step_ = 0;

@@ -6,6 +6,7 @@
 
 #include "base/duration.hpp"
 #include "base/text.hpp"
+#include "protocol/training.hpp"
 
 namespace rekindle::app {
 
@@ -50,8 +51,10 @@ std::string schedule_text(const Job& job) {
 }
 
 std::string model_and_data(const Job& job, std::uint64_t parameters) {
-  const std::string optimizer =
-      str(parameters_text(parameters), "; ", job.optimizer, ", learning rate ", job.lr, schedule_text(job));
+  const std::string rule = job.optimizer == protocol::kScriptsOptimizer
+                               ? "the script's optimizer"
+                               : str(job.optimizer, ", learning rate ", job.lr);
+  const std::string optimizer = str(parameters_text(parameters), "; ", rule, schedule_text(job));
   if (is_script(job))
     return str("model      of ", job.script, ", ", optimizer, "\ndata       ", job.train_samples,
                " training and ", job.test_samples, " test samples\n");

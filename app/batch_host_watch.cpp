@@ -34,8 +34,8 @@ constexpr milliseconds kTurn{500};
 constexpr int kTurnsPerLook = 4;
 constexpr seconds kAskAgain{5};  // between two queries of Slurm
 // Slurm usually notices the end of a batch script within this time. After that, a step on the batch host
-// looks for the script, once per period.
-constexpr seconds kLookForScript{30};
+// looks for the script, after twice the time whenever it has found it.
+constexpr milliseconds kLookForScript{30000}, kLookSeldom{600000};
 constexpr milliseconds kStagger{100};  // between the nodes' first queries
 // After this many consecutive answers of the coordinator, the run is alive, and only this worker has lost its
 // supervisor.
@@ -74,7 +74,8 @@ struct BatchHostWatch::Parts {
   // only its own supervisor is gone.
   bool is_suspicious() {
     const run::Sign sign = watch.look(boot_time());
-    if (!left) return sign == run::Sign::kOrphaned || sign == run::Sign::kSilent;
+    // A coordinator that cannot write, because the disk is full, is silent and alive.
+    if (!left) return sign == run::Sign::kOrphaned || (sign == run::Sign::kSilent && !coordinator_answers());
     if (left_at == milliseconds(0)) left_at = boot_time();
     if (sign == run::Sign::kEnded) return request_leave("the run has ended"), false;
     answers = coordinator_answers() ? answers + 1 : 0;
@@ -94,7 +95,8 @@ struct BatchHostWatch::Parts {
     if (answer->facts.restarts > job.environment.restarts) return;  // the job was requeued already
     if (left && slurm::is_over(answer->facts)) return request_leave("the job is over");
     if (boot_time() < look_at) return;
-    look_at = boot_time() + kLookForScript;
+    look_pause = std::min(2 * look_pause, kLookSeldom);
+    look_at = boot_time() + look_pause;
     log_info(str("the run has no coordinator, and Slurm shows job ", job.environment.id(), " as ",
                  answer->facts.state, ": checking whether ", job.batch_host, " still runs the batch script"));
     succeed();
@@ -125,7 +127,8 @@ struct BatchHostWatch::Parts {
       }
       if (ask_at == milliseconds(0)) {
         ask_at = boot_time() + stagger;
-        look_at = ask_at + kLookForScript;
+        look_pause = kLookForScript;
+        look_at = ask_at + look_pause;
       }
       if (boot_time() < ask_at) continue;
       ask_slurm();
@@ -134,7 +137,7 @@ struct BatchHostWatch::Parts {
   }
 
  private:
-  milliseconds left_at{0}, look_at{0};
+  milliseconds left_at{0}, look_at{0}, look_pause{kLookForScript};
   int answers = 0;
 };
 

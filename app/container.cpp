@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "app/report.hpp"
+#include "app/run_config.hpp"
 #include "base/command.hpp"
 #include "base/files.hpp"
 #include "base/lines.hpp"
@@ -123,13 +124,38 @@ Status check_no_srun(const Container& container, const std::string& command) {
               "only the nodes of a batch job can (rekindle slurm)");
 }
 
+namespace {
+
+// A site that lets its users mount nothing shows what the image has at the path of the programs. The
+// coordinator refuses such workers, but only its log says so, and the run waits for others.
+Status check_build(const std::string& version, const std::string& program, const std::string& image) {
+  REKINDLE_TRY(const std::string own, own_build());
+  if (str("\n", version).find(str("\nrekindle ", own, "\n")) != std::string::npos) return {};
+  return fail(ExitCode::kConfig,
+              str("--container: ", program, " in ", image, " is of another build of rekindle than this one (",
+                  own, ")"),
+              "see docs/trouble.md, \"Containers\"");
+}
+
+}  // namespace
+
 Status try_container(const protocol::Job& job, const fs::path& run_dir) {
   constexpr std::chrono::hours kLimit{8};  // the runtime may download the image
-  std::vector<std::string> argv = without_missing_mounts(contained_worker(job, run_dir).program);
+  const std::vector<std::string> argv = without_missing_mounts(contained_worker(job, run_dir).program);
   if (argv.empty()) return {};
   say(str("starts ", job.container, " to see that it works"));
-  argv.insert(argv.end(), {program_path("rekindle-control"), "--help"});
-  REKINDLE_TRY(const CommandOutput output, run_command(argv, kLimit));
+  const auto start = [&](const std::string& program, const std::string& option) {
+    std::vector<std::string> words = argv;
+    words.insert(words.end(), {program, option});
+    return run_command(words, kLimit);
+  };
+  const std::string program = program_path("rekindle");
+  REKINDLE_TRY(CommandOutput output, start(program, "--version"));
+  if (output.ok()) {
+    REKINDLE_CHECK(check_build(output.out, program, job.container));
+    // Workers are rekindle-control, which needs more libraries than rekindle does.
+    REKINDLE_TRY(output, start(program_path("rekindle-control"), "--help"));
+  }
   if (output.ok()) return {};
   std::fputs(output.err.c_str(), stderr);
   return fail(ExitCode::kConfig,

@@ -32,7 +32,8 @@ Status check_container(const Container& container, const std::filesystem::path& 
 // An error: the containers are srun's, which `command` cannot start outside of the batch job of its run.
 Status check_no_srun(const Container& container, const std::string& command);
 // Starts a program of this build in the container and waits for its end: otherwise an image that does not
-// start, or whose C library is too old for the programs, would be noticed only after --gather-time.
+// start, whose C library is too old for the programs, or that has other programs in their place, would be
+// noticed only after --gather-time.
 Status try_container(const protocol::Job& job, const std::filesystem::path& run_dir);
 
 // How a command is started in a container: `program` COMMAND..., where `program` is empty without a

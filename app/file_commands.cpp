@@ -79,7 +79,7 @@ struct InspectCommand : Command {
 struct DigestCommand : Command {
   DigestCommand(CLI::App& command, const CommandLine&) {
     command.add_option("RUN_DIR|CHECKPOINT_DIR", path)->required();
-    command.add_option("--step", step, "default: the newest");
+    command.add_option("--step", step, "default: the newest")->transform(from_0());
   }
   int run() override { return exit_code_of(digest(path, step)); }
 
@@ -91,11 +91,12 @@ struct AuditCommand : Command {
   AuditCommand(CLI::App& command, const CommandLine& of) : line(of) {
     command.add_option("RUN_DIR", run_dir)->required();
     command.add_option("--from", options.from, "step of a kept checkpoint; 0: the initial values")
-        ->required();
-    command.add_option("--to", options.to, "step of a later one")->required();
+        ->required()
+        ->transform(from_0());
+    command.add_option("--to", options.to, "step of a later one")->required()->transform(from_0());
     command.add_option("--workers", options.workers, "workers that make the steps")
         ->capture_default_str()
-        ->check(whole_number(1, kMostWorkers));
+        ->transform(whole_number(1, kMostWorkers));
   }
   int run() override {
     options.run_dir = fs::absolute(run_dir).lexically_normal();
@@ -136,8 +137,8 @@ struct EvaluateCommand : Command {
     command.add_flag("--json", options.json, "for programs");
     command.add_option("--batch-size", options.batch_size, "samples at a time")
         ->capture_default_str()
-        ->check(whole_number(1, kMostSamples));
-    command.add_option("--threads", options.threads, "default: every core")->check(threads());
+        ->transform(whole_number(1, kMostSamples));
+    command.add_option("--threads", options.threads, "default: every core")->transform(threads());
   }
   int run() override {
     for (const CLI::Option* option : app.get_options()) {
@@ -157,10 +158,12 @@ struct ImportCommand : Command {
   ImportCommand(CLI::App& command, const CommandLine&) {
     command.add_option("FILE", file)->required();
     command.add_option("OUT", out)->required();
+    command.add_flag("--force", force, "overwrite OUT");
   }
-  int run() override { return exit_code_of(import_file(file, out)); }
+  int run() override { return exit_code_of(import_file(file, out, force)); }
 
   std::string file, out;
+  bool force = false;
 };
 
 struct MakeDataCommand : Command {
@@ -169,13 +172,13 @@ struct MakeDataCommand : Command {
     command.add_option("PATH", path, "a folder to write into, or for a text the file to write")->required();
     command.add_option("--samples", samples, "training samples: images, or 256 bytes of text")
         ->capture_default_str()
-        ->check(positive());  // data::make_data() knows the most
-    command.add_option("--seed", seed, "of all draws")->capture_default_str();
+        ->transform(positive());  // data::make_data() knows the most
+    command.add_option("--seed", data_seed, "of all draws")->capture_default_str()->transform(seed());
   }
-  int run() override { return exit_code_of(make_data(kind, path, samples, seed)); }
+  int run() override { return exit_code_of(make_data(kind, path, samples, data_seed)); }
 
   std::string kind, path;
-  std::uint64_t samples = 50000, seed = 1;
+  std::uint64_t samples = 50000, data_seed = 1;
 };
 
 struct SelftestCommand : Command {
@@ -187,7 +190,7 @@ struct SelftestCommand : Command {
     command
         .add_option("--workers", options.workers,
                     "the most trainers at a time; default: one a processor, 2 to 4")
-        ->check(whole_number(2, 8));
+        ->transform(whole_number(2, 8));
     command.add_option("--keep", keep, "make the runs in this folder, and leave them there");
   }
   int run() override {

@@ -100,6 +100,21 @@ void print_help(CLI::App& cli, bool all) {
   std::cout << command.help(cli.get_name());
 }
 
+// "$UNSET" in a script would otherwise begin another run than the one that was meant.
+Status check_no_empty(const std::vector<std::string>& arguments) {
+  for (std::size_t i = 1; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    const bool no_value = word.starts_with("--") && word.ends_with("=");
+    if (!word.empty() && !no_value) continue;
+    const std::string name = no_value ? word.substr(0, word.size() - 1) : arguments[i - 1];
+    return fail(ExitCode::kUsage,
+                name.starts_with("--") ? str("the value of ", name, " is empty")
+                                       : std::string("an argument is empty"),
+                "is a variable of the shell not set?");
+  }
+  return {};
+}
+
 int main(int argc, char** argv) {
   const std::string first = argc > 1 ? argv[1] : "";
   // Must come first: a signal that arrives from now on stays pending until a reader exists.
@@ -112,6 +127,7 @@ int main(int argc, char** argv) {
   if (!own_trainer) return report(own_trainer.error());
   line.own_trainer = *own_trainer;
   if (const auto done = run_hidden(line)) return *done;
+  if (const Status whole = check_no_empty(line.arguments); !whole) return report(whole.error());
 
   CLI::App cli(
       "Rekindle trains models with data parallelism, and goes on after any fault with the same bits.",

@@ -58,7 +58,7 @@ CLI::Option* add(CLI::App& command, RawOptions& raw, const OptionRow& row) {
 // The same with a check of the value.
 template <auto kField, CLI::Validator (*kCheck)()>
 CLI::Option* add(CLI::App& command, RawOptions& raw, const OptionRow& row) {
-  return add<kField>(command, raw, row)->check(kCheck());
+  return add<kField>(command, raw, row)->transform(kCheck());
 }
 
 template <auto kField>  // texts with commas between them; the option may be repeated
@@ -219,6 +219,8 @@ constexpr OptionRow kTable[] = {
      nullptr, add<&R::lost_after>},
     {"hang-after", "TIME", kFailures, kFree, "without progress for so long, a trainer is replaced", nullptr,
      add<&R::hang_after>},
+    {"data-wait", "TIME", kFailures, kFree, "how long samples that cannot be read are waited for", nullptr,
+     add<&R::data_wait>},
     {"stop-within", "TIME", kFailures, kFree,
      "a stop gives up the step in flight if that step would take longer", "no limit", add<&R::stop_within>},
 

@@ -22,10 +22,10 @@ struct RawOptions {
   std::string run_dir, config_file,
       model = "vgg11", optimizer, dataset, data, augment, precision = "fp32", device = "auto",
       exchange = "auto", exchange_integrity = "on", checkpoint_interval = "10min",
-      trainers_per_worker = "auto", lost_after = "5s", hang_after = "10min", stop_within, interface,
-      port_range, init, python, gather_time, schedule = "step", milestones, no_decay, lr_scale, model_options,
-      container, container_runtime = "apptainer", container_mounts, status_bind = "127.0.0.1", allow_host,
-      status_html, metrics_bind, metrics_token_file, metrics_targets, on_event, dry_run_in;
+      trainers_per_worker = "auto", lost_after = "5s", hang_after = "10min", data_wait = "10min", stop_within,
+      interface, port_range, init, python, gather_time, schedule = "step", milestones, no_decay, lr_scale,
+      model_options, container, container_runtime = "apptainer", container_mounts, status_bind = "127.0.0.1",
+      allow_host, status_html, metrics_bind, metrics_token_file, metrics_targets, on_event, dry_run_in;
   std::uint64_t workers = 1, batch_size = 128, seed = 1, threads = 1, loader_threads = 2, keep = 3,
                 checkpoint_every = 0, lr_step = 30, min_trainers = 1, hash_every = 100, warmup_steps = 0,
                 log_interval = 0;

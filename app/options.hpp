@@ -46,6 +46,7 @@ struct ScriptDescription {
   std::vector<std::string> tied = {};  // as in the job
   bool has_gpu = false;                // on the machine that ran it, its PyTorch and this build can use one
   std::string no_gpu = {};             // its PyTorch can use one, and this is why this build cannot
+  std::string build = {};              // of the package that it has imported; empty: of an earlier version
 };
 
 // Runs the script (app/script.hpp).

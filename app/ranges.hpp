@@ -2,20 +2,33 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <type_traits>
 
 #include "base/text.hpp"
 
 namespace rekindle::app {
 
-// least <= value <= most, both finite. `what` is "a number from 0 to 1".
+// Takes leading zeros away, with which CLI11 would read an octal number. False: not only digits.
+inline bool make_decimal(std::string& text) {
+  if (text.empty() || text.find_first_not_of("0123456789") != std::string::npos) return false;
+  text.erase(0, std::min(text.find_first_not_of('0'), text.size() - 1));
+  return true;
+}
+
+// least <= value <= most, both finite. `what` is "a number from 0 to 1". For Option::transform(), not
+// check(): whole numbers are decimal.
 template <class Number>
 CLI::Validator within(Number least, Number most, const std::string& what) {
   return {[=](std::string& text) -> std::string {
             Number value{};
-            const bool inside = CLI::detail::lexical_cast(text, value) && value >= least && value <= most;
+            std::string number = text;
+            const bool inside = (!std::is_integral_v<Number> || make_decimal(number)) &&
+                                CLI::detail::lexical_cast(number, value) && value >= least && value <= most;
+            if (inside) text = number;
             return inside ? "" : str("'", text, "' is not ", what);
           },
           ""};
@@ -42,7 +55,7 @@ inline CLI::Validator int_number() {
 }
 inline CLI::Validator threads() { return whole_number(1, 1024); }
 inline CLI::Validator threads_or_none() { return whole_number(0, 1024); }
-inline CLI::Validator port() { return CLI::Range(0, 65535); }
+inline CLI::Validator port() { return whole_number(0, 65535); }
 inline CLI::Validator from_0() { return whole_number(0); }
 inline CLI::Validator rate() { return number_from(0); }
 inline CLI::Validator fraction() { return number(0, 1); }

@@ -1,4 +1,6 @@
 // The options of a Python script, in place of those of a built-in model.
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "app/resolver.hpp"
@@ -38,11 +40,11 @@ Status Resolver::of_script() {
 }
 
 Status Resolver::optimizer_of_script() {
-  const std::pair<const char*, bool> of_ours[] = {{"lr", raw_.lr.has_value()},
-                                                  {"momentum", raw_.momentum.has_value()},
-                                                  {"weight-decay", raw_.weight_decay.has_value()},
-                                                  {"no-decay", !raw_.no_decay.empty()},
-                                                  {"lr-scale", !raw_.lr_scale.empty()}};
+  Given of_ours = {{"lr", raw_.lr.has_value()},
+                   {"weight-decay", raw_.weight_decay.has_value()},
+                   {"no-decay", !raw_.no_decay.empty()},
+                   {"lr-scale", !raw_.lr_scale.empty()}};
+  std::ranges::copy(formula_options(), std::back_inserter(of_ours));
   for (const auto& [name, given] : of_ours) {
     if (given)
       return refuse({name}, str("--", name, " with an optimizer that the script makes"),

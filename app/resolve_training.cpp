@@ -9,16 +9,19 @@
 
 namespace rekindle::app {
 
+Resolver::Given Resolver::formula_options() const {
+  return {{"momentum", raw_.momentum.has_value()},
+          {"dampening", raw_.dampening.has_value()},
+          {"nesterov", raw_.nesterov},
+          {"beta1", raw_.beta1.has_value()},
+          {"beta2", raw_.beta2.has_value()},
+          {"alpha", raw_.alpha.has_value()},
+          {"rho", raw_.rho.has_value()},
+          {"eps", raw_.eps.has_value()}};
+}
+
 Status Resolver::check_given(const optim::Row& row) {
-  const std::pair<const char*, bool> given[] = {{"momentum", raw_.momentum.has_value()},
-                                                {"dampening", raw_.dampening.has_value()},
-                                                {"nesterov", raw_.nesterov},
-                                                {"beta1", raw_.beta1.has_value()},
-                                                {"beta2", raw_.beta2.has_value()},
-                                                {"alpha", raw_.alpha.has_value()},
-                                                {"rho", raw_.rho.has_value()},
-                                                {"eps", raw_.eps.has_value()}};
-  for (const auto& [name, is_given] : given) {
+  for (const auto& [name, is_given] : formula_options()) {
     if (is_given && std::string(row.options).find(str("--", name)) == std::string::npos)
       return refuse({name, "optimizer"}, str("--", name, " is not an option of ", row.name),
                     str("leave it out; ", row.name, " has ", row.options));

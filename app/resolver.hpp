@@ -62,6 +62,8 @@ class Resolver {
   Status batch();
   Status length();
   // An option that the optimizer does not have would be ignored in silence.
+  using Given = std::vector<std::pair<const char*, bool>>;  // names of options, and whether each was given
+  Given formula_options() const;                            // which some optimizers have, and others not
   Status check_given(const optim::Row& row);
   Status optimizer();
   Status optimizer_of_script();

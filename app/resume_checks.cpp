@@ -6,6 +6,7 @@
 
 #include "app/report.hpp"
 #include "app/run_config.hpp"
+#include "app/written_since.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
@@ -25,15 +26,25 @@ std::string option_of(std::string key) {
   return "--" + key;
 }
 
+// The files of the data that were written after the run's last start had read them; empty: not known.
+std::string new_files(const Job& before, const LocalOptions& options, const run::Layout& layout) {
+  const auto started = look_at(layout.config());
+  if (!started || !*started || before.data != options.job.data) return {};
+  return written_since(before.data, (*started)->st_mtim);
+}
+
 // The text for one difference.
 std::string difference(const std::string& key, const nlohmann::json& before, const nlohmann::json& now,
-                       const LocalOptions& options) {
+                       const LocalOptions& options, const std::string& new_files) {
   if (key == "init")
     return str("--init ", options.init.string(),
                before.contains(key) ? " gives other values than those that the run began with"
                                     : " is given, and the run began without --init");
   if (key == "data_hash" && before.value(key, "") == options.earlier_data && !options.data_change.empty())
     return str("the content of --data has changed since the run began: ", options.data_change);
+  if (key == "data_hash" && !new_files.empty())
+    return str("the content of --data has changed since the run began: ", new_files,
+               " (written since its last start)");
   const auto text = [&](const nlohmann::json& j) -> std::string {
     if (!j.contains(key)) return "not set";
     const nlohmann::json& value = j.at(key);
@@ -54,7 +65,9 @@ Status check_same_options(const Job& before, const LocalOptions& options, const 
   std::string all;
   bool rates_alone = true, init_alone = true;
   for (std::string key; !(key = protocol::first_difference(old_identity, identity)).empty();) {
-    all += (all.empty() ? "" : "; ") + difference(key, old_identity, identity, options);
+    all +=
+        (all.empty() ? "" : "; ") + difference(key, old_identity, identity, options,
+                                               key == "data_hash" ? new_files(before, options, layout) : "");
     rates_alone = rates_alone && key.starts_with("lr");
     init_alone = init_alone && key == "init";
     old_identity.erase(key);

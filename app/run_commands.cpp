@@ -24,6 +24,7 @@
 #include "base/duration.hpp"
 #include "base/files.hpp"
 #include "base/log.hpp"
+#include "base/own_code.hpp"
 #include "base/text.hpp"
 #include "run/layout.hpp"
 
@@ -107,65 +108,79 @@ int end_slurm_unresolved(const SlurmOptions& how, const std::filesystem::path& r
   if (run_dir.empty())
     return report(Error{ExitCode::kSaved, "the job ends before the script has called rekindle.run()",
                         "it is requeued from here, too, if --run-dir stands on the command line"});
-  LocalOptions wanted;
-  wanted.run_dir = run_dir;
-  wanted.job.launched_by = "slurm";
-  return end_slurm_early(*job, wanted, signal);
+  return end_slurm_early(*job, unresolved_options(run_dir), signal);
 }
 
+// An error in the options of a later attempt: the attempts before had none with the same options, so this
+// node or its storage is probably the cause.
+int fail_slurm_unresolved(const SlurmOptions& how, const std::filesystem::path& run_dir, const Error& error) {
+  auto job = this_job(how);
+  if (!job || run_dir.empty() || job->environment.is_first_attempt()) return report(error);
+  if (const Status there = correct_and_check(*job, run_dir); !there) return report(there.error());
+  return fail_slurm(*job, unresolved_options(run_dir), error);
+}
+
+Status one_worker_a_node(const LocalOptions& options) {
+  if (options.workers == 1) return {};
+  return fail(ExitCode::kUsage, "--workers is for rekindle local: a job has one worker a node",
+              "see --trainers-per-worker");
+}
+
+// A signal that is there already waits until the run directory is known.
 int slurm(JobOptions& job_options, const SlurmOptions& how, const CommandLine& line) {
   const auto end_before = [&how](const std::filesystem::path& run_dir) {
     return [how, run_dir](int signal) { return end_slurm_unresolved(how, run_dir, signal); };
   };
-  // A signal that is there already waits until the run directory is known.
   const auto given = job_options.given_run_dir();
   if (!given) return report(given.error());
   std::optional<EndOnSignal> interruptible(end_before(*given));
   const auto run_dir = job_options.run_dir();
-  if (!run_dir) return report(run_dir.error());
+  interruptible.reset();  // a signal waits while the next attempt is asked for
+  if (!run_dir) return fail_slurm_unresolved(how, *given, run_dir.error());
   interruptible.emplace(end_before(*run_dir));
   const auto old_stop = stop_request_of(job_options);
-  if (!old_stop) return report(old_stop.error());
   interruptible.reset();  // end the signal thread before this process may become another program
-  const std::vector<std::string>& arguments = line.as_given;
+  if (!old_stop) return fail_slurm_unresolved(how, *run_dir, old_stop.error());
   if (const auto done = leave_to_kept_trainer(job_options, line)) return *done;
   interruptible.emplace(end_before(*run_dir));
   auto options = job_options.resolve();
-  if (!options) return report(options.error());
   interruptible.reset();
+  if (!options) return fail_slurm_unresolved(how, *run_dir, options.error());
   options->old_stop = *old_stop;
   options->own_trainer = line.own_trainer;
   if (options->dry_run)
     return report(Error{ExitCode::kUsage, "--dry-run is for rekindle local and rekindle submit",
                         "on a node of an allocation, as by salloc, call rekindle local --dry-run"});
-  if (options->workers != 1)
-    return report(Error{ExitCode::kUsage, "--workers is for rekindle local: a job has one worker a node",
-                        "see --trainers-per-worker"});
+  if (const Status checked = one_worker_a_node(*options); !checked) return report(checked.error());
   options->job.launched_by = "slurm";
-  if (const auto done = go_on_as_kept(options->run_dir, arguments)) return *done;
+  if (const auto done = go_on_as_kept(options->run_dir, line.as_given)) return *done;
   auto job = this_job(how);
   if (!job) return report(job.error());
   const auto end_early = [begun = *job, wanted = *options](int signal) {
     return end_slurm_early(begun, wanted, signal);
   };
   interruptible.emplace(end_early);
-  if (const auto completed = complete_job(*job, *options); !completed)
-    return fail_slurm(*job, *options, completed.error());
+  const auto refuse = [&](const Error& error) {
+    interruptible.reset();
+    return fail_slurm(*job, *options, error);
+  };
+  if (const auto completed = complete_job(*job, *options); !completed) return refuse(completed.error());
   // Write nothing to the run directory before this check, not even the count of attempts.
   if (const Status there = check_run_is_there(*job, options->run_dir); !there) return report(there.error());
   auto initial = prepare(*options);
-  if (!initial) return fail_slurm(*job, *options, initial.error());
+  if (!initial) return refuse(initial.error());
   if (const auto kept = keep_program(options->layout(), {line.own_trainer, options->job.script}); !kept)
-    return fail_slurm(*job, *options, kept.error());
+    return refuse(kept.error());
   interruptible.reset();  // end the signal thread before this process may become another program
-  if (const auto done = go_on_as_kept(options->run_dir, arguments)) return *done;
+  if (const auto done = go_on_as_kept(options->run_dir, line.as_given)) return *done;
   interruptible.emplace(end_early);
   if (const std::string text = completed_line(*options); !text.empty()) {
     say(text);
     return 0;
   }
   interruptible.reset();  // from here on a signal stops the run
-  start_logging("rekindle", options->layout().log("supervisor"), LogLevel::kInfo);
+  start_logging("rekindle", options->layout().log("supervisor"), LogLevel::kInfo, LogWrites::kInBackground);
+  keep_code_in_memory();
   look_around(*job, *options);
   say_lines(banner(*options, job->nodes.size()));
   return run_slurm(*job, *options, std::move(*initial));
@@ -175,6 +190,7 @@ int submit(JobOptions& job_options, const SubmitOptions& submit_options, const C
   if (const auto done = leave_to_kept_trainer(job_options, line)) return *done;
   auto options = job_options.resolve();
   if (!options) return report(options.error());
+  if (const Status checked = one_worker_a_node(*options); !checked) return report(checked.error());
   options->own_trainer = line.own_trainer;
   return run_submit(*options, submit_options);
 }
@@ -237,7 +253,7 @@ struct JoinCommand : Command {
     command.add_option("RUN_DIR", run_dir, "the directory of the live run")->required();
     command.add_option("--workers", options.workers, "workers to add")
         ->capture_default_str()
-        ->check(whole_number(1, kMostWorkers));
+        ->transform(whole_number(1, kMostWorkers));
     command.add_option("--wait", wait, "for the run to come back when it is away, with a unit")
         ->capture_default_str();
     add_network_options(command, options.interface, options.port_range);

@@ -11,6 +11,7 @@
 #include "app/kept_program.hpp"
 #include "app/option_table.hpp"
 #include "app/report.hpp"
+#include "app/run_config.hpp"
 #include "app/spellings.hpp"
 #include "app/trainer_question.hpp"
 #include "base/command.hpp"
@@ -65,7 +66,23 @@ ScriptDescription description_from(const nlohmann::json& answer) {
   description.test_samples = answer.at("test_samples").get<std::uint64_t>();
   description.has_gpu = answer.at("has_gpu").get<bool>();
   description.no_gpu = answer.at("no_gpu").get<std::string>();
+  description.build = answer.value("build", "");
   return description;
+}
+
+// An interpreter that PYTHONPATH does not reach finds another package, in an image for example. All trainers
+// would have that build, so their fingerprints would agree.
+Status check_build(const std::string& imported, const protocol::Job& job) {
+  const fs::path package = python_package();
+  if (package.empty()) return {};
+  REKINDLE_TRY(const std::string own, build_of(package / "librekindle.so"));
+  if (imported == own) return {};
+  return fail(ExitCode::kConfig,
+              str(job.python, job.container.empty() ? "" : str(" in ", job.container),
+                  " has another build of rekindle (", imported.empty() ? "of an earlier version" : imported,
+                  ") than this one (", own, ")"),
+              "PYTHONPATH, which names the package of this one, does not reach it: does it, or the image, "
+              "change this variable?");
 }
 
 }  // namespace
@@ -73,6 +90,7 @@ ScriptDescription description_from(const nlohmann::json& answer) {
 Script take_script(std::vector<std::string>& arguments) {
   Script script;
   for (std::size_t i = 2; i < arguments.size() && arguments[i] != "--"; ++i) {
+    if (arguments[i].empty()) continue;  // main() refuses it
     if (arguments[i].starts_with("-")) {
       if (i + 1 < arguments.size() && takes_value(arguments[i], arguments[i + 1])) ++i;
       continue;
@@ -161,6 +179,8 @@ Result<std::string> ask_script(const protocol::Job& job, const TrainerQuestion& 
   if (output.ok()) return std::move(output.out);
   if (question.on_answer) question.on_answer("");
   std::fputs(output.err.c_str(), stderr);
+  const bool answered = !output.status.by_signal && output.status.code == static_cast<int>(ExitCode::kUsage);
+  if (answered) return std::move(output.out);
   return fail(ExitCode::kConfig,
               str(question.words[2], " cannot be trained: ",
                   output.status.by_signal ? str("signal ", output.status.code) : last_line_of(output.err)),
@@ -189,8 +209,9 @@ Result<ScriptDescription> describe_script(const Script& script) {
   question.insert(question.end(), script.arguments.begin(), script.arguments.end());
   job.python = python;
   REKINDLE_TRY(const std::string answer, ask_script(job, {std::move(question), kLimit}));
-  auto description = read_answer(answer, description_from);
-  if (description) description->python = python;
+  REKINDLE_TRY(ScriptDescription description, read_answer(answer, description_from));
+  REKINDLE_CHECK(check_build(description.build, job));
+  description.python = python;
   return description;
 }
 

@@ -9,10 +9,13 @@
 //    "tensors": [{"name", "dtype", "shape", "role"}, ...],   parameters, buffers, own optimizer
 //    "tied": [OTHER NAME, NAME, ...],                        keys of the state dict for the same tensor
 //    "train_samples": N, "test_samples": N, "metrics": ["accuracy", ...],
+//    "build": "0.1.0-...",                                   rk_build() of the library that it has loaded
 //    "has_gpu": true, "no_gpu": ""}                          ScriptDescription::has_gpu and no_gpu
 //
-// or {"error": {"code", "what", "hint"}}. With `--evaluate FOLDER SCRIPT JOB ARGUMENTS...` it reads the
-// tensors of a .safetensors file from stdin, and answers as the C++ trainer program does (app/evaluate.cpp).
+// or {"error": {"code", "what", "hint"}}; if the script left the process, with exit code 64: what it printed
+// before that is shown, such as the help of argparse. With `--evaluate FOLDER SCRIPT JOB ARGUMENTS...` it
+// reads the tensors of a .safetensors file from stdin, and answers as the C++ trainer program does
+// (app/evaluate.cpp).
 #pragma once
 
 #include <string>
@@ -33,7 +36,8 @@ namespace rekindle::app {
 Script take_script(std::vector<std::string>& arguments);
 
 // Runs the script. Errors (ExitCode::kConfig): there is no such script, or no interpreter; an exception of
-// the script, whose traceback is printed; those that rekindle.run() finds in its arguments.
+// the script, whose traceback is printed; those that rekindle.run() finds in its arguments; the interpreter
+// has imported a package of another build.
 Result<ScriptDescription> describe_script(const Script& script);
 
 // For commands that execute what a run.toml of another time names: lets the job's script be the copy in the

@@ -12,6 +12,11 @@
 
 namespace rekindle::app {
 
+struct RunResult {
+  int exit_code = 0;
+  bool may_pass = false;  // an error that a later attempt may not meet
+};
+
 class Site {
  public:
   virtual ~Site() = default;
@@ -25,6 +30,8 @@ class Site {
   virtual void on_signal(int signal, bool to_worker) = 0;
   // The time at which the state must be durable, after such a signal; later calls may return an earlier time.
   virtual std::optional<Clock::time_point> limit() = 0;
+  // Called repeatedly from a request to stop until ended(): the state is not saved yet.
+  virtual void await_save() {}
   // Readable when limit() or machines() has changed: then on_readable() takes the change over.
   virtual int fd() const { return -1; }
   virtual void on_readable() {}
@@ -34,7 +41,7 @@ class Site {
   virtual bool is_noise(const std::string&) const { return false; }
   // The run has ended: the state is saved, and the processes are leaving. Returns the exit code of this
   // process.
-  virtual int ended(int exit_code) { return exit_code; }
+  virtual int ended(const RunResult& result) { return result.exit_code; }
   // The processes have left.
   virtual void left() {}
 };

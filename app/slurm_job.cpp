@@ -27,7 +27,7 @@ namespace {
 // The address at which each node's trainers listen: the address that Slurm uses for the node.
 Result<std::vector<std::string>> listen_addresses(const SlurmJob& job) {
   const auto ask = [&] { return slurm::node_addresses(job.environment.node_list); };
-  auto names = patiently(job.requeue_within, ask).value_or(std::map<std::string, std::string>());
+  auto names = patiently(job.answer_within(), ask).value_or(std::map<std::string, std::string>());
   std::vector<std::string> addresses;
   for (const std::string& node : job.nodes) {
     const std::string name = names[node].empty() ? node : names[node];
@@ -90,6 +90,13 @@ void add_slurm_options(CLI::App& command, SlurmOptions& options) {
       ->capture_default_str();
 }
 
+LocalOptions unresolved_options(const std::filesystem::path& run_dir) {
+  LocalOptions options;
+  options.run_dir = run_dir;
+  options.job.launched_by = "slurm";
+  return options;
+}
+
 Result<OnLimit> check_slurm_options(const SlurmOptions& how) {
   REKINDLE_CHECK(parse_duration("--requeue-within", how.requeue_within));
   return how.on_limit == "exit"       ? OnLimit::kExit
@@ -109,10 +116,10 @@ Result<SlurmJob> this_job(const SlurmOptions& how) {
 }
 
 Status complete_job(SlurmJob& job, LocalOptions& options) {
-  REKINDLE_TRY(job.nodes,
-               patiently(job.requeue_within, [&] { return slurm::expand_nodes(job.environment.node_list); }));
+  REKINDLE_TRY(job.nodes, patiently(job.answer_within(),
+                                    [&] { return slurm::expand_nodes(job.environment.node_list); }));
   // Without an answer the job trains anyway, and is not requeued before Slurm answers.
-  const auto facts = patiently(job.requeue_within, [&] { return slurm::show_job(job.environment.job); });
+  const auto facts = patiently(job.answer_within(), [&] { return slurm::show_job(job.environment.job); });
   if (facts)
     correct(job.environment, *facts);
   else
@@ -138,13 +145,17 @@ Status complete_job(SlurmJob& job, LocalOptions& options) {
 
 Status check_run_is_there(const SlurmJob& job, const std::filesystem::path& run_dir) {
   const slurm::Environment& environment = job.environment;
-  if (job.from_scratch || (environment.restarts == 0 && environment.follows.empty())) return {};
+  if (job.from_scratch || environment.is_first_attempt()) return {};
   constexpr std::chrono::milliseconds kPause{500};
+  const auto patience = std::max<std::chrono::milliseconds>(kNamesAreSeenWithin, job.answer_within());
+  std::string why;
   for (std::chrono::milliseconds waited{0};; waited += kPause) {
-    REKINDLE_TRY(const auto names, names_in(run_dir));
-    if (!names.empty()) return {};
-    if (waited >= kNamesAreSeenWithin) break;
-    if (waited.count() == 0) say(str("waits until the storage shows the run directory ", run_dir.string()));
+    const auto names = names_in(run_dir);
+    if (names && !names->empty()) return {};
+    why = names ? "" : str(" (", names.error().line(), ")");
+    if (waited >= patience) break;
+    if (waited.count() == 0)
+      say(str("waits until the storage shows the run directory ", run_dir.string(), why));
     std::this_thread::sleep_for(kPause);
   }
   const std::string before = environment.restarts > 0
@@ -152,8 +163,14 @@ Status check_run_is_there(const SlurmJob& job, const std::filesystem::path& run_
                                  : str("this job goes on with the run of job ", environment.follows);
   return fail(ExitCode::kConfig,
               str(before, ", but its run directory ", run_dir.string(), " is empty or missing on node ",
-                  environment.node),
+                  environment.node, why),
               "is the storage mounted? To begin again at step 0, submit a new job or add --from-scratch");
+}
+
+Status correct_and_check(SlurmJob& job, const std::filesystem::path& run_dir) {
+  const auto facts = patiently(job.answer_within(), [&] { return slurm::show_job(job.environment.job); });
+  if (facts) correct(job.environment, *facts);
+  return check_run_is_there(job, run_dir);
 }
 
 void look_around(SlurmJob& job, LocalOptions& options) {
@@ -174,6 +191,7 @@ void look_around(SlurmJob& job, LocalOptions& options) {
   if (job.on_limit == OnLimit::kResubmit) keep_script(options, known.script);
   if (known.job && job.on_limit != OnLimit::kRequeue)
     known.job->may_requeue = true;  // the job need not be requeued
+  known.heterogeneous = !environment_variable("SLURM_HET_SIZE").empty();
   const auto& cpus = job.environment.cpus;
   if (!cpus.empty()) known.least_cpus = *std::min_element(cpus.begin(), cpus.end());
   known.trainers_per_node = options.job.trainers_per_worker;

@@ -1,6 +1,7 @@
 // The Slurm job whose batch script is this process, and its contribution to a run's options.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -34,12 +35,15 @@ using slurm::OnLimit;
 
 struct SlurmOptions {
   std::string on_limit = "requeue";  // or "resubmit", or "exit": saved, and the user submits the job again
-  std::string requeue_within = "5min";
+  std::string requeue_within = "1h";
   bool from_scratch = false;  // begin at step 0 if the run directory of a requeued job is gone
 };
 
 // --on-limit and --requeue-within, of rekindle slurm and of rekindle submit.
 void add_slurm_options(CLI::App& command, SlurmOptions& options);
+
+// Enough to record the end of an attempt whose options are not known.
+LocalOptions unresolved_options(const std::filesystem::path& run_dir);
 
 // Facts about the job and its nodes.
 struct SlurmJob {
@@ -51,6 +55,12 @@ struct SlurmJob {
   OnLimit on_limit = OnLimit::kRequeue;
   std::chrono::milliseconds requeue_within{0};
   bool from_scratch = false;  // --from-scratch
+
+  // How long an attempt waits for Slurm's answers and for its storage before it begins.
+  std::chrono::milliseconds answer_within() const {
+    constexpr std::chrono::minutes kLongest{5};
+    return std::min<std::chrono::milliseconds>(kLongest, requeue_within);
+  }
 };
 // An error of the command line, reported before a job exists.
 Result<OnLimit> check_slurm_options(const SlurmOptions& how);
@@ -64,6 +74,8 @@ Status complete_job(SlurmJob& job, LocalOptions& options);
 // is not mounted here, or the run was removed: an error (ExitCode::kConfig), not a run that begins at step 0,
 // unless --from-scratch is given.
 Status check_run_is_there(const SlurmJob& job, const std::filesystem::path& run_dir);
+// The same for a job that complete_job() has not seen: Slurm's facts correct what it inherited.
+Status correct_and_check(SlurmJob& job, const std::filesystem::path& run_dir);
 
 // How long before a time limit the run needs the signal: the state's size divided by the measured write speed
 // of the run directory's storage.

@@ -19,7 +19,10 @@ std::string event_of(const nlohmann::json& line) { return line.value("event", ""
 SlurmLog::SlurmLog(const run::Layout& layout, const slurm::Environment& environment)
     : layout_(layout), environment_(environment) {
   const auto intent = run::last_intent(layout_);
-  if (intent.value("successor", "") == environment_.id()) follows_ = intent.value("job", "");
+  if (intent.value("successor", "") == environment_.id())
+    follows_ = intent.value("job", "");
+  else if (environment_.restarts == 0)
+    follows_ = environment_.follows;  // the attempt before could not write it down
 }
 
 bool SlurmLog::held_by_another() const {
@@ -28,8 +31,13 @@ bool SlurmLog::held_by_another() const {
   return (*holder)->slurm_job != environment_.job || (*holder)->slurm_restarts != environment_.restarts;
 }
 
+bool SlurmLog::held_by_another_node() const {
+  const auto holder = run::newest_term(layout_);
+  return holder && *holder && !(*holder)->ended && (*holder)->slurm_node != environment_.node;
+}
+
 bool SlurmLog::stop_was_missed(const std::string& request) const {
-  if (environment_.restarts == 0 || request.empty()) return false;
+  if (!is_later_attempt() || request.empty()) return false;
   nlohmann::json begin = nlohmann::json::object(), end = begin;
   run::each_line(layout_.attempts(), [&](const nlohmann::json& line) {
     if (event_of(line) == "slurm-begin") begin = line, end = nlohmann::json::object();
@@ -38,7 +46,8 @@ bool SlurmLog::stop_was_missed(const std::string& request) const {
   constexpr JsonField kFields[] = {{"asked", JsonType::kText}};
   const auto parsed = parse_object(request, kFields, layout_.stop_request().string());
   const std::string asked = parsed ? parsed->value("asked", "") : "";
-  if (begin.value("job", "") != environment_.id() || asked < begin.value("at", "")) return false;
+  const std::string job = begin.value("job", "");
+  if ((job != environment_.id() && job != follows_) || asked < begin.value("at", "")) return false;
   const bool acted = end.value("cause", "") == slurm::to_text(slurm::Cause::kStopped);
   return !acted || end.value("requeued", false);
 }

@@ -14,13 +14,14 @@ namespace rekindle::app {
 
 class SlurmLog {
  public:
-  // `environment` outlives this object.
   SlurmLog(const run::Layout& layout, const slurm::Environment& environment);
 
   // Whether an earlier attempt of this job, or the job that submitted this one, has begun.
   bool is_later_attempt() const { return environment_.restarts > 0 || !follows_.empty(); }
   // Whether a live run of another job, or a later attempt of this job, holds the run directory.
   bool held_by_another() const;
+  // Whether another node has claimed the run after this one.
+  bool held_by_another_node() const;
   // Whether `rekindle stop` was called during this job's previous attempt, and that attempt ended without
   // acting on it.
   bool stop_was_missed(const std::string& request) const;
@@ -47,7 +48,7 @@ class SlurmLog {
   bool record(nlohmann::json line);
 
   const run::Layout layout_;
-  const slurm::Environment& environment_;
+  const slurm::Environment environment_;
   std::string follows_;  // the job that submitted this one; else empty
   std::uint64_t attempt_ = 0;
 };

@@ -1,6 +1,7 @@
 // The request to Slurm for the attempt after this one.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -10,8 +11,14 @@
 #include "app/slurm_log.hpp"
 #include "run/layout.hpp"
 #include "slurm/commands.hpp"
+#include "slurm/requeue.hpp"
 
 namespace rekindle::app {
+
+// How this job asks for its next attempt, by --on-limit: it requeues itself, or submits a job that follows it
+// after `pause`; then `successor` becomes the id of that job.
+slurm::Queue queue_for_next(const SlurmJob& job, const run::Layout& layout, std::chrono::minutes pause,
+                            std::string& successor);
 
 struct NextJob {
   bool accepted = false;
@@ -20,6 +27,7 @@ struct NextJob {
 struct SavedState {
   slurm::Cause cause;  // of the end of this attempt
   std::uint64_t step = 0;
+  std::uint64_t futile_attempts = 0;  // consecutive ones, with this one
 };
 
 // An answer of Slurm about this job that is at most seconds old, if there is one.
@@ -30,5 +38,9 @@ using FreshAnswer = std::function<std::optional<slurm::JobFacts>()>;
 // answer may miss that another process has requeued the job.
 NextJob ask_for_next(const SlurmJob& job, const run::Layout& layout, const SlurmLog& log,
                      const SavedState& saved, const FreshAnswer& fresh);
+
+// Cancels a job that has lost its batch script, and goes on in no other attempt. Slurm would keep such a job
+// until its time limit. `cause`: why the script is gone.
+void cancel_without_script(const SlurmJob& job, slurm::Cause cause);
 
 }  // namespace rekindle::app

@@ -8,6 +8,7 @@
 #include "app/places.hpp"
 #include "app/report.hpp"
 #include "app/signals.hpp"
+#include "app/slurm_early.hpp"
 #include "app/slurm_log.hpp"
 #include "app/slurm_next.hpp"
 #include "app/slurm_nodes.hpp"
@@ -38,11 +39,6 @@ constexpr milliseconds kGivenUp{2000};       // for a silent coordinator on a no
 constexpr std::chrono::minutes kComesUp{2};  // for a new coordinator to start
 constexpr seconds kTearDown{30};             // until Slurm ends a job that it has requeued
 
-std::optional<milliseconds> stop_within(const protocol::Job& job) {
-  if (job.stop_within_ms == 0) return std::nullopt;
-  return milliseconds(job.stop_within_ms);
-}
-
 class SlurmSite : public Site {
  public:
   SlurmSite(const SlurmJob& job, const LocalOptions& options)
@@ -52,7 +48,7 @@ class SlurmSite : public Site {
         watch_(job.environment),
         nodes_(job, watch_, options),
         log_(layout_, job.environment),
-        stop_(watch_, job.kill_wait, stop_within(options.job)),
+        stop_(watch_, job.kill_wait, milliseconds(options.job.stop_within_ms)),
         step_at_start_(saved_step(layout_)) {}
 
   // An error before the run begins. In the first attempt the user must correct it. In a later attempt the
@@ -60,7 +56,7 @@ class SlurmSite : public Site {
   int failed_early(const Error& error) {
     const int code = report(error);
     if (!log_.is_later_attempt() || log_.held_by_another()) return code;
-    const int done = ended(code);
+    const int done = ended({code});
     left();
     return done;
   }
@@ -68,7 +64,7 @@ class SlurmSite : public Site {
   // There is nothing to save, but a next attempt may have to be requested.
   int signalled_early(int signal) {
     on_signal(signal, false);
-    const int done = ended(usual_exit_code(signal));
+    const int done = ended({usual_exit_code(signal)});
     left();
     return done;
   }
@@ -77,6 +73,7 @@ class SlurmSite : public Site {
   slurm::Cause succeed(const slurm::BatchHostAnswer& answer) {
     succeeds_ = answer.lost ? slurm::Cause::kBatchHostLost : slurm::Cause::kScriptKilled;
     const std::uint64_t committed = std::exchange(step_at_start_, log_.step_at_begin(step_at_start_));
+    futile_at_start_ = log_.futile_attempts(step_at_start_);
     on_signal(SIGUSR1, false);
     if (!slurm::is_over(answer.facts)) return *succeeds_;
     // Slurm kills the remaining processes after KillWait, so the requeue comes before the save. But if one
@@ -84,7 +81,8 @@ class SlurmSite : public Site {
     stop_.on_terminated();
     if (job_.on_limit != OnLimit::kRequeue) return *succeeds_;
     const bool futile = slurm::is_futile(*succeeds_, committed != step_at_start_);
-    if (futile && log_.futile_attempts(committed) + 1 >= slurm::kMostFutileAttempts) return *succeeds_;
+    if (futile && log_.futile_attempts(committed) + 1 >= slurm::most_futile_attempts(*succeeds_))
+      return *succeeds_;
     log_.note_request(*succeeds_, committed);
     constexpr seconds kPatience{10};
     const slurm::Requeued done = slurm::requeue_once(slurm::queue_of(job_.environment),
@@ -114,7 +112,6 @@ class SlurmSite : public Site {
   void trains() override { so_far_.trained = true; }
   bool is_noise(const std::string& line) const override { return is_srun_noise(line); }
   void begun(std::uint64_t number) override {
-    so_far_.begun = true;
     log_.set_attempt(number);
     if (succeeds_)
       log_.begin_as_successor();
@@ -125,10 +122,22 @@ class SlurmSite : public Site {
   void on_signal(int signal, bool to_worker) override { stop_.on_signal(signal, to_worker); }
   std::optional<Clock::time_point> limit() override { return stop_.limit(); }
 
-  int ended(int exit_code) override {
-    if (succeeds_ && has_been_succeeded()) return exit_code;  // that process handles the job
-    const slurm::Seen seen = seen_by(exit_code);
+  void await_save() override {
+    if (early_.started() || !stop_.time_is_over()) return;
+    slurm::Seen seen = seen_now(static_cast<int>(ExitCode::kSaved));
+    stop_.complete(seen, nodes_left());
     const slurm::Cause cause = slurm::judge(seen);
+    if (job_.on_limit == OnLimit::kExit || !slurm::wants_requeue(cause, seen.signal)) return;
+    const bool last = futile_at_start_ + 1 >= slurm::most_futile_attempts(cause);
+    early_.start(job_, log_, layout_, {cause, step_at_start_, futile_at_start_, last});
+  }
+
+  int ended(const RunResult& result) override {
+    const int exit_code = result.exit_code;
+    if (succeeds_ && log_.held_by_another_node()) return exit_code;  // that process handles the job
+    const slurm::Seen seen = seen_by(result);
+    const auto early = early_.accepted();
+    const slurm::Cause cause = early && exit_code != 0 ? *early : slurm::judge(seen);
     const std::uint64_t step = saved_step(layout_);
     const slurm::EndDecision decision = slurm::decide({.cause = cause,
                                                        .signal = stop_.signal(),
@@ -138,25 +147,28 @@ class SlurmSite : public Site {
                                                        .on_limit = job_.on_limit,
                                                        .job = job_.environment.id()});
     nlohmann::json more = nlohmann::json::object();
-    if (decision.futile && !once_more(step)) {
+    std::optional<std::uint64_t> futile = 0;
+    if (decision.futile) futile = early_.counted() ? futile_at_start_ + 1 : once_more(cause, step);
+    if (!futile) {
       more["requeued"] = false;
       log_.end(cause, step, more);
       return static_cast<int>(ExitCode::kGaveUp);
     }
     for (const std::string& line : decision.lines) say(line);
-    so_far_.requeued = cause == slurm::Cause::kRequeued;
+    so_far_.requeued = cause == slurm::Cause::kRequeued || (early && job_.on_limit == OnLimit::kRequeue);
     bool goes_on = so_far_.requeued;
     if (cause == slurm::Cause::kStopped && put_back()) more["requeued"] = true;  // by Slurm
     if (decision.asks_slurm) {
-      const NextJob next =
-          ask_for_next(job_, layout_, log_, {cause, step}, [this] { return stop_.fresh_answer(); });
+      const NextJob next = ask_for_next(job_, layout_, log_, {cause, step, *futile}, [this] {
+        return early_.started() ? std::nullopt : stop_.fresh_answer();
+      });
       goes_on = next.accepted;
       so_far_.requeued = next.accepted && next.job.empty();
       more["requeued"] = goes_on;
     }
     log_.end(cause, step, more);
-    if (succeeds_ && !so_far_.requeued) end_job();
-    return goes_on ? static_cast<int>(ExitCode::kSaved) : exit_code;
+    if (succeeds_ && !so_far_.requeued) cancel_without_script(job_, *succeeds_);
+    return goes_on && exit_code != 0 ? static_cast<int>(ExitCode::kSaved) : exit_code;
   }
 
   // If this process ended while Slurm tears the job down, Slurm would treat the exit as the job's own end.
@@ -180,17 +192,6 @@ class SlurmSite : public Site {
     return facts && facts->restarts > job_.environment.restarts;
   }
 
-  // Without a batch script, Slurm would keep the job until its time limit.
-  void end_job() const {
-    const auto facts = slurm::show_job(job_.environment.id());
-    if (!facts || facts->restarts != job_.environment.restarts || slurm::is_over(*facts)) return;
-    say(str("job ", job_.environment.id(), " has lost its batch ",
-            succeeds_ == slurm::Cause::kBatchHostLost ? "host" : "script",
-            " and is not requeued: it is cancelled"));
-    if (const Status cancelled = slurm::cancel(job_.environment.id()); !cancelled)
-      log_warning(cancelled.error().line());
-  }
-
   std::size_t nodes_left() const {
     std::size_t left = 0;
     for (std::size_t machine = 0; machine < job_.nodes.size(); ++machine)
@@ -198,30 +199,33 @@ class SlurmSite : public Site {
     return left;
   }
 
-  // Whether another process has claimed the run after this one.
-  bool has_been_succeeded() const {
-    const auto holder = run::newest_term(layout_);
-    return holder && *holder && !(*holder)->ended && (*holder)->slurm_node != job_.environment.node;
-  }
-
-  slurm::Seen seen_by(int exit_code) {
+  // Without reading a file of the run.
+  slurm::Seen seen_now(int exit_code) const {
     slurm::Seen seen;
-    // If a later attempt cannot begin, the command line and the configuration are not the cause: they have
-    // not changed.
-    const bool refused =
-        exit_code == static_cast<int>(ExitCode::kConfig) || exit_code == static_cast<int>(ExitCode::kUsage);
-    const bool may_pass = refused && !so_far_.begun && log_.is_later_attempt() && !log_.held_by_another();
-    seen.exit_code = may_pass ? static_cast<int>(ExitCode::kGaveUp) : exit_code;
+    seen.exit_code = exit_code;
     seen.signal = stop_.signal();
     seen.restarts = job_.environment.restarts;
-    const std::string stop = stop_request();
-    // The first coordinator of an attempt removes requests for older attempts.
-    seen.stop_asked = !stop.empty() && (succeeds_ || stop != options_.old_stop);
     seen.never_trained = !so_far_.trained && step_at_start_ > 0;
     seen.batch_host_lost = succeeds_ == slurm::Cause::kBatchHostLost;
     seen.script_killed = succeeds_ == slurm::Cause::kScriptKilled;
+    return seen;
+  }
+
+  slurm::Seen seen_by(const RunResult& result) {
+    const auto& [exit_code, may_pass] = result;
+    // If a later attempt cannot begin, command line and configuration are not the cause: they did not change.
+    const bool refused =
+        exit_code == static_cast<int>(ExitCode::kConfig) || exit_code == static_cast<int>(ExitCode::kUsage);
+    const bool another_may =
+        refused && !so_far_.trained && log_.is_later_attempt() && !log_.held_by_another();
+    slurm::Seen seen = seen_now(another_may ? static_cast<int>(ExitCode::kGaveUp) : exit_code);
+    // Without a step of this or an earlier attempt, it is more probably a fault of the job itself.
+    seen.may_pass = may_pass && (so_far_.trained || step_at_start_ > 0);
+    const std::string stop = stop_request();
+    // The first coordinator of an attempt removes requests for older attempts.
+    seen.stop_asked = !stop.empty() && (succeeds_ || stop != options_.old_stop);
     if (seen.signal == 0 || exit_code == 0) return seen;
-    stop_.await_answer(job_.requeue_within);
+    stop_.await_answer(job_.answer_within());
     stop_.complete(seen, nodes_left());  // the answer may say that a node is gone
     // An operator has set the node DOWN, and Slurm has not killed this process yet.
     if (const auto look = watch_.latest())
@@ -230,15 +234,15 @@ class SlurmSite : public Site {
     return seen;
   }
 
-  // Counts a futile attempt. False: there were too many in a row, or this attempt cannot be recorded, so that
-  // requeues might never end.
-  bool once_more(std::uint64_t step) {
+  // Counts a futile attempt. Returns how many there were in a row. nullopt: too many, or this attempt cannot
+  // be recorded, so that requeues might never end.
+  std::optional<std::uint64_t> once_more(slurm::Cause cause, std::uint64_t step) {
     const std::uint64_t number = log_.futile_attempts(step) + 1;
     const bool counted = log_.count_futile(step, number);
-    if (number < slurm::kMostFutileAttempts && counted) return true;
+    if (number < slurm::most_futile_attempts(cause) && counted) return number;
     warn(str(number, " attempts in a row saved nothing beyond step ", step,
              counted ? "" : ", and the count cannot be recorded", ": see ", layout_.attempts().string()));
-    return false;
+    return std::nullopt;
   }
 
   const SlurmJob& job_;
@@ -249,11 +253,12 @@ class SlurmSite : public Site {
   SlurmLog log_;
   SlurmStop stop_;
   std::uint64_t step_at_start_;  // the committed step when the attempt began
+  std::uint64_t futile_at_start_ = log_.futile_attempts(step_at_start_);
+  EarlyRequest early_;
   // Set if this process replaces the batch script: the reason for the script's end. nullopt: this process is
   // the batch script.
   std::optional<slurm::Cause> succeeds_;
   struct {
-    bool begun = false;     // a coordinator has come up
     bool trained = false;   // this attempt has made a step
     bool requeued = false;  // the job is in Slurm's queue again
   } so_far_;
@@ -266,9 +271,7 @@ int fail_slurm(const SlurmJob& job, const LocalOptions& options, const Error& er
 }
 
 int end_slurm_early(SlurmJob job, const LocalOptions& options, int signal) {
-  const auto facts = patiently(job.requeue_within, [&] { return slurm::show_job(job.environment.job); });
-  if (facts) correct(job.environment, *facts);
-  if (const Status there = check_run_is_there(job, options.run_dir); !there) return report(there.error());
+  if (const Status there = correct_and_check(job, options.run_dir); !there) return report(there.error());
   // The record of attempts needs the directory; an attempt that cannot be recorded is not requeued.
   if (const Status made = make_directories(options.run_dir, 0700); !made) log_warning(made.error().line());
   return SlurmSite(job, options).signalled_early(signal);

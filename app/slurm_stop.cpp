@@ -10,10 +10,9 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 using std::chrono::system_clock;
 
-SlurmStop::SlurmStop(slurm::JobWatch& watch, milliseconds kill_wait, std::optional<milliseconds> within)
-    : watch_(watch) {
+SlurmStop::SlurmStop(slurm::JobWatch& watch, milliseconds kill_wait, milliseconds within) : watch_(watch) {
   stop_.kill_wait = kill_wait;
-  stop_.within = within;
+  if (within.count() > 0) within_ = within;
 }
 
 void SlurmStop::on_signal(int signal, bool to_worker) {
@@ -40,13 +39,26 @@ void SlurmStop::on_answer() {
 
 void SlurmStop::on_terminated() { stop_.terminated = system_clock::now(); }
 
-std::optional<steady_clock::time_point> SlurmStop::limit() {
+std::optional<steady_clock::time_point> SlurmStop::limit() const {
+  const auto left = time_left(within_);
+  if (!left) return std::nullopt;
+  return steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(*left);
+}
+
+bool SlurmStop::time_is_over() const {
+  const auto left = time_left(std::nullopt);  // the user's own limit ends no job
+  return left && *left <= system_clock::duration(0);
+}
+
+// Of the time for the save. nullopt: no limit.
+std::optional<system_clock::duration> SlurmStop::time_left(std::optional<milliseconds> within) const {
   if (signal_ == 0) return std::nullopt;
-  stop_.answer = answer();
+  slurm::Stopping stop = stop_;
+  stop.answer = answer();
+  stop.within = within;
   const auto now = system_clock::now();
-  const auto deadline = slurm::stop_deadline(stop_, now);
-  if (!deadline) return std::nullopt;
-  return steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(*deadline - now);
+  const auto deadline = slurm::stop_deadline(stop, now);
+  return deadline ? std::optional(*deadline - now) : std::nullopt;
 }
 
 std::optional<slurm::JobFacts> SlurmStop::answer() const {
@@ -72,6 +84,7 @@ void SlurmStop::await_answer(milliseconds patience) {
 void SlurmStop::complete(slurm::Seen& seen, std::size_t nodes_left) const {
   seen.facts = answer();
   seen.preempting = preempting_;
+  seen.host_stops = seen.facts && watch_.latest()->host_stops;
   seen.some_nodes_alone = !signalled_here_ && worker_signals_ < nodes_left;
   seen.limit = stop_.end;
   seen.signalled_at = stop_.signalled;

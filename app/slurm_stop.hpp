@@ -14,9 +14,8 @@ namespace rekindle::app {
 
 class SlurmStop {
  public:
-  // `watch` outlives this object. `within`: --stop-within; nullopt: no limit.
-  SlurmStop(slurm::JobWatch& watch, std::chrono::milliseconds kill_wait,
-            std::optional<std::chrono::milliseconds> within);
+  // `watch` outlives this object. `within`: --stop-within; 0: no limit.
+  SlurmStop(slurm::JobWatch& watch, std::chrono::milliseconds kill_wait, std::chrono::milliseconds within);
 
   void on_signal(int signal, bool to_worker);
   void on_answer();      // `watch` has a new answer
@@ -25,7 +24,9 @@ class SlurmStop {
   int signal() const { return signal_; }  // the first signal that asked to stop; 0: none
   bool is_terminated() const { return stop_.terminated.has_value(); }
   // The time by which the state must be saved. nullopt: no limit.
-  std::optional<std::chrono::steady_clock::time_point> limit();
+  std::optional<std::chrono::steady_clock::time_point> limit() const;
+  // Whether the time that Slurm gives this job is over.
+  bool time_is_over() const;
   // Slurm's newest answer since the newest signal.
   std::optional<slurm::JobFacts> answer() const;
   // The same, if the answer is new enough for a requeue: after an older answer, the job may have been
@@ -38,15 +39,18 @@ class SlurmStop {
   void complete(slurm::Seen& seen, std::size_t nodes_left) const;
 
  private:
+  std::optional<std::chrono::system_clock::duration> time_left(
+      std::optional<std::chrono::milliseconds> within) const;
   bool meant_nothing(slurm::SystemTime now) const;
 
   slurm::JobWatch& watch_;
   int signal_ = 0;
-  std::uint64_t asked_ = 0;         // the number of the query about the newest signal
-  slurm::Stopping stop_;            // since signal_
-  std::size_t worker_signals_ = 0;  // number of signals that nodes have forwarded
-  bool signalled_here_ = false;     // this process has received a signal
-  bool preempting_ = false;         // Slurm reported a preemption at any time since the signal
+  std::uint64_t asked_ = 0;                          // the number of the query about the newest signal
+  slurm::Stopping stop_;                             // since signal_, without an answer and the user's limit
+  std::optional<std::chrono::milliseconds> within_;  // the user's limit
+  std::size_t worker_signals_ = 0;                   // number of signals that nodes have forwarded
+  bool signalled_here_ = false;                      // this process has received a signal
+  bool preempting_ = false;  // Slurm reported a preemption at any time since the signal
 };
 
 }  // namespace rekindle::app

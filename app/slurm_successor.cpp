@@ -35,7 +35,8 @@ Result<int> succeed(const std::filesystem::path& run_dir, const std::string& ino
   options.run_dir = run_dir;
   options.run_dir_inode = std::strtoull(inode.c_str(), nullptr, 10);
   const run::Layout layout = options.layout();
-  start_logging("rekindle", layout.log("supervisor-" + job.environment.node), LogLevel::kNone);
+  start_logging("rekindle", layout.log("supervisor-" + job.environment.node), LogLevel::kNone,
+                LogWrites::kInBackground);
   if (!answer.lost && !answer.script_killed && !has_lost_batch_step(job, answer.facts)) return kNotNeeded;
   REKINDLE_TRY(const auto lost, run::newest_term(layout));
   if (!lost || (lost->ended && !lost->orphaned)) return kNotNeeded;  // another node's process was faster

@@ -14,7 +14,7 @@ int run_at(Site& site, const LocalOptions& options, InitialState initial) {
   if (exit_code) return *exit_code->exit_code;  // always set, because this is not a take-over
   supervisor.kill_all();
   report(exit_code.error());
-  return supervisor.end_site(static_cast<int>(exit_code.error().code));
+  return supervisor.end_site({static_cast<int>(exit_code.error().code)});
 }
 
 Result<TakenOver> take_over(Site& site, const LocalOptions& options, Workers& workers, const TakeOver& how) {

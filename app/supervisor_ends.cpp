@@ -24,8 +24,8 @@ bool good_end(int exit_code) { return exit_code == 0 || exit_code == 75 || exit_
 
 }  // namespace
 
-int Supervisor::end_site(int exit_code) {
-  if (!end_.site_exit_code) end_.site_exit_code = site_.ended(exit_code);
+int Supervisor::end_site(const RunResult& result) {
+  if (!end_.site_exit_code) end_.site_exit_code = site_.ended(result);
   return *end_.site_exit_code;
 }
 
@@ -82,6 +82,7 @@ void Supervisor::on_end(const Ended& end) {
   // Another process took the run over first, or the run's own supervisor is alive.
   if (must_take_over() && end.exit_code == static_cast<int>(ExitCode::kConfig)) return;
   end_.exit_code = end.exit_code;
+  end_.may_pass = end.may_pass;
   if (good_end(end.exit_code)) {
     view_.say(end.exit_code == 0 ? end.line : end.line + how_to_go_on());
     if (const std::string line = end.exit_code == 0 ? completed_line(options_) : ""; !line.empty())
@@ -102,7 +103,7 @@ void Supervisor::on_coordinator_end() {
   // later coordinator, the trainers go on.
   const bool refused = attempt_ == 0 && !status.by_signal;
   if (!coordinator_.schedule_restart(status) || refused)
-    return on_end({70, str(how, ": ", how_to_start_again(), " from the last checkpoint")});
+    return on_end({70, str(how, ": ", how_to_start_again(), " from the last checkpoint"), true, !refused});
   view_.warn(str(how, ": the supervisor starts a new one, training goes on"));
 }
 

@@ -48,7 +48,7 @@ Result<TakenOver> Supervisor::run() {
     coordinator_.wait();
     return TakenOver{std::nullopt, stop_.signal};
   }
-  const int exit_code = end_site(*end_.exit_code);
+  const int exit_code = end_site({*end_.exit_code, end_.may_pass});
   workers_.dismiss();
   const auto until = Clock::now() + kGrace;
   while ((coordinator_.runs() || workers_.running()) && Clock::now() < until) {
@@ -96,7 +96,10 @@ Status Supervisor::turn() {
   for (const std::string& line : workers_.read(of_workers)) on_worker_line(line);
   for (const Workers::End& end : workers_.reap(of_workers)) on_worker_end(end);
   if (end_.ended) return {};
-  if (stop_.request) send_stop_if_sooner();
+  if (stop_.request) {
+    send_stop_if_sooner();
+    if (!end_.site_exit_code) site_.await_save();
+  }
   judge_coordinator();
   judge_take_over();
   if (!end_.ended && coordinator_.restart_is_due()) restart_coordinator();
@@ -174,7 +177,7 @@ Status Supervisor::take(const Ended& ended) {
   if (ended.over)
     on_end(ended);
   else if (ended.exit_code == static_cast<int>(ExitCode::kSaved))
-    end_site(ended.exit_code);
+    end_site({ended.exit_code});
   return {};
 }
 

@@ -36,6 +36,7 @@ struct TakingOver {
 struct RunEnd {
   bool ended = false;                 // the coordinator has reported the end, or the run was given up
   std::optional<int> exit_code;       // of the run; nullopt when `ended`: another process has the run
+  bool may_pass = false;              // as in RunResult
   std::optional<int> site_exit_code;  // the site's result for exit_code
 };
 
@@ -48,7 +49,7 @@ class Supervisor {
   Result<TakenOver> run();
 
   // Calls the site's ended() once. Returns this process's exit code.
-  int end_site(int exit_code);
+  int end_site(const RunResult& result);
 
   void kill_all();
 

@@ -24,11 +24,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
-Status check_output(const fs::path& file) {
+Status check_output(const fs::path& file, bool force) {
   REKINDLE_CHECK(checkpoint::check_writable_extension(file));
   const fs::path folder = fs::absolute(file).lexically_normal().parent_path();
   if (!is_folder(folder))
     return fail(ExitCode::kConfig, str(folder.string(), ": no such folder"), "make it, or give another file");
+  if (!force && path_exists(file))
+    return fail(ExitCode::kConfig, str(file.string(), " is there already"), "add --force to overwrite it");
   return {};
 }
 
@@ -76,8 +78,8 @@ Status digest(const fs::path& path, std::optional<std::uint64_t> step) {
   return {};
 }
 
-Status import_file(const fs::path& file, const fs::path& out) {
-  REKINDLE_CHECK(check_output(out));
+Status import_file(const fs::path& file, const fs::path& out, bool force) {
+  REKINDLE_CHECK(check_output(out, force));
   REKINDLE_TRY(const checkpoint::SafetensorsFile tensors, open_foreign_file(file));
   REKINDLE_CHECK(checkpoint::write_tensors(out, tensors.source()));
   say(str("wrote ", out.string(), ": ", tensors.tensors().size(), " tensors, ", size_of(out)));
@@ -85,9 +87,7 @@ Status import_file(const fs::path& file, const fs::path& out) {
 }
 
 Status export_to(const fs::path& path, const fs::path& file, const ExportOptions& options) {
-  REKINDLE_CHECK(check_output(file));
-  if (!options.force && path_exists(file))
-    return fail(ExitCode::kConfig, str(file.string(), " is there already"), "add --force to overwrite it");
+  REKINDLE_CHECK(check_output(file, options.force));
   return read_checkpoint(path, std::nullopt, [&](const FilePath& directory) -> Status {
     REKINDLE_TRY(const checkpoint::Manifest manifest, checkpoint::read_manifest(directory));
     using enum checkpoint::ExportContents;

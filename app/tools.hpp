@@ -21,7 +21,7 @@ Status write_stop_request(const run::Layout& layout);
 Status digest(const std::filesystem::path& path, std::optional<std::uint64_t> step);
 
 // Converts a checked .safetensors or .h5 file of another program to .safetensors, .h5 or .pt.
-Status import_file(const std::filesystem::path& file, const std::filesystem::path& out);
+Status import_file(const std::filesystem::path& file, const std::filesystem::path& out, bool force);
 
 struct ExportOptions {
   bool with_optimizer = false, raw = false;

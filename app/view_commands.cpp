@@ -2,6 +2,7 @@
 #include <string>
 
 #include "app/command.hpp"
+#include "app/ranges.hpp"
 #include "app/report.hpp"
 #include "app/views.hpp"
 #include "base/duration.hpp"
@@ -13,7 +14,7 @@ struct LogsCommand : Command {
   LogsCommand(CLI::App& command, const CommandLine&) {
     command.add_option("RUN_DIR", run_dir)->required();
     command.add_flag("-f,--follow", options.follow, "show new lines as they come, until Ctrl-C");
-    command.add_option("-n,--lines", options.lines, "only the last ones");
+    command.add_option("-n,--lines", options.lines, "only the last ones")->transform(from_0());
     command.add_option("--level", options.level, "this one and higher: debug, info, warning, error")
         ->capture_default_str()
         ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
@@ -50,7 +51,7 @@ struct PlotCommand : Command {
 struct WaitCommand : Command {
   WaitCommand(CLI::App& command, const CommandLine&) {
     command.add_option("RUN_DIR", run_dir)->required();
-    command.add_option("--step", options.step, "default: the end of the run");
+    command.add_option("--step", options.step, "default: the end of the run")->transform(from_0());
     command.add_option("--timeout", timeout, "with a unit; default: none");
   }
   int run() override {
@@ -74,6 +75,8 @@ struct WatchCommand : Command {
         "a shell command for each event, which it gets on its input as JSON; at most a minute");
     command.add_flag("--from-start", options.from_start, "also what has happened before");
     command.add_option("--of-a-run-since", options.of_a_run_since)->group("");
+    // No test waits for a minute.
+    command.add_option("--event-limit-s", options.event_limit_s)->check(CLI::PositiveNumber)->group("");
     command.add_flag("--json", options.json, "for programs");
   }
   int run() override { return exit_code_of(watch_run(run_dir, options)); }
@@ -88,7 +91,7 @@ struct BoardCommand : Command {
     command.add_option("DIR", folder, "a folder with runs, or a run")->capture_default_str();
     command.add_option("--port", *options.status_port, "0: a free one")
         ->capture_default_str()
-        ->check(CLI::Range(0, 65535));
+        ->transform(port());
     command.add_option("--bind", options.status_bind, "an address of this machine; 0.0.0.0: all")
         ->capture_default_str();
     command.add_option("--allow-host", options.allowed_hosts,

@@ -41,8 +41,9 @@ struct WatchOptions {
   // Of a run that watches itself: tells the events since this time, prints nothing, and at SIGTERM ends after
   // the events that are there. Empty: not so.
   std::string of_a_run_since;
-  std::string on_event;     // a command for each event; empty: none
-  bool from_start = false;  // also what the records say of before
+  std::string on_event;              // a command for each event; empty: none
+  std::uint32_t event_limit_s = 60;  // of this command; then it is killed
+  bool from_start = false;           // also what the records say of before
   bool json = false;
 };
 // Tells what happens to a run, until it has ended. Errors: it has failed.

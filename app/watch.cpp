@@ -22,11 +22,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Runs a command of the user's with an event on its input. It may take its time, but not for ever: then it is
-// ended with the processes that it started.
-void tell(const std::string& command, const std::string& event) {
-  constexpr const char* kLimit = "60";
-  static constexpr std::chrono::seconds kAfterIt{90};
+// Runs a command of the user's with an event on its input. At its limit, the command is killed with its
+// process group.
+void tell(const std::string& command, std::chrono::seconds limit, const std::string& event) {
+  static constexpr std::chrono::seconds kPatience{30};  // for timeout(1) itself
   const auto complain = [](const std::string& what) {
     std::cerr << "rekindle: --on-event: " << what << "\n";
   };
@@ -38,12 +37,12 @@ void tell(const std::string& command, const std::string& event) {
   // setpriv(1) has the kernel send one if this process is killed (since util-linux 2.33).
   const std::vector<std::string> watched = {"setpriv", "--pdeathsig", "TERM"};
   static const bool can_watch = [] {
-    const auto tried = run_command({"setpriv", "--pdeathsig", "TERM", "true"}, kAfterIt);
+    const auto tried = run_command({"setpriv", "--pdeathsig", "TERM", "true"}, kPatience);
     return tried && tried->ok();
   }();
   std::vector<std::string> words = can_watch ? watched : std::vector<std::string>{};
-  words.insert(words.end(), {"timeout", "--signal=KILL", kLimit, "/bin/sh", "-c", command});
-  const auto done = run_command(words, kAfterIt, {.environment = {}, .in = in.get()});
+  words.insert(words.end(), {"timeout", "--signal=KILL", str(limit.count()), "/bin/sh", "-c", command});
+  const auto done = run_command(words, limit + kPatience, {.environment = {}, .in = in.get()});
   if (!done) return complain(done.error().line());
   std::cerr << done->out;  // not among the lines of --json
   if (done->ok()) return;
@@ -101,7 +100,8 @@ Status watch_run(const fs::path& run_dir, const WatchOptions& options) {
           event.json(layout).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
       if (!of_a_run)
         std::cout << (options.json ? json : str(printable(event.at), "  ", event.text)) << "\n" << std::flush;
-      if (!options.on_event.empty()) tell(options.on_event, json);
+      if (!options.on_event.empty())
+        tell(options.on_event, std::chrono::seconds(options.event_limit_s), json);
     }
     if (!std::cout && options.on_event.empty()) return fail("the output is closed");
     if (last || (fresh && outcome == view::Outcome::kFinished)) return {};

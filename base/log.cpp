@@ -15,6 +15,7 @@
 #include "base/append_file.hpp"
 #include "base/files.hpp"
 #include "base/printable.hpp"
+#include "base/process.hpp"
 
 namespace rekindle {
 namespace {
@@ -58,15 +59,35 @@ Result<Fd> open_log(const FilePath& file) {
   return open_to_append(file, O_WRONLY);
 }
 
+// The input of a process that writes to `file`. It goes on through the signals that end a run.
+Result<Fd> through_a_process(const Fd& file) {
+  int ends[2] = {-1, -1};  // NOLINT(modernize-avoid-c-arrays): pipe2()
+  if (::pipe2(ends, O_CLOEXEC) != 0) return forward_error(errno_error("cannot make", "a pipe"));
+  const Fd out(ends[0]);
+  Fd in(ends[1]);
+  if (::fcntl(in.get(), F_SETFL, O_NONBLOCK) != 0) return forward_error(errno_error("cannot set", "a pipe"));
+  Streams streams;
+  streams.in = out.get();
+  streams.out = file.get();
+  streams.session = true;
+  REKINDLE_TRY(const Child cat,
+               spawn({"sh", "-c", "trap '' HUP INT TERM USR1 USR2; exec cat"}, {}, {}, streams));
+  return in;
+}
+
 }  // namespace
 
-void start_logging(std::string_view name, const FilePath& file, LogLevel console) {
+void start_logging(std::string_view name, const FilePath& file, LogLevel console, LogWrites writes) {
   auto to_stderr = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   to_stderr->set_level(level_of(console));
   std::vector<spdlog::sink_ptr> sinks{to_stderr};
   std::string file_error;
   if (!file.empty()) {
-    if (auto opened = open_log(file))
+    auto opened = open_log(file);
+    if (opened && writes == LogWrites::kInBackground) {
+      if (auto in = through_a_process(*opened)) *opened = std::move(*in);
+    }
+    if (opened)
       sinks.push_back(std::make_shared<FileSink>(std::move(*opened)));
     else
       file_error = opened.error().line();

@@ -8,11 +8,16 @@
 namespace rekindle {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError, kNone };
+// kInBackground: a process of its own (cat) writes the file, so that this process neither waits for storage
+// that hangs nor has a file open there: before a child can execute a program, the kernel waits for what is
+// unwritten. If that process is too slow, lines are lost.
+enum class LogWrites { kAtOnce, kInBackground };
 
 // Starts to write lines to `file` (appended; created with its folder; refused if it is a link or another
 // user's) and, from level `console` upward, to stderr. Without the file, warnings go to stderr. `name`: the
 // process, as in "coordinator" or "trainer 3". Before the first call: stderr, kInfo.
-void start_logging(std::string_view name, const FilePath& file, LogLevel console);
+void start_logging(std::string_view name, const FilePath& file, LogLevel console,
+                   LogWrites writes = LogWrites::kAtOnce);
 
 // Writes one line. Characters that are not plain text are escaped (base/printable.hpp).
 void log(LogLevel level, std::string_view line);

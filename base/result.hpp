@@ -21,6 +21,8 @@ enum class ExitCode : int {
 enum class ErrorKind {
   kOther,
   kSystem,        // a system call failed on an existing file or resource: a later try may succeed
+  kNotYet,        // what is waited for has not come yet: ask again, nothing is lost
+  kUnreadable,    // samples could not be read for a long time: another process may be able to
   kAborted,       // the coordinator ended the generation
   kPeerFailed,    // a peer died, left or broke the protocol: Error::rank
   kAlteredData,   // data of that peer do not match their authentication tag: Error::rank

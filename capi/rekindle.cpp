@@ -13,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "app/run_config.hpp"
 #include "app/trainer_start.hpp"
 #include "base/log.hpp"
 #include "base/random.hpp"
@@ -133,6 +134,12 @@ int set_state(rk_trainer& trainer, std::span<const rk_tensor> tensors, capi::Mac
 extern "C" {
 
 int rk_interface(void) { return RK_INTERFACE; }
+
+const char* rk_build(void) {
+  static const std::string build = app::build_of(own_path()).value_or("");
+  return build.c_str();
+}
+
 const char* rk_error(void) { return last_error.c_str(); }
 int rk_exit_code(void) { return exit_code; }
 

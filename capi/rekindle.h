@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define RK_INTERFACE 4 /* grows with each change of this file */
+#define RK_INTERFACE 5 /* grows with each change of this file */
 
 typedef struct rk_trainer rk_trainer;
 
@@ -101,6 +101,8 @@ typedef struct {
 } rk_calls;
 
 int rk_interface(void); /* RK_INTERFACE of the library */
+/* The library's version and the hash of its file, as in the fingerprints of its trainers. "": it cannot be read. */
+const char* rk_build(void);
 const char* rk_error(void);
 
 /* Becomes a trainer: the arguments are those that the worker gave this process (argv[0] is ignored). Starts no

@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "base/random.hpp"
+#include "base/text.hpp"
 #include "data/enough_memory.hpp"
+#include "data/threads.hpp"
 
 namespace rekindle::data {
 
@@ -33,6 +35,7 @@ struct Loader::Impl {
   std::map<std::uint64_t, Result<Batch>> made;
   std::vector<Batch> spare;  // buffers to reuse, because new buffers cost page faults
 
+  Status begun;                       // whether all threads could be made
   std::vector<std::jthread> threads;  // last: use all of the above
 
   Impl(const Dataset& source, const LoaderConfig& wanted)
@@ -100,6 +103,16 @@ struct Loader::Impl {
     return batch;
   }
 
+  bool may_take() const { return micro_batches.empty() || made.contains(handed); }
+
+  Result<Batch> take(std::unique_lock<std::mutex>& lock) {  // may_take()
+    if (micro_batches.empty()) return Batch{};
+    Result<Batch> batch = std::move(made.extract(handed++).mapped());
+    lock.unlock();
+    work.notify_one();
+    return batch;
+  }
+
   void run() {
     std::unique_lock lock(mutex);
     while (true) {
@@ -126,7 +139,8 @@ struct Loader::Impl {
 
 Loader::Loader(const Dataset& dataset, const LoaderConfig& config)
     : impl_(std::make_unique<Impl>(dataset, config)) {
-  for (int i = 0; i < config.threads; ++i) impl_->threads.emplace_back([impl = impl_.get()] { impl->run(); });
+  impl_->begun = add_threads(impl_->threads, config.threads, "training samples", "fewer --loader-threads",
+                             [impl = impl_.get()] { impl->run(); });
 }
 
 Loader::~Loader() {
@@ -156,16 +170,14 @@ void Loader::start(std::uint64_t step, std::vector<int> micro_batches, std::vect
   impl_->ready.notify_all();
 }
 
-Result<Batch> Loader::next() {
+Result<Batch> Loader::next(std::chrono::milliseconds limit) {
+  REKINDLE_CHECK(impl_->begun);
   std::unique_lock lock(impl_->mutex);
   if (impl_->threads.empty()) return impl_->fill_next(lock);
-  impl_->ready.wait(lock,
-                    [&] { return impl_->micro_batches.empty() || impl_->made.contains(impl_->handed); });
-  if (impl_->micro_batches.empty()) return Batch{};
-  Result<Batch> batch = std::move(impl_->made.extract(impl_->handed++).mapped());
-  lock.unlock();
-  impl_->work.notify_one();
-  return batch;
+  if (impl_->ready.wait_for(lock, limit, [&] { return impl_->may_take(); })) return impl_->take(lock);
+  Batch late;
+  impl_->name(late, impl_->handed);
+  return not_read_yet(str("the samples of micro-batch ", late.micro_batch, " of step ", late.step));
 }
 
 std::optional<Batch> Loader::next_if_ready() {

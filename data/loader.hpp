@@ -1,12 +1,14 @@
 // Sample order and prefetching: the micro-batches of a run, in the requested order.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "data/dataset.hpp"
+#include "data/not_yet.hpp"
 
 namespace rekindle::data {
 
@@ -45,8 +47,10 @@ class Loader {
   // The next micro-batch; blocks until it is ready. The caller owns the buffer and should pass it to
   // recycle(). Empty if the loader is stopped or not started, or was stopped by another thread while the
   // caller waited. An error if one of its samples cannot be read: the files have changed or the storage
-  // fails.
-  Result<Batch> next();
+  // fails; or if a thread could not be made. After `limit`, so that a read that hangs does not hold the
+  // caller: an error of kind kNotYet, and the next call waits for the same micro-batch. Without threads, the
+  // caller reads, and `limit` has no effect.
+  Result<Batch> next(std::chrono::milliseconds limit = kNoLimit);
   // The same without waiting; nullopt: it is not ready, or cannot be used (next() has the error). Never ready
   // without threads.
   std::optional<Batch> next_if_ready();

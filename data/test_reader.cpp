@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.hpp"
 #include "data/enough_memory.hpp"
+#include "data/threads.hpp"
 
 namespace rekindle::data {
 
@@ -17,8 +19,7 @@ constexpr const char* kSmaller = "a smaller --batch-size, or fewer threads";
 
 }  // namespace
 
-// Threads and the caller take the places of a batch one by one. A batch is done when none is left and nobody
-// reads any more.
+// Threads take the places of a batch one by one. A batch is done when none is left and nobody reads any more.
 struct TestReader::Impl {
   const Dataset& dataset;
   const TransformConfig transform;
@@ -27,6 +28,7 @@ struct TestReader::Impl {
   std::mutex mutex;
   std::condition_variable work, done;
   bool closing = false;
+  bool asked = false;  // a request is not answered yet
   Batch batch;
   std::size_t first = 0, count = 0, next = 0;
   int reading = 0;
@@ -85,20 +87,31 @@ TestReader::~TestReader() {
   impl_->work.notify_all();
 }
 
-Result<Batch> TestReader::read(std::size_t first, std::size_t count) {
+Result<Batch> TestReader::read(std::size_t first, std::size_t count, std::chrono::milliseconds limit) {
   Impl& reader = *impl_;
-  while (reader.threads.size() < static_cast<std::size_t>(reader.wanted))
-    reader.threads.emplace_back([&reader] { reader.run(); });
+  REKINDLE_CHECK(add_threads(reader.threads, reader.wanted, "test samples", "fewer threads",
+                             [&reader] { reader.run(); }));
+  const auto until = std::chrono::steady_clock::now() + limit;
+  const auto late = [&] { return not_read_yet(str("test samples ", first, " to ", first + count - 1)); };
   std::unique_lock lock(reader.mutex);
-  REKINDLE_CHECK(reader.make_room_for(count));
-  for (std::size_t i = 0; i < count; ++i) reader.batch.samples[i] = first + i;
-  reader.errors.clear();
-  reader.first = first;
-  reader.next = 0;
-  reader.count = count;
-  reader.work.notify_all();
-  reader.read_what_is_left(lock);
-  reader.done.wait(lock, [&] { return reader.reading == 0; });
+  if (!reader.asked || reader.first != first || reader.count != count) {
+    reader.next = reader.count;  // of an older request, nothing more is read
+    reader.asked = false;
+    if (!reader.done.wait_until(lock, until, [&] { return reader.reading == 0; })) return late();
+    REKINDLE_CHECK(reader.make_room_for(count));
+    for (std::size_t i = 0; i < count; ++i) reader.batch.samples[i] = first + i;
+    reader.errors.clear();
+    reader.first = first;
+    reader.next = 0;
+    reader.count = count;
+    reader.asked = true;
+    reader.work.notify_all();
+  }
+  if (reader.threads.empty()) reader.read_what_is_left(lock);
+  const bool read =
+      reader.done.wait_until(lock, until, [&] { return reader.next >= reader.count && reader.reading == 0; });
+  if (!read) return late();
+  reader.asked = false;
   if (!reader.errors.empty()) return forward_error(reader.errors.begin()->second);
   return std::exchange(reader.batch, {});
 }

@@ -107,7 +107,7 @@ class Exchange {
 
   // Whether slot 0 may hold sums of the last reduce() instead of the caller's partial sum. The other slots
   // always keep the caller's partial sums.
-  virtual bool slot_0_spoilt() const = 0;
+  virtual bool slot_0_overwritten() const = 0;
 
   // Whether the sums of the last reduce() are still unchanged. Call after all sums have been read. If the
   // coordinator had given up this rank, a peer may not have waited for it, and may have started to overwrite

@@ -30,8 +30,8 @@ Status check_plan(const Plan& plan) {
   if (plan.rank < 0 || plan.rank >= ranks)
     return fail(str("generation plan: rank ", plan.rank, " of ", ranks, " members"));
   if (plan.leaves < ranks || !std::has_single_bit(static_cast<unsigned>(plan.leaves)))
-    return fail(str("generation plan: ", plan.leaves, " leaves for ", ranks, " members"),
-                "the number of leaves must be a power of two, and at least the number of members");
+    return fail(str("generation plan: ", plan.leaves, " micro-batches for ", ranks, " members"),
+                "the number of micro-batches must be a power of two, and at least the number of members");
   return {};
 }
 

@@ -44,11 +44,16 @@ Result<std::span<std::byte>> LocalMemory::staging() {
   return std::span(staging_.memory.data(), kStagingBytes);
 }
 
-GenerationPage& LocalMemory::claim_page(const Plan& plan, std::uint64_t plan_hash) {
-  const std::uint64_t stamp = ++exchanges_;
+// Returns the number of the exchange.
+std::uint64_t LocalMemory::begin_exchange() {
   // Peers in the previous generation must see that it has ended before this trainer writes to its slots
   // again.
-  control().pages[(stamp - 1) % kPages].left.store(1, std::memory_order_release);
+  control().pages[exchanges_ % kPages].left.store(1, std::memory_order_release);
+  return ++exchanges_;
+}
+
+GenerationPage& LocalMemory::claim_page(const Plan& plan, std::uint64_t plan_hash) {
+  const std::uint64_t stamp = begin_exchange();
   GenerationPage& page = control().pages[stamp % kPages];
   // As in a seqlock: if a reader finds the same stamp before and after, all words are of one generation.
   page.stamp.store(0, std::memory_order_relaxed);
@@ -65,9 +70,15 @@ GenerationPage& LocalMemory::claim_page(const Plan& plan, std::uint64_t plan_has
   return page;
 }
 
-// The writer's side of a seqlock: a reader that sees a slot written after this call also sees this number.
 void LocalMemory::claim_slots(const GenerationPage& page) {
-  control().slots_stamp.store(page.stamp.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  stamp_slots(page.stamp.load(std::memory_order_relaxed));
+}
+
+void LocalMemory::claim_slots() { stamp_slots(begin_exchange()); }
+
+// The writer's side of a seqlock: a reader that sees a slot written after this call also sees this number.
+void LocalMemory::stamp_slots(std::uint64_t stamp) {
+  control().slots_stamp.store(stamp, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
 }
 

@@ -24,6 +24,8 @@ class LocalMemory {
 
   // From now on the slots are written for the exchange of that page.
   void claim_slots(const GenerationPage& page);
+  // The same for an exchange without a page.
+  void claim_slots();
 
   // Stores the value and wakes all peers that wait for this trainer.
   void publish(Word& word, std::uint64_t value) noexcept {
@@ -34,6 +36,8 @@ class LocalMemory {
 
  private:
   Control& control() const { return *reinterpret_cast<Control*>(control_.memory.data()); }
+  std::uint64_t begin_exchange();
+  void stamp_slots(std::uint64_t stamp);
 
   std::size_t floats_ = 0;
   std::uint64_t exchanges_ = 0;

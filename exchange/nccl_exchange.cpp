@@ -44,7 +44,7 @@ class NcclExchange final : public Exchange {
   Result<Reduced> reduce(const StepHeader& mine) override {
     return calls_.guard([&] { return reduce_now(mine); });
   }
-  bool slot_0_spoilt() const override { return false; }
+  bool slot_0_overwritten() const override { return false; }
   bool sums_unchanged() const override { return true; }  // they are in this rank's own memory
   Status release() override {
     return calls_.guard([]() -> Status { return {}; });

@@ -1,4 +1,5 @@
-// The exchange among trainers of one host: every rank reads the peers' memory in place.
+// The exchange among trainers of one host: every rank reads the peers' memory in place. shm_generation.hpp
+// has how the ranks meet and wait for each other, shm_copy.hpp the copies of state.
 #pragma once
 
 #include <memory>

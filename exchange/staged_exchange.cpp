@@ -55,7 +55,7 @@ class StagedExchange final : public Exchange {
     unchanged_ = host_->sums_unchanged();
     return reduced;
   }
-  bool slot_0_spoilt() const override { return false; }
+  bool slot_0_overwritten() const override { return false; }
   bool sums_unchanged() const override { return unchanged_; }
   Status release() override { return host_->release(); }
   Result<std::vector<StepHeader>> gather(const StepHeader& mine) override { return host_->gather(mine); }

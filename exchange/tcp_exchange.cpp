@@ -28,7 +28,7 @@ class TcpExchange final : public Exchange {
     overwritten_ = false;
     return status_.guard([&] { return sum(mine); });
   }
-  bool slot_0_spoilt() const override { return overwritten_; }
+  bool slot_0_overwritten() const override { return overwritten_; }
   bool sums_unchanged() const override { return true; }  // the sums are in this rank's own memory
   // No peer reads this rank's memory: all data for peers have been sent when reduce() returns.
   Status release() override {
@@ -68,6 +68,8 @@ class TcpExchange final : public Exchange {
     const std::lock_guard lock(mesh_mutex_);  // abort() may come at any time
     mesh_.emplace(std::move(connections), wake_.get(), aborted, waiting_);
     if (status_.aborted()) mesh_->shut_down();
+    // A peer of an older generation in shared memory may still read the slots.
+    memory_.claim_slots();
     return {};
   }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "trainer/sample_wait.hpp"
 
 namespace rekindle::model {
 
@@ -15,11 +16,12 @@ std::span<const float> Ahead::images() const {
 }
 
 Result<const data::Batch*> Ahead::next() {
-  Slot& now = slot(++number_);
+  Slot& now = slot(number_ + 1);
   if (!now.full) {
-    REKINDLE_TRY(data::Batch batch, loader_.next());
+    REKINDLE_TRY(data::Batch batch, loader_.next(trainer::kSampleLook));
     REKINDLE_CHECK(begin_copy(now, std::move(batch)));
   }
+  ++number_;
   if (!place_) return &now.batch;
   place_.device->wait(*place_.stream, *now.copied);
   Slot& then = slot(number_ + 1);

@@ -98,7 +98,7 @@ Result<Evaluation> evaluate(Job job, const TensorsToEvaluate& given, std::size_t
   evaluation.sums.metrics.resize(evaluation.metrics.size());
   if (info.samples == data::SampleKind::kImages)
     evaluation.classes.resize(static_cast<std::size_t>(info.classes));
-  data::TestReader reader(*dataset, config.image_size, static_cast<int>(job.threads) - 1);
+  data::TestReader reader(*dataset, config.image_size, job.threads > 1 ? static_cast<int>(job.threads) : 0);
   for (std::size_t first = 0; first < info.test_count; first += batch) {
     REKINDLE_TRY(const data::Batch samples, reader.read(first, std::min(batch, info.test_count - first)));
     REKINDLE_TRY(const Answers answers,

@@ -14,6 +14,7 @@
 #include "model/machine.hpp"
 #include "model/metrics.hpp"
 #include "model/model.hpp"
+#include "trainer/sample_wait.hpp"
 
 namespace rekindle::model {
 namespace {
@@ -22,6 +23,11 @@ using protocol::Job;
 using trainer::EvaluationResult;
 using trainer::GradientTensor;
 using trainer::MicroBatchResult;
+
+// While the test set is read, the thread that computes waits.
+int test_threads(const Job& job) {
+  return job.loader_threads > 0 ? static_cast<int>(job.loader_threads) + 1 : 0;
+}
 
 data::LoaderConfig loader_config(const Job& job) {
   data::LoaderConfig config;
@@ -40,7 +46,7 @@ class ModelTask final : public trainer::Task {
             std::unique_ptr<Replica> replica)
       : seed_(job.seed),
         dataset_(std::move(dataset)),
-        tests_(*dataset_, static_cast<int>(job.image_size), static_cast<int>(job.loader_threads)),
+        tests_(*dataset_, static_cast<int>(job.image_size), test_threads(job)),
         config_(std::move(config)),
         replica_(std::move(replica)),
         loader_(*dataset_, loader_config(job)),
@@ -99,7 +105,7 @@ class ModelTask final : public trainer::Task {
   }
 
   Result<EvaluationResult> evaluate(std::uint64_t first, std::uint64_t count) override {
-    REKINDLE_TRY(const data::Batch batch, tests_.read(first, count));
+    REKINDLE_TRY(const data::Batch batch, tests_.read(first, count, trainer::kSampleLook));
     REKINDLE_TRY(Answers answers,
                  replica_->evaluate(samples_of(batch), stream_key(seed_, Draws::kEvaluate, {first})));
     return std::move(answers.sums);

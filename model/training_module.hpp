@@ -63,8 +63,10 @@ class TrainingModule {
   TrainingModule(torch::nn::AnyModule module, const ModelRow& row, const TrainingOptions& options);
   Status collect();
   Status check_unchanged() const;
-  // Refuses a forward or backward pass that changed a parameter in place. `versions`: before it.
+  // Refuses a forward or backward pass that changed a parameter in place, or lost a buffer. `versions`:
+  // before it.
   Status check_values_kept(const std::vector<std::uint32_t>& versions) const;
+  Status check_buffers_kept() const;
   std::vector<std::uint32_t> versions() const;
   // Starts the operators of a micro-batch; `finish` waits for them, and writes what the host has to know.
   Result<Pass> start(const TrainingBatch& batch, const at::Tensor& gradient);
@@ -88,6 +90,8 @@ class TrainingModule {
   std::vector<checkpoint::OtherName> other_names_;
   std::vector<at::Tensor> parameters_, buffers_;
   std::vector<bool> trains_;  // the parameters that are not frozen
+  // Who held each buffer after the model was made: the module's table, most often a field, and buffers_.
+  std::vector<std::size_t> holders_;
   trainer::StateLayout layout_;
   at::Tensor values_;
   std::unique_ptr<GradientPlaces> places_;

@@ -72,6 +72,7 @@ Status TrainingModule::collect() {
   if (parameters_.empty())
     return refuse("the model has no parameters", "register them with register_module()");
   for (const at::Tensor& parameter : parameters_) trains_.push_back(parameter.requires_grad());
+  for (const at::Tensor& buffer : buffers_) holders_.push_back(buffer.use_count());
   const std::pair<std::size_t, std::string>* before = nullptr;
   const char* end = nullptr;
   for (const auto& [begin, range] : ranges) {
@@ -156,12 +157,29 @@ std::vector<std::uint32_t> TrainingModule::versions() const {
 Status TrainingModule::check_values_kept(const std::vector<std::uint32_t>& versions) const {
   const std::vector<std::uint32_t> now = this->versions();
   const auto [changed, was] = std::ranges::mismatch(now, versions);
-  if (changed == now.end()) return {};
+  if (changed == now.end()) return check_buffers_kept();
   return refuse(
       str("the model changes its parameter ", tensors_[static_cast<std::size_t>(changed - now.begin())].name,
           " in its forward or backward pass"),
       "only the optimizer may change parameters: an embedding with max_norm does this, and clamping "
       "weights, too");
+}
+
+// `running = 0.9 * running + x` gives the model's field another tensor, and the registered one, which is
+// saved, keeps its value: it has one holder less.
+Status TrainingModule::check_buffers_kept() const {
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    const checkpoint::TensorSpec& spec = tensors_[parameters_.size() + i];
+    if (buffers_[i].use_count() < holders_[i])
+      return refuse(str("the model put another tensor in the place of its buffer ", spec.name),
+                    "change the buffer in place, as with copy_(): only the registered tensor is saved");
+    if (buffers_[i].sizes() != at::IntArrayRef(spec.shape) ||
+        buffers_[i].scalar_type() != value_views_[parameters_.size() + i].scalar_type())
+      return refuse(str("the model's buffer ", spec.name, " became ", at::toString(buffers_[i].scalar_type()),
+                        " of shape ", at::str(buffers_[i].sizes())),
+                    "keep its type and shape");
+  }
+  return {};
 }
 
 const std::vector<at::Tensor>& TrainingModule::views_of(const at::Tensor& gradient) {

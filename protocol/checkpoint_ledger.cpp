@@ -1,6 +1,7 @@
 #include "protocol/checkpoint_ledger.hpp"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <iterator>
 
@@ -12,7 +13,9 @@ namespace rekindle::protocol {
 namespace {
 constexpr int kReadTries = 5;
 constexpr Time kReadPause{1000};  // doubled for each further try
-constexpr int kFinalTries = 2;    // for the state at the end of a run
+// Between the tries to write the state at the end of a run.
+constexpr std::array kFinalPauses{Time(0), Time(1000), Time(5000), Time(15000),
+                                  FailedCheckpoints::kLongestPause};
 }  // namespace
 
 // ---- committed ----
@@ -92,10 +95,16 @@ void FailedCheckpoints::failed(std::uint64_t step, std::string why) {
   last = std::move(why);
 }
 
-std::optional<std::string> FailedCheckpoints::given_up(std::uint64_t step) const {
+std::optional<std::string> FailedCheckpoints::given_up(std::uint64_t step, std::uint64_t more) const {
   const auto found = failures_.find(step);
-  if (found == failures_.end() || found->second.first < kFinalTries) return std::nullopt;
+  if (found == failures_.end() || found->second.first <= kFinalPauses.size() + more) return std::nullopt;
   return found->second.second;
+}
+
+Time FailedCheckpoints::pause(std::uint64_t step) const {
+  const auto found = failures_.find(step);
+  if (found == failures_.end()) return Time(0);
+  return kFinalPauses[std::min(found->second.first, kFinalPauses.size()) - 1];
 }
 
 void FailedCheckpoints::check() const {

@@ -81,12 +81,16 @@ class FailedCheckpoints {
  public:
   void failed(std::uint64_t step, std::string why);
   void written(std::uint64_t step) { failures_.erase(step); }
-  // The reason, if the state at the end of a run could not be written in two tries.
-  std::optional<std::string> given_up(std::uint64_t step) const;
+  // The reason, if the state at the end of a run could not be written in all its tries. `more`: tries,
+  // besides the usual ones.
+  std::optional<std::string> given_up(std::uint64_t step, std::uint64_t more = 0) const;
+  // The time before the next try: the storage may come back, or somebody may make room.
+  Time pause(std::uint64_t step) const;
+  static constexpr Time kLongestPause{30000};
   void check() const;
 
  private:
-  std::map<std::uint64_t, std::pair<int, std::string>>
+  std::map<std::uint64_t, std::pair<std::size_t, std::string>>
       failures_;  // by step: number of failures, and the last reason
 };
 

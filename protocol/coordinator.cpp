@@ -125,7 +125,10 @@ void Coordinator::handle(const StopRun& event) {
     emit(Info{str("stopping (", event.why, ")",
                   trains ? ": the step in flight is finished and the state is written" : "")});
     if (trains) stop_members();
+  } else if (stop_.cause == StopCause::kSamplesUnreadable) {
+    stop_.cause = StopCause::kRequest;  // somebody waits for the end now
   }
+  if (stop_.until > Time(0)) times_.write_again_at = std::min(times_.write_again_at, latest_write());
   give_up_step_if_short();
 }
 
@@ -214,7 +217,8 @@ void Coordinator::gather() {
   // An older coordinator of this attempt died after the last step was complete.
   if (config_.restarted && !history_.any_formed && run_is_complete())
     return end({0, str("finished: ", counted(config_.job.steps, "step")), ""});
-  if (times_.gather_until && times_.now >= *times_.gather_until) gather_time_is_over();
+  const bool holds = times_.now < std::max(times_.hold_until, times_.write_again_at);
+  if (times_.gather_until && times_.now >= *times_.gather_until && !holds) gather_time_is_over();
   if (phase() == Phase::kGathering) form_if_possible();
 }
 
@@ -231,8 +235,8 @@ void Coordinator::gather_time_is_over() {
     finish.cause = EndCause::kTooFewTrainers;
     return end(finish);
   }
-  if (stop_.cause != StopCause::kTooFewTrainers)
-    emit(Warn{str(few, ": the state is written and the run stops"), WarnAbout::kTooFewTrainers});
+  if (stop_.cause != StopCause::kRequest) return;
+  emit(Warn{str(few, ": the state is written and the run stops"), WarnAbout::kTooFewTrainers});
   stop_.cause = StopCause::kTooFewTrainers;
 }
 

@@ -50,7 +50,8 @@ struct CoordinatorTimes {
   // When the wait for more trainers ends: the generation is formed of those that are there, or the run ends.
   // Set when the gathering begins, cleared when a generation begins.
   std::optional<Time> gather_until = {};
-  Time hold_until{0};  // no generation is formed before this time
+  Time hold_until{0};      // no generation is formed before this time, unless to write the state of a stop
+  Time write_again_at{0};  // that is not tried again before this time
 };
 
 struct RunFingerprint {
@@ -103,13 +104,13 @@ class Coordinator {
   void check() const;
   // Changes all but log.
   void handle(const WorkerRegistered& event);
-  // Changes membership.
+  // Changes faults, membership.
   void handle(const WorkerBeatSeen& event);
   // Changes membership, phase.
   void handle(const WorkerLost& event);
   // Changes all.
   void handle(const TrainerReported& event);
-  // Changes phase, stop.
+  // Changes phase, stop, times.
   void handle(const StopRun& event);
   // Changes generation, ledger.
   void handle(const CommitDone& event);
@@ -144,6 +145,7 @@ class Coordinator {
   void judge_stalls();
   void blame(int rank, int other);
   void warn_of_altered_data(const Paused& message);
+  bool all_wait_for_samples(const KnownTrainer& reporter) const;
 
   // coordinator_crashes.cpp: trainers that crash, and hosts that are excluded for it
   void crashed(StepCrashes& counts, const std::string& trainer, const std::string& how);
@@ -185,6 +187,8 @@ class Coordinator {
   void stop_members();
   Finish saved_finish(std::uint64_t step) const;
   bool try_end();
+  void write_again_later(std::uint64_t step);
+  Time latest_write() const;
   void pause_for_newcomers();
   void end(Finish finish);
   void quit_all();
@@ -240,7 +244,7 @@ class Coordinator {
   void on_report(const std::string& worker, const ShardFailed& message);
   // Changes generation, history, membership, phase.
   void on_report(const std::string& worker, const Paused& message);
-  // Changes membership.
+  // Changes faults, membership.
   void on_report(const std::string& worker, const TrainerBeat& message);
   // Changes faults, membership, phase, stop.
   void on_report(const std::string& worker, const TrainerFailed& message);

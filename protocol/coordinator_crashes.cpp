@@ -16,7 +16,10 @@ void Coordinator::crashed(StepCrashes& counts, const std::string& trainer, const
   if (!member) return;
   counts.crashed(how, history_.step);
   const std::string host = found->ready.host;
-  if (!faults_.host_crashes.crashed(host, membership_.others_than(host))) return;
+  const Time forgotten = times_.now - HostCrashes::forgotten_after(config_.hang_after);
+  if (!faults_.host_crashes.crashed(host, generation_.id, times_.now, forgotten,
+                                    membership_.others_than(host)))
+    return;
   counts.forgive();
   leave_out(host, str("trainers crash or hang on host ", host, " and nowhere else"));
 }

@@ -14,9 +14,12 @@ void Coordinator::stop_members() {
 
 Finish Coordinator::saved_finish(std::uint64_t step) const {
   const int exit_code = stop_.exit_code(75);
-  const bool unusable = stop_.cause == StopCause::kSamplesUnusable;
-  const std::string why = unusable ? ": " + stop_.asked->why : "";
-  const EndCause cause = unusable ? EndCause::kSamplesUnusable : EndCause::kOther;
+  const bool unusable = stop_.cause == StopCause::kSamplesUnusable,
+             unreadable = stop_.cause == StopCause::kSamplesUnreadable;
+  const std::string why = unusable || unreadable ? ": " + stop_.asked->why : "";
+  const EndCause cause = unusable     ? EndCause::kSamplesUnusable
+                         : unreadable ? EndCause::kSamplesUnreadable
+                                      : EndCause::kOther;
   if (!committed_step()) return {exit_code, str("stopped before anything was saved", why), "", cause};
   return {exit_code, str("stopped at step ", step, " of ", config_.job.steps, ", the state is saved", why),
           "", cause};
@@ -43,11 +46,28 @@ bool Coordinator::try_end() {
     return true;
   }
   if (ledger_.open.all.contains({*held, generation_.id})) return true;
-  const auto failure = ledger_.failed.given_up(*held);
-  if (!failure) return false;  // the next generation writes it again
+  // The storage of the data was away for so long that its writes may be late as well, and nobody waits.
+  const bool away = stop_.cause == StopCause::kSamplesUnreadable && stop_.until == Time(0);
+  const auto longest = static_cast<std::uint64_t>(FailedCheckpoints::kLongestPause.count());
+  const auto failure = ledger_.failed.given_up(*held, away ? config_.job.data_wait_ms / longest : 0);
+  if (!failure) {
+    write_again_later(*held);
+    return false;
+  }
   end({70, str("the state of step ", *held, " could not be written: ", *failure), resume_hint(),
        EndCause::kNotWritten});
   return true;
+}
+
+// When the state of a stop with a limit must be written at the latest.
+Time Coordinator::latest_write() const { return stop_.until - ledger_.open.write_time; }
+
+// The next generation writes it again, after a pause, but within the time of a stop.
+void Coordinator::write_again_later(std::uint64_t step) {
+  Time pause = ledger_.failed.pause(step);
+  if (stop_.until > Time(0)) pause = std::clamp(latest_write() - times_.now, Time(0), pause);
+  times_.hold_until = times_.write_again_at = times_.now + pause;
+  if (pause > Time(0)) emit(Info{str("the state is written again in ", pause.count() / 1000, " s")});
 }
 
 // Joining trainers are admitted at a step boundary: all members pause after the same step.

@@ -122,7 +122,7 @@ bool Coordinator::other_fingerprint(const Restorable& restorable) const {
 void Coordinator::warn_of_other_fingerprint(const Restorable& restorable) {
   if (!other_fingerprint(restorable) || std::exchange(fingerprint_.warned_of_other, true)) return;
   const bool other_bits = other_first_gradient(restorable.fingerprint, fingerprint_.text);
-  emit(Warn{str("the checkpoint was written by another build or machine: the trainers have ",
+  emit(Warn{str("the checkpoint was written by another script, build or machine: the trainers have ",
                 differences(fingerprint_.text, restorable.fingerprint), "; from here on the bits ",
                 other_bits ? "differ" : "may differ")});
 }

@@ -54,7 +54,7 @@ void Coordinator::form_if_possible() {
     if (may_adopt && !enough_trainers()) return;  // a generation that must be saved may still be running
     if (better_commit_under_way()) return wait_for_trainers();
     if (nothing_to_save(from)) return end(saved_finish(from.step));
-    if (ledger_.open.any_of_step(from.step)) return wait_for_trainers();
+    if (ledger_.open.any_of_step(from.step) || times_.now < times_.write_again_at) return wait_for_trainers();
     return form();
   }
   if (enough_trainers() && times_.now >= times_.hold_until && !better_commit_under_way()) return form();
@@ -65,7 +65,8 @@ void Coordinator::wait_for_trainers() {
   if (phase() == Phase::kGathering) return;
   phase_.enter(GatheringPhase{times_.now + config_.regroup_time});
   if (!times_.gather_until) times_.gather_until = times_.now + config_.gather_time;
-  emit(Info{str("waiting for trainers: ", membership_.trainers.size(), " are there")});
+  if (times_.now >= times_.hold_until)
+    emit(Info{str("waiting for trainers: ", membership_.trainers.size(), " are there")});
 }
 
 bool Coordinator::waited_long_enough() const {
@@ -96,8 +97,9 @@ void Coordinator::form() {
   }
   const Origin from = origin();
   if (from.restore != nullptr && other_fingerprint(*from.restore) && config_.job.strict) {
-    return end({78, str("checkpoint ", from.restore->checkpoint, " was written by another build or machine"),
-                "leave --strict out to go on with bits that may differ"});
+    return end(
+        {78, str("checkpoint ", from.restore->checkpoint, " was written by another script, build or machine"),
+         "leave --strict out to go on with bits that may differ"});
   }
   if (!from.holders.empty()) went_on();
   const std::string restore = from.restore != nullptr ? from.restore->checkpoint : "";

@@ -93,18 +93,25 @@ void Coordinator::judge_generation() {
 // The run ends only if no other worker is left to try. Otherwise the worker is left out, once another worker
 // has the state.
 void Coordinator::judge_samples() {
+  const auto about_samples = [](PauseReason reason) {
+    return reason == PauseReason::kSamplesUnusable || reason == PauseReason::kSamplesUnreadable;
+  };
   std::map<std::string, KnownTrainer> reports;  // the first one of each worker
   for (const std::string& member : generation_.members) {
     const auto* const found = membership_.find(member);
-    if (found != nullptr && found->paused && found->paused->reason == PauseReason::kSamplesUnusable)
+    if (found != nullptr && found->paused && about_samples(found->paused->reason))
       reports.emplace(found->worker, *found);
   }
   if (reports.empty()) return;
   bool again = false;
   std::uint64_t step = 0;
+  const KnownTrainer* worst = nullptr;
   for (const auto& [worker, trainer] : reports) {
     again = faults_.samples.reported(worker, generation_.id) || again;
     step = std::max(step, trainer.paused->held_step);
+    const bool unreadable = trainer.paused->reason == PauseReason::kSamplesUnreadable;
+    if (worst == nullptr || !unreadable) worst = &trainer;
+    if (unreadable && stop_) continue;  // the stop ended its wait
     emit(Warn{str("worker ", worker, " on host ", trainer.ready.host, " cannot go on from step ",
                   trainer.paused->held_step, ": ", trainer.paused->detail)});
   }
@@ -118,7 +125,8 @@ void Coordinator::judge_samples() {
         state_elsewhere || (trainer.paused && trainer.paused->holds && trainer.paused->held_step >= step);
   }
   const bool enough = others > 0 && others >= config_.job.min_trainers;
-  if (!enough || (!state_elsewhere && again)) return end_for_samples(reports.begin()->second);
+  // Storage that is away for all would cost one worker after the other.
+  if (!enough || (!state_elsewhere && again) || generation_.storage_away) return end_for_samples(*worst);
   if (!state_elsewhere) return;  // the next generation copies the state to the other workers
   for (const auto& [worker, trainer] : reports) leave_out_for_samples(worker, trainer);
 }
@@ -133,10 +141,14 @@ void Coordinator::leave_out_for_samples(const std::string& worker, const KnownTr
   lose_workers({worker}, "its samples cannot be used");
 }
 
-// No worker that is left can use the samples. The state is written, and the run ends.
+// No worker that is left can use the samples. The state is written, and the run ends. If they cannot be read,
+// another attempt may go on.
 void Coordinator::end_for_samples(const KnownTrainer& trainer) {
-  const StopRun stop{78, str("on host ", trainer.ready.host, ": ", trainer.paused->detail), Time(0)};
-  if (stop_.ask(stop, times_.now)) stop_.cause = StopCause::kSamplesUnusable;
+  const bool unreadable = trainer.paused->reason == PauseReason::kSamplesUnreadable;
+  const StopRun stop{unreadable ? 75 : 78, str("on host ", trainer.ready.host, ": ", trainer.paused->detail),
+                     Time(0)};
+  if (stop_.ask(stop, times_.now))
+    stop_.cause = unreadable ? StopCause::kSamplesUnreadable : StopCause::kSamplesUnusable;
 }
 
 // The first wrong step is unknown, so a checkpoint may still be committed if its shards agree.

@@ -100,6 +100,8 @@ void Coordinator::on_report(const std::string&, const Paused& message) {
   const bool first_evidence = phase_.running() && (altered || message.reason == PauseReason::kExchangeFailed);
   const bool known = found->paused.has_value();
   if (altered && !known) warn_of_altered_data(message);
+  if (message.reason == PauseReason::kSamplesUnreadable && phase_.running())
+    generation_.storage_away = all_wait_for_samples(*found);
   found->paused = message;
   found->progressed = times_.now;
   if (message.holds) history_.step = std::max(history_.step, message.held_step);
@@ -109,6 +111,19 @@ void Coordinator::on_report(const std::string&, const Paused& message) {
   if (!agreed) phase_.break_off();
   // Most often the peer has died, and its worker will report that soon: a death is not a fault of the link.
   if (first_evidence && !known) generation_.suspect_link = {found->rank, message.peer};
+}
+
+// Whether there are other members than `reporter`, and all of them wait for samples as well. Most often one
+// that does not waits for the reporter, and has its own samples.
+bool Coordinator::all_wait_for_samples(const KnownTrainer& reporter) const {
+  std::size_t others = 0;
+  for (const std::string& name : generation_.members) {
+    const KnownTrainer* const each = membership_.find(name);
+    if (each == nullptr || each == &reporter) continue;
+    if (each->beat.phase != TrainerPhase::kReading) return false;
+    ++others;
+  }
+  return others > 0;
 }
 
 void Coordinator::warn_of_altered_data(const Paused& message) {
@@ -124,7 +139,13 @@ void Coordinator::warn_of_altered_data(const Paused& message) {
 }
 
 void Coordinator::on_report(const std::string&, const TrainerBeat& message) {
+  const KnownTrainer* const trainer = membership_.find(message.trainer);
+  const bool begins = trainer != nullptr && message.phase == TrainerPhase::kReading &&
+                      trainer->beat.phase != TrainerPhase::kReading;
   membership_.beat(message, times_.now);
+  if (!begins || !faults_.samples.may_tell(times_.now)) return;
+  emit(Warn{str("trainer ", message.trainer, " on host ", trainer->ready.host,
+                " cannot read its samples now and tries again; its log says why")});
 }
 
 void Coordinator::on_report(const std::string& worker, const TrainerFailed& message) {

@@ -28,6 +28,8 @@ const char* words(PauseReason reason) {
       return "data altered";
     case PauseReason::kSamplesUnusable:
       return "samples unusable";
+    case PauseReason::kSamplesUnreadable:
+      return "samples unreadable";
     case PauseReason::kNonFinite:
       return "loss is not finite";
     case PauseReason::kStatesDiffer:

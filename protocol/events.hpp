@@ -110,6 +110,7 @@ enum class EndCause {
   kOther,
   kTooFewTrainers,
   kSamplesUnusable,
+  kSamplesUnreadable,
   kNobodyCame,  // no trainer, in the gather time
   kNotStarted,  // trainers end before training begins
   kReported,    // by a trainer, before training begins
@@ -120,6 +121,12 @@ enum class EndCause {
   kNotWritten,   // the state at the end
   kNotRestored,  // a checkpoint
 };
+// Whether a later attempt may not meet the same: the storage or another machine was the cause.
+inline bool may_pass(EndCause cause) {
+  return cause == EndCause::kHangs || cause == EndCause::kExchangeFails || cause == EndCause::kNotWritten ||
+         cause == EndCause::kNotRestored;
+}
+
 // All processes of the run may exit, with this result.
 struct Finish {
   int exit_code = 0;

@@ -9,7 +9,7 @@ namespace rekindle::protocol {
 
 namespace {
 constexpr int kKillLimit = 20;      // kills of each trainer, on average, without a step
-constexpr int kHostCrashLimit = 3;  // crashes on one host while no other host has any
+constexpr int kHostCrashLimit = 3;  // generations with a crash on one host while no other host has any
 constexpr int kStartTries = 3;      // tries of each slot before the first generation
 }  // namespace
 
@@ -52,9 +52,14 @@ bool OddStates::without_progress(std::uint64_t saved) {
   return ++rollbacks_ >= kMostRollbacks;
 }
 
-bool HostCrashes::crashed(const std::string& host, bool others_there) {
-  const int here = ++crashes_[host];
-  return here >= kHostCrashLimit && crashes_.size() == 1 && others_there;
+bool HostCrashes::crashed(const std::string& host, const GenerationId& generation, Time now, Time forgotten,
+                          bool others_there) {
+  std::erase_if(hosts_, [forgotten](const auto& entry) { return entry.second.at <= forgotten; });
+  Crashes& here = hosts_[host];
+  if (here.generations == 0 || here.last != generation) ++here.generations;
+  here.last = generation;
+  here.at = now;
+  return here.generations >= kHostCrashLimit && hosts_.size() == 1 && others_there;
 }
 
 void StartTries::crashed(const std::string& host, std::string how, bool refused) {

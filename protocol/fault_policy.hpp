@@ -2,6 +2,7 @@
 // fault and judges it, independently of the others; the coordinator acts on the judgement.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -58,14 +59,25 @@ class Kills {
   std::set<std::string> ordered_;  // trainers that are killed because they hang
 };
 
-// Crashes on one host while no other host has any.
+// Generations with a crash on one host, while no other host has any. A generation counts once, because one
+// cause may end all trainers of a host. A host without a crash for an hour starts anew: in days, three
+// crashes may be on one host by chance.
 class HostCrashes {
  public:
-  // True if `host` is at fault. `others_there`: whether there are workers on other hosts.
-  bool crashed(const std::string& host, bool others_there);
+  // A hang takes `hang_after` to be seen.
+  static Time forgotten_after(Time hang_after) { return std::max(Time(3600000), 2 * hang_after); }
+  // True if `host` is at fault. `others_there`: whether there are workers on other hosts. Crashes at
+  // `forgotten` or before do not count.
+  bool crashed(const std::string& host, const GenerationId& generation, Time now, Time forgotten,
+               bool others_there);
 
  private:
-  std::map<std::string, int> crashes_;
+  struct Crashes {
+    int generations = 0;
+    GenerationId last = {};
+    Time at{0};
+  };
+  std::map<std::string, Crashes> hosts_;
 };
 
 // Start failures of the run's own trainers before the first generation. Each slot of a host has three tries.
@@ -157,6 +169,12 @@ class UnusableSamples {
   // generation, and no step was made since.
   bool reported(const std::string& worker, const GenerationId& generation);
   void step_made() { reports_.clear(); }
+  // At most once a minute: a trainer waits for samples.
+  bool may_tell(Time now) {
+    if (told_ && now - *told_ < Time(60000)) return false;
+    told_ = now;
+    return true;
+  }
   // A worker that is left out for this must not come back: it would fail again.
   void leave_out(const std::string& worker, std::string why) { left_out_[worker] = std::move(why); }
   const std::string* why_left_out(const std::string& worker) const;  // nullptr: the worker is not left out
@@ -165,6 +183,7 @@ class UnusableSamples {
   std::map<std::string, GenerationId> reports_;  // the first generation with a report, by worker
   std::map<std::string, std::string> left_out_;
   std::set<std::string> skipped_;
+  std::optional<Time> told_;
 };
 
 struct FaultPolicy {

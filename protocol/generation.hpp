@@ -34,6 +34,7 @@ struct Generation {
   bool pause_asked = false;                  // PauseForJoin was sent
   // The two ranks whose exchange failed first. The second one is -1 if the error names no peer.
   std::optional<std::pair<int, int>> suspect_link = {};
+  bool storage_away = false;   // when a member gave up waiting for samples, all others waited for them, too
   FirstMatchHint moving = {};  // hint for the search of a member that has not paused
 
   bool has(const std::string& trainer) const { return std::ranges::find(members, trainer) != members.end(); }

@@ -74,6 +74,7 @@ struct Job {
   std::uint64_t lost_after_ms = 5000;  // limit without a heartbeat
   // Limit without progress, for a trainer that does not wait for a peer.
   std::uint64_t hang_after_ms = 600000;
+  std::uint64_t data_wait_ms = 600000;  // how long a trainer waits for samples that it cannot read
   std::uint64_t hash_every = 100;    // steps between two comparisons of the replicas' state hashes; 0: none
   std::uint64_t log_interval = 0;    // steps between two lines of progress; 0: by time
   std::uint64_t stop_within_ms = 0;  // a stop drops a step that would take longer; 0: no limit
@@ -107,7 +108,7 @@ struct Job {
   script_arguments, script_metrics, script_tied, skip_corrupt, loader_threads, \
   trainers_per_worker, container, container_runtime, container_mounts, exchange, exchange_integrity, checkpoint_every, checkpoint_interval_ms, keep, \
   keep_best, classes, strict, launched_by, min_trainers, gather_time_ms, lost_after_ms, hang_after_ms, \
-  hash_every, log_interval, stop_within_ms, interface, port_range, train_samples, test_samples, data_hash, init, \
+  data_wait_ms, hash_every, log_interval, stop_within_ms, interface, port_range, train_samples, test_samples, data_hash, init, \
   init_source, rates_since, earlier_rates, cpu_capability, bf16_isa, environment))
 // clang-format on
 inline void to_json(nlohmann::json& nlohmann_json_j, const Job& nlohmann_json_t) {

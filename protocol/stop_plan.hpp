@@ -14,7 +14,9 @@ namespace rekindle::protocol {
 enum class StopCause {
   kRequest,  // StopRun: a signal, `rekindle stop` or Slurm
   kTooFewTrainers,
-  kSamplesUnusable,  // PauseReason::kSamplesUnusable: no worker that is left can compute the next step
+  // The same reason of a pause: no worker that is left can compute the next step.
+  kSamplesUnusable,
+  kSamplesUnreadable,
 };
 
 // Invariants: without `asked` there is no `until`, no step is given up, and the cause is kRequest.

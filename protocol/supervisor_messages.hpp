@@ -55,8 +55,9 @@ struct Ended {
   int exit_code = 0;
   std::string line;  // the last line of the output; an error message if the exit code is an error
   bool over = true;
+  bool may_pass = false;  // an error that a later attempt may not meet
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ended, exit_code, line, over)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ended, exit_code, line, over, may_pass)
 
 using ToSupervisor = std::variant<CoordinatorUp, CoordinatorBeat, Say, Progress, Ended>;
 

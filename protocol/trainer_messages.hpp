@@ -122,24 +122,24 @@ struct ShardFailed {
   std::string trainer;
   std::uint64_t step = 0;
   std::string why;
-  // The state no longer matches the hash taken after the update: the state must not be used.
-  bool changed = false;
+  bool changed = false;  // the state does not match the hash taken after the update: it must not be used
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ShardFailed, generation, trainer, step, why, changed)
 
 enum class PauseReason {
-  kAgreed,           // all ranks agreed to pause after the same step (PauseForJoin or Stop)
-  kFinished,         // the last step of the run is done
-  kAborted,          // the coordinator sent Abort, a newer Start or Quit
-  kRestoreFailed,    // the checkpoint is damaged
-  kUnreadable,       // the checkpoint could not be restored; the checkpoint itself may be intact
-  kUnsuitable,       // the checkpoint is intact, but of another format or model
-  kExchangeFailed,   // a peer died, or its data link broke
-  kDataAltered,      // data from a peer were changed on the network
-  kSamplesUnusable,  // samples of the step, or of an evaluation, cannot be used: damaged or changed files
-  kNonFinite,        // the loss is NaN or infinite
-  kStatesDiffer,     // the state hashes of the ranks are not equal
-  kRefused,          // Start names this trainer as a source, but its state is of another step or invalid
+  kAgreed,             // all ranks agreed to pause after the same step (PauseForJoin or Stop)
+  kFinished,           // the last step of the run is done
+  kAborted,            // the coordinator sent Abort, a newer Start or Quit
+  kRestoreFailed,      // the checkpoint is damaged
+  kUnreadable,         // the checkpoint could not be restored; the checkpoint itself may be intact
+  kUnsuitable,         // the checkpoint is intact, but of another format or model
+  kExchangeFailed,     // a peer died, or its data link broke
+  kDataAltered,        // data from a peer were changed on the network
+  kSamplesUnusable,    // samples of the step, or of an evaluation, cannot be used: damaged or changed files
+  kSamplesUnreadable,  // samples could not be read for --data-wait: the storage fails, or a file is missing
+  kNonFinite,          // the loss is NaN or infinite
+  kStatesDiffer,       // the state hashes of the ranks are not equal
+  kRefused,            // Start names this trainer as a source, but its state is of another step or invalid
 };
 NLOHMANN_JSON_SERIALIZE_ENUM(PauseReason, {{PauseReason::kAgreed, "cut"},
                                            {PauseReason::kFinished, "finished"},
@@ -150,6 +150,7 @@ NLOHMANN_JSON_SERIALIZE_ENUM(PauseReason, {{PauseReason::kAgreed, "cut"},
                                            {PauseReason::kExchangeFailed, "exchange-failed"},
                                            {PauseReason::kDataAltered, "data-altered"},
                                            {PauseReason::kSamplesUnusable, "samples-unusable"},
+                                           {PauseReason::kSamplesUnreadable, "samples-unreadable"},
                                            {PauseReason::kNonFinite, "non-finite"},
                                            {PauseReason::kStatesDiffer, "states-differ"},
                                            {PauseReason::kRefused, "refused"}})
@@ -174,6 +175,7 @@ enum class TrainerPhase : std::uint8_t {
   kConnecting,
   kCopying,
   kRestoring,
+  kReading,  // samples do not come: it waits for them
   kComputing,
   kExchanging,
   kApplying,
@@ -185,6 +187,7 @@ NLOHMANN_JSON_SERIALIZE_ENUM(TrainerPhase, {{TrainerPhase::kStarting, "starting"
                                             {TrainerPhase::kConnecting, "connecting"},
                                             {TrainerPhase::kCopying, "copying"},
                                             {TrainerPhase::kRestoring, "restoring"},
+                                            {TrainerPhase::kReading, "reading"},
                                             {TrainerPhase::kComputing, "computing"},
                                             {TrainerPhase::kExchanging, "exchanging"},
                                             {TrainerPhase::kApplying, "applying"},

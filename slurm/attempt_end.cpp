@@ -1,5 +1,7 @@
 #include "slurm/attempt_end.hpp"
 
+#include <algorithm>
+#include <array>
 #include <csignal>
 
 #include "base/text.hpp"
@@ -27,6 +29,16 @@ std::vector<std::string> lines_of(const AttemptEnd& end, bool needs_next) {
 }
 
 }  // namespace
+
+std::uint64_t most_futile_attempts(Cause cause) { return cause == Cause::kFailed ? 5 : 3; }
+
+std::chrono::minutes pause_after(Cause cause, std::uint64_t futile_attempts) {
+  using std::chrono::minutes;
+  // After the first attempt, Slurm itself waits until the old credential has expired (two minutes).
+  constexpr std::array kPauses{minutes(0), minutes(0), minutes(10), minutes(30), minutes(60)};
+  if (cause != Cause::kFailed) return minutes(0);
+  return kPauses[std::min<std::uint64_t>(futile_attempts, kPauses.size() - 1)];
+}
 
 bool is_futile(Cause cause, bool saved_something) {
   if (cause == Cause::kFailed) return true;

@@ -2,6 +2,7 @@
 // user. Pure.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,8 +14,12 @@ namespace rekindle::slurm {
 // --on-limit: how an attempt requests the next attempt.
 enum class OnLimit { kRequeue, kResubmit, kExit };
 
-// The job is not queued again after this number of consecutive attempts that saved no new step.
-inline constexpr std::uint64_t kMostFutileAttempts = 3;
+// The job is not queued again after this number of consecutive attempts that saved no new step. An attempt
+// that failed by itself was short, and what it lacked may come back within hours. Others used all their time.
+std::uint64_t most_futile_attempts(Cause cause);
+// How long the next attempt must wait after this number of consecutive futile attempts, of which `cause`
+// ended the last.
+std::chrono::minutes pause_after(Cause cause, std::uint64_t futile_attempts);
 
 struct AttemptEnd {
   Cause cause = Cause::kFinished;

@@ -57,7 +57,8 @@ Cause judge(const Seen& seen) {
   if (seen.script_killed) return Cause::kScriptKilled;
   if (seen.signal == 0) {
     // A reason that keeps an attempt from starting (no trainer, no claimed term) may be temporary.
-    const bool may_pass = seen.exit_code == static_cast<int>(ExitCode::kGaveUp) && seen.never_trained;
+    const bool may_pass =
+        seen.exit_code == static_cast<int>(ExitCode::kGaveUp) && (seen.never_trained || seen.may_pass);
     return may_pass || seen.exit_code == static_cast<int>(ExitCode::kSaved) ? Cause::kFailed : Cause::kGaveUp;
   }
   if (seen.preempting) return Cause::kPreemption;
@@ -69,7 +70,8 @@ Cause judge(const Seen& seen) {
   const bool nears =
       near(seen.limit, seen.signalled_at) || (seen.facts && near(seen.facts->end, seen.signalled_at));
   if (seen.signal == SIGUSR1 && nears) return Cause::kTimeLimit;
-  if (seen.facts && seen.signal == SIGTERM && seen.some_nodes_alone) return Cause::kNodeLeaves;
+  if (seen.facts && seen.signal == SIGTERM && (seen.some_nodes_alone || seen.host_stops))
+    return Cause::kNodeLeaves;
   return seen.facts ? Cause::kOperator : Cause::kUnknown;
 }
 

@@ -32,8 +32,10 @@ struct Seen {
   int signal = 0;                   // the first signal that asked the attempt to stop; 0: none
   bool stop_asked = false;          // rekindle stop
   bool never_trained = false;       // no step was made, although earlier attempts had made steps
+  bool may_pass = false;            // the run gave up for an error that a later attempt may not meet
   std::uint64_t restarts = 0;       // the job's restarts when this attempt began
   bool some_nodes_alone = false;    // some nodes got the signal, but not the batch host
+  bool host_stops = false;          // the batch host is being shut down
   bool batch_host_lost = false;     // Slurm has taken the batch script's node from the job
   bool script_killed = false;       // the batch script is dead, but the job still has its node
   bool preempting = false;          // Slurm reported a preemption at any time since the signal

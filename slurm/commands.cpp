@@ -151,6 +151,12 @@ Status requeue(const std::string& id, bool incomplete) {
   return {};
 }
 
+Status start_later(const std::string& id, std::chrono::minutes pause) {
+  REKINDLE_TRY(const std::string output,
+               ask({"scontrol", "update", "JobId=" + id, str("StartTime=now+", pause.count(), "minutes")}));
+  return {};
+}
+
 Status cancel(const std::string& id) {
   REKINDLE_TRY(const std::string output, ask({"scancel", id}));
   return {};

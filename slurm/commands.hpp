@@ -62,6 +62,8 @@ Result<std::string> batch_script(const std::string& id);
 // `incomplete`: a job that is over is not requeued, and this is not an error.
 Status requeue(const std::string& id, bool incomplete);
 
+// Sets the earliest start of a pending job. Source: scontrol(1), StartTime.
+Status start_later(const std::string& id, std::chrono::minutes pause);
 // scancel: ends the job with all its processes.
 Status cancel(const std::string& id);
 
@@ -108,6 +110,7 @@ struct Successor {
   std::string task;   // of a job array: the only task to submit; else empty
   std::filesystem::path script;
   std::filesystem::path directory;  // where the job was submitted
+  std::chrono::minutes pause{0};    // before the earliest start
 };
 Result<std::string> submit_successor(const Successor& successor);  // the new job's id
 

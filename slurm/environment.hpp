@@ -30,6 +30,7 @@ struct Environment {
   std::string batch_process;
   std::string follows;  // the job that submitted this job as its successor; else empty
 
+  bool is_first_attempt() const { return restarts == 0 && follows.empty(); }
   // The job's id for commands. A task of a job array has an id of its own.
   std::string id() const { return array_task.empty() ? job : array_job + "_" + array_task; }
 };

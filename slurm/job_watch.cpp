@@ -3,11 +3,14 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <utility>
 
+#include "base/command.hpp"
 #include "base/log.hpp"
 
 namespace rekindle::slurm {
@@ -15,7 +18,16 @@ namespace rekindle::slurm {
 namespace {
 // A job's facts change: administrators extend jobs, and nodes are lost.
 constexpr std::chrono::minutes kNowAndThen{5};
-constexpr std::chrono::seconds kAgain{1};  // after a query without an answer
+// After a query without an answer, and each time twice as long: every job of a cluster asks its controller.
+constexpr std::chrono::milliseconds kAgain{1000}, kSeldom{30000};
+
+// Whether this host is being shut down. Then every process gets SIGTERM, and Slurm knows nothing of it yet.
+// Source: systemctl(1), is-system-running.
+bool host_stops() {
+  constexpr std::chrono::seconds kPatience{5};
+  const auto said = run_command({"systemctl", "is-system-running"}, kPatience);
+  return said && said->out.starts_with("stopping");
+}
 }  // namespace
 
 struct JobWatch::Shared {
@@ -26,10 +38,9 @@ struct JobWatch::Shared {
   std::optional<Look> latest;
   Fd news{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 
-  // Waits for the next query and returns its number. nullopt: the watch is closing.
-  std::optional<std::uint64_t> next_question(bool again) {
+  // Waits for the next query, for `pause` at most, and returns its number. nullopt: the watch is closing.
+  std::optional<std::uint64_t> next_question(std::chrono::milliseconds pause) {
     std::unique_lock lock(mutex);
-    const std::chrono::milliseconds pause = again ? kAgain : kNowAndThen;
     changed.wait_for(lock, pause, [this] { return closing || asked > answered; });
     answered = asked;
     return closing ? std::nullopt : std::optional(asked);
@@ -42,7 +53,7 @@ struct JobWatch::Shared {
       log_warning(facts.error().line());
       return false;
     }
-    Look look{number, std::chrono::steady_clock::now(), std::move(*facts), {}};
+    Look look{number, std::chrono::steady_clock::now(), std::move(*facts), {}, host_stops()};
     if (const auto nodes = expand_nodes(look.facts.node_list)) look.nodes = {nodes->begin(), nodes->end()};
     const std::scoped_lock lock(mutex);
     latest = std::move(look);
@@ -55,8 +66,14 @@ struct JobWatch::Shared {
 
 JobWatch::JobWatch(const Environment& environment) : shared_(std::make_shared<Shared>()) {
   std::thread([shared = shared_, id = environment.id()] {
+    auto again = kAgain;
     bool answered = shared->answer(0, id);
-    while (const auto number = shared->next_question(!answered)) answered = shared->answer(*number, id);
+    std::uint64_t last = 0;
+    while (const auto number = shared->next_question(answered ? kNowAndThen : again)) {
+      const bool is_new = *number != std::exchange(last, *number);
+      again = answered || is_new ? kAgain : std::min(2 * again, kSeldom);
+      answered = shared->answer(*number, id);
+    }
   }).detach();
 }
 

@@ -19,6 +19,7 @@ struct Look {
   std::chrono::steady_clock::time_point at;
   JobFacts facts;
   std::set<std::string> nodes;  // the nodes that the job still has
+  bool host_stops = false;      // this host is being shut down
 };
 
 class JobWatch {

@@ -129,6 +129,10 @@ std::vector<std::string> preflight(const Preflight& known) {
             "): when its time is over, the run is saved and the job ends, and you have to submit it "
             "again; use sbatch --requeue"));
   }
+  if (known.heterogeneous)
+    lines.push_back(
+        "this is a heterogeneous job: only the nodes of its first component, in which the batch script runs, "
+        "train");
   check_exit_codes(known, lines);
   check_parent(known, lines);
   check_script(known, lines);

@@ -32,6 +32,7 @@ struct Preflight {
   std::optional<JobFacts> job;
   std::optional<std::string> script;
   bool has_time_limit = true;
+  bool heterogeneous = false;  // the job has several components (sbatch(1), heterogeneous jobs)
   std::optional<std::uint64_t> seconds_left;  // of the job's time
   std::uint64_t least_cpus = 0;               // the minimum over the nodes; 0: unknown
   std::uint64_t trainers_per_node = 1, threads = 1;

@@ -12,6 +12,9 @@ namespace {
 
 constexpr std::chrono::milliseconds kFirstPause{500}, kLongestPause{10000};
 
+// How long a controller that answers may refuse. (For one that does not answer, the user says how long.)
+constexpr std::chrono::minutes kRefuses{5};
+
 // Errors that a later attempt would get again.
 bool is_final(const std::string& error) {
   for (const char* words : {"denied", "disabled", "Invalid job id"}) {
@@ -42,7 +45,7 @@ Queue queue_of(const Environment& environment) {
 }
 
 Queue resubmission_of(const Environment& environment, const std::filesystem::path& script,
-                      std::string& successor) {
+                      std::chrono::minutes pause, std::string& successor) {
   const auto show = [environment, &successor]() -> Result<JobFacts> {
     REKINDLE_TRY(successor, successor_of(environment.id(), environment.name));
     REKINDLE_TRY(JobFacts facts, show_job(environment.id()));
@@ -50,9 +53,9 @@ Queue resubmission_of(const Environment& environment, const std::filesystem::pat
     if (!successor.empty()) facts.restarts = environment.restarts + 1;
     return facts;
   };
-  const auto submit = [environment, script, &successor](bool) -> Result<bool> {
+  const auto submit = [environment, script, pause, &successor](bool) -> Result<bool> {
     REKINDLE_TRY(successor, submit_successor({environment.id(), environment.name, environment.array_task,
-                                              script, environment.submit_directory}));
+                                              script, environment.submit_directory, pause}));
     return true;
   };
   return real_queue(show, submit);
@@ -63,9 +66,11 @@ Requeued requeue_once(const Queue& queue, std::uint64_t restarts, std::chrono::m
   const auto until = queue.now() + patience;
   std::string detail;
   bool at_once = true;
+  auto no_answer = queue.now();  // the last time; since then the controller answers
   for (auto pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
     const Result<JobFacts> facts = seen ? Result<JobFacts>(*std::exchange(seen, std::nullopt)) : queue.show();
     if (!facts) {
+      no_answer = queue.now();
       detail = facts.error().line();
     } else if (facts->restarts > restarts) {
       return {true, true, ""};
@@ -78,7 +83,7 @@ Requeued requeue_once(const Queue& queue, std::uint64_t restarts, std::chrono::m
       if (asked && *asked) return {true, true, ""};
       if (asked && std::exchange(at_once, false)) continue;  // the next look shows whether Slurm accepted
       detail = asked ? "for Slurm, the job is over" : asked.error().line();
-      if (is_final(detail)) return {false, true, detail};
+      if (is_final(detail) || queue.now() - no_answer >= kRefuses) return {false, true, detail};
     }
     if (queue.now() + pause >= until) return {false, true, detail};
     queue.sleep(pause);

@@ -24,9 +24,10 @@ struct Queue {
 Queue queue_of(const Environment& environment);
 
 // For a site where jobs may not be requeued: submits another job with the same script, which starts when this
-// job has ended. If such a job exists already, `successor` is its id, and this job counts as requeued.
+// job has ended, `pause` from now at the earliest. If such a job exists already, `successor` is its id, and
+// this job counts as requeued.
 Queue resubmission_of(const Environment& environment, const std::filesystem::path& script,
-                      std::string& successor);
+                      std::chrono::minutes pause, std::string& successor);
 
 struct Requeued {
   bool accepted = false;
@@ -34,10 +35,10 @@ struct Requeued {
   std::string detail;  // the reason, if not accepted
 };
 
-// Repeats the request until Slurm accepts it, finally refuses it, or `patience` is over. Slurm may accept a
-// request whose answer is lost, and the next attempt may already run. So the job's facts are read before each
-// request; no request is sent if the job has more restarts than `restarts`, was cancelled, or cannot be read.
-// `seen`: recent facts about the job, used instead of the first read.
+// Repeats the request until Slurm accepts it, finally refuses it or refuses it for minutes, or `patience` is
+// over. Slurm may accept a request whose answer is lost, and the next attempt may already run. So the job's
+// facts are read before each request; no request is sent if the job has more restarts than `restarts`, was
+// cancelled, or cannot be read. `seen`: recent facts about the job, used instead of the first read.
 Requeued requeue_once(const Queue& queue, std::uint64_t restarts, std::chrono::milliseconds patience,
                       std::optional<JobFacts> seen = std::nullopt);
 

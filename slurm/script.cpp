@@ -52,7 +52,13 @@ std::string to_text(const JobScript& script) {
     if (has_value) option += " " + quoted(script.options[++i]);
     directive(option);
   }
-  out << "\ncd " << quoted(script.directory) << " || exit 78\nexec";
+  const std::string directory = quoted(script.directory);
+  const std::string program = script.command.empty() ? "" : quoted(script.command[0]);
+  out << "\n# The shared storage of a node that has just booted may appear late.\nfor ((wait = 0; wait < 60; "
+         "++wait)); do\n  [[ -d "
+      << directory;
+  if (program.find('/') != std::string::npos) out << " && -x " << program;
+  out << " ]] && break\n  sleep 5\ndone\ncd " << directory << " || exit 78\nexec";
   for (const std::string& word : script.command) out << " " << quoted(word);
   out << "\n";
   return out.str();

@@ -128,6 +128,7 @@ Result<std::string> submit_successor(const Successor& successor) {
   if (!successor.directory.empty()) argv.push_back("--chdir=" + successor.directory.string());
   argv.insert(argv.end(), {kFollows + ("=" + successor.after), "sbatch", "--parsable",
                            "--dependency=afterany:" + successor.after, "--job-name=" + successor.name});
+  if (successor.pause.count() > 0) argv.push_back(str("--begin=now+", successor.pause.count(), "minutes"));
   if (!successor.task.empty()) argv.push_back("--array=" + successor.task);
   argv.push_back(successor.script);
   REKINDLE_TRY(const std::string job, ask_for_job(argv));

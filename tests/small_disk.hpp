@@ -3,6 +3,8 @@
 
 #include <sys/mount.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -26,11 +28,16 @@ class SmallDisk {
   bool mounted() const { return mounted_; }
   const std::filesystem::path& path() const { return path_; }
 
-  // Takes all the room that is left, until empty().
-  void fill() const {
-    std::ofstream out(path_ / "ballast", std::ios::binary);
-    const std::string some(std::size_t{1} << 20, 'x');
-    while (out << some && out.flush()) continue;
+  // Takes all the room that is left but `bytes`, until empty().
+  void fill(std::uintmax_t bytes = 0) const {
+    {
+      std::ofstream out(path_ / "ballast", std::ios::binary);
+      const std::string some(std::size_t{1} << 20, 'x');
+      while (out << some && out.flush()) continue;
+    }
+    if (bytes == 0) return;
+    const std::uintmax_t all = std::filesystem::file_size(path_ / "ballast");
+    std::filesystem::resize_file(path_ / "ballast", all - std::min(all, bytes));
   }
   void empty() const { std::filesystem::remove(path_ / "ballast"); }
 

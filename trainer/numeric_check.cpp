@@ -26,7 +26,9 @@ struct Computed {
 
 Result<Computed> compute(Task& task, std::span<float> memory, const std::atomic<bool>& aborted) {
   task.expect_steps(0, {0}, {0});
-  const auto result = task.train(0, 0, memory, aborted);
+  auto result = task.train(0, 0, memory, aborted);
+  while (!result && result.error().kind == ErrorKind::kNotYet && !aborted)
+    result = task.train(0, 0, memory, aborted);
   task.end_of_steps();
   if (!result) return forward_error(result.error());
   GradientMemory gradients(task.place());

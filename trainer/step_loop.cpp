@@ -50,6 +50,7 @@ void StepLoop::note(const protocol::StepDone& done) {
 
 Paused StepLoop::run() {
   if (const auto missed = protocol::missed_steps(start_, kept_.history)) parts_.link.send(*missed);
+  kept_.samples.begin_generation();
   protocol::Next next = after_start(parts_.job, start_);
   if (!next.pause) begin_micro_batches();
   for (;;) {
@@ -101,6 +102,13 @@ void StepLoop::expect_micro_batches(std::vector<int> missing) {
                            std::move(missing));
 }
 
+// What was read ahead is read again.
+void StepLoop::expect_micro_batches_from(int leaf) {
+  std::vector<int> missing = computed_micro_batches(ops_);
+  missing.erase(missing.begin(), std::ranges::find(missing, leaf));
+  expect_micro_batches(std::move(missing));
+}
+
 void StepLoop::begin_micro_batches() {
   ops_ = exchange::leaf_ops(leaves_, kept_.sums.held(kept_.replica.step));
   const std::vector<int> missing = computed_micro_batches(ops_);
@@ -109,20 +117,6 @@ void StepLoop::begin_micro_batches() {
   expect_micro_batches(missing);
   log_info(str("generation ", to_text(start_.generation), ": micro-batches of step ", kept_.replica.step,
                " begin", kept == 0 ? std::string() : str(", ", kept, " of ", all, " are already computed")));
-}
-
-Result<MicroBatchResult> StepLoop::train(int leaf, std::span<float> gradient) {
-  for (;;) {
-    auto result = parts_.task.train(kept_.replica.step, leaf, gradient, parts_.link.aborted());
-    parts_.link.progress();
-    report_skipped();
-    if (result) kept_.samples.succeeded();
-    if (result || result.error().kind != ErrorKind::kSystem) return result;
-    REKINDLE_CHECK(kept_.samples.try_again(result.error(), parts_.link, parts_.clock));
-    std::vector<int> missing = computed_micro_batches(ops_);
-    missing.erase(missing.begin(), std::ranges::find(missing, leaf));
-    expect_micro_batches(std::move(missing));
-  }
 }
 
 Status StepLoop::compute_micro_batch(int leaf, int slot, Times& times) {
@@ -198,7 +192,7 @@ Result<StepLoop::Totals> StepLoop::step() {
   parts_.link.set_phase(TrainerPhase::kExchanging, kept_.replica.step);
   const auto started = parts_.clock.now();
   const auto reduced = exchange_.reduce(header);
-  if (exchange_.slot_0_spoilt()) kept_.sums.invalidate(0);
+  if (exchange_.slot_0_overwritten()) kept_.sums.invalidate(0);
   if (!reduced) return forward_error(reduced.error());
   times.exchange_ms = parts_.clock.ms_since(started);
   Totals totals = total(reduced->headers);
@@ -289,6 +283,7 @@ Paused StepLoop::pause(const Error& error) {
   if (error.kind == ErrorKind::kAborted) return pause(PauseReason::kAborted, error.line());
   if (error.kind == ErrorKind::kTask) kept_.failure = forward_error(error);
   if (samples_unusable(error)) return pause(PauseReason::kSamplesUnusable, error.line());
+  if (error.kind == ErrorKind::kUnreadable) return pause(PauseReason::kSamplesUnreadable, error.line());
   const bool altered = error.kind == ErrorKind::kAlteredData;
   Paused paused = pause(altered ? PauseReason::kDataAltered : PauseReason::kExchangeFailed, error.line());
   paused.peer = error.rank;

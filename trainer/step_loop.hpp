@@ -67,6 +67,7 @@ class StepLoop {
   // Announces the missing micro-batches of the current step, and all micro-batches of the steps after it.
   void begin_micro_batches();
   void expect_micro_batches(std::vector<int> missing);
+  void expect_micro_batches_from(int leaf);
   // As Task::train() and Task::evaluate(), which are repeated while the samples cannot be read.
   Result<MicroBatchResult> train(int leaf, std::span<float> gradient);
   Result<EvaluationResult> evaluate(std::uint64_t first, std::uint64_t count);

@@ -1,4 +1,5 @@
-// What the step loop does with the whole state: update, hashes, evaluation, checkpoint.
+// What the step loop does with the whole state: update, hashes, evaluation, checkpoint. And its waits for
+// samples.
 #include "trainer/step_loop.hpp"
 
 #include <algorithm>
@@ -46,13 +47,32 @@ void StepLoop::report_skipped() {
   }
 }
 
+Result<MicroBatchResult> StepLoop::train(int leaf, std::span<float> gradient) {
+  for (double waited_ms = 0;;) {
+    const auto began = parts_.clock.now();
+    auto result = parts_.task.train(kept_.replica.step, leaf, gradient, parts_.link.aborted());
+    parts_.link.progress();
+    report_skipped();
+    if (result) {
+      result->waited_ms += waited_ms;
+      if (kept_.samples.succeeded()) parts_.link.set_phase(TrainerPhase::kComputing, kept_.replica.step);
+      return result;
+    }
+    if (!comes_later(result.error())) return result;
+    REKINDLE_CHECK(kept_.samples.try_again(result.error(), kept_.replica.step, parts_.link, parts_.clock));
+    waited_ms += parts_.clock.ms_since(began);
+    if (result.error().kind == ErrorKind::kSystem) expect_micro_batches_from(leaf);
+  }
+}
+
 Result<EvaluationResult> StepLoop::evaluate(std::uint64_t first, std::uint64_t count) {
   for (;;) {
     auto result = parts_.task.evaluate(first, count);
     report_skipped();
-    if (result) kept_.samples.succeeded();
-    if (result || result.error().kind != ErrorKind::kSystem) return result;
-    REKINDLE_CHECK(kept_.samples.try_again(result.error(), parts_.link, parts_.clock));
+    if (result && kept_.samples.succeeded())
+      parts_.link.set_phase(TrainerPhase::kEvaluating, kept_.replica.step);
+    if (result || !comes_later(result.error())) return result;
+    REKINDLE_CHECK(kept_.samples.try_again(result.error(), kept_.replica.step, parts_.link, parts_.clock));
   }
 }
 

@@ -54,6 +54,11 @@ inline tl::unexpected<Error> task_error(Error error) {
   return forward_error(std::move(error));
 }
 
+// Whether samples may be read at a later try.
+inline bool comes_later(const Error& error) {
+  return error.kind == ErrorKind::kSystem || error.kind == ErrorKind::kNotYet;
+}
+
 // Whether the samples themselves cannot be used: on this machine, or on every machine.
 inline bool samples_unusable(const Error& error) {
   return error.kind == ErrorKind::kDamage || error.kind == ErrorKind::kChangedData;
@@ -61,7 +66,7 @@ inline bool samples_unusable(const Error& error) {
 // An error of the computation of a step or of an evaluation. If the samples cannot be used, this trainer
 // keeps its state, and the coordinator decides what follows; otherwise the trainer ends.
 inline tl::unexpected<Error> computation_error(Error error) {
-  if (samples_unusable(error)) return forward_error(std::move(error));
+  if (samples_unusable(error) || error.kind == ErrorKind::kUnreadable) return forward_error(std::move(error));
   return task_error(std::move(error));
 }
 
@@ -115,7 +120,8 @@ class Task {
   // Forward and backward pass of one micro-batch of `step`, in the order of expect_steps(). Writes the mean
   // loss's gradient to `gradient` (gradient_floats() floats, padding with zero). All random
   // numbers come from (seed, step, micro_batch). `aborted` is checked at least between two layers; if it is
-  // set, the error has kind kAborted. Kind kSystem, of evaluate(), too: not readable now (SampleWait).
+  // set, the error has kind kAborted. Kind kSystem, of evaluate(), too: not readable now (SampleWait). Kind
+  // kNotYet: the samples are not there after kSampleLook (sample_wait.hpp); the same call waits further.
   virtual Result<MicroBatchResult> train(std::uint64_t step, int micro_batch, std::span<float> gradient,
                                          const std::atomic<bool>& aborted) = 0;
   // Evaluates test samples [first, first + count).

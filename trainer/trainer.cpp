@@ -34,12 +34,29 @@ Status Trainer::warm_up(TrainerReady ready, const std::string& build) {
   return {};
 }
 
+// A run that has a checkpoint waits for the samples, but not longer than others wait for this trainer. In a
+// run that begins, a file that is missing is told at once.
+Result<NumericCheck> Trainer::numeric_check(std::span<float> gradient) {
+  const std::uint64_t most_ms = std::min(parts_.job.data_wait_ms, parts_.job.gather_time_ms / 2);
+  const auto until = parts_.clock.now() + std::chrono::milliseconds(most_ms);
+  bool said = false;
+  for (;;) {
+    auto check = check_numerics(parts_.task, gradient, parts_.link.aborted());
+    const bool again = !check && check.error().kind == ErrorKind::kSystem && !parts_.link.aborted() &&
+                       parts_.storage.has_checkpoint() && parts_.clock.now() < until;
+    if (!again) return check;
+    if (!std::exchange(said, true))
+      log_warning(str(check.error().what, ": this trainer tries again for ", most_ms / 1000, " s"));
+    parts_.clock.sleep(kSampleLook);
+  }
+}
+
 // The hash of gradient and loss of micro-batch 0 of step 0. The seed draws the state even with --init,
 // because the file may be gone when the run continues from a checkpoint. No generation has begun, so slot 0
 // is free.
 Result<std::string> Trainer::first_gradient(const std::string& host) {
   REKINDLE_TRY(const std::span<float> gradient, parts_.hub.slot(0));
-  REKINDLE_TRY(const NumericCheck check, check_numerics(parts_.task, gradient, parts_.link.aborted()));
+  REKINDLE_TRY(const NumericCheck check, numeric_check(gradient));
   if (!check.changed.empty())
     return fail(ExitCode::kConfig,
                 str("the model changes its parameter ", check.changed, " while it computes a gradient"),

@@ -7,13 +7,15 @@
 
 #include "base/result.hpp"
 #include "protocol/messages.hpp"
+#include "trainer/numeric_check.hpp"
 #include "trainer/step_loop.hpp"
 
 namespace rekindle::trainer {
 
 class Trainer {
  public:
-  explicit Trainer(const Parts& parts) : parts_(parts) {}
+  explicit Trainer(const Parts& parts)
+      : parts_(parts), kept_{.samples = SampleWait(std::chrono::milliseconds(parts.job.data_wait_ms))} {}
 
   // Runs the numeric handshake and loads the initial tensors, then sends `ready`, completed with the results.
   // `build` identifies the program.
@@ -24,6 +26,7 @@ class Trainer {
   const protocol::ReplicaState& replica() const { return kept_.replica; }
 
  private:
+  Result<NumericCheck> numeric_check(std::span<float> gradient);
   Result<std::string> first_gradient(const std::string& host);
   Status load_initial();
   Status begin_anew();

@@ -13,6 +13,11 @@
 script in place of a model. The processes are those of the C++ program: a coordinator, workers, and trainers. Only the
 trainers run the script, each of them in an interpreter of its own, and nothing that the script computes may depend on
 their number.
+
+    run = rekindle.open("run")              # status(), metrics() as numpy columns, checkpoints()
+    model = rekindle.load("run", Net())     # the newest checkpoint, verified
+
+Errors that a person can mend are a RekindleError.
 """
 
 from rekindle._call import run

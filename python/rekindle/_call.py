@@ -58,6 +58,33 @@ def _text(name: str, value: object) -> str:
     raise RekindleError(f"{name} is {type(value).__name__}", "give a number, a text, True or False", USAGE)
 
 
+# What to do in place of arguments that other libraries have.
+_ELSEWHERE = {
+    "use collate": ["collate_fn"],
+    "use test_data": ["val_data", "valid_data", "validation_data", "eval_data", "eval_dataset", "test_dataset"],
+    "use train_data": ["dataset", "train_dataset"],
+    "use loss": ["criterion", "loss_fn"],
+    "use schedule": ["scheduler", "lr_scheduler"],
+    "use clip_norm": ["max_grad_norm", "grad_clip", "gradient_clip_val", "clip"],
+    'use precision="bf16"': ["amp", "fp16", "bf16"],
+    "use loader_threads": ["num_workers"],
+    "use epochs": ["max_epochs", "num_epochs"],
+    "use steps": ["max_steps"],
+    "use log_interval": ["log_every", "log_every_n_steps"],
+    "use batch_size and micro_batches": ["accumulate_grad_batches", "gradient_accumulation_steps"],
+    "use on_event": ["callbacks", "patience"],
+    "use run_dir: a run that is there already goes on": ["resume", "resume_from_checkpoint"],
+    "the samples of every epoch are shuffled": ["shuffle"],
+}
+
+
+def _check_names(options: Mapping[str, object]) -> None:
+    for hint, names in _ELSEWHERE.items():
+        for name in names:
+            if name in options:
+                raise RekindleError(f"run() has no argument {name}", hint, USAGE)
+
+
 def _check_once(options: Mapping[str, object], part: str, of_part: Mapping[str, str]) -> None:
     for name in options:
         option = name.replace("_", "-")
@@ -95,30 +122,37 @@ def run(
 ) -> Run:
     """Trains a model, and returns when the run is complete.
 
-    model: makes the module, or is it. Parameters are float32. A function saves memory: a module's initial values are
-        kept for a run that has to begin anew.
-    loss: (model, batch) -> scalar tensor, the mean over the samples of `batch`, which is a micro-batch.
+    model: makes the module, or is it. Parameters are float32, of any shape, on the CPU. A function saves memory: a
+        module's initial values are kept for a run that has to begin anew.
+    loss: (model, batch) -> float tensor of shape [], the mean over the samples of `batch`. In training that is a
+        micro-batch: what `collate` makes of batch_size / micro_batches samples, most often tensors of shape [samples, ...].
     train_data, test_data: a map-style data set (with __len__ and __getitem__), or a function that makes it. It may
         draw random numbers (torch, numpy, random): the generators are seeded for each sample.
-    metrics: (model, batch) -> {"accuracy": (sum, count), ...}, over a batch of test samples, under no_grad().
-    collate: makes a batch of a list of samples; default: torch.utils.data.default_collate.
-    optimizer: rekindle.SGD, Adam, AdamW, Adadelta or RMSprop; default: SGD(). Or parameters -> torch.optim.Optimizer,
-        without a closure: every trainer then updates the whole model.
+    metrics: (model, batch) -> {"accuracy": (sum, count), ...}, two numbers for each of at most 15 names, over a batch of
+        test samples of any size, under no_grad(). metrics.jsonl gets sum / count over all test samples as test_accuracy.
+    collate: [sample, ...] -> batch; default: torch.utils.data.default_collate, which gives tensors a first dimension.
+    optimizer: rekindle.SGD, Adam, AdamW, Adadelta or RMSprop; default: SGD(). Or [parameter, ...] ->
+        torch.optim.Optimizer, without a closure: every trainer then updates the whole model.
     schedule: rekindle.Cosine, ...; default: the optimizer's rate, always. Or step -> factor of the optimizer's rates,
         the step counted from 0.
     batch_size: samples of a step, over all trainers.
     micro_batches: equal parts of the batch, a power of two: at most so many trainers work, and it is part of the bits.
         Default: the largest up to 32 that leaves each part 8 samples.
-    epochs, steps: length of the run, one of them; default: 10 epochs.
-    seed: of all random numbers.
+    epochs, steps: length of the run in passes over train_data or in updates, one of them; default: 10 epochs.
+    seed: of all random numbers, from 0 on.
     run_dir: where the run is kept; a run that is there already goes on.
     workers: trainers on this machine; in a Slurm job there is one worker a node.
     options: every other job option of `rekindle local --help-all`, with underscores: keep=3, loader_threads=4,
         checkpoint_interval="10min", clip_norm=1.0, ema=0.999, precision="bf16", ...
 
     `python train.py` trains on this machine, and exits with the command line's exit code if the run does not
-    complete. In trainers, and under `rekindle local`, `slurm` and `submit`, run() does not return.
+    complete (75: saved, the same command goes on). In trainers, and under `rekindle local`, `slurm` and `submit`, run()
+    does not return.
+
+    Errors (RekindleError): an argument that cannot be taken; a second call of run(); a call outside of a script. What
+    the run finds only when it computes, such as a loss of another shape, ends it with a line and an exit code.
     """
+    _check_names(options)
     for part, given_part in (("optimizer", optimizer), ("schedule", schedule)):
         if isinstance(given_part, (Optimizer, Schedule)):
             _check_once(options, part, given_part.options())
@@ -132,9 +166,10 @@ def run(
             USAGE,
         )
     own_factor = schedule is not None and not isinstance(schedule, Schedule)
-    if own_factor and not callable(schedule):
+    if own_factor and (isinstance(schedule, type) or not callable(schedule) or not can_take(schedule, 1)):
         raise RekindleError(
-            f"schedule is {type(schedule).__name__}", "use rekindle.Cosine, Step, ..., or a function of the step", USAGE
+            f"schedule is {getattr(schedule, '__name__', type(schedule).__name__)}",
+            "use rekindle.Cosine, Step, ..., or a function of the step", USAGE
         )
     for name, value, arguments in (
         ("loss", loss, ["model", "batch"]), ("metrics", metrics, ["model", "batch"]), ("collate", collate, ["samples"]),
@@ -175,10 +210,11 @@ def _train_here(call: Call) -> Run:
     script = getattr(sys.modules["__main__"], "__file__", None)
     if script is None:
         raise RekindleError("run() needs a script", "write the training into a file: trainers run it too", USAGE)
-    command = [program("rekindle"), "local", script, *sys.argv[1:]]
+    run_dir = call.options["run-dir"]  # another one if the script runs again, as with the time in it
+    command = [program("rekindle"), "local", "--run-dir", run_dir, script, *sys.argv[1:]]
     code = run_program(command, environment())
     if code != 0:
         sys.exit(code if code > 0 else 128 - code)
     if call.options.get("dry-run") == "true":  # there is no run to go on with
         sys.exit(0)
-    return Run(call.options["run-dir"])
+    return Run(run_dir)

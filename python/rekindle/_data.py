@@ -8,7 +8,7 @@ import mmap
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from torch.utils.data import Dataset, IterableDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from rekindle._errors import RekindleError, StorageAway, one_line
 from rekindle._random import seed_all
@@ -30,6 +30,10 @@ def make_dataset(given: Any, name: str, key: int) -> Dataset:
     seed_all(key)
     makes = isinstance(given, type) or (callable(given) and not hasattr(given, "__getitem__"))
     made = given() if makes else given
+    if isinstance(made, DataLoader):
+        raise RekindleError(
+            f"{name} is a DataLoader", "give its dataset; batch_size, collate and loader_threads are arguments of run()"
+        )
     if isinstance(made, IterableDataset) or not hasattr(made, "__getitem__") or not hasattr(made, "__len__"):
         raise RekindleError(
             f"{name} is {type(made).__name__}, which has no __getitem__ and __len__",

@@ -16,7 +16,7 @@ FULL_GPU = "use fewer programs and trainers on this GPU; a new run: more micro_b
 
 
 class RekindleError(Exception):
-    """What is wrong, and what to do about it."""
+    """What is wrong (`what`), what to do about it (`hint`), and the command line's exit code for it (`code`)."""
 
     def __init__(self, what: str, hint: str = "", code: int = CONFIG) -> None:
         super().__init__(f"{what}: {hint}" if hint else what)

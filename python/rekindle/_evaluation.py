@@ -40,6 +40,12 @@ def check_metrics(found: Any) -> None:
     pairs = hasattr(found, "items") and all(isinstance(pair, tuple) and len(pair) == 2 for pair in found.values())
     if not pairs:
         raise RekindleError("metrics did not return pairs", 'return {"accuracy": (sum, count), ...}')
+    for name, (_, count) in found.items():
+        if not float(count).is_integer() or count < 0:
+            raise RekindleError(
+                f"the count of metric {name} is {float(count)}, and no whole number",
+                "give (sum, count), where sum adds up a value for each of count samples",
+            )
     if len(found) > MOST_METRICS:
         raise RekindleError(f"metrics returned {len(found)} pairs", f"return at most {MOST_METRICS}")
     for name in found:

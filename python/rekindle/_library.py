@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rekindle._errors import CONFIG, RekindleError
 from rekindle._programs import PACKAGE
 
-INTERFACE = 4
+INTERFACE = 5
 OK, FAILED, ABORTED, NOT_NOW = 0, 1, 2, 3
 ROLES = {"parameter": 0, "buffer": 1, "optimizer": 2}
 
@@ -94,6 +94,7 @@ class Calls(c.Structure):
 _Trainer = c.c_void_p
 _FUNCTIONS = {
     "rk_interface": (c.c_int,),
+    "rk_build": (c.c_char_p,),
     "rk_error": (c.c_char_p,),
     "rk_open": (_Trainer, c.c_int, c.POINTER(c.c_char_p)),
     "rk_exit_code": (c.c_int,),
@@ -120,11 +121,11 @@ _FUNCTIONS = {
 def load() -> c.CDLL:
     """The library, with the types of its functions. Its symbols are seen by nobody else."""
     library = c.CDLL(str(PACKAGE / "librekindle.so"), mode=c.RTLD_LOCAL)
+    if library.rk_interface() != INTERFACE:  # before the others, which another version may not have
+        raise RekindleError("librekindle.so is of another version than the package", "install rekindle again", CONFIG)
     for name, (result, *arguments) in _FUNCTIONS.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
-    if library.rk_interface() != INTERFACE:
-        raise RekindleError("librekindle.so is of another version than the package", "install rekindle again", CONFIG)
     return library
 
 

@@ -166,6 +166,10 @@ class Loader:
         """What is being loaded is not needed: its other samples are left out."""
         self._generation.end()
 
+    def close(self) -> None:
+        """Ends its processes."""
+        self._batches = self._loader = None
+
     def _start(self) -> None:
         self._loader = self._make()
         self._begin()
@@ -230,5 +234,5 @@ class Loader:
 
     def _replace(self) -> None:
         """New processes, which begin with the order's first batch."""
-        self._batches = self._loader = None  # ends the other processes
+        self.close()
         self._start()

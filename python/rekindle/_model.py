@@ -185,5 +185,6 @@ def describe(call: Call) -> dict[str, Any]:
         "train_samples": len(train_data),
         "test_samples": 0 if test_data is None else len(test_data),
         "metrics": _metric_names(call, model, test_data),
+        "build": _library.load().rk_build().decode(),
         **_look_for_gpu(),
     }

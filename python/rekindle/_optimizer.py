@@ -1,8 +1,8 @@
 """An optimizer of torch.optim, or of anybody, that the script makes: its state as tensors of the run.
 
 The state begins when the optimizer makes it, in its first step. So that a run knows names and shapes before, a copy of
-the model makes two steps with gradients of zero. What an optimizer keeps anywhere else, and changes later, would be
-lost when a trainer is copied to: that is an error of the step.
+the model makes two steps with gradients of zero. What an optimizer keeps anywhere else, and changes later (_hidden.py),
+would be lost when a trainer is copied to: that is an error of the step.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ import torch
 from torch import nn
 
 from rekindle._errors import RekindleError, can_take, one_line
+from rekindle._hidden import Hidden, Number
 from rekindle._names import parameters_of
 
 DTYPES = {
     torch.float32: "float32", torch.float64: "float64", torch.int64: "int64", torch.int32: "int32",
     torch.uint8: "uint8", torch.bool: "uint8", torch.bfloat16: "bfloat16", torch.float16: "float16",
 }  # fmt: skip
-Number = (int, float)  # bool, too
 PRESENT = "present"  # a tensor of our own: which parameters have a state, one number for each
 Make = Callable[[list], torch.optim.Optimizer]
-OF_TORCH = {"_warned_capturable_if_run_uncaptured", "_need_device_dtype_check_for_fused"}  # attributes that are no state
 
 
 def make_optimizer(make: Make, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
@@ -55,11 +54,6 @@ def _group_numbers(optimizer: torch.optim.Optimizer) -> dict[tuple[int, str], in
     }
 
 
-def _attributes(optimizer: torch.optim.Optimizer) -> dict[str, int | float]:
-    """The numbers that it keeps as attributes of its own."""
-    return {key: value for key, value in vars(optimizer).items() if isinstance(value, Number) and key not in OF_TORCH}
-
-
 def _copy_of(parameter: nn.Parameter) -> nn.Parameter:
     """With what the script has noted on it, as a group that it belongs to."""
     made = nn.Parameter(parameter.detach().clone(), requires_grad=parameter.requires_grad)
@@ -67,36 +61,13 @@ def _copy_of(parameter: nn.Parameter) -> nn.Parameter:
     return made
 
 
-def _own_tensors(optimizer: torch.optim.Optimizer, clone: bool = False) -> dict[str, torch.Tensor]:
-    """The tensors that it keeps in its groups, without the rates, and as attributes."""
-    found = {
-        f"param_groups[{i}][{key!r}]": value
-        for i, group in enumerate(optimizer.param_groups)
-        for key, value in group.items()
-        if key != "lr" and isinstance(value, torch.Tensor)
-    }
-    found.update({key: value for key, value in vars(optimizer).items() if isinstance(value, torch.Tensor)})
-    return {key: value.detach().clone() if clone else value for key, value in found.items()}
-
-
-def _check_attributes(
-    optimizer: torch.optim.Optimizer, numbers_before: dict[str, int | float], before: dict[str, torch.Tensor]
-) -> None:
-    """Errors: what a checkpoint would lack."""
-    for key, value in _attributes(optimizer).items():
-        before_it = numbers_before.get(key)
-        # Private ones that the first steps set: whether something has been made ready.
-        is_mark = key[0] == "_" and before_it is False and value is True
-        if before_it != value and value == value and not is_mark:
-            raise RekindleError(f"the optimizer's steps change its {key}", "keep it in param_groups or in the state of a parameter: only these are saved")  # fmt: skip
+def _check_no_other(optimizer: torch.optim.Optimizer) -> None:
     for key, value in vars(optimizer).items():
         if isinstance(value, torch.optim.Optimizer) and value.state is not optimizer.state:
             raise RekindleError(f"the optimizer keeps another one in {key}", "its state could not be saved: use one optimizer")
-    for name, value in _own_tensors(optimizer).items():
-        if name not in before or not torch.equal(value, before[name]):
-            raise RekindleError(f"the optimizer's steps change the tensor {name}", "keep it in the state of a parameter: only that is saved")  # fmt: skip
 
 
+KEEP = "keep it as a number in param_groups or in the state of a parameter: only these are saved"
 _SAVED, _HAS_STATE = 2, 1  # in PRESENT
 _ABSENT = float("nan")  # a number of a group that is not there yet
 
@@ -109,8 +80,8 @@ class Template:
         optimizer = make_optimizer(make, list(parameters.values()))
         for parameter in parameters.values():
             parameter.grad = torch.zeros_like(parameter) if parameter.requires_grad else None
-        before, numbers_before = _group_numbers(optimizer), _attributes(optimizer)
-        tensors_before = _own_tensors(optimizer, clone=True)
+        before = _group_numbers(optimizer)
+        hidden = Hidden(optimizer, list(parameters.values()), saved=None)
         if not can_take(optimizer.step, 0):
             raise RekindleError("the optimizer's step() needs an argument", "one that needs a closure is not supported")
         try:
@@ -118,7 +89,9 @@ class Template:
             optimizer.step()
         except Exception as error:
             raise RekindleError(f"the optimizer's step() failed: {one_line(error)}", "it gets dense gradients, here of zero") from error  # fmt: skip
-        _check_attributes(optimizer, numbers_before, tensors_before)
+        _check_no_other(optimizer)
+        if (name := hidden.changed()) is not None:
+            raise RekindleError(f"the optimizer's steps change its {name}", KEEP)
         known = {id(parameter) for parameter in parameters.values()}
         if any(id(key) not in known for key in optimizer.state):
             raise RekindleError("the optimizer keeps a state that belongs to no parameter", "use another optimizer")
@@ -172,21 +145,14 @@ class OwnOptimizer:
             for i, key in self.of_groups
             if key in self.optimizer.param_groups[i]
         }
-        self.constants = self._constants()
+        self.hidden = Hidden(self.optimizer, list(self.parameters.values()), set(self.of_groups))
         self.rates = [group.get("lr") for group in self.optimizer.param_groups]
 
-    def _constants(self) -> dict[Any, int | float]:
-        """What a step must not change, because a checkpoint does not have it."""
-        groups = {place: value for place, value in _group_numbers(self.optimizer).items() if place not in self.of_groups}
-        return {**groups, **_attributes(self.optimizer)}
-
-    def _check_kept(self) -> None:
+    def _check_kept(self, thoroughly: bool = False) -> None:
         """Whether a checkpoint has all that the last step changed."""
+        if (hidden := self.hidden.changed(thoroughly)) is not None:
+            raise RekindleError(f"the optimizer changed its {hidden}, which its first steps did not", KEEP)
         hint = "use another optimizer: a trainer that is copied to would lack it"
-        for place, value in self._constants().items():
-            if self.constants.get(place) != value:
-                name = place if isinstance(place, str) else f"param_groups[{place[0]}][{place[1]!r}]"
-                raise RekindleError(f"the optimizer changed {name}, which its first steps did not", hint)
         for name, parameter in self.parameters.items():
             for key, value in self.optimizer.state.get(parameter, {}).items():
                 if value is not None and (name, key) not in self.keys:
@@ -215,6 +181,7 @@ class OwnOptimizer:
 
     def save(self) -> None:
         """Copies the state to the library's memory."""
+        self._check_kept(thoroughly=True)
         state = self.optimizer.state
         for i, parameter in enumerate(self.parameters.values()):
             self.present[i] = _SAVED | (_HAS_STATE if state.get(parameter) else 0)

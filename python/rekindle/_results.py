@@ -68,13 +68,18 @@ class Run:
         return f"rekindle.Run({str(self.path)!r})"
 
     def status(self) -> dict[str, Any]:
-        """What the run is doing: the object of `rekindle status --json`."""
+        """What the run is doing: the object of `rekindle status --json`, with "state", "step", "trainers" and so on.
+
+        Errors (RekindleError): the directory has no status that can be read.
+        """
         return json.loads(_ask("status", "--json", str(self.path)))
 
     def metrics(self) -> dict[str, Any]:
-        """metrics.jsonl as columns of equal length, numpy arrays; a value that a line has not is None or NaN.
+        """metrics.jsonl as columns by name, numpy arrays of shape [lines]; a value that a line has not is None or NaN.
 
-        pandas.DataFrame(run.metrics()) makes a table of them.
+        A line is a step ("step", "loss", "lr", "step_ms", ...) or an evaluation ("step", "test_loss", "test_accuracy",
+        ...). Names that end with _ms are in milliseconds. pandas.DataFrame(run.metrics()) makes a table of them. Errors
+        (RekindleError): the file is missing, is no regular file, or has a line of more than a MiB.
         """
         import numpy
 
@@ -89,7 +94,7 @@ class Run:
         return columns
 
     def checkpoints(self) -> list[Path]:
-        """The committed checkpoints, the oldest first."""
+        """The folders of the committed checkpoints, the oldest first. load() takes each of them."""
         return sorted(
             each
             for each in (self.path / "checkpoints").glob("step-*")
@@ -98,7 +103,7 @@ class Run:
 
 
 def open(run_dir: str | os.PathLike[str]) -> Run:  # noqa: A001
-    """The run in a directory. Errors: there is none."""
+    """The run in a directory. Errors (RekindleError): there is none."""
     if not (Path(run_dir) / "run.toml").is_file():
         raise RekindleError(f"{run_dir} is not a run directory", "it has no run.toml")
     return Run(run_dir)
@@ -147,8 +152,9 @@ def load(
 
     Every byte is verified. A moving average takes the place of the parameters, if the run has one. `optimizer`: one for
     the module's parameters, of the class that the run's script made; it gets the state of that optimizer, and the
-    parameters are then the trained ones, not their average. Errors: names, shapes or types that are not the module's;
-    a run that trained with an optimizer of rekindle.
+    parameters are then the trained ones, not their average. The tensors are copied to where those of the module are.
+    Errors (RekindleError): no checkpoint, or a damaged one; names, shapes or types that are not the module's (the first
+    such tensor is named); a run that trained with an optimizer of rekindle, if `optimizer` is given.
     """
     from rekindle._model import fill
 

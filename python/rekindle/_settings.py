@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import platform
+import shlex
 import sys
 from typing import Any
 
@@ -56,6 +57,8 @@ def fingerprint(job: dict[str, Any], device: dict[str, str]) -> dict[str, str]:
         **device,
         "script": _hash_of_script(job["script"], job["script_folder"]),
     }
+    if job["script_arguments"]:
+        entries["script_arguments"] = shlex.join(job["script_arguments"])
     for name in ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_CBWR"):
         entries[name] = os.environ.get(name, "")
     return entries

@@ -80,12 +80,12 @@ def answer_question(
         with os.fdopen(answer_fd, "w", closefd=False) as file:
             file.write(json.dumps(content) + "\n")
 
-    def answer(content: dict[str, Any]) -> NoReturn:
+    def answer(content: dict[str, Any], code: int = 0) -> NoReturn:
         end_if_forked(process)
         sys.stdout.flush()
         sys.stderr.flush()
         say(content)
-        end_process(0)
+        end_process(code)
 
     try:
         os.environ.pop(_LOCAL_RANK, None)  # one of the user's environment
@@ -95,7 +95,8 @@ def answer_question(
         answer({"error": {"code": error.code, "what": error.what, "hint": error.hint}})
     except SystemExit as leaving:
         answer({"error": {"code": USAGE, "what": f"{script} left with {leaving.code!r} before its rekindle.run()",
-                          "hint": "what a script decides has to come after run(), which trainers do not return from"}})  # fmt: skip
+                          "hint": "what a script decides has to come after run(), which trainers do not return from"}},
+               USAGE)  # fmt: skip
     except BaseException:
         traceback.print_exc()
         sys.stderr.flush()

@@ -97,6 +97,7 @@ TEST(Options, SpellingsOfPyTorchUsers) {
   EXPECT_EQ(job_of({"--learning-rate=0.5"}).lr, 0.5);
   EXPECT_EQ(job_of({"--wd", "0.25"}).weight_decay, 0.25);
   EXPECT_EQ(job_of({"--num_workers", "3"}).loader_threads, 3U);
+  EXPECT_EQ(job_of({"--num-workers", "3"}).loader_threads, 3U);
   EXPECT_EQ(job_of({"--nproc_per_node=3"}).trainers_per_worker, 3U);
   EXPECT_EQ(job_of({"--arch", "mnist-cnn"}).model, "mnist-cnn");
 }

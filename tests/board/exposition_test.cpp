@@ -7,6 +7,8 @@
 namespace rekindle::board {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -41,6 +43,28 @@ TEST_F(Exposition, OfHostileNames_StaysReadable) {
   const std::string text = exposition({{"x\"} 1\nevil 2\n", &page}});
   EXPECT_THAT(text, Not(HasSubstr("\nevil 2\n")));
   EXPECT_THAT(text, HasSubstr(R"(rekindle_step{run="x\"} 1\nevil 2\n"} 4)"));
+}
+
+TEST_F(Exposition, OfRecordsWithNumbersThatAreNotFinite_HasOnlyFiniteOnes) {
+  status({{"step", 2}, {"loss", nullptr}});
+  records_without_numbers();
+  step(2, 1.0, 500);
+  RunPage page(layout_.root().path(), "run");
+  ASSERT_TRUE(page.read());
+  const auto expect_finite = [&] {
+    const std::string text = exposition({{"", &page}});
+    EXPECT_THAT(text, AllOf(HasSubstr("rekindle_step 2\n"), Not(HasSubstr("rekindle_loss")),
+                            HasSubstr("rekindle_step_duration_seconds_bucket{le=\"0.512\"} 2\n"),
+                            HasSubstr("rekindle_recoveries_total{cause=\"lost\"} 1\n"),
+                            HasSubstr("rekindle_recovery_duration_seconds_count 0\n")));
+    EXPECT_THAT(text, Not(ContainsRegex(" [-+]?[INin][A-Za-z]*\n"))) << "a value";
+  };
+  expect_finite();
+  for (const char* bad : {"NaN", "1e999"}) {
+    std::ofstream(layout_.status().path()) << R"({"step":3,"loss":)" << bad << "}";
+    ASSERT_TRUE(page.read());
+    expect_finite();  // of the last status that could be read
+  }
 }
 
 }  // namespace

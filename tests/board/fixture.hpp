@@ -44,6 +44,17 @@ class BoardTest : public run::RunDirectory {
   static void append(const FilePath& file, const nlohmann::json& line) {
     std::ofstream(file.path(), std::ios::app) << line << "\n";
   }
+  // Records of step 1 and of recoveries. NaN is not JSON, and 1e999 is too large for a double: such a line
+  // cannot be read. null is a value that is not known.
+  void records_without_numbers() {
+    for (const char* bad : {"NaN", "1e999", "-1e999", "null"}) {
+      std::ofstream(layout_.metrics().path(), std::ios::app)
+          << R"({"loss":)" << bad << R"(,"step":1,"step_ms":)" << bad << "}\n";
+      std::ofstream(layout_.events().path(), std::ios::app)
+          << R"({"at":"2026-01-01T00:00:01Z","attempt":1,"cause":"lost","event":"recovered","seconds":)"
+          << bad << "}\n";
+    }
+  }
 };
 
 }  // namespace rekindle::board

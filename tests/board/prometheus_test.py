@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A real Prometheus scrapes a run through a death, a stop and another attempt; then each query of the dashboard has a value.
-It also finds a run by the file of --metrics-targets: two attempts, each at a port of its own.
+It also finds a run by the file of --metrics-targets: two attempts, each at a free port.
 
     tests/board/prometheus_test.py PATH_TO_REKINDLE SOURCE_FOLDER
 
@@ -8,24 +8,25 @@ Exit code 77: Prometheus is not installed.
 """
 
 import json
-import math
 import os
 import pathlib
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.parse
 import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "browser"))
+
+from real_board import Board  # noqa: E402
+from real_prometheus import Prometheus  # noqa: E402
+from waiting import wait_for  # noqa: E402
 
 REKINDLE, SOURCE = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
 MONITORING = SOURCE / "examples/monitoring"
 TOKEN = "a-token-for-the-metrics-of-a-test"
-LIMIT_S = 120
 RUNS = """
   - job_name: runs
     honor_labels: true
@@ -34,21 +35,6 @@ RUNS = """
     file_sd_configs:
       - files: ["targets/*.json"]
 """
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-def wait_for(what, found):
-    end = time.monotonic() + LIMIT_S
-    while time.monotonic() < end:
-        if (value := found()) is not None:
-            return value
-        time.sleep(0.2)
-    raise SystemExit(f"prometheus_test: no {what} within {LIMIT_S} s")
 
 
 def get(url, token=None):
@@ -84,7 +70,7 @@ def train_with_a_death(folder):
     process = subprocess.Popen(command(folder, run, 1000000), stdout=subprocess.DEVNULL)
     try:
         os.kill(wait_for("trainer", lambda: trainer_of(run)), signal.SIGKILL)
-        wait_for("recovery", lambda: '"recovered"' in (run / "events.jsonl").read_text() or None)
+        wait_for("recovery", lambda: '"recovered"' in (run / "events.jsonl").read_text())
         subprocess.run([REKINDLE, "stop", run], check=True, stdout=subprocess.DEVNULL)
     finally:
         process.send_signal(signal.SIGTERM)
@@ -93,23 +79,25 @@ def train_with_a_death(folder):
 
 
 def by_targets(prometheus, folder, processes):
-    """A run that Prometheus finds by the file of --metrics-targets, at its first port and, resumed, at the next."""
+    """A run that Prometheus finds by the file of --metrics-targets, at its first port and, resumed, at another one."""
     run, targets = folder / "alone/two", folder / "targets"
 
+    def addresses():
+        return [json.loads(path.read_text())[0]["targets"][0] for path in targets.glob("*.json")]
+
     def instances():
-        answer = json.loads(get(f"{prometheus}/api/v1/targets?state=active"))
-        return [target["labels"]["instance"] for target in answer["data"]["activeTargets"]
+        return [target["labels"]["instance"] for target in prometheus.get("targets?state=active")["activeTargets"]
                 if target["labels"].get("run") == "two"]
 
     last = 0
-    for port in (free_port(), free_port()):
-        address = f"127.0.0.1:{port}"
+    for _ in range(2):
         processes.append(subprocess.Popen(
-            command(folder, run, 1000000) + ["--metrics-bind", address, "--metrics-token-file", folder / "token",
+            command(folder, run, 1000000) + ["--metrics-bind", "127.0.0.1:0", "--metrics-token-file", folder / "token",
                                              "--metrics-targets", targets], stdout=subprocess.DEVNULL))
+        [address] = wait_for("target", addresses)
 
         def step():
-            values = query(prometheus, f'rekindle_step{{run="two", instance="{address}"}}')
+            values = prometheus.query(f'rekindle_step{{run="two", instance="{address}"}}')
             return values[0] if values and values[0] > last else None
 
         last = wait_for(f"step of the run at {address}", step)
@@ -117,23 +105,7 @@ def by_targets(prometheus, folder, processes):
         processes.pop().wait()
         if list(targets.iterdir()):
             raise SystemExit("prometheus_test: a run that has ended is still a target")
-        wait_for("end of the target", lambda: None if instances() else True)
-
-
-def query(prometheus, text):
-    answer = json.loads(get(f"{prometheus}/api/v1/query?" + urllib.parse.urlencode({"query": text})))
-    return [float(sample["value"][1]) for sample in answer["data"]["result"]]
-
-
-def check_queries(prometheus, panels):
-    """The titles of the panels with a query that has no finite sample."""
-    bad = []
-    for panel in panels:
-        for target in panel["targets"]:
-            values = query(prometheus, target["expr"].replace("$run", ".*"))
-            if not values or not all(math.isfinite(value) for value in values):
-                bad.append(f"{panel['title']}: {target['expr']}: {values}")
-    return bad
+        wait_for("end of the target", lambda: not instances())
 
 
 def main():
@@ -161,17 +133,13 @@ def watch(folder, processes):
     (folder / "token").chmod(0o600)
     subprocess.run([REKINDLE, "make-data", "mnist", folder / "data", "--samples", "400"], check=True, stdout=subprocess.DEVNULL)
     first = train_with_a_death(folder)
-    board, prometheus = free_port(), free_port()
-    environment = dict(os.environ, XDG_STATE_HOME=str(folder / "state"))
-    processes.append(subprocess.Popen([REKINDLE, "board", folder / "runs", "--port", "0", "--metrics-bind", f"127.0.0.1:{board}",
-                                       "--metrics-token-file", folder / "token"], env=environment, stdout=subprocess.DEVNULL))
+    board = Board(REKINDLE, folder / "runs", folder)
+    processes.append(board.process)
     (folder / "targets").mkdir()
-    config = (MONITORING / "prometheus.yml").read_text().replace("15s", "1s").replace("9300", str(board))
-    (folder / "prometheus.yml").write_text(config.replace("rules.yml", str(MONITORING / "rules.yml")) + RUNS)
 
     def scraped():
         try:
-            return get(f"http://127.0.0.1:{board}/metrics", TOKEN)
+            return get(f"http://127.0.0.1:{board.metrics_port}/metrics", TOKEN)
         except OSError:
             return None
 
@@ -179,45 +147,24 @@ def watch(folder, processes):
     checked = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True)
     if checked.returncode or checked.stderr:
         raise SystemExit(f"prometheus_test: promtool check metrics: {checked.stdout}{checked.stderr}")
-    processes.append(subprocess.Popen(["prometheus", f"--config.file={folder / 'prometheus.yml'}",
-                                       f"--storage.tsdb.path={folder / 'tsdb'}", f"--web.listen-address=127.0.0.1:{prometheus}"],
-                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-    address = f"http://127.0.0.1:{prometheus}"
+    prometheus = Prometheus(SOURCE, folder, board.metrics_port, RUNS)
+    processes.append(prometheus.process)
 
     def step(wanted):
-        def found():
-            try:
-                values = query(address, 'rekindle_step{run="one"}')
-            except OSError:
-                return None
-            return values if values and values[0] >= wanted else None
-        return found
+        return lambda: any(value >= wanted for value in prometheus.query('rekindle_step{run="one"}'))
 
     wait_for("first step in Prometheus", step(first))
     train(folder, first + 40)  # another attempt, under the same target
     wait_for("last step in Prometheus", step(first + 40))
-    if (attempts := query(address, 'rekindle_attempts_total{run="one"}')) != [2.0]:
+    if (attempts := prometheus.query('rekindle_attempts_total{run="one"}')) != [2.0]:
         raise SystemExit(f"prometheus_test: attempts: {attempts}")
     counters = re.findall(r"^# TYPE (\w+) counter$", text, re.M) + ["rekindle_step_duration_seconds_count"]
-    if fell := [name for name in counters if any(query(address, f"resets({name}[10m])"))]:
-        raise SystemExit(f"prometheus_test: counters fell: {fell}")
-    panels = json.loads((MONITORING / "dashboard.json").read_text())["panels"]
-    bad = []
-
-    def all_have_values():  # a rate needs two samples after the change
-        bad[:] = check_queries(address, panels)
-        return True if not bad else None
-
-    try:
-        wait_for("finite value of each query", all_have_values)
-    except SystemExit as late:
-        raise SystemExit(f"{late}:\n" + "\n".join(bad)) from None
-    # The check finds a wrong name.
-    wrong = [dict(panels[0], targets=[{"expr": re.sub("rekindle_", "rekindel_", panels[0]["targets"][0]["expr"])}])]
-    if not check_queries(address, wrong):
-        raise SystemExit("prometheus_test: a wrong name was not found")
-    by_targets(address, folder, processes)
-    print(f"prometheus_test: {sum(len(panel['targets']) for panel in panels)} queries have values")
+    resets = {name: prometheus.query(f"resets({name}[10m])") for name in counters}
+    if not all(resets.values()) or any(any(values) for values in resets.values()):
+        raise SystemExit(f"prometheus_test: counters that fell, or that are not there: {resets}")
+    queries = prometheus.check_dashboard(".*")
+    by_targets(prometheus, folder, processes)
+    print(f"prometheus_test: {queries} queries have values")
     return 0
 
 

@@ -224,6 +224,23 @@ TEST_F(RunPageTest, HostileFiles_AreShownAsText) {
   EXPECT_LT(text.size(), 20000U);
 }
 
+TEST_F(RunPageTest, NumbersThatAreNotFinite_AreLeftOut) {
+  status({{"step", 2}, {"loss", nullptr}});
+  records_without_numbers();
+  step(2, 0.5);
+  ASSERT_TRUE(page_.read());
+  const nlohmann::json summary = page_.summary();
+  EXPECT_TRUE(summary["loss"].is_null());
+  EXPECT_EQ(summary["step_ms"]["step"], 100.0);
+  EXPECT_EQ(summary["recoveries"], 1) << "of a time that is not known";
+  for (const char* bad : {"NaN", "1e999"}) {
+    std::ofstream(layout_.status().path()) << R"({"step":3,"loss":)" << bad << "}";
+    ASSERT_TRUE(page_.read());
+    EXPECT_EQ(page_.summary()["step"], 2) << "of the last status that could be read";
+    EXPECT_THAT(page_.summary()["problem"].get<std::string>(), HasSubstr("status.json"));
+  }
+}
+
 TEST_F(RunPageTest, WhereNoRunIs_SaysSo) {
   RunPage page(layout_.root().path() / "none", "none");
   ASSERT_TRUE(page.read());

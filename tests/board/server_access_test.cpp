@@ -1,6 +1,7 @@
 // Who gets what of a server, and that its answers hold behind a proxy's folder.
 #include <gmock/gmock.h>
 
+#include <boost/asio/read_until.hpp>
 #include <regex>
 
 #include "board/parts.hpp"
@@ -37,6 +38,43 @@ TEST_F(ServerAccessTest, TheLink_IsExchangedForACookieOfThePagesFolder) {
               StartsWith("HTTP/1.1 200 "));
   EXPECT_THAT(answer_to(plain("/?token=0123")),
               AllOf(StartsWith("HTTP/1.1 401 "), Not(HasSubstr("Set-Cookie"))));
+}
+
+// A Referer header has the address that a browser comes from. Logs of other servers have it, too.
+TEST_F(ServerAccessTest, TheTokenInAReferrer_OpensNothing) {
+  status({{"step", 2}, {"end", "secret"}});
+  serve();
+  const std::string referrer = "Referer: http://localhost/?token=" + std::string(kToken) + "\r\n";
+  for (const char* target :
+       {"/", "/page.js", "/api/summary", "/api/curves?names=loss", "/api/live", "/metrics"})
+    EXPECT_THAT(answer_to(plain(target, referrer)),
+                AllOf(StartsWith("HTTP/1.1 401 "), Not(HasSubstr("secret")), Not(HasSubstr("Set-Cookie"))))
+        << target;
+}
+
+// Cookies know no ports: if a page at another port of this host asks, a browser sends the cookie. These
+// headers keep the answer from that page.
+TEST_F(ServerAccessTest, NoAnswer_IsForPagesOfOtherSites) {
+  status({{"step", 2}});
+  serve();
+  const auto is_kept =
+      AllOf(HasSubstr("\r\nCross-Origin-Resource-Policy: same-origin\r\n"),
+            HasSubstr("\r\nCross-Origin-Opener-Policy: same-origin\r\n"),
+            HasSubstr("\r\nX-Frame-Options: DENY\r\n"), HasSubstr("; frame-ancestors 'none'\r\n"),
+            Not(HasSubstr("\r\nAccess-Control-")));
+  const std::string origin = "Origin: http://evil.example\r\n";
+  for (const char* target : {"/", "/page.js", "/api/summary", "/api/curves?names=loss"})
+    EXPECT_THAT(answer_to(get(target, origin)), AllOf(StartsWith("HTTP/1.1 200 "), is_kept)) << target;
+  EXPECT_THAT(answer_to(scrape()), AllOf(StartsWith("HTTP/1.1 200 "), is_kept));
+  EXPECT_THAT(answer_to(get("/nothing", origin)), AllOf(StartsWith("HTTP/1.1 404 "), is_kept));
+  EXPECT_THAT(answer_to(plain("/api/summary", origin)), AllOf(StartsWith("HTTP/1.1 401 "), is_kept));
+  EXPECT_THAT(answer_to(get("/api/summary", origin + "Access-Control-Request-Method: GET\r\n", "OPTIONS")),
+              AllOf(StartsWith("HTTP/1.1 405 "), is_kept));
+  boost::asio::ip::tcp::socket stream = connect();
+  boost::asio::write(stream, boost::asio::buffer(get("/api/live", origin)));
+  std::string head;
+  boost::asio::read_until(stream, boost::asio::dynamic_buffer(head), "\r\n\r\n");
+  EXPECT_THAT(head, AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("text/event-stream"), is_kept));
 }
 
 // The address of --metrics-bind may be open to a whole cluster.

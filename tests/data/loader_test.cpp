@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/random.hpp"
+#include "base/text.hpp"
 #include "support.hpp"
 
 namespace rekindle::data {
@@ -176,6 +177,47 @@ TEST(Loader, ASampleThatCannotBeRead_FailsItsMicroBatchAlone) {
       EXPECT_EQ(failed, 1);
     }
   }
+}
+
+// Reads of sample 7 wait for release().
+class Hanging final : public Dataset {
+ public:
+  const DatasetInfo& info() const override { return flawless_.info(); }
+  Status read(Split split, std::size_t index, const TransformConfig& transform, std::uint64_t key,
+              Batch& batch, std::size_t place) const override {
+    if (index == 7) released_.wait(false);
+    return flawless_.read(split, index, transform, key, batch, place);
+  }
+  void release() {
+    released_ = true;
+    released_.notify_all();
+  }
+
+ private:
+  static constexpr std::size_t kCount = std::size_t{kMicroBatches} * kSamples;
+  const Flawed flawless_{kCount, kCount};
+  std::atomic<bool> released_ = false;
+};
+
+TEST(Loader, AReadThatHangs_IsWaitedForInPieces_AndNothingIsLost) {
+  Hanging hanging;
+  Loader loader(hanging, config(2));
+  loader.start(0, range(0, kMicroBatches));
+  int came = 0;
+  for (int pieces = 0; pieces < 3;) {
+    const Result<Batch> batch = loader.next(std::chrono::milliseconds(50));
+    if (batch) {
+      EXPECT_EQ(batch->micro_batch, came++);
+      pieces = 0;
+      continue;
+    }
+    EXPECT_EQ(batch.error().kind, ErrorKind::kNotYet);
+    EXPECT_NE(batch.error().what.find(str("micro-batch ", came, " of step 0")), std::string::npos)
+        << batch.error().line();
+    ++pieces;
+  }
+  hanging.release();
+  for (; came < kMicroBatches; ++came) EXPECT_EQ(loader.next()->micro_batch, came);
 }
 
 class TooLarge final : public Dataset {

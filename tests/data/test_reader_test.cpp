@@ -78,12 +78,55 @@ class Together final : public Numbers {
   mutable std::set<std::thread::id> readers_;
 };
 
-TEST(TestReader, TheCallerAndAllThreadsReadAtOnce) {
-  const Together together(4);
+TEST(TestReader, AllThreadsReadAtOnce) {
+  const Together together(3);
   TestReader reader(together, 28, 3);
   const auto batch = reader.read(0, 4);
   ASSERT_TRUE(batch) << batch.error().line();
   EXPECT_EQ(batch->labels, (std::vector<std::int64_t>{0, 1, 2, 3}));
+}
+
+// Reads of sample 2 wait for release().
+class Hanging final : public Numbers {
+ public:
+  Status read(Split split, std::size_t index, const TransformConfig& config, std::uint64_t key, Batch& batch,
+              std::size_t place) const override {
+    if (index == 2) {
+      entered_ = true;
+      entered_.notify_all();
+      released_.wait(false);
+    }
+    return Numbers::read(split, index, config, key, batch, place);
+  }
+  void wait_until_entered() const { entered_.wait(false); }
+  void release() {
+    released_ = true;
+    released_.notify_all();
+  }
+
+ private:
+  std::atomic<bool> released_ = false;
+  mutable std::atomic<bool> entered_ = false;
+};
+
+TEST(TestReader, AReadThatHangs_IsWaitedForInPieces_AndNothingIsLost) {
+  Hanging hanging;
+  TestReader reader(hanging, 28, 2);
+  for (int pieces = 0; pieces < 3; ++pieces) {
+    const auto late = reader.read(0, 4, std::chrono::milliseconds(pieces));
+    ASSERT_FALSE(late);
+    EXPECT_EQ(late.error().kind, ErrorKind::kNotYet);
+    EXPECT_EQ(late.error().what, "test samples 0 to 3 are not read yet");
+    hanging.wait_until_entered();
+  }
+  const auto other = reader.read(4, 4, std::chrono::milliseconds(1));
+  ASSERT_FALSE(other) << "its memory is still being written";
+  EXPECT_EQ(other.error().kind, ErrorKind::kNotYet);
+  EXPECT_FALSE(reader.read(0, 4, std::chrono::milliseconds(1)));
+  hanging.release();
+  EXPECT_EQ(reader.read(0, 4)->labels, (std::vector<std::int64_t>{0, 1, 2, 3}))
+      << "that was given up meanwhile";
+  EXPECT_EQ(reader.read(4, 4)->labels, (std::vector<std::int64_t>{4, 5, 6, 7}));
 }
 
 TEST(TestReader, BatchesOfManySizes_AreComplete) {

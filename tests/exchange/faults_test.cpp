@@ -84,17 +84,18 @@ TEST_P(Faults, PartialSumsStayUntilSumsTakeTheirPlace) {
       const auto slot = me.hub.slot(0);
       return slot && hash_floats(*slot) == hash_floats(reference_sum(step, tree, me.hub.floats()));
     };
-    const auto spoilt = [&] { return first.exchange->slot_0_spoilt() ? "spoilt" : "kept"; };
+    const auto slot_0 = [&] { return first.exchange->slot_0_overwritten() ? "overwritten" : "kept"; };
     me.say(me.outcome(run_step(me.hub, *first.exchange, plan, 0)));
-    me.say(spoilt());
+    me.say(slot_0());
     if (me.id == kLost) return;  // leaves before its next contribution
     (void)compute_partials(me.hub, plan, 1);
     me.say(me.outcome(first.exchange->reduce({})));
-    me.say(spoilt());
-    me.say(slot_is_partial(1) ? "as it was" : "overwritten");
+    me.say(slot_0());
+    me.say(slot_is_partial(1) ? "as it was" : "changed");
     me.meet_at(0, 2);
   });
-  const char* const after_sums = GetParam() == Backend::kNccl || GetParam() == kStaged ? "kept" : "spoilt";
+  const char* const after_sums =
+      GetParam() == Backend::kNccl || GetParam() == kStaged ? "kept" : "overwritten";
   const auto lines = cluster.finish();
   for (int id : {0, 1}) EXPECT_EQ(lines[id], (Lines{"ok", "ok", after_sums, "rank 2", "kept", "as it was"}));
 }
@@ -193,7 +194,7 @@ TEST_P(Faults, RankKilledAtAnyMomentLeavesNobodyHanging) {
 }
 
 // An aborted rank leaves at any moment, and may tell the others that data are there which are not.
-TEST_P(Faults, AnAbortedRankSpoilsNobodysSums) {
+TEST_P(Faults, AnAbortedRankChangesNobodysSums) {
   Cluster cluster(3, 300'000, [&](Member& me) {
     int wrong = 0;
     for (int generation = 1; generation <= 40; ++generation) {

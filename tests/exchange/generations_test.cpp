@@ -119,10 +119,10 @@ TEST_P(Generations, SurvivorsOfAKilledRankGiveTheStateToNewcomersAndGoOnWithThem
 }
 
 // 1 does not wait for 0: it goes on alone while 0 still reads the sums of their last common step.
-TEST_P(Generations, PeerThatGoesOnWhileItsSumsAreRead_IsNoticed) {
-  const bool shared = GetParam() == Backend::kSharedMemory;
+std::vector<Lines> goes_on_while_its_sums_are_read(Backend first, Backend next) {
+  const bool shared = first == Backend::kSharedMemory;
   Cluster cluster(2, kFloats, [&](Member& me) {
-    const auto [plan, exchange] = me.join(1, {0, 1}, 4, GetParam());
+    const auto [plan, exchange] = me.join(1, {0, 1}, 4, first);
     const auto reduced = exchange->reduce(StepHeader{});
     me.say(reduced && exchange->sums_unchanged() ? "right" : "wrong");
     me.meet_at(0, 2);
@@ -130,7 +130,7 @@ TEST_P(Generations, PeerThatGoesOnWhileItsSumsAreRead_IsNoticed) {
       exchange->abort();
       me.mark(1);
       me.wait_for(2, 1);
-      const auto [alone_plan, alone] = me.join(2, {1}, 4, GetParam());
+      const auto [alone_plan, alone] = me.join(2, {1}, 4, next);
       me.mark(3);
       me.wait_for(4, 1);
       return;
@@ -142,8 +142,36 @@ TEST_P(Generations, PeerThatGoesOnWhileItsSumsAreRead_IsNoticed) {
     me.say(exchange->sums_unchanged() == shared ? "wrong" : "as it is");
     me.mark(4);
   });
-  EXPECT_EQ(cluster.finish(), (std::vector<Lines>{{"ok", "right", "unchanged after the abort", "as it is"},
-                                                  {"ok", "right", "ok"}}));
+  return cluster.finish();
+}
+const std::vector<Lines> kNoticed{{"ok", "right", "unchanged after the abort", "as it is"},
+                                  {"ok", "right", "ok"}};
+
+TEST_P(Generations, PeerThatGoesOnWhileItsSumsAreRead_IsNoticed) {
+  EXPECT_EQ(goes_on_while_its_sums_are_read(GetParam(), GetParam()), kNoticed);
+}
+
+TEST(SharedMemoryGenerations, PeerThatGoesOnOverTcpWhileItsSumsAreRead_IsNoticed) {
+  EXPECT_EQ(goes_on_while_its_sums_are_read(Backend::kSharedMemory, Backend::kTcp), kNoticed);
+}
+
+// A generation over tcp has no page: the next one in shared memory still has one of its own.
+TEST(SharedMemoryGenerations, TheOnesBetweenAreOverTcp_TheRightBits) {
+  constexpr int kGenerations = 12;
+  Cluster cluster(2, kFloats, [&](Member& me) {
+    for (int generation = 1; generation <= kGenerations; ++generation) {
+      const Backend backend = generation % 3 == 0 ? Backend::kSharedMemory : Backend::kTcp;
+      const auto [plan, exchange] = me.join(static_cast<std::uint64_t>(generation), {0, 1}, 4, backend);
+      me.say(step_outcome(me, *exchange, plan, static_cast<std::uint64_t>(generation)));
+      me.meet_at(generation, 2);
+    }
+  });
+  Lines expected;
+  for (int generation = 1; generation <= kGenerations; ++generation) {
+    expected.emplace_back("ok");
+    expected.push_back(reference_hash(generation, 4, kFloats).hex());
+  }
+  EXPECT_EQ(cluster.finish(), (std::vector<Lines>{expected, expected}));
 }
 
 TEST_P(Generations, OnlySurvivorGoesOnAloneAndThenWithANewcomer) {

@@ -31,7 +31,7 @@ std::string reduce(Member& me, Exchange& exchange, const Plan& plan, int) {
   const auto tree = subtrees_of(leaves_of(kLeaves, 2, plan.rank)).front();
   const auto slot = me.hub.slot(0);
   const bool kept = slot && hash_floats(*slot) == hash_floats(reference_sum(3, tree, kFloats));
-  if (!exchange.slot_0_spoilt() && !kept) return "slot 0 was overwritten, and is said to be as it was";
+  if (!exchange.slot_0_overwritten() && !kept) return "slot 0 was overwritten, and is said to be as it was";
   return outcome_of(hash.error());
 }
 

@@ -1,7 +1,6 @@
 // Any bytes as a file of CIFAR's Python version ('p' first), or as the tar data of its archive: an error, or
 // as many images as labels.
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -9,8 +8,8 @@
 #include <string_view>
 
 #include "../data/gzipped.hpp"
+#include "../temporary_directory.hpp"
 #include "base/files.hpp"
-#include "base/text.hpp"
 #include "data/dataset.hpp"
 #include "data/pickle.hpp"
 #include "require.hpp"
@@ -30,12 +29,8 @@ void read_pickle(std::string_view bytes) {
 }
 
 void read_archive(std::string_view bytes) {
-  static const fs::path path = fs::path("/dev/shm") / str("rekindle-fuzz-", ::getpid(), ".tar.gz");
-  static const bool registered = std::atexit([] {
-                                   std::error_code ignored;
-                                   fs::remove(path, ignored);
-                                 }) == 0;
-  require(registered, "the archive would stay");
+  static const TemporaryDirectory memory("/dev/shm");  // one for this process
+  const fs::path path = memory.path() / "archive.tar.gz";
   const std::string packed = gzipped(bytes, Z_BEST_SPEED);
   {
     const auto fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);

@@ -1,16 +1,15 @@
 // Any bytes as the index of an image folder, with a right checksum: nothing, or a listing whose files are
 // inside.
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <filesystem>
 #include <string>
 
+#include "../temporary_directory.hpp"
 #include "base/files.hpp"
 #include "base/hash.hpp"
 #include "base/log.hpp"
-#include "base/text.hpp"
 #include "data/folder_listing.hpp"
 #include "data/folder_notes.hpp"
 #include "require.hpp"
@@ -20,18 +19,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// In memory, one for this process.
 const fs::path& directory() {
-  static const fs::path path = fs::path("/dev/shm") / str("rekindle-fuzz-", ::getpid(), "-folder");
-  static const bool made = [] {
+  static const TemporaryDirectory memory = [] {
     start_logging("fuzz", {}, LogLevel::kNone);  // every damaged index is logged
-    std::atexit([] {
-      std::error_code ignored;
-      fs::remove_all(path, ignored);
-    });
-    return fs::create_directory(path);
+    return TemporaryDirectory("/dev/shm");
   }();
-  require(made, "there is no folder");
-  return path;
+  return memory.path();
 }
 
 void read(std::string bytes) {

@@ -5,6 +5,7 @@
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 
+#include <array>
 #include <memory>
 #include <string>
 
@@ -12,6 +13,7 @@
 #include "model/ops.hpp"
 #include "model/training_module.hpp"
 #include "probe.hpp"
+#include "trainer/buffer_proof.hpp"
 
 namespace rekindle::model {
 namespace {
@@ -122,7 +124,7 @@ TEST(ModuleState, ABufferOfBoolsIsStoredAsBytes) {
   };
   forward_of = [](nn::Module& module, const at::Tensor& x) {
     at::Tensor mask = module.named_buffers()["mask"];
-    const at::Tensor y = use_linear(module, x * mask.view({1, 1, 2, 2}));
+    at::Tensor y = use_linear(module, x * mask.view({1, 1, 2, 2}));
     mask[1] = false;
     return y;
   };
@@ -132,6 +134,88 @@ TEST(ModuleState, ABufferOfBoolsIsStoredAsBytes) {
   EXPECT_EQ(module->tensors().back().dtype, checkpoint::Dtype::kUint8);
   EXPECT_TRUE(again.gradient.equal(first.gradient)) << "it did not begin with the mask of its step";
   EXPECT_TRUE(module->buffer_bytes(2).equal(at::tensor({1, 0, 1, 1}, at::kByte)));
+}
+
+// Whether two micro-batches made the same value of a buffer that is not float32, as their sum shows it.
+bool agree(const Trained& a, const Trained& b, std::size_t tensor) {
+  std::array<float, trainer::kProofFloats> sum{};
+  for (const Trained* each : {&a, &b}) {
+    const float* const proof = each->gradient.const_data_ptr<float>() + each->layout.tensors()[tensor].offset;
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += proof[i];
+  }
+  return trainer::all_agree(sum, 2);
+}
+
+TEST(ModuleState, ABufferOfAnotherFloatingType_MayChangeWhereAllMicroBatchesAgree) {
+  double of_sample = 0;
+  build_of = [](nn::Module& module) {
+    linear(module);
+    module.register_buffer("temperature", at::ones({1}, at::kDouble));
+    module.register_buffer("scale", at::ones({2}, at::kHalf));
+  };
+  forward_of = [&](nn::Module& module, const at::Tensor& x) {
+    at::Tensor temperature = module.named_buffers()["temperature"], scale = module.named_buffers()["scale"];
+    temperature.mul_(0.5).add_(of_sample);
+    scale.mul_(0.25);
+    return use_linear(module, x);
+  };
+  const auto module = std::move(make().value());
+  const Trained first = train(*module), same = train(*module, kGoOn, false);
+  ASSERT_TRUE(first.loss) << first.loss.error().line();
+  ASSERT_TRUE(same.loss) << same.loss.error().line();
+  EXPECT_EQ(module->tensors()[2].dtype, checkpoint::Dtype::kFloat64);
+  EXPECT_EQ(module->tensors()[3].dtype, checkpoint::Dtype::kFloat16);
+  EXPECT_TRUE(module->buffer_bytes(2).view(at::kDouble).equal(at::full({1}, 0.5, at::kDouble)));
+  EXPECT_TRUE(module->buffer_bytes(3).view(at::kHalf).equal(at::full({2}, 0.25, at::kHalf)));
+  for (const std::size_t buffer : {2, 3}) {
+    EXPECT_EQ(first.gradient[static_cast<std::int64_t>(buffer)].item<float>(), 1) << "changed";
+    EXPECT_TRUE(agree(first, same, buffer));
+  }
+  of_sample = 1;
+  const Trained other = train(*module, kGoOn, false);
+  ASSERT_TRUE(other.loss) << other.loss.error().line();
+  EXPECT_FALSE(agree(first, other, 2));
+  EXPECT_TRUE(agree(first, other, 3));
+}
+
+// The registered tensor would keep its first value, in every checkpoint.
+TEST(ModuleState, AFieldThatGetsAnotherTensorThanItsBufferIsRefused) {
+  at::Tensor running;
+  build_of = [&](nn::Module& module) {
+    linear(module);
+    running = module.register_buffer("running", at::zeros({4}));
+  };
+  forward_of = [&](nn::Module& module, const at::Tensor& x) {
+    if (module.is_training()) running.mul_(0.9).add_(x.mean(0).flatten(), 0.1);
+    return use_linear(module, x - running.view({1, 1, 2, 2}));
+  };
+  const auto in_place = std::move(make().value());
+  for (const bool bind : {true, false, false}) EXPECT_TRUE(train(*in_place, kGoOn, bind).loss);
+
+  forward_of = [&](nn::Module& module, const at::Tensor& x) {
+    if (module.is_training()) running = running * 0.9 + x.mean(0).flatten() * 0.1;
+    return use_linear(module, x - running.view({1, 1, 2, 2}));
+  };
+  const auto replaced = std::move(make().value());
+  const Trained first = train(*replaced);
+  ASSERT_FALSE(first.loss);
+  EXPECT_EQ(first.loss.error().code, ExitCode::kConfig);
+  EXPECT_THAT(first.loss.error().what, HasSubstr("another tensor in the place of its buffer running"));
+}
+
+TEST(ModuleState, ABufferThatChangesItsShapeIsRefused) {
+  build_of = [](nn::Module& module) {
+    linear(module);
+    module.register_buffer("seen", at::zeros({1}, at::kLong));
+  };
+  forward_of = [](nn::Module& module, const at::Tensor& x) {
+    module.named_buffers()["seen"].resize_({2}).fill_(1);
+    return use_linear(module, x);
+  };
+  const auto module = std::move(make().value());
+  const Trained first = train(*module);
+  ASSERT_FALSE(first.loss);
+  EXPECT_THAT(first.loss.error().what, HasSubstr("buffer seen became Long of shape [2]"));
 }
 
 TEST(ModuleState, RandomNumbersOfAnEvaluationFollowItsKey) {

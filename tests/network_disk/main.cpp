@@ -53,13 +53,14 @@ int run(const std::vector<std::string>& command) {
 
 int main(int argc, char** argv) {
   int nodes = 1, late_ms = 0, slow_us = 0, room_mib = 2048;
-  bool tells_at_close = false;
+  bool tells_at_close = false, keeps_unchanged = false;
   CLI::App app("Runs a command with its temporary files on simulated network storage.");
   app.add_option("--nodes", nodes, "views of the same directory")->check(CLI::Range(1, 16));
   app.add_option("--late-ms", late_ms, "until a node sees what another one did to a name");
   app.add_option("--slow-us", slow_us, "that every call takes");
   app.add_option("--room-mib", room_mib, "before the storage is full");
   app.add_flag("--tells-at-close", tells_at_close, "and not at fsync that it is full");
+  app.add_flag("--keeps-unchanged", keeps_unchanged, "in memory what has the same size and time");
   app.prefix_command();
   CLI11_PARSE(app, argc, argv);
   const std::vector<std::string> command = app.remaining();
@@ -78,7 +79,7 @@ int main(int argc, char** argv) {
   int status = 0;
   {
     network_disk::Names names{std::chrono::milliseconds(late_ms)};
-    const network_disk::Habits habits{std::chrono::microseconds(slow_us), tells_at_close};
+    const network_disk::Habits habits{std::chrono::microseconds(slow_us), tells_at_close, keeps_unchanged};
     std::vector<std::unique_ptr<Mount>> mounts;
     std::string all;
     for (int i = 0; i < nodes; ++i) {

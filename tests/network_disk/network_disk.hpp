@@ -52,6 +52,7 @@ class Names {
 struct Habits {
   std::chrono::microseconds slow;  // that every call takes
   bool tells_at_close;             // and not at fsync what a write could not store, as AFS does
+  bool keeps_unchanged;            // in memory, while size and time are the same, as NFS does
 };
 
 // One node's mount of the directory `backing`; served by threads of this process until it is destroyed.

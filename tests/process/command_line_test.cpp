@@ -156,6 +156,36 @@ TEST_F(CommandLine, MakeDataSaysWhatItDid) {
       HasSubstr("book.txt: wrote a made text data set of 50 training and 5 test contexts of 256 bytes"));
 }
 
+// As printf %03d writes them: 010 is ten.
+TEST_F(CommandLine, NumbersAreDecimal) {
+  const std::string text = said(mnist_run(dir(), 1, 1) + Arguments{"--batch-size", "064", "--seed", "007"});
+  EXPECT_THAT(text, HasSubstr("a batch of 64 images"));
+  EXPECT_THAT(said({"inspect", dir()}), HasSubstr("seed=7"));
+  EXPECT_THAT(said({"digest", dir(), "--step", "001"}), Not(HasSubstr("error")));
+  EXPECT_THAT(said(mnist_run(dir(), 1, 1) + Arguments{"--batch-size", "0x10"}, 64),
+              HasSubstr("'0x10' is not a whole number"));
+  EXPECT_THAT(said({"wait", dir(), "--step", "-1"}, 64), HasSubstr("'-1' is not a whole number"));
+}
+
+// "$UNSET" of a shell.
+TEST_F(CommandLine, EmptyArguments_AreRefused) {
+  const std::string hint = ": is a variable of the shell not set?\n";
+  EXPECT_EQ(said(mnist_run(dir(), 1, 1) + Arguments{"--init", ""}, 64),
+            "rekindle: the value of --init is empty" + hint);
+  EXPECT_EQ(said(mnist_run(dir(), 1, 1) + Arguments{"--init="}, 64),
+            "rekindle: the value of --init is empty" + hint);
+  for (const char* command : {"local", "submit", "join", "wait", "watch", "evaluate", "status"})
+    EXPECT_EQ(said({command, ""}, 64), "rekindle: an argument is empty" + hint) << command;
+  EXPECT_FALSE(fs::exists(dir()));
+}
+
+TEST_F(CommandLine, SubmitOfSeveralWorkersANode_Refused) {
+  EXPECT_THAT(said({"submit", "--run-dir", dir(), "--model", "mnist-cnn", "--data", mnist_data(), "--steps",
+                    "1", "--workers", "4", "--print"},
+                   64),
+              HasSubstr("--workers is for rekindle local: a job has one worker a node"));
+}
+
 TEST_F(CommandLine, InitNamesItsFile) {
   const fs::path file = scratch_ / "weights.safetensors";
   EXPECT_THAT(said(mnist_run(dir(), 1, 2) + Arguments{"--init", file}, 78),

@@ -22,7 +22,16 @@ class Image {
              str((fs::path(source) / "tests/process/containers").string(), ":", std::getenv("PATH")).c_str(),
              1);
     ::setenv("STAND_IN_CONTENT", content.c_str(), 1);
+    ::unsetenv("STAND_IN_BINDS");
   }
+  // From here on, the image has `folder` at `place`, too. What is mounted there hides it.
+  static void add(const fs::path& folder, const fs::path& place) {
+    const std::string content = std::getenv("STAND_IN_CONTENT");
+    ::setenv("STAND_IN_CONTENT",
+             str(content, content.empty() ? "" : ":", folder.string(), "=", place.string()).c_str(), 1);
+  }
+  // From here on, nothing is mounted: the site does not let its users do that.
+  static void mount_nothing() { ::setenv("STAND_IN_BINDS", "no", 1); }
   // Empty: bwrap makes containers here.
   static std::string why_none() {
     const Outcome made =

@@ -107,8 +107,10 @@ case "$2" in
   Program second(on_node("n3") +
                  Arguments{rekindle(), "slurm-successor", dir(), std::to_string(inode), job.dump()});
   ASSERT_TRUE(eventually([&] { return parts_of(dir(), "coordinator").size() == 2; }));
-  // The first successor is silent for longer than the others wait for a batch script on a lost node.
-  ::sleep(6);
+  // The first successor is silent. It is on a node that Slurm has not given up, so it gets the usual time for
+  // a sign of life, and not the 2 s of a batch script on a lost node.
+  ASSERT_NO_FATAL_FAILURE(wait_for_log("for a sign of life before taking over"));
+  EXPECT_TRUE(logged("waiting 30s for a sign of life before taking over")) << log();
   ::kill(first[0], SIGCONT);
   constexpr int kNotNeeded = 3;
   const Outcome outcome = second.wait();

@@ -91,6 +91,27 @@ TEST_F(Images, CorruptFileInALaterStep_StateIsSavedAndSkippingGoesOnWithTheSameB
   EXPECT_EQ(digest_of(dir), digest_of(scratch_ / "skipped"));
 }
 
+// The command of examples/tiny-imagenet/README.md, made small.
+TEST_F(Images, TinyImageNetJobWithResnet50_OneStepWithTheSameDigest) {
+  const std::string config = fs::path(REKINDLE_SOURCE) / "examples/tiny-imagenet/resnet18.toml";
+  const auto digest = [&](int workers) {
+    const fs::path dir = scratch_ / str("w", workers);
+    const Arguments small = {"--image-size",    "32", "--batch-size", "4",
+                             "--micro-batches", "2",  "--steps",      "1"};
+    const Outcome outcome = run(
+        Arguments{"local", "--config", config, "--model", "resnet50", "--run-dir", dir, "--data", images()} +
+        small +
+        Arguments{"--workers", str(workers), "--loader-threads", "1", "--warmup-steps", "0", "--schedule",
+                  "constant"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+    EXPECT_EQ(times_in(read_text(dir / "run.toml").value_or(""), "\"resnet50\""), 1U);
+    return digest_of(dir);
+  };
+  const std::string expected = digest(1);
+  ASSERT_EQ(expected.size(), 33U) << expected;
+  EXPECT_EQ(digest(2), expected);
+}
+
 TEST_P(ImageBits, ACorruptFileIsNamed_OrSkippedAndCounted) {
   if (!with_corrupt()) {
     const fs::path bad = fs::path(images()) / "train/n00000003/images/n00000003_1.JPEG";

@@ -232,6 +232,11 @@ TEST_F(Interchange, ImportTurnsOneKindOfFileIntoAnother) {
     EXPECT_EQ(same.exit_code, 0) << same.err;
     EXPECT_EQ(same.out, "ok: 8 tensors\n");
   }
+  const Outcome there = run({"import", h5, at("imported.safetensors")});
+  EXPECT_EQ(there.exit_code, 78);
+  EXPECT_EQ(there.err, str("rekindle: ", at("imported.safetensors").string(),
+                           " is there already: add --force to overwrite it\n"));
+  EXPECT_EQ(run({"import", "--force", h5, at("imported.safetensors")}).exit_code, 0);
   ASSERT_EQ(run({"import", safetensors, at("again.npz")}).exit_code, 64);
   EXPECT_FALSE(fs::exists(at("again.npz")));
 }

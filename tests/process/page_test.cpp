@@ -5,6 +5,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.hpp"
+#include "base/text.hpp"
 #include "live_run.hpp"
 
 namespace rekindle::process_test {
@@ -41,6 +43,10 @@ class Page : public LiveRun {
     const Outcome outcome = program.wait();
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return outcome.out;
+  }
+  static std::string environment_of(pid_t pid) {
+    std::ifstream file(str("/proc/", pid, "/environ"), std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
   }
   std::vector<std::string> events_in(const fs::path& file) const {
     std::ifstream in(file);
@@ -107,10 +113,30 @@ TEST_F(Page, IntoAFile_ARunPrintsNoSecret) {
   ASSERT_GT(token.size(), 20U);
   EXPECT_THAT(program_->printed(),
               AllOf(HasSubstr("rekindle status " + dir().string() + " --link"), Not(HasSubstr(token))));
-  for (const pid_t pid : processes_with(dir().string()))
+  std::size_t environments = 0;
+  for (const pid_t pid : processes_with(dir().string())) {
+    const std::string environment = environment_of(pid);
+    environments += environment.empty() ? 0 : 1;
     EXPECT_THAT(command_line(pid), Not(HasSubstr(token)));
+    EXPECT_THAT(environment, Not(HasSubstr(token))) << command_line(pid);
+  }
+  EXPECT_GE(environments, 5U) << "supervisor, coordinator, worker, trainer and the page's server";
   const auto mode = fs::status(dir() / "key/page-token").permissions();
   EXPECT_EQ(mode, fs::perms::owner_read | fs::perms::owner_write);
+  stop_and_compare();
+}
+
+// A person at a terminal gets the link, and the line that makes the link work on the person's own machine.
+// With Slurm (salloc), this machine is reached over the one where the job was submitted.
+TEST_F(Page, OnATerminal_ARunPrintsTheLinkAndTheLineForSsh) {
+  begin(1, {"--status-port", "0"},
+        {"/usr/bin/env", "SLURM_SUBMIT_HOST=login-3", "/bin/sh", "-c",
+         "exec script --quiet --flush --return --command \"$*\" /dev/null", "sh"});
+  const std::string page = link(), port = page.substr(17, page.find("/?") - 17);
+  ASSERT_THAT(page, StartsWith("http://127.0.0.1:" + port + "/?token="));
+  const std::string tunnel = str("first: ssh -N -L ", port, ":127.0.0.1:", port, " -J login-3 ", host_name());
+  EXPECT_TRUE(eventually([&] { return times_in(program_->printed(), tunnel) == 1; })) << program_->printed();
+  EXPECT_THAT(program_->printed(), AllOf(HasSubstr("the page: " + page + "\r\n"), Not(HasSubstr(" --link"))));
   stop_and_compare();
 }
 

@@ -1,14 +1,16 @@
 // Kills during short operations: a state copy, a checkpoint.
-#include <unistd.h>
-
 #include <algorithm>
 #include <csignal>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "live_run.hpp"
+#include "run/layout.hpp"
+#include "run/status_file.hpp"
 
 namespace rekindle::process_test {
 namespace {
@@ -38,7 +40,33 @@ TEST_F(PhaseDeaths, TrainerKilledDuringACheckpoint_TheRunGoesOnAndTheOneBeforeSt
   EXPECT_EQ(run({"inspect", dir()}).exit_code, 0);
 }
 
-class KeptMicroBatches : public LiveRun, public ::testing::WithParamInterface<const char*> {};
+class KeptMicroBatches : public LiveRun, public ::testing::WithParamInterface<const char*> {
+ protected:
+  // The steps of all trainers but one; empty while one of these computes.
+  static std::vector<std::uint64_t> steps_of_others(const nlohmann::json& status, pid_t trainer) {
+    std::vector<std::uint64_t> steps;
+    for (const nlohmann::json& each : status.value("trainers", nlohmann::json::array())) {
+      if (each.value("pid", pid_t{0}) == trainer) continue;
+      if (each.value("phase", "") == "computing") return {};
+      steps.push_back(each.value("step", std::uint64_t{0}));
+    }
+    return steps;
+  }
+  // Waits until two statuses in a row show the other trainers at the same steps. Trainers report their steps
+  // twice a second, and a status is written once a second. A suspended trainer that is lost before that is
+  // killed, and the others do not wait any more.
+  void wait_until_the_others_wait_for(pid_t trainer) const {
+    nlohmann::json last = nlohmann::json::object();
+    ASSERT_TRUE(eventually([&] {
+      if (command_line(trainer).empty()) return true;
+      const auto status = run::read_status(run::Layout(dir()));
+      if (!status || status->value("updated", "") == last.value("updated", "")) return false;
+      const nlohmann::json before = std::exchange(last, *status);
+      const auto steps = steps_of_others(last, trainer);
+      return !steps.empty() && steps == steps_of_others(before, trainer);
+    })) << log();
+  }
+};
 INSTANTIATE_TEST_SUITE_P(Deaths, KeptMicroBatches, ::testing::Values("shm", "tcp"),
                          [](const auto& info) { return info.param; });
 
@@ -52,12 +80,7 @@ TEST_P(KeptMicroBatches, OfTheStepThatADeathBrokeOff) {
     ASSERT_NO_FATAL_FAILURE(wait_for_steps(3));
     const pid_t trainer = parts_of(dir(), "trainer").back();
     ::kill(trainer, SIGSTOP);
-    std::uint64_t reached = 0;
-    do {
-      reached = reached_step(dir());
-      // Enough time for many steps: without a new step, the others wait for the suspended trainer.
-      ::usleep(300000);
-    } while (reached_step(dir()) != reached);
+    ASSERT_NO_FATAL_FAILURE(wait_until_the_others_wait_for(trainer));
     ::kill(trainer, SIGKILL);
     ASSERT_NO_FATAL_FAILURE(wait_for_log("of them new", tries));  // a new trainer has replaced the killed one
     kept = trainer_logs().find("are already computed") != std::string::npos;

@@ -68,5 +68,20 @@ TEST_F(PythonArguments, ArgumentThatIsGivenTwice_Refused) {
             "lr_step is an argument of run() and one of its schedule: give it to the schedule alone\n");
 }
 
+TEST_F(PythonArguments, NameOfAnotherLibrary_OursIsNamed) {
+  EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], collate_fn=len)"),
+            "run() has no argument collate_fn: use collate\n");
+  EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], shuffle=True)"),
+            "run() has no argument shuffle: the samples of every epoch are shuffled\n");
+}
+
+TEST_F(PythonArguments, ScheduleThatIsAClassOrTakesMore_Refused) {
+  const char* hint = ": use rekindle.Cosine, Step, ..., or a function of the step\n";
+  EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], schedule=rekindle.Cosine)"),
+            str("schedule is Cosine", hint));
+  EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], schedule=lambda optimizer, step: 1)"),
+            str("schedule is <lambda>", hint));
+}
+
 }  // namespace
 }  // namespace rekindle::process_test

@@ -1,5 +1,5 @@
-// Scripts (docs/python.md) whose optimizer fails, that trainers join or leave in mid-pass, that change
-// between two attempts, or that use HDF5 themselves.
+// Scripts (docs/python.md) whose optimizer fails, that trainers join or leave in mid-pass, or that use HDF5
+// themselves.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,54 +34,6 @@ TEST_F(Python, OptimizerFailsInOneTrainerAndAnotherOneJoins_SameDigest) {
                                                             << outcome.out;
   EXPECT_NE(outcome.out.find("RuntimeError: this trainer's update fails"), std::string::npos) << outcome.out;
   EXPECT_EQ(digest_of(dir), expected);
-}
-
-// `width` of the model's only layer, and `count` of samples.
-std::string small(const std::string& width, const std::string& count, const std::string& comment = "") {
-  return str("import torch, rekindle\n", comment, "rekindle.run(model=lambda: torch.nn.Linear(4, ", width,
-             "), loss=lambda model, x: (model(x) ** 2).mean(), train_data=[torch.ones(4)] * ", count,
-             ", test_data=[torch.ones(4)] * 4, batch_size=16, micro_batches=2, steps=4)\n");
-}
-
-TEST_F(Python, ScriptChangesBetweenTwoAttempts_WarnedOfOnceOrRefusedByName) {
-  const fs::path dir = scratch_ / "run";
-  const auto go_on = [&](const std::string& text, const Arguments& more) {
-    return run(Arguments{"local", "--run-dir", dir} + more + Arguments{script("train.py", text)});
-  };
-  ASSERT_EQ(go_on(small("3", "64"), {}).exit_code, 0);
-  const Outcome strict = go_on(small("3", "64", "# other\n"), {"--steps", "8", "--strict"});
-  EXPECT_EQ(strict.exit_code, 78) << strict.out << strict.err;
-  const Outcome changed = go_on(small("3", "64", "# other\n"), {"--steps", "8"});
-  EXPECT_EQ(changed.exit_code, 0) << changed.out << changed.err;
-  EXPECT_EQ(times_in(changed.out, "script"), 1U) << changed.out;
-  const Outcome wider = go_on(small("5", "64"), {"--steps", "12"});
-  EXPECT_EQ(wider.exit_code, 78) << wider.out << wider.err;
-  EXPECT_EQ(times_in(wider.err, "holds another model's tensors: it has weight (float32, [3, 4])"), 1U)
-      << wider.err;
-  const Outcome longer = go_on(small("3", "80"), {"--steps", "12"});
-  EXPECT_EQ(longer.exit_code, 78) << longer.out << longer.err;
-  EXPECT_EQ(times_in(longer.err, "samples"), 1U) << longer.err;
-
-  const std::string load = str("import torch, rekindle\ntry:\n    rekindle.load('", dir.string(),
-                               "', torch.nn.Linear(4, 5))\nexcept rekindle.RekindleError as error:\n"
-                               "    print(error)\n");
-  const Outcome loaded = python({script("load.py", load)});
-  EXPECT_EQ(
-      times_in(
-          loaded.out,
-          "the checkpoint is of another model: its weight is float32 [3, 4], the model's is float32 [5, 4]: "
-          "has the script changed?\n"),
-      1U)
-      << loaded.out << loaded.err;
-}
-
-TEST_F(Python, InterpreterWithoutTorch_ALineThatSaysSo) {
-  const std::string bare = script("bare", str("#!/bin/sh\nexec ", python_, " -S \"$@\"\n"));
-  fs::permissions(bare, fs::perms::owner_all);
-  const Outcome outcome =
-      run({"local", "--run-dir", scratch_ / "run", "--python", bare, script("train.py", small("3", "64"))});
-  EXPECT_EQ(outcome.exit_code, 78) << outcome.out << outcome.err;
-  EXPECT_EQ(times_in(outcome.err, "has no torch: pip install torch"), 1U) << outcome.err;
 }
 
 // Each module and each gradient takes 50 ms and writes a line into a file of its process.
@@ -185,6 +137,30 @@ TEST_F(Python, ScriptThatCatchesTheAbort_TheMicroBatchIsComputedAgain) {
   EXPECT_TRUE(fs::exists(hold.string() + "-was-there"));
   EXPECT_EQ(run(local(scratch_ / "calm", 1, "shm", 0, text, {hold})).exit_code, 0);
   EXPECT_EQ(digest_of(dir), digest_of(scratch_ / "calm"));
+}
+
+// A spare begins 10 s after the last trainer, or after the end of the spare before it.
+TEST_F(Python, SpareInterpreterIsKilled_AnotherOneComesAndNothingIsLost) {
+  const fs::path dir = scratch_ / "run";
+  Program program(Arguments{rekindle()} + local(dir, 1, "shm", 0, everything(), {"steps=1000000"}));
+  ASSERT_TRUE(eventually(
+      [&] { return (!spares_of(dir).empty() && !trainers_of(dir).empty()) || !program.running(); }));
+  ASSERT_TRUE(program.running()) << program.wait().err;
+  const auto trainers = trainers_of(dir);
+  const pid_t first = spares_of(dir).front();
+  ::kill(first, SIGKILL);
+  const auto another = [&] {
+    const auto now = spares_of(dir);
+    return !now.empty() && std::ranges::find(now, first) == now.end();
+  };
+  EXPECT_TRUE(eventually([&] { return another() || !program.running(); }));
+  const auto reached = reached_step(dir);
+  EXPECT_TRUE(eventually([&] { return reached_step(dir) > reached + 5 || !program.running(); }));
+  EXPECT_EQ(trainers_of(dir), trainers);
+  program.signal(SIGUSR1);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 75) << outcome.out << outcome.err;
+  EXPECT_EQ(times_in(outcome.out, "was lost") + times_in(outcome.out, "generation t1.g2"), 0U) << outcome.out;
 }
 
 // Those that run the script, and the processes that it started itself.

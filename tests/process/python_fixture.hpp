@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
@@ -62,6 +63,13 @@ class Python : public testing::Test {
       if (trainer.value("rank", -1) >= 0) pids.push_back(trainer.at("pid").get<pid_t>());
     }
     return pids;
+  }
+  // Interpreters that wait until they become a trainer of the run.
+  static std::vector<pid_t> spares_of(const fs::path& dir) {
+    std::vector<pid_t> all = processes_with("--spare");
+    const std::vector<pid_t> here = processes_with(dir);
+    std::erase_if(all, [&here](pid_t pid) { return std::ranges::find(here, pid) == here.end(); });
+    return all;
   }
   // The newest line of metrics.jsonl.
   static nlohmann::json last_metrics(const fs::path& dir) {

@@ -58,6 +58,90 @@ TEST_F(PythonLoaders, ProcessThatReplacesAnother_HoldsNoMemoryOfTheExchange) {
   EXPECT_EQ(program.wait().exit_code, 75);
 }
 
+// The trainer and each process that loads samples write whether they have the memory of a parameter. The
+// values are compared, because another mapping may be at the address.
+constexpr const char* kLooks = R"(
+import os, sys, torch, rekindle
+made, told = [], set()
+class Net(torch.nn.Linear):
+    def __init__(self):
+        super().__init__(4, 3)
+        self.frozen = torch.nn.Parameter(torch.full((16,), 0.123), requires_grad=False)
+        made.append(self)
+expected = torch.full((16,), 0.123).numpy().tobytes()
+def tell(who):
+    if who in told or not made:  # a process that was forked before the model was made
+        return
+    told.add(who)
+    with open("/proc/self/mem", "rb", buffering=0) as memory:
+        try:
+            has = os.pread(memory.fileno(), len(expected), made[0].frozen.data_ptr()) == expected
+        except OSError:  # nothing is mapped there
+            has = False
+    with open(sys.argv[1], "a") as file:
+        file.write(f"{who} {has}\n")
+class Samples(torch.utils.data.Dataset):
+    def __len__(self):
+        return 64
+    def __getitem__(self, index):
+        if torch.utils.data.get_worker_info() is not None:
+            tell("loader")
+        return torch.ones(4)
+def loss(model, values):
+    tell("trainer")
+    return (model(values) ** 2).mean()
+rekindle.run(model=Net, loss=loss, train_data=Samples(), batch_size=16, micro_batches=4, steps=1000000)
+)";
+
+TEST_F(PythonLoaders, ProcessThatReplacesAnother_DoesNotMapTheState) {
+  const fs::path dir = scratch_ / "run", lines = scratch_ / "lines";
+  Program program(Arguments{rekindle()} + local(dir, 1, "shm", 1, script("train.py", kLooks), {lines}));
+  std::vector<pid_t> trainers;
+  ASSERT_TRUE(eventually([&] { return !(trainers = trainers_of(dir)).empty() || !program.running(); }));
+  ASSERT_FALSE(trainers.empty());
+  const std::vector<pid_t> loaders = children_of(trainers[0]);
+  ASSERT_FALSE(loaders.empty());
+  for (const pid_t pid : loaders) ::kill(pid, SIGKILL);
+  const auto told = [&] { return read_text(lines).value_or(""); };
+  EXPECT_TRUE(eventually([&] {
+    return (times_in(told(), "trainer ") > 0 && times_in(told(), "loader ") > 0) || !program.running();
+  }));
+  program.signal(SIGUSR1);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 75) << outcome.out << outcome.err;
+  EXPECT_EQ(times_in(told(), "trainer True\n"), 1U) << told();
+  EXPECT_GE(times_in(told(), "loader False\n"), 1U) << told();
+  EXPECT_EQ(times_in(told(), "loader True\n"), 0U) << told();
+}
+
+// A fork, or a DataLoader that starts again, would be a part of each recovery.
+TEST_F(PythonLoaders, AnotherTrainerDies_TheSurvivorKeepsItsProcesses) {
+  const fs::path dir = scratch_ / "run";
+  Program program(Arguments{rekindle()} + local(dir, 2, "shm", 2, everything(), {"steps=1000000"}));
+  std::vector<pid_t> trainers;
+  ASSERT_TRUE(eventually([&] { return (trainers = trainers_of(dir)).size() == 2 || !program.running(); }));
+  ASSERT_EQ(trainers.size(), 2U);
+  const auto loaders = [&] {
+    std::vector<pid_t> pids = children_of(trainers[0]);
+    std::ranges::sort(pids);
+    return pids;
+  };
+  const std::vector<pid_t> before = loaders();
+  EXPECT_EQ(before.size(), 4U) << "two for training and two for test samples";
+  ::kill(trainers[1], SIGKILL);
+  const auto is_replaced = [&] {
+    const auto now = trainers_of(dir);
+    return now.size() == 2 && std::ranges::find(now, trainers[1]) == now.end();
+  };
+  ASSERT_TRUE(eventually([&] { return is_replaced() || !program.running(); }));
+  const auto reached = reached_step(dir);
+  EXPECT_TRUE(eventually([&] { return reached_step(dir) > reached + 5 || !program.running(); }));
+  EXPECT_EQ(loaders(), before);
+  program.signal(SIGUSR1);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 75) << outcome.out << outcome.err;
+}
+
 // No sample can be read while the file is there.
 constexpr const char* kAway = R"(
 import errno, os, sys, torch, rekindle

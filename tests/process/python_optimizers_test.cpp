@@ -81,8 +81,90 @@ class Counting(torch.optim.SGD):
         super().step()
 options["optimizer"] = lambda parameters: Counting(parameters, lr=0.1)
 )"),
-                   78, str("the optimizer's steps change its ", name, ": keep it in param_groups"));
+                   78,
+                   str("the optimizer's steps change its ", name, ": keep it as a number in param_groups"));
   }
+}
+
+// Steps with gradients of zero leave it as it is: the first real step, or the save, finds it.
+TEST_F(PythonOptimizers, OptimizerThatHidesWhatGradientsChange_Refused) {
+  const Outcome outcome = python({script("hidden.py", R"(
+import collections, logging, random, numpy, torch
+from rekindle import RekindleError
+from rekindle._optimizer import OwnOptimizer, Template
+model = torch.nn.Linear(4, 3, bias=False)
+class Box: pass
+class Hiding(torch.optim.SGD):
+    def __init__(self, parameters, begin, note):
+        super().__init__(parameters, lr=0.1)
+        self.note = note
+        begin(self)
+    @torch.no_grad()
+    def step(self, closure=None):
+        super().step()
+        for parameter in self.param_groups[0]["params"]:
+            if parameter.grad is not None and parameter.grad.any():
+                self.note(self, parameter)
+def steps(begin, note, in_steps):
+    make = lambda parameters: Hiding(parameters, begin, note)
+    template = Template(make, model)
+    optimizer = OwnOptimizer(make, model, template, [torch.zeros(each.shape, dtype=each.dtype) for _, each in template.tensors])
+    for _ in range(in_steps):
+        optimizer.step(1.0, [torch.ones(3, 4)])
+    optimizer.save()
+def look(what, begin, note, in_steps=1):
+    try:
+        steps(begin, note, in_steps)
+        print(what, "taken")
+    except RekindleError as error:
+        print(what, str(error).partition(", which")[0].removeprefix("the optimizer changed its "))
+def late(self): self.m, self.left = torch.zeros(3), [torch.nn.Identity()] * 6
+def box(self): self.box = Box(); self.box.count = numpy.int64(0)
+look("tensor", lambda self: setattr(self, "m", torch.zeros(3, 4)), lambda self, p: self.m.add_(p.grad))
+look("data", lambda self: setattr(self, "m", torch.zeros(3, 4)), lambda self, p: self.m.data.add_(p.grad))
+look("list", lambda self: setattr(self, "m", [torch.zeros(3, 4)]), lambda self, p: self.m[0].add_(p.grad))
+look("dict", lambda self: setattr(self, "m", {}), lambda self, p: self.m.update({p: p.grad}))
+look("deque", lambda self: setattr(self, "m", collections.deque(maxlen=3)), lambda self, p: self.m.append(1.0))
+look("emptied", lambda self: setattr(self, "m", [3, 4]), lambda self, p: self.m.pop())
+look("numpy", lambda self: setattr(self, "m", numpy.int64(0)), lambda self, p: setattr(self, "m", self.m + 1))
+look("array", lambda self: setattr(self, "m", numpy.zeros(3)), lambda self, p: self.m.__iadd__(1))
+look("group", lambda self: self.param_groups[0].update(m=torch.zeros(3)), lambda self, p: self.param_groups[0]["m"].add_(1))
+look("object", box, lambda self, p: setattr(self.box, "count", self.box.count + 1))
+look("generator", lambda self: setattr(self, "m", torch.Generator()), lambda self, p: torch.rand(1, generator=self.m))
+look("random", lambda self: setattr(self, "m", random.Random(1)), lambda self, p: self.m.random())
+look("mark", lambda self: setattr(self, "_ready", False), lambda self, p: setattr(self, "_ready", True))
+def at_the_fifth(self, p):
+    self.left.pop()
+    if len(self.left) == 1: self.m.data.add_(1)
+look("saved", late, at_the_fifth, in_steps=5)
+# What steps leave alone, or what is no state.
+def others(self):
+    self.kept, self.params = [torch.full((3,), float("nan")), 1, "text", None], list(self.param_groups[0]["params"])
+    self.views = [each.data for each in self.params]
+    self.log, self.betas, self.made = logging.getLogger("x"), numpy.float64(0.9), None
+    self.cache = [[None, None, None] for _ in range(10)]
+def radam(self, p):
+    self.log.isEnabledFor(10)
+    self.made = [each for each in self.params]
+    self.cache[3][:] = [3, 0.5, 0.1]
+look("others", others, radam, in_steps=4)
+)")});
+  EXPECT_EQ(outcome.out, R"(tensor m
+data m
+list m[0]
+dict m[parameter 0]
+deque m[0]
+emptied m[1]
+numpy m
+array m
+group param_groups[0]['m']
+object box.count
+generator m
+random m
+mark _ready
+saved m
+others taken
+)") << outcome.err;
 }
 
 TEST_F(PythonOptimizers, OptimizersOfTorch_AreTakenAndTheirStateIsHeldOnce) {

@@ -140,6 +140,54 @@ options["model"] = Net
   }
 }
 
+// After each micro-batch they are other tensors. A flag is no number that could be averaged.
+TEST_F(PythonState, BuffersThatAForwardPassReplaces_AreKeptAndComeBackAfterAResume) {
+  const std::string lines = R"(
+class Net(nn.Linear):
+    def __init__(self):
+        super().__init__(4, 3)
+        self.register_buffer("mask", torch.tensor([True, False, True, True]))
+        self.register_buffer("is_odd", torch.zeros((), dtype=torch.bool))
+        self.register_buffer("center", torch.zeros(4))
+    def forward(self, values):
+        if self.training:
+            self.is_odd = ~self.is_odd
+            self.center = 0.5 * self.center + 0.5 * values.mean(0)
+        return super().forward((values - self.is_odd * self.center) * self.mask)
+options |= {"model": Net, "steps": 7}
+)";
+  const std::string train = with(lines);
+  const std::string calm = bits("calm", 1, train);
+  bits("stopped", 2, train, {"--steps", "3"});
+  const std::string load = script("load.py", str(kBegin, lines, R"(
+model = rekindle.load(sys.argv[1], Net())
+print(model.is_odd.item(), model.mask.tolist(), model.center.count_nonzero().item())
+)"));
+  const std::string kept = "True [True, False, True, True] 4\n";
+  EXPECT_EQ(python({load, scratch_ / "stopped"}).out, kept);
+  EXPECT_EQ(bits("stopped", 1, train), calm);
+  EXPECT_EQ(python({load, scratch_ / "stopped"}).out, kept);
+}
+
+// In the run's memory they are contiguous, with the same values.
+TEST_F(PythonState, ParametersInChannelsLast_SameDigestAsContiguousOnes) {
+  const std::string contiguous = R"(
+def model():
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.Tanh(), nn.Flatten(), nn.Linear(64, 3))
+images = torch.randn(64, 3, 6, 6, generator=torch.Generator().manual_seed(1))
+options |= {"model": model, "train_data": [(image, i % 3) for i, image in enumerate(images)]}
+)";
+  const std::string expected = bits("contiguous", 1, with(contiguous));
+  EXPECT_EQ(bits("channels-last", 2, with(contiguous + R"(
+def converted():
+    made = model().to(memory_format=torch.channels_last)
+    assert not made[0].weight.is_contiguous()
+    return made
+options["model"] = converted
+)")),
+            expected);
+}
+
 // Its hooks take a part of the names out of state_dict().
 TEST_F(PythonState, WrapperThatChangesNames_SameDigestAndNamesOfStateDict) {
   const std::string lines = R"(

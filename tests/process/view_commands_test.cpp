@@ -2,9 +2,13 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
 
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "live_run.hpp"
 
@@ -15,6 +19,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::IsSupersetOf;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 class ViewCommands : public LiveRun {
@@ -23,6 +28,23 @@ class ViewCommands : public LiveRun {
     const Outcome outcome = run(arguments);
     EXPECT_EQ(outcome.exit_code, exit_code) << outcome.out << outcome.err;
     return outcome.out + outcome.err;
+  }
+  // A command in a terminal of 40 columns.
+  static Arguments in_terminal(const std::string& command) {
+    return {"/usr/bin/script", "--quiet", "--flush", "--return", "--command", "stty cols 40; exec " + command,
+            "/dev/null"};
+  }
+  static std::size_t longest_line(const std::string& text) {
+    std::istringstream lines(text);
+    std::size_t longest = 0;
+    for (std::string line; std::getline(lines, line);) longest = std::max(longest, line.size());
+    return longest;
+  }
+  // What the first screen of --watch shows; empty until it is complete.
+  static std::string first_screen(const std::string& printed) {
+    const std::size_t begin = printed.find("\033[H"), end = printed.find("\033[J", begin);
+    if (begin == std::string::npos || end == std::string::npos) return "";
+    return std::regex_replace(printed.substr(begin, end - begin), std::regex("\033\\[[HK]|\r"), "");
   }
 };
 
@@ -73,6 +95,24 @@ TEST_F(ViewCommands, Watch_TellsADeathAndTheEnd_AndACommandGetsThem) {
   EXPECT_EQ(kinds.back(), "finished");
 }
 
+// The command of the first event hangs, with another process of its group.
+TEST_F(ViewCommands, ACommandThatHangs_IsKilledAtTheLimitWithItsProcessGroup) {
+  said(mnist_run(dir(), 1, 3));
+  const fs::path hung = scratch_ / "hung", events = scratch_ / "events";
+  const std::string command =
+      str("cat >>", events.string(), "; [ -e ", hung.string(), " ] && exit 0; tail -f ", events.string(),
+          " >/dev/null & : >", hung.string(), "; wait");
+  const Outcome outcome =
+      run({"watch", dir(), "--from-start", "--event-limit-s", "5", "--on-event", command});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_TRUE(fs::exists(hung)) << "the other process was started";
+  EXPECT_THAT(outcome.err, HasSubstr("rekindle: --on-event: ended by signal 9\n"));
+  EXPECT_TRUE(eventually([&] { return processes_with(events.string()).empty(); }));
+  const auto lines_of = [](const fs::path& file) { return times_in(read_text(file).value_or(""), "\n"); };
+  EXPECT_GT(lines_of(events), 1U);
+  EXPECT_EQ(lines_of(events), lines_of(dir() / "events.jsonl")) << "the command gets the events after it";
+}
+
 TEST_F(ViewCommands, OfARunThatHasEnded) {
   said(mnist_run(dir(), 1, 12));
   said({"wait", dir()});
@@ -93,6 +133,26 @@ TEST_F(ViewCommands, OfARunThatHasEnded) {
   EXPECT_EQ(times_in(said({"logs", dir(), "--lines", "2"}), "\n"), 2U);
   EXPECT_THAT(said({"logs", dir(), "--level", "error"}), IsEmpty());
   EXPECT_THAT(said({"status", dir(), "--watch"}, 64), HasSubstr("--watch is for a terminal"));
+}
+
+TEST_F(ViewCommands, Logs_HaveColoursOnATerminalUnlessAPersonWantsNone) {
+  said(mnist_run(dir(), 1, 3));
+  const std::string plain = "2001-01-01 00:00:01.000 info    worker: all is well",
+                    yellow = "2001-01-01 00:00:02.000 warning worker: look out",
+                    red = "2001-01-01 00:00:03.000 error   worker: no more";
+  std::ofstream(dir() / "logs/worker-w9.log") << plain << "\n" << yellow << "\n" << red << "\n";
+  const std::string logs = str(rekindle(), " logs ", dir().string());
+  const auto shown = [](const std::string& command) {
+    const Outcome outcome = Program(in_terminal(command)).wait();
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
+    return outcome.out;
+  };
+  EXPECT_THAT(shown("env -u NO_COLOR " + logs),
+              HasSubstr(str(plain, "\r\n\033[33m", yellow, "\033[0m\r\n\033[31m", red, "\033[0m\r\n")));
+  EXPECT_THAT(shown("env NO_COLOR=1 " + logs),
+              AllOf(HasSubstr(str(plain, "\r\n", yellow, "\r\n", red, "\r\n")), Not(HasSubstr("\033"))));
+  EXPECT_THAT(said({"logs", dir()}),
+              AllOf(HasSubstr(str(plain, "\n", yellow, "\n", red, "\n")), Not(HasSubstr("\033"))));
 }
 
 // For minutes after the kill a helper may still take the run over, so the test moves the files' times back.
@@ -121,13 +181,15 @@ TEST_F(ViewCommands, OfARunWhoseProcessesAreAllKilled_WaitAndWatchEnd) {
   finish_and_compare();
 }
 
-// Storage may be away for a moment: a person who watches for days sees it again.
-TEST_F(ViewCommands, StatusWatch_OutlivesAStatusThatCannotBeRead) {
+// Storage may be away for a moment: a person who watches for days sees it again. In a narrow terminal.
+TEST_F(ViewCommands, StatusWatch_FitsIntoFortyColumns_AndOutlivesAStatusThatCannotBeRead) {
   said(mnist_run(dir(), 1, 3));
-  Program watching({"/usr/bin/script", "--quiet", "--flush", "--return", "--command",
-                    str(rekindle(), " status ", dir().string(), " --watch"), "/dev/null"});
+  Program watching(in_terminal(str(rekindle(), " status ", dir().string(), " --watch")));
+  ASSERT_TRUE(eventually([&] { return !first_screen(watching.printed()).empty(); })) << watching.printed();
+  EXPECT_GT(longest_line(said({"status", dir()})), 40U) << "a line has to be folded";
+  EXPECT_THAT(first_screen(watching.printed()), HasSubstr("\nstep     3 of 3"));
+  EXPECT_LE(longest_line(first_screen(watching.printed())), 40U) << watching.printed();
   const auto screens = [&] { return times_in(watching.printed(), "\033[H"); };
-  ASSERT_TRUE(eventually([&] { return screens() > 0; })) << watching.printed();
   const fs::path status = dir() / "status.json";
   fs::rename(status, dir() / "kept");
   std::ofstream(status) << "no json";

@@ -58,10 +58,14 @@ TEST(OpenCheckpoints, AreFoundByStepAndGeneration) {
   EXPECT_TRUE(open.any_that_pauses());
 }
 
-TEST(FailedCheckpoints, TwoTriesAreGivenUp_UnlessOneWasWritten) {
+TEST(FailedCheckpoints, AfterFivePausesItIsGivenUp_UnlessOneWasWritten) {
   FailedCheckpoints failed;
-  failed.failed(5, "full");
-  EXPECT_FALSE(failed.given_up(5));
+  EXPECT_EQ(failed.pause(5), Time(0));
+  for (const int pause_ms : {0, 1000, 5000, 15000, 30000}) {
+    failed.failed(5, "full");
+    EXPECT_FALSE(failed.given_up(5));
+    EXPECT_EQ(failed.pause(5), Time(pause_ms));
+  }
   failed.failed(5, "away");
   EXPECT_EQ(failed.given_up(5), "away");
   failed.written(5);

@@ -31,6 +31,10 @@ class CoordinatorSamples : public CoordinatorTest {
     ready("b", "{}", "h2");
     ASSERT_EQ(machine_->members(), (std::vector<std::string>{"a", "b"}));
   }
+  std::vector<Warn> beat(const std::string& name, TrainerPhase phase) {
+    const TrainerBeat beat{name, phase, machine_->generation(), 5, ++progress_, -1, 0};
+    return of<Warn>(feed(WorkerBeatSeen{machine_->trainers().at(name).worker, {beat}}));
+  }
   // The generation saves the state and the run ends.
   void save_and_exit(const std::vector<std::string>& trainers, std::uint64_t step) {
     for (const std::string& name : trainers) begin_shard(name, step);
@@ -105,6 +109,108 @@ TEST_F(CoordinatorSamples, NoWorkerCanUseThem_TheLastOneSavesTheState) {
   ASSERT_TRUE(finish());
   EXPECT_EQ(finish()->exit_code, 78);
   EXPECT_NE(finish()->line.find("the state is saved: on host h2: why"), std::string::npos) << finish()->line;
+}
+
+// Samples that cannot be read may be readable later, or elsewhere.
+TEST_F(CoordinatorSamples, OneWorkerCannotReadThem_TheOthersGoOn) {
+  run_on_two_hosts();
+  pause("b", 5, PauseReason::kSamplesUnreadable);
+  const auto effects = pause("a", 5, PauseReason::kAborted);
+  ASSERT_EQ(of<Dismiss>(effects).size(), 1U);
+  EXPECT_EQ(of<Dismiss>(effects)[0].worker, "w-h2");
+  EXPECT_EQ(machine_->members(), std::vector<std::string>{"a"});
+  EXPECT_FALSE(sent<Start>(effects).at(0).second.stop);
+}
+
+TEST_F(CoordinatorSamples, NoWorkerCanReadThem_TheStateIsSavedAndAnotherAttemptMayGoOn) {
+  run_on_two_hosts();
+  pause("a", 5, PauseReason::kSamplesUnreadable);
+  const auto effects = pause("b", 5, PauseReason::kSamplesUnreadable);
+  EXPECT_TRUE(of<Dismiss>(effects).empty());
+  ASSERT_EQ(sent<Start>(effects).size(), 2U);
+  save_and_exit({"a", "b"}, 5);
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->exit_code, 75);
+  EXPECT_NE(finish()->line.find("the state is saved: on host h1: why"), std::string::npos) << finish()->line;
+}
+
+// Each of many workers would wait for the whole time, and be lost.
+TEST_F(CoordinatorSamples, AllWaitForThem_TheStorageIsAwayAndNoneIsLeftOut) {
+  run_on_two_hosts();
+  beat("a", TrainerPhase::kReading);
+  beat("b", TrainerPhase::kReading);
+  pause("b", 5, PauseReason::kSamplesUnreadable);
+  const auto effects = pause("a", 5, PauseReason::kAborted);
+  EXPECT_TRUE(of<Dismiss>(effects).empty());
+  ASSERT_EQ(sent<Start>(effects).size(), 2U);
+  EXPECT_TRUE(sent<Start>(effects)[0].second.stop);
+  save_and_exit({"a", "b"}, 5);
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->exit_code, 75);
+}
+
+// Two nodes of many have a bad mount.
+TEST_F(CoordinatorSamples, TwoWorkersCannotReadThem_TheThirdGoesOn) {
+  config_.expected_trainers = 3;
+  begin();
+  for (const char* name : {"a", "b", "c"}) ready(name, "{}", str("h", name));
+  ASSERT_EQ(machine_->members().size(), 3U);
+  beat("a", TrainerPhase::kReading);
+  beat("b", TrainerPhase::kReading);
+  pause("a", 5, PauseReason::kSamplesUnreadable);
+  pause("b", 5, PauseReason::kAborted);
+  EXPECT_EQ(of<Dismiss>(pause("c", 5, PauseReason::kAborted)).size(), 1U);
+  pause("b", 5, PauseReason::kSamplesUnreadable);
+  EXPECT_EQ(of<Dismiss>(pause("c", 5, PauseReason::kAborted)).size(), 1U);
+  EXPECT_EQ(machine_->members(), std::vector<std::string>{"c"});
+}
+
+// Where a stop ends the wait, nobody need hear of the samples.
+TEST_F(CoordinatorSamples, AStopMeanwhile_IsNoFaultOfAWorker) {
+  run_on_two_hosts();
+  feed(StopRun{75, "SIGUSR1", Time(0)});
+  pause("b", 5, PauseReason::kSamplesUnreadable);
+  const auto effects = pause("a", 5, PauseReason::kAborted);
+  EXPECT_TRUE(of<Warn>(effects).empty());
+  EXPECT_TRUE(of<Dismiss>(effects).empty());
+  save_and_exit({"a", "b"}, 5);
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->line, "stopped at step 5 of 100, the state is saved");
+}
+
+// As the storage is away, the state cannot be written at first either.
+TEST_F(CoordinatorSamples, TheStateCannotBeWrittenEither_TriedForAsLong) {
+  config_.job.data_wait_ms = 300000;
+  config_.expected_trainers = 1;
+  begin();
+  ready("a", "{}", "h1");
+  pause("a", 5, PauseReason::kSamplesUnreadable);
+  int tries = 0;
+  while (!finish() && tries < 100) {
+    ASSERT_EQ(machine_->phase(), Phase::kRunning) << tries;
+    ++tries;
+    feed(TrainerReported{"w-h1", ShardFailed{machine_->generation(), "a", 5, "away"}});
+    pause("a", 5, PauseReason::kAgreed);
+    if (machine_->ending()) break;
+    pass(Time(30200));
+  }
+  EXPECT_EQ(tries, 6 + 10);
+  EXPECT_EQ(machine_->ending()->cause, EndCause::kNotWritten);
+}
+
+TEST_F(CoordinatorSamples, TrainersThatWaitForSamples_AreToldOnce) {
+  run_on_two_hosts();
+  EXPECT_TRUE(beat("a", TrainerPhase::kComputing).empty());
+  const auto told = beat("b", TrainerPhase::kReading);
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_NE(told[0].line.find("trainer b on host h2 cannot read"), std::string::npos) << told[0].line;
+  EXPECT_TRUE(beat("b", TrainerPhase::kReading).empty());
+  EXPECT_TRUE(beat("a", TrainerPhase::kReading).empty());
+  EXPECT_TRUE(beat("a", TrainerPhase::kComputing).empty());
+  EXPECT_TRUE(beat("b", TrainerPhase::kComputing).empty());
+  EXPECT_TRUE(beat("b", TrainerPhase::kReading).empty()) << "it comes and goes";
+  pass(Time(60000));
+  EXPECT_EQ(beat("b", TrainerPhase::kReading).size(), 1U) << "a second outage";
 }
 
 TEST_F(CoordinatorSamples, AllWorkersReportAtOnce_NoneIsLeftOut) {

@@ -18,11 +18,17 @@ TEST_F(CoordinatorTest, Stop_PauseCommitQuitThenExit75) {
   EXPECT_EQ(finish()->exit_code, 75);
 }
 
-TEST_F(CoordinatorTest, StopWhoseCheckpointFails_TriedOnceMoreThenReportedAsNotSaved) {
+TEST_F(CoordinatorTest, StopWhoseCheckpointFails_TriedAgainAfterPausesThenReportedAsNotSaved) {
   run_two();
   feed(StopRun{75, "SIGUSR1", Time(0)});
-  for (int tries = 0; tries < 2; ++tries) {
-    EXPECT_EQ(machine_->phase(), Phase::kRunning);
+  for (const int pause_ms : {0, 0, 1000, 5000, 15000, 30000}) {
+    if (pause_ms > 0) {
+      pass(Time(pause_ms - 200));
+      EXPECT_EQ(machine_->phase(), Phase::kGathering) << pause_ms;
+      pass(Time(400));
+    }
+    EXPECT_FALSE(finish());
+    ASSERT_EQ(machine_->phase(), Phase::kRunning) << pause_ms;
     say(ShardFailed{machine_->generation(), "a", 12, "no space"});
     shard(1, 12);
     pause("a", 12, PauseReason::kAgreed);
@@ -31,6 +37,37 @@ TEST_F(CoordinatorTest, StopWhoseCheckpointFails_TriedOnceMoreThenReportedAsNotS
   exit_all();
   ASSERT_TRUE(finish());
   EXPECT_EQ(finish()->exit_code, 70);
+}
+
+TEST_F(CoordinatorTest, StopWithALimitWhoseCheckpointFails_TriedAgainWithinTheLimit) {
+  run_two();
+  feed(StopRun{75, "SIGUSR1", Time(10000)});
+  for (int tries = 0; tries < 4; ++tries) {
+    ASSERT_EQ(machine_->phase(), Phase::kRunning) << tries;
+    say(ShardFailed{machine_->generation(), "a", 12, "no space"});
+    shard(1, 12);
+    pause("a", 12, PauseReason::kAgreed);
+    pause("b", 12, PauseReason::kAgreed);
+    if (tries < 3) pass(Time(5200));
+  }
+  EXPECT_EQ(machine_->phase(), Phase::kRunning) << "15 s would be too late: at once";
+}
+
+TEST_F(CoordinatorTest, StopWithALimitInAPauseBetweenTwoTries_EndsThePause) {
+  run_two();
+  feed(StopRun{75, "SIGUSR1", Time(0)});
+  for (const int pause_ms : {0, 0, 1200, 5200}) {
+    pass(Time(pause_ms));
+    ASSERT_EQ(machine_->phase(), Phase::kRunning) << pause_ms;
+    say(ShardFailed{machine_->generation(), "a", 12, "no space"});
+    shard(1, 12);
+    pause("a", 12, PauseReason::kAgreed);
+    pause("b", 12, PauseReason::kAgreed);
+  }
+  EXPECT_EQ(machine_->phase(), Phase::kGathering) << "for 15 s";
+  feed(StopRun{75, "SIGTERM", Time(3000)});
+  pass(Time(3200));
+  EXPECT_EQ(machine_->phase(), Phase::kRunning);
 }
 
 TEST_F(CoordinatorTest, StopWithTooLittleTimeWhileACheckpointIsWritten_TheStepIsGivenUpAllTheSame) {

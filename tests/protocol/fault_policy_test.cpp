@@ -59,16 +59,34 @@ TEST(Kills, OrderedByTheCoordinator_DoNotCount) {
 
 TEST(HostCrashes, OneHostAlone_IsAtFaultTheThirdTime) {
   HostCrashes crashes;
-  EXPECT_FALSE(crashes.crashed("a", true));
-  EXPECT_FALSE(crashes.crashed("a", true));
-  EXPECT_TRUE(crashes.crashed("a", true));
+  for (std::uint64_t generation = 1; generation <= 3; ++generation) {
+    for (int trainer = 0; trainer < 4; ++trainer) {
+      EXPECT_EQ(crashes.crashed("a", {1, generation}, Time(0), Time(-1), true), generation == 3)
+          << "generations count";
+    }
+  }
+}
+
+TEST(HostCrashes, OnesLongAgo_DoNotCount) {
+  HostCrashes crashes;
+  const Time memory = HostCrashes::forgotten_after(Time(1000));
+  EXPECT_EQ(HostCrashes::forgotten_after(memory), 2 * memory);
+  Time now{0};
+  const auto crash = [&](const std::string& host, std::uint64_t generation) {
+    return crashes.crashed(host, {1, generation}, now, now - memory, true);
+  };
+  for (std::uint64_t generation = 1; generation <= 9; ++generation, now += memory)
+    EXPECT_FALSE(crash("a", generation)) << generation;
+  EXPECT_FALSE(crash("b", 10));
+  EXPECT_FALSE(crash("b", 11));
+  EXPECT_TRUE(crash("b", 12)) << "those of a are forgotten";
 }
 
 TEST(HostCrashes, WhereOthersCrashToo_OrThereAreNoOthers_NoHostIsAtFault) {
   HostCrashes everywhere, alone;
-  for (int i = 0; i < 5; ++i) {
-    EXPECT_FALSE(everywhere.crashed(i % 2 == 0 ? "a" : "b", true));
-    EXPECT_FALSE(alone.crashed("a", false));
+  for (std::uint64_t i = 0; i < 5; ++i) {
+    EXPECT_FALSE(everywhere.crashed(i % 2 == 0 ? "a" : "b", {1, i}, Time(0), Time(-1), true));
+    EXPECT_FALSE(alone.crashed("a", {1, i}, Time(0), Time(-1), false));
   }
 }
 

@@ -1,5 +1,6 @@
 """A script for tests: a small model with batch norm, dropout, attention, tied weights, a frozen parameter and one that
-never gets a gradient; samples with random augmentation; metrics. Its arguments are NAME=VALUE, and go to run()."""
+never gets a gradient, one in channels_last, buffers that each pass replaces by other tensors, and a mask; samples with
+random augmentation; metrics. Its arguments are NAME=VALUE, and go to run()."""
 
 import ast
 import contextlib
@@ -37,6 +38,7 @@ class Net(nn.Module):
         super().__init__()
         self.convolution = nn.Conv2d(1, 8, 3, padding=1)
         self.norm = nn.BatchNorm2d(8)
+        self.second = nn.Conv2d(8, 8, 3, padding=1).to(memory_format=torch.channels_last)
         self.attention = nn.MultiheadAttention(8, 2, dropout=0.1, batch_first=True)
         self.mix = nn.Linear(8, 8, bias=False)
         self.tied = self.mix  # the same module under two names
@@ -48,14 +50,22 @@ class Net(nn.Module):
         self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
         self.register_buffer("constant", torch.full((3,), 0.5, dtype=torch.float16))
         self.register_buffer("scratch", torch.arange(8.0), persistent=False)
+        self.register_buffer("mask", torch.arange(8) > 0)
+        self.register_buffer("is_odd", torch.zeros((), dtype=torch.bool))  # the number of the step
+        self.register_buffer("center", torch.zeros(8))
 
     def forward(self, images):
         if self.training:
             self.seen += 1
+            self.is_odd = ~self.is_odd
         values = functional.relu(self.norm(self.convolution(images)))
+        values = values + self.second(values.contiguous(memory_format=torch.channels_last))
         tokens = values.flatten(2).transpose(1, 2) * self.frozen
         tokens = tokens + self.attention(tokens, tokens, tokens, need_weights=False)[0]
         tokens = functional.dropout(self.again(self.mix(tokens)), 0.1, self.training)
+        if self.training:
+            self.center = 0.9 * self.center + 0.1 * tokens.detach().mean((0, 1))
+        tokens = (tokens - self.is_odd * self.center) * self.mask
         return self.head(tokens.mean(1))
 
 
@@ -113,7 +123,7 @@ def muon(parameters):
 
 FACTORS = {"one": lambda step: 1.0, "falling": lambda step: 0.9**step}
 options = {
-    "batch_size": 32, "micro_batches": 8, "steps": 12, "optimizer": rekindle.SGD(lr=0.05, momentum=0.9),
+    "batch_size": 32, "micro_batches": 8, "steps": 12, "optimizer": rekindle.SGD(lr=0.02, momentum=0.9),
     "checkpoint_interval": "0s", "loader_threads": 0,
 }  # fmt: skip
 for argument in sys.argv[1:]:
@@ -133,7 +143,6 @@ for argument in sys.argv[1:]:
         options[name] = getattr(rekindle, value)(lr=0.01)
     else:
         options[name] = ast.literal_eval(value)
-
 
 
 def compiled():

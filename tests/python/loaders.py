@@ -56,7 +56,9 @@ class Loaders(unittest.TestCase):
 
     def loader(self, processes, error=None, **named):
         order = StepOrder(samples)
-        return order, _loader.Loader(Samples(self.folder, error), order, key, None, processes, **named)
+        loader = _loader.Loader(Samples(self.folder, error), order, key, None, processes, **named)
+        self.addCleanup(loader.close)  # its processes write into the folder
+        return order, loader
 
     def computed(self):
         return [int(line) for line in (self.folder / "computed").read_text().split()]

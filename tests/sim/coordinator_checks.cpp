@@ -255,6 +255,7 @@ bool Checks::may_give_up(CoordinatorProcess& coordinator, EndCause cause) const 
     case EndCause::kOther:
     case EndCause::kTooFewTrainers:
     case EndCause::kSamplesUnusable:
+    case EndCause::kSamplesUnreadable:
     case EndCause::kHangs:
       return false;
   }

@@ -166,7 +166,7 @@ Status SimExchange::sum_own_shard() {
   REKINDLE_CHECK(no_peer_has_gone_on());
   std::vector<const float*> partials;
   for (const Gradient& partial : read) partials.push_back(partial.data() + shard.first);
-  slot_0_spoilt_ = !on_devices();
+  slot_0_overwritten_ = !on_devices();
   float* const sums = (on_devices() ? sums_ : trainer_.hub().slot_at(0)).data() + shard.first;
   exchange::finish_tree(plan_.leaves, subtrees(), partials, sums, shard.count);
   return {};
@@ -182,7 +182,7 @@ Status SimExchange::no_peer_has_gone_on() {
 }
 
 Result<exchange::Reduced> SimExchange::reduce(const StepHeader& mine) {
-  slot_0_spoilt_ = false;
+  slot_0_overwritten_ = false;
   exchange::Reduced reduced;
   Posted posted{'r', mine, {}, {}, trainer_.slots_tainted()};
   const std::size_t n = seat().posted.size();

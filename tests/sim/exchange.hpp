@@ -64,7 +64,7 @@ class SimExchange final : public exchange::Exchange {
 
   Status connect() override;
   Result<exchange::Reduced> reduce(const exchange::StepHeader& mine) override;
-  bool slot_0_spoilt() const override { return slot_0_spoilt_; }
+  bool slot_0_overwritten() const override { return slot_0_overwritten_; }
   bool sums_unchanged() const override;
   Status release() override;
   Result<std::vector<exchange::StepHeader>> gather(const exchange::StepHeader& mine) override;
@@ -97,7 +97,7 @@ class SimExchange final : public exchange::Exchange {
   Meeting& meeting_;
   bool on_devices() const;
 
-  bool slot_0_spoilt_ = false, broken_ = false;
+  bool slot_0_overwritten_ = false, broken_ = false;
   Gradient sums_{};  // on devices
   int peer_ = -1;    // the peer that broke the exchange
 };

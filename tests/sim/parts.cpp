@@ -109,6 +109,7 @@ Result<trainer::MicroBatchResult> SimTask::train(std::uint64_t step, int micro_b
   World& world = process_.world();
   if (process_.sleep(world.plan().leaf_ms + world.engine().between(0, 3)) != Woken::kReady || aborted)
     return forward_error(exchange::aborted_error());
+  if (process_.inside() && world.samples_away(process_.host())) REKINDLE_CHECK(not_read());
   if (process_.inside() && world.poisoned(step, micro_batch)) process_.crash(11);
   if (process_.inside() && world.unusable(step, micro_batch, process_.host()))
     return forward_error({ExitCode::kConfig, "a sample is damaged", {}, ErrorKind::kDamage});
@@ -121,9 +122,18 @@ Result<trainer::MicroBatchResult> SimTask::train(std::uint64_t step, int micro_b
   return trainer::MicroBatchResult{is_number ? 1.0 : std::numeric_limits<double>::quiet_NaN(), {{1, 1}}};
 }
 
+Status SimTask::not_read() {
+  if (!process_.world().plan().samples_away->hangs)
+    return forward_error({ExitCode::kConfig, "a sample cannot be read", {}, ErrorKind::kSystem});
+  if (process_.sleep(std::chrono::milliseconds(trainer::kSampleLook).count()) != Woken::kReady)
+    return forward_error(exchange::aborted_error());
+  return forward_error({ExitCode::kConfig, "samples are not read yet", {}, ErrorKind::kNotYet});
+}
+
 Result<trainer::EvaluationResult> SimTask::evaluate(std::uint64_t, std::uint64_t count) {
   if (process_.sleep(process_.world().plan().leaf_ms) != Woken::kReady)
     return forward_error(exchange::aborted_error());
+  if (process_.inside() && process_.world().samples_away(process_.host())) REKINDLE_CHECK(not_read());
   return trainer::EvaluationResult{{static_cast<double>(count), count},
                                    {{static_cast<double>(count), count}}};
 }

@@ -85,6 +85,7 @@ class SimTask final : public trainer::Task {
   Result<trainer::MicroBatchResult> train(std::uint64_t step, int micro_batch, std::span<float> gradient,
                                           const std::atomic<bool>& aborted) override;
   Result<trainer::EvaluationResult> evaluate(std::uint64_t first, std::uint64_t count) override;
+  Status not_read();  // the samples are away
   std::vector<std::string> take_skipped() override { return std::exchange(skipped_, {}); }
   void update(std::size_t first, std::span<const float> sum, const optim::Step& step) override;
   Status finish_update() override;

@@ -115,6 +115,14 @@ Plan make_plan(std::uint64_t seed) {
     plan.nccl_fails = {from, from + lasts, nccl_dice.chance(0.5)};
     if (nccl_dice.chance(0.3)) plan.job.exchange = "nccl";
   }
+  plan.job.data_wait_ms = 6000;
+  Engine away_dice(mix64(seed ^ 0x61776179));
+  if (away_dice.chance(0.15)) {
+    const Ms from = away_dice.between(300, 5000);
+    const Ms lasts = away_dice.chance(0.6) ? away_dice.between(100, 2900) : away_dice.between(5000, 20000);
+    plan.samples_away = {from, from + lasts, away_dice.chance(0.5),
+                         plan.hosts > 1 && away_dice.chance(0.5) ? "h1" : ""};
+  }
   const Ms step_ms = plan.leaf_ms * static_cast<Ms>(plan.job.micro_batches) / plan.workers + 20;
   const Ms duration = 1500 + step_ms * static_cast<Ms>(plan.job.steps);
   const int faults = static_cast<int>(dice.between(3, 9));

@@ -26,6 +26,13 @@ struct NcclFails {
   bool everywhere = false;
 };
 
+// When the samples cannot be read.
+struct SamplesAway {
+  Ms from = 0, until = 0;
+  bool hangs = false;  // reads do not return; else they return errors
+  std::string host;    // empty: on all hosts
+};
+
 struct Plan {
   std::uint64_t seed = 0;
   protocol::Job job;
@@ -36,6 +43,7 @@ struct Plan {
   // (exchange/device_hub.hpp).
   bool on_devices = false;
   std::optional<NcclFails> nccl_fails;  // only on devices
+  std::optional<SamplesAway> samples_away;
   Ms leaf_ms = 10, exchange_ms = 4, update_ms = 4, write_ms = 20, warm_up_ms = 400, network_ms = 5;
   // Delays until a new name is visible on another host: of claims and addresses, and of checkpoints. A host
   // refreshes its view of each folder by itself.

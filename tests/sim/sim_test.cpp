@@ -1,6 +1,7 @@
 // Runs 20,000 schedules of the control plane.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <iostream>
 #include <sstream>
 
@@ -60,15 +61,16 @@ TEST(Simulator, WorkLeftAndNothingThatWillEverHappen_IsADeadlock) {
   EXPECT_TRUE(outcome.violation.starts_with("deadlock: ")) << outcome.violation;
 }
 
-// Only one kind of fault, which must not cost a trainer: one generation does the complete run.
-void expect_one_generation(Fault fault) {
+// Only what `disturb` adds to a plan, which must not cost a trainer: one generation does the complete run.
+void expect_one_generation(const std::function<void(Plan&)>& disturb) {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     Plan plan = make_plan(seed);
     plan.poison = Poison::kNone;
     plan.bad_host.clear();
     plan.faults.clear();
     plan.nccl_fails.reset();
-    for (Ms at = 3500; at < 9000; at += 2500) plan.faults.push_back({fault, at, {}, {}, 1});
+    plan.samples_away.reset();
+    disturb(plan);
     Coverage coverage;
     const Outcome outcome = run_plan(plan, coverage);
     if (outcome.violation.empty() && outcome.generations == 1) continue;
@@ -80,6 +82,12 @@ void expect_one_generation(Fault fault) {
   }
 }
 
+void expect_one_generation(Fault fault) {
+  expect_one_generation([fault](Plan& plan) {
+    for (Ms at = 3500; at < 9000; at += 2500) plan.faults.push_back({fault, at, {}, {}, 1});
+  });
+}
+
 // A fault of NCCL comes again in each generation.
 TEST(Simulator, NcclThatAlwaysFails_TwoTriesAndThenHostMemory) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
@@ -87,6 +95,7 @@ TEST(Simulator, NcclThatAlwaysFails_TwoTriesAndThenHostMemory) {
     plan.poison = Poison::kNone;
     plan.bad_host.clear();
     plan.faults.clear();
+    plan.samples_away.reset();
     plan.on_devices = true;
     plan.job.exchange = "auto";
     plan.nccl_fails = {0, 1000000000, seed % 2 == 0};
@@ -98,6 +107,10 @@ TEST(Simulator, NcclThatAlwaysFails_TwoTriesAndThenHostMemory) {
 }
 
 TEST(Simulator, KilledCoordinators_NoTrainingStops) { expect_one_generation(Fault::kKillCoordinator); }
+TEST(Simulator, SamplesAwayForLessThanTheWait_NobodyIsLost) {
+  for (const bool hangs : {false, true})
+    expect_one_generation([hangs](Plan& plan) { plan.samples_away = {1500, 5500, hangs, ""}; });
+}
 TEST(Simulator, SuspendedJob_GoesOnWithNobodyLost) { expect_one_generation(Fault::kSuspendAll); }
 
 }  // namespace

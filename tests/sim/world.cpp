@@ -206,18 +206,6 @@ void World::coordinator_came_to(CoordinatorProcess&, Phase phase) {
   }
 }
 
-bool World::poisoned(std::uint64_t step, int leaf) const {
-  return plan_.poison == Poison::kCrashes && step == plan_.poison_step && leaf == 0;
-}
-bool World::not_finite(std::uint64_t step) const {
-  return plan_.poison == Poison::kNotFinite && step == plan_.poison_step;
-}
-
-bool World::unusable(std::uint64_t step, int leaf, const std::string& host) const {
-  return plan_.poison == Poison::kUnusable && step == plan_.poison_step && leaf == 0 &&
-         (plan_.unusable_on.empty() || plan_.unusable_on == host);
-}
-
 // Crashes two trainers at once in this generation, which has made no step yet.
 void World::crash_two(const GenerationId& generation) {
   if (!crashed_again_.insert(generation).second) return;
@@ -280,6 +268,8 @@ void World::bits_are_void(const std::string& why) {
 void World::checks_stop(const Finish& finish) {
   if (stop_codes_.contains(finish.exit_code)) return;
   if (finish.exit_code == 75 && finish.cause == EndCause::kTooFewTrainers) return too_few();
+  if (finish.exit_code == 75 && finish.cause == EndCause::kSamplesUnreadable)
+    return samples_stay_away(finish);
   violated(str("nobody asked for this end (", finish.exit_code, "): ", finish.line));
 }
 

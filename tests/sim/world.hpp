@@ -79,6 +79,7 @@ class World {
   bool poisoned(std::uint64_t step, int leaf) const;
   bool not_finite(std::uint64_t step) const;
   bool unusable(std::uint64_t step, int leaf, const std::string& host) const;
+  bool samples_away(const std::string& host) const;
 
   // ---- faults ----
   int faults() const { return faults_; }
@@ -120,6 +121,7 @@ class World {
   void violated(const std::string& what);
   void bits_are_void(const std::string& why);
   void too_few();
+  void samples_stay_away(const protocol::Finish& finish);
   void checks_stop(const protocol::Finish& finish);  // checks that this end was requested
 
   // ---- the transcript ----

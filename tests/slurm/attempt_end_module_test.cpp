@@ -75,5 +75,25 @@ TEST(AttemptEnd, SuccessorOfACompleteRun_AsksForTheAttemptThatEndsTheJob) {
   EXPECT_FALSE(decide(end).asks_slurm);
 }
 
+TEST(AttemptEnd, WhatFailedByItselfWaitsLongerEachTime) {
+  using std::chrono::minutes;
+  EXPECT_EQ(pause_after(Cause::kFailed, 0), minutes(0));  // it made steps
+  EXPECT_EQ(pause_after(Cause::kFailed, 1), minutes(0));  // Slurm itself waits two minutes
+  minutes all(0);
+  for (std::uint64_t futile = 2; futile < most_futile_attempts(Cause::kFailed); ++futile) {
+    EXPECT_GT(pause_after(Cause::kFailed, futile), pause_after(Cause::kFailed, futile - 1)) << futile;
+    all += pause_after(Cause::kFailed, futile);
+  }
+  EXPECT_GE(all, std::chrono::hours(1));
+  EXPECT_EQ(pause_after(Cause::kFailed, 1000), minutes(60));
+}
+
+TEST(AttemptEnd, WhatUsedItsTimeGoesOnAtOnceAndIsGivenUpSooner) {
+  for (const Cause cause : {Cause::kTimeLimit, Cause::kOperator, Cause::kScriptKilled}) {
+    EXPECT_EQ(pause_after(cause, 2), std::chrono::minutes(0)) << to_text(cause);
+    EXPECT_LT(most_futile_attempts(cause), most_futile_attempts(Cause::kFailed)) << to_text(cause);
+  }
+}
+
 }  // namespace
 }  // namespace rekindle::slurm

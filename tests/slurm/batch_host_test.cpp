@@ -9,6 +9,7 @@
 #include "base/process.hpp"
 #include "cluster.hpp"
 #include "container.hpp"
+#include "run/layout.hpp"
 
 namespace rekindle::process_test {
 namespace {
@@ -167,6 +168,28 @@ TEST_F(SlurmBatchHost, ItsSlurmdAloneIsGoneAndBack_SurvivorsSaveAndTheJobIsReque
   const std::uint64_t before = reached_step(dir());
   cluster_->start_slurmd(node);
   expect_the_next_attempt_goes_on_from(before);
+}
+
+// Like a full disk: status.json grows old, and the coordinator lives.
+TEST_F(SlurmBatchHost, CannotWriteTheStatus_NobodyLooksForTheScript) {
+  begin({"--nodes=2"});
+  const FilePath status = run::Layout(dir()).status();
+  const fs::path in_the_way = status.path();
+  // A directory that is not empty cannot be replaced by a file.
+  ASSERT_TRUE(eventually([&] {
+    std::error_code ignored;
+    fs::remove(in_the_way, ignored);
+    return fs::create_directories(in_the_way / "x", ignored);
+  }));
+  // After 60 s the run counts as silent, and 30 s later a worker would look for the script. That must not
+  // happen, and a worker that does nothing shows no event to wait for: the test has to be longer than that.
+  ::sleep(110);
+  const auto log = cluster_->command({"sh", "-c", str("cat '", (dir() / "logs").string(), "'/*")});
+  EXPECT_EQ(log.find("checking whether"), std::string::npos) << log;
+  EXPECT_EQ(attempts("slurm-successor").size(), 0U);
+  fs::remove_all(in_the_way);
+  stop_and_compare();
+  EXPECT_EQ(cluster_->restarts(job_), 0U);
 }
 
 // The job that the survivors submit waits for the end of this job. So this job must not stay on its other

@@ -208,6 +208,25 @@ void SlurmRun::wait_until_over() {
   wait_until(over, [&] { return cluster_->command({"scontrol", "show", "job", job_}); });
 }
 
+long SlurmRun::start_now() const {
+  long pause = 0;
+  const auto waits = [&] {
+    const auto facts = slurm::show_job(job_);
+    if (!facts || facts->state != "PENDING" || facts->reason != "BeginTime") return false;
+    const std::string shown = cluster_->command({"scontrol", "show", "job", job_});
+    const std::string key = "StartTime=";
+    std::tm parts{};
+    ::strptime(shown.c_str() + shown.find("\n   " + key) + 4 + key.size(), "%Y-%m-%dT%H:%M:%S", &parts);
+    parts.tm_isdst = -1;
+    pause = std::mktime(&parts) - std::time(nullptr);
+    return pause > 30;  // the cluster's own pause after a requeue is shorter
+  };
+  wait_until(waits, [&] { return cluster_->command({"scontrol", "show", "job", job_}); });
+  // A start before the old credential has expired (5 s, tools/slurm-cluster) fails.
+  cluster_->command({"scontrol", "update", "JobId=" + job_, "StartTime=now+8seconds"});
+  return pause;
+}
+
 void SlurmRun::expect_over(const std::string& job, const std::string& state, int exit_code) const {
   const auto reached = [&] { return cluster_->state(job) == state; };
   ASSERT_TRUE(eventually(reached, kLongest)) << "job " << job << " is " << cluster_->state(job);

@@ -76,6 +76,9 @@ class SlurmRun : public ::testing::Test {
   void wait_until_printed(const std::string& words);
   void wait_for_restart(std::uint64_t restarts);  // also waits for a step after the restart
   void wait_until_over();
+  // Waits until Slurm holds the job back because of its start time, starts it soon, and returns how many
+  // seconds it would have waited.
+  long start_now() const;
   // Waits until the job is in this state, with this exit code.
   void expect_over(const std::string& job, const std::string& state, int exit_code) const;
   // Lines of attempts.jsonl with this event.

@@ -129,19 +129,22 @@ TEST_F(SlurmEnds, TrainersThatCrashAtOneStep_GivenUpAndNotRequeued) {
   EXPECT_EQ(attempts("slurm-end").back()["cause"], "gave up");
 }
 
-// All the run's progress is in memory and cannot be written.
-TEST_F(SlurmEnds, FullDiskAtTheLastStep_GivenUpAndNotRequeued) {
+// All the run's progress is in memory and cannot be written. There is room to record the attempt.
+TEST_F(SlurmEnds, FullDiskAtTheLastStep_AnotherAttemptFinishes) {
   const SmallDisk small(scratch_ / "small", kRoomForTheProgramsMib);
   if (!small.mounted()) REKINDLE_SKIP(Needs::kMounts, "needs the right to mount a tmpfs");
   run_dir_ = small.path() / "run";
-  job_ = submit("out", {"--steps", "300", "--checkpoint-every", "5"}, dir());
+  job_ = submit("out", {"--steps", "60", "--checkpoint-every", "5"}, dir());
   ASSERT_TRUE(eventually([&] { return said("out").find("is committed") != std::string::npos; }));
-  small.fill();
-  expect_end("out", job_, "FAILED", 70, "the state of step 300 could not be written");
-  EXPECT_EQ(cluster_->restarts(job_), 0U);
+  constexpr std::uintmax_t kRoom = std::uintmax_t{1} << 20;  // a checkpoint has 15 MB
+  small.fill(kRoom);
+  ASSERT_TRUE(eventually([&] { return cluster_->restarts(job_) == 1; }, std::chrono::minutes(5)))
+      << said("out");
+  EXPECT_NE(said("out").find("the state of step 60 could not be written"), std::string::npos) << said("out");
   small.empty();
-  ASSERT_EQ(run(mnist_run(dir(), 2, 305)).exit_code, 0);
-  EXPECT_EQ(digest_of(dir()), quiet_digest(305));
+  expect_end("out", job_, "COMPLETED", 0, "finished: 60 steps");
+  EXPECT_NE(said("out").find("requeued (the attempt failed)"), std::string::npos) << said("out");
+  EXPECT_EQ(digest_of(dir()), quiet_digest(60));
 }
 
 // The second job's node either sees the first job's process, or is another host and does not. The second
@@ -169,15 +172,22 @@ TEST_F(SlurmEnds, SecondJobOfALiveRun_RefusedAndNothingIsWrittenIntoItsRecords) 
 }
 
 // The data are missing from the second attempt on, and do not come back.
-TEST_F(SlurmEnds, ThirdAttemptThatCannotBegin_GivenUp) {
+TEST_F(SlurmEnds, FifthAttemptThatCannotBegin_GivenUp) {
   const fs::path link = scratch_ / "data";
   fs::create_directory_symlink(mnist_data(), link);
   job_ = submit("out", {"--data", link}, dir());
   wait_for_step(5);
   fs::remove(link);
   cluster_->command({"scontrol", "requeue", job_});
-  expect_end("out", job_, "FAILED", 70, "3 attempts in a row saved nothing beyond step");
-  EXPECT_EQ(cluster_->restarts(job_), 3U);
+  for (const long minutes : {10, 30, 60}) {
+    const long pause = start_now();
+    EXPECT_GT(pause, 60 * (minutes - 5));
+    EXPECT_LE(pause, 60 * minutes);
+    EXPECT_NE(said("out").find(str(", in ", minutes, " minutes at the earliest")), std::string::npos)
+        << said("out");
+  }
+  expect_end("out", job_, "FAILED", 70, "5 attempts in a row saved nothing beyond step");
+  EXPECT_EQ(cluster_->restarts(job_), 5U);
   finish_and_compare();
 }
 

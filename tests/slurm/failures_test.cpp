@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <fstream>
 
 #include "base/process.hpp"
 #include "base/text.hpp"
@@ -24,7 +25,7 @@ class SlurmRunDirectoryGone : public SlurmRun {
   }
   // `leaves`: an empty directory stays in its place.
   void expect_no_new_beginning(bool leaves) {
-    begin({"--nodes=1"}, {}, move_away(leaves));
+    begin({"--nodes=1"}, {"--requeue-within", "10s"}, move_away(leaves));
     cluster_->command({"scontrol", "requeue", job_});
     wait_until_printed("is empty or missing on node");
     ASSERT_NO_FATAL_FAILURE(expect_over(job_, "FAILED", 78));
@@ -47,6 +48,20 @@ TEST_F(SlurmRunDirectoryGone, AnEmptyDirectoryInItsPlace_EndsWithoutBeginningAga
   expect_no_new_beginning(true);
 }
 
+// The storage of a node that has just booted appears late.
+TEST_F(SlurmRunDirectoryGone, ForMoreThanItsUsualDelay_GoesOn) {
+  begin({"--nodes=1"}, {}, move_away());
+  cluster_->command({"scontrol", "requeue", job_});
+  wait_until_printed("waits until the storage shows the run directory");
+  // Storage usually shows a name within 20 s. The job must not give up after that, and a job that goes on
+  // waiting shows no event.
+  ::sleep(25);
+  EXPECT_FALSE(printed("is empty or missing on node"));
+  fs::rename(str(dir().string(), ".away"), dir());
+  wait_for_restart(1);
+  stop_and_compare();
+}
+
 TEST_F(SlurmRunDirectoryGone, WithFromScratch_BeginsAgain) {
   const std::string away = dir().string() + ".away";
   begin({"--nodes=1"}, {"--from-scratch"}, move_away());
@@ -58,7 +73,7 @@ TEST_F(SlurmRunDirectoryGone, WithFromScratch_BeginsAgain) {
 
 // A successor job has restart count 0, but must also find that the run directory is missing.
 TEST_F(SlurmRunDirectoryGone, ForTheSuccessor_EndsWithoutBeginningAgain) {
-  begin({"--nodes=1"}, {"--on-limit", "resubmit"},
+  begin({"--nodes=1"}, {"--on-limit", "resubmit", "--requeue-within", "30s"},
         str("[[ -z $REKINDLE_FOLLOWS ]] || mv ", dir().string(), " ", dir().string(), ".away"));
   cluster_->command({"scancel", "--signal=USR1", "--batch", job_});
   wait_until_printed("this job goes on with the run of job " + job_ + ", but its run directory");
@@ -107,14 +122,15 @@ TEST_F(Slurm, NodeThenCoordinatorThenWorkerKilled_SameAttemptGoesOn) {
 }
 
 // Attempts that end by themselves and save no new step must not be requeued forever.
-TEST_F(Slurm, ThreeAttemptsThatEndByThemselves_GivenUp) {
+TEST_F(Slurm, FiveAttemptsThatEndByThemselves_GivenUp) {
   job_ = cluster_->submit({"--nodes=1"}, script({"--min-trainers", "2", "--gather-time", "20s"}));
+  for (int pause = 0; pause < 3; ++pause) start_now();
   wait_until_over();
-  EXPECT_EQ(cluster_->restarts(job_), 2U);
+  EXPECT_EQ(cluster_->restarts(job_), 4U);
   ASSERT_NO_FATAL_FAILURE(expect_over(job_, "FAILED", 70));
   EXPECT_TRUE(printed("requeued (the attempt failed)"));
-  EXPECT_TRUE(printed("3 attempts in a row saved nothing beyond step 0"));
-  ASSERT_EQ(attempts("slurm-end").size(), 3U);
+  EXPECT_TRUE(printed("5 attempts in a row saved nothing beyond step 0"));
+  ASSERT_EQ(attempts("slurm-end").size(), 5U);
   EXPECT_EQ(attempts("slurm-end")[0]["cause"], "the attempt failed");
   EXPECT_EQ(attempts("slurm-begin")[2]["why"], "requeued after the attempt failed");
 }
@@ -144,6 +160,21 @@ TEST_F(Slurm, DataGoneForAWhile_GoesOnWhenItIsBack) {
   fs::create_directory_symlink(mnist_data(), link);
   ASSERT_TRUE(eventually([&] { return attempts("slurm-begin").size() == 2; }));
   EXPECT_EQ(attempts("slurm-end")[1]["cause"], "the attempt failed");
+  wait_for_steps(5);
+  stop_and_compare();
+}
+
+// The options' file, like the data, may be on storage that a node does not have for a while.
+TEST_F(Slurm, OptionsGoneForAWhile_GoesOnWhenTheyAreBack) {
+  const fs::path file = scratch_ / "options.toml", away = scratch_ / "away.toml";
+  std::ofstream(file) << "log-interval = 5\n";
+  begin({"--nodes=1"}, {"--config", file});
+  fs::rename(file, away);
+  cluster_->command({"scontrol", "requeue", job_});
+  ASSERT_TRUE(eventually([&] { return cluster_->restarts(job_) == 2; })) << output();
+  fs::rename(away, file);
+  ASSERT_TRUE(eventually([&] { return attempts("slurm-begin").size() == 2; })) << output();
+  EXPECT_EQ(attempts("slurm-futile").size(), 1U);
   wait_for_steps(5);
   stop_and_compare();
 }

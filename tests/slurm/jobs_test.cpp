@@ -24,6 +24,7 @@ struct Job {
   Arguments sbatch;   // options that the cluster of the test needs
   unsigned trainers;  // in the job
   By by = By::kSlurm;
+  Arguments launch = {};  // options of the job alone: a run elsewhere starts its trainers in another way
 };
 
 class SlurmJobs : public SlurmRun, public ::testing::WithParamInterface<Job> {
@@ -45,14 +46,14 @@ class SlurmJobs : public SlurmRun, public ::testing::WithParamInterface<Job> {
   Outcome train(const fs::path& where, int steps) const override {
     Arguments all{"local", "--run-dir", where, "--data", data(), "--steps", str(steps)};
     if (*GetParam().config != '\0') all = all + Arguments{"--config", folder() / GetParam().config};
-    // The third way to launch gpt: the run goes on with several trainers that one command starts.
+    // The third way to launch gpt: one command starts several trainers. The run goes on so outside of Slurm.
     if (std::string(GetParam().config) == "gpt.toml" && where == dir())
       all = all + Arguments{"--trainers-per-worker", "2"};
     return run(all + options());
   }
   void submit() {
     const std::string output = "--output=" + (scratch_ / "out").string();
-    const Arguments without_end = options() + Arguments{"--steps", "1000000"};
+    const Arguments without_end = options() + GetParam().launch + Arguments{"--steps", "1000000"};
     if (GetParam().by != By::kSubmit) {
       const Arguments sbatch{"--chdir=" + folder().string(), output};
       job_ = cluster_->submit(sbatch + GetParam().sbatch,
@@ -124,7 +125,17 @@ INSTANTIATE_TEST_SUITE_P(
             {"--layers", "1", "--heads", "2", "--width", "32", "--context", "64", "--micro-batches", "4",
              "--warmup-steps", "5", "--schedule", "constant"},
             {},
-            2}),
+            2},
+        Job{"GptTrainersPerWorker",
+            "gpt/one-task.sh",
+            "gpt.toml",
+            "text",
+            {"--layers", "1", "--heads", "2", "--width", "32", "--context", "64", "--micro-batches", "4",
+             "--warmup-steps", "5", "--schedule", "constant"},
+            {},
+            4,
+            By::kSlurm,
+            {"--trainers-per-worker", "2"}}),
     [](const auto& info) { return info.param.name; });
 
 TEST_P(SlurmJobs, RequeuedOnce_SameBits) {

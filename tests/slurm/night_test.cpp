@@ -37,10 +37,11 @@ TEST_F(SlurmNight, OfFiveRequeues_IsSeenWithoutAGap) {
   fs::create_directories(scratch_ / "watch");
   // It reads until this shell's input ends: the file is made when the run is over.
   const fs::path over = scratch_ / "over";
-  Program watch({"/bin/sh", "-c",
-                 str("while ! [ -e ", over.string(), " ]; do sleep 0.2; done | ", oracle_python(), " ",
-                     REKINDLE_SOURCE, "/tests/slurm/night_watch.py ", rekindle(), " ", REKINDLE_SOURCE, " ",
-                     run_dir_.parent_path().string(), " ", (scratch_ / "watch").string())});
+  Program watch(
+      {"/bin/sh", "-c",
+       str("while ! [ -e ", over.string(), " ]; do sleep 0.2; done | PYTHONDONTWRITEBYTECODE=1 ",
+           oracle_python(), " ", REKINDLE_SOURCE, "/tests/slurm/night_watch.py ", rekindle(), " ",
+           REKINDLE_SOURCE, " ", run_dir_.parent_path().string(), " ", (scratch_ / "watch").string())});
   ASSERT_TRUE(
       eventually([&] { return watch.printed().find("watching") != std::string::npos || !watch.running(); }));
   begin({"--nodes=2", "--time=30"}, {"--tensorboard", "--checkpoint-interval", "2s"});

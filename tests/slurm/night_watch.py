@@ -8,38 +8,26 @@ compared with the run's records.
 import http.cookiejar
 import json
 import math
-import os
 import pathlib
 import re
-import socket
-import subprocess
 import sys
 import threading
 import time
-import urllib.parse
 import urllib.request
 
 from tensorboard.backend.event_processing import event_accumulator
 from tensorboard.util import tb_logging
 
+BOARD = pathlib.Path(__file__).resolve().parents[1] / "board"
+sys.path[:0] = [str(BOARD), str(BOARD / "browser")]
+
+from real_board import Board  # noqa: E402
+from real_prometheus import Prometheus  # noqa: E402
+from waiting import wait_for  # noqa: E402
+
 REKINDLE, SOURCE, RUNS, SCRATCH = (pathlib.Path(argument).resolve() for argument in sys.argv[1:5])
 RUN = RUNS / "run"
 TOKEN = "a-token-for-the-metrics-of-a-night"
-LIMIT_S = 120
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-def wait_until(what, holds):
-    end = time.monotonic() + LIMIT_S
-    while not (value := holds()):
-        assert time.monotonic() < end, f"no {what} within {LIMIT_S} s"
-        time.sleep(0.2)
-    return value
 
 
 def lines_of(name):
@@ -117,25 +105,6 @@ class TensorBoard(threading.Thread):
             return [item.step for item in self.inner.Scalars("loss")] if "loss" in self.inner.Tags()["scalars"] else []
 
 
-class Prometheus:
-    def __init__(self, metrics_port):
-        self.address = f"http://127.0.0.1:{free_port()}"
-        monitoring = SOURCE / "examples/monitoring"
-        config = (monitoring / "prometheus.yml").read_text().replace("15s", "1s").replace("9300", str(metrics_port))
-        (SCRATCH / "prometheus.yml").write_text(config.replace("rules.yml", str(monitoring / "rules.yml")))
-        self.began = time.monotonic()
-        self.process = subprocess.Popen(
-            ["prometheus", f"--config.file={SCRATCH / 'prometheus.yml'}", f"--storage.tsdb.path={SCRATCH / 'tsdb'}",
-             f"--web.listen-address={self.address[7:]}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def query(self, text):
-        try:
-            with urllib.request.urlopen(f"{self.address}/api/v1/query?" + urllib.parse.urlencode({"query": text})) as answer:
-                return [float(sample["value"][1]) for sample in json.load(answer)["data"]["result"]]
-        except OSError:
-            return []
-
-
 def same(shown, wanted):
     """The page gets six digits of each value."""
     return shown.keys() == wanted.keys() and all(math.isclose(shown[step], wanted[step], rel_tol=1e-5) for step in wanted)
@@ -143,7 +112,7 @@ def same(shown, wanted):
 
 def check_page(page):
     wanted = losses_on_record()
-    wait_until("page that is up to date", lambda: same(page.losses, wanted))
+    wait_for("page that is up to date", lambda: same(page.losses, wanted))
     assert page.connections == 1, f"the page had to connect {page.connections} times"
     summary = page.get("api/summary")
     assert len(summary["attempts"]) >= 6, summary["attempts"]
@@ -152,8 +121,7 @@ def check_page(page):
     print(f"page: {len(wanted)} steps, {len(summary['attempts'])} attempts, {page.rewinds} rewinds seen, one connection")
 
 
-def check_prometheus(prometheus, events):
-    elapsed = time.monotonic() - prometheus.began
+def check_prometheus(prometheus, elapsed, events):
     assert prometheus.query('min_over_time(up{job="rekindle"}[2h])') == [1.0], "a scrape failed"
     scrapes = prometheus.query('count_over_time(up{job="rekindle"}[2h])')[0]
     assert scrapes > 0.9 * elapsed - 5, f"{scrapes} scrapes in {elapsed} s"
@@ -167,28 +135,22 @@ def check_prometheus(prometheus, events):
     for name, wanted in (("rekindle_requeues_total", 5.0), ("rekindle_recoveries_total", float(recovered)),
                          ("rekindle_step", float(max(losses_on_record())))):
         query = f'sum({name}{{run="run"}}) or vector(0)'
-        wait_until(f"{name} of {wanted}, {prometheus.query(query)}", lambda q=query, w=wanted: prometheus.query(q) == [w])
-    print(f"prometheus: {int(scrapes)} scrapes in {elapsed:.0f} s, none failed, no counter fell, {recovered} recoveries")
+        wait_for(f"{name} of {wanted}, {prometheus.query(query)}", lambda q=query, w=wanted: prometheus.query(q) == [w])
+    queries = prometheus.check_dashboard("run")
+    print(f"prometheus: {int(scrapes)} scrapes in {elapsed:.0f} s, none failed, no counter fell, {recovered} recoveries, "
+          f"{queries} queries of the dashboard have values")
 
 
 def main():
     (SCRATCH / "token").write_text(TOKEN)
     (SCRATCH / "token").chmod(0o600)
-    port, metrics = free_port(), free_port()
-    environment = dict(os.environ, XDG_STATE_HOME=str(SCRATCH / "state"))
-    board = subprocess.Popen([REKINDLE, "board", RUNS, "--port", str(port), "--metrics-bind", f"127.0.0.1:{metrics}",
-                              "--metrics-token-file", SCRATCH / "token"], env=environment, stdout=subprocess.DEVNULL)
-    secret = SCRATCH / "state/rekindle/board-token"
-    processes = [board]
+    board = Board(REKINDLE, RUNS, SCRATCH)
+    processes = [board.process]
     try:
-        wait_until("token", secret.exists)
-
-        def answers():
-            with socket.socket() as probe:
-                return probe.connect_ex(("127.0.0.1", metrics)) == 0
-
-        wait_until("board", answers)
-        page, tensorboard, prometheus = Page(f"http://127.0.0.1:{port}", secret.read_text().strip()), TensorBoard(), Prometheus(metrics)
+        address = f"http://127.0.0.1:{board.page_port}"  # the token is there before the board listens
+        token = (SCRATCH / "state/rekindle/board-token").read_text().strip()
+        page, tensorboard = Page(address, token), TensorBoard()
+        prometheus, began = Prometheus(SOURCE, SCRATCH, board.metrics_port), time.monotonic()
         processes.append(prometheus.process)
         page.start()
         tensorboard.start()
@@ -202,12 +164,12 @@ def main():
         steps = [line["step"] for line in lines_of("metrics.jsonl") if "loss" in line]
         assert steps == list(range(1, len(steps) + 1)), steps
         check_page(page)
-        check_prometheus(prometheus, events)
+        check_prometheus(prometheus, time.monotonic() - began, events)
         # The job's; what was finished afterwards had no --tensorboard.
         of_the_job = steps[: [event["step"] for event in events if event["event"] == "stopped"][-1]]
-        wait_until("TensorBoard that is up to date", lambda: tensorboard.steps() == of_the_job)
+        wait_for("TensorBoard that is up to date", lambda: tensorboard.steps() == of_the_job)
         print(f"tensorboard: {len(of_the_job)} steps, each once")
-        status = pathlib.Path(f"/proc/{board.pid}/status").read_text()
+        status = pathlib.Path(f"/proc/{board.process.pid}/status").read_text()
         print("board:", re.search(r"VmHWM:\s*(.*)", status).group(1))
     finally:
         for process in processes:

@@ -45,6 +45,9 @@ TEST(SlurmPreflight, EachFaultHasItsLine) {
   known.has_time_limit = false;
   EXPECT_EQ(lines_of(known), "");
   known = sound();
+  known.heterogeneous = true;
+  EXPECT_THAT(lines_of(known), HasSubstr("only the nodes of its first component"));
+  known = sound();
   known.script = "#!/bin/bash\n#SBATCH --signal USR1@60 # soon\nexec rekindle\n";
   EXPECT_THAT(lines_of(known),
               testing::AllOf(HasSubstr("not to the batch script"), HasSubstr("--open-mode=append")));

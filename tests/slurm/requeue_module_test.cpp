@@ -49,6 +49,11 @@ TEST(SlurmCause, EachCauseIsRecognized) {
   EXPECT_EQ(judge(one_node), Cause::kNodeLeaves);
   one_node.facts = facts("COMPLETING");
   EXPECT_EQ(judge(one_node), Cause::kCancelled);
+  Seen shutdown = saved(SIGTERM, facts("RUNNING"));
+  shutdown.host_stops = true;
+  EXPECT_EQ(judge(shutdown), Cause::kNodeLeaves);
+  shutdown.facts = facts("COMPLETING");
+  EXPECT_EQ(judge(shutdown), Cause::kCancelled);
   EXPECT_EQ(judge(saved(0)), Cause::kFailed);
   Seen stopped = saved(0);
   stopped.stop_asked = true;
@@ -59,6 +64,9 @@ TEST(SlurmCause, EachCauseIsRecognized) {
   Seen crashed = saved(0);
   crashed.exit_code = 70;
   EXPECT_EQ(judge(crashed), Cause::kGaveUp);
+  crashed.may_pass = true;
+  EXPECT_EQ(judge(crashed), Cause::kFailed);
+  crashed.may_pass = false;
   crashed.never_trained = true;
   EXPECT_EQ(judge(crashed), Cause::kFailed);
 }
@@ -114,7 +122,7 @@ struct FakeSlurm {
   };
   std::chrono::steady_clock::time_point now;
 
-  Requeued requeue() {
+  Requeued requeue(milliseconds patience = milliseconds(60000)) {
     const Queue queue{[this] { return ++looks, show(*this); },
                       [this](bool) -> Result<bool> {
                         ++calls;
@@ -122,7 +130,7 @@ struct FakeSlurm {
                         return sure;
                       },
                       [this](milliseconds pause) { now += pause; }, [this] { return now; }};
-    return requeue_once(queue, 0, milliseconds(60000));
+    return requeue_once(queue, 0, patience);
   }
 };
 
@@ -130,6 +138,27 @@ TEST(SlurmRequeue, AcceptedAtOnce) {
   FakeSlurm slurm;
   EXPECT_TRUE(slurm.requeue().accepted);
   EXPECT_EQ(slurm.calls, 1);
+}
+
+TEST(SlurmRequeue, ControllerAwayForLong_AskedWhenItIsBack) {
+  FakeSlurm slurm;
+  slurm.show = [](FakeSlurm& self) -> Result<JobFacts> {
+    if (self.now.time_since_epoch() < std::chrono::minutes(50))
+      return fail("Unable to contact slurm controller");
+    return facts("RUNNING", "None", self.restarts);
+  };
+  EXPECT_TRUE(slurm.requeue(std::chrono::hours(1)).accepted);
+  EXPECT_EQ(slurm.calls, 1);
+}
+
+// The job's nodes are not held for an hour.
+TEST(SlurmRequeue, RefusedByAControllerThatAnswers_GivenUpSooner) {
+  FakeSlurm slurm;
+  slurm.ask = [](FakeSlurm&) -> Status { return fail("for a reason of its own"); };
+  const Requeued done = slurm.requeue(std::chrono::hours(1));
+  EXPECT_FALSE(done.accepted);
+  EXPECT_EQ(done.detail, "for a reason of its own");
+  EXPECT_LT(slurm.now.time_since_epoch(), std::chrono::minutes(10));
 }
 
 TEST(SlurmRequeue, AnswerLost_NotAskedAgain) {

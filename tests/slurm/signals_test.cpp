@@ -41,6 +41,28 @@ TEST_F(Slurm, SignalledByHand_SavedAndRequeuedOnceEach) {
   EXPECT_EQ(cluster_->restarts(job_), 2U);
 }
 
+// The command of --on-event never ends. It notes that it was still there when the run asked for the requeue:
+// at once, or at SIGTERM, which it gets when Slurm or the run ends it.
+TEST_F(Slurm, SignalledWhileAHookHangs_IsRequeuedBeforeTheHookEnds) {
+  const fs::path hook = scratch_ / "hook", begun = scratch_ / "begun.0", asked = scratch_ / "asked.0";
+  std::ofstream(hook) << "attempt=${SLURM_RESTART_COUNT:-0}\n"
+                      << "note() { [ -e " << (dir() / "requeue.json").string() << " ] && : >"
+                      << (scratch_ / "asked.").string() << "$attempt; }\n"
+                      << "trap 'note; exit' TERM\n"
+                      << ": >" << (scratch_ / "begun.").string() << "$attempt\n"
+                      << "until note; do sleep 0.1; done\n"
+                      << "exec tail -f " << hook.string() << " >/dev/null\n";
+  begin({"--nodes=1"}, {"--on-event", "exec sh " + hook.string()});
+  ASSERT_TRUE(eventually([&] { return fs::exists(begun); }));
+  cluster_->command({"scancel", "--signal=USR1", "--batch", job_});
+  wait_for_restart(1);
+  EXPECT_TRUE(fs::exists(asked)) << "the hook had ended before";
+  EXPECT_EQ(attempts("slurm-end").front()["requeued"], true);
+  stop_and_compare();
+  EXPECT_EQ(cluster_->restarts(job_), 1U);
+  EXPECT_TRUE(eventually([&] { return processes_with(hook.string()).empty(); }));
+}
+
 // The odd signals come while the run trains, evaluates (an epoch has 6 steps) or writes (after each step);
 // the even ones while an attempt starts: the first step is seconds away when Slurm has started the batch
 // script.

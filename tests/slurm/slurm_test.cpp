@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <ctime>
+#include <fstream>
 #include <sstream>
 
 #include "base/files.hpp"
@@ -27,6 +28,7 @@ TEST_F(Slurm, ThreeTimeLimits_OneRequeueEachAndSameBits) {
   stop_and_compare();
   EXPECT_TRUE(printed("requeued (time limit): the next attempt goes on from step "));
   EXPECT_FALSE(printed("run the same command again")) << "Slurm does that: " << output();
+  EXPECT_EQ(output().find_first_of("\r\033"), std::string::npos) << "a log is no terminal: " << output();
   const auto begins = attempts("slurm-begin"), ends = attempts("slurm-end");
   ASSERT_EQ(begins.size(), ends.size());
   ASSERT_GE(ends.size(), 4U);
@@ -147,6 +149,22 @@ TEST_F(Slurm, TasksOfOneNodeTerminated_RequeuedOnce) {
   const std::string head = attempts("slurm-begin")[0].value("node", "n1");
   const std::uint64_t before = reached_step(dir());
   for (const pid_t pid : cluster_->tasks_on(head == "n3" ? "n2" : "n3")) ::kill(pid, SIGTERM);
+  wait_for_restart(1);
+  EXPECT_EQ(attempts("slurm-end")[0]["cause"], "a node is shut down");
+  EXPECT_GE(attempts("slurm-begin")[1]["step"], before);
+  stop_and_compare();
+  EXPECT_EQ(cluster_->restarts(job_), 1U);
+}
+
+// Like a shutdown of the node in good order: every process gets SIGTERM, and for Slurm the job is RUNNING.
+TEST_F(Slurm, BatchHostIsShutDown_Requeued) {
+  const fs::path bin = scratch_ / "bin";
+  fs::create_directory(bin);
+  std::ofstream(bin / "systemctl") << "#!/bin/sh\n[ \"$1\" = is-system-running ] && echo stopping\nexit 1\n";
+  fs::permissions(bin / "systemctl", fs::perms::owner_all);
+  begin({"--nodes=1"}, {}, str("[[ ${SLURM_RESTART_COUNT:-0} != 0 ]] || PATH=", bin.string(), ":$PATH"));
+  const std::uint64_t before = reached_step(dir());
+  for (const pid_t pid : parts_of(dir(), "supervisor")) ::kill(pid, SIGTERM);
   wait_for_restart(1);
   EXPECT_EQ(attempts("slurm-end")[0]["cause"], "a node is shut down");
   EXPECT_GE(attempts("slurm-begin")[1]["step"], before);

@@ -15,7 +15,7 @@ struct LostDevice : ToyTask {
 struct NoExchange : exchange::Exchange {
   Status connect() override { return never(); }
   Result<exchange::Reduced> reduce(const exchange::StepHeader&) override { return never_have(); }
-  bool slot_0_spoilt() const override { return false; }
+  bool slot_0_overwritten() const override { return false; }
   bool sums_unchanged() const override { return true; }
   Status release() override { return never(); }
   Result<std::vector<exchange::StepHeader>> gather(const exchange::StepHeader&) override {

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """A real run in a real browser: every curve and every lane is what metrics.jsonl and events.jsonl say, while a trainer, the
-coordinator and the page's own server die, and when the next attempt serves the page again.
+coordinator and the page's own server die, and when the next attempt serves the page again. Pages of other sites in this
+browser get nothing of the run.
 
     live_test.py PATH_TO_REKINDLE [--chromium PATH] [--shots FOLDER]
+
+--shots also makes four pictures of the page at the end: 360 and 1400 pixels wide, light and dark.
 """
 
 import argparse
@@ -15,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 
+import other_site
 from playwright.sync_api import sync_playwright
 from waiting import wait_for
 
@@ -176,6 +180,24 @@ def check_without_server(watched, page, folder):
     return values + compare(watched, page)
 
 
+def check_other_sites(page):
+    if page.evaluate("fetch('api/summary').then((answer) => answer.status)") != 200:
+        raise SystemExit("live_test: the page itself does not get its summary")
+    if found := other_site.check(page.context, page.evaluate("location.origin + location.pathname")):
+        raise SystemExit(f"live_test: {found}")
+
+
+def take_pictures(browser, link, folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    for width, height in ((360, 800), (1400, 900)):
+        for scheme in ("light", "dark"):
+            page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+            page.goto(link)
+            wait_for("curve", lambda page=page: "loss" in plotted(page)["curves"])
+            page.screenshot(path=folder / f"live-{width}-{scheme}.png", full_page=True)
+            page.close()
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("rekindle", type=pathlib.Path)
@@ -187,7 +209,7 @@ def main():
         watched = Watched(options.rekindle.resolve(), folder)
         try:
             browser = playwright.chromium.launch(executable_path=options.chromium, args=["--no-sandbox"])
-            page = browser.new_page(viewport={"width": 360, "height": 800})
+            page = browser.new_context(viewport={"width": 360, "height": 800}).new_page()
             errors = []
             page.on("pageerror", lambda error: errors.append(str(error)))
             page.on("console", lambda message: errors.append(message.text) if "Content Security" in message.text else None)
@@ -199,8 +221,9 @@ def main():
                 raise SystemExit(f"live_test: widths {sizes}, errors {errors}")
             if "token=" in page.url:
                 raise SystemExit("live_test: the secret is still in the address")
+            check_other_sites(page)
             if options.shots:
-                page.screenshot(path=options.shots / "live-360.png", full_page=True)
+                take_pictures(browser, watched.link(), options.shots)
             print(f"live_test: {values} values of a run with three deaths and two attempts are as on record")
             browser.close()
         finally:

@@ -90,6 +90,14 @@ struct Replacing : Base {
   }
 };
 
+// Two values for one element: the one that is written last stays.
+struct Putting : Base {
+  using Base::Base;
+  at::Tensor forward(const at::Tensor& images) {
+    return Base::forward(images.put(at::zeros({2}, at::kLong), at::ones({2})));
+  }
+};
+
 template <class Model>
 ModelRow row(const char* name, at::Tensor (*loss)(const at::Tensor&, const at::Tensor&) = nullptr) {
   return {name,
@@ -113,6 +121,7 @@ int main(int argc, char** argv) {
       row<Steep>("steep"),
       row<Overlapping>("overlapping"),
       row<Replacing>("replacing"),
+      row<Putting>("putting"),
       row<Base>("no-scalar", [](const at::Tensor& outputs, const at::Tensor&) { return outputs.sum(1); })};
   rekindle::Extensions all;
   for (const ModelRow& each : rows) all.models.push_back(&each);

@@ -1,0 +1,119 @@
+// What a script is between two attempts, and what it says before its run begins.
+#include <gtest/gtest.h>
+
+#include "base/files.hpp"
+#include "base/text.hpp"
+#include "python_fixture.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+// `width` of the model's only layer, and `count` of samples.
+std::string small(const std::string& width, const std::string& count, const std::string& comment = "") {
+  return str("import torch, rekindle\n", comment, "rekindle.run(model=lambda: torch.nn.Linear(4, ", width,
+             "), loss=lambda model, x: (model(x) ** 2).mean(), train_data=[torch.ones(4)] * ", count,
+             ", test_data=[torch.ones(4)] * 4, batch_size=16, micro_batches=2, steps=4)\n");
+}
+
+TEST_F(Python, ScriptChangesBetweenTwoAttempts_WarnedOfOnceOrRefusedByName) {
+  const fs::path dir = scratch_ / "run";
+  const auto go_on = [&](const std::string& text, const Arguments& more) {
+    return run(Arguments{"local", "--run-dir", dir} + more + Arguments{script("train.py", text)});
+  };
+  ASSERT_EQ(go_on(small("3", "64"), {}).exit_code, 0);
+  const Outcome strict = go_on(small("3", "64", "# other\n"), {"--steps", "8", "--strict"});
+  EXPECT_EQ(strict.exit_code, 78) << strict.out << strict.err;
+  const Outcome changed = go_on(small("3", "64", "# other\n"), {"--steps", "8"});
+  EXPECT_EQ(changed.exit_code, 0) << changed.out << changed.err;
+  EXPECT_EQ(times_in(changed.out, "the trainers have script "), 1U) << changed.out;
+  const Outcome wider = go_on(small("5", "64"), {"--steps", "12"});
+  EXPECT_EQ(wider.exit_code, 78) << wider.out << wider.err;
+  EXPECT_EQ(times_in(wider.err, "holds another model's tensors: it has weight (float32, [3, 4])"), 1U)
+      << wider.err;
+  const Outcome longer = go_on(small("3", "80"), {"--steps", "12"});
+  EXPECT_EQ(longer.exit_code, 78) << longer.out << longer.err;
+  EXPECT_EQ(times_in(longer.err, "samples"), 1U) << longer.err;
+
+  const std::string load = str("import torch, rekindle\ntry:\n    rekindle.load('", dir.string(),
+                               "', torch.nn.Linear(4, 5))\nexcept rekindle.RekindleError as error:\n"
+                               "    print(error)\n");
+  const Outcome loaded = python({script("load.py", load)});
+  EXPECT_EQ(
+      times_in(
+          loaded.out,
+          "the checkpoint is of another model: its weight is float32 [3, 4], the model's is float32 [5, 4]: "
+          "has the script changed?\n"),
+      1U)
+      << loaded.out << loaded.err;
+}
+
+// The script itself stays as it is.
+TEST_F(Python, ModuleBesideTheScriptChangesBetweenTwoAttempts_WarnedOfOnceOrRefused) {
+  const std::string train = script("train.py", small("3", "64", "import beside\n"));
+  const auto go_on = [&](const std::string& module, const Arguments& more) {
+    script("beside.py", module);
+    return run(Arguments{"local", "--run-dir", scratch_ / "run"} + more + Arguments{train});
+  };
+  ASSERT_EQ(go_on("VALUE = 1\n", {}).exit_code, 0);
+  const Outcome same = go_on("VALUE = 1\n", {"--steps", "6", "--strict"});
+  EXPECT_EQ(same.exit_code, 0) << same.out << same.err;
+  const Outcome strict = go_on("VALUE = 2\n", {"--steps", "8", "--strict"});
+  EXPECT_EQ(strict.exit_code, 78) << strict.out << strict.err;
+  const Outcome changed = go_on("VALUE = 2\n", {"--steps", "8"});
+  EXPECT_EQ(changed.exit_code, 0) << changed.out << changed.err;
+  EXPECT_EQ(times_in(changed.out, "the trainers have script "), 1U) << changed.out;
+}
+
+TEST_F(Python, ArgumentsOfTheScriptChangeBetweenTwoAttempts_WarnedOfOnceOrRefused) {
+  const std::string train = script("train.py", small("3", "64"));
+  const auto go_on = [&](const Arguments& more, const Arguments& of_script) {
+    return run(Arguments{"local", "--run-dir", scratch_ / "run"} + more + Arguments{train} + of_script);
+  };
+  ASSERT_EQ(go_on({}, {"--lr", "0.1"}).exit_code, 0);
+  const Outcome same = go_on({"--steps", "6", "--strict"}, {"--lr", "0.1"});
+  EXPECT_EQ(same.exit_code, 0) << same.out << same.err;
+  const Outcome strict = go_on({"--steps", "8", "--strict"}, {"--lr", "0.2"});
+  EXPECT_EQ(strict.exit_code, 78) << strict.out << strict.err;
+  const Outcome changed = go_on({"--steps", "8"}, {"--lr", "0.2"});
+  EXPECT_EQ(changed.exit_code, 0) << changed.out << changed.err;
+  EXPECT_EQ(times_in(changed.out, "the trainers have script arguments --lr 0.2 (not --lr 0.1)"), 1U)
+      << changed.out;
+}
+
+// What argparse prints is shown, before the line that says that the script must not decide so.
+TEST_F(Python, ScriptThatLeavesBeforeItsRun_ItsOwnWordsAreShown) {
+  const std::string train = script("train.py", str("import argparse\nparser = argparse.ArgumentParser()\n",
+                                                   "parser.add_argument('--width', help='of the layer')\n",
+                                                   "parser.parse_args()\n", small("3", "64")));
+  const Outcome wrong = run({"local", "--run-dir", scratch_ / "run", train, "--wdith", "3"});
+  EXPECT_EQ(wrong.exit_code, 64) << wrong.out << wrong.err;
+  EXPECT_EQ(times_in(wrong.err, "error: unrecognized arguments: --wdith 3\n"), 1U) << wrong.err;
+  EXPECT_EQ(times_in(wrong.err, "left with 2 before its rekindle.run()"), 1U) << wrong.err;
+  const Outcome help = run({"local", "--run-dir", scratch_ / "run", train, "-h"});
+  EXPECT_EQ(times_in(help.err, "of the layer"), 1U) << help.out << help.err;
+  EXPECT_FALSE(fs::exists(scratch_ / "run"));
+}
+
+// The script runs twice: in `python train.py`, and for the description of its run.
+TEST_F(Python, RunDirectoryThatTheScriptMakesUp_RunOfTheFirstOne) {
+  const std::string text =
+      str("import os, torch, rekindle\nrun = rekindle.run(model=lambda: torch.nn.Linear(4, 3), ",
+          "loss=lambda model, x: (model(x) ** 2).mean(), train_data=[torch.ones(4)] * 64, ",
+          "batch_size=16, steps=4, run_dir='", (scratch_ / "run-").string(),
+          "' + str(os.getpid()))\nprint('made', len(run.metrics()['loss']))\n");
+  const Outcome outcome = python({script("train.py", text)});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  EXPECT_EQ(times_in(outcome.out, "made 4\n"), 1U) << outcome.out << outcome.err;
+}
+
+TEST_F(Python, InterpreterWithoutTorch_ALineThatSaysSo) {
+  const std::string bare = script("bare", str("#!/bin/sh\nexec ", python_, " -S \"$@\"\n"));
+  fs::permissions(bare, fs::perms::owner_all);
+  const Outcome outcome =
+      run({"local", "--run-dir", scratch_ / "run", "--python", bare, script("train.py", small("3", "64"))});
+  EXPECT_EQ(outcome.exit_code, 78) << outcome.out << outcome.err;
+  EXPECT_EQ(times_in(outcome.err, "has no torch: pip install torch"), 1U) << outcome.err;
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
