@@ -100,6 +100,12 @@ void print_help(CLI::App& cli, bool all) {
   std::cout << command.help(cli.get_name());
 }
 
+// A full disk must not leave half of a file behind a command that succeeded. A run's output is only its log.
+int check_written(int code) {
+  const bool written = std::cout.flush() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  return written || code != 0 ? code : report({ExitCode::kGaveUp, "standard output could not be written"});
+}
+
 // "$UNSET" in a script would otherwise begin another run than the one that was meant.
 Status check_no_empty(const std::vector<std::string>& arguments) {
   for (std::size_t i = 1; i < arguments.size(); ++i) {
@@ -184,7 +190,9 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return report(wrong_command_line(cli, first, error));
   }
-  return commands.at(cli.get_subcommands().front())->run();
+  const CLI::App* command = cli.get_subcommands().front();
+  const int code = commands.at(command)->run();
+  return command->get_group() == kTraining ? code : check_written(code);
 }
 
 }  // namespace

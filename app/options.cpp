@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
+#include <map>
 #include <utility>
 
 #include "app/report.hpp"
@@ -78,11 +79,15 @@ Status apply(CLI::App& command, const Entries& entries, const std::string& sourc
              std::set<std::string>& applied) {
   // A length on the command line replaces the source's, whichever of the two options it is.
   const bool has_length = command.count("--steps") + command.count("--epochs") > 0;
+  std::map<std::string, std::string> seen;  // as written, by the usual name
   for (const auto& [written, value] : entries) {
     const std::string key = usual_name(written);
     CLI::Option* option = command.get_option_no_throw("--" + key);
     if (option == nullptr || key == "config" || key.starts_with("help"))
       return forward_error(unknown_option(command, written, source));
+    if (const auto& [earlier, is_new] = seen.try_emplace(key, written); !is_new)
+      return fail(ExitCode::kConfig,
+                  str("'", earlier->second, "' and '", written, "' in ", source, " are the same option"));
     if (option->count() > 0 || (has_length && (key == "steps" || key == "epochs"))) continue;
     try {
       if (option->get_items_expected_max() == 0) {  // a flag
@@ -106,6 +111,8 @@ Status apply(CLI::App& command, const Entries& entries, const std::string& sourc
 
 Status JobOptions::read_config() {
   for (const std::string& extra : command_.remaining()) return forward_error(unknown_option(command_, extra));
+  if (command_.count("--config") > 1)
+    return fail(ExitCode::kUsage, "--config is given twice", "one file has all options");
   if (std::exchange(config_is_read_, true) || raw_.config_file.empty()) return {};
   REKINDLE_TRY(const Entries entries, read_config_file(raw_.config_file));
   return apply(command_, entries, raw_.config_file, from_file_);

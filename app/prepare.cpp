@@ -162,6 +162,16 @@ void warn_of_bf16(const Job& job) {
              "the bits differ"));
 }
 
+// A run that is made longer keeps the schedule that its first steps had.
+void warn_of_schedule(const Job& job) {
+  const bool ends = job.schedule == "cosine" || job.schedule == "linear";
+  if (ends && job.steps > job.schedule_steps)
+    warn(str(
+        "warning: the ", job.schedule, " schedule ends at step ", job.schedule_steps,
+        ", where this run ended at first, and the later steps keep its last rate, nearly 0: another run with "
+        "--init has a schedule of its own"));
+}
+
 // The statistics of a few samples are so uncertain that batch norm hurts. Each micro-batch has its own.
 void warn_of_batch_norm(const Job& job, const checkpoint::StateSpec& model) {
   constexpr std::uint64_t kFew = 8;
@@ -193,7 +203,6 @@ Result<InitialState> prepare_run(LocalOptions& options, Begins begins) {
   if (options.job.precision == "bf16") options.job.bf16_isa = bf16_isa();
   options.job.environment = protocol::numeric_variables(own_environment(), options.job);
   REKINDLE_TRY(const std::optional<Job> before, earlier_job(options, layout));
-  // A run that is made longer keeps its schedule.
   if (options.job.schedule_steps == 0)
     options.job.schedule_steps = before ? before->schedule_steps : options.job.steps;
   REKINDLE_TRY(const optim::Schedule schedule, protocol::schedule_of(options.job));
@@ -208,6 +217,7 @@ Result<InitialState> prepare_run(LocalOptions& options, Begins begins) {
     warn_of_environment(options.job);
     warn_of_bf16(options.job);
     warn_of_batch_norm(options.job, model);
+    warn_of_schedule(options.job);
   }
   return initial;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iomanip>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -18,6 +19,21 @@ namespace rekindle::app {
 
 ProgressView::ProgressView(std::FILE* out, std::uint64_t log_interval)
     : out_(out), terminal_(view::is_terminal(out)), log_interval_(log_interval) {}
+
+protocol::Progress SteadySpeed::of(protocol::Progress progress, Time now) {
+  constexpr double kMemory = 30;  // seconds
+  if (progress.images_per_second <= 0) return progress;
+  const double newest = 1 / progress.images_per_second;
+  const double passed = std::chrono::duration<double>(now - last_).count();
+  const bool begins = seconds_per_image_ == 0 || trainers_ != progress.trainers;
+  const double weight = begins ? 1 : 1 - std::exp(-std::max(passed, newest) / kMemory);
+  seconds_per_image_ += weight * (newest - seconds_per_image_);
+  trainers_ = progress.trainers;
+  last_ = now;
+  progress.seconds_left *= seconds_per_image_ / newest;
+  progress.images_per_second = 1 / seconds_per_image_;
+  return progress;
+}
 
 std::string describe(const protocol::Progress& p, std::size_t width) {
   std::ostringstream loss, speed;
@@ -77,8 +93,9 @@ void ProgressView::on_activity(protocol::Activity activity) {
   }
 }
 
-void ProgressView::show(const protocol::Progress& progress) {
+void ProgressView::show(const protocol::Progress& reported) {
   any_step_ = true;
+  const protocol::Progress progress = speed_.of(reported, Clock::now());
   if (log_interval_ > 0 && progress.step % log_interval_ == 0)
     say(describe(progress, std::numeric_limits<std::size_t>::max()));
   if (terminal_) {

@@ -18,6 +18,18 @@ struct EvaluationProgress {
   std::optional<std::chrono::duration<double>> left{};  // seconds
 };
 
+// The speed of the last half minute in place of that of one step, which may take twice as long as others.
+class SteadySpeed {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  protocol::Progress of(protocol::Progress progress, Time now);
+
+ private:
+  double seconds_per_image_ = 0;  // 0: none yet
+  int trainers_ = 0;              // other trainers have another speed
+  Time last_;
+};
+
 class ProgressView {
  public:
   // `log_interval`: a line of its own for each so many steps. 0: only by time.
@@ -43,6 +55,7 @@ class ProgressView {
   bool drawn_ = false, any_step_ = false;
   std::optional<protocol::Activity> activity_;  // the newest one, since `activity_since_`
   Clock::time_point last_ = Clock::now(), activity_since_;
+  SteadySpeed speed_;
 };
 
 // Shows how far an evaluation is, from the lines of the trainer program (app/evaluate.hpp). `view` outlives

@@ -214,6 +214,10 @@ void Coordinator::show_members(const Origin& from) {
   if (!from.holders.empty())
     what = str("goes on from step ", from.step, " with ", ranks, ranks == 1 ? " trainer" : " trainers",
                from.holders.size() < ranks ? str(", ", ranks - from.holders.size(), " of them new") : "");
+  else if (const std::uint64_t newest = log_.newest(); newest > from.step)
+    what +=
+        str(": ", counted(newest - from.step, "step"), " after it ", newest - from.step == 1 ? "was" : "were",
+            " not saved, and ", newest - from.step == 1 ? "is" : "are", " made again");
   emit(Info{str("generation ", to_text(generation_.id), " ", what)});
   if (from.restore != nullptr) warn_of_other_fingerprint(*from.restore);
   const std::uint64_t parts = config_.job.micro_batches;

@@ -42,6 +42,24 @@ TEST(ProgressLine, FitsAnyWidthAndKeepsTheStepLongest) {
   EXPECT_EQ(describe(progress(), 70), "step 120/4000  epoch 3  loss 1.2346  812.3 images/s  1h 2min left");
 }
 
+TEST(SteadySpeed, OneSlowStepHardlyMovesTheTimeLeft) {
+  SteadySpeed speed;
+  SteadySpeed::Time now{};
+  EXPECT_EQ(speed.of(progress(), now).seconds_left, 3725);
+  protocol::Progress slow = progress();
+  slow.images_per_second /= 10;
+  slow.seconds_left *= 10;
+  const double after = speed.of(slow, now += std::chrono::seconds(1)).seconds_left;
+  EXPECT_GT(after, 3725);
+  EXPECT_LT(after, 3725 * 1.5);
+  double later = 0;
+  for (int i = 0; i < 120; ++i) later = speed.of(progress(), now += std::chrono::seconds(1)).seconds_left;
+  EXPECT_NEAR(later, 3725, 100);
+  protocol::Progress fewer = slow;
+  fewer.trainers = 3;
+  EXPECT_EQ(speed.of(fewer, now).seconds_left, slow.seconds_left) << "the speed of other trainers";
+}
+
 // A terminal of 40 columns.
 class Terminal : public ::testing::Test {
  protected:

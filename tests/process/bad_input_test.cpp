@@ -102,6 +102,11 @@ TEST_F(BadRun, WrongConfigurationFile_78) {
          "value.toml: --optimizer sdg is not known: did you mean sgd?");
   refuse({"--config", scratch_ / "unit.toml"}, 78, "unit.toml: --gather-time '5' has no unit");
   refuse({"--config", scratch_ / "missing.toml"}, 78, "missing.toml");
+  std::ofstream(scratch_ / "twice.toml") << "learning-rate = 0.1\nlr = 0.2\n";
+  refuse({"--config", scratch_ / "twice.toml"}, 78,
+         "'learning-rate' and 'lr' in " + (scratch_ / "twice.toml").string() + " are the same option");
+  refuse({"--config", scratch_ / "twice.toml", "--config", scratch_ / "missing.toml"}, 64,
+         "--config is given twice");
 }
 
 TEST_F(BadRun, NoGpu_78) { refuse({"--device", "cuda"}, 78, "use --device cpu"); }

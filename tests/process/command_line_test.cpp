@@ -179,6 +179,35 @@ TEST_F(CommandLine, EmptyArguments_AreRefused) {
   EXPECT_FALSE(fs::exists(dir()));
 }
 
+TEST_F(CommandLine, OutputOnAFullDisk_IsAnError) {
+  ASSERT_EQ(run(mnist_run(dir(), 1, 1)).exit_code, 0);
+  for (const char* command : {"digest", "status", "list", "inspect", "plot"}) {
+    const std::string line = str(rekindle(), " ", command, " ", dir().string(), " >/dev/full");
+    const CommandOutput full = run_program({"/bin/sh", "-c", line});
+    EXPECT_EQ(full.status.code, 70) << command;
+    EXPECT_EQ(full.err, "rekindle: standard output could not be written\n") << command;
+  }
+}
+
+// The run goes on after a kill from its newest checkpoint, and says what that costs.
+TEST_F(CommandLine, StepsThatNoCheckpointHas_AreCounted) {
+  Program killed(Arguments{rekindle()} + mnist_run(dir(), 1, 1000000));
+  ASSERT_TRUE(eventually([&] { return reached_step(dir()) >= 3 || !killed.running(); }));
+  for (const pid_t pid : processes_with(dir())) ::kill(pid, SIGKILL);
+  killed.wait();
+  const std::string text = said(mnist_run(dir(), 1, 4));
+  EXPECT_THAT(text, ContainsRegex("starts from initial values: [0-9]+ steps? after it w(as|ere) not saved"));
+}
+
+TEST_F(CommandLine, CosineRunThatIsMadeLonger_SaysThatItsRateIsNearlyZero) {
+  const Arguments cosine = {"--schedule", "cosine"};
+  ASSERT_EQ(run(mnist_run(dir(), 1, 2) + cosine).exit_code, 0);
+  const Outcome longer = run(mnist_run(dir(), 1, 3) + cosine);
+  EXPECT_EQ(longer.exit_code, 0) << longer.err;
+  EXPECT_THAT(longer.err,
+              HasSubstr("warning: the cosine schedule ends at step 2, where this run ended at first"));
+}
+
 TEST_F(CommandLine, SubmitOfSeveralWorkersANode_Refused) {
   EXPECT_THAT(said({"submit", "--run-dir", dir(), "--model", "mnist-cnn", "--data", mnist_data(), "--steps",
                     "1", "--workers", "4", "--print"},
