@@ -220,6 +220,13 @@ Status Resolver::checkpoints_and_failures() {
     REKINDLE_CHECK(duration(job_.gather_time_ms, "gather-time", raw_.gather_time));
   REKINDLE_CHECK(duration(job_.lost_after_ms, "lost-after", raw_.lost_after));
   REKINDLE_CHECK(duration(job_.hang_after_ms, "hang-after", raw_.hang_after));
+  for (const auto& [name, milliseconds] :
+       {std::pair("lost-after", job_.lost_after_ms), std::pair("hang-after", job_.hang_after_ms)})
+    if (milliseconds < 1000)
+      return refuse({name},
+                    str("--", name, " ", format_duration(std::chrono::milliseconds(milliseconds)),
+                        " is less than a second"),
+                    "a busy machine may need longer for a heartbeat");
   REKINDLE_CHECK(duration(job_.data_wait_ms, "data-wait", raw_.data_wait));
   if (!raw_.stop_within.empty())
     REKINDLE_CHECK(duration(job_.stop_within_ms, "stop-within", raw_.stop_within));

@@ -45,6 +45,7 @@ void hold_signals() {
   const sigset_t set = stop_signals();
   sigprocmask(SIG_BLOCK, &set, nullptr);
   std::signal(SIGPIPE, SIG_IGN);  // a closed reader of the output must not end a run
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is an error like a full disk
   std::signal(SIGCHLD, SIG_DFL);  // if SIGCHLD were ignored, no exit status could be read
   // Only this process handles the signals, but Slurm signals its children, too, and a child like scontrol
   // must finish. So children inherit the signals as ignored. A blocked signal stays pending for signalfd(2)

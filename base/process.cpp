@@ -170,7 +170,7 @@ std::optional<ExitStatus> status_of_dying(const Child& child) {
 }
 
 void ignore_group_signals() {
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGPIPE}) std::signal(signal, SIG_IGN);
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGPIPE, SIGXFSZ}) std::signal(signal, SIG_IGN);
   std::signal(SIGCHLD,
               SIG_DFL);  // if inherited as ignored, the kernel would not report a child's exit status
 }

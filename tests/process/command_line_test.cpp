@@ -189,6 +189,16 @@ TEST_F(CommandLine, OutputOnAFullDisk_IsAnError) {
   }
 }
 
+// `ulimit -f` counts in 1024 bytes in bash, and in 512 in other shells: the state is larger than both.
+TEST_F(CommandLine, LimitOfFileSizes_IsAnErrorLikeAFullDisk) {
+  Arguments limited = {"/bin/sh", "-c", "ulimit -f 2000 && exec \"$@\"", "sh", rekindle()};
+  const CommandOutput ended = run_program(limited + mnist_run(dir(), 1, 2));
+  EXPECT_TRUE(ended.status.code == 70 || ended.status.code == 75) << ended.err;
+  EXPECT_THAT(ended.out + ended.err, HasSubstr("File too large"));
+  EXPECT_THAT(ended.out + ended.err, Not(HasSubstr("signal")));
+  EXPECT_EQ(run(mnist_run(dir(), 1, 2)).exit_code, 0) << "there is room again";
+}
+
 // The run goes on after a kill from its newest checkpoint, and says what that costs.
 TEST_F(CommandLine, StepsThatNoCheckpointHas_AreCounted) {
   Program killed(Arguments{rekindle()} + mnist_run(dir(), 1, 1000000));
