@@ -76,15 +76,35 @@ struct InspectCommand : Command {
   bool untrusted = false;
 };
 
+// Which checkpoint of a run.
+struct StepChoice {
+  void add_to(CLI::App& command) {
+    CLI::Option* by_step =
+        command.add_option("--step", step, "of a run: the checkpoint; default: the newest")
+            ->transform(from_0());
+    command.add_flag("--best", best, "of a run: the checkpoint whose evaluation was the best (--keep-best)")
+        ->excludes(by_step);
+  }
+  Result<std::optional<std::uint64_t>> of(const fs::path& path) const {
+    return chosen_step(path, step, best);
+  }
+
+  std::optional<std::uint64_t> step;
+  bool best = false;
+};
+
 struct DigestCommand : Command {
   DigestCommand(CLI::App& command, const CommandLine&) {
     command.add_option("RUN_DIR|CHECKPOINT_DIR", path)->required();
-    command.add_option("--step", step, "default: the newest")->transform(from_0());
+    choice.add_to(command);
   }
-  int run() override { return exit_code_of(digest(path, step)); }
+  int run() override {
+    const auto step = choice.of(path);
+    return step ? exit_code_of(digest(path, *step)) : report(step.error());
+  }
 
   std::string path;
-  std::optional<std::uint64_t> step;
+  StepChoice choice;
 };
 
 struct AuditCommand : Command {
@@ -113,6 +133,7 @@ struct ExportCommand : Command {
   ExportCommand(CLI::App& command, const CommandLine&) {
     command.add_option("RUN_DIR|CHECKPOINT_DIR", path)->required();
     command.add_option("FILE", file)->required();
+    choice.add_to(command);
     command.add_flag(
         "--with-optimizer", options.with_optimizer,
         "all tensors of the state: the optimizer's as momentum.NAME, the moving average as ema.NAME");
@@ -120,9 +141,15 @@ struct ExportCommand : Command {
                      "the parameters themselves, although the run has a moving average (--ema)");
     command.add_flag("--force", options.force, "overwrite FILE");
   }
-  int run() override { return exit_code_of(export_to(path, file, options)); }
+  int run() override {
+    const auto step = choice.of(path);
+    if (!step) return report(step.error());
+    options.step = *step;
+    return exit_code_of(export_to(path, file, options));
+  }
 
   std::string path, file;
+  StepChoice choice;
   ExportOptions options;
 };
 
@@ -130,7 +157,7 @@ struct EvaluateCommand : Command {
   EvaluateCommand(CLI::App& command, const CommandLine& of) : app(command), line(of) {
     command.add_option("RUN_DIR|CHECKPOINT_DIR|FILE", options.source)->required();
     add_evaluation_options(command, options.raw_options);
-    command.add_option("--step", options.step, "of a run: the checkpoint; default: the newest");
+    choice.add_to(command);
     command.add_flag("--raw", options.raw,
                      "the parameters themselves, although the run has a moving average (--ema)");
     command.add_flag("--per-class", options.per_class, "the accuracy of each class");
@@ -146,11 +173,15 @@ struct EvaluateCommand : Command {
     }
     if (const auto done = go_on_with_kept_trainer(run_of(options.source), line.own_trainer, line.as_given))
       return *done;
+    const auto step = choice.of(options.source);
+    if (!step) return report(step.error());
+    options.step = *step;
     return exit_code_of(evaluate(options, line.own_trainer));
   }
 
   CLI::App& app;
   const CommandLine line;
+  StepChoice choice;
   EvaluateOptions options;
 };
 

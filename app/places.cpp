@@ -1,9 +1,12 @@
 #include "app/places.hpp"
 
+#include <set>
+
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "protocol/job_reader.hpp"
+#include "run/records.hpp"
 
 namespace rekindle::app {
 
@@ -62,6 +65,23 @@ Result<FilePath> find_checkpoint(const fs::path& path, std::optional<std::uint64
   }
   REKINDLE_CHECK(must_be_run(layout));
   return checkpoint_of(layout.root(), step);
+}
+
+Result<std::optional<std::uint64_t>> chosen_step(const fs::path& path, std::optional<std::uint64_t> step,
+                                                 bool best) {
+  if (!best) return step;
+  const run::Layout layout(path, Trust::kForeign);
+  if (is_checkpoint(layout.root()))
+    return fail(ExitCode::kUsage, "--best with one checkpoint",
+                "leave --best out, or give the run directory");
+  REKINDLE_CHECK(must_be_run(layout));
+  REKINDLE_TRY(const auto committed, checkpoint::find_committed(layout.root()));
+  std::set<std::uint64_t> steps;
+  for (const checkpoint::CheckpointId& id : committed) steps.insert(id.step);
+  REKINDLE_TRY(const auto found, run::best_evaluated(layout, steps));
+  if (found) return found;
+  return fail(ExitCode::kConfig, "no checkpoint that is left was evaluated",
+              "--keep-best makes one at each evaluation, and keeps the best");
 }
 
 fs::path run_of(const fs::path& path) {

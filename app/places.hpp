@@ -21,6 +21,9 @@ Result<FilePath> checkpoint_of(const FilePath& run_dir, std::optional<std::uint6
 // A checkpoint directory itself, or the newest checkpoint (or that of `step`) of a run directory. Both may
 // belong to another user: files there are read without following links, and never executed.
 Result<FilePath> find_checkpoint(const std::filesystem::path& path, std::optional<std::uint64_t> step);
+// `step`; with `best`, the kept checkpoint of a run directory whose evaluation was the best (--keep-best).
+Result<std::optional<std::uint64_t>> chosen_step(const std::filesystem::path& path,
+                                                 std::optional<std::uint64_t> step, bool best);
 // Calls `read` (from a directory to a Result or Status) for that checkpoint. If a live run deletes the
 // checkpoint meanwhile, `read` is called for the checkpoint that is then the newest.
 template <class Read>

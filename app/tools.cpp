@@ -88,7 +88,7 @@ Status import_file(const fs::path& file, const fs::path& out, bool force) {
 
 Status export_to(const fs::path& path, const fs::path& file, const ExportOptions& options) {
   REKINDLE_CHECK(check_output(file, options.force));
-  return read_checkpoint(path, std::nullopt, [&](const FilePath& directory) -> Status {
+  return read_checkpoint(path, options.step, [&](const FilePath& directory) -> Status {
     REKINDLE_TRY(const checkpoint::Manifest manifest, checkpoint::read_manifest(directory));
     using enum checkpoint::ExportContents;
     REKINDLE_TRY(const auto others, other_names_in(manifest));

@@ -24,11 +24,12 @@ Status digest(const std::filesystem::path& path, std::optional<std::uint64_t> st
 Status import_file(const std::filesystem::path& file, const std::filesystem::path& out, bool force);
 
 struct ExportOptions {
+  std::optional<std::uint64_t> step;  // of a run; nullopt: the newest checkpoint
   bool with_optimizer = false, raw = false;
   bool force = false;  // overwrite
 };
 
-// Exports a checkpoint, or the newest of a run directory, as .safetensors, .h5 or .pt
+// Exports a checkpoint, or one of a run directory, as .safetensors, .h5 or .pt
 // (checkpoint/export.hpp). Prints a summary.
 Status export_to(const std::filesystem::path& path, const std::filesystem::path& file,
                  const ExportOptions& options);

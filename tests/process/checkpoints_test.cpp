@@ -38,6 +38,13 @@ TEST(Checkpoints, KeepBest_TheOneOfTheBestEvaluationStays) {
   const auto best = run::best_evaluated(layout, evaluated);
   ASSERT_TRUE(best && *best);
   EXPECT_EQ(committed_steps(dir), (std::set<std::uint64_t>{**best, 160}));
+  EXPECT_EQ(run({"digest", dir, "--best"}).out, run({"digest", dir, "--step", str(**best)}).out);
+  EXPECT_NE(run({"digest", dir, "--best"}).out, run({"digest", dir}).out);
+  const Outcome weights = run({"export", dir, scratch / "best.safetensors", "--best"});
+  EXPECT_NE(weights.out.find(str("of step ", **best, " (")), std::string::npos) << weights.out << weights.err;
+  const Outcome tested = run({"evaluate", dir, "--best"});
+  EXPECT_NE(tested.out.find(str("step ", **best)), std::string::npos) << tested.out << tested.err;
+  EXPECT_EQ(run({"digest", dir, "--best", "--step", "160"}).exit_code, 64);
 }
 
 TEST(Checkpoints, Keep_TheNewestStayAndAResumeMayChangeHowMany) {
