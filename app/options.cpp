@@ -83,7 +83,9 @@ Status apply(CLI::App& command, const Entries& entries, const std::string& sourc
   for (const auto& [written, value] : entries) {
     const std::string key = usual_name(written);
     CLI::Option* option = command.get_option_no_throw("--" + key);
-    if (option == nullptr || key == "config" || key.starts_with("help"))
+    if (key == "config")
+      return fail(ExitCode::kConfig, str("'config' in ", source, ": one file has all options"));
+    if (option == nullptr || key.starts_with("help"))
       return forward_error(unknown_option(command, written, source));
     if (const auto& [earlier, is_new] = seen.try_emplace(key, written); !is_new)
       return fail(ExitCode::kConfig,

@@ -130,7 +130,8 @@ Result<toml::table> parse_toml(const std::string& text, const FilePath& file) {
 
 Result<toml::table> read_toml(const std::filesystem::path& file) {
   REKINDLE_TRY(const std::string text, read_text(file, kMostBytes));
-  return parse_toml(text, file);
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";  // of UTF-8, which editors on Windows write
+  return parse_toml(text.starts_with(kMark) ? text.substr(kMark.size()) : text, file);
 }
 
 toml::table table_of(const nlohmann::json& object) {
@@ -205,23 +206,35 @@ Result<Job> parse_job(const std::string& text, const FilePath& run_toml) {
   return protocol::job_of_run(json_of(table), run_toml.string());
 }
 
+namespace {
+
+std::string text_of(const toml::node& node) {
+  if (const auto words = node.value_exact<std::string>()) return *words;
+  std::ostringstream value;
+  node.visit([&](const auto& v) { value << v; });
+  return value.str();
+}
+
+}  // namespace
+
 Result<std::vector<std::pair<std::string, std::string>>> read_config_file(const std::filesystem::path& file) {
   const auto table = read_toml(file);
   if (!table) return fail(ExitCode::kConfig, table.error().what, "check --config");
   std::vector<std::pair<std::string, std::string>> entries;
   for (const auto& [key, node] : *table) {
     const std::string name(key.str());
-    if (node.is_table() || node.is_array()) {
-      return fail(ExitCode::kConfig, str(file.string(), ": '", name, "' is a table or list"),
+    const toml::array* list = node.as_array();
+    const bool is_flat = list != nullptr && std::ranges::all_of(*list, [](const toml::node& each) {
+                           return !each.is_table() && !each.is_array();
+                         });
+    if (node.is_table() || (list != nullptr && !is_flat)) {
+      return fail(ExitCode::kConfig, str(file.string(), ": '", name, "' is a table, or a list of lists"),
                   "options are plain keys at the top of the file");
     }
-    if (auto words = node.value_exact<std::string>()) {
-      entries.emplace_back(name, *words);
-    } else {
-      std::ostringstream value;
-      node.visit([&](const auto& v) { value << v; });
-      entries.emplace_back(name, value.str());
-    }
+    std::string value = list == nullptr ? text_of(node) : "";
+    for (std::size_t i = 0; list != nullptr && i < list->size(); ++i)
+      value += (i == 0 ? "" : ",") + text_of((*list)[i]);  // as on the command line
+    entries.emplace_back(name, value);
   }
   return entries;
 }

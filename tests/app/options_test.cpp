@@ -131,6 +131,18 @@ TEST(Options, SpellingsInAFile) {
   EXPECT_EQ(job.lr, 0.5);
 }
 
+TEST(Options, ListsAndExactNumbersInAFile_AsOnTheCommandLine) {
+  const TemporaryDirectory directory;
+  const auto file = directory.path() / "options.toml";
+  std::ofstream(file)
+      << "\xEF\xBB\xBFschedule = \"multi-step\"\nmilestones = [3, 7]\nlr = 0.12345678901234567\n"
+         "no-decay = [\"*.bias\", \"bn*\"]\n";
+  const protocol::Job job = job_of({"--config", file});
+  EXPECT_EQ(job.milestones, (std::vector<std::uint64_t>{3, 7}));
+  EXPECT_EQ(job.lr, 0.12345678901234567);
+  EXPECT_EQ(job.no_decay, job_of({"--no-decay", "*.bias", "--no-decay", "bn*"}).no_decay);
+}
+
 TEST(Options, LettersBeyondAsciiInAFile) {
   const TemporaryDirectory directory;
   const auto file = directory.path() / "options.toml";

@@ -105,6 +105,12 @@ TEST_F(BadRun, WrongConfigurationFile_78) {
   refuse({"--config", scratch_ / "unit.toml"}, 78, "unit.toml: --gather-time '5' has no unit");
   refuse({"--config", scratch_ / "missing.toml"}, 78, "missing.toml");
   std::ofstream(scratch_ / "twice.toml") << "learning-rate = 0.1\nlr = 0.2\n";
+  std::ofstream(scratch_ / "other.toml") << "config = \"value.toml\"\n";
+  refuse({"--config", scratch_ / "other.toml"}, 78, "other.toml: one file has all options");
+  std::ofstream(scratch_ / "nested.toml") << "milestones = [[1], [2]]\n";
+  refuse({"--config", scratch_ / "nested.toml"}, 78, "'milestones' is a table, or a list of lists");
+  std::ofstream(scratch_ / "list.toml") << "lr = [0.1, 0.2]\n";
+  refuse({"--config", scratch_ / "list.toml"}, 78, "--lr: '0.1,0.2' is not a number");
   refuse({"--config", scratch_ / "twice.toml"}, 78,
          "'learning-rate' and 'lr' in " + (scratch_ / "twice.toml").string() + " are the same option");
   refuse({"--config", scratch_ / "twice.toml", "--config", scratch_ / "missing.toml"}, 64,
