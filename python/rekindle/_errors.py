@@ -43,9 +43,15 @@ def hint_for(error: BaseException, usual: str) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """An exception as a line: of a long message the first, or of one from a process of a DataLoader the last."""
+    """An exception as a line: the first of its message, and where a syntax error is."""
     lines = "".join(traceback.format_exception_only(error)).strip().splitlines()
-    return lines[-1 if "DataLoader worker process" in lines[0] else 0].strip()
+    if isinstance(error, SyntaxError) and len(lines) > 1:
+        return f"{lines[-1].strip()} ({lines[0].strip()})"
+    if "DataLoader worker process" in lines[0]:  # with the traceback of the process, whose lines are indented
+        places = [i for i, line in enumerate(lines) if line.startswith("  File ")]
+        after = lines[places[-1] + 1 :] if places else lines[-1:]
+        return next((line for line in after if not line.startswith(" ")), lines[-1]).strip()
+    return lines[0].strip()
 
 
 def can_take(function: Callable[..., Any], count: int) -> bool:

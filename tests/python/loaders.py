@@ -122,6 +122,20 @@ class Loaders(unittest.TestCase):
                         else:
                             self.assertEqual(loader.next((0, 0))[1].tolist(), list(range(8)))
 
+    def test_the_line_of_an_error(self):
+        with self.assertRaises(SyntaxError) as raised:
+            compile("x = 1\nif x:\n", "script.py", "exec")
+        line = one_line(raised.exception)
+        self.assertIn("expected an indented block", line)
+        self.assertIn('(File "script.py", line 2', line)
+        self.assertEqual(one_line(ValueError("first\n  second")), "ValueError: first")
+        from_a_process = (
+            "Caught ValueError in DataLoader worker process 0.\nOriginal Traceback (most recent call last):\n"
+            '  File "a.py", line 1, in f\n    g()\n  File "a.py", line 9, in g\n    raise ValueError\n'
+            "ValueError: what is wrong\nmore of it\n  and more"
+        )
+        self.assertEqual(one_line(ValueError(from_a_process)), "ValueError: what is wrong")
+
     def test_other_errors_stay_what_they_are(self):
         self.let_go()
         (self.folder / "away").touch()
