@@ -119,7 +119,11 @@ void Coordinator::form() {
   faults_.step_exchanges.forgive();
   stop_.last_step_at = times_.now;
   const std::uint64_t newest = log_.newest();
-  if (log_.rewind(history_.step)) emit(Rewind{.step = history_.step, .newest = newest});
+  if (log_.rewind(history_.step)) {
+    emit(Rewind{.step = history_.step, .newest = newest});
+    emit(Info{
+        str("to be made again: ", counted(newest - history_.step, "step"), " after step ", history_.step)});
+  }
   show_members(from);
 
   Start start;
@@ -214,10 +218,6 @@ void Coordinator::show_members(const Origin& from) {
   if (!from.holders.empty())
     what = str("goes on from step ", from.step, " with ", ranks, ranks == 1 ? " trainer" : " trainers",
                from.holders.size() < ranks ? str(", ", ranks - from.holders.size(), " of them new") : "");
-  else if (const std::uint64_t newest = log_.newest(); newest > from.step)
-    what +=
-        str(": ", counted(newest - from.step, "step"), " after it ", newest - from.step == 1 ? "was" : "were",
-            " not saved, and ", newest - from.step == 1 ? "is" : "are", " made again");
   emit(Info{str("generation ", to_text(generation_.id), " ", what)});
   if (from.restore != nullptr) warn_of_other_fingerprint(*from.restore);
   const std::uint64_t parts = config_.job.micro_batches;
