@@ -140,14 +140,14 @@ class Coordinator {
   void lose(const std::vector<std::string>& trainers, const std::string& why);
   void lose_workers(const std::vector<std::string>& workers, const std::string& why);
   void kill(const std::string& trainer, const std::string& why);
-  void judge_silence();
-  void judge_hangs();
   void judge_stalls();
   void blame(int rank, int other);
   void warn_of_altered_data(const Paused& message);
   bool all_wait_for_samples(const KnownTrainer& reporter) const;
 
-  // coordinator_crashes.cpp: trainers that crash, and hosts that are excluded for it
+  // coordinator_crashes.cpp: trainers that are silent, hang or crash, and hosts that are excluded for it
+  void judge_silence();
+  void judge_hangs();
   void crashed(StepCrashes& counts, const std::string& trainer, const std::string& how);
   void leave_out(const std::string& host, const std::string& why);
   bool ends_before_it_begins(const std::string& worker, const TrainerFailed& failed);

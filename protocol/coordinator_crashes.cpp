@@ -1,4 +1,4 @@
-// Trainers that crash, and hosts that are excluded for it.
+// Trainers that are silent, hang or crash, and hosts that are excluded for it.
 #include <algorithm>
 #include <utility>
 
@@ -76,6 +76,34 @@ void Coordinator::judge_early_crashes() {
   }
   if (!config_.restarted && faults_.start_tries.all_used_up(slots, config_.expected_trainers))
     end(faults_.start_tries.end(EndCause::kNotStarted, "trainers end before training begins"));
+}
+
+// ---- silent, and without progress ----
+
+void Coordinator::judge_silence() {
+  const Time limit = faults_.silence.after(config_.lost_after, config_.hang_after);
+  const std::string why = str("no heartbeat for ", limit.count() / 1000, " s");
+  const std::vector<std::string> workers = membership_.silent_workers(times_.now, limit);
+  lose_workers(workers, why);
+  const std::vector<std::string> trainers = membership_.silent_trainers(times_.now, limit);
+  for (const std::string& trainer : trainers) kill(trainer, why);
+  if ((workers.empty() && trainers.empty()) || !faults_.silence.lost_at(history_.step)) return;
+  const Time longer = faults_.silence.after(config_.lost_after, config_.hang_after);
+  if (longer > limit)
+    emit(Warn{str("lost again before a step was made: from now on after ", longer.count() / 1000,
+                  " s without a heartbeat. Is the machine overloaded? See --lost-after")});
+}
+
+void Coordinator::judge_hangs() {
+  for (const std::string& name : membership_.hung(times_.now, config_.hang_after)) {
+    auto* const found = membership_.find(name);
+    if (found == nullptr) continue;
+    const std::string why = str("it hangs (", to_text(found->beat.phase), "): no progress for ",
+                                config_.hang_after.count() / 1000, " s");
+    crashed(faults_.step_hangs, name, str("trainer ", name, " of ", found->worker, ": ", why));
+    faults_.kills.ordered(name);
+    kill(name, why);
+  }
 }
 
 // ---- killed, and at a step ----

@@ -222,25 +222,6 @@ void Coordinator::kill(const std::string& trainer, const std::string& why) {
   lose({trainer}, why);
 }
 
-void Coordinator::judge_silence() {
-  const std::string why = str("no heartbeat for ", config_.lost_after.count() / 1000, " s");
-  lose_workers(membership_.silent_workers(times_.now, config_.lost_after), why);
-  for (const std::string& trainer : membership_.silent_trainers(times_.now, config_.lost_after))
-    kill(trainer, why);
-}
-
-void Coordinator::judge_hangs() {
-  for (const std::string& name : membership_.hung(times_.now, config_.hang_after)) {
-    auto* const found = membership_.find(name);
-    if (found == nullptr) continue;
-    const std::string why = str("it hangs (", to_text(found->beat.phase), "): no progress for ",
-                                config_.hang_after.count() / 1000, " s");
-    crashed(faults_.step_hangs, name, str("trainer ", name, " of ", found->worker, ": ", why));
-    faults_.kills.ordered(name);
-    kill(name, why);
-  }
-}
-
 // Every member that has not paused waits for another one, and none makes progress: the fault is between them.
 // A member that agreed to pause may have paused before its last messages reached its peers.
 void Coordinator::judge_stalls() {

@@ -186,6 +186,31 @@ class UnusableSamples {
   std::optional<Time> told_;
 };
 
+// How long a worker or trainer may be silent. Where everything is short of processor time, the limit that is
+// given would end generation after generation: it doubles with each loss that comes without a step since the
+// one before.
+class SilenceLimit {
+ public:
+  // `hang_after`: a longer silence would count as a hang, which ends the run if it comes again and again.
+  Time after(Time given, Time hang_after) const {
+    const Time most = std::max(given, std::min(kMost, hang_after / 2));
+    return std::min(most, given * (1 << doublings_));
+  }
+  // Something was lost because of its silence. True if the limit may be larger now. `step`: the newest one.
+  bool lost_at(std::uint64_t step) {
+    const bool without_step = step_ == step && doublings_ < kMostDoublings;
+    step_ = step;
+    doublings_ += without_step ? 1 : 0;
+    return without_step;
+  }
+
+ private:
+  static constexpr Time kMost{60000};
+  static constexpr int kMostDoublings = 6;
+  std::optional<std::uint64_t> step_;  // of the last loss
+  int doublings_ = 0;
+};
+
 struct FaultPolicy {
   StepCrashes step_crashes{3};
   StepCrashes step_hangs{5};      // more: a hang may be the storage's, and then pass
@@ -197,6 +222,7 @@ struct FaultPolicy {
   FailedExchanges exchanges;
   OddStates odd_states;
   UnusableSamples samples;
+  SilenceLimit silence;
 
   void check() const {
     step_crashes.check();

@@ -44,5 +44,34 @@ TEST_F(CoordinatorTest, HangsAtOneStep_TheFifthEndsTheRunAndNamesTheStep) {
   EXPECT_EQ(kills, 10) << "two trainers, five generations";
 }
 
+// An overloaded machine: without a longer limit, it would never make a step.
+TEST_F(CoordinatorTest, SilentAgainBeforeAStep_TheLimitDoubles) {
+  run_two();
+  const auto ticks_until_lost = [this] {
+    const Time begin = now_;
+    for (; machine_->trainers().size() == 2 && now_ < begin + Time(100000); now_ += Time(200)) feed(Tick{});
+    feed(Tick{});
+    return now_ - begin;
+  };
+  const auto come_back = [this] {
+    workers_.clear();
+    ready("a");
+    ready("b");
+    EXPECT_EQ(machine_->phase(), Phase::kRunning);
+  };
+  const Time first = ticks_until_lost();
+  EXPECT_LT(first, config_.lost_after + Time(1000));
+  come_back();
+  EXPECT_LT(ticks_until_lost(), config_.lost_after + Time(1000)) << "the second one is noticed as soon";
+  come_back();
+  EXPECT_GT(ticks_until_lost(), config_.lost_after * 2 - Time(400));
+  come_back();
+  EXPECT_GT(ticks_until_lost(), config_.lost_after * 4 - Time(400));
+  for (int i = 0; i < 8; ++i) {
+    come_back();
+    EXPECT_LE(ticks_until_lost(), Time(61000));
+  }
+}
+
 }  // namespace
 }  // namespace rekindle::protocol
