@@ -210,6 +210,8 @@ namespace {
 
 std::string text_of(const toml::node& node) {
   if (const auto words = node.value_exact<std::string>()) return *words;
+  if (const auto number = node.value_exact<double>())
+    return nlohmann::json(*number).dump();  // the shortest text
   std::ostringstream value;
   node.visit([&](const auto& v) { value << v; });
   return value.str();
