@@ -87,7 +87,8 @@ void Coordinator::judge_silence() {
   lose_workers(workers, why);
   const std::vector<std::string> trainers = membership_.silent_trainers(times_.now, limit);
   for (const std::string& trainer : trainers) kill(trainer, why);
-  if ((workers.empty() && trainers.empty()) || !faults_.silence.lost_at(history_.step)) return;
+  if ((workers.empty() && trainers.empty()) || !faults_.silence.lost_at(history_.step, times_.now, limit))
+    return;
   const Time longer = faults_.silence.after(config_.lost_after, config_.hang_after);
   if (longer > limit)
     emit(Warn{str("lost again before a step was made: from now on after ", longer.count() / 1000,

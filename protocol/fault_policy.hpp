@@ -197,17 +197,20 @@ class SilenceLimit {
     return std::min(most, given * (1 << doublings_));
   }
   // Something was lost because of its silence. True if the limit may be larger now. `step`: the newest one.
-  bool lost_at(std::uint64_t step) {
-    const bool without_step = step_ == step && doublings_ < kMostDoublings;
+  bool lost_at(std::uint64_t step, Time now, Time limit) {
+    const bool again = step_ == step && now - at_ >= limit;  // sooner: many are silent for one reason
     step_ = step;
-    doublings_ += without_step ? 1 : 0;
-    return without_step;
+    at_ = now;
+    if (!again || doublings_ == kMostDoublings) return false;
+    ++doublings_;
+    return true;
   }
 
  private:
   static constexpr Time kMost{60000};
   static constexpr int kMostDoublings = 6;
   std::optional<std::uint64_t> step_;  // of the last loss
+  Time at_{0};                         // of the last loss
   int doublings_ = 0;
 };
 

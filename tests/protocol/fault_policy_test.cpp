@@ -158,5 +158,20 @@ TEST(FaultPolicy, WhateverHappens_KeepsItsInvariants) {
   EXPECT_THROW(faults.check(), std::logic_error) << "a link of one worker";
 }
 
+TEST(SilenceLimit, DoublesWithALossThatNoStepCameBefore) {
+  const Time given(5000), hang(600000);
+  SilenceLimit silence;
+  EXPECT_FALSE(silence.lost_at(7, Time(10000), given));
+  EXPECT_FALSE(silence.lost_at(7, Time(10200), given)) << "another host of the same rack";
+  EXPECT_EQ(silence.after(given, hang), given);
+  EXPECT_FALSE(silence.lost_at(8, Time(20000), given)) << "a step was made";
+  EXPECT_TRUE(silence.lost_at(8, Time(30000), given));
+  EXPECT_EQ(silence.after(given, hang), Time(10000));
+  for (int i = 0; i < 10; ++i) silence.lost_at(8, Time(100000 * (i + 1)), given);
+  EXPECT_EQ(silence.after(given, hang), Time(60000));
+  EXPECT_EQ(silence.after(given, Time(30000)), Time(15000)) << "a longer silence would count as a hang";
+  EXPECT_EQ(silence.after(Time(120000), hang), Time(120000)) << "what a person gives";
+}
+
 }  // namespace
 }  // namespace rekindle::protocol
