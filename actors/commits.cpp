@@ -1,7 +1,5 @@
 #include "actors/commits.hpp"
 
-#include <set>
-
 #include "base/clock.hpp"
 #include "base/files.hpp"
 #include "base/log.hpp"
@@ -19,10 +17,8 @@ using namespace protocol;
 namespace {
 
 Result<std::optional<std::uint64_t>> best_checkpoint(const run::Layout& layout) {
-  std::set<std::uint64_t> steps;
   REKINDLE_TRY(const auto committed, checkpoint::find_committed(layout.root()));
-  for (const checkpoint::CheckpointId& id : committed) steps.insert(id.step);
-  return run::best_evaluated(layout, steps);
+  return run::best_evaluated(layout, checkpoint::steps_of(committed));
 }
 
 Result<checkpoint::Manifest> manifest_of(const Job& job, const CommitOrder& order) {

@@ -1,10 +1,9 @@
 #include "app/places.hpp"
 
-#include <set>
-
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "checkpoint/listing.hpp"
 #include "protocol/job_reader.hpp"
 #include "run/records.hpp"
 
@@ -76,9 +75,7 @@ Result<std::optional<std::uint64_t>> chosen_step(const fs::path& path, std::opti
                 "leave --best out, or give the run directory");
   REKINDLE_CHECK(must_be_run(layout));
   REKINDLE_TRY(const auto committed, checkpoint::find_committed(layout.root()));
-  std::set<std::uint64_t> steps;
-  for (const checkpoint::CheckpointId& id : committed) steps.insert(id.step);
-  REKINDLE_TRY(const auto found, run::best_evaluated(layout, steps));
+  REKINDLE_TRY(const auto found, run::best_evaluated(layout, checkpoint::steps_of(committed)));
   if (found) return found;
   return fail(ExitCode::kConfig, "no checkpoint that is left was evaluated",
               "--keep-best makes one at each evaluation, and keeps the best");

@@ -21,6 +21,7 @@
 #include "app/options.hpp"
 #include "base/files.hpp"
 #include "base/hash.hpp"
+#include "base/lists.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
@@ -233,10 +234,12 @@ Result<std::vector<std::pair<std::string, std::string>>> read_config_file(const 
       return fail(ExitCode::kConfig, str(file.string(), ": '", name, "' is a table, or a list of lists"),
                   "options are plain keys at the top of the file");
     }
-    std::string value = list == nullptr ? text_of(node) : "";
-    for (std::size_t i = 0; list != nullptr && i < list->size(); ++i)
-      value += (i == 0 ? "" : ",") + text_of((*list)[i]);  // as on the command line
-    entries.emplace_back(name, value);
+    std::vector<std::string> texts;
+    if (list == nullptr)
+      texts.push_back(text_of(node));
+    else
+      for (const toml::node& each : *list) texts.push_back(text_of(each));
+    entries.emplace_back(name, joined(texts, ","));  // as on the command line
   }
   return entries;
 }

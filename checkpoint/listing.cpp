@@ -21,6 +21,12 @@ bool is_dead(const CheckpointId& id, const SweepPlan& plan) {
 
 }  // namespace
 
+std::set<std::uint64_t> steps_of(const std::vector<CheckpointId>& checkpoints) {
+  std::set<std::uint64_t> steps;
+  for (const CheckpointId& id : checkpoints) steps.insert(id.step);
+  return steps;
+}
+
 SweepList sweep_list(const std::vector<Listed>& all, const SweepPlan& plan) {
   SweepList list;
   std::uint64_t of_this_line = 0;  // `newest` and the checkpoints before it

@@ -2,12 +2,16 @@
 // and whether the newest checkpoint is missing.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "checkpoint/checkpoint.hpp"
 
 namespace rekindle::checkpoint {
+
+std::set<std::uint64_t> steps_of(const std::vector<CheckpointId>& checkpoints);
 
 // A directory with a checkpoint's name.
 struct Listed {

@@ -12,6 +12,7 @@
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "checkpoint/listing.hpp"
 #include "harness.hpp"
 #include "run/layout.hpp"
 #include "run/records.hpp"
@@ -20,9 +21,7 @@ namespace rekindle::process_test {
 namespace {
 
 std::set<std::uint64_t> committed_steps(const fs::path& run_dir) {
-  std::set<std::uint64_t> steps;
-  for (const checkpoint::CheckpointId& id : checkpoint::list_committed(run_dir)) steps.insert(id.step);
-  return steps;
+  return checkpoint::steps_of(checkpoint::list_committed(run_dir));
 }
 
 TEST(Checkpoints, KeepBest_TheOneOfTheBestEvaluationStays) {
