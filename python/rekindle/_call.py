@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from rekindle._errors import USAGE, RekindleError, can_take
 from rekindle._process import run_program
 from rekindle._programs import environment, program
 from rekindle._results import Run
+from rekindle._script_folder import folder_of_m
 from rekindle.optimizers import SGD, Optimizer
 from rekindle.schedules import Schedule
 
@@ -212,7 +214,10 @@ def _train_here(call: Call) -> Run:
         raise RekindleError("run() needs a script", "write the training into a file: trainers run it too", USAGE)
     run_dir = call.options["run-dir"]  # another one if the script runs again, as with the time in it
     command = [program("rekindle"), "local", "--run-dir", run_dir, script, *sys.argv[1:]]
-    code = run_program(command, environment())
+    variables = environment()
+    if folder := folder_of_m():
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, variables.get("PYTHONPATH", "")]))
+    code = run_program(command, variables)
     if code != 0:
         sys.exit(code if code > 0 else 128 - code)
     if call.options.get("dry-run") == "true":  # there is no run to go on with

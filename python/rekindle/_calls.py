@@ -30,7 +30,7 @@ def _result(task: Task, what: str, act: Callable[[], None]) -> int:
         return _library.NOT_NOW
     except BaseException as error:
         end_if_forked(task.process)
-        last, hint = type(error).__name__, "the traceback is in the trainer's log"
+        last, hint = type(error).__name__, "the traceback is in logs/trainer-*.log of the run"
         try:
             for line in traceback.format_exc().splitlines():
                 task.library.rk_log(1, text_bytes(line))

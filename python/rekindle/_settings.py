@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from rekindle._script_folder import modules_folder
+
 
 def set_up(job: dict[str, Any]) -> None:
     """Settings that make the bits."""
@@ -29,9 +31,10 @@ def set_up(job: dict[str, Any]) -> None:
 
 
 def _hash_of_script(script: str, folder: str) -> str:
-    """Of the script and its modules, those in its folder."""
+    """Of the script and its modules, those in its folder or package."""
     hasher = hashlib.sha256()
-    own = {script} | {
+    folder = modules_folder(folder)
+    modules = {
         module.__file__
         for module in list(sys.modules.values())
         if (getattr(module, "__file__", None) or "").startswith(folder + os.sep)
@@ -39,7 +42,7 @@ def _hash_of_script(script: str, folder: str) -> str:
         and module.__file__.endswith(".py")
         and "site-packages" not in module.__file__
     }
-    for path in sorted(own):
+    for path in [script, *sorted(modules)]:  # the script's path is that of the run, which may be moved
         with open(path, "rb") as file:
             hasher.update(file.read())
     return hasher.hexdigest()[:16]

@@ -29,16 +29,11 @@ from rekindle._process import (
     ignore_group_signals,
     private_descriptors,
 )
+from rekindle._script_folder import look_in, package_of
 
 _WORKERS_DESCRIPTORS = {3, 4}  # inherited: the socket to the worker, and its lifeline
 _NAME_DESCRIPTOR = 5  # inherited by a spare
 _LOCAL_RANK = "LOCAL_RANK"  # what a script computes must not depend on it
-
-
-def _look_in(folder: str) -> None:
-    """Finds modules beside the script first, as `python script` does."""
-    if sys.path[:1] != [folder]:
-        sys.path.insert(0, folder)
 
 
 def run_script(folder: str, script: str, arguments: list[str], on_call: Callable[[_call.Call], None]) -> None:
@@ -49,9 +44,10 @@ def run_script(folder: str, script: str, arguments: list[str], on_call: Callable
     _call.on_call = on_call
     original = os.path.join(folder, os.path.basename(script))  # `script` may be a copy of it in the run directory
     sys.argv = [original, *arguments]
-    _look_in(folder)
+    look_in(folder)
     module = types.ModuleType("__main__")
     module.__file__ = original
+    module.__package__ = package_of(folder)[0] or None  # for `from . import` in a script of a package
     module.__builtins__ = __builtins__  # type: ignore[attr-defined]
     sys.modules["__main__"] = module
     with open(script, "rb") as file:
@@ -194,7 +190,7 @@ def train(words: list[str]) -> NoReturn:
     except RekindleError as error:
         give_up(error.code, error.what, error.hint)
     except BaseException as error:
-        give_up(GAVE_UP, f"{job['script']}: {one_line(error)}", hint_for(error, "its traceback is in the trainer's log"))
+        give_up(GAVE_UP, f"{job['script']}: {one_line(error)}", hint_for(error, "the traceback is in logs/trainer-*.log of the run"))
     end_process(1)
 
 
@@ -214,7 +210,7 @@ def wait_as_spare(folder: str, words: list[str]) -> NoReturn:
     """
     die_with_parent()
     ignore_group_signals()
-    _look_in(folder)
+    look_in(folder)
     with contextlib.suppress(ImportError):
         from rekindle import _task  # noqa: F401
     usual = _oom_score("500")  # in want of memory, the kernel ends a spare before any trainer

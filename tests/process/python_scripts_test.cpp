@@ -80,6 +80,34 @@ TEST_F(Python, ArgumentsOfTheScriptChangeBetweenTwoAttempts_WarnedOfOnceOrRefuse
       << changed.out;
 }
 
+// `python -m`: a script of a package, and one in a folder that is no package.
+TEST_F(Python, ScriptStartedByItsModule_FindsTheOthersOfItsPackage) {
+  fs::create_directories(scratch_ / "outer/inner");
+  fs::create_directories(scratch_ / "scripts");
+  for (const char* name : {"outer/__init__.py", "outer/inner/__init__.py"}) script(name, "");
+  script("outer/width.py", "WIDTH = 3\n");
+  const std::string train =
+      script("outer/inner/train.py", small("WIDTH", "64", "from ..width import WIDTH\nimport outer.inner\n"));
+  script("scripts/train.py", small("WIDTH", "64", "from outer.width import WIDTH\n"));
+  for (const char* module : {"outer.inner.train", "scripts.train"}) {
+    const std::string shell = str("cd ", scratch_.path().string(), " && exec \"$@\" -m ", module);
+    Program program(Arguments{"/bin/sh", "-c", shell, "sh"} + python_with({}));
+    const Outcome outcome = program.wait();
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+    fs::rename(scratch_ / "run", scratch_ / module);
+  }
+  EXPECT_EQ(digest_of(scratch_ / "outer.inner.train"), digest_of(scratch_ / "scripts.train"));
+  const auto go_on = [&](const std::string& steps) {
+    return run({"local", "--run-dir", scratch_ / "outer.inner.train", "--steps", steps, train});
+  };
+  const Outcome same = go_on("6");
+  EXPECT_EQ(same.exit_code, 0) << same.out << same.err;
+  EXPECT_EQ(times_in(same.out, "the trainers have script "), 0U) << same.out;
+  script("outer/width.py", "WIDTH = 2 + 1\n");
+  const Outcome changed = go_on("8");
+  EXPECT_EQ(times_in(changed.out, "the trainers have script "), 1U) << changed.out << changed.err;
+}
+
 // What argparse prints is shown, before the line that says that the script must not decide so.
 TEST_F(Python, ScriptThatLeavesBeforeItsRun_ItsOwnWordsAreShown) {
   const std::string train = script("train.py", str("import argparse\nparser = argparse.ArgumentParser()\n",

@@ -1,0 +1,43 @@
+"""Where a script's modules are: beside it, and if it is part of a package, in the folder above the package."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def package_of(folder: str) -> tuple[str, str]:
+    """The name of the package whose folder this is, with dots, and the folder above it. No package: "" and `folder`."""
+    names: list[str] = []
+    while os.path.isfile(os.path.join(folder, "__init__.py")) and os.path.basename(folder).isidentifier():
+        folder, name = os.path.split(folder)
+        names.insert(0, name)
+    return ".".join(names), folder
+
+
+def modules_folder(folder: str) -> str:
+    """The folder of all modules that belong to a script in `folder`: that of its outermost package, or `folder`."""
+    package, above = package_of(folder)
+    return os.path.join(above, package.partition(".")[0]) if package else folder
+
+
+def look_in(folder: str) -> None:
+    """Finds modules beside the script first, as `python script` does, and then its package, as `python -m` does."""
+    package, above = package_of(folder)
+    places = [folder, above] if package else [folder]
+    if sys.path[: len(places)] != places:
+        sys.path[:0] = places
+
+
+def folder_of_m() -> str:
+    """Under `python -m folder.script`, the folder from which the script's name counts; otherwise "". Such a folder need
+    not be a package.
+    """
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    if spec is None or not getattr(main, "__file__", None):
+        return ""
+    folder = os.path.dirname(os.path.abspath(main.__file__))
+    for _ in filter(None, (spec.parent or "").split(".")):
+        folder = os.path.dirname(folder)
+    return folder
