@@ -7,6 +7,18 @@
 #include "protocol/coordinator.hpp"
 
 namespace rekindle::protocol {
+namespace {
+
+// The end of a run whose trainers end again and again, and never come further than `step` updates. If the
+// state of this step is due to be evaluated, that is what they do next: its samples are those of the test.
+Finish no_way_past(std::uint64_t step, const Job& job, const StepLog& log, const std::string& what) {
+  const bool evaluates = evaluation_due(job, step) && !log.is_evaluated(step);
+  Finish finish{70, str(what, evaluates ? " in the evaluation after step " : " at step ", step)};
+  if (!evaluates) finish.stuck_at = step;
+  return finish;
+}
+
+}  // namespace
 
 // A trainer ended by itself (not by SIGKILL, and not by a Quit), or it hangs. `counts` is the one of
 // faults_.step_crashes and faults_.step_hangs that counts it.
@@ -112,9 +124,9 @@ void Coordinator::judge_hangs() {
 void Coordinator::killed(const std::string& trainer) {
   const auto step = faults_.kills.killed(trainer, history_.step, config_.expected_trainers);
   if (!step) return;
-  Finish finish{70, str("trainers are killed again and again at step ", *step, ": is there enough memory?"),
-                resume_hint()};
-  finish.stuck_at = step;
+  Finish finish = no_way_past(*step, config_.job, log_, "trainers are killed again and again");
+  finish.line += ": is there enough memory?";
+  finish.hint = resume_hint();
   end(finish);
 }
 
@@ -162,9 +174,10 @@ void Coordinator::judge_crashes() {
   const auto judge = [this](StepCrashes& counts, EndCause cause, const char* what) {
     const auto stuck = counts.generation_ended(generation_.began, history_.step);
     if (!stuck || stop_.ending) return;
-    Finish finish{70, str(what, " again and again at step ", stuck->step, ": ", stuck->how), resume_hint(),
-                  cause};
-    finish.stuck_at = stuck->step;
+    Finish finish = no_way_past(stuck->step, config_.job, log_, str(what, " again and again"));
+    finish.line += ": " + stuck->how;
+    finish.hint = resume_hint();
+    finish.cause = cause;
     end(finish);
   };
   judge(faults_.step_crashes, EndCause::kCrashes, "trainers crash");

@@ -19,29 +19,49 @@ TEST_F(CoordinatorTest, HangingTrainer_KilledButNotOneThatWaits) {
   EXPECT_EQ(kills[0].trainer, "a");
 }
 
-// Such as a data set that waits for ever at one sample.
-TEST_F(CoordinatorTest, HangsAtOneStep_TheFifthEndsTheRunAndNamesTheStep) {
-  config_.restorable = {{"five", 5, ""}};
-  run_two();
-  int kills = 0;
-  for (const Time limit = config_.hang_after * 20; now_ < limit && !finish(); now_ += Time(400)) {
-    TrainerBeat a{"a", TrainerPhase::kComputing, machine_->generation(), 5, 7, -1, 0}, b = a;
-    b.trainer = "b";
-    feed(WorkerBeatSeen{"w-h", {a, b}});
-    std::vector<std::string> killed;
-    for (const KillTrainer& kill : of<KillTrainer>(feed(Tick{}))) killed.push_back(kill.trainer);
-    for (const std::string& name : killed) {
-      ++kills;
-      say(TrainerExited{name, true, SIGKILL});
+class HangsAtStepFive : public CoordinatorTest {
+ protected:
+  // Two trainers hang in `phase` until the run ends. Returns how many were killed.
+  int hang(TrainerPhase phase) {
+    config_.restorable = {{"five", 5, ""}};
+    run_two();
+    int kills = 0;
+    for (const Time limit = config_.hang_after * 20; now_ < limit && !finish(); now_ += Time(400)) {
+      TrainerBeat a{"a", phase, machine_->generation(), 5, 7, -1, 0}, b = a;
+      b.trainer = "b";
+      feed(WorkerBeatSeen{"w-h", {a, b}});
+      std::vector<std::string> killed;
+      for (const KillTrainer& kill : of<KillTrainer>(feed(Tick{}))) killed.push_back(kill.trainer);
+      for (const std::string& name : killed) {
+        ++kills;
+        say(TrainerExited{name, true, SIGKILL});
+      }
+      for (const std::string& name : killed) ready(name);
     }
-    for (const std::string& name : killed) ready(name);
+    return kills;
   }
+};
+
+// Such as a data set that waits for ever at one sample.
+TEST_F(HangsAtStepFive, TheFifthEndsTheRunAndNamesTheStep) {
+  EXPECT_EQ(hang(TrainerPhase::kComputing), 10) << "two trainers, five generations";
   ASSERT_TRUE(finish());
   EXPECT_EQ(finish()->exit_code, 70);
   EXPECT_EQ(finish()->stuck_at, 5U);
   EXPECT_EQ(finish()->line.rfind("trainers hang again and again at step 5: trainer ", 0), 0U)
       << finish()->line;
-  EXPECT_EQ(kills, 10) << "two trainers, five generations";
+}
+
+// The samples of the step that comes after it are not at fault.
+TEST_F(HangsAtStepFive, InAnEvaluation_NamesNoSamplesOfTheTraining) {
+  config_.job.train_samples = 5 * config_.job.batch_size;
+  config_.job.test_samples = 1;
+  hang(TrainerPhase::kEvaluating);
+  ASSERT_TRUE(finish());
+  EXPECT_EQ(finish()->stuck_at, std::nullopt);
+  EXPECT_EQ(finish()->line.rfind("trainers hang again and again in the evaluation after step 5: trainer ", 0),
+            0U)
+      << finish()->line;
 }
 
 // An overloaded machine: without a longer limit, it would never make a step.
