@@ -38,12 +38,18 @@ struct EarlyRequest::Shared {
 
   void run() {
     if (attempt.last && saved_step(layout) == attempt.step_at_start)
-      return set({false, true, "too many attempts in a row saved nothing"});
+      return set({false, true, "too many attempts in a row saved nothing"});  // ended() says so
+    warn(str(
+        "the job's time is over, and the state is not saved yet: the next attempt is asked for now, and goes "
+        "on from the last checkpoint that is complete when Slurm ends this one"));
     std::string successor;
     const slurm::Queue queue = queue_for_next(job, layout, std::chrono::minutes(0), successor);
     const slurm::Requeued done = slurm::requeue_once(queue, job.environment.restarts, job.requeue_within);
+    if (done.accepted) note(successor);
     set(done);
-    if (!done.accepted) return;
+  }
+  // Before set(), because the end of the attempt counts it if nothing has.
+  void note(const std::string& successor) {
     const std::uint64_t step = saved_step(layout);
     log.note_request(attempt.cause, step, successor);
     if (slurm::is_futile(attempt.cause, step != attempt.step_at_start))
@@ -61,9 +67,6 @@ void EarlyRequest::start(const SlurmJob& job, const SlurmLog& log, const run::La
     log_warning(str("no thread to ask Slurm early: ", error.what()));
     return shared_->set({false, true, ""});
   }
-  warn(str(
-      "the job's time is over, and the state is not saved yet: the next attempt is asked for now, and goes "
-      "on from the last checkpoint that is complete when Slurm ends this one"));
 }
 
 bool EarlyRequest::counted() const { return shared_ && shared_->counted; }

@@ -90,9 +90,10 @@ void add_slurm_options(CLI::App& command, SlurmOptions& options) {
       ->capture_default_str();
 }
 
-LocalOptions unresolved_options(const std::filesystem::path& run_dir) {
+LocalOptions unresolved_options(const std::filesystem::path& run_dir, const std::string& old_stop) {
   LocalOptions options;
   options.run_dir = run_dir;
+  options.old_stop = old_stop;
   options.job.launched_by = "slurm";
   return options;
 }

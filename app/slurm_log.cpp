@@ -38,18 +38,20 @@ bool SlurmLog::held_by_another_node() const {
 
 bool SlurmLog::stop_was_missed(const std::string& request) const {
   if (!is_later_attempt() || request.empty()) return false;
-  nlohmann::json begin = nlohmann::json::object(), end = begin;
-  run::each_line(layout_.attempts(), [&](const nlohmann::json& line) {
-    if (event_of(line) == "slurm-begin") begin = line, end = nlohmann::json::object();
-    if (event_of(line) == "slurm-end") end = line;
-  });
   constexpr JsonField kFields[] = {{"asked", JsonType::kText}};
   const auto parsed = parse_object(request, kFields, layout_.stop_request().string());
   const std::string asked = parsed ? parsed->value("asked", "") : "";
-  const std::string job = begin.value("job", "");
-  if ((job != environment_.id() && job != follows_) || asked < begin.value("at", "")) return false;
-  const bool acted = end.value("cause", "") == slurm::to_text(slurm::Cause::kStopped);
-  return !acted || end.value("requeued", false);
+  nlohmann::json begin = nlohmann::json::object();
+  bool acted = false;  // an attempt that could not begin may have ended after the one that stopped
+  run::each_line(layout_.attempts(), [&](const nlohmann::json& line) {
+    if (event_of(line) == "slurm-begin") begin = line, acted = false;
+    if (event_of(line) == "slurm-end" && line.value("cause", "") == slurm::to_text(slurm::Cause::kStopped) &&
+        !line.value("requeued", false))
+      acted = true;
+  });
+  const std::string job = begin.value("job", "");  // none: no attempt of a job has begun
+  const bool of_this = !job.empty() && (job == environment_.id() || job == follows_);
+  return of_this && asked >= begin.value("at", "") && !acted;
 }
 
 std::uint64_t SlurmLog::step_at_begin(std::uint64_t otherwise) const {

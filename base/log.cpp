@@ -59,7 +59,8 @@ Result<Fd> open_log(const FilePath& file) {
   return open_to_append(file, O_WRONLY);
 }
 
-// The input of a process that writes to `file`. It goes on through the signals that end a run.
+// The input of a process that writes to `file`. It goes on through the signals that end a run. A line that
+// cannot be written is lost, and the next one is tried (cat ends at the first error).
 Result<Fd> through_a_process(const Fd& file) {
   int ends[2] = {-1, -1};  // NOLINT(modernize-avoid-c-arrays): pipe2()
   if (::pipe2(ends, O_CLOEXEC) != 0) return forward_error(errno_error("cannot make", "a pipe"));
@@ -70,8 +71,10 @@ Result<Fd> through_a_process(const Fd& file) {
   streams.in = out.get();
   streams.out = file.get();
   streams.session = true;
-  REKINDLE_TRY(const Child cat,
-               spawn({"sh", "-c", "trap '' HUP INT TERM USR1 USR2; exec cat"}, {}, {}, streams));
+  constexpr const char* kWriter =
+      "trap '' HUP INT TERM USR1 USR2 XFSZ; exec 2>/dev/null; while IFS= read -r line; do printf '%s\\n' "
+      "\"$line\"; done";
+  REKINDLE_TRY(const Child writer, spawn({"sh", "-c", kWriter}, {}, {}, streams));
   return in;
 }
 

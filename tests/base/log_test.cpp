@@ -1,7 +1,11 @@
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include "../temporary_directory.hpp"
@@ -35,6 +39,28 @@ TEST(Log, InBackground_EveryLineReachesTheFileInOrder) {
     at = text.find(str(i % 2 == 0 ? "info    " : "warning ", "test: line ", i, "\n"), at);
     ASSERT_NE(at, std::string::npos) << i << "\n" << text;
   }
+}
+
+// A limit of file sizes stands for a disk that is full for a while.
+TEST(Log, InBackground_AFailedWriteCostsNoLaterLine) {
+  const TemporaryDirectory directory;
+  const FilePath file(directory.path() / "run.log");
+  constexpr rlim_t kLimit = 4096;
+  struct rlimit usual {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &usual), 0);
+  const struct rlimit small { kLimit, usual.rlim_max };
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  start_logging("test", file, LogLevel::kNone, LogWrites::kInBackground);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &usual), 0);
+  std::error_code error;
+  while (std::filesystem::file_size(file.path(), error) < kLimit) log_info(std::string(100, 'x'));
+  log_info("beyond the limit");
+  std::filesystem::resize_file(file.path(), 0);
+  while (read_text(file).value_or("").find("there is room again") == std::string::npos) {
+    log_info("there is room again");
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  start_logging("test", FilePath(), LogLevel::kInfo);
 }
 
 }  // namespace

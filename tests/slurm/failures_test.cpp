@@ -179,6 +179,22 @@ TEST_F(Slurm, OptionsGoneForAWhile_GoesOnWhenTheyAreBack) {
   stop_and_compare();
 }
 
+// The stop was for the attempt that obeyed it, not for those that a person starts later.
+TEST_F(Slurm, StoppedAndRequeuedByHandWithoutItsOptions_GoesOnWhenTheyAreBack) {
+  const fs::path file = scratch_ / "options.toml", away = scratch_ / "away.toml";
+  std::ofstream(file) << "log-interval = 5\n";
+  begin({"--nodes=1"}, {"--config", file});
+  ASSERT_EQ(run({"stop", dir()}).exit_code, 0);
+  wait_until_over();
+  fs::rename(file, away);
+  cluster_->command({"scontrol", "requeue", job_});
+  ASSERT_TRUE(eventually([&] { return cluster_->restarts(job_) == 2; })) << output();
+  fs::rename(away, file);
+  ASSERT_TRUE(eventually([&] { return attempts("slurm-begin").size() == 2; })) << output();
+  wait_for_steps(5);
+  stop_and_compare();
+}
+
 // The next attempt is another job, and nothing of the old job may block it. (With two nodes, the other node
 // would requeue the job: SlurmBatchHost.)
 TEST_F(Slurm, BatchScriptKilled_TheNextJobGoesOnFromTheLastCommit) {
