@@ -22,11 +22,14 @@ def modules_folder(folder: str) -> str:
 
 
 def look_in(folder: str) -> None:
-    """Finds modules beside the script first, as `python script` does, and then its package, as `python -m` does."""
+    """Finds modules beside the script first, as `python script` does. Its package comes last, because there may be other
+    folders beside it, with names of installed modules.
+    """
     package, above = package_of(folder)
-    places = [folder, above] if package else [folder]
-    if sys.path[: len(places)] != places:
-        sys.path[:0] = places
+    if sys.path[:1] != [folder]:
+        sys.path.insert(0, folder)
+    if package and above not in sys.path:
+        sys.path.append(above)
 
 
 def folder_of_m() -> str:
