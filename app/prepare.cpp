@@ -164,7 +164,7 @@ void warn_of_bf16(const Job& job) {
 
 // A run that is made longer keeps the schedule that its first steps had.
 void warn_of_schedule(const Job& job) {
-  const bool ends = job.schedule == "cosine" || job.schedule == "linear";
+  const bool ends = optim::ends_with_the_run(job.schedule);
   if (ends && job.steps > job.schedule_steps)
     warn(str(
         "warning: the ", job.schedule, " schedule ends at step ", job.schedule_steps,

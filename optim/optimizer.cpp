@@ -1,6 +1,8 @@
 #include "optim/optimizer.hpp"
 
+#include <algorithm>
 #include <limits>
+#include <string_view>
 
 #include "base/nearest.hpp"
 #include "base/text.hpp"
@@ -25,6 +27,16 @@ const Row* find_optimizer(const std::string& name) {
     if (name == row->name) return row;
   }
   return nullptr;
+}
+
+std::vector<std::string> option_names(const Row& row) {
+  std::vector<std::string> names;
+  const std::string_view all = row.options;
+  for (auto begin = all.find("--"); begin != all.npos; begin = all.find("--", begin + 2)) {
+    names.emplace_back(all.substr(begin + 2, all.find(',', begin) - begin - 2));
+    std::ranges::replace(names.back(), '-', '_');
+  }
+  return names;
 }
 
 Result<std::unique_ptr<Optimizer>> make_optimizer(const Options& options) {

@@ -78,6 +78,8 @@ std::span<const Row* const> optimizers();
 std::vector<std::string> names_of_optimizers();
 // nullptr: there is none of that name.
 const Row* find_optimizer(const std::string& name);
+// The names in Row::options, as in a --config file: "momentum".
+std::vector<std::string> option_names(const Row& row);
 
 // Errors (ExitCode::kConfig): an unknown name, with the nearest one; a value out of range.
 Result<std::unique_ptr<Optimizer>> make_optimizer(const Options& options);

@@ -42,8 +42,8 @@ constexpr ScheduleRow kSchedules[] = {
     {"step", "lr * gamma^(epoch / lr-step)", step_rate},
     {"multi-step", "lr * gamma^(milestones that were passed)", multi_step_rate},
     {"exponential", "lr * gamma^epoch", exponential_rate},
-    {"cosine", "lr * (1 + cos(pi * t)) / 2, where t goes from 0 to 1", cosine_rate},
-    {"linear", "lr * (1 - t), where t goes from 0 to 1", linear_rate},
+    {"cosine", "lr * (1 + cos(pi * t)) / 2, where t goes from 0 to 1", cosine_rate, true},
+    {"linear", "lr * (1 - t), where t goes from 0 to 1", linear_rate, true},
     {"constant", "lr", constant_rate},
 };
 
@@ -67,6 +67,11 @@ std::vector<std::string> names_of_schedules() {
   std::vector<std::string> names;
   for (const ScheduleRow& row : kSchedules) names.emplace_back(row.name);
   return names;
+}
+
+bool ends_with_the_run(const std::string& schedule) {
+  const ScheduleRow* row = find(schedule);
+  return row != nullptr && row->ends;
 }
 
 Status check_schedule(const Schedule& schedule) {

@@ -28,9 +28,12 @@ struct ScheduleRow {
   const char* formula;  // for the documents
   // The rate at a step after the warm-up. `epoch`: of the step's first sample, from 0.
   double (*rate)(const Schedule& schedule, std::uint64_t step, std::uint64_t epoch);
+  bool ends = false;  // the rate depends on the run's length, and is nearly 0 at its end
 };
 std::span<const ScheduleRow> schedules();
 std::vector<std::string> names_of_schedules();
+// ScheduleRow::ends. False for an unknown name.
+bool ends_with_the_run(const std::string& schedule);
 
 // How far the run is after the warm-up, from 0 to 1. For the schedules.
 double progress(const Schedule& schedule, std::uint64_t step);

@@ -1,21 +1,27 @@
 #include "protocol/job.hpp"
 
 #include <cmath>
+#include <string>
+
+#include "optim/optimizer.hpp"
+#include "optim/schedule.hpp"
 
 namespace rekindle::protocol {
 
 namespace {
 
-// Only what the optimizer uses.
+// Only what the optimizer uses: the options that its row names.
 void add_optimizer(nlohmann::json& identity, const Job& job) {
-  const bool adam = job.optimizer == "adam" || job.optimizer == "adamw";
-  if (job.optimizer == "sgd" || job.optimizer == "rmsprop") identity["momentum"] = job.momentum;
-  if (job.optimizer == "sgd" && job.dampening != 0) identity["dampening"] = job.dampening;
-  if (job.optimizer == "sgd" && job.nesterov) identity["nesterov"] = job.nesterov;
-  if (adam) identity.update({{"beta1", job.beta1}, {"beta2", job.beta2}});
-  if (job.optimizer == "rmsprop") identity["alpha"] = job.alpha;
-  if (job.optimizer == "adadelta") identity["rho"] = job.rho;
-  if (job.optimizer != "sgd") identity["eps"] = job.eps;
+  const optim::Row* row = optim::find_optimizer(job.optimizer);
+  if (row == nullptr) {
+    identity["eps"] = job.eps;  // of a script's own optimizer, the same for all of them
+    return;
+  }
+  const nlohmann::json all = job;
+  for (const std::string& name : optim::option_names(*row)) identity[name] = all.at(name);
+  // They came later than the runs that have them as if they were not given.
+  if (job.dampening == 0) identity.erase("dampening");
+  if (!job.nesterov) identity.erase("nesterov");
 }
 
 // What a C++ trainer program computes.
@@ -64,7 +70,7 @@ nlohmann::json identity_of(const Job& job) {
   if (job.warmup_steps > 0) identity["warmup_steps"] = job.warmup_steps;
   if (job.schedule == "multi-step") identity["milestones"] = job.milestones;
   // Steps that a longer run adds have other rates otherwise.
-  if (job.schedule == "cosine" || job.schedule == "linear") identity["schedule_steps"] = job.schedule_steps;
+  if (optim::ends_with_the_run(job.schedule)) identity["schedule_steps"] = job.schedule_steps;
   if (job.clip_norm > 0) identity["clip_norm"] = job.clip_norm;
   if (!job.no_decay.empty()) identity["no_decay"] = job.no_decay;
   if (!job.lr_scale.empty()) identity["lr_scale"] = job.lr_scale;

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+
+#include "protocol/training.hpp"
+
 namespace rekindle::protocol {
 namespace {
 
@@ -43,6 +48,31 @@ TEST(Identity, AnotherSeed_IsAnotherRun) {
   const nlohmann::json identity = identity_of(other);
   use_changes_of(job, identity);
   EXPECT_EQ(difference(job, identity), "seed");
+}
+
+// Runs of earlier versions have exactly these options.
+TEST(Identity, OfEachOptimizer_HasTheOptionsThatItUses) {
+  const std::set<std::string> every = {"momentum", "dampening", "nesterov", "beta1",
+                                       "beta2",    "alpha",     "rho",      "eps"};
+  const std::map<std::string, std::set<std::string>> expected = {{"sgd", {"momentum"}},
+                                                                 {"adam", {"beta1", "beta2", "eps"}},
+                                                                 {"adamw", {"beta1", "beta2", "eps"}},
+                                                                 {"adadelta", {"eps", "rho"}},
+                                                                 {"rmsprop", {"alpha", "eps", "momentum"}},
+                                                                 {kScriptsOptimizer, {"eps"}}};
+  for (const auto& [optimizer, options] : expected) {
+    Job job;
+    job.optimizer = optimizer;
+    std::set<std::string> found;
+    for (const auto& [key, value] : identity_of(job).items())
+      if (every.contains(key)) found.insert(key);
+    EXPECT_EQ(found, options) << optimizer;
+  }
+  Job job;
+  job.dampening = 0.5;
+  job.nesterov = true;
+  EXPECT_EQ(identity_of(job).at("dampening"), 0.5);
+  EXPECT_EQ(identity_of(job).at("nesterov"), true);
 }
 
 }  // namespace
