@@ -31,6 +31,11 @@
 namespace rekindle::app {
 namespace {
 
+Result<std::string> stop_request_of(JobOptions& job_options) {
+  REKINDLE_TRY(const std::filesystem::path run_dir, job_options.run_dir());
+  return stop_request_in(run_dir);
+}
+
 // Before the options are resolved, because another trainer program may not know the run's model.
 std::optional<int> leave_to_kept_trainer(JobOptions& job_options, const CommandLine& line) {
   const auto run_dir = job_options.run_dir();
@@ -40,9 +45,10 @@ std::optional<int> leave_to_kept_trainer(JobOptions& job_options, const CommandL
 
 int local(JobOptions& job_options, const CommandLine& line) {
   std::optional<EndOnSignal> interruptible(std::in_place);
+  const auto old_stop = stop_request_of(job_options);
+  if (!old_stop) return report(old_stop.error());
   const auto run_dir = job_options.run_dir();
   if (!run_dir) return report(run_dir.error());
-  const std::string old_stop = stop_request_in(*run_dir);
   interruptible.reset();  // end the signal thread before this process may become another program
   const bool begins_anew = begins_with_changed_trainer(*run_dir, line.own_trainer);
   if (begins_anew)
@@ -53,7 +59,7 @@ int local(JobOptions& job_options, const CommandLine& line) {
   interruptible.emplace();
   auto options = job_options.resolve();
   if (!options) return report(options.error());
-  options->old_stop = old_stop;
+  options->old_stop = *old_stop;
   options->own_trainer = line.own_trainer;
   if (options->dry_run) {
     if (const Status checked = check_for_later(*options, true); !checked) return report(checked.error());
@@ -96,22 +102,22 @@ int local(JobOptions& job_options, const CommandLine& line) {
 // A signal before the options are known: a script may take minutes up to its rekindle.run(). Without a run
 // directory the attempt cannot be recorded. The job is not requeued then, because nothing would count such
 // attempts: a script that always takes too long would be requeued for ever.
-int end_slurm_unresolved(const SlurmOptions& how, const LocalOptions& known, int signal) {
+int end_slurm_unresolved(const SlurmOptions& how, const std::filesystem::path& run_dir, int signal) {
   const auto job = this_job(how);
   if (!job) return report(job.error());
-  if (known.run_dir.empty())
+  if (run_dir.empty())
     return report(Error{ExitCode::kSaved, "the job ends before the script has called rekindle.run()",
                         "it is requeued from here, too, if --run-dir stands on the command line"});
-  return end_slurm_early(*job, known, signal);
+  return end_slurm_early(*job, unresolved_options(run_dir), signal);
 }
 
 // An error in the options of a later attempt: the attempts before had none with the same options, so this
 // node or its storage is probably the cause.
-int fail_slurm_unresolved(const SlurmOptions& how, const LocalOptions& known, const Error& error) {
+int fail_slurm_unresolved(const SlurmOptions& how, const std::filesystem::path& run_dir, const Error& error) {
   auto job = this_job(how);
-  if (!job || known.run_dir.empty() || job->environment.is_first_attempt()) return report(error);
-  if (const Status there = correct_and_check(*job, known.run_dir); !there) return report(there.error());
-  return fail_slurm(*job, known, error);
+  if (!job || run_dir.empty() || job->environment.is_first_attempt()) return report(error);
+  if (const Status there = correct_and_check(*job, run_dir); !there) return report(there.error());
+  return fail_slurm(*job, unresolved_options(run_dir), error);
 }
 
 Status one_worker_a_node(const LocalOptions& options) {
@@ -122,27 +128,25 @@ Status one_worker_a_node(const LocalOptions& options) {
 
 // A signal that is there already waits until the run directory is known.
 int slurm(JobOptions& job_options, const SlurmOptions& how, const CommandLine& line) {
-  const auto end_before = [&how](const LocalOptions& known) {
-    return [how, known](int signal) { return end_slurm_unresolved(how, known, signal); };
+  const auto end_before = [&how](const std::filesystem::path& run_dir) {
+    return [how, run_dir](int signal) { return end_slurm_unresolved(how, run_dir, signal); };
   };
   const auto given = job_options.given_run_dir();
   if (!given) return report(given.error());
-  LocalOptions known = unresolved_options(*given);
-  std::optional<EndOnSignal> interruptible(end_before(known));
+  std::optional<EndOnSignal> interruptible(end_before(*given));
   const auto run_dir = job_options.run_dir();
   interruptible.reset();  // a signal waits while the next attempt is asked for
-  if (!run_dir) return fail_slurm_unresolved(how, known, run_dir.error());
-  known = unresolved_options(*run_dir);
-  interruptible.emplace(end_before(known));
-  const std::string old_stop = stop_request_in(*run_dir);
+  if (!run_dir) return fail_slurm_unresolved(how, *given, run_dir.error());
+  interruptible.emplace(end_before(*run_dir));
+  const auto old_stop = stop_request_of(job_options);
   interruptible.reset();  // end the signal thread before this process may become another program
-  known = unresolved_options(*run_dir, old_stop);
+  if (!old_stop) return fail_slurm_unresolved(how, *run_dir, old_stop.error());
   if (const auto done = leave_to_kept_trainer(job_options, line)) return *done;
-  interruptible.emplace(end_before(known));
+  interruptible.emplace(end_before(*run_dir));
   auto options = job_options.resolve();
   interruptible.reset();
-  if (!options) return fail_slurm_unresolved(how, known, options.error());
-  options->old_stop = old_stop;
+  if (!options) return fail_slurm_unresolved(how, *run_dir, options.error());
+  options->old_stop = *old_stop;
   options->own_trainer = line.own_trainer;
   if (options->dry_run)
     return report(Error{ExitCode::kUsage, "--dry-run is for rekindle local and rekindle submit",

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "app/places.hpp"
+#include "app/prepare.hpp"
 #include "app/report.hpp"
 #include "base/clock.hpp"
 #include "base/duration.hpp"
@@ -90,10 +91,11 @@ void add_slurm_options(CLI::App& command, SlurmOptions& options) {
       ->capture_default_str();
 }
 
-LocalOptions unresolved_options(const std::filesystem::path& run_dir, const std::string& old_stop) {
+LocalOptions unresolved_options(const std::filesystem::path& run_dir) {
   LocalOptions options;
   options.run_dir = run_dir;
-  options.old_stop = old_stop;
+  // A request that came just now is obeyed by the next attempt (SlurmLog::stop_was_missed).
+  options.old_stop = stop_request_in(run_dir);
   options.job.launched_by = "slurm";
   return options;
 }

@@ -42,8 +42,8 @@ struct SlurmOptions {
 // --on-limit and --requeue-within, of rekindle slurm and of rekindle submit.
 void add_slurm_options(CLI::App& command, SlurmOptions& options);
 
-// Enough to record the end of an attempt whose options are not known. `old_stop`: LocalOptions::old_stop.
-LocalOptions unresolved_options(const std::filesystem::path& run_dir, const std::string& old_stop = "");
+// Enough to record the end of an attempt whose options are not known.
+LocalOptions unresolved_options(const std::filesystem::path& run_dir);
 
 // Facts about the job and its nodes.
 struct SlurmJob {
