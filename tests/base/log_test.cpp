@@ -52,11 +52,11 @@ TEST(Log, InBackground_AFailedWriteCostsNoLaterLine) {
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
   start_logging("test", file, LogLevel::kNone, LogWrites::kInBackground);
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &usual), 0);
+  for (int i = 0; i < 100; ++i) log_info(std::string(100, 'x'));
   std::error_code error;
-  while (std::filesystem::file_size(file.path(), error) < kLimit) log_info(std::string(100, 'x'));
-  log_info("beyond the limit");
-  std::filesystem::resize_file(file.path(), 0);
+  while (std::filesystem::file_size(file.path(), error) != kLimit) std::this_thread::yield();
   while (read_text(file).value_or("").find("there is room again") == std::string::npos) {
+    std::filesystem::resize_file(file.path(), 0);  // each time: some of the lines may still come
     log_info("there is room again");
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }

@@ -64,7 +64,8 @@ TEST(Identity, OfEachOptimizer_HasTheOptionsThatItUses) {
     Job job;
     job.optimizer = optimizer;
     std::set<std::string> found;
-    for (const auto& [key, value] : identity_of(job).items())
+    const nlohmann::json identity = identity_of(job);
+    for (const auto& [key, value] : identity.items())
       if (every.contains(key)) found.insert(key);
     EXPECT_EQ(found, options) << optimizer;
   }
