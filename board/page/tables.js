@@ -21,7 +21,7 @@
         column("Step", "number"),
         column("CPU", "number", "100 % is one core; with the processes that load samples"),
         column("Memory", "number", "Resident memory of the process"),
-        column("Peak", "number", "Most proportional memory (PSS) so far"),
+        column("Peak PSS", "number", "Most memory so far; pages that several processes share are divided between them"),
         column("GPU busy", "number gpu"),
         column("GPU memory", "number gpu"),
         column("Trainer"),
