@@ -11,9 +11,11 @@ namespace {
 
 // The end of a run whose trainers end again and again, and never come further than `step` updates. If the
 // state of this step is due to be evaluated, that is what they do next: its samples are those of the test.
-Finish no_way_past(std::uint64_t step, const Job& job, const StepLog& log, const std::string& what) {
+Finish no_way_past(std::uint64_t step, const Job& job, const StepLog& log, const char* what,
+                   const std::string& how) {
   const bool evaluates = evaluation_due(job, step) && !log.is_evaluated(step);
-  Finish finish{70, str(what, evaluates ? " in the evaluation after step " : " at step ", step)};
+  const char* where = evaluates ? "in the evaluation after step " : "at step ";
+  Finish finish{70, str(what, " again and again ", where, step, ": ", how)};
   if (!evaluates) finish.stuck_at = step;
   return finish;
 }
@@ -124,8 +126,7 @@ void Coordinator::judge_hangs() {
 void Coordinator::killed(const std::string& trainer) {
   const auto step = faults_.kills.killed(trainer, history_.step, config_.expected_trainers);
   if (!step) return;
-  Finish finish = no_way_past(*step, config_.job, log_, "trainers are killed again and again");
-  finish.line += ": is there enough memory?";
+  Finish finish = no_way_past(*step, config_.job, log_, "trainers are killed", "is there enough memory?");
   finish.hint = resume_hint();
   end(finish);
 }
@@ -174,8 +175,7 @@ void Coordinator::judge_crashes() {
   const auto judge = [this](StepCrashes& counts, EndCause cause, const char* what) {
     const auto stuck = counts.generation_ended(generation_.began, history_.step);
     if (!stuck || stop_.ending) return;
-    Finish finish = no_way_past(stuck->step, config_.job, log_, str(what, " again and again"));
-    finish.line += ": " + stuck->how;
+    Finish finish = no_way_past(stuck->step, config_.job, log_, what, stuck->how);
     finish.hint = resume_hint();
     finish.cause = cause;
     end(finish);
