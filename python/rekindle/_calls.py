@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rekindle import _library
-from rekindle._errors import Aborted, RekindleError, StorageAway, hint_for, one_line, text_bytes
+from rekindle._errors import IN_THE_LOG, Aborted, RekindleError, StorageAway, hint_for, one_line, text_bytes
 from rekindle._process import end_if_forked
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def _result(task: Task, what: str, act: Callable[[], None]) -> int:
         return _library.NOT_NOW
     except BaseException as error:
         end_if_forked(task.process)
-        last, hint = type(error).__name__, "the traceback is in logs/trainer-*.log of the run"
+        last, hint = type(error).__name__, IN_THE_LOG
         try:
             for line in traceback.format_exc().splitlines():
                 task.library.rk_log(1, text_bytes(line))
@@ -38,7 +38,7 @@ def _result(task: Task, what: str, act: Callable[[], None]) -> int:
             if isinstance(error, RekindleError):
                 last, hint = error.what, error.hint
             else:
-                hint = hint_for(error, hint)
+                hint = hint_for(error)
         except Exception:  # of the exception's own __str__
             task.library.rk_log(1, b"the exception cannot be printed")
         task.library.rk_fail(task.trainer, text_bytes(f"{what}: {last}"), text_bytes(hint))

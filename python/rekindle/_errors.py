@@ -12,6 +12,7 @@ USAGE = 64
 GAVE_UP = 70
 CONFIG = 78
 
+IN_THE_LOG = "the traceback is in logs/trainer-*.log of the run"
 FULL_GPU = "use fewer programs and trainers on this GPU; a new run: more micro_batches, or a smaller batch_size"
 
 
@@ -36,10 +37,10 @@ def text_bytes(text: str) -> bytes:
     return text.encode(errors="backslashreplace")
 
 
-def hint_for(error: BaseException, usual: str) -> str:
+def hint_for(error: BaseException) -> str:
     """What to do about an exception of the script."""
     of_torch = getattr(sys.modules.get("torch"), "cuda", None)
-    return FULL_GPU if isinstance(error, getattr(of_torch, "OutOfMemoryError", ())) else usual
+    return FULL_GPU if isinstance(error, getattr(of_torch, "OutOfMemoryError", ())) else IN_THE_LOG
 
 
 def one_line(error: BaseException) -> str:

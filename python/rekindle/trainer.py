@@ -190,7 +190,7 @@ def train(words: list[str]) -> NoReturn:
     except RekindleError as error:
         give_up(error.code, error.what, error.hint)
     except BaseException as error:
-        give_up(GAVE_UP, f"{job['script']}: {one_line(error)}", hint_for(error, "the traceback is in logs/trainer-*.log of the run"))
+        give_up(GAVE_UP, f"{job['script']}: {one_line(error)}", hint_for(error))
     end_process(1)
 
 
