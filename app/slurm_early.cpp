@@ -65,7 +65,7 @@ void EarlyRequest::start(const SlurmJob& job, const SlurmLog& log, const run::La
     std::thread([shared = shared_] { shared->run(); }).detach();
   } catch (const std::system_error& error) {
     log_warning(str("no thread to ask Slurm early: ", error.what()));
-    return shared_->set({false, true, ""});
+    shared_->set({false, true, ""});
   }
 }
 

@@ -58,7 +58,7 @@ TEST(Log, InBackground_AFailedWriteCostsNoLaterLine) {
   while (read_text(file).value_or("").find("there is room again") == std::string::npos) {
     std::filesystem::resize_file(file.path(), 0);  // each time: some of the lines may still come
     log_info("there is room again");
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // for the writer: more lines would delay it
   }
   start_logging("test", FilePath(), LogLevel::kInfo);
 }
