@@ -44,8 +44,8 @@ def other_allocator() -> None:
 
 
 def full() -> None:
-    print(_errors.hint_for(torch.cuda.OutOfMemoryError("CUDA out of memory."), "usual"))
-    print(_errors.hint_for(RuntimeError("another"), "usual"))
+    print(_errors.hint_for(torch.cuda.OutOfMemoryError("CUDA out of memory.")))
+    print(_errors.hint_for(RuntimeError("another")))
 
 
 try:
