@@ -10,21 +10,21 @@
 namespace rekindle::optim {
 namespace {
 
-const Row* const kOptimizers[] = {&kSgd, &kAdam, &kAdamW, &kAdadelta, &kRmsprop};
+constexpr std::reference_wrapper<const Row> kOptimizers[] = {REKINDLE_OPTIMIZERS};
 
 }  // namespace
 
-std::span<const Row* const> optimizers() { return kOptimizers; }
+std::span<const std::reference_wrapper<const Row>> optimizers() { return kOptimizers; }
 
 std::vector<std::string> names_of_optimizers() {
   std::vector<std::string> names;
-  for (const Row* row : kOptimizers) names.emplace_back(row->name);
+  for (const Row& row : kOptimizers) names.emplace_back(row.name);
   return names;
 }
 
 const Row* find_optimizer(const std::string& name) {
-  for (const Row* row : kOptimizers) {
-    if (name == row->name) return row;
+  for (const Row& row : kOptimizers) {
+    if (name == row.name) return &row;
   }
   return nullptr;
 }

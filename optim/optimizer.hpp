@@ -1,11 +1,12 @@
 // Optimizers: the update of float32 parameters from a summed gradient, in one pass over host memory. Without
 // LibTorch, so that models in any language use the same code and get the same bits.
 //
-// To add an optimizer: a file beside sgd.cpp with one row, the row's place in optimizers()
-// (optim/optimizer.cpp), and either update() for CPUs alone, or a formula (optim/formulas.hpp) for GPUs too.
+// To add an optimizer: a file beside sgd.cpp with one row, its name in REKINDLE_OPTIMIZERS below, and either
+// update() for CPUs alone, or a formula (optim/formulas.hpp) for GPUs too.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -74,7 +75,7 @@ struct Row {
   Status (*check)(const Options& options);
   std::unique_ptr<Optimizer> (*make)(const Options& options);
 };
-std::span<const Row* const> optimizers();
+std::span<const std::reference_wrapper<const Row>> optimizers();
 std::vector<std::string> names_of_optimizers();
 // nullptr: there is none of that name.
 const Row* find_optimizer(const std::string& name);
@@ -87,6 +88,8 @@ Result<std::unique_ptr<Optimizer>> make_optimizer(const Options& options);
 // An error unless least <= value < most (ExitCode::kConfig); a NaN is refused.
 Status check_range(const char* option, double value, double least, double most);
 
-extern const Row kSgd, kAdam, kAdamW, kAdadelta, kRmsprop;
+// All rows: a new one gets its name here.
+#define REKINDLE_OPTIMIZERS kSgd, kAdam, kAdamW, kAdadelta, kRmsprop  // NOLINT(*-macro-usage)
+extern const Row REKINDLE_OPTIMIZERS;
 
 }  // namespace rekindle::optim

@@ -164,15 +164,15 @@ TEST(Rmsprop, BitsOfTheFormula) {
 
 TEST(Optimizers, PiecesOfAnySizeHaveTheBitsOfTheWhole) {
   const auto sum = random_floats(9, -8, 8);
-  for (const Row* row : optimizers()) {
-    const auto optimizer = made({.name = row->name, .weight_decay = 0.01, .momentum = 0.9});
+  for (const Row& row : optimizers()) {
+    const auto optimizer = made({.name = row.name, .weight_decay = 0.01, .momentum = 0.9});
     Memory whole(*optimizer);
     whole.update(*optimizer, kStep, sum);
     for (const std::size_t cut : {1UL, 16UL, 333UL, 999UL}) {
       Memory pieces(*optimizer);
       pieces.update(*optimizer, kStep, sum, cut, kFloats - cut);
       pieces.update(*optimizer, kStep, sum, 0, cut);
-      EXPECT_TRUE(pieces == whole) << row->name << " at " << cut;
+      EXPECT_TRUE(pieces == whole) << row.name << " at " << cut;
     }
   }
 }
@@ -189,7 +189,7 @@ TEST(Optimizers, WrongOptionsAreNamed) {
   EXPECT_NE(refused({.name = "adam", .beta1 = 1}).find("--beta1 1 is out of range"), std::string::npos);
   EXPECT_NE(refused({.name = "adamw", .eps = -1}).find("--eps -1 is out of range"), std::string::npos);
   EXPECT_NE(refused({.nesterov = true}).find("--nesterov needs --momentum"), std::string::npos);
-  for (const Row* row : optimizers()) EXPECT_EQ(refused({.name = row->name}), "");
+  for (const Row& row : optimizers()) EXPECT_EQ(refused({.name = row.name}), "");
 }
 
 }  // namespace
