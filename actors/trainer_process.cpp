@@ -80,7 +80,7 @@ Result<TrainerProcess> start_trainer(const TrainerCommand& command, const std::s
     REKINDLE_TRY(Child child, start_program_with(kTrainerProgram, arguments, environment, inherited));
     return TrainerProcess{std::move(child), std::move(connection.socket), std::move(connection.line)};
   }
-  std::vector<std::string> argv = protocol::python_trainer(command.job);
+  std::vector<std::string> argv = task::python_trainer(command.job.task);
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   REKINDLE_TRY(Child child, spawn_with(argv, environment, inherited));
   return TrainerProcess{std::move(child), std::move(connection.socket), std::move(connection.line)};
@@ -100,8 +100,8 @@ Result<SpareTrainer::Spare> SpareTrainer::start() const {
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail("pipe: no spare trainer can be started");
   const Fd name_there(ends[0]);
   Fd name(ends[1]);
-  std::vector<std::string> argv = protocol::python_trainer(command_.job);
-  argv.insert(argv.end(), {"--spare", command_.job.script_folder});
+  std::vector<std::string> argv = task::python_trainer(command_.job.task);
+  argv.insert(argv.end(), {"--spare", command_.job.task.script_folder});
   argv.insert(argv.end(), command_.arguments.begin(), command_.arguments.end());
   const std::array inherited = {connection.trainers_end.get(), connection.line.fd(), name_there.get()};
   REKINDLE_TRY(Child child, spawn_with(argv, command_.environment, inherited));

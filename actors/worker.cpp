@@ -23,8 +23,8 @@ namespace {
 // messages do not name the node. If the check itself fails, the trainers are started anyway.
 std::optional<Error> cannot_start_trainers(const protocol::Job& job) {
   if (is_script(job)) {
-    if (path_exists(program_on_path(job.python))) return std::nullopt;
-    return Error{ExitCode::kConfig, str("there is no ", job.python, " on ", host_name()),
+    if (path_exists(program_on_path(job.task.python))) return std::nullopt;
+    return Error{ExitCode::kConfig, str("there is no ", job.task.python, " on ", host_name()),
                  "the run's Python has to be there on every node"};
   }
   const std::filesystem::path program = program_path(kTrainerProgram);

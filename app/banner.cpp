@@ -56,20 +56,20 @@ std::string model_and_data(const Job& job, std::uint64_t parameters) {
                                : str(job.optimizer, ", learning rate ", job.lr);
   const std::string optimizer = str(parameters_text(parameters), "; ", rule, schedule_text(job));
   if (is_script(job))
-    return str("model      of ", job.script, ", ", optimizer, "\ndata       ", job.train_samples,
+    return str("model      of ", job.task.script, ", ", optimizer, "\ndata       ", job.train_samples,
                " training and ", job.test_samples, " test samples\n");
-  const std::string size = job.context > 0
-                               ? str("contexts of ", counted(job.context, "token"))
-                               : str("images, at ", job.image_size, " x ", job.image_size, " pixels");
-  return str("model      ", job.model, ", ", optimizer, "\ndata       ", job.dataset, ": ", job.train_samples,
-             " training and ", job.test_samples, " test ", size, "\n");
+  const std::string size =
+      job.task.context > 0 ? str("contexts of ", counted(job.task.context, "token"))
+                           : str("images, at ", job.task.image_size, " x ", job.task.image_size, " pixels");
+  return str("model      ", job.task.model, ", ", optimizer, "\ndata       ", job.task.dataset, ": ",
+             job.train_samples, " training and ", job.test_samples, " test ", size, "\n");
 }
 
 }  // namespace
 
 std::string word_for_sample(const Job& job) {
   if (is_script(job)) return "sample";
-  return job.context > 0 ? "context" : "image";
+  return job.task.context > 0 ? "context" : "image";
 }
 
 std::string banner(const LocalOptions& options, std::uint64_t workers) {

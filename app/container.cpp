@@ -36,7 +36,7 @@ fs::path current_folder() {
 
 // What a job's processes need of the job.
 std::vector<fs::path> visible_to(const protocol::Job& job, const fs::path& run_dir) {
-  return {run_dir, job.data, job.script_folder};
+  return {run_dir, job.task.data, job.task.script_folder};
 }
 
 fs::path without_links(const fs::path& path) {

@@ -93,7 +93,7 @@ void measure_memory(const nlohmann::json& status, Measured& best) {
 Result<Measured> try_steps(const fs::path& run_dir, const LocalOptions& options,
                            const std::vector<std::string>& as_given) {
   std::vector<std::string> command = {as_given.at(1), "--dry-run-in", run_dir};
-  if (options.job.skip_corrupt) command.emplace_back("--skip-corrupt");  // a resume need not repeat it
+  if (options.job.task.skip_corrupt) command.emplace_back("--skip-corrupt");  // a resume need not repeat it
   command.insert(command.end(), as_given.begin() + 2, as_given.end());
   REKINDLE_TRY(const auto run, RunOfRekindle::start(run_dir, command, options.own_trainer));
   Measured measured;

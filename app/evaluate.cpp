@@ -71,18 +71,18 @@ Status take_identity(const std::string& identity, const EvaluateOptions& options
   }
   REKINDLE_TRY(const Job job, protocol::job_from_text(identity, options.source.string()));
   const auto size = [](std::uint64_t value) { return value > 0 ? std::optional(value) : std::nullopt; };
-  raw.model = job.model;
-  if (!options.given.contains("dataset")) raw.dataset = job.dataset;
-  raw.image_size = size(job.image_size);
+  raw.model = job.task.model;
+  if (!options.given.contains("dataset")) raw.dataset = job.task.dataset;
+  raw.image_size = size(job.task.image_size);
   raw.precision = job.precision;
-  raw.classes = size(job.classes);
-  raw.layers = size(job.layers);
-  raw.heads = size(job.heads);
-  raw.width = size(job.width);
-  raw.context = size(job.context);
-  raw.model_options = job.model_options;
-  raw.skip_corrupt = raw.skip_corrupt || (job.skip_corrupt && raw.dataset == job.dataset);
-  data_hash = job.data_hash;
+  raw.classes = size(job.task.classes);
+  raw.layers = size(job.task.layers);
+  raw.heads = size(job.task.heads);
+  raw.width = size(job.task.width);
+  raw.context = size(job.task.context);
+  raw.model_options = job.task.model_options;
+  raw.skip_corrupt = raw.skip_corrupt || (job.task.skip_corrupt && raw.dataset == job.task.dataset);
+  data_hash = job.task.data_hash;
   return {};
 }
 
@@ -116,7 +116,7 @@ Result<Job> job_of(const EvaluateOptions& options, const Given& given, const fs:
   if (given.manifest) REKINDLE_CHECK(take_identity(given.manifest->identity, options, raw, data_hash));
   if (const fs::path run = run_of(options.source); raw.data.empty() && !run.empty()) {
     REKINDLE_TRY(const Job job, read_job(run::Layout(run, Trust::kForeign).config()));
-    raw.data = job.data;
+    raw.data = job.task.data;
   }
   if (raw.data.empty())
     return fail(ExitCode::kUsage, "no data", "add --data PATH, the data set with the test samples");
@@ -128,7 +128,7 @@ Result<Job> job_of(const EvaluateOptions& options, const Given& given, const fs:
   REKINDLE_TRY(LocalOptions resolved, resolve_options(
                                           raw, [&own_trainer] { return ask_names(own_trainer); }, wrong));
   REKINDLE_CHECK(check_device(resolved.job));
-  resolved.job.data_hash = data_hash;
+  resolved.job.task.data_hash = data_hash;
   return std::move(resolved.job);
 }
 
@@ -166,8 +166,9 @@ Result<Answer> ask(const Job& job, const Given& given, const EvaluateOptions& op
   if (is_script(job)) {
     json about = job;
     about["evaluate_at_a_time"] = options.batch_size;
-    question.words = {"--evaluate", job.script_folder, job.script, about.dump()};
-    question.words.insert(question.words.end(), job.script_arguments.begin(), job.script_arguments.end());
+    question.words = {"--evaluate", job.task.script_folder, job.task.script, about.dump()};
+    question.words.insert(question.words.end(), job.task.script_arguments.begin(),
+                          job.task.script_arguments.end());
   } else {
     question.words = {kEvaluateTensors, json(job).dump(), str(options.batch_size), options.source.string()};
   }
@@ -185,13 +186,13 @@ json to_json(const Answer& answer, const Given& given, const Job& job, const Eva
   json result = {
       {"source", options.source.string()}, {"test_count", answer.test_count}, {"loss", answer.loss.mean()}};
   if (is_script(job))
-    result["script"] = job.script;
+    result["script"] = job.task.script;
   else
-    result.update({{"model", job.model}, {"dataset", job.dataset}, {"data", job.data}});
+    result.update({{"model", job.task.model}, {"dataset", job.task.dataset}, {"data", job.task.data}});
   if (given.manifest) result.update({{"step", given.manifest->id.step}, {"digest", given.manifest->digest}});
   if (given.manifest || given.averaged) result["ema"] = given.averaged;
   for (const auto& [name, sum] : answer.metrics) result[name] = sum.mean();
-  if (job.skip_corrupt) result["skipped"] = answer.skipped.size();
+  if (job.task.skip_corrupt) result["skipped"] = answer.skipped.size();
   if (!options.per_class) return result;
   result["classes"] = json::array();
   for (const ClassResult& each : answer.classes)
@@ -222,7 +223,7 @@ void say_answer(const Answer& answer, const Given& given, const Job& job, const 
   if (given.averaged) what += ", the moving average";
   say(str(what, ", on ", answer.test_count, " test ",
           answer.samples == name_of(data::SampleKind::kText) ? "contexts" : answer.samples, " of ",
-          is_script(job) ? job.script : job.data));
+          is_script(job) ? job.task.script : job.task.data));
   std::string line = protocol::metric_text("loss", answer.loss.mean());
   for (const auto& [name, sum] : answer.metrics) line += ", " + protocol::metric_text(name, sum.mean());
   say(line);
@@ -235,12 +236,12 @@ void say_answer(const Answer& answer, const Given& given, const Job& job, const 
 
 // Other data than those of the run may be evaluated, but not in silence.
 void warn_of_other_data(const Answer& answer, const Job& job, const EvaluateOptions& options) {
-  if (options.given.contains("data") || answer.content_hash.empty() || job.data_hash.empty() ||
-      answer.content_hash == job.data_hash)
+  if (options.given.contains("data") || answer.content_hash.empty() || job.task.data_hash.empty() ||
+      answer.content_hash == job.task.data_hash)
     return;
-  const bool known = answer.earlier_hash == job.data_hash && !answer.change.empty();
-  warn(str("warning: the data in ", job.data, " are not what the run was trained with", known ? ": " : "",
-           known ? answer.change : ""));
+  const bool known = answer.earlier_hash == job.task.data_hash && !answer.change.empty();
+  warn(str("warning: the data in ", job.task.data, " are not what the run was trained with",
+           known ? ": " : "", known ? answer.change : ""));
 }
 
 }  // namespace
@@ -258,7 +259,7 @@ Status evaluate(const EvaluateOptions& options, const fs::path& own_trainer) {
   const bool is_file = !is_folder(options.source);
   REKINDLE_TRY(const Given given, is_file ? take_file(options) : take_checkpoint(options));
   REKINDLE_TRY(const Job job, job_of(options, given, own_trainer));
-  if (options.per_class && (job.context > 0 || is_script(job)))
+  if (options.per_class && (job.task.context > 0 || is_script(job)))
     return fail(ExitCode::kUsage, "--per-class on samples that have no class", "leave it out");
   REKINDLE_TRY(const Answer answer, ask(job, given, options, own_trainer));
   warn_of_other_data(answer, job, options);

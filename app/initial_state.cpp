@@ -19,7 +19,7 @@ Result<checkpoint::Tensors> read_source(const LocalOptions& options, const check
   const auto choose = [&](const checkpoint::StateSpec& tensors) {
     available = tensors.size();
     return checkpoint::choose_initial(tensors, model, options.reset_head, source.string(),
-                                      checkpoint::other_names(options.job.script_tied));
+                                      checkpoint::other_names(options.job.task.script_tied));
   };
   if (!is_folder(source)) {
     REKINDLE_TRY(const checkpoint::SafetensorsFile file, open_foreign_file(source));

@@ -73,9 +73,8 @@ class Look {
     const auto job = read_job(layout_.config());
     if (!job) return report_entry(layout_.config(), job.error().what);
     if (is_script(*job))
-      report_entry(
-          layout_.config(),
-          str("names programs that join, evaluate and audit execute: ", job->python, " with ", job->script));
+      report_entry(layout_.config(), str("names programs that join, evaluate and audit execute: ",
+                                         job->task.python, " with ", job->task.script));
     if (!job->container.empty())
       report_entry(layout_.config(),
                    str("names an image in which join, evaluate and audit work: ", job->container, ", with ",

@@ -185,9 +185,9 @@ Result<LocalOptions> JobOptions::resolve() {
   }
   if (described_) {
     options->script_model = described_->model;
-    options->job.script = script_.file;
-    options->job.script_folder = script_.folder;
-    options->job.script_arguments = script_.arguments;
+    options->job.task.script = script_.file;
+    options->job.task.script_folder = script_.folder;
+    options->job.task.script_arguments = script_.arguments;
   }
   if (!elsewhere) REKINDLE_CHECK(check_container(container_of(options->job), options->run_dir, options->job));
   return options;

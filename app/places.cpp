@@ -99,7 +99,7 @@ std::uint64_t saved_step(const run::Layout& layout) {
 Result<std::vector<checkpoint::OtherName>> other_names_in(const checkpoint::Manifest& manifest) {
   REKINDLE_TRY(const protocol::Job job,
                protocol::job_from_text(manifest.identity, "the identity in the manifest"));
-  return checkpoint::other_names(job.script_tied);
+  return checkpoint::other_names(job.task.script_tied);
 }
 
 }  // namespace rekindle::app

@@ -44,15 +44,15 @@ Status complete_from_data(LocalOptions& options, const data::DatasetInfo& info) 
   options.data_change = info.change;
   job.train_samples = info.train_count;
   job.test_samples = info.test_count;
-  job.data_hash = info.content_hash;
-  if (job.classes == 0) job.classes = static_cast<std::uint64_t>(info.classes);
-  if (job.classes < static_cast<std::uint64_t>(info.classes)) {
+  job.task.data_hash = info.content_hash;
+  if (job.task.classes == 0) job.task.classes = static_cast<std::uint64_t>(info.classes);
+  if (job.task.classes < static_cast<std::uint64_t>(info.classes)) {
     return fail(ExitCode::kUsage,
-                str("--classes ", job.classes, " is less than the data set's ", info.classes),
+                str("--classes ", job.task.classes, " is less than the data set's ", info.classes),
                 "leave --classes out");
   }
   if (info.train_count == 0)
-    return fail(ExitCode::kConfig, str("the data in ", job.data, " have no training samples"),
+    return fail(ExitCode::kConfig, str("the data in ", job.task.data, " have no training samples"),
                 "give another --data");
   if (job.epochs > 0) job.steps = protocol::steps_for_epochs(job, job.epochs);
   return {};
@@ -60,7 +60,7 @@ Status complete_from_data(LocalOptions& options, const data::DatasetInfo& info) 
 
 Result<checkpoint::StateSpec> state_of(Job& job, Description description) {
   REKINDLE_CHECK(checkpoint::check_spec(description.state));
-  job.script_tied = std::move(description.tied);
+  job.task.script_tied = std::move(description.tied);
   return std::move(description.state);
 }
 
@@ -72,14 +72,14 @@ Result<checkpoint::StateSpec> complete_and_describe(LocalOptions& options) {
     if (job.epochs > 0) job.steps = protocol::steps_for_epochs(job, job.epochs);
     return state_of_script(job, options.script_model);
   }
-  if (!data::find_dataset(job.dataset)) {
+  if (!data::find_dataset(job.task.dataset)) {
     REKINDLE_TRY(Description description, describe_with_data(job, options.own_trainer));
     REKINDLE_CHECK(complete_from_data(options, description.data));
     return state_of(job, std::move(description));
   }
-  REKINDLE_TRY(const auto dataset, data::open_dataset(job.dataset, job.data,
-                                                      {.context = static_cast<int>(job.context),
-                                                       .skip_corrupt = job.skip_corrupt}));
+  REKINDLE_TRY(const auto dataset, data::open_dataset(job.task.dataset, job.task.data,
+                                                      {.context = static_cast<int>(job.task.context),
+                                                       .skip_corrupt = job.task.skip_corrupt}));
   REKINDLE_CHECK(complete_from_data(options, dataset->info()));
   REKINDLE_TRY(Description description, describe_model(job, dataset->info().channels, options.own_trainer));
   return state_of(job, std::move(description));

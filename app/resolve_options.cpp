@@ -85,9 +85,9 @@ Status Resolver::model_sizes(const KnownModel& model, const KnownDataset& datase
     std::uint64_t otherwise;
     std::uint64_t& value;
   };
-  const Size sizes[] = {{"layers", raw_.layers, 4, job_.layers},
-                        {"heads", raw_.heads, 4, job_.heads},
-                        {"width", raw_.width, 256, job_.width}};
+  const Size sizes[] = {{"layers", raw_.layers, 4, job_.task.layers},
+                        {"heads", raw_.heads, 4, job_.task.heads},
+                        {"width", raw_.width, 256, job_.task.width}};
   for (const Size& size : sizes) {
     if (model.options.find(str("--", size.name)) != std::string::npos)
       size.value = size.given.value_or(size.otherwise);
@@ -97,9 +97,9 @@ Status Resolver::model_sizes(const KnownModel& model, const KnownDataset& datase
           model.options.empty() ? "leave it out" : str("leave it out; ", model.name, " has ", model.options));
   }
   if (dataset.samples == data::SampleKind::kText)
-    job_.context = raw_.context.value_or(256);
+    job_.task.context = raw_.context.value_or(256);
   else if (raw_.context)
-    return refuse({"context", "dataset"}, str("--context is an option of text, not of ", job_.dataset),
+    return refuse({"context", "dataset"}, str("--context is an option of text, not of ", job_.task.dataset),
                   "leave it out");
   return {};
 }
@@ -122,8 +122,8 @@ Status Resolver::model_options(const KnownModel& model) {
       return refuse({"model-options", "model"}, str(model.name, " has no option ", name),
                     did_you_mean(name, known));
   }
-  for (const auto& [name, value] : protocol::own_options(raw_.model_options))
-    job_.model_options += str(job_.model_options.empty() ? "" : ",", name, "=", value);
+  for (const auto& [name, value] : task::own_options(raw_.model_options))
+    job_.task.model_options += str(job_.task.model_options.empty() ? "" : ",", name, "=", value);
   return {};
 }
 
@@ -132,44 +132,45 @@ Status Resolver::augmentation(const KnownDataset& dataset) {
   if (!given.empty())
     REKINDLE_CHECK(one_of("augment", given, {"on", "off", "true", "false", "crop", "resized-crop"}));
   const bool usual = given.empty() || is_on(given);
-  job_.augment = given == "false" ? "off" : usual ? data::name_of(dataset.augment) : given;
-  if (dataset.augment == data::Augment::kOff && (is_on(given) || job_.augment != "off"))
-    return refuse({"augment"}, str(job_.dataset, " has no augmentation"), "leave --augment out");
-  job_.skip_corrupt = raw_.skip_corrupt;
-  if (raw_.skip_corrupt && job_.dataset != data::kImageFolder.name)
-    return refuse({"skip-corrupt", "dataset"},
-                  str("--skip-corrupt is an option of ", data::kImageFolder.name, ", not of ", job_.dataset),
-                  "leave it out");
+  job_.task.augment = given == "false" ? "off" : usual ? data::name_of(dataset.augment) : given;
+  if (dataset.augment == data::Augment::kOff && (is_on(given) || job_.task.augment != "off"))
+    return refuse({"augment"}, str(job_.task.dataset, " has no augmentation"), "leave --augment out");
+  job_.task.skip_corrupt = raw_.skip_corrupt;
+  if (raw_.skip_corrupt && job_.task.dataset != data::kImageFolder.name)
+    return refuse(
+        {"skip-corrupt", "dataset"},
+        str("--skip-corrupt is an option of ", data::kImageFolder.name, ", not of ", job_.task.dataset),
+        "leave it out");
   return {};
 }
 
 Status Resolver::model_and_data() {
-  job_.model = raw_.model;
+  job_.task.model = raw_.model;
   REKINDLE_TRY(const KnownModel model,
                find(&KnownNames::models, raw_.model, "model", str("unknown model '", raw_.model, "'")));
   const bool model_of_text = model.samples == data::SampleKind::kText;
-  job_.dataset = !raw_.dataset.empty() ? raw_.dataset
-                 : is_mnist_cnn()      ? "mnist"
-                 : model_of_text       ? "text"
-                                       : "cifar10";
-  REKINDLE_TRY(const KnownDataset dataset, find(&KnownNames::datasets, job_.dataset, "dataset",
-                                                str("--dataset ", job_.dataset, " is not known")));
+  job_.task.dataset = !raw_.dataset.empty() ? raw_.dataset
+                      : is_mnist_cnn()      ? "mnist"
+                      : model_of_text       ? "text"
+                                            : "cifar10";
+  REKINDLE_TRY(const KnownDataset dataset, find(&KnownNames::datasets, job_.task.dataset, "dataset",
+                                                str("--dataset ", job_.task.dataset, " is not known")));
   const bool text = dataset.samples == data::SampleKind::kText;
   if (text != model_of_text)
     return refuse({"dataset", "model"},
-                  str(job_.model, text ? " trains on images, and " : " trains on text, and ", job_.dataset,
-                      " has none"),
+                  str(job_.task.model, text ? " trains on images, and " : " trains on text, and ",
+                      job_.task.dataset, " has none"),
                   "use another --dataset");
   if (raw_.data.empty())
     return fail(ExitCode::kUsage, "no data",
-                "add --data DIR, or make some: rekindle make-data " + job_.dataset + " DIR");
-  job_.data = whole_path(raw_.data);
-  job_.classes = raw_.classes.value_or(0);
-  job_.image_size = raw_.image_size.value_or(is_mnist_cnn() ? 28 : 224);
+                "add --data DIR, or make some: rekindle make-data " + job_.task.dataset + " DIR");
+  job_.task.data = whole_path(raw_.data);
+  job_.task.classes = raw_.classes.value_or(0);
+  job_.task.image_size = raw_.image_size.value_or(is_mnist_cnn() ? 28 : 224);
   REKINDLE_CHECK(model_sizes(model, dataset));
   REKINDLE_CHECK(model_options(model));
   REKINDLE_CHECK(augmentation(dataset));
-  job_.dropout = raw_.dropout.value_or(-1);
+  job_.task.dropout = raw_.dropout.value_or(-1);
   return {};
 }
 

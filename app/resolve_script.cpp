@@ -30,12 +30,12 @@ Status Resolver::of_script() {
       return refuse({name}, str("--", name, " is an option of the built-in models, not of a script"),
                     "the script itself decides that: give it as an argument behind the script");
   }
-  job_.python = script_->python;
-  job_.script_metrics = script_->metrics;
-  job_.script_tied = script_->tied;
+  job_.task.python = script_->python;
+  job_.task.script_metrics = script_->metrics;
+  job_.task.script_tied = script_->tied;
   job_.train_samples = script_->train_samples;
   job_.test_samples = script_->test_samples;
-  job_.model = job_.dataset = "";
+  job_.task.model = job_.task.dataset = "";
   return {};
 }
 

@@ -59,7 +59,7 @@ Status Resolver::optimizer_of_rekindle() {
   job_.alpha = raw_.alpha.value_or(job_.alpha);
   job_.rho = raw_.rho.value_or(job_.rho);
   job_.eps = raw_.eps.value_or(row.eps);
-  job_.label_smoothing = raw_.label_smoothing;
+  job_.task.label_smoothing = raw_.label_smoothing;
   job_.no_decay = raw_.no_decay;
   job_.lr_scale = raw_.lr_scale;
   // A run that has begun with such a value goes on.

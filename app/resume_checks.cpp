@@ -29,8 +29,8 @@ std::string option_of(std::string key) {
 // The files of the data that were written after the run's last start had read them; empty: not known.
 std::string new_files(const Job& before, const LocalOptions& options, const run::Layout& layout) {
   const auto started = look_at(layout.config());
-  if (!started || !*started || before.data != options.job.data) return {};
-  return written_since(before.data, (*started)->st_mtim);
+  if (!started || !*started || before.task.data != options.job.task.data) return {};
+  return written_since(before.task.data, (*started)->st_mtim);
 }
 
 // The text for one difference.
@@ -57,7 +57,7 @@ std::string difference(const std::string& key, const nlohmann::json& before, con
 Status check_same_options(const Job& before, const LocalOptions& options, const run::Layout& layout) {
   nlohmann::json old_identity = protocol::identity_of(before), identity = protocol::identity_of(options.job);
   if (options.change_lr) protocol::take_rates(old_identity, identity);
-  protocol::take_skip_corrupt(old_identity, identity);
+  task::take_additions(old_identity, identity);
   for (nlohmann::json* of : {&old_identity, &identity}) {  // not reported separately
     of->erase("rates_since");
     of->erase("earlier_rates");
@@ -134,7 +134,8 @@ Status check_resume(const Job& before, LocalOptions& options, const run::Layout&
     options.job.init = before.init;
     options.job.init_source = before.init_source;
   }
-  options.job.skip_corrupt = options.job.skip_corrupt || before.skip_corrupt;  // a resume need not repeat it
+  options.job.task.skip_corrupt =
+      options.job.task.skip_corrupt || before.task.skip_corrupt;  // a resume need not repeat it
   keep_changed_rates(before, options);
   if (same_rates(options.job, rates_of(before))) {
     options.job.rates_since = before.rates_since;

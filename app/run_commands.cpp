@@ -87,7 +87,7 @@ int local(JobOptions& job_options, const CommandLine& line) {
       if (const Status forgotten = forget_kept_program(options->layout()); !forgotten)
         return report(forgotten.error());
     }
-    const auto kept = keep_program(options->layout(), {line.own_trainer, options->job.script});
+    const auto kept = keep_program(options->layout(), {line.own_trainer, options->job.task.script});
     if (!kept) return report(kept.error());
     interruptible.reset();  // end the signal thread before this process becomes another program
     if (const auto done = go_on_as_kept(options->run_dir, line.as_given)) return *done;
@@ -169,7 +169,7 @@ int slurm(JobOptions& job_options, const SlurmOptions& how, const CommandLine& l
   if (const Status there = check_run_is_there(*job, options->run_dir); !there) return report(there.error());
   auto initial = prepare(*options);
   if (!initial) return refuse(initial.error());
-  if (const auto kept = keep_program(options->layout(), {line.own_trainer, options->job.script}); !kept)
+  if (const auto kept = keep_program(options->layout(), {line.own_trainer, options->job.task.script}); !kept)
     return refuse(kept.error());
   interruptible.reset();  // end the signal thread before this process may become another program
   if (const auto done = go_on_as_kept(options->run_dir, line.as_given)) return *done;

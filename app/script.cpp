@@ -78,7 +78,7 @@ Status check_build(const std::string& imported, const protocol::Job& job) {
   REKINDLE_TRY(const std::string own, build_of(package / "librekindle.so"));
   if (imported == own) return {};
   return fail(ExitCode::kConfig,
-              str(job.python, job.container.empty() ? "" : str(" in ", job.container),
+              str(job.task.python, job.container.empty() ? "" : str(" in ", job.container),
                   " has another build of rekindle (", imported.empty() ? "of an earlier version" : imported,
                   ") than this one (", own, ")"),
               "PYTHONPATH, which names the package of this one, does not reach it: does it, or the image, "
@@ -129,29 +129,29 @@ Status check_image(const protocol::Job& job, const run::Layout& layout) {
 
 Status use_copy_of_script(protocol::Job& job, const run::Layout& layout) {
   if (!is_script(job)) return {};
-  const fs::path named = job.script;
+  const fs::path named = job.task.script;
   const bool kept = named.parent_path().parent_path().filename() == layout.programs().filename();
   const FilePath copy =
       (kept ? layout.programs() / kKeptScript : layout.script()) / named.filename().string();
   if (!is_file(copy.path()))
     return fail(ExitCode::kConfig, str("there is no ", copy.string(), ", a copy of the run's script"),
                 "only this copy is executed: see docs/security.md");
-  job.script = copy.path();
+  job.task.script = copy.path();
   if (!job.container.empty()) return check_image(job, layout);  // the interpreter is the image's
-  const auto python = open_file(job.python, O_RDONLY);          // behind links: environments have one
+  const auto python = open_file(job.task.python, O_RDONLY);     // behind links: environments have one
   struct stat info {};
   if (python && ::fstat(python->get(), &info) == 0 && (others_own(info) || others_can_write(info)) &&
-      job.python != environment_variable(kPythonVariable))
+      job.task.python != environment_variable(kPythonVariable))
     return fail(ExitCode::kConfig,
-                str(layout.config().string(), " names the interpreter ", job.python,
+                str(layout.config().string(), " names the interpreter ", job.task.python,
                     ", which another user could have made"),
-                str("if you trust it: export ", kPythonVariable, "=", job.python));
+                str("if you trust it: export ", kPythonVariable, "=", job.task.python));
   return {};
 }
 
 Result<std::string> ask_script(const protocol::Job& job, const TrainerQuestion& question) {
-  const Contained with =
-      contained(container_of(job), {fs::path(job.script).parent_path(), job.script_folder}, has_gpu());
+  const Contained with = contained(
+      container_of(job), {fs::path(job.task.script).parent_path(), job.task.script_folder}, has_gpu());
   if (!with.srun_options.empty() && question.words.front() == "--evaluate")
     return fail(ExitCode::kConfig, "a run with --container-runtime srun cannot be evaluated",
                 "in Python, rekindle.load() reads its checkpoints");
@@ -164,7 +164,7 @@ Result<std::string> ask_script(const protocol::Job& job, const TrainerQuestion& 
     argv = {"srun", "--nodes=1", "--ntasks=1", "--overlap"};
     argv.insert(argv.end(), with.srun_options.begin(), with.srun_options.end());
   }
-  const std::vector<std::string> trainer = python_trainer(job);
+  const std::vector<std::string> trainer = task::python_trainer(job.task);
   argv.insert(argv.end(), trainer.begin(), trainer.end());
   argv.insert(argv.end(), question.words.begin(), question.words.end());
   CommandSetting setting;
@@ -184,7 +184,7 @@ Result<std::string> ask_script(const protocol::Job& job, const TrainerQuestion& 
   return fail(ExitCode::kConfig,
               str(question.words[2], " cannot be trained: ",
                   output.status.by_signal ? str("signal ", output.status.code) : last_line_of(output.err)),
-              str("it was run by ", job.python, " up to its rekindle.run()"));
+              str("it was run by ", job.task.python, " up to its rekindle.run()"));
 }
 
 Result<ScriptDescription> describe_script(const Script& script) {
@@ -197,8 +197,8 @@ Result<ScriptDescription> describe_script(const Script& script) {
       !script.python.empty() || contained ? script.python : environment_variable(kPythonVariable);
   protocol::Job job;
   set_container(job, script.container);
-  job.script = script.file;
-  job.script_folder = script.folder;
+  job.task.script = script.file;
+  job.task.script_folder = script.folder;
   REKINDLE_CHECK(check_container(script.container, {}, job));
   const std::string name = named.empty() ? "python3" : named;
   const fs::path python = contained ? fs::path(name) : program_on_path(name);
@@ -207,7 +207,7 @@ Result<ScriptDescription> describe_script(const Script& script) {
                 "activate the environment that has torch and rekindle");
   std::vector<std::string> question = {"--describe", script.folder, script.file};
   question.insert(question.end(), script.arguments.begin(), script.arguments.end());
-  job.python = python;
+  job.task.python = python;
   REKINDLE_TRY(const std::string answer, ask_script(job, {std::move(question), kLimit}));
   REKINDLE_TRY(ScriptDescription description, read_answer(answer, description_from));
   REKINDLE_CHECK(check_build(description.build, job));

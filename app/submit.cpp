@@ -78,7 +78,7 @@ Result<slurm::JobScript> script_of(LocalOptions& options, const SubmitOptions& s
     REKINDLE_CHECK(check_for_later(options, looks_only));
     if (!looks_only) {
       REKINDLE_TRY(const FilePath kept,
-                   keep_program(run::Layout(pattern), {options.own_trainer, options.job.script}));
+                   keep_program(run::Layout(pattern), {options.own_trainer, options.job.task.script}));
       program = (kept / "rekindle").path();
     }
     script.lead_seconds = signal_lead_of(options, looks_only);
@@ -86,8 +86,8 @@ Result<slurm::JobScript> script_of(LocalOptions& options, const SubmitOptions& s
   }
   if (!looks_only) REKINDLE_CHECK(make_directories(script.output.parent_path()));
   script.command = {program, "slurm"};
-  if (!options.job.python.empty())
-    script.command.insert(script.command.end(), {"--python", options.job.python});
+  if (!options.job.task.python.empty())
+    script.command.insert(script.command.end(), {"--python", options.job.task.python});
   // A signal may come before the job has read the file, or asked the script, that names the directory.
   if (submit.run_dir.empty()) script.command.insert(script.command.end(), {"--run-dir", options.run_dir});
   script.command.insert(script.command.end(), submit.job_arguments.begin(), submit.job_arguments.end());

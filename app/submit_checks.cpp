@@ -94,7 +94,7 @@ Result<std::vector<std::string>> warnings_before(std::map<std::string, std::stri
       lines.push_back("the tasks of an array cannot share a run directory: put %a into --run-dir");
     REKINDLE_CHECK(check_holder(options.run_dir, script.options, lines));
   }
-  if (!(options.job.script.empty() ? kCudaModels : kCudaScripts) && slurm::asks_for_gpus(script.options))
+  if (!(options.job.task.script.empty() ? kCudaModels : kCudaScripts) && slurm::asks_for_gpus(script.options))
     lines.push_back(
         "the job asks for GPUs, and this build has no CUDA, so it trains on CPUs: build the preset "
         "'cuda', or do not ask for GPUs");

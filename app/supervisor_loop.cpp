@@ -198,7 +198,7 @@ Status Supervisor::take(const CoordinatorUp& up) {
   initial_ = {};
   protocol::Job job = options_.job;
   if (is_script(job)) {
-    REKINDLE_TRY(job.script, copy_for_attempt(job.script, layout_));
+    REKINDLE_TRY(job.task.script, copy_for_attempt(job.task.script, layout_));
   }
   REKINDLE_CHECK(replace_file(layout_.config(), to_toml(job)));
   REKINDLE_CHECK(replace_file(layout_.environment(), environment_note(own_environment())));

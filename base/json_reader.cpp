@@ -1,6 +1,7 @@
 #include "base/json_reader.hpp"
 
 #include <algorithm>
+#include <climits>
 #include <cstdint>
 
 #include "base/bytes.hpp"
@@ -109,6 +110,18 @@ Status check_objects(const json& object, const char* key, std::span<const JsonFi
   if (list == object.end()) return {};
   for (std::size_t i = 0; i < list->size(); ++i)
     REKINDLE_CHECK(check_fields((*list)[i], fields, str(source, ": entry ", i + 1, " of '", key, "'")));
+  return {};
+}
+
+Status wrong_value(const char* key, std::uint64_t value, const std::string& source) {
+  return fail(ExitCode::kConfig, str(source, ": field '", key, "' cannot be ", value));
+}
+
+Status check_whole(std::initializer_list<WholeValue> values, const std::string& source) {
+  for (const WholeValue& each : values) {
+    if (each.value < each.least || each.value > std::uint64_t{INT_MAX})
+      return wrong_value(each.key, each.value, source);
+  }
   return {};
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -46,6 +48,15 @@ Status check_fields(const nlohmann::json& object, std::span<const JsonField> fie
 // Checks each object of the list `key`, if the list exists.
 Status check_objects(const nlohmann::json& object, const char* key, std::span<const JsonField> fields,
                      const std::string& source);
+
+// A whole number that was read, and the least that it may be. The most is INT_MAX.
+struct WholeValue {
+  const char* key;
+  std::uint64_t value;
+  std::uint64_t least = 0;
+};
+Status check_whole(std::initializer_list<WholeValue> values, const std::string& source);
+Status wrong_value(const char* key, std::uint64_t value, const std::string& source);
 
 // Whether objects and lists are nested deeper than `depth`. Reads the text once and does not check its
 // syntax.

@@ -33,7 +33,7 @@ ForeignTask::ForeignTask(const protocol::Job& job, std::unique_ptr<StateMemory> 
                          const checkpoint::StateSpec& optimizer, Machine machine, device::Place place)
     : place_(place),
       memory_(std::move(memory)),
-      metrics_(job.script_metrics),
+      metrics_(job.task.script_metrics),
       machine_(std::move(machine)),
       received_(layout().parameters()),
       buffers_(layout().tensors().size() - layout().parameters()) {

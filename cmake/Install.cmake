@@ -9,7 +9,7 @@
 # The folder may be moved as a whole. A program that was built with the package must be built again then.
 include(CMakePackageConfigHelpers)
 
-set(modules base device run view data checkpoint exchange optim protocol trainer model app)
+set(modules base device run view data checkpoint exchange optim task protocol trainer model app)
 set(programs libexec/rekindle)
 set(package lib/rekindle/cmake)
 

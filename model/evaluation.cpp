@@ -30,10 +30,12 @@ void forget_training(Job& job) {
 // Class numbers of other data need not mean what they meant in training.
 Status check_classes(const Job& job, const data::DatasetInfo& info) {
   const auto classes = static_cast<std::uint64_t>(info.classes);
-  if (classes == job.classes || (classes < job.classes && info.content_hash == job.data_hash)) return {};
-  return fail(ExitCode::kConfig,
-              str("the data in ", job.data, " have ", info.classes, " classes, the model ", job.classes),
-              "evaluate on data with the classes that the model was trained for");
+  if (classes == job.task.classes || (classes < job.task.classes && info.content_hash == job.task.data_hash))
+    return {};
+  return fail(
+      ExitCode::kConfig,
+      str("the data in ", job.task.data, " have ", info.classes, " classes, the model ", job.task.classes),
+      "evaluate on data with the classes that the model was trained for");
 }
 
 Status load(Replica& replica, const TensorsToEvaluate& given, const Job& job) {
@@ -43,7 +45,7 @@ Status load(Replica& replica, const TensorsToEvaluate& given, const Job& job) {
     return fail(
         ExitCode::kConfig,
         str("tensor ", other->ours.name, " is ", checkpoint::shape_text(other->theirs), " in ", given.name,
-            ", and ", checkpoint::shape_text(other->ours), " for the classes of the data in ", job.data),
+            ", and ", checkpoint::shape_text(other->ours), " for the classes of the data in ", job.task.data),
         "evaluate on data with the classes that the model was trained for");
   auto chosen =
       checkpoint::choose_initial(given.tensors.tensors, model, false, given.name, replica.other_names());
@@ -86,10 +88,10 @@ Result<Evaluation> evaluate(Job job, const TensorsToEvaluate& given, std::size_t
   Evaluation evaluation;
   evaluation.data = dataset->info();
   const data::DatasetInfo& info = evaluation.data;
-  if (job.classes == 0) job.classes = static_cast<std::uint64_t>(info.classes);
+  if (job.task.classes == 0) job.task.classes = static_cast<std::uint64_t>(info.classes);
   REKINDLE_CHECK(check_classes(job, info));
   if (info.test_count == 0)
-    return fail(ExitCode::kConfig, str("the data in ", job.data, " have no test samples"),
+    return fail(ExitCode::kConfig, str("the data in ", job.task.data, " have no test samples"),
                 "evaluate needs a test set");
   const ModelConfig config = model_config(job, info.channels, more);
   REKINDLE_TRY(const std::unique_ptr<Replica> replica, Replica::make(config));

@@ -34,8 +34,8 @@ data::LoaderConfig loader_config(const Job& job) {
   config.seed = job.seed;
   config.micro_batches = static_cast<int>(job.micro_batches);
   config.samples = static_cast<int>(job.batch_size / job.micro_batches);
-  config.transform = {static_cast<int>(job.image_size),
-                      data::augment_of(job.augment).value_or(data::Augment::kOff)};
+  config.transform = {static_cast<int>(job.task.image_size),
+                      data::augment_of(job.task.augment).value_or(data::Augment::kOff)};
   config.threads = static_cast<int>(job.loader_threads);
   return config;
 }
@@ -46,7 +46,7 @@ class ModelTask final : public trainer::Task {
             std::unique_ptr<Replica> replica)
       : seed_(job.seed),
         dataset_(std::move(dataset)),
-        tests_(*dataset_, static_cast<int>(job.image_size), test_threads(job)),
+        tests_(*dataset_, static_cast<int>(job.task.image_size), test_threads(job)),
         config_(std::move(config)),
         replica_(std::move(replica)),
         loader_(*dataset_, loader_config(job)),
@@ -136,13 +136,14 @@ class ModelTask final : public trainer::Task {
 }  // namespace
 
 Result<std::unique_ptr<trainer::Task>> make_model_task(const Job& job, const MoreRows& more) {
-  if (!data::augment_of(job.augment))
-    return fail(ExitCode::kConfig, str("run.toml has an unknown augmentation: '", job.augment, "'"),
+  if (!data::augment_of(job.task.augment))
+    return fail(ExitCode::kConfig, str("run.toml has an unknown augmentation: '", job.task.augment, "'"),
                 "was it changed by hand?");
   REKINDLE_TRY(std::unique_ptr<data::Dataset> dataset, open_data(job, more));
   // Gradients of other samples would be a wrong state that nobody notices.
-  if (!job.data_hash.empty() && dataset->info().content_hash != job.data_hash) {
-    return fail(ExitCode::kConfig, str("the data in ", job.data, " on ", host_name(), " are not this run's"),
+  if (!job.task.data_hash.empty() && dataset->info().content_hash != job.task.data_hash) {
+    return fail(ExitCode::kConfig,
+                str("the data in ", job.task.data, " on ", host_name(), " are not this run's"),
                 "every machine needs the files that the run was started with");
   }
   ModelConfig config = model_config(job, dataset->info().channels, more);
@@ -157,7 +158,7 @@ Result<StateDescription> describe(const Job& job, int channels, const MoreRows& 
 Result<TaskDescription> describe_with_data(Job job, const MoreRows& more) {
   REKINDLE_TRY(const std::unique_ptr<data::Dataset> dataset, open_data(job, more));
   const data::DatasetInfo& info = dataset->info();
-  if (job.classes == 0) job.classes = static_cast<std::uint64_t>(info.classes);
+  if (job.task.classes == 0) job.task.classes = static_cast<std::uint64_t>(info.classes);
   REKINDLE_TRY(StateDescription state, describe(job, info.channels, more));
   return TaskDescription{info, std::move(state)};
 }

@@ -5,7 +5,7 @@ namespace rekindle::protocol {
 std::string difference_until(std::uint64_t step, nlohmann::json theirs, const nlohmann::json& ours) {
   if (rates_until(theirs, step) != rates_until(ours, step)) return "lr";
   take_rates(theirs, ours);
-  take_skip_corrupt(theirs, ours);
+  task::take_additions(theirs, ours);
   return first_difference(theirs, ours);
 }
 
@@ -15,9 +15,9 @@ void use_changes_of(Job& job, const nlohmann::json& identity) {
     if (identity.contains(key)) changed[key] = identity.at(key);
   }
   changed["rates_since"] = identity.value("rates_since", std::uint64_t{0});
-  changed["skip_corrupt"] = identity.value("skip_corrupt", false);
   changed["earlier_rates"] = identity.value("earlier_rates", nlohmann::json::array());
   job = changed.get<Job>();
+  task::use_additions(job.task, identity);
 }
 
 }  // namespace rekindle::protocol

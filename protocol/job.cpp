@@ -1,6 +1,5 @@
 #include "protocol/job.hpp"
 
-#include <cmath>
 #include <string>
 
 #include "optim/optimizer.hpp"
@@ -24,30 +23,6 @@ void add_optimizer(nlohmann::json& identity, const Job& job) {
   if (!job.nesterov) identity.erase("nesterov");
 }
 
-// What a C++ trainer program computes.
-void add_model(nlohmann::json& identity, const Job& job) {
-  identity.update({{"model", job.model},
-                   {"dataset", job.dataset},
-                   {"data_hash", job.data_hash},
-                   {"classes", job.classes},
-                   {"image_size", job.image_size},
-                   {"augment", job.augment},
-                   {"dropout", job.dropout}});
-  if (job.label_smoothing > 0) identity["label_smoothing"] = job.label_smoothing;
-  if (job.skip_corrupt) identity["skip_corrupt"] = true;
-  if (job.layers > 0) identity["layers"] = job.layers;
-  if (job.heads > 0) identity["heads"] = job.heads;
-  if (job.width > 0) identity["width"] = job.width;
-  if (job.context > 0) identity["context"] = job.context;
-  if (!job.model_options.empty()) identity["model_options"] = job.model_options;
-}
-
-// Of a script only the number of samples: the tensors of a checkpoint show another model, and a changed
-// script is told by the trainers' fingerprint.
-void add_script(nlohmann::json& identity, const Job& job) {
-  identity.update({{"trainer", "python"}, {"train_samples", job.train_samples}});
-}
-
 }  // namespace
 
 nlohmann::json identity_of(const Job& job) {
@@ -60,11 +35,8 @@ nlohmann::json identity_of(const Job& job) {
                              {"lr_step", job.lr_step},
                              {"lr_gamma", job.lr_gamma},
                              {"precision", job.precision}};
-  if (is_script(job))
-    add_script(identity, job);
-  else
-    add_model(identity, job);
-  if (!job.script_tied.empty()) identity["script_tied"] = job.script_tied;  // an export has all names
+  identity.update(task::identity_of(job.task));
+  if (is_script(job)) identity["train_samples"] = job.train_samples;  // there is no hash of its data
   add_optimizer(identity, job);
   identity["schedule"] = job.schedule;
   if (job.warmup_steps > 0) identity["warmup_steps"] = job.warmup_steps;
@@ -106,10 +78,6 @@ void take_rates(nlohmann::json& identity, const nlohmann::json& from) {
     identity.erase(key);
     if (from.contains(key)) identity[key] = from.at(key);
   }
-}
-
-void take_skip_corrupt(nlohmann::json& identity, const nlohmann::json& from) {
-  if (from.contains("skip_corrupt")) identity["skip_corrupt"] = from.at("skip_corrupt");
 }
 
 std::vector<Rates> rates_until(const nlohmann::json& identity, std::uint64_t step) {

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "task/options.hpp"
+
 namespace rekindle::protocol {
 
 // The options of the learning rate from step `since` on.
@@ -19,14 +21,7 @@ struct Rates {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Rates, since, lr, lr_step, lr_gamma)
 
 struct Job {
-  // A training in Python: its script (a path), the folder of the script's modules, its own arguments, the
-  // names of its metrics, and the interpreter. Empty: a model of a C++ trainer program, from `model` to
-  // `context` below.
-  std::string script, script_folder, python;
-  std::vector<std::string> script_arguments, script_metrics;
-  // Other names of tensors that the model shares between modules: other name, name, ...
-  std::vector<std::string> script_tied;
-  std::string model = "vgg11", dataset = "cifar10", data;
+  task::Options task;  // what is trained
   std::uint64_t batch_size = 128;
   std::uint64_t micro_batches = 16;  // equal parts of the batch, a power of two
   std::uint64_t steps = 0;           // total optimizer steps of the run, from --steps or --epochs
@@ -42,17 +37,9 @@ struct Job {
   std::string milestones;         // of multi-step: epochs, as in "30,60,80"
   std::uint64_t warmup_steps = 0;
   std::uint64_t schedule_steps = 0;  // length of the schedule: the run's steps at its first start
-  double label_smoothing = 0;
-  double clip_norm = 0;            // limit of the gradient's global norm; 0: none
-  std::string no_decay, lr_scale;  // optim/groups.hpp
-  std::uint64_t image_size = 224;
-  std::string augment = "crop";  // data::Augment
-  bool skip_corrupt = false;     // the next readable image stands for one that cannot be decoded
-  double dropout = -1;           // below 0: the model's own
-  std::uint64_t layers = 0, heads = 0, width = 0;  // of gpt; 0: of another model
-  std::string model_options;                       // of one model alone: NAME=VALUE,... in order of the names
-  std::uint64_t context = 0;                       // of text: tokens in a sample; 0: no text
-  double ema = 0;                                  // decay of the moving average; 0: none
+  double clip_norm = 0;              // limit of the gradient's global norm; 0: none
+  std::string no_decay, lr_scale;    // optim/groups.hpp
+  double ema = 0;                    // decay of the moving average; 0: none
   std::string precision = "fp32";
   std::string device = "cpu";  // "cpu" or "cuda"
   std::uint64_t threads = 1, loader_threads = 2;
@@ -64,7 +51,6 @@ struct Job {
   std::uint64_t checkpoint_every = 0;  // in steps; 0: only by time, at stops and at the end
   std::uint64_t checkpoint_interval_ms = 600000, keep = 3;
   bool keep_best = false;  // write a checkpoint at each evaluation, and keep the best one
-  std::uint64_t classes = 10;
   bool strict = false;
   // "local" or "slurm": which system restarts the run if its first process dies.
   std::string launched_by = "local";
@@ -82,7 +68,6 @@ struct Job {
   std::string interface, port_range;
   // Read from the data set.
   std::uint64_t train_samples = 0, test_samples = 0;
-  std::string data_hash;
   // `init`: hash of the initial tensors in init.safetensors; empty: the model draws its initial values.
   // `init_source`: hash of the path from which these tensors were read.
   std::string init, init_source;
@@ -97,38 +82,33 @@ struct Job {
   // The environment variables of the numeric libraries, "NAME=value", recorded by the first attempt.
   std::vector<std::string> environment;
 };
-// In two parts, because the macros of nlohmann_json take at most 63 fields.
+// In two parts, because the macros of nlohmann_json take at most 63 fields. The fields of `task` are beside
+// the others.
 // clang-format off
-#define REKINDLE_JOB_FIELDS_1(DO) NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(DO, model, dataset, data, \
+#define REKINDLE_JOB_FIELDS_1(DO) NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(DO, \
   batch_size, micro_batches, steps, epochs, seed, optimizer, lr, momentum, weight_decay, lr_gamma, \
   lr_step, dampening, beta1, beta2, alpha, rho, eps, nesterov, schedule, milestones, warmup_steps, \
-  schedule_steps, label_smoothing, clip_norm, no_decay, lr_scale, image_size, augment, dropout, layers, heads, width, context, \
-  model_options, ema, precision, device, threads))
-#define REKINDLE_JOB_FIELDS_2(DO) NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(DO, script, script_folder, python, \
-  script_arguments, script_metrics, script_tied, skip_corrupt, loader_threads, \
+  schedule_steps, clip_norm, no_decay, lr_scale, ema, precision, device, threads))
+#define REKINDLE_JOB_FIELDS_2(DO) NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(DO, loader_threads, \
   trainers_per_worker, container, container_runtime, container_mounts, exchange, exchange_integrity, checkpoint_every, checkpoint_interval_ms, keep, \
-  keep_best, classes, strict, launched_by, min_trainers, gather_time_ms, lost_after_ms, hang_after_ms, \
-  data_wait_ms, hash_every, log_interval, stop_within_ms, interface, port_range, train_samples, test_samples, data_hash, init, \
+  keep_best, strict, launched_by, min_trainers, gather_time_ms, lost_after_ms, hang_after_ms, \
+  data_wait_ms, hash_every, log_interval, stop_within_ms, interface, port_range, train_samples, test_samples, init, \
   init_source, rates_since, earlier_rates, cpu_capability, bf16_isa, environment))
 // clang-format on
 inline void to_json(nlohmann::json& nlohmann_json_j, const Job& nlohmann_json_t) {
   REKINDLE_JOB_FIELDS_1(NLOHMANN_JSON_TO)
   REKINDLE_JOB_FIELDS_2(NLOHMANN_JSON_TO)
+  to_json(nlohmann_json_j, nlohmann_json_t.task);
 }
 inline void from_json(const nlohmann::json& nlohmann_json_j, Job& nlohmann_json_t) {
   REKINDLE_JOB_FIELDS_1(NLOHMANN_JSON_FROM)
   REKINDLE_JOB_FIELDS_2(NLOHMANN_JSON_FROM)
+  from_json(nlohmann_json_j, nlohmann_json_t.task);
 }
 #undef REKINDLE_JOB_FIELDS_1
 #undef REKINDLE_JOB_FIELDS_2
 
-inline bool is_script(const Job& job) { return !job.script.empty(); }
-// The command that starts a trainer of a script, without the trainer's options.
-// `python -m` would look for modules in the current folder first, which another user may have made.
-inline std::vector<std::string> python_trainer(const Job& job) {
-  return {job.python, "-c",
-          "import sys; sys.path[:] = filter(None, sys.path); from rekindle.trainer import main; main()"};
-}
+inline bool is_script(const Job& job) { return task::is_script(job.task); }
 inline bool launched_by_slurm(const Job& job) { return job.launched_by == "slurm"; }
 
 // The options that determine the result of a run. A resume with another identity is refused.
@@ -139,10 +119,6 @@ inline constexpr const char* kRateKeys[] = {"lr", "lr_step", "lr_gamma", "rates_
 
 // Copies these keys from `from` to `identity`; a key that `from` lacks is removed.
 void take_rates(nlohmann::json& identity, const nlohmann::json& from);
-
-// Adds --skip-corrupt to `identity` if `from` has the option. A run may get it later: up to then no sample
-// was skipped, for a corrupt one would have ended the run.
-void take_skip_corrupt(nlohmann::json& identity, const nlohmann::json& from);
 
 // The options of the learning rate for the steps up to `step`, in order, read from an identity.
 std::vector<Rates> rates_until(const nlohmann::json& identity, std::uint64_t step);

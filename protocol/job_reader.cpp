@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
-#include <tuple>
 #include <vector>
 
 #include "base/json_reader.hpp"
@@ -23,11 +21,8 @@ constexpr JsonField kRateFields[] = {{"since", JsonType::kWhole, Presence::kRequ
 // Fields that every run.toml has; fields that later versions have added are not among them. to_toml() writes
 // the keys in alphabetical order.
 constexpr JsonField kFieldsOfARun[] = {{"batch_size", JsonType::kWhole, Presence::kRequired},
-                                       {"dataset", JsonType::kText, Presence::kRequired},
-                                       {"image_size", JsonType::kWhole, Presence::kRequired},
                                        {"lr", JsonType::kNumber, Presence::kRequired},
                                        {"micro_batches", JsonType::kWhole, Presence::kRequired},
-                                       {"model", JsonType::kText, Presence::kRequired},
                                        {"seed", JsonType::kWhole, Presence::kRequired},
                                        {"steps", JsonType::kWhole, Presence::kRequired},
                                        {"train_samples", JsonType::kWhole, Presence::kRequired},
@@ -56,32 +51,20 @@ Status check_values(const Job& job, const std::string& source) {
   if (std::ranges::find(runtimes, job.container_runtime) == runtimes.end())
     return fail(ExitCode::kConfig,
                 str(source, ": field 'container_runtime' cannot be ", job.container_runtime));
-  const auto wrong = [&source](const char* key, std::uint64_t value) {
-    return fail(ExitCode::kConfig, str(source, ": field '", key, "' cannot be ", value));
-  };
-  constexpr std::uint64_t kMost = std::numeric_limits<int>::max();
-  const std::tuple<const char*, std::uint64_t> positive[] = {
-      {"batch_size", job.batch_size},    {"micro_batches", job.micro_batches},
-      {"lr_step", job.lr_step},          {"image_size", job.image_size},
-      {"threads", job.threads},          {"trainers_per_worker", job.trainers_per_worker},
-      {"classes", job.classes},          {"keep", job.keep},
-      {"min_trainers", job.min_trainers}};
-  for (const auto& [key, value] : positive) {
-    if (value < 1 || value > kMost) return wrong(key, value);
-  }
-  const std::tuple<const char*, std::uint64_t> from_0[] = {{"loader_threads", job.loader_threads},
-                                                           {"layers", job.layers},
-                                                           {"heads", job.heads},
-                                                           {"width", job.width},
-                                                           {"context", job.context}};
-  for (const auto& [key, value] : from_0) {
-    if (value > kMost) return wrong(key, value);
-  }
+  REKINDLE_CHECK(task::check_values(job.task, source));
+  REKINDLE_CHECK(check_whole({{"batch_size", job.batch_size, 1},
+                              {"micro_batches", job.micro_batches, 1},
+                              {"lr_step", job.lr_step, 1},
+                              {"threads", job.threads, 1},
+                              {"trainers_per_worker", job.trainers_per_worker, 1},
+                              {"keep", job.keep, 1},
+                              {"min_trainers", job.min_trainers, 1},
+                              {"loader_threads", job.loader_threads}},
+                             source));
   if (!std::has_single_bit(job.micro_batches) || job.batch_size % job.micro_batches != 0)
-    return wrong("micro_batches", job.micro_batches);
-  for (const Rates& rates : job.earlier_rates) {
-    if (rates.lr_step < 1) return wrong("lr_step", rates.lr_step);
-  }
+    return wrong_value("micro_batches", job.micro_batches, source);
+  for (const Rates& rates : job.earlier_rates)
+    REKINDLE_CHECK(check_whole({{"lr_step", rates.lr_step, 1}}, source));
   const auto schedule = schedule_of(job);
   Status valid = schedule ? optim::check_schedule(*schedule) : forward_error(schedule.error());
   if (const auto optimizer = optim::make_optimizer(optimizer_options(job)); valid && !optimizer)
@@ -104,7 +87,9 @@ Result<Job> job_from_json(const json& object, const std::string& source) {
 }
 
 Result<Job> job_of_run(const json& object, const std::string& source) {
-  if (const Status complete = check_fields(object, kFieldsOfARun, source); !complete)
+  Status complete = check_fields(object, kFieldsOfARun, source);
+  if (complete) complete = task::check_required(object, source);
+  if (!complete)
     return fail(complete.error().code, complete.error().what,
                 "put the file back from a copy, or remove it and give the run's own command again");
   REKINDLE_TRY(const Job job, job_from_json(object, source));

@@ -56,15 +56,6 @@ optim::Options optimizer_options(const Job& job) {
   return options;
 }
 
-std::map<std::string, std::string> own_options(const std::string& text) {
-  std::map<std::string, std::string> options;
-  for (const std::string& entry : comma_separated(text)) {
-    const std::size_t equals = entry.find('=');
-    if (equals != std::string::npos) options[entry.substr(0, equals)] = entry.substr(equals + 1);
-  }
-  return options;
-}
-
 Result<optim::Schedule> schedule_of(const Job& job) { return schedule_with(job, newest_rates(job)); }
 
 double learning_rate(const Job& job, std::uint64_t step) {

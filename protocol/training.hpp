@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 
 #include "base/result.hpp"
@@ -18,9 +17,6 @@ inline constexpr const char* kScriptsOptimizer = "script";
 
 // A script's own optimizer has none here: the result is one that is never called.
 optim::Options optimizer_options(const Job& job);
-
-// The entries of Job::model_options, by name.
-std::map<std::string, std::string> own_options(const std::string& text);
 
 // With the rates of the job, those of the run's newest part.
 Result<optim::Schedule> schedule_of(const Job& job);

@@ -32,12 +32,12 @@ TEST(OptionTable, IsTheRunsIdentity) {
     protocol::Job job;
     job.init = "values";
     job.optimizer = optimizer;
-    job.dampening = job.label_smoothing = 0.1;
-    job.layers = job.heads = job.width = job.context = 1;
+    job.dampening = job.task.label_smoothing = 0.1;
+    job.task.layers = job.task.heads = job.task.width = job.task.context = 1;
     job.ema = job.clip_norm = 0.5;
     job.no_decay = job.lr_scale = "*";
-    job.model_options = "depth=3";
-    job.nesterov = job.skip_corrupt = true;
+    job.task.model_options = "depth=3";
+    job.nesterov = job.task.skip_corrupt = true;
     job.warmup_steps = 1;
     job.schedule = "multi-step";
     const nlohmann::json identity = protocol::identity_of(job);

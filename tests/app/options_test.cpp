@@ -24,13 +24,13 @@ TEST(Options, MicroBatchesFollowFromTheBatch) {
 }
 
 TEST(Options, DataSetsAreThoseOfTheTable_AndFitTheModel) {
-  EXPECT_EQ(job_of({}).augment, "crop");
-  EXPECT_EQ(job_of({"--dataset", "image-folder"}).augment, "resized-crop");
-  EXPECT_EQ(job_of({"--dataset", "image-folder", "--augment"}).augment, "resized-crop");
-  EXPECT_EQ(job_of({"--augment", "--lr", "0.1"}).augment, "crop");
-  EXPECT_EQ(job_of({"--augment", "resized-crop"}).augment, "resized-crop");
-  EXPECT_EQ(job_of({"--augment", "off"}).augment, "off");
-  EXPECT_EQ(job_of({"--model", "mnist-cnn"}).augment, "off");
+  EXPECT_EQ(job_of({}).task.augment, "crop");
+  EXPECT_EQ(job_of({"--dataset", "image-folder"}).task.augment, "resized-crop");
+  EXPECT_EQ(job_of({"--dataset", "image-folder", "--augment"}).task.augment, "resized-crop");
+  EXPECT_EQ(job_of({"--augment", "--lr", "0.1"}).task.augment, "crop");
+  EXPECT_EQ(job_of({"--augment", "resized-crop"}).task.augment, "resized-crop");
+  EXPECT_EQ(job_of({"--augment", "off"}).task.augment, "off");
+  EXPECT_EQ(job_of({"--model", "mnist-cnn"}).task.augment, "off");
   const auto refused = [](const Words& more) {
     const auto options = parsed(more);
     EXPECT_FALSE(options) << more[1];
@@ -42,7 +42,7 @@ TEST(Options, DataSetsAreThoseOfTheTable_AndFitTheModel) {
   EXPECT_EQ(refused({"--augment", "crops"}), "--augment crops is not known: did you mean crop?");
   EXPECT_EQ(refused({"--dataset", "mnist", "--augment", "crop"}),
             "mnist has no augmentation: leave --augment out");
-  EXPECT_TRUE(job_of({"--dataset", "image-folder", "--skip-corrupt"}).skip_corrupt);
+  EXPECT_TRUE(job_of({"--dataset", "image-folder", "--skip-corrupt"}).task.skip_corrupt);
   EXPECT_NE(protocol::identity_of(job_of({"--dataset", "image-folder", "--skip-corrupt"})),
             protocol::identity_of(job_of({"--dataset", "image-folder"})));
   EXPECT_EQ(refused({"--dataset", "cifar10", "--skip-corrupt"}),
@@ -99,7 +99,7 @@ TEST(Options, SpellingsOfPyTorchUsers) {
   EXPECT_EQ(job_of({"--num_workers", "3"}).loader_threads, 3U);
   EXPECT_EQ(job_of({"--num-workers", "3"}).loader_threads, 3U);
   EXPECT_EQ(job_of({"--nproc_per_node=3"}).trainers_per_worker, 3U);
-  EXPECT_EQ(job_of({"--arch", "mnist-cnn"}).model, "mnist-cnn");
+  EXPECT_EQ(job_of({"--arch", "mnist-cnn"}).task.model, "mnist-cnn");
 }
 
 // The nearest name of an option of ours would be another thing: --batch-size for --test-batch-size.
@@ -155,11 +155,11 @@ TEST(Options, LettersBeyondAsciiInAFile) {
 TEST(RunConfig, AnyText_IsReadAsItWasWritten) {
   for (const char* text : {"/größe/😀", "a \"quoted\" 'größe'", "back\\slash\\ö", "two\nlines\tö"}) {
     protocol::Job job = job_of({});
-    job.classes = job.train_samples = job.steps = 10;
-    job.data = text;
+    job.task.classes = job.train_samples = job.steps = 10;
+    job.task.data = text;
     const auto again = parse_job(to_toml(job), "run.toml");
     ASSERT_TRUE(again) << again.error().line() << to_toml(job);
-    EXPECT_EQ(again->data, text);
+    EXPECT_EQ(again->task.data, text);
   }
 }
 

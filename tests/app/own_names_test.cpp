@@ -42,21 +42,21 @@ TEST_F(OwnNames, BuiltInNames_NobodyIsAsked) {
 TEST_F(OwnNames, OwnModelAndDataSet_AskedOnce) {
   const protocol::Job job = job_of({"--model", "own-net", "--dataset", "own-images"});
   EXPECT_EQ(asked_, 1);
-  EXPECT_EQ(job.augment, "crop");
-  EXPECT_EQ(job.layers, 0U);
-  EXPECT_EQ(job.context, 0U);
+  EXPECT_EQ(job.task.augment, "crop");
+  EXPECT_EQ(job.task.layers, 0U);
+  EXPECT_EQ(job.task.context, 0U);
 }
 
 TEST_F(OwnNames, ModelOfText_HasTheOptionsOfItsRow) {
   const Words text = {"--model", "own-lm", "--dataset", "own-text", "--context", "32"};
   const protocol::Job job = job_of(text);
-  EXPECT_EQ(job.layers, 4U);
-  EXPECT_EQ(job.width, 0U);
-  EXPECT_EQ(job.context, 32U);
+  EXPECT_EQ(job.task.layers, 4U);
+  EXPECT_EQ(job.task.width, 0U);
+  EXPECT_EQ(job.task.context, 32U);
   const nlohmann::json identity = protocol::identity_of(job);
   EXPECT_TRUE(identity.contains("layers"));
   EXPECT_FALSE(identity.contains("width"));
-  EXPECT_EQ(job_of({"--model", "own-lm"}).dataset, "text");
+  EXPECT_EQ(job_of({"--model", "own-lm"}).task.dataset, "text");
   EXPECT_EQ(refused({"--model", "own-lm", "--heads", "2"}),
             "--heads is not an option of own-lm: leave it out; own-lm has --layers");
   EXPECT_EQ(refused({"--model", "own-net", "--layers", "2"}),

@@ -17,10 +17,10 @@ using trainer::Task;
 class ModelTaskTest : public testing::Test {
  protected:
   ModelTaskTest() {
-    job_.model = "mnist-cnn";
-    job_.dataset = "mnist";
-    job_.data = directory_.path().string();
-    job_.image_size = 28;
+    job_.task.model = "mnist-cnn";
+    job_.task.dataset = "mnist";
+    job_.task.data = directory_.path().string();
+    job_.task.image_size = 28;
     job_.batch_size = 8;
     job_.micro_batches = 2;
     EXPECT_TRUE(data::make_data("mnist", directory_.path(), 40, 1));
@@ -63,7 +63,7 @@ TEST_F(ModelTaskTest, MicroBatchAfterTheCheckIsAsWithoutIt) {
 
 TEST_F(ModelTaskTest, OtherDropout_OtherHash) {
   const std::string with = hash(*make());
-  job_.dropout = 0;
+  job_.task.dropout = 0;
   EXPECT_NE(hash(*make()), with);
 }
 
@@ -90,7 +90,7 @@ TEST_F(ModelTaskTest, GradientTensorsAreTheStatesParameters) {
 }
 
 TEST_F(ModelTaskTest, OtherDataThanTheRuns_Refused) {
-  job_.data_hash = "0";
+  job_.task.data_hash = "0";
   const auto task = make_model_task(job_);
   ASSERT_FALSE(task);
   EXPECT_EQ(task.error().code, ExitCode::kConfig);

@@ -18,15 +18,15 @@ std::string difference(const Job& job, const nlohmann::json& identity) {
 TEST(Identity, SkipCorruptChangedAtAResume_CheckpointsOnBothSidesAreOfThisRun) {
   for (const bool then : {false, true}) {
     Job earlier;
-    earlier.dataset = "image-folder";
-    earlier.skip_corrupt = then;
+    earlier.task.dataset = "image-folder";
+    earlier.task.skip_corrupt = then;
     Job last = earlier;
-    last.skip_corrupt = !then;
+    last.task.skip_corrupt = !then;
     const nlohmann::json identity = identity_of(earlier);
     ASSERT_EQ(difference(last, identity), "skip_corrupt");
     use_changes_of(last, identity);
     EXPECT_EQ(difference(last, identity), "");
-    EXPECT_EQ(last.skip_corrupt, then) << "an audit must make the steps as they were made";
+    EXPECT_EQ(last.task.skip_corrupt, then) << "an audit must make the steps as they were made";
   }
 }
 

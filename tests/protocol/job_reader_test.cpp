@@ -19,7 +19,7 @@ std::string identity_refusal(const std::string& text) {
 
 TEST(JobReader, ReadsBackWhatAJobIsWrittenAs) {
   Job job;
-  job.model = "mnist-cnn";
+  job.task.model = "mnist-cnn";
   job.lr = 0.25;
   job.earlier_rates = {{0, 1.0, 30, 0.1}};
   job.environment = {"OMP_NUM_THREADS=1"};

@@ -96,7 +96,7 @@ TEST(Identity, SeesWhatMakesTheBitsAndNothingElse) {
   other.checkpoint_every = 1;
   other.exchange = "tcp";
   other.exchange_integrity = !job.exchange_integrity;
-  other.data = "/elsewhere";
+  other.task.data = "/elsewhere";
   EXPECT_EQ(first_difference(identity_of(job), identity_of(other)), "");
   other.seed = 2;
   EXPECT_EQ(first_difference(identity_of(job), identity_of(other)), "seed");
