@@ -15,12 +15,21 @@ import torch
 from rekindle._script_folder import modules_folder
 
 
+def _use_deterministic_algorithms() -> None:
+    """As torch's function of that name, which first imports the compiler: 3 s of a core at each start of a trainer."""
+    os.environ["TORCHINDUCTOR_DETERMINISTIC"] = "1"  # the compiler reads it when it is imported
+    if "torch._inductor" in sys.modules or not hasattr(torch._C, "_set_deterministic_algorithms"):
+        torch.use_deterministic_algorithms(True)
+    else:
+        torch._C._set_deterministic_algorithms(True, warn_only=False)
+
+
 def set_up(job: dict[str, Any]) -> None:
     """Settings that make the bits."""
     # A worker sets it for trainers. cuBLAS reads it when it computes first.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.set_num_threads(job["threads"])
-    torch.use_deterministic_algorithms(True)
+    _use_deterministic_algorithms()
     if hasattr(torch.utils, "deterministic"):  # from torch 2.2 on
         torch.utils.deterministic.fill_uninitialized_memory = False
     torch.backends.cudnn.benchmark = False

@@ -54,7 +54,7 @@ TEST_F(PythonDevice, ADeviceThatCannotBeUsed_TheLineThatSaysWhy) {
       "backend:cudaMallocAsync out of them\n");
   EXPECT_EQ(python({cases, "full"}).out,
             "use fewer programs and trainers on this GPU; a new run: more micro_batches, or a smaller "
-            "batch_size\nusual\n");
+            "batch_size\nTrue\n");
 }
 
 // The script's torch sees a GPU, and the library cannot open it.

@@ -120,6 +120,27 @@ TEST_F(PythonUnusual, SamplesThatThreadsComputed_SameDigestWhoeverLoadsThem) {
   EXPECT_EQ(bits("process", 1, "large", 1, {"--threads", "2"}), here);
 }
 
+// It takes 3 s of a core to import, at each start of a trainer. Torch imports it when a script asks for it.
+TEST_F(PythonUnusual, ScriptThatCompilesNothing_ItsTrainersDoWithoutTheCompiler) {
+  const std::string plain = script("plain.py", R"(
+import os
+import sys
+import rekindle
+import torch
+
+def loss(model, batch):
+    assert "torch._inductor" not in sys.modules
+    assert os.environ["TORCHINDUCTOR_DETERMINISTIC"] == "1"
+    assert torch.are_deterministic_algorithms_enabled()
+    return model(batch[0]).square().mean()
+
+rekindle.run(model=torch.nn.Linear(4, 1), loss=loss, steps=1, batch_size=8, micro_batches=1,
+             train_data=torch.utils.data.TensorDataset(torch.ones(8, 4)))
+)");
+  const Outcome outcome = run(local(scratch_ / "run", 1, "shm", 0, plain));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+}
+
 TEST_F(PythonUnusual, ErrorWithANameThatIsNoUtf8_IsTold) {
   expect_refused("unreadable", 70, "cannot read a\\udcffb.png");
 }
