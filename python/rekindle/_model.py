@@ -26,11 +26,27 @@ def make_model(given: Callable[[], nn.Module] | nn.Module) -> nn.Module:
     return model
 
 
+def make_dense(model: nn.Module) -> None:
+    """Gives each saved buffer that repeats its elements, as of expand(), memory for all: values are copied into it."""
+    dense: dict[int, torch.Tensor] = {}  # modules may share one
+    for buffer in buffers_of(model):
+        value = buffer.value()
+        repeats = value.layout == torch.strided and any(n > 1 and stride == 0 for n, stride in zip(value.shape, value.stride()))
+        if buffer.persistent and repeats:
+            made = dense.setdefault(id(value), value.clone(memory_format=torch.contiguous_format))
+            buffer.module._buffers[buffer.attribute] = made
+
+
 class Tensors:
     """Parameters and persistent buffers of a module, each once, with their names in state_dict()."""
 
     def __init__(self, model: nn.Module) -> None:
         state = model.state_dict(keep_vars=True)
+        for name, value in state.items():
+            if not isinstance(value, torch.Tensor):
+                raise RekindleError(
+                    f"{name} in the model's state_dict() is {type(value).__name__}", "only tensors are saved: keep it in a buffer"
+                )
         names = names_by_id(state)
         self.model = model
         self.parameters = parameters_of(model, names)

@@ -1,7 +1,7 @@
 """An optimizer of torch.optim, or of anybody, that the script makes: its state as tensors of the run.
 
 The state begins when the optimizer makes it, in its first step. So that a run knows names and shapes before, a copy of
-the model makes two steps with gradients of zero. What an optimizer keeps anywhere else, and changes later (_hidden.py),
+the model makes two steps with gradients of zero and two with others. What an optimizer keeps anywhere else, and changes later (_hidden.py),
 would be lost when a trainer is copied to: that is an error of the step.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import nn
@@ -67,9 +67,32 @@ def _check_no_other(optimizer: torch.optim.Optimizer) -> None:
             raise RekindleError(f"the optimizer keeps another one in {key}", "its state could not be saved: use one optimizer")
 
 
+LACKS = "use another optimizer: a trainer that is copied to would lack it"
 KEEP = "keep it as a number in param_groups or in the state of a parameter: only these are saved"
-_SAVED, _HAS_STATE = 2, 1  # in PRESENT
+_HAS_STATE, _SAVED, _FIRST_MISSING = 1, 2, 4  # in PRESENT; from _FIRST_MISSING on a bit for each key that is not there
+_MOST_KEYS = 28  # of a parameter, that have such a bit
 _ABSENT = float("nan")  # a number of a group that is not there yet
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a checkpoint keeps it: numbers are float64 there, and come back with the type that they had first."""
+    if isinstance(kind, torch.dtype):
+        return isinstance(value, torch.Tensor) and value.dtype == kind
+    if not isinstance(value, Number) or not math.isfinite(value):
+        return isinstance(value, Number) and issubclass(kind, float)
+    return kind(value) == value and float(value) == value
+
+
+def _kind_of(value: Any) -> Any:
+    return value.dtype if isinstance(value, torch.Tensor) else type(value)
+
+
+def _refuse_kind(value: Any, kind: Any, name: str) -> NoReturn:
+    became, was = (getattr(each, "__name__", each) for each in (_kind_of(value), kind))
+    raise RekindleError(
+        f"the optimizer's {name} became {value if became == was else became}, and was {was} in its first steps",
+        "keep its type, in which it is saved: begin with 0.0, not 0",
+    )
 
 
 class Template:
@@ -87,8 +110,13 @@ class Template:
         try:
             optimizer.step()
             optimizer.step()
+            for parameter in parameters.values():  # some begin to count, or to keep, with the first that is not zero
+                if parameter.requires_grad:
+                    parameter.grad.copy_(torch.linspace(-1e-3, 1e-3, parameter.numel(), device=parameter.device).view(parameter.shape))
+            optimizer.step()
+            optimizer.step()
         except Exception as error:
-            raise RekindleError(f"the optimizer's step() failed: {one_line(error)}", "it gets dense gradients, here of zero") from error  # fmt: skip
+            raise RekindleError(f"the optimizer's step() failed: {one_line(error)}", "it gets dense gradients, here of zero and then small ones") from error  # fmt: skip
         _check_no_other(optimizer)
         if (name := hidden.changed()) is not None:
             raise RekindleError(f"the optimizer's steps change its {name}", KEEP)
@@ -134,7 +162,11 @@ class OwnOptimizer:
         self.parameters = parameters_of(model)
         self.optimizer = make_optimizer(make, list(self.parameters.values()))
         self.entries, self.of_groups = template.entries, template.of_groups
-        self.keys = {(name, key) for name, key, _ in self.entries}
+        self.kinds = {(name, key): _kind_of(example) for name, key, example in self.entries}
+        self.bits: dict[str, dict[str, int]] = {name: {} for name in self.parameters}  # in PRESENT, if the key is missing
+        for name, key, _ in self.entries:
+            if (number := len(self.bits[name])) < _MOST_KEYS:
+                self.bits[name][key] = _FIRST_MISSING << number
         self.present, *self.memory = memory
         self.memory_of_groups = self.memory[len(self.entries) :]
         # Most begin their state in the first step; a few in their constructor.
@@ -152,11 +184,18 @@ class OwnOptimizer:
         """Whether a checkpoint has all that the last step changed."""
         if (hidden := self.hidden.changed(thoroughly)) is not None:
             raise RekindleError(f"the optimizer changed its {hidden}, which its first steps did not", KEEP)
-        hint = "use another optimizer: a trainer that is copied to would lack it"
         for name, parameter in self.parameters.items():
             for key, value in self.optimizer.state.get(parameter, {}).items():
-                if value is not None and (name, key) not in self.keys:
-                    raise RekindleError(f"the optimizer made {key} of {name}, which its first steps did not", hint)
+                if value is None:
+                    continue
+                if (kind := self.kinds.get((name, key))) is None:
+                    raise RekindleError(f"the optimizer made {key} of {name}, which its first steps did not", LACKS)
+                if not _fits(value, kind):
+                    _refuse_kind(value, kind, f"{key} of {name}")
+        for (i, key), kind in self.of_groups.items():
+            value = self.optimizer.param_groups[i].get(key)
+            if value is not None and not _fits(value, kind):
+                _refuse_kind(value, kind, f"param_groups[{i}][{key!r}]")
 
     def step(self, factor: float, gradients: list[torch.Tensor | None]) -> None:
         """One update. Parameters whose gradient is None are left alone."""
@@ -183,8 +222,10 @@ class OwnOptimizer:
         """Copies the state to the library's memory."""
         self._check_kept(thoroughly=True)
         state = self.optimizer.state
-        for i, parameter in enumerate(self.parameters.values()):
-            self.present[i] = _SAVED | (_HAS_STATE if state.get(parameter) else 0)
+        for i, (name, parameter) in enumerate(self.parameters.items()):
+            of_parameter = state.get(parameter) or {}
+            missing = sum(bit for key, bit in self.bits[name].items() if of_parameter.get(key) is None)
+            self.present[i] = _SAVED | (_HAS_STATE | missing if of_parameter else 0)
         for (name, key, _), memory in zip(self.entries, self.memory):
             value = state.get(self.parameters[name], {}).get(key)
             if value is None:
@@ -208,7 +249,7 @@ class OwnOptimizer:
             for name, state in self.initial_state.items():
                 self.optimizer.state[self.parameters[name]] = copy.deepcopy(state)
         for (name, key, value), memory in zip(self.entries, self.memory):
-            if not present[name] & _HAS_STATE:
+            if not present[name] & _HAS_STATE or present[name] & self.bits[name].get(key, 0):
                 continue
             if isinstance(value, torch.Tensor):
                 loaded = memory.to(value.device, value.dtype, copy=True)

@@ -24,9 +24,9 @@ from rekindle._errors import Aborted, RekindleError
 from rekindle._evaluation import check_loss, measure, precision
 from rekindle._gradients import Gradients
 from rekindle._loader import Loader
-from rekindle._model import Tensors, make_model
+from rekindle._model import Tensors, make_dense, make_model
 from rekindle._optimizer import OwnOptimizer, Template
-from rekindle._process import descriptors, private_descriptors, sockets
+from rekindle._process import descriptors, ignore_group_signals, private_descriptors, sockets
 from rekindle._random import seed_all
 from rekindle._settings import cpu_name, fingerprint, set_up
 
@@ -51,7 +51,10 @@ class Task:
             ("test_data", self.test_data, job["test_samples"]),
         ):
             if (found := 0 if data is None else len(data)) != count:
-                raise RekindleError(f"{name} has {found} samples here, and had {count} when this attempt began")
+                raise RekindleError(
+                    f"{name} has {found} samples here, and had {count} when this attempt began",
+                    "its length may not depend on time, on chance or on the machine",
+                )
         before = descriptors()
         self.device = Device(library, trainer, job["device"])
         private_descriptors.update(sockets(descriptors() - before))  # the claim of the GPU ends with this process
@@ -60,6 +63,7 @@ class Task:
         self._make_loaders()
         seed_all(initial_key)
         self.model = make_model(call.model)
+        make_dense(self.model)
         Tensors(self.model).check_on_cpu()
         self.device.move_model(self.model)
         self.tensors = Tensors(self.model)
@@ -249,7 +253,9 @@ class Task:
 
 def train(library: ctypes.CDLL, trainer: int, job: dict[str, Any], call: Call) -> int:
     """Trains until the run ends. Returns the exit code of the process."""
+    ignore_group_signals()  # again: the script may have handlers of its own, for when it runs alone
     set_up(job)
     task = Task(library, trainer, job, call)
     calls = calls_of(task)
+    ignore_group_signals()  # the functions of the script that were called may have set others
     return library.rk_run(trainer, ctypes.byref(calls))

@@ -51,7 +51,7 @@ def run_script(folder: str, script: str, arguments: list[str], on_call: Callable
     module.__builtins__ = __builtins__  # type: ignore[attr-defined]
     sys.modules["__main__"] = module
     with open(script, "rb") as file:
-        code = compile(file.read(), script, "exec")
+        code = compile(file.read(), script, "exec", dont_inherit=True)  # not this file's `from __future__`
     exec(code, module.__dict__)
     raise RekindleError(f"{script} ended without a call of rekindle.run()", "call it at the end of the script")
 

@@ -107,6 +107,26 @@ TEST_F(PythonUnusual, WeightNormAndAnOptimizerOfTheScript_SameDigest) {
   EXPECT_EQ(bits("w2", 2, "weight-norm"), bits("w1", 1, "weight-norm"));
 }
 
+// Its state is known from steps of a copy, whose gradients are zero at first.
+TEST_F(PythonUnusual, OptimizerThatBeginsWithItsFirstGradient_SameDigestAfterAResume) {
+  const std::string expected = bits("w1", 1, "largest");
+  EXPECT_EQ(bits("resumed", 2, "largest", 0, {"--steps", "5"}).size(), 33U);
+  EXPECT_EQ(bits("resumed", 1, "largest"), expected);
+}
+
+TEST_F(PythonUnusual, NumberOfAnOptimizerThatACheckpointWouldChange_Refused) {
+  expect_refused("late-float", 70, "the optimizer's kept of first.weight became float, and was int in its first steps");
+  expect_refused("late-large", 70, "the optimizer's kept of first.weight became 9007199254740993, and was int");
+}
+
+TEST_F(PythonUnusual, BufferThatRepeatsItsElements_SameDigest) {
+  EXPECT_EQ(bits("w2", 2, "expanded"), bits("w1", 1, "expanded"));
+}
+
+TEST_F(PythonUnusual, ModelWithAStateThatIsNoTensor_Refused) {
+  expect_refused("extra", 78, "_extra_state in the model's state_dict() is dict");
+}
+
 TEST_F(PythonUnusual, OptimizerThatHasAnother_Refused) {
   expect_refused("wrapped", 78, "the optimizer keeps another one in inner");
 }

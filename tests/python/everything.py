@@ -6,6 +6,7 @@ import ast
 import contextlib
 import os
 import random
+import signal
 import sys
 
 import torch
@@ -13,6 +14,11 @@ from torch import nn
 from torch.nn import functional
 
 import rekindle
+
+
+# As scripts have them that also run alone. In a trainer they would end a step.
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+    signal.signal(number, lambda *_: sys.exit(3))
 
 
 class Samples(torch.utils.data.Dataset):

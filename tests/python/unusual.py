@@ -2,6 +2,7 @@
 
 import ast
 import copy
+import dataclasses
 import sys
 
 import torch
@@ -16,6 +17,16 @@ SAMPLES = [(torch.randn(8, generator=torch.Generator().manual_seed(i)), i % 3) f
 TRAIN, TEST = torch.utils.data.random_split(SAMPLES, [48, 16])
 
 
+@dataclasses.dataclass
+class Sizes:
+    """Its types are types, and no text, as in a script of its own."""
+
+    width: int = 8
+
+
+assert dataclasses.fields(Sizes)[0].type is int
+
+
 class Net(nn.Module):
     """A block that is applied twice."""
 
@@ -25,6 +36,8 @@ class Net(nn.Module):
         self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
         if CASE == "unfreezes":
             self.block.requires_grad_(False)
+        if CASE == "expanded":
+            self.register_buffer("grid", torch.linspace(0, 1, 3).expand(4, 3))
         if CASE == "weight-norm":
             self.block = nn.utils.weight_norm(self.block)
 
@@ -35,7 +48,17 @@ class Net(nn.Module):
             self.block.requires_grad_(True)
         for _ in range(2):
             x = checkpoint(self.block, x, use_reentrant=True) if CASE == "checkpointed" else self.block(x)
+        if CASE == "expanded":
+            x = x + self.grid.sum()
         return self.last(x.tanh())
+
+
+class WithExtraState(Net):
+    def get_extra_state(self):
+        return {"version": 1}
+
+    def set_extra_state(self, state):
+        pass
 
 
 class WithTeacher(nn.Module):
@@ -103,6 +126,35 @@ class Counting(torch.optim.SGD):
         super().step()
 
 
+class Largest(torch.optim.SGD):
+    """Its number is whole until there is a gradient. A step of the groups counts gradients, a state begins with one."""
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            group.setdefault("seen", 0)
+            for parameter in group["params"]:
+                state = self.state[parameter]
+                state["largest"] = max(state.get("largest", 0), parameter.grad.norm().item())
+                if parameter.grad.any():
+                    group["seen"] += 1
+                    state.setdefault("first", parameter.grad.clone())
+                parameter.data.add_(state.get("first", parameter.grad), alpha=1e-3 * state["largest"] / (1 + group["seen"]))
+        super().step()
+
+
+class Late(torch.optim.SGD):
+    """Another type, or a number that float64 has not, in its sixth step."""
+
+    def step(self, closure=None):
+        super().step()
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                state = self.state[parameter]
+                state["steps"] = state.get("steps", 0) + 1
+                late = state["steps"] == 6
+                state["kept"] = 0.5 if late and CASE == "late-float" else 2**53 + 1 if late else 1
+
+
 class Wrapped(torch.optim.Optimizer):
     def __init__(self, parameters):
         super().__init__(parameters, {"lr": 0.1})
@@ -129,8 +181,11 @@ OPTIMIZERS = {
     "adagrad": lambda parameters: torch.optim.Adagrad(parameters, lr=0.1),
     "weight-norm": lambda parameters: torch.optim.Adam(parameters, lr=0.1),
     "wrapped": Wrapped,
+    "largest": lambda parameters: Largest(parameters, lr=0.1),
+    "late-float": lambda parameters: Late(parameters, lr=0.1),
+    "late-large": lambda parameters: Late(parameters, lr=0.1),
 }  # fmt: skip
-MODELS = {"teacher": WithTeacher, "lazy": lambda: nn.LazyLinear(3)}
+MODELS = {"extra": WithExtraState, "teacher": WithTeacher, "lazy": lambda: nn.LazyLinear(3)}
 DATA = {"large": LargeSamples, "unreadable": Unreadable, "texts": Texts}
 options = {"batch_size": 16, "micro_batches": 4, "steps": 12, "optimizer": OPTIMIZERS.get(CASE, rekindle.SGD(lr=0.1))}
 options |= {name: ast.literal_eval(value) for name, _, value in (word.partition("=") for word in sys.argv[2:])}
