@@ -182,7 +182,7 @@ constexpr OptionRow kTable[] = {
     {"loader-threads", "N", kComputing, kFree, "data threads a trainer; 0: the step itself loads", nullptr,
      add<&R::loader_threads, threads_or_none>},
     {"python", "PROGRAM", kComputing, kFree, "the interpreter of a script, the same path on every node",
-     "$REKINDLE_PYTHON, python3 on PATH", add<&R::python>},
+     "$REKINDLE_PYTHON, the wheel's own, python3 on PATH", add<&R::python>},
     {"container", "IMAGE", kComputing, kFree,
      "run each node's worker and trainers in a container of this image, on every node", "",
      add<&R::container>},

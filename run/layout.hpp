@@ -2,7 +2,7 @@
 //
 //   run.toml  environment  coordinator.json  status.json  stop.json  terms/NNNN  key/  checkpoints/
 //   attempts.jsonl metrics.jsonl events.jsonl  logs/  init.safetensors  bin/  requeue.json  resubmit.sh
-//   job.sh  newest  page.json  tensorboard/
+//   job.sh  newest  page.json  tensorboard/  script/
 #pragma once
 
 #include <cstddef>
