@@ -63,7 +63,6 @@ class Task:
         self._make_loaders()
         seed_all(initial_key)
         self.model = make_model(call.model)
-        make_dense(self.model)
         Tensors(self.model).check_on_cpu()
         self.device.move_model(self.model)
         self.tensors = Tensors(self.model)
@@ -96,6 +95,7 @@ class Task:
         bits = json.dumps(fingerprint(self.job, self.device.describe())).encode()
         if self.library.rk_set_state(self.trainer, specs, len(specs), bits, machine.encode()) != _library.OK:
             raise RekindleError(self.library.rk_error().decode())
+        make_dense(self.model)  # now that there is memory for all
         self.values, self.averages = [], []  # type: list[torch.Tensor], list[torch.Tensor]
         for i, tensor in enumerate(tensors.values()):
             self.values.append(self.device.memory(self.library.rk_value(self.trainer, i), tensor))
