@@ -75,6 +75,7 @@ Status take_identity(const std::string& identity, const EvaluateOptions& options
   if (!options.given.contains("dataset")) raw.dataset = job.task.dataset;
   raw.image_size = size(job.task.image_size);
   raw.precision = job.precision;
+  if (raw.precision == "tf32" && (raw.device == "cpu" || !kCudaModels || !has_gpu())) raw.precision = "fp32";
   raw.classes = size(job.task.classes);
   raw.layers = size(job.task.layers);
   raw.heads = size(job.task.heads);

@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "app/cpu.hpp"
 #include "app/describe.hpp"
@@ -172,6 +174,15 @@ void warn_of_schedule(const Job& job) {
         "--init has a schedule of its own"));
 }
 
+void warn_of_options_without_use(const Job& job) {
+  const auto warn_of = [&job](const char* option, bool given, std::initializer_list<std::string_view> users) {
+    if (given && std::ranges::find(users, job.schedule) == users.end())
+      warn(str("warning: ", option, " has no effect with --schedule ", job.schedule));
+  };
+  warn_of("--lr-step", job.lr_step != Job{}.lr_step, {"step"});
+  warn_of("--lr-gamma", job.lr_gamma != Job{}.lr_gamma, {"step", "multi-step", "exponential"});
+}
+
 // The statistics of a few samples are so uncertain that batch norm hurts. Each micro-batch has its own.
 void warn_of_batch_norm(const Job& job, const checkpoint::StateSpec& model) {
   constexpr std::uint64_t kFew = 8;
@@ -183,6 +194,13 @@ void warn_of_batch_norm(const Job& job, const checkpoint::StateSpec& model) {
              " in each micro-batch: use fewer --micro-batches, or a larger --batch-size"));
 }
 
+// Gives a schedule without a length that of the run.
+Status check_schedule(Job& job) {
+  if (job.schedule_steps == 0) job.schedule_steps = job.steps;
+  REKINDLE_TRY(const optim::Schedule schedule, protocol::schedule_of(job));
+  return optim::check_schedule(schedule);
+}
+
 enum class Begins { kNow, kLater, kNever };  // kNever: read-only check
 
 Result<InitialState> prepare_run(LocalOptions& options, Begins begins) {
@@ -192,6 +210,8 @@ Result<InitialState> prepare_run(LocalOptions& options, Begins begins) {
   REKINDLE_TRY(const bool has_its_own, has_initial_state(options, layout));
   if (has_its_own) options.init.clear();
   REKINDLE_TRY(InitialState initial, read_initial_state(options, model));
+  if (Job first = options.job; !path_exists(layout.config()))
+    REKINDLE_CHECK(check_schedule(first));  // before anything is written
   REKINDLE_CHECK(begins == Begins::kNever ? run::check_trusted(layout) : check_directory(layout));
   if (begins == Begins::kNow) {
     REKINDLE_TRY(options.run_dir_inode, run::inode_of(layout));
@@ -203,10 +223,8 @@ Result<InitialState> prepare_run(LocalOptions& options, Begins begins) {
   if (options.job.precision == "bf16") options.job.bf16_isa = bf16_isa();
   options.job.environment = protocol::numeric_variables(own_environment(), options.job);
   REKINDLE_TRY(const std::optional<Job> before, earlier_job(options, layout));
-  if (options.job.schedule_steps == 0)
-    options.job.schedule_steps = before ? before->schedule_steps : options.job.steps;
-  REKINDLE_TRY(const optim::Schedule schedule, protocol::schedule_of(options.job));
-  REKINDLE_CHECK(optim::check_schedule(schedule));
+  if (before && options.job.schedule_steps == 0) options.job.schedule_steps = before->schedule_steps;
+  REKINDLE_CHECK(check_schedule(options.job));
   if (before)
     REKINDLE_CHECK(check_resume(*before, options, layout));
   else if (!options.init.empty())
@@ -218,6 +236,7 @@ Result<InitialState> prepare_run(LocalOptions& options, Begins begins) {
     warn_of_bf16(options.job);
     warn_of_batch_norm(options.job, model);
     warn_of_schedule(options.job);
+    warn_of_options_without_use(options.job);
   }
   return initial;
 }

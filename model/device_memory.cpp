@@ -1,4 +1,5 @@
 // The state of a model on a GPU, as tensors.
+#include <map>
 #include <utility>
 
 #include "model/state_memory.hpp"
@@ -22,7 +23,7 @@ class DeviceMemory final : public StateMemory {
   Status download() override { return state_->download(); }
   Status upload() override { return state_->upload(); }
   void propose(std::size_t tensor, const at::Tensor& value) override {
-    proposed_.push_back(value);
+    proposed_[tensor] = value;
     state_->propose(tensor, {static_cast<const std::byte*>(value.const_data_ptr()), value.nbytes()});
   }
   void update(std::size_t first, std::span<const float> sum, const optim::Step& step) override {
@@ -37,7 +38,7 @@ class DeviceMemory final : public StateMemory {
  private:
   std::unique_ptr<trainer::DeviceState> state_;
   at::Tensor values_, average_;
-  std::vector<at::Tensor> proposed_;  // keeps the memory
+  std::map<std::size_t, at::Tensor> proposed_;  // keeps the memory: only of the last micro-batch
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include <ATen/ATen.h>
 
+#include <map>
 #include <utility>
-#include <vector>
 
 #include "model/state_memory.hpp"
 #include "trainer/host_state.hpp"
@@ -29,7 +29,7 @@ class HostMemory final : public StateMemory {
   Status download() override { return {}; }
   Status upload() override { return {}; }
   void propose(std::size_t tensor, const at::Tensor& value) override {
-    proposed_.push_back(value);
+    proposed_[tensor] = value;
     state_->propose(tensor, {static_cast<const std::byte*>(value.const_data_ptr()), value.nbytes()});
   }
   void update(std::size_t first, std::span<const float> sum, const optim::Step& step) override {
@@ -43,7 +43,7 @@ class HostMemory final : public StateMemory {
  private:
   std::unique_ptr<trainer::HostState> state_;
   at::Tensor values_, average_;
-  std::vector<at::Tensor> proposed_;  // keeps the bytes alive
+  std::map<std::size_t, at::Tensor> proposed_;  // keeps the bytes alive: only of the last micro-batch
 };
 
 }  // namespace

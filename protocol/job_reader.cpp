@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <tuple>
 #include <vector>
 
 #include "base/json_reader.hpp"
@@ -46,11 +47,16 @@ Status check_types(const json& object, const std::string& source) {
 }
 
 Status check_values(const Job& job, const std::string& source) {
-  // It is a program that is executed.
+  // The first is a program that is executed.
   const auto runtimes = container_runtimes();
-  if (std::ranges::find(runtimes, job.container_runtime) == runtimes.end())
-    return fail(ExitCode::kConfig,
-                str(source, ": field 'container_runtime' cannot be ", job.container_runtime));
+  const std::tuple<const char*, std::string, std::vector<std::string>> names[] = {
+      {"container_runtime", job.container_runtime, runtimes},
+      {"exchange", job.exchange, {"auto", "nccl", "shm", "tcp"}},
+      {"precision", job.precision, {"fp32", "bf16", "tf32"}}};
+  for (const auto& [key, value, known] : names) {
+    if (std::ranges::find(known, value) == known.end())
+      return fail(ExitCode::kConfig, str(source, ": field '", key, "' cannot be ", value));
+  }
   REKINDLE_CHECK(task::check_values(job.task, source));
   REKINDLE_CHECK(check_whole({{"batch_size", job.batch_size, 1},
                               {"micro_batches", job.micro_batches, 1},

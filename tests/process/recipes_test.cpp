@@ -116,6 +116,15 @@ TEST_F(Schedules, AnotherScheduleOrOptimizer_IsAnotherRun) {
   EXPECT_EQ(long_warm_up.exit_code, 78);
   EXPECT_NE(long_warm_up.err.find("leaves nothing of a run of 4 steps"), std::string::npos)
       << long_warm_up.err;
+  EXPECT_FALSE(fs::exists(scratch_ / "other")) << "a refused command leaves nothing";
+}
+
+TEST_F(Schedules, OptionsThatTheScheduleDoesNotUse_AreNamed) {
+  const Outcome outcome = run(mnist_run(scratch_ / "run", 1, 2) +
+                              Arguments{"--schedule", "cosine", "--lr-step", "10", "--lr-gamma", "0.5"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("warning: --lr-step has no effect with --schedule cosine"), std::string::npos);
+  EXPECT_NE(outcome.err.find("warning: --lr-gamma has no effect with"), std::string::npos) << outcome.err;
 }
 
 }  // namespace

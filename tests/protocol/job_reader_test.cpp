@@ -84,6 +84,8 @@ TEST(JobReader, ValuesThatNoRunHas_AreNamed) {
   EXPECT_EQ(refusal(R"({"batch_size":0})"), "FILE: field 'batch_size' cannot be 0");
   EXPECT_EQ(refusal(R"({"lr_step":0})"), "FILE: field 'lr_step' cannot be 0");
   EXPECT_EQ(refusal(R"({"micro_batches":3})"), "FILE: field 'micro_batches' cannot be 3");
+  EXPECT_EQ(refusal(R"({"precision":"half"})"), "FILE: field 'precision' cannot be half");
+  EXPECT_EQ(refusal(R"({"exchange":"gloo"})"), "FILE: field 'exchange' cannot be gloo");
   EXPECT_EQ(refusal(R"({"threads":4294967296})"), "FILE: field 'threads' cannot be 4294967296");
   EXPECT_EQ(refusal(R"({"earlier_rates":[{"since":0,"lr":1,"lr_step":0,"lr_gamma":0.1}]})"),
             "FILE: field 'lr_step' cannot be 0");
