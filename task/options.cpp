@@ -8,13 +8,9 @@ namespace {
 
 using nlohmann::json;
 
-// Of a script nothing: the tensors of a checkpoint show another model, and a changed script is told by the
+// Of a script nothing else: the tensors of a checkpoint show another model, and a changed script is told by the
 // trainers' fingerprint.
-json identity_of_script(const Options& options) {
-  json identity = {{"trainer", "python"}};
-  if (!options.script_tied.empty()) identity["script_tied"] = options.script_tied;  // an export has all names
-  return identity;
-}
+json identity_of_script() { return {{"trainer", "python"}}; }
 
 // Options that came later than the runs that have them as if they were not given are left out then.
 json identity_of_model(const Options& options) {
@@ -41,7 +37,9 @@ std::vector<std::string> python_trainer(const Options& options) {
 }
 
 json identity_of(const Options& options) {
-  return is_script(options) ? identity_of_script(options) : identity_of_model(options);
+  json identity = is_script(options) ? identity_of_script() : identity_of_model(options);
+  if (!options.script_tied.empty()) identity["script_tied"] = options.script_tied;  // an export has all names
+  return identity;
 }
 
 void take_additions(json& identity, const json& from) {

@@ -38,6 +38,7 @@ TEST(TaskOptions, IdentityOfAModel_HasWhatMakesTheBits) {
   options.skip_corrupt = true;
   options.layers = options.heads = options.width = options.context = 2;
   options.model_options = "depth=3";
+  options.script_tied = {"head.weight", "embedding.weight"};  // of C++ models, too
   json all = usual;
   all.update({{"label_smoothing", 0.1},
               {"skip_corrupt", true},
@@ -45,7 +46,8 @@ TEST(TaskOptions, IdentityOfAModel_HasWhatMakesTheBits) {
               {"heads", 2},
               {"width", 2},
               {"context", 2},
-              {"model_options", "depth=3"}});
+              {"model_options", "depth=3"},
+              {"script_tied", options.script_tied}});
   EXPECT_EQ(identity_of(options), all);
 }
 
