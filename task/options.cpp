@@ -8,8 +8,8 @@ namespace {
 
 using nlohmann::json;
 
-// Of a script nothing else: the tensors of a checkpoint show another model, and a changed script is told by the
-// trainers' fingerprint.
+// Of a script nothing else: the tensors of a checkpoint show another model, and a changed script is told by
+// the trainers' fingerprint.
 json identity_of_script() { return {{"trainer", "python"}}; }
 
 // Options that came later than the runs that have them as if they were not given are left out then.

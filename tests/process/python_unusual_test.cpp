@@ -115,8 +115,10 @@ TEST_F(PythonUnusual, OptimizerThatBeginsWithItsFirstGradient_SameDigestAfterARe
 }
 
 TEST_F(PythonUnusual, NumberOfAnOptimizerThatACheckpointWouldChange_Refused) {
-  expect_refused("late-float", 70, "the optimizer's kept of first.weight became float, and was int in its first steps");
-  expect_refused("late-large", 70, "the optimizer's kept of first.weight became 9007199254740993, and was int");
+  expect_refused("late-float", 70,
+                 "the optimizer's kept of first.weight became float, and was int in its first steps");
+  expect_refused("late-large", 70,
+                 "the optimizer's kept of first.weight became 9007199254740993, and was int");
 }
 
 TEST_F(PythonUnusual, BufferThatRepeatsItsElements_SameDigest) {
