@@ -33,8 +33,9 @@ def make_dense(model: nn.Module) -> None:
         value = buffer.value()
         repeats = value.layout == torch.strided and any(n > 1 and stride == 0 for n, stride in zip(value.shape, value.stride()))
         if buffer.persistent and repeats:
-            made = dense.setdefault(id(value), value.clone(memory_format=torch.contiguous_format))
-            buffer.module._buffers[buffer.attribute] = made
+            if id(value) not in dense:
+                dense[id(value)] = value.clone(memory_format=torch.contiguous_format)
+            buffer.module._buffers[buffer.attribute] = dense[id(value)]
 
 
 class Tensors:

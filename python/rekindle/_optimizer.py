@@ -1,8 +1,8 @@
 """An optimizer of torch.optim, or of anybody, that the script makes: its state as tensors of the run.
 
 The state begins when the optimizer makes it, in its first step. So that a run knows names and shapes before, a copy of
-the model makes two steps with gradients of zero and two with others. What an optimizer keeps anywhere else, and changes later (_hidden.py),
-would be lost when a trainer is copied to: that is an error of the step.
+the model makes two steps with gradients of zero and two with others. What an optimizer keeps anywhere else, and changes
+later (_hidden.py), would be lost when a trainer is copied to: that is an error of the step.
 """
 
 from __future__ import annotations
