@@ -210,8 +210,8 @@ Result<InitialState> prepare_run(LocalOptions& options, Begins begins) {
   REKINDLE_TRY(const bool has_its_own, has_initial_state(options, layout));
   if (has_its_own) options.init.clear();
   REKINDLE_TRY(InitialState initial, read_initial_state(options, model));
-  if (Job first = options.job; !path_exists(layout.config()))
-    REKINDLE_CHECK(check_schedule(first));  // before anything is written
+  if (!path_exists(layout.config()))
+    REKINDLE_CHECK(check_schedule(options.job));  // before anything is written
   REKINDLE_CHECK(begins == Begins::kNever ? run::check_trusted(layout) : check_directory(layout));
   if (begins == Begins::kNow) {
     REKINDLE_TRY(options.run_dir_inode, run::inode_of(layout));

@@ -72,7 +72,7 @@ Status Resolver::computing() {
   if (options_.workers > kMostTrainers || options_.workers * job_.trainers_per_worker > kMostTrainers)
     return refuse({"workers"}, str("--workers ", options_.workers, " is too many"),
                   str("use at most ", kMostTrainers, " trainers on one machine"));
-  REKINDLE_CHECK(one_of("exchange", raw_.exchange, {"auto", "nccl", "shm", "tcp"}));
+  REKINDLE_CHECK(one_of("exchange", raw_.exchange, protocol::exchanges()));
   job_.exchange = raw_.exchange;
   if (job_.exchange == "nccl" && job_.device == "cpu")
     return refuse({"exchange", "device"}, "--exchange nccl is for GPUs",

@@ -14,6 +14,7 @@
 #include "data/dataset.hpp"
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
+#include "protocol/job_reader.hpp"
 #include "protocol/training.hpp"
 
 namespace rekindle::app {
@@ -176,7 +177,7 @@ Status Resolver::model_and_data() {
 
 Status Resolver::seed_and_precision() {
   job_.seed = raw_.seed;
-  REKINDLE_CHECK(one_of("precision", raw_.precision, {"fp32", "bf16", "tf32"}));
+  REKINDLE_CHECK(one_of("precision", raw_.precision, protocol::precisions()));
   job_.precision = raw_.precision;
   return {};
 }

@@ -48,11 +48,10 @@ Status check_types(const json& object, const std::string& source) {
 
 Status check_values(const Job& job, const std::string& source) {
   // The first is a program that is executed.
-  const auto runtimes = container_runtimes();
   const std::tuple<const char*, std::string, std::vector<std::string>> names[] = {
-      {"container_runtime", job.container_runtime, runtimes},
-      {"exchange", job.exchange, {"auto", "nccl", "shm", "tcp"}},
-      {"precision", job.precision, {"fp32", "bf16", "tf32"}}};
+      {"container_runtime", job.container_runtime, container_runtimes()},
+      {"exchange", job.exchange, exchanges()},
+      {"precision", job.precision, precisions()}};
   for (const auto& [key, value, known] : names) {
     if (std::ranges::find(known, value) == known.end())
       return fail(ExitCode::kConfig, str(source, ": field '", key, "' cannot be ", value));
@@ -82,6 +81,8 @@ Status check_values(const Job& job, const std::string& source) {
 }  // namespace
 
 std::vector<std::string> container_runtimes() { return {"apptainer", "singularity", "srun"}; }
+std::vector<std::string> exchanges() { return {"auto", "nccl", "shm", "tcp"}; }
+std::vector<std::string> precisions() { return {"fp32", "bf16", "tf32"}; }
 
 Result<Job> job_from_json(const json& object, const std::string& source) {
   REKINDLE_CHECK(check_types(object, source));

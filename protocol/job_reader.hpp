@@ -13,6 +13,8 @@ namespace rekindle::protocol {
 
 // The programs that start a container: what --container-runtime and a job may name.
 std::vector<std::string> container_runtimes();
+std::vector<std::string> exchanges();
+std::vector<std::string> precisions();
 
 // A field that is missing in `object` has the default of Job{}.
 Result<Job> job_from_json(const nlohmann::json& object, const std::string& source);

@@ -116,7 +116,7 @@ TEST_F(Schedules, AnotherScheduleOrOptimizer_IsAnotherRun) {
   EXPECT_EQ(long_warm_up.exit_code, 78);
   EXPECT_NE(long_warm_up.err.find("leaves nothing of a run of 4 steps"), std::string::npos)
       << long_warm_up.err;
-  EXPECT_FALSE(fs::exists(scratch_ / "other")) << "a refused command leaves nothing";
+  EXPECT_FALSE(fs::exists(scratch_ / "other")) << "a command that is refused writes nothing";
 }
 
 TEST_F(Schedules, OptionsThatTheScheduleDoesNotUse_AreNamed) {
