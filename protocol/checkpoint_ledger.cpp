@@ -57,7 +57,10 @@ void OpenCheckpoint::check() const {
   const bool in_range = written.empty() || (written.begin()->first >= 0 &&
                                             std::prev(written.end())->first < std::ssize(writers));
   invariant(in_range, "a shard is of no writer");
-  invariant(failed.size() <= writers.size(), "a failure is of no writer");
+  invariant(std::ranges::all_of(
+                failed,
+                [&](const auto& entry) { return std::ranges::find(writers, entry.first) != writers.end(); }),
+            "a failure is of no writer");
   invariant(!committing || complete() || planted(Bug::kCommitWithMissingShard),
             "a checkpoint is committed without a shard");
 }
@@ -116,12 +119,23 @@ void FailedCheckpoints::check() const {
 
 void SuspectStates::raise(const GenerationId& generation, std::uint64_t last_trusted) {
   must_restore_ = true;
-  generation_ = generation;
-  last_trusted_ = last_trusted;
+  generation_ = std::max(generation_, generation);
+  narrow(generation, last_trusted);
 }
 
-void SuspectStates::narrow(std::uint64_t last_trusted) {
-  last_trusted_ = std::min(last_trusted_, last_trusted);
+void SuspectStates::narrow(const GenerationId& generation, std::uint64_t last_trusted) {
+  const auto [at, fresh] = last_trusted_.emplace(generation, last_trusted);
+  if (!fresh) at->second = std::min(at->second, last_trusted);
+}
+
+bool SuspectStates::forbids(const CheckpointKey& key) const {
+  return std::any_of(last_trusted_.lower_bound(key.second), last_trusted_.end(),
+                     [&key](const auto& entry) { return key.first > entry.second; });
+}
+
+void SuspectStates::check() const {
+  invariant(last_trusted_.empty() ? !must_restore_ : last_trusted_.rbegin()->first == generation_,
+            "a generation's states are suspect, and none of its checkpoints is forbidden");
 }
 
 // ---- restoring ----
@@ -166,6 +180,7 @@ void CheckpointLedger::check() const {
   committed.check();
   for (const auto& [key, checkpoint] : open.all) checkpoint.check();
   failed.check();
+  suspect.check();
   restore.check();
 }
 

@@ -98,21 +98,24 @@ class FailedCheckpoints {
 class SuspectStates {
  public:
   // No checkpoint of `generation` or an older one with a step after `last_trusted` is ever committed.
+  // `generation` is the current one.
   void raise(const GenerationId& generation, std::uint64_t last_trusted);
-  // A further report about the same states.
-  void narrow(std::uint64_t last_trusted);
+  // A further report, of a generation that is covered. It limits no newer one.
+  void narrow(const GenerationId& generation, std::uint64_t last_trusted);
   bool must_restore() const { return must_restore_; }  // states in memory must not be used
   bool is_about(const GenerationId& generation) const { return generation == generation_; }
   bool covers(const GenerationId& generation) const { return generation <= generation_; }
-  bool forbids(const CheckpointKey& key) const { return covers(key.second) && key.first > last_trusted_; }
+  bool forbids(const CheckpointKey& key) const;
   // The suspect generation may complete one more step before the abort reaches its trainers. Only a step of a
   // newer generation clears must_restore().
   void step_made(const GenerationId& generation) { must_restore_ = must_restore_ && covers(generation); }
+  void check() const;
 
  private:
   bool must_restore_ = false;
-  GenerationId generation_;
-  std::uint64_t last_trusted_ = std::numeric_limits<std::uint64_t>::max();
+  GenerationId generation_;  // the newest one
+  std::map<GenerationId, std::uint64_t>
+      last_trusted_;  // of each one: no fault takes back what another forbids
 };
 
 // The checkpoint from which the current generation began, and the attempts to restore it. Invariant: both

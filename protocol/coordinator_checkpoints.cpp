@@ -147,7 +147,7 @@ void Coordinator::settle(const CheckpointKey& key) {
 void Coordinator::state_changed(const ShardFailed& failed) {
   const std::uint64_t good = failed.step - std::min<std::uint64_t>(failed.step, 1);
   // The generation is over already.
-  if (ledger_.suspect.covers(failed.generation)) return ledger_.suspect.narrow(good);
+  if (ledger_.suspect.covers(failed.generation)) return ledger_.suspect.narrow(failed.generation, good);
   ledger_.suspect.raise(generation_.id, good);
   roll_back({failed.trainer}, str("a trainer's state of step ", failed.step, " has changed in its memory"));
   phase_.break_off();

@@ -80,14 +80,20 @@ TEST(SuspectStates, OfAGeneration_ForbidsItsLaterStepsAndThoseOfOlderOnes) {
   EXPECT_TRUE(suspect.must_restore());
   EXPECT_TRUE(suspect.forbids({8, old}) && suspect.forbids({8, suspected}));
   EXPECT_FALSE(suspect.forbids({7, suspected}) || suspect.forbids({8, next}));
-  suspect.narrow(5);
-  suspect.narrow(6);
+  suspect.narrow(suspected, 5);
+  suspect.narrow(suspected, 6);
   EXPECT_TRUE(suspect.forbids({6, suspected}));
   suspect.step_made(suspected);
   EXPECT_TRUE(suspect.must_restore()) << "the trainers had not received the abort yet";
   suspect.step_made(next);
   EXPECT_FALSE(suspect.must_restore());
   EXPECT_TRUE(suspect.forbids({6, suspected})) << "late shards of that generation stay forbidden";
+  suspect.raise(next, 30);
+  EXPECT_TRUE(suspect.forbids({6, suspected})) << "also after another fault";
+  EXPECT_TRUE(suspect.forbids({31, next}) && !suspect.forbids({30, next}));
+  suspect.narrow(suspected, 2);
+  EXPECT_TRUE(suspect.forbids({3, old}) && !suspect.forbids({30, next})) << "newer ones keep their limit";
+  suspect.check();
 }
 
 TEST(RestoreTries, ADamagedCheckpoint_IsTriedOnceByOtherNodes) {

@@ -174,6 +174,23 @@ TEST_F(CoordinatorTest, StateThatChangedInMemory_TheRunGoesBackAndNothingLaterIs
   EXPECT_EQ(of<Commit>(shard(0, 10)).size(), 1U);
 }
 
+// A shard of the first fault is written only after the second one.
+TEST_F(CoordinatorTest, StateThatChangesInMemoryAgain_NothingAfterTheFirstTimeIsCommitted) {
+  config_.expected_trainers = 1;
+  config_.restorable = {{"old", 4, ""}};
+  begin();
+  ready("a");
+  const GenerationId first = machine_->generation();
+  say(ShardFailed{first, "a", 10, "the state has changed", true});
+  begin_shard("a", 11);
+  pause("a", 12, PauseReason::kAborted);
+  const GenerationId second = machine_->generation();
+  begin_shard("a", 20);
+  say(ShardFailed{second, "a", 30, "the state has changed", true});
+  EXPECT_TRUE(of<Commit>(say(ShardWritten{first, "a", 11, 0, "s", "t", "d", 1})).empty());
+  EXPECT_EQ(of<Commit>(say(ShardWritten{second, "a", 20, 0, "s", "t", "d", 1})).size(), 1U);
+}
+
 // With --keep 1 --keep-best.
 TEST_F(CoordinatorTest, WhatTheSweepLeft_CanBeGoneBackTo) {
   config_.job.keep = 1;

@@ -81,6 +81,8 @@ class Checks {
     bool gathered = false;                        // gathering before the event
     std::uint64_t step = 0;
     std::uint64_t newest_held = 0;  // newest step of the trainers to which Quit was sent
+    std::map<protocol::GenerationId, std::uint64_t>
+        changed;  // the first step whose state has changed in memory
   };
   void forms(CoordinatorProcess& coordinator, const protocol::Start& start);
   void trusts(const protocol::Start& start);
@@ -108,6 +110,9 @@ class Checks {
   protocol::GenerationId verified_in_;
   void verifies(const protocol::GenerationId& generation);
   void sees_its_term(const CoordinatorProcess& coordinator, const std::string& what);
+  static void notes_change(const protocol::Coordinator& machine, Knowledge& known,
+                           const protocol::FromTrainer& message);
+  void orders(const Knowledge& known, const protocol::Commit& commit);
 };
 
 }  // namespace rekindle::sim

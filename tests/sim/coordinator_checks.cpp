@@ -48,6 +48,7 @@ void Checks::on_coordinator_event(CoordinatorProcess& coordinator, const Event& 
   if (const auto* done = std::get_if<CommitDone>(&event)) known.open.erase({done->step, done->generation});
   const auto* report = std::get_if<TrainerReported>(&event);
   if (report != nullptr) notes_progress(machine, report->message, known.moved);
+  if (report != nullptr) notes_change(machine, known, report->message);
   const auto* shard = report == nullptr ? nullptr : std::get_if<ShardBegun>(&report->message);
   const bool saved = shard != nullptr && machine.committed_step() && *machine.committed_step() >= shard->step;
   if (shard != nullptr && !saved && shard->generation == machine.generation() &&
@@ -85,6 +86,7 @@ void Checks::coordinator_decides(CoordinatorProcess& coordinator, const std::vec
   for (const Effect& effect : effects) {
     if (const auto* abandon = std::get_if<Abandon>(&effect))
       known.open.erase({abandon->step, abandon->generation});
+    if (const auto* commit = std::get_if<Commit>(&effect)) orders(known, *commit);
     if (const auto* order = std::get_if<KillTrainer>(&effect)) kills(coordinator, *order);
     const auto* warn = std::get_if<Warn>(&effect);
     if (warn != nullptr && warn->about == WarnAbout::kStatesDiffer) {

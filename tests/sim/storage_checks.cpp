@@ -52,6 +52,23 @@ void Checks::notes(const CoordinatorProcess& coordinator, const CheckpointId& id
                       noted->name()));
 }
 
+void Checks::notes_change(const Coordinator& machine, Knowledge& known, const FromTrainer& message) {
+  const auto* failed = std::get_if<ShardFailed>(&message);
+  if (failed == nullptr || !failed->changed || !machine.trainers().contains(failed->trainer)) return;
+  const auto [first, fresh] = known.changed.emplace(failed->generation, failed->step);
+  if (!fresh) first->second = std::min(first->second, failed->step);
+}
+
+// A change of a state in memory that was noticed never comes back.
+void Checks::orders(const Knowledge& known, const Commit& commit) {
+  for (const auto& [told, step] : known.changed) {
+    if (commit.generation <= told && commit.step >= step)
+      world_.violated(str("step ", commit.step, " of ", to_text(commit.generation),
+                          " is to be committed, though the state of step ", step, " in ", to_text(told),
+                          " has changed in memory"));
+  }
+}
+
 void Checks::commits(CoordinatorProcess& coordinator, const Commit& commit) {
   const CheckpointId id{commit.step, commit.generation};
   sees_its_term(coordinator, str("commits ", id.name()));
