@@ -73,11 +73,12 @@ void Coordinator::on_report(const std::string&, const Evaluated& message) {
 }
 
 // Every trainer that meets the sample reports it. After 20 samples, the 32nd, 64th, ... is told.
-void Coordinator::on_report(const std::string&, const SampleSkipped& message) {
+void Coordinator::on_report(const std::string& worker, const SampleSkipped& message) {
   const std::size_t number = faults_.samples.skipped(message.why);
   constexpr std::size_t kToldEach = 20;
   if (number > 0 && (number <= kToldEach || std::has_single_bit(number)))
-    emit(Warn{str(message.why, "; the next readable sample takes its place (", number, " so far)")});
+    emit(Warn{str(message.why, " (seen by ", worker, "); the next readable sample takes its place (", number,
+                  " so far)")});
 }
 
 void Coordinator::on_report(const std::string&, const ShardBegun& message) { shard_begun(message); }

@@ -12,10 +12,10 @@ TEST_F(CoordinatorTest, SamplesThatAreLeftOut_ToldAndCountedOnceEach) {
     return lines;
   };
   EXPECT_EQ(told("a.jpg is damaged"),
-            "a.jpg is damaged; the next readable sample takes its place (1 so far)");
+            "a.jpg is damaged (seen by w-h); the next readable sample takes its place (1 so far)");
   EXPECT_EQ(told("a.jpg is damaged"), "") << "another trainer has met it, too";
   EXPECT_EQ(told("b.jpg is damaged"),
-            "b.jpg is damaged; the next readable sample takes its place (2 so far)");
+            "b.jpg is damaged (seen by w-h); the next readable sample takes its place (2 so far)");
   int lines = 0;
   for (int i = 2; i < 100; ++i) lines += told(str(i, ".jpg is damaged")).empty() ? 0 : 1;
   EXPECT_EQ(lines, 18 + 2);
