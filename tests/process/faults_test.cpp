@@ -72,6 +72,7 @@ TEST_F(Faults, EverythingSuspendedForLongerThanAHeartbeatMayBeLate_NobodyIsLost)
   program.signal(SIGUSR1);
   const Outcome outcome = program.wait();
   EXPECT_EQ(outcome.exit_code, 75) << outcome.err;
+  EXPECT_EQ(times_in(log(), "was lost"), 0U) << log();
 }
 
 TEST_F(Faults, CoordinatorKilledBeforeItCameUp_AnotherOneBegins) {

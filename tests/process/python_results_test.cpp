@@ -36,7 +36,8 @@ TEST_F(PythonResults, MetricsWhoseLinesDiffer_AreColumnsOfOneLength) {
 }
 
 TEST_F(PythonResults, Metrics_MakeATableOfPandas) {
-  if (python({"-c", "import pandas"}).exit_code != 0) REKINDLE_SKIP(Needs::kMachine, "needs pandas");
+  if (python({"-c", "import pandas"}).exit_code != 0)
+    REKINDLE_SKIP(Needs::kPython, "needs pandas (./dev python)");
   const Outcome outcome = with_columns(
       "import pandas\ntable = pandas.DataFrame(columns)\nprint(table.shape, list(table), "
       "table['loss'].mean())\n");

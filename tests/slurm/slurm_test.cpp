@@ -108,7 +108,7 @@ TEST_F(Slurm, Suspended_NobodyIsLost) {
   cluster_->command({"scontrol", "resume", job_});
   wait_for_step(before + 20);
   const auto log = read_text(run::Layout(dir()).log("coordinator"));
-  EXPECT_EQ(log->find("is lost"), std::string::npos) << *log;
+  EXPECT_EQ(log->find("was lost"), std::string::npos) << *log;
   stop_and_compare();
 }
 

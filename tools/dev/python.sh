@@ -5,13 +5,15 @@ python_folder() { echo "${XDG_CACHE_HOME:-$HOME/.cache}/rekindle/python"; }
 install_python() {
   local folder
   folder=$(python_folder)
-  if [[ ! -e $folder/.complete ]]; then
+  if ! cmp -s tools/python-requirements.txt "$folder/.complete"; then
     say "installing PyTorch into $folder (5 GB, once)"
-    rm -rf "$folder"
-    python3 -m venv "$folder" || die "python3 cannot make a virtual environment: install the package python3-venv"
+    if [[ ! -e $folder/.complete ]]; then
+      rm -rf "$folder"
+      python3 -m venv "$folder" || die "python3 cannot make a virtual environment: install the package python3-venv"
+    fi
     "$folder/bin/python" -m pip install -q --no-cache-dir -r tools/python-requirements.txt ||
       die "PyTorch could not be installed: see pip's message above"
-    touch "$folder/.complete"
+    cp tools/python-requirements.txt "$folder/.complete"
   fi
   say "PyTorch is in $folder; ./dev test finds it there"
 }
