@@ -7,17 +7,19 @@
 
 namespace rekindle::data {
 
-tl::unexpected<Error> corrupt_image(const std::string& source, const std::string& what) {
-  return forward_error({ExitCode::kConfig, str(source, " ", what),
-                        "with --skip-corrupt the run goes on, and the next image takes its place; or restore "
-                        "the file: if its size stays the same, the run goes on, otherwise start a new run",
-                        ErrorKind::kDamage});
+tl::unexpected<Error> corrupt_image(const std::string& source, const std::string& what,
+                                    const std::string& remedy) {
+  return forward_error(
+      {ExitCode::kConfig, str(source, " ", what),
+       str("with --skip-corrupt the run goes on, and the next image takes its place; or ", remedy),
+       ErrorKind::kDamage});
 }
 
 Status check_pixels(std::uint64_t width, std::uint64_t height, const std::string& source) {
   if (width > 0 && height > 0 && width <= kMostPixels && height <= kMostPixels / width) return {};
   return corrupt_image(
-      source, str("has ", width, " x ", height, " pixels, and ", kMostPixels, " are the most that are read"));
+      source, str("has ", width, " x ", height, " pixels, and ", kMostPixels, " are the most that are read"),
+      "make it smaller, and start a new run");
 }
 
 Status decode_image(std::span<const std::uint8_t> bytes, const std::string& source, Pixels& pixels) {
@@ -30,7 +32,8 @@ Status decode_image(std::span<const std::uint8_t> bytes, const std::string& sour
   if (bytes.empty()) return corrupt_image(source, "is empty");
   if (begins_with(kJpeg)) return decode_jpeg(bytes, source, pixels);
   if (begins_with(kPng)) return decode_png(bytes, source, pixels);
-  return corrupt_image(source, "is neither a JPEG nor a PNG file");
+  return corrupt_image(source, "is neither a JPEG nor a PNG file",
+                       "restore it, or convert it to PNG, and start a new run");
 }
 
 }  // namespace rekindle::data

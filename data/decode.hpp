@@ -33,7 +33,10 @@ Status decode_image(std::span<const std::uint8_t> bytes, const std::string& sour
 Status decode_jpeg(std::span<const std::uint8_t> bytes, const std::string& source, Pixels& pixels);
 Status decode_png(std::span<const std::uint8_t> bytes, const std::string& source, Pixels& pixels);
 
-// An error of this kind.
-tl::unexpected<Error> corrupt_image(const std::string& source, const std::string& what);
+// An error of this kind. `remedy`: what to do about the file.
+inline constexpr const char* kRestore =
+    "restore the file: if its size stays the same, the run goes on, otherwise start a new run";
+tl::unexpected<Error> corrupt_image(const std::string& source, const std::string& what,
+                                    const std::string& remedy = kRestore);
 
 }  // namespace rekindle::data

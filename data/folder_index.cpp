@@ -258,7 +258,12 @@ void write_index(const fs::path& root, const FolderListing& listing) {
   // that of this machine is compared with some room.
   const auto now = std::chrono::system_clock::now().time_since_epoch() - std::chrono::seconds(2);
   const std::vector<std::int64_t> times = times_of(listing, root);
-  const auto is_recent = [&](std::int64_t time) { return time > std::chrono::nanoseconds(now).count(); };
+  // A time far ahead, as of an archive from a machine with a wrong clock, differs from that of a later
+  // change.
+  const auto later = now + std::chrono::hours(1);
+  const auto is_recent = [&](std::int64_t time) {
+    return time > std::chrono::nanoseconds(now).count() && time < std::chrono::nanoseconds(later).count();
+  };
   if (std::ranges::any_of(times, is_recent)) return;
   const std::string text = text_of(listing);
   for (const FilePath& place : note_places(root, kIndexNote)) {

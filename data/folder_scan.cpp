@@ -94,7 +94,8 @@ class Scanner {
     REKINDLE_CHECK(list_classes(train, listing_.train));
     if (test.empty())
       split_off_a_tenth();
-    else if (path_exists(root_ / test / kAnnotations))
+    else if (path_exists(root_ / test / kAnnotations) &&
+             !is_folder(root_ / test / listing_.class_names.front()))  // else a script has sorted the images
       REKINDLE_CHECK(list_annotated(test));
     else
       REKINDLE_CHECK(list_test_classes(test));

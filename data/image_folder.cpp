@@ -42,7 +42,7 @@ class Scratches {
     return scratch;
   }
   void give_back(std::unique_ptr<Scratch> scratch) {
-    if (scratch->pixels.bytes.capacity() > kMostKept) return;
+    if (std::max(scratch->pixels.bytes.capacity(), scratch->file.capacity()) > kMostKept) return;
     const std::lock_guard lock(mutex_);
     spare_.push_back(std::move(scratch));
   }
@@ -115,8 +115,10 @@ class ImageFolder final : public Dataset {
         skipped_.push_back(decoded.error().what);
       }
     }
-    return fail(ExitCode::kConfig, str("no image in ", root_.string(), " can be decoded"),
-                "use another folder");
+    return forward_error({ExitCode::kConfig,
+                          str("no ", split == Split::kTrain ? "training" : "test", " image in ",
+                              root_.string(), " can be decoded"),
+                          "look at the warnings, and use another folder", ErrorKind::kDamage});
   }
 
   // A new run must not find the sizes of before in the index.

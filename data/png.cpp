@@ -97,7 +97,8 @@ Status decode_png(std::span<const std::uint8_t> bytes, const std::string& source
   if (!decoder.read_header()) return bad();
   // PIL makes white of almost every pixel. Of other files it takes the upper 8 bits.
   if (decoder.is_grey_of_16_bits())
-    return corrupt_image(source, "is a grey PNG file of 16 bits, and only 8 are read");
+    return corrupt_image(source, "is a grey PNG file of 16 bits, and only 8 are read",
+                         "convert it to 8 bits, and start a new run");
   const std::size_t width = decoder.width(), height = decoder.height();
   REKINDLE_CHECK(check_pixels(width, height, source));
   pixels.size = {static_cast<int>(height), static_cast<int>(width)};

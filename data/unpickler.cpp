@@ -132,7 +132,7 @@ class Unpickler {
   // _reconstruct(...) makes an empty array, and dtype("u1", ...) an element type.
   Status call() {
     REKINDLE_TRY(const std::vector<Handle> items, pop(2));
-    const Value callee = pickle_.values_[items[0]], arguments = pickle_.values_[items[1]];
+    const Value &callee = pickle_.values_[items[0]], &arguments = pickle_.values_[items[1]];
     if (callee.kind != Kind::kGlobal || arguments.kind != Kind::kTuple || arguments.items.empty())
       return bad("has a pickle that calls something else than a function of NumPy");
     if (callee.text == "_reconstruct") return push({.kind = Kind::kArray});

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "base/text.hpp"
@@ -31,6 +32,29 @@ TEST_F(ImageFolder, TinyImageNetsLayoutHasTheLabelsOfItsAnnotations) {
   }
   std::ranges::sort(expected);
   EXPECT_EQ(found, expected);
+}
+
+// As scripts do that make it readable for torchvision; some let the annotations lie.
+TEST_F(ImageFolder, TinyImageNetWithASortedVal_HasTheLabelsOfItsFolders) {
+  const auto before = opened(tiny());
+  fs::copy(tiny(), at("sorted"), fs::copy_options::recursive);
+  const fs::path val = at("sorted/val");
+  std::istringstream list(get(val / "val_annotations.txt"));
+  for (std::string file, label, rest; list >> file >> label && std::getline(list, rest);) {
+    fs::create_directories(val / label);
+    fs::rename(val / "images" / file, val / label / file);
+  }
+  fs::remove(val / "images");
+  for (int i = 0; i < 10; ++i) {  // the made data set is small: not each class has a test image
+    const fs::path folder = val / str("n0000000", i);
+    fs::create_directories(folder);
+    if (fs::is_empty(folder)) put(folder / "more.JPEG", image());
+  }
+  const auto sorted = opened(at("sorted"));
+  EXPECT_EQ(sorted->info().class_names, before->info().class_names);
+  EXPECT_GE(sorted->info().test_count, 10U);
+  for (std::size_t i = 1; i < sorted->info().test_count; ++i)
+    EXPECT_GE(read(*sorted, Split::kTest, i)->labels[0], read(*sorted, Split::kTest, i - 1)->labels[0]);
 }
 
 TEST_F(ImageFolder, ImageNetsLayoutAndAPlainOne) {
@@ -114,6 +138,17 @@ TEST_F(ImageFolder, ACorruptImageIsAnError_OrTheNextReadableOneTakesItsPlace) {
     EXPECT_EQ(read(*lenient, Split::kTrain, 0)->images, read(*strict, Split::kTrain, 2)->images);
     EXPECT_EQ(read(*lenient, Split::kTrain, 1)->images, read(*strict, Split::kTrain, 2)->images);
   }
+}
+
+TEST_F(ImageFolder, NoImageOfASplitCanBeDecoded_TheSamplesAreUnusable) {
+  for (const auto& file : fs::directory_iterator(tiny() / "val/images"))
+    put(file.path(), std::string(fs::file_size(file), 'x'));
+  const auto dataset = opened(tiny(), true);
+  EXPECT_TRUE(read(*dataset, Split::kTrain, 0));
+  const auto none = read(*dataset, Split::kTest, 3);
+  ASSERT_FALSE(none);
+  refused(none.error(), "no test image in " + tiny().string() + " can be decoded");
+  EXPECT_EQ(none.error().kind, ErrorKind::kDamage);
 }
 
 TEST_F(ImageFolder, TheLastImageIsReplacedByTheFirst_AndItsLabelToo) {
