@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
@@ -27,6 +26,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/state_check.hpp"
 #include "data/dataset.hpp"
+#include "optim/schedule.hpp"
 #include "protocol/trainer_environment.hpp"
 #include "protocol/training.hpp"
 #include "run/layout.hpp"
@@ -175,12 +175,12 @@ void warn_of_schedule(const Job& job) {
 }
 
 void warn_of_options_without_use(const Job& job) {
-  const auto warn_of = [&job](const char* option, bool given, std::initializer_list<std::string_view> users) {
-    if (given && std::ranges::find(users, job.schedule) == users.end())
+  const auto warn_of = [&job](const char* option, bool given) {
+    if (given && !optim::schedule_has(job.schedule, option))
       warn(str("warning: ", option, " has no effect with --schedule ", job.schedule));
   };
-  warn_of("--lr-step", job.lr_step != Job{}.lr_step, {"step"});
-  warn_of("--lr-gamma", job.lr_gamma != Job{}.lr_gamma, {"step", "multi-step", "exponential"});
+  warn_of("--lr-step", job.lr_step != Job{}.lr_step);
+  warn_of("--lr-gamma", job.lr_gamma != Job{}.lr_gamma);
 }
 
 // The statistics of a few samples are so uncertain that batch norm hurts. Each micro-batch has its own.

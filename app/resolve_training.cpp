@@ -80,7 +80,7 @@ Status Resolver::schedule() {
   job_.milestones = raw_.milestones;
   job_.lr_step = raw_.lr_step;
   job_.lr_gamma = raw_.lr_gamma.value_or(0.1);
-  if (!job_.milestones.empty() && job_.schedule != "multi-step")
+  if (!job_.milestones.empty() && !optim::schedule_has(job_.schedule, "--milestones"))
     return refuse({"milestones", "schedule"},
                   str("--milestones is not an option of --schedule ", job_.schedule),
                   "add --schedule multi-step");

@@ -39,9 +39,10 @@ double linear_rate(const Schedule& s, std::uint64_t step, std::uint64_t) {
 double constant_rate(const Schedule& s, std::uint64_t, std::uint64_t) { return s.lr; }
 
 constexpr ScheduleRow kSchedules[] = {
-    {"step", "lr * gamma^(epoch / lr-step)", step_rate},
-    {"multi-step", "lr * gamma^(milestones that were passed)", multi_step_rate},
-    {"exponential", "lr * gamma^epoch", exponential_rate},
+    {"step", "lr * gamma^(epoch / lr-step)", step_rate, false, "--lr-step, --lr-gamma"},
+    {"multi-step", "lr * gamma^(milestones that were passed)", multi_step_rate, false,
+     "--milestones, --lr-gamma"},
+    {"exponential", "lr * gamma^epoch", exponential_rate, false, "--lr-gamma"},
     {"cosine", "lr * (1 + cos(pi * t)) / 2, where t goes from 0 to 1", cosine_rate, true},
     {"linear", "lr * (1 - t), where t goes from 0 to 1", linear_rate, true},
     {"constant", "lr", constant_rate},
@@ -74,12 +75,18 @@ bool ends_with_the_run(const std::string& schedule) {
   return row != nullptr && row->ends;
 }
 
+bool schedule_has(const std::string& schedule, std::string_view option) {
+  const ScheduleRow* row = find(schedule);
+  return row != nullptr && str(row->options, ",").find(str(option, ",")) != std::string::npos;
+}
+
 Status check_schedule(const Schedule& schedule) {
   if (find(schedule.name) == nullptr)
     return fail(ExitCode::kConfig, str("unknown schedule '", schedule.name, "'"),
                 did_you_mean(schedule.name, names_of_schedules()));
-  if (schedule.name == "multi-step" && schedule.milestones.empty())
-    return fail(ExitCode::kConfig, "--schedule multi-step without --milestones", "add --milestones 30,60,80");
+  if (schedule_has(schedule.name, "--milestones") && schedule.milestones.empty())
+    return fail(ExitCode::kConfig, str("--schedule ", schedule.name, " without --milestones"),
+                "add --milestones 30,60,80");
   if (!std::ranges::is_sorted(schedule.milestones, std::ranges::less_equal()))
     return fail(ExitCode::kConfig, "--milestones do not ascend", "write epochs as in 30,60,80");
   if (schedule.length > 0 && schedule.warmup_steps >= schedule.length)

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
@@ -28,12 +29,15 @@ struct ScheduleRow {
   const char* formula;  // for the documents
   // The rate at a step after the warm-up. `epoch`: of the step's first sample, from 0.
   double (*rate)(const Schedule& schedule, std::uint64_t step, std::uint64_t epoch);
-  bool ends = false;  // the rate depends on the run's length, and is nearly 0 at its end
+  bool ends = false;         // the rate depends on the run's length, and is nearly 0 at its end
+  const char* options = "";  // the command-line options that it has besides --lr and --warmup-steps
 };
 std::span<const ScheduleRow> schedules();
 std::vector<std::string> names_of_schedules();
 // ScheduleRow::ends. False for an unknown name.
 bool ends_with_the_run(const std::string& schedule);
+// Whether ScheduleRow::options has the option ("--lr-step"). False for an unknown name.
+bool schedule_has(const std::string& schedule, std::string_view option);
 
 // How far the run is after the warm-up, from 0 to 1. For the schedules.
 double progress(const Schedule& schedule, std::uint64_t step);

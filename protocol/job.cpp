@@ -40,7 +40,7 @@ nlohmann::json identity_of(const Job& job) {
   add_optimizer(identity, job);
   identity["schedule"] = job.schedule;
   if (job.warmup_steps > 0) identity["warmup_steps"] = job.warmup_steps;
-  if (job.schedule == "multi-step") identity["milestones"] = job.milestones;
+  if (optim::schedule_has(job.schedule, "--milestones")) identity["milestones"] = job.milestones;
   // Steps that a longer run adds have other rates otherwise.
   if (optim::ends_with_the_run(job.schedule)) identity["schedule_steps"] = job.schedule_steps;
   if (job.clip_norm > 0) identity["clip_norm"] = job.clip_norm;

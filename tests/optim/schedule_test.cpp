@@ -59,6 +59,16 @@ TEST(Schedules, ALongerRunKeepsItsLastRate) {
   }
 }
 
+TEST(Schedules, EachHasTheOptionsOfItsRow) {
+  EXPECT_TRUE(schedule_has("step", "--lr-step"));
+  EXPECT_TRUE(schedule_has("step", "--lr-gamma"));
+  EXPECT_FALSE(schedule_has("step", "--lr"));
+  EXPECT_FALSE(schedule_has("step", "--milestones"));
+  EXPECT_TRUE(schedule_has("multi-step", "--milestones"));
+  EXPECT_FALSE(schedule_has("cosine", "--lr-gamma"));
+  EXPECT_FALSE(schedule_has("cosinus", "--lr-gamma"));
+}
+
 TEST(Schedules, WrongOptionsAreNamed) {
   const auto refused = [](const Schedule& schedule) {
     const Status checked = check_schedule(schedule);
