@@ -38,7 +38,7 @@ Status check_classes(const Job& job, const data::DatasetInfo& info) {
       "evaluate on data with the classes that the model was trained for");
 }
 
-Status load(Replica& replica, const TensorsToEvaluate& given, const Job& job) {
+Status load(Replica& replica, const TensorsToEvaluate& given, const Job& job, const data::DatasetInfo& info) {
   const checkpoint::State state = replica.state();
   const checkpoint::StateSpec model = checkpoint::spec_of(state);
   if (const auto other = checkpoint::other_head(given.tensors.tensors, model))
@@ -51,6 +51,10 @@ Status load(Replica& replica, const TensorsToEvaluate& given, const Job& job) {
       checkpoint::choose_initial(given.tensors.tensors, model, false, given.name, replica.other_names());
   if (!chosen) {
     chosen.error().hint = "it must be of the model that the options or the checkpoint name";
+    if (info.samples == data::SampleKind::kImages)
+      chosen.error().hint +=
+          str(", for images with ", counted(static_cast<std::uint64_t>(info.channels), "channel"), " as in ",
+              job.task.data);
     return forward_error(chosen.error());
   }
   REKINDLE_TRY(const checkpoint::Tensors read, checkpoint::read_tensors(given.tensors, *chosen));
@@ -95,7 +99,7 @@ Result<Evaluation> evaluate(Job job, const TensorsToEvaluate& given, std::size_t
                 "evaluate needs a test set");
   const ModelConfig config = model_config(job, info.channels, more);
   REKINDLE_TRY(const std::unique_ptr<Replica> replica, Replica::make(config));
-  REKINDLE_CHECK(load(*replica, given, job));
+  REKINDLE_CHECK(load(*replica, given, job, info));
   evaluation.metrics = metrics_of(info.samples, config.classes);
   evaluation.sums.metrics.resize(evaluation.metrics.size());
   if (info.samples == data::SampleKind::kImages)
