@@ -10,7 +10,7 @@ from typing import Any
 
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from rekindle._errors import RekindleError, StorageAway, one_line
+from rekindle._errors import RekindleError, SampleError, StorageAway, one_line
 from rekindle._random import seed_all
 
 Place = tuple[int, int]  # of a batch: step and micro-batch, or the first test sample and their number
@@ -71,8 +71,9 @@ class Seeded(Dataset):
     """A data set whose samples draw the same random numbers whoever loads them. An index is (generation, epoch, index).
     """
 
-    def __init__(self, dataset: Dataset, key: Key, generation: Generation) -> None:
-        self.dataset, self.key, self.generation = dataset, key, generation
+    def __init__(self, dataset: Dataset, name: str, key: Key, generation: Generation) -> None:
+        """`name`: of the argument of run()."""
+        self.dataset, self.name, self.key, self.generation = dataset, name, key, generation
 
     def __getitem__(self, place: tuple[int, int, int]) -> Any:
         generation, epoch, index = place
@@ -81,14 +82,17 @@ class Seeded(Dataset):
         seed_all(self.key(epoch, index))
         try:
             return self.dataset[index]
-        except Exception as error:
-            if _is_away(error):
-                raise StorageAway(one_line(error)) from error
+        except RekindleError:
             raise
+        except Exception as error:
+            kind = StorageAway if _is_away(error) else SampleError
+            raise kind(f"{self.name}[{index}]: {one_line(error)}") from error
 
 
 class StepOrder:
     """The micro-batches that come next: `first` of a step, then `every` one of each later step."""
+
+    argument = "train_data"
 
     def __init__(self, samples: Callable[[int, int], Samples]) -> None:
         """`samples`: of (step, micro-batch)."""
@@ -115,6 +119,8 @@ class StepOrder:
 
 class EvaluationOrder:
     """The test samples of the micro-batches of one trainer: of each `batch`, those of its `micro_batches`."""
+
+    argument = "test_data"
 
     def __init__(self, count: int, batch: int, micro_batch: int) -> None:
         """Numbers of samples: of all, of a batch and of a micro-batch."""

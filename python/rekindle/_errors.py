@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -24,8 +25,12 @@ class RekindleError(Exception):
         self.what, self.hint, self.code = what, hint, code
 
 
-class StorageAway(Exception):
-    """A sample cannot be read now. With one argument, so that it comes through from a process of a DataLoader."""
+class SampleError(Exception):
+    """An exception of a data set. With one argument, so that it comes through from a process of a DataLoader."""
+
+
+class StorageAway(SampleError):
+    """A sample cannot be read now."""
 
 
 class Aborted(BaseException):
@@ -43,9 +48,13 @@ def hint_for(error: BaseException) -> str:
     return FULL_GPU if isinstance(error, getattr(of_torch, "OutOfMemoryError", ())) else IN_THE_LOG
 
 
+_OWN_NAMES = re.compile(r"^rekindle\._errors\.(SampleError|StorageAway): ")
+
+
 def one_line(error: BaseException) -> str:
     """An exception as a line: the first of its message, and where a syntax error is."""
     lines = "".join(traceback.format_exception_only(error)).strip().splitlines()
+    lines = [_OWN_NAMES.sub("", line) for line in lines]
     if isinstance(error, SyntaxError) and len(lines) > 1:
         return f"{lines[-1].strip()} ({lines[0].strip()})"
     if "DataLoader worker process" in lines[0]:  # with the traceback of the process, whose lines are indented

@@ -30,6 +30,8 @@ _MOST_REPAIRS = 3  # for one batch
 class Order(Protocol):
     """Batches in the order in which they are needed."""
 
+    argument: str  # of run(), whose samples they are
+
     def __iter__(self) -> Iterator[tuple[Place, Samples]]: ...
 
     def go_on_from(self, place: Place) -> None: ...
@@ -141,7 +143,7 @@ class Loader:
         self._order, self._look = order, look
         self._plan = _Plan(order, self._generation)
         self._make = lambda: _DataLoader(
-            Seeded(dataset, key, self._generation),
+            Seeded(dataset, order.argument, key, self._generation),
             batch_sampler=self._plan,
             num_workers=processes,
             collate_fn=_Collate(collate),

@@ -65,7 +65,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"LossExits", kModel, "sys.exit(3)", kData, "SystemExit: 3"},
         Mistake{"LossInterrupts", kModel, "interrupt()", kData, "KeyboardInterrupt"},
         Mistake{"LossRaises", kModel, "1 / 0", kData, "ZeroDivisionError: division by zero"},
-        Mistake{"DatasetRaises", kModel, kLoss, "Broken()", "KeyError: 'no such file'"}),
+        Mistake{"DatasetRaises", kModel, kLoss, "Broken()", "]: KeyError: 'no such file': the traceback is"},
+        Mistake{"DatasetRaisesInAProcess", kModel, kLoss, "Broken()", ": train_data[", ", loader_threads=1"}),
     [](const auto& info) { return info.param.name; });
 
 TEST_P(PythonMistake, IsToldInOneLineThatNamesIt) {

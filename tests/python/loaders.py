@@ -12,7 +12,7 @@ import torch
 
 from rekindle import _loader, _process
 from rekindle._data import EvaluationOrder, StepOrder
-from rekindle._errors import Aborted, StorageAway, one_line
+from rekindle._errors import Aborted, SampleError, StorageAway, one_line
 
 MICRO_BATCH = 8
 
@@ -118,7 +118,7 @@ class Loaders(unittest.TestCase):
                         if is_away:
                             with self.assertRaises(StorageAway) as raised:
                                 loader.next((0, 0))
-                            self.assertTrue(one_line(raised.exception).endswith(f"StorageAway: {text}"), raised.exception)
+                            self.assertEqual(one_line(raised.exception), f"train_data[5]: {text}")
                         else:
                             self.assertEqual(loader.next((0, 0))[1].tolist(), list(range(8)))
 
@@ -136,7 +136,7 @@ class Loaders(unittest.TestCase):
         )
         self.assertEqual(one_line(ValueError(from_a_process)), "ValueError: what is wrong")
 
-    def test_other_errors_stay_what_they_are(self):
+    def test_other_errors_are_told_with_the_sample(self):
         self.let_go()
         (self.folder / "away").touch()
         for processes in (0, 1):
@@ -144,8 +144,10 @@ class Loaders(unittest.TestCase):
                 order, loader = self.loader(processes, error)
                 order.expect(0, [0], [0])
                 loader.begin()
-                with self.assertRaises(type(error)):
+                with self.assertRaises(SampleError) as raised:
                     loader.next((0, 0))
+                self.assertNotIsInstance(raised.exception, StorageAway)
+                self.assertEqual(one_line(raised.exception), f"train_data[5]: {one_line(error)}")
 
     def test_test_samples_come_from_the_processes_with_the_same_bits(self):
         self.let_go()
