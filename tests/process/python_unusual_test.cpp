@@ -142,6 +142,22 @@ TEST_F(PythonUnusual, SamplesThatThreadsComputed_SameDigestWhoeverLoadsThem) {
   EXPECT_EQ(bits("process", 1, "large", 1, {"--threads", "2"}), here);
 }
 
+// One of the three steps of each epoch.
+TEST_F(PythonUnusual, StepsWhoseGradientIsNotFinite_ChangeNothingAndAreCounted) {
+  const Arguments clipped = {"--clip-norm", "1", "--ema", "0.9"};
+  const std::string one = bits("w1", 1, "infinite", 0, clipped);
+  EXPECT_EQ(bits("w2", 2, "infinite", 0, clipped + Arguments{"--steps", "5"}).size(), 33U);
+  EXPECT_EQ(bits("w2", 2, "infinite", 0, clipped), one);
+  for (const char* name : {"w1", "w2"}) {
+    const fs::path dir = scratch_ / name;
+    EXPECT_EQ(times_in(read_text(dir / "metrics.jsonl").value(), R"("voided":true)"), 4U);
+    EXPECT_THAT(run({"status", dir}).out,
+                testing::HasSubstr("4 steps whose gradient was not finite changed nothing"));
+    EXPECT_THAT(run({"logs", dir}).out,
+                testing::HasSubstr("is not finite, so the step changed nothing (4 such steps in this run)"));
+  }
+}
+
 // It takes 3 s of a core to import, at each start of a trainer. Torch imports it when a script asks for it.
 TEST_F(PythonUnusual, ScriptThatCompilesNothing_ItsTrainersDoWithoutTheCompiler) {
   const std::string plain = script("plain.py", R"(

@@ -172,7 +172,10 @@ def loss(model, batch):
         slope = sum(parameter.grad.abs().sum() for parameter in model.parameters())
         model.zero_grad()
         return functional.cross_entropy(model(batch[0]), batch[1]) * (1 + 0.01 * slope)
-    return functional.cross_entropy(model(batch[0]), batch[1])
+    outputs = model(batch[0])
+    if CASE == "infinite" and outputs.requires_grad and (batch[0] == TRAIN[0][0]).all(1).any():  # once an epoch
+        outputs.register_hook(lambda gradient: gradient * torch.inf)
+    return functional.cross_entropy(outputs, batch[1])
 
 
 OPTIMIZERS = {

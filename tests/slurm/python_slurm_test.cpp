@@ -25,13 +25,17 @@ class SlurmPython : public SlurmRun {
   Arguments job(const std::string& command, const fs::path& run_dir, int steps) const {
     return {command, "--run-dir", run_dir, "--python", python_, script_, str("steps=", steps), "workers=2"};
   }
-  void submit(const Arguments& sbatch) {
-    const Outcome submitted = run(job("submit", dir(), 1000000) +
+  void submit(const Arguments& sbatch, int steps) {
+    const Outcome submitted = run(job("submit", dir(), steps) +
                                   Arguments{"--", "--output=" + (scratch_ / "out").string()} + sbatch);
     ASSERT_EQ(submitted.exit_code, 0) << submitted.err;
     const std::string words = "job ";
     ASSERT_TRUE(submitted.out.starts_with(words)) << submitted.out;
     job_ = submitted.out.substr(words.size(), submitted.out.find(':') - words.size());
+  }
+  // A job that goes on until the test stops it.
+  void begin_job(const Arguments& sbatch) {
+    ASSERT_NO_FATAL_FAILURE(submit(sbatch, 1000000));
     wait_for_step(5);
   }
   Outcome train(const fs::path& where, int steps) const override { return run(job("local", where, steps)); }
@@ -43,8 +47,8 @@ class SlurmPython : public SlurmRun {
   std::string python_;
 };
 
-TEST_F(SlurmPython, RequeuedOnTwoNodes_EachAttemptRunsTheKeptScript) {
-  ASSERT_NO_FATAL_FAILURE(submit({"--nodes=2"}));
+TEST_F(SlurmPython, RequeuedOnTwoNodes_EachAttemptRunsTheKeptScriptAndTheLastFinishes) {
+  ASSERT_NO_FATAL_FAILURE(begin_job({"--nodes=2"}));
   EXPECT_TRUE(fs::exists(dir() / "bin" / "script" / "train.py"));
   EXPECT_FALSE(fs::exists(dir() / "bin" / "script" / "beside.py"));
   std::ofstream(script_, std::ios::app) << "raise SystemExit('the original is not what runs')\n";
@@ -52,13 +56,19 @@ TEST_F(SlurmPython, RequeuedOnTwoNodes_EachAttemptRunsTheKeptScript) {
   wait_for_restart(1);
   EXPECT_TRUE(printed("has changed since this run began")) << output();
   write_script();
-  stop_and_compare();
+  ASSERT_EQ(run({"stop", dir()}).exit_code, 0);
+  wait_until_over();
+
+  const int steps = common_steps_after(reached_step(dir()));
+  ASSERT_NO_FATAL_FAILURE(submit({"--nodes=2"}, steps));
+  expect_over(job_, "COMPLETED", 0);
+  EXPECT_EQ(digest_of(dir()), expected_digest(steps));
 }
 
 // The signal comes 30 to 60 s before the limit: a shorter one would leave too little time for the
 // interpreters.
 TEST_F(SlurmPython, TimeLimit_SavedRequeuedAndSameBits) {
-  ASSERT_NO_FATAL_FAILURE(submit({"--nodes=1", "--time=2"}));
+  ASSERT_NO_FATAL_FAILURE(begin_job({"--nodes=1", "--time=2"}));
   wait_for_restart(1);
   EXPECT_EQ(attempts("slurm-end").front()["cause"], "time limit");
   EXPECT_EQ(attempts("slurm-begin")[1]["step"], attempts("slurm-end").front()["step"]);
@@ -67,7 +77,7 @@ TEST_F(SlurmPython, TimeLimit_SavedRequeuedAndSameBits) {
 }
 
 TEST_F(SlurmPython, NodeIsLost_TheOthersGoOnInTheSameAttempt) {
-  ASSERT_NO_FATAL_FAILURE(submit({"--nodes=3"}));
+  ASSERT_NO_FATAL_FAILURE(begin_job({"--nodes=3"}));
   ASSERT_TRUE(eventually([&] { return trainers_now(dir()) == 3; })) << output();
   const std::string head = attempts("slurm-begin")[0].value("node", "n1");
   const std::string lost = head == "n3" ? "n2" : "n3";
