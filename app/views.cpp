@@ -39,7 +39,7 @@ Colour colour_of(const std::string& level) {
 }
 
 nlohmann::json json_of(const view::RunSummary& run) {
-  nlohmann::json made = {{"run", run.directory.string()}, {"state", run.state}};
+  nlohmann::json made = {{"run", run.directory.string()}, {"state", run.shown}};
   if (!run.problem.empty()) made["problem"] = run.problem;
   if (run.attempt == 0) return made;
   made.update({{"attempt", run.attempt}, {"step", run.step}, {"steps", run.steps}, {"updated", run.updated}});
@@ -50,7 +50,7 @@ nlohmann::json json_of(const view::RunSummary& run) {
 std::vector<std::string> cells_of(const view::RunSummary& run, const fs::path& folder) {
   const fs::path name = run.directory.lexically_relative(folder);
   return {printable(name.empty() || name == "." ? run.directory.string() : name.string()),
-          printable(run.problem.empty() ? run.state : run.problem),
+          printable(run.problem.empty() ? run.shown : run.problem),
           run.steps > 0 ? str(run.step, "/", run.steps) : "",
           run.loss ? view::short_number(*run.loss) : "",
           run.attempt > 0 ? std::to_string(run.attempt) : "",

@@ -20,6 +20,7 @@ view::CurveQuery query_of(const Decision& decision);
 // The run's name as it is in addresses.
 std::string name_of(const std::filesystem::path& directory, const std::filesystem::path& folder);
 // api/runs. Reads storage.
-nlohmann::json runs_json(const std::filesystem::path& folder);
+nlohmann::json runs_json(const std::vector<std::filesystem::path>& found,
+                         const std::filesystem::path& folder);
 
 }  // namespace rekindle::board

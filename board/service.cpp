@@ -25,6 +25,16 @@ constexpr std::size_t kMostPending = 64;  // answers that wait for storage
 
 }  // namespace
 
+const std::vector<std::filesystem::path>& Finder::runs() {
+  const auto begin = Clock::now();
+  if (begin < again_) return found_;
+  found_ = view::find_runs(folder_);
+  const auto end = Clock::now();
+  constexpr std::chrono::seconds kLeast{1};
+  again_ = end + std::max<Clock::duration>(kLeast, 10 * (end - begin));
+  return found_;
+}
+
 struct Service::Watched {
   explicit Watched(std::string of) : name(std::move(of)) {}
   std::string name;             // below the folder; "": the folder is the run
@@ -38,7 +48,7 @@ struct Service::Watched {
 };
 
 Service::Service(asio::io_context& io, ServiceOptions options)
-    : io_(io), options_(std::move(options)), timer_(io), storage_(1) {
+    : io_(io), options_(std::move(options)), finder_(options_.folder), timer_(io), storage_(1) {
   tick();
 }
 
@@ -70,12 +80,12 @@ std::shared_ptr<Service::Watched> Service::watched(const std::string& name) {
 }
 
 // In the storage's thread.
-RunPage* Service::open(Watched& watched) const {
+RunPage* Service::open(Watched& watched) {
   if (!watched.page && options_.one_run)
     watched.page.emplace(options_.folder, options_.folder.filename().string());
   if (!watched.page) {
     // Only what the search finds is a run: no name leads out of the folder.
-    for (const std::filesystem::path& directory : view::find_runs(options_.folder))
+    for (const std::filesystem::path& directory : finder_.runs())
       if (name_of(directory, options_.folder) == watched.name) watched.page.emplace(directory, watched.name);
   }
   return watched.page ? &*watched.page : nullptr;
@@ -89,9 +99,10 @@ void Service::serve(const Decision& decision, std::function<void(Answer)> answer
     return answer({.type = type_of(part->name), .body = std::string(part->text)});
   // Answers that need storage.
   if (place.rest == "metrics" && (place.of_board || options_.one_run))
-    return serve_metrics(std::move(answer));
+    return serve_metrics(decision.known, std::move(answer));
   if (place.of_board && place.rest == "api/runs")
-    return later(std::move(answer), [this] { return json_answer(runs_json(options_.folder)); });
+    return later(std::move(answer),
+                 [this] { return json_answer(runs_json(finder_.runs(), options_.folder)); });
   if (place.of_board || (place.rest != "api/summary" && place.rest != "api/curves"))
     return answer(error_answer(404, "nothing is here"));
   const auto run = watched(place.run);
@@ -129,15 +140,17 @@ void Service::in_parts(std::function<void(Answer)> answer, std::function<std::op
 }
 
 // All runs below the folder. Each is watched from now on, so that its counters do not fall. Whoever asks
-// while the answer is being made gets the same one.
-void Service::serve_metrics(std::function<void(Answer)> answer) {
+// while the answer is being made gets the same one; a stranger (--metrics-open) also within a second after
+// it.
+void Service::serve_metrics(bool known, std::function<void(Answer)> answer) {
+  if (!known && newest_scrape_ && Clock::now() < scrape_again_) return answer(*newest_scrape_);
   if (scrapers_.size() >= kMostPending)
     return answer(error_answer(503, "too many requests at once: try again"));
   scrapers_.push_back(std::move(answer));
   if (scrapers_.size() > 1) return;
   asio::post(storage_, [this] {
     std::vector<std::filesystem::path> found = {options_.folder};
-    if (!options_.one_run) found = view::find_runs(options_.folder);
+    if (!options_.one_run) found = finder_.runs();
     asio::post(io_, [this, found = std::move(found)] { scrape(found); });
   });
 }
@@ -168,6 +181,8 @@ void Service::scrape(const std::vector<std::filesystem::path>& found) {
     const auto made =
         std::make_shared<const Answer>(Answer{.type = kExpositionType, .body = exposition(pages)});
     asio::post(io_, [this, made, unread = std::move(unread)] {
+      newest_scrape_ = made;
+      scrape_again_ = Clock::now() + kLook;
       for (const auto& each : std::exchange(scrapers_, {})) each(*made);
       read_rest(unread);
     });

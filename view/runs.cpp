@@ -1,5 +1,9 @@
 #include "view/runs.hpp"
 
+#include <algorithm>
+#include <cctype>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -10,7 +14,34 @@
 namespace rekindle::view {
 namespace {
 
-constexpr std::size_t kMostNames = 5000;
+constexpr std::size_t kMostNames = 5000, kMostSamplesFirst = 100;
+
+// As in a folder of a class: a data set has thousands of these.
+bool names_a_sample(const std::filesystem::path& name) {
+  constexpr std::string_view kEnds[] = {".jpg", ".jpeg", ".png", ".webp", ".npy", ".tar", ".parquet"};
+  std::string end = name.extension().string();
+  std::ranges::transform(end, end.begin(), [](unsigned char c) { return std::tolower(c); });
+  return std::ranges::find(kEnds, end) != std::end(kEnds);
+}
+
+// Whether `rekindle submit` has written a batch script into this folder.
+bool is_submitted(const run::Layout& layout) {
+  constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+  if (!is_file(layout.job_script())) return false;
+  const auto text = read_text(layout.job_script(), kMostBytes);
+  return text && text->starts_with("#!/bin/bash\n# Written by rekindle submit.");
+}
+
+// Whether the newest attempt ended, and Slurm has the job in its queue again.
+bool is_queued_again(const run::Layout& layout) {
+  bool queued = false;
+  run::each_line(layout.attempts(), [&](const nlohmann::json& line) {
+    if (line.value("event", "") == "slurm-begin") queued = false;
+    if (line.value("event", "") == "slurm-end")
+      queued = line.value("requeued", line.value("cause", "").starts_with("requeued by "));
+  });
+  return queued;
+}
 
 // Whether the processes of a run are gone, its supervisor included, and no helper takes it over any more.
 bool is_abandoned(const RunSummary& summary, const run::Holder& last) {
@@ -30,6 +61,14 @@ std::string state_of(const nlohmann::json& status, const std::optional<run::Hold
   return holder && run::provably_gone(*holder) ? kWithoutReport : state;
 }
 
+std::string shown_state(const run::Layout& layout, const nlohmann::json& status,
+                        const std::optional<run::Holder>& holder) {
+  const std::string state = state_of(status, holder);
+  if (state == "new" && !holder && is_submitted(layout)) return kPending;
+  const bool ended = state == "saved" || state == "failed";
+  return ended && holder && !holder->slurm_job.empty() && is_queued_again(layout) ? kPending : state;
+}
+
 RunSummary summarize(const std::filesystem::path& directory) {
   RunSummary summary;
   summary.directory = directory;
@@ -37,12 +76,13 @@ RunSummary summarize(const std::filesystem::path& directory) {
   const auto status = run::read_status(layout);
   const auto holder = run::newest_term(layout);
   if (!status || !holder) {
-    summary.state = "unknown";
+    summary.state = summary.shown = "unknown";
     summary.problem = (status ? holder.error() : status.error()).line();
     return summary;
   }
   constexpr std::uint64_t kNone = 0;
   summary.state = state_of(*status, *holder);
+  summary.shown = shown_state(layout, *status, *holder);
   summary.holder = *holder;
   summary.attempt = status->value("attempt", kNone);
   summary.step = status->value("step", kNone);
@@ -78,13 +118,23 @@ std::vector<std::filesystem::path> find_runs(const std::filesystem::path& folder
   const run::Layout layout(folder, Trust::kForeign);
   if (is_file(layout.config())) return {folder};
   std::vector<std::filesystem::path> found;
-  if (depth == 0) return found;
+  if (depth == 0) {
+    if (is_submitted(layout)) found.push_back(folder);
+    return found;
+  }
   const auto names = names_in(layout.root()).value_or(std::vector<std::string>());
   if (names.size() > kMostNames) return found;  // data
+  std::size_t samples = 0;
   for (const std::string& name : names) {
-    if (name.starts_with('.') || !is_folder(layout.root() / name)) continue;
+    if (name.starts_with('.')) continue;
+    if (!is_folder(layout.root() / name)) {
+      if (names_a_sample(name) && ++samples == kMostSamplesFirst) break;  // data
+      continue;
+    }
     for (auto& each : find_runs(folder / name, depth - 1)) found.push_back(std::move(each));
   }
+  // The folder of a job array has its script, too; the runs are in folders inside.
+  if (found.empty() && is_submitted(layout)) found.push_back(folder);
   return found;
 }
 

@@ -19,15 +19,20 @@ namespace rekindle::view {
 inline constexpr const char* kStarting = "starting";
 // status.json still says "running", and no process of the run is there.
 inline constexpr const char* kWithoutReport = "ended without a report (killed?)";
+// Slurm has the run's job in its queue: it was submitted and has not begun, or it was queued again.
+inline constexpr const char* kPending = "pending";
 
 // The state of a run with this status.json: "running", kStarting, "finished", "saved", "failed", or that it
 // ended without a report: after a kill the file still says "running". "new": no coordinator has been there.
 // `holder`: the newest term, read after the file.
 std::string state_of(const nlohmann::json& status, const std::optional<run::Holder>& holder);
+// The same for who looks from outside: with kPending in place of "new", "saved" or "failed".
+std::string shown_state(const run::Layout& layout, const nlohmann::json& status,
+                        const std::optional<run::Holder>& holder);
 
 struct RunSummary {
   std::filesystem::path directory;
-  std::string state;
+  std::string state, shown;  // state_of(), shown_state()
   std::uint64_t attempt = 0, step = 0, steps = 0;
   std::optional<double> loss;  // of the newest step
   std::string updated;         // when; empty: never
@@ -48,8 +53,9 @@ inline constexpr std::chrono::minutes kNoHelperAfter{4};
 // goes on. So does one that may have been killed on another host, which nobody can prove from here.
 Outcome outcome_of(const RunSummary& summary);
 
-// The run directories below a folder, itself included, by name. Folders deeper than `depth` are not looked
-// at, nor what is in a run directory, nor folders with thousands of files.
+// The run directories below a folder, itself included, by name; also those that are submitted only. Folders
+// deeper than `depth` are not looked at, nor what is in a run directory, nor what looks like data: folders
+// with thousands of files, or with a hundred images and the like. Links to folders are followed.
 std::vector<std::filesystem::path> find_runs(const std::filesystem::path& folder, int depth = 4);
 
 }  // namespace rekindle::view

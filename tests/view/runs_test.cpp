@@ -57,6 +57,61 @@ TEST_F(Runs, Summary_HasWhatStatusSays) {
   EXPECT_EQ(summarize(directory).loss, std::nullopt) << "a number that is not finite";
 }
 
+TEST_F(Runs, WhichAreSubmittedOnly_AreFoundAndPend) {
+  const auto submit = [this](const std::string& name, const std::string& text) {
+    fs::create_directories(path_ / name);
+    std::ofstream(path_ / name / "job.sh") << text;
+    return path_ / name;
+  };
+  const std::string script = "#!/bin/bash\n# Written by rekindle submit. More.\n";
+  const fs::path waiting = submit("waiting", script);
+  submit("example", "#!/bin/bash\nexec rekindle slurm\n");
+  submit("array", script);
+  submit("a/b/c/deep", script);
+  EXPECT_THAT(find_runs(path_), ElementsAre(path_ / "a/b/c/deep", path_ / "array", waiting));
+  EXPECT_EQ(summarize(waiting).shown, "pending");
+  EXPECT_EQ(summarize(waiting).state, "new");
+  make("array/1");
+  EXPECT_THAT(find_runs(path_ / "array"), ElementsAre(path_ / "array/1"));
+}
+
+TEST_F(Runs, WhoseJobIsQueuedAgain_Pend) {
+  std::ofstream(path_ / "run.toml") << "";
+  write_status(path_, {{"state", "saved"}, {"attempt", 1}, {"term", 1}});
+  run::Holder holder;
+  holder.term = 1;
+  holder.slurm_job = "7";
+  const run::Layout layout(path_, Trust::kForeign);
+  const auto shown = [&](const char* state) {
+    return shown_state(layout, {{"state", state}, {"term", 1}}, holder);
+  };
+  EXPECT_EQ(shown("saved"), "saved");
+  const auto record = [&](const nlohmann::json& line) {
+    std::ofstream(layout.attempts().path(), std::ios::app) << line << "\n";
+  };
+  record({{"event", "slurm-begin"}});
+  record({{"event", "slurm-end"}, {"cause", "time limit"}, {"requeued", true}});
+  EXPECT_EQ(shown("saved"), "pending");
+  EXPECT_EQ(shown("finished"), "finished");
+  record({{"event", "slurm-begin"}});
+  EXPECT_EQ(shown("saved"), "saved");
+  record({{"event", "slurm-end"}, {"cause", "requeued by Slurm or an operator"}});
+  EXPECT_EQ(shown("saved"), "pending");
+  record({{"event", "slurm-end"}, {"cause", "cancelled"}, {"requeued", false}});
+  EXPECT_EQ(shown("saved"), "saved");
+  holder.slurm_job.clear();
+  EXPECT_EQ(shown("saved"), "saved") << "a run without Slurm";
+}
+
+TEST_F(Runs, AreNotLookedForInData) {
+  fs::create_directories(path_ / "images/zebra");
+  for (int i = 0; i < 200; ++i) std::ofstream(path_ / "images" / ("n" + std::to_string(i) + ".jpg")) << "";
+  make("images/zebra");
+  const fs::path run = make("z");
+  for (int i = 0; i < 50; ++i) std::ofstream(path_ / ("a" + std::to_string(i))) << "";
+  EXPECT_THAT(find_runs(path_), ElementsAre(run));
+}
+
 TEST_F(Runs, DamagedStatus_IsAProblemThatIsTold) {
   const fs::path directory = make("run");
   write_status(directory, {{"state", 5}});
