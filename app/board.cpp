@@ -1,3 +1,4 @@
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "app/looking.hpp"
@@ -9,11 +10,25 @@
 #include "base/process.hpp"
 #include "base/programs.hpp"
 #include "base/text.hpp"
+#include "view/runs.hpp"
 #include "view/tunnel.hpp"
 
 namespace rekindle::app {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+// Whether the run has written its status a moment ago, or is about to.
+bool is_alive(const fs::path& run_dir) {
+  constexpr std::chrono::minutes kSilent{5};
+  const view::RunSummary run = view::summarize(run_dir);
+  if (run.state == view::kStarting || run.state == "new") return true;
+  const auto age = age_of(run.updated);
+  return run.state == "running" && age && *age < kSilent;
+}
+
+}  // namespace
 
 Status serve_board(const fs::path& folder, const WatcherOptions& options) {
   if (!is_folder(folder))
@@ -48,16 +63,15 @@ Status print_page_link(const fs::path& run_dir) {
                 str("start it with --status-port; rekindle board ", run_dir.string(), " serves it now"));
   const std::string host = place->value("host", ""), address = place->value("address", "");
   const std::uint64_t port = place->value("port", std::uint64_t{0});
-  if (host == host_name() && !is_running(place->value("pid", std::int64_t{0})))
+  const bool is_gone = host == host_name() && !is_running(place->value("pid", std::int64_t{0}));
+  // On another host, somebody else may have the port since: the token is not for them.
+  if (is_gone || !is_alive(run_dir))
     return fail(ExitCode::kConfig, "the page of this run is not served any more",
                 str("rekindle board ", run_dir.string(), " serves it"));
   REKINDLE_TRY(const std::string token, read_text(layout.page_token(), run::kMostOfANote));
   const bool loopback = is_loopback(address);
-  say(str("http://",
-          loopback               ? "127.0.0.1"
-          : address == "0.0.0.0" ? host
-                                 : address,
-          ":", port, "/?token=", token.substr(0, token.find('\n'))));
+  say(str("http://", loopback ? "127.0.0.1" : view::name_in_url(address, host), ":", port,
+          "/?token=", token.substr(0, token.find('\n'))));
   // Asked on another machine than the run's: that is the login node, over which the compute node is reached.
   if (loopback) say(str("on your own machine, first: ", view::tunnel(port, host, host_name())));
   return {};

@@ -12,6 +12,7 @@
 #include "app/views.hpp"
 #include "base/command.hpp"
 #include "base/process.hpp"
+#include "base/programs.hpp"
 #include "base/text.hpp"
 #include "view/run_events.hpp"
 #include "view/runs.hpp"
@@ -52,7 +53,7 @@ void tell(const std::string& command, std::chrono::seconds limit, const std::str
                why.empty() ? "" : ": ", printable(why)));
 }
 
-// Until the next look. Whether SIGTERM came meanwhile, which is blocked.
+// Until the next look. Whether end_signal() came meanwhile, which is blocked.
 bool rest_or_end(LookClock::time_point begin) {
   const auto left = std::max<LookClock::duration>(kLook, LookClock::now() - begin);
   const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
@@ -60,18 +61,19 @@ bool rest_or_end(LookClock::time_point begin) {
   const timespec time{.tv_sec = nanoseconds / kSecond, .tv_nsec = nanoseconds % kSecond};
   sigset_t end;
   ::sigemptyset(&end);
-  ::sigaddset(&end, SIGTERM);
-  return ::sigtimedwait(&end, nullptr, &time) == SIGTERM;
+  ::sigaddset(&end, end_signal());
+  return ::sigtimedwait(&end, nullptr, &time) == end_signal();
 }
 
-// Ctrl-C in the terminal of a run is for its supervisor, which sends SIGTERM when the run has ended.
+// Ctrl-C in the terminal of a run, or SIGTERM of a scheduler, is for its supervisor, which ends this process
+// when the run has ended.
 void leave_signals_to_parent() {
   sigset_t end;
   ::sigemptyset(&end);
-  ::sigaddset(&end, SIGTERM);
+  ::sigaddset(&end, end_signal());
   ::sigprocmask(SIG_BLOCK, &end, nullptr);
   ignore_group_signals();
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  ::prctl(PR_SET_PDEATHSIG, end_signal());
 }
 
 }  // namespace

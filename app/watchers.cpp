@@ -43,7 +43,7 @@ void Watchers::start(const std::string& program, const std::vector<std::string>&
 Watchers::~Watchers() {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::seconds kPatience{10};
-  for (const Child& child : children_) kill_child(child, SIGTERM);
+  for (const Child& child : children_) kill_child(child, end_signal());
   const auto until = Clock::now() + kPatience;
   for (const Child& child : children_) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();

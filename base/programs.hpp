@@ -3,6 +3,7 @@
 // renames a parent folder during the run and creates a new one, nothing in it is executed (docs/security.md).
 #pragma once
 
+#include <csignal>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -45,6 +46,10 @@ std::vector<std::string> with_python_package(std::vector<std::string> environmen
 Error become_program(const std::string& name, std::vector<std::string> arguments);
 // The same with a program of another open folder.
 Error become_program_in(const Fd& folder, const FilePath& program, std::vector<std::string> arguments);
+
+// The signal with which a run ends the programs that watch it. Nobody else sends it: a scheduler's SIGTERM
+// goes to all processes of a job, and these are to see how the run saves its state and ends.
+inline int end_signal() { return SIGRTMIN; }
 
 // A trainer program of another project (docs/extending.md) starts `rekindle` with its own path in this
 // variable. The run then trains with this program, and keeps a copy.

@@ -40,6 +40,7 @@ class OpenPage:
         network.on("Network.loadingFinished", lambda answer: self.count(answer["encodedDataLength"]))
         begin = time.monotonic()
         self.page.goto(address, wait_until="commit")
+        self.page.wait_for_url(lambda url: "token=" not in url, wait_until="commit")
         while not self.page.evaluate("Boolean(window.rekindle?.plotted?.curves?.loss)"):
             if time.monotonic() > begin + LIMIT_S:
                 raise SystemExit("page_cost: no curve")

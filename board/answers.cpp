@@ -31,16 +31,20 @@ Answer error_answer(unsigned status, const std::string& why) { return json_answe
 Answer answer_without_page(const Decision& decision, const AccessRules& access) {
   switch (decision.verdict) {
     case Verdict::kExchange:
-      // The path of the cookie is the folder of this address as the browser sees it, also behind a proxy.
-      return {.status = 303,
-              .body = "",
-              .headers = {{"Location", "./"},
-                          {"Set-Cookie", str(access.cookie, "=", access.cookie_value,
+      // The path of the cookie is the folder of this address as the browser sees it, also behind a proxy. A
+      // link may be clicked on a page of another site, as a chat's: a redirection would then come without the
+      // cookie, and what this page opens comes with it.
+      return {.type = "text/html; charset=utf-8",
+              .body =
+                  "<!doctype html><meta http-equiv=\"refresh\" content=\"0; url=./\">"
+                  "<title>rekindle</title><a href=\"./\">the page</a>\n",
+              .headers = {{"Set-Cookie", str(access.cookie, "=", access.cookie_value,
                                              "; HttpOnly; SameSite=Strict; Max-Age=604800")}}};
     case Verdict::kUnauthorized:
       if (decision.path == "/metrics")
         return error_answer(401, "send the token as a bearer token (--metrics-token-file)");
-      return error_answer(401, "open the link again that rekindle prints (rekindle status RUN --link)");
+      return error_answer(
+          401, "open the link again that rekindle prints (rekindle status RUN --link, rekindle board)");
     case Verdict::kForeignHost:
       return error_answer(403, "this host name is not allowed here (--allow-host)");
     case Verdict::kMethod:
@@ -75,15 +79,16 @@ std::string name_of(const std::filesystem::path& directory, const std::filesyste
   return printable(name == "." ? directory.filename().string() : name);
 }
 
-nlohmann::json runs_json(const std::filesystem::path& folder) {
+nlohmann::json runs_json(const std::vector<std::filesystem::path>& found,
+                         const std::filesystem::path& folder) {
   nlohmann::json runs = nlohmann::json::array();
-  for (const std::filesystem::path& directory : view::find_runs(folder)) {
+  for (const std::filesystem::path& directory : found) {
     const view::RunSummary summary = view::summarize(directory);
     const std::string name = name_of(directory, folder);
     runs.push_back({{"name", name},
                     {"address", str("run/", encoded(name), "/")},
                     {"directory", printable(directory.string())},
-                    {"state", summary.state},
+                    {"state", summary.shown},
                     {"attempt", summary.attempt},
                     {"step", summary.step},
                     {"steps", summary.steps},

@@ -64,10 +64,7 @@ std::vector<std::string> host_names(const Options& options) {
 // For a person at a terminal. What others may read, as a batch log, says only where the secret is.
 void print_link(const Options& options, std::uint16_t port, const std::string& token,
                 const std::string& file) {
-  const std::string host = options.address == "0.0.0.0"                     ? host_name()
-                           : options.address.find(':') != std::string::npos ? str("[", options.address, "]")
-                                                                            : options.address;
-  std::cout << "the page: http://" << host << ":" << port << "/";
+  std::cout << "the page: http://" << view::name_in_url(options.address, host_name()) << ":" << port << "/";
   if (::isatty(STDOUT_FILENO) != 0)
     std::cout << "?token=" << token << "\n";
   else
@@ -103,8 +100,8 @@ class Program {
     }
     service_ = std::make_unique<Service>(
         io_, ServiceOptions{.folder = options_.folder, .one_run = options_.one_run, .access = access});
-    if (options_.port >= 0) REKINDLE_CHECK(serve_page(layout, access.token));
-    if (options_.metrics_port >= 0) REKINDLE_CHECK(serve_metrics());
+    if (options_.port >= 0) REKINDLE_CHECK(or_without(page_, serve_page(layout, access.token)));
+    if (options_.metrics_port >= 0) REKINDLE_CHECK(or_without(metrics_, serve_metrics()));
     if (!options_.page_file.empty()) {
       page_file_.emplace(options_.folder, options_.page_file);
       asio::post(files_, [this] { write_page(); });
@@ -116,22 +113,40 @@ class Program {
     return {};
   }
 
+  bool has_work() const { return page_ || metrics_ || page_file_ || tensorboard_; }
+
   void run() {
-    // Ctrl-C in the terminal of a run is for its supervisor, which sends SIGTERM when the run has ended.
+    // Ctrl-C in the terminal of a run, or SIGTERM of a scheduler, is for its supervisor, which ends this
+    // process when the run has ended.
     if (options_.of_a_run) ignore_group_signals();
-    asio::signal_set signals(io_, SIGTERM);
-    if (!options_.of_a_run) {
-      signals.add(SIGINT);
-      signals.add(SIGHUP);
-    }
+    asio::signal_set signals(io_, end_signal());
+    if (!options_.of_a_run)
+      for (const int signal : {SIGTERM, SIGINT, SIGHUP}) signals.add(signal);
     signals.async_wait([this](const auto&, int) { io_.stop(); });
     io_.run();
     files_.join();
     if (page_file_) std::ignore = page_file_->write();
     if (tensorboard_) tell_once(tensorboard_->finish());
+    forget_place();
   }
 
  private:
+  // Somebody else may get this port. The next attempt may serve its page already.
+  void forget_place() const {
+    const FilePath file = run::Layout(options_.folder).page_place();
+    if (!place_.empty() && read_text(file, run::kMostOfANote).value_or("") == place_)
+      std::ignore = remove_file(file);
+  }
+  // If a run's own cannot serve one thing, it still does the others.
+  Status or_without(std::unique_ptr<Server>& server, const Status& served) const {
+    if (served || !options_.of_a_run) return served;
+    server.reset();
+    Error error = served.error();
+    error.what += ": the run goes on without it";
+    report(error);
+    return {};
+  }
+
   Status serve_page(const run::Layout& layout, const std::string& token) {
     page_ = std::make_unique<Server>(io_, *service_);
     REKINDLE_TRY(const std::uint16_t port,
@@ -140,7 +155,8 @@ class Program {
       // For `rekindle status RUN --link`.
       const nlohmann::json place = {
           {"host", host_name()}, {"address", options_.address}, {"port", port}, {"pid", ::getpid()}};
-      REKINDLE_CHECK(replace_file(layout.page_place(), place.dump() + "\n"));
+      place_ = place.dump() + "\n";
+      REKINDLE_CHECK(replace_file(layout.page_place(), place_));
     }
     if (options_.print_link) print_link(options_, port, token, token_file_);
     return {};
@@ -197,6 +213,7 @@ class Program {
   asio::steady_timer page_timer_{io_}, tensorboard_timer_{io_};
   std::string error_;       // told last
   std::string token_file_;  // of the page
+  std::string place_;       // of the page, as in page.json; empty: it is not written
   std::optional<PageFile> page_file_;
   std::optional<TensorBoardWatch> tensorboard_;
   std::unique_ptr<Service> service_;
@@ -237,7 +254,7 @@ int main(int argc, char** argv) {
     const Status written = PageFile(options.folder, options.page_file).write();
     return written ? 0 : report(written.error());
   }
-  if (options.of_a_run) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (options.of_a_run) ::prctl(PR_SET_PDEATHSIG, end_signal());
   allow_many_files();
   Program program(options);
   if (const Status begun = program.begin(); !begun) {
@@ -245,6 +262,7 @@ int main(int argc, char** argv) {
     if (options.of_a_run) error.what += ": the run goes on without it";
     return report(error);
   }
+  if (!program.has_work()) return static_cast<int>(ExitCode::kConfig);
   program.run();
   return 0;
 }

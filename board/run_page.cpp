@@ -86,12 +86,14 @@ RunPage::RunPage(std::filesystem::path directory, const std::string& name)
 
 bool RunPage::read(Amount amount) {
   problem_.clear();
+  behind_ = true;
   const auto until = std::chrono::steady_clock::now() + kPatience;
   bool more = read_slice();
   while (more && amount != Amount::kSlice && std::chrono::steady_clock::now() < until) more = read_slice();
   read_status();
   if (more && amount == Amount::kSlice) return false;
   read_warnings();
+  behind_ = more;
   if (!more) read_steps();
   return !more;
 }
@@ -114,11 +116,11 @@ void RunPage::read_steps() {
   view::News news = seen_->history.take_news();
   if (news.rewound_to) news_.steps += event_text("rewound", {{"step", *news.rewound_to}});
   if (!news.points.empty()) news_.steps += event_text("status", {{"points", std::move(news.points)}});
-  news_.changed = news_.changed || news.incomplete;
+  news_.lacks_values = news_.lacks_values || news.incomplete;
   // Nobody takes them, or not in time: a page then gets everything again.
   if (news_.steps.size() <= kMostNews) return;
   news_.steps.clear();
-  news_.changed = true;
+  news_.lacks_values = true;
 }
 
 std::string RunPage::take_events() {
@@ -130,7 +132,11 @@ std::string RunPage::take_events() {
     if (!status_.contains(key)) difference[key] = nullptr;  // gone
   news_.status = status_;
   if (!difference.empty()) events += event_text("status", difference);
-  if (std::exchange(news_.changed, false)) events += event_text("changed", nlohmann::json::object());
+  const bool changed = std::exchange(news_.changed, false);
+  if (std::exchange(news_.lacks_values, false))
+    events += event_text("changed", {{"curves", true}});
+  else if (changed)
+    events += event_text("changed", nlohmann::json::object());
   return events;
 }
 
@@ -142,7 +148,7 @@ void RunPage::read_status() {
     return;
   }
   nlohmann::json made = nlohmann::json::object();
-  made["state"] = word_of(view::state_of(*status, *holder));
+  made["state"] = word_of(view::shown_state(layout_, *status, *holder));
   for (const char* key : {"attempt", "step", "steps", "epoch", "loss", "voided_steps", "images_per_second",
                           "phase", "generation", "updated", "end"}) {
     const auto found = status->find(key);
@@ -236,6 +242,7 @@ std::vector<std::string> RunPage::checkpoints() const {
 }
 
 std::optional<double> RunPage::training_ratio() const {
+  if (behind_) return std::nullopt;
   const auto all = seen_->history.curves({.names = {"step_ms"}, .range = {}, .points = 1});
   if (!all || !seen_->story.began() || !(*all)["curves"].contains("step_ms")) return std::nullopt;
   const nlohmann::json& curve = (*all)["curves"]["step_ms"];
@@ -252,7 +259,6 @@ nlohmann::json RunPage::summary() const {
   nlohmann::json summary = status_;
   summary["name"] = name_;
   summary["directory"] = printable(directory_.string());
-  if (summary.value("state", "new") == "new" && is_file(layout_.job_script())) summary["state"] = "pending";
   if (!summary.contains("state")) summary["state"] = "new";
   summary["problem"] = printable(problem_);
   summary["now"] = utc_now_ms();

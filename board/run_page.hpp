@@ -81,13 +81,14 @@ class RunPage {
   std::unique_ptr<Seen> seen_;
   nlohmann::json status_ = nlohmann::json::object();
   std::string problem_;
+  bool behind_ = true;  // there is more to read, as when the run went back: then the steps are not known
   nlohmann::json step_times_ = nlohmann::json::object();  // step_ms of api/summary
   std::uint64_t step_times_of_ = 0;                       // the newest step then
   // For take_events().
   struct {
     nlohmann::json status = nlohmann::json::object();  // as sent last
     std::string steps;                                 // events of new values
-    bool changed = false;
+    bool changed = false, lacks_values = false;
   } news_;
 };
 

@@ -15,4 +15,10 @@ inline std::string tunnel(std::uint64_t port, const std::string& host, const std
   return str("ssh -N -L ", port, ":127.0.0.1:", port, " ", over, host);
 }
 
+// How an address at which a server listens is written in a URL. `host`: the server's, for "all addresses".
+inline std::string name_in_url(const std::string& address, const std::string& host) {
+  if (address == "0.0.0.0" || address == "::") return host;
+  return address.find(':') == std::string::npos ? address : str("[", address, "]");
+}
+
 }  // namespace rekindle::view

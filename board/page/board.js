@@ -136,7 +136,7 @@
         set_connection("✕ no access", "bad");
         show_notice(
           `This page has no access to the runs (${error.message}). ` +
-            "Open the link again that `rekindle status RUN --link` prints.",
+            "Open the link again that `rekindle board` prints; its secret is in its file board-token.",
         );
         set_text(by_id("announcement"), "The page has no access to the runs.");
         return;

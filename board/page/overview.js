@@ -151,7 +151,7 @@
       left === null ? text.kNone : text.seconds(left),
       left === null ? "" : `until ${text.clock(now_ms + left * 1000, now_ms)}`,
     );
-    const at_work = ["running", "starting", "pending"].includes(summary.state);
+    const at_work = ["running", "starting"].includes(summary.state);
     const limit = at_work ? text.time_ms(summary.time_limit) : null;
     const until_limit = (limit - now_ms) / 1000;
     const early = limit !== null && left !== null && until_limit < left;

@@ -75,16 +75,21 @@
 
   // Several changes at once (eight trainers lost with their node) are one request.
   let changed_timer = null;
-  function on_changed() {
+  let lacks_values = false; // more came at once than an event has
+  function on_changed(data) {
+    lacks_values ||= Boolean(data && data.curves);
     if (changed_timer !== null) return;
     changed_timer = setTimeout(
       async () => {
         changed_timer = null;
         if (document.hidden) return;
+        const all = lacks_values;
+        lacks_values = false;
         try {
           await load_summary();
-          if (panels.lacks_curves()) await panels.load();
+          if (all || panels.lacks_curves()) await panels.load();
         } catch {
+          lacks_values ||= all;
           // The connection is lost: Live notices, too, and loads everything again.
         }
       },
@@ -136,7 +141,7 @@
       show_notice(
         "bad",
         `This page has no access to the run (${state.message}). ` +
-          "Open the link again that `rekindle status RUN --link` prints.",
+          `Open the link again that \`rekindle ${is_of_board() ? "board" : "status RUN --link"}\` prints.`,
         again,
       );
       set_text(by_id("announcement"), "The page has no access to the run.");
@@ -158,6 +163,10 @@
     document.body.dataset.connection = "file";
   }
 
+  function is_of_board() {
+    return /\/run\/[^/]+\/$/.test(location.pathname);
+  }
+
   // What the page draws, for tests; the values are copies.
   Object.defineProperty(window.rekindle, "plotted", {
     get: () => ({ curves: panels.plotted(), lanes: lanes.plotted() }),
@@ -169,7 +178,7 @@
   if (data) {
     start_from_file(data);
   } else {
-    show(by_id("to-board"), /\/run\/[^/]+\/$/.test(location.pathname));
+    show(by_id("to-board"), is_of_board());
     live = new Live({
       load,
       poll,

@@ -30,7 +30,8 @@ class ServerAccessTest : public ServerTest {
 TEST_F(ServerAccessTest, TheLink_IsExchangedForACookieOfThePagesFolder) {
   serve();
   const std::string answer = answer_to(plain("/?token=" + std::string(kToken)));
-  EXPECT_THAT(answer, AllOf(StartsWith("HTTP/1.1 303 "), HasSubstr("\r\nLocation: ./\r\n"),
+  EXPECT_THAT(answer, AllOf(StartsWith("HTTP/1.1 200 "),
+                            HasSubstr("<meta http-equiv=\"refresh\" content=\"0; url=./\">"),
                             HasSubstr("\r\nSet-Cookie: rekindle=" + cookie_value(kToken) +
                                       "; HttpOnly; SameSite=Strict; Max-Age=604800\r\n"),
                             HasSubstr("\r\nReferrer-Policy: no-referrer\r\n"), Not(HasSubstr(kToken))));

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.hpp"
+#include "base/files.hpp"
 #include "base/text.hpp"
 #include "live_run.hpp"
 
@@ -154,6 +155,22 @@ TEST_F(Page, OnEvent_GetsAllEventsOfTheRun) {
   finish_and_compare();
 }
 
+// Slurm ends a job so, at its time limit or by scancel.
+TEST_F(Page, SigtermToAllProcesses_ThePageAndTheCommandSeeTheEnd) {
+  const fs::path got = scratch_ / "events", page = scratch_ / "page.html";
+  begin(2, {"--on-event", "cat >>" + got.string(), "--status-html", page.string(), "--status-port", "0"});
+  wait_for_step(4);
+  ASSERT_THAT(link(), HasSubstr("token="));
+  for (const pid_t pid : processes_with(dir())) ::kill(pid, SIGTERM);
+  EXPECT_EQ(program_->wait().exit_code, 75);
+  EXPECT_EQ(events_in(got), events_in(dir() / "events.jsonl"));
+  EXPECT_THAT(events_in(got), IsSupersetOf({"saved", "stopped"}));
+  EXPECT_THAT(read_text(page).value_or(""), HasSubstr(R"("state":"saved")"));
+  EXPECT_FALSE(fs::exists(dir() / "page.json"));
+  EXPECT_THAT(run({"status", dir(), "--link"}).err, HasSubstr("this run serves no page"));
+  finish_and_compare();
+}
+
 TEST_F(Page, ACommandThatHangs_DelaysNothingAndIsEnded) {
   begin(1, {"--on-event", "echo $$ >>" + (scratch_ / "hooks").string() + "; sleep 1000 & sleep 1000"});
   wait_for_step(4);
@@ -172,9 +189,13 @@ TEST_F(Page, APortThatIsTaken_IsToldAndTheRunGoesOn) {
   wait_for_step(2);
   const std::string page = link();
   const std::string port = page.substr(17, page.find("/?") - 17);
-  const Outcome second = run(mnist_run(scratch_ / "other", 1, 3) + Arguments{"--status-port", port});
+  const Outcome second =
+      run(mnist_run(scratch_ / "other", 1, 3) +
+          Arguments{"--status-port", port, "--tensorboard", "--status-html", scratch_ / "other.html"});
   EXPECT_EQ(second.exit_code, 0) << second.err;
   EXPECT_THAT(second.err, HasSubstr("cannot listen on 127.0.0.1 port " + port));
+  EXPECT_TRUE(fs::exists(scratch_ / "other.html")) << "without the page, the rest goes on";
+  EXPECT_TRUE(fs::exists(scratch_ / "other" / "tensorboard"));
   stop_and_compare();
 }
 

@@ -137,7 +137,7 @@ def page(rekindle, folder):
             browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
             shown = browser.new_page(viewport={"width": 1280, "height": 1000}, device_scale_factor=1)
             shown.goto(link)
-            time.sleep(4)
+            time.sleep(5)
             shown.screenshot(path=PICTURES / "page.png")
             browser.close()
     finally:

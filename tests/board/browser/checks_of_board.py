@@ -63,7 +63,7 @@ def board_returns(browser):
     page.server.start()
     page.wait(f"{NAMES}.length === 6 && document.getElementById('notice').hidden", "the list without the last run")
     page.server.denied = True
-    page.wait("document.getElementById('notice').textContent.includes('rekindle status RUN --link')", "what to do")
+    page.wait("document.getElementById('notice').textContent.includes('`rekindle board` prints')", "what to do")
     return "away, back, refused"
 
 

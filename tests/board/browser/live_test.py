@@ -180,6 +180,25 @@ def check_without_server(watched, page, folder):
     return values + compare(watched, page)
 
 
+def open_link(page, link):
+    page.goto(link)
+    page.wait_for_url(lambda url: "token=" not in url)
+
+
+def check_link_on_another_site(browser, link):
+    """As in a chat or in a web terminal: the browser takes the whole way for the other site's."""
+    other = other_site.start()
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(f"http://localhost:{other.server_port}/")
+    page.evaluate("(link) => { const a = document.createElement('a'); a.href = link; document.body.append(a); a.click(); }", link)
+    page.wait_for_url(lambda url: "token=" not in url and str(other.server_port) not in url)
+    wait_for("curve of a page from a link", lambda: "loss" in plotted(page)["curves"])
+    context.close()
+    other.shutdown()
+    other.server_close()
+
+
 def check_other_sites(page):
     if page.evaluate("fetch('api/summary').then((answer) => answer.status)") != 200:
         raise SystemExit("live_test: the page itself does not get its summary")
@@ -192,7 +211,7 @@ def take_pictures(browser, link, folder):
     for width, height in ((360, 800), (1400, 900)):
         for scheme in ("light", "dark"):
             page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
-            page.goto(link)
+            open_link(page, link)
             wait_for("curve", lambda page=page: "loss" in plotted(page)["curves"])
             page.screenshot(path=folder / f"live-{width}-{scheme}.png", full_page=True)
             page.close()
@@ -213,7 +232,7 @@ def main():
             errors = []
             page.on("pageerror", lambda error: errors.append(str(error)))
             page.on("console", lambda message: errors.append(message.text) if "Content Security" in message.text else None)
-            page.goto(watched.link())
+            open_link(page, watched.link())
             values = check(watched, page)
             values += check_without_server(watched, page, folder)
             sizes = page.evaluate("[innerWidth, document.documentElement.scrollWidth]")
@@ -222,6 +241,7 @@ def main():
             if "token=" in page.url:
                 raise SystemExit("live_test: the secret is still in the address")
             check_other_sites(page)
+            check_link_on_another_site(browser, watched.link())
             if options.shots:
                 take_pictures(browser, watched.link(), options.shots)
             print(f"live_test: {values} values of a run with three deaths and two attempts are as on record")
