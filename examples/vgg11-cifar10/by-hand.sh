@@ -2,7 +2,8 @@
 # RUN_DIR=/shared/run DATA=/shared/cifar10 sbatch by-hand.sh [OPTIONS]
 #
 # As torchrun is started by hand on each node: the first node trains, and each other node joins. The same two commands
-# work in two terminals, without Slurm. job.sh does all of this by itself.
+# work in two terminals, without Slurm. job.sh does all of this by itself. INTERFACE is the network between the nodes:
+# eth0 unless it is set.
 #SBATCH --job-name=vgg11-by-hand
 #SBATCH --nodes=2
 #SBATCH --exclusive
