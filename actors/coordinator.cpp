@@ -106,17 +106,24 @@ Result<std::uint64_t> take_over(const CoordinatorOptions& options, bool restarte
 }
 
 // A node that did not take part in the run may see the newest checkpoint late, and an older checkpoint must
-// not be used without a warning. Before the first coordinator is up, a supervisor sends only StopRun.
-void warn_if_newest_is_missing(const run::Layout& layout, Channel& supervisor) {
+// not be used without a warning. If there is none at all, the run must not begin again at step 0 and shorten
+// its records: the checkpoints may have been moved, or removed by a site's cleaning. Before the first
+// coordinator is up, a supervisor sends only StopRun.
+Status check_newest_is_there(const run::Layout& layout, Channel& supervisor) {
   const auto missing =
       checkpoint::await_newest(layout.root(), layout.newest_checkpoint(), kNamesAreSeenWithin,
                                [&supervisor] { return supervisor.pending(); });
-  if (!missing || supervisor.pending()) return;
-  const std::string line = str(missing->directory_name(),
-                               ", the newest checkpoint that was saved, is not there; if that is meant, ",
-                               "remove ", layout.newest_checkpoint().string());
-  log_warning(line);
-  send_line(supervisor, str("warning: ", line));
+  if (!missing || supervisor.pending()) return {};
+  const std::string what = str(missing->directory_name(),
+                               ", the newest checkpoint that was saved, is not there"),
+                    mend = str("if that is meant, remove ", layout.newest_checkpoint().string());
+  REKINDLE_TRY(const bool others, checkpoint::has_saved(layout.root()));
+  if (!others)
+    return fail(ExitCode::kConfig, str(what, ", and no other: the run would begin again at step 0"),
+                str("put the checkpoints back; ", mend));
+  log_warning(str(what, "; ", mend));
+  send_line(supervisor, str("warning: ", what, "; ", mend));
+  return {};
 }
 
 // Each start reads all lines of the metrics before the run begins.
@@ -201,11 +208,12 @@ int run_coordinator(const CoordinatorOptions& options, Fd supervisor_socket) {
       std::ignore = remove_file(options.layout.stop_request());
   }
   // Only a new attempt waits; a replacement continues an attempt whose workers still hold the state.
-  if (!restarted) warn_if_newest_is_missing(options.layout, supervisor);
+  const Status newest = restarted ? Status() : check_newest_is_there(options.layout, supervisor);
   report_large_records(options.layout, supervisor);
   run::Recorded recorded;
   const auto stop_is_asked = [&] { return !restarted && supervisor.pending(); };
   auto known = survey(options.layout, options.job, *term, &recorded, stop_is_asked);
+  if (!newest) known = forward_error(newest.error());
   if (recorded.given_up) {
     if (const Status ended = run::end_term(options.layout, *term); !ended) log_warning(ended.error().line());
     return stop_before_begin(supervisor);

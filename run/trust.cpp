@@ -36,6 +36,18 @@ Status check_tree(const FilePath& path) {
   return {};
 }
 
+// Only what this program writes: Slurm puts a job's output here, which the group may change if the umask of
+// the person who submitted it says so.
+Status check_logs(const FilePath& logs) {
+  REKINDLE_CHECK(check_entry(logs));
+  const auto info = look_at(logs);
+  if (!info || !*info || !S_ISDIR((*info)->st_mode)) return {};
+  REKINDLE_TRY(const auto names, names_in(logs));
+  for (const std::string& name : names)
+    if (name.ends_with(".log")) REKINDLE_CHECK(check_entry(logs / name));
+  return {};
+}
+
 }  // namespace
 
 Status check_trusted(const Layout& layout) {
@@ -47,8 +59,9 @@ Status check_trusted(const Layout& layout) {
         layout.status(), layout.newest_checkpoint(), layout.initial_state(), layout.attempts(),
         layout.requeue(), layout.resubmit_script(), layout.job_script(), layout.metrics(), layout.events()})
     REKINDLE_CHECK(check_entry(entry));
-  for (const FilePath& directory : {layout.programs(), layout.keys(), layout.terms(), layout.logs()})
+  for (const FilePath& directory : {layout.programs(), layout.keys(), layout.terms()})
     REKINDLE_CHECK(check_tree(directory));
+  REKINDLE_CHECK(check_logs(layout.logs()));
   REKINDLE_CHECK(check_secret(layout.keys(), "700"));
   REKINDLE_TRY(const auto keys, names_in(layout.keys()));
   for (const std::string& key : keys) REKINDLE_CHECK(check_secret(layout.keys() / key, "600"));

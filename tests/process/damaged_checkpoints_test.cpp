@@ -32,6 +32,23 @@ TEST_F(Faults, DamagedFinalCheckpointOfACompleteRun_ComputedAgain) {
   EXPECT_EQ(digest_of(dir()), expected);
 }
 
+// As after a site's cleaning of old files, or by a person who has no room left.
+TEST_F(Faults, NoCheckpointIsThereAnyMore_NoNewBeginningAtStep0) {
+  ASSERT_EQ(run(mnist_run(dir(), 1, 4)).exit_code, 0);
+  const std::string metrics = read_text(dir() / "metrics.jsonl").value_or("");
+  const fs::path checkpoints = dir() / "checkpoints", moved = scratch_ / "moved";
+  fs::rename(checkpoints, moved);
+  const Outcome refused = run(mnist_run(dir(), 1, 8));
+  EXPECT_EQ(refused.exit_code, 78) << refused.out;
+  EXPECT_EQ(times_in(refused.err, "the run would begin again at step 0: put the checkpoints back"), 1U)
+      << refused.err;
+  EXPECT_EQ(read_text(dir() / "metrics.jsonl").value_or(""), metrics);
+  fs::remove_all(checkpoints);
+  fs::rename(moved, checkpoints);
+  EXPECT_EQ(run(mnist_run(dir(), 1, 8)).exit_code, 0);
+  EXPECT_EQ(digest_of(dir()), quiet_digest(8));
+}
+
 // Flips one bit in the middle of a tensor in each shard.
 void flip_bits(const fs::path& checkpoint) {
   std::ifstream text(checkpoint / "manifest.json");

@@ -45,6 +45,20 @@ TEST_F(TrustedDirectory, ThatAnotherUserMayChange_NothingInItIsExecuted) {
   }
 }
 
+// With a umask of 002, as many sites have it.
+TEST_F(TrustedDirectory, OutputOfAJobThatTheGroupMayChange_IsNoneOfTheRuns) {
+  ASSERT_EQ(run(mnist_run(dir(), 1, 2)).exit_code, 0);
+  const fs::path output = dir() / "logs" / "slurm-7.out";
+  std::ofstream(output) << "";
+  fs::permissions(output, fs::perms::group_write, fs::perm_options::add);
+  EXPECT_EQ(run(mnist_run(dir(), 1, 4)).exit_code, 0);
+  fs::permissions(dir() / "logs" / "coordinator.log", fs::perms::group_write, fs::perm_options::add);
+  const Outcome refused = run(mnist_run(dir(), 1, 6));
+  EXPECT_EQ(refused.exit_code, 78);
+  EXPECT_NE(refused.err.find("coordinator.log can be changed by other users"), std::string::npos)
+      << refused.err;
+}
+
 TEST_F(TrustedDirectory, LinkInPlaceOfAFileThatIsAppendedTo_RefusedAndItsTargetStaysAsItWas) {
   ASSERT_EQ(run(mnist_run(dir(), 1, 1)).exit_code, 0);
   for (const char* name :
