@@ -83,17 +83,22 @@ Status sweep(const FilePath& run_dir, const SweepPlan& plan) {
   REKINDLE_TRY(const std::vector<CheckpointId> links, list_all(run_dir, S_IFLNK));
   for (const CheckpointId& link : links) REKINDLE_CHECK(discard(run_dir, link));
   REKINDLE_TRY(const std::vector<CheckpointId> ids, list_all(run_dir));
+  // What cannot be examined stays, as a checkpoint that the group may change, and counts for nothing: it must
+  // not keep all others until the disk is full.
+  Status first_failure;
   std::vector<Listed> all;
   for (const CheckpointId& id : ids) {
-    REKINDLE_TRY(const bool committed, is_committed(run_dir, id));
-    all.push_back({id, committed});
+    auto committed = is_committed(run_dir, id);
+    if (committed)
+      all.push_back({id, *committed});
+    else if (first_failure)
+      first_failure = forward_error(std::move(committed.error()));
   }
   const auto [kept, old] = sweep_list(all, plan);
-  if (old.empty()) return {};
+  if (old.empty()) return first_failure;
   // The process that committed a kept checkpoint may have died before its fsync. Then a power failure could
   // still remove that checkpoint, so sync it before deleting the old ones.
   for (const CheckpointId& id : kept) REKINDLE_CHECK(sync_directory(directory_of(run_dir, id)));
-  Status first_failure;
   for (const CheckpointId& id : old) {
     if (Status status = discard(run_dir, id); !status && first_failure) first_failure = std::move(status);
   }

@@ -82,6 +82,17 @@ TEST_F(Retention, Sweep_KeepsTheNewestAndWhatIsBeingWritten) {
   EXPECT_TRUE(sweep(run_dir, {{40, 2, 1}, 2})) << "nothing left to do";
 }
 
+TEST_F(Retention, OneThatTheGroupMayChange_StaysAndKeepsNoOther) {
+  for (std::uint64_t step : {10, 20, 30, 40}) committed({step, 1, 1});
+  const std::filesystem::path open = directory_of(run_dir, {20, 1, 1});
+  std::filesystem::permissions(open, std::filesystem::perms::group_write, std::filesystem::perm_options::add);
+  const Status status = sweep(FilePath::below(run_dir, Trust::kOwn), {{40, 1, 1}, 1});
+  ASSERT_FALSE(status);
+  EXPECT_NE(status.error().line().find("chmod go-w"), std::string::npos) << status.error().line();
+  EXPECT_EQ(files_in(run_dir / "checkpoints"),
+            (std::vector<std::string>{"step-0000000020.t1.g1", "step-0000000040.t1.g1"}));
+}
+
 TEST_F(Retention, TheBest_IsKeptBesideTheNewest) {
   for (std::uint64_t step : {10, 20, 30, 40}) committed({step, 1, 1});
   committed({10, 2, 1});
