@@ -90,7 +90,7 @@ class Helper {
       if (ended) return *ended;
       REKINDLE_TRY(const std::optional<int> left, judge_end());
       if (left) return *left;
-      say("Slurm will start the run again: these workers wait for the run");
+      say("the run may start again in Slurm: these workers wait for it, at most --wait");
     }
   }
 

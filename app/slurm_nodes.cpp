@@ -1,5 +1,6 @@
 #include "app/slurm_nodes.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <thread>
@@ -41,7 +42,11 @@ constexpr const char* kShapes[] = {"SLURM_NTASKS",
                                    "SLURM_STDOUTMODE",
                                    "SLURM_STDERRMODE",
                                    "SLURM_HOSTFILE",
-                                   "SLURM_TIMELIMIT"};
+                                   "SLURM_TIMELIMIT",
+                                   "SLURM_EXPORT_ENV"};  // of sbatch --export=NONE: the worker needs this one
+// srun refuses two of these, as they come together if the job was submitted from within another one. Without
+// them a step gets the job's memory.
+constexpr const char* kMemories[] = {"SLURM_MEM_PER_NODE", "SLURM_MEM_PER_CPU", "SLURM_MEM_PER_GPU"};
 
 constexpr std::chrono::seconds kNodeDies{3};  // from the first killed process of a node to the last one
 constexpr std::chrono::seconds kStepEnds{2};
@@ -56,6 +61,8 @@ bool SlurmNodes::gone(std::size_t machine) const {
 Result<Process> SlurmNodes::start(std::size_t machine, const std::vector<std::string>& arguments) {
   std::vector<std::string> argv{"env"};
   for (const char* shape : kShapes) argv.insert(argv.end(), {"-u", shape});
+  if (std::ranges::count_if(kMemories, [](const char* name) { return std::getenv(name) != nullptr; }) > 1)
+    for (const char* memory : kMemories) argv.insert(argv.end(), {"-u", memory});
   argv.insert(argv.end(),
               {"srun", "--nodes=1", "--ntasks=1", str("--nodelist=", job_.nodes[machine]), "--overlap",
                "--no-kill", "--kill-on-bad-exit=0", "--wait=0", "--job-name=worker"});

@@ -56,7 +56,8 @@ std::vector<std::string> env_without(const std::string& prefix) {
   std::vector<std::string> words{"env"};
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string name = std::string(*entry).substr(0, std::string(*entry).find('='));
-    if (name.starts_with(prefix) && name != "SLURM_CONF") words.push_back("--unset=" + name);
+    const bool of_the_site = name == "SLURM_CONF" || name == "SLURM_CLUSTERS" || name == "SLURM_JWT";
+    if (name.starts_with(prefix) && !of_the_site) words.push_back("--unset=" + name);
   }
   return words;
 }

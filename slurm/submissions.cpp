@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include <charconv>
+#include <cstdlib>
 #include <ctime>
 #include <span>
 #include <sstream>
@@ -34,10 +35,19 @@ Result<Fd> in_memory(const std::string& script) {
   return text;
 }
 
+// In a job, as in a shell that srun has started on a node, sbatch would hand that job's variables to the new
+// job, and srun refuses two kinds of memory there.
+std::vector<std::string> sbatch(const char* option) {
+  std::vector<std::string> argv;
+  if (std::getenv("SLURM_JOB_ID") != nullptr) argv = env_without("SLURM_");
+  argv.insert(argv.end(), {"sbatch", option});
+  return argv;
+}
+
 }  // namespace
 
 Result<std::string> submit(const std::vector<std::string>& arguments) {
-  std::vector<std::string> argv{"sbatch", "--parsable"};
+  std::vector<std::string> argv = sbatch("--parsable");
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   return ask_for_job(argv);
 }
@@ -46,14 +56,14 @@ Result<std::string> submit_text(const std::string& script) {
   REKINDLE_TRY(const Fd text, in_memory(script));
   CommandSetting setting;
   setting.in = text.get();
-  return ask_for_job({"sbatch", "--parsable"}, setting);
+  return ask_for_job(sbatch("--parsable"), setting);
 }
 
 Result<std::string> test_text(const std::string& script) {
   REKINDLE_TRY(const Fd text, in_memory(script));
   CommandSetting setting;
   setting.in = text.get();
-  REKINDLE_TRY(const CommandOutput output, run_command({"sbatch", "--test-only"}, kAnswer, setting));
+  REKINDLE_TRY(const CommandOutput output, run_command(sbatch("--test-only"), kAnswer, setting));
   // sbatch writes this answer to stderr, with its own name in front.
   constexpr std::string_view kName = "sbatch: ";
   std::string said = output.err.substr(0, output.err.find_last_not_of('\n') + 1);
@@ -114,7 +124,8 @@ Result<std::string> limits_of_partition(const std::string& name) {
 }
 
 std::string never_starts(const JobFacts& facts) {
-  if (facts.state != "PENDING") return "";
+  if (facts.state != "PENDING" || facts.partition.find(',') != std::string::npos)
+    return "";  // of several partitions, the reason is that of one
   for (const char* reason : {"PartitionConfig", "PartitionTimeLimit", "PartitionNodeLimit", "BadConstraints",
                              "DependencyNeverSatisfied"}) {
     if (facts.reason == reason) return facts.reason;

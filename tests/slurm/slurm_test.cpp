@@ -128,7 +128,9 @@ TEST_F(Slurm, SubmittedFromAnotherJob_RequeuesItself) {
   for (const auto& [name, value] :
        {std::pair("SLURM_ARRAY_JOB_ID", "1"), std::pair("SLURM_ARRAY_TASK_ID", "1"),
         std::pair("SLURM_RESTART_COUNT", "3"), std::pair("SLURM_STEP_ID", "0"),
-        std::pair("SLURM_NTASKS_PER_NODE", "3"), std::pair("SLURM_LABELIO", "1")})
+        std::pair("SLURM_NTASKS_PER_NODE", "3"), std::pair("SLURM_LABELIO", "1"),
+        std::pair("SLURM_MEM_PER_NODE", "100"), std::pair("SLURM_MEM_PER_CPU", "100"),
+        std::pair("SLURM_EXPORT_ENV", "NONE")})
     ::setenv(name, value, 1);
   const std::string stranger =
       cluster_->submit({"--array=1", "--nodelist=n4", "--exclusive", "--output=/dev/null"}, sleeper());
@@ -138,7 +140,8 @@ TEST_F(Slurm, SubmittedFromAnotherJob_RequeuesItself) {
   wait_for_restart(1);
   EXPECT_EQ(cluster_->restarts(stranger + "_1"), 0U);
   for (const char* name : {"SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_RESTART_COUNT",
-                           "SLURM_STEP_ID", "SLURM_NTASKS_PER_NODE", "SLURM_LABELIO"})
+                           "SLURM_STEP_ID", "SLURM_NTASKS_PER_NODE", "SLURM_LABELIO", "SLURM_MEM_PER_NODE",
+                           "SLURM_MEM_PER_CPU", "SLURM_EXPORT_ENV"})
     ::unsetenv(name);
   stop_and_compare();
 }

@@ -2,6 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "../temporary_directory.hpp"
+#include "base/process.hpp"
+#include "base/text.hpp"
 #include "slurm/commands.hpp"
 #include "slurm/output.hpp"
 #include "slurm/sbatch_options.hpp"
@@ -12,6 +19,23 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
+
+// ---- submitting from within a job ----
+
+TEST(Submit, FromWithinAJob_ThatJobsVariablesStayBehind) {
+  TemporaryDirectory folder;
+  std::ofstream(folder.path() / "sbatch") << "#!/bin/sh\necho $((100 + ${SLURM_MEM_PER_NODE:-0}))\n";
+  std::filesystem::permissions(folder.path() / "sbatch", std::filesystem::perms::owner_all);
+  const std::string path = environment_variable("PATH");
+  ::setenv("PATH", str(folder.path().string(), ":", path).c_str(), 1);
+  ::setenv("SLURM_MEM_PER_NODE", "5", 1);
+  EXPECT_EQ(submit({}).value_or(""), "105") << "set by the person";
+  ::setenv("SLURM_JOB_ID", "7", 1);
+  EXPECT_EQ(submit({}).value_or(""), "100");
+  EXPECT_EQ(submit_text("#!/bin/sh\n").value_or(""), "100");
+  for (const char* name : {"SLURM_MEM_PER_NODE", "SLURM_JOB_ID"}) ::unsetenv(name);
+  ::setenv("PATH", path.c_str(), 1);
+}
 
 // ---- a forgotten -- ----
 
