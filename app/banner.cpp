@@ -94,7 +94,11 @@ std::string banner(const LocalOptions& options, std::uint64_t workers) {
 std::vector<std::string> crowding(const LocalOptions& options, std::uint64_t processors) {
   const Job& job = options.job;
   const std::uint64_t trainers = options.workers * job.trainers_per_worker;
-  if (job.device != "cpu" || processors == 0 || trainers * job.threads <= processors) return {};
+  const std::uint64_t used = trainers * job.threads;
+  if (job.device == "cpu" && 4 * used <= processors && trainers < job.micro_batches)
+    return {str("this run uses ", used, " of ", counted(processors, "processor"),
+                ": more --workers use more, and change no bit (--threads does)")};
+  if (job.device != "cpu" || processors == 0 || used <= processors) return {};
   return {str("warning: ", counted(trainers, "trainer"), " of ", counted(job.threads, "thread"), " share ",
               counted(processors, "processor"), ": more than ",
               std::max<std::uint64_t>(1, processors / job.threads), " at once will not be faster")};

@@ -18,8 +18,13 @@ Result<checkpoint::Tensors> read_source(const LocalOptions& options, const check
   const fs::path& source = options.init;
   const auto choose = [&](const checkpoint::StateSpec& tensors) {
     available = tensors.size();
-    return checkpoint::choose_initial(tensors, model, options.reset_head, source.string(),
-                                      checkpoint::other_names(options.job.task.script_tied));
+    auto chosen = checkpoint::choose_initial(tensors, model, options.reset_head, source.string(),
+                                             checkpoint::other_names(options.job.task.script_tied));
+    if (!chosen && is_script(options.job))
+      chosen.error().hint =
+          "--init needs the same tensors: for others, load them in the function that makes the model, with "
+          "load_state_dict(..., strict=False)";
+    return chosen;
   };
   if (!is_folder(source)) {
     REKINDLE_TRY(const checkpoint::SafetensorsFile file, open_foreign_file(source));

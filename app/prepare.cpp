@@ -181,6 +181,7 @@ void warn_of_options_without_use(const Job& job) {
   };
   warn_of("--lr-step", job.lr_step != Job{}.lr_step);
   warn_of("--lr-gamma", job.lr_gamma != Job{}.lr_gamma);
+  if (job.keep_best && job.test_samples == 0) warn("warning: --keep-best has no effect without test samples");
 }
 
 // The statistics of a few samples are so uncertain that batch norm hurts. Each micro-batch has its own.
@@ -258,6 +259,17 @@ Status check_for_later(LocalOptions& options, bool looks_only) {
 
 Status check_not_held(const LocalOptions& options) { return check_holder(options.layout()); }
 
+// Of a script that was written after the run's last checkpoint: a person may expect another result.
+std::string edited_since(const Job& job, const FilePath& checkpoint) {
+  if (!is_script(job)) return "";
+  const auto script = look_at(FilePath(job.task.script)), saved = look_at(checkpoint);
+  if (!script || !*script || !saved || !*saved) return "";
+  if ((*script)->st_mtim.tv_sec <= (*saved)->st_mtim.tv_sec) return "";
+  return str("; ", job.task.script,
+             " has changed since then, and nothing was trained now: a new run is one in ",
+             "another --run-dir");
+}
+
 std::string completed_line(const LocalOptions& options) {
   const run::Layout layout = options.layout();
   const auto committed = checkpoint::list_committed(layout.root());
@@ -271,7 +283,8 @@ std::string completed_line(const LocalOptions& options) {
       !checkpoint::verify(checkpoint::directory_of(layout.root(), committed.front()), *manifest)) {
     return "";  // damaged: the run sets it aside and computes it again
   }
-  return str("the run is complete: ", counted(step, "step"), ", digest ", manifest->digest);
+  return str("the run is complete: ", counted(step, "step"), ", digest ", manifest->digest,
+             edited_since(options.job, checkpoint::directory_of(layout.root(), committed.front())));
 }
 
 }  // namespace rekindle::app

@@ -74,11 +74,13 @@ Status check_same_options(const Job& before, const LocalOptions& options, const 
     identity.erase(key);
   }
   if (all.empty()) return {};
-  return fail(ExitCode::kConfig,
-              str("the run directory ", layout.root().string(), " belongs to another run: ", all),
-              rates_alone  ? "use the same options, or --change-lr if that is meant"
-              : init_alone ? "give the same --init (and --reset-head) as at its start, or neither"
-                           : "use the same options, or another --run-dir");
+  return fail(
+      ExitCode::kConfig, str("the run directory ", layout.root().string(), " belongs to another run: ", all),
+      rates_alone  ? is_script(options.job)
+                         ? "use the same options, or --change-lr (in run(): change_lr=True) if that is meant"
+                         : "use the same options, or --change-lr if that is meant"
+      : init_alone ? "give the same --init (and --reset-head) as at its start, or neither"
+                   : "use the same options, or another --run-dir");
 }
 
 bool same_rates(const Job& a, const protocol::Rates& b) {

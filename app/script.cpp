@@ -105,12 +105,16 @@ Script take_script(std::vector<std::string>& arguments) {
   }
   const fs::path kept = program_path(kKeptScript) / script.file.filename();
   if (script.file.empty() || !is_file(kept)) return script;
-  if (is_file(script.file) && !same_text(script.file, kept))
-    warn(str(script.file.string(), " has changed since this run began: the run goes on with the copy in ",
-             kept.parent_path().string(),
-             "; remove the folder above it between two attempts to go on with the ", "changed script"));
+  warn_of_kept_script(script.file, kept);
   script.file = kept;
   return script;
+}
+
+void warn_of_kept_script(const fs::path& script, const fs::path& kept) {
+  if (!is_file(script) || !is_file(kept) || same_text(script, kept)) return;
+  warn(str(script.string(), " has changed since this run began: the run goes on with the copy in ",
+           kept.parent_path().string(),
+           "; remove the folder above it between two attempts to go on with the changed script"));
 }
 
 namespace {

@@ -34,6 +34,8 @@ namespace rekindle::app {
 // place.
 // The script's own arguments end before "--", which in `submit` begins sbatch's options.
 Script take_script(std::vector<std::string>& arguments);
+// Warns if `kept`, a run's copy of a script, is there and has another text.
+void warn_of_kept_script(const std::filesystem::path& script, const std::filesystem::path& kept);
 
 // Runs the script. Errors (ExitCode::kConfig): there is no such script, or no interpreter; an exception of
 // the script, whose traceback is printed; those that rekindle.run() finds in its arguments; the interpreter

@@ -8,6 +8,7 @@
 #include "app/kept_program.hpp"
 #include "app/prepare.hpp"
 #include "app/report.hpp"
+#include "app/script.hpp"
 #include "app/slurm_job.hpp"
 #include "app/submit_checks.hpp"
 #include "base/bytes.hpp"
@@ -122,6 +123,10 @@ Result<int> submit_run(LocalOptions& options, const SubmitOptions& submit) {
     // Not on stdout, because --print writes the script there.
     warn("these options go to sbatch; write them behind --:" + words);
   }
+  if (!many && is_script(options.job)) {
+    const std::filesystem::path own = options.job.task.script;
+    warn_of_kept_script(own, (options.layout().programs() / kKeptScript / own.filename().string()).path());
+  }
   const std::string text = to_text(script);
   if (submit.print) {
     std::fputs(text.c_str(), stdout);
@@ -137,7 +142,14 @@ Result<int> submit_run(LocalOptions& options, const SubmitOptions& submit) {
       many ? FilePath(options.run_dir / "job.sh") : run::Layout(options.run_dir).job_script();
   REKINDLE_CHECK(replace_file(path, text, 0700));
   const auto submitted = many ? slurm::submit_text(text) : slurm::submit({path.string()});
-  if (!submitted) return fail(ExitCode::kConfig, "sbatch refuses the job: " + submitted.error().what);
+  if (!submitted) {
+    // sbatch's own words, when the controller is slow.
+    const bool late = submitted.error().what.find("imed out") != std::string::npos ||
+                      submitted.error().what.find("killed by signal") != std::string::npos;
+    return fail(
+        ExitCode::kConfig, "sbatch refuses the job: " + submitted.error().what,
+        late ? "it may be in the queue all the same: look with squeue --me before you submit it again" : "");
+  }
   const auto facts = slurm::show_job(*submitted);
   say(str("job ", *submitted, ": ", output_of(*submitted, script, facts)));
   if (const std::string line = facts ? warning_after(*submitted, *facts) : ""; !line.empty())
