@@ -200,6 +200,21 @@ def run(
     return _train_here(call)
 
 
+def _check_started_once() -> None:
+    """Launchers of other libraries start the script once for each process; each would begin the same run."""
+    for launcher, variable, number, instead in (
+        ("torchrun", "WORLD_SIZE", "RANK", "rekindle local --trainers-per-worker N"),
+        ("srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "rekindle slurm"),
+        ("mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "rekindle local --trainers-per-worker N"),
+    ):
+        count = os.environ.get(variable, "")
+        if count.isdigit() and int(count) > 1 and number in os.environ:
+            raise RekindleError(
+                f"{launcher} has started this script {count} times ({variable})",
+                f"start it once, and rekindle starts the trainers: {instead} {os.path.basename(sys.argv[0])}", USAGE
+            )
+
+
 _runs = 0  # calls of run() in this process
 
 
@@ -209,6 +224,7 @@ def _train_here(call: Call) -> Run:
     _runs += 1
     if _runs > 1:  # trainers never come behind the first one
         raise RekindleError("the script calls run() a second time", "write a script for each run", USAGE)
+    _check_started_once()
     script = getattr(sys.modules["__main__"], "__file__", None)
     if script is None:
         raise RekindleError("run() needs a script", "write the training into a file: trainers run it too", USAGE)

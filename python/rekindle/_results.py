@@ -74,20 +74,24 @@ class Run:
         """
         return json.loads(_ask("status", "--json", str(self.path)))
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self, lines: str = "all") -> dict[str, Any]:
         """metrics.jsonl as columns by name, numpy arrays of shape [lines]; a value that a line has not is None or NaN.
 
-        A line is a step ("step", "loss", "lr", "step_ms", ...) or an evaluation ("step", "test_loss", "test_accuracy",
-        ...). Names that end with _ms are in milliseconds. pandas.DataFrame(run.metrics()) makes a table of them. Errors
-        (RekindleError): the file is missing, is no regular file, or has a line of more than a MiB.
+        lines: "steps" ("step", "loss", "lr", "step_ms", ...), "evaluations" ("step", "test_loss", "test_accuracy", ...), or
+        "all", in the order in which they were written. Names that end with _ms are in milliseconds.
+        pandas.DataFrame(run.metrics()) makes a table of them. Errors (RekindleError): other `lines`; the file is missing,
+        is no regular file, or has a line of more than a MiB.
         """
         import numpy
 
-        lines = list(_lines(self.path / "metrics.jsonl"))
-        names = list(dict.fromkeys(name for line in lines for name in line))
+        kinds = {"all": (True, False), "steps": (False,), "evaluations": (True,)}
+        if lines not in kinds:
+            raise RekindleError(f"lines is {lines!r}", 'give "all", "steps" or "evaluations"')
+        chosen = [line for line in _lines(self.path / "metrics.jsonl") if ("test_loss" in line) in kinds[lines]]
+        names = list(dict.fromkeys(name for line in chosen for name in line))
         columns = {}
         for name in names:
-            values = [line.get(name) for line in lines]
+            values = [line.get(name) for line in chosen]
             numbers = all(value is None or isinstance(value, (int, float)) for value in values)
             whole = numbers and all(isinstance(value, int) for value in values)
             columns[name] = numpy.array(values, dtype=int if whole else float if numbers else object)
@@ -146,22 +150,25 @@ def _export(source: str | os.PathLike[str], *options: str) -> tuple[dict[str, to
 
 
 def load(
-    run_or_checkpoint: str | os.PathLike[str], model: nn.Module, optimizer: torch.optim.Optimizer | None = None
+    run_or_checkpoint: str | os.PathLike[str], model: nn.Module, optimizer: torch.optim.Optimizer | None = None,
+    best: bool = False,
 ) -> nn.Module:
     """Fills a module with the newest checkpoint of a run, or with a checkpoint, and returns it.
 
     Every byte is verified. A moving average takes the place of the parameters, if the run has one. `optimizer`: one for
     the module's parameters, of the class that the run's script made; it gets the state of that optimizer, and the
-    parameters are then the trained ones, not their average. The tensors are copied to where those of the module are.
+    parameters are then the trained ones, not their average. `best`: of a run, the checkpoint that keep_best has kept, in
+    place of the newest one. The tensors are copied to where those of the module are.
     Errors (RekindleError): no checkpoint, or a damaged one; names, shapes or types that are not the module's (the first
     such tensor is named); a run that trained with an optimizer of rekindle, if `optimizer` is given.
     """
     from rekindle._model import fill
 
+    which = ["--best"] if best else []
     if optimizer is None:
-        fill(model, _read(run_or_checkpoint))
+        fill(model, _read(run_or_checkpoint, *which))
         return model
-    state, checkpoint = _export(run_or_checkpoint, "--with-optimizer")
+    state, checkpoint = _export(run_or_checkpoint, "--with-optimizer", *which)
     fill(model, _read(checkpoint, "--raw"))  # of the same one: the run may go on meanwhile
     from rekindle._optimizer import load_state
 

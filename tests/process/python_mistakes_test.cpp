@@ -199,6 +199,24 @@ TEST_F(Python, SecondRunInAScript_ALineThatSaysSo) {
       << outcome.err;
 }
 
+// Each of their processes would begin the same run.
+TEST_F(Python, ScriptThatALauncherStarts_ALineThatSaysSo) {
+  Arguments launched = python_with({script("once.py", R"(
+import torch, rekindle
+rekindle.run(model=lambda: torch.nn.Linear(4, 3), loss=lambda model, x: model(x).sum(),
+             train_data=[torch.ones(4)] * 16, steps=1)
+)")});
+  launched.insert(launched.begin() + 1, {"WORLD_SIZE=4", "RANK=1"});
+  Program program(launched);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(
+      outcome.err.find("torchrun has started this script 4 times (WORLD_SIZE): start it once, and rekindle "
+                       "starts the trainers: rekindle local --trainers-per-worker N once.py"),
+      std::string::npos)
+      << outcome.err;
+}
+
 TEST_F(Python, OptionOfABuiltInModel_64) {
   const Outcome outcome =
       run(Arguments{"local", "--run-dir", scratch_ / "run", "--image-size", "32", everything()});

@@ -35,6 +35,16 @@ TEST_F(PythonResults, MetricsWhoseLinesDiffer_AreColumnsOfOneLength) {
       << outcome.err;
 }
 
+TEST_F(PythonResults, MetricsOfStepsAlone_HaveNoGapsOfEvaluations) {
+  const Outcome outcome = with_columns(
+      str("run = rekindle.open('", (scratch_ / "run").string(), "')\n",
+          "print(run.metrics('steps')['loss'].tolist(), run.metrics('evaluations')['test_loss'])\n",
+          "run.metrics('epochs')\n"));
+  EXPECT_EQ(outcome.out, "[2.5, 2.0] [1.5]\n");
+  EXPECT_NE(outcome.err.find(R"(lines is 'epochs': give "all", "steps" or "evaluations")"), std::string::npos)
+      << outcome.err;
+}
+
 TEST_F(PythonResults, Metrics_MakeATableOfPandas) {
   if (python({"-c", "import pandas"}).exit_code != 0)
     REKINDLE_SKIP(Needs::kPython, "needs pandas (./dev python)");
