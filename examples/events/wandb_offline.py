@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Keeps a Weights & Biases run, offline, of a run directory: all its steps, and what happens to it as text.
+"""Keeps a Weights & Biases run of a run directory: all its steps, and what happens to it as text.
 
     rekindle watch RUN_DIR --from-start --json | wandb_offline.py RUN_DIR FOLDER
 
-FOLDER/wandb gets the files, which `wandb sync` sends from a machine that has internet. A step that the run makes again
+FOLDER/wandb gets the files, which `wandb sync` sends from a machine that has internet; with WANDB_MODE=online they are
+sent at once, and a second start goes on with the same run. A step that the run makes again
 after it went back has the same bits, so its first values count.
 """
 
+import hashlib
 import json
 import os
 import pathlib
@@ -52,7 +54,9 @@ def main():
     while not (run_dir / "run.toml").exists():  # the run is about to begin
         time.sleep(1)
     config = tomllib.loads((run_dir / "run.toml").read_text())
-    run = wandb.init(mode="offline", name=run_dir.name, config=config, dir=str(folder))
+    mode = os.environ.get("WANDB_MODE", "offline")
+    name = hashlib.sha256(str(run_dir).encode()).hexdigest()[:12]
+    run = wandb.init(mode=mode, id=name, resume="allow", name=run_dir.name, config=config, dir=str(folder))
     run.define_metric("*", step_metric="step")  # W&B's own steps only count up
     metrics = Metrics(run_dir / "metrics.jsonl")
     events, open_still = [], True

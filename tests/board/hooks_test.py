@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """examples/events with real programs: a web server gets each event of a run, and W&B's offline files have each step once.
 
-    tests/board/hooks_test.py web-hook|wandb PATH_TO_REKINDLE SOURCE_FOLDER
+    tests/board/hooks_test.py web-hook|early-stop|wandb PATH_TO_REKINDLE SOURCE_FOLDER
 """
 
 import http.server
@@ -62,6 +62,15 @@ def web_hook(folder):
     assert all(path == "/a-secret" and event["text"] for path, event in posted), posted
 
 
+def early_stop(folder):
+    """With such a rate, the test loss stays what it is: the run ends after its third evaluation, or soon."""
+    os.environ["REKINDLE"] = str(REKINDLE)
+    done = subprocess.run([*command(folder, 1000000), "--lr", "1e-30", "--on-event", f"{EVENTS}/early_stop.py 2"])
+    assert done.returncode == 75, done
+    evaluations = sum("test_loss" in line for line in lines_of(folder / "run/metrics.jsonl"))
+    assert evaluations >= 3, evaluations
+
+
 def records_of(path):
     """The records of a .wandb file: LevelDB's log format, after a header of 7 bytes."""
     from wandb.proto import wandb_internal_pb2
@@ -118,7 +127,7 @@ def main():
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR", "/var/tmp")) as name:
         folder = pathlib.Path(name)
         subprocess.run([REKINDLE, "make-data", "mnist", folder / "data", "--samples", "400"], check=True, stdout=subprocess.DEVNULL)
-        {"web-hook": web_hook, "wandb": offline}[sys.argv[1]](folder)
+        {"web-hook": web_hook, "early-stop": early_stop, "wandb": offline}[sys.argv[1]](folder)
 
 
 if __name__ == "__main__":

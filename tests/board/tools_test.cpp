@@ -52,6 +52,10 @@ TEST(Hooks, AWebServer_GetsEachEvent) {
   expect_ok("hooks_test.py", {"web-hook", rekindle(), REKINDLE_SOURCE});
 }
 
+TEST(Hooks, ATestLossThatStaysWhatItIs_EndsTheRun) {
+  expect_ok("hooks_test.py", {"early-stop", rekindle(), REKINDLE_SOURCE});
+}
+
 TEST(Hooks, WandbOffline_HasEachStepOnceThoughTheRunWentBack) {
   Program program({"/usr/bin/env", oracle_python(), "-c", "import wandb"});
   if (program.wait().exit_code != 0)
