@@ -10,6 +10,7 @@
 #include "app/signals.hpp"
 #include "app/slurm_successor.hpp"
 #include "base/log.hpp"
+#include "base/process.hpp"
 #include "base/programs.hpp"
 #include "base/text.hpp"
 #include "slurm/shepherd.hpp"
@@ -61,7 +62,8 @@ bool SlurmNodes::gone(std::size_t machine) const {
 Result<Process> SlurmNodes::start(std::size_t machine, const std::vector<std::string>& arguments) {
   std::vector<std::string> argv{"env"};
   for (const char* shape : kShapes) argv.insert(argv.end(), {"-u", shape});
-  if (std::ranges::count_if(kMemories, [](const char* name) { return std::getenv(name) != nullptr; }) > 1)
+  if (std::ranges::count_if(kMemories, [](const char* name) { return !environment_variable(name).empty(); }) >
+      1)
     for (const char* memory : kMemories) argv.insert(argv.end(), {"-u", memory});
   argv.insert(argv.end(),
               {"srun", "--nodes=1", "--ntasks=1", str("--nodelist=", job_.nodes[machine]), "--overlap",

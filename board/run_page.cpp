@@ -148,7 +148,7 @@ void RunPage::read_status() {
     return;
   }
   nlohmann::json made = nlohmann::json::object();
-  made["state"] = word_of(view::shown_state(layout_, *status, *holder));
+  made["state"] = word_of(view::shown_state(layout_, view::state_of(*status, *holder), *holder));
   for (const char* key : {"attempt", "step", "steps", "epoch", "loss", "voided_steps", "images_per_second",
                           "phase", "generation", "updated", "end"}) {
     const auto found = status->find(key);

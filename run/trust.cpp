@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <string_view>
+
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "base/way.hpp"
@@ -27,24 +29,14 @@ Status check_entry(const FilePath& path) {
   return {};  // other kinds are reported by the code that needs the entry
 }
 
-// Checks a folder and its content. Listing a folder opens it, which is the check.
-Status check_tree(const FilePath& path) {
+// Checks a folder and its content, of which only names that end with `end`. Listing a folder opens it, which
+// is the check.
+Status check_tree(const FilePath& path, std::string_view end = "") {
   REKINDLE_TRY(const auto info, look_at(path));
   if (!info || !S_ISDIR(info->st_mode)) return check_entry(path);
   REKINDLE_TRY(const auto names, names_in(path));
-  for (const std::string& name : names) REKINDLE_CHECK(check_tree(path / name));
-  return {};
-}
-
-// Only what this program writes: Slurm puts a job's output here, which the group may change if the umask of
-// the person who submitted it says so.
-Status check_logs(const FilePath& logs) {
-  REKINDLE_CHECK(check_entry(logs));
-  const auto info = look_at(logs);
-  if (!info || !*info || !S_ISDIR((*info)->st_mode)) return {};
-  REKINDLE_TRY(const auto names, names_in(logs));
   for (const std::string& name : names)
-    if (name.ends_with(".log")) REKINDLE_CHECK(check_entry(logs / name));
+    if (name.ends_with(end)) REKINDLE_CHECK(check_tree(path / name, end));
   return {};
 }
 
@@ -61,7 +53,9 @@ Status check_trusted(const Layout& layout) {
     REKINDLE_CHECK(check_entry(entry));
   for (const FilePath& directory : {layout.programs(), layout.keys(), layout.terms()})
     REKINDLE_CHECK(check_tree(directory));
-  REKINDLE_CHECK(check_logs(layout.logs()));
+  // Slurm puts a job's output here, too, which the group may change if the umask of the person who submitted
+  // it says so.
+  REKINDLE_CHECK(check_tree(layout.logs(), ".log"));
   REKINDLE_CHECK(check_secret(layout.keys(), "700"));
   REKINDLE_TRY(const auto keys, names_in(layout.keys()));
   for (const std::string& key : keys) REKINDLE_CHECK(check_secret(layout.keys() / key, "600"));

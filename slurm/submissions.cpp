@@ -4,13 +4,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include <charconv>
-#include <cstdlib>
 #include <ctime>
 #include <span>
 #include <sstream>
 
 #include "base/command.hpp"
 #include "base/lists.hpp"
+#include "base/process.hpp"
 #include "base/text.hpp"
 #include "slurm/ask.hpp"
 
@@ -39,7 +39,7 @@ Result<Fd> in_memory(const std::string& script) {
 // job, and srun refuses two kinds of memory there.
 std::vector<std::string> sbatch(const char* option) {
   std::vector<std::string> argv;
-  if (std::getenv("SLURM_JOB_ID") != nullptr) argv = env_without("SLURM_");
+  if (!environment_variable("SLURM_JOB_ID").empty()) argv = env_without("SLURM_");
   argv.insert(argv.end(), {"sbatch", option});
   return argv;
 }

@@ -61,9 +61,8 @@ std::string state_of(const nlohmann::json& status, const std::optional<run::Hold
   return holder && run::provably_gone(*holder) ? kWithoutReport : state;
 }
 
-std::string shown_state(const run::Layout& layout, const nlohmann::json& status,
+std::string shown_state(const run::Layout& layout, const std::string& state,
                         const std::optional<run::Holder>& holder) {
-  const std::string state = state_of(status, holder);
   if (state == "new" && !holder && is_submitted(layout)) return kPending;
   const bool ended = state == "saved" || state == "failed";
   return ended && holder && !holder->slurm_job.empty() && is_queued_again(layout) ? kPending : state;
@@ -82,7 +81,7 @@ RunSummary summarize(const std::filesystem::path& directory) {
   }
   constexpr std::uint64_t kNone = 0;
   summary.state = state_of(*status, *holder);
-  summary.shown = shown_state(layout, *status, *holder);
+  summary.shown = shown_state(layout, summary.state, *holder);
   summary.holder = *holder;
   summary.attempt = status->value("attempt", kNone);
   summary.step = status->value("step", kNone);

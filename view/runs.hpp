@@ -26,8 +26,8 @@ inline constexpr const char* kPending = "pending";
 // ended without a report: after a kill the file still says "running". "new": no coordinator has been there.
 // `holder`: the newest term, read after the file.
 std::string state_of(const nlohmann::json& status, const std::optional<run::Holder>& holder);
-// The same for who looks from outside: with kPending in place of "new", "saved" or "failed".
-std::string shown_state(const run::Layout& layout, const nlohmann::json& status,
+// What to show for this state_of(): kPending in place of some "new", "saved" and "failed".
+std::string shown_state(const run::Layout& layout, const std::string& state,
                         const std::optional<run::Holder>& holder);
 
 struct RunSummary {

@@ -45,6 +45,8 @@ def text_bytes(text: str) -> bytes:
 def hint_for(error: BaseException) -> str:
     """What to do about an exception of the script."""
     of_torch = getattr(sys.modules.get("torch"), "cuda", None)
+    if isinstance(error, SampleError) and error.__cause__ is not None:
+        error = error.__cause__
     return FULL_GPU if isinstance(error, getattr(of_torch, "OutOfMemoryError", ())) else IN_THE_LOG
 
 

@@ -83,7 +83,7 @@ TEST_F(Runs, WhoseJobIsQueuedAgain_Pend) {
   holder.slurm_job = "7";
   const run::Layout layout(path_, Trust::kForeign);
   const auto shown = [&](const char* state) {
-    return shown_state(layout, {{"state", state}, {"term", 1}}, holder);
+    return shown_state(layout, state_of({{"state", state}, {"term", 1}}, holder), holder);
   };
   EXPECT_EQ(shown("saved"), "saved");
   const auto record = [&](const nlohmann::json& line) {
