@@ -20,6 +20,7 @@ enum class Bug {
   kJoinPauseDuringCheckpoint,
   kAdoptWithoutWaiting,
   kHangJudgesTheWaiting,
+  kWritersDieInAnOutage,
   kCrashesCountedPerTrainer,
   kFailuresOfNcclNotCounted,
   kBadHostUsesUpTheTries,  // also the tries of other hosts, before the first generation

@@ -64,10 +64,11 @@ struct OpenCheckpoint {
 
 struct OpenCheckpoints {
   std::map<CheckpointKey, OpenCheckpoint> all;
-  Time began{0};            // start of the last checkpoint; --checkpoint-interval counts from here
-  Time write_time{0};       // duration of the slowest shard write seen
-  bool lost = false;        // the last checkpoint lost a writer, and no other has begun since
-  GenerationId save_asked;  // generation that was asked for a new one for that reason
+  Time began{0};             // start of the last checkpoint; --checkpoint-interval counts from here
+  Time write_time{0};        // duration of the slowest shard write seen
+  bool lost = false;         // the last checkpoint lost a writer, and no other has begun since
+  GenerationId save_asked;   // generation that was asked for a new one for that reason
+  bool outage_told = false;  // a warning was sent that storage does not answer
 
   OpenCheckpoint* find(const CheckpointKey& key);
   bool any_of_step(std::uint64_t step) const;

@@ -193,9 +193,8 @@ void Coordinator::check_deadlines() {
     for (const std::string& member : std::vector(generation_.members)) {
       auto* const found = membership_.find(member);
       if (found == nullptr || !found->moving()) continue;
-      // A write to storage cannot be interrupted, and storage may be slow. judge_writers() handles writers
-      // that hang.
-      if (found->beat.phase != TrainerPhase::kWriting) kill(member, "it did not pause in time");
+      // judge_writers() handles writers that hang.
+      if (!found->waits_for_its_write()) kill(member, KillCause::kDoesNotPause, "it did not pause in time");
     }
   }
   // A trainer that has not exited by now is stuck; supervisor and workers kill the rest.

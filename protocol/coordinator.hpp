@@ -139,7 +139,7 @@ class Coordinator {
   void refuse(const std::string& worker, const Finish& why);
   void lose(const std::vector<std::string>& trainers, const std::string& why);
   void lose_workers(const std::vector<std::string>& workers, const std::string& why);
-  void kill(const std::string& trainer, const std::string& why);
+  void kill(const std::string& trainer, KillCause cause, const std::string& why);
   void judge_stalls();
   void blame(int rank, int other);
   void warn_of_altered_data(const Paused& message);

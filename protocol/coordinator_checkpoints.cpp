@@ -153,11 +153,25 @@ void Coordinator::state_changed(const ShardFailed& failed) {
   phase_.break_off();
 }
 
-// Storage that never answers must not block all later checkpoints.
+// Storage that never answers must not block all later checkpoints. But if nobody else has the state, it is
+// lost with its writers, and new trainers would read the same storage: such an outage is waited for.
 void Coordinator::judge_writers() {
-  const std::vector<std::string> stuck = membership_.stuck_writers(times_.now, config_.hang_after);
+  constexpr int kOutage = 6;  // times hang_after
+  std::vector<std::string> stuck = membership_.stuck_writers(times_.now, config_.hang_after);
+  if (stuck.empty()) ledger_.open.outage_told = false;
+  Time limit = config_.hang_after;
+  if (!stuck.empty() && !membership_.state_is_safe_from_storage() && !planted(Bug::kWritersDieInAnOutage)) {
+    if (!std::exchange(ledger_.open.outage_told, true))
+      emit(Warn{
+          str("no shard could be written for ", limit.count() / 1000,
+              " s: does the storage answer? No other trainer has the state, so that its writers are waited "
+              "for, for ",
+              (kOutage * limit).count() / 1000, " s in all")});
+    limit *= kOutage;
+    stuck = membership_.stuck_writers(times_.now, limit);
+  }
   for (const std::string& name : stuck)
-    kill(name, str("it has been writing its shard for ", config_.hang_after.count() / 1000, " s"));
+    kill(name, KillCause::kWrites, str("it has been writing its shard for ", limit.count() / 1000, " s"));
 }
 
 // If a trainer is lost while it writes, the checkpoint is lost as well. The next one begins at once, because

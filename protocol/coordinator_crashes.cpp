@@ -100,7 +100,7 @@ void Coordinator::judge_silence() {
   const std::vector<std::string> workers = membership_.silent_workers(times_.now, limit);
   lose_workers(workers, why);
   const std::vector<std::string> trainers = membership_.silent_trainers(times_.now, limit);
-  for (const std::string& trainer : trainers) kill(trainer, why);
+  for (const std::string& trainer : trainers) kill(trainer, KillCause::kSilent, why);
   if ((workers.empty() && trainers.empty()) || !faults_.silence.lost_at(history_.step, times_.now, limit))
     return;
   const Time longer = faults_.silence.after(config_.lost_after, config_.hang_after);
@@ -116,8 +116,7 @@ void Coordinator::judge_hangs() {
     const std::string why = str("it hangs (", to_text(found->beat.phase), "): no progress for ",
                                 config_.hang_after.count() / 1000, " s");
     crashed(faults_.step_hangs, name, str("trainer ", name, " of ", found->worker, ": ", why));
-    faults_.kills.ordered(name);
-    kill(name, why);
+    kill(name, KillCause::kHangs, why);
   }
 }
 

@@ -214,11 +214,12 @@ void Coordinator::lose_workers(const std::vector<std::string>& workers, const st
   if (any) lose(lost, "its worker was lost");
 }
 
-void Coordinator::kill(const std::string& trainer, const std::string& why) {
+void Coordinator::kill(const std::string& trainer, KillCause cause, const std::string& why) {
   auto* const found = membership_.find(trainer);
   if (found == nullptr) return;
   generation_.gone.insert(trainer);
-  emit(KillTrainer{config_.term, found->worker, trainer, why});
+  if (cause == KillCause::kHangs || cause == KillCause::kWrites) faults_.kills.ordered(trainer);
+  emit(KillTrainer{config_.term, found->worker, trainer, why, cause});
   lose({trainer}, why);
 }
 

@@ -92,7 +92,8 @@ std::vector<std::string> Membership::silent_trainers(Time now, Time limit) const
 std::vector<std::string> Membership::hung(Time now, Time limit) const {
   std::vector<std::string> names;
   for (const auto& [name, trainer] : trainers) {
-    const bool waits = trainer.beat.waiting_for >= 0 && !planted(Bug::kHangJudgesTheWaiting);
+    const bool waits = (trainer.beat.waiting_for >= 0 && !planted(Bug::kHangJudgesTheWaiting)) ||
+                       trainer.waits_for_its_write();
     if (trainer.moving() && !waits && now - trainer.progressed > limit) names.push_back(name);
   }
   return names;
@@ -104,6 +105,32 @@ std::vector<std::string> Membership::stuck_writers(Time now, Time limit) const {
     if (trainer.writing && now - trainer.writing_since > limit) names.push_back(name);
   }
   return names;
+}
+
+bool KnownTrainer::has_state() const {
+  if (rank < 0) return false;
+  if (paused) return paused->holds;
+  switch (beat.phase) {
+    case TrainerPhase::kStarting:
+    case TrainerPhase::kIdle:
+    case TrainerPhase::kConnecting:
+    case TrainerPhase::kCopying:
+    case TrainerPhase::kRestoring:
+      return false;
+    case TrainerPhase::kReading:
+    case TrainerPhase::kComputing:
+    case TrainerPhase::kExchanging:
+    case TrainerPhase::kApplying:
+    case TrainerPhase::kEvaluating:
+    case TrainerPhase::kWriting:
+      return true;
+  }
+  return false;
+}
+
+bool Membership::state_is_safe_from_storage() const {
+  return std::ranges::any_of(
+      trainers, [](const auto& entry) { return entry.second.has_state() && !entry.second.writing; });
 }
 
 void Membership::beat(const TrainerBeat& beat, Time now) {

@@ -35,6 +35,10 @@ struct KnownTrainer {
   Time writing_since{0};
   std::string failure;  // what the trainer said before it ended by itself
   bool moving() const { return rank >= 0 && !paused; }
+  // A write to storage cannot be interrupted, and storage may be slow.
+  bool waits_for_its_write() const { return writing && beat.phase == TrainerPhase::kWriting; }
+  // Whether it has the state of its generation's newest step, or of one step before.
+  bool has_state() const;
 };
 
 struct Membership {
@@ -57,9 +61,11 @@ struct Membership {
   // ---- time ----
   std::vector<std::string> silent_workers(Time now, Time limit) const;
   std::vector<std::string> silent_trainers(Time now, Time limit) const;
-  // Members that make no progress and do not wait for a peer.
+  // Members that make no progress and wait neither for a peer nor for their own write.
   std::vector<std::string> hung(Time now, Time limit) const;
   std::vector<std::string> stuck_writers(Time now, Time limit) const;
+  // Whether a trainer that writes no shard has the state.
+  bool state_is_safe_from_storage() const;
   // A trainer has made progress if its heartbeat differs from the one before.
   void beat(const TrainerBeat& beat, Time now);
   // The coordinator read no messages for `gap`, because it was delayed itself. After a long gap all silence

@@ -41,10 +41,13 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Registration, worker, host, build, slots, tra
 
 // These are the coordinator's effects, the messages on the wire, and the worker's events.
 
-// The trainer hangs, or is in a generation that is over. Its worker kills it and starts another trainer.
+// Its worker kills the trainer and starts another one.
+enum class KillCause : std::uint8_t { kOver, kSilent, kHangs, kWrites, kDoesNotPause };
 struct KillTrainer {
   std::uint64_t term = 0;
   std::string worker, trainer, why;
+  KillCause cause =
+      KillCause::kOver;  // by default: it is in a generation that is over. Not sent to the worker
 };
 // The run is over for this worker: the worker ends its trainers and exits.
 struct Dismiss {

@@ -108,6 +108,35 @@ TEST_F(CoordinatorTest, WriterThatNeverFinishes_Killed) {
   EXPECT_EQ(kills[0].trainer, "b");
 }
 
+// An outage of the shared storage: the state would be lost with its writers, and nothing would be mended.
+TEST_F(CoordinatorTest, AllWritersStuck_WaitedForSixTimesAsLong) {
+  run_two();
+  begin_shard("a", 10);
+  pass(Time(400));
+  begin_shard("b", 10);
+  const auto effects = pass(config_.hang_after * 5);
+  EXPECT_TRUE(of<KillTrainer>(effects).empty());
+  const auto warnings = of<Warn>(effects);
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_NE(warnings[0].line.find("does the storage answer?"), std::string::npos) << warnings[0].line;
+  shard(0, 10);
+  EXPECT_EQ(of<Commit>(shard(1, 10)).size(), 1U) << "the storage answers again";
+  begin_shard("a", 20);
+  begin_shard("b", 20);
+  EXPECT_EQ(of<KillTrainer>(pass(config_.hang_after * 6 + Time(400))).size(), 2U);
+}
+
+TEST_F(CoordinatorTest, StuckWriters_KilledWhenAnotherTrainerHasTheState) {
+  run_two();
+  begin_shard("a", 10);
+  begin_shard("b", 10);
+  EXPECT_TRUE(of<KillTrainer>(pass(config_.hang_after * 2)).empty());
+  shard(0, 10);
+  const auto kills = of<KillTrainer>(pass(Time(400)));
+  ASSERT_EQ(kills.size(), 1U);
+  EXPECT_EQ(kills[0].trainer, "b");
+}
+
 TEST_F(CoordinatorTest, LostWriter_CheckpointAbandonedAndTheRestGoesOn) {
   run_two();
   shard(0, 10);

@@ -7,8 +7,10 @@
 namespace rekindle::protocol {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::Not;
 
 class MembershipTest : public ::testing::Test {
  protected:
@@ -73,6 +75,30 @@ TEST_F(MembershipTest, AWriterThatNeverEnds_IsStuck) {
   membership_.trainers["a"].writing_since = Time(100);
   EXPECT_THAT(membership_.stuck_writers(Time(601), Time(500)), ElementsAre("a"));
   EXPECT_THAT(membership_.stuck_writers(Time(600), Time(500)), IsEmpty());
+}
+
+TEST_F(MembershipTest, OneThatWaitsForItsOwnWrite_DoesNotHang) {
+  membership_.beat({"a", TrainerPhase::kWriting, {}, 0, 1, -1, 0}, Time(100));
+  EXPECT_THAT(membership_.hung(Time(1000), Time(500)), Contains("a")) << "it has begun no shard";
+  membership_.trainers["a"].writing = CheckpointKey{5, {1, 1}};
+  EXPECT_THAT(membership_.hung(Time(1000), Time(500)), Not(Contains("a")));
+}
+
+TEST_F(MembershipTest, OnlyATrainerThatTrainsOrHoldsTheState_HasIt) {
+  for (auto& [name, trainer] : membership_.trainers) trainer.beat.phase = TrainerPhase::kCopying;
+  EXPECT_FALSE(membership_.state_is_safe_from_storage());
+  KnownTrainer& a = membership_.trainers["a"];
+  a.beat.phase = TrainerPhase::kComputing;
+  EXPECT_TRUE(membership_.state_is_safe_from_storage());
+  a.writing = CheckpointKey{5, {1, 1}};
+  EXPECT_FALSE(membership_.state_is_safe_from_storage());
+  a.writing.reset();
+  a.paused.emplace().holds = false;
+  EXPECT_FALSE(membership_.state_is_safe_from_storage());
+  a.paused->holds = true;
+  EXPECT_TRUE(membership_.state_is_safe_from_storage());
+  a.rank = -1;
+  EXPECT_FALSE(membership_.state_is_safe_from_storage());
 }
 
 TEST_F(MembershipTest, AShortDelayOfTheCoordinator_ForgivesNoMoreThanItself) {

@@ -87,6 +87,7 @@ class Checks {
   void forms(CoordinatorProcess& coordinator, const protocol::Start& start);
   void trusts(const protocol::Start& start);
   void kills(CoordinatorProcess& coordinator, const protocol::KillTrainer& kill);
+  void writer_killed(CoordinatorProcess& coordinator, const TrainerProcess& writer);
   void quits(CoordinatorProcess& coordinator, const std::string& trainer);
   void adopts_patiently(CoordinatorProcess& coordinator, const protocol::GenerationId& adopted);
   void ignores(CoordinatorProcess& coordinator, const std::vector<protocol::Effect>& effects);

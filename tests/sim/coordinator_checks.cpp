@@ -157,9 +157,11 @@ void Checks::forms(CoordinatorProcess& coordinator, const Start& start) {
   }
 }
 
-void Checks::kills(CoordinatorProcess&, const KillTrainer& kill) {
+void Checks::kills(CoordinatorProcess& coordinator, const KillTrainer& kill) {
   const TrainerProcess* trainer = world_.trainer(kill.trainer);
-  if (trainer == nullptr || !trainer->alive() || kill.why.rfind("it hangs", 0) != 0) return;
+  if (trainer == nullptr || !trainer->alive()) return;
+  if (kill.cause == KillCause::kWrites) return writer_killed(coordinator, *trainer);
+  if (kill.cause != KillCause::kHangs) return;
   const auto since = trainer->waiting_since();
   const Ms patience = world_.plan().timings.lost_after.count() + 1500;
   if (since && !trainer->hanging() && !trainer->suspended() && world_.engine().now() - *since > patience)

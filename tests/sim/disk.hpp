@@ -93,10 +93,14 @@ class Disk {
   std::optional<CheckpointId> noted;  // what the file `newest` names
   bool full() const { return engine_.now() < full_until_; }
   bool away() const { return engine_.now() < away_until_; }
-  bool slow() const { return engine_.now() < slow_until_; }
+  // Of a write that begins now.
+  Ms delay() const { return engine_.now() < slow_until_ ? slow_by_ : 0; }
   void fill_until(Ms when) { full_until_ = std::max(full_until_, when); }
   void away_until(Ms when) { away_until_ = std::max(away_until_, when); }
-  void slow_until(Ms when) { slow_until_ = std::max(slow_until_, when); }
+  void slow_until(Ms when, Ms by) {
+    slow_until_ = std::max(slow_until_, when);
+    slow_by_ = by;
+  }
 
   // ---- records and requests ----
   std::uint64_t recorded_step = 0;
@@ -105,7 +109,7 @@ class Disk {
 
  private:
   Engine& engine_;
-  Ms lag_, checkpoint_lag_, full_until_ = 0, slow_until_ = 0, away_until_ = 0;
+  Ms lag_, checkpoint_lag_, full_until_ = 0, slow_until_ = 0, slow_by_ = 0, away_until_ = 0;
   std::vector<TermHolder> terms_;
   std::vector<Place> places_;
   std::map<CheckpointId, StoredCheckpoint> checkpoints_;

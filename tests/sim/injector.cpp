@@ -220,7 +220,8 @@ bool Injector::disk_full() {
 
 bool Injector::slow_disk() {
   const Ms until = engine_.now() + engine_.between(300, 6000);
-  world_.disk().slow_until(until);
+  // A write that takes longer than the limit for hangs, too.
+  world_.disk().slow_until(until, engine_.chance(0.3) ? 15000 : 4000);
   world_.fault_lasts_until(until);
   return true;
 }

@@ -160,7 +160,7 @@ void SimWriter::begin(const trainer::ShardId& shard, checkpoint::State state, ch
   const std::string digest = checkpoint::state_digest(shard.step, checkpoint::spec_of(state), chunks).hex();
   writing_ = {{shard.step, shard.generation}, shard.rank, digest, process_.tainted(), {}};
   world.trainer_came_to(process_, TrainerPhase::kWriting);
-  process_.after(world.plan().write_ms + (world.disk().slow() ? 4000 : 0) + world.engine().between(0, 20),
+  process_.after(world.plan().write_ms + world.disk().delay() + world.engine().between(0, 20),
                  [this] { write(); });
 }
 

@@ -25,6 +25,7 @@ const NamedBug kBugs[29] = {
     {Bug::kJoinPauseDuringCheckpoint, "join-pause-during-checkpoint"},
     {Bug::kAdoptWithoutWaiting, "adopt-without-waiting"},
     {Bug::kHangJudgesTheWaiting, "hang-judges-the-waiting"},
+    {Bug::kWritersDieInAnOutage, "writers-die-in-an-outage"},
     {Bug::kCrashesCountedPerTrainer, "crashes-counted-per-trainer"},
     {Bug::kFailuresOfNcclNotCounted, "failures-of-nccl-not-counted"},
     {Bug::kBadHostUsesUpTheTries, "bad-host-uses-up-the-tries"},

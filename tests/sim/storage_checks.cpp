@@ -130,4 +130,15 @@ void Checks::sets_aside(const std::string& name, const StoredCheckpoint& stored)
   if (!stored.damaged) world_.violated(str(name, " is set aside, but it is intact"));
 }
 
+// No outage of storage is as long as the time for which the last trainers with the state are waited for.
+void Checks::writer_killed(CoordinatorProcess& coordinator, const TrainerProcess& writer) {
+  const auto& known = coordinator.machine()->trainers();
+  const bool others = std::ranges::any_of(known, [this](const auto& entry) {
+    const TrainerProcess* other = world_.trainer(entry.first);
+    return other != nullptr && other->replica().valid;
+  });
+  if (!others && writer.replica().valid)
+    world_.violated(str(writer.name(), " is killed in its write, and its state is lost"));
+}
+
 }  // namespace rekindle::sim
