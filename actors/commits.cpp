@@ -16,9 +16,9 @@ using namespace protocol;
 
 namespace {
 
-Result<std::optional<std::uint64_t>> best_checkpoint(const run::Layout& layout) {
+Result<std::optional<std::uint64_t>> best_checkpoint(const run::Layout& layout, const Job& job) {
   REKINDLE_TRY(const auto committed, checkpoint::find_committed(layout.root()));
-  return run::best_evaluated(layout, checkpoint::steps_of(committed));
+  return run::best_evaluated(layout, checkpoint::steps_of(committed), run::best_by(job.best_metric));
 }
 
 Result<checkpoint::Manifest> manifest_of(const Job& job, const CommitOrder& order) {
@@ -41,7 +41,7 @@ Status sweep(const run::Layout& layout, const Job& job, checkpoint::SweepPlan pl
              std::vector<std::string>& left) {
   plan.keep = job.keep;
   if (job.keep_best) {
-    REKINDLE_TRY(plan.best, best_checkpoint(layout));
+    REKINDLE_TRY(plan.best, best_checkpoint(layout, job));
   }
   Status swept = checkpoint::sweep(layout.root(), plan);
   REKINDLE_TRY(const auto committed, checkpoint::find_committed(layout.root()));

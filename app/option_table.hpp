@@ -25,10 +25,11 @@ struct RawOptions {
       trainers_per_worker = "auto", lost_after = "5s", hang_after = "10min", data_wait = "10min", stop_within,
       interface, port_range, init, python, gather_time, schedule = "step", milestones, no_decay, lr_scale,
       model_options, container, container_runtime = "apptainer", container_mounts, status_bind = "127.0.0.1",
-      allow_host, status_html, metrics_bind, metrics_token_file, metrics_targets, on_event, dry_run_in;
+      allow_host, best_metric, status_html, metrics_bind, metrics_token_file, metrics_targets, on_event,
+      dry_run_in;
   std::uint64_t workers = 1, batch_size = 128, seed = 1, threads = 1, loader_threads = 2, keep = 3,
-                checkpoint_every = 0, lr_step = 30, min_trainers = 1, hash_every = 100, warmup_steps = 0,
-                log_interval = 0;
+                checkpoint_every = 0, evaluate_every = 0, lr_step = 30, min_trainers = 1, hash_every = 100,
+                warmup_steps = 0, log_interval = 0;
   std::optional<std::uint64_t> micro_batches, steps, epochs, image_size, classes, layers, heads, width,
       context, status_port;
   std::optional<double> lr, momentum, dampening, beta1, beta2, alpha, rho, eps, weight_decay, lr_gamma,

@@ -1,5 +1,6 @@
 #include "app/places.hpp"
 
+#include "app/run_config.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "checkpoint/checkpoint.hpp"
@@ -75,7 +76,9 @@ Result<std::optional<std::uint64_t>> chosen_step(const fs::path& path, std::opti
                 "leave --best out, or give the run directory");
   REKINDLE_CHECK(must_be_run(layout));
   REKINDLE_TRY(const auto committed, checkpoint::find_committed(layout.root()));
-  REKINDLE_TRY(const auto found, run::best_evaluated(layout, checkpoint::steps_of(committed)));
+  REKINDLE_TRY(const protocol::Job job, read_job(layout.config()));
+  REKINDLE_TRY(const auto found,
+               run::best_evaluated(layout, checkpoint::steps_of(committed), run::best_by(job.best_metric)));
   if (found) return found;
   return fail(ExitCode::kConfig, "no checkpoint that is left was evaluated",
               "--keep-best makes one at each evaluation, and keeps the best");

@@ -6,6 +6,7 @@
 #include "base/nearest.hpp"
 #include "optim/schedule.hpp"
 #include "protocol/training.hpp"
+#include "run/records.hpp"
 
 namespace rekindle::app {
 
@@ -88,6 +89,18 @@ Status Resolver::schedule() {
   const Status valid = schedule ? optim::check_schedule(*schedule) : forward_error(schedule.error());
   if (!valid) return refuse({"schedule", "milestones"}, valid.error().what, valid.error().hint);
   return {};
+}
+
+Status Resolver::best_metric() {
+  job_.best_metric = raw_.best_metric;
+  if (raw_.best_metric.empty()) return {};
+  if (!raw_.keep_best)
+    return refuse({"best-metric"}, "--best-metric without --keep-best", "add --keep-best, or leave it out");
+  // What C++ models report is in model/metrics.hpp.
+  std::vector<std::string> known =
+      script_ != nullptr ? script_->metrics : std::vector<std::string>{"accuracy", "top5"};
+  known.emplace_back("loss");
+  return one_of("best-metric", run::best_by(raw_.best_metric).name, known);
 }
 
 }  // namespace rekindle::app

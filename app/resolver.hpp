@@ -73,6 +73,7 @@ class Resolver {
   Status trainers_per_worker();
   Status computing();
   Status checkpoints_and_failures();
+  Status best_metric();
   Status watching();
   Status network();
 

@@ -94,7 +94,9 @@ std::uint64_t steps_for_epochs(const Job& job, std::uint64_t epochs) {
 
 bool evaluation_due(const Job& job, std::uint64_t step) {
   if (step == 0 || job.test_samples == 0) return false;
-  return step == job.steps || epoch_of(job, step) != epoch_of(job, step - 1);
+  if (step == job.steps) return true;
+  if (job.evaluate_every > 0) return step % job.evaluate_every == 0;
+  return epoch_of(job, step) != epoch_of(job, step - 1);
 }
 
 }  // namespace rekindle::protocol

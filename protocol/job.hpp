@@ -50,7 +50,9 @@ struct Job {
   bool exchange_integrity = true;      // TCP: every frame has an authentication tag
   std::uint64_t checkpoint_every = 0;  // in steps; 0: only by time, at stops and at the end
   std::uint64_t checkpoint_interval_ms = 600000, keep = 3;
-  bool keep_best = false;  // write a checkpoint at each evaluation, and keep the best one
+  bool keep_best = false;            // write a checkpoint at each evaluation, and keep the best one
+  std::string best_metric;           // which one is the best (run/records.hpp)
+  std::uint64_t evaluate_every = 0;  // in steps; 0: after each epoch
   bool strict = false;
   // "local" or "slurm": which system restarts the run if its first process dies.
   std::string launched_by = "local";
@@ -91,7 +93,7 @@ struct Job {
   schedule_steps, clip_norm, no_decay, lr_scale, ema, precision, device, threads))
 #define REKINDLE_JOB_FIELDS_2(DO) NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(DO, loader_threads, \
   trainers_per_worker, container, container_runtime, container_mounts, exchange, exchange_integrity, checkpoint_every, checkpoint_interval_ms, keep, \
-  keep_best, strict, launched_by, min_trainers, gather_time_ms, lost_after_ms, hang_after_ms, \
+  keep_best, best_metric, evaluate_every, strict, launched_by, min_trainers, gather_time_ms, lost_after_ms, hang_after_ms, \
   data_wait_ms, hash_every, log_interval, stop_within_ms, interface, port_range, train_samples, test_samples, init, \
   init_source, rates_since, earlier_rates, cpu_capability, bf16_isa, environment))
 // clang-format on
@@ -134,7 +136,8 @@ std::uint64_t default_micro_batches(std::uint64_t batch_size);
 // Schedules: pure functions of the step.
 std::uint64_t epoch_of(const Job& job, std::uint64_t step);  // the epoch of the first sample of the step
 std::uint64_t steps_for_epochs(const Job& job, std::uint64_t epochs);  // ceil(E * N / batch)
-// True if the state after `step` updates ends an epoch or the run.
+// Whether the state after `step` updates is evaluated: at the end of the run, and every evaluate_every steps
+// or after each epoch.
 bool evaluation_due(const Job& job, std::uint64_t step);
 
 }  // namespace rekindle::protocol

@@ -123,12 +123,12 @@ Status copy_lines_up_to(const FilePath& from, const FilePath& to, std::uint64_t 
   return status ? file.close(to) : status;
 }
 
-// Accuracy, or of a task without one, how low the loss is. A run has one or the other in all lines.
-double score_of(const nlohmann::json& line) {
-  if (line.contains("test_accuracy")) return line.value("test_accuracy", -1.0);
-  const auto loss = line.find("test_loss");
-  return loss == line.end() || loss->is_null() ? -std::numeric_limits<double>::infinity()
-                                               : -loss->get<double>();
+// How good an evaluation is: higher is better. A run has an accuracy in all lines or in none.
+double score_of(const nlohmann::json& line, const BestBy& by) {
+  if (by.name.empty()) return score_of(line, best_by(line.contains("test_accuracy") ? "accuracy" : "loss"));
+  const auto value = line.find("test_" + by.name);
+  if (value == line.end() || !value->is_number()) return -std::numeric_limits<double>::infinity();
+  return by.lowest ? -value->get<double>() : value->get<double>();
 }
 
 }  // namespace
@@ -203,13 +203,19 @@ void MetricsFile::add_unwritten(StepSet& steps) const {
   }
 }
 
+BestBy best_by(const std::string& best_metric) {
+  if (best_metric.starts_with("min:")) return {best_metric.substr(4), true};
+  if (best_metric.starts_with("max:")) return {best_metric.substr(4), false};
+  return {best_metric, best_metric.ends_with("loss")};
+}
+
 Result<std::optional<std::uint64_t>> best_evaluated(const Layout& layout,
-                                                    const std::set<std::uint64_t>& steps) {
+                                                    const std::set<std::uint64_t>& steps, const BestBy& by) {
   std::optional<std::uint64_t> best;
   double highest = -std::numeric_limits<double>::infinity();
   const bool read = each_evaluation(layout, [&](const nlohmann::json& line) {
     const auto step = line.value("step", std::uint64_t{0});
-    const double score = score_of(line);
+    const double score = score_of(line, by);
     if (score <= highest || !steps.contains(step)) return;
     highest = score;
     best = step;

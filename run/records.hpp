@@ -53,10 +53,19 @@ class MetricsFile {
   LineFile lines_;
 };
 
-// The step of `steps` with the highest test accuracy; of equal accuracies, the earliest. nullopt if no step
-// was evaluated. An error if the records cannot be read.
+// The value by which evaluations are compared, read from --best-metric: NAME, min:NAME or max:NAME. The
+// lowest value of a NAME that ends in "loss" is the best, else the highest. Without a name: the highest
+// accuracy, or of a task that reports none, the lowest loss.
+struct BestBy {
+  std::string name;
+  bool lowest = false;
+};
+BestBy best_by(const std::string& best_metric);
+
+// The step of `steps` with the best evaluation; of equal ones, the earliest. nullopt if no step was
+// evaluated, or none has that value. An error if the records cannot be read.
 Result<std::optional<std::uint64_t>> best_evaluated(const Layout& layout,
-                                                    const std::set<std::uint64_t>& steps);
+                                                    const std::set<std::uint64_t>& steps, const BestBy& by);
 std::optional<nlohmann::json> last_evaluation(const Layout& layout);
 
 // Attempts: one line at the begin and one at the end of each.

@@ -90,6 +90,15 @@ TEST(Options, WhatTheOptimizerOrTheScheduleDoesNotHave_IsRefused) {
             "--nesterov needs --momentum above 0 and no --dampening: as in torch.optim.SGD");
 }
 
+TEST(Options, BestMetric_IsOneThatEvaluationsReport) {
+  EXPECT_EQ(job_of({"--keep-best", "--best-metric", "min:loss"}).best_metric, "min:loss");
+  EXPECT_EQ(job_of({"--keep-best", "--best-metric", "top5"}).best_metric, "top5");
+  const auto refused = parsed({"--keep-best", "--best-metric", "max:acuracy"});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().line(), "--best-metric acuracy is not known: did you mean accuracy?");
+  EXPECT_FALSE(parsed({"--best-metric", "loss"})) << "without --keep-best";
+}
+
 TEST(Options, SpellingsOfPyTorchUsers) {
   EXPECT_EQ(job_of({"--batch_size", "64"}).batch_size, 64U);
   EXPECT_EQ(job_of({"--batch_size=64"}).batch_size, 64U);

@@ -42,7 +42,7 @@ void read_records(const Layout& layout, const FilePath& file) {
     std::ignore = line.dump();
   }
   std::ignore = recorded(layout);
-  std::ignore = best_evaluated(layout, {1, 2, 3});
+  std::ignore = best_evaluated(layout, {1, 2, 3}, {});
   std::ignore = last_evaluation(layout);
   std::ignore = next_attempt(layout);
 }

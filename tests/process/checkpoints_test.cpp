@@ -34,7 +34,7 @@ TEST(Checkpoints, KeepBest_TheOneOfTheBestEvaluationStays) {
   const run::Layout layout(dir);
   const std::set<std::uint64_t> evaluated = run::recorded(layout).evaluated;
   ASSERT_GE(evaluated.size(), 3U);
-  const auto best = run::best_evaluated(layout, evaluated);
+  const auto best = run::best_evaluated(layout, evaluated, {});
   ASSERT_TRUE(best && *best);
   EXPECT_EQ(committed_steps(dir), (std::set<std::uint64_t>{**best, 160}));
   EXPECT_EQ(run({"digest", dir, "--best"}).out, run({"digest", dir, "--step", str(**best)}).out);

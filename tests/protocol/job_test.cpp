@@ -79,11 +79,18 @@ TEST(Schedule, AStepIsMadeAgainWithTheRatesOfItsTime) {
 TEST(Schedule, EvaluatedAfterEachEpochAndAtTheEnd) {
   Job job = job_of(100, 32);
   job.steps = 6;
-  std::vector<std::uint64_t> due;
-  for (std::uint64_t step = 0; step <= job.steps; ++step) {
-    if (evaluation_due(job, step)) due.push_back(step);
-  }
-  EXPECT_EQ(due, (std::vector<std::uint64_t>{4, 6}));
+  const auto due = [&job] {
+    std::vector<std::uint64_t> steps;
+    for (std::uint64_t step = 0; step <= job.steps; ++step) {
+      if (evaluation_due(job, step)) steps.push_back(step);
+    }
+    return steps;
+  };
+  EXPECT_EQ(due(), (std::vector<std::uint64_t>{4, 6}));
+  job.evaluate_every = 2;
+  EXPECT_EQ(due(), (std::vector<std::uint64_t>{2, 4, 6}));
+  job.evaluate_every = 5;
+  EXPECT_EQ(due(), (std::vector<std::uint64_t>{5, 6}));
   job.test_samples = 0;
   EXPECT_FALSE(evaluation_due(job, 6));
 }

@@ -112,7 +112,7 @@ TEST_F(Lines, APipeInTheirPlace_IsNotWaitedFor) {
   const Layout layout(path_);
   ASSERT_EQ(::mkfifo(layout.metrics().string().c_str(), 0600), 0);
   EXPECT_EQ(recorded(layout).step, 0U);
-  EXPECT_FALSE(best_evaluated(layout, {1}));
+  EXPECT_FALSE(best_evaluated(layout, {1}, {}));
   EXPECT_FALSE(LineFile(layout.metrics()).append({{"step", 1}}));
 }
 

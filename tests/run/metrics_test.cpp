@@ -57,7 +57,7 @@ TEST_F(RunDirectory, DamagedLinesOfTheMetrics_CountForNothing) {
                                                          << R"({"step":8,"lo)";
   EXPECT_EQ(recorded(layout_).step, 3U);
   EXPECT_EQ(recorded(layout_).evaluated, std::set<std::uint64_t>{3});
-  EXPECT_EQ(best_evaluated(layout_, {3, 9}), 3U);
+  EXPECT_EQ(best_evaluated(layout_, {3, 9}, {}), 3U);
   EXPECT_TRUE(last_evaluation(layout_));
 }
 
@@ -67,8 +67,20 @@ TEST_F(RunDirectory, EvaluationsWithoutAnAccuracy_TheLowestLossIsTheBest) {
   ASSERT_TRUE(metrics.append({{"step", 2}, {"test_loss", 0.5}, {"test_perplexity", 9.0}}));
   ASSERT_TRUE(metrics.append({{"step", 3}, {"test_loss", 0.25}}));
   ASSERT_TRUE(metrics.append({{"step", 4}, {"test_loss", 0.25}}));
-  EXPECT_EQ(best_evaluated(layout_, {1, 2, 3, 4}), 3U);
-  EXPECT_EQ(best_evaluated(layout_, {1, 2}), 2U);
+  EXPECT_EQ(best_evaluated(layout_, {1, 2, 3, 4}, {}), 3U);
+  EXPECT_EQ(best_evaluated(layout_, {1, 2}, {}), 2U);
+}
+
+TEST_F(RunDirectory, BestMetric_ByItsNameAndInItsDirection) {
+  MetricsFile metrics(layout_);
+  ASSERT_TRUE(metrics.append({{"step", 1}, {"test_loss", 0.1}, {"test_accuracy", 0.5}, {"test_f1", 0.25}}));
+  ASSERT_TRUE(metrics.append({{"step", 2}, {"test_loss", 0.2}, {"test_accuracy", 0.75}, {"test_f1", 0.5}}));
+  ASSERT_TRUE(metrics.append({{"step", 3}, {"test_loss", 0.3}, {"test_accuracy", 0.5}, {"test_f1", 0.75}}));
+  const std::pair<const char*, std::optional<std::uint64_t>> best[] = {
+      {"", 2},       {"accuracy", 2}, {"f1", 3},       {"max:f1", 3},
+      {"min:f1", 1}, {"loss", 1},     {"max:loss", 3}, {"f2", {}}};
+  for (const auto& [metric, step] : best)
+    EXPECT_EQ(best_evaluated(layout_, {1, 2, 3}, best_by(metric)), step) << metric;
 }
 
 }  // namespace

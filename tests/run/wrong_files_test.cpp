@@ -145,7 +145,7 @@ TEST_F(WrongFiles, RecordsLongerThanAnyRunsAre_AreNotReadAndSaidToBeSo) {
     EXPECT_FALSE(LineFile(file).append({{"step", 2}}));
     EXPECT_EQ(next_attempt(layout_), 1U);
     EXPECT_EQ(recorded(layout_).step, 0U);
-    EXPECT_EQ(best_evaluated(layout_, {1}).has_value(), file.filename() == "attempts.jsonl");
+    EXPECT_EQ(best_evaluated(layout_, {1}, {}).has_value(), file.filename() == "attempts.jsonl");
     EXPECT_FALSE(last_evaluation(layout_));
     fs::remove(file.path());
   }
