@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "base/files.hpp"
 #include "base/text.hpp"
@@ -65,10 +66,13 @@ Status write_h5(const FilePath& path, const TensorSource& source) {
   return status;
 }
 
-// Replaces each tensor by its moving average, if the checkpoint has one that was ever updated. Returns
+// Replaces each tensor by its moving average, if the run keeps one (--ema) that was ever updated. Returns
 // whether it has.
 Result<bool> choose_average(const FilePath& checkpoint_dir, const Manifest& manifest, StateSpec& chosen) {
   const StateSpec& all = manifest.contents.tensors;
+  // A script's own optimizer may have a state called ema.
+  const auto identity = nlohmann::json::parse(manifest.identity, nullptr, false);
+  if (!identity.is_object() || !identity.contains("ema")) return false;
   const auto find = [&](const std::string& name) {  // not a tensor of the model that has this name
     return std::ranges::find_if(all, [&](const TensorSpec& tensor) {
       return tensor.role == Role::kOptimizer && tensor.name == name;

@@ -86,6 +86,7 @@ class Chooser {
     for (const TensorSpec& tensor : model_) {
       if ((tensor.role == Role::kOptimizer) != optimizer || !wanted(tensor)) continue;
       const auto found = by_name_.find(tensor.name);
+      if (found == by_name_.end() && is_late_counter(tensor.name)) continue;
       if (found == by_name_.end()) {
         return fail(ExitCode::kConfig, str(source_, " lacks tensor ", tensor.name),
                     "it must be of the same model, under torchvision's names");
@@ -100,6 +101,14 @@ class Chooser {
       chosen.push_back(tensor);
     }
     return {};
+  }
+
+  // Files from before PyTorch 0.4.1 lack it, among them weights that torchvision still publishes.
+  // load_state_dict() takes them, and the counter begins at 0.
+  bool is_late_counter(const std::string& name) const {
+    constexpr std::string_view kCounter = "num_batches_tracked";
+    if (!name.ends_with(kCounter)) return false;
+    return by_name_.contains(name.substr(0, name.size() - kCounter.size()) + "running_var");
   }
 
   // Every unused tensor must be one that may be ignored.

@@ -23,10 +23,11 @@ std::optional<OtherHead> other_head(const StateSpec& available, const StateSpec&
 
 // Chooses the tensors of `available` that a model with state `model` starts from, with the model's roles and
 // in its order, without reading their data. Parameters and buffers must all exist, with the model's shapes
-// and types. The optimizer's tensors are chosen if all of them exist, otherwise they start at zero; tensors
-// of another optimizer are ignored. With `reset_head` the last layer is left out, and its shape may differ;
-// an optimizer that counts updates then starts at zero. Further names of the model's tensors (`others`) may
-// be there, too. `source` is the name in errors.
+// and types, except the counter num_batches_tracked of a batch norm. The optimizer's tensors are chosen if
+// all of them exist, otherwise they start at zero; tensors of another optimizer are ignored. With
+// `reset_head` the last layer is left out, and its shape may differ; an optimizer that counts updates then
+// starts at zero. Further names of the model's tensors (`others`) may be there, too. `source` is the name in
+// errors.
 Result<StateSpec> choose_initial(const StateSpec& available, const StateSpec& model, bool reset_head,
                                  const std::string& source, const std::vector<OtherName>& others = {});
 

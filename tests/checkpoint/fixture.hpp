@@ -131,8 +131,9 @@ inline Manifest write_shards(const fs::path& run_dir, const CheckpointId& id, co
 }
 
 inline Manifest write_checkpoint(const fs::path& run_dir, const CheckpointId& id, const State& state,
-                                 int shards) {
+                                 int shards, const std::string& identity = "") {
   Manifest manifest = write_shards(run_dir, id, state, shards);
+  if (!identity.empty()) manifest.identity = identity;
   if (Status status = commit(run_dir, manifest); !status) ADD_FAILURE() << status.error().line();
   return manifest;
 }

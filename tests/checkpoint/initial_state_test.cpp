@@ -62,6 +62,16 @@ TEST(Initial, WithoutMomentum_TheWeightsAlone) {
   EXPECT_EQ(*chosen, model_of(10, {}));
 }
 
+TEST(Initial, ABatchNormOfAnOldFile_HasNoCounter) {
+  const TensorSpec mean = {"bn.running_mean", Dtype::kFloat32, {4}, Role::kBuffer},
+                   var = {"bn.running_var", Dtype::kFloat32, {4}, Role::kBuffer},
+                   counter = {"bn.num_batches_tracked", Dtype::kInt64, {}, Role::kBuffer};
+  const auto chosen = choose_initial({mean, var}, {mean, var, counter}, false, "FILE");
+  ASSERT_TRUE(chosen) << chosen.error().line();
+  EXPECT_EQ(*chosen, (StateSpec{mean, var}));
+  refused({mean}, {mean, counter}, false, "FILE lacks tensor bn.num_batches_tracked");
+}
+
 TEST(Initial, TheStateOfAnotherOptimizer_IsLeftOut) {
   const OwnedState owned(model_of(10, {"square_avg.", "acc_delta."}));
   const auto chosen = choose_initial(spec_of(as_file(owned, true)), model_of(10), false, "FILE");
