@@ -44,13 +44,19 @@ GradientPlaces::Backward::~Backward() { current = nullptr; }
 
 Result<std::vector<bool>> GradientPlaces::end() {
   copy_late();
-  places_.clear();
   bool elsewhere = false;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const bool trains = index_.contains(parameters_[i].const_data_ptr());
+    const at::Tensor& gradient = parameters_[i].grad();
+    // A hook that was registered later has returned another tensor.
+    if (received_[i] && gradient.defined() && gradient.const_data_ptr() != places_[i].const_data_ptr()) {
+      const at::NoGradGuard no_grad;
+      places_[i].copy_(gradient);
+    }
     elsewhere = elsewhere || (trains && parameters_[i].grad().defined() && !received_[i]);
     parameters_[i].mutable_grad().reset();
   }
+  places_.clear();
   if (elsewhere)
     return fail(ExitCode::kConfig, "the model computes gradients of its parameters in another thread",
                 "call backward functions in the thread that calls forward()");

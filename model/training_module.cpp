@@ -70,6 +70,11 @@ Result<at::Tensor> TrainingModule::answer(const TrainingBatch& batch, const at::
         ExitCode::kConfig,
         str("the model's output has shape ", at::str(outputs.sizes()), " for ", targets.size(0), " targets"),
         "it has to be [samples, classes]");
+  if (outputs.size(1) < options_.classes)
+    return fail(ExitCode::kConfig,
+                str("the model's output has shape ", at::str(outputs.sizes()), ", and the data have ",
+                    options_.classes, " classes"),
+                "it has to be [samples, classes]: the model gets their number as ModelOptions::classes");
   return outputs.to(at::kFloat);
 }
 

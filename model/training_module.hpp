@@ -63,6 +63,7 @@ class TrainingModule {
   TrainingModule(torch::nn::AnyModule module, const ModelRow& row, const TrainingOptions& options);
   Status collect();
   Status check_unchanged() const;
+  Status check_views() const;
   // Refuses a forward or backward pass that changed a parameter in place, or lost a buffer. `versions`:
   // before it.
   Status check_values_kept(const std::vector<std::uint32_t>& versions) const;

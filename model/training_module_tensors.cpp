@@ -71,6 +71,7 @@ Status TrainingModule::collect() {
     REKINDLE_CHECK(add(each.key(), each.value(), Role::kBuffer));
   if (parameters_.empty())
     return refuse("the model has no parameters", "register them with register_module()");
+  REKINDLE_CHECK(check_views());
   for (const at::Tensor& parameter : parameters_) trains_.push_back(parameter.requires_grad());
   for (const at::Tensor& buffer : buffers_) holders_.push_back(buffer.use_count());
   const std::pair<std::size_t, std::string>* before = nullptr;
@@ -82,6 +83,20 @@ Status TrainingModule::collect() {
           "use one tensor for both, or two");
     before = &range;
     end = begin + range.first;
+  }
+  return {};
+}
+
+// bind() moves the parameters to other memory, and a view that the module keeps would stay where it is.
+Status TrainingModule::check_views() const {
+  std::map<const c10::StorageImpl*, std::size_t> registered;
+  for (const auto* const tensors : {&parameters_, &buffers_})
+    for (const at::Tensor& tensor : *tensors) ++registered[tensor.storage().unsafeGetStorageImpl()];
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const at::Storage& memory = parameters_[i].storage();
+    if (memory.use_count() > registered[memory.unsafeGetStorageImpl()])
+      return refuse(str("the model keeps a view of ", tensors_[i].name, ", such as a transpose"),
+                    "make the view in forward(): this one would keep the initial values");
   }
   return {};
 }

@@ -118,5 +118,23 @@ TEST(InnerGradients, ABufferOfTheFirstForwardPass_Refused) {
             std::string::npos);
 }
 
+// As one that scales the gradient, registered where other libraries do it.
+TEST(InnerGradients, AHookThatForwardRegisters_IsUsed) {
+  build_of = linear;
+  forward_of = use_linear;
+  const auto plain = std::move(make().value());
+  const Trained expected = train(*plain);
+  forward_of = [](nn::Module& module, const at::Tensor& x) {
+    module.named_parameters()["fc.weight"].register_hook(
+        [](const at::Tensor& gradient) { return gradient * 0.5; });
+    return use_linear(module, x);
+  };
+  const auto hooked = std::move(make().value());
+  const Trained halved = train(*hooked);
+  ASSERT_TRUE(halved.loss) << halved.loss.error().line();
+  EXPECT_TRUE(halved.of(0).equal(expected.of(0) * 0.5));
+  EXPECT_TRUE(halved.of(1).equal(expected.of(1)));
+}
+
 }  // namespace
 }  // namespace rekindle::model

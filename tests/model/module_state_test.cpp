@@ -231,5 +231,22 @@ TEST(ModuleState, RandomNumbersOfAnEvaluationFollowItsKey) {
   EXPECT_NE(module->evaluate(kBatch, 6, values)->sums.loss.sum, first);
 }
 
+TEST(ModuleState, AViewOfAParameterThatTheModelKeeps_IsRefused) {
+  at::Tensor kept;
+  EXPECT_EQ(
+      refusal([&kept](nn::Module& m) {
+        kept = m.register_parameter("w", at::ones({2, 3})).t();
+      }),
+      "the model keeps a view of w, such as a transpose: make the view in forward(): this one would keep the "
+      "initial values");
+  EXPECT_EQ(refusal([&kept](nn::Module& m) { kept = m.register_parameter("w", at::ones({2, 3})); }), "");
+  EXPECT_EQ(refusal([](nn::Module& m) {
+              const at::Tensor all = at::ones({8});
+              m.register_parameter("a", all.narrow(0, 0, 5));
+              m.register_parameter("b", all.narrow(0, 5, 3));
+            }),
+            "");
+}
+
 }  // namespace
 }  // namespace rekindle::model

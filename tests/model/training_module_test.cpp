@@ -267,6 +267,10 @@ TEST(TrainingModule, WrongOutputsAndExceptionsAreErrors) {
   const Trained scalar = train(*module);
   ASSERT_FALSE(scalar.loss);
   EXPECT_EQ(scalar.loss.error().code, ExitCode::kConfig);
+  forward_of = use_linear;
+  const auto narrow = std::move(TrainingModule::make(kProbe, {}, {.classes = 4}, 1, at::kCPU).value());
+  EXPECT_EQ(train(*narrow).loss.error().what,
+            "the model's output has shape [4, 3], and the data have 4 classes");
   forward_of = [](nn::Module&, const at::Tensor&) -> at::Tensor {
     throw std::runtime_error("the model's own");
   };
