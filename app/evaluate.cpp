@@ -82,6 +82,7 @@ Status take_identity(const std::string& identity, const EvaluateOptions& options
   raw.width = size(job.task.width);
   raw.context = size(job.task.context);
   raw.model_options = job.task.model_options;
+  if (job.task.dropout >= 0) raw.dropout = job.task.dropout;
   raw.skip_corrupt = raw.skip_corrupt || (job.task.skip_corrupt && raw.dataset == job.task.dataset);
   data_hash = job.task.data_hash;
   return {};

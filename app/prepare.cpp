@@ -53,6 +53,10 @@ Status complete_from_data(LocalOptions& options, const data::DatasetInfo& info) 
                 str("--classes ", job.task.classes, " is less than the data set's ", info.classes),
                 "leave --classes out");
   }
+  if (info.samples == data::SampleKind::kText && static_cast<std::uint64_t>(info.context) != job.task.context)
+    return fail(ExitCode::kUsage,
+                str("--context is ", job.task.context, ", and the data set has contexts of ", info.context),
+                str("use --context ", info.context));
   if (info.train_count == 0)
     return fail(ExitCode::kConfig, str("the data in ", job.task.data, " have no training samples"),
                 "give another --data");
@@ -181,7 +185,10 @@ void warn_of_options_without_use(const Job& job) {
   };
   warn_of("--lr-step", job.lr_step != Job{}.lr_step);
   warn_of("--lr-gamma", job.lr_gamma != Job{}.lr_gamma);
-  if (job.keep_best && job.test_samples == 0) warn("warning: --keep-best has no effect without test samples");
+  for (const auto& [option, given] :
+       {std::pair("--keep-best", job.keep_best), std::pair("--evaluate-every", job.evaluate_every > 0)}) {
+    if (given && job.test_samples == 0) warn(str("warning: ", option, " has no effect without test samples"));
+  }
 }
 
 // The statistics of a few samples are so uncertain that batch norm hurts. Each micro-batch has its own.

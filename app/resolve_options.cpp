@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <filesystem>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -111,8 +112,11 @@ Status Resolver::model_options(const KnownModel& model) {
     const std::string name = word.substr(std::min(word.find_first_not_of(' '), word.size()));
     if (!name.starts_with("--")) known.push_back(name);
   }
+  std::set<std::string> given;
   for (const std::string& entry : comma_separated(raw_.model_options)) {
     const std::string name = entry.substr(0, entry.find('='));
+    if (!given.insert(name).second)
+      return refuse({"model-options"}, str("--model-options has ", name, " twice"), "give it once");
     if (entry.find('=') == std::string::npos || name.empty())
       return refuse({"model-options"}, str("--model-options ", entry, " has no value"),
                     "write NAME=VALUE,NAME=VALUE");
@@ -166,6 +170,9 @@ Status Resolver::model_and_data() {
     return fail(ExitCode::kUsage, "no data",
                 "add --data DIR, or make some: rekindle make-data " + job_.task.dataset + " DIR");
   job_.task.data = whole_path(raw_.data);
+  if (text && raw_.image_size)
+    return refuse({"image-size", "model"}, str("--image-size: ", job_.task.model, " trains on text"),
+                  "leave it out");
   job_.task.classes = raw_.classes.value_or(0);
   job_.task.image_size = raw_.image_size.value_or(is_mnist_cnn() ? 28 : 224);
   REKINDLE_CHECK(model_sizes(model, dataset));
@@ -216,6 +223,8 @@ Status Resolver::checkpoints_and_failures() {
   REKINDLE_CHECK(duration(job_.checkpoint_interval_ms, "checkpoint-interval", raw_.checkpoint_interval));
   job_.keep = raw_.keep;
   job_.keep_best = raw_.keep_best;
+  job_.evaluate_every = raw_.evaluate_every;
+  REKINDLE_CHECK(best_metric());
   job_.hash_every = raw_.hash_every;
   options_.own_gather_time = !raw_.gather_time.empty();
   if (options_.own_gather_time)
