@@ -286,8 +286,7 @@ constexpr CommandRow kCommands[] = {
      "write the batch script of a run and hand it to sbatch: submit [OPTIONS] [SCRIPT.py ITS "
      "ARGUMENTS] -- [SBATCH OPTIONS]",
      "rekindle submit --run-dir /shared/runs/vgg11 --data /shared/data --model vgg11 --epochs 10 -- --nodes "
-     "4 "
-     "--time 8:00:00",
+     "4 --gpus-per-node 4 --time 8:00:00",
      make_command<SubmitCommand>},
     {"join", kTraining, "add workers on this machine to a live run",
      "rekindle join /shared/runs/vgg11 --workers 2", make_command<JoinCommand>},

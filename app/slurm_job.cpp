@@ -205,6 +205,9 @@ void look_around(SlurmJob& job, LocalOptions& options) {
   if (!cpus.empty()) known.least_cpus = *std::min_element(cpus.begin(), cpus.end());
   known.trainers_per_node = options.job.trainers_per_worker;
   known.threads = options.job.threads;
+  const std::uint64_t trainers = std::max<std::size_t>(1, cpus.size()) * known.trainers_per_node;
+  if (options.job.device == "cpu" && trainers < options.job.micro_batches)
+    known.idle_micro_batches = options.job.micro_batches - trainers;
   known.parent = job.environment.batch_process;
   if (known.job && known.job->end) {
     const auto left =

@@ -141,6 +141,11 @@ std::vector<std::string> preflight(const Preflight& known) {
     lines.push_back(str("a node has ", known.least_cpus, " CPUs for ", known.trainers_per_node,
                         " trainers of ", known.threads, " threads: request --cpus-per-task=", known.threads,
                         " and one task per trainer on each node"));
+  if (known.least_cpus > 4 * wanted && known.idle_micro_batches > 0)
+    lines.push_back(
+        str("a node has ", known.least_cpus, " CPUs, and the run uses ", wanted,
+            " of them: one task per trainer on each node (--ntasks-per-node) uses more, and changes no bit; "
+            "for GPUs, request them (--gpus-per-node)"));
   return lines;
 }
 

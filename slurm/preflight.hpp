@@ -36,6 +36,8 @@ struct Preflight {
   std::optional<std::uint64_t> seconds_left;  // of the job's time
   std::uint64_t least_cpus = 0;               // the minimum over the nodes; 0: unknown
   std::uint64_t trainers_per_node = 1, threads = 1;
+  // How many more trainers could work on CPUs; 0 on GPUs.
+  std::uint64_t idle_micro_batches = 0;
   std::uint64_t lead_seconds = 0;  // time that a stop needs
   std::string parent;  // name of the process that gets the batch script's signals; empty: rekindle itself
 };

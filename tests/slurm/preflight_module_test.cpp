@@ -63,7 +63,12 @@ TEST(SlurmPreflight, EachFaultHasItsLine) {
   known.least_cpus = 4;
   known.trainers_per_node = 2;
   known.threads = 3;
-  EXPECT_THAT(lines_of(known), HasSubstr("a node has 4 CPUs"));
+  EXPECT_THAT(lines_of(known), HasSubstr("a node has 4 CPUs for 2 trainers"));
+  known = sound();
+  known.least_cpus = 64;
+  EXPECT_EQ(lines_of(known), "") << "on GPUs, or there is no work for more";
+  known.idle_micro_batches = 12;
+  EXPECT_THAT(lines_of(known), HasSubstr("a node has 64 CPUs, and the run uses 1 of them"));
 }
 
 TEST(SlurmPreflight, LeadGrowsWithTheState) {
