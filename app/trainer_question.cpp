@@ -15,7 +15,7 @@ Result<std::string> ask_trainer(const std::filesystem::path& own_trainer, const 
   const bool own = !own_trainer.empty();
   if (!own && !path_exists(program_path(kProgram)))
     return fail(ExitCode::kConfig, "this installation has no models of its own",
-                "train with a script, or build Rekindle from its source: see docs/python.md");
+                "train with a script, or install another package: see docs/install.md");
   std::vector<std::string> argv = {own ? held_trainer().string() : program_path(kProgram).string()};
   argv.insert(argv.end(), question.words.begin(), question.words.end());
   CommandSetting setting;

@@ -1,7 +1,8 @@
 # `cmake --install BUILD --prefix PREFIX`, and what find_package(rekindle) finds there:
 #
 #   bin/rekindle        a link to the program in libexec/rekindle
-#   libexec/rekindle/   the programs, and lib, a link to LibTorch: the folder that a run holds open; and build, a hash
+#   libexec/rekindle/   the programs, and lib, a link to LibTorch: the folder that a run holds open; build, a hash; and
+#                       python/, the Python package
 #   include/rekindle/   trainer.hpp, and the headers of the modules that a trainer program is built from
 #   share/man/man1/     rekindle(1)
 #   lib/rekindle/       these modules as static libraries, and in cmake/ the package
@@ -14,6 +15,12 @@ set(programs libexec/rekindle)
 set(package lib/rekindle/cmake)
 
 install(TARGETS rekindle rekindle-control rekindle-trainer rekindle-board RUNTIME DESTINATION ${programs})
+install(TARGETS rekindle_shared LIBRARY DESTINATION ${programs}/python/rekindle)
+if(REKINDLE_CUDA)
+  install(TARGETS rekindle_cuda LIBRARY DESTINATION ${programs}/python/rekindle)
+endif()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/python/rekindle DESTINATION ${programs}/python
+        FILES_MATCHING PATTERN "*.py" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)
 file(REAL_PATH ${REKINDLE_TORCH}/lib torch_libraries)
 install(CODE "
   set(prefix \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\")

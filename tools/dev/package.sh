@@ -116,11 +116,17 @@ test_packages() {
   # Moved, and without a PATH.
   mv "$folder/$2" "$folder/moved here"
   (cd "$folder" && env -i HOME="$folder" "$folder/moved here/bin/rekindle" selftest) || die "the tarball does not work"
-  rm -rf "$folder"
   if ! "$python" -c 'import numpy, torch' 2>/dev/null; then
-    say "the wheel is not tested, because there is no Python with torch: ./dev python installs one"
+    rm -rf "$folder"
+    say "neither the wheel nor scripts are tested, because there is no Python with torch: ./dev python installs one"
     return
   fi
+  local script=$PWD/tests/python/everything.py
+  (cd "$folder" && env -i HOME="$folder" REKINDLE_PYTHON="$python" "$folder/moved here/bin/rekindle" local --run-dir run \
+    --workers 2 "$script" steps=20) || die "the tarball does not train a script"
+  (cd "$folder" && PYTHONPATH="$folder/moved here/libexec/rekindle/python" "$python" -c \
+    'import rekindle; print(rekindle.open("run").status()["state"])') || die "the tarball's Python package does not work"
+  rm -rf "$folder"
   say "testing the wheel"
   "$python" tests/python/wheel.py "$1"/*.whl || die "the wheel does not work"
 }

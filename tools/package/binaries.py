@@ -55,6 +55,15 @@ def copy_python_package(build, folder):
         shutil.copy(build / "bin/python/rekindle" / CUDA_LIBRARY, folder)
 
 
+def copy_documents(folder):
+    """Those that git knows: a checkout may have other files."""
+    names = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE", "docs", "examples"]
+    git = ["git", "-c", f"safe.directory={SOURCE}", "-C", str(SOURCE)]
+    for name in output_of(*git, "ls-files", *names).splitlines():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(SOURCE / name, folder / name)
+
+
 def copy_programs(build, folder, programs, of_torch):
     """Programs, and in lib/ the libraries that they need. Returns the paths that these were copied from."""
     (folder / "lib").mkdir(parents=True)

@@ -34,12 +34,8 @@ def write_texts(folder):
 
 
 def write_documents(build, folder, bundled):
-    """Those that git knows: a checkout may have other files."""
     documents = folder / "share/doc/rekindle"
-    listed = binaries.output_of("git", "-c", f"safe.directory={binaries.SOURCE}", "-C", str(binaries.SOURCE), "ls-files", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE", "docs", "examples")
-    for name in listed.splitlines():
-        (documents / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(binaries.SOURCE / name, documents / name)
+    binaries.copy_documents(documents)
     packages = binaries.packages_in(build, bundled)
     binaries.write_licenses(build, documents / "licenses", packages)
     wheels = []

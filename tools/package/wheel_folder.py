@@ -25,6 +25,8 @@ def main(build, folder):
 
     version = binaries.version()
     info = folder / f"rekindle-{version}.dist-info"
+    # Messages name them. An installation puts them into share/doc/rekindle of the environment.
+    binaries.copy_documents(folder / f"rekindle-{version}.data/data/share/doc/rekindle")
     packages = binaries.packages_in(build, bundled)
     binaries.write_licenses(build, info / "licenses", packages)
     (info / "sboms").mkdir()  # PEP 770
