@@ -12,7 +12,7 @@ std::vector<SlowTrainers::Change> SlowTrainers::look(const std::map<std::string,
     if (trainer.rank >= 0) by_rank[trainer.rank] = name;
   for (const auto& [name, trainer] : trainers) {
     const auto waited_for = by_rank.find(trainer.rank >= 0 ? trainer.beat.waiting_for : -1);
-    if (waited_for != by_rank.end()) waits_[waited_for->second] += 1;
+    if (waited_for != by_rank.end() && waited_for->second != name) waits_[waited_for->second] += 1;
   }
   std::erase_if(waits_, [&](const auto& entry) { return !trainers.contains(entry.first); });
   looks_ += 1;

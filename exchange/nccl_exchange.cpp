@@ -63,8 +63,8 @@ class NcclExchange final : public Exchange {
     if (link_) link_->abort();
   }
   // NCCL does not say for whom it waits. All ranks wait for each other then: nobody hangs by itself. While
-  // NCCL connects, which has no progress to show, no rank is named: --hang-after is the limit.
-  int waiting_for() const noexcept override { return in_nccl_ ? (rank_ + 1) % ranks_ : host_->waiting_for(); }
+  // NCCL connects, which has no progress to show, no rank is named: the coordinator has a limit for that.
+  int waiting_for() const noexcept override { return in_nccl_ ? rank_ : host_->waiting_for(); }
   std::uint64_t activity() const noexcept override { return host_->activity() + moved_; }
   Backend backend() const override { return Backend::kNccl; }
 

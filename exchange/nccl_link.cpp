@@ -129,6 +129,19 @@ void NcclLink::abort_handle() {
   state_ = State::kEnded;
 }
 
+// A group that is still being taken would lose its job by a Revoke; where its peers are gone, that never
+// ends. An error that is there already stays, whatever the Revoke does.
+bool NcclLink::may_revoke() {
+  if (state_ != State::kReady || api_.revoke == nullptr) return false;
+  const auto until = std::chrono::steady_clock::now() + limits_.end / 5;
+  for (;;) {
+    if (api_.async_error(handle_, &error_before_) != NcclCode::kSuccess) return false;
+    if (error_before_ != NcclCode::kInProgress) return true;
+    if (std::chrono::steady_clock::now() >= until) return false;
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
 // Returns when no kernel of the communicator waits any more.
 bool NcclLink::revoke() {
   if (limits_.use_device) limits_.use_device();
@@ -140,7 +153,7 @@ bool NcclLink::revoke() {
     if (api_.async_error(handle_, &now) != NcclCode::kSuccess) return false;
     std::this_thread::sleep_for(kPause);
   }
-  return now == NcclCode::kSuccess;
+  return now == NcclCode::kSuccess || now == error_before_;
 }
 
 void NcclLink::end() {
@@ -148,7 +161,7 @@ void NcclLink::end() {
   const std::lock_guard lock(mutex_);
   if (handle_ == nullptr) return;
   // Without a revoke that has worked, kernels may go on, and the next wait for the device would never end.
-  if (state_ != State::kReady || api_.revoke == nullptr || !revoke()) return abort_handle();
+  if (!may_revoke() || !revoke()) return abort_handle();
   state_ = State::kRevoked;
 }
 

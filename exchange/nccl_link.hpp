@@ -61,7 +61,8 @@ class NcclLink {
   Status settle();               // waits until NCCL's state is kSuccess
   Status failed(NcclCode code);
   void end();           // in the thread of abort()
-  bool revoke();        // under the mutex; false: NCCL refuses
+  bool may_revoke();    // under the mutex
+  bool revoke();        // the same; false: NCCL refuses
   void abort_handle();  // under the mutex
 
   const NcclApi& api_;
@@ -69,6 +70,7 @@ class NcclLink {
   std::mutex mutex_;  // of handle_ and state_, and around every call of NCCL
   NcclHandle handle_ = nullptr;
   State state_ = State::kNone;
+  NcclCode error_before_ = NcclCode::kSuccess;  // found before the Revoke
   std::atomic<bool> aborted_{false};
   std::once_flag ending_;
   std::thread ender_;

@@ -118,7 +118,7 @@ class Coordinator {
   void handle(const Swept& event);
   // Changes stop.
   void handle(const Fenced& event);
-  // Changes faults, generation, ledger, membership, phase, stop.
+  // Changes faults, generation, ledger, membership, phase, stop, times.
   void handle(const Tick& event);
   void forgive_own_delay();
   void check_deadlines();
@@ -155,7 +155,8 @@ class Coordinator {
   void judge_early_crashes();
   void judge_crashes();
   void judge_exchange(std::pair<int, int> link);
-  void exchange_failed(const KnownTrainer& trainer);
+  void exchange_failed(const std::string& what);
+  bool nccl_hangs_while_connecting();
   void killed(const std::string& trainer);
 
   // coordinator_fingerprints.cpp: which trainers may train together. `bits`: also compare the hash of the

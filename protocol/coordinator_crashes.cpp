@@ -109,7 +109,29 @@ void Coordinator::judge_silence() {
                   " s without a heartbeat. Is the machine overloaded? See --lost-after")});
 }
 
+// NCCL shows no progress while it connects, and names nobody. Where it finds no way between two GPUs, or a
+// firewall is between two nodes, all members hang, and none is at fault: whoever cannot pause then is killed.
+bool Coordinator::nccl_hangs_while_connecting() {
+  if (!nccl_could_serve() || without_nccl()) return false;
+  const Time limit = config_.hang_after / 5;
+  for (const std::string& name : generation_.members) {
+    const KnownTrainer* const trainer = membership_.find(name);
+    if (trainer == nullptr) return false;
+    if (!trainer->moving()) continue;
+    if (trainer->beat.phase != TrainerPhase::kConnecting || trainer->beat.waiting_for >= 0 ||
+        trainer->beat.generation != generation_.id)
+      return false;
+    if (phase_.running() && times_.now - trainer->progressed <= limit) return false;
+  }
+  if (phase_.running()) {
+    exchange_failed(str("NCCL does not connect the trainers: no progress for ", limit.count() / 1000, " s"));
+    phase_.break_off();
+  }
+  return true;
+}
+
 void Coordinator::judge_hangs() {
+  if (nccl_hangs_while_connecting()) return;
   for (const std::string& name : membership_.hung(times_.now, config_.hang_after)) {
     auto* const found = membership_.find(name);
     if (found == nullptr) continue;
@@ -145,7 +167,9 @@ void Coordinator::judge_exchange(std::pair<int, int> link) {
   }
   // The links of a trainer that left for an error without a peer are not at fault.
   if (without_peer != nullptr) {
-    if (!explained && !planted(Bug::kFailuresOfNcclNotCounted)) exchange_failed(*without_peer);
+    const TrainerReady& ready = without_peer->ready;
+    if (!explained && !planted(Bug::kFailuresOfNcclNotCounted))
+      exchange_failed(str("trainer ", ready.trainer, " on ", ready.host, ": ", without_peer->paused->detail));
     return;
   }
   // If both ends are alive, the link itself failed.
@@ -157,9 +181,7 @@ void Coordinator::judge_exchange(std::pair<int, int> link) {
 
 // Most often a fault of NCCL, which comes again in each generation: it finds too little shared memory, or no
 // way between two GPUs.
-void Coordinator::exchange_failed(const KnownTrainer& trainer) {
-  const std::string what =
-      str("trainer ", trainer.ready.trainer, " on ", trainer.ready.host, ": ", trainer.paused->detail);
+void Coordinator::exchange_failed(const std::string& what) {
   const int times = faults_.exchanges.failed();
   if (times == 1) emit(Warn{str("the exchange of gradients failed, and is tried again: ", what)});
   faults_.step_exchanges.crashed(what, history_.step);

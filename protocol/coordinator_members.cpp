@@ -239,6 +239,10 @@ void Coordinator::judge_stalls() {
     waits.emplace_back(trainer.rank, trainer.beat.waiting_for);
   }
   if (waits.empty()) return;
+  if (std::ranges::any_of(waits, [](const auto& wait) { return wait.first == wait.second; })) {
+    exchange_failed(str("every trainer waits in NCCL, for ", config_.stall_after.count() / 1000, " s"));
+    return phase_.break_off();
+  }
   emit(Warn{"every trainer waits for another one: their data links are broken"});
   bool mutual = false;
   for (const auto& [rank, other] : waits) {

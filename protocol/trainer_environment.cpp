@@ -173,6 +173,11 @@ TrainerEnvironment trainer_environment(const Environment& inherited, const Job& 
           str(entry, " reaches the trainers: a library that is loaded this way may change the run's bits"));
     }
     if (has(fixed, name) || name == kTf32Override) continue;
+    if (name == "NCCL_COMM_BLOCKING" || name == "NCCL_COMM_ID") {
+      made.warnings.push_back(str("trainers do not get ", is_printable(entry) ? entry : name,
+                                  ": with it, NCCL could not be ended when a peer is gone"));
+      continue;
+    }
     if (!is_numeric(name)) {
       made.entries.push_back(entry);
     } else if (std::ranges::find(job.environment, entry) == job.environment.end()) {

@@ -214,7 +214,7 @@ struct TrainerBeat {  // sent every 500 ms by the control thread
   GenerationId generation;     // the generation that the step loop entered last
   std::uint64_t step = 0;      // for status output only; Paused reports the step of the state
   std::uint64_t progress = 0;  // grows with each phase, micro-batch and chunk of the step loop
-  int waiting_for = -1;        // the rank that this trainer waits for; -1: none
+  int waiting_for = -1;        // the rank that this trainer waits for; its own: NCCL's; -1: none
   std::uint64_t peak_pss_bytes = 0;
   ProcessUse use = {};
   GpuUse gpu = {};

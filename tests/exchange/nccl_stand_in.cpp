@@ -242,11 +242,10 @@ int ncclCommRevoke(ncclComm* comm, int flags) {
   on_its_device(*comm);
   if (is_set("FAIL", "revoke")) return kSystemError;
   if (comm->revoked) misuse("a second revoke");
-  if (!comm->ready && comm->state == kInProgress) misuse("a revoke while initialising");
+  if (comm->state == kInProgress) misuse("a revoke while initialising, or while a group is taken");
   comm->revoked = true;
   stay_while_stuck();
-  quiet(*comm);
-  comm->state = kSuccess;
+  quiet(*comm);  // an error that a peer's end has made stays
   return kInProgress;
 }
 

@@ -164,6 +164,50 @@ TEST_F(NcclErrors, ForAPeerHasDied_NotCounted) {
   }
 }
 
+// NCCL does not say for whom it waits.
+TEST_F(NcclErrors, Stalled_NobodyIsBlamedOrKilled) {
+  begin_on_gpus("auto");
+  for (int generation = 0; generation < 2; ++generation) {
+    std::vector<Effect> effects;
+    for (const Time end = now_ + config_.stall_after + Time(1000); now_ < end; now_ += Time(400)) {
+      const GenerationId id = machine_->generation();
+      feed(WorkerBeatSeen{"w-h",
+                          {{"a", TrainerPhase::kExchanging, id, 3, 7, 0, 0},
+                           {"b", TrainerPhase::kExchanging, id, 3, 7, 1, 0}}});
+      const auto more = feed(Tick{});
+      effects.insert(effects.end(), more.begin(), more.end());
+    }
+    EXPECT_TRUE(of<KillTrainer>(effects).empty());
+    EXPECT_EQ(sent<Abort>(effects).size(), 2U);
+    EXPECT_EQ(of<Warn>(effects).size(), generation == 0 ? 1U : 0U);
+    pause("a", 3, PauseReason::kAborted);
+    pause("b", 3, PauseReason::kAborted);
+    const auto starts = starts_within(config_.link_pause * 3);
+    ASSERT_EQ(starts.size(), 2U);
+    EXPECT_EQ(starts[0].second.without_nccl, generation == 1);
+  }
+}
+
+TEST_F(NcclErrors, HangsWhileItConnects_NobodyIsKilled) {
+  begin_on_gpus("auto");
+  std::vector<Effect> effects;
+  for (const Time end = now_ + config_.hang_after / 5 + Time(1000); now_ < end; now_ += Time(400)) {
+    const GenerationId id = machine_->generation();
+    feed(WorkerBeatSeen{"w-h",
+                        {{"a", TrainerPhase::kConnecting, id, 3, 7, -1, 0},
+                         {"b", TrainerPhase::kConnecting, id, 3, 7, -1, 0}}});
+    const auto more = feed(Tick{});
+    effects.insert(effects.end(), more.begin(), more.end());
+  }
+  EXPECT_TRUE(of<KillTrainer>(effects).empty());
+  EXPECT_EQ(sent<Abort>(effects).size(), 2U);
+  pause("a", 3, PauseReason::kAborted);
+  // Only the one that cannot pause is killed.
+  const auto kills = of<KillTrainer>(pass(Time(30000)));
+  ASSERT_EQ(kills.size(), 1U);
+  EXPECT_EQ(kills[0].trainer, "b");
+}
+
 // A stop must not lose the state because NCCL fails: a generation that only saves moves no gradients.
 TEST_F(NcclErrors, AndAStop_TheStateIsSavedWithoutNccl) {
   begin_on_gpus("nccl");

@@ -55,8 +55,8 @@ Status SimExchange::failed(int peer) {
   return exchange::fail_rank(peer, "it left the generation");
 }
 
-// The error of NCCL names no peer.
-Status SimExchange::nccl_works() {
+// The error of NCCL names no peer. While it connects, it does not even say that it waits.
+Status SimExchange::nccl_works(bool connects) {
   const bool used = ranks() > 1 && std::ranges::none_of(plan_.members, [](const exchange::Endpoint& member) {
                       return member.nccl.empty();
                     });
@@ -64,6 +64,17 @@ Status SimExchange::nccl_works() {
   const Ms now = trainer_.world().engine().now();
   if (!used || !fails || now < fails->from || now >= fails->until || (!fails->everywhere && plan_.rank > 0))
     return {};
+  if (fails->hangs) {
+    const auto until = fails->until;
+    Engine& engine = trainer_.world().engine();
+    engine.after(until - now, [&world = trainer_.world()] { world.meetings_look_again(); });
+    constexpr int kNoRank = -3;
+    const int by = connects ? kNoRank : plan_.rank;
+    if (trainer_.until([&engine, until, by] { return engine.now() < until ? by : -1; }) ==
+        TrainerProcess::Woken::kReady)
+      return {};
+    return forward_error(exchange::aborted_error());
+  }
   broken_ = true;
   peer_ = -1;
   return exchange::fail_rank(-1, "NCCL: error 2");
@@ -115,7 +126,7 @@ Status SimExchange::connect() {
   REKINDLE_CHECK(wait_for_all([](const Seat& seat) { return seat.trainer != nullptr; }));
   trainer_.hub().claim_slots();
   seat().writer = trainer_.hub().writers();
-  return nccl_works();
+  return nccl_works(true);
 }
 
 bool SimExchange::on_devices() const { return trainer_.world().plan().on_devices; }
@@ -187,7 +198,7 @@ Result<exchange::Reduced> SimExchange::reduce(const StepHeader& mine) {
   Posted posted{'r', mine, {}, {}, trainer_.slots_tainted()};
   const std::size_t n = seat().posted.size();
   REKINDLE_TRY(reduced.headers, meet(posted));
-  REKINDLE_CHECK(nccl_works());
+  REKINDLE_CHECK(nccl_works(false));
   REKINDLE_CHECK(sum_own_shard());
   if (on_devices()) {
     REKINDLE_CHECK(gather_sums());

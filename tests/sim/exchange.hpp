@@ -87,7 +87,7 @@ class SimExchange final : public exchange::Exchange {
   Status gather_sums();
   Status no_peer_has_gone_on();
   Status failed(int peer);
-  Status nccl_works();
+  Status nccl_works(bool connects);
   std::vector<exchange::LeafRange> subtrees() const;
   Seat& seat() { return meeting_.seats[static_cast<std::size_t>(plan_.rank)]; }
   int ranks() const { return static_cast<int>(plan_.members.size()); }

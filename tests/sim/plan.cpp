@@ -114,6 +114,8 @@ Plan make_plan(std::uint64_t seed) {
     const Ms lasts = nccl_dice.chance(0.3) ? 1000000000 : nccl_dice.between(1, 5000);
     plan.nccl_fails = {from, from + lasts, nccl_dice.chance(0.5)};
     if (nccl_dice.chance(0.3)) plan.job.exchange = "nccl";
+    plan.nccl_fails->hangs = nccl_dice.chance(0.3);
+    plan.nccl_fails->everywhere = plan.nccl_fails->everywhere || plan.nccl_fails->hangs;
   }
   plan.job.data_wait_ms = 6000;
   Engine away_dice(mix64(seed ^ 0x61776179));

@@ -20,10 +20,10 @@ inline constexpr Ms kClaimPatience = 30000;
 // The problem with the samples of one step.
 enum class Poison { kNone, kCrashes, kNotFinite, kUnusable };
 
-// When NCCL fails, with errors that name no peer: on every rank, or on rank 0 alone.
+// When NCCL fails, with errors that name no peer: on every rank, or on rank 0 alone. Or it hangs.
 struct NcclFails {
   Ms from = 0, until = 0;
-  bool everywhere = false;
+  bool everywhere = false, hangs = false;
 };
 
 // When the samples cannot be read.
