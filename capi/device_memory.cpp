@@ -1,3 +1,5 @@
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -32,6 +34,7 @@ class DeviceMemory final : public StateMemory {
     REKINDLE_TRY(proposed_, place_.device->allocate(fresh_.bytes().size()));
     for (Pages* const pages : {&header_, &fresh_, &old_}) {
       if (pages->bytes().empty()) continue;
+      ::madvise(pages->bytes().data(), pages->bytes().size(), MADV_DONTFORK);  // must not become two
       if (const Status locked = place_.device->lock(pages->bytes()); !locked)
         log_warning(locked.error().line());
     }
