@@ -126,8 +126,12 @@ Status JobOptions::read_script() {
   if (script_.file.empty() || described_) return {};
   Script script = script_;
   script.python = raw_.python;
+  if (command_.count("--seed") > 0) script.seed = str(raw_.seed);
+  const auto began = std::chrono::steady_clock::now();
   script.container = whole_container(raw_.container, raw_.container_runtime, raw_.container_mounts);
   REKINDLE_TRY(described_, ask_script_(script));
+  described_->took =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - began);
   for (const auto& [name, value] : described_->options)
     if (name.starts_with("container"))
       return fail(ExitCode::kUsage, str(script_.file.string(), ": ", name, " in the call of rekindle.run()"),
@@ -135,7 +139,25 @@ Status JobOptions::read_script() {
   // The same script trains on one machine, with so many workers, and in a job, which has one a node.
   if (command_.get_name() != "local")
     std::erase_if(described_->options, [](const auto& option) { return option.first == "workers"; });
+  leave_out_replaced();
   return apply(command_, described_->options, script_.file.string(), from_script_);
+}
+
+// Another optimizer or schedule on the command line: the script's options are for its own, its rate too.
+void JobOptions::leave_out_replaced() {
+  const std::pair<const char*, std::set<std::string>> kinds[] = {
+      {"optimizer",
+       {"lr", "weight-decay", "momentum", "dampening", "nesterov", "beta1", "beta2", "alpha", "rho", "eps"}},
+      {"schedule", {"lr-step", "lr-gamma", "milestones"}}};
+  for (const auto& [kind, options] : kinds) {
+    const std::string given = std::string("--") + kind;
+    const auto own =
+        std::ranges::find(described_->options, kind, &std::pair<std::string, std::string>::first);
+    if (command_.count(given) == 0 || own == described_->options.end() ||
+        own->second == command_[given]->as<std::string>())
+      continue;
+    std::erase_if(described_->options, [&](const auto& option) { return options.contains(option.first); });
+  }
 }
 
 void JobOptions::use_dry_run_directory() {
@@ -184,6 +206,9 @@ Result<LocalOptions> JobOptions::resolve() {
     if (!options->device_note.empty()) say(options->device_note);
   }
   if (described_) {
+    // A trainer does the same before it is ready, and computes a first micro-batch, on a busier machine.
+    const auto ready = static_cast<std::uint64_t>(3 * described_->took.count());
+    if (!options->own_gather_time) options->job.gather_time_ms = std::max(options->job.gather_time_ms, ready);
     options->script_model = described_->model;
     options->job.task.script = script_.file;
     options->job.task.script_folder = script_.folder;

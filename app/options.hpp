@@ -1,6 +1,7 @@
 // The job options of the command line and of --config files, checked and resolved.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -32,6 +33,7 @@ struct Script {
   std::filesystem::path file;          // empty: none
   std::filesystem::path folder;        // where it finds its modules: the file may be a copy
   std::vector<std::string> arguments;  // its own
+  std::string seed = {};               // of the command line; empty: the script says
   std::string python = {};             // the interpreter, a path or a name; empty: the usual one
   Container container = {};            // of the interpreter
 };
@@ -46,6 +48,7 @@ struct ScriptDescription {
   std::vector<std::string> tied = {};  // as in the job
   bool has_gpu = false;                // on the machine that ran it, its PyTorch and this build can use one
   std::string no_gpu = {};             // its PyTorch can use one, and this is why this build cannot
+  std::chrono::milliseconds took{};    // until the call, with data sets and model
   std::string build = {};              // of the package that it has imported; empty: of an earlier version
 };
 
@@ -86,7 +89,8 @@ class JobOptions {
   Result<LocalOptions> resolve();
 
  private:
-  Status read_config();          // once
+  Status read_config();  // once
+  void leave_out_replaced();
   void use_dry_run_directory();  // in the child of a dry run
   Status read_script();          // the options in its call of rekindle.run(), once
 

@@ -136,8 +136,7 @@ Status StepLoop::write_checkpoint(bool pauses) {
 // The next loss shows an update that spoils the state, unless that state is written, or the last one.
 Result<bool> StepLoop::may_be_written(const exchange::Reduced& reduced, std::uint32_t flags) {
   const auto next = after_step(parts_.job, kept_.replica.step + 1, flags);
-  const bool voids = parts_.job.clip_norm > 0 || parts_.job.optimizer == protocol::kScriptsOptimizer;
-  if (voids || !(next.write || next.evaluate || next.pause)) return true;
+  if (parts_.job.clip_norm > 0 || !(next.write || next.evaluate || next.pause)) return true;
   REKINDLE_TRY(const double norm, gradients_.norm(reduced.pieces, parts_.task.parameter_floats()));
   if (std::isfinite(norm)) return true;
   if (!exchange_.sums_unchanged())

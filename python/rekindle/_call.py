@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import numbers
 import os
 import sys
@@ -221,6 +222,11 @@ _runs = 0  # calls of run() in this process
 def _train_here(call: Call) -> Run:
     """Runs `rekindle local` with this script."""
     global _runs
+    if multiprocessing.parent_process() is not None:  # it has imported the script again, and would begin another run
+        raise RekindleError(
+            "run() is called in a process of multiprocessing",
+            'put it, and what only the main process does, under if __name__ == "__main__":', USAGE
+        )
     _runs += 1
     if _runs > 1:  # trainers never come behind the first one
         raise RekindleError("the script calls run() a second time", "write a script for each run", USAGE)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import stat
 import threading
 import time
 from collections import deque
@@ -53,11 +55,29 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
+def _reopen_files() -> None:
+    """A file that the data set keeps open gets a position of its own: processes that seek and read in one that they
+    share would read each other's records.
+    """
+    for descriptor in map(int, os.listdir("/proc/self/fd")):
+        with contextlib.suppress(OSError):  # one of listdir() itself, or a file that may not be opened again
+            flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+            if flags & os.O_ACCMODE != os.O_RDONLY or not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                continue
+            own = os.open(f"/proc/self/fd/{descriptor}", flags & ~os.O_CREAT)
+            try:
+                os.lseek(own, os.lseek(descriptor, 0, os.SEEK_CUR), os.SEEK_SET)
+                os.dup2(own, descriptor, inheritable=os.get_inheritable(descriptor))
+            finally:
+                os.close(own)
+
+
 def _start_loader_process(_: int) -> None:
     """Runs first in a process of the DataLoader: its trainer alone decides when it ends."""
     die_with_parent()
     ignore_group_signals()
     close_private_descriptors()
+    _reopen_files()
 
 
 class _Watch:

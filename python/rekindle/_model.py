@@ -16,6 +16,7 @@ from rekindle._errors import RekindleError, one_line
 from rekindle._evaluation import check_metrics
 from rekindle._names import Buffer, buffers_of, names_by_id, parameters_of
 from rekindle._optimizer import DTYPES, Template
+from rekindle._random import seed_all
 
 
 def make_model(given: Callable[[], nn.Module] | nn.Module) -> nn.Module:
@@ -185,10 +186,11 @@ def _look_for_gpu() -> dict[str, Any]:
     return {"has_gpu": usable, "no_gpu": "" if usable else library.rk_error().decode()}
 
 
-def describe(call: Call) -> dict[str, Any]:
-    """See app/script.hpp."""
-    train_data = make_dataset(call.train_data, "train_data", 0)
-    test_data = None if call.test_data is None else make_dataset(call.test_data, "test_data", 0)
+def describe(call: Call, key: int) -> dict[str, Any]:
+    """See app/script.hpp. `key`: of the random numbers that data sets and model draw."""
+    train_data = make_dataset(call.train_data, "train_data", key)
+    test_data = None if call.test_data is None else make_dataset(call.test_data, "test_data", key)
+    seed_all(key)
     model = make_model(call.model)
     found = Tensors(model)
     found.check_on_cpu()

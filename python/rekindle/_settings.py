@@ -37,6 +37,7 @@ def set_up(job: dict[str, Any]) -> None:
     tf32 = job["precision"] == "tf32"
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = tf32
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
 
 
 def _hash_of_script(script: str, folder: str) -> str:

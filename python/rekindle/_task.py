@@ -63,6 +63,7 @@ class Task:
         self._make_loaders()
         seed_all(initial_key)
         self.model = make_model(call.model)
+        set_up(job)  # again: the script may have chosen algorithms
         Tensors(self.model).check_on_cpu()
         self.device.move_model(self.model)
         self.tensors = Tensors(self.model)
@@ -133,10 +134,14 @@ class Task:
         def make_again() -> list[torch.Tensor]:
             seed_all(self.library.rk_initial_key(self.seed))
             made = make_model(self.call.model)
-            if made is self.model:
-                raise RekindleError("model returned the same module again", "make a new one each time, or give the module itself")
             tensors = Tensors(made)
-            return [*tensors.parameters.values(), *tensors.buffers.values()]
+            initial = [*tensors.parameters.values(), *tensors.buffers.values()]
+            own = {id(tensor) for tensor in (*self.tensors.parameters.values(), *self.tensors.buffers.values())}
+            if made is self.model or any(id(tensor) in own for tensor in initial):
+                raise RekindleError(
+                    "model returned the same module again, or a part of it", "make a new one each time, or give the module itself"
+                )
+            return initial
 
         return make_again
 
@@ -218,6 +223,11 @@ class Task:
         # An optimizer may draw: -1 is no micro-batch's number.
         seed_all(self.library.rk_micro_batch_key(self.seed, step.step, -1))
         self.own.step(step.factor, gradients)
+        for value, parameter in zip(self.values, self.tensors.parameters.values()):
+            new = parameter.data
+            if new.data_ptr() != value.data_ptr() and new.shape == value.shape and new.dtype == value.dtype:
+                value.copy_(new)  # p.data = p.data - ...
+                parameter.data = value
         self.checks.unchanged()
 
     def _store_buffers(self, micro_batch: Any) -> None:

@@ -60,11 +60,13 @@ Say = Callable[[dict[str, Any]], None]  # writes one line of JSON
 
 
 def answer_question(
-    folder: str, script: str, arguments: list[str], key: int, make_answer: Callable[[_call.Call, Say], dict[str, Any]]
-) -> NoReturn:
+    folder: str, script: str, arguments: list[str], key: int, make_answer: Callable[[_call.Call, Say], dict[str, Any]],
+    run_again: Callable[[_call.Call], list[str]] = lambda _: [],
+) -> NoReturn:  # fmt: skip
     """Runs a script, prints one line of JSON about its call, and ends the process.
 
-    `key`: of the random numbers that the script draws. `make_answer` may print lines before that.
+    `key`: of the random numbers that the script draws. `make_answer` may print lines before that. `run_again`: the words
+    of the program that answers in place of this one, or none.
     """
     die_with_parent()  # the script may hang
     process = os.getpid()
@@ -83,10 +85,18 @@ def answer_question(
         say(content)
         end_process(code)
 
+    def on_call(call: _call.Call) -> NoReturn:
+        if (words := run_again(call)) and os.getpid() == process:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os.dup2(answer_fd, 1)
+            os.execv(sys.executable, words)
+        answer(make_answer(call, say))
+
     try:
         os.environ.pop(_LOCAL_RANK, None)  # one of the user's environment
         _prepare_torch(key)
-        run_script(folder, script, arguments, lambda call: answer(make_answer(call, say)))
+        run_script(folder, script, arguments, on_call)
     except RekindleError as error:
         answer({"error": {"code": error.code, "what": error.what, "hint": error.hint}})
     except SystemExit as leaving:
@@ -99,15 +109,27 @@ def answer_question(
     end_process(1)
 
 
-def describe(folder: str, script: str, arguments: list[str]) -> NoReturn:
-    """Says what the script would train, see app/script.hpp."""
+def describe(folder: str, script: str, seed: str, arguments: list[str]) -> NoReturn:
+    """Says what the script would train, see app/script.hpp. `seed`: of the command line, or empty.
+
+    The script may split its data at random, so it draws the numbers that it draws in a trainer. The seed of its call is
+    known only then: if that is another one, the script is run once more.
+    """
+    from rekindle import _library
+
+    key = _library.load().rk_initial_key(int(seed or 1))
+    words = [sys.executable, *sys.orig_argv[1:]]
 
     def make_answer(call: _call.Call, _: Say) -> dict[str, Any]:
         from rekindle import _model
 
-        return _model.describe(call)
+        return _model.describe(call, key)
 
-    answer_question(folder, script, arguments, 0, make_answer)
+    def run_again(call: _call.Call) -> list[str]:
+        words[-1 - len(arguments)] = call.options["seed"]
+        return words if not seed and call.options["seed"].isdigit() and call.options["seed"] != "1" else []
+
+    answer_question(folder, script, arguments, key, make_answer, run_again)
 
 
 def evaluate(folder: str, script: str, job: dict[str, Any], arguments: list[str]) -> NoReturn:
@@ -229,8 +251,8 @@ def wait_as_spare(folder: str, words: list[str]) -> NoReturn:
 def main() -> NoReturn:
     if len(sys.argv) > 2 and sys.argv[1] == "--spare":
         wait_as_spare(sys.argv[2], sys.argv[3:])
-    if len(sys.argv) > 3 and sys.argv[1] == "--describe":
-        describe(sys.argv[2], sys.argv[3], sys.argv[4:])
+    if len(sys.argv) > 4 and sys.argv[1] == "--describe":
+        describe(sys.argv[2], sys.argv[3], sys.argv[4], sys.argv[5:])
     if len(sys.argv) > 4 and sys.argv[1] == "--evaluate":
         evaluate(sys.argv[2], sys.argv[3], json.loads(sys.argv[4]), sys.argv[5:])
     train(sys.argv)

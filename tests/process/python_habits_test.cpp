@@ -1,0 +1,111 @@
+// What ordinary scripts do, and plain PyTorch allows.
+#include <gtest/gtest.h>
+
+#include "base/files.hpp"
+#include "python_fixture.hpp"
+
+namespace rekindle::process_test {
+namespace {
+
+class PythonHabits : public Python {
+ protected:
+  // A script with `prelude` before its call of run(), which has `arguments` besides.
+  std::string with(const std::string& prelude, const std::string& arguments) const {
+    return script("train.py", str(R"(import os, numpy, torch, rekindle
+def loss(model, batch): return (model(batch[0]) ** 2).mean()
+)",
+                                  prelude, R"(
+rekindle.run(model=lambda: torch.nn.Linear(4, 3), loss=loss, batch_size=16, micro_batches=2, )",
+                                  arguments, ")\n"));
+  }
+  Outcome trained(const std::string& script, const Arguments& options = {"--workers", "2"}) const {
+    return run(Arguments{"local", "--run-dir", scratch_ / "run"} + options + Arguments{script});
+  }
+};
+
+constexpr const char* kData = "train_data=[(torch.ones(4), 1)] * 64, epochs=2";
+
+// Its child imports the script again, and would begin a run of its own, whose script does the same.
+TEST_F(PythonHabits, ProcessOfMultiprocessing_DoesNotBeginAnotherRun) {
+  const Outcome outcome = trained(with(R"(
+import multiprocessing
+def make():
+    child = multiprocessing.get_context("spawn").Process(target=print, args=("from the child",))
+    child.start()
+    child.join()
+    if child.exitcode: raise ValueError("the child failed")
+    return [(torch.ones(4), 1)] * 64
+)",
+                                       "train_data=make, epochs=2"));
+  EXPECT_EQ(outcome.exit_code, 78) << outcome.out << outcome.err;
+  EXPECT_EQ(times_in(outcome.err, "run() is called in a process of multiprocessing"), 1U) << outcome.err;
+}
+
+// Processes that are forked share the position in an open file.
+TEST_F(PythonHabits, FileThatTheDataSetKeepsOpen_EachProcessHasItsOwnPlaceInIt) {
+  const Outcome outcome = trained(with(R"(
+path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "records")
+SIZE, COUNT = 64, 4096
+if not os.path.exists(path):
+    with open(path + ".new", "wb") as new:
+        for index in range(COUNT): new.write(index.to_bytes(4, "little") * (SIZE // 4))
+    os.rename(path + ".new", path)
+class Records(torch.utils.data.Dataset):
+    def __init__(self): self.file = open(path, "rb", buffering=0)
+    def __len__(self): return COUNT
+    def __getitem__(self, index):
+        self.file.seek(index * SIZE)
+        os.sched_yield()
+        record = self.file.read(SIZE)
+        if int.from_bytes(record[:4], "little") != index: raise ValueError(f"another record than {index}")
+        return torch.ones(4), index
+)",
+                                       "train_data=Records, epochs=2, loader_threads=3"));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+}
+
+TEST_F(PythonHabits, DataSplitAtRandom_TheSameForTheCommandAndForTrainers) {
+  const std::string split = with("chosen = numpy.random.rand(1000) < 0.8",
+                                 "train_data=[(torch.ones(4), 1)] * int(chosen.sum()), steps=4, seed=7");
+  EXPECT_EQ(trained(split).exit_code, 0);
+  fs::remove_all(scratch_ / "run");
+  const Outcome other = trained(split, {"--seed", "9"});
+  EXPECT_EQ(other.exit_code, 0) << other.out << other.err;
+}
+
+TEST_F(PythonHabits, AnotherOptimizerAndScheduleOnTheCommandLine_WithDefaultsOfTheirOwn) {
+  const std::string script = with(
+      "",
+      str(kData, ", optimizer=rekindle.SGD(lr=0.5, momentum=0.8), schedule=rekindle.MultiStep([1], 0.5)"));
+  const Outcome outcome = trained(script, {"--optimizer", "adamw", "--schedule", "cosine"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  const std::string config = read_text(scratch_ / "run/run.toml").value_or("");
+  EXPECT_NE(config.find("lr = 0.001\n"), std::string::npos) << config;
+  EXPECT_NE(config.find("optimizer = \"adamw\"\n"), std::string::npos) << config;
+  fs::remove_all(scratch_ / "run");
+  EXPECT_EQ(trained(script, {"--optimizer", "sgd"}).exit_code, 0);
+  EXPECT_NE(read_text(scratch_ / "run/run.toml").value_or("").find("lr = 0.5\n"), std::string::npos);
+}
+
+// As in optimizers that are written by hand.
+TEST_F(PythonHabits, OptimizerThatAssignsNewData_ItsValuesAreTaken) {
+  const std::string script = with(R"(
+class Plain(torch.optim.Optimizer):
+    def __init__(self, parameters): super().__init__(parameters, {"lr": 0.125})
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None: p.data = p.data - group["lr"] * p.grad
+)",
+                                  str(kData, ", optimizer=Plain"));
+  const Outcome outcome = trained(script);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  const std::string of_two = digest_of(scratch_ / "run");
+  fs::remove_all(scratch_ / "run");
+  ASSERT_EQ(trained(script, {"--workers", "1"}).exit_code, 0);
+  EXPECT_EQ(digest_of(scratch_ / "run"), of_two);
+}
+
+}  // namespace
+}  // namespace rekindle::process_test
