@@ -1,5 +1,3 @@
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cctype>
 #include <iterator>
@@ -11,7 +9,7 @@
 #include "base/files.hpp"
 #include "base/printable.hpp"
 #include "base/text.hpp"
-#include "base/utf8.hpp"
+#include "data/folder_entries.hpp"
 #include "data/folder_listing.hpp"
 #include "data/image_name.hpp"
 
@@ -23,15 +21,6 @@ namespace fs = std::filesystem;
 constexpr int kMostDepth = 16;  // of folders inside a class; more is a loop of links
 constexpr const char* kAnnotations = "val_annotations.txt";
 
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t bytes = first_character(text).bytes;
-    if (bytes == 0) return false;
-    text.remove_prefix(bytes);
-  }
-  return true;
-}
-
 bool names_a_split(std::string name) {
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
   for (const std::string_view end : {"_set", "-set"})
@@ -39,37 +28,6 @@ bool names_a_split(std::string name) {
   constexpr std::string_view kSplits[] = {"train",      "training", "val",    "valid",
                                           "validation", "test",     "testing"};
   return std::ranges::find(kSplits, name) != std::end(kSplits);
-}
-
-struct Entry {
-  std::string name;
-  bool folder = false;
-  std::uint64_t size = 0;
-};
-
-// Folders and regular files, also behind links, sorted by name. Not the hidden ones.
-Result<std::vector<Entry>> entries_in(const fs::path& path) {
-  const auto names = names_in(path);
-  if (!names) return fail(ExitCode::kConfig, names.error().what, "make this folder readable");
-  std::vector<Entry> entries;
-  for (const std::string& name : *names) {
-    if (name.starts_with('.')) continue;  // also macOS's ._NAME.jpg beside NAME.jpg, and our own files
-    if (!is_utf8(name))
-      return fail(ExitCode::kConfig, str((path / printable(name)).string(), " has a name that is not UTF-8"),
-                  "rename it");
-    const auto info = look_at(path / name);
-    if (!info || !*info)
-      return fail(ExitCode::kConfig,
-                  info ? str((path / name).string(), " is a link without a target") : info.error().what,
-                  "make it readable, or remove it");
-    const bool folder = S_ISDIR((*info)->st_mode);
-    if (!folder && !S_ISREG((*info)->st_mode)) {
-      if (kind_of(name) == NameKind::kNone) continue;
-      return fail(ExitCode::kConfig, str((path / name).string(), " is not a regular file"), "remove it");
-    }
-    entries.push_back({name, folder, static_cast<std::uint64_t>((*info)->st_size)});
-  }
-  return entries;
 }
 
 class Scanner {
@@ -91,20 +49,25 @@ class Scanner {
     REKINDLE_TRY(listing_.class_names, classes_in(train));
     REKINDLE_CHECK(check_classes(train));
     if (train.empty()) REKINDLE_CHECK(check_no_splits());
-    REKINDLE_CHECK(list_classes(train, listing_.train));
+    REKINDLE_CHECK(list_classes(train, listing_.train, false));
+    // A script may have sorted TinyImageNet's images into folders, in val or in val/images.
+    if (!test.empty() && has_first_class(test / "images")) test /= "images";
     if (test.empty())
       split_off_a_tenth();
-    else if (path_exists(root_ / test / kAnnotations) &&
-             !is_folder(root_ / test / listing_.class_names.front()))  // else a script has sorted the images
-      REKINDLE_CHECK(list_annotated(test));
     else
-      REKINDLE_CHECK(list_test_classes(test));
+      REKINDLE_CHECK(path_exists(root_ / test / kAnnotations) && !has_first_class(test)
+                         ? list_annotated(test)
+                         : list_test_classes(test));
     REKINDLE_CHECK(check_count(listing_.train, train));
     REKINDLE_CHECK(check_count(listing_.test, test));
     return std::move(listing_);
   }
 
  private:
+  bool has_first_class(const fs::path& folder) const {
+    return is_folder(root_ / folder / listing_.class_names.front());
+  }
+
   // Before its names are read, so that a later change is seen.
   std::uint32_t note_folder(const fs::path& folder) {
     listing_.folders.push_back({folder.string(), stamp_of(root_, folder.string()).value_or(0)});
@@ -113,9 +76,9 @@ class Scanner {
 
   Result<std::vector<std::string>> classes_in(const fs::path& folder) {
     note_folder(folder);
-    REKINDLE_TRY(const std::vector<Entry> entries, entries_in(root_ / folder));
+    REKINDLE_TRY(const std::vector<FolderEntry> entries, entries_in(root_ / folder));
     std::vector<std::string> names;
-    for (const Entry& entry : entries)
+    for (const FolderEntry& entry : entries)
       if (entry.folder) names.push_back(entry.name);
     return names;
   }
@@ -142,11 +105,11 @@ class Scanner {
                 "rename them to train and val, or, if they are classes, to other names");
   }
 
-  Status list_classes(const fs::path& folder, std::vector<ListedFile>& files) {
+  Status list_classes(const fs::path& folder, std::vector<ListedFile>& files, bool may_be_empty) {
     for (std::uint32_t label = 0; label < listing_.class_names.size(); ++label) {
       const std::size_t before = files.size();
       REKINDLE_CHECK(list(folder / listing_.class_names[label], label, 0, files));
-      if (files.size() == before)
+      if (files.size() == before && !may_be_empty)
         return fail(ExitCode::kConfig,
                     str((root_ / folder / listing_.class_names[label]).string(), " has no JPEG or PNG files"),
                     "a folder is a class: add its images, or remove it");
@@ -154,7 +117,8 @@ class Scanner {
     return {};
   }
 
-  Status add(const Entry& entry, std::uint32_t folder, std::uint32_t label, std::vector<ListedFile>& files) {
+  Status add(const FolderEntry& entry, std::uint32_t folder, std::uint32_t label,
+             std::vector<ListedFile>& files) {
     const std::string path = (root_ / listing_.folders[folder].path / entry.name).string();
     if (entry.size >= kMostImageBytes || listing_.names.size() + entry.name.size() >= UINT32_MAX)
       return fail(ExitCode::kConfig, str(path, " is too large for an image"), "remove it");
@@ -165,7 +129,7 @@ class Scanner {
     return {};
   }
 
-  Status check_kind(const fs::path& folder, const Entry& entry) const {
+  Status check_kind(const fs::path& folder, const FolderEntry& entry) const {
     if (kind_of(entry.name) == NameKind::kImage) return {};
     return fail(ExitCode::kConfig,
                 str((root_ / folder / entry.name).string(), " is an image that is not JPEG or PNG"),
@@ -177,13 +141,13 @@ class Scanner {
       return fail(ExitCode::kConfig, str((root_ / folder).string(), " is more than 16 folders deep"),
                   "remove links that lead back");
     const std::uint32_t number = note_folder(folder);
-    REKINDLE_TRY(const std::vector<Entry> entries, entries_in(root_ / folder));
-    for (const Entry& entry : entries) {
+    REKINDLE_TRY(const std::vector<FolderEntry> entries, entries_in(root_ / folder));
+    for (const FolderEntry& entry : entries) {
       if (entry.folder || kind_of(entry.name) == NameKind::kNone) continue;
       REKINDLE_CHECK(check_kind(folder, entry));
       REKINDLE_CHECK(add(entry, number, label, files));
     }
-    for (const Entry& entry : entries)
+    for (const FolderEntry& entry : entries)
       if (entry.folder) REKINDLE_CHECK(list(folder / entry.name, label, depth + 1, files));
     return {};
   }
@@ -203,8 +167,8 @@ class Scanner {
     if (!more.empty())
       return fail(ExitCode::kConfig,
                   str(root_.string(), " has the class ", printable(more), " in ", has, " but not in ", lacks),
-                  "both need the same folders");
-    return list_classes(folder, listing_.test);
+                  "both need the same folders: an empty one, if a class has no test images");
+    return list_classes(folder, listing_.test, true);
   }
 
   // Lines of a file's name, a tab, its class, and more.
@@ -235,8 +199,8 @@ class Scanner {
     }
     const fs::path images = folder / "images";
     const std::uint32_t number = note_folder(images);
-    REKINDLE_TRY(const std::vector<Entry> entries, entries_in(root_ / images));
-    for (const Entry& entry : entries) {
+    REKINDLE_TRY(const std::vector<FolderEntry> entries, entries_in(root_ / images));
+    for (const FolderEntry& entry : entries) {
       if (entry.folder || kind_of(entry.name) == NameKind::kNone) continue;
       REKINDLE_CHECK(check_kind(images, entry));
       const auto label = labels.find(entry.name);

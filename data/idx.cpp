@@ -68,8 +68,8 @@ class IdxBytes {
 Result<IdxFile> read_idx(const IdxFormat& format, const fs::path& folder, const char* name,
                          std::uint32_t wanted) {
   IdxFile idx{.path = folder / name, .items = {}};
-  const bool plain = path_exists(idx.path);
-  if (!plain && !path_exists(packed(idx.path))) {
+  const bool plain = is_file(idx.path);
+  if (!plain && !is_file(packed(idx.path))) {
     return fail(ExitCode::kConfig, str("missing ", idx.path.string(), " (or .gz)"),
                 str("get ", format.title, "'s four IDX files, or make a data set with rekindle make-data ",
                     format.row->name, " DIR"));
@@ -146,7 +146,7 @@ std::string big_endian(std::uint32_t word) {
 
 std::optional<fs::path> folder_of_files(const IdxFormat& format, const fs::path& directory) {
   for (const fs::path& place : {directory, directory / format.folder / "raw", directory / "raw"})
-    if (path_exists(place / kTrainImages) || path_exists(packed(place / kTrainImages))) return place;
+    if (is_file(place / kTrainImages) || is_file(packed(place / kTrainImages))) return place;
   return std::nullopt;
 }
 

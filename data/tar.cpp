@@ -125,7 +125,8 @@ class TarReader {
       case 'L':
         return skip(*size + padding);
       default:
-        return bad(str(" has the entry ", printable(name), ", which is a link or a device"),
+        return bad(str(" has the entry ", printable(name),
+                       ", which is a link or a device, or of a kind that is not read"),
                    "do not use this archive; get it from the data set's own page");
     }
   }

@@ -57,6 +57,20 @@ TEST_F(ImageFolder, TinyImageNetWithASortedVal_HasTheLabelsOfItsFolders) {
     EXPECT_GE(read(*sorted, Split::kTest, i)->labels[0], read(*sorted, Split::kTest, i - 1)->labels[0]);
 }
 
+// What the script does that most people copy: the folders are in val/images, and the annotations stay.
+TEST_F(ImageFolder, TinyImageNetSortedWithinImages_HasTheLabelsOfItsFolders) {
+  const auto before = opened(tiny());
+  fs::copy(tiny(), at("sorted"), fs::copy_options::recursive);
+  const fs::path images = at("sorted/val/images");
+  std::istringstream list(get(at("sorted/val/val_annotations.txt")));
+  for (const std::string& name : before->info().class_names) fs::create_directories(images / name);
+  for (std::string file, label, rest; list >> file >> label && std::getline(list, rest);)
+    fs::rename(images / file, images / label / file);
+  const auto sorted = opened(at("sorted"));
+  EXPECT_EQ(sorted->info().class_names, before->info().class_names);
+  EXPECT_EQ(sorted->info().test_count, before->info().test_count) << "a class may have no test images";
+}
+
 TEST_F(ImageFolder, ImageNetsLayoutAndAPlainOne) {
   fill(at("net/train"), {"b", "a", "c"}, 4);
   fill(at("net/val"), {"a", "b", "c"}, 2);
