@@ -40,7 +40,7 @@ constexpr std::string_view kOptionsOfARun[] = {"data",       "model",     "datas
 struct Sum {
   double sum = 0;
   std::uint64_t count = 0;
-  double mean() const { return sum / static_cast<double>(std::max<std::uint64_t>(1, count)); }
+  double mean() const { return sum / static_cast<double>(count); }  // not a number without samples
 };
 
 struct ClassResult {

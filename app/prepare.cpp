@@ -53,10 +53,12 @@ Status complete_from_data(LocalOptions& options, const data::DatasetInfo& info) 
                 str("--classes ", job.task.classes, " is less than the data set's ", info.classes),
                 "leave --classes out");
   }
-  if (info.samples == data::SampleKind::kText && static_cast<std::uint64_t>(info.context) != job.task.context)
-    return fail(ExitCode::kUsage,
-                str("--context is ", job.task.context, ", and the data set has contexts of ", info.context),
+  const bool text = info.samples == data::SampleKind::kText;
+  if (text && static_cast<std::uint64_t>(info.context) != job.task.context)
+    return fail(ExitCode::kUsage, str("--context is not that of the data set"),
                 str("use --context ", info.context));
+  if (run::best_by(job.best_metric).name == "top5" && (text || job.task.classes <= 5))
+    return fail(ExitCode::kUsage, "--best-metric top5: there is none", "use accuracy or loss");
   if (info.train_count == 0)
     return fail(ExitCode::kConfig, str("the data in ", job.task.data, " have no training samples"),
                 "give another --data");

@@ -80,7 +80,7 @@ TEST_F(RunDirectory, BestMetric_ByItsNameAndInItsDirection) {
       {"", 2},       {"accuracy", 2}, {"f1", 3},       {"max:f1", 3},
       {"min:f1", 1}, {"loss", 1},     {"max:loss", 3}, {"f2", {}}};
   for (const auto& [metric, step] : best)
-    EXPECT_EQ(best_evaluated(layout_, {1, 2, 3}, best_by(metric)), step) << metric;
+    EXPECT_EQ(best_evaluated(layout_, {1, 2, 3}, best_by(metric)).value(), step) << metric;
 }
 
 }  // namespace
