@@ -57,6 +57,8 @@ int run_worker(const WorkerOptions& options, Fd supervisor_socket) {
   worker.joined = options.joined;
   worker.least_term = options.term;
   worker.alone_limit = options.alone_limit;
+  // Long preparations lengthen the gather time, too (app/options.cpp).
+  worker.warm_up_limit = std::max(worker.warm_up_limit, protocol::Time(options.job.gather_time_ms));
   worker.slowest_beat = protocol::Time(options.job.lost_after_ms / 4);
   WorkerHost host(options.layout, worker, trainers);
   const TrainerGroup::Listener listener{

@@ -73,7 +73,7 @@ Status take_identity(const std::string& identity, const EvaluateOptions& options
   const auto size = [](std::uint64_t value) { return value > 0 ? std::optional(value) : std::nullopt; };
   raw.model = job.task.model;
   if (!options.given.contains("dataset")) raw.dataset = job.task.dataset;
-  raw.image_size = size(job.task.image_size);
+  if (job.task.context == 0) raw.image_size = size(job.task.image_size);  // else of a model of text
   raw.precision = job.precision;
   if (raw.precision == "tf32" && (raw.device == "cpu" || !kCudaModels || !has_gpu())) raw.precision = "fp32";
   raw.classes = size(job.task.classes);

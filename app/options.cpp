@@ -156,7 +156,8 @@ void JobOptions::leave_out_replaced() {
     if (command_.count(given) == 0 || own == described_->options.end() ||
         own->second == command_[given]->as<std::string>())
       continue;
-    std::erase_if(described_->options, [&](const auto& option) { return options.contains(option.first); });
+    std::erase_if(described_->options,
+                  [&names = options](const auto& option) { return names.contains(option.first); });
   }
 }
 

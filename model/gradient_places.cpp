@@ -103,7 +103,11 @@ at::Tensor GradientPlaces::receive(std::size_t parameter, const at::Tensor& grad
   const at::Tensor& place = places_[parameter];
   const bool computed_there = gradient.const_data_ptr() == place.const_data_ptr() && gradient.is_contiguous();
   received_[parameter] = true;
-  if (!computed_there && gradient.is_cuda() && gradient.strides() == place.strides() &&
+  // A hook that was registered after this one reads the place at once.
+  const auto* const hooks = torch::autograd::impl::get_autograd_meta(parameters_[parameter]);
+  const bool others =
+      hooks != nullptr && hooks->cpp_hooks_list_ != nullptr && hooks->cpp_hooks_list_->size() > 1;
+  if (!computed_there && !others && gradient.is_cuda() && gradient.strides() == place.strides() &&
       gradient.scalar_type() == place.scalar_type()) {  // one kernel for all of them
     late_places_.push_back(place);
     late_.push_back(gradient);

@@ -71,7 +71,6 @@ Status TrainingModule::collect() {
     REKINDLE_CHECK(add(each.key(), each.value(), Role::kBuffer));
   if (parameters_.empty())
     return refuse("the model has no parameters", "register them with register_module()");
-  REKINDLE_CHECK(check_views());
   for (const at::Tensor& parameter : parameters_) trains_.push_back(parameter.requires_grad());
   for (const at::Tensor& buffer : buffers_) holders_.push_back(buffer.use_count());
   const std::pair<std::size_t, std::string>* before = nullptr;
@@ -84,17 +83,21 @@ Status TrainingModule::collect() {
     before = &range;
     end = begin + range.first;
   }
-  return {};
+  return check_views();
 }
 
 // bind() moves the parameters to other memory, and a view that the module keeps would stay where it is.
 Status TrainingModule::check_views() const {
-  std::map<const c10::StorageImpl*, std::size_t> registered;
+  std::map<const c10::StorageImpl*, std::set<const void*>> known;  // tensors, and what they are views of
   for (const auto* const tensors : {&parameters_, &buffers_})
-    for (const at::Tensor& tensor : *tensors) ++registered[tensor.storage().unsafeGetStorageImpl()];
+    for (const at::Tensor& tensor : *tensors) {
+      auto& of_memory = known[tensor.storage().unsafeGetStorageImpl()];
+      of_memory.insert(tensor.unsafeGetTensorImpl());
+      if (tensor.is_view()) of_memory.insert(tensor._base().unsafeGetTensorImpl());
+    }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const at::Storage& memory = parameters_[i].storage();
-    if (memory.use_count() > registered[memory.unsafeGetStorageImpl()])
+    if (memory.use_count() > known[memory.unsafeGetStorageImpl()].size())
       return refuse(str("the model keeps a view of ", tensors_[i].name, ", such as a transpose"),
                     "make the view in forward(): this one would keep the initial values");
   }

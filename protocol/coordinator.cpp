@@ -223,7 +223,8 @@ void Coordinator::gather() {
 
 void Coordinator::gather_time_is_over() {
   if (!history_.any_formed && membership_.trainers.empty() && !config_.restarted)
-    return end(faults_.start_tries.end(EndCause::kNobodyCame, "no trainer came up within the gather time (--gather-time)"));
+    return end(faults_.start_tries.end(EndCause::kNobodyCame,
+                                       "no trainer came up within the gather time (--gather-time)"));
   if (!membership_.trainers.empty() && membership_.trainers.size() >= config_.job.min_trainers) return form();
   stop_.ask({75, "too few trainers", Time(0)}, times_.now);
   const std::string few = str("fewer than ", counted(config_.job.min_trainers, "trainer"), " for ",

@@ -113,21 +113,23 @@ void Coordinator::judge_silence() {
 // firewall is between two nodes, all members hang, and none is at fault: whoever cannot pause then is killed.
 bool Coordinator::nccl_hangs_while_connecting() {
   if (!nccl_could_serve() || without_nccl()) return false;
-  const Time limit = config_.hang_after / 5;
+  const Time limit = std::max(config_.hang_after / 5, std::min(config_.hang_after, config_.stall_after));
+  bool any = false;
   for (const std::string& name : generation_.members) {
     const KnownTrainer* const trainer = membership_.find(name);
     if (trainer == nullptr) return false;
     if (!trainer->moving()) continue;
+    any = true;
     if (trainer->beat.phase != TrainerPhase::kConnecting || trainer->beat.waiting_for >= 0 ||
         trainer->beat.generation != generation_.id)
       return false;
     if (phase_.running() && times_.now - trainer->progressed <= limit) return false;
   }
-  if (phase_.running()) {
+  if (any && phase_.running()) {
     exchange_failed(str("NCCL does not connect the trainers: no progress for ", limit.count() / 1000, " s"));
     phase_.break_off();
   }
-  return true;
+  return any;
 }
 
 void Coordinator::judge_hangs() {

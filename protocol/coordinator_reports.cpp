@@ -66,8 +66,12 @@ void Coordinator::on_report(const std::string&, const StepsDone& message) {
 void Coordinator::on_report(const std::string&, const Evaluated& message) {
   if (!current(message.generation) || !log_.take_evaluation(message.step)) return;
   emit(RecordEvaluation{message});
-  std::string line = str("after epoch ", message.epoch + 1, " (step ", message.step, "): test ",
-                         message.loss ? metric_text("loss", *message.loss) : "loss not finite");
+  const bool ends_epoch = config_.job.evaluate_every == 0 ||
+                          epoch_of(config_.job, message.step) != message.epoch ||
+                          message.step == config_.job.steps;
+  std::string line =
+      str(ends_epoch ? "after epoch " : "in epoch ", message.epoch + 1, " (step ", message.step, "): test ",
+          message.loss ? metric_text("loss", *message.loss) : "loss not finite");
   for (const auto& [name, value] : message.metrics) line += ", " + metric_text(name, value);
   emit(Info{str(line, " (of ", message.count, ")")});
 }

@@ -1,7 +1,7 @@
 """The program of a trainer, which a worker starts with its options (protocol/job.hpp, python_trainer).
 
 With `--spare FOLDER OPTIONS...` it waits until it gets the rest of its options, the name. With
-`--describe FOLDER SCRIPT ARGUMENTS...` it says what the script would train, and with `--evaluate FOLDER SCRIPT JOB
+`--describe FOLDER SCRIPT SEED ARGUMENTS...` it says what the script would train, and with `--evaluate FOLDER SCRIPT JOB
 ARGUMENTS...` how good it is, see app/script.hpp. The script always runs as __main__ up to its rekindle.run(), with its
 own arguments.
 """
@@ -118,7 +118,7 @@ def describe(folder: str, script: str, seed: str, arguments: list[str]) -> NoRet
     from rekindle import _library
 
     key = _library.load().rk_initial_key(int(seed or 1))
-    words = [sys.executable, *sys.orig_argv[1:]]
+    words, folder_now = [sys.executable, *sys.orig_argv[1:]], os.getcwd()
 
     def make_answer(call: _call.Call, _: Say) -> dict[str, Any]:
         from rekindle import _model
@@ -126,8 +126,12 @@ def describe(folder: str, script: str, seed: str, arguments: list[str]) -> NoRet
         return _model.describe(call, key)
 
     def run_again(call: _call.Call) -> list[str]:
-        words[-1 - len(arguments)] = call.options["seed"]
-        return words if not seed and call.options["seed"].isdigit() and call.options["seed"] != "1" else []
+        wanted = call.options.get("seed", "1")
+        words[-1 - len(arguments)] = wanted
+        if seed or not wanted.isdigit() or wanted == "1":
+            return []
+        os.chdir(folder_now)  # the script may have left it
+        return words
 
     answer_question(folder, script, arguments, key, make_answer, run_again)
 

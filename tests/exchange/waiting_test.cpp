@@ -86,7 +86,7 @@ TEST(WaitingForNccl, ActivityGrowsInsideOneExchangeOfGradients) {
   use_backend(Backend::kAuto);
 }
 
-// NCCL has no progress to show while it connects, and no rank is at fault: only --hang-after ends this.
+// NCCL has no progress to show while it connects, and no rank is at fault: the coordinator has a limit.
 TEST(WaitingForNccl, ConnectingByNccl_NamesNoRank) {
   use_backend(Backend::kNccl);
   ::setenv("NCCL_STAND_IN_STUCK", "init", 1);

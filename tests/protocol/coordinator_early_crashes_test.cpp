@@ -120,7 +120,8 @@ TEST_F(EarlyCrashes, BadHostsAndOneThatNeverComes_TheRunEndsWithTheGatherTimeAnd
   pass(config_.gather_time);
   ASSERT_TRUE(finish());
   EXPECT_NE(finish()->exit_code, 0);
-  EXPECT_NE(finish()->line.find("gather time: no data on h1"), std::string::npos) << finish()->line;
+  EXPECT_NE(finish()->line.find("gather time (--gather-time): no data on h1"), std::string::npos)
+      << finish()->line;
 }
 
 TEST_F(EarlyCrashes, HostThatFailsAfterTheOthersWereLeftOut_HasNoMoreTriesThanItsOwn) {

@@ -188,6 +188,19 @@ TEST_F(NcclErrors, Stalled_NobodyIsBlamedOrKilled) {
   }
 }
 
+// The members wait for the commit of the last state.
+TEST_F(NcclErrors, AllHavePausedAtTheEnd_NothingHasFailed) {
+  config_.job.steps = 100;
+  begin_on_gpus("auto");
+  shard(0, 100);
+  ASSERT_EQ(of<Commit>(shard(1, 100)).size(), 1U);
+  pause("a", 100, PauseReason::kFinished);
+  pause("b", 100, PauseReason::kFinished);
+  const auto effects = pass(config_.hang_after);
+  EXPECT_TRUE(of<Warn>(effects).empty());
+  EXPECT_TRUE(sent<Abort>(effects).empty());
+}
+
 TEST_F(NcclErrors, HangsWhileItConnects_NobodyIsKilled) {
   begin_on_gpus("auto");
   std::vector<Effect> effects;

@@ -10,7 +10,7 @@ Bug planted_bug = Bug::kNone;
 
 namespace rekindle::sim {
 
-const NamedBug kBugs[29] = {
+const NamedBug kBugs[30] = {
     {Bug::kNoGenerationCheck, "no-generation-check"},
     {Bug::kNoTermCheck, "no-term-check"},
     {Bug::kHighestStepOffByOne, "highest-step-off-by-one"},

@@ -25,6 +25,6 @@ struct NamedBug {
   Bug bug;
   const char* name;
 };
-extern const NamedBug kBugs[29];
+extern const NamedBug kBugs[30];
 
 }  // namespace rekindle::sim

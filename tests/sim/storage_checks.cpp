@@ -135,7 +135,8 @@ void Checks::writer_killed(CoordinatorProcess& coordinator, const TrainerProcess
   const auto& known = coordinator.machine()->trainers();
   const bool others = std::ranges::any_of(known, [this](const auto& entry) {
     const TrainerProcess* other = world_.trainer(entry.first);
-    return other != nullptr && other->replica().valid;
+    // In the middle of an update, it is not valid.
+    return other != nullptr && (other->replica().valid || other->phase() == TrainerPhase::kApplying);
   });
   if (!others && writer.replica().valid)
     world_.violated(str(writer.name(), " is killed in its write, and its state is lost"));
