@@ -222,7 +222,8 @@ _runs = 0  # calls of run() in this process
 def _train_here(call: Call) -> Run:
     """Runs `rekindle local` with this script."""
     global _runs
-    if multiprocessing.parent_process() is not None:  # it has imported the script again, and would begin another run
+    importing = getattr(multiprocessing.current_process(), "_inheriting", False)  # the script, in a process of spawn
+    if importing or multiprocessing.parent_process() is not None:
         raise RekindleError(
             "run() is called in a process of multiprocessing",
             'put it, and what only the main process does, under if __name__ == "__main__":', USAGE
