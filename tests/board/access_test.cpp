@@ -34,6 +34,12 @@ TEST(Access, WithTheCookie_IsServed) {
   EXPECT_EQ(decision.find("to"), nullptr);
 }
 
+// Pages of two runs on one host, whose cookies a browser keeps together: it does not tell ports apart.
+TEST(Access, CookiesOfTwoRuns_HaveTwoNames) {
+  EXPECT_EQ(cookie_name("/shared/a"), cookie_name("/shared/a"));
+  EXPECT_NE(cookie_name("/shared/a"), cookie_name("/shared/b"));
+}
+
 TEST(Access, WithoutOrWithAWrongSecret_IsRefused) {
   EXPECT_EQ(verdict(request("/")), Verdict::kUnauthorized);
   EXPECT_EQ(verdict(request("/?token=0123456789abcdee")), Verdict::kUnauthorized);

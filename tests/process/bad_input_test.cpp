@@ -153,6 +153,19 @@ TEST_F(BadRun, BadData_78) {
   with_data("mnist-cnn", mnist, "train-");  // 200 images and 1000 labels
 }
 
+TEST_F(BadRun, BadImageFolder_78) {
+  const auto with_folder = [&](const std::string& what) {
+    refused({"local", "--run-dir", dir(), "--model", "resnet18", "--dataset", "image-folder", "--data",
+             scratch_ / "images", "--steps", "1"},
+            78, what);
+    EXPECT_FALSE(fs::exists(dir()));
+  };
+  fs::create_directories(scratch_ / "images/only");
+  with_folder("has only one class");
+  fs::create_directories(scratch_ / "images/other");
+  with_folder("has no JPEG or PNG files");
+}
+
 TEST_F(BadRun, FileAsRunDirectory_78) {
   std::ofstream(scratch_ / "file") << "x";
   refused(mnist_run(scratch_ / "file", 1, 2), 78, "file is a file, not a directory: ");

@@ -83,6 +83,8 @@ class BashCompletion : public Completion {
 };
 
 TEST_F(BashCompletion, CommandsOptionsAndValues) {
+  EXPECT_THAT(lines_of(str(source(), "complete -p rekindle")),
+              ElementsAre(ContainsRegex("-F _rekindle rekindle")));
   EXPECT_THAT(complete("rekindle sel", 1), ElementsAre("selftest"));
   EXPECT_THAT(complete("rekindle ''", 1), IsSupersetOf({"local", "slurm", "status", "wait"}));
   EXPECT_THAT(complete("rekindle local --micro", 2), ElementsAre("--micro-batches"));

@@ -13,7 +13,7 @@
 namespace rekindle::process_test {
 namespace {
 
-constexpr int kSteps = 6;
+constexpr int kSteps = 12;
 
 class Images : public ::testing::Test {
  protected:
@@ -65,11 +65,15 @@ TEST_P(ImageBits, AnyWorkersAndLoaderThreadsAStopAndAKill_SameDigest) {
   const fs::path dir = scratch_ / "faults";
   Program program(Arguments{rekindle()} + arguments(dir, 3, 4));
   ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 1 || !program.running(); }));
-  if (const auto trainers = parts_of(dir, "trainer"); !trainers.empty()) ::kill(trainers.back(), SIGKILL);
+  const auto trainers = parts_of(dir, "trainer");
+  ASSERT_FALSE(trainers.empty());
+  ::kill(trainers.back(), SIGKILL);
   ASSERT_TRUE(eventually([&] { return reached_step(dir) >= 3 || !program.running(); }));
   program.signal(SIGUSR1);
   const Outcome stopped = program.wait();
-  EXPECT_TRUE(stopped.exit_code == 75 || stopped.exit_code == 0) << stopped.err;
+  EXPECT_EQ(stopped.exit_code, 75) << stopped.err;
+  const std::string log = read_text(run::Layout(dir).log("coordinator")).value_or("");
+  EXPECT_NE(log.find("it was killed by signal 9"), std::string::npos) << log;
   EXPECT_EQ(run(arguments(dir, 2, 0)).exit_code, 0);
   EXPECT_EQ(digest_of(dir), expected);
 }
@@ -122,7 +126,9 @@ TEST_P(ImageBits, ACorruptFileIsNamed_OrSkippedAndCounted) {
         << outcome.err;
     return;
   }
-  digest(1, 1);
+  const Outcome outcome = run(arguments(scratch_ / "w1t1", 1, 1));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_GE(times_in(outcome.out + outcome.err, "is a damaged JPEG file"), 3U) << outcome.out << outcome.err;
   const std::string log = read_text(run::Layout(scratch_ / "w1t1").log("coordinator")).value_or("");
   EXPECT_GE(times_in(log, "is a damaged JPEG file"), 3U) << log;
   EXPECT_EQ(times_in(log, "the next readable sample takes its place (3 so far)"), 1U) << log;

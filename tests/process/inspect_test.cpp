@@ -70,6 +70,7 @@ TEST_F(Inspect, OneObjectWithAllThatIsKnown) {
   EXPECT_EQ(c["digest"].get<std::string>() + "\n", digest_of(dir));
   EXPECT_EQ(c["identity"]["model"], "mnist-cnn");
   EXPECT_EQ(c["fingerprint"]["threads"], "1");
+  EXPECT_NE(c["fingerprint"].value("build", ""), "") << c["fingerprint"];
   EXPECT_EQ(c["shards"].size(), 2U);
   EXPECT_EQ(c["shards"][1]["file"], "shard-00001-of-00002.h5");
   EXPECT_EQ(c["tensors"], 24);

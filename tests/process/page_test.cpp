@@ -153,6 +153,7 @@ TEST_F(Page, OnEvent_GetsAllEventsOfTheRun) {
               IsSupersetOf({"started", "generation", "lost", "recovered", "saved", "stopped"}));
   EXPECT_EQ(events_in(got), events_in(dir() / "events.jsonl"));
   finish_and_compare();
+  EXPECT_THAT(events_in(dir() / "events.jsonl"), IsSupersetOf({"evaluated", "finished"}));
 }
 
 // Slurm ends a job so, at its time limit or by scancel.
