@@ -228,5 +228,22 @@ TEST_F(CoordinatorTest, LogInterval_EachOfItsStepsIsShown) {
   EXPECT_EQ(shown, (std::vector<std::uint64_t>{1, 5, 10, 15}));
 }
 
+// A report of which process has which GPU.
+TEST_F(CoordinatorTest, StartTable_HasTheGpuOfEachProcess) {
+  begin();
+  enter("w-h");
+  for (const int number : {0, 1}) {
+    TrainerReady ready{number == 0 ? "a" : "b", "h", str("cuda:", number), "{}", {}, 100 + number};
+    ready.gpu_identity = str(number);
+    say(ready);
+  }
+  std::string lines;
+  for (const Info& info : of<Info>(all_)) lines += info.line + "\n";
+  for (const int number : {0, 1})
+    EXPECT_NE(lines.find(str("  ", number, "     h                cuda:", number, "  ", 100 + number, " ")),
+              std::string::npos)
+        << lines;
+}
+
 }  // namespace
 }  // namespace rekindle::protocol
