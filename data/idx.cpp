@@ -64,12 +64,15 @@ class IdxBytes {
   std::uint64_t at_ = 0;
 };
 
+// Some archives have a folder of the file's name beside the file.
+bool is_there(const fs::path& path) { return path_exists(path) && !is_folder(path); }
+
 // `wanted`: kIdxImages or kIdxLabels. Allocates only as much memory as the header and the file's size allow.
 Result<IdxFile> read_idx(const IdxFormat& format, const fs::path& folder, const char* name,
                          std::uint32_t wanted) {
   IdxFile idx{.path = folder / name, .items = {}};
-  const bool plain = is_file(idx.path);
-  if (!plain && !is_file(packed(idx.path))) {
+  const bool plain = is_there(idx.path);
+  if (!plain && !is_there(packed(idx.path))) {
     return fail(ExitCode::kConfig, str("missing ", idx.path.string(), " (or .gz)"),
                 str("get ", format.title, "'s four IDX files, or make a data set with rekindle make-data ",
                     format.row->name, " DIR"));
@@ -146,7 +149,7 @@ std::string big_endian(std::uint32_t word) {
 
 std::optional<fs::path> folder_of_files(const IdxFormat& format, const fs::path& directory) {
   for (const fs::path& place : {directory, directory / format.folder / "raw", directory / "raw"})
-    if (is_file(place / kTrainImages) || is_file(packed(place / kTrainImages))) return place;
+    if (is_there(place / kTrainImages) || is_there(packed(place / kTrainImages))) return place;
   return std::nullopt;
 }
 
