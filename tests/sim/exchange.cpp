@@ -176,6 +176,7 @@ Status SimExchange::sum_own_shard() {
   }
   REKINDLE_CHECK(no_peer_has_gone_on());
   std::vector<const float*> partials;
+  partials.reserve(read.size());
   for (const Gradient& partial : read) partials.push_back(partial.data() + shard.first);
   slot_0_overwritten_ = !on_devices();
   float* const sums = (on_devices() ? sums_ : trainer_.hub().slot_at(0)).data() + shard.first;
