@@ -16,6 +16,8 @@
 #include "base/network.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
+#include "optim/optimizer.hpp"
+#include "optim/schedule.hpp"
 
 namespace rekindle::app {
 
@@ -145,20 +147,25 @@ Status JobOptions::read_script() {
 
 // Another optimizer or schedule on the command line: the script's options are for its own, its rate too.
 void JobOptions::leave_out_replaced() {
-  const std::pair<const char*, std::set<std::string>> kinds[] = {
-      {"optimizer",
-       {"lr", "weight-decay", "momentum", "dampening", "nesterov", "beta1", "beta2", "alpha", "rho", "eps"}},
-      {"schedule", {"lr-step", "lr-gamma", "milestones"}}};
-  for (const auto& [kind, options] : kinds) {
-    const std::string given = std::string("--") + kind;
+  const auto is_replaced = [this](const char* kind) {
     const auto own =
         std::ranges::find(described_->options, kind, &std::pair<std::string, std::string>::first);
-    if (command_.count(given) == 0 || own == described_->options.end() ||
-        own->second == command_[given]->as<std::string>())
-      continue;
-    std::erase_if(described_->options,
-                  [&names = options](const auto& option) { return names.contains(option.first); });
-  }
+    const std::string given = std::string("--") + kind;
+    return command_.count(given) > 0 && own != described_->options.end() &&
+           own->second != command_[given]->as<std::string>();
+  };
+  std::set<std::string> of_optimizers = {"lr", "weight-decay"};
+  for (const optim::Row& row : optim::optimizers())
+    for (const std::string& name : optim::option_names(row)) of_optimizers.insert(usual_name(name));
+  const auto of_schedules = [](const std::string& name) {
+    return std::ranges::any_of(optim::schedules(), [&name](const optim::ScheduleRow& row) {
+      return optim::schedule_has(row.name, "--" + name);
+    });
+  };
+  const bool optimizer = is_replaced("optimizer"), schedule = is_replaced("schedule");
+  std::erase_if(described_->options, [&](const auto& option) {
+    return (optimizer && of_optimizers.contains(option.first)) || (schedule && of_schedules(option.first));
+  });
 }
 
 void JobOptions::use_dry_run_directory() {

@@ -55,7 +55,7 @@ Status complete_from_data(LocalOptions& options, const data::DatasetInfo& info) 
   }
   const bool text = info.samples == data::SampleKind::kText;
   if (text && static_cast<std::uint64_t>(info.context) != job.task.context)
-    return fail(ExitCode::kUsage, str("--context is not that of the data set"),
+    return fail(ExitCode::kUsage, "--context is not that of the data set",
                 str("use --context ", info.context));
   if (run::best_by(job.best_metric).name == "top5" && (text || job.task.classes <= 5))
     return fail(ExitCode::kUsage, "--best-metric top5: there is none", "use accuracy or loss");
