@@ -129,39 +129,35 @@ void NcclLink::abort_handle() {
   state_ = State::kEnded;
 }
 
-// A group that is still being taken would lose its job by a Revoke; where its peers are gone, that never
-// ends. An error that is there already stays, whatever the Revoke does.
-bool NcclLink::may_revoke() {
-  if (state_ != State::kReady || api_.revoke == nullptr) return false;
-  const auto until = std::chrono::steady_clock::now() + limits_.end / 5;
+std::optional<NcclCode> NcclLink::settled_by(std::chrono::steady_clock::time_point until) {
   for (;;) {
-    if (api_.async_error(handle_, &error_before_) != NcclCode::kSuccess) return false;
-    if (error_before_ != NcclCode::kInProgress) return true;
-    if (std::chrono::steady_clock::now() >= until) return false;
-    std::this_thread::sleep_for(kPause);
+    NcclCode now = NcclCode::kSuccess;
+    if (api_.async_error(handle_, &now) != NcclCode::kSuccess) return std::nullopt;
+    if (now != NcclCode::kInProgress || std::chrono::steady_clock::now() >= until) return now;
+    std::this_thread::sleep_for(kPause);  // NCCL has no call that waits
   }
 }
 
-// Returns when no kernel of the communicator waits any more.
-bool NcclLink::revoke() {
+// Returns when no kernel of the communicator waits any more. `before`: NCCL's state, which an error keeps.
+bool NcclLink::revoke(NcclCode before) {
   if (limits_.use_device) limits_.use_device();
   constexpr int kNoFlags = 0;
   const NcclCode asked = api_.revoke(handle_, kNoFlags);
   if (asked != NcclCode::kSuccess && asked != NcclCode::kInProgress) return false;
-  NcclCode now = NcclCode::kInProgress;
-  while (now == NcclCode::kInProgress) {
-    if (api_.async_error(handle_, &now) != NcclCode::kSuccess) return false;
-    std::this_thread::sleep_for(kPause);
-  }
-  return now == NcclCode::kSuccess || now == error_before_;
+  const auto now = settled_by(std::chrono::steady_clock::time_point::max());
+  return now == NcclCode::kSuccess || now == before;
 }
 
 void NcclLink::end() {
   const Watchdog watchdog(limits_);
   const std::lock_guard lock(mutex_);
   if (handle_ == nullptr) return;
+  if (state_ != State::kReady || api_.revoke == nullptr) return abort_handle();
+  // A group that is still being taken would lose its job by a Revoke; where its peers are gone, that never
+  // ends.
+  const auto before = settled_by(std::chrono::steady_clock::now() + limits_.end / 5);
   // Without a revoke that has worked, kernels may go on, and the next wait for the device would never end.
-  if (!may_revoke() || !revoke()) return abort_handle();
+  if (!before || *before == NcclCode::kInProgress || !revoke(*before)) return abort_handle();
   state_ = State::kRevoked;
 }
 

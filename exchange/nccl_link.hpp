@@ -17,6 +17,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "base/result.hpp"
@@ -60,17 +61,18 @@ class NcclLink {
   Result<NcclCode> state_now();  // kSuccess or kInProgress
   Status settle();               // waits until NCCL's state is kSuccess
   Status failed(NcclCode code);
-  void end();           // in the thread of abort()
-  bool may_revoke();    // under the mutex
-  bool revoke();        // the same; false: NCCL refuses
-  void abort_handle();  // under the mutex
+  void end();  // in the thread of abort()
+  // Under the mutex. NCCL's state, as soon as it is not kInProgress, or at `until`; nullopt: NCCL refuses to
+  // tell.
+  std::optional<NcclCode> settled_by(std::chrono::steady_clock::time_point until);
+  bool revoke(NcclCode before);  // under the mutex; false: NCCL refuses
+  void abort_handle();           // under the mutex
 
   const NcclApi& api_;
   const NcclLimits limits_;
   std::mutex mutex_;  // of handle_ and state_, and around every call of NCCL
   NcclHandle handle_ = nullptr;
   State state_ = State::kNone;
-  NcclCode error_before_ = NcclCode::kSuccess;  // found before the Revoke
   std::atomic<bool> aborted_{false};
   std::once_flag ending_;
   std::thread ender_;
