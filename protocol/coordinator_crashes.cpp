@@ -112,7 +112,6 @@ void Coordinator::judge_silence() {
 // NCCL shows no progress while it connects, and names nobody. Where it finds no way between two GPUs, or a
 // firewall is between two nodes, all members hang, and none is at fault: whoever cannot pause then is killed.
 bool Coordinator::nccl_hangs_while_connecting() {
-  if (!nccl_could_serve() || without_nccl()) return false;
   const Time limit = std::max(config_.hang_after / 5, std::min(config_.hang_after, config_.stall_after));
   bool any = false;
   for (const std::string& name : generation_.members) {
@@ -125,11 +124,12 @@ bool Coordinator::nccl_hangs_while_connecting() {
       return false;
     if (phase_.running() && times_.now - trainer->progressed <= limit) return false;
   }
-  if (any && phase_.running()) {
+  if (!any || !nccl_could_serve() || without_nccl()) return false;
+  if (phase_.running()) {
     exchange_failed(str("NCCL does not connect the trainers: no progress for ", limit.count() / 1000, " s"));
     phase_.break_off();
   }
-  return any;
+  return true;
 }
 
 void Coordinator::judge_hangs() {
