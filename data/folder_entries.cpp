@@ -31,11 +31,11 @@ Result<std::vector<FolderEntry>> entries_in(const fs::path& path) {
   std::vector<FolderEntry> entries;
   for (const std::string& name : *names) {
     if (name.starts_with('.')) continue;  // also macOS's ._NAME.jpg beside NAME.jpg, and our own files
-    const bool matters = is_utf8(name) || kind_of(name) != NameKind::kNone || is_folder(path / name);
-    if (!matters) continue;
-    if (!is_utf8(name))
+    if (!is_utf8(name)) {
+      if (kind_of(name) == NameKind::kNone && !is_folder(path / name)) continue;
       return fail(ExitCode::kConfig, str((path / printable(name)).string(), " has a name that is not UTF-8"),
                   "rename it");
+    }
     const auto info = look_at(path / name);
     if (!info || !*info)
       return fail(ExitCode::kConfig,

@@ -16,6 +16,12 @@ namespace {
 // Of the backward pass that this thread makes.
 thread_local GradientPlaces* current = nullptr;
 
+// A hook that was registered after ours reads the place at once.
+bool has_other_hooks(const at::Tensor& parameter) {
+  const auto* const meta = torch::autograd::impl::get_autograd_meta(parameter);
+  return meta != nullptr && meta->cpp_hooks_list_ != nullptr && meta->cpp_hooks_list_->size() > 1;
+}
+
 }  // namespace
 
 GradientPlaces::GradientPlaces(const std::vector<at::Tensor>& parameters) : parameters_(parameters) {
@@ -103,12 +109,9 @@ at::Tensor GradientPlaces::receive(std::size_t parameter, const at::Tensor& grad
   const at::Tensor& place = places_[parameter];
   const bool computed_there = gradient.const_data_ptr() == place.const_data_ptr() && gradient.is_contiguous();
   received_[parameter] = true;
-  // A hook that was registered after this one reads the place at once.
-  const auto* const hooks = torch::autograd::impl::get_autograd_meta(parameters_[parameter]);
-  const bool others =
-      hooks != nullptr && hooks->cpp_hooks_list_ != nullptr && hooks->cpp_hooks_list_->size() > 1;
-  if (!computed_there && !others && gradient.is_cuda() && gradient.strides() == place.strides() &&
-      gradient.scalar_type() == place.scalar_type()) {  // one kernel for all of them
+  if (!computed_there && gradient.is_cuda() && gradient.strides() == place.strides() &&
+      gradient.scalar_type() == place.scalar_type() &&
+      !has_other_hooks(parameters_[parameter])) {  // one kernel for all of them
     late_places_.push_back(place);
     late_.push_back(gradient);
   } else if (!computed_there) {

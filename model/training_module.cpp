@@ -70,8 +70,8 @@ Result<at::Tensor> TrainingModule::answer(const TrainingBatch& batch, const at::
         ExitCode::kConfig,
         str("the model's output has shape ", at::str(outputs.sizes()), " for ", targets.size(0), " targets"),
         "it has to be [samples, classes]");
-  const bool measured = row_.loss == nullptr || metrics_of(row_.samples, options_.classes).size() > 1;
-  if (measured && outputs.size(1) < options_.classes)
+  if (outputs.size(1) < options_.classes &&
+      (row_.loss == nullptr || metrics_of(row_.samples, options_.classes).size() > 1))
     return fail(ExitCode::kConfig,
                 str("the model's output has shape ", at::str(outputs.sizes()), ", and the data have ",
                     options_.classes, " classes"),
