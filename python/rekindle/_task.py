@@ -137,7 +137,7 @@ class Task:
             tensors = Tensors(made)
             initial = [*tensors.parameters.values(), *tensors.buffers.values()]
             own = {id(tensor) for tensor in (*self.tensors.parameters.values(), *self.tensors.buffers.values())}
-            if made is self.model or any(id(tensor) in own for tensor in initial):
+            if any(id(tensor) in own for tensor in initial):
                 raise RekindleError(
                     "model returned the same module again, or a part of it", "make a new one each time, or give the module itself"
                 )
@@ -224,9 +224,10 @@ class Task:
         seed_all(self.library.rk_micro_batch_key(self.seed, step.step, -1))
         self.own.step(step.factor, gradients)
         for value, parameter in zip(self.values, self.tensors.parameters.values()):
-            new = parameter.data
-            if new.data_ptr() != value.data_ptr() and new.shape == value.shape and new.dtype == value.dtype:
-                value.copy_(new)  # p.data = p.data - ...
+            if parameter.data_ptr() == value.data_ptr():
+                continue
+            if parameter.shape == value.shape and parameter.dtype == value.dtype:
+                value.copy_(parameter.data)  # p.data = p.data - ...
                 parameter.data = value
         self.checks.unchanged()
 

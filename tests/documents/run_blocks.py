@@ -52,9 +52,9 @@ def main():
     document, programs = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
     checkout = pathlib.Path(__file__).resolve().parents[2]
     shell, count = [], 0
-    if indented := re.search(r"^    (?:rekindle|\./dev) .*", document.read_text(), re.M):
-        if document.name == "README.md":
-            sys.exit(f"run_blocks: an indented block is not run: put it in a fence:\n{indented[0]}")
+    indented = re.search(r"^    (?:rekindle|\./dev) .*", document.read_text(), re.M)
+    if document.name == "README.md" and indented:
+        sys.exit(f"run_blocks: an indented block is not run: put it in a fence:\n{indented[0]}")
     for block in BLOCK.finditer(document.read_text()):
         if block["not_run"]:
             print(block["not_run"])
