@@ -243,7 +243,13 @@ void Cluster::wait_for(int mark, int count) {
   board_->wait([&] { return board_->marks[mark].load() >= count; });
 }
 
-void Cluster::kill(int member) { ::kill(children_[member].pid, SIGKILL); }
+// The process is dead when this returns: what is told to the others afterwards comes after its death.
+void Cluster::kill(int member) {
+  const pid_t process = children_[member].pid;
+  ::kill(process, SIGKILL);
+  siginfo_t ended{};
+  ::waitid(P_PID, static_cast<id_t>(process), &ended, WEXITED | WNOWAIT);
+}
 void Cluster::stop(int member) { ::kill(children_[member].pid, SIGSTOP); }
 void Cluster::go_on(int member) { ::kill(children_[member].pid, SIGCONT); }
 
