@@ -56,20 +56,22 @@ void RunStatus::write(const Coordinator& coordinator, const LastStep& last, cons
   }
   // At the end no trainer is left. The last trainers stay in the status, to show the run's use of resources.
   if (!trainers.empty()) trainers_ = std::move(trainers);
-  const nlohmann::json status = {{"state", state},
-                                 {"term", writer_.term()},
-                                 {"attempt", attempt_},
-                                 {"generation", to_text(coordinator.generation())},
-                                 {"phase", to_text(coordinator.phase())},
-                                 {"step", coordinator.step()},
-                                 {"steps", steps_},
-                                 {"epoch", last.done.epoch},
-                                 {"loss", last.done.loss},
-                                 {"voided_steps", last.voided},
-                                 {"images_per_second", last.done.images_per_second},
-                                 {"trainers", trainers_},
-                                 {"end", end_},
-                                 {"updated", utc_now()}};
+  nlohmann::json status = {{"state", state},
+                           {"term", writer_.term()},
+                           {"attempt", attempt_},
+                           {"generation", to_text(coordinator.generation())},
+                           {"phase", to_text(coordinator.phase())},
+                           {"step", coordinator.step()},
+                           {"steps", steps_},
+                           {"voided_steps", last.voided},
+                           {"trainers", trainers_},
+                           {"end", end_},
+                           {"updated", utc_now()}};
+  // Without a step of this attempt they are not known.
+  if (last.done.step > 0)
+    status.update({{"epoch", last.done.epoch},
+                   {"loss", last.done.loss},
+                   {"images_per_second", last.done.images_per_second}});
   if (!text_.put(status.dump(2) + "\n")) return;
   writer_.add([this] {
     const std::string text = text_.take();

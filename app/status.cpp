@@ -92,10 +92,13 @@ std::string text_of(const nlohmann::json& status, const run::Layout& layout) {
       << ", term " << status.value("term", kNone) << ", generation " << text(status, "generation", "none")
       << "\n";
   if (const std::string end = text(status, "end", ""); !end.empty()) out << "end      " << end << "\n";
-  out << "step     " << status.value("step", kNone) << " of " << status.value("steps", kNone) << ", epoch "
-      << status.value("epoch", kNone) + 1 << "\n"
-      << "loss     " << number_in(status, "loss") << ", " << number_in(status, "images_per_second")
-      << " images/s\n";
+  out << "step     " << status.value("step", kNone) << " of " << status.value("steps", kNone);
+  if (status.contains("epoch")) out << ", epoch " << status.value("epoch", kNone) + 1;
+  if (status.contains("loss"))
+    out << "\nloss     " << number_in(status, "loss") << ", " << number_in(status, "images_per_second")
+        << " images/s\n";
+  else
+    out << "\nloss     none: this attempt has made no step\n";
   if (const auto voided = status.value("voided_steps", kNone); voided > 0)
     out << "voided   " << counted(voided, "step") << " whose gradient was not finite changed nothing\n";
   if (status.contains("evaluation")) {

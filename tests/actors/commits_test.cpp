@@ -140,6 +140,22 @@ TEST_F(RunRecordsTest, StatusAfterTheEnd_StaysWhatTheEndWrote) {
   EXPECT_EQ(state(), "finished");
 }
 
+// An attempt that resumes at step 500 has no loss yet. 0 would be a wrong number in every plot.
+TEST_F(RunRecordsTest, StatusWithoutAStep_HasNoLoss) {
+  const protocol::Coordinator coordinator(protocol::CoordinatorConfig{}, protocol::Time(0));
+  RunStatus status(writer_, job_.steps, 1);
+  const auto written = [&] {
+    writer_.flush();
+    return nlohmann::json::parse(read_text(layout_.status()).value_or("{}"));
+  };
+  status.show(coordinator, {});
+  EXPECT_TRUE(written().contains("step"));
+  for (const char* key : {"loss", "epoch", "images_per_second"}) EXPECT_FALSE(written().contains(key)) << key;
+  status.show_end(coordinator, {.done = {.step = 501, .epoch = 3, .loss = 0.25}}, 0, "finished");
+  EXPECT_EQ(written()["loss"], 0.25);
+  EXPECT_EQ(written()["epoch"], 3);
+}
+
 TEST_F(RunRecordsTest, TakenOver_TheOldCoordinatorsEndIsNoStatusOfTheRun) {
   const protocol::Coordinator coordinator(protocol::CoordinatorConfig{}, protocol::Time(0));
   ASSERT_TRUE(run::end_term(layout_, 1));
