@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/write.hpp>
 
@@ -127,12 +129,38 @@ TEST_F(ServerTest, ASlowRequest_IsCutOff) {
   EXPECT_EQ(rest_of(slow), "");
 }
 
-TEST_F(ServerTest, FourHundredConnections_KeepNobodyOut) {
-  serve({.connections = 50});
+// With the limit of the program, which an open page and a scrape outlive.
+TEST_F(ServerTest, AThousandConnections_KeepNobodyOut) {
+  constexpr int kStrangers = 1000;
+  rlimit files{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &files), 0);
+  files.rlim_cur = std::min<rlim_t>(files.rlim_max, 4 * kStrangers);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &files), 0);
+  status({{"step", 1}});
+  step(1, 1.0);
+  serve();
+  tcp::socket page = connect();
+  asio::write(page, asio::buffer(get("/api/live")));
+  std::string seen;
+  asio::read_until(page, asio::dynamic_buffer(seen), "event: status");
   std::vector<tcp::socket> strangers;
-  strangers.reserve(400);
-  for (int i = 0; i < 400; ++i) strangers.push_back(connect());
+  strangers.reserve(kStrangers);
+  for (int i = 0; i < kStrangers; ++i) {
+    strangers.push_back(connect());
+    boost::system::error_code closed;
+    if (i % 2 == 0) asio::write(strangers.back(), asio::buffer(std::string("GET / HTT")), closed);
+  }
   EXPECT_THAT(answer_to(get("/")), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(answer_to(scrape()), AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("rekindle_step 1\n")));
+  step(2, 0.125);
+  asio::read_until(page, asio::dynamic_buffer(seen), R"("loss":[[2,0.125]])");
+  // Nobody who came last without a token has got anything.
+  asio::write(strangers.back(),
+              asio::buffer(std::string("GET /api/summary HTTP/1.1\r\nHost: localhost\r\n\r\n")));
+  std::string answer;
+  boost::system::error_code closed;
+  asio::read_until(strangers.back(), asio::dynamic_buffer(answer), "\r\n\r\n", closed);
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 40"));
 }
 
 TEST_F(ServerTest, AnOpenPage_GetsWhatIsNew) {

@@ -7,6 +7,7 @@
 
 #include "../needs.hpp"
 #include "../small_disk.hpp"
+#include "base/command.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "harness.hpp"
@@ -114,6 +115,27 @@ TEST_F(DryRun, OnAStorageThatIsTooSmall_IsAnError) {
   EXPECT_EQ(outcome.exit_code, 78) << outcome.out << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("the checkpoints need"));
   EXPECT_EQ(names_below(disk.path()), std::vector<std::string>());
+}
+
+// The kernel's figures of memory are those of a small machine.
+TEST_F(DryRun, WhereMemoryIsScarce_Warns) {
+  const auto able = run_command({"unshare", "--mount", "true"}, std::chrono::seconds(10));
+  if (!able || !able->ok()) REKINDLE_SKIP(Needs::kRoot, "cannot mount a file");
+  const auto tried = [&](int free_mib) {
+    const fs::path figures = scratch_ / "meminfo";
+    std::ofstream(figures) << "MemTotal: 4000000 kB\nMemFree: " << free_mib * 1024
+                           << " kB\nMemAvailable: " << free_mib * 1024 << " kB\n";
+    const Outcome outcome =
+        Program(Arguments{"/usr/bin/unshare", "--mount", "/bin/sh", "-c",
+                          "mount --bind \"$0\" /proc/meminfo && exec \"$@\"", figures, rekindle()} +
+                command() + Arguments{"--dry-run"})
+            .wait();
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.out;
+  };
+  const auto warning = HasSubstr("warning: the trainers need nearly all memory that is free");
+  EXPECT_THAT(tried(100), warning);
+  EXPECT_THAT(tried(3500), Not(warning));
 }
 
 TEST_F(DryRun, Interrupted_LeavesNothing) {

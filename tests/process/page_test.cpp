@@ -156,6 +156,17 @@ TEST_F(Page, OnEvent_GetsAllEventsOfTheRun) {
   EXPECT_THAT(events_in(dir() / "events.jsonl"), IsSupersetOf({"evaluated", "finished"}));
 }
 
+TEST_F(Page, ARunThatGivesUp_SaysSoInItsEvents) {
+  const fs::path got = scratch_ / "events";
+  const Outcome outcome = run(mnist_run(dir(), 1, 1000) + Arguments{"--optimizer", "sgd", "--lr", "1e30",
+                                                                    "--on-event", "cat >>" + got.string()});
+  EXPECT_EQ(outcome.exit_code, 70) << outcome.out;
+  EXPECT_THAT(events_in(dir() / "events.jsonl"), Contains("gave_up"));
+  EXPECT_EQ(events_in(got), events_in(dir() / "events.jsonl"));
+  EXPECT_THAT(run({"status", dir(), "--html", scratch_ / "page"}).err, "");
+  EXPECT_THAT(read_text(scratch_ / "page").value_or(""), HasSubstr(R"("state":"failed")"));
+}
+
 // Slurm ends a job so, at its time limit or by scancel.
 TEST_F(Page, SigtermToAllProcesses_ThePageAndTheCommandSeeTheEnd) {
   const fs::path got = scratch_ / "events", page = scratch_ / "page.html";
@@ -197,6 +208,17 @@ TEST_F(Page, APortThatIsTaken_IsToldAndTheRunGoesOn) {
   EXPECT_THAT(second.err, HasSubstr("cannot listen on 127.0.0.1 port " + port));
   EXPECT_TRUE(fs::exists(scratch_ / "other.html")) << "without the page, the rest goes on";
   EXPECT_TRUE(fs::exists(scratch_ / "other" / "tensorboard"));
+  stop_and_compare();
+}
+
+TEST_F(Page, AsOneFile_IsWrittenAtOnceAndAgainEachMinute) {
+  begin(1, {"--status-html", scratch_ / "page.html"});
+  const auto page = [&] { return read_text(scratch_ / "page.html").value_or(""); };
+  EXPECT_TRUE(eventually([&] { return page().find("id=\"data\">") != std::string::npos; }));
+  wait_for_step(4);
+  const std::string first = page();
+  EXPECT_TRUE(eventually([&] { return page() != first; })) << "without a request for it";
+  EXPECT_THAT(page(), AllOf(HasSubstr("id=\"data\">"), HasSubstr(R"("state":"running")")));
   stop_and_compare();
 }
 
