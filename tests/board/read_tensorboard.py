@@ -58,7 +58,8 @@ class Run:
         made = []
         for step in range(first, last + 1):
             at = f"2026-11-26T12:{step // 60:02}:{step % 60:02}Z"
-            made.append({"at": at, "loss": loss + step, "lr": 0.5, "step": step, "step_ms": 5.0})
+            made.append({"accuracy": step / 128, "at": at, "images_per_second": 1000.0 + step, "loss": loss + step, "lr": 0.5,
+                         "step": step, "step_ms": 5.0})
             if step % 10 == 0:
                 made.append({"at": at, "step": step, "test_count": 10, "test_loss": loss})
         self.lines += made
@@ -78,7 +79,7 @@ class Run:
     def expected(self):
         tags = {}
         for line in self.lines:
-            for tag in ("loss", "lr", "test_loss"):
+            for tag in ("accuracy", "images_per_second", "loss", "lr", "test_loss"):
                 if tag in line:
                     tags.setdefault(tag, []).append((line["step"], line[tag]))
         return tags

@@ -9,13 +9,13 @@ from waiting import wait_for
 
 
 class Board:
-    """The board of a folder with runs, at free ports. Its files are in `folder`, which has the token of /metrics, too."""
+    """The board of a folder with runs, at free ports unless one is given. Its files are in `folder`, which has the token of /metrics, too."""
 
-    def __init__(self, rekindle, runs, folder):
+    def __init__(self, rekindle, runs, folder, port=0):
         self.printed = folder / "board.out"
         with self.printed.open("w") as out:
             self.process = subprocess.Popen(
-                [rekindle, "board", runs, "--port", "0", "--metrics-bind", "127.0.0.1:0", "--metrics-token-file",
+                [rekindle, "board", runs, "--port", str(port), "--metrics-bind", "127.0.0.1:0", "--metrics-token-file",
                  folder / "token"], env=dict(os.environ, XDG_STATE_HOME=str(folder / "state")), stdout=out)
 
     @functools.cached_property

@@ -84,6 +84,20 @@ class Page(threading.Thread):
             self.losses[step] = loss
 
 
+class States(threading.Thread):
+    """What the board's list of runs says of the run, all the time."""
+
+    def __init__(self, page):
+        super().__init__(daemon=True)
+        self.page, self.seen = page, set()
+
+    def run(self):
+        while True:
+            runs = json.load(self.page.opener.open(f"{self.page.address}/api/runs", timeout=30))["runs"]
+            self.seen |= {run["state"] for run in runs}
+            time.sleep(0.3)
+
+
 class TensorBoard(threading.Thread):
     """An accumulator that lives all the time."""
 
@@ -118,6 +132,8 @@ def check_page(page):
     assert len(summary["attempts"]) >= 6, summary["attempts"]
     assert all(attempt["pending_seconds"] is not None for attempt in summary["attempts"][1:]), summary["attempts"]
     assert any(page.limits), page.limits
+    told = lambda events: [event["at"] for event in events if event["event"] == "recovered"]
+    assert told(summary["events"]) == told(lines_of("events.jsonl")), (told(summary["events"]), told(lines_of("events.jsonl")))
     print(f"page: {len(wanted)} steps, {len(summary['attempts'])} attempts, {page.rewinds} rewinds seen, one connection")
 
 
@@ -141,6 +157,21 @@ def check_prometheus(prometheus, elapsed, events):
           f"{queries} queries of the dashboard have values")
 
 
+def check_recoveries(events):
+    """Each is told once: with a generation that took the place of another one of its attempt, after each loss."""
+    attempts, later = set(), []
+    for event in events:
+        if event["event"] == "generation":
+            if event["attempt"] in attempts:
+                later.append(event["generation"])
+            attempts.add(event["attempt"])
+    told = [event for event in events if event["event"] == "recovered" and event["cause"] != "coordinator"]
+    generations = [event["generation"] for event in told]
+    assert len(set(generations)) == len(generations) and set(generations) <= set(later), (generations, later)
+    lost = {event["attempt"] for event in events if event["event"] == "lost"}
+    assert lost and lost <= {event["attempt"] for event in told if event["cause"] == "lost"}, (lost, told)
+
+
 def main():
     (SCRATCH / "token").write_text(TOKEN)
     (SCRATCH / "token").chmod(0o600)
@@ -150,20 +181,22 @@ def main():
         address = f"http://127.0.0.1:{board.page_port}"  # the token is there before the board listens
         token = (SCRATCH / "state/rekindle/board-token").read_text().strip()
         page, tensorboard = Page(address, token), TensorBoard()
+        states = States(Page(address, token))
         prometheus, began = Prometheus(SOURCE, SCRATCH, board.metrics_port), time.monotonic()
         processes.append(prometheus.process)
         page.start()
+        states.start()
         tensorboard.start()
         print("watching", flush=True)
         sys.stdin.read()
         events = lines_of("events.jsonl")
         kinds = [event["event"] for event in events]
         assert kinds.count("requeued") == 5, kinds
-        told = [(event["at"], event.get("generation")) for event in events if event["event"] == "recovered"]
-        assert len(set(told)) == len(told), told
+        check_recoveries(events)
         steps = [line["step"] for line in lines_of("metrics.jsonl") if "loss" in line]
         assert steps == list(range(1, len(steps) + 1)), steps
         check_page(page)
+        assert {"pending", "running"} <= states.seen, states.seen
         check_prometheus(prometheus, time.monotonic() - began, events)
         # The job's; what was finished afterwards had no --tensorboard.
         of_the_job = steps[: [event["step"] for event in events if event["event"] == "stopped"][-1]]

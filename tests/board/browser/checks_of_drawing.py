@@ -169,6 +169,74 @@ def controls(browser):
     return "smoothing, log scale, metric, newest part"
 
 
+def hover(browser):
+    """The values under the pointer, of each metric of the plot; without a pointer the newest ones."""
+    page = browser.open("running").drawn()
+    page.connection("live")
+    curves = page.newest("curves")["curves"]
+    readout = page.page.locator(".main-plot .readout")
+    newest = curves["loss"]["step"][-1]
+    require(f"last: step {newest}" in readout.inner_text(), f"without a pointer: {readout.inner_text()}")
+    box = page.page.locator(".main-plot .u-over").bounding_box()
+    for part in (0.25, 0.6):
+        page.page.mouse.move(box["x"] + box["width"] * part, box["y"] + box["height"] / 3)
+        page.wait("!document.querySelector('.main-plot .readout').textContent.startsWith('last')", "the values there")
+        words = readout.inner_text()
+        step = int(words.split()[1])
+        require(abs(step - newest * part) <= 2, f"at {part} of {newest} steps: {words}")
+        loss = curves["loss"]["value"][curves["loss"]["step"].index(step)]
+        require(f"loss {loss:.4g}" in words, f"loss {loss} at step {step}: {words}")
+    page.page.mouse.move(5, 5)
+    page.wait("document.querySelector('.main-plot .readout').textContent.startsWith('last')", "the newest values")
+    return "two places of the pointer"
+
+
+def shown_cells(page, table):
+    """The rows of a table as texts."""
+    return page.eval(f"""[...document.querySelectorAll('#{table} tbody tr')].map(
+        (row) => [...row.cells].map((cell) => cell.innerText.trim()))""")
+
+
+def ago(seconds):
+    moment = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=seconds)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def figure_of(page, name):
+    return page.eval(f"document.getElementById('{name}').textContent")
+
+
+def cells(browser):
+    """What a person reads of CPU, memory, GPU, age and time: the words for given numbers."""
+    server = browser.server("running")
+    base = server.run.base
+    base["seconds_left"], base["time_limit"] = 90, ago(-2 * 3600 - 30)
+    for trainer in base["trainers"]:
+        trainer.update(cpu_percent=203.7, memory_bytes=1_340_000_000, peak_pss_bytes=870_000_000)
+        trainer.update(gpu_busy_percent=93, gpu_used_bytes=60_000_000_000, gpu_total_bytes=80_000_000_000)
+    base["checkpoints"] = [
+        {"name": f"c{at}", "step": at, "at": ago(past), "bytes": 531_000_000, "verified": at < 200, "there": at > 100}
+        for at, past in ((100, 3 * 86400 + 60), (150, 3 * 3600 + 60), (200, 185))
+    ]
+    page = browser.open("running", address=server.address).drawn()
+    page.open_everything()
+    for row in shown_cells(page, "trainers"):
+        require(row[4:9] == ["204 %", "1.3 GB", "870 MB", "93 %", "75 %"], f"a trainer's row: {row}")
+    rows = [row[:4] for row in shown_cells(page, "checkpoints")]
+    wanted = [["200", "3 min ago", "○ not read yet", "531 MB"], ["150", "3 h 1 min ago", "✓ verified", "531 MB"]]
+    require(rows[:2] == wanted and rows[2][1:3] == ["3 d 0 h ago", "removed"], f"checkpoints: {rows}")
+    require(figure_of(page, "checkpoint-value") == "3 min ago" and figure_of(page, "checkpoint-note") == "step 200", "the newest checkpoint")
+    require(figure_of(page, "left-value") == "1 min 30 s", f"time left: {figure_of(page, 'left-value')}")
+    require(figure_of(page, "limit-value") == "2 h 0 min", f"time limit: {figure_of(page, 'limit-value')}")
+    require("before the end" not in figure_of(page, "limit-note"), "the limit comes after the end")
+    page.server.stop()
+    server.run.base["time_limit"] = ago(-60)
+    page = browser.open("running", address=server.address).drawn()
+    require("before the end" in figure_of(page, "limit-note"), f"the limit: {figure_of(page, 'limit-note')}")
+    server.stop()
+    return "a trainer's, a checkpoint's and the run's figures"
+
+
 def keys(browser):
     """The plot and the theme without a mouse."""
     page = browser.open("running").drawn()
@@ -193,4 +261,4 @@ def keys(browser):
     return "arrow keys, zoom, theme"
 
 
-CHECKS = [curves_drawn, lanes_drawn, tables_drawn, zoom, controls, keys]
+CHECKS = [curves_drawn, lanes_drawn, tables_drawn, zoom, hover, cells, controls, keys]

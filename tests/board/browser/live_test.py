@@ -9,7 +9,6 @@ browser get nothing of the run.
 """
 
 import argparse
-import json
 import math
 import os
 import pathlib
@@ -19,12 +18,10 @@ import sys
 import tempfile
 
 import other_site
+import real_server
+from on_record import compare_curves, lines, points_of
 from playwright.sync_api import sync_playwright
 from waiting import wait_for
-
-
-def lines(path):
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def processes(run, kind):
@@ -78,40 +75,6 @@ def plotted(page):
 def newest(page):
     curve = plotted(page)["curves"]["loss"]
     return curve.get("value", curve.get("mean"))[-1][0]
-
-
-def close(drawn, wanted):
-    return abs(drawn - wanted) <= 1e-4 * max(1, abs(wanted))
-
-
-def points_of(curve):
-    """(the first step after the point before it, its step, its values by the names of the parts)."""
-    parts = [part for part in ("value", "min", "mean", "max") if part in curve]
-    begin = 0
-    for rows in zip(*(curve[part] for part in parts)):
-        step = rows[0][0]
-        yield begin, step, {part: value for part, (_, value) in zip(parts, rows)}
-        begin = step + 1
-
-
-def compare_curves(drawn, record):
-    """Every step on record up to the newest one that is drawn is in a point, and no point is without a record."""
-    count = 0
-    for name, curve in drawn.items():
-        known, last = record.get(name, {}), 0
-        for begin, step, values in points_of(curve):
-            behind = [known[each] for each in range(begin, step + 1) if each in known]
-            if "value" in values and (len(behind) != 1 or step not in known):
-                raise SystemExit(f"live_test: {name}: steps {begin} to {step} are one value, on record are {len(behind)}")
-            wanted = dict(value=known.get(step), min=min(behind, default=None), max=max(behind, default=None),
-                          mean=sum(behind) / len(behind) if behind else None)
-            for part, value in values.items():
-                if wanted[part] is None or not close(value, wanted[part]):
-                    raise SystemExit(f"live_test: {name}: {part} at step {step} is {value}, on record {wanted[part]}")
-            count, last = count + 1, step
-        if not last and known:
-            raise SystemExit(f"live_test: {name} has no point")
-    return count
 
 
 def compare_lanes(lanes, watched):
@@ -240,6 +203,8 @@ def main():
                 raise SystemExit(f"live_test: widths {sizes}, errors {errors}")
             if "token=" in page.url:
                 raise SystemExit("live_test: the secret is still in the address")
+            real_server.check_zoom(page, watched.metrics)
+            real_server.check_board_restarts(browser, options.rekindle.resolve(), folder)
             check_other_sites(page)
             check_link_on_another_site(browser, watched.link())
             if options.shots:
