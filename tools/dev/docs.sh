@@ -11,7 +11,7 @@ docs() {
   fi
   # The same folders as in the checkout, so that links hold in both.
   rm -rf "$source"
-  git ls-files -- '*.md' docs examples LICENSE | while read -r name; do
+  git -c "safe.directory=$PWD" ls-files -- '*.md' docs examples LICENSE | while read -r name; do
     [[ -e $name && $name != tests/* ]] || continue
     mkdir -p "$source/$(dirname "$name")"
     cp "$name" "$source/$name"

@@ -6,7 +6,7 @@ lint() {
   local file files=() untidy failed=0
   while read -r file; do
     [[ ! -e $file ]] || files+=("$file") # git still lists files that were deleted but not committed
-  done < <(git ls-files -co --exclude-standard -- '*.cpp' '*.hpp' '*.cu' '*.cuh')
+  done < <(git -c "safe.directory=$PWD" ls-files -co --exclude-standard -- '*.cpp' '*.hpp' '*.cu' '*.cuh')
   untidy=$(clang-format --dry-run "${files[@]}" 2>&1 | sed -n 's/:[0-9]*:[0-9]*: warning: .*//p' | sort -u)
   if [[ $untidy ]]; then
     failed=1

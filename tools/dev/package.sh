@@ -75,10 +75,10 @@ plain_tar() {
   tar -C "$1" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --format=gnu -cf - "${@:2}"
 }
 
-# pack_tar FOLDER NAME FILE: the same bytes on any machine with more than one core.
+# pack_tar FOLDER NAME FILE: the same bytes on any machine, which those of one thread would not be.
 pack_tar() {
   plain_tar "$1" "$2" |
-    xz -T0 -6 --block-size=67108864 >"$3" || die "$3 could not be packed"
+    xz -T2 -6 --block-size=67108864 >"$3" || die "$3 could not be packed"
 }
 
 # pack_image DIST VERSION NAME TOOLS: a small Debian with the package in it, as an archive in OCI's format, and how Apptainer makes

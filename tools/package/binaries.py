@@ -14,8 +14,9 @@ HELD = [("RPATH", "/proc/self/fd/40/lib")]
 HEADERS = ["spdlog/spdlog.h", "fmt/core.h", "CLI/CLI.hpp", "nlohmann/json.hpp", "toml++/toml.h", "tl/expected.hpp",
            "boost/version.hpp", "caf/all.hpp"]
 CUDA_LIBRARY = "librekindle_cuda.so"  # only of a build with CUDA
-CUDA_NOTICE = f"""{CUDA_LIBRARY} contains the CUDA runtime (libcudart_static.a), (c) NVIDIA Corporation, which its licence
-allows to be distributed with programs (attachment A): https://docs.nvidia.com/cuda/eula/
+CUDA_NOTICE = f"""{CUDA_LIBRARY} contains the CUDA runtime (libcudart_static.a), (c) NVIDIA Corporation, which the licence below
+allows to be distributed with programs (attachment A).
+
 """
 COMMON_LICENSES = pathlib.Path("/usr/share/common-licenses")
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -79,6 +80,16 @@ def copy_programs(build, folder, programs, of_torch):
 
 def has_cuda(build):
     return "\nREKINDLE_CUDA:BOOL=ON\n" in (build / "CMakeCache.txt").read_text()
+
+
+def cuda_info():
+    """What NVIDIA's package of the CUDA runtime says of itself; LibTorch's libraries need that package in each build."""
+    [folder] = (SOURCE / "build/torch").glob("nvidia_cuda_runtime-*.dist-info")
+    return folder
+
+
+def cuda_version():
+    return cuda_info().name.removesuffix(".dist-info").split("-")[1]
 
 
 def strip_and_check(folder, programs, package):
@@ -165,7 +176,7 @@ def write_licenses(build, folder, packages):
             shutil.copy(COMMON_LICENSES / name, folder)
     shutil.copy(SOURCE / "board/page/uplot.LICENSE", folder / "uplot.txt")  # in rekindle-board
     if has_cuda(build):
-        (folder / "cuda.txt").write_text(CUDA_NOTICE)
+        (folder / "cuda.txt").write_text(CUDA_NOTICE + (cuda_info() / "licenses/License.txt").read_text())
 
 
 def set_modes(folder, programs):

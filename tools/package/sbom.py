@@ -2,6 +2,7 @@
 
 import hashlib
 import pathlib
+import platform
 import re
 import sys
 import tarfile
@@ -48,6 +49,16 @@ def of_page():
                      purl=PackageURL("npm", None, "uplot", version), licenses=[DisjunctiveLicense(id="MIT")])  # fmt: skip
 
 
+def inside_torch(folder):
+    """What LibTorch's libraries have in them, or bring along, and its list of parts does not name."""
+    if (folder / "lib/libtorch_cpu.so").exists() and platform.machine() == "x86_64":
+        yield Component(type=ComponentType.LIBRARY, name="oneMKL", bom_ref="torch/oneMKL",
+                        licenses=[DisjunctiveLicense(name="Intel Simplified Software License (Version October 2022)")])  # fmt: skip
+    if any(folder.glob("lib/libgomp*")):
+        license = DisjunctiveLicense(name="GPL-3.0-or-later WITH GCC-exception-3.1")
+        yield Component(type=ComponentType.LIBRARY, name="libgomp", bom_ref="torch/libgomp", licenses=[license])
+
+
 def of_file(file, folder):
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     name = str(file.relative_to(folder))
@@ -83,6 +94,7 @@ def write(path, packages, wheels, folder, licenses="share/doc/rekindle/licenses"
     for package in packages:
         bom.components.add(of_debian(package))
     bom.components.add(of_page())
+    bom.components.update(inside_torch(folder))
     for name, number in wheels:
         bom.components.add(of_wheel(name, number))
     files = [of_file(file, folder) for file in sorted(folder.rglob("*")) if file.is_file() and file.suffix != ".py"]

@@ -16,6 +16,7 @@ import sbom
 
 PROGRAMS = ("rekindle", "rekindle-control", "rekindle-board", "rekindle-trainer")
 TORCH = binaries.SOURCE / "build/torch"
+ONE_MKL = binaries.SOURCE / "tools/package/licenses/oneMKL.txt"  # a part of LibTorch that its own licences do not name
 COMPLETIONS = {
     "bash": "share/bash-completion/completions/rekindle",
     "zsh": "share/zsh/vendor-completions/_rekindle",
@@ -47,6 +48,8 @@ def write_documents(build, folder, bundled):
             if copy.exists():
                 binaries.fail(f"two licences of {name} are called {file.name}")
             shutil.copy(file, copy)
+    if (folder / "libexec/rekindle/lib/libtorch_cpu.so").exists():
+        shutil.copy(ONE_MKL, documents / "licenses")
     sbom.write(documents / "sbom.cdx.json", packages, wheels, folder / "libexec/rekindle")
 
 
