@@ -95,9 +95,9 @@ Result<std::vector<std::string>> warnings_before(std::map<std::string, std::stri
     REKINDLE_CHECK(check_holder(options.run_dir, script.options, lines));
   }
   if (!(options.job.task.script.empty() ? kCudaModels : kCudaScripts) && slurm::asks_for_gpus(script.options))
-    lines.push_back(
-        "the job asks for GPUs, and this build has no CUDA, so it trains on CPUs: build the preset "
-        "'cuda', or do not ask for GPUs");
+    lines.push_back(str("the job asks for GPUs, and this build has ",
+                        kCudaScripts ? "CUDA for models in Python only" : "no CUDA",
+                        ", so it trains on CPUs: build the preset 'cuda', or do not ask for GPUs"));
   return lines;
 }
 
