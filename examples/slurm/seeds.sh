@@ -1,6 +1,8 @@
 #!/bin/bash
 # The same training with several seeds: each task of the array is a run of its own, and requeues only itself.
 #   RUN_DIR=... DATA=... sbatch seeds.sh [JOB OPTIONS]
+# On CPUs each node trains on one core, unless the job has tasks and the run threads: sbatch --ntasks-per-node=4
+# --cpus-per-task=8 ..., and --threads 8 among the JOB OPTIONS.
 #SBATCH --job-name=rekindle-seeds
 #SBATCH --array=1-4
 #SBATCH --nodes=1
