@@ -55,12 +55,19 @@ void EventRecords::begin(bool restarted, const std::string& time_limit) {
 
 EventRecords::Interruption& EventRecords::interrupted() {
   if (!interruption_) interruption_ = Interruption{.began = boot_time()};
+  interruption_->lost = interruption_->lost || std::exchange(lost_, false);
   return *interruption_;
 }
 
 void EventRecords::observe(const Coordinator& coordinator) {
-  if (known_.trainers > 0 && coordinator.phase() != Phase::kRunning) interrupted();
-  if (coordinator.generation() != known_.generation) record_generation(coordinator);
+  const bool runs = coordinator.phase() == Phase::kRunning;
+  // The steps that follow are still of the generation that is over.
+  if (known_.trainers > 0 && !runs) interrupted().formed = false;
+  if (coordinator.generation() != known_.generation)
+    record_generation(coordinator);
+  else if (runs && interruption_ && !interruption_->formed)
+    interruption_.reset();  // the generation was adopted, and goes on
+  lost_ = false;            // of a trainer that the others do not wait for
 }
 
 void EventRecords::record_generation(const Coordinator& coordinator) {
@@ -77,14 +84,19 @@ void EventRecords::record_generation(const Coordinator& coordinator) {
     if (found != coordinator.trainers().end()) joined.push_back(trainer_json(name, found->second));
   }
   // Without a generation before it, the list is complete.
-  if (known_.trainers > 0) interrupted().joined = interrupted().joined || !joined.empty();
+  if (known_.trainers > 0) {
+    Interruption& now = interrupted();
+    now.joined = now.joined || !joined.empty();
+    now.formed = coordinator.phase() == Phase::kRunning;
+  }
   line[first ? "members" : "joined"] = std::move(joined);
   if (!first) line["left"] = without(before, members);
   append("generation", coordinator.step(), std::move(line));
 }
 
 void EventRecords::record(const RecordLoss& loss, std::uint64_t step) {
-  if (known_.trainers > 0) interrupted().lost = true;
+  lost_ = true;
+  if (interruption_) interrupted();
   append("lost", step, {{"trainer", loss.trainer}, {"host", loss.host}, {"why", loss.why}});
 }
 
@@ -94,7 +106,7 @@ void EventRecords::record(const SlowTrainers::Change& change, std::uint64_t step
 
 void EventRecords::record(const StepDone& done) {
   const std::uint64_t before = std::exchange(known_.trainers, done.trainers);
-  if (!interruption_ || done.generation != known_.generation) return;
+  if (!interruption_ || !interruption_->formed || done.generation != known_.generation) return;
   const Interruption was = *std::exchange(interruption_, std::nullopt);
   append("recovered", done.step,
          {{"generation", to_text(done.generation)},

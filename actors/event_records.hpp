@@ -42,10 +42,11 @@ class EventRecords {
   void end(int exit_code, const std::string& why, std::uint64_t step);
 
  private:
-  // From the moment at which no steps can be made to the first step after it.
+  // From the moment at which a generation cannot go on to the first step of the next one.
   struct Interruption {
     std::chrono::milliseconds began{0};
     bool lost = false, joined = false;
+    bool formed = false;  // the next generation runs
   };
   // As recorded last. No generation: of none of this coordinator.
   struct Known {
@@ -62,6 +63,7 @@ class EventRecords {
   const std::uint64_t attempt_;
   Known known_;
   std::optional<Interruption> interruption_;
+  bool lost_ = false;  // a trainer was, in what the coordinator handles now
   std::uint64_t commit_bytes_ = 0;
 };
 

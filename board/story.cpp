@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -48,6 +49,15 @@ void Story::Lane::enter(State state, Milliseconds at) {
   if (open() && spans.back().state == state) return;
   close(at);
   push(spans, Span{.from = at, .to = {}, .state = state}, kMostSpans);
+}
+
+void Story::Lane::turn_into(State state) {
+  spans.back().state = state;
+  if (spans.size() < 2) return;
+  const Span before = spans[spans.size() - 2];
+  if (before.state != state || before.to != spans.back().from) return;
+  spans.back().from = before.from;
+  spans.erase(spans.end() - 2);
 }
 
 void Story::Lane::close(Milliseconds at) {
@@ -109,6 +119,7 @@ void Story::on_started(const view::RunEvent& event, Milliseconds at) {
 
 void Story::on_generation(const nlohmann::json& line, const view::RunEvent& event, Milliseconds at) {
   std::size_t joined = 0;
+  std::set<std::string> named;
   for (const char* key : {"members", "joined"}) {
     const auto list = line.find(key);
     if (list == line.end() || !list->is_array()) continue;
@@ -116,6 +127,7 @@ void Story::on_generation(const nlohmann::json& line, const view::RunEvent& even
       if (!trainer.is_object()) continue;
       ++joined;
       const std::string name = text_in(trainer, "trainer");
+      named.insert(name);
       Lane* known = lane(name);
       if (known == nullptr) {
         push(lanes_,
@@ -137,6 +149,13 @@ void Story::on_generation(const nlohmann::json& line, const view::RunEvent& even
       if (gone != nullptr) gone->close(at);
     }
   }
+  for (Lane& each : lanes_) {
+    if (!each.open()) continue;
+    // These are all: whoever is not among them has died with the coordinator before.
+    if (line.contains("members") && !named.contains(each.trainer)) each.close(at);
+    // Nobody waits any more. That they waited until a step was made is told by `recovered`.
+    if (each.open() && each.spans.back().state == State::kWaiting) each.enter(State::kTraining, at);
+  }
   on_first_generation(event, at);
   end_generation(joined > 0 ? counted(joined, "trainer") + " joined" : "its members paused");
   push(generations_,
@@ -157,6 +176,7 @@ void Story::on_first_generation(const view::RunEvent& event, Milliseconds at) {
 // Before its first generation, an attempt goes back because of how the last one that trained has ended.
 void Story::on_rewound(const nlohmann::json& line, const view::RunEvent& event) {
   const std::uint64_t newest = whole_in(line, "newest"), step = std::min(event.step, newest);
+  counts_.steps_lost = std::min(kMostSteps, counts_.steps_lost + newest - step);
   const auto trained = [](const Attempt& attempt) { return attempt.first_step.has_value(); };
   const auto found = std::find_if(attempts_.rbegin(), attempts_.rend(), trained);
   if (found == attempts_.rend()) return;
@@ -166,10 +186,10 @@ void Story::on_rewound(const nlohmann::json& line, const view::RunEvent& event) 
 
 void Story::on_lost(const nlohmann::json& line, Milliseconds at) {
   const std::string name = text_in(line, "trainer"), why = text_in(line, "why");
-  if (Lane* const lost = lane(name)) {
-    lost->close(at);
-    lost->end = why;
-  }
+  Lane* const lost = lane(name);
+  if (lost == nullptr || !lost->open()) return;  // a spare: nobody waits for it
+  lost->close(at);
+  lost->end = why;
   for (Lane& other : lanes_)
     if (other.open()) other.enter(State::kWaiting, at);
   end_generation(str("trainer ", name, " was lost: ", why));
@@ -189,7 +209,7 @@ void Story::on_recovered(const nlohmann::json& line, Milliseconds at) {
   for (Lane& each : lanes_) {
     if (!each.open()) continue;
     if (each.spans.back().from < begin) each.enter(State::kWaiting, begin);
-    each.spans.back().state = State::kWaiting;
+    each.turn_into(State::kWaiting);
     each.enter(State::kTraining, at);
   }
 }

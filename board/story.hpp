@@ -45,6 +45,7 @@ class Story {
     bool open() const { return !spans.empty() && !spans.back().to; }
     void enter(State state, Milliseconds at);
     void close(Milliseconds at);
+    void turn_into(State state);  // the open span, and it is one with that before if they are alike
   };
   struct GenerationLine {
     std::string name;

@@ -74,6 +74,34 @@ TEST_F(StoryTest, ATrainerIsLostAndAnotherOneJoins) {
   EXPECT_DOUBLE_EQ(story_.counts().recovery_seconds.sum(), 3.0);
 }
 
+// A coordinator that has seen no step tells of no recovery.
+TEST_F(StoryTest, ALossBeforeTheFirstStep_TheOthersTrainFromTheNextGenerationOn) {
+  add("started", 0);
+  add("generation", 1, {{"generation", "t1.g1"}, {"members", {trainer("a"), trainer("b")}}});
+  add("lost", 3, {{"trainer", "b"}, {"why", "killed by signal 9"}});
+  add("generation", 4, {{"generation", "t1.g2"}, {"joined", nlohmann::json::array()}, {"left", {"b"}}});
+  EXPECT_EQ(life(0), "training 1-3, waiting 3-4, training 4-");
+  EXPECT_EQ(life(1), "training 1-3");
+}
+
+TEST_F(StoryTest, TheLossOfASpare_LetsNobodyWait) {
+  add("started", 0);
+  add("generation", 1, {{"generation", "t1.g1"}, {"members", {trainer("a")}}});
+  add("lost", 3, {{"trainer", "spare"}, {"why", "killed by signal 9"}});
+  EXPECT_EQ(life(0), "training 1-");
+  EXPECT_TRUE(summary()["generations"][0]["ended"].is_null());
+}
+
+TEST_F(StoryTest, WhoDiedWithTheCoordinator_IsNoLongerThere) {
+  add("started", 0);
+  add("generation", 1, {{"generation", "t1.g1"}, {"members", {trainer("a"), trainer("b")}}});
+  add("recovered", 5, {{"cause", "coordinator"}});
+  add("generation", 6, {{"generation", "t2.g1"}, {"members", {trainer("b"), trainer("c")}}});
+  EXPECT_EQ(life(0), "training 1-6");
+  EXPECT_EQ(life(1), "training 1-");
+  EXPECT_EQ(life(2), "training 6-");
+}
+
 TEST_F(StoryTest, ASlowTrainer_HasItsTime) {
   add("started", 0);
   add("generation", 1, {{"generation", "t1.g1"}, {"members", {trainer("a"), trainer("b")}}});
