@@ -95,26 +95,27 @@ void ScalarFiles::forget_from(std::uint64_t step) {
   files_.add(encode_start({.wall_time = wall_time_, .step = step}));
 }
 
-Status ScalarFiles::on_line(const view::MetricsLine& line) {
+Status ScalarFiles::make_room() { return files_.waiting_bytes() < kMostWaiting ? Status() : files_.write(); }
+
+void ScalarFiles::on_line(const view::MetricsLine& line) {
   wall_time_ = seconds_of(line.at).value_or(wall_time_);
   const auto scalars = scalars_in(line);
-  if (scalars.empty()) return {};
+  if (scalars.empty()) return;
   const std::string event = encode_scalars({.wall_time = wall_time_, .step = line.step}, scalars);
   Course& course = course_of(scalars.front().first);
   if (course.next < course.known.size()) {
     const Known& next = course.known[course.next];
-    if (line.step < next.step) return {};  // it was late before
+    if (line.step < next.step) return;  // it was late before
     if (line.step == next.step && hash_of(event) == next.hash) {
       ++course.next;
       course.last = line.step;
-      return {};
+      return;
     }
     forget_from(next.step);
   }
-  if (course.last >= line.step) return {};
+  if (course.last >= line.step) return;
   course.last = line.step;
   files_.add(event);
-  return files_.waiting_bytes() < kMostWaiting ? Status() : files_.write();
 }
 
 void ScalarFiles::caught_up() {

@@ -42,7 +42,9 @@ class ScalarFiles {
   Status begin();
   // A late line, of a step before that of the last one, is left out: TensorBoard would forget the steps
   // between.
-  Status on_line(const view::MetricsLine& line);
+  void on_line(const view::MetricsLine& line);
+  // Writes if much waits: for who gives many lines.
+  Status make_room();
   // All lines that the file has now were given: TensorBoard forgets what is not among them.
   void caught_up();
   Status write() { return files_.write(); }
@@ -91,7 +93,8 @@ class TensorBoardFiles {
   // To be called before the first line of the file, and before all its lines are given anew.
   Status begin_metrics() { return scalars_.begin(); }
   Status begin_events() { return texts_.begin(); }
-  Status on_metrics(const view::MetricsLine& line) { return scalars_.on_line(line); }
+  void on_metrics(const view::MetricsLine& line) { scalars_.on_line(line); }
+  Status make_room() { return scalars_.make_room(); }
   void on_event(const nlohmann::json& line) { texts_.on_event(line); }
   // All lines that the files have now were given. Writes at most once a second, by the clock of
   // base/clock.hpp.

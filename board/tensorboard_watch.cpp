@@ -16,14 +16,14 @@ constexpr std::uint64_t kSlice = std::uint64_t{4} << 20;
 }  // namespace
 
 TensorBoardWatch::TensorBoardWatch(const run::Layout& layout)
-    : metrics_(layout.metrics()),
-      events_(layout.events()),
+    : file_of_events_(layout.events()),
+      metrics_(layout.metrics()),
+      events_(file_of_events_),
       files_(layout, {.name = str(host_name(), ".", ::getpid()),
                       .seconds = static_cast<std::uint64_t>(std::time(nullptr))}) {}
 
 Status TensorBoardWatch::begin() {
   if (begun_) return {};
-  REKINDLE_CHECK(files_.begin_events());
   REKINDLE_CHECK(files_.begin_metrics());
   begun_ = true;
   return {};
@@ -39,27 +39,39 @@ Result<bool> TensorBoardWatch::look() {
 }
 
 Result<bool> TensorBoardWatch::read_metrics() {
-  REKINDLE_TRY(const auto slice, metrics_.read_slice(kSlice));
-  if (slice.anew) REKINDLE_CHECK(files_.begin_metrics());
-  std::string_view rest = slice.text;
+  REKINDLE_CHECK(files_.make_room());
+  if (!slice_) {
+    REKINDLE_TRY(slice_, metrics_.read_slice(kSlice));
+  }
+  if (slice_->anew) REKINDLE_CHECK(files_.begin_metrics());
+  std::string_view rest = slice_->text;
   while (!rest.empty()) {
     const std::size_t end = rest.find('\n');
-    if (const view::MetricsLine* line = reader_.read(rest.substr(0, end)))
-      REKINDLE_CHECK(files_.on_metrics(*line));
+    if (const view::MetricsLine* line = reader_.read(rest.substr(0, end))) files_.on_metrics(*line);
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
   }
-  return slice.more;
+  return std::exchange(slice_, std::nullopt)->more;
 }
 
 Status TensorBoardWatch::read_events() {
-  Status begun;
   bool first = true;
+  std::vector<std::string> lines;
   REKINDLE_CHECK(events_.read([&](const std::string& line, bool anew) {
-    if (anew && std::exchange(first, false)) begun = files_.begin_events();
-    const auto event = nlohmann::json::parse(line, nullptr, false);
-    if (begun && event.is_object()) files_.on_event(event);
+    begin_events_ = begin_events_ || (anew && std::exchange(first, false));
+    lines.push_back(line);
   }));
-  return begun;
+  if (begin_events_) {
+    if (auto begun = files_.begin_events(); !begun) {
+      events_ = view::LineTail(file_of_events_);  // all lines are given again then
+      return begun;
+    }
+    begin_events_ = false;
+  }
+  for (const std::string& line : lines) {
+    const auto event = nlohmann::json::parse(line, nullptr, false);
+    if (event.is_object()) files_.on_event(event);
+  }
+  return {};
 }
 
 Status TensorBoardWatch::finish() {

@@ -1,6 +1,8 @@
 // Keeps TensorBoard's files of a run that goes on up to date (--tensorboard).
 #pragma once
 
+#include <optional>
+
 #include "base/result.hpp"
 #include "board/tensorboard.hpp"
 #include "run/layout.hpp"
@@ -25,7 +27,10 @@ class TensorBoardWatch {
   Status read_events();
   Result<bool> read_metrics();
 
+  const FilePath file_of_events_;
   view::LineTail metrics_, events_;
+  std::optional<view::LineTail::Slice> slice_;  // of metrics.jsonl, not given yet
+  bool begin_events_ = true;                    // the next lines are from the first one on
   view::MetricsLineReader reader_;
   TensorBoardFiles files_;
   bool begun_ = false;

@@ -9,6 +9,7 @@
 
 #include "../run/run_directory_fixture.hpp"
 #include "board/event_record.hpp"
+#include "board/tensorboard_watch.hpp"
 
 namespace rekindle::board {
 namespace {
@@ -42,7 +43,7 @@ class TensorBoard : public run::RunDirectory {
   }
   static void give(TensorBoardFiles& files, const Lines& lines) {
     view::MetricsLineReader reader;
-    for (const std::string& line : lines) ASSERT_TRUE(files.on_metrics(*reader.read(line)));
+    for (const std::string& line : lines) files.on_metrics(*reader.read(line));
     ASSERT_TRUE(files.caught_up(milliseconds(0)));
     ASSERT_TRUE(files.finish());
   }
@@ -185,7 +186,7 @@ TEST_F(TensorBoard, FilesGrowAtMostOnceASecond) {
   view::MetricsLineReader reader;
   std::set<std::uintmax_t> sizes;
   for (std::uint64_t i = 1; i <= 100; ++i) {
-    ASSERT_TRUE(files.on_metrics(*reader.read(step(i, 1))));
+    files.on_metrics(*reader.read(step(i, 1)));
     ASSERT_TRUE(files.caught_up(milliseconds(5000 + 30 * i)));
     sizes.insert(bytes());
   }
@@ -194,13 +195,31 @@ TEST_F(TensorBoard, FilesGrowAtMostOnceASecond) {
   EXPECT_EQ(shown()["loss"], numbers(100));
 }
 
+// A disk that is full for a while, during the first look at a long run.
+TEST_F(TensorBoard, WhatCouldNotBeWritten_IsWrittenLater) {
+  const fs::path folder = layout_.tensorboard().path();
+  std::ofstream(folder) << "in the way";
+  {
+    std::ofstream metrics(layout_.metrics().path()), events(layout_.events().path());
+    for (const std::string& line : steps(1, 20'000, 1)) metrics << line << "\n";
+    events << R"({"event":"started","at":"2026-11-26T12:00:00Z","step":0})"
+           << "\n";
+  }
+  TensorBoardWatch watch(layout_);
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(watch.look());
+  fs::remove(folder);
+  ASSERT_TRUE(watch.finish());
+  EXPECT_EQ(shown()["loss"], numbers(20'000));
+  EXPECT_EQ(events_in(layout_.tensorboard() / "events").size(), 2U);  // and the version
+}
+
 TEST_F(TensorBoard, AFolderThatIsALink_IsNotWrittenTo) {
   TemporaryDirectory other;
   fs::create_symlink(other.path(), layout_.tensorboard().path());
   TensorBoardFiles files(layout_, {.name = "n1.1", .seconds = 1});
   view::MetricsLineReader reader;
   static_cast<void>(files.begin_metrics());
-  ASSERT_TRUE(files.on_metrics(*reader.read(step(1, 1))));
+  files.on_metrics(*reader.read(step(1, 1)));
   EXPECT_FALSE(files.finish());
   EXPECT_TRUE(fs::is_empty(other.path()));
 }

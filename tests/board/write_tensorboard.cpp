@@ -20,7 +20,8 @@ Status obey(board::TensorBoardFiles& files, const std::string& order, const std:
   if (order == "metrics") {
     view::MetricsLineReader reader;
     const view::MetricsLine* line = reader.read(rest);
-    return line ? files.on_metrics(*line) : Status();
+    if (line != nullptr) files.on_metrics(*line);
+    return {};
   }
   if (order == "event") {
     files.on_event(nlohmann::json::parse(rest));
