@@ -6,6 +6,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <sstream>
 #include <vector>
 
 #include "app/looking.hpp"
@@ -22,6 +23,14 @@ namespace rekindle::app {
 namespace fs = std::filesystem;
 
 namespace {
+
+// Of a command: it may be a web server's answer. Not among the lines of --json.
+void say_output(const std::string& out) {
+  constexpr std::size_t kMost = 4096;
+  std::istringstream lines(out.substr(0, kMost));
+  for (std::string line; std::getline(lines, line);) std::cerr << printable(line) << "\n";
+  if (out.size() > kMost) std::cerr << "(" << out.size() - kMost << " more bytes)\n";
+}
 
 // Runs a command of the user's with an event on its input. At its limit, the command is killed with its
 // process group.
@@ -45,7 +54,7 @@ void tell(const std::string& command, std::chrono::seconds limit, const std::str
   words.insert(words.end(), {"timeout", "--signal=KILL", str(limit.count()), "/bin/sh", "-c", command});
   const auto done = run_command(words, limit + kPatience, {.environment = {}, .in = in.get()});
   if (!done) return complain(done.error().line());
-  std::cerr << done->out;  // not among the lines of --json
+  say_output(done->out);
   if (done->ok()) return;
   std::string why = done->err.substr(0, done->err.find_last_not_of('\n') + 1);
   why = why.substr(why.rfind('\n') + 1);

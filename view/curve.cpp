@@ -13,7 +13,7 @@
 namespace rekindle::view {
 namespace {
 
-constexpr std::size_t kLabel = 10;  // columns of the values' axis, with a space
+constexpr std::size_t kLabel = 13;  // columns of the values' axis, with a space: room for -1.234e-05
 
 // Dots of one character.
 struct Cells {
@@ -21,7 +21,7 @@ struct Cells {
 };
 
 std::string right(const std::string& text, std::size_t width) {
-  return text.size() >= width ? text.substr(0, width) : std::string(width - text.size(), ' ') + text;
+  return text.size() >= width ? text : std::string(width - text.size(), ' ') + text;  // no number is cut
 }
 
 // UTF-8 of the character U+2800 + dots.

@@ -136,9 +136,11 @@ Result<RunEvents::Some> RunEvents::read_some() {
 Result<std::vector<RunEvent>> RunEvents::read_new() {
   std::vector<RunEvent> events;
   for (bool more = true; more;) {
-    REKINDLE_TRY(Some some, read_some());
-    more = some.more;
-    for (RunEvent& event : some.events) events.push_back(std::move(event));
+    auto some = read_some();
+    if (!some && events.empty()) return forward_error(std::move(some.error()));
+    if (!some) break;  // those that were read are told first; the next call fails
+    more = some->more;
+    for (RunEvent& event : some->events) events.push_back(std::move(event));
   }
   return events;
 }

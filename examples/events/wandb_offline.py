@@ -23,24 +23,29 @@ LOOK_S = 10.0
 
 
 class Metrics:
-    """The new lines of metrics.jsonl. When the run goes back, the file is written anew."""
+    """The new lines of metrics.jsonl. When the run goes back, the file is shortened or written anew."""
 
     def __init__(self, path):
-        self.path, self.offset, self.inode = path, 0, None
+        self.path, self.offset, self.before = path, 0, b""
         self.seen = set()
 
     def new_lines(self):
         try:
             with self.path.open("rb") as file:
-                inode = os.fstat(file.fileno()).st_ino
-                if file.seek(0, 2) < self.offset or inode != self.inode:
-                    self.offset, self.inode = 0, inode
-                file.seek(self.offset)
+                # It may have been shortened, and have grown since.
+                file.seek(self.offset - len(self.before))
                 text = file.read()
+                if text.startswith(self.before):
+                    text = text[len(self.before) :]
+                else:
+                    file.seek(0)
+                    self.offset, text = 0, file.read()
         except FileNotFoundError:  # no step has been made
             return
         whole = text[: text.rfind(b"\n") + 1]
         self.offset += len(whole)
+        if whole:
+            self.before = whole[-256:]
         for line in whole.splitlines():
             values = json.loads(line)
             key = (values.get("step"), "test_loss" in values)
@@ -59,14 +64,14 @@ def main():
     run = wandb.init(mode=mode, id=name, resume="allow", name=run_dir.name, config=config, dir=str(folder))
     run.define_metric("*", step_metric="step")  # W&B's own steps only count up
     metrics = Metrics(run_dir / "metrics.jsonl")
-    events, open_still = [], True
+    events, open_still, rest = [], True, b""
     while open_still:
         ready, _, _ = select.select([sys.stdin], [], [], LOOK_S)
         if ready:
-            line = sys.stdin.readline()
-            open_still = bool(line)
-            if line:
-                event = json.loads(line)
+            more = os.read(sys.stdin.fileno(), 1 << 20)
+            open_still = bool(more)
+            *lines, rest = (rest + more).split(b"\n")
+            for event in map(json.loads, lines):
                 events.append([event["at"], event["event"], event["step"], event["text"]])
         for values in metrics.new_lines():
             run.log(values)
