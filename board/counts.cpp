@@ -12,6 +12,7 @@ Counts at_least(const Counts& before, Counts now) {
   now.bytes_saved = std::max(now.bytes_saved, before.bytes_saved);
   now.attempts = std::max(now.attempts, before.attempts);
   now.requeues = std::max(now.requeues, before.requeues);
+  now.steps_lost = std::max(now.steps_lost, before.steps_lost);
   return now;
 }
 

@@ -16,6 +16,7 @@ struct Counts {
   std::map<std::string, std::uint64_t> recoveries;  // by cause
   Durations recovery_seconds;                       // of each recovery that took time
   std::uint64_t bytes_saved = 0, attempts = 0, requeues = 0;
+  std::uint64_t steps_lost = 0;            // that were made again
   std::optional<Milliseconds> saved_at;    // the newest checkpoint
   std::optional<Milliseconds> time_limit;  // of the newest attempt's Slurm job
 };

@@ -51,7 +51,8 @@ int report(const Error& error) {
 
 // The names under which a browser may ask for a page that is served here.
 std::vector<std::string> host_names(const Options& options) {
-  std::vector<std::string> names = {"localhost", "127.0.0.1", "::1", options.address, host_name()};
+  std::vector<std::string> names = {"localhost", "127.0.0.1", "::1", options.address, options.metrics_address,
+                                    host_name()};
   for (const Interface& each : interfaces()) names.push_back(each.address);
   const std::string host = host_name();
   if (const std::size_t dot = host.find('.'); dot != std::string::npos) names.push_back(host.substr(0, dot));
@@ -95,13 +96,19 @@ class Program {
       access.cookie_value = cookie_value(access.token);
       token_file_ = file.string();
     }
+    Status metrics_token;
     if (!options_.metrics_token_file.empty()) {
-      REKINDLE_TRY(access.metrics_token, read_token(options_.metrics_token_file));
+      auto token = read_token(options_.metrics_token_file);
+      if (token)
+        access.metrics_token = std::move(*token);
+      else
+        metrics_token = forward_error(std::move(token.error()));
     }
     service_ = std::make_unique<Service>(
         io_, ServiceOptions{.folder = options_.folder, .one_run = options_.one_run, .access = access});
     if (options_.port >= 0) REKINDLE_CHECK(or_without(page_, serve_page(layout, access.token)));
-    if (options_.metrics_port >= 0) REKINDLE_CHECK(or_without(metrics_, serve_metrics()));
+    if (options_.metrics_port >= 0 || !metrics_token)
+      REKINDLE_CHECK(or_without(metrics_, metrics_token ? serve_metrics() : metrics_token));
     if (!options_.page_file.empty()) {
       page_file_.emplace(options_.folder, options_.page_file);
       asio::post(files_, [this] { write_page(); });

@@ -91,11 +91,21 @@ bool RunPage::read(Amount amount) {
   bool more = read_slice();
   while (more && amount != Amount::kSlice && std::chrono::steady_clock::now() < until) more = read_slice();
   read_status();
+  complete_status();
   if (more && amount == Amount::kSlice) return false;
-  read_warnings();
+  if (amount != Amount::kSlice) read_warnings();
   behind_ = more;
   if (!more) read_steps();
+  complete_status();
   return !more;
+}
+
+// What open pages get when it changes, beside what status.json has.
+void RunPage::complete_status() {
+  status_["problem"] = printable(problem_);
+  status_["step_ms"] = step_times_;
+  status_["training_ratio"] = nullptr;
+  if (const auto ratio = training_ratio()) status_["training_ratio"] = std::round(*ratio * 1000) / 1000;
 }
 
 // Of each file; whether there is more.
@@ -104,14 +114,17 @@ bool RunPage::read_slice() {
   const auto steps = seen_->history.read_new(kSlice);
   if (!events) problem_ = events.error().line();
   if (!steps) problem_ = steps.error().line();
+  seen_->failed = !steps;
   return (events && *events) || (steps && *steps);
 }
 
 void RunPage::read_steps() {
-  if (!std::exchange(seen_->complete, true)) {
+  // After an error the history lacks what is in the file.
+  if (!seen_->failed && !std::exchange(seen_->complete, true)) {
     const auto all =
         seen_->history.curves({.names = {"step_ms"}, .range = {}, .points = view::History::kMostBuckets});
-    if (all && (*all)["curves"].contains("step_ms")) seen_->totals.begin((*all)["curves"]["step_ms"]);
+    if (all && (*all)["curves"].contains("step_ms"))
+      seen_->totals.begin((*all)["curves"]["step_ms"], counts().steps_lost);
   }
   view::News news = seen_->history.take_news();
   if (news.rewound_to) news_.steps += event_text("rewound", {{"step", *news.rewound_to}});
@@ -260,14 +273,11 @@ nlohmann::json RunPage::summary() const {
   summary["name"] = name_;
   summary["directory"] = printable(directory_.string());
   if (!summary.contains("state")) summary["state"] = "new";
-  summary["problem"] = printable(problem_);
   summary["now"] = utc_now_ms();
-  summary["step_ms"] = step_times_;
   seen_->story.put_into(summary, checkpoints());
   std::uint64_t recoveries = 0;
   for (const auto& [cause, count] : seen_->story.counts().recoveries) recoveries += count;
   summary["recoveries"] = recoveries;
-  if (const auto ratio = training_ratio()) summary["training_ratio"] = *ratio;
   if (const auto limit = seen_->story.counts().time_limit) summary["time_limit"] = utc_text(*limit);
   nlohmann::json warnings = nlohmann::json::array();
   for (const view::LogLine& line : seen_->warnings)

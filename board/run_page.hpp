@@ -41,7 +41,7 @@ class RunPage {
   // Of the run in this directory they never fall, also when its records are written anew and shorter.
   Counts counts() const { return at_least(seen_->counted, seen_->story.counts()); }
   const Totals& totals() const { return seen_->totals; }
-  // From `state` to `trainers` of api/summary.
+  // From `state` to `trainers` of api/summary, and `problem`, `step_ms`, `training_ratio`.
   const nlohmann::json& status() const { return status_; }
   const std::string& name() const { return name_; }
   // Of the time since the first attempt began, the part in which steps were made that count. nullopt:
@@ -64,12 +64,14 @@ class RunPage {
     std::deque<view::LogLine> warnings;
     bool events_anew = false;  // the next event is the first one of a file that was written anew
     bool complete = false;
+    bool failed = false;  // metrics.jsonl could not be read
   };
 
   bool read_slice();
   Result<bool> read_events();
   void begin_anew(const view::RunEvent& first);
   void read_status();
+  void complete_status();
   void read_warnings();
   void read_steps();
   void read_step_times();

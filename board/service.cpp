@@ -23,15 +23,20 @@ constexpr std::chrono::seconds kLook{1}, kUnused{600}, kKeepAlive{15};
 constexpr std::string_view kRun = "/run/";
 constexpr std::size_t kMostPending = 64;  // answers that wait for storage
 
+// After what began then and has just ended: it gets a tenth of the time, at most.
+Clock::time_point next_look(Clock::time_point begin) {
+  constexpr std::chrono::seconds kLeast{1};
+  const auto end = Clock::now();
+  return end + std::max<Clock::duration>(kLeast, 10 * (end - begin));
+}
+
 }  // namespace
 
 const std::vector<std::filesystem::path>& Finder::runs() {
   const auto begin = Clock::now();
   if (begin < again_) return found_;
   found_ = view::find_runs(folder_);
-  const auto end = Clock::now();
-  constexpr std::chrono::seconds kLeast{1};
-  again_ = end + std::max<Clock::duration>(kLeast, 10 * (end - begin));
+  again_ = next_look(begin);
   return found_;
 }
 
@@ -101,8 +106,7 @@ void Service::serve(const Decision& decision, std::function<void(Answer)> answer
   if (place.rest == "metrics" && (place.of_board || options_.one_run))
     return serve_metrics(decision.known, std::move(answer));
   if (place.of_board && place.rest == "api/runs")
-    return later(std::move(answer),
-                 [this] { return json_answer(runs_json(finder_.runs(), options_.folder)); });
+    return later(std::move(answer), [this] { return runs_answer(); });
   if (place.of_board || (place.rest != "api/summary" && place.rest != "api/curves"))
     return answer(error_answer(404, "nothing is here"));
   const auto run = watched(place.run);
@@ -120,6 +124,15 @@ void Service::serve(const Decision& decision, std::function<void(Answer)> answer
     const auto curves = opened->curves(query);
     return curves ? json_answer(*curves) : error_answer(500, curves.error().line());
   });
+}
+
+// In the storage's thread. With hundreds of runs on slow storage it takes seconds, for each open list.
+Answer Service::runs_answer() {
+  const auto begin = Clock::now();
+  if (begin < runs_again_) return newest_runs_;
+  newest_runs_ = json_answer(runs_json(finder_.runs(), options_.folder));
+  runs_again_ = next_look(begin);
+  return newest_runs_;
 }
 
 void Service::later(std::function<void(Answer)> answer, std::function<Answer()> make) {
@@ -160,6 +173,8 @@ void Service::serve_metrics(bool known, std::function<void(Answer)> answer) {
 void Service::scrape(const std::vector<std::filesystem::path>& found) {
   std::vector<std::shared_ptr<Watched>> all;
   std::deque<Turn> parts;
+  // A run that is there no longer keeps nothing.
+  for (auto& [name, run] : watched_) run->scraped = false;
   for (const std::filesystem::path& directory : found) {
     const auto run = watched(options_.one_run ? "" : name_of(directory, options_.folder));
     run->scraped = true;

@@ -62,6 +62,7 @@ class Service : public Site {
   std::shared_ptr<Watched> watched(const std::string& name);
   RunPage* open(Watched& watched);
   RunPage* open_or_forget(const std::shared_ptr<Watched>& run);
+  Answer runs_answer();
   // The answer that `make` gives, in the storage's thread.
   void later(std::function<void(Answer)> answer, std::function<Answer()> make);
   // The same, for what takes long: `make` is called again, after the work of others, until it has an answer.
@@ -76,7 +77,9 @@ class Service : public Site {
 
   boost::asio::io_context& io_;
   const ServiceOptions options_;
-  Finder finder_;                                            // used in the storage's thread
+  Finder finder_;       // used in the storage's thread, with the next two
+  Answer newest_runs_;  // of api/runs
+  std::chrono::steady_clock::time_point runs_again_{};
   std::map<std::string, std::shared_ptr<Watched>> watched_;  // used in the server's thread
   std::vector<std::function<void(Answer)>> scrapers_;        // wait for the answer that is being made
   std::shared_ptr<const Answer> newest_scrape_;

@@ -27,7 +27,7 @@ std::uint64_t Durations::up_to(std::size_t bucket) const {
   return sum;
 }
 
-void Totals::begin(const nlohmann::json& curve) {
+void Totals::begin(const nlohmann::json& curve, std::uint64_t lost) {
   const auto steps = curve.find("step");
   const auto values = curve.find(curve.contains("value") ? "value" : "mean");
   if (steps == curve.end() || values == curve.end()) return;
@@ -37,6 +37,7 @@ void Totals::begin(const nlohmann::json& curve) {
     steps_.add((*values)[i].get<double>() / kMillisecondsPerSecond, step - std::min(step, before));
     before = step;
   }
+  if (steps_.count() > 0) steps_.add(steps_.sum() / static_cast<double>(steps_.count()), lost);
 }
 
 }  // namespace rekindle::board

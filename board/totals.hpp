@@ -29,8 +29,8 @@ class Totals {
  public:
   static constexpr double kMillisecondsPerSecond = 1000;
   // The steps before this process began to watch: a curve of step_ms (docs/board.md), of which only the means
-  // of neighbouring steps are known.
-  void begin(const nlohmann::json& curve);
+  // of neighbouring steps are known. `lost`: steps that were made again.
+  void begin(const nlohmann::json& curve, std::uint64_t lost);
   // A step that was made since.
   void add(double milliseconds) { steps_.add(milliseconds / kMillisecondsPerSecond); }
 

@@ -125,7 +125,7 @@
       const answer = await get("api/runs");
       runs = (answer.runs || []).filter((run) => typeof run.name === "string");
       now_ms = text.time_ms(answer.now) ?? Date.now();
-      if (failures) compare.refresh();
+      if (compare.is_behind(runs) || failures) compare.refresh();
       failures = 0;
       set_connection("● every 5 s", "good");
       show(by_id("notice"), false);

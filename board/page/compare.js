@@ -13,6 +13,7 @@
       this.on_error = on_error;
       this.chosen = []; // names of runs; the place in the list is the colour, so that no run changes its colour
       this.answers = new Map();
+      this.steps = new Map(); // of the runs that are drawn, when their curves were asked for
       this.zoom = null;
       this.asked = 0;
       this.plot = new Plot(by_id("compare-plot"), {
@@ -21,7 +22,10 @@
       this.curve = by_id("curve");
       this.smoothing = by_id("smoothing");
       this.log = by_id("log");
-      this.curve.addEventListener("change", () => this.refresh());
+      this.curve.addEventListener("change", () => {
+        this.answers.clear(); // they are of another curve
+        this.refresh();
+      });
       this.smoothing.addEventListener("input", () => this.draw());
       this.log.addEventListener("change", () => this.draw());
       by_id("zoom-out").addEventListener("click", () => this.set_zoom(null));
@@ -40,6 +44,14 @@
       if (place >= 0) this.chosen[place] = wanted ? name : null;
       else if (wanted) this.chosen.push(name);
       this.refresh();
+    }
+
+    // Whether a run that is drawn has made steps since the last call.
+    is_behind(runs) {
+      const chosen = runs.filter((run) => this.has(run.name));
+      const behind = chosen.some((run) => this.steps.get(run.name) !== run.step);
+      for (const run of chosen) this.steps.set(run.name, run.step);
+      return behind;
     }
 
     clear() {
@@ -71,8 +83,8 @@
       );
       if (number !== this.asked) return;
       answers.forEach((answer, index) => {
-        const value = answer.status === "fulfilled" ? answer.value : { curves: {} };
-        this.answers.set(names[index], { last: value.last || 0, curve: curves.checked(value.curves)[curve] });
+        if (answer.status === "rejected") return; // what is drawn stays
+        this.answers.set(names[index], { last: answer.value.last || 0, curve: curves.checked(answer.value.curves)[curve] });
       });
       this.draw();
       const failed = answers.find((answer) => answer.status === "rejected");

@@ -159,7 +159,7 @@
         if (performance.now() - this.heard_ms >= kQuiet_ms) {
           try {
             if (await this.poll()) {
-              if (run === this.run) this.start_polling(run);
+              if (run === this.run) this.start_polling(run, 10);
               return;
             }
           } catch (error) {

@@ -9,7 +9,10 @@
 
   const panels = new Panels({
     get,
-    on_error: (error) => show_notice("warn", `The curves could not be read: ${error.message}`),
+    on_error: (error) => {
+      if (error) show_notice("warn", `The curves could not be read: ${error.message}`);
+      else show(by_id("notice"), false);
+    },
   });
   const lanes = new Lanes(by_id("lanes"));
   const tables = new Tables();

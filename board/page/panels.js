@@ -19,10 +19,12 @@
   const kRefreshAfter_ms = 5000;
 
   class Panels {
-    // get(path): the JSON of an address, or an error. on_error(error): a request that the reader caused has failed.
+    // get(path): the JSON of an address, or an error. on_error(error): a request that the reader caused has failed; null:
+    // the next one has not.
     constructor({ get, on_error }) {
       this.get = get;
       this.on_error = on_error;
+      this.failed = false;
       this.groups = new Map();
       this.zoom = null; // {from, to}, {newest: part of all steps}, or null: all steps
       this.answer = { from: 0, to: 0, last: 0, exact: true, curves: curves.checked({}) };
@@ -151,10 +153,15 @@
       this.loaded_ms = performance.now();
       this.added = 0;
       this.draw();
+      if (this.failed) this.on_error(null);
+      this.failed = false;
     }
 
     refresh() {
-      this.load().catch((error) => this.on_error(error));
+      this.load().catch((error) => {
+        this.failed = true;
+        this.on_error(error);
+      });
     }
 
     // The steps between the left and the right border of the plots.
