@@ -153,7 +153,9 @@ rk_trainer* rk_open(int argc, char** argv) {
 
 const char* rk_job(const rk_trainer* trainer) { return trainer->job.c_str(); }
 
-void rk_log(int is_error, const char* text) { is_error != 0 ? log_error(text) : log_info(text); }
+void rk_log(int level, const char* text) {
+  level == 0 ? log_info(text) : level == 1 ? log_error(text) : log_warning(text);
+}
 
 int rk_look_for_gpu(void) {
   return result_of([] {

@@ -110,7 +110,7 @@ const char* rk_error(void);
 rk_trainer* rk_open(int argc, char** argv);
 int rk_exit_code(void);
 const char* rk_job(const rk_trainer* trainer); /* the job, as JSON */
-void rk_log(int is_error, const char* text);   /* a line of the trainer's log */
+void rk_log(int level, const char* text);      /* a line of the trainer's log; 0: info, 1: error, 2: warning */
 
 /* Without a trainer: whether this build and the machine's driver can use GPUs. Opens none. Errors: why not. */
 int rk_look_for_gpu(void);

@@ -111,13 +111,19 @@ void ComputeDevice::enter() {
 #endif
 }
 
-Status ComputeDevice::check_memory() const {
+bool ComputeDevice::memory_was_full() {
 #ifdef REKINDLE_CUDA
-  if (memory_was_short.exchange(false))
+  return memory_was_short.exchange(false);
+#else
+  return false;
+#endif
+}
+
+Status ComputeDevice::check_memory() const {
+  if (memory_was_full())
     return fail(ExitCode::kConfig, str(name(), " has too little memory left: the bits could be others"),
                 "use fewer programs and trainers on this GPU; a new run: more --micro-batches, or a smaller "
                 "--batch-size");
-#endif
   return {};
 }
 

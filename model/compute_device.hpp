@@ -38,6 +38,8 @@ class ComputeDevice {
   // An error if a GPU has had no memory for LibTorch since the last call, though nobody said so: cuDNN takes
   // another algorithm then, and computes other bits.
   Status check_memory() const;
+  // Whether that has happened since the last call of either.
+  static bool memory_was_full();
   // The memory as a flat tensor.
   at::Tensor tensor(std::span<const float> memory) const;
 

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/log.hpp"
 #include "base/text.hpp"
 #include "model/compute_device.hpp"
 #include "model/exceptions.hpp"
@@ -106,7 +107,14 @@ class TorchReplica final : public Replica {
     return without_exceptions("evaluating", [&]() -> Result<Answers> {
       enter();
       REKINDLE_TRY(const TrainingBatch batch, to_device(samples));
-      return module_->evaluate(batch, key, memory_->averaged() ? memory_->average() : memory_->values());
+      auto answers =
+          module_->evaluate(batch, key, memory_->averaged() ? memory_->average() : memory_->values());
+      // Nothing of the state depends on an evaluation, and the next micro-batch is not to blame.
+      if (ComputeDevice::memory_was_full())
+        log_warning(
+            str(device_.name(),
+                " had too little memory left in an evaluation: its numbers may differ in their last bits"));
+      return answers;
     });
   }
 

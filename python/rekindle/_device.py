@@ -80,9 +80,14 @@ class Device:
     def _note_full(self, *_: object) -> None:
         self._was_full = True
 
+    def memory_was_full(self) -> bool:
+        """Whether the GPU had no memory since the last call, though nobody said so."""
+        full, self._was_full = self._was_full, False
+        return full
+
     def check_memory(self) -> None:
-        """An error if the GPU had no memory, though nobody said so: cuDNN takes another algorithm then, with other bits."""
-        if self._was_full:
+        """An error if the GPU had no memory: cuDNN takes another algorithm then, with other bits."""
+        if self.memory_was_full():
             raise RekindleError(
                 f"{torch.cuda.get_device_name(self.torch)} has too little memory: the bits could be others",
                 FULL_GPU,

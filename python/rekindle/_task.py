@@ -257,6 +257,10 @@ class Task:
             self.checks.values_kept(versions, "evaluated")
         finally:
             self._use(self.values)
+        # Nothing of the state depends on an evaluation, and the next micro-batch is not to blame.
+        if self.device.memory_was_full():
+            line = "the GPU had too little memory left in an evaluation: its numbers may differ in their last bits"
+            self.library.rk_log(2, line.encode())
         evaluation.loss.sum, evaluation.loss.count = loss * evaluation.count, evaluation.count
         for i, (total, count) in enumerate(found.values()):
             evaluation.metrics[i].sum, evaluation.metrics[i].count = float(total), int(count)

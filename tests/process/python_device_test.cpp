@@ -55,6 +55,10 @@ TEST_F(PythonDevice, ADeviceThatCannotBeUsed_TheLineThatSaysWhy) {
   EXPECT_EQ(python({cases, "full"}).out,
             "use fewer programs and trainers on this GPU; a new run: more micro_batches, or a smaller "
             "batch_size\nTrue\n");
+  EXPECT_EQ(
+      python({cases, "full_in_an_evaluation"}).out,
+      "True False\n78 A GPU has too little memory: the bits could be others: use fewer programs and trainers "
+      "on this GPU; a new run: more micro_batches, or a smaller batch_size\n");
 }
 
 // The script's torch sees a GPU, and the library cannot open it.

@@ -48,6 +48,19 @@ def full() -> None:
     print(_errors.hint_for(RuntimeError("another")) == _errors.IN_THE_LOG)
 
 
+def full_in_an_evaluation() -> None:
+    """What an evaluation has found full is no error of the micro-batch after it."""
+    device = object.__new__(_device.Device)
+    device._was_full = False
+    device._note_full()
+    print(device.memory_was_full(), device.memory_was_full())
+    device.check_memory()
+    torch.cuda.get_device_name = lambda *_: "A GPU"
+    device.torch = None
+    device._note_full()
+    device.check_memory()
+
+
 try:
     globals()[sys.argv[1]]()
 except _errors.RekindleError as error:
