@@ -151,7 +151,8 @@ TEST_F(RunRecordsTest, StatusWithoutAStep_HasNoLoss) {
   status.show(coordinator, {});
   EXPECT_TRUE(written().contains("step"));
   for (const char* key : {"loss", "epoch", "images_per_second"}) EXPECT_FALSE(written().contains(key)) << key;
-  status.show_end(coordinator, {.done = {.step = 501, .epoch = 3, .loss = 0.25}}, 0, "finished");
+  status.show_end(coordinator, {.done = {.generation = {1, 1}, .step = 501, .epoch = 3, .loss = 0.25}}, 0,
+                  "finished");
   EXPECT_EQ(written()["loss"], 0.25);
   EXPECT_EQ(written()["epoch"], 3);
 }

@@ -37,7 +37,7 @@ class EventRecordsTest : public CoordinatorTest {
     for (const std::string& name : trainers) hear(TrainerReady{name, "h", "cpu", "{}", {}, 1});
     ASSERT_EQ(machine_->phase(), protocol::Phase::kRunning);
   }
-  void step(std::uint64_t number, std::uint64_t trainers) {
+  void step(std::uint64_t number, int trainers) {
     hear(StepDone{.generation = machine_->generation(), .step = number, .trainers = trainers});
   }
   void pause(const std::string& trainer, std::uint64_t at) {

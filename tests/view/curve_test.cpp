@@ -41,12 +41,12 @@ TEST_F(Curve, IsDrawnWithItsAxes) {
     points.push_back({step, 100.0 - static_cast<double>(step)});
   const std::vector<std::string> lines = draw(points, {.columns = 40, .rows = 10, .unicode = false});
   ASSERT_EQ(lines.size(), 10U);
-  EXPECT_EQ(lines[0], "      99 |***");
-  EXPECT_THAT(lines[7], StartsWith("       0 |"));
+  EXPECT_EQ(lines[0], "         99 |**");
+  EXPECT_THAT(lines[7], StartsWith("          0 |"));
   EXPECT_THAT(lines[7], EndsWith("****"));
   EXPECT_EQ(lines[7].size(), 40U);
-  EXPECT_EQ(lines[8], "         +" + std::string(30, '-'));
-  EXPECT_EQ(lines[9], "          1" + std::string(26, ' ') + "100");
+  EXPECT_EQ(lines[8], "            +" + std::string(27, '-'));
+  EXPECT_EQ(lines[9], "             1" + std::string(23, ' ') + "100");
 }
 
 TEST_F(Curve, ASpikeOfOneStepAmongManyIsSeen) {
@@ -62,6 +62,13 @@ TEST_F(Curve, OneValueAndEqualValues_AreDrawn) {
   EXPECT_TRUE(draw({}, {}).empty());
 }
 
+TEST_F(Curve, NumbersOfTheAxis_AreWhole) {
+  const CurveStyle style{.columns = 40, .rows = 8, .unicode = false};
+  const std::vector<std::string> lines = draw({{1, -1.234e-05}, {2, 1.234e+06}}, style);
+  EXPECT_THAT(lines[0], StartsWith("  1.234e+06 |"));
+  EXPECT_THAT(lines[5], StartsWith(" -1.234e-05 |"));
+}
+
 TEST_F(Curve, ExtremeValues_AreDrawn) {
   const CurveStyle style{.columns = 30, .rows = 8, .unicode = false};
   EXPECT_THAT(draw({{1, 1.7e308}, {2, -1.7e308}}, style)[0], HasSubstr("*"));
@@ -72,9 +79,9 @@ TEST_F(Curve, ExtremeValues_AreDrawn) {
 TEST_F(Curve, LogarithmicAxis_HasOnlyPositiveValues) {
   const std::vector<std::string> lines =
       draw({{1, 100}, {2, 1}, {3, 0.01}, {4, -1}}, {.rows = 9, .logarithmic = true, .unicode = false});
-  EXPECT_THAT(lines[0], StartsWith("     100 |*"));
-  EXPECT_THAT(lines[3], StartsWith("       1 |"));
-  EXPECT_THAT(lines[6], StartsWith("    0.01 |"));
+  EXPECT_THAT(lines[0], StartsWith("        100 |*"));
+  EXPECT_THAT(lines[3], StartsWith("          1 |"));
+  EXPECT_THAT(lines[6], StartsWith("       0.01 |"));
   EXPECT_THAT(lines[8], EndsWith(" 3")) << "the last step that is shown";
   EXPECT_TRUE(draw({{1, -1}}, {.logarithmic = true}).empty());
 }
