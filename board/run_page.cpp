@@ -219,8 +219,11 @@ void RunPage::read_warnings() {
   for (const view::LogLine& line : *lines) {
     if (line.level != "warning" && line.level != "error") continue;
     news_.changed = true;
+    // Time and level have columns of their own.
+    const std::string begin = str(line.time, " ", line.level, " ");
+    const std::size_t from = line.text.starts_with(begin) ? begin.size() : 0;
     seen_->warnings.push_back(
-        {.time = line.time, .level = line.level, .text = line.text.substr(0, kLongestLine)});
+        {.time = line.time, .level = line.level, .text = line.text.substr(from, kLongestLine)});
     if (seen_->warnings.size() > kMostWarnings) seen_->warnings.pop_front();
   }
 }
