@@ -150,7 +150,7 @@ Status plot_run(const fs::path& run_dir, const PlotOptions& options) {
 Status wait_for_run(const fs::path& run_dir, const WaitOptions& options) {
   REKINDLE_CHECK(await_run(run_dir));
   const auto begin = LookClock::now();
-  StaysLost lost;
+  StaysLost lost, saved;  // or it is about to begin again
   for (Patience patience;;) {
     const auto looked = LookClock::now();
     const view::RunSummary run = view::summarize(run_dir);
@@ -162,6 +162,10 @@ Status wait_for_run(const fs::path& run_dir, const WaitOptions& options) {
       if (!options.step) return {};
       return fail(str("the run ended with step ", run.step, ", before step ", *options.step));
     }
+    const bool not_requeued = outcome == view::Outcome::kFailed && run.state == "saved";
+    if (saved.holds(outcome == view::Outcome::kSaved) || not_requeued)
+      return fail(ExitCode::kSaved, str("the run has saved its state at step ", run.step, ", and has ended"),
+                  not_requeued ? "submit it again to go on" : "run the same command again to go on");
     if (outcome == view::Outcome::kFailed)
       return fail(str("the run has failed at step ", run.step),
                   str("see rekindle status ", run_dir.string()));

@@ -102,7 +102,7 @@ Outcome outcome_of(const RunSummary& summary) {
   if (summary.state == "finished") return Outcome::kFinished;
   if (abandoned && (summary.state == kWithoutReport || summary.state == "new")) return Outcome::kLost;
   if (summary.state != "failed" && summary.state != "saved") return Outcome::kGoesOn;
-  if (last.slurm_job.empty()) return summary.state == "failed" ? Outcome::kFailed : Outcome::kGoesOn;
+  if (last.slurm_job.empty()) return summary.state == "failed" ? Outcome::kFailed : Outcome::kSaved;
   Outcome outcome = Outcome::kGoesOn;  // the batch script has not said yet
   run::each_line(run::Layout(summary.directory, Trust::kForeign).attempts(), [&](const nlohmann::json& line) {
     if (line.value("event", "") == "slurm-begin") outcome = Outcome::kGoesOn;

@@ -45,11 +45,12 @@ enum class Outcome {
   kGoesOn,
   kFinished,
   kFailed,
-  kLost  // without a report: all its processes were killed, say, or their machine failed
+  kSaved,  // outside of Slurm, where nobody but a person starts it again
+  kLost    // without a report: all its processes were killed, say, or their machine failed
 };
 // No helper takes over a run that has been silent for so long: the workers of a helper have left.
 inline constexpr std::chrono::minutes kNoHelperAfter{4};
-// Whether it has ended for good. A run that has saved its state, or failed in a job that Slurm queues again,
+// Whether it has ended for good. A run that has saved its state or failed in a job that Slurm queues again
 // goes on. So does one that may have been killed on another host, which nobody can prove from here.
 Outcome outcome_of(const RunSummary& summary);
 

@@ -203,6 +203,15 @@ TEST_F(ViewCommands, StatusWatch_FitsIntoFortyColumns_AndOutlivesAStatusThatCann
   watching.wait();
 }
 
+TEST_F(ViewCommands, WaitAfterAStop_EndsWhenNobodyStartsTheRunAgain) {
+  begin(1);
+  wait_for_step(3);
+  said({"stop", dir()});
+  EXPECT_THAT(said({"wait", dir()}, 75), HasSubstr("the run has saved its state at step "));
+  EXPECT_EQ(program_->wait().exit_code, 75);
+  finish_and_compare();
+}
+
 TEST_F(ViewCommands, WaitBeforeTheRunHasBegun_WaitsForIt) {
   Program wait({rekindle(), "wait", dir(), "--step", "3"});
   ASSERT_TRUE(eventually([&] { return command_line(wait.pid()).starts_with(rekindle()); }));

@@ -130,7 +130,7 @@ TEST_F(Runs, HaveEndedForGood_WhenTheirTermHas) {
   write_status(path_, {{"state", "failed"}, {"attempt", 1}, {"term", 1}});
   EXPECT_EQ(outcome_of(summarize(path_)), Outcome::kFailed);
   write_status(path_, {{"state", "saved"}, {"attempt", 1}, {"term", 1}});
-  EXPECT_EQ(outcome_of(summarize(path_)), Outcome::kGoesOn);
+  EXPECT_EQ(outcome_of(summarize(path_)), Outcome::kSaved);
   ASSERT_TRUE(claim());
   ASSERT_TRUE(run::end_term(layout_, 2, run::TermEnd::kOrphaned));
   write_status(path_, {{"state", "failed"}, {"attempt", 1}, {"term", 2}});
@@ -148,7 +148,7 @@ TEST_F(Runs, WhoseProcessesAreAllGone_AreLostWhenNoHelperTakesThemOver) {
   write_term(1, host_name(), "another boot", 4711);
   EXPECT_EQ(outcome("running", utc_now()), Outcome::kGoesOn) << "a helper may still take it over";
   EXPECT_EQ(outcome("running", old), Outcome::kLost);
-  EXPECT_EQ(outcome("saved", old), Outcome::kGoesOn) << "it waits to be started again";
+  EXPECT_EQ(outcome("saved", old), Outcome::kSaved) << "it waits to be started again";
   EXPECT_EQ(outcome("finished", old), Outcome::kFinished);
   fs::remove(path_ / "status.json");
   EXPECT_EQ(outcome_of(summarize(path_)), Outcome::kLost) << "killed before its first status";
