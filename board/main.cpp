@@ -181,7 +181,7 @@ class Program {
     target_ = std::make_unique<MetricsTarget>(
         options_.metrics_targets,
         MetricsPlace{options_.metrics_address, port, options_.folder, options_.one_run});
-    tell_once(target_->write());  // the page does not need it
+    asio::post(files_, [this] { write_target(); });
     return {};
   }
 
@@ -209,6 +209,13 @@ class Program {
     again(tensorboard_timer_, std::chrono::milliseconds(at_once ? 1 : 1000), &Program::write_tensorboard);
   }
 
+  // The page does not need it, and its folder may be away for a while.
+  void write_target() {
+    const Status written = target_->write();
+    tell_once(written);
+    if (!written) again(target_timer_, std::chrono::minutes(1), &Program::write_target);
+  }
+
   void tell_once(const Status& status) {
     if (!status && std::exchange(error_, status.error().line()) != status.error().line())
       std::cerr << "rekindle: warning: " << printable(error_) << "\n";
@@ -217,7 +224,7 @@ class Program {
   const Options options_;
   asio::io_context io_{1};
   asio::thread_pool files_{1};
-  asio::steady_timer page_timer_{io_}, tensorboard_timer_{io_};
+  asio::steady_timer page_timer_{io_}, tensorboard_timer_{io_}, target_timer_{io_};
   std::string error_;       // told last
   std::string token_file_;  // of the page
   std::string place_;       // of the page, as in page.json; empty: it is not written

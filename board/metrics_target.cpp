@@ -44,7 +44,7 @@ MetricsTarget::MetricsTarget(const std::filesystem::path& directory, const Metri
       text_(target_text(place, environment_variable("SLURM_JOB_ID"))) {}
 
 Status MetricsTarget::write() const {
-  // Prometheus is another user, whatever the umask says. This is called before there are other threads.
+  // Prometheus is another user, whatever the umask says. No other thread makes files at the same time.
   const mode_t before = ::umask(0);
   Status written = replace_file(file_, text_, kReadable);
   ::umask(before);
