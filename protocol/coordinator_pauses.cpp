@@ -167,7 +167,7 @@ void Coordinator::states_differ(const std::vector<std::string>& suspects) {
 // A trainer with a valid state after a restore has read the checkpoint completely, and it was correct. Then
 // files left by killed attempts are no longer needed; they may take the disk space of the next checkpoint.
 void Coordinator::went_on() {
-  if (ledger_.open.any_older_than(generation_.id) || !ledger_.restore.went_on()) return;
+  if (!ledger_.restore.went_on() || ledger_.open.any_older_than(generation_.id)) return;
   emit(Sweep{ledger_.restore.checkpoint(), generation_.id});
 }
 
