@@ -65,9 +65,11 @@ void EventRecords::observe(const Coordinator& coordinator) {
   if (known_.trainers > 0 && !runs) interrupted().formed = false;
   if (coordinator.generation() != known_.generation)
     record_generation(coordinator);
+  else if (runs && interruption_ && interruption_->lost)
+    interruption_->formed = true;  // it was adopted: the next step tells that those who were lost are back
   else if (runs && interruption_ && !interruption_->formed)
-    interruption_.reset();  // the generation was adopted, and goes on
-  lost_ = false;            // of a trainer that the others do not wait for
+    interruption_.reset();
+  lost_ = false;  // of a trainer that the others do not wait for
 }
 
 void EventRecords::record_generation(const Coordinator& coordinator) {

@@ -98,7 +98,7 @@ std::string text_of(const nlohmann::json& status, const run::Layout& layout) {
     out << "\nloss     " << number_in(status, "loss") << ", " << number_in(status, "images_per_second")
         << " images/s\n";
   else
-    out << "\nloss     none: this attempt has made no step\n";
+    out << "\nloss     not known until the next step\n";
   if (const auto voided = status.value("voided_steps", kNone); voided > 0)
     out << "voided   " << counted(voided, "step") << " whose gradient was not finite changed nothing\n";
   if (status.contains("evaluation")) {

@@ -13,12 +13,14 @@
 #include "base/files.hpp"
 #include "base/programs.hpp"
 #include "base/text.hpp"
+#include "run/terms.hpp"
 
 namespace rekindle::app {
 
 Watchers::Watchers(const run::Layout& layout, const WatcherOptions& options) {
   // Of an attempt that was killed: somebody else may listen there by now, and a link has the token.
-  std::ignore = remove_file(layout.page_place());
+  const auto holder = run::newest_term(layout);
+  if (holder && (!*holder || run::provably_gone(**holder))) std::ignore = remove_file(layout.page_place());
   const std::string directory = layout.root().string();
   if (options.wants_board()) {
     std::vector<std::string> arguments = {"serve", directory, "--one-run", "--of-a-run"};

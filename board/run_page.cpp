@@ -74,7 +74,7 @@ std::string event_text(const char* kind, const nlohmann::json& data) {
 RunPage::Seen::Seen(const run::Layout& layout)
     : history(layout), events(layout, view::RunEvents::From::kBeginning), logs(layout, kLogBytes) {
   history.on_news([this](std::string_view metric, const view::Point& point) {
-    if (metric == "step_ms") totals.add(point.value);
+    if (metric == "step_ms" && complete) totals.add(point.value);
   });
 }
 
@@ -114,7 +114,7 @@ bool RunPage::read_slice() {
   const auto steps = seen_->history.read_new(kSlice);
   if (!events) problem_ = events.error().line();
   if (!steps) problem_ = steps.error().line();
-  seen_->failed = !steps;
+  seen_->failed = !events || !steps;
   return (events && *events) || (steps && *steps);
 }
 

@@ -64,7 +64,7 @@ class RunPage {
     std::deque<view::LogLine> warnings;
     bool events_anew = false;  // the next event is the first one of a file that was written anew
     bool complete = false;
-    bool failed = false;  // metrics.jsonl could not be read
+    bool failed = false;  // a file could not be read
   };
 
   bool read_slice();

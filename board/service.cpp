@@ -174,7 +174,8 @@ void Service::scrape(const std::vector<std::filesystem::path>& found) {
   std::vector<std::shared_ptr<Watched>> all;
   std::deque<Turn> parts;
   // A run that is there no longer keeps nothing.
-  for (auto& [name, run] : watched_) run->scraped = false;
+  if (!found.empty())  // or the storage is away
+    for (auto& [name, run] : watched_) run->scraped = false;
   for (const std::filesystem::path& directory : found) {
     const auto run = watched(options_.one_run ? "" : name_of(directory, options_.folder));
     run->scraped = true;

@@ -51,13 +51,15 @@ void Story::Lane::enter(State state, Milliseconds at) {
   push(spans, Span{.from = at, .to = {}, .state = state}, kMostSpans);
 }
 
-void Story::Lane::turn_into(State state) {
-  spans.back().state = state;
-  if (spans.size() < 2) return;
-  const Span before = spans[spans.size() - 2];
-  if (before.state != state || before.to != spans.back().from) return;
-  spans.back().from = before.from;
-  spans.erase(spans.end() - 2);
+void Story::Lane::waited(Milliseconds since) {
+  while (spans.size() > 1 && spans.back().from >= since && spans[spans.size() - 2].to == spans.back().from) {
+    spans.pop_back();
+    spans.back().to.reset();
+  }
+  if (spans.back().from < since)
+    enter(State::kWaiting, since);
+  else
+    spans.back().state = State::kWaiting;
 }
 
 void Story::Lane::close(Milliseconds at) {
@@ -187,9 +189,12 @@ void Story::on_rewound(const nlohmann::json& line, const view::RunEvent& event) 
 void Story::on_lost(const nlohmann::json& line, Milliseconds at) {
   const std::string name = text_in(line, "trainer"), why = text_in(line, "why");
   Lane* const lost = lane(name);
-  if (lost == nullptr || !lost->open()) return;  // a spare: nobody waits for it
-  lost->close(at);
-  lost->end = why;
+  // A spare, for which nobody waits. With more trainers than lanes, a member may have none.
+  if (lost == nullptr ? lanes_.size() < kMostLanes : !lost->open()) return;
+  if (lost != nullptr) {
+    lost->close(at);
+    lost->end = why;
+  }
   for (Lane& other : lanes_)
     if (other.open()) other.enter(State::kWaiting, at);
   end_generation(str("trainer ", name, " was lost: ", why));
@@ -206,11 +211,23 @@ void Story::on_recovered(const nlohmann::json& line, Milliseconds at) {
   counts_.recovery_seconds.add(length);
   if (!attempts_.empty()) attempts_.back().recovering_seconds += length;
   const Milliseconds begin = at - std::llround(length * 1000);
+  if (!generations_.empty() && generations_.back().at < begin &&
+      generations_.back().name == text_in(line, "generation"))
+    take_back_losses(begin);
   for (Lane& each : lanes_) {
     if (!each.open()) continue;
-    if (each.spans.back().from < begin) each.enter(State::kWaiting, begin);
-    each.turn_into(State::kWaiting);
+    each.waited(begin);
     each.enter(State::kTraining, at);
+  }
+}
+
+// All connections were lost for a while, and the same trainers go on.
+void Story::take_back_losses(Milliseconds since) {
+  generations_.back().ended.reset();
+  for (Lane& each : lanes_) {
+    if (each.open() || !each.end || each.spans.empty() || each.spans.back().to < since) continue;
+    each.end.reset();
+    each.spans.back().to.reset();
   }
 }
 

@@ -45,7 +45,7 @@ class Story {
     bool open() const { return !spans.empty() && !spans.back().to; }
     void enter(State state, Milliseconds at);
     void close(Milliseconds at);
-    void turn_into(State state);  // the open span, and it is one with that before if they are alike
+    void waited(Milliseconds since);  // it is open
   };
   struct GenerationLine {
     std::string name;
@@ -80,6 +80,7 @@ class Story {
   void on_recovered(const nlohmann::json& line, Milliseconds at);
   void on_saved(const nlohmann::json& line, const view::RunEvent& event, Milliseconds at);
   void on_end(const std::string& why, Milliseconds at);
+  void take_back_losses(Milliseconds since);
   void close_all(Milliseconds at);
   void end_generation(const std::string& why);
   Lane* lane(const std::string& trainer);

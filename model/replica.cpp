@@ -106,11 +106,12 @@ class TorchReplica final : public Replica {
   Result<Answers> evaluate(const Samples& samples, std::uint64_t key) override {
     return without_exceptions("evaluating", [&]() -> Result<Answers> {
       enter();
+      REKINDLE_CHECK(device_.check_memory());  // of what came before
       REKINDLE_TRY(const TrainingBatch batch, to_device(samples));
       auto answers =
           module_->evaluate(batch, key, memory_->averaged() ? memory_->average() : memory_->values());
       // Nothing of the state depends on an evaluation, and the next micro-batch is not to blame.
-      if (ComputeDevice::memory_was_full())
+      if (ComputeDevice::memory_was_full() && !std::exchange(told_full_, true))
         log_warning(
             str(device_.name(),
                 " had too little memory left in an evaluation: its numbers may differ in their last bits"));
@@ -161,6 +162,7 @@ class TorchReplica final : public Replica {
   trainer::StateLayout layout_;
   std::unique_ptr<TrainingModule> module_;
   std::unique_ptr<StateMemory> memory_;
+  bool told_full_ = false;  // that an evaluation found the memory full
   std::thread::id thread_;
 };
 

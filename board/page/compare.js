@@ -13,6 +13,8 @@
       this.on_error = on_error;
       this.chosen = []; // names of runs; the place in the list is the colour, so that no run changes its colour
       this.answers = new Map();
+      this.loading = 0; // requests for curves that are under way
+      this.failed = false;
       this.steps = new Map(); // of the runs that are drawn, when their curves were asked for
       this.zoom = null;
       this.asked = 0;
@@ -46,10 +48,11 @@
       this.refresh();
     }
 
-    // Whether a run that is drawn has made steps since the last call.
+    // Whether a run that is drawn has made steps since its curve was asked for, or could not be read.
     is_behind(runs) {
+      if (this.loading > 0) return false; // the next look asks
       const chosen = runs.filter((run) => this.has(run.name));
-      const behind = chosen.some((run) => this.steps.get(run.name) !== run.step);
+      const behind = this.failed || chosen.some((run) => this.steps.get(run.name) !== run.step);
       for (const run of chosen) this.steps.set(run.name, run.step);
       return behind;
     }
@@ -68,7 +71,14 @@
     }
 
     refresh() {
-      this.load().catch((error) => this.on_error(error));
+      ++this.loading;
+      this.failed = false;
+      this.load()
+        .catch((error) => {
+          this.failed = true;
+          this.on_error(error);
+        })
+        .finally(() => --this.loading);
     }
 
     async load() {
@@ -84,7 +94,8 @@
       if (number !== this.asked) return;
       answers.forEach((answer, index) => {
         if (answer.status === "rejected") return; // what is drawn stays
-        this.answers.set(names[index], { last: answer.value.last || 0, curve: curves.checked(answer.value.curves)[curve] });
+        const found = curves.checked(answer.value.curves);
+        this.answers.set(names[index], { last: answer.value.last || 0, curve: found[curve] });
       });
       this.draw();
       const failed = answers.find((answer) => answer.status === "rejected");

@@ -45,6 +45,7 @@
       Object.assign(this, { load, poll, handlers, on_state });
       this.run = 0; // counts connections, so that what belongs to an old one is dropped
       this.failures = 0;
+      this.doubtful = false; // the last stream was open and brought nothing
       document.addEventListener("visibilitychange", () => (document.hidden ? this.pause() : this.start()));
     }
 
@@ -148,6 +149,7 @@
         return; // an incomplete event; the next one or the watch brings the values
       }
       this.heard_ms = performance.now();
+      this.doubtful = false;
       if (this.held) this.held.push(() => handle(data));
       else handle(data);
     }
@@ -155,10 +157,12 @@
     // A stream may stay open and bring nothing, behind a proxy that collects answers. A poll finds that out.
     watch(run) {
       this.heard_ms = performance.now();
+      const quiet_ms = this.doubtful ? kPoll_ms : kQuiet_ms;
       const look = async () => {
-        if (performance.now() - this.heard_ms >= kQuiet_ms) {
+        if (performance.now() - this.heard_ms >= quiet_ms) {
           try {
             if (await this.poll()) {
+              this.doubtful = true;
               if (run === this.run) this.start_polling(run, 10);
               return;
             }
@@ -167,9 +171,9 @@
             return;
           }
         }
-        if (run === this.run) this.later(run, kQuiet_ms, look);
+        if (run === this.run) this.later(run, quiet_ms, look);
       };
-      this.later(run, kQuiet_ms, look);
+      this.later(run, quiet_ms, look);
     }
 
     // With `rounds`, the stream is tried again after that many polls.

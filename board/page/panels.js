@@ -19,8 +19,8 @@
   const kRefreshAfter_ms = 5000;
 
   class Panels {
-    // get(path): the JSON of an address, or an error. on_error(error): a request that the reader caused has failed; null:
-    // the next one has not.
+    // get(path): the JSON of an address, or an error. on_error(error): a request that the reader caused has failed;
+    // null: the next one has not.
     constructor({ get, on_error }) {
       this.get = get;
       this.on_error = on_error;

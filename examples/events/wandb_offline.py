@@ -39,7 +39,7 @@ class Metrics:
                     text = text[len(self.before) :]
                 else:
                     file.seek(0)
-                    self.offset, text = 0, file.read()
+                    self.offset, self.before, text = 0, b"", file.read()
         except FileNotFoundError:  # no step has been made
             return
         whole = text[: text.rfind(b"\n") + 1]

@@ -60,6 +60,7 @@ class Task:
         private_descriptors.update(sockets(descriptors() - before))  # the claim of the GPU ends with this process
         self.micro_batch: Any = None  # that of the call being made
         self.was_aborted = False  # as the script was told
+        self.told_full = False  # that an evaluation found the memory full
         self._make_loaders()
         seed_all(initial_key)
         self.model = make_model(call.model)
@@ -245,6 +246,7 @@ class Task:
     # -- an evaluation --
 
     def evaluate(self, evaluation: Any) -> None:
+        self.device.check_memory()  # of what came before
         batch = self.device.batch(self.test_loader.next_at((evaluation.first, evaluation.count)))
         key = self._sample_key(TEST_EPOCH, evaluation.first)
         self.model.eval()
@@ -258,7 +260,8 @@ class Task:
         finally:
             self._use(self.values)
         # Nothing of the state depends on an evaluation, and the next micro-batch is not to blame.
-        if self.device.memory_was_full():
+        if self.device.memory_was_full() and not self.told_full:
+            self.told_full = True
             line = "the GPU had too little memory left in an evaluation: its numbers may differ in their last bits"
             self.library.rk_log(2, line.encode())
         evaluation.loss.sum, evaluation.loss.count = loss * evaluation.count, evaluation.count

@@ -138,7 +138,7 @@ TEST_F(ServerTest, AThousandConnections_KeepNobodyOut) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &files), 0);
   status({{"step", 1}});
   step(1, 1.0);
-  serve();
+  serve({.request_seconds = 60});
   tcp::socket page = connect();
   asio::write(page, asio::buffer(get("/api/live")));
   std::string seen;

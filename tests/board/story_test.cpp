@@ -84,6 +84,30 @@ TEST_F(StoryTest, ALossBeforeTheFirstStep_TheOthersTrainFromTheNextGenerationOn)
   EXPECT_EQ(life(1), "training 1-3");
 }
 
+TEST_F(StoryTest, TwoLossesBeforeAStep_AreOneTimeOfWaiting) {
+  add("started", 0);
+  add("generation", 1, {{"generation", "t1.g1"}, {"members", {trainer("a"), trainer("b"), trainer("c")}}});
+  add("lost", 3, {{"trainer", "b"}, {"why", "killed by signal 9"}});
+  add("generation", 4, {{"generation", "t1.g2"}, {"joined", nlohmann::json::array()}, {"left", {"b"}}});
+  add("lost", 5, {{"trainer", "c"}, {"why", "killed by signal 9"}});
+  add("generation", 6, {{"generation", "t1.g3"}, {"joined", nlohmann::json::array()}, {"left", {"c"}}});
+  add("recovered", 7, {{"generation", "t1.g3"}, {"cause", "lost"}, {"seconds", 4.0}});
+  EXPECT_EQ(life(0), "training 1-3, waiting 3-7, training 7-");
+}
+
+// All connections broke, and the generation goes on.
+TEST_F(StoryTest, LossesThatWereNone_AreTakenBack) {
+  add("started", 0);
+  add("generation", 1, {{"generation", "t1.g1"}, {"members", {trainer("a"), trainer("b")}}});
+  add("lost", 5, {{"trainer", "a"}, {"why", "no heartbeat for 10 s"}});
+  add("lost", 5, {{"trainer", "b"}, {"why", "no heartbeat for 10 s"}});
+  add("recovered", 9, {{"generation", "t1.g1"}, {"cause", "lost"}, {"seconds", 4.0}});
+  EXPECT_EQ(life(0), "training 1-5, waiting 5-9, training 9-");
+  EXPECT_EQ(life(1), "training 1-5, waiting 5-9, training 9-");
+  EXPECT_TRUE(summary()["lanes"][0]["end"].is_null());
+  EXPECT_TRUE(summary()["generations"][0]["ended"].is_null());
+}
+
 TEST_F(StoryTest, TheLossOfASpare_LetsNobodyWait) {
   add("started", 0);
   add("generation", 1, {{"generation", "t1.g1"}, {"members", {trainer("a")}}});

@@ -210,7 +210,7 @@ def cells(browser):
     """What a person reads of CPU, memory, GPU, age and time: the words for given numbers."""
     server = browser.server("running")
     base = server.run.base
-    base["seconds_left"], base["time_limit"] = 90, ago(-2 * 3600 - 30)
+    base["seconds_left"], base["time_limit"] = 90, ago(-2 * 3600 - 55)
     for trainer in base["trainers"]:
         trainer.update(cpu_percent=203.7, memory_bytes=1_340_000_000, peak_pss_bytes=870_000_000)
         trainer.update(gpu_busy_percent=93, gpu_used_bytes=60_000_000_000, gpu_total_bytes=80_000_000_000)
