@@ -95,5 +95,30 @@ TEST_F(EventRecordsTest, ALossBeforeTheNextGenerationsFirstStep_IsOneRecovery) {
             (Told{"generation", "lost", "generation", "lost", "generation", "recovered t1.g3 lost 3->1"}));
 }
 
+// The connection to the worker broke, and came back: nobody was lost.
+TEST_F(EventRecordsTest, AGenerationThatIsFoundAgain_IsOneRecoveryOfItself) {
+  form({"a", "b"});
+  step(1, 2);
+  const GenerationId same = machine_->generation();
+  decide(WorkerLost{"w-h", "no heartbeat for 10 s"});
+  ASSERT_NE(machine_->phase(), protocol::Phase::kRunning);
+  Start start;
+  start.generation = same;
+  start.members = std::vector<Member>{{"a", {}}, {"b", {}}};
+  std::vector<TrainerState> states(2);
+  for (const int rank : {0, 1}) {
+    TrainerState& state = states[static_cast<std::size_t>(rank)];
+    state.ready = TrainerReady{rank == 0 ? "a" : "b", "h", "cpu", "{}", {}, 1};
+    state.started = start;
+    state.started->rank = rank;
+  }
+  decide(WorkerRegistered{{"w-h", "h", "build", 3, states}});
+  ASSERT_EQ(machine_->phase(), protocol::Phase::kRunning);
+  EXPECT_EQ(machine_->generation(), same);
+  step(2, 2);
+  step(3, 2);
+  EXPECT_EQ(told(), (Told{"generation", "lost", "lost", "recovered t1.g1 lost 2->2"}));
+}
+
 }  // namespace
 }  // namespace rekindle::actors
