@@ -10,6 +10,7 @@ namespace rekindle::protocol {
 namespace {
 
 constexpr std::string_view kTunables = "GLIBC_TUNABLES";
+constexpr std::string_view kPlacesOfGcc = "GOMP_CPU_AFFINITY";
 // It would take the place of --precision.
 constexpr std::string_view kTf32Override = "NVIDIA_TF32_OVERRIDE";
 // Huge pages for the heap: a killed trainer counts as dead only after the kernel has released its memory,
@@ -32,7 +33,7 @@ bool is_numeric(const std::string& name) {
   constexpr std::string_view kPrefixes[] = {"MKL_", "ONEDNN_", "DNNL_", "OMP_", "KMP_"};
   const bool prefixed =
       std::ranges::any_of(kPrefixes, [&](std::string_view prefix) { return name.starts_with(prefix); });
-  return prefixed || name == "ATEN_CPU_CAPABILITY" || name == kTunables;
+  return prefixed || name == "ATEN_CPU_CAPABILITY" || name == kTunables || name == kPlacesOfGcc;
 }
 
 // Variables with fixed values, independent of the inherited environment.
@@ -41,7 +42,10 @@ Environment fixed_variables(const Job& job) {
                        "MKL_DYNAMIC=FALSE", "OMP_DYNAMIC=FALSE", "OMP_THREAD_LIMIT=1000000",
                        // A faster mode set by a site or a user would change the bits.
                        "ONEDNN_DEFAULT_FPMATH_MODE=STRICT", "DNNL_DEFAULT_FPMATH_MODE=STRICT",
-                       "HDF5_USE_FILE_LOCKING=FALSE", "CUBLAS_WORKSPACE_CONFIG=:4096:8"};
+                       // Each process would be bound to the first places of its mask, which is the same one
+                       // for all trainers of a node.
+                       "OMP_PROC_BIND=FALSE", "KMP_AFFINITY=disabled", "HDF5_USE_FILE_LOCKING=FALSE",
+                       "CUBLAS_WORKSPACE_CONFIG=:4096:8"};
   if (job.precision != "tf32") fixed.push_back(str(kTf32Override, "=0"));
   // The order of a Python set of texts depends on it.
   if (is_script(job)) fixed.emplace_back("PYTHONHASHSEED=0");
@@ -87,11 +91,9 @@ bool is_recorded(const std::string& name) {
                                          "MKL_FAST_MEMORY_LIMIT",
                                          "MKL_NUM_STRIPES",
                                          "MKL_NUM_THREADS",
-                                         "KMP_AFFINITY",
                                          "KMP_BLOCKTIME",
                                          "KMP_DETERMINISTIC_REDUCTION",
                                          "KMP_FORCE_REDUCTION",
-                                         "KMP_HW_SUBSET",
                                          "KMP_LIBRARY",
                                          "KMP_STACKSIZE",
                                          "OMP_CANCELLATION",
@@ -99,8 +101,6 @@ bool is_recorded(const std::string& name) {
                                          "OMP_MAX_ACTIVE_LEVELS",
                                          "OMP_NESTED",
                                          "OMP_NUM_THREADS",
-                                         "OMP_PLACES",
-                                         "OMP_PROC_BIND",
                                          "OMP_SCHEDULE",
                                          "OMP_STACKSIZE",
                                          "OMP_THREAD_LIMIT",

@@ -24,12 +24,26 @@ Job job_with(const Environment& environment) {
 
 TEST(TrainerEnvironment, RecordsWhatNumericLibrariesReadAndNothingElse) {
   const Environment environment = {
-      "PATH=/bin",         "OMP_PLACES=cores",           "MKL_ENABLE_INSTRUCTIONS=SSE4_2",
-      "KMP_AFFINITY=none", "DNNL_MAX_CPU_ISA=AVX2",      "ONEDNN_VERBOSE=0",
-      "HOME=/root",        "GLIBC_TUNABLES=glibc.x=1:y", "MKLROOT=/opt"};
+      "PATH=/bin",       "OMP_SCHEDULE=static",        "MKL_ENABLE_INSTRUCTIONS=SSE4_2",
+      "KMP_BLOCKTIME=1", "DNNL_MAX_CPU_ISA=AVX2",      "ONEDNN_VERBOSE=0",
+      "HOME=/root",      "GLIBC_TUNABLES=glibc.x=1:y", "MKLROOT=/opt"};
   EXPECT_THAT(numeric_variables(environment, job_with({})),
-              ElementsAre("DNNL_MAX_CPU_ISA=AVX2", "GLIBC_TUNABLES=glibc.x=1:y", "KMP_AFFINITY=none",
-                          "MKL_ENABLE_INSTRUCTIONS=SSE4_2", "OMP_PLACES=cores"));
+              ElementsAre("DNNL_MAX_CPU_ISA=AVX2", "GLIBC_TUNABLES=glibc.x=1:y", "KMP_BLOCKTIME=1",
+                          "MKL_ENABLE_INSTRUCTIONS=SSE4_2", "OMP_SCHEDULE=static"));
+}
+
+// Modules of many sites bind threads to cores. All trainers of a node would be bound to the same ones.
+TEST(TrainerEnvironment, PlacesOfThreads_AreNotRecordedAndNotPassedOn) {
+  const Environment places = {"GOMP_CPU_AFFINITY=0-3", "KMP_AFFINITY=compact", "OMP_PLACES=cores",
+                              "OMP_PROC_BIND=true"};
+  EXPECT_THAT(numeric_variables(places, job_with({})), IsEmpty());
+  // An older attempt has recorded them.
+  const auto made = trainer_environment(places, job_with({"OMP_PLACES=cores", "OMP_PROC_BIND=true"}));
+  for (const char* name : {"GOMP_CPU_AFFINITY=", "OMP_PLACES="})
+    EXPECT_THAT(made.entries, Not(Contains(StartsWith(name))));
+  EXPECT_THAT(made.entries, Contains("OMP_PROC_BIND=FALSE"));
+  EXPECT_THAT(made.entries, Not(Contains("OMP_PROC_BIND=true")));
+  EXPECT_THAT(made.entries, Contains("KMP_AFFINITY=disabled"));
 }
 
 TEST(TrainerEnvironment, WhatTheJobFixesIsNotRecorded) {
@@ -43,20 +57,21 @@ TEST(TrainerEnvironment, WhatTheJobFixesIsNotRecorded) {
 }
 
 TEST(TrainerEnvironment, ValueThatRunTomlCannotHoldIsNotRecorded) {
-  EXPECT_THAT(numeric_variables({"OMP_PLACES=\xff", "OMP_SCHEDULE=a\nb", "MKL_NUM_STRIPES=1"}, job_with({})),
+  EXPECT_THAT(numeric_variables({"KMP_LIBRARY=\xff", "OMP_SCHEDULE=a\nb", "MKL_NUM_STRIPES=1"}, job_with({})),
               ElementsAre("MKL_NUM_STRIPES=1"));
 }
 
 TEST(TrainerEnvironment, RecordedValuesWinAndOthersAreRemovedWithOneLine) {
-  const auto made = trainer_environment({"PATH=/bin", "MKL_ENABLE_INSTRUCTIONS=SSE4_2", "OMP_PLACES=sockets"},
-                                        job_with({"OMP_PLACES=cores", "KMP_AFFINITY=none"}));
+  const auto made =
+      trainer_environment({"PATH=/bin", "MKL_ENABLE_INSTRUCTIONS=SSE4_2", "OMP_SCHEDULE=guided"},
+                          job_with({"OMP_SCHEDULE=static", "KMP_BLOCKTIME=1"}));
   EXPECT_THAT(made.entries, Contains("PATH=/bin"));
-  EXPECT_THAT(made.entries, Contains("OMP_PLACES=cores"));
-  EXPECT_THAT(made.entries, Contains("KMP_AFFINITY=none"));
-  EXPECT_THAT(made.entries, Not(Contains("OMP_PLACES=sockets")));
+  EXPECT_THAT(made.entries, Contains("OMP_SCHEDULE=static"));
+  EXPECT_THAT(made.entries, Contains("KMP_BLOCKTIME=1"));
+  EXPECT_THAT(made.entries, Not(Contains("OMP_SCHEDULE=guided")));
   EXPECT_THAT(made.entries, Not(Contains(StartsWith("MKL_ENABLE_INSTRUCTIONS="))));
   ASSERT_THAT(made.warnings, SizeIs(1));
-  EXPECT_THAT(made.warnings[0], HasSubstr("MKL_ENABLE_INSTRUCTIONS=SSE4_2, OMP_PLACES=sockets"));
+  EXPECT_THAT(made.warnings[0], HasSubstr("MKL_ENABLE_INSTRUCTIONS=SSE4_2, OMP_SCHEDULE=guided"));
   EXPECT_THAT(made.warnings[0], HasSubstr("the first attempt of this run did not have these values"));
 }
 
@@ -69,8 +84,8 @@ TEST(TrainerEnvironment, VariableThatMakesFiles_IsNotPassedOnAndOneLineReportsIt
 }
 
 TEST(TrainerEnvironment, SameValuesAsTheFirstAttempts_NoWarning) {
-  const Environment inherited = {"PATH=/bin", "OMP_PLACES=cores", "OMP_NUM_THREADS=9"};
-  EXPECT_THAT(trainer_environment(inherited, job_with({"OMP_PLACES=cores"})).warnings, IsEmpty());
+  const Environment inherited = {"PATH=/bin", "OMP_SCHEDULE=static", "OMP_NUM_THREADS=9"};
+  EXPECT_THAT(trainer_environment(inherited, job_with({"OMP_SCHEDULE=static"})).warnings, IsEmpty());
 }
 
 // A record that a user has edited must not override the values fixed by the job.
@@ -87,15 +102,16 @@ TEST(TrainerEnvironment, WhatTheJobFixesWinsOverEverything) {
 // A run directory that another user has written.
 TEST(TrainerEnvironment, ARecordThatNoAttemptHasMade_ReachesNoTrainer) {
   const auto made = trainer_environment(
-      {}, job_with({"ONEDNN_JIT_DUMP=1", "OMP_TOOL_LIBRARIES=/x.so", "OMP_DISPLAY_ENV=TRUE",
-                    "MKL_CBWR_X=a\n\x1b[32m", "OMP_AFFINITY_FORMAT=%n", "OMP_PLACES=cores", "MKL_VERBOSE=1",
-                    "MKL_VERBOSE_OUTPUT_FILE=/x", "ONEDNN_JIT_PROFILE=14", "KMP_SETTINGS=1"}));
-  EXPECT_THAT(made.entries, Contains("OMP_PLACES=cores"));
+      {},
+      job_with({"ONEDNN_JIT_DUMP=1", "OMP_TOOL_LIBRARIES=/x.so", "OMP_DISPLAY_ENV=TRUE",
+                "MKL_CBWR_X=a\n\x1b[32m", "OMP_AFFINITY_FORMAT=%n", "OMP_SCHEDULE=static", "MKL_VERBOSE=1",
+                "MKL_VERBOSE_OUTPUT_FILE=/x", "ONEDNN_JIT_PROFILE=14", "KMP_SETTINGS=1"}));
+  EXPECT_THAT(made.entries, Contains("OMP_SCHEDULE=static"));
   for (const char* name : {"ONEDNN_JIT_DUMP", "OMP_TOOL", "OMP_DISPLAY", "MKL_CBWR_X", "OMP_AFFINITY_FORMAT",
                            "MKL_VERBOSE", "ONEDNN_JIT_PROFILE", "KMP_SETTINGS"})
     EXPECT_THAT(made.entries, Not(Contains(StartsWith(name))));
-  EXPECT_THAT(numeric_variables({"ONEDNN_JIT_DUMP=1", "OMP_PLACES=cores"}, job_with({})),
-              ElementsAre("OMP_PLACES=cores"));
+  EXPECT_THAT(numeric_variables({"ONEDNN_JIT_DUMP=1", "OMP_SCHEDULE=static"}, job_with({})),
+              ElementsAre("OMP_SCHEDULE=static"));
 }
 
 TEST(TrainerEnvironment, HugePagesStayBesideTheRecordedTunables) {
