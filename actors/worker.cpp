@@ -42,7 +42,7 @@ std::optional<Error> cannot_start_trainers(const protocol::Job& job) {
 }  // namespace
 
 int run_worker(const WorkerOptions& options, Fd supervisor_socket) {
-  std::optional<Error> refusal = cannot_start_trainers(options.job);
+  std::optional<Error> refusal = options.refusal ? options.refusal : cannot_start_trainers(options.job);
   if (refusal && options.joined) {  // the run does not need this worker, so it leaves
     log_error(refusal->line());
     std::fprintf(stderr, "rekindle: %s\n", printable(refusal->line()).c_str());

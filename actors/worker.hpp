@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/files.hpp"
@@ -32,6 +33,7 @@ struct WorkerOptions {
   std::chrono::milliseconds alone_limit{600000};  // without a coordinator; then the worker exits with 75
   int number = 0;                                 // among the workers that this machine started together
   Keeper* keeper = nullptr;                       // nullptr: the worker leaves when its supervisor is gone
+  std::optional<Error> refusal = {};              // why no trainer may be started on this node
 };
 
 // Returns when the run is over for this node; the exit code.

@@ -7,11 +7,13 @@
 #include "actors/coordinator.hpp"
 #include "actors/worker.hpp"
 #include "app/batch_host_watch.hpp"
+#include "app/cpu.hpp"
 #include "app/enclose.hpp"
 #include "app/part_options.hpp"
 #include "app/report.hpp"
 #include "app/run_config.hpp"
 #include "app/signals.hpp"
+#include "base/clock.hpp"
 #include "base/log.hpp"
 #include "base/programs.hpp"
 #include "base/text.hpp"
@@ -85,6 +87,12 @@ int main(int argc, char** argv) {
   start_logging("worker " + name, layout.log("worker-" + name.substr(0, name.rfind('-'))), LogLevel::kNone);
   actors::WorkerOptions options{layout, *job, name, *build, joined, term, std::chrono::milliseconds(wait_ms),
                                 number};
+  // The libraries are told to use the instructions of the run's first CPU, and do not look at this one.
+  if (!has_capability(cpu_capability(), job->cpu_capability))
+    options.refusal = {
+        ExitCode::kConfig,
+        str("the CPU of ", host_name(), " has no ", job->cpu_capability, ", which the run began with"),
+        "use nodes of the first kind (sbatch --constraint), or begin a new run"};
   if (!successor.empty()) {
     auto watch = BatchHostWatch::start(layout, successor);
     if (!watch) return report(watch.error());

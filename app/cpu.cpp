@@ -44,6 +44,11 @@ std::string cpu_capability() {
 std::string cpu_capability() { return "default"; }
 #endif
 
+bool has_capability(const std::string& here, const std::string& needed) {
+  const auto rank = [](const std::string& name) { return name == "avx512" ? 2 : name == "avx2" ? 1 : 0; };
+  return rank(here) >= rank(needed);
+}
+
 namespace {
 
 // An entry of /proc/cpuinfo; empty: it is not there.

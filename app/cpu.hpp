@@ -10,6 +10,8 @@ std::string cpu_name();
 
 // The widest that ATen has kernels for: "avx512", "avx2" or "default".
 std::string cpu_capability();
+// Whether a CPU with `here` executes the kernels for `needed`; also if that is empty.
+bool has_capability(const std::string& here, const std::string& needed);
 
 // The instruction set for bfloat16, as a value of ONEDNN_MAX_CPU_ISA (oneDNN's guide, "CPU Dispatcher
 // Control"); "" if the CPU has no bfloat16 instructions. `flags`: of /proc/cpuinfo.

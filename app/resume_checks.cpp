@@ -152,8 +152,8 @@ Status check_resume(const Job& before, LocalOptions& options, const run::Layout&
                 str("the run is at step ", step, " already, its end would be step ", options.job.steps),
                 options.job.epochs > 0 ? "use more --epochs" : str("use --steps ", step, " or more"));
   }
-  // A newer CPU supports the first attempt's instruction set. On an older CPU, the trainers' fingerprint
-  // shows the mismatch.
+  // A newer CPU has the first attempt's instruction set. On an older one no trainer is started
+  // (app/control_main.cpp).
   if (!before.cpu_capability.empty()) options.job.cpu_capability = before.cpu_capability;
   options.job.bf16_isa = before.bf16_isa;
   options.job.environment = before.environment;

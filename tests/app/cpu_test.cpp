@@ -14,6 +14,14 @@ TEST(Cpu, InstructionSetForBfloat16IsNamedAsOneDnnDoes) {
   EXPECT_EQ(bf16_isa_of(" avx512_bf16 amx_bf16 avx512_fp16 amx_int8"), "AVX512_CORE_FP16");
 }
 
+TEST(Cpu, KernelsForAnOlderCpu_RunOnANewerOne) {
+  EXPECT_TRUE(has_capability("avx512", "avx2"));
+  EXPECT_TRUE(has_capability("avx2", "avx2"));
+  EXPECT_FALSE(has_capability("avx2", "avx512"));
+  EXPECT_FALSE(has_capability("default", "avx2"));
+  EXPECT_TRUE(has_capability("default", ""));
+}
+
 TEST(Cpu, NewerCpuHasTheInstructionSetOfAnOlderOne) {
   EXPECT_TRUE(has_bf16_isa("AVX512_CORE_AMX", "AVX512_CORE_BF16"));
   EXPECT_TRUE(has_bf16_isa("AVX512_CORE_BF16", "AVX512_CORE_BF16"));
