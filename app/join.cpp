@@ -96,6 +96,7 @@ class Helper {
 
  private:
   Status start_workers() {
+    REKINDLE_CHECK(check_reachable(layout_));
     // The next attempt of the run may use other nodes.
     listens_.interface = options_.interface.empty() ? interface_for(layout_, job_) : options_.interface;
     listens_.port_range = options_.port_range.empty() ? job_.port_range : options_.port_range;

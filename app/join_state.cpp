@@ -26,6 +26,13 @@ std::string interface_for(const run::Layout& layout, const protocol::Job& job) {
   return address ? *address : job.interface;
 }
 
+Status check_reachable(const run::Layout& layout) {
+  const std::string host = run::loopback_of_another_host(layout);
+  if (host.empty()) return {};
+  return fail(ExitCode::kConfig, str("the run listens only on the loopback address of host ", host),
+              "stop it, and start it again with --interface NAME");
+}
+
 void come_back(int signal) {
   auto environment = slurm::read_environment();
   if (signal != SIGUSR1 || !environment) return;

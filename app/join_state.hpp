@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/result.hpp"
 #include "protocol/job.hpp"
 #include "run/layout.hpp"
 
@@ -12,6 +13,10 @@ namespace rekindle::app {
 // The interface on which this machine's trainers listen: the run's interface, if this machine has an
 // interface of that name, else the interface on the route to the run's coordinator.
 std::string interface_for(const run::Layout& layout, const protocol::Job& job);
+
+// An error if the run listens on another machine's loopback address: this machine's own one would be dialled,
+// in vain.
+Status check_reachable(const run::Layout& layout);
 
 // If this process's Slurm job is at its time limit or is preempted (SIGUSR1), the job is requeued, so that it
 // helps again later. Outside of a job, does nothing.

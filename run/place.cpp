@@ -2,8 +2,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/clock.hpp"
 #include "base/files.hpp"
 #include "base/json_reader.hpp"
+#include "base/network.hpp"
 #include "run/terms.hpp"
 
 namespace rekindle::run {
@@ -19,6 +21,15 @@ std::optional<CoordinatorPlace> read_place(const Layout& layout) {
   const auto term = json->value("term", std::uint64_t{0}), port = json->value("port", std::uint64_t{0});
   if (term == 0 || term > kMostTerms || port == 0 || port > UINT16_MAX) return std::nullopt;
   return CoordinatorPlace{term, json->value("host", ""), static_cast<std::uint16_t>(port)};
+}
+
+std::string loopback_of_another_host(const Layout& layout) {
+  const auto place = read_place(layout);
+  const auto holder = newest_term(layout);
+  if (!place || !is_loopback(place->host) || !holder || !*holder || (*holder)->ended ||
+      (*holder)->boot_id == boot_id())
+    return "";
+  return (*holder)->host;
 }
 
 }  // namespace rekindle::run

@@ -18,4 +18,8 @@ struct CoordinatorPlace {
 // nullopt if no coordinator has written the file yet, or if the content is not valid.
 std::optional<CoordinatorPlace> read_place(const Layout& layout);
 
+// The host on whose loopback address the run listens, if that is another machine; else "". Who dials this
+// address here, reaches this machine.
+std::string loopback_of_another_host(const Layout& layout);
+
 }  // namespace rekindle::run
