@@ -211,6 +211,7 @@ Result<LocalOptions> JobOptions::resolve() {
     GpuState gpu;  // WSL has no /dev/nvidia0: the script's PyTorch knows better
     if (described_) gpu = {gpu.there || described_->has_gpu, described_->no_gpu};
     REKINDLE_CHECK(check_device(options->job, gpu));
+    REKINDLE_CHECK(check_network(options->job.interface, ""));
     if (!options->device_note.empty()) say(options->device_note);
   }
   if (described_) {

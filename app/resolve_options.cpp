@@ -274,10 +274,6 @@ Status Resolver::watching() {
 Status Resolver::network() {
   job_.interface = or_from_environment(raw_.interface);
   job_.port_range = raw_.port_range;
-  if (Status checked = check_network(job_.interface, ""); !checked) {
-    if (!raw_.interface.empty()) wrong_.insert("interface");
-    return checked;
-  }
   if (Status checked = check_network("", job_.port_range); !checked) {
     wrong_.insert("port-range");
     return checked;

@@ -39,12 +39,13 @@ struct EarlyRequest::Shared {
   void run() {
     if (attempt.last && saved_step(layout) == attempt.step_at_start)
       return set({false, true, "too many attempts in a row saved nothing"});  // ended() says so
-    warn(str(
-        "the job's time is over, and the state is not saved yet: the next attempt is asked for now, and goes "
-        "on from the last checkpoint that is complete when Slurm ends this one"));
     std::string successor;
     const slurm::Queue queue = queue_for_next(job, layout, std::chrono::minutes(0), successor);
     const slurm::Requeued done = slurm::requeue_once(queue, job.environment.restarts, job.requeue_within);
+    // Only now: what the job prints may go to the storage that hangs.
+    warn(str(
+        "the job's time is over, and the state is not saved yet: the next attempt was asked for, and goes "
+        "on from the last checkpoint that is complete when Slurm ends this one"));
     if (done.accepted) note(successor);
     set(done);
   }

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <map>
+#include <random>
 
 #include "app/places.hpp"
 #include "app/prepare.hpp"
@@ -38,7 +40,9 @@ Result<std::vector<std::string>> listen_addresses(const SlurmJob& job) {
   std::vector<std::string> addresses;
   for (const std::string& node : job.nodes) {
     const std::string name = names[node].empty() ? node : names[node];
-    REKINDLE_TRY(const std::string address, resolve(name));
+    // When many nodes start at once, a name server may be busy.
+    constexpr std::chrono::seconds kNameServer{30};
+    REKINDLE_TRY(const std::string address, patiently(kNameServer, [&] { return resolve(name); }));
     addresses.push_back(address);
   }
   // Many hosts resolve their own name to a loopback address, which other hosts cannot reach.
@@ -68,7 +72,13 @@ void keep_script(const LocalOptions& options, const std::optional<std::string>& 
 double write_speed(const std::filesystem::path& directory) {
   constexpr std::size_t kBytes = std::size_t{64} << 20;
   const FilePath path = temporary_beside(directory / "probe");
-  const std::vector<std::byte> bytes(kBytes);
+  // Storage that compresses writes zeros at once.
+  std::vector<std::byte> bytes(kBytes);
+  std::mt19937_64 random;  // NOLINT(cert-msc51-cpp): any numbers will do
+  for (std::size_t at = 0; at < kBytes; at += sizeof(std::uint64_t)) {
+    const std::uint64_t number = random();
+    std::memcpy(bytes.data() + at, &number, sizeof number);
+  }
   const auto began = std::chrono::steady_clock::now();
   auto file = open_file(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
   const bool written = file && write_all(file->get(), path, 0, bytes) && sync_file(file->get(), path);
@@ -142,8 +152,12 @@ Status complete_job(SlurmJob& job, LocalOptions& options) {
     options.job.trainers_per_worker =
         std::max<std::uint64_t>(1, gpus ? environment.gpus : environment.tasks_per_node);
   }
-  if (options.job.interface.empty() && job.nodes.size() > 1) {
-    REKINDLE_TRY(job.addresses, listen_addresses(job));
+  if (options.job.interface.empty()) {
+    auto addresses = listen_addresses(job);
+    const bool alone = job.nodes.size() == 1;  // but `rekindle join` may come from other nodes
+    if (alone && (!addresses || is_loopback(addresses->front()))) return {};
+    if (!addresses) return forward_error(std::move(addresses.error()));
+    job.addresses = std::move(*addresses);
     const auto here = std::find(job.nodes.begin(), job.nodes.end(), environment.node);
     if (here == job.nodes.end())
       return fail(str("this node, ", environment.node, ", is not a node of the job"));
@@ -204,6 +218,8 @@ void look_around(SlurmJob& job, LocalOptions& options) {
   const auto& cpus = job.environment.cpus;
   if (!cpus.empty()) known.least_cpus = *std::min_element(cpus.begin(), cpus.end());
   known.trainers_per_node = options.job.trainers_per_worker;
+  if (job.environment.tasks_per_node > 0 && job.environment.tasks_per_node == known.trainers_per_node)
+    known.tasks = job.environment.tasks;
   known.threads = options.job.threads;
   const std::uint64_t trainers = std::max<std::size_t>(1, cpus.size()) * known.trainers_per_node;
   if (options.job.device == "cpu" && trainers < options.job.micro_batches)

@@ -48,8 +48,15 @@ std::map<std::string, std::string> words_of(const std::string& text) {
 
 Result<std::string> ask_for_job(const std::vector<std::string>& argv, const CommandSetting& setting) {
   REKINDLE_TRY(const std::string output, ask(argv, setting));
-  if (!leading_number(output)) return fail("sbatch printed no job id");
-  return output.substr(0, output.find_first_of(";\n"));
+  // A site's own sbatch may print more.
+  std::string id;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    const std::string first = line.substr(0, line.find(';'));
+    if (!first.empty() && first.find_first_not_of("0123456789") == std::string::npos) id = first;
+  }
+  if (id.empty()) return fail("sbatch printed no job id");
+  return id;
 }
 
 std::vector<std::string> env_without(const std::string& prefix) {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -59,6 +60,15 @@ std::uint64_t tasks_asked(const Getenv& get) {
   return each.empty() ? 0 : *std::min_element(each.begin(), each.end());
 }
 
+// "cpu=2,gres/gpu:a100=1" or "gres/gpu:1", as newer versions of Slurm tell of --gpus-per-task.
+std::uint64_t gpus_in(const std::string& resources) {
+  std::istringstream all(resources);
+  for (std::string each; std::getline(all, each, ',');) {
+    if (each.starts_with("gres/gpu")) return number(each.substr(each.find_last_of("=:") + 1)).value_or(0);
+  }
+  return 0;
+}
+
 }  // namespace
 
 bool in_job(const Getenv& get) { return !get("SLURM_JOB_ID").empty(); }
@@ -95,6 +105,7 @@ Result<Environment> read_environment(const Getenv& get) {
   environment.gpus = number(get("SLURM_GPUS_ON_NODE")).value_or(0);
   const std::string per_task = get("SLURM_GPUS_PER_TASK");  // "2" or "a100:2"
   environment.gpus_per_task = number(per_task.substr(per_task.find(':') + 1)).value_or(0);
+  if (environment.gpus_per_task == 0) environment.gpus_per_task = gpus_in(get("SLURM_TRES_PER_TASK"));
   environment.follows = get(kFollows);
   environment.tasks = expand_counts(get("SLURM_TASKS_PER_NODE"));
   if (daemon) environment.batch_process = name_unless_own(daemon->child);

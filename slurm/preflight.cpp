@@ -136,6 +136,12 @@ std::vector<std::string> preflight(const Preflight& known) {
   check_exit_codes(known, lines);
   check_parent(known, lines);
   check_script(known, lines);
+  if (!known.tasks.empty() && std::ranges::count(known.tasks, known.tasks.front()) !=
+                                  static_cast<std::ptrdiff_t>(known.tasks.size())) {
+    const auto [least, most] = std::ranges::minmax(known.tasks);
+    lines.push_back(str("Slurm gave the nodes ", least, " to ", most, " tasks, and each node gets ",
+                        known.trainers_per_node, " of them: request --nodes and --ntasks-per-node"));
+  }
   const std::uint64_t wanted = known.trainers_per_node * known.threads;
   if (known.least_cpus > 0 && known.least_cpus < wanted)
     lines.push_back(str("a node has ", known.least_cpus, " CPUs for ", known.trainers_per_node,

@@ -35,6 +35,7 @@ struct Preflight {
   bool heterogeneous = false;  // the job has several components (sbatch(1), heterogeneous jobs)
   std::optional<std::uint64_t> seconds_left;  // of the job's time
   std::uint64_t least_cpus = 0;               // the minimum over the nodes; 0: unknown
+  std::vector<std::uint64_t> tasks;           // of each node, if the job asked for tasks
   std::uint64_t trainers_per_node = 1, threads = 1;
   // How many more trainers could work on CPUs; 0 on GPUs.
   std::uint64_t idle_micro_batches = 0;

@@ -41,6 +41,18 @@ TEST(SlurmEnvironment, TasksThatNobodyAskedForAreNotTrainers) {
   EXPECT_EQ(read({{"SLURM_NTASKS_PER_NODE", "4"}}), 4U);
 }
 
+// Each version of Slurm has its own words for --gpus-per-task.
+TEST(SlurmEnvironment, GpusOfATask_InEachVersionsWords) {
+  const auto read = [](const char* name, const char* value) {
+    return read_environment(environment({{"SLURM_JOB_ID", "7"}, {"SLURMD_NODENAME", "n1"}, {name, value}}))
+        ->gpus_per_task;
+  };
+  for (const char* value : {"2", "a100:2"}) EXPECT_EQ(read("SLURM_GPUS_PER_TASK", value), 2U) << value;
+  for (const char* value : {"gres/gpu=2", "gres/gpu:a100=2", "gres/gpu:2", "cpu=8,gres/gpu:h200:2"})
+    EXPECT_EQ(read("SLURM_TRES_PER_TASK", value), 2U) << value;
+  EXPECT_EQ(read("SLURM_TRES_PER_TASK", "cpu=8,license=2"), 0U);
+}
+
 TEST(SlurmEnvironment, OutsideOfAJobOrInsideOfAStep_Refused) {
   const auto outside = read_environment(environment({}));
   ASSERT_FALSE(outside);

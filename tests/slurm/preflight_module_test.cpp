@@ -69,6 +69,12 @@ TEST(SlurmPreflight, EachFaultHasItsLine) {
   EXPECT_EQ(lines_of(known), "") << "on GPUs, or there is no work for more";
   known.idle_micro_batches = 12;
   EXPECT_THAT(lines_of(known), HasSubstr("a node has 64 CPUs, and the run uses 1 of them"));
+  known = sound();
+  known.tasks = {40, 20, 4};
+  known.trainers_per_node = 4;
+  EXPECT_THAT(lines_of(known), HasSubstr("Slurm gave the nodes 4 to 40 tasks, and each node gets 4 of them"));
+  known.tasks = {4, 4};
+  EXPECT_EQ(lines_of(known), "");
 }
 
 TEST(SlurmPreflight, LeadGrowsWithTheState) {

@@ -9,6 +9,7 @@
 #include "../temporary_directory.hpp"
 #include "base/process.hpp"
 #include "base/text.hpp"
+#include "slurm/ask.hpp"
 #include "slurm/commands.hpp"
 #include "slurm/output.hpp"
 #include "slurm/sbatch_options.hpp"
@@ -21,6 +22,15 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 // ---- submitting from within a job ----
+
+// Sites put programs of their own in sbatch's place.
+TEST(SlurmSubmit, TheJobsNumberAmongOtherLines_IsFound) {
+  const auto id = [](const char* printed) { return ask_for_job({"printf", printed}, {}).value_or("none"); };
+  EXPECT_EQ(id("4711\n"), "4711");
+  EXPECT_EQ(id("4711;cluster\n"), "4711");
+  EXPECT_EQ(id("\n--------\n  Welcome to the 64 node cluster\n--> 2 checks passed\n4711\n"), "4711");
+  EXPECT_EQ(id("Welcome\n"), "none");
+}
 
 TEST(Submit, FromWithinAJob_ThatJobsVariablesStayBehind) {
   TemporaryDirectory folder;
