@@ -21,6 +21,7 @@ import other_site
 import real_server
 from on_record import compare_curves, lines, points_of
 from playwright.sync_api import sync_playwright
+from real_server import open_link
 from waiting import wait_for
 
 
@@ -141,11 +142,6 @@ def check_without_server(watched, page, folder):
     before = max(watched.metrics()["loss"])
     wait_for("steps of the next attempt", lambda: newest(page) > before + 5)
     return values + compare(watched, page)
-
-
-def open_link(page, link):
-    page.goto(link)
-    page.wait_for_url(lambda url: "token=" not in url)
 
 
 def check_link_on_another_site(browser, link):

@@ -17,6 +17,12 @@ def require(holds, words):
         raise SystemExit(f"real_server: {words}")
 
 
+def open_link(page, link):
+    """A link with a token leads on to the address without it."""
+    page.goto(link)
+    page.wait_for_url(lambda url: "token=" not in url)
+
+
 def drawn_loss(page):
     return page.evaluate("window.rekindle.plotted")["curves"].get("loss", {})
 
@@ -73,7 +79,7 @@ def check_board_restarts(browser, rekindle, folder):
         link = f"http://127.0.0.1:{board.page_port}/?token={token.read_text().strip()}"
         context = browser.new_context()
         page = context.new_page()
-        page.goto(link)
+        open_link(page, link)
         named = "[...document.querySelectorAll('#runs .name a')].some((node) => node.textContent === 'run')"
         wait_for("run on the board", lambda: page.evaluate(named))
         board.process.terminate()
@@ -85,7 +91,7 @@ def check_board_restarts(browser, rekindle, folder):
         require(link.endswith(token.read_text().strip()), "the token is another one")
         other = browser.new_context()
         again = other.new_page()
-        again.goto(link)
+        open_link(again, link)
         wait_for("run behind the old link", lambda: again.evaluate(named))
         other.close()
         context.close()
