@@ -16,6 +16,7 @@
 #include "base/clock.hpp"
 #include "base/duration.hpp"
 #include "base/files.hpp"
+#include "base/link_speed.hpp"
 #include "base/network.hpp"
 #include "base/text.hpp"
 #include "run/layout.hpp"
@@ -162,6 +163,8 @@ Status complete_job(SlurmJob& job, LocalOptions& options) {
     if (here == job.nodes.end())
       return fail(str("this node, ", environment.node, ", is not a node of the job"));
     options.job.interface = job.addresses[static_cast<std::size_t>(here - job.nodes.begin())];
+    const std::string slow = alone ? "" : slow_link(interfaces(), options.job.interface);
+    if (!slow.empty()) say("warning: " + slow);
   }
   return {};
 }
