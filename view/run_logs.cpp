@@ -38,7 +38,7 @@ Status RunLogs::read_new_of(const std::string& name, std::size_t most, std::vect
   if (!file.begun && last_bytes_ != UINT64_MAX) REKINDLE_CHECK(file.tail.skip_to_last(last_bytes_));
   file.begun = true;
   const std::size_t first = lines.size();
-  const Status read = file.tail.read([&](const std::string& line, bool anew) {
+  Status read = file.tail.read([&](const std::string& line, bool anew) {
     if (anew && lines.size() == first) file.time.clear();  // another file has this name now
     LogLine made;
     if (is_time(line)) {
