@@ -63,12 +63,15 @@ void EventRecords::observe(const Coordinator& coordinator) {
   const bool runs = coordinator.phase() == Phase::kRunning;
   // The steps that follow are still of the generation that is over.
   if (known_.trainers > 0 && !runs) interrupted().formed = false;
-  if (coordinator.generation() != known_.generation)
+  if (coordinator.generation() != known_.generation) {
     record_generation(coordinator);
-  else if (runs && interruption_ && interruption_->lost)
-    interruption_->formed = true;  // it was adopted: the next step tells that those who were lost are back
-  else if (runs && interruption_ && !interruption_->formed)
-    interruption_.reset();
+  } else if (runs && interruption_ && !interruption_->formed) {
+    // The generation was adopted, and goes on. If trainers were lost, the next step tells that they are back.
+    if (interruption_->lost)
+      interruption_->formed = true;
+    else
+      interruption_.reset();
+  }
   lost_ = false;  // of a trainer that the others do not wait for
 }
 

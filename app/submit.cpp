@@ -145,11 +145,9 @@ Result<int> submit_run(LocalOptions& options, const SubmitOptions& submit) {
   if (!submitted) {
     // sbatch's own words, when the controller is slow.
     const bool late = submitted.error().what.find("imed out") != std::string::npos ||
-                      submitted.error().what.find("killed by signal") != std::string::npos ||
-                      submitted.error().what.find("no job id") != std::string::npos;
-    return fail(
-        ExitCode::kConfig, "sbatch refuses the job: " + submitted.error().what,
-        late ? "it may be in the queue all the same: look with squeue --me before you submit it again" : "");
+                      submitted.error().what.find("killed by signal") != std::string::npos;
+    return fail(ExitCode::kConfig, "sbatch refuses the job: " + submitted.error().what,
+                late ? slurm::kMayBeQueued : submitted.error().hint);
   }
   const auto facts = slurm::show_job(*submitted);
   say(str("job ", *submitted, ": ", output_of(*submitted, script, facts)));

@@ -91,8 +91,6 @@ bool RunPage::read(Amount amount) {
   bool more = read_slice();
   while (more && amount != Amount::kSlice && std::chrono::steady_clock::now() < until) more = read_slice();
   read_status();
-  complete_status();
-  if (more && amount == Amount::kSlice) return false;
   if (amount != Amount::kSlice) read_warnings();
   behind_ = more;
   if (!more) read_steps();

@@ -4,6 +4,8 @@
 
 #include <ctime>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "base/text.hpp"
@@ -54,10 +56,9 @@ Result<bool> TensorBoardWatch::read_metrics() {
 }
 
 Status TensorBoardWatch::read_events() {
-  bool first = true;
   std::vector<std::string> lines;
   REKINDLE_CHECK(events_.read([&](const std::string& line, bool anew) {
-    begin_events_ = begin_events_ || (anew && std::exchange(first, false));
+    begin_events_ = begin_events_ || anew;
     lines.push_back(line);
   }));
   if (begin_events_) {

@@ -55,7 +55,7 @@ Result<std::string> ask_for_job(const std::vector<std::string>& argv, const Comm
     const std::string first = line.substr(0, line.find(';'));
     if (!first.empty() && first.find_first_not_of("0123456789") == std::string::npos) id = first;
   }
-  if (id.empty()) return fail("sbatch printed no job id");
+  if (id.empty()) return fail("sbatch printed no job id", kMayBeQueued);
   return id;
 }
 

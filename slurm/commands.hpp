@@ -76,6 +76,9 @@ Result<bool> batch_step_runs(const std::string& id, const std::string& node);
 // Parses the output of `scontrol listpids JOB`, which includes the asking step itself.
 Result<bool> parse_batch_step(const std::string& pids);
 
+// The hint of an error after which the job may be there all the same.
+inline constexpr const char* kMayBeQueued =
+    "it may be in the queue all the same: look with squeue --me before you submit it again";
 // Runs sbatch with these arguments; returns the new job's id.
 Result<std::string> submit(const std::vector<std::string>& arguments);
 // The same with the text of a script, which sbatch reads from stdin.

@@ -136,11 +136,11 @@ std::vector<std::string> preflight(const Preflight& known) {
   check_exit_codes(known, lines);
   check_parent(known, lines);
   check_script(known, lines);
-  if (!known.tasks.empty() && std::ranges::count(known.tasks, known.tasks.front()) !=
-                                  static_cast<std::ptrdiff_t>(known.tasks.size())) {
+  if (!known.tasks.empty()) {
     const auto [least, most] = std::ranges::minmax(known.tasks);
-    lines.push_back(str("Slurm gave the nodes ", least, " to ", most, " tasks, and each node gets ",
-                        known.trainers_per_node, " of them: request --nodes and --ntasks-per-node"));
+    if (least != most)
+      lines.push_back(str("Slurm gave the nodes ", least, " to ", most, " tasks, and each node gets ",
+                          known.trainers_per_node, " of them: request --nodes and --ntasks-per-node"));
   }
   const std::uint64_t wanted = known.trainers_per_node * known.threads;
   if (known.least_cpus > 0 && known.least_cpus < wanted)
