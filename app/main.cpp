@@ -11,6 +11,7 @@
 #include "app/foreign_file.hpp"
 #include "app/manual.hpp"
 #include "app/options.hpp"
+#include "app/output_relay.hpp"
 #include "app/report.hpp"
 #include "app/run_config.hpp"
 #include "app/script.hpp"
@@ -68,6 +69,7 @@ std::optional<int> run_hidden(const CommandLine& line) {
   }
   words = line.as_given;  // paths and texts, no options
   if (command == kSlurmSuccessor && words.size() == 5) return run_successor(words[2], words[3], words[4]);
+  if (command == kRelayOutput && words.size() == 2) return run_relay_output();
   if (command == kReadH5 && words.size() == 3) return run_read_h5(words[2]);
   return std::nullopt;
 }

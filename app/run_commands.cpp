@@ -12,6 +12,7 @@
 #include "app/join.hpp"
 #include "app/kept_program.hpp"
 #include "app/options.hpp"
+#include "app/output_relay.hpp"
 #include "app/prepare.hpp"
 #include "app/ranges.hpp"
 #include "app/report.hpp"
@@ -100,8 +101,7 @@ int local(JobOptions& job_options, const CommandLine& line) {
 }
 
 // A signal before the options are known: a script may take minutes up to its rekindle.run(). Without a run
-// directory the attempt cannot be recorded. The job is not requeued then, because nothing would count such
-// attempts: a script that always takes too long would be requeued for ever.
+// directory nothing counts the attempts, and a script that always takes too long would be requeued for ever.
 int end_slurm_unresolved(const SlurmOptions& how, const std::filesystem::path& run_dir, int signal) {
   const auto job = this_job(how);
   if (!job) return report(job.error());
@@ -179,6 +179,7 @@ int slurm(JobOptions& job_options, const SlurmOptions& how, const CommandLine& l
     return 0;
   }
   interruptible.reset();  // from here on a signal stops the run
+  const OutputRelay output;
   start_logging("rekindle", options->layout().log("supervisor"), LogLevel::kInfo, LogWrites::kInBackground);
   keep_code_in_memory();
   look_around(*job, *options);
@@ -286,7 +287,7 @@ constexpr CommandRow kCommands[] = {
      "write the batch script of a run and hand it to sbatch: submit [OPTIONS] [SCRIPT.py ITS "
      "ARGUMENTS] -- [SBATCH OPTIONS]",
      "rekindle submit --run-dir /shared/runs/vgg11 --data /shared/data --model vgg11 --epochs 10 -- --nodes "
-     "4 --gpus-per-node 4 --time 8:00:00",
+     "4 --gpus-per-node 4 --cpus-per-task 32 --time 8:00:00",
      make_command<SubmitCommand>},
     {"join", kTraining, "add workers on this machine to a live run",
      "rekindle join /shared/runs/vgg11 --workers 2", make_command<JoinCommand>},
