@@ -1,6 +1,7 @@
 #include "app/slurm_early.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <string>
@@ -18,17 +19,35 @@
 namespace rekindle::app {
 
 struct EarlyRequest::Shared {
-  Shared(const SlurmJob& of, const SlurmLog& with, const run::Layout& of_run, const Attempt& ending)
-      : job(of), log(with), layout(of_run), attempt(ending) {}
+  Shared(const SlurmJob& of, const SlurmLog& with, const run::Layout& of_run)
+      : job(of), log(with), layout(of_run) {}
 
   const SlurmJob job;
   SlurmLog log;
   const run::Layout layout;
-  const Attempt attempt;
   std::mutex mutex;
   std::condition_variable changed;
+  enum class State { kWaits, kCancelled, kStarted } state = State::kWaits;
+  std::optional<std::chrono::steady_clock::time_point> when;
+  Attempt attempt{};
   std::optional<slurm::Requeued> answer;
   std::atomic<bool> counted = false;
+
+  // The attempt for which to ask, at its time; nullopt: cancelled.
+  std::optional<Attempt> wait() {
+    std::unique_lock lock(mutex);
+    while (state == State::kWaits) {
+      const auto until = when;
+      if (until && std::chrono::steady_clock::now() >= *until) break;
+      if (until)
+        changed.wait_until(lock, *until);
+      else
+        changed.wait(lock);
+    }
+    if (state == State::kCancelled) return std::nullopt;
+    state = State::kStarted;
+    return attempt;
+  }
 
   void set(const slurm::Requeued& done) {
     const std::scoped_lock lock(mutex);
@@ -37,43 +56,66 @@ struct EarlyRequest::Shared {
   }
 
   void run() {
-    if (attempt.last && saved_step(layout) == attempt.step_at_start)
+    const auto ending = wait();
+    if (!ending) return;
+    if (ending->last && saved_step(layout) == ending->step_at_start)
       return set({false, true, "too many attempts in a row saved nothing"});  // ended() says so
     std::string successor;
     const slurm::Queue queue = queue_for_next(job, layout, std::chrono::minutes(0), successor);
     const slurm::Requeued done = slurm::requeue_once(queue, job.environment.restarts, job.requeue_within);
-    // Only now: what the job prints may go to the storage that hangs.
     warn(str(
         "the job's time is over, and the state is not saved yet: the next attempt was asked for, and goes "
         "on from the last checkpoint that is complete when Slurm ends this one"));
-    if (done.accepted) note(successor);
+    if (done.accepted) note(*ending, successor);
     set(done);
   }
   // Before set(), because the end of the attempt counts it if nothing has.
-  void note(const std::string& successor) {
+  void note(const Attempt& ending, const std::string& successor) {
     const std::uint64_t step = saved_step(layout);
-    log.note_request(attempt.cause, step, successor);
-    if (slurm::is_futile(attempt.cause, step != attempt.step_at_start))
-      counted = log.count_futile(step, attempt.futile_attempts + 1);
+    log.note_request(ending.cause, step, successor);
+    if (slurm::is_futile(ending.cause, step != ending.step_at_start))
+      counted = log.count_futile(step, ending.futile_attempts + 1);
   }
 };
 
-void EarlyRequest::start(const SlurmJob& job, const SlurmLog& log, const run::Layout& layout,
-                         const Attempt& attempt) {
-  if (shared_) return;
-  shared_ = std::make_shared<Shared>(job, log, layout, attempt);
+void EarlyRequest::set(const SlurmJob& job, const SlurmLog& log, const run::Layout& layout,
+                       std::optional<std::chrono::steady_clock::time_point> when, const Attempt& attempt) {
+  const bool first = !shared_;
+  if (first && !when) return;
+  if (first) shared_ = std::make_shared<Shared>(job, log, layout);
+  {
+    const std::scoped_lock lock(shared_->mutex);
+    shared_->when = when;
+    if (shared_->state == Shared::State::kWaits) shared_->attempt = attempt;
+    shared_->changed.notify_all();
+  }
+  if (!first) return;
   try {
     std::thread([shared = shared_] { shared->run(); }).detach();
   } catch (const std::system_error& error) {
     log_warning(str("no thread to ask Slurm early: ", error.what()));
-    shared_->set({false, true, ""});
+    cancel();
   }
+}
+
+void EarlyRequest::cancel() {
+  if (!shared_) return;
+  const std::scoped_lock lock(shared_->mutex);
+  if (shared_->state == Shared::State::kWaits) shared_->state = Shared::State::kCancelled;
+  shared_->changed.notify_all();
+}
+
+bool EarlyRequest::started() const {
+  if (!shared_) return false;
+  const std::scoped_lock lock(shared_->mutex);
+  return shared_->state == Shared::State::kStarted;
 }
 
 bool EarlyRequest::counted() const { return shared_ && shared_->counted; }
 
-std::optional<slurm::Cause> EarlyRequest::accepted() const {
-  if (!shared_) return std::nullopt;
+std::optional<slurm::Cause> EarlyRequest::settle() {
+  cancel();
+  if (!started()) return std::nullopt;
   std::unique_lock lock(shared_->mutex);
   shared_->changed.wait(lock, [this] { return shared_->answer.has_value(); });
   return shared_->answer->accepted ? std::optional(shared_->attempt.cause) : std::nullopt;

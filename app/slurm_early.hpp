@@ -1,6 +1,7 @@
 // The request for the next attempt while the state is still being written.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,7 +14,9 @@
 namespace rekindle::app {
 
 // When the job's time is over, Slurm kills this process, and then nobody would ask for the next attempt. So
-// this request does not wait for a state that slow storage has not stored by then.
+// this request does not wait for a state that slow storage has not stored by then. It is sent by a thread of
+// its own, which uses no file of the run before Slurm has answered: the storage may hang, and the main thread
+// may wait for it.
 class EarlyRequest {
  public:
   struct Attempt {
@@ -22,12 +25,19 @@ class EarlyRequest {
     std::uint64_t futile_attempts = 0;  // before this one
     bool last = false;                  // if this one is futile, too, the job is given up
   };
-  // Sends the request in a thread of its own, once. The thread uses no file of the run before Slurm has
-  // answered, because the storage may hang.
-  void start(const SlurmJob& job, const SlurmLog& log, const run::Layout& layout, const Attempt& attempt);
-  bool started() const { return shared_ != nullptr; }
-  // Waits for Slurm's answer. The cause with which the request was sent, if Slurm has accepted it.
-  std::optional<slurm::Cause> accepted() const;
+  EarlyRequest() = default;
+  ~EarlyRequest() { cancel(); }
+  EarlyRequest(const EarlyRequest&) = delete;
+  EarlyRequest& operator=(const EarlyRequest&) = delete;
+
+  // The request is sent at `when`, once. A later call replaces time and attempt; nullopt: no request.
+  void set(const SlurmJob& job, const SlurmLog& log, const run::Layout& layout,
+           std::optional<std::chrono::steady_clock::time_point> when, const Attempt& attempt);
+  void cancel();  // from now on no request begins; one that has begun goes on
+  // Cancels; waits for Slurm's answer if the request has begun. The cause with which it was sent, if Slurm
+  // has accepted it.
+  std::optional<slurm::Cause> settle();
+  bool started() const;
   bool counted() const;  // as a futile attempt, by the thread
 
  private:

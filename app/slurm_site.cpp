@@ -123,22 +123,22 @@ class SlurmSite : public Site {
   std::optional<Clock::time_point> limit() override { return stop_.limit(); }
 
   void await_save() override {
-    if (early_.started() || !stop_.time_is_over()) return;
     slurm::Seen seen = seen_now(static_cast<int>(ExitCode::kSaved));
     stop_.complete(seen, nodes_left());
     const slurm::Cause cause = slurm::judge(seen);
-    if (job_.on_limit == OnLimit::kExit || !slurm::wants_requeue(cause, seen.signal)) return;
+    const bool asks = job_.on_limit != OnLimit::kExit && slurm::wants_requeue(cause, seen.signal);
     const bool last = futile_at_start_ + 1 >= slurm::most_futile_attempts(cause);
-    early_.start(job_, log_, layout_, {cause, step_at_start_, futile_at_start_, last});
+    early_.set(job_, log_, layout_, asks ? stop_.end_of_time() : std::nullopt,
+               {cause, step_at_start_, futile_at_start_, last});
   }
 
   int ended(const RunResult& result) override {
     const int exit_code = result.exit_code;
     if (succeeds_ && log_.held_by_another_node()) return exit_code;  // that process handles the job
     const slurm::Seen seen = seen_by(result);
-    const auto early = early_.accepted();
-    const slurm::Cause cause = early && exit_code != 0 ? *early : slurm::judge(seen);
     const std::uint64_t step = saved_step(layout_);
+    const auto early = early_.settle();  // after the reads of files, which may hang
+    const slurm::Cause cause = early && exit_code != 0 ? *early : slurm::judge(seen);
     const slurm::EndDecision decision = slurm::decide({.cause = cause,
                                                        .signal = stop_.signal(),
                                                        .step = step,

@@ -1,5 +1,6 @@
 #include "app/slurm_stop.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <thread>
 
@@ -40,25 +41,29 @@ void SlurmStop::on_answer() {
 void SlurmStop::on_terminated() { stop_.terminated = system_clock::now(); }
 
 std::optional<steady_clock::time_point> SlurmStop::limit() const {
-  const auto left = time_left(within_);
-  if (!left) return std::nullopt;
-  return steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(*left);
+  return deadline(within_, milliseconds(0));
 }
 
-bool SlurmStop::time_is_over() const {
-  const auto left = time_left(std::nullopt);  // the user's own limit ends no job
-  return left && *left <= system_clock::duration(0);
+std::optional<steady_clock::time_point> SlurmStop::end_of_time() const {
+  // The user's own limit ends no job.
+  if (const auto known = deadline(std::nullopt, milliseconds(0))) return known;
+  const auto later = deadline(std::nullopt, slurm::kAnswerPatience);
+  if (!later) return std::nullopt;
+  const auto waited = stop_.signalled + slurm::kAnswerPatience - system_clock::now();
+  return std::max(*later, steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(waited));
 }
 
-// Of the time for the save. nullopt: no limit.
-std::optional<system_clock::duration> SlurmStop::time_left(std::optional<milliseconds> within) const {
+// As it will be `from_now`, if there is no other answer until then. nullopt: no limit.
+std::optional<steady_clock::time_point> SlurmStop::deadline(std::optional<milliseconds> within,
+                                                            milliseconds from_now) const {
   if (signal_ == 0) return std::nullopt;
   slurm::Stopping stop = stop_;
   stop.answer = answer();
   stop.within = within;
   const auto now = system_clock::now();
-  const auto deadline = slurm::stop_deadline(stop, now);
-  return deadline ? std::optional(*deadline - now) : std::nullopt;
+  const auto deadline = slurm::stop_deadline(stop, now + from_now);
+  if (!deadline) return std::nullopt;
+  return steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(*deadline - now);
 }
 
 std::optional<slurm::JobFacts> SlurmStop::answer() const {

@@ -25,8 +25,9 @@ class SlurmStop {
   bool is_terminated() const { return stop_.terminated.has_value(); }
   // The time by which the state must be saved. nullopt: no limit.
   std::optional<std::chrono::steady_clock::time_point> limit() const;
-  // Whether the time that Slurm gives this job is over.
-  bool time_is_over() const;
+  // When the time that Slurm gives this job is over, if Slurm gives no other answer until then. nullopt: no
+  // limit.
+  std::optional<std::chrono::steady_clock::time_point> end_of_time() const;
   // Slurm's newest answer since the newest signal.
   std::optional<slurm::JobFacts> answer() const;
   // The same, if the answer is new enough for a requeue: after an older answer, the job may have been
@@ -39,8 +40,8 @@ class SlurmStop {
   void complete(slurm::Seen& seen, std::size_t nodes_left) const;
 
  private:
-  std::optional<std::chrono::system_clock::duration> time_left(
-      std::optional<std::chrono::milliseconds> within) const;
+  std::optional<std::chrono::steady_clock::time_point> deadline(
+      std::optional<std::chrono::milliseconds> within, std::chrono::milliseconds from_now) const;
   bool meant_nothing(slurm::SystemTime now) const;
 
   slurm::JobWatch& watch_;

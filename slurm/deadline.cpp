@@ -7,8 +7,7 @@
 namespace rekindle::slurm {
 namespace {
 
-constexpr std::chrono::seconds kMargin{2};    // before the time limit
-constexpr std::chrono::seconds kPatience{2};  // for Slurm's answer
+constexpr std::chrono::seconds kMargin{2};  // before the time limit
 
 // Slurm's reason for a job whose batch step was lost.
 constexpr const char* kLaunchFailure = "JobLaunchFailure";
@@ -52,7 +51,7 @@ std::optional<SystemTime> stop_deadline(const Stopping& stop, SystemTime now) {
     at_most(stop.terminated.value_or(stop.signalled) + before_the_kill(stop));
   } else if (stop.answer) {
     if (stop.answer->end) at_most(*stop.answer->end - kMargin);
-  } else if (now >= stop.signalled + kPatience) {
+  } else if (now >= stop.signalled + kAnswerPatience) {
     if (stop.terminated) at_most(*stop.terminated + before_the_kill(stop));
     if (stop.end) at_most(*stop.end - kMargin);
   }

@@ -20,7 +20,9 @@ struct Stopping {
   std::optional<std::chrono::milliseconds> within;  // --stop-within
 };
 
-// Without Slurm's answer, only --stop-within applies for two seconds after the signal. After that, the
+inline constexpr std::chrono::seconds kAnswerPatience{2};
+
+// Without Slurm's answer, only --stop-within applies for kAnswerPatience after the signal. After that, the
 // earlier facts count, and a SIGTERM is treated as the end of the job. nullopt: no deadline.
 std::optional<SystemTime> stop_deadline(const Stopping& stop, SystemTime now);
 

@@ -158,13 +158,13 @@ void SlurmRun::TearDown() {
   EXPECT_TRUE(eventually([&] { return processes_with(dir()).empty(); }));
 }
 
-std::string SlurmRun::output() const { return text_of(scratch_ / "out"); }
+std::string SlurmRun::output() const { return text_of(output_); }
 
 fs::path SlurmRun::script(const Arguments& more, const std::string& before, const std::string& signal) const {
   fs::path path = scratch_ / "job.sh";
   std::ofstream out(path);
   out << "#!/bin/bash\n#SBATCH --exclusive --requeue --open-mode=append --no-kill " << signal << "\n"
-      << "#SBATCH --output=" << (scratch_ / "out").string() << "\n"
+      << "#SBATCH --output=" << output_.string() << "\n"
       << before << "\nexec " << rekindle();
   for (const std::string& argument : mnist_job("slurm", dir()) + more) out << " '" << argument << "'";
   out << "\n";

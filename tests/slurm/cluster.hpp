@@ -94,6 +94,7 @@ class SlurmRun : public ::testing::Test {
 
   Scratch scratch_;
   fs::path run_dir_ = scratch_ / "run";
+  fs::path output_ = scratch_ / "out";  // of the job
   std::optional<Cluster> cluster_;
   std::string job_;
 };

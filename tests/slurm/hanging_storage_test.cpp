@@ -42,5 +42,27 @@ TEST_F(SlurmHangingStorage, AtTheTimeLimit_RequeuedAndGoesOnFromTheLastCheckpoin
   EXPECT_EQ(cluster_->restarts(job_), 1U);
 }
 
+// As that of `rekindle submit`, which is in the run directory.
+class SlurmHangingOutput : public SlurmHangingStorage {
+ protected:
+  void SetUp() override {
+    SlurmHangingStorage::SetUp();
+    output_ = run_dir_.parent_path() / "out";
+  }
+};
+
+TEST_F(SlurmHangingOutput, AtTheTimeLimit_RequeuedAndGoesOnFromTheLastCheckpoint) {
+  job_ = cluster_->submit({"--nodes=1", "--time=1"},
+                          script({"--checkpoint-every", "10", "--log-interval", "1"}));
+  wait_for_step(20);
+  hang();
+  EXPECT_TRUE(eventually([&] { return cluster_->restarts(job_) == 1; }, std::chrono::minutes(3)));
+  answer();
+  wait_for_restart(1);
+  EXPECT_GE(attempts("slurm-begin").back()["step"], 10);
+  stop_and_compare();
+  EXPECT_EQ(cluster_->restarts(job_), 1U);
+}
+
 }  // namespace
 }  // namespace rekindle::process_test
