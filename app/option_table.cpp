@@ -104,7 +104,7 @@ constexpr OptionRow kTable[] = {
      add<&R::checkpoint_interval>},
     {"keep", "N", kEssential, kFree, "checkpoints to keep", nullptr, add<&R::keep, int_number>},
     {"dry-run", "", kEssential, kFree,
-     "check everything, make a few steps beside the run directory, and say what the run will take", "",
+     "check everything, make a few steps in a folder of its own, and say what the run will take", "",
      add<&R::dry_run>},
     {"classes", "N", kModel, kEqual, "number of classes", "the data set's", add<&R::classes, int_number>},
     {"image-size", "PIXELS", kModel, kEqual, "pixels a side", "mnist-cnn 28, others 224",

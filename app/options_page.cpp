@@ -64,7 +64,14 @@ std::string options_page() {
       "page is\n"
       "made from the table in `app/option_table.cpp`, as `--help-all` is. \"At a resume\" says whether the "
       "same run\n"
-      "directory may be used with another value.\n";
+      "directory may be used with another value.\n\n"
+      "`--workers` is of `local` alone. `slurm` refuses `--dry-run`, and `submit --dry-run` makes no step. A "
+      "[Python\n"
+      "script](python.md) brings its own model, data and loss, and refuses the options for them: `--model`, "
+      "`--dataset`,\n"
+      "`--data`, `--classes`, `--image-size`, `--augment`, `--skip-corrupt`, `--dropout`, `--layers`, "
+      "`--heads`, `--width`,\n"
+      "`--context`, `--model-options`, `--reset-head` and `--label-smoothing`.\n";
   const char* group = "";
   for (const OptionRow& row : option_table()) {
     const CLI::Option* option = row.add(command, raw, row);
