@@ -69,6 +69,7 @@ class Host {
     flush();
     if (machine_.ending() && !std::exchange(stop_.ending_sent, true))
       send_supervisor(Ended{machine_.ending()->exit_code, machine_.ending()->line, false});
+    outbox_.write_lines();
   }
 
   void enter(const Register& message, const WorkerActor& worker) {
@@ -238,15 +239,14 @@ class Host {
   }
   void apply(const RecordLoss& effect) { parts_.events.record(effect, machine_.step()); }
   void apply(const ShowProgress& effect) { send_supervisor(effect.progress); }
-  void apply(const Info& effect) {
-    log_info(effect.line);
-    send_supervisor(Say{effect.line});
-  }
-  void apply(const Warn& effect) {
-    log_warning(effect.line);
-    send_supervisor(Say{str("warning: ", effect.line)});
+  void apply(const Info& effect) { say(LogLevel::kInfo, "", effect.line); }
+  void apply(const Warn& effect) { say(LogLevel::kWarning, "warning: ", effect.line); }
+  void say(LogLevel level, const std::string& prefix, const std::string& line) {
+    outbox_.put(level, line);
+    send_supervisor(Say{prefix + line});
   }
   void apply(const Finish& effect) {
+    outbox_.write_lines();  // before this process ends
     std::string line = effect.line;
     if (effect.stuck_at) line += str(" (", samples_of(parts_.options.job, *effect.stuck_at), ")");
     if (!effect.hint.empty()) line += ": " + effect.hint;

@@ -1,6 +1,7 @@
-// The coordinator's pending messages to trainers, by worker. Trainers of one worker share one order if their
-// messages are equal, and each message is encoded once. With 512 workers of 8 trainers, a loss takes 511
-// small orders instead of 4088, and a generation's member list, 200 KB, goes to each node once.
+// The coordinator's pending messages to trainers, by worker, and lines of its log. Trainers of one worker
+// share one order if their messages are equal, and each message is encoded once. With 512 workers of 8
+// trainers, a loss takes 511 small orders instead of 4088, and a generation's member list, 200 KB, goes to
+// each node once.
 #pragma once
 
 #include <map>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "actors/interfaces.hpp"
+#include "base/log.hpp"
 #include "protocol/coordinator.hpp"
 #include "protocol/wire.hpp"
 
@@ -27,6 +29,12 @@ class Outbox {
     if (batches.empty() || batches.back().kind != kind) batches.push_back({kind, {}});
     batches.back().to.push_back({effect.trainer, start != nullptr ? start->rank : -1});
     messages_.try_emplace(kind, effect.message);
+  }
+
+  // A line for the log. Lines are written after the messages, because the log may be on storage that hangs.
+  void put(LogLevel level, const std::string& line) { lines_.emplace_back(level, line); }
+  void write_lines() {
+    for (const auto& [level, line] : std::exchange(lines_, {})) log(level, line);
   }
 
   // Delivers all pending messages: deliver(worker, recipients, message as text). `finish` may change each
@@ -68,6 +76,7 @@ class Outbox {
 
   std::map<std::string, std::vector<Batch>> pending_;
   std::map<Kind, protocol::ToTrainer> messages_;
+  std::vector<std::pair<LogLevel, std::string>> lines_;
 };
 
 }  // namespace rekindle::actors

@@ -93,13 +93,16 @@ void SocketLink::watch_gpu(std::unique_ptr<device::GpuWatch> watch) {
 }
 
 void SocketLink::on_message(const ToTrainer& message) {
+  {
+    const std::scoped_lock lock(mutex_);
+    control_.on_message(message);
+    if (exchange_ != nullptr && control_.aborted() && !aborted_.exchange(true)) exchange_->abort();
+    arrived_.notify_all();
+  }
+  // After that, because the log may be on storage that hangs.
   if (std::holds_alternative<Stop>(message))
     log_info(
         str("the run is being stopped: this trainer is at step ", loop_.step, ", ", to_text(loop_.phase)));
-  const std::scoped_lock lock(mutex_);
-  control_.on_message(message);
-  if (exchange_ != nullptr && control_.aborted() && !aborted_.exchange(true)) exchange_->abort();
-  arrived_.notify_all();
 }
 
 protocol::ProcessUse SocketLink::use() {
