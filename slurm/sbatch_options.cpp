@@ -4,6 +4,9 @@
 #include <set>
 #include <string_view>
 
+#include "slurm/commands.hpp"
+#include "slurm/script.hpp"
+
 namespace rekindle::slurm {
 namespace {
 
@@ -140,6 +143,17 @@ bool asks_for_gpus(const std::vector<std::string>& options) {
     if ((resources || before) && word.find("gpu") != std::string::npos) return true;
   }
   return false;
+}
+
+bool asks_for_cpus_alone(const std::vector<std::string>& options) {
+  constexpr std::uint64_t kFew = 4;
+  bool exclusive = false;
+  for (const std::string& word : options) {
+    if (word.starts_with("--ntasks") || (word.starts_with("-n") && !word.starts_with("--"))) return false;
+    exclusive = exclusive || word.starts_with("--exclusive");
+  }
+  const auto cpus = option_value(options, "--cpus-per-task", 'c');
+  return exclusive || (cpus && leading_number(*cpus).value_or(0) > kFew);
 }
 
 }  // namespace rekindle::slurm

@@ -13,4 +13,8 @@ std::vector<std::string> take_sbatch_options(std::vector<std::string>& words);
 // Whether sbatch's options ask for GPUs.
 bool asks_for_gpus(const std::vector<std::string>& options);
 
+// Whether they ask for a complete node, or for more than four CPUs, and for no tasks. There is one trainer on
+// each node then, which uses one CPU unless --threads is given.
+bool asks_for_cpus_alone(const std::vector<std::string>& options);
+
 }  // namespace rekindle::slurm

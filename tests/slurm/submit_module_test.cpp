@@ -80,6 +80,16 @@ TEST(SbatchOptions, GpusAreSeenHoweverTheyAreAskedFor) {
   EXPECT_FALSE(asks_for_gpus({"--gres=nvme:1", "--partition=gpu", "--nodes=2"}));
 }
 
+TEST(SbatchOptions, ManyCpusAndNoTasks_WouldTrainOnOneCpu) {
+  EXPECT_TRUE(asks_for_cpus_alone({"--nodes=2", "--exclusive"}));
+  EXPECT_TRUE(asks_for_cpus_alone({"-N2", "-c", "32"}));
+  EXPECT_TRUE(asks_for_cpus_alone({"--cpus-per-task=8", "--nodelist=a"}));
+  EXPECT_FALSE(asks_for_cpus_alone({"--nodes=2"}));
+  EXPECT_FALSE(asks_for_cpus_alone({"-c4"}));
+  for (const char* tasks : {"--ntasks-per-node=4", "--ntasks", "-n8"})
+    EXPECT_FALSE(asks_for_cpus_alone({"--exclusive", "-c", "8", tasks})) << tasks;
+}
+
 TEST(SbatchOptions, ValueHoweverItIsWritten_TheLastOneCounts) {
   for (const std::vector<std::string>& options : {std::vector<std::string>{"--output=b"},
                                                   {"--output", "b"},
