@@ -19,7 +19,8 @@ void keep_code_in_memory() {
   const std::string program = own_executable().string();
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
-    if (!line.ends_with(program)) continue;
+    // Libraries, too: a run keeps copies of some of them. (A package's programs have their own libstdc++.)
+    if (!line.ends_with(program) && line.find(".so") == std::string::npos) continue;
     std::istringstream fields(line);
     std::uintptr_t begin = 0, end = 0;
     char dash = 0;

@@ -3,8 +3,9 @@
 
 namespace rekindle {
 
-// Reads all of this program's code now. Its file may be on storage that hangs later, and a function that was
-// never called would then be waited for. Under memory pressure the kernel may still drop the code.
+// Reads all code of this program and of its libraries now. Its file may be on storage that hangs later, and a
+// function that was never called would then be waited for. Under memory pressure the kernel may still drop
+// the code.
 void keep_code_in_memory();
 
 }  // namespace rekindle
