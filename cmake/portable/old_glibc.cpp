@@ -37,13 +37,17 @@ timespec end_of_slice(std::int64_t left) {
 
 extern "C" {
 
-// Before 2.29, pow() had a wrapper that sets errno; what it computes is the same.
+// Before 2.29, exp() and pow() had wrappers that set errno; what they compute is the same.
+double rekindle_old_exp(double exponent) noexcept;
 double rekindle_old_pow(double base, double exponent) noexcept;
 #if defined(__x86_64__)
+__asm__(".symver rekindle_old_exp, exp@GLIBC_2.2.5");
 __asm__(".symver rekindle_old_pow, pow@GLIBC_2.2.5");
 #else  // aarch64
+__asm__(".symver rekindle_old_exp, exp@GLIBC_2.17");
 __asm__(".symver rekindle_old_pow, pow@GLIBC_2.17");
 #endif
+double exp(double exponent) noexcept { return rekindle_old_exp(exponent); }
 double pow(double base, double exponent) noexcept { return rekindle_old_pow(base, exponent); }
 
 // libstdc++ uses atomic operations unless it knows that there is one thread.
