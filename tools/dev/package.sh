@@ -5,13 +5,13 @@
 package() {
   local tools=build/package-tools dist=build/dist version name
   install_packages tools/packages-package.txt
-  install_cuda
+  # Packages contain parts of CUDA, and say of which version.
+  install_pinned_cuda
   install_sysroot build/package-sysroot
   install_caf build/package-caf
+  # A folder that was configured with another CUDA compiler, or without one, is made anew.
+  grep -qs "^CMAKE_CUDA_COMPILER:[A-Z]*=$CUDACXX\$" build/package/CMakeCache.txt || rm -rf build/package
   configure package
-  # Configured by an older version of this project, perhaps: it made a wheel without CUDA where no compiler was.
-  grep -q '^REKINDLE_CUDA:BOOL=ON' build/package/CMakeCache.txt ||
-    quietly "configuring build/package failed" cmake -DREKINDLE_CUDA=ON build/package
   build package rekindle rekindle_libstdcxx
   install_package_tools "$tools"
   # Times of the commit: one build gives the same bytes whenever it is packed.

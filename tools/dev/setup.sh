@@ -38,8 +38,13 @@ install_torch() {
 
 # The presets cuda and dev-cuda need CUDA's compiler: that of the system, or else NVIDIA's Python packages.
 install_cuda() {
-  local target=build/cuda-toolkit root
   if command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; then return 0; fi
+  install_pinned_cuda
+}
+
+# CUDA's compiler of tools/cuda-requirements.txt, even if the system has another one.
+install_pinned_cuda() {
+  local target=build/cuda-toolkit root
   install_wheels tools/cuda-requirements.txt "$target" "CUDA's compiler (104 MB)"
   root=$PWD/$target/nvidia/cu13
   # A wheel keeps neither the permission to run nor links.
