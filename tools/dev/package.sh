@@ -4,6 +4,8 @@
 
 package() {
   local tools=build/package-tools dist=build/dist version name
+  # With it, ccache would compile with relative paths, and a build without ccache would not have the same strings (__FILE__).
+  unset CCACHE_BASEDIR
   install_packages tools/packages-package.txt
   # Packages contain parts of CUDA, and say of which version.
   install_pinned_cuda
