@@ -11,6 +11,10 @@ add_link_options(--sysroot=${REKINDLE_SYSROOT} -B${system_libraries} -L${system_
   -L${REKINDLE_SYSROOT}/lib/${CMAKE_LIBRARY_ARCHITECTURE})
 # This glibc has them apart from libc.
 set(CMAKE_CXX_STANDARD_LIBRARIES "-lpthread -ldl -lrt -lm")
+# No names of folders of the machine that builds are in the programs (__FILE__): LibTorch, CAF and the build folder are below
+# this folder, too. CAF's own sources have an option of their own (tools/package/needs.sh).
+set(no_folders -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
+add_compile_options($<$<COMPILE_LANGUAGE:CXX>:${no_folders}> $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${no_folders}>)
 #
 #   rekindle_static(TARGET NAME target ...)       TARGET is libNAME.a, which needs the other targets
 function(rekindle_static target name)
