@@ -72,9 +72,9 @@ install_package_tools() {
   touch "$1/.complete"
 }
 
-# plain_tar FOLDER NAME...: an archive on stdout, the same bytes for the same files.
+# plain_tar FOLDER NAME...: an archive on stdout, the same bytes for the same files, whatever the umask was.
 plain_tar() {
-  tar -C "$1" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --format=gnu -cf - "${@:2}"
+  tar -C "$1" --sort=name --mode=u=rwX,go=rX --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --format=gnu -cf - "${@:2}"
 }
 
 # pack_tar FOLDER NAME FILE: the same bytes on any machine, which those of one thread would not be.
