@@ -109,26 +109,26 @@ pack_image() {
   sed -e "s/@ARCHIVE@/$3.oci.tar/" -e "s/@VERSION@/$2/" tools/package/rekindle.def >"$1/$3.def"
 }
 
-# What was packed, in environments of their own.
-test_packages() {
-  local python=${REKINDLE_ORACLE_PYTHON:-$(python_folder)/bin/python3} folder
+# What was packed, in environments of their own. In a subshell, so that the unpacked tarball goes whatever fails, and in
+# /var/tmp, because /tmp may be memory.
+test_packages() (
+  python=${REKINDLE_ORACLE_PYTHON:-$(python_folder)/bin/python3}
+  script=$PWD/tests/python/everything.py
+  folder=$(mktemp -d /var/tmp/rekindle-package.XXXXXX)
+  trap 'rm -rf "$folder"' EXIT
   say "testing the tarball"
-  folder=$(mktemp -d)
   tar -C "$folder" -xf "$1/$2.tar.xz"
   # Moved, and without a PATH.
   mv "$folder/$2" "$folder/moved here"
   (cd "$folder" && env -i HOME="$folder" "$folder/moved here/bin/rekindle" selftest) || die "the tarball does not work"
   if ! "$python" -c 'import numpy, torch' 2>/dev/null; then
-    rm -rf "$folder"
     say "neither the wheel nor scripts are tested, because there is no Python with torch: ./dev python installs one"
-    return
+    exit
   fi
-  local script=$PWD/tests/python/everything.py
   (cd "$folder" && env -i HOME="$folder" REKINDLE_PYTHON="$python" "$folder/moved here/bin/rekindle" local --run-dir run \
     --workers 2 "$script" steps=20) || die "the tarball does not train a script"
   (cd "$folder" && PYTHONPATH="$folder/moved here/libexec/rekindle/python" "$python" -c \
     'import rekindle; print(rekindle.open("run").status()["state"])') || die "the tarball's Python package does not work"
-  rm -rf "$folder"
   say "testing the wheel"
   "$python" tests/python/wheel.py "$1"/*.whl || die "the wheel does not work"
-}
+)
