@@ -2,6 +2,12 @@
 # image for containers. They need nothing but glibc (and the wheel a Python with torch). The wheel, and the tree of the
 # others, have a library for GPUs too, which is opened only where a GPU is asked for.
 
+# Before hundreds of megabytes are fetched: mmdebstrap mounts in the systems that it makes.
+needs_mounts() {
+  unshare --mount true 2>/dev/null ||
+    die "./dev package makes small Debian systems: it needs root, and a container that may mount (--privileged)"
+}
+
 package() {
   local tools=build/package-tools dist=build/dist version name
   # With it, ccache would compile with relative paths, and a build without ccache would not have the same strings (__FILE__).
