@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Compares the packages of two builds (their SHA256SUMS), and says what differs, and why as far as that can be seen.
 
-    compare.py FIRST SECOND    two folders like build/dist; exit code 2: something differs
+    compare.py FIRST SECOND    two folders like build/dist; exit code 2: something differs; 3: the image alone, because its
+                               packages of Debian had updates between the two builds
     compare.py --self-test     checks that planted differences are found
 
 Of a package that differs, the members are compared: of a Debian package those of its two tar files, of an image those of its
@@ -213,15 +214,23 @@ def compare_packages(first, second):
     return lines, reasons
 
 
+def debian_updates(first, second):
+    """Lines that say which packages of Debian have another version in the second image (its list of parts)."""
+    a, b = ({part["bom-ref"]: part["version"] for file in folder.glob("*.oci.cdx.json")
+             for part in json.loads(file.read_text())["components"]} for folder in (first, second))  # fmt: skip
+    return [f"{part.split('/')[1]} {a.get(part, '(none)')} and {b.get(part, '(none)')}"
+            for part in sorted({**a, **b}) if a.get(part) != b.get(part)]  # fmt: skip
+
+
 def compare(first, second):
-    """Prints what differs. Returns how many packages do."""
+    """Prints what differs. Returns the exit code."""
     a, b = sums(first), sums(second)
-    differ, reasons = 0, set()
+    differ, reasons = set(), set()
     for name in sorted({**a, **b}):
         if a.get(name) == b.get(name):
             print(f"{name}: the same bytes")
             continue
-        differ += 1
+        differ.add(name)
         if name not in a or name not in b:
             print(f"{name}: only in the {'first' if name in a else 'second'}")
             reasons.add("only")
@@ -233,11 +242,17 @@ def compare(first, second):
             print(f"    {line}")
         if len(lines) > MOST_LINES:
             print(f"    and {len(lines) - MOST_LINES} more")
-    print(f"{differ} of {len({**a, **b})} packages differ")
+    print(f"{len(differ)} of {len({**a, **b})} packages differ")
+    if not differ:
+        return 0
+    if all(".oci." in name for name in differ) and (changed := debian_updates(first, second)):
+        print("only the image differs; between the two builds, Debian changed these packages of it:")
+        print("\n".join(f"    {line}" for line in changed))
+        return 3
     for key, text in WHY.items():
         if key in reasons:
             print(f"perhaps: {text}")
-    return differ
+    return 2
 
 
 def main():
@@ -247,7 +262,7 @@ def main():
         return compare_self_test.main()
     if len(sys.argv) != 3:
         sys.exit("usage: compare.py FIRST SECOND | --self-test")
-    return 2 if compare(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])) else 0
+    return compare(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
 
 
 if __name__ == "__main__":
