@@ -31,6 +31,13 @@ Description: fault-tolerant data-parallel training with bit-identical results
 """
 
 
+# Python writes these folders if root runs a script, and dpkg does not know them.
+PRERM = """#!/bin/sh
+set -e
+[ ! -d /usr/libexec/rekindle/python ] || find /usr/libexec/rekindle/python -depth -type d -name __pycache__ -exec rm -rf {} +
+"""
+
+
 def pack(file, text):
     """gzip without a name and a time."""
     with file.open("wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=0) as packed:
@@ -60,12 +67,14 @@ def main(tree, folder):
     architecture = subprocess.run(["dpkg", "--print-architecture"], check=True, capture_output=True, text=True).stdout.strip()
     control = CONTROL.format(version=version, architecture=architecture, kib=sizes // 1024, glibc=glibc)
     (folder / "DEBIAN/control").write_text(control)
+    (folder / "DEBIAN/prerm").write_text(PRERM)
     files = sorted(file for file in (folder / "usr").rglob("*") if file.is_file() and not file.is_symlink())
     (folder / "DEBIAN/md5sums").write_text("".join(
         f"{hashlib.md5(file.read_bytes()).hexdigest()}  {file.relative_to(folder)}\n" for file in files))  # fmt: skip
     made = (documents / "copyright", documents / "changelog.gz", manual.with_suffix(".1.gz"))
     for new in (*made, folder / "DEBIAN/control", folder / "DEBIAN/md5sums"):
         new.chmod(0o644)
+    (folder / "DEBIAN/prerm").chmod(0o755)
     for each in (folder, *folder.rglob("*")):
         if each.is_dir() and not each.is_symlink():
             each.chmod(0o755)
