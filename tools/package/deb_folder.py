@@ -50,6 +50,10 @@ def main(tree, folder):
     # Hard links: half a gigabyte is not copied, and no file of the tree is changed.
     shutil.copytree(tree, folder / "usr", symlinks=True, copy_function=os.link)
     documents = folder / "usr/share/doc/rekindle"
+    # Images for containers (Ubuntu's, and Debian's slim ones) have dpkg leave out /usr/share/doc, but for files named copyright. Copies:
+    # dpkg cannot unpack a hard link to a file that it has left out.
+    licenses = folder / "usr/share/rekindle/licenses"
+    shutil.copytree(documents / "licenses", licenses)
     manual = folder / "usr/share/man/man1/rekindle.1"
     pack(manual.with_suffix(".1.gz"), manual.read_text())
     manual.unlink()
@@ -58,9 +62,9 @@ def main(tree, folder):
     pack(documents / "changelog.gz",
          f"rekindle ({version}) stable; urgency=medium\n\n  * See CHANGELOG.md.\n\n"
          f" -- The Rekindle authors <rekindle@localhost>  {date}\n")  # fmt: skip
-    licenses = "\n".join(sorted(file.name for file in (documents / "licenses").iterdir()))
+    names = "\n".join(sorted(file.name for file in licenses.iterdir()))
     (documents / "copyright").write_text(
-        f"{(binaries.SOURCE / 'LICENSE').read_text()}\n\nOther projects have these licences, in the folder licenses:\n{licenses}\n")
+        f"{(binaries.SOURCE / 'LICENSE').read_text()}\n\nOther projects have these licences, in /usr/share/rekindle/licenses:\n{names}\n")
     (folder / "DEBIAN").mkdir()
     sizes = sum(file.lstat().st_size for file in folder.rglob("*") if not file.is_dir())
     glibc = ".".join(map(str, binaries.GLIBC))
