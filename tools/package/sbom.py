@@ -49,9 +49,14 @@ def of_page():
                      purl=PackageURL("npm", None, "uplot", version), licenses=[DisjunctiveLicense(id="MIT")])  # fmt: skip
 
 
+def has_one_mkl(folder):
+    """LibTorch for other processors is built without it."""
+    return (folder / "lib/libtorch_cpu.so").exists() and platform.machine() == "x86_64"
+
+
 def inside_torch(folder):
     """What LibTorch's libraries have in them, or bring along, and its list of parts does not name."""
-    if (folder / "lib/libtorch_cpu.so").exists() and platform.machine() == "x86_64":
+    if has_one_mkl(folder):
         yield Component(type=ComponentType.LIBRARY, name="oneMKL", bom_ref="torch/oneMKL",
                         licenses=[DisjunctiveLicense(name="Intel Simplified Software License (Version October 2022)")])  # fmt: skip
     if any(folder.glob("lib/libgomp*")):

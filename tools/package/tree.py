@@ -48,7 +48,7 @@ def write_documents(build, folder, bundled):
             if copy.exists():
                 binaries.fail(f"two licences of {name} are called {file.name}")
             shutil.copy(file, copy)
-    if (folder / "libexec/rekindle/lib/libtorch_cpu.so").exists():
+    if sbom.has_one_mkl(folder / "libexec/rekindle"):
         shutil.copy(ONE_MKL, documents / "licenses")
     sbom.write(documents / "sbom.cdx.json", packages, wheels, folder / "libexec/rekindle")
 
