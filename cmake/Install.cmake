@@ -4,7 +4,7 @@
 #   libexec/rekindle/   the programs, and lib, a link to LibTorch: the folder that a run holds open; build, a hash; and
 #                       python/, the Python package
 #   include/rekindle/   trainer.hpp, and the headers of the modules that a trainer program is built from
-#   share/man/man1/     rekindle(1)
+#   share/              rekindle(1), completion for bash, zsh and fish, and in doc/rekindle/ the licence
 #   lib/rekindle/       these modules as static libraries, and in cmake/ the package
 #
 # The folder may be moved as a whole. A program that was built with the package must be built again then.
@@ -27,15 +27,23 @@ install(CODE "
   file(MAKE_DIRECTORY \"\${prefix}/bin\")
   file(CREATE_LINK ../${programs}/rekindle \"\${prefix}/bin/rekindle\" SYMBOLIC)
   file(CREATE_LINK \"${torch_libraries}\" \"\${prefix}/${programs}/lib\" SYMBOLIC)
-  file(MAKE_DIRECTORY \"\${prefix}/share/man/man1\")
-  execute_process(COMMAND \"\${prefix}/${programs}/rekindle\" manual COMMAND_ERROR_IS_FATAL ANY
-                  OUTPUT_FILE \"\${prefix}/share/man/man1/rekindle.1\")
+  # What the program says about itself, where the packages have it, too (tools/package/tree.py).
+  function(rekindle_write folder file)
+    file(MAKE_DIRECTORY \"\${prefix}/share/\${folder}\")
+    execute_process(COMMAND \"\${prefix}/${programs}/rekindle\" \${ARGN} COMMAND_ERROR_IS_FATAL ANY
+                    OUTPUT_FILE \"\${prefix}/share/\${folder}/\${file}\")
+  endfunction()
+  rekindle_write(man/man1 rekindle.1 manual)
+  rekindle_write(bash-completion/completions rekindle completion bash)
+  rekindle_write(zsh/vendor-completions _rekindle completion zsh)
+  rekindle_write(fish/vendor_completions.d rekindle.fish completion fish)
   # rekindle-trainer has all the static libraries, so its hash is that of the package. A program that was built with
   # the package compares it.
   file(SHA256 \"\${prefix}/${programs}/rekindle-trainer\" build)
   file(WRITE \"\${prefix}/${programs}/build\" \"\${build}\")
   file(WRITE \"\${prefix}/${package}/rekindleBuild.cmake\" \"set(rekindle_build \${build})\\n\")")
 
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION share/doc/rekindle)
 foreach(module ${modules})
   list(APPEND libraries rekindle_${module})
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${module}/ DESTINATION include/rekindle/${module}
