@@ -19,5 +19,7 @@ docs() {
   NO_MKDOCS_2_WARNING=1 quietly "the site was not made" "$tools/bin/mkdocs" build --clean -f tools/docs/mkdocs.yml
   [[ $(grep -rlE 'unpkg|<(script|link|img)[^>]*(src|href)="?(https?:)?//' build/site --include='*.html'; echo "$?") == 1 ]] ||
     die "a page loads something from elsewhere"
+  [[ $(grep -rlE "(url\(|@import)[ \"']*(https?:)?//" build/site --include='*.css'; echo "$?") == 1 ]] ||
+    die "a style sheet loads something from elsewhere"
   say "the site is in build/site; look at it with: python3 -m http.server -d build/site"
 }
