@@ -10,6 +10,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <exception>
 #include <span>
 #include <utility>
 
@@ -58,7 +59,6 @@ std::optional<OutputRelay::Writer> OutputRelay::redirect(const std::vector<int>&
   auto output = make_pipe();
   auto end = make_pipe();
   if (!output || !end) return std::nullopt;
-  enlarge_pipe(output->write);
   auto child = start_writer(*output, *end, streams.front());
   if (!child) return std::nullopt;
   for (const int stream : streams) std::ignore = ::dup2(output->write.get(), stream);
@@ -77,7 +77,8 @@ OutputRelay::OutputRelay() {
 }
 
 OutputRelay::~OutputRelay() {
-  constexpr std::chrono::seconds kPatience{2};
+  constexpr std::chrono::seconds kPatience{10};
+  if (std::uncaught_exceptions() > 0) return;  // main() prints the error, and then this process ends
   std::fflush(stdout);
   for (const Writer& writer : writers_) std::ignore = ::write(writer.end.get(), "", 1);
   const auto until = Clock::now() + kPatience;

@@ -18,7 +18,7 @@ namespace rekindle::app {
 class OutputRelay {
  public:
   OutputRelay();
-  ~OutputRelay();  // waits until all is written, 2 s at most; later output is lost
+  ~OutputRelay();  // waits until all is written, 10 s at most; later output is lost
   OutputRelay(const OutputRelay&) = delete;
   OutputRelay& operator=(const OutputRelay&) = delete;
 

@@ -30,7 +30,7 @@ class Site {
   virtual void on_signal(int signal, bool to_worker) = 0;
   // The time at which the state must be durable, after such a signal; later calls may return an earlier time.
   virtual std::optional<Clock::time_point> limit() = 0;
-  // Called repeatedly from a request to stop until ended(): the state is not saved yet.
+  // Called repeatedly until ended(): the state is not saved yet.
   virtual void await_save() {}
   // Readable when limit() or machines() has changed: then on_readable() takes the change over.
   virtual int fd() const { return -1; }

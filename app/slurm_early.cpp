@@ -7,6 +7,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "app/places.hpp"
 #include "app/report.hpp"
@@ -30,6 +31,7 @@ struct EarlyRequest::Shared {
   enum class State { kWaits, kCancelled, kStarted } state = State::kWaits;
   std::optional<std::chrono::steady_clock::time_point> when;
   Attempt attempt{};
+  std::uint64_t calls = 0;  // of EarlyRequest::set()
   std::optional<slurm::Requeued> answer;
   std::atomic<bool> counted = false;
 
@@ -38,8 +40,9 @@ struct EarlyRequest::Shared {
     std::unique_lock lock(mutex);
     while (state == State::kWaits) {
       const auto until = when;
-      if (until && std::chrono::steady_clock::now() >= *until) break;
-      if (until)
+      if (until && std::chrono::steady_clock::now() >= *until) {
+        if (attempt.signalled || is_silent(lock)) break;
+      } else if (until)
         changed.wait_until(lock, *until);
       else
         changed.wait(lock);
@@ -47,6 +50,14 @@ struct EarlyRequest::Shared {
     if (state == State::kCancelled) return std::nullopt;
     state = State::kStarted;
     return attempt;
+  }
+
+  // Whether the main thread makes no call for a while.
+  bool is_silent(std::unique_lock<std::mutex>& lock) {
+    constexpr std::chrono::seconds kManyTurns{2};
+    const std::uint64_t before = calls;
+    changed.wait_for(lock, kManyTurns, [&] { return calls != before || state != State::kWaits; });
+    return calls == before;
   }
 
   void set(const slurm::Requeued& done) {
@@ -85,9 +96,11 @@ void EarlyRequest::set(const SlurmJob& job, const SlurmLog& log, const run::Layo
   if (first) shared_ = std::make_shared<Shared>(job, log, layout);
   {
     const std::scoped_lock lock(shared_->mutex);
-    shared_->when = when;
-    if (shared_->state == Shared::State::kWaits) shared_->attempt = attempt;
-    shared_->changed.notify_all();
+    if (shared_->state != Shared::State::kWaits) return;
+    shared_->attempt = attempt;
+    shared_->log.set_attempt(log.attempt());
+    ++shared_->calls;
+    if (std::exchange(shared_->when, when) != when) shared_->changed.notify_all();
   }
   if (!first) return;
   try {

@@ -24,13 +24,16 @@ class EarlyRequest {
     std::uint64_t step_at_start = 0;    // the committed step when the attempt began
     std::uint64_t futile_attempts = 0;  // before this one
     bool last = false;                  // if this one is futile, too, the job is given up
+    bool signalled = false;             // the main thread has read the signal
   };
   EarlyRequest() = default;
   ~EarlyRequest() { cancel(); }
   EarlyRequest(const EarlyRequest&) = delete;
   EarlyRequest& operator=(const EarlyRequest&) = delete;
 
-  // The request is sent at `when`, once. A later call replaces time and attempt; nullopt: no request.
+  // The request is sent at `when`, once. A later call replaces time and attempt; nullopt: no request. Without
+  // a signal, the request is only sent if there are no more calls, because the main thread waits for storage:
+  // a job that was suspended goes on with a clock that may be beyond `when`.
   void set(const SlurmJob& job, const SlurmLog& log, const run::Layout& layout,
            std::optional<std::chrono::steady_clock::time_point> when, const Attempt& attempt);
   void cancel();  // from now on no request begins; one that has begun goes on

@@ -32,6 +32,7 @@ class SlurmLog {
 
   // Sets the number of the run's attempt, which each line contains from now on.
   void set_attempt(std::uint64_t number) { attempt_ = number; }
+  std::uint64_t attempt() const { return attempt_; }
   void begin(std::size_t nodes, std::uint64_t step);
   void begin_as_successor();
   // Writes nothing if another run holds the directory by now, because the records belong to that run.

@@ -113,10 +113,7 @@ class SlurmSite : public Site {
   bool is_noise(const std::string& line) const override { return is_srun_noise(line); }
   void begun(std::uint64_t number) override {
     log_.set_attempt(number);
-    if (succeeds_)
-      log_.begin_as_successor();
-    else
-      log_.begin(job_.nodes.size(), step_at_start_);
+    succeeds_ ? log_.begin_as_successor() : log_.begin(job_.nodes.size(), step_at_start_);
   }
 
   void on_signal(int signal, bool to_worker) override { stop_.on_signal(signal, to_worker); }
@@ -124,17 +121,21 @@ class SlurmSite : public Site {
 
   void await_save() override {
     slurm::Seen seen = seen_now(static_cast<int>(ExitCode::kSaved));
+    if (seen.signal == 0 && !so_far_.trained) return;
     stop_.complete(seen, nodes_left());
-    const slurm::Cause cause = slurm::judge(seen);
+    const slurm::Cause cause = seen.signal == 0 ? slurm::Cause::kTimeLimit : slurm::judge(seen);
     const bool asks = job_.on_limit != OnLimit::kExit && slurm::wants_requeue(cause, seen.signal);
     const bool last = futile_at_start_ + 1 >= slurm::most_futile_attempts(cause);
     early_.set(job_, log_, layout_, asks ? stop_.end_of_time() : std::nullopt,
-               {cause, step_at_start_, futile_at_start_, last});
+               {cause, step_at_start_, futile_at_start_, last, seen.signal != 0});
   }
 
   int ended(const RunResult& result) override {
     const int exit_code = result.exit_code;
-    if (succeeds_ && log_.held_by_another_node()) return exit_code;  // that process handles the job
+    if (succeeds_ && log_.held_by_another_node()) {  // that process handles the job
+      early_.cancel();
+      return exit_code;
+    }
     const slurm::Seen seen = seen_by(result);
     const std::uint64_t step = saved_step(layout_);
     const auto early = early_.settle();  // after the reads of files, which may hang
@@ -182,10 +183,6 @@ class SlurmSite : public Site {
   }
 
  private:
-  std::string stop_request() const {
-    return read_text(layout_.stop_request(), run::kMostOfANote).value_or("");
-  }
-
   // Whether Slurm or a user has requeued this job.
   bool put_back() const {
     const auto facts = stop_.answer();
@@ -221,9 +218,10 @@ class SlurmSite : public Site {
     slurm::Seen seen = seen_now(another_may ? static_cast<int>(ExitCode::kGaveUp) : exit_code);
     // Without a step of this or an earlier attempt, it is more probably a fault of the job itself.
     seen.may_pass = may_pass && (so_far_.trained || step_at_start_ > 0);
-    const std::string stop = stop_request();
+    const std::string stop = read_text(layout_.stop_request(), run::kMostOfANote).value_or("");
     // The first coordinator of an attempt removes requests for older attempts.
     seen.stop_asked = !stop.empty() && (succeeds_ || stop != options_.old_stop);
+    if (seen.stop_asked) early_.cancel();
     if (seen.signal == 0 || exit_code == 0) return seen;
     stop_.await_answer(job_.answer_within());
     stop_.complete(seen, nodes_left());  // the answer may say that a node is gone

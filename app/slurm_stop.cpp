@@ -41,26 +41,29 @@ void SlurmStop::on_answer() {
 void SlurmStop::on_terminated() { stop_.terminated = system_clock::now(); }
 
 std::optional<steady_clock::time_point> SlurmStop::limit() const {
-  return deadline(within_, milliseconds(0));
+  return signal_ != 0 ? deadline(within_, milliseconds(0)) : std::nullopt;
 }
 
 std::optional<steady_clock::time_point> SlurmStop::end_of_time() const {
+  constexpr seconds kReadSoon{5};
   // The user's own limit ends no job.
-  if (const auto known = deadline(std::nullopt, milliseconds(0))) return known;
+  const auto known = signal_ != 0 ? deadline(std::nullopt, milliseconds(0)) : std::nullopt;
+  if (known) return known;
   const auto later = deadline(std::nullopt, slurm::kAnswerPatience);
   if (!later) return std::nullopt;
-  const auto waited = stop_.signalled + slurm::kAnswerPatience - system_clock::now();
-  return std::max(*later, steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(waited));
+  const auto now = system_clock::now();
+  const auto wait = signal_ != 0 ? stop_.signalled + slurm::kAnswerPatience - now : kReadSoon;
+  return std::max(*later, steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(wait));
 }
 
 // As it will be `from_now`, if there is no other answer until then. nullopt: no limit.
 std::optional<steady_clock::time_point> SlurmStop::deadline(std::optional<milliseconds> within,
                                                             milliseconds from_now) const {
-  if (signal_ == 0) return std::nullopt;
+  const auto now = system_clock::now();
   slurm::Stopping stop = stop_;
+  if (signal_ == 0) stop.signalled = now;
   stop.answer = answer();
   stop.within = within;
-  const auto now = system_clock::now();
   const auto deadline = slurm::stop_deadline(stop, now + from_now);
   if (!deadline) return std::nullopt;
   return steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(*deadline - now);

@@ -25,8 +25,9 @@ class SlurmStop {
   bool is_terminated() const { return stop_.terminated.has_value(); }
   // The time by which the state must be saved. nullopt: no limit.
   std::optional<std::chrono::steady_clock::time_point> limit() const;
-  // When the time that Slurm gives this job is over, if Slurm gives no other answer until then. nullopt: no
-  // limit.
+  // When the time that Slurm gives this job is over, if Slurm gives no other answer until then. Without a
+  // signal this is some seconds from now at least: the signal may be there already, and be read soon.
+  // nullopt: no limit.
   std::optional<std::chrono::steady_clock::time_point> end_of_time() const;
   // Slurm's newest answer since the newest signal.
   std::optional<slurm::JobFacts> answer() const;

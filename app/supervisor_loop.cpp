@@ -96,10 +96,8 @@ Status Supervisor::turn() {
   for (const std::string& line : workers_.read(of_workers)) on_worker_line(line);
   for (const Workers::End& end : workers_.reap(of_workers)) on_worker_end(end);
   if (end_.ended) return {};
-  if (stop_.request) {
-    send_stop_if_sooner();
-    if (!end_.site_exit_code) site_.await_save();
-  }
+  if (stop_.request) send_stop_if_sooner();
+  if (!end_.site_exit_code) site_.await_save();
   judge_coordinator();
   judge_take_over();
   if (!end_.ended && coordinator_.restart_is_due()) restart_coordinator();

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <tuple>
 
@@ -20,7 +21,8 @@ namespace rekindle {
 namespace {
 
 constexpr std::chrono::milliseconds kPatience{1000};
-constexpr int kPipeBytes = 1 << 20;
+// A user may have 64 MiB in pipes (/proc/sys/fs/pipe-user-pages-soft), with many jobs on a node.
+constexpr int kPipeBytes = 256 << 10;
 
 // So many bytes are written into a pipe completely or not at all (pipe(7), PIPE_BUF).
 using Piece = std::array<char, PIPE_BUF>;
@@ -90,8 +92,8 @@ enum class Left { kMore, kNothing, kClosed };
 Left copy_piece(const Fd& from, DroppingWriter& to) {
   Piece bytes;
   const ssize_t count = ::read(from.get(), bytes.data(), bytes.size());
-  if (count < 0) return Left::kNothing;
-  if (count == 0) return Left::kClosed;
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return Left::kNothing;
+  if (count <= 0) return Left::kClosed;
   to.write({bytes.data(), static_cast<std::size_t>(count)});
   return Left::kMore;
 }
@@ -113,16 +115,19 @@ void copy_until_end(const Fd& from, Fd end, DroppingWriter& to) {
 
 }  // namespace
 
-void enlarge_pipe(const Fd& pipe) { std::ignore = ::fcntl(pipe.get(), F_SETPIPE_SZ, kPipeBytes); }
-
 void relay(Fd from, const Fd& to, Fd end) {
   std::array<int, 2> ends{-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return write_out(from, to);  // no descriptors are left
   const Fd out(ends[0]);
   Fd in(ends[1]);
-  enlarge_pipe(in);
+  std::ignore = ::fcntl(in.get(), F_SETPIPE_SZ, kPipeBytes);  // if it is refused, the pipe is smaller
+  std::thread writer;
+  try {
+    writer = std::thread([&] { write_out(out, to); });
+  } catch (const std::system_error&) {  // no thread is left
+    return write_out(from, to);
+  }
   for (const Fd* each : {&from, &in}) std::ignore = ::fcntl(each->get(), F_SETFL, O_NONBLOCK);
-  std::thread writer([&] { write_out(out, to); });
   DroppingWriter dropping(in);
   copy_until_end(from, std::move(end), dropping);
   dropping.finish();

@@ -9,12 +9,9 @@ namespace rekindle {
 // a byte; then what is in `from` by now is still copied. An `end` whose other side is closed without a byte
 // counts for nothing: the process that printed was killed, and its children may still print.
 //
-// If `to` takes nothing for a second, what does not fit into memory (2 MiB, pipes of 1 MiB on both sides) is
-// dropped until `to` takes something again; a line then says how many bytes are missing. Bytes that cannot be
-// written (a full disk, a reader that is gone) are dropped without a line. Returns when all is written.
+// If `to` takes nothing for a second, what does not fit into memory (a pipe of 256 KiB) is dropped until `to`
+// takes something again; a line then says how many bytes are missing. Bytes that cannot be written (a full
+// disk, a reader that is gone) are dropped without a line. Returns when all is written.
 void relay(Fd from, const Fd& to, Fd end);
-
-// Of a pipe. The kernel may refuse this to a user with many pipes; the pipe is then smaller.
-void enlarge_pipe(const Fd& pipe);
 
 }  // namespace rekindle

@@ -150,7 +150,7 @@ bool asks_for_cpus_alone(const std::vector<std::string>& options) {
   bool exclusive = false;
   for (const std::string& word : options) {
     if (word.starts_with("--ntasks") || (word.starts_with("-n") && !word.starts_with("--"))) return false;
-    exclusive = exclusive || word.starts_with("--exclusive");
+    exclusive = exclusive || word == "--exclusive";  // "=user" and "=mcs" are no complete nodes
   }
   const auto cpus = option_value(options, "--cpus-per-task", 'c');
   return exclusive || (cpus && leading_number(*cpus).value_or(0) > kFew);

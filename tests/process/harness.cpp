@@ -183,9 +183,10 @@ std::vector<pid_t> parts_of(const fs::path& run_dir, const std::string& part) {
   for (const pid_t pid : processes_with(run_dir)) {
     std::error_code code;
     if (fs::read_symlink(str("/proc/", pid, "/exe"), code).filename() != program) continue;
-    const bool control = program == "rekindle-control";
-    if (!control || command_line(pid).find(std::string(1, '\0') + part + '\0') != std::string::npos)
-      found.push_back(pid);
+    const auto has_word = [line = command_line(pid)](const std::string& word) {
+      return line.find(std::string(1, '\0') + word + '\0') != std::string::npos;
+    };
+    if (program == "rekindle-control" ? has_word(part) : !has_word("relay-output")) found.push_back(pid);
   }
   return found;
 }

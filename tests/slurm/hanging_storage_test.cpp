@@ -34,7 +34,7 @@ TEST_F(SlurmHangingStorage, AtTheTimeLimit_RequeuedAndGoesOnFromTheLastCheckpoin
   wait_for_step(20);
   hang();
   EXPECT_TRUE(eventually([&] { return cluster_->restarts(job_) == 1; }, std::chrono::minutes(3)));
-  EXPECT_TRUE(printed("the state is not saved yet")) << output();
+  wait_until_printed("the state is not saved yet");
   answer();
   wait_for_restart(1);
   EXPECT_GE(attempts("slurm-begin").back()["step"], 10);
@@ -42,7 +42,8 @@ TEST_F(SlurmHangingStorage, AtTheTimeLimit_RequeuedAndGoesOnFromTheLastCheckpoin
   EXPECT_EQ(cluster_->restarts(job_), 1U);
 }
 
-// As that of `rekindle submit`, which is in the run directory.
+// As that of `rekindle submit`, which is in the run directory. There is time between the hang and the signal,
+// in which the coordinator is killed because it is silent, and cannot be started again.
 class SlurmHangingOutput : public SlurmHangingStorage {
  protected:
   void SetUp() override {
@@ -52,11 +53,11 @@ class SlurmHangingOutput : public SlurmHangingStorage {
 };
 
 TEST_F(SlurmHangingOutput, AtTheTimeLimit_RequeuedAndGoesOnFromTheLastCheckpoint) {
-  job_ = cluster_->submit({"--nodes=1", "--time=1"},
+  job_ = cluster_->submit({"--nodes=1", "--time=2"},
                           script({"--checkpoint-every", "10", "--log-interval", "1"}));
   wait_for_step(20);
   hang();
-  EXPECT_TRUE(eventually([&] { return cluster_->restarts(job_) == 1; }, std::chrono::minutes(3)));
+  EXPECT_TRUE(eventually([&] { return cluster_->restarts(job_) == 1; }, std::chrono::minutes(4)));
   answer();
   wait_for_restart(1);
   EXPECT_GE(attempts("slurm-begin").back()["step"], 10);
