@@ -9,7 +9,9 @@ own arguments.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
+import linecache
 import mmap
 import os
 import sys
@@ -51,7 +53,11 @@ def run_script(folder: str, script: str, arguments: list[str], on_call: Callable
     module.__builtins__ = __builtins__  # type: ignore[attr-defined]
     sys.modules["__main__"] = module
     with open(script, "rb") as file:
-        code = compile(file.read(), script, "exec", dont_inherit=True)  # not this file's `from __future__`
+        text = file.read()
+    # The name that libraries find the script's folder by (Hydra, dotenv), beside __file__.
+    code = compile(text, original, "exec", dont_inherit=True)  # not this file's `from __future__`
+    lines = importlib.util.decode_source(text).splitlines(keepends=True)
+    linecache.cache[original] = (len(text), None, lines, original)  # for tracebacks: the original may have been edited since
     exec(code, module.__dict__)
     raise RekindleError(f"{script} ended without a call of rekindle.run()", "call it at the end of the script")
 

@@ -80,6 +80,29 @@ TEST_F(Python, ArgumentsOfTheScriptChangeBetweenTwoAttempts_WarnedOfOnceOrRefuse
       << changed.out;
 }
 
+// Libraries look for a script's folder in its functions (Hydra) or in its frames (dotenv). The original
+// changes as soon as a trainer has begun.
+TEST_F(Python, ScriptWhoseCopyRuns_CodeHasTheNameOfTheOriginalAndTracebacksTheLinesOfTheCopy) {
+  const std::string train = script("train.py", R"(
+import inspect, os, sys, torch, rekindle
+def loss(model, x):
+    assert inspect.getfile(loss) == sys._getframe().f_code.co_filename == os.path.abspath(__file__)
+    assert os.path.samefile(os.path.dirname(inspect.getfile(loss)), os.path.dirname(sys.argv[0]))
+    with open(__file__, "w") as file: file.write("# edited\n" * 20)
+    raise ValueError("seen")  # in the copy
+rekindle.run(model=lambda: torch.nn.Linear(4, 3), loss=loss, train_data=[torch.ones(4)] * 16, batch_size=16,
+             micro_batches=1, loader_threads=0, steps=1)
+)");
+  const fs::path dir = scratch_ / "run";
+  const Outcome outcome = run({"local", "--run-dir", dir, train});
+  EXPECT_EQ(outcome.exit_code, 70) << outcome.out << outcome.err;
+  EXPECT_GE(times_in(outcome.out + outcome.err, "ValueError: seen"), 1U) << outcome.out << outcome.err;
+  std::string logs;
+  for (const auto& entry : fs::directory_iterator(dir / "logs")) logs += read_text(entry.path()).value_or("");
+  EXPECT_GE(times_in(logs, str("File \"", train, "\", line 7, in loss")), 1U) << logs;
+  EXPECT_GE(times_in(logs, "raise ValueError(\"seen\")  # in the copy"), 1U) << logs;
+}
+
 // `python -m`: a script of a package, and one in a folder that is no package.
 TEST_F(Python, ScriptStartedByItsModule_FindsTheOthersOfItsPackage) {
   fs::create_directories(scratch_ / "outer/inner");
