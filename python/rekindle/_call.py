@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import numbers
 import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 from rekindle._errors import USAGE, RekindleError, can_take
 from rekindle._process import run_program
@@ -42,8 +43,27 @@ class Call:
     options: dict[str, str] = field(default_factory=dict)  # of the command line, without dashes
 
 
-# Called with the Call in place of a run on this machine; does not return. Set by rekindle.trainer.
+# Called with the Call in place of a run on this machine, and with what run() raises there. They do not return. Set by
+# rekindle.trainer.
 on_call: Callable[[Call], None] | None = None
+on_error: Callable[[BaseException], None] | None = None
+
+_Arguments = ParamSpec("_Arguments")
+
+
+def _errors_end_here(run: Callable[_Arguments, Run]) -> Callable[_Arguments, Run]:
+    """In a trainer, an error of run() must not go through the script, which may catch it and go on."""
+
+    @functools.wraps(run)
+    def run_to_its_end(*arguments: _Arguments.args, **named: _Arguments.kwargs) -> Run:
+        try:
+            return run(*arguments, **named)
+        except BaseException as error:
+            if on_error is not None:
+                on_error(error)
+            raise
+
+    return run_to_its_end
 
 
 def _text(name: str, value: object) -> str:
@@ -105,6 +125,7 @@ def _check_function(name: str, value: object, arguments: list[str]) -> None:
         raise RekindleError(f"{name} does not take ({', '.join(arguments)})", hint, USAGE)
 
 
+@_errors_end_here
 def run(
     model: Callable[[], nn.Module] | nn.Module,
     loss: Loss,

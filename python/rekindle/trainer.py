@@ -38,12 +38,22 @@ _NAME_DESCRIPTOR = 5  # inherited by a spare
 _LOCAL_RANK = "LOCAL_RANK"  # what a script computes must not depend on it
 
 
-def run_script(folder: str, script: str, arguments: list[str], on_call: Callable[[_call.Call], None]) -> None:
+def run_script(
+    folder: str, script: str, arguments: list[str], on_call: Callable[[_call.Call], None],
+    on_error: Callable[[BaseException], NoReturn],
+) -> NoReturn:  # fmt: skip
     """Runs a script as `python script arguments` would, with its modules in `folder`.
 
-    `on_call` gets the arguments of its rekindle.run().
+    `on_call` gets the arguments of its rekindle.run(), `on_error` what that raises, or the script before it.
     """
-    _call.on_call = on_call
+    _call.on_call, _call.on_error = on_call, on_error
+    try:
+        _run_as_main(folder, script, arguments)
+    except BaseException as error:
+        on_error(error)
+
+
+def _run_as_main(folder: str, script: str, arguments: list[str]) -> NoReturn:
     original = os.path.join(folder, os.path.basename(script))  # `script` may be a copy of it in the run directory
     sys.argv = [original, *arguments]
     look_in(folder)
@@ -99,20 +109,24 @@ def answer_question(
             os.execv(sys.executable, words)
         answer(make_answer(call, say))
 
-    try:
-        os.environ.pop(_LOCAL_RANK, None)  # one of the user's environment
-        _prepare_torch(key)
-        run_script(folder, script, arguments, on_call)
-    except RekindleError as error:
-        answer({"error": {"code": error.code, "what": error.what, "hint": error.hint}})
-    except SystemExit as leaving:
-        answer({"error": {"code": USAGE, "what": f"{script} left with {leaving.code!r} before its rekindle.run()",
-                          "hint": "what a script decides has to come after run(), which trainers do not return from"}},
-               USAGE)  # fmt: skip
-    except BaseException:
-        traceback.print_exc()
+    def on_error(error: BaseException) -> NoReturn:
+        if isinstance(error, RekindleError):
+            answer({"error": {"code": error.code, "what": error.what, "hint": error.hint}})
+        if isinstance(error, SystemExit):
+            answer({"error": {"code": USAGE, "what": f"{script} left with {error.code!r} before its rekindle.run()",
+                              "hint": "what a script decides has to come after run(), which trainers do not return from"}},
+                   USAGE)  # fmt: skip
+        traceback.print_exception(error)
         sys.stderr.flush()
-    end_process(1)
+        end_if_forked(process)
+        end_process(1)
+
+    os.environ.pop(_LOCAL_RANK, None)  # one of the user's environment
+    try:
+        _prepare_torch(key)
+    except BaseException as error:
+        on_error(error)
+    run_script(folder, script, arguments, on_call, on_error)
 
 
 def describe(folder: str, script: str, seed: str, arguments: list[str]) -> NoReturn:
@@ -197,11 +211,14 @@ def train(words: list[str]) -> NoReturn:
 
     process = os.getpid()
 
-    def give_up(code: int, what: str, hint: str) -> NoReturn:
+    def give_up(error: BaseException) -> NoReturn:
         end_if_forked(process)
-        for line in traceback.format_exc().splitlines():
+        for line in "".join(traceback.format_exception(error)).splitlines():
             library.rk_log(1, text_bytes(line))
         sys.stderr.flush()
+        code, what, hint = GAVE_UP, f"{job['script']}: {one_line(error)}", hint_for(error)
+        if isinstance(error, RekindleError):
+            code, what, hint = error.code, error.what, error.hint
         end_process(library.rk_give_up(trainer, code, text_bytes(what), text_bytes(hint)))
 
     job = json.loads(library.rk_job(trainer))
@@ -218,12 +235,9 @@ def train(words: list[str]) -> NoReturn:
 
     try:
         _prepare_torch(library.rk_initial_key(job["seed"]))
-        run_script(job["script_folder"], job["script"], job["script_arguments"], on_call)
-    except RekindleError as error:
-        give_up(error.code, error.what, error.hint)
     except BaseException as error:
-        give_up(GAVE_UP, f"{job['script']}: {one_line(error)}", hint_for(error))
-    end_process(1)
+        give_up(error)
+    run_script(job["script_folder"], job["script"], job["script_arguments"], on_call, give_up)
 
 
 def _oom_score(value: str) -> str:

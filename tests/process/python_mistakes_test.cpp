@@ -178,6 +178,34 @@ TEST_F(Python, ScriptThatForks_OneProcessTrains) {
   EXPECT_EQ(digests[2], digests[0]);
 }
 
+// As scripts under Hydra, or with an `except` around everything. What comes after run() would go on in
+// trainers.
+TEST_F(Python, ErrorOfARunThatTheScriptCatches_IsToldAndNothingAfterTheRunIsExecuted) {
+  struct Case {
+    const char* arguments;
+    int exit_code;
+    const char* message;
+  };
+  for (const Case& of : {Case{"train_data=data, optimizer=3", 64, "optimizer is int: use rekindle.SGD"},
+                         Case{"train_data=iter([1])", 78, "which has no __getitem__ and __len__"},
+                         Case{"train_data=lambda: data[here:]", 78, "train_data has 63 samples here"}}) {
+    const std::string train = script("train.py", str(R"(
+import sys, torch, rekindle
+data, here = [torch.ones(4)] * 64, "--describe" not in sys.orig_argv
+try:
+    rekindle.run(model=lambda: torch.nn.Linear(4, 3), loss=lambda model, x: (model(x) ** 2).mean(), batch_size=16,
+                 steps=4, )",
+                                                     of.arguments, R"()
+except BaseException:
+    open(sys.argv[1], "w")
+)"));
+    const Outcome outcome = run({"local", "--run-dir", scratch_ / "run", train, scratch_ / "after"});
+    EXPECT_EQ(outcome.exit_code, of.exit_code) << outcome.out << outcome.err;
+    EXPECT_GE(times_in(outcome.out + outcome.err, of.message), 1U) << outcome.out << outcome.err;
+    EXPECT_FALSE(fs::exists(scratch_ / "after")) << of.message;
+  }
+}
+
 TEST_F(Python, ScriptWithoutRun_64Or78AndALine) {
   const Outcome outcome =
       run({"local", "--run-dir", scratch_ / "run", script("empty.py", "print('hello')\n")});
