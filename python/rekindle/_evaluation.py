@@ -6,24 +6,26 @@ import contextlib
 import math
 import mmap
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import nn
+from torch.utils.data import Dataset, default_collate
 
 from rekindle import _library
 from rekindle._call import Call
 from rekindle._data import TEST_EPOCH, EvaluationOrder, make_dataset
-from rekindle._errors import CONFIG, RekindleError
+from rekindle._errors import CONFIG, RekindleError, one_line
 from rekindle._random import seed_all
 
 MOST_METRICS = 15  # trainer/metric_totals.hpp
 
 
-def precision(job: dict[str, Any], device: torch.device) -> contextlib.AbstractContextManager:
+def precision(job: Mapping[str, Any], device: torch.device) -> contextlib.AbstractContextManager:
     """In which a model computes."""
-    if job["precision"] != "bf16":
+    if job.get("precision") != "bf16":
         return contextlib.nullcontext()
     return torch.autocast(device.type, dtype=torch.bfloat16)
 
@@ -34,6 +36,37 @@ def check_loss(loss: Any) -> None:
         raise RekindleError(f"the loss is {shape}", "return a scalar tensor: the mean over the batch")
     if not loss.requires_grad:
         raise RekindleError("the loss has no gradient", "compute it from the model's parameters, without no_grad()")
+
+
+def _without_compiler() -> contextlib.AbstractContextManager:
+    """Compiling may take minutes. Only a torch from 2.6 on can do without."""
+    can = hasattr(torch.compiler, "set_stance") and "torch._dynamo" in sys.modules
+    return torch.compiler.set_stance("force_eager") if can else contextlib.nullcontext()
+
+
+def check_loss_of_tests(call: Call, model: nn.Module, test_data: Dataset, key: int) -> None:
+    """Errors: the loss works in train() mode alone, as one that takes a tuple which the model returns only then. A trainer
+    would find this at its first evaluation, which may come after hours. A loss that fails in both modes has another
+    reason, which trainers find at once, if it is not that there is no GPU here. Changes the model's buffers.
+    """
+
+    def attempt(trains: bool) -> BaseException | None:
+        seed_all(key)
+        try:
+            batch = (call.collate or default_collate)([test_data[0], test_data[0]])  # one is too few for batch norm
+            model.train(trains)
+            with torch.set_grad_enabled(trains), _without_compiler(), precision(call.options, torch.device("cpu")):
+                float(call.loss(model, batch))
+        except BaseException as error:
+            return error
+        return None
+
+    error = attempt(trains=False)
+    if error is not None and attempt(trains=True) is None:
+        raise RekindleError(
+            f"the loss fails in eval() mode, in which it is computed for test_data: {one_line(error)}",
+            "ask model.training in the loss, or leave test_data out",
+        )
 
 
 def check_metrics(found: Any) -> None:

@@ -13,7 +13,7 @@ from rekindle import _library
 from rekindle._call import Call
 from rekindle._data import make_dataset
 from rekindle._errors import RekindleError, one_line
-from rekindle._evaluation import check_metrics
+from rekindle._evaluation import check_loss_of_tests, check_metrics
 from rekindle._names import Buffer, buffers_of, names_by_id, parameters_of
 from rekindle._optimizer import DTYPES, Template
 from rekindle._random import seed_all
@@ -197,13 +197,16 @@ def describe(call: Call, key: int) -> dict[str, Any]:
     tensors = found.specs()
     if call.make_optimizer is not None:
         tensors += Template(call.make_optimizer, model).specs()
+    metrics = _metric_names(call, model, test_data)
+    if test_data is not None:
+        check_loss_of_tests(call, model, test_data, key)
     return {
         "options": call.options,
         "tensors": tensors,
         "tied": [name for pair in found.tied.items() for name in pair],
         "train_samples": len(train_data),
         "test_samples": 0 if test_data is None else len(test_data),
-        "metrics": _metric_names(call, model, test_data),
+        "metrics": metrics,
         "build": _library.load().rk_build().decode(),
         **_look_for_gpu(),
     }

@@ -64,7 +64,12 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"StateLargerThanTheMemory", "Huge()", kLoss, kData, "there is not enough memory"},
         Mistake{"LossExits", kModel, "sys.exit(3)", kData, "SystemExit: 3"},
         Mistake{"LossInterrupts", kModel, "interrupt()", kData, "KeyboardInterrupt"},
-        Mistake{"LossRaises", kModel, "1 / 0", kData, "ZeroDivisionError: division by zero"},
+        Mistake{"LossRaises", kModel, "1 / 0", kData, "ZeroDivisionError: division by zero",
+                ", test_data=[(torch.ones(4), 1)] * 8"},
+        Mistake{"LossThatNeedsTheOutputsOfTraining", "Auxiliary()",
+                "functional.cross_entropy(model(batch[0])[0], batch[1])", kData,
+                "the loss fails in eval() mode, in which it is computed for test_data: ",
+                ", test_data=[(torch.ones(4), 1)] * 8"},
         Mistake{"DatasetRaises", kModel, kLoss, "Broken()", "]: KeyError: 'no such file': the traceback is"},
         Mistake{"DatasetRaisesInAProcess", kModel, kLoss, "Broken()", ": train_data[", ", loader_threads=1"}),
     [](const auto& info) { return info.param.name; });
@@ -100,6 +105,11 @@ class Huge(torch.nn.Linear):
     def __init__(self):
         super().__init__(4, 3)
         self.register_buffer("one", torch.zeros(1).expand(1 << 45))
+class Auxiliary(torch.nn.Linear):
+    def __init__(self): super().__init__(4, 3)
+    def forward(self, values):
+        outputs = super().forward(values)
+        return (outputs, outputs) if self.training else outputs
 class Counting(torch.nn.Linear):
     def __init__(self):
         super().__init__(4, 3)
