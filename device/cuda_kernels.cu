@@ -1,6 +1,8 @@
 // Compiled with -fmad=false: no fused multiply-adds, so the bits are those of the host.
 #include "device/cuda_kernels.hpp"
 
+#include "optim/average.hpp"
+
 namespace rekindle::device {
 namespace {
 
@@ -9,7 +11,9 @@ constexpr int kThreads = 256;
 __device__ void element(const Fill& k, std::size_t i) { k.to[i] = k.value; }
 __device__ void element(const AddInto& k, std::size_t i) { k.to[i] = k.to[i] + k.from[i]; }
 __device__ void element(const Scale& k, std::size_t i) { k.to[i] = k.factor * k.from[i]; }
-__device__ void element(const MoveTowards& k, std::size_t i) { k.to[i] += k.weight * (k.from[i] - k.to[i]); }
+__device__ void element(const MoveTowards& k, std::size_t i) {
+  k.to[i] = optim::moved_towards(k.to[i], k.from[i], k.weight);
+}
 __device__ void element(const TreeSum& k, std::size_t i) { k.to[i] = tree_sum(k, i); }
 
 // An Update with the type of its formula.

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <span>
 
+#include "optim/average.hpp"
+
 namespace rekindle::device {
 namespace {
 
@@ -18,7 +20,7 @@ void run(const Scale& k) {
 }
 
 void run(const MoveTowards& k) {
-  for (std::size_t i = 0; i < k.count; ++i) k.to[i] += k.weight * (k.from[i] - k.to[i]);
+  for (std::size_t i = 0; i < k.count; ++i) k.to[i] = optim::moved_towards(k.to[i], k.from[i], k.weight);
 }
 
 void run(const TreeSum& k) {

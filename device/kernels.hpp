@@ -35,7 +35,7 @@ struct Scale {
   std::size_t count = 0;
 };
 
-// to[i] = to[i] + weight * (from[i] - to[i])
+// to[i] = moved_towards(to[i], from[i], weight), see optim/average.hpp
 struct MoveTowards {
   float* to = nullptr;
   const float* from = nullptr;

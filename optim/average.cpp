@@ -10,7 +10,7 @@ namespace {
 
 REKINDLE_EACH_WIDTH
 void move_towards(float weight, float* __restrict average, const float* __restrict values, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) average[i] += weight * (values[i] - average[i]);
+  for (std::size_t i = 0; i < n; ++i) average[i] = moved_towards(average[i], values[i], weight);
 }
 
 }  // namespace

@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cstring>
+#include <limits>
 #include <vector>
+
+#include "optim/average.hpp"
 
 namespace rekindle::device {
 namespace {
@@ -26,6 +30,16 @@ TEST(Kernels, Pieces_AreScaledOrKeepEveryBit) {
   EXPECT_EQ(std::bit_cast<std::uint32_t>(to[3]), 0x7fa00001U);
   EXPECT_EQ(to[4], 5);
   EXPECT_EQ(to[5], -1);
+}
+
+TEST(Kernels, MoveTowards_HasTheBitsOfTheAverage) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> from = {1, -kInfinity, kInfinity, 3, 0};
+  std::vector<float> to = {2, -kInfinity, kInfinity, -5, -0.0F}, expected = to;
+  run_on_host(MoveTowards{to.data(), from.data(), static_cast<float>(1 - 0.9), to.size()});
+  optim::average(0.9, expected, from);
+  EXPECT_EQ(std::memcmp(to.data(), expected.data(), to.size() * sizeof(float)), 0);
+  EXPECT_EQ(to[1], -kInfinity);
 }
 
 }  // namespace

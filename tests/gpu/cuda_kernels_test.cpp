@@ -38,8 +38,8 @@ const std::size_t kCounts[] = {1, 255, 256, 257, 1'000'003};
 
 TEST_F(CudaKernels, Elementwise) {
   for (const std::size_t count : kCounts) {
-    const Floats from = draw(1, count);
-    Floats to = draw(2, count);
+    Floats from = draw(1, count), to = draw(2, count);
+    from.front() = to.front() = -INFINITY;  // a mask
     const Memory f = upload(from), t = upload(to);
     run(AddInto{t.floats().data(), f.floats().data(), count});
     run_on_host(AddInto{to.data(), from.data(), count});
