@@ -25,6 +25,7 @@ from rekindle._evaluation import check_loss, measure, precision
 from rekindle._gradients import Gradients
 from rekindle._loader import Loader
 from rekindle._model import Tensors, make_dense, make_model
+from rekindle._names import buffers_of
 from rekindle._optimizer import OwnOptimizer, Template
 from rekindle._process import descriptors, ignore_group_signals, private_descriptors, sockets
 from rekindle._random import seed_all
@@ -98,6 +99,9 @@ class Task:
         if self.library.rk_set_state(self.trainer, specs, len(specs), bits, machine.encode()) != _library.OK:
             raise RekindleError(self.library.rk_error().decode())
         make_dense(self.model)  # now that there is memory for all
+        saved = {id(self.tensors.buffer(name)) for name in self.tensors.buffers}
+        # Of modules that share one, each.
+        self.first_buffers = [(each, each.value()) for each in buffers_of(self.model) if id(each.value()) in saved]
         self.values, self.averages = [], []  # type: list[torch.Tensor], list[torch.Tensor]
         for i, tensor in enumerate(tensors.values()):
             self.values.append(self.device.memory(self.library.rk_value(self.trainer, i), tensor))
@@ -122,6 +126,10 @@ class Task:
             parameter.data = value
 
     def _load_buffers(self, values: list[torch.Tensor]) -> None:
+        # A forward pass may have replaced a buffer by a tensor that is also something else: copy into no such one.
+        for buffer, first in self.first_buffers:
+            if buffer.value() is not first:
+                buffer.module._buffers[buffer.attribute] = first
         if self.tensors.buffers:
             buffers = [self.tensors.buffer(name) for name in self.tensors.buffers]
             copy_all(buffers, values[len(self.tensors.parameters) :])

@@ -140,7 +140,9 @@ options["model"] = Net
   }
 }
 
-// After each micro-batch they are other tensors. A flag is no number that could be averaged.
+// After each micro-batch they are other tensors, and some are tensors that are also something else: the
+// hidden state is the first one again, and the weights before the update are the weights. A flag is no number
+// that could be averaged.
 TEST_F(PythonState, BuffersThatAForwardPassReplaces_AreKeptAndComeBackAfterAResume) {
   const std::string lines = R"(
 class Net(nn.Linear):
@@ -149,11 +151,16 @@ class Net(nn.Linear):
         self.register_buffer("mask", torch.tensor([True, False, True, True]))
         self.register_buffer("is_odd", torch.zeros((), dtype=torch.bool))
         self.register_buffer("center", torch.zeros(4))
+        self.register_buffer("first", torch.full((4,), 0.25))
+        self.register_buffer("hidden", torch.zeros(4))
+        self.register_buffer("before", torch.zeros(3, 4))
     def forward(self, values):
         if self.training:
             self.is_odd = ~self.is_odd
             self.center = 0.5 * self.center + 0.5 * values.mean(0)
-        return super().forward((values - self.is_odd * self.center) * self.mask)
+            self.hidden = self.first if self.is_odd else self.hidden + self.first + values.detach().mean(0)
+            self.before = self.weight.data
+        return super().forward((values - self.is_odd * self.center + self.hidden) * self.mask)
 options |= {"model": Net, "steps": 7}
 )";
   const std::string train = with(lines);
@@ -161,9 +168,11 @@ options |= {"model": Net, "steps": 7}
   bits("stopped", 2, train, {"--steps", "3"});
   const std::string load = script("load.py", str(kBegin, lines, R"(
 model = rekindle.load(sys.argv[1], Net())
-print(model.is_odd.item(), model.mask.tolist(), model.center.count_nonzero().item())
+print(model.is_odd.item(), model.mask.tolist(), model.center.count_nonzero().item(),
+      model.first.tolist() == [0.25] * 4, torch.equal(model.hidden, model.first),
+      model.before.count_nonzero().item(), (model.before != model.weight).any().item())
 )"));
-  const std::string kept = "True [True, False, True, True] 4\n";
+  const std::string kept = "True [True, False, True, True] 4 True True 12 True\n";
   EXPECT_EQ(python({load, scratch_ / "stopped"}).out, kept);
   EXPECT_EQ(bits("stopped", 1, train), calm);
   EXPECT_EQ(python({load, scratch_ / "stopped"}).out, kept);
