@@ -78,27 +78,43 @@ def _text(name: str, value: object) -> str:
         return repr(float(value))
     if isinstance(value, str) or hasattr(value, "__fspath__"):
         return str(value)
-    raise RekindleError(f"{name} is {type(value).__name__}", "give a number, a text, True or False", USAGE)
+    raise RekindleError(
+        f"run() has no argument {name} that is {type(value).__name__}", "an option is a number, a text, True or False", USAGE
+    )
 
 
 # What to do in place of arguments that other libraries have.
 _ELSEWHERE = {
     "use collate": ["collate_fn"],
-    "use test_data": ["val_data", "valid_data", "validation_data", "eval_data", "eval_dataset", "test_dataset"],
-    "use train_data": ["dataset", "train_dataset"],
-    "use loss": ["criterion", "loss_fn"],
+    "use test_data": ["val_data", "valid_data", "validation_data", "eval_data", "eval_dataset", "test_dataset", "val_dataset"],
+    "use train_data": ["dataset", "train_dataset", "data"],
+    "give their data sets as train_data and test_data": [
+        "dataloader", "loader", "train_loader", "train_dataloader", "train_dataloaders", "val_loader", "val_dataloader",
+        "val_dataloaders", "test_loader",
+    ],
+    "use loss": ["criterion", "loss_fn", "loss_function"],
+    "use metrics": ["compute_metrics"],
     "use schedule": ["scheduler", "lr_scheduler"],
     "use clip_norm": ["max_grad_norm", "grad_clip", "gradient_clip_val", "clip"],
-    'use precision="bf16"': ["amp", "fp16", "bf16"],
-    "use loader_threads": ["num_workers"],
-    "use epochs": ["max_epochs", "num_epochs"],
+    'use precision="bf16"': ["amp", "fp16", "bf16", "scaler", "grad_scaler"],
+    "use loader_threads": ["num_workers", "persistent_workers", "prefetch_factor"],
+    "use epochs": ["max_epochs", "num_epochs", "num_train_epochs"],
     "use steps": ["max_steps"],
     "use log_interval": ["log_every", "log_every_n_steps"],
     "use batch_size and micro_batches": ["accumulate_grad_batches", "gradient_accumulation_steps"],
-    "use on_event": ["callbacks", "patience"],
+    "use on_event": ["callbacks", "callback", "patience"],
+    "read RUN_DIR/metrics.jsonl, or use on_event": ["logger", "loggers", "log_writer", "report_to"],
+    "use run_dir": ["output_dir", "save_dir", "checkpoint_dir", "default_root_dir"],
     "use run_dir: a run that is there already goes on": ["resume", "resume_from_checkpoint"],
+    "use workers, trainers_per_worker and device": ["accelerator", "devices", "gpus", "strategy", "num_nodes"],
     "the samples of every epoch are shuffled": ["shuffle"],
-}
+    "the run draws the order of the samples; weights: draw a sample in __getitem__, whose random numbers are seeded": [
+        "sampler", "batch_sampler",
+    ],
+    "the random numbers of each sample are seeded from seed": ["generator", "worker_init_fn"],
+    "batches for a GPU are in locked memory already": ["pin_memory", "pin_memory_device"],
+    "a batch goes on into the next epoch, so none is smaller": ["drop_last"],
+}  # fmt: skip
 
 
 def _check_names(options: Mapping[str, object]) -> None:

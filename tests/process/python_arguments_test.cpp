@@ -73,6 +73,17 @@ TEST_F(PythonArguments, NameOfAnotherLibrary_OursIsNamed) {
             "run() has no argument collate_fn: use collate\n");
   EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], shuffle=True)"),
             "run() has no argument shuffle: the samples of every epoch are shuffled\n");
+  EXPECT_EQ(
+      value_of("rekindle.run(None, lambda *all: 0, [], sampler=object())"),
+      "run() has no argument sampler: the run draws the order of the samples; weights: draw a sample in "
+      "__getitem__, whose random numbers are seeded\n");
+  EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], logger=object())"),
+            "run() has no argument logger: read RUN_DIR/metrics.jsonl, or use on_event\n");
+}
+
+TEST_F(PythonArguments, ObjectForAnArgumentThatThereIsNot_SaysSo) {
+  EXPECT_EQ(value_of("rekindle.run(None, lambda *all: 0, [], augmenter=object())"),
+            "run() has no argument augmenter that is object: an option is a number, a text, True or False\n");
 }
 
 TEST_F(PythonArguments, ScheduleThatIsAClassOrTakesMore_Refused) {
